@@ -1,0 +1,93 @@
+// Package gitops owns the repository that a run works in: whether it is safe to start, snapshots of the
+// working tree, restoring one, keeping an attempt's result as a ref, and the commit of a wave.
+//
+// Snapshots are plain git trees of what `git add -A` would stage. They are made by an own scan against an
+// in-memory index: the state after one attempt is the state before the next, so a scan stats every file,
+// reads only those that differ, and computes only the trees that changed. Whatever that path cannot do
+// exactly as git does (filters, sparse checkouts, hooks, signing ...) is handed to the git program.
+//
+// Nothing here follows a symbolic link out of the working tree, touches an ignored file, or writes the
+// index or a ref other than by lock file and rename.
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotRepo and ErrBare are the two ways in which a directory cannot be worked in at all.
+var (
+	ErrNotRepo = errors.New("not a git repository")
+	ErrBare    = errors.New("a bare repository has no working tree")
+)
+
+// RefusedError is something that neither the native path nor the git program can do, or that must not be done.
+type RefusedError struct {
+	Reason string
+	Hint   string // what the user can do about it, "" if nothing is known
+}
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+// unsupportedError is met on the way: from then on the git program does the work.
+type unsupportedError struct{ reason string }
+
+func (e *unsupportedError) Error() string { return e.reason }
+
+func unsupported(format string, args ...any) error {
+	return &unsupportedError{reason: fmt.Sprintf(format, args...)}
+}
+
+// Options say where to work and by which rules. Only Dir is required.
+type Options struct {
+	Dir     string   // any directory inside the working tree
+	Protect []string // repository-relative slash paths, directories with a final slash: never snapshotted, restored or reported
+	Hooks   string   // "run" (default), "skip" or "fail"
+	Git     string   // the git program, "" for none
+	Env     []string // the environment that configuration and the git program see
+}
+
+// Tree is the id of a git tree object, 40 hexadecimal digits.
+type Tree string
+
+// Head is where a working tree stands.
+type Head struct {
+	Branch string // "refs/heads/x", "" when detached
+	Hash   string // the commit, "" on an unborn branch
+}
+
+// Change is one path that differs between two trees.
+type Change struct {
+	Path string
+	Op   byte // 'A'dded, 'M'odified (the executable bit included), 'D'eleted, or changed 'T'ype
+}
+
+// Ref is a ref with the commit that it names.
+type Ref struct {
+	Name    string
+	Hash    string
+	Message string
+	When    time.Time
+}
+
+// Pair is what one verified attempt made: the snapshots before and after it.
+type Pair struct {
+	Base, Result Tree
+}
+
+// Wave is what one commit is to hold.
+type Wave struct {
+	Message   string
+	Results   []Pair            // oldest first; where several touched a path, the last one has the say
+	Files     map[string][]byte // repository paths committed with this content, whatever the working tree holds
+	UserPaths []string          // what the user had changed before the run: noted when the commit holds it
+}
+
+// Commit is what CommitWave made of a Wave.
+type Commit struct {
+	Hash  string
+	Paths []string // sorted
+	Notes []string // one line each, for people
+	Empty bool     // nothing differed from HEAD: no commit was made
+}
