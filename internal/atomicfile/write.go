@@ -1,0 +1,156 @@
+// Package atomicfile owns replacing a file so that every reader, also one after a power cut, sees the old or the new bytes
+// and never a mixture.
+package atomicfile
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"descartes/internal/crash"
+)
+
+const (
+	tempMark = ".tmp-"
+	tempHex  = 8 // hexadecimal digits after tempMark
+)
+
+// Write replaces the file at path by data: temporary file in the same directory, fdatasync, rename, fsync of the directory.
+// On an error before the rename the old file is untouched and the temporary one is removed; an error after it (the fsync of the
+// directory) leaves the new bytes in place, not yet certain to survive a power cut. An existing file keeps its mode; perm is for
+// a new one. A symbolic link at path stays: its target is replaced. The directory must exist.
+func Write(fsys FS, path string, data []byte, perm os.FileMode) error {
+	target, mode, exists, err := resolve(path, perm)
+	if err != nil {
+		return err
+	}
+	temp, err := writeTemp(fsys, target, data, mode, exists)
+	if err != nil {
+		return err
+	}
+	crash.Point("atomicfile: written " + filepath.Base(target))
+	if err := fsys.Rename(temp, target); err != nil {
+		return errors.Join(err, removed(fsys.Remove(temp)))
+	}
+	crash.Point("atomicfile: renamed " + filepath.Base(target))
+	return fsys.SyncDir(filepath.Dir(target))
+}
+
+// resolve says which file a write to path replaces, and the mode the new one gets.
+func resolve(path string, perm os.FileMode) (target string, mode os.FileMode, exists bool, err error) {
+	link, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, perm, false, nil
+	}
+	if err != nil {
+		return "", 0, false, err
+	}
+	target = path
+	if link.Mode()&os.ModeSymlink != 0 {
+		if target, err = filepath.EvalSymlinks(path); err != nil {
+			return "", 0, false, fmt.Errorf("symbolic link %s: %w", path, err)
+		}
+		if link, err = os.Stat(target); err != nil {
+			return "", 0, false, err
+		}
+	}
+	if link.IsDir() {
+		return "", 0, false, fmt.Errorf("write %s: is a directory", path)
+	}
+	if !link.Mode().IsRegular() {
+		return "", 0, false, fmt.Errorf("write %s: not a regular file (%s)", path, link.Mode().Type())
+	}
+	return target, link.Mode().Perm(), true, nil
+}
+
+// writeTemp returns the name of a durable temporary file beside target, or an error and no file.
+func writeTemp(fsys FS, target string, data []byte, mode os.FileMode, exact bool) (string, error) {
+	f, temp, err := createTemp(fsys, target, mode)
+	if err != nil {
+		return "", err
+	}
+	err = fill(f, data)
+	if err == nil && exact {
+		if c, ok := f.(interface{ Chmod(os.FileMode) error }); ok {
+			err = c.Chmod(mode) // the mode given to open went through the umask
+		}
+	}
+	if err == nil {
+		crash.Point("atomicfile: unsynced " + filepath.Base(target))
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return "", errors.Join(err, removed(fsys.Remove(temp)))
+	}
+	return temp, nil
+}
+
+func createTemp(fsys FS, target string, mode os.FileMode) (File, string, error) {
+	dir, base := filepath.Split(target)
+	for try := 0; ; try++ {
+		var random [tempHex / 2]byte
+		_, _ = rand.Read(random[:]) // never fails, see crypto/rand
+		temp := filepath.Join(dir, "."+base+tempMark+hex.EncodeToString(random[:]))
+		f, err := fsys.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err == nil {
+			return f, temp, nil
+		}
+		if try == 10 || !errors.Is(err, fs.ErrExist) {
+			return nil, "", err
+		}
+	}
+}
+
+func fill(f File, data []byte) error {
+	n, err := f.Write(data)
+	if err == nil && n < len(data) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// removed hides that the temporary file was not there: then there is nothing to remove.
+func removed(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Clean removes the temporary files that writers of path left when they were killed, and says how many. Call it only when no other
+// process can be writing path.
+func Clean(fsys FS, path string) (int, error) {
+	target, _, _, err := resolve(path, 0)
+	if err != nil {
+		return 0, err
+	}
+	dir, prefix := filepath.Dir(target), "."+filepath.Base(target)+tempMark
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for _, e := range entries {
+		random, ok := strings.CutPrefix(e.Name(), prefix)
+		if _, err := hex.DecodeString(random); !ok || err != nil || len(random) != tempHex {
+			continue
+		}
+		if err := fsys.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return count, err
+		}
+		count++
+	}
+	return count, nil
+}
