@@ -1,0 +1,133 @@
+package gitops
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// conversionIn says which line of an attributes file makes git convert content between working tree and
+// object, "" if none does. It errs on the side of a conversion: a pattern that matches nothing counts.
+func conversionIn(attributes []byte, c *gitConfig) string {
+	attributes = bytes.TrimPrefix(attributes, []byte("\xef\xbb\xbf"))
+	for line := range strings.Lines(string(attributes)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		for _, a := range strings.Fields(afterPattern(line)) {
+			if converts(a, c) {
+				return a
+			}
+		}
+	}
+	return ""
+}
+
+// afterPattern cuts the pattern, which may be quoted as in C, or the "[attr]name" of a macro.
+func afterPattern(line string) string {
+	if line[0] != '"' {
+		if i := strings.IndexAny(line, " \t"); i >= 0 {
+			return line[i:]
+		}
+		return ""
+	}
+	for i := 1; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			return line[i+1:]
+		}
+	}
+	return ""
+}
+
+// converts reports whether one attribute, as written, changes what is stored or what is checked out.
+func converts(attr string, c *gitConfig) bool {
+	name, value, assigned := strings.Cut(attr, "=")
+	if strings.HasPrefix(name, "-") || strings.HasPrefix(name, "!") {
+		return false
+	}
+	switch name {
+	case "text", "crlf", "ident":
+		return true
+	case "eol":
+		return value == "lf" || value == "crlf"
+	case "working-tree-encoding":
+		v := strings.ToLower(strings.ReplaceAll(value, "-", ""))
+		return assigned && v != "" && v != "utf8"
+	case "filter":
+		return assigned && filterConfigured(value, c)
+	}
+	return false
+}
+
+// filterConfigured: git leaves content alone if the filter that an attribute names is not configured.
+func filterConfigured(driver string, c *gitConfig) bool {
+	for _, k := range []string{"clean", "smudge", "process"} {
+		if v, ok := c.get("filter." + driver + "." + k); ok && v != "" {
+			return true
+		}
+	}
+	return c.boolean("filter."+driver+".required", false)
+}
+
+// attributeFiles are the attribute files outside the working tree, in git's order of precedence from low to high.
+func attributeFiles(l layout, c *gitConfig, env []string) []string {
+	var out []string
+	if !truth(envValue(env, "GIT_ATTR_NOSYSTEM"), true, false) {
+		out = append(out, "/etc/gitattributes")
+	}
+	if p, ok := c.pathname("core.attributesfile"); ok {
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(l.root, p)
+		}
+		out = append(out, p)
+	} else if p := xdgPath(env, "attributes"); p != "" {
+		out = append(out, p)
+	}
+	return append(out, filepath.Join(l.commonDir, "info", "attributes"))
+}
+
+// readSmall reads a file that may be missing; present is false then.
+func readSmall(path string) (b []byte, present bool, err error) {
+	b, err = os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, false, nil
+	}
+	return b, err == nil, err
+}
+
+// attributeFindings names the attribute files that convert: those outside the working tree, and the tracked
+// ones in it. Files that are not tracked yet are met by the scan.
+func attributeFindings(l layout, c *gitConfig, tracked []string, env []string) []finding {
+	var out []finding
+	check := func(path, name string) {
+		b, present, err := readSmall(path)
+		switch {
+		case err != nil:
+			out = append(out, finding{reason: name + " cannot be read", tree: true, commit: true})
+		case present:
+			if a := conversionIn(b, c); a != "" {
+				out = append(out, finding{reason: name + " asks for a conversion (" + a + ")", tree: true, commit: true})
+			}
+		}
+	}
+	for _, f := range attributeFiles(l, c, env) {
+		check(f, f)
+	}
+	for _, t := range tracked {
+		path := filepath.Join(l.root, filepath.FromSlash(t))
+		if _, err := os.Lstat(path); err != nil {
+			// git then reads the staged file, which is not at hand here
+			out = append(out, finding{reason: t + " is tracked but missing", tree: true, commit: true})
+			continue
+		}
+		check(path, t)
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package gitops
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Every row is asked of git too: the same root, or both find no working tree.
+func TestLocateAsGit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, prepare, from string
+		err                 error
+	}{
+		{"root", "git init -q .", "", nil},
+		{"below", "git init -q .; mkdir -p a/b", "a/b", nil},
+		{"none", "", "", ErrNotRepo},
+		{"bare", "git init -q --bare .", "", ErrBare},
+		{"inside a git directory", "git init -q .", ".git", ErrBare},
+		{"deep inside a git directory", "git init -q .", ".git/refs/heads", ErrBare},
+		{"core.bare in a git directory", "git init -q .; git config core.bare true", "", ErrBare},
+		{"linked working tree", "git init -q .; git commit -qm1 --allow-empty; git worktree add -q wt; mkdir wt/sub", "wt/sub", nil},
+		{"linked working tree of a bare repository", "git init -q .; git commit -qm1 --allow-empty; git clone -q --bare . b.git; git -C b.git worktree add -q ../wt", "wt", nil},
+		{"submodule", "git init -q lib; git -C lib commit -qm1 --allow-empty; git init -q top; git -C top submodule --quiet add ../lib lib; mkdir top/lib/d", "top/lib/d", nil},
+		{"nested repository", "git init -q .; git init -q inner", "inner", nil},
+		{"symbolic link into it", "git init -q real; mkdir -p real/sub; ln -s real/sub link", "link", nil},
+		{"symbolic link .git", "git init -q real; mkdir here; ln -s ../real/.git here/.git", "here", nil},
+		{"empty .git directory below", "git init -q .; mkdir -p a/.git", "a", nil},
+		{"git directory elsewhere", "git init -q --separate-git-dir=meta work", "work", nil},
+		{"detached", "git init -q .; git commit -qm1 --allow-empty; git checkout -q --detach", "", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(tt.prepare)
+			s.dir = filepath.Join(s.dir, tt.from)
+			l, err := locate(s.dir)
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("got error %v, want %v", err, tt.err)
+			}
+			out, code := s.tryGit("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
+			if (code == 0) != (err == nil) {
+				t.Fatalf("got %+v, %v; git: exit %d %s", l, err, code, out)
+			}
+			for _, p := range []*string{&l.gitDir, &l.commonDir} {
+				if real, err := filepath.EvalSymlinks(*p); err == nil {
+					*p = real
+				}
+			}
+			if err == nil && out != l.root+"\n"+l.gitDir+"\n"+l.commonDir+"\n" {
+				t.Errorf("got %+v, git says\n%s", l, out)
+			}
+		})
+	}
+}
+
+func TestLocateIgnoresTheEnvironment(t *testing.T) {
+	s := newSandbox(t)
+	s.sh("git init -q . ; git init -q ../other")
+	t.Setenv("GIT_DIR", filepath.Join(filepath.Dir(s.dir), "other", ".git"))
+	if l := s.layout(); l.root != s.dir {
+		t.Errorf("got root %s, want %s", l.root, s.dir)
+	}
+}
+
+func TestLocateBrokenGitFile(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	for _, text := range []string{"", "nonsense\n", "gitdir: missing\n", "gitdir: \n"} {
+		s.put(".git", text)
+		if _, err := locate(s.dir); !errors.Is(err, ErrNotRepo) {
+			t.Errorf(".git file %q: got %v, want %v", text, err, ErrNotRepo)
+		}
+	}
+	if _, err := locate(filepath.Join(s.dir, "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing directory: got %v", err)
+	}
+}

@@ -1,0 +1,279 @@
+package gitops
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// finding is one thing about a repository that the native path would not treat as git does.
+type finding struct {
+	reason string
+	hint   string
+	tree   bool // snapshots and restores go to the git program
+	commit bool // the wave commit does
+	refuse bool // neither can do it, or it must not be done
+}
+
+// inspect looks at everything that can be known before the first scan: cheap, a few dozen calls of stat. ix is
+// nil where the index is one that only git can read.
+func inspect(l layout, c *gitConfig, ix *index, opt Options) []finding {
+	var out []finding
+	out = append(out, ownershipFindings(l, c)...)
+	out = append(out, formatFindings(l, c)...)
+	out = append(out, progressFindings(l)...)
+	out = append(out, settingFindings(c)...)
+	out = append(out, storeFindings(l)...)
+	out = append(out, hookFindings(l, c, opt.Hooks)...)
+	out = append(out, indexFindings(ix)...)
+	return append(out, attributeFindings(l, c, trackedAttributes(ix), opt.Env)...)
+}
+
+// both is a finding that sends everything to the git program.
+func both(format string, args ...any) finding {
+	return finding{reason: fmt.Sprintf(format, args...), tree: true, commit: true}
+}
+
+// ownershipFindings refuses what git itself refuses: a repository of somebody else, whose hooks and filters
+// would run as us.
+func ownershipFindings(l layout, c *gitConfig) []finding {
+	var trusted []string
+	for _, v := range c.values["safe.directory"] {
+		if v.scope >= localScope {
+			continue // a repository cannot vouch for itself
+		}
+		if p, ok := c.expand(v.text); ok {
+			trusted = append(trusted, p)
+		}
+		if v.text == "" {
+			trusted = nil
+		}
+	}
+	for _, t := range trusted {
+		if t == "*" || t == l.root || strings.HasSuffix(t, "/*") && strings.HasPrefix(l.root, t[:len(t)-1]) {
+			return nil
+		}
+	}
+	for _, p := range []string{l.root, l.gitDir} {
+		var st syscall.Stat_t
+		if err := syscall.Lstat(p, &st); err != nil || int(st.Uid) == os.Geteuid() {
+			continue
+		}
+		return []finding{{
+			reason: fmt.Sprintf("%s belongs to another user, and git refuses to work there", p),
+			hint:   fmt.Sprintf("git config --global --add safe.directory %s", l.root),
+			refuse: true,
+		}}
+	}
+	return nil
+}
+
+// formatFindings looks at what the repository says of its own format.
+func formatFindings(l layout, c *gitConfig) []finding {
+	var out []finding
+	for _, u := range c.unclear {
+		out = append(out, both("%s: only git can evaluate it", u))
+	}
+	version, _ := c.get("core.repositoryformatversion")
+	if version != "" && version != "0" && version != "1" {
+		out = append(out, finding{reason: "repository format version " + version + " is not known", refuse: true})
+	}
+	for _, k := range c.keys("extensions.") {
+		name := strings.TrimPrefix(k, "extensions.")
+		value, _ := c.get(k)
+		switch name {
+		case "noop", "noop-v1", "worktreeconfig", "preciousobjects", "partialclone", "relativeworktrees":
+			// the native path reads and adds objects, and knows config.worktree
+		case "objectformat":
+			if value != "sha1" {
+				out = append(out, finding{reason: "its object format is " + value + "; only sha1 is supported", refuse: true})
+			}
+		case "refstorage":
+			if value != "files" {
+				out = append(out, finding{reason: "its refs are stored as " + value + "; only files are supported",
+					hint: "git refs migrate --ref-format=files", refuse: true})
+			}
+		default:
+			// git ignores them in a repository of version 0
+			if version == "1" {
+				out = append(out, finding{reason: "repository extension " + name + " is not known", refuse: true})
+			}
+		}
+	}
+	if w, ok := c.get("core.worktree"); ok && !samePath(l, w) {
+		out = append(out, finding{reason: "core.worktree puts the working tree at " + w, refuse: true,
+			hint: "git config --unset core.worktree, or start there"})
+	}
+	return out
+}
+
+// samePath: submodules say core.worktree too, and mean the directory that they are found from.
+func samePath(l layout, w string) bool {
+	if !filepath.IsAbs(w) {
+		w = filepath.Join(l.gitDir, w)
+	}
+	real, err := filepath.EvalSymlinks(w)
+	return err == nil && real == l.root
+}
+
+// progressStates are git's operations that stop half-way, by the file or directory that says so.
+var progressStates = []struct{ file, what, hint string }{
+	{"MERGE_HEAD", "a merge is in progress", "git merge --continue, or git merge --abort"},
+	{"rebase-merge", "a rebase is in progress", "git rebase --continue, or git rebase --abort"},
+	{"rebase-apply", "a rebase or git am is in progress", "git rebase --continue (or --abort), git am --continue (or --abort)"},
+	{"CHERRY_PICK_HEAD", "a cherry-pick is in progress", "git cherry-pick --continue, or git cherry-pick --abort"},
+	{"REVERT_HEAD", "a revert is in progress", "git revert --continue, or git revert --abort"},
+	{"sequencer", "a cherry-pick or revert of several commits is in progress", "git cherry-pick --continue (or --abort), git revert --continue (or --abort)"},
+}
+
+func progressFindings(l layout) []finding {
+	for _, s := range progressStates {
+		if _, err := os.Lstat(filepath.Join(l.gitDir, s.file)); err == nil {
+			return []finding{{reason: s.what, hint: s.hint, refuse: true}}
+		}
+	}
+	return nil
+}
+
+// settingFindings looks at the settings that change what is stored.
+func settingFindings(c *gitConfig) []finding {
+	var out []finding
+	if v, ok := c.get("core.autocrlf"); ok && (strings.EqualFold(v, "input") || truth(v, true, true)) {
+		out = append(out, both("core.autocrlf is %s", v))
+	}
+	if v, ok := c.get("core.eol"); ok && strings.EqualFold(v, "crlf") {
+		out = append(out, both("core.eol is %s", v))
+	}
+	for _, s := range []struct {
+		key  string
+		def  bool
+		hits bool
+	}{
+		{"core.filemode", true, false},
+		{"core.symlinks", true, false},
+		{"core.ignorecase", false, true},
+		{"core.precomposeunicode", false, true},
+		{"core.protecthfs", false, true},
+		{"core.sparsecheckout", false, true},
+		{"index.sparse", false, true},
+	} {
+		if c.boolean(s.key, s.def) == s.hits {
+			out = append(out, both("%s is %v", s.key, s.hits))
+		}
+	}
+	if v, ok := c.get("core.sharedrepository"); ok && !strings.EqualFold(v, "umask") && (!isBoolean(v) || truth(v, true, true)) {
+		out = append(out, both("core.sharedRepository is %s", v))
+	}
+	if c.boolean("core.splitindex", false) {
+		out = append(out, both("core.splitIndex is true"))
+	}
+	if c.boolean("commit.gpgsign", false) {
+		out = append(out, finding{reason: "commit.gpgSign is true", commit: true})
+	}
+	if v, ok := c.get("i18n.commitencoding"); ok && !strings.EqualFold(v, "utf-8") && !strings.EqualFold(v, "utf8") {
+		out = append(out, finding{reason: "i18n.commitEncoding is " + v, commit: true})
+	}
+	return out
+}
+
+func isBoolean(v string) bool { return truth(v, true, true) == truth(v, true, false) }
+
+// storeFindings looks at how objects are stored.
+func storeFindings(l layout) []finding {
+	var out []finding
+	info := filepath.Join(l.commonDir, "objects", "info", "alternates")
+	if b, present, _ := readSmall(info); present && strings.TrimSpace(string(b)) != "" {
+		out = append(out, both("objects are borrowed from another repository (objects/info/alternates)"))
+	}
+	return out
+}
+
+// commitHooks are those that a commit runs.
+var commitHooks = []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction", "post-index-change"}
+
+// hookFindings hands the commit to git where hooks are to run. Policy "skip" leaves them alone, "fail" refuses.
+func hookFindings(l layout, c *gitConfig, policy string) []finding {
+	names := liveHooks(l, c)
+	if len(names) == 0 || policy == "skip" {
+		return nil
+	}
+	what := "hook " + names[0]
+	if len(names) > 1 {
+		what = "hooks " + strings.Join(names, ", ")
+	}
+	if policy == "fail" {
+		return []finding{{reason: what + " would run at each commit, and the policy is to fail then",
+			hint: "choose hooks run or skip", refuse: true}}
+	}
+	return []finding{{reason: what + " to run", commit: true}}
+}
+
+// liveHooks names the executable commit hooks, and those that git takes from its configuration.
+func liveHooks(l layout, c *gitConfig) []string {
+	dir, ok := hooksDir(l, c)
+	var out []string
+	if ok {
+		for _, h := range commitHooks {
+			if fi, err := os.Stat(filepath.Join(dir, h)); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+				out = append(out, h)
+			}
+		}
+	}
+	for _, k := range c.keys("hook.") {
+		if strings.HasSuffix(k, ".command") {
+			out = append(out, strings.TrimSuffix(k, ".command"))
+		}
+	}
+	return out
+}
+
+// hooksDir is where git looks for hooks; false if core.hooksPath cannot be read.
+func hooksDir(l layout, c *gitConfig) (string, bool) {
+	if _, set := c.get("core.hookspath"); !set {
+		return filepath.Join(l.commonDir, "hooks"), true
+	}
+	p, ok := c.pathname("core.hookspath")
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(l.root, p)
+	}
+	return p, ok
+}
+
+// indexFindings looks at the entries: conflicts, submodules.
+func indexFindings(ix *index) []finding {
+	if ix == nil {
+		return nil
+	}
+	var out []finding
+	modules := 0
+	for i := range ix.entries {
+		e := &ix.entries[i]
+		if e.stage() != 0 {
+			return []finding{{reason: "the index holds unresolved conflicts (" + e.name + ")",
+				hint: "resolve them and git add the files", refuse: true}}
+		}
+		if e.mode == modeGitlink {
+			if modules++; modules == 1 {
+				out = append(out, both("%s is a submodule", e.name))
+			}
+		}
+	}
+	return out
+}
+
+func trackedAttributes(ix *index) []string {
+	if ix == nil {
+		return nil
+	}
+	var out []string
+	for i := range ix.entries {
+		e := &ix.entries[i]
+		if strings.HasSuffix(e.name, ".gitattributes") && e.mode != modeGitlink &&
+			(len(e.name) == len(".gitattributes") || e.name[len(e.name)-len(".gitattributes")-1] == '/') {
+			out = append(out, e.name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package gitops
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sandbox is a directory with a home of its own and a git repository in repo/, driven by the real git.
+type sandbox struct {
+	t    *testing.T
+	home string
+	dir  string
+	env  []string
+}
+
+func newSandbox(t *testing.T) *sandbox {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sandbox{t: t, home: filepath.Join(base, "home"), dir: filepath.Join(base, "repo")}
+	for _, d := range []string{s.home, s.dir} {
+		if err := os.MkdirAll(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.env = []string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TZ=UTC",
+		"GIT_TERMINAL_PROMPT=0", "GIT_ATTR_NOSYSTEM=1"}
+	s.put(s.home+"/.gitconfig", "[user]\n\tname = A U Thor\n\temail = author@example.com\n[init]\n\tdefaultBranch = main\n"+
+		"[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[protocol \"file\"]\n\tallow = always\n[advice]\n\taddEmbeddedRepo = false\n")
+	return s
+}
+
+// put writes a file; a relative path is the repository's.
+func (s *sandbox) put(path, text string) {
+	s.t.Helper()
+	path = s.path(path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *sandbox) path(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(s.dir, path)
+}
+
+// git runs git in the repository and returns its standard output; it must succeed.
+func (s *sandbox) git(args ...string) string {
+	s.t.Helper()
+	out, code := s.tryGit(args...)
+	if code != 0 {
+		s.t.Fatalf("git %s: exit %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// tryGit returns standard output, or what git complained of, and the exit code.
+func (s *sandbox) tryGit(args ...string) (string, int) {
+	s.t.Helper()
+	c := exec.Command("git", args...)
+	c.Dir, c.Env = s.dir, s.env
+	var out, errOut strings.Builder
+	c.Stdout, c.Stderr = &out, &errOut
+	if err := c.Run(); err != nil {
+		if c.ProcessState == nil {
+			s.t.Fatal(err)
+		}
+		return out.String() + errOut.String(), c.ProcessState.ExitCode()
+	}
+	return out.String(), 0
+}
+
+// sh runs a script in the repository.
+func (s *sandbox) sh(script string) {
+	s.t.Helper()
+	c := exec.Command("sh", "-ec", script)
+	c.Dir, c.Env = s.dir, s.env
+	if out, err := c.CombinedOutput(); err != nil {
+		s.t.Fatalf("sh: %v\n%s\n%s", err, script, out)
+	}
+}
+
+func (s *sandbox) layout() layout {
+	s.t.Helper()
+	l, err := locate(s.dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+func (s *sandbox) config() *gitConfig {
+	s.t.Helper()
+	c, err := loadConfig(s.layout(), s.env)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
