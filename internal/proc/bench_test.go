@@ -1,0 +1,41 @@
+package proc
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// BenchmarkRun runs the same no-op by bare os/exec (shared /dev/null, prepared
+// environment) and under the shim, in turn, and reports the ratio.
+func BenchmarkRun(b *testing.B) {
+	dir := b.TempDir()
+	s := startShim(b, ShimConfig{ExitFile: filepath.Join(dir, "exit.json")})
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer null.Close()
+	env := os.Environ()
+	log := filepath.Join(dir, "log")
+	cmd := Command{Label: "noop", Argv: []string{"/bin/sh", "-c", "true"}, Stdout: log, Stderr: log}
+	var bare, ours time.Duration
+	for b.Loop() {
+		t0 := time.Now()
+		c := exec.Command("/bin/sh", "-c", "true")
+		c.Stdin, c.Stdout, c.Stderr, c.Env = null, null, null, env
+		if err := c.Run(); err != nil {
+			b.Fatal(err)
+		}
+		t1 := time.Now()
+		if e, err := s.Run(b.Context(), cmd); err != nil || e.Why != Exited || e.Code != 0 {
+			b.Fatal(e, err)
+		}
+		bare, ours = bare+t1.Sub(t0), ours+time.Since(t1)
+	}
+	b.ReportMetric(float64(bare.Microseconds())/float64(b.N), "bare-us/op")
+	b.ReportMetric(float64(ours.Microseconds())/float64(b.N), "shim-us/op")
+	b.ReportMetric(float64(ours)/float64(bare), "ratio")
+}

@@ -1,0 +1,19 @@
+package proc
+
+import (
+	"os"
+	"testing"
+)
+
+// The test binary is its own shim, and its own orchestrator to be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case ShimCommand:
+			os.Exit(Serve())
+		case "__orchestrate":
+			os.Exit(orchestrate(os.Args[2:]))
+		}
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,111 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// DefaultLimit bounds the standard output that Output keeps when Call.Limit
+// is zero.
+const DefaultLimit = 256 << 20
+
+const stderrLimit = 64 << 10
+
+// waitDelay is how long Output waits, once the program has ended or was
+// killed, for a stray grandchild that still holds the pipes.
+const waitDelay = 2 * time.Second
+
+// Call is one short program whose output is wanted as bytes.
+type Call struct {
+	Argv  []string
+	Dir   string
+	Env   []string // complete; nil is ours
+	Stdin []byte
+	Limit int // most bytes of standard output; more is an error. 0 is DefaultLimit
+}
+
+// Reply is what such a program came to. Code is its exit status, whatever
+// that is; of Stderr at most the first 64 KiB are kept.
+type Reply struct {
+	Stdout, Stderr []byte
+	Code           int
+}
+
+// Output runs a program in a process group of its own. A non-zero exit status
+// is no error. The end of ctx kills the group.
+func Output(ctx context.Context, call Call) (Reply, error) {
+	if err := (Command{Argv: call.Argv, Dir: call.Dir}).check(); err != nil {
+		return Reply{}, err
+	}
+	name := strings.Join(call.Argv[:min(2, len(call.Argv))], " ")
+	c := exec.CommandContext(ctx, call.Argv[0], call.Argv[1:]...)
+	c.Dir, c.Env = call.Dir, call.Env
+	if c.Env != nil && !strings.ContainsRune(call.Argv[0], '/') {
+		path, err := Look(call.Argv[0], call.Dir, c.Env)
+		if err != nil {
+			return Reply{}, err
+		}
+		c.Path, c.Err = path, nil
+	}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = waitDelay
+	if len(call.Stdin) > 0 {
+		c.Stdin = bytes.NewReader(call.Stdin)
+	}
+	out, errs := &capped{limit: call.Limit, fail: true}, &capped{limit: stderrLimit}
+	if out.limit <= 0 {
+		out.limit = DefaultLimit
+	}
+	out.over = func() { _ = c.Cancel() }
+	c.Stdout, c.Stderr = out, errs
+	err := c.Run()
+	r := Reply{Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}
+	if c.ProcessState != nil {
+		r.Code = c.ProcessState.ExitCode()
+	}
+	switch exited := (*exec.ExitError)(nil); {
+	case ctx.Err() != nil && r.Code != 0:
+		return r, fmt.Errorf("run %s: %w", name, context.Cause(ctx))
+	case out.full:
+		return r, fmt.Errorf("run %s: it printed more than %d bytes", name, out.limit)
+	case errors.Is(err, exec.ErrWaitDelay):
+		// It has ended; somebody it started still holds a pipe. That is not
+		// ours to wait for, but its group is ours to end.
+		_ = c.Cancel()
+		return r, nil
+	case errors.As(err, &exited) && exited.Exited():
+		return r, nil
+	case err != nil:
+		return r, fmt.Errorf("run %s: %w", name, err)
+	}
+	return r, nil
+}
+
+// capped keeps at most limit bytes. With fail set, one more ends the program.
+type capped struct {
+	buf   bytes.Buffer
+	limit int
+	fail  bool
+	full  bool
+	over  func()
+}
+
+func (w *capped) Write(p []byte) (int, error) {
+	room := max(w.limit-w.buf.Len(), 0)
+	if len(p) <= room {
+		return w.buf.Write(p)
+	}
+	w.buf.Write(p[:room])
+	if w.fail && !w.full {
+		w.full = true
+		w.over()
+	}
+	return len(p), nil
+}

@@ -1,0 +1,141 @@
+// Package proc runs a command and everything it starts as one unit.
+//
+// A Shim is our own binary, started once more, that runs many commands one
+// after the other. It is a child subreaper, so nothing a command starts can
+// leave its tree; it ends the tree when the command exits, at a deadline, on
+// request, and when the process that holds the other end of its request pipe
+// dies, however that happens. Output runs a short program such as git and
+// returns what it printed. Sweep catches what a killed shim left behind.
+//
+// No other package starts processes.
+package proc
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ShimCommand is the hidden command that a main program maps to Serve.
+const ShimCommand = "__shim"
+
+// CookieVar is the environment variable that marks every process of a shim.
+const CookieVar = "DESCARTES_COOKIE"
+
+// DefaultGrace is what a command gets between SIGTERM and SIGKILL when its
+// Grace is zero.
+const DefaultGrace = 5 * time.Second
+
+// MaxString is the longest single argument or environment string that Linux
+// takes (MAX_ARG_STRLEN less the closing zero byte).
+const MaxString = 128<<10 - 1
+
+// Command is one program to run under a Shim.
+type Command struct {
+	Label string   // names the run in the exit file and in errors
+	Argv  []string // Argv[0] without a slash is searched on PATH of the command's environment
+	Dir   string   // "" is the shim's directory
+	Env   []string // added to the shim's environment, or overriding it
+	Stdin string   // path; "" is /dev/null
+
+	// Paths, opened for appending and created with mode 0600, missing
+	// directories included. Equal paths share one descriptor; "" is /dev/null.
+	Stdout, Stderr string
+
+	Timeout time.Duration // of the whole run; 0 is none
+	Idle    time.Duration // without growth of Stdout or Stderr; 0 is none
+	Grace   time.Duration // between SIGTERM and SIGKILL; 0 is DefaultGrace, negative is none
+}
+
+// Why says what ended a command.
+type Why string
+
+const (
+	Exited     Why = "exited"     // by itself, with Exit.Code
+	Signaled   Why = "signaled"   // by a signal that we did not send
+	TimedOut   Why = "timeout"    // ended by us: Command.Timeout
+	Idled      Why = "idle"       // ended by us: Command.Idle
+	Cancelled  Why = "cancelled"  // ended by us: the context
+	Orphaned   Why = "orphaned"   // ended by the shim: nobody waited for it any more
+	NotStarted Why = "notstarted" // could not be executed: Code is 127 (no such program) or 126, Err says why
+)
+
+// Exit tells how a command ended. After TimedOut, Idled, Cancelled and
+// Orphaned, Code and Signal tell how the command took the end.
+type Exit struct {
+	Label  string        `json:"label"`
+	Why    Why           `json:"why"`
+	Code   int           `json:"code"`
+	Signal int           `json:"signal,omitempty"`
+	Start  time.Time     `json:"start"`
+	End    time.Time     `json:"end"`
+	User   time.Duration `json:"user_ns"`
+	System time.Duration `json:"system_ns"`
+	MaxRSS int64         `json:"max_rss"` // bytes, of the largest process
+	Left   int           `json:"left"`    // processes that had to be killed after the command's own end or its grace
+	Err    string        `json:"err,omitempty"`
+}
+
+// String is Exit in a few words: "exit status 3", "killed by signal 9 (killed)".
+func (e Exit) String() string {
+	switch e.Why {
+	case Exited:
+		return fmt.Sprintf("exit status %d", e.Code)
+	case Signaled:
+		return fmt.Sprintf("ended by signal %d (%s)", e.Signal, signalName(e.Signal))
+	case NotStarted:
+		return e.Err
+	case TimedOut, Idled, Cancelled, Orphaned:
+		return string(e.Why)
+	default:
+		return string(e.Why)
+	}
+}
+
+// check refuses what no system call could take, before anything is started.
+func (c Command) check() error {
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return fmt.Errorf("run %q: no program given", c.Label)
+	}
+	for i, a := range c.Argv {
+		if err := checkString(a, fmt.Sprintf("argument %d of %s", i, c.Argv[0])); err != nil {
+			return err
+		}
+	}
+	for _, kv := range c.Env {
+		name, _, ok := strings.Cut(kv, "=")
+		if !ok || name == "" {
+			return fmt.Errorf("environment entry %q is not NAME=value", kv)
+		}
+		if err := checkString(kv, "environment variable "+name); err != nil {
+			return err
+		}
+	}
+	for _, p := range []string{c.Dir, c.Stdin, c.Stdout, c.Stderr} {
+		if strings.IndexByte(p, 0) >= 0 {
+			return fmt.Errorf("path %q holds a NUL byte", p)
+		}
+	}
+	return nil
+}
+
+func checkString(s, what string) error {
+	if len(s) > MaxString {
+		return &TooLongError{What: what, Len: len(s)}
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		return fmt.Errorf("%s holds a NUL byte", what)
+	}
+	return nil
+}
+
+// TooLongError is an argument or environment variable that the system would
+// refuse.
+type TooLongError struct {
+	What string
+	Len  int
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("%s is %d bytes long, the system takes at most %d", e.What, e.Len, MaxString)
+}

@@ -1,0 +1,292 @@
+package proc
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ShimConfig says how to start a shim.
+type ShimConfig struct {
+	Argv     []string // own binary and its hidden command
+	Env      []string // base environment of every command; nil is ours
+	Cookie   string   // random; marks every process, for Sweep
+	ExitFile string   // where the end of each command is recorded; "" is nowhere
+	Dir      string   // directory of the shim; "" is ours
+}
+
+// Shim runs commands, one at a time. Its methods may be called concurrently;
+// commands then queue.
+type Shim struct {
+	cfg ShimConfig
+
+	mu     sync.Mutex // held for the whole of a Run
+	live   *link      // nil when the shim died and no Run has followed
+	seq    uint64
+	dirty  bool // a shim died and its sweep failed
+	closed bool
+}
+
+// link is one running shim process and the two pipes to it.
+type link struct {
+	proc    *os.Process
+	replies *os.File
+	lines   *bufio.Reader
+
+	mu       sync.Mutex // a cancel and the next request never mix
+	requests *os.File
+}
+
+// ErrClosed is what Run returns after Close.
+var ErrClosed = errors.New("shim is closed")
+
+// DiedError is a shim that ended while a command ran under it. What it left
+// has been swept up.
+type DiedError struct {
+	Label string // the command
+	PID   int    // of the shim
+	How   string
+}
+
+func (e *DiedError) Error() string {
+	return fmt.Sprintf("run %s: the supervising process (%s, pid %d) died: %s", e.Label, shimName, e.PID, e.How)
+}
+
+// Start starts a shim. It does not wait for it to be ready: the first command
+// does.
+func Start(c ShimConfig) (*Shim, error) {
+	if len(c.Argv) == 0 {
+		return nil, errors.New("start shim: no program given")
+	}
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	s := &Shim{cfg: c}
+	var err error
+	s.live, err = s.connect()
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Shim) connect() (*link, error) {
+	theirIn, requests, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start shim: %w", err)
+	}
+	defer theirIn.Close()
+	replies, theirOut, err := os.Pipe()
+	if err != nil {
+		requests.Close()
+		return nil, fmt.Errorf("start shim: %w", err)
+	}
+	defer theirOut.Close()
+	l := &link{replies: replies, requests: requests, lines: bufio.NewReader(replies)}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		l.close()
+		return nil, fmt.Errorf("start shim: %w", err)
+	}
+	defer null.Close()
+	env := s.cfg.Env
+	if s.cfg.Cookie != "" {
+		env = without(env, CookieVar)
+		env = append(env, CookieVar+"="+s.cfg.Cookie)
+	}
+	// A session of its own: no terminal, so that Ctrl-C reaches only us and
+	// nothing below can ask for a password there.
+	l.proc, err = os.StartProcess(s.cfg.Argv[0], s.cfg.Argv, &os.ProcAttr{
+		Dir:   s.cfg.Dir,
+		Env:   env,
+		Files: []*os.File{null, null, null, theirIn, theirOut},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		l.close()
+		return nil, fmt.Errorf("start shim: %w", err)
+	}
+	if err := l.send(helloFrame(s.cfg.ExitFile)); err != nil {
+		return nil, fmt.Errorf("start shim: %s: %w", l.bury(), err)
+	}
+	return l, nil
+}
+
+func without(env []string, name string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, kv := range env {
+		if !strings.HasPrefix(kv, name+"=") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// PID of the shim's process, 0 when it is dead or closed.
+func (s *Shim) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil {
+		return 0
+	}
+	return s.live.proc.Pid
+}
+
+// Run runs one command to its end and the end of all that it started. That
+// the command fails, cannot be executed or is cancelled through ctx is a
+// result; an error means that there is none. When the shim itself dies, Run
+// sweeps up what it left and returns a *DiedError; the next Run starts another.
+func (s *Shim) Run(ctx context.Context, c Command) (Exit, error) {
+	if err := c.check(); err != nil {
+		return Exit{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		now := time.Now()
+		return Exit{Label: c.Label, Why: Cancelled, Start: now, End: now}, nil
+	}
+	if err := s.revive(); err != nil {
+		return Exit{}, err
+	}
+	s.seq++
+	l, seq := s.live, s.seq
+	if err := l.send(runFrame(seq, c)); err != nil {
+		return Exit{}, s.lost(c.Label)
+	}
+	if ctx.Done() != nil {
+		defer l.cancelOn(ctx, seq, c.grace())()
+	}
+	line, err := l.lines.ReadBytes('\n')
+	if err != nil || len(line) < 2 {
+		return Exit{}, s.lost(c.Label)
+	}
+	if line[0] != replyExit {
+		return Exit{}, fmt.Errorf("run %s: %s", c.Label, strings.TrimSpace(string(line[1:])))
+	}
+	var e Exit
+	if err := json.Unmarshal(line[1:], &e); err != nil {
+		return Exit{}, fmt.Errorf("run %s: read the shim's reply: %w", c.Label, err)
+	}
+	return e, nil
+}
+
+func (c Command) grace() time.Duration {
+	if c.Grace == 0 {
+		return DefaultGrace
+	}
+	return max(c.Grace, 0)
+}
+
+// cancelOn tells the shim to end command seq when ctx ends, and kills the
+// shim should it not answer in far more than the time it needs. The function
+// returned ends the watch.
+func (l *link) cancelOn(ctx context.Context, seq uint64, grace time.Duration) func() {
+	over, idle := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(idle)
+		_ = l.send(cancelFrame(seq)) // a dead shim shows in the reply
+		late := time.NewTimer(grace + 2*clearBound)
+		defer late.Stop()
+		select {
+		case <-over:
+		case <-late.C:
+			_ = l.proc.Kill()
+		}
+	})
+	return func() {
+		close(over)
+		if !stop() {
+			<-idle
+		}
+	}
+}
+
+func (l *link) send(frame []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := l.requests.Write(frame)
+	return err
+}
+
+// revive makes sure that there is a shim.
+func (s *Shim) revive() error {
+	if s.closed {
+		return ErrClosed
+	}
+	if s.live != nil {
+		return nil
+	}
+	if s.dirty {
+		if _, err := Sweep(s.cfg.Cookie); err != nil {
+			return fmt.Errorf("start shim: %w", err)
+		}
+		s.dirty = false
+	}
+	l, err := s.connect()
+	if err != nil {
+		return err
+	}
+	s.live = l
+	return nil
+}
+
+// lost buries a shim that died and ends what it left at once, so that no
+// stray process goes on changing files.
+func (s *Shim) lost(label string) error {
+	l := s.live
+	s.live = nil
+	died := &DiedError{Label: label, PID: l.proc.Pid, How: l.bury()}
+	if s.cfg.Cookie != "" {
+		if _, err := Sweep(s.cfg.Cookie); err != nil {
+			s.dirty = true
+			return errors.Join(died, err)
+		}
+	}
+	return died
+}
+
+// bury makes sure that the process is dead, reaps it and says how it ended.
+func (l *link) bury() string {
+	l.close()
+	dead := time.AfterFunc(time.Second, func() { _ = l.proc.Kill() })
+	defer dead.Stop()
+	state, err := l.proc.Wait()
+	if err != nil {
+		return err.Error()
+	}
+	return state.String()
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requests.Close()
+	l.replies.Close()
+}
+
+// Close ends the shim and waits for it. It waits for a running command first.
+func (s *Shim) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.live == nil {
+		return nil
+	}
+	l := s.live
+	s.live = nil
+	if how := l.bury(); how != "exit status 0" {
+		return fmt.Errorf("close shim: %s", how)
+	}
+	return nil
+}

@@ -1,0 +1,405 @@
+package proc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func self(tb testing.TB) string {
+	tb.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return exe
+}
+
+// startShim starts this test binary as a shim with a cookie of its own.
+func startShim(tb testing.TB, c ShimConfig) *Shim {
+	tb.Helper()
+	c.Argv = []string{self(tb), ShimCommand}
+	if c.Cookie == "" {
+		c.Cookie = rand.Text()
+	}
+	s, err := Start(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+func sh(label, script string) Command {
+	return Command{Label: label, Argv: []string{"sh", "-c", script}}
+}
+
+func run(tb testing.TB, s *Shim, c Command) Exit {
+	tb.Helper()
+	e, err := s.Run(tb.Context(), c)
+	if err != nil {
+		tb.Fatalf("run %s: %v", c.Label, err)
+	}
+	return e
+}
+
+// eventually waits for a condition, at most ten seconds.
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for start := time.Now(); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			tb.Fatalf("waited ten seconds for: %s", what)
+		}
+	}
+}
+
+func read(tb testing.TB, path string) string {
+	tb.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestRunEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	odd := filepath.Join(dir, "odd")
+	if err := os.WriteFile(odd, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	garbage := filepath.Join(dir, "garbage")
+	if err := os.WriteFile(garbage, []byte("no program at all"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := startShim(t, ShimConfig{})
+	for _, tt := range []struct {
+		name string
+		argv []string
+		why  Why
+		code int
+		sig  int
+		err  string
+	}{
+		{"zero", []string{"true"}, Exited, 0, 0, ""},
+		{"three", []string{"sh", "-c", "exit 3"}, Exited, 3, 0, ""},
+		{"signal", []string{"sh", "-c", "kill -KILL $$"}, Signaled, 0, 9, ""},
+		{"segv", []string{"sh", "-c", "kill -SEGV $$"}, Signaled, 0, 11, ""},
+		{"missing", []string{"descartes-no-such-program"}, NotStarted, 127, 0, "descartes-no-such-program: no such program on PATH"},
+		{"missing path", []string{"/no/such/program"}, NotStarted, 127, 0, "no such program"},
+		{"not executable", []string{plain}, NotStarted, 126, 0, "not executable"},
+		{"directory", []string{dir}, NotStarted, 126, 0, "is a directory"},
+		{"no interpreter", []string{odd}, NotStarted, 126, 0, "interpreter"},
+		{"no format", []string{garbage}, NotStarted, 126, 0, "exec format error"},
+		{"through a file", []string{plain + "/x"}, NotStarted, 127, 0, "no such program"},
+	} {
+		e := run(t, s, Command{Label: tt.name, Argv: tt.argv})
+		if e.Label != tt.name || e.Why != tt.why || e.Code != tt.code || e.Signal != tt.sig || !strings.Contains(e.Err, tt.err) {
+			t.Errorf("%s: got %+v", tt.name, e)
+		}
+		if e.Start.IsZero() || e.End.Before(e.Start) {
+			t.Errorf("%s: times %v %v", tt.name, e.Start, e.End)
+		}
+	}
+}
+
+func TestRunStreams(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in := filepath.Join(dir, "in")
+	if err := os.WriteFile(in, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both, out, errs := filepath.Join(dir, "both"), filepath.Join(dir, "new/dir/out"), filepath.Join(dir, "err")
+	s := startShim(t, ShimConfig{})
+	c := sh("streams", "cat; echo out; echo err >&2; echo out2")
+	c.Stdin, c.Stdout, c.Stderr = in, both, both
+	run(t, s, c)
+	run(t, s, c)
+	if got, want := read(t, both), strings.Repeat("helloout\nerr\nout2\n", 2); got != want {
+		t.Errorf("one file for both: got %q, want %q", got, want)
+	}
+	c.Stdin, c.Stdout, c.Stderr = "", out, errs
+	run(t, s, c)
+	if read(t, out) != "out\nout2\n" || read(t, errs) != "err\n" {
+		t.Errorf("two files: got %q and %q", read(t, out), read(t, errs))
+	}
+	info, err := os.Stat(out)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of output: %v %v", info.Mode(), err)
+	}
+	c.Stdin = filepath.Join(dir, "none")
+	if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("missing input: %v", err)
+	}
+	c.Stdin, c.Stdout = "", dir
+	if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("output to a directory: %v", err)
+	}
+	c.Stdout, c.Dir = "", filepath.Join(dir, "none")
+	if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "working directory") {
+		t.Errorf("missing directory: %v", err)
+	}
+	if e := run(t, s, sh("after", "exit 4")); e.Code != 4 {
+		t.Errorf("after faults: %+v", e)
+	}
+}
+
+func TestRunEnvironment(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out")
+	base := []string{"PATH=" + os.Getenv("PATH"), "KEPT=1", "CHANGED=base", CookieVar + "=stale"}
+	s := startShim(t, ShimConfig{Env: base, Cookie: "cookie-" + rand.Text()})
+	c := Command{Label: "env", Argv: []string{"env"}, Stdout: out,
+		Env: []string{"CHANGED=one", "NEW=\xff\xfe", "CHANGED=two", CookieVar + "=forged"}}
+	run(t, s, c)
+	got := "\n" + read(t, out)
+	for _, want := range []string{"\nKEPT=1\n", "\nCHANGED=two\n", "\nNEW=\xff\xfe\n", "\n" + CookieVar + "=cookie-"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("environment %q: %q not there once", got, want)
+		}
+	}
+	if n := strings.Count(got, "\n"); n < 5 || strings.Contains(got, "HOME=") {
+		t.Errorf("environment: %q", got)
+	}
+}
+
+func TestRunRefusesWhatNoSystemTakes(t *testing.T) {
+	t.Parallel()
+	s := startShim(t, ShimConfig{})
+	long := strings.Repeat("x", MaxString+1)
+	for name, c := range map[string]Command{
+		"argument": {Argv: []string{"true", long}},
+		"variable": {Argv: []string{"true"}, Env: []string{"A=" + long}},
+	} {
+		var tooLong *TooLongError
+		if _, err := s.Run(t.Context(), c); !errors.As(err, &tooLong) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, c := range map[string]Command{
+		"nothing":  {},
+		"zero":     {Argv: []string{"echo", "a\x00b"}},
+		"variable": {Argv: []string{"true"}, Env: []string{"novalue"}},
+		"path":     {Argv: []string{"true"}, Dir: "a\x00b"},
+	} {
+		if _, err := s.Run(t.Context(), c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	fits := strings.Repeat("x", MaxString)
+	if e := run(t, s, Command{Argv: []string{"true", fits, fits}}); e.Code != 0 || e.Why != Exited {
+		t.Errorf("longest argument: %+v", e)
+	}
+	many := []string{"true"}
+	for range 64 {
+		many = append(many, fits)
+	}
+	if e := run(t, s, Command{Argv: many}); e.Why != NotStarted || e.Code != 126 {
+		t.Errorf("8 MiB of arguments: %+v", e)
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out")
+	s := startShim(t, ShimConfig{})
+
+	c := sh("timeout", "echo started; exec sleep 600")
+	c.Timeout, c.Stdout = 100*time.Millisecond, out
+	if e := run(t, s, c); e.Why != TimedOut || e.Signal != int(syscall.SIGTERM) || e.End.Sub(e.Start) < c.Timeout {
+		t.Errorf("timeout: %+v", e)
+	}
+	c = sh("stubborn", "trap '' TERM; while :; do sleep 0.01; done")
+	c.Timeout, c.Grace = 50*time.Millisecond, 100*time.Millisecond
+	if e := run(t, s, c); e.Why != TimedOut || e.Signal != int(syscall.SIGKILL) || e.End.Sub(e.Start) < 150*time.Millisecond {
+		t.Errorf("ignores TERM: %+v", e)
+	}
+	c = sh("polite", "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done")
+	c.Timeout, c.Stdout = 200*time.Millisecond, out
+	if e := run(t, s, c); e.Why != TimedOut || e.Code != 5 || !strings.HasSuffix(read(t, out), "bye\n") {
+		t.Errorf("obeys TERM: %+v", e)
+	}
+	c = sh("no grace", "trap 'exit 5' TERM; while :; do sleep 0.01; done")
+	c.Timeout, c.Grace = 100*time.Millisecond, -1
+	if e := run(t, s, c); e.Why != TimedOut || e.Signal != int(syscall.SIGKILL) {
+		t.Errorf("no grace: %+v", e)
+	}
+	c = sh("idle", "echo one; exec >&- 2>&-; sleep 600")
+	c.Idle, c.Stdout = 80*time.Millisecond, out
+	if e := run(t, s, c); e.Why != Idled {
+		t.Errorf("closes its output and hangs: %+v", e)
+	}
+	c = sh("busy", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo $i; sleep 0.02; done")
+	c.Idle, c.Stdout = 250*time.Millisecond, out
+	if e := run(t, s, c); e.Why != Exited || e.Code != 0 {
+		t.Errorf("prints all the time: %+v", e)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out")
+	s := startShim(t, ShimConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	c := sh("cancelled", "echo started; sleep 600")
+	c.Stdout = out
+	go func() {
+		eventually(t, "the command's first line", func() bool { b, _ := os.ReadFile(out); return len(b) > 0 })
+		cancel()
+	}()
+	e, err := s.Run(ctx, c)
+	if err != nil || e.Why != Cancelled || e.Signal != int(syscall.SIGTERM) {
+		t.Errorf("cancelled: %+v %v", e, err)
+	}
+	e, err = s.Run(ctx, sh("never", "touch "+out+".never"))
+	if err != nil || e.Why != Cancelled || e.Label != "never" {
+		t.Errorf("cancelled before: %+v %v", e, err)
+	}
+	if _, err := os.Stat(out + ".never"); err == nil {
+		t.Error("a cancelled command was started")
+	}
+	// A cancel that comes too late must not hit the next command.
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Microsecond, cancel)
+		if _, err := s.Run(ctx, sh("short", "true")); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if e := run(t, s, sh("next", "true")); e.Why != Exited {
+			t.Fatalf("after a late cancel: %+v", e)
+		}
+	}
+}
+
+func TestExitFile(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	path := filepath.Join(dir, "exit.json")
+	s := startShim(t, ShimConfig{ExitFile: path})
+	run(t, s, sh(strings.Repeat("long ", 50), "exit 7"))
+	run(t, s, sh("b", "exit 8"))
+	e, ok := ReadExit(path)
+	if !ok || e.Label != "b" || e.Code != 8 || e.Why != Exited {
+		t.Errorf("got %+v %v", e, ok)
+	}
+	if n := strings.Count(read(t, path), "\n"); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s, sh("c", "exit 9"))
+	if e, ok := ReadExit(path); !ok || e.Label != "c" {
+		t.Errorf("after its directory was removed: %+v %v", e, ok)
+	}
+	for _, text := range []string{"", "{", `{"label":"x","why":"exited"}`, "null\n", "[]\n", "\x00\x00\x00\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := ReadExit(path); ok {
+			t.Errorf("%q read as %+v", text, e)
+		}
+	}
+	if _, ok := ReadExit(filepath.Join(dir, "none")); ok {
+		t.Error("a missing file was read")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	s := startShim(t, ShimConfig{})
+	e := run(t, s, sh("work", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"))
+	if e.User+e.System <= 0 || e.MaxRSS < 100<<10 || e.Left != 0 {
+		t.Errorf("got %+v", e)
+	}
+	if e := run(t, s, sh("next", "true")); e.User > 0 && e.User >= e.End.Sub(e.Start)*4 {
+		t.Errorf("usage of the command before: %+v", e)
+	}
+}
+
+func TestShimDies(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, cookie := filepath.Join(dir, "out"), rand.Text()
+	s := startShim(t, ShimConfig{Cookie: cookie})
+	c := sh("victim", "setsid sleep 997 & env -i sleep 997 & echo started; sleep 997")
+	c.Stdout = out
+	pid := s.PID()
+	go func() {
+		eventually(t, "the command's first line", func() bool { b, _ := os.ReadFile(out); return len(b) > 0 })
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err := s.Run(t.Context(), c)
+	var died *DiedError
+	if !errors.As(err, &died) || died.Label != "victim" || died.PID != pid || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("got %v", err)
+	}
+	if n := carriers(cookie); len(n) != 0 {
+		t.Errorf("survivors: %v", n)
+	}
+	if e := run(t, s, sh("next", "exit 6")); e.Code != 6 || s.PID() == pid {
+		t.Errorf("next run: %+v", e)
+	}
+	// Killed between two commands: the second learns it, the third runs.
+	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run(t.Context(), sh("second", "true")); !errors.As(err, &died) {
+		t.Errorf("second: %v", err)
+	}
+	if e := run(t, s, sh("third", "exit 3")); e.Code != 3 {
+		t.Errorf("third: %+v", e)
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s := startShim(t, ShimConfig{})
+	run(t, s, sh("one", "true"))
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Run(t.Context(), sh("two", "true")); !errors.Is(err, ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	t.Parallel()
+	if _, err := Start(ShimConfig{Argv: []string{"/no/such/binary"}}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := Start(ShimConfig{}); err == nil {
+		t.Error("no error without a program")
+	}
+	// A binary that is no shim is found out by the first command.
+	s, err := Start(ShimConfig{Argv: []string{"/bin/false"}})
+	if err != nil {
+		return // it may be gone before the first frame is written
+	}
+	var died *DiedError
+	if _, err := s.Run(t.Context(), sh("x", "true")); !errors.As(err, &died) {
+		t.Errorf("got %v", err)
+	}
+}

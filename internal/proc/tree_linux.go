@@ -1,0 +1,238 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// shimName is how a shim shows in ps, and how Sweep knows one.
+const shimName = "descartes-shim"
+
+// rssUnit: ru_maxrss counts kilobytes here.
+const rssUnit = 1 << 10
+
+// settle makes this process a shim: subreaper, named, deaf to the signals of
+// a terminal, with nothing to hand on to its children by accident.
+func settle() {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	_ = os.WriteFile("/proc/self/comm", []byte(shimName), 0)
+	if unix.CloseRange(requestFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) != nil {
+		entries, _ := os.ReadDir("/proc/self/fd")
+		for _, e := range entries {
+			if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= requestFD {
+				syscall.CloseOnExec(fd)
+			}
+		}
+	}
+	// Caught rather than ignored: what is ignored stays so in every child,
+	// what is caught goes back to its default. The channel is never read.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
+		syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGUSR1, syscall.SIGUSR2)
+	// Children get the mask of this thread.
+	var none unix.Sigset_t
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil)
+}
+
+func groupAttr(pidfd *int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, PidFD: pidfd}
+}
+
+// groupLeft: a subreaper without children has nothing left.
+func groupLeft(int) bool { return false }
+
+// info is one line of /proc/<pid>/stat, as far as it matters here.
+type info struct {
+	pid, parent, group int
+	state              byte
+}
+
+func stat(pid int) (info, bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return info{}, false
+	}
+	// The name in brackets may hold anything, brackets and spaces included.
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 3 {
+		return info{}, false
+	}
+	parent, err1 := strconv.Atoi(string(f[1]))
+	group, err2 := strconv.Atoi(string(f[2]))
+	return info{pid: pid, parent: parent, group: group, state: f[0][0]}, err1 == nil && err2 == nil
+}
+
+// children lists the children of all threads of a process. While processes
+// come and go the kernel may leave some out: callers look again.
+func children(pid int) (list []int) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, t := range threads {
+		b, err := os.ReadFile(dir + "/" + t.Name() + "/children")
+		if err != nil {
+			continue
+		}
+		for _, f := range bytes.Fields(b) {
+			if p, err := strconv.Atoi(string(f)); err == nil {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+// childrenByScan is children on a kernel without CONFIG_PROC_CHILDREN.
+func childrenByScan(pid int) (list []int) {
+	for _, p := range processes() {
+		if i, ok := stat(p); ok && i.parent == pid {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func childLister() func(pid int) []int {
+	self := strconv.Itoa(os.Getpid())
+	if _, err := os.Stat("/proc/" + self + "/task/" + self + "/children"); err != nil {
+		return childrenByScan
+	}
+	return children
+}
+
+func processes() (list []int) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// descend calls visit once for every living descendant of this process,
+// parents first, children only of those for which visit is true.
+func descend(visit func(info) bool) {
+	self, list := os.Getpid(), childLister()
+	seen, queue := map[int]bool{self: true}, []int{self}
+	for len(queue) > 0 {
+		parent := queue[0]
+		queue = queue[1:]
+		for _, pid := range list(parent) {
+			if seen[pid] {
+				continue
+			}
+			seen[pid] = true
+			i, ok := stat(pid)
+			// A number that was reused has another parent. (Ourselves, if the
+			// parent died meanwhile.)
+			if !ok || i.parent != parent && i.parent != self {
+				continue
+			}
+			if i.state == 'Z' || i.state == 'X' {
+				continue
+			}
+			if visit(i) {
+				queue = append(queue, pid)
+			}
+		}
+	}
+}
+
+func living(int) (list []int) {
+	descend(func(i info) bool { list = append(list, i.pid); return true })
+	return list
+}
+
+// signalGroups signals every process group in the tree once.
+func signalGroups(_ int, sig syscall.Signal, skip map[int]bool) {
+	own, done := syscall.Getpgrp(), map[int]bool{}
+	descend(func(i info) bool {
+		switch {
+		case skip[i.pid]:
+		case i.group == own || i.group <= 1: // it joined ours
+			_ = syscall.Kill(i.pid, sig)
+		case !done[i.group]:
+			done[i.group] = true
+			_ = syscall.Kill(-i.group, sig)
+		}
+		return true
+	})
+}
+
+// killTree stops every descendant, again and again until no new one shows up,
+// and then kills them all. It returns those it killed.
+func killTree(_ int, skip map[int]bool) []int {
+	stopped := map[int]bool{}
+	for range 64 {
+		grown := false
+		descend(func(i info) bool {
+			if !stopped[i.pid] && !skip[i.pid] && signalChild(i, syscall.SIGSTOP) {
+				stopped[i.pid], grown = true, true
+			}
+			return true
+		})
+		if !grown {
+			break
+		}
+	}
+	var killed []int
+	descend(func(i info) bool {
+		if !skip[i.pid] && signalChild(i, syscall.SIGKILL) {
+			killed = append(killed, i.pid)
+		}
+		return true
+	})
+	return killed
+}
+
+// signalChild signals a descendant and nobody else: only we reap our own
+// children, so their numbers stay theirs; for others a descriptor is taken
+// first and the parent looked at again.
+func signalChild(i info, sig syscall.Signal) bool {
+	if i.parent == os.Getpid() {
+		return syscall.Kill(i.pid, sig) == nil
+	}
+	fd, err := unix.PidfdOpen(i.pid, 0)
+	if err == unix.ENOSYS {
+		return syscall.Kill(i.pid, sig) == nil
+	}
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	now, ok := stat(i.pid)
+	if !ok || now.parent != i.parent && now.parent != os.Getpid() {
+		return false
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0) == nil
+}
+
+func pids(set map[int]bool) string {
+	var list []int
+	for p := range set {
+		list = append(list, p)
+	}
+	slices.Sort(list)
+	var b strings.Builder
+	for k, p := range list {
+		if k > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(strconv.Itoa(p))
+	}
+	return b.String()
+}
