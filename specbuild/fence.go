@@ -1,0 +1,193 @@
+package specbuild
+
+import "strings"
+
+// fenceLine is one line that opens or closes fenced code.
+type fenceLine struct {
+	line int
+	char byte   // ` or ~
+	size int    // number of them
+	info string // what follows up to the first space, in lower case; a closing fence has none
+}
+
+// nestWindow bounds how many fence lines one fence may hold, so that hostile input stays linear.
+const nestWindow = 256
+
+// asFence reads a line as a fence, inside quotes and list items too and at any indentation: a fence
+// that is indented less than its list item asks for is common, and CommonMark then turns the rest of
+// the document inside out.
+func asFence(n int, line string) (fenceLine, bool) {
+	s := line
+	for range maxMarkers {
+		s = strings.TrimLeft(s, " \t")
+		rest, ok := cutMarker(s)
+		if !ok {
+			break
+		}
+		s = rest
+	}
+	if len(s) < 3 || s[0] != '`' && s[0] != '~' {
+		return fenceLine{}, false
+	}
+	size := 1
+	for size < len(s) && s[size] == s[0] {
+		size++
+	}
+	info := strings.TrimSpace(s[size:])
+	if size < 3 || s[0] == '`' && strings.IndexByte(info, '`') >= 0 {
+		return fenceLine{}, false
+	}
+	word, _, _ := strings.Cut(info, " ")
+	return fenceLine{line: n, char: s[0], size: size, info: strings.ToLower(word)}, true
+}
+
+// cutMarker takes one quote or list marker off the start of a line.
+func cutMarker(s string) (string, bool) {
+	if s == "" {
+		return s, false
+	}
+	if s[0] == '>' {
+		return s[1:], true
+	}
+	if len(s) > 1 && (s[0] == '-' || s[0] == '*' || s[0] == '+') && s[1] == ' ' {
+		return s[2:], true
+	}
+	i := 0
+	for i < len(s) && i < 9 && s[i] >= '0' && s[i] <= '9' {
+		i++
+	}
+	if i > 0 && i+1 < len(s) && (s[i] == '.' || s[i] == ')') && s[i+1] == ' ' {
+		return s[i+2:], true
+	}
+	return s, false
+}
+
+// nestFences pairs fences. A fence normally runs to the next bare fence of at least its size, as in
+// CommonMark. It may also nest: a fence with a language inside a fence opens an inner one, because it
+// cannot close anything; and inside Markdown a bare fence that has a blank line above and text below
+// opens an inner one too. Nesting is believed only if it comes out even; otherwise the strict reading
+// holds. A fence that is never closed ends before the next heading of level 2 or deeper, so that one
+// forgotten line does not swallow the plan.
+func nestFences(fences []fenceLine, lines int, line func(int) string) []span {
+	var out []span
+	longest := longestClosers(fences)
+	for i := 0; i < len(fences); {
+		open := fences[i]
+		if close, ok := nestedClose(fences, i, line); ok {
+			out = append(out, span{open.line, fences[close].line})
+			i = close + 1
+			continue
+		}
+		if close, ok := strictClose(fences, longest, i); ok {
+			out = append(out, span{open.line, fences[close].line})
+			i = close + 1
+			continue
+		}
+		last := unclosedEnd(open.line, lines, line)
+		out = append(out, span{open.line, last})
+		for i < len(fences) && fences[i].line <= last {
+			i++
+		}
+	}
+	return out
+}
+
+func (f fenceLine) closes(open fenceLine) bool {
+	return f.char == open.char && f.size >= open.size && f.info == ""
+}
+
+// strictClose is CommonMark's rule. longest[j] holds the longest closing fence of each kind from j on,
+// so that a fence which nothing closes is not searched for to the end.
+func strictClose(fences []fenceLine, longest [][2]int, i int) (int, bool) {
+	if longest[i+1][kind(fences[i].char)] < fences[i].size {
+		return 0, false
+	}
+	for j := i + 1; j < len(fences); j++ {
+		if fences[j].closes(fences[i]) {
+			return j, true
+		}
+	}
+	return 0, false
+}
+
+func longestClosers(fences []fenceLine) [][2]int {
+	longest := make([][2]int, len(fences)+1)
+	for i := len(fences) - 1; i >= 0; i-- {
+		longest[i] = longest[i+1]
+		if f := fences[i]; f.info == "" {
+			longest[i][kind(f.char)] = max(longest[i][kind(f.char)], f.size)
+		}
+	}
+	return longest
+}
+
+func kind(char byte) int {
+	if char == '~' {
+		return 1
+	}
+	return 0
+}
+
+// nestedClose finds the end of a fence that holds fences of its own kind. It reports false if there
+// are none inside or if they do not come out even.
+func nestedClose(fences []fenceLine, i int, line func(int) string) (int, bool) {
+	open := fences[i]
+	if !mayNest(open) {
+		return 0, false
+	}
+	depth, inner := 1, false
+	for j := i + 1; j < len(fences) && j <= i+nestWindow; j++ {
+		f := fences[j]
+		if f.char != open.char || f.size < open.size {
+			continue
+		}
+		switch {
+		case f.info != "":
+			depth++
+			inner = true
+		case depth == 1 && isMarkdown(open.info) && looksOpening(f.line, line) && j+1 < len(fences):
+			depth++
+			inner = true
+		default:
+			depth--
+		}
+		if depth == 0 {
+			return j, inner
+		}
+	}
+	return 0, false
+}
+
+// mayNest reports whether a fence's language is one that holds other people's fences: Markdown, plain
+// text and none. In a fence of program text an inner opening fence is more likely the sign of a
+// forgotten closing one.
+func mayNest(open fenceLine) bool {
+	switch open.info {
+	case "", "text", "txt", "plaintext", "plain", "prompt", "template", "xml", "html", "yaml", "yml":
+		return true
+	}
+	return isMarkdown(open.info)
+}
+
+func isMarkdown(info string) bool {
+	return info == "markdown" || info == "md" || info == "mdx"
+}
+
+// looksOpening tells a bare opening fence inside Markdown from the closing one by its neighbours.
+func looksOpening(n int, line func(int) string) bool {
+	above := strings.TrimSpace(line(n - 1))
+	below := strings.TrimSpace(line(n + 1))
+	return below != "" && (above == "" || strings.HasSuffix(above, ":"))
+}
+
+// unclosedEnd is the last line of a fence without a closing one.
+func unclosedEnd(first, lines int, line func(int) string) int {
+	for n := first + 2; n < lines; n++ {
+		s := line(n)
+		if strings.HasPrefix(s, "##") && strings.TrimSpace(line(n-1)) == "" &&
+			strings.HasPrefix(strings.TrimLeft(s, "#"), " ") {
+			return n - 1
+		}
+	}
+	return lines - 1
+}

@@ -1,0 +1,190 @@
+package specbuild
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"descartes/tasks"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares got with testdata/golden/<name>.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; got\n%s", path, got)
+	}
+}
+
+func planFile(t testing.TB, name string) []byte {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join("testdata", "plans", name+".md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+func parsePlan(t testing.TB, src string) *Plan {
+	t.Helper()
+	p, err := ParsePlan("plan.md", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// taskFile reads lines of id | title | parent.
+func taskFile(t testing.TB, name string) []tasks.Task {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join("testdata", "plans", name+".tasks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []tasks.Task
+	for line := range strings.Lines(string(src)) {
+		c := strings.Split(strings.TrimSpace(line), " | ")
+		task := tasks.Task{ID: c[0], Title: c[1]}
+		if len(c) > 2 {
+			task.Parent = c[2]
+		}
+		list = append(list, task)
+	}
+	return list
+}
+
+func parentsOf(list []tasks.Task, id string) []tasks.Task {
+	for _, t := range list {
+		if t.ID == id && t.Parent != "" {
+			for _, p := range list {
+				if p.ID == t.Parent {
+					return append(parentsOf(list, p.ID), p)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// mapping shows for each task which rule matched and what it got.
+func mapping(p *Plan, list []tasks.Task) string {
+	var b strings.Builder
+	for _, t := range list {
+		s := p.Section(t, parentsOf(list, t.ID), list)
+		fmt.Fprintf(&b, "%s %s\n    %s: %s\n", t.ID, t.Title, s.Rule, s.Why)
+		for _, part := range s.Parts {
+			fmt.Fprintf(&b, "    lines %d-%d: %s\n", part.FirstLine, part.LastLine, strings.Join(part.Heading, " > "))
+		}
+		for _, part := range s.Criteria {
+			fmt.Fprintf(&b, "    criteria %d-%d: %s\n", part.FirstLine, part.LastLine, strings.Join(part.Heading, " > "))
+		}
+	}
+	return b.String()
+}
+
+// Every shape of plan that is known from the wild: which section does each task get, and why.
+func TestMapping(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"phases", "numbered", "taskheads", "markers", "checklist", "nested"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			src, list := planFile(t, name), taskFile(t, name)
+			p := parsePlan(t, string(src))
+			got := mapping(p, list)
+			golden(t, name+".map", got+"\nheadings\n"+p.headingList()+"\n")
+
+			crlf := strings.ReplaceAll(string(src), "\n", "\r\n")
+			for how, text := range map[string]string{"CRLF": crlf, "CR": strings.ReplaceAll(crlf, "\r\n", "\r"), "BOM": bom + string(src)} {
+				if other := mapping(parsePlan(t, text), list); other != got {
+					t.Errorf("with %s the mapping is\n%s", how, other)
+				}
+			}
+		})
+	}
+}
+
+// The text itself, as a person and an agent read it.
+func TestSpecText(t *testing.T) {
+	t.Parallel()
+	phases := parsePlan(t, string(planFile(t, "phases")))
+	list := taskFile(t, "phases")
+	task := func(id string) tasks.Task {
+		for _, t := range list {
+			if t.ID == id {
+				return t
+			}
+		}
+		panic(id)
+	}
+	full := task("2.2")
+	full.Description = "Links inside code are examples, not links."
+	full.Details = "Fenced and indented blocks, and code spans:\n\n```go\n// [x](y)\n```"
+	full.TestStrategy = "A table test per kind of code."
+	parent := task("2")
+	parent.Description = "Find every link of a file, with its line."
+	plain := task("4")
+	plain.Description = "Follow http and https links."
+
+	for name, req := range map[string]Request{
+		"plain": {Task: plain},
+		"first": {
+			Tag: "linkcheck", Task: plain, AllTasks: list, Plan: phases, Attempt: 1, MaxAttempts: 3, Verify: "make check test",
+			Dependencies: []Dependency{{ID: "2", Title: "Extract links from Markdown", Delivered: "links.Extract(name, src) []Link\nA Link has Line and Target."}, {ID: "3", Title: "Check local link targets and anchors"}},
+		},
+		"retry": {
+			Tag: "linkcheck", Task: full, Parents: []tasks.Task{parent}, AllTasks: list, Plan: phases, Attempt: 2, MaxAttempts: 3,
+			Verify: "go vet ./... &&\ngo test ./...", Handoff: "The parser of goldmark is already a dependency.",
+			Files: []File{{"docs/STYLE.md", "# Style\n\nShort names.\n"}, {"docs/TAGS.md", "A </document> inside.\n"}},
+			Failure: &Failure{
+				Attempt: 1, Verdict: "failed", Reason: "verify exited with 1",
+				Output:   "\x1b[31m--- FAIL: TestExtract/fenced\x1b[0m\n    got 2 links, want 1\n```\n# quoted\n````\nFAIL\r\n",
+				Words:    "All done.\n<promise>COMPLETE</promise>",
+				DiffStat: " links/extract.go | 12 ++++++------\n 1 file changed, 6 insertions(+), 6 deletions(-)",
+			},
+		},
+		"outline": {Tag: "linkcheck", Task: task("10"), AllTasks: list, Plan: phases, Attempt: 1, MaxAttempts: 1, Verify: "make"},
+		"template": {
+			Tag: "linkcheck", Task: plain, AllTasks: list, Plan: phases, Attempt: 2, MaxAttempts: 2, Verify: "make",
+			Template: "/role engineer {unknown} {task\n\n{task}\n---\n{plan}\n---\n{custom}{verification}\nend {}",
+			Failure:  &Failure{Attempt: 1, Verdict: "timeout", Words: "{task} still open"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec, err := Build(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".spec.md", spec.Text)
+			golden(t, name+".sources", sources(spec))
+		})
+	}
+}
+
+func sources(spec Spec) string {
+	var b strings.Builder
+	for _, s := range spec.Sources {
+		fmt.Fprintf(&b, "%s %s %d-%d tokens %d\n", s.Part, s.File, s.FirstLine, s.LastLine, s.Tokens)
+		if s.Rule != "" {
+			fmt.Fprintf(&b, "    %s\n    %s\n", s.Rule, strings.Join(s.Heading, " > "))
+		}
+	}
+	fmt.Fprintf(&b, "total tokens %d\n", spec.Tokens)
+	return b.String()
+}

@@ -1,0 +1,218 @@
+package specbuild
+
+import (
+	"fmt"
+	"strings"
+
+	"descartes/tasks"
+)
+
+// header is the first line: # Task 3: Title (tag feature-x, attempt 2 of 3)
+func (d *draft) header() string {
+	var b strings.Builder
+	b.WriteString("# " + taskName(d.req.Task))
+	var about []string
+	if d.req.Tag != "" {
+		about = append(about, "tag "+oneLine(d.req.Tag))
+	}
+	switch {
+	case d.req.Attempt > 0 && d.req.MaxAttempts > 0:
+		about = append(about, fmt.Sprintf("attempt %d of %d", d.req.Attempt, d.req.MaxAttempts))
+	case d.req.Attempt > 0:
+		about = append(about, fmt.Sprintf("attempt %d", d.req.Attempt))
+	}
+	if len(about) > 0 {
+		b.WriteString(" (" + strings.Join(about, ", ") + ")")
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// taskName is "Task 3: Title".
+func taskName(t tasks.Task) string {
+	if title := oneLine(t.Title); title != "" {
+		return "Task " + oneLine(t.ID) + ": " + title
+	}
+	return "Task " + oneLine(t.ID)
+}
+
+// task is what the task file says: the task itself, what it builds on, what it is a part of.
+func (d *draft) task(w *writer) {
+	at := w.Len()
+	t := d.req.Task
+	w.WriteString("\nDo this one task in the current directory, and no other task of the list.\n")
+	paragraph(w, "", t.Description)
+	paragraph(w, "## Details", t.Details)
+	paragraph(w, "## Test strategy", t.TestStrategy)
+	d.dependencies(w)
+	w.from(at, Source{Part: "task"})
+	d.parents(w)
+}
+
+func (d *draft) dependencies(w *writer) {
+	if len(d.req.Dependencies) == 0 {
+		return
+	}
+	w.WriteString("\n## What it builds on\n\nThese tasks are done, their work is in the tree:\n\n")
+	for _, dep := range d.req.Dependencies {
+		text := dep.Delivered
+		if d.noDelivered {
+			text = ""
+		}
+		entry(w, tasks.Task{ID: dep.ID, Title: dep.Title}, text)
+	}
+}
+
+// entry writes a task of a list with what there is to say of it.
+func entry(w *writer, t tasks.Task, text string) {
+	w.WriteString("- " + taskName(t) + "\n")
+	if text = clean(text); text != "" {
+		w.WriteString("\n" + indent(text, "  ") + "\n")
+	}
+}
+
+func (d *draft) parents(w *writer) {
+	if len(d.req.Parents) == 0 {
+		return
+	}
+	at := w.Len()
+	w.WriteString("\n## What it is a part of\n\nFor context only; the other parts are other tasks.\n\n")
+	for _, p := range d.req.Parents {
+		entry(w, p, p.Description)
+	}
+	w.from(at, Source{Part: "parents"})
+}
+
+// plan is the task's section of the plan, or the outline where none was found.
+func (d *draft) plan(w *writer) {
+	s := d.section
+	if s == nil {
+		return
+	}
+	if s.Rule == RuleOutline {
+		d.outline(w)
+		return
+	}
+	if len(s.Parts) > 0 {
+		w.WriteString("\n## From the plan\n")
+	}
+	for _, part := range s.Parts {
+		d.planPart(w, "plan", part)
+	}
+	for i, part := range s.Criteria {
+		if i == 0 {
+			w.WriteString("\nSuccess criteria of the surrounding phase, as far as they concern this task:\n")
+		}
+		d.planPart(w, "criteria", part)
+	}
+}
+
+func (d *draft) planPart(w *writer, name string, part Part) {
+	at := w.Len()
+	file := d.req.Plan.Name()
+	fmt.Fprintf(w, "\n%s, lines %d-%d", file, part.FirstLine, part.LastLine)
+	if len(part.Heading) > 1 {
+		above := strings.Join(part.Heading[:len(part.Heading)-1], " > ")
+		fmt.Fprintf(w, ", under %s", strings.ReplaceAll(strings.TrimSuffix(above, ":"), ": > ", " > "))
+	}
+	w.WriteString(":\n\n")
+	enclose(w, "plan", "", part.Text)
+	w.from(at, Source{
+		Part: name, File: file, FirstLine: part.FirstLine, LastLine: part.LastLine,
+		Rule: d.rule(), Heading: part.Heading,
+	})
+}
+
+func (d *draft) rule() string { return d.section.Rule + ": " + d.section.Why }
+
+func (d *draft) outline(w *writer) {
+	s, file := d.section, d.req.Plan.Name()
+	if s.Overview == nil && s.Outline == "" {
+		return
+	}
+	fmt.Fprintf(w, "\n## The plan\n\nNo section of %s is clearly about this task. Its overview and headings; read there what concerns you.\n", file)
+	if s.Overview != nil {
+		d.planPart(w, "outline", *s.Overview)
+	}
+	if s.Outline != "" {
+		at := w.Len()
+		w.WriteString("\n" + s.Outline + "\n")
+		w.from(at, Source{Part: "outline", File: file, FirstLine: 1, LastLine: len(d.req.Plan.lines), Rule: d.rule()})
+	}
+}
+
+// custom is the extra files.
+func (d *draft) custom(w *writer) {
+	if len(d.req.Files) == 0 {
+		return
+	}
+	w.WriteString("\n## Further documents\n")
+	for _, f := range d.req.Files {
+		at := w.Len()
+		text := strings.TrimRight(lineEnds(strings.TrimPrefix(f.Text, bom)), "\n")
+		w.WriteString("\n")
+		enclose(w, "document", fmt.Sprintf(" name=%q", f.Name), text)
+		w.from(at, Source{Part: "file", File: f.Name, FirstLine: 1, LastLine: 1 + strings.Count(text, "\n")})
+	}
+}
+
+func (d *draft) handoff(w *writer) {
+	text := clean(d.req.Handoff)
+	if text == "" {
+		return
+	}
+	at := w.Len()
+	w.WriteString("\n## Handoff\n\n")
+	enclose(w, "handoff", "", text)
+	w.from(at, Source{Part: "handoff"})
+}
+
+// maxWords is how much of the agent's last words is repeated; their end says most.
+const maxWords = 4 << 10
+
+func (d *draft) failure(w *writer) {
+	f := d.req.Failure
+	if f == nil {
+		return
+	}
+	at := w.Len()
+	w.WriteString("\n## The last attempt did not succeed\n\n")
+	fmt.Fprintf(w, "Attempt %d: %s", f.Attempt, oneLine(f.Verdict))
+	if reason := oneLine(f.Reason); reason != "" {
+		fmt.Fprintf(w, " (%s)", reason)
+	}
+	w.WriteString(". Look at the tree first: what that attempt wrote may still be there. Keep what is good of it, and find the cause before you change more.\n")
+	if !d.noOutput {
+		quoted(w, "The end of the verify command's output:", clean(f.Output))
+		quoted(w, "The last words of that attempt's agent:", tail(clean(f.Words), maxWords))
+	}
+	quoted(w, "What it had changed:", clean(f.DiffStat))
+	w.from(at, Source{Part: "failure"})
+}
+
+func (d *draft) verification(w *writer) {
+	at := w.Len()
+	w.WriteString("\n## Verification\n\n")
+	if command := clean(d.req.Verify); command != "" {
+		w.WriteString("When you have ended, this command decides whether the task is done. Run it yourself before you report, and repair what it finds:\n\n")
+		fence(w, "sh", command)
+	} else {
+		w.WriteString("No command checks this task. Check your work yourself as the project does, for example by its build and its tests.\n")
+	}
+	w.from(at, Source{Part: "verification"})
+}
+
+const reportText = `
+## How to report
+
+- Finished: end your last message with ` + "`<promise>COMPLETE</promise>`" + `, or with TASK_COMPLETE on a line of its own.
+- Stuck on something that you cannot solve here: write ` + "`TASK_BLOCKED: reason`" + ` on a line of its own, without the backticks, with the reason in one sentence.
+- Do not edit the task file or a task's status, and do not commit: both are done for you.
+- Nobody answers questions. Where something is open, decide as the code around it would, and say what you decided.
+`
+
+func (d *draft) report(w *writer) {
+	at := w.Len()
+	w.WriteString(reportText)
+	w.from(at, Source{Part: "report"})
+}

@@ -1,0 +1,406 @@
+package specbuild
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+)
+
+const (
+	// MaxPlanBytes is the largest plan that ParsePlan reads. Beyond it a plan is a data file.
+	MaxPlanBytes = 8 << 20
+	// maxHeadings keeps the memory of a hostile plan near that of a real one of the same size.
+	maxHeadings = 50_000
+	// maxMarkers is the number of quote and list markers that one line may open. goldmark is quadratic
+	// in them: 100 KB of "> > >" costs it a second.
+	maxMarkers = 16
+	// maxFrontMatter is the number of lines in which front matter must end to be taken for such.
+	maxFrontMatter = 200
+)
+
+// Plan is a parsed plan document: its text and a table of its headings and checklist items, each with
+// its range of bytes. Safe for concurrent use.
+type Plan struct {
+	name    string
+	src     string             // LF line ends, no BOM
+	lines   []int32            // offset of each line
+	body    int                // offset behind the front matter
+	fences  []span             // line ranges of fenced code, both fences included
+	heads   []heading          // document order
+	items   []item             // checklist items, document order
+	marks   map[string][]place // by task id: explicit markers
+	named   map[string][]int   // by task id: headings "Task <id>"
+	numbers map[string][]int   // headings by number
+
+	mu       sync.Mutex  // guards what follows, which is made when it is asked for
+	idx      *titleIndex // of the task list that was asked about last
+	fallback *Section    // for tasks without a section
+	lower    string      // src in lower case
+}
+
+// span is a range of lines, the last one included; both count from 0.
+type span struct{ first, last int }
+
+// extent is a range of bytes of the plan's text.
+type extent struct{ start, end int }
+
+// heading is one heading of the document itself; those in quotes, lists and fences are text.
+type heading struct {
+	level  int
+	text   string // without emphasis, code marks and link targets
+	start  int    // offset of its first line
+	body   int    // offset behind the heading's own lines
+	end    int    // offset of the next heading of the same or a higher level
+	parent int    // index of the enclosing heading, -1 at the top
+}
+
+// item is one entry of a checklist, with what is nested in it.
+type item struct {
+	text   string
+	start  int
+	end    int
+	parent int // index of the enclosing heading, -1 at the top
+}
+
+// ParsePlan reads a Markdown plan; name is used in messages and as the file in a source map.
+// Headings are what CommonMark takes for headings, with three allowances for plans as they are
+// written: fences may nest (see nestFences), front matter is no text, and in a plan that writes its
+// headings with # a line of dashes under a paragraph is a rule, not a heading; underlined with equals
+// signs only the first heading may be.
+//
+// A plan that is larger than MaxPlanBytes, binary or not UTF-8 is refused.
+func ParsePlan(name string, src []byte) (*Plan, error) {
+	if len(src) > MaxPlanBytes {
+		return nil, fmt.Errorf("plan %s is too large: %.1f MiB, at most %d MiB can be read",
+			name, float64(len(src))/(1<<20), MaxPlanBytes>>20)
+	}
+	if err := CheckText(src); err != nil {
+		return nil, fmt.Errorf("plan %s: %w", name, err)
+	}
+	p := &Plan{name: name, src: lineEnds(strings.TrimPrefix(string(src), bom))}
+	found := p.scan()
+	if found.headings > maxHeadings {
+		return nil, fmt.Errorf("plan %s has %d headings, at most %d can be read", name, found.headings, maxHeadings)
+	}
+	p.fences = nestFences(found.fences, len(p.lines), p.line)
+	p.outline(p.mask(found.deep))
+	p.findMarkers(found)
+	p.findTaskHeadings()
+	return p, nil
+}
+
+// Name is the name that ParsePlan was given.
+func (p *Plan) Name() string { return p.name }
+
+const bom = "\ufeff"
+
+// CheckText says why src cannot be part of a prompt: binary data or an encoding other than UTF-8.
+func CheckText(src []byte) error {
+	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
+		return fmt.Errorf("is UTF-16 text; save it as UTF-8")
+	}
+	if i := bytes.IndexByte(src, 0); i >= 0 {
+		return fmt.Errorf("is not text: NUL byte in line %d", 1+bytes.Count(src[:i], []byte("\n")))
+	}
+	if utf8.Valid(src) {
+		return nil
+	}
+	line := 1
+	for len(src) > 0 {
+		r, n := utf8.DecodeRune(src)
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		if r == '\n' {
+			line++
+		}
+		src = src[n:]
+	}
+	return fmt.Errorf("is not UTF-8 text: invalid byte in line %d", line)
+}
+
+// lineEnds turns CRLF and lone CR into LF, so that the line count stays what an editor shows.
+func lineEnds(s string) string {
+	if strings.IndexByte(s, '\r') < 0 {
+		return s
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+}
+
+// scanned is what one pass over the lines finds before the real parse.
+type scanned struct {
+	fences   []fenceLine
+	deep     []int // lines that open too many containers
+	tables   []int // delimiter rows of tables: |---|---|
+	scud     []int // lines that mention a SCUD task
+	headings int   // upper bound of the number of headings
+}
+
+// scan finds the lines, the front matter and everything that is found line by line.
+func (p *Plan) scan() scanned {
+	var found scanned
+	p.lines = make([]int32, 0, len(p.src)/32+1)
+	for at := 0; at < len(p.src); {
+		p.lines = append(p.lines, int32(at))
+		end := strings.IndexByte(p.src[at:], '\n')
+		if end < 0 {
+			break
+		}
+		at += end + 1
+	}
+	first := p.frontMatter()
+	p.body = p.lineStart(first)
+	for n := first; n < len(p.lines); n++ {
+		found.line(n, p.line(n))
+	}
+	return found
+}
+
+// line notes what is special about line n.
+func (f *scanned) line(n int, line string) {
+	bare := strings.TrimLeft(line, " \t")
+	if bare == "" {
+		return
+	}
+	switch bare[0] {
+	case '#':
+		f.headings++
+	case '=':
+		f.headings++
+	case '`', '~', '>', '-', '*', '+', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		if fl, ok := asFence(n, line); ok {
+			f.fences = append(f.fences, fl)
+			return
+		}
+		if markersOf(bare) > maxMarkers {
+			f.deep = append(f.deep, n)
+		}
+	}
+	if isDelimiterRow(bare) {
+		f.tables = append(f.tables, n)
+	}
+	if i := strings.IndexByte(line, 'S'); i >= 0 && strings.Contains(line[i:], "SCUD") ||
+		strings.Contains(line, "Scud") || strings.Contains(line, "scud") {
+		f.scud = append(f.scud, n)
+	}
+}
+
+// frontMatter is the number of lines of a YAML or TOML block at the very top.
+func (p *Plan) frontMatter() int {
+	if len(p.lines) == 0 {
+		return 0
+	}
+	mark := strings.TrimRight(p.line(0), " \t")
+	if mark != "---" && mark != "+++" {
+		return 0
+	}
+	for n := 1; n < len(p.lines) && n < maxFrontMatter; n++ {
+		line := strings.TrimRight(p.line(n), " \t")
+		if line == mark || mark == "---" && line == "..." {
+			return n + 1
+		}
+		if line == "" && n == 1 || strings.HasPrefix(line, "## ") {
+			return 0 // a rule at the top, then prose
+		}
+	}
+	return 0
+}
+
+// markersOf counts the quote and list markers at the start of a line.
+func markersOf(line string) int {
+	count := 0
+	for i := 0; i < len(line); {
+		switch c := line[i]; {
+		case c == ' ' || c == '\t':
+			i++
+		case c == '>':
+			count++
+			i++
+		case (c == '-' || c == '*' || c == '+') && i+1 < len(line) && line[i+1] == ' ':
+			count++
+			i += 2
+		case c >= '0' && c <= '9':
+			j := i
+			for j < len(line) && j < i+9 && line[j] >= '0' && line[j] <= '9' {
+				j++
+			}
+			if j+1 >= len(line) || line[j] != '.' && line[j] != ')' || line[j+1] != ' ' {
+				return count
+			}
+			count++
+			i = j + 2
+		default:
+			return count
+		}
+	}
+	return count
+}
+
+// mask is the plan's text for the block parser, at the same offsets: front matter, fenced code and
+// lines that open too many containers are blank.
+func (p *Plan) mask(deep []int) []byte {
+	out := []byte(p.src)
+	blank(out[:p.body])
+	for _, f := range p.fences {
+		blank(out[p.lineStart(f.first):p.lineStart(f.last+1)])
+	}
+	for _, n := range deep {
+		blank(out[p.lineStart(n):p.lineStart(n+1)])
+	}
+	return out
+}
+
+func blank(b []byte) {
+	for i, c := range b {
+		if c != '\n' {
+			b[i] = ' '
+		}
+	}
+}
+
+// outline fills the tables of headings and checklist items from one parse of blocks; inline text is
+// never parsed, which is several times faster and free of the quadratic cases.
+func (p *Plan) outline(masked []byte) {
+	blocks := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
+	doc := blocks.Parse(text.NewReader(masked))
+	hashes := p.writesHashes(doc)
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		switch node := n.(type) {
+		case *ast.Heading:
+			p.addHeading(node, hashes)
+		case *ast.List:
+			end := len(p.src)
+			if next := n.NextSibling(); next != nil && next.Pos() >= 0 {
+				end = next.Pos()
+			}
+			p.addItems(node, end)
+		}
+	}
+	p.closeHeadings()
+}
+
+// writesHashes reports whether the plan has a heading of level 2 or deeper that is written with #.
+func (p *Plan) writesHashes(doc ast.Node) bool {
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok && h.Level > 1 && p.src[h.Pos()] == '#' {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Plan) addHeading(node *ast.Heading, hashes bool) {
+	at := node.Pos()
+	if at < 0 || at >= len(p.src) {
+		return
+	}
+	first := p.lineAt(at)
+	last := first
+	if p.src[at] != '#' {
+		if hashes && (node.Level == 2 || len(p.heads) > 0) {
+			return
+		}
+		last = first + node.Lines().Len()
+	}
+	var words []string
+	for i := 0; i < node.Lines().Len(); i++ {
+		seg := node.Lines().At(i)
+		words = append(words, strings.TrimSpace(p.src[seg.Start:seg.Stop]))
+	}
+	p.heads = append(p.heads, heading{
+		level: node.Level, text: plain(strings.Join(words, " ")),
+		start: p.lineStart(first), body: p.lineStart(last + 1), parent: -1,
+	})
+}
+
+// closeHeadings gives each heading its end and its parent, with one stack.
+func (p *Plan) closeHeadings() {
+	var open []int
+	for i := range p.heads {
+		h := &p.heads[i]
+		for len(open) > 0 && p.heads[open[len(open)-1]].level >= h.level {
+			p.heads[open[len(open)-1]].end = h.start
+			open = open[:len(open)-1]
+		}
+		if len(open) > 0 {
+			h.parent = open[len(open)-1]
+		}
+		open = append(open, i)
+	}
+	for _, i := range open {
+		p.heads[i].end = len(p.src)
+	}
+}
+
+// addItems adds the entries of a list that have a checkbox, also nested ones. end is where the list
+// ends.
+func (p *Plan) addItems(list ast.Node, end int) {
+	for n := list.FirstChild(); n != nil; n = n.NextSibling() {
+		stop := end
+		if next := n.NextSibling(); next != nil && next.Pos() >= 0 {
+			stop = p.lineStart(p.lineAt(next.Pos()))
+		}
+		first := n.FirstChild()
+		if first == nil {
+			continue
+		}
+		if lines := first.Lines(); lines != nil && lines.Len() > 0 {
+			seg := lines.At(0)
+			if words, ok := checkbox(p.src[seg.Start:seg.Stop]); ok {
+				start := p.lineStart(p.lineAt(seg.Start))
+				p.items = append(p.items, item{text: words, start: start, end: stop, parent: len(p.heads) - 1})
+			}
+		}
+		for c := first; c != nil; c = c.NextSibling() {
+			if c.Kind() == ast.KindList {
+				p.addItems(c, stop)
+			}
+		}
+	}
+}
+
+// checkbox splits "[x] Implement it" and reports whether there was a box.
+func checkbox(s string) (string, bool) {
+	s = strings.TrimSpace(s)
+	if len(s) < 4 || s[0] != '[' || s[2] != ']' || s[3] != ' ' || !strings.ContainsRune(" xX-~", rune(s[1])) {
+		return "", false
+	}
+	return plain(s[4:]), true
+}
+
+// line is line n without its line end.
+func (p *Plan) line(n int) string {
+	return strings.TrimSuffix(p.src[p.lines[n]:p.lineStart(n+1)], "\n")
+}
+
+// lineStart is the offset of line n, or the end of the plan behind the last one.
+func (p *Plan) lineStart(n int) int {
+	if n >= len(p.lines) {
+		return len(p.src)
+	}
+	return int(p.lines[n])
+}
+
+// lineAt is the line that holds offset at.
+func (p *Plan) lineAt(at int) int {
+	return sort.Search(len(p.lines), func(i int) bool { return int(p.lines[i]) > at }) - 1
+}
+
+// path is the text of a heading's enclosing headings, outermost first.
+func (p *Plan) path(i int) []string {
+	var path []string
+	for ; i >= 0; i = p.heads[i].parent {
+		path = append(path, p.heads[i].text)
+	}
+	for a, b := 0, len(path)-1; a < b; a, b = a+1, b-1 {
+		path[a], path[b] = path[b], path[a]
+	}
+	return path
+}

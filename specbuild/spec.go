@@ -1,0 +1,223 @@
+package specbuild
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"descartes/tasks"
+)
+
+// Request is everything that one attempt's text is made of. Only Task is needed; what is empty is left
+// out of the text.
+type Request struct {
+	Tag          string
+	Task         tasks.Task
+	Parents      []tasks.Task // the containers of the task, outermost first
+	Dependencies []Dependency // what the task builds on
+	AllTasks     []tasks.Task // the whole tag, for finding the plan section; the same slice for a whole run
+	Plan         *Plan        // nil: no plan
+	Files        []File       // extra files, most important first
+	Handoff      string
+
+	Attempt     int      // from 1
+	MaxAttempts int      // 0: not mentioned
+	Failure     *Failure // the attempt before, nil for the first
+
+	Verify    string // the verify command; "" if the agent's own word is all there is
+	Template  string // "" for the built-in layout, see Build
+	MaxTokens int    // 0: no budget
+	Cut       bool   // keep the budget by leaving out what is least specific
+}
+
+// Dependency is a finished task that the task depends on.
+type Dependency struct {
+	ID, Title string
+	Delivered string // what its agent said at the end, or the files it changed; may be empty
+}
+
+// File is an extra document, given whole.
+type File struct{ Name, Text string }
+
+// Failure is what the next attempt should know of the one before.
+type Failure struct {
+	Attempt  int
+	Verdict  string // "failed", "crashed", "timeout" ...
+	Reason   string
+	Output   string // tail of the verify command's output
+	Words    string // the agent's last words
+	DiffStat string // what the attempt changed
+}
+
+// Spec is the complete text for one attempt.
+type Spec struct {
+	Text    string
+	Tokens  int      // estimated, see Tokens
+	Over    bool     // Tokens is more than Request.MaxTokens, which is then not 0
+	Cut     []string // what was left out or shortened to keep the budget, in that order
+	Sources []Source // where each part came from, in the order of the text
+}
+
+// Source is the origin of one part of a spec.
+type Source struct {
+	Part      string   // task, parents, plan, criteria, outline, file, handoff, failure, verification, report
+	File      string   // "" for what is not from a document
+	FirstLine int      // from 1; 0 where there is no file
+	LastLine  int      // the last one included
+	Tokens    int      // estimated
+	Rule      string   // for plan, criteria and outline: which rule matched, and what
+	Heading   []string // for plan, criteria and outline: the enclosing headings, its own last
+}
+
+// Tokens estimates the tokens of a text as a quarter of its bytes, rounded up. It is meant for warnings
+// and budgets: for English and code it is within a fifth of what tokenizers count, for other scripts it
+// is too high.
+func Tokens(text string) int { return (len(text) + 3) / 4 }
+
+// Build writes the spec of one attempt.
+//
+// The text begins with a header line of our own, whatever follows, because agents take a prompt that
+// begins with - or / for an option or a command. Then come the task, its containers, the plan section,
+// extra files, handoff, the last failure, the verify command and how to report.
+//
+// With Request.Template the parts are put where the template names them: {task} (with its containers),
+// {plan}, {custom} (the extra files), {handoff}, {failure}, {verification} and {report}. {report},
+// {failure} and {handoff} are added at the end where the template does not name them: without them a
+// second attempt would know nothing of the first, and no attempt could report. Other braces are left
+// alone, and what a part contains is not looked at again.
+//
+// MaxTokens alone only sets Over. With Cut the least specific parts are left out until the text fits:
+// the outline of the plan, extra files from the last on, the end of the plan section, the success
+// criteria, the handoff, the containers, what dependencies delivered, the last failure's output. The
+// text says what was left out, so that the agent can read it itself. What remains is never cut: Over
+// may still be set.
+//
+// A file that is not UTF-8 text is an error.
+func Build(req Request) (Spec, error) {
+	for _, f := range req.Files {
+		if err := checkString(f.Text); err != nil {
+			return Spec{}, fmt.Errorf("spec file %s %w", f.Name, err)
+		}
+	}
+	d := newDraft(req)
+	spec := d.render()
+	if req.MaxTokens > 0 && req.Cut {
+		spec = d.fit(spec)
+	}
+	spec.Over = req.MaxTokens > 0 && spec.Tokens > req.MaxTokens
+	return spec, nil
+}
+
+func checkString(s string) error {
+	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
+		return nil
+	}
+	return CheckText([]byte(s))
+}
+
+// draft is a request on its way to a text: what is still in it may be cut.
+type draft struct {
+	req     Request
+	section *Section // nil without a plan
+	noted   []string // names of what was left out
+
+	noDelivered bool
+	noOutput    bool
+}
+
+func newDraft(req Request) *draft {
+	d := &draft{req: req}
+	if req.Plan != nil {
+		s := req.Plan.Section(req.Task, req.Parents, req.AllTasks)
+		d.section = &s
+	}
+	return d
+}
+
+// parts are the names that a template may use, in the order of the built-in layout.
+var parts = []struct {
+	name   string
+	always bool // added at the end of a template that does not name it
+	write  func(*draft, *writer)
+}{
+	{"task", false, (*draft).task},
+	{"plan", false, (*draft).plan},
+	{"custom", false, (*draft).custom},
+	{"handoff", true, (*draft).handoff},
+	{"failure", true, (*draft).failure},
+	{"verification", false, (*draft).verification},
+	{"report", true, (*draft).report},
+}
+
+// writer collects the text and its sources.
+type writer struct {
+	strings.Builder
+	sources []Source
+}
+
+// from notes that the text since offset at came from a source.
+func (w *writer) from(at int, s Source) {
+	s.Tokens = Tokens(w.String()[at:])
+	w.sources = append(w.sources, s)
+}
+
+func (d *draft) render() Spec {
+	w := &writer{}
+	w.WriteString(d.header())
+	if d.req.Template == "" {
+		for _, p := range parts {
+			p.write(d, w)
+		}
+	} else {
+		d.expand(w)
+	}
+	if len(d.noted) > 0 {
+		fmt.Fprintf(w, "\nLeft out or shortened for length: %s. Read what you need of it yourself.\n", strings.Join(d.noted, "; "))
+	}
+	text := strings.TrimRight(w.String(), "\n") + "\n"
+	return Spec{Text: text, Tokens: Tokens(text), Cut: d.noted, Sources: w.sources}
+}
+
+// expand writes the template with its parts in their places.
+func (d *draft) expand(w *writer) {
+	w.WriteString("\n")
+	rest := lineEnds(d.req.Template)
+	named := map[string]bool{}
+	for rest != "" {
+		open := strings.IndexByte(rest, '{')
+		if open < 0 {
+			break
+		}
+		w.WriteString(rest[:open])
+		rest = rest[open:]
+		i := partAt(rest)
+		if i < 0 {
+			w.WriteByte('{')
+			rest = rest[1:]
+			continue
+		}
+		named[parts[i].name] = true
+		inner := &writer{}
+		parts[i].write(d, inner)
+		w.WriteString(strings.Trim(inner.String(), "\n"))
+		w.sources = append(w.sources, inner.sources...)
+		rest = rest[len(parts[i].name)+2:]
+	}
+	w.WriteString(strings.TrimRight(rest, "\n"))
+	w.WriteString("\n")
+	for _, p := range parts {
+		if p.always && !named[p.name] {
+			p.write(d, w)
+		}
+	}
+}
+
+// partAt is the index of the part whose name in braces begins s, or -1.
+func partAt(s string) int {
+	for i, p := range parts {
+		if strings.HasPrefix(s[1:], p.name) && strings.HasPrefix(s[1+len(p.name):], "}") {
+			return i
+		}
+	}
+	return -1
+}
