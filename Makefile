@@ -1,0 +1,54 @@
+# Needs Go, git and a shell. `make help` lists the targets.
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+PREFIX  ?= $(HOME)/.local
+# The race detector needs a C compiler; the packages named here start goroutines or processes.
+RACE    := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
+RACED   := ./internal/... ./agent ./verify ./gitops ./loop
+FUZZTIME ?= 20s
+
+.PHONY: build demo test check bench test-crash fuzz install clean help
+
+build: ## build ./descartes
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o descartes ./cmd/descartes
+
+demo: build ## watch a sample tag run from end to end, in a temporary repository
+	@./descartes demo
+
+test: ## build everything and run every test
+	go build ./...
+	go test ./...
+
+check: ## formatting, vet, and the race detector where it matters
+	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
+	go vet ./... ./testdata/bench
+	go vet -tags crashpoints ./...
+	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
+	go test $(RACE) $(RACED)
+
+bench: build ## measure against the goals; prints a table, fails never
+	go run ./testdata/bench -binary ./descartes
+	go test -run '^$$' -bench . ./scheduler ./specbuild ./tasks ./gitops ./internal/proc
+
+test-crash: ## kill the program between any two writes, then resume (minutes)
+	go test -count=1 -timeout 60m -tags crashpoints -run Crash ./...
+
+fuzz: ## each fuzz target for FUZZTIME
+	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+			echo "$$(dirname "$$file") $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+		done; \
+	done
+
+install: build ## copy descartes to PREFIX/bin (PREFIX=~/.local)
+	mkdir -p "$(DESTDIR)$(PREFIX)/bin"
+	cp descartes "$(DESTDIR)$(PREFIX)/bin/descartes.new"
+	mv "$(DESTDIR)$(PREFIX)/bin/descartes.new" "$(DESTDIR)$(PREFIX)/bin/descartes"
+
+clean: ## remove what the build made
+	rm -f descartes
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target what; do printf '%-18s %s\n' "$$target" "$$what"; done

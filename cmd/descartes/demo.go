@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"descartes/internal/proc"
+	"descartes/tasks"
+
+	"github.com/spf13/cobra"
+)
+
+func newDemoCmd() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run a sample tag from end to end in a temporary repository",
+		Long: `Run a sample tag from end to end in a temporary repository.
+
+The graph, the specs, the processes, the verification and the commits are real; only the agent is a
+script. One task needs a second attempt, one stays blocked. The repository is kept, to look at.
+Needs git, and Go to build the sample.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := &demo{in: cmd.InOrStdin(), out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
+			d.paint = colours(isTerminal(d.out))
+			return d.run(cmd.Context(), dir)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "use this folder, new or empty, instead of a temporary one")
+	return cmd
+}
+
+// demo is one showing.
+type demo struct {
+	in        io.Reader
+	out, errs io.Writer
+	paint     paint
+	project   string // the repository
+	agent     string // the command line of the script
+}
+
+func (d *demo) run(ctx context.Context, dir string) error {
+	if err := d.prepare(ctx, dir); err != nil {
+		return err
+	}
+	d.say("A new repository with a plan, ten tasks and no program yet. This is what there is to do:")
+	if err := d.descartes(ctx, exitDone, "waves", "--scud-tag", "tally"); err != nil {
+		return err
+	}
+	d.say("Every attempt at a task is a fresh run of the agent, here a script. A task is done when the project",
+		"builds and its tests pass. Tasks 4 and 6 are not done at the first attempt.")
+	if err := d.descartes(ctx, exitBlocked, "loop", "start", "--scud-tag", "tally", "--plan", "plan.md", "--command", d.agent); err != nil {
+		return err
+	}
+	if err := d.check(ctx); err != nil {
+		return err
+	}
+	d.say("Seven tasks are done, so there is a program:")
+	if err := d.other(ctx, "go", "run", "./cmd/tally", "plan.md"); err != nil {
+		return err
+	}
+	d.say("Task 4 failed once. Its second agent was told why, and made it right. Task 6 failed three times: its files",
+		"are back to what they were before, and what its agents wrote is kept:")
+	if err := d.descartes(ctx, exitDone, "attempts", "6", "--scud-tag", "tally"); err != nil {
+		return err
+	}
+	d.say("There is one commit per wave, and the working tree is clean:")
+	if err := d.other(ctx, "git", "log", "--graph", "--oneline"); err != nil {
+		return err
+	}
+	d.say("The loop ended with exit code 3: some tasks are blocked. To look around, type")
+	fmt.Fprintf(d.out, "  cd %s\n  %s loop status\n", quote(d.project), selfName())
+	return nil
+}
+
+// prepare makes the repository and puts the agent beside it.
+func (d *demo) prepare(ctx context.Context, dir string) error {
+	for _, program := range []string{"git", "go"} {
+		if _, err := proc.Look(program, "", os.Environ()); err != nil {
+			return badInput("the demo commits with git and its sample is built with Go", "%s is not on PATH", program)
+		}
+	}
+	dir, err := emptyFolder(dir)
+	if err != nil {
+		return badInput("", "--dir: %w", err)
+	}
+	d.project = filepath.Join(dir, "tally")
+	script := filepath.Join(dir, "agent")
+	d.agent = "sh " + quote(filepath.Join(script, "agent.sh"))
+	if err := errors.Join(installDemo("project", d.project), installDemo("agent", script)); err != nil {
+		return fmt.Errorf("prepare the demo: %w", err)
+	}
+	if err := errors.Join(demoEnvironment(), os.Chdir(d.project)); err != nil {
+		return fmt.Errorf("prepare the demo: %w", err)
+	}
+	for _, args := range [][]string{
+		{"init", "-q"},
+		{"symbolic-ref", "HEAD", "refs/heads/main"},
+		{"config", "user.name", "Demo"},
+		{"config", "user.email", "demo@example.org"},
+		{"add", "-A"},
+		{"commit", "-q", "-m", "plan tally"},
+	} {
+		if _, err := d.output(ctx, append([]string{"git"}, args...)...); err != nil {
+			return fmt.Errorf("prepare the demo: %w", err)
+		}
+	}
+	return nil
+}
+
+// demoEnvironment keeps the person's own git and Go settings out of the demo, and the demo off the network.
+func demoEnvironment() error {
+	var errs []error
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "GIT_") {
+			errs = append(errs, os.Unsetenv(name))
+		}
+	}
+	for name, value := range map[string]string{
+		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1",
+		"GO111MODULE": "on", "GOFLAGS": "-mod=mod", "GOWORK": "off", "GOPROXY": "off", "GOTOOLCHAIN": "local",
+	} {
+		errs = append(errs, os.Setenv(name, value))
+	}
+	return errors.Join(errs...)
+}
+
+// check makes sure that the run came to what the texts around it say.
+func (d *demo) check(ctx context.Context) error {
+	f, err := tasks.Open(d.project, "tally")
+	if err != nil {
+		return err
+	}
+	for _, t := range f.Tasks() {
+		want := tasks.Done
+		switch t.ID {
+		case "6":
+			want = tasks.Blocked
+		case "8", "10":
+			want = tasks.Pending
+		}
+		if t.Status != want {
+			return fmt.Errorf("the demo went wrong: task %s is %s, it should be %s", t.ID, t.Status, want)
+		}
+	}
+	left, err := d.output(ctx, "git", "status", "--porcelain")
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("the demo went wrong: the working tree is not clean:\n%s", left)
+	}
+	return err
+}
+
+func (d *demo) say(lines ...string) {
+	fmt.Fprintf(d.out, "\n%s\n", strings.Join(lines, "\n"))
+}
+
+func (d *demo) typed(args ...string) {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = quote(a)
+	}
+	fmt.Fprintf(d.out, "\n%s\n", d.paint.in(bold, "$ "+strings.Join(words, " ")))
+}
+
+// descartes runs one of our own commands, just as it runs when it is typed.
+func (d *demo) descartes(ctx context.Context, want int, args ...string) error {
+	d.typed(append([]string{"descartes"}, args...)...)
+	switch code := run(ctx, args, d.in, d.out, d.errs); code {
+	case want:
+		return nil
+	case exitInterrupted, exitTerminated:
+		return quiet(code)
+	default:
+		return fmt.Errorf("the demo went wrong: descartes %s ended with exit status %d, it should be %d", strings.Join(args, " "), code, want)
+	}
+}
+
+// other runs another program and shows what it prints.
+func (d *demo) other(ctx context.Context, args ...string) error {
+	d.typed(args...)
+	out, err := d.output(ctx, args...)
+	fmt.Fprint(d.out, cleanLines(string(out)))
+	return err
+}
+
+func (d *demo) output(ctx context.Context, args ...string) ([]byte, error) {
+	r, err := proc.Output(ctx, proc.Call{Argv: args, Dir: d.project, Env: os.Environ()})
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("%s: exit status %d: %s", strings.Join(args, " "), r.Code, strings.TrimSpace(string(r.Stderr)))
+	}
+	return r.Stdout, err
+}
+
+// selfName is how the person reaches this program: by its name where PATH leads to it.
+func selfName() string {
+	self, err := os.Executable()
+	if err != nil {
+		return "descartes"
+	}
+	if found, err := proc.Look("descartes", "", os.Environ()); err == nil {
+		a, errA := os.Stat(found)
+		b, errB := os.Stat(self)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			return "descartes"
+		}
+	}
+	return quote(self)
+}
+
+// quote is a word as it is typed in a shell.
+func quote(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%") == "" {
+		return word
+	}
+	if !strings.ContainsAny(word, "\"$`\\!") {
+		return `"` + word + `"`
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
