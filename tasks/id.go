@@ -1,0 +1,142 @@
+package tasks
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxIDLength  = 100
+	maxTagLength = 100
+)
+
+// CompareIDs orders ids as people count: 2 before 10, 1.9 before 1.10, numbers before words. It is a total order.
+func CompareIDs(a, b string) int {
+	restA, restB := a, b
+	for {
+		var partA, partB string
+		var moreA, moreB bool
+		partA, restA, moreA = strings.Cut(restA, ".")
+		partB, restB, moreB = strings.Cut(restB, ".")
+		if c := comparePart(partA, partB); c != 0 {
+			return c
+		}
+		if !moreA || !moreB {
+			if moreA != moreB {
+				if moreB {
+					return -1
+				}
+				return 1
+			}
+			return strings.Compare(a, b) // 1 and 01
+		}
+	}
+}
+
+func comparePart(a, b string) int {
+	numberA, numberB := isNumber(a), isNumber(b)
+	switch {
+	case numberA && numberB:
+		a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+		if c := cmp.Compare(len(a), len(b)); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	case numberA:
+		return -1
+	case numberB:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+func isNumber(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// idProblem says what is wrong with an id, or "".
+func idProblem(id string) string {
+	switch {
+	case id == "":
+		return "an empty id"
+	case len(id) > maxIDLength:
+		return fmt.Sprintf("an id of %d bytes (at most %d)", len(id), maxIDLength)
+	case !idStart(id):
+		return fmt.Sprintf("the id %q: it must begin with a letter, a digit or _", id)
+	}
+	for _, r := range id {
+		if !idRune(r) {
+			return fmt.Sprintf("the id %q: only letters, digits, - _ . and : are allowed", id)
+		}
+	}
+	return ""
+}
+
+func idStart(id string) bool {
+	r, _ := utf8.DecodeRuneInString(id)
+	return idRune(r) && r != '-' && r != '.' && r != ':'
+}
+
+func idRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '.' || r == ':'
+	}
+	return unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// TagError says why a text cannot be a tag.
+type TagError struct{ Tag, Reason string }
+
+func (e *TagError) Error() string {
+	return fmt.Sprintf("tag %q %s: a tag is a plain name of letters, digits, - _ . and the like, not a path, at most %d bytes",
+		e.Tag, e.Reason, maxTagLength)
+}
+
+// ValidTag returns a *TagError if tag cannot name a task list. A tag becomes part of file names and commit messages.
+func ValidTag(tag string) error {
+	if reason := tagProblem(tag); reason != "" {
+		return &TagError{Tag: tag, Reason: reason}
+	}
+	return nil
+}
+
+func tagProblem(tag string) string {
+	switch {
+	case tag == "":
+		return "is empty"
+	case len(tag) > maxTagLength:
+		return "is too long"
+	case !utf8.ValidString(tag):
+		return "is not valid UTF-8"
+	case strings.ContainsAny(tag, `/\`):
+		return "is a path"
+	case strings.Contains(tag, ":"):
+		return "contains a colon, which separates tag and id"
+	case tag[0] == '-' || tag[0] == '.':
+		return fmt.Sprintf("begins with %q", tag[0])
+	case strings.TrimSpace(tag) != tag:
+		return "begins or ends with a space"
+	}
+	for _, r := range tag {
+		if !unicode.IsPrint(r) {
+			return "contains a control or invisible character"
+		}
+	}
+	return ""
+}
+
+// ownID removes the prefix of the own tag: within a tag, "tag:id" and "id" are the same task.
+func ownID(tag, id string) string {
+	if tag != "" && len(id) > len(tag)+1 && id[len(tag)] == ':' && id[:len(tag)] == tag {
+		return id[len(tag)+1:]
+	}
+	return id
+}

@@ -1,0 +1,31 @@
+package tasks
+
+import "fmt"
+
+// flat reports whether the document is one tag's own file: {"tag": ..., "tasks": [...]}.
+func (d *document) flat() bool {
+	m, ok := d.find("tasks")
+	return ok && d.src[m.start] == '['
+}
+
+// flatTag returns the tag that a flat document names, "" if none.
+func (d *document) flatTag() string {
+	m, ok := d.find("tag")
+	if !ok || d.src[m.start] != '"' {
+		return ""
+	}
+	return unquote(d.src[m.start:m.end])
+}
+
+// decodeFlat reads {"tag": ..., "tasks": [...]}. Declared waves, the summary and everything else are left alone.
+func decodeFlat(d *document, f *File) *problem {
+	name := d.flatTag()
+	if f.tag == "" {
+		f.tag = name
+	}
+	if name != f.tag && name != "" {
+		f.find("tag", fmt.Sprintf("the file says that its tag is %s, it is read as %s", short(name), f.tag))
+	}
+	m, _ := d.find("tasks")
+	return decodeTasks(d, f, m)
+}
