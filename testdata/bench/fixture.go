@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// shape is a task list: how many tasks, and which earlier ones each depends on (numbered from 1).
+type shape struct {
+	tasks int
+	deps  func(id int) []int
+}
+
+func wide(n int) shape { return shape{n, func(int) []int { return nil }} }
+
+func chain(n int) shape {
+	return shape{n, func(id int) []int {
+		if id == 1 {
+			return nil
+		}
+		return []int{id - 1}
+	}}
+}
+
+// layered has layers of equal width; each task depends on three of the layer before.
+func layered(layers, width int) shape {
+	return shape{layers * width, func(id int) []int {
+		i := id - 1
+		if i < width {
+			return nil
+		}
+		first := (i/width-1)*width + 1
+		return []int{first + i%width, first + (i+1)%width, first + (i+7)%width}
+	}}
+}
+
+// repository makes a small git repository with the task list as tag "t" in a new folder.
+func (b *runner) repository(s shape) (string, error) {
+	b.made++
+	dir := filepath.Join(b.dir, fmt.Sprintf("repo-%d", b.made))
+	if err := os.MkdirAll(filepath.Join(dir, ".scud", "tasks"), 0o755); err != nil {
+		return "", err
+	}
+	if err := s.write(filepath.Join(dir, ".scud", "tasks", "t.json")); err != nil {
+		return "", err
+	}
+	for i := range 50 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file%d.txt", i)), []byte("text\n"), 0o644); err != nil {
+			return "", err
+		}
+	}
+	for _, args := range [][]string{
+		{"init", "-q"}, {"config", "user.name", "Bench"}, {"config", "user.email", "bench@example.org"},
+		{"add", "-A"}, {"-c", "gc.auto=0", "commit", "-q", "-m", "start"},
+	} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("git %v: %w\n%s", args, err, out)
+		}
+	}
+	return dir, nil
+}
+
+func (s shape) write(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	fmt.Fprint(w, "{\n  \"tag\": \"t\",\n  \"tasks\": [")
+	for id := 1; id <= s.tasks; id++ {
+		if id > 1 {
+			fmt.Fprint(w, ",")
+		}
+		fmt.Fprintf(w, "\n    {\"id\": %d, \"title\": \"Task number %d\", \"status\": \"pending\", \"complexity\": 1, \"depends_on\": [", id, id)
+		for i, d := range s.deps(id) {
+			if i > 0 {
+				fmt.Fprint(w, ", ")
+			}
+			fmt.Fprint(w, d)
+		}
+		fmt.Fprint(w, "]}")
+	}
+	fmt.Fprint(w, "\n  ]\n}\n")
+	return w.Flush()
+}

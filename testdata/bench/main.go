@@ -1,0 +1,102 @@
+// Command bench measures descartes against the goals for its speed, beside the cheapest program that
+// could do the same, and prints a table. It judges nothing: absolute times depend on the machine, and
+// ratios are only good to a few percent on a busy one.
+//
+//	go run ./testdata/bench -binary ./descartes
+//
+// What is compared runs in turn, round after round, and each ratio is the median of the rounds' ratios.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+func main() {
+	if len(os.Args) == 4 && os.Args[1] == floorArg {
+		if err := floor(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, "floor:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	binary := flag.String("binary", "./descartes", "the program to measure")
+	rounds := flag.Int("rounds", 7, "rounds of each comparison")
+	only := flag.String("only", "", "run only comparisons whose name contains this")
+	flag.Parse()
+	if err := bench(*binary, max(*rounds, 1), *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// row is one line of the table.
+type row struct{ what, goal, wall, cpu, note string }
+
+func bench(binary string, rounds int, only string) error {
+	binary, err := filepath.Abs(binary)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "descartes-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := &runner{binary: binary, dir: dir, rounds: rounds}
+	var rows []row
+	for _, c := range comparisons() {
+		if !strings.Contains(c.what, only) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s ...\n", c.what)
+		r, err := c.measure(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.what, err)
+		}
+		r.what, r.goal = c.what, c.goal
+		rows = append(rows, r)
+	}
+	fmt.Printf("medians of %d interleaved rounds\n\n", rounds)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "what\tgoal\twall\tCPU\tmedians")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.what, r.goal, r.wall, r.cpu, r.note)
+	}
+	return w.Flush()
+}
+
+// comparison is one goal and how it is measured.
+type comparison struct {
+	what, goal string
+	measure    func(*runner) (row, error)
+}
+
+func comparisons() []comparison {
+	const quiet, writes = "echo TASK_COMPLETE", `echo "$DESCARTES_TASK_ID" >"f$DESCARTES_TASK_ID"; echo TASK_COMPLETE`
+	return []comparison{
+		{"1,000 independent tasks / floor", "<= 1.25", overFloor(wide(1000), quiet)},
+		{"1,000 independent tasks, each writes a file / floor", "<= 1.35", overFloor(wide(1000), writes)},
+		{"chain of 200 / floor", "<= 1.25", overFloor(chain(200), quiet)},
+		{"chain of 200, each writes a file / floor", "<= 1.35", overFloor(chain(200), writes)},
+		{"per task, 10,000 tasks / 1,000 tasks", "<= 1.15", growth(quiet)},
+		{"peak memory, 10,000 tasks", "<= 64 MB", peak(quiet)},
+		{"graph and waves of 10,000 tasks", "<= 60 ms", waves(layered(100, 100))},
+		{"descartes version / git --version", "<= 4", startup},
+		{"size of the binary", "<= 12 MB", size},
+	}
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	n := len(v)
+	if n == 0 {
+		return 0
+	}
+	return (v[(n-1)/2] + v[n/2]) / 2
+}
