@@ -256,7 +256,7 @@ func (s *Shim) lost(label string) error {
 // bury makes sure that the process is dead, reaps it and says how it ended.
 func (l *link) bury() string {
 	l.close()
-	dead := time.AfterFunc(time.Second, func() { _ = l.proc.Kill() })
+	dead := time.AfterFunc(2*clearBound, func() { _ = l.proc.Kill() })
 	defer dead.Stop()
 	state, err := l.proc.Wait()
 	if err != nil {

@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// finalLimit is how much of an agent's last words is kept.
+const finalLimit = 16 << 10
+
+const (
+	// lineLimit is the longest line looked at as a whole, unless the prompt
+	// has a longer one. Of a longer line the beginning and the end are known.
+	lineLimit = 8 << 10
+	// endLimit is how much of the end of such a line is kept.
+	endLimit = 1 << 10
+)
+
+// textScan reads plain output: what a program prints is its final message,
+// minus an echo of its prompt. It takes the bytes in pieces of any size, with
+// the same result, and keeps a bounded amount of them whatever they are.
+type textScan struct {
+	mark  mark
+	echo  echo
+	words tail // the agent's own
+
+	limit int    // longest line held
+	line  []byte // the line that is not complete yet, at most limit bytes
+	end_  []byte // its last bytes, once it is longer
+	over  bool
+	keys  [][]byte
+}
+
+func newTextScan(prompt, promise string) *textScan {
+	s := &textScan{mark: newMark(promise), echo: newEcho(prompt)}
+	s.limit = max(lineLimit, s.echo.longest+64)
+	s.keys = append(markKeys(), s.echo.first())
+	return s
+}
+
+// Write never fails.
+func (s *textScan) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if len(s.line) > 0 {
+			end := bytes.IndexByte(p, '\n') + 1
+			if end == 0 {
+				s.extend(p)
+				break
+			}
+			s.extend(p[:end])
+			s.endLine()
+			p = p[end:]
+			continue
+		}
+		end := bytes.LastIndexByte(p, '\n') + 1
+		s.lines(p[:end])
+		s.extend(p[end:])
+		break
+	}
+	return n, nil
+}
+
+// lines takes whole lines. Nearly all output is none of our business: four
+// searches find that out for a whole piece at once.
+func (s *textScan) lines(p []byte) {
+	if s.echo.pos == 0 && !s.mark.open() && !s.interesting(p) {
+		s.words.Write(p)
+		return
+	}
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n') + 1
+		if end <= s.limit {
+			s.whole(p[:end])
+		} else {
+			s.extend(p[:end])
+			s.endLine()
+		}
+		p = p[end:]
+	}
+}
+
+func (s *textScan) interesting(p []byte) bool {
+	for _, k := range s.keys {
+		if k != nil && bytes.Contains(p, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// extend adds to the line that is not complete yet.
+func (s *textScan) extend(p []byte) {
+	if !s.over {
+		room := s.limit - len(s.line)
+		if len(p) <= room {
+			s.line = append(s.line, p...)
+			return
+		}
+		s.line = append(s.line, p[:room]...)
+		s.over = true
+		s.echo.stop(s.own) // no line of the prompt is that long
+		s.words.Write(s.line)
+		s.end_ = append(s.end_[:0], s.line[max(0, len(s.line)-endLimit):]...)
+		p = p[room:]
+	}
+	s.words.Write(p)
+	if len(p) >= endLimit {
+		s.end_ = append(s.end_[:0], p[len(p)-endLimit:]...)
+		return
+	}
+	s.end_ = append(s.end_, p...)
+	if extra := len(s.end_) - endLimit; extra > 0 {
+		s.end_ = append(s.end_[:0], s.end_[extra:]...)
+	}
+}
+
+func (s *textScan) endLine() {
+	if s.over {
+		s.mark.long(s.line, s.end_)
+	} else {
+		s.whole(s.line)
+	}
+	s.line, s.over = s.line[:0], false
+}
+
+// whole takes one line, its newline included.
+func (s *textScan) whole(line []byte) { s.echo.feed(line, s.own) }
+
+// own takes a line that the agent itself has written.
+func (s *textScan) own(line []byte) {
+	s.words.Write(line)
+	s.mark.line(line)
+}
+
+// end takes the end of the output.
+func (s *textScan) end() {
+	if len(s.line) > 0 {
+		s.endLine()
+	}
+	s.echo.stop(s.own)
+}
+
+func (s *textScan) final() string { return s.words.text() }
+
+// tail keeps the last finalLimit bytes written to it.
+type tail struct {
+	buf []byte
+	cut bool
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	n := len(p)
+	if n > finalLimit {
+		p, t.cut, t.buf = p[n-finalLimit:], true, t.buf[:0]
+	}
+	if len(t.buf)+len(p) > 2*finalLimit {
+		t.shrink()
+	}
+	t.buf = append(t.buf, p...)
+	return n, nil
+}
+
+func (t *tail) shrink() {
+	if extra := len(t.buf) - finalLimit; extra > 0 {
+		t.buf, t.cut = append(t.buf[:0], t.buf[extra:]...), true
+	}
+}
+
+// text is what was kept, as a person should see it: valid UTF-8 without
+// terminal colours, CR and NUL, not beginning in the middle of a character.
+func (t *tail) text() string {
+	t.shrink()
+	b := t.buf
+	for k := 0; t.cut && k < utf8.UTFMax && len(b) > 0 && !utf8.RuneStart(b[0]); k++ {
+		b = b[1:]
+	}
+	s := strings.ToValidUTF8(string(b), "\uFFFD")
+	s = plain(s)
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	s = strings.TrimRight(strings.ReplaceAll(s, "\x00", ""), " \t\r\n")
+	if extra := len(s) - finalLimit; extra > 0 {
+		for !utf8.RuneStart(s[extra]) {
+			extra++
+		}
+		s = s[extra:]
+	}
+	return s
+}
+
+// plain takes terminal control sequences out.
+func plain(s string) string {
+	if strings.IndexByte(s, esc) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for {
+		at := strings.IndexByte(s, esc)
+		if at < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:at])
+		s = s[at+1:]
+		s = s[sequence(s):]
+	}
+}
+
+const esc = 0x1b
+
+// sequence is the length of the control sequence whose ESC was just taken off.
+func sequence(s string) int {
+	switch {
+	case s == "":
+		return 0
+	case s[0] == '[': // colours, cursor: up to a letter
+		for n := 1; n < len(s); n++ {
+			if s[n] >= 0x40 && s[n] <= 0x7e {
+				return n + 1
+			}
+			if s[n] < 0x20 || s[n] > 0x7e {
+				return n
+			}
+		}
+		return len(s)
+	case s[0] == ']': // titles, links: up to BEL or ESC \
+		end := strings.IndexAny(s, "\a\x1b\n")
+		switch {
+		case end < 0:
+			return len(s)
+		case s[end] == '\a':
+			return end + 1
+		case strings.HasPrefix(s[end:], "\x1b\\"):
+			return end + 2
+		}
+		return end
+	case s[0] >= 0x40 && s[0] <= 0x5f:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,86 @@
+package verify
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Detect finds the verify command that a project's files suggest. Why names
+// the file and what in it.
+func Detect(dir string) (command, why string, ok bool) {
+	if has(dir, "Cargo.toml") {
+		return "cargo check && cargo test", "Cargo.toml", true
+	}
+	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} { // make's own order
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		if goals := targets(string(text), "check", "test"); len(goals) > 0 {
+			words := strings.Join(goals, " ")
+			return "make " + words, name + ": " + words, true
+		}
+		break // make reads no other
+	}
+	if has(dir, "go.mod") {
+		return "go build ./... && go test ./...", "go.mod", true
+	}
+	if hasTestScript(filepath.Join(dir, "package.json")) {
+		return "npm test", "package.json: scripts.test", true
+	}
+	if has(dir, "pyproject.toml") {
+		return "pytest", "pyproject.toml", true
+	}
+	return "", "", false
+}
+
+func has(dir, name string) bool {
+	info, err := os.Stat(filepath.Join(dir, name))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// targets returns those of the wanted names that a makefile has a rule for.
+func targets(makefile string, wanted ...string) (found []string) {
+	ruled := map[string]bool{}
+	joined := strings.ReplaceAll(strings.ReplaceAll(makefile, "\r\n", "\n"), "\\\n", " ")
+	for line := range strings.Lines(joined) {
+		if strings.HasPrefix(line, "\t") {
+			continue // a recipe
+		}
+		line, _, _ = strings.Cut(line, "#")
+		names, rest, isRule := strings.Cut(line, ":")
+		if !isRule || strings.ContainsAny(names, "=$") {
+			continue
+		}
+		if rest = strings.TrimPrefix(rest, ":"); strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, ":=") {
+			continue // an assignment
+		}
+		for _, name := range strings.Fields(names) {
+			ruled[name] = true
+		}
+	}
+	for _, name := range wanted {
+		if ruled[name] {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// hasTestScript is false for the script that npm init writes, which fails.
+func hasTestScript(path string) bool {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	var pkg struct {
+		Scripts map[string]any `json:"scripts"`
+	}
+	if json.Unmarshal(data, &pkg) != nil {
+		return false
+	}
+	script, _ := pkg.Scripts["test"].(string)
+	return strings.TrimSpace(script) != "" && !strings.Contains(script, "no test specified")
+}

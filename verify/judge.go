@@ -1,0 +1,87 @@
+package verify
+
+import "fmt"
+
+// Verdict says what an attempt came to.
+type Verdict string
+
+const (
+	Verified  Verdict = "verified"
+	Failed    Verdict = "failed"
+	Blocked   Verdict = "blocked" // by its agent
+	Crashed   Verdict = "crashed" // the agent
+	TimedOut  Verdict = "timeout" // the agent
+	Limited   Verdict = "limited" // the provider's quota: not an attempt
+	Cancelled Verdict = "cancelled"
+)
+
+// Facts are what a verdict depends on, and all that it depends on.
+type Facts struct {
+	AgentEnd    string // an agent.End
+	AgentReason string // for people
+	Blocked     string // reason given with TASK_BLOCKED
+	Complete    bool   // the agent claimed completion
+	Changed     bool   // the attempt changed a file
+	Verify      *Result
+	None        bool // the user wants no verification
+}
+
+// NoSignal is the reason of an attempt that did nothing and said nothing.
+const NoSignal = "no changes and no completion signal"
+
+// Judge decides. How the agent ended comes first; after that the verify
+// command's exit status alone, with one guard: an agent that changed nothing
+// and claimed nothing has not done the task, whatever the command says.
+func Judge(f Facts) (Verdict, string) {
+	switch f.AgentEnd {
+	case "cancelled":
+		return Cancelled, or(f.AgentReason, "cancelled")
+	case "limited":
+		return Limited, or(f.AgentReason, "the provider's quota is used up")
+	case "timeout", "idle":
+		return TimedOut, or(f.AgentReason, "the agent ran out of time")
+	case "crashed":
+		return Crashed, or(f.AgentReason, "the agent crashed")
+	case "refused":
+		return Crashed, or(f.AgentReason, "the agent could not be run")
+	case "finished":
+	default:
+		return Crashed, fmt.Sprintf("the agent ended in an unknown way %q", f.AgentEnd)
+	}
+	switch v := f.Verify; {
+	case f.Blocked != "":
+		return Blocked, f.Blocked
+	case v != nil && v.Cancelled:
+		return Cancelled, "verify was cancelled"
+	case !f.Changed && !f.Complete:
+		return Failed, NoSignal
+	case f.None && f.Complete:
+		return Verified, "completion claimed; nothing verifies it"
+	case f.None:
+		return Failed, "no completion signal, and nothing else to go by"
+	case v == nil:
+		return Failed, "verify did not run"
+	default:
+		return byStatus(v)
+	}
+}
+
+func byStatus(v *Result) (Verdict, string) {
+	switch {
+	case v.Passed:
+		return Verified, "verify passed"
+	case v.TimedOut:
+		return Failed, "verify timed out"
+	case v.Signal != 0:
+		return Failed, fmt.Sprintf("verify was ended by signal %d", v.Signal)
+	default:
+		return Failed, fmt.Sprintf("verify failed with exit status %d", v.Code)
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

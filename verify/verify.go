@@ -1,0 +1,106 @@
+// Package verify runs the command that decides whether a task is done, and
+// turns what an attempt came to into a verdict.
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"descartes/internal/proc"
+)
+
+// Request is one run of the verify command.
+type Request struct {
+	Label   string
+	Command string // for sh -c
+	Dir     string
+	Env     []string
+	Log     string // a header line and both streams are appended here
+	Timeout time.Duration
+	Grace   time.Duration // between SIGTERM and SIGKILL
+}
+
+// Result is what the command came to.
+type Result struct {
+	Passed    bool // exit status 0, and only that
+	Code      int
+	Signal    int // that ended it; 0 for none
+	TimedOut  bool
+	Cancelled bool
+	Tail      string // the end of what it printed on both streams, see Tail
+	Duration  time.Duration
+}
+
+// Runner runs verify commands, one after the other.
+type Runner struct{ shim *proc.Shim }
+
+// NewRunner makes a Runner; the shim stays the caller's.
+func NewRunner(sh *proc.Shim) *Runner { return &Runner{shim: sh} }
+
+// Run runs the command once. That it fails is a result; an error means that
+// there is none: no shell, no such directory, no place for the log.
+func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
+	start, err := header(q.Log, q.Command)
+	if err != nil {
+		return Result{}, fmt.Errorf("verify: %w", err)
+	}
+	exit, err := r.shim.Run(ctx, proc.Command{
+		Label: q.Label, Argv: []string{"sh", "-c", q.Command}, Dir: q.Dir, Env: q.Env,
+		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Grace: q.Grace,
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("verify: %w", err)
+	}
+	if exit.Why == proc.NotStarted {
+		return Result{}, fmt.Errorf("verify: %s", exit.Err)
+	}
+	res := Result{
+		Passed: exit.Why == proc.Exited && exit.Code == 0, Code: exit.Code, Signal: exit.Signal,
+		TimedOut:  exit.Why == proc.TimedOut,
+		Cancelled: exit.Why == proc.Cancelled || exit.Why == proc.Orphaned,
+		Duration:  exit.End.Sub(exit.Start),
+	}
+	res.Tail, err = Tail(q.Log, start)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // the command removed the log: its exit status still counts
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("verify: %w", err)
+	}
+	return res, nil
+}
+
+// header appends the line that parts the command's output from what is
+// before it and returns where the output begins.
+func header(log, command string) (start int64, err error) {
+	if log == "" {
+		return 0, nil
+	}
+	flags := os.O_RDWR | os.O_APPEND | os.O_CREATE
+	f, err := os.OpenFile(log, flags, 0o600)
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(log), 0o700) == nil {
+		f, err = os.OpenFile(log, flags, 0o600)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	line := "$ " + strings.ReplaceAll(command, "\n", "\n> ") + "\n"
+	var last [1]byte
+	if n, _ := f.ReadAt(last[:], size-1); size > 0 && n == 1 && last[0] != '\n' {
+		line = "\n" + line
+	}
+	n, err := f.WriteString(line)
+	return size + int64(n), err
+}
