@@ -1,23 +1,23 @@
 # Needs Go, git and a shell. `make help` lists the targets.
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.version=$(VERSION)
-PREFIX  ?= $(HOME)/.local
-# The race detector needs a C compiler; the packages named here start goroutines or processes.
-RACE    := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
-RACED   := ./internal/... ./agent ./verify ./gitops ./loop
+PREFIX   ?= $(HOME)/.local
 FUZZTIME ?= 20s
+# Go stamps the commit into the program, and fails where git refuses to look, as in another user's checkout.
+STAMP := $(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 || echo -buildvcs=false)
+# The race detector needs a C compiler; the packages named here start goroutines or processes.
+RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
+RACED := ./internal/... ./agent ./verify ./gitops ./loop
 
 .PHONY: build demo test check bench test-crash fuzz install clean help
 
 build: ## build ./descartes
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o descartes ./cmd/descartes
+	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
 
 demo: build ## watch a sample tag run from end to end, in a temporary repository
 	@./descartes demo
 
 test: ## build everything and run every test
-	go build ./...
+	go build $(STAMP) ./...
 	go test ./...
 
 check: ## formatting, vet, and the race detector where it matters

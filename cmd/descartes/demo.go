@@ -118,7 +118,7 @@ func (d *demo) prepare(ctx context.Context, dir string) error {
 func demoEnvironment() error {
 	var errs []error
 	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "GIT_") {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "DESCARTES_") {
 			errs = append(errs, os.Unsetenv(name))
 		}
 	}
