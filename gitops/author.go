@@ -1,12 +1,19 @@
 package gitops
 
 import (
+	"context"
 	"fmt"
 	"strings"
 )
 
 // person is who a commit names.
 type person struct{ name, email string }
+
+// Author is who the commits will name. Where git's configuration names nobody that is a RefusedError.
+func (r *Repo) Author(ctx context.Context) (name, email string, err error) {
+	p, err := identity(r.cfg, r.opt.Env, "author")
+	return p.name, p.email, err
+}
 
 const identityHint = `git config --global user.name "Your Name" && git config --global user.email you@example.com`
 

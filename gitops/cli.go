@@ -1,0 +1,300 @@
+package gitops
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"descartes/internal/proc"
+)
+
+// cli does with the git program what the native path cannot do as git does. It never touches the user's
+// index but to record a commit: everything else happens in private copies of it.
+type cli struct {
+	l       layout
+	program string // "" where there is none
+	env     []string
+	hooks   bool // run them at commits
+	guard   protection
+	why     string // the finding that brought us here, for the message without a program
+
+	cache   string   // the private index after the last snapshot
+	based   fileInfo // the index that cache was copied from
+	tracked []string // added by an agent although ignored
+}
+
+func newCLI(l layout, opt Options, why string) *cli {
+	c := &cli{
+		l: l, program: opt.Git, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
+		guard: newProtection(opt.Protect), why: why, cache: filepath.Join(l.gitDir, "descartes-index"),
+	}
+	c.sweep()
+	return c
+}
+
+// keptVariables are the only GIT_* variables that reach the program: where configuration is, and who commits.
+var keptVariables = []string{"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM",
+	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"}
+
+func gitEnv(env []string) []string {
+	out := make([]string, 0, len(env)+3)
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if strings.HasPrefix(name, "GIT_") && !slices.Contains(keptVariables, name) || name == "LC_ALL" {
+			continue
+		}
+		out = append(out, kv)
+	}
+	return append(out, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
+}
+
+// gitCall is one run of the program.
+type gitCall struct {
+	options []string // of git itself, before the command
+	args    []string
+	index   string // "" for the repository's own
+	stdin   []byte
+	hooks   bool
+}
+
+// gitError is a run that ended with another status than 0.
+type gitError struct {
+	command string
+	code    int
+	said    string
+}
+
+func (e *gitError) Error() string {
+	if e.said == "" {
+		return fmt.Sprintf("git %s: exit status %d", e.command, e.code)
+	}
+	return fmt.Sprintf("git %s: %s", e.command, e.said)
+}
+
+// literally is for commands that are given paths rather than patterns.
+var literally = []string{"--literal-pathspecs"}
+
+// run returns standard output.
+func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
+	if c.program == "" {
+		return nil, &RefusedError{Reason: c.why + ": only the git program can handle that, and there is none", Hint: "install git"}
+	}
+	argv := []string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false"}
+	env := c.env
+	if call.index != "" {
+		env = append(slices.Clip(env), "GIT_INDEX_FILE="+call.index)
+		argv = append(argv, "-c", "core.splitIndex=false")
+	}
+	if !call.hooks {
+		argv = append(argv, "-c", "core.hooksPath="+os.DevNull)
+	}
+	argv = append(append(argv, call.options...), call.args...)
+	reply, err := proc.Output(ctx, proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
+	if err != nil {
+		return nil, err
+	}
+	if reply.Code != 0 {
+		said := strings.TrimSpace(string(reply.Stderr))
+		if call.hooks {
+			said = strings.TrimSpace(said + "\n" + strings.TrimSpace(string(reply.Stdout)))
+		}
+		return reply.Stdout, &gitError{call.args[0], reply.Code, lastLines(said, 20)}
+	}
+	return reply.Stdout, nil
+}
+
+// word is run for a command that prints one line.
+func (c *cli) word(ctx context.Context, index string, args ...string) (string, error) {
+	b, err := c.run(ctx, gitCall{args: args, index: index})
+	return strings.TrimSpace(string(b)), err
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(s, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func exitCode(err error) int {
+	var ge *gitError
+	if errors.As(err, &ge) {
+		return ge.code
+	}
+	return 0
+}
+
+// dirty lists the paths that differ between HEAD, index and working tree, untracked ones included.
+func (c *cli) dirty(ctx context.Context) ([]string, error) {
+	b, err := c.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"}})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, entry := range nulSplit(b) {
+		if len(entry) > 3 && !c.guard.covers(entry[3:]) {
+			out = append(out, entry[3:])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func nulSplit(b []byte) []string {
+	s := strings.TrimSuffix(string(b), "\x00")
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\x00")
+}
+
+func nulJoin(paths []string) []byte {
+	var b bytes.Buffer
+	for _, p := range paths {
+		b.WriteString(p)
+		b.WriteByte(0)
+	}
+	return b.Bytes()
+}
+
+// snapshot stages the whole working tree in a private index and writes its tree. Protected paths stay as the
+// repository's index has them.
+func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
+	index, now, err := c.privateIndex()
+	if err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	defer os.Remove(index)
+	if err := c.addAll(ctx, index, newProtection(protect)); err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	if err := c.addTracked(ctx, index); err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	tree, err := c.word(ctx, index, "write-tree")
+	if err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	if err := os.Rename(index, c.cache); err == nil {
+		c.based = now
+	}
+	return Tree(tree), nil
+}
+
+// addAll is `git add -A` but for protected paths and for nested repositories without a commit, which git
+// cannot record.
+func (c *cli) addAll(ctx context.Context, index string, guard protection) error {
+	var skip []string
+	for {
+		args := []string{"add", "-A", "--sparse", "--", "."}
+		for _, p := range append(skip, guard...) {
+			args = append(args, ":(top,exclude,literal)"+p)
+		}
+		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index})
+		if err == nil {
+			return nil
+		}
+		bare, ok := uncommittedRepository(err)
+		if !ok || slices.Contains(skip, bare) {
+			return err
+		}
+		skip = append(skip, bare)
+	}
+}
+
+// uncommittedRepository finds the nested repository that git add stumbled over.
+func uncommittedRepository(err error) (string, bool) {
+	var ge *gitError
+	if !errors.As(err, &ge) {
+		return "", false
+	}
+	for line := range strings.Lines(ge.said) {
+		rest, found := strings.CutPrefix(line, "error: '")
+		path, _, here := strings.Cut(rest, "' does not have a commit checked out")
+		if found && here {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+func (c *cli) addTracked(ctx context.Context, index string) error {
+	var there []string
+	for _, p := range c.tracked {
+		if _, err := os.Lstat(filepath.Join(c.l.root, p)); err == nil && !c.guard.covers(p) {
+			there = append(there, p)
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	_, err := c.run(ctx, gitCall{options: literally, index: index, stdin: nulJoin(there),
+		args: []string{"add", "-f", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"}})
+	return err
+}
+
+// track makes snapshots hold paths although an ignore rule covers them.
+func (c *cli) track(paths []string) {
+	c.tracked = append(c.tracked, paths...)
+	slices.Sort(c.tracked)
+	c.tracked = slices.Compact(c.tracked)
+}
+
+// privateIndex is a copy to work in: of the last snapshot's, which knows the files since hashed, unless the
+// repository's index changed since then. now is the state of the repository's index.
+func (c *cli) privateIndex() (path string, now fileInfo, err error) {
+	own := filepath.Join(c.l.gitDir, "index")
+	now, err = statPath(own)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", now, err
+	}
+	from := own
+	if c.based != (fileInfo{}) && now == c.based {
+		if _, err := os.Stat(c.cache); err == nil {
+			from = c.cache
+		}
+	}
+	path, err = c.indexCopy(from)
+	return path, now, err
+}
+
+// indexCopy gives from another name; git replaces index files by renaming, so the original stays. A missing
+// one is copied as a missing one.
+func (c *cli) indexCopy(from string) (string, error) {
+	to := fmt.Sprintf("%s.%d.%d", c.cache, os.Getpid(), time.Now().UnixNano())
+	err := os.Link(from, to)
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		return to, nil
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return "", err
+	}
+	fi, err := os.Stat(from)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(to, b, 0o600); err != nil {
+		return "", err
+	}
+	// The time tells git which entries may have changed unnoticed; a newer one would hide changes.
+	return to, os.Chtimes(to, fi.ModTime(), fi.ModTime())
+}
+
+// sweep removes what a dead process left of its copies.
+func (c *cli) sweep() {
+	names, _ := filepath.Glob(c.cache + ".*")
+	for _, n := range names {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(n, c.cache+"."), ".")
+		p, err := strconv.Atoi(pid)
+		if err == nil && p != os.Getpid() && errors.Is(syscall.Kill(p, 0), syscall.ESRCH) {
+			_ = os.Remove(n)
+		}
+	}
+}

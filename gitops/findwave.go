@@ -1,0 +1,82 @@
+package gitops
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// historyLimit bounds every walk through history: what a run looks for is never far from HEAD.
+const historyLimit = 500
+
+// FindWave looks for the commit of a wave, by the trailers Descartes-Loop and Descartes-Wave, from HEAD back
+// through its newest few hundred ancestors.
+func (r *Repo) FindWave(ctx context.Context, loop string, wave int) (hash string, ok bool, err error) {
+	_, at, err := r.refs.head()
+	if err != nil || at == "" {
+		return "", false, err
+	}
+	number := strconv.Itoa(wave)
+	err = r.walk(ctx, at, historyLimit, func(h string, message []byte) bool {
+		t := trailers(string(message))
+		if t["Descartes-Loop"] == loop && t["Descartes-Wave"] == number {
+			hash, ok = h, true
+		}
+		return !ok
+	})
+	if err != nil {
+		return "", false, fmt.Errorf("look for wave %d: %w", wave, err)
+	}
+	return hash, ok, nil
+}
+
+// trailers reads the last paragraph of a commit message; only lines of the form "Key: value" count.
+func trailers(message string) map[string]string {
+	message = strings.TrimRight(message, "\n \t")
+	last := message[strings.LastIndex(message, "\n\n")+1:]
+	out := map[string]string{}
+	for line := range strings.Lines(last) {
+		if k, v, found := strings.Cut(strings.TrimSpace(line), ": "); found {
+			if _, seen := out[k]; !seen {
+				out[k] = v
+			}
+		}
+	}
+	return out
+}
+
+// walk calls visit for a commit and its ancestors, nearest first, until it says false or limit is reached.
+// History that is not there (a shallow clone) ends quietly.
+func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash string, message []byte) bool) error {
+	queue, seen := []string{from}, map[string]bool{from: true}
+	for n := 0; n < limit && n < len(queue); n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		id, err := parseID(queue[n])
+		if err != nil {
+			return err
+		}
+		b, err := r.store.reader.read(id, kindCommit)
+		if err != nil {
+			if n == 0 {
+				return err
+			}
+			continue
+		}
+		head, message, _ := bytes.Cut(b, []byte("\n\n"))
+		if !visit(queue[n], message) {
+			return nil
+		}
+		for line := range bytes.Lines(head) {
+			p, found := strings.CutPrefix(string(bytes.TrimSpace(line)), "parent ")
+			if found && !seen[p] {
+				seen[p] = true
+				queue = append(queue, p)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package gitops
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Ground is how the git directory stood before an attempt: what Settle holds it against. It is valid for the
+// Repo that made it, until that Repo's next commit.
+type Ground struct {
+	head   savedFile
+	at     Head
+	index  savedFile
+	files  []savedFile       // configuration and the like
+	hooks  []savedFile       // what lies in the hooks directory
+	loose  map[string]string // loose branches, tags and the stash: name to hash
+	packed savedFile
+	stash  savedFile       // the stash's log: its entries, one a line
+	extra  map[string]bool // lock files and in-progress state that were there already
+}
+
+// Ground notes how things stand. It costs a few dozen stat calls where nothing changed since the last call.
+func (r *Repo) Ground(ctx context.Context) (Ground, error) {
+	if r.saved == nil {
+		r.saved = savedFiles{}
+	}
+	g, err := takeGround(r.l, r.saved)
+	if err != nil {
+		return Ground{}, fmt.Errorf("look at the repository: %w", err)
+	}
+	if g.at, err = r.Head(ctx); err != nil {
+		return Ground{}, fmt.Errorf("look at the repository: %w", err)
+	}
+	return g, nil
+}
+
+func takeGround(l layout, saved savedFiles) (Ground, error) {
+	var g Ground
+	var err error
+	if g.head, err = saved.save(filepath.Join(l.gitDir, "HEAD")); err != nil {
+		return g, err
+	}
+	if g.index, err = saved.save(filepath.Join(l.gitDir, "index")); err != nil {
+		return g, err
+	}
+	if g.packed, err = saved.save(filepath.Join(l.commonDir, "packed-refs")); err != nil {
+		return g, err
+	}
+	if g.stash, err = saved.save(filepath.Join(l.commonDir, "logs", "refs", "stash")); err != nil {
+		return g, err
+	}
+	for _, p := range watchedFiles(l) {
+		f, err := saved.save(p)
+		if err != nil {
+			return g, err
+		}
+		g.files = append(g.files, f)
+	}
+	names, err := hookNames(l)
+	if err != nil {
+		return g, err
+	}
+	for _, n := range names {
+		f, err := saved.save(filepath.Join(l.commonDir, "hooks", n))
+		if err != nil {
+			return g, err
+		}
+		g.hooks = append(g.hooks, f)
+	}
+	if g.loose, err = looseRefs(l, saved); err != nil {
+		return g, err
+	}
+	g.extra, err = passing(l)
+	return g, err
+}
+
+// watchedFiles are those that an agent may not change: they decide what git does, here or to whoever works
+// here next.
+func watchedFiles(l layout) []string {
+	common := []string{"config", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"}
+	own := []string{"config.worktree", "info/sparse-checkout", "commondir", "gitdir"}
+	var out []string
+	for _, f := range common {
+		out = append(out, filepath.Join(l.commonDir, filepath.FromSlash(f)))
+	}
+	for _, f := range own {
+		out = append(out, filepath.Join(l.gitDir, filepath.FromSlash(f)))
+	}
+	if dot := filepath.Join(l.root, ".git"); dot != l.gitDir {
+		out = append(out, dot) // the .git file of a linked working tree or a submodule, or a link
+	}
+	return out
+}
+
+// hookNames lists the hooks directory, samples left out.
+func hookNames(l layout) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(l.commonDir, "hooks"))
+	if err != nil && !missing(err) {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".sample") {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}
+
+// looseRefs reads the branches and tags that have a file of their own, and the stash.
+func looseRefs(l layout, saved savedFiles) (map[string]string, error) {
+	out := map[string]string{}
+	for _, top := range []string{"refs/heads", "refs/tags", "refs/stash"} {
+		err := filepath.WalkDir(filepath.Join(l.commonDir, filepath.FromSlash(top)), func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil && missing(err):
+				return nil
+			case err != nil:
+				return err
+			case e.IsDir() || strings.HasSuffix(path, ".lock"):
+				return nil
+			}
+			f, err := saved.save(path)
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(l.commonDir, path)
+			if err == nil && f.present() {
+				out[filepath.ToSlash(name)] = string(bytes.TrimSpace(f.data))
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// packedRefs parses a packed-refs file.
+func packedRefs(b []byte) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		hash, name, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if ok && isHex(hash) {
+			out[name] = hash
+		}
+	}
+	return out
+}
+
+// transient are the files and directories of git's unfinished operations.
+var transient = []string{"MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR", "AUTO_MERGE", "SQUASH_MSG", "CHERRY_PICK_HEAD",
+	"REVERT_HEAD", "REBASE_HEAD", "rebase-merge", "rebase-apply", "sequencer"}
+
+// passing lists the unfinished operations and the lock files there are.
+func passing(l layout) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, t := range transient {
+		p := filepath.Join(l.gitDir, t)
+		if _, err := os.Lstat(p); err == nil {
+			out[p] = true
+		}
+	}
+	for _, pattern := range []string{"*.lock", "BISECT_*"} {
+		found, err := filepath.Glob(filepath.Join(l.gitDir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		if l.gitDir != l.commonDir {
+			shared, err := filepath.Glob(filepath.Join(l.commonDir, pattern))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, shared...)
+		}
+		for _, p := range found {
+			out[p] = true
+		}
+	}
+	err := filepath.WalkDir(filepath.Join(l.commonDir, "refs"), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && strings.HasSuffix(path, ".lock") {
+			out[path] = true
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,148 @@
+package gitops
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Settled is what Settle found and undid.
+type Settled struct {
+	Notes   []string // one line each, for people
+	Commits string   // the newest commit of the agent's own, "" if it made none
+}
+
+func (s *Settled) note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+}
+
+// Settle undoes what an agent did to the git directory since g, once all its processes are dead: the branch and
+// the index are put back, so are configuration and hooks; unfinished operations and lock files go. Commits,
+// stashes and new branches stay in the store, and the working tree stays as it is.
+func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
+	var s Settled
+	for _, step := range []func(context.Context, Ground, *Settled) error{
+		r.settleLocks, r.settleFiles, r.settleHooks, r.settleStates, r.settleHead, r.settleRefs, r.settleStash, r.settleIndex,
+	} {
+		if err := step(ctx, g, &s); err != nil {
+			return s, fmt.Errorf("settle the repository: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// inGit names a file of the git directory for people.
+func (r *Repo) inGit(path string) string {
+	for _, dir := range []string{r.l.gitDir, r.l.commonDir} {
+		if rel, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(rel, "..") {
+			return ".git/" + filepath.ToSlash(rel)
+		}
+	}
+	return path
+}
+
+func (r *Repo) settleLocks(_ context.Context, g Ground, s *Settled) error {
+	if _, err := os.Stat(r.l.gitDir); err != nil {
+		return &RefusedError{Reason: "the repository is gone: " + r.l.gitDir}
+	}
+	now, err := passing(r.l)
+	if err != nil {
+		return err
+	}
+	for _, p := range sortedKeys(now) {
+		if g.extra[p] || !strings.HasSuffix(p, ".lock") {
+			continue
+		}
+		if err := os.RemoveAll(p); err != nil {
+			return err
+		}
+		s.note("removed %s, which a dead git command of the attempt left", r.inGit(p))
+	}
+	return nil
+}
+
+func (r *Repo) settleFiles(_ context.Context, g Ground, s *Settled) error {
+	for i := range g.files {
+		f := &g.files[i]
+		changed, err := f.changed()
+		if err != nil {
+			return err
+		}
+		if !changed {
+			continue
+		}
+		if err := f.putBack(); err != nil {
+			return err
+		}
+		s.note("%s was changed during the attempt and put back", r.inGit(f.path))
+	}
+	return nil
+}
+
+func (r *Repo) settleHooks(_ context.Context, g Ground, s *Settled) error {
+	names, err := hookNames(r.l)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for i := range g.hooks {
+		f := &g.hooks[i]
+		known[filepath.Base(f.path)] = true
+		changed, err := f.changed()
+		if err != nil {
+			return err
+		}
+		if changed {
+			if err := f.putBack(); err != nil {
+				return err
+			}
+			s.note("the hook %s was changed during the attempt and put back", filepath.Base(f.path))
+		}
+	}
+	for _, n := range names {
+		if known[n] {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(r.l.commonDir, "hooks", n)); err != nil {
+			return err
+		}
+		s.note("the hook %s was added during the attempt and removed", n)
+	}
+	return nil
+}
+
+// settleStates ends merges, rebases and the like that an agent left unfinished. Their commits are in the store.
+func (r *Repo) settleStates(_ context.Context, g Ground, s *Settled) error {
+	now, err := passing(r.l)
+	if err != nil {
+		return err
+	}
+	for _, p := range sortedKeys(now) {
+		if g.extra[p] {
+			continue
+		}
+		about := ""
+		for _, holder := range []string{p, filepath.Join(p, "autostash")} {
+			if b, err := os.ReadFile(holder); err == nil && len(b) >= 40 && isHex(string(b[:40])) {
+				about = fmt.Sprintf(" (commit %s is kept)", b[:12])
+			}
+		}
+		if err := os.RemoveAll(p); err != nil {
+			return err
+		}
+		s.note("removed %s, which an operation left unfinished by the attempt%s", r.inGit(p), about)
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

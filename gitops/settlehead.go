@@ -1,0 +1,153 @@
+package gitops
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// settleHead puts HEAD and the branch back and tells which commits the agent made.
+func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
+	branch, hash, err := r.refs.head()
+	if err != nil { // HEAD is damaged: what it was is known
+		branch, hash = "", ""
+	}
+	headChanged, err := g.head.changed()
+	if err != nil {
+		return err
+	}
+	if headChanged {
+		if err := r.resetHead(ctx, g, hash); err != nil {
+			return err
+		}
+		switch {
+		case branch == "" && hash == "":
+			s.note("HEAD was damaged and put back to %s", g.where())
+		case branch == "":
+			s.note("HEAD stood at commit %s and was put back to %s", shortHash(hash), g.where())
+		default:
+			s.note("%s was checked out; switched back to %s (the files stay as they are)", shortRef(branch), g.where())
+		}
+	}
+	tip := hash
+	if g.at.Branch != "" {
+		moved, err := r.refs.hash(g.at.Branch)
+		if err != nil {
+			return err
+		}
+		if moved != g.at.Hash {
+			if err := r.resetBranch(ctx, g, moved); err != nil {
+				return err
+			}
+			s.note("%s went from %s to %s and was put back", shortRef(g.at.Branch), shortHash(g.at.Hash), shortHash(moved))
+			if moved != "" {
+				tip = moved
+			}
+		}
+	}
+	own, err := r.isOwn(ctx, g, tip)
+	if err != nil {
+		return err
+	}
+	if own {
+		s.Commits = tip
+		s.note("the attempt's own commits up to %s are kept", shortHash(tip))
+	}
+	return nil
+}
+
+// where is where HEAD stood, for people.
+func (g *Ground) where() string {
+	if g.at.Branch == "" {
+		return "commit " + shortHash(g.at.Hash)
+	}
+	return shortRef(g.at.Branch)
+}
+
+func shortRef(name string) string {
+	if b, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+		return "branch " + b
+	}
+	if t, ok := strings.CutPrefix(name, "refs/tags/"); ok {
+		return "tag " + t
+	}
+	return name
+}
+
+func (r *Repo) resetHead(ctx context.Context, g Ground, from string) error {
+	file := filepath.Join(r.l.gitDir, "HEAD")
+	if g.head.kind != 0 {
+		return g.head.putBack()
+	}
+	lock, err := takeLock(ctx, file)
+	if err != nil {
+		return err
+	}
+	defer lock.drop()
+	if err := lock.fill(g.head.data); err != nil {
+		return err
+	}
+	if err := r.reflog("HEAD", from, g.at.Hash, "descartes: back to "+g.where()); err != nil {
+		return err
+	}
+	return lock.commit()
+}
+
+func (r *Repo) reflog(name, from, to, message string) error {
+	if from == "" {
+		from = noObject
+	}
+	if to == "" {
+		to = noObject
+	}
+	return r.refs.log(name, fmt.Sprintf("%s %s %s\t%s\n", from, to, signature(r.logPerson(), time.Now()), message))
+}
+
+// logPerson is who a reflog names: the committer, or ourselves where git knows none.
+func (r *Repo) logPerson() person {
+	p, err := identity(r.cfg, r.opt.Env, "committer")
+	if err != nil {
+		return person{"descartes", "descartes@localhost"}
+	}
+	return p
+}
+
+func (r *Repo) resetBranch(ctx context.Context, g Ground, from string) error {
+	if g.at.Hash == "" { // there was no commit yet
+		return r.refs.remove(ctx, g.at.Branch)
+	}
+	u, err := r.refs.prepare(ctx, g.at.Branch, from, g.at.Hash, true)
+	if err != nil {
+		return err
+	}
+	return u.finish(r.logPerson(), time.Now(), "descartes: back to where the attempt began", true)
+}
+
+// isOwn reports whether a commit came to be during the attempt: no ref had it before, and it is no ancestor
+// of where the attempt began.
+func (r *Repo) isOwn(ctx context.Context, g Ground, hash string) (bool, error) {
+	if hash == "" || hash == g.at.Hash {
+		return false, nil
+	}
+	for _, h := range g.loose {
+		if h == hash {
+			return false, nil
+		}
+	}
+	for _, h := range packedRefs(g.packed.data) {
+		if h == hash {
+			return false, nil
+		}
+	}
+	if g.at.Hash == "" {
+		return true, nil
+	}
+	older := false
+	err := r.walk(ctx, g.at.Hash, historyLimit, func(h string, _ []byte) bool {
+		older = h == hash
+		return !older
+	})
+	return !older, err
+}
