@@ -1,0 +1,360 @@
+package gitops
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// CommitWave commits what the attempts of a wave changed, and nothing else, on top of HEAD. The index gets the
+// same entries and keeps everything else that is staged in it, as after `git commit --only`.
+//
+// The index is replaced before the ref: a crash between the two leaves the wave staged, and the next try
+// commits it. The other way round it would leave a commit that looks reverted.
+func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.commitGit {
+		return r.commitByGit(ctx, w)
+	}
+	c := waveCommit{r: r, w: w}
+	done, err := c.run(ctx)
+	if err == nil {
+		return done, nil
+	}
+	if r.fallBack(&err) {
+		return r.commitByGit(ctx, w)
+	}
+	return Commit{}, fmt.Errorf("commit wave: %w", err)
+}
+
+func (r *Repo) commitByGit(ctx context.Context, w Wave) (Commit, error) {
+	if err := r.store.writeOut(); err != nil {
+		return Commit{}, fmt.Errorf("commit wave: %w", err)
+	}
+	done, err := r.cli.commit(ctx, w)
+	if err == nil && r.tree != nil {
+		err = r.retrack()
+	}
+	return done, err
+}
+
+// retrack learns from the index what git committed.
+func (r *Repo) retrack() error {
+	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
+	if err != nil {
+		return err
+	}
+	for i := range ix.entries {
+		e := &ix.entries[i]
+		if safePath(e.name) && e.stage() == 0 {
+			r.tree.settle(strings.Clone(e.name), treeItem{mode: e.mode, id: e.id}, r.guard)
+		}
+	}
+	return nil
+}
+
+// waveCommit is one native wave commit under way.
+type waveCommit struct {
+	r     *Repo
+	w     Wave
+	edits map[string]treeItem // mode 0 deletes
+	paths []string            // of edits, sorted
+
+	head       string // the ref to move, "HEAD" when detached
+	parent     string
+	parentTree objectID
+	when       time.Time
+}
+
+func (c *waveCommit) run(ctx context.Context) (Commit, error) {
+	author, err := identity(c.r.cfg, c.r.opt.Env, "author")
+	if err != nil {
+		return Commit{}, err
+	}
+	committer, err := identity(c.r.cfg, c.r.opt.Env, "committer")
+	if err != nil {
+		return Commit{}, err
+	}
+	lock, err := takeLock(ctx, filepath.Join(c.r.l.gitDir, "index"))
+	if err != nil {
+		return Commit{}, err
+	}
+	defer lock.drop()
+	ix, err := readIndex(filepath.Join(c.r.l.gitDir, "index"))
+	if err != nil {
+		return Commit{}, err
+	}
+	if err := c.start(); err != nil {
+		return Commit{}, err
+	}
+	if err := c.collect(ix); err != nil {
+		return Commit{}, err
+	}
+	ed := treeEditor{objects: c.r.store, before: map[string]objectID{}, after: map[string]objectID{}}
+	tree, err := ed.edit("", &c.parentTree, c.edits)
+	if err != nil {
+		return Commit{}, err
+	}
+	if tree == c.parentTree {
+		return Commit{Empty: true}, nil
+	}
+	changed, err := c.changedPaths(tree)
+	if err != nil {
+		return Commit{}, err
+	}
+	commit, err := c.write(ctx, lock, ix, &ed, tree, author, committer)
+	if err != nil {
+		return Commit{}, err
+	}
+	for p, item := range c.edits {
+		c.r.tree.settle(p, item, c.r.guard)
+	}
+	return Commit{Hash: commit, Paths: changed, Notes: c.notes(changed)}, nil
+}
+
+// start finds the branch and its commit.
+func (c *waveCommit) start() error {
+	branch, hash, err := c.r.refs.head()
+	if err != nil {
+		return err
+	}
+	c.head, c.parent, c.parentTree, c.when = branch, hash, emptyTreeID, time.Now()
+	if branch == "" {
+		c.head = "HEAD"
+	}
+	if hash != "" {
+		if c.parentTree, err = c.r.treeOf(hash); err != nil {
+			return err
+		}
+	}
+	if c.r.tree == nil {
+		return c.r.load()
+	}
+	return nil
+}
+
+// collect finds what each path becomes: by the last result that changed it, then by Files.
+func (c *waveCommit) collect(ix *index) error {
+	c.edits = map[string]treeItem{}
+	for _, p := range c.w.Results {
+		err := c.r.diffTrees(p.Base, p.Result, func(path string, _, b treeItem) {
+			c.edits[strings.Clone(path)] = b
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.w.Files)) {
+		if !safePath(name) {
+			return &RefusedError{Reason: fmt.Sprintf("%q is no path inside the repository", name)}
+		}
+		mode := uint32(modeRegular)
+		i, tracked := ix.find(name)
+		if tracked && ix.entries[i].mode != modeLink {
+			mode = ix.entries[i].mode
+		}
+		if !tracked && c.r.pathIgnored(name) {
+			continue
+		}
+		id, err := c.r.store.put(kindBlob, c.w.Files[name])
+		if err != nil {
+			return err
+		}
+		c.edits[name] = treeItem{mode: mode, id: id}
+	}
+	c.paths = slices.Sorted(maps.Keys(c.edits))
+	return nil
+}
+
+func (c *waveCommit) changedPaths(tree objectID) ([]string, error) {
+	var out []string
+	d := differ{reader: &c.r.store.reader, each: func(path string, _, _ treeItem) { out = append(out, path) }}
+	if err := d.dirs("", &c.parentTree, &tree, 0); err != nil {
+		return nil, err
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// write makes the commit and, when everything is on the disk, shows first the index and then the ref.
+func (c *waveCommit) write(ctx context.Context, lock *lockFile, ix *index, ed *treeEditor, tree objectID, author, committer person) (string, error) {
+	var parents []string
+	if c.parent != "" {
+		parents = []string{c.parent}
+	}
+	id, err := c.r.putCommit(tree, parents, c.w.Message, author, committer, c.when)
+	if err != nil {
+		return "", err
+	}
+	if err := c.updateIndex(ix); err != nil {
+		return "", err
+	}
+	ed.updateCache(ix)
+	if err := c.r.store.writeOut(); err != nil {
+		return "", err
+	}
+	if err := lock.fill(ix.bytes()); err != nil {
+		return "", err
+	}
+	ref, err := c.r.refs.prepare(ctx, c.head, c.parent, id.String(), true)
+	if err != nil {
+		return "", err
+	}
+	defer ref.lock.drop()
+	if err := lock.commit(); err != nil {
+		return "", err
+	}
+	subject, _, _ := strings.Cut(c.w.Message, "\n")
+	kind := "commit: "
+	if c.parent == "" {
+		kind = "commit (initial): "
+	}
+	return id.String(), ref.finish(committer, c.when, kind+subject, true)
+}
+
+func (c *waveCommit) notes(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		if slices.Contains(c.w.UserPaths, p) {
+			out = append(out, p+" had uncommitted changes of yours, which are in this commit too")
+		}
+	}
+	return out
+}
+
+// updateIndex gives the index the edited entries; whatever stands in their way goes.
+func (c *waveCommit) updateIndex(ix *index) error {
+	out := make([]indexEntry, 0, len(ix.entries)+len(c.paths))
+	rest := ix.entries
+	above := map[string]bool{} // directories that edits need
+	for _, p := range c.paths {
+		if c.edits[p].mode != 0 {
+			for i := range len(p) {
+				if p[i] == '/' {
+					above[p[:i]] = true
+				}
+			}
+		}
+	}
+	keep := func(es []indexEntry) {
+		if len(above) == 0 {
+			out = append(out, es...)
+			return
+		}
+		for i := range es {
+			if !above[es[i].name] {
+				out = append(out, es[i])
+			}
+		}
+	}
+	var below []string // prefixes that edited files replace
+	for _, p := range c.paths {
+		i, _ := (&index{entries: rest}).find(p)
+		keep(rest[:i])
+		for i < len(rest) && rest[i].name == p {
+			i++
+		}
+		rest = rest[i:]
+		if item := c.edits[p]; item.mode != 0 {
+			st, err := c.r.statFor(p, item)
+			if err != nil {
+				return err
+			}
+			out = append(out, indexEntry{name: p, id: item.id, mode: item.mode, st: st})
+			below = append(below, p+"/")
+		}
+	}
+	keep(rest)
+	ix.entries = dropBelow(out, below)
+	return nil
+}
+
+// dropBelow removes the entries below a path that is a file now.
+func dropBelow(entries []indexEntry, prefixes []string) []indexEntry {
+	for _, p := range prefixes {
+		i, _ := (&index{entries: entries}).find(p)
+		end := i
+		for end < len(entries) && strings.HasPrefix(entries[end].name, p) {
+			end++
+		}
+		entries = slices.Delete(entries, i, end)
+	}
+	return entries
+}
+
+// statFor is the stat data that the index may remember for a path: those of the file that is there, if it holds
+// what is committed. Otherwise none, so that git compares the content.
+func (r *Repo) statFor(path string, item treeItem) (fileStat, error) {
+	dir, name := filepath.Split(path)
+	dirfd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return fileStat{}, nil
+	}
+	defer unix.Close(dirfd)
+	info, err := statAt(dirfd, name)
+	if err != nil || info.mode != item.mode {
+		return fileStat{}, nil
+	}
+	_, f := r.tree.lookup(path)
+	if f != nil && f.present() && f.flags&(fileStale|fileFixed) == 0 && f.id == item.id && f.st.same(&info.st) {
+		return info.st, nil
+	}
+	now, err := scanClock()
+	if err != nil {
+		return fileStat{}, err
+	}
+	wk := work{d: &folder{path: dir}, at: -1, name: name}
+	var buf []byte
+	if done, err := r.scanner.hashAt(&wk, dirfd, name, &file{id: item.id}, &buf, false); err != nil || !done || wk.id != item.id {
+		return fileStat{}, nil
+	}
+	st := wk.info.st
+	if !stampBefore(st.ctimeS, st.ctimeN, now) {
+		st.size = 0 // it may change again within the same tick of the clock: git compares the content then
+	}
+	return st, nil
+}
+
+// settle makes the in-memory index agree with what was committed for a path.
+func (w *worktree) settle(path string, item treeItem, guard protection) {
+	if item.mode == 0 {
+		if d, f := w.lookup(path); f != nil {
+			f.flags &^= fileTracked
+			if f.flags&fileFixed != 0 || !f.present() {
+				if f.present() {
+					d.spoil()
+				}
+				f.mode = 0
+				d.tidy()
+			}
+		}
+		return
+	}
+	protected := guard.covers(path)
+	if d, f := w.lookup(path); f != nil {
+		f.flags |= fileTracked
+		if protected && (f.id != item.id || f.mode != item.mode || !f.present()) {
+			f.id, f.mode = item.id, item.mode
+			f.flags &^= fileAbsent
+			d.spoil()
+		}
+		return
+	}
+	d := w.folderFor(path, guard)
+	f := file{name: path[len(d.path):], id: item.id, mode: item.mode, flags: fileTracked}
+	if protected {
+		f.flags |= fileFixed
+		d.spoil()
+	} else {
+		f.flags |= fileAbsent | fileStale
+	}
+	d.files = append(d.files, f)
+	d.tidy()
+}

@@ -1,0 +1,209 @@
+package gitops
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func commitWave(t *testing.T, r *Repo, w Wave) Commit {
+	t.Helper()
+	c, err := r.CommitWave(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// clean asks git whether index, HEAD and working tree agree, without refreshing anything first.
+func (s *sandbox) clean() {
+	s.t.Helper()
+	if out := s.git("status", "--porcelain"); out != "" {
+		s.t.Errorf("git status is not clean:\n%s", out)
+	}
+	s.check()
+}
+
+func TestCommitWave(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	one := snap(t, r)
+	s.sh("echo two >>f; mkdir -p new/deep; echo n >new/deep/n; echo m >new/m; rm src/a/y.go; chmod -x run.sh; rm link; ln -s docs link")
+	two := snap(t, r)
+	c := commitWave(t, r, Wave{Message: "feat(x): complete wave 1\n\n- 1 thing", Results: []Pair{{one, two}}})
+	want := []string{"f", "link", "new/deep/n", "new/m", "run.sh", "src/a/y.go"}
+	if c.Empty || !slices.Equal(c.Paths, want) {
+		t.Errorf("committed %q, want %q", c.Paths, want)
+	}
+	s.clean()
+	if got := strings.TrimSpace(s.git("rev-parse", "HEAD")); got != c.Hash {
+		t.Errorf("HEAD is %s, want %s", got, c.Hash)
+	}
+	if got := strings.TrimSpace(s.git("rev-parse", "HEAD^{tree}")); got != string(two) {
+		t.Errorf("tree is %s, want %s", got, two)
+	}
+	log := s.git("log", "-1", "--format=%an <%ae>%n%cn%n%B", "HEAD")
+	if log != "A U Thor <author@example.com>\nA U Thor\nfeat(x): complete wave 1\n\n- 1 thing\n\n" {
+		t.Errorf("commit reads\n%s", log)
+	}
+	for _, ref := range []string{"HEAD", "main"} {
+		if got := s.git("reflog", "-1", "--format=%gs", ref); got != "commit: feat(x): complete wave 1\n" {
+			t.Errorf("reflog of %s: %q", ref, got)
+		}
+	}
+	if c := commitWave(t, r, Wave{Message: "again", Results: []Pair{{one, two}}}); !c.Empty || c.Hash != "" {
+		t.Errorf("the same wave again: %+v, want empty", c)
+	}
+	if got := snap(t, r); got != two {
+		t.Errorf("snapshot after the commit is %s, want %s", got, two)
+	}
+}
+
+func TestCommitKeepsTheUsersStaging(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.sh("echo user >docs/d.md; git add docs/d.md; echo more >>docs/d.md; echo u >untracked; echo st >staged; git add staged")
+	one := snap(t, r)
+	s.sh("echo agent >f; echo a >src/new.go")
+	two := snap(t, r)
+	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, two}}})
+	if want := []string{"f", "src/new.go"}; !slices.Equal(c.Paths, want) {
+		t.Errorf("committed %q, want %q", c.Paths, want)
+	}
+	if got, want := s.git("status", "--porcelain"), "MM docs/d.md\nA  staged\n?? untracked\n"; got != want {
+		t.Errorf("status:\n%swant\n%s", got, want)
+	}
+	s.check()
+}
+
+func TestCommitLastResultWins(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	trees := []Tree{snap(t, r)}
+	for i := range 3 {
+		s.sh(fmt.Sprintf("echo %d >f; echo %d >n%d; rm -f n%d", i, i, i, i-1))
+		trees = append(trees, snap(t, r))
+	}
+	// the second attempt was blocked: its work is not in the wave
+	if _, err := r.Restore(t.Context(), trees[3]); err != nil {
+		t.Fatal(err)
+	}
+	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{trees[0], trees[1]}, {trees[2], trees[3]}}})
+	if want := []string{"f", "n0", "n2"}; !slices.Equal(c.Paths, want) {
+		t.Errorf("committed %q, want %q", c.Paths, want)
+	}
+	if got := s.git("show", "HEAD:f"); got != "2\n" {
+		t.Errorf("f is %q", got)
+	}
+	if got := s.git("status", "--porcelain"); got != " D n0\n" {
+		t.Errorf("status:\n%s", got)
+	}
+	s.check()
+}
+
+func TestCommitFiles(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(base + "mkdir -p .scud/tasks; echo '{}' >.scud/tasks/x.json; echo '.descartes/' >>.gitignore; git add .; git commit -qm tasks")
+	r := s.reopen(".scud/", ".descartes/")
+	one := snap(t, r)
+	s.sh("echo done >.scud/tasks/x.json; mkdir .descartes; echo s >.descartes/state; echo two >f")
+	two := snap(t, r)
+	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, two}}, UserPaths: []string{"f"},
+		Files: map[string][]byte{".scud/tasks/x.json": []byte("done\n"), ".scud/tasks/new.json": []byte("new\n"), ".descartes/state": []byte("s\n")}})
+	if want := []string{".scud/tasks/new.json", ".scud/tasks/x.json", "f"}; !slices.Equal(c.Paths, want) {
+		t.Errorf("committed %q, want %q", c.Paths, want)
+	}
+	if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "f ") {
+		t.Errorf("notes: %q", c.Notes)
+	}
+	if got := s.git("status", "--porcelain"); got != " D .scud/tasks/new.json\n" {
+		t.Errorf("status:\n%s", got)
+	}
+	head, err := r.HeadTree(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := snap(t, r); got != head {
+		t.Errorf("snapshot %s after the commit, want HEAD's tree %s", got, head)
+	}
+	s.check()
+}
+
+func TestCommitUnbornAndDetached(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh("git init -q .; echo 1 >a; mkdir d; echo 2 >d/b")
+	r := s.reopen()
+	empty, err := r.HeadTree(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := commitWave(t, r, Wave{Message: "first", Results: []Pair{{empty, snap(t, r)}}})
+	s.clean()
+	if got := s.git("reflog", "-1", "--format=%gs"); got != "commit (initial): first\n" {
+		t.Errorf("reflog %q", got)
+	}
+	s.sh("git checkout -q --detach; echo 2 >a")
+	base, _ := r.HeadTree(t.Context())
+	d := commitWave(t, r, Wave{Message: "second", Results: []Pair{{base, snap(t, r)}}})
+	s.clean()
+	if got := strings.TrimSpace(s.git("rev-parse", "HEAD", "HEAD^", "main")); got != d.Hash+"\n"+c.Hash+"\n"+c.Hash {
+		t.Errorf("HEAD, its parent and main: %s", got)
+	}
+	h, err := r.Head(t.Context())
+	if err != nil || h != (Head{Hash: d.Hash}) {
+		t.Errorf("head %+v, %v", h, err)
+	}
+}
+
+func TestCommitInLinkedWorktree(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(base + "git worktree add -q -b side ../linked")
+	s.dir += "/../linked"
+	r := s.reopen()
+	one := snap(t, r)
+	s.sh("echo two >f")
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, snap(t, r)}}})
+	s.clean()
+	if got := s.git("log", "-1", "--format=%s", "side"); got != "w\n" {
+		t.Errorf("side is at %q", got)
+	}
+}
+
+func TestCommitWhileLocked(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	one := snap(t, r)
+	s.sh("echo two >f; touch .git/index.lock")
+	two := snap(t, r)
+	head := s.git("rev-parse", "HEAD")
+	_, err := r.CommitWave(t.Context(), Wave{Message: "w", Results: []Pair{{one, two}}})
+	if err == nil || !strings.Contains(err.Error(), "index.lock") {
+		t.Errorf("error %v, want one that names the lock", err)
+	}
+	if s.git("rev-parse", "HEAD") != head {
+		t.Error("HEAD moved")
+	}
+	if err := os.Remove(s.path(".git/index.lock")); err != nil {
+		t.Fatal(err)
+	}
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, two}}})
+	s.clean()
+}
+
+func TestCommitReplacesFileByDirectory(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	one := snap(t, r)
+	s.sh("rm f; mkdir f; echo in >f/in; rm -r docs; echo docs >docs")
+	two := snap(t, r)
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, two}}})
+	s.clean()
+	s.sh("rm -r f docs; echo f >f; mkdir -p docs/a; echo x >docs/a/b")
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{two, snap(t, r)}}})
+	s.clean()
+}

@@ -1,0 +1,301 @@
+package gitops
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	largeFile   = 8 << 20   // from here on files are streamed
+	hashAlone   = 256 << 10 // below so many bytes one goroutine is quicker than several
+	readRetries = 5         // for a file that changes while it is read
+)
+
+// collect joins what the workers of the walk found.
+func (s *scanner) collect() []*work {
+	var out []*work
+	for _, w := range s.workers {
+		for i := range w.works {
+			out = append(out, &w.works[i])
+		}
+	}
+	return out
+}
+
+// hashAll reads the files and stores those whose content is not known yet.
+func (s *scanner) hashAll(works []*work, keep bool) error {
+	var bytes int64
+	for _, wk := range works {
+		bytes += min(wk.info.size, largeFile)
+	}
+	n := len(s.workers)
+	if len(works) < 2 || bytes < hashAlone && len(works) < 32 {
+		n = 1
+	}
+	var next atomic.Int64
+	errs := make([]error, n)
+	run := func(i int) {
+		var buf []byte
+		for errs[i] == nil {
+			k := int(next.Add(1)) - 1
+			if k >= len(works) {
+				return
+			}
+			errs[i] = s.hashOne(works[k], &buf, keep)
+		}
+	}
+	var wg sync.WaitGroup
+	for i := 1; i < n; i++ {
+		wg.Go(func() { run(i) })
+	}
+	run(0)
+	wg.Wait()
+	// a file that only git can treat matters more than one that could not be read
+	for _, err := range errs {
+		if _, ok := errors.AsType[*unsupportedError](err); ok {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hashOne reads one file until it holds still.
+func (s *scanner) hashOne(wk *work, buf *[]byte, keep bool) error {
+	name := wk.name
+	var known *file
+	if wk.at >= 0 {
+		known = &wk.d.files[wk.at]
+		name = known.name
+	} else if !keep {
+		wk.unread = true
+		return nil
+	}
+	dirfd, err := s.root.open(wk.d.path, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		wk.gone = isGone(err)
+		if !wk.gone {
+			return fmt.Errorf("read %s%s: %w", wk.d.path, name, err)
+		}
+		return nil
+	}
+	defer unix.Close(dirfd)
+	for range readRetries {
+		done, err := s.hashAt(wk, dirfd, name, known, buf, keep)
+		if err != nil && isGone(err) {
+			wk.gone = true
+			return nil
+		}
+		if err != nil {
+			if _, ok := errors.AsType[*unsupportedError](err); ok {
+				return err
+			}
+			return fmt.Errorf("read %s%s: %w", wk.d.path, name, err)
+		}
+		if done {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s%s keeps changing while it is read", wk.d.path, name)
+}
+
+// hashAt makes one try; done is false when the file changed meanwhile.
+func (s *scanner) hashAt(wk *work, dirfd int, name string, known *file, buf *[]byte, keep bool) (done bool, err error) {
+	info, err := statAt(dirfd, name)
+	if err != nil {
+		return false, err
+	}
+	wk.info = info
+	switch info.mode {
+	case 0, modeDir:
+		wk.gone = true
+		return true, nil
+	case modeLink:
+		return s.hashLink(wk, dirfd, name, known, buf, keep)
+	}
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == unix.ELOOP || err == unix.EINTR {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	if info, err = statFD(fd); err != nil || info.mode != modeRegular && info.mode != modeExec {
+		return false, err
+	}
+	wk.info = info
+	if info.size > largeFile {
+		wk.id, err = s.hashLarge(fd, info.size, known, keep)
+	} else {
+		*buf = slices.Grow((*buf)[:0], int(info.size)+1)
+		data, n := (*buf)[:info.size+1], 0
+		if n, err = preadFull(fd, data, 0); err == nil && int64(n) == info.size {
+			wk.id, err = s.keepBlob(data[:n], known, keep)
+			if err == nil && name == ".gitattributes" && (known == nil || known.id != wk.id) {
+				if a := s.attrs(data[:n]); a != "" {
+					return false, unsupported("%s%s asks for a conversion (%s)", wk.d.path, name, a)
+				}
+			}
+		} else if err == nil {
+			return false, nil
+		}
+	}
+	if err == errChanged {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	after, err := statFD(fd)
+	return after.st == wk.info.st && after.mode == wk.info.mode, err
+}
+
+func (s *scanner) hashLink(wk *work, dirfd int, name string, known *file, buf *[]byte, keep bool) (bool, error) {
+	*buf = slices.Grow((*buf)[:0], unix.PathMax)
+	n, err := unix.Readlinkat(dirfd, name, (*buf)[:unix.PathMax])
+	if err == unix.EINVAL { // no link any more
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	wk.id, err = s.keepBlob((*buf)[:n], known, keep)
+	return true, err
+}
+
+// keepBlob names the content, and stores it unless it is what the file held before.
+func (s *scanner) keepBlob(data []byte, known *file, keep bool) (objectID, error) {
+	id := hashObject(kindBlob, data)
+	if !keep || known != nil && known.id == id {
+		return id, nil
+	}
+	return id, s.store.write(id, kindBlob, data)
+}
+
+// hashLarge does the same in constant memory: it reads once to name the content, and again to store it.
+func (s *scanner) hashLarge(fd int, size int64, known *file, keep bool) (objectID, error) {
+	id, err := hashStream(io.NewSectionReader(fdReader(fd), 0, size), size)
+	if err != nil || !keep || known != nil && known.id == id {
+		return id, err
+	}
+	return id, s.store.writeStream(id, io.NewSectionReader(fdReader(fd), 0, size), size)
+}
+
+// fdReader reads a descriptor at offsets, without owning it.
+type fdReader int
+
+func (fd fdReader) ReadAt(p []byte, off int64) (int, error) {
+	n, err := preadFull(int(fd), p, off)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// preadFull reads until p is full or the file ends.
+func preadFull(fd int, p []byte, off int64) (n int, err error) {
+	for n < len(p) {
+		k, err := unix.Pread(fd, p[n:], off+int64(n))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		if k == 0 {
+			break
+		}
+		n += k
+	}
+	return n, nil
+}
+
+// apply brings the worktree to what the scan found.
+func (s *scanner) apply(works []*work) {
+	touched := map[*folder]bool{}
+	for _, w := range s.workers {
+		for _, d := range w.tidy {
+			touched[d] = true
+		}
+		for _, g := range w.gone {
+			forget(g.d, &g.d.files[g.at], touched)
+		}
+		for _, d := range w.lost {
+			d.lose(touched)
+		}
+	}
+	for _, wk := range works {
+		s.record(wk, touched)
+	}
+	for d := range touched {
+		d.tidy()
+	}
+}
+
+// record enters one file that was read.
+func (s *scanner) record(wk *work, touched map[*folder]bool) {
+	stale := uint32(0)
+	if wk.unread || !stampBefore(wk.info.st.ctimeS, wk.info.st.ctimeN, s.started) {
+		stale = fileStale // it can change again without a change of its stat data
+	}
+	if wk.at < 0 {
+		if !wk.gone {
+			wk.d.files = append(wk.d.files, file{name: wk.name, id: wk.id, mode: wk.info.mode, st: wk.info.st, flags: stale})
+			wk.d.spoil()
+			touched[wk.d] = true
+		}
+		return
+	}
+	f := &wk.d.files[wk.at]
+	if wk.gone {
+		forget(wk.d, f, touched)
+		return
+	}
+	if f.id != wk.id || f.mode != wk.info.mode || f.flags&fileAbsent != 0 {
+		wk.d.spoil()
+	}
+	f.id, f.mode, f.st = wk.id, wk.info.mode, wk.info.st
+	f.flags = f.flags&^(fileAbsent|fileStale) | stale
+}
+
+// forget takes a file out; a tracked one is remembered as absent, so that it stays tracked when it comes back.
+func forget(d *folder, f *file, touched map[*folder]bool) {
+	if f.present() {
+		d.spoil()
+	}
+	if f.flags&fileTracked != 0 {
+		f.flags |= fileAbsent
+		return
+	}
+	f.mode = 0
+	touched[d] = true
+}
+
+// lose takes a folder out with all that is below it.
+func (d *folder) lose(touched map[*folder]bool) {
+	for i := range d.files {
+		if f := &d.files[i]; f.flags&fileFixed == 0 {
+			forget(d, f, touched)
+		}
+	}
+	for _, c := range d.dirs {
+		if !c.frozen {
+			c.lose(touched)
+		}
+	}
+	d.rules, d.rulesStat, d.rulesOld = nil, fileStat{}, false
+	if up := d.parent; up != nil && !d.hasTracked() {
+		d.parent = nil // tidy drops what has no parent
+		touched[up] = true
+	}
+}
+
+// pathOf is for messages.
+func pathOf(d *folder, f *file) string { return strings.Clone(d.path + f.name) }

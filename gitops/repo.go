@@ -1,0 +1,216 @@
+package gitops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Repo is an open repository with its working tree. Safe for concurrent use; calls wait for each other.
+type Repo struct {
+	opt   Options
+	l     layout
+	cfg   *gitConfig
+	guard protection
+	notes []string
+
+	cli       *cli
+	viaGit    bool // the git program makes snapshots and restores them
+	commitGit bool // it makes the wave commit
+
+	root  *rootDir
+	store *objectStore
+	refs  *refStore
+	saved savedFiles
+
+	mu      sync.Mutex
+	scanner *scanner
+	tree    *worktree       // nil until needed, and after an error that left it unsure
+	forced  map[string]bool // tracked although no index says so: force-added by an agent
+	shown   shownTree
+}
+
+// shownTree is the last snapshot, spelled.
+type shownTree struct {
+	id   objectID
+	text Tree
+}
+
+// Open finds the repository that holds opt.Dir and looks for everything that the native path cannot do.
+// What neither it nor the git program can do is a RefusedError.
+func Open(ctx context.Context, opt Options) (*Repo, error) {
+	l, err := locate(opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := loadConfig(l, opt.Env)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repo{opt: opt, l: l, cfg: cfg, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
+	ix, err := readIndex(filepath.Join(l.gitDir, "index"))
+	var found []finding
+	if only, ok := errors.AsType[*unsupportedError](err); ok {
+		found = append(found, both("%s", only.reason))
+		ix = nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := r.decide(append(found, inspect(l, cfg, ix, opt)...)); err != nil {
+		return nil, err
+	}
+	if r.root, err = openRoot(l.root); err != nil {
+		return nil, err
+	}
+	r.store = newObjectStore(l.commonDir)
+	logAll, _ := cfg.get("core.logallrefupdates")
+	r.refs = &refStore{l: l, logAll: logAll}
+	r.scanner = r.newScanner()
+	if ix != nil && !r.viaGit {
+		if r.tree, err = newWorktree(ix, r.guard); err != nil && !r.fallBack(&err) {
+			r.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// decide chooses between the native path and the git program.
+func (r *Repo) decide(found []finding) error {
+	var refused []string
+	hint, why := "", ""
+	for _, f := range found {
+		if f.refuse {
+			refused = append(refused, f.reason)
+			hint = f.hint
+			continue
+		}
+		if f.tree || f.commit {
+			r.viaGit = r.viaGit || f.tree
+			r.commitGit = true
+			if why == "" {
+				why = f.reason
+			}
+			r.note(f.reason, f.tree)
+		}
+	}
+	if len(refused) > 0 {
+		return &RefusedError{Reason: strings.Join(refused, "; "), Hint: hint}
+	}
+	r.cli = newCLI(r.l, r.opt, why)
+	if why != "" && r.opt.Git == "" {
+		return onlyGit(why)
+	}
+	return nil
+}
+
+func onlyGit(why string) error {
+	return &RefusedError{Reason: why + ": only the git program can handle that, and there is none", Hint: "install git"}
+}
+
+func (r *Repo) note(reason string, tree bool) {
+	what := "the git program makes the commits"
+	if tree {
+		what = "the git program makes snapshots and commits"
+	}
+	line := reason + ": " + what
+	if !slices.Contains(r.notes, line) {
+		r.notes = append(r.notes, line)
+	}
+}
+
+// fallBack goes over to the git program for good if that is what err asks for. Otherwise err stays, or
+// becomes a RefusedError where there is no program.
+func (r *Repo) fallBack(err *error) bool {
+	only, ok := errors.AsType[*unsupportedError](*err)
+	if !ok {
+		return false
+	}
+	if r.opt.Git == "" {
+		*err = onlyGit(only.reason)
+		return false
+	}
+	r.viaGit, r.commitGit, r.tree = true, true, nil
+	r.cli.why = only.reason
+	r.note(only.reason, true)
+	return true
+}
+
+func (r *Repo) newScanner() *scanner {
+	s := &scanner{root: r.root, guard: r.guard, store: r.store}
+	s.attrs = func(text []byte) string { return conversionIn(text, r.cfg) }
+	exclude, ok := r.cfg.pathname("core.excludesfile")
+	switch {
+	case !ok:
+		exclude = xdgPath(r.opt.Env, "ignore")
+	case exclude != "" && !filepath.IsAbs(exclude):
+		exclude = filepath.Join(r.l.root, exclude)
+	}
+	s.global = []*ruleFile{{path: filepath.Join(r.l.commonDir, "info", "exclude")}, {path: exclude}}
+	return s
+}
+
+// Close releases what Open took. The repository must not be used afterwards.
+func (r *Repo) Close() error {
+	err := r.store.writeOut()
+	r.root.close()
+	return err
+}
+
+// Root is the top of the working tree, absolute and without symbolic links.
+func (r *Repo) Root() string { return r.l.root }
+
+// Dir is the git directory of this working tree.
+func (r *Repo) Dir() string { return r.l.gitDir }
+
+// Notes says what is handed to the git program and why, one line each.
+func (r *Repo) Notes() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.notes)
+}
+
+// Head says where the working tree stands.
+func (r *Repo) Head(ctx context.Context) (Head, error) {
+	branch, hash, err := r.refs.head()
+	if err != nil {
+		return Head{}, err
+	}
+	return Head{Branch: branch, Hash: hash}, nil
+}
+
+// HeadTree is the tree of HEAD, the empty tree on an unborn branch.
+func (r *Repo) HeadTree(ctx context.Context) (Tree, error) {
+	id, err := r.headTree()
+	return Tree(id.String()), err
+}
+
+func (r *Repo) headTree() (objectID, error) {
+	_, hash, err := r.refs.head()
+	if err != nil || hash == "" {
+		return emptyTreeID, err
+	}
+	return r.treeOf(hash)
+}
+
+// treeOf is the tree of a commit.
+func (r *Repo) treeOf(commit string) (objectID, error) {
+	id, err := parseID(commit)
+	if err != nil {
+		return objectID{}, err
+	}
+	b, err := r.store.reader.read(id, kindCommit)
+	if err != nil {
+		return objectID{}, err
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	hash, ok := strings.CutPrefix(line, "tree ")
+	if !ok {
+		return objectID{}, fmt.Errorf("commit %s has no tree", commit)
+	}
+	return parseID(hash)
+}

@@ -1,0 +1,115 @@
+package gitops
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func restore(t *testing.T, r *Repo, to Tree) []string {
+	t.Helper()
+	touched, err := r.Restore(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return touched
+}
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.sh("echo user >docs/d.md; echo mine >untracked; echo keep >k.log; mkdir build; echo o >build/o")
+	first := snap(t, r)
+	for _, script := range []string{
+		"echo two >f; rm src/x.go; mkdir -p new/deep; echo n >new/deep/n",
+		"rm -rf src docs; ln -s /etc src; echo file >docs",
+		"rm f; mkdir f; echo in >f/in; chmod -x run.sh; rm link; echo nolink >link",
+		"rm -rf .gitignore; rm untracked",
+		"echo '*' >.gitignore",
+		"rm -rf f run.sh link src docs untracked",
+		"printf '' >f; git add -A; git rm -q --cached f",
+	} {
+		s.sh(script)
+		changed := snap(t, r)
+		restore(t, r, first)
+		if got := snap(t, r); got != first {
+			t.Fatalf("%s: restored to %s, want %s\n%s", script, got, first, s.git("diff-tree", "-r", string(first), string(got)))
+		}
+		s.sh("test \"$(cat k.log)\" = keep; test -f build/o; test ! -e new; git reset -q")
+		if got := s.git("status", "--porcelain"); got != " M docs/d.md\n?? untracked\n" {
+			t.Fatalf("%s: status after restore\n%s", script, got)
+		}
+		restore(t, r, changed)
+		restore(t, r, first)
+	}
+	if touched := restore(t, r, first); len(touched) > 0 {
+		t.Errorf("touched %q where nothing differs", touched)
+	}
+	s.check()
+}
+
+func TestRestoreLeavesIgnoredFiles(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.sh("echo secret >k.log")
+	first := snap(t, r)
+	s.sh("echo '!k.log' >>.gitignore; echo x >new")
+	touched := func() []string { snap(t, r); return restore(t, r, first) }()
+	if want := []string{".gitignore", "new"}; !slices.Equal(touched, want) {
+		t.Errorf("touched %q, want %q", touched, want)
+	}
+	if b, err := os.ReadFile(s.path("k.log")); string(b) != "secret\n" {
+		t.Errorf("the ignored file: %q, %v", b, err)
+	}
+	s.sh("echo node/ >>.gitignore; mkdir node; echo big >node/big")
+	snap(t, r)
+	restore(t, r, first)
+	if _, err := os.Stat(s.path("node")); err == nil {
+		t.Error("what only the attempt's own rules ignored is still there")
+	}
+	s.sh("rm f; mkdir f; echo i >f/i.log")
+	if _, err := r.Restore(t.Context(), first); err == nil || !strings.Contains(err.Error(), "ignored") {
+		t.Errorf("an ignored file in the way: %v", err)
+	}
+	s.sh("rm -r f")
+	restore(t, r, first)
+	s.clean()
+}
+
+func TestRestoreNeverFollowsLinks(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	first := snap(t, r)
+	s.sh("mkdir ../outside; echo out >../outside/x.go; mkdir ../outside/a; echo out >../outside/a/y.go; rm -r src; ln -s ../outside src")
+	restore(t, r, first)
+	s.sh("test \"$(cat ../outside/x.go)\" = out; test \"$(cat ../outside/a/y.go)\" = out")
+	s.clean()
+	s.sh("rm -r src; echo src >>.git/info/exclude; ln -s ../outside src")
+	if _, err := r.Restore(t.Context(), first); err == nil {
+		t.Error("an ignored link in the way is no error")
+	}
+	s.sh("test \"$(cat ../outside/x.go)\" = out")
+}
+
+func TestRestoreRefusesUnsafeTrees(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	blob := strings.TrimSpace(s.git("rev-parse", "HEAD:f"))
+	id, err := parseID(blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"..", ".git", ".GIT", ".git ", "git~1", ".git:x", "a/b"} {
+		tree, err := r.store.put(kindTree, appendEntry(nil, modeRegular, name, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Restore(t.Context(), Tree(tree.String())); err == nil {
+			t.Errorf("a tree with %q was restored", name)
+		}
+	}
+	if got := s.git("status", "--porcelain"); got != "" {
+		t.Errorf("status:\n%s", got)
+	}
+}

@@ -1,0 +1,373 @@
+package gitops
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// scanner brings a worktree up to date with the file system. One scan has three steps: a parallel walk that
+// reads directories and stats files but changes no entry, the parallel hashing of what differs, and the
+// update. The walk enters no ignored directory.
+type scanner struct {
+	root   *rootDir
+	guard  protection
+	global []*ruleFile // info/exclude, then core.excludesFile: the first has the say
+	store  *objectStore
+	attrs  func(text []byte) string // says which line of a .gitattributes only git can follow, "" if none
+
+	workers []*walker
+	started time.Time
+
+	mu      sync.Mutex
+	more    sync.Cond
+	queue   []visit
+	active  int // workers that may still add to the queue
+	running int
+	err     error
+}
+
+// visit is a folder to be looked into.
+type visit struct {
+	d      *folder
+	retest bool // rules above it changed: what is not tracked is to be tested again
+}
+
+// work is a file that has to be read.
+type work struct {
+	d    *folder
+	at   int    // in d.files, -1 for a new one
+	name string // of a new one
+	info fileInfo
+
+	id     objectID
+	gone   bool // it vanished meanwhile
+	unread bool
+}
+
+// walker is the state of one worker of the walk.
+type walker struct {
+	buf   []byte
+	names []dirent
+	next  []visit
+	seen  []bool
+
+	works []work
+	gone  []work    // known files that are not there any more
+	lost  []*folder // known folders that are not there any more
+	tidy  []*folder // folders with new names
+}
+
+// Below this many waiting folders a second worker costs more than it saves.
+const shareAt = 24
+
+// scan updates w. It reports an unsupportedError for what only git treats rightly. Without keep, nothing is
+// stored and what is new is not even read: it is marked to be read by the next scan.
+func (s *scanner) scan(w *worktree, keep bool) error {
+	now, err := scanClock()
+	if err != nil {
+		return err
+	}
+	s.started = now
+	if err := s.root.renew(); err != nil {
+		return err
+	}
+	retest := !w.scanned
+	for _, g := range s.global {
+		g.refresh()
+		retest = g.news || retest
+		g.news = false
+	}
+	if err := s.walk(visit{w.root, retest}); err != nil {
+		return err
+	}
+	works := s.collect()
+	if err := s.hashAll(works, keep); err != nil {
+		return err
+	}
+	s.apply(works)
+	w.scanned = true
+	return nil
+}
+
+// walk visits first and all that it leads to, on the calling goroutine and, in large trees, on more.
+func (s *scanner) walk(first visit) error {
+	if s.workers == nil {
+		s.more.L = &s.mu
+		for range max(1, min(runtime.GOMAXPROCS(0), 8)) {
+			s.workers = append(s.workers, &walker{buf: make([]byte, 0, 32<<10)})
+		}
+	}
+	for _, w := range s.workers {
+		w.works, w.gone, w.lost, w.tidy = w.works[:0], w.gone[:0], w.lost[:0], w.tidy[:0]
+	}
+	s.queue, s.err = append(s.queue[:0], first), nil
+	s.active, s.running = 1, 1
+	var extra sync.WaitGroup
+	s.drain(s.workers[0], &extra)
+	extra.Wait()
+	return s.err
+}
+
+// drain visits folders until none is left and nobody can add any.
+func (s *scanner) drain(w *walker, extra *sync.WaitGroup) {
+	s.mu.Lock()
+	for {
+		for len(s.queue) == 0 && s.active > 1 {
+			s.active--
+			s.more.Wait()
+			s.active++
+		}
+		if len(s.queue) == 0 {
+			break
+		}
+		v := s.queue[len(s.queue)-1]
+		s.queue = s.queue[:len(s.queue)-1]
+		if len(s.queue) > shareAt && s.running == 1 {
+			for _, other := range s.workers[1:] {
+				s.running++
+				s.active++
+				extra.Go(func() { s.drain(other, extra) })
+			}
+		}
+		s.mu.Unlock()
+		w.next = w.next[:0]
+		err := s.visit(w, v)
+		s.mu.Lock()
+		if err != nil && s.err == nil {
+			s.err = err
+		}
+		if s.err != nil {
+			s.queue = s.queue[:0]
+			continue
+		}
+		s.queue = append(s.queue, w.next...)
+		if len(w.next) > 0 && s.running > 1 {
+			s.more.Broadcast()
+		}
+	}
+	s.active--
+	s.mu.Unlock()
+	s.more.Broadcast()
+}
+
+// visit looks into one folder.
+func (s *scanner) visit(w *walker, v visit) error {
+	d := v.d
+	fd, err := s.root.open(d.path, openDirFlags, 0)
+	if err != nil {
+		if isGone(err) {
+			w.lost = append(w.lost, d)
+			return nil
+		}
+		if err == unix.EACCES && !d.hasTracked() {
+			return nil // git warns and goes on
+		}
+		return fmt.Errorf("read directory %s: %w", d.shown(), err)
+	}
+	defer unix.Close(fd)
+	w.buf, w.names, err = list(fd, w.buf, w.names[:0])
+	if err != nil {
+		return fmt.Errorf("read directory %s: %w", d.shown(), err)
+	}
+	v.retest = s.loadRules(w, d, fd) || v.retest
+	if v.retest && d.parent != nil {
+		d.excluded = d.parent.excluded || s.verdict(d.parent, strings.TrimSuffix(d.path, "/"), d.name(), true) == ignored
+	}
+	w.seen = append(w.seen[:0], make([]bool, len(d.files)+len(d.dirs))...)
+	for _, e := range w.names {
+		if err := s.meet(w, v, fd, e); err != nil {
+			return err
+		}
+	}
+	for i := range d.files {
+		if f := &d.files[i]; !w.seen[i] && f.flags&fileFixed == 0 {
+			w.gone = append(w.gone, work{d: d, at: i})
+		}
+	}
+	for i, c := range d.dirs {
+		if !w.seen[len(d.files)+i] && !c.frozen {
+			w.lost = append(w.lost, c)
+		}
+	}
+	return nil
+}
+
+func (d *folder) shown() string {
+	if d.path == "" {
+		return "."
+	}
+	return d.path
+}
+
+// loadRules reads the folder's .gitignore where it changed, and says whether it did.
+func (s *scanner) loadRules(w *walker, d *folder, fd int) bool {
+	has := false
+	for _, e := range w.names {
+		has = has || e.name == ".gitignore"
+	}
+	if !has {
+		had := d.rules != nil
+		d.rules, d.rulesStat, d.rulesOld = nil, fileStat{}, false
+		return had
+	}
+	info, err := statAt(fd, ".gitignore")
+	if err == nil && d.rulesOld && info.st.same(&d.rulesStat) {
+		return false
+	}
+	d.rulesStat = info.st
+	d.rulesOld = stampBefore(info.st.ctimeS, info.st.ctimeN, s.started)
+	d.rules = readIgnoreAt(fd, d.path)
+	return true
+}
+
+// meet deals with one name of the folder.
+func (s *scanner) meet(w *walker, v visit, fd int, e dirent) error {
+	d := v.d
+	if e.typ == unix.DT_UNKNOWN {
+		e.typ = typeOf(fd, e.name)
+	}
+	if e.name == ".git" {
+		if d.parent != nil && isRepository(fd, e.typ) && !d.hasTracked() {
+			return unsupported("%s is a repository of its own", strings.TrimSuffix(d.path, "/"))
+		}
+		return nil
+	}
+	switch e.typ {
+	case unix.DT_DIR:
+		return s.meetDir(w, v, e.name)
+	case unix.DT_REG, unix.DT_LNK:
+		return s.meetFile(w, v, fd, e.name)
+	}
+	return nil // git does not store pipes, sockets and devices either
+}
+
+// isRepository is git's question about the ".git" of a directory that it does not know yet.
+func isRepository(fd int, typ byte) bool {
+	if typ == unix.DT_REG {
+		return true // the file of a linked working tree or of a submodule
+	}
+	_, err := statAt(fd, ".git/HEAD")
+	return typ == unix.DT_DIR && err == nil
+}
+
+func typeOf(fd int, name string) byte {
+	info, err := statAt(fd, name)
+	switch {
+	case err != nil || info.mode == 0:
+		return unix.DT_UNKNOWN
+	case info.mode == modeDir:
+		return unix.DT_DIR
+	case info.mode == modeLink:
+		return unix.DT_LNK
+	}
+	return unix.DT_REG
+}
+
+func (s *scanner) meetDir(w *walker, v visit, name string) error {
+	d := v.d
+	if i, ok := d.findDir(name); ok {
+		c := d.dirs[i]
+		if c.frozen {
+			return nil
+		}
+		if v.retest && (d.excluded || s.verdict(d, c.path[:len(c.path)-1], name, true) == ignored) && !c.hasTracked() {
+			return nil // not seen, so it is dropped
+		}
+		w.seen[len(d.files)+i] = true
+		w.next = append(w.next, visit{c, v.retest})
+		return nil
+	}
+	if i, ok := d.findFile(name); ok && d.files[i].mode == modeGitlink {
+		return unsupported("%s%s is a submodule", d.path, name)
+	}
+	if d.excluded || s.guard.covers(d.path+name+"/") {
+		return nil
+	}
+	path := d.path + name + "/"
+	if s.verdict(d, path[:len(path)-1], path[len(d.path):len(path)-1], true) == ignored {
+		return nil
+	}
+	if !safeName(name) {
+		return unsupported("path %q", path)
+	}
+	c := d.newEmpty(path, s.guard)
+	if len(d.fresh) == 0 {
+		w.tidy = append(w.tidy, d)
+	}
+	d.fresh = append(d.fresh, c)
+	w.next = append(w.next, visit{c, false})
+	return nil
+}
+
+func (s *scanner) meetFile(w *walker, v visit, fd int, name string) error {
+	d := v.d
+	if i, ok := d.findFile(name); ok {
+		f := &d.files[i]
+		if f.flags&fileFixed != 0 {
+			w.seen[i] = true
+			return nil
+		}
+		if v.retest && f.flags&fileTracked == 0 && s.ignores(d, name) {
+			return nil
+		}
+		return s.compare(w, d, i, fd)
+	}
+	if d.excluded || s.ignores(d, name) || d.guarded && s.guard.covers(d.path+name) {
+		return nil
+	}
+	if !safeName(name) {
+		return unsupported("path %q", d.path+name)
+	}
+	info, err := statAt(fd, name)
+	if err != nil || info.mode == modeDir || info.mode == 0 {
+		return nil // it went away again
+	}
+	w.works = append(w.works, work{d: d, at: -1, name: strings.Clone(name), info: info})
+	return nil
+}
+
+// compare stats a known file and notes it for reading unless it is what it was.
+func (s *scanner) compare(w *walker, d *folder, i, fd int) error {
+	f := &d.files[i]
+	info, err := statAt(fd, f.name)
+	if isGone(err) || err == nil && (info.mode == modeDir || info.mode == 0) {
+		return nil // not seen, so it is gone
+	}
+	if err != nil {
+		return fmt.Errorf("stat %s%s: %w", d.path, f.name, err)
+	}
+	w.seen[i] = true
+	if f.flags&(fileAbsent|fileStale) == 0 && f.mode == info.mode && f.st.same(&info.st) {
+		return nil
+	}
+	w.works = append(w.works, work{d: d, at: i, info: info})
+	return nil
+}
+
+// ignores says whether a file directly in d is ignored.
+func (s *scanner) ignores(d *folder, name string) bool {
+	if d.excluded {
+		return true
+	}
+	return s.verdict(d, d.path+name, name, false) == ignored
+}
+
+// verdict asks the rules of d, of the folders above it, and of the whole repository, in this order.
+func (s *scanner) verdict(d *folder, path, name string, isDir bool) verdict {
+	for ; d != nil; d = d.parent {
+		if v := d.rules.match(path, name, isDir); v != unsaid {
+			return v
+		}
+	}
+	for _, g := range s.global {
+		if v := g.rules.match(path, name, isDir); v != unsaid {
+			return v
+		}
+	}
+	return unsaid
+}

@@ -1,0 +1,188 @@
+package gitops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// treeEditor makes a tree from another one and a few edits, reading and writing only the directories on the
+// way. before and after are the trees of the edited directories ("" is the root, "a/b"), for the index's cache.
+type treeEditor struct {
+	objects       *objectStore
+	before, after map[string]objectID
+}
+
+// edit returns the tree of a directory after the edits, whose paths are relative to it; mode 0 deletes. A
+// directory without entries is emptyTreeID.
+func (e *treeEditor) edit(dir string, base *objectID, edits map[string]treeItem) (objectID, error) {
+	items := map[string][]treeItem{}
+	if base != nil {
+		b, err := e.objects.reader.tree(*base)
+		if err != nil {
+			return objectID{}, err
+		}
+		list, err := parseTree(b)
+		if err != nil {
+			return objectID{}, fmt.Errorf("tree of %q: %w", dir, err)
+		}
+		for _, it := range list {
+			items[it.name] = append(items[it.name], it)
+		}
+		e.before[dir] = *base
+	}
+	below := map[string]map[string]treeItem{}
+	for path, item := range edits {
+		name, rest, deeper := strings.Cut(path, "/")
+		if deeper {
+			if below[name] == nil {
+				below[name] = map[string]treeItem{}
+			}
+			below[name][rest] = item
+			continue
+		}
+		items[name] = slices.DeleteFunc(items[name], func(it treeItem) bool { return !it.isDir() || item.mode != 0 && !deletedBelow(edits, name) })
+		if item.mode != 0 {
+			items[name] = append(items[name], treeItem{name: name, mode: item.mode, id: item.id})
+		}
+	}
+	for _, name := range sortedKeys(below) {
+		var sub *objectID
+		for _, it := range items[name] {
+			if it.isDir() {
+				sub = ptr(it.id)
+			}
+		}
+		id, err := e.edit(strings.TrimPrefix(dir+"/"+name, "/"), sub, below[name])
+		if err != nil {
+			return objectID{}, err
+		}
+		items[name] = slices.DeleteFunc(items[name], func(it treeItem) bool { return it.isDir() || id != emptyTreeID && !it.isDir() })
+		if id != emptyTreeID {
+			items[name] = append(items[name], treeItem{name: name, mode: modeDir, id: id})
+		}
+	}
+	return e.write(dir, items)
+}
+
+// deletedBelow says whether edits speak of something below a directory that a file is to replace.
+func deletedBelow(edits map[string]treeItem, name string) bool {
+	for p := range edits {
+		if strings.HasPrefix(p, name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *treeEditor) write(dir string, items map[string][]treeItem) (objectID, error) {
+	var list []treeItem
+	for name, its := range items {
+		if len(its) > 1 {
+			return objectID{}, fmt.Errorf("%s would be a file and a directory", strings.TrimPrefix(dir+"/"+name, "/"))
+		}
+		list = append(list, its...)
+	}
+	slices.SortFunc(list, func(a, b treeItem) int { return compareEntries(a.name, a.isDir(), b.name, b.isDir()) })
+	var b []byte
+	for _, it := range list {
+		b = appendEntry(b, it.mode, it.name, it.id)
+	}
+	id := hashObject(kindTree, b)
+	e.after[dir] = id
+	if before, ok := e.before[dir]; ok && id == before || len(b) == 0 && dir != "" {
+		return id, nil
+	}
+	return id, e.objects.write(id, kindTree, b)
+}
+
+// updateCache brings the index's cache of trees up to date: a directory that was HEAD's before is the commit's
+// now. All other edited ones are not known any more.
+func (e *treeEditor) updateCache(ix *index) {
+	if ix.tree == nil {
+		return
+	}
+	e.updateNode(ix, ix.tree, "")
+}
+
+func (e *treeEditor) updateNode(ix *index, t *cacheTree, dir string) {
+	before, had := e.before[dir]
+	known := t.entries >= 0 && had && t.id == before
+	if known {
+		t.id, t.entries = e.after[dir], countBelow(ix, dir)
+	} else {
+		t.entries = -1
+	}
+	for _, d := range e.children(dir) {
+		name := d[strings.LastIndexByte(d, '/')+1:]
+		sub := t.child(name)
+		switch {
+		case e.after[d] == emptyTreeID:
+			t.drop(name)
+		case sub != nil:
+			e.updateNode(ix, sub, d)
+		case known:
+			t.sub = append(t.sub, e.newNode(ix, name, d))
+		}
+	}
+}
+
+// newNode is the cache of a directory that neither HEAD nor the index had before.
+func (e *treeEditor) newNode(ix *index, name, dir string) *cacheTree {
+	t := &cacheTree{name: name, entries: countBelow(ix, dir), id: e.after[dir]}
+	for _, d := range e.children(dir) {
+		if e.after[d] != emptyTreeID {
+			t.sub = append(t.sub, e.newNode(ix, d[strings.LastIndexByte(d, '/')+1:], d))
+		}
+	}
+	return t
+}
+
+// children are the edited directories directly below one.
+func (e *treeEditor) children(dir string) []string {
+	var out []string
+	for d := range e.after {
+		name, ok := strings.CutPrefix(d, dir+"/")
+		if dir == "" {
+			name, ok = d, d != ""
+		}
+		if ok && !strings.Contains(name, "/") {
+			out = append(out, d)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func countBelow(ix *index, dir string) int {
+	if dir == "" {
+		return len(ix.entries)
+	}
+	lo, _ := ix.find(dir + "/")
+	hi, _ := ix.find(dir + "0") // the byte after the slash
+	return hi - lo
+}
+
+// pathIgnored evaluates the ignore rules as they stand on the disk for one path that need not exist.
+func (r *Repo) pathIgnored(path string) bool {
+	d := &folder{}
+	for _, g := range r.scanner.global {
+		g.refresh()
+	}
+	for {
+		if fd, err := r.root.open(d.path, openDirFlags, 0); err == nil {
+			d.rules = readIgnoreAt(fd, d.path)
+			unix.Close(fd)
+		}
+		name, _, below := strings.Cut(path[len(d.path):], "/")
+		if !below {
+			return r.scanner.ignores(d, name)
+		}
+		if r.scanner.verdict(d, d.path+name, name, true) == ignored {
+			return true
+		}
+		d = &folder{path: d.path + name + "/", parent: d}
+	}
+}
