@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,9 +12,9 @@ import (
 // historyLimit bounds every walk through history: what a run looks for is never far from HEAD.
 const historyLimit = 500
 
-// FindWave looks for the commit of a wave, by the trailers Descartes-Loop and Descartes-Wave, from HEAD back
-// through its newest few hundred ancestors.
-func (r *Repo) FindWave(ctx context.Context, loop string, wave int) (hash string, ok bool, err error) {
+// FindWave looks for the commit of a wave that holds these tasks, by the trailers Descartes-Loop, Descartes-Wave
+// and Descartes-Task, from HEAD back through its newest few hundred ancestors.
+func (r *Repo) FindWave(ctx context.Context, loop string, wave int, tasks []string) (hash string, ok bool, err error) {
 	_, at, err := r.refs.head()
 	if err != nil || at == "" {
 		return "", false, err
@@ -21,7 +22,7 @@ func (r *Repo) FindWave(ctx context.Context, loop string, wave int) (hash string
 	number := strconv.Itoa(wave)
 	err = r.walk(ctx, at, historyLimit, func(h string, message []byte) bool {
 		t := trailers(string(message))
-		if t["Descartes-Loop"] == loop && t["Descartes-Wave"] == number {
+		if slices.Contains(t["Descartes-Loop"], loop) && slices.Contains(t["Descartes-Wave"], number) && containsAll(t["Descartes-Task"], tasks) {
 			hash, ok = h, true
 		}
 		return !ok
@@ -33,18 +34,25 @@ func (r *Repo) FindWave(ctx context.Context, loop string, wave int) (hash string
 }
 
 // trailers reads the last paragraph of a commit message; only lines of the form "Key: value" count.
-func trailers(message string) map[string]string {
+func trailers(message string) map[string][]string {
 	message = strings.TrimRight(message, "\n \t")
 	last := message[strings.LastIndex(message, "\n\n")+1:]
-	out := map[string]string{}
+	out := map[string][]string{}
 	for line := range strings.Lines(last) {
 		if k, v, found := strings.Cut(strings.TrimSpace(line), ": "); found {
-			if _, seen := out[k]; !seen {
-				out[k] = v
-			}
+			out[k] = append(out[k], v)
 		}
 	}
 	return out
+}
+
+func containsAll(have, want []string) bool {
+	for _, w := range want {
+		if !slices.Contains(have, w) {
+			return false
+		}
+	}
+	return true
 }
 
 // walk calls visit for a commit and its ancestors, nearest first, until it says false or limit is reached.

@@ -1,0 +1,320 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/specbuild"
+	"descartes/tasks"
+	"descartes/verify"
+)
+
+// trial is one attempt under way: what stood before it, and what its steps found.
+type trial struct {
+	task    *tasks.Task
+	number  int
+	base    gitops.Tree // before the task's first attempt
+	before  gitops.Tree // before this one
+	ground  gitops.Ground
+	log     string
+	started time.Time
+	result  agent.Result
+	check   *verify.Result
+	after   gitops.Tree
+	changed []gitops.Change
+	commits string // tip of commits that the agent made itself
+	verdict verify.Verdict
+	reason  string
+}
+
+// task gives one task its attempts, until it is done or blocked. An outcome says that the run ends here.
+func (l *Loop) task(ctx context.Context, stop *stopper, id string) (*Outcome, error) {
+	t, ok := l.job.Graph.Task(id)
+	if !ok {
+		return nil, fmt.Errorf("task %s vanished from the graph", id)
+	}
+	base, err := l.taskBase(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if l.ledger.used[id] > 0 {
+			if out := l.limits(ctx, stop); out != nil {
+				return out, nil
+			}
+		}
+		tr, err := l.attempt(ctx, stop, t, base)
+		if err != nil {
+			return nil, err
+		}
+		if out, again, err := l.after(ctx, stop, tr); out != nil || err != nil || !again {
+			return out, err
+		}
+	}
+}
+
+// taskBase is the tree that a blocked task goes back to: what stood before its first attempt.
+func (l *Loop) taskBase(ctx context.Context, t *tasks.Task) (gitops.Tree, error) {
+	if b := l.ledger.bases[t.ID]; b != "" && l.ledger.current == t.ID {
+		return gitops.Tree(b), nil
+	}
+	tree, err := l.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return "", gitErr("snapshot the working tree", err)
+	}
+	return tree, nil
+}
+
+// attempt runs agent and verification once and records the verdict. It knows no other task.
+func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base gitops.Tree) (*trial, error) {
+	tr := &trial{task: t, number: l.ledger.begun[t.ID] + 1, base: base, before: gitops.Tree(l.ledger.tree), started: l.tools.Now()}
+	if l.ledger.used[t.ID] == 0 {
+		tr.before = base
+	}
+	tr.log = l.home.Log(l.state.ID, t.ID, tr.number)
+	spec, err := l.spec(tr)
+	if err != nil {
+		return nil, err
+	}
+	if tr.ground, err = l.tools.Repo.Ground(ctx); err != nil {
+		return nil, gitErr("read the state of the repository", err)
+	}
+	events := []*Event{l.event(AttemptStarted, tr)}
+	events[0].Detail = &Detail{SpecTokens: spec.Tokens, Log: l.relative(tr.log)}
+	events[0].Tree, events[0].Branch, events[0].Commit = string(tr.before), tr.ground.Head().Branch, tr.ground.Head().Hash
+	if l.ledger.current != t.ID {
+		start := l.event(TaskStarted, tr)
+		start.Attempt, start.Base = 0, string(base)
+		events = slices.Insert(events, 0, start)
+	}
+	if err := l.record(events...); err != nil {
+		return nil, err
+	}
+	actx, done := stop.watch(ctx)
+	defer done()
+	tr.result, err = l.tools.Agent.Run(actx, l.request(tr, spec.Text))
+	if err != nil {
+		return nil, fmt.Errorf("run the agent on task %s: %w", t.ID, err)
+	}
+	return tr, l.judge(actx, tr)
+}
+
+// judge takes a trial from the end of its agent to its verdict.
+func (l *Loop) judge(ctx context.Context, tr *trial) error {
+	gctx := context.WithoutCancel(ctx) // the work is kept, whatever stopped the agent
+	if err := l.settle(gctx, tr); err != nil {
+		return err
+	}
+	if err := l.record(l.agentEvent(tr)); err != nil {
+		return err
+	}
+	if !tr.result.Complete || !l.verifies(tr) {
+		if err := l.look(gctx, tr); err != nil {
+			return err
+		}
+	}
+	if l.verifies(tr) {
+		if err := l.verify(ctx, tr); err != nil {
+			return err
+		}
+		if err := l.look(gctx, tr); err != nil {
+			return err
+		}
+	}
+	facts := verify.Facts{AgentEnd: string(tr.result.End), AgentReason: tr.result.Reason, Blocked: tr.result.Blocked,
+		Complete: tr.result.Complete, Changed: len(tr.changed) > 0, Verify: tr.check, None: l.job.verify() == ""}
+	tr.verdict, tr.reason = verify.Judge(facts)
+	return nil
+}
+
+// look takes the snapshot after an attempt and what differs from before it. Where the agent did not
+// claim to be complete, it looks before the verification too: a build's leavings are no work.
+func (l *Loop) look(ctx context.Context, tr *trial) error {
+	first := tr.after == ""
+	unclaimed := !tr.result.Complete
+	tree, err := l.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return gitErr("snapshot the work on task "+tr.task.ID, err)
+	}
+	mute := unclaimed && !first && len(tr.changed) == 0
+	tr.after = tree
+	if mute || tree == tr.before {
+		tr.changed = nil
+		return nil
+	}
+	if tr.changed, err = l.tools.Repo.Changed(ctx, tr.before, tree); err != nil {
+		return gitErr("compare the work on task "+tr.task.ID, err)
+	}
+	return nil
+}
+
+// settle undoes what no attempt may change, and says so.
+func (l *Loop) settle(ctx context.Context, tr *trial) error {
+	s, err := l.tools.Repo.Settle(ctx, tr.ground)
+	if err != nil {
+		return gitErr("put the repository back after task "+tr.task.ID, err)
+	}
+	tr.commits = s.Commits
+	notes, err := l.mend(tr)
+	if err != nil {
+		return err
+	}
+	for _, n := range append(notes, s.Notes...) {
+		if err := l.warn(tr, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifies reports whether a trial's work is worth a verification.
+func (l *Loop) verifies(tr *trial) bool {
+	return l.job.verify() != "" && tr.result.End == agent.Finished && tr.result.Blocked == ""
+}
+
+func (l *Loop) verify(ctx context.Context, tr *trial) error {
+	c := l.job.Config
+	res, err := l.tools.Verify.Run(ctx, verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
+		Env: l.environment(tr), Log: tr.log, Timeout: seconds(c.VerifyTimeoutSecs), Grace: grace})
+	if err != nil {
+		return fmt.Errorf("verify task %s: %w", tr.task.ID, err)
+	}
+	tr.check = &res
+	e := l.event(VerifyFinished, tr)
+	e.Detail = &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+	return l.record(e)
+}
+
+// keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. An
+// attempt that changed nothing and committed nothing leaves nothing to keep.
+func (l *Loop) keep(ctx context.Context, tr *trial) (ref string, err error) {
+	if tr.after == "" || tr.after == tr.before && tr.commits == "" {
+		return "", nil
+	}
+	var parents []string
+	head, err := l.tools.Repo.Head(ctx)
+	if err != nil {
+		return "", gitErr("read HEAD", err)
+	}
+	for _, p := range []string{head.Hash, tr.commits} {
+		if p != "" && !slices.Contains(parents, p) {
+			parents = append(parents, p)
+		}
+	}
+	ref = RefPrefix(l.state.ID, tr.task.ID) + strconv.Itoa(tr.number)
+	msg := fmt.Sprintf("%s: task %s attempt %d: %s\n\n%s\n\nDescartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n",
+		l.state.Tag, oneLine(tr.task.ID), tr.number, tr.verdict, oneLine(tr.reason), l.state.ID, oneLine(tr.task.ID), tr.number, tr.verdict)
+	if _, err := l.tools.Repo.Keep(ctx, ref, tr.after, parents, msg); err != nil {
+		return "", gitErr("keep the work on task "+tr.task.ID, err)
+	}
+	return ref, nil
+}
+
+// request is the agent's side of a trial.
+func (l *Loop) request(tr *trial, prompt string) agent.Request {
+	c := l.job.Config
+	return agent.Request{Label: l.label(tr, "agent"), Prompt: prompt, PromptFile: l.promptFile(), Dir: l.job.Root,
+		Env: l.environment(tr), Log: tr.log, ErrLog: filepath.Join(l.home.Run(l.state.ID), "stderr"),
+		Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace, Model: c.Backend.Model}
+}
+
+func (l *Loop) promptFile() string { return filepath.Join(l.home.Run(l.state.ID), "prompt.md") }
+
+// label names a process in the exit file, for the loop that may have to take it up again.
+func (l *Loop) label(tr *trial, what string) string {
+	return fmt.Sprintf("%s %d %s", tr.task.ID, tr.number, what)
+}
+
+func (l *Loop) environment(tr *trial) []string {
+	n := strconv.Itoa(tr.number)
+	return []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag, "DESCARTES_TASK_ID=" + tr.task.ID,
+		"SCUD_TASK_ID=" + tr.task.ID, "DESCARTES_WAVE=" + strconv.Itoa(l.job.Graph.Wave(tr.task.ID)), "DESCARTES_ATTEMPT=" + n,
+		"DESCARTES_ITERATION=" + strconv.Itoa(l.ledger.iteration), "DESCARTES_PROMPT_FILE=" + l.promptFile()}
+}
+
+// spec builds the text of a trial, with what failed last time.
+func (l *Loop) spec(tr *trial) (specbuild.Spec, error) {
+	r := SpecRequest{Task: tr.task.ID, Attempt: l.ledger.used[tr.task.ID] + 1, Delivered: func(id string) string { return l.ledger.delivered[id] }}
+	if f, ok := l.ledger.failures[tr.task.ID]; ok {
+		r.Failure = failure(f)
+	}
+	return l.job.Spec(r)
+}
+
+// failure is the last attempt as the next one is told of it. It comes from the journal alone, so
+// that a resumed loop tells the same.
+func failure(e Event) *specbuild.Failure {
+	f := &specbuild.Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message}
+	if e.Detail != nil {
+		f.Words, f.Output = e.Detail.Words, e.Detail.Output
+	}
+	return f
+}
+
+// delivered says in one line what a task changed, for the specs of those that depend on it.
+func delivered(changed []gitops.Change) string {
+	if len(changed) == 0 {
+		return ""
+	}
+	names := make([]string, 0, 8)
+	for _, c := range changed[:min(8, len(changed))] {
+		names = append(names, string(rune(c.Op))+" "+c.Path)
+	}
+	s := strings.Join(names, ", ")
+	if n := len(changed) - len(names); n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
+
+// mend puts the task file and the journal back where the attempt changed them.
+func (l *Loop) mend(tr *trial) ([]string, error) {
+	l.saver.mu.Lock()
+	defer l.saver.mu.Unlock()
+	var notes []string
+	if !l.saver.intact() {
+		note, err := l.mendTasks(strings.TrimSuffix(tr.log, ".log") + ".tasks")
+		if err != nil {
+			return nil, err
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	healed, err := l.journal.heal()
+	if err != nil {
+		return nil, err
+	}
+	if healed {
+		notes = append(notes, "the attempt deleted "+l.relative(l.journal.path)+", which is put back")
+	}
+	return notes, nil
+}
+
+// mendTasks puts the task file back and keeps what the attempt had made of it in the file aside.
+func (l *Loop) mendTasks(aside string) (string, error) {
+	path := l.job.File.Path()
+	got, err := os.ReadFile(path)
+	note := fmt.Sprintf("the attempt deleted %s, which is put back", l.relative(path))
+	switch {
+	case err == nil && string(got) == string(l.job.File.Bytes()):
+		return "", nil
+	case err == nil:
+		if err := os.MkdirAll(filepath.Dir(aside), 0o755); err != nil {
+			return "", fmt.Errorf("keep the changed task file: %w", err)
+		}
+		if err := os.WriteFile(aside, got, 0o600); err != nil {
+			return "", fmt.Errorf("keep the changed task file: %w", err)
+		}
+		note = fmt.Sprintf("the attempt changed %s, which is put back; its text is kept in %s", l.relative(path), l.relative(aside))
+	}
+	return note, l.saver.restore()
+}

@@ -1,0 +1,30 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"descartes/internal/atomicfile"
+)
+
+// CancelDead marks a loop that no process runs as cancelled, in its journal and its state file. It
+// can be resumed all the same. A live loop is a *BusyError: ask it with Home.Ask.
+func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now func() time.Time) (err error) {
+	lk, err := takeLock(ctx, lockOf(s.Path), 50*time.Millisecond, Holder{Loop: s.State.ID, Tag: s.State.Tag, At: now()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lk.release()) }()
+	j, _, err := openJournal(fsys, home.Events(s.State.ID), s.State.ID, now)
+	if err != nil {
+		return err
+	}
+	e := &Event{Type: LoopFinished, Reason: string(Cancelled), Message: "cancelled while it was not running"}
+	if err := errors.Join(j.append(e), j.close()); err != nil {
+		return err
+	}
+	st := *s.State
+	st.ExitReason = ExitReason{Type: e.Reason, Message: e.Message}
+	return st.save(fsys, s.Path)
+}

@@ -1,0 +1,71 @@
+package loop
+
+import "time"
+
+// Config is what a loop was asked to do, in the field names of the state file's "config". It is
+// saved, so that resuming goes on with it.
+type Config struct {
+	Command           string        `json:"command"`
+	Args              []string      `json:"args,omitempty"`
+	Prompt            string        `json:"prompt,omitempty"`
+	CompletionPromise string        `json:"completion_promise,omitempty"`
+	MaxIterations     int           `json:"max_iterations,omitempty"`
+	IterationContext  bool          `json:"include_iteration_context"`
+	WorkingDirectory  string        `json:"working_directory,omitempty"`
+	TimeoutSecs       int           `json:"iteration_timeout_secs,omitempty"` // agent, per attempt; 0 is none
+	IdleTimeoutSecs   int           `json:"idle_timeout_secs,omitempty"`      // agent without output; 0 is none
+	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty"`
+	Deadline          *time.Time    `json:"deadline,omitempty"` // no attempt starts after it
+	MaxCostUSD        float64       `json:"max_cost_usd,omitempty"`
+	OnLimit           string        `json:"on_limit,omitempty"` // wait or stop, when the provider's quota is used up
+	AllowDirty        bool          `json:"allow_dirty,omitempty"`
+	Backend           BackendConfig `json:"backend"`
+	Git               GitConfig     `json:"git"`
+	Scud              ScudConfig    `json:"scud"`
+}
+
+// BackendConfig says how the agent is called.
+type BackendConfig struct {
+	Type         string            `json:"backend_type"`
+	PromptMode   string            `json:"prompt_mode"`
+	OutputFormat string            `json:"output_format"`
+	Environment  map[string]string `json:"environment,omitempty"`
+	Model        string            `json:"model,omitempty"`
+}
+
+// GitConfig says what is committed.
+type GitConfig struct {
+	AutoCommit bool   `json:"auto_commit"`
+	Hooks      string `json:"hooks,omitempty"` // run, skip or fail
+	Branch     string `json:"branch,omitempty"`
+}
+
+// ScudConfig is the part of a loop over a tag.
+type ScudConfig struct {
+	Tag                  string     `json:"tag"`
+	PlanPath             string     `json:"plan_path,omitempty"`
+	HandoffPath          string     `json:"handoff_path,omitempty"`
+	MaxIterationsPerTask int        `json:"max_iterations_per_task"`
+	MaxTotalIterations   int        `json:"max_total_iterations"`
+	UseSubAgents         bool       `json:"use_sub_agents"`
+	VerificationCommand  string     `json:"verification_command"` // "none" asks for the agent's claim instead
+	AutoCommitWaves      bool       `json:"auto_commit_waves"`
+	RetryBlocked         bool       `json:"retry_blocked,omitempty"`
+	Spec                 SpecConfig `json:"spec"`
+}
+
+// SpecConfig says what a spec is made of.
+type SpecConfig struct {
+	IncludeTask        bool     `json:"include_task"`
+	IncludePlanSection bool     `json:"include_plan_section"`
+	AdditionalSpecs    []string `json:"additional_specs,omitempty"`
+	MaxSpecTokens      int      `json:"max_spec_tokens,omitempty"`
+	Cut                bool     `json:"cut,omitempty"` // drop the least specific parts of a spec over its budget
+	SpecTemplate       string   `json:"spec_template,omitempty"`
+}
+
+// NoVerify is the verification command that asks for none.
+const NoVerify = "none"
+
+// DefaultTotalIterations is the global limit of attempts for a tag of n tasks where none is given.
+func DefaultTotalIterations(n int) int { return max(100, 3*n) }

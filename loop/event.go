@@ -1,0 +1,129 @@
+package loop
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// Type names what an event tells. The words are the contract of events.ndjson and of --json.
+type Type string
+
+// The types of events, in the order in which a run tells them.
+const (
+	LoopStarted     Type = "loop_started"
+	WaveStarted     Type = "wave_started"
+	TaskStarted     Type = "task_started"
+	AttemptStarted  Type = "attempt_started"
+	AgentFinished   Type = "agent_finished"
+	VerifyFinished  Type = "verify_finished"
+	AttemptFinished Type = "attempt_finished"
+	TaskDone        Type = "task_done"
+	TaskBlocked     Type = "task_blocked"
+	TaskHeld        Type = "task_held"
+	WaveCommitted   Type = "wave_committed"
+	LimitWaiting    Type = "limit_waiting"
+	Warning         Type = "warning"
+	LoopPaused      Type = "loop_paused"
+	LoopResumed     Type = "loop_resumed"
+	LoopFinished    Type = "loop_finished"
+)
+
+// durable reports whether an event of this type must be on the disk before anybody hears of it.
+// What is not durable is only ever repeated after a power cut, never lost: an attempt that had
+// started is started again.
+func (t Type) durable() bool {
+	switch t {
+	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, LoopPaused, LoopFinished:
+		return true
+	}
+	return false
+}
+
+// Event is one line of a loop's journal. Fields that a type does not use are absent.
+type Event struct {
+	Seq     int64     `json:"seq"` // from 1, without gaps
+	TS      time.Time `json:"ts"`
+	Loop    string    `json:"loop"`
+	Type    Type      `json:"type"`
+	Wave    int       `json:"wave,omitempty"`
+	Task    string    `json:"task,omitempty"`
+	Title   string    `json:"title,omitempty"`
+	Attempt int       `json:"attempt,omitempty"`
+	Of      int       `json:"of,omitempty"` // attempts the task may have, tasks the wave has
+	Verdict string    `json:"verdict,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Detail  *Detail   `json:"detail,omitempty"`
+	Tasks   []string  `json:"tasks,omitempty"`
+	Paths   []string  `json:"paths,omitempty"`  // what the user had changed before the loop
+	Branch  string    `json:"branch,omitempty"` // where HEAD stood before an attempt, with Commit
+	Base    string    `json:"base,omitempty"`   // tree before the task's first attempt
+	Tree    string    `json:"tree,omitempty"`   // tree that the event leaves behind
+	Ref     string    `json:"ref,omitempty"`    // where the attempt is kept
+	Commit  string    `json:"commit,omitempty"` // hash of a commit
+}
+
+// Detail is what an attempt's steps measured.
+type Detail struct {
+	End          string     `json:"end,omitempty"` // why the agent's run ended
+	Code         int        `json:"code"`          // exit status of the agent or of verify
+	Signal       int        `json:"signal,omitempty"`
+	Passed       bool       `json:"passed,omitempty"`
+	TimedOut     bool       `json:"timed_out,omitempty"`
+	Changed      int        `json:"changed,omitempty"` // files that differ from before the attempt
+	Claimed      bool       `json:"claimed,omitempty"` // the agent's own words say complete
+	Words        string     `json:"words,omitempty"`   // the agent's last words, shortened
+	Output       string     `json:"output,omitempty"`  // the tail of what a failed verification printed
+	Seconds      float64    `json:"seconds,omitempty"`
+	SpecTokens   int        `json:"spec_tokens,omitempty"`
+	Log          string     `json:"log,omitempty"`
+	Until        *time.Time `json:"until,omitempty"`
+	USD          *float64   `json:"usd,omitempty"`
+	InputTokens  int64      `json:"input_tokens,omitempty"`
+	OutputTokens int64      `json:"output_tokens,omitempty"`
+}
+
+const crcField = `,"crc":"`
+
+func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// appendLine appends the event's line: its JSON object with a CRC-32C of all bytes before the
+// checksum's own field as the last member.
+func (e *Event) appendLine(b []byte) ([]byte, error) {
+	j, err := json.Marshal(e)
+	if err != nil {
+		return b, fmt.Errorf("encode event %s: %w", e.Type, err)
+	}
+	j = j[:len(j)-1]
+	var sum [4]byte
+	crc := crc32.Checksum(j, crcTable())
+	sum[0], sum[1], sum[2], sum[3] = byte(crc>>24), byte(crc>>16), byte(crc>>8), byte(crc)
+	b = append(b, j...)
+	b = append(b, crcField...)
+	b = hex.AppendEncode(b, sum[:])
+	return append(b, "\"}\n"...), nil
+}
+
+var errChecksum = errors.New("checksum does not match")
+
+// parseLine reads one line without its newline.
+func parseLine(line []byte) (Event, error) {
+	var e Event
+	at := bytes.LastIndex(line, []byte(crcField))
+	if at < 0 || len(line) != at+len(crcField)+len(`00000000"}`) {
+		return e, errors.New("no checksum")
+	}
+	want := line[at+len(crcField) : at+len(crcField)+8]
+	if fmt.Sprintf("%08x", crc32.Checksum(line[:at], crcTable())) != string(want) {
+		return e, errChecksum
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return e, err
+	}
+	return e, nil
+}

@@ -1,0 +1,150 @@
+package loop
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"descartes/internal/atomicfile"
+)
+
+// faulty is the real file system until its k-th operation, which fails. It keeps failing when sticky.
+type faulty struct {
+	atomicfile.FS
+	mu     sync.Mutex
+	n, k   int
+	err    error
+	sticky bool
+}
+
+func (f *faulty) fails() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	if f.n == f.k || f.sticky && f.k > 0 && f.n > f.k {
+		return f.err
+	}
+	return nil
+}
+
+type faultyFile struct {
+	atomicfile.File
+	f *faulty
+}
+
+func (f *faulty) OpenFile(name string, flag int, perm os.FileMode) (atomicfile.File, error) {
+	if err := f.fails(); err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	g, err := f.FS.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyFile{g, f}, nil
+}
+
+func (f *faulty) Rename(from, to string) error {
+	if err := f.fails(); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return f.FS.Rename(from, to)
+}
+
+func (f *faulty) SyncDir(dir string) error {
+	if err := f.fails(); err != nil {
+		return &os.PathError{Op: "sync", Path: dir, Err: err}
+	}
+	return f.FS.SyncDir(dir)
+}
+
+func (f *faultyFile) Write(b []byte) (int, error) {
+	err := f.f.fails()
+	if err == nil {
+		return f.File.Write(b)
+	}
+	if errors.Is(err, io.ErrShortWrite) {
+		n, werr := f.File.Write(b[:len(b)/2])
+		if werr != nil {
+			return n, werr
+		}
+		return n, err
+	}
+	return 0, err
+}
+
+func (f *faultyFile) Sync() error {
+	if err := f.f.fails(); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+// TestEveryWriteFails lets each operation of a run fail in turn, in three ways, and once and for
+// good. The run must say so or succeed; what is on the disk must be readable; and the next run, on a
+// disk that works, must finish without doing anything verified twice.
+func TestEveryWriteFails(t *testing.T) {
+	t.Parallel()
+	count := &faulty{FS: atomicfile.OS()}
+	w := newWorld(t, threeTasks)
+	w.fs = count
+	w.mustRun(StartOptions{}, AllDone)
+	total := count.n
+	if total < 15 {
+		t.Fatalf("a run asks %d things of the disk", total)
+	}
+	for _, fault := range []struct {
+		name   string
+		err    error
+		sticky bool
+	}{{"disk full", syscall.ENOSPC, true}, {"one error", syscall.EIO, false}, {"short write", io.ErrShortWrite, false}} {
+		t.Run(strings.ReplaceAll(fault.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			for k := 1; k <= total; k++ {
+				failAt(t, &faulty{FS: atomicfile.OS(), k: k, err: fault.err, sticky: fault.sticky})
+			}
+		})
+	}
+}
+
+func failAt(t *testing.T, f *faulty) {
+	t.Helper()
+	w := newWorld(t, threeTasks)
+	w.fs = f
+	done := map[string]bool{}
+	w.tell = func(e Event) {
+		if e.Type == TaskDone {
+			done[e.Task] = true
+		}
+	}
+	out, err := w.run(StartOptions{})
+	if err == nil && out.Ending != AllDone {
+		t.Errorf("operation %d: ended %+v without an error", f.k, out)
+	}
+	if !strings.HasSuffix(w.read(".scud/tasks/x.json"), "]}\n") {
+		t.Errorf("operation %d: task file %q", f.k, w.read(".scud/tasks/x.json"))
+	}
+	ran := w.runs
+	w.fs, w.runs, w.tell = atomicfile.OS(), nil, nil
+	if err == nil {
+		return
+	}
+	if out, err := w.run(StartOptions{}); err != nil || out.Ending != AllDone {
+		if !slices.ContainsFunc([]string{"no task that can run"}, func(s string) bool { return err != nil && strings.Contains(err.Error(), s) }) {
+			t.Errorf("operation %d: the next run: %+v, %v (first: %v; ran %v)", f.k, out, err, done, ran)
+		}
+	}
+	for _, r := range w.runs {
+		if id, _, _ := strings.Cut(r, " "); done[id] {
+			t.Errorf("operation %d: task %s was done and ran again", f.k, id)
+		}
+	}
+	if n := strings.Count(w.git("log", "--format=%s"), "complete wave"); n != 2 {
+		t.Errorf("operation %d: %d wave commits", f.k, n)
+	}
+	w.clean()
+}

@@ -1,0 +1,162 @@
+package loop
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/internal/atomicfile"
+)
+
+// Home is the folder .descartes of a project: every file of every loop, ignored by git.
+type Home string
+
+// NewHome names the folder of the project at root. It makes nothing.
+func NewHome(root string) Home { return Home(filepath.Join(root, ".descartes")) }
+
+// Default is the state file of the loop started without a name.
+func (h Home) Default() string { return filepath.Join(string(h), "loop-state.json") }
+
+// Named is the state file of a loop of that id that is not the default one.
+func (h Home) Named(id string) string { return filepath.Join(string(h), "loops", id+".json") }
+
+// Archived is where the state of a finished loop is kept.
+func (h Home) Archived(id string) string { return filepath.Join(string(h), "archive", id+".json") }
+
+// Run is the folder of a loop's journal and logs.
+func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id) }
+
+// Events is the journal of a loop.
+func (h Home) Events(id string) string { return filepath.Join(h.Run(id), "events.ndjson") }
+
+// Log is the output of one attempt's agent and verification.
+func (h Home) Log(id, task string, attempt int) string {
+	return filepath.Join(h.Run(id), "logs", fmt.Sprintf("%s-%d.log", fileName(task), attempt))
+}
+
+func (h Home) control(id string) string { return filepath.Join(h.Run(id), "control") }
+func (h Home) tree() string             { return filepath.Join(string(h), "tree") }
+func lockOf(path string) string         { return path + ".lock" }
+
+// ExitFile holds how the last process of a loop ended.
+func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
+
+// make creates the folder and has it ignored by git from within.
+func (h Home) make(fsys atomicfile.FS) error {
+	if err := os.MkdirAll(string(h), 0o755); err != nil {
+		return fmt.Errorf("make %s: %w", h, err)
+	}
+	ignore := filepath.Join(string(h), ".gitignore")
+	if b, err := os.ReadFile(ignore); err == nil && strings.TrimSpace(string(b)) == "*" {
+		return nil
+	}
+	if err := atomicfile.Write(fsys, ignore, []byte("*\n"), 0o644); err != nil {
+		return fmt.Errorf("make %s: %w", h, err)
+	}
+	return nil
+}
+
+// ValidID says whether id may name a loop: letters a to z, digits and dashes, 1 to 64 of them.
+func ValidID(id string) error {
+	if len(id) < 1 || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return fmt.Errorf("loop name %q: use 1 to 64 of a-z, 0-9 and -", id)
+	}
+	return nil
+}
+
+// newID draws an id that no loop of this home has.
+func (h Home) newID(command string) (string, error) {
+	for range 100 {
+		var b [2]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return "", fmt.Errorf("draw a loop id: %w", err)
+		}
+		id := command + "-" + hex.EncodeToString(b[:])
+		if !h.taken(id) {
+			return id, nil
+		}
+	}
+	return "", errors.New("draw a loop id: none is free, clear out .descartes/archive and .descartes/runs")
+}
+
+func (h Home) taken(id string) bool {
+	for _, p := range []string{h.Named(id), h.Archived(id), h.Run(id)} {
+		if _, err := os.Lstat(p); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// fileName is a task id as one component of a path or of a ref, whatever it holds. Different ids
+// have different names.
+func fileName(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		c := id[i]
+		word := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+		inner := c == '.' && i > 0 && i+1 < len(id) && id[i-1] != '.' && !strings.HasPrefix(id[i:], ".lock")
+		if word || inner {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02x", c)
+		}
+	}
+	return b.String()
+}
+
+// RefPrefix is where the kept attempts of a task lie.
+func RefPrefix(id, task string) string { return "refs/descartes/" + id + "/" + fileName(task) + "/" }
+
+// Saved is one loop found on disk.
+type Saved struct {
+	Path     string // of the state file
+	Archived bool
+	State    *State
+	Err      error // the file cannot be read; State is nil
+}
+
+// List finds every loop of a home: the default one, the named ones, then the archived ones, each
+// group by name.
+func (h Home) List() ([]Saved, error) {
+	out := []Saved{}
+	add := func(path string, archived bool) {
+		s, err := LoadState(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		out = append(out, Saved{Path: path, Archived: archived, State: s, Err: err})
+	}
+	add(h.Default(), false)
+	for _, dir := range []string{"loops", "archive"} {
+		names, err := filepath.Glob(filepath.Join(string(h), dir, "*.json"))
+		if err != nil {
+			return nil, fmt.Errorf("list loops: %w", err)
+		}
+		slices.Sort(names)
+		for _, p := range names {
+			add(p, dir == "archive")
+		}
+	}
+	return out, nil
+}
+
+// archive moves the state of a loop that is over out of the way.
+func (h Home) archive(fsys atomicfile.FS, s *State, path string) error {
+	if path == h.Archived(s.ID) {
+		return nil
+	}
+	if err := s.save(fsys, h.Archived(s.ID)); err != nil {
+		return err
+	}
+	if err := fsys.Remove(path); err != nil {
+		return fmt.Errorf("archive %s: %w", path, err)
+	}
+	return nil
+}

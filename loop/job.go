@@ -1,0 +1,266 @@
+package loop
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"descartes/scheduler"
+	"descartes/specbuild"
+	"descartes/tasks"
+)
+
+// Problem is one thing that stands in the way of a run, with what to do about it where that is known.
+type Problem struct {
+	Message string
+	Hint    string
+	Err     error // the cause, for a caller who asks which
+}
+
+// Job is a tag made ready to run: everything that was read, nothing that was touched.
+type Job struct {
+	Root   string
+	Config Config
+	File   *tasks.File
+	Graph  *scheduler.Graph
+	all    []tasks.Task // as they were read; the file's own list changes with each save
+	plan   *specbuild.Plan
+	specs  []specbuild.File
+	hand   string
+}
+
+const maxSpecFile = 4 << 20 // bytes of one spec or handoff file
+
+// Load reads the task file of the tag, the plan and the spec files below root. It names every
+// problem that it finds; the job is nil when there is no task list to work with.
+func Load(root string, cfg Config) (*Job, []Problem) {
+	var problems []Problem
+	note := func(err error, hint string) {
+		problems = append(problems, Problem{Message: err.Error(), Hint: hint, Err: err})
+	}
+	j := &Job{Root: root, Config: cfg}
+	file, err := tasks.Open(root, cfg.Scud.Tag)
+	if err != nil {
+		note(err, "")
+	} else {
+		j.File, j.all = file, slices.Clone(file.Tasks())
+		j.Graph = scheduler.New(j.all, scheduler.Options{External: otherTags(root)})
+	}
+	if p := cfg.Scud.PlanPath; p != "" {
+		if j.plan, err = readPlan(root, p); err != nil {
+			note(err, "")
+		}
+	}
+	for _, p := range cfg.Scud.Spec.AdditionalSpecs {
+		text, err := readText(root, p, maxSpecFile)
+		if err != nil {
+			note(fmt.Errorf("spec file: %w", err), "")
+			continue
+		}
+		j.specs = append(j.specs, specbuild.File{Name: p, Text: text})
+	}
+	if p := cfg.Scud.HandoffPath; p != "" {
+		if j.hand, err = readText(root, p, maxSpecFile); err != nil {
+			note(fmt.Errorf("handoff: %w", err), "")
+		}
+	}
+	if j.File == nil {
+		return nil, problems
+	}
+	return j, problems
+}
+
+func readPlan(root, path string) (*specbuild.Plan, error) {
+	text, err := readText(root, path, maxSpecFile*2)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return specbuild.ParsePlan(path, []byte(text))
+}
+
+// readText reads a text file of bounded size. path is relative to root, or absolute.
+func readText(root, path string, limit int64) (string, error) {
+	full := path
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(root, path)
+	}
+	fi, err := os.Stat(full)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s: no such file", path)
+	case err != nil:
+		return "", err
+	case fi.IsDir():
+		return "", fmt.Errorf("%s is a directory", path)
+	case !fi.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a regular file", path)
+	case fi.Size() > limit:
+		return "", fmt.Errorf("%s has %d bytes, at most %d can be read", path, fi.Size(), limit)
+	}
+	b, err := os.ReadFile(full)
+	if err != nil {
+		return "", err
+	}
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	if bytes.IndexByte(b, 0) >= 0 || !utf8.Valid(b) {
+		return "", fmt.Errorf("%s is not UTF-8 text", path)
+	}
+	return string(b), nil
+}
+
+// otherTags looks up a task of another tag in that tag's own file, each file read once.
+func otherTags(root string) func(tag, id string) (tasks.Status, bool) {
+	files := map[string]*tasks.File{}
+	return func(tag, id string) (tasks.Status, bool) {
+		f, seen := files[tag]
+		if !seen {
+			if g, err := tasks.Open(root, tag); err == nil {
+				f = g
+			}
+			files[tag] = f
+		}
+		if f == nil {
+			return "", false
+		}
+		t, ok := f.Task(id)
+		if !ok {
+			return "", false
+		}
+		return t.Status, true
+	}
+}
+
+// SpecRequest is what differs from one spec of a job to the next.
+type SpecRequest struct {
+	Task      string
+	Attempt   int
+	Failure   *specbuild.Failure
+	Delivered func(id string) string // nil: nothing is known
+}
+
+// Spec builds the complete text for one attempt.
+func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
+	t, ok := j.Graph.Task(r.Task)
+	if !ok {
+		return specbuild.Spec{}, fmt.Errorf("tag %q has no task %q", j.File.Tag(), r.Task)
+	}
+	c := j.Config.Scud
+	req := specbuild.Request{
+		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
+		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: c.MaxIterationsPerTask,
+		Failure: r.Failure, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
+	}
+	if !c.Spec.IncludePlanSection {
+		req.Plan = nil
+	}
+	for _, id := range j.Graph.Deps(r.Task) {
+		d, ok := j.Graph.Task(id)
+		if !ok {
+			continue
+		}
+		dep := specbuild.Dependency{ID: id, Title: d.Title}
+		if r.Delivered != nil {
+			dep.Delivered = r.Delivered(id)
+		}
+		req.Dependencies = append(req.Dependencies, dep)
+	}
+	s, err := specbuild.Build(req)
+	if err != nil {
+		return s, fmt.Errorf("spec of task %s: %w", r.Task, err)
+	}
+	return s, nil
+}
+
+func (j *Job) verify() string {
+	if j.Config.Scud.VerificationCommand == NoVerify {
+		return ""
+	}
+	return j.Config.Scud.VerificationCommand
+}
+
+// Runnable lists the leaves that a run would start now or once others are done, in wave order.
+func (j *Job) Runnable() []string {
+	var out []string
+	for _, w := range j.Graph.Waves() {
+		for _, id := range w.Tasks {
+			switch s, _ := j.Graph.State(id); s {
+			case "ready", "waiting", "running":
+				out = append(out, id)
+			case "blocked":
+				if j.Config.Scud.RetryBlocked {
+					out = append(out, id)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// blockedTasks lists the leaves that the task file calls blocked or failed.
+func (j *Job) blockedTasks() []string {
+	var out []string
+	for _, id := range j.Graph.Leaves() {
+		if s := j.Graph.Status(id); s == tasks.Blocked || s == tasks.Failed {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// CheckSpecs builds the spec of every task that may run; fits, where given, says whether the agent
+// can be given a prompt of that many bytes.
+func (j *Job) CheckSpecs(fits func(n int) error) []Problem {
+	var problems []Problem
+	for _, id := range j.Runnable() {
+		s, err := j.Spec(SpecRequest{Task: id})
+		if err == nil && fits != nil {
+			if err = fits(len(s.Text)); err != nil {
+				err = fmt.Errorf("task %s: %w", id, err)
+			}
+		}
+		if err != nil {
+			problems = append(problems, Problem{Message: err.Error(), Err: err})
+			if len(problems) == 5 {
+				break
+			}
+		}
+	}
+	return problems
+}
+
+// ownPaths are the places, relative to the repository, whose uncommitted changes never stop a loop:
+// .scud, .descartes, the plan and the spec files.
+func (j *Job) ownPaths(repoRoot string) []string {
+	out := []string{}
+	add := func(p string) {
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(j.Root, p)
+		}
+		if rel, err := filepath.Rel(repoRoot, p); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			out = append(out, filepath.ToSlash(rel))
+		}
+	}
+	add(".scud")
+	add(".descartes")
+	add(j.File.Path())
+	c := j.Config.Scud
+	for _, p := range append([]string{c.PlanPath, c.HandoffPath}, c.Spec.AdditionalSpecs...) {
+		if p != "" {
+			add(p)
+		}
+	}
+	return out
+}
+
+// foreign leaves the paths that lie in none of the own ones.
+func foreign(paths, own []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
+		return slices.ContainsFunc(own, func(o string) bool { return p == o || strings.HasPrefix(p, o+"/") })
+	})
+}

@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"descartes/internal/atomicfile"
+	"descartes/internal/crash"
+)
+
+// journal is the append-only record of a loop, the truth about everything that the task file does
+// not hold. A transition is one line, appended in one write; a durable one is on the disk before
+// append returns. After a failed write the journal takes nothing more: a line behind a torn one
+// would make the whole unreadable.
+type journal struct {
+	fs      atomicfile.FS
+	path    string
+	loop    string
+	file    atomicfile.File
+	seq     int64
+	now     func() time.Time
+	buf     []byte
+	broken  error
+	pending bool // something was written since the last sync
+}
+
+// recoverEvents reads a journal's bytes. good is the length of the part that can be trusted.
+//
+// What follows the first bad line is dropped when no durable event comes after it: those bytes were
+// never synced, so nobody was told of them. With a durable event behind it, the bad line had been
+// on the disk and was damaged since: that stops loudly.
+func recoverEvents(name string, data []byte) (events []Event, good int, err error) {
+	bad, badLine, badErr := -1, 0, error(nil)
+	line := 0
+	for at := 0; at < len(data); {
+		line++
+		nl := bytes.IndexByte(data[at:], '\n')
+		end := at + nl
+		if nl < 0 {
+			end = len(data)
+		}
+		e, perr := parseLine(data[at:end])
+		if perr == nil && nl < 0 {
+			perr = errors.New("cut short")
+		}
+		if perr == nil && bad < 0 && e.Seq != int64(len(events))+1 {
+			perr = fmt.Errorf("sequence number %d, want %d", e.Seq, len(events)+1)
+		}
+		switch {
+		case perr != nil && bad < 0:
+			bad, badLine, badErr = at, line, perr
+		case perr == nil && bad >= 0 && e.Type.durable():
+			return nil, 0, &DamageError{Path: name, Line: badLine, Err: badErr}
+		case perr == nil && bad < 0:
+			events = append(events, e)
+			good = end + 1
+		}
+		at = end + 1
+	}
+	return events, good, nil
+}
+
+// DamageError says that a journal was changed or damaged after it had been written.
+type DamageError struct {
+	Path string
+	Line int
+	Err  error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("%s: line %d is damaged: %v", e.Path, e.Line, e.Err)
+}
+
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// ReadEvents reads the journal at path without changing it. A missing file is an empty journal.
+func ReadEvents(path string) ([]Event, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	events, _, err := recoverEvents(path, data)
+	return events, err
+}
+
+// openJournal opens or begins the journal of a loop and cuts off a torn tail. The caller holds the loop's lock.
+func openJournal(fsys atomicfile.FS, path, loop string, now func() time.Time) (*journal, []Event, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("read events: %w", err)
+	}
+	fresh := err != nil
+	events, good, err := recoverEvents(path, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if good < len(data) {
+		if err := os.Truncate(path, int64(good)); err != nil {
+			return nil, nil, fmt.Errorf("cut the torn end of %s: %w", path, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, nil, fmt.Errorf("make the run's folder: %w", err)
+	}
+	f, err := fsys.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open events: %w", err)
+	}
+	if fresh {
+		if err := syncParents(fsys, path, 3); err != nil {
+			return nil, nil, errors.Join(err, f.Close())
+		}
+	}
+	return &journal{fs: fsys, path: path, loop: loop, file: f, seq: int64(len(events)), now: now}, events, nil
+}
+
+// syncParents makes the names of the folders above path durable, n levels up.
+func syncParents(fsys atomicfile.FS, path string, n int) error {
+	for dir := filepath.Dir(path); n > 0; dir, n = filepath.Dir(dir), n-1 {
+		if err := fsys.SyncDir(dir); err != nil {
+			return fmt.Errorf("sync folder %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// append numbers the events, writes them in one write, and syncs when one of them is durable. The
+// events are completed in place.
+func (j *journal) append(events ...*Event) error {
+	if j.broken != nil {
+		return j.broken
+	}
+	j.buf = j.buf[:0]
+	sync := false
+	seq := j.seq
+	for _, e := range events {
+		seq++
+		e.Seq, e.TS, e.Loop = seq, j.now(), j.loop
+		var err error
+		if j.buf, err = e.appendLine(j.buf); err != nil {
+			return err
+		}
+		sync = sync || e.Type.durable()
+	}
+	crash.Point("before-event-" + string(events[0].Type))
+	if _, err := j.file.Write(j.buf); err != nil {
+		return j.fail("write", err)
+	}
+	j.pending = true
+	crash.Point("event-written-" + string(events[0].Type))
+	if sync {
+		if err := j.sync(); err != nil {
+			return err
+		}
+		crash.Point("event-synced-" + string(events[len(events)-1].Type))
+	}
+	j.seq = seq
+	return nil
+}
+
+func (j *journal) sync() error {
+	if !j.pending {
+		return nil
+	}
+	if err := j.file.Sync(); err != nil {
+		return j.fail("sync", err)
+	}
+	j.pending = false
+	return nil
+}
+
+// heal puts the journal back where somebody deleted it while it was open.
+func (j *journal) heal() (bool, error) {
+	if _, err := os.Lstat(j.path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	src, ok := j.file.(io.ReaderAt)
+	if !ok {
+		return false, fmt.Errorf("%s was deleted while the loop was running", j.path)
+	}
+	data, err := io.ReadAll(io.NewSectionReader(src, 0, 1<<40))
+	if err != nil {
+		return false, fmt.Errorf("read deleted %s: %w", j.path, err)
+	}
+	if err := os.MkdirAll(filepath.Join(filepath.Dir(j.path), "logs"), 0o755); err != nil {
+		return false, fmt.Errorf("make the run's folder: %w", err)
+	}
+	if err := atomicfile.Write(j.fs, j.path, data, 0o644); err != nil {
+		return false, err
+	}
+	f, err := j.fs.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return false, fmt.Errorf("open events: %w", err)
+	}
+	err = j.file.Close()
+	j.file = f
+	return true, err
+}
+
+func (j *journal) fail(what string, err error) error {
+	j.broken = fmt.Errorf("%s %s: %w", what, j.path, err)
+	return j.broken
+}
+
+func (j *journal) close() error {
+	err := j.sync()
+	if cerr := j.file.Close(); err == nil && cerr != nil {
+		err = fmt.Errorf("close %s: %w", j.path, cerr)
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package loop
+
+import (
+	"slices"
+	"time"
+)
+
+// ledger is what a loop's journal says of its tasks. Replay and the run itself fill it through
+// apply alone, so that a resumed loop knows exactly what the first one knew.
+type ledger struct {
+	begun     map[string]int // attempts begun, for numbering; a task's attempts are numbered for the whole loop
+	used      map[string]int // attempts that count against the limit; --retry-blocked starts anew
+	failures  map[string]Event
+	otherEnds map[string]bool // tasks with an attempt that failed otherwise than by a crash of the agent
+	blocked   []Event
+	delivered map[string]string
+	verified  []Event // attempt_finished of tasks whose work is not committed yet
+	commits   []Event
+	open      *Event // attempt_started without attempt_finished
+	agent     *Event // agent_finished of the open attempt
+	bases     map[string]string
+	current   string // task last started and neither done nor blocked
+	wave      int
+	iteration int
+	tree      string
+	userPaths []string
+	started   time.Time
+	cost      Cost
+	finished  *Event
+	changes   []statusChange
+}
+
+// statusChange is one task's new status, and the event that made it so.
+type statusChange struct {
+	task, status string
+	seq          int64
+}
+
+func newLedger() *ledger {
+	return &ledger{begun: map[string]int{}, used: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{},
+		delivered: map[string]string{}, bases: map[string]string{}}
+}
+
+// apply takes one event into account.
+func (l *ledger) apply(e *Event) {
+	if e.Tree != "" {
+		l.tree = e.Tree
+	}
+	switch e.Type {
+	case LoopStarted:
+		l.started, l.userPaths = e.TS, e.Paths
+		l.resume(e)
+	case LoopResumed:
+		l.resume(e)
+	case WaveStarted:
+		l.wave = e.Wave
+	case TaskStarted:
+		l.current, l.bases[e.Task] = e.Task, e.Base
+		l.change(e, "in-progress")
+	case AttemptStarted:
+		l.begun[e.Task], l.open, l.agent = e.Attempt, e, nil
+		l.used[e.Task]++
+		l.iteration++
+	case AgentFinished:
+		l.agent = e
+		l.addCost(e.Detail)
+	case AttemptFinished:
+		l.finishAttempt(e)
+	case TaskDone:
+		l.close(e, "done")
+	case TaskBlocked:
+		l.close(e, "blocked")
+		l.blocked = append(l.blocked, *e)
+	case WaveCommitted:
+		l.commits = append(l.commits, *e)
+		l.verified = slices.DeleteFunc(l.verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
+	case LoopPaused, LoopFinished:
+		l.finished = e
+	}
+}
+
+func (l *ledger) resume(e *Event) {
+	l.finished = nil
+	if e.Reason != reasonRetry {
+		return
+	}
+	for _, id := range e.Tasks {
+		delete(l.used, id)
+		delete(l.failures, id)
+		delete(l.otherEnds, id)
+		l.changes = append(l.changes, statusChange{id, "pending", e.Seq})
+	}
+	l.blocked = slices.DeleteFunc(l.blocked, func(b Event) bool { return slices.Contains(e.Tasks, b.Task) })
+}
+
+func (l *ledger) finishAttempt(e *Event) {
+	l.open, l.agent = nil, nil
+	switch e.Verdict {
+	case verdictVerified:
+		v := *e
+		v.Base = l.bases[e.Task]
+		l.verified = append(l.verified, v)
+		if e.Message != "" {
+			l.delivered[e.Task] = e.Message
+		}
+	case verdictLimited: // not an attempt
+		l.used[e.Task]--
+		l.iteration--
+	default:
+		l.failures[e.Task] = *e
+		if e.Verdict != verdictCrashed {
+			l.otherEnds[e.Task] = true
+		}
+	}
+}
+
+func (l *ledger) close(e *Event, status string) {
+	l.change(e, status)
+	delete(l.failures, e.Task)
+	delete(l.bases, e.Task)
+	if l.current == e.Task {
+		l.current = ""
+	}
+}
+
+func (l *ledger) change(e *Event, status string) {
+	l.changes = append(l.changes, statusChange{e.Task, status, e.Seq})
+}
+
+func (l *ledger) addCost(d *Detail) {
+	if d == nil {
+		return
+	}
+	if d.USD != nil {
+		sum := *d.USD
+		if l.cost.USD != nil {
+			sum += *l.cost.USD
+		}
+		l.cost.USD = &sum
+	}
+	if d.InputTokens+d.OutputTokens > 0 {
+		in, out := d.InputTokens, d.OutputTokens
+		if l.cost.InputTokens != nil {
+			in, out = in+*l.cost.InputTokens, out+*l.cost.OutputTokens
+		}
+		l.cost.InputTokens, l.cost.OutputTokens = &in, &out
+	}
+}
+
+// takeChanges returns the status changes since the last call that the events after seq made, the
+// last one for each task.
+func (l *ledger) takeChanges(seq int64) map[string]string {
+	out := make(map[string]string, len(l.changes))
+	for _, c := range l.changes {
+		if c.seq > seq {
+			out[c.task] = c.status
+		}
+	}
+	l.changes = l.changes[:0]
+	return out
+}
+
+// Verdicts and reasons as the journal spells them.
+const (
+	verdictVerified = "verified"
+	verdictLimited  = "limited"
+	verdictCrashed  = "crashed"
+	verdictBlocked  = "blocked"
+	verdictFailed   = "failed"
+	reasonRetry     = "retry blocked tasks"
+	reasonTakeover  = "the loop had been interrupted"
+)

@@ -1,0 +1,112 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// lockWait is how long a lock is asked for: a child of a killed loop holds it between its fork and
+// its exec.
+const lockWait = 2 * time.Second
+
+// Holder is what the holder of a lock wrote into it. It is for messages only: whether a lock is
+// held is the kernel's word.
+type Holder struct {
+	PID  int       `json:"pid"`
+	Host string    `json:"host"`
+	Loop string    `json:"loop"`
+	Tag  string    `json:"tag"`
+	At   time.Time `json:"since"`
+}
+
+// BusyError says that a live loop holds what a new one needs.
+type BusyError struct {
+	Path   string
+	Holder Holder
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("loop %s over tag %q is running in this working tree (pid %d, since %s)",
+		e.Holder.Loop, e.Holder.Tag, e.Holder.PID, e.Holder.At.Local().Format(time.DateTime))
+}
+
+// lock is an advisory lock on a file that is never unlinked.
+type lock struct{ f *flock.Flock }
+
+func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) (*lock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	f := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	ok, err := f.TryLockContext(ctx, 10*time.Millisecond)
+	if errors.Is(err, context.DeadlineExceeded) || err == nil && !ok {
+		return nil, &BusyError{Path: path, Holder: readHolder(path)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	l := &lock{f}
+	if err := l.sign(who); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return l, nil
+}
+
+// sign writes who holds the lock; a reader that meets half of it shows what it can.
+func (l *lock) sign(who Holder) error {
+	b, err := json.Marshal(who)
+	if err != nil {
+		return fmt.Errorf("sign lock: %w", err)
+	}
+	if err := os.WriteFile(l.f.Path(), append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("sign lock: %w", err)
+	}
+	return nil
+}
+
+func (l *lock) release() error {
+	if l == nil {
+		return nil
+	}
+	if err := l.f.Unlock(); err != nil {
+		return fmt.Errorf("unlock %s: %w", l.f.Path(), err)
+	}
+	return nil
+}
+
+func readHolder(path string) Holder {
+	var h Holder
+	if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &h) != nil {
+		h = Holder{}
+	}
+	return h
+}
+
+// live reports whether some process holds the lock of a state file, and who.
+func live(statePath string) (Holder, bool) {
+	path := lockOf(statePath)
+	if _, err := os.Stat(path); err != nil {
+		return Holder{}, false
+	}
+	f := flock.New(path, flock.SetFlag(os.O_RDWR))
+	ok, err := f.TryRLock()
+	if err != nil {
+		return Holder{}, false
+	}
+	if !ok {
+		return readHolder(path), true
+	}
+	if err := f.Unlock(); err != nil {
+		return Holder{}, false
+	}
+	return Holder{}, false
+}

@@ -1,0 +1,192 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/tasks"
+	"descartes/verify"
+)
+
+// Agent runs one coding agent, once.
+type Agent interface {
+	Run(ctx context.Context, r agent.Request) (agent.Result, error)
+	// Recall tells how the run of a dead loop ended, if it ended by itself.
+	Recall(r agent.Request, exitFile string) (agent.Result, bool)
+}
+
+// Verifier runs the verify command, once.
+type Verifier interface {
+	Run(ctx context.Context, r verify.Request) (verify.Result, error)
+}
+
+// Tools are what a run works with. All of them are needed but Observe.
+type Tools struct {
+	Repo    *gitops.Repo
+	Agent   Agent
+	Verify  Verifier
+	FS      atomicfile.FS
+	Now     func() time.Time
+	Observe func(Event) // hears of each event once it is written, in order, in the run's own goroutine
+}
+
+// Scope narrows a run: one wave, or one task.
+type Scope struct {
+	Step bool
+	Task string // implies Step
+}
+
+// Loop is one run over a tag. It is not safe for concurrent use.
+type Loop struct {
+	job     *Job
+	tools   Tools
+	home    Home
+	scope   Scope
+	state   State // what does not change while it runs; the rest comes from the ledger
+	ledger  *ledger
+	journal *journal
+	saver   *saver
+	locks   []*lock
+	resumed bool
+}
+
+// ID names the loop.
+func (l *Loop) ID() string { return l.state.ID }
+
+// Resumed reports whether the loop goes on with the work of one that had not ended.
+func (l *Loop) Resumed() bool { return l.resumed }
+
+// StatePath is the loop's state file.
+func (l *Loop) StatePath() string { return l.saver.path }
+
+// State is the loop as its state file would show it now.
+func (l *Loop) State() *State {
+	l.saver.mu.Lock()
+	defer l.saver.mu.Unlock()
+	return l.snapshot()
+}
+
+// record writes events to the journal, takes them into account, and lets the observer hear of them.
+func (l *Loop) record(events ...*Event) error {
+	if err := l.commitEvents(events); err != nil {
+		return err
+	}
+	if l.tools.Observe != nil {
+		for _, e := range events {
+			l.tools.Observe(*e)
+		}
+	}
+	return nil
+}
+
+func (l *Loop) commitEvents(events []*Event) error {
+	l.saver.mu.Lock()
+	defer l.saver.mu.Unlock()
+	if err := l.journal.append(events...); err != nil {
+		return err
+	}
+	for _, e := range events {
+		l.ledger.apply(e)
+		switch e.Type {
+		case TaskStarted:
+			l.job.Graph.SetStatus(e.Task, tasks.InProgress)
+		case TaskDone:
+			l.job.Graph.SetStatus(e.Task, tasks.Done)
+		case TaskBlocked:
+			l.job.Graph.SetStatus(e.Task, tasks.Blocked)
+		case AttemptFinished:
+			l.state.addSummary(l.summary(e))
+		}
+	}
+	return l.saver.note(l.ledger.takeChanges(0))
+}
+
+func (l *Loop) flush() error { return l.saver.flush() }
+
+// summary is an attempt as the state file lists it.
+func (l *Loop) summary(e *Event) IterationSummary {
+	s := IterationSummary{Iteration: l.ledger.iteration, Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: e.Verdict}
+	if d := e.Detail; d != nil {
+		s.ExitCode, s.PromiseSeen = d.Code, d.Claimed
+		s.StartedAt = e.TS.Add(-time.Duration(d.Seconds * float64(time.Second)))
+		s.OutputPreview = preview(d.Words)
+	}
+	return s
+}
+
+func preview(s string) string {
+	r := []rune(s)
+	if len(r) > 200 {
+		return string(r[:200]) + "..."
+	}
+	return s
+}
+
+// snapshot builds the state from the journal's account. The caller holds the saver's lock.
+func (l *Loop) snapshot() *State {
+	s, b, c := l.state, l.ledger, l.job.Graph.Counts()
+	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
+	b.fill(&s, l.taskID)
+	s.Seq = l.journal.seq
+	if n := len(s.Summaries); n > 0 {
+		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
+	}
+	return &s
+}
+
+func (l *Loop) taskID(id string) TaskID {
+	t, ok := l.job.Graph.Task(id)
+	return TaskID{ID: id, Numeric: ok && t.Numeric}
+}
+
+// finish records the end and saves everything. A cancelled or paused loop is resumed from here.
+func (l *Loop) finish(out *Outcome) error {
+	e := &Event{Type: LoopFinished, Reason: string(out.Ending), Message: out.Message}
+	if out.Ending == Paused {
+		e.Type = LoopPaused
+	}
+	if err := l.record(e); err != nil {
+		return err
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	return l.home.clearRequest(l.state.ID)
+}
+
+// Close releases the loop's files and locks. What was recorded is on the disk before it returns.
+func (l *Loop) Close() error {
+	var errs []error
+	if l.saver != nil {
+		l.saver.stop()
+	}
+	if l.journal != nil {
+		errs = append(errs, l.journal.close())
+	}
+	for _, k := range l.locks {
+		errs = append(errs, k.release())
+	}
+	return errors.Join(errs...)
+}
+
+// relative shows a path the way a person in the project's folder would type it.
+func (l *Loop) relative(path string) string {
+	if rel, err := filepath.Rel(l.job.Root, path); err == nil {
+		return rel
+	}
+	return path
+}
+
+func hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return h
+}

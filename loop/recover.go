@@ -1,0 +1,76 @@
+package loop
+
+import (
+	"context"
+	"errors"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/verify"
+)
+
+// recoverAttempt brings to its end what a dead loop had begun: an attempt under way is adopted when
+// its agent had finished, else it counts and its work stays for the next one; a task given up is
+// taken back.
+func (l *Loop) recoverAttempt(ctx context.Context) error {
+	b := l.ledger
+	if b.open != nil {
+		return l.recoverOpen(ctx, *b.open)
+	}
+	if b.current == "" {
+		return nil
+	}
+	tr, ok := l.revive(b.current, b.begun[b.current])
+	if !ok {
+		return nil
+	}
+	for _, v := range b.verified { // verified, and the line that says done was lost
+		if v.Task == b.current {
+			done := l.event(TaskDone, tr)
+			done.Ref = v.Ref
+			return l.record(done)
+		}
+	}
+	f, failed := b.failures[b.current]
+	if !failed || f.Verdict == string(verify.Cancelled) {
+		return nil
+	}
+	if f.Verdict == verdictBlocked || b.used[b.current] >= l.job.Config.Scud.MaxIterationsPerTask {
+		tr.verdict, tr.reason = verify.Verdict(f.Verdict), f.Reason
+		return l.block(ctx, tr)
+	}
+	return nil
+}
+
+// revive is the trial that the journal tells of. It fails for a task that the list no longer has.
+func (l *Loop) revive(id string, number int) (*trial, bool) {
+	t, ok := l.job.Graph.Task(id)
+	if !ok {
+		return nil, false
+	}
+	return &trial{task: t, number: number, base: gitops.Tree(l.ledger.bases[id]), before: gitops.Tree(l.ledger.tree),
+		log: l.home.Log(l.state.ID, id, number), started: l.tools.Now()}, true
+}
+
+func (l *Loop) recoverOpen(ctx context.Context, open Event) error {
+	tr, ok := l.revive(open.Task, open.Attempt)
+	if !ok { // the task is gone from the list: its work stays in the tree, and is kept
+		return errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.path))
+	}
+	tr.started = open.TS
+	var err error
+	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}); err != nil {
+		return gitErr("read the state of the repository", err)
+	}
+	res, adopted := l.tools.Agent.Recall(l.request(tr, ""), l.home.ExitFile(l.state.ID))
+	tr.result = res
+	if !adopted {
+		tr.result = agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this attempt"}
+	}
+	if err := l.judge(ctx, tr); err != nil {
+		return err
+	}
+	never := &stopper{soft: make(chan struct{}), ask: func() (Request, bool) { return "", false }}
+	_, _, err = l.after(ctx, never, tr)
+	return err
+}

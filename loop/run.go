@@ -1,0 +1,248 @@
+// Package loop owns a run: the order of its steps, its attempts and limits, its journal and state.
+package loop
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"descartes/tasks"
+)
+
+// Ending says in one word why a run came back. The command line turns it into an exit status.
+type Ending string
+
+// The endings, as the state file's exit_reason spells them.
+const (
+	AllDone       Ending = "all_tasks_done"
+	StepDone      Ending = "step_done"
+	TasksBlocked  Ending = "tasks_blocked"
+	AgentUnusable Ending = "agent_unusable"
+	GitRefused    Ending = "git_refused"
+	LimitReached  Ending = "max_iterations_reached"
+	DeadlinePast  Ending = "deadline_reached"
+	CostReached   Ending = "max_cost_reached"
+	QuotaUsedUp   Ending = "quota_used_up"
+	Paused        Ending = "paused"
+	Cancelled     Ending = "user_cancelled"
+	Interrupted   Ending = "interrupted"
+	OwnError      Ending = "error"
+)
+
+// final reports whether a loop that ended so is over; any other ending can be resumed.
+func (e Ending) final() bool { return e == AllDone || e == StepDone || e == TasksBlocked }
+
+// Outcome is what a run came to.
+type Outcome struct {
+	Ending  Ending
+	Message string // one line: what stopped it
+	Crashed bool   // every blocked task is so because its agent crashed each time
+	Blocked int    // tasks that the loop gave up
+	Next    string // what the next step would do, for a step
+}
+
+// Run works through the waves until nothing is left to do, a limit is reached, or it is told to
+// stop: soft, when it closes, lets the running attempt finish; the end of ctx interrupts the agent.
+// The state is saved in either case. An error is one of our own or of the machine.
+func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.asked(l.state.ID) }}
+	out, err := l.waves(ctx, stop)
+	if err != nil {
+		out = Outcome{Ending: OwnError, Message: err.Error()}
+		if isGit(err) {
+			out.Ending, err = GitRefused, nil
+		}
+	}
+	out.Crashed, out.Blocked = l.allCrashed(), len(l.ledger.blocked)
+	if ferr := l.finish(&out); err == nil {
+		err = ferr
+	}
+	return out, err
+}
+
+func (l *Loop) waves(ctx context.Context, stop *stopper) (Outcome, error) {
+	if err := l.recoverAttempt(ctx); err != nil {
+		return Outcome{}, err
+	}
+	if out, err := l.halfDone(ctx, stop); out != nil || err != nil {
+		return deref(out), err
+	}
+	worked := 0
+	for _, w := range l.job.Graph.Waves() {
+		if l.scope.Task != "" && l.job.Graph.Wave(l.scope.Task) != w.Number {
+			continue
+		}
+		begun, stopped, err := l.wave(ctx, stop, w.Number, w.Tasks)
+		if err != nil || stopped != nil {
+			return deref(stopped), err
+		}
+		if begun {
+			worked++
+		}
+		if l.scope.Step && worked > 0 {
+			break
+		}
+	}
+	return l.ending(), nil
+}
+
+// halfDone finishes the task that a run was stopped in the middle of before any other begins: its
+// work lies in the tree, and the task's base is what a later block would go back to.
+func (l *Loop) halfDone(ctx context.Context, stop *stopper) (*Outcome, error) {
+	id := l.ledger.current
+	if id == "" || !l.job.Graph.Ready(id) {
+		return nil, nil
+	}
+	if l.scope.Task != "" && l.scope.Task != id {
+		return nil, fmt.Errorf("task %s is half done: finish it first with descartes loop resume, or descartes loop step --task %s", id, id)
+	}
+	number := l.job.Graph.Wave(id)
+	out := l.limits(ctx, stop)
+	if out == nil {
+		if err := l.record(&Event{Type: WaveStarted, Wave: number}); err != nil {
+			return nil, err
+		}
+		var err error
+		if out, err = l.task(ctx, stop, id); err != nil {
+			return nil, err
+		}
+	}
+	if out != nil {
+		return out, l.settleWave(ctx, number, l.job.Graph.Waves()[number-1].Tasks, out)
+	}
+	return nil, nil
+}
+
+func deref(o *Outcome) Outcome {
+	if o == nil {
+		return Outcome{}
+	}
+	return *o
+}
+
+// wave runs the ready tasks of one wave in id order and commits what they came to. begun reports
+// whether there was anything to do in it.
+func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string) (begun bool, _ *Outcome, _ error) {
+	for _, id := range ids {
+		if l.scope.Task != "" && id != l.scope.Task {
+			continue
+		}
+		run, err := l.due(id)
+		if err != nil {
+			return begun, nil, err
+		}
+		if !run {
+			continue
+		}
+		if out := l.limits(ctx, stop); out != nil {
+			return begun, out, l.settleWave(ctx, number, ids, out)
+		}
+		if !begun {
+			begun = true
+			if err := l.record(&Event{Type: WaveStarted, Wave: number, Of: len(ids)}); err != nil {
+				return begun, nil, err
+			}
+		}
+		out, err := l.task(ctx, stop, id)
+		if err != nil || out != nil {
+			if err == nil {
+				err = l.settleWave(ctx, number, ids, out)
+			}
+			return begun, out, err
+		}
+	}
+	return begun || l.uncommitted(number), nil, l.commitWave(ctx, number, ids)
+}
+
+// due reports whether a task is to run now. A held one is told of once.
+func (l *Loop) due(id string) (bool, error) {
+	g := l.job.Graph
+	if g.Ready(id) {
+		return true, nil
+	}
+	roots, held := g.Held(id)
+	if !held || g.Status(id) == tasks.Done || g.Status(id) == tasks.Blocked {
+		return false, nil
+	}
+	_, cause := g.State(id)
+	return false, l.record(&Event{Type: TaskHeld, Wave: g.Wave(id), Task: id, Title: l.title(id), Reason: cause, Tasks: roots})
+}
+
+// settleWave commits what a wave has verified when a limit ends the run in its middle: on a machine
+// that is thrown away after a job, what is not committed is lost. An interrupted run leaves it to
+// the resumed one.
+func (l *Loop) settleWave(ctx context.Context, number int, ids []string, out *Outcome) error {
+	switch out.Ending {
+	case LimitReached, DeadlinePast, CostReached, QuotaUsedUp, AgentUnusable:
+		return l.commitWave(ctx, number, ids)
+	}
+	return nil
+}
+
+// limits names the limit or the request that forbids another attempt, or nil.
+func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
+	c := l.job.Config
+	if out := stop.asked(ctx); out != nil {
+		return out
+	}
+	n := c.Scud.MaxTotalIterations
+	switch {
+	case n > 0 && l.ledger.iteration >= n:
+		return &Outcome{Ending: LimitReached, Message: fmt.Sprintf("the limit of %d attempts in all is reached", n)}
+	case c.Deadline != nil && !l.tools.Now().Before(*c.Deadline):
+		return &Outcome{Ending: DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) + " has passed"}
+	case c.MaxCostUSD > 0 && l.ledger.cost.USD != nil && *l.ledger.cost.USD >= c.MaxCostUSD:
+		return &Outcome{Ending: CostReached, Message: fmt.Sprintf("the agents cost $%.2f, the limit is $%.2f", *l.ledger.cost.USD, c.MaxCostUSD)}
+	}
+	return nil
+}
+
+// ending judges a run that nothing stopped.
+func (l *Loop) ending() Outcome {
+	g := l.job.Graph
+	if l.scope.Task != "" {
+		if g.Status(l.scope.Task) == tasks.Blocked {
+			return Outcome{Ending: TasksBlocked}
+		}
+		return Outcome{Ending: StepDone}
+	}
+	blocked, left := 0, 0
+	for _, id := range g.Leaves() {
+		switch s, _ := g.State(id); s {
+		case "done":
+		case "ready", "waiting", "running":
+			left++
+		default:
+			blocked++
+		}
+	}
+	switch {
+	case l.scope.Step && l.waveBlocked():
+		return Outcome{Ending: TasksBlocked}
+	case l.scope.Step && left > 0:
+		return Outcome{Ending: StepDone}
+	case blocked > 0:
+		return Outcome{Ending: TasksBlocked}
+	}
+	return Outcome{Ending: AllDone}
+}
+
+// waveBlocked reports whether the wave of a step has a task that was given up.
+func (l *Loop) waveBlocked() bool {
+	for _, id := range l.job.Graph.Leaves() {
+		if l.job.Graph.Wave(id) == l.ledger.wave && l.job.Graph.Status(id) == tasks.Blocked {
+			return true
+		}
+	}
+	return false
+}
+
+// allCrashed reports whether this loop gave up tasks, and each because its agent crashed every time.
+func (l *Loop) allCrashed() bool {
+	for _, b := range l.ledger.blocked {
+		if b.Verdict != "crashed" {
+			return false
+		}
+	}
+	return len(l.ledger.blocked) > 0
+}

@@ -1,0 +1,219 @@
+package loop
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"descartes/agent"
+	"descartes/verify"
+)
+
+func TestRunTwoWaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.mustRun(StartOptions{}, AllDone)
+	if got := w.git("log", "--format=%s"); got != "feat(x): complete wave 2\nfeat(x): complete wave 1\nstart" {
+		t.Errorf("commits:\n%s", got)
+	}
+	if got := w.git("show", "--format=", "--name-only", "HEAD"); got != ".scud/tasks/x.json\ntask-2.txt\ntask-3.txt" {
+		t.Errorf("wave 2 holds:\n%s", got)
+	}
+	if got := w.git("log", "-1", "--format=%(trailers:key=Descartes-Task,valueonly)"); strings.TrimSpace(got) != "2\n3" {
+		t.Errorf("trailers: %q", got)
+	}
+	if got := strings.Count(w.read(".scud/tasks/x.json"), `"done"`); got != 3 {
+		t.Errorf("%d tasks are done in the file", got)
+	}
+	w.clean()
+}
+
+func TestRetrySeesFailureAndFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	var second string
+	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+		if env["DESCARTES_TASK_ID"] == "1" && env["DESCARTES_ATTEMPT"] == "2" {
+			second = env["prompt"]
+			if w.read("half.txt") != "half\n" {
+				t.Error("the second attempt does not see the first one's file")
+			}
+		}
+		w.write("half.txt", "half\n")
+		return agent.Result{End: agent.Finished, Complete: true, Final: "I did what I could"}
+	}
+	w.check = func(env map[string]string) verify.Result {
+		if env["DESCARTES_TASK_ID"] == "1" && env["DESCARTES_ATTEMPT"] == "1" {
+			return verify.Result{Code: 1, Tail: "expected 7 sprockets"}
+		}
+		return verify.Result{Passed: true}
+	}
+	w.mustRun(StartOptions{}, AllDone)
+	for _, want := range []string{"expected 7 sprockets", "I did what I could", "half.txt"} {
+		if !strings.Contains(second, want) {
+			t.Errorf("the second spec does not hold %q:\n%s", want, second)
+		}
+	}
+	w.clean()
+}
+
+func TestBlockedIsTakenBackAndHoldsOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+		w.write("base.txt", "spoilt by attempt "+env["DESCARTES_ATTEMPT"]+"\n")
+		w.write("new/deep.txt", "x")
+		return agent.Result{End: agent.Finished, Complete: true}
+	}
+	w.check = func(map[string]string) verify.Result { return verify.Result{Code: 1, Tail: "no"} }
+	out := w.mustRun(StartOptions{}, TasksBlocked)
+	if out.Crashed {
+		t.Error("called crashed")
+	}
+	if !slices.Equal(w.runs, []string{"1 1", "1 2", "1 3"}) {
+		t.Errorf("runs: %v", w.runs)
+	}
+	if w.read("base.txt") != "base\n" {
+		t.Error("the blocked task's change stays in the tree")
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "new")); err == nil {
+		t.Error("the blocked task's folder stays in the tree")
+	}
+	refs := w.git("for-each-ref", "--format=%(refname)", "refs/descartes")
+	if n := strings.Count(refs, "/1/"); n != 3 {
+		t.Errorf("kept attempts:\n%s", refs)
+	}
+	if got := w.git("log", "--format=%s"); got != "start" {
+		t.Errorf("commits:\n%s", got)
+	}
+	st, err := LoadState(NewHome(w.dir).Default())
+	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Attempts != 3 || !st.BlockedTasks[0].Task.Numeric {
+		t.Errorf("state: %+v, %v", st, err)
+	}
+}
+
+func TestMuteAgentCompletesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.agent = func(agent.Request, map[string]string) agent.Result { return agent.Result{End: agent.Finished} }
+	w.check = func(env map[string]string) verify.Result {
+		w.write("build-"+env["DESCARTES_ATTEMPT"], "a leaving of the build\n")
+		return verify.Result{Passed: true}
+	}
+	w.mustRun(StartOptions{}, TasksBlocked)
+	st, err := LoadState(NewHome(w.dir).Default())
+	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Reason != verify.NoSignal {
+		t.Errorf("blocked: %+v, %v", st.BlockedTasks, err)
+	}
+}
+
+func TestLimitCommitsAndResumes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.cfg.Scud.MaxTotalIterations = 2
+	w.mustRun(StartOptions{}, LimitReached)
+	if got := w.git("log", "-1", "--format=%s"); got != "feat(x): wave 2, 1 of 2 tasks" {
+		t.Errorf("commit: %s", got)
+	}
+	w.clean()
+	w.cfg.Scud.MaxTotalIterations = 100
+	w.mustRun(StartOptions{}, AllDone)
+	if !slices.Equal(w.runs, []string{"1 1", "2 1", "3 1"}) {
+		t.Errorf("runs: %v", w.runs)
+	}
+	w.clean()
+}
+
+func TestInterruptKeepsWorkAndGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "from "+env["DESCARTES_ATTEMPT"]+"\n")
+		if env["DESCARTES_TASK_ID"] == "2" && env["DESCARTES_ATTEMPT"] == "1" {
+			cancel()
+			return agent.Result{End: agent.Cancelled}
+		}
+		return agent.Result{End: agent.Finished, Complete: true}
+	}
+	l, err := w.start(StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := l.Run(ctx, nil)
+	if err != nil || out.Ending != Cancelled {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.mustRun(StartOptions{}, AllDone)
+	if !slices.Equal(w.runs, []string{"1 1", "2 1", "2 2", "3 1"}) {
+		t.Errorf("runs: %v", w.runs)
+	}
+	if got := strings.Count(w.git("log", "--format=%s"), "wave"); got != 2 {
+		t.Errorf("%d wave commits", got)
+	}
+	w.clean()
+}
+
+func TestSecondLoopIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	l, err := w.start(StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.start(StartOptions{}); err == nil || !strings.Contains(err.Error(), "is running in this working tree") {
+		t.Errorf("got %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUsersChangesStayOutOfCommits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.write("mine.txt", "not finished")
+	w.write("base.txt", "my edit\n")
+	if _, err := w.run(StartOptions{}); err == nil || !strings.Contains(err.Error(), "base.txt, mine.txt") {
+		t.Fatalf("a dirty tree was not refused: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, ".descartes")); err == nil {
+		t.Error("a refused start left .descartes")
+	}
+	w.cfg.AllowDirty = true
+	w.mustRun(StartOptions{}, AllDone)
+	if got := w.git("status", "--porcelain"); got != " M base.txt\n?? mine.txt" {
+		t.Errorf("status:\n%s", got)
+	}
+}
+
+func TestStepByStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.mustRun(StartOptions{Scope: Scope{Step: true}, Command: "step"}, StepDone)
+	w.mustRun(StartOptions{Scope: Scope{Task: "3"}, Command: "step"}, StepDone)
+	if !slices.Equal(w.runs, []string{"1 1", "3 1"}) {
+		t.Errorf("runs: %v", w.runs)
+	}
+	w.clean()
+	w.mustRun(StartOptions{Scope: Scope{Step: true}, Command: "step"}, AllDone)
+	w.clean()
+}
+
+func TestRetryBlocked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	pass := false
+	w.check = func(map[string]string) verify.Result { return verify.Result{Passed: pass, Code: 1} }
+	w.mustRun(StartOptions{}, TasksBlocked)
+	pass = true
+	w.cfg.Scud.RetryBlocked = true
+	w.mustRun(StartOptions{}, AllDone)
+	w.clean()
+}

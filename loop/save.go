@@ -1,0 +1,141 @@
+package loop
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"descartes/internal/atomicfile"
+	"descartes/internal/crash"
+	"descartes/tasks"
+)
+
+// saver rewrites the task file and the state file, which are snapshots of what the journal says. A
+// rewrite of a large list takes long, so it happens at most every second or twenty times its own
+// duration, whichever is longer; a change that came too early is written by a timer.
+type saver struct {
+	mu      sync.Mutex
+	fs      atomicfile.FS
+	file    *tasks.File
+	path    string       // of the state file
+	sync    func() error // makes the journal durable: the state must never be ahead of it
+	state   func() *State
+	pending map[string]tasks.Status
+	last    time.Time
+	took    time.Duration
+	timer   *time.Timer
+	seen    os.FileInfo
+	err     error // of a rewrite by the timer; told at the next call
+}
+
+// note takes status changes in and rewrites the files if it is time. The caller holds mu.
+func (s *saver) note(changes map[string]string) error {
+	if s.err != nil {
+		return s.err
+	}
+	for id, st := range changes {
+		s.pending[id] = tasks.Status(st)
+	}
+	if len(s.pending) == 0 {
+		return nil
+	}
+	wait := max(time.Second, 20*s.took) - time.Since(s.last)
+	if wait <= 0 {
+		return s.write()
+	}
+	if s.timer == nil {
+		s.timer = time.AfterFunc(wait, s.late)
+	}
+	return nil
+}
+
+func (s *saver) late() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = nil
+	// A file that an agent has changed meanwhile waits for the end of its attempt, which puts it back.
+	if len(s.pending) > 0 && s.err == nil && s.intact() {
+		s.err = s.write()
+	}
+}
+
+// flush rewrites both files now.
+func (s *saver) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	return s.write()
+}
+
+// stop ends the timer. No rewrite happens after it.
+func (s *saver) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	clear(s.pending)
+}
+
+// write saves the task file, then the state, whose sequence number says that the task file has it all.
+func (s *saver) write() error {
+	begin := time.Now()
+	if err := s.sync(); err != nil {
+		return err
+	}
+	if len(s.pending) > 0 {
+		crash.Point("before-task-file")
+		if err := s.file.Save(s.fs, s.pending); err != nil {
+			return fmt.Errorf("save task file: %w", err)
+		}
+		clear(s.pending)
+		if err := s.look(); err != nil {
+			return err
+		}
+		crash.Point("task-file-saved")
+	}
+	if err := s.state().save(s.fs, s.path); err != nil {
+		return err
+	}
+	crash.Point("state-saved")
+	s.last = time.Now()
+	s.took = s.last.Sub(begin)
+	return nil
+}
+
+// look remembers the task file's identity as we left it.
+func (s *saver) look() (err error) {
+	if s.seen, err = os.Stat(s.file.Path()); err != nil {
+		return fmt.Errorf("look at task file: %w", err)
+	}
+	return nil
+}
+
+// intact reports whether the task file is, by its stat data, the one that we wrote or read. The
+// caller holds mu.
+func (s *saver) intact() bool {
+	fi, err := os.Stat(s.file.Path())
+	return err == nil && s.seen != nil && os.SameFile(fi, s.seen) && fi.Size() == s.seen.Size() && fi.ModTime().Equal(s.seen.ModTime())
+}
+
+// restore writes the task file as we know it over whatever is there. The caller holds mu.
+func (s *saver) restore() error {
+	path := s.file.Path()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("put the task file back: %w", err)
+	}
+	if fi, err := os.Lstat(path); err == nil && fi.IsDir() {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("put the task file back: %w", err)
+		}
+	}
+	if err := atomicfile.Write(s.fs, path, s.file.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("put the task file back: %w", err)
+	}
+	return s.look()
+}

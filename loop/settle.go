@@ -1,0 +1,185 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/verify"
+)
+
+// after records a trial's verdict and does what it asks for. again says that the task gets another attempt.
+func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome, again bool, _ error) {
+	gctx := context.WithoutCancel(ctx)
+	ref, err := l.keep(gctx, tr)
+	if err != nil {
+		return nil, false, err
+	}
+	end := l.event(AttemptFinished, tr)
+	end.Verdict, end.Reason, end.Tree, end.Ref = string(tr.verdict), tr.reason, string(tr.after), ref
+	end.Detail = &Detail{End: string(tr.result.End), Code: tr.result.Code, Changed: len(tr.changed), Claimed: tr.result.Complete,
+		Seconds: l.tools.Now().Sub(tr.started).Seconds(), Log: l.relative(tr.log)}
+	switch tr.verdict {
+	case verify.Verified:
+		end.Message = delivered(tr.changed)
+		done := l.event(TaskDone, tr)
+		done.Ref = ref
+		return nil, false, l.record(end, done)
+	case verify.Limited:
+		return l.waitForQuota(ctx, stop, tr, end)
+	case verify.Cancelled:
+		if err := l.describe(gctx, tr, end); err != nil {
+			return nil, false, err
+		}
+		if err := l.record(end); err != nil {
+			return nil, false, err
+		}
+		return stop.outcome(ctx), false, nil
+	}
+	if err := l.describe(gctx, tr, end); err != nil {
+		return nil, false, err
+	}
+	if err := l.record(end); err != nil {
+		return nil, false, err
+	}
+	if tr.result.End == agent.Refused {
+		return &Outcome{Ending: AgentUnusable, Message: "the agent cannot be run: " + tr.result.Reason}, false, nil
+	}
+	if tr.verdict == verdictBlocked || l.ledger.used[tr.task.ID] >= l.job.Config.Scud.MaxIterationsPerTask {
+		return nil, false, l.block(gctx, tr)
+	}
+	return nil, true, nil
+}
+
+// describe adds to a failed attempt's event what the next attempt is told.
+func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {
+	end.Detail.Words = tr.result.Final
+	if tr.check != nil {
+		end.Detail.Output, end.Detail.Code = tr.check.Tail, tr.check.Code
+		end.Detail.TimedOut = tr.check.TimedOut
+	}
+	if len(tr.changed) == 0 {
+		return nil
+	}
+	stat, err := l.tools.Repo.DiffStat(ctx, tr.before, tr.after)
+	if err != nil {
+		return gitErr("compare the work on task "+tr.task.ID, err)
+	}
+	end.Message = stat
+	return nil
+}
+
+// block gives a task up: its work is kept as refs, the working tree goes back to what it was.
+func (l *Loop) block(ctx context.Context, tr *trial) error {
+	touched, err := l.tools.Repo.Restore(ctx, tr.base)
+	if err != nil {
+		return gitErr("take back the work on task "+tr.task.ID, err)
+	}
+	e := l.event(TaskBlocked, tr)
+	e.Attempt = l.ledger.used[tr.task.ID]
+	e.Verdict, e.Reason, e.Tree = string(tr.verdict), tr.reason, string(tr.base)
+	if e.Verdict == verdictCrashed && l.ledger.otherEnds[tr.task.ID] {
+		e.Verdict = verdictFailed
+	}
+	e.Ref = RefPrefix(l.state.ID, tr.task.ID)
+	if len(touched) > 0 {
+		e.Message = fmt.Sprintf("%d files put back", len(touched))
+	}
+	return l.record(e)
+}
+
+// waitForQuota waits until the provider gives more, which costs no attempt, or ends the run.
+func (l *Loop) waitForQuota(ctx context.Context, stop *stopper, tr *trial, end *Event) (*Outcome, bool, error) {
+	if err := l.record(end); err != nil {
+		return nil, false, err
+	}
+	until := tr.result.Until
+	if until.IsZero() {
+		until = l.tools.Now().Add(quotaPause)
+	}
+	if l.job.Config.OnLimit == "stop" {
+		return &Outcome{Ending: QuotaUsedUp, Message: tr.reason}, false, nil
+	}
+	e := l.event(LimitWaiting, tr)
+	e.Reason, e.Detail = tr.reason, &Detail{Until: &until}
+	if err := l.record(e); err != nil {
+		return nil, false, err
+	}
+	if err := l.flush(); err != nil {
+		return nil, false, err
+	}
+	if out := stop.wait(ctx, until.Sub(l.tools.Now())); out != nil {
+		return out, false, nil
+	}
+	return nil, true, nil
+}
+
+// quotaPause is waited where the provider does not say when it gives more.
+const quotaPause = 15 * time.Minute
+
+// grace is what a process is given between the request to end and the kill.
+const grace = 5 * time.Second
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// gitError marks what git refused, so that the run ends with that and not as an error of our own.
+type gitError struct {
+	what string
+	err  error
+}
+
+func (e *gitError) Error() string { return e.what + ": " + e.err.Error() }
+func (e *gitError) Unwrap() error { return e.err }
+
+func gitErr(what string, err error) error { return &gitError{what, err} }
+
+func isGit(err error) bool {
+	var g *gitError
+	return errors.As(err, &g)
+}
+
+// agentEvent tells how the agent's run ended.
+func (l *Loop) agentEvent(tr *trial) *Event {
+	r := tr.result
+	e := l.event(AgentFinished, tr)
+	e.Reason = r.Reason
+	e.Detail = &Detail{End: string(r.End), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Seconds: r.Duration.Seconds()}
+	if r.Cost != nil {
+		e.Detail.InputTokens, e.Detail.OutputTokens = r.Cost.InputTokens, r.Cost.OutputTokens
+		e.Detail.USD = &r.Cost.USD
+	}
+	return e
+}
+
+// event begins an event about a trial.
+func (l *Loop) event(t Type, tr *trial) *Event {
+	return &Event{Type: t, Wave: l.job.Graph.Wave(tr.task.ID), Task: tr.task.ID, Title: tr.task.Title, Attempt: tr.number,
+		Of: l.job.Config.Scud.MaxIterationsPerTask}
+}
+
+func (l *Loop) warn(tr *trial, message string) error {
+	e := l.event(Warning, tr)
+	e.Message = message
+	return l.record(e)
+}
+
+func (l *Loop) title(id string) string {
+	if t, ok := l.job.Graph.Task(id); ok {
+		return t.Title
+	}
+	return ""
+}
+
+// oneLine makes foreign text fit for one line of a commit message.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+}
+
+// pairOf is what a verified attempt changed, for the wave's commit.
+func pairOf(e Event) gitops.Pair {
+	return gitops.Pair{Base: gitops.Tree(e.Base), Result: gitops.Tree(e.Tree)}
+}

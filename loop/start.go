@@ -1,0 +1,364 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/tasks"
+)
+
+// StartOptions say which loop to begin or to go on with.
+type StartOptions struct {
+	Name      string // "" draws an id
+	Command   string // first part of a drawn id
+	StatePath string // "" is the default one, or the named one
+	Resume    string // state file of the loop to go on with; "" goes on with the tag's unfinished one, or begins anew
+	Scope     Scope
+}
+
+// Unfinished finds the tag's last loop that can be gone on with: killed, interrupted, paused or
+// stopped by a limit. A live one is not unfinished.
+func (h Home) Unfinished(tag string) (*Saved, error) {
+	all, err := h.List()
+	if err != nil {
+		return nil, err
+	}
+	var found *Saved
+	for i := range all {
+		s := &all[i]
+		if s.State == nil || s.Archived || s.State.Tag != tag || s.State.Completed {
+			continue
+		}
+		if found == nil || s.State.StartedAt.After(found.State.StartedAt) {
+			found = s
+		}
+	}
+	return found, nil
+}
+
+// LastOf finds the tag's last loop of any ending.
+func (h Home) LastOf(tag string) (*Saved, error) {
+	all, err := h.List()
+	if err != nil {
+		return nil, err
+	}
+	var found *Saved
+	for i := range all {
+		if s := &all[i]; s.State != nil && s.State.Tag == tag && (found == nil || s.State.StartedAt.After(found.State.StartedAt)) {
+			found = s
+		}
+	}
+	return found, nil
+}
+
+// Check looks whether the ground is safe to run the job on. It changes no file of the working tree.
+func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []Problem {
+	home := NewHome(j.Root)
+	if who, busy := live(home.tree()); busy {
+		return []Problem{{Message: (&BusyError{Holder: who}).Error(), Hint: "descartes loop status, or descartes loop cancel " + who.Loop, Err: &BusyError{Holder: who}}}
+	}
+	var problems []Problem
+	old, err := home.Unfinished(j.File.Tag())
+	if err != nil {
+		return []Problem{{Message: err.Error(), Err: err}}
+	}
+	if len(j.Runnable()) == 0 && opt.Resume == "" && old == nil {
+		problems = append(problems, noneRunnable(j))
+	}
+	for _, p := range j.Graph.Problems() {
+		if p.Kind == "duplicate" {
+			problems = append(problems, Problem{Message: p.Message, Hint: "give each task an id of its own"})
+		}
+	}
+	if p := checkTree(ctx, j, repo, home, opt); p != nil {
+		problems = append(problems, *p)
+	}
+	return problems
+}
+
+// NothingToDo reports whether every task of the job is done and no loop has to be gone on with.
+func NothingToDo(j *Job) (bool, error) {
+	c := j.Graph.Counts()
+	if c.Total == 0 || c.Done < c.Total {
+		return false, nil
+	}
+	old, err := NewHome(j.Root).Unfinished(j.File.Tag())
+	return old == nil, err
+}
+
+func noneRunnable(j *Job) Problem {
+	p := Problem{Message: fmt.Sprintf("tag %q has no task that can run", j.File.Tag())}
+	if n := len(j.blockedTasks()); n > 0 {
+		p.Message += fmt.Sprintf(": %d blocked", n)
+		p.Hint = "descartes waves --scud-tag " + j.File.Tag() + " shows why; --retry-blocked tries the blocked ones again"
+	} else {
+		p.Hint = "descartes waves --scud-tag " + j.File.Tag() + " shows why"
+	}
+	return p
+}
+
+// DirtyError names the uncommitted changes that stop a loop from starting.
+type DirtyError struct{ Paths []string }
+
+func (e *DirtyError) Error() string {
+	shown := e.Paths[:min(10, len(e.Paths))]
+	s := fmt.Sprintf("%d uncommitted changes: %s", len(e.Paths), strings.Join(shown, ", "))
+	if len(e.Paths) == 1 {
+		s = "uncommitted change: " + e.Paths[0]
+	}
+	if n := len(e.Paths) - len(shown); n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
+
+// checkTree refuses changes that are neither committed, nor ours, nor allowed. What an earlier loop
+// of the tag left is ours: as its journal knows it, or whatever its interrupted attempt had reached.
+func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt StartOptions) *Problem {
+	fail := func(err error) *Problem { return &Problem{Message: err.Error(), Err: err} }
+	dirty, err := repo.Dirty(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	own := j.ownPaths(repo.Root())
+	if dirty = foreign(dirty, own); len(dirty) == 0 || j.Config.AllowDirty {
+		return nil
+	}
+	last, err := home.LastOf(j.File.Tag())
+	if err != nil {
+		return fail(err)
+	}
+	if last != nil {
+		events, err := ReadEvents(home.Events(last.State.ID))
+		if err != nil {
+			return fail(err)
+		}
+		b := newLedger()
+		for i := range events {
+			b.apply(&events[i])
+		}
+		if b.unsettled() {
+			return nil
+		}
+		if b.tree != "" {
+			if dirty, err = changedSince(ctx, repo, gitops.Tree(b.tree), own); err != nil {
+				return fail(err)
+			}
+		}
+	}
+	if len(dirty) == 0 {
+		return nil
+	}
+	e := &DirtyError{Paths: dirty}
+	return &Problem{Message: e.Error(), Hint: "commit them, or let them stay as they are with --allow-dirty", Err: e}
+}
+
+func changedSince(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, own []string) ([]string, error) {
+	now, err := repo.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := repo.Changed(ctx, tree, now)
+	if err != nil {
+		return nil, err
+	}
+	paths := make([]string, len(changes))
+	for i, c := range changes {
+		paths[i] = c.Path
+	}
+	return foreign(paths, own), nil
+}
+
+// Start begins a loop, or takes up the one that had not ended. It takes the locks, brings task file
+// and journal into step, and leaves the first attempt to Run. The caller closes the loop.
+func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop, err error) {
+	home := NewHome(j.Root)
+	if err := home.make(tools.FS); err != nil {
+		return nil, err
+	}
+	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, ledger: newLedger()}
+	l.scope.Step = l.scope.Step || l.scope.Task != ""
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: j.File.Tag(), At: tools.Now()}
+	tree, err := takeLock(ctx, lockOf(home.tree()), lockWait, who)
+	if err != nil {
+		return l, err
+	}
+	l.locks = append(l.locks, tree)
+	path, err := l.choose(opt)
+	if err != nil {
+		return l, err
+	}
+	who.Loop = l.state.ID
+	own, err := takeLock(ctx, lockOf(path), lockWait, who)
+	if err != nil {
+		return l, err
+	}
+	l.locks = append(l.locks, own)
+	if err := tree.sign(who); err != nil {
+		return l, err
+	}
+	return l, l.begin(ctx, path)
+}
+
+// choose decides which loop this is and where its state lies.
+func (l *Loop) choose(opt StartOptions) (path string, err error) {
+	old, err := l.predecessor(opt)
+	if err != nil {
+		return "", err
+	}
+	if old != nil {
+		l.state, l.resumed = *old.State, true
+		l.prepareState()
+		return old.Path, nil
+	}
+	id := opt.Name
+	if id == "" {
+		if id, err = l.home.newID(opt.Command); err != nil {
+			return "", err
+		}
+	} else if err := ValidID(id); err != nil {
+		return "", err
+	} else if l.home.taken(id) {
+		return "", fmt.Errorf("a loop named %q exists: descartes loop list shows it; choose another name", id)
+	}
+	l.state = State{ID: id, StartedAt: l.tools.Now()}
+	l.prepareState()
+	return l.freePath(opt)
+}
+
+// predecessor is the loop to go on with, or nil.
+func (l *Loop) predecessor(opt StartOptions) (*Saved, error) {
+	if opt.Resume == "" {
+		return l.home.Unfinished(l.job.File.Tag())
+	}
+	s, err := LoadState(opt.Resume)
+	if err != nil {
+		return nil, err
+	}
+	return &Saved{Path: opt.Resume, State: s}, nil
+}
+
+// freePath is the state file of a new loop: the one asked for, the named one, or the default one
+// once the finished loop that lies there is archived.
+func (l *Loop) freePath(opt StartOptions) (string, error) {
+	path := opt.StatePath
+	if path == "" && opt.Name != "" {
+		return l.home.Named(l.state.ID), nil
+	}
+	if path == "" {
+		path = l.home.Default()
+	}
+	old, err := LoadState(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return path, nil
+	case err != nil && opt.StatePath == "":
+		return "", fmt.Errorf("%w; move it away, or choose another with --state-file", err)
+	case err != nil:
+		return "", err
+	}
+	if _, busy := live(path); busy || !old.Completed {
+		if opt.StatePath != "" {
+			return "", fmt.Errorf("%s belongs to loop %s, which has not ended", path, old.ID)
+		}
+		return l.home.Named(l.state.ID), nil
+	}
+	return path, l.home.archive(l.tools.FS, old, path)
+}
+
+func (l *Loop) prepareState() {
+	s := &l.state
+	s.Version, s.Kind, s.Tag, s.Config = StateVersion, "tag", l.job.File.Tag(), l.job.Config
+	s.TotalWaves = len(l.job.Graph.Waves())
+	s.TaskFile = l.relative(l.job.File.Path())
+	s.PID, s.Host = os.Getpid(), hostname()
+	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
+}
+
+// begin opens the journal, replays it, and records that the loop runs.
+func (l *Loop) begin(ctx context.Context, path string) error {
+	j, events, err := openJournal(l.tools.FS, l.home.Events(l.state.ID), l.state.ID, l.tools.Now)
+	if err != nil {
+		return err
+	}
+	l.journal = j
+	for i := range events {
+		l.ledger.apply(&events[i])
+	}
+	l.saver = &saver{fs: l.tools.FS, file: l.job.File, path: path, sync: l.journal.sync, state: l.snapshot, pending: map[string]tasks.Status{}}
+	l.catchUp()
+	if err := l.saver.look(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
+		return fmt.Errorf("make the run's folder: %w", err)
+	}
+	if err := l.home.clearRequest(l.state.ID); err != nil {
+		return err
+	}
+	first, err := l.opening(ctx, len(events) == 0)
+	if err != nil {
+		return err
+	}
+	if err := l.record(first); err != nil {
+		return err
+	}
+	for _, id := range first.Tasks {
+		l.job.Graph.SetStatus(id, tasks.Pending)
+	}
+	return l.flush()
+}
+
+// catchUp gives the task file what the journal knows and a dead loop could not write any more.
+func (l *Loop) catchUp() {
+	seq := l.state.Seq
+	for id, st := range l.ledger.takeChanges(seq) {
+		if _, ok := l.job.Graph.Task(id); ok {
+			l.saver.pending[id] = tasks.Status(st)
+			l.job.Graph.SetStatus(id, tasks.Status(st))
+		}
+	}
+}
+
+// opening is the event that a run begins with: what the user had changed, what is tried again.
+func (l *Loop) opening(ctx context.Context, fresh bool) (*Event, error) {
+	e := &Event{Type: LoopResumed, Reason: reasonTakeover}
+	if l.job.Config.Scud.RetryBlocked {
+		e.Tasks, e.Reason = l.job.blockedTasks(), reasonRetry
+	}
+	if !fresh {
+		return e, nil
+	}
+	e.Type = LoopStarted
+	dirty, err := l.tools.Repo.Dirty(ctx)
+	if err != nil {
+		return nil, gitErr("look for uncommitted changes", err)
+	}
+	tree, err := l.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return nil, gitErr("snapshot the working tree", err)
+	}
+	if len(dirty) > 0 {
+		if err := l.tools.Repo.Pin(ctx, "refs/descartes/"+l.state.ID+"/start", tree); err != nil {
+			return nil, gitErr("keep the state before the run", err)
+		}
+	}
+	e.Paths, e.Tree = dirty, string(tree)
+	if len(e.Tasks) == 0 {
+		e.Reason = ""
+	}
+	return e, nil
+}
+
+// unsettled reports whether a dead loop left a tree that no event describes: an attempt under way,
+// or one given up whose work was not yet taken back.
+func (l *ledger) unsettled() bool { return l.open != nil || l.current != "" }

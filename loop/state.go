@@ -1,0 +1,176 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"descartes/internal/atomicfile"
+)
+
+// StateVersion is the version of the state file that this program writes, and the only one it reads.
+const StateVersion = "1.0"
+
+// State is a loop's state file. The journal is the truth; this is a snapshot of it up to Seq, for
+// people, for other programs, and for going on without the journal.
+type State struct {
+	Version         string             `json:"version"`
+	ID              string             `json:"id"`
+	Kind            string             `json:"kind"` // tag
+	Iteration       int                `json:"iteration"`
+	Config          Config             `json:"config"`
+	StartedAt       time.Time          `json:"started_at"`
+	LastIterationAt *time.Time         `json:"last_iteration_at"`
+	Completed       bool               `json:"completed"`
+	ExitReason      ExitReason         `json:"exit_reason"`
+	Summaries       []IterationSummary `json:"iteration_summaries"`
+	Tag             string             `json:"tag"`
+	CurrentWave     int                `json:"current_wave"`
+	TotalWaves      int                `json:"total_waves"`
+	TasksCompleted  int                `json:"tasks_completed"`
+	TasksTotal      int                `json:"tasks_total"`
+	IterationCount  int                `json:"iteration_count"`
+	CurrentTask     string             `json:"current_task,omitempty"`
+	WaveCommits     []WaveCommit       `json:"wave_commits"`
+	BlockedTasks    []Blocked          `json:"blocked_tasks"`
+	Cost            *Cost              `json:"cost,omitempty"`
+	TaskFile        string             `json:"task_file,omitempty"`
+	Tree            string             `json:"tree,omitempty"` // the working tree as the loop left it
+	Seq             int64              `json:"seq"`            // events up to this one are in the task file and here
+	PID             int                `json:"pid"`
+	Host            string             `json:"host,omitempty"`
+}
+
+// ExitReason says why a loop is not running, or that it is.
+type ExitReason struct {
+	Type    string `json:"type"`
+	Message string `json:"message,omitempty"`
+}
+
+// IterationSummary is one attempt, as the state file lists it.
+type IterationSummary struct {
+	Iteration     int       `json:"iteration"`
+	Task          string    `json:"task_id,omitempty"`
+	Attempt       int       `json:"attempt,omitempty"`
+	StartedAt     time.Time `json:"started_at"`
+	CompletedAt   time.Time `json:"completed_at"`
+	ExitCode      int       `json:"exit_code"`
+	OutputPreview string    `json:"output_preview"`
+	PromiseSeen   bool      `json:"promise_checked"`
+	Verdict       string    `json:"verdict,omitempty"`
+}
+
+// WaveCommit is one commit of a loop. Task ids keep their form: numbers where the task file has numbers.
+type WaveCommit struct {
+	Wave      int       `json:"wave"`
+	Hash      string    `json:"commit_hash"`
+	Timestamp time.Time `json:"timestamp"`
+	Tasks     []TaskID  `json:"tasks_completed"`
+}
+
+// Blocked is one task that was given up.
+type Blocked struct {
+	Task     TaskID    `json:"task_id"`
+	Title    string    `json:"title"`
+	Reason   string    `json:"reason"`
+	Attempts int       `json:"attempts"`
+	At       time.Time `json:"blocked_at"`
+}
+
+// Cost is what the agents reported; a loop whose agents report nothing has none.
+type Cost struct {
+	USD          *float64 `json:"usd"`
+	InputTokens  *int64   `json:"input_tokens"`
+	OutputTokens *int64   `json:"output_tokens"`
+}
+
+// TaskID is written as a number where the task file has one.
+type TaskID struct {
+	ID      string
+	Numeric bool
+}
+
+// MarshalJSON writes a number or a string.
+func (t TaskID) MarshalJSON() ([]byte, error) {
+	if t.Numeric && json.Valid([]byte(t.ID)) {
+		return []byte(t.ID), nil
+	}
+	return json.Marshal(t.ID)
+}
+
+// UnmarshalJSON reads a number's literal text, or a string.
+func (t *TaskID) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		t.Numeric = false
+		return json.Unmarshal(b, &t.ID)
+	}
+	var n json.Number
+	if err := json.Unmarshal(b, &n); err != nil {
+		return err
+	}
+	t.ID, t.Numeric = n.String(), true
+	return nil
+}
+
+// maxSummaries bounds the attempts that a state file lists; the journal has all of them.
+const maxSummaries = 50
+
+// VersionError says that a state file was written by another version of the program.
+type VersionError struct{ Path, Version string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s has version %q, this program reads %q", e.Path, e.Version, StateVersion)
+}
+
+// LoadState reads a state file. A missing one is an error that errors.Is fs.ErrNotExist matches.
+func LoadState(path string) (*State, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	return parseState(path, data)
+}
+
+func parseState(path string, data []byte) (*State, error) {
+	var v struct {
+		Version *string `json:"version"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return nil, fmt.Errorf("read state %s: %w", path, err)
+	}
+	if v.Version == nil {
+		return nil, fmt.Errorf("read state %s: it is not a loop's state file: no version", path)
+	}
+	if *v.Version != StateVersion {
+		return nil, &VersionError{Path: path, Version: *v.Version}
+	}
+	s := new(State)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("read state %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (s *State) save(fsys atomicfile.FS, path string) error {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode state: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	if err := atomicfile.Write(fsys, path, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	return nil
+}
+
+// addSummary keeps the last attempts only.
+func (s *State) addSummary(sum IterationSummary) {
+	s.Summaries = append(s.Summaries, sum)
+	if n := len(s.Summaries) - maxSummaries; n > 0 {
+		s.Summaries = append(s.Summaries[:0], s.Summaries[n:]...)
+	}
+}

@@ -1,0 +1,211 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"descartes/internal/atomicfile"
+	"descartes/tasks"
+)
+
+// View is a loop as its journal tells it, whatever its state file could still be given.
+type View struct {
+	Path    string // of the state file
+	State   State
+	Live    bool
+	Last    Type                    // the last event; LimitWaiting is a loop that waits for its provider
+	Changes map[string]tasks.Status // made by events that the task file may not show yet
+}
+
+// View reads a loop's journal into account. file is the loop's task list, for the form of its ids;
+// nil leaves them texts. Nothing is changed.
+func (h Home) View(s Saved, file *tasks.File) (View, error) {
+	v := View{Path: s.Path, State: *s.State}
+	_, v.Live = live(s.Path)
+	events, err := ReadEvents(h.Events(s.State.ID))
+	if err != nil {
+		return v, err
+	}
+	if len(events) == 0 {
+		return v, nil
+	}
+	b := newLedger()
+	for i := range events {
+		b.apply(&events[i])
+	}
+	v.Last = events[len(events)-1].Type
+	v.Changes = map[string]tasks.Status{}
+	for id, st := range b.takeChanges(s.State.Seq) {
+		v.Changes[id] = tasks.Status(st)
+	}
+	b.fill(&v.State, func(id string) TaskID {
+		if file == nil {
+			return TaskID{ID: id}
+		}
+		t, ok := file.Task(id)
+		return TaskID{ID: id, Numeric: ok && t.Numeric}
+	})
+	v.State.Seq = events[len(events)-1].Seq
+	return v, nil
+}
+
+// Live tells which loop runs in the working tree of this home, if one does.
+func (h Home) Live() (Holder, bool) { return live(h.tree()) }
+
+// CatchUp gives the task file what the journals of the tag's dead loops know and could not write any more.
+func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time) error {
+	all, err := h.List()
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.State == nil || s.Archived || s.State.Tag != file.Tag() {
+			continue
+		}
+		if err := h.catchUp(ctx, fsys, s, file, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *tasks.File, now func() time.Time) (err error) {
+	lk, err := takeLock(ctx, lockOf(s.Path), lockWait, Holder{PID: os.Getpid(), Host: hostname(), Loop: s.State.ID, Tag: s.State.Tag, At: now()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lk.release()) }()
+	v, err := h.View(s, file)
+	if err != nil || len(v.Changes) == 0 {
+		return err
+	}
+	if err := file.Save(fsys, v.Changes); err != nil {
+		return fmt.Errorf("save task file: %w", err)
+	}
+	return v.State.save(fsys, s.Path)
+}
+
+// Line is the event as its journal has it, with the newline.
+func (e *Event) Line() ([]byte, error) { return e.appendLine(nil) }
+
+// LogsOf lists the logs of one task's attempts, or of all with "", oldest first.
+func (h Home) LogsOf(id, task string) ([]string, error) {
+	events, err := ReadEvents(h.Events(id))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range events {
+		if e.Type == AttemptStarted && (task == "" || e.Task == task) {
+			out = append(out, h.Log(id, e.Task, e.Attempt))
+		}
+	}
+	return out, nil
+}
+
+// Find is the loop of that id, or nil.
+func (h Home) Find(id string) (*Saved, error) {
+	all, err := h.List()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].State != nil && all[i].State.ID == id {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// Last is the loop that is live, else the one that was active last, or nil. Its error is that of
+// the state file that hides it.
+func (h Home) Last() (*Saved, error) {
+	all, err := h.List()
+	if err != nil {
+		return nil, err
+	}
+	var found *Saved
+	for i := range all {
+		s := &all[i]
+		if s.State == nil {
+			if s.Path == h.Default() {
+				return nil, s.Err
+			}
+			continue
+		}
+		if _, busy := live(s.Path); busy {
+			return s, nil
+		}
+		if found == nil || h.active(s).After(h.active(found)) {
+			found = s
+		}
+	}
+	return found, nil
+}
+
+// active is when a loop last wrote its journal.
+func (h Home) active(s *Saved) time.Time {
+	if fi, err := os.Stat(filepath.Clean(h.Events(s.State.ID))); err == nil {
+		return fi.ModTime()
+	}
+	return s.State.StartedAt
+}
+
+// fill puts into a state what the journal says of the loop.
+func (l *ledger) fill(s *State, id func(string) TaskID) {
+	s.Iteration, s.IterationCount = l.iteration, l.iteration
+	s.CurrentWave, s.CurrentTask = l.wave, l.current
+	s.Tree, s.StartedAt = l.tree, l.started
+	s.WaveCommits, s.BlockedTasks = []WaveCommit{}, []Blocked{}
+	for _, e := range l.commits {
+		w := WaveCommit{Wave: e.Wave, Hash: e.Commit, Timestamp: e.TS}
+		for _, t := range e.Tasks {
+			w.Tasks = append(w.Tasks, id(t))
+		}
+		s.WaveCommits = append(s.WaveCommits, w)
+	}
+	for _, e := range l.blocked {
+		s.BlockedTasks = append(s.BlockedTasks, Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Attempts: e.Attempt, At: e.TS})
+	}
+	if l.cost != (Cost{}) {
+		cost := l.cost
+		s.Cost = &cost
+	}
+	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
+	if f := l.finished; f != nil {
+		s.ExitReason = ExitReason{Type: f.Reason, Message: f.Message}
+		s.Completed = Ending(f.Reason).final()
+		s.CurrentTask = ""
+	}
+}
+
+// NextSpec is what the journal says for the spec of a task's next attempt, or of the one with that
+// number: the failure before it, and what the tasks before it delivered.
+func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
+	r := SpecRequest{Task: task, Attempt: attempt}
+	events, err := ReadEvents(h.Events(id))
+	if err != nil {
+		return r, err
+	}
+	b := newLedger()
+	for i := range events {
+		e := &events[i]
+		b.apply(e)
+		if attempt > 1 && e.Type == AttemptFinished && e.Task == task && e.Attempt == attempt-1 && e.Verdict != verdictVerified {
+			r.Failure = failure(*e)
+		}
+	}
+	r.Delivered = func(id string) string { return b.delivered[id] }
+	if attempt > 0 {
+		return r, nil
+	}
+	r.Attempt = 1
+	if f, ok := b.failures[task]; ok {
+		r.Attempt, r.Failure = b.used[task]+1, failure(f)
+	}
+	return r, nil
+}

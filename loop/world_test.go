@@ -1,0 +1,184 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/verify"
+)
+
+// world is a project in a real repository, with an agent and a verification played by functions.
+type world struct {
+	t     *testing.T
+	dir   string
+	cfg   Config
+	fs    atomicfile.FS
+	agent func(r agent.Request, env map[string]string) agent.Result
+	check func(env map[string]string) verify.Result
+	mu    sync.Mutex
+	runs  []string // "task attempt", in order
+	tell  func(Event)
+}
+
+const threeTasks = `{"tag": "x", "tasks": [
+  {"id": 1, "title": "One", "status": "pending"},
+  {"id": 2, "title": "Two", "status": "pending", "depends_on": [1]},
+  {"id": 3, "title": "Three", "status": "pending", "depends_on": [1]}
+]}
+`
+
+func newWorld(t *testing.T, taskFile string) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS()}
+	w.git("init", "-q", "-b", "main")
+	w.git("config", "user.name", "A U Thor")
+	w.git("config", "user.email", "author@example.com")
+	w.write(".scud/tasks/x.json", taskFile)
+	w.write("base.txt", "base\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "start")
+	w.cfg = Config{Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
+		Spec: SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
+	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
+		return agent.Result{End: agent.Finished, Complete: true}
+	}
+	w.check = func(map[string]string) verify.Result { return verify.Result{Passed: true} }
+	return w
+}
+
+func (w *world) git(args ...string) string {
+	w.t.Helper()
+	c := exec.Command("git", args...)
+	c.Dir = w.dir
+	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimRight(string(out), "\n")
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	p := filepath.Join(w.dir, name)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) read(name string) string {
+	w.t.Helper()
+	b, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Run plays the agent.
+func (w *world) Run(_ context.Context, r agent.Request) (agent.Result, error) {
+	env := map[string]string{}
+	for _, kv := range r.Env {
+		k, v, _ := strings.Cut(kv, "=")
+		env[k] = v
+	}
+	env["prompt"] = r.Prompt
+	w.mu.Lock()
+	w.runs = append(w.runs, env["DESCARTES_TASK_ID"]+" "+env["DESCARTES_ATTEMPT"])
+	w.mu.Unlock()
+	return w.agent(r, env), nil
+}
+
+// Recall finds nothing: the agents of a test leave no exit file.
+func (w *world) Recall(agent.Request, string) (agent.Result, bool) { return agent.Result{}, false }
+
+type checker struct{ w *world }
+
+func (c checker) Run(_ context.Context, r verify.Request) (verify.Result, error) {
+	env := map[string]string{}
+	for _, kv := range r.Env {
+		k, v, _ := strings.Cut(kv, "=")
+		env[k] = v
+	}
+	return c.w.check(env), nil
+}
+
+func (w *world) repo() *gitops.Repo {
+	w.t.Helper()
+	env := []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"}
+	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir, Protect: []string{".scud/tasks/x.json", ".descartes/"}, Git: "git", Env: env})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return r
+}
+
+// start loads and checks the job and starts a loop; problems and errors come back.
+func (w *world) start(opt StartOptions) (*Loop, error) {
+	w.t.Helper()
+	j, problems := Load(w.dir, w.cfg)
+	repo := w.repo()
+	if j != nil {
+		problems = append(problems, Check(w.t.Context(), j, repo, opt)...)
+	}
+	for _, p := range problems {
+		return nil, fmt.Errorf("%s", p.Message)
+	}
+	if opt.Command == "" {
+		opt.Command = "loop"
+	}
+	return Start(w.t.Context(), j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: time.Now, Observe: w.tell}, opt)
+}
+
+// run starts a loop, runs it to its end and closes it.
+func (w *world) run(opt StartOptions) (Outcome, error) {
+	w.t.Helper()
+	l, err := w.start(opt)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out, err := l.Run(w.t.Context(), nil)
+	if cerr := l.Close(); err == nil {
+		err = cerr
+	}
+	return out, err
+}
+
+func (w *world) mustRun(opt StartOptions, want Ending) Outcome {
+	w.t.Helper()
+	out, err := w.run(opt)
+	if err != nil || out.Ending != want {
+		w.t.Fatalf("got %+v, %v, want %s", out, err, want)
+	}
+	return out
+}
+
+// clean fails the test unless git finds nothing to say.
+func (w *world) clean() {
+	w.t.Helper()
+	if s := w.git("status", "--porcelain"); s != "" {
+		w.t.Errorf("git status is not clean:\n%s", s)
+	}
+	if s := w.git("fsck", "--strict", "--no-dangling"); s != "" {
+		w.t.Errorf("git fsck:\n%s", s)
+	}
+}
