@@ -188,7 +188,7 @@ func (f *File) splice(edits []edit) []byte {
 func (f *File) apply(edits []edit, out []byte) {
 	f.src = string(out)
 	mended := map[string]bool{} // tasks whose word was unknown
-	lines := map[int]int{} // of findings, where lines were inserted
+	lines := map[int]int{}      // of findings, where lines were inserted
 	shift, moved := int32(0), 0
 	for i := range f.tasks {
 		t, s := &f.tasks[i], &f.sites[i]

@@ -1,0 +1,129 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/tasks"
+)
+
+// Held returns the root causes that keep a leaf from ever becoming ready in this run: ids of tasks that are blocked, deferred, on a
+// cycle and so on, of missing tasks, of tasks of other tags. It is false unless the state of the leaf is held.
+func (g *Graph) Held(id string) (root []string, held bool) {
+	i, ok := g.index[id]
+	if !ok {
+		return nil, false
+	}
+	v := g.in[i]
+	n := &g.nodes[v]
+	if n.kind != leaf || n.state != isHeld {
+		return nil, false
+	}
+	if n.circle > 0 {
+		return slices.Clone(g.circles[n.circle-1].tasks), true
+	}
+	for _, r := range g.rootsOf(v) {
+		root = append(root, g.name(r))
+	}
+	return root, true
+}
+
+// name returns the id that a vertex stands for.
+func (g *Graph) name(v int32) string {
+	n := &g.nodes[v]
+	if n.kind == outsider {
+		return g.ghosts[n.place].id
+	}
+	return g.list[n.place].ID
+}
+
+// rootsOf returns the vertices that hold v by themselves, in natural order of their ids. They are found for all vertices at once,
+// in one pass over the graph, and kept until a status changes: of several tasks in a row, each shares the list of the one before.
+func (g *Graph) rootsOf(v int32) []int32 {
+	if g.roots == nil {
+		g.roots = make([][]int32, len(g.nodes))
+		for _, u := range g.sorted {
+			if g.nodes[u].holding > 0 {
+				g.roots[u] = g.gather(u)
+			}
+		}
+	}
+	return g.roots[v]
+}
+
+// gather joins the root causes of what v depends on.
+func (g *Graph) gather(v int32) []int32 {
+	var single []int32
+	lists := 0
+	for _, p := range g.pred.of(v) {
+		if !g.nodes[p].holds {
+			continue
+		}
+		roots := g.roots[p]
+		if g.isRoot(p) {
+			roots = []int32{p}
+		}
+		if lists++; lists == 1 {
+			single = roots
+			continue
+		}
+		single = append(slices.Clone(single), roots...)
+	}
+	if lists > 1 {
+		slices.SortFunc(single, func(a, b int32) int { return g.compareNames(a, b) })
+		single = slices.Compact(single)
+	}
+	return single
+}
+
+func (g *Graph) compareNames(a, b int32) int {
+	if g.nodes[a].kind == outsider || g.nodes[b].kind == outsider {
+		return tasks.CompareIDs(g.name(a), g.name(b))
+	}
+	return g.compare(a, b)
+}
+
+// isRoot reports whether a vertex that holds does so by itself, not because of what it depends on.
+func (g *Graph) isRoot(v int32) bool {
+	n := &g.nodes[v]
+	switch n.kind {
+	case leaf:
+		return n.circle > 0 || n.state != isHeld
+	case containerIn:
+		return off(g.status[n.place])
+	case outsider:
+		return true
+	}
+	return false
+}
+
+// heldBecause says in words what holds a leaf.
+func (g *Graph) heldBecause(v int32) string {
+	if c := g.nodes[v].circle; c > 0 {
+		return "on a cycle: " + g.circles[c-1].path
+	}
+	const most = 3
+	roots := g.rootsOf(v)
+	var reasons []string
+	for _, r := range roots[:min(len(roots), most)] {
+		reasons = append(reasons, g.because(r))
+	}
+	if len(roots) > most {
+		reasons = append(reasons, fmt.Sprintf("and %d more", len(roots)-most))
+	}
+	return strings.Join(reasons, ", ")
+}
+
+func (g *Graph) because(root int32) string {
+	n := &g.nodes[root]
+	switch {
+	case n.kind == outsider && g.ghosts[n.place].status == "":
+		return fmt.Sprintf("task %s does not exist", g.name(root))
+	case n.kind == outsider:
+		return fmt.Sprintf("task %s of another tag is %s", g.name(root), g.ghosts[n.place].status)
+	case n.circle > 0:
+		return fmt.Sprintf("task %s is on a cycle", g.name(root))
+	}
+	return fmt.Sprintf("task %s is %s", g.name(root), g.status[n.place])
+}

@@ -1,0 +1,321 @@
+// Package scheduler owns the graph of a task list: what is wrong with it, its waves, what is ready, and what is held by which root
+// cause. It runs nothing.
+package scheduler
+
+import (
+	"slices"
+
+	"descartes/tasks"
+)
+
+// Options are what a graph needs to know beyond its list.
+type Options struct {
+	// External returns the status of a task of another tag, and false if there is none. A nil External knows no task.
+	External func(tag, id string) (tasks.Status, bool)
+}
+
+// Graph is the dependency graph over the leaves of one task list. It keeps the statuses of a run, beginning with those of the list.
+// It is not safe for concurrent use.
+//
+// Inside, a leaf is one vertex, and a container is two: what its leaves wait for (in) and what waits for its leaves (out). So a
+// dependency between containers is one edge, however many leaves they have.
+type Graph struct {
+	list   []tasks.Task
+	status []tasks.Status
+	index  map[string]int32 // id to place in list, first one wins
+	parent []int32          // by place, -1 for none
+	enter  []int32          // by place: position in a walk over all families, each container before what is in it
+	leave  []int32          // by place: one past the last position of what is in it
+	rank   []int32          // by place: position in natural order of ids
+	order  []int32          // places in natural order, without duplicates
+	in     []int32          // by place: vertex; in == out for a leaf, 0 for a duplicate
+	out    []int32
+
+	nodes   []node // by vertex; vertex 0 is none
+	ghosts  []ghost
+	succ    adjacency
+	pred    adjacency
+	sorted  []int32 // vertices, dependencies first; leaves on a cycle come before all others
+	leaves  int
+	waves   []Wave
+	circles []circle
+
+	problems []Problem
+	counts   [stateKinds]int
+	roots    [][]int32 // by vertex: root causes that hold it; nil when they must be found again
+	seen     []int32   // by vertex: the last walk that met it
+	walk     int32
+}
+
+type kind uint8
+
+const (
+	none kind = iota
+	leaf
+	containerIn
+	containerOut
+	outsider // a task that is missing or of another tag
+)
+
+// node is a vertex with its state. It is satisfied when what depends on it may run as far as it is concerned, and it holds when
+// that will not happen in this run.
+type node struct {
+	kind      kind
+	satisfied bool
+	holds     bool
+	state     stateKind // of a leaf
+	place     int32     // in list, or in ghosts for an outsider
+	circle    int32     // of a leaf: number of its cycle from 1, 0 for none
+	wave      int32
+	unready   int32 // predecessors that are not satisfied
+	holding   int32 // predecessors that hold
+}
+
+// ghost is a dependency outside the list. It does not change during a run.
+type ghost struct {
+	id     string
+	status tasks.Status // "" for a missing one
+}
+
+// adjacency is a list of neighbours for each vertex, end to end in one slice.
+type adjacency struct{ from, to []int32 }
+
+func (a *adjacency) of(v int32) []int32 { return a.to[a.from[v]:a.from[v+1]] }
+
+// New builds the graph of a list. It never fails: what is wrong is in Problems, and holds the tasks concerned. The graph keeps the
+// list, which must not change; statuses are copied.
+func New(list []tasks.Task, opt Options) *Graph {
+	g := &Graph{list: list, status: make([]tasks.Status, len(list)), index: make(map[string]int32, len(list))}
+	for i := range list {
+		g.status[i] = list[i].Status
+	}
+	g.arrange()
+	g.relate()
+	g.tour()
+	g.number()
+	edges := g.connect(opt)
+	g.layer(edges)
+	g.evaluate()
+	g.reviewStatuses()
+	sortProblems(g.problems)
+	return g
+}
+
+// arrange finds the first task of each id and the natural order.
+func (g *Graph) arrange() {
+	g.order = make([]int32, 0, len(g.list))
+	for i := range g.list {
+		id := g.list[i].ID
+		if first, ok := g.index[id]; ok {
+			g.problem("duplicate", []string{id}, "the id %s is given to two tasks (lines %d and %d), only the first is used", id, g.list[first].Line, g.list[i].Line)
+			continue
+		}
+		g.index[id] = int32(i)
+		g.order = append(g.order, int32(i))
+	}
+	byID := func(a, b int32) int { return tasks.CompareIDs(g.list[a].ID, g.list[b].ID) }
+	if !slices.IsSortedFunc(g.order, byID) {
+		slices.SortFunc(g.order, byID)
+	}
+	g.rank = make([]int32, len(g.list))
+	for r, i := range g.order {
+		g.rank[i] = int32(r)
+	}
+}
+
+// relate finds each task's container. Lists that were read by package tasks agree with themselves; others are made to.
+func (g *Graph) relate() {
+	g.parent = make([]int32, len(g.list))
+	for i := range g.parent {
+		g.parent[i] = -1
+	}
+	for _, i := range g.order {
+		if p, ok := g.index[g.list[i].Parent]; ok && p != i {
+			g.parent[i] = p
+		}
+	}
+	for _, i := range g.order {
+		for _, id := range g.list[i].Children {
+			if c, ok := g.index[id]; ok && c != i && g.parent[c] < 0 {
+				g.parent[c] = i
+			}
+		}
+	}
+	done := make([]int32, len(g.list)) // by place: the walk that came by, 0 for none
+	for w, i := range g.order {
+		walk := int32(w + 1)
+		k := i
+		for k >= 0 && done[k] == 0 {
+			done[k] = walk
+			k = g.parent[k]
+		}
+		if k >= 0 && done[k] == walk {
+			k = g.lowestAncestor(k)
+			g.problem("ancestor", []string{g.list[k].ID}, "task %s is among its own ancestors, it is taken as a task without parent", g.list[k].ID)
+			g.parent[k] = -1
+		}
+	}
+}
+
+// lowestAncestor returns the task of the lowest id on the circle of parents that k is on.
+func (g *Graph) lowestAncestor(k int32) int32 {
+	lowest := k
+	for up := g.parent[k]; up != k; up = g.parent[up] {
+		if g.rank[up] < g.rank[lowest] {
+			lowest = up
+		}
+	}
+	return lowest
+}
+
+// tour walks over all families, so that ancestor needs no walk of its own: families may be as deep as the list is long.
+func (g *Graph) tour() {
+	n := len(g.list)
+	next, child := make([]int32, n), make([]int32, n) // sibling and first child, -1 for none
+	for i := range n {
+		next[i], child[i] = -1, -1
+	}
+	for _, i := range g.order {
+		if p := g.parent[i]; p >= 0 {
+			next[i], child[p] = child[p], i
+		}
+	}
+	g.enter, g.leave = make([]int32, n), make([]int32, n)
+	var clock int32
+	for _, top := range g.order {
+		if g.parent[top] >= 0 {
+			continue
+		}
+		for i := top; i >= 0; {
+			g.enter[i] = clock
+			clock++
+			if child[i] >= 0 {
+				i = child[i]
+				continue
+			}
+			for i >= 0 {
+				g.leave[i] = clock
+				if next[i] >= 0 {
+					i = next[i]
+					break
+				}
+				i = g.parent[i]
+			}
+		}
+	}
+}
+
+// number gives every task its vertices.
+func (g *Graph) number() {
+	container := make([]bool, len(g.list))
+	for _, p := range g.parent {
+		if p >= 0 {
+			container[p] = true
+		}
+	}
+	g.in, g.out = make([]int32, len(g.list)), make([]int32, len(g.list))
+	// Vertices count from 1: StronglyConnectedComponents of dominikbraun/graph loses the vertex that is the zero value of its type.
+	g.nodes = make([]node, 1, len(g.list)+2)
+	for _, i := range g.order {
+		if !container[i] {
+			g.in[i] = g.vertex(node{kind: leaf, place: i})
+			g.out[i] = g.in[i]
+			g.leaves++
+			continue
+		}
+		g.in[i] = g.vertex(node{kind: containerIn, place: i})
+		g.out[i] = g.vertex(node{kind: containerOut, place: i})
+	}
+}
+
+func (g *Graph) vertex(n node) int32 {
+	g.nodes = append(g.nodes, n)
+	return int32(len(g.nodes) - 1)
+}
+
+// ancestor reports whether a is a container around b.
+func (g *Graph) ancestor(a, b int32) bool {
+	return a != b && g.enter[a] <= g.enter[b] && g.enter[b] < g.leave[a]
+}
+
+// Task returns the first task of that id.
+func (g *Graph) Task(id string) (*tasks.Task, bool) {
+	i, ok := g.index[id]
+	if !ok {
+		return nil, false
+	}
+	return &g.list[i], true
+}
+
+// Leaves returns the ids of all tasks that can run, in natural order.
+func (g *Graph) Leaves() []string {
+	ids := make([]string, 0, g.leaves)
+	for _, i := range g.order {
+		if g.in[i] == g.out[i] {
+			ids = append(ids, g.list[i].ID)
+		}
+	}
+	return ids
+}
+
+// Parents returns the containers around a task, outermost first.
+func (g *Graph) Parents(id string) []tasks.Task {
+	i, ok := g.index[id]
+	if !ok {
+		return nil
+	}
+	var around []tasks.Task
+	for up := g.parent[i]; up >= 0; up = g.parent[up] {
+		around = append(around, g.list[up])
+	}
+	slices.Reverse(around)
+	return around
+}
+
+// Deps returns the leaves that a task depends on directly, itself or through the containers around it; where it depends on a
+// container, its leaves. In natural order, without missing tasks and tasks of other tags.
+func (g *Graph) Deps(id string) []string {
+	i, ok := g.index[id]
+	if !ok {
+		return nil
+	}
+	return g.ids(g.behind(g.in[i], func(*node) bool { return true }))
+}
+
+// behind returns the leaves behind a vertex that match, walking through containers.
+func (g *Graph) behind(v int32, match func(*node) bool) []int32 {
+	if g.seen == nil {
+		g.seen = make([]int32, len(g.nodes))
+	}
+	g.walk++
+	stack := []int32{v}
+	var places []int32
+	for len(stack) > 0 {
+		top := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, p := range g.pred.of(top) {
+			n := &g.nodes[p]
+			if g.seen[p] == g.walk || !match(n) {
+				continue
+			}
+			g.seen[p] = g.walk
+			switch n.kind {
+			case leaf:
+				places = append(places, n.place)
+			case containerIn, containerOut:
+				stack = append(stack, p)
+			}
+		}
+	}
+	return places
+}
+
+// ids sorts places and names them.
+func (g *Graph) ids(places []int32) []string {
+	slices.SortFunc(places, func(a, b int32) int { return int(g.rank[a] - g.rank[b]) })
+	names := make([]string, len(places))
+	for k, i := range places {
+		names[k] = g.list[i].ID
+	}
+	return names
+}
