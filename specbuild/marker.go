@@ -238,7 +238,7 @@ func (p *Plan) lineMeans(r references, at int, rest string) (place, bool) {
 		return places[0], true
 	}
 	i := p.headAt(at)
-	for i >= 0 && isBoilerplate(p.heads[i].text) {
+	for i >= 0 && isBoilerplate(p.heads[i].folded) {
 		i = p.heads[i].parent
 	}
 	if i < 0 || p.heads[i].level == 1 && p.heads[i].end == len(p.src) {

@@ -31,7 +31,7 @@ func (p *Plan) isTitle(i int) bool {
 // cut at the end of a block.
 func (p *Plan) overview() *Part {
 	for i, h := range p.heads {
-		switch fold(h.text) {
+		switch h.folded {
 		case "overview", "summary", "introduction", "goal", "goals", "objective", "executive summary":
 			if h.parent < 0 || p.isTitle(h.parent) {
 				return p.short(p.headPlace(i, ""))

@@ -16,11 +16,17 @@ import (
 const (
 	// MaxPlanBytes is the largest plan that ParsePlan reads. Beyond it a plan is a data file.
 	MaxPlanBytes = 8 << 20
-	// maxHeadings keeps the memory of a hostile plan near that of a real one of the same size.
+	// These keep the time and memory of a hostile plan near those of a real one of the same size.
 	maxHeadings = 50_000
+	maxLines    = 300_000
 	// maxMarkers is the number of quote and list markers that one line may open. goldmark is quadratic
 	// in them: 100 KB of "> > >" costs it a second.
 	maxMarkers = 16
+	// maxIndent is the indentation beyond which a line cannot matter; each level of a list costs goldmark
+	// time on every line under it.
+	maxIndent = 100
+	// maxText is where the text of a heading or a checklist entry is cut.
+	maxText = 400
 	// maxFrontMatter is the number of lines in which front matter must end to be taken for such.
 	maxFrontMatter = 200
 )
@@ -55,6 +61,7 @@ type extent struct{ start, end int }
 type heading struct {
 	level  int
 	text   string // without emphasis, code marks and link targets
+	folded string // text as isBoilerplate and its like want it
 	start  int    // offset of its first line
 	body   int    // offset behind the heading's own lines
 	end    int    // offset of the next heading of the same or a higher level
@@ -86,6 +93,9 @@ func ParsePlan(name string, src []byte) (*Plan, error) {
 	}
 	p := &Plan{name: name, src: lineEnds(strings.TrimPrefix(string(src), bom))}
 	found := p.scan()
+	if len(p.lines) > maxLines {
+		return nil, fmt.Errorf("plan %s has %d lines, at most %d can be read", name, len(p.lines), maxLines)
+	}
 	if found.headings > maxHeadings {
 		return nil, fmt.Errorf("plan %s has %d headings, at most %d can be read", name, found.headings, maxHeadings)
 	}
@@ -132,137 +142,6 @@ func lineEnds(s string) string {
 		return s
 	}
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
-}
-
-// scanned is what one pass over the lines finds before the real parse.
-type scanned struct {
-	fences   []fenceLine
-	deep     []int // lines that open too many containers
-	tables   []int // delimiter rows of tables: |---|---|
-	scud     []int // lines that mention a SCUD task
-	headings int   // upper bound of the number of headings
-}
-
-// scan finds the lines, the front matter and everything that is found line by line.
-func (p *Plan) scan() scanned {
-	var found scanned
-	p.lines = make([]int32, 0, len(p.src)/32+1)
-	for at := 0; at < len(p.src); {
-		p.lines = append(p.lines, int32(at))
-		end := strings.IndexByte(p.src[at:], '\n')
-		if end < 0 {
-			break
-		}
-		at += end + 1
-	}
-	first := p.frontMatter()
-	p.body = p.lineStart(first)
-	for n := first; n < len(p.lines); n++ {
-		found.line(n, p.line(n))
-	}
-	return found
-}
-
-// line notes what is special about line n.
-func (f *scanned) line(n int, line string) {
-	bare := strings.TrimLeft(line, " \t")
-	if bare == "" {
-		return
-	}
-	switch bare[0] {
-	case '#':
-		f.headings++
-	case '=':
-		f.headings++
-	case '`', '~', '>', '-', '*', '+', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		if fl, ok := asFence(n, line); ok {
-			f.fences = append(f.fences, fl)
-			return
-		}
-		if markersOf(bare) > maxMarkers {
-			f.deep = append(f.deep, n)
-		}
-	}
-	if isDelimiterRow(bare) {
-		f.tables = append(f.tables, n)
-	}
-	if i := strings.IndexByte(line, 'S'); i >= 0 && strings.Contains(line[i:], "SCUD") ||
-		strings.Contains(line, "Scud") || strings.Contains(line, "scud") {
-		f.scud = append(f.scud, n)
-	}
-}
-
-// frontMatter is the number of lines of a YAML or TOML block at the very top.
-func (p *Plan) frontMatter() int {
-	if len(p.lines) == 0 {
-		return 0
-	}
-	mark := strings.TrimRight(p.line(0), " \t")
-	if mark != "---" && mark != "+++" {
-		return 0
-	}
-	for n := 1; n < len(p.lines) && n < maxFrontMatter; n++ {
-		line := strings.TrimRight(p.line(n), " \t")
-		if line == mark || mark == "---" && line == "..." {
-			return n + 1
-		}
-		if line == "" && n == 1 || strings.HasPrefix(line, "## ") {
-			return 0 // a rule at the top, then prose
-		}
-	}
-	return 0
-}
-
-// markersOf counts the quote and list markers at the start of a line.
-func markersOf(line string) int {
-	count := 0
-	for i := 0; i < len(line); {
-		switch c := line[i]; {
-		case c == ' ' || c == '\t':
-			i++
-		case c == '>':
-			count++
-			i++
-		case (c == '-' || c == '*' || c == '+') && i+1 < len(line) && line[i+1] == ' ':
-			count++
-			i += 2
-		case c >= '0' && c <= '9':
-			j := i
-			for j < len(line) && j < i+9 && line[j] >= '0' && line[j] <= '9' {
-				j++
-			}
-			if j+1 >= len(line) || line[j] != '.' && line[j] != ')' || line[j+1] != ' ' {
-				return count
-			}
-			count++
-			i = j + 2
-		default:
-			return count
-		}
-	}
-	return count
-}
-
-// mask is the plan's text for the block parser, at the same offsets: front matter, fenced code and
-// lines that open too many containers are blank.
-func (p *Plan) mask(deep []int) []byte {
-	out := []byte(p.src)
-	blank(out[:p.body])
-	for _, f := range p.fences {
-		blank(out[p.lineStart(f.first):p.lineStart(f.last+1)])
-	}
-	for _, n := range deep {
-		blank(out[p.lineStart(n):p.lineStart(n+1)])
-	}
-	return out
-}
-
-func blank(b []byte) {
-	for i, c := range b {
-		if c != '\n' {
-			b[i] = ' '
-		}
-	}
 }
 
 // outline fills the tables of headings and checklist items from one parse of blocks; inline text is
@@ -314,8 +193,9 @@ func (p *Plan) addHeading(node *ast.Heading, hashes bool) {
 		seg := node.Lines().At(i)
 		words = append(words, strings.TrimSpace(p.src[seg.Start:seg.Stop]))
 	}
+	text := plain(clip(strings.Join(words, " "), maxText))
 	p.heads = append(p.heads, heading{
-		level: node.Level, text: plain(strings.Join(words, " ")),
+		level: node.Level, text: text, folded: fold(text),
 		start: p.lineStart(first), body: p.lineStart(last + 1), parent: -1,
 	})
 }
@@ -353,7 +233,7 @@ func (p *Plan) addItems(list ast.Node, end int) {
 		}
 		if lines := first.Lines(); lines != nil && lines.Len() > 0 {
 			seg := lines.At(0)
-			if words, ok := checkbox(p.src[seg.Start:seg.Stop]); ok {
+			if words, ok := checkbox(clip(p.src[seg.Start:seg.Stop], maxText)); ok {
 				start := p.lineStart(p.lineAt(seg.Start))
 				p.items = append(p.items, item{text: words, start: start, end: stop, parent: len(p.heads) - 1})
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"descartes/tasks"
 )
@@ -121,10 +122,13 @@ func (p *Plan) findTaskHeadings() {
 		}
 		text := strings.Trim(h.text, "[] ")
 		word, rest, _ := strings.Cut(text, " ")
-		if w := strings.ToLower(strings.Trim(word, "[]")); w == "task" || w == "subtask" {
+		switch w := strings.ToLower(strings.Trim(word, "[]")); {
+		case w == "task" || w == "subtask":
 			text = strings.TrimLeft(rest, " #[")
-		} else if strings.Trim(word, "0123456789.:-)") == "" {
+		case strings.Trim(w, "0123456789.:-)") == "":
 			continue // a number alone is rule 4's
+		case !strings.ContainsAny(w, "0123456789-_"):
+			continue // an ordinary word
 		}
 		if id := headingID(text); id != "" {
 			p.named[id] = append(p.named[id], i)
@@ -140,7 +144,7 @@ func headingID(s string) string {
 		n++
 	}
 	id := strings.TrimRight(s[:n], ".:-_")
-	if rest := strings.TrimSpace(s[n:]); rest != "" && isWordRune([]rune(rest[:min(len(rest), 4)])[0]) && s[n] != ' ' {
+	if r, _ := utf8.DecodeRuneInString(s[n:]); isWordRune(r) {
 		return ""
 	}
 	if num, name := cutNumber(id); num != "" && strings.HasPrefix(name, ":") {
@@ -169,22 +173,20 @@ func (p *Plan) byTaskHeading(id string, t tasks.Task) (found, bool) {
 
 // agreeing is the one heading of several whose words agree with the title.
 func (p *Plan) agreeing(heads []int, t tasks.Task) (int, bool) {
-	best, ok := 0, false
-	var score float64
-	for _, h := range p.idx.hits(t.Title, nil) {
-		c := p.idx.cands[h.cand]
-		if c.item || !slices.Contains(heads, c.head) {
+	var best, second hit
+	where := 0
+	for _, i := range heads {
+		if p.idx.byHead[i] < 0 {
 			continue
 		}
-		if ok {
-			return best, score > h.score*clearMargin
-		}
-		best, score, ok = c.head, h.score, h.score >= agreeScore
-		if !ok {
-			return 0, false
+		h := p.idx.one(t.Title, p.idx.byHead[i])
+		if h.score > best.score {
+			best, second, where = h, best, i
+		} else if h.score > second.score {
+			second = h
 		}
 	}
-	return best, ok
+	return where, best.common > 0 && best.score >= agreeScore && best.score >= second.score*clearMargin
 }
 
 // byTitle is rule 3 without the parent. Inside the parent's section a match may be weaker; among the
@@ -257,7 +259,6 @@ func (p *Plan) clearHit(s search) (found, bool) {
 // rated are the best hits of a search, best first.
 func (p *Plan) rated(s search) []hit {
 	hits := p.idx.hits(s.task.Title, s.within)
-	hits = hits[:min(len(hits), 4*maxRivals)]
 	if !s.body {
 		return hits
 	}
@@ -362,7 +363,7 @@ func (p *Plan) criteria(places []place) []Part {
 // criteriaOf is the first heading directly under up that is about success criteria.
 func (p *Plan) criteriaOf(up int) (int, bool) {
 	for i := up + 1; i < len(p.heads) && p.heads[i].start < p.heads[up].end; i++ {
-		if p.heads[i].parent == up && isCriteria(fold(p.heads[i].text)) {
+		if p.heads[i].parent == up && isCriteria(p.heads[i].folded) {
 			return i, true
 		}
 	}

@@ -13,7 +13,7 @@ func isDelimiterRow(s string) bool {
 
 // tableMarkers reads the tables that have a column of task ids and a column of plan sections.
 func (p *Plan) tableMarkers(r references, delimiters []int) {
-	for _, n := range delimiters {
+	for i, n := range delimiters {
 		if n == 0 || p.inFence(n) {
 			continue
 		}
@@ -22,7 +22,11 @@ func (p *Plan) tableMarkers(r references, delimiters []int) {
 		if task < 0 || section < 0 {
 			continue
 		}
-		for row := n + 1; row < len(p.lines); row++ {
+		end := len(p.lines)
+		if i+1 < len(delimiters) {
+			end = delimiters[i+1] - 1 // a table without a blank line behind it ends where the next one begins
+		}
+		for row := n + 1; row < end; row++ {
 			line := p.line(row)
 			if !strings.Contains(line, "|") {
 				break
@@ -111,7 +115,7 @@ func (p *Plan) references() references {
 	r := references{map[string]int{}, map[string]int{}, map[string]int{}}
 	for i, h := range p.heads {
 		kind, num, rest := numberOf(h.text)
-		note(r.text, fold(h.text), i)
+		note(r.text, h.folded, i)
 		note(r.bare, fold(rest), i)
 		if num != "" {
 			note(r.number, strings.TrimSpace(kind+" "+num), i)

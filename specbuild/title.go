@@ -16,6 +16,7 @@ const (
 	nearScore   = 0.42 // in the section around the parent's
 	farScore    = 0.85 // anywhere else, against the parent's section
 	agreeScore  = 0.20 // for a heading whose number fits already
+	leastScore  = 0.20 // below it a candidate is not even looked at
 	loneScore   = 0.60 // if only one word is common
 	clearMargin = 1.12 // the best must beat the next by this factor
 	claimMargin = 1.20 // another task that fits by this factor better owns the heading
@@ -24,7 +25,8 @@ const (
 	bodyWeight  = 0.50 // of a common word that only the text under the heading has
 	bodyScore   = 0.22 // from here on the text under a heading is looked at
 	maxBody     = 2048 // bytes of it
-	maxRivals   = 6    // candidates that are looked at
+	maxRivals   = 6    // candidates that are weighed against each other
+	maxHits     = 24   // candidates that are kept for that
 )
 
 // titleIndex holds the words of a plan's headings and of a task list, weighted by rarity. It is built
@@ -36,6 +38,7 @@ type titleIndex struct {
 	rarity []float64        // by word
 	cands  []candidate
 	byWord [][]int32 // word -> candidates that have it
+	byHead []int32   // heading -> its candidate, -1 for none
 	titles [][]int32 // task -> words of its title
 	weight []float64 // task -> sum of the rarity of its words
 	tasks  [][]int32 // word -> tasks that have it
@@ -87,18 +90,23 @@ func newTitleIndex(p *Plan, all []tasks.Task) *titleIndex {
 func (x *titleIndex) addHeadings(p *Plan) []bool {
 	above := make([][]int32, len(p.heads))
 	background := make([]bool, len(p.heads))
+	x.byHead = make([]int32, len(p.heads))
 	for i, h := range p.heads {
-		background[i] = isBackground(fold(h.text))
+		x.byHead[i] = -1
+		background[i] = isBackground(h.folded)
 		if h.parent >= 0 {
 			above[i] = above[h.parent]
 			background[i] = background[i] || background[h.parent]
 		}
-		if p.isTitle(i) || background[i] || isBoilerplate(h.text) {
+		if p.isTitle(i) || background[i] || isBoilerplate(h.folded) {
 			continue
 		}
+		x.byHead[i] = int32(len(x.cands))
 		c := x.candidate(p.headPlace(i, ""), h.text, above[i])
 		x.cands = append(x.cands, c)
-		above[i] = merge(above[i], c.words)
+		if i+1 < len(p.heads) && p.heads[i+1].parent == i {
+			above[i] = merge(above[i], c.words)
+		}
 	}
 	return background
 }
@@ -106,8 +114,11 @@ func (x *titleIndex) addHeadings(p *Plan) []bool {
 func (x *titleIndex) candidate(at place, text string, above []int32) candidate {
 	_, _, rest := numberOf(text)
 	c := candidate{place: at, words: x.number(rest), above: above, key: fold(rest)}
-	if c.core = x.number(withoutParens(rest)); len(c.core) == 0 {
-		c.core = c.words
+	c.core = c.words
+	if strings.IndexByte(rest, '(') >= 0 {
+		if core := x.number(withoutParens(rest)); len(core) > 0 {
+			c.core = core
+		}
 	}
 	return c
 }
@@ -146,6 +157,9 @@ func (x *titleIndex) number(text string) []int32 {
 
 // withoutMarker drops "(SCUD Task 3)" from a heading.
 func withoutMarker(s string) string {
+	if !strings.Contains(s, "ask") && !strings.Contains(s, "ASK") {
+		return s
+	}
 	if marker, _ := markerIn(s, true); marker != "" {
 		return strings.Replace(s, marker, "", 1)
 	}
@@ -230,7 +244,7 @@ func (p *Plan) support(h hit, title string) hit {
 	return h
 }
 
-// hits are the candidates for a title, best first. within limits them to parts of the plan.
+// hits are the candidates for a title that score at all, best first. within limits them to parts of the plan.
 func (x *titleIndex) hits(title string, within []place) []hit {
 	list, weight := x.known(title)
 	var touched []int32
@@ -242,18 +256,46 @@ func (x *titleIndex) hits(title string, within []place) []hit {
 			x.score[c] += x.rarity[w]
 		}
 	}
-	var out []hit
+	out := make([]hit, 0, maxHits)
 	for _, c := range touched {
 		cover := x.score[c]
 		x.score[c] = 0
-		if within == nil || inside(x.cands[c].extent, within) {
-			out = append(out, x.rate(c, list, weight, cover))
+		left := aboveWeight * (weight - cover) // what enclosing headings could add at most
+		if 2*(cover+left) < leastScore*(weight+x.cands[c].weight+left) || within != nil && !inside(x.cands[c].extent, within) {
+			continue
+		}
+		if h := x.rate(c, list, weight, cover); h.score >= leastScore {
+			out = x.add(out, h)
 		}
 	}
-	slices.SortFunc(out, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(x.cands[a.cand].start, x.cands[b.cand].start))
-	})
 	return out
+}
+
+// add keeps the best of the hits, best first; of equals the one that stands first in the plan.
+func (x *titleIndex) add(list []hit, h hit) []hit {
+	i := len(list)
+	for i > 0 && (list[i-1].score < h.score || list[i-1].score == h.score && x.cands[list[i-1].cand].start > x.cands[h.cand].start) {
+		i--
+	}
+	if i == maxHits {
+		return list
+	}
+	if len(list) == maxHits {
+		list = list[:maxHits-1]
+	}
+	return slices.Insert(list, i, h)
+}
+
+// one is the score of a single candidate.
+func (x *titleIndex) one(title string, c int32) hit {
+	list, weight := x.known(title)
+	var cover float64
+	for _, w := range list {
+		if has(x.cands[c].words, w) {
+			cover += x.rarity[w]
+		}
+	}
+	return x.rate(c, list, weight, cover)
 }
 
 // rate is the weighted share of words that title and candidate have in common.

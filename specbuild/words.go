@@ -47,7 +47,10 @@ func cutLink(s string) (text, rest string, ok bool) {
 
 // fold makes two spellings of one heading equal: case, spaces and closing punctuation.
 func fold(s string) string {
-	return strings.ToLower(strings.Trim(strings.Join(strings.Fields(s), " "), " .:"))
+	if strings.ContainsAny(s, "\t\n") || strings.Contains(s, "  ") {
+		s = strings.Join(strings.Fields(s), " ")
+	}
+	return strings.ToLower(strings.Trim(s, " .:"))
 }
 
 // numberOf splits "Phase 2: Name", "2.1 Name" and "1. Name" into the word before the number in lower
@@ -91,18 +94,17 @@ func isWordRune(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// isBoilerplate reports whether a heading is one that every plan has, so that it says nothing about a
-// task; what is under it may be about one.
+// isBoilerplate reports whether a heading, folded, is one that every plan has, so that it says nothing
+// about a task; what is under it may be about one.
 func isBoilerplate(text string) bool {
-	f := fold(text)
-	switch f {
+	switch text {
 	case "goal", "goals", "approach", "implementation approach", "implementation plan", "implementation phases",
 		"implementation steps", "implementation", "phases", "tasks", "task list", "changes", "changes required",
 		"required changes", "files to modify", "new files", "modified files", "dependencies", "next steps", "steps",
 		"design decisions", "details", "todo", "work items", "plan":
 		return true
 	}
-	return isBackground(f)
+	return isBackground(text)
 }
 
 // isBackground recognises headings over what is no work to do, folded: what is there already, what is
@@ -174,6 +176,9 @@ const maxStem = 7
 func stem(w string) string {
 	if isStopWord(w) {
 		return ""
+	}
+	if strings.ContainsAny(w, "0123456789") {
+		return w
 	}
 	for _, suffix := range []string{"ies", "ing", "ers", "er", "ed", "es", "s"} {
 		if len(w) > len(suffix)+3 && strings.HasSuffix(w, suffix) && !strings.HasSuffix(w, "ss") && !strings.HasSuffix(w, "us") {
