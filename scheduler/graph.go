@@ -123,88 +123,6 @@ func (g *Graph) arrange() {
 	}
 }
 
-// relate finds each task's container. Lists that were read by package tasks agree with themselves; others are made to.
-func (g *Graph) relate() {
-	g.parent = make([]int32, len(g.list))
-	for i := range g.parent {
-		g.parent[i] = -1
-	}
-	for _, i := range g.order {
-		if p, ok := g.index[g.list[i].Parent]; ok && p != i {
-			g.parent[i] = p
-		}
-	}
-	for _, i := range g.order {
-		for _, id := range g.list[i].Children {
-			if c, ok := g.index[id]; ok && c != i && g.parent[c] < 0 {
-				g.parent[c] = i
-			}
-		}
-	}
-	done := make([]int32, len(g.list)) // by place: the walk that came by, 0 for none
-	for w, i := range g.order {
-		walk := int32(w + 1)
-		k := i
-		for k >= 0 && done[k] == 0 {
-			done[k] = walk
-			k = g.parent[k]
-		}
-		if k >= 0 && done[k] == walk {
-			k = g.lowestAncestor(k)
-			g.problem("ancestor", []string{g.list[k].ID}, "task %s is among its own ancestors, it is taken as a task without parent", g.list[k].ID)
-			g.parent[k] = -1
-		}
-	}
-}
-
-// lowestAncestor returns the task of the lowest id on the circle of parents that k is on.
-func (g *Graph) lowestAncestor(k int32) int32 {
-	lowest := k
-	for up := g.parent[k]; up != k; up = g.parent[up] {
-		if g.rank[up] < g.rank[lowest] {
-			lowest = up
-		}
-	}
-	return lowest
-}
-
-// tour walks over all families, so that ancestor needs no walk of its own: families may be as deep as the list is long.
-func (g *Graph) tour() {
-	n := len(g.list)
-	next, child := make([]int32, n), make([]int32, n) // sibling and first child, -1 for none
-	for i := range n {
-		next[i], child[i] = -1, -1
-	}
-	for _, i := range g.order {
-		if p := g.parent[i]; p >= 0 {
-			next[i], child[p] = child[p], i
-		}
-	}
-	g.enter, g.leave = make([]int32, n), make([]int32, n)
-	var clock int32
-	for _, top := range g.order {
-		if g.parent[top] >= 0 {
-			continue
-		}
-		for i := top; i >= 0; {
-			g.enter[i] = clock
-			clock++
-			if child[i] >= 0 {
-				i = child[i]
-				continue
-			}
-			for i >= 0 {
-				g.leave[i] = clock
-				if next[i] >= 0 {
-					i = next[i]
-					break
-				}
-				i = g.parent[i]
-			}
-		}
-	}
-}
-
 // number gives every task its vertices.
 func (g *Graph) number() {
 	container := make([]bool, len(g.list))
@@ -231,11 +149,6 @@ func (g *Graph) number() {
 func (g *Graph) vertex(n node) int32 {
 	g.nodes = append(g.nodes, n)
 	return int32(len(g.nodes) - 1)
-}
-
-// ancestor reports whether a is a container around b.
-func (g *Graph) ancestor(a, b int32) bool {
-	return a != b && g.enter[a] <= g.enter[b] && g.enter[b] < g.leave[a]
 }
 
 // Task returns the first task of that id.
