@@ -32,11 +32,11 @@ type journal struct {
 
 // recoverEvents reads a journal's bytes. good is the length of the part that can be trusted.
 //
-// What follows the first bad line is dropped when no durable event comes after it: those bytes were
-// never synced, so nobody was told of them. With a durable event behind it, the bad line had been
-// on the disk and was damaged since: that stops loudly.
+// A durable event with another event behind it had been synced, with all before it, when that other
+// one was written. So a bad line before one was damaged since: that stops loudly. Where no such
+// event follows the first bad line, nobody was told of anything from there on, and it is dropped.
 func recoverEvents(name string, data []byte) (events []Event, good int, err error) {
-	bad, badLine, badErr := -1, 0, error(nil)
+	bad, badLine, badErr, durable := -1, 0, error(nil), false
 	line := 0
 	for at := 0; at < len(data); {
 		line++
@@ -55,8 +55,10 @@ func recoverEvents(name string, data []byte) (events []Event, good int, err erro
 		switch {
 		case perr != nil && bad < 0:
 			bad, badLine, badErr = at, line, perr
-		case perr == nil && bad >= 0 && e.Type.durable():
+		case perr == nil && bad >= 0 && durable:
 			return nil, 0, &DamageError{Path: name, Line: badLine, Err: badErr}
+		case perr == nil && bad >= 0:
+			durable = e.Type.durable()
 		case perr == nil && bad < 0:
 			events = append(events, e)
 			good = end + 1

@@ -58,7 +58,7 @@ func TestRecoverEveryCut(t *testing.T) {
 
 func TestRecoverDamage(t *testing.T) {
 	t.Parallel()
-	all := []Type{LoopStarted, TaskStarted, AttemptStarted, TaskDone, TaskStarted}
+	all := []Type{LoopStarted, TaskStarted, AttemptStarted, TaskDone, TaskStarted, LoopFinished}
 	for _, tt := range []struct {
 		name string
 		at   int // line to damage, from 0
@@ -66,8 +66,9 @@ func TestRecoverDamage(t *testing.T) {
 	}{
 		{"the first line of many", 0, -1},
 		{"before a synced line", 1, -1},
-		{"the last synced line, nothing synced after it", 3, 3},
-		{"the last line", 4, 4},
+		{"the last line that had surely been synced", 3, 3},
+		{"before a last line that may not have been synced", 4, 4},
+		{"the last line", 5, 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +95,7 @@ func TestRecoverDamage(t *testing.T) {
 
 func TestRecoverRefusesRepeatedLine(t *testing.T) {
 	t.Parallel()
-	data := lines(t, LoopStarted, TaskDone)
+	data := lines(t, LoopStarted, TaskDone, TaskStarted)
 	first := data[:bytes.IndexByte(data, '\n')+1]
 	twice := append(bytes.Clone(first), data...)
 	if _, _, err := recoverEvents("j", twice); err == nil {

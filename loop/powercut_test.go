@@ -74,6 +74,9 @@ type inode struct {
 	maybe     []string
 }
 
+// tears is at how many places a write may be torn.
+const tears = 70
+
 // disk is what a legal but unkind file system holds: unsynced bytes may be missing, torn or zeros,
 // and each change of a directory that was not synced may be missing, independently of the others.
 type disk struct {
@@ -95,10 +98,11 @@ func (d *disk) do(op diskOp) {
 		d.change(op.name, func(m map[string]*inode) { m[op.name] = n })
 	case "write":
 		n := d.live[op.name]
-		for c := range 4 {
-			n.maybe = append(n.maybe, n.now+op.data[:len(op.data)*(c+1)/4])
+		for c := range tears {
+			n.maybe = append(n.maybe, n.now+op.data[:len(op.data)*(c+1)/tears])
 		}
-		n.maybe = append(n.maybe, n.now+strings.Repeat("\x00", len(op.data)))
+		n.maybe = append(n.maybe, n.now+strings.Repeat("\x00", len(op.data)), // allocated, not written
+			n.sure+strings.Repeat("\x00", len(n.now)-len(n.sure))+op.data) // written, and what came before it not
 		n.now += op.data
 	case "sync":
 		n := d.live[op.name]
@@ -181,7 +185,7 @@ func scriptedEvents(n int) [][]*Event {
 // take it, and holds what is left against what somebody had been told.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
-	const n = 8
+	const n = 16
 	var list strings.Builder
 	for i := range n {
 		fmt.Fprintf(&list, `%s{"id": %d, "title": "T", "status": "pending"}`, map[bool]string{true: "", false: ", "}[i == 0], i+1)

@@ -291,6 +291,9 @@ func (l *Loop) begin(ctx context.Context, path string) error {
 		return err
 	}
 	l.journal = j
+	if n := int64(len(events)); n < l.state.Seq {
+		return &DamageError{Path: j.path, Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, l.state.Seq)}
+	}
 	for i := range events {
 		l.ledger.apply(&events[i])
 	}

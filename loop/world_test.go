@@ -40,13 +40,7 @@ const threeTasks = `{"tag": "x", "tasks": [
 func newWorld(t *testing.T, taskFile string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS()}
-	w.git("init", "-q", "-b", "main")
-	w.git("config", "user.name", "A U Thor")
-	w.git("config", "user.email", "author@example.com")
-	w.write(".scud/tasks/x.json", taskFile)
-	w.write("base.txt", "base\n")
-	w.git("add", "-A")
-	w.git("commit", "-q", "-m", "start")
+	w.prepare(taskFile)
 	w.cfg = Config{Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
 		Spec: SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
 	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
@@ -55,6 +49,18 @@ func newWorld(t *testing.T, taskFile string) *world {
 	}
 	w.check = func(map[string]string) verify.Result { return verify.Result{Passed: true} }
 	return w
+}
+
+// prepare makes the repository: one commit that holds the task file and base.txt.
+func (w *world) prepare(taskFile string) {
+	w.t.Helper()
+	w.git("init", "-q", "-b", "main", "--template=")
+	config := w.read(".git/config") + "[user]\n\tname = A U Thor\n\temail = author@example.com\n"
+	w.write(".git/config", config)
+	w.write(".scud/tasks/x.json", taskFile)
+	w.write("base.txt", "base\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "start")
 }
 
 func (w *world) git(args ...string) string {
