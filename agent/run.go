@@ -144,7 +144,7 @@ func (r *Runner) result(q Request, exit proc.Exit) (Result, error) {
 	scan.end()
 	res := Result{
 		Code: exit.Code, Signal: exit.Signal, Final: scan.final(), Bytes: n,
-		Duration: exit.End.Sub(exit.Start),
+		Duration: exit.Took,
 	}
 	switch exit.Why {
 	case proc.Exited, proc.Signaled:

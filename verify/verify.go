@@ -65,7 +65,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		Passed: exit.Why == proc.Exited && exit.Code == 0, Code: exit.Code, Signal: exit.Signal,
 		TimedOut:  exit.Why == proc.TimedOut,
 		Cancelled: exit.Why == proc.Cancelled || exit.Why == proc.Orphaned,
-		Duration:  exit.End.Sub(exit.Start),
+		Duration:  exit.Took,
 	}
 	res.Tail, err = Tail(q.Log, start)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -35,6 +35,8 @@ func (x *exitFile) write(line []byte) error {
 		}
 	}
 	if _, err := x.file.WriteAt(line, 0); err != nil {
+		_ = x.file.Truncate(0) // rather nothing than half of two
+		x.size = 0
 		return err
 	}
 	if len(line) < x.size {

@@ -59,7 +59,7 @@ func (s *server) clear(j *job) {
 				s.stuck[p] = true
 			}
 			j.ended = true
-			j.exit.Err = "some processes cannot be ended: " + pids(s.stuck)
+			j.exit.Err = joinText(j.exit.Err, "some processes cannot be ended: "+pids(s.stuck))
 			break
 		}
 		time.Sleep(pause)
@@ -82,4 +82,11 @@ func (s *server) left(j *job) bool {
 		}
 	}
 	return false
+}
+
+func joinText(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
 }

@@ -43,7 +43,7 @@ type Command struct {
 	Stdout, Stderr string
 
 	Timeout time.Duration // of the whole run; 0 is none
-	Idle    time.Duration // without growth of Stdout or Stderr; 0 is none
+	Idle    time.Duration // without growth of Stdout or Stderr, of which one must be a file; 0 is none
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0 is DefaultGrace, negative is none
 }
 
@@ -71,9 +71,10 @@ type Exit struct {
 	End    time.Time     `json:"end"`
 	User   time.Duration `json:"user_ns"`
 	System time.Duration `json:"system_ns"`
-	MaxRSS int64         `json:"max_rss"` // bytes, of the largest process
-	Left   int           `json:"left"`    // processes that had to be killed after the command's own end or its grace
-	Err    string        `json:"err,omitempty"`
+	MaxRSS int64         `json:"max_rss"`       // bytes, of the largest process
+	Took   time.Duration `json:"took_ns"`       // unlike End less Start, no change of the clock falsifies it
+	Left   int           `json:"left"`          // processes that had to be killed after the command's own end or its grace
+	Err    string        `json:"err,omitempty"` // of NotStarted; otherwise what went wrong besides
 }
 
 // String is Exit in a few words: "exit status 3", "killed by signal 9 (killed)".

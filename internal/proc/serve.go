@@ -87,24 +87,6 @@ func (s *server) next() ([]byte, bool) {
 	}
 }
 
-// fill reads what is there, waiting for at least one byte.
-func (s *server) fill() bool {
-	var chunk [16 << 10]byte
-	for {
-		n, err := syscall.Read(requestFD, chunk[:])
-		switch {
-		case err == syscall.EINTR:
-		case err == syscall.EAGAIN:
-			_, _ = unix.Poll([]unix.PollFd{{Fd: requestFD, Events: unix.POLLIN}}, -1)
-		case n <= 0:
-			return false
-		default:
-			s.input = append(s.input, chunk[:n]...)
-			return true
-		}
-	}
-}
-
 // job is the running command.
 type job struct {
 	cmd    Command
@@ -139,34 +121,19 @@ func (s *server) run(seq uint64, c Command) bool {
 		}
 	}
 	j.exit.End = time.Now()
+	j.exit.Took = j.exit.End.Sub(j.exit.Start)
 	line, err := json.Marshal(j.exit)
 	if err != nil {
 		return reply(replyFault, []byte(err.Error()))
 	}
 	if err := s.exit.write(append(line, '\n')); err != nil {
-		return reply(replyFault, []byte("record the end of "+c.Label+": "+err.Error()))
+		// The result stands; only a successor would not hear of it.
+		j.exit.Err = joinText(j.exit.Err, "the end was not recorded: "+err.Error())
+		if line, err = json.Marshal(j.exit); err != nil {
+			return reply(replyFault, []byte(err.Error()))
+		}
 	}
 	return reply(replyExit, line) && j.exit.Why != Orphaned
-}
-
-func reply(kind byte, text []byte) bool {
-	b := make([]byte, 0, len(text)+2)
-	b = append(b, kind)
-	for _, c := range text {
-		if c == '\n' {
-			c = ' '
-		}
-		b = append(b, c)
-	}
-	b = append(b, '\n')
-	for len(b) > 0 {
-		n, err := syscall.Write(replyFD, b)
-		if err != nil && err != syscall.EINTR && err != syscall.EAGAIN {
-			return false
-		}
-		b = b[max(n, 0):]
-	}
-	return true
 }
 
 // watch waits until the command ends by itself, then returns "", or until
@@ -185,7 +152,7 @@ func (s *server) watch(j *job) Why {
 		request := s.sleep(j, wait, true)
 		s.reap(j)
 		if j.ended {
-			return ""
+			return s.orphaned(j)
 		}
 		if request {
 			if why := s.heed(j); why != "" {
@@ -224,6 +191,19 @@ func (s *server) sleep(j *job, d time.Duration, requests bool) bool {
 	return err == nil && n > 0 && fds[0].Revents != 0
 }
 
+// orphaned doubts an end that is no success while nobody waits any more: it
+// is more likely that somebody ends us all than that the command failed just now.
+func (s *server) orphaned(j *job) Why {
+	if !j.status.Signaled() && j.status.ExitStatus() == 0 {
+		return ""
+	}
+	fds := []unix.PollFd{{Fd: requestFD, Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 0); err == nil && n > 0 && fds[0].Revents&unix.POLLHUP != 0 {
+		return Orphaned
+	}
+	return ""
+}
+
 // heed reads what came while a command runs: its cancellation, or the end of
 // the lifeline.
 func (s *server) heed(j *job) Why {
@@ -256,8 +236,11 @@ func (s *server) reap(j *job) bool {
 		switch {
 		case err == syscall.EINTR:
 			continue
-		case err != nil:
-			j.ended = true // no child at all
+		case err != nil: // no child at all
+			if !j.ended {
+				j.ended, j.status = true, 1<<8
+				j.exit.Err = joinText(j.exit.Err, "the exit status was lost")
+			}
 			return false
 		case pid == 0:
 			return true

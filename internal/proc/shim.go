@@ -34,16 +34,6 @@ type Shim struct {
 	closed bool
 }
 
-// link is one running shim process and the two pipes to it.
-type link struct {
-	proc    *os.Process
-	replies *os.File
-	lines   *bufio.Reader
-
-	mu       sync.Mutex // a cancel and the next request never mix
-	requests *os.File
-}
-
 // ErrClosed is what Run returns after Close.
 var ErrClosed = errors.New("shim is closed")
 
@@ -78,12 +68,12 @@ func Start(c ShimConfig) (*Shim, error) {
 }
 
 func (s *Shim) connect() (*link, error) {
-	theirIn, requests, err := os.Pipe()
+	theirIn, requests, err := blockingPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	defer theirIn.Close()
-	replies, theirOut, err := os.Pipe()
+	replies, theirOut, err := blockingPipe()
 	if err != nil {
 		requests.Close()
 		return nil, fmt.Errorf("start shim: %w", err)
@@ -185,37 +175,6 @@ func (c Command) grace() time.Duration {
 	return max(c.Grace, 0)
 }
 
-// cancelOn tells the shim to end command seq when ctx ends, and kills the
-// shim should it not answer in far more than the time it needs. The function
-// returned ends the watch.
-func (l *link) cancelOn(ctx context.Context, seq uint64, grace time.Duration) func() {
-	over, idle := make(chan struct{}), make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(idle)
-		_ = l.send(cancelFrame(seq)) // a dead shim shows in the reply
-		late := time.NewTimer(grace + 2*clearBound)
-		defer late.Stop()
-		select {
-		case <-over:
-		case <-late.C:
-			_ = l.proc.Kill()
-		}
-	})
-	return func() {
-		close(over)
-		if !stop() {
-			<-idle
-		}
-	}
-}
-
-func (l *link) send(frame []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err := l.requests.Write(frame)
-	return err
-}
-
 // revive makes sure that there is a shim.
 func (s *Shim) revive() error {
 	if s.closed {
@@ -251,25 +210,6 @@ func (s *Shim) lost(label string) error {
 		}
 	}
 	return died
-}
-
-// bury makes sure that the process is dead, reaps it and says how it ended.
-func (l *link) bury() string {
-	l.close()
-	dead := time.AfterFunc(2*clearBound, func() { _ = l.proc.Kill() })
-	defer dead.Stop()
-	state, err := l.proc.Wait()
-	if err != nil {
-		return err.Error()
-	}
-	return state.String()
-}
-
-func (l *link) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.requests.Close()
-	l.replies.Close()
 }
 
 // Close ends the shim and waits for it. It waits for a running command first.

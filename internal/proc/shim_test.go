@@ -1,3 +1,5 @@
+//go:build linux
+
 package proc
 
 import (
@@ -331,75 +333,5 @@ func TestUsage(t *testing.T) {
 	}
 	if e := run(t, s, sh("next", "true")); e.User > 0 && e.User >= e.End.Sub(e.Start)*4 {
 		t.Errorf("usage of the command before: %+v", e)
-	}
-}
-
-func TestShimDies(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	out, cookie := filepath.Join(dir, "out"), rand.Text()
-	s := startShim(t, ShimConfig{Cookie: cookie})
-	c := sh("victim", "setsid sleep 997 & env -i sleep 997 & echo started; sleep 997")
-	c.Stdout = out
-	pid := s.PID()
-	go func() {
-		eventually(t, "the command's first line", func() bool { b, _ := os.ReadFile(out); return len(b) > 0 })
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-	}()
-	_, err := s.Run(t.Context(), c)
-	var died *DiedError
-	if !errors.As(err, &died) || died.Label != "victim" || died.PID != pid || !strings.Contains(err.Error(), "killed") {
-		t.Fatalf("got %v", err)
-	}
-	if n := carriers(cookie); len(n) != 0 {
-		t.Errorf("survivors: %v", n)
-	}
-	if e := run(t, s, sh("next", "exit 6")); e.Code != 6 || s.PID() == pid {
-		t.Errorf("next run: %+v", e)
-	}
-	// Killed between two commands: the second learns it, the third runs.
-	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Run(t.Context(), sh("second", "true")); !errors.As(err, &died) {
-		t.Errorf("second: %v", err)
-	}
-	if e := run(t, s, sh("third", "exit 3")); e.Code != 3 {
-		t.Errorf("third: %+v", e)
-	}
-}
-
-func TestClose(t *testing.T) {
-	t.Parallel()
-	s := startShim(t, ShimConfig{})
-	run(t, s, sh("one", "true"))
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.Run(t.Context(), sh("two", "true")); !errors.Is(err, ErrClosed) {
-		t.Errorf("after close: %v", err)
-	}
-}
-
-func TestStartFails(t *testing.T) {
-	t.Parallel()
-	if _, err := Start(ShimConfig{Argv: []string{"/no/such/binary"}}); err == nil {
-		t.Error("no error")
-	}
-	if _, err := Start(ShimConfig{}); err == nil {
-		t.Error("no error without a program")
-	}
-	// A binary that is no shim is found out by the first command.
-	s, err := Start(ShimConfig{Argv: []string{"/bin/false"}})
-	if err != nil {
-		return // it may be gone before the first frame is written
-	}
-	var died *DiedError
-	if _, err := s.Run(t.Context(), sh("x", "true")); !errors.As(err, &died) {
-		t.Errorf("got %v", err)
 	}
 }

@@ -123,15 +123,13 @@ func processes() (list []int) {
 	return list
 }
 
-// descend calls visit once for every living descendant of this process,
-// parents first, children only of those for which visit is true.
-func descend(visit func(info) bool) {
+// tree lists the living descendants of this process, parents first. What to
+// do to them comes afterwards: the children of one that ends meanwhile move.
+func tree() (found []info) {
 	self, list := os.Getpid(), childLister()
 	seen, queue := map[int]bool{self: true}, []int{self}
-	for len(queue) > 0 {
-		parent := queue[0]
-		queue = queue[1:]
-		for _, pid := range list(parent) {
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, pid := range list(queue[0]) {
 			if seen[pid] {
 				continue
 			}
@@ -139,38 +137,35 @@ func descend(visit func(info) bool) {
 			i, ok := stat(pid)
 			// A number that was reused has another parent. (Ourselves, if the
 			// parent died meanwhile.)
-			if !ok || i.parent != parent && i.parent != self {
+			if !ok || i.parent != queue[0] && i.parent != self || i.state == 'Z' || i.state == 'X' {
 				continue
 			}
-			if i.state == 'Z' || i.state == 'X' {
-				continue
-			}
-			if visit(i) {
-				queue = append(queue, pid)
-			}
+			found, queue = append(found, i), append(queue, pid)
 		}
 	}
+	return found
 }
 
 func living(int) (list []int) {
-	descend(func(i info) bool { list = append(list, i.pid); return true })
+	for _, i := range tree() {
+		list = append(list, i.pid)
+	}
 	return list
 }
 
 // signalGroups signals every process group in the tree once.
 func signalGroups(_ int, sig syscall.Signal, skip map[int]bool) {
 	own, done := syscall.Getpgrp(), map[int]bool{}
-	descend(func(i info) bool {
+	for _, i := range tree() {
 		switch {
 		case skip[i.pid]:
 		case i.group == own || i.group <= 1: // it joined ours
-			_ = syscall.Kill(i.pid, sig)
+			signalChild(i, sig)
 		case !done[i.group]:
 			done[i.group] = true
 			_ = syscall.Kill(-i.group, sig)
 		}
-		return true
-	})
+	}
 }
 
 // killTree stops every descendant, again and again until no new one shows up,
@@ -179,23 +174,21 @@ func killTree(_ int, skip map[int]bool) []int {
 	stopped := map[int]bool{}
 	for range 64 {
 		grown := false
-		descend(func(i info) bool {
+		for _, i := range tree() {
 			if !stopped[i.pid] && !skip[i.pid] && signalChild(i, syscall.SIGSTOP) {
 				stopped[i.pid], grown = true, true
 			}
-			return true
-		})
+		}
 		if !grown {
 			break
 		}
 	}
 	var killed []int
-	descend(func(i info) bool {
+	for _, i := range tree() {
 		if !skip[i.pid] && signalChild(i, syscall.SIGKILL) {
 			killed = append(killed, i.pid)
 		}
-		return true
-	})
+	}
 	return killed
 }
 

@@ -1,0 +1,111 @@
+//go:build linux
+
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := "PATH=" + os.Getenv("PATH")
+	for _, tt := range []struct {
+		name string
+		call Call
+		want Reply
+		err  string
+	}{
+		{"both streams", Call{Argv: []string{"sh", "-c", "echo out; echo err >&2; exit 3"}}, Reply{[]byte("out\n"), []byte("err\n"), 3}, ""},
+		{"stdin", Call{Argv: []string{"cat"}, Stdin: []byte("a\x00b")}, Reply{Stdout: []byte("a\x00b")}, ""},
+		{"no stdin", Call{Argv: []string{"cat"}}, Reply{}, ""},
+		{"unread stdin", Call{Argv: []string{"true"}, Stdin: make([]byte, 1<<20)}, Reply{}, ""},
+		{"directory", Call{Argv: []string{"pwd"}, Dir: dir}, Reply{Stdout: []byte(dir + "\n")}, ""},
+		{"environment", Call{Argv: []string{"env"}, Env: []string{path, "A=1"}}, Reply{Stdout: []byte(path + "\nA=1\n")}, ""},
+		{"path of the environment", Call{Argv: []string{"env"}, Env: []string{"PATH=/none"}}, Reply{}, "env: no such program on PATH"},
+		{"missing", Call{Argv: []string{"descartes-no-such-program"}}, Reply{}, "descartes-no-such-program"},
+		{"nothing", Call{}, Reply{}, "no program"},
+		{"signal", Call{Argv: []string{"sh", "-c", "kill -KILL $$"}}, Reply{Code: -1}, "signal: killed"},
+		{"too much", Call{Argv: []string{"sh", "-c", "echo 12345; sleep 997"}, Limit: 5}, Reply{Stdout: []byte("12345"), Code: -1}, "more than 5 bytes"},
+		{"just enough", Call{Argv: []string{"echo", "1234"}, Limit: 5}, Reply{Stdout: []byte("1234\n")}, ""},
+		{"loud stderr", Call{Argv: []string{"sh", "-c", "yes | head -c 1000000 >&2"}}, Reply{Stderr: []byte(strings.Repeat("y\n", stderrLimit/2))}, ""},
+	} {
+		got, err := Output(t.Context(), tt.call)
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
+		}
+		if !bytes.Equal(got.Stdout, tt.want.Stdout) || !bytes.Equal(got.Stderr, tt.want.Stderr) || got.Code != tt.want.Code {
+			t.Errorf("%s: got %d, %q, %.80q", tt.name, got.Code, got.Stdout, got.Stderr)
+		}
+	}
+}
+
+func TestOutputCancelled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		eventually(t, "the program", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
+		cancel()
+	}()
+	start := time.Now()
+	_, err := Output(ctx, Call{Argv: []string{"sh", "-c", "sleep 997 & touch up; wait"}, Dir: dir})
+	if !errors.Is(err, context.Canceled) || time.Since(start) > waitDelay {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+}
+
+// A grandchild that keeps the pipe does not keep us.
+func TestOutputDoesNotWaitForGrandchildren(t *testing.T) {
+	t.Parallel()
+	got, err := Output(t.Context(), Call{Argv: []string{"sh", "-c", "sleep 997 & echo done"}})
+	if err != nil || string(got.Stdout) != "done\n" || got.Code != 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestLook(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"bin/tool": 0o700, "bin/plain": 0o600, "other/tool": 0o700, "other/plain": 0o700} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		program, path, want string
+		err                 error
+	}{
+		{"tool", "bin:other", "bin/tool", nil},
+		{"plain", "bin:other", "other/plain", nil},
+		{"plain", "bin", "", os.ErrPermission},
+		{"none", "bin", "", ErrNoProgram},
+		{"tool", "", "", ErrNoProgram},
+		{"tool", "none::bin", "bin/tool", nil},
+		{"./bin/tool", "", "bin/tool", nil},
+		{"bin/tool", "", "bin/tool", nil},
+		{"bin/plain", "", "", os.ErrPermission},
+		{"./bin", "", "", os.ErrPermission},
+		{"./none", "", "", ErrNoProgram},
+	} {
+		got, err := Look(tt.program, dir, []string{"PATH=wrong", "PATH=" + tt.path})
+		want := tt.want
+		if want != "" {
+			want = filepath.Join(dir, want)
+		}
+		if got != want || !errors.Is(err, tt.err) {
+			t.Errorf("%s on %q: got %q, %v; want %q, %v", tt.program, tt.path, got, err, want, tt.err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+//go:build linux
+
+package proc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestShimDies(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, cookie := filepath.Join(dir, "out"), rand.Text()
+	s := startShim(t, ShimConfig{Cookie: cookie})
+	c := sh("victim", "setsid sleep 997 & env -i sleep 997 & echo started; sleep 997")
+	c.Stdout = out
+	pid := s.PID()
+	go func() {
+		eventually(t, "the command's first line", func() bool { b, _ := os.ReadFile(out); return len(b) > 0 })
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err := s.Run(t.Context(), c)
+	var died *DiedError
+	if !errors.As(err, &died) || died.Label != "victim" || died.PID != pid || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("got %v", err)
+	}
+	if n := carriers(cookie); len(n) != 0 {
+		t.Errorf("survivors: %v", n)
+	}
+	if e := run(t, s, sh("next", "exit 6")); e.Code != 6 || s.PID() == pid {
+		t.Errorf("next run: %+v", e)
+	}
+	// Killed between two commands: the second learns it, the third runs.
+	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run(t.Context(), sh("second", "true")); !errors.As(err, &died) {
+		t.Errorf("second: %v", err)
+	}
+	if e := run(t, s, sh("third", "exit 3")); e.Code != 3 {
+		t.Errorf("third: %+v", e)
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s := startShim(t, ShimConfig{})
+	run(t, s, sh("one", "true"))
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Run(t.Context(), sh("two", "true")); !errors.Is(err, ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	t.Parallel()
+	if _, err := Start(ShimConfig{Argv: []string{"/no/such/binary"}}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := Start(ShimConfig{}); err == nil {
+		t.Error("no error without a program")
+	}
+	// A binary that is no shim is found out by the first command.
+	s, err := Start(ShimConfig{Argv: []string{"/bin/false"}})
+	if err != nil {
+		return // it may be gone before the first frame is written
+	}
+	var died *DiedError
+	if _, err := s.Run(t.Context(), sh("x", "true")); !errors.As(err, &died) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A shim that does not answer any more is killed, and the cancelled command
+// with it.
+func TestHungShim(t *testing.T) {
+	t.Parallel()
+	cookie, out := rand.Text(), filepath.Join(t.TempDir(), "out")
+	s := startShim(t, ShimConfig{Cookie: cookie})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := sh("hung", "echo started; sleep 997")
+	c.Stdout, c.Grace = out, -1
+	pid := s.PID()
+	go func() {
+		eventually(t, "the command's first line", func() bool { b, _ := os.ReadFile(out); return len(b) > 0 })
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}()
+	var died *DiedError
+	if e, err := s.Run(ctx, c); !errors.As(err, &died) {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	if left := carriers(cookie); len(left) > 0 {
+		t.Errorf("survivors: %v", left)
+	}
+}
+
+// A full disk under the exit file does not take the result away.
+func TestExitFileCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s := startShim(t, ShimConfig{ExitFile: "/dev/full"})
+	if e := run(t, s, sh("full", "exit 3")); e.Why != Exited || e.Code != 3 || !strings.Contains(e.Err, "not recorded") {
+		t.Errorf("got %+v", e)
+	}
+	s = startShim(t, ShimConfig{ExitFile: "/proc/none/exit.json"})
+	if e := run(t, s, sh("nowhere", "exit 3")); e.Code != 3 || !strings.Contains(e.Err, "not recorded") {
+		t.Errorf("got %+v", e)
+	}
+}
