@@ -17,6 +17,7 @@ type View struct {
 	Path    string // of the state file
 	State   State
 	Live    bool
+	At      time.Time               // of the last event
 	Last    Type                    // the last event; LimitWaiting is a loop that waits for its provider
 	Changes map[string]tasks.Status // made by events that the task file may not show yet
 }
@@ -37,7 +38,8 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	for i := range events {
 		b.apply(&events[i])
 	}
-	v.Last = events[len(events)-1].Type
+	last := &events[len(events)-1]
+	v.Last, v.At = last.Type, last.TS
 	v.Changes = map[string]tasks.Status{}
 	for id, st := range b.takeChanges(s.State.Seq) {
 		v.Changes[id] = tasks.Status(st)
@@ -49,7 +51,7 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 		t, ok := file.Task(id)
 		return TaskID{ID: id, Numeric: ok && t.Numeric}
 	})
-	v.State.Seq = events[len(events)-1].Seq
+	v.State.Seq = last.Seq
 	return v, nil
 }
 
@@ -208,4 +210,10 @@ func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
 		r.Attempt, r.Failure = b.used[task]+1, failure(f)
 	}
 	return r, nil
+}
+
+// IsLive reports whether a process runs the loop now.
+func (h Home) IsLive(s Saved) bool {
+	_, busy := live(s.Path)
+	return busy
 }

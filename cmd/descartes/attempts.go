@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"descartes/gitops"
+	"descartes/loop"
+)
+
+func newAttemptsCmd() *cobra.Command {
+	var look looking
+	cmd := &cobra.Command{
+		Use:   "attempts <task>",
+		Short: "List the kept attempts of a task: refs, verdicts and reasons",
+		Args:  takes(1, 1, "one task"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := openBoard(look.dir, look.tag)
+			if err != nil {
+				return err
+			}
+			t, err := b.need(args[0])
+			if err != nil {
+				return err
+			}
+			repo, err := openRepo(cmd.Context(), b.root, nil)
+			if err != nil {
+				return err
+			}
+			defer repo.Close()
+			refs, err := repo.Refs(cmd.Context(), "refs/descartes/")
+			if err != nil {
+				return err
+			}
+			list, err := b.attempts(t.ID, refs)
+			if err != nil {
+				return err
+			}
+			if look.json {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			return write(cmd.OutOrStdout(), attemptTable(t.ID, list))
+		},
+	}
+	look.register(cmd, "print the attempts as JSON")
+	return cmd
+}
+
+type attemptJSON struct {
+	Loop    string    `json:"loop"`
+	Attempt int       `json:"attempt"`
+	Verdict string    `json:"verdict"`
+	Reason  string    `json:"reason"`
+	Ref     *string   `json:"ref"` // null where the attempt left nothing to keep
+	Commit  *string   `json:"commit"`
+	Log     string    `json:"log"`
+	At      time.Time `json:"at"`
+}
+
+// attempts joins what the journals tell of a task's attempts with the refs that keep them. Refs
+// whose journal is gone tell by their own message.
+func (b *board) attempts(id string, refs []gitops.Ref) ([]attemptJSON, error) {
+	home := loop.NewHome(b.root)
+	all, err := home.List()
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]gitops.Ref{}
+	for _, r := range refs {
+		kept[r.Name] = r
+	}
+	out := []attemptJSON{}
+	told := map[string]bool{}
+	for _, s := range all {
+		if s.State == nil || s.State.Tag != b.file.Tag() {
+			continue
+		}
+		events, err := loop.ReadEvents(home.Events(s.State.ID))
+		if err != nil {
+			return nil, err
+		}
+		for i := range events {
+			e := &events[i]
+			if e.Type != loop.AttemptFinished || e.Task != id {
+				continue
+			}
+			a := attemptJSON{Loop: e.Loop, Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, At: e.TS,
+				Log: shown(b.root, home.Log(e.Loop, id, e.Attempt))}
+			name := loop.RefPrefix(e.Loop, id) + strconv.Itoa(e.Attempt)
+			if r, ok := kept[name]; ok {
+				a.Ref, a.Commit = &r.Name, &r.Hash
+			}
+			told[name] = true
+			out = append(out, a)
+		}
+	}
+	for _, r := range refs {
+		if a, ok := fromRef(r, b.file.Tag(), id); ok && !told[r.Name] {
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}
+
+// fromRef reads an attempt from the commit that keeps it.
+func fromRef(r gitops.Ref, tag, id string) (attemptJSON, bool) {
+	rest := strings.TrimPrefix(r.Name, "refs/descartes/")
+	name, rest, ok := strings.Cut(rest, "/")
+	if !ok || !strings.HasPrefix(r.Name, loop.RefPrefix(name, id)) || !strings.HasPrefix(r.Message, tag+": task ") {
+		return attemptJSON{}, false
+	}
+	n, err := strconv.Atoi(rest[strings.LastIndexByte(rest, '/')+1:])
+	if err != nil {
+		return attemptJSON{}, false
+	}
+	a := attemptJSON{Loop: name, Attempt: n, Verdict: trailer(r.Message, "Descartes-Verdict"), Ref: &r.Name, Commit: &r.Hash, At: r.When}
+	if lines := strings.Split(r.Message, "\n"); len(lines) > 2 {
+		a.Reason = lines[2]
+	}
+	return a, true
+}
+
+func trailer(message, key string) string {
+	for line := range strings.SplitSeq(message, "\n") {
+		if v, ok := strings.CutPrefix(line, key+": "); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+func attemptTable(id string, list []attemptJSON) string {
+	if len(list) == 0 {
+		return "task " + clean(id) + " has no attempts\n"
+	}
+	var s strings.Builder
+	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "ATTEMPT\tVERDICT\tREF\tREASON")
+	for _, a := range list {
+		ref := "nothing to keep"
+		if a.Ref != nil {
+			ref = *a.Ref
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", a.Attempt, clean(a.Verdict), ref, fit(clean(a.Reason), 80))
+	}
+	w.Flush() // into memory
+	for _, a := range list {
+		if a.Ref != nil {
+			fmt.Fprintf(&s, "\nlook at one: git diff HEAD %s\n", *a.Ref)
+			break
+		}
+	}
+	return s.String()
+}

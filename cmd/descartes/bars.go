@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+const barWidth = 16
+
+// bars is the wave view: one bar per wave, the task under way, what is blocked.
+func (b *board) bars(p paint, current string, blocked []blockedLine) []string {
+	waves := b.waves()
+	c := b.graph.Counts()
+	now := 0
+	lines := make([]string, 0, len(waves))
+	for _, w := range waves {
+		bar := barOf(w)
+		if now == 0 && bar.done < bar.all {
+			now = w.Number
+		}
+		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.in(bar.colour(), bar.blocks()), bar.words()))
+	}
+	if now == 0 {
+		now = len(waves)
+	}
+	head := []string{fmt.Sprintf("Wave %d of %d", now, len(waves)), fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total), ""}
+	out := append(head, foldWaves(lines, now)...)
+	if t, ok := b.graph.Task(current); ok && current != "" {
+		out = append(out, "", "Current Task: "+clean(t.Title), "Status: "+clean(string(b.graph.Status(current))))
+		if t.Complexity != "" {
+			out = append(out, "Complexity: "+clean(t.Complexity))
+		}
+	}
+	if len(blocked) > 0 {
+		out = append(out, "", fmt.Sprintf("Blocked Tasks: %d", len(blocked)))
+		for _, t := range blocked {
+			out = append(out, fmt.Sprintf("  - Task %s: \"%s\" (%s)", clean(t.id), fit(clean(t.title), 40), clean(t.reason)))
+		}
+	}
+	return out
+}
+
+// foldWaves leaves out waves far from the one under way, where there are many.
+func foldWaves(lines []string, now int) []string {
+	const most = 24
+	if len(lines) <= most {
+		return lines
+	}
+	first := min(max(0, now-1-most/2), len(lines)-most)
+	out := append([]string{}, lines[first:first+most]...)
+	if first > 0 {
+		out = append([]string{fmt.Sprintf("(%s before)", count(first, "wave"))}, out...)
+	}
+	if rest := len(lines) - first - most; rest > 0 {
+		out = append(out, fmt.Sprintf("(%s after)", count(rest, "wave")))
+	}
+	return out
+}
+
+// blockedLine is a task that was given up.
+type blockedLine struct{ id, title, reason string }
+
+// bar is one wave in numbers.
+type bar struct{ all, done, running, ready, blocked, held int }
+
+func barOf(w waveJSON) bar {
+	n := bar{all: len(w.Tasks)}
+	for _, t := range w.Tasks {
+		switch t.State {
+		case "done":
+			n.done++
+		case "running":
+			n.running++
+		case "ready", "waiting":
+			n.ready++
+		case "held":
+			n.held++
+		default:
+			n.blocked++
+		}
+	}
+	return n
+}
+
+func (n bar) blocks() string {
+	full := barWidth
+	if n.all > 0 {
+		full = barWidth * n.done / n.all
+	}
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+}
+
+func (n bar) words() string {
+	tasks := count(n.all, "task")
+	part := fmt.Sprintf("%d/%s", n.done, tasks)
+	switch {
+	case n.done == n.all:
+		return "Complete (" + tasks + ")"
+	case n.running > 0 || n.done > 0 && n.ready > 0:
+		return "In Progress (" + part + ")"
+	case n.ready > 0:
+		return "Pending (" + tasks + ")"
+	case n.blocked > 0:
+		return "Blocked (" + part + ")"
+	}
+	return "Held (" + part + ")"
+}
+
+func (n bar) colour() string {
+	switch {
+	case n.done == n.all:
+		return green
+	case n.blocked > 0:
+		return red
+	case n.held > 0:
+		return yellow
+	}
+	return bold
+}
+
+const boxWidth = 69
+
+// box draws lines in a frame, as wide as the seed's picture.
+func box(title string, lines []string) string {
+	var s strings.Builder
+	edge := strings.Repeat("─", boxWidth)
+	row := func(text string) {
+		pad := boxWidth - 2 - width(unpainted(text))
+		if pad < 0 {
+			text, pad = fit(unpainted(text), boxWidth-2), 0
+		}
+		s.WriteString("│  " + text + strings.Repeat(" ", pad) + "│\n")
+	}
+	s.WriteString("┌" + edge + "┐\n")
+	row(title)
+	s.WriteString("├" + edge + "┤\n")
+	row("")
+	for _, l := range lines {
+		row(l)
+	}
+	row("")
+	s.WriteString("└" + edge + "┘\n")
+	return s.String()
+}
+
+// unpainted is a text without our own colour codes; clean let no others in.
+func unpainted(s string) string {
+	for {
+		before, rest, ok := strings.Cut(s, "\x1b[")
+		if !ok {
+			return s
+		}
+		_, after, _ := strings.Cut(rest, "m")
+		s = before + after
+	}
+}

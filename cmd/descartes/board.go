@@ -1,0 +1,171 @@
+package main
+
+import (
+	"maps"
+
+	"descartes/loop"
+	"descartes/scheduler"
+	"descartes/tasks"
+)
+
+// board is a tag as it stands now: its task list and graph, with what the journal of a loop knows
+// beyond the task file, and the commits of its waves.
+type board struct {
+	root    string
+	file    *tasks.File
+	graph   *scheduler.Graph
+	view    *loop.View     // of the tag's last loop; nil if there was none
+	commits map[int]string // by wave
+}
+
+// openBoard reads the tag that the flags mean. Nothing is changed.
+func openBoard(dir, tag string) (*board, error) {
+	root, err := findRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	if tag, err = chooseTag(root, tag); err != nil {
+		return nil, err
+	}
+	job, found := loop.Load(root, loop.Config{Scud: loop.ScudConfig{Tag: tag}})
+	if job == nil {
+		return nil, problems(found)
+	}
+	return newBoard(job)
+}
+
+// newBoard takes a job's graph for the board's own: it is given the statuses that the journal knows.
+func newBoard(job *loop.Job) (*board, error) {
+	root, file := job.Root, job.File
+	b := &board{root: root, file: file, graph: job.Graph, commits: map[int]string{}}
+	home := loop.NewHome(root)
+	all, err := home.List()
+	if err != nil {
+		return nil, err
+	}
+	changes := map[string]tasks.Status{}
+	for _, s := range all {
+		if s.State == nil || s.State.Tag != file.Tag() {
+			continue
+		}
+		if s.Archived { // over and saved: its state says it all
+			b.addCommits(s.State.WaveCommits)
+			continue
+		}
+		v, err := home.View(s, file)
+		if err != nil {
+			return nil, err
+		}
+		b.addCommits(v.State.WaveCommits)
+		maps.Copy(changes, v.Changes)
+		if b.view == nil || v.Live || !b.view.Live && v.State.StartedAt.After(b.view.State.StartedAt) {
+			b.view = &v
+		}
+	}
+	for id, status := range changes {
+		if _, ok := b.graph.Task(id); ok {
+			b.graph.SetStatus(id, status)
+		}
+	}
+	return b, nil
+}
+
+func (b *board) addCommits(list []loop.WaveCommit) {
+	for _, c := range list {
+		b.commits[c.Wave] = c.Hash
+	}
+}
+
+// id is a task's id as reports write it: a number where the task file has one.
+func (b *board) id(id string) loop.TaskID {
+	t, ok := b.graph.Task(id)
+	return loop.TaskID{ID: id, Numeric: ok && t.Numeric}
+}
+
+func (b *board) ids(list []string) []loop.TaskID {
+	out := make([]loop.TaskID, 0, len(list))
+	for _, id := range list {
+		out = append(out, b.id(id))
+	}
+	return out
+}
+
+// need is the task of that id, or an error that names it.
+func (b *board) need(id string) (*tasks.Task, error) {
+	t, ok := b.graph.Task(id)
+	if !ok {
+		t, ok = b.file.Task(id)
+	}
+	if !ok {
+		return nil, badInput("descartes tasks list --scud-tag "+b.file.Tag(), "tag %q has no task %q", b.file.Tag(), id)
+	}
+	return t, nil
+}
+
+// The JSON shapes of waves, status and tasks.
+type waveJSON struct {
+	Number int        `json:"number"`
+	Tasks  []taskJSON `json:"tasks"`
+}
+
+type taskJSON struct {
+	ID        loop.TaskID   `json:"id"`
+	Title     string        `json:"title"`
+	Status    tasks.Status  `json:"status"`
+	DependsOn []loop.TaskID `json:"depends_on"`
+	State     string        `json:"state"`
+	Cause     string        `json:"cause"`
+}
+
+type problemJSON struct {
+	Kind    string        `json:"kind"`
+	Tasks   []loop.TaskID `json:"tasks"`
+	Message string        `json:"message"`
+}
+
+// waves lists every wave with its tasks.
+func (b *board) waves() []waveJSON {
+	out := []waveJSON{}
+	for _, w := range b.graph.Waves() {
+		one := waveJSON{Number: w.Number, Tasks: make([]taskJSON, 0, len(w.Tasks))}
+		for _, id := range w.Tasks {
+			one.Tasks = append(one.Tasks, b.task(id))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// wavesWithCommits is waves with the commit of each, null where there is none.
+func (b *board) wavesWithCommits() []committedWave {
+	out := []committedWave{}
+	for _, w := range b.waves() {
+		c := committedWave{Number: w.Number, Tasks: w.Tasks}
+		if hash := b.commits[w.Number]; hash != "" {
+			c.Commit = &hash
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+type committedWave struct {
+	Number int        `json:"number"`
+	Commit *string    `json:"commit"`
+	Tasks  []taskJSON `json:"tasks"`
+}
+
+func (b *board) task(id string) taskJSON {
+	t, _ := b.graph.Task(id)
+	state, cause := b.graph.State(id)
+	return taskJSON{ID: b.id(id), Title: t.Title, Status: b.graph.Status(id), DependsOn: b.ids(b.graph.Deps(id)),
+		State: string(state), Cause: cause}
+}
+
+func (b *board) problems() []problemJSON {
+	out := []problemJSON{}
+	for _, p := range b.graph.Problems() {
+		out = append(out, problemJSON{Kind: p.Kind, Tasks: b.ids(p.Tasks), Message: p.Message})
+	}
+	return out
+}

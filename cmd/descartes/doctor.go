@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"descartes/agent"
+	"descartes/internal/proc"
+	"descartes/tasks"
+)
+
+func newDoctorCmd() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check what descartes needs here, and say how to mend what is missing",
+		Args:  takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := &doctor{w: cmd.OutOrStdout(), env: os.Environ()}
+			d.paint = colours(isTerminal(d.w))
+			root, err := findRoot(dir)
+			if err != nil {
+				return err
+			}
+			d.check(cmd.Context(), root)
+			if d.ill {
+				return quiet(exitInput)
+			}
+			return nil
+		},
+	}
+	registerDir(cmd, &dir)
+	return cmd
+}
+
+// doctor prints one line for each thing that it looks at.
+type doctor struct {
+	w     io.Writer
+	paint paint
+	env   []string
+	ill   bool
+}
+
+func (d *doctor) good(what, found string) {
+	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.in(green, "ok "), what, clean(found))
+}
+
+// bad is something without which a loop cannot run; lacking is something that it may do without.
+func (d *doctor) bad(what, found, fix string) {
+	d.ill = true
+	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.in(red, "bad"), what, clean(found))
+	d.fix(fix)
+}
+
+func (d *doctor) lacking(what, found, fix string) {
+	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.in(yellow, "-- "), what, clean(found))
+	d.fix(fix)
+}
+
+func (d *doctor) fix(fix string) {
+	if fix != "" {
+		fmt.Fprintf(d.w, "    hint: %s\n", clean(fix))
+	}
+}
+
+func (d *doctor) check(ctx context.Context, root string) {
+	d.git(ctx, root)
+	d.repository(ctx, root)
+	d.agents(root)
+	if command, why, ok := detect(root); ok {
+		d.good("verify", command+" (found: "+why+")")
+	} else {
+		d.lacking("verify", "no command found from the project's files", `give --verify "make test", or --verify none`)
+	}
+	d.tags(root)
+}
+
+func (d *doctor) git(ctx context.Context, root string) {
+	path, err := proc.Look("git", root, d.env)
+	if err != nil {
+		d.lacking("git program", "not on PATH", "install git: repositories with filters, hooks or signing need it")
+		return
+	}
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: root, Env: d.env})
+	if err != nil || reply.Code != 0 {
+		d.bad("git program", path+" does not run", "reinstall git")
+		return
+	}
+	d.good("git program", strings.TrimSpace(string(reply.Stdout))+" ("+path+")")
+}
+
+func (d *doctor) repository(ctx context.Context, root string) {
+	repo, err := openRepo(ctx, root, nil)
+	if err != nil {
+		d.bad("repository", err.Error(), hintOf(err))
+		return
+	}
+	defer repo.Close()
+	head, err := repo.Head(ctx)
+	where := strings.TrimPrefix(head.Branch, "refs/heads/")
+	switch {
+	case err != nil:
+		d.bad("repository", err.Error(), hintOf(err))
+	case head.Hash == "":
+		d.good("repository", repo.Root()+", branch "+where+", no commit yet")
+	case where == "":
+		d.good("repository", repo.Root()+", at commit "+short(head.Hash)+" of no branch")
+	default:
+		d.good("repository", repo.Root()+", branch "+where)
+	}
+	for _, n := range repo.Notes() {
+		d.good("", n)
+	}
+	name, email, err := repo.Author(ctx)
+	if err != nil {
+		d.bad("author", err.Error(), hintOf(err))
+	} else {
+		d.good("author", name+" <"+email+">")
+	}
+}
+
+func (d *doctor) agents(root string) {
+	found := false
+	for _, name := range agent.Names() {
+		b, ok := agent.Lookup(name)
+		if !ok || len(b.Command) == 0 {
+			continue
+		}
+		path, err := proc.Look(b.Command[0], root, d.env)
+		if err != nil {
+			d.lacking("agent", name+": "+b.Command[0]+" is not on PATH", "")
+			continue
+		}
+		found = true
+		d.good("agent", name+": "+path)
+	}
+	if !found {
+		d.fix(`install one, or give any program with --command "my-agent --flag"`)
+	}
+}
+
+func (d *doctor) tags(root string) {
+	dir := filepath.Join(".scud", "tasks")
+	known := tasks.Known(root)
+	if len(known) == 0 {
+		d.bad("tasks", "no task files in "+dir, "write "+filepath.Join(dir, "<tag>.json"))
+		return
+	}
+	for _, tag := range known {
+		f, err := tasks.Open(root, tag)
+		if err != nil {
+			d.bad("tag "+tag, err.Error(), hintOf(err))
+			continue
+		}
+		text := fmt.Sprintf("%s in %s", count(len(f.Tasks()), "task"), shown(root, f.Path()))
+		if n := len(f.Findings()); n > 0 {
+			d.lacking("tag "+tag, text+", "+count(n, "finding"), "descartes tasks check --scud-tag "+tag)
+			continue
+		}
+		d.good("tag "+tag, text)
+	}
+}

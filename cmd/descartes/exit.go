@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"descartes/gitops"
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+// Exit codes. exitTable says what they mean; exitCode and codeOf are the only ones to choose.
+const (
+	exitDone        = 0
+	exitError       = 1
+	exitInput       = 2
+	exitBlocked     = 3
+	exitAgent       = 4
+	exitGit         = 5
+	exitLimit       = 6
+	exitWaits       = 7
+	exitQuota       = 75
+	exitInterrupted = 130
+	exitTerminated  = 143
+)
+
+const exitTable = `Exit codes:
+  0    everything asked for is done
+  1    an error of our own or of the machine
+  2    usage or input: flags, missing tag, plan or spec, unreadable task file, unsafe tree, tag already running
+  3    ended with tasks blocked by failed verification or by their agent
+  4    the agent cannot be run, or keeps crashing
+  5    git refused (the work is kept, and where it is kept is said)
+  6    a limit was reached with work left: iterations, cost, deadline
+  7    waits for a person: paused
+  75   provider quota used up and --on-limit stop
+  130  interrupted (Ctrl-C or cancel) with state saved; 143: the same after SIGTERM
+`
+
+// exitCode turns the end of a run into an exit status. Where several apply, the first of 130/143,
+// 5, 75, 4, 3, 6, 7 is it. blocked counts the tasks that the run gave up; sig is what ended it, or nil.
+func exitCode(out loop.Outcome, blocked int, sig os.Signal) int {
+	code := exitError
+	switch out.Ending {
+	case loop.AllDone, loop.StepDone:
+		return exitDone
+	case loop.Cancelled, loop.Interrupted:
+		if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+			return exitTerminated
+		}
+		return exitInterrupted
+	case loop.GitRefused:
+		return exitGit
+	case loop.QuotaUsedUp:
+		return exitQuota
+	case loop.AgentUnusable:
+		return exitAgent
+	case loop.OwnError:
+		return exitError
+	case loop.TasksBlocked:
+		code = exitBlocked
+	case loop.LimitReached, loop.DeadlinePast, loop.CostReached:
+		code = exitLimit
+	case loop.Paused:
+		code = exitWaits
+	}
+	switch {
+	case out.Crashed:
+		return exitAgent
+	case blocked > 0:
+		return exitBlocked
+	}
+	return code
+}
+
+// failure is an error with the exit status and, where it is known, what the user can do next.
+type failure struct {
+	code int
+	err  error
+	hint string
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// badInput is a mistake in what the user gave: exit 2.
+func badInput(hint, format string, args ...any) error {
+	return &failure{code: exitInput, err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// quiet ends the program with a code when everything has been said.
+type quiet int
+
+func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
+
+// report prints what a command ended with and returns the exit status.
+func report(w io.Writer, err error) int {
+	var q quiet
+	var found problems
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &q):
+		return int(q)
+	case errors.As(err, &found):
+		found.print(w)
+		return found.code()
+	}
+	problems{{Message: err.Error(), Hint: hintOf(err), Err: err}}.print(w)
+	return codeOf(err)
+}
+
+// codeOf is the exit status of an error that kept a command from its work.
+func codeOf(err error) int {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.code
+	}
+	if isInput(err) {
+		return exitInput
+	}
+	return exitError
+}
+
+func isInput(err error) bool {
+	var (
+		tag     *tasks.TagError
+		missing *tasks.NotFoundError
+		format  *tasks.FormatError
+		busy    *loop.BusyError
+		dirty   *loop.DirtyError
+		version *loop.VersionError
+		refused *gitops.RefusedError
+	)
+	return errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) ||
+		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &refused) ||
+		errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
+}
+
+// hintOf is the next step after an error, where it is known.
+func hintOf(err error) string {
+	var f *failure
+	var refused *gitops.RefusedError
+	var missing *tasks.NotFoundError
+	var version *loop.VersionError
+	var damage *loop.DamageError
+	switch {
+	case errors.As(err, &f):
+		return f.hint
+	case errors.As(err, &refused):
+		return refused.Hint
+	case errors.Is(err, gitops.ErrNotRepo):
+		return "git init, then commit what is there: descartes keeps and commits its work with git"
+	case errors.Is(err, gitops.ErrBare):
+		return "work in a clone, or in a git worktree, of it"
+	case errors.As(err, &missing) && len(missing.Known) == 0:
+		return "write .scud/tasks/" + orWord(missing.Tag, "<tag>") + ".json first"
+	case errors.As(err, &version):
+		return "move it away, or choose another with --state-file"
+	case errors.As(err, &damage):
+		return "the task file is enough to go on from: move " + damage.Path + " and the loop's state file away, then start again"
+	}
+	return ""
+}
+
+func orWord(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// problems is everything that is wrong before anything was done.
+type problems []loop.Problem
+
+func (p problems) Error() string { return fmt.Sprintf("%d problems", len(p)) }
+
+func (p problems) print(w io.Writer) {
+	for _, one := range p {
+		hint := one.Hint
+		if hint == "" && one.Err != nil {
+			hint = hintOf(one.Err)
+		}
+		fmt.Fprintf(w, "error: %s\n", clean(one.Message))
+		if hint != "" {
+			fmt.Fprintf(w, "hint: %s\n", clean(hint))
+		}
+	}
+}
+
+// code is that of the problems' kind where all are of one, and exitInput otherwise.
+func (p problems) code() int {
+	code := 0
+	for _, one := range p {
+		c := exitInput
+		var f *failure
+		if errors.As(one.Err, &f) {
+			c = f.code
+		}
+		if code != 0 && c != code {
+			return exitInput
+		}
+		code = c
+	}
+	return code
+}

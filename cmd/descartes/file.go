@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"descartes/loop"
+)
+
+// fileSettings is descartes.yaml. Its keys are the state file's field names.
+type fileSettings struct {
+	Command           string      `yaml:"command"`
+	Args              []string    `yaml:"args"`
+	CompletionPromise string      `yaml:"completion_promise"`
+	TimeoutSecs       int         `yaml:"iteration_timeout_secs"`
+	IdleTimeoutSecs   int         `yaml:"idle_timeout_secs"`
+	VerifyTimeoutSecs int         `yaml:"verify_timeout_secs"`
+	MaxCostUSD        float64     `yaml:"max_cost_usd"`
+	OnLimit           string      `yaml:"on_limit"`
+	AllowDirty        bool        `yaml:"allow_dirty"`
+	Backend           fileBackend `yaml:"backend"`
+	Git               fileGit     `yaml:"git"`
+	Scud              fileScud    `yaml:"scud"`
+}
+
+type fileBackend struct {
+	Type        string            `yaml:"backend_type"`
+	PromptMode  string            `yaml:"prompt_mode"`
+	Format      string            `yaml:"output_format"`
+	Environment map[string]string `yaml:"environment"`
+	Model       string            `yaml:"model"`
+}
+
+type fileGit struct {
+	AutoCommit *bool  `yaml:"auto_commit"`
+	Hooks      string `yaml:"hooks"`
+	Branch     string `yaml:"branch"`
+}
+
+type fileScud struct {
+	Tag          string   `yaml:"tag"`
+	Plan         string   `yaml:"plan_path"`
+	Handoff      string   `yaml:"handoff_path"`
+	MaxPerTask   int      `yaml:"max_iterations_per_task"`
+	MaxTotal     int      `yaml:"max_total_iterations"`
+	UseSubAgents bool     `yaml:"use_sub_agents"`
+	Verification string   `yaml:"verification_command"`
+	AutoCommit   *bool    `yaml:"auto_commit_waves"`
+	RetryBlocked bool     `yaml:"retry_blocked"`
+	Spec         fileSpec `yaml:"spec"`
+}
+
+type fileSpec struct {
+	IncludeTask bool     `yaml:"include_task"`
+	IncludePlan bool     `yaml:"include_plan_section"`
+	Additional  []string `yaml:"additional_specs"`
+	MaxTokens   int      `yaml:"max_spec_tokens"`
+	Cut         bool     `yaml:"cut"`
+	Template    string   `yaml:"spec_template"`
+}
+
+// readFile puts what the settings file says into c. A missing file says nothing, unless it must be there.
+func readFile(path string, must bool, c *loop.Config) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !must {
+		return nil
+	}
+	if err != nil {
+		return badInput("", "settings: %w", err)
+	}
+	f := fileFrom(c)
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return badInput("", "settings %s: %s", path, yamlReason(err))
+	}
+	if err := f.check(); err != nil {
+		return badInput("", "settings %s: %w", path, err)
+	}
+	f.into(c)
+	return nil
+}
+
+// yamlReason says what the decoder met in the words of the file, not in those of our types.
+func yamlReason(err error) string {
+	var te *yaml.TypeError
+	if !errors.As(err, &te) {
+		return strings.TrimPrefix(err.Error(), "yaml: ")
+	}
+	out := make([]string, 0, len(te.Errors))
+	for _, e := range te.Errors {
+		if before, _, ok := strings.Cut(e, " not found in type "); ok {
+			e = strings.Replace(before, "field ", "unknown setting ", 1)
+		}
+		out = append(out, e)
+	}
+	return strings.Join(out, "; ")
+}
+
+func fileFrom(c *loop.Config) fileSettings {
+	s := c.Scud
+	return fileSettings{CompletionPromise: c.CompletionPromise, OnLimit: c.OnLimit, Git: fileGit{Hooks: c.Git.Hooks},
+		Scud: fileScud{MaxPerTask: s.MaxIterationsPerTask, UseSubAgents: s.UseSubAgents,
+			Spec: fileSpec{IncludeTask: s.Spec.IncludeTask, IncludePlan: s.Spec.IncludePlanSection, MaxTokens: s.Spec.MaxSpecTokens}}}
+}
+
+func (f *fileSettings) check() error {
+	word := ""
+	if err := (choice{&word, "wait|stop"}).Set(f.OnLimit); err != nil {
+		return fmt.Errorf("on_limit: %w", err)
+	}
+	if err := (choice{&word, "run|skip|fail"}).Set(f.Git.Hooks); err != nil {
+		return fmt.Errorf("git.hooks: %w", err)
+	}
+	for key, n := range map[string]int{"iteration_timeout_secs": f.TimeoutSecs, "idle_timeout_secs": f.IdleTimeoutSecs,
+		"verify_timeout_secs": f.VerifyTimeoutSecs, "scud.max_total_iterations": f.Scud.MaxTotal, "scud.spec.max_spec_tokens": f.Scud.Spec.MaxTokens} {
+		if n < 0 {
+			return fmt.Errorf("%s: %d is negative", key, n)
+		}
+	}
+	return nil
+}
+
+func (f *fileSettings) into(c *loop.Config) {
+	c.Command, c.Args, c.CompletionPromise = f.Command, f.Args, f.CompletionPromise
+	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs
+	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty
+	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,
+		Environment: f.Backend.Environment, Model: f.Backend.Model}
+	c.Git.Hooks, c.Git.Branch = f.Git.Hooks, f.Git.Branch
+	s := &c.Scud
+	s.Tag, s.PlanPath, s.HandoffPath = f.Scud.Tag, f.Scud.Plan, f.Scud.Handoff
+	s.MaxIterationsPerTask, s.MaxTotalIterations = f.Scud.MaxPerTask, f.Scud.MaxTotal
+	s.UseSubAgents, s.VerificationCommand, s.RetryBlocked = f.Scud.UseSubAgents, f.Scud.Verification, f.Scud.RetryBlocked
+	for _, commit := range []*bool{f.Git.AutoCommit, f.Scud.AutoCommit} {
+		if commit != nil {
+			s.AutoCommitWaves = *commit
+		}
+	}
+	p := f.Scud.Spec
+	s.Spec = loop.SpecConfig{IncludeTask: p.IncludeTask, IncludePlanSection: p.IncludePlan, AdditionalSpecs: p.Additional,
+		MaxSpecTokens: p.MaxTokens, Cut: p.Cut, SpecTemplate: p.Template}
+}

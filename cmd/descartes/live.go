@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"sync"
+	"time"
+)
+
+// liveWriter buffers what a run prints: a thousand quick tasks are not a thousand writes, yet
+// nothing waits longer than a moment to be seen. A terminal sees each line at once.
+type liveWriter struct {
+	mu    sync.Mutex
+	b     *bufio.Writer
+	now   bool
+	timer *time.Timer
+	armed bool
+	err   error // the first one; nothing is written after it
+}
+
+// flushAfter is how long a line may wait.
+const flushAfter = 100 * time.Millisecond
+
+func newLiveWriter(w io.Writer) *liveWriter {
+	return &liveWriter{b: bufio.NewWriterSize(w, 32<<10), now: isTerminal(w)}
+}
+
+// Write takes text in. It never fails: a run does not end because nobody reads any more.
+func (l *liveWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return len(p), nil
+	}
+	_, l.err = l.b.Write(p)
+	switch {
+	case l.err != nil:
+	case l.now:
+		l.err = l.b.Flush()
+	case l.timer == nil:
+		l.timer, l.armed = time.AfterFunc(flushAfter, l.flushLate), true
+	case !l.armed:
+		l.timer.Reset(flushAfter)
+		l.armed = true
+	}
+	return len(p), nil
+}
+
+func (l *liveWriter) flushLate() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = false
+	if l.err == nil {
+		l.err = l.b.Flush()
+	}
+}
+
+// Flush brings out what is waiting.
+func (l *liveWriter) Flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.b.Flush()
+	}
+}

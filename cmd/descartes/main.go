@@ -1,0 +1,28 @@
+// Command descartes runs coding agents over a graph of tasks until the work is verified and committed.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"descartes/internal/proc"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the whole program but for the exit.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// The supervising process is started once per loop and never looks at flags.
+	if len(args) == 1 && args[0] == proc.ShimCommand {
+		return proc.Serve()
+	}
+	root := newRootCmd()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return report(stderr, root.ExecuteContext(ctx))
+}

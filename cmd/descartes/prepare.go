@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-shellwords"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/proc"
+	"descartes/loop"
+	"descartes/tasks"
+	"descartes/verify"
+)
+
+// ready is a run prepared to start: everything was read and checked, nothing was touched.
+type ready struct {
+	root    string
+	job     *loop.Job
+	repo    *gitops.Repo
+	backend agent.Backend
+	opt     loop.StartOptions
+	why     string   // where the verify command comes from, "" if it was given
+	notes   []string // what a person should know before it starts
+	nothing bool     // every task is done already
+}
+
+func (r *ready) close() error {
+	if r.repo == nil {
+		return nil
+	}
+	return r.repo.Close()
+}
+
+// prepare reads everything that a run needs and checks the ground. It names all that is wrong at once.
+func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions) (_ *ready, err error) {
+	r := &ready{root: root, opt: opt}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	var found problems
+	note := func(err error, hint string) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hint, Err: err})
+	}
+	if cfg.Scud.VerificationCommand == "" {
+		var ok bool
+		if cfg.Scud.VerificationCommand, r.why, ok = detect(root); !ok {
+			note(errors.New("no verify command given, and none found from the project's files"),
+				`--verify "make test", or --verify none to take the agent's word`)
+		}
+	}
+	var mode bool
+	if r.backend, cfg.Backend, err = resolveBackend(cfg); err != nil {
+		note(err, "")
+	} else {
+		mode = true
+	}
+	job, wrong := loop.Load(root, cfg)
+	if r.job = job; job != nil {
+		if job.Config.Scud.MaxTotalIterations == 0 {
+			job.Config.Scud.MaxTotalIterations = loop.DefaultTotalIterations(job.Graph.Counts().Total)
+		}
+		if r.nothing, err = loop.NothingToDo(job); err != nil || r.nothing {
+			return r, err
+		}
+	}
+	found = append(found, wrong...)
+	found = append(found, r.ground(ctx)...)
+	if mode {
+		found = append(found, r.agentProblems()...)
+	}
+	if len(found) > 0 {
+		return r, found
+	}
+	return r, nil
+}
+
+// ground opens the repository and checks that a run is safe in it.
+func (r *ready) ground(ctx context.Context) (found problems) {
+	note := func(err error) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: &failure{code: exitInput, err: err}})
+	}
+	repo, err := openRepo(ctx, r.root, r.job)
+	if err != nil {
+		note(err)
+		return found
+	}
+	r.repo = repo
+	r.notes = append(r.notes, repo.Notes()...)
+	if r.job == nil {
+		return found
+	}
+	if r.job.Config.Scud.AutoCommitWaves {
+		if _, _, err := repo.Author(ctx); err != nil {
+			note(err)
+		}
+	}
+	if err := r.job.File.Writable(); err != nil {
+		note(err)
+	}
+	return append(found, loop.Check(ctx, r.job, repo, r.opt)...)
+}
+
+// openRepo opens the repository that holds root. Attempts may not change the task file, nor .descartes.
+func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, error) {
+	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: "run"}
+	if git, err := proc.Look("git", root, os.Environ()); err == nil {
+		opt.Git = git
+	}
+	top := gitTop(root)
+	if rel, ok := below(top, filepath.Join(root, ".descartes")); ok {
+		opt.Protect = append(opt.Protect, rel+"/")
+	}
+	if job != nil {
+		opt.Hooks = orWord(job.Config.Git.Hooks, "run")
+		if rel, ok := below(top, job.File.Path()); ok {
+			opt.Protect = append(opt.Protect, rel)
+		}
+	}
+	return gitops.Open(ctx, opt)
+}
+
+// gitTop is the folder at or above dir that has .git, or dir.
+func gitTop(dir string) string {
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
+			return d
+		}
+		if d == filepath.Dir(d) {
+			return dir
+		}
+	}
+}
+
+// below is path as a slash path relative to top, where it lies below it.
+func below(top, path string) (string, bool) {
+	rel, err := filepath.Rel(top, path)
+	return filepath.ToSlash(rel), err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// resolveBackend finds the agent to run, and says in the words of the state file what it is.
+func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) {
+	saved := cfg.Backend
+	command, err := commandLine(cfg)
+	if err != nil {
+		return agent.Backend{}, saved, err
+	}
+	if saved.Type == "" {
+		saved.Type = "claude"
+		if len(command) > 0 {
+			saved.Type = "generic"
+			if base := path.Base(filepath.ToSlash(command[0])); base == "claude" || base == "opencode" {
+				saved.Type = base
+			}
+		}
+	}
+	b, ok := agent.Lookup(saved.Type)
+	if !ok {
+		return b, saved, badInput("with --backend generic, any program can be the agent", "no backend %q: there are %s", saved.Type, strings.Join(agent.Names(), ", "))
+	}
+	if len(command) > 0 {
+		b = b.With(command)
+	}
+	if len(b.Command) == 0 {
+		return b, saved, badInput("", "backend %s needs --command", b.Name)
+	}
+	if saved.PromptMode != "" {
+		mode, ok := agent.ParsePromptMode(saved.PromptMode)
+		if !ok {
+			return b, saved, badInput("", "--prompt-mode %q is none of stdin, arg, env, file", saved.PromptMode)
+		}
+		b.Prompt = mode
+	}
+	b.Env = saved.Environment
+	saved.PromptMode, saved.OutputFormat = string(b.Prompt), "text"
+	return b, saved, nil
+}
+
+// commandLine splits the command as a shell would, and expands nothing in it.
+func commandLine(cfg loop.Config) ([]string, error) {
+	if strings.TrimSpace(cfg.Command) == "" {
+		return nil, nil
+	}
+	p := shellwords.NewParser()
+	p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
+	words, err := p.Parse(cfg.Command)
+	if err != nil {
+		return nil, badInput("quote it as for a shell; for pipes and variables use --command \"sh -c '...'\"", "--command %q: %w", cfg.Command, err)
+	}
+	if p.Position >= 0 || len(words) == 0 {
+		return nil, badInput("for pipes and variables use --command \"sh -c '...'\"", "--command %q: one program with its arguments is wanted", cfg.Command)
+	}
+	return append(words, cfg.Args...), nil
+}
+
+// agentProblems says whether the agent can be run, and given every task's spec.
+func (r *ready) agentProblems() (found problems) {
+	look := func(program string) (string, error) { return proc.Look(program, r.root, os.Environ()) }
+	if err := r.backend.Check(look, 0); err != nil {
+		hint := "install it, or name another with --command"
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hint, Err: &failure{code: exitAgent, err: err}})
+	}
+	if r.job == nil {
+		return found
+	}
+	known := func(string) (string, error) { return "", nil }
+	return append(found, r.job.CheckSpecs(func(n int) error { return r.backend.Check(known, n) })...)
+}
+
+// detect finds the verify command of a project.
+func detect(root string) (command, why string, ok bool) { return verify.Detect(root) }
+
+// problemsOfGraph are the warnings about a graph of which something can run.
+func (r *ready) warnings() []string {
+	var out []string
+	for _, p := range r.job.Graph.Problems() {
+		out = append(out, p.Message)
+	}
+	for _, f := range r.job.File.Findings() {
+		if !slices.Contains(out, f.Message) && f.Kind != "duplicate" {
+			out = append(out, fmt.Sprintf("%s:%d: %s", shown(r.root, r.job.File.Path()), f.Line, f.Message))
+		}
+	}
+	if shown := out[:min(10, len(out))]; len(shown) < len(out) {
+		return append(shown, fmt.Sprintf("and %d more: descartes tasks check --scud-tag %s", len(out)-len(shown), r.job.File.Tag()))
+	}
+	return out
+}
+
+// firstSpecs warns of specs over the budget.
+func (r *ready) largeSpecs() []string {
+	c := r.job.Config.Scud.Spec
+	if c.MaxSpecTokens == 0 {
+		return nil
+	}
+	over, most, which := 0, 0, ""
+	for _, id := range r.job.Runnable() {
+		s, err := r.job.Spec(loop.SpecRequest{Task: id})
+		if err != nil || !s.Over {
+			continue
+		}
+		over++
+		if s.Tokens > most {
+			most, which = s.Tokens, id
+		}
+	}
+	if over == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s over %d tokens, the largest is that of task %s with about %d; --spec-budget cut shortens them",
+		count(over, "spec"), c.MaxSpecTokens, which, most)}
+}
+
+// unfinished is the loop over a tag that a new start goes on with, or nil.
+func unfinished(root, tag string) (*loop.Saved, error) {
+	if tasks.ValidTag(tag) != nil {
+		return nil, nil
+	}
+	return loop.NewHome(root).Unfinished(tag)
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"descartes/loop"
+)
+
+// printer shows a run's events: a line per step for a person, the journal's own lines for a program.
+type printer struct {
+	text  *liveWriter // people's text
+	lines *liveWriter // events as JSON; nil if nobody wants them
+	paint paint
+	box   bool // text is a terminal
+	waves int
+	began map[string]time.Time
+}
+
+// newPrinter prints for people on stdout, or, with events there, on stderr.
+func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
+	p := &printer{began: map[string]time.Time{}}
+	people := stdout
+	if events {
+		p.lines, people = newLiveWriter(stdout), stderr
+	}
+	p.text = newLiveWriter(people)
+	p.box = isTerminal(people) && !ci
+	p.paint = colours(p.box)
+	return p
+}
+
+// close brings out everything.
+func (p *printer) close() {
+	p.text.Flush()
+	if p.lines != nil {
+		p.lines.Flush()
+	}
+}
+
+func (p *printer) say(format string, args ...any) { fmt.Fprintf(p.text, format+"\n", args...) }
+
+func (p *printer) warn(message string) {
+	p.say("%s %s", p.paint.in(yellow, "warning:"), clean(message))
+}
+
+// observe is told of every event.
+func (p *printer) observe(e loop.Event) {
+	if p.lines != nil {
+		if b, err := e.Line(); err == nil {
+			_, _ = p.lines.Write(b) // a liveWriter never fails
+		}
+	}
+	if line := p.line(&e); line != "" {
+		p.say("%s", line)
+	}
+}
+
+// line is an event for a person, "" if it is not worth one.
+func (p *printer) line(e *loop.Event) string {
+	switch e.Type {
+	case loop.LoopStarted:
+		return fmt.Sprintf("loop %s started", e.Loop)
+	case loop.LoopResumed:
+		return fmt.Sprintf("loop %s goes on: %s", e.Loop, clean(e.Reason))
+	case loop.WaveStarted:
+		return p.waveLine(e)
+	case loop.AttemptStarted:
+		return p.attemptLine(e)
+	case loop.AttemptFinished:
+		return p.failedLine(e)
+	case loop.TaskDone:
+		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.in(green, "done"), p.since(e))
+	case loop.TaskBlocked:
+		return fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.in(red, "blocked"), count(e.Attempt, "attempt"), clean(e.Reason))
+	case loop.TaskHeld:
+		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.in(yellow, "held"), clean(e.Reason))
+	case loop.WaveCommitted:
+		return fmt.Sprintf("wave %d committed %s%s", e.Wave, p.paint.in(bold, short(e.Commit)), files(e.Of))
+	case loop.LimitWaiting:
+		return p.waitLine(e)
+	case loop.Warning:
+		return fmt.Sprintf("%s %s", p.paint.in(yellow, "warning:"), warned(e))
+	case loop.TaskStarted, loop.AgentFinished, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
+	}
+	return ""
+}
+
+func files(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " (" + count(n, "file") + ")"
+}
+
+func warned(e *loop.Event) string {
+	if e.Task == "" {
+		return clean(e.Message)
+	}
+	return "task " + clean(e.Task) + ": " + clean(e.Message)
+}
+
+func (p *printer) waveLine(e *loop.Event) string {
+	s := fmt.Sprintf("wave %d", e.Wave)
+	if p.waves > 0 {
+		s += fmt.Sprintf(" of %d", p.waves)
+	}
+	if e.Of > 0 {
+		s += ": " + count(e.Of, "task")
+	}
+	return p.paint.in(bold, s)
+}
+
+func (p *printer) attemptLine(e *loop.Event) string {
+	if _, again := p.began[e.Task]; !again {
+		p.began[e.Task] = e.TS
+	}
+	if e.Attempt <= 1 {
+		return fmt.Sprintf("  %s started", taskName(e))
+	}
+	return fmt.Sprintf("  %s attempt %d started", taskName(e), e.Attempt)
+}
+
+// failedLine tells of an attempt that is followed by another; the end of a task has its own line.
+func (p *printer) failedLine(e *loop.Event) string {
+	word := ""
+	switch e.Verdict {
+	case "failed":
+		word = "failed"
+	case "crashed":
+		word = "crashed"
+	case "timeout":
+		word = "timed out"
+	case "cancelled":
+		word = "was interrupted"
+	default:
+		return ""
+	}
+	return fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.in(yellow, word), clean(e.Reason))
+}
+
+func (p *printer) waitLine(e *loop.Event) string {
+	until := ""
+	if e.Detail != nil && e.Detail.Until != nil {
+		until = " until " + e.Detail.Until.Local().Format("2006-01-02 15:04")
+	}
+	return fmt.Sprintf("  %s waits%s: %s", taskName(e), until, clean(e.Reason))
+}
+
+func (p *printer) since(e *loop.Event) string {
+	began, ok := p.began[e.Task]
+	if !ok {
+		return ""
+	}
+	delete(p.began, e.Task)
+	s := " in " + lasted(e.TS.Sub(began))
+	if e.Attempt > 1 {
+		s += fmt.Sprintf(" (attempt %d)", e.Attempt)
+	}
+	return s
+}
+
+// lasted is a duration as a person says it.
+func lasted(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	}
+	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+}
+
+func taskName(e *loop.Event) string {
+	return clean(e.Task) + " " + fit(clean(e.Title), 60)
+}

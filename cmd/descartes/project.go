@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"descartes/tasks"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// findRoot is the project's folder: the nearest one at or above dir that has .scud, looked for up
+// to the top of the git working tree; without any, that top; without git, dir itself.
+func findRoot(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	fi, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", badInput("", "working directory %s: no such directory", dir)
+	case err != nil:
+		return "", err
+	case !fi.IsDir():
+		return "", badInput("", "working directory %s is not a directory", dir)
+	}
+	top := ""
+	for d := dir; ; d = filepath.Dir(d) {
+		if fi, err := os.Stat(filepath.Join(d, ".scud")); err == nil && fi.IsDir() {
+			return d, nil
+		}
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
+			top = d
+			break
+		}
+		if d == filepath.Dir(d) {
+			break
+		}
+	}
+	return orWord(top, dir), nil
+}
+
+// chooseTag is the tag that is meant: the one given, the active one, or the only one there is.
+func chooseTag(root, given string) (string, error) {
+	if given != "" {
+		return given, tasks.ValidTag(given)
+	}
+	if b, err := os.ReadFile(filepath.Join(root, ".scud", "active-tag")); err == nil {
+		if tag := strings.TrimSpace(string(b)); tag != "" {
+			return tag, tasks.ValidTag(tag)
+		}
+	}
+	known := tasks.Known(root)
+	switch len(known) {
+	case 0:
+		return "", &tasks.NotFoundError{Path: filepath.Join(root, ".scud", "tasks")}
+	case 1:
+		return known[0], nil
+	}
+	return "", badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
+}
+
+// openTag reads the task list that the flags of a looking command mean.
+func openTag(dir, tag string) (root string, f *tasks.File, err error) {
+	if root, err = findRoot(dir); err != nil {
+		return "", nil, err
+	}
+	if tag, err = chooseTag(root, tag); err != nil {
+		return root, nil, err
+	}
+	f, err = tasks.Open(root, tag)
+	return root, f, err
+}
+
+// shown is a path the way a person in the project's folder would type it.
+func shown(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+		return rel
+	}
+	return path
+}
+
+// inProject makes a path that was typed in dir one that is relative to root, where it lies below it.
+func inProject(root, dir, path string) string {
+	if path == "" {
+		return ""
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return shown(root, path)
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}

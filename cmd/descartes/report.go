@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"descartes/loop"
+)
+
+// story is what the journal tells of one task, for reports.
+type story struct {
+	seconds  float64
+	attempts int
+	failure  *loop.Event // the last attempt that failed
+	blocked  *loop.Event
+}
+
+// stories goes through a journal once.
+func stories(events []loop.Event) map[string]*story {
+	out := map[string]*story{}
+	for i := range events {
+		e := &events[i]
+		if e.Task == "" {
+			continue
+		}
+		t := out[e.Task]
+		if t == nil {
+			t = &story{}
+			out[e.Task] = t
+		}
+		switch e.Type {
+		case loop.AttemptFinished:
+			t.attempts++
+			if e.Detail != nil {
+				t.seconds += e.Detail.Seconds
+			}
+			if e.Verdict != "verified" {
+				t.failure = e
+			}
+		case loop.TaskBlocked:
+			t.blocked = e
+		default:
+		}
+	}
+	return out
+}
+
+type junitSuites struct {
+	XMLName  xml.Name     `xml:"testsuites"`
+	Name     string       `xml:"name,attr"`
+	Tests    int          `xml:"tests,attr"`
+	Failures int          `xml:"failures,attr"`
+	Skipped  int          `xml:"skipped,attr"`
+	Time     string       `xml:"time,attr"`
+	Suites   []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Time     string      `xml:"time,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name    string      `xml:"name,attr"`
+	Class   string      `xml:"classname,attr"`
+	Time    string      `xml:"time,attr"`
+	Failure *junitWords `xml:"failure,omitempty"`
+	Skipped *junitWords `xml:"skipped,omitempty"`
+}
+
+type junitWords struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// junit is a run as a test report: a suite per wave, a case per task.
+func junit(s *summary, events []loop.Event) []byte {
+	told := stories(events)
+	all := junitSuites{Name: s.file.Tag()}
+	total := 0.0
+	for _, w := range s.waves() {
+		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.file.Tag(), w.Number)}
+		sum := 0.0
+		for _, t := range w.Tasks {
+			c := junitCase{Name: clean(t.ID.ID + " " + t.Title), Class: clean(s.file.Tag())}
+			st := told[t.ID.ID]
+			if st != nil {
+				sum += st.seconds
+				c.Time = fmt.Sprintf("%.3f", st.seconds)
+			} else {
+				c.Time = "0.000"
+			}
+			suite.Tests++
+			switch t.State {
+			case "done":
+			case "blocked":
+				suite.Failures++
+				c.Failure = failureOf(st)
+			default:
+				suite.Skipped++
+				c.Skipped = &junitWords{Message: strings.TrimSuffix(t.State+": "+clean(t.Cause), ": ")}
+			}
+			suite.Cases = append(suite.Cases, c)
+		}
+		suite.Time = fmt.Sprintf("%.3f", sum)
+		total += sum
+		all.Tests, all.Failures, all.Skipped = all.Tests+suite.Tests, all.Failures+suite.Failures, all.Skipped+suite.Skipped
+		all.Suites = append(all.Suites, suite)
+	}
+	all.Time = fmt.Sprintf("%.3f", total)
+	b, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil { // these types hold nothing that XML cannot
+		panic(err)
+	}
+	return append(append([]byte(xml.Header), b...), '\n')
+}
+
+func failureOf(st *story) *junitWords {
+	w := &junitWords{Message: "blocked before this loop"}
+	if st == nil || st.blocked == nil {
+		return w
+	}
+	w.Message = clean(st.blocked.Reason)
+	if f := st.failure; f != nil && f.Detail != nil {
+		w.Text = cleanLines(strings.TrimSpace(f.Detail.Output + "\n" + f.Detail.Words))
+	}
+	return w
+}
+
+// markdown is a run as a page for a job's summary.
+func markdown(s *summary, events []loop.Event) []byte {
+	told := stories(events)
+	c := s.graph.Counts()
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.file.Tag()), c.Done, count(c.Total, "task"))
+	fmt.Fprintf(&b, "Loop `%s` ended: %s", s.run.id, strings.ReplaceAll(string(s.run.outcome.Ending), "_", " "))
+	if m := s.run.outcome.Message; m != "" {
+		fmt.Fprintf(&b, " (%s)", mdText(m))
+	}
+	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s.\n", s.run.state.Iteration, mdText(costText(s.run.state.Cost)))
+	for _, w := range s.waves() {
+		fmt.Fprintf(&b, "\n## Wave %d", w.Number)
+		if hash := s.commits[w.Number]; hash != "" {
+			fmt.Fprintf(&b, " (%s)", short(hash))
+		}
+		b.WriteString("\n\n| Task | Title | State | Attempts | Time |\n|---|---|---|---|---|\n")
+		for _, t := range w.Tasks {
+			st := told[t.ID.ID]
+			if st == nil {
+				st = &story{}
+			}
+			state := t.State
+			if st.blocked != nil && t.State == "blocked" {
+				state += ": " + st.blocked.Reason
+			} else if t.Cause != "" {
+				state += ": " + t.Cause
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1fs |\n", mdText(t.ID.ID), mdText(t.Title), mdText(state), st.attempts, st.seconds)
+		}
+	}
+	fmt.Fprintf(&b, "\nNext: `%s`\n", strings.ReplaceAll(s.next(), "`", ""))
+	return []byte(b.String())
+}
+
+// mdText makes foreign text harmless in a table of Markdown.
+func mdText(s string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'").Replace(clean(s))
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+)
+
+func newResumeCmd() *cobra.Command {
+	s, o := &settings{}, &outputs{}
+	var last bool
+	cmd := &cobra.Command{
+		Use:   "resume [loop]",
+		Short: "Go on with a loop where it stopped, with its saved settings",
+		Long: `Go on with a loop where it stopped, with its saved settings. Limits may be given anew.
+
+Without a name it is the loop of .descartes/loop-state.json, or else the last one that has not ended.
+
+` + exitTable,
+		Args: takes(0, 1, "at most one loop"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if o.name != "" && o.name != args[0] {
+					return badInput("", "two loops are named: %q and %q", args[0], o.name)
+				}
+				o.name = args[0]
+			}
+			return resume(cmd, s, o, last)
+		},
+	}
+	f := cmd.Flags()
+	s.Config = defaults()
+	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")
+	f.StringVar(&o.name, "name", "", "`id` of the loop")
+	f.StringVar(&o.stateFile, "state-file", "", "state `file` of the loop")
+	f.BoolVar(&last, "last", false, "the last loop that has not ended, whatever its name")
+	s.registerLimits(f)
+	o.registerReports(cmd)
+	o.parallel = 1
+	return cmd
+}
+
+func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
+	root, err := findRoot(s.dir)
+	if err != nil {
+		return err
+	}
+	saved, err := findSaved(root, s, o, last)
+	if err != nil {
+		return err
+	}
+	f := cmd.Flags()
+	if err := environment(f); err != nil {
+		return err
+	}
+	given := remember(f)
+	retry := s.Scud.RetryBlocked
+	if saved.State.Completed && !retry {
+		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", saved.State.ID, saved.State.ExitReason.Type)
+	}
+	s.Config = saved.State.Config
+	s.Scud.RetryBlocked = false
+	if err := replay(f, given); err != nil {
+		return err
+	}
+	if err := s.completeLimits(f); err != nil {
+		return err
+	}
+	if s.ci && !f.Changed("on-limit") {
+		s.OnLimit = "stop"
+	}
+	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path})
+}
+
+func resumeHint(s *loop.Saved) string {
+	if s.State.ExitReason.Type == string(loop.TasksBlocked) {
+		return "--retry-blocked tries the blocked tasks again"
+	}
+	return "descartes loop start --scud-tag " + s.State.Tag
+}
+
+// findSaved is the loop to go on with.
+func findSaved(root string, s *settings, o *outputs, last bool) (*loop.Saved, error) {
+	home := loop.NewHome(root)
+	switch {
+	case o.stateFile != "":
+		path := absolute(s.dirPath(), o.stateFile)
+		st, err := loop.LoadState(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, badInput("descartes loop list", "nothing to resume: no state file %s", o.stateFile)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &loop.Saved{Path: path, State: st}, nil
+	case o.name != "":
+		found, err := home.Find(o.name)
+		if err == nil && found == nil {
+			err = badInput("descartes loop list", "no loop %q", o.name)
+		}
+		return found, err
+	}
+	if !last {
+		st, err := loop.LoadState(home.Default())
+		if err == nil && (!st.Completed || s.Scud.RetryBlocked) {
+			return &loop.Saved{Path: home.Default(), State: st}, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return lastOpen(home)
+}
+
+// lastOpen is the loop last active among those that have not ended.
+func lastOpen(home loop.Home) (*loop.Saved, error) {
+	all, err := home.List()
+	if err != nil {
+		return nil, err
+	}
+	var found *loop.Saved
+	for i := range all {
+		s := &all[i]
+		if s.State == nil || s.Archived || s.State.Completed {
+			continue
+		}
+		if found == nil || s.State.StartedAt.After(found.State.StartedAt) {
+			found = s
+		}
+	}
+	if found != nil {
+		return found, nil
+	}
+	if len(all) == 0 {
+		return nil, badInput("descartes loop start --scud-tag <tag>", "nothing to resume: no loop was started here")
+	}
+	return nil, badInput("descartes loop list shows them; --retry-blocked tries blocked tasks again", "nothing to resume: %s, all ended", countLoops(len(all)))
+}
+
+func countLoops(n int) string {
+	if n == 1 {
+		return "there is one loop"
+	}
+	return fmt.Sprintf("there are %d loops", n)
+}

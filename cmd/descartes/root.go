@@ -1,0 +1,94 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "descartes",
+		Short: "Run coding agents over a graph of tasks until the work is verified and committed",
+		Long: `descartes runs coding agents over a graph of tasks until the work is verified and committed.
+
+Start by looking, then run:
+  descartes waves --scud-tag feature-x
+  descartes loop start --scud-tag feature-x --verify "make check test"
+
+` + exitTable,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              cobra.ArbitraryArgs,
+		RunE:              groupRun,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return badInput(cmd.CommandPath()+" --help", "%w", err)
+	})
+	root.AddCommand(newLoopCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newDoctorCmd(), newDemoCmd(), newVersionCmd())
+	return root
+}
+
+func newLoopCmd() *cobra.Command {
+	cmd := newGroup("loop", "Start, watch, stop and go on with loops")
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newListCmd(), newLogsCmd())
+	return cmd
+}
+
+func newTasksCmd() *cobra.Command {
+	cmd := newGroup("tasks", "Look at, check and change the tasks of a tag")
+	cmd.AddCommand(newTasksListCmd(), newTasksShowCmd(), newTasksNextCmd(), newTasksSetCmd(), newTasksCheckCmd())
+	return cmd
+}
+
+// newGroup is a command that only has others below it.
+func newGroup(name, short string) *cobra.Command {
+	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: groupRun}
+}
+
+// groupRun prints what there is, or refuses a word that is no command.
+func groupRun(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	hint := cmd.CommandPath() + " --help"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return badInput(hint, "%s: there is no command %q", cmd.CommandPath(), args[0])
+}
+
+// takes checks the number of a command's arguments; names are those of the arguments.
+func takes(least, most int, names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		hint := cmd.CommandPath() + " --help"
+		switch {
+		case most == 0 && len(args) > 0:
+			return badInput(hint, "%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+		case len(args) > most:
+			return badInput(hint, "%s takes %s, got %d arguments", cmd.CommandPath(), names, len(args))
+		case len(args) < least:
+			return badInput(hint, "%s needs %s", cmd.CommandPath(), names)
+		}
+		return nil
+	}
+}
+
+// looking holds the flags of the commands that look at a tag.
+type looking struct {
+	dir, tag string
+	json     bool
+}
+
+func (l *looking) register(cmd *cobra.Command, withJSON string) {
+	cmd.Flags().StringVar(&l.tag, "scud-tag", "", "tag to look at (default: the active one, or the only one)")
+	registerDir(cmd, &l.dir)
+	if withJSON != "" {
+		cmd.Flags().BoolVar(&l.json, "json", false, withJSON)
+	}
+}
+
+func registerDir(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "working-dir", ".", "work as if started in this `directory`")
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"descartes/loop"
+)
+
+// settings are what the flags of a run write into. A flag beats the environment, that beats
+// descartes.yaml, that beats the default.
+type settings struct {
+	loop.Config
+	dir        string // where relative paths begin
+	file       string // of settings, "" for descartes.yaml in the project
+	template   string // file
+	promptFile string
+	noCommit   bool
+	ci         bool
+}
+
+// defaults are the seed's, for a loop over a tag.
+func defaults() loop.Config {
+	return loop.Config{
+		CompletionPromise: "COMPLETE",
+		IterationContext:  true,
+		OnLimit:           "wait",
+		Git:               loop.GitConfig{Hooks: "run"},
+		Scud: loop.ScudConfig{
+			MaxIterationsPerTask: 3, UseSubAgents: true, AutoCommitWaves: true,
+			Spec: loop.SpecConfig{IncludeTask: true, IncludePlanSection: true, MaxSpecTokens: 5000},
+		},
+	}
+}
+
+// register binds the flags of loop start and loop step.
+func (s *settings) register(cmd *cobra.Command) {
+	s.Config = defaults()
+	f := cmd.Flags()
+	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")
+	f.StringVar(&s.file, "config", "", "settings `file` (default: descartes.yaml in the project)")
+	f.StringVar(&s.Scud.Tag, "scud-tag", "", "run the tasks of this `tag`")
+	f.StringVar(&s.Command, "command", "", "agent's command `line`, e.g. \"claude -p\"")
+	f.StringVar(&s.Backend.Type, "backend", "", "agent's kind: claude, opencode or generic (default: told from the command, else claude)")
+	f.StringVar(&s.Backend.PromptMode, "prompt-mode", "", "how the agent gets its prompt: stdin, arg, env or file (default: the backend's)")
+	f.StringVar(&s.Backend.Model, "model", "", "model that the agent is asked to use")
+	f.StringVar(&s.Prompt, "prompt", "", "prompt of a prompt loop")
+	f.StringVar(&s.promptFile, "prompt-file", "", "`file` with the prompt of a prompt loop")
+	f.StringVar(&s.CompletionPromise, "completion-promise", "COMPLETE", "text that signals completion")
+	f.StringVar(&s.Scud.VerificationCommand, "verify", "", "`command` that decides whether a task is done; none: the agent's word is enough (default: found from the project)")
+	s.registerSpec(f)
+	s.registerLimits(f)
+	s.registerGit(f)
+}
+
+func (s *settings) registerSpec(f *pflag.FlagSet) {
+	f.StringVar(&s.Scud.PlanPath, "plan", "", "implementation plan `file`; each task is given its section")
+	f.StringArrayVar(&s.Scud.Spec.AdditionalSpecs, "spec-file", nil, "extra `file` in every task's spec; may be repeated")
+	f.StringVar(&s.Scud.HandoffPath, "handoff", "", "handoff `file` in every task's spec")
+	f.StringVar(&s.template, "spec-template", "", "template `file` with {task} {plan} {custom} {verification}")
+	f.IntVar(&s.Scud.Spec.MaxSpecTokens, "max-spec-tokens", 5000, "warn of a spec with more tokens than this")
+	f.Var(budget{&s.Scud.Spec.Cut}, "spec-budget", "warn or cut: what happens to a spec over --max-spec-tokens")
+}
+
+// registerLimits binds what a resumed loop may be given anew.
+func (s *settings) registerLimits(f *pflag.FlagSet) {
+	f.IntVar(&s.Scud.MaxIterationsPerTask, "max-attempts", 3, "attempts per task")
+	f.IntVar(&s.MaxIterations, "max-iterations", 0, "attempts in all, like --max-total-iterations")
+	f.IntVar(&s.Scud.MaxTotalIterations, "max-total-iterations", 0, "attempts in all (default: 100, or three for each task if that is more)")
+	f.Var((*secs)(&s.TimeoutSecs), "timeout", "longest run of an agent, in seconds or like 20m (default: none)")
+	f.Var((*secs)(&s.IdleTimeoutSecs), "idle-timeout", "longest time an agent may print nothing (default: none)")
+	f.Var((*secs)(&s.VerifyTimeoutSecs), "verify-timeout", "longest run of the verify command (default: none)")
+	f.Float64Var(&s.MaxCostUSD, "max-cost", 0, "stop when the agents have cost this many `dollars`")
+	f.Var(deadline{&s.Deadline}, "deadline", "start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h")
+	f.Var(choice{&s.OnLimit, "wait|stop"}, "on-limit", "when the provider's quota is used up: wait or stop")
+	f.BoolVar(&s.Scud.RetryBlocked, "retry-blocked", false, "try blocked tasks again")
+	f.BoolVar(&s.AllowDirty, "allow-dirty", false, "start with uncommitted changes; they are kept and not committed")
+	f.BoolVar(&s.ci, "ci", false, "for a job without a person: plain output, and --on-limit stop unless that is given")
+}
+
+func (s *settings) registerGit(f *pflag.FlagSet) {
+	f.BoolVar(&s.Git.AutoCommit, "auto-commit", true, "commit each wave")
+	f.BoolVar(&s.noCommit, "no-commit", false, "commit nothing")
+	f.StringVar(&s.Git.Branch, "branch", "", "make this `branch` at HEAD and work on it")
+	f.Var(choice{&s.Git.Hooks, "run|skip|fail"}, "hooks", "git hooks at a wave's commit: run, skip or fail")
+}
+
+// load completes the settings that the flags began: environment and file are read, and what they
+// say is put below the flags.
+func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
+	if err := environment(f); err != nil {
+		return "", err
+	}
+	if root, err = findRoot(s.dir); err != nil {
+		return "", err
+	}
+	given := remember(f)
+	path, must := s.file, s.file != ""
+	if !must {
+		path = filepath.Join(root, "descartes.yaml")
+	} else if !filepath.IsAbs(path) {
+		path = filepath.Join(s.dir, path)
+	}
+	s.Config = defaults()
+	if err := readFile(path, must, &s.Config); err != nil {
+		return "", err
+	}
+	if err := replay(f, given); err != nil {
+		return "", err
+	}
+	return root, s.complete(f, root)
+}
+
+// complete turns what was typed into what is run.
+func (s *settings) complete(f *pflag.FlagSet, root string) error {
+	// Paths of the file begin at the project, those of flags where the user is.
+	for flag, path := range map[string]*string{"plan": &s.Scud.PlanPath, "handoff": &s.Scud.HandoffPath} {
+		if f.Changed(flag) {
+			*path = inProject(root, s.dirPath(), *path)
+		}
+	}
+	if f.Changed("spec-file") {
+		for i, p := range s.Scud.Spec.AdditionalSpecs {
+			s.Scud.Spec.AdditionalSpecs[i] = inProject(root, s.dirPath(), p)
+		}
+	}
+	if s.template != "" {
+		b, err := os.ReadFile(filepath.Join(s.dirPath(), s.template))
+		if filepath.IsAbs(s.template) {
+			b, err = os.ReadFile(s.template)
+		}
+		if err != nil {
+			return badInput("", "spec template: %w", err)
+		}
+		s.Scud.Spec.SpecTemplate = string(b)
+	}
+	if f.Changed("auto-commit") {
+		s.Scud.AutoCommitWaves = s.Git.AutoCommit
+	}
+	if s.noCommit {
+		s.Scud.AutoCommitWaves = false
+	}
+	s.Git.AutoCommit = s.Scud.AutoCommitWaves
+	if s.ci && !f.Changed("on-limit") {
+		s.OnLimit = "stop"
+	}
+	s.WorkingDirectory = root
+	return s.completeLimits(f)
+}
+
+func (s *settings) completeLimits(f *pflag.FlagSet) error {
+	total := &s.Scud.MaxTotalIterations
+	if f.Changed("max-iterations") {
+		if f.Changed("max-total-iterations") && *total != s.MaxIterations {
+			return badInput("", "--max-iterations %d and --max-total-iterations %d mean the same over a tag; give one", s.MaxIterations, *total)
+		}
+		*total = s.MaxIterations
+	}
+	for flag, n := range map[string]int{"max-iterations": s.MaxIterations, "max-total-iterations": *total, "max-attempts": s.Scud.MaxIterationsPerTask, "max-spec-tokens": s.Scud.Spec.MaxSpecTokens} {
+		if n < 1 && (f.Changed(flag) || n < 0) || flag == "max-attempts" && n < 1 {
+			return badInput("", "--%s %d: must be at least 1", flag, n)
+		}
+	}
+	if s.MaxCostUSD < 0 {
+		return badInput("", "--max-cost %g: must not be negative", s.MaxCostUSD)
+	}
+	return nil
+}
+
+// dirPath is the directory in which the user typed paths.
+func (s *settings) dirPath() string {
+	if abs, err := filepath.Abs(s.dir); err == nil {
+		return abs
+	}
+	return s.dir
+}
+
+// tagless refuses what only a prompt loop can use.
+func (s *settings) tagless() error {
+	if s.Scud.Tag == "" {
+		return badInput("descartes tasks list shows what there is", "which tag? loop start needs --scud-tag; loops over a prompt alone are not built yet")
+	}
+	if s.Prompt != "" || s.promptFile != "" {
+		return badInput("put what every task's agent should read into a --spec-file", "--prompt is for a loop over a prompt, not over the tasks of a tag")
+	}
+	return nil
+}
+
+// environment gives the value of DESCARTES_<FLAG> to each flag that was not given. Those that a
+// loop sets for its agents are no settings.
+func environment(f *pflag.FlagSet) (err error) {
+	f.VisitAll(func(fl *pflag.Flag) {
+		switch fl.Name {
+		case "help", "prompt", "prompt-file", "name", "task":
+			return
+		}
+		name := "DESCARTES_" + strings.ToUpper(strings.ReplaceAll(fl.Name, "-", "_"))
+		v, ok := os.LookupEnv(name)
+		if !ok || v == "" || fl.Changed || err != nil {
+			return
+		}
+		if e := f.Set(fl.Name, v); e != nil {
+			err = badInput("", "%s=%q: %w", name, v, e)
+		}
+	})
+	return err
+}
+
+// remember keeps the values of the flags that were given.
+func remember(f *pflag.FlagSet) map[string][]string {
+	given := map[string][]string{}
+	f.Visit(func(fl *pflag.Flag) {
+		if list, ok := fl.Value.(pflag.SliceValue); ok {
+			given[fl.Name] = list.GetSlice()
+			return
+		}
+		given[fl.Name] = []string{fl.Value.String()}
+	})
+	return given
+}
+
+// replay gives the flags their values again.
+func replay(f *pflag.FlagSet, given map[string][]string) error {
+	for name, values := range given {
+		fl := f.Lookup(name)
+		if list, ok := fl.Value.(pflag.SliceValue); ok {
+			if err := list.Replace(values); err != nil {
+				return fmt.Errorf("--%s: %w", name, err)
+			}
+			continue
+		}
+		if err := fl.Value.Set(values[0]); err != nil {
+			return badInput("", "--%s: %w", name, err)
+		}
+	}
+	return nil
+}

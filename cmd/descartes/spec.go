@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+	"descartes/specbuild"
+)
+
+func newSpecCmd() *cobra.Command {
+	s := &settings{}
+	var explain, asJSON bool
+	var attempt int
+	cmd := &cobra.Command{
+		Use:   "spec <task>",
+		Short: "Print the exact prompt that a task's agent is given",
+		Long: `Print the exact prompt that a task's agent is given.
+
+Plan, spec files and limits come from the flags and from descartes.yaml, as for loop start; without
+them, from the last loop over the tag. From the second attempt on, the prompt holds what that loop
+recorded of the attempt before.`,
+		Args: takes(1, 1, "one task"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := s.spec(cmd, args[0], attempt)
+			if err != nil {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			switch {
+			case asJSON:
+				return writeJSON(w, jsonOf(spec))
+			case explain:
+				return write(w, explained(spec))
+			}
+			if spec.Over {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: about %d tokens, over --max-spec-tokens %d\n", spec.Tokens, s.Scud.Spec.MaxSpecTokens)
+			}
+			return write(w, spec.Text)
+		},
+	}
+	s.Config = defaults()
+	f := cmd.Flags()
+	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")
+	f.StringVar(&s.file, "config", "", "settings `file` (default: descartes.yaml in the project)")
+	f.StringVar(&s.Scud.Tag, "scud-tag", "", "tag of the task (default: the active one, or the only one)")
+	f.StringVar(&s.Scud.VerificationCommand, "verify", "", "`command` that decides whether the task is done (default: found from the project)")
+	f.IntVar(&s.Scud.MaxIterationsPerTask, "max-attempts", 3, "attempts per task")
+	f.IntVar(&attempt, "attempt", 0, "number of the attempt (default: the next one)")
+	f.BoolVar(&explain, "explain", false, "print where each part came from instead")
+	f.BoolVar(&asJSON, "json", false, "print text and sources as JSON")
+	s.registerSpec(f)
+	return cmd
+}
+
+// spec builds the text of a task's next attempt, or of the one asked for.
+func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.Spec, error) {
+	var none specbuild.Spec
+	f := cmd.Flags()
+	root, err := s.load(f)
+	if err != nil {
+		return none, err
+	}
+	if s.Scud.Tag, err = chooseTag(root, s.Scud.Tag); err != nil {
+		return none, err
+	}
+	home := loop.NewHome(root)
+	last, err := home.LastOf(s.Scud.Tag)
+	if err != nil {
+		return none, err
+	}
+	if last != nil {
+		s.adopt(f.Changed, last.State.Config.Scud)
+	}
+	if s.Scud.VerificationCommand == "" {
+		s.Scud.VerificationCommand, _, _ = detect(root)
+	}
+	job, found := loop.Load(root, s.Config)
+	if len(found) > 0 {
+		return none, problems(found)
+	}
+	b, err := newBoard(job)
+	if err != nil {
+		return none, err
+	}
+	t, err := b.need(id)
+	if err != nil {
+		return none, err
+	}
+	if t.Container() {
+		return none, badInput("its subtasks are: "+idList(b.fileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
+	}
+	if attempt < 0 {
+		return none, badInput("", "--attempt %d: must be at least 1", attempt)
+	}
+	req := loop.SpecRequest{Task: t.ID, Attempt: attempt}
+	if last != nil {
+		if req, err = home.NextSpec(last.State.ID, t.ID, attempt); err != nil {
+			return none, err
+		}
+	}
+	return job.Spec(req)
+}
+
+// adopt takes from the tag's last loop what neither a flag nor the settings file says.
+func (s *settings) adopt(given func(string) bool, old loop.ScudConfig) {
+	c := &s.Scud
+	for _, x := range []struct {
+		to   *string
+		from string
+	}{{&c.PlanPath, old.PlanPath}, {&c.HandoffPath, old.HandoffPath}, {&c.VerificationCommand, old.VerificationCommand}, {&c.Spec.SpecTemplate, old.Spec.SpecTemplate}} {
+		if *x.to == "" {
+			*x.to = x.from
+		}
+	}
+	if len(c.Spec.AdditionalSpecs) == 0 {
+		c.Spec.AdditionalSpecs = old.Spec.AdditionalSpecs
+	}
+	if !given("max-attempts") && old.MaxIterationsPerTask > 0 {
+		c.MaxIterationsPerTask = old.MaxIterationsPerTask
+	}
+	if !given("max-spec-tokens") {
+		c.Spec.MaxSpecTokens = old.Spec.MaxSpecTokens
+	}
+	if !given("spec-budget") {
+		c.Spec.Cut = old.Spec.Cut
+	}
+}
+
+// explained is a spec's source map: one line for each part.
+func explained(spec specbuild.Spec) string {
+	var s strings.Builder
+	for _, src := range spec.Sources {
+		fmt.Fprintf(&s, "%-12s %6d tokens", src.Part, src.Tokens)
+		if src.File != "" {
+			fmt.Fprintf(&s, "  %s:%d-%d", clean(filepath.ToSlash(src.File)), src.FirstLine, src.LastLine)
+		}
+		if src.Rule != "" {
+			fmt.Fprintf(&s, "  [%s]", clean(src.Rule))
+		}
+		if len(src.Heading) > 0 {
+			fmt.Fprintf(&s, "  %s", clean(strings.Join(src.Heading, " > ")))
+		}
+		s.WriteString("\n")
+	}
+	fmt.Fprintf(&s, "%-12s %6d tokens\n", "total", spec.Tokens)
+	for _, c := range spec.Cut {
+		fmt.Fprintf(&s, "left out: %s\n", clean(c))
+	}
+	if spec.Over {
+		s.WriteString("over the budget\n")
+	}
+	return s.String()
+}
+
+type specJSON struct {
+	Text    string       `json:"text"`
+	Tokens  int          `json:"tokens"`
+	Over    bool         `json:"over"`
+	Cut     []string     `json:"cut"`
+	Sources []sourceJSON `json:"sources"`
+}
+
+type sourceJSON struct {
+	Part      string   `json:"part"`
+	File      string   `json:"file,omitempty"`
+	FirstLine int      `json:"first_line,omitempty"`
+	LastLine  int      `json:"last_line,omitempty"`
+	Tokens    int      `json:"tokens"`
+	Rule      string   `json:"rule,omitempty"`
+	Heading   []string `json:"heading,omitempty"`
+}
+
+func jsonOf(spec specbuild.Spec) specJSON {
+	out := specJSON{Text: spec.Text, Tokens: spec.Tokens, Over: spec.Over, Cut: append([]string{}, spec.Cut...), Sources: []sourceJSON{}}
+	for _, src := range spec.Sources {
+		out.Sources = append(out.Sources, sourceJSON(src))
+	}
+	return out
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+)
+
+// outputs say what a run prints and writes, and how it is called.
+type outputs struct {
+	name, stateFile string
+	json, dryRun    bool
+	junit, summary  string
+	parallel        int
+}
+
+func (o *outputs) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.name, "name", "", "name of the loop: a-z, 0-9 and - (default: drawn)")
+	f.StringVar(&o.stateFile, "state-file", "", "`file` of the loop's state (default: .descartes/loop-state.json)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check everything, print what would be done, and touch nothing")
+	f.IntVarP(&o.parallel, "parallel", "j", 1, "tasks at the same time; only 1 is built yet")
+	o.registerReports(cmd)
+}
+
+func (o *outputs) registerReports(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.json, "json", false, "print the events as JSON lines on stdout, people's text on stderr")
+	f.StringVar(&o.junit, "junit", "", "write a JUnit report to this `file` at the end")
+	f.StringVar(&o.summary, "summary", "", "write a summary in Markdown to this `file` at the end")
+}
+
+func newStartCmd() *cobra.Command {
+	s, o := &settings{}, &outputs{}
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Run the tasks of a tag, wave by wave, until they are verified and committed",
+		Long: `Run the tasks of a tag, wave by wave, until they are verified and committed.
+
+  descartes loop start --scud-tag feature-x --plan plan.md --spec-file ARCHITECTURE.md --verify "make check test"
+
+A flag beats DESCARTES_<FLAG> in the environment, that beats descartes.yaml, that beats the default.
+A loop over the tag that was killed or stopped is gone on with.
+
+` + exitTable,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return startRun(cmd, s, o, loop.Scope{})
+		},
+	}
+	s.register(cmd)
+	o.register(cmd)
+	return cmd
+}
+
+func newStepCmd() *cobra.Command {
+	s, o := &settings{}, &outputs{}
+	var task string
+	cmd := &cobra.Command{
+		Use:   "step",
+		Short: "Run the next unfinished wave of a tag, or one task, and no more",
+		Long: `Run the next unfinished wave of a tag, or one task, and no more.
+
+` + exitTable,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return startRun(cmd, s, o, loop.Scope{Step: true, Task: task})
+		},
+	}
+	s.register(cmd)
+	o.register(cmd)
+	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
+	return cmd
+}
+
+// startRun is loop start and loop step.
+func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) error {
+	root, err := s.load(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	if err := s.tagless(); err != nil {
+		return err
+	}
+	opt := loop.StartOptions{Name: o.name, Scope: scope}
+	if o.stateFile != "" {
+		opt.StatePath = absolute(s.dirPath(), o.stateFile)
+	}
+	old, err := unfinished(root, s.Scud.Tag)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		opt.Resume = old.Path
+	}
+	return execute(cmd, root, s, o, opt)
+}
+
+func (o *outputs) check() error {
+	if o.parallel != 1 {
+		return badInput("leave -j out", "-j %d: only one task at a time is built yet", o.parallel)
+	}
+	if o.name != "" {
+		if err := loop.ValidID(o.name); err != nil {
+			return badInput("", "%w", err)
+		}
+	}
+	return nil
+}
+
+// execute prepares a run, does it, and reports.
+func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.StartOptions) error {
+	opt.Command = "loop"
+	r, err := prepare(cmd.Context(), root, s.Config, opt)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
+	defer p.close()
+	if r.nothing {
+		p.say("nothing left to do: all %s of tag %s done", count(r.job.Graph.Counts().Total, "task"), r.job.File.Tag())
+		return nil
+	}
+	if task := opt.Scope.Task; task != "" {
+		if err := r.canRun(task); err != nil {
+			return err
+		}
+	}
+	p.waves = len(r.job.Graph.Waves())
+	if !o.dryRun {
+		p.header(r)
+		return runAndReport(cmd, r, s, o, p)
+	}
+	p.header(r)
+	return r.dry(p, cmd, o)
+}
+
+// canRun says why a task cannot be the one of a step.
+func (r *ready) canRun(id string) error {
+	if _, ok := r.job.Graph.Task(id); !ok {
+		return badInput("descartes tasks list --scud-tag "+r.job.File.Tag(), "tag %q has no task %q", r.job.File.Tag(), id)
+	}
+	state, cause := r.job.Graph.State(id)
+	if r.job.Graph.Ready(id) || state == "blocked" && r.job.Config.Scud.RetryBlocked {
+		return nil
+	}
+	hint := ""
+	if state == "blocked" {
+		hint = "--retry-blocked tries it again"
+	}
+	if cause != "" {
+		cause = ": " + cause
+	}
+	return badInput(hint, "task %s cannot run now, it is %s%s", id, state, cause)
+}
+
+// header tells what is about to run, and what is odd about it.
+func (p *printer) header(r *ready) {
+	c := r.job.Config
+	g := r.job.Graph.Counts()
+	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), count(g.Total, "task"), count(p.waves, "wave"), g.Done)
+	p.say("agent: %s (%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name)
+	switch {
+	case c.Scud.VerificationCommand == loop.NoVerify:
+		p.say("verify: none, the agent's word is taken")
+	case r.why != "":
+		p.say("verify: %s (found: %s)", clean(c.Scud.VerificationCommand), clean(r.why))
+	default:
+		p.say("verify: %s", clean(c.Scud.VerificationCommand))
+	}
+	for _, n := range r.notes {
+		p.say("note: %s", clean(n))
+	}
+	for _, w := range append(r.warnings(), r.largeSpecs()...) {
+		p.warn(w)
+	}
+}
+
+// dry tells what a run would do.
+func (r *ready) dry(p *printer, cmd *cobra.Command, o *outputs) error {
+	b, err := newBoard(r.job)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return writeJSON(cmd.OutOrStdout(), b.report())
+	}
+	p.say("")
+	fmt.Fprint(p.text, b.text(p.paint))
+	p.say("\ndry run: nothing was touched")
+	return nil
+}
+
+// runAndReport runs and tells how it ended.
+func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *printer) error {
+	var in interrupts
+	began := time.Now()
+	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
+	e, err := r.work(ctx, in.soft, p.observe)
+	stop()
+	if e.state == nil {
+		return err
+	}
+	sum := &summary{board: r.after(e), run: e, step: r.opt.Scope.Step, took: time.Since(began)}
+	sum.print(p)
+	p.close()
+	if rerr := o.write(s, sum); rerr != nil {
+		err = errors.Join(err, rerr)
+	}
+	if err != nil {
+		return err
+	}
+	if code := exitCode(e.outcome, e.outcome.Blocked, in.signal()); code != exitDone {
+		return quiet(code)
+	}
+	return nil
+}
+
+// write makes the files that were asked for.
+func (o *outputs) write(s *settings, sum *summary) error {
+	if o.junit == "" && o.summary == "" {
+		return nil
+	}
+	events, err := loop.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if o.junit != "" {
+		errs = append(errs, writeReport(absolute(s.dirPath(), o.junit), junit(sum, events)))
+	}
+	if o.summary != "" {
+		errs = append(errs, writeReport(absolute(s.dirPath(), o.summary), markdown(sum, events)))
+	}
+	return errors.Join(errs...)
+}
+
+// after is the board when a run is over: the graph was kept up to date by the run itself.
+func (r *ready) after(e ended) *board {
+	b := &board{root: r.root, file: r.job.File, graph: r.job.Graph, commits: map[int]string{}}
+	b.addCommits(e.state.WaveCommits)
+	return b
+}
+
+func writeReport(path string, data []byte) error {
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}

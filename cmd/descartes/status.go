@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+func newStatusCmd() *cobra.Command {
+	var dir, name, stateFile string
+	var asJSON, watch bool
+	cmd := &cobra.Command{
+		Use:   "status [loop]",
+		Short: "Show the loop that is running, or the last one",
+		Args:  takes(0, 1, "at most one loop"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				name = args[0]
+			}
+			root, err := findRoot(dir)
+			if err != nil {
+				return err
+			}
+			show := func(w io.Writer) (bool, error) { return showStatus(w, root, dir, name, stateFile, asJSON) }
+			if watch {
+				return watchStatus(cmd.Context(), cmd.OutOrStdout(), show)
+			}
+			_, err = show(cmd.OutOrStdout())
+			return err
+		},
+	}
+	registerDir(cmd, &dir)
+	f := cmd.Flags()
+	f.StringVar(&name, "name", "", "`id` of the loop")
+	f.StringVar(&stateFile, "state-file", "", "state `file` of the loop")
+	f.BoolVar(&asJSON, "json", false, "print the status as JSON")
+	f.BoolVar(&watch, "watch", false, "show it again every two seconds until the loop ends")
+	return cmd
+}
+
+// showStatus prints one look at a loop and reports whether it is live.
+func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON bool) (bool, error) {
+	s, err := lookUp(root, dir, name, stateFile)
+	if err != nil {
+		return false, err
+	}
+	st, err := newLoopStatus(root, *s)
+	if err != nil {
+		return false, err
+	}
+	if asJSON {
+		return st.view.Live, writeJSON(w, st.report(true))
+	}
+	return st.view.Live, write(w, st.text(isTerminal(w)))
+}
+
+// lookUp is the loop that a looking command means.
+func lookUp(root, dir, name, stateFile string) (*loop.Saved, error) {
+	home := loop.NewHome(root)
+	if stateFile != "" {
+		path := absolute(dir, stateFile)
+		st, err := loop.LoadState(path)
+		if err != nil {
+			return nil, err
+		}
+		return &loop.Saved{Path: path, State: st}, nil
+	}
+	if name != "" {
+		s, err := home.Find(name)
+		if err == nil && s == nil {
+			err = badInput("descartes loop list", "no loop %q", name)
+		}
+		return s, err
+	}
+	s, err := home.Last()
+	if err == nil && s == nil {
+		err = badInput("descartes loop start --scud-tag <tag>", "no loop was started in %s", root)
+	}
+	return s, err
+}
+
+func watchStatus(ctx context.Context, w io.Writer, show func(io.Writer) (bool, error)) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for {
+		if isTerminal(w) {
+			fmt.Fprint(w, "\x1b[H\x1b[2J")
+		}
+		live, err := show(w)
+		if err != nil || !live {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// loopStatus is a loop and the tag that it runs over, as they stand now.
+type loopStatus struct {
+	root  string
+	view  loop.View
+	board *board // nil if the task list cannot be read any more
+}
+
+func newLoopStatus(root string, s loop.Saved) (*loopStatus, error) {
+	st := &loopStatus{root: root}
+	var file *tasks.File
+	if job, _ := loop.Load(root, loop.Config{Scud: loop.ScudConfig{Tag: s.State.Tag}}); job != nil {
+		b, err := newBoard(job)
+		if err != nil {
+			return nil, err
+		}
+		st.board, file = b, job.File
+	}
+	v, err := loop.NewHome(root).View(s, file)
+	st.view = v
+	if st.board != nil { // the commits shown are this loop's
+		st.board.commits = map[int]string{}
+		st.board.addCommits(v.State.WaveCommits)
+	}
+	return st, err
+}
+
+// state is the loop's state in one word.
+func (st *loopStatus) state() string {
+	e := loop.Ending(st.view.State.ExitReason.Type)
+	switch {
+	case st.view.Live && st.view.Last == loop.LimitWaiting:
+		return "waiting"
+	case st.view.Live:
+		return "running"
+	case e == "running" || e == "":
+		return "dead"
+	case e == loop.Paused:
+		return "paused"
+	case e == loop.Cancelled || e == loop.Interrupted:
+		return "interrupted"
+	}
+	return "finished"
+}
+
+type statusJSON struct {
+	ID           string            `json:"id"`
+	Kind         string            `json:"kind"`
+	State        string            `json:"state"`
+	ExitReason   loop.ExitReason   `json:"exit_reason"`
+	Tag          string            `json:"tag"`
+	CurrentWave  int               `json:"current_wave"`
+	TotalWaves   int               `json:"total_waves"`
+	CurrentTask  *loop.TaskID      `json:"current_task"`
+	Tasks        tasksJSON         `json:"tasks"`
+	Waves        []committedWave   `json:"waves,omitempty"`
+	Blocked      []loop.Blocked    `json:"blocked_tasks"`
+	Commits      []loop.WaveCommit `json:"wave_commits"`
+	Iteration    int               `json:"iteration"`
+	MaxIteration int               `json:"max_iterations"`
+	Cost         costJSON          `json:"cost"`
+	StartedAt    time.Time         `json:"started_at"`
+	LastActivity time.Time         `json:"last_activity_at"`
+	PID          int               `json:"pid"`
+	StateFile    string            `json:"state_file"`
+	EventsFile   string            `json:"events_file"`
+}
+
+type tasksJSON struct {
+	Total      int `json:"total"`
+	Done       int `json:"done"`
+	Blocked    int `json:"blocked"`
+	InProgress int `json:"in_progress"`
+	Pending    int `json:"pending"`
+	Held       int `json:"held"`
+	Other      int `json:"other"`
+}
+
+type costJSON struct {
+	USD          *float64 `json:"usd"`
+	InputTokens  *int64   `json:"input_tokens"`
+	OutputTokens *int64   `json:"output_tokens"`
+}
+
+func (st *loopStatus) report(waves bool) statusJSON {
+	s := &st.view.State
+	home := loop.NewHome(st.root)
+	out := statusJSON{ID: s.ID, Kind: s.Kind, State: st.state(), ExitReason: s.ExitReason, Tag: s.Tag, CurrentWave: s.CurrentWave,
+		TotalWaves: s.TotalWaves, Blocked: append([]loop.Blocked{}, s.BlockedTasks...), Commits: append([]loop.WaveCommit{}, s.WaveCommits...),
+		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: st.lastActivity(),
+		PID: s.PID, StateFile: shown(st.root, st.view.Path), EventsFile: shown(st.root, home.Events(s.ID))}
+	if c := s.Cost; c != nil {
+		out.Cost = costJSON{c.USD, c.InputTokens, c.OutputTokens}
+	}
+	out.Tasks = tasksJSON{Total: s.TasksTotal, Done: s.TasksCompleted}
+	if b := st.board; b != nil {
+		c := b.graph.Counts()
+		out.Tasks = tasksJSON{c.Total, c.Done, c.Blocked, c.InProgress, c.Pending, c.Held, c.Other}
+		if waves {
+			out.Waves = b.wavesWithCommits()
+		}
+		if s.CurrentTask != "" {
+			id := b.id(s.CurrentTask)
+			out.CurrentTask = &id
+		}
+	}
+	return out
+}
+
+func (st *loopStatus) lastActivity() time.Time {
+	if at := st.view.At; !at.IsZero() {
+		return at
+	}
+	return st.view.State.StartedAt
+}
+
+// text is the seed's status, and the wave bars.
+func (st *loopStatus) text(terminal bool) string {
+	s := &st.view.State
+	var b strings.Builder
+	b.WriteString("Loop Status\n===========\n")
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %s: %s\n", name, clean(fmt.Sprintf(format, args...)))
+	}
+	row("Loop", "%s", s.ID)
+	row("State file", "%s", shown(st.root, st.view.Path))
+	row("Iteration", "%d", s.Iteration)
+	row("Started", "%s", s.StartedAt.UTC().Format(time.RFC3339))
+	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
+	row("Completed", "%s", yesNo(s.Completed))
+	row("Exit reason", "%s", st.reason())
+	b.WriteString("\nConfig:\n")
+	row("Command", "%s", orWord(s.Config.Command, s.Config.Backend.Type))
+	row("Verify", "%s", s.Config.Scud.VerificationCommand)
+	row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)
+	row("Max attempts per task", "%d", s.Config.Scud.MaxIterationsPerTask)
+	row("Completion promise", "%q", s.Config.CompletionPromise)
+	if st.board == nil {
+		return b.String()
+	}
+	var blocked []blockedLine
+	for _, t := range s.BlockedTasks {
+		blocked = append(blocked, blockedLine{t.Task.ID, t.Title, t.Reason})
+	}
+	lines := st.board.bars(colours(terminal), s.CurrentTask, blocked)
+	title := "SCUD Loop: " + clean(s.Tag)
+	b.WriteString("\n")
+	if terminal {
+		b.WriteString(box(title, lines))
+		return b.String()
+	}
+	b.WriteString(title + "\n")
+	for _, l := range lines {
+		b.WriteString(strings.TrimRight("  "+l, " ") + "\n")
+	}
+	return b.String()
+}
+
+func (st *loopStatus) reason() string {
+	s := &st.view.State
+	switch word := st.state(); word {
+	case "running":
+		return "Running"
+	case "waiting":
+		return "Waiting for the agent's provider"
+	case "dead":
+		return "Killed; descartes loop resume goes on"
+	default:
+		text := strings.ReplaceAll(s.ExitReason.Type, "_", " ")
+		if s.ExitReason.Message != "" {
+			text += " (" + s.ExitReason.Message + ")"
+		}
+		return text
+	}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "Yes"
+	}
+	return "No"
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"descartes/loop"
+)
+
+// summary is what a run came to, for a person who was not there.
+type summary struct {
+	*board
+	run  ended
+	step bool
+	took time.Duration
+}
+
+func (s *summary) blocked() []blockedLine {
+	var out []blockedLine
+	for _, b := range s.run.state.BlockedTasks {
+		out = append(out, blockedLine{b.Task.ID, b.Title, b.Reason})
+	}
+	return out
+}
+
+// print tells the end of a run: bars on a terminal, then what is done, blocked and held, the cost,
+// and what to type next.
+func (s *summary) print(p *printer) {
+	p.say("")
+	if p.box {
+		p.text.Write([]byte(box("SCUD Loop: "+clean(s.file.Tag()), s.bars(p.paint, "", s.blocked()))))
+	}
+	c := s.graph.Counts()
+	head := fmt.Sprintf("done %d/%d", c.Done, c.Total)
+	if n := c.Blocked + c.Other; n > 0 {
+		head += fmt.Sprintf(", blocked %d", n)
+	}
+	if c.Held > 0 {
+		head += fmt.Sprintf(", held %d", c.Held)
+	}
+	if n := c.Total - c.Done - c.Blocked - c.Other - c.Held; n > 0 {
+		head += fmt.Sprintf(", left %d", n)
+	}
+	p.say("%s (loop %s, %s, %s)", p.paint.in(bold, head), s.run.id, count(s.run.state.Iteration, "attempt"), lasted(s.took))
+	for _, b := range s.run.state.BlockedTasks {
+		p.say("blocked: %s %s: %s (%s; kept in %s)", clean(b.Task.ID), fit(clean(b.Title), 60), clean(b.Reason), count(b.Attempts, "attempt"),
+			loop.RefPrefix(s.run.id, b.Task.ID))
+	}
+	s.printHeld(p)
+	if m := s.run.outcome.Message; m != "" {
+		p.say("stopped: %s", clean(m))
+	}
+	p.say("cost: %s", costText(s.run.state.Cost))
+	if s.step {
+		p.say("%s", s.nextStep())
+	}
+	p.say("next: %s", s.next())
+}
+
+const heldShown = 20
+
+func (s *summary) printHeld(p *printer) {
+	n := 0
+	for _, w := range s.graph.Waves() {
+		for _, id := range w.Tasks {
+			state, cause := s.graph.State(id)
+			if state != "held" && state != "other" {
+				continue
+			}
+			if n++; n <= heldShown {
+				t, _ := s.graph.Task(id)
+				p.say("%s: %s %s: %s", heldWord(string(state)), clean(id), fit(clean(t.Title), 60), clean(cause))
+			}
+		}
+	}
+	if n > heldShown {
+		p.say("and %d more: descartes waves --scud-tag %s", n-heldShown, s.file.Tag())
+	}
+}
+
+func heldWord(state string) string {
+	if state == "other" {
+		return "not run"
+	}
+	return "held"
+}
+
+func costText(c *loop.Cost) string {
+	if c == nil || c.USD == nil && c.InputTokens == nil {
+		return "unknown"
+	}
+	var parts []string
+	if c.USD != nil {
+		parts = append(parts, fmt.Sprintf("$%.2f", *c.USD))
+	}
+	if c.InputTokens != nil && c.OutputTokens != nil {
+		parts = append(parts, fmt.Sprintf("%d tokens in, %d out", *c.InputTokens, *c.OutputTokens))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// nextStep says what another step would do.
+func (s *summary) nextStep() string {
+	for _, w := range s.graph.Waves() {
+		var names []string
+		for _, id := range w.Tasks {
+			if s.graph.Ready(id) {
+				t, _ := s.graph.Task(id)
+				names = append(names, clean(id)+" "+fit(clean(t.Title), 40))
+			}
+		}
+		if len(names) > 0 {
+			return fmt.Sprintf("next step: wave %d: %s", w.Number, strings.Join(names, ", "))
+		}
+	}
+	return "next step: nothing is left to run"
+}
+
+// next is the command that a person would type now.
+func (s *summary) next() string {
+	tag := " --scud-tag " + s.file.Tag()
+	resume := "descartes loop resume"
+	if loop.NewHome(s.root).Default() != s.run.path {
+		resume += " --name " + s.run.id
+	}
+	switch s.run.outcome.Ending {
+	case loop.AllDone:
+		if n := len(s.run.state.WaveCommits); n > 0 {
+			return fmt.Sprintf("git log --stat -%d", n)
+		}
+		return "git status"
+	case loop.StepDone:
+		if s.next1() == "" {
+			return "descartes waves" + tag
+		}
+		return "descartes loop step" + tag
+	case loop.TasksBlocked:
+		for _, b := range s.run.state.BlockedTasks {
+			return fmt.Sprintf("descartes attempts %s%s; then descartes loop start%s --retry-blocked", clean(b.Task.ID), tag, tag)
+		}
+		return "descartes waves" + tag
+	case loop.LimitReached:
+		return fmt.Sprintf("%s --max-iterations %d", resume, 2*max(1, s.run.state.Config.Scud.MaxTotalIterations))
+	case loop.DeadlinePast:
+		return resume + " --deadline 8h"
+	case loop.CostReached:
+		return fmt.Sprintf("%s --max-cost %g", resume, 2*s.run.state.Config.MaxCostUSD)
+	case loop.AgentUnusable:
+		return "make the agent run, then " + resume
+	case loop.GitRefused:
+		return "mend what git refused, then " + resume
+	case loop.QuotaUsedUp, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError:
+	}
+	return resume
+}
+
+func (s *summary) next1() string { return s.board.next() }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+)
+
+func newTasksCheckCmd() *cobra.Command {
+	var look looking
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Name everything suspicious in a tag, with line numbers",
+		Long: `Name everything suspicious in a tag, with line numbers.
+
+Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be read.`,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := openBoard(look.dir, look.tag)
+			if err != nil {
+				return err
+			}
+			found := b.findings()
+			w := cmd.OutOrStdout()
+			if look.json {
+				err = writeJSON(w, found)
+			} else {
+				err = write(w, b.checkText(found))
+			}
+			if err == nil && len(found) > 0 {
+				return quiet(exitBlocked)
+			}
+			return err
+		},
+	}
+	look.register(cmd, "print the findings as JSON")
+	return cmd
+}
+
+type findingJSON struct {
+	Line    int           `json:"line,omitempty"`
+	Kind    string        `json:"kind"`
+	Tasks   []loop.TaskID `json:"tasks"`
+	Message string        `json:"message"`
+}
+
+// findings joins what the reader and the graph have to say, in the order of the file.
+func (b *board) findings() []findingJSON {
+	out := []findingJSON{}
+	for _, f := range b.file.Findings() {
+		one := findingJSON{Line: f.Line, Kind: f.Kind, Tasks: []loop.TaskID{}, Message: f.Message}
+		if f.ID != "" {
+			one.Tasks = b.fileIDs([]string{f.ID})
+		}
+		out = append(out, one)
+	}
+	for _, p := range b.graph.Problems() {
+		if slices.ContainsFunc(out, func(f findingJSON) bool { return f.Kind == p.Kind && sameIDs(f.Tasks, p.Tasks) }) {
+			continue
+		}
+		one := findingJSON{Kind: p.Kind, Tasks: b.fileIDs(p.Tasks), Message: p.Message}
+		if len(p.Tasks) > 0 {
+			if t, ok := b.file.Task(p.Tasks[0]); ok {
+				one.Line = t.Line
+			}
+		}
+		out = append(out, one)
+	}
+	slices.SortStableFunc(out, func(x, y findingJSON) int { return cmp.Compare(x.Line, y.Line) })
+	return out
+}
+
+func sameIDs(list []loop.TaskID, ids []string) bool {
+	return slices.EqualFunc(list, ids, func(x loop.TaskID, y string) bool { return x.ID == y })
+}
+
+func (b *board) checkText(found []findingJSON) string {
+	var s strings.Builder
+	path := clean(shown(b.root, b.file.Path()))
+	for _, f := range found {
+		if f.Line > 0 {
+			fmt.Fprintf(&s, "%s:%d: %s: %s\n", path, f.Line, f.Kind, clean(f.Message))
+		} else {
+			fmt.Fprintf(&s, "%s: %s: %s\n", path, f.Kind, clean(f.Message))
+		}
+	}
+	if len(found) == 0 {
+		fmt.Fprintf(&s, "%s: %s, nothing suspicious\n", path, count(b.graph.Counts().Total, "task"))
+	}
+	return s.String()
+}

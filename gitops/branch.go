@@ -1,0 +1,68 @@
+package gitops
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// NewBranch makes a branch at HEAD and switches to it; neither the index nor a file changes. On that branch
+// already, it does nothing; one that exists elsewhere is a RefusedError.
+func (r *Repo) NewBranch(ctx context.Context, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ref := "refs/heads/" + name
+	if !validRef(ref) || strings.HasPrefix(name, "-") || name == "HEAD" {
+		return &RefusedError{Reason: fmt.Sprintf("%q is no valid branch name", name)}
+	}
+	at, hash, err := r.refs.head()
+	if err != nil {
+		return fmt.Errorf("make branch %s: %w", name, err)
+	}
+	if at == ref {
+		return nil
+	}
+	old, err := r.refs.hash(ref)
+	if err != nil {
+		return fmt.Errorf("make branch %s: %w", name, err)
+	}
+	if old != "" {
+		return &RefusedError{Reason: fmt.Sprintf("branch %q exists", name), Hint: "git switch " + name + " to work on it, or choose another name"}
+	}
+	if hash != "" {
+		u, err := r.refs.prepare(ctx, ref, "", hash, true)
+		if err == nil {
+			err = u.finish(r.logPerson(), time.Now(), "branch: Created from HEAD", false)
+		}
+		if err != nil {
+			return fmt.Errorf("make branch %s: %w", name, err)
+		}
+	}
+	if err := r.pointHead(ctx, ref, at, hash); err != nil {
+		return fmt.Errorf("switch to branch %s: %w", name, err)
+	}
+	return nil
+}
+
+func (r *Repo) pointHead(ctx context.Context, ref, from, hash string) error {
+	lock, err := takeLock(ctx, filepath.Join(r.l.gitDir, "HEAD"))
+	if err != nil {
+		return err
+	}
+	defer lock.drop()
+	if err := lock.fill([]byte("ref: " + ref + "\n")); err != nil {
+		return err
+	}
+	if hash != "" {
+		was := strings.TrimPrefix(from, "refs/heads/")
+		if was == "" {
+			was = hash
+		}
+		if err := r.reflog("HEAD", hash, hash, "checkout: moving from "+was+" to "+strings.TrimPrefix(ref, "refs/heads/")); err != nil {
+			return err
+		}
+	}
+	return lock.commit()
+}
