@@ -44,8 +44,8 @@ func (g *Graph) reviewStatuses() {
 		switch {
 		case isLeaf && status == tasks.Expanded:
 			g.problem("ambiguous-expanded", []string{id}, "task %s is expanded but has no subtasks: it is not run and does not count as done, set it to pending or done", id)
-		case isLeaf && unknown(status):
-			g.problem("unknown-status", []string{id}, "task %s has the unknown status %q: it is not run and does not count as done", id, string(status))
+		case isLeaf && !status.Known():
+			g.problem("unknown-status", []string{id}, "%s", tasks.UnknownStatus(id, status))
 		case !isLeaf && status == tasks.Done && open[i] > 0:
 			g.problem("container-done", []string{id}, "task %s is done, but %s: they stay as they are marked", id, openSubtasks(open[i]))
 		case !isLeaf && off(status) && open[i] > 0:
@@ -75,11 +75,6 @@ func openSubtasks(n int) string {
 		return "1 of its subtasks is open"
 	}
 	return fmt.Sprintf("%d of its subtasks are open", n)
-}
-
-func unknown(s tasks.Status) bool {
-	word, ok := tasks.ParseStatus(string(s))
-	return !ok || word != s
 }
 
 // enumerate names some ids and counts the others.

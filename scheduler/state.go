@@ -229,7 +229,7 @@ func otherBecause(s tasks.Status) string {
 	switch {
 	case s == tasks.Expanded:
 		return "expanded, but without subtasks"
-	case unknown(s):
+	case !s.Known():
 		return fmt.Sprintf("unknown status %q", string(s))
 	}
 	return "its status is " + string(s)

@@ -170,8 +170,8 @@ func (f *File) Tag() string { return f.tag }
 // Path returns the file that was read.
 func (f *File) Path() string { return f.path }
 
-// Tasks returns all tasks in file order: containers too, and tasks whose id an earlier one has. The list belongs to f: the caller
-// must not change it, and Save brings statuses in it up to date (or leaves it and makes another, when the file was changed by others).
+// Tasks returns all tasks in file order: containers too, and tasks whose id an earlier one has. The caller must not change them;
+// Save does not either, it makes a new list, so that a list once returned may be read beside a later Save.
 func (f *File) Tasks() []Task { return f.tasks }
 
 // Findings returns what the reader went on from, in file order.
@@ -203,8 +203,8 @@ func (f *File) add(e *entry) {
 	} else {
 		f.index[t.ID] = len(f.tasks)
 	}
-	if _, ok := ParseStatus(string(t.Status)); !ok {
-		f.note(t, "status", unknownStatus(t.Status))
+	if !t.Status.Known() {
+		f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: "unknown-status", Message: UnknownStatus(t.ID, t.Status)})
 	}
 	for _, finding := range e.findings {
 		f.note(t, finding.Kind, finding.Message)
@@ -217,13 +217,6 @@ func (f *File) add(e *entry) {
 	}
 	f.tasks = append(f.tasks, *t)
 	f.sites = append(f.sites, e.site)
-}
-
-func unknownStatus(s Status) string {
-	if s == "awaiting-tune" {
-		return "its status awaiting-tune was left by an earlier loop, set it to pending to run it again"
-	}
-	return fmt.Sprintf("its status %s is no known word, it is not run and does not count as done", short(fmt.Sprintf("%q", string(s))))
 }
 
 func (f *File) note(t *Task, kind, message string) {

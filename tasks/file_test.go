@@ -266,9 +266,9 @@ func TestFindings(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, tasks, want string }{
 		{"duplicate", "{\"id\":1,\"title\":\"a\"},\n{\"id\":\"1\"}", "2 duplicate task 1: the id is taken by line 1, this task is not used"},
-		{"unknown status", `{"id":1,"status":"doing"}`, `1 status task 1: its status "doing" is no known word`},
+		{"unknown status", `{"id":1,"status":"doing"}`, `1 unknown-status task 1 has the unknown status "doing": it is not run`},
 		{"awaiting-tune", `{"id":1,"status":"awaiting-tune"}`, "set it to pending to run it again"},
-		{"status number", `{"id":1,"status":3}`, `its status "3"`},
+		{"status number", `{"id":1,"status":3}`, `unknown status "3"`},
 		{"status twice", `{"id":1,"status":"done","status":"pending"}`, "more than once"},
 		{"null dependency", `{"depends_on":[null],"id":1}`, "1 dependency task 1: a dependency must be an id, found null"},
 		{"dependency in a string", `{"id":1,"dependencies":"2, 3"},{"id":2},{"id":3}`, "read as 2, 3"},

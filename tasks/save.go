@@ -60,7 +60,7 @@ func (f *File) check(set map[string]Status) (map[string]Status, error) {
 		if _, ok := f.index[ownID(f.tag, id)]; !ok {
 			return nil, fmt.Errorf("save %s: no task %q", f.path, id)
 		}
-		if !status.known() {
+		if !status.Known() {
 			return nil, fmt.Errorf("save %s: task %s: unknown status %q", f.path, id, string(status))
 		}
 		clean[ownID(f.tag, id)] = status
@@ -187,8 +187,9 @@ func (f *File) splice(edits []edit) []byte {
 // apply makes f the file that holds out, its splice of the edits: statuses change, and what lies behind them moves.
 func (f *File) apply(edits []edit, out []byte) {
 	f.src = string(out)
-	mended := map[string]bool{} // tasks whose word was unknown
-	lines := map[int]int{}      // of findings, where lines were inserted
+	f.tasks = slices.Clone(f.tasks) // others may be reading the list that they were given
+	mended := map[string]bool{}     // tasks whose word was unknown
+	lines := map[int]int{}          // of findings, where lines were inserted
 	shift, moved := int32(0), 0
 	for i := range f.tasks {
 		t, s := &f.tasks[i], &f.sites[i]
@@ -201,7 +202,7 @@ func (f *File) apply(edits []edit, out []byte) {
 			s.start += int32(len(f.inserts[i]))
 			moved += strings.Count(f.inserts[i], "\n")
 			delete(f.inserts, i)
-			mended[t.ID] = !t.Status.known()
+			mended[t.ID] = !t.Status.Known()
 			t.Status, t.RawStatus = edits[0].status, string(edits[0].status)
 			shift = s.start + int32(len(t.RawStatus)+2) - s.end
 			edits = edits[1:]
@@ -218,7 +219,7 @@ func (f *File) apply(edits []edit, out []byte) {
 func (f *File) reviseFindings(mended map[string]bool, lines map[int]int) {
 	var kept []Finding
 	for _, x := range f.findings {
-		if x.Kind == "status" && mended[x.ID] {
+		if x.Kind == "unknown-status" && mended[x.ID] {
 			mended[x.ID] = false // a later task of the same id keeps its own
 			continue
 		}

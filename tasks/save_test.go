@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,7 +64,12 @@ func TestSaveKeepsEveryOtherByte(t *testing.T) {
 	}
 	for _, test := range tests {
 		f := open(t, test.before)
+		before := slices.Clone(f.Tasks())
+		handed := f.Tasks()
 		save(t, f, map[string]Status{"1": Done, "x:2": Blocked})
+		if !reflect.DeepEqual(before, handed) {
+			t.Errorf("%s: the list that was handed out changed", test.name)
+		}
 		if got := onDisk(t, f); got != test.after {
 			t.Errorf("%s:\n got %q\nwant %q", test.name, got, test.after)
 		}

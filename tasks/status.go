@@ -34,7 +34,7 @@ const statusWords = "pending, in-progress, done, review, blocked, deferred, canc
 
 // ParseStatus reads a status word or one of its aliases. For any other word it returns the word itself and false.
 func ParseStatus(s string) (Status, bool) {
-	if status := Status(s); status.known() {
+	if status := Status(s); status.Known() {
 		return status, true
 	}
 	word := strings.ToLower(strings.TrimSpace(s))
@@ -52,13 +52,14 @@ func ParseStatus(s string) (Status, bool) {
 	case "canceled":
 		return Cancelled, true
 	}
-	if status := Status(word); status.known() {
+	if status := Status(word); status.Known() {
 		return status, true
 	}
 	return Status(s), false
 }
 
-func (s Status) known() bool {
+// Known reports whether s is one of the nine words, aliases not counted.
+func (s Status) Known() bool {
 	switch s {
 	case Pending, InProgress, Done, Review, Blocked, Deferred, Cancelled, Expanded, Failed:
 		return true
@@ -66,10 +67,18 @@ func (s Status) known() bool {
 	return false
 }
 
+// UnknownStatus is the sentence about a task whose status is no known word.
+func UnknownStatus(id string, s Status) string {
+	if s == "awaiting-tune" {
+		return fmt.Sprintf("task %s has the status awaiting-tune, which an earlier loop left: it is not run, set it to pending to run it again", id)
+	}
+	return fmt.Sprintf("task %s has the unknown status %.40q: it is not run and does not count as done", id, string(s))
+}
+
 // CanChange says why a person may not change a status from one word to another; nil means that the change is legal.
 // What a run does by itself is not asked here.
 func CanChange(from, to Status) error {
-	if !to.known() {
+	if !to.Known() {
 		return fmt.Errorf("unknown status %q: use one of %s", string(to), statusWords)
 	}
 	if from == to {

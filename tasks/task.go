@@ -34,6 +34,6 @@ func (t *Task) Container() bool { return len(t.Children) > 0 }
 type Finding struct {
 	Line    int    // 0: not about one place
 	ID      string // the task, "" if none
-	Kind    string // "duplicate", "status", "dependency", "family", "member", "tag", "source" or "gone"
+	Kind    string // "duplicate", "unknown-status", "dependency", "family", "member", "tag", "source" or "gone"
 	Message string
 }
