@@ -1,10 +1,14 @@
 package specbuild
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
 
 	"descartes/tasks"
 )
@@ -42,8 +46,19 @@ func FuzzParsePlan(f *testing.F) {
 	})
 }
 
+// checkTables also compares them with what goldmark finds when no paragraph is emptied.
 func checkTables(t *testing.T, p *Plan) {
 	t.Helper()
+	var deep scanned
+	for n := range p.lines {
+		deep.line(n, p.line(n))
+	}
+	blocks := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
+	plain := &Plan{src: p.src, lines: p.lines}
+	plain.outline(blocks.Parse(text.NewReader(p.mask(deep.deep))))
+	if !slices.Equal(plain.heads, p.heads) || !slices.Equal(plain.items, p.items) {
+		t.Fatalf("got %+v %+v, goldmark alone %+v %+v", p.heads, p.items, plain.heads, plain.items)
+	}
 	last := -1
 	for i, h := range p.heads {
 		if h.start <= last || h.start >= h.body || h.body > h.end || h.end > len(p.src) || h.parent >= i {

@@ -106,6 +106,7 @@ func TestMapping(t *testing.T) {
 			t.Parallel()
 			src, list := planFile(t, name), taskFile(t, name)
 			p := parsePlan(t, string(src))
+			checkTables(t, p)
 			got := mapping(p, list)
 			golden(t, name+".map", got+"\nheadings\n"+p.headingList()+"\n")
 

@@ -11,6 +11,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
 const (
@@ -100,7 +101,7 @@ func ParsePlan(name string, src []byte) (*Plan, error) {
 		return nil, fmt.Errorf("plan %s has %d headings, at most %d can be read", name, found.headings, maxHeadings)
 	}
 	p.fences = nestFences(found.fences, len(p.lines), p.line)
-	p.outline(p.mask(found.deep))
+	p.outline(parseBlocks(p.mask(found.deep)))
 	p.findMarkers(found)
 	p.findTaskHeadings()
 	return p, nil
@@ -144,11 +145,40 @@ func lineEnds(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 }
 
-// outline fills the tables of headings and checklist items from one parse of blocks; inline text is
-// never parsed, which is several times faster and free of the quadratic cases.
-func (p *Plan) outline(masked []byte) {
-	blocks := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
-	doc := blocks.Parse(text.NewReader(masked))
+// forget empties paragraphs as soon as goldmark has closed them: nobody reads them, and its pass over
+// inline text would otherwise build a node for each of their lines, a third of the time of a parse. What
+// is still needed stays: the text over a line of dashes, which becomes a heading, and checklist entries.
+type forget struct{}
+
+func (forget) Transform(node *ast.Paragraph, reader text.Reader, _ parser.Context) {
+	lines := node.Lines()
+	if lines.Len() == 0 {
+		return
+	}
+	next, _ := reader.PeekLine()
+	if next = bytes.TrimSpace(next); len(next) > 0 && (len(bytes.Trim(next, "-")) == 0 || len(bytes.Trim(next, "=")) == 0) {
+		return
+	}
+	lines.SetSliced(0, 1)
+	first := lines.At(0)
+	if node.Parent().Kind() == ast.KindListItem && bytes.HasPrefix(bytes.TrimSpace(first.Value(reader.Source())), []byte("[")) {
+		return
+	}
+	lines.Set(0, text.NewSegment(first.Start, first.Start))
+}
+
+// parseBlocks finds headings and lists by the rules of CommonMark; inline text is never parsed, which is
+// several times faster and free of the quadratic cases.
+func parseBlocks(masked []byte) ast.Node {
+	blocks := parser.NewParser(
+		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+		parser.WithParagraphTransformers(util.Prioritized(forget{}, 100)),
+	)
+	return blocks.Parse(text.NewReader(masked))
+}
+
+// outline fills the tables of headings and checklist items.
+func (p *Plan) outline(doc ast.Node) {
 	hashes := p.writesHashes(doc)
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
 		switch node := n.(type) {
