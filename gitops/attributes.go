@@ -3,10 +3,13 @@ package gitops
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // conversionIn says which line of an attributes file makes git convert content between working tree and
@@ -102,6 +105,25 @@ func readSmall(path string) (b []byte, present bool, err error) {
 	return b, err == nil, err
 }
 
+// readAttributesAt reads the .gitattributes of a directory; what is no regular file, or cannot be read, git
+// does not heed either.
+func readAttributesAt(dirfd int) []byte {
+	fd, err := unix.Openat(dirfd, ".gitattributes", unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), ".gitattributes")
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxRulesSize {
+		return nil
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
 // attributeFindings names the attribute files that convert: those outside the working tree, and the tracked
 // ones in it. Files that are not tracked yet are met by the scan.
 func attributeFindings(l layout, c *gitConfig, tracked []string, env []string) []finding {
@@ -122,7 +144,11 @@ func attributeFindings(l layout, c *gitConfig, tracked []string, env []string) [
 	}
 	for _, t := range tracked {
 		path := filepath.Join(l.root, filepath.FromSlash(t))
-		if _, err := os.Lstat(path); err != nil {
+		fi, err := os.Lstat(path)
+		if err == nil && fi.Mode()&os.ModeSymlink != 0 {
+			continue // git does not follow it
+		}
+		if err != nil {
 			// git then reads the staged file, which is not at hand here
 			out = append(out, finding{reason: t + " is tracked but missing", tree: true, commit: true})
 			continue

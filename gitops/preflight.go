@@ -25,7 +25,6 @@ func inspect(l layout, c *gitConfig, ix *index, opt Options) []finding {
 	out = append(out, formatFindings(l, c)...)
 	out = append(out, progressFindings(l)...)
 	out = append(out, settingFindings(c)...)
-	out = append(out, storeFindings(l)...)
 	out = append(out, hookFindings(l, c, opt.Hooks)...)
 	out = append(out, indexFindings(ix)...)
 	return append(out, attributeFindings(l, c, trackedAttributes(ix), opt.Env)...)
@@ -179,16 +178,6 @@ func settingFindings(c *gitConfig) []finding {
 }
 
 func isBoolean(v string) bool { return truth(v, true, true) == truth(v, true, false) }
-
-// storeFindings looks at how objects are stored.
-func storeFindings(l layout) []finding {
-	var out []finding
-	info := filepath.Join(l.commonDir, "objects", "info", "alternates")
-	if b, present, _ := readSmall(info); present && strings.TrimSpace(string(b)) != "" {
-		out = append(out, both("objects are borrowed from another repository (objects/info/alternates)"))
-	}
-	return out
-}
 
 // commitHooks are those that a commit runs.
 var commitHooks = []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction", "post-index-change"}

@@ -37,7 +37,7 @@ func TestInspect(t *testing.T) {
 		{"sharedRepository umask", "git config core.sharedRepository umask", "", clean},
 		{"gpgSign", "git config commit.gpgSign true", "", "commit: commit.gpgSign"},
 		{"commit encoding", "git config i18n.commitEncoding ISO-8859-1", "", "commit: i18n.commitEncoding"},
-		{"alternates", "git clone -q --bare . ../o.git; echo $(dirname $PWD)/o.git/objects >.git/objects/info/alternates", "", "both: objects are borrowed"},
+		{"alternates", "git clone -q --bare . ../o.git; echo $(dirname $PWD)/o.git/objects >.git/objects/info/alternates", "", clean},
 		{"submodule", "git init -q ../lib; git -C ../lib commit -qm1 --allow-empty; git submodule --quiet add ../lib lib; git commit -qm2", "", "both: lib is a submodule"},
 		{"hook", hook("pre-commit", "true"), "", "commit: hook pre-commit"},
 		{"hooks", hook("pre-commit", "true") + hook("commit-msg", "true"), "run", "commit: hooks pre-commit, commit-msg"},

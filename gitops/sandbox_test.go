@@ -30,7 +30,7 @@ func newSandbox(t *testing.T) *sandbox {
 	}
 	s.env = []string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TZ=UTC",
 		"GIT_TERMINAL_PROMPT=0", "GIT_ATTR_NOSYSTEM=1"}
-	s.put(s.home+"/.gitconfig", "[user]\n\tname = A U Thor\n\temail = author@example.com\n[init]\n\tdefaultBranch = main\n"+
+	s.put(s.home+"/.gitconfig", "[user]\n\tname = A U Thor\n\temail = author@example.com\n[init]\n\tdefaultBranch = main\n\ttemplateDir =\n"+
 		"[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[protocol \"file\"]\n\tallow = always\n[advice]\n\taddEmbeddedRepo = false\n")
 	return s
 }

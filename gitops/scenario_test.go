@@ -24,6 +24,8 @@ type scenario struct {
 	hooks  string
 	refuse string // part of the reason where neither way is open
 	stays  string // space-separated paths that a restore rightly leaves alone
+	nested bool   // a repository of its own stays as it is, and so in the next snapshot
+	status string // of ours afterwards, where the user's staging must survive; git add -A would have replaced it
 }
 
 // base is the repository that most scenarios start from.
@@ -89,9 +91,8 @@ func checkScenario(t *testing.T, sc *scenario) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := files(t, ours.dir)
-	start, err := r.Snapshot(ctx)
-	if err != nil {
+	defer r.Close()
+	if _, err := r.Snapshot(ctx); err != nil {
 		t.Fatal(err)
 	}
 	ours.sh(sc.change)
@@ -102,23 +103,52 @@ func checkScenario(t *testing.T, sc *scenario) {
 		t.Fatal(err)
 	}
 	commitAsGit(theirs, sc.hooks)
-	compareRepositories(t, ours, theirs)
-	if same := ours.git("rev-parse", "HEAD^{tree}") == string(result)+"\n"; !same && sc.hooks == "" && !done.Empty && sc.by != "git commit" {
+	compareRepositories(t, sc, ours, theirs)
+	if tree, _ := ours.tryGit("rev-parse", "HEAD^{tree}"); tree != string(result)+"\n" && !done.Empty && sc.by != "git commit" {
 		t.Errorf("the commit holds another tree than the snapshot %s", result)
 	}
 	checkPath(t, sc, r.Notes())
 	if now := files(t, ours.dir); sc.by != "git commit" && !maps.Equal(now, after) {
 		t.Errorf("snapshot and commit changed the working tree: %s", diffFiles(after, now))
 	}
-	for _, back := range []struct {
+	checkRestore(t, sc)
+}
+
+// checkRestore goes back to where the attempt began and forth again, as after a failed attempt, and then
+// snapshots once more.
+func checkRestore(t *testing.T, sc *scenario) {
+	ctx := t.Context()
+	s := newTwin(t, sc)
+	r, err := s.open(sc.hooks, gitProgram(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	before := files(t, s.dir)
+	start, err := r.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sh(sc.change)
+	after := files(t, s.dir)
+	result, err := r.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []struct {
+		name string
 		to   Tree
 		want map[string]string
-	}{{start, before}, {result, after}} {
-		if _, err := r.Restore(ctx, back.to); err != nil {
-			t.Fatal(err)
+	}{{"back", start, before}, {"forth", result, after}} {
+		touched, err := r.Restore(ctx, way.to)
+		if err != nil {
+			t.Fatalf("%s: %v", way.name, err)
 		}
-		if diff := diffFiles(back.want, files(t, ours.dir)); !onlyThese(diff, sc.stays) {
-			t.Errorf("restore: %s", diff)
+		if diff := diffFiles(way.want, files(t, s.dir)); !onlyThese(diff, sc.stays) {
+			t.Errorf("%s, touching %q: %s", way.name, touched, diff)
+		}
+		if again, err := r.Snapshot(ctx); err != nil || again != way.to && !sc.nested {
+			t.Errorf("%s: snapshot %s, %v, want %s", way.name, again, err, way.to)
 		}
 	}
 }
@@ -151,18 +181,16 @@ func commitAsGit(s *sandbox, hooks string) {
 }
 
 // compareRepositories asks git the same questions of both.
-func compareRepositories(t *testing.T, ours, theirs *sandbox) {
+func compareRepositories(t *testing.T, sc *scenario, ours, theirs *sandbox) {
 	t.Helper()
-	for _, question := range []string{
-		"rev-parse HEAD^{tree}",
-		"log -1 --format=%P%n%an<%ae>%cn<%ce>%n%B",
-		"symbolic-ref -q HEAD",
-		"ls-tree -r -t HEAD",
-		"ls-files -s -v",
-		"status --porcelain -uall",
-		"fsck --strict --no-dangling --no-progress",
-		"reflog -1 --format=%gs",
-	} {
+	questions := []string{"log -1 --format=%T%n%P%n%an<%ae>%cn<%ce>%n%B", "ls-files -s -v", "status --porcelain -uall"}
+	if sc.status != "" {
+		questions = questions[:1]
+		if got := ours.git("status", "--porcelain", "-uall"); got != sc.status {
+			t.Errorf("git status:\n%swant\n%s", got, sc.status)
+		}
+	}
+	for _, question := range questions {
 		got, code := ours.tryGit(strings.Fields(question)...)
 		want, wantCode := theirs.tryGit(strings.Fields(question)...)
 		got, want = strings.ReplaceAll(got, ours.home, "~"), strings.ReplaceAll(want, theirs.home, "~")
@@ -170,6 +198,22 @@ func compareRepositories(t *testing.T, ours, theirs *sandbox) {
 			t.Errorf("git %s: exit %d\n%s\ngit's own: exit %d\n%s", question, code, got, wantCode, want)
 		}
 	}
+	for _, name := range []string{"HEAD", "logs/HEAD"} {
+		if got, want := ours.lastWords(name), theirs.lastWords(name); got != want {
+			t.Errorf("%s: %q, git's own %q", name, got, want)
+		}
+	}
+	if out, code := ours.tryGit("fsck", "--strict", "--no-dangling", "--no-progress"); out != "" || code != 0 {
+		t.Errorf("git fsck: exit %d\n%s", code, out)
+	}
+}
+
+// lastWords is the message, or what else stands at the end, of the last line of a file of the git directory.
+func (s *sandbox) lastWords(name string) string {
+	b, _ := os.ReadFile(filepath.Join(s.layout().gitDir, name))
+	line := strings.TrimSpace(string(b))
+	line = line[strings.LastIndex(line, "\n")+1:]
+	return line[strings.LastIndex(line, "\t")+1:]
 }
 
 // checkPath: the slow way must be taken where it is needed, and only there.

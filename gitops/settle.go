@@ -120,21 +120,31 @@ func (r *Repo) settleStates(_ context.Context, g Ground, s *Settled) error {
 	if err != nil {
 		return err
 	}
+	var names, commits []string
 	for _, p := range sortedKeys(now) {
 		if g.extra[p] {
 			continue
 		}
-		about := ""
 		for _, holder := range []string{p, filepath.Join(p, "autostash")} {
-			if b, err := os.ReadFile(holder); err == nil && len(b) >= 40 && isHex(string(b[:40])) {
-				about = fmt.Sprintf(" (commit %s is kept)", b[:12])
+			if b, err := os.ReadFile(holder); err == nil && len(b) >= 40 && isHex(string(b[:40])) && filepath.Base(p) != "AUTO_MERGE" {
+				commits = append(commits, string(b[:12]))
 			}
 		}
 		if err := os.RemoveAll(p); err != nil {
 			return err
 		}
-		s.note("removed %s, which an operation left unfinished by the attempt%s", r.inGit(p), about)
+		if filepath.Base(p) != "AUTO_MERGE" { // git leaves this one behind itself
+			names = append(names, r.inGit(p))
+		}
 	}
+	if len(names) == 0 {
+		return nil
+	}
+	kept := ""
+	if len(commits) > 0 {
+		kept = "; kept: commit " + strings.Join(commits, ", ")
+	}
+	s.note("removed what an operation left unfinished by the attempt: %s%s", strings.Join(names, " "), kept)
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 // settleHead puts HEAD and the branch back and tells which commits the agent made.
 func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 	branch, hash, err := r.refs.head()
-	if err != nil { // HEAD is damaged: what it was is known
+	if _, bad := parseID(hash); err != nil || hash != "" && bad != nil { // HEAD is damaged: what it was is known
 		branch, hash = "", ""
 	}
 	headChanged, err := g.head.changed()

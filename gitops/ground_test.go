@@ -1,0 +1,262 @@
+package gitops
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What an agent does to the git directory, and what becomes of it: HEAD, branch, index, configuration, hooks
+// and state are as before, the working tree is as the agent left it, and each undoing is told in one note.
+var groundRows = []struct {
+	name, setup, attempt string
+	notes                []string // a part of each, in order
+	commits              bool     // the agent's own are reported
+	keeps, loses         string   // refs that there are afterwards besides those of before, or not any more
+}{
+	{name: "nothing", attempt: "echo 2 >>f"},
+	{name: "git status", attempt: "touch f src/x.go; git status >/dev/null"},
+	{name: "commit", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"branch main went from", "own commits up to", "index was changed"}, commits: true},
+	{name: "several commits", attempt: "echo 2 >>f; git commit -qam own; echo 3 >n; git add n; git commit -qm own2", notes: []string{"branch main went", "own commits", "index"}, commits: true},
+	{name: "amend", attempt: "echo 2 >>f; git commit -qa --amend -m other", notes: []string{"branch main went", "own commits", "index"}, commits: true},
+	{name: "reset to an older commit", setup: "git commit -qm2 --allow-empty", attempt: "git reset -q --hard HEAD~1", notes: []string{"branch main went"}},
+	{name: "commit on an unborn branch", setup: "!git init -q .", attempt: "echo 1 >f; git add f; git commit -qm own", notes: []string{"branch main went from nothing", "own commits", "index"}, commits: true},
+	{name: "commit when detached", setup: "git checkout -q --detach", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"HEAD stood at commit", "own commits", "index"}, commits: true},
+	{name: "new branch", attempt: "git checkout -qb side", notes: []string{"branch side was checked out; switched back to branch main", "branch side was made"}, keeps: "refs/heads/side"},
+	{name: "new branch with a commit", attempt: "git checkout -qb side; echo 2 >>f; git commit -qam own", notes: []string{"branch side was checked out", "own commits", "branch side was made", "index"}, commits: true, keeps: "refs/heads/side"},
+	{name: "old branch", setup: "git branch old; echo 2 >>f; git commit -qam2", attempt: "git checkout -q old", notes: []string{"branch old was checked out", "index"}},
+	{name: "detached by the attempt", attempt: "git checkout -q --detach", notes: []string{"HEAD stood at commit"}},
+	{name: "orphan branch", attempt: "git checkout -q --orphan fresh", notes: []string{"branch fresh was checked out"}},
+	{name: "branch deleted", attempt: "git checkout -q --detach; git branch -qD main", notes: []string{"HEAD stood", "branch main went"}},
+	{name: "other branch deleted", setup: "git branch old", attempt: "git branch -qD old", notes: []string{"branch old was deleted during the attempt and put back"}},
+	{name: "packed branch deleted", setup: "git branch old; git tag v1; git pack-refs --all", attempt: "git branch -qD old; git tag -d v1 >/dev/null", notes: []string{"branch old was deleted", "tag v1 was deleted"}},
+	{name: "other branch moved", setup: "git branch old; git commit -qm2 --allow-empty", attempt: "git branch -f old", notes: []string{"branch old was moved"}},
+	{name: "branch renamed", attempt: "git branch -m main trunk", notes: []string{"branch trunk was checked out; switched back to branch main", "branch main went", "branch trunk was made"}, keeps: "refs/heads/trunk"},
+	{name: "tag", attempt: "git tag v1", notes: []string{"tag v1 was made"}, keeps: "refs/tags/v1"},
+	{name: "refs packed", setup: "git branch old", attempt: "git pack-refs --all; git gc -q"},
+	{name: "add", attempt: "echo 2 >>f; git add f", notes: []string{"index was changed"}},
+	{name: "rm --cached", attempt: "git rm -q --cached f", notes: []string{"index was changed"}},
+	{name: "index deleted", attempt: "rm .git/index", notes: []string{"index was changed"}},
+	{name: "index damaged", attempt: "echo x >.git/index", notes: []string{"index was damaged"}},
+	{name: "index split", attempt: "git update-index --split-index; echo 2 >>f; git add f", notes: []string{"another format"}},
+	{name: "stash", attempt: "echo 2 >>f; git stash -q", notes: []string{"ran git stash; its entry"}, keeps: "refs/stash"},
+	{name: "stash and pop", attempt: "echo 2 >>f; git stash -q; git stash pop -q"},
+	{name: "user's stash dropped", setup: "echo 2 >>f; git stash -q", attempt: "git stash drop -q", notes: []string{"dropped the stash entry"}, loses: "refs/stash"},
+	{name: "merge left", setup: conflict, attempt: "git merge -q x || true", notes: []string{"unfinished by the attempt: .git/MERGE_HEAD .git/MERGE_MODE .git/MERGE_MSG; kept: commit", "index"}},
+	{name: "merge done", setup: "git checkout -qb x; echo x >n; git add n; git commit -qm2; git checkout -q main; git commit -qm3 --allow-empty", attempt: "git merge -q -m merged x", notes: []string{"branch main went", "own commits", "index"}, commits: true},
+	{name: "rebase left", setup: conflict, attempt: "git rebase -q x || true", notes: []string{".git/rebase-merge", "HEAD stood", "index"}},
+	{name: "cherry-pick left", setup: conflict, attempt: "git cherry-pick x || true", notes: []string{".git/CHERRY_PICK_HEAD", "index"}},
+	{name: "bisect left", setup: "git commit -qm2 --allow-empty", attempt: "git bisect start -q HEAD HEAD~1", notes: []string{"BISECT"}},
+	{name: "config", attempt: "git config core.hooksPath /tmp/evil; git config user.name Agent", notes: []string{".git/config was changed"}},
+	{name: "config deleted", attempt: "rm .git/config", notes: []string{".git/config was changed"}},
+	{name: "worktree config added", attempt: "echo '[core]' >.git/config.worktree", notes: []string{".git/config.worktree was changed"}},
+	{name: "hook added", attempt: hook("pre-commit", "exit 1"), notes: []string{"hook pre-commit was added"}},
+	{name: "hook changed", setup: hook("pre-push", "exit 0"), attempt: hook("pre-push", "exit 1"), notes: []string{"hook pre-push was changed"}},
+	{name: "hook made executable", setup: hook("pre-push", "exit 0") + "chmod -x .git/hooks/pre-push", attempt: "chmod +x .git/hooks/pre-push", notes: []string{"hook pre-push was changed"}},
+	{name: "hooks deleted", setup: hook("pre-push", "exit 0"), attempt: "rm -r .git/hooks", notes: []string{"hook pre-push was changed"}},
+	{name: "info", setup: "mkdir -p .git/info; echo '*.x' >.git/info/exclude", attempt: "echo '*' >.git/info/exclude; echo '* text' >.git/info/attributes; git rev-parse HEAD >.git/info/grafts", notes: []string{"info/exclude", "info/attributes", "info/grafts"}},
+	{name: "locks left", attempt: ": >.git/index.lock; : >.git/HEAD.lock; : >.git/refs/heads/main.lock; : >.git/config.lock; echo 2 >>f", notes: []string{"HEAD.lock", "config.lock", "index.lock", "refs/heads/main.lock"}},
+	{name: "lock of before", setup: ": >.git/index.lock", attempt: "echo 2 >>f"},
+	{name: "HEAD damaged", attempt: "echo nonsense >.git/HEAD", notes: []string{"HEAD was damaged"}},
+	{name: "linked working tree", setup: "git worktree add -q -b side work", attempt: "echo 2 >>f; git commit -qam own; git checkout -q --detach", notes: []string{"HEAD stood", "branch side went", "own commits", "index"}, commits: true},
+	{name: "everything at once", attempt: "git checkout -qb b; echo 2 >>f; git add f; git commit -qm own; git config x.y z; " + hook("pre-commit", "exit 1") + ": >.git/index.lock",
+		notes: []string{"index.lock", "config", "hook pre-commit was added", "branch b was checked out", "own commits", "branch b was made", "index"}, commits: true, keeps: "refs/heads/b"},
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	for _, tt := range groundRows {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newTwin(t, &scenario{setup: tt.setup})
+			r, err := s.open("", gitProgram(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			g, err := r.Ground(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, refs := gitState(s), refNames(s)
+			s.sh(tt.attempt)
+			tree := files(t, s.dir)
+			tip, _ := s.tryGit("rev-parse", "-q", "--verify", "HEAD")
+			settled, err := r.Settle(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := diffFiles(before, gitState(s)); diff != "" {
+				t.Errorf("differs in .git: %s", diff)
+			}
+			if diff := diffFiles(tree, files(t, s.dir)); diff != "" {
+				t.Errorf("the working tree changed: %s", diff)
+			}
+			if !matchNotes(settled.Notes, tt.notes) {
+				t.Errorf("got notes %q, want %q", settled.Notes, tt.notes)
+			}
+			if got := settled.Commits; tt.commits && got != strings.TrimSpace(tip) || !tt.commits && got != "" {
+				t.Errorf("got commits %q, HEAD was %q", got, tip)
+			}
+			now := refNames(s)
+			if more, fewer := strings.Join(without(now, refs), " "), strings.Join(without(refs, now), " "); more != tt.keeps || fewer != tt.loses {
+				t.Errorf("refs more %q, fewer %q, want %q, %q", more, fewer, tt.keeps, tt.loses)
+			}
+			if again, err := r.Settle(t.Context(), g); err != nil || again.Commits != "" {
+				t.Errorf("settled again: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func matchNotes(got, want []string) bool {
+	return slices.EqualFunc(got, want, strings.Contains)
+}
+
+func without(list, drop []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(drop, s) })
+}
+
+func refNames(s *sandbox) []string {
+	return strings.Fields(s.git("for-each-ref", "--format=%(refname)"))
+}
+
+// gitState reads what Settle answers for: small files, hooks, in-progress state, HEAD, and what the index says.
+func gitState(s *sandbox) map[string]string {
+	s.t.Helper()
+	l := s.layout()
+	out := map[string]string{}
+	for _, dir := range []string{l.gitDir, l.commonDir} {
+		names, _ := filepath.Glob(dir + "/*")
+		for _, sub := range []string{"hooks", "info"} {
+			more, _ := filepath.Glob(filepath.Join(dir, sub, "*"))
+			names = append(names, more...)
+		}
+		for _, p := range names {
+			if slices.Contains([]string{"index", "COMMIT_EDITMSG", "ORIG_HEAD", "FETCH_HEAD", "packed-refs", "gc.log", "refs"}, filepath.Base(p)) || strings.HasPrefix(filepath.Base(p), "sharedindex.") {
+				continue
+			}
+			if fi, err := os.Lstat(p); err == nil && fi.Mode().IsRegular() {
+				b, err := os.ReadFile(p)
+				if err != nil {
+					s.t.Fatal(err)
+				}
+				out[p] = fi.Mode().String() + string(b)
+			} else if err == nil && slices.Contains(transient, filepath.Base(p)) {
+				out[p] = "state"
+			}
+		}
+	}
+	out["refs"], _ = s.tryGit("rev-parse", "-q", "--verify", "HEAD")
+	out["index"] = s.git("ls-files", "-s", "-v")
+	return out
+}
+
+func TestGroundIsCheapWhereNothingChanged(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{})
+	r, err := s.open("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	one, err := r.Ground(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := r.Ground(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if &one.index.data[0] != &two.index.data[0] {
+		t.Error("an unchanged index was read again")
+	}
+	if settled, err := r.Settle(t.Context(), two); err != nil || len(settled.Notes) > 0 {
+		t.Errorf("got %+v, %v", settled, err)
+	}
+}
+
+// What an agent forces into the index although it is ignored counts from then on.
+func TestSettleTracksForcedFiles(t *testing.T) {
+	t.Parallel()
+	for _, setup := range []string{"", "git config core.autocrlf input"} {
+		s := newTwin(t, &scenario{setup: setup})
+		r, err := s.open("", gitProgram(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if _, err := r.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		g, err := r.Ground(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.sh("echo 1 >forced.log; mkdir build; echo 2 >build/out; echo 3 >other.log; git add -f forced.log build/out")
+		if _, err := r.Settle(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		result, done, err := snapshotAndCommit(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"build/out", "forced.log"}; !slices.Equal(done.Paths, want) {
+			t.Errorf("%q: committed %q, want %q (snapshot %s)", setup, done.Paths, want, result)
+		}
+		if out := s.git("status", "--porcelain"); out != "" {
+			t.Errorf("%q: git status: %s", setup, out)
+		}
+	}
+}
+
+func TestSettleWithoutRepository(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{})
+	r, err := s.open("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	g, err := r.Ground(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sh("rm -rf .git")
+	if _, err := r.Settle(t.Context(), g); err == nil || !strings.Contains(err.Error(), "the repository is gone") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFindWave(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{})
+	commit := func(message string) string {
+		s.git("commit", "-q", "--allow-empty", "-m", message)
+		return strings.TrimSpace(s.git("rev-parse", "HEAD"))
+	}
+	one := commit("wave\n\nDescartes-Loop: a\nDescartes-Wave: 1\nDescartes-Task: 1\nDescartes-Task: 2")
+	commit("not a trailer\n\nDescartes-Loop: a\nDescartes-Wave: 2\n\nlast paragraph")
+	s.git("checkout", "-qb", "side", "HEAD~1")
+	two := commit("wave\n\nDescartes-Loop: a\nDescartes-Wave: 3\nDescartes-Task: 4\nSigned-off-by: x")
+	s.git("checkout", "-q", "main")
+	s.git("merge", "-q", "--no-ff", "-m", "merged", "side")
+	r, err := s.open("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, tt := range []struct {
+		loop  string
+		wave  int
+		tasks []string
+		want  string
+	}{{"a", 1, []string{"2"}, one}, {"a", 1, nil, one}, {"a", 3, []string{"4"}, two}, {"a", 3, []string{"5"}, ""}, {"a", 2, nil, ""}, {"b", 1, nil, ""}, {"a", 11, nil, ""}} {
+		got, ok, err := r.FindWave(t.Context(), tt.loop, tt.wave, tt.tasks)
+		if err != nil || got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s %d %v: got %q %v %v, want %q", tt.loop, tt.wave, tt.tasks, got, ok, err, tt.want)
+		}
+	}
+}
