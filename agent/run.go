@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"descartes/internal/proc"
@@ -25,6 +24,7 @@ type Request struct {
 	Log        string // standard output is appended here
 	ErrLog     string // standard error; may be Log, and is then taken for the agent's words too
 	Offset     int64  // size of Log before the run
+	ErrOffset  int64  // size of ErrLog before the run, where that is shared by several
 	Timeout    time.Duration
 	Idle       time.Duration // longest time without output
 	Grace      time.Duration // between SIGTERM and SIGKILL
@@ -116,13 +116,16 @@ func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
 	return res, err == nil
 }
 
-// writePrompt stores the prompt for the agent and for whoever looks later. It
-// follows no link that an earlier agent may have left.
+// writePrompt stores the prompt for the agent and for whoever looks later, in
+// a new file: an old one may be a link that an earlier agent has left, and
+// ext4 writes a file out at once that was cut to nothing and filled again.
 func writePrompt(path, prompt string) error {
-	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC | syscall.O_NOFOLLOW
-	f, err := os.OpenFile(path, flags, 0o600)
-	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
-		f, err = os.OpenFile(path, flags, 0o600)
+	create := func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) }
+	f, err := create()
+	switch {
+	case errors.Is(err, fs.ErrExist) && os.Remove(path) == nil,
+		errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(path), 0o700) == nil:
+		f, err = create()
 	}
 	if err != nil {
 		return fmt.Errorf("store prompt: %w", err)
@@ -178,7 +181,7 @@ func (r *Runner) conclude(res *Result, scan *textScan, q Request, exit proc.Exit
 		res.End, res.Complete = Finished, scan.mark.complete
 		return
 	}
-	errs := lastBytes(q.ErrLog, q.Log)
+	errs := q.lastErrors()
 	res.End, res.Reason = Crashed, exit.String()
 	if line := lastLine(errs, res.Final); line != "" {
 		res.Reason += ": " + line
@@ -235,15 +238,18 @@ func readFrom(path string, offset int64, w io.Writer) (int64, error) {
 	}
 }
 
-// lastBytes is the end of the error log, unless that is the log itself.
-func lastBytes(errLog, log string) string {
-	if errLog == "" || errLog == log {
+// lastErrors is the end of the error log, unless that is the log itself.
+func (q Request) lastErrors() string {
+	info, err := os.Stat(q.ErrLog)
+	if err != nil || q.ErrLog == q.Log {
 		return ""
 	}
-	var t tail
-	if info, err := os.Stat(errLog); err == nil {
-		_, _ = readFrom(errLog, max(info.Size()-finalLimit, 0), &t)
+	from := q.ErrOffset
+	if info.Size() < from {
+		from = 0
 	}
+	var t tail
+	_, _ = readFrom(q.ErrLog, max(from, info.Size()-finalLimit), &t)
 	return t.text()
 }
 

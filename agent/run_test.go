@@ -278,6 +278,15 @@ func TestOffset(t *testing.T) {
 	if res := s.run(script(ByStdin, "true"), q); res.Bytes != 20 {
 		t.Errorf("shorter than its offset: %+v", res)
 	}
+	if err := os.WriteFile(q.ErrLog, []byte("usage limit reached\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q.ErrOffset = 20
+	b := script(ByStdin, "echo broken >&2; exit 1")
+	b.Format = FormatClaude
+	if res := s.run(b, q); res.End != Crashed || res.Reason != "exit status 1: broken" {
+		t.Errorf("errors of a run before: %+v", res)
+	}
 }
 
 func TestRecall(t *testing.T) {

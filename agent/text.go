@@ -27,7 +27,7 @@ type textScan struct {
 
 	limit int    // longest line held
 	line  []byte // the line that is not complete yet, at most limit bytes
-	end_  []byte // its last bytes, once it is longer
+	ends  []byte // its last bytes, once it is longer; endLimit of them count
 	over  bool
 	keys  [][]byte
 }
@@ -102,23 +102,23 @@ func (s *textScan) extend(p []byte) {
 		s.over = true
 		s.echo.stop(s.own) // no line of the prompt is that long
 		s.words.Write(s.line)
-		s.end_ = append(s.end_[:0], s.line[max(0, len(s.line)-endLimit):]...)
+		s.ends = append(s.ends[:0], s.line[max(0, len(s.line)-endLimit):]...)
 		p = p[room:]
 	}
 	s.words.Write(p)
 	if len(p) >= endLimit {
-		s.end_ = append(s.end_[:0], p[len(p)-endLimit:]...)
+		s.ends = append(s.ends[:0], p[len(p)-endLimit:]...)
 		return
 	}
-	s.end_ = append(s.end_, p...)
-	if extra := len(s.end_) - endLimit; extra > 0 {
-		s.end_ = append(s.end_[:0], s.end_[extra:]...)
+	if len(s.ends)+len(p) > 2*endLimit {
+		s.ends = append(s.ends[:0], s.ends[len(s.ends)-endLimit:]...)
 	}
+	s.ends = append(s.ends, p...)
 }
 
 func (s *textScan) endLine() {
 	if s.over {
-		s.mark.long(s.line, s.end_)
+		s.mark.long(s.line, s.ends[max(0, len(s.ends)-endLimit):])
 	} else {
 		s.whole(s.line)
 	}
