@@ -2,7 +2,10 @@ package scheduler
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"descartes/tasks"
@@ -45,6 +48,43 @@ func BenchmarkNew(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkLoad is what every command does first: read the file, build the graph, find the waves.
+func BenchmarkLoad(b *testing.B) {
+	for _, n := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "x.json")
+			if err := os.WriteFile(path, []byte(asFile(layered(n))), 0o644); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				f, err := tasks.OpenPath(path, "x")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if g := New(f.Tasks(), Options{}); g.Counts().Pending != n {
+					b.Fatal(g.Counts())
+				}
+			}
+		})
+	}
+}
+
+// asFile writes a list as a task file of 290 bytes per task.
+func asFile(list []tasks.Task) string {
+	var text strings.Builder
+	text.WriteString(`{"tag": "x", "tasks": [`)
+	for i, t := range list {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		fmt.Fprintf(&text, "\n  {\"id\": %s, \"title\": \"Task number %s\", \"description\": %q, \"status\": \"pending\", \"depends_on\": [%s]}",
+			t.ID, t.ID, strings.Repeat("What is to be done. ", 8)+"\n", strings.Join(t.DependsOn, ", "))
+	}
+	text.WriteString("\n]}\n")
+	return text.String()
 }
 
 // BenchmarkRun sets every task done in turn, asking what a run asks, and then every task pending again.
