@@ -37,6 +37,9 @@ func (r *Repo) Ground(ctx context.Context) (Ground, error) {
 	if g.at, err = r.Head(ctx); err != nil {
 		return Ground{}, fmt.Errorf("look at the repository: %w", err)
 	}
+	if err := r.remember(g); err != nil {
+		return Ground{}, fmt.Errorf("look at the repository: %w", err)
+	}
 	return g, nil
 }
 
@@ -185,6 +188,9 @@ func passing(l layout) (map[string]bool, error) {
 		}
 	}
 	err := filepath.WalkDir(filepath.Join(l.commonDir, "refs"), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && path == filepath.Join(l.commonDir, "refs", "descartes") {
+			return fs.SkipDir // ours alone, and as large as the run
+		}
 		if err == nil && !e.IsDir() && strings.HasSuffix(path, ".lock") {
 			out[path] = true
 		}

@@ -22,10 +22,11 @@ type Repo struct {
 	viaGit    bool // the git program makes snapshots and restores them
 	commitGit bool // it makes the wave commit
 
-	root  *rootDir
-	store *objectStore
-	refs  *refStore
-	saved savedFiles
+	root   *rootDir
+	store  *objectStore
+	refs   *refStore
+	saved  savedFiles
+	marked groundMark
 
 	mu      sync.Mutex
 	scanner *scanner

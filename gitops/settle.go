@@ -24,6 +24,9 @@ func (s *Settled) note(format string, args ...any) {
 // stashes and new branches stay in the store, and the working tree stays as it is.
 func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
 	var s Settled
+	if r.marked.is(g) && r.marked.holds() {
+		return s, nil
+	}
 	for _, step := range []func(context.Context, Ground, *Settled) error{
 		r.settleLocks, r.settleFiles, r.settleHooks, r.settleStates, r.settleHead, r.settleRefs, r.settleStash, r.settleIndex,
 	} {
