@@ -26,7 +26,7 @@ const (
 // they disagree the earlier kind holds, unless the later one names a part of the same section.
 func (p *Plan) findMarkers(found scanned) {
 	p.marks = map[string][]place{}
-	if len(found.scud) == 0 && len(found.tables) == 0 && !strings.Contains(p.src, "(Task") {
+	if len(found.scud) == 0 && len(found.tables) == 0 && !strings.Contains(p.src, "(Task") && !strings.Contains(p.src, "(task") {
 		return
 	}
 	for i, h := range p.heads {

@@ -90,7 +90,7 @@ func ParsePlan(name string, src []byte) (*Plan, error) {
 			name, float64(len(src))/(1<<20), MaxPlanBytes>>20)
 	}
 	if err := CheckText(src); err != nil {
-		return nil, fmt.Errorf("plan %s: %w", name, err)
+		return nil, fmt.Errorf("plan %s %w", name, err)
 	}
 	p := &Plan{name: name, src: lineEnds(strings.TrimPrefix(string(src), bom))}
 	found := p.scan()
@@ -112,7 +112,8 @@ func (p *Plan) Name() string { return p.name }
 
 const bom = "\ufeff"
 
-// CheckText says why src cannot be part of a prompt: binary data or an encoding other than UTF-8.
+// CheckText says why src cannot be part of a prompt: binary data or an encoding other than UTF-8. The
+// message continues a sentence: "is not text: ...".
 func CheckText(src []byte) error {
 	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
 		return fmt.Errorf("is UTF-16 text; save it as UTF-8")

@@ -122,6 +122,7 @@ func TestRules(t *testing.T) {
 		"marker of another":       {"# P\n## a (SCUD Task 31)\n## b\n", "3", "x", RuleOutline, 0},
 		"marker prefix":           {"# P\n## a (SCUD Task 3.1)\n## b\n", "3", "x", RuleOutline, 0},
 		"marker in prose":         {"# P\n## a\nneeds SCUD Task 3 first\n## b\n", "3", "x", RuleOutline, 0},
+		"marker in lower case":    {"# P\n## a\n- b: SCUD task 3\n## SCUD task 4\n", "4", "x", RuleMarker, 4},
 		"marker line":             {"# P\n## a\n**SCUD Task 3:** do\n## b\n", "3", "x", RuleMarker, 2},
 		"marker of a namespace":   {"# P\n## a (SCUD Task 3)\n## b\n", "auth:3", "x", RuleMarker, 2},
 		"parentheses":             {"# P\n## a (Task 3)\n## b\n", "3", "x", RuleMarker, 2},

@@ -26,7 +26,7 @@ func (p *Plan) scan() scanned {
 		}
 		at += end + 1
 	}
-	found.scud = p.mentions("CUD Task", "cud Task", "cud task")
+	found.scud = p.mentions("CUD Task", "CUD task", "cud Task", "cud task")
 	first := p.frontMatter()
 	p.body = p.lineStart(first)
 	for n := first; n < len(p.lines); n++ {
