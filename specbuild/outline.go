@@ -81,8 +81,8 @@ func (p *Plan) blockEnd(start, end, size int) int {
 	return whole
 }
 
-// headingList is the headings of the plan, indented by level. A plan with too many of them loses the
-// deepest levels first.
+// headingList is the headings of the plan, indented by level, without those that every phase has. A plan
+// with too many of them loses the deepest levels first.
 func (p *Plan) headingList() string {
 	deepest := 6
 	for ; deepest > 1 && p.countTo(deepest) > maxOutlineLines; deepest-- {
@@ -90,6 +90,9 @@ func (p *Plan) headingList() string {
 	var b strings.Builder
 	written, left := 0, 0
 	for _, h := range p.heads {
+		if isRoutine(h) {
+			continue
+		}
 		if h.level > deepest || written == maxOutlineLines {
 			left++
 			continue
@@ -103,10 +106,13 @@ func (p *Plan) headingList() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
+// isRoutine recognises "Overview" and "Success Criteria" inside a phase.
+func isRoutine(h heading) bool { return h.level > 2 && isBoilerplate(h.folded) }
+
 func (p *Plan) countTo(level int) int {
 	n := 0
 	for _, h := range p.heads {
-		if h.level <= level {
+		if h.level <= level && !isRoutine(h) {
 			n++
 		}
 	}
