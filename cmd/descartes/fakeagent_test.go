@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// fakeAgent is a coding agent that does what the file $AGENT says. Each of its lines is
+//
+//	TASK: action        TASK/ATTEMPT: action        *: action
+//
+// and those that fit the task and attempt at hand are done in order. Each run adds a line
+// "task/attempt" to $AGENT.calls.
+func fakeAgent() {
+	if err := actAsTold(); err != nil {
+		fmt.Fprintln(os.Stderr, "fakeagent:", err)
+		os.Exit(99)
+	}
+}
+
+func actAsTold() error {
+	file := os.Getenv("AGENT")
+	task, attempt := os.Getenv("DESCARTES_TASK_ID"), os.Getenv("DESCARTES_ATTEMPT")
+	if err := addTo(file+".calls", task+"/"+attempt+"\n"); err != nil {
+		return err
+	}
+	script, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(script)) {
+		who, action, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok || who != "*" && who != task && who != task+"/"+attempt {
+			continue
+		}
+		if err := act(action); err != nil {
+			return fmt.Errorf("%s: %w", action, err)
+		}
+	}
+	return nil
+}
+
+func act(action string) error {
+	verb, rest, _ := strings.Cut(action, " ")
+	name, text, _ := strings.Cut(rest, " ")
+	switch verb {
+	case "write":
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			return err
+		}
+		return os.WriteFile(name, []byte(text+"\n"), 0o666)
+	case "append":
+		return addTo(name, text+"\n")
+	case "rm":
+		return os.RemoveAll(name)
+	case "say":
+		fmt.Println(rest)
+	case "bytes": // of NUL-free noise in one line
+		n, err := strconv.ParseInt(rest, 10, 64)
+		if err != nil {
+			return err
+		}
+		_, err = io.CopyN(os.Stdout, letters{}, n)
+		return err
+	case "prompt": // keep what was given
+		return keepPrompt(name)
+	case "sh":
+		cmd := exec.Command("sh", "-c", rest)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		return cmd.Run()
+	case "signal": // the loop itself
+		return signalLoop(rest)
+	case "await":
+		return await(rest)
+	case "hang":
+		for {
+			time.Sleep(time.Hour)
+		}
+	case "exit":
+		n, err := strconv.Atoi(rest)
+		if err != nil {
+			return err
+		}
+		os.Exit(n)
+	default:
+		return errors.New("no such action")
+	}
+	return nil
+}
+
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+func keepPrompt(name string) error {
+	if file := os.Getenv("DESCARTES_PROMPT_FILE"); file != "" {
+		if b, err := os.ReadFile(file); err == nil {
+			return os.WriteFile(name, b, 0o666)
+		}
+	}
+	return os.WriteFile(name, []byte(os.Args[len(os.Args)-1]), 0o666)
+}
+
+func addTo(name, text string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// signalLoop sends a signal to the loop that runs this agent.
+func signalLoop(name string) error {
+	b, err := os.ReadFile(filepath.Join(".descartes", "tree.lock"))
+	if err != nil {
+		return err
+	}
+	var who struct{ PID int }
+	if err := json.Unmarshal(b, &who); err != nil {
+		return err
+	}
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}[name]
+	return syscall.Kill(who.PID, sig)
+}

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"descartes/internal/proc"
+	"descartes/loop"
+)
+
+// field is a real repository with a tag, a scripted agent and a ledger of what that did, in which
+// the real program is run and disturbed.
+type field struct {
+	root   string // the repository
+	aside  string // outside of it: the ledger, the agent's memory, what descartes printed
+	plan   plan
+	flags  []string
+	runs   int
+	called bool // a run was made
+}
+
+// plan is a tag of size tasks in waves of width: task i depends on task i-width.
+type plan struct {
+	size, width int
+	flaky       []int // fail verification once
+	refused     []int // their agent says TASK_BLOCKED
+	hopeless    []int // never pass verification
+	strays      []int // leave a process behind
+}
+
+// smallPlan has four waves, each with something that ends well.
+func smallPlan() plan {
+	return plan{size: 12, width: 3, flaky: []int{1, 7}, refused: []int{5}, strays: []int{4}}
+}
+
+// largePlan has five waves.
+func largePlan() plan {
+	return plan{size: 50, width: 10, flaky: []int{3, 14, 27, 38}, refused: []int{12}, hopeless: []int{25}, strays: []int{9, 31}}
+}
+
+// outcome is the state that a plan must end in: done, blocked and held tasks.
+func (p plan) outcome() (done, blocked, held []string) {
+	fate := make([]string, p.size+1)
+	for i := 1; i <= p.size; i++ {
+		switch {
+		case i > p.width && fate[i-p.width] != "done":
+			fate[i] = "held"
+			held = append(held, strconv.Itoa(i))
+		case slices.Contains(p.refused, i) || slices.Contains(p.hopeless, i):
+			fate[i] = "blocked"
+			blocked = append(blocked, strconv.Itoa(i))
+		default:
+			fate[i] = "done"
+			done = append(done, strconv.Itoa(i))
+		}
+	}
+	return done, blocked, held
+}
+
+func (p plan) taskFile() []byte {
+	type task struct {
+		ID        int    `json:"id"`
+		Title     string `json:"title"`
+		Status    string `json:"status"`
+		DependsOn []int  `json:"depends_on"`
+	}
+	var list []task
+	for i := 1; i <= p.size; i++ {
+		t := task{ID: i, Title: "Part " + strconv.Itoa(i), Status: "pending", DependsOn: []int{}}
+		if i > p.width {
+			t.DependsOn = append(t.DependsOn, i-p.width)
+		}
+		list = append(list, t)
+	}
+	b, err := json.MarshalIndent(map[string]any{"tag": "t", "tasks": list}, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return append(b, '\n')
+}
+
+// agentScript writes a line before and after its work, and its work over that of earlier attempts.
+// Its last act is the line: nothing that it does is lost once that is written.
+func (p plan) agentScript() string {
+	alternatives := func(ids []int) string {
+		words := []string{"none"}
+		for _, id := range ids {
+			words = append(words, strconv.Itoa(id))
+		}
+		return strings.Join(words, "|")
+	}
+	return `aside=$1 t=$DESCARTES_TASK_ID n=$DESCARTES_ATTEMPT
+echo "start $t $n" >>"$aside/ledger"
+while [ -e "$aside/hold" ]; do sleep 0.02; done
+work="good $t"
+case $t in
+` + alternatives(p.flaky) + `) if [ ! -e "$aside/failed-$t" ]; then : >"$aside/failed-$t"; work=bad; fi ;;
+` + alternatives(p.hopeless) + `) work=bad ;;
+esac
+case $t in ` + alternatives(p.strays) + `) sleep 300 & ;; esac
+echo "$work" >"work-$t.txt"
+echo "$t" >shared.txt
+case $t in
+` + alternatives(p.refused) + `) echo "TASK_BLOCKED: this cannot be done" ;;
+*) echo "<promise>COMPLETE</promise>" ;;
+esac
+echo "end $t $n" >>"$aside/ledger"
+`
+}
+
+// verifyLine passes where the work is good, and says so in the ledger last.
+func (f *field) verifyLine() string {
+	return `read -r word rest <work-$SCUD_TASK_ID.txt && [ "$word" = good ] && echo "verified $SCUD_TASK_ID $DESCARTES_ATTEMPT" >>` + quote(f.aside+"/ledger")
+}
+
+// newField makes a committed repository for a plan.
+func newField(t *testing.T, p plan, flags ...string) *field {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &field{root: filepath.Join(dir, "project"), aside: filepath.Join(dir, "aside"), plan: p}
+	f.flags = append([]string{"--scud-tag", "t", "--command", "sh " + f.aside + "/agent.sh " + f.aside, "--verify", f.verifyLine(), "--json"}, flags...)
+	for name, text := range map[string]string{
+		f.aside + "/agent.sh":         p.agentScript(),
+		f.root + "/.scud/tasks/t.json": string(p.taskFile()),
+		f.root + "/shared.txt":        "0\n",
+		f.root + "/.gitignore":        "cache/\n",
+		f.root + "/cache/kept":        "the user's\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.git(t, "init", "-q", "-b", "main")
+	f.git(t, "config", "user.name", "A U Thor")
+	f.git(t, "config", "user.email", "author@example.org")
+	f.git(t, "add", ".")
+	f.git(t, "commit", "-q", "-m", "start")
+	t.Cleanup(func() { // nothing outlives a test, whatever it found
+		if _, err := proc.Sweep(cookieOf(f.root)); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func fieldEnv(more ...string) []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}, more...)
+}
+
+func (f *field) git(t *testing.T, args ...string) string {
+	t.Helper()
+	r, err := proc.Output(context.Background(), proc.Call{Argv: append([]string{"git"}, args...), Dir: f.root, Env: fieldEnv()})
+	if err != nil || r.Code != 0 {
+		t.Fatalf("git %s: exit %d, %v\n%s%s", strings.Join(args, " "), r.Code, err, r.Stdout, r.Stderr)
+	}
+	return string(r.Stdout) + string(r.Stderr)
+}
+
+// program builds the real program, once.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "descartes-test-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "descartes")
+	r, err := proc.Output(context.Background(), proc.Call{Argv: []string{"go", "build", "-buildvcs=false", "-tags", fieldTags, "-o", path, "."}})
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("go build: %s", r.Stderr)
+	}
+	return path, err
+})
+
+// run is one process of the program at work in a field.
+type run struct {
+	f      *field
+	p      *os.Process
+	stdout string
+	stderr string
+	began  time.Time
+	ended  chan struct{}
+	state  *os.ProcessState // once ended is closed
+}
+
+// begin starts the program with a loop command: start, resume.
+func (f *field) begin(t *testing.T, verb string, env ...string) *run {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.runs++
+	base := fmt.Sprintf("%s/run-%d.", f.aside, f.runs)
+	r := &run{f: f, stdout: base + "out", stderr: base + "err", ended: make(chan struct{})}
+	var files [3]*os.File
+	for i, name := range []string{os.DevNull, r.stdout, r.stderr} {
+		if files[i], err = os.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer files[i].Close()
+	}
+	argv := []string{path, "loop", verb}
+	if verb == "resume" {
+		argv = append(argv, "--json")
+	} else {
+		argv = append(argv, f.flags...)
+	}
+	r.began = time.Now()
+	r.p, err = os.StartProcess(path, argv, &os.ProcAttr{Dir: f.root, Env: fieldEnv(env...), Files: files[:]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.ended)
+		r.state, _ = r.p.Wait()
+	}()
+	t.Cleanup(func() { // a failed test leaves none behind
+		_ = r.p.Kill()
+		<-r.ended
+	})
+	return r
+}
+
+// patience is how long anything may take on a machine that has other things to do.
+const patience = 3 * time.Minute
+
+// wait waits for the end and returns the exit status, or minus the number of the signal.
+func (r *run) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(patience):
+		_ = r.p.Signal(syscall.SIGQUIT)
+		<-r.ended
+		t.Fatalf("the program did not end:\n%s", r.errors(t))
+	}
+	if ws, ok := r.state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return -int(ws.Signal())
+	}
+	return r.state.ExitCode()
+}
+
+func (r *run) alive() bool {
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func (r *run) errors(t *testing.T) string { return readText(t, r.stderr) }
+
+// announced are the tasks of which the run said on stdout that they are done.
+func (r *run) announced(t *testing.T) (done []string) {
+	for line := range strings.Lines(readText(t, r.stdout)) {
+		var e loop.Event
+		if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &e) == nil && e.Type == loop.TaskDone {
+			done = append(done, e.Task)
+		}
+	}
+	return done
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// note is a line of the ledger: start, end or verified.
+type note struct {
+	what, task string
+	attempt    int
+}
+
+func (f *field) ledger(t *testing.T) (notes []note) {
+	t.Helper()
+	for line := range strings.Lines(readText(t, f.aside+"/ledger")) {
+		var n note
+		if k, err := fmt.Sscanf(line, "%s %s %d\n", &n.what, &n.task, &n.attempt); k != 3 {
+			t.Fatalf("ledger: %q: %v", line, err)
+		}
+		notes = append(notes, n)
+	}
+	return notes
+}
+
+// until waits for a condition to come true.
+func until(t *testing.T, what string, true func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !true(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// carriers are the processes that carry the mark of this field's loops.
+func (f *field) carriers(t *testing.T) (found []string) {
+	t.Helper()
+	mark := []byte(proc.CookieVar + "=" + cookieOf(f.root) + "\x00")
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, mark) {
+			name, _ := os.ReadFile(filepath.Dir(path) + "/cmdline")
+			found = append(found, filepath.Dir(path)+" "+string(bytes.ReplaceAll(name, []byte{0}, []byte{' '})))
+		}
+	}
+	return found
+}

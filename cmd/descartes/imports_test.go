@@ -1,0 +1,99 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// arrows says which of our packages each package may import. Data flows one way.
+func arrows() map[string][]string {
+	return map[string][]string{
+		"internal/atomicfile": {"internal/crash"},
+		"internal/crash":      {},
+		"internal/proc":       {},
+		"tasks":               {"internal/atomicfile", "internal/crash"},
+		"scheduler":           {"tasks"},
+		"specbuild":           {"tasks"},
+		"agent":               {"internal/proc"},
+		"verify":              {"internal/proc"},
+		"gitops":              {"internal/proc"},
+		"loop":                {"scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash"},
+		"cmd/descartes":       {"loop", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/proc"},
+	}
+}
+
+// only says which packages alone may import something from outside.
+func only() map[string]string {
+	return map[string]string{"os/exec": "internal/proc", "github.com/go-git/go-git/v5": "gitops"}
+}
+
+func TestImports(t *testing.T) {
+	root := filepath.Join("..", "..")
+	seen := map[string]map[string]string{} // package to import to file
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() && (d.Name() == "testdata" || rel != "." && strings.HasPrefix(d.Name(), ".") || rel == "cmd/descartes/demo") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := path.Dir(rel)
+		if seen[pkg] == nil {
+			seen[pkg] = map[string]string{}
+		}
+		for _, i := range f.Imports {
+			name, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			seen[pkg][name] = rel
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := arrows()
+	for _, pkg := range slices.Sorted(maps.Keys(seen)) {
+		allowed, known := table[pkg]
+		if !known {
+			t.Errorf("package %s is not in the table", pkg)
+			continue
+		}
+		for name, file := range seen[pkg] {
+			if ours, ok := strings.CutPrefix(name, "descartes/"); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s: %s may not import %s", file, pkg, ours)
+			}
+			for outside, owner := range only() {
+				if (name == outside || strings.HasPrefix(name, outside+"/")) && pkg != owner {
+					t.Errorf("%s: only %s may import %s", file, owner, outside)
+				}
+			}
+		}
+	}
+	for pkg := range table {
+		if seen[pkg] == nil {
+			t.Errorf("package %s is in the table and has no code", pkg)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"descartes": main,
+		"fakeagent": fakeAgent,
+	})
+}
+
+// TestScript runs the real program against real repositories; only the agent is scripted.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("..", "..", "testdata", "script"),
+		UpdateScripts:       flag.Lookup("update").Value.String() == "true",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               setupScript,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code":  codeCmd,
+			"init":  initCmd,
+			"clean": cleanCmd,
+			"json":  jsonCmd,
+			"await": awaitCmd,
+			"lines": linesCmd,
+		},
+	})
+}
+
+var _ = flag.Bool("update", false, "write what commands print into the scripts")
+
+// setupScript gives each script a home of its own and an author.
+func setupScript(env *testscript.Env) error {
+	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	env.Setenv("TERM", "dumb")
+	env.Setenv("AGENT", filepath.Join(env.WorkDir, "agent"))
+	config := "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
+	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(env.WorkDir, "home", ".gitconfig"), []byte(config), 0o666)
+}
+
+// codeCmd is "code N program args": run it, and it must exit with N. -1 is the end by a signal.
+func codeCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N program args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var ee *exec.ExitError
+		if !errors.As(err, &ee) {
+			ts.Fatalf("%v", err)
+		}
+		got = ee.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// initCmd makes the current directory a repository that holds everything in it.
+func initCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: init")
+	}
+	for _, a := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "-m", "start"}} {
+		ts.Check(ts.Exec("git", a...))
+	}
+}
+
+// cleanCmd checks that git finds nothing changed and nothing broken.
+func cleanCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: clean")
+	}
+	for _, a := range [][]string{{"status", "--porcelain"}, {"fsck", "--strict", "--no-dangling"}} {
+		ts.Check(ts.Exec("git", a...))
+		if out := ts.ReadFile("stdout") + ts.ReadFile("stderr"); out != "" {
+			ts.Fatalf("git %s says:\n%s", strings.Join(a, " "), out)
+		}
+	}
+}
+
+// jsonCmd is "json FILE path value": the member at a path like tasks.0.id must be that JSON, or that text.
+func jsonCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: json FILE path value")
+	}
+	var v any
+	d := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	d.UseNumber()
+	ts.Check(d.Decode(&v))
+	for part := range strings.SplitSeq(args[1], ".") {
+		switch x := v.(type) {
+		case map[string]any:
+			member, ok := x[part]
+			if !ok {
+				ts.Fatalf("%s: no member %q", args[1], part)
+			}
+			v = member
+		case []any:
+			i, err := strconv.Atoi(part)
+			if part == "len" {
+				v = json.Number(strconv.Itoa(len(x)))
+			} else if err != nil || i >= len(x) {
+				ts.Fatalf("%s: no element %q in %d", args[1], part, len(x))
+			} else {
+				v = x[i]
+			}
+		default:
+			ts.Fatalf("%s: nothing below %v", args[1], v)
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	ts.Check(e.Encode(v))
+	got := strings.TrimSpace(b.String())
+	if text, ok := v.(string); ok && args[2] != got {
+		got = text
+	}
+	if (got == args[2]) == neg {
+		ts.Fatalf("%s is %s, want %s", args[1], got, args[2])
+	}
+}
+
+// awaitCmd waits until a file exists.
+func awaitCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	ts.Check(await(ts.MkAbs(args[0])))
+}
+
+func await(path string) error {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not appear", path)
+}
+
+// linesCmd is "lines FILE N": the file has N lines.
+func linesCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: lines FILE N")
+	}
+	if n := strings.Count(ts.ReadFile(args[0]), "\n"); strconv.Itoa(n) != args[1] {
+		ts.Fatalf("%s has %d lines, want %s", args[0], n, args[1])
+	}
+}
