@@ -27,6 +27,9 @@ type Ground struct {
 
 // Ground notes how things stand. It costs a few dozen stat calls where nothing changed since the last call.
 func (r *Repo) Ground(ctx context.Context) (Ground, error) {
+	if r.marked.holds() {
+		return r.marked.ground, nil
+	}
 	if r.saved == nil {
 		r.saved = savedFiles{}
 	}
