@@ -213,6 +213,9 @@ func (s *sandbox) lastWords(name string) string {
 	b, _ := os.ReadFile(filepath.Join(s.layout().gitDir, name))
 	line := strings.TrimSpace(string(b))
 	line = line[strings.LastIndex(line, "\n")+1:]
+	if len(line) == 40 && isHex(line) {
+		return "detached" // at a commit whose time is another one
+	}
 	return line[strings.LastIndex(line, "\t")+1:]
 }
 
