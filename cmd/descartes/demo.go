@@ -25,7 +25,7 @@ func newDemoCmd() *cobra.Command {
 The graph, the specs, the processes, the verification and the commits are real; only the agent is a
 script. One task needs a second attempt, one stays blocked. The repository is kept, to look at.
 Needs git, and Go to build the sample.`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := &demo{in: cmd.InOrStdin(), out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
 			d.paint = colours(isTerminal(d.out))
@@ -61,21 +61,54 @@ func (d *demo) run(ctx context.Context, dir string) error {
 	if err := d.check(ctx); err != nil {
 		return err
 	}
+	for _, show := range []func(context.Context) error{d.retry, d.result, d.blocked, d.end} {
+		if err := show(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retry shows what the second attempt at task 4 was told of the first, and what came of it.
+func (d *demo) retry(ctx context.Context) error {
+	d.say("Task 4 failed once. Its second agent was a new process that knew nothing of the first. Its spec said:")
+	d.typed("descartes", "spec", "4", "--attempt", "2")
+	var spec strings.Builder
+	if code := run(ctx, []string{"spec", "4", "--attempt", "2"}, d.in, &spec, d.errs); code != exitDone {
+		return fmt.Errorf("the demo went wrong: descartes spec ended with exit status %d", code)
+	}
+	_, told, found := strings.Cut(spec.String(), "\n## The last attempt")
+	told, _, whole := strings.Cut(told, "\nThe last words")
+	if !found || !whole || !strings.Contains(told, "want 20") {
+		return errors.New("the demo went wrong: the second spec of task 4 does not tell how the first attempt failed")
+	}
+	fmt.Fprintf(d.out, "...\n## The last attempt%s...\n", told)
+	d.say("That was enough. This is what agent and verification printed then:")
+	return d.descartes(ctx, exitDone, "loop", "logs", "4")
+}
+
+func (d *demo) result(ctx context.Context) error {
 	d.say("Seven tasks are done, so there is a program:")
-	if err := d.other(ctx, "go", "run", "./cmd/tally", "plan.md"); err != nil {
-		return err
-	}
-	d.say("Task 4 failed once. Its second agent was told why, and made it right. Task 6 failed three times: its files",
-		"are back to what they were before, and what its agents wrote is kept:")
-	if err := d.descartes(ctx, exitDone, "attempts", "6", "--scud-tag", "tally"); err != nil {
-		return err
-	}
+	return d.other(ctx, "go", "run", "./cmd/tally", "plan.md")
+}
+
+func (d *demo) blocked(ctx context.Context) error {
+	d.say("Task 6 failed three times. Its files are what they were before, and what its agents wrote is kept:")
+	return d.descartes(ctx, exitDone, "attempts", "6")
+}
+
+func (d *demo) end(ctx context.Context) error {
 	d.say("There is one commit per wave, and the working tree is clean:")
 	if err := d.other(ctx, "git", "log", "--graph", "--oneline"); err != nil {
 		return err
 	}
-	d.say("The loop ended with exit code 3: some tasks are blocked. To look around, type")
-	fmt.Fprintf(d.out, "  cd %s\n  %s loop status\n", quote(d.project), selfName())
+	d.say("In short:")
+	if err := d.descartes(ctx, exitDone, "loop", "status"); err != nil {
+		return err
+	}
+	self := selfName()
+	d.say("The loop ended with exit code 3, because tasks are blocked. To look around in it:")
+	fmt.Fprintf(d.out, "\n  cd %s\n  %s waves\n", quote(d.project), self)
 	return nil
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,5 +55,34 @@ func TestQuote(t *testing.T) {
 		if got := quote(word); got != want {
 			t.Errorf("quote(%q) = %s, want %s", word, got, want)
 		}
+	}
+}
+
+// TestDemo runs the demo as a person does, in a folder of its own. It checks itself; this checks that it tells all.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a demo")
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "descartes", "demo", "--dir", dir)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil || errs.Len() > 0 {
+		t.Fatalf("descartes demo: %v\n%s%s", err, out.String(), errs.String())
+	}
+	rest := out.String()
+	for _, want := range []string{
+		"$ descartes waves --scud-tag tally\n", "Wave 4\n",
+		"$ descartes loop start ", "attempt 1 failed", "blocked after 3 attempts", "held: task 6 is blocked",
+		"$ descartes spec 4 --attempt 2\n", "counts 24 characters, want 20",
+		"$ descartes loop logs 4\n", "TASK_COMPLETE",
+		"$ go run ./cmd/tally plan.md\n", "characters      2,015\n",
+		"$ git log --graph --oneline\n", "feat(tally): complete wave 4\n", "feat(tally): complete wave 1\n", "plan tally\n",
+		"$ descartes loop status\n", "7/10",
+		"cd " + quote(filepath.Join(dir, "tally")) + "\n",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("%q is missing, or not in its place, in\n%s", want, out.String())
+		}
+		rest = after
 	}
 }
