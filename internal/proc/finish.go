@@ -8,7 +8,8 @@ import (
 )
 
 // clearBound is how long processes that do not die of SIGKILL are waited for:
-// those of another user, or in the middle of a broken device's work.
+// those of another user, or in the middle of a broken device's work. As long
+// as others die, it starts anew.
 const clearBound = 5 * time.Second
 
 // finish ends what is left of a command and fills in how it ended. With why
@@ -49,12 +50,17 @@ func (s *server) ask(j *job) {
 // children, keeps a fork loop from outrunning us, and keeps the process ids
 // valid: a stopped parent reaps nobody.
 func (s *server) clear(j *job) {
-	start, killed := time.Now(), map[int]bool{}
+	killed := map[int]bool{}
+	progress, reaped, began := time.Now(), s.reaped, time.Now()
 	for pause := 100 * time.Microsecond; s.left(j); pause = min(2*pause, 5*time.Millisecond) {
+		now := time.Now()
 		for _, p := range killTree(j.pid, s.stuck) {
 			killed[p] = true
 		}
-		if time.Since(start) > clearBound {
+		if s.reaped != reaped {
+			progress, reaped = now, s.reaped
+		}
+		if now.Sub(progress) > clearBound || now.Sub(began) > 12*clearBound {
 			for _, p := range living(j.pid) {
 				s.stuck[p] = true
 			}
@@ -62,7 +68,7 @@ func (s *server) clear(j *job) {
 			j.exit.Err = joinText(j.exit.Err, "some processes cannot be ended: "+pids(s.stuck))
 			break
 		}
-		time.Sleep(pause)
+		time.Sleep(max(pause, time.Since(now))) // a big tree takes its time to die
 	}
 	delete(killed, j.pid)
 	j.exit.Left = len(killed)

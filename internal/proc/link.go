@@ -11,9 +11,10 @@ import (
 
 // link is one running shim process and the two pipes to it.
 type link struct {
-	proc    *os.Process
-	replies *os.File
-	lines   *bufio.Reader
+	proc     *os.Process
+	patience time.Duration // beyond the grace, for a cancelled command to end
+	replies  *os.File
+	lines    *bufio.Reader
 
 	mu       sync.Mutex // a cancel and the next request never mix
 	requests *os.File
@@ -44,7 +45,7 @@ func (l *link) cancelOn(ctx context.Context, seq uint64, grace time.Duration) fu
 	stop := context.AfterFunc(ctx, func() {
 		defer close(idle)
 		_ = l.send(cancelFrame(seq)) // a dead shim shows in the reply
-		late := time.NewTimer(grace + clearBound + time.Second)
+		late := time.NewTimer(grace + l.patience)
 		defer late.Stop()
 		select {
 		case <-over:

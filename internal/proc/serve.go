@@ -28,11 +28,12 @@ const blindTick = 5 * time.Millisecond
 // server is the inside of a shim: one thread, no goroutines, no timers. It
 // sleeps in poll on the request pipe and the running command's pidfd.
 type server struct {
-	null  int
-	base  []string // environment of every command
-	exit  exitFile
-	input []byte       // read from the pipe and not yet used
-	stuck map[int]bool // processes that no signal ends; not waited for again
+	null   int
+	base   []string // environment of every command
+	exit   exitFile
+	input  []byte       // read from the pipe and not yet used
+	reaped int          // children collected so far
+	stuck  map[int]bool // processes that no signal ends; not waited for again
 }
 
 // Serve is the main function of the hidden command. It returns when the
@@ -247,6 +248,7 @@ func (s *server) reap(j *job) bool {
 		case pid == j.pid && !j.ended:
 			j.ended, j.status = true, ws
 		}
+		s.reaped++
 		delete(s.stuck, pid)
 		j.exit.User += time.Duration(use.Utime.Nano())
 		j.exit.System += time.Duration(use.Stime.Nano())

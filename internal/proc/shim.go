@@ -79,7 +79,7 @@ func (s *Shim) connect() (*link, error) {
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	defer theirOut.Close()
-	l := &link{replies: replies, requests: requests, lines: bufio.NewReader(replies)}
+	l := &link{patience: 4 * clearBound, replies: replies, requests: requests, lines: bufio.NewReader(replies)}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.close()
@@ -204,7 +204,7 @@ func (s *Shim) lost(label string) error {
 	s.live = nil
 	died := &DiedError{Label: label, PID: l.proc.Pid, How: l.bury()}
 	if s.cfg.Cookie != "" {
-		if _, err := Sweep(s.cfg.Cookie); err != nil {
+		if _, err := sweep(s.cfg.Cookie, died.PID); err != nil {
 			s.dirty = true
 			return errors.Join(died, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestShimDies(t *testing.T) {
@@ -34,6 +35,11 @@ func TestShimDies(t *testing.T) {
 	}
 	if n := carriers(cookie); len(n) != 0 {
 		t.Errorf("survivors: %v", n)
+	}
+	for _, p := range processes() { // the one without a cookie shares the shim's session
+		if i, ok := stat(p); ok && i.session == pid && !i.dead() {
+			t.Errorf("survivor in the session: %+v", i)
+		}
 	}
 	if e := run(t, s, sh("next", "exit 6")); e.Code != 6 || s.PID() == pid {
 		t.Errorf("next run: %+v", e)
@@ -94,6 +100,7 @@ func TestHungShim(t *testing.T) {
 	c := sh("hung", "echo started; sleep 997")
 	c.Stdout, c.Grace = out, -1
 	pid := s.PID()
+	s.live.patience = 100 * time.Millisecond
 	go func() {
 		eventually(t, "the command's first line", func() bool { b, _ := os.ReadFile(out); return len(b) > 0 })
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

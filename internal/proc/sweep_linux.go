@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,117 +13,172 @@ import (
 )
 
 const (
-	// sweepBound is how long Sweep tries.
+	// sweepBound is how long Sweep tries without getting anywhere.
 	sweepBound = 5 * time.Second
 	// shimBound is how long it lets a dead loop's shim end its own tree and
 	// record how that went, before it kills the shim too.
 	shimBound = 500 * time.Millisecond
 )
 
-// Sweep kills every process that carries the cookie in its environment, and
-// what those started, until none is left; it returns how many there were. It
-// leaves alone this process, its ancestors, its living shims and all below
-// them, and what belongs to other users. Nothing found costs one read of
-// /proc.
-func Sweep(cookie string) (killed int, err error) {
+// Sweep kills every process that carries the cookie in its environment, what
+// those started and who shares a session with them, until none is left; it
+// returns how many there were. It leaves alone this process, its ancestors,
+// its living shims and all below them, and what belongs to other users.
+// Nothing found costs one read of /proc.
+func Sweep(cookie string) (killed int, err error) { return sweep(cookie, 0) }
+
+// sweep also takes the members of a session: that of a shim that is dead. Its
+// number is not given to another process while the session has a member.
+func sweep(cookie string, session int) (killed int, err error) {
 	if cookie == "" || strings.IndexByte(cookie, 0) >= 0 {
 		return 0, fmt.Errorf("sweep: cookie %q is not usable", cookie)
 	}
-	mark := append([]byte(CookieVar+"="+cookie), 0)
-	start, all := time.Now(), map[int]bool{}
+	h := hunt{mark: append([]byte(CookieVar+"="+cookie), 0), session: session, stopped: map[info]bool{}, foreign: map[info]bool{}}
+	start := time.Now()
+	progress, before := start, 0
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		found := marked(mark)
-		if len(found) == 0 {
-			return len(all), nil
+		now := time.Now()
+		left, err := h.round(now.Sub(start) < shimBound)
+		if err != nil {
+			return len(h.stopped), err
 		}
-		patient := time.Since(start) < shimBound
-		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-			for _, p := range found {
-				if patient && isShim(p.pid) {
-					continue
-				}
-				if p.signal(mark, sig) {
-					all[p.pid] = true
-				}
-			}
+		if left == 0 {
+			return len(h.stopped), nil
 		}
-		if time.Since(start) > sweepBound {
-			left := map[int]bool{}
-			for _, p := range found {
-				left[p.pid] = true
-			}
-			return len(all), fmt.Errorf("sweep: some processes cannot be ended: %s", pids(left))
+		if left != before {
+			progress, before = now, left
 		}
-		time.Sleep(pause)
+		if now.Sub(progress) > sweepBound || now.Sub(start) > 12*sweepBound {
+			return len(h.stopped), fmt.Errorf("sweep: %d processes cannot be ended", left)
+		}
+		time.Sleep(max(pause, time.Since(now)))
 	}
 }
 
-// prey is a process to sweep up: it carries the mark, or has no mark of its
-// own (a cleared environment) and a parent to be swept up.
-type prey struct {
-	pid    int
-	parent int // 0: it carries the mark
+// hunt is one Sweep at work.
+type hunt struct {
+	mark    []byte
+	session int // 0: none
+	stopped map[info]bool
+	foreign map[info]bool // other users': not ours to end
 }
 
-// marked lists what is to be swept up.
-func marked(mark []byte) (found []prey) {
-	list := processes()
-	for _, pid := range list {
-		if carries(pid, mark) {
-			found = append(found, prey{pid: pid})
+// round stops what there is until nothing new shows up, then kills all of it:
+// whoever is stopped starts nothing more, and stays the parent of what it has
+// started. It returns how many it found.
+func (h *hunt) round(patient bool) (left int, err error) {
+	var found []info
+	for range 64 {
+		if found, err = h.find(); err != nil {
+			return 0, err
 		}
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	self, spared := os.Getpid(), map[int]bool{}
-	for p := self; p > 1 && !spared[p]; { // ourselves and above
-		spared[p] = true
-		i, ok := stat(p)
-		if !ok {
+		grown := false
+		for _, i := range found {
+			key := info{pid: i.pid, start: i.start}
+			if h.stopped[key] || h.foreign[key] || patient && isShim(i.pid) {
+				continue
+			}
+			switch err := i.signal(syscall.SIGSTOP); err {
+			case nil:
+				h.stopped[key], grown = true, true
+			case syscall.EPERM:
+				h.foreign[key] = true
+			}
+		}
+		if !grown {
 			break
 		}
-		p = i.parent
 	}
-	found = slices.DeleteFunc(found, func(p prey) bool { return spared[p.pid] || underLiveShim(p.pid, self) })
-	return append(found, below(found, list, spared)...)
+	for _, i := range found {
+		switch key := (info{pid: i.pid, start: i.start}); {
+		case h.foreign[key]:
+			continue
+		case !patient || !isShim(i.pid):
+			_ = i.signal(syscall.SIGKILL)
+		}
+		left++
+	}
+	return left, nil
 }
 
-// below lists the unmarked descendants of what was found.
-func below(found []prey, list []int, spared map[int]bool) (more []prey) {
-	offspring, taken := map[int][]int{}, map[int]bool{}
+// find lists what is to be swept up.
+func (h *hunt) find() ([]info, error) {
+	list, err := listProcesses()
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	marked := map[int]bool{}
 	for _, pid := range list {
-		if i, ok := stat(pid); ok && i.state != 'Z' {
-			offspring[i.parent] = append(offspring[i.parent], pid)
+		if carries(pid, h.mark) {
+			marked[pid] = true
 		}
 	}
-	var queue []int
-	for _, p := range found {
-		taken[p.pid] = true
-		queue = append(queue, p.pid)
+	if len(marked) == 0 && h.session == 0 {
+		return nil, nil
 	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		for _, pid := range offspring[queue[0]] {
-			if !taken[pid] && !spared[pid] {
-				taken[pid] = true
-				more = append(more, prey{pid: pid, parent: queue[0]})
-				queue = append(queue, pid)
+	var all []info
+	sessions := map[int]bool{h.session: true}
+	spared := spare()
+	for _, pid := range list {
+		i, ok := stat(pid)
+		if _, no := spared[pid]; !ok || no || i.dead() {
+			continue
+		}
+		all = append(all, i)
+		if marked[pid] && !underLiveShim(pid) {
+			sessions[i.session] = true
+		}
+	}
+	for _, i := range spared {
+		delete(sessions, i.session)
+	}
+	delete(sessions, 0)
+	return pick(all, marked, sessions), nil
+}
+
+// pick takes the marked, the members of the sessions, and their descendants.
+func pick(all []info, marked, sessions map[int]bool) (found []info) {
+	taken := map[int]bool{}
+	for grown := true; grown; {
+		grown = false
+		for _, i := range all {
+			if taken[i.pid] || !marked[i.pid] && !sessions[i.session] && !taken[i.parent] || underLiveShim(i.pid) {
+				continue
 			}
+			taken[i.pid], grown = true, true
+			found = append(found, i)
 		}
 	}
-	return more
+	return found
+}
+
+// spare lists this process and those above it.
+func spare() map[int]info {
+	spared := map[int]info{}
+	for p := os.Getpid(); p > 0; {
+		i, ok := stat(p)
+		if _, again := spared[p]; !ok || again {
+			break
+		}
+		spared[p] = i
+		p = i.parent
+	}
+	return spared
 }
 
 // underLiveShim reports whether a process is a shim that is our child, or
 // descends from one.
-func underLiveShim(pid, self int) bool {
-	for range 1000 { // the tree changes under our feet: no loop may last
+func underLiveShim(pid int) bool {
+	self := os.Getpid()
+	for range 1000 { // the tree changes under our feet: no walk may last
 		i, ok := stat(pid)
-		if !ok || i.parent <= 1 {
-			return ok && i.parent == self && self == 1 && isShim(pid)
-		}
-		if i.parent == self {
-			return isShim(pid)
+		switch {
+		case !ok:
+			return false
+		case i.parent == self:
+			return !i.dead() && isShim(pid)
+		case i.parent <= 1:
+			return false
 		}
 		pid = i.parent
 	}
@@ -157,22 +211,21 @@ func carries(pid int, mark []byte) bool {
 }
 
 // signal signals only if the process that has the number now is the one meant.
-func (p prey) signal(mark []byte, sig syscall.Signal) bool {
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err == unix.ENOSYS {
-		return p.still(mark) && syscall.Kill(p.pid, sig) == nil
+func (i info) signal(sig syscall.Signal) error {
+	fd, err := unix.PidfdOpen(i.pid, 0)
+	if err != nil && err != unix.ENOSYS {
+		return err
 	}
-	if err != nil {
-		return false
+	if err == nil {
+		defer unix.Close(fd)
 	}
-	defer unix.Close(fd)
-	return p.still(mark) && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
-}
-
-func (p prey) still(mark []byte) bool {
-	if p.parent == 0 {
-		return carries(p.pid, mark)
+	now, ok := stat(i.pid)
+	switch {
+	case !ok || now.start != i.start:
+		return syscall.ESRCH
+	case err == unix.ENOSYS:
+		return syscall.Kill(i.pid, sig)
+	default:
+		return unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
-	i, ok := stat(p.pid)
-	return ok && i.parent == p.parent
 }

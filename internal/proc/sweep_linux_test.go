@@ -29,7 +29,7 @@ func stray(t *testing.T, env []string, script string) *os.Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = p.Kill()
+		_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
 		_, _ = p.Wait()
 	})
 	return p

@@ -47,10 +47,12 @@ func groupAttr(pidfd *int) *syscall.SysProcAttr {
 // groupLeft: a subreaper without children has nothing left.
 func groupLeft(int) bool { return false }
 
-// info is one line of /proc/<pid>/stat, as far as it matters here.
+// info is one line of /proc/<pid>/stat, as far as it matters here. A number
+// and a start time together name a process for good.
 type info struct {
-	pid, parent, group int
-	state              byte
+	pid, parent, group, session int
+	state                       byte
+	start                       int // clock ticks since boot
 }
 
 func stat(pid int) (info, bool) {
@@ -60,13 +62,19 @@ func stat(pid int) (info, bool) {
 	}
 	// The name in brackets may hold anything, brackets and spaces included.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 3 {
+	if len(f) < 20 {
 		return info{}, false
 	}
-	parent, err1 := strconv.Atoi(string(f[1]))
-	group, err2 := strconv.Atoi(string(f[2]))
-	return info{pid: pid, parent: parent, group: group, state: f[0][0]}, err1 == nil && err2 == nil
+	i := info{pid: pid, state: f[0][0]}
+	for k, field := range map[int]*int{1: &i.parent, 2: &i.group, 3: &i.session, 19: &i.start} {
+		if *field, err = strconv.Atoi(string(f[k])); err != nil {
+			return info{}, false
+		}
+	}
+	return i, true
 }
+
+func (i info) dead() bool { return i.state == 'Z' || i.state == 'X' }
 
 // children lists the children of all threads of a process. While processes
 // come and go the kernel may leave some out: callers look again.
@@ -108,19 +116,25 @@ func childLister() func(pid int) []int {
 	return children
 }
 
-func processes() (list []int) {
+func processes() []int {
+	list, _ := listProcesses()
+	return list
+}
+
+// listProcesses lists the numbers of all processes, in no order.
+func listProcesses() (list []int, err error) {
 	d, err := os.Open("/proc")
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(-1)
+	names, err := d.Readdirnames(-1)
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
 			list = append(list, pid)
 		}
 	}
-	return list
+	return list, err
 }
 
 // tree lists the living descendants of this process, parents first. What to
@@ -137,7 +151,7 @@ func tree() (found []info) {
 			i, ok := stat(pid)
 			// A number that was reused has another parent. (Ourselves, if the
 			// parent died meanwhile.)
-			if !ok || i.parent != queue[0] && i.parent != self || i.state == 'Z' || i.state == 'X' {
+			if !ok || i.parent != queue[0] && i.parent != self || i.dead() {
 				continue
 			}
 			found, queue = append(found, i), append(queue, pid)
@@ -192,26 +206,13 @@ func killTree(_ int, skip map[int]bool) []int {
 	return killed
 }
 
-// signalChild signals a descendant and nobody else: only we reap our own
-// children, so their numbers stay theirs; for others a descriptor is taken
-// first and the parent looked at again.
+// signalChild signals a descendant and nobody else. Only we reap our own
+// children, so their numbers stay theirs.
 func signalChild(i info, sig syscall.Signal) bool {
 	if i.parent == os.Getpid() {
 		return syscall.Kill(i.pid, sig) == nil
 	}
-	fd, err := unix.PidfdOpen(i.pid, 0)
-	if err == unix.ENOSYS {
-		return syscall.Kill(i.pid, sig) == nil
-	}
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	now, ok := stat(i.pid)
-	if !ok || now.parent != i.parent && now.parent != os.Getpid() {
-		return false
-	}
-	return unix.PidfdSendSignal(fd, sig, nil, 0) == nil
+	return i.signal(sig) == nil
 }
 
 func pids(set map[int]bool) string {
