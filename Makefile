@@ -2,8 +2,8 @@
 
 PREFIX   ?= $(HOME)/.local
 FUZZTIME ?= 20s
-# Go stamps the commit into the program, and fails where git refuses to look, as in another user's checkout.
-STAMP := $(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 || echo -buildvcs=false)
+# Go stamps the commit into the program, but fails where git refuses to look, as in another user's checkout.
+STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && echo auto || echo false)
 # The race detector needs a C compiler; the packages named here start goroutines or processes.
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop
