@@ -154,7 +154,10 @@ func (ix *index) parseEntries(b []byte, n int) (rest []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.name == "" || prev != nil && (prev.name > e.name || prev.name == e.name && prev.stage() >= e.stage()) {
+		if e.name == "" { // it stands for an entry of the shared part
+			return nil, unsupported("split index")
+		}
+		if prev != nil && (prev.name > e.name || prev.name == e.name && prev.stage() >= e.stage()) {
 			return nil, fmt.Errorf("entries out of order: %w", errIndexFormat)
 		}
 	}

@@ -49,7 +49,7 @@ func (r *Repo) restoreNative(ctx context.Context, to objectID) ([]string, error)
 		if err := p.compare(r.tree.root, &to, "", 0); err != nil {
 			return nil, err
 		}
-		rules := p.only(func(path_ string) bool { return path.Base(path_) == ".gitignore" })
+		rules := p.rules()
 		if !rules.empty() {
 			if err := r.carryOut(rules); err != nil {
 				return nil, err
@@ -100,21 +100,33 @@ func (p *restorePlan) paths() []string {
 	return out
 }
 
-// only is the part of the plan that concerns some paths; it leaves empty folders alone.
-func (p *restorePlan) only(which func(path string) bool) *restorePlan {
+// rules is the part of the plan that concerns ignore files, with what stands in their way.
+func (p *restorePlan) rules() *restorePlan {
 	out := &restorePlan{reader: p.reader, guard: p.guard}
+	way := map[string]bool{} // directories that the writes need
+	for _, x := range p.writes {
+		if path.Base(x.path) == ".gitignore" {
+			out.writes = append(out.writes, x)
+			for dir := path.Dir(x.path); dir != "."; dir = path.Dir(dir) {
+				way[dir] = true
+			}
+		}
+	}
 	for _, x := range p.deletes {
-		if which(x.name) {
+		if x.name == ".gitignore" || isBelowRules(x.d.path) || way[x.d.path+x.name] {
 			out.deletes = append(out.deletes, x)
 		}
 	}
-	for _, x := range p.writes {
-		if which(x.path) {
-			out.writes = append(out.writes, x)
+	for _, dir := range p.leave {
+		if isBelowRules(dir) {
+			out.leave = append(out.leave, dir)
 		}
 	}
 	return out
 }
+
+// isBelowRules: a directory that stands where an ignore file belongs.
+func isBelowRules(dir string) bool { return strings.Contains("/"+dir, "/.gitignore/") }
 
 // compare plans for one folder, nil where there is none, and the tree that it is to become, nil for none.
 func (p *restorePlan) compare(d *folder, to *objectID, prefix string, depth int) error {

@@ -85,7 +85,7 @@ func TestRestoreNeverFollowsLinks(t *testing.T) {
 	restore(t, r, first)
 	s.sh("test \"$(cat ../outside/x.go)\" = out; test \"$(cat ../outside/a/y.go)\" = out")
 	s.clean()
-	s.sh("rm -r src; echo src >>.git/info/exclude; ln -s ../outside src")
+	s.sh("rm -r src; mkdir -p .git/info; echo src >>.git/info/exclude; ln -s ../outside src")
 	if _, err := r.Restore(t.Context(), first); err == nil {
 		t.Error("an ignored link in the way is no error")
 	}

@@ -92,7 +92,7 @@ func (r *Repo) writeFile(p string, item treeItem) (fileInfo, error) {
 	switch err := unix.Unlinkat(fd, name, 0); err {
 	case nil, unix.ENOENT:
 	case unix.EISDIR, unix.EPERM:
-		if unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) != nil {
+		if !removeHollow(fd, name) {
 			return fileInfo{}, &RefusedError{Reason: fmt.Sprintf("%s is a directory with ignored files where the snapshot has a file", p), Hint: "move it away"}
 		}
 	default:
@@ -107,6 +107,28 @@ func (r *Repo) writeFile(p string, item treeItem) (fileInfo, error) {
 		return makeLink(fd, name, size, rc)
 	}
 	return makeFile(fd, name, item.mode, size, rc)
+}
+
+// removeHollow removes a directory that holds nothing but directories.
+func removeHollow(dirfd int, name string) bool {
+	if unix.Unlinkat(dirfd, name, unix.AT_REMOVEDIR) == nil {
+		return true
+	}
+	fd, err := unix.Openat(dirfd, name, openDirFlags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	_, names, err := list(fd, nil, nil)
+	if err != nil {
+		return false
+	}
+	for _, e := range names {
+		if e.typ != unix.DT_DIR || !removeHollow(fd, e.name) {
+			return false
+		}
+	}
+	return unix.Unlinkat(dirfd, name, unix.AT_REMOVEDIR) == nil
 }
 
 // makeDirs opens a directory and makes what is missing of it, never through a symbolic link.

@@ -3,6 +3,7 @@ package gitops
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -170,11 +171,53 @@ func (s *scanner) visit(w *walker, v visit) error {
 		return fmt.Errorf("read directory %s: %w", d.shown(), err)
 	}
 	defer unix.Close(fd)
+	info, err := statFD(fd)
+	if err != nil {
+		return fmt.Errorf("read directory %s: %w", d.shown(), err)
+	}
+	if d.listed && d.listing == info.st && !v.retest {
+		if v.retest = s.loadRules(d, fd, d.rulesStat != fileStat{}); !v.retest {
+			return s.revisit(w, v, fd)
+		}
+	}
+	d.listing = info.st
+	d.listed = s.root.stamped && info.st.dev == s.root.dev && stampBefore(info.st.ctimeS, info.st.ctimeN, s.started)
+	return s.listAndMeet(w, v, fd)
+}
+
+// revisit looks at the known names of a folder that got no new ones and lost none since it was listed.
+func (s *scanner) revisit(w *walker, v visit, fd int) error {
+	d := v.d
+	for i := range d.files {
+		f := &d.files[i]
+		if f.flags&(fileFixed|fileAbsent) == fileAbsent && f.flags&fileStale == 0 || f.flags&fileFixed != 0 {
+			continue
+		}
+		there, err := s.compare(w, d, i, fd)
+		if err != nil {
+			return err
+		}
+		if !there {
+			w.gone = append(w.gone, work{d: d, at: i})
+		}
+	}
+	for _, c := range d.dirs {
+		if !c.frozen {
+			w.next = append(w.next, visit{c, false})
+		}
+	}
+	return nil
+}
+
+// listAndMeet reads the names of a folder and deals with each.
+func (s *scanner) listAndMeet(w *walker, v visit, fd int) (err error) {
+	d := v.d
 	w.buf, w.names, err = list(fd, w.buf, w.names[:0])
 	if err != nil {
 		return fmt.Errorf("read directory %s: %w", d.shown(), err)
 	}
-	v.retest = s.loadRules(w, d, fd) || v.retest
+	hasRules := slices.ContainsFunc(w.names, func(e dirent) bool { return e.name == ".gitignore" })
+	v.retest = s.loadRules(d, fd, hasRules) || v.retest
 	if v.retest && d.parent != nil {
 		d.excluded = d.parent.excluded || s.verdict(d.parent, strings.TrimSuffix(d.path, "/"), d.name(), true) == ignored
 	}
@@ -204,12 +247,8 @@ func (d *folder) shown() string {
 	return d.path
 }
 
-// loadRules reads the folder's .gitignore where it changed, and says whether it did.
-func (s *scanner) loadRules(w *walker, d *folder, fd int) bool {
-	has := false
-	for _, e := range w.names {
-		has = has || e.name == ".gitignore"
-	}
+// loadRules reads the folder's .gitignore, if it has one, where it changed, and says whether it did.
+func (s *scanner) loadRules(d *folder, fd int, has bool) bool {
 	if !has {
 		had := d.rules != nil
 		d.rules, d.rulesStat, d.rulesOld = nil, fileStat{}, false
@@ -232,6 +271,7 @@ func (s *scanner) meet(w *walker, v visit, fd int, e dirent) error {
 		e.typ = typeOf(fd, e.name)
 	}
 	if e.name == ".git" {
+		d.listed = d.listed && d.parent == nil // it may become a repository without a trace in this folder
 		if d.parent != nil && isRepository(fd, e.typ) && !d.hasTracked() {
 			return unsupported("%s is a repository of its own", strings.TrimSuffix(d.path, "/"))
 		}
@@ -304,7 +344,7 @@ func (s *scanner) meetDir(w *walker, v visit, name string) error {
 	return nil
 }
 
-func (s *scanner) meetFile(w *walker, v visit, fd int, name string) error {
+func (s *scanner) meetFile(w *walker, v visit, fd int, name string) (err error) {
 	d := v.d
 	if i, ok := d.findFile(name); ok {
 		f := &d.files[i]
@@ -315,9 +355,13 @@ func (s *scanner) meetFile(w *walker, v visit, fd int, name string) error {
 		if v.retest && f.flags&fileTracked == 0 && s.ignores(d, name) {
 			return nil
 		}
-		return s.compare(w, d, i, fd)
+		w.seen[i], err = s.compare(w, d, i, fd)
+		return err
 	}
 	if d.excluded || s.ignores(d, name) || d.guarded && s.guard.covers(d.path+name) {
+		if name == ".gitattributes" { // it counts although it is not stored
+			return s.checkAttributes(d, fd)
+		}
 		return nil
 	}
 	if !safeName(name) {
@@ -331,22 +375,29 @@ func (s *scanner) meetFile(w *walker, v visit, fd int, name string) error {
 	return nil
 }
 
-// compare stats a known file and notes it for reading unless it is what it was.
-func (s *scanner) compare(w *walker, d *folder, i, fd int) error {
+// checkAttributes reads a .gitattributes that is not part of the snapshot.
+func (s *scanner) checkAttributes(d *folder, dirfd int) error {
+	if a := s.attrs(readAttributesAt(dirfd)); a != "" {
+		return unsupported("%s.gitattributes asks for a conversion (%s)", d.path, a)
+	}
+	return nil
+}
+
+// compare stats a known file, says whether it is there, and notes it for reading unless it is what it was.
+func (s *scanner) compare(w *walker, d *folder, i, fd int) (there bool, err error) {
 	f := &d.files[i]
 	info, err := statAt(fd, f.name)
 	if isGone(err) || err == nil && (info.mode == modeDir || info.mode == 0) {
-		return nil // not seen, so it is gone
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("stat %s%s: %w", d.path, f.name, err)
+		return false, fmt.Errorf("stat %s%s: %w", d.path, f.name, err)
 	}
-	w.seen[i] = true
 	if f.flags&(fileAbsent|fileStale) == 0 && f.mode == info.mode && f.st.same(&info.st) {
-		return nil
+		return true, nil
 	}
 	w.works = append(w.works, work{d: d, at: i, info: info})
-	return nil
+	return true, nil
 }
 
 // ignores says whether a file directly in d is ignored.

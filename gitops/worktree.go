@@ -34,6 +34,9 @@ type folder struct {
 	rulesStat fileStat     // of that file; zero when there is none
 	rulesOld  bool         // the rules cannot have changed unnoticed since rulesStat was taken
 
+	listed  bool     // nothing was added or removed unless the stat data below changed
+	listing fileStat // of the folder itself, when its names were read
+
 	fresh  []*folder // found by the scan that is running
 	untidy bool      // files or dirs are to be sorted or cleared of what is gone
 }
