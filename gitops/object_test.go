@@ -1,0 +1,176 @@
+package gitops
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestObjectsAreReadByGitAndBack(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	random := make([]byte, 100_000)
+	rand.Read(random)
+	for _, data := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte("a"), storedLimit-10), bytes.Repeat([]byte("a"), storedLimit+1),
+		random[:storedLimit], random, bytes.Repeat([]byte("long text\n"), 50_000)} {
+		id, err := r.store.put(kindBlob, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.git("cat-file", "blob", id.String()); got != string(data) {
+			t.Errorf("git reads %d bytes of %d", len(got), len(data))
+		}
+		got, err := r.store.reader.read(id, kindBlob)
+		if err != nil || !bytes.Equal(got, data) {
+			t.Errorf("own reader: %d bytes of %d, %v", len(got), len(data), err)
+		}
+	}
+	if err := r.store.writeOut(); err != nil {
+		t.Error(err)
+	}
+	for _, p := range strings.Fields(func() string {
+		s.sh("find .git/objects -name 'tmp_*' >../left")
+		b, _ := os.ReadFile(s.path("../left"))
+		return string(b)
+	}()) {
+		t.Errorf("left behind: %s", p)
+	}
+	s.check()
+}
+
+func TestPackedAndBorrowedObjectsAreRead(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	first := snap(t, r)
+	s.sh("echo two >f")
+	second := snap(t, r)
+	if err := r.Pin(t.Context(), "refs/descartes/l/1/base", second); err != nil {
+		t.Fatal(err)
+	}
+	s.git("gc", "-q", "--prune=now")
+	s.sh("test -z \"$(find .git/objects -name '??' -type d)\"; git pack-refs --all")
+	fresh := s.reopen()
+	for _, r := range []*Repo{r, fresh} {
+		changes, err := r.Changed(t.Context(), first, second)
+		if err != nil || len(changes) != 1 {
+			t.Errorf("changed: %v, %v", changes, err)
+		}
+		restore(t, r, first)
+		if b, err := os.ReadFile(s.path("f")); string(b) != "one\n" {
+			t.Errorf("f is %q, %v", b, err)
+		}
+	}
+	s.sh("git clone -q --shared . ../borrower")
+	reader := objectReader{dir: s.path("../borrower/.git/objects"), common: s.path("../borrower/.git")}
+	id, _ := parseID(strings.TrimSpace(s.git("rev-parse", "HEAD")))
+	if _, err := reader.read(id, kindCommit); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDamagedObjectsAreErrors(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	hash := strings.TrimSpace(s.git("rev-parse", "HEAD"))
+	file := s.path(".git/objects/" + hash[:2] + "/" + hash[2:])
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range [][]byte{nil, whole[:len(whole)/2], []byte("rubbish"), storedStream(nil, []byte("commit x\x00")), storedStream(nil, []byte("commit -1\x00")),
+		storedStream(nil, []byte("commit 99\x00short")), storedStream(nil, bytes.Repeat([]byte("c"), 100)), storedStream([]byte("tree 0\x00"), nil)} {
+		if err := errors.Join(os.Remove(file), os.WriteFile(file, b, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		if tree, err := r.HeadTree(t.Context()); err == nil {
+			t.Errorf("%q: HEAD's tree is %s", b, tree)
+		}
+	}
+}
+
+// zeros yields n bytes without holding them.
+type zeros int64
+
+func (z *zeros) Read(p []byte) (int, error) {
+	if *z == 0 {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), int64(*z))
+	clear(p[:n])
+	*z -= zeros(n)
+	return int(n), nil
+}
+
+func TestLargeFilesAreStreamed(t *testing.T) {
+	s, r := start(t) // not parallel: it looks at the memory of the process
+	before := snap(t, r)
+	f, err := os.Create(s.path("large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zeros(96 << 20)
+	if _, err := io.Copy(f, &z); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var m0, m1 runtime.MemStats
+	runtime.ReadMemStats(&m0)
+	tree := snap(t, r)
+	runtime.ReadMemStats(&m1)
+	if used := int64(m1.TotalAlloc - m0.TotalAlloc); used > 16<<20 {
+		t.Errorf("a snapshot of 96 MiB allocated %d MiB", used>>20)
+	}
+	if want := s.gitTree(); string(tree) != want {
+		t.Errorf("tree %s, git makes %s", tree, want)
+	}
+	restore(t, r, before)
+	runtime.ReadMemStats(&m0)
+	restore(t, r, tree)
+	runtime.ReadMemStats(&m1)
+	if used := int64(m1.TotalAlloc - m0.TotalAlloc); used > 16<<20 {
+		t.Errorf("restoring 96 MiB allocated %d MiB", used>>20)
+	}
+	s.sh("test $(stat -c %s large) = 100663296")
+}
+
+func TestFileThatKeepsChanging(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	snap(t, r)
+	f, err := os.Create(s.path("busy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(32 << 20); err != nil { // long enough to read that a write comes between
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := int64(0); ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				f.WriteAt([]byte{byte(n)}, n%1000)
+			}
+		}
+	}()
+	_, err = r.Snapshot(t.Context())
+	close(stop)
+	<-done
+	if err == nil || !strings.Contains(err.Error(), "busy keeps changing") {
+		t.Errorf("error %v, want one that names the file", err)
+	}
+	if got, want := snap(t, r), s.gitTree(); string(got) != want {
+		t.Errorf("tree %s afterwards, git makes %s", got, want)
+	}
+}

@@ -1,0 +1,151 @@
+package gitops
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestKeepRefsDelete(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	ctx := t.Context()
+	tree := snap(t, r)
+	head, err := r.Head(ctx)
+	if err != nil || head.Branch != "refs/heads/main" || head.Hash != strings.TrimSpace(s.git("rev-parse", "HEAD")) {
+		t.Fatalf("head %+v, %v", head, err)
+	}
+	hash, err := r.Keep(ctx, "refs/descartes/loop/1/1", tree, []string{head.Hash}, "attempt 1 of task 1\n\nverified")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sh("echo more >f")
+	again, err := r.Keep(ctx, "refs/descartes/loop/1/1", snap(t, r), []string{head.Hash, hash}, "attempt 1, again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Pin(ctx, "refs/descartes/loop/1/base", tree); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.git("rev-parse", "refs/descartes/loop/1/1", "refs/descartes/loop/1/1^2", "refs/descartes/loop/1/base^{tree}"); got != again+"\n"+hash+"\n"+string(tree)+"\n" {
+		t.Errorf("git resolves\n%s", got)
+	}
+	for range 2 {
+		refs, err := r.Refs(ctx, "refs/descartes/loop/")
+		if err != nil || len(refs) != 2 || refs[0].Hash != again || refs[0].Message != "attempt 1, again\n" || refs[0].When.IsZero() || refs[1].Name != "refs/descartes/loop/1/base" {
+			t.Errorf("refs: %+v, %v", refs, err)
+		}
+		s.git("pack-refs", "--all")
+	}
+	if err := r.DeleteRef(ctx, "refs/descartes/loop/1/1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.DeleteRef(ctx, "refs/descartes/loop/1/1"); err != nil {
+		t.Errorf("deleting it again: %v", err)
+	}
+	if got := s.git("for-each-ref", "--format=%(refname)"); got != "refs/descartes/loop/1/base\nrefs/heads/main\n" {
+		t.Errorf("refs left:\n%s", got)
+	}
+	s.check()
+}
+
+func TestRefNamesAreChecked(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	tree := snap(t, r)
+	for _, name := range []string{"", "x", "HEAD", "refs/x", "refs/heads/", "refs/a/../b", "refs/a/.b", "refs/a/b.lock", "refs/a/b.", "refs/a b/c", "refs/a/b~1",
+		"refs/a/b^", "refs/a/b:c", "refs/a/b?", "refs/a/*", "refs/a/[b", `refs/a\b/c`, "refs/a//b", "refs/a/@{b", "refs/a/b\x01", "refs/a/b\n"} {
+		if validRef(name) {
+			t.Errorf("%q counts as valid", name)
+		}
+		if _, err := r.Keep(t.Context(), name, tree, nil, "x"); err == nil {
+			t.Errorf("kept as %q", name)
+		}
+		if name == "HEAD" || name == "refs/x" {
+			continue // git allows them; we have no use for them
+		}
+		if _, code := s.tryGit("check-ref-format", name); code == 0 {
+			t.Errorf("git takes %q", name)
+		}
+	}
+	for _, name := range []string{"refs/descartes/l/1.2/3", "refs/descartes/l/a@b/1", "refs/heads/ü", "refs/a/-b"} {
+		if _, code := s.tryGit("check-ref-format", name); code != 0 || !validRef(name) {
+			t.Errorf("%q: git says %d, we say %v", name, code, validRef(name))
+		}
+	}
+}
+
+func TestRefsThatClash(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	tree := snap(t, r)
+	keep := func(name string) error {
+		_, err := r.Keep(t.Context(), name, tree, nil, "x")
+		return err
+	}
+	if err := keep("refs/descartes/a"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := keep("refs/descartes/a/b"); err == nil {
+			t.Error("a ref below a ref")
+		}
+		s.git("pack-refs", "--all")
+	}
+	if err := r.DeleteRef(t.Context(), "refs/descartes/a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := keep("refs/descartes/a/b/c"); err != nil {
+		t.Fatal(err)
+	}
+	s.sh("rm .git/refs/descartes/a/b/c") // as git leaves it: empty directories
+	if err := keep("refs/descartes/a"); err != nil {
+		t.Errorf("where empty directories were: %v", err)
+	}
+	s.check()
+}
+
+func TestPrepareCompares(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	head := strings.TrimSpace(s.git("rev-parse", "HEAD"))
+	other := strings.Repeat("1", 40)
+	for _, name := range []string{"refs/heads/main", "refs/heads/new"} {
+		if _, err := r.refs.prepare(t.Context(), name, other, head, true); err == nil || !strings.Contains(err.Error(), "meanwhile") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.git("pack-refs", "--all")
+	u, err := r.refs.prepare(t.Context(), "refs/heads/main", head, head, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, code := s.tryGit("update-ref", "refs/heads/main", head+"^0"); code == 0 {
+		t.Error("git moved a locked ref")
+	}
+	u.lock.drop()
+	s.sh("test ! -e .git/refs/heads/main.lock")
+}
+
+func TestReflogOnlyWhereGitKeepsOne(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		setting string
+		logged  bool
+	}{{"true", true}, {"always", true}, {"false", false}} {
+		s := newSandbox(t)
+		s.sh(base + "rm -r .git/logs; git config core.logAllRefUpdates " + c.setting)
+		r := s.reopen()
+		one := snap(t, r)
+		s.sh("echo 2 >f")
+		commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, snap(t, r)}}})
+		_, err := r.Keep(t.Context(), "refs/descartes/x", one, nil, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]bool{"HEAD": c.logged, "refs/heads/main": c.logged, "refs/descartes/x": c.setting == "always"}
+		for name, logged := range want {
+			s.sh(fmt.Sprintf("test %t = $(test -e .git/logs/%s && echo true || echo false)", logged, name))
+		}
+	}
+}
