@@ -137,7 +137,7 @@ func (s *summary) next() string {
 		return "descartes loop step" + tag
 	case loop.TasksBlocked:
 		for _, b := range s.run.state.BlockedTasks {
-			return fmt.Sprintf("descartes attempts %s%s; then descartes loop start%s --retry-blocked", clean(b.Task.ID), tag, tag)
+			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", clean(b.Task.ID), tag, resume)
 		}
 		return "descartes waves" + tag
 	case loop.LimitReached:
