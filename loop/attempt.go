@@ -104,17 +104,19 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	if err != nil {
 		return nil, fmt.Errorf("run the agent on task %s: %w", t.ID, err)
 	}
-	return tr, l.judge(actx, tr)
+	return tr, l.judge(actx, tr, false)
 }
 
-// judge takes a trial from the end of its agent to its verdict.
-func (l *Loop) judge(ctx context.Context, tr *trial) error {
+// judge takes a trial from the end of its agent to its verdict; told says that the journal has that end.
+func (l *Loop) judge(ctx context.Context, tr *trial, told bool) error {
 	gctx := context.WithoutCancel(ctx) // the work is kept, whatever stopped the agent
 	if err := l.settle(gctx, tr); err != nil {
 		return err
 	}
-	if err := l.record(l.agentEvent(tr)); err != nil {
-		return err
+	if l.ledger.agent == nil { // else a loop that died since had recorded it
+		if err := l.record(l.agentEvent(tr)); err != nil {
+			return err
+		}
 	}
 	if !tr.result.Complete || !l.verifies(tr) {
 		if err := l.look(gctx, tr); err != nil {
@@ -294,6 +296,9 @@ func (l *Loop) mend(tr *trial) ([]string, error) {
 		return nil, err
 	}
 	if healed {
+		if err := l.home.make(l.tools.FS); err != nil {
+			return nil, err
+		}
 		notes = append(notes, "the attempt deleted "+l.relative(l.journal.path)+", which is put back")
 	}
 	return notes, nil

@@ -47,12 +47,15 @@ func lockOf(path string) string         { return path + ".lock" }
 // ExitFile holds how the last process of a loop ended.
 func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
 
-// make creates the folder and has it ignored by git from within.
+// make creates the folder and has it ignored by git from within. The caller holds the lock.
 func (h Home) make(fsys atomicfile.FS) error {
 	if err := os.MkdirAll(string(h), 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", h, err)
 	}
 	ignore := filepath.Join(string(h), ".gitignore")
+	if _, err := atomicfile.Clean(fsys, ignore); err != nil {
+		return fmt.Errorf("make %s: %w", h, err)
+	}
 	if b, err := os.ReadFile(ignore); err == nil && strings.TrimSpace(string(b)) == "*" {
 		return nil
 	}
@@ -151,6 +154,9 @@ func (h Home) List() ([]Saved, error) {
 func (h Home) archive(fsys atomicfile.FS, s *State, path string) error {
 	if path == h.Archived(s.ID) {
 		return nil
+	}
+	if _, err := atomicfile.Clean(fsys, h.Archived(s.ID)); err != nil {
+		return fmt.Errorf("archive %s: %w", path, err)
 	}
 	if err := s.save(fsys, h.Archived(s.ID)); err != nil {
 		return err

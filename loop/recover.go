@@ -62,15 +62,23 @@ func (l *Loop) recoverOpen(ctx context.Context, open Event) error {
 	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}); err != nil {
 		return gitErr("read the state of the repository", err)
 	}
-	res, adopted := l.tools.Agent.Recall(l.request(tr, ""), l.home.ExitFile(l.state.ID))
-	tr.result = res
-	if !adopted {
-		tr.result = agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this attempt"}
-	}
-	if err := l.judge(ctx, tr); err != nil {
+	tr.result = l.recall(tr)
+	if err := l.judge(ctx, tr, l.ledger.agent != nil); err != nil {
 		return err
 	}
 	never := &stopper{soft: make(chan struct{}), ask: func() (Request, bool) { return "", false }}
 	_, _, err = l.after(ctx, never, tr)
 	return err
+}
+
+// recall tells how the agent of an interrupted attempt ended. The exit file knows it until the
+// verification begins, whose own end then overwrites it; from there on the journal knows it.
+func (l *Loop) recall(tr *trial) agent.Result {
+	if res, ok := l.tools.Agent.Recall(l.request(tr, ""), l.home.ExitFile(l.state.ID)); ok {
+		return res
+	}
+	if e := l.ledger.agent; e != nil && e.Detail != nil {
+		return recalled(e)
+	}
+	return agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this attempt"}
 }

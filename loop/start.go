@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"descartes/gitops"
+	"descartes/internal/atomicfile"
 	"descartes/tasks"
 )
 
@@ -177,9 +179,6 @@ func changedSince(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, own 
 // and journal into step, and leaves the first attempt to Run. The caller closes the loop.
 func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	home := NewHome(j.Root)
-	if err := home.make(tools.FS); err != nil {
-		return nil, err
-	}
 	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, ledger: newLedger()}
 	l.scope.Step = l.scope.Step || l.scope.Task != ""
 	defer func() {
@@ -193,6 +192,12 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 		return l, err
 	}
 	l.locks = append(l.locks, tree)
+	if err := home.make(tools.FS); err != nil {
+		return l, err
+	}
+	if err := unchanged(j.File); err != nil {
+		return l, err
+	}
 	path, err := l.choose(opt)
 	if err != nil {
 		return l, err
@@ -206,7 +211,31 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 	if err := tree.sign(who); err != nil {
 		return l, err
 	}
+	for _, p := range []string{path, j.File.Path()} { // what a killed loop left half written
+		if _, err := atomicfile.Clean(tools.FS, p); err != nil {
+			return l, fmt.Errorf("remove temporary files of %s: %w", p, err)
+		}
+	}
 	return l, l.begin(ctx, path)
+}
+
+// StaleError says that the task file became another between its reading and the lock: another loop
+// has run meanwhile, or the user has saved it.
+type StaleError struct{ Path string }
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("%s was changed while the loop was starting; start it again", e.Path)
+}
+
+func unchanged(f *tasks.File) error {
+	now, err := os.ReadFile(f.Path())
+	if err != nil {
+		return fmt.Errorf("read task file: %w", err)
+	}
+	if !bytes.Equal(now, f.Bytes()) {
+		return &StaleError{Path: f.Path()}
+	}
+	return nil
 }
 
 // choose decides which loop this is and where its state lies.

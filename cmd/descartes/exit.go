@@ -132,11 +132,12 @@ func isInput(err error) bool {
 		missing *tasks.NotFoundError
 		format  *tasks.FormatError
 		busy    *loop.BusyError
+		stale   *loop.StaleError
 		dirty   *loop.DirtyError
 		version *loop.VersionError
 		refused *gitops.RefusedError
 	)
-	return errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) ||
+	return errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
 		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &refused) ||
 		errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
 }

@@ -22,12 +22,11 @@ import (
 // field is a real repository with a tag, a scripted agent and a ledger of what that did, in which
 // the real program is run and disturbed.
 type field struct {
-	root   string // the repository
-	aside  string // outside of it: the ledger, the agent's memory, what descartes printed
-	plan   plan
-	flags  []string
-	runs   int
-	called bool // a run was made
+	root  string // the repository
+	aside string // outside of it: the ledger, the agent's memory, what descartes printed
+	plan  plan
+	flags []string
+	runs  int
 }
 
 // plan is a tag of size tasks in waves of width: task i depends on task i-width.
@@ -134,11 +133,11 @@ func newField(t *testing.T, p plan, flags ...string) *field {
 	f := &field{root: filepath.Join(dir, "project"), aside: filepath.Join(dir, "aside"), plan: p}
 	f.flags = append([]string{"--scud-tag", "t", "--command", "sh " + f.aside + "/agent.sh " + f.aside, "--verify", f.verifyLine(), "--json"}, flags...)
 	for name, text := range map[string]string{
-		f.aside + "/agent.sh":         p.agentScript(),
+		f.aside + "/agent.sh":          p.agentScript(),
 		f.root + "/.scud/tasks/t.json": string(p.taskFile()),
-		f.root + "/shared.txt":        "0\n",
-		f.root + "/.gitignore":        "cache/\n",
-		f.root + "/cache/kept":        "the user's\n",
+		f.root + "/shared.txt":         "0\n",
+		f.root + "/.gitignore":         "cache/\n",
+		f.root + "/cache/kept":         "the user's\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -173,13 +172,13 @@ func (f *field) git(t *testing.T, args ...string) string {
 	return string(r.Stdout) + string(r.Stderr)
 }
 
-// program builds the real program, once.
+// program builds the real program, once, beside the test's own, in a folder that go test removes.
 var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "descartes-test-")
+	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "descartes")
+	path := filepath.Join(filepath.Dir(self), "descartes-under-test")
 	r, err := proc.Output(context.Background(), proc.Call{Argv: []string{"go", "build", "-buildvcs=false", "-tags", fieldTags, "-o", path, "."}})
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("go build: %s", r.Stderr)
@@ -187,8 +186,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// run is one process of the program at work in a field.
-type run struct {
+// launch is one process of the program at work in a field.
+type launch struct {
 	f      *field
 	p      *os.Process
 	stdout string
@@ -199,7 +198,7 @@ type run struct {
 }
 
 // begin starts the program with a loop command: start, resume.
-func (f *field) begin(t *testing.T, verb string, env ...string) *run {
+func (f *field) begin(t *testing.T, verb string, env ...string) *launch {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -207,7 +206,7 @@ func (f *field) begin(t *testing.T, verb string, env ...string) *run {
 	}
 	f.runs++
 	base := fmt.Sprintf("%s/run-%d.", f.aside, f.runs)
-	r := &run{f: f, stdout: base + "out", stderr: base + "err", ended: make(chan struct{})}
+	r := &launch{f: f, stdout: base + "out", stderr: base + "err", ended: make(chan struct{})}
 	var files [3]*os.File
 	for i, name := range []string{os.DevNull, r.stdout, r.stderr} {
 		if files[i], err = os.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
@@ -241,7 +240,7 @@ func (f *field) begin(t *testing.T, verb string, env ...string) *run {
 const patience = 3 * time.Minute
 
 // wait waits for the end and returns the exit status, or minus the number of the signal.
-func (r *run) wait(t *testing.T) int {
+func (r *launch) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-r.ended:
@@ -256,7 +255,7 @@ func (r *run) wait(t *testing.T) int {
 	return r.state.ExitCode()
 }
 
-func (r *run) alive() bool {
+func (r *launch) alive() bool {
 	select {
 	case <-r.ended:
 		return false
@@ -265,10 +264,10 @@ func (r *run) alive() bool {
 	}
 }
 
-func (r *run) errors(t *testing.T) string { return readText(t, r.stderr) }
+func (r *launch) errors(t *testing.T) string { return readText(t, r.stderr) }
 
 // announced are the tasks of which the run said on stdout that they are done.
-func (r *run) announced(t *testing.T) (done []string) {
+func (r *launch) announced(t *testing.T) (done []string) {
 	for line := range strings.Lines(readText(t, r.stdout)) {
 		var e loop.Event
 		if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &e) == nil && e.Type == loop.TaskDone {

@@ -1,0 +1,134 @@
+//go:build crashpoints
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"descartes/loop"
+)
+
+// TestCrashPoints kills the program at every point of a run of 12 tasks, and at every seventh of one
+// of 50, from another first one each hour (DESCARTES_CRASH_EVERY=1: at every one of those too).
+func TestCrashPoints(t *testing.T) {
+	t.Run("12 tasks", func(t *testing.T) { crashEach(t, smallPlan(), 1, 0) })
+	every := number(t, "DESCARTES_CRASH_EVERY", 7)
+	t.Run("50 tasks", func(t *testing.T) { crashEach(t, largePlan(), every, int(time.Now().Unix()/3600)%every) })
+}
+
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q", name, text)
+	}
+	return n
+}
+
+func crashEach(t *testing.T, p plan, every, offset int, flags ...string) {
+	f := newField(t, p, flags...)
+	list := filepath.Join(f.aside, "points")
+	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
+	if code := r.wait(t); code != exitBlocked {
+		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
+	}
+	f.checkEnd(t)
+	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
+	t.Logf("%d points of %d kinds in a run of %v; every %d. from the %d. on", len(points), kinds(points), time.Since(r.began).Round(time.Millisecond), every, offset+1)
+	for k := offset + 1; k <= len(points); k += every {
+		t.Run(strconv.Itoa(k)+" "+points[k-1], func(t *testing.T) {
+			t.Parallel()
+			crashAt(t, newField(t, p, flags...), k)
+		})
+	}
+}
+
+func kinds(points []string) int {
+	set := map[string]bool{}
+	for _, p := range points {
+		set[p] = true
+	}
+	return len(set)
+}
+
+// crashAt kills a run at point k, every third one also while it is taken up again, and finishes it.
+func crashAt(t *testing.T, f *field, k int) {
+	f.fall(t, k, "start")
+	if k%3 == 0 {
+		f.fall(t, 1+k*7%23, f.goOn(t, k/3))
+	}
+	f.finish(t, f.goOn(t, k))
+	f.checkEnd(t)
+}
+
+// fall makes a run that dies at point k. It may end before: a timer decides over a few of the points.
+func (f *field) fall(t *testing.T, k int, verb string) {
+	t.Helper()
+	if f.over(t) {
+		return
+	}
+	r := f.begin(t, verb, "DESCARTES_CRASH_AT="+strconv.Itoa(k))
+	switch code := r.wait(t); code {
+	case -int(syscall.SIGKILL), exitBlocked:
+	default:
+		t.Fatalf("%s to be killed at point %d: exit %d\n%s", verb, k, code, r.errors(t))
+	}
+	f.checkFiles(t)
+	f.promise(t, r)
+}
+
+// promise records in the ledger what the run had announced as done: from here on that is verified.
+func (f *field) promise(t *testing.T, r *launch) {
+	t.Helper()
+	var b strings.Builder
+	for _, id := range r.announced(t) {
+		b.WriteString("verified " + id + " 0\n")
+	}
+	for _, e := range f.journal(t) {
+		if e.Type == loop.TaskDone {
+			b.WriteString("verified " + e.Task + " 0\n")
+		}
+	}
+	ledger, err := os.OpenFile(f.aside+"/ledger", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err == nil {
+		_, err = ledger.WriteString(b.String())
+	}
+	if err == nil {
+		err = ledger.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goOn chooses between the two ways to take a killed loop up again. Before its state is written
+// there is none to resume.
+func (f *field) goOn(t *testing.T, k int) string {
+	t.Helper()
+	if _, err := os.Stat(loop.NewHome(f.root).Default()); err != nil || k%2 == 0 {
+		return "start"
+	}
+	return "resume"
+}
+
+// finish runs to the end.
+func (f *field) finish(t *testing.T, verb string) {
+	t.Helper()
+	if f.over(t) {
+		return
+	}
+	r := f.begin(t, verb)
+	if code := r.wait(t); code != exitBlocked {
+		t.Fatalf("%s after the kill: exit %d\n%s", verb, code, r.errors(t))
+	}
+}
