@@ -35,8 +35,8 @@ func Look(program, dir string, env []string) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		if errors.Is(err, fs.ErrPermission) {
-			found = err
+		if info, statErr := os.Stat(path); statErr == nil && info.Mode().IsRegular() {
+			found = err // there, and not to be executed
 		}
 	}
 	if found != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -27,6 +28,7 @@ type ShimConfig struct {
 type Shim struct {
 	cfg ShimConfig
 
+	pid    atomic.Int64
 	mu     sync.Mutex // held for the whole of a Run
 	live   *link      // nil when the shim died and no Run has followed
 	seq    uint64
@@ -64,6 +66,7 @@ func Start(c ShimConfig) (*Shim, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.pid.Store(int64(s.live.proc.Pid))
 	return s, nil
 }
 
@@ -120,14 +123,7 @@ func without(env []string, name string) []string {
 }
 
 // PID of the shim's process, 0 when it is dead or closed.
-func (s *Shim) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.live == nil {
-		return 0
-	}
-	return s.live.proc.Pid
-}
+func (s *Shim) PID() int { return int(s.pid.Load()) }
 
 // Run runs one command to its end and the end of all that it started. That
 // the command fails, cannot be executed or is cancelled through ctx is a
@@ -194,6 +190,7 @@ func (s *Shim) revive() error {
 		return err
 	}
 	s.live = l
+	s.pid.Store(int64(l.proc.Pid))
 	return nil
 }
 
@@ -202,6 +199,7 @@ func (s *Shim) revive() error {
 func (s *Shim) lost(label string) error {
 	l := s.live
 	s.live = nil
+	s.pid.Store(0)
 	died := &DiedError{Label: label, PID: l.proc.Pid, How: l.bury()}
 	if s.cfg.Cookie != "" {
 		if _, err := sweep(s.cfg.Cookie, died.PID); err != nil {
@@ -225,6 +223,7 @@ func (s *Shim) Close() error {
 	}
 	l := s.live
 	s.live = nil
+	s.pid.Store(0)
 	if how := l.bury(); how != "exit status 0" {
 		return fmt.Errorf("close shim: %s", how)
 	}

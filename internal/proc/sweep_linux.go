@@ -118,14 +118,14 @@ func (h *hunt) find() ([]info, error) {
 	}
 	var all []info
 	sessions := map[int]bool{h.session: true}
-	spared := spare()
+	spared, shims := spare(), newShield()
 	for _, pid := range list {
 		i, ok := stat(pid)
 		if _, no := spared[pid]; !ok || no || i.dead() {
 			continue
 		}
 		all = append(all, i)
-		if marked[pid] && !underLiveShim(pid) {
+		if marked[pid] && !shims.covers(pid) {
 			sessions[i.session] = true
 		}
 	}
@@ -133,16 +133,16 @@ func (h *hunt) find() ([]info, error) {
 		delete(sessions, i.session)
 	}
 	delete(sessions, 0)
-	return pick(all, marked, sessions), nil
+	return pick(all, marked, sessions, shims), nil
 }
 
 // pick takes the marked, the members of the sessions, and their descendants.
-func pick(all []info, marked, sessions map[int]bool) (found []info) {
+func pick(all []info, marked, sessions map[int]bool, shims shield) (found []info) {
 	taken := map[int]bool{}
 	for grown := true; grown; {
 		grown = false
 		for _, i := range all {
-			if taken[i.pid] || !marked[i.pid] && !sessions[i.session] && !taken[i.parent] || underLiveShim(i.pid) {
+			if taken[i.pid] || !marked[i.pid] && !sessions[i.session] && !taken[i.parent] || shims.covers(i.pid) {
 				continue
 			}
 			taken[i.pid], grown = true, true
@@ -166,18 +166,28 @@ func spare() map[int]info {
 	return spared
 }
 
-// underLiveShim reports whether a process is a shim that is our child, or
-// descends from one.
-func underLiveShim(pid int) bool {
-	self := os.Getpid()
+// shield knows the living shims of this process: those whose lifeline it holds.
+type shield map[string]bool
+
+func newShield() shield {
+	ours := shield{}
+	fds, _ := os.ReadDir("/proc/self/fd")
+	for _, fd := range fds {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, "pipe:") {
+			ours[to] = true
+		}
+	}
+	return ours
+}
+
+// covers reports whether a process is one of them, or descends from one.
+func (s shield) covers(pid int) bool {
 	for range 1000 { // the tree changes under our feet: no walk may last
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, requestFD)); err == nil && s[to] {
+			return true
+		}
 		i, ok := stat(pid)
-		switch {
-		case !ok:
-			return false
-		case i.parent == self:
-			return !i.dead() && isShim(pid)
-		case i.parent <= 1:
+		if !ok || i.parent <= 1 || i.parent == os.Getpid() {
 			return false
 		}
 		pid = i.parent

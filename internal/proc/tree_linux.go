@@ -65,11 +65,16 @@ func stat(pid int) (info, bool) {
 	if len(f) < 20 {
 		return info{}, false
 	}
-	i := info{pid: pid, state: f[0][0]}
-	for k, field := range map[int]*int{1: &i.parent, 2: &i.group, 3: &i.session, 19: &i.start} {
-		if *field, err = strconv.Atoi(string(f[k])); err != nil {
-			return info{}, false
+	number := func(k int) int {
+		n, bad := strconv.Atoi(string(f[k]))
+		if bad != nil {
+			err = bad
 		}
+		return n
+	}
+	i := info{pid: pid, state: f[0][0], parent: number(1), group: number(2), session: number(3), start: number(19)}
+	if err != nil {
+		return info{}, false
 	}
 	return i, true
 }

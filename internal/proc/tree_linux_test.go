@@ -213,6 +213,29 @@ func TestNoSurvivorsOfAKilledOrchestrator(t *testing.T) {
 	}
 }
 
+// One descartes under another: when the outer one ends the inner one, nothing
+// of the inner one's commands is left either.
+func TestNested(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{shapes[1].script, shapes[2].script} {
+		outer, inner, dir := rand.Text(), rand.Text(), t.TempDir()
+		s := startShim(t, ShimConfig{Cookie: outer})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			eventually(t, "the inner tree to be up", func() bool { return len(carriers(inner)) >= 3 })
+			cancel()
+		}()
+		e, err := s.Run(ctx, Command{Label: "outer", Argv: []string{self(t), "__orchestrate", dir, inner, script}, Grace: time.Second})
+		if err != nil || e.Why != Cancelled {
+			t.Errorf("got %+v, %v", e, err)
+		}
+		if left := append(carriers(inner), carriers(outer)...); len(left) > 0 {
+			t.Errorf("survivors: %v", left)
+		}
+		cancel()
+	}
+}
+
 // A command that multiplies as fast as it can ends all the same.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
