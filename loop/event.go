@@ -77,6 +77,7 @@ type Detail struct {
 	TimedOut     bool       `json:"timed_out,omitempty"`
 	Changed      int        `json:"changed,omitempty"` // files that differ from before the attempt
 	Claimed      bool       `json:"claimed,omitempty"` // the agent's own words say complete
+	Blocked      string     `json:"blocked,omitempty"` // the agent's own words say blocked, and why
 	Words        string     `json:"words,omitempty"`   // the agent's last words, shortened
 	Output       string     `json:"output,omitempty"`  // the tail of what a failed verification printed
 	Seconds      float64    `json:"seconds,omitempty"`

@@ -68,6 +68,7 @@ func (l *ledger) apply(e *Event) {
 		l.finishAttempt(e)
 	case TaskDone:
 		l.close(e, "done")
+		l.blocked = slices.DeleteFunc(l.blocked, func(b Event) bool { return b.Task == e.Task })
 	case TaskBlocked:
 		l.close(e, "blocked")
 		l.blocked = append(l.blocked, *e)
@@ -76,6 +77,9 @@ func (l *ledger) apply(e *Event) {
 		l.verified = slices.DeleteFunc(l.verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopPaused, LoopFinished:
 		l.finished = e
+		for _, id := range e.Tasks {
+			l.close(&Event{Task: id, Seq: e.Seq}, "pending")
+		}
 	}
 }
 
@@ -107,6 +111,9 @@ func (l *ledger) finishAttempt(e *Event) {
 		l.used[e.Task]--
 		l.iteration--
 	default:
+		if e.Detail != nil && e.Detail.End == endRefused { // not the task's fault
+			l.used[e.Task]--
+		}
 		l.failures[e.Task] = *e
 		if e.Verdict != verdictCrashed {
 			l.otherEnds[e.Task] = true
@@ -167,6 +174,7 @@ const (
 	verdictCrashed  = "crashed"
 	verdictBlocked  = "blocked"
 	verdictFailed   = "failed"
+	endRefused      = "refused"
 	reasonRetry     = "retry blocked tasks"
 	reasonTakeover  = "the loop had been interrupted"
 )

@@ -151,6 +151,9 @@ func (l *Loop) finish(out *Outcome) error {
 	if out.Ending == Paused {
 		e.Type = LoopPaused
 	}
+	if cur := l.ledger.current; cur != "" && l.ledger.tree == l.ledger.bases[cur] {
+		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
+	}
 	if err := l.record(e); err != nil {
 		return err
 	}

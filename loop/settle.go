@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"descartes/agent"
 	"descartes/gitops"
@@ -57,7 +58,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 
 // describe adds to a failed attempt's event what the next attempt is told.
 func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {
-	end.Detail.Words = tr.result.Final
+	end.Detail.Words = tail(tr.result.Final, maxWords)
 	if tr.check != nil {
 		end.Detail.Output, end.Detail.Code = tr.check.Tail, tr.check.Code
 		end.Detail.TimedOut = tr.check.TimedOut
@@ -147,12 +148,35 @@ func (l *Loop) agentEvent(tr *trial) *Event {
 	r := tr.result
 	e := l.event(AgentFinished, tr)
 	e.Reason = r.Reason
-	e.Detail = &Detail{End: string(r.End), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Seconds: r.Duration.Seconds()}
+	e.Detail = &Detail{End: string(r.End), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
+		Words: tail(r.Final, maxWords), Seconds: r.Duration.Seconds()}
 	if r.Cost != nil {
 		e.Detail.InputTokens, e.Detail.OutputTokens = r.Cost.InputTokens, r.Cost.OutputTokens
 		e.Detail.USD = &r.Cost.USD
 	}
 	return e
+}
+
+// maxWords bounds, in bytes, what the journal keeps of an agent's last words; its log has all of them.
+const maxWords = 4 << 10
+
+// tail is the end of s, at most n bytes of whole characters.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[len(s)-n:]
+	for len(s) > 0 && !utf8.RuneStart(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
+
+// recalled is the result of an agent whose end the journal tells.
+func recalled(e *Event) agent.Result {
+	d := e.Detail
+	return agent.Result{End: agent.End(d.End), Code: d.Code, Signal: d.Signal, Reason: e.Reason, Complete: d.Claimed, Blocked: d.Blocked,
+		Final: d.Words, Duration: time.Duration(d.Seconds * float64(time.Second))}
 }
 
 // event begins an event about a trial.
