@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -84,5 +86,37 @@ func TestDemo(t *testing.T) {
 			t.Fatalf("%q is missing, or not in its place, in\n%s", want, out.String())
 		}
 		rest = after
+	}
+	checkReadme(t, out.String())
+}
+
+// checkReadme makes sure that the session that the README shows is the one that a new user sees: each line of its
+// blocks is one of the demo's, in the same order, but for what differs from run to run.
+func checkReadme(t *testing.T, demo string) {
+	t.Helper()
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, session, found := strings.Cut(string(readme), "\n## A session\n")
+	session, _, ends := strings.Cut(session, "\n## Three ways")
+	if !found || !ends {
+		t.Fatal("README.md has no session any more")
+	}
+	differs := regexp.MustCompile(`["']?sh .*/agent\.sh["']*|loop-[0-9a-f]{4}|\b[0-9a-f]{7}\b|\b[0-9][0-9.m]*s\b|\(cached\)`)
+	rest, fence := strings.Split(differs.ReplaceAllString(demo, "~"), "\n"), ""
+	for line := range strings.SplitSeq(differs.ReplaceAllString(session, "~"), "\n") {
+		switch {
+		case fence == "" && strings.HasPrefix(line, "```"):
+			fence = line[:len(line)-len(strings.TrimLeft(line, "`"))]
+		case line == fence:
+			fence = ""
+		case fence != "":
+			at := slices.Index(rest, line)
+			if at < 0 {
+				t.Fatalf("the README's session shows a line that the demo does not print there:\n%s", line)
+			}
+			rest = rest[at+1:]
+		}
 	}
 }
