@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,7 +23,7 @@ type Request struct {
 	Log        string // standard output is appended here
 	ErrLog     string // standard error; may be Log, and is then taken for the agent's words too
 	Offset     int64  // size of Log before the run
-	ErrOffset  int64  // size of ErrLog before the run, where that is shared by several
+	ErrOffset  int64  // size of ErrLog before the run; Run itself looks when it is zero
 	Timeout    time.Duration
 	Idle       time.Duration // longest time without output
 	Grace      time.Duration // between SIGTERM and SIGKILL
@@ -90,6 +89,9 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 			return Result{}, err
 		}
 	}
+	if info, err := os.Stat(q.ErrLog); err == nil && q.ErrOffset == 0 {
+		q.ErrOffset = info.Size() // what others wrote there is not this run's
+	}
 	cmd := proc.Command{
 		Label: q.Label, Argv: argv, Dir: q.Dir, Env: env, Stdout: q.Log, Stderr: q.ErrLog,
 		Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace,
@@ -112,29 +114,13 @@ func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
 	if !ok || exit.Label != q.Label || exit.Why != proc.Exited && exit.Why != proc.Signaled {
 		return Result{}, false
 	}
+	if q.Prompt == "" && q.PromptFile != "" {
+		if prompt, err := os.ReadFile(q.PromptFile); err == nil {
+			q.Prompt = string(prompt)
+		}
+	}
 	res, err := r.result(q, exit)
 	return res, err == nil
-}
-
-// writePrompt stores the prompt for the agent and for whoever looks later, in
-// a new file: an old one may be a link that an earlier agent has left, and
-// ext4 writes a file out at once that was cut to nothing and filled again.
-func writePrompt(path, prompt string) error {
-	create := func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) }
-	f, err := create()
-	switch {
-	case errors.Is(err, fs.ErrExist) && os.Remove(path) == nil,
-		errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(path), 0o700) == nil:
-		f, err = create()
-	}
-	if err != nil {
-		return fmt.Errorf("store prompt: %w", err)
-	}
-	_, err = io.WriteString(f, prompt)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("store prompt: %w", err)
-	}
-	return nil
 }
 
 // result reads what was printed and joins it with how the process ended.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -281,7 +282,6 @@ func TestOffset(t *testing.T) {
 	if err := os.WriteFile(q.ErrLog, []byte("usage limit reached\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	q.ErrOffset = 20
 	b := script(ByStdin, "echo broken >&2; exit 1")
 	b.Format = FormatClaude
 	if res := s.run(b, q); res.End != Crashed || res.Reason != "exit status 1: broken" {
@@ -292,13 +292,18 @@ func TestOffset(t *testing.T) {
 func TestRecall(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	b := script(ByStdin, "echo done; echo TASK_COMPLETE")
+	b := script(ByStdin, "cat; echo done; echo TASK_COMPLETE")
 	q := s.request("3/1/agent")
 	q.PromptFile, q.Log, q.ErrLog = filepath.Join(s.dir, "p"), filepath.Join(s.dir, "l"), filepath.Join(s.dir, "e")
 	want := s.run(b, q)
 	got, ok := NewRunner(nil, b).Recall(q, s.exit)
 	if !ok || got.Duration.Round(time.Millisecond) != want.Duration.Round(time.Millisecond) || !got.Complete || got.Final != want.Final {
 		t.Errorf("got %+v %v, want %+v", got, ok, want)
+	}
+	bare := q
+	bare.Prompt = ""
+	if again, ok := NewRunner(nil, b).Recall(bare, s.exit); !ok || again.Final != want.Final {
+		t.Errorf("with the prompt from its file: got %+v %v, want %+v", again, ok, want)
 	}
 	q.Label = "3/2/agent"
 	if _, ok := NewRunner(nil, b).Recall(q, s.exit); ok {
@@ -339,5 +344,47 @@ func TestLoudAgent(t *testing.T) {
 	res := s.run(script(ByStdin, loud), s.request("loud"))
 	if res.End != Finished || !res.Complete || res.Bytes < 200<<20 || len(res.Final) > finalLimit {
 		t.Errorf("got end %s, complete %v, %d bytes, %d final", res.End, res.Complete, res.Bytes, len(res.Final))
+	}
+}
+
+// Whatever lies where the prompt belongs, the prompt is there afterwards, and
+// nothing else was changed.
+func TestPromptFileInTheWay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, victim := filepath.Join(dir, "prompt.md"), filepath.Join(dir, "victim")
+	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, prepare := range map[string]func() error{
+		"nothing":   func() error { return nil },
+		"longer":    func() error { return os.WriteFile(path, []byte(strings.Repeat("x", 100)), 0o600) },
+		"link":      func() error { return os.Symlink(victim, path) },
+		"dangling":  func() error { return os.Symlink(victim+"2", path) },
+		"fifo":      func() error { return syscall.Mkfifo(path, 0o600) },
+		"directory": func() error { return os.Mkdir(path, 0o700) },
+		"open mode": func() error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o666)) },
+		"read only": func() error { return os.WriteFile(path, nil, 0o400) },
+	} {
+		if err := prepare(); err != nil {
+			t.Fatal(err)
+		}
+		if err := writePrompt(path, "short"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, err := os.ReadFile(path)
+		info, _ := os.Lstat(path)
+		if err != nil || string(got) != "short" || info.Mode() != 0o600 {
+			t.Errorf("%s: %q %v %v", name, got, info.Mode(), err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(victim); string(got) != "precious" {
+		t.Errorf("the link's target: %q %v", got, err)
+	}
+	if err := writePrompt(filepath.Join(victim, "prompt.md"), "x"); err == nil {
+		t.Error("below a file: no error")
 	}
 }

@@ -117,6 +117,8 @@ func TestCompletionWords(t *testing.T) {
 		{"retracted", "<promise>COMPLETE</promise>\nTASK_BLOCKED: no, wait\n", false, "no, wait"},
 		{"taken back", "TASK_BLOCKED: no, wait\nTASK_COMPLETE\n", true, ""},
 
+		{"our instructions, not as an echo", "- Finished: end your last message with `<promise>COMPLETE</promise>`, or with TASK_COMPLETE on a line of its own.\n" +
+			"- Stuck on something: write `TASK_BLOCKED: reason` on a line of its own, without the backticks.\n", false, ""},
 		{"echo", samplePrompt, false, ""},
 		{"echo, CRLF", strings.ReplaceAll(samplePrompt, "\n", "\r\n"), false, ""},
 		{"echo, quoted", quoted("> ", samplePrompt), false, ""},

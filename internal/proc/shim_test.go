@@ -153,6 +153,14 @@ func TestRunStreams(t *testing.T) {
 	if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is a directory") {
 		t.Errorf("output to a directory: %v", err)
 	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Stdout = fifo
+	if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "fifo") {
+		t.Errorf("output to a FIFO: %v", err)
+	}
 	c.Stdout, c.Dir = "", filepath.Join(dir, "none")
 	if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "working directory") {
 		t.Errorf("missing directory: %v", err)

@@ -43,7 +43,8 @@ func openOutput(path string, null int) (int, error) {
 	if path == "" {
 		return null, nil
 	}
-	fd, err := openMaking(path, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CREAT)
+	// O_NONBLOCK: a FIFO in its place must not hang us; a file does not mind.
+	fd, err := openMaking(path, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CREAT|syscall.O_NONBLOCK)
 	if err != nil {
 		return null, fmt.Errorf("open output: %w", err)
 	}
