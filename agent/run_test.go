@@ -3,12 +3,9 @@ package agent
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -62,136 +59,6 @@ func (s *stage) run(b Backend, q Request) Result {
 		s.tb.Fatalf("%s: %v", q.Label, err)
 	}
 	return res
-}
-
-func TestPromptModes(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	for _, tt := range []struct {
-		mode PromptMode
-		text string
-	}{
-		{ByStdin, `cat > got`},
-		{ByArg, `printf '%s' "$1" > got; if read x; then echo stdin is open; fi`},
-		{ByEnv, `printf '%s' "$DESCARTES_PROMPT" > got; if read x; then echo stdin is open; fi`},
-		{ByFile, `cat "$1" > got; if test "$1" != "$DESCARTES_PROMPT_FILE"; then echo another file; fi`},
-	} {
-		q := s.request(string(tt.mode))
-		q.Prompt = "# é\n\n\"quoted\" $HOME `x` \xff\n\n"
-		res := s.run(script(tt.mode, tt.text), q)
-		got, err := os.ReadFile(filepath.Join(s.dir, "got"))
-		if err != nil || string(got) != q.Prompt || res.End != Finished || res.Final != "" {
-			t.Errorf("%s: prompt %q, %v, %+v", tt.mode, got, err, res)
-		}
-		info, err := os.Stat(q.PromptFile)
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: prompt file: %v %v", tt.mode, info, err)
-		}
-	}
-}
-
-func TestPlaceholders(t *testing.T) {
-	t.Parallel()
-	b := Backend{Name: "generic", Command: []string{"tool", "--text={prompt}", "--file", "{prompt_file}"}, Prompt: ByArg,
-		ModelArgs: []string{"-m", "x/{model}"}, Env: map[string]string{"B": "2", "A": "1"}}
-	argv, env, err := b.command(Request{Prompt: "do {model}", PromptFile: "/p", Model: "big", Env: []string{"A=3"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := strings.Join(argv, "|"), "tool|--text=do {model}|--file|/p|-m|x/big"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got, want := strings.Join(env, "|"), "A=1|B=2|A=3|DESCARTES_PROMPT_FILE=/p"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	claude, _ := Lookup("claude")
-	argv, _, err = claude.command(Request{Prompt: "x", PromptFile: "/p", Model: "opus"})
-	if got, want := strings.Join(argv, " "), "claude -p --dangerously-skip-permissions --model opus"; err != nil || got != want {
-		t.Errorf("got %s, want %s; %v", got, want, err)
-	}
-}
-
-func TestBackends(t *testing.T) {
-	t.Parallel()
-	if got := strings.Join(Names(), " "); got != "claude generic" {
-		t.Errorf("names: %s", got)
-	}
-	if _, ok := Lookup("none"); ok {
-		t.Error("an unknown backend was found")
-	}
-	claude, _ := Lookup("claude")
-	got := strings.Join(claude.With([]string{"wrap", "claude", "-p"}).Command, " ")
-	if want := "wrap claude -p --dangerously-skip-permissions"; got != want {
-		t.Errorf("with the user's command: got %s, want %s", got, want)
-	}
-	if again, _ := Lookup("claude"); again.Command[0] != "claude" {
-		t.Error("the table was changed")
-	}
-	for _, word := range []string{"stdin", "arg", "env", "file"} {
-		if m, ok := ParsePromptMode(word); !ok || string(m) != word {
-			t.Errorf("prompt mode %s: %v %v", word, m, ok)
-		}
-	}
-	if _, ok := ParsePromptMode("tty"); ok {
-		t.Error("prompt mode tty")
-	}
-}
-
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	found := func(string) (string, error) { return "/bin/x", nil }
-	missing := func(p string) (string, error) { return "", fmt.Errorf("%s: %w", p, proc.ErrNoProgram) }
-	const most = 128<<10 - 1
-	for _, tt := range []struct {
-		name string
-		b    Backend
-		look func(string) (string, error)
-		len  int
-		ok   bool
-	}{
-		{"fits", Backend{Command: []string{"x"}, Prompt: ByArg}, found, most, true},
-		{"one too many", Backend{Command: []string{"x"}, Prompt: ByArg}, found, most + 1, false},
-		{"in a longer argument", Backend{Command: []string{"x", "--p={prompt}"}, Prompt: ByArg}, found, most - 4, true},
-		{"in a longer argument, too long", Backend{Command: []string{"x", "--p={prompt}"}, Prompt: ByArg}, found, most - 3, false},
-		{"variable", Backend{Command: []string{"x"}, Prompt: ByEnv}, found, most - len("DESCARTES_PROMPT="), true},
-		{"variable, too long", Backend{Command: []string{"x"}, Prompt: ByEnv}, found, most, false},
-		{"stdin", Backend{Command: []string{"x"}, Prompt: ByStdin}, found, 10 << 20, true},
-		{"file", Backend{Command: []string{"x"}, Prompt: ByFile}, found, 10 << 20, true},
-		{"missing", Backend{Command: []string{"x"}, Prompt: ByFile}, missing, 1, false},
-		{"no command", Backend{Prompt: ByArg}, found, 1, false},
-		{"no mode", Backend{Command: []string{"x"}}, found, 1, false},
-	} {
-		if err := tt.b.Check(tt.look, tt.len); (err == nil) != tt.ok {
-			t.Errorf("%s: %v", tt.name, err)
-		}
-	}
-}
-
-func TestPromptTooLong(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	q := s.request("long")
-	q.Prompt = strings.Repeat("x", 128<<10)
-	var tooLong *PromptTooLongError
-	_, err := NewRunner(s.shim, script(ByArg, "touch ran")).Run(t.Context(), q)
-	if !errors.As(err, &tooLong) || tooLong.Limit != 128<<10-1 || !strings.Contains(err.Error(), "stdin") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(s.dir, "ran")); err == nil {
-		t.Error("the agent ran")
-	}
-	q.Prompt = q.Prompt[1:]
-	if res := s.run(script(ByArg, `test ${#1} = 131071`), q); res.End != Finished {
-		t.Errorf("the longest prompt: %+v", res)
-	}
-	q.Prompt = strings.Repeat("y\n", 1<<20)
-	if res := s.run(script(ByStdin, `test $(wc -c) = 2097152`), q); res.End != Finished {
-		t.Errorf("2 MiB by stdin: %+v", res)
-	}
-	q.Prompt = "a\x00b"
-	if _, err := NewRunner(s.shim, script(ByArg, "true")).Run(t.Context(), q); err == nil {
-		t.Error("a NUL byte in an argument: no error")
-	}
 }
 
 func TestEnds(t *testing.T) {
@@ -344,47 +211,5 @@ func TestLoudAgent(t *testing.T) {
 	res := s.run(script(ByStdin, loud), s.request("loud"))
 	if res.End != Finished || !res.Complete || res.Bytes < 200<<20 || len(res.Final) > finalLimit {
 		t.Errorf("got end %s, complete %v, %d bytes, %d final", res.End, res.Complete, res.Bytes, len(res.Final))
-	}
-}
-
-// Whatever lies where the prompt belongs, the prompt is there afterwards, and
-// nothing else was changed.
-func TestPromptFileInTheWay(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path, victim := filepath.Join(dir, "prompt.md"), filepath.Join(dir, "victim")
-	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, prepare := range map[string]func() error{
-		"nothing":   func() error { return nil },
-		"longer":    func() error { return os.WriteFile(path, []byte(strings.Repeat("x", 100)), 0o600) },
-		"link":      func() error { return os.Symlink(victim, path) },
-		"dangling":  func() error { return os.Symlink(victim+"2", path) },
-		"fifo":      func() error { return syscall.Mkfifo(path, 0o600) },
-		"directory": func() error { return os.Mkdir(path, 0o700) },
-		"open mode": func() error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o666)) },
-		"read only": func() error { return os.WriteFile(path, nil, 0o400) },
-	} {
-		if err := prepare(); err != nil {
-			t.Fatal(err)
-		}
-		if err := writePrompt(path, "short"); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		got, err := os.ReadFile(path)
-		info, _ := os.Lstat(path)
-		if err != nil || string(got) != "short" || info.Mode() != 0o600 {
-			t.Errorf("%s: %q %v %v", name, got, info.Mode(), err)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(victim); string(got) != "precious" {
-		t.Errorf("the link's target: %q %v", got, err)
-	}
-	if err := writePrompt(filepath.Join(victim, "prompt.md"), "x"); err == nil {
-		t.Error("below a file: no error")
 	}
 }

@@ -286,3 +286,23 @@ func BenchmarkText(b *testing.B) {
 		s.Write(block)
 	}
 }
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ text, want string }{
+		{"none", "none"},
+		{"\x1b[1;31mred\x1b[0m", "red"},
+		{"\x1b]0;title\aa\x1b]8;;url\x1b\\b\x1b]open\nc", "ab\nc"},
+		{"a\x1b", "a"},
+		{"a\x1b[", "a"},
+		{"a\x1b[12", "a"},
+		{"a\x1b[1\nb", "a\nb"},
+		{"a\x1b]title", "a"},
+		{"a\x1bMb", "ab"},
+		{"a\x1b7b", "a7b"},
+	} {
+		if got := plain(tt.text); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}

@@ -13,6 +13,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case ShimCommand:
 			os.Exit(Serve())
+		case "__stuck":
+			os.Exit(besideStuck(os.Args[2]))
 		case "__orchestrate":
 			os.Exit(orchestrate(os.Args[2:]))
 		}
