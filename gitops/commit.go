@@ -82,7 +82,7 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	lock, err := takeLock(ctx, filepath.Join(c.r.l.gitDir, "index"))
+	lock, err := takeLock(ctx, c.r.l.commonDir, filepath.Join(c.r.l.gitDir, "index"))
 	if err != nil {
 		return Commit{}, err
 	}
@@ -163,6 +163,9 @@ func (c *waveCommit) collect(ix *index) error {
 		if !tracked && c.r.pathIgnored(name) {
 			continue
 		}
+		if err := c.r.scanner.checkEnds(name, c.w.Files[name]); err != nil {
+			return err
+		}
 		id, err := c.r.store.put(kindBlob, c.w.Files[name])
 		if err != nil {
 			return err
@@ -193,7 +196,7 @@ func (c *waveCommit) write(ctx context.Context, lock *lockFile, ix *index, ed *t
 	if err != nil {
 		return "", err
 	}
-	if err := c.updateIndex(ix); err != nil {
+	if err := c.updateIndex(ctx, ix); err != nil {
 		return "", err
 	}
 	ed.updateCache(ix)
@@ -230,7 +233,7 @@ func (c *waveCommit) notes(paths []string) []string {
 }
 
 // updateIndex gives the index the edited entries; whatever stands in their way goes.
-func (c *waveCommit) updateIndex(ix *index) error {
+func (c *waveCommit) updateIndex(ctx context.Context, ix *index) error {
 	out := make([]indexEntry, 0, len(ix.entries)+len(c.paths))
 	rest := ix.entries
 	above := map[string]bool{} // directories that edits need
@@ -263,7 +266,7 @@ func (c *waveCommit) updateIndex(ix *index) error {
 		}
 		rest = rest[i:]
 		if item := c.edits[p]; item.mode != 0 {
-			st, err := c.r.statFor(p, item)
+			st, err := c.r.statFor(ctx, p, item)
 			if err != nil {
 				return err
 			}
@@ -291,7 +294,7 @@ func dropBelow(entries []indexEntry, prefixes []string) []indexEntry {
 
 // statFor is the stat data that the index may remember for a path: those of the file that is there, if it holds
 // what is committed. Otherwise none, so that git compares the content.
-func (r *Repo) statFor(path string, item treeItem) (fileStat, error) {
+func (r *Repo) statFor(ctx context.Context, path string, item treeItem) (fileStat, error) {
 	dir, name := filepath.Split(path)
 	dirfd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -312,7 +315,7 @@ func (r *Repo) statFor(path string, item treeItem) (fileStat, error) {
 	}
 	wk := work{d: &folder{path: dir}, at: -1, name: name}
 	var buf []byte
-	if done, err := r.scanner.hashAt(&wk, dirfd, name, &file{id: item.id}, &buf, false); err != nil || !done || wk.id != item.id {
+	if done, err := r.scanner.hashAt(ctx, &wk, dirfd, name, &file{id: item.id}, &buf, false); err != nil || !done || wk.id != item.id {
 		return fileStat{}, nil
 	}
 	st := wk.info.st

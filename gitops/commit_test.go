@@ -23,7 +23,19 @@ func (s *sandbox) clean() {
 	if out := s.git("status", "--porcelain"); out != "" {
 		s.t.Errorf("git status is not clean:\n%s", out)
 	}
+	s.checkCache()
 	s.check()
+}
+
+// checkCache compares the tree that git makes of the index by means of its cache of trees with the one that it
+// makes of the entries alone.
+func (s *sandbox) checkCache() {
+	s.t.Helper()
+	cached := s.git("write-tree")
+	s.sh("git ls-files -s >../entries; GIT_INDEX_FILE=../bare git update-index --index-info <../entries; GIT_INDEX_FILE=../bare git write-tree >../tree; rm ../bare")
+	if plain, err := os.ReadFile(s.path("../tree")); err != nil || string(plain) != cached {
+		s.t.Errorf("the index's cache of trees says %s, its entries make %s %v", cached, plain, err)
+	}
 }
 
 func TestCommitWave(t *testing.T) {
@@ -75,6 +87,7 @@ func TestCommitKeepsTheUsersStaging(t *testing.T) {
 	if got, want := s.git("status", "--porcelain"), "MM docs/d.md\nA  staged\n?? untracked\n"; got != want {
 		t.Errorf("status:\n%swant\n%s", got, want)
 	}
+	s.checkCache()
 	s.check()
 }
 

@@ -1,11 +1,12 @@
 package gitops
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -30,7 +31,7 @@ func (s *scanner) collect() []*work {
 }
 
 // hashAll reads the files and stores those whose content is not known yet.
-func (s *scanner) hashAll(works []*work, keep bool) error {
+func (s *scanner) hashAll(ctx context.Context, works []*work, keep bool) error {
 	var bytes int64
 	for _, wk := range works {
 		bytes += min(wk.info.size, largeFile)
@@ -48,7 +49,9 @@ func (s *scanner) hashAll(works []*work, keep bool) error {
 			if k >= len(works) {
 				return
 			}
-			errs[i] = s.hashOne(works[k], &buf, keep)
+			if errs[i] = context.Cause(ctx); errs[i] == nil {
+				errs[i] = s.hashOne(ctx, works[k], &buf, keep)
+			}
 		}
 	}
 	var wg sync.WaitGroup
@@ -67,7 +70,7 @@ func (s *scanner) hashAll(works []*work, keep bool) error {
 }
 
 // hashOne reads one file until it holds still.
-func (s *scanner) hashOne(wk *work, buf *[]byte, keep bool) error {
+func (s *scanner) hashOne(ctx context.Context, wk *work, buf *[]byte, keep bool) error {
 	name := wk.name
 	var known *file
 	if wk.at >= 0 {
@@ -87,7 +90,7 @@ func (s *scanner) hashOne(wk *work, buf *[]byte, keep bool) error {
 	}
 	defer unix.Close(dirfd)
 	for range readRetries {
-		done, err := s.hashAt(wk, dirfd, name, known, buf, keep)
+		done, err := s.hashAt(ctx, wk, dirfd, name, known, buf, keep)
 		if err != nil && isGone(err) {
 			wk.gone = true
 			return nil
@@ -106,7 +109,7 @@ func (s *scanner) hashOne(wk *work, buf *[]byte, keep bool) error {
 }
 
 // hashAt makes one try; done is false when the file changed meanwhile.
-func (s *scanner) hashAt(wk *work, dirfd int, name string, known *file, buf *[]byte, keep bool) (done bool, err error) {
+func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, known *file, buf *[]byte, keep bool) (done bool, err error) {
 	info, err := statAt(dirfd, name)
 	if err != nil {
 		return false, err
@@ -132,12 +135,18 @@ func (s *scanner) hashAt(wk *work, dirfd int, name string, known *file, buf *[]b
 	}
 	wk.info = info
 	if info.size > largeFile {
-		wk.id, err = s.hashLarge(fd, info.size, known, keep)
+		if s.ends != "" {
+			return false, unsupported("%s%s is large, and %s", wk.d.path, name, s.ends)
+		}
+		err = s.hashLarge(ctx, wk, fd, known, keep)
 	} else {
 		*buf = slices.Grow((*buf)[:0], int(info.size)+1)
 		data, n := (*buf)[:info.size+1], 0
 		if n, err = preadFull(fd, data, 0); err == nil && int64(n) == info.size {
-			wk.id, err = s.keepBlob(data[:n], known, keep)
+			if err := s.checkEnds(wk.d.path+name, data[:n]); err != nil {
+				return false, err
+			}
+			err = s.keepBlob(wk, data[:n], known, keep)
 			if err == nil && name == ".gitattributes" && (known == nil || known.id != wk.id) {
 				if a := s.attrs(data[:n]); a != "" {
 					return false, unsupported("%s%s asks for a conversion (%s)", wk.d.path, name, a)
@@ -157,6 +166,14 @@ func (s *scanner) hashAt(wk *work, dirfd int, name string, known *file, buf *[]b
 	return after.st == wk.info.st && after.mode == wk.info.mode, err
 }
 
+// checkEnds leaves a file to git whose line ends it may have to convert. Without CRLF there is nothing to convert.
+func (s *scanner) checkEnds(path string, data []byte) error {
+	if s.ends != "" && bytes.Contains(data, []byte("\r\n")) {
+		return unsupported("%s has CRLF line ends, and %s", path, s.ends)
+	}
+	return nil
+}
+
 func (s *scanner) hashLink(wk *work, dirfd int, name string, known *file, buf *[]byte, keep bool) (bool, error) {
 	*buf = slices.Grow((*buf)[:0], unix.PathMax)
 	n, err := unix.Readlinkat(dirfd, name, (*buf)[:unix.PathMax])
@@ -166,34 +183,48 @@ func (s *scanner) hashLink(wk *work, dirfd int, name string, known *file, buf *[
 	if err != nil {
 		return false, err
 	}
-	wk.id, err = s.keepBlob((*buf)[:n], known, keep)
+	err = s.keepBlob(wk, (*buf)[:n], known, keep)
 	return true, err
 }
 
 // keepBlob names the content, and stores it unless it is what the file held before.
-func (s *scanner) keepBlob(data []byte, known *file, keep bool) (objectID, error) {
-	id := hashObject(kindBlob, data)
-	if !keep || known != nil && known.id == id {
-		return id, nil
+func (s *scanner) keepBlob(wk *work, data []byte, known *file, keep bool) error {
+	wk.id = hashObject(kindBlob, data)
+	if !keep || known != nil && known.id == wk.id {
+		return nil
 	}
-	return id, s.store.write(id, kindBlob, data)
+	wk.stored = true
+	return s.store.write(wk.id, kindBlob, data)
 }
 
 // hashLarge does the same in constant memory: it reads once to name the content, and again to store it.
-func (s *scanner) hashLarge(fd int, size int64, known *file, keep bool) (objectID, error) {
-	id, err := hashStream(io.NewSectionReader(fdReader(fd), 0, size), size)
-	if err != nil || !keep || known != nil && known.id == id {
-		return id, err
+func (s *scanner) hashLarge(ctx context.Context, wk *work, fd int, known *file, keep bool) (err error) {
+	size := wk.info.size
+	wk.id, err = hashStream(&fdReader{ctx: ctx, fd: fd, left: size}, size)
+	if err != nil || !keep || known != nil && known.id == wk.id {
+		return err
 	}
-	return id, s.store.writeStream(id, io.NewSectionReader(fdReader(fd), 0, size), size)
+	wk.stored = true
+	return s.store.writeStream(wk.id, &fdReader{ctx: ctx, fd: fd, left: size}, size)
 }
 
-// fdReader reads a descriptor at offsets, without owning it.
-type fdReader int
+// fdReader reads a descriptor from its start, without owning it, until it was told to stop.
+type fdReader struct {
+	ctx  context.Context // of one call: a reader lives no longer
+	fd   int
+	at   int64
+	left int64
+}
 
-func (fd fdReader) ReadAt(p []byte, off int64) (int, error) {
-	n, err := preadFull(int(fd), p, off)
-	if err == nil && n < len(p) {
+func (r *fdReader) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	p = p[:min(int64(len(p)), r.left)]
+	n, err := preadFull(r.fd, p, r.at)
+	r.at += int64(n)
+	r.left -= int64(n)
+	if err == nil && (n < len(p) || r.left == 0) {
 		err = io.EOF
 	}
 	return n, err
@@ -241,13 +272,16 @@ func (s *scanner) apply(works []*work) {
 
 // record enters one file that was read.
 func (s *scanner) record(wk *work, touched map[*folder]bool) {
-	stale := uint32(0)
+	news := uint32(0)
+	if wk.stored {
+		news |= fileStored
+	}
 	if wk.unread || !stampBefore(wk.info.st.ctimeS, wk.info.st.ctimeN, s.started) {
-		stale = fileStale // it can change again without a change of its stat data
+		news |= fileStale // it can change again without a change of its stat data
 	}
 	if wk.at < 0 {
 		if !wk.gone {
-			wk.d.files = append(wk.d.files, file{name: wk.name, id: wk.id, mode: wk.info.mode, st: wk.info.st, flags: stale})
+			wk.d.files = append(wk.d.files, file{name: wk.name, id: wk.id, mode: wk.info.mode, st: wk.info.st, flags: news})
 			wk.d.spoil()
 			touched[wk.d] = true
 		}
@@ -262,7 +296,7 @@ func (s *scanner) record(wk *work, touched map[*folder]bool) {
 		wk.d.spoil()
 	}
 	f.id, f.mode, f.st = wk.id, wk.info.mode, wk.info.st
-	f.flags = f.flags&^(fileAbsent|fileStale) | stale
+	f.flags = f.flags&^(fileAbsent|fileStale) | news
 }
 
 // forget takes a file out; a tracked one is remembered as absent, so that it stays tracked when it comes back.
@@ -296,6 +330,3 @@ func (d *folder) lose(touched map[*folder]bool) {
 		touched[up] = true
 	}
 }
-
-// pathOf is for messages.
-func pathOf(d *folder, f *file) string { return strings.Clone(d.path + f.name) }

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/internal/crash"
 )
 
 type objectKind string
@@ -186,6 +188,7 @@ func (o *objectStore) create(id objectID, fill func(io.Writer) error) error {
 		err = syncRange(fd, unix.SYNC_FILE_RANGE_WRITE)
 	}
 	if err == nil {
+		crash.Point("git: object written")
 		err = os.Rename(name, final)
 	}
 	if err != nil {

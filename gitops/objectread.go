@@ -108,6 +108,16 @@ func (r *objectReader) open(id objectID) (objectKind, int64, io.ReadCloser, erro
 	return kind, size, rc, nil
 }
 
+// has says whether an object is there.
+func (r *objectReader) has(id objectID) bool {
+	_, _, rc, err := r.open(id)
+	if err != nil {
+		return false
+	}
+	rc.Close()
+	return true
+}
+
 type looseReader struct {
 	io.Reader
 	z io.Closer

@@ -98,6 +98,7 @@ func TestRandomTrees(t *testing.T) {
 					if out := s.git("status", "--porcelain"); out != "" {
 						t.Fatalf("round %d: status after the commit\n%s", round, out)
 					}
+					s.checkCache()
 					first = now
 				}
 			}

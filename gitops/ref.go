@@ -2,16 +2,13 @@ package gitops
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -177,90 +174,4 @@ func validRef(name string) bool {
 		}
 	}
 	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
-}
-
-// lockFile is git's way to change a file: NAME.lock, made exclusively, becomes NAME by renaming.
-type lockFile struct {
-	path string
-	f    *os.File
-}
-
-// takeLock makes the lock of a file, and waits a little for another holder.
-func takeLock(ctx context.Context, file string) (*lockFile, error) {
-	deadline := time.Now().Add(lockPatience)
-	for {
-		f, err := os.OpenFile(file+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if err == nil {
-			return &lockFile{path: file, f: f}, nil
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-				return nil, fmt.Errorf("lock %s: %w", file, err)
-			}
-			continue
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("lock %s: %w", file, err)
-		}
-		if time.Now().After(deadline) {
-			return nil, lockedBy(file, err)
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("lock %s: %w", file, err)
-		}
-	}
-}
-
-// fill writes the whole new content and brings it to the disk.
-func (k *lockFile) fill(data []byte) error {
-	if _, err := k.f.Write(data); err != nil {
-		return fmt.Errorf("write %s.lock: %w", k.path, err)
-	}
-	if err := unix.Fdatasync(int(k.f.Fd())); err != nil {
-		return fmt.Errorf("sync %s.lock: %w", k.path, err)
-	}
-	return nil
-}
-
-// commit puts the new content in place. The lock is gone afterwards, whatever happens.
-func (k *lockFile) commit() error {
-	if k.f == nil {
-		return errors.New("lock committed twice")
-	}
-	err := k.f.Close()
-	k.f = nil
-	if err == nil {
-		err = os.Rename(k.path+".lock", k.path)
-		if err != nil && removeEmptyDirs(k.path) {
-			err = os.Rename(k.path+".lock", k.path)
-		}
-	}
-	if err != nil {
-		os.Remove(k.path + ".lock")
-		return fmt.Errorf("replace %s: %w", k.path, err)
-	}
-	return nil
-}
-
-// drop gives the lock up; it is harmless after commit.
-func (k *lockFile) drop() {
-	if k.f != nil {
-		k.f.Close()
-		k.f = nil
-		os.Remove(k.path + ".lock")
-	}
-}
-
-// removeEmptyDirs clears directories that deleted refs left where a ref is to be.
-func removeEmptyDirs(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if !e.IsDir() || !removeEmptyDirs(path.Join(dir, e.Name())) {
-			return false
-		}
-	}
-	return os.Remove(dir) == nil
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"descartes/internal/crash"
 )
 
 // refUpdate is one ref on its way to a new value: locked, compared, written, not yet visible.
@@ -44,7 +46,7 @@ func (s *refStore) prepare(ctx context.Context, name, old, new string, check boo
 	if err := s.roomFor(name); err != nil {
 		return nil, err
 	}
-	lock, err := takeLock(ctx, s.file(name))
+	lock, err := takeLock(ctx, s.l.commonDir, s.file(name))
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +105,7 @@ func (u *refUpdate) finish(who person, when time.Time, message string, alsoHead 
 			return err
 		}
 	}
+	crash.Point("git: reflog written")
 	return u.lock.commit()
 }
 
@@ -155,7 +158,7 @@ func (s *refStore) remove(ctx context.Context, name string) error {
 	if !validRef(name) {
 		return fmt.Errorf("%q is no valid ref name", name)
 	}
-	lock, err := takeLock(ctx, s.file(name))
+	lock, err := takeLock(ctx, s.l.commonDir, s.file(name))
 	if err != nil {
 		return err
 	}
@@ -190,7 +193,7 @@ func (s *refStore) unpack(ctx context.Context, name string) error {
 		return err
 	}
 	file := s.l.commonDir + "/packed-refs"
-	lock, err := takeLock(ctx, file)
+	lock, err := takeLock(ctx, s.l.commonDir, file)
 	if err != nil {
 		return err
 	}

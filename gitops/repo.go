@@ -19,8 +19,9 @@ type Repo struct {
 	notes []string
 
 	cli       *cli
-	viaGit    bool // the git program makes snapshots and restores them
-	commitGit bool // it makes the wave commit
+	viaGit    bool   // the git program makes snapshots and restores them
+	commitGit bool   // it makes the wave commit
+	ends      string // why files with CRLF line ends are git's, "" if they are not
 
 	root   *rootDir
 	store  *objectStore
@@ -33,6 +34,7 @@ type Repo struct {
 	tree    *worktree       // nil until needed, and after an error that left it unsure
 	forced  map[string]bool // tracked although no index says so: force-added by an agent
 	shown   shownTree
+	packs   packStamp
 }
 
 // shownTree is the last snapshot, spelled.
@@ -50,6 +52,9 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	}
 	cfg, err := loadConfig(l, opt.Env)
 	if err != nil {
+		return nil, err
+	}
+	if err := clearLocks(l); err != nil {
 		return nil, err
 	}
 	r := &Repo{opt: opt, l: l, cfg: cfg, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
@@ -89,6 +94,9 @@ func (r *Repo) decide(found []finding) error {
 			refused = append(refused, f.reason)
 			hint = f.hint
 			continue
+		}
+		if f.ends && r.ends == "" {
+			r.ends = f.reason
 		}
 		if f.tree || f.commit {
 			r.viaGit = r.viaGit || f.tree
@@ -142,8 +150,14 @@ func (r *Repo) fallBack(err *error) bool {
 }
 
 func (r *Repo) newScanner() *scanner {
-	s := &scanner{root: r.root, guard: r.guard, store: r.store}
-	s.attrs = func(text []byte) string { return conversionIn(text, r.cfg) }
+	s := &scanner{root: r.root, guard: r.guard, store: r.store, ends: r.ends}
+	s.attrs = func(text []byte) string {
+		attr, asks := conversionIn(text, r.cfg)
+		if asks == lineEnds && r.ends != "" {
+			return "" // that is how every file is looked at already
+		}
+		return attr
+	}
 	exclude, ok := r.cfg.pathname("core.excludesfile")
 	switch {
 	case !ok:

@@ -42,7 +42,7 @@ func (r *Repo) restoreNative(ctx context.Context, to objectID) ([]string, error)
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		if err := r.scan(false); err != nil {
+		if err := r.scan(ctx, false); err != nil {
 			return nil, err
 		}
 		p := restorePlan{reader: &r.store.reader, guard: r.guard}

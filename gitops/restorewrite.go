@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/internal/crash"
 )
 
 // carryOut does what the plan says, deletions first, and tells the in-memory index.
@@ -17,6 +19,7 @@ func (r *Repo) carryOut(p *restorePlan) error {
 		if err := r.deleteFile(x.d.path, x.name); err != nil {
 			return fmt.Errorf("delete %s%s: %w", x.d.path, x.name, err)
 		}
+		crash.Point("git: file deleted")
 		if i, ok := x.d.findFile(x.name); ok {
 			forget(x.d, &x.d.files[i], touched)
 		}
@@ -32,6 +35,7 @@ func (r *Repo) carryOut(p *restorePlan) error {
 		if err != nil {
 			return fmt.Errorf("write %s: %w", x.path, err)
 		}
+		crash.Point("git: file restored")
 		r.tree.enter(x.path, x.item, info, r.guard)
 	}
 	return nil
@@ -50,7 +54,7 @@ func (w *worktree) enter(path string, item treeItem, info fileInfo, guard protec
 	}
 	f := &d.files[i]
 	f.id, f.mode, f.st = item.id, item.mode, info.st
-	f.flags = f.flags&^fileAbsent | fileStale
+	f.flags = f.flags&^fileAbsent | fileStale | fileStored
 	d.spoil()
 }
 

@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ type scanner struct {
 	guard  protection
 	global []*ruleFile // info/exclude, then core.excludesFile: the first has the say
 	store  *objectStore
+	ends   string                   // why git would make CRLF line ends LF, "" if it would not
 	attrs  func(text []byte) string // says which line of a .gitattributes only git can follow, "" if none
 
 	workers []*walker
@@ -47,7 +49,8 @@ type work struct {
 
 	id     objectID
 	gone   bool // it vanished meanwhile
-	unread bool
+	unread bool // it is left to the next scan
+	stored bool // its content is new in the store
 }
 
 // walker is the state of one worker of the walk.
@@ -68,7 +71,7 @@ const shareAt = 24
 
 // scan updates w. It reports an unsupportedError for what only git treats rightly. Without keep, nothing is
 // stored and what is new is not even read: it is marked to be read by the next scan.
-func (s *scanner) scan(w *worktree, keep bool) error {
+func (s *scanner) scan(ctx context.Context, w *worktree, keep bool) error {
 	now, err := scanClock()
 	if err != nil {
 		return err
@@ -87,7 +90,7 @@ func (s *scanner) scan(w *worktree, keep bool) error {
 		return err
 	}
 	works := s.collect()
-	if err := s.hashAll(works, keep); err != nil {
+	if err := s.hashAll(ctx, works, keep); err != nil {
 		return err
 	}
 	s.apply(works)

@@ -24,7 +24,7 @@ func (r *Repo) snapshot(ctx context.Context) (Tree, error) {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
 	if !r.viaGit {
-		tree, err := r.nativeSnapshot()
+		tree, err := r.nativeSnapshot(ctx)
 		if err == nil {
 			return tree, nil
 		}
@@ -35,8 +35,8 @@ func (r *Repo) snapshot(ctx context.Context) (Tree, error) {
 	return r.cli.snapshot(ctx, r.opt.Protect)
 }
 
-func (r *Repo) nativeSnapshot() (Tree, error) {
-	if err := r.scan(true); err != nil {
+func (r *Repo) nativeSnapshot(ctx context.Context) (Tree, error) {
+	if err := r.scan(ctx, true); err != nil {
 		return "", err
 	}
 	id, err := r.storeTree(r.tree)
@@ -50,13 +50,14 @@ func (r *Repo) nativeSnapshot() (Tree, error) {
 }
 
 // scan brings the in-memory index up to date.
-func (r *Repo) scan(keep bool) error {
+func (r *Repo) scan(ctx context.Context, keep bool) error {
 	if r.tree == nil {
 		if err := r.load(); err != nil {
 			return err
 		}
 	}
-	err := r.scanner.scan(r.tree, keep)
+	r.reconcile()
+	err := r.scanner.scan(ctx, r.tree, keep)
 	if err != nil {
 		r.tree = nil // entries may be half updated
 	}

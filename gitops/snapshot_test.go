@@ -146,3 +146,47 @@ func TestDirty(t *testing.T) {
 		t.Errorf("dirty: %q, %v; want %q", d, err, want)
 	}
 }
+
+// TestManyFolders is large enough for several workers in every step.
+func TestManyFolders(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh("git init -q .; for i in $(seq 300); do mkdir -p d$((i%17))/e$i; echo $i >d$((i%17))/e$i/f; echo $i >d$((i%17))/e$i/g; done; git add .; git commit -qm base")
+	r := s.reopen()
+	first := snap(t, r)
+	for i, script := range []string{
+		"for i in $(seq 3 5 300); do echo more >>d$((i%17))/e$i/f; done",
+		"for i in $(seq 100); do mkdir -p n$i/m; echo $i >n$i/m/f; done",
+		"rm -rf d3 n5*; for i in $(seq 7 9 300); do rm -f d$((i%17))/e$i/g; done",
+		"touch $(git ls-files | head -400 | xargs ls -d 2>/dev/null) || true",
+		"rm .git/index; git reset -q",
+	} {
+		s.sh(script)
+		tree := snap(t, r)
+		if want := s.gitTree(); string(tree) != want {
+			t.Fatalf("step %d: tree %s, git makes %s", i, tree, want)
+		}
+	}
+	// without a cache of trees, those of HEAD are not written again
+	s.sh("git clean -qfdx; git checkout -qf .; find .git/objects -type f | wc -l >../before; git read-tree HEAD; git update-index --refresh >/dev/null || true; git update-index --force-remove d0; rm -f .git/index; git ls-files -o --exclude-standard -z | git update-index -z --add --stdin")
+	fresh := s.reopen()
+	if got := snap(t, fresh); got != first {
+		t.Errorf("tree %s, want %s", got, first)
+	}
+	s.sh("find .git/objects -type f | wc -l >../after; cmp ../before ../after")
+	s.check()
+}
+
+func TestSnapshotAfterGarbageCollection(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	first := snap(t, r)
+	s.sh("mkdir new; echo unreachable >new/file; echo two >f")
+	second := snap(t, r)
+	s.sh("git gc -q --prune=now; test -z \"$(find .git/objects -name '??' -type d)\"")
+	if again := snap(t, r); again != second {
+		t.Fatalf("tree %s, want %s", again, second)
+	}
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{first, second}}})
+	s.clean()
+}

@@ -55,6 +55,7 @@ const (
 	fileAbsent              // tracked, but not in the working tree or without content yet
 	fileFixed               // taken as the index has it: protected, assume-unchanged or skip-worktree
 	fileStale               // to be hashed again, whatever its stat data say
+	fileStored              // its content was stored by us, and perhaps nothing leads to it yet
 )
 
 func (f *file) present() bool { return f.mode != 0 && f.flags&fileAbsent == 0 }
