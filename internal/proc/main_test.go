@@ -13,6 +13,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case ShimCommand:
 			os.Exit(Serve())
+		case "__unlinked":
+			os.Exit(unlinked())
 		case "__stuck":
 			os.Exit(besideStuck(os.Args[2]))
 		case "__orchestrate":

@@ -96,7 +96,7 @@ func (s *Shim) connect() (*link, error) {
 	}
 	// A session of its own: no terminal, so that Ctrl-C reaches only us and
 	// nothing below can ask for a password there.
-	l.proc, err = os.StartProcess(s.cfg.Argv[0], s.cfg.Argv, &os.ProcAttr{
+	l.proc, err = os.StartProcess(program(s.cfg.Argv[0]), s.cfg.Argv, &os.ProcAttr{
 		Dir:   s.cfg.Dir,
 		Env:   env,
 		Files: []*os.File{null, null, null, theirIn, theirOut},
@@ -110,6 +110,18 @@ func (s *Shim) connect() (*link, error) {
 		return nil, fmt.Errorf("start shim: %s: %w", l.bury(), err)
 	}
 	return l, nil
+}
+
+// program is our own binary even where its file has been replaced or removed
+// since we were started, as a build does that runs under us.
+func program(path string) string {
+	const running = "/proc/self/exe"
+	if own, err := os.Executable(); err == nil && own == path {
+		if _, err := os.Stat(running); err == nil {
+			return running
+		}
+	}
+	return path
 }
 
 func without(env []string, name string) []string {

@@ -129,3 +129,39 @@ func TestExitFileCannotBeWritten(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 }
+
+// unlinked starts a shim after its own file was removed.
+func unlinked() int {
+	exe, err := os.Executable()
+	if err != nil || os.Remove(exe) != nil {
+		return 1
+	}
+	s, err := Start(ShimConfig{Argv: []string{exe, ShimCommand}})
+	if err != nil {
+		return 2
+	}
+	e, err := s.Run(context.Background(), sh("x", "exit 7"))
+	if err != nil || s.Close() != nil {
+		return 3
+	}
+	return e.Code
+}
+
+// A build under us may replace or remove our own binary.
+func TestOwnBinaryRemoved(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copied")
+	if err := os.WriteFile(copied, data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// By a shell: a file just written may still be open in a child that another
+	// test is about to start.
+	reply, err := Output(t.Context(), Call{Argv: []string{"sh", "-c", `for i in 1 2 3 4 5 6 7 8 9; do "$0" __unlinked; c=$?; test $c = 126 || break; sleep 0.05; done; exit $c`, copied}})
+	if err != nil || reply.Code != 7 {
+		t.Errorf("%d %s %v", reply.Code, reply.Stderr, err)
+	}
+}
