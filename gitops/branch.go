@@ -47,7 +47,7 @@ func (r *Repo) NewBranch(ctx context.Context, name string) error {
 }
 
 func (r *Repo) pointHead(ctx context.Context, ref, from, hash string) error {
-	lock, err := takeLock(ctx, filepath.Join(r.l.gitDir, "HEAD"))
+	lock, err := takeLock(ctx, r.l.commonDir, filepath.Join(r.l.gitDir, "HEAD"))
 	if err != nil {
 		return err
 	}

@@ -215,7 +215,7 @@ func (c *cli) stage(ctx context.Context, entries map[string]treeEntry) (undo fun
 			return nil, err
 		}
 	}
-	return func() { _ = saved.putBack() }, nil
+	return func() { _ = saved.putBack(context.WithoutCancel(ctx), c.l.commonDir) }, nil
 }
 
 // lockedBy explains a lock file that did not go away.

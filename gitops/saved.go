@@ -2,10 +2,10 @@ package gitops
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -84,7 +84,7 @@ func (s *savedFile) changed() (bool, error) {
 }
 
 // putBack makes the file what it was, through git's own lock file, so that no git command reads half of it.
-func (s *savedFile) putBack() error {
+func (s *savedFile) putBack(ctx context.Context, home string) error {
 	if !s.present() {
 		err := os.RemoveAll(s.path)
 		if err != nil {
@@ -92,57 +92,44 @@ func (s *savedFile) putBack() error {
 		}
 		return nil
 	}
-	if err := s.write(); err != nil {
+	if err := s.write(ctx, home); err != nil {
 		return fmt.Errorf("put back %s: %w", s.path, err)
 	}
 	return nil
 }
 
-func (s *savedFile) write() error {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o777); err != nil {
-		return err
-	}
+func (s *savedFile) write(ctx context.Context, home string) error {
 	if fi, err := os.Lstat(s.path); err == nil && fi.IsDir() {
 		if err := os.RemoveAll(s.path); err != nil {
 			return err
 		}
 	}
-	lock := s.path + ".lock"
+	lock, err := takeLock(ctx, home, s.path)
+	if err != nil {
+		return err
+	}
+	defer lock.drop()
 	if s.kind == os.ModeSymlink {
-		if err := os.Symlink(string(s.data), lock); err != nil {
+		link := s.path + ".link"
+		if err := os.RemoveAll(link); err != nil {
 			return err
 		}
-		return os.Rename(lock, s.path)
+		if err := os.Symlink(string(s.data), link); err != nil {
+			return err
+		}
+		return os.Rename(link, s.path)
 	}
-	f, err := os.OpenFile(lock, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
+	if err := lock.fill(s.data); err != nil {
 		return err
 	}
-	err = s.fill(f)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		// For the index: entries that are not older than the file are those that git looks at again.
-		err = os.Chtimes(lock, s.mtime, s.mtime)
-	}
-	if err == nil {
-		err = os.Rename(lock, s.path)
-	}
-	if err != nil {
-		_ = os.Remove(lock)
-	}
-	return err
-}
-
-func (s *savedFile) fill(f *os.File) error {
-	if _, err := f.Write(s.data); err != nil {
+	if err := lock.f.Chmod(s.perm); err != nil {
 		return err
 	}
-	if err := f.Chmod(s.perm); err != nil {
+	// For the index: entries that are not older than the file are those that git looks at again.
+	if err := os.Chtimes(s.path+".lock", s.mtime, s.mtime); err != nil {
 		return err
 	}
-	return f.Sync()
+	return lock.commit()
 }
 
 // savedFiles remembers files between one look and the next, so that an unchanged file costs one stat call.

@@ -67,7 +67,7 @@ func (r *Repo) settleLocks(_ context.Context, g Ground, s *Settled) error {
 	return nil
 }
 
-func (r *Repo) settleFiles(_ context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleFiles(ctx context.Context, g Ground, s *Settled) error {
 	for i := range g.files {
 		f := &g.files[i]
 		changed, err := f.changed()
@@ -77,7 +77,7 @@ func (r *Repo) settleFiles(_ context.Context, g Ground, s *Settled) error {
 		if !changed {
 			continue
 		}
-		if err := f.putBack(); err != nil {
+		if err := f.putBack(ctx, r.l.commonDir); err != nil {
 			return err
 		}
 		s.note("%s was changed during the attempt and put back", r.inGit(f.path))
@@ -85,7 +85,7 @@ func (r *Repo) settleFiles(_ context.Context, g Ground, s *Settled) error {
 	return nil
 }
 
-func (r *Repo) settleHooks(_ context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleHooks(ctx context.Context, g Ground, s *Settled) error {
 	names, err := hookNames(r.l)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *Repo) settleHooks(_ context.Context, g Ground, s *Settled) error {
 			return err
 		}
 		if changed {
-			if err := f.putBack(); err != nil {
+			if err := f.putBack(ctx, r.l.commonDir); err != nil {
 				return err
 			}
 			s.note("the hook %s was changed during the attempt and put back", filepath.Base(f.path))

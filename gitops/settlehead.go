@@ -18,6 +18,11 @@ func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 	if err != nil {
 		return err
 	}
+	if headChanged || branch != g.at.Branch || hash != g.at.Hash {
+		if err := r.stillHas(g.at.Hash); err != nil {
+			return err
+		}
+	}
 	if headChanged {
 		if err := r.resetHead(ctx, g, hash); err != nil {
 			return err
@@ -58,6 +63,16 @@ func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 	return nil
 }
 
+// stillHas refuses to point anything at a commit that went: somebody put another repository here.
+func (r *Repo) stillHas(hash string) error {
+	id, err := parseID(hash)
+	if hash == "" || err == nil && r.store.reader.has(id) {
+		return nil
+	}
+	return &RefusedError{Reason: fmt.Sprintf("commit %s, where the attempt began, is not in the repository any more: it was replaced", shortHash(hash)),
+		Hint: "bring the repository back, from a clone or a backup"}
+}
+
 // where is where HEAD stood, for people.
 func (g *Ground) where() string {
 	if g.at.Branch == "" {
@@ -79,9 +94,9 @@ func shortRef(name string) string {
 func (r *Repo) resetHead(ctx context.Context, g Ground, from string) error {
 	file := filepath.Join(r.l.gitDir, "HEAD")
 	if g.head.kind != 0 {
-		return g.head.putBack()
+		return g.head.putBack(ctx, r.l.commonDir)
 	}
-	lock, err := takeLock(ctx, file)
+	lock, err := takeLock(ctx, r.l.commonDir, file)
 	if err != nil {
 		return err
 	}

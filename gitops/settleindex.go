@@ -9,14 +9,14 @@ import (
 
 // settleIndex puts the index back byte for byte, unless only its stat data changed. What the agent added to it
 // counts as tracked from now on, ignored or not.
-func (r *Repo) settleIndex(_ context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleIndex(ctx context.Context, g Ground, s *Settled) error {
 	changed, err := g.index.changed()
 	if err != nil || !changed {
 		return err
 	}
 	old, err := indexOf(&g.index)
 	if err != nil {
-		return r.rewriteIndex(g, s, "the index was changed during the attempt and put back")
+		return r.rewriteIndex(ctx, g, s, "the index was changed during the attempt and put back")
 	}
 	file, err := saveFile(g.index.path)
 	if err != nil {
@@ -26,9 +26,9 @@ func (r *Repo) settleIndex(_ context.Context, g Ground, s *Settled) error {
 	if err != nil {
 		var unsup *unsupportedError
 		if errors.As(err, &unsup) {
-			return r.rewriteIndex(g, s, "the index was rewritten in another format during the attempt and put back")
+			return r.rewriteIndex(ctx, g, s, "the index was rewritten in another format during the attempt and put back")
 		}
-		return r.rewriteIndex(g, s, "the index was damaged during the attempt and put back")
+		return r.rewriteIndex(ctx, g, s, "the index was damaged during the attempt and put back")
 	}
 	if sameEntries(old, now) {
 		return nil
@@ -36,11 +36,11 @@ func (r *Repo) settleIndex(_ context.Context, g Ground, s *Settled) error {
 	if added := addedPaths(old, now); len(added) > 0 {
 		r.track(added)
 	}
-	return r.rewriteIndex(g, s, "the index was changed during the attempt and put back (the files stay as they are)")
+	return r.rewriteIndex(ctx, g, s, "the index was changed during the attempt and put back (the files stay as they are)")
 }
 
-func (r *Repo) rewriteIndex(g Ground, s *Settled, note string) error {
-	if err := g.index.putBack(); err != nil {
+func (r *Repo) rewriteIndex(ctx context.Context, g Ground, s *Settled, note string) error {
+	if err := g.index.putBack(ctx, r.l.commonDir); err != nil {
 		return err
 	}
 	s.note("%s", note)

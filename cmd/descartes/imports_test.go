@@ -24,7 +24,7 @@ func arrows() map[string][]string {
 		"specbuild":           {"tasks"},
 		"agent":               {"internal/proc"},
 		"verify":              {"internal/proc"},
-		"gitops":              {"internal/proc"},
+		"gitops":              {"internal/proc", "internal/crash"},
 		"loop":                {"scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash"},
 		"cmd/descartes":       {"loop", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/proc"},
 	}
