@@ -11,5 +11,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == proc.ShimCommand {
 		os.Exit(proc.Serve())
 	}
+	// Under the race detector every process sleeps a second before it exits.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }

@@ -21,5 +21,7 @@ func TestMain(m *testing.M) {
 			os.Exit(orchestrate(os.Args[2:]))
 		}
 	}
+	// Under the race detector every process sleeps a second before it exits.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }

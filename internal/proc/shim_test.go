@@ -55,12 +55,14 @@ func run(tb testing.TB, s *Shim, c Command) Exit {
 	return e
 }
 
-// eventually waits for a condition, at most ten seconds.
+// eventually waits for a condition, at most ten seconds, then fails the test
+// and goes on.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for start := time.Now(); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Since(start) > 10*time.Second {
-			tb.Fatalf("waited ten seconds for: %s", what)
+			tb.Errorf("waited ten seconds for: %s", what) // from any goroutine
+			return
 		}
 	}
 }
@@ -167,6 +169,24 @@ func TestRunStreams(t *testing.T) {
 	}
 	if e := run(t, s, sh("after", "exit 4")); e.Code != 4 {
 		t.Errorf("after faults: %+v", e)
+	}
+}
+
+// A program that somebody still writes to is tried again.
+func TestRunBusyProgram(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "busy")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("#!/bin/sh\nexit 9\n"); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(30*time.Millisecond, func() { f.Close() })
+	s := startShim(t, ShimConfig{})
+	if e := run(t, s, Command{Label: "busy", Argv: []string{path}}); e.Code != 9 {
+		t.Errorf("got %+v", e)
 	}
 }
 

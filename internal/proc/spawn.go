@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // streams are a command's three descriptors.
@@ -89,6 +90,10 @@ func (f streams) close() {
 	}
 }
 
+// busyTries: a program that was just written may still be open for writing in
+// some child of its writer between fork and exec.
+const busyTries = 8
+
 // spawn starts the command. What is wrong with the command itself ends up in
 // j.exit as NotStarted; a fault is what is wrong with the machine.
 func (s *server) spawn(j *job, f streams) (fault error) {
@@ -113,7 +118,13 @@ func (s *server) spawn(j *job, f streams) (fault error) {
 		Files: []uintptr{uintptr(f.in), uintptr(f.out), uintptr(f.err)},
 		Sys:   groupAttr(&j.pidfd),
 	}
-	j.pid, err = syscall.ForkExec(path, c.Argv, attr)
+	for try := range busyTries {
+		j.pid, err = syscall.ForkExec(path, c.Argv, attr)
+		if err != syscall.ETXTBSY {
+			break
+		}
+		time.Sleep(time.Duration(try) * 10 * time.Millisecond)
+	}
 	switch {
 	case err == nil:
 		return nil
