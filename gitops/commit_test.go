@@ -220,3 +220,20 @@ func TestCommitReplacesFileByDirectory(t *testing.T) {
 	commitWave(t, r, Wave{Message: "w", Results: []Pair{{two, snap(t, r)}}})
 	s.clean()
 }
+
+// TestChangeRightAfterCommit: a change within the same tick of the clock, of the same size, must not hide.
+func TestChangeRightAfterCommit(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	last := snap(t, r)
+	for i := range 12 {
+		s.put("f", fmt.Sprintf("%03d\n", i))
+		now := snap(t, r)
+		commitWave(t, r, Wave{Message: "w", Results: []Pair{{last, now}}})
+		s.put("f", fmt.Sprintf("%03d\n", i+500))
+		if out := s.git("status", "--porcelain"); out != " M f\n" {
+			t.Fatalf("round %d: status %q", i, out)
+		}
+		last = now
+	}
+}
