@@ -79,6 +79,12 @@ func act(action string) error {
 		return cmd.Run()
 	case "signal": // the loop itself
 		return signalLoop(rest)
+	case "insist": // signals that come too close together are one
+		for ; ; time.Sleep(20 * time.Millisecond) {
+			if err := signalLoop(rest); err != nil {
+				return err
+			}
+		}
 	case "await":
 		return await(rest)
 	case "hang":

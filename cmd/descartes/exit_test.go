@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"descartes/gitops"
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+func TestExitCode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ending  loop.Ending
+		crashed bool
+		blocked int
+		sig     os.Signal
+		want    int
+	}{
+		{loop.AllDone, false, 0, nil, 0},
+		{loop.StepDone, false, 0, nil, 0},
+		{loop.TasksBlocked, false, 1, nil, 3},
+		{loop.TasksBlocked, false, 0, nil, 3}, // blocked by an earlier loop
+		{loop.TasksBlocked, true, 2, nil, 4},
+		{loop.AgentUnusable, false, 0, nil, 4},
+		{loop.AgentUnusable, false, 3, nil, 4},
+		{loop.GitRefused, true, 3, nil, 5},
+		{loop.LimitReached, false, 0, nil, 6},
+		{loop.LimitReached, false, 1, nil, 3},
+		{loop.LimitReached, true, 1, nil, 4},
+		{loop.DeadlinePast, false, 0, nil, 6},
+		{loop.CostReached, false, 0, nil, 6},
+		{loop.Paused, false, 0, nil, 7},
+		{loop.Paused, false, 1, nil, 3},
+		{loop.QuotaUsedUp, true, 1, nil, 75},
+		{loop.Cancelled, false, 0, nil, 130},
+		{loop.Cancelled, true, 3, syscall.SIGINT, 130},
+		{loop.Cancelled, false, 0, syscall.SIGTERM, 143},
+		{loop.Interrupted, false, 1, syscall.SIGHUP, 143},
+		{loop.AllDone, false, 0, syscall.SIGINT, 0}, // the signal came when everything was done
+		{loop.OwnError, false, 1, nil, 1},
+		{"something new", false, 0, nil, 1},
+	} {
+		got := exitCode(loop.Outcome{Ending: c.ending, Crashed: c.crashed}, c.blocked, c.sig)
+		if got != c.want {
+			t.Errorf("%s, crashed %v, %d blocked, %v: got %d, want %d", c.ending, c.crashed, c.blocked, c.sig, got, c.want)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	agent := loop.Problem{Message: "no program", Err: &failure{code: exitAgent, err: errors.New("no program")}}
+	input := loop.Problem{Message: "no plan", Hint: "write one"}
+	for _, c := range []struct {
+		err  error
+		want int
+		text string
+	}{
+		{nil, 0, ""},
+		{quiet(6), 6, ""},
+		{io.ErrUnexpectedEOF, 1, "error: unexpected EOF\n"},
+		{badInput("do it", "%q is bad", "x\x1b[31m"), 2, "error: \"x\\x1b[31m\" is bad\nhint: do it\n"},
+		{fmt.Errorf("open: %w", gitops.ErrBare), 2, "error: open: a bare repository has no working tree\nhint: work in a clone, or in a git worktree, of it\n"},
+		{&tasks.FormatError{Path: "a.json", Line: 3, Reason: "odd\nmore"}, 2, "error: a.json:3: odd more\n"},
+		{problems{agent}, 4, "error: no program\n"},
+		{problems{agent, input}, 2, "error: no program\nerror: no plan\nhint: write one\n"},
+		{&loop.BusyError{}, 2, "error: loop  over"},
+	} {
+		var b strings.Builder
+		if got := report(&b, c.err); got != c.want || !strings.HasPrefix(b.String(), c.text) {
+			t.Errorf("%v: got %d and %q, want %d and %q", c.err, got, b.String(), c.want, c.text)
+		}
+	}
+}
