@@ -12,9 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conversionIn says which line of an attributes file makes git convert content between working tree and
-// object, "" if none does. It errs on the side of a conversion: a pattern that matches nothing counts.
-func conversionIn(attributes []byte, c *gitConfig) string {
+// conversion is what an attribute asks for between the working tree and the store.
+type conversion int
+
+const (
+	noConversion conversion = iota
+	lineEnds                // CRLF becomes LF on its way in, and nothing changes on its way out
+	fullConversion
+)
+
+// conversionIn says which attribute of a file asks for the most, and what that is. It errs on the side of a
+// conversion: a pattern that matches nothing counts.
+func conversionIn(attributes []byte, c *gitConfig) (attr string, most conversion) {
 	attributes = bytes.TrimPrefix(attributes, []byte("\xef\xbb\xbf"))
 	for line := range strings.Lines(string(attributes)) {
 		line = strings.TrimSpace(line)
@@ -22,12 +31,12 @@ func conversionIn(attributes []byte, c *gitConfig) string {
 			continue
 		}
 		for _, a := range strings.Fields(afterPattern(line)) {
-			if converts(a, c) {
-				return a
+			if k := conversionOf(a, c); k > most {
+				attr, most = a, k
 			}
 		}
 	}
-	return ""
+	return attr, most
 }
 
 // afterPattern cuts the pattern, which may be quoted as in C, or the "[attr]name" of a macro.
@@ -49,24 +58,35 @@ func afterPattern(line string) string {
 	return ""
 }
 
-// converts reports whether one attribute, as written, changes what is stored or what is checked out.
-func converts(attr string, c *gitConfig) bool {
+// conversionOf is what one attribute, as written, asks for.
+func conversionOf(attr string, c *gitConfig) conversion {
 	name, value, assigned := strings.Cut(attr, "=")
 	if strings.HasPrefix(name, "-") || strings.HasPrefix(name, "!") {
-		return false
+		return noConversion
 	}
 	switch name {
-	case "text", "crlf", "ident":
-		return true
+	case "text", "crlf":
+		return lineEnds
 	case "eol":
-		return value == "lf" || value == "crlf"
+		switch value {
+		case "lf":
+			return lineEnds
+		case "crlf":
+			return fullConversion
+		}
+	case "ident":
+		return fullConversion
 	case "working-tree-encoding":
 		v := strings.ToLower(strings.ReplaceAll(value, "-", ""))
-		return assigned && v != "" && v != "utf8"
+		if assigned && v != "" && v != "utf8" {
+			return fullConversion
+		}
 	case "filter":
-		return assigned && filterConfigured(value, c)
+		if assigned && filterConfigured(value, c) {
+			return fullConversion
+		}
 	}
-	return false
+	return noConversion
 }
 
 // filterConfigured: git leaves content alone if the filter that an attribute names is not configured.
@@ -134,8 +154,11 @@ func attributeFindings(l layout, c *gitConfig, tracked []string, env []string) [
 		case err != nil:
 			out = append(out, finding{reason: name + " cannot be read", tree: true, commit: true})
 		case present:
-			if a := conversionIn(b, c); a != "" {
-				out = append(out, finding{reason: name + " asks for a conversion (" + a + ")", tree: true, commit: true})
+			switch a, k := conversionIn(b, c); k {
+			case lineEnds:
+				out = append(out, finding{reason: name + " asks for LF line ends (" + a + ")", ends: true})
+			case fullConversion:
+				out = append(out, both("%s asks for a conversion (%s)", name, a))
 			}
 		}
 	}

@@ -7,7 +7,9 @@ func TestConversionIn(t *testing.T) {
 	s := newSandbox(t)
 	s.sh("git init -q .; git config filter.on.clean cat; git config filter.must.required true; git config filter.empty.clean ''")
 	c := s.config()
-	for _, tt := range []struct{ text, want string }{
+	for _, tt := range []struct {
+		text, want string
+	}{
 		{"", ""},
 		{"# * text\n\n", ""},
 		{"* text=auto\n", "text=auto"},
@@ -33,8 +35,22 @@ func TestConversionIn(t *testing.T) {
 		{"\xef\xbb\xbf* ident\n", "ident"},
 		{"\"open text\n", ""},
 	} {
-		if got := conversionIn([]byte(tt.text), c); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
+		got, kind := conversionIn([]byte(tt.text), c)
+		if got != tt.want || (kind == noConversion) != (tt.want == "") {
+			t.Errorf("%q: got %q %d, want %q", tt.text, got, kind, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		text string
+		want conversion
+	}{
+		{"* text=auto eol=lf\n", lineEnds},
+		{"* text=auto\n*.bat eol=crlf\n", fullConversion},
+		{"*.c ident\n* crlf=input\n", fullConversion},
+		{"* -text\n", noConversion},
+	} {
+		if _, got := conversionIn([]byte(tt.text), c); got != tt.want {
+			t.Errorf("%q: got %d, want %d", tt.text, got, tt.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // The rules of a wave hold whoever does the work.
 var bothWays = []struct{ name, setup string }{
 	{"natively", ""},
-	{"by git", "git config core.autocrlf input\n"},
+	{"by git", "git config core.sharedRepository group\n"},
 	{"commit by git", hook("pre-commit", "true")},
 }
 
@@ -121,6 +121,30 @@ func TestRestoreStopsAtIgnoredFiles(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			s.sh(`test -f docs; test "$(cat build/x)" = 3`)
+		})
+	}
+}
+
+// A file that a snapshot holds and a rule covers later is ignored from then on, unless it is tracked.
+func TestRuleComesLater(t *testing.T) {
+	t.Parallel()
+	for _, way := range bothWays[:2] {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			s, r := openBothWays(t, way.setup, "echo 1 >tracked.tmp; git add .; git commit -qm2")
+			base := mustSnapshot(t, r)
+			s.sh("echo 1 >new.tmp; echo 2 >tracked.tmp; mkdir d; echo 3 >d/x")
+			if got := s.git("diff", "--name-only", string(base), string(mustSnapshot(t, r))); got != "d/x\nnew.tmp\ntracked.tmp\n" {
+				t.Errorf("first\n%s", got)
+			}
+			s.sh("printf '*.tmp\n/d/\n' >>.gitignore")
+			if got := s.git("diff", "--name-only", string(base), string(mustSnapshot(t, r))); got != ".gitignore\ntracked.tmp\n" {
+				t.Errorf("covered\n%s", got)
+			}
+			s.sh("git checkout -q .gitignore")
+			if got := s.git("diff", "--name-only", string(base), string(mustSnapshot(t, r))); got != "d/x\nnew.tmp\ntracked.tmp\n" {
+				t.Errorf("uncovered\n%s", got)
+			}
 		})
 	}
 }

@@ -8,10 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"descartes/internal/proc"
 )
@@ -174,6 +171,9 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 	if err := c.addAll(ctx, index, newProtection(protect)); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
+	if err := c.dropIgnored(ctx, index); err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
 	if err := c.addTracked(ctx, index); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
@@ -192,7 +192,7 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 func (c *cli) addAll(ctx context.Context, index string, guard protection) error {
 	var skip []string
 	for {
-		args := []string{"add", "-A", "--sparse", "--", "."}
+		args := append([]string{"add", "-A"}, append(c.sparse(), "--", ".")...)
 		for _, p := range append(skip, guard...) {
 			args = append(args, ":(top,exclude,literal)"+p)
 		}
@@ -206,6 +206,38 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		}
 		skip = append(skip, bare)
 	}
+}
+
+// dropIgnored takes out what an earlier snapshot added and a rule covers since: for git, what is in an index is
+// tracked, but only the repository's own index has a say here.
+func (c *cli) dropIgnored(ctx context.Context, index string) error {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-i", "-c", "--exclude-standard"}, index: index})
+	covered := nulSplit(b)
+	if err != nil || len(covered) == 0 {
+		return err
+	}
+	if b, err = c.run(ctx, gitCall{args: []string{"ls-files", "-z"}}); err != nil {
+		return err
+	}
+	own := map[string]bool{}
+	for _, p := range nulSplit(b) {
+		own[p] = true
+	}
+	covered = slices.DeleteFunc(covered, func(p string) bool { return own[p] || slices.Contains(c.tracked, p) })
+	if len(covered) == 0 {
+		return nil
+	}
+	_, err = c.run(ctx, gitCall{args: []string{"update-index", "--force-remove", "-z", "--stdin"}, index: index, stdin: nulJoin(covered)})
+	return err
+}
+
+// sparse is the option without which git add leaves out what lies outside a sparse checkout. Older versions of
+// git do not know it, nor do they need it.
+func (c *cli) sparse() []string {
+	if _, err := os.Stat(filepath.Join(c.l.gitDir, "info", "sparse-checkout")); err != nil {
+		return nil
+	}
+	return []string{"--sparse"}
 }
 
 // uncommittedRepository finds the nested repository that git add stumbled over.
@@ -235,7 +267,7 @@ func (c *cli) addTracked(ctx context.Context, index string) error {
 		return nil
 	}
 	_, err := c.run(ctx, gitCall{options: literally, index: index, stdin: nulJoin(there),
-		args: []string{"add", "-f", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"}})
+		args: append([]string{"add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"}, c.sparse()...)})
 	return err
 }
 
@@ -244,57 +276,4 @@ func (c *cli) track(paths []string) {
 	c.tracked = append(c.tracked, paths...)
 	slices.Sort(c.tracked)
 	c.tracked = slices.Compact(c.tracked)
-}
-
-// privateIndex is a copy to work in: of the last snapshot's, which knows the files since hashed, unless the
-// repository's index changed since then. now is the state of the repository's index.
-func (c *cli) privateIndex() (path string, now fileInfo, err error) {
-	own := filepath.Join(c.l.gitDir, "index")
-	now, err = statPath(own)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", now, err
-	}
-	from := own
-	if c.based != (fileInfo{}) && now == c.based {
-		if _, err := os.Stat(c.cache); err == nil {
-			from = c.cache
-		}
-	}
-	path, err = c.indexCopy(from)
-	return path, now, err
-}
-
-// indexCopy gives from another name; git replaces index files by renaming, so the original stays. A missing
-// one is copied as a missing one.
-func (c *cli) indexCopy(from string) (string, error) {
-	to := fmt.Sprintf("%s.%d.%d", c.cache, os.Getpid(), time.Now().UnixNano())
-	err := os.Link(from, to)
-	if err == nil || errors.Is(err, os.ErrNotExist) {
-		return to, nil
-	}
-	b, err := os.ReadFile(from)
-	if err != nil {
-		return "", err
-	}
-	fi, err := os.Stat(from)
-	if err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(to, b, 0o600); err != nil {
-		return "", err
-	}
-	// The time tells git which entries may have changed unnoticed; a newer one would hide changes.
-	return to, os.Chtimes(to, fi.ModTime(), fi.ModTime())
-}
-
-// sweep removes what a dead process left of its copies.
-func (c *cli) sweep() {
-	names, _ := filepath.Glob(c.cache + ".*")
-	for _, n := range names {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(n, c.cache+"."), ".")
-		p, err := strconv.Atoi(pid)
-		if err == nil && p != os.Getpid() && errors.Is(syscall.Kill(p, 0), syscall.ESRCH) {
-			_ = os.Remove(n)
-		}
-	}
 }

@@ -67,6 +67,22 @@ func TestConfigAsGit(t *testing.T) {
 	}
 }
 
+// Which files count is for the environment to say.
+func TestConfigFilesAsGit(t *testing.T) {
+	t.Parallel()
+	for _, env := range []string{"GIT_CONFIG_GLOBAL=$H/one", "GIT_CONFIG_GLOBAL=", "GIT_CONFIG_GLOBAL=/dev/null", "XDG_CONFIG_HOME=$H/xdg",
+		"GIT_CONFIG_NOSYSTEM=0 GIT_CONFIG_SYSTEM=$H/one", "GIT_CONFIG_NOSYSTEM=yes GIT_CONFIG_SYSTEM=$H/one", "HOME=$H/empty", "GIT_CONFIG_GLOBAL=$H/missing"} {
+		s := newSandbox(t)
+		s.sh("git init -q .; mkdir -p ~/xdg/git ~/empty; printf '[a]\nx = one\n' >~/one; printf '[a]\nx = xdg\n' >~/xdg/git/config")
+		s.env = append(s.env, strings.Fields(strings.ReplaceAll(env, "$H", s.home))...)
+		want := strings.Split(strings.TrimSuffix(s.git("config", "--list", "--includes", "-z"), "\x00"), "\x00")
+		slices.Sort(want)
+		if got := s.config().asGit(); !slices.Equal(got, want) {
+			t.Errorf("%s: got\n%q\ngit\n%q", env, got, want)
+		}
+	}
+}
+
 func TestConfigBad(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"[a\nx = 1\n", "[a]\nx = \"open\n", "[a]\nx = \\q\n", "[a]\n1x = 2\n", "[a \"b\" c]\n", "[a]\nx y\n"} {

@@ -33,13 +33,17 @@ func (r *Repo) FindWave(ctx context.Context, loop string, wave int, tasks []stri
 	return hash, ok, nil
 }
 
-// trailers reads the last paragraph of a commit message; only lines of the form "Key: value" count.
+// trailers reads the last paragraphs of a commit message, as far back as every line has the form "Key: value":
+// a hook may have added one of its own.
 func trailers(message string) map[string][]string {
-	message = strings.TrimRight(message, "\n \t")
-	last := message[strings.LastIndex(message, "\n\n")+1:]
 	out := map[string][]string{}
-	for line := range strings.Lines(last) {
-		if k, v, found := strings.Cut(strings.TrimSpace(line), ": "); found {
+	paragraphs := strings.Split(strings.TrimRight(message, "\n \t"), "\n\n")
+	for i := len(paragraphs) - 1; i > 0; i-- {
+		for line := range strings.Lines(paragraphs[i]) {
+			k, v, found := strings.Cut(strings.TrimSpace(line), ": ")
+			if !found || strings.Contains(k, " ") {
+				return out
+			}
 			out[k] = append(out[k], v)
 		}
 	}

@@ -89,7 +89,7 @@ func takeGround(l layout, saved savedFiles) (Ground, error) {
 // watchedFiles are those that an agent may not change: they decide what git does, here or to whoever works
 // here next.
 func watchedFiles(l layout) []string {
-	common := []string{"config", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"}
+	common := []string{"config", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates", "hooks"}
 	own := []string{"config.worktree", "info/sparse-checkout", "commondir", "gitdir"}
 	var out []string
 	for _, f := range common {
@@ -104,9 +104,14 @@ func watchedFiles(l layout) []string {
 	return out
 }
 
-// hookNames lists the hooks directory, samples left out.
+// hookNames lists the hooks directory, samples left out. Where it is a link to elsewhere, what is there is not
+// the repository's: only the link is watched.
 func hookNames(l layout) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(l.commonDir, "hooks"))
+	dir := filepath.Join(l.commonDir, "hooks")
+	if fi, err := os.Lstat(dir); err == nil && !fi.IsDir() {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
 	if err != nil && !missing(err) {
 		return nil, err
 	}

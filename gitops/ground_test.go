@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,9 @@ var groundRows = []struct {
 	{name: "hook added", attempt: hook("pre-commit", "exit 1"), notes: []string{"hook pre-commit was added"}},
 	{name: "hook changed", setup: hook("pre-push", "exit 0"), attempt: hook("pre-push", "exit 1"), notes: []string{"hook pre-push was changed"}},
 	{name: "hook made executable", setup: hook("pre-push", "exit 0") + "chmod -x .git/hooks/pre-push", attempt: "chmod +x .git/hooks/pre-push", notes: []string{"hook pre-push was changed"}},
+	{name: "hooks are a link", setup: "mkdir h; rm -r .git/hooks; ln -s ../h .git/hooks", attempt: "echo 1 >h/pre-commit; chmod +x h/pre-commit"},
+	{name: "hooks linked away", setup: hook("pre-push", "exit 0"), attempt: "mkdir h; rm -r .git/hooks; ln -s ../h .git/hooks", notes: []string{".git/hooks was changed", "hook pre-push was changed"}},
+	{name: "hooks link replaced", setup: "mkdir h; rm -r .git/hooks; ln -s ../h .git/hooks", attempt: "rm .git/hooks; " + hook("pre-commit", "exit 1"), notes: []string{".git/hooks was changed"}},
 	{name: "hooks deleted", setup: hook("pre-push", "exit 0"), attempt: "rm -r .git/hooks", notes: []string{"hook pre-push was changed"}},
 	{name: "info", setup: "mkdir -p .git/info; echo '*.x' >.git/info/exclude", attempt: "echo '*' >.git/info/exclude; echo '* text' >.git/info/attributes; git rev-parse HEAD >.git/info/grafts", notes: []string{"info/exclude", "info/attributes", "info/grafts"}},
 	{name: "locks left", attempt: ": >.git/index.lock; : >.git/HEAD.lock; : >.git/refs/heads/main.lock; : >.git/config.lock; echo 2 >>f", notes: []string{"HEAD.lock", "config.lock", "index.lock", "refs/heads/main.lock"}},
@@ -131,6 +135,9 @@ func gitState(s *sandbox) map[string]string {
 	for _, dir := range []string{l.gitDir, l.commonDir} {
 		names, _ := filepath.Glob(dir + "/*")
 		for _, sub := range []string{"hooks", "info"} {
+			if fi, err := os.Lstat(filepath.Join(dir, sub)); err != nil || !fi.IsDir() {
+				continue // a link: what it leads to is the working tree's
+			}
 			more, _ := filepath.Glob(filepath.Join(dir, sub, "*"))
 			names = append(names, more...)
 		}
@@ -181,7 +188,7 @@ func TestGroundIsCheapWhereNothingChanged(t *testing.T) {
 // What an agent forces into the index although it is ignored counts from then on.
 func TestSettleTracksForcedFiles(t *testing.T) {
 	t.Parallel()
-	for _, setup := range []string{"", "git config core.autocrlf input"} {
+	for _, setup := range []string{"", "git config core.sharedRepository group"} {
 		s := newTwin(t, &scenario{setup: setup})
 		r, err := s.open("", gitProgram(t))
 		if err != nil {
@@ -230,6 +237,27 @@ func TestSettleWithoutRepository(t *testing.T) {
 	}
 }
 
+func TestSettleReplacedRepository(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{})
+	r, err := s.open("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	g, err := r.Ground(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sh("rm -rf .git; git init -q .; git add .; git commit -qm other")
+	_, err = r.Settle(t.Context(), g)
+	var refused *RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "it was replaced") {
+		t.Errorf("got %v", err)
+	}
+	s.git("fsck", "--strict")
+}
+
 func TestFindWave(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{})
@@ -241,6 +269,7 @@ func TestFindWave(t *testing.T) {
 	commit("not a trailer\n\nDescartes-Loop: a\nDescartes-Wave: 2\n\nlast paragraph")
 	s.git("checkout", "-qb", "side", "HEAD~1")
 	two := commit("wave\n\nDescartes-Loop: a\nDescartes-Wave: 3\nDescartes-Task: 4\nSigned-off-by: x")
+	four := commit("wave\n\nDescartes-Loop: a\nDescartes-Wave: 4\n\nSigned-off-by: hook")
 	s.git("checkout", "-q", "main")
 	s.git("merge", "-q", "--no-ff", "-m", "merged", "side")
 	r, err := s.open("", "")
@@ -253,7 +282,7 @@ func TestFindWave(t *testing.T) {
 		wave  int
 		tasks []string
 		want  string
-	}{{"a", 1, []string{"2"}, one}, {"a", 1, nil, one}, {"a", 3, []string{"4"}, two}, {"a", 3, []string{"5"}, ""}, {"a", 2, nil, ""}, {"b", 1, nil, ""}, {"a", 11, nil, ""}} {
+	}{{"a", 1, []string{"2"}, one}, {"a", 1, nil, one}, {"a", 3, []string{"4"}, two}, {"a", 3, []string{"5"}, ""}, {"a", 4, nil, four}, {"a", 2, nil, ""}, {"b", 1, nil, ""}, {"a", 11, nil, ""}} {
 		got, ok, err := r.FindWave(t.Context(), tt.loop, tt.wave, tt.tasks)
 		if err != nil || got != tt.want || ok != (tt.want != "") {
 			t.Errorf("%s %d %v: got %q %v %v, want %q", tt.loop, tt.wave, tt.tasks, got, ok, err, tt.want)

@@ -128,4 +128,3 @@ func sameGround(a, b Ground) bool {
 	}
 	return true
 }
-

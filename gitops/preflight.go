@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -14,6 +15,7 @@ type finding struct {
 	hint   string
 	tree   bool // snapshots and restores go to the git program
 	commit bool // the wave commit does
+	ends   bool // so does everything once a file with CRLF line ends is met; without one there is nothing to convert
 	refuse bool // neither can do it, or it must not be done
 }
 
@@ -21,7 +23,7 @@ type finding struct {
 // nil where the index is one that only git can read.
 func inspect(l layout, c *gitConfig, ix *index, opt Options) []finding {
 	var out []finding
-	out = append(out, ownershipFindings(l, c)...)
+	out = append(out, ownershipFindings(l, c, opt.Env)...)
 	out = append(out, formatFindings(l, c)...)
 	out = append(out, progressFindings(l)...)
 	out = append(out, settingFindings(c)...)
@@ -37,7 +39,7 @@ func both(format string, args ...any) finding {
 
 // ownershipFindings refuses what git itself refuses: a repository of somebody else, whose hooks and filters
 // would run as us.
-func ownershipFindings(l layout, c *gitConfig) []finding {
+func ownershipFindings(l layout, c *gitConfig, env []string) []finding {
 	var trusted []string
 	for _, v := range c.values["safe.directory"] {
 		if v.scope >= localScope {
@@ -59,6 +61,9 @@ func ownershipFindings(l layout, c *gitConfig) []finding {
 		var st syscall.Stat_t
 		if err := syscall.Lstat(p, &st); err != nil || int(st.Uid) == os.Geteuid() {
 			continue
+		}
+		if os.Geteuid() == 0 && envValue(env, "SUDO_UID") == strconv.Itoa(int(st.Uid)) {
+			continue // as git has it for sudo
 		}
 		return []finding{{
 			reason: fmt.Sprintf("%s belongs to another user, and git refuses to work there", p),
@@ -139,7 +144,9 @@ func progressFindings(l layout) []finding {
 // settingFindings looks at the settings that change what is stored.
 func settingFindings(c *gitConfig) []finding {
 	var out []finding
-	if v, ok := c.get("core.autocrlf"); ok && (strings.EqualFold(v, "input") || truth(v, true, true)) {
+	if v, ok := c.get("core.autocrlf"); ok && strings.EqualFold(v, "input") {
+		out = append(out, finding{reason: "core.autocrlf is input", ends: true})
+	} else if ok && truth(v, true, true) {
 		out = append(out, both("core.autocrlf is %s", v))
 	}
 	if v, ok := c.get("core.eol"); ok && strings.EqualFold(v, "crlf") {

@@ -14,17 +14,18 @@ func TestInspect(t *testing.T) {
 		{"clean", "", "", clean},
 		{"shallow", "git clone -q --depth 1 file://$PWD sh; mv .git old; mv sh/.git .git; rm -rf sh", "", clean},
 		{"autocrlf", "git config core.autocrlf true", "", "both: core.autocrlf"},
-		{"autocrlf input", "git config core.autocrlf input", "", "both: core.autocrlf"},
+		{"autocrlf input", "git config core.autocrlf input", "", "ends: core.autocrlf"},
 		{"autocrlf false", "git config core.autocrlf false", "", clean},
 		{"eol", "git config core.eol crlf", "", "both: core.eol"},
 		{"eol native", "git config core.eol native", "", clean},
-		{"attributes", "echo '* text=auto' >.gitattributes; git add .; git commit -qm2", "", "both: .gitattributes asks"},
+		{"attributes", "echo '* text=auto' >.gitattributes; git add .; git commit -qm2", "", "ends: .gitattributes asks"},
+		{"attributes of two kinds", "printf '* text=auto\\n*.bat eol=crlf\\n' >.gitattributes; git add .; git commit -qm2", "", "both: .gitattributes asks"},
 		{"attributes deeper", "mkdir -p a/b; echo '* ident' >a/b/.gitattributes; git add .; git commit -qm2", "", "both: a/b/.gitattributes asks"},
 		{"attributes that convert nothing", "echo '*.go diff=golang' >.gitattributes; git add .; git commit -qm2", "", clean},
 		{"attributes missing", "echo '*.go diff' >.gitattributes; git add .; git commit -qm2; rm .gitattributes", "", "both: .gitattributes is tracked but missing"},
-		{"info/attributes", "mkdir -p .git/info; echo '* text' >.git/info/attributes", "", "both: "},
-		{"core.attributesFile", "echo '* text' >$HOME/attr; git config --global core.attributesFile '~/attr'", "", "both: "},
-		{"XDG attributes", "mkdir -p $HOME/.config/git; echo '* text' >$HOME/.config/git/attributes", "", "both: "},
+		{"info/attributes", "mkdir -p .git/info; echo '* text' >.git/info/attributes", "", "ends: "},
+		{"core.attributesFile", "echo '* text' >$HOME/attr; git config --global core.attributesFile '~/attr'", "", "ends: "},
+		{"XDG attributes", "mkdir -p $HOME/.config/git; echo '* text' >$HOME/.config/git/attributes", "", "ends: "},
 		{"LFS configured", "echo '*.bin filter=lfs' >.gitattributes; git add .; git commit -qm2; git config filter.lfs.clean cat", "", "both: .gitattributes asks"},
 		{"LFS not configured", "echo '*.bin filter=lfs -text' >.gitattributes; git add .; git commit -qm2", "", clean},
 		{"fileMode", "git config core.fileMode false", "", "both: core.filemode is false"},
@@ -72,6 +73,8 @@ func TestInspect(t *testing.T) {
 			for _, f := range inspectSandbox(s, tt.hooks) {
 				kind := "commit: "
 				switch {
+				case f.ends:
+					kind = "ends: "
 				case f.refuse:
 					kind = "refuse: "
 				case f.tree && f.commit:

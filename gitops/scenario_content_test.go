@@ -28,6 +28,7 @@ var contentRows = []scenario{
 	{name: "empty file", change: ": >empty; : >f"},
 	{name: "binary", change: `printf 'a\000b\377\r\n' >bin`},
 	{name: "large files", change: "head -c 3000000 /dev/zero | tr '\\0' 'x' >big; head -c 100000 /dev/zero >zeros"},
+	{name: "streamed files", change: "head -c 9000000 /dev/zero >zeros; yes abc | head -c 8500000 >f || true"},
 	{name: "CRLF without conversion", change: `printf 'a\r\nb\r\n' >crlf`},
 	{name: "names with spaces and quotes", change: `echo 1 >' lead'; echo 2 >'trail '; echo 3 >'a "b" c'; echo 4 >"it's"; echo 5 >'back\slash'; echo 6 >'*'; echo 7 >'[x]'; echo 8 >-n; echo 9 >':(top)x'`},
 	{name: "names with control characters", change: "printf 1 >\"$(printf 'a\\nb')\"; printf 2 >\"$(printf 'c\\td')\"; printf 3 >\"$(printf 'e\\001f')\""},

@@ -55,6 +55,10 @@ var layoutRows = []scenario{
 // What changes content on its way in and out.
 var conversionRows = []scenario{
 	{name: "autocrlf input", setup: "git config core.autocrlf input", change: `printf 'a\r\nb\r\n' >crlf; printf 'x\n' >lf`, by: "git", stays: "crlf"},
+	{name: "autocrlf input without CRLF", setup: "git config core.autocrlf input", change: `printf 'a\rb\n' >cr; echo 2 >>f`},
+	{name: "text=auto without CRLF", setup: "echo '* text=auto' >.gitattributes; git add .; git commit -qm2", change: "echo 2 >>f; mkdir d; echo '*.x text eol=lf' >d/.gitattributes; echo 3 >d/a.x; head -c 5000 /dev/zero >zeros"},
+	{name: "text=auto and a CRLF file that was there", setup: `printf 'a\r\n' >crlf; git add .; git commit -qm2; echo '* text=auto' >.gitattributes; git add .gitattributes; git commit -qm3`, change: "echo 2 >>f"},
+	{name: "text=auto and a CRLF file that changes", setup: `printf 'a\r\n' >crlf; git add .; git commit -qm2; echo '* text=auto' >.gitattributes; git add .gitattributes; git commit -qm3`, change: `printf 'b\r\n' >>crlf`, by: "git"},
 	{name: "autocrlf true", setup: "git config core.autocrlf true; rm -r f docs src; git checkout -q .", change: `printf 'a\r\nb\r\n' >crlf`, by: "git"},
 	{name: "text=auto", setup: "echo '* text=auto' >.gitattributes; git add .; git commit -qm2", change: `printf 'a\r\nb\r\n' >crlf; echo 2 >>f`, by: "git", stays: "crlf"},
 	{name: "eol=crlf", setup: "echo '*.bat eol=crlf' >.gitattributes; git add .; git commit -qm2", change: `printf 'a\r\nb\r\n' >x.bat`, by: "git"},
@@ -88,7 +92,7 @@ var hookRows = []scenario{
 	{name: "hook after the commit", setup: hook("post-commit", "git log -1 --format=%%s >build.log"), change: "echo 2 >>f", by: "git commit", stays: "build.log"},
 	{name: "hook of core.hooksPath", setup: "mkdir hooks; printf '#!/bin/sh\\necho by hook >>\"$1\"\\n' >hooks/commit-msg; chmod +x hooks/commit-msg; git add hooks; git commit -qm2; git config core.hooksPath hooks", change: "echo 2 >>f", by: "git commit"},
 	{name: "hook that is skipped", setup: hook("pre-commit", "exit 1"), change: "echo 2 >>f", hooks: "skip"},
-	{name: "hook that is skipped, conversion", setup: "git config core.autocrlf input\n" + hook("pre-commit", "exit 1"), change: "echo 2 >>f", hooks: "skip", by: "git"},
+	{name: "hook that is skipped, by git", setup: "git config core.sharedRepository group\n" + hook("pre-commit", "exit 1"), change: "echo 2 >>f", hooks: "skip", by: "git"},
 	{name: "hook that is not executable", setup: hook("pre-commit", "exit 1") + "chmod -x .git/hooks/pre-commit", change: "echo 2 >>f"},
 	{name: "hook that refuses", setup: hook("pre-commit", "echo no way >&2; exit 1"), change: "echo 2 >>f", by: "git commit", refuse: "no way"},
 	{name: "hook where none may run", setup: hook("pre-commit", "true"), hooks: "fail", refuse: "hook pre-commit"},
