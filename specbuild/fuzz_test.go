@@ -76,10 +76,10 @@ func checkTables(t *testing.T, p *Plan) {
 	}
 	line := -1
 	for _, s := range p.fences {
-		if s.first <= line || s.last < s.first || s.last >= len(p.lines) {
+		if s.First <= line || s.Last < s.First || s.Last >= len(p.lines) {
 			t.Fatalf("fence %+v", s)
 		}
-		line = s.last
+		line = s.Last
 	}
 }
 

@@ -253,6 +253,6 @@ func (p *Plan) headAt(at int) int {
 }
 
 func (p *Plan) inFence(n int) bool {
-	i := sort.Search(len(p.fences), func(i int) bool { return p.fences[i].last >= n })
-	return i < len(p.fences) && p.fences[i].first <= n
+	i := sort.Search(len(p.fences), func(i int) bool { return p.fences[i].Last >= n })
+	return i < len(p.fences) && p.fences[i].First <= n
 }

@@ -195,7 +195,7 @@ func (d *draft) verification(w *writer) {
 	w.WriteString("\n## Verification\n\n")
 	if command := clean(d.req.Verify); command != "" {
 		w.WriteString("When you are finished, this command decides whether the task is done. Run it yourself before you report, and fix what it finds:\n\n")
-		fence(w, "sh", command)
+		codeBlock(w, "sh", command)
 	} else {
 		w.WriteString("No command checks this task. Check your work as the project does, for example with its build and its tests.\n")
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"descartes/internal/fence"
+
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
@@ -39,7 +41,7 @@ type Plan struct {
 	src     string             // LF line ends, no BOM
 	lines   []int32            // offset of each line
 	body    int                // offset behind the front matter
-	fences  []span             // line ranges of fenced code, both fences included
+	fences  []fence.Span       // line ranges of fenced code, both fences included
 	heads   []heading          // document order
 	items   []item             // checklist items, document order
 	marks   map[string][]place // by task id: explicit markers
@@ -51,9 +53,6 @@ type Plan struct {
 	fallback *Section    // for tasks without a section
 	lower    string      // src in lower case
 }
-
-// span is a range of lines, the last one included; both count from 0.
-type span struct{ first, last int }
 
 // extent is a range of bytes of the plan's text.
 type extent struct{ start, end int }
@@ -79,7 +78,7 @@ type item struct {
 
 // ParsePlan reads a Markdown plan; name is used in messages and as the file in a source map.
 // Headings are what CommonMark takes for headings, with three allowances for plans as they are
-// written: fences may nest (see nestFences), front matter is no text, and in a plan that writes its
+// written: fences may nest (see fence.Pair), front matter is no text, and in a plan that writes its
 // headings with # a line of dashes under a paragraph is a rule, not a heading; underlined with equals
 // signs only the first heading may be.
 //
@@ -100,7 +99,7 @@ func ParsePlan(name string, src []byte) (*Plan, error) {
 	if found.headings > maxHeadings {
 		return nil, fmt.Errorf("plan %s has %d headings, at most %d can be read", name, found.headings, maxHeadings)
 	}
-	p.fences = nestFences(found.fences, len(p.lines), p.line)
+	p.fences = fence.Pair(found.fences, len(p.lines), p.line)
 	p.outline(parseBlocks(p.mask(found.deep)))
 	p.findMarkers(found)
 	p.findTaskHeadings()

@@ -3,11 +3,13 @@ package specbuild
 import (
 	"slices"
 	"strings"
+
+	"descartes/internal/fence"
 )
 
 // scanned is what one pass over the lines finds before the real parse.
 type scanned struct {
-	fences   []fenceLine
+	fences   []fence.Line
 	deep     []int // lines that open too many containers or are indented too far
 	tables   []int // delimiter rows of tables: |---|---|
 	scud     []int // lines that mention a SCUD task
@@ -37,7 +39,7 @@ func (p *Plan) scan() scanned {
 
 // line notes what is special about line n.
 func (f *scanned) line(n int, line string) {
-	bare := trimIndent(line)
+	bare := fence.TrimIndent(line)
 	if bare == "" {
 		return
 	}
@@ -50,7 +52,7 @@ func (f *scanned) line(n int, line string) {
 	case '=':
 		f.headings++
 	case '`', '~', '>', '-', '*', '+', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		if fl, ok := asFence(n, line); ok {
+		if fl, ok := fence.Read(n, line); ok {
 			f.fences = append(f.fences, fl)
 			return
 		}
@@ -138,7 +140,7 @@ func (p *Plan) mask(deep []int) []byte {
 	out := []byte(p.src)
 	blank(out[:p.body])
 	for _, f := range p.fences {
-		blank(out[p.lineStart(f.first):p.lineStart(f.last+1)])
+		blank(out[p.lineStart(f.First):p.lineStart(f.Last+1)])
 	}
 	for _, n := range deep {
 		blank(out[p.lineStart(n):p.lineStart(n+1)])

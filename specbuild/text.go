@@ -111,11 +111,11 @@ func quoted(w *writer, lead, text string) {
 		return
 	}
 	w.WriteString("\n" + lead + "\n\n")
-	fence(w, "", text)
+	codeBlock(w, "", text)
 }
 
-// fence writes text in a code fence that is longer than any in it.
-func fence(w *writer, lang, text string) {
+// codeBlock writes text in a code fence that is longer than any in it.
+func codeBlock(w *writer, lang, text string) {
 	longest, run := 2, 0
 	for i := 0; i < len(text); i++ {
 		if text[i] != '`' {

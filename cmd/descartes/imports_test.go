@@ -18,10 +18,11 @@ func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/atomicfile": {"internal/crash"},
 		"internal/crash":      {},
+		"internal/fence":      {},
 		"internal/proc":       {},
-		"tasks":               {"internal/atomicfile", "internal/crash"},
+		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence"},
 		"scheduler":           {"tasks"},
-		"specbuild":           {"tasks"},
+		"specbuild":           {"tasks", "internal/fence"},
 		"agent":               {"internal/proc"},
 		"verify":              {"internal/proc"},
 		"gitops":              {"internal/proc", "internal/crash"},

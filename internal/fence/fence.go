@@ -1,10 +1,17 @@
-package specbuild
+// Package fence finds fenced code in Markdown as people write it, so that comments in code are not taken for headings.
+package fence
 
 import "strings"
 
-// fenceLine is one line that opens or closes fenced code.
-type fenceLine struct {
-	line int
+// maxMarkers is the number of quote and list markers that a fence may stand behind.
+const maxMarkers = 16
+
+// Span is a range of lines, the last one included; both count from 0.
+type Span struct{ First, Last int }
+
+// Line is one line that opens or closes fenced code.
+type Line struct {
+	N    int    // of the line, from 0
 	char byte   // ` or ~
 	size int    // number of them
 	info string // what follows up to the first space, in lower case; a closing fence has none
@@ -13,20 +20,20 @@ type fenceLine struct {
 // nestWindow bounds how many fence lines one fence may hold, so that hostile input stays linear.
 const nestWindow = 256
 
-// asFence reads a line as a fence, inside quotes and list items too and at any indentation: a fence
+// Read reads a line as a fence, inside quotes and list items too and at any indentation: a fence
 // that is indented less than its list item asks for is common, and CommonMark then turns the rest of
 // the document inside out.
-func asFence(n int, line string) (fenceLine, bool) {
-	s := trimIndent(line)
+func Read(n int, line string) (Line, bool) {
+	s := TrimIndent(line)
 	for range maxMarkers {
 		rest, ok := cutMarker(s)
 		if !ok {
 			break
 		}
-		s = trimIndent(rest)
+		s = TrimIndent(rest)
 	}
 	if len(s) < 3 || s[0] != '`' && s[0] != '~' {
-		return fenceLine{}, false
+		return Line{}, false
 	}
 	size := 1
 	for size < len(s) && s[size] == s[0] {
@@ -34,14 +41,14 @@ func asFence(n int, line string) (fenceLine, bool) {
 	}
 	info := strings.TrimSpace(s[size:])
 	if size < 3 || s[0] == '`' && strings.IndexByte(info, '`') >= 0 {
-		return fenceLine{}, false
+		return Line{}, false
 	}
 	word, _, _ := strings.Cut(info, " ")
-	return fenceLine{line: n, char: s[0], size: size, info: strings.ToLower(word)}, true
+	return Line{N: n, char: s[0], size: size, info: strings.ToLower(word)}, true
 }
 
-// trimIndent is strings.TrimLeft(s, " \t"), several times faster on the short strings that it gets here.
-func trimIndent(s string) string {
+// TrimIndent is strings.TrimLeft(s, " \t"), several times faster on the short strings that it gets here.
+func TrimIndent(s string) string {
 	for s != "" && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]
 	}
@@ -69,43 +76,43 @@ func cutMarker(s string) (string, bool) {
 	return s, false
 }
 
-// nestFences pairs fences. A fence normally runs to the next bare fence of at least its size, as in
+// Pair pairs fences. A fence normally runs to the next bare fence of at least its size, as in
 // CommonMark. It may also nest: a fence with a language inside a fence opens an inner one, because it
 // cannot close anything; and inside Markdown a bare fence that has a blank line above and text below
 // opens an inner one too. Nesting is believed only if it comes out even; otherwise the strict reading
 // holds. A fence that is never closed ends before the next heading of level 2 or deeper, so that one
 // forgotten line does not swallow the plan.
-func nestFences(fences []fenceLine, lines int, line func(int) string) []span {
-	var out []span
+func Pair(fences []Line, lines int, line func(int) string) []Span {
+	var out []Span
 	longest := longestClosers(fences)
 	for i := 0; i < len(fences); {
 		open := fences[i]
 		if close, ok := nestedClose(fences, i, line); ok {
-			out = append(out, span{open.line, fences[close].line})
+			out = append(out, Span{open.N, fences[close].N})
 			i = close + 1
 			continue
 		}
 		if close, ok := strictClose(fences, longest, i); ok {
-			out = append(out, span{open.line, fences[close].line})
+			out = append(out, Span{open.N, fences[close].N})
 			i = close + 1
 			continue
 		}
-		last := unclosedEnd(open.line, lines, line)
-		out = append(out, span{open.line, last})
-		for i < len(fences) && fences[i].line <= last {
+		last := unclosedEnd(open.N, lines, line)
+		out = append(out, Span{open.N, last})
+		for i < len(fences) && fences[i].N <= last {
 			i++
 		}
 	}
 	return out
 }
 
-func (f fenceLine) closes(open fenceLine) bool {
+func (f Line) closes(open Line) bool {
 	return f.char == open.char && f.size >= open.size && f.info == ""
 }
 
 // strictClose is CommonMark's rule. longest[j] holds the longest closing fence of each kind from j on,
 // so that a fence which nothing closes is not searched for to the end.
-func strictClose(fences []fenceLine, longest [][2]int, i int) (int, bool) {
+func strictClose(fences []Line, longest [][2]int, i int) (int, bool) {
 	if longest[i+1][kind(fences[i].char)] < fences[i].size {
 		return 0, false
 	}
@@ -117,7 +124,7 @@ func strictClose(fences []fenceLine, longest [][2]int, i int) (int, bool) {
 	return 0, false
 }
 
-func longestClosers(fences []fenceLine) [][2]int {
+func longestClosers(fences []Line) [][2]int {
 	longest := make([][2]int, len(fences)+1)
 	for i := len(fences) - 1; i >= 0; i-- {
 		longest[i] = longest[i+1]
@@ -137,7 +144,7 @@ func kind(char byte) int {
 
 // nestedClose finds the end of a fence that holds fences of its own kind. It reports false if there
 // are none inside or if they do not come out even.
-func nestedClose(fences []fenceLine, i int, line func(int) string) (int, bool) {
+func nestedClose(fences []Line, i int, line func(int) string) (int, bool) {
 	open := fences[i]
 	if !mayNest(open) {
 		return 0, false
@@ -152,7 +159,7 @@ func nestedClose(fences []fenceLine, i int, line func(int) string) (int, bool) {
 		case f.info != "":
 			depth++
 			inner = true
-		case depth == 1 && isMarkdown(open.info) && j+1 < len(fences) && looksOpening(f.line, line):
+		case depth == 1 && isMarkdown(open.info) && j+1 < len(fences) && looksOpening(f.N, line):
 			depth++
 			inner = true
 		default:
@@ -168,7 +175,7 @@ func nestedClose(fences []fenceLine, i int, line func(int) string) (int, bool) {
 // mayNest reports whether a fence's language is one that holds other people's fences: Markdown, plain
 // text and none. In a fence of program text an inner opening fence is more likely the sign of a
 // forgotten closing one.
-func mayNest(open fenceLine) bool {
+func mayNest(open Line) bool {
 	switch open.info {
 	case "", "text", "txt", "plaintext", "plain", "prompt", "template", "xml", "html", "yaml", "yml":
 		return true
