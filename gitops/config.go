@@ -33,7 +33,6 @@ type gitConfig struct {
 	values  map[string][]configValue
 	order   []string // keys in order of first appearance
 	home    string
-	files   []string // every file that was looked for: what a change of configuration may touch
 	unclear []string // settings that cannot be evaluated here
 }
 
@@ -121,7 +120,6 @@ func (ld *configLoader) file(path string, scope configScope, depth int) error {
 	if path == "" {
 		return nil
 	}
-	ld.c.files = append(ld.c.files, path)
 	b, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
