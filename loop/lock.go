@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -109,4 +110,30 @@ func live(statePath string) (Holder, bool) {
 		return Holder{}, false
 	}
 	return Holder{}, false
+}
+
+// busy is live, asked again for as long as the holder's process is gone: a child that it was about
+// to start may hold the lock for a moment longer.
+func busy(ctx context.Context, statePath string) (Holder, bool) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		who, held := live(statePath)
+		if !held || !gone(who) {
+			return who, held
+		}
+		select {
+		case <-ctx.Done():
+			return who, held
+		case <-tick.C:
+		}
+	}
+}
+
+// gone reports whether the process that signed a lock has ended, as far as this machine can tell.
+func gone(who Holder) bool {
+	p, err := os.FindProcess(who.PID)
+	return err != nil || who.PID <= 0 || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }

@@ -60,7 +60,7 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 // Check looks whether the ground is safe to run the job on. It changes no file of the working tree.
 func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []Problem {
 	home := NewHome(j.Root)
-	if who, busy := live(home.tree()); busy {
+	if who, held := busy(ctx, home.tree()); held {
 		return []Problem{{Message: (&BusyError{Holder: who}).Error(), Hint: "descartes loop status, or descartes loop cancel " + who.Loop, Err: &BusyError{Holder: who}}}
 	}
 	var problems []Problem

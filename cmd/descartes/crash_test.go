@@ -17,10 +17,30 @@ import (
 // TestCrashPoints kills the program at every point of a run of 12 tasks, and at every seventh of one
 // of 50, from another first one each hour (DESCARTES_CRASH_EVERY=1: at every one of those too).
 func TestCrashPoints(t *testing.T) {
-	t.Run("12 tasks", func(t *testing.T) { crashEach(t, smallPlan(), 1, 0) })
+	t.Run("12 tasks", func(t *testing.T) { crashEach(t, smallPlan(), 1, 0, asItIs) })
 	every := number(t, "DESCARTES_CRASH_EVERY", 7)
-	t.Run("50 tasks", func(t *testing.T) { crashEach(t, largePlan(), every, int(time.Now().Unix()/3600)%every) })
+	t.Run("50 tasks", func(t *testing.T) { crashEach(t, largePlan(), every, rotating(every), asItIs) })
 }
+
+// TestCrashGit does so while the git program works for the run: where there is a hook it makes the
+// commits; where line ends are converted, snapshots too.
+func TestCrashGit(t *testing.T) {
+	t.Run("hook", func(t *testing.T) {
+		crashEach(t, smallPlan(), 5, rotating(5), func(t *testing.T, f *field) {
+			if err := os.WriteFile(f.root+"/.git/hooks/pre-commit", []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+	t.Run("autocrlf", func(t *testing.T) {
+		crashEach(t, smallPlan(), 5, rotating(5), func(t *testing.T, f *field) { f.git(t, "config", "core.autocrlf", "input") })
+	})
+}
+
+func asItIs(*testing.T, *field) {}
+
+// rotating is another number below n each hour.
+func rotating(n int) int { return int(time.Now().Unix() / 3600 % int64(n)) }
 
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
@@ -35,8 +55,10 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-func crashEach(t *testing.T, p plan, every, offset int, flags ...string) {
-	f := newField(t, p, flags...)
+// crashEach kills a run of a plan at each point, or at every few, in fields that prepare has its way with.
+func crashEach(t *testing.T, p plan, every, offset int, prepare func(*testing.T, *field)) {
+	f := newField(t, p)
+	prepare(t, f)
 	list := filepath.Join(f.aside, "points")
 	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
 	if code := r.wait(t); code != exitBlocked {
@@ -48,7 +70,9 @@ func crashEach(t *testing.T, p plan, every, offset int, flags ...string) {
 	for k := offset + 1; k <= len(points); k += every {
 		t.Run(strconv.Itoa(k)+" "+points[k-1], func(t *testing.T) {
 			t.Parallel()
-			crashAt(t, newField(t, p, flags...), k)
+			f := newField(t, p)
+			prepare(t, f)
+			crashAt(t, f, k)
 		})
 	}
 }
