@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -197,5 +198,36 @@ func BenchmarkKeep(b *testing.B) {
 		if _, err := r.Keep(b.Context(), fmt.Sprintf("refs/descartes/l/t/%d", n), tree, nil, "kept"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkNewContent: the first snapshot of much that is new against `git add -A`, many small files or a few
+// large ones. Goal 1.0.
+func BenchmarkNewContent(b *testing.B) {
+	for _, c := range []struct {
+		name        string
+		files, size int
+	}{{"5000x2KB", 5_000, 2 << 10}, {"50x1MB", 50, 1 << 20}, {"1x64MB", 1, 64 << 20}} {
+		b.Run(c.name, func(b *testing.B) {
+			mine, gits := newBenchRepo(b, 100), newBenchRepo(b, 100)
+			r := mine.open()
+			rnd := rand.NewChaCha8([32]byte{1})
+			against(b, func(round int) {
+				for i := range c.files {
+					data := make([]byte, c.size)
+					rnd.Read(data)
+					text := fmt.Appendf(nil, "%x", data)[:c.size] // compresses to half
+					for _, repo := range []*benchRepo{mine, gits} {
+						repo.put(fmt.Sprintf("new/%d/%d", i/100, i), text)
+					}
+				}
+			},
+				func() {
+					if _, err := r.Snapshot(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+				},
+				func() { gits.git("add", "-A") })
+		})
 	}
 }

@@ -110,6 +110,10 @@ func (r *objectReader) open(id objectID) (objectKind, int64, io.ReadCloser, erro
 
 // has says whether an object is there.
 func (r *objectReader) has(id objectID) bool {
+	x := id.String()
+	if _, err := os.Lstat(r.dir + "/" + x[:2] + "/" + x[2:]); err == nil {
+		return true
+	}
 	_, _, rc, err := r.open(id)
 	if err != nil {
 		return false

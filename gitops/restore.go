@@ -49,6 +49,9 @@ func (r *Repo) restoreNative(ctx context.Context, to objectID) ([]string, error)
 		if err := p.compare(r.tree.root, &to, "", 0); err != nil {
 			return nil, err
 		}
+		if err := p.check(); err != nil {
+			return nil, err
+		}
 		rules := p.rules()
 		if !rules.empty() {
 			if err := r.carryOut(rules); err != nil {
@@ -98,6 +101,16 @@ func (p *restorePlan) paths() []string {
 		out = append(out, x.path)
 	}
 	return out
+}
+
+// check makes sure that everything to be written is there before anything is touched.
+func (p *restorePlan) check() error {
+	for _, x := range p.writes {
+		if !p.reader.has(x.item.id) {
+			return fmt.Errorf("the snapshot is incomplete: the content %s of %s is missing", x.item.id, x.path)
+		}
+	}
+	return nil
 }
 
 // rules is the part of the plan that concerns ignore files, with what stands in their way.

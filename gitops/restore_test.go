@@ -113,3 +113,22 @@ func TestRestoreRefusesUnsafeTrees(t *testing.T) {
 		t.Errorf("status:\n%s", got)
 	}
 }
+
+func TestRestoreOfIncompleteSnapshotTouchesNothing(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.sh("echo precious >untracked")
+	first := snap(t, r)
+	s.sh("rm untracked; echo two >f; echo new >new")
+	snap(t, r)
+	id := hashObject(kindBlob, []byte("precious\n")).String()
+	if err := os.Remove(s.path(".git/objects/" + id[:2] + "/" + id[2:])); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Restore(t.Context(), first); err == nil || !strings.Contains(err.Error(), "untracked is missing") {
+		t.Errorf("error %v, want one that names the file", err)
+	}
+	if got := s.git("status", "--porcelain"); got != " M f\n?? new\n" {
+		t.Errorf("status afterwards:\n%s", got)
+	}
+}

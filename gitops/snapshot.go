@@ -99,11 +99,14 @@ func (r *Repo) storeTree(w *worktree) (objectID, error) {
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.viaGit {
+		return r.cli.dirty(ctx)
+	}
 	work, err := r.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if r.viaGit {
+	if r.viaGit { // the scan met something
 		return r.cli.dirty(ctx)
 	}
 	staged, err := r.indexTree()

@@ -1,6 +1,8 @@
 package gitops
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,4 +191,21 @@ func TestSnapshotAfterGarbageCollection(t *testing.T) {
 	}
 	commitWave(t, r, Wave{Message: "w", Results: []Pair{{first, second}}})
 	s.clean()
+}
+
+func TestSnapshotStopsWhenToldTo(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.sh("head -c 20000000 /dev/zero >large; echo 1 >small")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if tree, err := r.Snapshot(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("tree %s, %v; want it cancelled", tree, err)
+	}
+	if err := r.scan(ctx, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("scan: %v; want it cancelled", err)
+	}
+	if got, want := snap(t, r), s.gitTree(); string(got) != want {
+		t.Errorf("tree %s afterwards, git makes %s", got, want)
+	}
 }
