@@ -128,7 +128,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	defer p.close()
 	if r.nothing {
-		p.say("nothing left to do: all %s of tag %s done", count(r.job.Graph.Counts().Total, "task"), r.job.File.Tag())
+		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), count(r.job.Graph.Counts().Total, "task"))
 		return nil
 	}
 	if task := opt.Scope.Task; task != "" {
