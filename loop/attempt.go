@@ -169,12 +169,55 @@ func (l *Loop) settle(ctx context.Context, tr *trial) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range append(notes, s.Notes...) {
+	rescued, err := l.rescue(ctx, tr)
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Concat(notes, s.Notes, rescued) {
 		if err := l.warn(tr, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rescue puts back what the user had changed before the run and the attempt threw away: files that
+// stand as HEAD has them now and stood otherwise before (git stash, checkout, reset --hard, clean).
+// A file that the attempt changed to something new is the attempt's work.
+func (l *Loop) rescue(ctx context.Context, tr *trial) ([]string, error) {
+	if len(l.ledger.userPaths) == 0 {
+		return nil, nil
+	}
+	now, err := l.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return nil, gitErr("snapshot the work on task "+tr.task.ID, err)
+	}
+	head, err := l.tools.Repo.HeadTree(ctx)
+	if err != nil {
+		return nil, gitErr("read HEAD", err)
+	}
+	changed, err := l.tools.Repo.Changed(ctx, tr.before, now)
+	if err != nil {
+		return nil, gitErr("compare the work on task "+tr.task.ID, err)
+	}
+	differs, err := l.tools.Repo.Changed(ctx, head, now)
+	if err != nil {
+		return nil, gitErr("compare the work on task "+tr.task.ID, err)
+	}
+	var lost []string
+	for _, c := range changed {
+		asHead := !slices.ContainsFunc(differs, func(d gitops.Change) bool { return d.Path == c.Path })
+		if asHead && c.Op != 'A' && slices.Contains(l.ledger.userPaths, c.Path) {
+			lost = append(lost, c.Path)
+		}
+	}
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	if err := l.tools.Repo.RestorePaths(ctx, tr.before, lost); err != nil {
+		return nil, gitErr("put back your uncommitted changes", err)
+	}
+	return []string{"the attempt threw away your uncommitted changes, which are put back: " + strings.Join(lost, ", ")}, nil
 }
 
 // verifies reports whether a trial's work is worth a verification.

@@ -217,3 +217,30 @@ func TestRetryBlocked(t *testing.T) {
 	w.mustRun(StartOptions{}, AllDone)
 	w.clean()
 }
+
+func TestUsersChangesComeBack(t *testing.T) {
+	t.Parallel()
+	for _, script := range [][]string{{"stash", "-q", "-u"}, {"checkout", "-q", "."}, {"reset", "-q", "--hard"}, {"clean", "-q", "-fd"}} {
+		t.Run(script[0], func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, threeTasks)
+			w.write("mine.txt", "not finished")
+			w.write("base.txt", "my edit\n")
+			w.cfg.AllowDirty = true
+			w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+				if env["DESCARTES_TASK_ID"] == "2" {
+					w.git(script...)
+				}
+				w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
+				return agent.Result{End: agent.Finished, Complete: true}
+			}
+			w.mustRun(StartOptions{}, AllDone)
+			if w.read("mine.txt") != "not finished" || w.read("base.txt") != "my edit\n" {
+				t.Errorf("mine.txt %q, base.txt %q", w.read("mine.txt"), w.read("base.txt"))
+			}
+			if got := w.git("log", "--name-only", "--format="); strings.Contains(got, "mine.txt") {
+				t.Errorf("commits hold:\n%s", got)
+			}
+		})
+	}
+}
