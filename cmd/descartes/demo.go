@@ -29,7 +29,11 @@ Needs git, and Go to build the sample.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := &demo{in: cmd.InOrStdin(), out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
 			d.paint = colours(isTerminal(d.out))
-			return d.run(cmd.Context(), dir)
+			err := d.run(cmd.Context(), dir)
+			if q := quiet(0); err == nil || d.project == "" || errors.As(err, &q) {
+				return err
+			}
+			return &failure{code: exitError, err: err, hint: "what there is so far is kept in " + d.project}
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "use this folder, new or empty, instead of a temporary one")
@@ -106,10 +110,14 @@ func (d *demo) end(ctx context.Context) error {
 	if err := d.descartes(ctx, exitDone, "loop", "status"); err != nil {
 		return err
 	}
-	self := selfName()
 	d.say("The loop ended with exit code 3, because tasks are blocked. To look around in it:")
-	fmt.Fprintf(d.out, "\n  cd %s\n  %s waves\n", quote(d.project), self)
+	d.where("waves")
 	return nil
+}
+
+// where tells how to go on from here by hand.
+func (d *demo) where(command string) {
+	fmt.Fprintf(d.out, "\n  cd %s\n  %s %s\n", quote(d.project), selfName(), command)
 }
 
 // prepare makes the repository and puts the agent beside it.
@@ -210,6 +218,8 @@ func (d *demo) descartes(ctx context.Context, want int, args ...string) error {
 	case want:
 		return nil
 	case exitInterrupted, exitTerminated:
+		d.say("The demo stops here. Its repository is kept, and its loop can go on:")
+		d.where("loop resume")
 		return quiet(code)
 	default:
 		return fmt.Errorf("the demo went wrong: descartes %s ended with exit status %d, it should be %d", strings.Join(args, " "), code, want)
