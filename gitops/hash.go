@@ -190,10 +190,13 @@ func (s *scanner) hashLink(wk *work, dirfd int, name string, known *file, buf *[
 // keepBlob names the content, and stores it unless it is what the file held before.
 func (s *scanner) keepBlob(wk *work, data []byte, known *file, keep bool) error {
 	wk.id = hashObject(kindBlob, data)
-	if !keep || known != nil && known.id == wk.id {
+	if known.holds(wk.id) {
 		return nil
 	}
-	wk.stored = true
+	wk.stored, wk.wanted = keep, !keep
+	if !keep {
+		return nil
+	}
 	return s.store.write(wk.id, kindBlob, data)
 }
 
@@ -201,10 +204,13 @@ func (s *scanner) keepBlob(wk *work, data []byte, known *file, keep bool) error 
 func (s *scanner) hashLarge(ctx context.Context, wk *work, fd int, known *file, keep bool) (err error) {
 	size := wk.info.size
 	wk.id, err = hashStream(&fdReader{ctx: ctx, fd: fd, left: size}, size)
-	if err != nil || !keep || known != nil && known.id == wk.id {
+	if err != nil || known.holds(wk.id) {
 		return err
 	}
-	wk.stored = true
+	wk.stored, wk.wanted = keep, !keep
+	if !keep {
+		return nil
+	}
 	return s.store.writeStream(wk.id, &fdReader{ctx: ctx, fd: fd, left: size}, size)
 }
 

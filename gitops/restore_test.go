@@ -132,3 +132,24 @@ func TestRestoreOfIncompleteSnapshotTouchesNothing(t *testing.T) {
 		t.Errorf("status afterwards:\n%s", got)
 	}
 }
+
+// TestScanWithoutKeeping: what a scan only named, the next snapshot stores.
+func TestScanWithoutKeeping(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	first := snap(t, r)
+	s.sh("echo unseen >f; echo new >new; head -c 9000000 /dev/zero >src/x.go; ln -sf elsewhere link")
+	for range 2 {
+		if err := r.scan(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := snap(t, r)
+	if err := r.Pin(t.Context(), "refs/descartes/l/1/base", second); err != nil {
+		t.Fatal(err)
+	}
+	s.check()
+	restore(t, r, first)
+	restore(t, r, second)
+	s.sh("test \"$(cat f new)\" = \"$(printf 'unseen\nnew')\"; test \"$(readlink link)\" = elsewhere")
+}

@@ -54,7 +54,7 @@ func (w *worktree) enter(path string, item treeItem, info fileInfo, guard protec
 	}
 	f := &d.files[i]
 	f.id, f.mode, f.st = item.id, item.mode, info.st
-	f.flags = f.flags&^fileAbsent | fileStale | fileStored
+	f.flags = f.flags&^(fileAbsent|fileUnsaved) | fileStale | fileStored
 	d.spoil()
 }
 

@@ -46,6 +46,7 @@ type work struct {
 	gone   bool // it vanished meanwhile
 	unread bool // it is left to the next scan
 	stored bool // its content is new in the store
+	wanted bool // its content is not in the store
 }
 
 // walker is the state of one worker of the walk.

@@ -28,6 +28,9 @@ func (s *scanner) record(wk *work, touched map[*folder]bool) {
 	if wk.stored {
 		news |= fileStored
 	}
+	if wk.wanted {
+		news |= fileUnsaved | fileStale
+	}
 	if wk.unread || !stampBefore(wk.info.st.ctimeS, wk.info.st.ctimeN, s.started) {
 		news |= fileStale // it can change again without a change of its stat data
 	}
@@ -48,7 +51,7 @@ func (s *scanner) record(wk *work, touched map[*folder]bool) {
 		wk.d.spoil()
 	}
 	f.id, f.mode, f.st = wk.id, wk.info.mode, wk.info.st
-	f.flags = f.flags&^(fileAbsent|fileStale) | news
+	f.flags = f.flags&^(fileAbsent|fileStale|fileUnsaved) | news
 }
 
 // forget takes a file out; a tracked one is remembered as absent, so that it stays tracked when it comes back.

@@ -55,8 +55,12 @@ const (
 	fileAbsent              // tracked, but not in the working tree or without content yet
 	fileFixed               // taken as the index has it: protected, assume-unchanged or skip-worktree
 	fileStale               // to be hashed again, whatever its stat data say
+	fileUnsaved             // its content was named but not stored
 	fileStored              // its content was stored by us, and perhaps nothing leads to it yet
 )
+
+// holds says whether the file is known to have this content, and the store too.
+func (f *file) holds(id objectID) bool { return f != nil && f.id == id && f.flags&fileUnsaved == 0 }
 
 func (f *file) present() bool { return f.mode != 0 && f.flags&fileAbsent == 0 }
 
