@@ -5,14 +5,46 @@ import (
 	"strings"
 )
 
-// relate turns what the entries say about parents and subtasks into Parent and Children that agree, name only tasks of the list and
-// have no cycle. A parent that a task names itself counts more than a list that names the task.
-func (f *File) relate(listed map[int][]string) {
+const parentMark = "[PARENT] " // how the oldest SCUD files mark a container
+
+// family is what the entries of a list say about parents and subtasks.
+type family struct {
+	listed     map[int][]string // by place: the subtasks that a task lists
+	marked     map[int]bool     // by place: called a parent in its title
+	explicit   bool             // some task names its parent or its subtasks
+	namespaced bool             // some id has the prefix of the tag
+}
+
+func (m *family) list(i int, children []string) {
+	if len(children) == 0 {
+		return
+	}
+	if m.listed == nil {
+		m.listed = map[int][]string{}
+	}
+	m.listed[i] = append(m.listed[i], children...)
+}
+
+func (m *family) mark(i int) {
+	if m.marked == nil {
+		m.marked = map[int]bool{}
+	}
+	m.marked[i] = true
+}
+
+// dotted reports whether the list has nothing but dots in its ids to tell who belongs to whom, as the oldest SCUD files.
+func (m *family) dotted() bool {
+	return !m.explicit && len(m.listed) == 0 && (m.namespaced || len(m.marked) > 0)
+}
+
+// relate makes Parent and Children agree, name only tasks of the list and have no cycle. A parent that a task names itself counts
+// more than a list that names the task.
+func (f *File) relate(m *family) {
 	f.dropStrangers()
 	for i := range f.tasks {
-		f.adopt(i, listed[i])
+		f.adopt(i, m.listed[i])
 	}
-	f.adoptDotted(listed)
+	f.adoptDotted(m)
 	f.breakCircles()
 	for i := range f.tasks {
 		t := &f.tasks[i]
@@ -21,8 +53,13 @@ func (f *File) relate(listed map[int][]string) {
 			p.Children = append(p.Children, t.ID)
 		}
 	}
-	for i, list := range listed {
+	for i, list := range m.listed {
 		f.tasks[i].Children = inOrder(f.tasks[i].Children, list)
+	}
+	for i := range f.tasks {
+		if m.marked[i] && !f.tasks[i].Container() && f.index[f.tasks[i].ID] == i {
+			f.note(i, "family", "its title calls it a parent, but it has no subtasks")
+		}
 	}
 }
 
@@ -38,10 +75,10 @@ func (f *File) dropStrangers() {
 			continue
 		}
 		if _, ok := f.index[t.Parent]; !ok {
-			f.note(t, "family", fmt.Sprintf("its parent %s is not in the list", t.Parent))
+			f.note(i, "family", fmt.Sprintf("its parent %s is not in the list", t.Parent))
 			t.Parent = ""
 		} else if t.Parent == t.ID {
-			f.note(t, "family", "it is its own parent")
+			f.note(i, "family", "it is its own parent")
 			t.Parent = ""
 		}
 	}
@@ -57,23 +94,25 @@ func (f *File) adopt(i int, children []string) {
 		k, ok := f.index[id]
 		switch {
 		case !ok:
-			f.note(t, "family", fmt.Sprintf("its subtask %s is not in the list", short(id)))
+			f.note(i, "family", fmt.Sprintf("its subtask %s is not in the list", short(id)))
 		case id == t.ID:
-			f.note(t, "family", "it lists itself as a subtask")
+			f.note(i, "family", "it lists itself as a subtask")
 		case f.tasks[k].Parent == "":
 			f.tasks[k].Parent = t.ID
 		case f.tasks[k].Parent != t.ID:
-			f.note(t, "family", fmt.Sprintf("it lists subtask %s, which belongs to task %s", id, f.tasks[k].Parent))
+			f.note(i, "family", fmt.Sprintf("it lists subtask %s, which belongs to task %s", id, f.tasks[k].Parent))
 		}
 	}
 }
 
-// adoptDotted takes 3.1 for a child of 3 where 3 is expanded and nothing else names its children.
-func (f *File) adoptDotted(listed map[int][]string) {
+// adoptDotted takes 3.1 for a child of 3 where 3 is expanded and nothing else names its children, or where the whole list has no
+// other way to say so.
+func (f *File) adoptDotted(m *family) {
 	taken := map[string]bool{}
 	for i := range f.tasks {
 		taken[f.tasks[i].Parent] = true
 	}
+	dots := m.dotted()
 	for i := range f.tasks {
 		t := &f.tasks[i]
 		dot := strings.LastIndexByte(t.ID, '.')
@@ -81,11 +120,13 @@ func (f *File) adoptDotted(listed map[int][]string) {
 			continue
 		}
 		p, ok := f.index[t.ID[:dot]]
-		if !ok || f.tasks[p].Status != Expanded || taken[t.ID[:dot]] || len(listed[p]) > 0 {
+		if !ok || !dots && (f.tasks[p].Status != Expanded || taken[t.ID[:dot]] || len(m.listed[p]) > 0) {
 			continue
 		}
 		t.Parent = t.ID[:dot]
-		f.note(t, "family", fmt.Sprintf("taken for a subtask of %s by its id", t.Parent))
+		if !m.marked[p] {
+			f.note(i, "family", fmt.Sprintf("taken for a subtask of %s by its id", t.Parent))
+		}
 	}
 }
 
@@ -105,7 +146,7 @@ func (f *File) breakCircles() {
 			k = f.index[f.tasks[k].Parent]
 		}
 		if state[k] == walking && f.tasks[k].Parent != "" {
-			f.note(&f.tasks[k], "family", "it is among its own ancestors")
+			f.note(k, "family", "it is among its own ancestors")
 			f.tasks[k].Parent = ""
 		}
 		for _, p := range path {

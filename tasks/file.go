@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // File is one tag of one task file as it was read: its bytes, its tasks, and where each status stands.
@@ -21,7 +22,14 @@ type File struct {
 	inserts   map[int]string // by task: what has to come before a status that is not there yet
 	index     map[string]int // id to the first task that has it
 	findings  []Finding
+	letters   bool // statuses are SCG letters, not JSON strings
+	updated   span // SCG: the time of the last change of the tag; empty where it has none
+	clock     func() time.Time
+	mirror    *File // of tasks.scg: the tag in tasks.json beside it, once that was looked at
 }
+
+// span is a part of the source.
+type span struct{ start, end int32 }
 
 // FormatError says that a file is no task file, and where that shows.
 type FormatError struct {
@@ -37,73 +45,106 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Path, e.Line, e.Reason)
 }
 
-// Open reads the tag of the project at root: .scud/tasks/<tag>.json, or else .scud/tasks/tasks.json if that holds the tag.
-// It returns a *TagError, *NotFoundError or *FormatError where those apply.
-func Open(root, tag string) (*File, error) {
-	if err := ValidTag(tag); err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(root, ".scud", "tasks")
-	own, many := filepath.Join(dir, tag+".json"), filepath.Join(dir, manyTags)
-	f, err := OpenPath(own, tag)
-	if err != nil && !absent(err) {
-		return nil, err
-	}
-	tags, manyErr := tagsOf(many)
-	both := own != many && slices.Contains(tags, tag)
-	switch {
-	case err == nil && both:
-		f.find("source", fmt.Sprintf("%s holds the tag too, it is not read", many))
-		return f, nil
-	case err == nil:
-		return f, nil
-	case !both:
-		return nil, notFound(root, tag, manyErr)
-	}
-	if f, err = OpenPath(many, tag); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(dir, graphText)); err == nil {
-		f.find("source", fmt.Sprintf("%s lies beside it; what SCUD changed there since does not show here", graphText))
-	}
-	return f, nil
-}
-
-func absent(err error) bool {
-	var missing *NotFoundError
-	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &missing)
-}
-
-// OpenPath reads the tag from the file at path. An empty tag is the tag that the file names, or its only one.
-// A missing file is an error that is fs.ErrNotExist, a tag missing in a multi-tag file a *NotFoundError.
+// OpenPath reads the tag from the file at path, of any format. An empty tag is the tag that the file names, or its only one.
+// A missing file is an error that is fs.ErrNotExist, a tag missing in a file of several a *NotFoundError.
 func OpenPath(path, tag string) (*File, error) {
-	src, err := read(path)
+	t, err := load(path)
 	if err != nil {
 		return nil, err
 	}
-	return decode(path, tag, src)
+	return t.open(tag)
+}
+
+// text is a task file that was read and taken apart as far as its tags.
+type text struct {
+	path, src string
+	graph     bool
+	phases    []phase
+	doc       *document
+}
+
+func load(path string) (*text, error) {
+	reading := read
+	if filepath.Base(path) == graphText {
+		reading = readGraph
+	}
+	src, err := reading(path)
+	if err != nil {
+		return nil, err
+	}
+	return takeApart(path, src)
+}
+
+func takeApart(path, src string) (*text, error) {
+	t := &text{path: path, src: src, graph: isGraph(path, src)}
+	var p *problem
+	if t.graph {
+		t.phases, p = cutGraph(src)
+	} else {
+		t.doc, p = parse(src)
+	}
+	if p != nil {
+		return nil, (&File{path: path, src: src}).refuse(p)
+	}
+	return t, nil
 }
 
 // decode makes a File of the bytes of one.
 func decode(path, tag, src string) (*File, error) {
-	f := &File{path: path, tag: tag, src: src, index: map[string]int{}}
-	doc, p := parse(src)
-	if p != nil {
-		return nil, f.refuse(p)
+	t, err := takeApart(path, src)
+	if err != nil {
+		return nil, err
 	}
-	if doc.flat() {
-		p = decodeFlat(doc, f)
-	} else {
-		if tags := doc.tags(); tag == "" && len(tags) == 1 {
-			f.tag = tags[0]
-		}
-		var ok bool
-		if ok, p = decodeTagged(doc, f); !ok {
-			if known := doc.tags(); len(known) > 0 {
-				return nil, &NotFoundError{Tag: tag, Path: path, Known: known}
-			}
-			p = doc.lookalike()
-		}
+	return t.open(tag)
+}
+
+// tags returns the tags of the file, in its order. A list that does not name its own is "master" to Task Master.
+func (t *text) tags() []string {
+	switch {
+	case t.graph:
+		return graphTags(t.phases)
+	case !t.doc.flat():
+		return t.doc.tags()
+	}
+	if tag := t.doc.flatTag(); tag != "" {
+		return []string{tag}
+	}
+	if t.taskMaster() {
+		return []string{master}
+	}
+	return nil
+}
+
+// open decodes one tag.
+func (t *text) open(tag string) (*File, error) {
+	f := &File{path: t.path, tag: tag, src: t.src, index: map[string]int{}}
+	tags := t.tags()
+	switch base := filepath.Base(t.path); {
+	case tag != "":
+	case len(tags) == 1:
+		f.tag = tags[0]
+	case len(tags) == 0 && base != manyTags:
+		f.tag = strings.TrimSuffix(base, ".json")
+	}
+	if tag == master && t.taskMaster() && len(tags) > 0 && !slices.Contains(tags, tag) {
+		f.tag = tags[0] // as Task Master does
+		f.find("tag", fmt.Sprintf("there is no tag %s, the first one is read: %s", master, short(f.tag)))
+	}
+	var found bool
+	var p *problem
+	switch {
+	case t.graph:
+		found, p = decodeGraph(t.phases, f)
+	case t.doc.flat():
+		found, p = true, decodeFlat(t.doc, f)
+	default:
+		found, p = decodeTagged(t.doc, f)
+	}
+	if !found && (len(tags) > 0 || t.graph) {
+		return nil, &NotFoundError{Tag: tag, Path: t.path, Known: tags}
+	}
+	if !found {
+		p = t.doc.lookalike()
 	}
 	if p != nil {
 		return nil, f.refuse(p)
@@ -195,32 +236,22 @@ func (f *File) grow(n int) {
 	f.index = make(map[string]int, n)
 }
 
-// add appends one entry.
-func (f *File) add(e *entry) {
-	t := &e.task
+// enter takes the task at place i into the index.
+func (f *File) enter(i int) {
+	t := &f.tasks[i]
 	if first, ok := f.index[t.ID]; ok {
-		f.note(t, "duplicate", fmt.Sprintf("the id is taken by line %d, this task is not used", f.tasks[first].Line))
+		f.note(i, "duplicate", fmt.Sprintf("the id is taken by line %d, this task is not used", f.tasks[first].Line))
 	} else {
-		f.index[t.ID] = len(f.tasks)
+		f.index[t.ID] = i
 	}
 	if !t.Status.Known() {
-		f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: "unknown-status", Message: UnknownStatus(t.ID, t.Status)})
+		f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: "unknown-status", Message: UnknownStatus(t.ID, t.Status), place: i + 1})
 	}
-	for _, finding := range e.findings {
-		f.note(t, finding.Kind, finding.Message)
-	}
-	if e.status == 0 {
-		if f.inserts == nil {
-			f.inserts = map[int]string{}
-		}
-		f.inserts[len(f.tasks)] = "," + e.gap + `"status"` + e.colon
-	}
-	f.tasks = append(f.tasks, *t)
-	f.sites = append(f.sites, e.site)
 }
 
-func (f *File) note(t *Task, kind, message string) {
-	f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + message})
+func (f *File) note(i int, kind, message string) {
+	t := &f.tasks[i]
+	f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + message, place: i + 1})
 }
 
 func (f *File) find(kind, message string) {

@@ -130,7 +130,7 @@ func TestOpenSources(t *testing.T) {
 		file  string // "" for not found
 		known string // or the finding
 	}{
-		{"own file first", map[string]string{"x.json": own, "tasks.json": taggedSample}, "x", "x.json", "holds the tag too"},
+		{"own file first", map[string]string{"x.json": own, "tasks.json": taggedSample}, "x", "x.json", "the tag is in .scud/tasks/tasks.json too; .scud/tasks/x.json is read"},
 		{"then the file of all tags", map[string]string{"y.json": own, "tasks.json": taggedSample}, "x", "tasks.json", ""},
 		{"with the graph beside it", map[string]string{"tasks.json": taggedSample, "tasks.scg": ""}, "x", "tasks.json", "tasks.scg lies beside it"},
 		{"own file in the tagged shape", map[string]string{"x.json": taggedSample}, "x", "x.json", ""},
@@ -210,7 +210,7 @@ func TestRefused(t *testing.T) {
 		{"completed flags", `{"tasks":[{"id":"TASK-001","status":"todo","completed":false}]}`, `a boolean "completed"`},
 		{"wave list", `{"parallel_execution_plan":[]}`, "a hand-made wave list"},
 		{"package.json", `{"name":"p","version":"1","scripts":{},"a":1,"b":2,"c":3}`, `found "name", "version", "scripts", "a", "b", ...`},
-		{"nested subtasks", "{\"tasks\":[\n{\"id\":1,\"subtasks\":[{\"id\":1}]}]}", "x.json:2: nested subtask objects (a Task Master file)"},
+		{"nested subtask without anything", "{\"tasks\":[\n{\"id\":1,\"subtasks\":[\n{}]}]}", "x.json:3: a task without id"},
 		{"no id", "{\"tasks\":[\n\n{\"title\":\"a\"}]}", "x.json:3: a task without id"},
 		{"null id", `{"tasks":[{"id":null}]}`, "must be a string or a number"},
 		{"empty id", `{"tasks":[{"id":""}]}`, "an empty id"},
@@ -220,8 +220,8 @@ func TestRefused(t *testing.T) {
 		{"control character in an id", `{"tasks":[{"id":"a\u0000"}]}`, "only letters, digits"},
 		{"long id", `{"tasks":[{"id":"` + strings.Repeat("a", 101) + `"}]}`, "101 bytes"},
 		{"task is a string", `{"tasks":["a"]}`, "a task must be an object"},
-		{"odd subtasks", `{"tasks":[{"id":1,"subtasks":"2"}]}`, "must be an array of ids"},
-		{"odd subtask", `{"tasks":[{"id":1,"subtasks":[null]}]}`, "must be given by its id"},
+		{"odd subtasks", `{"tasks":[{"id":1,"subtasks":"2"}]}`, "subtasks must be an array"},
+		{"odd subtask", `{"tasks":[{"id":1,"subtasks":[null]}]}`, "be given by its id"},
 		{"deep", `{"tasks":[{"id":1,"extra":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}]}`, "nested too deeply"},
 		{"tag without tasks", `{"x":{"name":"x"},"y":{"tasks":[]}}`, "the tag holds no array of tasks"},
 	}

@@ -43,7 +43,8 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("tasks %v are gone", gone)
 		}
 		next := file
-		next.apply(edits, next.splice(edits))
+		list := next.splices(edits, next.time)
+		next.apply(edits, list, next.spliced(list))
 		again, err := decode("x.json", "x", next.src)
 		if err != nil {
 			t.Fatalf("%q became %q: %v", text, next.src, err)

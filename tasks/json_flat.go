@@ -2,10 +2,22 @@ package tasks
 
 import "fmt"
 
-// flat reports whether the document is one tag's own file: {"tag": ..., "tasks": [...]}.
+// flat reports whether the document is one list: {"tag": ..., "tasks": [...]}, or {"tasks": [...], "metadata": ...}. Task Master leaves
+// an old list beside its tags in some files, and does not look at it any more.
 func (d *document) flat() bool {
 	m, ok := d.find("tasks")
-	return ok && d.src[m.start] == '['
+	if !ok || d.src[m.start] != '[' {
+		return false
+	}
+	if d.flatTag() != "" {
+		return true
+	}
+	for _, m := range d.members {
+		if _, ok := d.list(m); ok {
+			return false
+		}
+	}
+	return true
 }
 
 // flatTag returns the tag that a flat document names, "" if none.

@@ -2,63 +2,84 @@ package tasks
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
-
-// site is where the status of a task stands in the source. Where start is end, there is none yet: File.inserts has what goes before it.
-// A file is at most 64 MiB, so 32 bits do.
-type site struct{ start, end int32 }
 
 // reader decodes the tasks of one array. The document is valid JSON: only its meaning can be wrong here.
 type reader struct {
 	scanner
-	file *File
-	line int // of the byte at seen
-	seen int
-	entry
-	pool []string // from which lists of dependencies are cut
+	file   *File
+	line   int // of the byte at seen
+	seen   int
+	levels []*entry // one for each level of nesting; their memory is used again for the next task
+	pool   []string // from which lists of dependencies are cut
+	family family
+	notes  []note
+	deps   bool // some task has dependencies
+	alike  int  // 1 + where the first task is that looks like another program's
+}
+
+// note is a finding about a task whose id is not complete yet.
+type note struct {
+	task          int
+	kind, message string
 }
 
 // entry is one task object while it is read.
 type entry struct {
 	task      Task
+	index     int
 	site      site
-	children  []string // as the file lists them
-	dependsOn []string // its memory is used again for the next task
-	deps      bool     // has a list of dependencies
-	flag      bool     // has a boolean "completed"
+	children  []string // ids, as the file lists them
+	dependsOn []string
+	deps      bool // has a list of dependencies
+	flag      bool // has a boolean "completed"
+	id        bool
 	idEnd     int
 	gap       string // white space after the comma behind the id
 	colon     string // between the name and the value of the id
 	status    int    // how many status members
-	findings  []Finding
 }
 
-func (e *entry) note(kind, message string) {
-	e.findings = append(e.findings, Finding{Line: e.task.Line, Kind: kind, Message: message})
+func (r *reader) note(e *entry, kind, message string) {
+	r.notes = append(r.notes, note{e.index, kind, message})
 }
 
 // decodeTasks reads the array of tasks at list into f.
 func decodeTasks(d *document, f *File, list member) *problem {
 	r := &reader{scanner: scanner{src: d.src, pos: list.start}, file: f, line: 1}
 	f.grow(min(strings.Count(d.src[list.start:list.end], "{"), maxTasks))
-	listed := map[int][]string{}
-	for more := r.open(']'); more; more = r.next(']') {
-		if len(f.tasks) == maxTasks {
-			return &problem{r.pos, fmt.Sprintf("more than %d tasks", maxTasks)}
-		}
-		if r.peek() != '{' {
-			return &problem{r.pos, "a task must be an object"}
-		}
-		if p := r.object(); p != nil {
-			return p
-		}
-		if len(r.children) > 0 {
-			listed[len(f.tasks)] = r.children
-		}
-		f.add(&r.entry)
+	if p := r.list(nil); p != nil {
+		return p
 	}
-	f.relate(listed)
+	if r.alike > 0 && !r.deps {
+		return &problem{r.alike - 1, `looks like another program's file: a boolean "completed" and no dependencies`}
+	}
+	return r.settle()
+}
+
+// list reads an array of tasks: those of the list, or those in a container.
+func (r *reader) list(up *entry) *problem {
+	depth, count := 0, 0
+	if up != nil {
+		depth = int(up.site.depth) + 1
+	}
+	for more := r.open(']'); more; more = r.next(']') {
+		count++
+		switch first := r.peek(); {
+		case first == '{':
+			if p := r.object(up, depth, count); p != nil {
+				return p
+			}
+		case up == nil:
+			return &problem{r.pos, "a task must be an object"}
+		case first != '"' && first != '-' && (first < '0' || first > '9'):
+			return &problem{r.pos, "a subtask must be an object or be given by its id"}
+		default:
+			up.children = append(up.children, ownID(r.file.tag, r.text()))
+		}
+	}
 	return nil
 }
 
@@ -68,11 +89,22 @@ func (r *reader) lineAt(pos int) int {
 	return r.line
 }
 
-// object reads one task into r.entry.
-func (r *reader) object() *problem {
-	start := r.pos
-	e := &r.entry
-	*e = entry{task: Task{Status: Pending, Priority: "medium", Line: r.lineAt(start)}, dependsOn: e.dependsOn[:0]}
+// object reads one task, which is the nth of its list.
+func (r *reader) object(up *entry, depth, nth int) *problem {
+	f, start := r.file, r.pos
+	if len(f.tasks) == maxTasks {
+		return &problem{start, fmt.Sprintf("more than %d tasks", maxTasks)}
+	}
+	if depth == len(r.levels) {
+		r.levels = append(r.levels, new(entry))
+	}
+	e := r.levels[depth]
+	*e = entry{task: Task{Status: Pending, Priority: "medium", Line: r.lineAt(start)}, index: len(f.tasks), dependsOn: e.dependsOn[:0]}
+	e.site = site{at: int32(start), depth: uint8(depth)}
+	if up != nil {
+		e.site.up = int32(up.index + 1)
+	}
+	f.tasks, f.sites = append(f.tasks, Task{}), append(f.sites, site{}) // its place, before the tasks in it
 	for more := r.open('}'); more; more = r.next('}') {
 		key := r.pos
 		name, _ := r.key()
@@ -80,19 +112,43 @@ func (r *reader) object() *problem {
 			return p
 		}
 	}
-	if e.idEnd == 0 {
+	return r.finish(e, start, nth)
+}
+
+// finish completes a task whose last member was read.
+func (r *reader) finish(e *entry, start, nth int) *problem {
+	f := r.file
+	switch {
+	case !e.id && (e.site.up == 0 || e.status == 0):
 		return &problem{start, "a task without id"}
+	case !e.id:
+		e.task.ID = strconv.Itoa(nth)
+		r.note(e, "member", "it has no id of its own, its number in the list is taken")
 	}
-	if e.flag && !e.deps {
-		return &problem{start, `looks like another program's file: a boolean "completed" and no dependencies`}
+	if e.site.up > 0 {
+		e.task.Numeric, e.task.Parent = false, ""
+	}
+	r.deps = r.deps || e.deps
+	if e.flag && !e.deps && r.alike == 0 && e.site.up == 0 {
+		r.alike = start + 1
 	}
 	if e.status > 1 {
-		e.note("member", "status is given more than once, the last one counts")
+		r.note(e, "member", "status is given more than once, the last one counts")
 	}
 	if e.status == 0 {
-		e.site = site{int32(e.idEnd), int32(e.idEnd)}
+		e.site.start, e.site.end = int32(e.idEnd), int32(e.idEnd)
+		if f.inserts == nil {
+			f.inserts = map[int]string{}
+		}
+		f.inserts[e.index] = "," + e.gap + `"status"` + e.colon
 	}
+	if rest, ok := strings.CutPrefix(e.task.Title, parentMark); ok {
+		e.task.Title = rest
+		r.family.mark(e.index)
+	}
+	r.family.list(e.index, e.children)
 	e.task.DependsOn = r.keep(e.dependsOn)
+	f.tasks[e.index], f.sites[e.index] = e.task, e.site
 	return nil
 }
 
@@ -142,7 +198,7 @@ func (r *reader) member(e *entry, name string, key int) *problem {
 		return r.subtasks(e)
 	case "parent_id", "parentId", "parentTaskId":
 		if parent := ownID(r.file.tag, r.text()); parent != "" {
-			t.Parent = parent
+			t.Parent, r.family.explicit = parent, true
 		}
 	case "completed":
 		e.flag = e.flag || r.peek() == 't' || r.peek() == 'f'
@@ -172,8 +228,11 @@ func (r *reader) id(e *entry, key int) *problem {
 	if first != '"' && first != '-' && (first < '0' || first > '9') {
 		return &problem{start, "the id of a task must be a string or a number"}
 	}
-	e.task.ID = ownID(r.file.tag, r.text())
+	text := r.text()
+	e.task.ID = ownID(r.file.tag, text)
 	e.task.Numeric = first != '"'
+	e.id = true
+	r.family.namespaced = r.family.namespaced || e.task.ID != text
 	if reason := idProblem(e.task.ID); reason != "" {
 		return &problem{start, reason}
 	}
@@ -197,7 +256,7 @@ func (r *reader) status(e *entry) {
 	start := r.pos
 	e.task.RawStatus = r.text()
 	e.status++
-	e.site = site{int32(start), int32(r.pos)}
+	e.site.start, e.site.end = int32(start), int32(r.pos)
 	e.task.Status = Pending
 	if e.task.RawStatus != "" {
 		e.task.Status, _ = ParseStatus(e.task.RawStatus)
@@ -218,7 +277,7 @@ func (r *reader) dependencies(e *entry) {
 		id := r.text()
 		if first != '"' && first != '-' && (first < '0' || first > '9') || id == "" {
 			id = short(r.src[start:r.pos])
-			e.note("dependency", fmt.Sprintf("a dependency must be an id, found %s", id))
+			r.note(e, "dependency", fmt.Sprintf("a dependency must be an id, found %s", id))
 		}
 		seen = e.depend(ownID(r.file.tag, id), seen)
 	}
@@ -235,7 +294,7 @@ func (r *reader) looseDependencies(e *entry) {
 	if first != '{' {
 		ids = strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
 	}
-	e.note("dependency", "dependencies should be an array of ids, read as "+short(strings.Join(ids, ", ")))
+	r.note(e, "dependency", "dependencies should be an array of ids, read as "+short(strings.Join(ids, ", ")))
 	var seen map[string]bool
 	for _, id := range ids {
 		seen = e.depend(ownID(r.file.tag, id), seen)
@@ -267,27 +326,19 @@ func (e *entry) depend(id string, seen map[string]bool) map[string]bool {
 	return nil
 }
 
-// subtasks reads an array of ids. Nested subtask objects are another program's format: reading the parents alone would run them
-// as if they were the work.
+// subtasks reads what a container holds: objects, as Task Master nests them, or ids, as SCUD lists them.
 func (r *reader) subtasks(e *entry) *problem {
 	if r.peek() != '[' {
 		start := r.pos
 		if text := r.text(); text != "" {
-			return &problem{start, "subtasks must be an array of ids"}
+			return &problem{start, "subtasks must be an array"}
 		}
 		return nil
 	}
-	for more := r.open(']'); more; more = r.next(']') {
-		start := r.pos
-		switch first := r.peek(); {
-		case first == '{':
-			return &problem{start, "nested subtask objects (a Task Master file), this format is not read here"}
-		case first != '"' && first != '-' && (first < '0' || first > '9'):
-			return &problem{start, "a subtask must be given by its id"}
-		}
-		e.children = append(e.children, ownID(r.file.tag, r.text()))
-	}
-	return nil
+	before := len(r.file.tasks)
+	p := r.list(e)
+	r.family.explicit = r.family.explicit || len(r.file.tasks) > before || len(e.children) > 0
+	return p
 }
 
 // short cuts a foreign text for a message.

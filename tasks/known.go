@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +13,9 @@ import (
 )
 
 const (
-	manyTags  = "tasks.json" // SCUD's file of all tags
+	manyTags  = "tasks.json" // SCUD's and Task Master's file of all tags
 	graphText = "tasks.scg"
+	master    = "master" // the tag of Task Master's lists without tags
 )
 
 // NotFoundError says that no file holds the tag, and which tags there are.
@@ -33,62 +35,146 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("no tag %q in %s, known tags: %s", e.Tag, e.Path, strings.Join(e.Known, ", "))
 }
 
-// Known lists the tags of the project at root, in natural order.
+// taskMaster reports whether a JSON file is Task Master's by its place: SCUD's are under .scud.
+func (t *text) taskMaster() bool {
+	path, err := filepath.Abs(t.path)
+	return !t.graph && err == nil && filepath.Base(path) == manyTags && filepath.Base(filepath.Dir(filepath.Dir(path))) != ".scud"
+}
+
+// source is a place where a project may have tasks.
+type source struct {
+	path string
+	own  bool // the tag's own file
+}
+
+// sources lists the places in which the tag is looked for, the first that holds it wins.
+func sources(root, tag string) []source {
+	scud := filepath.Join(root, ".scud", "tasks")
+	list := []source{
+		{filepath.Join(scud, graphText), false},
+		{filepath.Join(scud, manyTags), false},
+		{filepath.Join(root, ".taskmaster", "tasks", manyTags), false},
+		{filepath.Join(root, "tasks", manyTags), false},
+	}
+	if own := filepath.Join(scud, tag+".json"); own != list[1].path {
+		list = append([]source{{own, true}}, list...)
+	}
+	return list
+}
+
+// Open reads the tag of the project at root from the first of these that holds it: .scud/tasks/<tag>.json, .scud/tasks/tasks.scg,
+// .scud/tasks/tasks.json, .taskmaster/tasks/tasks.json, tasks/tasks.json. File.Path says which it was, and a finding names others
+// that hold the tag too. Where no file holds the tag "master", it is the first tag of a Task Master file, and File.Tag says which.
+// Open returns a *TagError, *NotFoundError or *FormatError where those apply.
+func Open(root, tag string) (*File, error) {
+	if err := ValidTag(tag); err != nil {
+		return nil, err
+	}
+	var found *File
+	var first *text // a Task Master file that has other tags
+	var broken error
+	var also []string
+	for _, s := range sources(root, tag) {
+		t, err := load(s.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case found != nil:
+			if err == nil && s.holds(t, tag) {
+				also = append(also, s.path)
+			}
+		case err != nil && (s.own || strings.HasSuffix(s.path, graphText)):
+			return nil, err // it may hold the tag, and would win
+		case err != nil:
+			broken = cmp.Or(broken, err)
+		case s.holds(t, tag):
+			if found, err = t.open(tag); absent(err) {
+				found, err = nil, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+		case first == nil && tag == master && t.taskMaster() && len(t.tags()) > 0:
+			first = t
+		}
+	}
+	if found == nil && first != nil {
+		return first.open(tag)
+	}
+	if found == nil {
+		return nil, notFound(root, tag, broken)
+	}
+	found.nameSources(root, also, broken)
+	return found, nil
+}
+
+// holds reports whether a text has the tag. A file of the tag's own name may call it differently, or not at all.
+func (s source) holds(t *text, tag string) bool {
+	return s.own && !t.graph || slices.Contains(t.tags(), tag)
+}
+
+func absent(err error) bool {
+	var missing *NotFoundError
+	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &missing)
+}
+
+// nameSources reports what else there is for the tag.
+func (f *File) nameSources(root string, also []string, broken error) {
+	for _, path := range also {
+		f.find("source", fmt.Sprintf("the tag is in %s too; %s is read", below(root, path), below(root, f.path)))
+	}
+	if broken != nil {
+		f.find("source", fmt.Sprintf("not looked at: %v", broken))
+	}
+	graph := filepath.Join(filepath.Dir(f.path), graphText)
+	if _, err := os.Stat(graph); err == nil && filepath.Base(f.path) == manyTags {
+		f.find("source", fmt.Sprintf("%s lies beside it and does not hold the tag; what SCUD changed there since does not show here", graphText))
+	}
+}
+
+// below is a path as a person in the project would write it.
+func below(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+// Known lists the tags of the project at root, in natural order. Files that cannot be read have none.
 func Known(root string) []string {
-	dir := filepath.Join(root, ".scud", "tasks")
+	var tags []string
+	for _, s := range sources(root, "tasks") {
+		if t, err := load(s.path); err == nil {
+			tags = append(tags, t.tags()...)
+		}
+	}
+	tags = append(tags, ownFiles(filepath.Join(root, ".scud", "tasks"))...)
+	tags = slices.DeleteFunc(tags, func(tag string) bool { return ValidTag(tag) != nil })
+	slices.SortFunc(tags, CompareIDs)
+	return slices.Compact(tags)
+}
+
+// ownFiles returns the tags that have a file of their own in dir.
+func ownFiles(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
 	}
 	var tags []string
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ".json")
-		path := filepath.Join(dir, e.Name())
-		switch {
-		case !ok:
-		case e.Name() == manyTags:
-			more, _ := tagsOf(path) // a file that cannot be read has none
-			tags = append(tags, more...)
-		case ValidTag(name) == nil && beginsObject(path):
+		if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && e.Name() != manyTags && beginsObject(filepath.Join(dir, e.Name())) {
 			tags = append(tags, name)
 		}
 	}
-	slices.SortFunc(tags, CompareIDs)
-	return slices.Compact(tags)
+	return tags
 }
 
-// notFound lists what there is. Where there is nothing, what is wrong with tasks.json matters more.
-func notFound(root, tag string, manyErr error) error {
+// notFound lists what there is. Where there is nothing, a file that could not be read matters more.
+func notFound(root, tag string, broken error) error {
 	known := Known(root)
-	if len(known) == 0 && manyErr != nil && !errors.Is(manyErr, fs.ErrNotExist) {
-		return manyErr
+	if len(known) == 0 && broken != nil {
+		return broken
 	}
 	return &NotFoundError{Tag: tag, Path: filepath.Join(root, ".scud", "tasks"), Known: known}
-}
-
-// tagsOf returns the tags of a multi-tag file that can be named on a command line.
-func tagsOf(path string) ([]string, error) {
-	src, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	f := &File{path: path, src: src}
-	doc, p := parse(src)
-	if p != nil {
-		return nil, f.refuse(p)
-	}
-	tags := doc.tags()
-	if doc.flat() {
-		tags = []string{doc.flatTag()}
-		p = &problem{0, "a task list that does not name its tag"}
-	} else if len(tags) == 0 {
-		p = doc.lookalike()
-	}
-	tags = slices.DeleteFunc(tags, func(tag string) bool { return ValidTag(tag) != nil })
-	if len(tags) == 0 && p != nil {
-		return nil, f.refuse(p)
-	}
-	return tags, nil
 }
 
 // beginsObject reports whether the file at path may be a task file: bare arrays lie in the same directory.

@@ -7,8 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
+	"time"
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
@@ -18,14 +17,51 @@ import (
 // written into what is there now: other tasks and other fields keep what others wrote, and a task that is gone is a finding, no
 // error. If it cannot be parsed any more, the error is a *FormatError and the file is left alone; if it was deleted, it is made again
 // from the bytes known. Where nothing changes, nothing is written. After Save, f is what the file holds. An error leaves f unchanged.
+//
+// Two things follow a change by themselves: a Task Master container becomes done with the last task nested in it, and a container
+// that is done becomes open again with a task in it. A tasks.scg is changed under the lock that scud takes on it, gets a new "updated"
+// time, and tasks.json beside it follows if its statuses of the tag were those of tasks.scg before.
 func (f *File) Save(fsys atomicfile.FS, set map[string]Status) error {
 	set, err := f.check(set)
 	if err != nil || len(set) == 0 {
 		return err
 	}
-	now, deleted, err := f.current()
+	if !f.letters {
+		_, err = f.save(fsys, set)
+		return err
+	}
+	release, err := lockGraph(f.path, len(f.src) > 0, lockWaits())
 	if err != nil {
 		return err
+	}
+	changes, err := f.save(fsys, set)
+	release()
+	if err == nil && len(changes) > 0 {
+		f.follow(fsys, changes)
+	}
+	return err
+}
+
+// follow brings the mirror in step again. It is not the truth, so what fails there is a finding.
+func (f *File) follow(fsys atomicfile.FS, changes map[string]change) {
+	m := f.beside()
+	if m == nil || !f.inStep(m, changes) {
+		return
+	}
+	set := make(map[string]Status, len(changes))
+	for id, c := range changes {
+		set[id] = c.to
+	}
+	if _, err := m.save(fsys, set); err != nil {
+		f.find("source", fmt.Sprintf("%s is no longer in step with %s: %v", manyTags, graphText, err))
+	}
+}
+
+// save is Save without locks. It returns the statuses that it changed.
+func (f *File) save(fsys atomicfile.FS, set map[string]Status) (map[string]change, error) {
+	now, deleted, err := f.current()
+	if err != nil {
+		return nil, err
 	}
 	edits, gone := now.edits(set)
 	for _, id := range gone {
@@ -33,7 +69,7 @@ func (f *File) Save(fsys atomicfile.FS, set map[string]Status) error {
 	}
 	if len(edits) == 0 && !deleted {
 		*f = *now
-		return nil
+		return nil, nil
 	}
 	if deleted {
 		err = os.MkdirAll(filepath.Dir(f.path), 0o755)
@@ -41,16 +77,31 @@ func (f *File) Save(fsys atomicfile.FS, set map[string]Status) error {
 		err = writable(f.path)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out := now.splice(edits)
+	list := now.splices(edits, f.time)
+	out := now.spliced(list)
 	crash.Point("tasks: save")
 	if err := atomicfile.Write(fsys, f.path, out, 0o644); err != nil {
-		return fmt.Errorf("save %s: %w", f.path, err)
+		return nil, fmt.Errorf("save %s: %w", f.path, err)
 	}
-	now.apply(edits, out)
+	changes := make(map[string]change, len(edits))
+	for _, e := range edits {
+		changes[now.tasks[e.task].ID] = change{now.tasks[e.task].Status, e.status}
+	}
+	now.apply(edits, list, out)
 	*f = *now
-	return nil
+	return changes, nil
+}
+
+// SetClock gives Save the time to write where a format has one; without it, Save asks the machine. Times are UTC in the file.
+func (f *File) SetClock(now func() time.Time) { f.clock = now }
+
+func (f *File) time() time.Time {
+	if f.clock == nil {
+		return time.Now()
+	}
+	return f.clock()
 }
 
 // check refuses what must not be written, and names every task without the prefix of the tag.
@@ -79,13 +130,14 @@ func (f *File) current() (now *File, gone bool, err error) {
 	case same:
 		return f, false, nil
 	}
-	src, err := read(f.path)
+	src, err := read(f.path) // of a graph: under our lock
 	if err != nil {
 		return nil, false, err
 	}
 	if now, err = decode(f.path, f.tag, src); err != nil {
 		return nil, false, err
 	}
+	now.clock, now.mirror = f.clock, f.mirror
 	for _, x := range f.findings {
 		if x.Kind == "source" {
 			now.findings = append(now.findings, x)
@@ -146,87 +198,4 @@ func (f *File) Writable() error {
 		return fmt.Errorf("save %s: %w", f.path, err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
-}
-
-// edit is one status to be written.
-type edit struct {
-	task   int
-	status Status
-}
-
-// edits returns what has to change for the given statuses, in file order, and which tasks are not there.
-func (f *File) edits(set map[string]Status) (edits []edit, gone []string) {
-	for id, status := range set {
-		i, ok := f.index[id]
-		switch {
-		case !ok:
-			gone = append(gone, id)
-		case f.tasks[i].Status != status:
-			edits = append(edits, edit{i, status})
-		}
-	}
-	slices.SortFunc(gone, CompareIDs)
-	slices.SortFunc(edits, func(a, b edit) int { return a.task - b.task })
-	return edits, gone
-}
-
-// splice returns the bytes with all edits in them, in one pass.
-func (f *File) splice(edits []edit) []byte {
-	out := make([]byte, 0, len(f.src)+64*len(edits))
-	from := 0
-	for _, e := range edits {
-		s := f.sites[e.task]
-		out = append(out, f.src[from:s.start]...)
-		out = append(out, f.inserts[e.task]...)
-		out = append(append(append(out, '"'), e.status...), '"')
-		from = int(s.end)
-	}
-	return append(out, f.src[from:]...)
-}
-
-// apply makes f the file that holds out, its splice of the edits: statuses change, and what lies behind them moves.
-func (f *File) apply(edits []edit, out []byte) {
-	f.src = string(out)
-	f.tasks = slices.Clone(f.tasks) // others may be reading the list that they were given
-	mended := map[string]bool{}     // tasks whose word was unknown
-	lines := map[int]int{}          // of findings, where lines were inserted
-	shift, moved := int32(0), 0
-	for i := range f.tasks {
-		t, s := &f.tasks[i], &f.sites[i]
-		if moved > 0 {
-			lines[t.Line] = t.Line + moved
-			t.Line += moved
-		}
-		s.start += shift
-		if len(edits) > 0 && edits[0].task == i {
-			s.start += int32(len(f.inserts[i]))
-			moved += strings.Count(f.inserts[i], "\n")
-			delete(f.inserts, i)
-			mended[t.ID] = !t.Status.Known()
-			t.Status, t.RawStatus = edits[0].status, string(edits[0].status)
-			shift = s.start + int32(len(t.RawStatus)+2) - s.end
-			edits = edits[1:]
-		}
-		s.end += shift
-	}
-	if len(f.inserts) == 0 {
-		f.inserts = nil
-	}
-	f.reviseFindings(mended, lines)
-}
-
-// reviseFindings drops complaints about status words that were replaced and moves the others to where their tasks are now.
-func (f *File) reviseFindings(mended map[string]bool, lines map[int]int) {
-	var kept []Finding
-	for _, x := range f.findings {
-		if x.Kind == "unknown-status" && mended[x.ID] {
-			mended[x.ID] = false // a later task of the same id keeps its own
-			continue
-		}
-		if line, ok := lines[x.Line]; ok {
-			x.Line = line
-		}
-		kept = append(kept, x)
-	}
-	f.findings = kept
 }

@@ -11,7 +11,7 @@ type Task struct {
 	TestStrategy string
 
 	Status    Status // a known status, or RawStatus where the word is unknown
-	RawStatus string // the word in the file; "" where it is missing (then Status is Pending)
+	RawStatus string // the word in the file, or the word that an SCG letter stands for; "" where it is missing (then Status is Pending)
 
 	Priority   string // "medium" where the file says nothing
 	Complexity string // literal text of the number or word; "" where missing
@@ -32,8 +32,10 @@ func (t *Task) Container() bool { return len(t.Children) > 0 }
 
 // Finding is something that a reader met and went on from, but that a person should hear of.
 type Finding struct {
-	Line    int    // 0: not about one place
-	ID      string // the task, "" if none
-	Kind    string // "duplicate", "unknown-status", "dependency", "family", "member", "tag", "source" or "gone"
+	Line int    // 0: not about one place
+	ID   string // the task, "" if none
+	// Kind is "duplicate", "unknown-status", "dependency", "family", "member", "line", "tag", "source" or "gone".
+	Kind    string
 	Message string
+	place   int // of the task in the list, from 1; 0 if none
 }

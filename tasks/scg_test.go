@@ -1,0 +1,223 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fixture opens a tag of a copy of a file in testdata.
+func fixture(t testing.TB, name, tag string) *File {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenPath(path, tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// show prints what the graph needs of a list: one line "id/parent status < dependencies" for each task.
+func show(f *File) string {
+	var b strings.Builder
+	for _, t := range f.Tasks() {
+		b.WriteString(t.ID)
+		if t.Parent != "" {
+			b.WriteString("/" + t.Parent)
+		}
+		b.WriteString(" " + string(t.Status))
+		if len(t.DependsOn) > 0 {
+			b.WriteString(" < " + strings.Join(t.DependsOn, " "))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func found(f *File) string {
+	var b strings.Builder
+	for _, x := range f.Findings() {
+		fmt.Fprintf(&b, "%d %s %s\n", x.Line, x.Kind, x.Message)
+	}
+	return b.String()
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if want = strings.TrimLeft(want, "\n"); got != want {
+		t.Errorf("%s:\n%s\nwant:\n%s", what, got, want)
+	}
+}
+
+func TestGraph(t *testing.T) {
+	t.Parallel()
+	f := fixture(t, "rust.scg", "river")
+	want(t, "tasks", show(f), `
+1 done
+2 in-progress < 1
+3 expanded < 1
+3.1/3 done
+3.2/3 pending < 3.1 core:4
+4 pending < 3 3.2
+4.1 pending < 3.1
+6 pending < 6 99
+7 expanded
+`)
+	want(t, "findings", found(f), "")
+	one, _ := f.Task("1")
+	wantOne := Task{ID: "1", Title: "Gauge readings", Status: Done, RawStatus: "done", Priority: "high", Complexity: "3", AgentType: "builder", Line: 13,
+		Description: "First line of text.\n\n# A heading, not a comment\n---\n@not a section\n  indented further\n\nlast line", TestStrategy: "go test ./gauge/..."}
+	if !reflect.DeepEqual(*one, wantOne) {
+		t.Errorf("got  %+v\nwant %+v", *one, wantOne)
+	}
+	two, _ := f.Task("river:2")
+	three, _ := f.Task("3")
+	if two.Title != "HTTP server | router" || three.Title != "Flood \\ levels\nand alarms" {
+		t.Errorf("titles %q and %q", two.Title, three.Title)
+	}
+	if four, _ := f.Task("4"); four.Description != "Only one line." || four.Priority != "low" || four.Complexity != "8" {
+		t.Errorf("got %+v", four)
+	}
+}
+
+func TestGraphOfSeveralTags(t *testing.T) {
+	t.Parallel()
+	for tag, tasks := range map[string]string{
+		"north": "1 done\n2 pending < 1 south:1\n",
+		"south": "1 failed\n2 pending\n",
+		"west":  "1 blocked\n",
+	} {
+		f := fixture(t, "several.scg", tag)
+		want(t, tag, show(f), tasks)
+		switch second, _ := f.Task("2"); tag {
+		case "north":
+			if second.Description != "One\ntwo" || second.AgentType != "planner" || second.ModelTier != "standard" {
+				t.Errorf("got %+v", second)
+			}
+		case "south":
+			want(t, "findings", found(f), "34 unknown-status task 2: the status letter \"Q\" is unknown, it is read as pending\n")
+		}
+	}
+	var missing *NotFoundError
+	if _, err := OpenPath(filepath.Join("testdata", "several.scg"), "x"); !errors.As(err, &missing) || !slices.Equal(missing.Known, []string{"north", "south", "west"}) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := OpenPath(filepath.Join("testdata", "several.scg"), ""); err == nil || !strings.Contains(err.Error(), "name one of: north, south, west") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestGraphOfOldFiles(t *testing.T) {
+	t.Parallel()
+	f := fixture(t, "epic.scg", "")
+	want(t, "tasks", show(f), "1 expanded\n1.1/1 review\n1.2/1 deferred < 1.1\n2 cancelled < 1 core:1\n")
+	want(t, "findings", found(f), "")
+	if f.Tag() != "auth" || f.Tasks()[1].Description != "The form." {
+		t.Errorf("tag %q, %+v", f.Tag(), f.Tasks()[1])
+	}
+}
+
+func TestGraphOddities(t *testing.T) {
+	t.Parallel()
+	f := fixture(t, "odd.scg", "")
+	want(t, "tasks", show(f), `
+a pending < not an id!
+b/a pending < d e a
+c/a pending < b
+d pending < c
+b done
+e pending
+`)
+	if f.Tasks()[0].Details != "On the same line\nand below." || f.Tasks()[0].Priority != "high" || f.Tasks()[1].ModelTier != "smart" {
+		t.Errorf("got %+v", f.Tasks()[:2])
+	}
+	for _, part := range []string{
+		`"[Collapsed - 12 tasks not shown]" has fewer than five fields`, `"e | | D | x" has fewer than five fields`,
+		`task c: the status letter "" is unknown`, `task d: the status letter "done" is unknown, it is read as pending`,
+		`"zz | description |" names a task that is not in the list`, `"nobody: a" names a task`, `"nothing here" is no list of subtasks`,
+		`"b -> d | ok | x > 1" has a condition`, `"b ~~ c" is no edge`, `"c ->" is no edge`, `"ghost -> a" names a task`, `found "not an id!"`,
+		`"c" is no agent line`, `"ghost | tester" names a task`, `task b: the id is taken by line 30`,
+	} {
+		if !strings.Contains(found(f), part) {
+			t.Errorf("no finding %s in\n%s", part, found(f))
+		}
+	}
+	if n := len(f.Findings()); n != 15 {
+		t.Errorf("%d findings:\n%s", n, found(f))
+	}
+}
+
+func TestGraphRefused(t *testing.T) {
+	t.Parallel()
+	head := "# SCUD Graph v1\n# Phase: x\n"
+	tests := []struct{ name, text, want string }{
+		{"JSON", `{"x":{"tasks":[]}}`, "tasks.scg:1: this is JSON"},
+		{"prose", "Here are the tasks:\n1. a\n", "tasks.scg:1: no SCUD graph text"},
+		{"phase without a name", head + "---\n@nodes\n1 | a | P | 1 | H\n", "tasks.scg:4: a phase without a tag"},
+		{"conflict", head + "@nodes\n<<<<<<< ours\n1 | a | P | 1 | H\n", "tasks.scg:4: merge conflict markers"},
+		{"UTF-16", "\xff\xfe#\x00", "UTF-16"},
+		{"Latin-1", head + "@nodes\n1 | caf\xe9 | P | 1 | H\n", "tasks.scg:4: the file is not UTF-8"},
+		{"zero bytes", head + "\x00", "tasks.scg:3: the file is not text"},
+		{"LFS pointer", "version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"},
+		{"path as id", head + "@nodes\n../x | a | P | 1 | H\n", "tasks.scg:4: the id \"../x\""},
+		{"no id", head + "@nodes\n | a | P | 1 | H\n", "tasks.scg:4: an empty id"},
+	}
+	for _, test := range tests {
+		_, err := Open(project(t, map[string]string{"tasks.scg": test.text}), "x")
+		var format *FormatError
+		if !errors.As(err, &format) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+func TestGraphWithoutTags(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "\n\n", "\ufeff", "---\n"} {
+		root := project(t, map[string]string{"tasks.scg": text})
+		var missing *NotFoundError
+		if _, err := Open(root, "x"); !errors.As(err, &missing) || len(missing.Known) != 0 {
+			t.Errorf("%q: got %v", text, err)
+		}
+		if known := Known(root); len(known) != 0 {
+			t.Errorf("%q: known %v", text, known)
+		}
+	}
+}
+
+func TestGraphSmallForms(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, text, want string }{
+		{"no newline at the end", "# SCUD Graph v1\n# Phase: x\n@nodes\n1|a|D|1|H", "1 done\n"},
+		{"a BOM", "\ufeff# SCUD Graph v1\n# Phase: x\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
+		{"without the first line", "# Phase:x\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
+		{"the name in @meta alone", "# SCUD Graph v1\n@meta {\n  id_format uuid\n  name x\n}\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
+		{"brace on a line of its own", "@meta\n{\n  name \"x\"\n}\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
+		{"@meta without an end", "# Phase: x\n@meta {\n name x\n@nodes\n1 | a | D | 1 | H\n", "1 done\n"},
+		{"indented sections", "# Phase: x\n  @nodes\n  1 | a | D | 1 | H\n  @edges\n  1 -> 2\n", "1 done < 2\n"},
+		{"the tag twice", "# Phase: x\n@nodes\n1 | a | D | 1 | H\n---\n# Phase: x\n@nodes\n1 | b | P | 1 | H\n", "1 done\n"},
+		{"dotted ids of an expanded task", "# Phase: x\n@nodes\n1 | a | X | 1 | H\n1.1 | b | P | 1 | H\n", "1 expanded\n1.1/1 pending\n"},
+		{"many edges", "# Phase: x\n@nodes\n1 | a | X | 1 | H\n@edges\n" + strings.Repeat("1 -> 2\n1 -> 3\n", 40), "1 expanded < 2 3\n"},
+		{"section names begin others", "# Phase: x\n@nodes\n1 | a | D | 1 | H\n@nodes-of-old\n2 | b | D | 1 | H\n", "1 done\n"},
+	}
+	for _, test := range tests {
+		f, err := Open(project(t, map[string]string{"tasks.scg": test.text}), "x")
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		want(t, test.name, show(f), test.want)
+	}
+}
