@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -31,33 +32,17 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, live, err := askable(loop.NewHome(root), args)
+			home := loop.NewHome(root)
+			text := ""
+			if id, live := liveOne(home, args); live {
+				text, err = askLive(home, id, r, done, now)
+			} else {
+				text, err = markDormant(cmd.Context(), home, args, r)
+			}
 			if err != nil {
 				return err
 			}
-			id := s.State.ID
-			if live {
-				if err := loop.NewHome(root).Ask(atomicfile.OS(), id, r, now); err != nil {
-					return err
-				}
-				when := "once its running attempt is finished"
-				if now {
-					when = "now: its agent is interrupted"
-				}
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "loop %s will be %s %s\n", id, done, when)
-				return err
-			}
-			if s.State.Completed {
-				return badInput("", "loop %s has ended (%s)", id, s.State.ExitReason.Type)
-			}
-			if r == loop.RequestPause {
-				return badInput("descartes loop resume --name "+id, "loop %s is not running", id)
-			}
-			if err := loop.CancelDead(cmd.Context(), atomicfile.OS(), loop.NewHome(root), *s, time.Now); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "loop %s was not running; it is marked as cancelled\n", id)
-			return err
+			return write(cmd.OutOrStdout(), text)
 		},
 	}
 	registerDir(cmd, &dir)
@@ -65,30 +50,54 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 	return cmd
 }
 
-// askable is the loop of that id, or the live one, or the last that has not ended.
-func askable(home loop.Home, args []string) (*loop.Saved, bool, error) {
+func askLive(home loop.Home, id string, r loop.Request, done string, now bool) (string, error) {
+	if err := home.Ask(atomicfile.OS(), id, r, now); err != nil {
+		return "", err
+	}
+	when := "once its running attempt is finished"
+	if now {
+		when = "now: its agent is interrupted"
+	}
+	return fmt.Sprintf("loop %s will be %s %s\n", id, done, when), nil
+}
+
+// markDormant cancels a loop that no process runs.
+func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Request) (string, error) {
+	s, err := dormant(home, args)
+	if err != nil {
+		return "", err
+	}
+	id := s.State.ID
+	if s.State.Completed {
+		return "", badInput("", "loop %s has ended (%s)", id, s.State.ExitReason.Type)
+	}
+	if r == loop.RequestPause {
+		return "", badInput("descartes loop resume --name "+id, "loop %s is not running", id)
+	}
+	if err := loop.CancelDead(ctx, atomicfile.OS(), home, *s, time.Now); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("loop %s was not running; it is marked as cancelled\n", id), nil
+}
+
+// liveOne is the loop that runs in the working tree, if that is the one meant.
+func liveOne(home loop.Home, args []string) (id string, ok bool) {
+	who, busy := home.Live()
+	return who.Loop, busy && who.Loop != "" && (len(args) == 0 || args[0] == who.Loop)
+}
+
+// dormant is the loop of that id, or the last that has not ended.
+func dormant(home loop.Home, args []string) (*loop.Saved, error) {
 	if len(args) == 1 {
 		s, err := home.Find(args[0])
 		if err == nil && s == nil {
 			err = badInput("descartes loop list", "no loop %q", args[0])
 		}
-		if err != nil {
-			return nil, false, err
-		}
-		return s, home.IsLive(*s), nil
+		return s, err
 	}
-	s, err := home.Last()
-	switch {
-	case err != nil:
-		return nil, false, err
-	case s == nil:
-		return nil, false, badInput("", "no loop was started here")
-	case home.IsLive(*s):
-		return s, true, nil
-	}
-	s, err = lastOpen(home)
+	s, err := lastOpen(home)
 	if err != nil {
-		return nil, false, badInput("descartes loop list", "no loop is running here")
+		return nil, badInput("descartes loop list", "no loop is running here")
 	}
-	return s, false, nil
+	return s, nil
 }

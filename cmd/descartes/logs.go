@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -58,7 +59,10 @@ func newLogsCmd() *cobra.Command {
 				}
 				path = home.Log(s.State.ID, task, attempt)
 			}
-			return printLog(cmd.Context(), cmd.OutOrStdout(), path, func() bool { return follow && home.IsLive(*s) })
+			if !follow {
+				return printLog(cmd.OutOrStdout(), path)
+			}
+			return followLogs(cmd.Context(), cmd.OutOrStdout(), home, *s, task, path)
 		},
 	}
 	registerDir(cmd, &dir)
@@ -77,26 +81,52 @@ func ofTask(id string) string {
 	return fmt.Sprintf(" of task %q", id)
 }
 
-// printLog copies a log, and what is added to it while more says that more may come.
-func printLog(ctx context.Context, w io.Writer, path string, more func() bool) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return badInput("", "there is no log %s", path)
-	}
+func printLog(w io.Writer, path string) error {
+	f, err := openLog(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+func openLog(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, badInput("", "there is no log %s", path)
+	}
+	return f, err
+}
+
+// followLogs copies a log while it grows, then those of the attempts that follow, until the loop ends.
+func followLogs(ctx context.Context, w io.Writer, home loop.Home, s loop.Saved, task, path string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
+	f, err := openLog(path)
+	if err != nil {
+		return err
+	}
+	defer func() { f.Close() }()
 	for {
-		last := !more()
-		if _, err := io.Copy(w, f); err != nil {
+		over := !home.IsLive(s)
+		logs, err := home.LogsOf(s.State.ID, task)
+		if err != nil {
 			return err
 		}
-		if last {
+		if _, err := io.Copy(w, f); err != nil { // before another is opened: this one is complete then
+			return err
+		}
+		if at := slices.Index(logs, path); at >= 0 && at+1 < len(logs) {
+			next, err := os.Open(logs[at+1])
+			if err == nil { // else its agent has not begun
+				f.Close()
+				f, path = next, logs[at+1]
+				continue
+			}
+		} else if over {
 			return nil
 		}
 		select {

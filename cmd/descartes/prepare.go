@@ -30,6 +30,7 @@ type ready struct {
 	why     string   // where the verify command comes from, "" if it was given
 	notes   []string // what a person should know before it starts
 	nothing bool     // every task is done already
+	branch  bool     // a branch that the settings name is made
 }
 
 func (r *ready) close() error {

@@ -16,14 +16,12 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // findRoot is the project's folder: the nearest one at or above dir that has .scud, looked for up
 // to the top of the git working tree; without any, that top; without git, dir itself.
 func findRoot(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
+	dir, err := realDir(dir)
 	if err != nil {
 		return "", err
 	}
 	fi, err := os.Stat(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", badInput("", "working directory %s: no such directory", dir)
 	case err != nil:
 		return "", err
 	case !fi.IsDir():
@@ -43,6 +41,19 @@ func findRoot(dir string) (string, error) {
 		}
 	}
 	return orWord(top, dir), nil
+}
+
+// realDir is dir without symbolic links, as git sees it: paths are compared with those that git knows.
+func realDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	dir, err = filepath.EvalSymlinks(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", badInput("", "working directory %s: no such directory", abs)
+	}
+	return dir, err
 }
 
 // chooseTag is the tag that is meant: the one given, the active one, or the only one there is.

@@ -73,7 +73,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if s.ci && !f.Changed("on-limit") {
 		s.OnLimit = "stop"
 	}
-	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path})
+	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path}, false)
 }
 
 func resumeHint(s *loop.Saved) string {

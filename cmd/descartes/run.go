@@ -47,7 +47,7 @@ type ended struct {
 // ctx interrupts that.
 func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loop.Event)) (_ ended, err error) {
 	var e ended
-	if name := r.job.Config.Git.Branch; name != "" && r.opt.Resume == "" {
+	if name := r.job.Config.Git.Branch; name != "" && r.branch {
 		if err := r.repo.NewBranch(ctx, name); err != nil {
 			return e, err
 		}

@@ -174,8 +174,8 @@ func (s *settings) completeLimits(f *pflag.FlagSet) error {
 
 // dirPath is the directory in which the user typed paths.
 func (s *settings) dirPath() string {
-	if abs, err := filepath.Abs(s.dir); err == nil {
-		return abs
+	if dir, err := realDir(s.dir); err == nil {
+		return dir
 	}
 	return s.dir
 }

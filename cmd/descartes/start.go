@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -102,7 +103,41 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	if old != nil {
 		opt.Resume = old.Path
 	}
-	return execute(cmd, root, s, o, opt)
+	if err := o.free(root, opt, old); err != nil {
+		return err
+	}
+	return execute(cmd, root, s, o, opt, true)
+}
+
+// free says whether a loop may have the name and the state file that it was given.
+func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) error {
+	if old != nil {
+		if o.name != "" && o.name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
+			return badInput("descartes loop resume --name "+old.State.ID+" goes on with it",
+				"loop %s over tag %q has not ended: it is gone on with before another begins", old.State.ID, old.State.Tag)
+		}
+		return nil
+	}
+	if o.name != "" {
+		taken, err := loop.NewHome(root).Find(o.name)
+		if err == nil && taken != nil {
+			err = badInput("choose another name; descartes loop list shows what there is", "a loop named %q exists", o.name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if opt.StatePath != "" {
+		st, err := loop.LoadState(opt.StatePath)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return badInput("choose another --state-file", "%w", err)
+		case !st.Completed:
+			return badInput("descartes loop resume --state-file "+o.stateFile, "%s belongs to loop %s, which has not ended", o.stateFile, st.ID)
+		}
+	}
+	return nil
 }
 
 func (o *outputs) check() error {
@@ -117,14 +152,15 @@ func (o *outputs) check() error {
 	return nil
 }
 
-// execute prepares a run, does it, and reports.
-func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.StartOptions) error {
+// execute prepares a run, does it, and reports. anew says that the settings were given now, not saved earlier.
+func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.StartOptions, anew bool) error {
 	opt.Command = "loop"
 	r, err := prepare(cmd.Context(), root, s.Config, opt)
 	if err != nil {
 		return err
 	}
 	defer r.close()
+	r.branch = anew
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	defer p.close()
 	if r.nothing {
@@ -137,12 +173,14 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 		}
 	}
 	p.waves = len(r.job.Graph.Waves())
-	if !o.dryRun {
-		p.header(r)
-		return runAndReport(cmd, r, s, o, p)
-	}
 	p.header(r)
-	return r.dry(p, cmd, o)
+	if cmd.Flags().Changed("completion-promise") {
+		p.warn("--completion-promise is for loops over a prompt: a task's agent reports with <promise>COMPLETE</promise> or TASK_COMPLETE")
+	}
+	if o.dryRun {
+		return r.dry(p, cmd, o)
+	}
+	return runAndReport(cmd, r, s, o, p)
 }
 
 // canRun says why a task cannot be the one of a step.

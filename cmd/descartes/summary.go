@@ -51,6 +51,9 @@ func (s *summary) print(p *printer) {
 	if m := s.run.outcome.Message; m != "" {
 		p.say("stopped: %s", clean(m))
 	}
+	if s.run.outcome.Ending == loop.GitRefused {
+		p.say("kept: what the agents wrote is in the working tree, and as commits under refs/descartes/%s/", s.run.id)
+	}
 	p.say("cost: %s", costText(s.run.state.Cost))
 	if s.step {
 		p.say("%s", s.nextStep())
