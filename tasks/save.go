@@ -193,9 +193,8 @@ func (f *File) Writable() error {
 	if err := writable(path); err != nil {
 		return err
 	}
-	probe, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".probe-")
-	if err != nil {
+	if err := atomicfile.Probe(atomicfile.OS(), path); err != nil {
 		return fmt.Errorf("save %s: %w", f.path, err)
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return nil
 }

@@ -67,7 +67,7 @@ func (k *kills) run(t *testing.T, random *rand.Rand, whole time.Duration) {
 		r := f.begin(t, f.goOn(t, random.IntN(2)))
 		select {
 		case <-r.ended:
-		case <-time.After(time.Duration(random.Int64N(int64(whole)))):
+		case <-time.After(time.Duration(random.Int64N(int64(whole / 3)))):
 			_ = r.p.Kill()
 		}
 		switch code := r.wait(t); code {

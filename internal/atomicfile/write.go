@@ -126,6 +126,21 @@ func removed(err error) error {
 	return err
 }
 
+// Probe says why Write could not make its temporary file beside path, without writing anything. What it leaves when it is killed is
+// for Clean too.
+func Probe(fsys FS, path string) error {
+	target, mode, _, err := resolve(path, 0o600)
+	if err != nil {
+		return err
+	}
+	f, temp, err := createTemp(fsys, target, mode)
+	if err != nil {
+		return err
+	}
+	crash.Point("atomicfile: probed " + filepath.Base(target))
+	return errors.Join(f.Close(), removed(fsys.Remove(temp)))
+}
+
 // Clean removes the temporary files that writers of path left when they were killed, and says how many. Call it only when no other
 // process can be writing path.
 func Clean(fsys FS, path string) (int, error) {
