@@ -31,6 +31,8 @@ type ready struct {
 	notes   []string // what a person should know before it starts
 	nothing bool     // every task is done already
 	branch  bool     // a branch that the settings name is made
+	large   int      // specs over the budget
+	largest int      // tokens of the largest of them
 }
 
 func (r *ready) close() error {
@@ -214,13 +216,27 @@ func (r *ready) agentProblems() (found problems) {
 		return found
 	}
 	known := func(string) (string, error) { return "", nil }
-	return append(found, r.job.CheckSpecs(func(n int) error { return r.backend.Check(known, n) })...)
+	return append(found, r.job.CheckSpecs(func(n int) error {
+		r.weigh(n)
+		return r.backend.Check(known, n)
+	})...)
 }
+
+// weigh counts a spec of n bytes that is over the budget.
+func (r *ready) weigh(n int) {
+	if most := r.job.Config.Scud.Spec.MaxSpecTokens; most > 0 && tokens(n) > most {
+		r.large++
+		r.largest = max(r.largest, tokens(n))
+	}
+}
+
+// tokens is specbuild.Tokens of a text of n bytes.
+func tokens(n int) int { return (n + 3) / 4 }
 
 // detect finds the verify command of a project.
 func detect(root string) (command, why string, ok bool) { return verify.Detect(root) }
 
-// problemsOfGraph are the warnings about a graph of which something can run.
+// warnings is what is odd about a list of which something can run.
 func (r *ready) warnings() []string {
 	var out []string
 	for _, p := range r.job.Graph.Problems() {
@@ -232,33 +248,13 @@ func (r *ready) warnings() []string {
 		}
 	}
 	if shown := out[:min(10, len(out))]; len(shown) < len(out) {
-		return append(shown, fmt.Sprintf("and %d more: descartes tasks check --scud-tag %s", len(out)-len(shown), r.job.File.Tag()))
+		out = append(shown, fmt.Sprintf("and %d more: descartes tasks check --scud-tag %s", len(out)-len(shown), r.job.File.Tag()))
+	}
+	if r.large > 0 {
+		out = append(out, fmt.Sprintf("%s over %d tokens, the largest has about %d; --spec-budget cut shortens them",
+			count(r.large, "spec"), r.job.Config.Scud.Spec.MaxSpecTokens, r.largest))
 	}
 	return out
-}
-
-// firstSpecs warns of specs over the budget.
-func (r *ready) largeSpecs() []string {
-	c := r.job.Config.Scud.Spec
-	if c.MaxSpecTokens == 0 {
-		return nil
-	}
-	over, most, which := 0, 0, ""
-	for _, id := range r.job.Runnable() {
-		s, err := r.job.Spec(loop.SpecRequest{Task: id})
-		if err != nil || !s.Over {
-			continue
-		}
-		over++
-		if s.Tokens > most {
-			most, which = s.Tokens, id
-		}
-	}
-	if over == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s over %d tokens, the largest is that of task %s with about %d; --spec-budget cut shortens them",
-		count(over, "spec"), c.MaxSpecTokens, which, most)}
 }
 
 // unfinished is the loop over a tag that a new start goes on with, or nil.

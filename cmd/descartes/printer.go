@@ -14,7 +14,7 @@ type printer struct {
 	text  *liveWriter // people's text
 	lines *liveWriter // events as JSON; nil if nobody wants them
 	paint paint
-	box   bool // text is a terminal
+	box   bool // there is room for the wave box
 	waves int
 	began map[string]time.Time
 }
@@ -27,8 +27,8 @@ func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 		p.lines, people = newLiveWriter(stdout), stderr
 	}
 	p.text = newLiveWriter(people)
-	p.box = isTerminal(people) && !ci
-	p.paint = colours(p.box)
+	p.box = roomForBox(people) && !ci
+	p.paint = colours(isTerminal(people) && !ci)
 	return p
 }
 
@@ -64,7 +64,10 @@ func (p *printer) line(e *loop.Event) string {
 	case loop.LoopStarted:
 		return fmt.Sprintf("loop %s started", e.Loop)
 	case loop.LoopResumed:
-		return fmt.Sprintf("loop %s goes on: %s", e.Loop, clean(e.Reason))
+		if n := len(e.Tasks); n > 0 {
+			return fmt.Sprintf("loop %s goes on, %s tried again", e.Loop, count(n, "blocked task"))
+		}
+		return fmt.Sprintf("loop %s goes on", e.Loop)
 	case loop.WaveStarted:
 		return p.waveLine(e)
 	case loop.AttemptStarted:

@@ -219,7 +219,7 @@ func (p *printer) header(r *ready) {
 	for _, n := range r.notes {
 		p.say("note: %s", clean(n))
 	}
-	for _, w := range append(r.warnings(), r.largeSpecs()...) {
+	for _, w := range r.warnings() {
 		p.warn(w)
 	}
 }

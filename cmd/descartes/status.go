@@ -61,7 +61,7 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON bool) (bo
 	if asJSON {
 		return st.view.Live, writeJSON(w, st.report(true))
 	}
-	return st.view.Live, write(w, st.text(isTerminal(w)))
+	return st.view.Live, write(w, st.text(colours(isTerminal(w)), roomForBox(w)))
 }
 
 // lookUp is the loop that a looking command means.
@@ -226,40 +226,44 @@ func (st *loopStatus) lastActivity() time.Time {
 }
 
 // text is the seed's status, and the wave bars.
-func (st *loopStatus) text(terminal bool) string {
+func (st *loopStatus) text(p paint, boxed bool) string {
 	s := &st.view.State
 	var b strings.Builder
 	b.WriteString("Loop Status\n===========\n")
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %s: %s\n", name, clean(fmt.Sprintf(format, args...)))
 	}
-	row("Loop", "%s", s.ID)
 	row("State file", "%s", shown(st.root, st.view.Path))
 	row("Iteration", "%d", s.Iteration)
 	row("Started", "%s", s.StartedAt.UTC().Format(time.RFC3339))
-	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
 	row("Completed", "%s", yesNo(s.Completed))
 	row("Exit reason", "%s", st.reason())
+	row("Loop", "%s", s.ID)
+	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
 	b.WriteString("\nConfig:\n")
 	row("Command", "%s", orWord(s.Config.Command, s.Config.Backend.Type))
-	row("Verify", "%s", s.Config.Scud.VerificationCommand)
 	row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)
-	row("Max attempts per task", "%d", s.Config.Scud.MaxIterationsPerTask)
 	row("Completion promise", "%q", s.Config.CompletionPromise)
-	if st.board == nil {
-		return b.String()
+	row("Verify", "%s", s.Config.Scud.VerificationCommand)
+	row("Max attempts per task", "%d", s.Config.Scud.MaxIterationsPerTask)
+	if st.board != nil {
+		b.WriteString("\n" + st.waveView(p, boxed))
 	}
+	return b.String()
+}
+
+func (st *loopStatus) waveView(p paint, boxed bool) string {
+	s := &st.view.State
 	var blocked []blockedLine
 	for _, t := range s.BlockedTasks {
 		blocked = append(blocked, blockedLine{t.Task.ID, t.Title, t.Reason})
 	}
-	lines := st.board.bars(colours(terminal), s.CurrentTask, blocked)
+	lines := st.board.bars(p, s.CurrentTask, blocked)
 	title := "SCUD Loop: " + clean(s.Tag)
-	b.WriteString("\n")
-	if terminal {
-		b.WriteString(box(title, lines))
-		return b.String()
+	if boxed {
+		return box(title, lines)
 	}
+	var b strings.Builder
 	b.WriteString(title + "\n")
 	for _, l := range lines {
 		b.WriteString(strings.TrimRight("  "+l, " ") + "\n")
@@ -278,6 +282,7 @@ func (st *loopStatus) reason() string {
 		return "Killed; descartes loop resume goes on"
 	default:
 		text := strings.ReplaceAll(s.ExitReason.Type, "_", " ")
+		text = strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
 		if s.ExitReason.Message != "" {
 			text += " (" + s.ExitReason.Message + ")"
 		}

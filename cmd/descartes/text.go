@@ -98,6 +98,16 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// roomForBox reports whether w is a terminal that is wide enough for the wave box.
+func roomForBox(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	return err == nil && (columns == 0 || columns >= boxWidth+2) // 0: a terminal that does not say
+}
+
 // paint colours words, or leaves them as they are.
 type paint bool
 
