@@ -79,7 +79,7 @@ func (d *folder) lose(touched map[*folder]bool) {
 			c.lose(touched)
 		}
 	}
-	d.rules, d.rulesStat, d.rulesOld, d.listed = nil, fileStat{}, false, false
+	d.rules, d.rulesStat, d.rulesOld, d.listed, d.away = nil, fileStat{}, false, false, true
 	if up := d.parent; up != nil && !d.hasTracked() {
 		d.parent = nil // tidy drops what has no parent
 		touched[up] = true

@@ -209,3 +209,18 @@ func TestSnapshotStopsWhenToldTo(t *testing.T) {
 		t.Errorf("tree %s afterwards, git makes %s", got, want)
 	}
 }
+
+// TestRulesChangeWhileAFolderIsAway: what a rule said of a folder must not be remembered beyond the rule.
+func TestRulesChangeWhileAFolderIsAway(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	for i, script := range []string{"echo docs >>.gitignore; echo 1 >docs/new", "mv docs ../docs", "echo none >.gitignore", "mv ../docs docs", "rm -r docs; echo docs >.gitignore", "mkdir docs; echo 2 >docs/other"} {
+		s.sh(script)
+		if got, want := snap(t, r), s.gitTree(); string(got) != want {
+			t.Errorf("step %d: tree %s, git makes %s\n%s", i, got, want, s.git("diff-tree", "-r", want, string(got)))
+		}
+		for r.tree.root.rules != nil && !r.tree.root.rulesOld { // until the clock has ticked and the file is believed
+			snap(t, r)
+		}
+	}
+}

@@ -23,6 +23,7 @@ func (s *scanner) visit(w *walker, v visit) error {
 		return fmt.Errorf("read directory %s: %w", d.shown(), err)
 	}
 	defer unix.Close(fd)
+	v.retest, d.away = v.retest || d.away, false
 	info, err := statFD(fd)
 	if err != nil {
 		return fmt.Errorf("read directory %s: %w", d.shown(), err)

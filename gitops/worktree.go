@@ -30,6 +30,7 @@ type folder struct {
 	frozen    bool         // protected: never looked into
 	guarded   bool         // protected files lie directly in it
 	excluded  bool         // new names in it are ignored, whatever the rules say of them
+	away      bool         // it was not there at the last scan, so that excluded may be out of date
 	rules     *ignoreRules // its own .gitignore
 	rulesStat fileStat     // of that file; zero when there is none
 	rulesOld  bool         // the rules cannot have changed unnoticed since rulesStat was taken
