@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"descartes/tasks"
 )
 
 func newRootCmd() *cobra.Command {
@@ -84,6 +86,7 @@ type looking struct {
 func (l *looking) register(cmd *cobra.Command, withJSON string) {
 	cmd.Flags().StringVar(&l.tag, "scud-tag", "", "tag to look at (default: the active one, or the only one)")
 	registerDir(cmd, &l.dir)
+	completeTags(cmd, &l.dir)
 	if withJSON != "" {
 		cmd.Flags().BoolVar(&l.json, "json", false, withJSON)
 	}
@@ -91,4 +94,18 @@ func (l *looking) register(cmd *cobra.Command, withJSON string) {
 
 func registerDir(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "working-dir", ".", "work as if started in this `directory`")
+}
+
+// completeTags lets a shell complete --scud-tag from the project's task files.
+func completeTags(cmd *cobra.Command, dir *string) {
+	known := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		root, err := findRoot(*dir)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return tasks.Known(root), cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := cmd.RegisterFlagCompletionFunc("scud-tag", known); err != nil {
+		panic(err) // the flag is registered by the caller
+	}
 }

@@ -46,7 +46,7 @@ func (s *settings) register(cmd *cobra.Command) {
 	f.StringVar(&s.file, "config", "", "settings `file` (default: descartes.yaml in the project)")
 	f.StringVar(&s.Scud.Tag, "scud-tag", "", "run the tasks of this `tag`")
 	f.StringVar(&s.Command, "command", "", "agent's command `line`, e.g. \"claude -p\"")
-	f.StringVar(&s.Backend.Type, "backend", "", "agent's kind: claude, opencode or generic (default: told from the command, else claude)")
+	f.StringVar(&s.Backend.Type, "backend", "", "agent's kind: claude or generic (default: told from the command, else claude)")
 	f.StringVar(&s.Backend.PromptMode, "prompt-mode", "", "how the agent gets its prompt: stdin, arg, env or file (default: the backend's)")
 	f.StringVar(&s.Backend.Model, "model", "", "model that the agent is asked to use")
 	f.StringVar(&s.Prompt, "prompt", "", "prompt of a prompt loop")
@@ -56,6 +56,7 @@ func (s *settings) register(cmd *cobra.Command) {
 	s.registerSpec(f)
 	s.registerLimits(f)
 	s.registerGit(f)
+	completeTags(cmd, &s.dir)
 }
 
 func (s *settings) registerSpec(f *pflag.FlagSet) {
@@ -196,7 +197,7 @@ func (s *settings) tagless() error {
 func environment(f *pflag.FlagSet) (err error) {
 	f.VisitAll(func(fl *pflag.Flag) {
 		switch fl.Name {
-		case "help", "prompt", "prompt-file", "name", "task":
+		case "help", "prompt", "prompt-file", "name", "task", "attempt", "explain":
 			return
 		}
 		name := "DESCARTES_" + strings.ToUpper(strings.ReplaceAll(fl.Name, "-", "_"))

@@ -53,6 +53,7 @@ recorded of the attempt before.`,
 	f.BoolVar(&explain, "explain", false, "print where each part came from instead")
 	f.BoolVar(&asJSON, "json", false, "print text and sources as JSON")
 	s.registerSpec(f)
+	completeTags(cmd, &s.dir)
 	return cmd
 }
 
