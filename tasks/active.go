@@ -56,7 +56,10 @@ func onlyTag(root string) (tag, from string, ok bool) {
 			from = s.path
 		}
 	}
-	return master, from, from != ""
+	if from == "" {
+		return "", "", false
+	}
+	return master, from, true
 }
 
 // stateTag returns the first of the named members of a JSON object that is a tag.

@@ -115,6 +115,18 @@ func (t *text) tags() []string {
 	return nil
 }
 
+// nameless says why a file that could be read has no tags; nil for a graph, which may have none.
+func (t *text) nameless() error {
+	if t.graph || len(t.tags()) > 0 {
+		return nil
+	}
+	p := t.doc.lookalike()
+	if t.doc.flat() {
+		p = &problem{0, "a task list that does not name its tag"}
+	}
+	return (&File{path: t.path, src: t.src}).refuse(p)
+}
+
 // open decodes one tag.
 func (t *text) open(tag string) (*File, error) {
 	f := &File{path: t.path, tag: tag, src: t.src, index: map[string]int{}}

@@ -76,13 +76,17 @@ func Open(root, tag string) (*File, error) {
 	var also []string
 	for _, s := range sources(root, tag) {
 		t, err := load(s.path)
+		array := err == nil && !t.graph && t.doc.array // a list to import may lie in the place of a tag's own file
+		if err == nil && (!s.own || array) {
+			err = t.nameless()
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case found != nil:
 			if err == nil && s.holds(t, tag) {
 				also = append(also, s.path)
 			}
-		case err != nil && (s.own || strings.HasSuffix(s.path, graphText)):
+		case err != nil && !array && (s.own || strings.HasSuffix(s.path, graphText)):
 			return nil, err // it may hold the tag, and would win
 		case err != nil:
 			broken = cmp.Or(broken, err)

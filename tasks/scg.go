@@ -28,6 +28,7 @@ type phase struct {
 	tag        string
 	start, end int
 	line       int // of start
+	nodes      int // about how many tasks there are
 	headed     bool
 	sections   bool
 }
@@ -67,7 +68,7 @@ func cutGraph(src string) ([]phase, *problem) {
 	start := len(src) - len(strings.TrimPrefix(src, byteOrder))
 	all := lines{src: src, pos: start, end: len(src)}
 	list := []phase{{start: start, line: 1}}
-	details := false
+	details, nodes := false, false
 	for {
 		from, to, ok := all.next()
 		if !ok {
@@ -86,13 +87,15 @@ func cutGraph(src string) ([]phase, *problem) {
 				return nil, &problem{from, fmt.Sprintf("more than %d phases", maxMembers)}
 			}
 			list = append(list, phase{start: all.pos, line: all.number + 1})
-			details = false
+			details, nodes = false, false
 		case word[0] == '@':
 			now.sections = true
-			details = strings.HasPrefix(word, "@details")
+			details, nodes = strings.HasPrefix(word, "@details"), strings.HasPrefix(word, "@nodes")
 			if now.tag == "" {
 				now.tag = metaName(src, from, to, all)
 			}
+		case nodes:
+			now.nodes++
 		case word[0] == '#' && !now.sections:
 			now.header(word)
 		}
@@ -176,7 +179,7 @@ func decodeGraph(list []phase, f *File) (bool, *problem) {
 		return false, nil
 	}
 	r := &graphReader{file: f, phase: own}
-	f.grow(min(strings.Count(f.src[own.start:own.end], "\n"), 1024))
+	f.grow(min(own.nodes, maxTasks))
 	if p := r.walk(r.node); p != nil {
 		return true, p
 	}

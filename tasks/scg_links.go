@@ -38,30 +38,28 @@ func (r *graphReader) place(id string, text string, number int) (int, bool) {
 // edge reads "dependent -> dependency". What newer dialects put behind a bar is not for us.
 func (r *graphReader) edge(text string, number int) {
 	body, tail, _ := strings.Cut(text, "|")
-	parts := strings.Split(body, "->")
-	for k := range parts {
-		parts[k] = strings.TrimSpace(parts[k])
-	}
-	switch {
-	case len(parts) < 2 || parts[0] == "" || parts[1] == "":
+	left, right, _ := strings.Cut(body, "->")
+	left = strings.TrimSpace(left)
+	if left == "" || strings.TrimSpace(right) == "" {
 		r.strange(number, text, "is no edge that is known here, it is ignored")
 		return
-	case strings.EqualFold(parts[0], "dependent") && strings.EqualFold(parts[1], "dependency"):
-		return
+	}
+	if strings.EqualFold(left, "dependent") {
+		return // a heading without #
 	}
 	if tail = strings.TrimSpace(tail); tail != "" && !strings.HasPrefix(tail, "reason") {
 		r.strange(number, text, "has a condition, which is not known here")
 	}
-	for k := range parts[1:] {
-		for _, left := range strings.Split(parts[k], ",") {
-			i, ok := r.place(strings.TrimSpace(left), text, number)
-			if !ok {
-				continue
-			}
-			for _, right := range strings.Split(parts[k+1], ",") {
-				r.depend(i, strings.TrimSpace(right))
+	for right != "" {
+		on, rest, _ := strings.Cut(right, "->") // a -> b -> c
+		for id := range strings.SplitSeq(left, ",") {
+			if i, ok := r.place(strings.TrimSpace(id), text, number); ok {
+				for d := range strings.SplitSeq(on, ",") {
+					r.depend(i, strings.TrimSpace(d))
+				}
 			}
 		}
+		left, right = on, rest
 	}
 }
 
@@ -169,49 +167,39 @@ func (r *graphReader) agent(text string, number int) {
 
 // openDetail reads "id | field |", after which the text comes, indented. What stands behind the second bar is its first line.
 func (r *graphReader) openDetail(text string, number int) {
-	fields := strings.SplitN(text, "|", 3)
-	if len(fields) < 2 {
+	id, rest, ok := strings.Cut(text, "|")
+	if !ok {
 		r.strange(number, text, "is no detail line, it is ignored")
 		return
 	}
-	i, ok := r.place(strings.TrimSpace(fields[0]), text, number)
+	i, ok := r.place(strings.TrimSpace(id), text, number)
 	if !ok {
 		return
 	}
-	r.detail.task, r.detail.field, r.detail.open = i, strings.TrimSpace(fields[1]), true
-	if len(fields) == 3 {
-		if rest := strings.TrimSpace(fields[2]); rest != "" {
-			r.detailLine("  " + rest)
-		}
+	field, first, _ := strings.Cut(rest, "|")
+	r.detail = detail{task: i, field: strings.TrimSpace(field), lines: r.detail.lines[:0], open: true}
+	if first = strings.TrimSpace(first); first != "" {
+		r.detail.lines = append(r.detail.lines, first)
 	}
 }
 
-// detailLine adds a line to the text. It is indented by two spaces, all that is more belongs to it, empty lines too.
+// detailLine adds a line to the text. It is indented by two spaces, all that is more belongs to it, empty lines between others too.
 func (r *graphReader) detailLine(text string) {
 	d := &r.detail
 	if !d.open {
 		return
 	}
-	if strings.TrimSpace(text) == "" {
-		if d.some {
-			d.blank++
-		}
-		return
-	}
-	if d.some {
-		d.text.WriteByte('\n')
-	}
-	for ; d.blank > 0; d.blank-- {
-		d.text.WriteByte('\n')
-	}
 	switch {
+	case strings.TrimSpace(text) == "":
+		text = ""
 	case strings.HasPrefix(text, "  "):
 		text = text[2:]
 	default:
 		text = text[1:]
 	}
-	d.text.WriteString(text)
-	d.some = true
+	if text != "" || len(d.lines) > 0 {
+		d.lines = append(d.lines, text)
+	}
 }
 
 // closeDetail gives the text to its task.
@@ -220,14 +208,17 @@ func (r *graphReader) closeDetail() {
 	if !d.open {
 		return
 	}
-	t := &r.file.tasks[d.task]
+	d.open = false
+	for len(d.lines) > 0 && d.lines[len(d.lines)-1] == "" {
+		d.lines = d.lines[:len(d.lines)-1]
+	}
+	t, text := &r.file.tasks[d.task], strings.Join(d.lines, "\n")
 	switch d.field {
 	case "description":
-		t.Description = d.text.String()
+		t.Description = text
 	case "details":
-		t.Details = d.text.String()
+		t.Details = text
 	case "test_strategy", "testStrategy":
-		t.TestStrategy = d.text.String()
+		t.TestStrategy = text
 	}
-	*d = detail{}
 }

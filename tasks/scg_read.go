@@ -54,10 +54,8 @@ type graphReader struct {
 type detail struct {
 	task  int
 	field string
-	text  strings.Builder
-	blank int // lines, that belong to the text if more of it follows
+	lines []string
 	open  bool
-	some  bool // there is text
 }
 
 // walk goes over the lines that hold something.
@@ -269,10 +267,12 @@ func metaName(src string, from, to int, rest lines) string {
 		body := strings.Trim(strings.TrimPrefix(text, "@meta"), " \t{}")
 		if name, ok := strings.CutPrefix(body, "name "); ok {
 			name = strings.TrimSpace(name)
-			if strings.HasPrefix(name, `"`) {
+			quoted := len(name) > 1 && name[0] == '"' && strings.IndexByte(name[1:], '"') >= 0
+			switch words := strings.Fields(name); {
+			case quoted:
 				name, _, _ = strings.Cut(name[1:], `"`)
-			} else if first {
-				name, _, _ = strings.Cut(name, " ")
+			case first && len(words) > 0:
+				name = words[0]
 			}
 			return strings.TrimSpace(name)
 		}

@@ -45,7 +45,7 @@ func (f *File) edits(set map[string]Status) (edits []edit, gone []string) {
 		}
 	}
 	slices.SortFunc(gone, CompareIDs)
-	edits = f.withContainers(edits)
+	edits = f.withContainers(edits, set)
 	slices.SortFunc(edits, func(a, b edit) int { return a.task - b.task })
 	return edits, gone
 }
@@ -163,7 +163,7 @@ func (f *File) reviseFindings(mended map[int]bool) {
 
 // withContainers adds what Task Master does by itself: a task is done when the last of the tasks nested in it is. A container that
 // is done in any format is so no longer when a task in it is taken up again.
-func (f *File) withContainers(edits []edit) []edit {
+func (f *File) withContainers(edits []edit, set map[string]Status) []edit {
 	var new map[int]Status
 	type question struct {
 		up     int
@@ -184,7 +184,10 @@ func (f *File) withContainers(edits []edit) []edit {
 		}
 		up := f.index[parent]
 		q := question{up, e.status}
-		if _, set := new[up]; set || asked[q] {
+		if _, known := new[up]; known || asked[q] {
+			continue
+		}
+		if _, given := set[parent]; given {
 			continue
 		}
 		asked[q] = true

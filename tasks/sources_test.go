@@ -1,0 +1,156 @@
+package tasks
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	const (
+		own    = `{"tag":"x","tasks":[{"id":"own"}]}`
+		graph  = "# SCUD Graph v1\n# Phase: x\n@nodes\ngraph | a | P | 1 | H\n"
+		many   = `{"x":{"name":"x","tasks":[{"id":"many"}]}}`
+		tm     = `{"x":{"tasks":[{"id":"tm"}],"metadata":{}}}`
+		legacy = `{"tasks":[{"id":"legacy"}]}`
+		list   = `[{"title":"to import"}]`
+	)
+	const (
+		ownAt    = ".scud/tasks/x.json"
+		graphAt  = ".scud/tasks/tasks.scg"
+		manyAt   = ".scud/tasks/tasks.json"
+		tmAt     = ".taskmaster/tasks/tasks.json"
+		legacyAt = "tasks/tasks.json"
+	)
+	tests := []struct {
+		name  string
+		files map[string]string
+		tag   string
+		file  string // "" for an error
+		want  []string
+	}{
+		{"the own file wins", map[string]string{ownAt: own, graphAt: graph, manyAt: many, tmAt: tm, legacyAt: tm}, "x", ownAt,
+			[]string{"tasks.scg too; .scud/tasks/x.json is read", "tasks/tasks.json too", ".taskmaster/tasks/tasks.json too", "the tag is in tasks/tasks.json too"}},
+		{"then the graph", map[string]string{graphAt: graph, manyAt: many, tmAt: tm}, "x", graphAt, []string{".scud/tasks/tasks.json too", ".taskmaster/tasks/tasks.json too"}},
+		{"then SCUD's JSON", map[string]string{manyAt: many, tmAt: tm}, "x", manyAt, []string{".taskmaster/tasks/tasks.json too"}},
+		{"then Task Master", map[string]string{tmAt: tm, legacyAt: tm}, "x", tmAt, []string{"tasks/tasks.json too"}},
+		{"then its old place", map[string]string{legacyAt: legacy, tmAt: tm}, "master", legacyAt, nil},
+		{"the first tag for master", map[string]string{tmAt: tm, manyAt: many}, "master", tmAt, []string{"there is no tag master, the first one is read: x"}},
+		{"SCUD has no such rule", map[string]string{manyAt: many}, "master", "", []string{"known tags: x"}},
+		{"an empty graph holds nothing", map[string]string{graphAt: "", manyAt: many}, "x", manyAt, []string{"tasks.scg lies beside it"}},
+		{"a broken graph is not passed over", map[string]string{graphAt: "<<<<<<< ours\n", manyAt: many}, "x", "", []string{"tasks.scg:1: merge conflict"}},
+		{"nor a broken own file", map[string]string{ownAt: "{", graphAt: graph}, "x", "", []string{"x.json:1: not valid JSON"}},
+		{"a list to import is", map[string]string{ownAt: list, graphAt: graph}, "x", graphAt, []string{"not looked at", "bare array"}},
+		{"another program's file is", map[string]string{manyAt: `{"tasks":{}}`, tmAt: tm}, "x", tmAt, []string{"not looked at", `"tasks" is an object here`}},
+		{"and named where there is nothing else", map[string]string{tmAt: `{"tasks":{}}`}, "x", "", []string{`"tasks" is an object here`}},
+		{"unknown, with what is known", map[string]string{graphAt: graph, tmAt: `{"b":{"tasks":[]},"a/b":{"tasks":[]}}`, legacyAt: legacy, ".scud/tasks/own.json": own, ".scud/tasks/list.json": list}, "z", "", []string{"known tags: b, master, own, x"}},
+	}
+	for _, test := range tests {
+		root := t.TempDir()
+		place(t, root, test.files)
+		f, err := Open(root, test.tag)
+		var text string
+		switch {
+		case test.file == "" && err == nil:
+			t.Errorf("%s: read %s", test.name, f.Path())
+			continue
+		case test.file == "":
+			text = err.Error()
+		case err != nil:
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		default:
+			text = found(f)
+			if got := below(root, f.Path()); got != test.file {
+				t.Errorf("%s: read %s", test.name, got)
+			}
+			if test.want == nil && text != "" {
+				t.Errorf("%s: findings %s", test.name, text)
+			}
+		}
+		for _, part := range test.want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: got %s, want %q", test.name, text, part)
+			}
+		}
+	}
+}
+
+func TestOpenPathOfEveryFormat(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	place(t, root, map[string]string{
+		"notes.txt":          smallGraph,
+		"old/tasks.json":     `{"tasks":[{"id":1}]}`,
+		"archive/2026_x.scg": smallGraph,
+		"list.json":          `{"tasks":[{"id":1}]}`,
+	})
+	for name, tag := range map[string]string{"notes.txt": "x", "old/tasks.json": "master", "archive/2026_x.scg": "x", "list.json": "list"} {
+		f, err := OpenPath(filepath.Join(root, name), "")
+		if err != nil || f.Tag() != tag {
+			t.Errorf("%s: %v %v", name, f, err)
+		}
+	}
+	var missing *NotFoundError
+	if _, err := OpenPath(filepath.Join(root, "notes.txt"), "y"); !errors.As(err, &missing) || !slices.Equal(missing.Known, []string{"x"}) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestActive(t *testing.T) {
+	t.Parallel()
+	const (
+		tagAt   = ".scud/active-tag"
+		flowAt  = ".scud/workflow-state.json"
+		stateAt = ".taskmaster/state.json"
+		tmAt    = ".taskmaster/tasks/tasks.json"
+	)
+	two := `{"one":{"tasks":[]},"two":{"tasks":[]}}`
+	tests := []struct {
+		name      string
+		files     map[string]string
+		tag, from string
+	}{
+		{"active-tag first", map[string]string{tagAt: "river\n", flowAt: `{"active_group":"old"}`, stateAt: `{"currentTag":"tm"}`}, "river", tagAt},
+		{"without a newline", map[string]string{tagAt: "river"}, "river", tagAt},
+		{"an empty active-tag", map[string]string{tagAt: " \n", flowAt: `{"version":"1.0","active_group":"old","active_epic":"older"}`}, "old", flowAt},
+		{"a path is no tag", map[string]string{tagAt: "../x", stateAt: `{"currentTag":"tm","branchTagMapping":{}}`}, "tm", stateAt},
+		{"active_epic", map[string]string{flowAt: `{"active_group":null,"active_epic":"older"}`}, "older", flowAt},
+		{"no active group", map[string]string{flowAt: `{"active_group":null}`, stateAt: `{"currentTag":"tm"}`}, "tm", stateAt},
+		{"broken state", map[string]string{flowAt: `{"active_group":`, stateAt: `[]`, tmAt: two}, "", ""},
+		{"the only one", map[string]string{".scud/tasks/tasks.scg": smallGraph}, "x", ".scud/tasks/tasks.scg"},
+		{"the only one, in an old file", map[string]string{"tasks/tasks.json": `{"tasks":[]}`}, "master", "tasks/tasks.json"},
+		{"of several", map[string]string{tmAt: two}, "", ""},
+		{"Task Master's own default", map[string]string{tmAt: `{"one":{"tasks":[]},"master":{"tasks":[]}}`}, "master", tmAt},
+		{"not in SCUD's file", map[string]string{".scud/tasks/tasks.json": `{"one":{"tasks":[]},"master":{"tasks":[]}}`}, "", ""},
+		{"not beside SCUD's files", map[string]string{tmAt: `{"one":{"tasks":[]},"master":{"tasks":[]}}`, ".scud/tasks/x.json": `{"tasks":[]}`}, "", ""},
+		{"nothing", nil, "", ""},
+	}
+	for _, test := range tests {
+		root := t.TempDir()
+		place(t, root, test.files)
+		tag, from, ok := Active(root)
+		if from != "" {
+			from = below(root, from)
+		}
+		if tag != test.tag || from != test.from || ok != (test.tag != "") {
+			t.Errorf("%s: got %q %q %v", test.name, tag, from, ok)
+		}
+	}
+}
+
+func TestActiveOfAHugeFile(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	place(t, root, map[string]string{".scud/active-tag": "x"})
+	if err := os.Truncate(filepath.Join(root, ".scud", "active-tag"), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	if tag, _, ok := Active(root); ok {
+		t.Errorf("got %q", tag)
+	}
+}
