@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,60 +19,64 @@ import (
 )
 
 func newLogsCmd() *cobra.Command {
-	var dir, name string
-	var attempt int
-	var follow, paths bool
+	l := &logs{}
 	cmd := &cobra.Command{
 		Use:   "logs [task]",
 		Short: "Print what agent and verification printed in a task's last attempt",
 		Args:  takes(0, 1, "at most one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			root, err := findRoot(dir)
-			if err != nil {
-				return err
-			}
-			s, err := lookUp(root, dir, name, "")
-			if err != nil {
-				return err
-			}
-			home := loop.NewHome(root)
-			task := ""
-			if len(args) == 1 {
-				task = args[0]
-			}
-			logs, err := home.LogsOf(s.State.ID, task)
-			if err != nil {
-				return err
-			}
-			if len(logs) == 0 {
-				return badInput("descartes loop status", "loop %s has no attempt%s", s.State.ID, ofTask(task))
-			}
-			if paths {
-				for _, l := range logs {
-					fmt.Fprintln(cmd.OutOrStdout(), shown(root, l))
-				}
-				return nil
-			}
-			path := logs[len(logs)-1]
-			if attempt > 0 {
-				if task == "" {
-					return badInput("", "--attempt needs a task")
-				}
-				path = home.Log(s.State.ID, task, attempt)
-			}
-			if !follow {
-				return printLog(cmd.OutOrStdout(), path)
-			}
-			return followLogs(cmd.Context(), cmd.OutOrStdout(), home, *s, task, path)
+			return l.show(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
 		},
 	}
-	registerDir(cmd, &dir)
+	registerDir(cmd, &l.dir)
 	f := cmd.Flags()
-	f.StringVar(&name, "name", "", "`id` of the loop (default: the live one, or the last)")
-	f.IntVar(&attempt, "attempt", 0, "number of the attempt (default: the last)")
-	f.BoolVarP(&follow, "follow", "f", false, "go on printing while the loop runs")
-	f.BoolVar(&paths, "paths", false, "print the names of all log files instead")
+	f.StringVar(&l.name, "name", "", "`id` of the loop (default: the live one, or the last)")
+	f.IntVar(&l.attempt, "attempt", 0, "number of the attempt (default: the last)")
+	f.BoolVarP(&l.follow, "follow", "f", false, "go on printing while the loop runs")
+	f.BoolVar(&l.paths, "paths", false, "print the names of all log files instead")
 	return cmd
+}
+
+// logs are the flags of loop logs.
+type logs struct {
+	dir, name     string
+	attempt       int
+	follow, paths bool
+}
+
+func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
+	root, err := findRoot(l.dir)
+	if err != nil {
+		return err
+	}
+	s, err := lookUp(root, l.dir, l.name, "")
+	if err != nil {
+		return err
+	}
+	home := loop.NewHome(root)
+	files, err := home.LogsOf(s.State.ID, task)
+	switch {
+	case err != nil:
+		return err
+	case len(files) == 0:
+		return badInput("descartes loop status", "loop %s has no attempt%s", s.State.ID, ofTask(task))
+	case l.attempt > 0 && task == "":
+		return badInput("", "--attempt needs a task")
+	}
+	if l.paths {
+		for _, file := range files {
+			fmt.Fprintln(w, shown(root, file))
+		}
+		return nil
+	}
+	file := files[len(files)-1]
+	if l.attempt > 0 {
+		file = home.Log(s.State.ID, task, l.attempt)
+	}
+	if l.follow {
+		return followLogs(ctx, w, home, *s, task, file)
+	}
+	return printLog(w, file)
 }
 
 func ofTask(id string) string {
@@ -112,18 +117,18 @@ func followLogs(ctx context.Context, w io.Writer, home loop.Home, s loop.Saved, 
 	defer func() { f.Close() }()
 	for {
 		over := !home.IsLive(s)
-		logs, err := home.LogsOf(s.State.ID, task)
+		files, err := home.LogsOf(s.State.ID, task)
 		if err != nil {
 			return err
 		}
 		if _, err := io.Copy(w, f); err != nil { // before another is opened: this one is complete then
 			return err
 		}
-		if at := slices.Index(logs, path); at >= 0 && at+1 < len(logs) {
-			next, err := os.Open(logs[at+1])
+		if at := slices.Index(files, path); at >= 0 && at+1 < len(files) {
+			next, err := os.Open(files[at+1])
 			if err == nil { // else its agent has not begun
 				f.Close()
-				f, path = next, logs[at+1]
+				f, path = next, files[at+1]
 				continue
 			}
 		} else if over {

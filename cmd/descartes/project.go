@@ -61,17 +61,12 @@ func chooseTag(root, given string) (string, error) {
 	if given != "" {
 		return given, tasks.ValidTag(given)
 	}
-	if b, err := os.ReadFile(filepath.Join(root, ".scud", "active-tag")); err == nil {
-		if tag := strings.TrimSpace(string(b)); tag != "" {
-			return tag, tasks.ValidTag(tag)
-		}
+	if tag, _, ok := tasks.Active(root); ok {
+		return tag, nil
 	}
 	known := tasks.Known(root)
-	switch len(known) {
-	case 0:
-		return "", &tasks.NotFoundError{Path: filepath.Join(root, ".scud", "tasks")}
-	case 1:
-		return known[0], nil
+	if len(known) == 0 {
+		return "", badInput("write .scud/tasks/<tag>.json first", "there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
 	}
 	return "", badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
 }

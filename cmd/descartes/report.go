@@ -163,7 +163,7 @@ func markdown(s *summary, events []loop.Event) []byte {
 			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1fs |\n", mdText(t.ID.ID), mdText(t.Title), mdText(state), st.attempts, st.seconds)
 		}
 	}
-	fmt.Fprintf(&b, "\nNext: `%s`\n", strings.ReplaceAll(s.next(), "`", ""))
+	fmt.Fprintf(&b, "\nNext: `%s`\n", strings.ReplaceAll(s.command(), "`", ""))
 	return []byte(b.String())
 }
 

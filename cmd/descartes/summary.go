@@ -58,7 +58,7 @@ func (s *summary) print(p *printer) {
 	if s.step {
 		p.say("%s", s.nextStep())
 	}
-	p.say("next: %s", s.next())
+	p.say("next: %s", s.command())
 }
 
 const heldShown = 20
@@ -120,13 +120,22 @@ func (s *summary) nextStep() string {
 	return "next step: nothing is left to run"
 }
 
-// next is the command that a person would type now.
-func (s *summary) next() string {
-	tag := " --scud-tag " + s.file.Tag()
-	resume := "descartes loop resume"
-	if loop.NewHome(s.root).Default() != s.run.path {
-		resume += " --name " + s.run.id
+// resume is the command that goes on with this loop.
+func (s *summary) resume() string {
+	home := loop.NewHome(s.root)
+	switch s.run.path {
+	case home.Default():
+		return "descartes loop resume"
+	case home.Named(s.run.id):
+		return "descartes loop resume --name " + s.run.id
 	}
+	return "descartes loop resume --state-file " + quote(s.run.path)
+}
+
+// command is what a person would type now.
+func (s *summary) command() string {
+	tag := " --scud-tag " + s.file.Tag()
+	resume := s.resume()
 	switch s.run.outcome.Ending {
 	case loop.AllDone:
 		if n := len(s.run.state.WaveCommits); n > 0 {
@@ -134,13 +143,13 @@ func (s *summary) next() string {
 		}
 		return "git status"
 	case loop.StepDone:
-		if s.next1() == "" {
+		if s.board.next() == "" {
 			return "descartes waves" + tag
 		}
 		return "descartes loop step" + tag
 	case loop.TasksBlocked:
 		for _, b := range s.run.state.BlockedTasks {
-			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", clean(b.Task.ID), tag, resume)
+			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", quote(clean(b.Task.ID)), tag, resume)
 		}
 		return "descartes waves" + tag
 	case loop.LimitReached:
@@ -157,5 +166,3 @@ func (s *summary) next() string {
 	}
 	return resume
 }
-
-func (s *summary) next1() string { return s.board.next() }
