@@ -128,11 +128,7 @@ func otherTags(root string) func(tag, id string) (tasks.Status, bool) {
 		if f == nil {
 			return "", false
 		}
-		t, ok := f.Task(id)
-		if !ok {
-			return "", false
-		}
-		return t.Status, true
+		return f.Outcome(id)
 	}
 }
 

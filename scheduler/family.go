@@ -1,5 +1,7 @@
 package scheduler
 
+import "descartes/tasks"
+
 // relate finds each task's container. Lists that were read by package tasks agree with themselves; others are made to.
 func (g *Graph) relate() {
 	g.parent = make([]int32, len(g.list))
@@ -57,7 +59,7 @@ func (g *Graph) tour() {
 			next[i], child[p] = child[p], i
 		}
 	}
-	g.enter, g.leave = make([]int32, n), make([]int32, n)
+	g.enter, g.leave, g.inward = make([]int32, n), make([]int32, n), make([]int32, 0, n)
 	var clock int32
 	for _, top := range g.order {
 		if g.parent[top] >= 0 {
@@ -65,6 +67,7 @@ func (g *Graph) tour() {
 		}
 		for i := top; i >= 0; {
 			g.enter[i] = clock
+			g.inward = append(g.inward, i)
 			clock++
 			if child[i] >= 0 {
 				i = child[i]
@@ -85,4 +88,33 @@ func (g *Graph) tour() {
 // ancestor reports whether a is a container around b.
 func (g *Graph) ancestor(a, b int32) bool {
 	return a != b && g.enter[a] <= g.enter[b] && g.enter[b] < g.leave[a]
+}
+
+// cover finds the leaves in containers that are done. It returns the vertices of those for which that is new.
+func (g *Graph) cover() []int32 {
+	covered := make([]bool, len(g.list))
+	g.covered = covered
+	if g.open {
+		return nil
+	}
+	var changed []int32
+	for _, i := range g.inward {
+		if p := g.parent[i]; p >= 0 {
+			covered[i] = covered[p] || g.status[p] == tasks.Done
+		}
+		if n := &g.nodes[g.in[i]]; n.kind == leaf && n.covered != covered[i] {
+			n.covered = covered[i]
+			changed = append(changed, g.in[i])
+		}
+	}
+	return changed
+}
+
+// doneAround is the container that is done around a covered leaf, the innermost of several.
+func (g *Graph) doneAround(i int32) string {
+	up := g.parent[i]
+	for g.status[up] != tasks.Done {
+		up = g.parent[up]
+	}
+	return g.list[up].ID
 }

@@ -12,6 +12,10 @@ import (
 type Options struct {
 	// External returns the status of a task of another tag, and false if there is none. A nil External knows no task.
 	External func(tag, id string) (tasks.Status, bool)
+
+	// OpenInDone makes open subtasks of a container that is marked done work to do. Otherwise they count as done with it, as
+	// Task Master has it.
+	OpenInDone bool
 }
 
 // Graph is the dependency graph over the leaves of one task list. It keeps the statuses of a run, beginning with those of the list.
@@ -20,16 +24,18 @@ type Options struct {
 // Inside, a leaf is one vertex, and a container is two: what its leaves wait for (in) and what waits for its leaves (out). So a
 // dependency between containers is one edge, however many leaves they have.
 type Graph struct {
-	list   []tasks.Task
-	status []tasks.Status
-	index  map[string]int32 // id to place in list, first one wins
-	parent []int32          // by place, -1 for none
-	enter  []int32          // by place: position in a walk over all families, each container before what is in it
-	leave  []int32          // by place: one past the last position of what is in it
-	rank   []int32          // by place: position in natural order of ids
-	order  []int32          // places in natural order, without duplicates
-	in     []int32          // by place: vertex; in == out for a leaf, 0 for a duplicate
-	out    []int32
+	list    []tasks.Task
+	status  []tasks.Status
+	index   map[string]int32 // id to place in list, first one wins
+	parent  []int32          // by place, -1 for none
+	enter   []int32          // by place: position in a walk over all families, each container before what is in it
+	leave   []int32          // by place: one past the last position of what is in it
+	inward  []int32          // places without duplicates, each container before what is in it
+	rank    []int32          // by place: position in natural order of ids
+	covered []bool           // by place: in a container that is done
+	order   []int32          // places in natural order, without duplicates
+	in      []int32          // by place: vertex; in == out for a leaf, 0 for a duplicate
+	out     []int32
 
 	nodes   []node // by vertex; vertex 0 is none
 	ghosts  []ghost
@@ -37,6 +43,7 @@ type Graph struct {
 	pred    adjacency
 	sorted  []int32 // vertices, dependencies first; leaves on a cycle come before all others
 	leaves  int
+	open    bool // Options.OpenInDone
 	waves   []Wave
 	circles []circle
 
@@ -63,6 +70,7 @@ type node struct {
 	kind      kind
 	satisfied bool
 	holds     bool
+	covered   bool      // a leaf in a container that is done
 	state     stateKind // of a leaf
 	place     int32     // in list, or in ghosts for an outsider
 	circle    int32     // of a leaf: number of its cycle from 1, 0 for none
@@ -85,7 +93,7 @@ func (a *adjacency) of(v int32) []int32 { return a.to[a.from[v]:a.from[v+1]] }
 // New builds the graph of a list. It never fails: what is wrong is in Problems, and holds the tasks concerned. The graph keeps the
 // list, which must not change; statuses are copied.
 func New(list []tasks.Task, opt Options) *Graph {
-	g := &Graph{list: list, status: make([]tasks.Status, len(list)), index: make(map[string]int32, len(list))}
+	g := &Graph{list: list, status: make([]tasks.Status, len(list)), index: make(map[string]int32, len(list)), open: opt.OpenInDone}
 	for i := range list {
 		g.status[i] = list[i].Status
 	}
@@ -95,6 +103,7 @@ func New(list []tasks.Task, opt Options) *Graph {
 	g.number()
 	edges := g.connect(opt)
 	g.layer(edges)
+	g.cover()
 	g.evaluate()
 	g.reviewStatuses()
 	sortProblems(g.problems)

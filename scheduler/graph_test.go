@@ -120,7 +120,8 @@ func TestProblems(t *testing.T) {
 		{"expanded container", "1 expanded\n1.1/1", ""},
 		{"unknown status", "1 odd", `unknown-status [1] task 1 has the unknown status "odd": it is not run and does not count as done`},
 		{"left by an earlier loop", "1 awaiting-tune", "unknown-status [1] task 1 has the status awaiting-tune, which an earlier loop left: it is not run, set it to pending to run it again"},
-		{"done container", "1 done\n1.1/1\n1.2/1 done", "container-done [1] task 1 is done, but 1 of its subtasks is open: they stay as they are marked"},
+		{"done container", "1 done\n1.1/1\n1.2/1 done", "container-done [1] task 1 is done, but 1 of its subtasks is open: this counts as done with it"},
+		{"whatever is in it", "1 done\n1.1/1 expanded\n1.2/1 odd\n1.3/1 deferred\n1.3.1/1.3", "container-done [1] task 1 is done, but 3 of its subtasks are open: this counts as done with it"},
 		{"done container, all done", "1 done\n1.1/1 done", ""},
 		{"cancelled container", "1 cancelled\n1.1/1\n1.2/1", "container-off [1] task 1 is cancelled, but 2 of its subtasks are open: they are held"},
 		{"all at once, sorted", "5 < 5\n1 < 9\n3 < 4\n4 < 3\n5", "duplicate [5] the id 5 is given to two tasks (lines 1 and 5), only the first is used\ncycle [3 4] tasks that depend on each other: 3 -> 4 -> 3\nmissing [1] task 1 depends on 9, which does not exist\nself [5] task 5 depends on itself, this is ignored"},
@@ -150,7 +151,8 @@ func TestStates(t *testing.T) {
 		{"other tags", "1 < core:1\n2 < core:2\n3 < core:3\n4 < core:4", "1 ready\n2 held (task core:2 of another tag is pending)\n3 held (task core:3 of another tag is pending)\n4 held (task core:4 does not exist)"},
 		{"cycle", "1 < 2\n2 < 1\n3 < 2\n4 < 3", "1 held (on a cycle: 1 -> 2 -> 1)\n2 held (on a cycle: 1 -> 2 -> 1)\n3 held (task 2 is on a cycle)\n4 held (task 2 is on a cycle)"},
 		{"done on a cycle", "1 done < 2\n2 < 1\n3 < 1", "1 done\n2 held (on a cycle: 1 -> 2 -> 1)\n3 ready"},
-		{"containers", "1\n1.1/1 done\n1.2/1\n2 < 1\n2.1/2\n3 done\n3.1/3", "1.1 done\n1.2 ready\n2.1 waiting (waits for 1.2)\n3.1 ready"},
+		{"containers", "1\n1.1/1 done\n1.2/1\n2 < 1\n2.1/2\n3\n3.1/3", "1.1 done\n1.2 ready\n2.1 waiting (waits for 1.2)\n3.1 ready"},
+		{"a done container", "1 done\n1.1/1\n1.2/1 done\n1.3/1 blocked\n1.4/1\n1.4.1/1.4 in-progress < 9\n2 < 1\n3 < 1.1", "1.1 done (task 1, which contains it, is done)\n1.2 done\n1.3 done (task 1, which contains it, is done)\n1.4.1 done (task 1, which contains it, is done)\n2 ready\n3 ready"},
 		{"a cancelled container", "1 cancelled\n1.1/1\n1.2/1 done\n2 < 1\n3 < 1.2", "1.1 held (task 1 is cancelled)\n1.2 done\n2 held (task 1 is cancelled)\n3 ready"},
 		{"a done container of which all is cancelled", "1 cancelled\n1.1/1 done\n2 < 1", "1.1 done\n2 ready"},
 		{"self", "1 < 1", "1 ready"},
@@ -160,6 +162,17 @@ func TestStates(t *testing.T) {
 		if got := states(g); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, got, test.want)
 		}
+	}
+}
+
+func TestOpenInDone(t *testing.T) {
+	t.Parallel()
+	g := New(list(t, "1 done\n1.1/1\n1.2/1 done\n2 < 1"), Options{OpenInDone: true})
+	if got := states(g); got != "1.1 ready\n1.2 done\n2 waiting (waits for 1.1)" {
+		t.Errorf("got %s", got)
+	}
+	if p := g.Problems(); len(p) != 1 || p[0].Message != "task 1 is done, but 1 of its subtasks is open: this is work to do" {
+		t.Errorf("got %v", p)
 	}
 }
 

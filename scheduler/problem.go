@@ -42,12 +42,17 @@ func (g *Graph) reviewStatuses() {
 		id, status := g.list[i].ID, g.status[i]
 		isLeaf := g.nodes[g.in[i]].kind == leaf
 		switch {
+		case g.covered[i]: // it counts as done, whatever it says
 		case isLeaf && status == tasks.Expanded:
 			g.problem("ambiguous-expanded", []string{id}, "task %s is expanded but has no subtasks: it is not run and does not count as done, set it to pending or done", id)
 		case isLeaf && !status.Known():
 			g.problem("unknown-status", []string{id}, "%s", tasks.UnknownStatus(id, status))
 		case !isLeaf && status == tasks.Done && open[i] > 0:
-			g.problem("container-done", []string{id}, "task %s is done, but %s: they stay as they are marked", id, openSubtasks(open[i]))
+			then := "this counts as done with it"
+			if g.open {
+				then = "this is work to do"
+			}
+			g.problem("container-done", []string{id}, "task %s is done, but %s: %s", id, openSubtasks(open[i]), then)
 		case !isLeaf && off(status) && open[i] > 0:
 			g.problem("container-off", []string{id}, "task %s is %s, but %s: they are held", id, status, openSubtasks(open[i]))
 		}
@@ -57,9 +62,7 @@ func (g *Graph) reviewStatuses() {
 // openLeaves counts, by place, the leaves in each container that are not done.
 func (g *Graph) openLeaves() []int {
 	open := make([]int, len(g.list))
-	inward := slices.Clone(g.order)
-	slices.SortFunc(inward, func(a, b int32) int { return int(g.enter[a] - g.enter[b]) })
-	for _, i := range slices.Backward(inward) {
+	for _, i := range slices.Backward(g.inward) {
 		if g.nodes[g.in[i]].kind == leaf && g.status[i] != tasks.Done {
 			open[i] = 1
 		}

@@ -129,11 +129,24 @@ func (m *model) wave(l string) int {
 	return depth + 1
 }
 
+// covered reports whether a container around l is done.
+func (m *model) covered(l string) bool {
+	for a := m.list[l].Parent; a != ""; a = m.list[a].Parent {
+		if m.list[a].Status == tasks.Done {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) done(l string) bool { return m.list[l].Status == tasks.Done || m.covered(l) }
+
 // holds reports whether l never gets done by itself: it is not done and bad, on a cycle, or behind such a one.
 func (m *model) holds(l string) bool {
-	switch m.list[l].Status {
-	case tasks.Done:
+	if m.done(l) {
 		return false
+	}
+	switch m.list[l].Status {
 	case tasks.Pending, tasks.InProgress:
 		return m.held(l)
 	}
@@ -145,16 +158,17 @@ func (m *model) held(l string) bool {
 }
 
 func (m *model) state(l string) State {
-	switch m.list[l].Status {
-	case tasks.Done:
+	if m.done(l) {
 		return StateDone
+	}
+	switch m.list[l].Status {
 	case tasks.Blocked, tasks.Failed:
 		return StateBlocked
 	case tasks.Pending, tasks.InProgress:
 	default:
 		return StateOther
 	}
-	open := func(d string) bool { return m.list[d].Status != tasks.Done }
+	open := func(d string) bool { return !m.done(d) }
 	switch {
 	case m.held(l):
 		return StateHeld

@@ -8,7 +8,7 @@ import (
 
 // State is where a task stands in a run.
 //
-//	done     its status is done
+//	done     its status is done, or that of a container around it, see Options.OpenInDone
 //	ready    pending, and everything it depends on is done
 //	waiting  pending or in-progress, some dependency is still to be done
 //	running  in-progress, and everything it depends on is done; what a dead run left so may be started again, see Ready
@@ -89,6 +89,9 @@ func (g *Graph) evaluate() {
 func (g *Graph) judge(n *node) (satisfied, holds bool) {
 	switch n.kind {
 	case leaf:
+		if n.covered {
+			return true, false
+		}
 		switch status := g.status[n.place]; status {
 		case tasks.Done:
 			return true, false
@@ -113,6 +116,9 @@ func (g *Graph) judge(n *node) (satisfied, holds bool) {
 // stateOf works out the state of a leaf.
 func (g *Graph) stateOf(n *node) stateKind {
 	status := g.status[n.place]
+	if n.covered {
+		return isDone
+	}
 	switch status {
 	case tasks.Done:
 		return isDone
@@ -140,10 +146,17 @@ func (g *Graph) SetStatus(id string, s tasks.Status) {
 	if !ok || g.status[i] == s {
 		return
 	}
+	was := g.status[i]
 	g.status[i] = s
 	v := g.in[i]
 	g.restate(&g.nodes[v])
 	changed := []int32{v}
+	if g.nodes[v].kind != leaf && (was == tasks.Done) != (s == tasks.Done) {
+		for _, u := range g.cover() {
+			g.restate(&g.nodes[u])
+			changed = append(changed, u)
+		}
+	}
 	for len(changed) > 0 {
 		v := changed[len(changed)-1]
 		changed = changed[:len(changed)-1]
@@ -221,6 +234,10 @@ func (g *Graph) State(id string) (State, string) {
 		return StateHeld, g.heldBecause(g.in[i])
 	case isOther:
 		return StateOther, otherBecause(g.status[i])
+	case isDone:
+		if g.status[i] != tasks.Done {
+			return StateDone, fmt.Sprintf("task %s, which contains it, is done", g.doneAround(i))
+		}
 	}
 	return n.state.State(), ""
 }

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -177,4 +178,39 @@ func inOrder(children, list []string) []string {
 		return nil
 	}
 	return ordered
+}
+
+// Outcome is the status of a task as others depend on it: a container is done when its status says so or all tasks in it are done,
+// and as long as it is not, expanded means pending. What is in a container that is done is done.
+func (f *File) Outcome(id string) (Status, bool) {
+	t, ok := f.Task(id)
+	if !ok {
+		return "", false
+	}
+	for up := t.Parent; up != ""; {
+		p, _ := f.Task(up)
+		if p.Status == Done {
+			return Done, true
+		}
+		up = p.Parent
+	}
+	if !t.Container() || t.Status != Expanded && t.Status != Pending && t.Status != InProgress {
+		return t.Status, true
+	}
+	inside := slices.Clone(t.Children)
+	for len(inside) > 0 {
+		last := len(inside) - 1
+		c, _ := f.Task(inside[last])
+		inside = inside[:last]
+		switch {
+		case c.Status == Done:
+		case !c.Container() && t.Status == Expanded:
+			return Pending, true
+		case !c.Container():
+			return t.Status, true
+		default:
+			inside = append(inside, c.Children...)
+		}
+	}
+	return Done, true
 }

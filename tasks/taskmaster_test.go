@@ -194,3 +194,18 @@ func TestNamespaced(t *testing.T) {
 	want(t, "tasks", show(f), "4 pending < phase2:20 phase1:4 5\n5 done < phase1:5\n5.1/5 pending\n")
 	want(t, "findings", found(f), "9 family task 5.1: taken for a subtask of 5 by its id\n")
 }
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	f := open(t, `{"tasks":[{"id":1,"status":"expanded","subtasks":[{"id":1,"status":"done"},{"id":2,"status":"pending","subtasks":[{"id":1,"status":"completed"}]}]},
+		{"id":2,"status":"expanded","subtasks":[{"id":1,"status":"blocked"}]},{"id":3,"status":"in-progress","subtasks":[{"id":1}]},
+		{"id":4,"status":"done","subtasks":[{"id":1}]},{"id":5,"status":"cancelled","subtasks":[{"id":1,"status":"done"}]},{"id":6,"status":"expanded"}]}`)
+	for id, want := range map[string]Status{"1": Done, "1.2": Done, "2": Pending, "2.1": Blocked, "3": InProgress, "4": Done, "4.1": Done, "5": Cancelled, "6": Expanded} {
+		if got, ok := f.Outcome(id); !ok || got != want {
+			t.Errorf("task %s: got %s, want %s", id, got, want)
+		}
+	}
+	if _, ok := f.Outcome("9"); ok {
+		t.Error("task 9 is there")
+	}
+}
