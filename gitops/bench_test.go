@@ -32,9 +32,20 @@ func newBenchRepo(b *testing.B, n int) *benchRepo {
 		{"add", "-A"}, {"commit", "-qm", "base"}} {
 		r.git(args...)
 	}
-	time.Sleep(20 * time.Millisecond) // let the clock tick pass in which the index was written
+	r.tick() // the index was written in the same tick of the clock as its newest files
 	r.git("status")
 	return r
+}
+
+// tick waits until the kernel's clock has gone on.
+func (r *benchRepo) tick() {
+	began, err := scanClock()
+	for now := began; err == nil && !now.After(began); {
+		now, err = scanClock()
+	}
+	if err != nil {
+		r.b.Fatal(err)
+	}
 }
 
 func (r *benchRepo) name(i int) string { return fmt.Sprintf("p%03d/d%03d/f%05d.go", i/400, i/20, i) }

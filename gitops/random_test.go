@@ -29,7 +29,7 @@ func (u *tumbler) path() string {
 // step makes one change; those that are not possible just then are none.
 func (u *tumbler) step() {
 	p := u.path()
-	switch u.rnd.IntN(12) {
+	switch u.rnd.IntN(13) {
 	case 0, 1, 2, 3:
 		os.MkdirAll(filepath.Dir(p), 0o777)
 		os.WriteFile(p, fmt.Appendf(nil, "%d\n", u.rnd.IntN(3)), 0o666)
@@ -61,6 +61,9 @@ func (u *tumbler) step() {
 		}
 	case 11:
 		os.MkdirAll(p, 0o777)
+	case 12:
+		os.MkdirAll(filepath.Join(u.s.dir, ".git/info"), 0o777)
+		os.WriteFile(filepath.Join(u.s.dir, ".git/info/exclude"), []byte([]string{"", "d/", "*.b", "/a/*/"}[u.rnd.IntN(4)]+"\n"), 0o666)
 	}
 }
 
