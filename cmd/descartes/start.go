@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -250,6 +251,13 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 		return err
 	}
 	sum := &summary{board: r.after(e), run: e, step: r.opt.Scope.Step, took: time.Since(began)}
+	if len(e.state.BlockedTasks) > 0 {
+		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.id+"/")
+		if rerr != nil {
+			p.warn(rerr.Error())
+		}
+		sum.kept = refs
+	}
 	sum.print(p)
 	p.close()
 	if rerr := o.write(s, sum); rerr != nil {

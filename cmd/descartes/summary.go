@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"descartes/gitops"
 	"descartes/loop"
 )
 
@@ -14,6 +16,16 @@ type summary struct {
 	run  ended
 	step bool
 	took time.Duration
+	kept []gitops.Ref // of attempts; only looked up where tasks are blocked
+}
+
+// where says where the work on a blocked task is kept.
+func (s *summary) where(id string) string {
+	prefix := loop.RefPrefix(s.run.id, id)
+	if !slices.ContainsFunc(s.kept, func(r gitops.Ref) bool { return strings.HasPrefix(r.Name, prefix) }) {
+		return "; it left nothing"
+	}
+	return "; kept in " + prefix
 }
 
 func (s *summary) blocked() []blockedLine {
@@ -44,8 +56,7 @@ func (s *summary) print(p *printer) {
 	}
 	p.say("%s (loop %s, %s, %s)", p.paint.in(bold, head), s.run.id, count(s.run.state.Iteration, "attempt"), lasted(s.took))
 	for _, b := range s.run.state.BlockedTasks {
-		p.say("blocked: %s %s: %s (%s; kept in %s)", clean(b.Task.ID), fit(clean(b.Title), 60), clean(b.Reason), count(b.Attempts, "attempt"),
-			loop.RefPrefix(s.run.id, b.Task.ID))
+		p.say("blocked: %s %s: %s (%s%s)", clean(b.Task.ID), fit(clean(b.Title), 60), clean(b.Reason), count(b.Attempts, "attempt"), s.where(b.Task.ID))
 	}
 	s.printHeld(p)
 	if m := s.run.outcome.Message; m != "" {
