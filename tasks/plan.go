@@ -1,0 +1,235 @@
+package tasks
+
+import (
+	"fmt"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+const (
+	maxPlan      = 8 << 20
+	maxPlanTasks = 2_000 // phases that follow each other need edges by the square of this
+	maxPlanLinks = 4_000_000
+)
+
+// PlanTasks is what a plan document says about tasks. It does not change after FromPlan.
+type PlanTasks struct {
+	Name string // as given to FromPlan
+
+	// What its front matter sets; empty where it sets nothing.
+	Tag       string
+	Verify    string
+	SpecFiles []string
+
+	tasks    []planTask
+	findings []Finding
+}
+
+// planTask is a task with what only a plan knows about it.
+type planTask struct {
+	Task
+	phase       int             // place of its phase, -1 for none
+	label       string          // name of that phase
+	made        bool            // the id is not one that the plan gives to a task: a number of a list, or ours
+	stated      bool            // the plan says what it waits for, be it nothing
+	said        []string        // what it says
+	isSaid      map[string]bool // the same
+	settled     bool            // its status is written at itself
+	first, last int             // lines of its own text, the one that it begins with not counted
+}
+
+// FromPlan finds the tasks in a Markdown plan: in headings "Task N: Title", or else in phases with items (numbered headings, checklists,
+// numbered lists), or else in a table of tasks, in phases alone, in checklists, or in numbered headings. Phases wait for the phase
+// before them, except where the plan states dependencies. name is used in messages.
+//
+// A plan that is larger than 8 MiB, is not text, or has no tasks in it is a *FormatError.
+func FromPlan(name string, src []byte) (*PlanTasks, error) {
+	if len(src) > maxPlan {
+		return nil, &FormatError{Path: name, Reason: fmt.Sprintf("larger than %d MiB", maxPlan>>20)}
+	}
+	text := string(src)
+	p := &planner{plan: &PlanTasks{Name: name}}
+	fault := notText(text)
+	if fault == nil && strings.IndexByte(text, 0) >= 0 {
+		fault = &problem{strings.IndexByte(text, 0), "not a text: it holds a NUL byte"}
+	}
+	if fault == nil {
+		p.md, fault = scanMarkdown(text)
+	}
+	if fault == nil {
+		p.frontMatter()
+		fault = p.read()
+	}
+	if fault != nil {
+		return nil, (&File{path: name, src: text}).refuse(fault)
+	}
+	return p.plan, nil
+}
+
+// Tasks returns the tasks in the order of the plan. Their lists are shared: the caller must not change them.
+func (p *PlanTasks) Tasks() []Task {
+	list := make([]Task, len(p.tasks))
+	for i := range p.tasks {
+		list[i] = p.tasks[i].Task
+	}
+	return list
+}
+
+// Findings returns what FromPlan went on from, such as a dependency on a task that is not there.
+func (p *PlanTasks) Findings() []Finding { return p.findings }
+
+// planner turns the lines of a plan into tasks.
+type planner struct {
+	md     *markdown
+	plan   *PlanTasks
+	heads  []planHead
+	phases []planPhase
+	index  map[string]int // id to place
+	titles map[string]int // folded title to place, -1 for several
+	links  int            // dependencies stated, each as often as it is
+}
+
+// read finds the tasks and what they depend on.
+func (p *planner) read() *problem {
+	p.outline()
+	tables := p.tables()
+	p.findPhases()
+	switch {
+	case p.taskHeadings():
+	case p.phaseItems():
+	case p.tableTasks(tables):
+	case p.phaseTasks():
+	case p.checklist():
+	case p.numberedHeadings():
+	default:
+		return &problem{0, `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist or a table of tasks`}
+	}
+	if len(p.plan.tasks) > maxPlanTasks {
+		return &problem{0, fmt.Sprintf("the file has more than %d tasks", maxPlanTasks)}
+	}
+	if bad := p.enter(); bad != nil {
+		return bad
+	}
+	p.describe()
+	p.statements()
+	p.tableRows(tables)
+	if p.links > maxPlanLinks {
+		return &problem{0, "the file states too many dependencies"}
+	}
+	p.order()
+	p.finish()
+	return nil
+}
+
+// enter makes ids unique and fills the index.
+func (p *planner) enter() *problem {
+	p.index, p.titles = map[string]int{}, map[string]int{}
+	kept := p.plan.tasks[:0]
+	for _, t := range p.plan.tasks {
+		if reason := idProblem(t.ID); reason != "" {
+			return &problem{p.md.lines[t.Line-1].start, reason}
+		}
+		if first, ok := p.index[t.ID]; ok {
+			p.find(t.Line, t.ID, "duplicate", fmt.Sprintf("task %s: the id is taken by line %d, this task is not used", t.ID, kept[first].Line))
+			continue
+		}
+		p.index[t.ID] = len(kept)
+		if _, again := p.titles[fold(t.Title)]; again {
+			p.titles[fold(t.Title)] = -1
+		} else {
+			p.titles[fold(t.Title)] = len(kept)
+		}
+		kept = append(kept, t)
+	}
+	p.plan.tasks = kept
+	for i := range kept {
+		t := &kept[i]
+		t.Numeric = plainNumber(t.ID)
+		if up, ok := p.index[t.Parent]; !ok || up >= i {
+			t.Parent = ""
+		} else {
+			kept[up].Children = append(kept[up].Children, t.ID)
+		}
+		if t.Parent == "" && t.phase >= 0 {
+			p.phases[t.phase].tasks = append(p.phases[t.phase].tasks, i)
+		}
+	}
+	return nil
+}
+
+// finish completes statuses.
+func (p *planner) finish() {
+	for i := range p.plan.tasks {
+		t := &p.plan.tasks[i]
+		if t.Container() && t.Status != Done {
+			t.Status = Expanded
+		}
+		t.RawStatus = string(t.Status)
+		t.isSaid = nil
+	}
+}
+
+func (p *planner) find(line int, id, kind, message string) {
+	const most = 1000
+	if len(p.plan.findings) < most {
+		p.plan.findings = append(p.plan.findings, Finding{Line: line, ID: id, Kind: kind, Message: message})
+	}
+}
+
+// plainNumber reports whether an id can be written as a JSON number and is read back the same.
+func plainNumber(id string) bool {
+	return isNumber(id) && len(id) < 16 && (id == "0" || id[0] != '0')
+}
+
+// frontMatter reads the settings at the top. What is wrong there is a finding: the tasks do not depend on it.
+func (p *planner) frontMatter() {
+	if p.md.front == "" {
+		return
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(p.md.front), &doc); err != nil {
+		p.find(1, "", "member", fmt.Sprintf("the front matter is not valid YAML, it is not used: %v", err))
+		return
+	}
+	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+		return
+	}
+	pairs := doc.Content[0].Content
+	for i := 0; i+1 < len(pairs); i += 2 {
+		p.setting(strings.ReplaceAll(pairs[i].Value, "-", "_"), pairs[i+1])
+	}
+}
+
+func (p *planner) setting(key string, value *yaml.Node) {
+	line := value.Line + 1 // behind the first mark
+	switch key {
+	case "tag", "scud_tag":
+		switch {
+		case value.Kind != yaml.ScalarNode:
+			p.find(line, "", "member", "the tag in the front matter is no text, it is not used")
+		case ValidTag(value.Value) != nil:
+			p.find(line, "", "member", fmt.Sprintf("front matter: %v", ValidTag(value.Value)))
+		default:
+			p.plan.Tag = value.Value
+		}
+	case "verify", "verify_command":
+		if value.Kind != yaml.ScalarNode {
+			p.find(line, "", "member", "the verify command in the front matter is no text, it is not used")
+			return
+		}
+		p.plan.Verify = strings.TrimSpace(value.Value)
+	case "spec_file", "spec_files", "specs":
+		list := []*yaml.Node{value}
+		if value.Kind == yaml.SequenceNode {
+			list = value.Content
+		}
+		for _, n := range list {
+			if n.Kind != yaml.ScalarNode || n.Value == "" {
+				p.find(line, "", "member", "a spec file in the front matter is no text, it is not used")
+				continue
+			}
+			p.plan.SpecFiles = append(p.plan.SpecFiles, n.Value)
+		}
+	}
+}

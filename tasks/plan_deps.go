@@ -1,0 +1,233 @@
+package tasks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// statements reads what the text of phases and tasks says about their order.
+func (p *planner) statements() {
+	for k := range p.phases {
+		p.phaseStatements(k)
+	}
+	for i := range p.plan.tasks {
+		t := &p.plan.tasks[i]
+		for n := t.Line - 1; n < t.last; n++ {
+			p.take(i, -1, n)
+		}
+		t.Title = cutStatements(t.Title)
+	}
+}
+
+// phaseStatements reads the heading of a phase and the lines down to its first heading or task. A phase that is a task by itself
+// states it as one.
+func (p *planner) phaseStatements(k int) {
+	h := p.heads[p.phases[k].head]
+	end := h.end
+	if p.phases[k].head+1 < len(p.heads) {
+		end = min(end, p.heads[p.phases[k].head+1].line)
+	}
+	for _, i := range p.phases[k].tasks {
+		if p.plan.tasks[i].Line-1 == h.line {
+			return
+		}
+		end = min(end, p.plan.tasks[i].Line-1)
+	}
+	for n := h.line; n < end; n++ {
+		p.take(-1, k, n)
+	}
+}
+
+// take reads one line of a task, or of a phase where there is no task. Tables are read elsewhere.
+func (p *planner) take(task, phase, line int) {
+	kind := p.md.lines[line].kind
+	text := inline(p.md.words(line))
+	if kind == mdCode || kind == mdBlank || strings.HasPrefix(text, "|") {
+		return
+	}
+	if kind == mdHeading && slices.Contains([]string{"dependencies", "depends on", "blocked by"}, fold(text)) {
+		text = "dependencies:"
+	}
+	for _, s := range statementsIn(text) {
+		if s.text == "" && s.strong && !s.beside {
+			p.takeEntries(task, phase, line+1, s)
+			continue
+		}
+		p.takeStatement(task, phase, line, s)
+	}
+}
+
+// takeEntries reads the list under a line that ends with "Depends on:".
+func (p *planner) takeEntries(task, phase, line int, s statement) {
+	for n := line; n < len(p.md.lines); n++ {
+		switch l := &p.md.lines[n]; {
+		case l.kind == mdEntry && !l.box:
+			s.text = inline(p.md.words(n))
+			p.takeStatement(task, phase, n, s)
+		case l.kind != mdBlank || n > line+1:
+			return
+		}
+	}
+}
+
+func (p *planner) takeStatement(task, phase, line int, s statement) {
+	if s.strong && !s.blocks && !s.beside && saysNone(s.text) {
+		p.state(task, phase)
+		return
+	}
+	refs, rest := refsIn(s.text)
+	if !isList(refs, rest) {
+		p.byTitle(task, phase, line, s)
+		return
+	}
+	for _, r := range refs {
+		if s.strong || r.word {
+			r.phase = r.phase || task < 0 && !r.word
+			p.link(task, phase, line, s, r)
+		}
+	}
+}
+
+// byTitle resolves a statement that names tasks by their titles.
+func (p *planner) byTitle(task, phase, line int, s statement) {
+	const most = 1000
+	text, _, _ := strings.Cut(s.text, ")")
+	text, _, _ = strings.Cut(text, ";")
+	if !s.strong || len(text) > most || task < 0 || s.beside {
+		return
+	}
+	parts := strings.Split(text, ",")
+	if i, ok := p.titles[fold(text)]; ok && i >= 0 {
+		parts = []string{text}
+	}
+	for _, part := range parts {
+		if i, ok := p.titles[fold(part)]; !ok || i < 0 {
+			if id := p.plan.tasks[task].ID; !s.blocks {
+				p.find(line+1, id, "dependency", fmt.Sprintf("task %s: %q names no task, it is not used", id, short(strings.TrimSpace(text))))
+			}
+			return
+		}
+	}
+	for _, part := range parts {
+		p.connect(task, phase, s, []int{p.titles[fold(part)]})
+	}
+}
+
+// link resolves one reference.
+func (p *planner) link(task, phase, line int, s statement, r planRef) {
+	from := phase
+	if task >= 0 {
+		from = p.plan.tasks[task].phase
+	}
+	if s.beside {
+		p.runBeside(task, phase, from, r)
+		return
+	}
+	if found := p.resolve(r, from); found != nil {
+		p.connect(task, phase, s, found)
+		return
+	}
+	if !s.strong {
+		return
+	}
+	who, id, what := "a phase", "", "task"
+	if task >= 0 {
+		id = p.plan.tasks[task].ID
+		who = "task " + id
+	}
+	if r.phase {
+		what = "phase"
+	}
+	p.find(line+1, id, "dependency", fmt.Sprintf("%s: there is no %s %s in the plan", who, what, r.id))
+	if task >= 0 && !s.blocks && !r.phase && p.plausible(r.id) {
+		p.state(task, phase)
+		p.say(task, r.id) // it is held rather than started too early
+	}
+}
+
+// runBeside notes that a phase runs beside another one. Tasks that do are in the same phase, or there is no order to begin with.
+func (p *planner) runBeside(task, phase, from int, r planRef) {
+	if task >= 0 && from >= 0 && p.plan.tasks[task].Line-1 == p.heads[p.phases[from].head].line {
+		phase = from // the phase is a task
+	}
+	if k := p.phaseOf(r.id); k >= 0 && phase >= 0 && r.phase {
+		p.phases[phase].beside = append(p.phases[phase].beside, k)
+	}
+}
+
+// plausible reports whether something that is not in the plan could be one of its ids: a number, or letters as other ids have them.
+func (p *planner) plausible(id string) bool {
+	if isDotted(id) {
+		return true
+	}
+	stem := strings.TrimRight(id, "0123456789")
+	return slices.ContainsFunc(p.plan.tasks, func(t planTask) bool { return strings.TrimRight(t.ID, "0123456789") == stem })
+}
+
+// state notes that the plan says what a task or a phase waits for.
+func (p *planner) state(task, phase int) {
+	if task >= 0 {
+		p.plan.tasks[task].stated = true
+	} else {
+		p.phases[phase].stated = true
+	}
+}
+
+// connect makes a task, or the tasks of a phase, wait for others, or the others for it.
+func (p *planner) connect(task, phase int, s statement, others []int) {
+	mine := []int{task}
+	if task < 0 {
+		mine = p.phases[phase].tasks
+	}
+	if !s.blocks {
+		p.state(task, phase)
+	}
+	for _, a := range mine {
+		for _, b := range others {
+			if s.blocks {
+				p.say(b, p.plan.tasks[a].ID)
+			} else {
+				p.say(a, p.plan.tasks[b].ID)
+			}
+		}
+	}
+}
+
+// say adds a dependency that the plan states.
+func (p *planner) say(task int, on string) {
+	t := &p.plan.tasks[task]
+	if p.links++; t.ID == on || t.isSaid[on] || p.links > maxPlanLinks {
+		return
+	}
+	if t.isSaid == nil {
+		t.isSaid = map[string]bool{}
+	}
+	t.isSaid[on] = true
+	t.said = append(t.said, on)
+}
+
+func (p *planner) phaseOf(id string) int {
+	return slices.IndexFunc(p.phases, func(f planPhase) bool { return strings.EqualFold(f.id, id) })
+}
+
+// resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase, else all tasks
+// of the phase of that number.
+func (p *planner) resolve(r planRef, from int) []int {
+	if !r.phase {
+		for _, id := range []string{r.id, strings.ToUpper(r.id)} {
+			if i, ok := p.index[id]; ok {
+				return []int{i}
+			}
+		}
+		if from >= 0 {
+			if i, ok := p.index[p.phases[from].id+"."+r.id]; ok {
+				return []int{i}
+			}
+		}
+	}
+	if k := p.phaseOf(r.id); k >= 0 && (r.phase || !r.word) && k != from && len(p.phases[k].tasks) > 0 {
+		return p.phases[k].tasks
+	}
+	return nil
+}

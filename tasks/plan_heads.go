@@ -1,0 +1,231 @@
+package tasks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// planHead is one heading of a plan.
+type planHead struct {
+	level      int
+	line       int // from 0
+	end        int // line behind its section
+	text       string
+	word       string // "task", "phase" or another word that numbers follow; "" where the heading begins with its number
+	id         string // the number, "" if it has none
+	title      string // what follows the number
+	status     Status
+	settled    bool // the heading says the status
+	background bool // about no work to do, like all under it
+}
+
+// planPhase is one phase of a plan.
+type planPhase struct {
+	head   int
+	id     string
+	tasks  []int // its tasks that are not part of another
+	before int   // the phase that it waits for by its place, -1 for none
+	stated bool  // the plan says what it waits for
+	beside []int // phases that it runs beside
+}
+
+const (
+	pseudoLevel = 7 // of a line in bold that begins like a heading
+	maxHeads    = 50_000
+)
+
+// outline finds the headings and where their sections end.
+func (p *planner) outline() {
+	for n := range p.md.lines {
+		l := &p.md.lines[n]
+		level, text := int(l.level), ""
+		switch {
+		case l.kind == mdHeading:
+			text = strings.TrimRight(p.md.words(n), "# ")
+		case l.kind == mdText && l.indent < 4 && boldLine(p.md.words(n)):
+			level, text = pseudoLevel, p.md.words(n)
+		default:
+			continue
+		}
+		h := planHead{level: level, line: n, text: inline(text)}
+		h.split()
+		if level == pseudoLevel && (h.word == "" || h.title == "") || len(p.heads) == maxHeads {
+			continue
+		}
+		p.heads = append(p.heads, h)
+	}
+	var open []int
+	for i := range p.heads {
+		h := &p.heads[i]
+		for len(open) > 0 && p.heads[open[len(open)-1]].level >= h.level {
+			p.heads[open[len(open)-1]].end = h.line
+			open = open[:len(open)-1]
+		}
+		h.background = h.word == "" && isBackground(fold(h.title)) || len(open) > 0 && p.heads[open[len(open)-1]].background
+		open = append(open, i)
+	}
+	for _, i := range open {
+		p.heads[i].end = len(p.md.lines)
+	}
+}
+
+// boldLine reports whether a whole line is in bold.
+func boldLine(s string) bool {
+	s = strings.TrimSuffix(s, ":")
+	return len(s) > 4 && strings.HasPrefix(s, "**") && strings.HasSuffix(s, "**") && !strings.Contains(s[2:len(s)-2], "**")
+}
+
+// split takes a heading's text apart: a mark that says how far it is, the word, the number, the title.
+func (h *planHead) split() {
+	text, status, settled := cutStatus(h.text)
+	h.status, h.settled = status, settled
+	h.word, h.id, h.title = numbered(text)
+	if title, status, ok := cutStatus(h.title); ok && !settled {
+		h.title, h.status, h.settled = title, status, true // "2. ✅ Title"
+	}
+}
+
+// cutStatus takes marks of status off a heading: a box, a tick, a word in parentheses or behind a dash at the end.
+func cutStatus(s string) (rest string, status Status, settled bool) {
+	s, status = strings.TrimSpace(s), Pending
+	last := len(s) - 3
+	switch {
+	case last > 0 && s[0] == '[' && s[2] == ']' && strings.IndexByte(boxMarks, s[1]) >= 0:
+		status, settled, s = boxStatus(s[1]), true, strings.TrimSpace(s[3:])
+	case last > 0 && s[last] == '[' && s[last+2] == ']' && strings.IndexByte(boxMarks, s[last+1]) >= 0:
+		status, settled, s = boxStatus(s[last+1]), true, strings.TrimSpace(s[:last])
+	}
+	for _, tick := range []string{"✅", "✓", "✔️", "✔", "☑"} {
+		if cut := strings.TrimSuffix(strings.TrimPrefix(s, tick), tick); cut != s {
+			status, settled, s = Done, true, strings.TrimSpace(cut)
+		}
+	}
+	if open := strings.LastIndexAny(s, "([—"); open > 0 {
+		_, n := utf8.DecodeRuneInString(s[open:])
+		if known, ok := ParseStatus(strings.Trim(s[open+n:], ")] .✅✓")); ok && known != Expanded {
+			status, settled, s = known, true, strings.TrimRight(strings.TrimSpace(s[:open]), " -–:")
+		}
+	}
+	return s, status, settled
+}
+
+// numbered splits "Task 3: Title", "Phase 2 - Name", "2.1 Name" and "4. Name". Without a number, id is "" and the title is all.
+func numbered(s string) (word, id, title string) {
+	text := s
+	first, after, _ := strings.Cut(s, " ")
+	if w := strings.ToLower(strings.Trim(first, ":[")); isNumberedWord(w) {
+		word, text = w, strings.TrimLeft(after, " #[")
+	}
+	n := 0
+	for n < len(text) && idByte(text[n]) && text[n] != ':' {
+		n++
+	}
+	id = strings.TrimRight(text[:n], ".-_")
+	rest := text[len(id):]
+	next, _ := utf8.DecodeRuneInString(rest)
+	title = strings.TrimLeft(rest, " .):]-–—")
+	switch {
+	case id == "" || !idStart(id) || isOrdinal(id) || rest != "" && (unicode.IsLetter(next) || unicode.IsDigit(next)):
+	case word == "task" || word == "subtask":
+		if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(rest, ":") {
+			return word, id, title
+		}
+	case word != "":
+		if isDotted(id) || len(id) == 1 && (rest == "" || next != ' ') {
+			return word, id, title
+		}
+	case isDotted(id) && title != "" && (strings.Contains(id, ".") || next == '.' || next == ')' || next == ':'):
+		return "", id, title
+	}
+	return "", "", s
+}
+
+// isOrdinal recognises 1st, 2nd and the like.
+func isOrdinal(id string) bool {
+	tail := strings.TrimLeft(id, "0123456789")
+	return tail != id && (tail == "st" || tail == "nd" || tail == "rd" || tail == "th")
+}
+
+// idByte reports whether an ASCII byte may be in an id.
+func idByte(c byte) bool { return c < utf8.RuneSelf && idRune(rune(c)) }
+
+// isDotted reports whether id is made of numbers and dots.
+func isDotted(id string) bool {
+	return id != "" && id[0] != '.' && strings.Trim(id, "0123456789.") == "" && !strings.Contains(id, "..")
+}
+
+func isNumberedWord(w string) bool {
+	return w == "task" || w == "subtask" || w == "item" || slices.Contains(phaseWords(), w)
+}
+
+// phaseWords are the words for parts of a plan that follow each other, the largest first.
+func phaseWords() []string {
+	return []string{"phase", "milestone", "stage", "sprint", "iteration", "part", "wave", "step"}
+}
+
+// isBackground recognises headings over what is no work to do: what is there already, what is left out, how the work is checked.
+func isBackground(text string) bool {
+	for _, word := range []string{"success criteria", "acceptance criteria", "verification", "checkpoint", "definition of done", "exit criteria",
+		"done when", "checklist", "validation"} {
+		if strings.HasSuffix(text, word) || strings.HasPrefix(text, word) {
+			return true
+		}
+	}
+	switch text {
+	case "overview", "summary", "executive summary", "introduction", "background", "context", "motivation", "goals", "non-goals",
+		"problem statement", "current state", "current state analysis", "what exists", "desired end state", "desired state",
+		"what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "scope",
+		"testing strategy", "test strategy", "testing", "test plan", "manual testing", "manual testing steps", "key discoveries",
+		"key findings", "references", "related", "notes", "performance considerations", "security considerations", "success metrics",
+		"open questions", "risks", "risk assessment", "table of contents", "contents", "appendix", "timeline",
+		"rollback plan", "scud task mapping", "task mapping", "changelog", "prerequisites", "requirements", "assumptions":
+		return true
+	}
+	return false
+}
+
+// findPhases fills the list of phases: the headings with the largest of the words for one, those within another left out.
+func (p *planner) findPhases() {
+	for _, word := range phaseWords() {
+		known := map[string]int{} // id to line
+		end := 0
+		for i, h := range p.heads {
+			if h.word != word || h.background || h.line < end {
+				continue
+			}
+			if first, ok := known[h.id]; ok {
+				p.find(h.line+1, "", "line", fmt.Sprintf("a second %s %s, only the one in line %d counts", word, h.id, first))
+				continue
+			}
+			known[h.id], end = h.line+1, h.end
+			p.phases = append(p.phases, planPhase{head: i, id: h.id, before: -1})
+		}
+		if len(p.phases) > 0 {
+			return
+		}
+	}
+}
+
+// phaseAt is the phase around a line, -1 for none.
+func (p *planner) phaseAt(line int) int {
+	i, found := slices.BinarySearchFunc(p.phases, line, func(f planPhase, line int) int { return p.heads[f.head].line - line })
+	if !found {
+		i--
+	}
+	if i < 0 || line >= p.heads[p.phases[i].head].end {
+		return -1
+	}
+	return i
+}
+
+// headAt is the last heading up to a line, -1 for none.
+func (p *planner) headAt(line int) int {
+	i, found := slices.BinarySearchFunc(p.heads, line, func(h planHead, line int) int { return h.line - line })
+	if !found {
+		i--
+	}
+	return i
+}

@@ -1,0 +1,195 @@
+package tasks
+
+import (
+	"slices"
+	"strings"
+)
+
+// planTable is a table with a column of task ids, or of tasks.
+type planTable struct {
+	id, title, text, after, blocks, status, priority int // columns, -1 for none
+	rows                                             []planRow
+}
+
+type planRow struct {
+	line  int
+	cells []string
+}
+
+// cell is a cell of the row, "" where the row is too short or there is no such column.
+func (r planRow) cell(column int) string {
+	if column < 0 || column >= len(r.cells) {
+		return ""
+	}
+	return r.cells[column]
+}
+
+// tables finds the tables that may be about tasks.
+func (p *planner) tables() []planTable {
+	var list []planTable
+	for n := 1; n < len(p.md.lines); n++ {
+		if p.md.lines[n].kind == mdCode || !isDelimiterRow(p.md.line(n)) || p.md.lines[n-1].kind == mdCode {
+			continue
+		}
+		t := columnsOf(tableCells(p.md.line(n - 1)))
+		for n++; n < len(p.md.lines) && p.md.lines[n].kind != mdCode && strings.Contains(p.md.line(n), "|"); n++ {
+			t.rows = append(t.rows, planRow{n, tableCells(p.md.line(n))})
+		}
+		if len(t.rows) > 0 && (t.id >= 0 || t.title >= 0) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func isDelimiterRow(s string) bool {
+	return strings.Contains(s, "|") && strings.Contains(s, "--") && strings.Trim(s, "|-: \t") == ""
+}
+
+// tableCells splits a row of a table; \| is a bar in a cell.
+func tableCells(line string) []string {
+	line = strings.TrimPrefix(strings.TrimSpace(line), "|")
+	if strings.HasSuffix(line, "|") && !strings.HasSuffix(line, `\|`) {
+		line = line[:len(line)-1]
+	}
+	var out []string
+	for from, i := 0, 0; i <= len(line); i++ {
+		if i == len(line) || line[i] == '|' && (i == 0 || line[i-1] != '\\') {
+			out = append(out, inline(strings.ReplaceAll(line[from:i], `\|`, "|")))
+			from = i + 1
+		}
+	}
+	return out
+}
+
+// columnsOf tells the columns apart by their heads.
+func columnsOf(head []string) planTable {
+	t := planTable{id: -1, title: -1, text: -1, after: -1, blocks: -1, status: -1, priority: -1}
+	for i, h := range head {
+		column := &t.text
+		switch h = strings.ToLower(h); {
+		case slices.Contains([]string{"id", "#", "no", "no.", "nr", "number", "task id", "task #", "task no", "task no.", "phase", "step"}, h):
+			column = &t.id
+		case slices.Contains([]string{"title", "task", "tasks", "name", "task name", "work item", "item", "story"}, h):
+			column = &t.title
+		case strings.Contains(h, "depend") || h == "deps" || h == "blocked by" || h == "after" || strings.HasPrefix(h, "prereq"):
+			column = &t.after
+		case h == "blocks":
+			column = &t.blocks
+		case h == "status" || h == "state" || h == "done":
+			column = &t.status
+		case h == "priority" || h == "prio":
+			column = &t.priority
+		case h != "description" && h != "summary" && h != "details":
+			continue
+		}
+		if *column < 0 {
+			*column = i
+		}
+	}
+	if t.title < 0 {
+		t.title, t.text = t.text, -1
+	}
+	return t
+}
+
+// refOf is what a row is about, and its title.
+func (t *planTable) refOf(r planRow) (ref planRef, title string) {
+	title = r.cell(t.title)
+	text := r.cell(t.id)
+	if t.id < 0 {
+		if id, rest := leadingID(title); id != "" {
+			return planRef{id: id, word: true}, rest
+		}
+		text = title
+	}
+	if refs, rest := refsIn(text); len(refs) == 1 && strings.TrimSpace(rest) == "" {
+		return refs[0], title
+	}
+	return planRef{}, title
+}
+
+// tableTasks makes tasks of the first table that has a title in each row, and a number or dependencies.
+func (p *planner) tableTasks(list []planTable) bool {
+	for _, t := range list {
+		items := make([]planItem, 0, len(t.rows))
+		for _, r := range t.rows {
+			ref, title := t.refOf(r)
+			if title == "" || ref.phase || ref.id == "" && t.after < 0 {
+				break
+			}
+			items = append(items, planItem{planTask{Task: Task{ID: ref.id, Title: title, Description: r.cell(t.text)}}, r.line, r.line + 1})
+		}
+		if len(items) < len(t.rows) || t.id < 0 && t.after < 0 {
+			continue
+		}
+		p.nameItems(items, "")
+		for _, it := range items {
+			it.task.made = t.id < 0
+			p.add(it.task, it.line, it.end)
+		}
+		return true
+	}
+	return false
+}
+
+// tableRows takes what the tables say about tasks: what they wait for, their status and their priority.
+func (p *planner) tableRows(list []planTable) {
+	lines := map[int]int{}
+	for i := range p.plan.tasks {
+		lines[p.plan.tasks[i].Line-1] = i
+	}
+	for _, t := range list {
+		if t.after < 0 && t.blocks < 0 && t.status < 0 && t.priority < 0 {
+			continue
+		}
+		for _, r := range t.rows {
+			task, ok := lines[r.line]
+			phase := -1
+			if !ok {
+				task, phase = p.rowTask(&t, r)
+			}
+			if task >= 0 || phase >= 0 {
+				p.tableRow(&t, r, task, phase)
+			}
+		}
+	}
+}
+
+func (p *planner) tableRow(t *planTable, r planRow, task, phase int) {
+	if text := r.cell(t.after); text != "" {
+		p.takeStatement(task, phase, r.line, statement{strong: true, text: text})
+	} else if t.after >= 0 {
+		p.state(task, phase)
+	}
+	if text := r.cell(t.blocks); text != "" && !saysNone(text) {
+		p.takeStatement(task, phase, r.line, statement{strong: true, blocks: true, text: text})
+	}
+	if task < 0 {
+		return
+	}
+	x := &p.plan.tasks[task]
+	for _, text := range []string{r.cell(t.status), "x (" + r.cell(t.status) + ")"} {
+		if _, status, ok := cutStatus("x " + text); ok && !x.settled {
+			x.Status, x.settled = status, true
+		}
+	}
+	if word := planPriority(r.cell(t.priority)); word != "" {
+		x.Priority = word
+	}
+}
+
+// rowTask is the task or the phase that a row is about.
+func (p *planner) rowTask(t *planTable, r planRow) (task, phase int) {
+	ref, title := t.refOf(r)
+	if i, ok := p.index[ref.id]; ok && !ref.phase {
+		return i, -1
+	}
+	if i, ok := p.titles[fold(title)]; ok && i >= 0 && title != "" {
+		return i, -1
+	}
+	if k := p.phaseOf(ref.id); k >= 0 && ref.phase {
+		return -1, k
+	}
+	return -1, -1
+}

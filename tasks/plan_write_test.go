@@ -1,0 +1,168 @@
+package tasks
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"descartes/internal/atomicfile"
+)
+
+func fromPlan(t *testing.T, src string) *PlanTasks {
+	t.Helper()
+	p, err := FromPlan("plan.md", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// sameTasks compares what a plan says with what is read back from the file that was made of it.
+func sameTasks(t *testing.T, p *PlanTasks, f *File) {
+	t.Helper()
+	if len(f.Tasks()) != len(p.Tasks()) {
+		t.Fatalf("got %d tasks, want %d", len(f.Tasks()), len(p.Tasks()))
+	}
+	for i, want := range p.Tasks() {
+		got := f.Tasks()[i]
+		if got.ID != want.ID || got.Title != want.Title || got.Status != want.Status || got.Parent != want.Parent || got.Numeric != want.Numeric ||
+			got.Description != want.Description || got.TestStrategy != want.TestStrategy || got.Priority != want.Priority ||
+			!slices.Equal(got.DependsOn, want.DependsOn) || !slices.Equal(got.Children, want.Children) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	if len(f.Findings()) > 0 {
+		t.Errorf("findings: %v", f.Findings())
+	}
+}
+
+func TestWriteTagFile(t *testing.T) {
+	t.Parallel()
+	src, err := os.ReadFile(filepath.Join("testdata", "plan.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := fromPlan(t, string(src))
+	root := t.TempDir()
+	path, err := WriteTagFile(atomicfile.OS(), root, "x", p)
+	if err != nil || path != TagPath(root, "x") {
+		t.Fatal(path, err)
+	}
+	f, err := Open(root, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameTasks(t, p, f)
+	want, err := os.ReadFile(filepath.Join("testdata", "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(f.Bytes()) != string(want) {
+		t.Errorf("got\n%s", f.Bytes())
+	}
+	if _, err := WriteTagFile(atomicfile.OS(), root, "x", fromPlan(t, "- [ ] other\n")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second time: %v", err)
+	}
+	if again, err := os.ReadFile(path); err != nil || string(again) != string(want) {
+		t.Errorf("the file was changed: %v", err)
+	}
+}
+
+func TestWriteTagFileRefuses(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	p := fromPlan(t, "- [ ] A\n")
+	if _, err := WriteTagFile(atomicfile.OS(), root, "../x", p); err == nil {
+		t.Error("a path was taken for a tag")
+	}
+	dir := filepath.Join(root, ".scud", "tasks")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tasks.json"), []byte(`{"x":{"tasks":[{"id":"1"}]}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WriteTagFile(atomicfile.OS(), root, "x", p); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "tasks.json") {
+		t.Errorf("the tag is in tasks.json: %v", err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "y.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WriteTagFile(atomicfile.OS(), root, "y", p); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a dangling link: %v", err)
+	}
+}
+
+func TestExtra(t *testing.T) {
+	t.Parallel()
+	list := []Task{{ID: "1", Title: "A"}, {ID: "2", Title: "B", DependsOn: []string{"1"}}, {ID: "3", Title: "C", Children: []string{"3.1"}},
+		{ID: "3.1", Title: "D", Parent: "3", DependsOn: []string{"2"}}, {ID: "1.1", Title: "Reader"}, {ID: "1.2", Title: "Other"}}
+	for name, c := range map[string]struct {
+		src       string
+		want      map[string][]string
+		conflicts int
+	}{
+		"new":              {"## Task 1: x\n## Task 2: y\nDepends on: 1\n## Task 3: z\nDepends on: 1, 2, 7\n", map[string][]string{"3": {"1", "2"}}, 0},
+		"known":            {"## Task 1: x\n## Task 2: y\nDepends on: 1\n", map[string][]string{}, 0},
+		"reverse":          {"## Task 1: x\nDepends on: 2\n## Task 2: y\n", map[string][]string{}, 1},
+		"round about":      {"## Task 1: x\nDepends on: 3\n## Task 3: y\n", map[string][]string{}, 1},
+		"a circle of both": {"## Task 1: x\nBlocked by: 1.1\n## Task 1.1: y\nBlocked by: 2\n## Task 2: z\n", map[string][]string{"1": {"1.1"}}, 1},
+		"phases imply":     {"## Phase 1: x\n### Task 1: x\n## Phase 2: y\n### Task 3: z\n", map[string][]string{}, 0},
+		"other numbers":    {"## Phase 1: x\n#### 1.1 Reader\n#### 1.2 Writer\nDepends on: 1.1\n", map[string][]string{}, 0},
+		"same titles":      {"## Phase 1: x\n#### 1.1 Reader\nDepends on: 1.2\n#### 1.2 `Other`\n", map[string][]string{"1.1": {"1.2"}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			more, conflicts := fromPlan(t, c.src).Extra(list)
+			if len(conflicts) != c.conflicts || len(more) != len(c.want) {
+				t.Fatalf("got %v, %v", more, conflicts)
+			}
+			for id, ids := range c.want {
+				if !slices.Equal(more[id], ids) {
+					t.Errorf("task %s: got %v, want %v", id, more[id], ids)
+				}
+			}
+		})
+	}
+}
+
+// FuzzFromPlan: no text makes the reader panic; what it finds is a list without duplicates and without circles of its own making, and
+// is read back the same from the file that is made of it.
+func FuzzFromPlan(f *testing.F) {
+	if src, err := os.ReadFile(filepath.Join("testdata", "plan.md")); err == nil {
+		f.Add(string(src))
+	}
+	for _, src := range []string{
+		"---\ntag: x\n---\n## Task 1: A\nDepends on: 2\n## Task 2: B (blocks 1)\n", "## Phase 1: A\n- [x] 1.1 a\n## Phase 2\n1. b\n2. c (depends on Phase 1)\n",
+		"| ID | Task | Depends on |\n|--|--|--|\n| 1 | A | |\n| 2 | B | 1-2, T3–T5 |\n", "- [ ] T001 [P] x\n\t- [ ] y\n", "**Task 1: A**\n<!--\n-->\n```\n",
+		"## Phase 1\n### Task 1: a\nDepends on: Phase 2\n## Phase 2 (parallel with Phase 1)\n### Task 1: b\n#### Task 1.1: c\n",
+	} {
+		f.Add(src)
+	}
+	f.Fuzz(func(t *testing.T, src string) {
+		p, err := FromPlan("plan.md", []byte(src))
+		if err != nil {
+			return
+		}
+		out, err := p.encode("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := decode("x.json", "x", string(out))
+		if err != nil {
+			t.Fatalf("%q became %s: %v", src, out, err)
+		}
+		for i, want := range p.Tasks() {
+			got := file.Tasks()[i]
+			if got.ID != want.ID || got.Status != want.Status || got.Title != want.Title || got.Parent != want.Parent || !slices.Equal(got.DependsOn, want.DependsOn) {
+				t.Fatalf("%q: got %+v, want %+v", src, got, want)
+			}
+		}
+		checkFamilies(t, file)
+		p.Extra(file.Tasks())
+	})
+}
