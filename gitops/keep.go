@@ -9,7 +9,8 @@ import (
 )
 
 // Keep makes a commit of a tree and sets a ref to it, whatever the ref named before. Afterwards both are on
-// the disk.
+// the disk; below refs/descartes/, which is ours alone, they are so with the caller's next fsync on that file
+// system, which a run needs anyway for its own record of the attempt.
 func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (hash string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,11 +48,14 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 	if err != nil {
 		return "", err
 	}
-	old, err := r.refs.hash(ref)
-	if err != nil {
+	if err := r.store.writeOut(); err != nil {
 		return "", err
 	}
-	if err := r.store.writeOut(); err != nil {
+	if done, err := r.refs.setPrivate(ref, commit.String()); done || err != nil {
+		return commit.String(), err
+	}
+	old, err := r.refs.hash(ref)
+	if err != nil {
 		return "", err
 	}
 	u, err := r.refs.prepare(ctx, ref, old, commit.String(), false)

@@ -73,7 +73,7 @@ func hashStream(r io.Reader, size int64) (objectID, error) {
 //
 // Durability is git's "batch" method: each file's bytes are handed to the disk as they are written, writeOut
 // waits for them, and the fdatasync of the lock file of the ref or index that needs them, which follows in
-// every case, flushes the disk's cache and the journal that holds their names.
+// every case but that of a private ref (see Keep), flushes the disk's cache and the journal that holds their names.
 type objectStore struct {
 	dir  string // objects
 	base string // of temporary names, different in each process

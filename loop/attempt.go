@@ -66,6 +66,9 @@ func (l *Loop) taskBase(ctx context.Context, t *tasks.Task) (gitops.Tree, error)
 	if b := l.ledger.bases[t.ID]; b != "" && l.ledger.current == t.ID {
 		return gitops.Tree(b), nil
 	}
+	if l.at != "" { // the state after one attempt is the state before the next
+		return l.at, nil
+	}
 	tree, err := l.tools.Repo.Snapshot(ctx)
 	if err != nil {
 		return "", gitErr("snapshot the working tree", err)
@@ -110,6 +113,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 // judge takes a trial from the end of its agent to its verdict; told says that the journal has that end.
 func (l *Loop) judge(ctx context.Context, tr *trial, told bool) error {
 	gctx := context.WithoutCancel(ctx) // the work is kept, whatever stopped the agent
+	l.at = ""
 	if err := l.settle(gctx, tr); err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ func (l *Loop) commitWave(ctx context.Context, number int, ids []string) error {
 	w.UserPaths = l.ledger.userPaths
 	w.Files = l.taskFile()
 	crash.Point("before-wave-commit")
+	l.at = "" // a hook may change files
 	c, err := l.commitOnce(ctx, number, done, w)
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit wave %d", number), err)

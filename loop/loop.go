@@ -54,6 +54,7 @@ type Loop struct {
 	saver   *saver
 	locks   []*lock
 	resumed bool
+	at      gitops.Tree // what the working tree holds; "" where it has to be looked at
 }
 
 // ID names the loop.

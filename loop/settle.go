@@ -20,6 +20,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	if err != nil {
 		return nil, false, err
 	}
+	l.at = tr.after
 	end := l.event(AttemptFinished, tr)
 	end.Verdict, end.Reason, end.Tree, end.Ref = string(tr.verdict), tr.reason, string(tr.after), ref
 	end.Detail = &Detail{End: string(tr.result.End), Code: tr.result.Code, Changed: len(tr.changed), Claimed: tr.result.Complete,
@@ -80,6 +81,7 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 	if err != nil {
 		return gitErr("take back the work on task "+tr.task.ID, err)
 	}
+	l.at = tr.base
 	e := l.event(TaskBlocked, tr)
 	e.Attempt = l.ledger.used[tr.task.ID]
 	e.Verdict, e.Reason, e.Tree = string(tr.verdict), tr.reason, string(tr.base)
@@ -113,6 +115,7 @@ func (l *Loop) waitForQuota(ctx context.Context, stop *stopper, tr *trial, end *
 	if err := l.flush(); err != nil {
 		return nil, false, err
 	}
+	l.at = "" // nobody knows what the hours bring
 	if out := stop.wait(ctx, until.Sub(l.tools.Now())); out != nil {
 		return out, false, nil
 	}
