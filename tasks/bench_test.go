@@ -102,10 +102,11 @@ func BenchmarkSave(b *testing.B) {
 				b.Fatal(err)
 			}
 			var ratios []float64
+			id := f.Tasks()[500].ID
 			for b.Loop() {
 				status := []Status{Done, Pending}[len(ratios)%2]
 				start := time.Now()
-				if err := f.Save(atomicfile.OS(), map[string]Status{f.Tasks()[500].ID: status}); err != nil {
+				if err := f.Save(atomicfile.OS(), map[string]Status{id: status}); err != nil {
 					b.Fatal(err)
 				}
 				middle := time.Now()

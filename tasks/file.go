@@ -22,9 +22,11 @@ type File struct {
 	inserts   map[int]string // by task: what has to come before a status that is not there yet
 	index     map[string]int // id to the first task that has it
 	findings  []Finding
+	master    bool // a Task Master file
 	letters   bool // statuses are SCG letters, not JSON strings
 	updated   span // SCG: the time of the last change of the tag; empty where it has none
 	clock     func() time.Time
+	shared    bool  // others may be reading tasks, which they were given
 	mirror    *File // of tasks.scg: the tag in tasks.json beside it, once that was looked at
 }
 
@@ -61,6 +63,7 @@ type text struct {
 	graph     bool
 	phases    []phase
 	doc       *document
+	names     []string // its tags
 }
 
 func load(path string) (*text, error) {
@@ -86,6 +89,7 @@ func takeApart(path, src string) (*text, error) {
 	if p != nil {
 		return nil, (&File{path: path, src: src}).refuse(p)
 	}
+	t.names = t.findTags()
 	return t, nil
 }
 
@@ -98,8 +102,11 @@ func decode(path, tag, src string) (*File, error) {
 	return t.open(tag)
 }
 
-// tags returns the tags of the file, in its order. A list that does not name its own is "master" to Task Master.
-func (t *text) tags() []string {
+// tags returns the tags of the file, in its order.
+func (t *text) tags() []string { return t.names }
+
+// findTags is tags. A list that does not name its own is "master" to Task Master.
+func (t *text) findTags() []string {
 	switch {
 	case t.graph:
 		return graphTags(t.phases)
@@ -129,7 +136,7 @@ func (t *text) nameless() error {
 
 // open decodes one tag.
 func (t *text) open(tag string) (*File, error) {
-	f := &File{path: t.path, tag: tag, src: t.src, index: map[string]int{}}
+	f := &File{path: t.path, tag: tag, src: t.src, index: map[string]int{}, master: t.taskMaster()}
 	tags := t.tags()
 	switch base := filepath.Base(t.path); {
 	case tag != "":
@@ -225,7 +232,10 @@ func (f *File) Path() string { return f.path }
 
 // Tasks returns all tasks in file order: containers too, and tasks whose id an earlier one has. The caller must not change them;
 // Save does not either, it makes a new list, so that a list once returned may be read beside a later Save.
-func (f *File) Tasks() []Task { return f.tasks }
+func (f *File) Tasks() []Task {
+	f.shared = true
+	return f.tasks
+}
 
 // Findings returns what the reader went on from, in file order.
 func (f *File) Findings() []Finding { return f.findings }
@@ -236,6 +246,7 @@ func (f *File) Task(id string) (*Task, bool) {
 	if !ok {
 		return nil, false
 	}
+	f.shared = true
 	return &f.tasks[i], true
 }
 

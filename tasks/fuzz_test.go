@@ -55,6 +55,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q became %q: %v", text, next.src, err)
 		}
+		again.shared = next.shared
 		if !reflect.DeepEqual(next, again) {
 			t.Fatalf("%q became %q:\n%+v\nread anew:\n%+v", text, next.src, next, again)
 		}
@@ -225,6 +226,7 @@ func FuzzGraph(f *testing.F) {
 			if err != nil || len(gone) > 0 {
 				t.Fatalf("%q became %q: %v, gone %v", text, file.src, err, gone)
 			}
+			again.shared = file.shared
 			if !reflect.DeepEqual(file, again) {
 				t.Fatalf("%q became %q:\n%+v\nread anew:\n%+v", text, file.src, file, again)
 			}

@@ -31,6 +31,7 @@ func wantFresh(t *testing.T, f *File) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	again.shared = f.shared
 	if !reflect.DeepEqual(f, again) {
 		t.Errorf("after saving:\n%+v\nread anew:\n%+v", f, again)
 	}

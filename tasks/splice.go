@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 	"time"
+	"unsafe"
 )
 
 // site is where a task and its status stand in the source. Where start is end, there is no status yet: File.inserts has what goes
@@ -35,8 +36,8 @@ func (f *File) edits(set map[string]Status) (edits []edit, gone []string) {
 		switch {
 		case !ok:
 			gone = append(gone, id)
-		case f.letters && status == Failed && f.tasks[i].Status != Failed:
-			set[id] = Blocked // SCUD reads ! since 1.32 only
+		case (f.letters || f.master) && status == Failed && f.tasks[i].Status != Failed:
+			set[id] = Blocked // SCUD reads ! since 1.32 only, and Task Master has no such word
 			if f.tasks[i].Status != Blocked {
 				edits = append(edits, edit{i, Blocked})
 			}
@@ -110,12 +111,14 @@ func before(sums []drift, pos int32) drift {
 	return sums[sort.Search(len(sums), func(k int) bool { return sums[k].start >= pos })-1]
 }
 
-// apply makes f the file that holds out, its splices of the edits: statuses change, and what lies behind them moves.
+// apply makes f the file that holds out, its splices of the edits: statuses change, and what lies behind them moves. f keeps out.
 func (f *File) apply(edits []edit, list []splice, out []byte) {
 	sums := drifts(f.src, list)
-	f.src = string(out)
-	f.tasks = slices.Clone(f.tasks) // others may be reading the list that they were given
-	mended := map[int]bool{}        // tasks whose word was unknown
+	f.src = unsafe.String(unsafe.SliceData(out), len(out)) // nobody changes it: a copy of 3 MB is a tenth of a save
+	if f.shared {
+		f.tasks, f.shared = slices.Clone(f.tasks), false
+	}
+	mended := map[int]bool{} // tasks whose word was unknown
 	for i := range f.tasks {
 		t, s := &f.tasks[i], &f.sites[i]
 		d := before(sums, s.at)
@@ -219,7 +222,7 @@ func (f *File) became(up int, e edit, nested bool, new map[int]Status) Status {
 	case Pending, InProgress, Review, Blocked, Failed, Expanded:
 		switch {
 		case status != Done:
-		case !nested:
+		case !nested && !f.master:
 			return Expanded
 		case none:
 			return Pending

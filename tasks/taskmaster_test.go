@@ -209,3 +209,20 @@ func TestOutcome(t *testing.T) {
 		t.Error("task 9 is there")
 	}
 }
+
+func TestSaveTaskMasterKnowsNoFailed(t *testing.T) {
+	t.Parallel()
+	f := fixture(t, "legacy.json", "")
+	if f.Tag() != "legacy" {
+		t.Fatalf("tag %q", f.Tag())
+	}
+	root := t.TempDir()
+	place(t, root, map[string]string{"tasks/tasks.json": onDisk(t, f)})
+	f, err := Open(root, "master")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := onDisk(t, f)
+	save(t, f, map[string]Status{"2": Failed})
+	want(t, "saved", onDisk(t, f), strings.Replace(text, `"Fill", "status": "pending"`, `"Fill", "status": "blocked"`, 1))
+}
