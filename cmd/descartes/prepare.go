@@ -184,7 +184,7 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 		b.Prompt = mode
 	}
 	b.Env = saved.Environment
-	saved.PromptMode, saved.OutputFormat = string(b.Prompt), "text"
+	saved.PromptMode, saved.OutputFormat = string(b.Prompt), orWord(saved.OutputFormat, "text")
 	return b, saved, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"descartes/agent"
 	"descartes/loop"
 )
 
@@ -46,7 +47,7 @@ func (s *settings) register(cmd *cobra.Command) {
 	f.StringVar(&s.file, "config", "", "settings `file` (default: descartes.yaml in the project)")
 	f.StringVar(&s.Scud.Tag, "scud-tag", "", "run the tasks of this `tag`")
 	f.StringVar(&s.Command, "command", "", "agent's command `line`, e.g. \"claude -p\"")
-	f.StringVar(&s.Backend.Type, "backend", "", "agent's kind: claude or generic (default: told from the command, else claude)")
+	f.StringVar(&s.Backend.Type, "backend", "", "agent's kind: "+strings.Join(agent.Names(), ", ")+" (default: told from the command, else claude)")
 	f.StringVar(&s.Backend.PromptMode, "prompt-mode", "", "how the agent gets its prompt: stdin, arg, env or file (default: the backend's)")
 	f.StringVar(&s.Backend.Model, "model", "", "model that the agent is asked to use")
 	f.StringVar(&s.Prompt, "prompt", "", "prompt of a prompt loop")
