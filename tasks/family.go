@@ -107,7 +107,7 @@ func (f *File) adopt(i int, children []string) {
 }
 
 // adoptDotted takes 3.1 for a child of 3 where 3 is expanded and nothing else names its children, or where the whole list has no
-// other way to say so.
+// other way to say so. Either way it is reported.
 func (f *File) adoptDotted(m *family) {
 	taken := map[string]bool{}
 	for i := range f.tasks {
@@ -121,7 +121,11 @@ func (f *File) adoptDotted(m *family) {
 			continue
 		}
 		p, ok := f.index[t.ID[:dot]]
-		if !ok || !dots && (f.tasks[p].Status != Expanded || taken[t.ID[:dot]] || len(m.listed[p]) > 0) {
+		if !ok {
+			continue
+		}
+		if !dots && (f.tasks[p].Status != Expanded || taken[t.ID[:dot]] || len(m.listed[p]) > 0) {
+			f.note(i, "family", fmt.Sprintf("its id looks like that of a subtask of %s, but nothing else says so: it is a task of its own", f.tasks[p].ID))
 			continue
 		}
 		t.Parent = t.ID[:dot]

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -77,6 +78,8 @@ func lockGraph(path string, hadText bool, waits []time.Duration) (release func()
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return func() {}, nil
+		case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK):
+			return func() {}, nil // a file system without locks: scud has none there either
 		case err != nil:
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		case ok && current(lock, path, hadText):

@@ -75,7 +75,7 @@ func TestGraph(t *testing.T) {
 6 pending < 6 99
 7 expanded
 `)
-	want(t, "findings", found(f), "")
+	want(t, "findings", found(f), "19 family task 4.1: its id looks like that of a subtask of 4, but nothing else says so: it is a task of its own\n")
 	one, _ := f.Task("1")
 	wantOne := Task{ID: "1", Title: "Gauge readings", Status: Done, RawStatus: "done", Priority: "high", Complexity: "3", AgentType: "builder", Line: 13,
 		Description: "First line of text.\n\n# A heading, not a comment\n---\n@not a section\n  indented further\n\nlast line", TestStrategy: "go test ./gauge/..."}
