@@ -33,11 +33,21 @@ func ParsePromptMode(s string) (PromptMode, bool) {
 	}
 }
 
-// Formats of what a program prints.
+// Formats of what a program prints. All but text are lines of JSON events.
 const (
-	FormatText   = "text"   // any program: its standard output is its final message
-	FormatClaude = "claude" // the same, and claude's limit and refusal messages are known
+	FormatText     = "text"   // any program: its standard output is its final message
+	FormatClaude   = "claude" // Claude Code's stream-json; Qwen Code, Amp and Cursor speak like it
+	FormatOpencode = "opencode"
+	FormatCodex    = "codex"
+	FormatGemini   = "gemini"
+	FormatCopilot  = "copilot"
+	FormatCline    = "cline"
 )
+
+// Formats lists them.
+func Formats() []string {
+	return []string{FormatClaude, FormatCline, FormatCodex, FormatCopilot, FormatGemini, FormatOpencode, FormatText}
+}
 
 // Variables that hand over the prompt.
 const (
@@ -51,63 +61,23 @@ type Backend struct {
 	Name      string
 	Command   []string
 	Prompt    PromptMode
+	StdinArgs []string // last arguments where the prompt comes by standard input
 	Format    string
 	Env       map[string]string
+	UnsetEnv  []string // variables that the program gets empty
 	ModelArgs []string // added to Command when a model is asked for
+	ExitCodes map[int]Cause
 }
 
-// table lists what is known. A function, so that nothing is built before it is
-// needed and nobody changes it.
-func table() []Backend {
-	return []Backend{
-		{
-			Name:      "claude",
-			Command:   []string{"claude", "-p", "--dangerously-skip-permissions"},
-			Prompt:    ByStdin,
-			Format:    FormatClaude,
-			ModelArgs: []string{"--model", "{model}"},
-		},
-		{
-			Name:   "generic", // the user says which program
-			Prompt: ByArg,
-			Format: FormatText,
-		},
+// title is the program's name in a sentence.
+func (b Backend) title() string {
+	switch b.Name {
+	case "claude", "codex", "gemini", "copilot", "qwen":
+		return strings.ToUpper(b.Name[:1]) + b.Name[1:]
+	case "", "generic":
+		return "the agent"
 	}
-}
-
-// Lookup finds a backend by name.
-func Lookup(name string) (Backend, bool) {
-	for _, b := range table() {
-		if b.Name == name {
-			return b, true
-		}
-	}
-	return Backend{}, false
-}
-
-// Names lists the backends in alphabetical order.
-func Names() (names []string) {
-	for _, b := range table() {
-		names = append(names, b.Name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// With is the backend run by the user's command. Options of the backend that
-// the command does not have are added to it: without them the program would
-// wait for a person.
-func (b Backend) With(command []string) Backend {
-	own := b.Command
-	b.Command = slices.Clone(command)
-	if len(own) > 0 {
-		for _, arg := range own[1:] {
-			if !slices.Contains(b.Command, arg) {
-				b.Command = append(b.Command, arg)
-			}
-		}
-	}
-	return b
+	return b.Name
 }
 
 // Check says what would keep a run from starting: a missing program, or a
@@ -188,10 +158,15 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 	}
 	switch {
 	case filled:
+	case b.Prompt == ByStdin:
+		argv = append(argv, b.StdinArgs...)
 	case b.Prompt == ByArg:
 		argv = append(argv, r.Prompt)
 	case b.Prompt == ByFile:
 		argv = append(argv, r.PromptFile)
+	}
+	for _, name := range b.UnsetEnv {
+		env = append(env, name+"=")
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
 		env = append(env, name+"="+b.Env[name])

@@ -24,14 +24,14 @@ func TestPlaceholders(t *testing.T) {
 	}
 	claude, _ := Lookup("claude")
 	argv, _, err = claude.command(Request{Prompt: "x", PromptFile: "/p", Model: "opus"})
-	if got, want := strings.Join(argv, " "), "claude -p --dangerously-skip-permissions --model opus"; err != nil || got != want {
+	if got, want := strings.Join(argv, " "), "claude -p --output-format stream-json --verbose --dangerously-skip-permissions --model opus"; err != nil || got != want {
 		t.Errorf("got %s, want %s; %v", got, want, err)
 	}
 }
 
 func TestBackends(t *testing.T) {
 	t.Parallel()
-	if got := strings.Join(Names(), " "); got != "claude generic" {
+	if got := strings.Join(Names(), " "); got != "claude codex copilot gemini generic opencode qwen" {
 		t.Errorf("names: %s", got)
 	}
 	if _, ok := Lookup("none"); ok {
@@ -39,7 +39,7 @@ func TestBackends(t *testing.T) {
 	}
 	claude, _ := Lookup("claude")
 	got := strings.Join(claude.With([]string{"wrap", "claude", "-p"}).Command, " ")
-	if want := "wrap claude -p --dangerously-skip-permissions"; got != want {
+	if want := "wrap claude -p --output-format stream-json --verbose --dangerously-skip-permissions"; got != want {
 		t.Errorf("with the user's command: got %s, want %s", got, want)
 	}
 	if again, _ := Lookup("claude"); again.Command[0] != "claude" {

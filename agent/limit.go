@@ -1,68 +1,101 @@
 package agent
 
 import (
+	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// limitIn looks for claude's words about a used-up quota and for when it ends.
-// Only the end of a run that failed is to be given to it: a working agent may
-// well write about limits.
-func limitIn(text string, now time.Time) (line string, until time.Time, ok bool) {
-	limit := regexp.MustCompile(`(?i)usage limit reached|(5-hour|hourly|daily|weekly|session|opus|sonnet|spending) limit reached|hit your .{0,40}limit|out of extra usage`)
-	for l := range strings.Lines(text) {
-		if limit.MatchString(l) {
-			line, ok = clip(strings.TrimSpace(l), 200), true // the last one counts
-		}
+// limitWords looks for what clients say of a used-up quota, and gives it a
+// name. "Rate limit reached for M on tokens per min" is none: the client or the
+// next attempt gets past it.
+func limitWords(text string) (name string, ok bool) {
+	if name, ok := limitPhrase(text); ok {
+		return name, true
 	}
-	if ok {
-		until = resetTime(line, now)
-	}
-	return line, until, ok
+	return "usage limit", strings.Contains(strings.ToLower(text), "usage limit")
 }
 
-// resetTime reads "|1750708800", "resets 3pm", "resets 9:32pm (UTC)" and
-// "resets Nov 23, 8:33pm (Europe/Lisbon)". Without a zone it is the local one,
-// without a date the next such time; zero means that there is none.
-func resetTime(line string, now time.Time) time.Time {
-	if m := regexp.MustCompile(`\|(\d{10})(\d{3})?\b`).FindStringSubmatch(line); m != nil {
-		if s, err := strconv.ParseInt(m[1], 10, 64); err == nil {
-			return time.Unix(s, 0)
+// limitPhrase is limitWords for text that may be the agent's own.
+func limitPhrase(text string) (name string, ok bool) {
+	text = strings.ReplaceAll(text, "’", "'")
+	limit := regexp.MustCompile(`(?i)hit your (.{0,40}?) ?limit\b|(usage|\d+-hour|hour|hourly|daily|weekly|session|opus|sonnet|spending) limit (?:has been )?reached|out of (extra usage)` +
+		`|exhausted your (daily quota|capacity)|exceed your (account)'s rate limit`)
+	m := limit.FindStringSubmatch(text)
+	switch {
+	case m == nil:
+		return "", false
+	case m[3] != "":
+		return "extra usage", true
+	case m[4] != "":
+		return strings.ToLower(m[4]), true
+	case m[5] != "":
+		return "account rate limit", true
+	}
+	return strings.TrimSpace(or(m[1], or(m[2], "usage"))) + " limit", true
+}
+
+// limitName is the name of a limit that claude's stream tells of.
+func limitName(word string) string {
+	switch word {
+	case "five_hour":
+		return "5-hour limit"
+	case "seven_day":
+		return "weekly limit"
+	case "seven_day_opus":
+		return "weekly Opus limit"
+	case "seven_day_sonnet":
+		return "weekly Sonnet limit"
+	case "overage":
+		return "extra usage limit"
+	}
+	return ""
+}
+
+// limitIn looks through the lines of a text for a limit and for when it ends.
+// The last one counts. Only the end of a run that failed is to be given to it:
+// a working agent may well write about limits.
+func limitIn(text string, now time.Time) (name string, until time.Time, ok bool) {
+	for l := range strings.Lines(text) {
+		if n, is := limitPhrase(l); is {
+			name, until, ok = n, resetTime(l, now), true
 		}
 	}
-	m := regexp.MustCompile(`(?i)resets?( at)? +(?:([a-z]{3})[a-z]* +(\d{1,2})(?:st|nd|rd|th)?,?(?: +at)? +)?(\d{1,2})(?::(\d{2}))? ?([ap]m)(?: *\(([^)]+)\))?`).FindStringSubmatch(line)
-	if m == nil {
-		return time.Time{}
+	return name, until, ok
+}
+
+// limitReason says in a person's words what is used up, and until when.
+func limitReason(owner, name string, until, now time.Time) string {
+	what := owner + "'s " + name
+	if until.IsZero() {
+		return what + " is used up; it does not say when it resets"
 	}
-	zone := now.Location()
-	if m[7] != "" {
-		if z, err := time.LoadLocation(strings.TrimSpace(m[7])); err == nil {
-			zone = z
-		}
+	until = until.In(now.Location())
+	layout := "Mon 2 Jan 15:04"
+	if until.Year() != now.Year() {
+		layout = "Mon 2 Jan 2006 15:04"
 	}
-	clock, err := time.Parse("3:04pm", m[4]+":"+or(m[5], "00")+strings.ToLower(m[6]))
-	if err != nil {
-		return time.Time{}
+	return fmt.Sprintf("%s; resets %s (%s)", what, until.Format(layout), inWords(until.Sub(now)))
+}
+
+// inWords says how far away a time is.
+func inWords(d time.Duration) string {
+	d = d.Round(time.Minute)
+	days, hours, minutes := int(d/(24*time.Hour)), int(d/time.Hour)%24, int(d/time.Minute)%60
+	switch {
+	case d <= 0:
+		return "now"
+	case days > 0 && hours == 0:
+		return fmt.Sprintf("in %d d", days)
+	case days > 0:
+		return fmt.Sprintf("in %d d %d h", days, hours)
+	case hours > 0 && minutes == 0:
+		return fmt.Sprintf("in %d h", hours)
+	case hours > 0:
+		return fmt.Sprintf("in %d h %d min", hours, minutes)
 	}
-	local := now.In(zone)
-	at := time.Date(local.Year(), local.Month(), local.Day(), clock.Hour(), clock.Minute(), 0, 0, zone)
-	if m[2] == "" {
-		if !at.After(now) {
-			at = time.Date(local.Year(), local.Month(), local.Day()+1, clock.Hour(), clock.Minute(), 0, 0, zone)
-		}
-		return at
-	}
-	day, err := time.Parse("Jan 2", strings.ToUpper(m[2][:1])+strings.ToLower(m[2][1:])+" "+m[3])
-	if err != nil {
-		return time.Time{}
-	}
-	at = time.Date(local.Year(), day.Month(), day.Day(), clock.Hour(), clock.Minute(), 0, 0, zone)
-	if at.Before(now.AddDate(0, -6, 0)) { // said in December about January
-		at = at.AddDate(1, 0, 0)
-	}
-	return at
+	return fmt.Sprintf("in %d min", minutes)
 }
 
 func or(s, otherwise string) string {
@@ -72,7 +105,9 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// refusalIn looks for claude's words for what no further attempt would mend.
+// refusalIn looks for clients' words for what no further attempt would mend,
+// in what a failed run printed as text. The agent's own words may be among it,
+// so these are whole phrases only.
 func refusalIn(text string) (line string, ok bool) {
 	fatal := regexp.MustCompile(`(?i)not logged in|invalid api key|credit balance is too low|cannot be used with root|authentication_(error|failed)|oauth token has expired`)
 	for l := range strings.Lines(text) {

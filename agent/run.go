@@ -2,12 +2,7 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"strings"
 	"time"
 
 	"descartes/internal/proc"
@@ -44,26 +39,43 @@ const (
 	Cancelled End = "cancelled" // ended by us
 )
 
+// Cause says what a run's end was due to, where it did not simply finish or
+// crash.
+type Cause string
+
+const (
+	Transient Cause = "transient" // of Crashed: the service failed, a later try may not
+	Budget    Cause = "budget"    // of Crashed: the client's own cap on turns or money
+	Fatal     Cause = "fatal"     // of Refused: key, model name, money or size; needs a person
+)
+
 // Result is what one run came to.
 type Result struct {
 	End      End
+	Cause    Cause // "" where nothing is known
 	Code     int
 	Signal   int
 	Reason   string    // for people, one line; "" after a plain end
 	Until    time.Time // of Limited; zero where unknown
-	Final    string    // the end of the agent's own words, at most 16 KiB of valid UTF-8
+	Final    string    // the end of the agent's own last message, at most 16 KiB of valid UTF-8
 	Complete bool      // it claimed completion
 	Blocked  string    // the reason it gave with TASK_BLOCKED
+	Question string    // what its last message asks, where it claimed nothing; "" if it asks nothing
+	Notes    []string  // what a person should know besides, one line each
 	Cost     *Cost     // nil where unknown
+	Session  string    // the client's name for it; "" where not told
+	Model    string    // as the client told
+	Events   int64     // of a stream; 0 for text
+	Unknown  int64     // of them, those that its dialect does not know
 	Duration time.Duration
 	Bytes    int64 // printed to Log
 }
 
-// Cost is what a run cost, as the agent reported it.
+// Cost is what a run cost, as the agent reported it. What it did not report is
+// nil: never taken for nothing.
 type Cost struct {
-	USD          float64
-	InputTokens  int64
-	OutputTokens int64
+	USD    *float64
+	Tokens *Tokens
 }
 
 // Runner runs agents of one backend, one after the other.
@@ -121,141 +133,4 @@ func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
 	}
 	res, err := r.result(q, exit)
 	return res, err == nil
-}
-
-// result reads what was printed and joins it with how the process ended.
-func (r *Runner) result(q Request, exit proc.Exit) (Result, error) {
-	scan := newTextScan(q.Prompt, q.Promise)
-	n, err := readFrom(q.Log, q.Offset, scan)
-	if err != nil {
-		return Result{}, fmt.Errorf("read agent output: %w", err)
-	}
-	scan.end()
-	res := Result{
-		Code: exit.Code, Signal: exit.Signal, Final: scan.final(), Bytes: n,
-		Duration: exit.Took,
-	}
-	switch exit.Why {
-	case proc.Exited, proc.Signaled:
-		r.conclude(&res, scan, q, exit)
-	case proc.TimedOut:
-		res.End, res.Reason = TimedOut, fmt.Sprintf("not finished after %v", q.Timeout)
-	case proc.Idled:
-		res.End, res.Reason = Idled, fmt.Sprintf("no output for %v", q.Idle)
-	case proc.Cancelled, proc.Orphaned:
-		res.End, res.Reason = Cancelled, "cancelled"
-	case proc.NotStarted:
-		res.End, res.Reason = Refused, exit.Err
-	default:
-		return Result{}, fmt.Errorf("run agent: unknown end %q", exit.Why)
-	}
-	return res, nil
-}
-
-// conclude judges a run that we did not interrupt. After an interruption of
-// ours nothing that was said counts: agents answer SIGTERM with promises.
-func (r *Runner) conclude(res *Result, scan *textScan, q Request, exit proc.Exit) {
-	failed := exit.Why == proc.Signaled || exit.Code != 0
-	switch {
-	case scan.mark.blocked != "":
-		res.End, res.Blocked = Finished, scan.mark.blocked
-		if failed {
-			res.Reason = exit.String()
-		}
-		return
-	case !failed:
-		res.End, res.Complete = Finished, scan.mark.complete
-		return
-	}
-	errs := q.lastErrors()
-	res.End, res.Reason = Crashed, exit.String()
-	if line := lastLine(errs, res.Final); line != "" {
-		res.Reason += ": " + line
-	}
-	if r.backend.Format != FormatClaude {
-		return
-	}
-	if line, until, ok := limitIn(res.Final+"\n"+errs, exit.End); ok {
-		res.End, res.Reason, res.Until = Limited, line, until
-	} else if line, ok := refusalIn(res.Final + "\n" + errs); ok {
-		res.End, res.Reason = Refused, line
-	}
-}
-
-// readFrom feeds a file from an offset on to w and returns how much that was.
-// A file that is gone counts as empty, one that was cut short is read whole:
-// agents do both.
-func readFrom(path string, offset int64, w io.Writer) (int64, error) {
-	if path == "" {
-		return 0, nil
-	}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s is not a file any more", path)
-	}
-	if info.Size() < offset {
-		offset = 0
-	}
-	var n int64
-	buf := make([]byte, min(256<<10, max(info.Size()-offset, 512)))
-	for {
-		k, err := f.ReadAt(buf, offset+n)
-		n += int64(k)
-		if _, werr := w.Write(buf[:k]); werr != nil {
-			return n, werr
-		}
-		if err == io.EOF {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-	}
-}
-
-// lastErrors is the end of the error log, unless that is the log itself.
-func (q Request) lastErrors() string {
-	info, err := os.Stat(q.ErrLog)
-	if err != nil || q.ErrLog == q.Log {
-		return ""
-	}
-	from := q.ErrOffset
-	if info.Size() < from {
-		from = 0
-	}
-	var t tail
-	_, _ = readFrom(q.ErrLog, max(from, info.Size()-finalLimit), &t)
-	return t.text()
-}
-
-// lastLine is the last line that is not blank of the first text that has one,
-// at most 200 bytes of it.
-func lastLine(texts ...string) string {
-	for _, text := range texts {
-		text = strings.TrimSpace(text)
-		line := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
-		if line != "" {
-			return clip(line, 200)
-		}
-	}
-	return ""
-}
-
-// clip cuts a text to at most n bytes, not through a character.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -153,9 +153,11 @@ func (l *Loop) agentEvent(tr *trial) *Event {
 	e.Reason = r.Reason
 	e.Detail = &Detail{End: string(r.End), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
 		Words: tail(r.Final, maxWords), Seconds: r.Duration.Seconds()}
-	if r.Cost != nil {
-		e.Detail.InputTokens, e.Detail.OutputTokens = r.Cost.InputTokens, r.Cost.OutputTokens
-		e.Detail.USD = &r.Cost.USD
+	if c := r.Cost; c != nil {
+		e.Detail.USD = c.USD
+		if c.Tokens != nil {
+			e.Detail.InputTokens, e.Detail.OutputTokens = c.Tokens.Input, c.Tokens.Output
+		}
 	}
 	return e
 }

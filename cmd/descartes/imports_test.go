@@ -23,7 +23,7 @@ func arrows() map[string][]string {
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence"},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/fence"},
-		"agent":               {"internal/proc"},
+		"agent":               {"internal/proc", "internal/fence"},
 		"verify":              {"internal/proc"},
 		"gitops":              {"internal/proc", "internal/crash"},
 		"loop":                {"scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash"},

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"slices"
+	"time"
+)
+
+// event is one step of a run, whatever the client that told of it. A dialect
+// makes events of a client's lines; everything else knows only these.
+type event struct {
+	kind   eventKind
+	text   string // of eventText; the client's own words of an error or a bad end
+	whole  bool   // the text is a whole message, not a piece of one
+	ok     bool   // of eventEnd
+	status int    // HTTP status of an error, 0 where not told
+	word   string // the client's word for an error, a limit or a refused tool
+	model  string
+	id     string    // of the session
+	until  time.Time // of eventLimit; zero where not told
+	tokens Tokens
+	usd    float64
+	add    bool // tokens and dollars are of a part of the run
+}
+
+// eventKind says what happened.
+type eventKind int
+
+const (
+	eventSession eventKind = iota
+	eventBegin             // a turn begins: an end told before was none
+	eventText              // the top-level agent's own words
+	eventTool              // what was said before is no last word any more
+	eventRetry             // the client tries again by itself
+	eventTrouble           // an error that need not be the end
+	eventLimit             // the provider refused: a quota is used up
+	eventAllowed           // it no longer does
+	eventDenied            // the client refused the agent a tool
+	eventUsage
+	eventEnd
+)
+
+// Tokens are what a run was charged for. Cached ones are part of Input.
+type Tokens struct {
+	Input      int64
+	CacheRead  int64
+	CacheWrite int64
+	Output     int64
+}
+
+func (t Tokens) plus(o Tokens) Tokens {
+	return Tokens{t.Input + o.Input, t.CacheRead + o.CacheRead, t.CacheWrite + o.CacheWrite, t.Output + o.Output}
+}
+
+// reading says what a line was.
+type reading int
+
+const (
+	readKnown   reading = iota
+	readUnknown         // an event that the dialect does not know
+	readBroken          // no event
+)
+
+// dialect reads one line, a JSON object, and tells of it only when it was whole.
+type dialect func(d *decoder, tell func(event)) reading
+
+// dialectOf is nil for plain text.
+func dialectOf(format string) dialect {
+	switch format {
+	case FormatClaude:
+		return claudeLine
+	case FormatOpencode:
+		return opencodeLine
+	case FormatCodex:
+		return codexLine
+	case FormatGemini:
+		return geminiLine
+	case FormatCopilot:
+		return copilotLine
+	case FormatCline:
+		return clineLine
+	}
+	return nil
+}
+
+// messageLimit is how much of a final message is looked at. No model answers
+// at such length.
+const messageLimit = 1 << 20
+
+// story is what the events of a run come to.
+type story struct {
+	events, unknown, noise int64
+	cut                    bool // the last line is not whole
+	session, model         string
+	message                []byte // own words since the last tool call
+	spoke, acted           bool   // any words, any tool
+	retries, retryStatus   int
+	limited                bool
+	limit                  event
+	denied                 []string
+	tokens                 Tokens
+	usd                    float64
+	trouble                event // the last one
+	troubled               bool
+	ended                  bool
+	end                    event
+}
+
+// hear takes the next event.
+func (s *story) hear(e event) {
+	switch e.kind {
+	case eventSession:
+		s.session, s.model = or(e.id, s.session), or(e.model, s.model)
+	case eventBegin:
+		s.ended = false
+	case eventText:
+		if e.whole {
+			s.message = s.message[:0]
+		}
+		s.message = keepEnd(append(s.message, e.text...), messageLimit)
+		s.spoke = s.spoke || e.text != ""
+	case eventTool:
+		s.message, s.acted = s.message[:0], true
+	case eventRetry:
+		s.retries, s.retryStatus = s.retries+1, e.status
+	case eventTrouble:
+		s.trouble, s.troubled = e, true
+	case eventLimit:
+		s.limit, s.limited = e, true
+	case eventAllowed:
+		s.limited = false
+	case eventDenied:
+		if len(s.denied) < 100 && !slices.Contains(s.denied, e.word) {
+			s.denied = append(s.denied, e.word)
+		}
+	case eventUsage:
+		if e.add {
+			e.tokens, e.usd = s.tokens.plus(e.tokens), s.usd+e.usd
+		}
+		s.tokens, s.usd = e.tokens, e.usd
+	case eventEnd:
+		s.end, s.ended = e, true
+		if !e.ok && e.text == "" && s.troubled {
+			s.end.text, s.end.word = s.trouble.text, or(e.word, s.trouble.word)
+			if e.status == 0 {
+				s.end.status = s.trouble.status
+			}
+		}
+	}
+}
+
+// read takes a stream. Nothing in it is an error: lines that are no events are
+// counted and passed over.
+func (s *story) read(l *lines, line dialect) error {
+	d := decoder{lines: l}
+	for d.next() {
+		got := readBroken
+		if d.start() {
+			got = line(&d, s.hear)
+		} else if d.peek() == 0 {
+			continue // a blank line
+		}
+		switch got {
+		case readKnown:
+			s.events++
+		case readUnknown:
+			s.events, s.unknown = s.events+1, s.unknown+1
+		case readBroken:
+			s.noise++
+			s.cut = !d.whole // of the last line, once all of it was looked at
+		}
+	}
+	return d.err
+}
+
+// cost is what the run cost, nil where nothing is known. Clients print zeros
+// for what they do not know: an answer costs tokens, and tokens cost money.
+func (s *story) cost() *Cost {
+	var c Cost
+	if s.tokens.Input+s.tokens.Output > 0 {
+		c.Tokens = &s.tokens
+	}
+	if s.usd > 0 {
+		c.USD = &s.usd
+	}
+	if c == (Cost{}) {
+		return nil
+	}
+	return &c
+}

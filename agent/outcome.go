@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"descartes/internal/proc"
+)
+
+// result joins what was said with how the process ended. What we ended stays
+// ended by us, whatever the agent said: agents answer SIGTERM with promises.
+func (r *Runner) result(q Request, exit proc.Exit) (Result, error) {
+	h, err := listen(r.backend.Format, q)
+	if err != nil {
+		return Result{}, fmt.Errorf("read agent output: %w", err)
+	}
+	res := Result{Code: exit.Code, Signal: exit.Signal, Final: h.final, Bytes: h.bytes, Duration: exit.Took}
+	if s := h.story; s != nil {
+		res.Cost, res.Session, res.Model, res.Events, res.Unknown = s.cost(), s.session, s.model, s.events, s.unknown
+	}
+	switch exit.Why {
+	case proc.Exited, proc.Signaled:
+		if h.story == nil {
+			r.concludeText(&res, h, q, exit)
+		} else {
+			r.conclude(&res, h, q, exit)
+		}
+	case proc.TimedOut:
+		res.End, res.Reason = TimedOut, fmt.Sprintf("not finished after %v", q.Timeout)
+	case proc.Idled:
+		res.End, res.Reason = Idled, fmt.Sprintf("no output for %v", q.Idle)
+		if name, _, ok := limitIn(q.lastErrors(), exit.End); ok && dialectOf(r.backend.Format) != nil {
+			res.Reason += ": it waits for " + r.backend.title() + "'s " + name
+		}
+	case proc.Cancelled, proc.Orphaned:
+		res.End, res.Reason = Cancelled, "cancelled"
+	case proc.NotStarted:
+		res.End, res.Reason = Refused, exit.Err
+	default:
+		return Result{}, fmt.Errorf("run agent: unknown end %q", exit.Why)
+	}
+	if res.End == Finished && !res.Complete && res.Blocked == "" {
+		res.Question = question(res.Final)
+	}
+	return res, nil
+}
+
+// concludeText judges plain output, which only the exit status can.
+func (r *Runner) concludeText(res *Result, h heard, q Request, exit proc.Exit) {
+	failed := exit.Why == proc.Signaled || exit.Code != 0
+	switch {
+	case h.blocked != "":
+		res.End, res.Blocked = Finished, h.blocked
+		if failed {
+			res.Reason = exit.String()
+		}
+		return
+	case !failed:
+		res.End, res.Complete = Finished, h.complete
+		return
+	}
+	errs := q.lastErrors()
+	res.End, res.Reason = Crashed, exit.String()
+	if line := lastLine(errs, res.Final); line != "" {
+		res.Reason += ": " + line
+	}
+	if dialectOf(r.backend.Format) == nil {
+		return
+	}
+	if name, until, ok := limitIn(res.Final+"\n"+errs, exit.End); ok {
+		r.limited(res, name, until, exit.End)
+		return
+	}
+	line, refused := refusalIn(res.Final + "\n" + errs)
+	switch cause := r.backend.exitCause(exit); {
+	case refused:
+		res.End, res.Cause, res.Reason = Refused, Fatal, line
+	case cause == Fatal:
+		res.End, res.Cause = Refused, cause
+	default:
+		res.Cause = cause
+	}
+}
+
+// conclude judges a stream: a limit comes first, then how the client says that
+// it ended, and only then the exit status, which alone is worth nothing. Half
+// of the clients exit with 0 after one failure or another.
+func (r *Runner) conclude(res *Result, h heard, q Request, exit proc.Exit) {
+	s := h.story
+	failed := exit.Why == proc.Signaled || exit.Code != 0
+	good := s.ended && s.end.ok
+	res.Notes = s.notes(r.backend.title(), exit, good)
+	if good || !s.ended && !failed && !s.limited && (s.spoke || s.acted) {
+		res.End, res.Blocked = Finished, h.blocked
+		res.Complete = h.complete && h.blocked == ""
+		return
+	}
+	told := s.end
+	if !s.ended {
+		told = s.trouble
+	}
+	if r.quota(res, s, told, q, exit, failed) {
+		return
+	}
+	cause := r.cause(told, exit)
+	words := sentence(told.text)
+	if words == "" && failed {
+		words = exit.String()
+		if line := lastLine(q.lastErrors()); line != "" {
+			words += ": " + line
+		}
+	}
+	if words == "" {
+		words = "it ended without an answer"
+	}
+	if s.retries > 1 {
+		words += fmt.Sprintf(" (it tried %d times more)", s.retries)
+	}
+	res.Cause, res.End = cause, Crashed
+	switch cause {
+	case Fatal:
+		res.End, res.Reason = Refused, r.backend.title()+" cannot go on: "+words
+	case Budget:
+		res.Reason = r.backend.title() + " stopped at a limit of its own: " + words
+	default:
+		res.Reason = r.backend.title() + " failed: " + words
+	}
+}
+
+// quota looks for a used-up quota in what the client told: first for an event
+// of its own, then in its words, and where no end is told on standard error.
+func (r *Runner) quota(res *Result, s *story, told event, q Request, exit proc.Exit, failed bool) bool {
+	name, ok := limitWords(told.text)
+	until := resetTime(told.text, exit.End)
+	if !ok && !s.ended && failed {
+		name, until, ok = limitIn(q.lastErrors(), exit.End)
+	}
+	if s.limited {
+		name, ok = or(limitName(s.limit.word), or(name, "usage limit")), true
+		if !s.limit.until.IsZero() {
+			until = s.limit.until
+		}
+	}
+	if ok {
+		r.limited(res, name, until, exit.End)
+	}
+	return ok
+}
+
+func (r *Runner) limited(res *Result, name string, until, now time.Time) {
+	res.End, res.Until, res.Reason = Limited, until, limitReason(r.backend.title(), name, until, now)
+}
+
+// cause tells apart what a later try may mend and what it will not: by the
+// status, then by the client's words, then by its exit status.
+func (r *Runner) cause(told event, exit proc.Exit) Cause {
+	status := told.status
+	if status == 0 {
+		if m := regexp.MustCompile(`(?i)(?:API Error:?|status:?|HTTP) (\d{3})\b`).FindStringSubmatch(told.text); m != nil {
+			fmt.Sscan(m[1], &status)
+		}
+	}
+	switch {
+	case status == 408 || status == 409 || status == 425 || status == 429 || status >= 500:
+		return Transient
+	case status >= 400:
+		return Fatal
+	case strings.HasPrefix(told.word, "error_max"):
+		return Budget
+	}
+	switch told.word {
+	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication", "ContextOverflowError":
+		return Fatal
+	}
+	fatal := regexp.MustCompile(`(?i)credit balance|insufficient_quota|quota exceeded|exceeded your current quota|context window|prompt is too long|not logged in|api key` +
+		`|does not exist|not found|unauthorized|authentication|INVALID_ARGUMENT`)
+	if fatal.MatchString(told.text) {
+		return Fatal
+	}
+	if cause := r.backend.exitCause(exit); cause != "" {
+		return cause
+	}
+	return Transient
+}
+
+// exitCause is what the exit status means to this client; "" if nothing.
+func (b Backend) exitCause(exit proc.Exit) Cause {
+	if exit.Why == proc.Signaled {
+		return ""
+	}
+	return b.ExitCodes[exit.Code]
+}
+
+// notes are what a person should know of a run besides its result.
+func (s *story) notes(owner string, exit proc.Exit, good bool) (notes []string) {
+	if len(s.denied) > 0 {
+		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, clip(strings.Join(s.denied, ", "), 200)))
+	}
+	if !s.ended {
+		notes = append(notes, "the output has no end event")
+	}
+	if good && (exit.Why == proc.Signaled || exit.Code != 0) {
+		notes = append(notes, exit.String()+", after "+owner+" had told that it was finished")
+	}
+	return notes
+}
+
+// sentence is a client's error as one line.
+func sentence(text string) string {
+	text = strings.TrimSpace(plain(strings.ToValidUTF8(text, "\uFFFD")))
+	if first, _, more := strings.Cut(text, "\n"); more && strings.HasPrefix(text, "[") {
+		text = strings.TrimSpace(first)
+	}
+	if inner, ok := strings.CutPrefix(text, "[API Error: "); ok {
+		text = strings.TrimSuffix(inner, "]")
+	}
+	return clip(strings.Join(strings.Fields(text), " "), 300)
+}

@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"descartes/internal/fence"
+)
+
+// heard is what an agent said. story is nil where it printed no events.
+type heard struct {
+	story    *story
+	final    string
+	complete bool
+	blocked  string
+	bytes    int64
+}
+
+// listen reads what was printed: as events where the format has them, and as
+// text where there is not a single one, as a script under a client's name
+// prints it, or a client that does not come as far as its first event.
+func listen(format string, q Request) (h heard, err error) {
+	if line := dialectOf(format); line != nil {
+		h.story = &story{}
+		h.bytes, err = readFrom(q.Log, q.Offset, func(r io.Reader, size int) error {
+			return h.story.read(newLines(r, size), line)
+		})
+		if err != nil {
+			return h, err
+		}
+		if h.story.events > 0 {
+			h.judgeMessage(q)
+			return h, nil
+		}
+	}
+	h.story = nil
+	scan := newTextScan(q.Prompt, q.Promise)
+	h.bytes, err = readFrom(q.Log, q.Offset, func(r io.Reader, size int) error {
+		return pour(scan, r, size)
+	})
+	scan.end()
+	h.final, h.complete, h.blocked = scan.final(), scan.mark.complete, scan.mark.blocked
+	return h, err
+}
+
+// judgeMessage looks for the completion words in the final message. Code in it
+// is shown, not said.
+func (h *heard) judgeMessage(q Request) {
+	var words tail
+	words.Write(h.story.message)
+	h.final = words.text()
+	scan := newTextScan(q.Prompt, q.Promise)
+	io.WriteString(scan, unfenced(string(h.story.message)))
+	scan.end()
+	h.complete, h.blocked = scan.mark.complete, scan.mark.blocked
+}
+
+// unfenced is a text without its fenced code.
+func unfenced(text string) string {
+	if !strings.Contains(text, "```") && !strings.Contains(text, "~~~") {
+		return text
+	}
+	all := strings.Split(text, "\n")
+	var fences []fence.Line
+	for n, line := range all {
+		if f, ok := fence.Read(n, line); ok {
+			fences = append(fences, f)
+		}
+	}
+	var b strings.Builder
+	from := 0
+	for _, span := range fence.Pair(fences, len(all), func(n int) string { return all[n] }) {
+		for _, line := range all[from:max(from, span.First)] {
+			b.WriteString(line + "\n")
+		}
+		b.WriteString("\n") // a tag does not reach over it
+		from = span.Last + 1
+	}
+	b.WriteString(strings.Join(all[min(from, len(all)):], "\n"))
+	return b.String()
+}
+
+// pour feeds r to w in pieces of the given size.
+func pour(w io.Writer, r io.Reader, size int) error {
+	buf := make([]byte, size)
+	for {
+		n, err := r.Read(buf)
+		if _, werr := w.Write(buf[:n]); werr != nil {
+			return werr
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readFrom lets use read a file from an offset on, in pieces of about the given
+// size, and returns how much that was. A file that is gone counts as empty, one
+// that was cut short is read whole: agents do both.
+func readFrom(path string, offset int64, use func(r io.Reader, size int) error) (int64, error) {
+	if path == "" {
+		return 0, nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is not a file any more", path)
+	}
+	if info.Size() < offset {
+		offset = 0
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return 0, err
+	}
+	if err := use(f, int(min(256<<10, max(info.Size()-offset, 512)))); err != nil {
+		return 0, err
+	}
+	end, err := f.Seek(0, io.SeekCurrent)
+	return end - offset, err
+}
+
+// lastErrors is the end of the error log, unless that is the log itself.
+func (q Request) lastErrors() string {
+	info, err := os.Stat(q.ErrLog)
+	if err != nil || q.ErrLog == q.Log {
+		return ""
+	}
+	from := q.ErrOffset
+	if info.Size() < from {
+		from = 0
+	}
+	var t tail
+	if _, err := readFrom(q.ErrLog, max(from, info.Size()-finalLimit), func(r io.Reader, size int) error { return pour(&t, r, size) }); err != nil {
+		return ""
+	}
+	return t.text()
+}
+
+// lastLine is the last line that is not blank of the first text that has one,
+// at most 200 bytes of it.
+func lastLine(texts ...string) string {
+	for _, text := range texts {
+		text = strings.TrimSpace(text)
+		line := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+		if line != "" {
+			return clip(line, 200)
+		}
+	}
+	return ""
+}
+
+// clip cuts a text to at most n bytes, not through a character.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// resetTime reads when a limit ends: "|1750708800", "in 5 days 22 hours",
+// "after 8h32m10s", "at Nov 23rd, 2026 8:33 PM", "resets Nov 23, 8:33pm
+// (Europe/Lisbon)", "resets 9:32pm (UTC)", "at 9:10 PM". Without a zone it is
+// the local one, without a date the next such time; zero means that there is
+// none.
+func resetTime(line string, now time.Time) time.Time {
+	if m := regexp.MustCompile(`\|(\d{10}|\d{13})\b`).FindStringSubmatch(line); m != nil {
+		return epochText(m[1])
+	}
+	if m := regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)`).FindString(line); m != "" {
+		if at, err := time.Parse(time.RFC3339, m); err == nil {
+			return at
+		}
+	}
+	if d, ok := resetAfter(line); ok {
+		return now.Add(d)
+	}
+	return resetClock(line, now)
+}
+
+func epochText(s string) time.Time {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return epoch(n)
+}
+
+// resetAfter reads a time from now.
+func resetAfter(line string) (sum time.Duration, ok bool) {
+	const part = `(\d{1,6})\s*(d|h|m|s|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b`
+	span := regexp.MustCompile(`(?i)\b(?:in|after) +((?:\d{1,6}\s*(?:days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|[dhms])[\s,]*(?:and +)?)+)`).FindStringSubmatch(line)
+	if span == nil {
+		return 0, false
+	}
+	spaced := regexp.MustCompile(`(\d)\s*([a-zA-Z]+)`).ReplaceAllString(span[1], "$1$2 ")
+	for _, m := range regexp.MustCompile(`(?i)`+part).FindAllStringSubmatch(spaced, 8) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			return 0, false
+		}
+		unit := time.Second
+		switch strings.ToLower(m[2])[0] {
+		case 'd':
+			unit = 24 * time.Hour
+		case 'h':
+			unit = time.Hour
+		case 'm':
+			unit = time.Minute
+		}
+		sum += time.Duration(n) * unit
+	}
+	return sum, sum > 0
+}
+
+// resetClock reads a time of day, with or without its date.
+func resetClock(line string, now time.Time) time.Time {
+	m := regexp.MustCompile(`(?i)(?:resets?(?: at)?|again at|until) +(?:([a-z]{3})[a-z]* +(\d{1,2})(?:st|nd|rd|th)?,?(?: +(\d{4}),?)?(?: +at)? +)?` +
+		`(\d{1,2})(?::(\d{2}))? ?([ap]m)(?: *\(([^)]+)\))?`).FindStringSubmatch(line)
+	if m == nil {
+		return time.Time{}
+	}
+	zone := now.Location()
+	if m[7] != "" {
+		if z, err := time.LoadLocation(strings.TrimSpace(m[7])); err == nil {
+			zone = z
+		}
+	}
+	clock, err := time.Parse("3:04pm", m[4]+":"+or(m[5], "00")+strings.ToLower(m[6]))
+	if err != nil {
+		return time.Time{}
+	}
+	local := now.In(zone)
+	on := func(year int, month time.Month, day int) time.Time {
+		return time.Date(year, month, day, clock.Hour(), clock.Minute(), 0, 0, zone)
+	}
+	if m[1] == "" {
+		at := on(local.Year(), local.Month(), local.Day())
+		if !at.After(now) {
+			at = on(local.Year(), local.Month(), local.Day()+1)
+		}
+		return at
+	}
+	day, err := time.Parse("Jan 2", strings.ToUpper(m[1][:1])+strings.ToLower(m[1][1:])+" "+m[2])
+	if err != nil {
+		return time.Time{}
+	}
+	if year, err := strconv.Atoi(m[3]); err == nil {
+		return on(year, day.Month(), day.Day())
+	}
+	at := on(local.Year(), day.Month(), day.Day())
+	if at.Before(now.AddDate(0, -6, 0)) { // said in December about January
+		at = at.AddDate(1, 0, 0)
+	}
+	return at
+}

@@ -1,0 +1,254 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"descartes/internal/proc"
+)
+
+// recorded is one row of testdata/streams/cases.json.
+type recorded struct {
+	File     string
+	Backend  string
+	ExitCode *int    `json:"exit_code"`
+	Signal   *string `json:"sent_signal"`
+	Outcome  string
+	Promise  bool `json:"promise_in_final_text"`
+	stream   []byte
+}
+
+func cases(tb testing.TB) (all []recorded) {
+	tb.Helper()
+	dir := filepath.Join("testdata", "streams")
+	table, err := os.ReadFile(filepath.Join(dir, "cases.json"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := json.Unmarshal(table, &all); err != nil {
+		tb.Fatal(err)
+	}
+	for n := range all {
+		if all[n].stream, err = os.ReadFile(filepath.Join(dir, all[n].File)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return all
+}
+
+// backend is the one that the case was recorded with. Cline has no row.
+func (c recorded) backend(tb testing.TB) Backend {
+	tb.Helper()
+	table, err := NewTable(map[string]Row{"cline": {Command: []string{"cline"}, Prompt: "arg", Format: FormatCline}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b, ok := table.Lookup(c.Backend)
+	if !ok {
+		tb.Fatalf("no backend %s", c.Backend)
+	}
+	return b
+}
+
+// recordedAt is when the streams were made.
+func recordedAt() time.Time { return time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) }
+
+// exit is how the recorded run ended, as the shim would tell it.
+func (c recorded) exit() proc.Exit {
+	e := proc.Exit{Why: proc.Exited, End: recordedAt()}
+	if c.ExitCode != nil {
+		e.Code = *c.ExitCode
+	}
+	if c.Signal != nil {
+		e.Why = proc.TimedOut
+	}
+	return e
+}
+
+const recordedPrompt = "Create fake.txt. Say <promise>COMPLETE</promise> when done.\n"
+
+// judged is a result of a stream in a file.
+func judged(tb testing.TB, b Backend, stream []byte, exit proc.Exit) Result {
+	tb.Helper()
+	log := filepath.Join(tb.TempDir(), "log")
+	if err := os.WriteFile(log, stream, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	res, err := NewRunner(nil, b).result(Request{Prompt: recordedPrompt, Log: log}, exit)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return res
+}
+
+// outcome is a result in the words of cases.json.
+func outcome(r Result) string {
+	switch {
+	case r.End == Limited:
+		return "limit"
+	case r.End == Refused && r.Cause == Fatal:
+		return "fatal"
+	case r.End == Crashed && r.Cause == Budget:
+		return "budget"
+	case r.End == Crashed && r.Cause == Transient:
+		return "retryable"
+	case r.End == TimedOut:
+		return "killed"
+	case r.End == Finished && r.Complete:
+		return "complete"
+	case r.End == Finished:
+		return "incomplete"
+	}
+	return string(r.End)
+}
+
+func TestRecordedStreams(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases(t) {
+		t.Run(c.File, func(t *testing.T) {
+			t.Parallel()
+			res := judged(t, c.backend(t), c.stream, c.exit())
+			want := c.Outcome
+			switch want {
+			case "stuck": // somebody has to end it
+				want = "killed"
+			case "truncated": // the promise was made, and it ended well
+				want = "complete"
+			}
+			if got := outcome(res); got != want {
+				t.Errorf("got %s, want %s: %+v", got, want, res)
+			}
+			if res.Unknown != 0 {
+				t.Errorf("%d of %d events unknown", res.Unknown, res.Events)
+			}
+			if bad := want != "complete" && want != "incomplete"; bad == (res.Reason == "") {
+				t.Errorf("reason %q", res.Reason)
+			}
+			told := listenTo(t, c)
+			if told.complete != c.Promise {
+				t.Errorf("promise %v, want %v in %q", told.complete, c.Promise, told.final)
+			}
+		})
+	}
+}
+
+// listenTo reads a case's words alone.
+func listenTo(tb testing.TB, c recorded) heard {
+	tb.Helper()
+	h, err := listen(c.backend(tb).Format, Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
+}
+
+// A stream that was cut anywhere is no success that the whole one is not, and
+// never more than it said.
+func TestCutStreams(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases(t) {
+		t.Run(c.File, func(t *testing.T) {
+			t.Parallel()
+			b, exit := c.backend(t), c.exit()
+			for n := 0; n < len(c.stream); n += 997 {
+				res := judged(t, b, c.stream[:n], exit)
+				if res.Complete && c.Outcome != "complete" && c.Outcome != "truncated" {
+					t.Errorf("cut at %d: complete: %+v", n, res)
+				}
+				if exit.Why == proc.TimedOut && res.End != TimedOut {
+					t.Errorf("cut at %d: %+v", n, res)
+				}
+				if c.ExitCode != nil && *c.ExitCode != 0 && exit.Why == proc.Exited && res.End == Finished {
+					t.Errorf("cut at %d, exit status %d: %+v", n, *c.ExitCode, res)
+				}
+			}
+		})
+	}
+}
+
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	byFile := map[string]recorded{}
+	for _, c := range cases(t) {
+		byFile[c.File] = c
+	}
+	for file, want := range map[string]string{
+		"claude-usagelimit.ndjson":        "Claude's 5-hour limit; resets Fri 20 Nov 21:32 (in 1 h 32 min)",
+		"claude-usagelimit-opus.ndjson":   "Claude's weekly Opus limit; resets Mon 23 Nov 20:33 (in 3 d)",
+		"claude-usagelimit-apikey.ndjson": "Claude's account rate limit is used up; it does not say when it resets",
+		"codex-usagelimit-week.ndjson":    "Codex's usage limit; resets Mon 23 Nov 20:33 (in 3 d)",
+		"codex-usagelimit.ndjson":         "Codex's usage limit; resets Fri 20 Nov 21:10 (in 1 h 10 min)",
+		"opencode-midlimit.ndjson":        "opencode's usage limit; resets Fri 20 Nov 21:42 (in 1 h 43 min)",
+		"gemini-usagelimit.ndjson":        "Gemini's daily quota is used up; it does not say when it resets",
+		"claude-unauthorized.ndjson":      "Claude cannot go on: Invalid API key · Fix external API key (it tried 10 times more)",
+		"claude-maxbudget.ndjson":         "Claude stopped at a limit of its own: Reached maximum budget ($0.03)",
+		"codex-stall.ndjson":              "Codex failed: stream disconnected before completion: idle timeout waiting for SSE",
+		"gemini-overloaded.ndjson":        "Gemini failed: The model is overloaded. Please try again later.",
+		"qwen-unauthorized.ndjson":        "Qwen cannot go on: 401 Incorrect API key provided.",
+		"qwen-maxturns.ndjson":            "Qwen stopped at a limit of its own: exit status 53",
+	} {
+		c := byFile[file]
+		if got := judged(t, c.backend(t), c.stream, c.exit()).Reason; got != want {
+			t.Errorf("%s: got %q, want %q", file, got, want)
+		}
+	}
+}
+
+func TestCostOfStreams(t *testing.T) {
+	t.Parallel()
+	both := Tokens{Input: 2400, CacheRead: 400, Output: 68}
+	for _, c := range cases(t) {
+		cost := judged(t, c.backend(t), c.stream, c.exit()).Cost
+		usd := 0.0
+		if cost != nil && cost.USD != nil {
+			usd = *cost.USD
+		}
+		switch c.File {
+		case "claude-ok.ndjson":
+			if cost == nil || *cost.Tokens != both || usd != 0.01785 {
+				t.Errorf("%s: %+v", c.File, cost)
+			}
+		case "opencode-ok.ndjson":
+			if cost == nil || *cost.Tokens != both || usd < 0.00713 || usd > 0.00715 {
+				t.Errorf("%s: %+v", c.File, cost)
+			}
+		case "codex-ok.ndjson", "gemini-ok.ndjson", "qwen-ok.ndjson", "cline-ok.ndjson":
+			if cost == nil || *cost.Tokens != both || cost.USD != nil {
+				t.Errorf("%s: %+v", c.File, cost)
+			}
+		case "copilot-ok.ndjson", "claude-truncated.ndjson", "gemini-nomodel.ndjson", "codex-quota.ndjson":
+			if cost != nil {
+				t.Errorf("%s: %+v", c.File, cost)
+			}
+		}
+	}
+}
+
+// The order of the bytes' arrival, and what stands between the events, does not
+// matter.
+func TestStreamsInPieces(t *testing.T) {
+	t.Parallel()
+	for _, c := range cases(t) {
+		line := dialectOf(c.backend(t).Format)
+		var whole, pieces, dirty story
+		for s, l := range map[*story]*lines{
+			&whole:  newLines(bytes.NewReader(c.stream), len(c.stream)),
+			&pieces: newLines(bytes.NewReader(c.stream), 7),
+			&dirty:  newLines(bytes.NewReader([]byte("starting\n\n[1]\n"+strings.ReplaceAll(string(c.stream), "\n", "\r\n \x00\n\n"))), 64),
+		} {
+			if err := s.read(l, line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, s := range map[string]*story{"in pieces": &pieces, "with noise": &dirty} {
+			if string(s.message) != string(whole.message) || s.ended != whole.ended || s.end != whole.end || s.tokens != whole.tokens || s.events != whole.events {
+				t.Errorf("%s %s: got %+v, want %+v", c.File, name, s, whole)
+			}
+		}
+	}
+}

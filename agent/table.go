@@ -1,0 +1,198 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// builtin lists what is known. A function, so that nothing is built before it
+// is needed and nobody changes it.
+func builtin() []Backend {
+	return []Backend{
+		{
+			Name:      "claude",
+			Command:   []string{"claude", "-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"},
+			Prompt:    ByStdin,
+			Format:    FormatClaude,
+			UnsetEnv:  []string{"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"},
+			ModelArgs: []string{"--model", "{model}"},
+		},
+		{
+			Name:      "opencode",
+			Command:   []string{"opencode", "run", "--format", "json", "--auto", "--print-logs", "--log-level", "WARN"},
+			Prompt:    ByStdin,
+			Format:    FormatOpencode,
+			Env:       map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+			ModelArgs: []string{"-m", "{model}"},
+		},
+		{
+			Name: "codex",
+			Command: []string{"codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check",
+				"--ephemeral", "-c", "analytics.enabled=false"},
+			Prompt:    ByStdin,
+			StdinArgs: []string{"-"},
+			Format:    FormatCodex,
+			ModelArgs: []string{"-m", "{model}"},
+		},
+		{
+			Name:      "gemini",
+			Command:   []string{"gemini", "--output-format", "stream-json", "--yolo", "--skip-trust"},
+			Prompt:    ByStdin,
+			Format:    FormatGemini,
+			Env:       map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
+			ModelArgs: []string{"-m", "{model}"},
+			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Fatal,
+				// HTTP statuses modulo 256
+				144: Fatal, 145: Fatal, 147: Fatal, 173: Transient, 244: Transient, 247: Transient},
+		},
+		{
+			Name:      "copilot",
+			Command:   []string{"copilot", "--output-format", "json", "--allow-all-tools", "--no-auto-update", "--no-ask-user"},
+			Prompt:    ByStdin,
+			Format:    FormatCopilot,
+			ModelArgs: []string{"--model", "{model}"},
+		},
+		{
+			Name:      "qwen",
+			Command:   []string{"qwen", "--output-format", "stream-json", "--yolo"},
+			Prompt:    ByStdin,
+			Format:    FormatClaude,
+			ModelArgs: []string{"-m", "{model}"},
+			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget},
+		},
+		{
+			Name:   "generic", // the user says which program
+			Prompt: ByArg,
+			Format: FormatText,
+		},
+	}
+}
+
+// Table holds the backends that a run may use.
+type Table struct{ rows []Backend }
+
+// Row is what a user's settings say of one backend: what is empty stays as it
+// is. For a name that is not known yet Command, Prompt and Format are needed.
+type Row struct {
+	Command   []string          // the program, with first arguments if it has some
+	Args      []string          // instead of the program's other arguments; not nil and empty for none
+	Prompt    string            // a PromptMode
+	StdinArgs []string          // last arguments where the prompt comes by stdin
+	Format    string            // one of Formats
+	Env       map[string]string // added to the known ones, or instead of them
+	UnsetEnv  []string
+	ModelArgs []string
+	ExitCodes map[int]string // a Cause for each; added to the known ones
+}
+
+// NewTable is the built-in table with a user's rows laid over it.
+func NewTable(rows map[string]Row) (Table, error) {
+	t := Table{rows: builtin()}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		b, known := t.Lookup(name)
+		if !known {
+			if strings.TrimSpace(name) == "" {
+				return Table{}, fmt.Errorf("a backend without a name")
+			}
+			b = Backend{Name: name}
+			t.rows = append(t.rows, b)
+		}
+		b, err := b.over(rows[name])
+		if err != nil {
+			return Table{}, fmt.Errorf("backend %s: %w", name, err)
+		}
+		at := slices.IndexFunc(t.rows, func(o Backend) bool { return o.Name == name })
+		t.rows[at] = b
+	}
+	return t, nil
+}
+
+// over is the backend with a row laid over it.
+func (b Backend) over(r Row) (Backend, error) {
+	program, args := b.Command[:min(1, len(b.Command))], b.Command[min(1, len(b.Command)):]
+	if len(r.Command) > 0 {
+		program = r.Command
+	}
+	if r.Args != nil {
+		args = r.Args
+	}
+	b.Command = slices.Concat(program, args)
+	if r.Prompt != "" {
+		mode, ok := ParsePromptMode(r.Prompt)
+		if !ok {
+			return b, fmt.Errorf("prompt %q is none of stdin, arg, env, file", r.Prompt)
+		}
+		b.Prompt = mode
+	}
+	if r.Format != "" {
+		if !slices.Contains(Formats(), r.Format) {
+			return b, fmt.Errorf("parser %q is none of %s", r.Format, strings.Join(Formats(), ", "))
+		}
+		b.Format = r.Format
+	}
+	if (len(b.Command) == 0 || b.Command[0] == "") && b.Name != "generic" {
+		return b, fmt.Errorf("no command")
+	}
+	if b.Prompt == "" || b.Format == "" {
+		return b, fmt.Errorf("a new backend needs command, prompt and parser")
+	}
+	for _, list := range []struct {
+		to   *[]string
+		from []string
+	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.ModelArgs, r.ModelArgs}} {
+		if list.from != nil {
+			*list.to = slices.Clone(list.from)
+		}
+	}
+	b.Env = overlaid(b.Env, r.Env)
+	causes := map[int]Cause{}
+	for code, word := range r.ExitCodes {
+		switch c := Cause(word); c {
+		case Transient, Budget, Fatal:
+			causes[code] = c
+		default:
+			return b, fmt.Errorf("exit code %d: %q is none of %s, %s, %s", code, word, Transient, Budget, Fatal)
+		}
+	}
+	b.ExitCodes = overlaid(b.ExitCodes, causes)
+	return b, nil
+}
+
+func overlaid[K comparable, V any](base, over map[K]V) map[K]V {
+	if len(over) == 0 {
+		return base
+	}
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[K]V{}
+	}
+	maps.Copy(out, over)
+	return out
+}
+
+// Lookup finds a backend by name.
+func (t Table) Lookup(name string) (Backend, bool) {
+	for _, b := range t.rows {
+		if b.Name == name {
+			return b, true
+		}
+	}
+	return Backend{}, false
+}
+
+// Names lists the backends in alphabetical order.
+func (t Table) Names() (names []string) {
+	for _, b := range t.rows {
+		names = append(names, b.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Lookup finds a built-in backend by name.
+func Lookup(name string) (Backend, bool) { return Table{builtin()}.Lookup(name) }
+
+// Names lists the built-in backends in alphabetical order.
+func Names() []string { return Table{builtin()}.Names() }
