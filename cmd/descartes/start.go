@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -13,30 +12,6 @@ import (
 
 	"descartes/loop"
 )
-
-// outputs say what a run prints and writes, and how it is called.
-type outputs struct {
-	name, stateFile string
-	json, dryRun    bool
-	junit, summary  string
-	parallel        int
-}
-
-func (o *outputs) register(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&o.name, "name", "", "name of the loop: a-z, 0-9 and - (default: drawn)")
-	f.StringVar(&o.stateFile, "state-file", "", "`file` of the loop's state (default: .descartes/loop-state.json)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "check everything, print what would be done, and touch nothing")
-	f.IntVarP(&o.parallel, "parallel", "j", 1, "tasks at the same time; only 1 is built yet")
-	o.registerReports(cmd)
-}
-
-func (o *outputs) registerReports(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.BoolVar(&o.json, "json", false, "print the events as JSON lines on stdout, people's text on stderr")
-	f.StringVar(&o.junit, "junit", "", "write a JUnit report to this `file` at the end")
-	f.StringVar(&o.summary, "summary", "", "write a summary in Markdown to this `file` at the end")
-}
 
 func newStartCmd() *cobra.Command {
 	s, o := &settings{}, &outputs{}
@@ -58,26 +33,6 @@ A loop over the tag that was killed or stopped is gone on with.
 	}
 	s.register(cmd)
 	o.register(cmd)
-	return cmd
-}
-
-func newStepCmd() *cobra.Command {
-	s, o := &settings{}, &outputs{}
-	var task string
-	cmd := &cobra.Command{
-		Use:   "step",
-		Short: "Run the next unfinished wave of a tag, or one task, and no more",
-		Long: `Run the next unfinished wave of a tag, or one task, and no more.
-
-` + exitTable,
-		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return startRun(cmd, s, o, loop.Scope{Step: true, Task: task})
-		},
-	}
-	s.register(cmd)
-	o.register(cmd)
-	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
 	return cmd
 }
 
@@ -136,18 +91,6 @@ func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) erro
 			return badInput("choose another --state-file", "%w", err)
 		case !st.Completed:
 			return badInput("descartes loop resume --state-file "+o.stateFile, "%s belongs to loop %s, which has not ended", o.stateFile, st.ID)
-		}
-	}
-	return nil
-}
-
-func (o *outputs) check() error {
-	if o.parallel != 1 {
-		return badInput("leave -j out", "-j %d: only one task at a time is built yet", o.parallel)
-	}
-	if o.name != "" {
-		if err := loop.ValidID(o.name); err != nil {
-			return badInput("", "%w", err)
 		}
 	}
 	return nil
@@ -272,35 +215,9 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 	return nil
 }
 
-// write makes the files that were asked for.
-func (o *outputs) write(s *settings, sum *summary) error {
-	if o.junit == "" && o.summary == "" {
-		return nil
-	}
-	events, err := loop.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	if o.junit != "" {
-		errs = append(errs, writeReport(absolute(s.dirPath(), o.junit), junit(sum, events)))
-	}
-	if o.summary != "" {
-		errs = append(errs, writeReport(absolute(s.dirPath(), o.summary), markdown(sum, events)))
-	}
-	return errors.Join(errs...)
-}
-
 // after is the board when a run is over: the graph was kept up to date by the run itself.
 func (r *ready) after(e ended) *board {
 	b := &board{root: r.root, file: r.job.File, graph: r.job.Graph, commits: map[int]string{}}
 	b.addCommits(e.state.WaveCommits)
 	return b
-}
-
-func writeReport(path string, data []byte) error {
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
 }

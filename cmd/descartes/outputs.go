@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+)
+
+// outputs say what a run prints and writes, and how it is called.
+type outputs struct {
+	name, stateFile string
+	json, dryRun    bool
+	junit, summary  string
+	parallel        int
+}
+
+func (o *outputs) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.name, "name", "", "name of the loop: a-z, 0-9 and - (default: drawn)")
+	f.StringVar(&o.stateFile, "state-file", "", "`file` of the loop's state (default: .descartes/loop-state.json)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check everything, print what would be done, and touch nothing")
+	f.IntVarP(&o.parallel, "parallel", "j", 1, "tasks at the same time; only 1 is built yet")
+	o.registerReports(cmd)
+}
+
+func (o *outputs) registerReports(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.json, "json", false, "print the events as JSON lines on stdout, people's text on stderr")
+	f.StringVar(&o.junit, "junit", "", "write a JUnit report to this `file` at the end")
+	f.StringVar(&o.summary, "summary", "", "write a summary in Markdown to this `file` at the end")
+}
+
+func (o *outputs) check() error {
+	if o.parallel != 1 {
+		return badInput("leave -j out", "-j %d: only one task at a time is built yet", o.parallel)
+	}
+	if o.name != "" {
+		if err := loop.ValidID(o.name); err != nil {
+			return badInput("", "%w", err)
+		}
+	}
+	return nil
+}
+
+// write makes the files that were asked for.
+func (o *outputs) write(s *settings, sum *summary) error {
+	if o.junit == "" && o.summary == "" {
+		return nil
+	}
+	events, err := loop.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if o.junit != "" {
+		errs = append(errs, writeReport(absolute(s.dirPath(), o.junit), junit(sum, events)))
+	}
+	if o.summary != "" {
+		errs = append(errs, writeReport(absolute(s.dirPath(), o.summary), markdown(sum, events)))
+	}
+	return errors.Join(errs...)
+}
+
+func writeReport(path string, data []byte) error {
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}

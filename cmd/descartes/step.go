@@ -1,0 +1,27 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+)
+
+func newStepCmd() *cobra.Command {
+	s, o := &settings{}, &outputs{}
+	var task string
+	cmd := &cobra.Command{
+		Use:   "step",
+		Short: "Run the next unfinished wave of a tag, or one task, and no more",
+		Long: `Run the next unfinished wave of a tag, or one task, and no more.
+
+` + exitTable,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return startRun(cmd, s, o, loop.Scope{Step: true, Task: task})
+		},
+	}
+	s.register(cmd)
+	o.register(cmd)
+	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
+	return cmd
+}
