@@ -184,7 +184,13 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 		b.Prompt = mode
 	}
 	b.Env = saved.Environment
-	saved.PromptMode, saved.OutputFormat = string(b.Prompt), orWord(saved.OutputFormat, "text")
+	saved.PromptMode = string(b.Prompt)
+	if saved.OutputFormat == "" {
+		saved.OutputFormat = "text"
+		if b.Format != agent.FormatText {
+			saved.OutputFormat = "stream-json"
+		}
+	}
 	return b, saved, nil
 }
 
