@@ -35,6 +35,7 @@ func TestHostileTexts(t *testing.T) {
 		{"metas", "x.scg", head + strings.Repeat("@meta {\n", n)},
 		{"metas of no phase", "x.scg", strings.Repeat("@meta\n", n)},
 		{"one long line", "x.scg", head + strings.Repeat("|", 10*n)},
+		{"bars", "x.scg", head + "1|" + strings.Repeat("a|", 5*n)},
 		{"backslashes", "x.scg", head + "1|" + strings.Repeat(`\`, 10*n)},
 		{"nested wide", "x.json", `{"tasks":[` + nested + `]}`},
 		{"nested dependencies", "x.json", `{"tasks":[{"id":1,"subtasks":[{"id":1,"dependencies":[` + strings.TrimSuffix(count("%d,"), ",") + `]}]}]}`},

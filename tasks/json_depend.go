@@ -16,7 +16,7 @@ func (r *reader) dependencies(e *entry) {
 	for more := r.open(']'); more; more = r.next(']') {
 		first := r.peek()
 		start := r.pos
-		id := r.text()
+		id := strings.TrimSpace(r.text())
 		if first != '"' && first != '-' && (first < '0' || first > '9') || id == "" {
 			id = short(r.src[start:r.pos])
 			r.note(e, "dependency", fmt.Sprintf("a dependency must be an id, found %s", id))

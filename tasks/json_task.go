@@ -77,7 +77,7 @@ func (r *reader) list(up *entry) *problem {
 		case first != '"' && first != '-' && (first < '0' || first > '9'):
 			return &problem{r.pos, "a subtask must be an object or be given by its id"}
 		default:
-			up.children = append(up.children, ownID(r.file.tag, r.text()))
+			up.children = append(up.children, ownID(r.file.tag, strings.TrimSpace(r.text())))
 		}
 	}
 	return nil
@@ -184,7 +184,7 @@ func (r *reader) member(e *entry, name string, key int) *problem {
 	case "subtasks":
 		return r.subtasks(e)
 	case "parent_id", "parentId", "parentTaskId":
-		if parent := ownID(r.file.tag, r.text()); parent != "" {
+		if parent := ownID(r.file.tag, strings.TrimSpace(r.text())); parent != "" {
 			t.Parent, r.family.explicit = parent, true
 		}
 	case "completed":
@@ -215,7 +215,7 @@ func (r *reader) id(e *entry, key int) *problem {
 	if first != '"' && first != '-' && (first < '0' || first > '9') {
 		return &problem{start, "the id of a task must be a string or a number"}
 	}
-	text := r.text()
+	text := strings.TrimSpace(r.text())
 	e.task.ID = ownID(r.file.tag, text)
 	e.task.Numeric = first != '"'
 	e.id = true

@@ -119,6 +119,10 @@ func (r *graphReader) node(in section, start, end, number int) *problem {
 		return nil
 	}
 	field := func(k int) string { return strings.TrimSpace(text[cut[k].start:cut[k].end]) }
+	bars := false
+	if _, ok := statusOf(field(2)); !ok {
+		bars = bareBars(text, &cut)
+	}
 	id := ownID(f.tag, field(0))
 	if strings.EqualFold(id, "id") && strings.EqualFold(field(1), "title") {
 		return nil // a heading without #
@@ -149,37 +153,13 @@ func (r *graphReader) node(in section, start, end, number int) *problem {
 	f.tasks = append(f.tasks, t)
 	f.sites = append(f.sites, site{start: int32(at), end: int32(at + len(letter)), at: int32(start)})
 	f.enter(i)
+	if bars {
+		f.note(i, "line", `its title has a bar that should be written \|, scud cuts it off there`)
+	}
 	if !known {
 		f.note(i, "unknown-status", fmt.Sprintf("the status letter %q is unknown, it is read as pending", short(letter)))
 	}
 	return nil
-}
-
-// nodeFields finds the first five fields of a node line. Only a title may hold bars, escaped.
-func nodeFields(text string, cut *[5]span) bool {
-	from := 0
-	for k := range cut {
-		to := from
-		for to < len(text) && text[to] != '|' {
-			if k == 1 && text[to] == '\\' && to+1 < len(text) {
-				to++
-			}
-			to++
-		}
-		cut[k] = span{int32(from), int32(to)}
-		if to == len(text) && k < 4 {
-			return false
-		}
-		from = to + 1
-	}
-	return true
-}
-
-func unescapeTitle(text string) string {
-	if strings.IndexByte(text, '\\') < 0 {
-		return text
-	}
-	return strings.NewReplacer(`\\`, `\`, `\|`, `|`, `\n`, "\n").Replace(text)
 }
 
 // statusOf reads a status letter.

@@ -159,6 +159,16 @@ e pending
 	}
 }
 
+func TestGraphBareBars(t *testing.T) {
+	t.Parallel()
+	f := graphOf(t, "# Phase: x\n@nodes\n2 | a | b | c | I | 3 | M | role=x\n")
+	if got := f.Tasks()[0]; got.Title != "a | b | c" || got.Complexity != "3" || got.Priority != "medium" || !strings.Contains(found(f), "its title has a bar") {
+		t.Errorf("got %+v, %s", got, found(f))
+	}
+	saveAtNoon(t, f, map[string]Status{"2": Done})
+	wantSaved(t, f, "# Phase: x\n@nodes\n2 | a | b | c | D | 3 | M | role=x\n")
+}
+
 func TestGraphRefused(t *testing.T) {
 	t.Parallel()
 	head := "# SCUD Graph v1\n# Phase: x\n"
@@ -210,6 +220,7 @@ func TestGraphSmallForms(t *testing.T) {
 		{"the tag twice", "# Phase: x\n@nodes\n1 | a | D | 1 | H\n---\n# Phase: x\n@nodes\n1 | b | P | 1 | H\n", "1 done\n"},
 		{"dotted ids of an expanded task", "# Phase: x\n@nodes\n1 | a | X | 1 | H\n1.1 | b | P | 1 | H\n", "1 expanded\n1.1/1 pending\n"},
 		{"many edges", "# Phase: x\n@nodes\n1 | a | X | 1 | H\n@edges\n" + strings.Repeat("1 -> 2\n1 -> 3\n", 40), "1 expanded < 2 3\n"},
+		{"bars in a title", "# Phase: x\n@nodes\n1 | a | b | D | 3 | H\n2 | a | b | c | I | 3 | M | role=x\n3 | a | b | 3 | H\n4 | a | D | 3 | H | D | 3 | H\n", "1 done\n2 in-progress\n3 pending\n4 done\n"},
 		{"section names begin others", "# Phase: x\n@nodes\n1 | a | D | 1 | H\n@nodes-of-old\n2 | b | D | 1 | H\n", "1 done\n"},
 	}
 	for _, test := range tests {
