@@ -44,7 +44,7 @@ func codexLine(d *decoder, tell func(event)) reading {
 		}
 		e.member(d, key)
 	})
-	if !d.complete() || e.kind == "" {
+	if !d.dropped && (!d.complete() || e.kind == "") {
 		return readBroken
 	}
 	if e.msg {
@@ -77,7 +77,9 @@ func (e *codexEvent) member(d *decoder, key []byte) {
 		d.object(func(key []byte) {
 			switch string(key) {
 			case "type", "item_type":
-				e.item = d.word()
+				if e.item = d.word(); e.tool() && e.kind != "" {
+					d.drop() // its output
+				}
 			case "text":
 				e.text = d.text(messageLimit)
 			}
@@ -109,18 +111,29 @@ func (e *codexEvent) tell(tell func(event)) reading {
 // tellItem tells of a step. Items of type error are warnings; the list of
 // things to do is printed once more after the last message.
 func (e *codexEvent) tellItem(tell func(event)) reading {
+	if e.tool() {
+		tell(event{kind: eventTool})
+		return readKnown
+	}
 	switch e.item {
 	case "agent_message", "assistant_message":
 		if e.kind == "item.completed" {
 			tell(event{kind: eventText, text: e.text, whole: true})
 		}
-	case "command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call":
-		tell(event{kind: eventTool})
 	case "reasoning", "todo_list", "error":
 	default:
 		return readUnknown
 	}
 	return readKnown
+}
+
+// tool reports whether the item is a step that does something.
+func (e *codexEvent) tool() bool {
+	switch e.item {
+	case "command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call":
+		return true
+	}
+	return false
 }
 
 func tellCodexError(text string, tell func(event)) {

@@ -3,8 +3,6 @@ package agent
 import (
 	"bytes"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // decoder reads the JSON object on a line as it comes past. Its user asks for
@@ -17,7 +15,8 @@ import (
 type decoder struct {
 	*lines
 	key     [keyLimit]byte
-	used    bool // the member's value was taken
+	raw     []byte // room for a string
+	used    bool   // the member's value was taken
 	bad     bool // the line is no JSON object
 	dropped bool // its user has seen enough of it
 }
@@ -93,7 +92,8 @@ func (d *decoder) object(member func(key []byte)) {
 			d.bad = true
 			return
 		}
-		key := d.string(d.key[:0], keyLimit)
+		d.take()
+		key := unescape(d.key[:0], d.rawString(d.raw[:0], keyLimit))
 		if d.bad || !d.expect(':') {
 			return
 		}
@@ -163,7 +163,8 @@ func (d *decoder) bytes(dst []byte, limit int) []byte {
 		d.skip()
 		return dst
 	}
-	return d.string(dst, limit)
+	d.take()
+	return unescape(dst, d.rawString(d.raw[:0], limit))
 }
 
 // number reads a number; false for any other value.
@@ -223,7 +224,7 @@ func (d *decoder) skip() {
 	switch c := d.peek(); c {
 	case '"':
 		d.take()
-		d.skipString()
+		d.rawString(nil, 0)
 	case '{', '[':
 		d.skipNested()
 	case 0, ',', ':', '}', ']':
@@ -252,7 +253,7 @@ func (d *decoder) skipNested() {
 		}
 		if at >= 0 {
 			d.seg = d.seg[at+1:]
-			d.skipString()
+			d.rawString(nil, 0)
 			if d.bad {
 				return
 			}
@@ -263,158 +264,4 @@ func (d *decoder) skipNested() {
 			return
 		}
 	}
-}
-
-// skipString reads the rest of a string. A quote ends it unless an odd number
-// of backslashes stands before it.
-func (d *decoder) skipString() {
-	for odd := false; ; {
-		for from := 0; ; {
-			at := bytes.IndexByte(d.seg[from:], '"')
-			if at < 0 {
-				break
-			}
-			at += from
-			k := at
-			for k > from && d.seg[k-1] == '\\' {
-				k--
-			}
-			escaped := (at-k)&1 == 1
-			if k == 0 && odd {
-				escaped = !escaped
-			}
-			from = at + 1
-			if !escaped {
-				d.seg = d.seg[from:]
-				return
-			}
-			odd = false
-		}
-		k := len(d.seg)
-		for k > 0 && d.seg[k-1] == '\\' {
-			k--
-		}
-		odd = (len(d.seg)-k)&1 == 1 != (k == 0 && odd)
-		if d.seg = nil; !d.fill() {
-			d.bad = true
-			return
-		}
-	}
-}
-
-// string reads a string's value, of which the last limit bytes are kept.
-func (d *decoder) string(dst []byte, limit int) []byte {
-	d.take()
-	for {
-		for len(d.seg) == 0 {
-			if !d.fill() {
-				d.bad = true
-				return dst
-			}
-		}
-		n := 0
-		for n < len(d.seg) && d.seg[n] != '"' && d.seg[n] != '\\' {
-			n++
-		}
-		dst = keepEnd(append(dst, d.seg[max(0, n-limit):n]...), limit)
-		d.seg = d.seg[n:]
-		if len(d.seg) == 0 {
-			continue
-		}
-		c := d.seg[0]
-		d.take()
-		if c == '"' {
-			return lastBytes(dst, limit)
-		}
-		dst = d.escape(dst)
-	}
-}
-
-// keepEnd lets b grow to twice the limit before it drops the beginning.
-func keepEnd(b []byte, limit int) []byte {
-	if len(b) <= 2*limit {
-		return b
-	}
-	return lastBytes(b, limit)
-}
-
-func lastBytes(b []byte, limit int) []byte {
-	if extra := len(b) - limit; extra > 0 {
-		return append(b[:0], b[extra:]...)
-	}
-	return b
-}
-
-// escape reads what follows a backslash.
-func (d *decoder) escape(dst []byte) []byte {
-	c, ok := d.raw()
-	if !ok {
-		return dst
-	}
-	switch c {
-	case '"', '\\', '/':
-		return append(dst, c)
-	case 'b':
-		return append(dst, '\b')
-	case 'f':
-		return append(dst, '\f')
-	case 'n':
-		return append(dst, '\n')
-	case 'r':
-		return append(dst, '\r')
-	case 't':
-		return append(dst, '\t')
-	case 'u':
-		return d.unicode(dst)
-	}
-	d.bad = true
-	return dst
-}
-
-// raw reads one byte of a string.
-func (d *decoder) raw() (byte, bool) {
-	for len(d.seg) == 0 {
-		if !d.fill() {
-			d.bad = true
-			return 0, false
-		}
-	}
-	c := d.seg[0]
-	d.take()
-	return c, true
-}
-
-func (d *decoder) hex() rune {
-	var r rune
-	for range 4 {
-		c, ok := d.raw()
-		switch {
-		case !ok:
-			return utf8.RuneError
-		case c >= '0' && c <= '9':
-			r = r<<4 | rune(c-'0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			r = r<<4 | rune(c|0x20-'a'+10)
-		default:
-			d.bad = true
-			return utf8.RuneError
-		}
-	}
-	return r
-}
-
-// unicode reads \uXXXX. The first half of a pair is kept as three bytes that are
-// no UTF-8, and made a character of when the second half follows at once.
-func (d *decoder) unicode(dst []byte) []byte {
-	r := d.hex()
-	if !utf16.IsSurrogate(r) {
-		return utf8.AppendRune(dst, r)
-	}
-	if n := len(dst) - 3; n >= 0 && dst[n] == 0xed && dst[n+1] >= 0xa0 {
-		first := 0xd000 | rune(dst[n+1]&0x3f)<<6 | rune(dst[n+2]&0x3f)
-		if both := utf16.DecodeRune(first, r); both != utf8.RuneError {
-			return utf8.AppendRune(dst[:n], both)
-		}
-	}
-	return append(dst, 0xed, 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)
 }

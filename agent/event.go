@@ -166,7 +166,9 @@ func (s *story) read(l *lines, line dialect) error {
 			s.events, s.unknown = s.events+1, s.unknown+1
 		case readBroken:
 			s.noise++
-			s.cut = !d.whole // of the last line, once all of it was looked at
+			for d.fill() {
+			}
+			s.cut = !d.whole // nothing follows
 		}
 	}
 	return d.err

@@ -198,7 +198,10 @@ func (s *story) notes(owner string, exit proc.Exit, good bool) (notes []string) 
 	if len(s.denied) > 0 {
 		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, clip(strings.Join(s.denied, ", "), 200)))
 	}
-	if !s.ended {
+	switch {
+	case !s.ended && s.cut:
+		notes = append(notes, "the output is cut off before its end event")
+	case !s.ended:
 		notes = append(notes, "the output has no end event")
 	}
 	if good && (exit.Why == proc.Signaled || exit.Code != 0) {
