@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
-	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/tasks"
 )
@@ -55,124 +53,6 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 		}
 	}
 	return found, nil
-}
-
-// Check looks whether the ground is safe to run the job on. It changes no file of the working tree.
-func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []Problem {
-	home := NewHome(j.Root)
-	if who, held := busy(ctx, home.tree()); held {
-		return []Problem{{Message: (&BusyError{Holder: who}).Error(), Hint: "descartes loop status, or descartes loop cancel " + who.Loop, Err: &BusyError{Holder: who}}}
-	}
-	var problems []Problem
-	old, err := home.Unfinished(j.File.Tag())
-	if err != nil {
-		return []Problem{{Message: err.Error(), Err: err}}
-	}
-	if len(j.Runnable()) == 0 && opt.Resume == "" && old == nil {
-		problems = append(problems, noneRunnable(j))
-	}
-	for _, p := range j.Graph.Problems() {
-		if p.Kind == "duplicate" {
-			problems = append(problems, Problem{Message: p.Message, Hint: "give each task an id of its own"})
-		}
-	}
-	if p := checkTree(ctx, j, repo, home, opt); p != nil {
-		problems = append(problems, *p)
-	}
-	return problems
-}
-
-// NothingToDo reports whether every task of the job is done and no loop has to be gone on with.
-func NothingToDo(j *Job) (bool, error) {
-	c := j.Graph.Counts()
-	if c.Total == 0 || c.Done < c.Total {
-		return false, nil
-	}
-	old, err := NewHome(j.Root).Unfinished(j.File.Tag())
-	return old == nil, err
-}
-
-func noneRunnable(j *Job) Problem {
-	p := Problem{Message: fmt.Sprintf("tag %q has no task that can run", j.File.Tag())}
-	if n := len(j.blockedTasks()); n > 0 {
-		p.Message += fmt.Sprintf(": %d blocked", n)
-		p.Hint = "descartes waves --scud-tag " + j.File.Tag() + " shows why; --retry-blocked tries the blocked ones again"
-	} else {
-		p.Hint = "descartes waves --scud-tag " + j.File.Tag() + " shows why"
-	}
-	return p
-}
-
-// DirtyError names the uncommitted changes that stop a loop from starting.
-type DirtyError struct{ Paths []string }
-
-func (e *DirtyError) Error() string {
-	shown := e.Paths[:min(10, len(e.Paths))]
-	s := fmt.Sprintf("%d uncommitted changes: %s", len(e.Paths), strings.Join(shown, ", "))
-	if len(e.Paths) == 1 {
-		s = "uncommitted change: " + e.Paths[0]
-	}
-	if n := len(e.Paths) - len(shown); n > 0 {
-		s += fmt.Sprintf(" and %d more", n)
-	}
-	return s
-}
-
-// checkTree refuses changes that are neither committed, nor ours, nor allowed. What an earlier loop
-// of the tag left is ours: as its journal knows it, or whatever its interrupted attempt had reached.
-func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt StartOptions) *Problem {
-	fail := func(err error) *Problem { return &Problem{Message: err.Error(), Err: err} }
-	dirty, err := repo.Dirty(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	own := j.ownPaths(repo.Root())
-	if dirty = foreign(dirty, own); len(dirty) == 0 || j.Config.AllowDirty {
-		return nil
-	}
-	last, err := home.LastOf(j.File.Tag())
-	if err != nil {
-		return fail(err)
-	}
-	if last != nil {
-		events, err := ReadEvents(home.Events(last.State.ID))
-		if err != nil {
-			return fail(err)
-		}
-		b := newLedger()
-		for i := range events {
-			b.apply(&events[i])
-		}
-		if b.unsettled() {
-			return nil
-		}
-		if b.tree != "" {
-			if dirty, err = changedSince(ctx, repo, gitops.Tree(b.tree), own); err != nil {
-				return fail(err)
-			}
-		}
-	}
-	if len(dirty) == 0 {
-		return nil
-	}
-	e := &DirtyError{Paths: dirty}
-	return &Problem{Message: e.Error(), Hint: "commit them, or let them stay as they are with --allow-dirty", Err: e}
-}
-
-func changedSince(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, own []string) ([]string, error) {
-	now, err := repo.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	changes, err := repo.Changed(ctx, tree, now)
-	if err != nil {
-		return nil, err
-	}
-	paths := make([]string, len(changes))
-	for i, c := range changes {
-		paths[i] = c.Path
-	}
-	return foreign(paths, own), nil
 }
 
 // Start begins a loop, or takes up the one that had not ended. It takes the locks, brings task file
