@@ -24,6 +24,7 @@ type File struct {
 	findings  []Finding
 	master    bool // a Task Master file
 	letters   bool // statuses are SCG letters, not JSON strings
+	binary    binary
 	updated   span // SCG: the time of the last change of the tag; empty where it has none
 	clock     func() time.Time
 	shared    bool  // others may be reading tasks, which they were given
@@ -63,7 +64,8 @@ type text struct {
 	graph     bool
 	phases    []phase
 	doc       *document
-	names     []string // its tags
+	entries   *checklist // of a Markdown list
+	names     []string   // its tags
 }
 
 func load(path string) (*text, error) {
@@ -81,9 +83,13 @@ func load(path string) (*text, error) {
 func takeApart(path, src string) (*text, error) {
 	t := &text{path: path, src: src, graph: isGraph(path, src)}
 	var p *problem
-	if t.graph {
+	switch {
+	case t.graph:
 		t.phases, p = cutGraph(src)
-	} else {
+	case isChecklist(path):
+		t.doc = &document{src: src}
+		t.entries, p = readChecklist(src)
+	default:
 		t.doc, p = parse(src)
 	}
 	if p != nil {
@@ -110,7 +116,12 @@ func (t *text) findTags() []string {
 	switch {
 	case t.graph:
 		return graphTags(t.phases)
+	case t.entries != nil:
+		return []string{checklistTag(t.path)}
 	case !t.doc.flat():
+		if _, ok := t.doc.stories(); ok {
+			return []string{t.doc.storiesTag()}
+		}
 		return t.doc.tags()
 	}
 	if tag := t.doc.flatTag(); tag != "" {
@@ -154,10 +165,16 @@ func (t *text) open(tag string) (*File, error) {
 	switch {
 	case t.graph:
 		found, p = decodeGraph(t.phases, f)
+	case t.entries != nil:
+		found, p = true, t.entries.decode(f)
 	case t.doc.flat():
 		found, p = true, decodeFlat(t.doc, f)
 	default:
-		found, p = decodeTagged(t.doc, f)
+		if list, ok := t.doc.stories(); ok {
+			found, p = true, decodeStories(t.doc, f, list)
+		} else {
+			found, p = decodeTagged(t.doc, f)
+		}
 	}
 	if !found && (len(tags) > 0 || t.graph) {
 		return nil, &NotFoundError{Tag: tag, Path: t.path, Known: tags}

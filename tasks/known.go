@@ -43,27 +43,29 @@ func (t *text) taskMaster() bool {
 
 // source is a place where a project may have tasks.
 type source struct {
-	path string
-	own  bool // the tag's own file
+	path  string
+	own   bool // the tag's own file
+	other bool // a name that other programs use too: what cannot be read there is none of ours
 }
 
 // sources lists the places in which the tag is looked for, the first that holds it wins.
 func sources(root, tag string) []source {
 	scud := filepath.Join(root, ".scud", "tasks")
 	list := []source{
-		{filepath.Join(scud, graphText), false},
-		{filepath.Join(scud, manyTags), false},
-		{filepath.Join(root, ".taskmaster", "tasks", manyTags), false},
-		{filepath.Join(root, "tasks", manyTags), false},
+		{path: filepath.Join(scud, graphText)},
+		{path: filepath.Join(scud, manyTags)},
+		{path: filepath.Join(root, ".taskmaster", "tasks", manyTags)},
+		{path: filepath.Join(root, "tasks", manyTags)},
 	}
 	if own := filepath.Join(scud, tag+".json"); own != list[1].path {
-		list = append([]source{{own, true}}, list...)
+		list = append([]source{{path: own, own: true}}, list...)
 	}
-	return list
+	return append(list, otherSources(root, tag)...)
 }
 
 // Open reads the tag of the project at root from the first of these that holds it: .scud/tasks/<tag>.json, .scud/tasks/tasks.scg,
-// .scud/tasks/tasks.json, .taskmaster/tasks/tasks.json, tasks/tasks.json. File.Path says which it was, and a finding names others
+// .scud/tasks/tasks.json, .taskmaster/tasks/tasks.json, tasks/tasks.json, specs/<tag>/tasks.md, and prd.json in the root, in .ralph or
+// in scripts/ralph. File.Path says which it was, and a finding names others
 // that hold the tag too. Where no file holds the tag "master", it is the first tag of a Task Master file, and File.Tag says which.
 // Open returns a *TagError, *NotFoundError or *FormatError where those apply.
 func Open(root, tag string) (*File, error) {
@@ -72,7 +74,7 @@ func Open(root, tag string) (*File, error) {
 	}
 	var found *File
 	var first *text // a Task Master file that has other tags
-	var broken error
+	var broken, foreign error
 	var also []string
 	for _, s := range sources(root, tag) {
 		t, err := load(s.path)
@@ -88,6 +90,8 @@ func Open(root, tag string) (*File, error) {
 			}
 		case err != nil && !array && (s.own || strings.HasSuffix(s.path, graphText)):
 			return nil, err // it may hold the tag, and would win
+		case err != nil && s.other:
+			foreign = cmp.Or(foreign, err)
 		case err != nil:
 			broken = cmp.Or(broken, err)
 		case s.holds(t, tag):
@@ -105,7 +109,7 @@ func Open(root, tag string) (*File, error) {
 		return first.open(tag)
 	}
 	if found == nil {
-		return nil, notFound(root, tag, broken)
+		return nil, notFound(root, tag, cmp.Or(broken, foreign))
 	}
 	found.nameSources(root, also, broken)
 	return found, nil
@@ -152,6 +156,7 @@ func Known(root string) []string {
 		}
 	}
 	tags = append(tags, ownFiles(filepath.Join(root, ".scud", "tasks"))...)
+	tags = append(tags, checklistTags(root)...)
 	tags = slices.DeleteFunc(tags, func(tag string) bool { return ValidTag(tag) != nil })
 	slices.SortFunc(tags, CompareIDs)
 	return slices.Compact(tags)

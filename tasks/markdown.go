@@ -193,6 +193,23 @@ func (l *mdLine) entry(bare string) {
 	l.box, l.mark, l.text = true, l.text+1, l.text+3
 }
 
+// entryEnd is the line behind a list entry with all that is nested in it.
+func (m *markdown) entryEnd(n, end int) int {
+	indent := m.lines[n].indent
+	last := n + 1
+	for k := n + 1; k < end; k++ {
+		switch l := &m.lines[k]; {
+		case l.kind == mdHeading, l.kind == mdEntry && l.indent <= indent:
+			return last
+		case l.kind == mdText && l.indent <= indent && (m.lines[k-1].kind == mdBlank || boldLine(m.words(k))):
+			return last
+		case l.kind != mdBlank:
+			last = k + 1
+		}
+	}
+	return last
+}
+
 // boxMarks are what people put in a box.
 const boxMarks = " xX~/-!>"
 

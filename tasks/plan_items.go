@@ -156,28 +156,11 @@ func (p *planner) entries(first, end int, match func(*mdLine) bool) []planItem {
 		if l := &p.md.lines[n]; l.kind != mdEntry || head >= 0 && p.heads[head].background || !match(l) {
 			continue
 		}
-		stop := p.entryEnd(n, end)
+		stop := p.md.entryEnd(n, end)
 		items = append(items, planItem{p.entryTask(n), n, stop})
 		n = stop - 1
 	}
 	return items
-}
-
-// entryEnd is the line behind a list entry with all that is nested in it.
-func (p *planner) entryEnd(n, end int) int {
-	indent := p.md.lines[n].indent
-	last := n + 1
-	for k := n + 1; k < end; k++ {
-		switch l := &p.md.lines[k]; {
-		case l.kind == mdHeading, l.kind == mdEntry && l.indent <= indent:
-			return last
-		case l.kind == mdText && l.indent <= indent && (p.md.lines[k-1].kind == mdBlank || boldLine(p.md.words(k))):
-			return last
-		case l.kind != mdBlank:
-			last = k + 1
-		}
-	}
-	return last
 }
 
 // entryTask is the task of one list entry; its id is what the entry begins with, or the number before it, or "".

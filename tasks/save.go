@@ -21,6 +21,9 @@ import (
 // Two things follow a change by themselves: a Task Master container becomes done with the last task nested in it, and a container
 // that is done becomes open again with a task in it. A tasks.scg is changed under the lock that scud takes on it, gets a new "updated"
 // time, and tasks.json beside it follows if its statuses of the tag were those of tasks.scg before.
+//
+// A tasks.md and a prd.json say only whether a task is done. A status that they have no word for is no error: it makes a task that was
+// done undone, and otherwise leaves the bytes alone.
 func (f *File) Save(fsys atomicfile.FS, set map[string]Status) error {
 	set, err := f.check(set)
 	if err != nil || len(set) == 0 {

@@ -41,12 +41,16 @@ func (f *File) edits(set map[string]Status) (edits []edit, gone []string) {
 			if f.tasks[i].Status != Blocked {
 				edits = append(edits, edit{i, Blocked})
 			}
+		case f.binary.has(f.tasks[i].Status, status):
 		case f.tasks[i].Status != status || f.letters && !Status(f.tasks[i].RawStatus).Known():
-			edits = append(edits, edit{i, status})
+			edits = append(edits, edit{i, f.binary.plain(status)})
 		}
 	}
 	slices.SortFunc(gone, CompareIDs)
 	edits = f.withContainers(edits, set)
+	for k := range edits {
+		edits[k].status = f.binary.plain(edits[k].status)
+	}
 	slices.SortFunc(edits, func(a, b edit) int { return a.task - b.task })
 	return edits, gone
 }
@@ -59,6 +63,9 @@ func (f *File) splices(edits []edit, now func() time.Time) []splice {
 		text := f.inserts[e.task] + `"` + string(e.status) + `"`
 		if f.letters {
 			text = letterOf(e.status)
+		}
+		if f.binary != notBinary {
+			text = f.inserts[e.task] + f.binary.word(e.status)
 		}
 		list = append(list, splice{s.start, s.end, text})
 	}
@@ -135,6 +142,9 @@ func (f *File) apply(edits []edit, list []splice, out []byte) {
 		s.end = s.start + int32(len(t.RawStatus)+2)
 		if f.letters {
 			s.end = s.start + 1
+		}
+		if f.binary != notBinary {
+			s.end = s.start + int32(len(f.binary.word(t.Status)))
 		}
 		delete(f.inserts, i)
 		edits = edits[1:]

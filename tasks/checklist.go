@@ -1,0 +1,268 @@
+package tasks
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxLinks is how many dependencies the order of a list may make.
+const maxLinks = 1_000_000
+
+// checklist is a Markdown task list whose entries have ids, as spec-kit writes them: "- [ ] T001 [P] [US1] Title". The order of the list
+// is the dependency, except between neighbours that are all marked [P].
+type checklist struct {
+	md      *markdown
+	entries []checkEntry
+	strays  []int // lines of entries with a box and without an id
+}
+
+type checkEntry struct {
+	line, last int // last: behind what is nested in it
+	id, title  string
+	parallel   bool
+	heads      []int // lines of the headings around it, outermost first
+}
+
+// readChecklist finds the entries. It refuses lists whose entries have no ids: their places are no ids, because the list changes.
+func readChecklist(src string) (*checklist, *problem) {
+	if p := notText(src); p != nil {
+		return nil, p
+	}
+	md, p := scanMarkdown(src)
+	if p != nil {
+		return nil, p
+	}
+	c := &checklist{md: md}
+	var heads []int
+	codes := false
+	for n := range md.lines {
+		switch l := &md.lines[n]; {
+		case l.kind == mdHeading:
+			for len(heads) > 0 && md.lines[heads[len(heads)-1]].level >= l.level {
+				heads = heads[:len(heads)-1]
+			}
+			heads = append(slices.Clip(heads), n)
+		case l.kind == mdEntry && l.box:
+			e := checkEntry{line: n, heads: heads}
+			e.split(inline(md.words(n)))
+			codes = codes || codeID(e.id)
+			c.entries = append(c.entries, e)
+		}
+	}
+	c.drop(codes)
+	if len(c.entries) > maxPlanTasks*5 {
+		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxPlanTasks*5)}
+	}
+	if len(c.entries) == 0 && len(c.strays) > 0 {
+		return nil, &problem{md.lines[c.strays[0]].start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), so that a status cannot be kept; it can be imported as a plan`}
+	}
+	if len(c.entries) == 0 {
+		return nil, &problem{0, `the file has no tasks: expected a checklist such as "- [ ] T001 Title"`}
+	}
+	return c, nil
+}
+
+// drop sorts out entries without an id. Where some ids are codes like T001, a mere number is none.
+func (c *checklist) drop(codes bool) {
+	kept := c.entries[:0]
+	for _, e := range c.entries {
+		if e.id == "" || codes && !codeID(e.id) {
+			c.strays = append(c.strays, e.line)
+			continue
+		}
+		kept = append(kept, e)
+	}
+	c.entries = kept
+	for k := range kept {
+		end := len(c.md.lines)
+		if k+1 < len(kept) {
+			end = kept[k+1].line
+		}
+		kept[k].last = c.md.entryEnd(kept[k].line, end)
+	}
+}
+
+// split takes an entry's text apart: "T001 [P] [US1] Title", the marks also before the id.
+func (e *checkEntry) split(s string) {
+	s = e.cutMarks(s)
+	e.id, e.title = leadingID(s)
+	if e.title = e.cutMarks(e.title); e.title == "" {
+		e.title = "Task " + e.id
+	}
+}
+
+// cutMarks drops [P] and other short words in brackets off the start.
+func (e *checkEntry) cutMarks(s string) string {
+	const most = 12
+	for strings.HasPrefix(s, "[") {
+		mark, rest, ok := strings.Cut(s[1:], "]")
+		if !ok || len(mark) > most || strings.HasPrefix(rest, "(") {
+			break
+		}
+		e.parallel = e.parallel || mark == "P" || mark == "p"
+		s = strings.TrimLeft(rest, " ")
+	}
+	return s
+}
+
+// checklistTag is the tag of a file by its place: specs/<tag>/tasks.md.
+func checklistTag(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		abs = path
+	}
+	name := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
+	if strings.EqualFold(filepath.Base(abs), checklistName) {
+		name = filepath.Base(filepath.Dir(abs))
+	}
+	if ValidTag(name) != nil {
+		return "tasks"
+	}
+	return name
+}
+
+// decode makes the tasks of f.
+func (c *checklist) decode(f *File) *problem {
+	f.binary = boxes
+	f.grow(len(c.entries))
+	for i := range c.entries {
+		e := &c.entries[i]
+		l := &c.md.lines[e.line]
+		if reason := idProblem(e.id); reason != "" {
+			return &problem{l.start, reason}
+		}
+		status := boxStatus(f.src[l.mark])
+		f.tasks = append(f.tasks, Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Status: status,
+			RawStatus: string(status), Priority: c.priority(e), Line: e.line + 1})
+		f.sites = append(f.sites, site{start: int32(l.mark), end: int32(l.mark + 1), at: int32(l.start)})
+		f.enter(i)
+	}
+	for _, n := range c.strays {
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf("%q has a box but no id, it is no task", short(c.md.words(n)))})
+	}
+	c.relate(f)
+	if !c.order(f) {
+		return &problem{0, "the file has so many tasks marked [P] in groups that follow each other that their dependencies cannot be listed"}
+	}
+	c.statements(f)
+	return nil
+}
+
+// around names the headings around an entry, without the title of the document.
+func (c *checklist) around(e *checkEntry) string {
+	var names []string
+	for _, n := range e.heads {
+		if c.md.lines[n].level > 1 {
+			names = append(names, strings.TrimRight(inline(c.md.words(n)), "# "))
+		}
+	}
+	return strings.Join(names, " > ")
+}
+
+func (c *checklist) nested(e *checkEntry) string {
+	var lines []string
+	for n := e.line + 1; n < e.last; n++ {
+		lines = append(lines, c.md.line(n))
+	}
+	return block(lines)
+}
+
+// priority reads "(Priority: P1)" in the headings around an entry.
+func (c *checklist) priority(e *checkEntry) string {
+	for _, n := range slices.Backward(e.heads) {
+		_, rest, ok := strings.Cut(lowerASCII(c.md.words(n)), "priority:")
+		if word, _, closed := strings.Cut(rest, ")"); ok && closed && planPriority(word) != "" {
+			return planPriority(word)
+		}
+	}
+	return "medium"
+}
+
+// relate makes 1.1 a part of 1 where the list has both, as some programs write it.
+func (c *checklist) relate(f *File) {
+	var m family
+	for i := range f.tasks {
+		t := &f.tasks[i]
+		dot := strings.LastIndexByte(t.ID, '.')
+		if dot <= 0 || f.index[t.ID] != i {
+			continue
+		}
+		if up, ok := f.index[t.ID[:dot]]; ok {
+			t.Parent, m.explicit = t.ID[:dot], true
+			f.sites[i].up = int32(up + 1)
+		}
+	}
+	f.relate(&m)
+}
+
+// order makes each task wait for the group before its own: a task by itself, or neighbours under one heading that are marked [P]. It
+// reports false if that would be too much.
+func (c *checklist) order(f *File) bool {
+	var before, group []string
+	last := -1 // the entry before
+	links := 0
+	for i := range c.entries {
+		t := &f.tasks[i]
+		if t.Container() || f.index[t.ID] != i {
+			continue
+		}
+		e := &c.entries[i]
+		if last < 0 || !e.parallel || !c.entries[last].parallel || !slices.Equal(e.heads, c.entries[last].heads) {
+			before, group = group, nil
+		}
+		group = append(group, t.ID)
+		t.DependsOn = before // shared: nobody changes it
+		if links += len(before); links > maxLinks {
+			return false
+		}
+		last = i
+	}
+	return true
+}
+
+// statements adds "(depends on T012)" where that is more than the order of the list. What comes later in the list cannot be waited for.
+func (c *checklist) statements(f *File) {
+	for i := range c.entries {
+		if e := &c.entries[i]; f.index[e.id] == i {
+			for n := e.line; n < e.last; n++ {
+				for _, s := range statementsIn(inline(c.md.words(n))) {
+					c.take(f, i, s)
+				}
+			}
+		}
+	}
+}
+
+func (c *checklist) take(f *File, i int, s statement) {
+	refs, rest := refsIn(s.text)
+	if s.beside || !isList(refs, rest) {
+		return
+	}
+	for _, r := range refs {
+		k, ok := f.index[r.id]
+		switch {
+		case r.phase || !s.strong && !r.word || ok && k == i:
+		case !ok && s.strong && codeID(r.id) && codeID(c.entries[i].id) && !s.blocks:
+			f.note(i, "dependency", fmt.Sprintf("it depends on %s, which is not in the list", r.id))
+		case !ok:
+		case s.blocks:
+			f.wait(k, i)
+		default:
+			f.wait(i, k)
+		}
+	}
+}
+
+// wait makes task i wait for task k, which comes before it in the list.
+func (f *File) wait(i, k int) {
+	t, on := &f.tasks[i], f.tasks[k].ID
+	switch {
+	case slices.Contains(t.DependsOn, on):
+	case k > i:
+		f.note(i, "dependency", fmt.Sprintf("it depends on %s, which comes later; the order of the list holds", on))
+	default:
+		t.DependsOn = append(slices.Clip(t.DependsOn), on)
+	}
+}
