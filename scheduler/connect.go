@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"descartes/tasks"
@@ -48,10 +49,35 @@ func (g *Graph) connect(opt Options) []graph.Edge[int] {
 			}
 		}
 		g.reportMissing(i, missing)
+		for _, j := range g.extra(i, opt.More) {
+			link(g.out[j], g.in[i])
+		}
 	}
 	edges, err := lib.Edges()
 	must(err)
 	return edges
+}
+
+// Dependency is one edge: a task, and what it waits for.
+type Dependency struct {
+	Task string `json:"task"`
+	On   string `json:"on"`
+}
+
+// Added returns the dependencies that Options.More brought, in natural order of their tasks.
+func (g *Graph) Added() []Dependency { return g.added }
+
+// extra returns the tasks that task i waits for by more and not by the list, and notes them as added.
+func (g *Graph) extra(i int32, more map[string][]string) []int32 {
+	task := &g.list[i]
+	var places []int32
+	for _, id := range more[task.ID] {
+		if j, ok := g.index[id]; ok && !slices.Contains(task.DependsOn, id) && !slices.Contains(places, j) && g.sensible(i, j) {
+			places = append(places, j)
+			g.added = append(g.added, Dependency{task.ID, id})
+		}
+	}
+	return places
 }
 
 // must is for errors that the library documents for cases that cannot be here.

@@ -16,6 +16,9 @@ type Options struct {
 	// OpenInDone makes open subtasks of a container that is marked done work to do. Otherwise they count as done with it, as
 	// Task Master has it.
 	OpenInDone bool
+
+	// More holds dependencies beyond those of the list, as a plan states them: by task, the tasks of the list that it waits for too.
+	More map[string][]string
 }
 
 // Graph is the dependency graph over the leaves of one task list. It keeps the statuses of a run, beginning with those of the list.
@@ -48,6 +51,7 @@ type Graph struct {
 	circles []circle
 
 	problems []Problem
+	added    []Dependency
 	counts   [stateKinds]int
 	roots    [][]int32 // by vertex: root causes that hold it; nil when they must be found again
 	seen     []int32   // by vertex: the last walk that met it
