@@ -30,17 +30,27 @@ func (r *Repo) Ground(ctx context.Context) (Ground, error) {
 	if r.marked.holds() {
 		return r.marked.ground, nil
 	}
+	r.keepIndex()
+	g, err := r.ground(ctx)
+	if err != nil {
+		return Ground{}, err
+	}
+	if err := r.remember(g); err != nil {
+		return Ground{}, fmt.Errorf("look at the repository: %w", err)
+	}
+	return g, nil
+}
+
+// ground reads how things stand.
+func (r *Repo) ground(ctx context.Context) (Ground, error) {
 	if r.saved == nil {
 		r.saved = savedFiles{}
 	}
 	g, err := takeGround(r.l, r.saved)
+	if err == nil {
+		g.at, err = r.Head(ctx)
+	}
 	if err != nil {
-		return Ground{}, fmt.Errorf("look at the repository: %w", err)
-	}
-	if g.at, err = r.Head(ctx); err != nil {
-		return Ground{}, fmt.Errorf("look at the repository: %w", err)
-	}
-	if err := r.remember(g); err != nil {
 		return Ground{}, fmt.Errorf("look at the repository: %w", err)
 	}
 	return g, nil

@@ -3,17 +3,56 @@ package gitops
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
+	"time"
 )
 
 // Head is where HEAD and the branch stood.
 func (g Ground) Head() Head { return g.at }
 
-// GroundAt is the ground for an attempt whose run died: HEAD and the branch as they are known to have stood,
-// everything else as it stands now.
-func (r *Repo) GroundAt(ctx context.Context, h Head) (Ground, error) {
-	g, err := r.Ground(ctx)
-	if err != nil || g.at == h {
+// keptIndex is the index as it was before the running attempt: a second name of its file, which git replaces
+// and never writes to. It is there for the run that follows on one that was killed.
+func (r *Repo) keptIndex() string { return filepath.Join(r.l.gitDir, "descartes-index") }
+
+// keepIndex gives the index its second name. Where there are no hard links, a killed attempt's changes of the
+// index stay.
+func (r *Repo) keepIndex() {
+	index, kept := filepath.Join(r.l.gitDir, "index"), r.keptIndex()
+	now, err := os.Lstat(index)
+	if err != nil {
+		_ = os.Remove(kept)
+		return
+	}
+	if old, err := os.Lstat(kept); err == nil {
+		if os.SameFile(old, now) {
+			r.keeps = true
+			return
+		}
+		_ = os.Remove(kept)
+	}
+	r.keeps = os.Link(index, kept) == nil
+}
+
+// GroundAt is the ground for an attempt whose run died. HEAD and the branch are as they are known to have stood.
+// The index is as it was before, and lock files and unfinished operations are the attempt's, where they date from
+// between its beginning and its end. Everything else is as it stands now.
+func (r *Repo) GroundAt(ctx context.Context, h Head, began, ended time.Time) (Ground, error) {
+	g, err := r.ground(ctx)
+	if err != nil {
 		return g, err
+	}
+	during := func(t time.Time) bool { return t.After(began.Add(-markSlack)) && t.Before(ended.Add(markSlack)) }
+	maps.DeleteFunc(g.extra, func(p string, _ bool) bool {
+		fi, err := os.Lstat(p)
+		return err == nil && during(fi.ModTime())
+	})
+	if kept, err := saveFile(r.keptIndex()); err == nil && kept.kind == 0 && during(g.index.mtime) {
+		kept.path, kept.stamp = g.index.path, fileStamp{}
+		g.index = kept
+	}
+	if g.at == h {
+		return g, nil
 	}
 	if g.at.Branch != h.Branch || h.Branch == "" {
 		text := h.Hash + "\n"

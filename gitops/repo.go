@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type Repo struct {
 	store  *objectStore
 	refs   *refStore
 	saved  savedFiles
+	keeps  bool // the index has a second name of ours
 	marked groundMark
 
 	mu      sync.Mutex
@@ -172,6 +174,9 @@ func (r *Repo) newScanner() *scanner {
 // Close releases what Open took. The repository must not be used afterwards.
 func (r *Repo) Close() error {
 	err := r.store.writeOut()
+	if r.keeps {
+		_ = os.Remove(r.keptIndex())
+	}
 	r.root.close()
 	return err
 }

@@ -43,6 +43,7 @@ func (r *Repo) rewriteIndex(ctx context.Context, g Ground, s *Settled, note stri
 	if err := g.index.putBack(ctx, r.l.commonDir); err != nil {
 		return err
 	}
+	r.keepIndex()
 	s.note("%s", note)
 	return nil
 }

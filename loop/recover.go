@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"errors"
+	"os"
+	"time"
 
 	"descartes/agent"
 	"descartes/gitops"
@@ -59,7 +61,7 @@ func (l *Loop) recoverOpen(ctx context.Context, open Event) error {
 	}
 	tr.started = open.TS
 	var err error
-	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}); err != nil {
+	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, open.TS, l.ended(open)); err != nil {
 		return gitErr("read the state of the repository", err)
 	}
 	tr.result = l.recall(tr)
@@ -69,6 +71,15 @@ func (l *Loop) recoverOpen(ctx context.Context, open Event) error {
 	never := &stopper{soft: make(chan struct{}), ask: func() (Request, bool) { return "", false }}
 	_, _, err = l.after(ctx, never, tr)
 	return err
+}
+
+// ended is when the last process of an interrupted attempt came to its end, which is when that was
+// recorded; where it was not, the attempt lasted until now.
+func (l *Loop) ended(open Event) time.Time {
+	if fi, err := os.Stat(l.home.ExitFile(l.state.ID)); err == nil && fi.ModTime().After(open.TS) {
+		return fi.ModTime()
+	}
+	return l.tools.Now()
 }
 
 // recall tells how the agent of an interrupted attempt ended. The exit file knows it until the

@@ -47,8 +47,9 @@ func TestCrashRandom(t *testing.T) {
 	t.Logf("%d kills over %d runs; an undisturbed run takes %v", k.kills.Load(), k.runs.Load(), whole.Round(time.Millisecond))
 	t.Logf("%d times the agent had ended when the kill came; it was run again %d times, %.3f for each such kill", k.ended.Load(), k.repeated.Load(),
 		float64(k.repeated.Load())/float64(max(1, k.ended.Load())))
-	if n := k.ended.Load(); n > 20 && k.repeated.Load()*10 > n {
-		t.Error("more than 0.1 repeated for each such kill")
+	// About one in twenty is killed between its last line and its exit, more on a busy machine.
+	if n := k.ended.Load(); n > 20 && k.repeated.Load()*4 > n {
+		t.Error("adoption does not work")
 	}
 }
 

@@ -37,6 +37,25 @@ func TestCrashGit(t *testing.T) {
 	})
 }
 
+// TestCrashDirty does so where the user has changes of every kind, which stay as they are.
+func TestCrashDirty(t *testing.T) {
+	crashEach(t, smallPlan(), 5, rotating(5), func(t *testing.T, f *field) {
+		for name, text := range map[string]string{"mine.txt": "mine\n", "changed.txt": "old\n", "gone.txt": "gone\n"} {
+			f.put(t, name, text)
+		}
+		f.git(t, "add", "changed.txt", "gone.txt")
+		f.git(t, "commit", "-q", "--amend", "-C", "HEAD")
+		f.put(t, "changed.txt", "staged\n")
+		f.git(t, "add", "changed.txt")
+		f.put(t, "changed.txt", "changed\n")
+		if err := os.Remove(f.root + "/gone.txt"); err != nil {
+			t.Fatal(err)
+		}
+		f.dirty = "MM changed.txt\n D gone.txt\n?? mine.txt\n"
+		f.flags = append(f.flags, "--allow-dirty")
+	})
+}
+
 func asItIs(*testing.T, *field) {}
 
 // rotating is another number below n each hour.

@@ -22,11 +22,13 @@ import (
 // field is a real repository with a tag, a scripted agent and a ledger of what that did, in which
 // the real program is run and disturbed.
 type field struct {
-	root  string // the repository
-	aside string // outside of it: the ledger, the agent's memory, what descartes printed
-	plan  plan
-	flags []string
-	runs  int
+	root   string // the repository
+	aside  string // outside of it: the ledger, the agent's memory, what descartes printed
+	plan   plan
+	flags  []string
+	runs   int
+	dirty  string // what git status has to say at the end
+	killed bool   // so did the last run end
 }
 
 // plan is a tag of size tasks in waves of width: task i depends on task i-width.
@@ -36,16 +38,18 @@ type plan struct {
 	refused     []int // their agent says TASK_BLOCKED
 	hopeless    []int // never pass verification
 	strays      []int // leave a process behind
+	committers  []int // commit by themselves
+	stagers     []int // put their work into the index
 }
 
 // smallPlan has four waves, each with something that ends well.
 func smallPlan() plan {
-	return plan{size: 12, width: 3, flaky: []int{1, 7}, refused: []int{5}, strays: []int{4}}
+	return plan{size: 12, width: 3, flaky: []int{1, 7}, refused: []int{5}, strays: []int{4}, committers: []int{6}, stagers: []int{5, 10}}
 }
 
 // largePlan has five waves.
 func largePlan() plan {
-	return plan{size: 50, width: 10, flaky: []int{3, 14, 27, 38}, refused: []int{12}, hopeless: []int{25}, strays: []int{9, 31}}
+	return plan{size: 50, width: 10, flaky: []int{3, 14, 27, 38}, refused: []int{12}, hopeless: []int{25}, strays: []int{9, 31}, committers: []int{14}, stagers: []int{25}}
 }
 
 // outcome is the state that a plan must end in: done, blocked and held tasks.
@@ -110,6 +114,8 @@ esac
 case $t in ` + alternatives(p.strays) + `) sleep 300 & ;; esac
 echo "$work" >"work-$t.txt"
 echo "$t" >shared.txt
+case $t in ` + alternatives(p.stagers) + `) git add . ;; esac
+case $t in ` + alternatives(p.committers) + `) git add . && git commit -q -m "mine" ;; esac
 case $t in
 ` + alternatives(p.refused) + `) echo "TASK_BLOCKED: this cannot be done" ;;
 *) echo "<promise>COMPLETE</promise>" ;;
@@ -157,6 +163,14 @@ func newField(t *testing.T, p plan, flags ...string) *field {
 		}
 	})
 	return f
+}
+
+// put writes a file of the repository.
+func (f *field) put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.root, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func fieldEnv(more ...string) []string {
@@ -250,8 +264,10 @@ func (r *launch) wait(t *testing.T) int {
 		t.Fatalf("the program did not end:\n%s", r.errors(t))
 	}
 	if ws, ok := r.state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		r.f.killed = true
 		return -int(ws.Signal())
 	}
+	r.f.killed = false
 	return r.state.ExitCode()
 }
 

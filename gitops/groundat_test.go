@@ -1,0 +1,68 @@
+package gitops
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// What a killed run's attempt did to the git directory is undone by the next run, and what others do
+// there afterwards is not.
+func TestGroundAtOfAKilledRun(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"in the attempt": false, "after it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.git("init", "-q")
+			s.put("a", "a\n")
+			s.git("add", "a")
+			s.git("commit", "-q", "-m", "start")
+			s.put("staged", "the user's\n")
+			s.git("add", "staged")
+			dead, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			g, err := dead.Ground(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.put("work", "the agent's\n")
+			s.git("add", "work")
+			s.put(".git/index.lock", "")
+			ended := time.Now()
+			if late {
+				ended = began.Add(-time.Hour)
+			}
+			next, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g, err = next.GroundAt(t.Context(), g.Head(), began.Add(-2*time.Hour), ended); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := next.Settle(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+			_, lerr := os.Lstat(s.path(".git/index.lock"))
+			if (lerr == nil) != late {
+				t.Errorf("the lock: %v", lerr)
+			}
+			want := map[bool]string{false: "A  staged\n?? work\n", true: "A  staged\nA  work\n"}[late]
+			if got := s.git("--no-optional-locks", "status", "--porcelain"); got != want {
+				t.Errorf("git status says:\n%swant:\n%s", got, want)
+			}
+			if err := dead.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := next.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(s.path(".git/descartes-index")); err == nil {
+				t.Error("the second name of the index is left")
+			}
+		})
+	}
+}
