@@ -17,8 +17,8 @@ type decoder struct {
 	key     [keyLimit]byte
 	raw     []byte // room for a string
 	used    bool   // the member's value was taken
-	bad     bool // the line is no JSON object
-	dropped bool // its user has seen enough of it
+	bad     bool   // the line is no JSON object
+	dropped bool   // its user has seen enough of it
 }
 
 const (

@@ -35,6 +35,9 @@ func epochText(s string) time.Time {
 	return epoch(n)
 }
 
+// longestWait is more than any limit lasts.
+const longestWait = 400 * 24 * time.Hour
+
 // resetAfter reads a time from now.
 func resetAfter(line string) (sum time.Duration, ok bool) {
 	const part = `(\d{1,6})\s*(d|h|m|s|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?)\b`
@@ -57,9 +60,12 @@ func resetAfter(line string) (sum time.Duration, ok bool) {
 		case 'm':
 			unit = time.Minute
 		}
+		if n > int(longestWait/unit) {
+			return 0, false
+		}
 		sum += time.Duration(n) * unit
 	}
-	return sum, sum > 0
+	return sum, sum > 0 && sum <= longestWait
 }
 
 // resetClock reads a time of day, with or without its date.

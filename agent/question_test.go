@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestQuestion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ message, want string }{
+		{"", ""},
+		{"I wrote the parser and all tests pass.", ""},
+		{"Which database should I use?", "Which database should I use?"},
+		{"I looked around.\n\nShould I use SQLite or Postgres? Both would do.", "Should I use SQLite or Postgres? Both would do."},
+		{"I looked.\n\n**Which one do you want?**\n\n1. SQLite\n2. Postgres\n\n- or none\n", "**Which one do you want?**\n\n1. SQLite\n2. Postgres\n\n- or none"},
+		{"Before I go on I need a decision.\n\nPlease confirm that the old API may be removed.", "Please confirm that the old API may be removed."},
+		{"Let me know whether I should delete the file.", "Let me know whether I should delete the file."},
+		{"What does this do?\n\nIt parses dates.\n\nI changed nothing, it was right already.\n\nAll good.", ""},
+		{"Why did it fail? The port was taken.\n\nI fixed the port.\n\nThe tests pass.", ""},
+		{"Done.\n\nLet me know if you have any questions!", ""},
+		{"Done. Is there anything else you need?", ""},
+		{"The test says:\n\n```\nDo you want to go on?\n```\n", ""},
+		{"Soll ich die Datei löschen?", "Soll ich die Datei löschen?"},
+	} {
+		if got := question(tt.message); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.message, got, tt.want)
+		}
+	}
+	if got := question(strings.Repeat("x ", 2000) + "?"); len(got) > questionLimit+3 {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestUnfenced(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"a\nb":                          "a\nb",
+		"a\n```\nb\n```\nc":             "a\n\nc",
+		"```\nb\n```":                   "\n",
+		"~~~go\nb\n~~~\nc\n```\nd\n```": "\nc\n\n",
+		"a ```b``` c":                   "a ```b``` c",
+	} {
+		if got := unfenced(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"testing"
+	"time"
+)
+
+func TestResetTime(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 15, 30, 0, 0, berlin)
+	day := func(d, h, m int) time.Time { return time.Date(2026, 11, d, h, m, 0, 0, berlin) }
+	for _, tt := range []struct {
+		text string
+		want time.Time
+	}{
+		{"Claude AI usage limit reached|1795210344", time.Unix(1795210344, 0)},
+		{"limit reached|1795210344123", time.UnixMilli(1795210344123)},
+		{"try again at 9:10 PM.", day(20, 21, 10)},
+		{"try again at 3:00 PM.", day(21, 15, 0)},
+		{"try again at Nov 23rd, 2026 8:33 PM.", day(23, 20, 33)},
+		{"try again at Jan 2nd, 2027 12:05 AM.", time.Date(2027, 1, 2, 0, 5, 0, 0, berlin)},
+		{"resets Nov 23, 8:33pm (UTC)", day(23, 21, 33)},
+		{"resets 3pm (Europe/Lisbon)", day(20, 16, 0)},
+		{"resets 9:32pm (America/New_York)", day(21, 3, 32)},
+		{"try again in 5 days 22 hours 11 minutes.", now.Add(5*24*time.Hour + 22*time.Hour + 11*time.Minute)},
+		{"Your quota will reset after 8h32m10s.", now.Add(8*time.Hour + 32*time.Minute + 10*time.Second)},
+		{"try again in 1 hour and 5 minutes", now.Add(65 * time.Minute)},
+		{"available again at 2026-11-21T00:00:00Z", day(21, 1, 0)},
+		{"hit your limit", time.Time{}},
+		{"try again in a while", time.Time{}},
+		{"resets 25pm", time.Time{}},
+		{"in 999999 days 999999 days", time.Time{}},
+	} {
+		if got := resetTime(tt.text, now); !got.Equal(tt.want) {
+			t.Errorf("%q: got %v, want %v", tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestLimitReason(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 14, 21, 0, 0, time.UTC)
+	for want, until := range map[string]time.Time{
+		"Claude's weekly limit; resets Mon 23 Nov 20:33 (in 6 h 12 min)":   now.Add(6*time.Hour + 12*time.Minute),
+		"Claude's weekly limit; resets Mon 23 Nov 14:21 (now)":             now,
+		"Claude's weekly limit; resets Mon 23 Nov 14:26 (in 5 min)":        now.Add(5 * time.Minute),
+		"Claude's weekly limit; resets Mon 23 Nov 16:21 (in 2 h)":          now.Add(2 * time.Hour),
+		"Claude's weekly limit; resets Thu 26 Nov 18:21 (in 3 d 4 h)":      now.Add(76 * time.Hour),
+		"Claude's weekly limit; resets Sat 2 Jan 2027 14:21 (in 40 d)":     now.Add(40 * 24 * time.Hour),
+		"Claude's weekly limit is used up; it does not say when it resets": {},
+	} {
+		if got := limitReason("Claude", "weekly limit", until, now); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestLimitWords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"You've hit your limit · resets 1pm":                                        "usage limit",
+		"You’ve hit your session limit":                                             "session limit",
+		"You've hit your 5-hour limit":                                              "5-hour limit",
+		"Weekly limit reached":                                                      "Weekly limit",
+		"The usage limit has been reached":                                          "usage limit",
+		"You're out of extra usage":                                                 "extra usage",
+		"[API Error: You have exhausted your daily quota on this model.]":           "daily quota",
+		"You have exhausted your capacity on this model.":                           "capacity",
+		"This request would exceed your account's rate limit. Please try later":     "account rate limit",
+		"This request would exceed your organization's rate limit of 50,000 tokens": "",
+		"Rate limit reached for M on tokens per min (TPM). Please try again in 1s.": "",
+		"exceeded retry limit, last status: 429 Too Many Requests":                  "",
+		"Resource has been exhausted (e.g. check quota). Suggested retry after 1s.": "",
+		"Quota exceeded. Check your plan and billing details.":                      "",
+	} {
+		got, ok := limitWords(text)
+		if !ok {
+			got = ""
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

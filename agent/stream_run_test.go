@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// claudeScript is claude, but a script under its name.
+func claudeScript(text string) Backend {
+	b, _ := Lookup("claude")
+	b.Command = []string{"sh", "-c", text, "claude"}
+	return b
+}
+
+// What runs under a client's name may be somebody's script: text is the agent's
+// words as long as not one event is seen.
+func TestTextUnderAClientsName(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, tt := range []struct {
+		name, text string
+		end        End
+		cause      Cause
+		complete   bool
+		blocked    string
+		reason     string
+	}{
+		{"mute", "true", Finished, "", false, "", ""},
+		{"text", "echo hello; echo TASK_COMPLETE", Finished, "", true, "", ""},
+		{"echo", "cat", Finished, "", false, "", ""},
+		{"blocked", "echo TASK_BLOCKED: no key", Finished, "", false, "no key", ""},
+		{"braces", "echo '{ not json }'; echo '{\"a\":1}'; echo TASK_COMPLETE", Finished, "", true, "", ""},
+		{"an event, then text", `echo '{"type":"system","subtype":"init"}'; echo '{"type":"assistant","message":{"content":[{"type":"text","text":"hi"}]}}'; echo TASK_COMPLETE`, Finished, "", false, "", ""},
+		{"no answer", `echo '{"type":"system","subtype":"init"}'; echo TASK_COMPLETE`, Crashed, Transient, false, "", "Claude failed: it ended without an answer"},
+		{"crash before the first event", "echo 'cannot start' >&2; exit 3", Crashed, "", false, "", "exit status 3: cannot start"},
+		{"crash after it", `echo '{"type":"system","subtype":"init"}'; echo 'out of memory' >&2; exit 3`, Crashed, Transient, false, "", "Claude failed: exit status 3: out of memory"},
+		{"killed", `echo '{"type":"system","subtype":"init"}'; kill -KILL $$`, Crashed, Transient, false, "", "Claude failed: ended by signal 9 (SIGKILL)"},
+		{"root", "echo '--dangerously-skip-permissions cannot be used with root/sudo privileges' >&2; exit 1", Refused, Fatal, false, "", "--dangerously-skip-permissions cannot be used with root/sudo privileges"},
+		{"finished, then a bad status", `echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'; exit 143`, Finished, "", true, "", ""},
+		{"error, good status", `echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}'`, Crashed, Transient, false, "", "Claude failed: Overloaded"},
+		{"talks of limits", `echo '{"type":"result","is_error":false,"result":"The docs say: usage limit reached. TASK_COMPLETE"}'`, Finished, "", false, "", ""},
+		{"limit in a tool result", `echo '{"type":"user","message":{"content":"usage limit reached"}}'; echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'`, Finished, "", true, "", ""},
+		{"limit that it got past", `echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}'; echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'`, Finished, "", true, "", ""},
+		{"limit, no end", `echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","rateLimitType":"seven_day"}}'; exit 1`, Limited, "", false, "", "Claude's weekly limit is used up; it does not say when it resets"},
+		{"subagent", `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"TASK_COMPLETE"}]},"parent_tool_use_id":"t"}'; echo '{"type":"result","is_error":false,"result":""}'`, Finished, "", false, "", ""},
+		{"prompt quoted in the answer", `echo '{"type":"result","is_error":false,"result":"# Task 3: add a parser\n\nDo it well.\n\n## How to report\n\nWhen all is done, print <promise>COMPLETE</promise> on a line of its own:\n\n<promise>COMPLETE</promise>\n\nTASK_COMPLETE\nTASK_BLOCKED: why you cannot go on\n\nEnd of the task.\n\nI have not begun."}' | sed 's/\n/\\n/g'`, Finished, "", false, "", ""},
+	} {
+		res := s.run(claudeScript(tt.text), s.request(strings.ReplaceAll(tt.name, " ", "-")))
+		if res.End != tt.end || res.Cause != tt.cause || res.Complete != tt.complete || res.Blocked != tt.blocked || res.Reason != tt.reason {
+			t.Errorf("%s: got %+v", tt.name, res)
+		}
+	}
+}
+
+func TestQuestionOfARun(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	res := s.run(claudeScript(`echo '{"type":"result","is_error":false,"result":"Should I use SQLite?","permission_denials":[{"tool_name":"Bash"},{"tool_name":"Bash"}]}'`), s.request("asks"))
+	if res.Question != "Should I use SQLite?" || len(res.Notes) != 1 || res.Notes[0] != "Claude refused the agent the use of Bash" {
+		t.Errorf("got %+v", res)
+	}
+	res = s.run(script(ByStdin, "echo 'Should I use SQLite?'; echo TASK_COMPLETE"), s.request("asks-and-claims"))
+	if res.Question != "" {
+		t.Errorf("got %+v", res)
+	}
+}
+
+// A client that waits for its quota in silence is ended by us, and why it was
+// silent is told.
+func TestSilentQuota(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b, _ := Lookup("opencode")
+	b.Command = []string{"sh", "-c", `echo '{"type":"step_start"}'; echo 'level=ERROR error.error="AI_APICallError: The usage limit has been reached"' >&2; sleep 60`}
+	q := s.request("silent")
+	q.Idle = 300 * time.Millisecond
+	res := s.run(b, q)
+	if res.End != Idled || res.Reason != "no output for 300ms: it waits for opencode's usage limit" {
+		t.Errorf("got %+v", res)
+	}
+}
+
+// A loop that was restarted reads the same from the log.
+func TestRecallOfAStream(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	stream, err := filepath.Abs(filepath.Join("testdata", "streams", "claude-ok.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, q := claudeScript("cat "+stream), s.request("recalled")
+	if err := os.WriteFile(q.Log, []byte("TASK_BLOCKED: of the attempt before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q.Offset = 36
+	want := s.run(b, q)
+	got, ok := NewRunner(nil, b).Recall(q, s.exit)
+	if !ok || !got.Complete || got.Final != want.Final || *got.Cost.USD != 0.01785 || *got.Cost.Tokens != *want.Cost.Tokens || got.Session == "" || got.Model != "claude-opus-4-8[1m]" {
+		t.Errorf("got %+v %v, want %+v", got, ok, want)
+	}
+}
