@@ -73,13 +73,20 @@ func (l *Loop) commitOnce(ctx context.Context, number int, done []string, w gito
 	return l.tools.Repo.CommitWave(ctx, w)
 }
 
-// taskFile is the task file as the commit holds it, where it lies in the repository.
+// taskFile is the task file as the commit holds it, where it lies in the repository, and the mirror that follows it.
 func (l *Loop) taskFile() map[string][]byte {
-	rel, err := filepath.Rel(l.tools.Repo.Root(), l.job.File.Path())
-	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
-		return nil
+	files := map[string][]byte{}
+	add := func(f *tasks.File) {
+		rel, err := filepath.Rel(l.tools.Repo.Root(), f.Path())
+		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			files[filepath.ToSlash(rel)] = f.Bytes()
+		}
 	}
-	return map[string][]byte{filepath.ToSlash(rel): l.job.File.Bytes()}
+	add(l.job.File)
+	if mirror, ok := l.job.File.Mirror(); ok {
+		add(mirror)
+	}
+	return files
 }
 
 // subject calls a wave complete when nothing in it can still be run.
