@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -34,6 +35,14 @@ func (r *Repo) keepIndex() {
 	r.keeps = os.Link(index, kept) == nil
 }
 
+// DropGround removes what the Ground of a killed run left, for a run that has no attempt of it to settle.
+func (r *Repo) DropGround() error {
+	if err := os.Remove(r.keptIndex()); err != nil && !missing(err) {
+		return fmt.Errorf("drop what a killed run left: %w", err)
+	}
+	return nil
+}
+
 // GroundAt is the ground for an attempt whose run died. HEAD and the branch are as they are known to have stood.
 // The index is as it was before, and lock files and unfinished operations are the attempt's, where they date from
 // between its beginning and its end. Everything else is as it stands now.
@@ -47,6 +56,7 @@ func (r *Repo) GroundAt(ctx context.Context, h Head, began, ended time.Time) (Gr
 		fi, err := os.Lstat(p)
 		return err == nil && during(fi.ModTime())
 	})
+	r.keeps = true // to go with this Repo, whoever made it
 	if kept, err := saveFile(r.keptIndex()); err == nil && kept.kind == 0 && during(g.index.mtime) {
 		kept.path, kept.stamp = g.index.path, fileStamp{}
 		g.index = kept

@@ -19,6 +19,9 @@ func (l *Loop) recoverAttempt(ctx context.Context) error {
 	if b.open != nil {
 		return l.recoverOpen(ctx, *b.open)
 	}
+	if err := l.tools.Repo.DropGround(); err != nil {
+		return gitErr("clean up", err)
+	}
 	if b.current == "" {
 		return nil
 	}
