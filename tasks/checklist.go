@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// maxCheckWork bounds how often statements of dependencies are compared with the order of a list.
+const maxCheckWork = 50_000_000
+
 // maxLinks is how many dependencies the order of a list may make.
 const maxLinks = 1_000_000
 
@@ -16,6 +19,7 @@ type checklist struct {
 	md      *markdown
 	entries []checkEntry
 	strays  []int // lines of entries with a box and without an id
+	work    int   // done on statements
 }
 
 type checkEntry struct {
@@ -46,7 +50,7 @@ func readChecklist(src string) (*checklist, *problem) {
 			heads = append(slices.Clip(heads), n)
 		case l.kind == mdEntry && l.box:
 			e := checkEntry{line: n, heads: heads}
-			e.split(inline(md.words(n)))
+			e.split(inline(clip(md.words(n))))
 			codes = codes || codeID(e.id)
 			c.entries = append(c.entries, e)
 		}
@@ -155,7 +159,7 @@ func (c *checklist) around(e *checkEntry) string {
 	var names []string
 	for _, n := range e.heads {
 		if c.md.lines[n].level > 1 {
-			names = append(names, strings.TrimRight(inline(c.md.words(n)), "# "))
+			names = append(names, strings.TrimRight(inline(clip(c.md.words(n))), "# "))
 		}
 	}
 	return strings.Join(names, " > ")
@@ -172,7 +176,7 @@ func (c *checklist) nested(e *checkEntry) string {
 // priority reads "(Priority: P1)" in the headings around an entry.
 func (c *checklist) priority(e *checkEntry) string {
 	for _, n := range slices.Backward(e.heads) {
-		_, rest, ok := strings.Cut(lowerASCII(c.md.words(n)), "priority:")
+		_, rest, ok := strings.Cut(lowerASCII(clip(c.md.words(n))), "priority:")
 		if word, _, closed := strings.Cut(rest, ")"); ok && closed && planPriority(word) != "" {
 			return planPriority(word)
 		}
@@ -241,6 +245,9 @@ func (c *checklist) take(f *File, i int, s statement) {
 		return
 	}
 	for _, r := range refs {
+		if c.work += 1 + len(f.tasks[i].DependsOn); c.work > maxCheckWork {
+			return
+		}
 		k, ok := f.index[r.id]
 		switch {
 		case r.phase || !s.strong && !r.word || ok && k == i:

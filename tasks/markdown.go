@@ -268,6 +268,17 @@ func cutLink(s string) (text, rest string, ok bool) {
 	return s[1:end], target[closing+1:], true
 }
 
+// maxTitle is where headings and titles are cut.
+const maxTitle = 500
+
+// clip cuts a long text.
+func clip(s string) string {
+	if len(s) <= maxTitle {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxTitle], "")
+}
+
 // fold makes two spellings of one heading or title equal: case, spaces and punctuation around it.
 func fold(s string) string {
 	return strings.ToLower(strings.Trim(strings.Join(strings.Fields(strings.ReplaceAll(s, "`", "")), " "), " .:"))

@@ -10,7 +10,7 @@ import (
 const (
 	maxPlan      = 8 << 20
 	maxPlanTasks = 2_000 // phases that follow each other need edges by the square of this
-	maxPlanLinks = 4_000_000
+	maxPlanLinks = 2_000_000
 )
 
 // PlanTasks is what a plan document says about tasks. It does not change after FromPlan.
@@ -81,13 +81,15 @@ func (p *PlanTasks) Findings() []Finding { return p.findings }
 
 // planner turns the lines of a plan into tasks.
 type planner struct {
-	md     *markdown
-	plan   *PlanTasks
-	heads  []planHead
-	phases []planPhase
-	index  map[string]int // id to place
-	titles map[string]int // folded title to place, -1 for several
-	links  int            // dependencies stated, each as often as it is
+	md       *markdown
+	plan     *PlanTasks
+	heads    []planHead
+	phases   []planPhase
+	phaseIDs map[string]int  // id in lower case to place
+	stems    map[string]bool // ids without the number at their end
+	index    map[string]int  // id to place
+	titles   map[string]int  // folded title to place, -1 for several
+	links    int             // dependencies stated, each as often as it is
 }
 
 // read finds the tasks and what they depend on.
@@ -124,7 +126,7 @@ func (p *planner) read() *problem {
 
 // enter makes ids unique and fills the index.
 func (p *planner) enter() *problem {
-	p.index, p.titles = map[string]int{}, map[string]int{}
+	p.index, p.titles, p.stems = map[string]int{}, map[string]int{}, map[string]bool{}
 	kept := p.plan.tasks[:0]
 	for _, t := range p.plan.tasks {
 		if reason := idProblem(t.ID); reason != "" {
@@ -135,6 +137,7 @@ func (p *planner) enter() *problem {
 			continue
 		}
 		p.index[t.ID] = len(kept)
+		p.stems[strings.TrimRight(t.ID, "0123456789")] = true
 		if _, again := p.titles[fold(t.Title)]; again {
 			p.titles[fold(t.Title)] = -1
 		} else {
@@ -185,6 +188,11 @@ func plainNumber(id string) bool {
 // frontMatter reads the settings at the top. What is wrong there is a finding: the tasks do not depend on it.
 func (p *planner) frontMatter() {
 	if p.md.front == "" {
+		return
+	}
+	const most = 64 << 10
+	if len(p.md.front) > most {
+		p.find(1, "", "member", "the front matter is too long, it is not used")
 		return
 	}
 	var doc yaml.Node

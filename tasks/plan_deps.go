@@ -60,9 +60,13 @@ func (p *planner) take(task, phase, line int) {
 
 // takeEntries reads the list under a line that ends with "Depends on:".
 func (p *planner) takeEntries(task, phase, line int, s statement) {
-	for n := line; n < len(p.md.lines); n++ {
+	const most = 100
+	for n := line; n < min(len(p.md.lines), line+most); n++ {
 		switch l := &p.md.lines[n]; {
+		case p.links > maxPlanLinks:
+			return
 		case l.kind == mdEntry && !l.box:
+			p.links++
 			s.text = inline(p.md.words(n))
 			p.takeStatement(task, phase, n, s)
 		case l.kind != mdBlank || n > line+1:
@@ -116,6 +120,9 @@ func (p *planner) byTitle(task, phase, line int, s statement) {
 
 // link resolves one reference.
 func (p *planner) link(task, phase, line int, s statement, r planRef) {
+	if p.links++; p.links > maxPlanLinks {
+		return
+	}
 	from := phase
 	if task >= 0 {
 		from = p.plan.tasks[task].phase
@@ -151,18 +158,15 @@ func (p *planner) runBeside(task, phase, from int, r planRef) {
 	if task >= 0 && from >= 0 && p.plan.tasks[task].Line-1 == p.heads[p.phases[from].head].line {
 		phase = from // the phase is a task
 	}
-	if k := p.phaseOf(r.id); k >= 0 && phase >= 0 && r.phase {
+	const most = 100
+	if k := p.phaseOf(r.id); k >= 0 && phase >= 0 && r.phase && len(p.phases[phase].beside) < most {
 		p.phases[phase].beside = append(p.phases[phase].beside, k)
 	}
 }
 
 // plausible reports whether something that is not in the plan could be one of its ids: a number, or letters as other ids have them.
 func (p *planner) plausible(id string) bool {
-	if isDotted(id) {
-		return true
-	}
-	stem := strings.TrimRight(id, "0123456789")
-	return slices.ContainsFunc(p.plan.tasks, func(t planTask) bool { return strings.TrimRight(t.ID, "0123456789") == stem })
+	return isDotted(id) || p.stems[strings.TrimRight(id, "0123456789")]
 }
 
 // state notes that the plan says what a task or a phase waits for.
@@ -208,7 +212,10 @@ func (p *planner) say(task int, on string) {
 }
 
 func (p *planner) phaseOf(id string) int {
-	return slices.IndexFunc(p.phases, func(f planPhase) bool { return strings.EqualFold(f.id, id) })
+	if k, ok := p.phaseIDs[strings.ToLower(id)]; ok {
+		return k
+	}
+	return -1
 }
 
 // resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase, else all tasks

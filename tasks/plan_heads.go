@@ -50,7 +50,7 @@ func (p *planner) outline() {
 		default:
 			continue
 		}
-		h := planHead{level: level, line: n, text: inline(text)}
+		h := planHead{level: level, line: n, text: clip(inline(clip(text)))}
 		h.split()
 		if level == pseudoLevel && (h.word == "" || h.title == "") || len(p.heads) == maxHeads {
 			continue
@@ -189,6 +189,7 @@ func isBackground(text string) bool {
 
 // findPhases fills the list of phases: the headings with the largest of the words for one, those within another left out.
 func (p *planner) findPhases() {
+	p.phaseIDs = map[string]int{}
 	for _, word := range phaseWords() {
 		known := map[string]int{} // id to line
 		end := 0
@@ -201,6 +202,7 @@ func (p *planner) findPhases() {
 				continue
 			}
 			known[h.id], end = h.line+1, h.end
+			p.phaseIDs[strings.ToLower(h.id)] = len(p.phases)
 			p.phases = append(p.phases, planPhase{head: i, id: h.id, before: -1})
 		}
 		if len(p.phases) > 0 {

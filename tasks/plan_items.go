@@ -166,7 +166,7 @@ func (p *planner) entries(first, end int, match func(*mdLine) bool) []planItem {
 // entryTask is the task of one list entry; its id is what the entry begins with, or the number before it, or "".
 func (p *planner) entryTask(n int) planTask {
 	l := &p.md.lines[n]
-	t := planTask{Task: Task{Title: inline(p.md.words(n)), Status: Pending}, settled: l.box}
+	t := planTask{Task: Task{Title: inline(clip(p.md.words(n))), Status: Pending}, settled: l.box}
 	if l.box {
 		t.Status = boxStatus(p.md.src[l.mark])
 	}

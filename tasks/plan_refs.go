@@ -30,9 +30,14 @@ func keywords() []string {
 
 // statementsIn finds the statements of a line.
 func statementsIn(line string) []statement {
-	const most = 8
-	line = strings.NewReplacer("**", "", "`", "", "__", "").Replace(line)
+	const most, longest = 8, 4000
+	line = line[:min(len(line), longest)] // what is longer is no statement
 	lower := lowerASCII(line)
+	if !strings.Contains(lower, "depend") && !strings.Contains(lower, "block") && !strings.Contains(lower, "parallel") && !strings.Contains(lower, "deps:") {
+		return nil // nearly all lines
+	}
+	line = strings.NewReplacer("**", "", "`", "", "__", "").Replace(line)
+	lower = lowerASCII(line)
 	var list []statement
 	for at := 0; len(list) < most; {
 		found, word := -1, ""

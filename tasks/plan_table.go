@@ -97,6 +97,7 @@ func columnsOf(head []string) planTable {
 func (t *planTable) refOf(r planRow) (ref planRef, title string) {
 	title = r.cell(t.title)
 	text := r.cell(t.id)
+	title = clip(title)
 	if t.id < 0 {
 		if id, rest := leadingID(title); id != "" {
 			return planRef{id: id, word: true}, rest
