@@ -46,7 +46,7 @@ func TestTextUnderAClientsName(t *testing.T) {
 		{"limit that it got past", `echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}'; echo '{"type":"result","is_error":false,"result":"TASK_COMPLETE"}'`, Finished, "", true, "", ""},
 		{"limit, no end", `echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","rateLimitType":"seven_day"}}'; exit 1`, Limited, "", false, "", "Claude's weekly limit is used up; it does not say when it resets"},
 		{"subagent", `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"TASK_COMPLETE"}]},"parent_tool_use_id":"t"}'; echo '{"type":"result","is_error":false,"result":""}'`, Finished, "", false, "", ""},
-		{"prompt quoted in the answer", `echo '{"type":"result","is_error":false,"result":"# Task 3: add a parser\n\nDo it well.\n\n## How to report\n\nWhen all is done, print <promise>COMPLETE</promise> on a line of its own:\n\n<promise>COMPLETE</promise>\n\nTASK_COMPLETE\nTASK_BLOCKED: why you cannot go on\n\nEnd of the task.\n\nI have not begun."}' | sed 's/\n/\\n/g'`, Finished, "", false, "", ""},
+		{"prompt quoted in the answer", `printf '%s\n' '{"type":"result","is_error":false,"result":"# Task 3: add a parser\n\nDo it well.\n\n## How to report\n\nWhen all is done, print <promise>COMPLETE</promise> on a line of its own:\n\n<promise>COMPLETE</promise>\n\nTASK_COMPLETE\nTASK_BLOCKED: why you cannot go on\n\nEnd of the task.\n\nI have not begun."}'`, Finished, "", false, "", ""},
 	} {
 		res := s.run(claudeScript(tt.text), s.request(strings.ReplaceAll(tt.name, " ", "-")))
 		if res.End != tt.end || res.Cause != tt.cause || res.Complete != tt.complete || res.Blocked != tt.blocked || res.Reason != tt.reason {

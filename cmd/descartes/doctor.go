@@ -138,7 +138,12 @@ func (d *doctor) agents(root string) {
 			continue
 		}
 		found = true
-		d.good("agent", name+": "+path)
+		call := name + ": " + path + ", called as " + strings.Join(b.Command, " ")
+		if what, fix := b.Lacks(os.Geteuid() == 0, os.Getenv); what != "" {
+			d.lacking("agent", call+"; "+what, fix)
+			continue
+		}
+		d.good("agent", call)
 	}
 	if !found {
 		d.fix(`install one, or give any program with --command "my-agent --flag"`)

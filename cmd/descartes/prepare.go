@@ -161,8 +161,8 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 		saved.Type = "claude"
 		if len(command) > 0 {
 			saved.Type = "generic"
-			if base := path.Base(filepath.ToSlash(command[0])); base == "claude" || base == "opencode" {
-				saved.Type = base
+			if b, ok := agent.Lookup(path.Base(filepath.ToSlash(command[0]))); ok {
+				saved.Type = b.Name
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 		}
 		b.Prompt = mode
 	}
-	b.Env = saved.Environment
+	b = b.WithEnv(saved.Environment)
 	saved.PromptMode = string(b.Prompt)
 	if saved.OutputFormat == "" {
 		saved.OutputFormat = "text"
