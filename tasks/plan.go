@@ -138,10 +138,9 @@ func (p *planner) enter() *problem {
 		}
 		p.index[t.ID] = len(kept)
 		p.stems[strings.TrimRight(t.ID, "0123456789")] = true
-		if _, again := p.titles[fold(t.Title)]; again {
-			p.titles[fold(t.Title)] = -1
-		} else {
-			p.titles[fold(t.Title)] = len(kept)
+		p.nameTitle(fold(t.Title), len(kept))
+		if short, _, ok := strings.Cut(t.Title, " ("); ok {
+			p.nameTitle(fold(short), len(kept))
 		}
 		kept = append(kept, t)
 	}
@@ -159,6 +158,14 @@ func (p *planner) enter() *problem {
 		}
 	}
 	return nil
+}
+
+// nameTitle notes that a title is that of a task.
+func (p *planner) nameTitle(title string, i int) {
+	if known, ok := p.titles[title]; ok && known != i {
+		i = -1
+	}
+	p.titles[title] = i
 }
 
 // finish completes statuses.

@@ -3,11 +3,12 @@ package tasks
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Extra returns the dependencies that only the plan states, between tasks of the list: by id, what else the task waits for. They are
-// meant for scheduler.Options.More. An id is taken for the same task where the plan writes it out ("Task 3", T003), or else where the
-// title is the same too: numbers of plans seldom are numbers of tasks. What phases imply is no statement.
+// meant for scheduler.Options.More. An id is taken for the same task where the plan writes it out ("Task 3", T003, or "(SCUD Task 3)" behind
+// a title), or else where the title is the same too: numbers of plans seldom are numbers of tasks. What phases imply is no statement.
 //
 // A dependency that would close a circle in the list is left out; such are in conflicts.
 func (p *PlanTasks) Extra(existing []Task) (more map[string][]string, conflicts []Finding) {
@@ -17,26 +18,42 @@ func (p *PlanTasks) Extra(existing []Task) (more map[string][]string, conflicts 
 			x.index[existing[i].ID] = i
 		}
 	}
-	same := map[string]bool{}
+	same := map[string]string{} // id in the plan to id in the list
 	for i := range p.tasks {
-		t := &p.tasks[i]
-		k, ok := x.index[t.ID]
-		same[t.ID] = ok && (!t.made || fold(existing[k].Title) == fold(t.Title))
+		if id, ok := x.find(&p.tasks[i]); ok {
+			same[p.tasks[i].ID] = id
+		}
 	}
 	for i := range p.tasks {
 		t := &p.tasks[i]
-		for _, on := range t.said {
+		for _, said := range t.said {
+			id, known := same[t.ID]
+			on, alsoKnown := same[said]
 			switch {
-			case !same[t.ID] || !same[on] || slices.Contains(existing[x.index[t.ID]].DependsOn, on):
-			case x.reaches(on, t.ID):
-				conflicts = append(conflicts, Finding{Line: t.Line, ID: t.ID, Kind: "dependency",
-					Message: fmt.Sprintf("task %s: the plan says that it waits for %s, by the task file %s waits for it: the task file holds", t.ID, on, on)})
+			case !known || !alsoKnown || id == on || slices.Contains(existing[x.index[id]].DependsOn, on) || slices.Contains(x.more[id], on):
+			case x.reaches(on, id):
+				conflicts = append(conflicts, Finding{Line: t.Line, ID: id, Kind: "dependency",
+					Message: fmt.Sprintf("task %s: the plan says that it waits for %s, by the task file %s waits for it: the task file holds", id, on, on)})
 			default:
-				x.more[t.ID] = append(x.more[t.ID], on)
+				x.more[id] = append(x.more[id], on)
 			}
 		}
 	}
 	return x.more, conflicts
+}
+
+// find is the task of the list that a task of the plan is.
+func (x *extra) find(t *planTask) (string, bool) {
+	if at := strings.Index(lowerASCII(t.Title), "scud task"); at >= 0 {
+		refs, rest := refsIn(t.Title[at+len("scud "):])
+		if len(refs) != 1 || !isList(refs, rest) {
+			return "", false
+		}
+		_, ok := x.index[refs[0].id]
+		return refs[0].id, ok
+	}
+	k, ok := x.index[t.ID]
+	return t.ID, ok && (!t.made || fold(x.list[k].Title) == fold(t.Title))
 }
 
 // extra is a task list with the dependencies added to it.

@@ -160,6 +160,7 @@ func TestPlanLists(t *testing.T) {
 		"checklist": {
 			"# Todo\n- [x] Done thing\n- [ ] Implement X (P0 - blocks 3 other tasks)\n- [ ] Last (blocked by 1, 2)\n* [~] Begun\n- [link](x) no\n- [ ](x) no\n",
 			[]string{"1 done Done thing", "2 pending Implement X (P0 - blocks 3 other tasks)", "3 pending Last <- 1,2", "4 in-progress Begun"}, nil},
+		"titles without remarks": {"- [ ] Add a limit (P0 - blocks 3 other tasks)\n- [ ] Cache (depends on: Add a limit)\n- [ ] A\n- [ ] A (b)\n- [ ] C (blocked by A)\n", []string{"1 pending Add a limit (P0 - blocks 3 other tasks)", "2 pending Cache (depends on: Add a limit) <- 1", "3 pending A", "4 pending A (b)", "5 pending C (blocked by A)"}, []string{"5 dependency"}},
 		"with ids": {
 			"- [ ] T001 First\n- [ ] **T002**: Second (depends on T001)\n- [ ] T003 Third\n  - Depends on: T001-T002\n",
 			[]string{"T001 pending First", "T002 pending Second <- T001", "T003 pending Third <- T001,T002"}, nil},

@@ -113,6 +113,7 @@ func TestExtra(t *testing.T) {
 		"a circle of both": {"## Task 1: x\nBlocked by: 1.1\n## Task 1.1: y\nBlocked by: 2\n## Task 2: z\n", map[string][]string{"1": {"1.1"}}, 1},
 		"phases imply":     {"## Phase 1: x\n### Task 1: x\n## Phase 2: y\n### Task 3: z\n", map[string][]string{}, 0},
 		"other numbers":    {"## Phase 1: x\n#### 1.1 Reader\n#### 1.2 Writer\nDepends on: 1.1\n", map[string][]string{}, 0},
+		"marked":           {"## Phase 1: x\n#### 1. Reader (SCUD Task 3)\n#### 2. Writer (SCUD Tasks 4, 5)\n#### 3. Other (SCUD Task 1)\n#### 4. None (SCUD Task 9)\nDepends on: 3\n## Phase 2: y\n#### 1. Last (SCUD Task 1.2)\nDepends on: 1.1, 1.2, 1.4\n", map[string][]string{"1.2": {"3"}}, 0},
 		"same titles":      {"## Phase 1: x\n#### 1.1 Reader\nDepends on: 1.2\n#### 1.2 `Other`\n", map[string][]string{"1.1": {"1.2"}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
