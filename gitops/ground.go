@@ -180,11 +180,21 @@ func packedRefs(b []byte) map[string]string {
 var transient = []string{"MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR", "AUTO_MERGE", "SQUASH_MSG", "CHERRY_PICK_HEAD",
 	"REVERT_HEAD", "REBASE_HEAD", "rebase-merge", "rebase-apply", "sequencer"}
 
+// deepLocks are those of the housekeeping that a commit starts. Left behind, they stop all later housekeeping.
+var deepLocks = []string{"objects/maintenance.lock", "objects/info/commit-graph.lock", "objects/info/commit-graphs/commit-graph-chain.lock",
+	"objects/pack/multi-pack-index.lock"}
+
 // passing lists the unfinished operations and the lock files there are.
 func passing(l layout) (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, t := range transient {
 		p := filepath.Join(l.gitDir, t)
+		if _, err := os.Lstat(p); err == nil {
+			out[p] = true
+		}
+	}
+	for _, d := range deepLocks {
+		p := filepath.Join(l.commonDir, filepath.FromSlash(d))
 		if _, err := os.Lstat(p); err == nil {
 			out[p] = true
 		}

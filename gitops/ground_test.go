@@ -62,6 +62,7 @@ var groundRows = []struct {
 	{name: "hooks deleted", setup: hook("pre-push", "exit 0"), attempt: "rm -r .git/hooks", notes: []string{"hook pre-push was changed"}},
 	{name: "info", setup: "mkdir -p .git/info; echo '*.x' >.git/info/exclude", attempt: "echo '*' >.git/info/exclude; echo '* text' >.git/info/attributes; git rev-parse HEAD >.git/info/grafts", notes: []string{"info/exclude", "info/attributes", "info/grafts"}},
 	{name: "locks left", attempt: ": >.git/index.lock; : >.git/HEAD.lock; : >.git/refs/heads/main.lock; : >.git/config.lock; echo 2 >>f", notes: []string{"HEAD.lock", "config.lock", "index.lock", "refs/heads/main.lock"}},
+	{name: "housekeeping killed", attempt: "echo 2 >>f; git commit -qam own; : >.git/objects/maintenance.lock; : >.git/objects/pack/multi-pack-index.lock", commits: true, notes: []string{"objects/maintenance.lock", "multi-pack-index.lock", "branch main went", "own commits", "index"}},
 	{name: "lock of before", setup: ": >.git/index.lock", attempt: "echo 2 >>f"},
 	{name: "HEAD damaged", attempt: "echo nonsense >.git/HEAD", notes: []string{"HEAD was damaged"}},
 	{name: "linked working tree", setup: "git worktree add -q -b side work", attempt: "echo 2 >>f; git commit -qam own; git checkout -q --detach", notes: []string{"HEAD stood", "branch side went", "own commits", "index"}, commits: true},
