@@ -222,12 +222,12 @@ func (r *repeat) Read(p []byte) (n int, err error) {
 // Lines of a hundred megabytes that do their worst need no memory of that size,
 // and what follows them is read. Not parallel: it looks at all memory.
 func TestHostileLines(t *testing.T) {
-	const size = 100 << 20
+	const large, size = 100 << 20, 10 << 20
 	end := `{"type":"result","is_error":false,"result":"TASK_COMPLETE"}` + "\n"
 	for name, r := range map[string]io.Reader{
-		"tool result":     endless(`{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `a line\n`, `"}]}}`+"\n", size),
+		"tool result":     endless(`{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `a line\n`, `"}]}}`+"\n", large),
 		"type comes last": endless(`{"message":{"content":[{"content":"`, `say \"x\" `, `"}]},"type":"user"}`+"\n", size),
-		"answer":          endless(`{"type":"assistant","message":{"content":[{"type":"text","text":"`, `words\n`, `"}]}}`+"\n", size),
+		"answer":          endless(`{"type":"assistant","message":{"content":[{"type":"text","text":"`, `words\n`, `"}]}}`+"\n", large),
 		"key":             endless(`{"`, `key`, `":1,"type":"user"}`+"\n", size),
 		"number":          endless(`{"total_cost_usd":`, `9`, `,"type":"system"}`+"\n", size),
 		"depth":           endless(`{"x":`, `[`, "\n", size),
