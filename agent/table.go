@@ -76,15 +76,15 @@ type Table struct{ rows []Backend }
 // Row is what a user's settings say of one backend: what is empty stays as it
 // is. For a name that is not known yet Command, Prompt and Format are needed.
 type Row struct {
-	Command   []string          // the program, with first arguments if it has some
-	Args      []string          // instead of the program's other arguments; not nil and empty for none
-	Prompt    string            // a PromptMode
-	StdinArgs []string          // last arguments where the prompt comes by stdin
-	Format    string            // one of Formats
-	Env       map[string]string // added to the known ones, or instead of them
-	UnsetEnv  []string
-	ModelArgs []string
-	ExitCodes map[int]string // a Cause for each; added to the known ones
+	Command   []string          `json:"command,omitempty"` // the program, with first arguments if it has some
+	Args      []string          `json:"args"`              // instead of the program's other arguments; empty and not nil for none
+	Prompt    string            `json:"prompt,omitempty"`  // a PromptMode
+	StdinArgs []string          `json:"stdin_args"`        // last arguments where the prompt comes by stdin
+	Format    string            `json:"parser,omitempty"`  // one of Formats
+	Env       map[string]string `json:"env,omitempty"`     // added to the known ones, or instead of them
+	UnsetEnv  []string          `json:"unset_env"`
+	ModelArgs []string          `json:"model_args"`
+	ExitCodes map[int]string    `json:"exit_codes,omitempty"` // a Cause for each; added to the known ones
 }
 
 // NewTable is the built-in table with a user's rows laid over it.

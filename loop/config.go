@@ -1,6 +1,10 @@
 package loop
 
-import "time"
+import (
+	"time"
+
+	"descartes/agent"
+)
 
 // Config is what a loop was asked to do, in the field names of the state file's "config". It is
 // saved, so that resuming goes on with it.
@@ -22,6 +26,8 @@ type Config struct {
 	Backend           BackendConfig `json:"backend"`
 	Git               GitConfig     `json:"git"`
 	Scud              ScudConfig    `json:"scud"`
+
+	Backends map[string]agent.Row `json:"backends,omitempty"` // what the user changes about backends, or adds
 }
 
 // BackendConfig says how the agent is called.

@@ -28,6 +28,8 @@ type fileSettings struct {
 	Backend           fileBackend `yaml:"backend"`
 	Git               fileGit     `yaml:"git"`
 	Scud              fileScud    `yaml:"scud"`
+
+	Backends map[string]fileRow `yaml:"backends"`
 }
 
 type fileBackend struct {
@@ -85,6 +87,9 @@ func readFile(path string, must bool, c *loop.Config) error {
 		return badInput("", "settings %s: %w", path, err)
 	}
 	f.into(c)
+	if c.Backends, err = backendRows(f.Backends); err != nil {
+		return badInput("", "settings %s: %w", path, err)
+	}
 	return nil
 }
 

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/mattn/go-shellwords"
 
 	"descartes/agent"
 	"descartes/gitops"
@@ -148,67 +145,6 @@ func gitTop(dir string) string {
 func below(top, path string) (string, bool) {
 	rel, err := filepath.Rel(top, path)
 	return filepath.ToSlash(rel), err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
-// resolveBackend finds the agent to run, and says in the words of the state file what it is.
-func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) {
-	saved := cfg.Backend
-	command, err := commandLine(cfg)
-	if err != nil {
-		return agent.Backend{}, saved, err
-	}
-	if saved.Type == "" {
-		saved.Type = "claude"
-		if len(command) > 0 {
-			saved.Type = "generic"
-			if b, ok := agent.Lookup(path.Base(filepath.ToSlash(command[0]))); ok {
-				saved.Type = b.Name
-			}
-		}
-	}
-	b, ok := agent.Lookup(saved.Type)
-	if !ok {
-		return b, saved, badInput("with --backend generic, any program can be the agent", "no backend %q: there are %s", saved.Type, strings.Join(agent.Names(), ", "))
-	}
-	if len(command) > 0 {
-		b = b.With(command)
-	}
-	if len(b.Command) == 0 {
-		return b, saved, badInput("", "backend %s needs --command", b.Name)
-	}
-	if saved.PromptMode != "" {
-		mode, ok := agent.ParsePromptMode(saved.PromptMode)
-		if !ok {
-			return b, saved, badInput("", "--prompt-mode %q is none of stdin, arg, env, file", saved.PromptMode)
-		}
-		b.Prompt = mode
-	}
-	b = b.WithEnv(saved.Environment)
-	saved.PromptMode = string(b.Prompt)
-	if saved.OutputFormat == "" {
-		saved.OutputFormat = "text"
-		if b.Format != agent.FormatText {
-			saved.OutputFormat = "stream-json"
-		}
-	}
-	return b, saved, nil
-}
-
-// commandLine splits the command as a shell would, and expands nothing in it.
-func commandLine(cfg loop.Config) ([]string, error) {
-	if strings.TrimSpace(cfg.Command) == "" {
-		return nil, nil
-	}
-	p := shellwords.NewParser()
-	p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
-	words, err := p.Parse(cfg.Command)
-	if err != nil {
-		return nil, badInput("quote it as for a shell; for pipes and variables use --command \"sh -c '...'\"", "--command %q: %w", cfg.Command, err)
-	}
-	if p.Position >= 0 || len(words) == 0 {
-		return nil, badInput("for pipes and variables use --command \"sh -c '...'\"", "--command %q: one program with its arguments is wanted", cfg.Command)
-	}
-	return append(words, cfg.Args...), nil
 }
 
 // agentProblems says whether the agent can be run, and given every task's spec.
