@@ -19,6 +19,7 @@ type claudeEvent struct {
 	denied            []string
 	limit             string
 	limitKind         string
+	overage           bool
 	resetsAt          float64
 
 	speaker string // model of the message
@@ -90,6 +91,8 @@ func (e *claudeEvent) member(d *decoder, key []byte) {
 				e.limitKind = d.word()
 			case "resetsAt":
 				e.resetsAt, _ = d.number()
+			case "isUsingOverage": // goes on, for money
+				e.overage = d.boolean()
 			}
 		})
 	case "message":
@@ -157,7 +160,7 @@ func (e *claudeEvent) tell(tell func(event)) reading {
 			tell(event{kind: eventRetry, status: e.status, word: e.word})
 		}
 	case "rate_limit_event":
-		if e.limit == "rejected" {
+		if e.limit == "rejected" && !e.overage {
 			tell(event{kind: eventLimit, word: e.limitKind, until: epoch(e.resetsAt)})
 		} else {
 			tell(event{kind: eventAllowed})

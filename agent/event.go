@@ -100,7 +100,7 @@ type story struct {
 	tokens                 Tokens
 	usd                    float64
 	trouble                event // the last one
-	troubled               bool
+	troubled               bool  // nothing was said or done after it
 	ended                  bool
 	end                    event
 }
@@ -111,15 +111,16 @@ func (s *story) hear(e event) {
 	case eventSession:
 		s.session, s.model = or(e.id, s.session), or(e.model, s.model)
 	case eventBegin:
-		s.ended = false
+		s.ended, s.troubled = false, false
 	case eventText:
+		s.troubled = s.troubled && e.text == "" // it got past it
 		if e.whole {
 			s.message = s.message[:0]
 		}
 		s.message = keepEnd(append(s.message, e.text...), messageLimit)
 		s.spoke = s.spoke || e.text != ""
 	case eventTool:
-		s.message, s.acted = s.message[:0], true
+		s.message, s.acted, s.troubled = s.message[:0], true, false
 	case eventRetry:
 		s.retries, s.retryStatus = s.retries+1, e.status
 	case eventTrouble:

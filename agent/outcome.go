@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,7 +93,8 @@ func (r *Runner) conclude(res *Result, h heard, q Request, exit proc.Exit) {
 	failed := exit.Why == proc.Signaled || exit.Code != 0
 	good := s.ended && s.end.ok
 	res.Notes = s.notes(r.backend.title(), exit, good)
-	if good || !s.ended && !failed && !s.limited && (s.spoke || s.acted) {
+	mute := !s.spoke && !s.acted
+	if good || !s.ended && !failed && !s.limited && !s.troubled && !mute {
 		res.End, res.Blocked = Finished, h.blocked
 		res.Complete = h.complete && h.blocked == ""
 		return
@@ -159,7 +161,7 @@ func (r *Runner) cause(told event, exit proc.Exit) Cause {
 	status := told.status
 	if status == 0 {
 		if m := regexp.MustCompile(`(?i)(?:API Error:?|status:?|HTTP) (\d{3})\b`).FindStringSubmatch(told.text); m != nil {
-			fmt.Sscan(m[1], &status)
+			status, _ = strconv.Atoi(m[1])
 		}
 	}
 	switch {
