@@ -81,6 +81,9 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 		tr.before = base
 	}
 	tr.log = l.home.Log(l.state.ID, t.ID, tr.number)
+	if err := l.saver.absorb(t.ID, l.job.Graph.Status(t.ID)); err != nil {
+		return nil, err
+	}
 	spec, err := l.spec(tr)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,7 @@ type GitConfig struct {
 // ScudConfig is the part of a loop over a tag.
 type ScudConfig struct {
 	Tag                  string     `json:"tag"`
+	TasksFile            string     `json:"tasks_file,omitempty"` // read instead of where the tag would be found
 	PlanPath             string     `json:"plan_path,omitempty"`
 	HandoffPath          string     `json:"handoff_path,omitempty"`
 	MaxIterationsPerTask int        `json:"max_iterations_per_task"`
@@ -57,6 +58,7 @@ type ScudConfig struct {
 	VerificationCommand  string     `json:"verification_command"` // "none" asks for the agent's claim instead
 	AutoCommitWaves      bool       `json:"auto_commit_waves"`
 	RetryBlocked         bool       `json:"retry_blocked,omitempty"`
+	OpenInDone           bool       `json:"open_in_done,omitempty"` // open subtasks of a done task are work to do
 	Spec                 SpecConfig `json:"spec"`
 }
 

@@ -25,37 +25,44 @@ type Problem struct {
 
 // Job is a tag made ready to run: everything that was read, nothing that was touched.
 type Job struct {
-	Root   string
-	Config Config
-	File   *tasks.File
-	Graph  *scheduler.Graph
-	all    []tasks.Task // as they were read; the file's own list changes with each save
-	plan   *specbuild.Plan
-	specs  []specbuild.File
-	hand   string
+	Root      string
+	Config    Config
+	File      *tasks.File
+	Graph     *scheduler.Graph
+	Import    *tasks.PlanTasks // of which Start makes the task file; nil where there is one
+	Conflicts []tasks.Finding  // what the plan states against the task file
+	all       []tasks.Task     // as they were read; the file's own list changes with each save
+	plan      *specbuild.Plan
+	specs     []specbuild.File
+	hand      string
 }
 
 const maxSpecFile = 4 << 20 // bytes of one spec or handoff file
 
 // Load reads the task file of the tag, the plan and the spec files below root. It names every
-// problem that it finds; the job is nil when there is no task list to work with.
-func Load(root string, cfg Config) (*Job, []Problem) {
+// problem that it finds; the job is nil when there is no task list to work with. The tag of the job's
+// settings is that of the file, which Task Master's "master" may name differently.
+func Load(root string, cfg Config) (*Job, []Problem) { return load(root, cfg, false) }
+
+// LoadOrImport is Load, and where no task file has the tag, the tasks are those of the plan: Start
+// then makes the task file first.
+func LoadOrImport(root string, cfg Config) (*Job, []Problem) { return load(root, cfg, true) }
+
+func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	var problems []Problem
 	note := func(err error, hint string) {
 		problems = append(problems, Problem{Message: err.Error(), Hint: hint, Err: err})
 	}
 	j := &Job{Root: root, Config: cfg}
-	file, err := tasks.Open(root, cfg.Scud.Tag)
+	text, err := j.readPlan()
 	if err != nil {
 		note(err, "")
-	} else {
-		j.File, j.all = file, slices.Clone(file.Tasks())
-		j.Graph = scheduler.New(j.all, scheduler.Options{External: otherTags(root)})
 	}
-	if p := cfg.Scud.PlanPath; p != "" {
-		if j.plan, err = readPlan(root, p); err != nil {
-			note(err, "")
-		}
+	if err := j.open(text, imports); err != nil {
+		note(err, "")
+	}
+	if err := j.overlay(); err != nil {
+		note(err, "")
 	}
 	for _, p := range cfg.Scud.Spec.AdditionalSpecs {
 		text, err := readText(root, p, maxSpecFile)
@@ -76,12 +83,26 @@ func Load(root string, cfg Config) (*Job, []Problem) {
 	return j, problems
 }
 
-func readPlan(root, path string) (*specbuild.Plan, error) {
+// readPlan reads the plan for the specs and returns its text; without a plan, none.
+func (j *Job) readPlan() (text string, err error) {
+	path := j.Config.Scud.PlanPath
+	if path == "" {
+		return "", nil
+	}
+	if text, err = PlanText(j.Root, path); err != nil {
+		return "", err
+	}
+	j.plan, err = specbuild.ParsePlan(path, []byte(text))
+	return text, err
+}
+
+// PlanText reads a plan, a text of bounded size. Its path is relative to root, or absolute.
+func PlanText(root, path string) (string, error) {
 	text, err := readText(root, path, maxSpecFile*2)
 	if err != nil {
-		return nil, fmt.Errorf("plan: %w", err)
+		return "", fmt.Errorf("plan: %w", err)
 	}
-	return specbuild.ParsePlan(path, []byte(text))
+	return text, nil
 }
 
 // readText reads a text file of bounded size. path is relative to root, or absolute.
@@ -112,24 +133,6 @@ func readText(root, path string, limit int64) (string, error) {
 		return "", fmt.Errorf("%s is not UTF-8 text", path)
 	}
 	return string(b), nil
-}
-
-// otherTags looks up a task of another tag in that tag's own file, each file read once.
-func otherTags(root string) func(tag, id string) (tasks.Status, bool) {
-	files := map[string]*tasks.File{}
-	return func(tag, id string) (tasks.Status, bool) {
-		f, seen := files[tag]
-		if !seen {
-			if g, err := tasks.Open(root, tag); err == nil {
-				f = g
-			}
-			files[tag] = f
-		}
-		if f == nil {
-			return "", false
-		}
-		return f.Outcome(id)
-	}
 }
 
 // SpecRequest is what differs from one spec of a job to the next.
@@ -245,6 +248,9 @@ func (j *Job) ownPaths(repoRoot string) []string {
 	add(".scud")
 	add(".descartes")
 	add(j.File.Path())
+	if mirror, ok := j.File.Mirror(); ok {
+		add(mirror.Path())
+	}
 	c := j.Config.Scud
 	for _, p := range append([]string{c.PlanPath, c.HandoffPath}, c.Spec.AdditionalSpecs...) {
 		if p != "" {

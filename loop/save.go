@@ -108,6 +108,20 @@ func (s *saver) write() error {
 	return nil
 }
 
+// absorb takes in what another program wrote into the task file since we last did, so that it is not
+// taken for the doing of the attempt that begins: id is the task at hand, status what it is now.
+func (s *saver) absorb(id string, status tasks.Status) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || s.intact() {
+		return s.err
+	}
+	if _, ok := s.pending[id]; !ok {
+		s.pending[id] = status
+	}
+	return s.write()
+}
+
 // look remembers the task file's identity as we left it.
 func (s *saver) look() (err error) {
 	if s.seen, err = os.Stat(s.file.Path()); err != nil {

@@ -75,6 +75,11 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 	if err := home.make(tools.FS); err != nil {
 		return l, err
 	}
+	if j.Import != nil {
+		if _, err := tasks.WriteTagFile(tools.FS, j.Root, j.File.Tag(), j.Import); err != nil {
+			return l, err
+		}
+	}
 	if err := unchanged(j.File); err != nil {
 		return l, err
 	}

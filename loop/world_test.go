@@ -126,7 +126,7 @@ func (c checker) Run(_ context.Context, r verify.Request) (verify.Result, error)
 func (w *world) repo() *gitops.Repo {
 	w.t.Helper()
 	env := []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"}
-	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir, Protect: []string{".scud/tasks/x.json", ".descartes/"}, Git: "git", Env: env})
+	r, err := gitops.Open(w.t.Context(), gitops.Options{Dir: w.dir, Protect: []string{".scud/tasks/x.json", ".scud/tasks/tasks.scg", ".scud/tasks/tasks.json", "specs/y/tasks.md", ".descartes/"}, Git: "git", Env: env})
 	if err != nil {
 		w.t.Fatal(err)
 	}

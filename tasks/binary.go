@@ -42,6 +42,9 @@ func (b binary) has(now, s Status) bool {
 	return b != notBinary && (now == s || now != Done && s != Done && s != Pending)
 }
 
+// Holds reports whether the file has a word for a status. A tasks.md and a prd.json know only done and not done.
+func (f *File) Holds(s Status) bool { return f.binary.plain(s) == s }
+
 const (
 	checklistName = "tasks.md"
 	storiesName   = "prd.json"

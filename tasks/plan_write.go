@@ -61,6 +61,18 @@ func WriteTagFile(fsys atomicfile.FS, root, tag string, p *PlanTasks) (string, e
 	return path, nil
 }
 
+// List is the task file that WriteTagFile would make, before it is there.
+func (p *PlanTasks) List(root, tag string) (*File, error) {
+	if err := ValidTag(tag); err != nil {
+		return nil, err
+	}
+	out, err := p.encode(tag)
+	if err != nil {
+		return nil, err
+	}
+	return decode(TagPath(root, tag), tag, string(out))
+}
+
 // encode writes the list as a task file of one tag.
 func (p *PlanTasks) encode(tag string) ([]byte, error) {
 	numeric := map[string]bool{}

@@ -167,3 +167,33 @@ func FuzzFromPlan(f *testing.F) {
 		p.Extra(file.Tasks())
 	})
 }
+
+// The list before it is written is the one that is read back.
+func TestPlanList(t *testing.T) {
+	t.Parallel()
+	p := fromPlan(t, "---\ntag: x\nverify: make test\nspec_files: [A.md]\n---\n# Plan\n\n## Task 1: One\n\n## Task 2: Two\n\nDepends on: 1\n")
+	root := t.TempDir()
+	f, err := p.List(root, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameTasks(t, p, f)
+	path, err := WriteTagFile(atomicfile.OS(), root, "x", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on, err := os.ReadFile(path)
+	if err != nil || string(on) != string(f.Bytes()) || f.Path() != path {
+		t.Errorf("%s holds %q, %v, want %q in %s", path, on, err, f.Bytes(), f.Path())
+	}
+	if _, err := p.List(root, "../x"); err == nil {
+		t.Error("a tag that is a path: got no error")
+	}
+	got := ReadFrontMatter([]byte("---\ntag: x\nverify: make test\nspec_files: [A.md]\n---\n# Plan\n"))
+	if got.Tag != "x" || got.Verify != "make test" || !slices.Equal(got.SpecFiles, []string{"A.md"}) {
+		t.Errorf("front matter: got %+v", got)
+	}
+	if got := ReadFrontMatter([]byte("# Plan\n")); got.Tag != "" {
+		t.Errorf("no front matter: got %+v", got)
+	}
+}

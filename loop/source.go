@@ -1,0 +1,117 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"descartes/scheduler"
+	"descartes/tasks"
+)
+
+// open reads the task list and makes its graph. plan adds the dependencies that only it states; with
+// imports, it stands in for a missing list.
+func (j *Job) open(plan string, imports bool) error {
+	c := &j.Config.Scud
+	file, err := OpenTasks(j.Root, *c)
+	var missing *tasks.NotFoundError
+	imports = imports && c.TasksFile == "" && errors.As(err, &missing)
+	if err != nil && (!imports || plan == "") {
+		return err
+	}
+	var more map[string][]string
+	if plan != "" {
+		p, perr := tasks.FromPlan(c.PlanPath, []byte(plan))
+		switch {
+		case imports && perr != nil:
+			return fmt.Errorf("%w; and of the plan none can be made: %w", err, perr)
+		case imports:
+			if file, err = p.List(j.Root, c.Tag); err != nil {
+				return err
+			}
+			j.Import = p
+		case perr == nil: // most plans have no tasks of their own
+			more, j.Conflicts = p.Extra(file.Tasks())
+		}
+	}
+	j.File, j.all = file, slices.Clone(file.Tasks())
+	c.Tag = file.Tag()
+	j.Graph = scheduler.New(j.all, scheduler.Options{External: otherTags(j.Root, *c), OpenInDone: c.OpenInDone, More: more})
+	return nil
+}
+
+// OpenTasks opens the task list that the settings mean: the file that they name, or where the tag is found.
+func OpenTasks(root string, c ScudConfig) (*tasks.File, error) {
+	if c.TasksFile == "" {
+		return tasks.Open(root, c.Tag)
+	}
+	f, err := tasks.OpenPath(c.tasksPath(root), c.Tag)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("task file %s: %w", c.TasksFile, fs.ErrNotExist)
+	}
+	return f, err
+}
+
+func (c *ScudConfig) tasksPath(root string) string {
+	if filepath.IsAbs(c.TasksFile) {
+		return c.TasksFile
+	}
+	return filepath.Join(root, c.TasksFile)
+}
+
+// overlay takes from the tag's last loop which tasks are blocked, where the task file has no word for that.
+func (j *Job) overlay() error {
+	if j.File == nil || j.File.Holds(tasks.Blocked) {
+		return nil
+	}
+	home := NewHome(j.Root)
+	last, err := home.LastOf(j.File.Tag())
+	if err != nil || last == nil {
+		return err
+	}
+	v, err := home.View(*last, j.File)
+	if err != nil {
+		return err
+	}
+	for _, b := range v.State.BlockedTasks {
+		if j.Graph.Status(b.Task.ID) == tasks.Pending {
+			j.Graph.SetStatus(b.Task.ID, tasks.Blocked)
+		}
+	}
+	return nil
+}
+
+// otherTags looks up a task of another tag in that tag's own list, each read once. A file that was
+// named is asked first.
+func otherTags(root string, c ScudConfig) func(tag, id string) (tasks.Status, bool) {
+	files := map[string]*tasks.File{}
+	return func(tag, id string) (tasks.Status, bool) {
+		f, seen := files[tag]
+		if !seen {
+			f = otherTag(root, c, tag)
+			files[tag] = f
+		}
+		if f == nil {
+			return "", false
+		}
+		return f.Outcome(id)
+	}
+}
+
+func otherTag(root string, c ScudConfig, tag string) *tasks.File {
+	if c.TasksFile != "" {
+		// A list without tags passes for any: only a file that misses a tag that no file has holds several.
+		var missing *tasks.NotFoundError
+		if _, err := tasks.OpenPath(c.tasksPath(root), "?"); errors.As(err, &missing) && slices.Contains(missing.Known, tag) {
+			if f, err := tasks.OpenPath(c.tasksPath(root), tag); err == nil {
+				return f
+			}
+		}
+	}
+	if f, err := tasks.Open(root, tag); err == nil {
+		return f
+	}
+	return nil
+}

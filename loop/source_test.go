@@ -1,0 +1,115 @@
+package loop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"descartes/verify"
+)
+
+// What another program writes into the task file between two attempts stays, and is not the doing of the next one.
+func TestForeignChangeBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	var warned []string
+	w.tell = func(e Event) {
+		switch {
+		case e.Type == Warning:
+			warned = append(warned, e.Message)
+		case e.Type == TaskDone && e.Task == "1":
+			w.write(".scud/tasks/x.json", strings.Replace(w.read(".scud/tasks/x.json"), `"Three"`, `"Three, sharper"`, 1))
+		case e.Type == TaskDone && e.Task == "2":
+			w.write(".scud/tasks/x.json", strings.Replace(w.read(".scud/tasks/x.json"), `"title": "Two"`, `"title": "Two", "note": "mine"`, 1))
+		}
+	}
+	w.mustRun(StartOptions{}, AllDone)
+	want := strings.NewReplacer(`"pending"`, `"done"`, `"Three"`, `"Three, sharper"`, `"title": "Two"`, `"title": "Two", "note": "mine"`).Replace(threeTasks)
+	if got := w.read(".scud/tasks/x.json"); got != want {
+		t.Errorf("task file:\n%s\nwant\n%s", got, want)
+	}
+	if len(warned) > 0 {
+		t.Errorf("warnings: %q", warned)
+	}
+	w.clean()
+}
+
+// A task file that another program has broken stops the run, and stays as it is.
+func TestForeignDamage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	const half = `{"tag": "x", "tasks": [`
+	w.tell = func(e Event) {
+		if e.Type == TaskDone {
+			w.write(".scud/tasks/x.json", half)
+		}
+	}
+	if _, err := w.run(StartOptions{}); err == nil {
+		t.Error("got no error")
+	}
+	if got := w.read(".scud/tasks/x.json"); got != half {
+		t.Errorf("task file: %q", got)
+	}
+	if len(w.runs) != 1 {
+		t.Errorf("attempts: %q", w.runs)
+	}
+}
+
+// The plan's own dependencies count, and an import makes the task file before the first attempt.
+func TestPlanAsSource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.write("plan.md", "# Plan\n\n## Task 1: One\n\n## Task 2: Two\n\n## Task 3: Three\n\nDepends on: 2\n")
+	w.cfg.Scud.PlanPath = "plan.md"
+	j, problems := Load(w.dir, w.cfg)
+	if len(problems) > 0 || len(j.Graph.Added()) != 1 || j.Graph.Wave("3") != 3 {
+		t.Fatalf("got %v, added %v", problems, j.Graph.Added())
+	}
+	w.cfg.Scud.Tag = "new"
+	if j, problems = Load(w.dir, w.cfg); j != nil || len(problems) != 1 {
+		t.Errorf("without import: got %v", problems)
+	}
+	j, problems = LoadOrImport(w.dir, w.cfg)
+	if len(problems) > 0 || j.Import == nil || len(j.File.Tasks()) != 3 {
+		t.Fatalf("got %v", problems)
+	}
+	l, err := Start(t.Context(), j, Tools{Repo: w.repo(), Agent: w, Verify: checker{w}, FS: w.fs, Now: time.Now}, StartOptions{Command: "loop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := l.Run(t.Context(), nil)
+	if cerr := l.Close(); err != nil || cerr != nil || out.Ending != AllDone {
+		t.Fatalf("got %v, %v, %v", out, err, cerr)
+	}
+	if got := strings.Count(w.read(".scud/tasks/new.json"), `"done"`); got != 3 {
+		t.Errorf("%d tasks are done in the new file", got)
+	}
+}
+
+// A list that knows only done and not done: what is blocked is known from the loop, and is tried again on request only.
+func TestBlockedWithoutAWord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.write("specs/y/tasks.md", "# Tasks\n\n- [ ] T001 One\n- [ ] T002 [P] Two\n- [ ] T003 [P] Three\n")
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "list")
+	w.cfg.Scud.Tag, w.cfg.Scud.MaxIterationsPerTask = "y", 1
+	bad := true
+	w.check = func(env map[string]string) verify.Result {
+		return verify.Result{Passed: env["DESCARTES_TASK_ID"] != "T002" || !bad, Code: 1}
+	}
+	w.mustRun(StartOptions{}, TasksBlocked)
+	if got, want := w.read("specs/y/tasks.md"), "# Tasks\n\n- [x] T001 One\n- [ ] T002 [P] Two\n- [x] T003 [P] Three\n"; got != want {
+		t.Errorf("got\n%s", got)
+	}
+	j, _ := Load(w.dir, w.cfg)
+	if len(j.Runnable()) != 0 || j.Graph.Status("T002") != "blocked" {
+		t.Errorf("runnable: %v", j.Runnable())
+	}
+	bad, w.cfg.Scud.RetryBlocked = false, true
+	w.mustRun(StartOptions{}, AllDone)
+	if got := w.read("specs/y/tasks.md"); strings.Contains(got, "[ ]") {
+		t.Errorf("got\n%s", got)
+	}
+	w.clean()
+}
