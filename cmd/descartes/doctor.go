@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +74,7 @@ func (d *doctor) fix(fix string) {
 func (d *doctor) check(ctx context.Context, root string) {
 	d.git(ctx, root)
 	d.repository(ctx, root)
-	d.agents(root)
+	d.agents(ctx, root)
 	if command, why, ok := detect(root); ok {
 		d.good("verify", command+" (found: "+why+")")
 	} else {
@@ -125,8 +127,12 @@ func (d *doctor) repository(ctx context.Context, root string) {
 	}
 }
 
-func (d *doctor) agents(root string) {
-	found := false
+func (d *doctor) agents(ctx context.Context, root string) {
+	type installed struct {
+		b             agent.Backend
+		path, version string
+	}
+	var found []*installed
 	for _, name := range agent.Names() {
 		b, ok := agent.Lookup(name)
 		if !ok || len(b.Command) == 0 {
@@ -137,17 +143,36 @@ func (d *doctor) agents(root string) {
 			d.lacking("agent", name+": "+b.Command[0]+" is not on PATH", "")
 			continue
 		}
-		found = true
-		call := name + ": " + path + ", called as " + strings.Join(b.Command, " ")
-		if what, fix := b.Lacks(os.Geteuid() == 0, os.Getenv); what != "" {
-			d.lacking("agent", call+"; "+what, fix)
+		found = append(found, &installed{b: b, path: path})
+	}
+	var wg sync.WaitGroup // some need seconds to tell their version
+	for _, f := range found {
+		wg.Go(func() { f.version = d.version(ctx, root, f.path) })
+	}
+	wg.Wait()
+	for _, f := range found {
+		text := fmt.Sprintf("%s: %s %s, called as %s", f.b.Name, f.path, f.version, strings.Join(f.b.Command, " "))
+		if what, fix := f.b.Lacks(os.Geteuid() == 0, os.Getenv); what != "" {
+			d.lacking("agent", text+"; "+what, fix)
 			continue
 		}
-		d.good("agent", call)
+		d.good("agent", text)
 	}
-	if !found {
+	if len(found) == 0 {
 		d.fix(`install one, or give any program with --command "my-agent --flag"`)
 	}
+}
+
+// version is the first line of what a program says of its version, in brackets.
+func (d *doctor) version(ctx context.Context, root, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: root, Env: d.env})
+	line, _, _ := strings.Cut(strings.TrimSpace(string(reply.Stdout)), "\n")
+	if err != nil || reply.Code != 0 || line == "" {
+		return "(version unknown)"
+	}
+	return "(" + fit(line, 60) + ")"
 }
 
 func (d *doctor) tags(root string) {
