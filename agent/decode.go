@@ -15,7 +15,8 @@ import (
 type decoder struct {
 	*lines
 	key     [keyLimit]byte
-	raw     []byte // room for a string
+	raw     []byte // room for a string as it stands in the file
+	plain   []byte // room for its value
 	used    bool   // the member's value was taken
 	bad     bool   // the line is no JSON object
 	dropped bool   // its user has seen enough of it
@@ -154,7 +155,10 @@ func (d *decoder) word() string {
 }
 
 // text reads a string of which at most limit bytes are kept, its end.
-func (d *decoder) text(limit int) string { return string(d.bytes(nil, limit)) }
+func (d *decoder) text(limit int) string {
+	d.plain = d.bytes(d.plain[:0], limit)
+	return string(d.plain)
+}
 
 // bytes appends a string's value to dst, its last limit bytes.
 func (d *decoder) bytes(dst []byte, limit int) []byte {

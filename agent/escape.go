@@ -42,7 +42,7 @@ func (d *decoder) rawString(dst []byte, limit int) []byte {
 // Long stretches go at the speed of a search for the next quote; where quotes
 // are close together, calling that would be slower than looking at each byte.
 func stringEnd(p []byte, from int) (at int, escaped bool) {
-	const near, stretch = 8, 256
+	const near, stretch = 24, 32
 	for from < len(p) {
 		at := bytes.IndexByte(p[from:], '"')
 		if at < 0 {
