@@ -20,7 +20,7 @@ func newAttemptsCmd() *cobra.Command {
 		Short: "List the kept attempts of a task: refs, verdicts and reasons",
 		Args:  takes(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := openBoard(look.dir, look.tag)
+			b, err := look.board(cmd)
 			if err != nil {
 				return err
 			}

@@ -12,32 +12,18 @@ import (
 // beyond the task file, and the commits of its waves.
 type board struct {
 	root    string
+	scud    loop.ScudConfig
 	file    *tasks.File
 	graph   *scheduler.Graph
-	view    *loop.View     // of the tag's last loop; nil if there was none
-	commits map[int]string // by wave
-}
-
-// openBoard reads the tag that the flags mean. Nothing is changed.
-func openBoard(dir, tag string) (*board, error) {
-	root, err := findRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	if tag, err = chooseTag(root, tag); err != nil {
-		return nil, err
-	}
-	job, found := loop.Load(root, loop.Config{Scud: loop.ScudConfig{Tag: tag}})
-	if job == nil {
-		return nil, problems(found)
-	}
-	return newBoard(job)
+	against []tasks.Finding // what the plan states against the list
+	view    *loop.View      // of the tag's last loop; nil if there was none
+	commits map[int]string  // by wave
 }
 
 // newBoard takes a job's graph for the board's own: it is given the statuses that the journal knows.
 func newBoard(job *loop.Job) (*board, error) {
 	root, file := job.Root, job.File
-	b := &board{root: root, file: file, graph: job.Graph, commits: map[int]string{}}
+	b := &board{root: root, scud: job.Config.Scud, file: file, graph: job.Graph, against: job.Conflicts, commits: map[int]string{}}
 	home := loop.NewHome(root)
 	all, err := home.List()
 	if err != nil {
@@ -97,7 +83,7 @@ func (b *board) need(id string) (*tasks.Task, error) {
 		t, ok = b.file.Task(id)
 	}
 	if !ok {
-		return nil, badInput("descartes tasks list --scud-tag "+b.file.Tag(), "tag %q has no task %q", b.file.Tag(), id)
+		return nil, badInput("descartes tasks list"+b.named(), "tag %q has no task %q", b.file.Tag(), id)
 	}
 	return t, nil
 }
@@ -167,5 +153,25 @@ func (b *board) problems() []problemJSON {
 	for _, p := range b.graph.Problems() {
 		out = append(out, problemJSON{Kind: p.Kind, Tasks: b.ids(p.Tasks), Message: p.Message})
 	}
+	for _, f := range b.against {
+		out = append(out, problemJSON{Kind: "plan", Tasks: b.ids([]string{f.ID}), Message: f.Message})
+	}
 	return out
 }
+
+// addedJSON is a dependency that only the plan states.
+type addedJSON struct {
+	Task loop.TaskID `json:"task"`
+	On   loop.TaskID `json:"on"`
+}
+
+func (b *board) added() []addedJSON {
+	var out []addedJSON
+	for _, d := range b.graph.Added() {
+		out = append(out, addedJSON{b.id(d.Task), b.id(d.On)})
+	}
+	return out
+}
+
+// named is how another command is told of this list.
+func (b *board) named() string { return ofTag(b.file.Tag(), b.scud.TasksFile) }

@@ -139,7 +139,7 @@ func isInput(err error) bool {
 	)
 	return errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
 		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &refused) ||
-		errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
+		errors.Is(err, tasks.ErrLocked) || errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
 }
 
 // hintOf is the next step after an error, where it is known.
@@ -154,12 +154,14 @@ func hintOf(err error) string {
 		return f.hint
 	case errors.As(err, &refused):
 		return refused.Hint
+	case errors.Is(err, tasks.ErrLocked):
+		return "wait until scud has ended, or end it, and try again"
 	case errors.Is(err, gitops.ErrNotRepo):
 		return "git init, then commit what is there: descartes keeps and commits its work with git"
 	case errors.Is(err, gitops.ErrBare):
 		return "work in a clone, or in a git worktree, of it"
 	case errors.As(err, &missing) && len(missing.Known) == 0:
-		return "write .scud/tasks/" + orWord(missing.Tag, "<tag>") + ".json first"
+		return "write .scud/tasks/" + orWord(missing.Tag, "<tag>") + ".json first, or make it of a plan with --plan plan.md"
 	case errors.As(err, &version):
 		return "move it away, or choose another with --state-file"
 	case errors.As(err, &damage):

@@ -48,6 +48,8 @@ type fileGit struct {
 
 type fileScud struct {
 	Tag          string   `yaml:"tag"`
+	TasksFile    string   `yaml:"tasks_file"`
+	OpenInDone   bool     `yaml:"open_in_done"`
 	Plan         string   `yaml:"plan_path"`
 	Handoff      string   `yaml:"handoff_path"`
 	MaxPerTask   int      `yaml:"max_iterations_per_task"`
@@ -142,6 +144,7 @@ func (f *fileSettings) into(c *loop.Config) {
 	c.Git.Hooks, c.Git.Branch = f.Git.Hooks, f.Git.Branch
 	s := &c.Scud
 	s.Tag, s.PlanPath, s.HandoffPath = f.Scud.Tag, f.Scud.Plan, f.Scud.Handoff
+	s.TasksFile, s.OpenInDone = f.Scud.TasksFile, f.Scud.OpenInDone
 	s.MaxIterationsPerTask, s.MaxTotalIterations = f.Scud.MaxPerTask, f.Scud.MaxTotal
 	s.UseSubAgents, s.VerificationCommand, s.RetryBlocked = f.Scud.UseSubAgents, f.Scud.Verification, f.Scud.RetryBlocked
 	for _, commit := range []*bool{f.Git.AutoCommit, f.Scud.AutoCommit} {

@@ -27,9 +27,10 @@ type ready struct {
 	why     string   // where the verify command comes from, "" if it was given
 	notes   []string // what a person should know before it starts
 	nothing bool     // every task is done already
-	branch  bool     // a branch that the settings name is made
-	large   int      // specs over the budget
-	largest int      // tokens of the largest of them
+	dryRun  bool
+	branch  bool // a branch that the settings name is made
+	large   int  // specs over the budget
+	largest int  // tokens of the largest of them
 }
 
 func (r *ready) close() error {
@@ -64,7 +65,11 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	} else {
 		mode = true
 	}
-	job, wrong := loop.Load(root, cfg)
+	load := loop.Load
+	if opt.Resume == "" {
+		load = loop.LoadOrImport
+	}
+	job, wrong := load(root, cfg)
 	if r.job = job; job != nil {
 		if job.Config.Scud.MaxTotalIterations == 0 {
 			job.Config.Scud.MaxTotalIterations = loop.DefaultTotalIterations(job.Graph.Counts().Total)
@@ -104,8 +109,10 @@ func (r *ready) ground(ctx context.Context) (found problems) {
 			note(err)
 		}
 	}
-	if err := r.job.File.Writable(); err != nil {
-		note(err)
+	if r.job.Import == nil {
+		if err := r.job.File.Writable(); err != nil {
+			note(err)
+		}
 	}
 	return append(found, loop.Check(ctx, r.job, repo, r.opt)...)
 }
@@ -122,8 +129,14 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 	}
 	if job != nil {
 		opt.Hooks = orWord(job.Config.Git.Hooks, "run")
-		if rel, ok := below(top, job.File.Path()); ok {
-			opt.Protect = append(opt.Protect, rel)
+		lists := []string{job.File.Path()}
+		if mirror, ok := job.File.Mirror(); ok {
+			lists = append(lists, mirror.Path())
+		}
+		for _, path := range lists {
+			if rel, ok := below(top, path); ok {
+				opt.Protect = append(opt.Protect, rel)
+			}
 		}
 	}
 	return gitops.Open(ctx, opt)
@@ -186,17 +199,36 @@ func (r *ready) warnings() []string {
 	}
 	for _, f := range r.job.File.Findings() {
 		if !slices.Contains(out, f.Message) && f.Kind != "duplicate" {
-			out = append(out, fmt.Sprintf("%s:%d: %s", shown(r.root, r.job.File.Path()), f.Line, f.Message))
+			out = append(out, placed(shown(r.root, r.job.File.Path()), f))
+		}
+	}
+	for _, f := range r.job.Conflicts {
+		out = append(out, placed(r.job.Config.Scud.PlanPath, f))
+	}
+	if r.job.Import != nil {
+		for _, f := range r.job.Import.Findings() {
+			out = append(out, placed(r.job.Config.Scud.PlanPath, f))
 		}
 	}
 	if shown := out[:min(10, len(out))]; len(shown) < len(out) {
-		out = append(shown, fmt.Sprintf("and %d more: descartes tasks check --scud-tag %s", len(out)-len(shown), r.job.File.Tag()))
+		out = append(shown, fmt.Sprintf("and %d more: descartes tasks check%s", len(out)-len(shown), r.named()))
 	}
 	if r.large > 0 {
 		out = append(out, fmt.Sprintf("%s over %d tokens, the largest has about %d; --spec-budget cut shortens them",
 			count(r.large, "spec"), r.job.Config.Scud.Spec.MaxSpecTokens, r.largest))
 	}
 	return out
+}
+
+// named is how another command is told of the list.
+func (r *ready) named() string { return ofTag(r.job.File.Tag(), r.job.Config.Scud.TasksFile) }
+
+// placed is a finding with its place in the file, where it has one.
+func placed(path string, f tasks.Finding) string {
+	if f.Line > 0 {
+		path += ":" + itoa(f.Line)
+	}
+	return path + ": " + f.Message
 }
 
 // unfinished is the loop over a tag that a new start goes on with, or nil.

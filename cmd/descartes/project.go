@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"descartes/tasks"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -54,33 +52,6 @@ func realDir(dir string) (string, error) {
 		return "", badInput("", "working directory %s: no such directory", abs)
 	}
 	return dir, err
-}
-
-// chooseTag is the tag that is meant: the one given, the active one, or the only one there is.
-func chooseTag(root, given string) (string, error) {
-	if given != "" {
-		return given, tasks.ValidTag(given)
-	}
-	if tag, _, ok := tasks.Active(root); ok {
-		return tag, nil
-	}
-	known := tasks.Known(root)
-	if len(known) == 0 {
-		return "", badInput("write .scud/tasks/<tag>.json first", "there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
-	}
-	return "", badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
-}
-
-// openTag reads the task list that the flags of a looking command mean.
-func openTag(dir, tag string) (root string, f *tasks.File, err error) {
-	if root, err = findRoot(dir); err != nil {
-		return "", nil, err
-	}
-	if tag, err = chooseTag(root, tag); err != nil {
-		return root, nil, err
-	}
-	f, err = tasks.Open(root, tag)
-	return root, f, err
 }
 
 // shown is a path the way a person in the project's folder would type it.

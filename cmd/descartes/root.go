@@ -39,8 +39,8 @@ func newLoopCmd() *cobra.Command {
 }
 
 func newTasksCmd() *cobra.Command {
-	cmd := newGroup("tasks", "Look at, check and change the tasks of a tag")
-	cmd.AddCommand(newTasksListCmd(), newTasksShowCmd(), newTasksNextCmd(), newTasksSetCmd(), newTasksCheckCmd())
+	cmd := newGroup("tasks", "Look at, check, change and import the tasks of a tag")
+	cmd.AddCommand(newTasksListCmd(), newTasksShowCmd(), newTasksNextCmd(), newTasksSetCmd(), newTasksCheckCmd(), newTasksImportCmd())
 	return cmd
 }
 
@@ -74,21 +74,6 @@ func takes(least, most int, names string) cobra.PositionalArgs {
 			return badInput(hint, "%s needs %s", cmd.CommandPath(), names)
 		}
 		return nil
-	}
-}
-
-// looking holds the flags of the commands that look at a tag.
-type looking struct {
-	dir, tag string
-	json     bool
-}
-
-func (l *looking) register(cmd *cobra.Command, withJSON string) {
-	cmd.Flags().StringVar(&l.tag, "scud-tag", "", "tag to look at (default: the active one, or the only one)")
-	registerDir(cmd, &l.dir)
-	completeTags(cmd, &l.dir)
-	if withJSON != "" {
-		cmd.Flags().BoolVar(&l.json, "json", false, withJSON)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop"
+	"descartes/tasks"
 )
 
 // settings are what the flags of a run write into. A flag beats the environment, that beats
@@ -22,6 +23,7 @@ type settings struct {
 	template   string // file
 	promptFile string
 	noCommit   bool
+	verifyFrom string // where a verify command comes from that nobody gave
 	ci         bool
 }
 
@@ -46,6 +48,7 @@ func (s *settings) register(cmd *cobra.Command) {
 	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")
 	f.StringVar(&s.file, "config", "", "settings `file` (default: descartes.yaml in the project)")
 	f.StringVar(&s.Scud.Tag, "scud-tag", "", "run the tasks of this `tag`")
+	s.registerList(f)
 	f.StringVar(&s.Command, "command", "", "agent's command `line`, e.g. \"claude -p\"")
 	f.StringVar(&s.Backend.Type, "backend", "", "agent's kind: "+strings.Join(agent.Names(), ", ")+" (default: told from the command, else claude)")
 	f.StringVar(&s.Backend.PromptMode, "prompt-mode", "", "how the agent gets its prompt: stdin, arg, env or file (default: the backend's)")
@@ -58,6 +61,11 @@ func (s *settings) register(cmd *cobra.Command) {
 	s.registerLimits(f)
 	s.registerGit(f)
 	completeTags(cmd, &s.dir)
+}
+
+func (s *settings) registerList(f *pflag.FlagSet) {
+	f.StringVar(&s.Scud.TasksFile, "tasks-file", "", "task list `file` of any known format (default: where the tag is found)")
+	f.BoolVar(&s.Scud.OpenInDone, "open-in-done", false, "open subtasks of a task that is done are work to do")
 }
 
 func (s *settings) registerSpec(f *pflag.FlagSet) {
@@ -121,7 +129,7 @@ func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
 // complete turns what was typed into what is run.
 func (s *settings) complete(f *pflag.FlagSet, root string) error {
 	// Paths of the file begin at the project, those of flags where the user is.
-	for flag, path := range map[string]*string{"plan": &s.Scud.PlanPath, "handoff": &s.Scud.HandoffPath} {
+	for flag, path := range map[string]*string{"tasks-file": &s.Scud.TasksFile, "plan": &s.Scud.PlanPath, "handoff": &s.Scud.HandoffPath} {
 		if f.Changed(flag) {
 			*path = inProject(root, s.dirPath(), *path)
 		}
@@ -131,6 +139,7 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 			s.Scud.Spec.AdditionalSpecs[i] = inProject(root, s.dirPath(), p)
 		}
 	}
+	s.fromPlan(root)
 	if s.template != "" {
 		b, err := os.ReadFile(filepath.Join(s.dirPath(), s.template))
 		if filepath.IsAbs(s.template) {
@@ -172,6 +181,39 @@ func (s *settings) completeLimits(f *pflag.FlagSet) error {
 		return badInput("", "--max-cost %g: must not be negative", s.MaxCostUSD)
 	}
 	return nil
+}
+
+// fromPlan takes from the plan's front matter what is not set elsewhere. A plan that cannot be read is
+// named when it is loaded.
+func (s *settings) fromPlan(root string) {
+	c := &s.Scud
+	if c.PlanPath == "" {
+		return
+	}
+	text, err := loop.PlanText(root, c.PlanPath)
+	if err != nil {
+		return
+	}
+	front := tasks.ReadFrontMatter([]byte(text))
+	if c.Tag == "" {
+		c.Tag = front.Tag
+	}
+	if c.VerificationCommand == "" && front.Verify != "" {
+		c.VerificationCommand, s.verifyFrom = front.Verify, "front matter of "+c.PlanPath
+	}
+	if len(c.Spec.AdditionalSpecs) > 0 {
+		return
+	}
+	for _, p := range front.SpecFiles {
+		// As in descartes.yaml, a path begins at the project; one beside the plan is found too.
+		if beside := filepath.Join(filepath.Dir(absolute(root, c.PlanPath)), p); !filepath.IsAbs(p) {
+			_, here := os.Stat(filepath.Join(root, p))
+			if _, err := os.Stat(beside); err == nil && here != nil {
+				p = shown(root, beside)
+			}
+		}
+		c.Spec.AdditionalSpecs = append(c.Spec.AdditionalSpecs, p)
+	}
 }
 
 // dirPath is the directory in which the user typed paths.

@@ -52,6 +52,7 @@ recorded of the attempt before.`,
 	f.IntVar(&attempt, "attempt", 0, "number of the attempt (default: the next one)")
 	f.BoolVar(&explain, "explain", false, "print where each part came from instead")
 	f.BoolVar(&asJSON, "json", false, "print text and sources as JSON")
+	s.registerList(f)
 	s.registerSpec(f)
 	completeTags(cmd, &s.dir)
 	return cmd
@@ -65,7 +66,7 @@ func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.S
 	if err != nil {
 		return none, err
 	}
-	if s.Scud.Tag, err = chooseTag(root, s.Scud.Tag); err != nil {
+	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
 		return none, err
 	}
 	home := loop.NewHome(root)

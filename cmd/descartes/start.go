@@ -48,6 +48,10 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	if err := s.tagless(); err != nil {
 		return err
 	}
+	given := s.Scud.TasksFile
+	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
+		return err
+	}
 	opt := loop.StartOptions{Name: o.name, Scope: scope}
 	if o.stateFile != "" {
 		opt.StatePath = absolute(s.dirPath(), o.stateFile)
@@ -58,6 +62,10 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	}
 	if old != nil {
 		opt.Resume = old.Path
+		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
+			return badInput("descartes loop resume --name "+old.State.ID+" goes on with it",
+				"loop %s over tag %q has not ended, and runs on %s", old.State.ID, old.State.Tag, orWord(file, old.State.TaskFile))
+		}
 	}
 	if err := o.free(root, opt, old); err != nil {
 		return err
@@ -104,7 +112,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 		return err
 	}
 	defer r.close()
-	r.branch = anew
+	r.branch, r.why = anew, orWord(r.why, s.verifyFrom)
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	defer p.close()
 	if r.nothing {
@@ -117,6 +125,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 		}
 	}
 	p.waves = len(r.job.Graph.Waves())
+	r.dryRun = o.dryRun
 	p.header(r)
 	if cmd.Flags().Changed("completion-promise") {
 		p.warn("--completion-promise is for loops over a prompt: a task's agent reports with <promise>COMPLETE</promise> or TASK_COMPLETE")
@@ -130,7 +139,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 // canRun says why a task cannot be the one of a step.
 func (r *ready) canRun(id string) error {
 	if _, ok := r.job.Graph.Task(id); !ok {
-		return badInput("descartes tasks list --scud-tag "+r.job.File.Tag(), "tag %q has no task %q", r.job.File.Tag(), id)
+		return badInput("descartes tasks list"+r.named(), "tag %q has no task %q", r.job.File.Tag(), id)
 	}
 	state, cause := r.job.Graph.State(id)
 	if r.job.Graph.Ready(id) || state == "blocked" && r.job.Config.Scud.RetryBlocked {
@@ -151,6 +160,9 @@ func (p *printer) header(r *ready) {
 	c := r.job.Config
 	g := r.job.Graph.Counts()
 	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), count(g.Total, "task"), count(p.waves, "wave"), g.Done)
+	if plan := r.job.Import; plan != nil {
+		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), count(g.Total, "task"), clean(plan.Name), r.willBe(g.Total), clean(shown(r.root, r.job.File.Path())))
+	}
 	p.say("agent: %s (%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name)
 	switch {
 	case c.Scud.VerificationCommand == loop.NoVerify:
@@ -160,12 +172,39 @@ func (p *printer) header(r *ready) {
 	default:
 		p.say("verify: %s", clean(c.Scud.VerificationCommand))
 	}
-	for _, n := range r.notes {
+	for _, n := range append(r.notes, r.addedByPlan()...) {
 		p.say("note: %s", clean(n))
 	}
 	for _, w := range r.warnings() {
 		p.warn(w)
 	}
+}
+
+// willBe is "is" or "are", and for a dry run "would be".
+func (r *ready) willBe(n int) string {
+	switch {
+	case r.dryRun:
+		return "would be"
+	case n == 1:
+		return "is"
+	}
+	return "are"
+}
+
+// addedByPlan names the dependencies that only the plan states.
+func (r *ready) addedByPlan() []string {
+	added := r.job.Graph.Added()
+	if len(added) == 0 {
+		return nil
+	}
+	var list []string
+	for _, d := range added[:min(10, len(added))] {
+		list = append(list, d.Task+" waits for "+d.On)
+	}
+	if n := len(added) - len(list); n > 0 {
+		list = append(list, fmt.Sprintf("and %d more", n))
+	}
+	return []string{"dependencies that only " + r.job.Config.Scud.PlanPath + " states: " + strings.Join(list, ", ")}
 }
 
 // dry tells what a run would do.
@@ -217,7 +256,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.
 func (r *ready) after(e ended) *board {
-	b := &board{root: r.root, file: r.job.File, graph: r.job.Graph, commits: map[int]string{}}
+	b := &board{root: r.root, scud: r.job.Config.Scud, file: r.job.File, graph: r.job.Graph, commits: map[int]string{}}
 	b.addCommits(e.state.WaveCommits)
 	return b
 }

@@ -117,10 +117,16 @@ type loopStatus struct {
 	board *board // nil if the task list cannot be read any more
 }
 
+// listOf is the task list and graph that a loop runs over.
+func listOf(s *loop.State) loop.ScudConfig {
+	c := s.Config.Scud
+	return loop.ScudConfig{Tag: s.Tag, TasksFile: c.TasksFile, PlanPath: c.PlanPath, OpenInDone: c.OpenInDone}
+}
+
 func newLoopStatus(root string, s loop.Saved) (*loopStatus, error) {
 	st := &loopStatus{root: root}
 	var file *tasks.File
-	if job, _ := loop.Load(root, loop.Config{Scud: loop.ScudConfig{Tag: s.State.Tag}}); job != nil {
+	if job, _ := loop.Load(root, loop.Config{Scud: listOf(s.State)}); job != nil {
 		b, err := newBoard(job)
 		if err != nil {
 			return nil, err

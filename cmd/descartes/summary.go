@@ -89,7 +89,7 @@ func (s *summary) printHeld(p *printer) {
 		}
 	}
 	if n > heldShown {
-		p.say("and %d more: descartes waves --scud-tag %s", n-heldShown, s.file.Tag())
+		p.say("and %d more: descartes waves%s", n-heldShown, s.named())
 	}
 }
 
@@ -145,7 +145,7 @@ func (s *summary) resume() string {
 
 // command is what a person would type now.
 func (s *summary) command() string {
-	tag := " --scud-tag " + s.file.Tag()
+	tag := s.named()
 	resume := s.resume()
 	switch s.run.outcome.Ending {
 	case loop.AllDone:

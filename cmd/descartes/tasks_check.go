@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/loop"
+	"descartes/tasks"
 )
 
 func newTasksCheckCmd() *cobra.Command {
@@ -21,7 +22,7 @@ func newTasksCheckCmd() *cobra.Command {
 Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be read.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := openBoard(look.dir, look.tag)
+			b, err := look.board(cmd)
 			if err != nil {
 				return err
 			}
@@ -39,10 +40,12 @@ Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be rea
 		},
 	}
 	look.register(cmd, "print the findings as JSON")
+	look.registerGraph(cmd)
 	return cmd
 }
 
 type findingJSON struct {
+	File    string        `json:"file,omitempty"` // where it is not the task file
 	Line    int           `json:"line,omitempty"`
 	Kind    string        `json:"kind"`
 	Tasks   []loop.TaskID `json:"tasks"`
@@ -53,10 +56,11 @@ type findingJSON struct {
 func (b *board) findings() []findingJSON {
 	out := []findingJSON{}
 	for _, f := range b.file.Findings() {
-		one := findingJSON{Line: f.Line, Kind: f.Kind, Tasks: []loop.TaskID{}, Message: f.Message}
-		if f.ID != "" {
-			one.Tasks = b.fileIDs([]string{f.ID})
-		}
+		out = append(out, b.finding(f))
+	}
+	for _, f := range b.against {
+		one := b.finding(f)
+		one.File, one.Kind = b.scud.PlanPath, "plan"
 		out = append(out, one)
 	}
 	for _, p := range b.graph.Problems() {
@@ -71,8 +75,16 @@ func (b *board) findings() []findingJSON {
 		}
 		out = append(out, one)
 	}
-	slices.SortStableFunc(out, func(x, y findingJSON) int { return cmp.Compare(x.Line, y.Line) })
+	slices.SortStableFunc(out, func(x, y findingJSON) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line)) })
 	return out
+}
+
+func (b *board) finding(f tasks.Finding) findingJSON {
+	one := findingJSON{Line: f.Line, Kind: f.Kind, Tasks: []loop.TaskID{}, Message: f.Message}
+	if f.ID != "" {
+		one.Tasks = b.fileIDs([]string{f.ID})
+	}
+	return one
 }
 
 func sameIDs(list []loop.TaskID, ids []string) bool {
@@ -81,8 +93,9 @@ func sameIDs(list []loop.TaskID, ids []string) bool {
 
 func (b *board) checkText(found []findingJSON) string {
 	var s strings.Builder
-	path := clean(shown(b.root, b.file.Path()))
+	list := clean(shown(b.root, b.file.Path()))
 	for _, f := range found {
+		path := clean(orWord(f.File, list))
 		if f.Line > 0 {
 			fmt.Fprintf(&s, "%s:%d: %s: %s\n", path, f.Line, f.Kind, clean(f.Message))
 		} else {
@@ -90,7 +103,7 @@ func (b *board) checkText(found []findingJSON) string {
 		}
 	}
 	if len(found) == 0 {
-		fmt.Fprintf(&s, "%s: %s, nothing suspicious\n", path, count(b.graph.Counts().Total, "task"))
+		fmt.Fprintf(&s, "%s: %s, nothing suspicious\n", list, count(b.graph.Counts().Total, "task"))
 	}
 	return s.String()
 }

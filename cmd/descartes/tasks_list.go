@@ -17,7 +17,7 @@ func newTasksListCmd() *cobra.Command {
 		Short: "List the tasks of a tag",
 		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := openBoard(look.dir, look.tag)
+			b, err := look.board(cmd)
 			if err != nil {
 				return err
 			}
@@ -28,6 +28,7 @@ func newTasksListCmd() *cobra.Command {
 		},
 	}
 	look.register(cmd, "print the tasks as JSON")
+	look.registerGraph(cmd)
 	return cmd
 }
 

@@ -13,7 +13,7 @@ func newTasksNextCmd() *cobra.Command {
 		Short: "Show the task that a loop would start first",
 		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := openBoard(look.dir, look.tag)
+			b, err := look.board(cmd)
 			if err != nil {
 				return err
 			}
@@ -39,6 +39,7 @@ func newTasksNextCmd() *cobra.Command {
 		},
 	}
 	look.register(cmd, "print the task as JSON, null if there is none")
+	look.registerGraph(cmd)
 	return cmd
 }
 
@@ -59,5 +60,5 @@ func (b *board) nothingReady() string {
 	if c.Done == c.Total {
 		return "nothing left to do: " + count(c.Total, "task") + " done"
 	}
-	return fmt.Sprintf("no task is ready%s; descartes waves --scud-tag %s shows why", b.tally(), b.file.Tag())
+	return fmt.Sprintf("no task is ready%s; descartes waves%s shows why", b.tally(), b.named())
 }

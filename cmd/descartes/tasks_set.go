@@ -26,7 +26,11 @@ func newTasksSetCmd() *cobra.Command {
 }
 
 func setStatus(cmd *cobra.Command, look looking, id, word string) error {
-	root, file, err := openTag(look.dir, look.tag)
+	root, c, err := look.source(cmd)
+	if err != nil {
+		return err
+	}
+	file, err := loop.OpenTasks(root, c)
 	if err != nil {
 		return err
 	}
@@ -39,14 +43,17 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 	}
 	t, ok := file.Task(id)
 	if !ok {
-		return badInput("descartes tasks list --scud-tag "+file.Tag(), "tag %q has no task %q", file.Tag(), id)
+		return badInput("descartes tasks list"+ofTag(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	to, _ := tasks.ParseStatus(word)
-	if t.Container() {
-		return badInput("set its subtasks: it is done when they are", "task %s has subtasks", t.ID)
+	if t.Container() && (t.Status != tasks.Done || to != tasks.Pending) {
+		return badInput("set its subtasks: it is done when they are; one that is done can be set to pending", "task %s has subtasks", t.ID)
 	}
 	if err := tasks.CanChange(t.Status, to); err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
+	}
+	if !file.Holds(to) {
+		return badInput("there are done and pending", "%s has no word for %s", shown(root, file.Path()), to)
 	}
 	from, name := t.Status, t.ID
 	if from == to && tasks.Status(t.RawStatus) == to {

@@ -16,7 +16,7 @@ func newTasksShowCmd() *cobra.Command {
 		Short: "Show everything about one task",
 		Args:  takes(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := openBoard(look.dir, look.tag)
+			b, err := look.board(cmd)
 			if err != nil {
 				return err
 			}
@@ -32,6 +32,7 @@ func newTasksShowCmd() *cobra.Command {
 		},
 	}
 	look.register(cmd, "print the task as JSON")
+	look.registerGraph(cmd)
 	return cmd
 }
 

@@ -17,7 +17,7 @@ func newWavesCmd() *cobra.Command {
 		Short: "Show the plan of a tag: waves, what is ready, what is held and why",
 		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := openBoard(look.dir, look.tag)
+			b, err := look.board(cmd)
 			if err != nil {
 				return err
 			}
@@ -36,6 +36,7 @@ func newWavesCmd() *cobra.Command {
 		},
 	}
 	look.register(cmd, "print waves and problems as JSON")
+	look.registerGraph(cmd)
 	cmd.Flags().BoolVar(&dot, "dot", false, "print the graph for Graphviz")
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "print the graph for Mermaid")
 	return cmd
@@ -57,11 +58,12 @@ type wavesJSON struct {
 	Tag      string        `json:"tag"`
 	Source   string        `json:"source"`
 	Waves    []waveJSON    `json:"waves"`
+	Added    []addedJSON   `json:"added,omitempty"` // dependencies that only the plan states
 	Problems []problemJSON `json:"problems"`
 }
 
 func (b *board) report() wavesJSON {
-	return wavesJSON{Tag: b.file.Tag(), Source: shown(b.root, b.file.Path()), Waves: b.waves(), Problems: b.problems()}
+	return wavesJSON{Tag: b.file.Tag(), Source: shown(b.root, b.file.Path()), Waves: b.waves(), Added: b.added(), Problems: b.problems()}
 }
 
 // text is the plan for a person.
@@ -85,6 +87,12 @@ func (b *board) text(p paint) string {
 		for _, t := range w.Tasks {
 			writeTaskLine(&s, p, t, ids)
 		}
+	}
+	for i, d := range b.added() {
+		if i == 0 {
+			fmt.Fprintf(&s, "\nAdded by %s\n", clean(b.scud.PlanPath))
+		}
+		fmt.Fprintf(&s, "  %s waits for %s\n", clean(d.Task.ID), clean(d.On.ID))
 	}
 	for i, problem := range b.problems() {
 		if i == 0 {

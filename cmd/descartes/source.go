@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+// looking holds the flags of the commands that look at a tag.
+type looking struct {
+	dir  string
+	json bool
+	scud loop.ScudConfig // what the flags say
+}
+
+func (l *looking) register(cmd *cobra.Command, withJSON string) {
+	f := cmd.Flags()
+	f.StringVar(&l.scud.Tag, "scud-tag", "", "tag to look at (default: the active one, or the only one)")
+	f.StringVar(&l.scud.TasksFile, "tasks-file", "", "task list `file` of any known format (default: where the tag is found)")
+	registerDir(cmd, &l.dir)
+	completeTags(cmd, &l.dir)
+	if withJSON != "" {
+		f.BoolVar(&l.json, "json", false, withJSON)
+	}
+}
+
+// registerGraph binds what changes the graph of a list.
+func (l *looking) registerGraph(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&l.scud.PlanPath, "plan", "", "plan `file` whose dependencies count too")
+	f.BoolVar(&l.scud.OpenInDone, "open-in-done", false, "count open subtasks of a task that is done as work to do")
+}
+
+// source is the project and which list of it is meant: by flags, else by descartes.yaml, else by the
+// tag's unfinished loop.
+func (l *looking) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
+	if root, err = findRoot(l.dir); err != nil {
+		return "", c, err
+	}
+	cfg := defaults()
+	if err := readFile(filepath.Join(root, "descartes.yaml"), false, &cfg); err != nil {
+		return root, c, err
+	}
+	c = loop.ScudConfig{Tag: l.scud.Tag, TasksFile: cfg.Scud.TasksFile, PlanPath: cfg.Scud.PlanPath, OpenInDone: cfg.Scud.OpenInDone}
+	if c.Tag == "" && l.scud.TasksFile == "" {
+		c.Tag = cfg.Scud.Tag
+	}
+	typed := l.dir
+	if dir, err := realDir(l.dir); err == nil {
+		typed = dir
+	}
+	if p := l.scud.TasksFile; p != "" {
+		c.TasksFile = inProject(root, typed, p)
+	}
+	if p := l.scud.PlanPath; p != "" {
+		c.PlanPath = inProject(root, typed, p)
+	}
+	c.OpenInDone = c.OpenInDone || l.scud.OpenInDone
+	return root, c, chooseSource(cmd.ErrOrStderr(), root, &c)
+}
+
+// board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
+func (l *looking) board(cmd *cobra.Command) (*board, error) {
+	root, c, err := l.source(cmd)
+	if err != nil {
+		return nil, err
+	}
+	job, found := loop.Load(root, loop.Config{Scud: c})
+	if job == nil || len(found) > 0 && l.scud.PlanPath != "" {
+		return nil, problems(found)
+	}
+	return newBoard(job)
+}
+
+// chooseSource completes which list is meant: the file of the tag's unfinished loop, or the tag that
+// is the active one, or the only one there is. Where a state file chose the tag, it is told to say.
+func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
+	if c.Tag == "" && c.TasksFile != "" {
+		return tagOfFile(root, c)
+	}
+	if c.Tag == "" {
+		tag, from, ok := tasks.Active(root)
+		if !ok {
+			return noTag(root)
+		}
+		c.Tag = tag
+		if base := filepath.Base(from); base == "active-tag" || strings.HasSuffix(base, "state.json") {
+			if known := tasks.Known(root); !slices.Contains(known, tag) {
+				return badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", shown(root, from), tag)
+			} else if len(known) > 1 {
+				fmt.Fprintf(say, "note: tag %s, which %s names\n", clean(tag), clean(shown(root, from)))
+			}
+		}
+	}
+	if err := tasks.ValidTag(c.Tag); err != nil {
+		return err
+	}
+	if c.Tag == "master" { // which Task Master takes for the first tag where there is none of that name
+		if f, err := loop.OpenTasks(root, *c); err == nil && f.Tag() != c.Tag {
+			fmt.Fprintf(say, "note: there is no tag master, the first one is meant: %s\n", clean(f.Tag()))
+			c.Tag = f.Tag()
+		}
+	}
+	if c.TasksFile == "" {
+		old, err := unfinished(root, c.Tag)
+		if err != nil || old == nil {
+			return err
+		}
+		c.TasksFile = old.State.Config.Scud.TasksFile
+	}
+	return nil
+}
+
+func noTag(root string) error {
+	known := tasks.Known(root)
+	if len(known) == 0 {
+		return badInput("write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import --plan plan.md --scud-tag <tag>",
+			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
+	}
+	return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
+}
+
+// tagOfFile is the only tag of the file that was named, or the active one if the file has that.
+func tagOfFile(root string, c *loop.ScudConfig) error {
+	f, err := loop.OpenTasks(root, *c)
+	var missing *tasks.NotFoundError
+	if errors.As(err, &missing) {
+		if tag, _, ok := tasks.Active(root); ok && slices.Contains(missing.Known, tag) {
+			c.Tag = tag
+			return nil
+		}
+	}
+	if err == nil {
+		c.Tag = f.Tag()
+	}
+	return err
+}
+
+// ofTag is how a person names the list in another command.
+func ofTag(tag, file string) string {
+	s := " --scud-tag " + quote(clean(tag))
+	if file != "" {
+		s += " --tasks-file " + quote(clean(file))
+	}
+	return s
+}
