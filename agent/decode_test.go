@@ -172,6 +172,7 @@ func FuzzDialects(f *testing.F) {
 	for _, c := range cases(f) {
 		f.Add(c.backend(f).Format, c.stream)
 	}
+	f.Add(FormatGemini, []byte(`{"type":"init","session_id":"`+strings.Repeat("0123456789", 40)+`"}`))
 	f.Add(FormatCodex, []byte(`{"id":"0","msg":{"type":"agent_message","message":"TASK_COMPLETE"}}`))
 	f.Fuzz(func(t *testing.T, format string, stream []byte) {
 		line := dialectOf(format)

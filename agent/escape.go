@@ -8,7 +8,7 @@ import (
 )
 
 // rawString reads the rest of a string, up to its quote, and returns its last
-// bytes as they stand in the file, about limit of them or all. They are in the
+// bytes as they stand in the file, limit of them or all. They are in the
 // file's buffer or in dst, and valid until the next string.
 func (d *decoder) rawString(dst []byte, limit int) []byte {
 	for from := 0; ; {
@@ -17,9 +17,8 @@ func (d *decoder) rawString(dst []byte, limit int) []byte {
 			raw := d.seg[:at]
 			d.seg = d.seg[at+1:]
 			if len(dst) > 0 {
-				dst = keepEnd(append(dst, raw[max(0, at-limit):]...), limit)
-				d.raw = dst
-				return dst
+				d.raw = append(dst, raw[max(0, at-limit):]...)
+				return lastBytes(d.raw, limit)
 			}
 			return raw[max(0, at-limit):]
 		}
