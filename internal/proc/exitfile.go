@@ -48,6 +48,12 @@ func (x *exitFile) write(line []byte) error {
 	return nil
 }
 
+func (x *exitFile) close() {
+	if x.file != nil {
+		x.file.Close()
+	}
+}
+
 // gone reports whether an open file has been unlinked, as happens when an
 // agent removes the directory of the run.
 func gone(f *os.File) bool {

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"bufio"
-	"context"
 	"os"
 	"sync"
 	"syscall"
@@ -12,7 +11,8 @@ import (
 // link is one running shim process and the two pipes to it.
 type link struct {
 	proc     *os.Process
-	patience time.Duration // beyond the grace, for a cancelled command to end
+	slack    time.Duration // beyond the grace, for a command's end from a shim that is stopped
+	patience time.Duration // the same from a shim that is at work
 	replies  *os.File
 	lines    *bufio.Reader
 
@@ -35,30 +35,6 @@ func blockingPipe() (r, w *os.File, err error) {
 		return nil, nil, os.NewSyscallError("pipe", err)
 	}
 	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
-}
-
-// cancelOn tells the shim to end command seq when ctx ends, and kills the
-// shim should it not answer in far more than the time it needs. The function
-// returned ends the watch.
-func (l *link) cancelOn(ctx context.Context, seq uint64, grace time.Duration) func() {
-	over, idle := make(chan struct{}), make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(idle)
-		_ = l.send(cancelFrame(seq)) // a dead shim shows in the reply
-		late := time.NewTimer(grace + l.patience)
-		defer late.Stop()
-		select {
-		case <-over:
-		case <-late.C:
-			_ = l.proc.Kill()
-		}
-	})
-	return func() {
-		close(over)
-		if !stop() {
-			<-idle
-		}
-	}
 }
 
 func (l *link) send(frame []byte) error {

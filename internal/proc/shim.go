@@ -82,7 +82,7 @@ func (s *Shim) connect() (*link, error) {
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	defer theirOut.Close()
-	l := &link{patience: 4 * clearBound, replies: replies, requests: requests, lines: bufio.NewReader(replies)}
+	l := &link{slack: answerSlack, patience: 4 * clearBound, replies: replies, requests: requests, lines: bufio.NewReader(replies)}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.close()
@@ -139,8 +139,9 @@ func (s *Shim) PID() int { return int(s.pid.Load()) }
 
 // Run runs one command to its end and the end of all that it started. That
 // the command fails, cannot be executed or is cancelled through ctx is a
-// result; an error means that there is none. When the shim itself dies, Run
-// sweeps up what it left and returns a *DiedError; the next Run starts another.
+// result, and so is that the shim does not answer after its end is due; an
+// error means that there is none. When the shim itself dies, Run sweeps up what
+// it left and returns a *DiedError; the next Run starts another.
 func (s *Shim) Run(ctx context.Context, c Command) (Exit, error) {
 	if err := c.check(); err != nil {
 		return Exit{}, err
@@ -155,16 +156,20 @@ func (s *Shim) Run(ctx context.Context, c Command) (Exit, error) {
 		return Exit{}, err
 	}
 	s.seq++
-	l, seq := s.live, s.seq
+	l, seq, start := s.live, s.seq, time.Now()
 	if err := l.send(runFrame(seq, c)); err != nil {
 		return Exit{}, s.lost(c.Label)
 	}
-	if ctx.Done() != nil {
-		defer l.cancelOn(ctx, seq, c.grace())()
-	}
+	done := l.oversee(ctx, seq, c)
 	line, err := l.lines.ReadBytes('\n')
-	if err != nil || len(line) < 2 {
+	why := done()
+	switch {
+	case why != "" && err != nil:
+		return s.ended(c, why, start), nil
+	case err != nil || len(line) < 2:
 		return Exit{}, s.lost(c.Label)
+	case why != "": // killed as it answered
+		_, _, _ = s.clean()
 	}
 	if line[0] != replyExit {
 		return Exit{}, fmt.Errorf("run %s: %s", c.Label, strings.TrimSpace(string(line[1:])))
@@ -206,20 +211,52 @@ func (s *Shim) revive() error {
 	return nil
 }
 
-// lost buries a shim that died and ends what it left at once, so that no
-// stray process goes on changing files.
+// lost is the error of a shim that died.
 func (s *Shim) lost(label string) error {
+	died := &DiedError{Label: label, PID: s.live.proc.Pid}
+	how, _, err := s.clean()
+	died.How = how
+	if err != nil {
+		return errors.Join(died, err)
+	}
+	return died
+}
+
+// ended is the end of a command whose shim did not answer any more and was
+// killed for it. It is recorded as the shim would have done.
+func (s *Shim) ended(c Command, why Why, start time.Time) Exit {
+	_, killed, err := s.clean()
+	e := Exit{Label: c.Label, Why: why, Signal: int(syscall.SIGKILL), Start: start, End: time.Now(), Left: killed,
+		Err: "the supervising process (" + shimName + ") did not answer and was killed"}
+	e.Took = e.End.Sub(e.Start)
+	if err != nil {
+		e.Err = joinText(e.Err, err.Error())
+	}
+	line, err := json.Marshal(e)
+	if err == nil {
+		file := exitFile{path: s.cfg.ExitFile}
+		err = file.write(append(line, '\n'))
+		file.close()
+	}
+	if err != nil {
+		e.Err = joinText(e.Err, "the end was not recorded: "+err.Error())
+	}
+	return e
+}
+
+// clean buries a shim that died and ends what it left at once, so that no
+// stray process goes on changing files.
+func (s *Shim) clean() (how string, killed int, err error) {
 	l := s.live
 	s.live = nil
 	s.pid.Store(0)
-	died := &DiedError{Label: label, PID: l.proc.Pid, How: l.bury()}
+	how = l.bury()
 	if s.cfg.Cookie != "" {
-		if _, err := sweep(s.cfg.Cookie, died.PID); err != nil {
+		if killed, err = sweep(s.cfg.Cookie, l.proc.Pid); err != nil {
 			s.dirty = true
-			return errors.Join(died, err)
 		}
 	}
-	return died
+	return how, killed, err
 }
 
 // Close ends the shim and waits for it. It waits for a running command first.

@@ -89,31 +89,68 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// A shim that does not answer any more is killed, and the cancelled command
-// with it.
-func TestHungShim(t *testing.T) {
+// What runs under a shim can stop it, and does so again when it is continued:
+// the deadlines act all the same, and the next command runs under another shim.
+func TestStoppedShim(t *testing.T) {
 	t.Parallel()
-	cookie, out := rand.Text(), filepath.Join(t.TempDir(), "out")
-	s := startShim(t, ShimConfig{Cookie: cookie})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	c := sh("hung", "echo started; sleep 997")
-	c.Stdout, c.Grace = out, -1
-	pid := s.PID()
-	s.live.patience = 100 * time.Millisecond
-	go func() {
-		eventually(t, "the command's first line", func() bool { b, _ := os.ReadFile(out); return len(b) > 0 })
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Error(err)
-		}
-		cancel()
-	}()
-	var died *DiedError
-	if e, err := s.Run(ctx, c); !errors.As(err, &died) {
-		t.Errorf("got %+v, %v", e, err)
+	const script = "(while :; do kill -STOP $PPID; sleep 0.01; done) & echo started; wait"
+	for _, tt := range []struct {
+		why Why
+		set func(*Command)
+	}{
+		{TimedOut, func(c *Command) { c.Timeout = 50 * time.Millisecond }},
+		{Idled, func(c *Command) { c.Idle = 50 * time.Millisecond }},
+		{Cancelled, func(*Command) {}},
+	} {
+		t.Run(string(tt.why), func(t *testing.T) {
+			t.Parallel()
+			dir, cookie := t.TempDir(), rand.Text()
+			out, exit := filepath.Join(dir, "out"), filepath.Join(dir, "exit.json")
+			s := startShim(t, ShimConfig{Cookie: cookie, ExitFile: exit})
+			s.live.slack = 100 * time.Millisecond
+			pid := s.PID()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c := sh("stopper", script)
+			c.Stdout, c.Grace = out, -1
+			tt.set(&c)
+			go func() {
+				eventually(t, "the shim to be stopped", func() bool { return stopped(pid) })
+				if tt.why == Cancelled {
+					cancel()
+				}
+			}()
+			begun := time.Now()
+			e, err := s.Run(ctx, c)
+			if err != nil || e.Why != tt.why || e.Label != "stopper" || e.Signal != int(syscall.SIGKILL) || e.Left < 2 || e.Took <= 0 || e.Err == "" {
+				t.Errorf("got %+v, %v", e, err)
+			}
+			if took := time.Since(begun); took > 4*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if last, ok := ReadExit(exit); !ok || last.Why != tt.why || last.Label != "stopper" {
+				t.Errorf("recorded: %+v", last)
+			}
+			if left := append(carriers(cookie), shims(cookie)...); len(left) > 0 {
+				t.Errorf("survivors: %v", left)
+			}
+			if e := run(t, s, sh("next", "exit 6")); e.Code != 6 || s.PID() == pid {
+				t.Errorf("next: %+v", e)
+			}
+		})
 	}
-	if left := carriers(cookie); len(left) > 0 {
-		t.Errorf("survivors: %v", left)
+}
+
+// A shim that is at work may take longer than a stopped one is waited for.
+func TestSlowShimIsNoStoppedOne(t *testing.T) {
+	t.Parallel()
+	s := startShim(t, ShimConfig{})
+	s.live.slack = 0
+	pid := s.PID()
+	c := sh("slow", "while :; do sleep 997 & sleep 0.01; done")
+	c.Timeout, c.Grace = 50*time.Millisecond, -1
+	if e := run(t, s, c); e.Why != TimedOut || e.Err != "" || s.PID() != pid {
+		t.Errorf("got %+v", e)
 	}
 }
 

@@ -55,6 +55,12 @@ type info struct {
 	start                       int // clock ticks since boot
 }
 
+// stopped reports whether a signal or a tracer has stopped a process.
+func stopped(pid int) bool {
+	i, ok := stat(pid)
+	return ok && (i.state == 'T' || i.state == 't')
+}
+
 func stat(pid int) (info, bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

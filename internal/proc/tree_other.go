@@ -44,6 +44,9 @@ func killTree(pgid int, _ map[int]bool) []int {
 	return []int{pgid}
 }
 
+// stopped cannot be told here.
+func stopped(int) bool { return false }
+
 func pids(set map[int]bool) (text string) {
 	for p := range set {
 		text += " " + strconv.Itoa(p)
