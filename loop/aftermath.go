@@ -2,7 +2,9 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,19 +14,14 @@ import (
 	"descartes/gitops"
 )
 
-// look takes the snapshot after an attempt and what differs from before it. Where the agent did not
-// claim to be complete, it looks before the verification too: a build's leavings are no work.
+// look takes the snapshot after an agent and what differs from before it.
 func (l *Loop) look(ctx context.Context, tr *trial) error {
-	first := tr.after == ""
-	unclaimed := !tr.result.Complete
 	tree, err := l.tools.Repo.Snapshot(ctx)
 	if err != nil {
 		return gitErr("snapshot the work on task "+tr.task.ID, err)
 	}
-	mute := unclaimed && !first && len(tr.changed) == 0
-	tr.after = tree
-	if mute || tree == tr.before {
-		tr.changed = nil
+	tr.after, tr.changed = tree, nil
+	if tree == tr.before {
 		return nil
 	}
 	if tr.changed, err = l.tools.Repo.Changed(ctx, tr.before, tree); err != nil {
@@ -33,18 +30,71 @@ func (l *Loop) look(ctx context.Context, tr *trial) error {
 	return nil
 }
 
-// settle undoes what no attempt may change, and says so.
-func (l *Loop) settle(ctx context.Context, tr *trial) error {
+// lookAgain takes the snapshot after the verification, and says so where that changed files: a lock
+// file that a build brings up to date belongs to the work, but nobody should be surprised by it.
+func (l *Loop) lookAgain(ctx context.Context, tr *trial) error {
+	seen := tr.after
+	if err := l.look(ctx, tr); err != nil || tr.after == seen {
+		return err
+	}
+	left, err := l.tools.Repo.Changed(ctx, seen, tr.after)
+	if err != nil {
+		return gitErr("compare the work on task "+tr.task.ID, err)
+	}
+	return l.warn(tr, "the verification changed files, which count as part of the work: "+names(left))
+}
+
+// names lists changed paths, a few of them.
+func names(changed []gitops.Change) string {
+	paths := make([]string, 0, 8)
+	for _, c := range changed[:min(8, len(changed))] {
+		paths = append(paths, oneLine(c.Path))
+	}
+	s := strings.Join(paths, ", ")
+	if n := len(changed) - len(paths); n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
+
+// gatherErrors adds what an agent printed on standard error to the attempt's log.
+func (l *Loop) gatherErrors(tr *trial) (err error) {
+	fi, err := os.Stat(l.errLog())
+	if err != nil || fi.Size() == 0 {
+		return nil // an agent that was never started has none
+	}
+	src, err := os.Open(l.errLog())
+	if err != nil {
+		return fmt.Errorf("read what the agent printed: %w", err)
+	}
+	defer func() { err = errors.Join(err, src.Close(), os.Truncate(l.errLog(), 0)) }()
+	dst, err := os.OpenFile(tr.log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the attempt's log: %w", err)
+	}
+	if _, err = dst.WriteString("\n--- standard error of the agent ---\n"); err == nil {
+		_, err = io.Copy(dst, src)
+	}
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return fmt.Errorf("write the attempt's log: %w", err)
+	}
+	return nil
+}
+
+// settle undoes what no attempt may change, and says so; who is the part of it that did it.
+func (l *Loop) settle(ctx context.Context, tr *trial, who string) error {
 	s, err := l.tools.Repo.Settle(ctx, tr.ground)
 	if err != nil {
 		return gitErr("put the repository back after task "+tr.task.ID, err)
 	}
-	tr.commits = s.Commits
-	notes, err := l.mend(tr)
+	if s.Commits != "" {
+		tr.commits = s.Commits
+	}
+	notes, err := l.mend(tr, who)
 	if err != nil {
 		return err
 	}
-	rescued, err := l.rescue(ctx, tr)
+	rescued, err := l.rescue(ctx, tr, who)
 	if err != nil {
 		return err
 	}
@@ -59,7 +109,7 @@ func (l *Loop) settle(ctx context.Context, tr *trial) error {
 // rescue puts back what the user had changed before the run and the attempt threw away: files that
 // stand as HEAD has them now and stood otherwise before (git stash, checkout, reset --hard, clean).
 // A file that the attempt changed to something new is the attempt's work.
-func (l *Loop) rescue(ctx context.Context, tr *trial) ([]string, error) {
+func (l *Loop) rescue(ctx context.Context, tr *trial, who string) ([]string, error) {
 	if len(l.ledger.userPaths) == 0 {
 		return nil, nil
 	}
@@ -92,13 +142,13 @@ func (l *Loop) rescue(ctx context.Context, tr *trial) ([]string, error) {
 	if err := l.tools.Repo.RestorePaths(ctx, tr.before, lost); err != nil {
 		return nil, gitErr("put back your uncommitted changes", err)
 	}
-	return []string{"the attempt threw away your uncommitted changes, which are put back: " + strings.Join(lost, ", ")}, nil
+	return []string{"the " + who + " threw away your uncommitted changes, which are put back: " + strings.Join(lost, ", ")}, nil
 }
 
 // keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. An
 // attempt that changed nothing and committed nothing leaves nothing to keep.
 func (l *Loop) keep(ctx context.Context, tr *trial) (ref string, err error) {
-	if tr.after == "" || tr.after == tr.before && tr.commits == "" {
+	if tr.after == "" || tr.after == tr.base && tr.commits == "" {
 		return "", nil
 	}
 	var parents []string
@@ -137,12 +187,12 @@ func delivered(changed []gitops.Change) string {
 }
 
 // mend puts the task file and the journal back where the attempt changed them.
-func (l *Loop) mend(tr *trial) ([]string, error) {
+func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 	l.saver.mu.Lock()
 	defer l.saver.mu.Unlock()
 	var notes []string
 	if !l.saver.intact() {
-		note, err := l.mendTasks(strings.TrimSuffix(tr.log, ".log") + ".tasks")
+		note, err := l.mendTasks(who, strings.TrimSuffix(tr.log, ".log")+".tasks")
 		if err != nil {
 			return nil, err
 		}
@@ -158,16 +208,16 @@ func (l *Loop) mend(tr *trial) ([]string, error) {
 		if err := l.home.make(l.tools.FS); err != nil {
 			return nil, err
 		}
-		notes = append(notes, "the attempt deleted "+l.relative(l.journal.path)+", which is put back")
+		notes = append(notes, "the "+who+" meddled with "+l.relative(l.journal.path)+", which is put back")
 	}
-	return notes, nil
+	return notes, l.relock()
 }
 
 // mendTasks puts the task file back and keeps what the attempt had made of it in the file aside.
-func (l *Loop) mendTasks(aside string) (string, error) {
+func (l *Loop) mendTasks(who, aside string) (string, error) {
 	path := l.job.File.Path()
 	got, err := os.ReadFile(path)
-	note := fmt.Sprintf("the attempt deleted %s, which is put back", l.relative(path))
+	note := fmt.Sprintf("the %s deleted %s, which is put back", who, l.relative(path))
 	switch {
 	case err == nil && string(got) == string(l.job.File.Bytes()):
 		return "", nil
@@ -178,7 +228,7 @@ func (l *Loop) mendTasks(aside string) (string, error) {
 		if err := os.WriteFile(aside, got, 0o600); err != nil {
 			return "", fmt.Errorf("keep the changed task file: %w", err)
 		}
-		note = fmt.Sprintf("the attempt changed %s, which is put back; its text is kept in %s", l.relative(path), l.relative(aside))
+		note = fmt.Sprintf("the %s changed %s, which is put back; its text is kept in %s", who, l.relative(path), l.relative(aside))
 	}
 	return note, l.saver.restore()
 }

@@ -108,14 +108,21 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	if err != nil {
 		return nil, fmt.Errorf("run the agent on task %s: %w", t.ID, err)
 	}
-	return tr, l.judge(actx, tr, false)
+	if err := l.gatherErrors(tr); err != nil {
+		return nil, err
+	}
+	return tr, l.judge(actx, tr)
 }
 
-// judge takes a trial from the end of its agent to its verdict; told says that the journal has that end.
-func (l *Loop) judge(ctx context.Context, tr *trial, told bool) error {
+// judge takes a trial from the end of its agent to its verdict. The verification runs what the
+// agent wrote, so the repository is settled after it too.
+func (l *Loop) judge(ctx context.Context, tr *trial) error {
 	gctx := context.WithoutCancel(ctx) // the work is kept, whatever stopped the agent
 	l.at = ""
-	if err := l.settle(gctx, tr); err != nil {
+	if err := l.settle(gctx, tr, "attempt"); err != nil {
+		return err
+	}
+	if err := l.look(gctx, tr); err != nil {
 		return err
 	}
 	if l.ledger.agent == nil { // else a loop that died since had recorded it
@@ -123,21 +130,20 @@ func (l *Loop) judge(ctx context.Context, tr *trial, told bool) error {
 			return err
 		}
 	}
-	if !tr.result.Complete || !l.verifies(tr) {
-		if err := l.look(gctx, tr); err != nil {
-			return err
-		}
-	}
+	worked := l.ledger.agent.Detail.Changed > 0 // what a build leaves behind is no work
 	if l.verifies(tr) {
 		if err := l.verify(ctx, tr); err != nil {
 			return err
 		}
-		if err := l.look(gctx, tr); err != nil {
+		if err := l.settle(gctx, tr, "verification"); err != nil {
+			return err
+		}
+		if err := l.lookAgain(gctx, tr); err != nil {
 			return err
 		}
 	}
 	facts := verify.Facts{AgentEnd: string(tr.result.End), AgentReason: tr.result.Reason, Blocked: tr.result.Blocked,
-		Complete: tr.result.Complete, Changed: len(tr.changed) > 0, Verify: tr.check, None: l.job.verify() == ""}
+		Complete: tr.result.Complete, Changed: worked, Verify: tr.check, None: l.job.verify() == ""}
 	tr.verdict, tr.reason = verify.Judge(facts)
 	return nil
 }
@@ -164,9 +170,12 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 func (l *Loop) request(tr *trial, prompt string) agent.Request {
 	c := l.job.Config
 	return agent.Request{Label: l.label(tr, "agent"), Prompt: prompt, PromptFile: l.promptFile(), Dir: l.job.Root,
-		Env: l.environment(tr), Log: tr.log, ErrLog: filepath.Join(l.home.Run(l.state.ID), "stderr"),
+		Env: l.environment(tr), Log: tr.log, ErrLog: l.errLog(),
 		Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace, Model: c.Backend.Model}
 }
+
+// errLog takes what the running agent prints on standard error, which is not what it says.
+func (l *Loop) errLog() string { return filepath.Join(l.home.Run(l.state.ID), "stderr") }
 
 func (l *Loop) promptFile() string { return filepath.Join(l.home.Run(l.state.ID), "prompt.md") }
 

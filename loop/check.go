@@ -11,7 +11,11 @@ import (
 // Check looks whether the ground is safe to run the job on. It changes no file of the working tree.
 func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []Problem {
 	home := NewHome(j.Root)
-	if who, held := busy(ctx, home.tree()); held {
+	who, held := busy(ctx, treeLock(repo.Dir()))
+	if !held {
+		who, held = busy(ctx, lockOf(home.tree()))
+	}
+	if held {
 		return []Problem{{Message: (&BusyError{Holder: who}).Error(), Hint: "descartes loop status, or descartes loop cancel " + who.Loop, Err: &BusyError{Holder: who}}}
 	}
 	var problems []Problem
@@ -33,10 +37,19 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 	return problems
 }
 
-// NothingToDo reports whether every task of the job is done and no loop has to be gone on with.
+// NothingToDo reports whether every task of the job is done or was set aside by a person, and no loop has to be
+// gone on with.
 func NothingToDo(j *Job) (bool, error) {
-	c := j.Graph.Counts()
-	if c.Total == 0 || c.Done < c.Total {
+	done := 0
+	for _, id := range j.Graph.Leaves() {
+		switch s, _ := j.Graph.State(id); {
+		case s == "done":
+			done++
+		case !setAside(j.Graph.Status(id)):
+			return false, nil
+		}
+	}
+	if done == 0 {
 		return false, nil
 	}
 	old, err := NewHome(j.Root).Unfinished(j.File.Tag())

@@ -55,7 +55,18 @@ func (l *Loop) commitWave(ctx context.Context, number int, ids []string) error {
 		l.ledger.verified = slices.DeleteFunc(l.ledger.verified, func(v Event) bool { return v.Wave == number })
 		return nil
 	}
-	return l.record(&Event{Type: WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths)})
+	return l.record(&Event{Type: WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths), Paths: l.usersIn(c.Paths)})
+}
+
+// usersIn lists those of the user's own changes that a commit holds.
+func (l *Loop) usersIn(committed []string) []string {
+	var out []string
+	for _, p := range l.ledger.userPaths {
+		if slices.Contains(committed, p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // commitOnce makes the commit, unless a loop that died before it could note the hash had made it:
@@ -77,7 +88,11 @@ func (l *Loop) commitOnce(ctx context.Context, number int, done []string, w gito
 func (l *Loop) taskFile() map[string][]byte {
 	files := map[string][]byte{}
 	add := func(f *tasks.File) {
-		rel, err := filepath.Rel(l.tools.Repo.Root(), f.Path())
+		path, err := filepath.EvalSymlinks(f.Path()) // a link stays; what it names is what was saved
+		if err != nil {
+			path = f.Path()
+		}
+		rel, err := filepath.Rel(l.tools.Repo.Root(), path)
 		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 			files[filepath.ToSlash(rel)] = f.Bytes()
 		}

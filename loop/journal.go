@@ -27,7 +27,9 @@ type journal struct {
 	now     func() time.Time
 	buf     []byte
 	broken  error
-	pending bool // something was written since the last sync
+	copy    *os.File    // the same bytes in a file without a name; nil where none could be made
+	stamp   os.FileInfo // of the file, after our last write
+	pending bool        // something was written since the last sync
 }
 
 // recoverEvents reads a journal's bytes. good is the length of the part that can be trusted.
@@ -122,7 +124,10 @@ func openJournal(fsys atomicfile.FS, path, loop string, now func() time.Time) (*
 			return nil, nil, errors.Join(err, f.Close())
 		}
 	}
-	return &journal{fs: fsys, path: path, loop: loop, file: f, seq: int64(len(events)), now: now}, events, nil
+	j := &journal{fs: fsys, path: path, loop: loop, file: f, seq: int64(len(events)), now: now}
+	j.shadow(data[:good])
+	j.written(nil)
+	return j, events, nil
 }
 
 // syncParents makes the names of the folders above path durable, n levels up.
@@ -158,6 +163,7 @@ func (j *journal) append(events ...*Event) error {
 		return j.fail("write", err)
 	}
 	j.pending = true
+	j.written(j.buf)
 	crash.Point("event-written-" + string(events[0].Type))
 	if sync {
 		if err := j.sync(); err != nil {
@@ -180,21 +186,63 @@ func (j *journal) sync() error {
 	return nil
 }
 
-// heal puts the journal back where somebody deleted it while it was open.
+// shadow begins the copy that a journal is mended from. It needs no durability and no name.
+func (j *journal) shadow(data []byte) {
+	f, err := os.CreateTemp(filepath.Dir(j.path), ".events-*")
+	if err != nil {
+		return
+	}
+	if _, err = f.Write(data); err == nil {
+		err = os.Remove(f.Name())
+	}
+	if err != nil {
+		_ = f.Close() // without a copy a deleted journal stops the run, and nothing else is lost
+		return
+	}
+	j.copy = f
+}
+
+// written notes what the file is after a write of ours.
+func (j *journal) written(line []byte) {
+	if j.copy != nil {
+		if _, err := j.copy.Write(line); err != nil {
+			_ = j.copy.Close()
+			j.copy = nil
+		}
+	}
+	if f, ok := j.file.(interface{ Stat() (os.FileInfo, error) }); ok {
+		j.stamp, _ = f.Stat()
+	}
+}
+
+// intact reports whether nobody else has touched the file.
+func (j *journal) intact() bool {
+	fi, err := os.Lstat(j.path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return j.stamp == nil || os.SameFile(fi, j.stamp) && fi.Size() == j.stamp.Size() && fi.ModTime().Equal(j.stamp.ModTime())
+}
+
+// heal puts the journal back where somebody changed or deleted it while it was open.
 func (j *journal) heal() (bool, error) {
-	if _, err := os.Lstat(j.path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+	if j.intact() {
 		return false, nil
 	}
-	src, ok := j.file.(io.ReaderAt)
-	if !ok {
-		return false, fmt.Errorf("%s was deleted while the loop was running", j.path)
+	if j.copy == nil {
+		return false, fmt.Errorf("%s was changed while the loop was running", j.path)
 	}
-	data, err := io.ReadAll(io.NewSectionReader(src, 0, 1<<40))
+	data, err := io.ReadAll(io.NewSectionReader(j.copy, 0, 1<<40))
 	if err != nil {
-		return false, fmt.Errorf("read deleted %s: %w", j.path, err)
+		return false, fmt.Errorf("read the copy of %s: %w", j.path, err)
 	}
 	if err := os.MkdirAll(filepath.Join(filepath.Dir(j.path), "logs"), 0o755); err != nil {
 		return false, fmt.Errorf("make the run's folder: %w", err)
+	}
+	if fi, err := os.Lstat(j.path); err == nil && !fi.Mode().IsRegular() {
+		if err := os.RemoveAll(j.path); err != nil {
+			return false, fmt.Errorf("put %s back: %w", j.path, err)
+		}
 	}
 	if err := atomicfile.Write(j.fs, j.path, data, 0o644); err != nil {
 		return false, err
@@ -205,6 +253,7 @@ func (j *journal) heal() (bool, error) {
 	}
 	err = j.file.Close()
 	j.file = f
+	j.written(nil)
 	return true, err
 }
 
@@ -215,6 +264,9 @@ func (j *journal) fail(what string, err error) error {
 
 func (j *journal) close() error {
 	err := j.sync()
+	if j.copy != nil {
+		_ = j.copy.Close()
+	}
 	if cerr := j.file.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("close %s: %w", j.path, cerr)
 	}

@@ -13,6 +13,7 @@ type ledger struct {
 	failures  map[string]Event
 	otherEnds map[string]bool // tasks with an attempt that failed otherwise than by a crash of the agent
 	blocked   []Event
+	kept      map[string]string // the last ref of each task's attempts
 	delivered map[string]string
 	verified  []Event // attempt_finished of tasks whose work is not committed yet
 	commits   []Event
@@ -37,7 +38,7 @@ type statusChange struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{begun: map[string]int{}, used: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{},
+	return &ledger{begun: map[string]int{}, used: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{}, kept: map[string]string{},
 		delivered: map[string]string{}, bases: map[string]string{}}
 }
 
@@ -74,6 +75,7 @@ func (l *ledger) apply(e *Event) {
 		l.blocked = append(l.blocked, *e)
 	case WaveCommitted:
 		l.commits = append(l.commits, *e)
+		l.userPaths = slices.DeleteFunc(slices.Clone(l.userPaths), func(p string) bool { return slices.Contains(e.Paths, p) })
 		l.verified = slices.DeleteFunc(l.verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopPaused, LoopFinished:
 		l.finished = e
@@ -90,7 +92,6 @@ func (l *ledger) resume(e *Event) {
 	}
 	for _, id := range e.Tasks {
 		delete(l.used, id)
-		delete(l.failures, id)
 		delete(l.otherEnds, id)
 		l.changes = append(l.changes, statusChange{id, "pending", e.Seq})
 	}
@@ -99,6 +100,9 @@ func (l *ledger) resume(e *Event) {
 
 func (l *ledger) finishAttempt(e *Event) {
 	l.open, l.agent = nil, nil
+	if e.Ref != "" {
+		l.kept[e.Task] = e.Ref
+	}
 	switch e.Verdict {
 	case verdictVerified:
 		v := *e
@@ -123,7 +127,9 @@ func (l *ledger) finishAttempt(e *Event) {
 
 func (l *ledger) close(e *Event, status string) {
 	l.change(e, status)
-	delete(l.failures, e.Task)
+	if status == "done" { // a task that is tried again later is told what failed
+		delete(l.failures, e.Task)
+	}
 	delete(l.bases, e.Task)
 	if l.current == e.Task {
 		l.current = ""

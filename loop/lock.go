@@ -39,7 +39,10 @@ func (e *BusyError) Error() string {
 }
 
 // lock is an advisory lock on a file that is never unlinked.
-type lock struct{ f *flock.Flock }
+type lock struct {
+	f   *flock.Flock
+	who Holder
+}
 
 func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) (*lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -55,7 +58,7 @@ func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) 
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	l := &lock{f}
+	l := &lock{f: f}
 	if err := l.sign(who); err != nil {
 		return nil, errors.Join(err, l.release())
 	}
@@ -64,6 +67,7 @@ func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) 
 
 // sign writes who holds the lock; a reader that meets half of it shows what it can.
 func (l *lock) sign(who Holder) error {
+	l.who = who
 	b, err := json.Marshal(who)
 	if err != nil {
 		return fmt.Errorf("sign lock: %w", err)
@@ -92,9 +96,8 @@ func readHolder(path string) Holder {
 	return h
 }
 
-// live reports whether some process holds the lock of a state file, and who.
-func live(statePath string) (Holder, bool) {
-	path := lockOf(statePath)
+// live reports whether some process holds a lock, and who.
+func live(path string) (Holder, bool) {
 	if _, err := os.Stat(path); err != nil {
 		return Holder{}, false
 	}
@@ -114,13 +117,13 @@ func live(statePath string) (Holder, bool) {
 
 // busy is live, asked again for as long as the holder's process is gone: a child that it was about
 // to start may hold the lock for a moment longer.
-func busy(ctx context.Context, statePath string) (Holder, bool) {
+func busy(ctx context.Context, path string) (Holder, bool) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		who, held := live(statePath)
+		who, held := live(path)
 		if !held || !gone(who) {
 			return who, held
 		}
@@ -137,3 +140,23 @@ func gone(who Holder) bool {
 	p, err := os.FindProcess(who.PID)
 	return err != nil || who.PID <= 0 || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
+
+// relock takes the locks anew whose files somebody deleted. No other loop can have taken them
+// meanwhile: the first lock of all lies in the git directory.
+func (l *Loop) relock() error {
+	for _, k := range l.locks {
+		if _, err := os.Lstat(k.f.Path()); err == nil {
+			continue
+		}
+		again, err := takeLock(context.Background(), k.f.Path(), lockWait, k.who)
+		if err != nil {
+			return err
+		}
+		l.locks = append(l.locks, again)
+	}
+	return nil
+}
+
+// treeLock is the lock of a working tree. It lies in the git directory, where an agent that clears
+// away .descartes does not reach it.
+func treeLock(gitDir string) string { return filepath.Join(gitDir, "descartes-loop") }

@@ -112,7 +112,7 @@ func (l *Loop) flush() error { return l.saver.flush() }
 
 // summary is an attempt as the state file lists it.
 func (l *Loop) summary(e *Event) IterationSummary {
-	s := IterationSummary{Iteration: l.ledger.iteration, Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: e.Verdict}
+	s := IterationSummary{Iteration: max(0, l.ledger.iteration-1), Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: e.Verdict}
 	if d := e.Detail; d != nil {
 		s.ExitCode, s.PromiseSeen = d.Code, d.Claimed
 		s.StartedAt = e.TS.Add(-time.Duration(d.Seconds * float64(time.Second)))

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -68,12 +69,25 @@ func (l *Loop) recoverOpen(ctx context.Context, open Event) error {
 		return gitErr("read the state of the repository", err)
 	}
 	tr.result = l.recall(tr)
-	if err := l.judge(ctx, tr, l.ledger.agent != nil); err != nil {
+	if err := l.judge(ctx, tr); err != nil {
 		return err
 	}
+	if len(tr.changed) > 0 && tr.result.End == agent.Cancelled {
+		if err := l.warn(tr, "the interrupted attempt left changes, which the next one goes on from: "+names(tr.changed)); err != nil {
+			return err
+		}
+	}
 	never := &stopper{soft: make(chan struct{}), ask: func() (Request, bool) { return "", false }}
-	_, _, err = l.after(ctx, never, tr)
-	return err
+	if _, _, err = l.after(ctx, never, tr); err != nil {
+		return err
+	}
+	// An interrupted attempt counts, and the task still gets another one: a night's reboot is not its
+	// fault. One that takes the machine down each time has to end somewhere.
+	if n := l.ledger.begun[tr.task.ID]; string(tr.verdict) == string(verify.Cancelled) && n >= 2*l.job.Config.Scud.MaxIterationsPerTask+2 {
+		tr.reason = fmt.Sprintf("descartes was stopped during its attempts, %d of them", n)
+		return l.block(ctx, tr)
+	}
+	return nil
 }
 
 // ended is when the last process of an interrupted attempt came to its end, which is when that was

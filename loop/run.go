@@ -99,7 +99,7 @@ func (l *Loop) halfDone(ctx context.Context, stop *stopper) (*Outcome, error) {
 	number := l.job.Graph.Wave(id)
 	out := l.limits(ctx, stop)
 	if out == nil {
-		if err := l.record(&Event{Type: WaveStarted, Wave: number}); err != nil {
+		if err := l.record(&Event{Type: WaveStarted, Wave: number, Of: len(l.job.Graph.Waves()[number-1].Tasks)}); err != nil {
 			return nil, err
 		}
 		var err error
@@ -213,7 +213,9 @@ func (l *Loop) ending() Outcome {
 		case "ready", "waiting", "running":
 			left++
 		default:
-			blocked++
+			if !setAside(g.Status(id)) {
+				blocked++
+			}
 		}
 	}
 	switch {
@@ -226,6 +228,9 @@ func (l *Loop) ending() Outcome {
 	}
 	return Outcome{Ending: AllDone}
 }
+
+// setAside reports whether a person took the task off the list: nobody asks for it to be done.
+func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
 
 // waveBlocked reports whether the wave of a step has a task that was given up.
 func (l *Loop) waveBlocked() bool {

@@ -81,14 +81,29 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 	if err != nil {
 		return gitErr("take back the work on task "+tr.task.ID, err)
 	}
-	l.at = tr.base
+	now, err := l.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return gitErr("look at the tree after task "+tr.task.ID, err)
+	}
+	if now != tr.base { // a submodule that moved, a repository that an agent made: nobody's to undo
+		left, err := l.tools.Repo.Changed(ctx, tr.base, now)
+		if err != nil {
+			return gitErr("look at the tree after task "+tr.task.ID, err)
+		}
+		if err := l.warn(tr, "not everything of the blocked task could be put back, and no commit will hold it: "+names(left)); err != nil {
+			return err
+		}
+	}
+	l.at = now
 	e := l.event(TaskBlocked, tr)
 	e.Attempt = l.ledger.used[tr.task.ID]
-	e.Verdict, e.Reason, e.Tree = string(tr.verdict), tr.reason, string(tr.base)
+	e.Verdict, e.Reason, e.Tree = string(tr.verdict), tr.reason, string(now)
 	if e.Verdict == verdictCrashed && l.ledger.otherEnds[tr.task.ID] {
 		e.Verdict = verdictFailed
 	}
-	e.Ref = RefPrefix(l.state.ID, tr.task.ID)
+	if l.ledger.kept[tr.task.ID] != "" {
+		e.Ref = RefPrefix(l.state.ID, tr.task.ID)
+	}
 	if len(touched) > 0 {
 		e.Message = fmt.Sprintf("%d files put back", len(touched))
 	}
@@ -152,7 +167,7 @@ func (l *Loop) agentEvent(tr *trial) *Event {
 	e := l.event(AgentFinished, tr)
 	e.Reason = r.Reason
 	e.Detail = &Detail{End: string(r.End), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
-		Words: tail(r.Final, maxWords), Seconds: r.Duration.Seconds()}
+		Changed: len(tr.changed), Words: tail(r.Final, maxWords), Seconds: r.Duration.Seconds()}
 	if c := r.Cost; c != nil {
 		e.Detail.USD = c.USD
 		if c.Tokens != nil {

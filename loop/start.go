@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"descartes/internal/atomicfile"
 	"descartes/tasks"
@@ -67,11 +68,13 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 		}
 	}()
 	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: j.File.Tag(), At: tools.Now()}
-	tree, err := takeLock(ctx, lockOf(home.tree()), lockWait, who)
-	if err != nil {
-		return l, err
+	for _, path := range []string{treeLock(tools.Repo.Dir()), lockOf(home.tree())} {
+		k, err := takeLock(ctx, path, lockWait, who)
+		if err != nil {
+			return l, err
+		}
+		l.locks = append(l.locks, k)
 	}
-	l.locks = append(l.locks, tree)
 	if err := home.make(tools.FS); err != nil {
 		return l, err
 	}
@@ -93,8 +96,10 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 		return l, err
 	}
 	l.locks = append(l.locks, own)
-	if err := tree.sign(who); err != nil {
-		return l, err
+	for _, k := range l.locks {
+		if err := k.sign(who); err != nil {
+			return l, err
+		}
 	}
 	for _, p := range []string{path, j.File.Path()} { // what a killed loop left half written
 		if _, err := atomicfile.Clean(tools.FS, p); err != nil {
@@ -180,7 +185,7 @@ func (l *Loop) freePath(opt StartOptions) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	if _, busy := live(path); busy || !old.Completed {
+	if _, busy := live(lockOf(path)); busy || !old.Completed {
 		if opt.StatePath != "" {
 			return "", fmt.Errorf("%s belongs to loop %s, which has not ended", path, old.ID)
 		}
@@ -232,6 +237,11 @@ func (l *Loop) begin(ctx context.Context, path string) error {
 	for _, id := range first.Tasks {
 		l.job.Graph.SetStatus(id, tasks.Pending)
 	}
+	if len(events) == 0 {
+		if err := l.tellUncommitted(); err != nil {
+			return err
+		}
+	}
 	return l.flush()
 }
 
@@ -274,6 +284,32 @@ func (l *Loop) opening(ctx context.Context, fresh bool) (*Event, error) {
 		e.Reason = ""
 	}
 	return e, nil
+}
+
+// tellUncommitted names the tasks that are done though no commit holds their work: those of an
+// earlier loop with --no-commit.
+func (l *Loop) tellUncommitted() error {
+	last, err := l.home.LastOf(l.state.Tag)
+	if err != nil || last == nil {
+		return err
+	}
+	events, err := ReadEvents(l.home.Events(last.State.ID))
+	if err != nil {
+		return nil // it is told of by the commands that show that loop
+	}
+	b := newLedger()
+	for i := range events {
+		b.apply(&events[i])
+	}
+	if len(b.verified) == 0 || len(l.ledger.userPaths) == 0 {
+		return nil
+	}
+	ids := make([]string, len(b.verified))
+	for i, v := range b.verified {
+		ids[i] = v.Task
+	}
+	return l.record(&Event{Type: Warning, Message: fmt.Sprintf("loop %s ran with --no-commit: the work of its tasks (%s) is in no commit yet, and this loop will not commit it; commit it yourself",
+		last.State.ID, strings.Join(ids, ", "))})
 }
 
 // unsettled reports whether a dead loop left a tree that no event describes: an attempt under way,

@@ -26,7 +26,7 @@ type View struct {
 // nil leaves them texts. Nothing is changed.
 func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	v := View{Path: s.Path, State: *s.State}
-	_, v.Live = live(s.Path)
+	_, v.Live = live(lockOf(s.Path))
 	events, err := ReadEvents(h.Events(s.State.ID))
 	if err != nil {
 		return v, err
@@ -56,7 +56,7 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 }
 
 // Live tells which loop runs in the working tree of this home, if one does.
-func (h Home) Live() (Holder, bool) { return live(h.tree()) }
+func (h Home) Live() (Holder, bool) { return live(lockOf(h.tree())) }
 
 // CatchUp gives the task file what the journals of the tag's dead loops know and could not write any more.
 func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time) error {
@@ -139,7 +139,7 @@ func (h Home) Last() (*Saved, error) {
 			}
 			continue
 		}
-		if _, busy := live(s.Path); busy {
+		if _, busy := live(lockOf(s.Path)); busy {
 			return s, nil
 		}
 		if found == nil || h.active(s).After(h.active(found)) {
@@ -214,6 +214,6 @@ func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
 
 // IsLive reports whether a process runs the loop now.
 func (h Home) IsLive(s Saved) bool {
-	_, busy := live(s.Path)
+	_, busy := live(lockOf(s.Path))
 	return busy
 }

@@ -28,6 +28,8 @@ type world struct {
 	mu    sync.Mutex
 	runs  []string // "task attempt", in order
 	tell  func(Event)
+
+	protect []string
 }
 
 const threeTasks = `{"tag": "x", "tasks": [
@@ -39,7 +41,7 @@ const threeTasks = `{"tag": "x", "tasks": [
 
 func newWorld(t *testing.T, taskFile string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS()}
+	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), protect: []string{".scud/tasks/x.json", ".descartes/"}}
 	w.prepare(taskFile)
 	w.cfg = Config{Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
 		Spec: SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
