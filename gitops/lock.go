@@ -169,6 +169,22 @@ func clearLocks(l layout) error {
 	return nil
 }
 
+// Locked names a lock that would stop the next commit: of the index, of HEAD or of the branch that is checked out.
+// What a killed process of ours left does not count, and is removed.
+func (r *Repo) Locked() (path string, ok bool) {
+	_ = clearLocks(r.l) // what cannot be removed is found below
+	files := []string{filepath.Join(r.l.gitDir, "index"), filepath.Join(r.l.gitDir, "HEAD")}
+	if branch, _, err := r.refs.head(); err == nil && branch != "" {
+		files = append(files, filepath.Join(r.l.commonDir, filepath.FromSlash(branch)))
+	}
+	for _, f := range files {
+		if _, err := os.Lstat(f + ".lock"); err == nil {
+			return f + ".lock", true
+		}
+	}
+	return "", false
+}
+
 func clearLock(l layout, name string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -22,14 +22,32 @@ type finding struct {
 // inspect looks at everything that can be known before the first scan: cheap, a few dozen calls of stat. ix is
 // nil where the index is one that only git can read.
 func inspect(l layout, c *gitConfig, ix *index, opt Options) []finding {
-	var out []finding
-	out = append(out, ownershipFindings(l, c, opt.Env)...)
-	out = append(out, formatFindings(l, c)...)
-	out = append(out, progressFindings(l)...)
+	out := append(inspectFormat(l, c, opt), progressFindings(l)...)
 	out = append(out, settingFindings(c)...)
 	out = append(out, hookFindings(l, c, opt.Hooks)...)
 	out = append(out, indexFindings(ix)...)
 	return append(out, attributeFindings(l, c, trackedAttributes(ix), opt.Env)...)
+}
+
+// inspectFormat looks at what has to be known before anything of the repository is read or touched.
+func inspectFormat(l layout, c *gitConfig, opt Options) []finding {
+	return append(ownershipFindings(l, c, opt.Env), formatFindings(l, c)...)
+}
+
+// refusal is the error of all findings that refuse, nil where none does.
+func refusal(found []finding) error {
+	var reasons []string
+	hint := ""
+	for _, f := range found {
+		if f.refuse {
+			reasons = append(reasons, f.reason)
+			hint = f.hint
+		}
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	return &RefusedError{Reason: strings.Join(reasons, "; "), Hint: hint}
 }
 
 // both is a finding that sends everything to the git program.

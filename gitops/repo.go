@@ -56,6 +56,9 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := refusal(inspectFormat(l, cfg, opt)); err != nil {
+		return nil, err
+	}
 	if err := clearLocks(l); err != nil {
 		return nil, err
 	}
@@ -89,14 +92,11 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 
 // decide chooses between the native path and the git program.
 func (r *Repo) decide(found []finding) error {
-	var refused []string
-	hint, why := "", ""
+	if err := refusal(found); err != nil {
+		return err
+	}
+	why := ""
 	for _, f := range found {
-		if f.refuse {
-			refused = append(refused, f.reason)
-			hint = f.hint
-			continue
-		}
 		if f.ends && r.ends == "" {
 			r.ends = f.reason
 		}
@@ -108,9 +108,6 @@ func (r *Repo) decide(found []finding) error {
 			}
 			r.note(f.reason, f.tree)
 		}
-	}
-	if len(refused) > 0 {
-		return &RefusedError{Reason: strings.Join(refused, "; "), Hint: hint}
 	}
 	r.cli = newCLI(r.l, r.opt, why)
 	if why != "" && r.opt.Git == "" {

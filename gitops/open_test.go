@@ -1,0 +1,79 @@
+package gitops
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A repository of a format that we do not know is refused for that, not for an index that reads like damage.
+func TestOpenRefusesForeignFormats(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, setup, want string }{
+		{"SHA-256", "git init -q --object-format=sha256 .; echo 1 >f; git add f", "its object format is sha256; only sha1 is supported"},
+		{"reftable", "git init -q .; git config core.repositoryFormatVersion 1; git config extensions.refStorage reftable; echo 'ref: refs/heads/.invalid' >.git/HEAD; echo x >.git/index",
+			"its refs are stored as reftable; only files are supported"},
+		{"unknown extension", "git init -q .; git config core.repositoryFormatVersion 1; git config extensions.shiny true; echo x >.git/index", "repository extension shiny is not known"},
+		{"unknown version", "git init -q .; git config core.repositoryFormatVersion 7; echo x >.git/index", "repository format version 7 is not known"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(tt.setup)
+			_, err := s.open("", "")
+			if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Reason != tt.want {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	for name, setup := range map[string]string{"main": "", "linked": "git worktree add -q -b side work"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTwin(t, &scenario{setup: setup})
+			r, err := s.open("", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			head, err := r.Head(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if path, ok := r.Locked(); ok {
+				t.Errorf("nothing is locked: got %s", path)
+			}
+			for _, file := range []string{r.l.gitDir + "/index", r.l.gitDir + "/HEAD", r.l.commonDir + "/" + head.Branch} {
+				s.put(file+".lock", "")
+				if path, ok := r.Locked(); !ok || path != file+".lock" {
+					t.Errorf("%s.lock: got %q %v", file, path, ok)
+				}
+				if err := os.Remove(file + ".lock"); err != nil {
+					t.Fatal(err)
+				}
+				k, err := takeLock(t.Context(), r.l.commonDir, file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if path, ok := r.Locked(); !ok || path != file+".lock" {
+					t.Errorf("a living lock of ours: got %q %v", path, ok)
+				}
+				if err := unix.Flock(int(k.f.Fd()), unix.LOCK_UN); err != nil { // as if its process were dead
+					t.Fatal(err)
+				}
+				if path, ok := r.Locked(); ok {
+					t.Errorf("a stale lock of ours: got %q", path)
+				}
+			}
+			s.put(r.l.commonDir+"/refs/heads/other.lock", "")
+			if path, ok := r.Locked(); ok {
+				t.Errorf("another branch: got %q", path)
+			}
+		})
+	}
+}
