@@ -102,6 +102,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	if err := l.record(events...); err != nil {
 		return nil, err
 	}
+	l.spare.become(tr.log)
 	actx, done := stop.watch(ctx)
 	defer done()
 	tr.result, err = l.tools.Agent.Run(actx, l.request(tr, spec.Text))
@@ -163,7 +164,8 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 	tr.check = &res
 	e := l.event(VerifyFinished, tr)
 	e.Detail = &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
-	return l.record(e)
+	l.recordWithNext(e)
+	return nil
 }
 
 // request is the agent's side of a trial.

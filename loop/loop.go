@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"descartes/agent"
@@ -54,6 +55,8 @@ type Loop struct {
 	saver   *saver
 	locks   []*lock
 	resumed bool
+	held    []*Event // written with the next event
+	spare   *spareLog
 	at      gitops.Tree // what the working tree holds; "" where it has to be looked at
 }
 
@@ -73,8 +76,16 @@ func (l *Loop) State() *State {
 	return l.snapshot()
 }
 
+// recordWithNext records an event together with the one that follows it: nothing is lost with it
+// that is not found out again, and a write fewer is a write fewer.
+func (l *Loop) recordWithNext(e *Event) { l.held = append(l.held, e) }
+
 // record writes events to the journal, takes them into account, and lets the observer hear of them.
 func (l *Loop) record(events ...*Event) error {
+	if len(l.held) > 0 {
+		events = slices.Concat(l.held, events)
+		l.held = l.held[:0:0]
+	}
 	if err := l.commitEvents(events); err != nil {
 		return err
 	}
@@ -169,6 +180,9 @@ func (l *Loop) Close() error {
 	var errs []error
 	if l.saver != nil {
 		l.saver.stop()
+	}
+	if l.spare != nil {
+		l.spare.stop()
 	}
 	if l.journal != nil {
 		errs = append(errs, l.journal.close())

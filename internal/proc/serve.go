@@ -31,8 +31,9 @@ type server struct {
 	null   int
 	base   []string // environment of every command
 	exit   exitFile
-	input  []byte       // read from the pipe and not yet used
-	reaped int          // children collected so far
+	input  []byte // read from the pipe and not yet used
+	reaped int    // children collected so far
+	found  map[string]foundProgram
 	stuck  map[int]bool // processes that no signal ends; not waited for again
 }
 

@@ -40,6 +40,34 @@ func (s *server) open(c Command) (f streams, err error) {
 	return f, err
 }
 
+// look is Look that remembers: the same shell is started twice for every task, and a PATH is long.
+func (s *server) look(program, dir string, env []string) (string, error) {
+	search := lookup(env, "PATH")
+	if at, ok := s.found[program]; ok && at.search == search && executable(at.path) == nil {
+		return at.path, nil
+	}
+	path, err := Look(program, dir, env)
+	if err == nil && !strings.ContainsRune(program, '/') && search != "" && absolute(search) {
+		if s.found == nil {
+			s.found = map[string]foundProgram{}
+		}
+		s.found[program] = foundProgram{search: search, path: path}
+	}
+	return path, err
+}
+
+// foundProgram is where a name without a slash led, searched on a PATH whose entries do not depend on a directory.
+type foundProgram struct{ search, path string }
+
+func absolute(search string) bool {
+	for _, entry := range filepath.SplitList(search) {
+		if !filepath.IsAbs(entry) {
+			return false
+		}
+	}
+	return true
+}
+
 func openOutput(path string, null int) (int, error) {
 	if path == "" {
 		return null, nil
@@ -107,7 +135,7 @@ func (s *server) spawn(j *job, f streams) (fault error) {
 			return fmt.Errorf("working directory %s: %w", c.Dir, errors.Unwrap(wrapped(err)))
 		}
 	}
-	path, err := Look(c.Argv[0], c.Dir, env)
+	path, err := s.look(c.Argv[0], c.Dir, env)
 	if err != nil {
 		j.notStarted(err)
 		return nil
