@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -192,12 +193,9 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 	defer l.saver.mu.Unlock()
 	var notes []string
 	if !l.saver.intact() {
-		note, err := l.mendTasks(who, strings.TrimSuffix(tr.log, ".log")+".tasks")
-		if err != nil {
+		var err error
+		if notes, err = l.mendTasks(who, strings.TrimSuffix(tr.log, ".log")+".tasks"); err != nil {
 			return nil, err
-		}
-		if note != "" {
-			notes = append(notes, note)
 		}
 	}
 	healed, err := l.journal.heal()
@@ -213,13 +211,28 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 	return notes, l.relock()
 }
 
-// mendTasks puts the task file back and keeps what the attempt had made of it in the file aside.
-func (l *Loop) mendTasks(who, aside string) (string, error) {
-	path := l.job.File.Path()
+// mendTasks puts the task file and its mirror back. What the attempt had made of them is kept in files aside.
+func (l *Loop) mendTasks(who, aside string) (notes []string, err error) {
+	note, err := l.mendOne(who, l.job.File.Path(), l.job.File.Bytes(), aside)
+	if note != "" {
+		notes = append(notes, note)
+	}
+	if m := l.saver.mirror; m != nil && err == nil {
+		if note, err = l.mendOne(who, m.path, m.data, aside+".mirror"); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return notes, l.saver.look()
+}
+
+func (l *Loop) mendOne(who, path string, want []byte, aside string) (note string, err error) {
 	got, err := os.ReadFile(path)
-	note := fmt.Sprintf("the %s deleted %s, which is put back", who, l.relative(path))
+	note = fmt.Sprintf("the %s deleted %s, which is put back", who, l.relative(path))
 	switch {
-	case err == nil && string(got) == string(l.job.File.Bytes()):
+	case err == nil && bytes.Equal(got, want):
 		return "", nil
 	case err == nil:
 		if err := os.MkdirAll(filepath.Dir(aside), 0o755); err != nil {
@@ -230,5 +243,5 @@ func (l *Loop) mendTasks(who, aside string) (string, error) {
 		}
 		note = fmt.Sprintf("the %s changed %s, which is put back; its text is kept in %s", who, l.relative(path), l.relative(aside))
 	}
-	return note, l.saver.restore()
+	return note, l.saver.restore(path, want)
 }

@@ -27,7 +27,15 @@ type saver struct {
 	took    time.Duration
 	timer   *time.Timer
 	seen    os.FileInfo
-	err     error // of a rewrite by the timer; told at the next call
+	mirror  *mirror // nil if none is in step
+	err     error   // of a rewrite by the timer; told at the next call
+}
+
+// mirror is the file that follows the task file, as Save left it.
+type mirror struct {
+	path string
+	data []byte
+	seen os.FileInfo
 }
 
 // note takes status changes in and rewrites the files if it is time. The caller holds mu.
@@ -122,24 +130,35 @@ func (s *saver) absorb(id string, status tasks.Status) error {
 	return s.write()
 }
 
-// look remembers the task file's identity as we left it.
+// look remembers the task file's identity as we left it, and the mirror's.
 func (s *saver) look() (err error) {
 	if s.seen, err = os.Stat(s.file.Path()); err != nil {
 		return fmt.Errorf("look at task file: %w", err)
 	}
+	s.mirror = nil
+	if m, ok := s.file.Mirror(); ok {
+		fi, err := os.Stat(m.Path())
+		if err != nil {
+			return fmt.Errorf("look at task file: %w", err)
+		}
+		s.mirror = &mirror{path: m.Path(), data: m.Bytes(), seen: fi}
+	}
 	return nil
 }
 
-// intact reports whether the task file is, by its stat data, the one that we wrote or read. The
-// caller holds mu.
+// intact reports whether the task file and its mirror are, by their stat data, the ones that we wrote
+// or read. The caller holds mu.
 func (s *saver) intact() bool {
-	fi, err := os.Stat(s.file.Path())
-	return err == nil && s.seen != nil && os.SameFile(fi, s.seen) && fi.Size() == s.seen.Size() && fi.ModTime().Equal(s.seen.ModTime())
+	return untouched(s.file.Path(), s.seen) && (s.mirror == nil || untouched(s.mirror.path, s.mirror.seen))
 }
 
-// restore writes the task file as we know it over whatever is there. The caller holds mu.
-func (s *saver) restore() error {
-	path := s.file.Path()
+func untouched(path string, seen os.FileInfo) bool {
+	fi, err := os.Stat(path)
+	return err == nil && seen != nil && os.SameFile(fi, seen) && fi.Size() == seen.Size() && fi.ModTime().Equal(seen.ModTime())
+}
+
+// restore writes a task file as we know it over whatever is there. The caller holds mu.
+func (s *saver) restore(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("put the task file back: %w", err)
 	}
@@ -148,8 +167,8 @@ func (s *saver) restore() error {
 			return fmt.Errorf("put the task file back: %w", err)
 		}
 	}
-	if err := atomicfile.Write(s.fs, path, s.file.Bytes(), 0o644); err != nil {
+	if err := atomicfile.Write(s.fs, path, data, 0o644); err != nil {
 		return fmt.Errorf("put the task file back: %w", err)
 	}
-	return s.look()
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent"
 	"descartes/verify"
 )
 
@@ -110,6 +111,27 @@ func TestBlockedWithoutAWord(t *testing.T) {
 	w.mustRun(StartOptions{}, AllDone)
 	if got := w.read("specs/y/tasks.md"); strings.Contains(got, "[ ]") {
 		t.Errorf("got\n%s", got)
+	}
+	w.clean()
+}
+
+// An attempt may not change the file that follows tasks.scg either.
+func TestMirrorIsPutBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.write(".scud/tasks/tasks.scg", "# SCUD Graph v1\n# Phase: z\n\n@nodes\n1 | One | P | 1 | M\n2 | Two | P | 1 | M\n")
+	w.write(".scud/tasks/tasks.json", `{"z": {"name": "z", "tasks": [{"id": "1", "title": "One", "status": "pending"}, {"id": "2", "title": "Two", "status": "pending"}]}}`)
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "list")
+	w.cfg.Scud.Tag = "z"
+	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
+		w.write(".scud/tasks/tasks.json", "{}")
+		return agent.Result{End: agent.Finished, Complete: true}
+	}
+	w.mustRun(StartOptions{}, AllDone)
+	if got := strings.Count(w.read(".scud/tasks/tasks.json"), `"done"`); got != 2 {
+		t.Errorf("mirror:\n%s", w.read(".scud/tasks/tasks.json"))
 	}
 	w.clean()
 }

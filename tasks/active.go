@@ -10,10 +10,21 @@ import (
 // .scud/workflow-state.json, else .taskmaster/state.json, else the file of the only tag there is, else Task Master's tag of lists
 // that have none, if all tags are Task Master's. What a file says is not checked: the tag may be gone.
 func Active(root string) (tag, from string, ok bool) {
+	if states := stateTags(root); len(states) > 0 {
+		return states[0].tag, states[0].from, true
+	}
+	return onlyTag(root)
+}
+
+// stateFile is a tag, and the file that says that it is the active one.
+type stateFile struct{ tag, from string }
+
+// stateTags returns what the files of a project say about its active tag, the one that counts first.
+func stateTags(root string) (states []stateFile) {
 	path := filepath.Join(root, ".scud", "active-tag")
 	if text, err := readState(path); err == nil {
 		if tag := strings.TrimSpace(strings.TrimPrefix(text, byteOrder)); ValidTag(tag) == nil {
-			return tag, path, true
+			states = append(states, stateFile{tag, path})
 		}
 	}
 	for _, state := range []struct {
@@ -25,10 +36,10 @@ func Active(root string) (tag, from string, ok bool) {
 	} {
 		path := filepath.Join(root, filepath.Join(state.path...))
 		if tag := stateTag(path, state.names); tag != "" {
-			return tag, path, true
+			states = append(states, stateFile{tag, path})
 		}
 	}
-	return onlyTag(root)
+	return states
 }
 
 // onlyTag returns the tag of a project that has no choice.

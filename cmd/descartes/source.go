@@ -93,7 +93,7 @@ func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 		}
 		c.Tag = tag
 		if base := filepath.Base(from); base == "active-tag" || strings.HasSuffix(base, "state.json") {
-			if known := tasks.Known(root); !slices.Contains(known, tag) {
+			if known := tasks.Known(root); !slices.Contains(known, tag) && tag != "master" {
 				return badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", shown(root, from), tag)
 			} else if len(known) > 1 {
 				fmt.Fprintf(say, "note: tag %s, which %s names\n", clean(tag), clean(shown(root, from)))

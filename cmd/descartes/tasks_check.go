@@ -17,7 +17,9 @@ func newTasksCheckCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Name everything suspicious in a tag, with line numbers",
-		Long: `Name everything suspicious in a tag, with line numbers.
+		Long: `Name everything suspicious in a tag, with line numbers: what a run goes on from, what it will not run
+and why, statuses that contradict each other, a mirror or declared waves that are out of step, and what
+SCUD would refuse or lose.
 
 Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be read.`,
 		Args: takes(0, 0, ""),
@@ -55,7 +57,7 @@ type findingJSON struct {
 // findings joins what the reader and the graph have to say, in the order of the file.
 func (b *board) findings() []findingJSON {
 	out := []findingJSON{}
-	for _, f := range b.file.Findings() {
+	for _, f := range slices.Concat(b.file.Findings(), b.file.Lint(b.root)) {
 		out = append(out, b.finding(f))
 	}
 	for _, f := range b.against {

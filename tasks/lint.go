@@ -1,0 +1,207 @@
+package tasks
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Lint names what a reader goes on from without a word, but a person should look at: what SCUD would refuse or lose, statuses that
+// contradict each other, a mirror that is stale, a tag that is active in one place and not in another. The project is at root.
+func (f *File) Lint(root string) []Finding {
+	l := &linter{File: f}
+	for i := range f.tasks {
+		if t := &f.tasks[i]; f.index[t.ID] == i {
+			l.statuses(t)
+			l.numbering(t)
+			l.limits(t)
+			l.losses(t)
+		}
+	}
+	l.declaredWaves()
+	l.stale()
+	l.activeTags(root)
+	slices.SortStableFunc(l.out, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
+	return l.out
+}
+
+type linter struct {
+	*File
+	out []Finding
+}
+
+func (l *linter) say(t *Task, kind, format string, args ...any) {
+	l.out = append(l.out, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + fmt.Sprintf(format, args...)})
+}
+
+// scud reports whether the file is one that SCUD reads.
+func (l *linter) scud() bool {
+	return l.binary == notBinary && !l.master && (l.letters || filepath.Base(l.path) == manyTags)
+}
+
+// statuses compares a task's status with those of its dependencies and subtasks.
+func (l *linter) statuses(t *Task) {
+	own, _ := l.Outcome(t.ID)
+	for _, id := range t.DependsOn {
+		on, ok := l.Task(id)
+		if !ok {
+			continue
+		}
+		switch s, _ := l.Outcome(id); {
+		case own == Done && s != Done:
+			l.say(t, "status", "it is done, but depends on %s, which is %s", id, l.word(on))
+		case own != Done && (s == Cancelled || s == Deferred):
+			l.say(t, "status", "it depends on %s, which is %s: it is not run until that changes", id, s)
+		}
+	}
+	if !t.Container() || t.Status == Done {
+		return
+	}
+	open := slices.ContainsFunc(t.Children, func(id string) bool { s, _ := l.Outcome(id); return s != Done })
+	switch {
+	case l.letters && (t.Status == Pending || t.Status == InProgress):
+		l.say(t, "status", "it has subtasks and is %s: scud calls such a task expanded", t.Status)
+	case !open && t.Status != Expanded && l.binary == notBinary:
+		l.say(t, "status", "all its subtasks are done, it is %s", l.word(t))
+	}
+}
+
+func (l *linter) word(t *Task) string { return cmp.Or(t.RawStatus, string(t.Status)) }
+
+// numbering names holes in the numbers of subtasks: a subtask may have been lost there.
+func (l *linter) numbering(t *Task) {
+	seen := map[int]bool{}
+	most := 0
+	for _, id := range t.Children {
+		rest, ok := strings.CutPrefix(id, t.ID+".")
+		n, err := strconv.Atoi(rest)
+		if !ok || err != nil || n < 1 || n > 10*len(t.Children)+10 {
+			return
+		}
+		seen[n], most = true, max(most, n)
+	}
+	var holes []string
+	for n := 1; n < most; n++ {
+		if !seen[n] {
+			holes = append(holes, t.ID+"."+strconv.Itoa(n))
+		}
+	}
+	if len(holes) > 8 {
+		holes = append(holes[:8], "...")
+	}
+	if len(holes) > 0 {
+		l.say(t, "numbering", "its subtasks skip %s", strings.Join(holes, ", "))
+	}
+}
+
+// limits are those of the programs that share the file.
+func (l *linter) limits(t *Task) {
+	if strings.TrimSpace(t.Title) == "" {
+		l.say(t, "title", "it has no title")
+	}
+	if !slices.Contains([]string{"critical", "high", "medium", "low"}, t.Priority) {
+		l.say(t, "priority", "priority %s is none of critical, high, medium, low", short(t.Priority))
+	}
+	if !l.scud() {
+		return
+	}
+	if n := utf8.RuneCountInString(t.Title); n > 200 {
+		l.say(t, "title", "its title has %d characters, scud takes at most 200", n)
+	}
+	if n := utf8.RuneCountInString(t.Description); n > 5000 {
+		l.say(t, "description", "its description has %d characters, scud takes at most 5000", n)
+	}
+	if fibonacci := []string{"", "0", "1", "2", "3", "5", "8", "13", "21", "34", "55", "89"}; !slices.Contains(fibonacci, t.Complexity) {
+		l.say(t, "complexity", "complexity %s is none of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89", short(t.Complexity))
+	}
+}
+
+// losses names text that scud drops when it rewrites a tasks.scg.
+func (l *linter) losses(t *Task) {
+	if !l.letters {
+		return
+	}
+	for _, text := range []string{t.Description, t.Details, t.TestStrategy} {
+		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+			switch line = strings.TrimSpace(line); {
+			case line == "" && text != "":
+				l.say(t, "details", "its text has a blank line, which scud loses when it writes the file")
+				return
+			case line != "" && (line[0] == '@' || line[0] == '#'):
+				l.say(t, "details", "its text has the line %s, which scud may lose when it writes the file", short(line))
+				return
+			}
+		}
+	}
+}
+
+// declaredWaves compares the waves that a list declares with its dependencies. They are nowhere used.
+func (l *linter) declaredWaves() {
+	var doc struct {
+		Waves []struct {
+			Number  int               `json:"number"`
+			TaskIDs []json.RawMessage `json:"task_ids"`
+		} `json:"waves"`
+	}
+	if l.letters || l.binary != notBinary || json.Unmarshal([]byte(strings.TrimPrefix(l.src, byteOrder)), &doc) != nil {
+		return
+	}
+	in := map[string]int{}
+	for _, w := range doc.Waves {
+		for _, raw := range w.TaskIDs {
+			id := ownID(l.tag, strings.Trim(string(raw), `"`))
+			if _, ok := l.index[id]; !ok {
+				l.out = append(l.out, Finding{Kind: "waves", Message: fmt.Sprintf("declared wave %d names task %s, which is not in the list", w.Number, short(id))})
+				continue
+			}
+			in[id] = w.Number
+		}
+	}
+	for i := range l.tasks {
+		t := &l.tasks[i]
+		for _, on := range t.DependsOn {
+			if a, b := in[t.ID], in[on]; a > 0 && b >= a {
+				l.say(t, "waves", "declared wave %d has it, but it depends on %s of declared wave %d; the dependency counts", a, on, b)
+			}
+		}
+	}
+}
+
+// stale compares tasks.json with the tasks.scg that it lies beside.
+func (l *linter) stale() {
+	m := l.beside()
+	if m == nil || l.inStep(m, nil) {
+		return
+	}
+	detail := fmt.Sprintf("it has %d tasks, %s has %d", len(m.index), graphText, len(l.index))
+	for i := range l.tasks {
+		t := &l.tasks[i]
+		if other, ok := m.Task(t.ID); ok && other.Status != t.Status {
+			detail = fmt.Sprintf("task %s is %s there and %s in %s", t.ID, l.word(other), l.word(t), graphText)
+			break
+		}
+	}
+	l.out = append(l.out, Finding{Kind: "source", Message: fmt.Sprintf("%s beside it is stale and does not follow: %s", manyTags, detail)})
+}
+
+// activeTags compares the files that name the tag to work on.
+func (l *linter) activeTags(root string) {
+	known := Known(root)
+	var first, from string
+	for _, s := range stateTags(root) {
+		where := below(root, s.from)
+		switch {
+		case !slices.Contains(known, s.tag):
+			l.out = append(l.out, Finding{Kind: "tag", Message: fmt.Sprintf("%s names the tag %s, which no task file has", where, short(s.tag))})
+		case first == "":
+			first, from = s.tag, where
+		case s.tag != first && filepath.Dir(s.from) == filepath.Join(root, ".scud"): // Task Master has its own
+			l.out = append(l.out, Finding{Kind: "tag", Message: fmt.Sprintf("%s names the tag %s, %s names %s: the former counts", from, short(first), where, short(s.tag))})
+		}
+	}
+}

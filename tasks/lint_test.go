@@ -1,0 +1,98 @@
+package tasks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLint(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, path, tag, src string
+		want                 []string
+	}{
+		{"clean", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[{"id":1,"title":"One","status":"done"},{"id":2,"title":"Two","status":"pending","depends_on":[1]}]}`, nil},
+		{"statuses and waves", ".scud/tasks/x.json", "x", `{"tag":"x","tasks":[
+{"id":1,"title":"One","status":"pending"},
+{"id":2,"title":"Two","status":"done","depends_on":[1]},
+{"id":3,"title":"Three","status":"cancelled","priority":"urgent"},
+{"id":4,"title":" ","status":"pending","depends_on":[3]}],
+"waves":[{"number":1,"task_ids":[1,2,9]},{"number":2,"task_ids":[3,4]}]}`, []string{
+			"0 waves declared wave 1 names task 9, which is not in the list",
+			"3 status task 2: it is done, but depends on 1, which is pending",
+			"3 waves task 2: declared wave 1 has it, but it depends on 1 of declared wave 1; the dependency counts",
+			"4 priority task 3: priority urgent is none of critical, high, medium, low",
+			"5 status task 4: it depends on 3, which is cancelled: it is not run until that changes",
+			"5 title task 4: it has no title",
+			"5 waves task 4: declared wave 2 has it, but it depends on 3 of declared wave 2; the dependency counts",
+		}},
+		{"scg", ".scud/tasks/tasks.scg", "x", "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | One | P | 4 | M\n1.1 | A | D | 0 | M\n1.3 | B | D | 0 | M\n\n@parents\n1: 1.1, 1.3\n\n@details\n1 | description |\n  a\n\n  b\n", []string{
+			"5 complexity task 1: complexity 4 is none of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89",
+			"5 details task 1: its text has a blank line, which scud loses when it writes the file",
+			"5 numbering task 1: its subtasks skip 1.2",
+			"5 status task 1: it has subtasks and is pending: scud calls such a task expanded",
+		}},
+		{"task master", ".taskmaster/tasks/tasks.json", "x", `{"x":{"tasks":[{"id":1,"title":"One","status":"in-progress","complexity":4,"subtasks":[{"id":1,"title":"A","status":"done"}]}]}}`, []string{
+			"1 status task 1: all its subtasks are done, it is in-progress",
+		}},
+	} {
+		root := t.TempDir()
+		path := filepath.Join(root, filepath.FromSlash(c.path))
+		put(t, path, c.src)
+		f, err := OpenPath(path, c.tag)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := lintLines(f, root); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got\n%s", c.name, strings.Join(got, "\n"))
+		}
+	}
+}
+
+func lintLines(f *File, root string) (lines []string) {
+	for _, x := range f.Lint(root) {
+		lines = append(lines, strings.Join([]string{string(rune('0' + x.Line)), x.Kind, x.Message}, " "))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLintProject(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	at := func(name string) string { return filepath.Join(root, ".scud", filepath.FromSlash(name)) }
+	put(t, at("tasks/tasks.scg"), "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | One | D | 1 | M\n")
+	put(t, at("tasks/tasks.json"), `{"x": {"name": "x", "tasks": [{"id": "1", "title": "One", "status": "pending"}]}}`)
+	put(t, at("tasks/y.json"), `{"tag": "y", "tasks": []}`)
+	put(t, at("active-tag"), "x")
+	put(t, at("workflow-state.json"), `{"active_group": "y"}`)
+	f, err := Open(root, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"0 source tasks.json beside it is stale and does not follow: task 1 is pending there and done in tasks.scg",
+		"0 tag .scud/active-tag names the tag x, .scud/workflow-state.json names y: the former counts",
+	}
+	if got := lintLines(f, root); !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	put(t, at("active-tag"), "gone")
+	if got := lintLines(f, root); len(got) != 2 || got[1] != "0 tag .scud/active-tag names the tag gone, which no task file has" {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
