@@ -150,7 +150,7 @@ func benchCommit(b *testing.B, mine, gits *benchRepo) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			c, err := r.CommitWave(ctx, Wave{Message: "wave", Results: []Pair{{last, now}}})
+			c, err := r.CommitWave(ctx, Wave{Message: "wave", Results: []Pair{{Base: last, Result: now}}})
 			if err != nil || c.Empty {
 				b.Fatalf("%+v, %v", c, err)
 			}

@@ -65,7 +65,7 @@ echo mine >staged; git add staged; echo mine >>docs/d.md; echo both >>src/a/y.go
 			s.sh("echo 3 >>src/x.go; rm n1; echo 3 >n3; echo 3 >>src/a/y.go; echo '{\"v\":2}' >.scud/tasks/t.json")
 			second := mustSnapshot(t, r)
 			wave := Wave{
-				Message: waveMessage, Results: []Pair{{base, first}, {first, second}},
+				Message: waveMessage, Results: []Pair{{Base: base, Result: first}, {Base: first, Result: second}},
 				Files:     map[string][]byte{".scud/tasks/t.json": []byte("{\"v\":2}\n"), "own.log": []byte("ignored")},
 				UserPaths: dirty,
 			}
@@ -195,7 +195,7 @@ func TestCommitBehindALock(t *testing.T) {
 			s, r := openBothWays(t, way.setup, "")
 			base := mustSnapshot(t, r)
 			s.sh("echo 2 >>f; : >.git/index.lock")
-			wave := Wave{Message: waveMessage, Results: []Pair{{base, mustSnapshot(t, r)}}}
+			wave := Wave{Message: waveMessage, Results: []Pair{{Base: base, Result: mustSnapshot(t, r)}}}
 			head := s.git("rev-parse", "HEAD")
 			if _, err := r.CommitWave(t.Context(), wave); err == nil || !strings.Contains(err.Error(), "index.lock is held") {
 				t.Errorf("got %v", err)

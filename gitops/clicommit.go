@@ -20,16 +20,16 @@ const lockPatience = 2 * time.Second
 //
 // The user's index is written before the commit: a crash between the two leaves the wave staged, and the next
 // try commits it. The other way round it would leave a commit that looks reverted.
-func (c *cli) commit(ctx context.Context, w Wave) (Commit, error) {
-	done, err := c.commitWave(ctx, w)
+func (c *cli) commit(ctx context.Context, plan *wavePlan) (Commit, error) {
+	done, err := c.commitWave(ctx, plan)
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit wave: %w", err)
 	}
 	return done, nil
 }
 
-func (c *cli) commitWave(ctx context.Context, w Wave) (Commit, error) {
-	entries, err := c.waveEntries(ctx, w)
+func (c *cli) commitWave(ctx context.Context, plan *wavePlan) (Commit, error) {
+	entries, err := c.waveEntries(ctx, plan)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -53,21 +53,21 @@ func (c *cli) commitWave(ctx context.Context, w Wave) (Commit, error) {
 		}
 	}
 	if planned == before {
-		return Commit{Empty: true}, nil
+		return Commit{Empty: true, Notes: plan.notes(nil)}, nil
 	}
 	undo, err := c.stage(ctx, entries)
 	if err != nil {
 		return Commit{}, err
 	}
-	if _, err := c.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(w.Message), hooks: c.hooks}); err != nil {
+	if _, err := c.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(plan.w.Message), hooks: c.hooks}); err != nil {
 		undo()
 		return Commit{}, err
 	}
-	return c.committed(ctx, w, before, planned)
+	return c.committed(ctx, plan, before, planned)
 }
 
 // committed reads what became of it: hooks may have had their say.
-func (c *cli) committed(ctx context.Context, w Wave, before, planned string) (Commit, error) {
+func (c *cli) committed(ctx context.Context, plan *wavePlan, before, planned string) (Commit, error) {
 	hash, err := c.headCommit(ctx)
 	if err != nil {
 		return Commit{}, err
@@ -84,12 +84,9 @@ func (c *cli) committed(ctx context.Context, w Wave, before, planned string) (Co
 	for _, ch := range changes {
 		final[ch.path] = ch.new
 		done.Paths = append(done.Paths, ch.path)
-		if slices.Contains(w.UserPaths, ch.path) {
-			done.Notes = append(done.Notes, ch.path+" had uncommitted changes of yours, which are in this commit too")
-		}
 	}
 	slices.Sort(done.Paths)
-	slices.Sort(done.Notes)
+	done.Notes = plan.notes(done.Paths)
 	tree, err := c.word(ctx, "", "rev-parse", "--verify", hash+"^{tree}")
 	if err != nil {
 		return Commit{}, err
@@ -112,19 +109,13 @@ func (c *cli) headCommit(ctx context.Context) (string, error) {
 	return h, err
 }
 
-// waveEntries is what each path of the wave becomes: by the last result that changed it, then by Files.
-func (c *cli) waveEntries(ctx context.Context, w Wave) (map[string]treeEntry, error) {
+// waveEntries is what each path of the wave becomes, by the plan and then by the wave's files.
+func (c *cli) waveEntries(ctx context.Context, plan *wavePlan) (map[string]treeEntry, error) {
 	out := map[string]treeEntry{}
-	for _, p := range w.Results {
-		changes, err := c.changes(ctx, string(p.Base), string(p.Result))
-		if err != nil {
-			return nil, err
-		}
-		for _, ch := range changes {
-			out[ch.path] = ch.new
-		}
+	for name, item := range plan.edits {
+		out[name] = treeEntry{mode: item.mode, id: item.id.String()}
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.Files)) {
+	for _, name := range slices.Sorted(maps.Keys(plan.w.Files)) {
 		mode, ok, err := c.fileMode(ctx, name)
 		if err != nil {
 			return nil, err
@@ -132,7 +123,7 @@ func (c *cli) waveEntries(ctx context.Context, w Wave) (map[string]treeEntry, er
 		if !ok {
 			continue
 		}
-		b, err := c.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: w.Files[name]})
+		b, err := c.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: plan.w.Files[name]})
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +158,7 @@ func (c *cli) commitIndex(ctx context.Context, parent string, entries map[string
 	}
 	args := []string{"read-tree", "--empty"}
 	if parent != "" {
-		args = []string{"read-tree", "-m", parent}
+		args = []string{"read-tree", "-m", "-i", parent} // whatever the working tree holds
 	}
 	if _, err := c.run(ctx, gitCall{args: args, index: index}); err != nil {
 		return index, err

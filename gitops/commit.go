@@ -36,11 +36,27 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave) (Commit, error) {
 	if err := r.store.writeOut(); err != nil {
 		return Commit{}, fmt.Errorf("commit wave: %w", err)
 	}
-	done, err := r.cli.commit(ctx, w)
+	plan, err := r.planOnHead(w)
+	if err != nil {
+		return Commit{}, fmt.Errorf("commit wave: %w", err)
+	}
+	done, err := r.cli.commit(ctx, plan)
 	if err == nil && r.tree != nil {
 		err = r.retrack()
 	}
 	return done, err
+}
+
+func (r *Repo) planOnHead(w Wave) (*wavePlan, error) {
+	_, hash, err := r.refs.head()
+	if err != nil {
+		return nil, err
+	}
+	tree, err := r.headTree()
+	if err != nil {
+		return nil, err
+	}
+	return r.planWave(w, hash, tree)
 }
 
 // retrack learns from the index what git committed.
@@ -62,7 +78,8 @@ func (r *Repo) retrack() error {
 type waveCommit struct {
 	r     *Repo
 	w     Wave
-	edits map[string]treeItem // mode 0 deletes
+	plan  *wavePlan
+	edits map[string]treeItem // of plan, and those of the wave's files; mode 0 deletes
 	paths []string            // of edits, sorted
 
 	head       string // the ref to move, "HEAD" when detached
@@ -101,7 +118,7 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 		return Commit{}, err
 	}
 	if tree == c.parentTree {
-		return Commit{Empty: true}, nil
+		return Commit{Empty: true, Notes: c.plan.notes(nil)}, nil
 	}
 	changed, err := c.changedPaths(tree)
 	if err != nil {
@@ -114,7 +131,7 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 	for p, item := range c.edits {
 		c.r.tree.settle(p, item, c.r.guard)
 	}
-	return Commit{Hash: commit, Paths: changed, Notes: c.notes(changed)}, nil
+	return Commit{Hash: commit, Paths: changed, Notes: c.plan.notes(changed)}, nil
 }
 
 // start finds the branch and its commit.
@@ -140,15 +157,11 @@ func (c *waveCommit) start() error {
 
 // collect finds what each path becomes: by the last result that changed it, then by Files.
 func (c *waveCommit) collect(ix *index) error {
-	c.edits = map[string]treeItem{}
-	for _, p := range c.w.Results {
-		err := c.r.diffTrees(p.Base, p.Result, func(path string, _, b treeItem) {
-			c.edits[strings.Clone(path)] = b
-		})
-		if err != nil {
-			return err
-		}
+	var err error
+	if c.plan, err = c.r.planWave(c.w, c.parent, c.parentTree); err != nil {
+		return err
 	}
+	c.edits = maps.Clone(c.plan.edits)
 	for _, name := range slices.Sorted(maps.Keys(c.w.Files)) {
 		if !safePath(name) {
 			return &RefusedError{Reason: fmt.Sprintf("%q is no path inside the repository", name)}
@@ -218,14 +231,4 @@ func (c *waveCommit) write(ctx context.Context, lock *lockFile, ix *index, ed *t
 		kind = "commit (initial): "
 	}
 	return id.String(), ref.finish(committer, c.when, kind+subject, true)
-}
-
-func (c *waveCommit) notes(paths []string) []string {
-	var out []string
-	for _, p := range paths {
-		if slices.Contains(c.w.UserPaths, p) {
-			out = append(out, p+" had uncommitted changes of yours, which are in this commit too")
-		}
-	}
-	return out
 }

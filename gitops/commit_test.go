@@ -44,7 +44,7 @@ func TestCommitWave(t *testing.T) {
 	one := snap(t, r)
 	s.sh("echo two >>f; mkdir -p new/deep; echo n >new/deep/n; echo m >new/m; rm src/a/y.go; chmod -x run.sh; rm link; ln -s docs link")
 	two := snap(t, r)
-	c := commitWave(t, r, Wave{Message: "feat(x): complete wave 1\n\n- 1 thing", Results: []Pair{{one, two}}})
+	c := commitWave(t, r, Wave{Message: "feat(x): complete wave 1\n\n- 1 thing", Results: []Pair{{Base: one, Result: two}}})
 	want := []string{"f", "link", "new/deep/n", "new/m", "run.sh", "src/a/y.go"}
 	if c.Empty || !slices.Equal(c.Paths, want) {
 		t.Errorf("committed %q, want %q", c.Paths, want)
@@ -65,7 +65,7 @@ func TestCommitWave(t *testing.T) {
 			t.Errorf("reflog of %s: %q", ref, got)
 		}
 	}
-	if c := commitWave(t, r, Wave{Message: "again", Results: []Pair{{one, two}}}); !c.Empty || c.Hash != "" {
+	if c := commitWave(t, r, Wave{Message: "again", Results: []Pair{{Base: one, Result: two}}}); !c.Empty || c.Hash != "" {
 		t.Errorf("the same wave again: %+v, want empty", c)
 	}
 	if got := snap(t, r); got != two {
@@ -80,7 +80,7 @@ func TestCommitKeepsTheUsersStaging(t *testing.T) {
 	one := snap(t, r)
 	s.sh("echo agent >f; echo a >src/new.go")
 	two := snap(t, r)
-	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, two}}})
+	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: one, Result: two}}})
 	if want := []string{"f", "src/new.go"}; !slices.Equal(c.Paths, want) {
 		t.Errorf("committed %q, want %q", c.Paths, want)
 	}
@@ -103,7 +103,7 @@ func TestCommitLastResultWins(t *testing.T) {
 	if _, err := r.Restore(t.Context(), trees[3]); err != nil {
 		t.Fatal(err)
 	}
-	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{trees[0], trees[1]}, {trees[2], trees[3]}}})
+	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: trees[0], Result: trees[1]}, {Base: trees[2], Result: trees[3]}}})
 	if want := []string{"f", "n0", "n2"}; !slices.Equal(c.Paths, want) {
 		t.Errorf("committed %q, want %q", c.Paths, want)
 	}
@@ -124,7 +124,7 @@ func TestCommitFiles(t *testing.T) {
 	one := snap(t, r)
 	s.sh("echo done >.scud/tasks/x.json; mkdir .descartes; echo s >.descartes/state; echo two >f")
 	two := snap(t, r)
-	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, two}}, UserPaths: []string{"f"},
+	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: one, Result: two}}, UserPaths: []string{"f"},
 		Files: map[string][]byte{".scud/tasks/x.json": []byte("done\n"), ".scud/tasks/new.json": []byte("new\n"), ".descartes/state": []byte("s\n")}})
 	if want := []string{".scud/tasks/new.json", ".scud/tasks/x.json", "f"}; !slices.Equal(c.Paths, want) {
 		t.Errorf("committed %q, want %q", c.Paths, want)
@@ -154,14 +154,14 @@ func TestCommitUnbornAndDetached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := commitWave(t, r, Wave{Message: "first", Results: []Pair{{empty, snap(t, r)}}})
+	c := commitWave(t, r, Wave{Message: "first", Results: []Pair{{Base: empty, Result: snap(t, r)}}})
 	s.clean()
 	if got := s.git("reflog", "-1", "--format=%gs"); got != "commit (initial): first\n" {
 		t.Errorf("reflog %q", got)
 	}
 	s.sh("git checkout -q --detach; echo 2 >a")
 	base, _ := r.HeadTree(t.Context())
-	d := commitWave(t, r, Wave{Message: "second", Results: []Pair{{base, snap(t, r)}}})
+	d := commitWave(t, r, Wave{Message: "second", Results: []Pair{{Base: base, Result: snap(t, r)}}})
 	s.clean()
 	if got := strings.TrimSpace(s.git("rev-parse", "HEAD", "HEAD^", "main")); got != d.Hash+"\n"+c.Hash+"\n"+c.Hash {
 		t.Errorf("HEAD, its parent and main: %s", got)
@@ -180,7 +180,7 @@ func TestCommitInLinkedWorktree(t *testing.T) {
 	r := s.reopen()
 	one := snap(t, r)
 	s.sh("echo two >f")
-	commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, snap(t, r)}}})
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: one, Result: snap(t, r)}}})
 	s.clean()
 	if got := s.git("log", "-1", "--format=%s", "side"); got != "w\n" {
 		t.Errorf("side is at %q", got)
@@ -194,7 +194,7 @@ func TestCommitWhileLocked(t *testing.T) {
 	s.sh("echo two >f; touch .git/index.lock")
 	two := snap(t, r)
 	head := s.git("rev-parse", "HEAD")
-	_, err := r.CommitWave(t.Context(), Wave{Message: "w", Results: []Pair{{one, two}}})
+	_, err := r.CommitWave(t.Context(), Wave{Message: "w", Results: []Pair{{Base: one, Result: two}}})
 	if err == nil || !strings.Contains(err.Error(), "index.lock") {
 		t.Errorf("error %v, want one that names the lock", err)
 	}
@@ -204,7 +204,7 @@ func TestCommitWhileLocked(t *testing.T) {
 	if err := os.Remove(s.path(".git/index.lock")); err != nil {
 		t.Fatal(err)
 	}
-	commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, two}}})
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: one, Result: two}}})
 	s.clean()
 }
 
@@ -214,10 +214,10 @@ func TestCommitReplacesFileByDirectory(t *testing.T) {
 	one := snap(t, r)
 	s.sh("rm f; mkdir f; echo in >f/in; rm -r docs; echo docs >docs")
 	two := snap(t, r)
-	commitWave(t, r, Wave{Message: "w", Results: []Pair{{one, two}}})
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: one, Result: two}}})
 	s.clean()
 	s.sh("rm -r f docs; echo f >f; mkdir -p docs/a; echo x >docs/a/b")
-	commitWave(t, r, Wave{Message: "w", Results: []Pair{{two, snap(t, r)}}})
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: two, Result: snap(t, r)}}})
 	s.clean()
 }
 
@@ -229,7 +229,7 @@ func TestChangeRightAfterCommit(t *testing.T) {
 	for i := range 12 {
 		s.put("f", fmt.Sprintf("%03d\n", i))
 		now := snap(t, r)
-		commitWave(t, r, Wave{Message: "w", Results: []Pair{{last, now}}})
+		commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: last, Result: now}}})
 		s.put("f", fmt.Sprintf("%03d\n", i+500))
 		if out := s.git("status", "--porcelain"); out != " M f\n" {
 			t.Fatalf("round %d: status %q", i, out)

@@ -97,7 +97,7 @@ func TestRandomTrees(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					commitWave(t, r, Wave{Message: "w", Results: []Pair{{head, now}}})
+					commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: head, Result: now}}})
 					if out := s.git("status", "--porcelain"); out != "" {
 						t.Fatalf("round %d: status after the commit\n%s", round, out)
 					}

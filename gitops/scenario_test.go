@@ -162,7 +162,7 @@ func snapshotAndCommit(ctx context.Context, r *Repo) (Tree, Commit, error) {
 	if err != nil {
 		return "", Commit{}, err
 	}
-	done, err := r.CommitWave(ctx, Wave{Message: waveMessage, Results: []Pair{{head, result}}})
+	done, err := r.CommitWave(ctx, Wave{Message: waveMessage, Results: []Pair{{Base: head, Result: result}}})
 	return result, done, err
 }
 

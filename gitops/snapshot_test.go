@@ -189,7 +189,7 @@ func TestSnapshotAfterGarbageCollection(t *testing.T) {
 	if again := snap(t, r); again != second {
 		t.Fatalf("tree %s, want %s", again, second)
 	}
-	commitWave(t, r, Wave{Message: "w", Results: []Pair{{first, second}}})
+	commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: first, Result: second}}})
 	s.clean()
 }
 
