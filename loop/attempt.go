@@ -173,7 +173,7 @@ func (l *Loop) request(tr *trial, prompt string) agent.Request {
 	c := l.job.Config
 	return agent.Request{Label: l.label(tr, "agent"), Prompt: prompt, PromptFile: l.promptFile(), Dir: l.job.Root,
 		Env: l.environment(tr), Log: tr.log, ErrLog: l.errLog(),
-		Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace, Model: c.Backend.Model}
+		Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace, Model: c.Backend.Model, Promise: c.CompletionPromise}
 }
 
 // errLog takes what the running agent prints on standard error, which is not what it says.

@@ -153,7 +153,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
 		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: c.MaxIterationsPerTask,
-		Failure: r.Failure, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
+		Failure: r.Failure, Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
 	}
 	if !c.Spec.IncludePlanSection {
 		req.Plan = nil

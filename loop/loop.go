@@ -55,6 +55,7 @@ type Loop struct {
 	saver   *saver
 	locks   []*lock
 	resumed bool
+	limited int      // attempts in a row that ended by the provider's doing
 	held    []*Event // written with the next event
 	spare   *spareLog
 	at      gitops.Tree // what the working tree holds; "" where it has to be looked at

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,6 +29,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	switch tr.verdict {
 	case verify.Verified:
 		end.Message = delivered(tr.changed)
+		l.limited = 0
 		done := l.event(TaskDone, tr)
 		done.Ref = ref
 		return nil, false, l.record(end, done)
@@ -54,7 +56,8 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	if tr.verdict == verdictBlocked || l.ledger.used[tr.task.ID] >= l.job.Config.Scud.MaxIterationsPerTask {
 		return nil, false, l.block(gctx, tr)
 	}
-	return nil, true, nil
+	out, err := l.ease(ctx, stop, tr)
+	return out, true, err
 }
 
 // describe adds to a failed attempt's event what the next attempt is told.
@@ -119,6 +122,11 @@ func (l *Loop) waitForQuota(ctx context.Context, stop *stopper, tr *trial, end *
 	if until.IsZero() {
 		until = l.tools.Now().Add(quotaPause)
 	}
+	// A reset that lies in the past, or that was not one, must not become a loop of paid requests.
+	if least := l.tools.Now().Add(backoff(l.limited)); until.Before(least) {
+		until = least
+	}
+	l.limited++
 	if l.job.Config.OnLimit == "stop" {
 		return &Outcome{Ending: QuotaUsedUp, Message: tr.reason}, false, nil
 	}
@@ -135,6 +143,29 @@ func (l *Loop) waitForQuota(ctx context.Context, stop *stopper, tr *trial, end *
 		return out, false, nil
 	}
 	return nil, true, nil
+}
+
+// backoff is how long to wait before the n-th repetition in a row of what only time can mend: from a
+// second to a quarter of an hour, spread so that several loops do not come back at once.
+func backoff(n int) time.Duration {
+	d := time.Second << min(2*n, 12)
+	return min(d, quotaPause) * time.Duration(75+rand.IntN(50)) / 100
+}
+
+// ease waits before a further attempt where the last one failed by a passing fault of the provider.
+func (l *Loop) ease(ctx context.Context, stop *stopper, tr *trial) (*Outcome, error) {
+	if tr.result.Cause != agent.Transient {
+		l.limited = 0
+		return nil, nil
+	}
+	until := l.tools.Now().Add(backoff(l.limited + 1))
+	l.limited++
+	e := l.event(LimitWaiting, tr)
+	e.Reason, e.Detail = tr.reason, &Detail{Until: &until}
+	if err := l.record(e); err != nil {
+		return nil, err
+	}
+	return stop.wait(ctx, until.Sub(l.tools.Now())), nil
 }
 
 // quotaPause is waited where the provider does not say when it gives more.

@@ -202,10 +202,11 @@ func (d *draft) verification(w *writer) {
 	w.from(at, Source{Part: "verification"})
 }
 
+// reportText tells how to end; its %s is the promise word.
 const reportText = `
 ## How to report
 
-- Finished: end your last message with ` + "`<promise>COMPLETE</promise>`" + `, or with TASK_COMPLETE on a line of its own.
+- Finished: end your last message with ` + "`<promise>%s</promise>`" + `, or with TASK_COMPLETE on a line of its own.
 - Stuck on something that you cannot solve here: write ` + "`TASK_BLOCKED: reason`" + ` on a line of its own, without the backticks, with the reason in one sentence.
 - Do not edit the task file or a task's status, and do not commit: both are done for you.
 - Nobody answers questions. Where something is open, decide as the code around it would, and say what you decided.
@@ -213,6 +214,10 @@ const reportText = `
 
 func (d *draft) report(w *writer) {
 	at := w.Len()
-	w.WriteString(reportText)
+	promise := clean(d.req.Promise)
+	if promise == "" {
+		promise = "COMPLETE"
+	}
+	w.WriteString(fmt.Sprintf(reportText, promise))
 	w.from(at, Source{Part: "report"})
 }

@@ -24,6 +24,7 @@ type Request struct {
 	MaxAttempts int      // 0: not mentioned
 	Failure     *Failure // the attempt before, nil for the first
 
+	Promise   string // the word of <promise>word</promise> that claims completion; "" is COMPLETE
 	Verify    string // the verify command; "" if the agent's own word is all there is
 	Template  string // "" for the built-in layout, see Build
 	MaxTokens int    // 0: no budget
