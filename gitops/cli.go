@@ -31,7 +31,7 @@ type cli struct {
 func newCLI(l layout, opt Options, why string) *cli {
 	c := &cli{
 		l: l, program: opt.Git, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), why: why, cache: filepath.Join(l.gitDir, "descartes-index"),
+		guard: newProtection(opt.Protect), why: why, cache: filepath.Join(l.gitDir, "descartes-snapshot"),
 	}
 	c.sweep()
 	return c

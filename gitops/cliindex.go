@@ -63,3 +63,10 @@ func (c *cli) sweep() {
 		}
 	}
 }
+
+// close removes the last snapshot's index, if it is ours.
+func (c *cli) close() {
+	if c.based != (fileInfo{}) {
+		_ = os.Remove(c.cache)
+	}
+}

@@ -23,12 +23,15 @@ type Ground struct {
 	packed savedFile
 	stash  savedFile       // the stash's log: its entries, one a line
 	extra  map[string]bool // lock files and in-progress state that were there already
+	told   map[string]bool // notes of what Settle found and left, to be told once
 }
 
 // Ground notes how things stand. It costs a few dozen stat calls where nothing changed since the last call.
 func (r *Repo) Ground(ctx context.Context) (Ground, error) {
 	if r.marked.holds() {
-		return r.marked.ground, nil
+		g := r.marked.ground
+		g.told = map[string]bool{}
+		return g, nil
 	}
 	r.keepIndex()
 	g, err := r.ground(ctx)
@@ -47,6 +50,7 @@ func (r *Repo) ground(ctx context.Context) (Ground, error) {
 		r.saved = savedFiles{}
 	}
 	g, err := takeGround(r.l, r.saved)
+	g.told = map[string]bool{}
 	if err == nil {
 		g.at, err = r.Head(ctx)
 	}

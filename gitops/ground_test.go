@@ -109,7 +109,7 @@ func TestSettle(t *testing.T) {
 			if more, fewer := strings.Join(without(now, refs), " "), strings.Join(without(refs, now), " "); more != tt.keeps || fewer != tt.loses {
 				t.Errorf("refs more %q, fewer %q, want %q, %q", more, fewer, tt.keeps, tt.loses)
 			}
-			if again, err := r.Settle(t.Context(), g); err != nil || again.Commits != "" {
+			if again, err := r.Settle(t.Context(), g); err != nil || again.Commits != "" || len(again.Notes) > 0 {
 				t.Errorf("settled again: %+v, %v", again, err)
 			}
 		})

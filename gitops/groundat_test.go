@@ -2,6 +2,8 @@ package gitops
 
 import (
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -10,17 +12,20 @@ import (
 // there afterwards is not.
 func TestGroundAtOfAKilledRun(t *testing.T) {
 	t.Parallel()
-	for name, late := range map[string]bool{"in the attempt": false, "after it": true} {
+	for name, late := range map[string]bool{"in the attempt": false, "after it": true, "in the attempt, by git": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSandbox(t)
 			s.git("init", "-q")
+			if strings.HasSuffix(name, "by git") {
+				s.sh(bothWays[1].setup)
+			}
 			s.put("a", "a\n")
 			s.git("add", "a")
 			s.git("commit", "-q", "-m", "start")
 			s.put("staged", "the user's\n")
 			s.git("add", "staged")
-			dead, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
+			dead, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,13 +35,14 @@ func TestGroundAtOfAKilledRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.put("work", "the agent's\n")
+			mustSnapshot(t, dead)
 			s.git("add", "work")
 			s.put(".git/index.lock", "")
 			ended := time.Now()
 			if late {
 				ended = began.Add(-time.Hour)
 			}
-			next, err := Open(t.Context(), Options{Dir: s.dir, Env: s.env})
+			next, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,8 +66,8 @@ func TestGroundAtOfAKilledRun(t *testing.T) {
 			if err := next.Close(); err != nil {
 				t.Error(err)
 			}
-			if _, err := os.Lstat(s.path(".git/descartes-index")); err == nil {
-				t.Error("the second name of the index is left")
+			if left, err := filepath.Glob(s.path(".git/descartes-*")); err != nil || len(left) > 0 {
+				t.Errorf("left: %q %v", left, err)
 			}
 		})
 	}

@@ -174,6 +174,7 @@ func (r *Repo) Close() error {
 	if r.keeps {
 		_ = os.Remove(r.keptIndex())
 	}
+	r.cli.close()
 	r.root.close()
 	return err
 }

@@ -19,9 +19,23 @@ func (s *Settled) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
+// noteOnce is for what is found and left: it is there still when Settle is called again.
+func (s *Settled) noteOnce(g Ground, format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if g.told[line] {
+		return
+	}
+	if g.told != nil {
+		g.told[line] = true
+	}
+	s.Notes = append(s.Notes, line)
+}
+
 // Settle undoes what an agent did to the git directory since g, once all its processes are dead: the branch and
 // the index are put back, so are configuration and hooks; unfinished operations and lock files go. Commits,
 // stashes and new branches stay in the store, and the working tree stays as it is.
+//
+// It may be called again with the same Ground, for what was done since: nothing is told twice.
 func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
 	var s Settled
 	if r.marked.is(g) && r.marked.holds() {

@@ -51,9 +51,9 @@ func (r *Repo) settleRefs(ctx context.Context, g Ground, s *Settled) error {
 		case old == after[n] || n == g.at.Branch || !known && !settledRef(n):
 		case n == "refs/stash": // told by its log
 		case !known:
-			s.note("%s was made during the attempt and is left at %s", shortRef(n), shortHash(after[n]))
+			s.noteOnce(g, "%s was made during the attempt and is left at %s", shortRef(n), shortHash(after[n]))
 		default:
-			s.note("%s was moved during the attempt from %s to %s and is left there", shortRef(n), shortHash(old), shortHash(after[n]))
+			s.noteOnce(g, "%s was moved during the attempt from %s to %s and is left there", shortRef(n), shortHash(old), shortHash(after[n]))
 		}
 	}
 	return nil
@@ -68,12 +68,12 @@ func (r *Repo) settleStash(_ context.Context, g Ground, s *Settled) error {
 	before, after := stashEntries(g.stash.data), stashEntries(now.data)
 	for _, h := range after {
 		if !slices.Contains(before, h) {
-			s.note("the attempt ran git stash; its entry %s is kept (git stash list)", shortHash(h))
+			s.noteOnce(g, "the attempt ran git stash; its entry %s is kept (git stash list)", shortHash(h))
 		}
 	}
 	for _, h := range before {
 		if !slices.Contains(after, h) {
-			s.note("the attempt dropped the stash entry %s; git stash store %s brings it back", shortHash(h), h)
+			s.noteOnce(g, "the attempt dropped the stash entry %s; git stash store %s brings it back", shortHash(h), h)
 		}
 	}
 	return nil

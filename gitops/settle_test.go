@@ -1,0 +1,48 @@
+package gitops
+
+import "testing"
+
+// A verification follows the agent and is settled on the same ground.
+func TestSettleTwice(t *testing.T) {
+	t.Parallel()
+	for _, way := range bothWays {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			s, r := openBothWays(t, way.setup, "echo mine >staged; git add staged")
+			base := mustSnapshot(t, r)
+			g, err := r.Ground(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			settle := func(script string, want ...string) {
+				t.Helper()
+				s.sh(script)
+				tree := files(t, s.dir)
+				settled, err := r.Settle(t.Context(), g)
+				if err != nil || !matchNotes(settled.Notes, want) {
+					t.Errorf("%s: %v, notes %q", script, err, settled.Notes)
+				}
+				if diff := diffFiles(tree, files(t, s.dir)); diff != "" {
+					t.Errorf("%s: the working tree changed: %s", script, diff)
+				}
+				if got := s.git("diff", "--cached", "--name-only"); got != "staged\n" {
+					t.Errorf("%s: staged is\n%s", script, got)
+				}
+			}
+			settle("echo 1 >one.log; echo 2 >>f; git add -f one.log f; git branch side; : >.git/index.lock", "index.lock", "branch side was made", "index was changed")
+			settle("true")
+			settle("git status >/dev/null; touch f; git status >/dev/null")
+			mustSnapshot(t, r)
+			settle("echo 2 >two.log; git add -f two.log; git commit -qm own; git branch -f side", "branch main went", "own commits", "branch side was made", "index was changed")
+			settle("rm f; git checkout -q f; echo 3 >>f")
+			if got, want := s.git("diff", "--name-only", string(base), string(mustSnapshot(t, r))), "f\none.log\ntwo.log\n"; got != want {
+				t.Errorf("the snapshot changes\n%swant\n%s", got, want)
+			}
+			if again, err := r.Ground(t.Context()); err != nil {
+				t.Error(err)
+			} else if settled, err := r.Settle(t.Context(), again); err != nil || len(settled.Notes) > 0 {
+				t.Errorf("a new ground: %q, %v", settled.Notes, err)
+			}
+		})
+	}
+}
