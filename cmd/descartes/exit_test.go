@@ -69,6 +69,7 @@ func TestReport(t *testing.T) {
 		{badInput("do it", "%q is bad", "x\x1b[31m"), 2, "error: \"x\\x1b[31m\" is bad\nhint: do it\n"},
 		{fmt.Errorf("open: %w", gitops.ErrBare), 2, "error: open: a bare repository has no working tree\nhint: work in a clone, or in a git worktree, of it\n"},
 		{&tasks.FormatError{Path: "a.json", Line: 3, Reason: "odd\nmore"}, 2, "error: a.json:3: odd more\n"},
+		{fmt.Errorf("save x: %w", tasks.ErrLocked), 2, "error: save x: another program (scud?) holds its lock\nhint: wait until scud"},
 		{problems{agent}, 4, "error: no program\n"},
 		{problems{agent, input}, 2, "error: no program\nerror: no plan\nhint: write one\n"},
 		{&loop.BusyError{}, 2, "error: loop  over"},

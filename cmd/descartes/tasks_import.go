@@ -59,6 +59,9 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 		return badInput("--plan plan.md", "which plan?")
 	}
 	s.Scud.PlanPath = inProject(root, s.dirPath(), s.Scud.PlanPath)
+	if _, err := loop.PlanText(root, s.Scud.PlanPath); err != nil {
+		return badInput("", "%w", err)
+	}
 	if s.fromPlan(root); s.Scud.Tag == "" {
 		return badInput("--scud-tag, or tag: in the plan's front matter", "which tag do the tasks get?")
 	}
