@@ -96,7 +96,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	events[0].Tree, events[0].Branch, events[0].Commit = string(tr.before), tr.ground.Head().Branch, tr.ground.Head().Hash
 	if l.ledger.current != t.ID {
 		start := l.event(TaskStarted, tr)
-		start.Attempt, start.Base = 0, string(base)
+		start.Attempt, start.Base, start.Commit = 0, string(base), tr.ground.Head().Hash
 		events = slices.Insert(events, 0, start)
 	}
 	if err := l.record(events...); err != nil {

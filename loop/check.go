@@ -31,6 +31,10 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 			problems = append(problems, Problem{Message: p.Message, Hint: "give each task an id of its own"})
 		}
 	}
+	if path, locked := repo.Locked(); locked {
+		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
+			Hint: "wait for it to end; if no git process runs any more, remove the file"})
+	}
 	if p := checkTree(ctx, j, repo, home, opt); p != nil {
 		problems = append(problems, *p)
 	}

@@ -19,7 +19,8 @@ type ledger struct {
 	commits   []Event
 	open      *Event // attempt_started without attempt_finished
 	agent     *Event // agent_finished of the open attempt
-	bases     map[string]string
+	bases     map[string]string // the tree before each running task's first attempt
+	heads     map[string]string // and the commit that HEAD stood at
 	current   string // task last started and neither done nor blocked
 	wave      int
 	iteration int
@@ -39,7 +40,7 @@ type statusChange struct {
 
 func newLedger() *ledger {
 	return &ledger{begun: map[string]int{}, used: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{}, kept: map[string]string{},
-		delivered: map[string]string{}, bases: map[string]string{}}
+		delivered: map[string]string{}, bases: map[string]string{}, heads: map[string]string{}}
 }
 
 // apply takes one event into account.
@@ -56,7 +57,7 @@ func (l *ledger) apply(e *Event) {
 	case WaveStarted:
 		l.wave = e.Wave
 	case TaskStarted:
-		l.current, l.bases[e.Task] = e.Task, e.Base
+		l.current, l.bases[e.Task], l.heads[e.Task] = e.Task, e.Base, e.Commit
 		l.change(e, "in-progress")
 	case AttemptStarted:
 		l.begun[e.Task], l.open, l.agent = e.Attempt, e, nil
@@ -106,7 +107,7 @@ func (l *ledger) finishAttempt(e *Event) {
 	switch e.Verdict {
 	case verdictVerified:
 		v := *e
-		v.Base = l.bases[e.Task]
+		v.Base, v.Commit = l.bases[e.Task], l.heads[e.Task]
 		l.verified = append(l.verified, v)
 		if e.Message != "" {
 			l.delivered[e.Task] = e.Message
@@ -131,6 +132,7 @@ func (l *ledger) close(e *Event, status string) {
 		delete(l.failures, e.Task)
 	}
 	delete(l.bases, e.Task)
+	delete(l.heads, e.Task)
 	if l.current == e.Task {
 		l.current = ""
 	}

@@ -256,5 +256,5 @@ func oneLine(s string) string {
 
 // pairOf is what a verified attempt changed, for the wave's commit.
 func pairOf(e Event) gitops.Pair {
-	return gitops.Pair{Base: gitops.Tree(e.Base), Result: gitops.Tree(e.Tree)}
+	return gitops.Pair{Base: gitops.Tree(e.Base), Result: gitops.Tree(e.Tree), Head: e.Commit}
 }
