@@ -17,11 +17,11 @@ type ledger struct {
 	delivered map[string]string
 	verified  []Event // attempt_finished of tasks whose work is not committed yet
 	commits   []Event
-	open      *Event // attempt_started without attempt_finished
-	agent     *Event // agent_finished of the open attempt
+	open      *Event            // attempt_started without attempt_finished
+	agent     *Event            // agent_finished of the open attempt
 	bases     map[string]string // the tree before each running task's first attempt
 	heads     map[string]string // and the commit that HEAD stood at
-	current   string // task last started and neither done nor blocked
+	current   string            // task last started and neither done nor blocked
 	wave      int
 	iteration int
 	tree      string
