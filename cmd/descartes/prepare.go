@@ -41,7 +41,9 @@ func (r *ready) close() error {
 }
 
 // prepare reads everything that a run needs and checks the ground. It names all that is wrong at once.
-func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions) (_ *ready, err error) {
+// imports says that the plan may stand in for a missing task list: one that was named for this start,
+// so that a tag mistyped does not become a new one of the project's usual plan.
+func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *ready, err error) {
 	r := &ready{root: root, opt: opt}
 	defer func() {
 		if err != nil {
@@ -66,7 +68,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 		mode = true
 	}
 	load := loop.Load
-	if opt.Resume == "" {
+	if imports && opt.Resume == "" {
 		load = loop.LoadOrImport
 	}
 	job, wrong := load(root, cfg)

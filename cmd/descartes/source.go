@@ -87,17 +87,9 @@ func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 		return tagOfFile(root, c)
 	}
 	if c.Tag == "" {
-		tag, from, ok := tasks.Active(root)
-		if !ok {
-			return noTag(root)
-		}
-		c.Tag = tag
-		if base := filepath.Base(from); base == "active-tag" || strings.HasSuffix(base, "state.json") {
-			if known := tasks.Known(root); !slices.Contains(known, tag) && tag != "master" {
-				return badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", shown(root, from), tag)
-			} else if len(known) > 1 {
-				fmt.Fprintf(say, "note: tag %s, which %s names\n", clean(tag), clean(shown(root, from)))
-			}
+		var err error
+		if c.Tag, err = activeTag(say, root); err != nil {
+			return err
 		}
 	}
 	if err := tasks.ValidTag(c.Tag); err != nil {
@@ -119,9 +111,38 @@ func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 	return nil
 }
 
+// activeTag is the tag that a state file names, or the only one there is.
+func activeTag(say io.Writer, root string) (string, error) {
+	tag, from, ok := tasks.Active(root)
+	if !ok {
+		return "", noTag(root)
+	}
+	if base := filepath.Base(from); base != "active-tag" && !strings.HasSuffix(base, "state.json") {
+		return tag, nil
+	}
+	known := tasks.Known(root)
+	switch {
+	case len(known) == 0:
+		return "", noTag(root)
+	case !slices.Contains(known, tag) && tag != "master":
+		var missing *tasks.NotFoundError
+		if _, err := tasks.Open(root, tag); err != nil && !errors.As(err, &missing) {
+			return "", err
+		}
+		return "", badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", shown(root, from), tag)
+	case len(known) > 1:
+		fmt.Fprintf(say, "note: tag %s, which %s names\n", clean(tag), clean(shown(root, from)))
+	}
+	return tag, nil
+}
+
 func noTag(root string) error {
 	known := tasks.Known(root)
 	if len(known) == 0 {
+		var broken *tasks.FormatError // there is one, but it cannot be read
+		if _, err := tasks.Open(root, "master"); errors.As(err, &broken) {
+			return err
+		}
 		return badInput("write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import --plan plan.md --scud-tag <tag>",
 			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
 	}

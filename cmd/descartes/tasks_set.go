@@ -21,7 +21,7 @@ func newTasksSetCmd() *cobra.Command {
 			return setStatus(cmd, look, args[0], args[1])
 		},
 	}
-	look.register(cmd, "")
+	look.register(cmd, "print the change as JSON")
 	return cmd
 }
 
@@ -55,14 +55,28 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 	if !file.Holds(to) {
 		return badInput("there are done and pending", "%s has no word for %s", shown(root, file.Path()), to)
 	}
-	from, name := t.Status, t.ID
-	if from == to && tasks.Status(t.RawStatus) == to {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "task %s: %s already\n", clean(name), to)
-		return err
+	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: shown(root, file.Path())}
+	if same := change.From == to && tasks.Status(t.RawStatus) == to; !same {
+		if err := file.Save(atomicfile.OS(), map[string]tasks.Status{change.Task.ID: to}); err != nil {
+			return err
+		}
 	}
-	if err := file.Save(atomicfile.OS(), map[string]tasks.Status{name: to}); err != nil {
-		return err
+	if look.json {
+		return writeJSON(cmd.OutOrStdout(), change)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "task %s: %s -> %s\n", clean(name), clean(string(from)), to)
-	return err
+	return write(cmd.OutOrStdout(), change.text())
+}
+
+type statusChange struct {
+	Task loop.TaskID  `json:"task"`
+	From tasks.Status `json:"from"`
+	To   tasks.Status `json:"to"`
+	File string       `json:"file"`
+}
+
+func (c statusChange) text() string {
+	if c.From == c.To {
+		return fmt.Sprintf("task %s: %s already\n", clean(c.Task.ID), c.To)
+	}
+	return fmt.Sprintf("task %s: %s -> %s\n", clean(c.Task.ID), clean(string(c.From)), c.To)
 }
