@@ -42,6 +42,9 @@ func (l *looking) registerGraph(cmd *cobra.Command) {
 // source is the project and which list of it is meant: by flags, else by descartes.yaml, else by the
 // tag's unfinished loop.
 func (l *looking) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
+	if err := environment(cmd.Flags()); err != nil {
+		return "", c, err
+	}
 	if root, err = findRoot(l.dir); err != nil {
 		return "", c, err
 	}

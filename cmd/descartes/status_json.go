@@ -1,0 +1,78 @@
+package main
+
+import (
+	"time"
+
+	"descartes/loop"
+)
+
+type statusJSON struct {
+	ID           string            `json:"id"`
+	Kind         string            `json:"kind"`
+	State        string            `json:"state"`
+	ExitReason   loop.ExitReason   `json:"exit_reason"`
+	Tag          string            `json:"tag"`
+	CurrentWave  int               `json:"current_wave"`
+	TotalWaves   int               `json:"total_waves"`
+	CurrentTask  *loop.TaskID      `json:"current_task"`
+	Tasks        tasksJSON         `json:"tasks"`
+	Waves        []committedWave   `json:"waves,omitempty"`
+	Blocked      []loop.Blocked    `json:"blocked_tasks"`
+	Commits      []loop.WaveCommit `json:"wave_commits"`
+	Iteration    int               `json:"iteration"`
+	MaxIteration int               `json:"max_iterations"`
+	Cost         costJSON          `json:"cost"`
+	StartedAt    time.Time         `json:"started_at"`
+	LastActivity time.Time         `json:"last_activity_at"`
+	PID          int               `json:"pid"`
+	StateFile    string            `json:"state_file"`
+	EventsFile   string            `json:"events_file"`
+}
+
+type tasksJSON struct {
+	Total      int `json:"total"`
+	Done       int `json:"done"`
+	Blocked    int `json:"blocked"`
+	InProgress int `json:"in_progress"`
+	Pending    int `json:"pending"`
+	Held       int `json:"held"`
+	Other      int `json:"other"`
+}
+
+type costJSON struct {
+	USD          *float64 `json:"usd"`
+	InputTokens  *int64   `json:"input_tokens"`
+	OutputTokens *int64   `json:"output_tokens"`
+}
+
+func (st *loopStatus) report(waves bool) statusJSON {
+	s := &st.view.State
+	home := loop.NewHome(st.root)
+	out := statusJSON{ID: s.ID, Kind: s.Kind, State: st.state(), ExitReason: s.ExitReason, Tag: s.Tag, CurrentWave: s.CurrentWave,
+		TotalWaves: s.TotalWaves, Blocked: append([]loop.Blocked{}, s.BlockedTasks...), Commits: append([]loop.WaveCommit{}, s.WaveCommits...),
+		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: st.lastActivity(),
+		PID: s.PID, StateFile: shown(st.root, st.view.Path), EventsFile: shown(st.root, home.Events(s.ID))}
+	if c := s.Cost; c != nil {
+		out.Cost = costJSON{c.USD, c.InputTokens, c.OutputTokens}
+	}
+	out.Tasks = tasksJSON{Total: s.TasksTotal, Done: s.TasksCompleted}
+	if b := st.board; b != nil {
+		c := b.graph.Counts()
+		out.Tasks = tasksJSON{c.Total, c.Done, c.Blocked, c.InProgress, c.Pending, c.Held, c.Other}
+		if waves {
+			out.Waves = b.wavesWithCommits()
+		}
+		if s.CurrentTask != "" {
+			id := b.id(s.CurrentTask)
+			out.CurrentTask = &id
+		}
+	}
+	return out
+}
+
+func (st *loopStatus) lastActivity() time.Time {
+	if at := st.view.At; !at.IsZero() {
+		return at
+	}
+	return st.view.State.StartedAt
+}
