@@ -59,6 +59,9 @@ func (l *linter) statuses(t *Task) {
 			l.say(t, "status", "it depends on %s, which is %s: it is not run until that changes", id, s)
 		}
 	}
+	if l.letters && t.Status == Failed {
+		l.say(t, "status", "its letter ! is read as pending by scud before 1.32")
+	}
 	if !t.Container() || t.Status == Done {
 		return
 	}

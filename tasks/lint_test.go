@@ -29,11 +29,12 @@ func TestLint(t *testing.T) {
 			"5 title task 4: it has no title",
 			"5 waves task 4: declared wave 2 has it, but it depends on 3 of declared wave 2; the dependency counts",
 		}},
-		{"scg", ".scud/tasks/tasks.scg", "x", "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | One | P | 4 | M\n1.1 | A | D | 0 | M\n1.3 | B | D | 0 | M\n\n@parents\n1: 1.1, 1.3\n\n@details\n1 | description |\n  a\n\n  b\n", []string{
+		{"scg", ".scud/tasks/tasks.scg", "x", "# SCUD Graph v1\n# Phase: x\n\n@nodes\n1 | One | P | 4 | M\n1.1 | A | D | 0 | M\n1.3 | B | D | 0 | M\n2 | C | ! | 1 | M\n\n@parents\n1: 1.1, 1.3\n\n@details\n1 | description |\n  a\n\n  b\n", []string{
 			"5 complexity task 1: complexity 4 is none of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89",
 			"5 details task 1: its text has a blank line, which scud loses when it writes the file",
 			"5 numbering task 1: its subtasks skip 1.2",
 			"5 status task 1: it has subtasks and is pending: scud calls such a task expanded",
+			"8 status task 2: its letter ! is read as pending by scud before 1.32",
 		}},
 		{"task master", ".taskmaster/tasks/tasks.json", "x", `{"x":{"tasks":[{"id":1,"title":"One","status":"in-progress","complexity":4,"subtasks":[{"id":1,"title":"A","status":"done"}]}]}}`, []string{
 			"1 status task 1: all its subtasks are done, it is in-progress",
