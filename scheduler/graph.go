@@ -3,6 +3,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 
 	"descartes/tasks"
@@ -111,7 +112,19 @@ func New(list []tasks.Task, opt Options) *Graph {
 	g.evaluate()
 	g.reviewStatuses()
 	sortProblems(g.problems)
+	g.problems = slices.CompactFunc(g.problems, func(a, b Problem) bool { return a.Kind == b.Kind && a.Message == b.Message })
 	return g
+}
+
+// places says in which lines two tasks stand, where they have lines of their own.
+func places(a, b int) string {
+	switch {
+	case a == 0 || b == 0:
+		return ""
+	case a == b:
+		return fmt.Sprintf(" (both in line %d)", a)
+	}
+	return fmt.Sprintf(" (lines %d and %d)", a, b)
 }
 
 // arrange finds the first task of each id and the natural order.
@@ -120,7 +133,7 @@ func (g *Graph) arrange() {
 	for i := range g.list {
 		id := g.list[i].ID
 		if first, ok := g.index[id]; ok {
-			g.problem("duplicate", []string{id}, "the id %s is given to two tasks (lines %d and %d), only the first is used", id, g.list[first].Line, g.list[i].Line)
+			g.problem("duplicate", []string{id}, "the id %s is given to two tasks%s, only the first is used", id, places(g.list[first].Line, g.list[i].Line))
 			continue
 		}
 		g.index[id] = int32(i)

@@ -78,7 +78,9 @@ func (b *board) findings() []findingJSON {
 		out = append(out, one)
 	}
 	slices.SortStableFunc(out, func(x, y findingJSON) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line)) })
-	return out
+	return slices.CompactFunc(out, func(x, y findingJSON) bool {
+		return x.File == y.File && x.Line == y.Line && x.Kind == y.Kind && x.Message == y.Message
+	})
 }
 
 func (b *board) finding(f tasks.Finding) findingJSON {
