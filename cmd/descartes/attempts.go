@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -48,6 +49,7 @@ func newAttemptsCmd() *cobra.Command {
 		},
 	}
 	look.register(cmd, "print the attempts as JSON")
+	look.completeTask(cmd)
 	return cmd
 }
 
@@ -140,11 +142,18 @@ func attemptTable(id string, list []attemptJSON) string {
 	}
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
+	several := slices.ContainsFunc(list, func(a attemptJSON) bool { return a.Loop != list[0].Loop })
+	if several {
+		fmt.Fprint(w, "LOOP\t")
+	}
 	fmt.Fprintln(w, "ATTEMPT\tVERDICT\tREF\tREASON")
 	for _, a := range list {
 		ref := "nothing to keep"
 		if a.Ref != nil {
 			ref = *a.Ref
+		}
+		if several {
+			fmt.Fprintf(w, "%s\t", clean(a.Loop))
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", a.Attempt, clean(a.Verdict), ref, fit(clean(a.Reason), 80))
 	}

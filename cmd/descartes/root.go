@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/loop"
 	"descartes/tasks"
 )
 
@@ -23,11 +24,13 @@ Start by looking, then run:
 		SilenceUsage:      true,
 		Args:              cobra.ArbitraryArgs,
 		RunE:              groupRun,
+		Version:           versionLine(),
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badInput(cmd.CommandPath()+" --help", "%w", err)
 	})
+	root.SetVersionTemplate("descartes {{.Version}}\n")
 	root.AddCommand(newLoopCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newDoctorCmd(), newDemoCmd(), newVersionCmd())
 	return root
 }
@@ -79,6 +82,44 @@ func takes(least, most int, names string) cobra.PositionalArgs {
 
 func registerDir(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "working-dir", ".", "work as if started in this `directory`")
+}
+
+// completeWords lets a shell complete a flag that takes one of a few words.
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is registered by the caller
+	}
+}
+
+// taskIDs offers the ids of the list that the flags given so far mean, with their titles.
+func taskIDs(cmd *cobra.Command, dir, tag, file string) ([]string, cobra.ShellCompDirective) {
+	look := looking{dir: dir, scud: loop.ScudConfig{Tag: tag, TasksFile: file}}
+	root, c, err := look.source(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	f, err := loop.OpenTasks(root, c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out []string
+	for _, t := range f.Tasks() {
+		out = append(out, cobra.CompletionWithDesc(clean(t.ID), clean(t.Title)))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTask completes the first argument of a command, a task. more completes those after it.
+func (l *looking) completeTask(cmd *cobra.Command, more ...string) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		switch len(args) {
+		case 0:
+			return taskIDs(cmd, l.dir, l.scud.Tag, l.scud.TasksFile)
+		case 1:
+			return more, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // completeTags lets a shell complete --scud-tag from the project's task files.

@@ -61,6 +61,7 @@ func (s *settings) register(cmd *cobra.Command) {
 	s.registerLimits(f)
 	s.registerGit(f)
 	completeTags(cmd, &s.dir)
+	completeWords(cmd, "hooks", "run", "skip", "fail")
 }
 
 func (s *settings) registerList(f *pflag.FlagSet) {

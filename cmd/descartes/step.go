@@ -23,5 +23,11 @@ func newStepCmd() *cobra.Command {
 	s.register(cmd)
 	o.register(cmd)
 	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
+	known := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return taskIDs(cmd, s.dir, s.Scud.Tag, s.Scud.TasksFile)
+	}
+	if err := cmd.RegisterFlagCompletionFunc("task", known); err != nil {
+		panic(err) // it was registered above
+	}
 	return cmd
 }

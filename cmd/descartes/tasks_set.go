@@ -22,6 +22,11 @@ func newTasksSetCmd() *cobra.Command {
 		},
 	}
 	look.register(cmd, "print the change as JSON")
+	var words []string
+	for _, s := range []tasks.Status{tasks.Pending, tasks.InProgress, tasks.Done, tasks.Review, tasks.Blocked, tasks.Deferred, tasks.Cancelled, tasks.Failed} {
+		words = append(words, string(s))
+	}
+	look.completeTask(cmd, words...)
 	return cmd
 }
 

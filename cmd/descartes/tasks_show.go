@@ -33,6 +33,7 @@ func newTasksShowCmd() *cobra.Command {
 	}
 	look.register(cmd, "print the task as JSON")
 	look.registerGraph(cmd)
+	look.completeTask(cmd)
 	return cmd
 }
 
