@@ -195,11 +195,7 @@ func (l *Loop) environment(tr *trial) []string {
 
 // spec builds the text of a trial, with what failed last time.
 func (l *Loop) spec(tr *trial) (specbuild.Spec, error) {
-	r := SpecRequest{Task: tr.task.ID, Attempt: l.ledger.used[tr.task.ID] + 1, Delivered: func(id string) string { return l.ledger.delivered[id] }}
-	if f, ok := l.ledger.failures[tr.task.ID]; ok {
-		r.Failure = failure(f)
-	}
-	return l.job.Spec(r)
+	return l.job.Spec(l.ledger.request(tr.task.ID))
 }
 
 // failure is the last attempt as the next one is told of it. It comes from the journal alone, so

@@ -94,7 +94,7 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 	if err != nil {
 		return fail(err)
 	}
-	own := j.ownPaths(repo.Root())
+	own := j.ownPaths(repo.Root(), opt.Own...)
 	if dirty = foreign(dirty, own); len(dirty) == 0 || j.Config.AllowDirty {
 		return nil
 	}

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -138,7 +139,8 @@ func readText(root, path string, limit int64) (string, error) {
 // SpecRequest is what differs from one spec of a job to the next.
 type SpecRequest struct {
 	Task      string
-	Attempt   int
+	Attempt   int // within what the task is allowed
+	Of        int // attempts that it was allowed; 0: as the settings say
 	Failure   *specbuild.Failure
 	Delivered func(id string) string // nil: nothing is known
 }
@@ -152,7 +154,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	c := j.Config.Scud
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
-		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: c.MaxIterationsPerTask,
+		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: cmp.Or(r.Of, c.MaxIterationsPerTask),
 		Failure: r.Failure, Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
 	}
 	if !c.Spec.IncludePlanSection {
@@ -234,8 +236,8 @@ func (j *Job) CheckSpecs(fits func(n int) error) []Problem {
 }
 
 // ownPaths are the places, relative to the repository, whose uncommitted changes never stop a loop:
-// .scud, .descartes, the plan and the spec files.
-func (j *Job) ownPaths(repoRoot string) []string {
+// .scud, .descartes, the plan and the spec files, and more.
+func (j *Job) ownPaths(repoRoot string, more ...string) []string {
 	out := []string{}
 	add := func(p string) {
 		if !filepath.IsAbs(p) {
@@ -252,7 +254,7 @@ func (j *Job) ownPaths(repoRoot string) []string {
 		add(mirror.Path())
 	}
 	c := j.Config.Scud
-	for _, p := range append([]string{c.PlanPath, c.HandoffPath}, c.Spec.AdditionalSpecs...) {
+	for _, p := range slices.Concat([]string{c.PlanPath, c.HandoffPath}, c.Spec.AdditionalSpecs, more) {
 		if p != "" {
 			add(p)
 		}

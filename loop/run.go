@@ -188,13 +188,20 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	n := c.Scud.MaxTotalIterations
 	switch {
 	case n > 0 && l.ledger.iteration >= n:
-		return &Outcome{Ending: LimitReached, Message: fmt.Sprintf("the limit of %d attempts in all is reached", n)}
+		return &Outcome{Ending: LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}
 	case c.Deadline != nil && !l.tools.Now().Before(*c.Deadline):
 		return &Outcome{Ending: DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) + " has passed"}
 	case c.MaxCostUSD > 0 && l.ledger.cost.USD != nil && *l.ledger.cost.USD >= c.MaxCostUSD:
 		return &Outcome{Ending: CostReached, Message: fmt.Sprintf("the agents cost $%.2f, the limit is $%.2f", *l.ledger.cost.USD, c.MaxCostUSD)}
 	}
 	return nil
+}
+
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
 }
 
 // ending judges a run that nothing stopped.

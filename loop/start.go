@@ -19,6 +19,7 @@ type StartOptions struct {
 	StatePath string // "" is the default one, or the named one
 	Resume    string // state file of the loop to go on with; "" goes on with the tag's unfinished one, or begins anew
 	Scope     Scope
+	Own       []string // files that may be uncommitted at the start: reports that this call writes
 }
 
 // Unfinished finds the tag's last loop that can be gone on with: killed, interrupted, paused or

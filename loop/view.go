@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -185,31 +186,44 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 	}
 }
 
-// NextSpec is what the journal says for the spec of a task's next attempt, or of the one with that
-// number: the failure before it, and what the tasks before it delivered.
+// NextSpec is what the journal says for the spec of a task's next attempt, or of the one with that number: the
+// failure before it, and what the tasks before it had delivered then. A blocked task's next attempt is that of
+// --retry-blocked; any other attempt after a loop's end is one of a new loop, which knows nothing.
 func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
-	r := SpecRequest{Task: task, Attempt: attempt}
 	events, err := ReadEvents(h.Events(id))
 	if err != nil {
-		return r, err
+		return SpecRequest{Task: task, Attempt: attempt}, err
 	}
 	b := newLedger()
 	for i := range events {
 		e := &events[i]
-		b.apply(e)
-		if attempt > 1 && e.Type == AttemptFinished && e.Task == task && e.Attempt == attempt-1 && e.Verdict != verdictVerified {
-			r.Failure = failure(*e)
+		if e.Type == AttemptStarted && e.Task == task && e.Attempt == attempt {
+			r := b.request(task)
+			r.Of = e.Of
+			return r, nil
 		}
+		b.apply(e)
 	}
-	r.Delivered = func(id string) string { return b.delivered[id] }
-	if attempt > 0 {
-		return r, nil
+	r, next := b.request(task), b.begun[task]+1
+	switch {
+	case slices.ContainsFunc(b.blocked, func(e Event) bool { return e.Task == task }):
+		r.Attempt = 1
+	case b.finished != nil && Ending(b.finished.Reason).final():
+		r, next = SpecRequest{Task: task, Attempt: 1}, 1
 	}
-	r.Attempt = 1
-	if f, ok := b.failures[task]; ok {
-		r.Attempt, r.Failure = b.used[task]+1, failure(f)
+	if attempt > next {
+		r.Attempt, r.Failure = r.Attempt+attempt-next, nil
 	}
 	return r, nil
+}
+
+// request is what a task's next attempt is told of what was before it.
+func (l *ledger) request(task string) SpecRequest {
+	r := SpecRequest{Task: task, Attempt: l.used[task] + 1, Delivered: func(id string) string { return l.delivered[id] }}
+	if f, ok := l.failures[task]; ok {
+		r.Failure = failure(f)
+	}
+	return r
 }
 
 // IsLive reports whether a process runs the loop now.

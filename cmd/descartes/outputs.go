@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +45,22 @@ func (o *outputs) check() error {
 		}
 	}
 	return nil
+}
+
+// files are the reports that were asked for, typed in dir.
+func (o *outputs) files(dir string) []string {
+	var out []string
+	for _, p := range []string{o.junit, o.summary} {
+		if p == "" {
+			continue
+		}
+		p = absolute(dir, p)
+		if real, err := realDir(filepath.Dir(p)); err == nil { // as git sees it
+			p = filepath.Join(real, filepath.Base(p))
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // write makes the files that were asked for.

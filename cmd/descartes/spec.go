@@ -49,12 +49,18 @@ recorded of the attempt before.`,
 	f.StringVar(&s.Scud.Tag, "scud-tag", "", "tag of the task (default: the active one, or the only one)")
 	f.StringVar(&s.Scud.VerificationCommand, "verify", "", "`command` that decides whether the task is done (default: found from the project)")
 	f.IntVar(&s.Scud.MaxIterationsPerTask, "max-attempts", 3, "attempts per task")
-	f.IntVar(&attempt, "attempt", 0, "number of the attempt (default: the next one)")
+	f.IntVar(&attempt, "attempt", 0, "`number` of the attempt, as attempts lists it (default: the next one)")
 	f.BoolVar(&explain, "explain", false, "print where each part came from instead")
 	f.BoolVar(&asJSON, "json", false, "print text and sources as JSON")
 	s.registerList(f)
 	s.registerSpec(f)
 	completeTags(cmd, &s.dir)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return taskIDs(cmd, s.dir, s.Scud.Tag, s.Scud.TasksFile)
+	}
 	return cmd
 }
 
@@ -75,7 +81,7 @@ func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.S
 		return none, err
 	}
 	if last != nil {
-		s.adopt(f.Changed, last.State.Config.Scud)
+		s.adopt(f.Changed, last.State.Config)
 	}
 	if s.Scud.VerificationCommand == "" {
 		s.Scud.VerificationCommand, _, _ = detect(root)
@@ -108,8 +114,11 @@ func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.S
 }
 
 // adopt takes from the tag's last loop what neither a flag nor the settings file says.
-func (s *settings) adopt(given func(string) bool, old loop.ScudConfig) {
-	c := &s.Scud
+func (s *settings) adopt(given func(string) bool, was loop.Config) {
+	c, old := &s.Scud, was.Scud
+	if s.CompletionPromise == defaults().CompletionPromise && was.CompletionPromise != "" {
+		s.CompletionPromise = was.CompletionPromise
+	}
 	for _, x := range []struct {
 		to   *string
 		from string
@@ -138,7 +147,10 @@ func explained(spec specbuild.Spec) string {
 	for _, src := range spec.Sources {
 		fmt.Fprintf(&s, "%-12s %6d tokens", src.Part, src.Tokens)
 		if src.File != "" {
-			fmt.Fprintf(&s, "  %s:%d-%d", clean(filepath.ToSlash(src.File)), src.FirstLine, src.LastLine)
+			fmt.Fprintf(&s, "  %s", clean(filepath.ToSlash(src.File)))
+			if src.FirstLine > 0 {
+				fmt.Fprintf(&s, ":%d-%d", src.FirstLine, src.LastLine)
+			}
 		}
 		if src.Rule != "" {
 			fmt.Fprintf(&s, "  [%s]", clean(src.Rule))

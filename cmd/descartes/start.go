@@ -106,7 +106,7 @@ func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) erro
 
 // execute prepares a run, does it, and reports. anew says that the settings were given now, not saved earlier.
 func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.StartOptions, anew bool) error {
-	opt.Command = "loop"
+	opt.Command, opt.Own = "loop", o.files(s.dirPath())
 	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && cmd.Flags().Changed("plan"))
 	if err != nil {
 		return err
