@@ -7,8 +7,9 @@ import (
 
 const barWidth = 16
 
-// bars is the wave view: one bar per wave, the task under way, what is blocked.
-func (b *board) bars(p paint, current string, blocked []blockedLine) []string {
+// bars is the wave view: one bar per wave, the task under way, what is blocked. reached is the last wave that a loop
+// began, 0 where none did.
+func (b *board) bars(p paint, reached int, current string, blocked []blockedLine) []string {
 	waves := b.waves()
 	c := b.graph.Counts()
 	now := 0
@@ -20,10 +21,14 @@ func (b *board) bars(p paint, current string, blocked []blockedLine) []string {
 		}
 		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.in(bar.colour(), bar.blocks()), bar.words()))
 	}
-	if now == 0 {
-		now = len(waves)
+	where := ""
+	switch {
+	case now == 0:
+		now, where = len(waves), "All "+count(len(waves), "wave")
+	case reached > 0 && reached <= len(waves):
+		now = reached
 	}
-	head := []string{fmt.Sprintf("Wave %d of %d", now, len(waves)), fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total), ""}
+	head := []string{orWord(where, fmt.Sprintf("Wave %d of %d", now, len(waves))), fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total), ""}
 	out := append(head, foldWaves(lines, now)...)
 	if t, ok := b.graph.Task(current); ok && current != "" {
 		out = append(out, "", "Current Task: "+clean(t.Title), "Status: "+clean(string(b.graph.Status(current))))

@@ -2,6 +2,8 @@ package main
 
 import (
 	"maps"
+	"strconv"
+	"time"
 
 	"descartes/loop"
 	"descartes/scheduler"
@@ -17,13 +19,13 @@ type board struct {
 	graph   *scheduler.Graph
 	against []tasks.Finding // what the plan states against the list
 	view    *loop.View      // of the tag's last loop; nil if there was none
-	commits map[int]string  // by wave
+	commits []loop.WaveCommit
 }
 
 // newBoard takes a job's graph for the board's own: it is given the statuses that the journal knows.
 func newBoard(job *loop.Job) (*board, error) {
 	root, file := job.Root, job.File
-	b := &board{root: root, scud: job.Config.Scud, file: file, graph: job.Graph, against: job.Conflicts, commits: map[int]string{}}
+	b := &board{root: root, scud: job.Config.Scud, file: file, graph: job.Graph, against: job.Conflicts}
 	home := loop.NewHome(root)
 	all, err := home.List()
 	if err != nil {
@@ -35,14 +37,14 @@ func newBoard(job *loop.Job) (*board, error) {
 			continue
 		}
 		if s.Archived { // over and saved: its state says it all
-			b.addCommits(s.State.WaveCommits)
+			b.commits = append(b.commits, s.State.WaveCommits...)
 			continue
 		}
 		v, err := home.View(s, file)
 		if err != nil {
 			return nil, err
 		}
-		b.addCommits(v.State.WaveCommits)
+		b.commits = append(b.commits, v.State.WaveCommits...)
 		maps.Copy(changes, v.Changes)
 		if b.view == nil || v.Live || !b.view.Live && v.State.StartedAt.After(b.view.State.StartedAt) {
 			b.view = &v
@@ -56,10 +58,48 @@ func newBoard(job *loop.Job) (*board, error) {
 	return b, nil
 }
 
-func (b *board) addCommits(list []loop.WaveCommit) {
-	for _, c := range list {
-		b.commits[c.Wave] = c.Hash
+// committed is the last commit that holds tasks of each wave, whatever number the wave had then. A wave with a
+// task that was committed and is to be done again has none.
+func (b *board) committed() map[int]string {
+	out, last, again := map[int]string{}, map[int]time.Time{}, map[int]bool{}
+	for _, c := range b.commits {
+		for _, t := range c.Tasks {
+			if _, ok := b.graph.Task(t.ID); !ok {
+				continue
+			}
+			w := b.graph.Wave(t.ID)
+			again[w] = again[w] || b.graph.Status(t.ID) != tasks.Done
+			if at, ok := last[w]; !ok || !c.Timestamp.Before(at) {
+				out[w], last[w] = c.Hash, c.Timestamp
+			}
+		}
 	}
+	for w := range again {
+		if again[w] {
+			delete(out, w)
+		}
+	}
+	return out
+}
+
+// setAside counts the tasks that a person took off the list, and those that wait for one otherwise.
+func (b *board) setAside() (off, other int) {
+	for _, id := range b.graph.Leaves() {
+		if s, _ := b.graph.State(id); s != scheduler.StateOther {
+			continue
+		}
+		if s := b.graph.Status(id); s == tasks.Cancelled || s == tasks.Deferred {
+			off++
+		} else {
+			other++
+		}
+	}
+	return off, other
+}
+
+// interrupted reports whether a task only seems to run: its loop is dead.
+func (b *board) interrupted(id string) bool {
+	return b.view != nil && !b.view.Live && b.view.State.CurrentTask == id
 }
 
 // id is a task's id as reports write it: a number where the task file has one.
@@ -124,10 +164,10 @@ func (b *board) waves() []waveJSON {
 
 // wavesWithCommits is waves with the commit of each, null where there is none.
 func (b *board) wavesWithCommits() []committedWave {
-	out := []committedWave{}
+	out, commits := []committedWave{}, b.committed()
 	for _, w := range b.waves() {
 		c := committedWave{Number: w.Number, Tasks: w.Tasks}
-		if hash := b.commits[w.Number]; hash != "" {
+		if hash := commits[w.Number]; hash != "" {
 			c.Commit = &hash
 		}
 		out = append(out, c)
@@ -144,8 +184,20 @@ type committedWave struct {
 func (b *board) task(id string) taskJSON {
 	t, _ := b.graph.Task(id)
 	state, cause := b.graph.State(id)
-	return taskJSON{ID: b.id(id), Title: t.Title, Status: b.graph.Status(id), DependsOn: b.ids(b.graph.Deps(id)),
+	return taskJSON{ID: b.id(id), Title: t.Title, Status: b.graph.Status(id), DependsOn: b.dependsOn(t),
 		State: string(state), Cause: cause}
+}
+
+// dependsOn is what the file says that a task depends on; an id that nothing has looks like the task's own.
+func (b *board) dependsOn(t *tasks.Task) []loop.TaskID {
+	out := b.fileIDs(t.DependsOn)
+	for i := range out {
+		if _, ok := b.file.Task(out[i].ID); !ok && t.Numeric {
+			_, err := strconv.ParseUint(out[i].ID, 10, 63)
+			out[i].Numeric = err == nil
+		}
+	}
+	return out
 }
 
 func (b *board) problems() []problemJSON {

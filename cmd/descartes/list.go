@@ -28,14 +28,17 @@ func newListCmd() *cobra.Command {
 				return err
 			}
 			reports := []statusJSON{}
+			var bad []string
 			for _, s := range all {
 				if s.State == nil {
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", clean(s.Err.Error()))
+					bad = append(bad, shown(root, s.Path))
 					continue
 				}
 				st, err := newLoopStatus(root, s)
 				if err != nil {
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", clean(err.Error()))
+					bad = append(bad, s.State.ID)
 					continue
 				}
 				reports = append(reports, st.report(false))
@@ -43,7 +46,7 @@ func newListCmd() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), reports)
 			}
-			return write(cmd.OutOrStdout(), loopTable(reports))
+			return write(cmd.OutOrStdout(), loopTable(reports, bad))
 		},
 	}
 	registerDir(cmd, &dir)
@@ -51,8 +54,9 @@ func newListCmd() *cobra.Command {
 	return cmd
 }
 
-func loopTable(list []statusJSON) string {
-	if len(list) == 0 {
+// loopTable is the list for a person. bad are those of which nothing can be told: ids, or state files.
+func loopTable(list []statusJSON, bad []string) string {
+	if len(list)+len(bad) == 0 {
 		return "no loop was started here\n"
 	}
 	var s strings.Builder
@@ -64,6 +68,9 @@ func loopTable(list []statusJSON) string {
 			exit = "-"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.ID, clean(l.Tag), l.State, clean(exit), l.Iteration, l.LastActivity.UTC().Format(time.RFC3339))
+	}
+	for _, name := range bad {
+		fmt.Fprintf(w, "%s\t-\tunreadable\t-\t-\t-\n", clean(name))
 	}
 	w.Flush() // into memory
 	return s.String()

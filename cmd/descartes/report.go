@@ -143,9 +143,10 @@ func markdown(s *summary, events []loop.Event) []byte {
 		fmt.Fprintf(&b, " (%s)", mdText(m))
 	}
 	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s.\n", s.run.state.Iteration, mdText(costText(s.run.state.Cost)))
+	commits := s.committed()
 	for _, w := range s.waves() {
 		fmt.Fprintf(&b, "\n## Wave %d", w.Number)
-		if hash := s.commits[w.Number]; hash != "" {
+		if hash := commits[w.Number]; hash != "" {
 			fmt.Fprintf(&b, " (%s)", short(hash))
 		}
 		b.WriteString("\n\n| Task | Title | State | Attempts | Time |\n|---|---|---|---|---|\n")

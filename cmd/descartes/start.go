@@ -233,7 +233,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 		return err
 	}
 	sum := &summary{board: r.after(e), run: e, step: r.opt.Scope.Step, took: time.Since(began)}
-	if len(e.state.BlockedTasks) > 0 {
+	if len(e.state.BlockedTasks) > 0 || e.outcome.Ending == loop.GitRefused {
 		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.id+"/")
 		if rerr != nil {
 			p.warn(rerr.Error())
@@ -256,7 +256,6 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.
 func (r *ready) after(e ended) *board {
-	b := &board{root: r.root, scud: r.job.Config.Scud, file: r.job.File, graph: r.job.Graph, commits: map[int]string{}}
-	b.addCommits(e.state.WaveCommits)
+	b := &board{root: r.root, scud: r.job.Config.Scud, file: r.job.File, graph: r.job.Graph, commits: e.state.WaveCommits}
 	return b
 }

@@ -136,8 +136,7 @@ func newLoopStatus(root string, s loop.Saved) (*loopStatus, error) {
 	v, err := loop.NewHome(root).View(s, file)
 	st.view = v
 	if st.board != nil { // the commits shown are this loop's
-		st.board.commits = map[int]string{}
-		st.board.addCommits(v.State.WaveCommits)
+		st.board.commits = v.State.WaveCommits
 	}
 	return st, err
 }
@@ -193,7 +192,7 @@ func (st *loopStatus) waveView(p paint, boxed bool) string {
 	for _, t := range s.BlockedTasks {
 		blocked = append(blocked, blockedLine{t.Task.ID, t.Title, t.Reason})
 	}
-	lines := st.board.bars(p, s.CurrentTask, blocked)
+	lines := st.board.bars(p, s.CurrentWave, s.CurrentTask, blocked)
 	title := "SCUD Loop: " + clean(s.Tag)
 	if boxed {
 		return box(title, lines)

@@ -41,18 +41,25 @@ func (s *summary) blocked() []blockedLine {
 func (s *summary) print(p *printer) {
 	p.say("")
 	if p.box {
-		p.text.Write([]byte(box("SCUD Loop: "+clean(s.file.Tag()), s.bars(p.paint, "", s.blocked()))))
+		p.text.Write([]byte(box("SCUD Loop: "+clean(s.file.Tag()), s.bars(p.paint, s.run.state.CurrentWave, "", s.blocked()))))
 	}
 	c := s.graph.Counts()
 	head := fmt.Sprintf("done %d/%d", c.Done, c.Total)
-	if n := c.Blocked + c.Other; n > 0 {
-		head += fmt.Sprintf(", blocked %d", n)
+	if c.Blocked > 0 {
+		head += fmt.Sprintf(", blocked %d", c.Blocked)
 	}
 	if c.Held > 0 {
 		head += fmt.Sprintf(", held %d", c.Held)
 	}
 	if n := c.Total - c.Done - c.Blocked - c.Other - c.Held; n > 0 {
 		head += fmt.Sprintf(", left %d", n)
+	}
+	off, other := s.setAside()
+	if other > 0 {
+		head += fmt.Sprintf(", not run %d", other)
+	}
+	if off > 0 {
+		head += fmt.Sprintf(", set aside %d", off)
 	}
 	p.say("%s (loop %s, %s, %s)", p.paint.in(bold, head), s.run.id, count(s.run.state.Iteration, "attempt"), lasted(s.took))
 	for _, b := range s.run.state.BlockedTasks {
@@ -63,13 +70,26 @@ func (s *summary) print(p *printer) {
 		p.say("stopped: %s", clean(m))
 	}
 	if s.run.outcome.Ending == loop.GitRefused {
-		p.say("kept: what the agents wrote is in the working tree, and as commits under refs/descartes/%s/", s.run.id)
+		p.say("kept: %s", s.keptWhere())
 	}
 	p.say("cost: %s", costText(s.run.state.Cost))
 	if s.step {
 		p.say("%s", s.nextStep())
 	}
 	p.say("next: %s", s.command())
+}
+
+// keptWhere says what there is of a run that git ended.
+func (s *summary) keptWhere() string {
+	refs := "refs/descartes/" + s.run.id + "/"
+	attempts := slices.ContainsFunc(s.kept, func(r gitops.Ref) bool { return r.Name != refs+"start" })
+	switch {
+	case attempts:
+		return "what the agents wrote is in the working tree, and as commits under " + refs
+	case s.run.state.Iteration == 0:
+		return "the working tree is as it was, no agent ran"
+	}
+	return "what the agents wrote is in the working tree; no commit holds it"
 }
 
 const heldShown = 20
@@ -84,7 +104,7 @@ func (s *summary) printHeld(p *printer) {
 			}
 			if n++; n <= heldShown {
 				t, _ := s.graph.Task(id)
-				p.say("%s: %s %s: %s", heldWord(string(state)), clean(id), fit(clean(t.Title), 60), clean(cause))
+				p.say("%s: %s %s: %s", heldWord(string(state)), clean(id), fit(clean(t.Title), 60), clean(orWord(cause, "its status is "+string(t.Status))))
 			}
 		}
 	}
@@ -114,6 +134,8 @@ func costText(c *loop.Cost) string {
 	return strings.Join(parts, ", ")
 }
 
+const stepShown = 10
+
 // nextStep says what another step would do.
 func (s *summary) nextStep() string {
 	for _, w := range s.graph.Waves() {
@@ -125,7 +147,11 @@ func (s *summary) nextStep() string {
 			}
 		}
 		if len(names) > 0 {
-			return fmt.Sprintf("next step: wave %d: %s", w.Number, strings.Join(names, ", "))
+			more := ""
+			if n := len(names) - stepShown; n > 0 {
+				names, more = names[:stepShown], fmt.Sprintf(" and %d more", n)
+			}
+			return fmt.Sprintf("next step: wave %d: %s%s", w.Number, strings.Join(names, ", "), more)
 		}
 	}
 	return "next step: nothing is left to run"

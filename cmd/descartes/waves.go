@@ -72,6 +72,7 @@ func (b *board) text(p paint) string {
 	waves := b.waves()
 	fmt.Fprintf(&s, "%s: %s in %s (%s)%s\n", b.file.Tag(), count(b.graph.Counts().Total, "task"), count(len(waves), "wave"),
 		clean(shown(b.root, b.file.Path())), b.tally())
+	commits := b.committed()
 	ids := 0
 	for _, w := range waves {
 		for _, t := range w.Tasks {
@@ -80,11 +81,14 @@ func (b *board) text(p paint) string {
 	}
 	for _, w := range waves {
 		commit := ""
-		if hash := b.commits[w.Number]; hash != "" {
+		if hash := commits[w.Number]; hash != "" {
 			commit = "  committed " + short(hash)
 		}
 		fmt.Fprintf(&s, "\n%s%s\n", p.in(bold, fmt.Sprintf("Wave %d", w.Number)), commit)
 		for _, t := range w.Tasks {
+			if b.interrupted(t.ID.ID) {
+				t.State = "interrupted"
+			}
 			writeTaskLine(&s, p, t, ids)
 		}
 	}
@@ -122,7 +126,7 @@ func stateColour(state string) string {
 		return green
 	case "blocked":
 		return red
-	case "held", "other":
+	case "held", "other", "interrupted":
 		return yellow
 	}
 	return faint
@@ -131,11 +135,12 @@ func stateColour(state string) string {
 // tally counts what is not simply waiting.
 func (b *board) tally() string {
 	c := b.graph.Counts()
+	off, other := b.setAside()
 	var parts []string
 	for _, x := range []struct {
 		n    int
 		word string
-	}{{c.Done, "done"}, {c.InProgress, "in progress"}, {c.Blocked, "blocked"}, {c.Held, "held"}, {c.Other, "set aside"}} {
+	}{{c.Done, "done"}, {c.InProgress, "in progress"}, {c.Blocked, "blocked"}, {c.Held, "held"}, {off, "set aside"}, {other, "not run"}} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.word))
 		}
@@ -162,8 +167,8 @@ func (b *board) dot() string {
 	}
 	for _, w := range waves {
 		for _, t := range w.Tasks {
-			for _, d := range t.DependsOn {
-				fmt.Fprintf(&s, "  %s -> %s;\n", dotQuote(d.ID), dotQuote(t.ID.ID))
+			for _, d := range b.graph.Deps(t.ID.ID) {
+				fmt.Fprintf(&s, "  %s -> %s;\n", dotQuote(d), dotQuote(t.ID.ID))
 			}
 		}
 	}
@@ -191,8 +196,8 @@ func (b *board) mermaid() string {
 	}
 	for _, w := range waves {
 		for _, t := range w.Tasks {
-			for _, d := range t.DependsOn {
-				if from := node[d.ID]; from != "" {
+			for _, d := range b.graph.Deps(t.ID.ID) {
+				if from := node[d]; from != "" {
 					fmt.Fprintf(&s, "  %s --> %s\n", from, node[t.ID.ID])
 				}
 			}
