@@ -85,6 +85,9 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 		}
 		b.Prompt = mode
 	}
+	if b.Prompt != agent.ByFile && slices.ContainsFunc(command, func(arg string) bool { return strings.Contains(arg, "{prompt_file}") }) {
+		return b, saved, badInput("--prompt-mode file", "{prompt_file} in --command stands for the prompt's file, and the prompt is handed over by %s", b.Prompt)
+	}
 	b = b.WithEnv(saved.Environment)
 	saved.PromptMode = string(b.Prompt)
 	if saved.OutputFormat == "" {
@@ -103,6 +106,23 @@ func commandLine(cfg loop.Config) ([]string, error) {
 		return nil, err
 	}
 	return append(words, cfg.Args...), nil
+}
+
+// savedCommand is a command as the state file has it: the program, quoted where commandLine would split it, and the rest.
+func savedCommand(words []string) (program string, args []string) {
+	return quote(words[0]), slices.Clone(words[1:])
+}
+
+// wholeCommand is what a state file says is run.
+func wholeCommand(cfg loop.Config) string {
+	words := []string{cfg.Command}
+	if cfg.Command == "" {
+		words[0] = cfg.Backend.Type
+	}
+	for _, a := range cfg.Args {
+		words = append(words, quote(a))
+	}
+	return strings.Join(words, " ")
 }
 
 // splitCommand splits a command line as a shell would, and expands nothing in it. A blank one is nil.

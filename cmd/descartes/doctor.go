@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,30 +16,37 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/proc"
+	"descartes/loop"
 	"descartes/tasks"
 )
 
 func newDoctorCmd() *cobra.Command {
-	var dir string
+	s := &settings{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what descartes needs here, and say how to mend what is missing",
-		Args:  takes(0, 0, ""),
+		Long: `Check what descartes needs here, and say how to mend what is missing. Nothing is changed.
+
+Given the flags of loop start, it checks the run that these would start.
+
+Exit codes: 0 it could start, 2 it could not.`,
+		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &doctor{w: cmd.OutOrStdout(), env: os.Environ()}
-			d.paint = colours(isTerminal(d.w))
-			root, err := findRoot(dir)
+			root, err := findRoot(s.dir)
 			if err != nil {
 				return err
 			}
-			d.check(cmd.Context(), root)
+			d := &doctor{w: cmd.OutOrStdout(), env: os.Environ(), root: root}
+			d.paint = colours(isTerminal(d.w))
+			_, err = s.load(cmd.Flags())
+			d.check(cmd.Context(), s, cmd.Flags().Changed("plan"), err)
 			if d.ill {
 				return quiet(exitInput)
 			}
 			return nil
 		},
 	}
-	registerDir(cmd, &dir)
+	s.register(cmd)
 	return cmd
 }
 
@@ -46,7 +55,9 @@ type doctor struct {
 	w     io.Writer
 	paint paint
 	env   []string
+	root  string
 	ill   bool
+	told  []string // what was bad
 }
 
 func (d *doctor) good(what, found string) {
@@ -55,7 +66,10 @@ func (d *doctor) good(what, found string) {
 
 // bad is something without which a loop cannot run; lacking is something that it may do without.
 func (d *doctor) bad(what, found, fix string) {
-	d.ill = true
+	if slices.Contains(d.told, found) {
+		return
+	}
+	d.ill, d.told = true, append(d.told, found)
 	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.in(red, "bad"), what, clean(found))
 	d.fix(fix)
 }
@@ -69,18 +83,6 @@ func (d *doctor) fix(fix string) {
 	if fix != "" {
 		fmt.Fprintf(d.w, "    hint: %s\n", clean(fix))
 	}
-}
-
-func (d *doctor) check(ctx context.Context, root string) {
-	d.git(ctx, root)
-	d.repository(ctx, root)
-	d.agents(ctx, root)
-	if command, why, ok := detect(root); ok {
-		d.good("verify", command+" (found: "+why+")")
-	} else {
-		d.lacking("verify", "no command found from the project's files", `give --verify "make test", or --verify none`)
-	}
-	d.tags(root)
 }
 
 func (d *doctor) git(ctx context.Context, root string) {
@@ -119,6 +121,9 @@ func (d *doctor) repository(ctx context.Context, root string) {
 	for _, n := range repo.Notes() {
 		d.good("", n)
 	}
+	if path, ok := repo.Locked(); ok {
+		d.bad("lock", path+" exists: git is at work here, or was killed in the middle of it", "wait for it to end; if no git process runs any more, remove the file")
+	}
 	name, email, err := repo.Author(ctx)
 	if err != nil {
 		d.bad("author", err.Error(), hintOf(err))
@@ -127,7 +132,8 @@ func (d *doctor) repository(ctx context.Context, root string) {
 	}
 }
 
-func (d *doctor) agents(ctx context.Context, root string) {
+// agents tells of every client that is known, but the chosen one.
+func (d *doctor) agents(ctx context.Context, root string, chosen agent.Backend) {
 	type installed struct {
 		b             agent.Backend
 		path, version string
@@ -135,7 +141,7 @@ func (d *doctor) agents(ctx context.Context, root string) {
 	var found []*installed
 	for _, name := range agent.Names() {
 		b, ok := agent.Lookup(name)
-		if !ok || len(b.Command) == 0 {
+		if !ok || len(b.Command) == 0 || b.Name == chosen.Name {
 			continue
 		}
 		path, err := proc.Look(b.Command[0], root, d.env)
@@ -158,7 +164,7 @@ func (d *doctor) agents(ctx context.Context, root string) {
 		}
 		d.good("agent", text)
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && len(chosen.Command) == 0 {
 		d.fix(`install one, or give any program with --command "my-agent --flag"`)
 	}
 }
@@ -183,16 +189,30 @@ func (d *doctor) tags(root string) {
 		return
 	}
 	for _, tag := range known {
-		f, err := tasks.Open(root, tag)
-		if err != nil {
-			d.bad("tag "+tag, err.Error(), hintOf(err))
-			continue
-		}
-		text := fmt.Sprintf("%s in %s", count(len(f.Tasks()), "task"), shown(root, f.Path()))
-		if n := len(f.Findings()); n > 0 {
-			d.lacking("tag "+tag, text+", "+count(n, "finding"), "descartes tasks check --scud-tag "+tag)
-			continue
-		}
-		d.good("tag "+tag, text)
+		d.tag(loop.ScudConfig{Tag: tag}, false)
 	}
+}
+
+// tag reads one list. With imports, one that is missing will be made from the plan, which the run's check reads.
+func (d *doctor) tag(c loop.ScudConfig, imports bool) {
+	f, err := loop.OpenTasks(d.root, c)
+	var missing *tasks.NotFoundError
+	switch {
+	case errors.As(err, &missing) && imports:
+		return
+	case err != nil:
+		d.bad("tag "+c.Tag, err.Error(), hintOf(err))
+		return
+	}
+	text := fmt.Sprintf("%s in %s", count(len(f.Tasks()), "task"), shown(d.root, f.Path()))
+	if n := len(f.Findings()); n > 0 {
+		d.lacking("tag "+c.Tag, text+", "+count(n, "finding"), "descartes tasks check"+ofTag(c.Tag, c.TasksFile))
+		return
+	}
+	d.good("tag "+c.Tag, text)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -66,6 +66,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 		note(err, "")
 	} else {
 		mode = true
+		cfg.Command, cfg.Args = savedCommand(r.backend.Command)
 	}
 	load := loop.Load
 	if imports && opt.Resume == "" {
@@ -76,6 +77,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 		if job.Config.Scud.MaxTotalIterations == 0 {
 			job.Config.Scud.MaxTotalIterations = loop.DefaultTotalIterations(job.Graph.Counts().Total)
 		}
+		job.Config.MaxIterations = job.Config.Scud.MaxTotalIterations
 		if r.nothing, err = loop.NothingToDo(job); err != nil || r.nothing {
 			return r, err
 		}
@@ -138,6 +140,11 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 		for _, path := range lists {
 			if rel, ok := below(top, path); ok {
 				opt.Protect = append(opt.Protect, rel)
+			}
+			if real, err := filepath.EvalSymlinks(path); err == nil && real != path { // what a link names is what is written
+				if rel, ok := below(top, real); ok {
+					opt.Protect = append(opt.Protect, rel)
+				}
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func findRoot(dir string) (string, error) {
 	top := ""
 	for d := dir; ; d = filepath.Dir(d) {
 		if fi, err := os.Stat(filepath.Join(d, ".scud")); err == nil && fi.IsDir() {
-			return d, nil
+			return d, hasRoom(d)
 		}
 		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
 			top = d
@@ -38,7 +38,17 @@ func findRoot(dir string) (string, error) {
 			break
 		}
 	}
-	return orWord(top, dir), nil
+	top = orWord(top, dir)
+	return top, hasRoom(top)
+}
+
+// hasRoom refuses a project in which something else has the place of .descartes.
+func hasRoom(root string) error {
+	path := filepath.Join(root, ".descartes")
+	if fi, err := os.Stat(path); err == nil && !fi.IsDir() {
+		return badInput("move it away: descartes keeps its files in a directory of that name", "%s is not a directory", path)
+	}
+	return nil
 }
 
 // realDir is dir without symbolic links, as git sees it: paths are compared with those that git knows.

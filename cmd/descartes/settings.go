@@ -140,6 +140,9 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 			s.Scud.Spec.AdditionalSpecs[i] = inProject(root, s.dirPath(), p)
 		}
 	}
+	if f.Changed("command") && strings.TrimSpace(s.Command) == "" {
+		return badInput("leave it out to run the backend's own program", "--command is empty")
+	}
 	s.fromPlan(root)
 	if s.template != "" {
 		b, err := os.ReadFile(filepath.Join(s.dirPath(), s.template))

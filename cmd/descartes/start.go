@@ -163,7 +163,7 @@ func (p *printer) header(r *ready) {
 	if plan := r.job.Import; plan != nil {
 		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), count(g.Total, "task"), clean(plan.Name), r.willBe(g.Total), clean(shown(r.root, r.job.File.Path())))
 	}
-	p.say("agent: %s (%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name)
+	p.say("agent: %s (%s%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
 	switch {
 	case c.Scud.VerificationCommand == loop.NoVerify:
 		p.say("verify: none, the agent's word is taken")
@@ -178,6 +178,14 @@ func (p *printer) header(r *ready) {
 	for _, w := range r.warnings() {
 		p.warn(w)
 	}
+}
+
+// modelOf names the model where one was asked for.
+func modelOf(c loop.Config) string {
+	if c.Backend.Model == "" {
+		return ""
+	}
+	return ", model " + clean(c.Backend.Model)
 }
 
 // willBe is "is" or "are", and for a dry run "would be".

@@ -175,7 +175,7 @@ func (st *loopStatus) text(p paint, boxed bool) string {
 	row("Loop", "%s", s.ID)
 	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
 	b.WriteString("\nConfig:\n")
-	row("Command", "%s", orWord(s.Config.Command, s.Config.Backend.Type))
+	row("Command", "%s", wholeCommand(s.Config))
 	row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)
 	row("Completion promise", "%q", s.Config.CompletionPromise)
 	row("Verify", "%s", s.Config.Scud.VerificationCommand)

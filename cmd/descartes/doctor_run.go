@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"descartes/agent"
+	"descartes/internal/proc"
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+// check looks at everything. imports says that the plan was named for this run; wrong is why the settings cannot be
+// used, or nil.
+func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong error) {
+	d.git(ctx, d.root)
+	d.repository(ctx, d.root)
+	if wrong != nil {
+		d.bad("settings", wrong.Error(), orWord(hintOf(wrong), "correct it, or run without it"))
+		d.agents(ctx, d.root, agent.Backend{})
+		d.tags(d.root)
+		return
+	}
+	if path := filepath.Join(d.root, "descartes.yaml"); s.file == "" && exists(path) {
+		d.good("settings", shown(d.root, path))
+	} else if s.file != "" {
+		d.good("settings", s.file)
+	}
+	d.backend(ctx, s.Config)
+	d.verify(ctx, s)
+	d.documents(s.Scud)
+	d.run(ctx, s, imports)
+}
+
+// verify says which command decides, and whether its program is there.
+func (d *doctor) verify(ctx context.Context, s *settings) {
+	command, why, ok := s.Scud.VerificationCommand, s.verifyFrom, true
+	if command == "" {
+		command, why, ok = detect(d.root)
+	}
+	switch {
+	case !ok:
+		d.bad("verify", "no verify command given, and none found from the project's files", `give --verify "make test", or --verify none`)
+		return
+	case command == loop.NoVerify:
+		d.good("verify", "none, the agent's word is taken")
+		return
+	case why != "":
+		why = " (found: " + why + ")"
+	}
+	if word, lacks := d.lacksProgram(ctx, command); lacks {
+		d.bad("verify", command+why+": there is no command "+word, "install it, or name another command with --verify")
+		return
+	}
+	d.good("verify", command+why)
+}
+
+// lacksProgram reports whether the first word of a shell command is no command. What is no plain word is not judged.
+func (d *doctor) lacksProgram(ctx context.Context, command string) (word string, lacks bool) {
+	word = strings.Fields(command + " :")[0]
+	if strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789_-+./") != "" {
+		return "", false
+	}
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{"/bin/sh", "-c", `command -v -- "$0" >/dev/null`, word}, Dir: d.root, Env: d.env})
+	return word, err == nil && reply.Code != 0
+}
+
+// documents are the plan and the other texts of a spec.
+func (d *doctor) documents(c loop.ScudConfig) {
+	if c.PlanPath != "" {
+		if _, err := loop.PlanText(d.root, c.PlanPath); err != nil {
+			d.bad("plan", err.Error(), "correct --plan, or scud.plan_path in descartes.yaml")
+		} else {
+			d.good("plan", c.PlanPath)
+		}
+	}
+}
+
+// run checks what a start with these settings would check, which knows all that is in its way.
+func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
+	if err := chooseSource(io.Discard, d.root, &s.Scud); err != nil {
+		d.tags(d.root)
+		if len(tasks.Known(d.root)) > 0 {
+			d.bad("run", err.Error(), hintOf(err))
+		}
+		return
+	}
+	d.tag(s.Scud, imports)
+	var opt loop.StartOptions
+	old, err := unfinished(d.root, s.Scud.Tag)
+	if err == nil && old != nil {
+		opt.Resume = old.Path
+	}
+	var r *ready
+	if err == nil {
+		r, err = prepare(ctx, d.root, s.Config, opt, imports)
+	}
+	var found problems
+	switch {
+	case errors.As(err, &found):
+		for _, p := range found {
+			if p.Hint == "" && p.Err != nil {
+				p.Hint = hintOf(p.Err)
+			}
+			d.bad("run", p.Message, p.Hint)
+		}
+		return
+	case err != nil:
+		d.bad("run", err.Error(), hintOf(err))
+		return
+	}
+	defer r.close()
+	switch {
+	case r.nothing:
+		d.good("run", "nothing is left to do in tag "+s.Scud.Tag)
+	case d.ill:
+	case old != nil:
+		d.good("run", "loop "+old.State.ID+" can go on")
+	default:
+		d.good("run", count(len(r.job.Runnable()), "task")+" can run")
+	}
+	for _, w := range r.warnings() {
+		d.lacking("", w, "")
+	}
+}
+
+// backend is the agent that the settings choose, then what else there is.
+func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
+	b, _, err := resolveBackend(cfg)
+	if err != nil {
+		d.bad("agent", err.Error(), hintOf(err))
+		d.agents(ctx, d.root, agent.Backend{})
+		return
+	}
+	look := func(program string) (string, error) { return proc.Look(program, d.root, d.env) }
+	if err := b.Check(look, 0); err != nil {
+		d.bad("agent", err.Error(), `install it, or give any program with --command "my-agent --flag"`)
+		d.agents(ctx, d.root, b)
+		return
+	}
+	path, _ := look(b.Command[0]) // Check has found it
+	text := fmt.Sprintf("%s: %s", b.Name, path)
+	if own, ok := agent.Lookup(b.Name); ok && len(own.Command) > 0 && own.Command[0] == filepath.Base(path) {
+		text += " " + d.version(ctx, d.root, path) // any other program may do anything when it is called so
+	}
+	text += ", called as " + strings.Join(b.Command, " ") + modelOf(cfg)
+	env := func(name string) string { return orWord(b.Env[name], os.Getenv(name)) }
+	if what, fix := b.Lacks(os.Geteuid() == 0, env); what != "" {
+		d.bad("agent", text+"; "+what, fix)
+	} else {
+		d.good("agent", text)
+	}
+	d.agents(ctx, d.root, b)
+}
