@@ -65,12 +65,17 @@ func foldWaves(lines []string, now int) []string {
 // blockedLine is a task that was given up.
 type blockedLine struct{ id, title, reason string }
 
-// bar is one wave in numbers.
-type bar struct{ all, done, running, ready, blocked, held int }
+// bar is one wave in numbers; all are those that somebody wants done.
+type bar struct{ all, done, running, ready, blocked, held, aside int }
 
 func barOf(w waveJSON) bar {
 	n := bar{all: len(w.Tasks)}
 	for _, t := range w.Tasks {
+		if t.State == "other" && setAside(t.Status) {
+			n.aside++
+			n.all--
+			continue
+		}
 		switch t.State {
 		case "done":
 			n.done++
@@ -99,6 +104,8 @@ func (n bar) words() string {
 	tasks := count(n.all, "task")
 	part := fmt.Sprintf("%d/%s", n.done, tasks)
 	switch {
+	case n.all == 0 && n.aside > 0:
+		return "Set aside (" + count(n.aside, "task") + ")"
 	case n.done == n.all:
 		return "Complete (" + tasks + ")"
 	case n.running > 0 || n.done > 0 && n.ready > 0:

@@ -82,13 +82,16 @@ func (b *board) committed() map[int]string {
 	return out
 }
 
+// setAside reports whether a person took a task off the list: nobody asks for it to be done.
+func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
+
 // setAside counts the tasks that a person took off the list, and those that wait for one otherwise.
 func (b *board) setAside() (off, other int) {
 	for _, id := range b.graph.Leaves() {
 		if s, _ := b.graph.State(id); s != scheduler.StateOther {
 			continue
 		}
-		if s := b.graph.Status(id); s == tasks.Cancelled || s == tasks.Deferred {
+		if setAside(b.graph.Status(id)) {
 			off++
 		} else {
 			other++
