@@ -31,7 +31,8 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 			problems = append(problems, Problem{Message: p.Message, Hint: "give each task an id of its own"})
 		}
 	}
-	if path, locked := repo.Locked(); locked {
+	// A lock that the killed agent of an unfinished loop left is seen to when that loop is gone on with.
+	if path, locked := repo.Locked(); locked && old == nil && opt.Resume == "" {
 		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
 			Hint: "wait for it to end; if no git process runs any more, remove the file"})
 	}
