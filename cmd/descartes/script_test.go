@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +20,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if strings.HasSuffix(os.Args[0], ".test") {
+		// A suite started in the background or by nohup has these ignored, and its programs would have them so
+		// too: what is caught here is as usual there.
+		for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+			if signal.Ignored(s) {
+				signal.Notify(make(chan os.Signal, 1), s)
+			}
+		}
+	}
 	testscript.Main(m, map[string]func(){
 		"descartes": main,
 		"fakeagent": fakeAgent,
