@@ -9,12 +9,22 @@ import (
 )
 
 // findTaskHeadings fills the tables of headings "Task <id>", for ids that are words also "<id>", and of
-// numbered headings.
+// numbered headings. A number that comes again with another text counts within its phase: then no number
+// of that kind is that of a task.
 func (p *Plan) findTaskHeadings() {
 	p.named, p.numbers = map[string][]int{}, map[string][]int{}
+	texts := map[string]string{} // by kind and number
 	for i, h := range p.heads {
-		if _, num, _ := numberOf(h.text); num != "" {
+		if kind, num, rest := numberOf(h.text); num != "" {
 			p.numbers[num] = append(p.numbers[num], i)
+			key := kind + " " + num
+			first, again := texts[key]
+			if rest = fold(rest); again && rest != first {
+				p.tasksRestart = p.tasksRestart || kind == "task"
+				p.numbersRestart = p.numbersRestart || kind == "" || kind == "task" || kind == "step" || kind == "item"
+			} else {
+				texts[key] = rest
+			}
 		}
 		text := strings.Trim(h.text, "[] ")
 		word, rest, _ := strings.Cut(text, " ")
@@ -49,16 +59,16 @@ func headingID(s string) string {
 	return id
 }
 
-// byTaskHeading is rule 2. Where several headings have the id, as in a plan that counts anew in each
-// phase, the title decides among them, or nothing does.
+// byTaskHeading is rule 2. Where several headings have the id the title decides among them, or nothing
+// does; in a plan that counts its tasks anew in each phase it has to agree even where only one has it.
 func (p *Plan) byTaskHeading(id string, t tasks.Task) (found, bool) {
 	heads := p.named[id]
 	if len(heads) == 0 || id == "" {
 		return found{}, false
 	}
 	best := heads[0]
-	if len(heads) > 1 {
-		i, ok := p.agreeing(heads, t)
+	if len(heads) > 1 || p.tasksRestart {
+		i, ok := p.agreeing(heads, t, p.tasksRestart)
 		if !ok {
 			return found{}, false
 		}
@@ -67,8 +77,9 @@ func (p *Plan) byTaskHeading(id string, t tasks.Task) (found, bool) {
 	return found{RuleHeading, fmt.Sprintf("heading %q", p.heads[best].text), []place{p.headPlace(best, "")}}, true
 }
 
-// agreeing is the one heading of several whose words agree with the title.
-func (p *Plan) agreeing(heads []int, t tasks.Task) (int, bool) {
+// agreeing is the one heading of several whose words agree with the title. Where the number is no hint,
+// the title has to agree as if there were none, only less clearly.
+func (p *Plan) agreeing(heads []int, t tasks.Task, really bool) (int, bool) {
 	var best, second hit
 	where := 0
 	for _, i := range heads {
@@ -82,16 +93,19 @@ func (p *Plan) agreeing(heads []int, t tasks.Task) (int, bool) {
 			second = h
 		}
 	}
+	if really && (best.score < insideScore || best.common < 2 && best.score < loneScore || p.idx.claimed(best.cand, best.score, t, nil)) {
+		return 0, false
+	}
 	return where, best.common > 0 && best.score >= agreeScore && best.score >= second.score*clearMargin
 }
 
-// byNumber is rule 4.
+// byNumber is rule 4. 1.2 may be the second item of phase 1 as well as the second part of task 1.
 func (p *Plan) byNumber(id string, t tasks.Task) (found, bool) {
 	heads := p.numbers[id]
 	if len(heads) == 0 {
 		return found{}, false
 	}
-	i, ok := p.agreeing(heads, t)
+	i, ok := p.agreeing(heads, t, p.numbersRestart || strings.Contains(id, "."))
 	if !ok {
 		return found{}, false
 	}

@@ -48,6 +48,8 @@ type Plan struct {
 	named   map[string][]int   // by task id: headings "Task <id>"
 	numbers map[string][]int   // headings by number
 
+	tasksRestart, numbersRestart bool // "Task 1", "1." come again in a later phase
+
 	mu       sync.Mutex  // guards what follows, which is made when it is asked for
 	idx      *titleIndex // of the task list that was asked about last
 	fallback *Section    // for tasks without a section

@@ -148,7 +148,7 @@ func (p *Plan) resolve(r references, ref string) []place {
 		return []place{p.headPlace(i, "")}
 	}
 	lower, kind := strings.ToLower(ref), ""
-	if rest, ok := cutAny(lower, "phase ", "section ", "step ", "milestone ", "part "); ok {
+	if rest, ok := cutAny(lower, "phase ", "section ", "step ", "milestone ", "part ", "task ", "item ", "stage "); ok {
 		kind, lower = lower[:len(lower)-len(rest)-1], strings.TrimSpace(rest)
 	}
 	var out []place
