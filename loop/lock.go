@@ -25,6 +25,8 @@ type Holder struct {
 	Loop string    `json:"loop"`
 	Tag  string    `json:"tag"`
 	At   time.Time `json:"since"`
+
+	Files []string `json:"files,omitempty"` // the loop's task file and its mirror, without symbolic links
 }
 
 // BusyError says that a live loop holds what a new one needs.

@@ -68,7 +68,7 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: j.File.Tag(), At: tools.Now()}
+	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: j.File.Tag(), At: tools.Now(), Files: filesOf(j.File)}
 	for _, path := range []string{treeLock(tools.Repo.Dir()), lockOf(home.tree())} {
 		k, err := takeLock(ctx, path, lockWait, who)
 		if err != nil {

@@ -59,6 +59,31 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 // Live tells which loop runs in the working tree of this home, if one does.
 func (h Home) Live() (Holder, bool) { return live(lockOf(h.tree())) }
 
+// Owner tells which live loop a change of a task list would get in the way of: one over its tag, or one
+// whose own task file or mirror the change would write to. The end of an attempt puts those back.
+func (h Home) Owner(file *tasks.File) (Holder, bool) {
+	who, busy := h.Live()
+	if !busy {
+		return who, false
+	}
+	mine := func(path string) bool { return slices.Contains(who.Files, path) }
+	return who, who.Tag == file.Tag() || len(who.Files) == 0 || slices.ContainsFunc(filesOf(file), mine)
+}
+
+// filesOf lists what a change of a task list writes to: its file and its mirror, each without symbolic links.
+func filesOf(file *tasks.File) []string {
+	list := []string{file.Path()}
+	if mirror, ok := file.Mirror(); ok {
+		list = append(list, mirror.Path())
+	}
+	for i, path := range list {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			list[i] = real
+		}
+	}
+	return list
+}
+
 // CatchUp gives the task file what the journals of the tag's dead loops know and could not write any more.
 func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time) error {
 	all, err := h.List()

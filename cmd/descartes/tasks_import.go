@@ -80,6 +80,9 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 		return err
 	}
 	if !dryRun {
+		if err := unowned(loop.NewHome(root), job.File); err != nil {
+			return err
+		}
 		_, err := tasks.WriteTagFile(atomicfile.OS(), root, s.Scud.Tag, job.Import)
 		if errors.Is(err, fs.ErrExist) {
 			return taken(root, s.Scud.Tag, job.File.Path())

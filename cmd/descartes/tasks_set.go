@@ -40,8 +40,8 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 		return err
 	}
 	home := loop.NewHome(root)
-	if who, busy := home.Live(); busy && (who.Tag == file.Tag() || who.Tag == "") {
-		return &failure{code: exitInput, err: &loop.BusyError{Holder: who}, hint: "descartes loop pause " + who.Loop + " first: a running loop owns the statuses of its tag"}
+	if err := unowned(home, file); err != nil {
+		return err
 	}
 	if err := home.CatchUp(cmd.Context(), atomicfile.OS(), file, time.Now); err != nil {
 		return err
@@ -70,6 +70,19 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 		return writeJSON(cmd.OutOrStdout(), change)
 	}
 	return write(cmd.OutOrStdout(), change.text())
+}
+
+// unowned refuses to change a list that a live loop writes to.
+func unowned(home loop.Home, file *tasks.File) error {
+	who, owned := home.Owner(file)
+	if !owned {
+		return nil
+	}
+	hint := "descartes loop pause " + who.Loop + " first: a running loop owns the statuses of its tag"
+	if who.Tag != file.Tag() {
+		hint = "descartes loop pause " + who.Loop + " first: a running loop owns its task file, which holds tag " + file.Tag() + " too"
+	}
+	return &failure{code: exitInput, err: &loop.BusyError{Holder: who}, hint: hint}
 }
 
 type statusChange struct {
