@@ -56,8 +56,8 @@ func readChecklist(src string) (*checklist, *problem) {
 		}
 	}
 	c.drop(codes)
-	if len(c.entries) > maxPlanTasks*5 {
-		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxPlanTasks*5)}
+	if len(c.entries) > maxPlanTasks {
+		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxPlanTasks)}
 	}
 	if len(c.entries) == 0 && len(c.strays) > 0 {
 		return nil, &problem{md.lines[c.strays[0]].start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), so that a status cannot be kept; it can be imported as a plan`}

@@ -7,7 +7,7 @@ import (
 
 const (
 	maxPlan      = 8 << 20
-	maxPlanTasks = 2_000 // phases that follow each other need edges by the square of this
+	maxPlanTasks = 20_000
 	maxPlanLinks = 2_000_000
 )
 
@@ -19,6 +19,7 @@ type PlanTasks struct {
 
 	tasks    []planTask
 	findings []Finding
+	limit    *FormatError // why the tasks are left out, or cannot be written as a list
 }
 
 // planTask is a task with what only a plan knows about it.
@@ -38,7 +39,8 @@ type planTask struct {
 // numbered lists), or else in a table of tasks, in phases alone, in checklists, or in numbered headings. Phases wait for the phase
 // before them, except where the plan states dependencies. name is used in messages.
 //
-// A plan that is larger than 8 MiB, is not text, or has no tasks in it is a *FormatError.
+// A plan that is larger than 8 MiB, is not text, or has no tasks in it is a *FormatError. One that has too many tasks or dependencies
+// has none of them; List and WriteTagFile then give that as their error, Extra as a conflict.
 func FromPlan(name string, src []byte) (*PlanTasks, error) {
 	if len(src) > maxPlan {
 		return nil, &FormatError{Path: name, Reason: fmt.Sprintf("larger than %d MiB", maxPlan>>20)}
@@ -58,6 +60,9 @@ func FromPlan(name string, src []byte) (*PlanTasks, error) {
 	}
 	if fault != nil {
 		return nil, (&File{path: name, src: text}).refuse(fault)
+	}
+	if p.limit != "" {
+		p.plan.limit = &FormatError{Path: name, Reason: p.limit}
 	}
 	return p.plan, nil
 }
@@ -85,6 +90,7 @@ type planner struct {
 	index    map[string]int  // id to place
 	titles   map[string]int  // folded title to place, -1 for several
 	links    int             // dependencies stated, each as often as it is
+	limit    string
 }
 
 // read finds the tasks and what they depend on.
@@ -103,7 +109,7 @@ func (p *planner) read() *problem {
 		return &problem{0, `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist or a table of tasks`}
 	}
 	if len(p.plan.tasks) > maxPlanTasks {
-		return &problem{0, fmt.Sprintf("the file has more than %d tasks", maxPlanTasks)}
+		return p.exceed("the plan has more than %d tasks, none of them and none of their dependencies is used", maxPlanTasks)
 	}
 	if bad := p.enter(); bad != nil {
 		return bad
@@ -112,10 +118,16 @@ func (p *planner) read() *problem {
 	p.statements()
 	p.tableRows(tables)
 	if p.links > maxPlanLinks {
-		return &problem{0, "the file states too many dependencies"}
+		return p.exceed("the plan states more than %d dependencies, none of them and none of its tasks is used", maxPlanLinks)
 	}
 	p.order()
 	p.finish()
+	return nil
+}
+
+// exceed notes a limit that the plan is beyond, and leaves it without tasks.
+func (p *planner) exceed(format string, limit int) *problem {
+	p.limit, p.plan.tasks = fmt.Sprintf(format, limit), nil
 	return nil
 }
 

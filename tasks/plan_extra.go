@@ -10,13 +10,17 @@ import (
 // meant for scheduler.Options.More. An id is taken for the same task where the plan writes it out ("Task 3", T003, or "(SCUD Task 3)" behind
 // a title), or else where the title is the same too: numbers of plans seldom are numbers of tasks. What phases imply is no statement.
 //
-// A dependency that would close a circle in the list is left out; such are in conflicts.
+// A dependency that would close a circle in the list is left out; such are in conflicts, as are the dependencies of those tasks that
+// name nothing in the plan, and a limit that the plan is beyond.
 func (p *PlanTasks) Extra(existing []Task) (more map[string][]string, conflicts []Finding) {
 	x := extra{list: existing, index: make(map[string]int, len(existing)), more: map[string][]string{}}
 	for i := range existing {
 		if _, ok := x.index[existing[i].ID]; !ok {
 			x.index[existing[i].ID] = i
 		}
+	}
+	if p.limit != nil && len(p.tasks) == 0 {
+		return x.more, []Finding{{Kind: "plan", Message: p.limit.Reason}}
 	}
 	same := map[string]string{} // id in the plan to id in the list
 	for i := range p.tasks {
@@ -37,6 +41,12 @@ func (p *PlanTasks) Extra(existing []Task) (more map[string][]string, conflicts 
 			default:
 				x.more[id] = append(x.more[id], on)
 			}
+		}
+	}
+	for _, f := range p.findings {
+		if id, ok := same[f.ID]; ok && f.Kind == "dependency" {
+			f.ID = id
+			conflicts = append(conflicts, f)
 		}
 	}
 	return x.more, conflicts

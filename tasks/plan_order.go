@@ -3,10 +3,12 @@ package tasks
 import "slices"
 
 // order makes the tasks of each phase wait for those of the phase before, unless the plan says what they wait for. Where an earlier
-// task is said to wait for a later one, the later one and what it needs are not made to wait by their phase: that would be a circle.
+// task is said to wait for a later one, the later one and what it needs are not made to wait by their phase: that would be a circle. Large
+// phases need dependencies by the square of their size: where that is too much, the tasks cannot be listed.
 func (p *planner) order() {
 	list := p.plan.tasks
 	early := p.early()
+	links := 0
 	for k := range p.phases {
 		f := &p.phases[k]
 		var wait []string
@@ -16,11 +18,17 @@ func (p *planner) order() {
 		for _, i := range f.tasks {
 			if !list[i].stated && !early[i] {
 				list[i].DependsOn = wait
+				links += len(wait)
 			}
 		}
 	}
+	if links > maxLinks {
+		p.limit = "the plan has so large phases one after the other that the dependencies of their tasks cannot be listed: state them, or split the phases"
+	}
 	for i := range list {
-		if t := &list[i]; len(t.said) > 0 {
+		if t := &list[i]; p.limit != "" {
+			t.DependsOn = t.said
+		} else if len(t.said) > 0 {
 			t.DependsOn = unique(slices.Concat(t.said, t.DependsOn))
 		}
 	}

@@ -224,10 +224,44 @@ func TestPlanRefused(t *testing.T) {
 	t.Parallel()
 	for name, src := range map[string]string{
 		"empty": "", "prose": "# Plan\n\nWe shall see.\n", "binary": "## Task 1: A\n\x00", "latin1": "## Task 1: \xe9\n",
-		"large": strings.Repeat(" ", maxPlan+1), "many": strings.Repeat("- [ ] x\n", maxPlanTasks+1), "lines": strings.Repeat("\n", maxMarkdownLines+1),
+		"large": strings.Repeat(" ", maxPlan+1), "lines": strings.Repeat("\n", maxMarkdownLines+1),
 	} {
 		if p, err := FromPlan("plan.md", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "plan.md:") {
 			t.Errorf("%s: got %v, %v", name, p, err)
 		}
+	}
+}
+
+// A limit that a plan is beyond is never silent.
+func TestPlanLimits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		src, want string
+		tasks     int
+	}{
+		"tasks":  {strings.Repeat("- [ ] x\n", maxPlanTasks+1), "more than 20000 tasks", 0},
+		"phases": {"## Phase 1: A\n" + strings.Repeat("- [ ] x\n", 2000) + "## Phase 2: B\n" + strings.Repeat("- [ ] x\n", 2000), "so large phases", 4000},
+	} {
+		p, err := FromPlan("plan.md", []byte(c.src))
+		if err != nil || len(p.Tasks()) != c.tasks {
+			t.Fatalf("%s: got %v", name, err)
+		}
+		if _, err := p.List(t.TempDir(), "x"); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "plan.md:") {
+			t.Errorf("%s: List: got %v", name, err)
+		}
+		if _, conflicts := p.Extra(nil); c.tasks == 0 && (len(conflicts) != 1 || !strings.Contains(conflicts[0].Message, c.want)) {
+			t.Errorf("%s: Extra: got %v", name, conflicts)
+		}
+	}
+	var b strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&b, "### Task %d: Do\nDepends on: %d\n", i+1, max(1, i))
+	}
+	p, err := FromPlan("plan.md", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more, conflicts := p.Extra([]Task{{ID: "2999"}, {ID: "3000"}}); len(more["3000"]) != 1 || len(conflicts) != 0 {
+		t.Errorf("got %v, %v", more, conflicts)
 	}
 }

@@ -75,6 +75,9 @@ func (p *PlanTasks) List(root, tag string) (*File, error) {
 
 // encode writes the list as a task file of one tag.
 func (p *PlanTasks) encode(tag string) ([]byte, error) {
+	if p.limit != nil {
+		return nil, p.limit
+	}
 	numeric := map[string]bool{}
 	for i := range p.tasks {
 		numeric[p.tasks[i].ID] = p.tasks[i].Numeric

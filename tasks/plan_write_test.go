@@ -106,7 +106,7 @@ func TestExtra(t *testing.T) {
 		want      map[string][]string
 		conflicts int
 	}{
-		"new":              {"## Task 1: x\n## Task 2: y\nDepends on: 1\n## Task 3: z\nDepends on: 1, 2, 7\n", map[string][]string{"3": {"1", "2"}}, 0},
+		"new":              {"## Task 1: x\n## Task 2: y\nDepends on: 1\n## Task 3: z\nDepends on: 1, 2, 7\n", map[string][]string{"3": {"1", "2"}}, 1},
 		"known":            {"## Task 1: x\n## Task 2: y\nDepends on: 1\n", map[string][]string{}, 0},
 		"reverse":          {"## Task 1: x\nDepends on: 2\n## Task 2: y\n", map[string][]string{}, 1},
 		"round about":      {"## Task 1: x\nDepends on: 3\n## Task 3: y\n", map[string][]string{}, 1},
