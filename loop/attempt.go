@@ -28,7 +28,8 @@ type trial struct {
 	check   *verify.Result
 	after   gitops.Tree
 	changed []gitops.Change
-	commits string // tip of commits that the agent made itself
+	lists   []string // of other tags, as they lie beside ours
+	commits string   // tip of commits that the agent made itself
 	verdict verify.Verdict
 	reason  string
 }
@@ -84,6 +85,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	if err := l.saver.absorb(t.ID, l.job.Graph.Status(t.ID)); err != nil {
 		return nil, err
 	}
+	tr.lists = l.otherLists()
 	spec, err := l.spec(tr)
 	if err != nil {
 		return nil, err

@@ -121,7 +121,8 @@ func (r *ready) ground(ctx context.Context) (found problems) {
 	return append(found, loop.Check(ctx, r.job, repo, r.opt)...)
 }
 
-// openRepo opens the repository that holds root. Attempts may not change the task file, nor .descartes.
+// openRepo opens the repository that holds root. Attempts may not change the task file, nor .descartes; what
+// becomes of other tags' lists is no part of them.
 func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, error) {
 	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: "run"}
 	if git, err := proc.Look("git", root, os.Environ()); err == nil {
@@ -133,22 +134,29 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 	}
 	if job != nil {
 		opt.Hooks = orWord(job.Config.Git.Hooks, "run")
-		lists := []string{job.File.Path()}
+		lists := []string{job.File.Path(), filepath.Join(root, ".scud", "tasks") + "/"}
 		if mirror, ok := job.File.Mirror(); ok {
 			lists = append(lists, mirror.Path())
 		}
 		for _, path := range lists {
-			if rel, ok := below(top, path); ok {
-				opt.Protect = append(opt.Protect, rel)
-			}
-			if real, err := filepath.EvalSymlinks(path); err == nil && real != path { // what a link names is what is written
-				if rel, ok := below(top, real); ok {
-					opt.Protect = append(opt.Protect, rel)
-				}
-			}
+			opt.Protect = append(opt.Protect, protected(top, path)...)
 		}
 	}
 	return gitops.Open(ctx, opt)
+}
+
+// protected is a path, a directory's with a final slash, as the repository knows it, and what it names if it is a link.
+func protected(top, path string) (out []string) {
+	slash := path[len(strings.TrimRight(path, "/")):]
+	if rel, ok := below(top, path); ok {
+		out = append(out, rel+slash)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != filepath.Clean(path) { // what a link names is what is written
+		if rel, ok := below(top, real); ok && rel != "." {
+			out = append(out, rel+slash)
+		}
+	}
+	return out
 }
 
 // gitTop is the folder at or above dir that has .git, or dir.
