@@ -85,36 +85,19 @@ func (p *planner) takeStatement(task, phase, line int, s statement) {
 		p.byTitle(task, phase, line, s)
 		return
 	}
+	p.linkAll(task, phase, line, s, refs)
+	if behind := s.text[:len(s.text)-len(rest)]; s.strong && endsOpen(behind) {
+		s.text = rest
+		p.takeParts(task, phase, line, s, true)
+	}
+}
+
+func (p *planner) linkAll(task, phase, line int, s statement, refs []planRef) {
 	for _, r := range refs {
 		if s.strong || r.word {
 			r.phase = r.phase || task < 0 && !r.word
 			p.link(task, phase, line, s, r)
 		}
-	}
-}
-
-// byTitle resolves a statement that names tasks by their titles.
-func (p *planner) byTitle(task, phase, line int, s statement) {
-	const most = 1000
-	text, _, _ := strings.Cut(s.text, ")")
-	text, _, _ = strings.Cut(text, ";")
-	if !s.strong || len(text) > most || task < 0 || s.beside {
-		return
-	}
-	parts := strings.Split(text, ",")
-	if i, ok := p.titles[fold(text)]; ok && i >= 0 {
-		parts = []string{text}
-	}
-	for _, part := range parts {
-		if i, ok := p.titles[fold(part)]; !ok || i < 0 {
-			if id := p.plan.tasks[task].ID; !s.blocks {
-				p.find(line+1, id, "dependency", fmt.Sprintf("task %s: %q names no task, it is not used", id, short(strings.TrimSpace(text))))
-			}
-			return
-		}
-	}
-	for _, part := range parts {
-		p.connect(task, phase, s, []int{p.titles[fold(part)]})
 	}
 }
 

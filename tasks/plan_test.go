@@ -97,7 +97,7 @@ func TestPlanDependencies(t *testing.T) {
 			[]string{"1 pending A", "2 pending B <- 1"}, nil},
 		"titles": {
 			"## Task 1: Set up\n## Task 2: Read, then write\n## Task 3: C\nDepends on: Set up, C2\n## Task 4: D\nDepends on: read, then write.\n## Task 5: E\nDepends on: D, Set up\n",
-			[]string{"1 pending Set up", "2 pending Read, then write", "3 pending C", "4 pending D <- 2", "5 pending E <- 4,1"}, []string{"4 dependency"}},
+			[]string{"1 pending Set up", "2 pending Read, then write", "3 pending C <- 1", "4 pending D <- 2", "5 pending E <- 4,1"}, []string{"4 dependency"}},
 		"lists": {
 			"## Task 1: A\n## Task 2: B\n## Task 3: C\n### Dependencies\n- Task 1\n- Task 2 (the other)\n\nText\n## Task 4: D\n**Depends on:**\n\n- 3\n",
 			[]string{"1 pending A", "2 pending B", "3 pending C <- 1,2", "4 pending D <- 3"}, nil},
@@ -264,4 +264,26 @@ func TestPlanLimits(t *testing.T) {
 	if more, conflicts := p.Extra([]Task{{ID: "2999"}, {ID: "3000"}}); len(more["3000"]) != 1 || len(conflicts) != 0 {
 		t.Errorf("got %v, %v", more, conflicts)
 	}
+}
+
+// One name that is no task does not drop the others.
+func TestPlanMixedLists(t *testing.T) {
+	t.Parallel()
+	const two = "## Task 1: Parse, then check\n## Task 2: Print\n## Task 3: Ship\nDepends on: "
+	case3 := func(deps string) []string {
+		return []string{"1 pending Parse, then check", "2 pending Print", "3 pending Ship" + deps}
+	}
+	checkPlans(t, map[string]planCase{
+		"before":        {two + "Node 18, Task 1\n", case3(" <- 1"), []string{"4 dependency"}},
+		"a word":        {two + "Redis, 2\n", case3(" <- 2"), []string{"4 dependency"}},
+		"between":       {two + "Task 1, Node 18, Task 2\n", case3(" <- 1,2"), []string{"4 dependency"}},
+		"number before": {two + "1, Redis, 2\n", case3(" <- 1,2"), []string{"4 dependency"}},
+		"titles":        {two + "Redis, Print\n", case3(" <- 2"), []string{"4 dependency"}},
+		"and":           {two + "Redis and Task 2\n", case3(" <- 2"), []string{"4 dependency"}},
+		"with a comma":  {two + "Parse, then check\n", case3(" <- 1"), nil},
+		"prose behind":  {two + "Task 1, which has to be merged first\n", case3(" <- 1"), nil},
+		"missing":       {two + "Redis, Task 9\n", case3(" <- 9"), []string{"4 dependency", "4 dependency"}},
+		"letters": {"## Task A: Alpha\n## Task B: Beta\nDepends on: Task A\n## Task C: Gamma\nDepends on: A, Task B\n",
+			[]string{"A pending Alpha", "B pending Beta <- A", "C pending Gamma <- A,B"}, nil},
+	})
 }
