@@ -3,6 +3,7 @@ package tasks
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -15,8 +16,8 @@ type FrontMatter struct {
 	SpecFiles []string // as written
 }
 
-// ReadFrontMatter reads the settings at the top of a plan and nothing else of it.
-func ReadFrontMatter(src []byte) FrontMatter {
+// ReadFrontMatter reads the settings at the top of a plan and nothing else of it, and says what is wrong with them.
+func ReadFrontMatter(src []byte) (FrontMatter, []Finding) {
 	end := 0
 	for range maxFrontMatter {
 		next := bytes.IndexByte(src[end:], '\n')
@@ -31,7 +32,7 @@ func ReadFrontMatter(src []byte) FrontMatter {
 	if p.md, fault = scanMarkdown(string(src[:end])); fault == nil {
 		p.frontMatter()
 	}
-	return p.plan.FrontMatter
+	return p.plan.FrontMatter, p.plan.findings
 }
 
 // frontMatter reads the settings at the top. What is wrong there is a finding: the tasks do not depend on it.
@@ -46,7 +47,8 @@ func (p *planner) frontMatter() {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(p.md.front), &doc); err != nil {
-		p.find(1, "", "member", fmt.Sprintf("the front matter is not valid YAML, it is not used: %v", err))
+		line, reason := yamlPlace(err)
+		p.find(line+1, "", "member", "the front matter is not valid YAML, it is not used: "+reason)
 		return
 	}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
@@ -56,6 +58,19 @@ func (p *planner) frontMatter() {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		p.setting(strings.ReplaceAll(pairs[i].Value, "-", "_"), pairs[i+1])
 	}
+}
+
+// yamlPlace splits what the decoder says, "yaml: line 2: reason", into the line, 0 if it names none, and the reason.
+func yamlPlace(err error) (line int, reason string) {
+	reason = strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(reason, "line "); ok {
+		if number, why, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				return n, why
+			}
+		}
+	}
+	return 0, reason
 }
 
 func (p *planner) setting(key string, value *yaml.Node) {

@@ -189,11 +189,11 @@ func TestPlanList(t *testing.T) {
 	if _, err := p.List(root, "../x"); err == nil {
 		t.Error("a tag that is a path: got no error")
 	}
-	got := ReadFrontMatter([]byte("---\ntag: x\nverify: make test\nspec_files: [A.md]\n---\n# Plan\n"))
-	if got.Tag != "x" || got.Verify != "make test" || !slices.Equal(got.SpecFiles, []string{"A.md"}) {
+	got, wrong := ReadFrontMatter([]byte("---\ntag: x\nverify: make test\nspec_files: [A.md]\n---\n# Plan\n"))
+	if len(wrong) > 0 || got.Tag != "x" || got.Verify != "make test" || !slices.Equal(got.SpecFiles, []string{"A.md"}) {
 		t.Errorf("front matter: got %+v", got)
 	}
-	if got := ReadFrontMatter([]byte("# Plan\n")); got.Tag != "" {
+	if got, wrong := ReadFrontMatter([]byte("# Plan\n")); got.Tag != "" || len(wrong) > 0 {
 		t.Errorf("no front matter: got %+v", got)
 	}
 }

@@ -24,9 +24,10 @@ type ready struct {
 	repo    *gitops.Repo
 	backend agent.Backend
 	opt     loop.StartOptions
-	why     string   // where the verify command comes from, "" if it was given
-	notes   []string // what a person should know before it starts
-	nothing bool     // every task is done already
+	why     string          // where the verify command comes from, "" if it was given
+	front   []tasks.Finding // what is wrong with the plan's front matter
+	notes   []string        // what a person should know before it starts
+	nothing bool            // every task is done already
 	dryRun  bool
 	branch  bool // a branch that the settings name is made
 	large   int  // specs over the budget
@@ -222,10 +223,12 @@ func (r *ready) warnings() []string {
 	for _, f := range r.job.Conflicts {
 		out = append(out, placed(r.job.Config.Scud.PlanPath, f))
 	}
+	odd := r.front
 	if r.job.Import != nil {
-		for _, f := range r.job.Import.Findings() {
-			out = append(out, placed(r.job.Config.Scud.PlanPath, f))
-		}
+		odd = r.job.Import.Findings() // those too
+	}
+	for _, f := range odd {
+		out = append(out, placed(r.job.Config.Scud.PlanPath, f))
 	}
 	if shown := out[:min(10, len(out))]; len(shown) < len(out) {
 		out = append(shown, fmt.Sprintf("and %d more: descartes tasks check%s", len(out)-len(shown), r.named()))

@@ -25,6 +25,7 @@ type settings struct {
 	noCommit   bool
 	verifyFrom string // where a verify command comes from that nobody gave
 	ci         bool
+	front      []tasks.Finding // what is wrong with the plan's front matter
 }
 
 // defaults are the seed's, for a loop over a tag.
@@ -198,7 +199,8 @@ func (s *settings) fromPlan(root string) {
 	if err != nil {
 		return
 	}
-	front := tasks.ReadFrontMatter([]byte(text))
+	var front tasks.FrontMatter
+	front, s.front = tasks.ReadFrontMatter([]byte(text))
 	if c.Tag == "" {
 		c.Tag = front.Tag
 	}
@@ -220,6 +222,19 @@ func (s *settings) fromPlan(root string) {
 	}
 }
 
+// frontProblem says what is wrong with the plan's front matter, where the tag was to come from there.
+func (s *settings) frontProblem() error {
+	if s.Scud.Tag != "" || len(s.front) == 0 {
+		return nil
+	}
+	var found problems
+	for _, f := range s.front {
+		found = append(found, loop.Problem{Message: placed(s.Scud.PlanPath, f)})
+	}
+	found[len(found)-1].Hint = "mend it, or name the tag with --scud-tag"
+	return found
+}
+
 // dirPath is the directory in which the user typed paths.
 func (s *settings) dirPath() string {
 	if dir, err := realDir(s.dir); err == nil {
@@ -230,6 +245,9 @@ func (s *settings) dirPath() string {
 
 // tagless refuses what only a prompt loop can use.
 func (s *settings) tagless() error {
+	if err := s.frontProblem(); err != nil {
+		return err
+	}
 	if s.Scud.Tag == "" {
 		return badInput("descartes tasks list shows what there is", "which tag? loop start needs --scud-tag; loops over a prompt alone are not built yet")
 	}

@@ -113,6 +113,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	}
 	defer r.close()
 	r.branch, r.why = anew, orWord(r.why, s.verifyFrom)
+	r.front = s.front
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	defer p.close()
 	if r.nothing {

@@ -62,7 +62,11 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 	if _, err := loop.PlanText(root, s.Scud.PlanPath); err != nil {
 		return badInput("", "%w", err)
 	}
-	if s.fromPlan(root); s.Scud.Tag == "" {
+	s.fromPlan(root)
+	if err := s.frontProblem(); err != nil {
+		return err
+	}
+	if s.Scud.Tag == "" {
 		return badInput("--scud-tag, or tag: in the plan's front matter", "which tag do the tasks get?")
 	}
 	if err := tasks.ValidTag(s.Scud.Tag); err != nil {
