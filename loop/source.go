@@ -38,7 +38,8 @@ func (j *Job) open(plan string, imports bool) error {
 	}
 	j.File, j.all = file, slices.Clone(file.Tasks())
 	c.Tag = file.Tag()
-	j.Graph = scheduler.New(j.all, scheduler.Options{External: otherTags(j.Root, *c), OpenInDone: c.OpenInDone, More: more})
+	external, why := otherTags(j.Root, *c)
+	j.Graph = scheduler.New(j.all, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone, More: more})
 	return nil
 }
 
@@ -83,35 +84,50 @@ func (j *Job) overlay() error {
 	return nil
 }
 
-// otherTags looks up a task of another tag in that tag's own list, each read once. A file that was
-// named is asked first.
-func otherTags(root string, c ScudConfig) func(tag, id string) (tasks.Status, bool) {
-	files := map[string]*tasks.File{}
-	return func(tag, id string) (tasks.Status, bool) {
-		f, seen := files[tag]
+// otherTags looks up a task of another tag in that tag's own list, each read once, and says which list
+// cannot be read. A file that was named is asked first.
+func otherTags(root string, c ScudConfig) (external func(tag, id string) (tasks.Status, bool), why func(tag string) error) {
+	type list struct {
+		file *tasks.File
+		err  error
+	}
+	lists := map[string]list{}
+	open := func(tag string) list {
+		l, seen := lists[tag]
 		if !seen {
-			f = otherTag(root, c, tag)
-			files[tag] = f
+			l.file, l.err = otherTag(root, c, tag)
+			lists[tag] = l
 		}
-		if f == nil {
+		return l
+	}
+	external = func(tag, id string) (tasks.Status, bool) {
+		l := open(tag)
+		if l.file == nil {
 			return "", false
 		}
-		return f.Outcome(id)
+		return l.file.Outcome(id)
 	}
+	why = func(tag string) error {
+		err := open(tag).err
+		var missing *tasks.NotFoundError
+		var invalid *tasks.TagError
+		if errors.As(err, &missing) && len(missing.Broken) == 0 || errors.As(err, &invalid) {
+			return nil
+		}
+		return err
+	}
+	return external, why
 }
 
-func otherTag(root string, c ScudConfig, tag string) *tasks.File {
+func otherTag(root string, c ScudConfig, tag string) (*tasks.File, error) {
 	if c.TasksFile != "" {
 		// A list without tags passes for any: only a file that misses a tag that no file has holds several.
 		var missing *tasks.NotFoundError
 		if _, err := tasks.OpenPath(c.tasksPath(root), "?"); errors.As(err, &missing) && slices.Contains(missing.Known, tag) {
 			if f, err := tasks.OpenPath(c.tasksPath(root), tag); err == nil {
-				return f
+				return f, nil
 			}
 		}
 	}
-	if f, err := tasks.Open(root, tag); err == nil {
-		return f
-	}
-	return nil
+	return tasks.Open(root, tag)
 }

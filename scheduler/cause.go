@@ -118,6 +118,8 @@ func (g *Graph) heldBecause(v int32) string {
 func (g *Graph) because(root int32) string {
 	n := &g.nodes[root]
 	switch {
+	case n.kind == outsider && g.ghosts[n.place].err != nil:
+		return fmt.Sprintf("task %s cannot be looked up: %v", g.name(root), g.ghosts[n.place].err)
 	case n.kind == outsider && g.ghosts[n.place].status == "":
 		return fmt.Sprintf("task %s does not exist", g.name(root))
 	case n.kind == outsider:

@@ -44,7 +44,10 @@ func (g *Graph) connect(opt Options) []graph.Edge[int] {
 				outsiders[id] = v
 			}
 			link(v, g.in[i])
-			if g.ghosts[g.nodes[v].place].status == "" {
+			switch stranger := &g.ghosts[g.nodes[v].place]; {
+			case stranger.err != nil:
+				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which cannot be looked up: %v", g.list[i].ID, id, stranger.err)
+			case stranger.status == "":
 				missing = append(missing, id)
 			}
 		}
@@ -112,6 +115,8 @@ func (g *Graph) outsider(id string, opt Options) int32 {
 			if status == "" {
 				stranger.status = tasks.Pending
 			}
+		} else if opt.ExternalErr != nil {
+			stranger.err = opt.ExternalErr(tag)
 		}
 	}
 	g.ghosts = append(g.ghosts, stranger)

@@ -14,6 +14,9 @@ type Options struct {
 	// External returns the status of a task of another tag, and false if there is none. A nil External knows no task.
 	External func(tag, id string) (tasks.Status, bool)
 
+	// ExternalErr says why External cannot know the tasks of a tag, nil if it can. It may be nil.
+	ExternalErr func(tag string) error
+
 	// OpenInDone makes open subtasks of a container that is marked done work to do. Otherwise they count as done with it, as
 	// Task Master has it.
 	OpenInDone bool
@@ -88,6 +91,7 @@ type node struct {
 type ghost struct {
 	id     string
 	status tasks.Status // "" for a missing one
+	err    error        // why it cannot be looked up
 }
 
 // adjacency is a list of neighbours for each vertex, end to end in one slice.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -192,6 +193,29 @@ func TestManyCausesAreCut(t *testing.T) {
 	}
 	if p := g.Problems()[0].Message; !strings.Contains(p, "and 20 more") && !strings.Contains(p, "more, which do not exist") {
 		t.Errorf("got %q", p)
+	}
+}
+
+// A tag that cannot be read is another thing than a task that is not there.
+func TestExternalErr(t *testing.T) {
+	t.Parallel()
+	why := func(tag string) error {
+		if tag == "torn" {
+			return errors.New("torn.json:1: not valid JSON")
+		}
+		return nil
+	}
+	g := New(list(t, "1 < torn:4\n2 < gone:4"), Options{External: external, ExternalErr: why})
+	var got []string
+	for _, p := range g.Problems() {
+		got = append(got, p.Kind+": "+p.Message)
+	}
+	want := []string{"missing: task 1 depends on torn:4, which cannot be looked up: torn.json:1: not valid JSON", "missing: task 2 depends on gone:4, which does not exist"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if _, cause := g.State("1"); cause != "task torn:4 cannot be looked up: torn.json:1: not valid JSON" {
+		t.Errorf("got %q", cause)
 	}
 }
 

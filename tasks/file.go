@@ -177,7 +177,11 @@ func (t *text) open(tag string) (*File, error) {
 		}
 	}
 	if !found && (len(tags) > 0 || t.graph) {
-		return nil, &NotFoundError{Tag: tag, Path: t.path, Known: tags}
+		missing := &NotFoundError{Tag: tag, Path: t.path, Known: tags}
+		if len(tags) == 0 {
+			missing.Empty = []string{t.path}
+		}
+		return nil, missing
 	}
 	if !found {
 		p = t.doc.lookalike()

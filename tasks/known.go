@@ -23,10 +23,27 @@ type NotFoundError struct {
 	Tag   string
 	Path  string   // the directory or file that was searched
 	Known []string // in natural order
+
+	// Broken are files that may hold the tag and cannot be read, each with the reason.
+	Broken []string
+	// Empty are files that could be read and have no tags.
+	Empty []string
 }
 
 func (e *NotFoundError) Error() string {
+	text := e.text()
+	for _, b := range e.Broken {
+		text += "; " + b
+	}
+	return text
+}
+
+func (e *NotFoundError) text() string {
 	switch {
+	case len(e.Known) == 0 && len(e.Empty) > 0 && e.Tag == "":
+		return e.Empty[0] + " has no tags"
+	case len(e.Known) == 0 && len(e.Empty) > 0:
+		return fmt.Sprintf("no tag %q: %s has no tags", e.Tag, e.Empty[0])
 	case e.Tag == "" && len(e.Known) > 0:
 		return fmt.Sprintf("%s holds several tags, name one of: %s", e.Path, strings.Join(e.Known, ", "))
 	case len(e.Known) == 0:
@@ -74,8 +91,9 @@ func Open(root, tag string) (*File, error) {
 	}
 	var found *File
 	var first *text // a Task Master file that has other tags
-	var broken, foreign error
-	var also []string
+	var broken []error
+	var foreign error
+	var also, empty []string
 	for _, s := range sources(root, tag) {
 		t, err := load(s.path)
 		array := err == nil && !t.graph && t.doc.array // a list to import may lie in the place of a tag's own file
@@ -84,8 +102,12 @@ func Open(root, tag string) (*File, error) {
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
+		case found != nil && err != nil:
+			if !s.other && !array {
+				broken = append(broken, err)
+			}
 		case found != nil:
-			if err == nil && s.holds(t, tag) {
+			if s.holds(t, tag) {
 				also = append(also, s.path)
 			}
 		case err != nil && !array && (s.own || strings.HasSuffix(s.path, graphText)):
@@ -93,7 +115,7 @@ func Open(root, tag string) (*File, error) {
 		case err != nil && s.other:
 			foreign = cmp.Or(foreign, err)
 		case err != nil:
-			broken = cmp.Or(broken, err)
+			broken = append(broken, err)
 		case s.holds(t, tag):
 			if found, err = t.open(tag); absent(err) {
 				found, err = nil, nil
@@ -103,13 +125,15 @@ func Open(root, tag string) (*File, error) {
 			}
 		case first == nil && tag == master && t.taskMaster() && len(t.tags()) > 0:
 			first = t
+		case t.graph && len(t.tags()) == 0:
+			empty = append(empty, below(root, s.path))
 		}
 	}
 	if found == nil && first != nil {
 		return first.open(tag)
 	}
 	if found == nil {
-		return nil, notFound(root, tag, cmp.Or(broken, foreign))
+		return nil, notFound(root, tag, broken, foreign, empty)
 	}
 	found.nameSources(root, also, broken)
 	return found, nil
@@ -126,12 +150,12 @@ func absent(err error) bool {
 }
 
 // nameSources reports what else there is for the tag.
-func (f *File) nameSources(root string, also []string, broken error) {
+func (f *File) nameSources(root string, also []string, broken []error) {
 	for _, path := range also {
 		f.find("source", fmt.Sprintf("the tag is in %s too; %s is read", below(root, path), below(root, f.path)))
 	}
-	if broken != nil {
-		f.find("source", fmt.Sprintf("not looked at: %v", broken))
+	for _, err := range broken {
+		f.find("source", fmt.Sprintf("not looked at: %v", err))
 	}
 	graph := filepath.Join(filepath.Dir(f.path), graphText)
 	if _, err := os.Stat(graph); err == nil && filepath.Base(f.path) == manyTags {
@@ -178,12 +202,33 @@ func ownFiles(dir string) []string {
 }
 
 // notFound lists what there is. Where there is nothing, a file that could not be read matters more.
-func notFound(root, tag string, broken error) error {
-	known := Known(root)
-	if len(known) == 0 && broken != nil {
-		return broken
+func notFound(root, tag string, broken []error, foreign error, empty []string) error {
+	e := &NotFoundError{Tag: tag, Path: filepath.Join(root, ".scud", "tasks"), Known: Known(root), Empty: empty}
+	if len(e.Known) == 0 && len(broken) > 0 {
+		return broken[0]
 	}
-	return &NotFoundError{Tag: tag, Path: filepath.Join(root, ".scud", "tasks"), Known: known}
+	if len(e.Known) == 0 && len(empty) == 0 && foreign != nil {
+		return foreign
+	}
+	for _, err := range broken {
+		e.Broken = append(e.Broken, unreadable(root, err))
+	}
+	return e
+}
+
+// unreadable says in words that a file cannot be read.
+func unreadable(root string, err error) string {
+	var format *FormatError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &format) && format.Line > 0:
+		return fmt.Sprintf("%s cannot be read: line %d: %s", below(root, format.Path), format.Line, format.Reason)
+	case errors.As(err, &format):
+		return fmt.Sprintf("%s cannot be read: %s", below(root, format.Path), format.Reason)
+	case errors.As(err, &path):
+		return fmt.Sprintf("%s cannot be read: %v", below(root, path.Path), path.Err)
+	}
+	return err.Error()
 }
 
 // beginsObject reports whether the file at path may be a task file: bare arrays lie in the same directory.

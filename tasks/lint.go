@@ -178,6 +178,7 @@ func (l *linter) declaredWaves() {
 // stale compares tasks.json with the tasks.scg that it lies beside.
 func (l *linter) stale() {
 	m := l.beside()
+	l.brokenMirror()
 	if m == nil || l.inStep(m, nil) {
 		return
 	}
@@ -190,6 +191,19 @@ func (l *linter) stale() {
 		}
 	}
 	l.out = append(l.out, Finding{Kind: "source", Message: fmt.Sprintf("%s beside it is stale and does not follow: %s", manyTags, detail)})
+}
+
+// brokenMirror names a tasks.json beside a tasks.scg that cannot be read, unless Open did.
+func (l *linter) brokenMirror() {
+	path, ok := l.mirrorPath()
+	if !ok || l.mirror != nil {
+		return
+	}
+	_, err := OpenPath(path, l.tag)
+	if err == nil || absent(err) || slices.ContainsFunc(l.findings, func(x Finding) bool { return x.Kind == "source" && strings.Contains(x.Message, path) }) {
+		return
+	}
+	l.out = append(l.out, Finding{Kind: "source", Message: fmt.Sprintf("does not follow %s: %v", graphText, err)})
 }
 
 // activeTags compares the files that name the tag to work on.

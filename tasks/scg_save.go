@@ -130,12 +130,17 @@ func (f *File) Mirror() (*File, bool) {
 	return m, m != nil && f.inStep(m, nil)
 }
 
+// mirrorPath is where the mirror of a tasks.scg is, if there is one.
+func (f *File) mirrorPath() (string, bool) {
+	return filepath.Join(filepath.Dir(f.path), manyTags), f.letters && filepath.Base(f.path) == graphText
+}
+
 // beside returns the tag in tasks.json beside a tasks.scg as it is now, nil if there is none.
 func (f *File) beside() *File {
-	if !f.letters || filepath.Base(f.path) != graphText {
+	path, ok := f.mirrorPath()
+	if !ok {
 		return nil
 	}
-	path := filepath.Join(filepath.Dir(f.path), manyTags)
 	if f.mirror != nil {
 		if now, deleted, err := f.mirror.current(); err == nil && !deleted {
 			f.mirror = now

@@ -133,7 +133,7 @@ func notJSON(src string, s *scanner) *problem {
 func (d *document) lookalike() *problem {
 	switch {
 	case d.array:
-		return &problem{0, "a bare array of tasks, without ids and status; it can be imported, but it is no task file"}
+		return &problem{0, `a bare array of tasks, not a task file: that would be {"tag": "<tag>", "tasks": [...]}, each task with an "id"`}
 	case d.members == nil:
 		return &problem{0, "no task list: expected an object with tasks"}
 	}

@@ -154,3 +154,50 @@ func TestActiveOfAHugeFile(t *testing.T) {
 		t.Errorf("got %q", tag)
 	}
 }
+
+// A source that cannot be read is never passed over in silence.
+func TestBrokenSources(t *testing.T) {
+	t.Parallel()
+	const graph = "# SCUD Graph v1\n# Phase: x\n@nodes\n1 | a | P | 1 | H\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		tag   string
+		want  string
+	}{
+		"unknown tag, broken beside": {map[string]string{".scud/tasks/tasks.scg": graph, ".taskmaster/tasks/tasks.json": "{"}, "z", "known tags: x; .taskmaster/tasks/tasks.json cannot be read: line 1: not valid JSON"},
+		"unknown tag, look-alike":    {map[string]string{".scud/tasks/tasks.scg": graph, "tasks/tasks.json": `{"tasks":{}}`}, "z", `; tasks/tasks.json cannot be read: line 1: "tasks" is an object here`},
+		"known tag, broken behind":   {map[string]string{".scud/tasks/tasks.scg": graph, ".scud/tasks/tasks.json": `{"x":{"ta`}, "x", ".scud/tasks/tasks.json:1: not valid JSON"},
+		"known tag, broken before":   {map[string]string{".scud/tasks/tasks.json": `{`, ".taskmaster/tasks/tasks.json": `{"x":{"tasks":[]}}`}, "x", "not looked at"},
+		"a foreign file is none":     {map[string]string{".scud/tasks/tasks.scg": graph, "prd.json": `{"a":1}`}, "x", ""},
+		"an empty graph":             {map[string]string{".scud/tasks/tasks.scg": ""}, "x", `no tag "x": .scud/tasks/tasks.scg has no tags`},
+		"nothing":                    {nil, "x", "there are no task files in"},
+	} {
+		root := t.TempDir()
+		place(t, root, c.files)
+		var text string
+		if f, err := Open(root, c.tag); err != nil {
+			text = err.Error()
+		} else {
+			text = found(f)
+		}
+		if !strings.Contains(text, c.want) || c.want == "" && text != "" {
+			t.Errorf("%s: got %s, want %q", name, text, c.want)
+		}
+	}
+	root := t.TempDir()
+	place(t, root, map[string]string{".scud/tasks/tasks.scg": graph, ".scud/tasks/tasks.json": `{"x":{"ta`})
+	path := filepath.Join(root, ".scud", "tasks", "tasks.scg")
+	f, err := OpenPath(path, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(lintLines(f, root), "\n"); !strings.Contains(got, "tasks.json:1: not valid JSON") {
+		t.Errorf("lint: got %q", got)
+	}
+	place(t, root, map[string]string{".scud/tasks/tasks.scg": ""})
+	for _, tag := range []string{"", "x"} {
+		if _, err := OpenPath(path, tag); err == nil || !strings.Contains(err.Error(), "tasks.scg has no tags") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
