@@ -25,10 +25,10 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 	}
 	if len(j.Runnable()) == 0 && opt.Resume == "" && old == nil {
 		problems = append(problems, noneRunnable(j))
-	}
-	for _, p := range j.Graph.Problems() {
-		if p.Kind == "duplicate" {
-			problems = append(problems, Problem{Message: p.Message, Hint: "give each task an id of its own"})
+		for _, p := range j.Graph.Problems() {
+			if p.Kind == "duplicate" {
+				problems = append(problems, Problem{Message: p.Message, Hint: "give each task an id of its own"})
+			}
 		}
 	}
 	// A lock that the killed agent of an unfinished loop left is seen to when that loop is gone on with.

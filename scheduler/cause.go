@@ -23,6 +23,9 @@ func (g *Graph) Held(id string) (root []string, held bool) {
 	if n.circle > 0 {
 		return slices.Clone(g.circles[n.circle-1].tasks), true
 	}
+	if n.doubled {
+		return []string{id}, true
+	}
 	for _, r := range g.rootsOf(v) {
 		root = append(root, g.name(r))
 	}
@@ -89,9 +92,9 @@ func (g *Graph) isRoot(v int32) bool {
 	n := &g.nodes[v]
 	switch n.kind {
 	case leaf:
-		return n.circle > 0 || n.state != isHeld
+		return n.circle > 0 || n.doubled || n.state != isHeld
 	case containerIn:
-		return off(g.status[n.place])
+		return off(g.status[n.place]) || n.doubled
 	case outsider:
 		return true
 	}
@@ -102,6 +105,9 @@ func (g *Graph) isRoot(v int32) bool {
 func (g *Graph) heldBecause(v int32) string {
 	if c := g.nodes[v].circle; c > 0 {
 		return "on a cycle: " + g.circles[c-1].path
+	}
+	if g.nodes[v].doubled {
+		return "its id is given " + times(1+len(g.twins[g.nodes[v].place]))
 	}
 	const most = 3
 	roots := g.rootsOf(v)
@@ -126,6 +132,8 @@ func (g *Graph) because(root int32) string {
 		return fmt.Sprintf("task %s of another tag is %s", g.name(root), g.ghosts[n.place].status)
 	case n.circle > 0:
 		return fmt.Sprintf("task %s is on a cycle", g.name(root))
+	case n.doubled:
+		return fmt.Sprintf("the id %s is given %s", g.name(root), times(1+len(g.twins[n.place])))
 	}
 	return fmt.Sprintf("task %s is %s", g.name(root), g.status[n.place])
 }

@@ -100,7 +100,7 @@ func (g *Graph) cover() []int32 {
 	var changed []int32
 	for _, i := range g.inward {
 		if p := g.parent[i]; p >= 0 {
-			covered[i] = covered[p] || g.status[p] == tasks.Done
+			covered[i] = covered[p] || g.status[p] == tasks.Done && !g.nodes[g.in[p]].doubled
 		}
 		if n := &g.nodes[g.in[i]]; n.kind == leaf && n.covered != covered[i] {
 			n.covered = covered[i]

@@ -3,7 +3,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
 
 	"descartes/tasks"
@@ -33,15 +32,16 @@ type Options struct {
 type Graph struct {
 	list    []tasks.Task
 	status  []tasks.Status
-	index   map[string]int32 // id to place in list, first one wins
-	parent  []int32          // by place, -1 for none
-	enter   []int32          // by place: position in a walk over all families, each container before what is in it
-	leave   []int32          // by place: one past the last position of what is in it
-	inward  []int32          // places without duplicates, each container before what is in it
-	rank    []int32          // by place: position in natural order of ids
-	covered []bool           // by place: in a container that is done
-	order   []int32          // places in natural order, without duplicates
-	in      []int32          // by place: vertex; in == out for a leaf, 0 for a duplicate
+	index   map[string]int32  // id to place in list, first one wins
+	parent  []int32           // by place, -1 for none
+	enter   []int32           // by place: position in a walk over all families, each container before what is in it
+	leave   []int32           // by place: one past the last position of what is in it
+	twins   map[int32][]int32 // place of an id's first task to those of the others
+	inward  []int32           // places without duplicates, each container before what is in it
+	rank    []int32           // by place: position in natural order of ids
+	covered []bool            // by place: in a container that is done
+	order   []int32           // places in natural order, without duplicates
+	in      []int32           // by place: vertex; in == out for a leaf, 0 for a duplicate
 	out     []int32
 
 	nodes   []node // by vertex; vertex 0 is none
@@ -81,6 +81,7 @@ type node struct {
 	covered   bool      // a leaf in a container that is done
 	state     stateKind // of a leaf
 	place     int32     // in list, or in ghosts for an outsider
+	doubled   bool      // several tasks have the id, and not all of them are done
 	circle    int32     // of a leaf: number of its cycle from 1, 0 for none
 	wave      int32
 	unready   int32 // predecessors that are not satisfied
@@ -120,24 +121,16 @@ func New(list []tasks.Task, opt Options) *Graph {
 	return g
 }
 
-// places says in which lines two tasks stand, where they have lines of their own.
-func places(a, b int) string {
-	switch {
-	case a == 0 || b == 0:
-		return ""
-	case a == b:
-		return fmt.Sprintf(" (both in line %d)", a)
-	}
-	return fmt.Sprintf(" (lines %d and %d)", a, b)
-}
-
 // arrange finds the first task of each id and the natural order.
 func (g *Graph) arrange() {
 	g.order = make([]int32, 0, len(g.list))
 	for i := range g.list {
 		id := g.list[i].ID
 		if first, ok := g.index[id]; ok {
-			g.problem("duplicate", []string{id}, "the id %s is given to two tasks%s, only the first is used", id, places(g.list[first].Line, g.list[i].Line))
+			if g.twins == nil {
+				g.twins = map[int32][]int32{}
+			}
+			g.twins[first] = append(g.twins[first], int32(i))
 			continue
 		}
 		g.index[id] = int32(i)
@@ -165,13 +158,14 @@ func (g *Graph) number() {
 	// Vertices count from 1: StronglyConnectedComponents of dominikbraun/graph loses the vertex that is the zero value of its type.
 	g.nodes = make([]node, 1, len(g.list)+2)
 	for _, i := range g.order {
+		doubled := g.doubled(i)
 		if !container[i] {
-			g.in[i] = g.vertex(node{kind: leaf, place: i})
+			g.in[i] = g.vertex(node{kind: leaf, place: i, doubled: doubled})
 			g.out[i] = g.in[i]
 			g.leaves++
 			continue
 		}
-		g.in[i] = g.vertex(node{kind: containerIn, place: i})
+		g.in[i] = g.vertex(node{kind: containerIn, place: i, doubled: doubled})
 		g.out[i] = g.vertex(node{kind: containerOut, place: i})
 	}
 }

@@ -116,7 +116,9 @@ func TestProblems(t *testing.T) {
 		{"on its container", "1\n1.1/1 < 1", "ancestor [1.1 1] task 1.1 depends on task 1, which contains it, this is ignored"},
 		{"on its subtask", "1 < 1.1\n1.1/1", "ancestor [1 1.1] task 1 depends on its own subtask 1.1, this is ignored"},
 		{"circle of parents", "2/1\n1/2", "ancestor [1] task 1 is among its own ancestors, it is taken as a task without parent"},
-		{"duplicate", "1\n2\n1", "duplicate [1] the id 1 is given to two tasks (lines 1 and 3), only the first is used"},
+		{"duplicate", "1\n2\n1", "duplicate [1] the id 1 is given twice (lines 1 and 3), it is held until each has one of its own"},
+		{"duplicate three times", "1\n2\n1\n1", "duplicate [1] the id 1 is given 3 times (lines 1, 3 and 4), it is held until each has one of its own"},
+		{"duplicate, done", "1 done\n1 done", "duplicate [1] the id 1 is given twice (lines 1 and 2), all of them are done"},
 		{"expanded leaf", "1 expanded\n2 < 1", "ambiguous-expanded [1] task 1 is expanded but has no subtasks: it is not run and does not count as done, set it to pending or done"},
 		{"expanded container", "1 expanded\n1.1/1", ""},
 		{"unknown status", "1 odd", `unknown-status [1] task 1 has the unknown status "odd": it is not run and does not count as done`},
@@ -125,7 +127,7 @@ func TestProblems(t *testing.T) {
 		{"whatever is in it", "1 done\n1.1/1 expanded\n1.2/1 odd\n1.3/1 deferred\n1.3.1/1.3", "container-done [1] task 1 is done, but 3 of its subtasks are open: this counts as done with it"},
 		{"done container, all done", "1 done\n1.1/1 done", ""},
 		{"cancelled container", "1 cancelled\n1.1/1\n1.2/1", "container-off [1] task 1 is cancelled, but 2 of its subtasks are open: they are held"},
-		{"all at once, sorted", "5 < 5\n1 < 9\n3 < 4\n4 < 3\n5", "duplicate [5] the id 5 is given to two tasks (lines 1 and 5), only the first is used\ncycle [3 4] tasks that depend on each other: 3 -> 4 -> 3\nmissing [1] task 1 depends on 9, which does not exist\nself [5] task 5 depends on itself, this is ignored"},
+		{"all at once, sorted", "5 < 5\n1 < 9\n3 < 4\n4 < 3\n5", "duplicate [5] the id 5 is given twice (lines 1 and 5), it is held until each has one of its own\ncycle [3 4] tasks that depend on each other: 3 -> 4 -> 3\nmissing [1] task 1 depends on 9, which does not exist\nself [5] task 5 depends on itself, this is ignored"},
 	}
 	for _, test := range tests {
 		var got []string
@@ -157,6 +159,10 @@ func TestStates(t *testing.T) {
 		{"a cancelled container", "1 cancelled\n1.1/1\n1.2/1 done\n2 < 1\n3 < 1.2", "1.1 held (task 1 is cancelled)\n1.2 done\n2 held (task 1 is cancelled)\n3 ready"},
 		{"a done container of which all is cancelled", "1 cancelled\n1.1/1 done\n2 < 1", "1.1 done\n2 ready"},
 		{"self", "1 < 1", "1 ready"},
+		{"an id given twice", "1\n2\n1\n3 < 1\n4 < 3 2", "1 held (its id is given twice)\n2 ready\n3 held (the id 1 is given twice)\n4 held (the id 1 is given twice)"},
+		{"an id given twice, one of them done", "1 done\n1\n2 < 1", "1 held (its id is given twice)\n2 held (the id 1 is given twice)"},
+		{"an id given twice, both done", "1 done\n1 done\n2 < 1", "1 done\n2 ready"},
+		{"a container's id given three times", "1 done\n1\n1.1/1\n1\n2 < 1\n3 < 1.1", "1.1 held (the id 1 is given 3 times)\n2 held (the id 1 is given 3 times)\n3 held (the id 1 is given 3 times)"},
 	}
 	for _, test := range tests {
 		g := New(list(t, test.list), Options{External: external})

@@ -12,7 +12,7 @@ import (
 //	ready    pending, and everything it depends on is done
 //	waiting  pending or in-progress, some dependency is still to be done
 //	running  in-progress, and everything it depends on is done; what a dead run left so may be started again, see Ready
-//	held     some dependency is out of reach, directly or through others, or the task is on a cycle
+//	held     some dependency is out of reach, directly or through others, or the task is on a cycle, or shares its id
 //	blocked  its status is blocked or failed
 //	other    any other status: review, deferred, cancelled, expanded without subtasks, an unknown word
 //
@@ -92,6 +92,9 @@ func (g *Graph) judge(n *node) (satisfied, holds bool) {
 		if n.covered {
 			return true, false
 		}
+		if n.doubled {
+			return false, true
+		}
 		switch status := g.status[n.place]; status {
 		case tasks.Done:
 			return true, false
@@ -100,7 +103,7 @@ func (g *Graph) judge(n *node) (satisfied, holds bool) {
 		}
 		return false, true
 	case containerIn:
-		if off(g.status[n.place]) {
+		if off(g.status[n.place]) || n.doubled {
 			return false, true
 		}
 		return n.unready == 0, n.holding > 0
@@ -118,6 +121,9 @@ func (g *Graph) stateOf(n *node) stateKind {
 	status := g.status[n.place]
 	if n.covered {
 		return isDone
+	}
+	if n.doubled {
+		return isHeld
 	}
 	switch status {
 	case tasks.Done:
