@@ -59,12 +59,15 @@ func isChecklist(path string) bool {
 // otherSources lists the places outside of SCUD and Task Master in which the tag is looked for, after all of theirs: spec-kit's
 // tasks.md in the directory of the tag, and prd.json, which names its own.
 func otherSources(root, tag string) []source {
-	return []source{
-		{path: filepath.Join(root, "specs", tag, checklistName), own: true},
+	list := []source{
 		{path: filepath.Join(root, storiesName), other: true},
 		{path: filepath.Join(root, ".ralph", storiesName), other: true},
 		{path: filepath.Join(root, "scripts", "ralph", storiesName), other: true},
 	}
+	if plainTag(tag) == nil {
+		list = append([]source{{path: filepath.Join(root, "specs", tag, checklistName), own: true}}, list...)
+	}
+	return list
 }
 
 // checklistTags returns the tags that have a tasks.md in the project at root.

@@ -100,7 +100,8 @@ func (e *TagError) Error() string {
 		e.Tag, e.Reason, maxTagLength)
 }
 
-// ValidTag returns a *TagError if tag cannot name a task list. A tag becomes part of file names and commit messages.
+// ValidTag returns a *TagError if tag cannot name a task list. A tag becomes part of commit messages, and of file names unless it has a
+// / in it as in feature/auth: SCUD's and Task Master's files of several tags may have such.
 func ValidTag(tag string) error {
 	if reason := tagProblem(tag); reason != "" {
 		return &TagError{Tag: tag, Reason: reason}
@@ -116,7 +117,7 @@ func tagProblem(tag string) string {
 		return "is too long"
 	case !utf8.ValidString(tag):
 		return "is not valid UTF-8"
-	case strings.ContainsAny(tag, `/\`):
+	case strings.Contains(tag, `\`), strings.Contains(tag, "/") && (strings.Contains("/"+tag+"/", "//") || strings.Contains("/"+tag, "/.")):
 		return "is a path"
 	case strings.Contains(tag, ":"):
 		return "contains a colon, which separates tag and id"
@@ -131,6 +132,17 @@ func tagProblem(tag string) string {
 		}
 	}
 	return ""
+}
+
+// plainTag returns a *TagError if tag cannot be the name of a file either.
+func plainTag(tag string) error {
+	if err := ValidTag(tag); err != nil {
+		return err
+	}
+	if strings.Contains(tag, "/") {
+		return &TagError{Tag: tag, Reason: "has a / in it and cannot have a file of its own"}
+	}
+	return nil
 }
 
 // ownID removes the prefix of the own tag: within a tag, "tag:id" and "id" are the same task.

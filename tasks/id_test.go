@@ -44,7 +44,7 @@ func TestValidTag(t *testing.T) {
 			t.Errorf("%q: %v", tag, err)
 		}
 	}
-	for _, tag := range []string{"", "..", ".", "../x", "a/b", "/etc/passwd", `a\b`, "-x", "--help", ".hidden", "a:b", " a", "a ", "a\nb", "a\x00b", "a\x7f",
+	for _, tag := range []string{"", "..", ".", "../x", "a//b", "/a", "a/", "a/../b", "/etc/passwd", `a\b`, "-x", "--help", ".hidden", "a:b", " a", "a ", "a\nb", "a\x00b", "a\x7f",
 		"a\u202eb", "\xff", strings.Repeat("x", 101)} {
 		var tagErr *TagError
 		if err := ValidTag(tag); !errors.As(err, &tagErr) || tagErr.Tag != tag || !strings.Contains(err.Error(), "plain name") {

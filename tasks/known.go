@@ -74,7 +74,7 @@ func sources(root, tag string) []source {
 		{path: filepath.Join(root, ".taskmaster", "tasks", manyTags)},
 		{path: filepath.Join(root, "tasks", manyTags)},
 	}
-	if own := filepath.Join(scud, tag+".json"); own != list[1].path {
+	if own := filepath.Join(scud, tag+".json"); plainTag(tag) == nil && own != list[1].path {
 		list = append([]source{{path: own, own: true}}, list...)
 	}
 	return append(list, otherSources(root, tag)...)

@@ -36,7 +36,7 @@ func TagPath(root, tag string) string { return filepath.Join(root, ".scud", "tas
 // WriteTagFile makes the file .scud/tasks/<tag>.json of the project at root from a plan and returns its path. Where a task file has the
 // tag already, wherever that is, nothing is written and the error is an fs.ErrExist.
 func WriteTagFile(fsys atomicfile.FS, root, tag string, p *PlanTasks) (string, error) {
-	if err := ValidTag(tag); err != nil {
+	if err := plainTag(tag); err != nil {
 		return "", err
 	}
 	path := TagPath(root, tag)
@@ -63,7 +63,7 @@ func WriteTagFile(fsys atomicfile.FS, root, tag string, p *PlanTasks) (string, e
 
 // List is the task file that WriteTagFile would make, before it is there.
 func (p *PlanTasks) List(root, tag string) (*File, error) {
-	if err := ValidTag(tag); err != nil {
+	if err := plainTag(tag); err != nil {
 		return nil, err
 	}
 	out, err := p.encode(tag)

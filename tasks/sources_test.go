@@ -47,7 +47,7 @@ func TestSources(t *testing.T) {
 		{"a list to import is", map[string]string{ownAt: list, graphAt: graph}, "x", graphAt, []string{"not looked at", "bare array"}},
 		{"another program's file is", map[string]string{manyAt: `{"tasks":{}}`, tmAt: tm}, "x", tmAt, []string{"not looked at", `"tasks" is an object here`}},
 		{"and named where there is nothing else", map[string]string{tmAt: `{"tasks":{}}`}, "x", "", []string{`"tasks" is an object here`}},
-		{"unknown, with what is known", map[string]string{graphAt: graph, tmAt: `{"b":{"tasks":[]},"a/b":{"tasks":[]}}`, legacyAt: legacy, ".scud/tasks/own.json": own, ".scud/tasks/list.json": list}, "z", "", []string{"known tags: b, master, own, x"}},
+		{"unknown, with what is known", map[string]string{graphAt: graph, tmAt: `{"b":{"tasks":[]},"a/b":{"tasks":[]}}`, legacyAt: legacy, ".scud/tasks/own.json": own, ".scud/tasks/list.json": list}, "z", "", []string{"known tags: a/b, b, master, own, x"}},
 	}
 	for _, test := range tests {
 		root := t.TempDir()
@@ -199,5 +199,45 @@ func TestBrokenSources(t *testing.T) {
 		if _, err := OpenPath(path, tag); err == nil || !strings.Contains(err.Error(), "tasks.scg has no tags") {
 			t.Errorf("got %v", err)
 		}
+	}
+}
+
+// A tag with a / is one of SCUD's and Task Master's lists, never a file below .scud/tasks.
+func TestSlashTags(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	place(t, root, map[string]string{
+		".scud/tasks/tasks.scg":         "# SCUD Graph v1\n# Phase: feature/auth\n@nodes\n1 | a | P | 1 | H\n",
+		".taskmaster/tasks/tasks.json":  `{"fix/ui":{"tasks":[{"id":1}]},"../x":{"tasks":[{"id":1}]},"a/../b":{"tasks":[]}}`,
+		".scud/tasks/feature/own.json":  `{"tag":"feature/own","tasks":[{"id":1}]}`,
+		"specs/feature/spec/tasks.md":   "- [ ] T001 A\n",
+		".scud/tasks/feature/auth.json": `{"tag":"feature/auth","tasks":[{"id":"wrong"}]}`,
+		".scud/active-tag":              "feature/auth",
+	})
+	if got := Known(root); !slices.Equal(got, []string{"feature/auth", "fix/ui"}) {
+		t.Errorf("got %q", got)
+	}
+	for tag, path := range map[string]string{"feature/auth": ".scud/tasks/tasks.scg", "fix/ui": ".taskmaster/tasks/tasks.json"} {
+		if f, err := Open(root, tag); err != nil || below(root, f.Path()) != path || found(f) != "" {
+			t.Errorf("%s: got %v, %v", tag, f, err)
+		}
+	}
+	var missing *NotFoundError
+	for _, tag := range []string{"feature/own", "feature/spec"} {
+		if _, err := Open(root, tag); !errors.As(err, &missing) {
+			t.Errorf("%s: got %v", tag, err)
+		}
+	}
+	var invalid *TagError
+	for _, tag := range []string{"../x", "a/../b", "/a", "a/", "a//b", "./a", "a/.", "a/.git", `a\b`, "..", "."} {
+		if _, err := Open(root, tag); !errors.As(err, &invalid) {
+			t.Errorf("%s: got %v", tag, err)
+		}
+	}
+	if tag, _, ok := Active(root); !ok || tag != "feature/auth" {
+		t.Errorf("got %q", tag)
+	}
+	if _, err := fromPlan(t, "- [ ] A\n").List(root, "new/one"); !errors.As(err, &invalid) {
+		t.Errorf("got %v", err)
 	}
 }
