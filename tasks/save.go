@@ -20,7 +20,8 @@ import (
 //
 // Two things follow a change by themselves: a Task Master container becomes done with the last task nested in it, and a container
 // that is done becomes open again with a task in it. A tasks.scg is changed under the lock that scud takes on it, gets a new "updated"
-// time, and tasks.json beside it follows if its statuses of the tag were those of tasks.scg before.
+// time, and tasks.json beside it follows if its statuses of the tag were those of tasks.scg before; where that is read-only, nothing is
+// written.
 //
 // A tasks.md and a prd.json say only whether a task is done. A status that they have no word for is no error: it makes a task that was
 // done undone, and otherwise leaves the bytes alone.
@@ -33,6 +34,11 @@ func (f *File) Save(fsys atomicfile.FS, set map[string]Status) error {
 		_, err = f.save(fsys, set)
 		return err
 	}
+	if f.changes(set) {
+		if err := f.mirrorWritable(); err != nil {
+			return err
+		}
+	}
 	release, err := lockGraph(f.path, len(f.src) > 0, lockWaits())
 	if err != nil {
 		return err
@@ -43,6 +49,32 @@ func (f *File) Save(fsys atomicfile.FS, set map[string]Status) error {
 		f.follow(fsys, changes)
 	}
 	return err
+}
+
+// changes reports whether a status of the set is another one in f.
+func (f *File) changes(set map[string]Status) bool {
+	for id, status := range set {
+		if f.tasks[f.index[id]].Status != status {
+			return true
+		}
+	}
+	return false
+}
+
+// mirrorWritable refuses a mirror that is in step and read-only: it could not follow.
+func (f *File) mirrorWritable() error {
+	path, ok := f.mirrorPath()
+	if !ok {
+		return nil
+	}
+	err := writable(path)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if m := f.beside(); m == nil || !f.inStep(m, nil) {
+		return nil
+	}
+	return fmt.Errorf("%s would fall out of step with %s: %w", manyTags, f.path, err)
 }
 
 // follow brings the mirror in step again. It is not the truth, so what fails there is a finding.
@@ -199,5 +231,5 @@ func (f *File) Writable() error {
 	if err := atomicfile.Probe(atomicfile.OS(), path); err != nil {
 		return fmt.Errorf("save %s: %w", f.path, err)
 	}
-	return nil
+	return f.mirrorWritable()
 }

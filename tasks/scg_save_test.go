@@ -266,6 +266,16 @@ func TestMirrorOutOfStep(t *testing.T) {
 	}
 }
 
+// noMirror is a file system with no room for tasks.json.
+type noMirror struct{ atomicfile.FS }
+
+func (n noMirror) OpenFile(name string, flag int, perm os.FileMode) (atomicfile.File, error) {
+	if strings.Contains(name, "tasks.json") {
+		return nil, fs.ErrInvalid
+	}
+	return n.FS.OpenFile(name, flag, perm)
+}
+
 func TestMirrorThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	root := project(t, map[string]string{"tasks.scg": smallGraph, "tasks.json": smallMirror})
@@ -273,10 +283,9 @@ func TestMirrorThatCannotBeWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(filepath.Join(root, ".scud", "tasks", "tasks.json"), 0o444); err != nil {
+	if err := f.Save(noMirror{atomicfile.OS()}, map[string]Status{"1": Done}); err != nil {
 		t.Fatal(err)
 	}
-	saveAtNoon(t, f, map[string]Status{"1": Done})
 	if !strings.Contains(found(f), "tasks.json is no longer in step with tasks.scg") || !strings.Contains(onDisk(t, f), "a | D") {
 		t.Errorf("findings %s", found(f))
 	}
@@ -300,5 +309,41 @@ func TestSaveGraphEveryFault(t *testing.T) {
 			t.Errorf("operation %d: f changed", k)
 		}
 		saveAtNoon(t, f, map[string]Status{"1": Done})
+	}
+}
+
+// A mirror that cannot follow keeps the graph as it is, unless it was out of step already.
+func TestMirrorReadOnly(t *testing.T) {
+	t.Parallel()
+	root := project(t, map[string]string{"tasks.scg": smallGraph, "tasks.json": smallMirror})
+	f, err := Open(root, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirror := filepath.Join(root, ".scud", "tasks", "tasks.json")
+	if err := os.Chmod(mirror, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{"save": f.Save(atomicfile.OS(), map[string]Status{"1": Done}), "writable": f.Writable()} {
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), mirror) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	if got := onDisk(t, f); got != smallGraph {
+		t.Errorf("graph %q", got)
+	}
+	if err := f.Save(atomicfile.OS(), map[string]Status{"1": Pending}); err != nil {
+		t.Errorf("nothing to write: %v", err)
+	}
+	if err := os.Chmod(mirror, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	write(t, mirror, strings.Replace(smallMirror, "pending", "done", 1))
+	if err := os.Chmod(mirror, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	saveAtNoon(t, f, map[string]Status{"1": Blocked})
+	if got := onDisk(t, f); !strings.Contains(got, "a | B") {
+		t.Errorf("graph %q", got)
 	}
 }
