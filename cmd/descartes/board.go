@@ -211,6 +211,20 @@ func (b *board) problems() []problemJSON {
 	for _, f := range b.against {
 		out = append(out, problemJSON{Kind: "plan", Tasks: b.ids([]string{f.ID}), Message: f.Message})
 	}
+	for _, message := range b.elsewhere() {
+		out = append(out, problemJSON{Kind: "source", Tasks: []loop.TaskID{}, Message: message})
+	}
+	return out
+}
+
+// elsewhere says where else the tag may be, beyond the list that is read.
+func (b *board) elsewhere() []string {
+	var out []string
+	for _, f := range b.file.Findings() {
+		if f.Kind == "source" {
+			out = append(out, f.Message)
+		}
+	}
 	return out
 }
 

@@ -21,6 +21,9 @@ func newTasksListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			for _, message := range b.elsewhere() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", clean(message))
+			}
 			if look.json {
 				return writeJSON(cmd.OutOrStdout(), b.details())
 			}

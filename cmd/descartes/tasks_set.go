@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +46,7 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 		return err
 	}
 	if err := home.CatchUp(cmd.Context(), atomicfile.OS(), file, time.Now); err != nil {
-		return err
+		return unwritable(err)
 	}
 	t, ok := file.Task(id)
 	if !ok {
@@ -63,7 +65,7 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: shown(root, file.Path())}
 	if same := change.From == to && tasks.Status(t.RawStatus) == to; !same {
 		if err := file.Save(atomicfile.OS(), map[string]tasks.Status{change.Task.ID: to}); err != nil {
-			return err
+			return unwritable(err)
 		}
 	}
 	if look.json {
@@ -83,6 +85,14 @@ func unowned(home loop.Home, file *tasks.File) error {
 		hint = "descartes loop pause " + who.Loop + " first: a running loop owns its task file, which holds tag " + file.Tag() + " too"
 	}
 	return &failure{code: exitInput, err: &loop.BusyError{Holder: who}, hint: hint}
+}
+
+// unwritable is a list that its owner does not let us write: the user's to change.
+func unwritable(err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return &failure{code: exitInput, err: err, hint: "make it writable first, e.g. with chmod u+w"}
 }
 
 type statusChange struct {
