@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -42,11 +43,21 @@ type detailJSON struct {
 	Details      string        `json:"details,omitempty"`
 	TestStrategy string        `json:"test_strategy,omitempty"`
 	Priority     string        `json:"priority,omitempty"`
-	Complexity   string        `json:"complexity,omitempty"`
+	Complexity   measure       `json:"complexity,omitempty"`
 	Parent       *loop.TaskID  `json:"parent_id,omitempty"`
 	Children     []loop.TaskID `json:"subtasks,omitempty"`
 	Wave         int           `json:"wave,omitempty"`
 	Line         int           `json:"line"`
+}
+
+// measure is a number in JSON where its text is one, and text elsewhere.
+type measure string
+
+func (m measure) MarshalJSON() ([]byte, error) {
+	if m != "" && (m[0] == '-' || m[0] >= '0' && m[0] <= '9') && json.Valid([]byte(m)) {
+		return []byte(m), nil
+	}
+	return json.Marshal(string(m))
 }
 
 // details lists every task in the file's order, containers included, each id once.
@@ -65,7 +76,7 @@ func (b *board) details() []detailJSON {
 
 func (b *board) detail(t *tasks.Task) detailJSON {
 	d := detailJSON{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Priority: t.Priority,
-		Complexity: t.Complexity, Children: b.fileIDs(t.Children), Line: t.Line}
+		Complexity: measure(t.Complexity), Children: b.fileIDs(t.Children), Line: t.Line}
 	d.taskJSON = taskJSON{ID: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t)}
 	if t.Parent != "" {
 		d.Parent = &b.fileIDs([]string{t.Parent})[0]

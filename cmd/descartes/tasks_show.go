@@ -60,7 +60,7 @@ func (d *detailJSON) text() string {
 	}
 	field("Subtasks", idList(d.Children))
 	field("Priority", clean(d.Priority))
-	field("Complexity", clean(d.Complexity))
+	field("Complexity", clean(string(d.Complexity)))
 	field("Line", itoa(d.Line))
 	for _, part := range []struct{ name, text string }{{"Description", d.Description}, {"Details", d.Details}, {"Test strategy", d.TestStrategy}} {
 		if part.text != "" {
