@@ -19,6 +19,7 @@ type checklist struct {
 	md      *markdown
 	entries []checkEntry
 	strays  []int // lines of entries with a box and without an id
+	near    []int // lines that were meant to be entries: "-[ ] T001"
 	work    int   // done on statements
 }
 
@@ -53,6 +54,8 @@ func readChecklist(src string) (*checklist, *problem) {
 			e.split(inline(clip(md.words(n))))
 			codes = codes || codeID(e.id)
 			c.entries = append(c.entries, e)
+		case l.kind != mdCode && nearBox(md.line(n)):
+			c.near = append(c.near, n)
 		}
 	}
 	c.drop(codes)
@@ -86,6 +89,20 @@ func (c *checklist) drop(codes bool) {
 		}
 		kept[k].last = c.md.entryEnd(kept[k].line, end)
 	}
+}
+
+// nearBox reports whether a line looks like an entry that was mistyped: -[ ] T002, - [] T003, - [ ]T004.
+func nearBox(line string) bool {
+	line = strings.TrimLeft(line, " \t")
+	if line == "" || strings.IndexByte("-*+", line[0]) < 0 {
+		return false
+	}
+	box, rest, ok := strings.Cut(strings.TrimLeft(line[1:], " \t"), "]")
+	if !ok || !strings.HasPrefix(box, "[") || strings.TrimSpace(strings.Trim(box[1:], "xX")) != "" || len(box) > 4 {
+		return false
+	}
+	word, _, _ := strings.Cut(strings.TrimLeft(rest, " \t"), " ")
+	return codeID(word)
 }
 
 // split takes an entry's text apart: "T001 [P] [US1] Title", the marks also before the id.
@@ -145,6 +162,9 @@ func (c *checklist) decode(f *File) *problem {
 	}
 	for _, n := range c.strays {
 		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf("%q has a box but no id, it is no task", short(c.md.words(n)))})
+	}
+	for _, n := range c.near {
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf(`%q is no task: an entry begins with "- [ ] T001"`, short(strings.TrimSpace(c.md.line(n))))})
 	}
 	c.relate(f)
 	if !c.order(f) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Lint names what a reader goes on from without a word, but a person should look at: what SCUD would refuse or lose, statuses that
-// contradict each other, a mirror that is stale, a tag that is active in one place and not in another. The project is at root.
+// contradict each other, counts and a mirror that are stale, circles through other tags, a tag that is active in one place and not in another. The project is at root.
 func (f *File) Lint(root string) []Finding {
 	l := &linter{File: f}
 	for i := range f.tasks {
@@ -21,9 +21,18 @@ func (f *File) Lint(root string) []Finding {
 			l.numbering(t)
 			l.limits(t)
 			l.losses(t)
+			l.fromOutside(t)
 		}
 	}
+	l.dialect()
+	l.otherTags(root)
 	l.declaredWaves()
+	if !l.letters && l.binary == notBinary {
+		if d, p := parse(l.src); p == nil {
+			l.leftOvers(d)
+			l.summary(d)
+		}
+	}
 	l.stale()
 	l.activeTags(root)
 	slices.SortStableFunc(l.out, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
