@@ -143,8 +143,11 @@ func noTag(root string) error {
 	known := tasks.Known(root)
 	if len(known) == 0 {
 		var broken *tasks.FormatError // there is one, but it cannot be read
+		var missing *tasks.NotFoundError
 		if _, err := tasks.Open(root, "master"); errors.As(err, &broken) {
 			return err
+		} else if errors.As(err, &missing) && len(missing.Empty) > 0 {
+			return badInput("", "%s has no tags", missing.Empty[0])
 		}
 		return badInput("write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import --plan plan.md --scud-tag <tag>",
 			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
