@@ -99,7 +99,11 @@ func (l *Loop) settle(ctx context.Context, tr *trial, who string) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range slices.Concat(notes, l.missLists(tr, who), s.Notes, rescued) {
+	missed, err := l.missLists(tr, who)
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Concat(notes, missed, s.Notes, rescued) {
 		if err := l.warn(tr, n); err != nil {
 			return err
 		}

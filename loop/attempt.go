@@ -28,8 +28,7 @@ type trial struct {
 	check   *verify.Result
 	after   gitops.Tree
 	changed []gitops.Change
-	lists   []string // of other tags, as they lie beside ours
-	commits string   // tip of commits that the agent made itself
+	commits string // tip of commits that the agent made itself
 	verdict verify.Verdict
 	reason  string
 }
@@ -85,7 +84,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	if err := l.saver.absorb(t.ID, l.job.Graph.Status(t.ID)); err != nil {
 		return nil, err
 	}
-	tr.lists = l.otherLists()
+	l.rememberLists()
 	spec, err := l.spec(tr)
 	if err != nil {
 		return nil, err

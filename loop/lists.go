@@ -1,44 +1,91 @@
 package loop
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// otherLists names the task lists beside the loop's own. They are no part of its work: whoever changes them
-// meanwhile keeps the change, and no commit of the loop holds it.
-func (l *Loop) otherLists() []string {
+// otherList is a task list beside the loop's own, as it was before an attempt.
+type otherList struct {
+	info os.FileInfo
+	data []byte
+}
+
+// maxOther bounds, in bytes, the lists of other tags that are remembered.
+const maxOther = 16 << 20
+
+// rememberLists reads the task lists beside the loop's own, those that changed since the last time. They are no
+// part of its work: whoever changes them meanwhile keeps the change, and no commit of the loop holds it.
+func (l *Loop) rememberLists() {
 	dir := filepath.Join(l.job.Root, ".scud", "tasks")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil
+		l.lists = nil
+		return
 	}
-	var out []string
+	now := make(map[string]otherList, len(entries))
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		own := path == l.job.File.Path() || l.saver.mirror != nil && path == l.saver.mirror.path
-		if ext := filepath.Ext(path); !own && !e.IsDir() && (ext == ".json" || ext == ".scg") {
-			out = append(out, path)
+		if ext := filepath.Ext(path); ext != ".json" && ext != ".scg" || l.saver.writes(path) {
+			continue
+		}
+		if old, ok := l.lists[path]; ok && untouched(path, old.info) {
+			now[path] = old
+		} else if one, ok := readList(path); ok {
+			now[path] = one
 		}
 	}
-	return out
+	l.lists = now
 }
 
-// missLists says which of the other lists went away during an attempt, once for each.
-func (l *Loop) missLists(tr *trial, who string) []string {
-	var gone []string
-	tr.lists = slices.DeleteFunc(tr.lists, func(path string) bool {
-		_, err := os.Lstat(path)
-		if err != nil {
-			gone = append(gone, l.relative(path))
-		}
-		return err != nil
-	})
-	if len(gone) == 0 {
-		return nil
+func readList(path string) (one otherList, ok bool) {
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxOther {
+		return one, false
 	}
-	return []string{"the " + who + " deleted other task lists, which are left so: " + strings.Join(gone, ", ") +
-		"; git restore brings back what was committed of them"}
+	data, err := os.ReadFile(path)
+	return otherList{info: fi, data: data}, err == nil
+}
+
+// missLists says which of the other lists went away or changed during an attempt, and keeps their text: the
+// attempt may have thrown away what nobody had committed.
+func (l *Loop) missLists(tr *trial, who string) (notes []string, err error) {
+	var gone, changed []string
+	aside := filepath.Join(strings.TrimSuffix(tr.log, ".log")+".lists", who)
+	for path, old := range l.lists {
+		if untouched(path, old.info) {
+			continue
+		}
+		now, ok := readList(path)
+		if ok && bytes.Equal(now.data, old.data) {
+			l.lists[path] = now
+			continue
+		}
+		if err := os.MkdirAll(aside, 0o755); err != nil {
+			return nil, fmt.Errorf("keep another task list: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(aside, filepath.Base(path)), old.data, 0o600); err != nil {
+			return nil, fmt.Errorf("keep another task list: %w", err)
+		}
+		if ok {
+			changed, l.lists[path] = append(changed, l.relative(path)), now
+		} else {
+			gone = append(gone, l.relative(path))
+			delete(l.lists, path)
+		}
+	}
+	for _, x := range []struct {
+		what  string
+		paths []string
+	}{{"deleted", gone}, {"changed", changed}} {
+		if slices.Sort(x.paths); len(x.paths) > 0 {
+			notes = append(notes, fmt.Sprintf("other task lists were %s during the %s and are left so: %s; their text before it is kept in %s",
+				x.what, who, strings.Join(x.paths, ", "), l.relative(aside)))
+		}
+	}
+	return notes, nil
 }

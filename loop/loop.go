@@ -58,7 +58,8 @@ type Loop struct {
 	limited int      // attempts in a row that ended by the provider's doing
 	held    []*Event // written with the next event
 	spare   *spareLog
-	at      gitops.Tree // what the working tree holds; "" where it has to be looked at
+	lists   map[string]otherList // of other tags, by path, before the attempt at hand
+	at      gitops.Tree          // what the working tree holds; "" where it has to be looked at
 }
 
 // ID names the loop.

@@ -152,6 +152,13 @@ func (s *saver) intact() bool {
 	return untouched(s.file.Path(), s.seen) && (s.mirror == nil || untouched(s.mirror.path, s.mirror.seen))
 }
 
+// writes reports whether a path is the task file or its mirror.
+func (s *saver) writes(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return path == s.file.Path() || s.mirror != nil && path == s.mirror.path
+}
+
 func untouched(path string, seen os.FileInfo) bool {
 	fi, err := os.Stat(path)
 	return err == nil && seen != nil && os.SameFile(fi, seen) && fi.Size() == seen.Size() && fi.ModTime().Equal(seen.ModTime())
@@ -159,6 +166,9 @@ func untouched(path string, seen os.FileInfo) bool {
 
 // restore writes a task file as we know it over whatever is there. The caller holds mu.
 func (s *saver) restore(path string, data []byte) error {
+	if err := clearWay(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("put the task file back: %w", err)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("put the task file back: %w", err)
 	}
@@ -171,4 +181,20 @@ func (s *saver) restore(path string, data []byte) error {
 		return fmt.Errorf("put the task file back: %w", err)
 	}
 	return nil
+}
+
+// clearWay removes what lies in the place of a folder, or of one above it.
+func clearWay(dir string) error {
+	for {
+		if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
+			return nil
+		}
+		if _, err := os.Lstat(dir); err == nil {
+			return os.Remove(dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+		dir = filepath.Dir(dir)
+	}
 }
