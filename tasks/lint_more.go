@@ -27,7 +27,7 @@ func (l *linter) dialect() {
 		case in == inHeader && strings.HasPrefix(text, "@"):
 			name, _, _ := strings.Cut(text, " ")
 			if sectionOf(text) == inOther && name != "@assignments" {
-				l.odd(number, "", "section", "the section %s is not read here; it is kept as it is", short(name))
+				l.odd(number, "", "section", "the section %s is not read here, it is kept as it is; scud may lose it when it writes the file", short(name))
 			}
 		case in == inNodes:
 			l.priorityLetter(text, number)
