@@ -124,7 +124,7 @@ func unescape(dst, raw []byte) []byte {
 	}
 }
 
-// unicode4 reads the digits of \uXXXX. The first half of a pair is kept as
+// unicode4 reads the four digits behind \u. The first half of a pair is kept as
 // three bytes that are no UTF-8, and made a character of when the second half
 // follows at once.
 func unicode4(dst, raw []byte) (out, rest []byte) {

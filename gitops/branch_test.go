@@ -11,24 +11,24 @@ func TestNewBranch(t *testing.T) {
 	s, r := start(t)
 	s.sh("echo staged >staged; git add staged; echo loose >loose")
 	before, index := s.git("rev-parse", "HEAD"), s.git("status", "--porcelain")
-	if err := r.NewBranch(t.Context(), "work/x"); err != nil {
+	if err := r.NewBranch(t.Context(), "topic/x"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		args string
 		want string
 	}{
-		{"symbolic-ref HEAD", "refs/heads/work/x\n"},
-		{"rev-parse refs/heads/work/x", before},
+		{"symbolic-ref HEAD", "refs/heads/topic/x\n"},
+		{"rev-parse refs/heads/topic/x", before},
 		{"status --porcelain", index},
-		{"reflog -1 --format=%gs HEAD", "checkout: moving from main to work/x\n"},
-		{"reflog -1 --format=%gs work/x", "branch: Created from HEAD\n"},
+		{"reflog -1 --format=%gs HEAD", "checkout: moving from main to topic/x\n"},
+		{"reflog -1 --format=%gs topic/x", "branch: Created from HEAD\n"},
 	} {
 		if got := s.git(strings.Fields(c.args)...); got != c.want {
 			t.Errorf("git %s: got %q, want %q", c.args, got, c.want)
 		}
 	}
-	if err := r.NewBranch(t.Context(), "work/x"); err != nil {
+	if err := r.NewBranch(t.Context(), "topic/x"); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	for _, name := range []string{"main", "a b", "-x", "HEAD", "a..b", ""} {
@@ -37,7 +37,7 @@ func TestNewBranch(t *testing.T) {
 			t.Errorf("%q: got %v, want a refusal", name, err)
 		}
 	}
-	if got := s.git("symbolic-ref", "HEAD"); got != "refs/heads/work/x\n" {
+	if got := s.git("symbolic-ref", "HEAD"); got != "refs/heads/topic/x\n" {
 		t.Errorf("HEAD is %q", got)
 	}
 	s.check()

@@ -218,7 +218,7 @@ func escapeLength(text string) int {
 	return 6
 }
 
-// hex4 reads \uXXXX.
+// hex4 reads \u and four hexadecimal digits.
 func hex4(text string) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

@@ -19,7 +19,7 @@ func TestInstallDemo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"project/go.mod", "project/plan.md", "project/.scud/tasks/tally.json", "agent/agent.sh", "agent/work/9/cmd/tally/main.go"} {
+	for _, name := range []string{"project/go.mod", "project/plan.md", "project/.scud/tasks/tally.json", "agent/agent.sh", "agent/steps/9/cmd/tally/main.go"} {
 		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
 			t.Error(err)
 		}

@@ -5,9 +5,9 @@
 set -eu
 
 spec=$1
-work=$(dirname "$0")/work
+steps=$(dirname "$0")/steps
 
-put() { cp -R "$work/$1/." .; }
+put() { cp -R "$steps/$1/." .; }
 told() { printf '%s\n' "$spec" | grep -q -e "$1"; }
 
 case $DESCARTES_TASK_ID in
