@@ -3,13 +3,10 @@ package gitops
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // conversion is what an attribute asks for between the working tree and the store.
@@ -125,24 +122,8 @@ func readSmall(path string) (b []byte, present bool, err error) {
 	return b, err == nil, err
 }
 
-// readAttributesAt reads the .gitattributes of a directory; what is no regular file, or cannot be read, git
-// does not heed either.
-func readAttributesAt(dirfd int) []byte {
-	fd, err := unix.Openat(dirfd, ".gitattributes", unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	f := os.NewFile(uintptr(fd), ".gitattributes")
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxRulesSize {
-		return nil
-	}
-	b, err := io.ReadAll(f)
-	if err != nil {
-		return nil
-	}
-	return b
-}
+// readAttributesAt reads the .gitattributes of a directory.
+func readAttributesAt(dirfd int) []byte { return readRulesAt(dirfd, ".gitattributes") }
 
 // attributeFindings names the attribute files that convert: those outside the working tree, and the tracked
 // ones in it. Files that are not tracked yet are met by the scan.

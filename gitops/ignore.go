@@ -132,13 +132,23 @@ func (p *pattern) matches(rel, name string) bool {
 	return strings.HasPrefix(rel, p.text[:p.literal]) && wildmatch(p.text[p.literal:], rel[p.literal:], true)
 }
 
-// readIgnoreAt reads the ignore file of a directory. As git does, it follows no symbolic link there.
+// readIgnoreAt reads the ignore file of a directory, nil where it has none.
 func readIgnoreAt(dirfd int, dir string) *ignoreRules {
-	fd, err := unix.Openat(dirfd, ".gitignore", unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	b := readRulesAt(dirfd, ".gitignore")
+	if b == nil {
+		return nil
+	}
+	return parseIgnore(b, dir)
+}
+
+// readRulesAt reads a file of rules in a directory. As git does, it follows no symbolic link there; what is no
+// regular file, or cannot be read, is not heeded.
+func readRulesAt(dirfd int, name string) []byte {
+	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	f := os.NewFile(uintptr(fd), ".gitignore")
+	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxRulesSize {
 		return nil
@@ -147,7 +157,7 @@ func readIgnoreAt(dirfd int, dir string) *ignoreRules {
 	if err != nil {
 		return nil
 	}
-	return parseIgnore(b, dir)
+	return b
 }
 
 // ruleFile is an ignore file outside the working tree, read again when it changed.

@@ -15,11 +15,16 @@ import (
 // recoverAttempt brings to its end what a dead loop had begun: an attempt under way is adopted when
 // its agent had finished, else it counts and its work stays for the next one; a task given up is
 // taken back.
-func (l *Loop) recoverAttempt(ctx context.Context) error {
-	b := l.ledger
-	if b.open != nil {
-		return l.recoverOpen(ctx, *b.open)
+func (l *Loop) recoverAttempt(ctx context.Context, stop *stopper) (*Outcome, error) {
+	if l.ledger.open != nil {
+		return l.recoverOpen(ctx, stop, *l.ledger.open)
 	}
+	return nil, l.recoverTask(ctx)
+}
+
+// recoverTask finishes what stands between the end of an attempt and the end of its task.
+func (l *Loop) recoverTask(ctx context.Context) error {
+	b := l.ledger
 	if err := l.tools.Repo.DropGround(); err != nil {
 		return gitErr("clean up", err)
 	}
@@ -58,36 +63,37 @@ func (l *Loop) revive(id string, number int) (*trial, bool) {
 		log: l.home.Log(l.state.ID, id, number), started: l.tools.Now()}, true
 }
 
-func (l *Loop) recoverOpen(ctx context.Context, open Event) error {
+// recoverOpen ends an attempt that was under way. An outcome says that the run ends here, as it would have.
+func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Outcome, error) {
 	tr, ok := l.revive(open.Task, open.Attempt)
 	if !ok { // the task is gone from the list: its work stays in the tree, and is kept
-		return errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.path))
+		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.path))
 	}
 	tr.started = open.TS
 	var err error
 	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, open.TS, l.ended(open)); err != nil {
-		return gitErr("read the state of the repository", err)
+		return nil, gitErr("read the state of the repository", err)
 	}
 	tr.result = l.recall(tr)
 	if err := l.judge(ctx, tr); err != nil {
-		return err
+		return nil, err
 	}
 	if len(tr.changed) > 0 && tr.result.End == agent.Cancelled {
 		if err := l.warn(tr, "the interrupted attempt left changes, which the next one goes on from: "+names(tr.changed)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	never := &stopper{soft: make(chan struct{}), ask: func() (Request, bool) { return "", false }}
-	if _, _, err = l.after(ctx, never, tr); err != nil {
-		return err
+	out, _, err := l.after(ctx, stop, tr)
+	if err != nil || tr.verdict != verify.Cancelled {
+		return out, err
 	}
 	// An interrupted attempt counts, and the task still gets another one: a night's reboot is not its
 	// fault. One that takes the machine down each time has to end somewhere.
-	if n := l.ledger.begun[tr.task.ID]; string(tr.verdict) == string(verify.Cancelled) && n >= 2*l.job.Config.Scud.MaxIterationsPerTask+2 {
+	if n := l.ledger.begun[tr.task.ID]; n >= 2*l.job.Config.Scud.MaxIterationsPerTask+2 {
 		tr.reason = fmt.Sprintf("descartes was stopped during its attempts, %d of them", n)
-		return l.block(ctx, tr)
+		return nil, l.block(ctx, tr)
 	}
-	return nil
+	return nil, nil
 }
 
 // ended is when the last process of an interrupted attempt came to its end, which is when that was

@@ -61,8 +61,8 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 }
 
 func (l *Loop) waves(ctx context.Context, stop *stopper) (Outcome, error) {
-	if err := l.recoverAttempt(ctx); err != nil {
-		return Outcome{}, err
+	if out, err := l.recoverAttempt(ctx, stop); out != nil || err != nil {
+		return deref(out), err
 	}
 	if out, err := l.halfDone(ctx, stop); out != nil || err != nil {
 		return deref(out), err

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -242,5 +243,21 @@ func TestUsersChangesComeBack(t *testing.T) {
 				t.Errorf("commits hold:\n%s", got)
 			}
 		})
+	}
+}
+
+func TestAdoptedQuotaEndsTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, threeTasks)
+	w.broken = errors.New("the supervisor died")
+	if out, err := w.run(StartOptions{}); err == nil || out.Ending != OwnError {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	w.broken, w.runs = nil, nil
+	w.recall = func() agent.Result { return agent.Result{End: agent.Limited, Reason: "weekly limit"} }
+	w.cfg.OnLimit = "stop"
+	w.mustRun(StartOptions{}, QuotaUsedUp)
+	if len(w.runs) > 0 {
+		t.Errorf("with the quota used up the agent ran: %v", w.runs)
 	}
 }

@@ -30,6 +30,8 @@ type world struct {
 	tell  func(Event)
 
 	protect []string
+	broken  error               // the run of the agent fails for a reason of our own
+	recall  func() agent.Result // what a dead loop's agent came to; nil finds nothing
 }
 
 const threeTasks = `{"tag": "x", "tasks": [
@@ -108,11 +110,19 @@ func (w *world) Run(_ context.Context, r agent.Request) (agent.Result, error) {
 	w.mu.Lock()
 	w.runs = append(w.runs, env["DESCARTES_TASK_ID"]+" "+env["DESCARTES_ATTEMPT"])
 	w.mu.Unlock()
+	if w.broken != nil {
+		return agent.Result{}, w.broken
+	}
 	return w.agent(r, env), nil
 }
 
-// Recall finds nothing: the agents of a test leave no exit file.
-func (w *world) Recall(agent.Request, string) (agent.Result, bool) { return agent.Result{}, false }
+// Recall plays the exit file of a dead loop.
+func (w *world) Recall(agent.Request, string) (agent.Result, bool) {
+	if w.recall == nil {
+		return agent.Result{}, false
+	}
+	return w.recall(), true
+}
 
 type checker struct{ w *world }
 
