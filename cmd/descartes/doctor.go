@@ -153,7 +153,7 @@ func (d *doctor) agents(ctx context.Context, root string, chosen agent.Backend) 
 	}
 	var wg sync.WaitGroup // some need seconds to tell their version
 	for _, f := range found {
-		wg.Go(func() { f.version = d.version(ctx, root, f.path) })
+		wg.Go(func() { f.version = d.version(ctx, f.path) })
 	}
 	wg.Wait()
 	for _, f := range found {
@@ -169,11 +169,17 @@ func (d *doctor) agents(ctx context.Context, root string, chosen agent.Backend) 
 	}
 }
 
-// version is the first line of what a program says of its version, in brackets.
-func (d *doctor) version(ctx context.Context, root, path string) string {
+// version is the first line of what a program says of its version, in brackets. It is asked in a
+// folder of its own: a wrapper under a client's name may write where it stands.
+func (d *doctor) version(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: root, Env: d.env})
+	dir, err := os.MkdirTemp("", "descartes-doctor-")
+	if err != nil {
+		return "(version unknown)"
+	}
+	defer os.RemoveAll(dir)
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: dir, Env: d.env})
 	line, _, _ := strings.Cut(strings.TrimSpace(string(reply.Stdout)), "\n")
 	if err != nil || reply.Code != 0 || line == "" {
 		return "(version unknown)"

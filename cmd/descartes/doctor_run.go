@@ -146,7 +146,7 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
 	path, _ := look(b.Command[0]) // Check has found it
 	text := fmt.Sprintf("%s: %s", b.Name, path)
 	if own, ok := agent.Lookup(b.Name); ok && len(own.Command) > 0 && own.Command[0] == filepath.Base(path) {
-		text += " " + d.version(ctx, d.root, path) // any other program may do anything when it is called so
+		text += " " + d.version(ctx, path) // any other program may do anything when it is called so
 	}
 	text += ", called as " + strings.Join(b.Command, " ") + modelOf(cfg)
 	env := func(name string) string { return orWord(b.Env[name], os.Getenv(name)) }
