@@ -70,23 +70,31 @@ type Event struct {
 
 // Detail is what an attempt's steps measured.
 type Detail struct {
-	End          string     `json:"end,omitempty"` // why the agent's run ended
-	Code         int        `json:"code"`          // exit status of the agent or of verify
+	End          string     `json:"end,omitempty"`   // why the agent's run ended
+	Cause        string     `json:"cause,omitempty"` // and what that was due to
+	Code         int        `json:"code"`            // exit status of the agent or of verify
 	Signal       int        `json:"signal,omitempty"`
 	Passed       bool       `json:"passed,omitempty"`
 	TimedOut     bool       `json:"timed_out,omitempty"`
-	Changed      int        `json:"changed,omitempty"` // files that differ from before the attempt
-	Claimed      bool       `json:"claimed,omitempty"` // the agent's own words say complete
-	Blocked      string     `json:"blocked,omitempty"` // the agent's own words say blocked, and why
-	Words        string     `json:"words,omitempty"`   // the agent's last words, shortened
-	Output       string     `json:"output,omitempty"`  // the tail of what a failed verification printed
+	Changed      int        `json:"changed,omitempty"`  // files that differ from before the attempt
+	Claimed      bool       `json:"claimed,omitempty"`  // the agent's own words say complete
+	Blocked      string     `json:"blocked,omitempty"`  // the agent's own words say blocked, and why
+	Question     string     `json:"question,omitempty"` // what the agent's last words ask
+	Notes        []string   `json:"notes,omitempty"`    // what a person should know of the agent's run besides
+	Words        string     `json:"words,omitempty"`    // the agent's last words, shortened
+	Output       string     `json:"output,omitempty"`   // the tail of what a failed verification printed
 	Seconds      float64    `json:"seconds,omitempty"`
 	SpecTokens   int        `json:"spec_tokens,omitempty"`
 	Log          string     `json:"log,omitempty"`
 	Until        *time.Time `json:"until,omitempty"`
+	Backend      string     `json:"backend,omitempty"` // kind of agent
+	Model        string     `json:"model,omitempty"`   // as the agent told, or as it was asked to use
+	Session      string     `json:"session,omitempty"` // the agent's own name for its run
 	USD          *float64   `json:"usd,omitempty"`
-	InputTokens  int64      `json:"input_tokens,omitempty"`
+	InputTokens  int64      `json:"input_tokens,omitempty"` // cached ones are part of them
 	OutputTokens int64      `json:"output_tokens,omitempty"`
+	CacheRead    int64      `json:"cache_read_tokens,omitempty"`
+	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
 }
 
 const crcField = `,"crc":"`

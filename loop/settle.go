@@ -192,22 +192,6 @@ func isGit(err error) bool {
 	return errors.As(err, &g)
 }
 
-// agentEvent tells how the agent's run ended.
-func (l *Loop) agentEvent(tr *trial) *Event {
-	r := tr.result
-	e := l.event(AgentFinished, tr)
-	e.Reason = r.Reason
-	e.Detail = &Detail{End: string(r.End), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
-		Changed: len(tr.changed), Words: tail(r.Final, maxWords), Seconds: r.Duration.Seconds()}
-	if c := r.Cost; c != nil {
-		e.Detail.USD = c.USD
-		if c.Tokens != nil {
-			e.Detail.InputTokens, e.Detail.OutputTokens = c.Tokens.Input, c.Tokens.Output
-		}
-	}
-	return e
-}
-
 // maxWords bounds, in bytes, what the journal keeps of an agent's last words; its log has all of them.
 const maxWords = 4 << 10
 
@@ -221,13 +205,6 @@ func tail(s string, n int) string {
 		s = s[1:]
 	}
 	return s
-}
-
-// recalled is the result of an agent whose end the journal tells.
-func recalled(e *Event) agent.Result {
-	d := e.Detail
-	return agent.Result{End: agent.End(d.End), Code: d.Code, Signal: d.Signal, Reason: e.Reason, Complete: d.Claimed, Blocked: d.Blocked,
-		Final: d.Words, Duration: time.Duration(d.Seconds * float64(time.Second))}
 }
 
 // event begins an event about a trial.

@@ -1,0 +1,51 @@
+package loop
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"descartes/agent"
+)
+
+// agentEvent tells how the agent's run ended. What it says is all that a resumed loop knows of it: see recalled.
+func (l *Loop) agentEvent(tr *trial) *Event {
+	r := tr.result
+	e := l.event(AgentFinished, tr)
+	e.Reason = r.Reason
+	e.Detail = &Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
+		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]), Changed: len(tr.changed),
+		Words: tail(r.Final, maxWords), Seconds: r.Duration.Seconds(), Session: r.Session, Model: cmp.Or(r.Model, l.job.Config.Backend.Model),
+		Backend: l.job.Config.Backend.Type}
+	if !r.Until.IsZero() {
+		e.Detail.Until = &r.Until
+	}
+	if c := r.Cost; c != nil {
+		e.Detail.USD = c.USD
+		if t := c.Tokens; t != nil {
+			e.Detail.InputTokens, e.Detail.OutputTokens, e.Detail.CacheRead, e.Detail.CacheWrite = t.Input, t.Output, t.CacheRead, t.CacheWrite
+		}
+	}
+	return e
+}
+
+// maxNotes bounds the notes on a run that the journal keeps.
+const maxNotes = 20
+
+// recalled is the result of an agent whose end the journal tells.
+func recalled(e *Event) agent.Result {
+	d := e.Detail
+	r := agent.Result{End: agent.End(d.End), Cause: agent.Cause(d.Cause), Code: d.Code, Signal: d.Signal, Reason: e.Reason, Complete: d.Claimed,
+		Blocked: d.Blocked, Question: d.Question, Notes: d.Notes, Final: d.Words, Session: d.Session, Model: d.Model,
+		Duration: time.Duration(d.Seconds * float64(time.Second))}
+	if d.Until != nil {
+		r.Until = *d.Until
+	}
+	if d.USD != nil || d.InputTokens+d.OutputTokens > 0 {
+		r.Cost = &agent.Cost{USD: d.USD}
+		if d.InputTokens+d.OutputTokens > 0 {
+			r.Cost.Tokens = &agent.Tokens{Input: d.InputTokens, CacheRead: d.CacheRead, CacheWrite: d.CacheWrite, Output: d.OutputTokens}
+		}
+	}
+	return r
+}
