@@ -8,7 +8,7 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop
 
-.PHONY: build demo test check bench test-crash fuzz install clean help
+.PHONY: build demo test check bench test-crash test-agents fuzz install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -22,8 +22,9 @@ test: ## build everything and run every test
 
 check: ## formatting, vet, and the race detector where it matters
 	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
-	go vet ./... ./testdata/bench
+	go vet ./... ./testdata/bench ./testdata/fakemodel
 	go vet -tags crashpoints ./...
+	go vet -tags agents ./cmd/descartes
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
 	go test $(RACE) $(RACED)
 
@@ -33,6 +34,9 @@ bench: build ## measure against the goals; prints a table, fails never
 
 test-crash: ## kill the program between any two writes, then resume (minutes)
 	go test -count=1 -timeout 60m -tags crashpoints -run 'Crash|Kill' ./...
+
+test-agents: ## run claude, codex and opencode against a scripted model (AGENTS_CACHE=dir keeps them; minutes)
+	@sh testdata/test-agents.sh
 
 fuzz: ## each fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \

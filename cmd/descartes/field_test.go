@@ -108,6 +108,7 @@ var program = sync.OnceValues(func() (string, error) {
 // launch is one process of the program at work in a field.
 type launch struct {
 	f      *field
+	argv   []string
 	p      *os.Process
 	stdout string
 	stderr string
@@ -123,9 +124,22 @@ func (f *field) begin(t *testing.T, verb string, env ...string) *launch {
 	if err != nil {
 		t.Fatal(err)
 	}
+	argv := []string{path, "loop", verb}
+	if verb == "resume" {
+		argv = append(argv, "--json")
+	} else {
+		argv = append(argv, f.flags...)
+	}
+	return f.launch(t, argv, fieldEnv(env...))
+}
+
+// launch starts the program.
+func (f *field) launch(t *testing.T, argv, env []string) *launch {
+	t.Helper()
 	f.runs++
+	var err error
 	base := fmt.Sprintf("%s/run-%d.", f.aside, f.runs)
-	r := &launch{f: f, stdout: base + "out", stderr: base + "err", ended: make(chan struct{})}
+	r := &launch{f: f, argv: argv, stdout: base + "out", stderr: base + "err", ended: make(chan struct{})}
 	var files [3]*os.File
 	for i, name := range []string{os.DevNull, r.stdout, r.stderr} {
 		if files[i], err = os.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
@@ -133,14 +147,8 @@ func (f *field) begin(t *testing.T, verb string, env ...string) *launch {
 		}
 		defer files[i].Close()
 	}
-	argv := []string{path, "loop", verb}
-	if verb == "resume" {
-		argv = append(argv, "--json")
-	} else {
-		argv = append(argv, f.flags...)
-	}
 	r.began = time.Now()
-	r.p, err = os.StartProcess(path, argv, &os.ProcAttr{Dir: f.root, Env: fieldEnv(env...), Files: files[:]})
+	r.p, err = os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: f.root, Env: env, Files: files[:]})
 	if err != nil {
 		t.Fatal(err)
 	}
