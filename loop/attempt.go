@@ -128,12 +128,12 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 		return err
 	}
 	if l.ledger.agent == nil { // else a loop that died since had recorded it
-		if err := l.record(l.agentEvent(tr)); err != nil {
+		if err := l.record(l.agentEvents(tr)...); err != nil {
 			return err
 		}
 	}
 	worked := l.ledger.agent.Detail.Changed > 0 // what a build leaves behind is no work
-	if l.verifies(tr) {
+	if l.verifies(tr, worked) {
 		if err := l.verify(ctx, tr); err != nil {
 			return err
 		}
@@ -145,14 +145,15 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 		}
 	}
 	facts := verify.Facts{AgentEnd: string(tr.result.End), AgentReason: tr.result.Reason, Blocked: tr.result.Blocked,
-		Complete: tr.result.Complete, Changed: worked, Verify: tr.check, None: l.job.verify() == ""}
+		Question: oneLine(tail(tr.result.Question, maxWords)), Complete: tr.result.Complete, Changed: worked, Verify: tr.check, None: l.job.verify() == ""}
 	tr.verdict, tr.reason = verify.Judge(facts)
 	return nil
 }
 
-// verifies reports whether a trial's work is worth a verification.
-func (l *Loop) verifies(tr *trial) bool {
-	return l.job.verify() != "" && tr.result.End == agent.Finished && tr.result.Blocked == ""
+// verifies reports whether a trial's work is worth a verification. An agent that only asked did none.
+func (l *Loop) verifies(tr *trial, worked bool) bool {
+	r := tr.result
+	return l.job.verify() != "" && r.End == agent.Finished && r.Blocked == "" && (worked || r.Complete || r.Question == "")
 }
 
 func (l *Loop) verify(ctx context.Context, tr *trial) error {
@@ -204,7 +205,7 @@ func (l *Loop) spec(tr *trial) (specbuild.Spec, error) {
 func failure(e Event) *specbuild.Failure {
 	f := &specbuild.Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message}
 	if e.Detail != nil {
-		f.Words, f.Output = e.Detail.Words, e.Detail.Output
+		f.Words, f.Output, f.Question = e.Detail.Words, e.Detail.Output, e.Detail.Question
 	}
 	return f
 }

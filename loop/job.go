@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"descartes/scheduler"
@@ -36,6 +37,7 @@ type Job struct {
 	plan      *specbuild.Plan
 	specs     []specbuild.File
 	hand      string
+	answers   []Answer
 }
 
 const maxSpecFile = 4 << 20 // bytes of one spec or handoff file
@@ -80,6 +82,9 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	}
 	if j.File == nil {
 		return nil, problems
+	}
+	if j.answers, err = NewHome(root).Answers(j.File.Tag()); err != nil {
+		note(err, "mend it, or move it away: it holds what was said with descartes answer")
 	}
 	return j, problems
 }
@@ -143,6 +148,7 @@ type SpecRequest struct {
 	Of        int // attempts that it was allowed; 0: as the settings say
 	Failure   *specbuild.Failure
 	Delivered func(id string) string // nil: nothing is known
+	Before    time.Time              // answers given later are left out; zero: none is
 }
 
 // Spec builds the complete text for one attempt.
@@ -155,8 +161,9 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
 		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: cmp.Or(r.Of, c.MaxIterationsPerTask),
-		Failure: r.Failure, Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
+		Failure: r.Failure, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
 	}
+	req.Failure = unasked(req.Failure, req.Answers)
 	if !c.Spec.IncludePlanSection {
 		req.Plan = nil
 	}

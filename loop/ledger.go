@@ -73,6 +73,7 @@ func (l *ledger) apply(e *Event) {
 		l.blocked = slices.DeleteFunc(l.blocked, func(b Event) bool { return b.Task == e.Task })
 	case TaskBlocked:
 		l.close(e, "blocked")
+		l.blocked = slices.DeleteFunc(l.blocked, func(b Event) bool { return b.Task == e.Task }) // answered, and blocked again
 		l.blocked = append(l.blocked, *e)
 	case WaveCommitted:
 		l.commits = append(l.commits, *e)

@@ -29,6 +29,18 @@ func (l *Loop) agentEvent(tr *trial) *Event {
 	return e
 }
 
+// agentEvents are agentEvent and a warning for each of the result's notes. They are written together: a journal
+// that has the first has all of them.
+func (l *Loop) agentEvents(tr *trial) []*Event {
+	events := []*Event{l.agentEvent(tr)}
+	for _, note := range events[0].Detail.Notes {
+		w := l.event(Warning, tr)
+		w.Message = note
+		events = append(events, w)
+	}
+	return events
+}
+
 // maxNotes bounds the notes on a run that the journal keeps.
 const maxNotes = 20
 

@@ -48,6 +48,9 @@ func (l *Loop) recoverTask(ctx context.Context) error {
 	}
 	if f.Verdict == verdictBlocked || b.used[b.current] >= l.job.Config.Scud.MaxIterationsPerTask {
 		tr.verdict, tr.reason = verify.Verdict(f.Verdict), f.Reason
+		if f.Detail != nil {
+			tr.result.Question = f.Detail.Question
+		}
 		return l.block(ctx, tr)
 	}
 	return nil

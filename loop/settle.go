@@ -62,7 +62,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 
 // describe adds to a failed attempt's event what the next attempt is told.
 func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {
-	end.Detail.Words = tail(tr.result.Final, maxWords)
+	end.Detail.Words, end.Detail.Question = tail(tr.result.Final, maxWords), tail(tr.result.Question, maxWords)
 	if tr.check != nil {
 		end.Detail.Output, end.Detail.Code = tr.check.Tail, tr.check.Code
 		end.Detail.TimedOut = tr.check.TimedOut
@@ -106,6 +106,9 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 	}
 	if l.ledger.kept[tr.task.ID] != "" {
 		e.Ref = RefPrefix(l.state.ID, tr.task.ID)
+	}
+	if q := tr.result.Question; q != "" && tr.verdict == verdictBlocked {
+		e.Detail = &Detail{Question: tail(q, maxWords)}
 	}
 	if len(touched) > 0 {
 		e.Message = fmt.Sprintf("%d files put back", len(touched))

@@ -75,6 +75,7 @@ type Blocked struct {
 	Task     TaskID    `json:"task_id"`
 	Title    string    `json:"title"`
 	Reason   string    `json:"reason"`
+	Question string    `json:"question,omitempty"` // that its agent asked instead of doing it
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"blocked_at"`
 }

@@ -197,7 +197,11 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 		s.WaveCommits = append(s.WaveCommits, w)
 	}
 	for _, e := range l.blocked {
-		s.BlockedTasks = append(s.BlockedTasks, Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Attempts: e.Attempt, At: e.TS})
+		b := Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Attempts: e.Attempt, At: e.TS}
+		if e.Detail != nil {
+			b.Question = e.Detail.Question
+		}
+		s.BlockedTasks = append(s.BlockedTasks, b)
 	}
 	if l.cost != (Cost{}) {
 		cost := l.cost
@@ -224,7 +228,7 @@ func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
 		e := &events[i]
 		if e.Type == AttemptStarted && e.Task == task && e.Attempt == attempt {
 			r := b.request(task)
-			r.Of = e.Of
+			r.Of, r.Before = e.Of, e.TS
 			return r, nil
 		}
 		b.apply(e)

@@ -83,6 +83,22 @@ func (d *draft) parents(w *writer) {
 	w.from(at, Source{Part: "parents"})
 }
 
+// answers is what a person said to the questions of earlier agents.
+func (d *draft) answers(w *writer) {
+	if len(d.req.Answers) == 0 {
+		return
+	}
+	at := w.Len()
+	w.WriteString("\n## Questions and answers\n\nThe person who wants this task done has decided:\n")
+	for _, a := range d.req.Answers {
+		if q := clean(a.Question); q != "" {
+			w.WriteString("\nQuestion:\n\n" + indent(q, "> ") + "\n\nAnswer:\n")
+		}
+		w.WriteString("\n" + indent(clean(a.Text), "> ") + "\n")
+	}
+	w.from(at, Source{Part: "answers"})
+}
+
 // plan is the task's section of the plan, or the outline where none was found.
 func (d *draft) plan(w *writer) {
 	s := d.section
@@ -184,6 +200,7 @@ func (d *draft) failure(w *writer) {
 	w.WriteString(". Look at the tree first: what that attempt wrote may still be there. Keep what is good of it, and find the cause before you change more.\n")
 	if !d.noOutput {
 		quoted(w, "The end of the verify command's output:", clean(f.Output))
+		quoted(w, "It asked this, and nobody answered; decide yourself:", clean(f.Question))
 		quoted(w, "The last words of that attempt's agent:", tail(clean(f.Words), maxWords))
 	}
 	quoted(w, "What it had changed:", clean(f.DiffStat))

@@ -19,6 +19,7 @@ type Request struct {
 	Plan         *Plan        // nil: no plan
 	Files        []File       // extra files, most important first
 	Handoff      string
+	Answers      []Answer // oldest first
 
 	Attempt     int      // from 1
 	MaxAttempts int      // 0: not mentioned
@@ -48,6 +49,13 @@ type Failure struct {
 	Output   string // tail of the verify command's output
 	Words    string // the agent's last words
 	DiffStat string // what the attempt changed
+	Question string // that the agent asked at its end
+}
+
+// Answer is what a person said to something that an agent of the task had asked.
+type Answer struct {
+	Question string // "": nobody asked
+	Text     string
 }
 
 // Spec is the complete text for one attempt.
@@ -61,7 +69,7 @@ type Spec struct {
 
 // Source is the origin of one part of a spec.
 type Source struct {
-	Part      string   // task, parents, plan, criteria, outline, file, handoff, failure, verification, report
+	Part      string   // task, parents, answers, plan, criteria, outline, file, handoff, failure, verification, report
 	File      string   // "" for what is not from a document
 	FirstLine int      // from 1; 0 where there is no file
 	LastLine  int      // the last one included
@@ -78,12 +86,12 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // Build writes the spec of one attempt.
 //
 // The text begins with a header line of our own, whatever follows, because agents take a prompt that
-// begins with - or / for an option or a command. Then come the task, its containers, the plan section,
+// begins with - or / for an option or a command. Then come the task, its containers, answers, the plan section,
 // extra files, handoff, the last failure, the verify command and how to report.
 //
 // With Request.Template the parts are put where the template names them: {task} (with its containers),
-// {plan}, {custom} (the extra files), {handoff}, {failure}, {verification} and {report}. {report},
-// {failure} and {handoff} are added at the end where the template does not name them: without them a
+// {answers}, {plan}, {custom} (the extra files), {handoff}, {failure}, {verification} and {report}. {report},
+// {failure}, {handoff} and {answers} are added at the end where the template does not name them: without them a
 // second attempt would know nothing of the first, and no attempt could report. Other braces are left
 // alone, and what a part contains is not looked at again.
 //
@@ -142,6 +150,7 @@ var parts = []struct {
 	write  func(*draft, *writer)
 }{
 	{"task", false, (*draft).task},
+	{"answers", true, (*draft).answers},
 	{"plan", false, (*draft).plan},
 	{"custom", false, (*draft).custom},
 	{"handoff", true, (*draft).handoff},

@@ -214,3 +214,25 @@ func TestBareTask(t *testing.T) {
 		t.Errorf("got\n%s", spec.Text)
 	}
 }
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	req := Request{Task: tasks.Task{ID: "3", Title: "Indent"}, Answers: []Answer{{Question: "Tabs\nor spaces?", Text: "Tabs.\x1b[1m\n\nReally."}, {Text: "And short lines."}}}
+	s, err := Build(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "\n## Questions and answers\n\nThe person who wants this task done has decided:\n" +
+		"\nQuestion:\n\n> Tabs\n> or spaces?\n\nAnswer:\n\n> Tabs.\n> \n> Really.\n\n> And short lines.\n\n"
+	if !strings.Contains(s.Text, want) || len(s.Sources) < 2 || s.Sources[1].Part != "answers" {
+		t.Errorf("got %s %+v", s.Text, s.Sources)
+	}
+	req.Template = "Do {task}.\n\n{answers}\n\nNow."
+	if s, err = Build(req); err != nil || strings.Count(s.Text, "And short lines.") != 1 || strings.Index(s.Text, "And short lines.") > strings.Index(s.Text, "Now.") {
+		t.Errorf("by template: %s", s.Text)
+	}
+	req.Template = "Do {task}."
+	if s, err = Build(req); err != nil || strings.Count(s.Text, "And short lines.") != 1 {
+		t.Errorf("not named by the template: %s", s.Text)
+	}
+}

@@ -20,6 +20,7 @@ type Facts struct {
 	AgentEnd    string // an agent.End
 	AgentReason string // for people
 	Blocked     string // reason given with TASK_BLOCKED
+	Question    string // that its last words ask, where they claim nothing
 	Complete    bool   // the agent claimed completion
 	Changed     bool   // the attempt changed a file
 	Verify      *Result
@@ -29,9 +30,14 @@ type Facts struct {
 // NoSignal is the reason of an attempt that did nothing and said nothing.
 const NoSignal = "no changes and no completion signal"
 
+// Asks begins the reason of a task whose agent waits for an answer.
+const Asks = "it asks: "
+
 // Judge decides. How the agent ended comes first; after that the verify
 // command's exit status alone, with one guard: an agent that changed nothing
-// and claimed nothing has not done the task, whatever the command says.
+// and claimed nothing has not done the task, whatever the command says. If it
+// asked something instead, it is blocked until somebody answers; a question
+// beside changes stands in nobody's way.
 func Judge(f Facts) (Verdict, string) {
 	switch f.AgentEnd {
 	case "cancelled":
@@ -53,6 +59,8 @@ func Judge(f Facts) (Verdict, string) {
 		return Blocked, f.Blocked
 	case v != nil && v.Cancelled:
 		return Cancelled, "verify was cancelled"
+	case !f.Changed && !f.Complete && f.Question != "":
+		return Blocked, Asks + f.Question // whatever was asked, asking it again is no use
 	case !f.Changed && !f.Complete:
 		return Failed, NoSignal
 	case f.None && f.Complete:

@@ -20,6 +20,13 @@ func TestJudge(t *testing.T) {
 		{"guard, fails", Facts{AgentEnd: "finished", Verify: fail}, Failed, NoSignal},
 		{"guard, not run", Facts{AgentEnd: "finished"}, Failed, NoSignal},
 		{"guard, none", Facts{AgentEnd: "finished", None: true}, Failed, NoSignal},
+		{"asks", Facts{AgentEnd: "finished", Question: "Tabs?"}, Blocked, "it asks: Tabs?"},
+		{"asks, passes", Facts{AgentEnd: "finished", Question: "Tabs?", Verify: pass}, Blocked, "it asks: Tabs?"},
+		{"asks, none", Facts{AgentEnd: "finished", Question: "Tabs?", None: true}, Blocked, "it asks: Tabs?"},
+		{"asks, changed, passes", Facts{AgentEnd: "finished", Question: "Tabs?", Changed: true, Verify: pass}, Verified, "verify passed"},
+		{"asks, changed, fails", Facts{AgentEnd: "finished", Question: "Tabs?", Changed: true, Verify: fail}, Failed, "verify failed with exit status 2"},
+		{"asks, crashed", Facts{AgentEnd: "crashed", Question: "Tabs?"}, Crashed, "the agent crashed"},
+		{"asks, verify cancelled", Facts{AgentEnd: "finished", Question: "Tabs?", Verify: &Result{Cancelled: true}}, Cancelled, "verify was cancelled"},
 		{"none, claims", Facts{AgentEnd: "finished", Complete: true, None: true}, Verified, "completion claimed; nothing verifies it"},
 		{"none, claims, changed", Facts{AgentEnd: "finished", Complete: true, Changed: true, None: true}, Verified, "completion claimed; nothing verifies it"},
 		{"none, changed", Facts{AgentEnd: "finished", Changed: true, None: true}, Failed, "no completion signal, and nothing else to go by"},
@@ -52,8 +59,11 @@ func TestJudgeVerifiesNothingElse(t *testing.T) {
 	results := []*Result{nil, {Passed: true}, {Code: 1}, {TimedOut: true}, {Cancelled: true}, {Signal: 9}}
 	for _, end := range []string{"finished", "crashed", "timeout", "idle", "limited", "refused", "cancelled", ""} {
 		for bits := range 16 {
-			for _, v := range results {
+			for i, v := range append(results, results...) {
 				f := Facts{AgentEnd: end, Complete: bits&1 > 0, Changed: bits&2 > 0, None: bits&4 > 0, Verify: v}
+				if i >= len(results) {
+					f.Question = "why?"
+				}
 				if bits&8 > 0 {
 					f.Blocked = "reason"
 				}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"descartes/loop"
+	"descartes/tasks"
 )
 
 func newResumeCmd() *cobra.Command {
@@ -59,7 +61,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	}
 	given := remember(f)
 	retry := s.Scud.RetryBlocked
-	if saved.State.Completed && !retry {
+	if saved.State.Completed && !retry && !reopened(root, saved.State) {
 		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", saved.State.ID, saved.State.ExitReason.Type)
 	}
 	s.Config = saved.State.Config
@@ -74,6 +76,22 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 		s.OnLimit = "stop"
 	}
 	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path}, false)
+}
+
+// reopened reports whether a loop that ended with blocked tasks has one that is pending again, as descartes answer
+// leaves it: there is something to go on with.
+func reopened(root string, st *loop.State) bool {
+	if loop.Ending(st.ExitReason.Type) != loop.TasksBlocked {
+		return false
+	}
+	file, err := loop.OpenTasks(root, listOf(st))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(st.BlockedTasks, func(b loop.Blocked) bool {
+		t, ok := file.Task(b.Task.ID)
+		return ok && t.Status == tasks.Pending && file.Holds(tasks.Blocked)
+	})
 }
 
 func resumeHint(s *loop.Saved) string {
@@ -106,7 +124,7 @@ func findSaved(root string, s *settings, o *outputs, last bool) (*loop.Saved, er
 	}
 	if !last {
 		st, err := loop.LoadState(home.Default())
-		if err == nil && (!st.Completed || s.Scud.RetryBlocked) {
+		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st)) {
 			return &loop.Saved{Path: home.Default(), State: st}, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

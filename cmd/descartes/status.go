@@ -182,6 +182,9 @@ func (st *loopStatus) text(p paint, boxed bool) string {
 	row("Max attempts per task", "%d", s.Config.Scud.MaxIterationsPerTask)
 	if st.board != nil {
 		b.WriteString("\n" + st.waveView(p, boxed))
+		if lines := questionLines(openQuestions(st.board, s), st.board.named()); lines != "" {
+			b.WriteString("\n" + lines)
+		}
 	}
 	return b.String()
 }

@@ -18,6 +18,7 @@ type statusJSON struct {
 	Tasks        tasksJSON         `json:"tasks"`
 	Waves        []committedWave   `json:"waves,omitempty"`
 	Blocked      []loop.Blocked    `json:"blocked_tasks"`
+	Questions    []questionJSON    `json:"questions"`
 	Commits      []loop.WaveCommit `json:"wave_commits"`
 	Iteration    int               `json:"iteration"`
 	MaxIteration int               `json:"max_iterations"`
@@ -56,7 +57,9 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		out.Cost = costJSON{c.USD, c.InputTokens, c.OutputTokens}
 	}
 	out.Tasks = tasksJSON{Total: s.TasksTotal, Done: s.TasksCompleted}
+	out.Questions = []questionJSON{}
 	if b := st.board; b != nil {
+		out.Questions = questionList(b, openQuestions(b, s))
 		c := b.graph.Counts()
 		out.Tasks = tasksJSON{c.Total, c.Done, c.Blocked, c.InProgress, c.Pending, c.Held, c.Other}
 		if waves {

@@ -63,9 +63,10 @@ func (s *summary) print(p *printer) {
 	}
 	p.say("%s (loop %s, %s, %s)", p.paint.in(bold, head), s.run.id, count(s.run.state.Iteration, "attempt"), lasted(s.took))
 	for _, b := range s.run.state.BlockedTasks {
-		p.say("blocked: %s %s: %s (%s%s)", clean(b.Task.ID), fit(clean(b.Title), 60), clean(b.Reason), count(b.Attempts, "attempt"), s.where(b.Task.ID))
+		p.say("blocked: %s %s: %s (%s%s)", clean(b.Task.ID), fit(clean(b.Title), 60), why(b), count(b.Attempts, "attempt"), s.where(b.Task.ID))
 	}
 	s.printHeld(p)
+	fmt.Fprint(p.text, questionLines(s.questions(), s.named()))
 	if m := s.run.outcome.Message; m != "" {
 		p.say("stopped: %s", clean(m))
 	}
@@ -185,6 +186,9 @@ func (s *summary) command() string {
 		}
 		return "descartes loop step" + tag
 	case loop.TasksBlocked:
+		if asked := s.questions(); len(asked) > 0 {
+			return fmt.Sprintf("%s; then %s", answerCommand(asked[0].Task, tag), resume)
+		}
 		for _, b := range s.run.state.BlockedTasks {
 			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", quote(clean(b.Task.ID)), tag, resume)
 		}

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"descartes/internal/atomicfile"
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+func newAnswerCmd() *cobra.Command {
+	var look looking
+	cmd := &cobra.Command{
+		Use:   "answer [task] [text]",
+		Short: "Answer what a task's agent asked, and let the task be tried again",
+		Long: `Answer what a task's agent asked, and let the task be tried again.
+
+An agent that ends with a question and has done nothing is blocked until somebody answers. The answer is part of
+every later spec of the task, which is pending again.
+
+  descartes answer                              every question that is open
+  descartes answer 3                            the one of task 3, and what was answered before
+  descartes answer 3 "Tabs, as in the rest."    answer it
+  descartes answer 3 -                          answer it with what standard input says
+`,
+		Args: takes(0, 2, "at most a task and a text"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return showQuestions(cmd, look)
+			case 1:
+				return showQuestion(cmd, look, args[0])
+			}
+			return answer(cmd, look, args[0], args[1])
+		},
+	}
+	look.register(cmd, "print it as JSON")
+	look.completeTask(cmd)
+	return cmd
+}
+
+// answer keeps what a person said and makes the task pending.
+func answer(cmd *cobra.Command, look looking, id, text string) error {
+	text, err := answerText(cmd.InOrStdin(), text)
+	if err != nil {
+		return err
+	}
+	root, c, err := look.source(cmd)
+	if err != nil {
+		return err
+	}
+	file, err := loop.OpenTasks(root, c)
+	if err != nil {
+		return err
+	}
+	home := loop.NewHome(root)
+	if err := unowned(home, file); err != nil {
+		return err
+	}
+	if err := home.CatchUp(cmd.Context(), atomicfile.OS(), file, time.Now); err != nil {
+		return unwritable(err)
+	}
+	t, ok := file.Task(id)
+	if !ok {
+		return badInput("descartes tasks list"+ofTag(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+	}
+	if err := answerable(t, file, c); err != nil {
+		return err
+	}
+	open, err := home.Questions(file)
+	if err != nil {
+		return err
+	}
+	a := loop.Answer{Task: t.ID, Text: text, At: time.Now()}
+	for _, q := range open {
+		if q.Task == t.ID {
+			a.Question = q.Question
+		}
+	}
+	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: shown(root, file.Path())}
+	// The answer first: a task that is pending without it would be asked the same again.
+	if err := home.Answer(atomicfile.OS(), file.Tag(), a); err != nil {
+		return err
+	}
+	if change.From != change.To {
+		if err := file.Save(atomicfile.OS(), map[string]tasks.Status{t.ID: change.To}); err != nil {
+			return unwritable(err)
+		}
+	}
+	return told(cmd, look, answered{change, a.Question, text, goOn(root, file, c)})
+}
+
+// answerText is the answer as it was typed, or standard input.
+func answerText(stdin io.Reader, text string) (string, error) {
+	if text == "-" {
+		b, err := io.ReadAll(io.LimitReader(stdin, loop.MaxAnswer+1))
+		if err != nil {
+			return "", fmt.Errorf("read the answer: %w", err)
+		}
+		text = string(b)
+	}
+	switch {
+	case len(text) > loop.MaxAnswer:
+		return "", badInput("put what is longer into a file of the project, and name that in the answer", "the answer has more than %d bytes", loop.MaxAnswer)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return "", badInput("", "the answer is not UTF-8 text")
+	case strings.TrimSpace(text) == "":
+		return "", badInput("", "the answer is empty")
+	}
+	return strings.TrimSpace(text), nil
+}
+
+// answerable says why a task can take no answer.
+func answerable(t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
+	switch {
+	case t.Container():
+		return badInput("answer those", "task %s has subtasks and never runs itself", t.ID)
+	case t.Status == tasks.Pending || t.Status == tasks.InProgress:
+		return nil
+	case t.Status == tasks.Done:
+		return badInput("descartes tasks set "+quote(t.ID)+" pending"+ofTag(file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
+	}
+	if err := tasks.CanChange(t.Status, tasks.Pending); err != nil {
+		return badInput("", "task %s: %w", t.ID, err)
+	}
+	return nil
+}
+
+// goOn is the command that runs an answered task.
+func goOn(root string, file *tasks.File, c loop.ScudConfig) string {
+	last, err := loop.NewHome(root).LastOf(file.Tag())
+	if err != nil || last == nil || last.State.Completed && !reopened(root, last.State) {
+		return "descartes loop start" + ofTag(file.Tag(), c.TasksFile)
+	}
+	if last.Path == loop.NewHome(root).Default() {
+		return "descartes loop resume"
+	}
+	return "descartes loop resume --name " + last.State.ID
+}
+
+// answered is what became of an answer.
+type answered struct {
+	statusChange
+	Question string `json:"question"`
+	Answer   string `json:"answer"`
+	Next     string `json:"next"`
+}
+
+func told(cmd *cobra.Command, look looking, a answered) error {
+	if look.json {
+		return writeJSON(cmd.OutOrStdout(), a)
+	}
+	return write(cmd.OutOrStdout(), fmt.Sprintf("task %s: answered; %s\nnext: %s\n", clean(a.Task.ID), a.outcome(), clean(a.Next)))
+}
+
+func (a answered) outcome() string {
+	if a.From == a.To {
+		return "it is pending, and its next agent is told"
+	}
+	return fmt.Sprintf("%s -> %s, its next agent is told", a.From, a.To)
+}
+
+// showQuestions lists what is open: in the tag that was named, or in each that a loop ran over.
+func showQuestions(cmd *cobra.Command, look looking) error {
+	boards, err := asked(cmd, look)
+	if err != nil {
+		return err
+	}
+	list, text := []questionJSON{}, ""
+	for _, b := range boards {
+		open, err := loop.NewHome(b.root).Questions(b.file)
+		if err != nil {
+			return err
+		}
+		list = append(list, questionList(b, open)...)
+		text += questionLines(open, b.named())
+	}
+	if look.json {
+		return writeJSON(cmd.OutOrStdout(), list)
+	}
+	if text == "" {
+		text = "no task waits for an answer\n"
+	}
+	return write(cmd.OutOrStdout(), text)
+}
+
+// asked are the boards that questions are looked for in.
+func asked(cmd *cobra.Command, look looking) (boards []*board, err error) {
+	if err := environment(cmd.Flags()); err != nil {
+		return nil, err
+	}
+	if look.scud.Tag != "" || look.scud.TasksFile != "" {
+		b, err := look.board(cmd)
+		return []*board{b}, err
+	}
+	root, err := findRoot(look.dir)
+	if err != nil {
+		return nil, err
+	}
+	all, err := loop.NewHome(root).List()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, s := range all {
+		if s.State == nil {
+			continue
+		}
+		c := listOf(s.State)
+		key := c.Tag + "\x00" + c.TasksFile
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if job, _ := loop.Load(root, loop.Config{Scud: c}); job != nil {
+			b, err := newBoard(job)
+			if err != nil {
+				return nil, err
+			}
+			boards = append(boards, b)
+		}
+	}
+	return boards, nil
+}
+
+// showQuestion tells what a task's agent asks, and what was answered before.
+func showQuestion(cmd *cobra.Command, look looking, id string) error {
+	b, err := look.board(cmd)
+	if err != nil {
+		return err
+	}
+	t, err := b.need(id)
+	if err != nil {
+		return err
+	}
+	home := loop.NewHome(b.root)
+	open, err := home.Questions(b.file)
+	if err != nil {
+		return err
+	}
+	answers, err := home.Answers(b.file.Tag())
+	if err != nil {
+		return err
+	}
+	report := struct {
+		Task     loop.TaskID   `json:"task_id"`
+		Question *string       `json:"question"` // null where none is open
+		Answers  []loop.Answer `json:"answers"`
+	}{Task: b.id(t.ID), Answers: []loop.Answer{}}
+	var text strings.Builder
+	for _, a := range answers {
+		if a.Task == t.ID {
+			report.Answers = append(report.Answers, a)
+			fmt.Fprintf(&text, "answered %s:\n%s", a.At.Local().Format(time.DateTime), indented(a.Text))
+		}
+	}
+	for _, q := range open {
+		if q.Task == t.ID {
+			report.Question = &q.Question
+			text.WriteString(questionLines([]loop.Question{q}, b.named()))
+		}
+	}
+	if look.json {
+		return writeJSON(cmd.OutOrStdout(), report)
+	}
+	if report.Question == nil {
+		fmt.Fprintf(&text, "task %s waits for no answer\n", clean(t.ID))
+	}
+	return write(cmd.OutOrStdout(), text.String())
+}
+
+// questionLines shows questions with what to type; "" if there are none.
+func questionLines(list []loop.Question, named string) string {
+	var s strings.Builder
+	for _, q := range list {
+		fmt.Fprintf(&s, "asks: %s %s\n%s  %s\n", clean(q.Task), fit(clean(q.Title), 60), indented(q.Question), answerCommand(q.Task, named))
+	}
+	return s.String()
+}
+
+// indented is foreign text of several lines.
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(cleanLines(strings.TrimSpace(text)), "\n", "\n  ") + "\n"
+}
+
+func answerCommand(task, named string) string {
+	return "descartes answer " + quote(clean(task)) + ` "..."` + named
+}
+
+// openQuestions are those of one loop whose tasks are still blocked.
+func openQuestions(b *board, s *loop.State) (out []loop.Question) {
+	for _, t := range s.BlockedTasks {
+		if t.Question != "" && b.graph.Status(t.Task.ID) == tasks.Blocked {
+			out = append(out, loop.Question{Loop: s.ID, Task: t.Task.ID, Title: t.Title, Question: t.Question, At: t.At})
+		}
+	}
+	return out
+}
+
+func (s *summary) questions() []loop.Question { return openQuestions(s.board, s.run.state) }
+
+// why is the reason of a blocked task on one line; a question is shown whole elsewhere.
+func why(b loop.Blocked) string {
+	if b.Question != "" {
+		return fit(clean(b.Reason), 80)
+	}
+	return clean(b.Reason)
+}
+
+type questionJSON struct {
+	Tag      string      `json:"tag"`
+	Task     loop.TaskID `json:"task_id"`
+	Title    string      `json:"title"`
+	Question string      `json:"question"`
+	Loop     string      `json:"loop"`
+	Command  string      `json:"command"`
+}
+
+func questionList(b *board, list []loop.Question) []questionJSON {
+	out := []questionJSON{}
+	for _, q := range list {
+		out = append(out, questionJSON{b.file.Tag(), b.id(q.Task), q.Title, q.Question, q.Loop, answerCommand(q.Task, b.named())})
+	}
+	return out
+}
