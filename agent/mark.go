@@ -3,7 +3,8 @@ package agent
 import (
 	"bytes"
 	"strings"
-	"unicode"
+
+	"descartes/internal/promise"
 )
 
 // mark recognises the words by which an agent says how far it got, in lines of
@@ -26,8 +27,6 @@ type mark struct {
 }
 
 const (
-	openTag  = "<promise>"
-	closeTag = "</promise>"
 	doneWord = "TASK_COMPLETE"
 	stopWord = "TASK_BLOCKED"
 
@@ -79,9 +78,9 @@ func (m *mark) line(line []byte) {
 		m.claim()
 	case strings.HasPrefix(trimmed, stopWord):
 		m.stop(strings.TrimLeft(text, leading)[len(stopWord):])
-	case trimmed == openTag:
+	case trimmed == promise.Open:
 		m.stage = 1
-	case strings.HasSuffix(trimmed, closeTag):
+	case strings.HasSuffix(trimmed, promise.Close):
 		m.tag(trimmed)
 	}
 }
@@ -94,7 +93,7 @@ func (m *mark) goOn(text string) bool {
 	case m.stage == 1 && text == m.word:
 		m.stage = 2
 		return true
-	case m.stage == 2 && text == closeTag:
+	case m.stage == 2 && text == promise.Close:
 		m.claim()
 		return true
 	}
@@ -117,35 +116,9 @@ func (m *mark) stop(rest string) {
 
 // tag takes a line that ends with the closing tag.
 func (m *mark) tag(text string) {
-	rest := strings.TrimSuffix(text, closeTag)
-	at := strings.LastIndex(rest, openTag)
-	if at < 0 || strings.TrimSpace(rest[at+len(openTag):]) != m.word {
-		return
-	}
-	if !speaksOfTag(rest[:at]) {
+	if promise.Closes(text, m.word) {
 		m.claim()
 	}
-}
-
-// speaksOfTag reports whether the sentence that leads to a tag is about it.
-func speaksOfTag(before string) bool {
-	before = before[max(0, len(before)-256):]
-	before = strings.TrimRight(before, " \t*_`")
-	before = before[strings.LastIndexAny(before, ".!?")+1:]
-	words := strings.FieldsFunc(strings.ToLower(before), func(r rune) bool {
-		return !unicode.IsLetter(r) && r != '\'' && r != '’'
-	})
-	for _, w := range words {
-		switch w {
-		case "not", "never", "cannot", "until", "unless", "once", "when", "whenever", "if", "will", "would", "should",
-			"output", "outputs", "outputting", "emit", "say", "reply", "respond", "tag", "promise", "i'll", "i’ll":
-			return true
-		}
-		if strings.HasSuffix(w, "n't") || strings.HasSuffix(w, "n’t") {
-			return true
-		}
-	}
-	return false
 }
 
 // long takes a line too long to be held: its beginning and its end.
@@ -155,7 +128,7 @@ func (m *mark) long(head, end []byte) {
 		m.stop(text[len(stopWord):])
 		return
 	}
-	if trimmed := strings.TrimRight(plain(string(end)), trailing); strings.HasSuffix(trimmed, closeTag) {
+	if trimmed := strings.TrimRight(plain(string(end)), trailing); strings.HasSuffix(trimmed, promise.Close) {
 		m.tag(trimmed)
 	}
 }
