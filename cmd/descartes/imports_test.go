@@ -20,13 +20,15 @@ func arrows() map[string][]string {
 		"internal/crash":      {},
 		"internal/fence":      {},
 		"internal/proc":       {},
+		"internal/promise":    {},
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence"},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/fence"},
-		"agent":               {"internal/proc", "internal/fence"},
+		"agent":               {"internal/proc", "internal/fence", "internal/promise"},
 		"verify":              {"internal/proc"},
 		"gitops":              {"internal/proc", "internal/crash"},
-		"loop":                {"scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash"},
+		"loop/gate":           {"internal/fence", "internal/promise"},
+		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash"},
 		"cmd/descartes":       {"loop", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/proc"},
 	}
 }

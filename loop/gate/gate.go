@@ -1,0 +1,115 @@
+// Package gate decides when a loop that repeats one prompt has come to its end: by a promise, by a
+// status block that is held against what can be checked, or by criteria. It is a function of what an
+// iteration left behind: it runs nothing, reads no file and knows no clock.
+//
+// A gate is a value. Judge takes the facts of each iteration, in order, and changes only the gate's
+// own exported fields, which encode to JSON and back: a loop that is resumed gives the gate its saved
+// fields and goes on with the same counts. Asking a gate twice about one iteration counts it twice.
+package gate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind is what a gate asks its loop to do.
+//
+//	Continue -> Continue | Done | Blocked | Open | Ask
+//	Ask      -> (a person says yes) Continue, or Done where the question was G3
+//	Open     -> (a cooldown, or a person) Continue
+type Kind string
+
+// The kinds.
+const (
+	Continue Kind = "continue" // run the next iteration
+	Done     Kind = "done"     // everything that was asked for is there
+	Blocked  Kind = "blocked"  // the agent cannot go on; a person is needed
+	Open     Kind = "open"     // a circuit breaker has opened
+	Ask      Kind = "ask"      // a person must answer Decision.Question first
+)
+
+// Facts are what one iteration left behind.
+type Facts struct {
+	Iteration int    // from 1
+	Final     string // the agent's final message
+	Err       string // why the iteration failed, "" if it did not: crash, timeout, git
+	Changed   []string
+	Verify    *Check // nil: there is no verify command, or it did not run
+	Before    *Plan  // IMPLEMENTATION_PLAN.md before the iteration; nil: there was none
+	After     *Plan  // and after it
+
+	Edits       map[string]int // file to number of edits, where the agent's stream tells
+	OutputBytes int64
+	CostUSD     *float64 // of the whole loop so far; nil where unknown
+	Checks      []Check  // results of the commands that Criteria.Commands asked for
+	Now         time.Time
+}
+
+// Check is the result of one command.
+type Check struct {
+	Name   string `json:"name,omitempty"` // the text of the criterion or mustNot condition that it is bound to
+	Passed bool   `json:"passed"`         // exit status 0
+	Output string `json:"output,omitempty"`
+}
+
+// Decision is what a gate makes of an iteration.
+type Decision struct {
+	Kind     Kind
+	Reason   string    // in words, for people; never empty
+	Until    time.Time // Open: when the breaker lets one iteration try again; zero: only a person can say
+	Question string    // Ask: what the person is asked
+	Gate     string    // Ask: which gate asks: G1, G2, G3 or precheck
+	Warnings []string
+	Prompt   string   // what the next iteration's prompt is told, beside Instructions
+	Show     []string // lines for people, at the end of the iteration
+}
+
+func (d *Decision) warn(format string, args ...any) {
+	d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Promise is the gate that looks for one promise in the final message.
+type Promise struct {
+	Word string `json:"word"`
+}
+
+// Judge says Done where the promise was made by an iteration that did not fail.
+func (p *Promise) Judge(f Facts) Decision {
+	switch made := Promised(f.Final, p.Word); {
+	case made && f.Err == "":
+		return Decision{Kind: Done, Reason: fmt.Sprintf("the final message has the promise %q", p.Word)}
+	case made:
+		return Decision{Kind: Continue, Reason: fmt.Sprintf("the promise %q does not count, because the iteration failed: %s", p.Word, f.Err)}
+	}
+	return Decision{Kind: Continue, Reason: fmt.Sprintf("the final message does not have the promise %q", p.Word)}
+}
+
+// Instructions says how to promise.
+func (p *Promise) Instructions() string {
+	return "When the task is completely finished, and only then, end your final message with this line:\n\n<promise>" + unwrap(p.Word) + "</promise>\n"
+}
+
+// count writes a number with its noun: "1 item", "2 items".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// list writes up to limit quoted texts.
+func list(texts []string, limit int) string {
+	var b strings.Builder
+	for i, t := range texts {
+		if i == limit {
+			fmt.Fprintf(&b, " and %d more", len(texts)-limit)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", clip(t, 120))
+	}
+	return b.String()
+}

@@ -1,0 +1,63 @@
+package gate
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"descartes/internal/fence"
+)
+
+// prose splits a message into lines and says which of them are fenced code, the fences included.
+func prose(text string) (lines []string, code []bool) {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	lines = strings.Split(text, "\n")
+	code = make([]bool, len(lines))
+	var fences []fence.Line
+	for n, line := range lines {
+		if f, ok := fence.Read(n, line); ok {
+			fences = append(fences, f)
+		}
+	}
+	at := func(n int) string {
+		if n < 0 || n >= len(lines) {
+			return ""
+		}
+		return lines[n]
+	}
+	for _, s := range fence.Pair(fences, len(lines), at) {
+		for n := s.First; n <= s.Last && n < len(lines); n++ {
+			code[n] = true
+		}
+	}
+	return lines, code
+}
+
+// bare takes quote marks off the start of a line, and emphasis and blanks off both ends.
+func bare(line string) string {
+	return strings.TrimRight(strings.TrimLeft(line, " \t\r>*_`"), " \t\r*_`")
+}
+
+// words are a text's words in lower case, letters and digits.
+func words(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
+// squeeze makes every run of blanks one space.
+func squeeze(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// clip shortens a text to at most n bytes.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return strings.TrimRight(text[:n], " \t\n") + "…"
+}
+
+// oneLine is a text's words on one line, shortened.
+func oneLine(text string, n int) string { return clip(squeeze(text), n) }
