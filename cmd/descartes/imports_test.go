@@ -19,6 +19,7 @@ func arrows() map[string][]string {
 		"internal/atomicfile": {"internal/crash"},
 		"internal/crash":      {},
 		"internal/fence":      {},
+		"internal/mask":       {"internal/crash"},
 		"internal/proc":       {},
 		"internal/promise":    {},
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence"},

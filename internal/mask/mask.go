@@ -1,0 +1,127 @@
+// Package mask overwrites secrets with as many asterisks, in texts and in files of any size.
+package mask
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// MinLength is the length, in bytes, below which a value cannot be told from ordinary text.
+const MinLength = 8
+
+// Mask finds a set of values in all their forms. A nil *Mask finds nothing and costs nothing. It is
+// safe for concurrent use.
+type Mask struct {
+	needles [][]byte // longest first
+	window  int      // length of the shortest one, at most 255
+	longest int
+	shift   [1 << 16]uint8      // by two bytes: how far the window may move
+	ending  map[uint16][][]byte // needles by the last two bytes of their window, longest first
+	begins  [256]bool           // first bytes of needles
+}
+
+// New is the mask of these values; nil where there is none of MinLength.
+func New(values []string) *Mask {
+	m := &Mask{ending: map[uint16][][]byte{}}
+	seen := map[string]bool{}
+	for _, v := range values {
+		for _, form := range forms(v) {
+			if len(form) >= MinLength && !seen[form] {
+				seen[form] = true
+				m.needles = append(m.needles, []byte(form))
+			}
+		}
+	}
+	if len(m.needles) == 0 {
+		return nil
+	}
+	slices.SortFunc(m.needles, func(a, b []byte) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), bytes.Compare(a, b))
+	})
+	m.longest = len(m.needles[0])
+	m.window = min(255, len(m.needles[len(m.needles)-1]))
+	for i := range m.shift {
+		m.shift[i] = uint8(m.window - 1)
+	}
+	for _, n := range m.needles {
+		m.begins[n[0]] = true
+		for at := range m.window - 1 {
+			block := blockOf(n[at], n[at+1])
+			m.shift[block] = min(m.shift[block], uint8(m.window-2-at))
+		}
+		last := blockOf(n[m.window-2], n[m.window-1])
+		m.ending[last] = append(m.ending[last], n)
+	}
+	return m
+}
+
+func blockOf(a, b byte) uint16 { return uint16(a) | uint16(b)<<8 }
+
+// span is a part of a text that is to be masked.
+type span struct{ from, to int }
+
+// find lists what is to be masked in b, in order and joined where it touches: every occurrence of every needle,
+// also of those that overlap. It is the search of Wu and Manber: two bytes at the window's end tell how far the
+// next needle is away at least, so that most bytes of ordinary text are never looked at.
+func (m *Mask) find(b []byte, spans []span) []span {
+	last := m.window - 2
+	for at := last; at+1 < len(b); {
+		block := blockOf(b[at], b[at+1])
+		if s := m.shift[block]; s > 0 {
+			at += int(s)
+			continue
+		}
+		from := at - last
+		for _, n := range m.ending[block] {
+			if bytes.HasPrefix(b[from:], n) {
+				spans = add(spans, span{from, from + len(n)})
+				break
+			}
+		}
+		at++
+	}
+	return spans
+}
+
+// add appends a span that begins no earlier than the last one.
+func add(spans []span, s span) []span {
+	if n := len(spans); n > 0 && s.from <= spans[n-1].to {
+		spans[n-1].to = max(spans[n-1].to, s.to)
+		return spans
+	}
+	return append(spans, s)
+}
+
+// Bytes masks b in place and returns it.
+func (m *Mask) Bytes(b []byte) []byte {
+	if m == nil {
+		return b
+	}
+	for _, s := range m.find(b, nil) {
+		fill(b[s.from:s.to])
+	}
+	return b
+}
+
+// Text is s, masked. It has the same length.
+func (m *Mask) Text(s string) string {
+	if m == nil || len(s) < m.window {
+		return s
+	}
+	b := []byte(s)
+	spans := m.find(b, nil)
+	if spans == nil {
+		return s
+	}
+	for _, s := range spans {
+		fill(b[s.from:s.to])
+	}
+	return string(b)
+}
+
+func fill(b []byte) {
+	for i := range b {
+		b[i] = '*'
+	}
+}
