@@ -24,6 +24,7 @@ type trial struct {
 	ground  gitops.Ground
 	log     string
 	started time.Time
+	tuned   bool // a person chose its spec
 	result  agent.Result
 	check   *verify.Result
 	after   gitops.Tree
@@ -44,6 +45,9 @@ func (l *Loop) task(ctx context.Context, stop *stopper, id string) (*Outcome, er
 		return nil, err
 	}
 	for {
+		if err := l.refine(ctx, stop, t); err != nil {
+			return nil, err
+		}
 		if l.ledger.used[id] > 0 {
 			if out := l.limits(ctx, stop); out != nil {
 				return out, nil
@@ -53,7 +57,9 @@ func (l *Loop) task(ctx context.Context, stop *stopper, id string) (*Outcome, er
 		if err != nil {
 			return nil, err
 		}
-		if out, again, err := l.after(ctx, stop, tr); out != nil || err != nil || !again {
+		out, again, err := l.after(ctx, stop, tr)
+		l.spent(tr)
+		if out != nil || err != nil || !again {
 			return out, err
 		}
 	}
@@ -93,7 +99,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 		return nil, gitErr("read the state of the repository", err)
 	}
 	events := []*Event{l.event(AttemptStarted, tr)}
-	events[0].Detail = &Detail{SpecTokens: spec.Tokens, Log: l.relative(tr.log)}
+	events[0].Detail = &Detail{SpecTokens: spec.Tokens, Tuned: tr.tuned, Log: l.relative(tr.log)}
 	events[0].Tree, events[0].Branch, events[0].Commit = string(tr.before), tr.ground.Head().Branch, tr.ground.Head().Hash
 	if l.ledger.current != t.ID {
 		start := l.event(TaskStarted, tr)
@@ -193,11 +199,6 @@ func (l *Loop) environment(tr *trial) []string {
 	return []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag, "DESCARTES_TASK_ID=" + tr.task.ID,
 		"SCUD_TASK_ID=" + tr.task.ID, "DESCARTES_WAVE=" + strconv.Itoa(l.job.Graph.Wave(tr.task.ID)), "DESCARTES_ATTEMPT=" + n,
 		"DESCARTES_ITERATION=" + strconv.Itoa(l.ledger.iteration), "DESCARTES_PROMPT_FILE=" + l.promptFile()}
-}
-
-// spec builds the text of a trial, with what failed last time.
-func (l *Loop) spec(tr *trial) (specbuild.Spec, error) {
-	return l.job.Spec(l.ledger.request(tr.task.ID))
 }
 
 // failure is the last attempt as the next one is told of it. It comes from the journal alone, so

@@ -58,6 +58,7 @@ type ScudConfig struct {
 	VerificationCommand  string     `json:"verification_command"` // "none" asks for the agent's claim instead
 	AutoCommitWaves      bool       `json:"auto_commit_waves"`
 	RetryBlocked         bool       `json:"retry_blocked,omitempty"`
+	AutoTune             bool       `json:"auto_tune,omitempty"`    // a second agent reviews each failed attempt
 	OpenInDone           bool       `json:"open_in_done,omitempty"` // open subtasks of a done task are work to do
 	Spec                 SpecConfig `json:"spec"`
 }

@@ -18,6 +18,7 @@ const (
 	LoopStarted     Type = "loop_started"
 	WaveStarted     Type = "wave_started"
 	TaskStarted     Type = "task_started"
+	SpecRefined     Type = "spec_refined"
 	AttemptStarted  Type = "attempt_started"
 	AgentFinished   Type = "agent_finished"
 	VerifyFinished  Type = "verify_finished"
@@ -85,6 +86,7 @@ type Detail struct {
 	Output       string     `json:"output,omitempty"`   // the tail of what a failed verification printed
 	Seconds      float64    `json:"seconds,omitempty"`
 	SpecTokens   int        `json:"spec_tokens,omitempty"`
+	Tuned        bool       `json:"tuned,omitempty"` // a person chose or wrote the spec
 	Log          string     `json:"log,omitempty"`
 	Until        *time.Time `json:"until,omitempty"`
 	Backend      string     `json:"backend,omitempty"` // kind of agent

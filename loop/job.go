@@ -76,8 +76,8 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 		j.specs = append(j.specs, specbuild.File{Name: p, Text: text})
 	}
 	if p := cfg.Scud.HandoffPath; p != "" {
-		if j.hand, err = readText(root, p, maxSpecFile); err != nil {
-			note(fmt.Errorf("handoff: %w", err), "")
+		if j.hand, err = readText(root, p, maxSpecFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			note(fmt.Errorf("handoff: %w", err), "") // one that is not there yet is written when the loop stops
 		}
 	}
 	if j.File == nil {
@@ -120,7 +120,7 @@ func readText(root, path string, limit int64) (string, error) {
 	fi, err := os.Stat(full)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s: no such file", path)
+		return "", &missingFile{path}
 	case err != nil:
 		return "", err
 	case fi.IsDir():
@@ -141,14 +141,21 @@ func readText(root, path string, limit int64) (string, error) {
 	return string(b), nil
 }
 
+// missingFile is a file that was named and is not there.
+type missingFile struct{ path string }
+
+func (e *missingFile) Error() string { return e.path + ": no such file" }
+func (e *missingFile) Unwrap() error { return fs.ErrNotExist }
+
 // SpecRequest is what differs from one spec of a job to the next.
 type SpecRequest struct {
-	Task      string
-	Attempt   int // within what the task is allowed
-	Of        int // attempts that it was allowed; 0: as the settings say
-	Failure   *specbuild.Failure
-	Delivered func(id string) string // nil: nothing is known
-	Before    time.Time              // answers given later are left out; zero: none is
+	Task        string
+	Attempt     int // within what the task is allowed
+	Of          int // attempts that it was allowed; 0: as the settings say
+	Failure     *specbuild.Failure
+	Refinements []string               // what reviews of earlier attempts advise
+	Delivered   func(id string) string // nil: nothing is known
+	Before      time.Time              // answers given later are left out; zero: none is
 }
 
 // Spec builds the complete text for one attempt.
@@ -161,7 +168,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
 		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: cmp.Or(r.Of, c.MaxIterationsPerTask),
-		Failure: r.Failure, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
+		Failure: r.Failure, Refinements: r.Refinements, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
 	}
 	req.Failure = unasked(req.Failure, req.Answers)
 	if !c.Spec.IncludePlanSection {

@@ -8,28 +8,30 @@ import (
 // ledger is what a loop's journal says of its tasks. Replay and the run itself fill it through
 // apply alone, so that a resumed loop knows exactly what the first one knew.
 type ledger struct {
-	begun     map[string]int // attempts begun, for numbering; a task's attempts are numbered for the whole loop
-	used      map[string]int // attempts that count against the limit; --retry-blocked starts anew
-	failures  map[string]Event
-	otherEnds map[string]bool // tasks with an attempt that failed otherwise than by a crash of the agent
-	blocked   []Event
-	kept      map[string]string // the last ref of each task's attempts
-	delivered map[string]string
-	verified  []Event // attempt_finished of tasks whose work is not committed yet
-	commits   []Event
-	open      *Event            // attempt_started without attempt_finished
-	agent     *Event            // agent_finished of the open attempt
-	bases     map[string]string // the tree before each running task's first attempt
-	heads     map[string]string // and the commit that HEAD stood at
-	current   string            // task last started and neither done nor blocked
-	wave      int
-	iteration int
-	tree      string
-	userPaths []string
-	started   time.Time
-	cost      Cost
-	finished  *Event
-	changes   []statusChange
+	begun       map[string]int // attempts begun, for numbering; a task's attempts are numbered for the whole loop
+	used        map[string]int // attempts that count against the limit; --retry-blocked starts anew
+	failures    map[string]Event
+	otherEnds   map[string]bool // tasks with an attempt that failed otherwise than by a crash of the agent
+	blocked     []Event
+	kept        map[string]string // the last ref of each task's attempts
+	delivered   map[string]string
+	verified    []Event // attempt_finished of tasks whose work is not committed yet
+	commits     []Event
+	open        *Event            // attempt_started without attempt_finished
+	agent       *Event            // agent_finished of the open attempt
+	bases       map[string]string // the tree before each running task's first attempt
+	heads       map[string]string // and the commit that HEAD stood at
+	reviewed    map[string]int    // the failed attempt of each task that was reviewed last
+	refinements map[string][]string
+	current     string // task last started and neither done nor blocked
+	wave        int
+	iteration   int
+	tree        string
+	userPaths   []string
+	started     time.Time
+	cost        Cost
+	finished    *Event
+	changes     []statusChange
 }
 
 // statusChange is one task's new status, and the event that made it so.
@@ -40,7 +42,8 @@ type statusChange struct {
 
 func newLedger() *ledger {
 	return &ledger{begun: map[string]int{}, used: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{}, kept: map[string]string{},
-		delivered: map[string]string{}, bases: map[string]string{}, heads: map[string]string{}}
+		delivered: map[string]string{}, bases: map[string]string{}, heads: map[string]string{},
+		reviewed: map[string]int{}, refinements: map[string][]string{}}
 }
 
 // apply takes one event into account.
@@ -59,6 +62,12 @@ func (l *ledger) apply(e *Event) {
 	case TaskStarted:
 		l.current, l.bases[e.Task], l.heads[e.Task] = e.Task, e.Base, e.Commit
 		l.change(e, "in-progress")
+	case SpecRefined:
+		l.reviewed[e.Task] = l.failures[e.Task].Attempt
+		if e.Message != "" {
+			l.refinements[e.Task] = append(l.refinements[e.Task], e.Message)
+		}
+		l.addCost(e.Detail)
 	case AttemptStarted:
 		l.begun[e.Task], l.open, l.agent = e.Attempt, e, nil
 		l.used[e.Task]++

@@ -58,6 +58,7 @@ type Loop struct {
 	limited int      // attempts in a row that ended by the provider's doing
 	held    []*Event // written with the next event
 	spare   *spareLog
+	tuned   map[string]bool      // tasks whose next text a person chose, by file name
 	lists   map[string]otherList // of other tags, by path, before the attempt at hand
 	at      gitops.Tree          // what the working tree holds; "" where it has to be looked at
 }
@@ -172,6 +173,9 @@ func (l *Loop) finish(out *Outcome) error {
 		return err
 	}
 	if err := l.flush(); err != nil {
+		return err
+	}
+	if err := l.handOff(out); err != nil { // everything else is saved
 		return err
 	}
 	return l.home.clearRequest(l.state.ID)

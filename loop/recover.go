@@ -86,7 +86,9 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 			return nil, err
 		}
 	}
+	tr.tuned = open.Detail != nil && open.Detail.Tuned
 	out, _, err := l.after(ctx, stop, tr)
+	l.spent(tr)
 	if err != nil || tr.verdict != verify.Cancelled {
 		return out, err
 	}

@@ -198,6 +198,14 @@ func isGit(err error) bool {
 // maxWords bounds, in bytes, what the journal keeps of an agent's last words; its log has all of them.
 const maxWords = 4 << 10
 
+// head is the beginning of s, at most n bytes of whole characters.
+func head(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
 // tail is the end of s, at most n bytes of whole characters.
 func tail(s string, n int) string {
 	if len(s) <= n {

@@ -228,6 +228,7 @@ func (l *Loop) begin(ctx context.Context, path string) error {
 	if err := l.home.clearRequest(l.state.ID); err != nil {
 		return err
 	}
+	l.tuned = l.home.tunedNames(l.state.Tag)
 	l.spare = newSpareLog(l.home.Run(l.state.ID) + "/logs")
 	first, err := l.opening(ctx, len(events) == 0)
 	if err != nil {

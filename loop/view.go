@@ -248,7 +248,7 @@ func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
 
 // request is what a task's next attempt is told of what was before it.
 func (l *ledger) request(task string) SpecRequest {
-	r := SpecRequest{Task: task, Attempt: l.used[task] + 1, Delivered: func(id string) string { return l.delivered[id] }}
+	r := SpecRequest{Task: task, Attempt: l.used[task] + 1, Refinements: slices.Clone(l.refinements[task]), Delivered: func(id string) string { return l.delivered[id] }}
 	if f, ok := l.failures[task]; ok {
 		r.Failure = failure(f)
 	}

@@ -187,6 +187,7 @@ func (d *draft) handoff(w *writer) {
 const maxWords = 4 << 10
 
 func (d *draft) failure(w *writer) {
+	defer d.refinements(w)
 	f := d.req.Failure
 	if f == nil {
 		return

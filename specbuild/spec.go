@@ -24,6 +24,7 @@ type Request struct {
 	Attempt     int      // from 1
 	MaxAttempts int      // 0: not mentioned
 	Failure     *Failure // the attempt before, nil for the first
+	Refinements []string // what reviews of earlier attempts advise, oldest first
 
 	Promise   string // the word of <promise>word</promise> that claims completion; "" is COMPLETE
 	Verify    string // the verify command; "" if the agent's own word is all there is
@@ -69,7 +70,7 @@ type Spec struct {
 
 // Source is the origin of one part of a spec.
 type Source struct {
-	Part      string   // task, parents, answers, plan, criteria, outline, file, handoff, failure, verification, report
+	Part      string   // task, parents, answers, plan, criteria, outline, file, handoff, failure, refinement, verification, report
 	File      string   // "" for what is not from a document
 	FirstLine int      // from 1; 0 where there is no file
 	LastLine  int      // the last one included

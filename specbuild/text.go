@@ -139,3 +139,15 @@ func enclose(w *writer, tag, attributes, text string) {
 	w.WriteString(text)
 	w.WriteString("\n</" + tag + ">\n")
 }
+
+// head is the beginning of s, to the end of a line where that costs little.
+func head(s string, size int) string {
+	if len(s) <= size {
+		return s
+	}
+	s = strings.ToValidUTF8(s[:size], "")
+	if line := strings.LastIndexByte(s, '\n'); line > size-size/4 {
+		s = s[:line]
+	}
+	return s + "\n[...]"
+}

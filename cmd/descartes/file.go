@@ -55,6 +55,7 @@ type fileScud struct {
 	MaxPerTask   int      `yaml:"max_iterations_per_task"`
 	MaxTotal     int      `yaml:"max_total_iterations"`
 	UseSubAgents bool     `yaml:"use_sub_agents"`
+	AutoTune     bool     `yaml:"auto_tune"`
 	Verification string   `yaml:"verification_command"`
 	AutoCommit   *bool    `yaml:"auto_commit_waves"`
 	RetryBlocked bool     `yaml:"retry_blocked"`
@@ -144,7 +145,7 @@ func (f *fileSettings) into(c *loop.Config) {
 	c.Git.Hooks, c.Git.Branch = f.Git.Hooks, f.Git.Branch
 	s := &c.Scud
 	s.Tag, s.PlanPath, s.HandoffPath = f.Scud.Tag, f.Scud.Plan, f.Scud.Handoff
-	s.TasksFile, s.OpenInDone = f.Scud.TasksFile, f.Scud.OpenInDone
+	s.TasksFile, s.OpenInDone, s.AutoTune = f.Scud.TasksFile, f.Scud.OpenInDone, f.Scud.AutoTune
 	s.MaxIterationsPerTask, s.MaxTotalIterations = f.Scud.MaxPerTask, f.Scud.MaxTotal
 	s.UseSubAgents, s.VerificationCommand, s.RetryBlocked = f.Scud.UseSubAgents, f.Scud.Verification, f.Scud.RetryBlocked
 	for _, commit := range []*bool{f.Git.AutoCommit, f.Scud.AutoCommit} {

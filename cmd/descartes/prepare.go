@@ -139,6 +139,12 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 		if mirror, ok := job.File.Mirror(); ok {
 			lists = append(lists, mirror.Path())
 		}
+		if path := job.Config.Scud.HandoffPath; path != "" { // a stop writes it, and no attempt's work is in it
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(root, path)
+			}
+			lists = append(lists, path)
+		}
 		for _, path := range lists {
 			opt.Protect = append(opt.Protect, protected(top, path)...)
 		}

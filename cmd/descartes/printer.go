@@ -74,6 +74,8 @@ func (p *printer) line(e *loop.Event) string {
 		return p.attemptLine(e)
 	case loop.AttemptFinished:
 		return p.failedLine(e)
+	case loop.SpecRefined:
+		return p.reviewLine(e)
 	case loop.TaskDone:
 		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.in(green, "done"), p.since(e))
 	case loop.TaskBlocked:
@@ -142,6 +144,19 @@ func (p *printer) failedLine(e *loop.Event) string {
 		return ""
 	}
 	return fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.in(yellow, word), clean(e.Reason))
+}
+
+// reviewLine shows the whole advice: it becomes part of the next spec.
+func (p *printer) reviewLine(e *loop.Event) string {
+	if e.Message == "" {
+		return fmt.Sprintf("  %s review: %s", taskName(e), clean(e.Reason))
+	}
+	var s strings.Builder
+	fmt.Fprintf(&s, "  %s review, for attempt %d:", taskName(e), e.Attempt)
+	for line := range strings.SplitSeq(strings.TrimSpace(e.Message), "\n") {
+		s.WriteString("\n    " + clean(line))
+	}
+	return s.String()
 }
 
 func (p *printer) waitLine(e *loop.Event) string {

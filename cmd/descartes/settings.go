@@ -73,7 +73,7 @@ func (s *settings) registerList(f *pflag.FlagSet) {
 func (s *settings) registerSpec(f *pflag.FlagSet) {
 	f.StringVar(&s.Scud.PlanPath, "plan", "", "implementation plan `file`; each task is given its section")
 	f.StringArrayVar(&s.Scud.Spec.AdditionalSpecs, "spec-file", nil, "extra `file` in every task's spec; may be repeated")
-	f.StringVar(&s.Scud.HandoffPath, "handoff", "", "handoff `file` in every task's spec")
+	f.StringVar(&s.Scud.HandoffPath, "handoff", "", "`file` with what a next session needs: in every task's spec, and written when a loop stops with work left")
 	f.StringVar(&s.template, "spec-template", "", "template `file` with {task} {plan} {custom} {verification}")
 	f.IntVar(&s.Scud.Spec.MaxSpecTokens, "max-spec-tokens", 5000, "warn of a spec with more tokens than this")
 	f.Var(budget{&s.Scud.Spec.Cut}, "spec-budget", "warn or cut: what happens to a spec over --max-spec-tokens")
@@ -81,6 +81,7 @@ func (s *settings) registerSpec(f *pflag.FlagSet) {
 
 // registerLimits binds what a resumed loop may be given anew.
 func (s *settings) registerLimits(f *pflag.FlagSet) {
+	f.BoolVar(&s.Scud.AutoTune, "auto-tune", false, "have a second agent review each failed attempt, and give its advice to the later ones")
 	f.IntVar(&s.Scud.MaxIterationsPerTask, "max-attempts", 3, "attempts per task")
 	f.IntVar(&s.MaxIterations, "max-iterations", 0, "attempts in all, like --max-total-iterations")
 	f.IntVar(&s.Scud.MaxTotalIterations, "max-total-iterations", 0, "attempts in all (default: 100, or three for each task if that is more)")

@@ -9,6 +9,7 @@ import (
 
 	"descartes/loop"
 	"descartes/specbuild"
+	"descartes/tasks"
 )
 
 func newSpecCmd() *cobra.Command {
@@ -42,6 +43,52 @@ recorded of the attempt before.`,
 			return write(w, spec.Text)
 		},
 	}
+	s.registerSource(cmd)
+	f := cmd.Flags()
+	f.IntVar(&attempt, "attempt", 0, "`number` of the attempt, as attempts lists it (default: the next one)")
+	f.BoolVar(&explain, "explain", false, "print where each part came from instead")
+	f.BoolVar(&asJSON, "json", false, "print text and sources as JSON")
+	return cmd
+}
+
+// specSource is what specs are made of: a tag, and what its last loop knows.
+type specSource struct {
+	home loop.Home
+	last *loop.Saved // the tag's last loop; nil if there was none
+	job  *loop.Job
+	*board
+}
+
+// specSource reads the tag, with what neither flag nor file says taken from its last loop.
+func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
+	f := cmd.Flags()
+	root, err := s.load(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
+		return nil, err
+	}
+	src := &specSource{home: loop.NewHome(root)}
+	if src.last, err = src.home.LastOf(s.Scud.Tag); err != nil {
+		return nil, err
+	}
+	if src.last != nil {
+		s.adopt(f.Changed, src.last.State.Config)
+	}
+	if s.Scud.VerificationCommand == "" {
+		s.Scud.VerificationCommand, _, _ = detect(root)
+	}
+	var found []loop.Problem
+	if src.job, found = loop.Load(root, s.Config); len(found) > 0 {
+		return nil, problems(found)
+	}
+	src.board, err = newBoard(src.job)
+	return src, err
+}
+
+// registerSource binds the flags that say what specs are made of.
+func (s *settings) registerSource(cmd *cobra.Command) {
 	s.Config = defaults()
 	f := cmd.Flags()
 	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")
@@ -49,9 +96,6 @@ recorded of the attempt before.`,
 	f.StringVar(&s.Scud.Tag, "scud-tag", "", "tag of the task (default: the active one, or the only one)")
 	f.StringVar(&s.Scud.VerificationCommand, "verify", "", "`command` that decides whether the task is done (default: found from the project)")
 	f.IntVar(&s.Scud.MaxIterationsPerTask, "max-attempts", 3, "attempts per task")
-	f.IntVar(&attempt, "attempt", 0, "`number` of the attempt, as attempts lists it (default: the next one)")
-	f.BoolVar(&explain, "explain", false, "print where each part came from instead")
-	f.BoolVar(&asJSON, "json", false, "print text and sources as JSON")
 	s.registerList(f)
 	s.registerSpec(f)
 	completeTags(cmd, &s.dir)
@@ -61,56 +105,54 @@ recorded of the attempt before.`,
 		}
 		return taskIDs(cmd, s.dir, s.Scud.Tag, s.Scud.TasksFile)
 	}
-	return cmd
+}
+
+// leaf is a task that an agent can be given.
+func (b *board) leaf(id string) (*tasks.Task, error) {
+	t, err := b.need(id)
+	if err == nil && t.Container() {
+		err = badInput("its subtasks are: "+idList(b.fileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
+	}
+	return t, err
 }
 
 // spec builds the text of a task's next attempt, or of the one asked for.
 func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.Spec, error) {
 	var none specbuild.Spec
-	f := cmd.Flags()
-	root, err := s.load(f)
+	src, err := s.specSource(cmd)
 	if err != nil {
 		return none, err
 	}
-	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
-		return none, err
-	}
-	home := loop.NewHome(root)
-	last, err := home.LastOf(s.Scud.Tag)
+	t, err := src.leaf(id)
 	if err != nil {
 		return none, err
-	}
-	if last != nil {
-		s.adopt(f.Changed, last.State.Config)
-	}
-	if s.Scud.VerificationCommand == "" {
-		s.Scud.VerificationCommand, _, _ = detect(root)
-	}
-	job, found := loop.Load(root, s.Config)
-	if len(found) > 0 {
-		return none, problems(found)
-	}
-	b, err := newBoard(job)
-	if err != nil {
-		return none, err
-	}
-	t, err := b.need(id)
-	if err != nil {
-		return none, err
-	}
-	if t.Container() {
-		return none, badInput("its subtasks are: "+idList(b.fileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
 	}
 	if attempt < 0 {
 		return none, badInput("", "--attempt %d: must be at least 1", attempt)
 	}
-	req := loop.SpecRequest{Task: t.ID, Attempt: attempt}
-	if last != nil {
-		if req, err = home.NextSpec(last.State.ID, t.ID, attempt); err != nil {
+	if attempt == 0 {
+		text, err := src.home.Tuned(src.file.Tag(), t.ID)
+		if err != nil {
 			return none, err
 		}
+		if text != "" {
+			n := specbuild.Tokens(text)
+			return specbuild.Spec{Text: text, Tokens: n, Sources: []specbuild.Source{{Part: "tuned", Tokens: n, Rule: "chosen with descartes loop tune"}}}, nil
+		}
 	}
-	return job.Spec(req)
+	return src.next(t.ID, attempt)
+}
+
+// next is the text that is built for a task's next attempt, or for the one asked for.
+func (src *specSource) next(id string, attempt int) (specbuild.Spec, error) {
+	req := loop.SpecRequest{Task: id, Attempt: attempt}
+	if src.last != nil {
+		var err error
+		if req, err = src.home.NextSpec(src.last.State.ID, id, attempt); err != nil {
+			return specbuild.Spec{}, err
+		}
+	}
+	return src.job.Spec(req)
 }
 
 // adopt takes from the tag's last loop what neither a flag nor the settings file says.

@@ -1,0 +1,168 @@
+package loop
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"descartes/internal/atomicfile"
+)
+
+// A handoff file tells a next session what it needs. What a person writes into it stays; a loop that
+// ends with work left writes one section of its own into it, and takes that out when all is done.
+
+const (
+	handoffBegin = "<!-- descartes: begin; written when a loop stops, replaced by the next one -->"
+	handoffEnd   = "<!-- descartes: end -->"
+)
+
+// WriteHandoff puts a section into a handoff file, in the place of the one that a loop wrote before; ""
+// takes that away, and with it a file that holds nothing else.
+func WriteHandoff(fsys atomicfile.FS, path, section string) error {
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write handoff: %w", err)
+	}
+	text := splice(string(old), section)
+	switch {
+	case err != nil && section == "", bytes.Equal(old, []byte(text)):
+		return nil
+	case strings.TrimSpace(text) == "":
+		if err := fsys.Remove(path); err != nil {
+			return fmt.Errorf("remove handoff: %w", err)
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write handoff: %w", err)
+	}
+	if err := atomicfile.Write(fsys, path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write handoff: %w", err)
+	}
+	return nil
+}
+
+// splice replaces our section of a text, or adds it at the end, with a blank line before it. What is not
+// ours keeps every byte. Marks that do not match are a person's.
+func splice(text, section string) string {
+	if section != "" {
+		section = handoffBegin + "\n\n" + strings.TrimSpace(section) + "\n\n" + handoffEnd + "\n"
+	}
+	before, rest := text, ""
+	if at := strings.Index(text, handoffBegin); at >= 0 {
+		if n := strings.Index(text[at:], handoffEnd); n >= 0 {
+			before = strings.TrimSuffix(text[:at], "\n")
+			rest = strings.TrimPrefix(text[at+n+len(handoffEnd):], "\n")
+		}
+	}
+	if section != "" && before != "" {
+		before += "\n"
+	}
+	return before + section + rest
+}
+
+// handOff writes what a next session needs where a run ends with work left.
+func (l *Loop) handOff(out *Outcome) error {
+	path := l.job.Config.Scud.HandoffPath
+	if path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(l.job.Root, path)
+	}
+	section := ""
+	if out.Ending != AllDone {
+		section = l.handoffText(out)
+	}
+	return WriteHandoff(l.tools.FS, path, section)
+}
+
+// maxHandoffTasks bounds each list of a handoff; the task file has all.
+const maxHandoffTasks = 20
+
+func (l *Loop) handoffText(out *Outcome) string {
+	var b strings.Builder
+	c := l.job.Graph.Counts()
+	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneLine(l.state.Tag))
+	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, string(out.Ending))), c.Done, c.Total)
+	if n := len(l.ledger.commits); n > 0 {
+		fmt.Fprintf(&b, "; the last commit is %.12s", l.ledger.commits[n-1].Commit)
+	}
+	b.WriteString(".\n")
+	l.handoffCurrent(&b)
+	if len(l.ledger.blocked) > 0 {
+		b.WriteString("\n### Blocked\n\nTheir files were put back; what was tried is kept under the refs named.\n\n")
+		for _, e := range l.ledger.blocked[:min(maxHandoffTasks, len(l.ledger.blocked))] {
+			fmt.Fprintf(&b, "- %s %s: %s", oneLine(e.Task), oneLine(e.Title), oneLine(e.Reason))
+			if e.Ref != "" {
+				fmt.Fprintf(&b, " (%s)", e.Ref)
+			}
+			b.WriteString("\n")
+			if words := lastWords(l.ledger.failures[e.Task]); words != "" {
+				fmt.Fprintf(&b, "  Its agent's last words: %s\n", words)
+			}
+		}
+	}
+	l.handoffNext(&b)
+	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s\n", l.state.ID)
+	if len(l.ledger.blocked) > 0 {
+		fmt.Fprintf(&b, "    descartes loop tune TASK --scud-tag %s     # change what a blocked task is told\n    descartes loop resume --name %s --retry-blocked\n", oneLine(l.state.Tag), l.state.ID)
+	}
+	return b.String()
+}
+
+// handoffCurrent tells of the task that is half done.
+func (l *Loop) handoffCurrent(b *strings.Builder) {
+	id := l.ledger.current
+	if id == "" {
+		return
+	}
+	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneLine(id), oneLine(l.title(id)))
+	if f, ok := l.ledger.failures[id]; ok {
+		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneLine(f.Verdict), oneLine(f.Reason))
+		if words := lastWords(f); words != "" {
+			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
+		}
+	}
+	b.WriteString("\n  What it wrote lies in the working tree.\n")
+}
+
+// handoffNext lists what could run next.
+func (l *Loop) handoffNext(b *strings.Builder) {
+	var ready []string
+	for _, id := range l.job.Graph.Leaves() {
+		if id != l.ledger.current && l.job.Graph.Ready(id) {
+			ready = append(ready, id)
+		}
+	}
+	if len(ready) == 0 {
+		return
+	}
+	b.WriteString("\n### Next\n\n")
+	for _, id := range ready[:min(maxHandoffTasks, len(ready))] {
+		fmt.Fprintf(b, "- %s %s\n", oneLine(id), oneLine(l.title(id)))
+	}
+	if n := len(ready) - maxHandoffTasks; n > 0 {
+		fmt.Fprintf(b, "- and %d more\n", n)
+	}
+}
+
+// lastWords is the end of what an agent said, on one line.
+func lastWords(e Event) string {
+	if e.Detail == nil {
+		return ""
+	}
+	return strings.TrimSpace(tail(strings.Join(strings.Fields(e.Detail.Words), " "), 400))
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,117 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"descartes/internal/atomicfile"
+	"descartes/specbuild"
+	"descartes/verify"
+)
+
+// A person may choose or write the text of a task's next attempt. It is used word for word, once: an
+// attempt that came to a verdict has used it up.
+
+// maxTuned bounds, in bytes, a text that a person chose or wrote.
+const maxTuned = maxSpecFile
+
+func (h Home) tunedDir(tag string) string { return filepath.Join(string(h), "tuned", fileName(tag)) }
+
+func (h Home) tuned(tag, task string) string {
+	return filepath.Join(h.tunedDir(tag), fileName(task)+".md")
+}
+
+// Tune keeps a text for the next attempt of a task. It replaces one that was kept before.
+func (h Home) Tune(fsys atomicfile.FS, tag, task, text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return fmt.Errorf("the text for task %s is empty", task)
+	case len(text) > maxTuned:
+		return fmt.Errorf("the text for task %s has %d bytes, at most %d can be kept", task, len(text), maxTuned)
+	case !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0:
+		return fmt.Errorf("the text for task %s is not UTF-8 text", task)
+	}
+	if err := h.make(fsys); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(h.tunedDir(tag), 0o755); err != nil {
+		return fmt.Errorf("keep the text for task %s: %w", task, err)
+	}
+	if err := atomicfile.Write(fsys, h.tuned(tag, task), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("keep the text for task %s: %w", task, err)
+	}
+	return nil
+}
+
+// Untune forgets the text kept for a task's next attempt, if there is one.
+func (h Home) Untune(fsys atomicfile.FS, tag, task string) error {
+	if err := fsys.Remove(h.tuned(tag, task)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the text for task %s: %w", task, err)
+	}
+	return nil
+}
+
+// Tuned is the text kept for a task's next attempt; "" if there is none.
+func (h Home) Tuned(tag, task string) (string, error) {
+	b, err := os.ReadFile(h.tuned(tag, task))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the text chosen for task %s: %w", task, err)
+	}
+	return string(b), nil
+}
+
+// tunedNames lists the tasks of a tag that have a text, by the names of their files.
+func (h Home) tunedNames(tag string) map[string]bool {
+	entries, err := os.ReadDir(h.tunedDir(tag))
+	if err != nil || len(entries) == 0 {
+		return nil
+	}
+	names := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	return names
+}
+
+// keptSpec is where the text of an attempt that was not verified is kept.
+func (h Home) keptSpec(id, task string, attempt int) string {
+	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("%s-%d.md", fileName(task), attempt))
+}
+
+// spec is the text of a trial: the one that a person chose for it, else the one built from task, plan
+// and what failed last time.
+func (l *Loop) spec(tr *trial) (specbuild.Spec, error) {
+	if l.tuned[fileName(tr.task.ID)+".md"] {
+		text, err := l.home.Tuned(l.state.Tag, tr.task.ID)
+		if err != nil {
+			return specbuild.Spec{}, err
+		}
+		if text != "" {
+			tr.tuned = true
+			return specbuild.Spec{Text: text, Tokens: specbuild.Tokens(text)}, nil
+		}
+	}
+	return l.job.Spec(l.ledger.request(tr.task.ID))
+}
+
+// spent puts aside what an attempt was told, and the text that a person had chosen for it.
+func (l *Loop) spent(tr *trial) {
+	if tr.verdict != verify.Verified {
+		to := l.home.keptSpec(l.state.ID, tr.task.ID, tr.number)
+		if os.Rename(l.promptFile(), to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
+			_ = os.Rename(l.promptFile(), to) // it can be built again from the journal
+		}
+	}
+	if tr.tuned && tr.verdict != verify.Limited && tr.verdict != verify.Cancelled {
+		delete(l.tuned, fileName(tr.task.ID)+".md")
+		_ = os.Remove(l.home.tuned(l.state.Tag, tr.task.ID)) // at worst it is used once more
+	}
+}

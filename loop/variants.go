@@ -1,0 +1,95 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"descartes/gitops"
+)
+
+// Variant is one attempt of a task, with all that is needed to judge its spec.
+type Variant struct {
+	Loop       string
+	Attempt    int
+	Verdict    string // "" while it runs
+	Reason     string
+	At         time.Time // of its end
+	Seconds    float64
+	Tuned      bool   // a person chose its text
+	Refinement string // what a second agent advised before it
+	Words      string // the agent's last words
+	Output     string // the end of what the verification printed
+	DiffStat   string
+	Before     gitops.Tree
+	After      gitops.Tree
+	Ref        string
+	Cost       Cost
+	request    SpecRequest
+}
+
+// Variants are the attempts of a task in one loop, in their order.
+func (h Home) Variants(id, task string) ([]Variant, error) {
+	events, err := ReadEvents(h.Events(id))
+	if err != nil {
+		return nil, err
+	}
+	b := newLedger()
+	var out []Variant
+	refinement := ""
+	for i := range events {
+		e := &events[i]
+		if e.Task == task {
+			switch e.Type {
+			case SpecRefined:
+				refinement = e.Message
+			case AttemptStarted:
+				v := Variant{Loop: id, Attempt: e.Attempt, Before: gitops.Tree(e.Tree), request: b.request(task), Refinement: refinement}
+				v.request.Of, v.request.Before, refinement = e.Of, e.TS, ""
+				v.Tuned = e.Detail != nil && e.Detail.Tuned
+				out = append(out, v)
+			case AgentFinished, AttemptFinished:
+				if n := len(out); n > 0 && out[n-1].Attempt == e.Attempt {
+					out[n-1].take(e)
+				}
+			}
+		}
+		b.apply(e)
+	}
+	return out, nil
+}
+
+func (v *Variant) take(e *Event) {
+	d := e.Detail
+	if d == nil {
+		d = &Detail{}
+	}
+	if e.Type == AgentFinished {
+		v.Words = d.Words
+		one := newLedger()
+		one.addCost(d)
+		v.Cost = one.cost
+		return
+	}
+	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = e.Verdict, e.Reason, e.TS, d.Seconds, e.Ref
+	v.Output, v.After = d.Output, gitops.Tree(e.Tree)
+	if e.Verdict != verdictVerified {
+		v.DiffStat = e.Message
+	}
+}
+
+// VariantSpec is the text that an attempt was given: as it was kept, or else as its loop's journal and
+// the files of now make it again; kept tells which.
+func (h Home) VariantSpec(j *Job, v Variant) (text string, kept bool, err error) {
+	b, err := os.ReadFile(h.keptSpec(v.Loop, v.request.Task, v.Attempt))
+	if err == nil {
+		return string(b), true, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", false, fmt.Errorf("read the spec of attempt %d: %w", v.Attempt, err)
+	}
+	spec, err := j.Spec(v.request)
+	return spec.Text, false, err
+}

@@ -1,0 +1,75 @@
+package specbuild
+
+import (
+	"fmt"
+	"strings"
+
+	"descartes/tasks"
+)
+
+// Review is what a second agent is shown of an attempt that did not succeed.
+type Review struct {
+	Task    tasks.Task
+	Spec    string // what the attempt was told
+	Failure Failure
+	Diff    string   // what it changed
+	Earlier []string // what was advised before earlier attempts
+}
+
+// Bounds, in bytes, of what a review repeats. The spec's beginning says most, of the others the end.
+const (
+	reviewSpec   = 48 << 10
+	reviewOutput = 16 << 10
+	reviewDiff   = 32 << 10
+)
+
+// ReviewPrompt asks a second agent what the next attempt should be told besides its spec.
+func ReviewPrompt(r Review) string {
+	w := &writer{}
+	fmt.Fprintf(w, "# Why did attempt %d not succeed? %s\n", r.Failure.Attempt, taskName(r.Task))
+	w.WriteString(`
+A coding agent was given the specification below and did not succeed. Find out why, and write what the next agent should be
+told besides that specification. You may read the files in the current directory and run commands that change nothing. Do not
+change any file and do not do the task: whatever you change is put back.
+
+Answer with that advice and nothing else: at most 15 lines, to the next agent, about this task. Name files, functions, commands
+and the cause, not general virtues. Where the specification itself is wrong or leaves something open, say what holds.
+`)
+	fmt.Fprintf(w, "\n## The attempt\n\nVerdict: %s", oneLine(r.Failure.Verdict))
+	if reason := oneLine(r.Failure.Reason); reason != "" {
+		fmt.Fprintf(w, " (%s)", reason)
+	}
+	w.WriteString("\n")
+	quoted(w, "The end of the verify command's output:", tail(clean(r.Failure.Output), reviewOutput))
+	quoted(w, "The last words of that attempt's agent:", tail(clean(r.Failure.Words), maxWords))
+	quoted(w, "What it had changed:", clean(r.Failure.DiffStat))
+	if diff := clean(r.Diff); diff != "" {
+		w.WriteString("\nThe difference that it made:\n\n")
+		enclose(w, "diff", "", head(diff, reviewDiff))
+	}
+	for i, advice := range r.Earlier {
+		fmt.Fprintf(w, "\n## Advice given before (%d)\n\n", i+1)
+		enclose(w, "advice", "", clean(advice))
+	}
+	w.WriteString("\n## The specification it was given\n\n")
+	enclose(w, "specification", "", head(clean(r.Spec), reviewSpec))
+	return strings.TrimRight(w.String(), "\n") + "\n"
+}
+
+// refinements is what second agents advised, all of it: an advice that is dropped is learned again at
+// the price of an attempt.
+func (d *draft) refinements(w *writer) {
+	for i, advice := range d.req.Refinements {
+		text := clean(advice)
+		if text == "" {
+			continue
+		}
+		at := w.Len()
+		if i == 0 {
+			w.WriteString("\n## Advice from reviews of the earlier attempts\n\nWhere it contradicts the rest of this text, look who is right.\n")
+		}
+		fmt.Fprintf(w, "\nReview %d:\n\n", i+1)
+		enclose(w, "advice", "", text)
+		w.from(at, Source{Part: "refinement"})
+	}
+}
