@@ -12,6 +12,7 @@ type event struct {
 	text   string // of eventText; the client's own words of an error or a bad end
 	whole  bool   // the text is a whole message, not a piece of one
 	ok     bool   // of eventEnd
+	maybe  bool   // of eventEnd: another turn may follow
 	status int    // HTTP status of an error, 0 where not told
 	word   string // the client's word for an error, a limit or a refused tool
 	model  string
@@ -86,6 +87,9 @@ func dialectOf(format string) dialect {
 // at such length.
 const messageLimit = 1 << 20
 
+// overflowWord is opencode's word for a conversation that the model cannot take.
+const overflowWord = "ContextOverflowError"
+
 // story is what the events of a run come to.
 type story struct {
 	events, unknown, noise int64
@@ -103,6 +107,9 @@ type story struct {
 	troubled               bool  // nothing was said or done after it
 	ended                  bool
 	end                    event
+	ends                   int64 // how often an end was told
+	steps                  int   // turns in a row in which nothing was said or done
+	overflows              int   // of the context window, since the last tool call
 }
 
 // hear takes the next event.
@@ -112,19 +119,26 @@ func (s *story) hear(e event) {
 		s.session, s.model = or(e.id, s.session), or(e.model, s.model)
 	case eventBegin:
 		s.ended, s.troubled = false, false
+		s.steps++
 	case eventText:
 		s.troubled = s.troubled && e.text == "" // it got past it
 		if e.whole {
 			s.message = s.message[:0]
 		}
 		s.message = keepEnd(append(s.message, e.text...), messageLimit)
-		s.spoke = s.spoke || e.text != ""
+		if e.text != "" {
+			s.spoke, s.steps = true, 0
+		}
 	case eventTool:
 		s.message, s.acted, s.troubled = s.message[:0], true, false
+		s.steps, s.overflows = 0, 0
 	case eventRetry:
 		s.retries, s.retryStatus = s.retries+1, e.status
 	case eventTrouble:
 		s.trouble, s.troubled = e, true
+		if e.word == overflowWord {
+			s.overflows++
+		}
 	case eventLimit:
 		s.limit, s.limited = e, true
 	case eventAllowed:
@@ -134,12 +148,16 @@ func (s *story) hear(e event) {
 			s.denied = append(s.denied, e.word)
 		}
 	case eventUsage:
+		if e.tokens.Output > 0 {
+			s.steps = 0
+		}
 		if e.add {
 			e.tokens, e.usd = s.tokens.plus(e.tokens), s.usd+e.usd
 		}
 		s.tokens, s.usd = e.tokens, e.usd
 	case eventEnd:
 		s.end, s.ended = e, true
+		s.ends++
 		if !e.ok && e.text == "" && s.troubled {
 			s.end.text, s.end.word = s.trouble.text, or(e.word, s.trouble.word)
 			if e.status == 0 {

@@ -11,6 +11,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == proc.ShimCommand {
 		os.Exit(proc.Serve())
 	}
+	if len(os.Args) > 3 && os.Args[1] == fakeCommand {
+		fakeAgent(os.Args[2], os.Args[3])
+		os.Exit(0)
+	}
 	// Under the race detector every process sleeps a second before it exits.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())

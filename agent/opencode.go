@@ -103,7 +103,9 @@ func (e *opencodeEvent) tell(tell func(event)) reading {
 		tell(event{kind: eventSession, id: e.id})
 		tell(event{kind: eventBegin})
 	case "text":
-		if !e.synthetic {
+		if e.synthetic { // the client goes on by itself
+			tell(event{kind: eventBegin})
+		} else {
 			tell(event{kind: eventText, text: e.text, whole: true})
 		}
 	case "tool_use", "tool":
@@ -131,6 +133,6 @@ func (e *opencodeEvent) tellError(tell func(event)) {
 	if _, limited := limitWords(f.text); limited && body != nil {
 		tell(event{kind: eventLimit, until: epochText(body[1])})
 	}
-	f.kind = eventEnd
+	f.kind, f.maybe = eventEnd, true
 	tell(f)
 }

@@ -12,10 +12,14 @@ import (
 
 // result joins what was said with how the process ended. What we ended stays
 // ended by us, whatever the agent said: agents answer SIGTERM with promises.
-func (r *Runner) result(q Request, exit proc.Exit) (Result, error) {
-	h, err := listen(r.backend.Format, q)
-	if err != nil {
-		return Result{}, fmt.Errorf("read agent output: %w", err)
+// f is nil where nobody followed the run.
+func (r *Runner) result(q Request, exit proc.Exit, f *follower) (Result, error) {
+	h, why := f.heard(exit)
+	if h == nil {
+		var err error
+		if h, err = listen(r.backend.Format, q); err != nil {
+			return Result{}, fmt.Errorf("read agent output: %w", err)
+		}
 	}
 	res := Result{Code: exit.Code, Signal: exit.Signal, Final: h.final, Bytes: h.bytes, Duration: exit.Took}
 	if s := h.story; s != nil {
@@ -31,16 +35,21 @@ func (r *Runner) result(q Request, exit proc.Exit) (Result, error) {
 	case proc.TimedOut:
 		res.End, res.Reason = TimedOut, fmt.Sprintf("not finished after %v", q.Timeout)
 	case proc.Idled:
-		res.End, res.Reason = Idled, fmt.Sprintf("no output for %v", q.Idle)
-		if name, _, ok := limitIn(q.lastErrors(), exit.End); ok && dialectOf(r.backend.Format) != nil {
-			res.Reason += ": it waits for " + r.backend.title() + "'s " + name
-		}
+		res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
+		res.Reason += r.waitsFor(q, exit.End)
 	case proc.Cancelled, proc.Orphaned:
+		if why != nil {
+			r.halted(&res, h, q, exit, why)
+			break
+		}
 		res.End, res.Reason = Cancelled, "cancelled"
 	case proc.NotStarted:
 		res.End, res.Reason = Refused, exit.Err
 	default:
 		return Result{}, fmt.Errorf("run agent: unknown end %q", exit.Why)
+	}
+	if exit.Left > 0 && (exit.Why == proc.Exited || exit.Why == proc.Signaled) {
+		res.Notes = append(res.Notes, fmt.Sprintf("processes that it left running were ended: %d", exit.Left))
 	}
 	if res.End == Finished && !res.Complete && res.Blocked == "" {
 		res.Question = question(res.Final)
@@ -49,7 +58,7 @@ func (r *Runner) result(q Request, exit proc.Exit) (Result, error) {
 }
 
 // concludeText judges plain output, which only the exit status can.
-func (r *Runner) concludeText(res *Result, h heard, q Request, exit proc.Exit) {
+func (r *Runner) concludeText(res *Result, h *heard, q Request, exit proc.Exit) {
 	failed := exit.Why == proc.Signaled || exit.Code != 0
 	switch {
 	case h.blocked != "":
@@ -70,7 +79,11 @@ func (r *Runner) concludeText(res *Result, h heard, q Request, exit proc.Exit) {
 	if dialectOf(r.backend.Format) == nil {
 		return
 	}
-	if name, until, ok := limitIn(res.Final+"\n"+errs, exit.End); ok {
+	name, until, ok := limitIn(res.Final, exit.End)
+	if more, at, is := r.limitOnErrors(errs, exit.End); is {
+		name, until, ok = more, at, true
+	}
+	if ok {
 		r.limited(res, name, until, exit.End)
 		return
 	}
@@ -88,7 +101,7 @@ func (r *Runner) concludeText(res *Result, h heard, q Request, exit proc.Exit) {
 // conclude judges a stream: a limit comes first, then how the client says that
 // it ended, and only then the exit status, which alone is worth nothing. Half
 // of the clients exit with 0 after one failure or another.
-func (r *Runner) conclude(res *Result, h heard, q Request, exit proc.Exit) {
+func (r *Runner) conclude(res *Result, h *heard, q Request, exit proc.Exit) {
 	s := h.story
 	failed := exit.Why == proc.Signaled || exit.Code != 0
 	good := s.ended && s.end.ok
@@ -137,7 +150,7 @@ func (r *Runner) quota(res *Result, s *story, told event, q Request, exit proc.E
 	name, ok := limitWords(told.text)
 	until := resetTime(told.text, exit.End)
 	if !ok && !s.ended && failed {
-		name, until, ok = limitIn(q.lastErrors(), exit.End)
+		name, until, ok = r.limitOnErrors(q.lastErrors(), exit.End)
 	}
 	if s.limited {
 		name, ok = or(limitName(s.limit.word), or(name, "usage limit")), true
@@ -149,6 +162,27 @@ func (r *Runner) quota(res *Result, s *story, told event, q Request, exit proc.E
 		r.limited(res, name, until, exit.End)
 	}
 	return ok
+}
+
+// limitOnErrors looks for a used-up quota in what was printed on standard error.
+func (r *Runner) limitOnErrors(text string, now time.Time) (name string, until time.Time, ok bool) {
+	if name, until, ok = limitIn(text, now); ok {
+		return name, until, ok
+	}
+	line, ok := limitLine(r.backend.limitPatterns(), []byte(text))
+	if !ok || fatalWords(line) {
+		return "", until, false
+	}
+	name, _ = limitWords(line)
+	return name, resetTime(line, now), true
+}
+
+// waitsFor says what a silent client waits for, where it said so.
+func (r *Runner) waitsFor(q Request, now time.Time) string {
+	if name, _, ok := r.limitOnErrors(q.lastErrors(), now); ok && dialectOf(r.backend.Format) != nil {
+		return ": it waits for " + r.backend.title() + "'s " + name
+	}
+	return ""
 }
 
 func (r *Runner) limited(res *Result, name string, until, now time.Time) {
@@ -176,15 +210,19 @@ func (r *Runner) cause(told event, exit proc.Exit) Cause {
 	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication", "ContextOverflowError":
 		return Fatal
 	}
-	fatal := regexp.MustCompile(`(?i)credit balance|insufficient_quota|quota exceeded|exceeded your current quota|context window|prompt is too long|not logged in|api key` +
-		`|does not exist|not found|unauthorized|authentication|INVALID_ARGUMENT`)
-	if fatal.MatchString(told.text) {
+	if fatalWords(told.text) {
 		return Fatal
 	}
 	if cause := r.backend.exitCause(exit); cause != "" {
 		return cause
 	}
 	return Transient
+}
+
+// fatalWords reports whether a client's error is one that waiting does not mend.
+func fatalWords(text string) bool {
+	return regexp.MustCompile(`(?i)credit balance|insufficient_quota|quota exceeded|exceeded your current quota|context window|prompt is too long|not logged in|api key` +
+		`|does not exist|not found|unauthorized|authentication|INVALID_ARGUMENT`).MatchString(text)
 }
 
 // exitCause is what the exit status means to this client; "" if nothing.
@@ -205,6 +243,10 @@ func (s *story) notes(owner string, exit proc.Exit, good bool) (notes []string) 
 		notes = append(notes, "the output is cut off before its end event")
 	case !s.ended:
 		notes = append(notes, "the output has no end event")
+	}
+	if s.unknown > 0 && (!s.ended || 2*s.unknown > s.events) {
+		notes = append(notes, fmt.Sprintf("%d of %d events are of kinds that are not known here: %s may be of another version than was reckoned with",
+			s.unknown, s.events, owner))
 	}
 	if good && (exit.Why == proc.Signaled || exit.Code != 0) {
 		notes = append(notes, exit.String()+", after "+owner+" had told that it was finished")

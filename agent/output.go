@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"descartes/internal/fence"
 )
@@ -20,31 +21,64 @@ type heard struct {
 	bytes    int64
 }
 
-// listen reads what was printed: as events where the format has them, and as
-// text where there is not a single one, as a script under a client's name
-// prints it, or a client that does not come as far as its first event.
-func listen(format string, q Request) (h heard, err error) {
-	if line := dialectOf(format); line != nil {
-		h.story = &story{}
-		h.bytes, err = readFrom(q.Log, q.Offset, func(r io.Reader, size int) error {
-			return h.story.read(newLines(r, size), line)
-		})
-		if err != nil {
-			return h, err
-		}
+// hearing takes what an agent prints: as events where the format has them, and
+// as text as long as there is not a single one, as a script under a client's
+// name prints it, or a client that does not come as far as its first event.
+type hearing struct {
+	q     Request
+	line  dialect // nil for plain text
+	story story
+	scan  *textScan // nil once there are events
+	from  io.Reader
+}
+
+func newHearing(format string, q Request) *hearing {
+	return &hearing{q: q, line: dialectOf(format), scan: newTextScan(q.Prompt, q.Promise)}
+}
+
+// take reads to the end, in pieces of the given size.
+func (h *hearing) take(r io.Reader, size int) error {
+	if h.line == nil {
+		return pour(h.scan, r, size)
+	}
+	h.from = r
+	return h.story.read(newLines(h, size), h.line)
+}
+
+// Read hands a piece to the events' reader, and to the text's while it counts.
+func (h *hearing) Read(p []byte) (int, error) {
+	n, err := h.from.Read(p)
+	if h.scan != nil {
 		if h.story.events > 0 {
-			h.judgeMessage(q)
-			return h, nil
+			h.scan = nil
+		} else {
+			h.scan.Write(p[:n])
 		}
 	}
-	h.story = nil
-	scan := newTextScan(q.Prompt, q.Promise)
-	h.bytes, err = readFrom(q.Log, q.Offset, func(r io.Reader, size int) error {
-		return pour(scan, r, size)
-	})
-	scan.end()
-	h.final, h.complete, h.blocked = scan.final(), scan.mark.complete, scan.mark.blocked
-	return h, err
+	return n, err
+}
+
+// heard is what it comes to.
+func (h *hearing) heard() *heard {
+	if h.story.events > 0 {
+		out := &heard{story: &h.story}
+		out.judgeMessage(h.q)
+		return out
+	}
+	h.scan.end()
+	return &heard{final: h.scan.final(), complete: h.scan.mark.complete, blocked: h.scan.mark.blocked}
+}
+
+// listen reads all that was printed.
+func listen(format string, q Request) (*heard, error) {
+	h := newHearing(format, q)
+	n, err := readFrom(q.Log, q.Offset, h.take)
+	if err != nil {
+		return nil, err
+	}
+	out := h.heard()
+	out.bytes = n
+	return out, nil
 }
 
 // judgeMessage looks for the completion words in the final message. Code in it
@@ -108,7 +142,7 @@ func readFrom(path string, offset int64, use func(r io.Reader, size int) error) 
 	if path == "" {
 		return 0, nil
 	}
-	f, err := os.Open(path)
+	f, size, err := openLog(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -116,24 +150,38 @@ func readFrom(path string, offset int64, use func(r io.Reader, size int) error) 
 		return 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s is not a file any more", path)
-	}
-	if info.Size() < offset {
+	if size < offset {
 		offset = 0
 	}
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return 0, err
 	}
-	if err := use(f, int(min(256<<10, max(info.Size()-offset, 512)))); err != nil {
+	if err := use(f, int(min(pieceSize, max(size-offset, 512)))); err != nil {
 		return 0, err
 	}
 	end, err := f.Seek(0, io.SeekCurrent)
 	return end - offset, err
+}
+
+// pieceSize is how much of a long output is read at a time.
+const pieceSize = 256 << 10
+
+// openLog opens a file that an agent may have replaced: waiting for the other
+// end of a pipe is not an option.
+func openLog(path string) (*os.File, int64, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file any more", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
 }
 
 // lastErrors is the end of the error log, unless that is the log itself.

@@ -23,7 +23,8 @@ type Request struct {
 	Idle       time.Duration // longest time without output
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Model      string        // "" is the program's own choice
-	Promise    string        // the word of <promise>word</promise>; "" is COMPLETE
+	Clocks     Clocks
+	Promise    string // the word of <promise>word</promise>; "" is COMPLETE
 }
 
 // End says why a run ended.
@@ -44,7 +45,7 @@ const (
 type Cause string
 
 const (
-	Transient Cause = "transient" // of Crashed: the service failed, a later try may not
+	Transient Cause = "transient" // of Crashed and Idled: the service or the client failed, a later try may not
 	Budget    Cause = "budget"    // of Crashed: the client's own cap on turns or money
 	Fatal     Cause = "fatal"     // of Refused: key, model name, money or size; needs a person
 )
@@ -111,11 +112,18 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if r.backend.Prompt == ByStdin {
 		cmd.Stdin = q.PromptFile
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	stop := r.follow(q, end)
 	exit, err := r.shim.Run(ctx, cmd)
+	f := stop()
+	if f != nil && f.why != nil && context.Cause(ctx) != error(f.why) { // somebody else was first
+		f = nil
+	}
 	if err != nil {
 		return Result{}, err
 	}
-	return r.result(q, exit)
+	return r.result(q, exit, f)
 }
 
 // Recall reads the result of a run that ended by itself while nobody was there
@@ -131,6 +139,6 @@ func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
 			q.Prompt = string(prompt)
 		}
 	}
-	res, err := r.result(q, exit)
+	res, err := r.result(q, exit, nil)
 	return res, err == nil
 }

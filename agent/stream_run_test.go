@@ -68,16 +68,21 @@ func TestQuestionOfARun(t *testing.T) {
 	}
 }
 
-// A client that waits for its quota in silence is ended by us, and why it was
-// silent is told.
+// A client that waits for its quota in silence is ended at once; where nobody
+// looks for that, why it was silent is told.
 func TestSilentQuota(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	b, _ := Lookup("opencode")
 	b.Command = []string{"sh", "-c", `echo '{"type":"step_start"}'; echo 'level=ERROR error.error="AI_APICallError: The usage limit has been reached"' >&2; sleep 60`}
 	q := s.request("silent")
-	q.Idle = 300 * time.Millisecond
+	q.Idle = time.Minute
 	res := s.run(b, q)
+	if res.End != Limited || res.Reason != "opencode's usage limit is used up; it does not say when it resets" || res.Events != 1 || res.Duration > 20*time.Second {
+		t.Errorf("got %+v", res)
+	}
+	b.StderrLimit, q.Label, q.Idle = nil, "silent-again", 300*time.Millisecond
+	res = s.run(b, q)
 	if res.End != Idled || res.Reason != "no output for 300ms: it waits for opencode's usage limit" {
 		t.Errorf("got %+v", res)
 	}

@@ -79,7 +79,7 @@ func judged(tb testing.TB, b Backend, stream []byte, exit proc.Exit) Result {
 	if err := os.WriteFile(log, stream, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	res, err := NewRunner(nil, b).result(Request{Prompt: recordedPrompt, Log: log}, exit)
+	res, err := NewRunner(nil, b).result(Request{Prompt: recordedPrompt, Log: log}, exit, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestRecordedStreams(t *testing.T) {
 }
 
 // listenTo reads a case's words alone.
-func listenTo(tb testing.TB, c recorded) heard {
+func listenTo(tb testing.TB, c recorded) *heard {
 	tb.Helper()
 	h, err := listen(c.backend(tb).Format, Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)})
 	if err != nil {

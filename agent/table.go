@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -26,6 +27,8 @@ func builtin() []Backend {
 			Format:    FormatOpencode,
 			Env:       map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
 			ModelArgs: []string{"-m", "{model}"},
+			// It then sleeps until the quota is renewed, be it for days.
+			StderrLimit: []string{`AI_APICallError: .*(usage limit|quota)`},
 		},
 		{
 			Name: "codex",
@@ -85,6 +88,8 @@ type Row struct {
 	UnsetEnv  []string          `json:"unset_env"`
 	ModelArgs []string          `json:"model_args"`
 	ExitCodes map[int]string    `json:"exit_codes,omitempty"` // a Cause for each; added to the known ones
+
+	StderrLimit []string `json:"stderr_limit"` // regular expressions, instead of the known ones; empty and not nil for none
 }
 
 // NewTable is the built-in table with a user's rows laid over it.
@@ -141,9 +146,14 @@ func (b Backend) over(r Row) (Backend, error) {
 	for _, list := range []struct {
 		to   *[]string
 		from []string
-	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.ModelArgs, r.ModelArgs}} {
+	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.ModelArgs, r.ModelArgs}, {&b.StderrLimit, r.StderrLimit}} {
 		if list.from != nil {
 			*list.to = slices.Clone(list.from)
+		}
+	}
+	for _, text := range r.StderrLimit {
+		if _, err := regexp.Compile(text); err != nil {
+			return b, fmt.Errorf("stderr_limit: %w", err)
 		}
 	}
 	b.Env = overlaid(b.Env, r.Env)

@@ -137,6 +137,11 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 		if err := l.record(l.agentEvents(tr)...); err != nil {
 			return err
 		}
+		for _, n := range tr.result.Notes {
+			if err := l.warn(tr, n); err != nil {
+				return err
+			}
+		}
 	}
 	worked := l.ledger.agent.Detail.Changed > 0 // what a build leaves behind is no work
 	if l.verifies(tr, worked) {
@@ -181,7 +186,9 @@ func (l *Loop) request(tr *trial, prompt string) agent.Request {
 	c := l.job.Config
 	return agent.Request{Label: l.label(tr, "agent"), Prompt: prompt, PromptFile: l.promptFile(), Dir: l.job.Root,
 		Env: l.environment(tr), Log: tr.log, ErrLog: l.errLog(),
-		Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace, Model: c.Backend.Model, Promise: c.CompletionPromise}
+		Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace,
+		Clocks: agent.Clocks{Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
+		Model:  c.Backend.Model, Promise: c.CompletionPromise}
 }
 
 // errLog takes what the running agent prints on standard error, which is not what it says.

@@ -18,6 +18,9 @@ type Config struct {
 	WorkingDirectory  string        `json:"working_directory,omitempty"`
 	TimeoutSecs       int           `json:"iteration_timeout_secs,omitempty"` // agent, per attempt; 0 is none
 	IdleTimeoutSecs   int           `json:"idle_timeout_secs,omitempty"`      // agent without output; 0 is none
+	StartTimeoutSecs  int           `json:"start_timeout_secs,omitempty"`     // agent, until its first event; 0 is none
+	ExitGraceSecs     int           `json:"exit_grace_secs,omitempty"`        // agent, from its end event to its exit; 0 is none
+	SpinLimit         int           `json:"spin_limit,omitempty"`             // agent's steps in a row without anything done; 0 is none
 	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty"`
 	Deadline          *time.Time    `json:"deadline,omitempty"` // no attempt starts after it
 	MaxCostUSD        float64       `json:"max_cost_usd,omitempty"`

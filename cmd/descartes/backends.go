@@ -25,6 +25,8 @@ type fileRow struct {
 	UnsetEnv  []string          `yaml:"unset_env"`
 	ModelArgs []string          `yaml:"model_args"`
 	ExitCodes map[int]string    `yaml:"exit_codes"`
+
+	StderrLimit []string `yaml:"stderr_limit"`
 }
 
 // backendRows reads the file's rows and checks them against the built-in table.
@@ -40,7 +42,7 @@ func backendRows(file map[string]fileRow) (map[string]agent.Row, error) {
 			return nil, err
 		}
 		rows[name] = agent.Row{Command: command, Args: f.Args, Prompt: f.Prompt, StdinArgs: f.StdinArgs, Format: f.Parser,
-			Env: f.Env, UnsetEnv: f.UnsetEnv, ModelArgs: f.ModelArgs, ExitCodes: f.ExitCodes}
+			Env: f.Env, UnsetEnv: f.UnsetEnv, ModelArgs: f.ModelArgs, ExitCodes: f.ExitCodes, StderrLimit: f.StderrLimit}
 	}
 	if _, err := agent.NewTable(rows); err != nil {
 		return nil, fmt.Errorf("backends: %w", err)

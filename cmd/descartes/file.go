@@ -21,6 +21,9 @@ type fileSettings struct {
 	CompletionPromise string      `yaml:"completion_promise"`
 	TimeoutSecs       int         `yaml:"iteration_timeout_secs"`
 	IdleTimeoutSecs   int         `yaml:"idle_timeout_secs"`
+	StartTimeoutSecs  int         `yaml:"start_timeout_secs"`
+	ExitGraceSecs     int         `yaml:"exit_grace_secs"`
+	SpinLimit         int         `yaml:"spin_limit"`
 	VerifyTimeoutSecs int         `yaml:"verify_timeout_secs"`
 	MaxCostUSD        float64     `yaml:"max_cost_usd"`
 	OnLimit           string      `yaml:"on_limit"`
@@ -114,7 +117,8 @@ func yamlReason(err error) string {
 
 func fileFrom(c *loop.Config) fileSettings {
 	s := c.Scud
-	return fileSettings{CompletionPromise: c.CompletionPromise, OnLimit: c.OnLimit, Git: fileGit{Hooks: c.Git.Hooks},
+	return fileSettings{CompletionPromise: c.CompletionPromise, IdleTimeoutSecs: c.IdleTimeoutSecs,
+		StartTimeoutSecs: c.StartTimeoutSecs, ExitGraceSecs: c.ExitGraceSecs, SpinLimit: c.SpinLimit, OnLimit: c.OnLimit, Git: fileGit{Hooks: c.Git.Hooks},
 		Scud: fileScud{MaxPerTask: s.MaxIterationsPerTask, UseSubAgents: s.UseSubAgents,
 			Spec: fileSpec{IncludeTask: s.Spec.IncludeTask, IncludePlan: s.Spec.IncludePlanSection, MaxTokens: s.Spec.MaxSpecTokens}}}
 }
@@ -128,7 +132,7 @@ func (f *fileSettings) check() error {
 		return fmt.Errorf("git.hooks: %w", err)
 	}
 	for key, n := range map[string]int{"iteration_timeout_secs": f.TimeoutSecs, "idle_timeout_secs": f.IdleTimeoutSecs,
-		"verify_timeout_secs": f.VerifyTimeoutSecs, "scud.max_total_iterations": f.Scud.MaxTotal, "scud.spec.max_spec_tokens": f.Scud.Spec.MaxTokens} {
+		"start_timeout_secs": f.StartTimeoutSecs, "exit_grace_secs": f.ExitGraceSecs, "spin_limit": f.SpinLimit, "verify_timeout_secs": f.VerifyTimeoutSecs, "scud.max_total_iterations": f.Scud.MaxTotal, "scud.spec.max_spec_tokens": f.Scud.Spec.MaxTokens} {
 		if n < 0 {
 			return fmt.Errorf("%s: %d is negative", key, n)
 		}
@@ -138,6 +142,7 @@ func (f *fileSettings) check() error {
 
 func (f *fileSettings) into(c *loop.Config) {
 	c.Command, c.Args, c.CompletionPromise = f.Command, f.Args, f.CompletionPromise
+	c.StartTimeoutSecs, c.ExitGraceSecs, c.SpinLimit = f.StartTimeoutSecs, f.ExitGraceSecs, f.SpinLimit
 	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs
 	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty
 	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,

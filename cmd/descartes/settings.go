@@ -33,6 +33,10 @@ func defaults() loop.Config {
 	return loop.Config{
 		CompletionPromise: "COMPLETE",
 		IterationContext:  true,
+		IdleTimeoutSecs:   int(agent.DefaultIdle.Seconds()),
+		StartTimeoutSecs:  int(agent.DefaultStart.Seconds()),
+		ExitGraceSecs:     int(agent.DefaultExit.Seconds()),
+		SpinLimit:         agent.DefaultSpin,
 		OnLimit:           "wait",
 		Git:               loop.GitConfig{Hooks: "run"},
 		Scud: loop.ScudConfig{
@@ -86,7 +90,10 @@ func (s *settings) registerLimits(f *pflag.FlagSet) {
 	f.IntVar(&s.MaxIterations, "max-iterations", 0, "attempts in all, like --max-total-iterations")
 	f.IntVar(&s.Scud.MaxTotalIterations, "max-total-iterations", 0, "attempts in all (default: 100, or three for each task if that is more)")
 	f.Var((*secs)(&s.TimeoutSecs), "timeout", "longest run of an agent, in seconds or like 20m (default: none)")
-	f.Var((*secs)(&s.IdleTimeoutSecs), "idle-timeout", "longest time an agent may print nothing (default: none)")
+	f.Var((*secs)(&s.IdleTimeoutSecs), "idle-timeout", "longest time an agent may print nothing; 0: any")
+	f.Var((*secs)(&s.StartTimeoutSecs), "start-timeout", "longest time to an agent's first event; 0: any")
+	f.Var((*secs)(&s.ExitGraceSecs), "exit-grace", "longest time from an agent's last event to its exit; 0: any")
+	f.IntVar(&s.SpinLimit, "spin-limit", agent.DefaultSpin, "steps in a row in which an agent may get nothing done; 0: any number")
 	f.Var((*secs)(&s.VerifyTimeoutSecs), "verify-timeout", "longest run of the verify command (default: none)")
 	f.Float64Var(&s.MaxCostUSD, "max-cost", 0, "stop when the agents have cost this many `dollars`")
 	f.Var(deadline{&s.Deadline}, "deadline", "start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h")
@@ -182,6 +189,9 @@ func (s *settings) completeLimits(f *pflag.FlagSet) error {
 		if n < 1 && (f.Changed(flag) || n < 0) || flag == "max-attempts" && n < 1 {
 			return badInput("", "--%s %d: must be at least 1", flag, n)
 		}
+	}
+	if s.SpinLimit < 0 {
+		return badInput("", "--spin-limit %d: must not be negative", s.SpinLimit)
 	}
 	if s.MaxCostUSD < 0 {
 		return badInput("", "--max-cost %g: must not be negative", s.MaxCostUSD)

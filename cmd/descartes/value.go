@@ -15,7 +15,14 @@ func (s *secs) String() string {
 	if *s == 0 {
 		return ""
 	}
-	return strconv.Itoa(int(*s))
+	text := (time.Duration(*s) * time.Second).String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
 }
 func (*secs) Type() string { return "time" }
 
