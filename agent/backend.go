@@ -71,6 +71,9 @@ type Backend struct {
 	// Expressions for lines of standard error that say that the quota is used
 	// up. A run that prints one is ended at once.
 	StderrLimit []string
+
+	// SessionArgs are added, {session} filled in, to go on with a conversation; none: it cannot.
+	SessionArgs []string
 }
 
 // title is the program's name in a sentence.
@@ -158,6 +161,11 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 	if r.Model != "" {
 		for _, arg := range b.ModelArgs {
 			argv = append(argv, strings.ReplaceAll(arg, "{model}", r.Model))
+		}
+	}
+	if r.Session != "" {
+		for _, arg := range b.SessionArgs {
+			argv = append(argv, strings.ReplaceAll(arg, "{session}", r.Session))
 		}
 	}
 	switch {

@@ -25,6 +25,7 @@ type Request struct {
 	Model      string        // "" is the program's own choice
 	Clocks     Clocks
 	Promise    string // the word of <promise>word</promise>; "" is COMPLETE
+	Session    string // goes on with this conversation, where the backend can; "" begins one
 }
 
 // End says why a run ended.

@@ -19,6 +19,8 @@ func builtin() []Backend {
 			Format:    FormatClaude,
 			UnsetEnv:  []string{"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"},
 			ModelArgs: []string{"--model", "{model}"},
+
+			SessionArgs: []string{"--resume", "{session}"},
 		},
 		{
 			Name:      "opencode",
@@ -29,6 +31,7 @@ func builtin() []Backend {
 			ModelArgs: []string{"-m", "{model}"},
 			// It then sleeps until the quota is renewed, be it for days.
 			StderrLimit: []string{`AI_APICallError: .*(usage limit|quota)`},
+			SessionArgs: []string{"--session", "{session}"},
 		},
 		{
 			Name: "codex",
@@ -90,6 +93,8 @@ type Row struct {
 	ExitCodes map[int]string    `json:"exit_codes,omitempty"` // a Cause for each; added to the known ones
 
 	StderrLimit []string `json:"stderr_limit"` // regular expressions, instead of the known ones; empty and not nil for none
+
+	SessionArgs []string `json:"session_args"` // go on with a conversation
 }
 
 // NewTable is the built-in table with a user's rows laid over it.
@@ -146,7 +151,7 @@ func (b Backend) over(r Row) (Backend, error) {
 	for _, list := range []struct {
 		to   *[]string
 		from []string
-	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.ModelArgs, r.ModelArgs}, {&b.StderrLimit, r.StderrLimit}} {
+	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.ModelArgs, r.ModelArgs}, {&b.StderrLimit, r.StderrLimit}, {&b.SessionArgs, r.SessionArgs}} {
 		if list.from != nil {
 			*list.to = slices.Clone(list.from)
 		}

@@ -59,17 +59,20 @@ func names(changed []gitops.Change) string {
 }
 
 // gatherErrors adds what an agent printed on standard error to the attempt's log.
-func (l *Loop) gatherErrors(tr *trial) (err error) {
-	fi, err := os.Stat(l.errLog())
+func (l *Loop) gatherErrors(tr *trial) error { return gatherInto(tr.log, l.errLog()) }
+
+// gatherInto appends what an agent printed on standard error to a log.
+func gatherInto(log string, errLog string) (err error) {
+	fi, err := os.Stat(errLog)
 	if err != nil || fi.Size() == 0 {
 		return nil // an agent that was never started has none
 	}
-	src, err := os.Open(l.errLog())
+	src, err := os.Open(errLog)
 	if err != nil {
 		return fmt.Errorf("read what the agent printed: %w", err)
 	}
-	defer func() { err = errors.Join(err, src.Close(), os.Truncate(l.errLog(), 0)) }()
-	dst, err := os.OpenFile(tr.log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	defer func() { err = errors.Join(err, src.Close(), os.Truncate(errLog, 0)) }()
+	dst, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the attempt's log: %w", err)
 	}

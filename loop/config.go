@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"fmt"
 	"time"
 
 	"descartes/agent"
@@ -30,7 +31,16 @@ type Config struct {
 	Git               GitConfig     `json:"git"`
 	Scud              ScudConfig    `json:"scud"`
 
+	RepeatConfig
+
 	Backends map[string]agent.Row `json:"backends,omitempty"` // what the user changes about backends, or adds
+}
+
+// RepeatConfig is what only a prompt loop asks.
+type RepeatConfig struct {
+	Gate                string `json:"gate,omitempty"`                 // what ends it; "" is the promise
+	ContinueSession     bool   `json:"continue_session,omitempty"`     // go on with the conversation of the iteration before
+	VerificationCommand string `json:"verification_command,omitempty"` // "" and "none" verify nothing; a tag's is in Scud
 }
 
 // BackendConfig says how the agent is called.
@@ -44,9 +54,12 @@ type BackendConfig struct {
 
 // GitConfig says what is committed.
 type GitConfig struct {
-	AutoCommit bool   `json:"auto_commit"`
-	Hooks      string `json:"hooks,omitempty"` // run, skip or fail
-	Branch     string `json:"branch,omitempty"`
+	AutoCommit     bool   `json:"auto_commit"`
+	CommitTemplate string `json:"commit_template,omitempty"` // {iteration} {timestamp} {tag} {wave}
+	CreateBranch   bool   `json:"create_branch,omitempty"`
+	BranchTemplate string `json:"branch_template,omitempty"`
+	Hooks          string `json:"hooks,omitempty"` // run, skip or fail
+	Branch         string `json:"branch,omitempty"`
 }
 
 // ScudConfig is the part of a loop over a tag.
@@ -81,3 +94,14 @@ const NoVerify = "none"
 
 // DefaultTotalIterations is the global limit of attempts for a tag of n tasks where none is given.
 func DefaultTotalIterations(n int) int { return max(100, 3*n) }
+
+// spent names the deadline or the sum of money that is used up, or nil.
+func (c *Config) spent(now time.Time, cost Cost) *Outcome {
+	switch {
+	case c.Deadline != nil && !now.Before(*c.Deadline):
+		return &Outcome{Ending: DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) + " has passed"}
+	case c.MaxCostUSD > 0 && cost.USD != nil && *cost.USD >= c.MaxCostUSD:
+		return &Outcome{Ending: CostReached, Message: fmt.Sprintf("the agents cost $%.2f, the limit is $%.2f", *cost.USD, c.MaxCostUSD)}
+	}
+	return nil
+}

@@ -32,6 +32,10 @@ const (
 	LoopPaused      Type = "loop_paused"
 	LoopResumed     Type = "loop_resumed"
 	LoopFinished    Type = "loop_finished"
+
+	// Of loops that repeat a prompt. agent_finished and verify_finished stand between the two.
+	IterationStarted  Type = "iteration_started"
+	IterationFinished Type = "iteration_finished"
 )
 
 // durable reports whether an event of this type must be on the disk before anybody hears of it.
@@ -39,7 +43,7 @@ const (
 // started is started again.
 func (t Type) durable() bool {
 	switch t {
-	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, LoopPaused, LoopFinished:
+	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, LoopPaused, LoopFinished, IterationStarted, IterationFinished:
 		return true
 	}
 	return false
@@ -67,6 +71,11 @@ type Event struct {
 	Tree    string    `json:"tree,omitempty"`   // tree that the event leaves behind
 	Ref     string    `json:"ref,omitempty"`    // where the attempt is kept
 	Commit  string    `json:"commit,omitempty"` // hash of a commit
+
+	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; of its first event, those of before the journal
+	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people of an iteration
+	Next      string          `json:"next,omitempty"`      // what the next iteration's agent is told
+	Gate      json.RawMessage `json:"gate,omitempty"`      // what the gate knows after an iteration
 }
 
 // Detail is what an attempt's steps measured.

@@ -40,8 +40,18 @@ func (h Home) Log(id, task string, attempt int) string {
 	return filepath.Join(h.Run(id), "logs", fmt.Sprintf("%s-%d.log", fileName(task), attempt))
 }
 
+// TurnLog is the output of one iteration's agent and verification; a repeated iteration has several.
+func (h Home) TurnLog(id string, iteration, try int) string {
+	name := fmt.Sprintf("iteration-%d.log", iteration)
+	if try > 1 {
+		name = fmt.Sprintf("iteration-%d.%d.log", iteration, try)
+	}
+	return filepath.Join(h.Run(id), "logs", name)
+}
+
 func (h Home) control(id string) string { return filepath.Join(h.Run(id), "control") }
 func (h Home) tree() string             { return filepath.Join(string(h), "tree") }
+func (h Home) ids() string              { return filepath.Join(string(h), "loops") }
 func lockOf(path string) string         { return path + ".lock" }
 
 // ExitFile holds how the last process of a loop ended.

@@ -32,6 +32,7 @@ type ledger struct {
 	cost        Cost
 	finished    *Event
 	changes     []statusChange
+	turns       turns // of a prompt loop
 }
 
 // statusChange is one task's new status, and the event that made it so.
@@ -50,6 +51,10 @@ func newLedger() *ledger {
 func (l *ledger) apply(e *Event) {
 	if e.Tree != "" {
 		l.tree = e.Tree
+	}
+	if e.Iteration > 0 {
+		l.iteration = e.Iteration
+		l.turns.apply(e)
 	}
 	switch e.Type {
 	case LoopStarted:

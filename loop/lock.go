@@ -36,8 +36,11 @@ type BusyError struct {
 }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("loop %s over tag %q is running in this working tree (pid %d, since %s)",
-		e.Holder.Loop, e.Holder.Tag, e.Holder.PID, e.Holder.At.Local().Format(time.DateTime))
+	since := fmt.Sprintf("(pid %d, since %s)", e.Holder.PID, e.Holder.At.Local().Format(time.DateTime))
+	if e.Holder.Tag == "" {
+		return fmt.Sprintf("loop %s is running %s", e.Holder.Loop, since)
+	}
+	return fmt.Sprintf("loop %s over tag %q is running in this working tree %s", e.Holder.Loop, e.Holder.Tag, since)
 }
 
 // lock is an advisory lock on a file that is never unlinked.
@@ -118,7 +121,7 @@ func live(path string) (Holder, bool) {
 }
 
 // busy is live, asked again for as long as the holder's process is gone: a child that it was about
-// to start may hold the lock for a moment longer.
+// to start may hold the lock for a moment longer. So may a prompt loop, for a look at the tree.
 func busy(ctx context.Context, path string) (Holder, bool) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -126,7 +129,7 @@ func busy(ctx context.Context, path string) (Holder, bool) {
 	defer tick.Stop()
 	for {
 		who, held := live(path)
-		if !held || !gone(who) {
+		if !held || who.Tag != "" && !gone(who) {
 			return who, held
 		}
 		select {

@@ -13,20 +13,26 @@ func (l *Loop) agentEvent(tr *trial) *Event {
 	r := tr.result
 	e := l.event(AgentFinished, tr)
 	e.Reason = r.Reason
-	e.Detail = &Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
-		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]), Changed: len(tr.changed),
-		Words: tail(r.Final, maxWords), Seconds: r.Duration.Seconds(), Session: r.Session, Model: cmp.Or(r.Model, l.job.Config.Backend.Model),
-		Backend: l.job.Config.Backend.Type}
+	e.Detail = agentDetail(r, l.job.Config.Backend, maxWords)
+	e.Detail.Changed = len(tr.changed)
+	return e
+}
+
+// agentDetail is a result as the journal keeps it, with at most words bytes of the last message.
+func agentDetail(r agent.Result, b BackendConfig, words int) *Detail {
+	d := &Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
+		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
+		Words: tail(r.Final, words), Seconds: r.Duration.Seconds(), Session: r.Session, Model: cmp.Or(r.Model, b.Model), Backend: b.Type}
 	if !r.Until.IsZero() {
-		e.Detail.Until = &r.Until
+		d.Until = &r.Until
 	}
 	if c := r.Cost; c != nil {
-		e.Detail.USD = c.USD
+		d.USD = c.USD
 		if t := c.Tokens; t != nil {
-			e.Detail.InputTokens, e.Detail.OutputTokens, e.Detail.CacheRead, e.Detail.CacheWrite = t.Input, t.Output, t.CacheRead, t.CacheWrite
+			d.InputTokens, d.OutputTokens, d.CacheRead, d.CacheWrite = t.Input, t.Output, t.CacheRead, t.CacheWrite
 		}
 	}
-	return e
+	return d
 }
 
 // agentEvents are agentEvent and a warning for each of the result's notes. They are written together: a journal

@@ -4,7 +4,6 @@ package loop
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"descartes/tasks"
 )
@@ -27,10 +26,24 @@ const (
 	Cancelled     Ending = "user_cancelled"
 	Interrupted   Ending = "interrupted"
 	OwnError      Ending = "error"
+
+	// Of prompt loops. Errors of theirs are all "error" in the state file.
+	PromiseSeen      Ending = "completion_promise_detected"
+	CommandSucceeded Ending = "process_success" // where no promise is asked for
+	GateDone         Ending = "gate_passed"     // another gate than the promise
+	GateBlocked      Ending = "blocked"         // the agent says that a person is needed
+	BreakerOpen      Ending = "circuit_open"
+	GateAsks         Ending = "waits_for_answer"
 )
 
 // final reports whether a loop that ended so is over; any other ending can be resumed.
-func (e Ending) final() bool { return e == AllDone || e == StepDone || e == TasksBlocked }
+func (e Ending) final() bool {
+	switch e {
+	case AllDone, StepDone, TasksBlocked, PromiseSeen, CommandSucceeded, GateDone:
+		return true
+	}
+	return false
+}
 
 // Outcome is what a run came to.
 type Outcome struct {
@@ -185,16 +198,10 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	if out := stop.asked(ctx); out != nil {
 		return out
 	}
-	n := c.Scud.MaxTotalIterations
-	switch {
-	case n > 0 && l.ledger.iteration >= n:
+	if n := c.Scud.MaxTotalIterations; n > 0 && l.ledger.iteration >= n {
 		return &Outcome{Ending: LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}
-	case c.Deadline != nil && !l.tools.Now().Before(*c.Deadline):
-		return &Outcome{Ending: DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) + " has passed"}
-	case c.MaxCostUSD > 0 && l.ledger.cost.USD != nil && *l.ledger.cost.USD >= c.MaxCostUSD:
-		return &Outcome{Ending: CostReached, Message: fmt.Sprintf("the agents cost $%.2f, the limit is $%.2f", *l.ledger.cost.USD, c.MaxCostUSD)}
 	}
-	return nil
+	return c.spent(l.tools.Now(), l.ledger.cost)
 }
 
 func attempts(n int) string {

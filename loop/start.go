@@ -20,6 +20,7 @@ type StartOptions struct {
 	Resume    string // state file of the loop to go on with; "" goes on with the tag's unfinished one, or begins anew
 	Scope     Scope
 	Own       []string // files that may be uncommitted at the start: reports that this call writes
+	Session   string   // of the program that descartes is started from, "" for none
 }
 
 // Unfinished finds the tag's last loop that can be gone on with: killed, interrupted, paused or
@@ -76,15 +77,20 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 		}
 		l.locks = append(l.locks, k)
 	}
-	if err := home.make(tools.FS); err != nil {
-		return l, err
-	}
 	if j.Import != nil {
 		if _, err := tasks.WriteTagFile(tools.FS, j.Root, j.File.Tag(), j.Import); err != nil {
 			return l, err
 		}
 	}
 	if err := unchanged(j.File); err != nil {
+		return l, err
+	}
+	ids, err := home.lockIDs(ctx, who) // prompt loops may be starting beside us
+	if err != nil {
+		return l, err
+	}
+	defer func() { err = errors.Join(err, ids.release()) }()
+	if err := home.make(tools.FS); err != nil {
 		return l, err
 	}
 	path, err := l.choose(opt)
@@ -140,19 +146,13 @@ func (l *Loop) choose(opt StartOptions) (path string, err error) {
 		l.prepareState()
 		return old.Path, nil
 	}
-	id := opt.Name
-	if id == "" {
-		if id, err = l.home.newID(opt.Command); err != nil {
-			return "", err
-		}
-	} else if err := ValidID(id); err != nil {
+	id, err := l.home.freeID(opt)
+	if err != nil {
 		return "", err
-	} else if l.home.taken(id) {
-		return "", fmt.Errorf("a loop named %q exists: descartes loop list shows it; choose another name", id)
 	}
 	l.state = State{ID: id, StartedAt: l.tools.Now()}
 	l.prepareState()
-	return l.freePath(opt)
+	return l.home.freePath(l.tools.FS, id, opt)
 }
 
 // predecessor is the loop to go on with, or nil.
@@ -167,37 +167,9 @@ func (l *Loop) predecessor(opt StartOptions) (*Saved, error) {
 	return &Saved{Path: opt.Resume, State: s}, nil
 }
 
-// freePath is the state file of a new loop: the one asked for, the named one, or the default one
-// once the finished loop that lies there is archived.
-func (l *Loop) freePath(opt StartOptions) (string, error) {
-	path := opt.StatePath
-	if path == "" && opt.Name != "" {
-		return l.home.Named(l.state.ID), nil
-	}
-	if path == "" {
-		path = l.home.Default()
-	}
-	old, err := LoadState(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return path, nil
-	case err != nil && opt.StatePath == "":
-		return "", fmt.Errorf("%w; move it away, or choose another with --state-file", err)
-	case err != nil:
-		return "", err
-	}
-	if _, busy := live(lockOf(path)); busy || !old.Completed {
-		if opt.StatePath != "" {
-			return "", fmt.Errorf("%s belongs to loop %s, which has not ended", path, old.ID)
-		}
-		return l.home.Named(l.state.ID), nil
-	}
-	return path, l.home.archive(l.tools.FS, old, path)
-}
-
 func (l *Loop) prepareState() {
 	s := &l.state
-	s.Version, s.Kind, s.Tag, s.Config = StateVersion, "tag", l.job.File.Tag(), l.job.Config
+	s.Version, s.Kind, s.Tag, s.Config = StateVersion, KindTag, l.job.File.Tag(), l.job.Config
 	s.TotalWaves = len(l.job.Graph.Waves())
 	s.TaskFile = l.relative(l.job.File.Path())
 	s.PID, s.Host = os.Getpid(), hostname()

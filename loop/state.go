@@ -18,7 +18,7 @@ const StateVersion = "1.0"
 type State struct {
 	Version         string             `json:"version"`
 	ID              string             `json:"id"`
-	Kind            string             `json:"kind"` // tag
+	Kind            string             `json:"kind"` // KindTag, KindPrompt or another
 	Iteration       int                `json:"iteration"`
 	Config          Config             `json:"config"`
 	StartedAt       time.Time          `json:"started_at"`
@@ -37,8 +37,9 @@ type State struct {
 	BlockedTasks    []Blocked          `json:"blocked_tasks"`
 	Cost            *Cost              `json:"cost,omitempty"`
 	TaskFile        string             `json:"task_file,omitempty"`
-	Tree            string             `json:"tree,omitempty"` // the working tree as the loop left it
-	Seq             int64              `json:"seq"`            // events up to this one are in the task file and here
+	Tree            string             `json:"tree,omitempty"`       // the working tree as the loop left it
+	Seq             int64              `json:"seq"`                  // events up to this one are in the task file and here
+	Session         string             `json:"session_id,omitempty"` // of the program that started it
 	PID             int                `json:"pid"`
 	Host            string             `json:"host,omitempty"`
 }
@@ -60,6 +61,7 @@ type IterationSummary struct {
 	OutputPreview string    `json:"output_preview"`
 	PromiseSeen   bool      `json:"promise_checked"`
 	Verdict       string    `json:"verdict,omitempty"`
+	Commit        string    `json:"commit,omitempty"`
 }
 
 // WaveCommit is one commit of a loop. Task ids keep their form: numbers where the task file has numbers.
@@ -125,6 +127,11 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has version %q, this program reads %q", e.Path, e.Version, StateVersion)
 }
 
+// StateError is a file that no loop's state can be read from.
+type StateError struct{ Path, Reason string }
+
+func (e *StateError) Error() string { return "read state " + e.Path + ": " + e.Reason }
+
 // LoadState reads a state file. A missing one is an error that errors.Is fs.ErrNotExist matches.
 func LoadState(path string) (*State, error) {
 	data, err := os.ReadFile(path)
@@ -139,30 +146,30 @@ func parseState(path string, data []byte) (*State, error) {
 		Version *string `json:"version"`
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
-		return nil, fmt.Errorf("read state %s: %w", path, err)
+		return nil, &StateError{path, "it is cut short or no JSON: " + err.Error()}
 	}
 	if v.Version == nil {
-		return nil, fmt.Errorf("read state %s: it is not a loop's state file: no version", path)
+		return nil, &StateError{path, "it is not a loop's state file: no version"}
 	}
 	if *v.Version != StateVersion {
 		return nil, &VersionError{Path: path, Version: *v.Version}
 	}
-	s := new(State)
+	s := &State{Config: Config{IterationContext: true}}
 	if err := json.Unmarshal(data, s); err != nil {
-		return nil, fmt.Errorf("read state %s: %w", path, err)
+		return nil, &StateError{path, err.Error()}
 	}
-	return s, nil
+	return s, s.complete(path)
 }
 
 func (s *State) save(fsys atomicfile.FS, path string) error {
-	b, err := json.MarshalIndent(s, "", "  ")
+	b, err := s.encode()
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	if err := atomicfile.Write(fsys, path, append(b, '\n'), 0o644); err != nil {
+	if err := atomicfile.Write(fsys, path, b, 0o644); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -131,6 +132,9 @@ func (h Home) LogsOf(id, task string) ([]string, error) {
 		if e.Type == AttemptStarted && (task == "" || e.Task == task) {
 			out = append(out, h.Log(id, e.Task, e.Attempt))
 		}
+		if n := strconv.Itoa(e.Iteration); e.Type == IterationStarted && (task == "" || task == n) {
+			out = append(out, h.TurnLog(id, e.Iteration, e.Attempt))
+		}
 	}
 	return out, nil
 }
@@ -168,15 +172,15 @@ func (h Home) Last() (*Saved, error) {
 		if _, busy := live(lockOf(s.Path)); busy {
 			return s, nil
 		}
-		if found == nil || h.active(s).After(h.active(found)) {
+		if found == nil || h.Active(s).After(h.Active(found)) {
 			found = s
 		}
 	}
 	return found, nil
 }
 
-// active is when a loop last wrote its journal.
-func (h Home) active(s *Saved) time.Time {
+// Active is when a loop last wrote its journal.
+func (h Home) Active(s *Saved) time.Time {
 	if fi, err := os.Stat(filepath.Clean(h.Events(s.State.ID))); err == nil {
 		return fi.ModTime()
 	}
@@ -187,7 +191,10 @@ func (h Home) active(s *Saved) time.Time {
 func (l *ledger) fill(s *State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = l.iteration, l.iteration
 	s.CurrentWave, s.CurrentTask = l.wave, l.current
-	s.Tree, s.StartedAt = l.tree, l.started
+	s.Tree = l.tree
+	if !l.started.IsZero() { // else the journal begins where a state file without one was resumed
+		s.StartedAt = l.started
+	}
 	s.WaveCommits, s.BlockedTasks = []WaveCommit{}, []Blocked{}
 	for _, e := range l.commits {
 		w := WaveCommit{Wave: e.Wave, Hash: e.Commit, Timestamp: e.TS}

@@ -24,6 +24,7 @@ type fileRow struct {
 	Env       map[string]string `yaml:"env"`
 	UnsetEnv  []string          `yaml:"unset_env"`
 	ModelArgs []string          `yaml:"model_args"`
+	Session   []string          `yaml:"session_args"`
 	ExitCodes map[int]string    `yaml:"exit_codes"`
 
 	StderrLimit []string `yaml:"stderr_limit"`
@@ -42,7 +43,7 @@ func backendRows(file map[string]fileRow) (map[string]agent.Row, error) {
 			return nil, err
 		}
 		rows[name] = agent.Row{Command: command, Args: f.Args, Prompt: f.Prompt, StdinArgs: f.StdinArgs, Format: f.Parser,
-			Env: f.Env, UnsetEnv: f.UnsetEnv, ModelArgs: f.ModelArgs, ExitCodes: f.ExitCodes, StderrLimit: f.StderrLimit}
+			Env: f.Env, UnsetEnv: f.UnsetEnv, ModelArgs: f.ModelArgs, SessionArgs: f.Session, ExitCodes: f.ExitCodes, StderrLimit: f.StderrLimit}
 	}
 	if _, err := agent.NewTable(rows); err != nil {
 		return nil, fmt.Errorf("backends: %w", err)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,9 +36,12 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 			}
 			home := loop.NewHome(root)
 			text := ""
-			if id, live := liveOne(home, args); live {
-				text, err = askLive(home, id, r, done, now)
-			} else {
+			id, live, err := liveOne(home, args)
+			switch {
+			case err != nil:
+			case live != "":
+				text, err = askLive(home, id, live, r, done, now)
+			default:
 				text, err = markDormant(cmd.Context(), home, args, r)
 			}
 			if err != nil {
@@ -50,11 +55,14 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 	return cmd
 }
 
-func askLive(home loop.Home, id string, r loop.Request, done string, now bool) (string, error) {
+func askLive(home loop.Home, id, kind string, r loop.Request, done string, now bool) (string, error) {
 	if err := home.Ask(atomicfile.OS(), id, r, now); err != nil {
 		return "", err
 	}
-	when := "once its running attempt is finished"
+	when := "once its running iteration is finished"
+	if kind == loop.KindTag {
+		when = "once its running attempt is finished"
+	}
 	if now {
 		when = "now: its agent is interrupted"
 	}
@@ -68,6 +76,9 @@ func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Requ
 		return "", err
 	}
 	id := s.State.ID
+	if id == "" {
+		id = "of " + filepath.Base(s.Path)
+	}
 	if s.State.Completed {
 		return "", badInput("", "loop %s has ended (%s)", id, s.State.ExitReason.Type)
 	}
@@ -80,10 +91,38 @@ func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Requ
 	return fmt.Sprintf("loop %s was not running; it is marked as cancelled\n", id), nil
 }
 
-// liveOne is the loop that runs in the working tree, if that is the one meant.
-func liveOne(home loop.Home, args []string) (id string, ok bool) {
-	who, busy := home.Live()
-	return who.Loop, busy && who.Loop != "" && (len(args) == 0 || args[0] == who.Loop)
+// liveOne is the live loop that is meant, with its kind: the one of that id, or the only one. The kind is "" if
+// none is.
+func liveOne(home loop.Home, args []string) (id, kind string, err error) {
+	var names []string
+	for _, s := range liveLoops(home) {
+		if len(args) == 1 && s.State.ID != args[0] {
+			continue
+		}
+		id, kind = s.State.ID, s.State.Kind
+		names = append(names, id)
+	}
+	if len(names) > 1 {
+		return "", "", badInput("name one of them", "%d loops are running here: %s", len(names), strings.Join(names, ", "))
+	}
+	if who, busy := home.Live(); kind == "" && busy && who.Loop != "" && (len(args) == 0 || args[0] == who.Loop) {
+		return who.Loop, loop.KindTag, nil // it has not written its state file yet
+	}
+	return id, kind, nil
+}
+
+// liveLoops are the loops of the project that a process runs now.
+func liveLoops(home loop.Home) (out []loop.Saved) {
+	all, err := home.List()
+	if err != nil {
+		return nil
+	}
+	for _, s := range all {
+		if s.State != nil && !s.Archived && home.IsLive(s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // dormant is the loop of that id, or the last that has not ended.

@@ -46,7 +46,7 @@ const exitTable = `Exit codes:
 func exitCode(out loop.Outcome, blocked int, sig os.Signal) int {
 	code := exitError
 	switch out.Ending {
-	case loop.AllDone, loop.StepDone:
+	case loop.AllDone, loop.StepDone, loop.PromiseSeen, loop.CommandSucceeded, loop.GateDone:
 		return exitDone
 	case loop.Cancelled, loop.Interrupted:
 		if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
@@ -65,7 +65,7 @@ func exitCode(out loop.Outcome, blocked int, sig os.Signal) int {
 		code = exitBlocked
 	case loop.LimitReached, loop.DeadlinePast, loop.CostReached:
 		code = exitLimit
-	case loop.Paused:
+	case loop.Paused, loop.GateBlocked, loop.BreakerOpen, loop.GateAsks:
 		code = exitWaits
 	}
 	switch {
@@ -135,10 +135,11 @@ func isInput(err error) bool {
 		stale   *loop.StaleError
 		dirty   *loop.DirtyError
 		version *loop.VersionError
+		state   *loop.StateError
 		refused *gitops.RefusedError
 	)
 	return errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
-		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &refused) ||
+		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &state) || errors.As(err, &refused) ||
 		errors.Is(err, tasks.ErrLocked) || errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
 }
 

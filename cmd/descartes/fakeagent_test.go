@@ -18,7 +18,7 @@ import (
 //
 //	TASK: action        TASK/ATTEMPT: action        *: action
 //
-// and those that fit the task and attempt at hand are done in order. Each run adds a line
+// where a prompt loop's iteration is its task, and those that fit the task and attempt at hand are done in order. Each run adds a line
 // "task/attempt" to $AGENT.calls.
 func fakeAgent() {
 	if err := actAsTold(); err != nil {
@@ -30,6 +30,9 @@ func fakeAgent() {
 func actAsTold() error {
 	file := os.Getenv("AGENT")
 	task, attempt := os.Getenv("DESCARTES_TASK_ID"), os.Getenv("DESCARTES_ATTEMPT")
+	if task == "" {
+		task = os.Getenv("DESCARTES_ITERATION")
+	}
 	if err := addTo(file+".calls", task+"/"+attempt+"\n"); err != nil {
 		return err
 	}
@@ -132,7 +135,11 @@ func addTo(name, text string) error {
 
 // signalLoop sends a signal to the loop that runs this agent.
 func signalLoop(name string) error {
-	b, err := os.ReadFile(filepath.Join(".descartes", "tree.lock"))
+	lock := filepath.Join(".descartes", "tree.lock")
+	if os.Getenv("DESCARTES_TASK_ID") == "" {
+		lock = filepath.Join(".descartes", "loop-state.json.lock")
+	}
+	b, err := os.ReadFile(lock)
 	if err != nil {
 		return err
 	}

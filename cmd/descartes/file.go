@@ -33,6 +33,8 @@ type fileSettings struct {
 	Scud              fileScud    `yaml:"scud"`
 
 	Backends map[string]fileRow `yaml:"backends"`
+
+	filePrompt `yaml:",inline"`
 }
 
 type fileBackend struct {
@@ -44,9 +46,13 @@ type fileBackend struct {
 }
 
 type fileGit struct {
-	AutoCommit *bool  `yaml:"auto_commit"`
-	Hooks      string `yaml:"hooks"`
-	Branch     string `yaml:"branch"`
+	AutoCommit     *bool  `yaml:"auto_commit"`
+	CommitTemplate string `yaml:"commit_template"`
+	CreateBranch   bool   `yaml:"create_branch"`
+	BranchTemplate string `yaml:"branch_template"`
+
+	Hooks  string `yaml:"hooks"`
+	Branch string `yaml:"branch"`
 }
 
 type fileScud struct {
@@ -74,29 +80,35 @@ type fileSpec struct {
 	Template    string   `yaml:"spec_template"`
 }
 
-// readFile puts what the settings file says into c. A missing file says nothing, unless it must be there.
+// readFile is readSettings for who needs the Config alone.
 func readFile(path string, must bool, c *loop.Config) error {
+	_, err := readSettings(path, must, c)
+	return err
+}
+
+// readSettings puts what the settings file says into c. A missing file says nothing, unless it must be there.
+func readSettings(path string, must bool, c *loop.Config) (more fileMore, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && !must {
-		return nil
+		return more, nil
 	}
 	if err != nil {
-		return badInput("", "settings: %w", err)
+		return more, badInput("", "settings: %w", err)
 	}
 	f := fileFrom(c)
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return badInput("", "settings %s: %s", path, yamlReason(err))
+		return more, badInput("", "settings %s: %s", path, yamlReason(err))
 	}
 	if err := f.check(); err != nil {
-		return badInput("", "settings %s: %w", path, err)
+		return more, badInput("", "settings %s: %w", path, err)
 	}
 	f.into(c)
 	if c.Backends, err = backendRows(f.Backends); err != nil {
-		return badInput("", "settings %s: %w", path, err)
+		return more, badInput("", "settings %s: %w", path, err)
 	}
-	return nil
+	return fileMore{f.Git.AutoCommit != nil && *f.Git.AutoCommit, f.WorkingDirectory, f.StateFile}, nil
 }
 
 // yamlReason says what the decoder met in the words of the file, not in those of our types.
@@ -117,7 +129,8 @@ func yamlReason(err error) string {
 
 func fileFrom(c *loop.Config) fileSettings {
 	s := c.Scud
-	return fileSettings{CompletionPromise: c.CompletionPromise, IdleTimeoutSecs: c.IdleTimeoutSecs,
+	return fileSettings{CompletionPromise: c.CompletionPromise, filePrompt: filePrompt{IterationContext: c.IterationContext},
+		IdleTimeoutSecs:  c.IdleTimeoutSecs,
 		StartTimeoutSecs: c.StartTimeoutSecs, ExitGraceSecs: c.ExitGraceSecs, SpinLimit: c.SpinLimit, OnLimit: c.OnLimit, Git: fileGit{Hooks: c.Git.Hooks},
 		Scud: fileScud{MaxPerTask: s.MaxIterationsPerTask, UseSubAgents: s.UseSubAgents,
 			Spec: fileSpec{IncludeTask: s.Spec.IncludeTask, IncludePlan: s.Spec.IncludePlanSection, MaxTokens: s.Spec.MaxSpecTokens}}}
@@ -131,6 +144,9 @@ func (f *fileSettings) check() error {
 	if err := (choice{&word, "run|skip|fail"}).Set(f.Git.Hooks); err != nil {
 		return fmt.Errorf("git.hooks: %w", err)
 	}
+	if err := f.filePrompt.check(); err != nil {
+		return err
+	}
 	for key, n := range map[string]int{"iteration_timeout_secs": f.TimeoutSecs, "idle_timeout_secs": f.IdleTimeoutSecs,
 		"start_timeout_secs": f.StartTimeoutSecs, "exit_grace_secs": f.ExitGraceSecs, "spin_limit": f.SpinLimit, "verify_timeout_secs": f.VerifyTimeoutSecs, "scud.max_total_iterations": f.Scud.MaxTotal, "scud.spec.max_spec_tokens": f.Scud.Spec.MaxTokens} {
 		if n < 0 {
@@ -143,11 +159,13 @@ func (f *fileSettings) check() error {
 func (f *fileSettings) into(c *loop.Config) {
 	c.Command, c.Args, c.CompletionPromise = f.Command, f.Args, f.CompletionPromise
 	c.StartTimeoutSecs, c.ExitGraceSecs, c.SpinLimit = f.StartTimeoutSecs, f.ExitGraceSecs, f.SpinLimit
+	f.filePrompt.into(c)
 	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs
 	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty
 	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,
 		Environment: f.Backend.Environment, Model: f.Backend.Model}
 	c.Git.Hooks, c.Git.Branch = f.Git.Hooks, f.Git.Branch
+	c.Git.CommitTemplate, c.Git.CreateBranch, c.Git.BranchTemplate = f.Git.CommitTemplate, f.Git.CreateBranch, f.Git.BranchTemplate
 	s := &c.Scud
 	s.Tag, s.PlanPath, s.HandoffPath = f.Scud.Tag, f.Scud.Plan, f.Scud.Handoff
 	s.TasksFile, s.OpenInDone, s.AutoTune = f.Scud.TasksFile, f.Scud.OpenInDone, f.Scud.AutoTune

@@ -61,16 +61,20 @@ func loopTable(list []statusJSON, bad []string) string {
 	}
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "LOOP\tTAG\tSTATE\tEXIT\tATTEMPTS\tLAST ACTIVITY")
+	fmt.Fprintln(w, "LOOP\tKIND\tTAG\tSTATE\tEXIT\tDONE\tLAST ACTIVITY")
 	for _, l := range list {
 		exit := l.ExitReason.Type
 		if exit == "running" {
 			exit = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.ID, clean(l.Tag), l.State, clean(exit), l.Iteration, l.LastActivity.UTC().Format(time.RFC3339))
+		done := count(l.Iteration, "attempt")
+		if l.Kind != loop.KindTag {
+			done = fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orWord(l.ID, "-"), clean(l.Kind), orWord(clean(l.Tag), "-"), l.State, clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
 	}
 	for _, name := range bad {
-		fmt.Fprintf(w, "%s\t-\tunreadable\t-\t-\t-\n", clean(name))
+		fmt.Fprintf(w, "%s\t-\t-\tunreadable\t-\t-\t-\n", clean(name))
 	}
 	w.Flush() // into memory
 	return s.String()

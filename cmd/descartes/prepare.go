@@ -125,7 +125,15 @@ func (r *ready) ground(ctx context.Context) (found problems) {
 // openRepo opens the repository that holds root. Attempts may not change the task file, nor .descartes; what
 // becomes of other tags' lists is no part of them.
 func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, error) {
-	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: "run"}
+	hooks := ""
+	if job != nil {
+		hooks = job.Config.Git.Hooks
+	}
+	return openHooked(ctx, root, job, hooks)
+}
+
+func openHooked(ctx context.Context, root string, job *loop.Job, hooks string) (*gitops.Repo, error) {
+	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: orWord(hooks, "run")}
 	if git, err := proc.Look("git", root, os.Environ()); err == nil {
 		opt.Git = git
 	}
@@ -134,7 +142,6 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 		opt.Protect = append(opt.Protect, rel+"/")
 	}
 	if job != nil {
-		opt.Hooks = orWord(job.Config.Git.Hooks, "run")
 		lists := []string{job.File.Path(), filepath.Join(root, ".scud", "tasks") + "/"}
 		if mirror, ok := job.File.Mirror(); ok {
 			lists = append(lists, mirror.Path())

@@ -88,6 +88,10 @@ func (p *printer) line(e *loop.Event) string {
 		return p.waitLine(e)
 	case loop.Warning:
 		return fmt.Sprintf("%s %s", p.paint.in(yellow, "warning:"), warned(e))
+	case loop.IterationStarted:
+		return turnStarted(e)
+	case loop.IterationFinished:
+		return p.turnFinished(e)
 	case loop.TaskStarted, loop.AgentFinished, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
 	}
 	return ""
@@ -163,6 +167,9 @@ func (p *printer) waitLine(e *loop.Event) string {
 	until := ""
 	if e.Detail != nil && e.Detail.Until != nil {
 		until = " until " + e.Detail.Until.Local().Format("2006-01-02 15:04")
+	}
+	if e.Iteration > 0 {
+		return fmt.Sprintf("  waits%s: %s", until, clean(e.Reason))
 	}
 	return fmt.Sprintf("  %s waits%s: %s", taskName(e), until, clean(e.Reason))
 }

@@ -75,6 +75,9 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if s.ci && !f.Changed("on-limit") {
 		s.OnLimit = "stop"
 	}
+	if saved.State.Kind != loop.KindTag {
+		return resumePrompt(cmd, root, s, o, saved)
+	}
 	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path}, false)
 }
 
@@ -97,6 +100,9 @@ func reopened(root string, st *loop.State) bool {
 func resumeHint(s *loop.Saved) string {
 	if s.State.ExitReason.Type == string(loop.TasksBlocked) {
 		return "--retry-blocked tries the blocked tasks again"
+	}
+	if s.State.Kind != loop.KindTag {
+		return "descartes loop start begins another"
 	}
 	return "descartes loop start --scud-tag " + s.State.Tag
 }
@@ -124,7 +130,8 @@ func findSaved(root string, s *settings, o *outputs, last bool) (*loop.Saved, er
 	}
 	if !last {
 		st, err := loop.LoadState(home.Default())
-		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st)) {
+		def := loop.Saved{Path: home.Default(), State: st}
+		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st)) && !home.IsLive(def) {
 			return &loop.Saved{Path: home.Default(), State: st}, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -134,29 +141,42 @@ func findSaved(root string, s *settings, o *outputs, last bool) (*loop.Saved, er
 	return lastOpen(home)
 }
 
-// lastOpen is the loop last active among those that have not ended.
+// lastOpen is the loop to go on with where none is named. Those that were interrupted or paused come before
+// those that somebody or something stopped, those of our session before others, then the one that did
+// something last. A live one is taken only if there is no other.
 func lastOpen(home loop.Home) (*loop.Saved, error) {
 	all, err := home.List()
 	if err != nil {
 		return nil, err
 	}
 	var found *loop.Saved
+	var best []int
+	mine := session()
 	for i := range all {
 		s := &all[i]
 		if s.State == nil || s.Archived || s.State.Completed {
 			continue
 		}
-		if found == nil || s.State.StartedAt.After(found.State.StartedAt) {
-			found = s
+		word := s.State.ExitReason.Type
+		rank := []int{yes(!home.IsLive(*s)), yes(word == "running" || word == "" || word == string(loop.Paused)), yes(mine != "" && s.State.Session == mine)}
+		if c := slices.Compare(rank, best); found == nil || c > 0 || c == 0 && home.Active(s).After(home.Active(found)) {
+			found, best = s, rank
 		}
 	}
 	if found != nil {
 		return found, nil
 	}
 	if len(all) == 0 {
-		return nil, badInput("descartes loop start --scud-tag <tag>", "nothing to resume: no loop was started here")
+		return nil, badInput("descartes loop start --help", "nothing to resume: no loop was started here")
 	}
 	return nil, badInput("descartes loop list shows them; --retry-blocked tries blocked tasks again", "nothing to resume: %s, all ended", countLoops(len(all)))
+}
+
+func yes(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func countLoops(n int) string {

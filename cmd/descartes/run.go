@@ -29,7 +29,11 @@ func (a *lateAgent) Recall(r agent.Request, exitFile string) (agent.Result, bool
 	return a.r.Recall(r, exitFile)
 }
 
+func (a *lateAgent) use(sh *proc.Shim, b agent.Backend) { a.r = agent.NewRunner(sh, b) }
+
 type lateVerifier struct{ r *verify.Runner }
+
+func (v *lateVerifier) use(sh *proc.Shim) { v.r = verify.NewRunner(sh) }
 
 func (v *lateVerifier) Run(ctx context.Context, r verify.Request) (verify.Result, error) {
 	return v.r.Run(ctx, r)
@@ -59,23 +63,28 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	// The working tree's lock is ours now: what a killed loop left running in it may be ended.
-	cookie := cookieOf(r.root)
-	if _, err := proc.Sweep(cookie); err != nil {
-		return e, fmt.Errorf("end what an earlier loop left running: %w", err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return e, fmt.Errorf("find our own program: %w", err)
-	}
-	shim, err := proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: childEnv(os.Environ()), Cookie: cookie,
-		ExitFile: loop.NewHome(r.root).ExitFile(l.ID()), Dir: r.root})
+	shim, err := supervise(r.root, loop.NewHome(r.root).ExitFile(l.ID()), cookieOf(r.root))
 	if err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, shim.Close()) }()
-	a.r, v.r = agent.NewRunner(shim, r.backend), verify.NewRunner(shim)
+	a.use(shim, r.backend)
+	v.use(shim)
 	out, err := l.Run(ctx, soft)
 	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State()}, err
+}
+
+// supervise ends what an earlier run under the same cookie left running, and starts the process that the
+// agents and verify commands of a loop run under.
+func supervise(dir, exitFile, cookie string) (*proc.Shim, error) {
+	if _, err := proc.Sweep(cookie); err != nil {
+		return nil, fmt.Errorf("end what an earlier loop left running: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find our own program: %w", err)
+	}
+	return proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: childEnv(os.Environ()), Cookie: cookie, ExitFile: exitFile, Dir: dir})
 }
 
 // cookieOf marks every process that a loop in this folder starts, so that a later one finds what

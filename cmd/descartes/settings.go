@@ -23,6 +23,10 @@ type settings struct {
 	template   string // file
 	promptFile string
 	noCommit   bool
+	commits    bool   // --auto-commit or git.auto_commit, of a prompt loop
+	isolated   bool   // --isolated
+	workDir    string // the file's working_directory
+	stateFile  string // and its state_file
 	verifyFrom string // where a verify command comes from that nobody gave
 	ci         bool
 	front      []tasks.Finding // what is wrong with the plan's front matter
@@ -58,15 +62,23 @@ func (s *settings) register(cmd *cobra.Command) {
 	f.StringVar(&s.Backend.Type, "backend", "", "agent's kind: "+strings.Join(agent.Names(), ", ")+" (default: told from the command, else claude)")
 	f.StringVar(&s.Backend.PromptMode, "prompt-mode", "", "how the agent gets its prompt: stdin, arg, env or file (default: the backend's)")
 	f.StringVar(&s.Backend.Model, "model", "", "model that the agent is asked to use")
-	f.StringVar(&s.Prompt, "prompt", "", "prompt of a prompt loop")
-	f.StringVar(&s.promptFile, "prompt-file", "", "`file` with the prompt of a prompt loop")
-	f.StringVar(&s.CompletionPromise, "completion-promise", "COMPLETE", "text that signals completion")
+	s.registerPrompt(f)
 	f.StringVar(&s.Scud.VerificationCommand, "verify", "", "`command` that decides whether a task is done; none: the agent's word is enough (default: found from the project)")
 	s.registerSpec(f)
 	s.registerLimits(f)
 	s.registerGit(f)
 	completeTags(cmd, &s.dir)
 	completeWords(cmd, "hooks", "run", "skip", "fail")
+}
+
+// registerPrompt binds what a prompt loop repeats and what ends it.
+func (s *settings) registerPrompt(f *pflag.FlagSet) {
+	f.StringVar(&s.Prompt, "prompt", "", "repeat this prompt; - reads it from standard input")
+	f.StringVar(&s.promptFile, "prompt-file", "", "repeat the prompt in this `file`; - is standard input")
+	f.StringVar(&s.CompletionPromise, "completion-promise", "COMPLETE", "text that signals completion; empty: exit status 0 does")
+	f.BoolVar(&s.IterationContext, "iteration-context", true, "tell the agent from its second iteration on where it stands")
+	f.BoolVar(&s.isolated, "isolated", true, "each iteration is a fresh agent")
+	f.BoolVar(&s.ContinueSession, "continue", false, "each iteration goes on with the conversation of the one before, where the backend can")
 }
 
 func (s *settings) registerList(f *pflag.FlagSet) {
@@ -87,7 +99,7 @@ func (s *settings) registerSpec(f *pflag.FlagSet) {
 func (s *settings) registerLimits(f *pflag.FlagSet) {
 	f.BoolVar(&s.Scud.AutoTune, "auto-tune", false, "have a second agent review each failed attempt, and give its advice to the later ones")
 	f.IntVar(&s.Scud.MaxIterationsPerTask, "max-attempts", 3, "attempts per task")
-	f.IntVar(&s.MaxIterations, "max-iterations", 0, "attempts in all, like --max-total-iterations")
+	f.IntVar(&s.MaxIterations, "max-iterations", 0, "iterations of a prompt loop (default 20); over a tag like --max-total-iterations")
 	f.IntVar(&s.Scud.MaxTotalIterations, "max-total-iterations", 0, "attempts in all (default: 100, or three for each task if that is more)")
 	f.Var((*secs)(&s.TimeoutSecs), "timeout", "longest run of an agent, in seconds or like 20m (default: none)")
 	f.Var((*secs)(&s.IdleTimeoutSecs), "idle-timeout", "longest time an agent may print nothing; 0: any")
@@ -104,7 +116,10 @@ func (s *settings) registerLimits(f *pflag.FlagSet) {
 }
 
 func (s *settings) registerGit(f *pflag.FlagSet) {
-	f.BoolVar(&s.Git.AutoCommit, "auto-commit", true, "commit each wave")
+	f.BoolVar(&s.Git.AutoCommit, "auto-commit", true, "commit each wave; each iteration of a prompt loop (there false unless given)")
+	f.StringVar(&s.Git.CommitTemplate, "commit-template", "", "commit `message` with {iteration} {timestamp} {tag} {wave} (default of a prompt loop: "+loop.DefaultCommitTemplate+")")
+	f.BoolVar(&s.Git.CreateBranch, "create-branch", false, "make a branch at HEAD and work on it")
+	f.StringVar(&s.Git.BranchTemplate, "branch-template", "", "its `name`, with the same braces (default "+loop.DefaultBranchTemplate+")")
 	f.BoolVar(&s.noCommit, "no-commit", false, "commit nothing")
 	f.StringVar(&s.Git.Branch, "branch", "", "make this `branch` at HEAD and work on it")
 	f.Var(choice{&s.Git.Hooks, "run|skip|fail"}, "hooks", "git hooks at a wave's commit: run, skip or fail")
@@ -127,8 +142,13 @@ func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
 		path = filepath.Join(s.dir, path)
 	}
 	s.Config = defaults()
-	if err := readFile(path, must, &s.Config); err != nil {
+	more, err := readSettings(path, must, &s.Config)
+	if err != nil {
 		return "", err
+	}
+	s.commits, s.workDir = more.commits, more.workDir
+	if more.stateFile != "" {
+		s.stateFile = absolute(root, more.stateFile)
 	}
 	if err := replay(f, given); err != nil {
 		return "", err
@@ -164,7 +184,7 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 		s.Scud.Spec.SpecTemplate = string(b)
 	}
 	if f.Changed("auto-commit") {
-		s.Scud.AutoCommitWaves = s.Git.AutoCommit
+		s.Scud.AutoCommitWaves, s.commits = s.Git.AutoCommit, s.Git.AutoCommit
 	}
 	if s.noCommit {
 		s.Scud.AutoCommitWaves = false
@@ -205,20 +225,6 @@ func (s *settings) dirPath() string {
 		return dir
 	}
 	return s.dir
-}
-
-// tagless refuses what only a prompt loop can use.
-func (s *settings) tagless() error {
-	if err := s.frontProblem(); err != nil {
-		return err
-	}
-	if s.Scud.Tag == "" {
-		return badInput("descartes tasks list shows what there is", "which tag? loop start needs --scud-tag; loops over a prompt alone are not built yet")
-	}
-	if s.Prompt != "" || s.promptFile != "" {
-		return badInput("put what every task's agent should read into a --spec-file", "--prompt is for a loop over a prompt, not over the tasks of a tag")
-	}
-	return nil
 }
 
 // environment gives the value of DESCARTES_<FLAG> to each flag that was not given. Those that a

@@ -17,10 +17,14 @@ func newStartCmd() *cobra.Command {
 	s, o := &settings{}, &outputs{}
 	cmd := &cobra.Command{
 		Use:   "start",
-		Short: "Run the tasks of a tag, wave by wave, until they are verified and committed",
+		Short: "Run the tasks of a tag, wave by wave, or repeat a prompt until the agent says that it is done",
 		Long: `Run the tasks of a tag, wave by wave, until they are verified and committed.
 
   descartes loop start --scud-tag feature-x --plan plan.md --spec-file ARCHITECTURE.md --verify "make check test"
+
+Or repeat a prompt until the agent's final message has the promise:
+
+  descartes loop start --command "claude -p" --prompt "Do it. Output <promise>COMPLETE</promise> when done." --max-iterations 20
 
 A flag beats DESCARTES_<FLAG> in the environment, that beats descartes.yaml, that beats the default.
 A loop over the tag that was killed or stopped is gone on with.
@@ -38,6 +42,7 @@ A loop over the tag that was killed or stopped is gone on with.
 
 // startRun is loop start and loop step.
 func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) error {
+	asked := typed(cmd.Flags())
 	root, err := s.load(cmd.Flags())
 	if err != nil {
 		return err
@@ -45,8 +50,12 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := s.tagless(); err != nil {
+	if prompt, err := asked.kind(s); err != nil {
 		return err
+	} else if prompt && scope.Step {
+		return badInput("descartes loop start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
+	} else if prompt {
+		return startPrompt(cmd, root, s, o)
 	}
 	given := s.Scud.TasksFile
 	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {

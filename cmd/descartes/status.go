@@ -84,7 +84,7 @@ func lookUp(root, dir, name, stateFile string) (*loop.Saved, error) {
 	}
 	s, err := home.Last()
 	if err == nil && s == nil {
-		err = badInput("descartes loop start --scud-tag <tag>", "no loop was started in %s", root)
+		err = badInput("descartes loop start --help", "no loop was started in %s", root)
 	}
 	return s, err
 }
@@ -126,6 +126,11 @@ func listOf(s *loop.State) loop.ScudConfig {
 func newLoopStatus(root string, s loop.Saved) (*loopStatus, error) {
 	st := &loopStatus{root: root}
 	var file *tasks.File
+	if s.State.Kind != loop.KindTag {
+		v, err := loop.NewHome(root).View(s, nil)
+		st.view = v
+		return st, err
+	}
 	if job, _ := loop.Load(root, loop.Config{Scud: listOf(s.State)}); job != nil {
 		b, err := newBoard(job)
 		if err != nil {
@@ -162,6 +167,9 @@ func (st *loopStatus) state() string {
 // text is the seed's status, and the wave bars.
 func (st *loopStatus) text(p paint, boxed bool) string {
 	s := &st.view.State
+	if s.Kind != loop.KindTag {
+		return st.turnsText()
+	}
 	var b strings.Builder
 	b.WriteString("Loop Status\n===========\n")
 	row := func(name, format string, args ...any) {

@@ -53,6 +53,9 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		TotalWaves: s.TotalWaves, Blocked: append([]loop.Blocked{}, s.BlockedTasks...), Commits: append([]loop.WaveCommit{}, s.WaveCommits...),
 		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: st.lastActivity(),
 		PID: s.PID, StateFile: shown(st.root, st.view.Path), EventsFile: shown(st.root, home.Events(s.ID))}
+	if s.Kind != loop.KindTag {
+		out.MaxIteration = s.Config.MaxIterations
+	}
 	if c := s.Cost; c != nil {
 		out.Cost = costJSON{c.USD, c.InputTokens, c.OutputTokens}
 	}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"descartes/loop"
+)
+
+// defaultIterations is the limit of a prompt loop where none is given.
+const defaultIterations = 20
+
+// maxPrompt bounds a prompt in bytes: it is kept in the state file.
+const maxPrompt = 16 << 20
+
+// asksPrompt decides between a loop over a tag and one over a prompt. What is typed counts before what the
+// environment and descartes.yaml say.
+type asksPrompt struct{ tag, prompt bool }
+
+func typed(f *pflag.FlagSet) asksPrompt {
+	return asksPrompt{tag: f.Changed("scud-tag"), prompt: f.Changed("prompt") || f.Changed("prompt-file")}
+}
+
+// kind completes the decision with the settings.
+func (a asksPrompt) kind(s *settings) (prompt bool, err error) {
+	switch {
+	case a.tag && a.prompt:
+		return false, badInput("put what every task's agent should read into a --spec-file", "--prompt is for a loop over a prompt, not over the tasks of a tag")
+	case a.prompt:
+		return true, nil
+	case a.tag || s.Scud.Tag != "":
+		return false, nil
+	case s.Prompt != "":
+		return true, nil
+	}
+	if err := s.frontProblem(); err != nil {
+		return false, err
+	}
+	return false, badInput("descartes tasks list shows the tags that there are",
+		"what is to be run? --scud-tag runs the tasks of a tag, --prompt or --prompt-file repeats a prompt")
+}
+
+// completePrompt turns what was typed into what a prompt loop runs.
+func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
+	f := cmd.Flags()
+	s.Scud = loop.ScudConfig{VerificationCommand: s.Scud.VerificationCommand}
+	if f.Changed("verify") {
+		s.VerificationCommand = s.Scud.VerificationCommand
+	}
+	s.Scud.VerificationCommand = ""
+	if s.Command == "" && s.Backend.Type == "" {
+		return badInput(`--command "claude -p", or --backend claude`, "which agent? A prompt loop needs --command or --backend")
+	}
+	if s.MaxIterations == 0 {
+		s.MaxIterations = defaultIterations
+	}
+	if s.MaxIterations > loop.Ceiling {
+		return badInput(fmt.Sprintf("start with at most %d; a loop that has reached its limit goes on with loop resume --max-iterations N", loop.Ceiling),
+			"--max-iterations %d: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
+	}
+	if f.Changed("isolated") && f.Changed("continue") && s.isolated && s.ContinueSession {
+		return badInput("", "--isolated and --continue are opposites; give one")
+	}
+	if f.Changed("isolated") {
+		s.ContinueSession = !s.isolated
+	}
+	s.workIn(f, root)
+	s.Git.AutoCommit = s.commits
+	if s.noCommit {
+		s.Git.AutoCommit = false
+	}
+	return s.readPrompt(cmd, root)
+}
+
+// workIn is where the agent works: --working-dir, the setting of that name, or here.
+func (s *settings) workIn(f *pflag.FlagSet, root string) {
+	if s.workDir != "" && !f.Changed("working-dir") {
+		s.WorkingDirectory = absolute(root, s.workDir)
+		return
+	}
+	s.WorkingDirectory = s.dirPath()
+}
+
+// readPrompt reads the prompt from where the flags say; - is standard input.
+func (s *settings) readPrompt(cmd *cobra.Command, root string) error {
+	f := cmd.Flags()
+	if f.Changed("prompt") && f.Changed("prompt-file") {
+		return badInput("", "--prompt and --prompt-file are two prompts; give one")
+	}
+	what, dir := "--prompt", s.dirPath()
+	switch {
+	case s.Prompt == "-" && f.Changed("prompt"), s.promptFile == "-":
+		what = "the prompt on standard input"
+		text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxPrompt+1))
+		if err != nil {
+			return badInput("", "read the prompt from standard input: %w", err)
+		}
+		s.Prompt = string(text)
+	case s.promptFile != "" && !f.Changed("prompt"):
+		what = "prompt file " + s.promptFile
+		text, err := readPromptFile(absolute(dir, s.promptFile))
+		if err != nil {
+			return badInput("", "%s: %w", what, err)
+		}
+		s.Prompt = text
+	}
+	return checkPrompt(what, s.Prompt)
+}
+
+func readPromptFile(path string) (string, error) {
+	fi, err := os.Stat(path)
+	switch {
+	case os.IsNotExist(err):
+		return "", fmt.Errorf("no such file")
+	case err != nil:
+		return "", err
+	case !fi.Mode().IsRegular():
+		return "", fmt.Errorf("it is a %s, not a file", kindOf(fi))
+	case fi.Size() > maxPrompt:
+		return "", fmt.Errorf("it is larger than %s", size(maxPrompt))
+	}
+	b, err := os.ReadFile(filepath.Clean(path))
+	return string(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))), err
+}
+
+func kindOf(fi os.FileInfo) string {
+	if fi.IsDir() {
+		return "directory"
+	}
+	return "special file"
+}
+
+func checkPrompt(what, text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return badInput("say what the agent is to do", "%s is empty", what)
+	case len(text) > maxPrompt:
+		return badInput("", "%s is larger than %s", what, size(maxPrompt))
+	case !utf8.ValidString(text):
+		return badInput("", "%s is not UTF-8 text", what)
+	}
+	return nil
+}

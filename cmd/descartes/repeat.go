@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/internal/proc"
+	"descartes/loop"
+)
+
+// repetition is a prompt loop prepared to start: everything was read and checked, nothing was touched.
+type repetition struct {
+	root    string
+	job     *loop.RepeatJob
+	repo    *gitops.Repo // nil where git is not needed
+	backend agent.Backend
+	opt     loop.StartOptions
+	branch  string   // made at the start
+	notes   []string // what a person should know before it starts
+}
+
+func (r *repetition) close() error {
+	if r.repo == nil {
+		return nil
+	}
+	return r.repo.Close()
+}
+
+// startPrompt is loop start without a tag.
+func startPrompt(cmd *cobra.Command, root string, s *settings, o *outputs) error {
+	if err := o.noReports(); err != nil {
+		return err
+	}
+	if err := s.completePrompt(cmd, root); err != nil {
+		return err
+	}
+	opt := loop.StartOptions{Name: o.name, StatePath: s.stateFile}
+	if o.stateFile != "" {
+		opt.StatePath = absolute(s.dirPath(), o.stateFile)
+	}
+	if err := o.free(root, opt, nil); err != nil {
+		return err
+	}
+	return repeat(cmd, root, loop.KindPrompt, s, o, opt)
+}
+
+// noReports refuses what only a loop over a tag can write.
+func (o *outputs) noReports() error {
+	if o.junit != "" || o.summary != "" {
+		return badInput("--json prints the events of any loop", "--junit and --summary are reports on the tasks of a tag")
+	}
+	return nil
+}
+
+// repeat prepares a prompt loop, runs it, and reports.
+func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt loop.StartOptions) error {
+	opt.Command, opt.Session = "loop", session()
+	r, err := prepareRepeat(cmd.Context(), root, kind, s.Config, opt)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
+	defer p.close()
+	p.repeatHeader(r)
+	if o.dryRun {
+		return r.dry(p, cmd, o)
+	}
+	var in interrupts
+	began := time.Now()
+	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", strings.Replace(text, "attempt", "iteration", 1)) })
+	e, err := r.work(ctx, in.soft, p.observe)
+	stop()
+	if e.state == nil {
+		return err
+	}
+	p.repeatSummary(root, e, time.Since(began))
+	if err != nil {
+		return err
+	}
+	if code := exitCode(e.outcome, 0, in.signal()); code != exitDone {
+		return quiet(code)
+	}
+	return nil
+}
+
+// session names the program's session that we are started from: a loop of the same one is preferred when the
+// last loop is to be gone on with.
+func session() string {
+	return orWord(os.Getenv("DESCARTES_SESSION_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID"))
+}
+
+// prepareRepeat reads and checks everything that a prompt loop needs. It names all that is wrong at once.
+func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *repetition, err error) {
+	r := &repetition{root: root, opt: opt, job: &loop.RepeatJob{Root: root, Dir: cfg.WorkingDirectory, Kind: kind}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	var found problems
+	note := func(err error) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
+	}
+	if r.job.Dir == "" {
+		r.job.Dir = root
+	} else if fi, err := os.Stat(r.job.Dir); err != nil || !fi.IsDir() {
+		note(badInput("", "working directory %s: no such directory", r.job.Dir))
+	}
+	if r.backend, cfg.Backend, err = resolveBackend(cfg); err != nil {
+		note(err)
+	} else {
+		cfg.Command, cfg.Args = savedCommand(r.backend.Command)
+		found = append(found, r.agentProblems(cfg)...)
+	}
+	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
+		note(badInput("", "%w", err))
+	}
+	r.job.Watch = r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
+	found = append(found, r.ground(ctx, &cfg)...)
+	r.besides(cfg)
+	r.job.Config = cfg
+	if len(found) > 0 {
+		return r, found
+	}
+	return r, nil
+}
+
+// agentProblems says whether the agent can be run, and given its prompt.
+func (r *repetition) agentProblems(cfg loop.Config) (found problems) {
+	look := func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) }
+	if err := r.backend.Check(look, 0); err != nil {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: "install it, or name another with --command", Err: &failure{code: exitAgent, err: err}})
+	}
+	known := func(string) (string, error) { return "", nil }
+	longest := len(cfg.Prompt) + len(loop.IterationContext(cfg.MaxIterations, cfg.MaxIterations, cfg.CompletionPromise)) + 2
+	if err := r.backend.Check(known, longest); err != nil {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: "--prompt-mode stdin, or file, hands over a prompt of any length", Err: err})
+	}
+	if cfg.ContinueSession && len(r.backend.SessionArgs) == 0 {
+		err := badInput("leave --continue out: each iteration is then a fresh agent", "backend %s cannot go on with a conversation", r.backend.Name)
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
+	}
+	return found
+}
+
+// ground opens the repository where the loop needs one.
+func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found problems) {
+	commits := cfg.Git.AutoCommit || cfg.Git.CreateBranch || cfg.Git.Branch != ""
+	if !commits && !r.job.Watch {
+		return nil
+	}
+	note := func(err error, hint string) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: orWord(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
+	}
+	repo, err := openHooked(ctx, r.root, nil, cfg.Git.Hooks)
+	if err != nil {
+		if commits {
+			note(err, "")
+		}
+		return found
+	}
+	r.repo = repo
+	if !commits {
+		return nil
+	}
+	r.notes = append(r.notes, repo.Notes()...)
+	if _, _, err := repo.Author(ctx); err != nil {
+		note(err, "")
+	}
+	if who, live := loop.NewHome(r.root).Live(); live {
+		note(fmt.Errorf("loop %s over tag %q commits in this working tree", who.Loop, who.Tag),
+			"start without --auto-commit, work in a git worktree of its own, or wait until it has ended")
+	}
+	if r.opt.Resume != "" {
+		return found
+	}
+	if r.branch = cfg.Git.Branch; r.branch == "" && cfg.Git.CreateBranch {
+		n := loop.Names{Tag: orWord(r.opt.Name, "loop"), At: time.Now()}
+		r.branch = n.Expand(orWord(cfg.Git.BranchTemplate, loop.DefaultBranchTemplate))
+	}
+	if dirty, err := repo.Dirty(ctx); err != nil {
+		note(err, "")
+	} else if len(dirty) > 0 && cfg.Git.AutoCommit {
+		r.notes = append(r.notes, fmt.Sprintf("%s of yours: no commit will hold them, but for files that the agent changes too", count(len(dirty), "uncommitted change")))
+	}
+	return found
+}
+
+// besides tells of what else is going on in the project.
+func (r *repetition) besides(cfg loop.Config) {
+	home := loop.NewHome(r.root)
+	if who, live := home.Live(); live && !cfg.Git.AutoCommit {
+		r.notes = append(r.notes, fmt.Sprintf("loop %s over tag %s works in this tree: what this loop's agent changes may end up in its commits, or be put back by it", who.Loop, who.Tag))
+	}
+	if cfg.Git.AutoCommit {
+		var others []string
+		for _, s := range liveLoops(home) {
+			if s.State.Kind != loop.KindTag && s.State.ID != r.opt.Name && s.Path != r.opt.Resume {
+				others = append(others, s.State.ID)
+			}
+		}
+		if len(others) > 0 {
+			r.notes = append(r.notes, "in this tree too: "+strings.Join(others, ", ")+". A commit holds all that changed during its iteration, whoever changed it; a git worktree for each loop keeps them apart")
+		}
+	}
+	if n := ralphNote(r.root); n != "" {
+		r.notes = append(r.notes, n)
+	}
+}
+
+// ralphNote tells a user of the Ralph plugin which of the two loops counts. The plugin's file is left alone.
+func ralphNote(root string) string {
+	if _, err := os.Lstat(filepath.Join(root, ".claude", "ralph-loop.local.md")); err != nil {
+		return ""
+	}
+	return "this loop overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone."
+}
+
+// work runs a prepared prompt loop to its end.
+func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe func(loop.Event)) (_ ended, err error) {
+	var e ended
+	if r.branch != "" {
+		if err := r.repo.NewBranch(ctx, r.branch); err != nil {
+			return e, err
+		}
+	}
+	a, v := &lateAgent{}, &lateVerifier{}
+	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Observe: observe}, r.opt)
+	if err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	shim, err := supervise(r.job.Dir, loop.NewHome(r.root).ExitFile(l.ID()), cookieOf(r.root+"\x00"+l.ID()))
+	if err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, shim.Close()) }()
+	a.use(shim, r.backend)
+	v.use(shim)
+	out, err := l.Run(ctx, soft)
+	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State()}, err
+}

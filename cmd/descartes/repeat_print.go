@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"descartes/loop"
+)
+
+// repeatHeader tells what is about to be repeated.
+func (p *printer) repeatHeader(r *repetition) {
+	c := r.job.Config
+	first, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n")
+	p.say("prompt: %s (%s)", fit(clean(first), 70), size(len(c.Prompt)))
+	p.say("agent: %s (%s%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
+	switch {
+	case r.job.Gate == nil:
+		p.say("ends with: the first exit status 0, or after %s", count(c.MaxIterations, "iteration"))
+	case c.Gate == "" || c.Gate == "promise":
+		p.say("ends with: <promise>%s</promise> in the agent's final message, or after %s", clean(c.CompletionPromise), count(c.MaxIterations, "iteration"))
+	default:
+		p.say("ends with: the %s gate, or after %s", c.Gate, count(c.MaxIterations, "iteration"))
+	}
+	if c.VerificationCommand != "" && c.VerificationCommand != loop.NoVerify {
+		p.say("verify: %s", clean(c.VerificationCommand))
+	}
+	if c.Git.AutoCommit {
+		p.say("commits: each iteration%s", onBranch(r.branch))
+	}
+	for _, n := range r.notes {
+		p.say("note: %s", clean(n))
+	}
+}
+
+func onBranch(name string) string {
+	if name == "" {
+		return ""
+	}
+	return ", on the new branch " + clean(name)
+}
+
+// size is a number of bytes as a person says it.
+func size(n int) string {
+	switch {
+	case n < 10<<10:
+		return count(n, "byte")
+	case n < 10<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+// dry tells what a prompt loop would do.
+func (r *repetition) dry(p *printer, cmd *cobra.Command, o *outputs) error {
+	if o.json {
+		return writeJSON(cmd.OutOrStdout(), struct {
+			Kind    string      `json:"kind"`
+			Root    string      `json:"root"`
+			Command []string    `json:"command"`
+			Config  loop.Config `json:"config"`
+		}{r.job.Kind, r.root, r.backend.Command, r.job.Config})
+	}
+	p.say("\n%s", cleanLines(strings.TrimRight(r.job.Config.Prompt, "\n")))
+	p.say("\ndry run: nothing was touched")
+	return nil
+}
+
+// turnStarted is the marker line of an iteration.
+func turnStarted(e *loop.Event) string {
+	again := ""
+	if e.Attempt > 1 {
+		again = fmt.Sprintf(" again, time %d", e.Attempt)
+	}
+	return fmt.Sprintf("[loop %s iteration %d/%d]%s", e.Loop, e.Iteration, e.Of, again)
+}
+
+// turnFinished tells how an iteration ended and what its gate made of it.
+func (p *printer) turnFinished(e *loop.Event) string {
+	d := e.Detail
+	if d == nil {
+		return ""
+	}
+	colour, word := green, "exit status 0"
+	switch d.End {
+	case "finished":
+	case "crashed":
+		colour, word = yellow, "the agent failed"
+	case "timeout":
+		colour, word = yellow, "timed out"
+	case "idle":
+		colour, word = yellow, "the agent was silent too long"
+	case "limited":
+		colour, word = yellow, "out of quota"
+	case "cancelled":
+		colour, word = yellow, "interrupted"
+	default:
+		colour, word = yellow, d.End
+	}
+	s := "  " + p.paint.in(colour, word) + " in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
+	if d.Changed > 0 {
+		s += ", " + count(d.Changed, "file") + " changed"
+	}
+	if e.Commit != "" {
+		s += ", committed " + p.paint.in(bold, short(e.Commit))
+	}
+	if text := orWord(e.Message, e.Reason); text != "" && d.End != "cancelled" {
+		s += ": " + clean(text)
+	}
+	for _, line := range e.Lines {
+		s += "\n  " + clean(line)
+	}
+	return s
+}
+
+// repeatSummary tells the end of a prompt loop, and what to type next.
+func (p *printer) repeatSummary(root string, e ended, took time.Duration) {
+	s := e.state
+	p.say("")
+	head := "stopped"
+	if s.Completed {
+		head = "completed"
+	}
+	p.say("%s: %s (loop %s, %s, %s)", p.paint.in(bold, head), clean(orWord(e.outcome.Message, readable(s.ExitReason.Type))), s.ID, count(s.Iteration, "iteration"), lasted(took))
+	p.say("cost: %s", costText(s.Cost))
+	p.say("next: %s", repeatNext(root, e))
+}
+
+// readable is an ending's word in a sentence.
+func readable(word string) string { return strings.ReplaceAll(word, "_", " ") }
+
+// repeatNext is the command that a person would type now.
+func repeatNext(root string, e ended) string {
+	resume, c := resumeOf(root, e.id, e.path), e.state.Config
+	switch e.outcome.Ending {
+	case loop.PromiseSeen, loop.CommandSucceeded, loop.GateDone:
+		if n := commitsIn(e.state); n > 0 {
+			return fmt.Sprintf("git log --stat -%d", n)
+		}
+		return "look at what it did; descartes loop logs --name " + e.id
+	case loop.LimitReached:
+		return fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations)
+	case loop.DeadlinePast:
+		return resume + " --deadline 8h"
+	case loop.CostReached:
+		return fmt.Sprintf("%s --max-cost %g", resume, 2*c.MaxCostUSD)
+	case loop.AgentUnusable:
+		return "make the agent run, then " + resume
+	case loop.GitRefused:
+		return "mend what git refused, then " + resume
+	case loop.GateBlocked, loop.BreakerOpen:
+		return "see to that, then " + resume
+	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.QuotaUsedUp, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.GateAsks:
+	}
+	return resume
+}
+
+func commitsIn(s *loop.State) (n int) {
+	for _, i := range s.Summaries {
+		if i.Commit != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// resumeOf is the command that goes on with a loop.
+func resumeOf(root, id, path string) string {
+	home := loop.NewHome(root)
+	switch path {
+	case home.Default():
+		return "descartes loop resume"
+	case home.Named(id):
+		return "descartes loop resume --name " + id
+	}
+	return "descartes loop resume --state-file " + quote(path)
+}

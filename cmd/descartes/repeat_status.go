@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"descartes/loop"
+)
+
+// turnsText is the status of a loop that repeats a prompt: the seed's text, and the last iterations.
+func (st *loopStatus) turnsText() string {
+	s := &st.view.State
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %s: %s\n", name, clean(fmt.Sprintf(format, args...)))
+	}
+	b.WriteString("Loop Status\n===========\n")
+	row("State file", "%s", shown(st.root, st.view.Path))
+	row("Iteration", "%d", s.Iteration)
+	row("Started", "%s", s.StartedAt.UTC().Format(time.RFC3339))
+	row("Completed", "%s", yesNo(s.Completed))
+	row("Exit reason", "%s", st.reason())
+	if s.ID != "" {
+		row("Loop", "%s", s.ID)
+	}
+	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
+	if s.Cost != nil {
+		row("Cost", "%s", costText(s.Cost))
+	}
+	b.WriteString("\nConfig:\n")
+	row("Command", "%s", s.Config.Command)
+	row("Max iterations", "%d", s.Config.MaxIterations)
+	row("Completion promise", "%q", s.Config.CompletionPromise)
+	if len(s.Config.Args) > 0 {
+		row("Arguments", "%s", wholeCommand(loop.Config{Command: s.Config.Args[0], Args: s.Config.Args[1:]}))
+	}
+	if c := s.Config.VerificationCommand; c != "" {
+		row("Verify", "%s", c)
+	}
+	if s.Config.Git.AutoCommit {
+		row("Commits", "%s", orWord(s.Config.Git.CommitTemplate, loop.DefaultCommitTemplate))
+	}
+	b.WriteString(history(s.Summaries))
+	return b.String()
+}
+
+// historyShown is how many iterations a status lists.
+const historyShown = 10
+
+// history lists the last iterations, the latest first.
+func history(list []loop.IterationSummary) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nIteration History:\n  #    Duration   Exit  Preview\n")
+	for n := len(list) - 1; n >= max(0, len(list)-historyShown); n-- {
+		s := list[n]
+		fmt.Fprintf(&b, "  %-4d %-10s %-5d %s\n", s.Iteration+1, lasted(s.CompletedAt.Sub(s.StartedAt)), s.ExitCode, fit(clean(s.OutputPreview), 60))
+	}
+	return b.String()
+}

@@ -1,0 +1,230 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"descartes/agent"
+	"descartes/loop/gate"
+)
+
+// Gate is the rule that ends a prompt loop. It is one of package gate, a pointer: what it knows encodes
+// to JSON, is kept in the journal with each iteration, and is given back to it when the loop is resumed.
+type Gate interface {
+	Judge(gate.Facts) gate.Decision
+	Instructions() string
+}
+
+// Turn is one iteration as its prompt and its commit message are made for it.
+type Turn struct {
+	Iteration int // from 1
+	Max       int
+	Try       int    // from 1; more than 1 where the iteration is repeated
+	Next      string // what the iteration before it, or the gate, has to tell the agent
+}
+
+// Round is one iteration that has ended.
+type Round struct {
+	Turn
+	Result  agent.Result
+	Facts   gate.Facts
+	Watched bool // Facts.Changed is known
+}
+
+// Mode is what makes a loop of one kind differ from another. Each function may be nil.
+type Mode struct {
+	Compose func(Turn) (string, error)     // the prompt; nil: the settings' prompt with its iteration context
+	Facts   func(*Round) error             // completes what the gate is told
+	Fails   func(Round) (reason string)    // "" or why the iteration is to be repeated
+	Retries int                            // how often one iteration is repeated because it failed
+	Subject func(Round) (line string)      // first line of the commit message; nil: the settings' template
+	Ended   func(Round, gate.Decision) any // hears of each iteration's end; what it returns is for nobody
+}
+
+// RepeatJob is a prompt made ready to be repeated.
+type RepeatJob struct {
+	Root   string // the project
+	Dir    string // where the agent works
+	Kind   string // prompt, plan, build
+	Config Config
+	Gate   Gate // nil: the first iteration that ends with exit status 0 ends the loop
+	Mode   Mode
+	Watch  bool // look at what each iteration changes, also where nothing is committed
+}
+
+// Repeat is one loop that repeats a prompt. It is not safe for concurrent use.
+type Repeat struct {
+	job     *RepeatJob
+	tools   Tools
+	home    Home
+	path    string
+	state   State
+	ledger  *ledger
+	journal *journal
+	lock    *lock
+	who     Holder
+	resumed bool
+	limited int // iterations in a row that the provider did not let run
+}
+
+// ID names the loop.
+func (r *Repeat) ID() string { return r.state.ID }
+
+// StatePath is the loop's state file.
+func (r *Repeat) StatePath() string { return r.path }
+
+// State is the loop as its state file has it.
+func (r *Repeat) State() *State {
+	s := r.state
+	r.ledger.fill(&s, func(id string) TaskID { return TaskID{ID: id} })
+	s.Seq = r.journal.seq
+	if n := len(s.Summaries); n > 0 {
+		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
+	}
+	return &s
+}
+
+// Run repeats the prompt until the gate ends it, a limit is reached, or it is told to stop: soft, when
+// it closes, lets the running iteration finish; the end of ctx interrupts the agent. The state is saved
+// in either case. An error is one of our own or of the machine.
+func (r *Repeat) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return r.home.asked(r.state.ID) }}
+	out, err := r.rounds(ctx, stop)
+	if err != nil {
+		out = Outcome{Ending: OwnError, Message: err.Error()}
+		if isGit(err) {
+			out.Ending, err = GitRefused, nil
+		}
+	}
+	if ferr := r.finish(&out); err == nil {
+		err = ferr
+	}
+	return out, err
+}
+
+func (r *Repeat) rounds(ctx context.Context, stop *stopper) (Outcome, error) {
+	if r.ledger.turns.open != nil {
+		if out, err := r.adopt(ctx, stop); out != nil || err != nil {
+			return deref(out), err
+		}
+	}
+	for {
+		if out := r.limits(ctx, stop); out != nil {
+			return *out, nil
+		}
+		if out, err := r.round(ctx, stop); out != nil || err != nil {
+			return deref(out), err
+		}
+	}
+}
+
+// limits names the limit or the request that forbids another iteration, or nil.
+func (r *Repeat) limits(ctx context.Context, stop *stopper) *Outcome {
+	c, b := r.job.Config, r.ledger
+	if out := stop.asked(ctx); out != nil {
+		return out
+	}
+	switch n := c.MaxIterations; {
+	case b.iteration >= n && !b.turns.again:
+		out := &Outcome{Ending: LimitReached, Message: "the limit of " + iterations(n) + " is reached"}
+		out.Crashed = b.turns.crashes >= n
+		return out
+	case b.turns.crashes >= mostCrashes:
+		return &Outcome{Ending: AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s", b.turns.crashes, b.turns.last.Reason)}
+	}
+	return c.spent(r.tools.Now(), b.cost)
+}
+
+// mostCrashes is how many iterations in a row may end by the agent's crash.
+const mostCrashes = 5
+
+func iterations(n int) string {
+	if n == 1 {
+		return "1 iteration"
+	}
+	return fmt.Sprintf("%d iterations", n)
+}
+
+// record writes events to the journal, takes them into account, and lets the observer hear of them.
+func (r *Repeat) record(events ...*Event) error {
+	if err := r.journal.append(events...); err != nil {
+		return err
+	}
+	for _, e := range events {
+		r.ledger.apply(e)
+		if e.Type == IterationFinished {
+			r.state.addSummary(turnSummary(e))
+		}
+	}
+	if r.tools.Observe != nil {
+		for _, e := range events {
+			r.tools.Observe(*e)
+		}
+	}
+	return nil
+}
+
+func (r *Repeat) save() error { return r.State().save(r.tools.FS, r.path) }
+
+// finish records the end and saves the state.
+func (r *Repeat) finish(out *Outcome) error {
+	e := &Event{Type: LoopFinished, Iteration: r.ledger.iteration, Reason: out.Ending.seeds(), Message: out.Message}
+	if out.Ending == Paused {
+		e.Type = LoopPaused
+	}
+	if err := r.record(e); err != nil {
+		return err
+	}
+	if err := r.save(); err != nil {
+		return err
+	}
+	return r.home.clearRequest(r.state.ID)
+}
+
+// seeds is an ending of a prompt loop in the words of its state file, which knows one for all errors.
+func (e Ending) seeds() string {
+	switch e {
+	case AgentUnusable, GitRefused:
+		return string(OwnError)
+	}
+	return string(e)
+}
+
+// Close releases the loop's files and its lock.
+func (r *Repeat) Close() error {
+	var errs []error
+	if r.journal != nil {
+		errs = append(errs, r.journal.close())
+	}
+	if r.lock != nil {
+		errs = append(errs, r.lock.release())
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Repeat) warn(message string) error {
+	return r.record(&Event{Type: Warning, Iteration: r.ledger.iteration, Message: message})
+}
+
+// relative shows a path the way a person in the project's folder would type it.
+func (r *Repeat) relative(path string) string {
+	if rel, err := filepath.Rel(r.job.Root, path); err == nil {
+		return rel
+	}
+	return path
+}
+
+// gateState is what the gate knows, for the journal.
+func (r *Repeat) gateState() (json.RawMessage, error) {
+	if r.job.Gate == nil {
+		return nil, nil
+	}
+	b, err := json.Marshal(r.job.Gate)
+	if err != nil {
+		return nil, fmt.Errorf("save the gate: %w", err)
+	}
+	return b, nil
+}

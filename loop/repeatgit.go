@@ -1,0 +1,124 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/crash"
+)
+
+// treeWait is how long an iteration waits for the others that look at the working tree or commit in it.
+const treeWait = 60 * time.Second
+
+// watches reports whether what an iteration changes is looked at.
+func (r *Repeat) watches() bool {
+	return r.tools.Repo != nil && (r.job.Watch || r.job.Config.Git.AutoCommit)
+}
+
+// inTree does something with the working tree that no other loop may do at the same time. A loop over a tag holds
+// the tree for as long as it runs; that is the holder's name then, and nothing is done.
+func (r *Repeat) inTree(ctx context.Context, do func() error) (tag string, err error) {
+	path := treeLock(r.tools.Repo.Dir())
+	k, err := takeLock(ctx, path, treeWait, r.who)
+	var busy *BusyError
+	if errors.As(err, &busy) {
+		return busy.Holder.Loop, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", errors.Join(do(), k.release())
+}
+
+// lookBefore notes what stands before an iteration.
+func (r *Repeat) lookBefore(ctx context.Context, t *turn) error {
+	if !r.watches() {
+		return nil
+	}
+	if who, held := live(treeLock(r.tools.Repo.Dir())); held && who.Tag != "" {
+		return r.warn(beside(who.Loop, who.Tag))
+	}
+	holder, err := r.inTree(ctx, func() (err error) {
+		if t.before, err = r.tools.Repo.Snapshot(ctx); err != nil {
+			return gitErr("snapshot the working tree", err)
+		}
+		if t.head, err = r.tools.Repo.Head(ctx); err != nil {
+			return gitErr("read HEAD", err)
+		}
+		return nil
+	})
+	if holder != "" {
+		return r.warn(beside(holder, ""))
+	}
+	return err
+}
+
+func beside(loop, tag string) string {
+	if tag != "" {
+		loop += " over tag " + tag
+	}
+	return "loop " + loop + " works in this tree: what this iteration changes is not committed by itself"
+}
+
+// lookAfter notes what an iteration changed, and commits it.
+func (r *Repeat) lookAfter(ctx context.Context, t *turn) error {
+	if t.before == "" || !r.watches() {
+		return nil
+	}
+	holder, err := r.inTree(ctx, func() (err error) {
+		if t.after, err = r.tools.Repo.Snapshot(ctx); err != nil {
+			return gitErr("snapshot the working tree", err)
+		}
+		if t.after == t.before {
+			return nil
+		}
+		if t.changed, err = r.tools.Repo.Changed(ctx, t.before, t.after); err != nil {
+			return gitErr("compare the working tree", err)
+		}
+		return r.commit(ctx, t)
+	})
+	if holder != "" {
+		return r.warn(beside(holder, ""))
+	}
+	return err
+}
+
+// commit commits what an iteration changed and nothing else. One that a dead loop had made is found to leave
+// nothing to commit.
+func (r *Repeat) commit(ctx context.Context, t *turn) error {
+	if !r.job.Config.Git.AutoCommit {
+		return nil
+	}
+	w := gitops.Wave{Message: r.message(t), Results: []gitops.Pair{{Base: t.before, Result: t.after, Head: t.head.Hash}}, UserPaths: r.ledger.userPaths}
+	crash.Point("before-iteration-commit")
+	c, err := r.tools.Repo.CommitWave(ctx, w)
+	if err != nil {
+		return gitErr(fmt.Sprintf("commit iteration %d", t.Iteration), err)
+	}
+	crash.Point("iteration-committed")
+	for _, n := range c.Notes {
+		if err := r.warn(n); err != nil {
+			return err
+		}
+	}
+	if !c.Empty {
+		t.commit = c.Hash
+	}
+	return nil
+}
+
+func (r *Repeat) message(t *turn) string {
+	subject := ""
+	if f := r.job.Mode.Subject; f != nil {
+		subject = f(t.Round)
+	}
+	if subject == "" {
+		n := Names{Iteration: t.Iteration, Wave: t.Iteration, Tag: r.state.ID, At: r.tools.Now()}
+		subject = n.Expand(orElse(r.job.Config.Git.CommitTemplate, DefaultCommitTemplate))
+	}
+	return fmt.Sprintf("%s\n\nDescartes-Loop: %s\nDescartes-Iteration: %d\n", strings.TrimSpace(subject), r.state.ID, t.Iteration)
+}

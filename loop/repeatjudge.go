@@ -1,0 +1,195 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/loop/gate"
+)
+
+// judge asks the gate about an iteration, records its end, and says whether the run ends with it.
+func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, error) {
+	t.Facts, t.Watched = r.facts(t), t.before != ""
+	end := r.event(IterationFinished, t)
+	end.Reason, end.Tree, end.Commit = t.Result.Reason, string(t.after), t.commit
+	end.Detail = &Detail{End: string(t.Result.End), Code: t.Result.Code, Signal: t.Result.Signal, Changed: len(t.changed),
+		Words: preview(t.Result.Final), Seconds: r.tools.Now().Sub(t.started).Seconds(), Log: r.relative(t.log)}
+	if v := t.check; v != nil {
+		end.Detail.Passed = v.Passed
+	}
+	for _, c := range t.changed[:min(len(t.changed), maxChanged)] {
+		end.Paths = append(end.Paths, c.Path)
+	}
+	switch t.Result.End {
+	case agent.Limited:
+		end.Verdict = verdictLimited
+		return r.waitForQuota(ctx, stop, t, end)
+	case agent.Cancelled:
+		end.Verdict = verdictCancelled
+		return stop.outcome(ctx), r.close(end)
+	case agent.Refused:
+		end.Verdict = verdictRetry
+		return &Outcome{Ending: AgentUnusable, Message: "the agent cannot be run: " + t.Result.Reason}, r.close(end)
+	}
+	if out, done, err := r.repeats(ctx, stop, t, end); done || err != nil {
+		return out, err
+	}
+	d, err := r.decide(t, end)
+	if err != nil {
+		return nil, err
+	}
+	return r.outcome(d), r.close(end)
+}
+
+// maxChanged bounds the changed paths that the journal keeps of an iteration.
+const maxChanged = 100
+
+// close records an iteration's end and saves the state.
+func (r *Repeat) close(end *Event) error {
+	if err := r.record(end); err != nil {
+		return err
+	}
+	return r.save()
+}
+
+// decide lets the mode and the gate judge, and puts what they say into the iteration's end.
+func (r *Repeat) decide(t *turn, end *Event) (gate.Decision, error) {
+	if f := r.job.Mode.Facts; f != nil {
+		if err := f(&t.Round); err != nil {
+			return gate.Decision{}, err
+		}
+	}
+	d := r.ask(t)
+	end.Verdict, end.Lines, end.Message = string(d.Kind), d.Show, d.Reason
+	var err error
+	if end.Gate, err = r.gateState(); err != nil {
+		return d, err
+	}
+	end.Next = joinText(d.Prompt, r.failureText(t))
+	for _, w := range d.Warnings {
+		if err := r.warn(w); err != nil {
+			return d, err
+		}
+	}
+	if f := r.job.Mode.Ended; f != nil {
+		f(t.Round, d)
+	}
+	return d, nil
+}
+
+// ask is the gate's word, or, without a gate, that of the exit status.
+func (r *Repeat) ask(t *turn) gate.Decision {
+	switch {
+	case r.job.Gate != nil:
+		return r.job.Gate.Judge(t.Facts)
+	case t.Facts.Err == "":
+		return gate.Decision{Kind: gate.Done, Reason: "the command succeeded"}
+	}
+	return gate.Decision{Kind: gate.Continue, Reason: t.Facts.Err}
+}
+
+// outcome is what the gate's decision makes of the run; nil goes on.
+func (r *Repeat) outcome(d gate.Decision) *Outcome {
+	switch d.Kind {
+	case gate.Done:
+		switch {
+		case r.job.Gate == nil:
+			return &Outcome{Ending: CommandSucceeded, Message: d.Reason}
+		case r.job.Config.promised():
+			return &Outcome{Ending: PromiseSeen, Message: d.Reason}
+		}
+		return &Outcome{Ending: GateDone, Message: d.Reason}
+	case gate.Blocked:
+		return &Outcome{Ending: GateBlocked, Message: d.Reason}
+	case gate.Open:
+		return &Outcome{Ending: BreakerOpen, Message: d.Reason}
+	case gate.Ask:
+		return &Outcome{Ending: GateAsks, Message: orElse(d.Question, d.Reason)}
+	case gate.Continue:
+	}
+	return nil
+}
+
+// repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
+// where the mode says that it failed. done says that the iteration is over with this.
+func (r *Repeat) repeats(ctx context.Context, stop *stopper, t *turn, end *Event) (_ *Outcome, done bool, _ error) {
+	reason, most := "", r.job.Mode.Retries
+	if t.Result.End == agent.Crashed && t.Result.Cause == agent.Transient {
+		reason, most = t.Result.Reason, max(most, transientTries)
+	} else if r.job.Mode.Fails != nil {
+		reason = r.job.Mode.Fails(t.Round)
+	}
+	if reason == "" || r.ledger.turns.failed >= most {
+		return nil, false, nil
+	}
+	end.Verdict, end.Reason, end.Next = verdictRetry, reason, joinText(t.Next, r.failureText(t))
+	if err := r.close(end); err != nil {
+		return nil, true, err
+	}
+	if t.Result.Cause != agent.Transient {
+		return nil, true, nil
+	}
+	r.limited++
+	out, err := r.wait(ctx, stop, t, reason, r.tools.Now().Add(backoff(r.limited)))
+	return out, true, err
+}
+
+// transientTries is how often an iteration is repeated that failed by the provider's doing.
+const transientTries = 3
+
+// waitForQuota waits until the provider gives more, which uses up no iteration, or ends the run.
+func (r *Repeat) waitForQuota(ctx context.Context, stop *stopper, t *turn, end *Event) (*Outcome, error) {
+	end.Next = t.Next
+	if err := r.close(end); err != nil {
+		return nil, err
+	}
+	until := t.Result.Until
+	if until.IsZero() {
+		until = r.tools.Now().Add(quotaPause)
+	}
+	if least := r.tools.Now().Add(backoff(r.limited)); until.Before(least) {
+		until = least
+	}
+	r.limited++
+	if r.job.Config.OnLimit == "stop" {
+		return &Outcome{Ending: QuotaUsedUp, Message: t.Result.Reason}, nil
+	}
+	return r.wait(ctx, stop, t, t.Result.Reason, until)
+}
+
+func (r *Repeat) wait(ctx context.Context, stop *stopper, t *turn, reason string, until time.Time) (*Outcome, error) {
+	e := r.event(LimitWaiting, t)
+	e.Reason, e.Detail = reason, &Detail{Until: &until}
+	if err := r.record(e); err != nil {
+		return nil, err
+	}
+	return stop.wait(ctx, until.Sub(r.tools.Now())), nil
+}
+
+// failureText tells the next iteration's agent how the verification failed.
+func (r *Repeat) failureText(t *turn) string {
+	v := t.check
+	if v == nil || v.Passed {
+		return ""
+	}
+	fence := "```"
+	for strings.Contains(v.Tail, fence) {
+		fence += "`"
+	}
+	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s\n%s\n%s\n",
+		r.job.Config.VerificationCommand, verifyReason(v), fence, strings.TrimRight(tail(v.Tail, maxWords), "\n"), fence)
+}
+
+// joinText joins parts of a prompt, a blank line between them.
+func joinText(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p = strings.TrimRight(p, "\n"); strings.TrimSpace(p) != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, "\n\n")
+}

@@ -1,0 +1,61 @@
+package loop
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// prompt is the text that an iteration's agent is given.
+func (r *Repeat) prompt(t Turn) (string, error) {
+	if f := r.job.Mode.Compose; f != nil {
+		return f(t)
+	}
+	c := r.job.Config
+	parts := []string{c.Prompt}
+	if t.Iteration > 1 && c.IterationContext {
+		parts = append(parts, IterationContext(t.Iteration, t.Max, c.CompletionPromise))
+	}
+	if r.job.Gate != nil && !c.promised() {
+		parts = append(parts, r.job.Gate.Instructions())
+	}
+	if len(parts) == 1 && t.Next == "" {
+		return c.Prompt, nil // byte for byte
+	}
+	return joinText(append(parts, t.Next)...) + "\n", nil
+}
+
+// IterationContext tells the agent of a later iteration where it stands. Without a promise it says nothing of
+// one.
+func IterationContext(iteration, most int, promise string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\nITERATION CONTEXT:\n- This is iteration %d of %d\n", iteration, most)
+	b.WriteString("- Your previous work persists in files and git history\n- Review what you've done and continue improving\n")
+	if promise != "" {
+		fmt.Fprintf(&b, "- Output <promise>%s</promise> when the task is completely finished\n", promise)
+	}
+	b.WriteString("---\n")
+	return b.String()
+}
+
+// promised reports whether the promise alone ends the loop.
+func (c *Config) promised() bool { return c.Gate == "" || c.Gate == "promise" }
+
+// Names of what a template may hold.
+type Names struct {
+	Iteration, Wave int
+	Tag             string // of a loop without one its id
+	At              time.Time
+}
+
+// Expand fills in {iteration}, {timestamp}, {tag} and {wave}; anything else in braces stays as it is.
+func (n Names) Expand(template string) string {
+	return strings.NewReplacer("{iteration}", fmt.Sprint(n.Iteration), "{timestamp}", n.At.UTC().Format("20060102-150405"),
+		"{tag}", n.Tag, "{wave}", fmt.Sprint(n.Wave)).Replace(template)
+}
+
+// Templates of commit messages and branches where the settings have none.
+const (
+	DefaultCommitTemplate = "loop: iteration {iteration}"
+	DefaultBranchTemplate = "loop/{timestamp}"
+)

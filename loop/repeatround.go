@@ -1,0 +1,229 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/crash"
+	"descartes/loop/gate"
+	"descartes/verify"
+)
+
+// turn is one iteration under way: what stood before it, and what its steps found.
+type turn struct {
+	Round
+	log     string
+	started time.Time
+	before  gitops.Tree // "" where nobody looks
+	head    gitops.Head
+	check   *verify.Result
+	after   gitops.Tree
+	changed []gitops.Change
+	commit  string
+}
+
+// round runs one iteration. An outcome says that the run ends here. The counter is on the disk before the
+// agent starts: whatever happens then, this number is used up.
+func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
+	t, err := r.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := r.prompt(t.Turn)
+	if err != nil {
+		return nil, err
+	}
+	e := r.event(IterationStarted, t)
+	e.Tree, e.Branch, e.Commit = string(t.before), t.head.Branch, t.head.Hash
+	e.Detail = &Detail{Log: r.relative(t.log)}
+	if err := r.record(e); err != nil {
+		return nil, err
+	}
+	if err := r.save(); err != nil {
+		return nil, err
+	}
+	crash.Point("iteration-saved")
+	actx, done := stop.watch(ctx)
+	defer done()
+	if t.Result, err = r.tools.Agent.Run(actx, r.request(t, prompt)); err != nil {
+		return nil, fmt.Errorf("run the agent: %w", err)
+	}
+	return r.conclude(ctx, actx, stop, t)
+}
+
+// turn is the iteration that comes next.
+func (r *Repeat) turn(ctx context.Context) (*turn, error) {
+	b := r.ledger
+	t := &turn{started: r.tools.Now()}
+	t.Iteration, t.Try, t.Max, t.Next = b.iteration+1, 1, r.job.Config.MaxIterations, b.turns.next
+	if b.turns.again {
+		t.Iteration, t.Try = b.iteration, b.turns.try+1
+	}
+	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
+	return t, r.lookBefore(ctx, t)
+}
+
+// adopt brings to its end the iteration that a dead loop had begun: its agent may have finished meanwhile.
+func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
+	open := r.ledger.turns.open
+	t := &turn{started: open.TS, before: gitops.Tree(open.Tree), head: gitops.Head{Branch: open.Branch, Hash: open.Commit}}
+	t.Iteration, t.Try, t.Max, t.Next = open.Iteration, open.Attempt, r.job.Config.MaxIterations, r.ledger.turns.next
+	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
+	res, ok := r.tools.Agent.Recall(r.request(t, ""), r.home.ExitFile(r.state.ID))
+	switch e := r.ledger.turns.agent; {
+	case ok:
+		t.Result = res
+	case e != nil && e.Detail != nil:
+		t.Result = recalled(e)
+	default:
+		t.Result = agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this iteration"}
+	}
+	actx, done := stop.watch(ctx)
+	defer done()
+	out, err := r.conclude(ctx, actx, stop, t)
+	if err == nil && t.Result.End == agent.Cancelled {
+		return nil, nil // the run that goes on with it has not been told to stop
+	}
+	return out, err
+}
+
+// conclude takes an iteration from the end of its agent to what it is followed by. ctx is the run's, actx
+// ends also when somebody asks to stop at once.
+func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*Outcome, error) {
+	if err := r.gatherErrors(t.log); err != nil {
+		return nil, err
+	}
+	if err := r.mend(); err != nil {
+		return nil, err
+	}
+	if r.ledger.turns.agent == nil { // else a loop that died since had recorded it
+		e := r.event(AgentFinished, t)
+		e.Reason = t.Result.Reason
+		e.Detail = agentDetail(t.Result, r.job.Config.Backend, maxFinal)
+		if err := r.record(e); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.verify(actx, t); err != nil {
+		return nil, err
+	}
+	gctx := context.WithoutCancel(ctx) // the work is kept, whatever stopped the agent
+	if err := r.lookAfter(gctx, t); err != nil {
+		return nil, err
+	}
+	return r.judge(ctx, stop, t)
+}
+
+// maxFinal bounds, in bytes, what the journal keeps of the final message, which a resumed loop looks for
+// the promise in: all that is read of it.
+const maxFinal = 16 << 10
+
+func (r *Repeat) verify(ctx context.Context, t *turn) error {
+	command := r.job.Config.VerificationCommand
+	if command == "" || command == NoVerify || t.Result.End != agent.Finished {
+		return nil
+	}
+	res, err := r.tools.Verify.Run(ctx, verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),
+		Log: t.log, Timeout: seconds(r.job.Config.VerifyTimeoutSecs), Grace: grace})
+	if err != nil {
+		return fmt.Errorf("verify iteration %d: %w", t.Iteration, err)
+	}
+	t.check = &res
+	e := r.event(VerifyFinished, t)
+	e.Detail = &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+	return r.record(e)
+}
+
+// facts are what the gate is told.
+func (r *Repeat) facts(t *turn) gate.Facts {
+	f := gate.Facts{Iteration: t.Iteration, Final: t.Result.Final, OutputBytes: t.Result.Bytes, Now: r.tools.Now(), CostUSD: r.ledger.cost.USD}
+	for _, c := range t.changed {
+		f.Changed = append(f.Changed, c.Path)
+	}
+	if t.Result.End != agent.Finished {
+		f.Err = orElse(t.Result.Reason, string(t.Result.End))
+	}
+	if v := t.check; v != nil {
+		f.Verify = &gate.Check{Name: r.job.Config.VerificationCommand, Passed: v.Passed, Output: v.Tail}
+		if !v.Passed && r.job.Config.promised() && f.Err == "" {
+			f.Err = verifyReason(v)
+		}
+	}
+	return f
+}
+
+func verifyReason(v *verify.Result) string {
+	switch {
+	case v.TimedOut:
+		return "verify timed out"
+	case v.Signal != 0:
+		return fmt.Sprintf("verify ended by signal %d", v.Signal)
+	}
+	return fmt.Sprintf("verify failed with exit status %d", v.Code)
+}
+
+// request is the agent's side of an iteration.
+func (r *Repeat) request(t *turn, prompt string) agent.Request {
+	c := r.job.Config
+	q := agent.Request{Label: label(t, "agent"), Prompt: prompt, PromptFile: r.promptFile(), Dir: r.job.Dir, Env: r.environment(t),
+		Log: t.log, ErrLog: r.errLog(), Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace,
+		Clocks: agent.Clocks{Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
+		Model:  c.Backend.Model, Promise: c.CompletionPromise}
+	if c.ContinueSession {
+		q.Session = r.ledger.turns.session
+	}
+	return q
+}
+
+func (r *Repeat) errLog() string     { return r.home.Run(r.state.ID) + "/stderr" }
+func (r *Repeat) promptFile() string { return r.home.Run(r.state.ID) + "/prompt.md" }
+
+// label names a process in the exit file, for the loop that may have to take it up again.
+func label(t *turn, what string) string {
+	return fmt.Sprintf("iteration %d %d %s", t.Iteration, t.Try, what)
+}
+
+func (r *Repeat) environment(t *turn) []string {
+	return []string{"DESCARTES_LOOP_ID=" + r.state.ID, "DESCARTES_ITERATION=" + strconv.Itoa(t.Iteration),
+		"DESCARTES_ATTEMPT=" + strconv.Itoa(t.Try), "DESCARTES_PROMPT_FILE=" + r.promptFile(),
+		"DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE="} // not those of a loop that we run in
+}
+
+// gatherErrors adds what the agent printed on standard error to the iteration's log.
+func (r *Repeat) gatherErrors(log string) error { return gatherInto(log, r.errLog()) }
+
+// mend puts the journal and the lock back where an agent cleared them away.
+func (r *Repeat) mend() error {
+	healed, err := r.journal.heal()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(r.lock.f.Path()); err != nil {
+		again, err := takeLock(context.Background(), r.lock.f.Path(), lockWait, r.who)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(r.lock.release()); err != nil {
+			return err
+		}
+		r.lock = again
+	}
+	if !healed {
+		return nil
+	}
+	if err := r.home.make(r.tools.FS); err != nil {
+		return err
+	}
+	return r.warn("the iteration meddled with " + r.relative(r.journal.path) + ", which is put back")
+}
+
+// event begins an event about an iteration.
+func (r *Repeat) event(what Type, t *turn) *Event {
+	return &Event{Type: what, Iteration: t.Iteration, Attempt: t.Try, Of: t.Max}
+}

@@ -1,0 +1,225 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"descartes/internal/atomicfile"
+)
+
+// Ceiling is the most iterations that a loop is started with. A loop that has reached its limit is given
+// more by resuming it with a higher one.
+const Ceiling = 200
+
+// idsWait is how long a start waits for others that draw their ids: each takes a few file syncs.
+const idsWait = 60 * time.Second
+
+// StartRepeat begins a prompt loop, or takes up the one of opt.Resume. It takes the loop's lock and leaves the
+// first iteration to Run. The caller closes the loop.
+func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOptions) (_ *Repeat, err error) {
+	r := &Repeat{job: j, tools: tools, home: NewHome(j.Root), ledger: newLedger()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	r.who = Holder{PID: os.Getpid(), Host: hostname(), At: tools.Now()}
+	ids, err := r.home.lockIDs(ctx, r.who)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, ids.release()) }()
+	if err := r.home.make(tools.FS); err != nil {
+		return r, err
+	}
+	if err := r.choose(ctx, opt); err != nil {
+		return r, err
+	}
+	if _, err := atomicfile.Clean(tools.FS, r.path); err != nil {
+		return r, fmt.Errorf("remove temporary files of %s: %w", r.path, err)
+	}
+	if err := r.begin(ctx); err != nil {
+		return r, err
+	}
+	return r, r.home.archiveEnded(tools.FS, r.path)
+}
+
+// lockIDs is held while a loop chooses its id and its state file, and until both are on the disk.
+func (h Home) lockIDs(ctx context.Context, who Holder) (*lock, error) {
+	return takeLock(ctx, lockOf(h.ids()), idsWait, who)
+}
+
+// choose decides which loop this is, and takes its lock.
+func (r *Repeat) choose(ctx context.Context, opt StartOptions) (err error) {
+	if opt.Resume != "" {
+		r.path, r.resumed = opt.Resume, true
+	} else if err := r.fresh(opt); err != nil {
+		return err
+	}
+	r.who.Loop = r.state.ID
+	if r.lock, err = takeLock(ctx, lockOf(r.path), lockWait, r.who); err != nil {
+		return err
+	}
+	if r.resumed { // read under its lock: another may have gone on with it meanwhile
+		st, err := LoadState(r.path)
+		if err != nil {
+			return err
+		}
+		r.state = *st
+		if r.state.ID == "" {
+			if r.state.ID, err = r.home.newID(opt.Command); err != nil {
+				return err
+			}
+		}
+		r.who.Loop = r.state.ID
+		if err := r.lock.sign(r.who); err != nil {
+			return err
+		}
+	}
+	s := &r.state
+	s.Version, s.Kind, s.Config, s.Session = StateVersion, r.job.Kind, r.job.Config, opt.Session
+	s.PID, s.Host = os.Getpid(), r.who.Host
+	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
+	return nil
+}
+
+// fresh names a new loop and its state file.
+func (r *Repeat) fresh(opt StartOptions) (err error) {
+	id, err := r.home.freeID(opt)
+	if err != nil {
+		return err
+	}
+	r.state = State{ID: id, StartedAt: r.tools.Now()}
+	r.path, err = r.home.freePath(r.tools.FS, id, opt)
+	return err
+}
+
+// begin opens the journal, replays it, and records that the loop runs.
+func (r *Repeat) begin(ctx context.Context) error {
+	j, events, err := openJournal(r.tools.FS, r.home.Events(r.state.ID), r.state.ID, r.tools.Now)
+	if err != nil {
+		return err
+	}
+	r.journal = j
+	if n := int64(len(events)); n > 0 && n < r.state.Seq {
+		return &DamageError{Path: j.path, Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, r.state.Seq)}
+	}
+	if err := os.MkdirAll(r.home.Run(r.state.ID)+"/logs", 0o755); err != nil {
+		return fmt.Errorf("make the run's folder: %w", err)
+	}
+	if err := r.home.clearRequest(r.state.ID); err != nil {
+		return err
+	}
+	first := &Event{Type: LoopStarted}
+	if r.resumed {
+		first.Type = LoopResumed
+	}
+	if len(events) == 0 && r.resumed { // the state file is all that there is
+		first.Iteration = r.state.Iteration
+	}
+	r.replay(events, first.Iteration)
+	if g := r.ledger.turns.gate; len(g) > 0 && r.job.Gate != nil {
+		if err := json.Unmarshal(g, r.job.Gate); err != nil {
+			return fmt.Errorf("give the gate back what it knew: %w", err)
+		}
+	}
+	if !r.resumed && r.tools.Repo != nil && r.job.Config.Git.AutoCommit {
+		if first.Paths, err = r.tools.Repo.Dirty(ctx); err != nil {
+			return gitErr("look for uncommitted changes", err)
+		}
+	}
+	if err := r.record(first); err != nil {
+		return err
+	}
+	return r.save()
+}
+
+// replay takes the journal of an earlier run into account. The state file's summaries count where the
+// journal does not reach back that far.
+func (r *Repeat) replay(events []Event, base int) {
+	if len(events) > 0 {
+		base = events[0].Iteration
+	}
+	old := slices.DeleteFunc(r.state.Summaries, func(s IterationSummary) bool { return s.Iteration >= base })
+	r.state.Summaries = old
+	for i := range events {
+		r.ledger.apply(&events[i])
+		if events[i].Type == IterationFinished {
+			r.state.addSummary(turnSummary(&events[i]))
+		}
+	}
+}
+
+// freeID is the id of a new loop: the name asked for, or a drawn one. The caller holds the lock of the ids.
+func (h Home) freeID(opt StartOptions) (string, error) {
+	if opt.Name == "" {
+		return h.newID(opt.Command)
+	}
+	if err := ValidID(opt.Name); err != nil {
+		return "", err
+	}
+	if h.taken(opt.Name) {
+		return "", fmt.Errorf("a loop named %q exists: descartes loop list shows it; choose another name", opt.Name)
+	}
+	return opt.Name, nil
+}
+
+// freePath is the state file of a new loop: the one asked for, the named one, or the default one
+// once the finished loop that lies there is archived. The caller holds the lock of the ids.
+func (h Home) freePath(fsys atomicfile.FS, id string, opt StartOptions) (string, error) {
+	path := opt.StatePath
+	if path == "" && opt.Name != "" {
+		return h.Named(id), nil
+	}
+	if path == "" {
+		path = h.Default()
+	}
+	_, busy := live(lockOf(path))
+	old, err := LoadState(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !busy:
+		return path, nil
+	case err != nil && opt.StatePath == "" && !busy:
+		return "", fmt.Errorf("%w; move it away, or choose another with --state-file", err)
+	case err != nil && !busy:
+		return "", err
+	}
+	if busy || !old.Completed {
+		if opt.StatePath != "" {
+			who := "a loop"
+			if old != nil {
+				who = "loop " + old.ID
+			}
+			return "", fmt.Errorf("%s belongs to %s, which has not ended", path, who)
+		}
+		return h.Named(id), nil
+	}
+	return path, h.archive(fsys, old, path)
+}
+
+// archiveEnded puts the state files of named loops that are over into the archive. The caller holds the lock
+// of the ids; but is the state file of its own loop.
+func (h Home) archiveEnded(fsys atomicfile.FS, but string) error {
+	all, err := h.List()
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.State == nil || s.Archived || !s.State.Completed || s.Path == but || s.Path != h.Named(s.State.ID) {
+			continue
+		}
+		if _, busy := live(lockOf(s.Path)); busy {
+			continue
+		}
+		if err := h.archive(fsys, s.State, s.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package loop
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// turns is what a prompt loop's journal says of its iterations. The ledger's apply alone fills it.
+type turns struct {
+	try     int    // of the last iteration
+	open    *Event // iteration_started without its end
+	agent   *Event // agent_finished of the open iteration
+	last    *Event // the last iteration_finished
+	again   bool   // the last iteration is to be repeated
+	failed  int    // times that it was repeated because it had failed
+	crashes int    // iterations in a row that ended by the agent's crash
+	gate    json.RawMessage
+	next    string
+	session string
+}
+
+// Verdicts of an iteration that is repeated under its number.
+const (
+	verdictCancelled = "cancelled"
+	verdictRetry     = "retry"
+	verdictGoesOn    = "continue"
+)
+
+func (t *turns) apply(e *Event) {
+	switch e.Type {
+	case IterationStarted:
+		if e.Attempt == 1 {
+			t.failed = 0
+		}
+		t.try, t.open, t.agent, t.again = e.Attempt, e, nil, false
+	case AgentFinished:
+		t.agent = e
+		if e.Detail != nil && e.Detail.Session != "" {
+			t.session = e.Detail.Session
+		}
+	case IterationFinished:
+		t.finish(e)
+	}
+}
+
+func (t *turns) finish(e *Event) {
+	t.open, t.agent, t.last = nil, nil, e
+	t.again = e.Verdict == verdictLimited || e.Verdict == verdictRetry
+	if e.Verdict == verdictRetry {
+		t.failed++
+	}
+	if len(e.Gate) > 0 {
+		t.gate = e.Gate
+	}
+	switch {
+	case e.Verdict == verdictLimited || e.Verdict == verdictCancelled:
+		return // says nothing of the agent
+	case e.Detail != nil && e.Detail.End == "crashed":
+		t.crashes++
+	default:
+		t.crashes = 0
+	}
+	t.next = e.Next
+}
+
+// turnSummary is an iteration as the state file lists it, from 0.
+func turnSummary(e *Event) IterationSummary {
+	s := IterationSummary{Iteration: e.Iteration - 1, CompletedAt: e.TS, Verdict: e.Verdict, PromiseSeen: e.Verdict == verdictGoesOn || e.Verdict == verdictDone, Commit: e.Commit}
+	if e.Attempt > 1 {
+		s.Attempt = e.Attempt
+	}
+	if d := e.Detail; d != nil {
+		s.ExitCode, s.StartedAt = d.Code, e.TS.Add(-time.Duration(d.Seconds*float64(time.Second)))
+		s.OutputPreview = preview(d.Words)
+	}
+	return s
+}
+
+const verdictDone = "done"
