@@ -14,9 +14,12 @@ import (
 // ended by us, whatever the agent said: agents answer SIGTERM with promises.
 // f is nil where nobody followed the run.
 func (r *Runner) result(q Request, exit proc.Exit, f *follower) (Result, error) {
+	masked, err := q.mask()
+	if err != nil {
+		return Result{}, err
+	}
 	h, why := f.heard(exit)
-	if h == nil {
-		var err error
+	if h == nil || masked { // what was heard while it ran is not masked
 		if h, err = listen(r.backend.Format, q); err != nil {
 			return Result{}, fmt.Errorf("read agent output: %w", err)
 		}

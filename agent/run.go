@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"descartes/internal/mask"
 	"descartes/internal/proc"
 )
 
@@ -24,8 +25,26 @@ type Request struct {
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Model      string        // "" is the program's own choice
 	Clocks     Clocks
-	Promise    string // the word of <promise>word</promise>; "" is COMPLETE
-	Session    string // goes on with this conversation, where the backend can; "" begins one
+	Mask       *mask.Mask // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
+	Promise    string     // the word of <promise>word</promise>; "" is COMPLETE
+	Session    string     // goes on with this conversation, where the backend can; "" begins one
+}
+
+// mask overwrites secrets in what was printed, and in the prompt as an echo of it looks then.
+func (q *Request) mask() (masked bool, err error) {
+	if q.Mask == nil {
+		return false, nil
+	}
+	if masked, err = q.Mask.File(q.Log, q.Offset); err != nil {
+		return masked, err
+	}
+	if q.ErrLog != q.Log {
+		if _, err := q.Mask.File(q.ErrLog, q.ErrOffset); err != nil {
+			return masked, err
+		}
+	}
+	q.Prompt = q.Mask.Text(q.Prompt)
+	return masked, nil
 }
 
 // End says why a run ended.

@@ -172,7 +172,7 @@ func (l *Loop) keep(ctx context.Context, tr *trial) (ref string, err error) {
 	ref = RefPrefix(l.state.ID, tr.task.ID) + strconv.Itoa(tr.number)
 	msg := fmt.Sprintf("%s: task %s attempt %d: %s\n\n%s\n\nDescartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n",
 		l.state.Tag, oneLine(tr.task.ID), tr.number, tr.verdict, oneLine(tr.reason), l.state.ID, oneLine(tr.task.ID), tr.number, tr.verdict)
-	if _, err := l.tools.Repo.Keep(ctx, ref, tr.after, parents, msg); err != nil {
+	if _, err := l.tools.Repo.Keep(ctx, ref, tr.after, parents, l.tools.Mask.Text(msg)); err != nil {
 		return "", gitErr("keep the work on task "+tr.task.ID, err)
 	}
 	return ref, nil

@@ -137,11 +137,6 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 		if err := l.record(l.agentEvents(tr)...); err != nil {
 			return err
 		}
-		for _, n := range tr.result.Notes {
-			if err := l.warn(tr, n); err != nil {
-				return err
-			}
-		}
 	}
 	worked := l.ledger.agent.Detail.Changed > 0 // what a build leaves behind is no work
 	if l.verifies(tr, worked) {
@@ -170,7 +165,7 @@ func (l *Loop) verifies(tr *trial, worked bool) bool {
 func (l *Loop) verify(ctx context.Context, tr *trial) error {
 	c := l.job.Config
 	res, err := l.tools.Verify.Run(ctx, verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
-		Env: l.environment(tr), Log: tr.log, Timeout: seconds(c.VerifyTimeoutSecs), Grace: grace})
+		Env: l.environment(tr), Log: tr.log, Mask: l.tools.Mask, Timeout: seconds(c.VerifyTimeoutSecs), Grace: grace})
 	if err != nil {
 		return fmt.Errorf("verify task %s: %w", tr.task.ID, err)
 	}
@@ -185,7 +180,7 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 func (l *Loop) request(tr *trial, prompt string) agent.Request {
 	c := l.job.Config
 	return agent.Request{Label: l.label(tr, "agent"), Prompt: prompt, PromptFile: l.promptFile(), Dir: l.job.Root,
-		Env: l.environment(tr), Log: tr.log, ErrLog: l.errLog(),
+		Env: l.environment(tr), Log: tr.log, ErrLog: l.errLog(), Mask: l.tools.Mask,
 		Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace,
 		Clocks: agent.Clocks{Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
 		Model:  c.Backend.Model, Promise: c.CompletionPromise}

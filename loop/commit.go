@@ -36,7 +36,7 @@ func (l *Loop) commitWave(ctx context.Context, number int, ids []string) error {
 		}
 	}
 	subject := l.subject(number, ids)
-	w.Message = l.message(subject, number, done)
+	w.Message = l.tools.Mask.Text(l.message(subject, number, done))
 	w.UserPaths = l.ledger.userPaths
 	w.Files = l.taskFile()
 	crash.Point("before-wave-commit")

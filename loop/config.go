@@ -33,6 +33,8 @@ type Config struct {
 
 	RepeatConfig
 
+	Mask []string `json:"mask,omitempty"` // variables whose values are secret; !NAME: is not; off: nothing is
+
 	Backends map[string]agent.Row `json:"backends,omitempty"` // what the user changes about backends, or adds
 }
 

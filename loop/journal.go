@@ -115,7 +115,7 @@ func openJournal(fsys atomicfile.FS, path, loop string, now func() time.Time) (*
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, nil, fmt.Errorf("make the run's folder: %w", err)
 	}
-	f, err := fsys.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	f, err := fsys.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open events: %w", err)
 	}
@@ -244,10 +244,10 @@ func (j *journal) heal() (bool, error) {
 			return false, fmt.Errorf("put %s back: %w", j.path, err)
 		}
 	}
-	if err := atomicfile.Write(j.fs, j.path, data, 0o644); err != nil {
+	if err := atomicfile.Write(j.fs, j.path, data, 0o600); err != nil {
 		return false, err
 	}
-	f, err := j.fs.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0o644)
+	f, err := j.fs.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return false, fmt.Errorf("open events: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/mask"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -27,13 +28,14 @@ type Verifier interface {
 	Run(ctx context.Context, r verify.Request) (verify.Result, error)
 }
 
-// Tools are what a run works with. All of them are needed but Observe.
+// Tools are what a run works with. All of them are needed but Mask and Observe.
 type Tools struct {
 	Repo    *gitops.Repo
 	Agent   Agent
 	Verify  Verifier
 	FS      atomicfile.FS
 	Now     func() time.Time
+	Mask    *mask.Mask  // what is printed, recorded or committed nowhere; nil: nothing
 	Observe func(Event) // hears of each event once it is written, in order, in the run's own goroutine
 }
 
@@ -101,6 +103,11 @@ func (l *Loop) record(events ...*Event) error {
 }
 
 func (l *Loop) commitEvents(events []*Event) error {
+	if l.tools.Mask != nil {
+		for _, e := range events {
+			e.mask(l.tools.Mask)
+		}
+	}
 	l.saver.mu.Lock()
 	defer l.saver.mu.Unlock()
 	if err := l.journal.append(events...); err != nil {

@@ -256,7 +256,7 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 			rec.ops = append(rec.ops, diskOp{kind: "told", seq: e.Seq})
 		}
 	}}
-	l.prepareState()
+	l.prepareState(StartOptions{})
 	var err error
 	if l.journal, _, err = openJournal(rec, home.Events("x"), "x", l.tools.Now); err != nil {
 		t.Fatal(err)

@@ -73,6 +73,9 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.path))
 	}
 	tr.started = open.TS
+	if err := l.maskLogs(tr); err != nil {
+		return nil, err
+	}
 	var err error
 	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, open.TS, l.ended(open)); err != nil {
 		return nil, gitErr("read the state of the repository", err)

@@ -19,6 +19,7 @@ type StartOptions struct {
 	StatePath string // "" is the default one, or the named one
 	Resume    string // state file of the loop to go on with; "" goes on with the tag's unfinished one, or begins anew
 	Scope     Scope
+	Saved     *Config  // the settings as the state file is to have them; nil: the job's own
 	Own       []string // files that may be uncommitted at the start: reports that this call writes
 	Session   string   // of the program that descartes is started from, "" for none
 }
@@ -143,7 +144,7 @@ func (l *Loop) choose(opt StartOptions) (path string, err error) {
 	}
 	if old != nil {
 		l.state, l.resumed = *old.State, true
-		l.prepareState()
+		l.prepareState(opt)
 		return old.Path, nil
 	}
 	id, err := l.home.freeID(opt)
@@ -151,7 +152,7 @@ func (l *Loop) choose(opt StartOptions) (path string, err error) {
 		return "", err
 	}
 	l.state = State{ID: id, StartedAt: l.tools.Now()}
-	l.prepareState()
+	l.prepareState(opt)
 	return l.home.freePath(l.tools.FS, id, opt)
 }
 
@@ -167,9 +168,12 @@ func (l *Loop) predecessor(opt StartOptions) (*Saved, error) {
 	return &Saved{Path: opt.Resume, State: s}, nil
 }
 
-func (l *Loop) prepareState() {
+func (l *Loop) prepareState(opt StartOptions) {
 	s := &l.state
 	s.Version, s.Kind, s.Tag, s.Config = StateVersion, KindTag, l.job.File.Tag(), l.job.Config
+	if opt.Saved != nil {
+		s.Config = *opt.Saved
+	}
 	s.TotalWaves = len(l.job.Graph.Waves())
 	s.TaskFile = l.relative(l.job.File.Path())
 	s.PID, s.Host = os.Getpid(), hostname()

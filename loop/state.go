@@ -169,7 +169,7 @@ func (s *State) save(fsys atomicfile.FS, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	if err := atomicfile.Write(fsys, path, b, 0o644); err != nil {
+	if err := atomicfile.Write(fsys, path, b, 0o600); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
 	return nil

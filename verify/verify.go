@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/internal/mask"
 	"descartes/internal/proc"
 )
 
@@ -22,7 +23,8 @@ type Request struct {
 	Command string // for sh -c
 	Dir     string
 	Env     []string
-	Log     string // a header line and both streams are appended here
+	Log     string     // a header line and both streams are appended here
+	Mask    *mask.Mask // of secrets in the log, overwritten before it is read; nil: none
 	Timeout time.Duration
 	Grace   time.Duration // between SIGTERM and SIGKILL
 }
@@ -47,7 +49,7 @@ func NewRunner(sh *proc.Shim) *Runner { return &Runner{shim: sh} }
 // Run runs the command once. That it fails is a result; an error means that
 // there is none: no shell, no such directory, no place for the log.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
-	start, err := header(q.Log, q.Command)
+	start, err := header(q.Log, q.Mask.Text(q.Command))
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
@@ -66,6 +68,9 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		TimedOut:  exit.Why == proc.TimedOut,
 		Cancelled: exit.Why == proc.Cancelled || exit.Why == proc.Orphaned,
 		Duration:  exit.Took,
+	}
+	if _, err := q.Mask.File(q.Log, start); err != nil {
+		return Result{}, fmt.Errorf("verify: %w", err)
 	}
 	res.Tail, err = Tail(q.Log, start)
 	if errors.Is(err, fs.ErrNotExist) {

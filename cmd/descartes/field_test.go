@@ -24,6 +24,7 @@ type field struct {
 	aside  string // outside of it: the ledger, the agent's memory, what descartes printed
 	plan   plan
 	flags  []string
+	env    []string // of every run
 	runs   int
 	dirty  string // what git status has to say at the end
 	killed bool   // so did the last run end
@@ -130,7 +131,7 @@ func (f *field) begin(t *testing.T, verb string, env ...string) *launch {
 	} else {
 		argv = append(argv, f.flags...)
 	}
-	return f.launch(t, argv, fieldEnv(env...))
+	return f.launch(t, argv, fieldEnv(append(env, f.env...)...))
 }
 
 // launch starts the program.

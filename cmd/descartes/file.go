@@ -32,9 +32,27 @@ type fileSettings struct {
 	Git               fileGit     `yaml:"git"`
 	Scud              fileScud    `yaml:"scud"`
 
+	Mask     fileMask           `yaml:"mask"`
 	Backends map[string]fileRow `yaml:"backends"`
 
 	filePrompt `yaml:",inline"`
+}
+
+// fileMask is a list of names, or the word off.
+type fileMask []string
+
+// UnmarshalYAML reads either.
+func (m *fileMask) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode && (n.Value == "off" || n.Value == "false") {
+		*m = fileMask{"off"}
+		return nil
+	}
+	var names []string
+	if err := n.Decode(&names); err != nil {
+		return errors.New("mask: a list of variables is wanted, [MY_PIN, \"!NOT_SECRET\"], or off")
+	}
+	*m = names
+	return nil
 }
 
 type fileBackend struct {
@@ -161,6 +179,7 @@ func (f *fileSettings) into(c *loop.Config) {
 	c.StartTimeoutSecs, c.ExitGraceSecs, c.SpinLimit = f.StartTimeoutSecs, f.ExitGraceSecs, f.SpinLimit
 	f.filePrompt.into(c)
 	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs
+	c.Mask = f.Mask
 	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty
 	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,
 		Environment: f.Backend.Environment, Model: f.Backend.Model}

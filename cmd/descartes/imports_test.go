@@ -25,12 +25,12 @@ func arrows() map[string][]string {
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence"},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/fence"},
-		"agent":               {"internal/proc", "internal/fence", "internal/promise"},
-		"verify":              {"internal/proc"},
+		"agent":               {"internal/proc", "internal/fence", "internal/mask", "internal/promise"},
+		"verify":              {"internal/proc", "internal/mask"},
 		"gitops":              {"internal/proc", "internal/crash"},
-		"loop/gate":           {"internal/fence", "internal/promise"},
-		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash"},
-		"cmd/descartes":       {"loop", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/proc"},
+		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
+		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask"},
+		"cmd/descartes":       {"loop", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc"},
 	}
 }
 

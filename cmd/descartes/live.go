@@ -2,9 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"sync"
 	"time"
+
+	"descartes/internal/mask"
 )
 
 // liveWriter buffers what a run prints: a thousand quick tasks are not a thousand writes, yet
@@ -16,6 +19,7 @@ type liveWriter struct {
 	timer *time.Timer
 	armed bool
 	err   error // the first one; nothing is written after it
+	mask  *mask.Mask
 }
 
 // flushAfter is how long a line may wait.
@@ -25,12 +29,15 @@ func newLiveWriter(w io.Writer) *liveWriter {
 	return &liveWriter{b: bufio.NewWriterSize(w, 32<<10), now: isTerminal(w)}
 }
 
-// Write takes text in. It never fails: a run does not end because nobody reads any more.
+// Write takes text in, whole lines of it. It never fails: a run does not end because nobody reads any more.
 func (l *liveWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return len(p), nil
+	}
+	if l.mask != nil {
+		p = l.mask.Bytes(bytes.Clone(p))
 	}
 	_, l.err = l.b.Write(p)
 	switch {

@@ -73,10 +73,17 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	if l.attempt > 0 {
 		file = home.Log(s.State.ID, task, l.attempt)
 	}
-	if l.follow {
-		return followLogs(ctx, w, home, *s, task, file)
+	cfg, err := unhidden(root, s.State)
+	if err != nil {
+		cfg = s.State.Config // what it hides is not known here either
 	}
-	return printLog(w, file)
+	masked := masking(secrets(os.Environ(), cfg)).Writer(w) // that of a running attempt is not masked yet
+	if l.follow {
+		err = followLogs(ctx, masked, home, *s, task, file)
+	} else {
+		err = printLog(masked, file)
+	}
+	return errors.Join(err, masked.Flush())
 }
 
 func ofTask(id string) string {

@@ -24,5 +24,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return report(stderr, root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	w := ownMask().Writer(stderr)
+	defer w.Flush()
+	return report(w, err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/mask"
 	"descartes/loop"
 )
 
@@ -64,7 +65,7 @@ func (o *outputs) files(dir string) []string {
 }
 
 // write makes the files that were asked for.
-func (o *outputs) write(s *settings, sum *summary) error {
+func (o *outputs) write(s *settings, sum *summary, m *mask.Mask) error {
 	if o.junit == "" && o.summary == "" {
 		return nil
 	}
@@ -74,10 +75,10 @@ func (o *outputs) write(s *settings, sum *summary) error {
 	}
 	var errs []error
 	if o.junit != "" {
-		errs = append(errs, writeReport(absolute(s.dirPath(), o.junit), junit(sum, events)))
+		errs = append(errs, writeReport(absolute(s.dirPath(), o.junit), m.Bytes(junit(sum, events))))
 	}
 	if o.summary != "" {
-		errs = append(errs, writeReport(absolute(s.dirPath(), o.summary), markdown(sum, events)))
+		errs = append(errs, writeReport(absolute(s.dirPath(), o.summary), m.Bytes(markdown(sum, events))))
 	}
 	return errors.Join(errs...)
 }

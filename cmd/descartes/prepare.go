@@ -11,6 +11,7 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
+	"descartes/internal/mask"
 	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/tasks"
@@ -30,8 +31,10 @@ type ready struct {
 	nothing bool            // every task is done already
 	dryRun  bool
 	branch  bool // a branch that the settings name is made
-	large   int  // specs over the budget
-	largest int  // tokens of the largest of them
+	secrets []secret
+	mask    *mask.Mask // of the secrets
+	large   int        // specs over the budget
+	largest int        // tokens of the largest of them
 }
 
 func (r *ready) close() error {
@@ -45,7 +48,8 @@ func (r *ready) close() error {
 // imports says that the plan may stand in for a missing task list: one that was named for this start,
 // so that a tag mistyped does not become a new one of the project's usual plan.
 func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *ready, err error) {
-	r := &ready{root: root, opt: opt}
+	r := &ready{root: root, opt: opt, secrets: secrets(os.Environ(), cfg)}
+	r.mask = masking(r.secrets)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())

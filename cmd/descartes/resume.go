@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +67,9 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if saved.State.Completed && !retry && !reopened(root, saved.State) {
 		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", saved.State.ID, saved.State.ExitReason.Type)
 	}
-	s.Config = saved.State.Config
+	if s.Config, err = unhidden(root, saved.State); err != nil {
+		return err
+	}
 	s.Scud.RetryBlocked = false
 	if err := replay(f, given); err != nil {
 		return err
@@ -79,6 +84,20 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 		return resumePrompt(cmd, root, s, o, saved)
 	}
 	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path}, false)
+}
+
+// unhidden is a loop's settings with the values of secrets, which its state file does not have.
+func unhidden(root string, st *loop.State) (loop.Config, error) {
+	file := defaults()
+	if err := readFile(filepath.Join(root, "descartes.yaml"), false, &file); err != nil {
+		file = loop.Config{} // resuming needs nothing of it but what it has of these
+	}
+	cfg, missing := revealed(st.Config, os.Environ(), file)
+	if len(missing) > 0 {
+		return cfg, badInput("set "+strings.Join(missing, ", ")+" again, or put back into descartes.yaml what was there",
+			"loop %s was started with a command or variables that hold the value of %s, which is in no state file", st.ID, strings.Join(missing, ", "))
+	}
+	return cfg, nil
 }
 
 // reopened reports whether a loop that ended with blocked tasks has one that is pending again, as descartes answer

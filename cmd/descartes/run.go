@@ -57,7 +57,9 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 		}
 	}
 	a, v := &lateAgent{}, &lateVerifier{}
-	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Observe: observe}, r.opt)
+	saved := hidden(r.job.Config, r.secrets)
+	r.opt.Saved = &saved
+	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Observe: observe}, r.opt)
 	if err != nil {
 		return e, err
 	}

@@ -124,6 +124,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	r.branch, r.why = anew, orWord(r.why, s.verifyFrom)
 	r.front = s.front
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
+	p.text.mask = r.mask
 	defer p.close()
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), count(r.job.Graph.Counts().Total, "task"))
@@ -260,7 +261,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 	}
 	sum.print(p)
 	p.close()
-	if rerr := o.write(s, sum); rerr != nil {
+	if rerr := o.write(s, sum, r.mask); rerr != nil {
 		err = errors.Join(err, rerr)
 	}
 	if err != nil {

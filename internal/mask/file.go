@@ -15,28 +15,28 @@ import (
 const chunk = 256 << 10
 
 // File masks a file in place from an offset on, in constant memory: nothing in it moves, and a file without a
-// secret is only read. To mask it twice is to mask it once. A file that is gone, or that is no regular file any
+// secret is only read. masked says whether there was one. To mask it twice is to mask it once. A file that is gone, or that is no regular file any
 // more, is left alone: whoever reads it finds that out.
-func (m *Mask) File(path string, from int64) (err error) {
+func (m *Mask) File(path string, from int64) (masked bool, err error) {
 	if m == nil || path == "" {
-		return nil
+		return false, nil
 	}
 	seen, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !seen.Mode().IsRegular() {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("mask %s: %w", path, err)
+		return false, fmt.Errorf("mask %s: %w", path, err)
 	}
 	if seen.Size() < from { // it was cut short
 		from = 0
 	}
 	if seen.Size()-from < int64(m.window) {
-		return nil
+		return false, nil
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("mask: %w", err)
+		return false, fmt.Errorf("mask: %w", err)
 	}
 	defer func() {
 		if cerr := f.Close(); err == nil {
@@ -44,17 +44,17 @@ func (m *Mask) File(path string, from int64) (err error) {
 		}
 	}()
 	if now, err := f.Stat(); err != nil || !os.SameFile(seen, now) {
-		return fmt.Errorf("mask %s: it became another file meanwhile", path)
+		return false, fmt.Errorf("mask %s: it became another file meanwhile", path)
 	}
-	if err := m.overwrite(f, from, seen.Size()); err != nil {
-		return fmt.Errorf("mask %s: %w", path, err)
+	if masked, err = m.overwrite(f, from, seen.Size()); err != nil {
+		return masked, fmt.Errorf("mask %s: %w", path, err)
 	}
-	return nil
+	return masked, nil
 }
 
 // overwrite masks a file from an offset on. Chunks overlap by what a needle may have in the one before. The buffer
 // keeps what the file held, so that a needle is found that shares bytes with a masked one.
-func (m *Mask) overwrite(f *os.File, from, size int64) error {
+func (m *Mask) overwrite(f *os.File, from, size int64) (masked bool, err error) {
 	buf := make([]byte, min(max(chunk, 4*int64(m.longest)), max(size-from, 512)))
 	stars := bytes.Repeat([]byte{'*'}, min(len(buf), 4<<10))
 	var spans []span
@@ -62,7 +62,7 @@ func (m *Mask) overwrite(f *os.File, from, size int64) error {
 	for at := from; ; {
 		n, err := f.ReadAt(buf[kept:], at+int64(kept))
 		if err != nil && err != io.EOF {
-			return err
+			return masked, err
 		}
 		have := buf[:kept+n]
 		spans = m.find(have, spans[:0])
@@ -71,13 +71,14 @@ func (m *Mask) overwrite(f *os.File, from, size int64) error {
 			for s.from < s.to {
 				k := min(s.to-s.from, len(stars))
 				if _, err := f.WriteAt(stars[:k], at+int64(s.from)); err != nil {
-					return err
+					return masked, err
 				}
+				masked = true
 				s.from += k
 			}
 		}
 		if n == 0 || err == io.EOF {
-			return nil
+			return masked, nil
 		}
 		kept = min(len(have), m.longest-1)
 		copy(buf, have[len(have)-kept:])
