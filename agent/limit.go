@@ -81,6 +81,9 @@ func limitReason(owner, name string, until, now time.Time) string {
 
 // inWords says how far away a time is.
 func inWords(d time.Duration) string {
+	if d > 0 && d < time.Minute {
+		return "within a minute"
+	}
 	d = d.Round(time.Minute)
 	days, hours, minutes := int(d/(24*time.Hour)), int(d/time.Hour)%24, int(d/time.Minute)%60
 	switch {

@@ -68,6 +68,10 @@ func resetAfter(line string) (sum time.Duration, ok bool) {
 	return sum, sum > 0 && sum <= longestWait
 }
 
+// lately is how long ago a time of day may be that is not meant for tomorrow: clients cut off its seconds, and it is
+// read when the process has ended.
+const lately = 2 * time.Minute
+
 // resetClock reads a time of day, with or without its date.
 func resetClock(line string, now time.Time) time.Time {
 	m := regexp.MustCompile(`(?i)(?:resets?(?: at)?|again at|until) +(?:([a-z]{3})[a-z]* +(\d{1,2})(?:st|nd|rd|th)?,?(?: +(\d{4}),?)?(?: +at)? +)?` +
@@ -91,7 +95,7 @@ func resetClock(line string, now time.Time) time.Time {
 	}
 	if m[1] == "" {
 		at := on(local.Year(), local.Month(), local.Day())
-		if !at.After(now) {
+		if now.Sub(at) > lately {
 			at = on(local.Year(), local.Month(), local.Day()+1)
 		}
 		return at

@@ -21,6 +21,9 @@ func TestResetTime(t *testing.T) {
 		{"limit reached|1795210344123", time.UnixMilli(1795210344123)},
 		{"try again at 9:10 PM.", day(20, 21, 10)},
 		{"try again at 3:00 PM.", day(21, 15, 0)},
+		{"try again at 3:30 PM.", day(20, 15, 30)}, // some seconds from now, the client cuts them off
+		{"try again at 3:29 PM.", day(20, 15, 29)}, // said before the process came to its end
+		{"resets 2:29pm (UTC)", day(20, 15, 29)},
 		{"try again at Nov 23rd, 2026 8:33 PM.", day(23, 20, 33)},
 		{"try again at Jan 2nd, 2027 12:05 AM.", time.Date(2027, 1, 2, 0, 5, 0, 0, berlin)},
 		{"resets Nov 23, 8:33pm (UTC)", day(23, 21, 33)},
@@ -48,6 +51,7 @@ func TestLimitReason(t *testing.T) {
 		"Claude's weekly limit; resets Mon 23 Nov 20:33 (in 6 h 12 min)":   now.Add(6*time.Hour + 12*time.Minute),
 		"Claude's weekly limit; resets Mon 23 Nov 14:21 (now)":             now,
 		"Claude's weekly limit; resets Mon 23 Nov 14:26 (in 5 min)":        now.Add(5 * time.Minute),
+		"Claude's weekly limit; resets Mon 23 Nov 14:21 (within a minute)": now.Add(20 * time.Second),
 		"Claude's weekly limit; resets Mon 23 Nov 16:21 (in 2 h)":          now.Add(2 * time.Hour),
 		"Claude's weekly limit; resets Thu 26 Nov 18:21 (in 3 d 4 h)":      now.Add(76 * time.Hour),
 		"Claude's weekly limit; resets Sat 2 Jan 2027 14:21 (in 40 d)":     now.Add(40 * 24 * time.Hour),
