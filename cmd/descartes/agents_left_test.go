@@ -60,6 +60,9 @@ func (f *family) look(root int) {
 	for k := range f.seen {
 		if p, ok := all[k.pid]; ok && p.start == k.start {
 			in[k.pid] = true
+			if p.line != "" {
+				f.seen[k] = p.line // it may have become another program
+			}
 		}
 	}
 	for grown := true; grown; {

@@ -65,6 +65,7 @@ type turn struct {
 	Fault      string `json:"fault,omitempty"`
 	FaultTimes int    `json:"fault_times,omitempty"`
 	FaultFor   int    `json:"fault_for,omitempty"`
+	RetryAfter int    `json:"retry_after,omitempty"`
 }
 
 type rule struct {
@@ -203,7 +204,7 @@ func (s *stage) begin(t *testing.T, verb string, flags ...string) *launch {
 		t.Fatal(err)
 	}
 	argv := []string{path, "loop", verb}
-	if verb == "start" {
+	if verb != "resume" {
 		argv = append(argv, "--scud-tag", "t", "--backend", s.client.name, "--verify", `test "$(cat "$SCUD_TASK_ID.txt")" = good`)
 	}
 	r := s.launch(t, append(argv, flags...), s.env())
