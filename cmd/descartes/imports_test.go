@@ -31,6 +31,7 @@ func arrows() map[string][]string {
 		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
 		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask"},
 		"cmd/descartes":       {"loop", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc"},
+		"loop/mode":           {"loop", "loop/gate"},
 	}
 }
 
