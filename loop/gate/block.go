@@ -10,6 +10,7 @@ type fields struct {
 	values map[string]string
 	twice  map[string]bool // keys given again with another value
 	closed bool            // the end line was there
+	body   []string        // its lines, without quote marks
 }
 
 // lastBlock finds the last block that begins with ---NAME--- and ends with ---END_NAME---, one of the
@@ -73,6 +74,9 @@ func fieldKey(text string) string {
 
 func (f *fields) add(line string) {
 	line = strings.TrimLeft(line, " \t>")
+	if len(f.body) < 1000 {
+		f.body = append(f.body, line)
+	}
 	line = strings.TrimSpace(line[listMark(line):])
 	at := strings.IndexAny(line, ":=")
 	if at <= 0 || len(f.values) >= 64 {

@@ -98,7 +98,7 @@ func (b *Breaker) HalfOpen() {
 // file or a newly checked item.
 func (b *Breaker) Judge(f Facts, l Limits) bool {
 	l = l.orDefault()
-	progress := len(f.Changed) > 0 || len(NewlyChecked(f.Before, f.After)) > 0
+	progress := len(f.Changed) > 0 || f.Unwatched && f.Err == "" || len(NewlyChecked(f.Before, f.After)) > 0
 	signature, shown := failure(f)
 	shrunk, from := b.shrunk(f.OutputBytes, l.Shrink)
 	if b.Outputs = append(b.Outputs, f.OutputBytes); len(b.Outputs) > outputWindow {

@@ -20,6 +20,7 @@ func TestBreakerOpens(t *testing.T) {
 		{"no progress 3 times", Limits{}, []Facts{{}, {}, {}}, 3, "3 iterations in a row"},
 		{"progress in between", Limits{}, []Facts{{}, {}, {Changed: moved}, {}, {}}, 0, ""},
 		{"a checked item is progress", Limits{}, []Facts{{}, {}, {Before: parsed("- [ ] a"), After: parsed("- [x] a")}, {}, {}}, 0, ""},
+		{"nobody looks at changes", Limits{}, []Facts{{Unwatched: true}, {Unwatched: true}, {Unwatched: true}}, 0, ""},
 		{"same error 5 times, with changes", Limits{}, same(5, moved), 5, "the same error came 5 times in a row: open /tmp/x4: no such file, after 4s"},
 		{"same error 4 times", Limits{}, same(4, moved), 0, ""},
 		{"same failing verify 5 times", Limits{}, verify(5, moved), 5, "the same error came 5 times in a row: --- FAIL: TestA (0.04s)"},

@@ -35,6 +35,7 @@ type Facts struct {
 	Final     string // the agent's final message
 	Err       string // why the iteration failed, "" if it did not: crash, timeout, git
 	Changed   []string
+	Unwatched bool     // Changed is not known: an iteration without an error counts as progress
 	Verify    *Check // nil: there is no verify command, or it did not run
 	Before    *Plan  // IMPLEMENTATION_PLAN.md before the iteration; nil: there was none
 	After     *Plan  // and after it
@@ -43,6 +44,7 @@ type Facts struct {
 	OutputBytes int64
 	CostUSD     *float64 // of the whole loop so far; nil where unknown
 	Checks      []Check  // results of the commands that Criteria.Commands asked for
+	State       []byte   // .loop/state.json as the iteration left it; nil where there is none
 	Now         time.Time
 }
 
@@ -58,7 +60,8 @@ type Decision struct {
 	Kind     Kind
 	Reason   string    // in words, for people; never empty
 	Until    time.Time // Open: when the breaker lets one iteration try again; zero: only a person can say
-	Question string    // Ask: what the person is asked
+	Breaker  string    // Open: which breaker, one of the Breaker constants; "" of Status
+	Question string    // Ask, and Open where going on is offered: what the person is asked
 	Gate     string    // Ask: which gate asks: G1, G2, G3 or precheck
 	Warnings []string
 	Prompt   string   // what the next iteration's prompt is told, beside Instructions

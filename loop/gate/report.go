@@ -25,13 +25,16 @@ const (
 	NotRun  = "NOT_RUN"
 )
 
-// ParseReport reads the last ---RALPH_STATUS--- block of a message; ok is false where there is none.
+// ParseReport reads the last ---RALPH_STATUS--- block of a message, or, where there is none, the last
+// ---LOOP_STATUS--- block with the same fields; ok is false where there is neither.
 // A block that shows the choices, as in "STATUS: IN_PROGRESS | COMPLETE | BLOCKED", is read as one
 // without values: it can end nothing.
 func ParseReport(message string) (r Report, ok bool) {
 	f, _, ok := lastBlock(message, "RALPH_STATUS")
 	if !ok {
-		return r, false
+		if f, _, ok = lastBlock(message, "LOOP_STATUS"); !ok {
+			return r, false
+		}
 	}
 	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	if f.values["STATUS"] == "" {

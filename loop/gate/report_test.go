@@ -54,6 +54,7 @@ func TestParseReportForms(t *testing.T) {
 		{"signal twice", "---RALPH_STATUS---\nSTATUS: COMPLETE\nEXIT_SIGNAL: true\nEXIT_SIGNAL: false\n---END_RALPH_STATUS---", Complete, false, "twice"},
 		{"signal missing", "---RALPH_STATUS---\nSTATUS: COMPLETE\n---END_RALPH_STATUS---", Complete, false, "EXIT_SIGNAL is missing"},
 		{"signal not clear", "---RALPH_STATUS---\nSTATUS: COMPLETE\nEXIT_SIGNAL: true, almost\n---END_RALPH_STATUS---", Complete, false, "not true or false"},
+		{"the other name", "---LOOP_STATUS---\n" + done + "---END_LOOP_STATUS---", Complete, true, ""},
 		{"empty", "---RALPH_STATUS---\n---END_RALPH_STATUS---", "", false, "STATUS is missing"},
 	} {
 		r, ok := ParseReport(c.text)
@@ -65,7 +66,7 @@ func TestParseReportForms(t *testing.T) {
 			t.Errorf("%s: problems %q, want one with %q", c.name, r.Problems, c.problem)
 		}
 	}
-	for _, text := range []string{"", "RALPH_STATUS\nSTATUS: COMPLETE", "I will print ---RALPH_STATUS--- later", "---LOOP_STATUS---\nEXIT_SIGNAL: true"} {
+	for _, text := range []string{"", "RALPH_STATUS\nSTATUS: COMPLETE", "I will print ---RALPH_STATUS--- later"} {
 		if r, ok := ParseReport(text); ok {
 			t.Errorf("%q: got %+v, want none", text, r)
 		}

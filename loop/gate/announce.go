@@ -1,0 +1,191 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Disclosure is what a person is asked once, at the start.
+const Disclosure = "Writing state to .loop/state.json. Delete after session? [Y/n]"
+
+// Starting announces the loop.
+func (c *Criteria) Starting() string {
+	budget := "none"
+	if c.Caps.BudgetUSD > 0 {
+		budget = money(c.Caps.BudgetUSD)
+	}
+	return fmt.Sprintf("[LOOP] Starting | Shape: %s (%d/10) | Workflow: %s | Steps: %d | Budget: %s", c.Shape, c.Score, c.Workflow, len(c.Steps), budget)
+}
+
+// Before announces an iteration, counted from 1. cost is that of the loop so far, nil where unknown;
+// most is the largest number of iterations, or less than 1 where there is none.
+func (c *Criteria) Before(iteration, most int, cost *float64) string {
+	of, spent, step := "", "$?", orElse(c.Step(), "verify all criteria")
+	if most > 0 {
+		of = fmt.Sprintf("/%d", most)
+	}
+	if cost != nil {
+		spent = money(*cost)
+	}
+	if c.Caps.BudgetUSD > 0 {
+		spent += "/" + money(c.Caps.BudgetUSD)
+	}
+	return fmt.Sprintf("[LOOP] Iteration %d%s | Cost: %s | Step: %s", iteration, of, spent, step)
+}
+
+// after announces an iteration's end: step was the first step that was not complete, before the
+// number of those that were.
+func (c *Criteria) after(step string, before int) string {
+	done := c.done()
+	next := orElse(orElse(c.Step(), c.Next), "none")
+	if len(done) > before && slices.Contains(done, step) {
+		return fmt.Sprintf("[LOOP] ✓ %s complete | Progress: %d/%d | Next: %s", step, len(done), len(c.Steps), next)
+	}
+	return fmt.Sprintf("[LOOP] … %s not complete | Progress: %d/%d | Next: %s", orElse(step, "verify all criteria"), len(done), len(c.Steps), orElse(c.Next, next))
+}
+
+func (c *Criteria) decomposed() []string {
+	out := []string{fmt.Sprintf("G1: Decomposed into %s:", count(len(c.Steps), "step"))}
+	for i, s := range c.Steps {
+		out = append(out, fmt.Sprintf("%d. %s", i+1, s))
+	}
+	return out
+}
+
+// Finished is the block that ends a loop whose criteria are met, and the verdict box.
+func (c *Criteria) Finished() string {
+	var b strings.Builder
+	b.WriteString("<loop-complete>\nAll success criteria satisfied:\n")
+	for _, k := range c.Asked.Criteria {
+		fmt.Fprintf(&b, "- %s: ✓\n", k.Text)
+	}
+	b.WriteString("</loop-complete>\n")
+	return b.String() + c.Box()
+}
+
+// Verdicts of the box.
+const (
+	Ship     = "SHIP"     // every criterion is verified, and the work can be taken back
+	Monitor  = "MONITOR"  // verified, but by reading alone, or hard to take back
+	Research = "RESEARCH" // something is not verified
+)
+
+// Verdict is what the evidence comes to.
+func (c *Criteria) Verdict() string {
+	weak := c.Class == Type1
+	for _, k := range c.Asked.Criteria {
+		m := c.Status[k.Text]
+		if !m.Met || assumed(m.Verification) {
+			return Research
+		}
+		weak = weak || strings.Contains(strings.ToLower(m.Verification), "review")
+	}
+	if weak {
+		return Monitor
+	}
+	return Ship
+}
+
+// Box is the verdict with its evidence, in a frame.
+func (c *Criteria) Box() string {
+	var kinds, rest []string
+	for _, k := range c.Asked.Criteria {
+		m := c.Status[k.Text]
+		kind := orElse(m.Verification, "the agent's word")
+		if !m.Met || assumed(m.Verification) {
+			rest = append(rest, k.Text)
+		} else if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	lines := []string{"Verified: " + orElse(strings.Join(kinds, ", "), "nothing")}
+	if len(rest) > 0 {
+		lines = append(lines, "Unverified: "+strings.Join(rest, ", "))
+	}
+	lines = append(lines, fmt.Sprintf("Criteria: %d/%d met", len(c.Asked.Criteria)-len(rest), len(c.Asked.Criteria)), "Reversible: "+string(c.Class))
+	verdict := c.Verdict()
+	light := map[string]string{Ship: "🟢", Monitor: "🟡", Research: "🔴"}[verdict]
+	return frame(light+" "+verdict, lines)
+}
+
+// boxWidth is the number of columns inside the frame.
+const boxWidth = 37
+
+func frame(title string, lines []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "╭─ %s %s╮\n", title, strings.Repeat("─", boxWidth-3-columns(title)))
+	for _, line := range lines {
+		for _, part := range wrap(line, boxWidth-2) {
+			fmt.Fprintf(&b, "│ %s%s │\n", part, strings.Repeat(" ", max(0, boxWidth-2-columns(part))))
+		}
+	}
+	fmt.Fprintf(&b, "╰%s╯\n", strings.Repeat("─", boxWidth))
+	return b.String()
+}
+
+// columns is how wide a text is on a terminal.
+func columns(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+func runeColumns(r rune) int {
+	if r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0x1f300) {
+		return 2
+	}
+	return 1
+}
+
+// wrap breaks a line into parts that are at most width columns wide.
+func wrap(line string, width int) []string {
+	var out []string
+	now := ""
+	for _, word := range strings.Fields(line) {
+		if now != "" && columns(now)+1+columns(word) > width {
+			out, now = append(out, now), ""
+		}
+		if now != "" {
+			now += " "
+		}
+		now += word
+		for columns(now) > width {
+			n, at := 0, 0
+			for i, r := range now {
+				if n += runeColumns(r); n > width {
+					at = i
+					break
+				}
+			}
+			out, now = append(out, now[:at]), now[at:]
+		}
+	}
+	return append(out, now)
+}
+
+// StateFile is .loop/state.json as it is to be written now, with what others put into it.
+func (c *Criteria) StateFile() []byte {
+	st := &LoopState{}
+	if old, _, err := DecodeState(c.Others); err == nil {
+		st = old
+	}
+	st.Spec, st.ExitSignal, st.Iteration, st.State = c.Spec, c.Signal, c.Iteration, c.State
+	st.Criteria, st.Status = nil, map[string]Met{}
+	for _, k := range c.Asked.Criteria {
+		st.Criteria = append(st.Criteria, k.Text)
+		m := c.Status[k.Text]
+		m.Met = m.Met && !assumed(m.Verification)
+		st.Status[k.Text] = m
+	}
+	st.Steps, st.Completed, st.Remaining = c.Steps, c.done(), nil
+	for _, s := range c.Steps {
+		if !slices.Contains(st.Completed, s) {
+			st.Remaining = append(st.Remaining, s)
+		}
+	}
+	st.Stuck, st.LastUnmet = c.Count.Stuck, c.Count.LastUnmet
+	return st.Encode()
+}

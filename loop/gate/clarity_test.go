@@ -1,0 +1,168 @@
+package gate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// The cells of the seed's spec clarity rubric: each alone gives its column's points.
+func TestClarityRubric(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		row    string
+		of     func(Clarity) Dimension
+		points [3]string
+	}{
+		{"Outcome", func(c Clarity) Dimension { return c.Outcome }, [3]string{"Make it better", "Improve performance", "p95 latency <100ms"}},
+		{"Scope", func(c Clarity) Dimension { return c.Scope }, [3]string{"Fix the app", "Fix auth", "Fix /api/auth/token"}},
+		{"Constraints", func(c Clarity) Dimension { return c.Constraints }, [3]string{"", "Use existing stack", "No new deps, <500 LOC"}},
+		{"Success", func(c Clarity) Dimension { return c.Success }, [3]string{"", "Tests pass", "All tests + manual QA"}},
+		{"Done", func(c Clarity) Dimension { return c.Done }, [3]string{"Make it better", "When it works", "PR merged to main"}},
+	} {
+		for want, spec := range c.points {
+			d := c.of(Score(spec, Asked{}))
+			if d.Points != want || d.Name != c.row || d.Reason == "" || (d.Ask == "") != (want == 2) {
+				t.Errorf("%s of %q: got %+v, want %d", c.row, spec, d, want)
+			}
+		}
+	}
+}
+
+func TestClarityOfWholeSpecs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		spec  string
+		asked Asked
+		total int
+		shape Shape
+	}{
+		{"Make it better. Fix the app.", Asked{}, 0, Intent},
+		{"Improve performance. Fix auth. Use existing stack. Tests pass. When it works.", Asked{}, 5, Colleague},
+		{"p95 latency <100ms. Fix /api/auth/token. No new deps, <500 LOC. All tests + manual QA. PR merged to main.", Asked{}, 10, Tool},
+		{"Make the app faster", Asked{}, 0, Intent},
+		{"make the app better and fix all problems", Asked{}, 0, Intent},
+		{"", Asked{}, 0, Intent},
+		{"Migrate all useState hooks in /components to use the new useStore pattern. No new dependencies. All existing tests must pass. Done when PR is ready for review.", Asked{}, 9, Tool},
+		{"Implement authentication", Asked{Criteria: []Criterion{{Text: "tests pass", Command: "make test"}, {Text: "lint clean", Command: "make lint"}}}, 6, Colleague},
+	} {
+		got := Score(c.spec, c.asked)
+		if got.Total() != c.total || ShapeFor(got.Total()) != c.shape {
+			t.Errorf("%q: got %d, want %d\n%s", c.spec, got.Total(), c.total, strings.Join(got.Lines(), "\n"))
+		}
+	}
+}
+
+// The rows of the seed's decision by score, and what --shape makes of them.
+func TestShapeSelection(t *testing.T) {
+	t.Parallel()
+	clarity := func(total int) Clarity {
+		var c Clarity
+		for _, d := range []*Dimension{&c.Outcome, &c.Scope, &c.Constraints, &c.Success, &c.Done} {
+			d.Points = min(2, total)
+			total -= d.Points
+		}
+		return c
+	}
+	for score, want := range []Shape{Intent, Intent, Intent, Intent, Intent, Colleague, Colleague, Colleague, Tool, Tool, Tool} {
+		got, err := SelectShape("auto", clarity(score))
+		var vague *VagueError
+		if got != want || (want == Intent) != errors.As(err, &vague) {
+			t.Errorf("auto at %d: got %s, %v, want %s", score, got, err, want)
+		}
+		for _, asked := range []Shape{Tool, Colleague} {
+			if got, err := SelectShape(string(asked), clarity(score)); got != asked || err != nil {
+				t.Errorf("%s at %d: got %s, %v", asked, score, got, err)
+			}
+		}
+		if _, err := SelectShape("intent", clarity(score)); !errors.As(err, &vague) {
+			t.Errorf("intent at %d: got %v, want it refused", score, err)
+		}
+	}
+	if _, err := SelectShape("hammer", Clarity{}); err == nil {
+		t.Error("an unknown shape is taken")
+	}
+	_, err := SelectShape("auto", Score("Fix auth", Asked{}))
+	if err == nil || !strings.Contains(err.Error(), "2 of 10") || !strings.Contains(err.Error(), "Constraints 0/2: none stated; say what must not change") {
+		t.Errorf("got %v, want the score and what is missing", err)
+	}
+}
+
+// The rows of the seed's reversibility table.
+func TestReversibilityTable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		row, spec            string
+		want                 Reversibility
+		checkpoint, precheck bool
+	}{
+		{"2A config changes", "change the config of the linter", Type2A, false, false},
+		{"2A renames", "rename the helper", Type2A, false, false},
+		{"2B dependencies", "upgrade all dependencies", Type2B, true, false},
+		{"2B refactors", "refactor the parser", Type2B, true, false},
+		{"1 schema changes", "add a column to the schema", Type1, true, true},
+		{"1 public APIs", "change the public API of the client", Type1, true, true},
+		{"2B where nothing is known", "add a page", Type2B, true, false},
+		{"what must not happen does not count", "rename the helper, no schema change, no new dependencies", Type2A, false, false},
+	} {
+		got, why := Classify(c.spec)
+		if got != c.want || why == "" || got.Checkpoint() != c.checkpoint || got.Precheck() != c.precheck || !strings.HasPrefix(got.Text(), string(got)) {
+			t.Errorf("%s: got %s (%s), want %s", c.row, got, why, c.want)
+		}
+	}
+	if r, err := ParseReversibility(" 2b "); r != Type2B || err != nil {
+		t.Errorf("got %s, %v", r, err)
+	}
+	if _, err := ParseReversibility("3"); err == nil {
+		t.Error("class 3 is taken")
+	}
+}
+
+// The rows of the seed's workflow table.
+func TestWorkflowTable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		spec string
+		want Workflow
+		gate string
+	}{
+		{"add a page", Build, "Library search required"},
+		{"implement a page", Build, "Library search required"},
+		{"create a page", Build, "Library search required"},
+		{"a new feature for pages", Build, "Library search required"},
+		{"fix the page", Debug, "Root cause before workaround"},
+		{"debug the page", Debug, "Root cause before workaround"},
+		{"the page is broken", Debug, "Root cause before workaround"},
+		{"the page shows an error", Debug, "Root cause before workaround"},
+		{"failing tests", Debug, "Root cause before workaround"},
+		{"refactor the page", Refactor, "Deletion before redesign"},
+		{"clean up the page", Refactor, "Deletion before redesign"},
+		{"reorganize the pages", Refactor, "Deletion before redesign"},
+		{"migrate the pages", Refactor, "Deletion before redesign"},
+		{"fix the page and add a test", Debug, "Root cause before workaround"},
+		{"refactor and clean up, then add a test", Refactor, "Deletion before redesign"},
+		{"address the prefix", Build, "Library search required"},
+	} {
+		got := DetectWorkflow(c.spec)
+		if got != c.want || !strings.HasPrefix(got.Gate(), c.gate) || !strings.HasPrefix(got.Name(), string(got)) {
+			t.Errorf("%q: got %s, %q, want %s", c.spec, got, got.Gate(), c.want)
+		}
+	}
+}
+
+func FuzzScore(f *testing.F) {
+	f.Add("p95 latency <100ms. Fix /api/auth/token.")
+	f.Fuzz(func(t *testing.T, spec string) {
+		c := Score(spec, Asked{})
+		for _, d := range c.Dimensions() {
+			if d.Points < 0 || d.Points > 2 || d.Reason == "" {
+				t.Errorf("%+v", d)
+			}
+		}
+		if c != Score(spec, Asked{}) {
+			t.Error("the same spec scores differently")
+		}
+		Classify(spec)
+		DetectWorkflow(spec)
+	})
+}

@@ -1,0 +1,306 @@
+package gate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Criteria is the gate that ends a loop when every criterion is met with evidence and the agent
+// signals that it is done. A criterion with a command is met when the command says so, whatever the
+// agent says. Make one with NewCriteria; before the first iteration ask Begin, and after a Decision
+// that waits for a person, Answer.
+type Criteria struct {
+	Spec     string        `json:"spec"`
+	Asked    Asked         `json:"asked"`
+	Shape    Shape         `json:"shape"`
+	Score    int           `json:"score"`
+	Workflow Workflow      `json:"workflow"`
+	Class    Reversibility `json:"reversibility"`
+	Caps     Caps          `json:"caps,omitzero"`
+	Freely   bool          `json:"proceed_without_confirmation,omitempty"` // G1, G2 and G3 do not ask
+
+	Steps     []string       `json:"steps,omitempty"`
+	Completed []string       `json:"completed_steps,omitempty"`
+	Status    map[string]Met `json:"criteria_status"` // by a criterion's text
+	Signal    bool           `json:"exit_signal,omitempty"`
+	Iteration int            `json:"iteration,omitempty"`
+	State     string         `json:"status,omitempty"`
+	Next      string         `json:"next,omitempty"` // what the agent says it does next
+	Count     Counts         `json:"counts,omitzero"`
+	Waiting   string         `json:"waiting,omitempty"`      // gate or breaker that waits for an answer
+	Begun     bool           `json:"begun,omitempty"`        // G1 is behind
+	Agreed    bool           `json:"agreed,omitempty"`       // the pre-check agreed
+	Others    RawState       `json:"others_state,omitempty"` // .loop/state.json as it was last read, for fields of others
+}
+
+// RawState is a JSON text.
+type RawState = json.RawMessage
+
+// Options are what a criteria loop is made from.
+type Options struct {
+	Spec          string
+	Asked         Asked
+	Shape         string        // auto, tool, colleague or intent; "" is auto
+	Reversibility Reversibility // "" is read from the spec
+	Caps          Caps
+	Freely        bool
+}
+
+// NewCriteria makes the gate. A spec that is too vague to start with is a *VagueError.
+func NewCriteria(o Options) (*Criteria, error) {
+	if len(o.Asked.Criteria) == 0 {
+		return nil, errors.New("a criteria loop needs at least one criterion")
+	}
+	if err := CheckCriteria(o.Asked.Criteria); err != nil {
+		return nil, err
+	}
+	clarity := Score(o.Spec, o.Asked)
+	shape, err := SelectShape(o.Shape, clarity)
+	if err != nil {
+		return nil, err
+	}
+	if o.Reversibility == "" {
+		o.Reversibility, _ = Classify(o.Spec)
+	}
+	c := &Criteria{Spec: o.Spec, Asked: o.Asked, Shape: shape, Score: clarity.Total(), Workflow: DetectWorkflow(o.Spec), Class: o.Reversibility,
+		Caps: o.Caps.orDefault(), Freely: o.Freely, Steps: StepsOf(o.Spec, o.Asked), Status: map[string]Met{}, State: "in_progress"}
+	for _, k := range o.Asked.Criteria {
+		c.Status[k.Text] = Met{Verification: k.Verification}
+	}
+	c.Count.LastUnmet = strings.Join(c.Unmet(), ", ")
+	return c, nil
+}
+
+// StepsOf are the steps that a spec lists, or, where it lists none, one for each criterion.
+func StepsOf(spec string, a Asked) []string {
+	var steps []string
+	lines, code := prose(clip(spec, 256<<10))
+	for n, line := range lines {
+		text := strings.TrimSpace(line)
+		if mark := listMark(text); mark > 0 && !code[n] && len(steps) < maxCriteria {
+			steps = append(steps, oneLine(text[mark:], 200))
+		}
+	}
+	if len(steps) > 1 {
+		return steps
+	}
+	steps = nil
+	for _, c := range a.Criteria {
+		steps = append(steps, c.Text)
+	}
+	return steps
+}
+
+// Command is one that the loop runs after an iteration. Its result goes into Facts.Checks under Name.
+type Command struct{ Name, Run string }
+
+// mustNotName is the name of a mustNot condition's command.
+func mustNotName(c Criterion) string { return "mustNot: " + c.Text }
+
+// Commands are what to run after each iteration. The command of a mustNot condition tests the
+// condition: exit status 0 says that it has become true.
+func (c *Criteria) Commands() []Command {
+	var out []Command
+	for _, k := range c.Asked.Criteria {
+		if k.Command != "" {
+			out = append(out, Command{k.Text, k.Command})
+		}
+	}
+	for _, k := range c.Asked.MustNot {
+		if k.Command != "" {
+			out = append(out, Command{mustNotName(k), k.Command})
+		}
+	}
+	return out
+}
+
+// Unmet are the criteria that do not count as met, in their order.
+func (c *Criteria) Unmet() []string {
+	var out []string
+	for _, k := range c.Asked.Criteria {
+		if m := c.Status[k.Text]; !m.Met || assumed(m.Verification) {
+			out = append(out, k.Text)
+		}
+	}
+	return out
+}
+
+// Judge decides what the loop does after an iteration.
+func (c *Criteria) Judge(f Facts) Decision {
+	var d Decision
+	before := len(c.done())
+	step := c.Step()
+	said := c.listen(f, &d)
+	c.check(f, &d)
+	c.Iteration, c.Waiting, c.State = f.Iteration, "", "in_progress"
+	unmet := c.Unmet()
+	c.Signal = said.signal && len(unmet) == 0
+	breaker, why := c.Count.judge(f, unmet, c.Caps)
+	if said.blocked == "" {
+		d.Show = append(d.Show, c.after(step, before))
+	}
+	switch violated := c.violated(f); {
+	case violated != "":
+		c.open(&d, BreakMustNot, "what must not be has become true: "+violated)
+	case said.blocked != "":
+		d.Kind, d.Reason, c.State = Blocked, "the agent is blocked: "+said.blocked, "blocked"
+	case c.notDone(f, said, unmet) == "":
+		c.finish(&d)
+	case breaker != "":
+		c.open(&d, breaker, why)
+	default:
+		d.Kind, d.Reason = Continue, c.notDone(f, said, unmet)
+		if said.signal {
+			d.Prompt += "You signalled that you are done, but the loop goes on: " + d.Reason + "\n"
+		}
+		c.g2(&d, step, before)
+	}
+	d.Prompt += c.ahead(f, unmet)
+	return d
+}
+
+// notDone says what keeps the loop from being done, "" where nothing does.
+func (c *Criteria) notDone(f Facts, said heard, unmet []string) string {
+	switch {
+	case f.Err != "":
+		return "the iteration had an error: " + oneLine(f.Err, 300)
+	case len(unmet) > 0:
+		return fmt.Sprintf("%s not met: %s", criteria(len(unmet)), list(unmet, 5))
+	case f.Verify != nil && !f.Verify.Passed:
+		return "every criterion is met, but verify fails"
+	case !said.signal:
+		return "every criterion is met, but exit_signal is false"
+	}
+	return ""
+}
+
+func criteria(n int) string {
+	if n == 1 {
+		return "1 criterion is"
+	}
+	return fmt.Sprintf("%d criteria are", n)
+}
+
+func (c *Criteria) finish(d *Decision) {
+	d.Reason = "every criterion is met and exit_signal is true"
+	if c.Shape == Colleague && !c.Freely {
+		d.Kind, d.Gate, d.Question = Ask, "G3", "All criteria met. Confirm done?"
+		c.Waiting, c.State = "G3", "paused"
+		return
+	}
+	d.Kind, c.State = Done, "complete"
+	d.Show = append(d.Show, c.Finished())
+}
+
+func (c *Criteria) open(d *Decision, breaker, why string) {
+	d.Kind, d.Breaker, d.Reason = Open, breaker, why
+	switch breaker {
+	case BreakBudget:
+		d.Question = fmt.Sprintf("The budget of %s is used up. Continue with as much again?", money(c.Caps.BudgetUSD))
+	case BreakIterations:
+		d.Question = fmt.Sprintf("%d iterations are over. Continue with as many again?", c.Caps.Iterations)
+	default:
+		d.Question = "Help is needed. Continue?"
+	}
+	c.Waiting, c.State = breaker, "paused"
+}
+
+// g2 asks after each iteration of a colleague's loop.
+func (c *Criteria) g2(d *Decision, step string, before int) {
+	if c.Shape != Colleague || c.Freely {
+		return
+	}
+	d.Kind, d.Gate, d.Question = Ask, "G2", fmt.Sprintf("Step %q complete. Continue?", step)
+	if len(c.done()) == before {
+		d.Question = fmt.Sprintf("Step %q is not complete yet. Continue?", step)
+	}
+	c.Waiting, c.State = "G2", "paused"
+}
+
+// Begin says whether the first iteration may start. A class 1 needs its pre-check first, a colleague's
+// loop its G1; the lines to show announce the loop.
+func (c *Criteria) Begin() Decision {
+	d := Decision{Kind: Continue, Reason: c.Starting()}
+	switch {
+	case c.Class.Precheck() && !c.Agreed:
+		d.Kind, d.Gate = Ask, "precheck"
+		d.Reason = "this work is of class " + c.Class.Text()
+		d.Question = "This is hard to take back, and no pre-check has agreed. Proceed?"
+		c.Waiting, c.State = "precheck", "paused"
+	case c.Shape == Colleague && !c.Freely && !c.Begun:
+		d.Kind, d.Gate = Ask, "G1"
+		d.Question = fmt.Sprintf("Here are %s. Proceed?", count(len(c.Steps), "step"))
+		d.Show = c.decomposed()
+		c.Waiting, c.State = "G1", "paused"
+	default:
+		c.Begun, c.Waiting, c.State = true, "", "in_progress"
+	}
+	return d
+}
+
+// Precheck takes the result of the pre-check that a class 1 needs. Where it does not agree, the loop
+// does not start, and its words say why.
+func (c *Criteria) Precheck(r Check) Decision {
+	if !r.Passed {
+		return Decision{Kind: Blocked, Reason: "the pre-check does not agree: " + orMissing(oneLine(r.Output, 500))}
+	}
+	c.Agreed = true
+	return c.Begin()
+}
+
+// Answer takes what a person says to the last question: of Begin, or of a Decision that asked or
+// opened a breaker. Where nothing waits, it says Continue.
+func (c *Criteria) Answer(yes bool) Decision {
+	waited := c.Waiting
+	c.Waiting, c.State = "", "in_progress"
+	switch {
+	case waited == "G3" && yes:
+		c.State = "complete"
+		return Decision{Kind: Done, Reason: "every criterion is met and a person confirmed it", Show: []string{c.Finished()}}
+	case waited == "G3":
+		c.Signal = false
+		return Decision{Kind: Continue, Reason: "a person says that it is not done", Prompt: "A person looked at the result and says that it is not done yet. Verify each criterion again, by running it.\n"}
+	case waited != "" && !yes:
+		c.Waiting, c.State = waited, "paused"
+		return Decision{Kind: Blocked, Reason: "a person said no at " + waited}
+	case waited == "precheck":
+		c.Agreed = true
+		return c.Begin()
+	case waited == "G1":
+		c.Begun = true
+	case waited == BreakBudget:
+		c.Caps.BudgetUSD += c.Caps.budgetStep()
+	case waited == BreakIterations:
+		c.Caps.Iterations += c.Caps.iterationStep()
+	case waited != "":
+		c.Count.Stuck, c.Count.SameError = 0, 0
+	}
+	return Decision{Kind: Continue, Reason: "a person said yes"}
+}
+
+// done are the steps that are complete: those that the agent reports, and those that are criteria and
+// met.
+func (c *Criteria) done() []string {
+	unmet := c.Unmet()
+	var out []string
+	for _, s := range c.Steps {
+		if _, criterion := c.Status[s]; criterion && !slices.Contains(unmet, s) || !criterion && slices.Contains(c.Completed, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Step is the first step that is not complete, "" where all are.
+func (c *Criteria) Step() string {
+	done := c.done()
+	for _, s := range c.Steps {
+		if !slices.Contains(done, s) {
+			return s
+		}
+	}
+	return ""
+}
