@@ -35,7 +35,7 @@ type Facts struct {
 	Final     string // the agent's final message
 	Err       string // why the iteration failed, "" if it did not: crash, timeout, git
 	Changed   []string
-	Unwatched bool     // Changed is not known: an iteration without an error counts as progress
+	Unwatched bool   // Changed is not known: an iteration without an error counts as progress
 	Verify    *Check // nil: there is no verify command, or it did not run
 	Before    *Plan  // IMPLEMENTATION_PLAN.md before the iteration; nil: there was none
 	After     *Plan  // and after it
