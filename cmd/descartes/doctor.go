@@ -9,12 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"descartes/agent"
 	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/tasks"
@@ -130,61 +127,6 @@ func (d *doctor) repository(ctx context.Context, root string) {
 	} else {
 		d.good("author", name+" <"+email+">")
 	}
-}
-
-// agents tells of every client that is known, but the chosen one.
-func (d *doctor) agents(ctx context.Context, root string, chosen agent.Backend) {
-	type installed struct {
-		b             agent.Backend
-		path, version string
-	}
-	var found []*installed
-	for _, name := range agent.Names() {
-		b, ok := agent.Lookup(name)
-		if !ok || len(b.Command) == 0 || b.Name == chosen.Name {
-			continue
-		}
-		path, err := proc.Look(b.Command[0], root, d.env)
-		if err != nil {
-			d.lacking("agent", name+": "+b.Command[0]+" is not on PATH", "")
-			continue
-		}
-		found = append(found, &installed{b: b, path: path})
-	}
-	var wg sync.WaitGroup // some need seconds to tell their version
-	for _, f := range found {
-		wg.Go(func() { f.version = d.version(ctx, f.path) })
-	}
-	wg.Wait()
-	for _, f := range found {
-		text := fmt.Sprintf("%s: %s %s, called as %s", f.b.Name, f.path, f.version, strings.Join(f.b.Command, " "))
-		if what, fix := f.b.Lacks(os.Geteuid() == 0, os.Getenv); what != "" {
-			d.lacking("agent", text+"; "+what, fix)
-			continue
-		}
-		d.good("agent", text)
-	}
-	if len(found) == 0 && len(chosen.Command) == 0 {
-		d.fix(`install one, or give any program with --command "my-agent --flag"`)
-	}
-}
-
-// version is the first line of what a program says of its version, in brackets. It is asked in a
-// folder of its own: a wrapper under a client's name may write where it stands.
-func (d *doctor) version(ctx context.Context, path string) string {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "descartes-doctor-")
-	if err != nil {
-		return "(version unknown)"
-	}
-	defer os.RemoveAll(dir)
-	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: dir, Env: d.env})
-	line, _, _ := strings.Cut(strings.TrimSpace(string(reply.Stdout)), "\n")
-	if err != nil || reply.Code != 0 || line == "" {
-		return "(version unknown)"
-	}
-	return "(" + fit(line, 60) + ")"
 }
 
 func (d *doctor) tags(root string) {

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,7 +20,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	d.repository(ctx, d.root)
 	if wrong != nil {
 		d.bad("settings", wrong.Error(), orWord(hintOf(wrong), "correct it, or run without it"))
-		d.agents(ctx, d.root, agent.Backend{})
+		d.agents(ctx, nil, agent.Backend{})
 		d.tags(d.root)
 		return
 	}
@@ -127,33 +125,4 @@ func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 	for _, w := range r.warnings() {
 		d.lacking("", w, "")
 	}
-}
-
-// backend is the agent that the settings choose, then what else there is.
-func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
-	b, _, err := resolveBackend(cfg)
-	if err != nil {
-		d.bad("agent", err.Error(), hintOf(err))
-		d.agents(ctx, d.root, agent.Backend{})
-		return
-	}
-	look := func(program string) (string, error) { return proc.Look(program, d.root, d.env) }
-	if err := b.Check(look, 0); err != nil {
-		d.bad("agent", err.Error(), `install it, or give any program with --command "my-agent --flag"`)
-		d.agents(ctx, d.root, b)
-		return
-	}
-	path, _ := look(b.Command[0]) // Check has found it
-	text := fmt.Sprintf("%s: %s", b.Name, path)
-	if own, ok := agent.Lookup(b.Name); ok && len(own.Command) > 0 && own.Command[0] == filepath.Base(path) {
-		text += " " + d.version(ctx, path) // any other program may do anything when it is called so
-	}
-	text += ", called as " + strings.Join(b.Command, " ") + modelOf(cfg)
-	env := func(name string) string { return orWord(b.Env[name], os.Getenv(name)) }
-	if what, fix := b.Lacks(os.Geteuid() == 0, env); what != "" {
-		d.bad("agent", text+"; "+what, fix)
-	} else {
-		d.good("agent", text)
-	}
-	d.agents(ctx, d.root, b)
 }

@@ -28,6 +28,7 @@ type ready struct {
 	why     string          // where the verify command comes from, "" if it was given
 	front   []tasks.Finding // what is wrong with the plan's front matter
 	notes   []string        // what a person should know before it starts
+	lacks   []string        // what may keep the agent from its work
 	nothing bool            // every task is done already
 	dryRun  bool
 	branch  bool // a branch that the settings name is made
@@ -202,6 +203,8 @@ func (r *ready) agentProblems() (found problems) {
 		hint := "install it, or name another with --command"
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hint, Err: &failure{code: exitAgent, err: err}})
 	}
+	more, warnings := lacking(r.backend, r.root)
+	found, r.lacks = append(found, more...), warnings
 	if r.job == nil {
 		return found
 	}

@@ -142,6 +142,8 @@ func (r *repetition) agentProblems(cfg loop.Config) (found problems) {
 	if err := r.backend.Check(look, 0); err != nil {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: "install it, or name another with --command", Err: &failure{code: exitAgent, err: err}})
 	}
+	more, warnings := lacking(r.backend, r.job.Dir)
+	found, r.notes = append(found, more...), append(r.notes, warnings...)
 	known := func(string) (string, error) { return "", nil }
 	longest := len(cfg.Prompt) + len(loop.IterationContext(cfg.MaxIterations, cfg.MaxIterations, cfg.CompletionPromise)) + 2
 	if err := r.backend.Check(known, longest); err != nil {

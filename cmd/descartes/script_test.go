@@ -43,6 +43,7 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setupScript,
+		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":  codeCmd,
 			"init":  initCmd,
@@ -67,6 +68,14 @@ func setupScript(env *testscript.Env) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(env.WorkDir, "home", ".gitconfig"), []byte(config), 0o666)
+}
+
+// condition knows root: we are the superuser.
+func condition(name string) (bool, error) {
+	if name != "root" {
+		return false, fmt.Errorf("unknown condition %s", name)
+	}
+	return os.Geteuid() == 0, nil
 }
 
 // codeCmd is "code N program args": run it, and it must exit with N. -1 is the end by a signal.

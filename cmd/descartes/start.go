@@ -186,7 +186,7 @@ func (p *printer) header(r *ready) {
 	for _, n := range append(r.notes, r.addedByPlan()...) {
 		p.say("note: %s", clean(n))
 	}
-	for _, w := range r.warnings() {
+	for _, w := range append(r.warnings(), r.lacks...) {
 		p.warn(w)
 	}
 }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"descartes/agent"
+	"descartes/internal/proc"
+	"descartes/loop"
+)
+
+// backend is the agent that the settings choose, then what else there is.
+func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
+	b, _, err := resolveBackend(cfg)
+	if err != nil {
+		d.bad("agent", err.Error(), hintOf(err))
+		d.agents(ctx, cfg.Backends, agent.Backend{})
+		return
+	}
+	look := func(program string) (string, error) { return proc.Look(program, d.root, d.env) }
+	if err := b.Check(look, 0); err != nil {
+		d.bad("agent", err.Error(), `install it, or give any program with --command "my-agent --flag"`)
+		d.agents(ctx, cfg.Backends, b)
+		return
+	}
+	path, _ := look(b.Command[0]) // Check has found it
+	c := &installed{b: b, path: path}
+	c.ask(ctx, d)
+	d.good("agent", c.text(cfg.Backend.Model))
+	for _, l := range b.Lacks(placeOf(d.root, c.version)) {
+		if l.Certain {
+			d.bad("agent", b.Name+": "+l.What, l.Fix)
+		} else {
+			d.lacking("agent", b.Name+": "+l.What, l.Fix)
+		}
+	}
+	d.agents(ctx, cfg.Backends, b)
+}
+
+// agents tells of every client of the table with the settings' rows, but the chosen one.
+func (d *doctor) agents(ctx context.Context, rows map[string]agent.Row, chosen agent.Backend) {
+	table, err := agent.NewTable(rows)
+	if err != nil {
+		d.bad("agent", err.Error(), "correct it in the settings")
+		return
+	}
+	var found []*installed
+	for _, name := range table.Names() {
+		b, ok := table.Lookup(name)
+		if !ok || len(b.Command) == 0 || b.Name == chosen.Name {
+			continue
+		}
+		path, err := proc.Look(b.Command[0], d.root, d.env)
+		if err != nil {
+			d.lacking("agent", name+": "+b.Command[0]+" is not on PATH", "")
+			continue
+		}
+		found = append(found, &installed{b: b, path: path})
+	}
+	var wg sync.WaitGroup // some need seconds to tell their version
+	for _, c := range found {
+		wg.Go(func() { c.ask(ctx, d) })
+	}
+	wg.Wait()
+	for _, c := range found {
+		d.good("agent", c.text(""))
+		for _, l := range c.b.Lacks(placeOf(d.root, c.version)) {
+			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
+		}
+	}
+	if len(found) == 0 && len(chosen.Command) == 0 {
+		d.fix(`install one, or give any program with --command "my-agent --flag"`)
+	}
+}
+
+// installed is a backend whose program is there.
+type installed struct {
+	b       agent.Backend
+	path    string
+	version string // as the program tells it, "" where it did not or was not asked
+}
+
+// ask asks a program that is known for its version: any other may do anything when it is called so.
+func (c *installed) ask(ctx context.Context, d *doctor) {
+	if c.b.Known() {
+		c.version = d.version(ctx, c.path)
+	}
+}
+
+// text is what is there, and how it is called.
+func (c *installed) text(model string) string {
+	s := c.b.Name + ": " + c.path
+	switch {
+	case c.version != "":
+		s += " (" + c.version + ")"
+	case c.b.Known():
+		s += " (version unknown)"
+	}
+	s += ", called as " + c.b.Shown(model)
+	if model != "" && len(c.b.ModelArgs) == 0 {
+		s += ", model " + model + " is not told to it"
+	}
+	return s
+}
+
+// version is the first line of what a program says of its version. It is asked in a folder of its own: a wrapper under
+// a client's name may write where it stands.
+func (d *doctor) version(ctx context.Context, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "descartes-doctor-")
+	if err != nil {
+		return ""
+	}
+	defer os.RemoveAll(dir)
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: dir, Env: d.env})
+	line, _, _ := strings.Cut(strings.TrimSpace(string(reply.Stdout)), "\n")
+	if err != nil || reply.Code != 0 {
+		return ""
+	}
+	return fit(line, 60)
+}
+
+// placeOf is where a client would run, for what it may lack.
+func placeOf(root, version string) agent.Place {
+	env := childEnv(os.Environ())
+	get := func(name string) string {
+		for i := len(env) - 1; i >= 0; i-- { // the last one counts
+			if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+				return v
+			}
+		}
+		return ""
+	}
+	return agent.Place{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
+}
+
+// lacking sorts what keeps a client from its work into what stops a start and what is told as a warning.
+func lacking(b agent.Backend, root string) (found problems, warnings []string) {
+	for _, l := range b.Lacks(placeOf(root, "")) {
+		what := b.Name + ": " + l.What
+		if l.Certain {
+			found = append(found, loop.Problem{Message: what, Hint: l.Fix, Err: &failure{code: exitAgent, err: fmt.Errorf("%s", what)}})
+			continue
+		}
+		warnings = append(warnings, what+": "+l.Fix)
+	}
+	return found, warnings
+}
+
+// beginning is the first of a file's bytes, where it is one: settings of a client are shorter than this.
+func beginning(path string) []byte {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > 4<<20 {
+		return nil
+	}
+	b, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return nil
+	}
+	return b
+}
