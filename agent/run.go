@@ -12,6 +12,7 @@ import (
 // Request is one run of an agent.
 type Request struct {
 	Label      string // names the run; Recall knows it again by this
+	Backend    string // kind of agent, for who has several; a Runner is of one and does not look at it
 	Prompt     string
 	PromptFile string // where Run stores the prompt, mode 0600; needed for stdin and file
 	Dir        string

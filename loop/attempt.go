@@ -23,6 +23,7 @@ type trial struct {
 	before  gitops.Tree // before this one
 	ground  gitops.Ground
 	log     string
+	with    Choice
 	started time.Time
 	tuned   bool // a person chose its spec
 	result  agent.Result
@@ -44,16 +45,25 @@ func (l *Loop) task(ctx context.Context, stop *stopper, id string) (*Outcome, er
 	if err != nil {
 		return nil, err
 	}
-	for {
-		if err := l.refine(ctx, stop, t); err != nil {
-			return nil, err
-		}
-		if l.ledger.used[id] > 0 {
+	for again := false; ; again = true {
+		if again || l.ledger.used[id] > 0 {
 			if out := l.limits(ctx, stop); out != nil {
 				return out, nil
 			}
 		}
-		tr, err := l.attempt(ctx, stop, t, base)
+		with, out, err := l.chosen(ctx, stop, t)
+		if out != nil || err != nil {
+			return out, err
+		}
+		if l.job.Config.Scud.AutoTune {
+			if err := l.refine(ctx, stop, t, with); err != nil {
+				return nil, err
+			}
+			if out := l.limits(ctx, stop); out != nil { // it took a while, and may have cost something
+				return out, nil
+			}
+		}
+		tr, err := l.attempt(ctx, stop, t, base, with)
 		if err != nil {
 			return nil, err
 		}
@@ -63,6 +73,24 @@ func (l *Loop) task(ctx context.Context, stop *stopper, id string) (*Outcome, er
 			return out, err
 		}
 	}
+}
+
+// chosen is what a task's next attempt is run with. It waits where the providers ask for that.
+func (l *Loop) chosen(ctx context.Context, stop *stopper, t *tasks.Task) (Choice, *Outcome, error) {
+	l.pacer.tell = func(e *Event) error {
+		if e.Type == LimitWaiting {
+			e.Wave, e.Task, e.Title, e.Attempt = l.job.Graph.Wave(t.ID), t.ID, t.Title, l.ledger.begun[t.ID]
+		}
+		return l.record(e)
+	}
+	with, waited, out, err := l.pacer.before(ctx, stop, l.job.Config.Choices(t))
+	if waited {
+		l.at = "" // nobody knows what the hours brought
+		if out == nil && err == nil {
+			out = l.limits(ctx, stop)
+		}
+	}
+	return with, out, err
 }
 
 // taskBase is the tree that a blocked task goes back to: what stood before its first attempt.
@@ -81,8 +109,8 @@ func (l *Loop) taskBase(ctx context.Context, t *tasks.Task) (gitops.Tree, error)
 }
 
 // attempt runs agent and verification once and records the verdict. It knows no other task.
-func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base gitops.Tree) (*trial, error) {
-	tr := &trial{task: t, number: l.ledger.begun[t.ID] + 1, base: base, before: gitops.Tree(l.ledger.tree), started: l.tools.Now()}
+func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base gitops.Tree, with Choice) (*trial, error) {
+	tr := &trial{task: t, with: with, number: l.ledger.begun[t.ID] + 1, base: base, before: gitops.Tree(l.ledger.tree), started: l.tools.Now()}
 	if l.ledger.used[t.ID] == 0 {
 		tr.before = base
 	}
@@ -99,7 +127,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 		return nil, gitErr("read the state of the repository", err)
 	}
 	events := []*Event{l.event(AttemptStarted, tr)}
-	events[0].Detail = &Detail{SpecTokens: spec.Tokens, Tuned: tr.tuned, Log: l.relative(tr.log)}
+	events[0].Detail = &Detail{SpecTokens: spec.Tokens, Tuned: tr.tuned, Log: l.relative(tr.log), Backend: with.Backend, Model: with.Model}
 	events[0].Tree, events[0].Branch, events[0].Commit = string(tr.before), tr.ground.Head().Branch, tr.ground.Head().Hash
 	if l.ledger.current != t.ID {
 		start := l.event(TaskStarted, tr)
@@ -179,11 +207,11 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 // request is the agent's side of a trial.
 func (l *Loop) request(tr *trial, prompt string) agent.Request {
 	c := l.job.Config
-	return agent.Request{Label: l.label(tr, "agent"), Prompt: prompt, PromptFile: l.promptFile(), Dir: l.job.Root,
+	return agent.Request{Label: l.label(tr, "agent"), Backend: tr.with.Backend, Prompt: prompt, PromptFile: l.promptFile(), Dir: l.job.Root,
 		Env: l.environment(tr), Log: tr.log, ErrLog: l.errLog(), Mask: l.tools.Mask,
 		Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace,
 		Clocks: agent.Clocks{Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
-		Model:  c.Backend.Model, Promise: c.CompletionPromise}
+		Model:  tr.with.Model, Promise: c.CompletionPromise}
 }
 
 // errLog takes what the running agent prints on standard error, which is not what it says.

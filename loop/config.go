@@ -25,7 +25,9 @@ type Config struct {
 	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty"`
 	Deadline          *time.Time    `json:"deadline,omitempty"` // no attempt starts after it
 	MaxCostUSD        float64       `json:"max_cost_usd,omitempty"`
-	OnLimit           string        `json:"on_limit,omitempty"` // wait or stop, when the provider's quota is used up
+	OnLimit           string        `json:"on_limit,omitempty"`      // when the provider's quota is used up: wait, stop or fallback
+	MaxWaitSecs       int           `json:"max_wait_secs,omitempty"` // longest waiting for a provider; 0 is as long as it takes
+	Fallback          []string      `json:"fallback,omitempty"`      // backends that take over, in this order
 	AllowDirty        bool          `json:"allow_dirty,omitempty"`
 	Backend           BackendConfig `json:"backend"`
 	Git               GitConfig     `json:"git"`
@@ -35,7 +37,10 @@ type Config struct {
 
 	Mask []string `json:"mask,omitempty"` // variables whose values are secret; !NAME: is not; off: nothing is
 
-	Backends map[string]agent.Row `json:"backends,omitempty"` // what the user changes about backends, or adds
+	Backends   map[string]agent.Row `json:"backends,omitempty"`    // what the user changes about backends, or adds
+	Models     map[string]Models    `json:"models,omitempty"`      // by backend
+	ModelTiers map[string]string    `json:"model_tiers,omitempty"` // models of the settings' backend, by the word of a task's model_tier
+	AgentTypes map[string]AgentType `json:"agent_types,omitempty"` // by the word of a task's agent_type
 }
 
 // RepeatConfig is what only a prompt loop asks.

@@ -153,6 +153,7 @@ type SpecRequest struct {
 	Attempt     int // within what the task is allowed
 	Of          int // attempts that it was allowed; 0: as the settings say
 	Failure     *specbuild.Failure
+	Cut         *specbuild.Failure     // an attempt after that one which the provider cut short, and whose work lies in the tree
 	Refinements []string               // what reviews of earlier attempts advise
 	Delivered   func(id string) string // nil: nothing is known
 	Before      time.Time              // answers given later are left out; zero: none is
@@ -168,7 +169,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
 		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: cmp.Or(r.Of, c.MaxIterationsPerTask),
-		Failure: r.Failure, Refinements: r.Refinements, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
+		Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
 	}
 	req.Failure = unasked(req.Failure, req.Answers)
 	if !c.Spec.IncludePlanSection {

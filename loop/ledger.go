@@ -33,6 +33,9 @@ type ledger struct {
 	finished    *Event
 	changes     []statusChange
 	turns       turns // of a prompt loop
+	pace        pace
+	cut         map[string]Event // the last attempt of a task that its provider cut short, and that had changed something
+	agents      []AgentUse
 }
 
 // statusChange is one task's new status, and the event that made it so.
@@ -44,7 +47,7 @@ type statusChange struct {
 func newLedger() *ledger {
 	return &ledger{begun: map[string]int{}, used: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{}, kept: map[string]string{},
 		delivered: map[string]string{}, bases: map[string]string{}, heads: map[string]string{},
-		reviewed: map[string]int{}, refinements: map[string][]string{}}
+		reviewed: map[string]int{}, refinements: map[string][]string{}, cut: map[string]Event{}, pace: newPace()}
 }
 
 // apply takes one event into account.
@@ -52,6 +55,7 @@ func (l *ledger) apply(e *Event) {
 	if e.Tree != "" {
 		l.tree = e.Tree
 	}
+	l.pace.apply(e)
 	if e.Iteration > 0 {
 		l.iteration = e.Iteration
 		l.turns.apply(e)
@@ -80,6 +84,7 @@ func (l *ledger) apply(e *Event) {
 	case AgentFinished:
 		l.agent = e
 		l.addCost(e.Detail)
+		l.addUse(e.Detail)
 	case AttemptFinished:
 		l.finishAttempt(e)
 	case TaskDone:
@@ -130,15 +135,43 @@ func (l *ledger) finishAttempt(e *Event) {
 	case verdictLimited: // not an attempt
 		l.used[e.Task]--
 		l.iteration--
+		l.cutShort(e)
+		return
 	default:
 		if e.Detail != nil && e.Detail.End == endRefused { // not the task's fault
 			l.used[e.Task]--
+		}
+		if e.Detail != nil && passing(e.Detail) { // nor this, though it may have cost something
+			l.used[e.Task]--
+			l.cutShort(e)
+			return
 		}
 		l.failures[e.Task] = *e
 		if e.Verdict != verdictCrashed {
 			l.otherEnds[e.Task] = true
 		}
 	}
+	delete(l.cut, e.Task)
+}
+
+// cutShort notes an attempt that is none, whose work lies in the tree all the same.
+func (l *ledger) cutShort(e *Event) {
+	if e.Detail != nil && e.Detail.Changed > 0 {
+		l.cut[e.Task] = *e
+	}
+}
+
+// addUse counts an attempt with what it was run with.
+func (l *ledger) addUse(d *Detail) {
+	if d == nil {
+		return
+	}
+	at := slices.IndexFunc(l.agents, func(u AgentUse) bool { return u.Backend == d.Backend && u.Model == d.Model })
+	if at < 0 {
+		at = len(l.agents)
+		l.agents = append(l.agents, AgentUse{Backend: d.Backend, Model: d.Model})
+	}
+	l.agents[at].Attempts++
 }
 
 func (l *ledger) close(e *Event, status string) {
@@ -146,6 +179,7 @@ func (l *ledger) close(e *Event, status string) {
 	if status == "done" { // a task that is tried again later is told what failed
 		delete(l.failures, e.Task)
 	}
+	delete(l.cut, e.Task)
 	delete(l.bases, e.Task)
 	delete(l.heads, e.Task)
 	if l.current == e.Task {

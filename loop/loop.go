@@ -16,7 +16,7 @@ import (
 	"descartes/verify"
 )
 
-// Agent runs one coding agent, once.
+// Agent runs one coding agent, once: that of the kind which the request names.
 type Agent interface {
 	Run(ctx context.Context, r agent.Request) (agent.Result, error)
 	// Recall tells how the run of a dead loop ended, if it ended by itself.
@@ -28,7 +28,7 @@ type Verifier interface {
 	Run(ctx context.Context, r verify.Request) (verify.Result, error)
 }
 
-// Tools are what a run works with. All of them are needed but Mask and Observe.
+// Tools are what a run works with. All of them are needed but Mask, Observe, Accounts and Sleep.
 type Tools struct {
 	Repo    *gitops.Repo
 	Agent   Agent
@@ -37,6 +37,9 @@ type Tools struct {
 	Now     func() time.Time
 	Mask    *mask.Mask  // what is printed, recorded or committed nowhere; nil: nothing
 	Observe func(Event) // hears of each event once it is written, in order, in the run's own goroutine
+
+	Accounts *Accounts           // whose quota is used up; nil remembers nothing
+	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
 }
 
 // Scope narrows a run: one wave, or one task.
@@ -57,7 +60,7 @@ type Loop struct {
 	saver   *saver
 	locks   []*lock
 	resumed bool
-	limited int      // attempts in a row that ended by the provider's doing
+	pacer   *pacer
 	held    []*Event // written with the next event
 	spare   *spareLog
 	tuned   map[string]bool      // tasks whose next text a person chose, by file name

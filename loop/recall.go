@@ -13,16 +13,16 @@ func (l *Loop) agentEvent(tr *trial) *Event {
 	r := tr.result
 	e := l.event(AgentFinished, tr)
 	e.Reason = r.Reason
-	e.Detail = agentDetail(r, l.job.Config.Backend, maxWords)
+	e.Detail = agentDetail(r, tr.with, maxWords)
 	e.Detail.Changed = len(tr.changed)
 	return e
 }
 
 // agentDetail is a result as the journal keeps it, with at most words bytes of the last message.
-func agentDetail(r agent.Result, b BackendConfig, words int) *Detail {
+func agentDetail(r agent.Result, with Choice, words int) *Detail {
 	d := &Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
 		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
-		Words: tail(r.Final, words), Seconds: r.Duration.Seconds(), Session: r.Session, Model: cmp.Or(r.Model, b.Model), Backend: b.Type}
+		Words: tail(r.Final, words), Seconds: r.Duration.Seconds(), Session: r.Session, Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}
 	if !r.Until.IsZero() {
 		d.Until = &r.Until
 	}

@@ -63,7 +63,7 @@ func (l *Loop) revive(id string, number int) (*trial, bool) {
 		return nil, false
 	}
 	return &trial{task: t, number: number, base: gitops.Tree(l.ledger.bases[id]), before: gitops.Tree(l.ledger.tree),
-		log: l.home.Log(l.state.ID, id, number), started: l.tools.Now()}, true
+		log: l.home.Log(l.state.ID, id, number), started: l.tools.Now(), with: l.job.Config.Choices(t)[0]}, true
 }
 
 // recoverOpen ends an attempt that was under way. An outcome says that the run ends here, as it would have.
@@ -75,6 +75,9 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 	tr.started = open.TS
 	if err := l.maskLogs(tr); err != nil {
 		return nil, err
+	}
+	if d := open.Detail; d != nil && d.Backend != "" {
+		tr.with = Choice{d.Backend, d.Model}
 	}
 	var err error
 	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, open.TS, l.ended(open)); err != nil {

@@ -19,12 +19,12 @@ const (
 
 // refine has a second agent look at a failed attempt, and keeps what it advises for all later ones. It
 // is run once for each failure. A review that comes to nothing costs the task nothing.
-func (l *Loop) refine(ctx context.Context, stop *stopper, t *tasks.Task) error {
+func (l *Loop) refine(ctx context.Context, stop *stopper, t *tasks.Task, with Choice) error {
 	f, failed := l.ledger.failures[t.ID]
-	if !l.job.Config.Scud.AutoTune || !failed || l.ledger.reviewed[t.ID] == f.Attempt || l.tuned[fileName(t.ID)+".md"] || stop.asked(ctx) != nil {
+	if !failed || l.ledger.reviewed[t.ID] == f.Attempt || l.tuned[fileName(t.ID)+".md"] || stop.asked(ctx) != nil {
 		return nil
 	}
-	tr := &trial{task: t, number: l.ledger.begun[t.ID] + 1, started: l.tools.Now()}
+	tr := &trial{task: t, with: with, number: l.ledger.begun[t.ID] + 1, started: l.tools.Now()}
 	tr.log = filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", fileName(t.ID), tr.number))
 	prompt, err := l.review(ctx, tr, f)
 	if err != nil {

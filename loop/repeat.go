@@ -67,7 +67,7 @@ type Repeat struct {
 	lock    *lock
 	who     Holder
 	resumed bool
-	limited int // iterations in a row that the provider did not let run
+	pacer   *pacer
 }
 
 // ID names the loop.

@@ -3,8 +3,8 @@ package loop
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
-	"time"
 
 	"descartes/agent"
 	"descartes/loop/gate"
@@ -15,7 +15,7 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	t.Facts, t.Watched = r.facts(t), t.before != ""
 	end := r.event(IterationFinished, t)
 	end.Reason, end.Tree, end.Commit = t.Result.Reason, string(t.after), t.commit
-	end.Detail = &Detail{End: string(t.Result.End), Code: t.Result.Code, Signal: t.Result.Signal, Changed: len(t.changed),
+	end.Detail = &Detail{End: string(t.Result.End), Cause: string(t.Result.Cause), Backend: t.with.Backend, Model: t.with.Model, Code: t.Result.Code, Signal: t.Result.Signal, Changed: len(t.changed),
 		Words: preview(t.Result.Final), Seconds: r.tools.Now().Sub(t.started).Seconds(), Log: r.relative(t.log)}
 	if v := t.check; v != nil {
 		end.Detail.Passed = v.Passed
@@ -23,18 +23,22 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	for _, c := range t.changed[:min(len(t.changed), maxChanged)] {
 		end.Paths = append(end.Paths, c.Path)
 	}
+	var err error
+	if end.Detail.Until, err = r.pacer.after(t.with, t.Result, t.Result.Reason); err != nil {
+		return nil, err
+	}
 	switch t.Result.End {
-	case agent.Limited:
-		end.Verdict = verdictLimited
-		return r.waitForQuota(ctx, stop, t, end)
+	case agent.Limited: // uses up no iteration
+		end.Verdict, end.Next = verdictLimited, t.Next
+		return r.paced(end)
 	case agent.Cancelled:
 		end.Verdict = verdictCancelled
 		return stop.outcome(ctx), r.close(end)
 	case agent.Refused:
 		end.Verdict = verdictRetry
-		return &Outcome{Ending: AgentUnusable, Message: "the agent cannot be run: " + t.Result.Reason}, r.close(end)
+		return r.paced(end)
 	}
-	if out, done, err := r.repeats(ctx, stop, t, end); done || err != nil {
+	if out, done, err := r.repeats(t, end); done || err != nil {
 		return out, err
 	}
 	d, err := r.decide(t, end)
@@ -115,10 +119,10 @@ func (r *Repeat) outcome(d gate.Decision) *Outcome {
 
 // repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
 // where the mode says that it failed. done says that the iteration is over with this.
-func (r *Repeat) repeats(ctx context.Context, stop *stopper, t *turn, end *Event) (_ *Outcome, done bool, _ error) {
+func (r *Repeat) repeats(t *turn, end *Event) (_ *Outcome, done bool, _ error) {
 	reason, most := "", r.job.Mode.Retries
-	if t.Result.End == agent.Crashed && t.Result.Cause == agent.Transient {
-		reason, most = t.Result.Reason, max(most, transientTries)
+	if passing(end.Detail) { // how often is the pacer's to say
+		reason, most = t.Result.Reason, math.MaxInt
 	} else if r.job.Mode.Fails != nil {
 		reason = r.job.Mode.Fails(t.Round)
 	}
@@ -126,47 +130,16 @@ func (r *Repeat) repeats(ctx context.Context, stop *stopper, t *turn, end *Event
 		return nil, false, nil
 	}
 	end.Verdict, end.Reason, end.Next = verdictRetry, reason, joinText(t.Next, r.failureText(t))
-	if err := r.close(end); err != nil {
-		return nil, true, err
-	}
-	if t.Result.Cause != agent.Transient {
-		return nil, true, nil
-	}
-	r.limited++
-	out, err := r.wait(ctx, stop, t, reason, r.tools.Now().Add(backoff(r.limited)))
+	out, err := r.paced(end)
 	return out, true, err
 }
 
-// transientTries is how often an iteration is repeated that failed by the provider's doing.
-const transientTries = 3
-
-// waitForQuota waits until the provider gives more, which uses up no iteration, or ends the run.
-func (r *Repeat) waitForQuota(ctx context.Context, stop *stopper, t *turn, end *Event) (*Outcome, error) {
-	end.Next = t.Next
+// paced records an iteration's end, and says whether its provider ends the run with it.
+func (r *Repeat) paced(end *Event) (*Outcome, error) {
 	if err := r.close(end); err != nil {
 		return nil, err
 	}
-	until := t.Result.Until
-	if until.IsZero() {
-		until = r.tools.Now().Add(quotaPause)
-	}
-	if least := r.tools.Now().Add(backoff(r.limited)); until.Before(least) {
-		until = least
-	}
-	r.limited++
-	if r.job.Config.OnLimit == "stop" {
-		return &Outcome{Ending: QuotaUsedUp, Message: t.Result.Reason}, nil
-	}
-	return r.wait(ctx, stop, t, t.Result.Reason, until)
-}
-
-func (r *Repeat) wait(ctx context.Context, stop *stopper, t *turn, reason string, until time.Time) (*Outcome, error) {
-	e := r.event(LimitWaiting, t)
-	e.Reason, e.Detail = reason, &Detail{Until: &until}
-	if err := r.record(e); err != nil {
-		return nil, err
-	}
-	return stop.wait(ctx, until.Sub(r.tools.Now())), nil
+	return r.pacer.over(r.job.Config.Choices(nil))
 }
 
 // failureText tells the next iteration's agent how the verification failed.

@@ -19,6 +19,7 @@ import (
 type turn struct {
 	Round
 	log     string
+	with    Choice
 	started time.Time
 	before  gitops.Tree // "" where nobody looks
 	head    gitops.Head
@@ -31,17 +32,25 @@ type turn struct {
 // round runs one iteration. An outcome says that the run ends here. The counter is on the disk before the
 // agent starts: whatever happens then, this number is used up.
 func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
+	with, waited, out, err := r.pacer.before(ctx, stop, r.job.Config.Choices(nil))
+	if out == nil && err == nil && waited {
+		out = r.limits(ctx, stop)
+	}
+	if out != nil || err != nil {
+		return out, err
+	}
 	t, err := r.turn(ctx)
 	if err != nil {
 		return nil, err
 	}
+	t.with = with
 	prompt, err := r.prompt(t.Turn)
 	if err != nil {
 		return nil, err
 	}
 	e := r.event(IterationStarted, t)
 	e.Tree, e.Branch, e.Commit = string(t.before), t.head.Branch, t.head.Hash
-	e.Detail = &Detail{Log: r.relative(t.log)}
+	e.Detail = &Detail{Log: r.relative(t.log), Backend: with.Backend, Model: with.Model}
 	if err := r.record(e); err != nil {
 		return nil, err
 	}
@@ -75,6 +84,10 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	t := &turn{started: open.TS, before: gitops.Tree(open.Tree), head: gitops.Head{Branch: open.Branch, Hash: open.Commit}}
 	t.Iteration, t.Try, t.Max, t.Next = open.Iteration, open.Attempt, r.job.Config.MaxIterations, r.ledger.turns.next
 	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
+	t.with = r.job.Config.Choices(nil)[0]
+	if d := open.Detail; d != nil && d.Backend != "" {
+		t.with = Choice{d.Backend, d.Model}
+	}
 	res, ok := r.tools.Agent.Recall(r.request(t, ""), r.home.ExitFile(r.state.ID))
 	switch e := r.ledger.turns.agent; {
 	case ok:
@@ -105,7 +118,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if r.ledger.turns.agent == nil { // else a loop that died since had recorded it
 		e := r.event(AgentFinished, t)
 		e.Reason = t.Result.Reason
-		e.Detail = agentDetail(t.Result, r.job.Config.Backend, maxFinal)
+		e.Detail = agentDetail(t.Result, t.with, maxFinal)
 		if err := r.record(e); err != nil {
 			return nil, err
 		}
@@ -171,10 +184,10 @@ func verifyReason(v *verify.Result) string {
 // request is the agent's side of an iteration.
 func (r *Repeat) request(t *turn, prompt string) agent.Request {
 	c := r.job.Config
-	q := agent.Request{Label: label(t, "agent"), Prompt: prompt, PromptFile: r.promptFile(), Dir: r.job.Dir, Env: r.environment(t),
+	q := agent.Request{Label: label(t, "agent"), Backend: t.with.Backend, Prompt: prompt, PromptFile: r.promptFile(), Dir: r.job.Dir, Env: r.environment(t),
 		Log: t.log, ErrLog: r.errLog(), Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace,
 		Clocks: agent.Clocks{Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
-		Model:  c.Backend.Model, Promise: c.CompletionPromise}
+		Model:  t.with.Model, Promise: c.CompletionPromise}
 	if c.ContinueSession {
 		q.Session = r.ledger.turns.session
 	}

@@ -44,7 +44,7 @@ func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOption
 	if _, err := atomicfile.Clean(tools.FS, r.path); err != nil {
 		return r, fmt.Errorf("remove temporary files of %s: %w", r.path, err)
 	}
-	if err := r.begin(ctx); err != nil {
+	if err := r.begin(ctx, opt.Anew); err != nil {
 		return r, err
 	}
 	return r, r.home.archiveEnded(tools.FS, r.path)
@@ -101,7 +101,7 @@ func (r *Repeat) fresh(opt StartOptions) (err error) {
 }
 
 // begin opens the journal, replays it, and records that the loop runs.
-func (r *Repeat) begin(ctx context.Context) error {
+func (r *Repeat) begin(ctx context.Context, anew bool) error {
 	j, events, err := openJournal(r.tools.FS, r.home.Events(r.state.ID), r.state.ID, r.tools.Now)
 	if err != nil {
 		return err
@@ -124,6 +124,12 @@ func (r *Repeat) begin(ctx context.Context) error {
 		first.Iteration = r.state.Iteration
 	}
 	r.replay(events, first.Iteration)
+	r.pacer = newPacer(r.tools, &r.job.Config, &r.ledger.pace, r.state.ID, anew)
+	r.pacer.tell = func(e *Event) error {
+		e.Iteration = r.ledger.iteration
+		return r.record(e)
+	}
+	r.pacer.saved = r.save
 	if g := r.ledger.turns.gate; len(g) > 0 && r.job.Gate != nil {
 		if err := json.Unmarshal(g, r.job.Gate); err != nil {
 			return fmt.Errorf("give the gate back what it knew: %w", err)

@@ -4,6 +4,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"descartes/tasks"
 )
@@ -22,6 +23,7 @@ const (
 	DeadlinePast  Ending = "deadline_reached"
 	CostReached   Ending = "max_cost_reached"
 	QuotaUsedUp   Ending = "quota_used_up"
+	ProviderFails Ending = "provider_fails" // again and again
 	Paused        Ending = "paused"
 	Cancelled     Ending = "user_cancelled"
 	Interrupted   Ending = "interrupted"
@@ -48,10 +50,11 @@ func (e Ending) final() bool {
 // Outcome is what a run came to.
 type Outcome struct {
 	Ending  Ending
-	Message string // one line: what stopped it
-	Crashed bool   // every blocked task is so because its agent crashed each time
-	Blocked int    // tasks that the loop gave up
-	Next    string // what the next step would do, for a step
+	Message string    // one line: what stopped it
+	Crashed bool      // every blocked task is so because its agent crashed each time
+	Blocked int       // tasks that the loop gave up
+	Next    string    // what the next step would do, for a step
+	Until   time.Time // of QuotaUsedUp: when there is more
 }
 
 // Run works through the waves until nothing is left to do, a limit is reached, or it is told to
@@ -186,7 +189,7 @@ func (l *Loop) due(id string) (bool, error) {
 // the resumed one.
 func (l *Loop) settleWave(ctx context.Context, number int, ids []string, out *Outcome) error {
 	switch out.Ending {
-	case LimitReached, DeadlinePast, CostReached, QuotaUsedUp, AgentUnusable:
+	case LimitReached, DeadlinePast, CostReached, QuotaUsedUp, AgentUnusable, ProviderFails:
 		return l.commitWave(ctx, number, ids)
 	}
 	return nil

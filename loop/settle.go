@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"descartes/agent"
 	"descartes/gitops"
 	"descartes/verify"
 )
@@ -24,17 +22,17 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	l.at = tr.after
 	end := l.event(AttemptFinished, tr)
 	end.Verdict, end.Reason, end.Tree, end.Ref = string(tr.verdict), tr.reason, string(tr.after), ref
-	end.Detail = &Detail{End: string(tr.result.End), Code: tr.result.Code, Changed: len(tr.changed), Claimed: tr.result.Complete,
+	end.Detail = &Detail{End: string(tr.result.End), Cause: string(tr.result.Cause), Backend: tr.with.Backend, Model: l.ledger.agent.Detail.Model, Code: tr.result.Code, Changed: len(tr.changed), Claimed: tr.result.Complete,
 		Seconds: l.tools.Now().Sub(tr.started).Seconds(), Log: l.relative(tr.log)}
+	if end.Detail.Until, err = l.pacer.after(tr.with, tr.result, tr.reason); err != nil {
+		return nil, false, err
+	}
 	switch tr.verdict {
 	case verify.Verified:
 		end.Message = delivered(tr.changed)
-		l.limited = 0
 		done := l.event(TaskDone, tr)
 		done.Ref = ref
 		return nil, false, l.record(end, done)
-	case verify.Limited:
-		return l.waitForQuota(ctx, stop, tr, end)
 	case verify.Cancelled:
 		if err := l.describe(gctx, tr, end); err != nil {
 			return nil, false, err
@@ -50,13 +48,10 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	if err := l.record(end); err != nil {
 		return nil, false, err
 	}
-	if tr.result.End == agent.Refused {
-		return &Outcome{Ending: AgentUnusable, Message: "the agent cannot be run: " + tr.result.Reason}, false, nil
-	}
 	if tr.verdict == verdictBlocked || l.ledger.used[tr.task.ID] >= l.job.Config.Scud.MaxIterationsPerTask {
 		return nil, false, l.block(gctx, tr)
 	}
-	out, err := l.ease(ctx, stop, tr)
+	out, err := l.pacer.over(l.job.Config.Choices(tr.task))
 	return out, true, err
 }
 
@@ -115,64 +110,6 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 	}
 	return l.record(e)
 }
-
-// waitForQuota waits until the provider gives more, which costs no attempt, or ends the run.
-func (l *Loop) waitForQuota(ctx context.Context, stop *stopper, tr *trial, end *Event) (*Outcome, bool, error) {
-	if err := l.record(end); err != nil {
-		return nil, false, err
-	}
-	until := tr.result.Until
-	if until.IsZero() {
-		until = l.tools.Now().Add(quotaPause)
-	}
-	// A reset that lies in the past, or that was not one, must not become a loop of paid requests.
-	if least := l.tools.Now().Add(backoff(l.limited)); until.Before(least) {
-		until = least
-	}
-	l.limited++
-	if l.job.Config.OnLimit == "stop" {
-		return &Outcome{Ending: QuotaUsedUp, Message: tr.reason}, false, nil
-	}
-	e := l.event(LimitWaiting, tr)
-	e.Reason, e.Detail = tr.reason, &Detail{Until: &until}
-	if err := l.record(e); err != nil {
-		return nil, false, err
-	}
-	if err := l.flush(); err != nil {
-		return nil, false, err
-	}
-	l.at = "" // nobody knows what the hours bring
-	if out := stop.wait(ctx, until.Sub(l.tools.Now())); out != nil {
-		return out, false, nil
-	}
-	return nil, true, nil
-}
-
-// backoff is how long to wait before the n-th repetition in a row of what only time can mend: from a
-// second to a quarter of an hour, spread so that several loops do not come back at once.
-func backoff(n int) time.Duration {
-	d := time.Second << min(2*n, 12)
-	return min(d, quotaPause) * time.Duration(75+rand.IntN(50)) / 100
-}
-
-// ease waits before a further attempt where the last one failed by a passing fault of the provider.
-func (l *Loop) ease(ctx context.Context, stop *stopper, tr *trial) (*Outcome, error) {
-	if tr.result.Cause != agent.Transient {
-		l.limited = 0
-		return nil, nil
-	}
-	until := l.tools.Now().Add(backoff(l.limited + 1))
-	l.limited++
-	e := l.event(LimitWaiting, tr)
-	e.Reason, e.Detail = tr.reason, &Detail{Until: &until}
-	if err := l.record(e); err != nil {
-		return nil, err
-	}
-	return stop.wait(ctx, until.Sub(l.tools.Now())), nil
-}
-
-// quotaPause is waited where the provider does not say when it gives more.
-const quotaPause = 15 * time.Minute
 
 // grace is what a process is given between the request to end and the kill.
 const grace = 5 * time.Second

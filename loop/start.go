@@ -22,6 +22,7 @@ type StartOptions struct {
 	Saved     *Config  // the settings as the state file is to have them; nil: the job's own
 	Own       []string // files that may be uncommitted at the start: reports that this call writes
 	Session   string   // of the program that descartes is started from, "" for none
+	Anew      bool     // ask the providers, whatever is known of their quotas from before
 }
 
 // Unfinished finds the tag's last loop that can be gone on with: killed, interrupted, paused or
@@ -114,7 +115,7 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 			return l, fmt.Errorf("remove temporary files of %s: %w", p, err)
 		}
 	}
-	return l, l.begin(ctx, path)
+	return l, l.begin(ctx, path, opt)
 }
 
 // StaleError says that the task file became another between its reading and the lock: another loop
@@ -181,7 +182,7 @@ func (l *Loop) prepareState(opt StartOptions) {
 }
 
 // begin opens the journal, replays it, and records that the loop runs.
-func (l *Loop) begin(ctx context.Context, path string) error {
+func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	j, events, err := openJournal(l.tools.FS, l.home.Events(l.state.ID), l.state.ID, l.tools.Now)
 	if err != nil {
 		return err
@@ -194,6 +195,8 @@ func (l *Loop) begin(ctx context.Context, path string) error {
 		l.ledger.apply(&events[i])
 	}
 	l.saver = &saver{fs: l.tools.FS, file: l.job.File, path: path, sync: l.journal.sync, state: l.snapshot, pending: map[string]tasks.Status{}}
+	l.pacer = newPacer(l.tools, &l.job.Config, &l.ledger.pace, l.state.ID, opt.Anew)
+	l.pacer.tell, l.pacer.saved = func(e *Event) error { return l.record(e) }, l.flush
 	l.catchUp()
 	if err := l.saver.look(); err != nil {
 		return err

@@ -36,6 +36,7 @@ type State struct {
 	WaveCommits     []WaveCommit       `json:"wave_commits"`
 	BlockedTasks    []Blocked          `json:"blocked_tasks"`
 	Cost            *Cost              `json:"cost,omitempty"`
+	Agents          []AgentUse         `json:"agents,omitempty"` // what attempts were run with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
 	Tree            string             `json:"tree,omitempty"`       // the working tree as the loop left it
 	Seq             int64              `json:"seq"`                  // events up to this one are in the task file and here
@@ -80,6 +81,13 @@ type Blocked struct {
 	Question string    `json:"question,omitempty"` // that its agent asked instead of doing it
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"blocked_at"`
+}
+
+// AgentUse counts the attempts with one backend and model. An attempt that its provider cut short is among them.
+type AgentUse struct {
+	Backend  string `json:"backend"`
+	Model    string `json:"model,omitempty"`
+	Attempts int    `json:"attempts"`
 }
 
 // Cost is what the agents reported; a loop whose agents report nothing has none.

@@ -117,23 +117,3 @@ func requested(r Request) *Outcome {
 	}
 	return &Outcome{Ending: Cancelled, Message: "cancelled by request"}
 }
-
-// wait waits for d, or until the run is to end.
-func (s *stopper) wait(ctx context.Context, d time.Duration) *Outcome {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		if out := s.asked(ctx); out != nil {
-			return out
-		}
-		select {
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-		case <-s.soft:
-		case <-tick.C:
-		}
-	}
-}

@@ -21,6 +21,7 @@ type View struct {
 	Live    bool
 	At      time.Time               // of the last event
 	Last    Type                    // the last event; LimitWaiting is a loop that waits for its provider
+	Waiting *Event                  // that event: until when, for whom and why
 	Changes map[string]tasks.Status // made by events that the task file may not show yet
 }
 
@@ -42,6 +43,9 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	}
 	last := &events[len(events)-1]
 	v.Last, v.At = last.Type, last.TS
+	if last.Type == LimitWaiting {
+		v.Waiting = last
+	}
 	v.Changes = map[string]tasks.Status{}
 	for id, st := range b.takeChanges(s.State.Seq) {
 		v.Changes[id] = tasks.Status(st)
@@ -214,6 +218,7 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 		cost := l.cost
 		s.Cost = &cost
 	}
+	s.Agents = slices.Clone(l.agents)
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
 	if f := l.finished; f != nil {
 		s.ExitReason = ExitReason{Type: f.Reason, Message: f.Message}
@@ -258,6 +263,9 @@ func (l *ledger) request(task string) SpecRequest {
 	r := SpecRequest{Task: task, Attempt: l.used[task] + 1, Refinements: slices.Clone(l.refinements[task]), Delivered: func(id string) string { return l.delivered[id] }}
 	if f, ok := l.failures[task]; ok {
 		r.Failure = failure(f)
+	}
+	if f, ok := l.cut[task]; ok {
+		r.Cut = failure(f)
 	}
 	return r
 }

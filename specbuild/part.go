@@ -187,7 +187,7 @@ func (d *draft) handoff(w *writer) {
 const maxWords = 4 << 10
 
 func (d *draft) failure(w *writer) {
-	defer d.refinements(w)
+	defer func() { d.cutShort(w); d.refinements(w) }()
 	f := d.req.Failure
 	if f == nil {
 		return
@@ -204,6 +204,24 @@ func (d *draft) failure(w *writer) {
 		quoted(w, "It asked this, and nobody answered; decide yourself:", clean(f.Question))
 		quoted(w, "The last words of that attempt's agent:", tail(clean(f.Words), maxWords))
 	}
+	quoted(w, "What it had changed:", clean(f.DiffStat))
+	w.from(at, Source{Part: "failure"})
+}
+
+// cutShort tells of work in the tree that nobody has judged.
+func (d *draft) cutShort(w *writer) {
+	f := d.req.CutShort
+	if f == nil {
+		return
+	}
+	at := w.Len()
+	w.WriteString("\n## An attempt was cut short\n\n")
+	fmt.Fprintf(w, "Attempt %d was interrupted in its middle", f.Attempt)
+	if reason := oneLine(f.Reason); reason != "" {
+		fmt.Fprintf(w, " (%s)", reason)
+	}
+	w.WriteString(". The working tree holds what it had done until then: look at that first, keep what is good of it, and go on from there.\n")
+	quoted(w, "Its agent's last words:", tail(clean(f.Words), maxWords))
 	quoted(w, "What it had changed:", clean(f.DiffStat))
 	w.from(at, Source{Part: "failure"})
 }

@@ -25,6 +25,7 @@ type Request struct {
 	MaxAttempts int      // 0: not mentioned
 	Failure     *Failure // the attempt before, nil for the first
 	Refinements []string // what reviews of earlier attempts advise, oldest first
+	CutShort    *Failure // an attempt since then that ended in its middle by no fault of its agent, and left something
 
 	Promise   string // the word of <promise>word</promise> that claims completion; "" is COMPLETE
 	Verify    string // the verify command; "" if the agent's own word is all there is

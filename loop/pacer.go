@@ -1,0 +1,237 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/agent"
+)
+
+// What is done when a provider's quota is used up.
+const (
+	OnLimitWait     = "wait"
+	OnLimitStop     = "stop"
+	OnLimitFallback = "fallback" // the next backend takes over; where all are used up, wait
+)
+
+// pacer says with which backend an agent may run next, and holds a run where none can be asked:
+//
+//	c, waited, out, err := p.before(ctx, stop, choices)    // out ends the run
+//	... the agent runs with c ...
+//	until, err := p.after(c, result)                        // goes into the attempt_finished event's Detail.Until
+//
+// What it knows comes back from the journal through pace, and of other loops through Accounts.
+type pacer struct {
+	tools    Tools
+	onLimit  string
+	maxWait  time.Duration // of one waiting; 0 is as long as it takes
+	deadline *time.Time
+	pace     *pace
+	anew     bool      // limits of before this run are not believed
+	began    time.Time // this run
+	loop     string
+	tell     func(*Event) error // records a warning or a limit_waiting
+	saved    func() error       // brings what was told to the disk
+	told     string             // the last change of backend
+	warned   []string
+	past     []string // backends that got past a limit of before this run
+}
+
+// move is what pick came to: a choice to run with, a time to wait for, or an end.
+type move struct {
+	choice  Choice
+	until   time.Time
+	reason  string
+	limited bool // it is a quota that is waited for
+	end     *Outcome
+	instead string // why the first choice is not taken
+}
+
+// before finds what the next run may be made with, and waits where it has to.
+func (p *pacer) before(ctx context.Context, stop *stopper, choices []Choice) (_ Choice, waited bool, _ *Outcome, _ error) {
+	for {
+		m, err := p.pick(choices)
+		switch {
+		case err != nil || m.end != nil:
+			return m.choice, waited, m.end, err
+		case m.until.IsZero():
+			return m.choice, waited, nil, p.tellSwitch(m)
+		}
+		waited = true
+		out, err := p.hold(ctx, stop, m)
+		if out != nil || err != nil {
+			return m.choice, waited, out, err
+		}
+	}
+}
+
+// over is the end that a run has come to by what its providers did, or nil. It does not wait.
+func (p *pacer) over(choices []Choice) (*Outcome, error) {
+	m, err := p.pick(choices)
+	if err == nil && m.end == nil && !m.until.IsZero() {
+		m.end = p.tooLong(m)
+	}
+	return m.end, err
+}
+
+// after says until when the provider of a run that ended so is left alone, nil where it is not. Other loops
+// of the same account are told of a limit.
+func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, error) {
+	now := p.tools.Now().Round(0)
+	s := p.pace.get(c.Backend)
+	until := s.pause(r, now)
+	if r.End == agent.Limited {
+		reset := r.Until.Round(0)
+		if reset.Before(now) {
+			reset = until
+		}
+		return &until, p.warn(p.tools.Accounts.note(usedUp{Backend: c.Backend, Until: reset, Reason: reason, Loop: p.loop, At: now}))
+	}
+	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {
+		p.past = append(p.past, c.Backend)
+		return nil, p.warn(p.tools.Accounts.forget(c.Backend))
+	}
+	if until.IsZero() {
+		return nil, nil
+	}
+	return &until, nil
+}
+
+// pick goes through the choices, best first.
+func (p *pacer) pick(choices []Choice) (move, error) {
+	now := p.tools.Now().Round(0)
+	var hold move // for the one that is free first
+	var dead []string
+	limited, ending := false, AgentUnusable
+	later := func(c Choice, until time.Time, reason string, quota bool) {
+		limited = limited || quota
+		if hold.until.IsZero() || until.Before(hold.until) {
+			hold = move{choice: c, until: until, reason: reason, limited: quota}
+		}
+	}
+	first := ""
+	for _, c := range choices {
+		s := *p.pace.get(c.Backend)
+		if err := p.others(c.Backend, &s, now); err != nil {
+			return move{}, err
+		}
+		why := s.reason
+		switch {
+		case s.unusable != "":
+			why = s.unusable
+			dead = append(dead, "the agent cannot be run: "+why)
+		case now.Before(s.until) && p.onLimit == OnLimitStop:
+			return move{end: &Outcome{Ending: QuotaUsedUp, Message: why, Until: s.until}}, nil
+		case now.Before(s.until) && p.onLimit != OnLimitFallback:
+			return move{choice: c, until: s.until, reason: why, limited: true}, nil
+		case now.Before(s.until):
+			later(c, s.until, why, true)
+		case now.Before(s.rest) && s.faults <= faultTries:
+			return move{choice: c, until: s.rest, reason: why}, nil
+		case now.Before(s.rest):
+			why = fmt.Sprintf("%s; %d tries in a row ended so", why, s.faults)
+			dead = append(dead, why)
+			ending = ProviderFails
+			later(c, s.rest, why, false)
+		default:
+			return move{choice: c, instead: first}, nil
+		}
+		if first == "" {
+			first = why
+		}
+	}
+	if !limited {
+		return move{end: &Outcome{Ending: ending, Message: strings.Join(dead, "; ")}}, nil
+	}
+	return hold, nil
+}
+
+// others adds what other loops know of a backend's account.
+func (p *pacer) others(backend string, s *standing, now time.Time) error {
+	u, found, err := p.tools.Accounts.look(backend, now)
+	if err != nil {
+		return p.warn(err)
+	}
+	if !found || p.anew && u.At.Before(p.began) || !u.Until.After(s.until) {
+		return nil
+	}
+	s.until, s.reason = u.Until.Add(spread(min(30*time.Second, u.Until.Sub(now)/10))), u.Reason
+	return nil
+}
+
+// hold waits for what was picked, as long as that is allowed.
+func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, error) {
+	if out := p.tooLong(m); out != nil {
+		return out, nil
+	}
+	e := &Event{Type: LimitWaiting, Reason: m.reason, Detail: &Detail{Until: &m.until, Backend: m.choice.Backend}}
+	if err := p.tell(e); err != nil {
+		return nil, err
+	}
+	if err := p.saved(); err != nil {
+		return nil, err
+	}
+	return stop.wait(ctx, &p.tools, m.until), nil
+}
+
+// tooLong is the end of a run that would have to wait longer than it may.
+func (p *pacer) tooLong(m move) *Outcome {
+	since := p.pace.since
+	if since.IsZero() {
+		since = p.tools.Now().Round(0)
+	}
+	switch {
+	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
+		return &Outcome{Ending: QuotaUsedUp, Message: m.reason + "; that is longer than --max-wait " + shortDuration(p.maxWait), Until: m.until}
+	case p.deadline != nil && m.until.After(*p.deadline) && m.limited:
+		return &Outcome{Ending: QuotaUsedUp, Message: m.reason + "; that is after the deadline", Until: m.until}
+	}
+	return nil
+}
+
+// shortDuration is 6h and not 6h0m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// tellSwitch says once that another backend takes over.
+func (p *pacer) tellSwitch(m move) error {
+	if m.instead == "" {
+		p.told = ""
+		return nil
+	}
+	text := m.instead + ": " + m.choice.Backend + " takes over"
+	if text == p.told {
+		return nil
+	}
+	p.told = text
+	return p.tell(&Event{Type: Warning, Message: text})
+}
+
+// warn tells of what must not stop a run, once.
+func (p *pacer) warn(err error) error {
+	if err == nil || slices.Contains(p.warned, err.Error()) {
+		return nil
+	}
+	p.warned = append(p.warned, err.Error())
+	return p.tell(&Event{Type: Warning, Message: err.Error()})
+}
+
+// newPacer is the pacer of a loop. What it tells becomes part of the journal, from which p comes back.
+func newPacer(tools Tools, c *Config, p *pace, loop string, anew bool) *pacer {
+	if anew {
+		*p = newPace()
+	}
+	return &pacer{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline, pace: p, anew: anew,
+		began: tools.Now().Round(0), loop: loop}
+}
