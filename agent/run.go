@@ -111,6 +111,9 @@ func NewRunner(sh *proc.Shim, b Backend) *Runner {
 	return &Runner{shim: sh, backend: b}
 }
 
+// Name is its backend's.
+func (r *Runner) Name() string { return r.backend.Name }
+
 // Run runs the agent once. Whatever the agent does is a result; an error
 // means that there is none.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {

@@ -87,8 +87,10 @@ func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, erro
 		reset := r.Until.Round(0)
 		if reset.Before(now) {
 			reset = until
+		} else if p.onLimit == OnLimitStop { // nobody waits for it
+			until = reset
 		}
-		return &until, p.warn(p.tools.Accounts.note(usedUp{Backend: c.Backend, Until: reset, Reason: reason, Loop: p.loop, At: now}))
+		return &until, p.warn(p.tools.Accounts.note(usedUp{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}))
 	}
 	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {
 		p.past = append(p.past, c.Backend)
@@ -184,9 +186,10 @@ func (p *pacer) tooLong(m move) *Outcome {
 		since = p.tools.Now().Round(0)
 	}
 	switch {
+	case !m.limited: // a moment's rest
 	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
 		return &Outcome{Ending: QuotaUsedUp, Message: m.reason + "; that is longer than --max-wait " + shortDuration(p.maxWait), Until: m.until}
-	case p.deadline != nil && m.until.After(*p.deadline) && m.limited:
+	case p.deadline != nil && m.until.After(*p.deadline):
 		return &Outcome{Ending: QuotaUsedUp, Message: m.reason + "; that is after the deadline", Until: m.until}
 	}
 	return nil

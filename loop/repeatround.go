@@ -188,7 +188,7 @@ func (r *Repeat) request(t *turn, prompt string) agent.Request {
 		Log: t.log, ErrLog: r.errLog(), Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace,
 		Clocks: agent.Clocks{Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
 		Model:  t.with.Model, Promise: c.CompletionPromise}
-	if c.ContinueSession {
+	if c.ContinueSession && t.with.Backend == c.Backend.Type { // another knows nothing of that conversation
 		q.Session = r.ledger.turns.session
 	}
 	return q

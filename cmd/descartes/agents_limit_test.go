@@ -76,7 +76,7 @@ func TestAgentsLimitSlept(t *testing.T) {
 	s := newStage(t, opencodeClient(), of("1", 0, turn{Fault: "usagelimit", FaultTimes: 1, RetryAfter: 3600, Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
 	r := s.does(t, exitQuota, "start", "--max-attempts", "1", "--on-limit", "stop")
 	t.Log(grep(readText(t, r.stdout), "stopped"))
-	s.does(t, exitDone, "resume")
+	s.does(t, exitDone, "resume", "--on-limit", "stop") // given anew, it asks at once
 	s.calm(t, "1", "2", "3")
 }
 

@@ -60,6 +60,8 @@ type attemptJSON struct {
 	Reason  string    `json:"reason"`
 	Ref     *string   `json:"ref"` // null where the attempt left nothing to keep
 	Commit  *string   `json:"commit"`
+	Backend string    `json:"backend,omitempty"` // what it was run with
+	Model   string    `json:"model,omitempty"`
 	Log     string    `json:"log"`
 	At      time.Time `json:"at"`
 }
@@ -93,6 +95,9 @@ func (b *board) attempts(id string, refs []gitops.Ref) ([]attemptJSON, error) {
 			}
 			a := attemptJSON{Loop: e.Loop, Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, At: e.TS,
 				Log: shown(b.root, home.Log(e.Loop, id, e.Attempt))}
+			if d := e.Detail; d != nil {
+				a.Backend, a.Model = d.Backend, d.Model
+			}
 			name := loop.RefPrefix(e.Loop, id) + strconv.Itoa(e.Attempt)
 			if r, ok := kept[name]; ok {
 				a.Ref, a.Commit = &r.Name, &r.Hash
@@ -146,7 +151,18 @@ func attemptTable(id string, list []attemptJSON) string {
 	if several {
 		fmt.Fprint(w, "LOOP\t")
 	}
-	fmt.Fprintln(w, "ATTEMPT\tVERDICT\tREF\tREASON")
+	mixed := slices.ContainsFunc(list, func(a attemptJSON) bool { return a.Backend != list[0].Backend || a.Model != list[0].Model })
+	with := func(a attemptJSON) string {
+		if !mixed {
+			return ""
+		}
+		return strings.TrimSpace(clean(a.Backend)+" "+clean(a.Model)) + "\t"
+	}
+	agent := ""
+	if mixed {
+		agent = "AGENT\t"
+	}
+	fmt.Fprintln(w, "ATTEMPT\t"+agent+"VERDICT\tREF\tREASON")
 	for _, a := range list {
 		ref := "nothing to keep"
 		if a.Ref != nil {
@@ -155,7 +171,7 @@ func attemptTable(id string, list []attemptJSON) string {
 		if several {
 			fmt.Fprintf(w, "%s\t", clean(a.Loop))
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", a.Attempt, clean(a.Verdict), ref, fit(clean(a.Reason), 80))
+		fmt.Fprintf(w, "%d\t%s%s\t%s\t%s\n", a.Attempt, with(a), clean(a.Verdict), ref, fit(clean(a.Reason), 80))
 	}
 	w.Flush() // into memory
 	for _, a := range list {

@@ -27,6 +27,9 @@ type fileRow struct {
 	Session   []string          `yaml:"session_args"`
 	ExitCodes map[int]string    `yaml:"exit_codes"`
 
+	Model      string            `yaml:"model"` // where nothing else names one
+	ModelTiers map[string]string `yaml:"model_tiers"`
+
 	StderrLimit []string `yaml:"stderr_limit"`
 }
 

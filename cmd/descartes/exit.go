@@ -37,7 +37,7 @@ const exitTable = `Exit codes:
   5    git refused (the work is kept, and where it is kept is said)
   6    a limit was reached with work left: iterations, cost, deadline
   7    waits for a person: paused
-  75   provider quota used up and --on-limit stop
+  75   provider quota used up: with --on-limit stop, or for longer than --max-wait
   130  interrupted (Ctrl-C or cancel) with state saved; 143: the same after SIGTERM
 `
 
@@ -57,7 +57,7 @@ func exitCode(out loop.Outcome, blocked int, sig os.Signal) int {
 		return exitGit
 	case loop.QuotaUsedUp:
 		return exitQuota
-	case loop.AgentUnusable:
+	case loop.AgentUnusable, loop.ProviderFails:
 		return exitAgent
 	case loop.OwnError:
 		return exitError

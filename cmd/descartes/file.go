@@ -35,7 +35,8 @@ type fileSettings struct {
 	Mask     fileMask           `yaml:"mask"`
 	Backends map[string]fileRow `yaml:"backends"`
 
-	filePrompt `yaml:",inline"`
+	filePrompt    `yaml:",inline"`
+	fileProviders `yaml:",inline"`
 }
 
 // fileMask is a list of names, or the word off.
@@ -156,13 +157,16 @@ func fileFrom(c *loop.Config) fileSettings {
 
 func (f *fileSettings) check() error {
 	word := ""
-	if err := (choice{&word, "wait|stop"}).Set(f.OnLimit); err != nil {
+	if err := (choice{&word, onLimitWords}).Set(f.OnLimit); err != nil && f.OnLimit != "" {
 		return fmt.Errorf("on_limit: %w", err)
 	}
 	if err := (choice{&word, "run|skip|fail"}).Set(f.Git.Hooks); err != nil {
 		return fmt.Errorf("git.hooks: %w", err)
 	}
 	if err := f.filePrompt.check(); err != nil {
+		return err
+	}
+	if err := f.fileProviders.check(); err != nil {
 		return err
 	}
 	for key, n := range map[string]int{"iteration_timeout_secs": f.TimeoutSecs, "idle_timeout_secs": f.IdleTimeoutSecs,
@@ -178,6 +182,7 @@ func (f *fileSettings) into(c *loop.Config) {
 	c.Command, c.Args, c.CompletionPromise = f.Command, f.Args, f.CompletionPromise
 	c.StartTimeoutSecs, c.ExitGraceSecs, c.SpinLimit = f.StartTimeoutSecs, f.ExitGraceSecs, f.SpinLimit
 	f.filePrompt.into(c)
+	f.fileProviders.into(c, f.Backends)
 	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs
 	c.Mask = f.Mask
 	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty

@@ -24,6 +24,7 @@ type ready struct {
 	job     *loop.Job
 	repo    *gitops.Repo
 	backend agent.Backend
+	others  []agent.Backend // that tasks ask for, or that take over
 	opt     loop.StartOptions
 	why     string          // where the verify command comes from, "" if it was given
 	front   []tasks.Finding // what is wrong with the plan's front matter
@@ -37,6 +38,9 @@ type ready struct {
 	large   int        // specs over the budget
 	largest int        // tokens of the largest of them
 }
+
+// backends are all that a run may call, the usual one first.
+func (r *ready) backends() []agent.Backend { return append([]agent.Backend{r.backend}, r.others...) }
 
 func (r *ready) close() error {
 	if r.repo == nil {
@@ -73,6 +77,9 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	} else {
 		mode = true
 		cfg.Command, cfg.Args = savedCommand(r.backend.Command)
+		if r.others, err = otherBackends(cfg); err != nil {
+			note(err, "")
+		}
 	}
 	load := loop.Load
 	if imports && opt.Resume == "" {
@@ -208,10 +215,16 @@ func (r *ready) agentProblems() (found problems) {
 	if r.job == nil {
 		return found
 	}
+	found = append(found, r.otherProblems(look)...)
 	known := func(string) (string, error) { return "", nil }
 	return append(found, r.job.CheckSpecs(func(n int) error {
 		r.weigh(n)
-		return r.backend.Check(known, n)
+		for _, b := range r.backends() {
+			if err := b.Check(known, n); err != nil {
+				return err
+			}
+		}
+		return nil
 	})...)
 }
 

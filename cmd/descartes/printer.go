@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -16,7 +17,10 @@ type printer struct {
 	paint paint
 	box   bool // there is room for the wave box
 	waves int
+	live  bool   // a terminal on which a line can be rewritten
+	usual string // backend of tasks that ask for none
 	began map[string]time.Time
+	count *countdown // of the wait under way
 }
 
 // newPrinter prints for people on stdout, or, with events there, on stderr.
@@ -28,12 +32,15 @@ func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 	}
 	p.text = newLiveWriter(people)
 	p.box = roomForBox(people) && !ci
+	p.live = isTerminal(people) && !ci && os.Getenv("TERM") != "dumb"
 	p.paint = colours(isTerminal(people) && !ci)
 	return p
 }
 
 // close brings out everything.
 func (p *printer) close() {
+	p.count.stop()
+	p.count = nil
 	p.text.Flush()
 	if p.lines != nil {
 		p.lines.Flush()
@@ -48,6 +55,8 @@ func (p *printer) warn(message string) {
 
 // observe is told of every event.
 func (p *printer) observe(e loop.Event) {
+	p.count.stop()
+	p.count = nil
 	if p.lines != nil {
 		if b, err := e.Line(); err == nil {
 			_, _ = p.lines.Write(b) // a liveWriter never fails
@@ -55,6 +64,9 @@ func (p *printer) observe(e loop.Event) {
 	}
 	if line := p.line(&e); line != "" {
 		p.say("%s", line)
+	}
+	if e.Type == loop.LimitWaiting && e.Detail != nil && e.Detail.Until != nil {
+		p.count = startCountdown(p, &e, p.live)
 	}
 }
 
@@ -126,10 +138,14 @@ func (p *printer) attemptLine(e *loop.Event) string {
 	if _, again := p.began[e.Task]; !again {
 		p.began[e.Task] = e.TS
 	}
-	if e.Attempt <= 1 {
-		return fmt.Sprintf("  %s started", taskName(e))
+	with := ""
+	if d := e.Detail; d != nil && d.Backend != "" && p.usual != "" && d.Backend != p.usual {
+		with = " with " + clean(d.Backend)
 	}
-	return fmt.Sprintf("  %s attempt %d started", taskName(e), e.Attempt)
+	if e.Attempt <= 1 {
+		return fmt.Sprintf("  %s started%s", taskName(e), with)
+	}
+	return fmt.Sprintf("  %s attempt %d started%s", taskName(e), e.Attempt, with)
 }
 
 // failedLine tells of an attempt that is followed by another; the end of a task has its own line.

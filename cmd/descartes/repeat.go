@@ -24,9 +24,15 @@ type repetition struct {
 	job     *loop.RepeatJob
 	repo    *gitops.Repo // nil where git is not needed
 	backend agent.Backend
+	others  []agent.Backend // that take over
 	opt     loop.StartOptions
 	branch  string   // made at the start
 	notes   []string // what a person should know before it starts
+}
+
+// backends are all that a run may call, the usual one first.
+func (r *repetition) backends() []agent.Backend {
+	return append([]agent.Backend{r.backend}, r.others...)
 }
 
 func (r *repetition) close() error {
@@ -121,7 +127,12 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 		note(err)
 	} else {
 		cfg.Command, cfg.Args = savedCommand(r.backend.Command)
+		cfg.AgentTypes = nil // there are no tasks that could have one
+		if r.others, err = otherBackends(cfg); err != nil {
+			note(err)
+		}
 		found = append(found, r.agentProblems(cfg)...)
+		r.notes = append(r.notes, missingFallbacks(r.others, cfg, func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) })...)
 	}
 	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
 		note(badInput("", "%w", err))
@@ -238,7 +249,8 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 		}
 	}
 	a, v := &lateAgent{}, &lateVerifier{}
-	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Observe: observe}, r.opt)
+	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Observe: observe,
+		Accounts: accounts(r.backends(), os.Getenv)}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -248,7 +260,7 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 		return e, err
 	}
 	defer func() { err = errors.Join(err, shim.Close()) }()
-	a.use(shim, r.backend)
+	a.use(shim, r.backends()...)
 	v.use(shim)
 	out, err := l.Run(ctx, soft)
 	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State()}, err

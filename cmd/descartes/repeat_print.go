@@ -148,11 +148,15 @@ func repeatNext(root string, e ended) string {
 		return fmt.Sprintf("%s --max-cost %g", resume, 2*c.MaxCostUSD)
 	case loop.AgentUnusable:
 		return "make the agent run, then " + resume
+	case loop.ProviderFails:
+		return "when the agent's provider answers again, " + resume
+	case loop.QuotaUsedUp:
+		return resume + afterReset(e.outcome)
 	case loop.GitRefused:
 		return "mend what git refused, then " + resume
 	case loop.GateBlocked, loop.BreakerOpen:
 		return "see to that, then " + resume
-	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.QuotaUsedUp, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.GateAsks:
+	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.GateAsks:
 	}
 	return resume
 }

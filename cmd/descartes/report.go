@@ -143,6 +143,9 @@ func markdown(s *summary, events []loop.Event) []byte {
 		fmt.Fprintf(&b, " (%s)", mdText(m))
 	}
 	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s.\n", s.run.state.Iteration, mdText(costText(s.run.state.Cost)))
+	if used := agentsText(s.run.state.Agents); used != "" {
+		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
+	}
 	commits := s.committed()
 	for _, w := range s.waves() {
 		fmt.Fprintf(&b, "\n## Wave %d", w.Number)

@@ -59,6 +59,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 		return err
 	}
 	f := cmd.Flags()
+	s.anew = asksAnew(f)
 	if err := environment(f); err != nil {
 		return err
 	}
@@ -77,8 +78,8 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if err := s.completeLimits(f); err != nil {
 		return err
 	}
-	if s.ci && !f.Changed("on-limit") {
-		s.OnLimit = "stop"
+	if err := s.completeProviders(f); err != nil {
+		return err
 	}
 	if saved.State.Kind != loop.KindTag {
 		return resumePrompt(cmd, root, s, o, saved)

@@ -10,27 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"descartes/agent"
 	"descartes/internal/atomicfile"
 	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/verify"
 )
 
-// lateAgent and lateVerifier are the tools of a loop. Their runners come to be once the loop has an
-// id, because the supervising process records each command's end in the loop's folder.
-type lateAgent struct{ r *agent.Runner }
-
-func (a *lateAgent) Run(ctx context.Context, r agent.Request) (agent.Result, error) {
-	return a.r.Run(ctx, r)
-}
-
-func (a *lateAgent) Recall(r agent.Request, exitFile string) (agent.Result, bool) {
-	return a.r.Recall(r, exitFile)
-}
-
-func (a *lateAgent) use(sh *proc.Shim, b agent.Backend) { a.r = agent.NewRunner(sh, b) }
-
+// lateVerifier is the verification of a loop, whose runner comes as late as lateAgent's.
 type lateVerifier struct{ r *verify.Runner }
 
 func (v *lateVerifier) use(sh *proc.Shim) { v.r = verify.NewRunner(sh) }
@@ -59,7 +45,8 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 	a, v := &lateAgent{}, &lateVerifier{}
 	saved := hidden(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
-	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Observe: observe}, r.opt)
+	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Observe: observe,
+		Accounts: accounts(r.backends(), os.Getenv)}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -70,7 +57,7 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 		return e, err
 	}
 	defer func() { err = errors.Join(err, shim.Close()) }()
-	a.use(shim, r.backend)
+	a.use(shim, r.backends()...)
 	v.use(shim)
 	out, err := l.Run(ctx, soft)
 	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State()}, err

@@ -29,6 +29,7 @@ type settings struct {
 	stateFile  string // and its state_file
 	verifyFrom string // where a verify command comes from that nobody gave
 	ci         bool
+	anew       bool            // the providers are asked, whatever is known of their quotas
 	front      []tasks.Finding // what is wrong with the plan's front matter
 }
 
@@ -41,7 +42,7 @@ func defaults() loop.Config {
 		StartTimeoutSecs:  int(agent.DefaultStart.Seconds()),
 		ExitGraceSecs:     int(agent.DefaultExit.Seconds()),
 		SpinLimit:         agent.DefaultSpin,
-		OnLimit:           "wait",
+		MaxWaitSecs:       defaultMaxWait,
 		Git:               loop.GitConfig{Hooks: "run"},
 		Scud: loop.ScudConfig{
 			MaxIterationsPerTask: 3, UseSubAgents: true, AutoCommitWaves: true,
@@ -109,7 +110,7 @@ func (s *settings) registerLimits(f *pflag.FlagSet) {
 	f.Var((*secs)(&s.VerifyTimeoutSecs), "verify-timeout", "longest run of the verify command (default: none)")
 	f.Float64Var(&s.MaxCostUSD, "max-cost", 0, "stop when the agents have cost this many `dollars`")
 	f.Var(deadline{&s.Deadline}, "deadline", "start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h")
-	f.Var(choice{&s.OnLimit, "wait|stop"}, "on-limit", "when the provider's quota is used up: wait or stop")
+	s.registerProviders(f)
 	f.BoolVar(&s.Scud.RetryBlocked, "retry-blocked", false, "try blocked tasks again")
 	f.BoolVar(&s.AllowDirty, "allow-dirty", false, "start with uncommitted changes; they are kept and not committed")
 	f.BoolVar(&s.ci, "ci", false, "for a job without a person: plain output, and --on-limit stop unless that is given")
@@ -128,6 +129,7 @@ func (s *settings) registerGit(f *pflag.FlagSet) {
 // load completes the settings that the flags began: environment and file are read, and what they
 // say is put below the flags.
 func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
+	s.anew = asksAnew(f)
 	if err := environment(f); err != nil {
 		return "", err
 	}
@@ -190,8 +192,8 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 		s.Scud.AutoCommitWaves = false
 	}
 	s.Git.AutoCommit = s.Scud.AutoCommitWaves
-	if s.ci && !f.Changed("on-limit") {
-		s.OnLimit = "stop"
+	if err := s.completeProviders(f); err != nil {
+		return err
 	}
 	s.WorkingDirectory = root
 	return s.completeLimits(f)

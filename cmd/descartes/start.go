@@ -115,7 +115,7 @@ func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) erro
 
 // execute prepares a run, does it, and reports. anew says that the settings were given now, not saved earlier.
 func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.StartOptions, anew bool) error {
-	opt.Command, opt.Own = "loop", o.files(s.dirPath())
+	opt.Command, opt.Own, opt.Anew = "loop", o.files(s.dirPath()), s.anew
 	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && cmd.Flags().Changed("plan"))
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 			return err
 		}
 	}
-	p.waves = len(r.job.Graph.Waves())
+	p.waves, p.usual = len(r.job.Graph.Waves()), r.job.Config.Backend.Type
 	r.dryRun = o.dryRun
 	p.header(r)
 	if cmd.Flags().Changed("completion-promise") {
@@ -175,6 +175,9 @@ func (p *printer) header(r *ready) {
 		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), count(g.Total, "task"), clean(plan.Name), r.willBe(g.Total), clean(shown(r.root, r.job.File.Path())))
 	}
 	p.say("agent: %s (%s%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
+	if len(c.Fallback) > 0 {
+		p.say("fallback: %s", clean(strings.Join(c.Fallback, ", ")))
+	}
 	switch {
 	case c.Scud.VerificationCommand == loop.NoVerify:
 		p.say("verify: none, the agent's word is taken")

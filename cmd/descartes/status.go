@@ -222,8 +222,11 @@ func (st *loopStatus) reason() string {
 	case "running":
 		return "Running"
 	case "waiting":
-		return "Waiting for the agent's provider"
+		return waiting("Waiting", st.view.Waiting)
 	case "dead":
+		if w := st.view.Waiting; w != nil {
+			return waiting("Killed while it waited", w) + "; descartes loop resume goes on"
+		}
 		return "Killed; descartes loop resume goes on"
 	default:
 		text := strings.ReplaceAll(s.ExitReason.Type, "_", " ")
@@ -233,6 +236,21 @@ func (st *loopStatus) reason() string {
 		}
 		return text
 	}
+}
+
+// waiting says until when a loop waits for its provider, and why.
+func waiting(what string, e *loop.Event) string {
+	if e != nil && e.Detail != nil && e.Detail.Until != nil {
+		until := e.Detail.Until.Round(0)
+		what += " until " + moment(until)
+		if left := time.Until(until); left > 0 {
+			what += " (" + spell(left) + ")"
+		}
+	}
+	if e != nil && e.Reason != "" {
+		what += ": " + e.Reason
+	}
+	return what
 }
 
 func yesNo(b bool) string {

@@ -23,11 +23,19 @@ type statusJSON struct {
 	Iteration    int               `json:"iteration"`
 	MaxIteration int               `json:"max_iterations"`
 	Cost         costJSON          `json:"cost"`
+	Agents       []loop.AgentUse   `json:"agents"`            // what attempts were run with
+	Waiting      *waitingJSON      `json:"waiting,omitempty"` // for a provider
 	StartedAt    time.Time         `json:"started_at"`
 	LastActivity time.Time         `json:"last_activity_at"`
 	PID          int               `json:"pid"`
 	StateFile    string            `json:"state_file"`
 	EventsFile   string            `json:"events_file"`
+}
+
+type waitingJSON struct {
+	Until   time.Time `json:"until"`
+	Backend string    `json:"backend"`
+	Reason  string    `json:"reason"`
 }
 
 type tasksJSON struct {
@@ -55,6 +63,10 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		PID: s.PID, StateFile: shown(st.root, st.view.Path), EventsFile: shown(st.root, home.Events(s.ID))}
 	if s.Kind != loop.KindTag {
 		out.MaxIteration = s.Config.MaxIterations
+	}
+	out.Agents = append([]loop.AgentUse{}, s.Agents...)
+	if e := st.view.Waiting; e != nil && e.Detail != nil && e.Detail.Until != nil {
+		out.Waiting = &waitingJSON{Until: *e.Detail.Until, Backend: e.Detail.Backend, Reason: e.Reason}
 	}
 	if c := s.Cost; c != nil {
 		out.Cost = costJSON{c.USD, c.InputTokens, c.OutputTokens}

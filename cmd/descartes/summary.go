@@ -74,6 +74,9 @@ func (s *summary) print(p *printer) {
 		p.say("kept: %s", s.keptWhere())
 	}
 	p.say("cost: %s", costText(s.run.state.Cost))
+	if used := agentsText(s.run.state.Agents); used != "" {
+		p.say("agents: %s", used)
+	}
 	if s.step {
 		p.say("%s", s.nextStep())
 	}
@@ -203,7 +206,35 @@ func (s *summary) command() string {
 		return "make the agent run, then " + resume
 	case loop.GitRefused:
 		return "mend what git refused, then " + resume
-	case loop.QuotaUsedUp, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError:
+	case loop.ProviderFails:
+		return "when the agent's provider answers again, " + resume
+	case loop.QuotaUsedUp:
+		return resume + afterReset(s.run.outcome)
+	case loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError:
 	}
 	return resume
+}
+
+// afterReset says when there is more of a quota, as the end of a command line.
+func afterReset(out loop.Outcome) string {
+	if out.Until.IsZero() {
+		return ""
+	}
+	return "   (after " + moment(out.Until) + "; with --on-limit wait it asks at once)"
+}
+
+// agentsText counts the attempts by what they were run with, where that was not always the same.
+func agentsText(used []loop.AgentUse) string {
+	if len(used) < 2 {
+		return ""
+	}
+	words := make([]string, 0, len(used))
+	for _, u := range used {
+		name := u.Backend
+		if u.Model != "" {
+			name += " " + u.Model
+		}
+		words = append(words, clean(name)+" "+count(u.Attempts, "attempt"))
+	}
+	return strings.Join(words, ", ")
 }
