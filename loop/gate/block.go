@@ -45,7 +45,7 @@ func lastBlock(message, name string) (f fields, rest string, ok bool) {
 
 // blockMarker is the NAME of a line ---NAME---, in capitals, or "".
 func blockMarker(line string) string {
-	line = bare(line)
+	line = bare(strings.TrimLeft(line, "# \t"))
 	if len(line) > 100 || !strings.ContainsAny(line, "-—–") {
 		return ""
 	}

@@ -61,6 +61,13 @@ type Breaker struct {
 	Evidence   string       `json:"evidence,omitempty"` // why it is open, in words
 }
 
+func (b *Breaker) state() BreakerState {
+	if b.State == "" {
+		return BreakerClosed
+	}
+	return b.State
+}
+
 // Begin says which run the breaker watches from now on. What it knows of another run is forgotten, so
 // that a breaker that an earlier run left open never holds up a new one.
 func (b *Breaker) Begin(run string) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Criteria is the gate that ends a loop when every criterion is met with evidence and the agent
@@ -137,7 +138,8 @@ func (c *Criteria) Judge(f Facts) Decision {
 	c.check(f, &d)
 	c.Iteration, c.Waiting, c.State = f.Iteration, "", "in_progress"
 	unmet := c.Unmet()
-	c.Signal = said.signal && len(unmet) == 0
+	missing := c.notDone(f, said, unmet)
+	c.Signal = missing == ""
 	breaker, why := c.Count.judge(f, unmet, c.Caps)
 	if said.blocked == "" {
 		d.Show = append(d.Show, c.after(step, before))
@@ -147,12 +149,12 @@ func (c *Criteria) Judge(f Facts) Decision {
 		c.open(&d, BreakMustNot, "what must not be has become true: "+violated)
 	case said.blocked != "":
 		d.Kind, d.Reason, c.State = Blocked, "the agent is blocked: "+said.blocked, "blocked"
-	case c.notDone(f, said, unmet) == "":
+	case missing == "":
 		c.finish(&d)
 	case breaker != "":
 		c.open(&d, breaker, why)
 	default:
-		d.Kind, d.Reason = Continue, c.notDone(f, said, unmet)
+		d.Kind, d.Reason = Continue, missing
 		if said.signal {
 			d.Prompt += "You signalled that you are done, but the loop goes on: " + d.Reason + "\n"
 		}
@@ -220,10 +222,14 @@ func (c *Criteria) g2(d *Decision, step string, before int) {
 	c.Waiting, c.State = "G2", "paused"
 }
 
-// Begin says whether the first iteration may start. A class 1 needs its pre-check first, a colleague's
-// loop its G1; the lines to show announce the loop.
-func (c *Criteria) Begin() Decision {
-	d := Decision{Kind: Continue, Reason: c.Starting()}
+// Begin says whether an iteration may start, before the first one and when the loop is taken up again.
+// A class 1 needs its pre-check first, a colleague's loop its G1; Show announces the loop. What a
+// loop waited for when it stopped, it still waits for.
+func (c *Criteria) Begin(time.Time) Decision {
+	if c.Waiting != "" && c.Begun {
+		return Decision{Kind: Ask, Gate: c.Waiting, Reason: "the loop waits for an answer at " + c.Waiting, Question: "It stopped at: " + c.Waiting + ". Continue?"}
+	}
+	d := Decision{Kind: Continue, Reason: c.Starting(), Show: []string{c.Starting()}}
 	switch {
 	case c.Class.Precheck() && !c.Agreed:
 		d.Kind, d.Gate = Ask, "precheck"
@@ -233,7 +239,7 @@ func (c *Criteria) Begin() Decision {
 	case c.Shape == Colleague && !c.Freely && !c.Begun:
 		d.Kind, d.Gate = Ask, "G1"
 		d.Question = fmt.Sprintf("Here are %s. Proceed?", count(len(c.Steps), "step"))
-		d.Show = c.decomposed()
+		d.Show = append(d.Show, c.decomposed()...)
 		c.Waiting, c.State = "G1", "paused"
 	default:
 		c.Begun, c.Waiting, c.State = true, "", "in_progress"
@@ -248,7 +254,7 @@ func (c *Criteria) Precheck(r Check) Decision {
 		return Decision{Kind: Blocked, Reason: "the pre-check does not agree: " + orMissing(oneLine(r.Output, 500))}
 	}
 	c.Agreed = true
-	return c.Begin()
+	return c.Begin(time.Time{})
 }
 
 // Answer takes what a person says to the last question: of Begin, or of a Decision that asked or
@@ -268,7 +274,7 @@ func (c *Criteria) Answer(yes bool) Decision {
 		return Decision{Kind: Blocked, Reason: "a person said no at " + waited}
 	case waited == "precheck":
 		c.Agreed = true
-		return c.Begin()
+		return c.Begin(time.Time{})
 	case waited == "G1":
 		c.Begun = true
 	case waited == BreakBudget:

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func newCriteria(t *testing.T, o Options) *Criteria {
@@ -211,19 +212,22 @@ func TestConfirmationGates(t *testing.T) {
 		return raw
 	}
 	g := newCriteria(t, Options{Spec: spec, Shape: "colleague", Reversibility: Type2B})
-	d := g.Begin()
-	if d.Kind != Ask || d.Gate != "G1" || d.Question != "Here are 4 steps. Proceed?" || len(d.Show) != 5 || d.Show[0] != "G1: Decomposed into 4 steps:" || d.Show[1] != "1. Identify failing test" {
+	d := g.Begin(time.Time{})
+	if d.Kind != Ask || d.Gate != "G1" || d.Question != "Here are 4 steps. Proceed?" || len(d.Show) != 6 || d.Show[0] != g.Starting() || d.Show[1] != "G1: Decomposed into 4 steps:" || d.Show[2] != "1. Identify failing test" {
 		t.Errorf("G1: got %+v", d)
 	}
 	if d := g.Answer(true); d.Kind != Continue {
 		t.Errorf("after G1: got %+v", d)
 	}
-	if d := g.Begin(); d.Kind != Continue {
+	if d := g.Begin(time.Time{}); d.Kind != Continue {
 		t.Errorf("G1 asks twice: %+v", d)
 	}
 	d = g.Judge(Facts{Iteration: 1, Final: loopBlock("false", "{}"), State: steps(1)})
 	if d.Kind != Ask || d.Gate != "G2" || d.Question != `Step "Identify failing test" complete. Continue?` {
 		t.Errorf("G2: got %+v", d)
+	}
+	if d := g.Begin(time.Time{}); d.Kind != Ask || d.Gate != "G2" {
+		t.Errorf("taken up again without an answer: got %+v", d)
 	}
 	if d := g.Answer(true); d.Kind != Continue {
 		t.Errorf("after G2: got %+v", d)
@@ -241,7 +245,7 @@ func TestConfirmationGates(t *testing.T) {
 	}
 	for _, o := range []Options{{Shape: "tool"}, {Shape: "colleague", Freely: true}} {
 		g := newCriteria(t, o)
-		if d := g.Begin(); d.Kind != Continue {
+		if d := g.Begin(time.Time{}); d.Kind != Continue {
 			t.Errorf("%+v: G1 asks", o)
 		}
 		if d := g.Judge(Facts{Final: loopBlock("false", "{}")}); d.Kind != Continue {
@@ -252,7 +256,7 @@ func TestConfirmationGates(t *testing.T) {
 		}
 	}
 	g = newCriteria(t, Options{Shape: "colleague"})
-	g.Begin()
+	g.Begin(time.Time{})
 	if d := g.Answer(false); d.Kind != Blocked || g.Waiting != "G1" {
 		t.Errorf("a no at G1: got %+v", d)
 	}
@@ -266,7 +270,7 @@ func TestConfirmationGates(t *testing.T) {
 func TestPrecheckOfClass1(t *testing.T) {
 	t.Parallel()
 	g := newCriteria(t, Options{Reversibility: Type1, Shape: "colleague"})
-	if d := g.Begin(); d.Kind != Ask || d.Gate != "precheck" {
+	if d := g.Begin(time.Time{}); d.Kind != Ask || d.Gate != "precheck" {
 		t.Errorf("got %+v", d)
 	}
 	if d := g.Precheck(Check{Output: "this drops the table of users"}); d.Kind != Blocked || !strings.Contains(d.Reason, "drops the table") || g.Agreed {
@@ -276,7 +280,7 @@ func TestPrecheckOfClass1(t *testing.T) {
 		t.Errorf("a pre-check that agrees: got %+v", d)
 	}
 	g = newCriteria(t, Options{Reversibility: Type1})
-	g.Begin()
+	g.Begin(time.Time{})
 	if d := g.Answer(true); d.Kind != Continue || !g.Agreed {
 		t.Errorf("a person that agrees: got %+v", d)
 	}

@@ -79,9 +79,9 @@ func indicated(clause string) int {
 func indicator(ws []string) int {
 	for _, phrase := range [][]string{
 		{"ready", "for", "review"}, {"ready", "to", "merge"}, {"ready", "to", "ship"},
-		{"nothing", "left", "to", "do"}, {"nothing", "remains"}, {"nothing", "is", "left"}, {"nothing", "else", "to", "do"},
+		{"nothing", "left"}, {"nothing", "remains"}, {"nothing", "is", "left"}, {"nothing", "else", "to", "do"},
 		{"no", "remaining", "tasks"}, {"no", "remaining", "work"}, {"no", "tasks", "remain"}, {"no", "tasks", "remaining"},
-		{"no", "tasks", "left"}, {"no", "work", "remains"}, {"no", "meaningful", "work", "remains"},
+		{"no", "tasks", "left"}, {"no", "further", "work"}, {"no", "work", "remains"}, {"no", "meaningful", "work", "remains"},
 	} {
 		if len(ws) >= len(phrase) && slices.Equal(ws[:len(phrase)], phrase) {
 			return len(phrase)

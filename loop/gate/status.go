@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // NeedIndicators is how often a final message must say that the work is done.
@@ -54,6 +55,24 @@ func (s *Status) Judge(f Facts) Decision {
 	}
 	d.Show = append(d.Show, "[status] "+d.Reason)
 	return d
+}
+
+// Begin says whether an iteration may start, before the first one and when the loop is taken up again:
+// a breaker that is open holds it until its cooldown is over.
+func (s *Status) Begin(now time.Time) Decision {
+	if ok, until := s.Breaker.Ready(now, s.Limits); !ok {
+		return Decision{Kind: Open, Until: until, Reason: "the circuit breaker is open: " + s.Breaker.Evidence, Question: "The circuit breaker is open. Let one iteration try?"}
+	}
+	return Decision{Kind: Continue, Reason: "the circuit breaker is " + string(s.Breaker.state())}
+}
+
+// Answer takes what a person says while the breaker is open: yes lets one iteration try at once.
+func (s *Status) Answer(yes bool) Decision {
+	if !yes && s.Breaker.State == BreakerOpen {
+		return Decision{Kind: Open, Until: s.Breaker.OpenedAt.Add(s.Limits.orDefault().Cooldown), Reason: "the circuit breaker stays open: " + s.Breaker.Evidence}
+	}
+	s.Breaker.HalfOpen()
+	return Decision{Kind: Continue, Reason: "the circuit breaker is " + string(s.Breaker.state())}
 }
 
 // exit goes through the conditions in the order of the two decision tables and says which fails.

@@ -199,4 +199,24 @@ func TestStatusOpensAndResumes(t *testing.T) {
 	if d.Kind != Open || !strings.Contains(d.Reason, "3 iterations in a row changed no file and checked off no item") || !d.Until.Equal(at.Add(30*time.Minute)) {
 		t.Errorf("got %s %q until %s", d.Kind, d.Reason, d.Until)
 	}
+	if d := s.Begin(at.Add(time.Minute)); d.Kind != Open || !d.Until.Equal(at.Add(30*time.Minute)) || d.Question == "" {
+		t.Errorf("taken up again at once: got %+v", d)
+	}
+	if d := s.Answer(false); d.Kind != Open {
+		t.Errorf("a no: got %+v", d)
+	}
+	if d := s.Answer(true); d.Kind != Continue || s.Breaker.State != BreakerHalfOpen {
+		t.Errorf("a yes: got %+v", d)
+	}
+	if d := s.Judge(idle(4, at)); d.Kind != Open {
+		t.Errorf("the try made no progress: got %+v", d)
+	}
+	if d := s.Begin(at.Add(time.Hour)); d.Kind != Continue {
+		t.Errorf("after the cooldown: got %+v", d)
+	}
+	moved := idle(5, at)
+	moved.Changed = []string{"a"}
+	if d := s.Judge(moved); d.Kind != Continue || s.Breaker.State != "" {
+		t.Errorf("the try made progress: got %+v, %+v", d, s.Breaker)
+	}
 }
