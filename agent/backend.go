@@ -67,6 +67,7 @@ type Backend struct {
 	UnsetEnv  []string // variables that the program gets empty
 	ModelArgs []string // added to Command when a model is asked for
 	ExitCodes map[int]Cause
+	Prices    Prices // for a client that tells only tokens
 
 	// Expressions for lines of standard error that say that the quota is used
 	// up. A run that prints one is ended at once.

@@ -27,6 +27,7 @@ func (r *Runner) result(q Request, exit proc.Exit, f *follower) (Result, error) 
 	res := Result{Code: exit.Code, Signal: exit.Signal, Final: h.final, Bytes: h.bytes, Duration: exit.Took}
 	if s := h.story; s != nil {
 		res.Cost, res.Session, res.Model, res.Events, res.Unknown = s.cost(), s.session, s.model, s.events, s.unknown
+		r.backend.priced(res.Cost, res.Model, q.Model)
 	}
 	switch exit.Why {
 	case proc.Exited, proc.Signaled:

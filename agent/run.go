@@ -96,8 +96,9 @@ type Result struct {
 // Cost is what a run cost, as the agent reported it. What it did not report is
 // nil: never taken for nothing.
 type Cost struct {
-	USD    *float64
-	Tokens *Tokens
+	USD       *float64
+	Estimated bool // USD is Tokens at the settings' prices
+	Tokens    *Tokens
 }
 
 // Runner runs agents of one backend, one after the other.

@@ -91,6 +91,7 @@ type Row struct {
 	UnsetEnv  []string          `json:"unset_env"`
 	ModelArgs []string          `json:"model_args"`
 	ExitCodes map[int]string    `json:"exit_codes,omitempty"` // a Cause for each; added to the known ones
+	Prices    Prices            `json:"prices,omitempty"`
 
 	StderrLimit []string `json:"stderr_limit"` // regular expressions, instead of the known ones; empty and not nil for none
 
@@ -161,7 +162,7 @@ func (b Backend) over(r Row) (Backend, error) {
 			return b, fmt.Errorf("stderr_limit: %w", err)
 		}
 	}
-	b.Env = overlaid(b.Env, r.Env)
+	b.Env, b.Prices = overlaid(b.Env, r.Env), overlaid(b.Prices, r.Prices)
 	causes := map[int]Cause{}
 	for code, word := range r.ExitCodes {
 		switch c := Cause(word); c {

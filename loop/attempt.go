@@ -162,7 +162,7 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 		return err
 	}
 	if l.ledger.agent == nil { // else a loop that died since had recorded it
-		if err := l.record(l.agentEvents(tr)...); err != nil {
+		if err := l.record(withNotes(l.agentEvent(tr))...); err != nil {
 			return err
 		}
 	}

@@ -130,5 +130,8 @@ func (l *Loop) message(subject string, number int, done []string) string {
 	for _, id := range done {
 		fmt.Fprintf(&b, "Descartes-Task: %s\n", oneLine(id))
 	}
+	if l.job.Config.Git.CostTrailer {
+		fmt.Fprintf(&b, "Descartes-Cost: %s\n", l.costOf(done).trailer())
+	}
 	return b.String()
 }

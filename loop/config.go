@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"fmt"
 	"time"
 
 	"descartes/agent"
@@ -25,6 +24,7 @@ type Config struct {
 	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty"`
 	Deadline          *time.Time    `json:"deadline,omitempty"` // no attempt starts after it
 	MaxCostUSD        float64       `json:"max_cost_usd,omitempty"`
+	MaxCostPerTask    float64       `json:"max_cost_per_task_usd,omitempty"`
 	OnLimit           string        `json:"on_limit,omitempty"`      // when the provider's quota is used up: wait, stop or fallback
 	MaxWaitSecs       int           `json:"max_wait_secs,omitempty"` // longest waiting for a provider; 0 is as long as it takes
 	Fallback          []string      `json:"fallback,omitempty"`      // backends that take over, in this order
@@ -35,7 +35,8 @@ type Config struct {
 
 	RepeatConfig
 
-	Mask []string `json:"mask,omitempty"` // variables whose values are secret; !NAME: is not; off: nothing is
+	Prices agent.Prices `json:"prices,omitempty"` // for clients that tell only their tokens
+	Mask   []string     `json:"mask,omitempty"`   // variables whose values are secret; !NAME: is not; off: nothing is
 
 	Backends   map[string]agent.Row `json:"backends,omitempty"`    // what the user changes about backends, or adds
 	Models     map[string]Models    `json:"models,omitempty"`      // by backend
@@ -67,6 +68,7 @@ type GitConfig struct {
 	BranchTemplate string `json:"branch_template,omitempty"`
 	Hooks          string `json:"hooks,omitempty"` // run, skip or fail
 	Branch         string `json:"branch,omitempty"`
+	CostTrailer    bool   `json:"cost_trailer,omitempty"` // in a wave's commit
 }
 
 // ScudConfig is the part of a loop over a tag.
@@ -108,7 +110,7 @@ func (c *Config) spent(now time.Time, cost Cost) *Outcome {
 	case c.Deadline != nil && !now.Before(*c.Deadline):
 		return &Outcome{Ending: DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) + " has passed"}
 	case c.MaxCostUSD > 0 && cost.USD != nil && *cost.USD >= c.MaxCostUSD:
-		return &Outcome{Ending: CostReached, Message: fmt.Sprintf("the agents cost $%.2f, the limit is $%.2f", *cost.USD, c.MaxCostUSD)}
+		return &Outcome{Ending: CostReached, Message: "the agents cost " + cost.Dollars() + ", the limit is " + Dollars(c.MaxCostUSD)}
 	}
 	return nil
 }

@@ -102,6 +102,7 @@ type Detail struct {
 	Model        string     `json:"model,omitempty"`   // as the agent told, or as it was asked to use
 	Session      string     `json:"session,omitempty"` // the agent's own name for its run
 	USD          *float64   `json:"usd,omitempty"`
+	Estimated    bool       `json:"estimated,omitempty"`    // the dollars are the tokens at the settings' prices
 	InputTokens  int64      `json:"input_tokens,omitempty"` // cached ones are part of them
 	OutputTokens int64      `json:"output_tokens,omitempty"`
 	CacheRead    int64      `json:"cache_read_tokens,omitempty"`

@@ -30,6 +30,7 @@ type ledger struct {
 	userPaths   []string
 	started     time.Time
 	cost        Cost
+	costs       Costs
 	finished    *Event
 	changes     []statusChange
 	turns       turns // of a prompt loop
@@ -76,14 +77,14 @@ func (l *ledger) apply(e *Event) {
 		if e.Message != "" {
 			l.refinements[e.Task] = append(l.refinements[e.Task], e.Message)
 		}
-		l.addCost(e.Detail)
+		l.spend(e)
 	case AttemptStarted:
 		l.begun[e.Task], l.open, l.agent = e.Attempt, e, nil
 		l.used[e.Task]++
 		l.iteration++
 	case AgentFinished:
 		l.agent = e
-		l.addCost(e.Detail)
+		l.spend(e)
 		l.addUse(e.Detail)
 	case AttemptFinished:
 		l.finishAttempt(e)
@@ -114,6 +115,7 @@ func (l *ledger) resume(e *Event) {
 	for _, id := range e.Tasks {
 		delete(l.used, id)
 		delete(l.otherEnds, id)
+		delete(l.costs.fresh, id)
 		l.changes = append(l.changes, statusChange{id, "pending", e.Seq})
 	}
 	l.blocked = slices.DeleteFunc(l.blocked, func(b Event) bool { return slices.Contains(e.Tasks, b.Task) })
@@ -189,26 +191,6 @@ func (l *ledger) close(e *Event, status string) {
 
 func (l *ledger) change(e *Event, status string) {
 	l.changes = append(l.changes, statusChange{e.Task, status, e.Seq})
-}
-
-func (l *ledger) addCost(d *Detail) {
-	if d == nil {
-		return
-	}
-	if d.USD != nil {
-		sum := *d.USD
-		if l.cost.USD != nil {
-			sum += *l.cost.USD
-		}
-		l.cost.USD = &sum
-	}
-	if d.InputTokens+d.OutputTokens > 0 {
-		in, out := d.InputTokens, d.OutputTokens
-		if l.cost.InputTokens != nil {
-			in, out = in+*l.cost.InputTokens, out+*l.cost.OutputTokens
-		}
-		l.cost.InputTokens, l.cost.OutputTokens = &in, &out
-	}
 }
 
 // takeChanges returns the status changes since the last call that the events after seq made, the

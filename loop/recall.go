@@ -27,7 +27,7 @@ func agentDetail(r agent.Result, with Choice, words int) *Detail {
 		d.Until = &r.Until
 	}
 	if c := r.Cost; c != nil {
-		d.USD = c.USD
+		d.USD, d.Estimated = c.USD, c.Estimated
 		if t := c.Tokens; t != nil {
 			d.InputTokens, d.OutputTokens, d.CacheRead, d.CacheWrite = t.Input, t.Output, t.CacheRead, t.CacheWrite
 		}
@@ -35,13 +35,12 @@ func agentDetail(r agent.Result, with Choice, words int) *Detail {
 	return d
 }
 
-// agentEvents are agentEvent and a warning for each of the result's notes. They are written together: a journal
+// withNotes are the event of an agent's end and a warning for each note in it. They are written together: a journal
 // that has the first has all of them.
-func (l *Loop) agentEvents(tr *trial) []*Event {
-	events := []*Event{l.agentEvent(tr)}
-	for _, note := range events[0].Detail.Notes {
-		w := l.event(Warning, tr)
-		w.Message = note
+func withNotes(e *Event) []*Event {
+	events := []*Event{e}
+	for _, note := range e.Detail.Notes {
+		w := &Event{Type: Warning, Wave: e.Wave, Task: e.Task, Title: e.Title, Iteration: e.Iteration, Attempt: e.Attempt, Of: e.Of, Message: note}
 		events = append(events, w)
 	}
 	return events
@@ -60,7 +59,7 @@ func recalled(e *Event) agent.Result {
 		r.Until = *d.Until
 	}
 	if d.USD != nil || d.InputTokens+d.OutputTokens > 0 {
-		r.Cost = &agent.Cost{USD: d.USD}
+		r.Cost = &agent.Cost{USD: d.USD, Estimated: d.Estimated}
 		if d.InputTokens+d.OutputTokens > 0 {
 			r.Cost.Tokens = &agent.Tokens{Input: d.InputTokens, CacheRead: d.CacheRead, CacheWrite: d.CacheWrite, Output: d.OutputTokens}
 		}

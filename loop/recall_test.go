@@ -24,7 +24,7 @@ func TestJournalKeepsResult(t *testing.T) {
 		{End: agent.Crashed, Cause: agent.Transient, Code: 1, Reason: "Claude failed: overloaded", Notes: []string{"the output has no end event"}},
 		{End: agent.Limited, Until: time.Date(2026, 11, 23, 20, 33, 0, 0, time.UTC), Reason: "weekly limit", Model: "m"},
 		{End: agent.Finished, Question: "Should I go on?", Final: "Should I go on?", Session: "s-1", Model: "m", Duration: 1500 * time.Millisecond,
-			Cost: &agent.Cost{USD: &usd, Tokens: &agent.Tokens{Input: 10, CacheRead: 4, CacheWrite: 2, Output: 3}}},
+			Cost: &agent.Cost{USD: &usd, Estimated: true, Tokens: &agent.Tokens{Input: 10, CacheRead: 4, CacheWrite: 2, Output: 3}}},
 		{End: agent.Finished, Complete: true, Cost: &agent.Cost{Tokens: &agent.Tokens{Output: 3}}},
 		{End: agent.Crashed, Signal: 9},
 	} {

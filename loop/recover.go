@@ -43,6 +43,10 @@ func (l *Loop) recoverTask(ctx context.Context) error {
 		}
 	}
 	f, failed := b.failures[b.current]
+	if over := l.overpaid(b.current); over != "" && f.Verdict != verdictBlocked {
+		tr.reason = orElse(f.Reason, "none has ended")
+		return l.blockOverpaid(ctx, tr, over)
+	}
 	if !failed || f.Verdict == string(verify.Cancelled) {
 		return nil
 	}
@@ -73,7 +77,7 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.path))
 	}
 	tr.started = open.TS
-	if err := l.maskLogs(tr); err != nil {
+	if err := maskFiles(l.tools.Mask, tr.log, l.errLog()); err != nil {
 		return nil, err
 	}
 	if d := open.Detail; d != nil && d.Backend != "" {
@@ -97,6 +101,9 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 	l.spent(tr)
 	if err != nil || tr.verdict != verify.Cancelled {
 		return out, err
+	}
+	if over := l.overpaid(tr.task.ID); over != "" {
+		return nil, l.blockOverpaid(ctx, tr, over)
 	}
 	// An interrupted attempt counts, and the task still gets another one: a night's reboot is not its
 	// fault. One that takes the machine down each time has to end somewhere.

@@ -150,6 +150,11 @@ func iterations(n int) string {
 
 // record writes events to the journal, takes them into account, and lets the observer hear of them.
 func (r *Repeat) record(events ...*Event) error {
+	if r.tools.Mask != nil {
+		for _, e := range events {
+			e.mask(r.tools.Mask)
+		}
+	}
 	if err := r.journal.append(events...); err != nil {
 		return err
 	}

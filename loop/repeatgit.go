@@ -93,7 +93,7 @@ func (r *Repeat) commit(ctx context.Context, t *turn) error {
 	if !r.job.Config.Git.AutoCommit {
 		return nil
 	}
-	w := gitops.Wave{Message: r.message(t), Results: []gitops.Pair{{Base: t.before, Result: t.after, Head: t.head.Hash}}, UserPaths: r.ledger.userPaths}
+	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.before, Result: t.after, Head: t.head.Hash}}, UserPaths: r.ledger.userPaths}
 	crash.Point("before-iteration-commit")
 	c, err := r.tools.Repo.CommitWave(ctx, w)
 	if err != nil {

@@ -84,6 +84,9 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	t := &turn{started: open.TS, before: gitops.Tree(open.Tree), head: gitops.Head{Branch: open.Branch, Hash: open.Commit}}
 	t.Iteration, t.Try, t.Max, t.Next = open.Iteration, open.Attempt, r.job.Config.MaxIterations, r.ledger.turns.next
 	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
+	if err := maskFiles(r.tools.Mask, t.log, r.errLog()); err != nil {
+		return nil, err
+	}
 	t.with = r.job.Config.Choices(nil)[0]
 	if d := open.Detail; d != nil && d.Backend != "" {
 		t.with = Choice{d.Backend, d.Model}
@@ -119,7 +122,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 		e := r.event(AgentFinished, t)
 		e.Reason = t.Result.Reason
 		e.Detail = agentDetail(t.Result, t.with, maxFinal)
-		if err := r.record(e); err != nil {
+		if err := r.record(withNotes(e)...); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +146,7 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 		return nil
 	}
 	res, err := r.tools.Verify.Run(ctx, verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),
-		Log: t.log, Timeout: seconds(r.job.Config.VerifyTimeoutSecs), Grace: grace})
+		Log: t.log, Mask: r.tools.Mask, Timeout: seconds(r.job.Config.VerifyTimeoutSecs), Grace: grace})
 	if err != nil {
 		return fmt.Errorf("verify iteration %d: %w", t.Iteration, err)
 	}
@@ -185,7 +188,7 @@ func verifyReason(v *verify.Result) string {
 func (r *Repeat) request(t *turn, prompt string) agent.Request {
 	c := r.job.Config
 	q := agent.Request{Label: label(t, "agent"), Backend: t.with.Backend, Prompt: prompt, PromptFile: r.promptFile(), Dir: r.job.Dir, Env: r.environment(t),
-		Log: t.log, ErrLog: r.errLog(), Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace,
+		Log: t.log, ErrLog: r.errLog(), Mask: r.tools.Mask, Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Grace: grace,
 		Clocks: agent.Clocks{Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
 		Model:  t.with.Model, Promise: c.CompletionPromise}
 	if c.ContinueSession && t.with.Backend == c.Backend.Type { // another knows nothing of that conversation

@@ -84,6 +84,9 @@ func (r *Repeat) choose(ctx context.Context, opt StartOptions) (err error) {
 	}
 	s := &r.state
 	s.Version, s.Kind, s.Config, s.Session = StateVersion, r.job.Kind, r.job.Config, opt.Session
+	if opt.Saved != nil {
+		s.Config = *opt.Saved
+	}
 	s.PID, s.Host = os.Getpid(), r.who.Host
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
 	return nil

@@ -1,11 +1,22 @@
 package loop
 
-import "descartes/internal/mask"
+import (
+	"bytes"
+	"encoding/json"
+
+	"descartes/internal/mask"
+)
 
 // mask masks what an event says in the words of others. Names by which the journal is read again stay: a task's
 // id, paths, refs and hashes.
 func (e *Event) mask(m *mask.Mask) {
-	texts := []*string{&e.Title, &e.Reason, &e.Message}
+	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Next}
+	for i := range e.Lines {
+		texts = append(texts, &e.Lines[i])
+	}
+	if gate := m.Bytes(bytes.Clone(e.Gate)); json.Valid(gate) {
+		e.Gate = gate
+	}
 	if d := e.Detail; d != nil {
 		texts = append(texts, &d.Blocked, &d.Question, &d.Words, &d.Output, &d.Session, &d.Model)
 		for i := range d.Notes {
@@ -17,10 +28,10 @@ func (e *Event) mask(m *mask.Mask) {
 	}
 }
 
-// maskLogs masks what an interrupted attempt printed: whoever would have done that was killed.
-func (l *Loop) maskLogs(tr *trial) error {
-	for _, path := range []string{tr.log, l.errLog()} {
-		if _, err := l.tools.Mask.File(path, 0); err != nil {
+// maskFiles masks what an interrupted attempt printed: whoever would have done that was killed.
+func maskFiles(m *mask.Mask, paths ...string) error {
+	for _, path := range paths {
+		if _, err := m.File(path, 0); err != nil {
 			return err
 		}
 	}

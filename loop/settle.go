@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"descartes/agent"
 	"descartes/gitops"
 	"descartes/verify"
 )
@@ -47,6 +48,9 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	}
 	if err := l.record(end); err != nil {
 		return nil, false, err
+	}
+	if over := l.overpaid(tr.task.ID); over != "" && tr.verdict != verdictBlocked && tr.result.End != agent.Refused {
+		return nil, false, l.blockOverpaid(gctx, tr, over)
 	}
 	if tr.verdict == verdictBlocked || l.ledger.used[tr.task.ID] >= l.job.Config.Scud.MaxIterationsPerTask {
 		return nil, false, l.block(gctx, tr)

@@ -90,13 +90,6 @@ type AgentUse struct {
 	Attempts int    `json:"attempts"`
 }
 
-// Cost is what the agents reported; a loop whose agents report nothing has none.
-type Cost struct {
-	USD          *float64 `json:"usd"`
-	InputTokens  *int64   `json:"input_tokens"`
-	OutputTokens *int64   `json:"output_tokens"`
-}
-
 // TaskID is written as a number where the task file has one.
 type TaskID struct {
 	ID      string

@@ -68,9 +68,7 @@ func (v *Variant) take(e *Event) {
 	}
 	if e.Type == AgentFinished {
 		v.Words = d.Words
-		one := newLedger()
-		one.addCost(d)
-		v.Cost = one.cost
+		v.Cost.Add(d)
 		return
 	}
 	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = e.Verdict, e.Reason, e.TS, d.Seconds, e.Ref

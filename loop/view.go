@@ -22,6 +22,7 @@ type View struct {
 	At      time.Time               // of the last event
 	Last    Type                    // the last event; LimitWaiting is a loop that waits for its provider
 	Waiting *Event                  // that event: until when, for whom and why
+	Costs   Costs                   // of its tasks and waves
 	Changes map[string]tasks.Status // made by events that the task file may not show yet
 }
 
@@ -42,7 +43,7 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 		b.apply(&events[i])
 	}
 	last := &events[len(events)-1]
-	v.Last, v.At = last.Type, last.TS
+	v.Last, v.At, v.Costs = last.Type, last.TS, b.costs
 	if last.Type == LimitWaiting {
 		v.Waiting = last
 	}
@@ -214,7 +215,7 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 		}
 		s.BlockedTasks = append(s.BlockedTasks, b)
 	}
-	if l.cost != (Cost{}) {
+	if l.cost.Runs > 0 {
 		cost := l.cost
 		s.Cost = &cost
 	}

@@ -64,6 +64,8 @@ type attemptJSON struct {
 	Model   string    `json:"model,omitempty"`
 	Log     string    `json:"log"`
 	At      time.Time `json:"at"`
+	Cost    *costJSON `json:"cost"` // null where nothing tells
+	dollars string
 }
 
 // attempts joins what the journals tell of a task's attempts with the refs that keep them. Refs
@@ -88,8 +90,13 @@ func (b *board) attempts(id string, refs []gitops.Ref) ([]attemptJSON, error) {
 		if err != nil {
 			return nil, err
 		}
+		var cost loop.Cost
 		for i := range events {
 			e := &events[i]
+			if e.Type == loop.AgentFinished && e.Task == id {
+				cost = loop.Cost{}
+				cost.Add(e.Detail)
+			}
 			if e.Type != loop.AttemptFinished || e.Task != id {
 				continue
 			}
@@ -103,6 +110,10 @@ func (b *board) attempts(id string, refs []gitops.Ref) ([]attemptJSON, error) {
 				a.Ref, a.Commit = &r.Name, &r.Hash
 			}
 			told[name] = true
+			if cost.Runs > 0 {
+				c := jsonCost(cost)
+				a.Cost, a.dollars = &c, cost.Dollars()
+			}
 			out = append(out, a)
 		}
 	}
@@ -162,7 +173,8 @@ func attemptTable(id string, list []attemptJSON) string {
 	if mixed {
 		agent = "AGENT\t"
 	}
-	fmt.Fprintln(w, "ATTEMPT\t"+agent+"VERDICT\tREF\tREASON")
+	priced := slices.ContainsFunc(list, func(a attemptJSON) bool { return a.Cost != nil && a.Cost.USD != nil })
+	fmt.Fprintln(w, "ATTEMPT\t"+agent+"VERDICT\t"+column(priced, "COST\t")+"REF\tREASON")
 	for _, a := range list {
 		ref := "nothing to keep"
 		if a.Ref != nil {
@@ -171,7 +183,7 @@ func attemptTable(id string, list []attemptJSON) string {
 		if several {
 			fmt.Fprintf(w, "%s\t", clean(a.Loop))
 		}
-		fmt.Fprintf(w, "%d\t%s%s\t%s\t%s\n", a.Attempt, with(a), clean(a.Verdict), ref, fit(clean(a.Reason), 80))
+		fmt.Fprintf(w, "%d\t%s%s\t%s%s\t%s\n", a.Attempt, with(a), clean(a.Verdict), column(priced, orWord(a.dollars, "unknown")+"\t"), ref, fit(clean(a.Reason), 80))
 	}
 	w.Flush() // into memory
 	for _, a := range list {

@@ -26,6 +26,7 @@ type fileRow struct {
 	ModelArgs []string          `yaml:"model_args"`
 	Session   []string          `yaml:"session_args"`
 	ExitCodes map[int]string    `yaml:"exit_codes"`
+	Prices    filePrices        `yaml:"prices"`
 
 	Model      string            `yaml:"model"` // where nothing else names one
 	ModelTiers map[string]string `yaml:"model_tiers"`
@@ -45,7 +46,11 @@ func backendRows(file map[string]fileRow) (map[string]agent.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows[name] = agent.Row{Command: command, Args: f.Args, Prompt: f.Prompt, StdinArgs: f.StdinArgs, Format: f.Parser,
+		prices, err := f.Prices.table("backends." + name + ".prices")
+		if err != nil {
+			return nil, err
+		}
+		rows[name] = agent.Row{Prices: prices, Command: command, Args: f.Args, Prompt: f.Prompt, StdinArgs: f.StdinArgs, Format: f.Parser,
 			Env: f.Env, UnsetEnv: f.UnsetEnv, ModelArgs: f.ModelArgs, SessionArgs: f.Session, ExitCodes: f.ExitCodes, StderrLimit: f.StderrLimit}
 	}
 	if _, err := agent.NewTable(rows); err != nil {
@@ -94,7 +99,7 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 	if b.Prompt != agent.ByFile && slices.ContainsFunc(command, func(arg string) bool { return strings.Contains(arg, "{prompt_file}") }) {
 		return b, saved, badInput("--prompt-mode file", "{prompt_file} in --command stands for the prompt's file, and the prompt is handed over by %s", b.Prompt)
 	}
-	b = b.WithEnv(saved.Environment)
+	b = b.WithEnv(saved.Environment).WithPrices(cfg.Prices)
 	saved.PromptMode = string(b.Prompt)
 	if saved.OutputFormat == "" {
 		saved.OutputFormat = "text"

@@ -181,6 +181,7 @@ func (b *board) wavesWithCommits() []committedWave {
 type committedWave struct {
 	Number int        `json:"number"`
 	Commit *string    `json:"commit"`
+	Cost   *costJSON  `json:"cost"` // null where no agent ran in it
 	Tasks  []taskJSON `json:"tasks"`
 }
 

@@ -26,12 +26,14 @@ type fileSettings struct {
 	SpinLimit         int         `yaml:"spin_limit"`
 	VerifyTimeoutSecs int         `yaml:"verify_timeout_secs"`
 	MaxCostUSD        float64     `yaml:"max_cost_usd"`
+	MaxCostPerTask    float64     `yaml:"max_cost_per_task"`
 	OnLimit           string      `yaml:"on_limit"`
 	AllowDirty        bool        `yaml:"allow_dirty"`
 	Backend           fileBackend `yaml:"backend"`
 	Git               fileGit     `yaml:"git"`
 	Scud              fileScud    `yaml:"scud"`
 
+	Prices   filePrices         `yaml:"prices"`
 	Mask     fileMask           `yaml:"mask"`
 	Backends map[string]fileRow `yaml:"backends"`
 
@@ -70,8 +72,9 @@ type fileGit struct {
 	CreateBranch   bool   `yaml:"create_branch"`
 	BranchTemplate string `yaml:"branch_template"`
 
-	Hooks  string `yaml:"hooks"`
-	Branch string `yaml:"branch"`
+	Hooks       string `yaml:"hooks"`
+	Branch      string `yaml:"branch"`
+	CostTrailer bool   `yaml:"cost_trailer"`
 }
 
 type fileScud struct {
@@ -124,6 +127,9 @@ func readSettings(path string, must bool, c *loop.Config) (more fileMore, err er
 		return more, badInput("", "settings %s: %w", path, err)
 	}
 	f.into(c)
+	if c.Prices, err = f.Prices.table("prices"); err != nil {
+		return more, badInput("", "settings %s: %w", path, err)
+	}
 	if c.Backends, err = backendRows(f.Backends); err != nil {
 		return more, badInput("", "settings %s: %w", path, err)
 	}
@@ -184,7 +190,7 @@ func (f *fileSettings) into(c *loop.Config) {
 	f.filePrompt.into(c)
 	f.fileProviders.into(c, f.Backends)
 	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs
-	c.Mask = f.Mask
+	c.Mask, c.MaxCostPerTask, c.Git.CostTrailer = f.Mask, f.MaxCostPerTask, f.Git.CostTrailer
 	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty
 	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,
 		Environment: f.Backend.Environment, Model: f.Backend.Model}

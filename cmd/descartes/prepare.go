@@ -266,6 +266,7 @@ func (r *ready) warnings() []string {
 	if shown := out[:min(10, len(out))]; len(shown) < len(out) {
 		out = append(shown, fmt.Sprintf("and %d more: descartes tasks check%s", len(out)-len(shown), r.named()))
 	}
+	out = append(out, powerless(r.job.Config, r.backends(), chosen(r.job))...)
 	if r.large > 0 {
 		out = append(out, fmt.Sprintf("%s over %d tokens, the largest has about %d; --spec-budget cut shortens them",
 			count(r.large, "spec"), r.job.Config.Scud.Spec.MaxSpecTokens, r.largest))

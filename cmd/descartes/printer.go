@@ -20,12 +20,13 @@ type printer struct {
 	live  bool   // a terminal on which a line can be rewritten
 	usual string // backend of tasks that ask for none
 	began map[string]time.Time
-	count *countdown // of the wait under way
+	count *countdown           // of the wait under way
+	costs map[string]loop.Cost // of the tasks under way
 }
 
 // newPrinter prints for people on stdout, or, with events there, on stderr.
 func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
-	p := &printer{began: map[string]time.Time{}}
+	p := &printer{began: map[string]time.Time{}, costs: map[string]loop.Cost{}}
 	people := stdout
 	if events {
 		p.lines, people = newLiveWriter(stdout), stderr
@@ -104,7 +105,11 @@ func (p *printer) line(e *loop.Event) string {
 		return turnStarted(e)
 	case loop.IterationFinished:
 		return p.turnFinished(e)
-	case loop.TaskStarted, loop.AgentFinished, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
+	case loop.AgentFinished:
+		cost := p.costs[e.Task]
+		cost.Add(e.Detail)
+		p.costs[e.Task] = cost
+	case loop.TaskStarted, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
 	}
 	return ""
 }
@@ -195,8 +200,12 @@ func (p *printer) since(e *loop.Event) string {
 	if !ok {
 		return ""
 	}
-	delete(p.began, e.Task)
 	s := " in " + lasted(e.TS.Sub(began))
+	if cost := p.costs[e.Task]; cost.USD != nil {
+		s += ", " + cost.Dollars()
+	}
+	delete(p.began, e.Task)
+	delete(p.costs, e.Task)
 	if e.Attempt > 1 {
 		s += fmt.Sprintf(" (attempt %d)", e.Attempt)
 	}

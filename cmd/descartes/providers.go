@@ -142,7 +142,7 @@ func otherBackends(cfg loop.Config) (out []agent.Backend, err error) {
 		case len(b.Command) == 0:
 			return badInput("give backends."+name+".command in descartes.yaml", "%s: backend %s has no command", where, name)
 		}
-		out = append(out, b)
+		out = append(out, b.WithPrices(cfg.Prices))
 		return nil
 	}
 	for _, name := range cfg.Fallback {

@@ -14,6 +14,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/mask"
 	"descartes/internal/proc"
 	"descartes/loop"
 )
@@ -28,6 +29,8 @@ type repetition struct {
 	opt     loop.StartOptions
 	branch  string   // made at the start
 	notes   []string // what a person should know before it starts
+	secrets []secret
+	mask    *mask.Mask // of the secrets
 }
 
 // backends are all that a run may call, the usual one first.
@@ -77,8 +80,12 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	}
 	defer r.close()
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
+	p.text.mask = r.mask
 	defer p.close()
 	p.repeatHeader(r)
+	for _, w := range powerless(r.job.Config, r.backends(), r.job.Config.Choices(nil)) {
+		p.warn(w)
+	}
 	if o.dryRun {
 		return r.dry(p, cmd, o)
 	}
@@ -108,7 +115,8 @@ func session() string {
 
 // prepareRepeat reads and checks everything that a prompt loop needs. It names all that is wrong at once.
 func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *repetition, err error) {
-	r := &repetition{root: root, opt: opt, job: &loop.RepeatJob{Root: root, Dir: cfg.WorkingDirectory, Kind: kind}}
+	r := &repetition{root: root, opt: opt, job: &loop.RepeatJob{Root: root, Dir: cfg.WorkingDirectory, Kind: kind}, secrets: secrets(os.Environ(), cfg)}
+	r.mask = masking(r.secrets)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -249,7 +257,9 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 		}
 	}
 	a, v := &lateAgent{}, &lateVerifier{}
-	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Observe: observe,
+	saved := hidden(r.job.Config, r.secrets)
+	r.opt.Saved = &saved
+	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Observe: observe,
 		Accounts: accounts(r.backends(), os.Getenv)}, r.opt)
 	if err != nil {
 		return e, err

@@ -152,7 +152,9 @@ func markdown(s *summary, events []loop.Event) []byte {
 		if hash := commits[w.Number]; hash != "" {
 			fmt.Fprintf(&b, " (%s)", short(hash))
 		}
-		b.WriteString("\n\n| Task | Title | State | Attempts | Time |\n|---|---|---|---|---|\n")
+		priced := s.run.costs.Waves[w.Number].USD != nil
+		b.WriteString("\n\n| Task | Title | State | Attempts | Time |")
+		b.WriteString(column(priced, " Cost |") + "\n|---|---|---|---|---|" + column(priced, "---|") + "\n")
 		for _, t := range w.Tasks {
 			st := told[t.ID.ID]
 			if st == nil {
@@ -164,7 +166,8 @@ func markdown(s *summary, events []loop.Event) []byte {
 			} else if t.Cause != "" {
 				state += ": " + t.Cause
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1fs |\n", mdText(t.ID.ID), mdText(t.Title), mdText(state), st.attempts, st.seconds)
+			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1fs |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(state), st.attempts, st.seconds,
+				column(priced, " "+s.run.costs.Tasks[t.ID.ID].Dollars()+" |"))
 		}
 	}
 	fmt.Fprintf(&b, "\nNext: `%s`\n", strings.ReplaceAll(s.command(), "`", ""))
@@ -174,4 +177,12 @@ func markdown(s *summary, events []loop.Event) []byte {
 // mdText makes foreign text harmless in a table of Markdown.
 func mdText(s string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'").Replace(clean(s))
+}
+
+// column is the part of a line that only a table with that column has.
+func column(there bool, text string) string {
+	if there {
+		return text
+	}
+	return ""
 }

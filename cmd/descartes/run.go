@@ -31,6 +31,7 @@ type ended struct {
 	id      string
 	path    string // of the state file
 	state   *loop.State
+	costs   loop.Costs
 }
 
 // work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
@@ -60,7 +61,7 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 	a.use(shim, r.backends()...)
 	v.use(shim)
 	out, err := l.Run(ctx, soft)
-	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State()}, err
+	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State(), costs: l.Costs()}, err
 }
 
 // supervise ends what an earlier run under the same cookie left running, and starts the process that the

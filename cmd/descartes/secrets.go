@@ -229,7 +229,7 @@ func again(saved, file map[string]string) map[string]string {
 	return saved
 }
 
-// eachText is the settings with each text changed that may hold a secret and is run: commands and variables.
+// eachText is the settings with each text changed that may hold a secret: commands, variables and the prompt.
 func eachText(cfg loop.Config, change func(string) string) loop.Config {
 	values := func(vars map[string]string) map[string]string {
 		vars = maps.Clone(vars)
@@ -245,7 +245,8 @@ func eachText(cfg loop.Config, change func(string) string) loop.Config {
 		}
 		return list
 	}
-	cfg.Command, cfg.Args, cfg.Scud.VerificationCommand = change(cfg.Command), words(cfg.Args), change(cfg.Scud.VerificationCommand)
+	cfg.Command, cfg.Args, cfg.Prompt = change(cfg.Command), words(cfg.Args), change(cfg.Prompt)
+	cfg.VerificationCommand, cfg.Scud.VerificationCommand = change(cfg.VerificationCommand), change(cfg.Scud.VerificationCommand)
 	cfg.Backend.Environment = values(cfg.Backend.Environment)
 	cfg.Backends = maps.Clone(cfg.Backends)
 	for name, row := range cfg.Backends {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,6 +110,7 @@ func (s *settings) registerLimits(f *pflag.FlagSet) {
 	f.IntVar(&s.SpinLimit, "spin-limit", agent.DefaultSpin, "steps in a row in which an agent may get nothing done; 0: any number")
 	f.Var((*secs)(&s.VerifyTimeoutSecs), "verify-timeout", "longest run of the verify command (default: none)")
 	f.Float64Var(&s.MaxCostUSD, "max-cost", 0, "stop when the agents have cost this many `dollars`")
+	f.Float64Var(&s.MaxCostPerTask, "max-cost-per-task", 0, "give a task no further attempt when its attempts have cost this many `dollars`")
 	f.Var(deadline{&s.Deadline}, "deadline", "start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h")
 	s.registerProviders(f)
 	f.BoolVar(&s.Scud.RetryBlocked, "retry-blocked", false, "try blocked tasks again")
@@ -123,6 +125,7 @@ func (s *settings) registerGit(f *pflag.FlagSet) {
 	f.StringVar(&s.Git.BranchTemplate, "branch-template", "", "its `name`, with the same braces (default "+loop.DefaultBranchTemplate+")")
 	f.BoolVar(&s.noCommit, "no-commit", false, "commit nothing")
 	f.StringVar(&s.Git.Branch, "branch", "", "make this `branch` at HEAD and work on it")
+	f.BoolVar(&s.Git.CostTrailer, "cost-trailer", false, "say in each wave's commit what its tasks cost, as Descartes-Cost")
 	f.Var(choice{&s.Git.Hooks, "run|skip|fail"}, "hooks", "git hooks at a wave's commit: run, skip or fail")
 }
 
@@ -215,8 +218,10 @@ func (s *settings) completeLimits(f *pflag.FlagSet) error {
 	if s.SpinLimit < 0 {
 		return badInput("", "--spin-limit %d: must not be negative", s.SpinLimit)
 	}
-	if s.MaxCostUSD < 0 {
-		return badInput("", "--max-cost %g: must not be negative", s.MaxCostUSD)
+	for flag, usd := range map[string]float64{"max-cost": s.MaxCostUSD, "max-cost-per-task": s.MaxCostPerTask} {
+		if usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) {
+			return badInput("", "--%s %g: a sum of dollars is wanted", flag, usd)
+		}
 	}
 	return nil
 }

@@ -182,6 +182,7 @@ func (st *loopStatus) text(p paint, boxed bool) string {
 	row("Exit reason", "%s", st.reason())
 	row("Loop", "%s", s.ID)
 	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
+	row("Cost", "%s", costText(s.Cost))
 	b.WriteString("\nConfig:\n")
 	row("Command", "%s", wholeCommand(s.Config))
 	row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)

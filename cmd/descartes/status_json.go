@@ -7,29 +7,30 @@ import (
 )
 
 type statusJSON struct {
-	ID           string            `json:"id"`
-	Kind         string            `json:"kind"`
-	State        string            `json:"state"`
-	ExitReason   loop.ExitReason   `json:"exit_reason"`
-	Tag          string            `json:"tag"`
-	CurrentWave  int               `json:"current_wave"`
-	TotalWaves   int               `json:"total_waves"`
-	CurrentTask  *loop.TaskID      `json:"current_task"`
-	Tasks        tasksJSON         `json:"tasks"`
-	Waves        []committedWave   `json:"waves,omitempty"`
-	Blocked      []loop.Blocked    `json:"blocked_tasks"`
-	Questions    []questionJSON    `json:"questions"`
-	Commits      []loop.WaveCommit `json:"wave_commits"`
-	Iteration    int               `json:"iteration"`
-	MaxIteration int               `json:"max_iterations"`
-	Cost         costJSON          `json:"cost"`
-	Agents       []loop.AgentUse   `json:"agents"`            // what attempts were run with
-	Waiting      *waitingJSON      `json:"waiting,omitempty"` // for a provider
-	StartedAt    time.Time         `json:"started_at"`
-	LastActivity time.Time         `json:"last_activity_at"`
-	PID          int               `json:"pid"`
-	StateFile    string            `json:"state_file"`
-	EventsFile   string            `json:"events_file"`
+	ID           string              `json:"id"`
+	Kind         string              `json:"kind"`
+	State        string              `json:"state"`
+	ExitReason   loop.ExitReason     `json:"exit_reason"`
+	Tag          string              `json:"tag"`
+	CurrentWave  int                 `json:"current_wave"`
+	TotalWaves   int                 `json:"total_waves"`
+	CurrentTask  *loop.TaskID        `json:"current_task"`
+	Tasks        tasksJSON           `json:"tasks"`
+	Waves        []committedWave     `json:"waves,omitempty"`
+	Blocked      []loop.Blocked      `json:"blocked_tasks"`
+	Questions    []questionJSON      `json:"questions"`
+	Commits      []loop.WaveCommit   `json:"wave_commits"`
+	Iteration    int                 `json:"iteration"`
+	MaxIteration int                 `json:"max_iterations"`
+	Cost         costJSON            `json:"cost"`
+	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
+	Agents       []loop.AgentUse     `json:"agents"`            // what attempts were run with
+	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
+	StartedAt    time.Time           `json:"started_at"`
+	LastActivity time.Time           `json:"last_activity_at"`
+	PID          int                 `json:"pid"`
+	StateFile    string              `json:"state_file"`
+	EventsFile   string              `json:"events_file"`
 }
 
 type waitingJSON struct {
@@ -49,9 +50,27 @@ type tasksJSON struct {
 }
 
 type costJSON struct {
-	USD          *float64 `json:"usd"`
-	InputTokens  *int64   `json:"input_tokens"`
-	OutputTokens *int64   `json:"output_tokens"`
+	USD           *float64 `json:"usd"`
+	InputTokens   *int64   `json:"input_tokens"`
+	OutputTokens  *int64   `json:"output_tokens"`
+	Estimated     bool     `json:"estimated"`               // by the settings' prices
+	Unknown       int      `json:"unknown_attempts"`        // whose dollars are not in usd
+	UnknownTokens int      `json:"unknown_tokens_attempts"` // whose tokens are in neither sum
+}
+
+func jsonCost(c loop.Cost) costJSON {
+	return costJSON{c.USD, c.InputTokens, c.OutputTokens, c.Estimated, c.Unknown, c.UnknownTokens}
+}
+
+// taskCosts are those of tasks of which anything is known.
+func taskCosts(all map[string]loop.Cost) map[string]costJSON {
+	out := map[string]costJSON{}
+	for id, c := range all {
+		if c.USD != nil || c.InputTokens != nil {
+			out[id] = jsonCost(c)
+		}
+	}
+	return out
 }
 
 func (st *loopStatus) report(waves bool) statusJSON {
@@ -69,7 +88,7 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		out.Waiting = &waitingJSON{Until: *e.Detail.Until, Backend: e.Detail.Backend, Reason: e.Reason}
 	}
 	if c := s.Cost; c != nil {
-		out.Cost = costJSON{c.USD, c.InputTokens, c.OutputTokens}
+		out.Cost = jsonCost(*c)
 	}
 	out.Tasks = tasksJSON{Total: s.TasksTotal, Done: s.TasksCompleted}
 	out.Questions = []questionJSON{}
@@ -79,6 +98,13 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		out.Tasks = tasksJSON{c.Total, c.Done, c.Blocked, c.InProgress, c.Pending, c.Held, c.Other}
 		if waves {
 			out.Waves = b.wavesWithCommits()
+			out.TaskCosts = taskCosts(st.view.Costs.Tasks)
+			for i := range out.Waves {
+				if c, ok := st.view.Costs.Waves[out.Waves[i].Number]; ok {
+					cost := jsonCost(c)
+					out.Waves[i].Cost = &cost
+				}
+			}
 		}
 		if s.CurrentTask != "" {
 			id := b.id(s.CurrentTask)

@@ -74,6 +74,7 @@ func (s *summary) print(p *printer) {
 		p.say("kept: %s", s.keptWhere())
 	}
 	p.say("cost: %s", costText(s.run.state.Cost))
+	s.printCosts(p)
 	if used := agentsText(s.run.state.Agents); used != "" {
 		p.say("agents: %s", used)
 	}
@@ -128,14 +129,51 @@ func costText(c *loop.Cost) string {
 	if c == nil || c.USD == nil && c.InputTokens == nil {
 		return "unknown"
 	}
-	var parts []string
-	if c.USD != nil {
-		parts = append(parts, fmt.Sprintf("$%.2f", *c.USD))
+	s := c.Dollars()
+	if c.USD == nil {
+		s = "dollars unknown"
 	}
-	if c.InputTokens != nil && c.OutputTokens != nil {
-		parts = append(parts, fmt.Sprintf("%d tokens in, %d out", *c.InputTokens, *c.OutputTokens))
+	if c.InputTokens == nil {
+		return s
 	}
-	return strings.Join(parts, ", ")
+	least := ""
+	if c.UnknownTokens > 0 {
+		least = "at least "
+	}
+	return s + fmt.Sprintf(", %s%d tokens in, %d out", least, *c.InputTokens, *c.OutputTokens)
+}
+
+const (
+	wavesPriced = 20
+	tasksPriced = 12
+)
+
+// printCosts tells what waves and tasks cost, where that is known of any.
+func (s *summary) printCosts(p *printer) {
+	shown := 0
+	for _, w := range s.graph.Waves() {
+		sum, ok := s.run.costs.Waves[w.Number]
+		if !ok || sum.USD == nil {
+			continue
+		}
+		if shown++; shown > wavesPriced {
+			continue
+		}
+		var list []string
+		for _, id := range w.Tasks {
+			if c := s.run.costs.Tasks[id]; c.USD != nil {
+				list = append(list, clean(id)+": "+c.Dollars())
+			}
+		}
+		more := ""
+		if n := len(list) - tasksPriced; n > 0 {
+			list, more = list[:tasksPriced], fmt.Sprintf(" and %d more", n)
+		}
+		p.say("  wave %d: %s (%s%s)", w.Number, sum.Dollars(), strings.Join(list, "; "), more)
+	}
+	if n := shown - wavesPriced; n > 0 {
+		p.say("  and %s more", count(n, "wave"))
+	}
 }
 
 const stepShown = 10
