@@ -98,6 +98,8 @@ type story struct {
 	message                []byte // own words since the last tool call
 	spoke, acted           bool   // any words, any tool
 	retries, retryStatus   int
+	refused                int    // of them, those in a row for a key that was refused
+	refusal                string // the client's word for it
 	limited                bool
 	limit                  event
 	denied                 []string
@@ -127,13 +129,17 @@ func (s *story) hear(e event) {
 		}
 		s.message = keepEnd(append(s.message, e.text...), messageLimit)
 		if e.text != "" {
-			s.spoke, s.steps = true, 0
+			s.spoke, s.steps, s.refused = true, 0, 0
 		}
 	case eventTool:
 		s.message, s.acted, s.troubled = s.message[:0], true, false
-		s.steps, s.overflows = 0, 0
+		s.steps, s.overflows, s.refused = 0, 0, 0
 	case eventRetry:
 		s.retries, s.retryStatus = s.retries+1, e.status
+		if s.refusal = e.word; e.status != 401 && e.status != 403 {
+			s.refused = -1
+		}
+		s.refused++
 	case eventTrouble:
 		s.trouble, s.troubled = e, true
 		if e.word == overflowWord {
