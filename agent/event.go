@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"slices"
 	"time"
 )
@@ -176,11 +177,11 @@ func (s *story) hear(e event) {
 // read takes a stream. Nothing in it is an error: lines that are no events are
 // counted and passed over.
 func (s *story) read(l *lines, line dialect) error {
-	d := decoder{lines: l}
-	for d.next() {
+	d, hear := decoder{lines: l}, s.hear
+	for s.plain(l); d.next(); s.plain(l) {
 		got := readBroken
 		if d.start() {
-			got = line(&d, s.hear)
+			got = line(&d, hear)
 		} else if d.peek() == 0 {
 			continue // a blank line
 		}
@@ -197,6 +198,41 @@ func (s *story) read(l *lines, line dialect) error {
 		}
 	}
 	return d.err
+}
+
+// plain passes over lines that are no events, where they are at hand as a whole.
+func (s *story) plain(l *lines) {
+	if !l.ended {
+		return
+	}
+	p, at := l.rest, 0
+	for at < len(p) {
+		switch c := p[at]; {
+		case c == '\n':
+			at++
+			continue
+		case c == ' ' || c == '\t' || c == '\r' || c == 0xef || c == 0: // blank, perhaps
+			l.rest = p[at:]
+			return
+		case c == '{' && (len(p)-at < 3 || p[at+1] != '}' || p[at+2] != '\n'):
+			l.rest = p[at:]
+			return
+		}
+		end := at + 1
+		for ; end < len(p) && p[end] != '\n' && end-at < 8; end++ {
+		}
+		if end == len(p) || p[end] != '\n' {
+			n := bytes.IndexByte(p[end:], '\n')
+			if n < 0 {
+				l.rest = p[at:]
+				return
+			}
+			end += n
+		}
+		s.noise, s.cut = s.noise+1, false
+		at = end + 1
+	}
+	l.rest = p[at:]
 }
 
 // cost is what the run cost, nil where nothing is known. Clients print zeros
