@@ -78,10 +78,13 @@ func candidates(p *Plan) []Item {
 }
 
 func best(open []Item, s Situation) Item {
-	top := open[0]
-	clear := clarity(top, s.Specs)
+	top, names := open[0], specWords(s.Specs)
+	clear := clarity(top, names)
 	for _, it := range open[1:] {
-		c := clarity(it, s.Specs)
+		if it.Priority > top.Priority {
+			continue
+		}
+		c := clarity(it, names)
 		if it.Priority < top.Priority || it.Priority == top.Priority && c > clear {
 			top, clear = it, c
 		}
@@ -89,20 +92,32 @@ func best(open []Item, s Situation) Item {
 	return top
 }
 
+// specName is a spec file's name and the words in it.
+type specName struct {
+	base  string
+	words []string
+}
+
+func specWords(specs []string) []specName {
+	var out []specName
+	for _, spec := range specs {
+		base := strings.ToLower(path.Base(spec))
+		out = append(out, specName{base, slices.DeleteFunc(words(strings.TrimSuffix(base, path.Ext(base))), func(w string) bool { return len(w) < 3 })})
+	}
+	return out
+}
+
 // clarity orders items by how clear their spec is.
-func clarity(it Item, specs []string) int {
+func clarity(it Item, specs []specName) int {
 	text := it.Text + "\n" + strings.Join(it.Detail, "\n")
 	low, ws := strings.ToLower(text), words(text)
 	named, near := 0, 0
 	for _, spec := range specs {
-		base := strings.ToLower(path.Base(spec))
-		if strings.Contains(low, base) {
+		if strings.Contains(low, spec.base) {
 			named = 1
 		}
-		for _, w := range words(strings.TrimSuffix(base, path.Ext(base))) {
-			if len(w) > 2 && slices.Contains(ws, w) {
-				near = 1
-			}
+		if near == 0 && slices.ContainsFunc(spec.words, func(w string) bool { return slices.Contains(ws, w) }) {
+			near = 1
 		}
 	}
 	return named*100000 + near*10000 + min(len(it.Detail), 20)*100

@@ -94,8 +94,13 @@ func indicator(ws []string) int {
 	return 0
 }
 
+// reach is how many words before and after it can deny a word.
+const reach = 40
+
 // denied reports whether the clause takes back or puts off what it says at word i.
 func denied(ws []string, i int) bool {
+	from := max(0, i-reach)
+	ws, i = ws[from:min(len(ws), i+reach)], i-from
 	for k, w := range ws {
 		switch w {
 		case "yet", "remaining", "almost", "nearly", "partially", "partly", "half", "mostly":

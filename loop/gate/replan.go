@@ -59,26 +59,41 @@ func (p *Planner) gap(plan *Plan, specs []string) string {
 			return "the plan says that a spec is missing: " + oneLine(missing, 120)
 		}
 	}
+	said := wordingOf(plan)
 	for _, spec := range specs {
-		if !mentions(plan, spec) && ask(spec) {
+		if !said.mentions(spec) && ask(spec) {
 			return fmt.Sprintf("the plan does not mention the spec %s", spec)
 		}
 	}
 	return ""
 }
 
-// mentions reports whether a plan speaks of a spec file: by its name, or by all words of it.
-func mentions(plan *Plan, spec string) bool {
-	base := path.Base(spec)
-	name := words(strings.TrimSuffix(base, path.Ext(base)))
+// wording is what a plan says of each item, as it is compared with the names of specs.
+type wording struct {
+	text  []string // in lower case
+	words []map[string]bool
+}
+
+func wordingOf(plan *Plan) *wording {
+	w := &wording{}
 	for _, it := range plan.Items {
-		text := it.Section + " " + it.Text + " " + strings.Join(it.Detail, " ")
-		if strings.Contains(strings.ToLower(text), strings.ToLower(base)) {
-			return true
+		text := strings.ToLower(it.Section + " " + it.Text + " " + strings.Join(it.Detail, " "))
+		set := map[string]bool{}
+		for _, word := range words(text) {
+			set[word] = true
 		}
-		ws := words(text)
-		missing := slices.ContainsFunc(name, func(w string) bool { return !slices.Contains(ws, w) })
-		if len(name) > 0 && !missing {
+		w.text, w.words = append(w.text, text), append(w.words, set)
+	}
+	return w
+}
+
+// mentions reports whether a plan speaks of a spec file: by its name, or by all words of it.
+func (w *wording) mentions(spec string) bool {
+	base := strings.ToLower(path.Base(spec))
+	name := words(strings.TrimSuffix(base, path.Ext(base)))
+	for i := range w.text {
+		missing := slices.ContainsFunc(name, func(word string) bool { return !w.words[i][word] })
+		if len(name) > 0 && !missing || strings.Contains(w.text[i], base) {
 			return true
 		}
 	}
