@@ -150,6 +150,26 @@ func TestWorkflowTable(t *testing.T) {
 	}
 }
 
+func TestScopeNamesAPlace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		spec string
+		want int
+	}{
+		{"Fix main.go", 2}, {"Fix src/auth", 2}, {"Fix ./run", 2}, {"Fix a/b/c", 2}, {"Fix parseToken()", 2}, {"Fix `Parse`", 2}, {"Fix parse_token", 2}, {"Fix docs/", 2},
+		{"Fix client/server talk", 1}, {"Fix CI/CD jobs", 1}, {"Fix login, e.g. at night", 1}, {"Fix version 1.2 login", 1}, {"Fix login, see https://example.com/a/b/c", 1},
+		{"Fix it", 0}, {"Fix everything in the whole project", 0},
+	} {
+		if d := Score(c.spec, Asked{}).Scope; d.Points != c.want {
+			t.Errorf("%q: got %d (%s), want %d", c.spec, d.Points, d.Reason, c.want)
+		}
+	}
+	lines := Score("Fix Login", Asked{MustNot: []Criterion{{Text: "x"}}}).Lines()
+	if len(lines) != 5 || !strings.HasPrefix(lines[1], `Scope       1/2  names a part: "Fix Login" (clearer: the files`) || !strings.HasPrefix(lines[2], `Constraints 1/2  must not be: "x"`) {
+		t.Errorf("got %q", lines)
+	}
+}
+
 func FuzzScore(f *testing.F) {
 	f.Add("p95 latency <100ms. Fix /api/auth/token.")
 	f.Fuzz(func(t *testing.T, spec string) {

@@ -59,7 +59,7 @@ func located(raw string) bool {
 }
 
 func roots() []string {
-	return []string{"src", "lib", "cmd", "pkg", "internal", "app", "api", "test", "tests", "docs", "components", "server", "client", "web", "specs"}
+	return []string{"src", "lib", "cmd", "pkg", "internal", "app", "api", "test", "tests", "docs", "components", "specs"}
 }
 
 // fileLike reports whether a word looks like a file name: main.go, but not 1.2 or e.g.

@@ -174,6 +174,14 @@ func TestCircuitBreakerTable(t *testing.T) {
 	if d := g.Answer(true); d.Kind != Continue || g.Caps.Iterations != 20 {
 		t.Errorf("after a yes: %+v, %+v", d, g.Caps)
 	}
+	g = newCriteria(t, Options{Caps: Caps{BudgetUSD: 10}})
+	g.Judge(Facts{Iteration: 1, Final: some, CostUSD: cost(11)})
+	if d := g.Answer(false); d.Kind != Blocked || g.Caps.BudgetUSD != 10 {
+		t.Errorf("after a no: %+v, %+v", d, g.Caps)
+	}
+	if d := g.Answer(true); d.Kind != Continue || g.Caps.BudgetUSD != 20 {
+		t.Errorf("after a yes: %+v, %+v", d, g.Caps)
+	}
 	g = newCriteria(t, Options{Caps: Caps{Iterations: -1, BudgetUSD: -1, Unmet: -1, SameError: -1, FileEdits: -1}})
 	for n := 1; n < 50; n++ {
 		if d := g.Judge(Facts{Iteration: n, Final: "x", Err: "e", Edits: map[string]int{"a": 99}, CostUSD: cost(1e6)}); d.Kind != Continue {
@@ -363,6 +371,20 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
+func TestTheNextIterationHearsOfTheFailure(t *testing.T) {
+	t.Parallel()
+	g := newCriteria(t, Options{Asked: Asked{Criteria: []Criterion{{Text: "tests pass", Command: "make"}, {Text: "lint clean"}}}})
+	d := g.Judge(Facts{Iteration: 1, Final: loopBlock("true", bothMet), Checks: []Check{{Name: "tests pass", Output: strings.Repeat("noise\n", 1000) + "FAIL: TestX\n"}}})
+	for _, want := range []string{`The loop goes on`, `Not met yet: "tests pass"`, "FAIL: TestX", "Next step: tests pass"} {
+		if !strings.Contains(strings.ToLower(d.Prompt), strings.ToLower(want)) {
+			t.Errorf("%q is not in %q", want, clip(d.Prompt, 300))
+		}
+	}
+	if len(d.Prompt) > 3000 {
+		t.Errorf("a prompt of %d bytes", len(d.Prompt))
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -373,7 +395,7 @@ func TestVerdict(t *testing.T) {
 		{ByExecution, Type2A, Ship}, {ByObservation, Type2B, Ship}, {ByMeasurement, Type2A, Ship},
 		{ByReview, Type2A, Monitor}, {ByExecution, Type1, Monitor}, {ByAssumption, Type2A, Research},
 	} {
-		g := newCriteria(t, Options{Asked: Asked{Criteria: []Criterion{{Text: strings.Repeat("完了 ", 30)}}}, Reversibility: c.class})
+		g := newCriteria(t, Options{Asked: Asked{Criteria: []Criterion{{Text: strings.Repeat("完了", 50) + strings.Repeat("x", 90)}}}, Reversibility: c.class})
 		for k := range g.Status {
 			g.Status[k] = Met{Met: true, Verification: c.evidence}
 		}

@@ -52,7 +52,14 @@ func sentences(line string) []string {
 	out = append(out, line[start:])
 	var parts []string
 	for _, s := range out {
-		parts = append(parts, strings.Split(strings.ToLower(s), " but ")...)
+		for low := strings.ToLower(s); len(low) == len(s); low = strings.ToLower(s) {
+			at := strings.Index(low, " but ")
+			if at < 0 {
+				break
+			}
+			parts, s = append(parts, s[:at]), s[at+len(" but "):]
+		}
+		parts = append(parts, s)
 	}
 	return parts
 }

@@ -46,7 +46,7 @@ func (s *Status) Judge(f Facts) Decision {
 		d.Kind, d.Reason = Done, why
 	case open:
 		d.Kind, d.Until = Open, s.Breaker.OpenedAt.Add(s.Limits.orDefault().Cooldown)
-		d.Reason = "the circuit breaker opened: " + s.Breaker.Evidence
+		d.Reason, d.Question = "the circuit breaker opened: "+s.Breaker.Evidence, tryAgain
 	default:
 		d.Kind, d.Reason = Continue, why
 		if r.ExitSignal {
@@ -57,11 +57,13 @@ func (s *Status) Judge(f Facts) Decision {
 	return d
 }
 
+const tryAgain = "The circuit breaker is open. Let one iteration try?"
+
 // Begin says whether an iteration may start, before the first one and when the loop is taken up again:
 // a breaker that is open holds it until its cooldown is over.
 func (s *Status) Begin(now time.Time) Decision {
 	if ok, until := s.Breaker.Ready(now, s.Limits); !ok {
-		return Decision{Kind: Open, Until: until, Reason: "the circuit breaker is open: " + s.Breaker.Evidence, Question: "The circuit breaker is open. Let one iteration try?"}
+		return Decision{Kind: Open, Until: until, Reason: "the circuit breaker is open: " + s.Breaker.Evidence, Question: tryAgain}
 	}
 	return Decision{Kind: Continue, Reason: "the circuit breaker is " + string(s.Breaker.state())}
 }
