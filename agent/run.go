@@ -31,7 +31,7 @@ type Request struct {
 	Session    string     // goes on with this conversation, where the backend can; "" begins one
 }
 
-// mask overwrites secrets in what was printed, and in the prompt as an echo of it looks then.
+// mask overwrites secrets in what was printed and in the stored prompt, which an echo of it is then like again.
 func (q *Request) mask() (masked bool, err error) {
 	if q.Mask == nil {
 		return false, nil
@@ -44,7 +44,12 @@ func (q *Request) mask() (masked bool, err error) {
 			return masked, err
 		}
 	}
-	q.Prompt = q.Mask.Text(q.Prompt)
+	if prompt := q.Mask.Text(q.Prompt); prompt != q.Prompt {
+		q.Prompt = prompt
+		if _, err := q.Mask.File(q.PromptFile, 0); err != nil {
+			return masked, err
+		}
+	}
 	return masked, nil
 }
 

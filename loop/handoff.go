@@ -77,7 +77,7 @@ func (l *Loop) handOff(out *Outcome) error {
 	}
 	section := ""
 	if out.Ending != AllDone {
-		section = l.handoffText(out)
+		section = l.tools.Mask.Text(l.handoffText(out))
 	}
 	return WriteHandoff(l.tools.FS, path, section)
 }

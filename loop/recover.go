@@ -77,7 +77,7 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.path))
 	}
 	tr.started = open.TS
-	if err := maskFiles(l.tools.Mask, tr.log, l.errLog()); err != nil {
+	if err := maskFiles(l.tools.Mask, tr.log, l.errLog(), l.promptFile()); err != nil {
 		return nil, err
 	}
 	if d := open.Detail; d != nil && d.Backend != "" {

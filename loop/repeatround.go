@@ -84,7 +84,7 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	t := &turn{started: open.TS, before: gitops.Tree(open.Tree), head: gitops.Head{Branch: open.Branch, Hash: open.Commit}}
 	t.Iteration, t.Try, t.Max, t.Next = open.Iteration, open.Attempt, r.job.Config.MaxIterations, r.ledger.turns.next
 	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
-	if err := maskFiles(r.tools.Mask, t.log, r.errLog()); err != nil {
+	if err := maskFiles(r.tools.Mask, t.log, r.errLog(), r.promptFile()); err != nil {
 		return nil, err
 	}
 	t.with = r.job.Config.Choices(nil)[0]

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -56,12 +57,14 @@ func size(n int) string {
 // dry tells what a prompt loop would do.
 func (r *repetition) dry(p *printer, cmd *cobra.Command, o *outputs) error {
 	if o.json {
-		return writeJSON(cmd.OutOrStdout(), struct {
+		w := r.mask.Writer(cmd.OutOrStdout())
+		err := writeJSON(w, struct {
 			Kind    string      `json:"kind"`
 			Root    string      `json:"root"`
 			Command []string    `json:"command"`
 			Config  loop.Config `json:"config"`
 		}{r.job.Kind, r.root, r.backend.Command, r.job.Config})
+		return errors.Join(err, w.Flush())
 	}
 	p.say("\n%s", cleanLines(strings.TrimRight(r.job.Config.Prompt, "\n")))
 	p.say("\ndry run: nothing was touched")
