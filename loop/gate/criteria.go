@@ -23,22 +23,19 @@ type Criteria struct {
 	Caps     Caps          `json:"caps,omitzero"`
 	Freely   bool          `json:"proceed_without_confirmation,omitempty"` // G1, G2 and G3 do not ask
 
-	Steps     []string       `json:"steps,omitempty"`
-	Completed []string       `json:"completed_steps,omitempty"`
-	Status    map[string]Met `json:"criteria_status"` // by a criterion's text
-	Signal    bool           `json:"exit_signal,omitempty"`
-	Iteration int            `json:"iteration,omitempty"`
-	State     string         `json:"status,omitempty"`
-	Next      string         `json:"next,omitempty"` // what the agent says it does next
-	Count     Counts         `json:"counts,omitzero"`
-	Waiting   string         `json:"waiting,omitempty"`      // gate or breaker that waits for an answer
-	Begun     bool           `json:"begun,omitempty"`        // G1 is behind
-	Agreed    bool           `json:"agreed,omitempty"`       // the pre-check agreed
-	Others    RawState       `json:"others_state,omitempty"` // .loop/state.json as it was last read, for fields of others
+	Steps     []string        `json:"steps,omitempty"`
+	Completed []string        `json:"completed_steps,omitempty"`
+	Status    map[string]Met  `json:"criteria_status"` // by a criterion's text
+	Signal    bool            `json:"exit_signal,omitempty"`
+	Iteration int             `json:"iteration,omitempty"`
+	State     string          `json:"status,omitempty"`
+	Next      string          `json:"next,omitempty"` // what the agent says it does next
+	Count     Counts          `json:"counts,omitzero"`
+	Waiting   string          `json:"waiting,omitempty"`      // gate or breaker that waits for an answer
+	Begun     bool            `json:"begun,omitempty"`        // G1 is behind
+	Agreed    bool            `json:"agreed,omitempty"`       // the pre-check agreed
+	Others    json.RawMessage `json:"others_state,omitempty"` // .loop/state.json as it was last read, for fields of others
 }
-
-// RawState is a JSON text.
-type RawState = json.RawMessage
 
 // Options are what a criteria loop is made from.
 type Options struct {

@@ -77,7 +77,7 @@ func TestParseShape(t *testing.T) {
 	for name, text := range map[string]string{
 		"plain": "criteria:\n- tests pass :: npm test\n- \"UI: it renders\"\n\nmustNot:\n- new dependencies\n\nverification:\n- tests pass: execution output\n- \"UI: it renders\": observation\n",
 		"fenced": "# Shape: x\n\n## Implementation Criteria\n\nMachine-verifiable conditions:\n\n```yaml\ncriteria:\n  - \"tests pass\"\n  - 'UI: it renders'\n```\n\n### Criteria Details\n\n" +
-			"| Criterion | Verification Type | Command/Method |\n|---|---|---|\n| tests pass | execution output | `npm test` |\n| UI: it renders | observation | Look at it |\n\n" +
+			"| Criterion | Verification Type | Command/Method |\n|---|---|---|\n| tests pass | execution output | `npm test` |\n| UI: it renders | observation | " + "`look`" + " |\n\n" +
 			"## Must-NOT Constraints\n\nThings to avoid:\n\n```yaml\nmustNot:\n  - \"new dependencies\"\n```\n\n### Why These Constraints\n\n| Constraint | Rationale |\n|---|---|\n| new dependencies | x |\n\n## Risk Assessment\n\n- nothing\n",
 		"headings": "## Criteria\n- [ ] tests pass :: npm test\n- [ ] UI: it renders\n## mustNot\n- new dependencies\n## Verification\n\n| Criterion | Type |\n|:--|:-:|\n| tests pass | execution output |\n| UI: it renders | observation |\n",
 		"json":     "criteria:\n- tests pass :: npm test\n- UI: it renders\n\nmustNot:\n- new dependencies\n\n```json\n{\n  \"criteriaStatus\": {\n    \"tests pass\": {\"met\": false, \"verification\": \"execution output\"},\n    \"UI: it renders\": {\"met\": false, \"verification\": \"observation\"}\n  }\n}\n```\n",

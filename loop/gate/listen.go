@@ -59,7 +59,7 @@ func (c *Criteria) readState(src []byte, d *Decision) heard {
 		return heard{}
 	}
 	d.Warnings = append(d.Warnings, problems...)
-	c.Others = RawState(st.Encode())
+	c.Others = st.Encode()
 	for _, k := range slices.Sorted(maps.Keys(st.Status)) {
 		c.state(k, st.Status[k], d)
 	}
