@@ -47,6 +47,8 @@ type Config struct {
 // RepeatConfig is what only a prompt loop asks.
 type RepeatConfig struct {
 	Gate                string `json:"gate,omitempty"`                 // what ends it; "" is the promise
+	Replan              bool   `json:"replan,omitempty"`               // a build plans again where its plan has gaps
+	PlanPrompt          string `json:"plan_prompt,omitempty"`          // with which it does
 	ContinueSession     bool   `json:"continue_session,omitempty"`     // go on with the conversation of the iteration before
 	VerificationCommand string `json:"verification_command,omitempty"` // "" and "none" verify nothing; a tag's is in Scud
 }

@@ -66,6 +66,7 @@ func (l *ledger) apply(e *Event) {
 		l.started, l.userPaths = e.TS, e.Paths
 		l.resume(e)
 	case LoopResumed:
+		l.turns.failed = 0
 		l.resume(e)
 	case WaveStarted:
 		l.wave = e.Wave

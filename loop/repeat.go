@@ -36,12 +36,19 @@ type Round struct {
 
 // Mode is what makes a loop of one kind differ from another. Each function may be nil.
 type Mode struct {
-	Compose func(Turn) (string, error)     // the prompt; nil: the settings' prompt with its iteration context
-	Facts   func(*Round) error             // completes what the gate is told
-	Fails   func(Round) (reason string)    // "" or why the iteration is to be repeated
-	Retries int                            // how often one iteration is repeated because it failed
-	Subject func(Round) (line string)      // first line of the commit message; nil: the settings' template
-	Ended   func(Round, gate.Decision) any // hears of each iteration's end; what it returns is for nobody
+	Before  func(Turn) *Outcome        // looks whether the iteration may begin; an outcome says that the run ends
+	Compose func(Turn) (string, error) // the prompt; nil: the settings' prompt with its iteration context
+	Checks  func(Turn) bool            // whether the verify command is run after it; nil: it is
+	Facts   func(*Round) error         // completes what the gate is told
+	Fails   func(Round) Failure        // whether the iteration is to be repeated; what failed is not committed
+	Retries int                        // how often one iteration is repeated because it failed
+	Subject func(Round) (line string)  // first line of the commit message; nil: the settings' template
+}
+
+// Failure is why an iteration is to be repeated, and how the run ends where that was done often enough.
+type Failure struct {
+	Reason string // "" for none
+	Ending Ending
 }
 
 // RepeatJob is a prompt made ready to be repeated.

@@ -79,6 +79,10 @@ func (r *Repeat) lookAfter(ctx context.Context, t *turn) error {
 		if t.changed, err = r.tools.Repo.Changed(ctx, t.before, t.after); err != nil {
 			return gitErr("compare the working tree", err)
 		}
+		t.Facts, t.Watched = r.facts(t), true
+		if r.fails(t).Reason != "" {
+			return nil // the next try goes on with it
+		}
 		return r.commit(ctx, t)
 	})
 	if holder != "" {
@@ -96,6 +100,10 @@ func (r *Repeat) commit(ctx context.Context, t *turn) error {
 	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.before, Result: t.after, Head: t.head.Hash}}, UserPaths: r.ledger.userPaths}
 	crash.Point("before-iteration-commit")
 	c, err := r.tools.Repo.CommitWave(ctx, w)
+	if err != nil && r.job.Mode.Retries > 0 {
+		t.refused = fmt.Sprintf("commit iteration %d: %s", t.Iteration, err)
+		return nil
+	}
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit iteration %d", t.Iteration), err)
 	}

@@ -12,7 +12,6 @@ import (
 
 // judge asks the gate about an iteration, records its end, and says whether the run ends with it.
 func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, error) {
-	t.Facts, t.Watched = r.facts(t), t.before != ""
 	end := r.event(IterationFinished, t)
 	end.Reason, end.Tree, end.Commit = t.Result.Reason, string(t.after), t.commit
 	end.Detail = &Detail{End: string(t.Result.End), Cause: string(t.Result.Cause), Backend: t.with.Backend, Model: t.with.Model, Code: t.Result.Code, Signal: t.Result.Signal, Changed: len(t.changed),
@@ -78,9 +77,6 @@ func (r *Repeat) decide(t *turn, end *Event) (gate.Decision, error) {
 			return d, err
 		}
 	}
-	if f := r.job.Mode.Ended; f != nil {
-		f(t.Round, d)
-	}
 	return d, nil
 }
 
@@ -120,18 +116,39 @@ func (r *Repeat) outcome(d gate.Decision) *Outcome {
 // repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
 // where the mode says that it failed. done says that the iteration is over with this.
 func (r *Repeat) repeats(t *turn, end *Event) (_ *Outcome, done bool, _ error) {
-	reason, most := "", r.job.Mode.Retries
+	f, most := r.fails(t), r.job.Mode.Retries
 	if passing(end.Detail) { // how often is the pacer's to say
-		reason, most = t.Result.Reason, math.MaxInt
-	} else if r.job.Mode.Fails != nil {
-		reason = r.job.Mode.Fails(t.Round)
+		f.Reason, most = t.Result.Reason, math.MaxInt
 	}
-	if reason == "" || r.ledger.turns.failed >= most {
+	if f.Reason == "" || r.ledger.turns.failed >= most && f.Ending == "" {
 		return nil, false, nil
 	}
-	end.Verdict, end.Reason, end.Next = verdictRetry, reason, joinText(t.Next, r.failureText(t))
+	over := r.ledger.turns.failed >= most
+	end.Verdict, end.Reason, end.Next = verdictRetry, f.Reason, joinText(t.Next, r.failureText(t), t.refusedText())
 	out, err := r.paced(end)
+	if out == nil && err == nil && over {
+		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", t.Iteration, most+1, f.Reason)}
+	}
 	return out, true, err
+}
+
+// fails is what the mode makes of an iteration, or of git's refusal to commit it.
+func (r *Repeat) fails(t *turn) Failure {
+	switch {
+	case t.refused != "":
+		return Failure{t.refused, GitRefused}
+	case r.job.Mode.Fails != nil:
+		return r.job.Mode.Fails(t.Round)
+	}
+	return Failure{}
+}
+
+// refusedText tells the next try's agent why git did not take the work of the last one.
+func (t *turn) refusedText() string {
+	if t.refused == "" {
+		return ""
+	}
+	return "Committing the last try of this iteration was refused. Mend what it says:\n\n" + tail(t.refused, maxWords) + "\n"
 }
 
 // paced records an iteration's end, and says whether its provider ends the run with it.

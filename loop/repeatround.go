@@ -24,6 +24,7 @@ type turn struct {
 	before  gitops.Tree // "" where nobody looks
 	head    gitops.Head
 	check   *verify.Result
+	refused string // why git did not take the commit, where the iteration can be repeated
 	after   gitops.Tree
 	changed []gitops.Change
 	commit  string
@@ -44,6 +45,11 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 		return nil, err
 	}
 	t.with = with
+	if f := r.job.Mode.Before; f != nil {
+		if out := f(t.Turn); out != nil {
+			return out, nil
+		}
+	}
 	prompt, err := r.prompt(t.Turn)
 	if err != nil {
 		return nil, err
@@ -75,7 +81,13 @@ func (r *Repeat) turn(ctx context.Context) (*turn, error) {
 		t.Iteration, t.Try = b.iteration, b.turns.try+1
 	}
 	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
-	return t, r.lookBefore(ctx, t)
+	if err := r.lookBefore(ctx, t); err != nil {
+		return nil, err
+	}
+	if r.job.Config.Git.AutoCommit && b.turns.owed && t.before != "" { // what was not committed so far is part of it
+		t.before = gitops.Tree(b.turns.base)
+	}
+	return t, nil
 }
 
 // adopt brings to its end the iteration that a dead loop had begun: its agent may have finished meanwhile.
@@ -133,6 +145,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if err := r.lookAfter(gctx, t); err != nil {
 		return nil, err
 	}
+	t.Facts, t.Watched = r.facts(t), t.before != ""
 	return r.judge(ctx, stop, t)
 }
 
@@ -142,7 +155,7 @@ const maxFinal = 16 << 10
 
 func (r *Repeat) verify(ctx context.Context, t *turn) error {
 	command := r.job.Config.VerificationCommand
-	if command == "" || command == NoVerify || t.Result.End != agent.Finished {
+	if f := r.job.Mode.Checks; f != nil && !f(t.Turn) || command == "" || command == NoVerify || t.Result.End != agent.Finished {
 		return nil
 	}
 	res, err := r.tools.Verify.Run(ctx, verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),

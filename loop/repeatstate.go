@@ -10,6 +10,8 @@ import (
 const (
 	KindTag    = "tag"
 	KindPrompt = "prompt"
+	KindPlan   = "plan"
+	KindBuild  = "build"
 )
 
 // oldMaxIterations is the limit of a state file that has none.

@@ -11,6 +11,8 @@ type turns struct {
 	open    *Event // iteration_started without its end
 	agent   *Event // agent_finished of the open iteration
 	last    *Event // the last iteration_finished
+	base    string // the tree before the last iteration, and before those whose work no commit holds
+	owed    bool   // no commit holds what it changed
 	again   bool   // the last iteration is to be repeated
 	failed  int    // times that it was repeated because it had failed
 	crashes int    // iterations in a row that ended by the agent's crash
@@ -32,6 +34,7 @@ func (t *turns) apply(e *Event) {
 		if e.Attempt == 1 {
 			t.failed = 0
 		}
+		t.base = e.Tree
 		t.try, t.open, t.agent, t.again = e.Attempt, e, nil, false
 	case AgentFinished:
 		t.agent = e
@@ -45,6 +48,7 @@ func (t *turns) apply(e *Event) {
 
 func (t *turns) finish(e *Event) {
 	t.open, t.agent, t.last = nil, nil, e
+	t.owed = e.Tree != "" && t.base != "" && e.Tree != t.base && e.Commit == ""
 	t.again = e.Verdict == verdictLimited || e.Verdict == verdictRetry
 	if e.Verdict == verdictRetry {
 		t.failed++

@@ -33,6 +33,8 @@ const (
 	PromiseSeen      Ending = "completion_promise_detected"
 	CommandSucceeded Ending = "process_success" // where no promise is asked for
 	GateDone         Ending = "gate_passed"     // another gate than the promise
+	TestsFailed      Ending = "tests_failed"    // of one iteration, as often as it may be repeated
+	PlanMissing      Ending = "plan_missing"    // nothing to build from
 	GateBlocked      Ending = "blocked"         // the agent says that a person is needed
 	BreakerOpen      Ending = "circuit_open"
 	GateAsks         Ending = "waits_for_answer"

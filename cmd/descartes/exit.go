@@ -61,7 +61,9 @@ func exitCode(out loop.Outcome, blocked int, sig os.Signal) int {
 		return exitAgent
 	case loop.OwnError:
 		return exitError
-	case loop.TasksBlocked:
+	case loop.PlanMissing:
+		return exitInput
+	case loop.TasksBlocked, loop.TestsFailed:
 		code = exitBlocked
 	case loop.LimitReached, loop.DeadlinePast, loop.CostReached:
 		code = exitLimit

@@ -30,7 +30,7 @@ func arrows() map[string][]string {
 		"gitops":              {"internal/proc", "internal/crash"},
 		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
 		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask"},
-		"cmd/descartes":       {"loop", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc"},
+		"cmd/descartes":       {"loop", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc"},
 		"loop/mode":           {"loop", "loop/gate"},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"descartes/internal/mask"
 	"descartes/internal/proc"
 	"descartes/loop"
+	"descartes/loop/mode"
 )
 
 // repetition is a prompt loop prepared to start: everything was read and checked, nothing was touched.
@@ -27,10 +29,13 @@ type repetition struct {
 	backend agent.Backend
 	others  []agent.Backend // that take over
 	opt     loop.StartOptions
-	branch  string   // made at the start
-	notes   []string // what a person should know before it starts
 	secrets []secret
 	mask    *mask.Mask // of the secrets
+	mode    *mode.Run  // of a plan or a build
+	from    string     // file of a mode prompt, "" for ours
+	why     string     // where the verify command comes from, "" if it was given
+	branch  string     // made at the start
+	notes   []string   // what a person should know before it starts
 }
 
 // backends are all that a run may call, the usual one first.
@@ -73,12 +78,13 @@ func (o *outputs) noReports() error {
 
 // repeat prepares a prompt loop, runs it, and reports.
 func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt loop.StartOptions) error {
-	opt.Command, opt.Session = "loop", session()
+	opt.Command, opt.Session = orWord(opt.Command, "loop"), session()
 	r, err := prepareRepeat(cmd.Context(), root, kind, s.Config, opt)
 	if err != nil {
 		return err
 	}
 	defer r.close()
+	r.from, r.why = s.promptFrom, s.verifyFrom
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	p.text.mask = r.mask
 	defer p.close()
@@ -92,19 +98,45 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	var in interrupts
 	began := time.Now()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", strings.Replace(text, "attempt", "iteration", 1)) })
-	e, err := r.work(ctx, in.soft, p.observe)
+	observe, log := p.observe, r.session(s, began, cmd.ErrOrStderr())
+	if log != nil {
+		observe = func(e loop.Event) { p.observe(e); log.observe(e) }
+	}
+	e, err := r.work(ctx, in.soft, observe)
 	stop()
 	if e.state == nil {
 		return err
 	}
+	code := exitCode(e.outcome, 0, in.signal())
+	if log != nil {
+		if c, ok := modeCode(log.kind, e.outcome); ok {
+			code = c
+		}
+	}
 	p.repeatSummary(root, e, time.Since(began))
+	if log != nil {
+		log.close(p, e.outcome, code)
+	}
 	if err != nil {
 		return err
 	}
-	if code := exitCode(e.outcome, 0, in.signal()); code != exitDone {
+	if code != exitDone {
 		return quiet(code)
 	}
 	return nil
+}
+
+// session is the session log of a mode; nil for a loop over a prompt alone.
+func (r *repetition) session(s *settings, began time.Time, show io.Writer) *modeSession {
+	kind := s.mode
+	if r.mode != nil {
+		kind = r.mode.Kind
+	}
+	if kind == "" {
+		return nil
+	}
+	return &modeSession{root: r.root, kind: kind, run: r.mode, task: strings.TrimPrefix(r.job.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
+		format: r.backend.Format, show: show, mask: masking(secrets(os.Environ(), r.job.Config)), began: began}
 }
 
 // session names the program's session that we are started from: a loop of the same one is preferred when the
@@ -145,7 +177,10 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
 		note(badInput("", "%w", err))
 	}
-	r.job.Watch = r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
+	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
+		r.job.Mode = r.mode.Mode()
+	}
+	r.job.Watch = r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.ground(ctx, &cfg)...)
 	r.besides(cfg)
 	r.job.Config = cfg
@@ -186,7 +221,7 @@ func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found proble
 	}
 	repo, err := openHooked(ctx, r.root, nil, cfg.Git.Hooks)
 	if err != nil {
-		if commits {
+		if commits || r.mode != nil {
 			note(err, "")
 		}
 		return found

@@ -15,7 +15,11 @@ import (
 func (p *printer) repeatHeader(r *repetition) {
 	c := r.job.Config
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n")
-	p.say("prompt: %s (%s)", fit(clean(first), 70), size(len(c.Prompt)))
+	if r.mode != nil {
+		p.say("mode: %s, with %s", r.mode.Kind, orWord(clean(r.from), "the prompt of descartes"))
+	} else {
+		p.say("prompt: %s (%s)", fit(clean(first), 70), size(len(c.Prompt)))
+	}
 	p.say("agent: %s (%s%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
 	switch {
 	case r.job.Gate == nil:
@@ -26,7 +30,11 @@ func (p *printer) repeatHeader(r *repetition) {
 		p.say("ends with: the %s gate, or after %s", c.Gate, count(c.MaxIterations, "iteration"))
 	}
 	if c.VerificationCommand != "" && c.VerificationCommand != loop.NoVerify {
-		p.say("verify: %s", clean(c.VerificationCommand))
+		found := ""
+		if r.why != "" {
+			found = " (found: " + clean(r.why) + ")"
+		}
+		p.say("verify: %s%s", clean(c.VerificationCommand), found)
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.branch))

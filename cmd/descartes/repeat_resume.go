@@ -18,6 +18,9 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, o *outputs, save
 	if err := live(root, saved); err != nil {
 		return err
 	}
+	if saved.State.Kind == loop.KindPlan || saved.State.Kind == loop.KindBuild {
+		s.promptFrom = "its prompt"
+	}
 	return repeat(cmd, root, saved.State.Kind, s, o, loop.StartOptions{Resume: saved.Path})
 }
 

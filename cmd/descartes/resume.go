@@ -75,14 +75,14 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if err := replay(f, given); err != nil {
 		return err
 	}
-	if err := s.completeLimits(f); err != nil {
-		return err
-	}
 	if err := s.completeProviders(f); err != nil {
 		return err
 	}
 	if saved.State.Kind != loop.KindTag {
 		return resumePrompt(cmd, root, s, o, saved)
+	}
+	if err := s.completeLimits(f); err != nil {
+		return err
 	}
 	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path}, false)
 }

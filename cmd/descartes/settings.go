@@ -12,6 +12,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop"
+	"descartes/loop/mode"
 	"descartes/tasks"
 )
 
@@ -24,11 +25,13 @@ type settings struct {
 	template   string // file
 	promptFile string
 	noCommit   bool
-	commits    bool   // --auto-commit or git.auto_commit, of a prompt loop
-	isolated   bool   // --isolated
-	workDir    string // the file's working_directory
-	stateFile  string // and its state_file
-	verifyFrom string // where a verify command comes from that nobody gave
+	commits    bool      // --auto-commit or git.auto_commit, of a prompt loop
+	isolated   bool      // --isolated
+	workDir    string    // the file's working_directory
+	stateFile  string    // and its state_file
+	mode       mode.Kind // of descartes plan, build and prompt
+	promptFrom string    // file of a mode's prompt, "" for ours
+	verifyFrom string    // where a verify command comes from that nobody gave
 	ci         bool
 	anew       bool            // the providers are asked, whatever is known of their quotas
 	front      []tasks.Finding // what is wrong with the plan's front matter

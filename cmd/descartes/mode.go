@@ -1,0 +1,258 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"descartes/loop"
+	"descartes/loop/mode"
+	"descartes/verify"
+)
+
+// modeIterations is the limit of a plan or build where none is given.
+const modeIterations = 10
+
+func newPlanCmd() *cobra.Command {
+	return newModeCmd(mode.Plan, "plan [max_iterations]", "Compare specs and code, and write IMPLEMENTATION_PLAN.md, iteration by iteration", `Compare specs and code, and write IMPLEMENTATION_PLAN.md, iteration by iteration, each in a fresh agent and
+committed. It ends when the agent has nothing to add and says so, or after max_iterations (10).
+
+The prompt is PROMPT_plan.md or prompts/plan.md where the project has one.`)
+}
+
+func newBuildCmd() *cobra.Command {
+	return newModeCmd(mode.Build, "build [max_iterations]", "Do the tasks of IMPLEMENTATION_PLAN.md, one in each iteration, tested and committed", `Do the tasks of IMPLEMENTATION_PLAN.md, one in each iteration: a fresh agent, the tests, a commit. An iteration
+that fails, whose tests fail or that changes nothing is repeated up to three times.
+
+The tests are the command that AGENTS.md gives, else --verify, else found from the project. The prompt is
+PROMPT_build.md or prompts/build.md where the project has one.`)
+}
+
+func newPromptCmd() *cobra.Command {
+	return newModeCmd(mode.Prompt, "prompt <file>", "Run one prompt once, and commit what it changes", `Run one prompt from a file once, in a fresh agent, and commit what it changes. Nothing is tested, and nothing
+that the agent says is looked for.`)
+}
+
+// modeText is what the help of the three modes shares.
+const modeText = `
+
+In prompts ${ITERATION} ${MAX_ITERATIONS} ${MODE} ${RETRY} ${TASK_DESCRIPTION} ${ASSOCIATED_SPEC} ${PLAN_FILE} ${SPECS_DIR} ${TEST_COMMAND}
+${PROMISE} ${PROJECT_DIR} and ${TIMESTAMP} are filled in. What the agent says goes to stderr and into the session log.
+
+Exit codes: 0 complete, or the limit of iterations is reached; 2 usage, or no plan to build from; 3 tests fail
+beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others as for loop start.`
+
+// modeFlags are the flags of a run that mean something to a mode.
+var modeFlags = []string{"allow-dirty", "backend", "branch", "branch-template", "ci", "command", "completion-promise", "config", "create-branch", "deadline",
+	"dry-run", "env-pass", "exit-grace", "fallback", "gate", "hooks", "idle-timeout", "json", "max-cost", "max-iterations", "max-memory", "max-procs", "max-wait",
+	"min-free-disk", "model", "name", "no-commit", "on-limit", "prompt-mode", "sandbox", "spin-limit", "start-timeout", "state-file", "timeout", "verify",
+	"verify-timeout", "working-dir"}
+
+func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
+	s, o := &settings{}, &outputs{}
+	least, what := 0, "at most a number of iterations"
+	if kind == mode.Prompt {
+		least, what = 1, "one prompt file"
+	}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long + modeText,
+		Args: takes(least, 1, what),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runMode(cmd, kind, s, o, args)
+		},
+	}
+	s.register(cmd)
+	o.register(cmd)
+	f := cmd.Flags()
+	if kind == mode.Build {
+		f.BoolVar(&s.Replan, "replan", false, "plan again where nothing is unchecked but tests fail, or a spec has no place in the plan")
+	}
+	f.VisitAll(func(fl *pflag.Flag) {
+		if fl.Name != "replan" && !slices.Contains(modeFlags, fl.Name) {
+			fl.Hidden = true
+		}
+	})
+	return cmd
+}
+
+func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, o *outputs, args []string) error {
+	f := cmd.Flags()
+	var wrong error
+	f.Visit(func(fl *pflag.Flag) {
+		if fl.Hidden && wrong == nil {
+			wrong = badInput(cmd.CommandPath()+" --help", "%s does not take --%s: that is for loop start", cmd.CommandPath(), fl.Name)
+		}
+	})
+	if wrong != nil {
+		return wrong
+	}
+	root, err := s.load(f)
+	if err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	if err := s.completeMode(f, root, kind, args); err != nil {
+		return err
+	}
+	opt := loop.StartOptions{Name: o.name, StatePath: s.stateFile, Command: string(kind)}
+	if o.stateFile != "" {
+		opt.StatePath = absolute(s.dirPath(), o.stateFile)
+	}
+	if err := o.free(root, opt, nil); err != nil {
+		return err
+	}
+	return repeat(cmd, root, string(kind), s, o, opt)
+}
+
+// completeMode turns what was typed into what a mode runs.
+func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, args []string) (err error) {
+	verifyCommand := s.Scud.VerificationCommand
+	s.Scud, s.VerificationCommand = loop.ScudConfig{MaxIterationsPerTask: s.Scud.MaxIterationsPerTask}, ""
+	s.Git.AutoCommit = !s.noCommit
+	s.workIn(f, root)
+	s.WorkingDirectory = root // plan, specs and tests are the project's
+	s.mode = kind
+	if kind == mode.Prompt {
+		return s.completeAdhoc(root, args[0])
+	}
+	if err := s.iterationsOf(f, args); err != nil {
+		return err
+	}
+	if s.CompletionPromise == "" {
+		return badInput("leave it out: it is COMPLETE then", "--completion-promise is empty: nothing would end a %s but its limit", kind)
+	}
+	var file string
+	if s.Prompt, file, err = mode.Text(root, kind); err != nil {
+		return badInput("", "%w", err)
+	}
+	s.promptFrom = file
+	if kind == mode.Plan {
+		return nil
+	}
+	if s.Replan {
+		if s.PlanPrompt, _, err = mode.Text(root, mode.Plan); err != nil {
+			return badInput("", "%w", err)
+		}
+	}
+	project := mode.Open(root)
+	plan, err := project.ReadPlan()
+	switch {
+	case err != nil:
+		return badInput("", "%w", err)
+	case plan == nil && !s.Replan:
+		return badInput("descartes plan, or descartes build --replan", "Implementation plan not found. Run 'descartes plan' first.")
+	}
+	return s.testWith(project, verifyCommand)
+}
+
+// testWith chooses the command that decides about what was built.
+func (s *settings) testWith(p mode.Project, given string) error {
+	if cmd := p.TestCommand(); cmd != "" {
+		s.VerificationCommand, s.verifyFrom = cmd, "AGENTS.md"
+		if given != "" && given != cmd {
+			s.verifyFrom = "AGENTS.md, which counts before --verify"
+		}
+		return nil
+	}
+	if given != "" {
+		s.VerificationCommand = given
+		return nil
+	}
+	cmd, why, ok := verify.Detect(p.Root)
+	if !ok {
+		return badInput(`write a line "Test: make test" into AGENTS.md, or give --verify "make test"; --verify none tests nothing`, "no test command: AGENTS.md gives none, and none was found from the project's files")
+	}
+	s.VerificationCommand, s.verifyFrom = cmd, why
+	return nil
+}
+
+// iterationsOf reads the limit: the argument, else the flag, else the settings file.
+func (s *settings) iterationsOf(f *pflag.FlagSet, args []string) error {
+	if len(args) > 0 {
+		n, err := strconv.Atoi(args[0])
+		switch {
+		case err != nil || n < 1:
+			return badInput("", "max_iterations %q: must be a number of at least 1", args[0])
+		case f.Changed("max-iterations") && n != s.MaxIterations:
+			return badInput("", "max_iterations %d and --max-iterations %d mean the same; give one", n, s.MaxIterations)
+		}
+		s.MaxIterations = n
+	}
+	if s.MaxIterations == 0 {
+		s.MaxIterations = modeIterations
+	}
+	if s.MaxIterations > loop.Ceiling {
+		return badInput("a loop that has reached its limit goes on with loop resume --max-iterations N", "%d iterations: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
+	}
+	return nil
+}
+
+// completeAdhoc reads the file of a prompt that is run once.
+func (s *settings) completeAdhoc(root, name string) error {
+	text, err := mode.ReadPrompt(absolute(s.dirPath(), name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return badInput("", "prompt file %s: no such file", name)
+	}
+	if err != nil {
+		return badInput("", "%w", err)
+	}
+	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(root), Text: text, Now: time.Now}
+	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = shown(root, absolute(s.dirPath(), name)), 1, "", ""
+	s.Prompt = run.Once()
+	s.Git.CommitTemplate = run.Subject()
+	s.IterationContext = false
+	return nil
+}
+
+// modeOf is what a loop of that kind is made of; nil for a loop over a prompt alone.
+func modeOf(root, kind string, cfg loop.Config, g loop.Gate) (*mode.Run, loop.Gate) {
+	if kind != loop.KindPlan && kind != loop.KindBuild {
+		return nil, g
+	}
+	run := &mode.Run{Kind: mode.Kind(kind), Project: mode.Open(root), Text: cfg.Prompt, Plan: cfg.PlanPrompt, Test: cfg.VerificationCommand, Promise: cfg.CompletionPromise, Now: time.Now}
+	if run.Replans() && g != nil {
+		g = mode.NewAlternate(g, run.Project.Specs)
+	}
+	run.Gate = g
+	return run, g
+}
+
+// modeCode is the exit status of a mode where it differs from that of a loop: its limit of iterations is
+// no failure.
+func modeCode(kind mode.Kind, out loop.Outcome) (code int, ok bool) {
+	switch {
+	case out.Crashed:
+		return exitAgent, true
+	case out.Ending == loop.LimitReached && kind == mode.Prompt:
+		return exitAgent, true // its one run came to nothing
+	case out.Ending == loop.LimitReached:
+		return exitDone, true
+	}
+	return 0, false
+}
+
+// sessionLog is where a mode's session log lies.
+func sessionLog(root, id string, began time.Time) string {
+	return filepath.Join(loop.NewHome(root).Run(id), "logs", mode.SessionName(began))
+}
+
+func openSession(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("session log: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("session log: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,265 @@
+package mode
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"descartes/loop"
+	"descartes/loop/gate"
+)
+
+// Retries is how often an iteration is run again that failed.
+const Retries = 3
+
+// Run is one run of a mode: it makes the prompts of its iterations and says which have failed. It is
+// made once for a loop and not safe for concurrent use.
+type Run struct {
+	Kind    Kind
+	Project Project
+	Text    string // the mode's prompt, with its variables
+	Plan    string // the prompt that plans; only of a Build that plans again
+	Test    string // the command that decides whether an iteration of a Build passes; "" for none
+	Promise string
+	Gate    loop.Gate // nil for a Prompt
+	Now     func() time.Time
+
+	at     Kind // what the iteration at hand does
+	task   string
+	spec   string
+	before *gate.Plan
+
+	failing bool // the last tests that were run did not pass
+}
+
+// Replans reports whether a build may plan again.
+func (r *Run) Replans() bool { return r.Kind == Build && r.Plan != "" }
+
+// Mode is the run for the loop that repeats it.
+func (r *Run) Mode() loop.Mode {
+	m := loop.Mode{Before: r.prepare, Compose: r.compose, Checks: r.checks, Facts: r.facts, Fails: r.fails, Subject: r.subject}
+	if r.Kind != Prompt {
+		m.Retries = Retries
+	}
+	return m
+}
+
+// Task is what the iteration at hand is about, and the spec that goes with it.
+func (r *Run) Task() (kind Kind, task, spec string) { return r.at, r.task, r.spec }
+
+// prepare reads the plan and chooses what the iteration is about.
+func (r *Run) prepare(t loop.Turn) *loop.Outcome {
+	plan, err := r.Project.ReadPlan()
+	if err != nil {
+		return &loop.Outcome{Ending: loop.OwnError, Message: err.Error()}
+	}
+	r.before, r.at, r.task, r.spec = plan, r.Kind, "", ""
+	if a, ok := r.Gate.(*Alternate); ok && a.plans(t, plan, r.Project.Specs()) {
+		r.at = Plan
+	}
+	switch r.at {
+	case Plan:
+		r.task = "update " + r.Project.Plan
+		if plan == nil {
+			r.task = "write " + r.Project.Plan
+		}
+	case Build:
+		if plan == nil {
+			return &loop.Outcome{Ending: loop.PlanMissing, Message: "Implementation plan not found. Run 'descartes plan' first."}
+		}
+		specs := r.Project.Specs()
+		c := gate.Choose(plan, gate.Situation{TestsFail: r.failing && t.Try == 1, Failure: t.Next, Specs: specs})
+		switch {
+		case c.Item != nil:
+			r.task, r.spec = c.Item.Text, SpecOf(c.Item.Text+" "+strings.Join(c.Item.Detail, " "), specs)
+		default:
+			r.task = c.Reason
+		}
+	case Prompt:
+		r.task = title(r.Text)
+	}
+	return nil
+}
+
+// title is the first line of a prompt that says something.
+func title(text string) string {
+	for line := range strings.Lines(text) {
+		if s := strings.Trim(strings.TrimSpace(line), "#*_` "); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func (r *Run) compose(t loop.Turn) (string, error) {
+	text := r.Text
+	if r.at == Plan && r.Kind == Build {
+		text = r.Plan
+	}
+	specs := ""
+	if len(r.Project.Specs()) > 0 {
+		specs = "specs/"
+	}
+	v := Variables{Mode: r.at, Iteration: t.Iteration, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
+		Test: r.Test, Promise: r.Promise, Root: r.Project.Root, Start: r.Now().Format(time.RFC3339)}
+	text = v.Expand(text)
+	if !strings.HasPrefix(text, "#") { // a prompt that begins with - or / is an option or a command to some clients
+		text = fmt.Sprintf("# %s, iteration %d\n\n%s", r.at, t.Iteration, text)
+	}
+	parts := []string{strings.TrimRight(text, "\n")}
+	if _, promised := r.Gate.(*gate.Promise); r.Gate != nil && !promised && r.at == r.Kind {
+		if s := strings.TrimSpace(r.Gate.Instructions()); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if t.Next != "" {
+		parts = append(parts, strings.TrimRight(t.Next, "\n"))
+	}
+	return strings.Join(parts, "\n\n") + "\n", nil
+}
+
+// checks: only what was built is tested.
+func (r *Run) checks(loop.Turn) bool { return r.at == Build }
+
+func (r *Run) facts(round *loop.Round) error {
+	after, err := r.Project.ReadPlan()
+	if err != nil {
+		return err
+	}
+	round.Facts.Before, round.Facts.After = r.before, after
+	return nil
+}
+
+// fails: an agent that failed, tests that do not pass, an iteration that changed nothing and does not
+// claim that nothing was left to do.
+func (r *Run) fails(round loop.Round) loop.Failure {
+	f := round.Facts
+	if f.Verify != nil {
+		r.failing = !f.Verify.Passed
+	}
+	switch {
+	case f.Verify != nil && !f.Verify.Passed:
+		ending := loop.TestsFailed
+		if plan, err := r.Project.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 {
+			ending = "" // it is planned again, which is where the reason must be looked for
+		}
+		return loop.Failure{Reason: "tests fail: " + f.Verify.Name, Ending: ending}
+	case f.Err != "":
+		return loop.Failure{Reason: f.Err, Ending: loop.AgentUnusable}
+	case r.Kind == Prompt:
+	case round.Watched && len(f.Changed) == 0 && !gate.Promised(f.Final, r.Promise):
+		return loop.Failure{Reason: "No changes detected", Ending: loop.AgentUnusable}
+	}
+	return loop.Failure{}
+}
+
+// maxSubject bounds the task's part of a commit's first line, in characters.
+const maxSubject = 80
+
+// subject is the first line of an iteration's commit. What was checked off says more than what was
+// to be done.
+func (r *Run) subject(round loop.Round) string {
+	task := r.task
+	if after, err := r.Project.ReadPlan(); err == nil && r.at == Build {
+		if done := gate.NewlyChecked(r.before, after); len(done) == 1 {
+			task = done[0].Text
+		}
+	}
+	task = oneLine(strings.TrimSpace(task))
+	if runes := []rune(task); len(runes) > maxSubject {
+		task = strings.TrimSpace(string(runes[:maxSubject-1])) + "…"
+	}
+	if task == "" {
+		return fmt.Sprintf("%s: iteration %d", r.at, round.Iteration)
+	}
+	return fmt.Sprintf("%s: iteration %d - %s", r.at, round.Iteration, task)
+}
+
+// Alternate is the gate of a build that plans again: it leaves the end to another gate, and says which
+// iterations plan. What it knows is saved with the loop.
+type Alternate struct {
+	Inner   loop.Gate
+	Planner gate.Planner
+	Plans   bool   // the next iteration plans
+	Why     string // and why
+	specs   func() []string
+}
+
+// NewAlternate makes a gate around inner; specs lists the project's spec files.
+func NewAlternate(inner loop.Gate, specs func() []string) *Alternate {
+	return &Alternate{Inner: inner, specs: specs}
+}
+
+// plans decides about an iteration; of the first nobody has judged anything.
+func (a *Alternate) plans(t loop.Turn, plan *gate.Plan, specs []string) bool {
+	if t.Iteration == 1 && t.Try == 1 {
+		a.Plans, a.Why = a.Planner.Judge(plan, false, specs)
+	}
+	return a.Plans
+}
+
+// Judge leaves the judgement of what was built to the inner gate. That a plan is complete is no end.
+func (a *Alternate) Judge(f gate.Facts) gate.Decision {
+	d := gate.Decision{Kind: gate.Continue, Reason: "the plan was made: " + a.Why}
+	if !a.Plans {
+		d = a.Inner.Judge(f)
+	}
+	if d.Kind != gate.Continue {
+		return d
+	}
+	if a.Plans, a.Why = a.Planner.Judge(f.After, f.Verify != nil && !f.Verify.Passed, a.specs()); a.Plans {
+		d.Show = append(d.Show, "the next iteration plans: "+a.Why)
+	}
+	return d
+}
+
+// Instructions are those of the inner gate.
+func (a *Alternate) Instructions() string {
+	if _, ok := a.Inner.(*gate.Promise); ok {
+		return "" // the prompt says so
+	}
+	return a.Inner.Instructions()
+}
+
+type alternateJSON struct {
+	Inner   json.RawMessage `json:"inner"`
+	Planner gate.Planner    `json:"planner"`
+	Plans   bool            `json:"plans"`
+	Why     string          `json:"why,omitempty"`
+}
+
+// MarshalJSON saves both gates.
+func (a *Alternate) MarshalJSON() ([]byte, error) {
+	inner, err := json.Marshal(a.Inner)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(alternateJSON{inner, a.Planner, a.Plans, a.Why})
+}
+
+// UnmarshalJSON gives both back what they knew.
+func (a *Alternate) UnmarshalJSON(b []byte) error {
+	var s alternateJSON
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	a.Planner, a.Plans, a.Why = s.Planner, s.Plans, s.Why
+	if len(s.Inner) == 0 {
+		return nil
+	}
+	return json.Unmarshal(s.Inner, a.Inner)
+}
+
+// Once is the text of a prompt that is run a single time.
+func (r *Run) Once() string {
+	r.prepare(loop.Turn{Iteration: 1, Max: 1, Try: 1})
+	text, _ := r.compose(loop.Turn{Iteration: 1, Max: 1, Try: 1}) // of a Prompt, which reads nothing
+	return text
+}
+
+// Subject is the first line of the commit of a prompt that is run once.
+func (r *Run) Subject() string {
+	r.prepare(loop.Turn{Iteration: 1, Max: 1, Try: 1})
+	return r.subject(loop.Round{Turn: loop.Turn{Iteration: 1}})
+}
