@@ -80,6 +80,23 @@ func TestAgentsLimitSlept(t *testing.T) {
 	s.calm(t, "1", "2", "3")
 }
 
+// TestAgentsFallback: where one client's quota is used up another takes over, and no attempt is used up by that.
+func TestAgentsFallback(t *testing.T) {
+	if !staged(t) {
+		return
+	}
+	c, other := claudeClient(), codexClient()
+	own := c.env
+	c.env, c.files = func(url string) []string { return append(own(url), other.env(url)...) }, other.files
+	s := newStage(t, c, of("2", 0, turn{Fault: "usagelimit", FaultTimes: 1, ResetIn: 3600, Text: "I write it.", Shell: writes("2")}, turn{Text: claim}))
+	r := s.does(t, exitDone, "start", "--max-attempts", "1", "--fallback", "codex")
+	s.calm(t, "1", "2", "3")
+	s.wasLimited(t)
+	if asked := readText(t, s.asked); !strings.Contains(asked, `"api":"responses"`) {
+		t.Errorf("nobody took over:\n%s\n%s", readText(t, r.stdout), asked)
+	}
+}
+
 // TestAgentsOverloaded: a service that is overloaded once stops nothing.
 func TestAgentsOverloaded(t *testing.T) {
 	each(t, func(t *testing.T, c client) {

@@ -66,6 +66,7 @@ type turn struct {
 	FaultTimes int    `json:"fault_times,omitempty"`
 	FaultFor   int    `json:"fault_for,omitempty"`
 	RetryAfter int    `json:"retry_after,omitempty"`
+	ResetIn    int    `json:"reset_in,omitempty"`
 }
 
 type rule struct {

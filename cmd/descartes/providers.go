@@ -254,9 +254,12 @@ func (r *ready) otherProblems(look func(string) (string, error)) (found problems
 		if err := b.Check(look, 0); err != nil && asked[b.Name] != "" {
 			err = fmt.Errorf("task %s: %w", asked[b.Name], err)
 			found = append(found, loop.Problem{Message: err.Error(), Hint: "install it, or give agent_types another backend", Err: &failure{code: exitAgent, err: err}})
+		} else if err == nil && asked[b.Name] != "" {
+			more, warnings := lacking(b, r.root)
+			found, r.lacks = append(found, more...), append(r.lacks, warnings...)
 		}
 	}
-	r.notes = append(r.notes, missingFallbacks(r.others, cfg, look)...)
+	r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.root, look)...)
 	tiers, types := cfg.Unmapped(r.job.File.Tasks())
 	for _, words := range []struct {
 		what, setting string
@@ -271,13 +274,17 @@ func (r *ready) otherProblems(look func(string) (string, error)) (found problems
 }
 
 // missingFallbacks names the backends that cannot take over.
-func missingFallbacks(others []agent.Backend, cfg loop.Config, look func(string) (string, error)) (notes []string) {
+func missingFallbacks(others []agent.Backend, cfg loop.Config, root string, look func(string) (string, error)) (notes []string) {
 	for _, b := range others {
 		if !slices.Contains(cfg.Fallback, b.Name) {
 			continue
 		}
 		if err := b.Check(look, 0); err != nil {
 			notes = append(notes, fmt.Sprintf("the fallback cannot take over before it is installed: %v", err))
+			continue
+		}
+		for _, l := range b.Lacks(placeOf(root, "")) {
+			notes = append(notes, fmt.Sprintf("the fallback may not be able to take over: %s: %s: %s", b.Name, l.What, l.Fix))
 		}
 	}
 	return notes

@@ -172,7 +172,7 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 			note(err)
 		}
 		found = append(found, r.agentProblems(cfg)...)
-		r.notes = append(r.notes, missingFallbacks(r.others, cfg, func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) })...)
+		r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.job.Dir, func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) })...)
 	}
 	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
 		note(badInput("", "%w", err))
