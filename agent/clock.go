@@ -29,6 +29,9 @@ const (
 // the client makes each time.
 const overflowLimit = 5
 
+// refusedLimit is how often a client may try a key that is refused. Some do it ten times, for three minutes.
+const refusedLimit = 3
+
 // halt is why the follower ended a run.
 type halt struct {
 	clock haltClock
@@ -43,6 +46,7 @@ const (
 	haltSpin     haltClock = "spin"
 	haltOverflow haltClock = "overflow"
 	haltErrors   haltClock = "stderr" // what was told there, not a time
+	haltRefused  haltClock = "refused"
 )
 
 func (h *halt) Error() string { return "ended: " + string(h.clock) }
@@ -76,6 +80,8 @@ func (c *clocks) check(s *story, now time.Duration, all bool) *halt {
 		return &halt{clock: haltStart}
 	case l.Spin > 0 && s.overflows >= overflowLimit:
 		return &halt{clock: haltOverflow, words: s.trouble.text}
+	case s.refused >= refusedLimit:
+		return &halt{clock: haltRefused, words: fmt.Sprintf("%s, status %d", or(s.refusal, "its key is refused"), s.retryStatus)}
 	case l.Spin > 0 && s.steps >= l.Spin:
 		return &halt{clock: haltSpin}
 	case l.Exit > 0 && s.ended && !s.end.maybe && now-c.ended >= l.Exit:
@@ -107,6 +113,9 @@ func (r *Runner) halted(res *Result, h *heard, q Request, exit proc.Exit, why *h
 	case haltOverflow:
 		res.End, res.Cause = Refused, Fatal
 		res.Reason = fmt.Sprintf("%s cannot go on: %s (%d times without getting further)", who, sentence(why.words), overflowLimit)
+	case haltRefused:
+		res.End, res.Cause = Refused, Fatal
+		res.Reason = fmt.Sprintf("%s cannot go on: %s (it was ended after %d tries)", who, why.words, refusedLimit)
 	case haltErrors:
 		r.toldOnErrors(res, why.words, exit.End)
 	}

@@ -15,6 +15,7 @@ import (
 type decoder struct {
 	*lines
 	key     [keyLimit]byte
+	names   names
 	raw     []byte // room for a string as it stands in the file
 	plain   []byte // room for its value
 	used    bool   // the member's value was taken
@@ -39,7 +40,7 @@ func (d *decoder) start() bool {
 
 // complete reports whether the line was one JSON object and nothing else.
 func (d *decoder) complete() bool {
-	return !d.bad && !d.dropped && d.peek() == 0
+	return !d.bad && !d.dropped && (len(d.seg) == 0 && d.ended || d.peek() == 0)
 }
 
 // drop leaves the rest of the line unread.
@@ -49,6 +50,13 @@ func (d *decoder) halted() bool { return d.bad || d.dropped }
 
 // peek is the next byte that is not blank, or 0 at the end of the line.
 func (d *decoder) peek() byte {
+	if len(d.seg) > 0 && d.seg[0] > ' ' {
+		return d.seg[0]
+	}
+	return d.peekOn()
+}
+
+func (d *decoder) peekOn() byte {
 	for {
 		for n, c := range d.seg {
 			if c != ' ' && c != '\t' && c != '\r' {
@@ -94,15 +102,38 @@ func (d *decoder) object(member func(key []byte)) {
 			return
 		}
 		d.take()
-		key := unescape(d.key[:0], d.rawString(d.raw[:0], keyLimit))
-		if d.bad || !d.expect(':') {
-			return
+		key, ok := d.shortKey()
+		if !ok {
+			key = unescape(d.key[:0], d.rawString(d.raw[:0], keyLimit))
+			if d.bad || !d.expect(':') {
+				return
+			}
 		}
-		d.value(func() { member(key) })
+		d.used = false
+		member(key)
+		d.rest()
 		if d.halted() || !d.more('}') {
 			return
 		}
 	}
+}
+
+// shortKey reads a key and its colon where they are as simple as they mostly
+// are, and at hand.
+func (d *decoder) shortKey() (key []byte, ok bool) {
+	for n, c := range d.seg[:min(len(d.seg), keyLimit/2)] {
+		switch {
+		case c == '\\':
+			return nil, false
+		case c == '"':
+			if n+1 < len(d.seg) && d.seg[n+1] == ':' {
+				key, d.seg = d.seg[:n], d.seg[n+2:]
+				return key, true
+			}
+			return nil, false
+		}
+	}
+	return nil, false
 }
 
 // array reads an array. element is called before each element.
@@ -118,16 +149,17 @@ func (d *decoder) array(element func()) {
 		return
 	}
 	for !d.halted() {
-		d.value(element)
+		d.used = false
+		element()
+		d.rest()
 		if d.halted() || !d.more(']') {
 			return
 		}
 	}
 }
 
-func (d *decoder) value(f func()) {
-	d.used = false
-	f()
+// rest skips a value that its user did not take.
+func (d *decoder) rest() {
 	if !d.used && !d.halted() {
 		d.skip()
 	}
@@ -136,6 +168,10 @@ func (d *decoder) value(f func()) {
 
 // more reads what follows a member or an element.
 func (d *decoder) more(end byte) bool {
+	if len(d.seg) > 0 && d.seg[0] == ',' {
+		d.seg = d.seg[1:]
+		return true
+	}
 	switch d.peek() {
 	case ',':
 		d.take()
@@ -150,8 +186,37 @@ func (d *decoder) more(end byte) bool {
 
 // word reads a short string; "" for any other value.
 func (d *decoder) word() string {
+	d.used = true
+	if d.peek() != '"' {
+		d.skip()
+		return ""
+	}
+	d.take()
+	if n := shortString(d.seg); n >= 0 {
+		word := d.names.of(d.seg[:n])
+		d.seg = d.seg[n+1:]
+		return word
+	}
+	raw := d.rawString(d.raw[:0], wordLimit)
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return d.names.of(raw)
+	}
 	var b [wordLimit]byte
-	return string(d.bytes(b[:0], wordLimit))
+	return string(unescape(b[:0], raw))
+}
+
+// names keeps words that were read, as the same few come on each line.
+type names [32]string
+
+func (n *names) of(word []byte) string {
+	if len(word) == 0 {
+		return ""
+	}
+	at := &n[(len(word)+int(word[0])*3+int(word[len(word)-1]))%len(n)]
+	if *at != string(word) {
+		*at = string(word)
+	}
+	return *at
 }
 
 // text reads a string of which at most limit bytes are kept, its end.
@@ -234,29 +299,43 @@ func (d *decoder) skip() {
 	case 0, ',', ':', '}', ']':
 		d.bad = true
 	default:
+		for n, c := range d.seg {
+			if c == ',' || c == '}' || c == ']' {
+				d.seg = d.seg[n:]
+				return
+			}
+			if c <= ' ' || c == '"' || c == '{' || c == '[' || c == ':' {
+				break
+			}
+		}
 		d.literal(nil)
 	}
 }
 
+// skipNested skips an object or an array.
 func (d *decoder) skipNested() {
 	for depth := 0; ; {
-		at := -1
-		for n, c := range d.seg {
-			if c == '"' {
-				at = n
-				break
-			}
-			if c == '{' || c == '[' {
+		p, n := d.seg, 0
+	scan:
+		for ; n < len(p); n++ {
+			switch p[n] {
+			case '{', '[':
 				depth++
-			} else if c == '}' || c == ']' {
+			case '}', ']':
 				if depth--; depth == 0 {
-					d.seg = d.seg[n+1:]
+					d.seg = p[n+1:]
 					return
 				}
+			case '"':
+				end := shortString(p[n+1:])
+				if end < 0 {
+					break scan
+				}
+				n += 1 + end
 			}
 		}
-		if at >= 0 {
-			d.seg = d.seg[at+1:]
+		if n < len(p) {
+			d.seg = p[n+1:]
 			d.rawString(nil, 0)
 			if d.bad {
 				return
@@ -268,4 +347,18 @@ func (d *decoder) skipNested() {
 			return
 		}
 	}
+}
+
+// shortString finds the end of a string that is short and plain; -1 says that
+// it has to be looked for otherwise.
+func shortString(p []byte) int {
+	for n, c := range p[:min(len(p), 24)] {
+		if c == '"' {
+			return n
+		}
+		if c == '\\' {
+			return -1
+		}
+	}
+	return -1
 }

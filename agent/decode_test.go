@@ -174,6 +174,7 @@ func FuzzDialects(f *testing.F) {
 	}
 	f.Add(FormatGemini, []byte(`{"type":"init","session_id":"`+strings.Repeat("0123456789", 40)+`"}`))
 	f.Add(FormatCodex, []byte(`{"id":"0","msg":{"type":"agent_message","message":"TASK_COMPLETE"}}`))
+	f.Add(FormatGemini, []byte("\n\x000\n{}\n{} \nx\n{\"type\":1}\n\n {\"type\":\"init\"}\nlonger than eight\nx"))
 	f.Fuzz(func(t *testing.T, format string, stream []byte) {
 		line := dialectOf(format)
 		if line == nil {

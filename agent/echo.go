@@ -54,7 +54,19 @@ func newEcho(prompt string) (e echo) {
 }
 
 func bare(line []byte) []byte {
-	return bytes.TrimLeft(bytes.TrimRight(line, " \t\r\n"), " \t>|")
+	for n := len(line); n > 0; n = len(line) {
+		if c := line[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			break
+		}
+		line = line[:n-1]
+	}
+	for len(line) > 0 {
+		if c := line[0]; c != ' ' && c != '\t' && c != '>' && c != '|' {
+			break
+		}
+		line = line[1:]
+	}
+	return line
 }
 
 // first is what an output must contain for an echo to begin; nil if none can.

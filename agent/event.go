@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"slices"
 	"time"
 )
@@ -98,6 +99,8 @@ type story struct {
 	message                []byte // own words since the last tool call
 	spoke, acted           bool   // any words, any tool
 	retries, retryStatus   int
+	refused                int    // of them, those in a row for a key that was refused
+	refusal                string // the client's word for it
 	limited                bool
 	limit                  event
 	denied                 []string
@@ -127,13 +130,17 @@ func (s *story) hear(e event) {
 		}
 		s.message = keepEnd(append(s.message, e.text...), messageLimit)
 		if e.text != "" {
-			s.spoke, s.steps = true, 0
+			s.spoke, s.steps, s.refused = true, 0, 0
 		}
 	case eventTool:
 		s.message, s.acted, s.troubled = s.message[:0], true, false
-		s.steps, s.overflows = 0, 0
+		s.steps, s.overflows, s.refused = 0, 0, 0
 	case eventRetry:
 		s.retries, s.retryStatus = s.retries+1, e.status
+		if s.refusal = e.word; e.status != 401 && e.status != 403 {
+			s.refused = -1
+		}
+		s.refused++
 	case eventTrouble:
 		s.trouble, s.troubled = e, true
 		if e.word == overflowWord {
@@ -170,11 +177,11 @@ func (s *story) hear(e event) {
 // read takes a stream. Nothing in it is an error: lines that are no events are
 // counted and passed over.
 func (s *story) read(l *lines, line dialect) error {
-	d := decoder{lines: l}
-	for d.next() {
+	d, hear := decoder{lines: l}, s.hear
+	for s.plain(l); d.next(); s.plain(l) {
 		got := readBroken
 		if d.start() {
-			got = line(&d, s.hear)
+			got = line(&d, hear)
 		} else if d.peek() == 0 {
 			continue // a blank line
 		}
@@ -191,6 +198,41 @@ func (s *story) read(l *lines, line dialect) error {
 		}
 	}
 	return d.err
+}
+
+// plain passes over lines that are no events, where they are at hand as a whole.
+func (s *story) plain(l *lines) {
+	if !l.ended {
+		return
+	}
+	p, at := l.rest, 0
+	for at < len(p) {
+		switch c := p[at]; {
+		case c == '\n':
+			at++
+			continue
+		case c == ' ' || c == '\t' || c == '\r' || c == 0xef || c == 0: // blank, perhaps
+			l.rest = p[at:]
+			return
+		case c == '{' && (len(p)-at < 3 || p[at+1] != '}' || p[at+2] != '\n'):
+			l.rest = p[at:]
+			return
+		}
+		end := at + 1
+		for ; end < len(p) && p[end] != '\n' && end-at < 8; end++ {
+		}
+		if end == len(p) || p[end] != '\n' {
+			n := bytes.IndexByte(p[end:], '\n')
+			if n < 0 {
+				l.rest = p[at:]
+				return
+			}
+			end += n
+		}
+		s.noise, s.cut = s.noise+1, false
+		at = end + 1
+	}
+	l.rest = p[at:]
 }
 
 // cost is what the run cost, nil where nothing is known. Clients print zeros

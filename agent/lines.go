@@ -26,9 +26,14 @@ func newLines(r io.Reader, size int) *lines {
 
 // next goes to the next line, whatever is unread of this one.
 func (l *lines) next() bool {
-	for l.fill() {
+	for !l.ended {
+		l.fill()
 	}
 	l.seg, l.ended, l.whole = nil, false, false
+	if end := bytes.IndexByte(l.rest, '\n'); end > 0 { // all of it is here
+		l.seg, l.rest, l.ended, l.whole = l.rest[:end], l.rest[end+1:], true, true
+		return true
+	}
 	if l.fill() {
 		return true
 	}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"testing"
 
@@ -13,6 +15,15 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 3 && os.Args[1] == fakeCommand {
 		fakeAgent(os.Args[2], os.Args[3])
+		os.Exit(0)
+	}
+	if len(os.Args) > 3 && os.Args[1] == measureCommand {
+		m, err := measure(os.Args[2], os.Args[3])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		json.NewEncoder(os.Stdout).Encode(m)
 		os.Exit(0)
 	}
 	// Under the race detector every process sleeps a second before it exits.

@@ -100,7 +100,9 @@ func (e *opencodeEvent) error(d *decoder, key []byte) {
 func (e *opencodeEvent) tell(tell func(event)) reading {
 	switch e.kind {
 	case "step_start":
-		tell(event{kind: eventSession, id: e.id})
+		if e.id != "" {
+			tell(event{kind: eventSession, id: e.id})
+		}
 		tell(event{kind: eventBegin})
 	case "text":
 		if e.synthetic { // the client goes on by itself

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,5 +106,25 @@ func TestRecallOfAStream(t *testing.T) {
 	got, ok := NewRunner(nil, b).Recall(q, s.exit)
 	if !ok || !got.Complete || got.Final != want.Final || *got.Cost.USD != 0.01785 || *got.Cost.Tokens != *want.Cost.Tokens || got.Session == "" || got.Model != "claude-opus-4-8[1m]" {
 		t.Errorf("got %+v %v, want %+v", got, ok, want)
+	}
+}
+
+// A client that tries a key again and again that was refused is ended: the next
+// try comes to the same, and three minutes of them are three minutes.
+func TestRefusedKey(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	again := func(status int) string {
+		return fmt.Sprintf(`echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"error_status":%d,"error":"authentication_failed"}'; `, status)
+	}
+	q := s.request("refused")
+	res := s.run(claudeScript(strings.Repeat(again(401), 3)+"sleep 60"), q)
+	if res.End != Refused || res.Cause != Fatal || res.Reason != "Claude cannot go on: authentication_failed, status 401 (it was ended after 3 tries)" || res.Duration > 20*time.Second {
+		t.Errorf("got %+v", res)
+	}
+	q = s.request("refused in between")
+	q.Timeout = 500 * time.Millisecond
+	if res := s.run(claudeScript(strings.Repeat(again(401)+again(529), 3)+"sleep 60"), q); res.End != TimedOut {
+		t.Errorf("got %+v", res)
 	}
 }

@@ -65,21 +65,34 @@ func (s *textScan) Write(p []byte) (int, error) {
 // lines takes whole lines. Nearly all output is none of our business: four
 // searches find that out for a whole piece at once.
 func (s *textScan) lines(p []byte) {
-	if s.echo.pos == 0 && !s.mark.open() && !s.interesting(p) {
+	if s.free() && !s.interesting(p) {
 		s.words.Write(p)
 		return
 	}
+	var last []byte // the line before, where nothing was held back before it and after it
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n') + 1
+		if last != nil && bytes.Equal(p[:end], last) { // once more changes nothing
+			s.words.Write(p[:end])
+			p = p[end:]
+			continue
+		}
+		free := s.free()
 		if end <= s.limit {
 			s.whole(p[:end])
 		} else {
 			s.extend(p[:end])
 			s.endLine()
 		}
+		if last = nil; free && s.free() && len(s.echo.bare) != 1 {
+			last = p[:end]
+		}
 		p = p[end:]
 	}
 }
+
+// free reports whether no line is held back.
+func (s *textScan) free() bool { return s.echo.pos == 0 && !s.mark.open() }
 
 func (s *textScan) interesting(p []byte) bool {
 	for _, k := range s.keys {

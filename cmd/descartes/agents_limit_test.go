@@ -139,6 +139,24 @@ func TestAgentsUnauthorized(t *testing.T) {
 	})
 }
 
+// TestAgentsRefusedKey: the client itself would try a plain key ten times more, for three minutes.
+func TestAgentsRefusedKey(t *testing.T) {
+	if !staged(t) {
+		return
+	}
+	c := claudeClient()
+	c.env = func(url string) []string {
+		return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=dummy", "IS_SANDBOX=1"}
+	}
+	s := newStage(t, c, of("1", 0, turn{Fault: "unauthorized"}))
+	r := s.does(t, exitAgent, "start")
+	s.calm(t)
+	out := readText(t, r.stdout) + readText(t, r.stderr)
+	if !strings.Contains(out, "Claude cannot go on: authentication_failed, status 401") || time.Since(r.began) > time.Minute {
+		t.Errorf("after %v:\n%s", time.Since(r.began), out)
+	}
+}
+
 // grep is the first line with a word.
 func grep(text, word string) string {
 	for line := range strings.Lines(text) {

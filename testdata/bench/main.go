@@ -15,12 +15,24 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"descartes/internal/proc"
 )
 
 func main() {
 	if len(os.Args) == 4 && os.Args[1] == floorArg {
 		if err := floor(os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, "floor:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == 2 && os.Args[1] == proc.ShimCommand {
+		os.Exit(proc.Serve())
+	}
+	if len(os.Args) > 2 && (os.Args[1] == followArg || os.Args[1] == shortArg) {
+		if err := asked(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, os.Args[1]+":", err)
 			os.Exit(1)
 		}
 		return
@@ -88,6 +100,9 @@ func comparisons() []comparison {
 		{"per task, 10,000 tasks / 1,000 tasks", "<= 1.15", growth(quiet)},
 		{"peak memory, 10,000 tasks", "<= 64 MB", peak(quiet)},
 		{"graph and waves of 10,000 tasks", "<= 60 ms", waves(layered(100, 100))},
+		{"256 MB of events, followed / cat | cat", "<= 2.5", following(256<<20, plainStream())},
+		{"64 MB of hostile ones, the worst / cat | cat", "<= 7.5", following(64<<20, hostileStreams()...)},
+		{"an agent that does nothing / starting it", "<= 0.3 ms", supervision},
 		{"descartes version / git --version", "<= 4", startup},
 		{"size of the binary", "<= 12 MB", size},
 	}
