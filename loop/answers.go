@@ -116,6 +116,37 @@ func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) 
 	return out
 }
 
+// takeAnswers makes tasks pending again whose questions were answered while the loop ran, and reports whether there
+// were any.
+func (l *Loop) takeAnswers() (bool, error) {
+	asked := slices.ContainsFunc(l.ledger.blocked, func(e Event) bool { return e.Detail != nil && e.Detail.Question != "" })
+	if !asked {
+		return false, nil
+	}
+	answers, err := l.home.Answers(l.state.Tag)
+	if err != nil {
+		return false, l.record(&Event{Type: Warning, Message: err.Error()})
+	}
+	var ids []string
+	for _, e := range l.ledger.blocked {
+		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == e.Task && a.At.After(e.TS) })
+		if e.Detail != nil && e.Detail.Question != "" && answered && l.job.Graph.Status(e.Task) == tasks.Blocked {
+			ids = append(ids, e.Task)
+		}
+	}
+	if len(ids) == 0 {
+		return false, nil
+	}
+	l.job.answers = answers
+	if err := l.record(&Event{Type: LoopResumed, Reason: reasonAnswered, Tasks: ids}); err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		l.job.Graph.SetStatus(id, tasks.Pending)
+	}
+	return true, nil
+}
+
 // unasked is a failure whose question was answered since, or is the failure itself.
 func unasked(f *specbuild.Failure, answers []specbuild.Answer) *specbuild.Failure {
 	if f == nil || !slices.ContainsFunc(answers, func(a specbuild.Answer) bool { return a.Question == f.Question }) {

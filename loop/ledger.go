@@ -110,7 +110,7 @@ func (l *ledger) apply(e *Event) {
 
 func (l *ledger) resume(e *Event) {
 	l.finished = nil
-	if e.Reason != reasonRetry {
+	if e.Reason != reasonRetry && e.Reason != reasonAnswered {
 		return
 	}
 	for _, id := range e.Tasks {
@@ -215,6 +215,7 @@ const (
 	verdictBlocked  = "blocked"
 	verdictFailed   = "failed"
 	endRefused      = "refused"
+	reasonAnswered  = "questions were answered"
 	reasonRetry     = "retry blocked tasks"
 	reasonTakeover  = "the loop had been interrupted"
 )

@@ -85,6 +85,22 @@ func (l *Loop) waves(ctx context.Context, stop *stopper) (Outcome, error) {
 	if out, err := l.halfDone(ctx, stop); out != nil || err != nil {
 		return deref(out), err
 	}
+	for {
+		if out, err := l.pass(ctx, stop); out != nil || err != nil {
+			return deref(out), err
+		}
+		if l.scope.Step {
+			break
+		}
+		if again, err := l.takeAnswers(); err != nil || !again {
+			return l.ending(), err
+		}
+	}
+	return l.ending(), nil
+}
+
+// pass goes through the waves once.
+func (l *Loop) pass(ctx context.Context, stop *stopper) (*Outcome, error) {
 	worked := 0
 	for _, w := range l.job.Graph.Waves() {
 		if l.scope.Task != "" && l.job.Graph.Wave(l.scope.Task) != w.Number {
@@ -92,7 +108,7 @@ func (l *Loop) waves(ctx context.Context, stop *stopper) (Outcome, error) {
 		}
 		begun, stopped, err := l.wave(ctx, stop, w.Number, w.Tasks)
 		if err != nil || stopped != nil {
-			return deref(stopped), err
+			return stopped, err
 		}
 		if begun {
 			worked++
@@ -101,7 +117,7 @@ func (l *Loop) waves(ctx context.Context, stop *stopper) (Outcome, error) {
 			break
 		}
 	}
-	return l.ending(), nil
+	return nil, nil
 }
 
 // halfDone finishes the task that a run was stopped in the middle of before any other begins: its

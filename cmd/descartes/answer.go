@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ import (
 
 func newAnswerCmd() *cobra.Command {
 	var look looking
+	var edit bool
 	cmd := &cobra.Command{
 		Use:   "answer [task] [text]",
 		Short: "Answer what a task's agent asked, and let the task be tried again",
@@ -28,29 +30,60 @@ every later spec of the task, which is pending again.
   descartes answer 3                            the one of task 3, and what was answered before
   descartes answer 3 "Tabs, as in the rest."    answer it
   descartes answer 3 -                          answer it with what standard input says
+  descartes answer 3 --edit                     write the answer in $EDITOR
+
+A loop that runs takes up what its agents have asked and somebody answers meanwhile when it has nothing else to do.
 `,
 		Args: takes(0, 2, "at most a task and a text"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
+				if edit {
+					return badInput("", "--edit needs a task")
+				}
 				return showQuestions(cmd, look)
 			case 1:
+				if edit {
+					return answer(cmd, look, args[0], "")
+				}
 				return showQuestion(cmd, look, args[0])
+			}
+			if edit {
+				return badInput("", "--edit goes with no text: the answer is written in the editor")
 			}
 			return answer(cmd, look, args[0], args[1])
 		},
 	}
 	look.register(cmd, "print it as JSON")
+	cmd.Flags().BoolVar(&edit, "edit", false, "write the answer in $EDITOR")
 	look.completeTask(cmd)
 	return cmd
 }
 
+// cutHere parts an answer, in the editor, from the question.
+const cutHere = "---- what you write above this line is the answer ----"
+
+// writtenAnswer is the answer as a person writes it in an editor that shows the question.
+func writtenAnswer(cmd *cobra.Command, root string, file *tasks.File, id string) (string, error) {
+	open, err := loop.NewHome(root).Questions(file)
+	if err != nil {
+		return "", err
+	}
+	text := "\n\n" + cutHere + "\n"
+	for _, q := range open {
+		if q.Task == id {
+			text += "\n" + clean(id+" "+q.Title) + "\n\n" + cleanLines(q.Question) + "\n"
+		}
+	}
+	if text, err = edited(cmd.Context(), "answer.md", text); err != nil {
+		return "", err
+	}
+	text, _, _ = strings.Cut(text, cutHere)
+	return text, nil
+}
+
 // answer keeps what a person said and makes the task pending.
 func answer(cmd *cobra.Command, look looking, id, text string) error {
-	text, err := answerText(cmd.InOrStdin(), text)
-	if err != nil {
-		return err
-	}
 	root, c, err := look.source(cmd)
 	if err != nil {
 		return err
@@ -59,7 +92,18 @@ func answer(cmd *cobra.Command, look looking, id, text string) error {
 	if err != nil {
 		return err
 	}
+	if cmd.Flags().Changed("edit") {
+		if text, err = writtenAnswer(cmd, root, file, id); err != nil {
+			return err
+		}
+	}
+	if text, err = answerText(cmd.InOrStdin(), text); err != nil {
+		return err
+	}
 	home := loop.NewHome(root)
+	if who, owned := home.Owner(file); owned && who.Tag == file.Tag() {
+		return handOver(cmd, look, home, file, who, id, text)
+	}
 	if err := unowned(home, file); err != nil {
 		return err
 	}
@@ -94,6 +138,29 @@ func answer(cmd *cobra.Command, look looking, id, text string) error {
 		}
 	}
 	return told(cmd, look, answered{change, a.Question, text, goOn(root, file, c)})
+}
+
+// handOver leaves an answer for the loop that runs: it owns the statuses of its tag.
+func handOver(cmd *cobra.Command, look looking, home loop.Home, file *tasks.File, who loop.Holder, id, text string) error {
+	open, err := home.Questions(file)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(open, func(q loop.Question) bool { return q.Task == id })
+	if at < 0 {
+		return &failure{code: exitInput, err: &loop.BusyError{Holder: who},
+			hint: "it takes answers to what its agents have asked: descartes answer lists that; descartes loop pause " + who.Loop + " for any other"}
+	}
+	a := loop.Answer{Task: id, Question: open[at].Question, Text: text, At: time.Now()}
+	if err := home.Answer(atomicfile.OS(), file.Tag(), a); err != nil {
+		return err
+	}
+	t, _ := file.Task(id)
+	change := statusChange{Task: loop.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: file.Path()}
+	if look.json {
+		return writeJSON(cmd.OutOrStdout(), answered{change, a.Question, text, ""})
+	}
+	return write(cmd.OutOrStdout(), fmt.Sprintf("task %s: answered; loop %s is running and tries the task again when nothing else is left\n", clean(id), who.Loop))
 }
 
 // answerText is the answer as it was typed, or standard input.
