@@ -194,8 +194,6 @@ func (h Home) freePath(fsys atomicfile.FS, id string, opt StartOptions) (string,
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !busy:
 		return path, nil
-	case err != nil && opt.StatePath == "" && !busy:
-		return "", fmt.Errorf("%w; move it away, or choose another with --state-file", err)
 	case err != nil && !busy:
 		return "", err
 	}

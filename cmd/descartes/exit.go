@@ -151,6 +151,7 @@ func hintOf(err error) string {
 	var refused *gitops.RefusedError
 	var missing *tasks.NotFoundError
 	var version *loop.VersionError
+	var state *loop.StateError
 	var damage *loop.DamageError
 	switch {
 	case errors.As(err, &f):
@@ -165,7 +166,7 @@ func hintOf(err error) string {
 		return "work in a clone, or in a git worktree, of it"
 	case errors.As(err, &missing) && len(missing.Known) == 0:
 		return "write .scud/tasks/" + orWord(missing.Tag, "<tag>") + ".json first, or make it of a plan with --plan plan.md"
-	case errors.As(err, &version):
+	case errors.As(err, &version) || errors.As(err, &state):
 		return "move it away, or choose another with --state-file"
 	case errors.As(err, &damage):
 		return "the task file is enough to go on from: move " + damage.Path + " and the loop's state file away, then start again"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,11 @@ func startPrompt(cmd *cobra.Command, root string, s *settings, o *outputs) error
 	}
 	if err := o.free(root, opt, nil); err != nil {
 		return err
+	}
+	if opt.Name == "" && opt.StatePath == "" {
+		if _, err := loop.LoadState(loop.NewHome(root).Default()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return repeat(cmd, root, loop.KindPrompt, s, o, opt)
 }

@@ -117,7 +117,11 @@ func (p *printer) turnFinished(e *loop.Event) string {
 	if e.Commit != "" {
 		s += ", committed " + p.paint.in(bold, short(e.Commit))
 	}
-	if text := orWord(e.Message, e.Reason); text != "" && d.End != "cancelled" {
+	text := e.Message
+	if d.End != "finished" {
+		text = e.Reason
+	}
+	if text != "" && d.End != "cancelled" {
 		s += ": " + clean(text)
 	}
 	for _, line := range e.Lines {

@@ -206,6 +206,9 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 }
 
 func (s *settings) completeLimits(f *pflag.FlagSet) error {
+	if err := s.promptLimits(f); err != nil {
+		return err
+	}
 	total := &s.Scud.MaxTotalIterations
 	if f.Changed("max-iterations") {
 		if f.Changed("max-total-iterations") && *total != s.MaxIterations {
@@ -213,18 +216,35 @@ func (s *settings) completeLimits(f *pflag.FlagSet) error {
 		}
 		*total = s.MaxIterations
 	}
-	for flag, n := range map[string]int{"max-iterations": s.MaxIterations, "max-total-iterations": *total, "max-attempts": s.Scud.MaxIterationsPerTask, "max-spec-tokens": s.Scud.Spec.MaxSpecTokens} {
-		if n < 1 && (f.Changed(flag) || n < 0) || flag == "max-attempts" && n < 1 {
-			return badInput("", "--%s %d: must be at least 1", flag, n)
+	if err := atLeastOne(f, "max-total-iterations", *total); err != nil {
+		return err
+	}
+	if n := s.Scud.MaxIterationsPerTask; n < 1 {
+		return badInput("", "--max-attempts %d: must be at least 1", n)
+	}
+	return atLeastOne(f, "max-spec-tokens", s.Scud.Spec.MaxSpecTokens)
+}
+
+// promptLimits checks the limits that loops of every kind have.
+func (s *settings) promptLimits(f *pflag.FlagSet) error {
+	for _, c := range []struct {
+		flag string
+		usd  float64
+	}{{"max-cost", s.MaxCostUSD}, {"max-cost-per-task", s.MaxCostPerTask}} {
+		if c.usd < 0 || math.IsNaN(c.usd) || math.IsInf(c.usd, 0) {
+			return badInput("", "--%s %g: a sum of dollars is wanted", c.flag, c.usd)
 		}
 	}
 	if s.SpinLimit < 0 {
 		return badInput("", "--spin-limit %d: must not be negative", s.SpinLimit)
 	}
-	for flag, usd := range map[string]float64{"max-cost": s.MaxCostUSD, "max-cost-per-task": s.MaxCostPerTask} {
-		if usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) {
-			return badInput("", "--%s %g: a sum of dollars is wanted", flag, usd)
-		}
+	return atLeastOne(f, "max-iterations", s.MaxIterations)
+}
+
+// atLeastOne refuses 0 where a number was given, and always what is below.
+func atLeastOne(f *pflag.FlagSet, flag string, n int) error {
+	if n < 1 && (f.Changed(flag) || n < 0) {
+		return badInput("", "--%s %d: must be at least 1", flag, n)
 	}
 	return nil
 }

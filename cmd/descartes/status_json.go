@@ -118,5 +118,8 @@ func (st *loopStatus) lastActivity() time.Time {
 	if at := st.view.At; !at.IsZero() {
 		return at
 	}
+	if at := st.view.State.LastIterationAt; at != nil {
+		return *at
+	}
 	return st.view.State.StartedAt
 }
