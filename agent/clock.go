@@ -68,15 +68,15 @@ func newClocks(format string, limits Clocks, began time.Time) clocks {
 	return clocks{began: began, limits: limits}
 }
 
-// check says whether it is time to end the run. all tells that the story holds
-// all that was printed so far.
-func (c *clocks) check(s *story, now time.Duration, all bool) *halt {
+// check says whether it is time to end the run. started tells that something
+// came from it, or that what came is not looked at yet.
+func (c *clocks) check(s *story, now time.Duration, started bool) *halt {
 	if s.ends != c.ends {
 		c.ends, c.ended = s.ends, now
 	}
 	l := c.limits
 	switch {
-	case all && l.Start > 0 && now >= l.Start && s.events+s.noise == 0:
+	case !started && l.Start > 0 && now >= l.Start:
 		return &halt{clock: haltStart}
 	case l.Spin > 0 && s.overflows >= overflowLimit:
 		return &halt{clock: haltOverflow, words: s.trouble.text}

@@ -127,6 +127,9 @@ func fakeAgent(dialect, manner string) {
 	case "only stderr, hangs":
 		fmt.Fprintln(os.Stderr, "waiting for a lock")
 		hang()
+	case "dots, hangs":
+		fmt.Print("...")
+		hang()
 	case "text, hangs":
 		fmt.Println("this is no event")
 		hang()

@@ -167,7 +167,7 @@ func (f *follower) look(over, all bool) {
 	}
 	f.looked = now
 	if f.why = f.errs.look(); f.why == nil && !f.lost {
-		f.why = f.clock.check(&f.hear.story, now, all)
+		f.why = f.clock.check(&f.hear.story, now, !all || f.hear.started())
 	}
 	if f.why != nil {
 		f.end(f.why)

@@ -183,7 +183,7 @@ func TestClockJump(t *testing.T) {
 			// And with the time for it really gone they act.
 			f.clock.began = jumped(t, time.Now().Add(-11*time.Minute), hours)
 			f.clock.ends, f.clock.ended = f.hear.story.ends, 0
-			if now := time.Since(f.clock.began); f.clock.check(&f.hear.story, now, true) == nil {
+			if now := time.Since(f.clock.began); f.clock.check(&f.hear.story, now, f.hear.started()) == nil {
 				t.Errorf("set by %d hours: not ended after %v", hours, now)
 			}
 		}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,7 @@ func manners() []manner {
 		{name: "mute, hangs", want: "idle", only: events, change: starting, reason: "in its first 200ms"},
 		{name: "only stderr, hangs", want: "idle", only: events, change: starting, reason: "in its first 200ms; its last line on standard error: waiting for a lock"},
 		{name: "text, hangs", want: "killed", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
+		{name: "dots, hangs", want: "killed", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
 		{name: "mute, hangs", want: "killed", only: "text", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
 		{name: "spins", want: "retryable", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "20 steps in a row"},
 		{name: "spins", want: "killed", only: "opencode codex", change: timeout},
@@ -91,12 +93,16 @@ func TestManners(t *testing.T) {
 				if m.change != nil {
 					m.change(&q)
 				}
-				res, err := NewRunner(s.shim, fake(t, dialect, m.name)).Run(t.Context(), q)
+				r := NewRunner(s.shim, fake(t, dialect, m.name))
+				res, err := r.Run(t.Context(), q)
 				if err != nil {
 					t.Errorf("%s: %s: %v", dialect, m.name, err)
 					continue
 				}
 				m.check(t, dialect, res, q)
+				if again, ok := r.Recall(q, s.exit); ok && !reflect.DeepEqual(again, res) {
+					t.Errorf("%s: %s: read afterwards %+v\nwhile it ran %+v", dialect, m.name, again, res)
+				}
 			}
 		})
 	}

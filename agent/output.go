@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,8 @@ type hearing struct {
 	story story
 	scan  *textScan // nil once there are events
 	from  io.Reader
+	begun bool // something was printed
+	text  bool // and it did not begin like an event
 }
 
 func newHearing(format string, q Request) *hearing {
@@ -54,9 +57,15 @@ func (h *hearing) Read(p []byte) (int, error) {
 		} else {
 			h.scan.Write(p[:n])
 		}
+		if first := bytes.TrimLeft(p[:n], " \t\r\n"); len(first) > 0 && !h.begun {
+			h.begun, h.text = true, first[0] != '{'
+		}
 	}
 	return n, err
 }
+
+// started reports whether an event or some text came.
+func (h *hearing) started() bool { return h.text || h.story.events+h.story.noise > 0 }
 
 // heard is what it comes to.
 func (h *hearing) heard() *heard {
