@@ -84,7 +84,7 @@ func (c *clocks) check(s *story, now time.Duration, started bool) *halt {
 		return &halt{clock: haltRefused, words: fmt.Sprintf("%s, status %d", or(s.refusal, "its key is refused"), s.retryStatus)}
 	case l.Spin > 0 && s.steps >= l.Spin:
 		return &halt{clock: haltSpin}
-	case l.Exit > 0 && s.ended && !s.end.maybe && now-c.ended >= l.Exit:
+	case l.Exit > 0 && s.ended && !s.more && !s.end.maybe && now-c.ended >= l.Exit:
 		return &halt{clock: haltExit}
 	}
 	return nil

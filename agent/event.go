@@ -111,6 +111,7 @@ type story struct {
 	ended                  bool
 	end                    event
 	ends                   int64 // how often an end was told
+	more                   bool  // something was begun after it
 	steps                  int   // turns in a row in which nothing was said or done
 	overflows              int   // of the context window, since the last tool call
 }
@@ -120,8 +121,9 @@ func (s *story) hear(e event) {
 	switch e.kind {
 	case eventSession:
 		s.session, s.model = or(e.id, s.session), or(e.model, s.model)
+		s.more = true
 	case eventBegin:
-		s.ended, s.troubled = false, false
+		s.ended, s.troubled, s.more = false, false, true
 		s.steps++
 	case eventText:
 		s.troubled = s.troubled && e.text == "" // it got past it
@@ -134,7 +136,7 @@ func (s *story) hear(e event) {
 		}
 	case eventTool:
 		s.message, s.acted, s.troubled = s.message[:0], true, false
-		s.steps, s.overflows, s.refused = 0, 0, 0
+		s.steps, s.overflows, s.refused, s.more = 0, 0, 0, true
 	case eventRetry:
 		s.retries, s.retryStatus = s.retries+1, e.status
 		if s.refusal = e.word; e.status != 401 && e.status != 403 {
@@ -163,7 +165,7 @@ func (s *story) hear(e event) {
 		}
 		s.tokens, s.usd = e.tokens, e.usd
 	case eventEnd:
-		s.end, s.ended = e, true
+		s.end, s.ended, s.more = e, true, false
 		s.ends++
 		if !e.ok && e.text == "" && s.troubled {
 			s.end.text, s.end.word = s.trouble.text, or(e.word, s.trouble.word)

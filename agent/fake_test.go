@@ -184,6 +184,16 @@ func fakeAgent(dialect, manner string) {
 	}
 	fakeWork(t, manner, string(prompt), out)
 	out(t.end, "")
+	switch manner {
+	case "goes on after the end":
+		out(t.tool, "ok")
+		time.Sleep(500 * time.Millisecond)
+		out(t.say, promised)
+		out(t.end, "")
+	case "ended, then a limit":
+		fmt.Fprintln(os.Stderr, "AI_APICallError: The usage limit has been reached")
+		time.Sleep(250 * time.Millisecond)
+	}
 	if manner == "never closes" {
 		hang()
 	}
@@ -215,6 +225,8 @@ func fakeWork(t tongue, manner, prompt string, out func(form, text string)) {
 		out(t.say, "Not yet: a test fails.")
 		out(t.tool, "ok")
 		out(t.say, promised)
+	case "goes on after the end":
+		out(t.say, "So far, so good.")
 	case "reads of a limit":
 		out(t.tool, "You've hit your weekly limit · resets 9:32pm (UTC). Error: usage limit reached")
 		out(t.say, promised)
@@ -254,7 +266,11 @@ func fakeFlood(t tongue) {
 	long := bytes.Repeat([]byte("0123456789abcde\\n"), 10<<20/17)
 	before, after, _ := strings.Cut(t.line(or(t.tool, t.say), "@"), "@")
 	short := bytes.Repeat([]byte(t.line(or(t.think, t.say), "a thought of some length")), 64)
-	for n := 0; n < 1<<30; {
+	size := 1 << 30
+	if t.end == "" { // text
+		size >>= 2
+	}
+	for n := 0; n < size; {
 		io.WriteString(os.Stdout, before)
 		os.Stdout.Write(long)
 		io.WriteString(os.Stdout, after)

@@ -166,8 +166,12 @@ func (f *follower) look(over, all bool) {
 		return
 	}
 	f.looked = now
-	if f.why = f.errs.look(); f.why == nil && !f.lost {
-		f.why = f.clock.check(&f.hear.story, now, !all || f.hear.started())
+	s := &f.hear.story
+	if all && !(s.ended && s.end.ok) { // a run that ended well met no limit
+		f.why = f.errs.look()
+	}
+	if f.why == nil && !f.lost {
+		f.why = f.clock.check(s, now, !all || f.hear.started())
 	}
 	if f.why != nil {
 		f.end(f.why)

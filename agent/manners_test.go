@@ -46,6 +46,8 @@ func manners() []manner {
 		{name: "promises after TERM", want: "killed", change: timeout},
 		{name: "says no more", want: "idle", change: func(q *Request) { q.Idle = 300 * time.Millisecond }, reason: "no output for 300ms"},
 		{name: "never closes", want: "complete", only: events, change: closing, note: "was still running 150ms later"},
+		{name: "goes on after the end", want: "complete", only: events, change: closing},
+		{name: "ended, then a limit", want: "complete", only: "opencode"},
 		{name: "promises after the end and TERM", want: "incomplete", only: events, change: closing, note: "was still running"},
 		{name: "fails, never closes", want: "retryable", only: "claude qwen codex gemini copilot", change: closing, note: "was still running"},
 		{name: "mute, hangs", want: "idle", only: events, change: starting, reason: "in its first 200ms"},
@@ -56,7 +58,7 @@ func manners() []manner {
 		{name: "spins", want: "retryable", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "20 steps in a row"},
 		{name: "spins", want: "killed", only: "opencode codex", change: timeout},
 		{name: "overflows", want: "fatal", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "exceeds the context window of this model. (5 times"},
-		{name: "large line", want: "complete", only: "claude codex text"},
+		{name: "large line", want: "complete", only: "claude text"},
 	}
 }
 
