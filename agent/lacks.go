@@ -33,6 +33,12 @@ func (b Backend) Known() bool {
 	return ok
 }
 
+// Install is the command that gets the backend's program, "" where it is not known.
+func (b Backend) Install() string {
+	n, _ := b.needs()
+	return n.install
+}
+
 func (b Backend) needs() (needs, bool) {
 	if len(b.Command) == 0 {
 		return needs{}, false

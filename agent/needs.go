@@ -4,6 +4,7 @@ package agent
 // which of its versions are trouble.
 type needs struct {
 	program  string
+	install  string  // the command that gets it
 	root     refusal // of the superuser
 	trust    refusal // of a folder that nobody has said to trust
 	trusted  file    // the folders that somebody has
@@ -39,7 +40,7 @@ type trouble struct{ from, before, what, fix string }
 func known() []needs {
 	return []needs{
 		{
-			program: "claude",
+			program: "claude", install: "npm install -g @anthropic-ai/claude-code",
 			root: refusal{options: []string{"--dangerously-skip-permissions", "bypassPermissions", "--permission-mode=bypassPermissions"},
 				pardon: "IS_SANDBOX", value: "1", certain: true,
 				what: "as root it refuses to skip permissions", fix: "run as another user, or with IS_SANDBOX=1 inside a container"},
@@ -54,8 +55,8 @@ func known() []needs {
 			login: "run claude once and log in, or set ANTHROPIC_API_KEY",
 		},
 		{
-			program: "codex",
-			vars:    []string{"CODEX_API_KEY", "OPENAI_API_KEY"},
+			program: "codex", install: "npm install -g @openai/codex",
+			vars: []string{"CODEX_API_KEY", "OPENAI_API_KEY"},
 			files: []file{
 				{variable: "CODEX_HOME", folder: ".codex", name: "auth.json"},
 				{variable: "CODEX_HOME", folder: ".codex", name: "config.toml", any: []string{"model_provider"}},
@@ -63,7 +64,7 @@ func known() []needs {
 			login: "codex login, or set CODEX_API_KEY",
 		},
 		{
-			program: "gemini",
+			program: "gemini", install: "npm install -g @google/gemini-cli",
 			trust: refusal{unless: "--skip-trust", pardon: "GEMINI_CLI_TRUST_WORKSPACE", value: "true",
 				what: "it does nothing in a folder that it was not told to trust", fix: "add --skip-trust to its arguments, or set GEMINI_CLI_TRUST_WORKSPACE=true"},
 			trusted: file{folder: ".gemini", name: "trustedFolders.json"},
@@ -77,7 +78,7 @@ func known() []needs {
 			login: "run gemini once and choose how to log in, or set GEMINI_API_KEY",
 		},
 		{
-			program: "opencode",
+			program: "opencode", install: "npm install -g opencode-ai",
 			vars: []string{"OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG", "OPENCODE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY",
 				"GOOGLE_GENERATIVE_AI_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "MISTRAL_API_KEY", "GITHUB_TOKEN"},
 			files: []file{
@@ -94,8 +95,8 @@ func known() []needs {
 			},
 		},
 		{
-			program: "copilot",
-			vars:    []string{"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"},
+			program: "copilot", install: "npm install -g @github/copilot",
+			vars: []string{"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"},
 			files: []file{
 				{variable: "COPILOT_HOME", folder: ".copilot", name: "config.json", any: []string{`"logged_in_users"`, `"loggedInUsers"`, `"last_logged_in_user"`, `"lastLoggedInUser"`}},
 				{variable: "GH_CONFIG_DIR", folder: ".config/gh", name: "hosts.yml", any: []string{"oauth_token", "user:"}},
@@ -103,8 +104,8 @@ func known() []needs {
 			login: "run copilot once and give it /login, or set COPILOT_GITHUB_TOKEN",
 		},
 		{
-			program: "qwen",
-			vars:    []string{"OPENAI_API_KEY", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"},
+			program: "qwen", install: "npm install -g @qwen-code/qwen-code",
+			vars: []string{"OPENAI_API_KEY", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"},
 			files: []file{
 				{folder: ".qwen", name: "oauth_creds.json"},
 				{folder: ".qwen", name: "settings.json", any: []string{`"selectedType"`}},

@@ -24,7 +24,7 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
 	}
 	look := func(program string) (string, error) { return proc.Look(program, d.root, d.env) }
 	if err := b.Check(look, 0); err != nil {
-		d.bad("agent", err.Error(), `install it, or give any program with --command "my-agent --flag"`)
+		d.bad("agent", err.Error(), `install it`+inBrackets(b.Install())+`, or give any program with --command "my-agent --flag"`)
 		d.agents(ctx, cfg.Backends, b)
 		return
 	}
@@ -57,7 +57,7 @@ func (d *doctor) agents(ctx context.Context, rows map[string]agent.Row, chosen a
 		}
 		path, err := proc.Look(b.Command[0], d.root, d.env)
 		if err != nil {
-			d.lacking("agent", name+": "+b.Command[0]+" is not on PATH", "")
+			d.lacking("agent", name+": "+b.Command[0]+" is not on PATH"+inBrackets(b.Install()), "")
 			continue
 		}
 		found = append(found, &installed{b: b, path: path})
@@ -78,6 +78,14 @@ func (d *doctor) agents(ctx context.Context, rows map[string]agent.Row, chosen a
 	}
 }
 
+// inBrackets is a remark after a sentence, where there is one.
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
 // installed is a backend whose program is there.
 type installed struct {
 	b       agent.Backend
@@ -94,14 +102,11 @@ func (c *installed) ask(ctx context.Context, d *doctor) {
 
 // text is what is there, and how it is called.
 func (c *installed) text(model string) string {
-	s := c.b.Name + ": " + c.path
-	switch {
-	case c.version != "":
-		s += " (" + c.version + ")"
-	case c.b.Known():
-		s += " (version unknown)"
+	version := c.version
+	if version == "" && c.b.Known() {
+		version = "version unknown"
 	}
-	s += ", called as " + c.b.Shown(model)
+	s := c.b.Name + ": " + c.path + inBrackets(version) + ", called as " + c.b.Shown(model)
 	if model != "" && len(c.b.ModelArgs) == 0 {
 		s += ", model " + model + " is not told to it"
 	}

@@ -207,7 +207,7 @@ func below(top, path string) (string, bool) {
 func (r *ready) agentProblems() (found problems) {
 	look := func(program string) (string, error) { return proc.Look(program, r.root, os.Environ()) }
 	if err := r.backend.Check(look, 0); err != nil {
-		hint := "install it, or name another with --command"
+		hint := "install it" + inBrackets(r.backend.Install()) + ", or name another with --command"
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hint, Err: &failure{code: exitAgent, err: err}})
 	}
 	more, warnings := lacking(r.backend, r.root)

@@ -200,7 +200,7 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 func (r *repetition) agentProblems(cfg loop.Config) (found problems) {
 	look := func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) }
 	if err := r.backend.Check(look, 0); err != nil {
-		found = append(found, loop.Problem{Message: err.Error(), Hint: "install it, or name another with --command", Err: &failure{code: exitAgent, err: err}})
+		found = append(found, loop.Problem{Message: err.Error(), Hint: "install it" + inBrackets(r.backend.Install()) + ", or name another with --command", Err: &failure{code: exitAgent, err: err}})
 	}
 	more, warnings := lacking(r.backend, r.job.Dir)
 	found, r.notes = append(found, more...), append(r.notes, warnings...)
