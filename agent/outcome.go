@@ -41,6 +41,8 @@ func (r *Runner) result(q Request, exit proc.Exit, f *follower) (Result, error) 
 	case proc.Idled:
 		res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
 		res.Reason += r.waitsFor(q, exit.End)
+	case proc.Memory, proc.Procs:
+		res.End, res.Reason = Crashed, q.overran(exit.Why)
 	case proc.Cancelled, proc.Orphaned:
 		if why != nil {
 			r.halted(&res, h, q, exit, why)

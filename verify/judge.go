@@ -80,6 +80,8 @@ func byStatus(v *Result) (Verdict, string) {
 		return Verified, "verify passed"
 	case v.TimedOut:
 		return Failed, "verify timed out"
+	case v.Overran != "":
+		return Failed, "verify " + v.Overran + " and was ended"
 	case v.Signal != 0:
 		return Failed, fmt.Sprintf("verify was ended by signal %d", v.Signal)
 	default:

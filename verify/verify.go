@@ -27,6 +27,7 @@ type Request struct {
 	Mask    *mask.Mask // of secrets in the log, overwritten before it is read; nil: none
 	Timeout time.Duration
 	Grace   time.Duration // between SIGTERM and SIGKILL
+	Bounds  proc.Bounds   // what holds the command in
 }
 
 // Result is what the command came to.
@@ -36,6 +37,7 @@ type Result struct {
 	Signal    int // that ended it; 0 for none
 	TimedOut  bool
 	Cancelled bool
+	Overran   string // the limit that ended it, in words; "" for none
 	Tail      string // the end of what it printed on both streams, see Tail
 	Duration  time.Duration
 }
@@ -55,7 +57,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	}
 	exit, err := r.shim.Run(ctx, proc.Command{
 		Label: q.Label, Argv: []string{"sh", "-c", q.Command}, Dir: q.Dir, Env: q.Env,
-		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Grace: q.Grace,
+		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Grace: q.Grace, Bounds: q.Bounds,
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
@@ -68,6 +70,13 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		TimedOut:  exit.Why == proc.TimedOut,
 		Cancelled: exit.Why == proc.Cancelled || exit.Why == proc.Orphaned,
 		Duration:  exit.Took,
+	}
+	switch exit.Why {
+	case proc.Memory:
+		res.Overran = "used more than " + proc.Size(q.Bounds.Memory) + " of memory"
+	case proc.Procs:
+		res.Overran = fmt.Sprintf("had more than %d processes at a time", q.Bounds.Procs)
+	default:
 	}
 	if _, err := q.Mask.File(q.Log, start); err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)

@@ -22,6 +22,7 @@ func arrows() map[string][]string {
 		"internal/mask":       {"internal/crash"},
 		"internal/proc":       {},
 		"internal/promise":    {},
+		"internal/sandbox":    {"internal/proc"}, // mounts, variables and the proxy of what proc starts
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence"},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/fence"},
@@ -30,7 +31,7 @@ func arrows() map[string][]string {
 		"gitops":              {"internal/proc", "internal/crash"},
 		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
 		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask"},
-		"cmd/descartes":       {"loop", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc"},
+		"cmd/descartes":       {"loop", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate"},
 	}
 }

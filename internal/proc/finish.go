@@ -24,6 +24,9 @@ func (s *server) finish(j *job, why Why) {
 	} else {
 		j.exit.Why, j.exit.Code = Exited, j.status.ExitStatus()
 	}
+	if why == "" {
+		why = j.cage.verdict()
+	}
 	if why != "" {
 		j.exit.Why = why
 	}
@@ -38,11 +41,12 @@ func (s *server) ask(j *job) {
 		return
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
-		signalGroups(j.pid, sig, s.stuck)
+		signalGroups(j.pid, sig, j.spared(s.stuck))
 	}
 	start := time.Now()
 	for pause := time.Millisecond; s.left(j) && time.Since(start) < grace; pause = min(2*pause, 20*time.Millisecond) {
 		s.sleep(j, min(pause, grace-time.Since(start)), false)
+		j.inner.drain(false)
 	}
 }
 

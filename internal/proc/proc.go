@@ -12,6 +12,7 @@ package proc
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,9 +43,33 @@ type Command struct {
 	// directories included. Equal paths share one descriptor; "" is /dev/null.
 	Stdout, Stderr string
 
+	Bounds Bounds
+
 	Timeout time.Duration // of the whole run; 0 is none
 	Idle    time.Duration // without growth of Stdout or Stderr, of which one must be a file; 0 is none
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0 is DefaultGrace, negative is none
+}
+
+// Bounds hold a command in. The zero value holds nothing.
+type Bounds struct {
+	// Wrap is bubblewrap's command line up to the program, with --new-session
+	// in it; nil is none. The program is searched and reported as without it,
+	// how it ended comes through, and its output goes through pipes.
+	Wrap   []string
+	Inside []string // of Wrap: arguments put before the program
+
+	Memory int64 // bytes of all processes together; 0 is no limit
+	Procs  int   // processes at the same time; 0 is no limit
+}
+
+// Size is a number of bytes as a person would say it: "4 GiB".
+func Size(n int64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	v, u := float64(n), 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[u]
 }
 
 // Why says what ended a command.
@@ -56,12 +81,14 @@ const (
 	TimedOut   Why = "timeout"    // ended by us: Command.Timeout
 	Idled      Why = "idle"       // ended by us: Command.Idle
 	Cancelled  Why = "cancelled"  // ended by us: the context
+	Memory     Why = "memory"     // ended by us: Bounds.Memory
+	Procs      Why = "procs"      // ended by us: Bounds.Procs
 	Orphaned   Why = "orphaned"   // ended by the shim: nobody waited for it any more
 	NotStarted Why = "notstarted" // could not be executed: Code is 127 (no such program) or 126, Err says why
 )
 
-// Exit tells how a command ended. After TimedOut, Idled, Cancelled and
-// Orphaned, Code and Signal tell how the command took the end.
+// Exit tells how a command ended. After TimedOut, Idled, Cancelled, Memory,
+// Procs and Orphaned, Code and Signal tell how the command took the end.
 type Exit struct {
 	Label  string        `json:"label"`
 	Why    Why           `json:"why"`
@@ -86,6 +113,10 @@ func (e Exit) String() string {
 		return fmt.Sprintf("ended by signal %d (%s)", e.Signal, signalName(e.Signal))
 	case NotStarted:
 		return e.Err
+	case Memory:
+		return "its processes used too much memory and were ended"
+	case Procs:
+		return "it had too many processes and was ended"
 	case TimedOut, Idled, Cancelled, Orphaned:
 		return string(e.Why)
 	default:
@@ -100,6 +131,11 @@ func (c Command) check() error {
 	}
 	for i, a := range c.Argv {
 		if err := checkString(a, fmt.Sprintf("argument %d of %s", i, c.Argv[0])); err != nil {
+			return err
+		}
+	}
+	for _, a := range slices.Concat(c.Bounds.Wrap, c.Bounds.Inside) {
+		if err := checkString(a, "argument of the sandbox"); err != nil {
 			return err
 		}
 	}

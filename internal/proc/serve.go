@@ -35,6 +35,7 @@ type server struct {
 	reaped int    // children collected so far
 	found  map[string]foundProgram
 	stuck  map[int]bool // processes that no signal ends; not waited for again
+	caged  int          // commands with limits so far
 }
 
 // Serve is the main function of the hidden command. It returns when the
@@ -97,6 +98,10 @@ type job struct {
 	pid    int
 	pidfd  int   // -1 where the system has none
 	output []int // descriptors whose growth counts against Idle
+
+	inner *inner // nil for a command that runs as it is
+	cage  *cage  // nil for one without limits
+
 	ended  bool
 	status syscall.WaitStatus
 }
@@ -110,6 +115,7 @@ func (s *server) run(seq uint64, c Command) bool {
 		return reply(replyFault, []byte(err.Error()))
 	}
 	defer files.close()
+	defer j.release()
 	j.output = files.output()
 	fault := s.spawn(j, files)
 	if fault != nil {
@@ -118,8 +124,8 @@ func (s *server) run(seq uint64, c Command) bool {
 	if j.exit.Why != NotStarted {
 		why := s.watch(j)
 		s.finish(j, why)
-		if j.pidfd >= 0 {
-			syscall.Close(j.pidfd)
+		if fault = j.unwrap(); fault != nil {
+			return reply(replyFault, []byte(fault.Error()))
 		}
 	}
 	j.exit.End = time.Now()
@@ -152,6 +158,7 @@ func (s *server) watch(j *job) Why {
 			wait = min(wait, c.Idle-time.Since(grown), max(c.Idle/8, 5*time.Millisecond))
 		}
 		request := s.sleep(j, wait, true)
+		j.inner.drain(false)
 		s.reap(j)
 		if j.ended {
 			return s.orphaned(j)
@@ -162,6 +169,9 @@ func (s *server) watch(j *job) Why {
 			}
 		}
 		now := time.Now()
+		if why := j.cage.exceeded(now); why != "" {
+			return why
+		}
 		if c.Timeout > 0 && now.Sub(start) >= c.Timeout {
 			return TimedOut
 		}
@@ -188,6 +198,7 @@ func (s *server) sleep(j *job, d time.Duration, requests bool) bool {
 	if !j.ended {
 		fds[1] = unix.PollFd{Fd: int32(j.pidfd), Events: unix.POLLIN}
 	}
+	fds = j.inner.polls(fds)
 	ms := (max(d, 0) + time.Millisecond - 1) / time.Millisecond
 	n, err := unix.Poll(fds, int(ms))
 	return err == nil && n > 0 && fds[0].Revents != 0
@@ -255,6 +266,17 @@ func (s *server) reap(j *job) bool {
 		j.exit.System += time.Duration(use.Stime.Nano())
 		j.exit.MaxRSS = max(j.exit.MaxRSS, use.Maxrss*rssUnit)
 	}
+}
+
+// release closes what a command that is over held.
+func (j *job) release() {
+	if j.pidfd >= 0 {
+		syscall.Close(j.pidfd)
+	}
+	if j.inner != nil {
+		j.inner.close()
+	}
+	j.cage.remove()
 }
 
 // size is what the command has printed, and anybody else written to the same

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -140,14 +141,27 @@ func (s *server) spawn(j *job, f streams) (fault error) {
 		j.notStarted(err)
 		return nil
 	}
+	argv := c.Argv
 	attr := &syscall.ProcAttr{
 		Dir:   c.Dir,
 		Env:   env,
 		Files: []uintptr{uintptr(f.in), uintptr(f.out), uintptr(f.err)},
 		Sys:   groupAttr(&j.pidfd),
 	}
+	if wrap := c.Bounds.Wrap; len(wrap) > 0 {
+		if attr.Files, err = j.wrap(f); err != nil {
+			return err
+		}
+		defer func() { j.inner.started(attr.Files) }()
+		argv = slices.Concat(wrap, []string{"--json-status-fd", statusFD, "--"}, c.Bounds.Inside, []string{path}, c.Argv[1:])
+		path = wrap[0]
+	}
+	if j.cage, err = s.cage(c.Bounds); err != nil {
+		return err
+	}
+	defer j.cage.leave()
 	for try := range busyTries {
-		j.pid, err = syscall.ForkExec(path, c.Argv, attr)
+		j.pid, err = syscall.ForkExec(path, argv, attr)
 		if err != syscall.ETXTBSY {
 			break
 		}

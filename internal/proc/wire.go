@@ -45,6 +45,10 @@ func runFrame(seq uint64, c Command) []byte {
 		b = appendStrings(b, c.Argv)
 		b = appendString(b, c.Dir)
 		b = appendStrings(b, c.Env)
+		b = appendStrings(b, c.Bounds.Wrap)
+		b = appendStrings(b, c.Bounds.Inside)
+		b = binary.AppendUvarint(b, uint64(max(c.Bounds.Memory, 0)))
+		b = binary.AppendUvarint(b, uint64(max(c.Bounds.Procs, 0)))
 		for _, s := range []string{c.Stdin, c.Stdout, c.Stderr} {
 			b = appendString(b, s)
 		}
@@ -142,6 +146,7 @@ func readRun(body []byte) (seq uint64, c Command, err error) {
 	c.Argv = r.strings()
 	c.Dir = r.string()
 	c.Env = r.strings()
+	c.Bounds = Bounds{Wrap: r.strings(), Inside: r.strings(), Memory: int64(r.uvarint()), Procs: int(r.uvarint())}
 	c.Stdin, c.Stdout, c.Stderr = r.string(), r.string(), r.string()
 	c.Timeout, c.Idle, c.Grace = r.duration(), r.duration(), r.duration()
 	if r.err == nil && (len(r.b) != 0 || len(c.Argv) == 0) {

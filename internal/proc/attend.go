@@ -1,0 +1,30 @@
+//go:build unix
+
+package proc
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+// Attend runs a program with our own standard streams to its end and returns
+// its exit status, 128 and the signal's number where a signal ended it, as a
+// shell would. Signals that ask us to end are left to the program, which gets
+// its own.
+func Attend(argv, env []string) (int, error) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Env = env
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := c.Run()
+	if c.ProcessState == nil {
+		return 127, fmt.Errorf("run %s: %w", argv[0], err)
+	}
+	if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), nil
+	}
+	return c.ProcessState.ExitCode(), nil
+}

@@ -1,0 +1,288 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// cage holds a command's processes within its limits. Where the machine lets
+// us make a control group the kernel counts; else the tree is looked at once a
+// second, and what grows faster than that is noticed late.
+type cage struct {
+	memory int64
+	procs  int
+	groups []group // made for this command
+	last   time.Time
+	why    Why
+}
+
+// group is one control group and the files that say how it went.
+type group struct {
+	dir, home string // home is where we came from
+	v2        bool
+	moved     bool
+	memory    bool // it limits memory
+	procs     bool // it limits processes
+}
+
+const cageTick = time.Second
+
+// cage makes what a command's limits need and moves this process there, so
+// that the command is born inside. leave moves us back.
+func (s *server) cage(c Bounds) (*cage, error) {
+	if c.Memory <= 0 && c.Procs <= 0 {
+		return nil, nil
+	}
+	k := &cage{memory: c.Memory, procs: c.Procs, last: time.Now()}
+	s.caged++
+	k.groups = makeGroups(groupPlaces(), "descartes-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(s.caged), c)
+	for i := range k.groups {
+		g := &k.groups[i]
+		g.moved = os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0) == nil
+	}
+	return k, nil
+}
+
+// leave takes this process out again.
+func (k *cage) leave() {
+	if k == nil {
+		return
+	}
+	for _, g := range k.groups {
+		if g.moved {
+			_ = os.WriteFile(filepath.Join(g.home, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+		}
+	}
+}
+
+// remove takes the groups away; all that was in them is dead.
+func (k *cage) remove() {
+	if k == nil {
+		return
+	}
+	for _, g := range k.groups {
+		for range 100 { // a zombie counts until it is reaped
+			if err := syscall.Rmdir(g.dir); err != syscall.EBUSY {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// exceeded says which limit was overrun, once a second.
+func (k *cage) exceeded(now time.Time) Why {
+	if k == nil || now.Sub(k.last) < cageTick {
+		return ""
+	}
+	k.last = now
+	if why := k.verdict(); why != "" {
+		return why
+	}
+	memory, procs := k.blind()
+	if !memory && !procs {
+		return ""
+	}
+	n, bytes := 0, int64(0)
+	for _, i := range tree() {
+		n++
+		if memory {
+			bytes += resident(i.pid)
+		}
+	}
+	switch {
+	case memory && bytes > k.memory:
+		k.why = Memory
+	case procs && n > k.procs:
+		k.why = Procs
+	}
+	return k.why
+}
+
+// blind says for which limits no group counts.
+func (k *cage) blind() (memory, procs bool) {
+	memory, procs = k.memory > 0, k.procs > 0
+	for _, g := range k.groups {
+		if g.moved {
+			memory, procs = memory && !g.memory, procs && !g.procs
+		}
+	}
+	return memory, procs
+}
+
+// verdict is what the groups say, also after the command's own end: one that
+// the kernel killed for its memory did not simply crash.
+func (k *cage) verdict() Why {
+	if k == nil || k.why != "" {
+		if k == nil {
+			return ""
+		}
+		return k.why
+	}
+	for _, g := range k.groups {
+		switch {
+		case !g.moved:
+		case g.memory && counter(g.dir, g.v2, "memory.events", "memory.oom_control", "oom_kill") > 0:
+			k.why = Memory
+		case g.procs && counter(g.dir, true, "pids.events", "", "max") > 0:
+			k.why = Procs
+		}
+	}
+	return k.why
+}
+
+// counter reads one line "name number" of a group's file.
+func counter(dir string, v2 bool, file, old, name string) int {
+	if !v2 {
+		file = old
+	}
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(b) {
+		if f := strings.Fields(string(line)); len(f) == 2 && f[0] == name {
+			n, _ := strconv.Atoi(f[1])
+			return n
+		}
+	}
+	return 0
+}
+
+// resident is what a process holds in memory, in bytes. What it shares with
+// others of its tree counts for each.
+func resident(pid int) int64 {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	f := bytes.Fields(b)
+	if len(f) < 3 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(string(f[1]), 10, 64)
+	shared, _ := strconv.ParseInt(string(f[2]), 10, 64)
+	return max(pages-shared, 0) * int64(os.Getpagesize())
+}
+
+// groupPlace is a folder in which groups can be made, and this process's own
+// group.
+type groupPlace struct {
+	parent, home string
+	v2           bool
+	controllers  []string
+}
+
+// groupPlaces reads where this process stands in each hierarchy.
+func groupPlaces() (places []groupPlace) {
+	const root = "/sys/fs/cgroup"
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) != 3 || strings.Contains(part[2], "..") {
+			continue
+		}
+		if part[1] != "" {
+			names := strings.Split(part[1], ",")
+			home := filepath.Join(root, part[1], part[2])
+			places = append(places, groupPlace{parent: home, home: home, controllers: names})
+			continue
+		}
+		// The unified hierarchy: a group with members has no limited children,
+		// so ours is made beside our own.
+		home := filepath.Join(root, part[2])
+		parent := filepath.Dir(home)
+		if len(parent) < len(root) {
+			continue
+		}
+		on, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
+		if err != nil {
+			continue
+		}
+		places = append(places, groupPlace{parent: parent, home: home, v2: true, controllers: strings.Fields(string(on))})
+	}
+	return places
+}
+
+// makeGroups makes a group wherever one of the limits can be set.
+func makeGroups(places []groupPlace, name string, c Bounds) (groups []group) {
+	memory, procs := c.Memory > 0, c.Procs > 0
+	for _, p := range places {
+		g := group{dir: filepath.Join(p.parent, name), home: p.home, v2: p.v2}
+		for _, controller := range p.controllers {
+			g.memory = g.memory || memory && controller == "memory"
+			g.procs = g.procs || procs && controller == "pids"
+		}
+		if !g.memory && !g.procs || os.Mkdir(g.dir, 0o755) != nil {
+			continue
+		}
+		if err := g.limit(c); err != nil {
+			_ = os.Remove(g.dir)
+			continue
+		}
+		memory, procs = memory && !g.memory, procs && !g.procs
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// limit writes the limits. Swap is no way around the one on memory.
+func (g group) limit(c Bounds) error {
+	set := func(file, value string) error { return os.WriteFile(filepath.Join(g.dir, file), []byte(value), 0) }
+	bytes := strconv.FormatInt(c.Memory, 10)
+	if g.memory && g.v2 {
+		if err := set("memory.max", bytes); err != nil {
+			return fmt.Errorf("limit memory: %w", err)
+		}
+		_ = set("memory.swap.max", "0")
+		_ = set("memory.oom.group", "1")
+	} else if g.memory {
+		if err := set("memory.limit_in_bytes", bytes); err != nil {
+			return fmt.Errorf("limit memory: %w", err)
+		}
+		_ = set("memory.memsw.limit_in_bytes", bytes)
+	}
+	if g.procs {
+		if err := set("pids.max", strconv.Itoa(c.Procs)); err != nil {
+			return fmt.Errorf("limit processes: %w", err)
+		}
+	}
+	return nil
+}
+
+// Ceilings says by what means limits are kept here: "cgroup v2", "cgroup v1"
+// or "by looking once a second". It makes groups for that, and removes them.
+func Ceilings() string {
+	c := Bounds{Memory: 1 << 40, Procs: 1 << 15}
+	groups := makeGroups(groupPlaces(), "descartes-try-"+strconv.Itoa(os.Getpid()), c)
+	var means []string
+	for _, g := range groups {
+		_ = os.Remove(g.dir)
+		word := "cgroup v1"
+		if g.v2 {
+			word = "cgroup v2"
+		}
+		if len(means) == 0 || means[0] != word {
+			means = append(means, word)
+		}
+		if g.memory {
+			c.Memory = 0
+		}
+		if g.procs {
+			c.Procs = 0
+		}
+	}
+	if c.Memory > 0 || c.Procs > 0 {
+		means = append(means, "by looking once a second")
+	}
+	return strings.Join(means, ", ")
+}

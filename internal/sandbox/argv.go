@@ -1,0 +1,105 @@
+package sandbox
+
+import (
+	"path/filepath"
+
+	"descartes/internal/proc"
+)
+
+// NetCommand is the hidden command of our own program that stands between a
+// command and the proxy, see Bridge.
+const NetCommand = "__net"
+
+// Where things lie inside.
+const (
+	insideTmp    = "/tmp"
+	insideVarTmp = "/var/tmp"
+	insideSocket = "/run/descartes/proxy"
+	insideSelf   = "/run/descartes/self"
+)
+
+// kept are the rights that root keeps: to be root to the files of the tree,
+// whoever owns them. Everything that changes the machine is gone.
+func kept(m Mode) []string {
+	list := []string{"CAP_DAC_OVERRIDE", "CAP_CHOWN", "CAP_FOWNER", "CAP_FSETID", "CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_NET_BIND_SERVICE"}
+	if m == Auto {
+		list = append(list, "CAP_SETFCAP") // without it no agent's own sandbox starts inside
+	}
+	return list
+}
+
+// Wrap is bubblewrap's command line up to the program. tmp is a folder for the command's temporary files, which the caller
+// makes and removes. It is nil where nothing holds commands in.
+func (b *Box) Wrap(r Role, tmp string) []string {
+	if b.c.Mode == Off || b.c.Bwrap == "" {
+		return nil
+	}
+	v := b.base(r)
+	v = append(v, "--bind", tmp, insideTmp, "--bind-try", filepath.Join(tmp, ".var"), insideVarTmp, "--setenv", "TMPDIR", insideTmp)
+	for _, m := range b.mounts {
+		switch m.how {
+		case writable, granted:
+			v = append(v, "--bind", m.path, m.path)
+		case readable, regained:
+			v = append(v, "--ro-bind", m.path, m.path)
+		case emptied:
+			v = append(v, "--tmpfs", m.path)
+		case blanked:
+			v = append(v, "--ro-bind", "/dev/null", m.path)
+		}
+	}
+	for _, m := range b.mounts { // what was hidden is nobody's to fill
+		if m.how == emptied && m.path != b.home && !within(m.path, "/run") {
+			v = append(v, "--remount-ro", m.path)
+		}
+	}
+	if b.bridged(r) {
+		v = append(v, "--ro-bind", b.c.Socket, insideSocket, "--ro-bind", b.c.Self, insideSelf)
+	}
+	if b.c.Mode == Strict {
+		v = append(v, "--setenv", "GOCACHE", insideTmp+"/go-build", "--setenv", "XDG_CACHE_HOME", insideTmp+"/cache",
+			"--setenv", "npm_config_cache", insideTmp+"/npm")
+	}
+	return v
+}
+
+// base is what holds for every place.
+func (b *Box) base(r Role) []string {
+	v := []string{b.c.Bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"}
+	if b.c.Mode == Strict {
+		v = append(v, "--unshare-net")
+	}
+	switch {
+	case b.userns:
+		v = append(v, "--unshare-user")
+	case b.c.UID == 0:
+		v = append(v, "--cap-drop", "ALL")
+		for _, c := range kept(b.c.Mode) {
+			v = append(v, "--cap-add", c)
+		}
+	}
+	v = append(v, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+	// Root may write most of these without any right at all.
+	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi", "/proc/acpi"} {
+		v = append(v, "--ro-bind-try", path, path)
+	}
+	for _, name := range []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GPG_AGENT_INFO"} {
+		v = append(v, "--unsetenv", name)
+	}
+	return v
+}
+
+// bridged reports whether a command reaches the network through the proxy.
+func (b *Box) bridged(r Role) bool {
+	return b.c.Mode == Strict && b.c.Socket != "" && (r == Agent || b.c.VerifyNetwork)
+}
+
+// Bounds is Wrap, and what goes before the program inside: the way to the
+// proxy, where there is one.
+func (b *Box) Bounds(r Role, tmp string) proc.Bounds {
+	v := proc.Bounds{Wrap: b.Wrap(r, tmp)}
+	if v.Wrap != nil && b.bridged(r) {
+		v.Inside = []string{insideSelf, NetCommand, insideSocket, "--"}
+	}
+	return v
+}

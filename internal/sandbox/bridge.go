@@ -1,0 +1,59 @@
+package sandbox
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"descartes/internal/proc"
+)
+
+// Bridge is the hidden command NetCommand, inside a strict sandbox: it listens
+// on a port of the loopback that only the sandbox has, leads what comes there
+// to the proxy's socket, and runs a program with variables that say so until
+// that ends. args are the socket, "--" and the program's command line.
+func Bridge(args []string, stderr io.Writer) int {
+	if len(args) < 3 || args[1] != "--" {
+		fmt.Fprintln(stderr, "descartes: this command is for use inside a sandbox only")
+		return 2
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(stderr, "descartes: the way to the proxy:", err)
+		return 126
+	}
+	defer l.Close()
+	go lead(l, args[0])
+	url := "http://" + l.Addr().String()
+	env := os.Environ()
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		env = append(env, name+"="+url)
+	}
+	env = append(env, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1")
+	code, err := proc.Attend(args[2:], env)
+	if err != nil {
+		fmt.Fprintln(stderr, "descartes:", err)
+	}
+	return code
+}
+
+// lead joins every connection to one of its own to the socket. It ends with
+// the process.
+func lead(l net.Listener, socket string) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			out, err := net.Dial("unix", socket)
+			if err != nil {
+				return
+			}
+			defer out.Close()
+			join(c, out, c)
+		}()
+	}
+}

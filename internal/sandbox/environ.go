@@ -1,0 +1,177 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+)
+
+// Passing says which variables go on to agents and verify commands.
+type Passing struct {
+	Backend string   // the agent's kind: its provider's variables go to it alone
+	Pass    []string // NAME or PREFIX_*, for both
+	Own     []string // the same, for the agent alone
+}
+
+// Parted is an environment taken apart. What is in none of the lists is never
+// passed on.
+type Parted struct {
+	Base  []string // NAME=value for agents and verify commands
+	Agent []string // besides, for the agent
+	Left  []string // not passed on, and no harm if it were asked for
+}
+
+// Part takes an environment apart. A list of what may pass knows nothing of
+// the second name of a secret, and need not.
+func (p Passing) Part(env []string) (out Parted) {
+	set := map[string]bool{}
+	for _, kv := range env {
+		if name, value, ok := strings.Cut(kv, "="); ok && value != "" && value != "0" && value != "false" {
+			set[name] = true
+		}
+	}
+	families, known := p.families(set), plain()
+	for _, kv := range env {
+		name, _, ok := strings.Cut(kv, "=")
+		switch {
+		case !ok || name == "" || refused(name):
+		case common(known, name) || matches(p.Pass, name):
+			out.Base = append(out.Base, kv)
+		case matches(families, name) || matches(p.Own, name):
+			out.Agent = append(out.Agent, kv)
+		default:
+			out.Left = append(out.Left, kv)
+		}
+	}
+	return out
+}
+
+// ValidPass reports whether a word of a setting names variables.
+func ValidPass(word string) bool {
+	name := strings.TrimSuffix(word, "*")
+	return name != "" && !strings.ContainsAny(name, "*= \t\n\x00")
+}
+
+// matches reports whether a list has a name, or the beginning of one with a
+// star behind it.
+func matches(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(word string) bool {
+		prefix, open := strings.CutSuffix(word, "*")
+		return open && strings.HasPrefix(name, prefix) || word == name
+	})
+}
+
+// refused are variables that lead git elsewhere, hand over somebody's keys,
+// load code into every program, or make an agent believe that it runs inside
+// another. No setting passes them on.
+func refused(name string) bool {
+	switch name {
+	case "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND",
+		"NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_EXECPATH":
+		return true
+	}
+	return strings.HasSuffix(name, "_ASKPASS") || strings.HasPrefix(name, "CLAUDE_CODE_SESSION") || strings.HasPrefix(name, "BASH_FUNC_") ||
+		strings.HasPrefix(name, "GIT_") && !personal(name)
+}
+
+// personal reports whether a variable of git's says who somebody is and how he
+// connects, not which repository is meant.
+func personal(name string) bool {
+	switch name {
+	case "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
+		"GIT_CONFIG_NOSYSTEM", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_TERMINAL_PROMPT":
+		return true
+	}
+	return false
+}
+
+// common reports whether every command gets a variable: what a shell, a
+// network behind a proxy, and a build need.
+func common(known []string, name string) bool {
+	if _, ok := slices.BinarySearch(known, name); ok || personal(name) || strings.HasPrefix(name, "DESCARTES_") {
+		return true
+	}
+	return !secret(name) && slices.ContainsFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// secret reports whether a name says that its value is one. What a list
+// passes by its first letters only stops here.
+func secret(name string) bool {
+	name = strings.ToUpper(name)
+	for _, word := range []string{"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "_AUTH"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_PAT") || strings.HasSuffix(name, "_PASS")
+}
+
+// families are the variables of a backend's model provider, and its settings.
+func (p Passing) families(set map[string]bool) []string {
+	aws := []string{"AWS_*"}
+	google := []string{"GOOGLE_*", "CLOUD_ML_REGION", "VERTEX_*", "VERTEXAI_*"}
+	switch p.Backend {
+	case "claude":
+		list := []string{"ANTHROPIC_*", "CLAUDE_*", "IS_SANDBOX", "DISABLE_*", "BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_*", "MAX_THINKING_TOKENS",
+			"MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT", "ENABLE_TOOL_SEARCH", "API_TIMEOUT_MS", "USE_BUILTIN_RIPGREP"}
+		if set["CLAUDE_CODE_USE_BEDROCK"] {
+			list = append(list, aws...)
+		}
+		if set["CLAUDE_CODE_USE_VERTEX"] {
+			list = append(list, google...)
+		}
+		return list
+	case "codex":
+		return []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"}
+	case "gemini":
+		return append([]string{"GEMINI_*"}, google...)
+	case "qwen":
+		return []string{"OPENAI_*", "QWEN_*", "DASHSCOPE_*", "BAILIAN_*", "MODELSCOPE_*"}
+	case "copilot":
+		return []string{"COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST"}
+	}
+	list := []string{"IS_SANDBOX"}
+	for _, family := range []string{"ANTHROPIC", "CLAUDE", "OPENAI", "CODEX", "AZURE_OPENAI", "GEMINI", "OPENCODE", "QWEN", "DASHSCOPE", "COPILOT",
+		"MISTRAL", "GROQ", "DEEPSEEK", "OPENROUTER", "XAI", "TOGETHER", "FIREWORKS", "CEREBRAS", "COHERE", "PERPLEXITY", "MOONSHOT", "KIMI", "ZAI",
+		"ZHIPU", "MINIMAX", "OLLAMA", "LMSTUDIO", "LITELLM", "HF", "HUGGINGFACE", "AIDER", "GOOSE", "AMP", "CURSOR", "CLINE", "CRUSH", "KIRO", "VERCEL_AI"} {
+		list = append(list, family+"_*")
+	}
+	return append(list, google...)
+}
+
+// Wanted names variables that are not passed on and look as if a program here
+// needs them: a command names them, or their name says so. No values.
+func (p Parted) Wanted(commands ...string) (names []string) {
+	for _, kv := range p.Left {
+		name, value, _ := strings.Cut(kv, "=")
+		if value != "" && (mentioned(commands, name) || telling(name)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func mentioned(commands []string, name string) bool {
+	return slices.ContainsFunc(commands, func(c string) bool {
+		for _, form := range []string{"$" + name, "${" + name} {
+			if at := strings.Index(c, form); at >= 0 {
+				rest := c[at+len(form):]
+				if rest == "" || !strings.ContainsAny(rest[:1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_abcdefghijklmnopqrstuvwxyz") {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
+// telling reports whether a name is one of those that projects read: an
+// address, a key, a place.
+func telling(name string) bool {
+	for _, end := range []string{"_URL", "_URI", "_DSN", "_HOST", "_PORT", "_HOME", "_ROOT", "_DIR", "_TOKEN", "_KEY", "_SECRET", "_PASSWORD", "_ENV"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return secret(name)
+}

@@ -1,0 +1,282 @@
+package sandbox
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// secrets are stores of credentials, and histories that hold some, below a
+// home. They cannot be read in a sandbox.
+func secrets() []string {
+	return []string{
+		".ssh", ".aws", ".gnupg", ".netrc", ".kube", ".npmrc", ".pypirc", ".git-credentials", ".azure", ".oci", ".vault-token",
+		".password-store", ".docker/config.json", ".docker/run", ".docker/contexts", ".colima", ".terraform.d/credentials.tfrc.json", ".terraformrc",
+		".config/gh", ".config/hub", ".config/glab-cli", ".config/git/credentials", ".config/gcloud", ".config/op", ".config/rclone",
+		".config/doctl", ".config/heroku", ".config/containers", ".config/sops", ".config/age", ".config/google-chrome", ".config/chromium",
+		".config/systemd", ".config/autostart", ".local/share/keyrings", ".local/share/kwalletd", ".mozilla", ".thunderbird", ".pki",
+		".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json", ".m2/settings-security.xml",
+		".pgpass", ".my.cnf", ".s3cfg", ".boto", ".fly", ".config/fly", ".wrangler", ".databrickscfg", ".snowflake",
+		".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history", ".node_repl_history",
+	}
+}
+
+// secretVars name places of such stores, by a variable.
+func secretVars() []string {
+	return []string{"GNUPGHOME", "KUBECONFIG", "NETRC", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "DOCKER_CONFIG", "CLOUDSDK_CONFIG",
+		"GOOGLE_APPLICATION_CREDENTIALS", "NPM_CONFIG_USERCONFIG", "PASSWORD_STORE_DIR", "GH_CONFIG_DIR", "AZURE_CONFIG_DIR"}
+}
+
+// caches are what build tools write below a home.
+func caches() []string {
+	return []string{
+		".cache", "go/pkg", ".npm", ".cargo/registry", ".cargo/git", ".cargo/.package-cache", ".cargo/.package-cache-mutate", ".cargo/.global-cache",
+		".gradle", ".m2/repository", ".yarn", ".pnpm-store", ".local/share/pnpm/store", ".bun/install/cache", ".deno", ".nuget/packages",
+		".ivy2", ".sbt", ".coursier", ".bundle/cache", ".composer/cache", ".pub-cache", ".hex", ".mix", ".stack", ".cabal/packages",
+		".node-gyp", ".konan", ".ccache", ".local/share/virtualenvs", ".local/share/NuGet", ".julia", ".rebar3",
+	}
+}
+
+// cacheVars name such places by a variable.
+func cacheVars() []string {
+	return []string{"GOCACHE", "GOMODCACHE", "XDG_CACHE_HOME", "npm_config_cache", "NPM_CONFIG_CACHE", "PIP_CACHE_DIR", "UV_CACHE_DIR",
+		"GRADLE_USER_HOME", "YARN_CACHE_FOLDER", "CCACHE_DIR", "SCCACHE_DIR", "GOLANGCI_LINT_CACHE", "DENO_DIR", "NUGET_PACKAGES", "POETRY_CACHE_DIR",
+		"PLAYWRIGHT_BROWSERS_PATH", "CYPRESS_CACHE_FOLDER", "COMPOSER_CACHE_DIR"}
+}
+
+// toolchains are what build tools read below a home.
+func toolchains() []string {
+	return []string{
+		".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes", ".cargo/bin", ".cargo/config", ".cargo/config.toml", ".cargo/env",
+		".rustup", ".pyenv", ".nvm", ".rbenv", ".nodenv", ".goenv", ".asdf", ".tool-versions", ".local/share/mise", ".config/mise", ".volta", ".sdkman",
+		".jenv", ".fnm", ".local/share/fnm", ".local/share/uv", ".local/lib", ".bun/bin", ".dotnet", ".ghcup", ".opam", ".elan", ".nix-profile",
+		".local/state/nix", ".config/go", "sdk",
+	}
+}
+
+// own are the places below a home in which an agent program keeps what it
+// knows: login, settings, sessions.
+func own(agent string) []string {
+	table := map[string][]string{
+		"claude":   {".claude", ".claude.json", ".config/claude", ".local/share/claude", ".local/state/claude"},
+		"codex":    {".codex"},
+		"gemini":   {".gemini"},
+		"opencode": {".config/opencode", ".local/share/opencode", ".local/state/opencode", ".opencode"},
+		"qwen":     {".qwen"},
+		"copilot":  {".copilot", ".config/github-copilot"},
+		"cline":    {".cline", ".config/cline"},
+		"amp":      {".config/amp", ".local/share/amp"},
+		"cursor":   {".cursor", ".config/cursor"},
+		"goose":    {".config/goose", ".local/share/goose", ".local/state/goose"},
+		"aider":    {".aider", ".aider.conf.yml"},
+		"crush":    {".config/crush", ".local/share/crush"},
+		"kiro":     {".kiro", ".local/share/kiro-cli"},
+		"pi":       {".pi"},
+	}
+	if list, known := table[agent]; known {
+		return list
+	}
+	var all []string
+	for _, list := range table {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// made are those of own that are made where they are missing: a program that
+// never ran before must be able to.
+func made(agent string) []string {
+	switch agent {
+	case "claude", "codex", "gemini", "qwen", "copilot":
+		return []string{"." + agent}
+	case "opencode":
+		return []string{".config/opencode", ".local/share/opencode", ".local/state/opencode"}
+	}
+	return nil
+}
+
+// ownVars name such places by a variable.
+func ownVars() []string {
+	return []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME", "OPENCODE_CONFIG_DIR", "COPILOT_HOME", "CLINE_DIR"}
+}
+
+// hide names what cannot be seen.
+func (b *Box) hide() {
+	if b.home != "" && b.c.Mode == Strict && !within(b.home, b.c.Top) {
+		b.add(b.home, emptied)
+	}
+	for _, home := range b.homes() {
+		for _, name := range secrets() {
+			b.add(filepath.Join(home, name), emptied)
+		}
+	}
+	for _, name := range secretVars() {
+		b.add(b.env(name), emptied)
+	}
+	if dir := b.env("XDG_CONFIG_HOME"); dir != "" {
+		for _, name := range secrets() {
+			if name, ok := strings.CutPrefix(name, ".config/"); ok {
+				b.add(filepath.Join(dir, name), emptied)
+			}
+		}
+	}
+	for _, file := range []string{"/etc/shadow", "/etc/gshadow", "/proc/kcore"} {
+		b.add(file, blanked)
+	}
+	// Sockets of other programs lie there: containers, keys, desktops. What a
+	// build needs of it comes back.
+	for _, dir := range []string{"/run", "/var/run"} {
+		b.add(dir, emptied)
+	}
+	for _, path := range []string{"/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/resolvconf/resolv.conf",
+		"/run/NetworkManager/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf", "/run/current-system", "/run/opengl-driver", "/run/wrappers"} {
+		b.add(path, readable)
+	}
+	if tmp := b.env("TMPDIR"); tmp != "" {
+		if real, err := filepath.EvalSymlinks(tmp); err == nil && !within(real, b.c.Top) && !within(b.home, real) &&
+			!within(real, "/tmp") && !within(real, "/var/tmp") {
+			b.add(real, emptied)
+		}
+	}
+}
+
+// homes are the home of the user and, for root who could read them, those of
+// the others.
+func (b *Box) homes() (list []string) {
+	if b.home != "" {
+		list = append(list, b.home)
+	}
+	if b.c.UID != 0 {
+		return list
+	}
+	others, _ := os.ReadDir("/home")
+	for _, o := range others[:min(len(others), 64)] {
+		if dir := filepath.Join("/home", o.Name()); o.IsDir() && dir != b.home {
+			list = append(list, dir)
+		}
+	}
+	if b.home != "/root" {
+		list = append(list, "/root")
+	}
+	return list
+}
+
+// open names what may be written besides the tree, and what is seen of a home
+// that is empty otherwise.
+func (b *Box) open() {
+	strict := b.c.Mode == Strict
+	toWrite := func(path string) {
+		if strict {
+			b.add(path, readable) // what a cache is given others would run later
+			return
+		}
+		b.add(path, writable)
+	}
+	for _, name := range cacheVars() {
+		toWrite(b.env(name))
+	}
+	if path := b.env("GOPATH"); path != "" {
+		toWrite(filepath.Join(path, "pkg"))
+	}
+	if dir := b.env("CARGO_HOME"); dir != "" {
+		toWrite(filepath.Join(dir, "registry"))
+		toWrite(filepath.Join(dir, "git"))
+	}
+	for _, name := range ownVars() {
+		b.add(b.env(name), writable)
+	}
+	if b.home != "" {
+		for _, name := range made(b.c.Agent) {
+			_ = os.MkdirAll(filepath.Join(b.home, name), 0o700)
+		}
+		for _, name := range own(b.c.Agent) {
+			b.add(filepath.Join(b.home, name), writable)
+		}
+		for _, name := range caches() {
+			toWrite(filepath.Join(b.home, name))
+		}
+		if strict {
+			for _, name := range toolchains() {
+				b.add(filepath.Join(b.home, name), readable)
+			}
+		}
+	}
+	for _, dir := range filepath.SplitList(b.env("PATH")) {
+		b.show(dir)
+	}
+	b.program()
+	for _, path := range b.c.Read {
+		b.add(path, regained)
+	}
+	for _, path := range b.c.Write {
+		b.add(path, granted)
+	}
+}
+
+// show makes a place readable that lies in one that is hidden.
+func (b *Box) show(path string) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return
+	}
+	if in, ok := b.nearest(real); ok && in.how == emptied && in.path != real || within(real, "/tmp") && real != "/tmp" || within(real, "/var/tmp") && real != "/var/tmp" {
+		b.add(real, readable)
+	}
+}
+
+// program makes the agent's program visible, wherever it lies, with the
+// packages beside it that it is made of.
+func (b *Box) program() {
+	for _, path := range []string{b.c.Program, b.c.Self} {
+		if path == "" {
+			continue
+		}
+		b.show(path)
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if at := strings.LastIndex(real, "/node_modules/"); at > 0 {
+			b.show(real[:at] + "/node_modules")
+		}
+		if dir := filepath.Dir(real); dir != filepath.Dir(path) && dir != b.home {
+			b.show(dir)
+		}
+	}
+}
+
+// tree names the working tree, and what in it belongs to us.
+func (b *Box) tree() {
+	b.add(b.c.Top, writable)
+	for _, dir := range []string{b.c.Root, b.c.Top} {
+		for _, name := range []string{".scud", ".descartes"} {
+			b.add(filepath.Join(dir, name), readable)
+		}
+	}
+}
+
+// sockets are those of other programs that lie outside what is hidden anyway.
+func (b *Box) sockets() {
+	f, err := os.Open("/proc/net/unix")
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	seen := map[string]bool{}
+	for scan, n := bufio.NewScanner(f), 0; scan.Scan() && n < 10000; n++ {
+		fields := strings.Fields(scan.Text())
+		if len(fields) < 8 || !strings.HasPrefix(fields[7], "/") || seen[fields[7]] {
+			continue
+		}
+		seen[fields[7]] = true
+		path := filepath.Clean(fields[7])
+		if within(path, b.c.Top) || within(path, "/tmp") || within(path, "/var/tmp") {
+			continue
+		}
+		if in, ok := b.nearest(path); ok && in.how != readable || len(seen) > 500 {
+			continue
+		}
+		b.add(path, blanked)
+	}
+}

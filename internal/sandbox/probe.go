@@ -1,0 +1,139 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"descartes/internal/proc"
+)
+
+// probeBound is how long a probe may take.
+const probeBound = 10 * time.Second
+
+// CannotError says why no sandbox can be had, and what to do about it.
+type CannotError struct{ Why, Fix string }
+
+func (e *CannotError) Error() string { return e.Why }
+
+// Probe runs bubblewrap once, with every mount of an agent's run. That a
+// program of its name is there says nothing: half of the machines forbid it to
+// make namespaces. Where it cannot be had, nil is nil only in mode Off, and
+// the error is a *CannotError.
+func (b *Box) Probe(ctx context.Context) error {
+	if b.c.Mode == Off {
+		return nil
+	}
+	if b.c.Bwrap == "" {
+		return &CannotError{Why: "bubblewrap (bwrap) is not on PATH", Fix: installFix}
+	}
+	err := b.try(ctx)
+	if err != nil && b.c.UID == 0 && !b.userns {
+		b.userns = true // a root without CAP_SYS_ADMIN, as in most containers
+		if b.try(ctx) == nil {
+			return nil
+		}
+		b.userns = false
+	}
+	return err
+}
+
+// try starts a program that does nothing.
+func (b *Box) try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeBound)
+	defer cancel()
+	tmp, err := MakeTemp("")
+	if err != nil {
+		return &CannotError{Why: err.Error(), Fix: "make room for temporary files, or set TMPDIR"}
+	}
+	defer RemoveTemp(tmp)
+	socket := b.c.Socket
+	b.c.Socket = "" // nobody listens yet
+	argv := b.Wrap(Agent, tmp)
+	b.c.Socket = socket
+	nothing, err := proc.Look("true", "/", b.c.Env)
+	if err != nil {
+		return &CannotError{Why: err.Error(), Fix: "install coreutils"}
+	}
+	reply, err := proc.Output(ctx, proc.Call{Argv: append(argv, "--", nothing), Dir: b.c.Top, Env: b.c.Env})
+	switch {
+	case err != nil:
+		return &CannotError{Why: "bubblewrap does not run: " + err.Error(), Fix: installFix}
+	case reply.Code != 0:
+		return refusal(strings.TrimSpace(string(reply.Stderr)))
+	}
+	return nil
+}
+
+const installFix = "install bubblewrap (apt, dnf, pacman, apk and zypper all call it that)"
+
+// refusal is what bubblewrap said, and what helps against it.
+func refusal(words string) *CannotError {
+	line := words
+	if at := strings.LastIndexByte(words, '\n'); at >= 0 {
+		line = words[at+1:]
+	}
+	e := &CannotError{Why: "bubblewrap cannot start anything here: " + strings.TrimPrefix(line, "bwrap: ")}
+	denied := strings.Contains(words, "ermission denied") || strings.Contains(words, "not permitted") || strings.Contains(words, "No permissions")
+	switch {
+	case !denied:
+		e.Fix = "see what bwrap --ro-bind / / true says"
+	case sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
+		e.Fix = "AppArmor forbids it: as root write the three lines 'abi <abi/4.0>,' 'include <tunables/global>' " +
+			"'profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }' to /etc/apparmor.d/bwrap, then run apparmor_parser -r /etc/apparmor.d/bwrap"
+	case sysctl("kernel/unprivileged_userns_clone") == "0":
+		e.Fix = "the system forbids user namespaces: as root run sysctl kernel.unprivileged_userns_clone=1"
+	case sysctl("user/max_user_namespaces") == "0":
+		e.Fix = "the system forbids user namespaces: as root run sysctl user.max_user_namespaces=15000"
+	default:
+		e.Fix = "in a container, start it with --security-opt seccomp=unconfined and --cap-add SYS_ADMIN, or let the container be the sandbox with --sandbox off"
+	}
+	return e
+}
+
+func sysctl(name string) string {
+	b, err := os.ReadFile(filepath.Join("/proc/sys", name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// MakeTemp makes a folder for a command's temporary files below dir, "" for
+// the system's. Its path is absolute.
+func MakeTemp(dir string) (string, error) {
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", fmt.Errorf("make a folder for temporary files: %w", err)
+		}
+	}
+	tmp, err := os.MkdirTemp(dir, "descartes-")
+	if err == nil {
+		tmp, err = filepath.EvalSymlinks(tmp)
+	}
+	if err == nil {
+		err = os.Mkdir(filepath.Join(tmp, ".var"), 0o777)
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a folder for temporary files: %w", err)
+	}
+	return tmp, nil
+}
+
+// RemoveTemp removes such a folder, also what is in folders that nobody may
+// write to, as a module cache makes them.
+func RemoveTemp(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

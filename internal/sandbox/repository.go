@@ -1,0 +1,141 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// repository lets git be used and keeps what runs programs in it as it is:
+// configuration and hooks. Who may write those runs whatever he likes the next
+// time that somebody calls git outside.
+func (b *Box) repository() {
+	dot := filepath.Join(b.c.Top, ".git")
+	info, err := os.Lstat(dot)
+	if err != nil {
+		return
+	}
+	dir := dot
+	if info.Mode().IsRegular() {
+		b.add(dot, readable)
+		if dir = pointed(dot, "gitdir: "); dir == "" {
+			return
+		}
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return
+	}
+	common := dir
+	if to := pointed(filepath.Join(dir, "commondir"), ""); to != "" {
+		if real, err := filepath.EvalSymlinks(to); err == nil {
+			common = real
+		}
+	}
+	b.add(common, writable)
+	for _, name := range []string{"hooks", "info"} {
+		_ = os.Mkdir(filepath.Join(common, name), 0o777) // a mount needs a place; git makes them too
+	}
+	b.add(filepath.Join(common, "worktrees"), readable)
+	b.add(dir, writable)
+	b.guard(common)
+	b.guard(dir)
+	b.modules(filepath.Join(common, "modules"), 0)
+	b.hooksPath(common)
+}
+
+// guard keeps what runs programs in one folder of git's.
+func (b *Box) guard(dir string) {
+	for _, name := range []string{"config", "config.worktree", "hooks", "info", "commondir", "gitdir"} {
+		b.add(filepath.Join(dir, name), readable)
+	}
+}
+
+// modules guards the repositories of submodules.
+func (b *Box) modules(dir string, depth int) {
+	entries, err := os.ReadDir(dir)
+	if err != nil || depth > 6 {
+		return
+	}
+	for _, e := range entries[:min(len(entries), 500)] {
+		if !e.IsDir() {
+			continue
+		}
+		sub := filepath.Join(dir, e.Name())
+		if _, err := os.Stat(filepath.Join(sub, "HEAD")); err != nil {
+			b.modules(sub, depth+1) // names of submodules hold slashes
+			continue
+		}
+		b.guard(sub)
+		b.modules(filepath.Join(sub, "modules"), depth+1)
+	}
+}
+
+var hooksPath = regexp.MustCompile(`(?im)^[ \t]*hookspath[ \t]*=[ \t]*"?([^"\r\n#;]+)`)
+
+// hooksPath guards hooks that the configuration has elsewhere, as in .husky.
+func (b *Box) hooksPath(common string) {
+	for _, file := range []string{filepath.Join(common, "config"), filepath.Join(b.home, ".gitconfig"), filepath.Join(b.home, ".config", "git", "config")} {
+		text, err := os.ReadFile(file)
+		if err != nil || len(text) > 1<<20 {
+			continue
+		}
+		for _, m := range hooksPath.FindAllSubmatch(text, -1) {
+			path := strings.TrimSpace(string(m[1]))
+			if rest, ok := strings.CutPrefix(path, "~/"); ok {
+				path = filepath.Join(b.home, rest)
+			} else if !filepath.IsAbs(path) {
+				path = filepath.Join(b.c.Top, path)
+			}
+			if path = filepath.Clean(path); path != b.c.Top {
+				b.add(path, readable)
+			}
+		}
+	}
+}
+
+// pointed is the path in a file of git's that holds one, relative to where it
+// lies.
+func pointed(file, prefix string) string {
+	text, err := os.ReadFile(file)
+	if err != nil || len(text) > 1<<16 {
+		return ""
+	}
+	path, ok := strings.CutPrefix(strings.TrimSpace(string(text)), prefix)
+	if !ok || path == "" {
+		return ""
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(file), path)
+	}
+	return path
+}
+
+// Planted removes what an attempt may have put into the repository where a
+// mount could not stand because nothing was there, and names it. To be called
+// before anything looks at the repository again.
+func (b *Box) Planted() (removed []string) {
+	if b.c.Mode == Off {
+		return nil
+	}
+	file := filepath.Join(b.c.Top, ".git", "commondir")
+	if _, known := b.at(file); known {
+		return nil
+	}
+	if info, err := os.Lstat(filepath.Dir(file)); err != nil || !info.IsDir() {
+		return nil
+	}
+	if _, err := os.Lstat(file); err == nil && os.RemoveAll(file) == nil {
+		removed = append(removed, file)
+	}
+	return removed
+}
+
+func (b *Box) at(path string) (mount, bool) {
+	for _, m := range b.mounts {
+		if m.path == path {
+			return m, true
+		}
+	}
+	return mount{}, false
+}

@@ -1,0 +1,200 @@
+// Package sandbox owns what a command may touch: which of bubblewrap's mounts
+// and namespaces it runs in, which variables it gets, and through which proxy
+// it reaches the network.
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Mode says how much a command is held in.
+type Mode string
+
+const (
+	// Auto: the working tree, temporary files and caches may be written,
+	// stores of credentials cannot be read, the network is open. Where that
+	// cannot be had the command runs without it, and that is said.
+	Auto Mode = "auto"
+	// Strict: the home is empty but for what the agent needs, and the network
+	// is a list of hosts. Where that cannot be had nothing runs.
+	Strict Mode = "strict"
+	// Off: nothing is held in.
+	Off Mode = "off"
+)
+
+// Modes lists them as a flag's words.
+const Modes = "auto|strict|off"
+
+// Config is what a sandbox is made for.
+type Config struct {
+	Mode    Mode
+	Root    string   // the project's folder; .scud and .descartes in it stay as they are
+	Top     string   // the repository's top level, at Root or above
+	Env     []string // of this process: tells home, caches and the agent's own folders
+	Agent   string   // the backend's name
+	Program string   // the agent's program, as it was found
+	Self    string   // our own program, for the way to the proxy
+	Bwrap   string   // where bubblewrap is; "" if it is nowhere
+	Socket  string   // of the proxy, in Strict; "" for no network at all
+	Write   []string // besides, what may be written
+	Read    []string // besides, what may be read where it would be hidden
+	UID     int
+
+	VerifyNetwork bool // in Strict: the verify command gets the agent's network
+}
+
+// Role is what a command is for.
+type Role int
+
+const (
+	Agent Role = iota
+	Verify
+)
+
+// Box is a sandbox made ready: its mounts are known, the probe tells whether
+// it works. Safe for concurrent use.
+type Box struct {
+	c      Config
+	home   string // "" where there is none
+	mounts []mount
+	userns bool // root without the right to make namespaces otherwise
+}
+
+// mount is one place of the file tree and what becomes of it.
+type mount struct {
+	path string
+	how  how
+}
+
+// how is what becomes of a place. Where a place is named twice the higher one
+// holds.
+type how int
+
+const (
+	writable how = iota
+	readable
+	emptied  // a directory, empty
+	blanked  // a file, empty; or a socket that leads nowhere
+	regained // readable, because the user says so
+	granted  // writable, because the user says so
+)
+
+func (h how) writes() bool { return h == writable || h == granted }
+
+// New works out what a command may touch. It makes the agent's own folders in
+// the home and the hooks folder of the repository where they are missing,
+// because a mount needs a place.
+func New(c Config) (*Box, error) {
+	b := &Box{c: c}
+	if c.Mode == Off {
+		return b, nil
+	}
+	top, err := filepath.EvalSymlinks(c.Top)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	root, err := filepath.EvalSymlinks(c.Root)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	b.c.Top, b.c.Root = top, root
+	if home := b.env("HOME"); home != "" {
+		if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {
+			b.home = ""
+		}
+	}
+	b.hide()
+	b.open()
+	b.tree()
+	b.repository()
+	b.sockets()
+	b.settle()
+	return b, nil
+}
+
+// Mode is that of the sandbox.
+func (b *Box) Mode() Mode { return b.c.Mode }
+
+// env is a variable of the process that the sandbox is made by.
+func (b *Box) env(name string) string {
+	for _, kv := range slices.Backward(b.c.Env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// add names an existing place. What it is in truth, links followed, is what a
+// mount goes on.
+func (b *Box) add(path string, what how) {
+	if path == "" || !filepath.IsAbs(path) {
+		return
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || real == "/" {
+		return
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return
+	case what == emptied && !info.IsDir():
+		what = blanked
+	case what == blanked && info.IsDir():
+		what = emptied
+	case what < emptied && !info.IsDir() && !info.Mode().IsRegular() && info.Mode()&os.ModeSocket == 0:
+		return
+	}
+	b.mounts = append(b.mounts, mount{real, what})
+}
+
+// within reports whether path is dir or lies below it.
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+// settle sorts the mounts, parents first, leaves one for each place, and
+// makes every folder between a writable place and a protected one in it a
+// mount of its own: it could else be renamed, and another put in its place.
+func (b *Box) settle() {
+	var between []mount
+	for _, p := range b.mounts {
+		if p.how.writes() {
+			continue
+		}
+		for dir := filepath.Dir(p.path); ; dir = filepath.Dir(dir) {
+			if base, ok := b.nearest(dir); !ok || !base.how.writes() {
+				break
+			} else if base.path == dir {
+				continue
+			}
+			between = append(between, mount{dir, writable})
+		}
+	}
+	all := append(b.mounts, between...)
+	slices.SortStableFunc(all, func(a, b mount) int {
+		if c := strings.Count(a.path, "/") - strings.Count(b.path, "/"); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.path, b.path); c != 0 {
+			return c
+		}
+		return int(b.how) - int(a.how)
+	})
+	b.mounts = slices.CompactFunc(all, func(a, b mount) bool { return a.path == b.path })
+}
+
+// nearest is the mount that a place lies in.
+func (b *Box) nearest(path string) (found mount, ok bool) {
+	for _, m := range b.mounts {
+		if within(path, m.path) && (!ok || len(m.path) > len(found.path) || len(m.path) == len(found.path) && m.how > found.how) {
+			found, ok = m, true
+		}
+	}
+	return found, ok
+}
