@@ -65,6 +65,7 @@ type Backend struct {
 	Format    string
 	Env       map[string]string
 	UnsetEnv  []string // variables that the program gets empty
+	EnvPass   []string // variables that it gets from our environment besides those of its provider
 	ModelArgs []string // added to Command when a model is asked for
 	ExitCodes map[int]Cause
 	Prices    Prices // for a client that tells only tokens

@@ -89,6 +89,7 @@ type Row struct {
 	Format    string            `json:"parser,omitempty"`  // one of Formats
 	Env       map[string]string `json:"env,omitempty"`     // added to the known ones, or instead of them
 	UnsetEnv  []string          `json:"unset_env"`
+	EnvPass   []string          `json:"env_pass,omitempty"` // variables of ours that it gets besides: NAME or PREFIX_*
 	ModelArgs []string          `json:"model_args"`
 	ExitCodes map[int]string    `json:"exit_codes,omitempty"` // a Cause for each; added to the known ones
 	Prices    Prices            `json:"prices,omitempty"`
@@ -152,7 +153,7 @@ func (b Backend) over(r Row) (Backend, error) {
 	for _, list := range []struct {
 		to   *[]string
 		from []string
-	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.ModelArgs, r.ModelArgs}, {&b.StderrLimit, r.StderrLimit}, {&b.SessionArgs, r.SessionArgs}} {
+	}{{&b.StdinArgs, r.StdinArgs}, {&b.UnsetEnv, r.UnsetEnv}, {&b.EnvPass, r.EnvPass}, {&b.ModelArgs, r.ModelArgs}, {&b.StderrLimit, r.StderrLimit}, {&b.SessionArgs, r.SessionArgs}} {
 		if list.from != nil {
 			*list.to = slices.Clone(list.from)
 		}

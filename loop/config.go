@@ -32,6 +32,7 @@ type Config struct {
 	Backend           BackendConfig `json:"backend"`
 	Git               GitConfig     `json:"git"`
 	Scud              ScudConfig    `json:"scud"`
+	SafetyConfig
 
 	RepeatConfig
 

@@ -28,15 +28,16 @@ type Verifier interface {
 	Run(ctx context.Context, r verify.Request) (verify.Result, error)
 }
 
-// Tools are what a run works with. All of them are needed but Mask, Observe, Accounts and Sleep.
+// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts and Sleep.
 type Tools struct {
 	Repo    *gitops.Repo
 	Agent   Agent
 	Verify  Verifier
 	FS      atomicfile.FS
 	Now     func() time.Time
-	Mask    *mask.Mask  // what is printed, recorded or committed nowhere; nil: nothing
-	Observe func(Event) // hears of each event once it is written, in order, in the run's own goroutine
+	Mask    *mask.Mask                      // what is printed, recorded or committed nowhere; nil: nothing
+	Free    func(dir string) (int64, error) // bytes that are free on a folder's disk; nil: nobody looks
+	Observe func(Event)                     // hears of each event once it is written, in order, in the run's own goroutine
 
 	Accounts *Accounts           // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's

@@ -134,6 +134,9 @@ func (r *Repeat) limits(ctx context.Context, stop *stopper) *Outcome {
 	if out := stop.asked(ctx); out != nil {
 		return out
 	}
+	if why := c.room(r.tools.Free, r.job.Root); why != "" {
+		return &Outcome{Ending: DiskFull, Message: why}
+	}
 	switch n := c.MaxIterations; {
 	case b.iteration >= n && !b.turns.again:
 		out := &Outcome{Ending: LimitReached, Message: "the limit of " + iterations(n) + " is reached"}

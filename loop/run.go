@@ -27,6 +27,7 @@ const (
 	Paused        Ending = "paused"
 	Cancelled     Ending = "user_cancelled"
 	Interrupted   Ending = "interrupted"
+	DiskFull      Ending = "disk_full"
 	OwnError      Ending = "error"
 
 	// Of prompt loops. Errors of theirs are all "error" in the state file.
@@ -207,7 +208,7 @@ func (l *Loop) due(id string) (bool, error) {
 // the resumed one.
 func (l *Loop) settleWave(ctx context.Context, number int, ids []string, out *Outcome) error {
 	switch out.Ending {
-	case LimitReached, DeadlinePast, CostReached, QuotaUsedUp, AgentUnusable, ProviderFails:
+	case LimitReached, DeadlinePast, CostReached, QuotaUsedUp, AgentUnusable, ProviderFails, DiskFull:
 		return l.commitWave(ctx, number, ids)
 	}
 	return nil
@@ -218,6 +219,9 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	c := l.job.Config
 	if out := stop.asked(ctx); out != nil {
 		return out
+	}
+	if why := c.room(l.tools.Free, l.job.Root); why != "" {
+		return &Outcome{Ending: DiskFull, Message: why}
 	}
 	if n := c.Scud.MaxTotalIterations; n > 0 && l.ledger.iteration >= n {
 		return &Outcome{Ending: LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}

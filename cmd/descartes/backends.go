@@ -23,6 +23,7 @@ type fileRow struct {
 	Parser    string            `yaml:"parser"`
 	Env       map[string]string `yaml:"env"`
 	UnsetEnv  []string          `yaml:"unset_env"`
+	EnvPass   []string          `yaml:"env_pass"`
 	ModelArgs []string          `yaml:"model_args"`
 	Session   []string          `yaml:"session_args"`
 	ExitCodes map[int]string    `yaml:"exit_codes"`
@@ -51,7 +52,7 @@ func backendRows(file map[string]fileRow) (map[string]agent.Row, error) {
 			return nil, err
 		}
 		rows[name] = agent.Row{Prices: prices, Command: command, Args: f.Args, Prompt: f.Prompt, StdinArgs: f.StdinArgs, Format: f.Parser,
-			Env: f.Env, UnsetEnv: f.UnsetEnv, ModelArgs: f.ModelArgs, SessionArgs: f.Session, ExitCodes: f.ExitCodes, StderrLimit: f.StderrLimit}
+			Env: f.Env, UnsetEnv: f.UnsetEnv, EnvPass: f.EnvPass, ModelArgs: f.ModelArgs, SessionArgs: f.Session, ExitCodes: f.ExitCodes, StderrLimit: f.StderrLimit}
 	}
 	if _, err := agent.NewTable(rows); err != nil {
 		return nil, fmt.Errorf("backends: %w", err)

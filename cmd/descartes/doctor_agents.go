@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
 	c := &installed{b: b, path: path}
 	c.ask(ctx, d)
 	d.good("agent", c.text(cfg.Backend.Model))
-	for _, l := range b.Lacks(placeOf(d.root, c.version)) {
+	for _, l := range b.Lacks(placeOf(b, d.root, c.version)) {
 		if l.Certain {
 			d.bad("agent", b.Name+": "+l.What, l.Fix)
 		} else {
@@ -69,7 +70,7 @@ func (d *doctor) agents(ctx context.Context, rows map[string]agent.Row, chosen a
 	wg.Wait()
 	for _, c := range found {
 		d.good("agent", c.text(""))
-		for _, l := range c.b.Lacks(placeOf(d.root, c.version)) {
+		for _, l := range c.b.Lacks(placeOf(c.b, d.root, c.version)) {
 			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
 		}
 	}
@@ -132,8 +133,9 @@ func (d *doctor) version(ctx context.Context, path string) string {
 }
 
 // placeOf is where a client would run, for what it may lack.
-func placeOf(root, version string) agent.Place {
-	env := childEnv(os.Environ())
+func placeOf(b agent.Backend, root, version string) agent.Place {
+	parted := passing(loop.Config{}, b, os.Environ())
+	env := slices.Concat(parted.Base, parted.Agent)
 	get := func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- { // the last one counts
 			if v, ok := strings.CutPrefix(env[i], name+"="); ok {
@@ -147,7 +149,7 @@ func placeOf(root, version string) agent.Place {
 
 // lacking sorts what keeps a client from its work into what stops a start and what is told as a warning.
 func lacking(b agent.Backend, root string) (found problems, warnings []string) {
-	for _, l := range b.Lacks(placeOf(root, "")) {
+	for _, l := range b.Lacks(placeOf(b, root, "")) {
 		what := b.Name + ": " + l.What
 		if l.Certain {
 			found = append(found, loop.Problem{Message: what, Hint: l.Fix, Err: &failure{code: exitAgent, err: fmt.Errorf("%s", what)}})

@@ -59,7 +59,7 @@ func exitCode(out loop.Outcome, blocked int, sig os.Signal) int {
 		return exitQuota
 	case loop.AgentUnusable, loop.ProviderFails:
 		return exitAgent
-	case loop.OwnError:
+	case loop.OwnError, loop.DiskFull:
 		return exitError
 	case loop.PlanMissing:
 		return exitInput

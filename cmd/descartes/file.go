@@ -33,8 +33,11 @@ type fileSettings struct {
 	Git               fileGit     `yaml:"git"`
 	Scud              fileScud    `yaml:"scud"`
 
-	Prices   filePrices         `yaml:"prices"`
-	Mask     fileMask           `yaml:"mask"`
+	Prices filePrices `yaml:"prices"`
+	Mask   fileMask   `yaml:"mask"`
+
+	fileSafety `yaml:",inline"`
+
 	Backends map[string]fileRow `yaml:"backends"`
 
 	filePrompt    `yaml:",inline"`
@@ -127,6 +130,7 @@ func readSettings(path string, must bool, c *loop.Config) (more fileMore, err er
 		return more, badInput("", "settings %s: %w", path, err)
 	}
 	f.into(c)
+	f.fileSafety.into(&c.SafetyConfig)
 	if c.Prices, err = f.Prices.table("prices"); err != nil {
 		return more, badInput("", "settings %s: %w", path, err)
 	}
@@ -154,7 +158,7 @@ func yamlReason(err error) string {
 
 func fileFrom(c *loop.Config) fileSettings {
 	s := c.Scud
-	return fileSettings{CompletionPromise: c.CompletionPromise, filePrompt: filePrompt{IterationContext: c.IterationContext},
+	return fileSettings{fileSafety: safetyFrom(c.SafetyConfig), CompletionPromise: c.CompletionPromise, filePrompt: filePrompt{IterationContext: c.IterationContext},
 		IdleTimeoutSecs:  c.IdleTimeoutSecs,
 		StartTimeoutSecs: c.StartTimeoutSecs, ExitGraceSecs: c.ExitGraceSecs, SpinLimit: c.SpinLimit, OnLimit: c.OnLimit, Git: fileGit{Hooks: c.Git.Hooks},
 		Scud: fileScud{MaxPerTask: s.MaxIterationsPerTask, UseSubAgents: s.UseSubAgents,

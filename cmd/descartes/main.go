@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"descartes/internal/proc"
+	"descartes/internal/sandbox"
 )
 
 func main() {
@@ -18,6 +19,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	// The supervising process is started once per loop and never looks at flags.
 	if len(args) == 1 && args[0] == proc.ShimCommand {
 		return proc.Serve()
+	}
+	if len(args) > 1 && args[0] == sandbox.NetCommand {
+		return sandbox.Bridge(args[1:], stderr)
 	}
 	root := newRootCmd()
 	root.SetArgs(args)

@@ -30,6 +30,7 @@ type ready struct {
 	front   []tasks.Finding // what is wrong with the plan's front matter
 	notes   []string        // what a person should know before it starts
 	lacks   []string        // what may keep the agent from its work
+	held    enclosure       // the sandbox of its commands
 	nothing bool            // every task is done already
 	dryRun  bool
 	branch  bool // a branch that the settings name is made
@@ -99,6 +100,11 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	found = append(found, r.ground(ctx)...)
 	if mode {
 		found = append(found, r.agentProblems()...)
+	}
+	if r.job != nil {
+		var wrong problems
+		r.held, wrong = safety(ctx, root, root, &r.job.Config, r.backend)
+		found = append(found, wrong...)
 	}
 	if len(found) > 0 {
 		return r, found
@@ -267,6 +273,9 @@ func (r *ready) warnings() []string {
 		out = append(shown, fmt.Sprintf("and %d more: descartes tasks check%s", len(out)-len(shown), r.named()))
 	}
 	out = append(out, powerless(r.job.Config, r.backends(), chosen(r.job))...)
+	if why := r.held.warning(); why != "" {
+		out = append(out, why)
+	}
 	if r.large > 0 {
 		out = append(out, fmt.Sprintf("%s over %d tokens, the largest has about %d; --spec-budget cut shortens them",
 			count(r.large, "spec"), r.job.Config.Scud.Spec.MaxSpecTokens, r.largest))

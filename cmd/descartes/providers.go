@@ -223,17 +223,29 @@ func (k kinds) of(name string) *agent.Runner {
 
 // lateAgent is the agent of a loop. Its runners come to be once the loop has an id, because the supervising process
 // records each command's end in the loop's folder.
-type lateAgent struct{ kinds }
+type lateAgent struct {
+	kinds
+	c *confined
+}
 
 func (a *lateAgent) Run(ctx context.Context, r agent.Request) (agent.Result, error) {
-	return a.of(r.Backend).Run(ctx, r)
+	k := a.of(r.Backend)
+	bounds, done, err := a.c.bounds(k.Name())
+	if err != nil {
+		return agent.Result{}, err
+	}
+	r.Bounds, r.Env = bounds, slices.Concat(a.c.env[k.Name()], r.Env)
+	res, err := k.Run(ctx, r)
+	res.Notes = append(res.Notes, done()...)
+	return res, err
 }
 
 func (a *lateAgent) Recall(r agent.Request, exitFile string) (agent.Result, bool) {
 	return a.of(r.Backend).Recall(r, exitFile)
 }
 
-func (a *lateAgent) use(sh *proc.Shim, backends ...agent.Backend) {
+func (a *lateAgent) use(sh *proc.Shim, c *confined, backends ...agent.Backend) {
+	a.c = c
 	for _, b := range backends {
 		a.kinds = append(a.kinds, agent.NewRunner(sh, b))
 	}
@@ -283,7 +295,7 @@ func missingFallbacks(others []agent.Backend, cfg loop.Config, root string, look
 			notes = append(notes, fmt.Sprintf("the fallback cannot take over before it is installed: %v", err))
 			continue
 		}
-		for _, l := range b.Lacks(placeOf(root, "")) {
+		for _, l := range b.Lacks(placeOf(b, root, "")) {
 			notes = append(notes, fmt.Sprintf("the fallback may not be able to take over: %s: %s: %s", b.Name, l.What, l.Fix))
 		}
 	}

@@ -37,6 +37,7 @@ type repetition struct {
 	why     string     // where the verify command comes from, "" if it was given
 	branch  string     // made at the start
 	notes   []string   // what a person should know before it starts
+	held    enclosure
 }
 
 // backends are all that a run may call, the usual one first.
@@ -189,6 +190,9 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	r.job.Watch = r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.ground(ctx, &cfg)...)
 	r.besides(cfg)
+	var wrong problems
+	r.held, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
+	found = append(found, wrong...)
 	r.job.Config = cfg
 	if len(found) > 0 {
 		return r, found
@@ -300,19 +304,24 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 	a, v := &lateAgent{}, &lateVerifier{}
 	saved := hidden(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
-	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Observe: observe,
+	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe,
 		Accounts: accounts(r.backends(), os.Getenv)}, r.opt)
 	if err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	shim, err := supervise(r.job.Dir, loop.NewHome(r.root).ExitFile(l.ID()), cookieOf(r.root+"\x00"+l.ID()))
+	c, err := confine(loop.NewHome(r.root).Run(l.ID()), r.job.Config, r.held, r.backends()...)
+	if err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	shim, err := supervise(r.job.Dir, loop.NewHome(r.root).ExitFile(l.ID()), cookieOf(r.root+"\x00"+l.ID()), c)
 	if err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, shim.Close()) }()
-	a.use(shim, r.backends()...)
-	v.use(shim)
+	a.use(shim, c, r.backends()...)
+	v.use(shim, c)
 	out, err := l.Run(ctx, soft)
 	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State()}, err
 }

@@ -39,8 +39,12 @@ func (p *printer) repeatHeader(r *repetition) {
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.branch))
 	}
+	p.say("sandbox: %s", clean(c.SandboxInForce))
 	for _, n := range r.notes {
 		p.say("note: %s", clean(n))
+	}
+	if why := r.held.warning(); why != "" {
+		p.warn(why)
 	}
 }
 

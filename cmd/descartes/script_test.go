@@ -62,6 +62,9 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	env.Setenv("TERM", "dumb")
+	// Scripted agents write outside the repository, and scripts hand them variables of their own.
+	env.Setenv("DESCARTES_SANDBOX", "off")
+	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,TEST_*,FAKE_*")
 	env.Setenv("AGENT", filepath.Join(env.WorkDir, "agent"))
 	config := "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
 	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o777); err != nil {

@@ -48,6 +48,7 @@ func defaults() loop.Config {
 		SpinLimit:         agent.DefaultSpin,
 		MaxWaitSecs:       defaultMaxWait,
 		Git:               loop.GitConfig{Hooks: "run"},
+		SafetyConfig:      loop.SafetyConfig{Sandbox: "auto", MinFreeDisk: leastFree},
 		Scud: loop.ScudConfig{
 			MaxIterationsPerTask: 3, UseSubAgents: true, AutoCommitWaves: true,
 			Spec: loop.SpecConfig{IncludeTask: true, IncludePlanSection: true, MaxSpecTokens: 5000},
@@ -72,6 +73,7 @@ func (s *settings) register(cmd *cobra.Command) {
 	s.registerSpec(f)
 	s.registerLimits(f)
 	s.registerGit(f)
+	completeWords(cmd, "sandbox", "auto", "strict", "off")
 	completeTags(cmd, &s.dir)
 	completeWords(cmd, "hooks", "run", "skip", "fail")
 }
@@ -117,6 +119,7 @@ func (s *settings) registerLimits(f *pflag.FlagSet) {
 	f.Var(deadline{&s.Deadline}, "deadline", "start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h")
 	s.registerProviders(f)
 	f.BoolVar(&s.Scud.RetryBlocked, "retry-blocked", false, "try blocked tasks again")
+	s.registerSafety(f)
 	f.BoolVar(&s.AllowDirty, "allow-dirty", false, "start with uncommitted changes; they are kept and not committed")
 	f.BoolVar(&s.ci, "ci", false, "for a job without a person: plain output, and --on-limit stop unless that is given")
 }
@@ -237,6 +240,9 @@ func (s *settings) promptLimits(f *pflag.FlagSet) error {
 	}
 	if s.SpinLimit < 0 {
 		return badInput("", "--spin-limit %d: must not be negative", s.SpinLimit)
+	}
+	if err := s.checkSafety(); err != nil {
+		return err
 	}
 	return atLeastOne(f, "max-iterations", s.MaxIterations)
 }

@@ -186,6 +186,7 @@ func (p *printer) header(r *ready) {
 	default:
 		p.say("verify: %s", clean(c.Scud.VerificationCommand))
 	}
+	p.say("sandbox: %s", clean(c.SandboxInForce))
 	for _, n := range append(r.notes, r.addedByPlan()...) {
 		p.say("note: %s", clean(n))
 	}

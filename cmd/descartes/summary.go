@@ -242,6 +242,8 @@ func (s *summary) command() string {
 		return fmt.Sprintf("%s --max-cost %g", resume, 2*s.run.state.Config.MaxCostUSD)
 	case loop.AgentUnusable:
 		return "make the agent run, then " + resume
+	case loop.DiskFull:
+		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
 	case loop.GitRefused:
 		return "mend what git refused, then " + resume
 	case loop.ProviderFails:

@@ -75,6 +75,7 @@ func (s *server) clear(j *job) {
 		time.Sleep(max(pause, time.Since(now))) // a big tree takes its time to die
 	}
 	delete(killed, j.pid)
+	delete(killed, j.inner.first())
 	j.exit.Left = len(killed)
 }
 

@@ -132,6 +132,9 @@ func (r *reader) strings() []string {
 		r.b, r.err = nil, errFrame
 		return nil
 	}
+	if n == 0 {
+		return nil
+	}
 	list := make([]string, 0, n)
 	for range n {
 		list = append(list, r.string())

@@ -4,6 +4,7 @@ package proc
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -179,10 +180,7 @@ func (j *job) unwrap() (fault error) {
 		return nil
 	}
 	w.drain(true)
-	buf := make([]byte, maxStatus)
-	if n, err := syscall.Read(w.status, buf); err == nil {
-		w.told = buf[:n]
-	}
+	w.hear()
 	if j.exit.Why != Exited {
 		return nil
 	}
@@ -199,6 +197,28 @@ func (j *job) unwrap() (fault error) {
 		j.exit.Why, j.exit.Code, j.exit.Signal = Signaled, 0, int(sig)
 	}
 	return nil
+}
+
+// hear reads what bubblewrap has told so far.
+func (w *inner) hear() {
+	buf := make([]byte, maxStatus)
+	if n, err := syscall.Read(w.status, buf); err == nil {
+		w.told = append(w.told, buf[:n]...)
+	}
+}
+
+// first is the first process of the sandbox, bubblewrap's own, 0 if unknown.
+// It outlives the program by a moment.
+func (w *inner) first() (pid int) {
+	if w == nil {
+		return 0
+	}
+	w.hear()
+	var told struct {
+		PID int `json:"child-pid"`
+	}
+	_ = json.NewDecoder(bytes.NewReader(w.told)).Decode(&told)
+	return told.PID
 }
 
 // complaint is bubblewrap's own last words.

@@ -30,12 +30,12 @@ func kept(m Mode) []string {
 
 // Wrap is bubblewrap's command line up to the program. tmp is a folder for the command's temporary files, which the caller
 // makes and removes. It is nil where nothing holds commands in.
-func (b *Box) Wrap(r Role, tmp string) []string {
+func (b *Box) Wrap(tmp string) []string {
 	if b.c.Mode == Off || b.c.Bwrap == "" {
 		return nil
 	}
-	v := b.base(r)
-	v = append(v, "--bind", tmp, insideTmp, "--bind-try", filepath.Join(tmp, ".var"), insideVarTmp, "--setenv", "TMPDIR", insideTmp)
+	v := b.base()
+	v = append(v, "--bind", filepath.Join(tmp, "tmp"), insideTmp, "--bind", filepath.Join(tmp, "var"), insideVarTmp, "--setenv", "TMPDIR", insideTmp)
 	for _, m := range b.mounts {
 		switch m.how {
 		case writable, granted:
@@ -45,7 +45,7 @@ func (b *Box) Wrap(r Role, tmp string) []string {
 		case emptied:
 			v = append(v, "--tmpfs", m.path)
 		case blanked:
-			v = append(v, "--ro-bind", "/dev/null", m.path)
+			v = append(v, "--ro-bind", filepath.Join(tmp, "empty"), m.path)
 		}
 	}
 	for _, m := range b.mounts { // what was hidden is nobody's to fill
@@ -53,7 +53,7 @@ func (b *Box) Wrap(r Role, tmp string) []string {
 			v = append(v, "--remount-ro", m.path)
 		}
 	}
-	if b.bridged(r) {
+	if b.bridged() {
 		v = append(v, "--ro-bind", b.c.Socket, insideSocket, "--ro-bind", b.c.Self, insideSelf)
 	}
 	if b.c.Mode == Strict {
@@ -64,13 +64,13 @@ func (b *Box) Wrap(r Role, tmp string) []string {
 }
 
 // base is what holds for every place.
-func (b *Box) base(r Role) []string {
+func (b *Box) base() []string {
 	v := []string{b.c.Bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"}
 	if b.c.Mode == Strict {
 		v = append(v, "--unshare-net")
 	}
 	switch {
-	case b.userns:
+	case b.c.Userns:
 		v = append(v, "--unshare-user")
 	case b.c.UID == 0:
 		v = append(v, "--cap-drop", "ALL")
@@ -90,15 +90,15 @@ func (b *Box) base(r Role) []string {
 }
 
 // bridged reports whether a command reaches the network through the proxy.
-func (b *Box) bridged(r Role) bool {
-	return b.c.Mode == Strict && b.c.Socket != "" && (r == Agent || b.c.VerifyNetwork)
+func (b *Box) bridged() bool {
+	return b.c.Mode == Strict && b.c.Socket != "" && (b.c.Role == Agent || b.c.VerifyNetwork)
 }
 
 // Bounds is Wrap, and what goes before the program inside: the way to the
 // proxy, where there is one.
-func (b *Box) Bounds(r Role, tmp string) proc.Bounds {
-	v := proc.Bounds{Wrap: b.Wrap(r, tmp)}
-	if v.Wrap != nil && b.bridged(r) {
+func (b *Box) Bounds(tmp string) proc.Bounds {
+	v := proc.Bounds{Wrap: b.Wrap(tmp)}
+	if v.Wrap != nil && b.bridged() {
 		v.Inside = []string{insideSelf, NetCommand, insideSocket, "--"}
 	}
 	return v

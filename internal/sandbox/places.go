@@ -183,16 +183,8 @@ func (b *Box) open() {
 		toWrite(filepath.Join(dir, "registry"))
 		toWrite(filepath.Join(dir, "git"))
 	}
-	for _, name := range ownVars() {
-		b.add(b.env(name), writable)
-	}
+	b.login()
 	if b.home != "" {
-		for _, name := range made(b.c.Agent) {
-			_ = os.MkdirAll(filepath.Join(b.home, name), 0o700)
-		}
-		for _, name := range own(b.c.Agent) {
-			b.add(filepath.Join(b.home, name), writable)
-		}
 		for _, name := range caches() {
 			toWrite(filepath.Join(b.home, name))
 		}
@@ -205,12 +197,46 @@ func (b *Box) open() {
 	for _, dir := range filepath.SplitList(b.env("PATH")) {
 		b.show(dir)
 	}
+	if b.c.Mode == Auto && b.home != "" {
+		b.show(b.home)
+	}
 	b.program()
+	for _, word := range b.c.Named {
+		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() && filepath.IsAbs(word) {
+			b.show(word)
+		}
+	}
 	for _, path := range b.c.Read {
 		b.add(path, regained)
 	}
 	for _, path := range b.c.Write {
 		b.add(path, granted)
+	}
+}
+
+// login lets an agent have what it keeps in the home, and the verify command,
+// which anybody's tests are part of, see none of it.
+func (b *Box) login() {
+	what, list := writable, own(b.c.Agent)
+	if b.c.Role == Verify {
+		what, list = emptied, own("")
+		if b.c.ShowLogin {
+			what = readable
+		}
+	}
+	for _, name := range ownVars() {
+		b.add(b.env(name), what)
+	}
+	if b.home == "" {
+		return
+	}
+	if b.c.Make && b.c.Role == Agent {
+		for _, name := range made(b.c.Agent) {
+			_ = os.MkdirAll(filepath.Join(b.home, name), 0o700)
+		}
+	}
+	for _, name := range list {
+		b.add(filepath.Join(b.home, name), what)
 	}
 }
 
@@ -228,21 +254,17 @@ func (b *Box) show(path string) {
 // program makes the agent's program visible, wherever it lies, with the
 // packages beside it that it is made of.
 func (b *Box) program() {
-	for _, path := range []string{b.c.Program, b.c.Self} {
-		if path == "" {
-			continue
-		}
-		b.show(path)
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			continue
-		}
-		if at := strings.LastIndex(real, "/node_modules/"); at > 0 {
-			b.show(real[:at] + "/node_modules")
-		}
-		if dir := filepath.Dir(real); dir != filepath.Dir(path) && dir != b.home {
-			b.show(dir)
-		}
+	path := b.c.Program
+	real, err := filepath.EvalSymlinks(path)
+	if path == "" || err != nil {
+		return
+	}
+	b.show(path)
+	if at := strings.LastIndex(real, "/node_modules/"); at > 0 {
+		b.show(real[:at] + "/node_modules")
+	}
+	if dir := filepath.Dir(real); dir != filepath.Dir(path) && dir != b.home {
+		b.show(dir)
 	}
 }
 

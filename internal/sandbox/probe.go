@@ -21,24 +21,24 @@ func (e *CannotError) Error() string { return e.Why }
 
 // Probe runs bubblewrap once, with every mount of an agent's run. That a
 // program of its name is there says nothing: half of the machines forbid it to
-// make namespaces. Where it cannot be had, nil is nil only in mode Off, and
-// the error is a *CannotError.
-func (b *Box) Probe(ctx context.Context) error {
+// make namespaces. userns says that it works with Config.Userns only. What
+// keeps it from working is a *CannotError.
+func (b *Box) Probe(ctx context.Context) (userns bool, err error) {
 	if b.c.Mode == Off {
-		return nil
+		return false, nil
 	}
 	if b.c.Bwrap == "" {
-		return &CannotError{Why: "bubblewrap (bwrap) is not on PATH", Fix: installFix}
+		return false, &CannotError{Why: "bubblewrap (bwrap) is not on PATH", Fix: installFix}
 	}
-	err := b.try(ctx)
-	if err != nil && b.c.UID == 0 && !b.userns {
-		b.userns = true // a root without CAP_SYS_ADMIN, as in most containers
-		if b.try(ctx) == nil {
-			return nil
+	err = b.try(ctx)
+	if err != nil && b.c.UID == 0 {
+		again := *b
+		again.c.Userns = true // a root without CAP_SYS_ADMIN, as in most containers
+		if again.try(ctx) == nil {
+			return true, nil
 		}
-		b.userns = false
 	}
-	return err
+	return false, err
 }
 
 // try starts a program that does nothing.
@@ -52,7 +52,7 @@ func (b *Box) try(ctx context.Context) error {
 	defer RemoveTemp(tmp)
 	socket := b.c.Socket
 	b.c.Socket = "" // nobody listens yet
-	argv := b.Wrap(Agent, tmp)
+	argv := b.Wrap(tmp)
 	b.c.Socket = socket
 	nothing, err := proc.Look("true", "/", b.c.Env)
 	if err != nil {
@@ -114,8 +114,16 @@ func MakeTemp(dir string) (string, error) {
 	if err == nil {
 		tmp, err = filepath.EvalSymlinks(tmp)
 	}
+	for _, name := range []string{"tmp", "var"} {
+		if err == nil {
+			err = os.Mkdir(filepath.Join(tmp, name), 0o700)
+		}
+		if err == nil { // nobody else comes through the folder above
+			err = os.Chmod(filepath.Join(tmp, name), 0o777|os.ModeSticky)
+		}
+	}
 	if err == nil {
-		err = os.Mkdir(filepath.Join(tmp, ".var"), 0o777)
+		err = os.WriteFile(filepath.Join(tmp, "empty"), nil, 0o444)
 	}
 	if err != nil {
 		return "", fmt.Errorf("make a folder for temporary files: %w", err)

@@ -34,6 +34,9 @@ func (b *Box) repository() {
 	}
 	b.add(common, writable)
 	for _, name := range []string{"hooks", "info"} {
+		if !b.c.Make {
+			break
+		}
 		_ = os.Mkdir(filepath.Join(common, name), 0o777) // a mount needs a place; git makes them too
 	}
 	b.add(filepath.Join(common, "worktrees"), readable)

@@ -35,16 +35,21 @@ type Config struct {
 	Root    string   // the project's folder; .scud and .descartes in it stay as they are
 	Top     string   // the repository's top level, at Root or above
 	Env     []string // of this process: tells home, caches and the agent's own folders
+	Role    Role
 	Agent   string   // the backend's name
 	Program string   // the agent's program, as it was found
+	Named   []string // words of command lines: a file among them is seen wherever it lies
 	Self    string   // our own program, for the way to the proxy
 	Bwrap   string   // where bubblewrap is; "" if it is nowhere
 	Socket  string   // of the proxy, in Strict; "" for no network at all
 	Write   []string // besides, what may be written
 	Read    []string // besides, what may be read where it would be hidden
 	UID     int
+	Userns  bool // as Probe told
+	Make    bool // make the places that a mount needs: only once a run is sure
 
 	VerifyNetwork bool // in Strict: the verify command gets the agent's network
+	ShowLogin     bool // the verify command may see what agents keep in the home
 }
 
 // Role is what a command is for.
@@ -61,7 +66,6 @@ type Box struct {
 	c      Config
 	home   string // "" where there is none
 	mounts []mount
-	userns bool // root without the right to make namespaces otherwise
 }
 
 // mount is one place of the file tree and what becomes of it.
@@ -85,9 +89,9 @@ const (
 
 func (h how) writes() bool { return h == writable || h == granted }
 
-// New works out what a command may touch. It makes the agent's own folders in
-// the home and the hooks folder of the repository where they are missing,
-// because a mount needs a place.
+// New works out what a command may touch. With Config.Make it makes the
+// agent's own folders in the home and the hooks folder of the repository where
+// they are missing, because a mount needs a place.
 func New(c Config) (*Box, error) {
 	b := &Box{c: c}
 	if c.Mode == Off {
