@@ -37,7 +37,8 @@ type pacer struct {
 	saved    func() error       // brings what was told to the disk
 	told     string             // the last change of backend
 	warned   []string
-	past     []string // backends that got past a limit of before this run
+	past     []string             // backends that got past a limit of before this run
+	seen     map[string]time.Time // when the limit was met whose record this run knows already, by backend
 }
 
 // move is what pick came to: a choice to run with, a time to wait for, or an end.
@@ -45,7 +46,8 @@ type move struct {
 	choice  Choice
 	until   time.Time
 	reason  string
-	limited bool // it is a quota that is waited for
+	limited bool      // it is a quota that is waited for
+	record  time.Time // when another loop met it
 	end     *Outcome
 	instead string // why the first choice is not taken
 }
@@ -90,6 +92,7 @@ func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, erro
 		} else if p.onLimit == OnLimitStop { // nobody waits for it
 			until = reset
 		}
+		p.seen[c.Backend] = now
 		return &until, p.warn(p.tools.Accounts.note(usedUp{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}))
 	}
 	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {
@@ -108,19 +111,21 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 	var hold move // for the one that is free first
 	var dead []string
 	limited, ending := false, AgentUnusable
-	later := func(c Choice, until time.Time, reason string, quota bool) {
-		limited = limited || quota
-		if hold.until.IsZero() || until.Before(hold.until) {
-			hold = move{choice: c, until: until, reason: reason, limited: quota}
+	later := func(m move) {
+		limited = limited || m.limited
+		if hold.until.IsZero() || m.until.Before(hold.until) {
+			hold = m
 		}
 	}
 	first := ""
 	for _, c := range choices {
 		s := *p.pace.get(c.Backend)
-		if err := p.others(c.Backend, &s, now); err != nil {
+		record, err := p.others(c.Backend, &s, now)
+		if err != nil {
 			return move{}, err
 		}
 		why := s.reason
+		used := move{choice: c, until: s.until, reason: why, limited: true, record: record}
 		switch {
 		case s.unusable != "":
 			why = s.unusable
@@ -128,16 +133,16 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 		case now.Before(s.until) && p.onLimit == OnLimitStop:
 			return move{end: &Outcome{Ending: QuotaUsedUp, Message: why, Until: s.until}}, nil
 		case now.Before(s.until) && p.onLimit != OnLimitFallback:
-			return move{choice: c, until: s.until, reason: why, limited: true}, nil
+			return used, nil
 		case now.Before(s.until):
-			later(c, s.until, why, true)
+			later(used)
 		case now.Before(s.rest) && s.faults <= faultTries:
 			return move{choice: c, until: s.rest, reason: why}, nil
 		case now.Before(s.rest):
 			why = fmt.Sprintf("%s; %d tries in a row ended so", why, s.faults)
 			dead = append(dead, why)
 			ending = ProviderFails
-			later(c, s.rest, why, false)
+			later(move{choice: c, until: s.rest, reason: why})
 		default:
 			return move{choice: c, instead: first}, nil
 		}
@@ -151,17 +156,17 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 	return hold, nil
 }
 
-// others adds what other loops know of a backend's account.
-func (p *pacer) others(backend string, s *standing, now time.Time) error {
+// others adds what other loops know of a backend's account, and says when they met its limit.
+func (p *pacer) others(backend string, s *standing, now time.Time) (record time.Time, _ error) {
 	u, found, err := p.tools.Accounts.look(backend, now)
 	if err != nil {
-		return p.warn(err)
+		return record, p.warn(err)
 	}
-	if !found || p.anew && u.At.Before(p.began) || !u.Until.After(s.until) {
-		return nil
+	if !found || p.anew && !u.At.After(p.began) || u.At.Equal(p.seen[backend]) || !u.Until.After(s.until) {
+		return record, nil
 	}
 	s.until, s.reason = u.Until.Add(spread(min(30*time.Second, u.Until.Sub(now)/10))), u.Reason
-	return nil
+	return u.At, nil
 }
 
 // hold waits for what was picked, as long as that is allowed.
@@ -176,7 +181,16 @@ func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, erro
 	if err := p.saved(); err != nil {
 		return nil, err
 	}
-	return stop.wait(ctx, &p.tools, m.until), nil
+	if out := stop.wait(ctx, &p.tools, m.until); out != nil {
+		return out, nil
+	}
+	// Over is over, also where the clock was set back meanwhile and shows an earlier time.
+	s := p.pace.get(m.choice.Backend)
+	s.until, s.rest = time.Time{}, time.Time{}
+	if !m.record.IsZero() {
+		p.seen[m.choice.Backend] = m.record
+	}
+	return nil, nil
 }
 
 // tooLong is the end of a run that would have to wait longer than it may.
@@ -236,5 +250,5 @@ func newPacer(tools Tools, c *Config, p *pace, loop string, anew bool) *pacer {
 		*p = newPace()
 	}
 	return &pacer{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline, pace: p, anew: anew,
-		began: tools.Now().Round(0), loop: loop}
+		began: tools.Now().Round(0), loop: loop, seen: map[string]time.Time{}}
 }

@@ -28,6 +28,9 @@ type world struct {
 	mu    sync.Mutex
 	runs  []string // "task attempt", in order
 	tell  func(Event)
+	now   func() time.Time
+	sleep func(time.Duration) // nil waits
+	known *Accounts
 
 	protect []string
 	broken  error               // the run of the agent fails for a reason of our own
@@ -43,7 +46,7 @@ const threeTasks = `{"tag": "x", "tasks": [
 
 func newWorld(t *testing.T, taskFile string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), protect: []string{".scud/tasks/x.json", ".descartes/"}}
+	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), now: time.Now, protect: []string{".scud/tasks/x.json", ".descartes/"}}
 	w.prepare(taskFile)
 	w.cfg = Config{Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
 		Spec: SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
@@ -164,7 +167,7 @@ func (w *world) start(opt StartOptions) (*Loop, error) {
 	if opt.Command == "" {
 		opt.Command = "loop"
 	}
-	return Start(w.t.Context(), j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: time.Now, Observe: w.tell}, opt)
+	return Start(w.t.Context(), j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Accounts: w.known}, opt)
 }
 
 // run starts a loop, runs it to its end and closes it.

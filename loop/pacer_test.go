@@ -1,0 +1,438 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"descartes/agent"
+	"descartes/internal/atomicfile"
+	"descartes/tasks"
+)
+
+// patient is a world whose clock only waiting moves on, in leaps.
+type patient struct {
+	*world
+	time   time.Time
+	began  time.Time
+	result func(r agent.Request) agent.Result // of each run, in turn
+	asked  []string                           // backend of each run
+	waits  []Event
+	warned []string
+}
+
+func newPatient(t *testing.T) *patient {
+	t.Helper()
+	p := &patient{world: newWorld(t, threeTasks), time: time.Now().Round(0)}
+	p.began = p.time
+	p.now = func() time.Time { return p.time }
+	p.sleep = func(d time.Duration) { p.time = p.time.Add(max(d, 5*time.Second)) }
+	p.cfg.Scud.MaxIterationsPerTask = 1
+	p.cfg.MaxWaitSecs = 6 * 60 * 60
+	p.cfg.Backend.Type = "claude"
+	work := p.agent
+	p.agent = func(r agent.Request, env map[string]string) agent.Result {
+		p.asked = append(p.asked, r.Backend)
+		if res := p.result(r); res.End != "" {
+			return res
+		}
+		return work(r, env)
+	}
+	p.tell = func(e Event) {
+		switch e.Type {
+		case LimitWaiting:
+			p.waits = append(p.waits, e)
+		case Warning:
+			p.warned = append(p.warned, e.Message)
+		}
+	}
+	return p
+}
+
+// script gives the first runs their results; those after them do their work.
+func (p *patient) script(results ...agent.Result) {
+	p.result = func(agent.Request) (r agent.Result) {
+		if len(results) > 0 {
+			r, results = results[0], results[1:]
+		}
+		return r
+	}
+}
+
+func (p *patient) took() time.Duration { return p.time.Sub(p.began) }
+
+// within fails the test unless d lies between from and to.
+func within(t *testing.T, what string, d, from, to time.Duration) {
+	t.Helper()
+	if d < from || d > to {
+		t.Errorf("%s: %v, want %v to %v", what, d, from, to)
+	}
+}
+
+func limitedUntil(at time.Time) agent.Result {
+	return agent.Result{End: agent.Limited, Until: at, Reason: "Claude's weekly limit"}
+}
+
+func transient() agent.Result {
+	return agent.Result{End: agent.Crashed, Cause: agent.Transient, Code: 1, Reason: "Claude failed: overloaded"}
+}
+
+// A limit uses up no attempt; the next one is told what the first left in the tree.
+func TestLimitInMidTask(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	reset := p.time.Add(2 * time.Hour)
+	prompts := []string{}
+	p.result = func(r agent.Request) agent.Result {
+		prompts = append(prompts, r.Prompt)
+		if len(prompts) == 1 {
+			p.write("half.txt", "half\n")
+			return limitedUntil(reset)
+		}
+		return agent.Result{}
+	}
+	p.mustRun(StartOptions{}, AllDone)
+	within(t, "the wait", p.took(), 2*time.Hour, 2*time.Hour+40*time.Second)
+	if len(p.waits) != 1 || p.waits[0].Task != "1" || p.waits[0].Detail.Backend != "claude" {
+		t.Errorf("waits: %+v", p.waits)
+	}
+	for _, want := range []string{"cut short", "Claude's weekly limit", "half.txt"} {
+		if !strings.Contains(prompts[1], want) {
+			t.Errorf("the next prompt lacks %q:\n%s", want, prompts[1])
+		}
+	}
+	if strings.Contains(prompts[2], "cut short") {
+		t.Error("another task's prompt tells of it too")
+	}
+	st, err := LoadState(NewHome(p.dir).Default())
+	if err != nil || st.Iteration != 3 || len(st.Agents) != 1 || st.Agents[0].Attempts != 4 {
+		t.Errorf("state: %+v, %v", st, err)
+	}
+	p.clean()
+}
+
+// Where nothing is said of the reset it is asked ever more seldom, and not for ever.
+func TestLimitUnknownReset(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.result = func(agent.Request) agent.Result { return limitedUntil(time.Time{}) }
+	out := p.mustRun(StartOptions{}, QuotaUsedUp)
+	var got []string
+	last := p.began
+	for _, e := range p.waits {
+		got = append(got, fmt.Sprint(int(e.Detail.Until.Sub(last).Minutes())))
+		last = *e.Detail.Until
+	}
+	if s := strings.Join(got, " "); s != "15 30 60 60 60 60 60" {
+		t.Errorf("waits: %s", s)
+	}
+	if out.Until.Before(p.time) || !strings.Contains(out.Message, "--max-wait 6h") {
+		t.Errorf("outcome: %+v", out)
+	}
+}
+
+// A reset that lies in the past must not become a run of paid requests.
+func TestLimitPastReset(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.result = func(agent.Request) agent.Result { return limitedUntil(p.time.Add(-time.Hour)) }
+	p.mustRun(StartOptions{}, QuotaUsedUp)
+	if n := len(p.runs); n < 5 || n > 12 {
+		t.Errorf("%d requests in six hours", n)
+	}
+}
+
+func TestLimitBeyondMaxWait(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	reset := p.time.Add(50 * time.Hour)
+	p.script(limitedUntil(reset))
+	out := p.mustRun(StartOptions{}, QuotaUsedUp)
+	within(t, "the wait", p.took(), 0, 0)
+	if out.Until.Before(reset) {
+		t.Errorf("outcome: %+v", out)
+	}
+	p.mustRun(StartOptions{}, QuotaUsedUp) // it is known, and not asked for again
+	if len(p.runs) != 1 {
+		t.Errorf("runs: %v", p.runs)
+	}
+	p.time = reset.Add(-time.Hour)
+	p.mustRun(StartOptions{}, AllDone)
+	within(t, "the rest of the wait", p.time.Sub(reset), 0, 40*time.Second)
+	if !slices.Equal(p.runs, []string{"1 1", "1 2", "2 1", "3 1"}) {
+		t.Errorf("runs: %v", p.runs)
+	}
+}
+
+// A person who says so has the provider asked, whatever is known.
+func TestLimitAskedAnew(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.known = accountsIn(t, atomicfile.OS(), "one")
+	p.cfg.OnLimit = OnLimitStop
+	p.script(limitedUntil(p.time.Add(50 * time.Hour)))
+	p.mustRun(StartOptions{}, QuotaUsedUp)
+	p.mustRun(StartOptions{Anew: true}, AllDone)
+	if names, err := os.ReadDir(p.known.Dir); err != nil || len(names) != 0 {
+		t.Errorf("the record of a limit that is over stays: %v, %v", names, err)
+	}
+}
+
+// What is left of a wait is known from the journal.
+func TestWaitSurvivesInterrupt(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	reset := p.time.Add(4 * time.Hour)
+	p.script(limitedUntil(reset))
+	ctx, cancel := context.WithCancel(t.Context())
+	leap := p.sleep
+	p.sleep = func(d time.Duration) {
+		if leap(d); p.took() > time.Hour {
+			cancel()
+		}
+	}
+	l, err := p.start(StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := l.Run(ctx, nil)
+	if cerr := l.Close(); err != nil || cerr != nil || out.Ending != Cancelled {
+		t.Fatalf("got %+v, %v, %v", out, err, cerr)
+	}
+	p.sleep = leap
+	p.mustRun(StartOptions{}, AllDone)
+	within(t, "both waits", p.took(), 4*time.Hour, 4*time.Hour+40*time.Second)
+	if !slices.Equal(p.runs, []string{"1 1", "1 2", "2 1", "3 1"}) || len(p.waits) != 2 {
+		t.Errorf("runs: %v, %d waits", p.runs, len(p.waits))
+	}
+}
+
+// A provider's fault is waited out, and no task's attempt is used up by it.
+func TestTransientTries(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.script(transient(), transient(), transient())
+	p.mustRun(StartOptions{}, AllDone)
+	within(t, "the waits", p.took(), 3*155*time.Second/4, 5*155*time.Second/4+20*time.Second)
+	if !slices.Equal(p.runs, []string{"1 1", "1 2", "1 3", "1 4", "2 1", "3 1"}) {
+		t.Errorf("runs: %v", p.runs)
+	}
+}
+
+// An outage ends the loop, and does not block one task after the other.
+func TestTransientOutage(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.script(transient(), transient(), transient(), transient())
+	out := p.mustRun(StartOptions{}, ProviderFails)
+	if !strings.Contains(out.Message, "overloaded; 4 tries in a row") || out.Blocked != 0 {
+		t.Errorf("outcome: %+v", out)
+	}
+	if p.mustRun(StartOptions{}, AllDone); len(p.runs) != 7 {
+		t.Errorf("runs: %v", p.runs)
+	}
+}
+
+func TestRefusedStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.script(agent.Result{End: agent.Refused, Cause: agent.Fatal, Reason: "Claude cannot go on: Invalid API key"})
+	out := p.mustRun(StartOptions{}, AgentUnusable)
+	if len(p.runs) != 1 || out.Message != "the agent cannot be run: Claude cannot go on: Invalid API key" {
+		t.Errorf("runs %v, outcome %+v", p.runs, out)
+	}
+	p.mustRun(StartOptions{}, AllDone)
+}
+
+// While one is out of quota another takes over, and it goes back once that has passed.
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.cfg.OnLimit, p.cfg.Fallback = OnLimitFallback, []string{"codex"}
+	p.cfg.Models = map[string]Models{"codex": {Default: "gpt"}}
+	first := true
+	p.result = func(r agent.Request) agent.Result {
+		defer func() { p.time = p.time.Add(time.Hour) }()
+		if r.Backend == "codex" && r.Model != "gpt" {
+			t.Errorf("model %q", r.Model)
+		}
+		if first {
+			first = false
+			return limitedUntil(p.time.Add(150 * time.Minute))
+		}
+		return agent.Result{}
+	}
+	p.mustRun(StartOptions{}, AllDone)
+	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "claude"}) || len(p.waits) != 0 {
+		t.Errorf("asked %v, %d waits", p.asked, len(p.waits))
+	}
+	if !slices.Equal(p.warned, []string{"Claude's weekly limit: codex takes over"}) {
+		t.Errorf("warned of %q", p.warned)
+	}
+}
+
+// Where all are used up, it waits for the first that is not.
+func TestFallbackAllLimited(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.cfg.OnLimit, p.cfg.Fallback = OnLimitFallback, []string{"codex", "gemini"}
+	p.script(limitedUntil(p.time.Add(3*time.Hour)), limitedUntil(p.time.Add(time.Hour)), limitedUntil(p.time.Add(5*time.Hour)))
+	p.mustRun(StartOptions{}, AllDone)
+	if !slices.Equal(p.asked, []string{"claude", "codex", "gemini", "codex", "codex", "codex"}) || len(p.waits) != 1 {
+		t.Errorf("asked %v, %d waits", p.asked, len(p.waits))
+	}
+	within(t, "the wait", p.took(), time.Hour, time.Hour+40*time.Second)
+}
+
+// --on-limit wait with a fallback waits for a quota, and falls back where waiting does not help.
+func TestFallbackForFailures(t *testing.T) {
+	t.Parallel()
+	for name, results := range map[string][]agent.Result{
+		"refused":  {{End: agent.Refused, Reason: "no key"}},
+		"failing":  {transient(), transient(), transient(), transient()},
+		"outofall": {{End: agent.Refused, Reason: "no key"}, {End: agent.Refused, Reason: "no program"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPatient(t)
+			p.cfg.OnLimit, p.cfg.Fallback = OnLimitWait, []string{"codex"}
+			p.script(results...)
+			want := AllDone
+			if name == "outofall" {
+				want = AgentUnusable
+			}
+			p.mustRun(StartOptions{}, want)
+			if p.asked[len(p.asked)-1] != "codex" {
+				t.Errorf("asked %v", p.asked)
+			}
+		})
+	}
+}
+
+// A machine that slept is not late, and a clock that is set back does not make the wait longer.
+func TestWaitWatchesTheClock(t *testing.T) {
+	t.Parallel()
+	for name, jump := range map[string]time.Duration{"slept": 10 * time.Hour, "set back": -10 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPatient(t)
+			p.script(limitedUntil(p.time.Add(2 * time.Hour)))
+			leap, slept := p.sleep, time.Duration(0)
+			p.sleep = func(d time.Duration) {
+				was := p.time
+				leap(d)
+				if slept += p.time.Sub(was); jump != 0 && slept > time.Hour {
+					p.time, jump = p.time.Add(jump), 0
+				}
+			}
+			p.mustRun(StartOptions{}, AllDone)
+			if name == "slept" {
+				within(t, "the wait", slept, time.Hour, time.Hour+time.Minute)
+			} else {
+				within(t, "the wait", slept, 2*time.Hour-time.Minute, 2*time.Hour+time.Minute)
+			}
+		})
+	}
+}
+
+func accountsIn(t *testing.T, fsys atomicfile.FS, id string) *Accounts {
+	return &Accounts{FS: fsys, Dir: filepath.Join(t.TempDir(), "limits"), ID: func(backend string) string { return backend + "-" + id }}
+}
+
+// A loop in another project waits for the account's quota too, and asks nobody.
+func TestAccountHoldsOthers(t *testing.T) {
+	t.Parallel()
+	a, b := newPatient(t), newPatient(t)
+	a.known = accountsIn(t, atomicfile.OS(), "one")
+	b.known = a.known
+	b.time, b.began = a.time, a.time
+	reset := a.time.Add(90 * time.Minute)
+	a.cfg.OnLimit = OnLimitStop
+	a.script(limitedUntil(reset))
+	a.mustRun(StartOptions{}, QuotaUsedUp)
+	b.script()
+	b.mustRun(StartOptions{}, AllDone)
+	within(t, "the other's wait", b.took(), 90*time.Minute, 91*time.Minute)
+	if !slices.Equal(b.runs, []string{"1 1", "2 1", "3 1"}) || len(b.waits) != 1 || b.waits[0].Reason != "Claude's weekly limit" {
+		t.Errorf("runs %v, waits %+v", b.runs, b.waits)
+	}
+	if names, err := os.ReadDir(a.known.Dir); err != nil || len(names) != 0 {
+		t.Errorf("the record stays: %v, %v", names, err)
+	}
+}
+
+// What cannot be read or written of an account is a warning, told once.
+func TestAccountTrouble(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(path string) error{
+		"not JSON": func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"large":    func(path string) error { return os.WriteFile(path, make([]byte, maxAccountFile+1), 0o600) },
+		"version":  func(path string) error { return os.WriteFile(path, []byte(`{"version":9}`), 0o600) },
+		"impossible": func(path string) error {
+			return os.WriteFile(path, []byte(`{"version":1,"until":"2999-01-01T00:00:00Z","at":"2026-01-01T00:00:00Z"}`), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPatient(t)
+			p.known = accountsIn(t, atomicfile.OS(), "one")
+			if err := os.Mkdir(p.known.Dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(p.known.path("claude")); err != nil {
+				t.Fatal(err)
+			}
+			p.script()
+			p.mustRun(StartOptions{}, AllDone)
+			if len(p.warned) != 1 || !strings.Contains(p.warned[0], p.known.path("claude")) {
+				t.Errorf("warned of %q", p.warned)
+			}
+		})
+	}
+	p := newPatient(t)
+	p.known = accountsIn(t, atomicfile.OS(), "one")
+	if err := os.WriteFile(p.known.Dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.script(limitedUntil(p.time.Add(time.Hour)))
+	p.mustRun(StartOptions{}, AllDone)
+	if len(p.warned) == 0 || len(p.warned) > 2 {
+		t.Errorf("warned of %q", p.warned)
+	}
+}
+
+func TestChoices(t *testing.T) {
+	t.Parallel()
+	c := Config{Backend: BackendConfig{Type: "claude", Model: "sonnet"}, Fallback: []string{"codex", "claude"},
+		ModelTiers: map[string]string{"fast": "haiku", "smart": "opus"},
+		Models:     map[string]Models{"codex": {Default: "gpt", Tiers: map[string]string{"smart": "gpt-big"}}},
+		AgentTypes: map[string]AgentType{"reviewer": {Backend: "codex", Model: "gpt-r", Tier: "smart"}, "planner": {Tier: "smart"}, "tester": {Backend: "gemini"}}}
+	for _, tt := range []struct{ typ, tier, want string }{
+		{"", "", "[{claude sonnet} {codex gpt}]"},
+		{"", "fast", "[{claude haiku} {codex gpt}]"},
+		{"builder", "smart", "[{claude opus} {codex gpt-big}]"},
+		{"planner", "", "[{claude opus} {codex gpt-big}]"},
+		{"planner", "fast", "[{claude haiku} {codex gpt}]"},
+		{"reviewer", "fast", "[{codex gpt-r} {claude haiku}]"},
+		{"reviewer", "", "[{codex gpt-r} {claude opus}]"},
+		{"tester", "smart", "[{gemini } {codex gpt-big} {claude opus}]"},
+		{"", "standard", "[{claude sonnet} {codex gpt}]"},
+	} {
+		if got := fmt.Sprint(c.Choices(&tasks.Task{AgentType: tt.typ, ModelTier: tt.tier})); got != tt.want {
+			t.Errorf("type %q, tier %q: got %s, want %s", tt.typ, tt.tier, got, tt.want)
+		}
+	}
+	if got := fmt.Sprint(c.Choices(nil)); got != "[{claude sonnet} {codex gpt}]" {
+		t.Errorf("without a task: %s", got)
+	}
+	tiers, types := c.Unmapped([]tasks.Task{{ID: "1", ModelTier: "standard"}, {ID: "2", ModelTier: "smart", AgentType: "builder"}, {ID: "3", ModelTier: "fast", AgentType: "tester"}})
+	if !slices.Equal(tiers, []string{"fast", "standard"}) || !slices.Equal(types, []string{"builder"}) {
+		t.Errorf("unmapped: %v, %v", tiers, types)
+	}
+}
