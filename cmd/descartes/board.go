@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"descartes/loop"
@@ -17,6 +18,7 @@ type board struct {
 	scud    loop.ScudConfig
 	file    *tasks.File
 	graph   *scheduler.Graph
+	mapped  *loop.Config    // says what each task is run with; nil where that is the same for all
 	against []tasks.Finding // what the plan states against the list
 	view    *loop.View      // of the tag's last loop; nil if there was none
 	commits []loop.WaveCommit
@@ -26,6 +28,9 @@ type board struct {
 func newBoard(job *loop.Job) (*board, error) {
 	root, file := job.Root, job.File
 	b := &board{root: root, scud: job.Config.Scud, file: file, graph: job.Graph, against: job.Conflicts}
+	if job.Config.Mapped() {
+		b.mapped = &job.Config
+	}
 	home := loop.NewHome(root)
 	all, err := home.List()
 	if err != nil {
@@ -144,6 +149,28 @@ type taskJSON struct {
 	DependsOn []loop.TaskID `json:"depends_on"`
 	State     string        `json:"state"`
 	Cause     string        `json:"cause"`
+	Agent     *agentJSON    `json:"agent,omitempty"` // where tasks differ in it
+}
+
+// agentJSON is what a task's next attempt is run with, if nothing takes its place.
+type agentJSON struct {
+	Backend string `json:"backend"`
+	Model   string `json:"model,omitempty"`
+}
+
+func (a *agentJSON) String() string {
+	if a == nil {
+		return ""
+	}
+	return strings.TrimSpace(clean(a.Backend) + " " + clean(a.Model))
+}
+
+func (b *board) agent(t *tasks.Task) *agentJSON {
+	if b.mapped == nil || t.Container() {
+		return nil
+	}
+	c := b.mapped.Choices(t)[0]
+	return &agentJSON{c.Backend, c.Model}
 }
 
 type problemJSON struct {
@@ -189,7 +216,7 @@ func (b *board) task(id string) taskJSON {
 	t, _ := b.graph.Task(id)
 	state, cause := b.graph.State(id)
 	return taskJSON{ID: b.id(id), Title: t.Title, Status: b.graph.Status(id), DependsOn: b.dependsOn(t),
-		State: string(state), Cause: cause}
+		State: string(state), Cause: cause, Agent: b.agent(t)}
 }
 
 // dependsOn is what the file says that a task depends on; an id that nothing has looks like the task's own.

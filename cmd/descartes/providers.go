@@ -194,6 +194,7 @@ func accountOf(b agent.Backend, env func(string) string, environ []string) strin
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00", program, b.Format)
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(h, "%s=%s\x00", name, values[name])
 	}

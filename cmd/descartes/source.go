@@ -19,6 +19,7 @@ type looking struct {
 	dir  string
 	json bool
 	scud loop.ScudConfig // what the flags say
+	file loop.Config     // what descartes.yaml says; source reads it
 }
 
 func (l *looking) register(cmd *cobra.Command, withJSON string) {
@@ -52,6 +53,7 @@ func (l *looking) source(cmd *cobra.Command) (root string, c loop.ScudConfig, er
 	if err := readFile(filepath.Join(root, "descartes.yaml"), false, &cfg); err != nil {
 		return root, c, err
 	}
+	l.file = cfg
 	c = loop.ScudConfig{Tag: l.scud.Tag, TasksFile: cfg.Scud.TasksFile, PlanPath: cfg.Scud.PlanPath, OpenInDone: cfg.Scud.OpenInDone}
 	if c.Tag == "" && l.scud.TasksFile == "" {
 		c.Tag = cfg.Scud.Tag
@@ -76,11 +78,20 @@ func (l *looking) board(cmd *cobra.Command) (*board, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, found := loop.Load(root, loop.Config{Scud: c})
+	job, found := loop.Load(root, l.models(c))
 	if job == nil || len(found) > 0 && l.scud.PlanPath != "" {
 		return nil, problems(found)
 	}
 	return newBoard(job)
+}
+
+// models is the settings of a look at a list, with what tasks are run with.
+func (l *looking) models(c loop.ScudConfig) loop.Config {
+	cfg := loop.Config{Scud: c, Models: l.file.Models, ModelTiers: l.file.ModelTiers, AgentTypes: l.file.AgentTypes}
+	if _, backend, err := resolveBackend(l.file); err == nil {
+		cfg.Backend = backend
+	}
+	return cfg
 }
 
 // chooseSource completes which list is meant: the file of the tag's unfinished loop, or the tag that

@@ -77,7 +77,7 @@ func (b *board) details() []detailJSON {
 func (b *board) detail(t *tasks.Task) detailJSON {
 	d := detailJSON{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Priority: t.Priority,
 		Complexity: measure(t.Complexity), Children: b.fileIDs(t.Children), Line: t.Line}
-	d.taskJSON = taskJSON{ID: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t)}
+	d.taskJSON = taskJSON{ID: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t)}
 	if t.Parent != "" {
 		d.Parent = &b.fileIDs([]string{t.Parent})[0]
 	}

@@ -61,6 +61,7 @@ func (d *detailJSON) text() string {
 	field("Subtasks", idList(d.Children))
 	field("Priority", clean(d.Priority))
 	field("Complexity", clean(string(d.Complexity)))
+	field("Agent", d.Agent.String())
 	field("Line", itoa(d.Line))
 	for _, part := range []struct{ name, text string }{{"Description", d.Description}, {"Details", d.Details}, {"Test strategy", d.TestStrategy}} {
 		if part.text != "" {

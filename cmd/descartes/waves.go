@@ -117,6 +117,9 @@ func writeTaskLine(s *strings.Builder, p paint, t taskJSON, ids int) {
 	case t.State == "other":
 		fmt.Fprintf(s, "  (status %s)", clean(string(t.Status)))
 	}
+	if t.Agent != nil && t.State != "done" {
+		fmt.Fprintf(s, "  [%s]", t.Agent)
+	}
 	s.WriteString("\n")
 }
 
