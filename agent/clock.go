@@ -108,7 +108,7 @@ func (r *Runner) halted(res *Result, h *heard, q Request, exit proc.Exit, why *h
 		r.conclude(res, h, q, exit)
 		res.Notes = append(res.Notes, fmt.Sprintf("%s had told that it was finished and was still running %v later: it was ended", who, q.Clocks.Exit))
 	case haltSpin:
-		res.End, res.Cause = Crashed, Transient
+		res.End = Crashed // which may be the task's doing as well as the client's
 		res.Reason = fmt.Sprintf("%s went round in circles and was ended: %d steps in a row without a word, a tool call or a token", who, q.Clocks.Spin)
 	case haltOverflow:
 		res.End, res.Cause = Refused, Fatal

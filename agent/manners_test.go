@@ -55,7 +55,7 @@ func manners() []manner {
 		{name: "text, hangs", want: "killed", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
 		{name: "dots, hangs", want: "killed", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
 		{name: "mute, hangs", want: "killed", only: "text", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
-		{name: "spins", want: "retryable", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "20 steps in a row"},
+		{name: "spins", want: "crashed", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "20 steps in a row"},
 		{name: "spins", want: "killed", only: "opencode codex", change: timeout},
 		{name: "overflows", want: "fatal", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "exceeds the context window of this model. (5 times"},
 		{name: "large line", want: "complete", only: "claude text"},
