@@ -2,6 +2,7 @@ package loop
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"descartes/agent"
@@ -29,6 +30,7 @@ type standing struct {
 	faults   int       // attempts in a row that failed by a fault of its own
 	unusable string    // why it cannot be used at all
 	reason   string    // of the last limit or fault
+	met      time.Time // when that was
 }
 
 // faultTries is how often a provider's fault is waited out. An attempt that ended by such a fault is none
@@ -57,6 +59,7 @@ func (p *pace) apply(e *Event) {
 		for _, s := range p.of {
 			s.unusable, s.faults, s.rest = "", 0, time.Time{}
 		}
+		p.since = time.Time{} // nobody waited meanwhile
 	case LimitWaiting:
 		if p.since.IsZero() {
 			p.since = e.TS
@@ -75,12 +78,12 @@ func (p *pace) attempt(e *Event) {
 	s := p.get(d.Backend)
 	switch {
 	case e.Verdict == verdictLimited:
-		s.limits, s.reason = s.limits+1, e.Reason
+		s.limits, s.reason, s.met = s.limits+1, e.Reason, e.TS
 		if d.Until != nil {
 			s.until = *d.Until
 		}
 	case passing(d):
-		s.faults, s.reason = s.faults+1, e.Reason
+		s.faults, s.reason, s.met = s.faults+1, e.Reason, e.TS
 		if d.Until != nil {
 			s.rest = *d.Until
 		}
@@ -119,6 +122,14 @@ func (s *standing) pause(r agent.Result, now time.Time) time.Time {
 		return now.Add(d*3/4 + spread(d/2))
 	}
 	return time.Time{}
+}
+
+// why is the reason of the last limit or fault, without what it says of the time left once that is long ago.
+func (s *standing) why(now time.Time) string {
+	if text, _, ok := strings.Cut(s.reason, " (in "); ok && now.Sub(s.met).Abs() > time.Minute {
+		return text
+	}
+	return s.reason
 }
 
 // spread is some time up to d, so that several loops do not come back at once.

@@ -124,7 +124,7 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 		if err != nil {
 			return move{}, err
 		}
-		why := s.reason
+		why := s.why(now)
 		used := move{choice: c, until: s.until, reason: why, limited: true, record: record}
 		switch {
 		case s.unusable != "":
@@ -166,6 +166,7 @@ func (p *pacer) others(backend string, s *standing, now time.Time) (record time.
 		return record, nil
 	}
 	s.until, s.reason = u.Until.Add(spread(min(30*time.Second, u.Until.Sub(now)/10))), u.Reason
+	s.met = u.At
 	return u.At, nil
 }
 
@@ -175,6 +176,9 @@ func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, erro
 		return out, nil
 	}
 	e := &Event{Type: LimitWaiting, Reason: m.reason, Detail: &Detail{Until: &m.until, Backend: m.choice.Backend}}
+	if !m.limited {
+		e.Detail.Cause = string(agent.Transient)
+	}
 	if err := p.tell(e); err != nil {
 		return nil, err
 	}

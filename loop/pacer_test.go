@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -166,6 +167,58 @@ func TestLimitBeyondMaxWait(t *testing.T) {
 	within(t, "the rest of the wait", p.time.Sub(reset), 0, 40*time.Second)
 	if !slices.Equal(p.runs, []string{"1 1", "1 2", "2 1", "3 1"}) {
 		t.Errorf("runs: %v", p.runs)
+	}
+}
+
+// Another backend has a quota of its own.
+func TestLimitIsOfOneBackend(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.script(limitedUntil(p.time.Add(50 * time.Hour)))
+	p.mustRun(StartOptions{}, QuotaUsedUp)
+	p.cfg.Backend.Type = "codex"
+	p.mustRun(StartOptions{}, AllDone)
+	within(t, "the wait", p.took(), 0, 0)
+	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "codex"}) {
+		t.Errorf("asked %v", p.asked)
+	}
+}
+
+// The attempt of a dead loop is adopted as one of the backend that it was made with.
+func TestAdoptedFallback(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.cfg.OnLimit, p.cfg.Fallback = OnLimitFallback, []string{"codex"}
+	reset := p.time.Add(5 * time.Hour)
+	p.result = func(r agent.Request) agent.Result {
+		if r.Backend == "claude" {
+			p.broken = errors.New("the supervisor died") // the next run's
+			return limitedUntil(reset)
+		}
+		return agent.Result{}
+	}
+	if out, err := p.run(StartOptions{}); err == nil || out.Ending != OwnError {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	p.broken = nil
+	p.recall = func() agent.Result { return limitedUntil(reset.Add(-time.Hour)) }
+	p.mustRun(StartOptions{}, AllDone)
+	within(t, "the wait", p.took(), 4*time.Hour, 4*time.Hour+40*time.Second)
+	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "codex"}) {
+		t.Errorf("asked %v", p.asked)
+	}
+}
+
+// What a reason says of the time left is not repeated once it is no longer true.
+func TestReasonGrowsOld(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := standing{reason: "Claude's weekly limit; resets Mon 23 Nov 20:33 (in 6 h 12 min)", met: now}
+	if got := s.why(now); got != s.reason {
+		t.Errorf("at once: %q", got)
+	}
+	if got := s.why(now.Add(time.Hour)); got != "Claude's weekly limit; resets Mon 23 Nov 20:33" {
+		t.Errorf("an hour later: %q", got)
 	}
 }
 

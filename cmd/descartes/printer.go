@@ -189,10 +189,14 @@ func (p *printer) waitLine(e *loop.Event) string {
 	if e.Detail != nil && e.Detail.Until != nil {
 		until = " until " + e.Detail.Until.Local().Format("2006-01-02 15:04")
 	}
-	if e.Iteration > 0 {
-		return fmt.Sprintf("  waits%s: %s", until, clean(e.Reason))
+	who := ""
+	if e.Iteration == 0 {
+		who = taskName(e) + " "
 	}
-	return fmt.Sprintf("  %s waits%s: %s", taskName(e), until, clean(e.Reason))
+	if d := e.Detail; d != nil && d.Until != nil && d.Cause != "" { // the end of the attempt was told with its reason
+		return fmt.Sprintf("  %stries again in %s", who, spell(d.Until.Sub(e.TS)))
+	}
+	return fmt.Sprintf("  %swaits%s: %s", who, until, clean(e.Reason))
 }
 
 func (p *printer) since(e *loop.Event) string {

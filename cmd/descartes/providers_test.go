@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"descartes/agent"
+	"descartes/loop"
+)
+
+func TestProviderSettings(t *testing.T) {
+	for _, c := range []struct {
+		yaml     string
+		args     []string
+		onLimit  string
+		maxWait  int
+		fallback string
+	}{
+		{"", nil, "wait", 21600, ""},
+		{"", []string{"--ci"}, "stop", 21600, ""},
+		{"", []string{"--ci", "--on-limit", "wait"}, "wait", 21600, ""},
+		{"", []string{"--fallback", "codex"}, "fallback", 21600, "codex"},
+		{"", []string{"--fallback", "codex,gemini", "--fallback", "qwen"}, "fallback", 21600, "codex gemini qwen"},
+		{"", []string{"--fallback", "codex", "--on-limit", "stop"}, "stop", 21600, "codex"},
+		{"", []string{"--ci", "--fallback", "codex"}, "fallback", 1, "codex"},
+		{"", []string{"--ci", "--fallback", "codex", "--max-wait", "1h"}, "fallback", 3600, "codex"},
+		{"fallback: codex, gemini\nmax_wait: 90m\n", nil, "fallback", 5400, "codex gemini"},
+		{"fallback: [codex]\nmax_wait: 60\non_limit: wait\n", nil, "wait", 60, "codex"},
+		{"fallback: [codex]\non_limit: wait\n", []string{"--fallback", "gemini"}, "fallback", 21600, "gemini"},
+		{"fallback: [codex]\n", []string{"--fallback", ""}, "wait", 21600, ""},
+		{"", []string{"--max-wait", "0"}, "wait", 0, ""},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "descartes.yaml"), []byte(c.yaml), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		s, err := parsed(t, dir, c.args...)
+		if err != nil || s.OnLimit != c.onLimit || s.MaxWaitSecs != c.maxWait || strings.Join(s.Fallback, " ") != c.fallback {
+			t.Errorf("%q %q: got %s, %d, %q, %v", c.yaml, c.args, s.OnLimit, s.MaxWaitSecs, s.Fallback, err)
+		}
+		if s.anew != slices.Contains(c.args, "--on-limit") {
+			t.Errorf("%q: anew is %v", c.args, s.anew)
+		}
+	}
+	t.Setenv("DESCARTES_ON_LIMIT", "stop")
+	if s, err := parsed(t, t.TempDir()); err != nil || s.OnLimit != "stop" || s.anew {
+		t.Errorf("by the environment: %s, anew %v, %v", s.OnLimit, s.anew, err)
+	}
+}
+
+// An account is the same in every project, and another with another key, home or program.
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	b, _ := agent.Lookup("claude")
+	of := func(b agent.Backend, home string, environ ...string) string {
+		return accountOf(b, func(string) string { return home }, environ)
+	}
+	usual := of(b, "/home/a")
+	if got := of(b, "/home/a", "ANTHROPIC_API_KEY=", "CLAUDE_CODE_SESSION_ID=7", "PWD=/x", "EDITOR_KEY=1"); got != usual {
+		t.Errorf("what chooses no account makes another: %s, %s", got, usual)
+	}
+	codex, _ := agent.Lookup("codex")
+	for what, got := range map[string]string{
+		"key":     of(b, "/home/a", "ANTHROPIC_API_KEY=sk-secret"),
+		"home":    of(b, "/home/b"),
+		"service": of(b, "/home/a", "ANTHROPIC_BASE_URL=http://localhost"),
+		"row":     of(b.WithEnv(map[string]string{"CLAUDE_CONFIG_DIR": "/other"}), "/home/a"),
+		"program": of(codex, "/home/a"),
+	} {
+		if got == usual || strings.Contains(got, "secret") {
+			t.Errorf("another %s: %s", what, got)
+		}
+	}
+	env := func(vars map[string]string) func(string) string {
+		return func(name string) string { return vars[name] }
+	}
+	if a := accounts(nil, env(nil)); a != nil {
+		t.Errorf("without a home: %+v", a)
+	}
+	if a := accounts(nil, env(map[string]string{"HOME": "/h"})); a.Dir != "/h/.local/state/descartes/limits" {
+		t.Errorf("home: %s", a.Dir)
+	}
+	generic, _ := agent.Lookup("generic")
+	a := accounts([]agent.Backend{b, generic}, env(map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s"}))
+	if a.Dir != "/s/descartes/limits" || a.ID("claude") == "" || a.ID("generic") != "" {
+		t.Errorf("state home: %s, %q, %q", a.Dir, a.ID("claude"), a.ID("generic"))
+	}
+}
+
+// shelf is a buffer that two may use.
+type shelf struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *shelf) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *shelf) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// On a terminal one line counts down, and is gone when the wait is over.
+func TestCountdown(t *testing.T) {
+	t.Parallel()
+	var out shelf
+	p := newPrinter(&out, nil, false, false)
+	p.live = true
+	at := time.Now().Add(2*time.Hour + 30*time.Second)
+	p.observe(loop.Event{Type: loop.LimitWaiting, Task: "1", Title: "One", Reason: "weekly limit", Detail: &loop.Detail{Until: &at}})
+	until(t, "the countdown", func() bool { return strings.Contains(out.String(), "\n  2 h 0 min left\x1b[K\r") })
+	p.observe(loop.Event{Type: loop.AttemptStarted, Task: "1", Title: "One", Attempt: 2})
+	p.close()
+	if got := out.String(); !strings.HasSuffix(got, "\r\x1b[K  1 One attempt 2 started\n") || strings.Count(got, "\n") != 2 {
+		t.Errorf("printed %q", got)
+	}
+	for d, want := range map[time.Duration]string{50 * time.Hour: "2 d 2 h", 90 * time.Minute: "1 h 30 min", 59 * time.Minute: "59 min",
+		61 * time.Second: "1 min 1 s", 1400 * time.Millisecond: "1 s"} {
+		if got := spell(d); got != want {
+			t.Errorf("%v: %q", d, got)
+		}
+	}
+}
