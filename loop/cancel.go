@@ -16,6 +16,11 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now
 		return err
 	}
 	defer func() { err = errors.Join(err, lk.release()) }()
+	if s.State.ID == "" { // of another program: there is no journal, and none is begun for this
+		st := *s.State
+		st.ExitReason = ExitReason{Type: string(Cancelled), Message: "cancelled while it was not running"}
+		return st.save(fsys, s.Path)
+	}
 	j, _, err := openJournal(fsys, home.Events(s.State.ID), s.State.ID, now)
 	if err != nil {
 		return err

@@ -104,8 +104,11 @@ func (l *Loop) taskFile() map[string][]byte {
 	return files
 }
 
-// subject calls a wave complete when nothing in it can still be run.
+// subject is the settings' template, or calls a wave complete when nothing in it can still be run.
 func (l *Loop) subject(number int, ids []string) string {
+	if t := l.job.Config.Git.CommitTemplate; t != "" {
+		return oneLine(Names{Iteration: l.ledger.iteration, Wave: number, Tag: l.state.Tag, At: l.tools.Now()}.Expand(t))
+	}
 	done, left := 0, 0
 	for _, id := range ids {
 		if l.job.Graph.Status(id) == tasks.Done {

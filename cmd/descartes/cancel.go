@@ -76,8 +76,9 @@ func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Requ
 		return "", err
 	}
 	id := s.State.ID
+	who := "loop " + id
 	if id == "" {
-		id = "of " + filepath.Base(s.Path)
+		who = "the loop of " + filepath.Base(s.Path)
 	}
 	if s.State.Completed {
 		return "", badInput("", "loop %s has ended (%s)", id, s.State.ExitReason.Type)
@@ -88,7 +89,7 @@ func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Requ
 	if err := loop.CancelDead(ctx, atomicfile.OS(), home, *s, time.Now); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("loop %s was not running; it is marked as cancelled\n", id), nil
+	return who + " was not running; it is marked as cancelled\n", nil
 }
 
 // liveOne is the live loop that is meant, with its kind: the one of that id, or the only one. The kind is "" if

@@ -85,7 +85,7 @@ func crashEach(t *testing.T, p plan, every, offset int, prepare func(*testing.T,
 	}
 	f.checkEnd(t)
 	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
-	t.Logf("%d points of %d kinds in a run of %v; every %d. from the %d. on", len(points), kinds(points), time.Since(r.began).Round(time.Millisecond), every, offset+1)
+	t.Logf("%d points of %d kinds in a run of %v; every %d. from the %d. on", len(points), kindsOf(points), time.Since(r.began).Round(time.Millisecond), every, offset+1)
 	for k := offset + 1; k <= len(points); k += every {
 		t.Run(strconv.Itoa(k)+" "+points[k-1], func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +96,7 @@ func crashEach(t *testing.T, p plan, every, offset int, prepare func(*testing.T,
 	}
 }
 
-func kinds(points []string) int {
+func kindsOf(points []string) int {
 	set := map[string]bool{}
 	for _, p := range points {
 		set[p] = true

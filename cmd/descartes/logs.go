@@ -59,7 +59,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	case err != nil:
 		return err
 	case len(files) == 0:
-		return badInput("descartes loop status", "loop %s has no attempt%s", s.State.ID, ofTask(task))
+		return badInput("descartes loop status", "loop %s has no %s", s.State.ID, wordOf(s.State.Kind, task))
 	case l.attempt > 0 && task == "":
 		return badInput("", "--attempt needs a task")
 	}
@@ -84,6 +84,17 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 		err = printLog(masked, file)
 	}
 	return errors.Join(err, masked.Flush())
+}
+
+// wordOf is what a log is of: an attempt at a task, or an iteration.
+func wordOf(kind, id string) string {
+	switch {
+	case kind == loop.KindTag:
+		return "attempt" + ofTask(id)
+	case id == "":
+		return "iteration"
+	}
+	return fmt.Sprintf("iteration %q", id)
 }
 
 func ofTask(id string) string {

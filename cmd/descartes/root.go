@@ -31,7 +31,7 @@ Start by looking, then run:
 		return badInput(cmd.CommandPath()+" --help", "%w", err)
 	})
 	root.SetVersionTemplate("descartes {{.Version}}\n")
-	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
+	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newConfigCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
 	return root
 }
 

@@ -27,7 +27,7 @@ type ended struct {
 // ctx interrupts that.
 func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loop.Event)) (_ ended, err error) {
 	var e ended
-	if name := r.job.Config.Git.Branch; name != "" && r.branch {
+	if name := r.newBranch(); name != "" && r.branch {
 		if err := r.repo.NewBranch(ctx, name); err != nil {
 			return e, err
 		}
@@ -56,6 +56,15 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 	v.use(shim, c)
 	out, err := l.Run(ctx, soft)
 	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State(), costs: l.Costs()}, err
+}
+
+// newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.
+func (r *ready) newBranch() string {
+	g := r.job.Config.Git
+	if g.Branch != "" || !g.CreateBranch || r.opt.Resume != "" {
+		return g.Branch
+	}
+	return loop.Names{Tag: r.job.File.Tag(), At: time.Now()}.Expand(orWord(g.BranchTemplate, loop.DefaultBranchTemplate))
 }
 
 // supervise ends what an earlier run under the same cookie left running, and starts the process that the
