@@ -72,7 +72,8 @@ func TestReport(t *testing.T) {
 		{fmt.Errorf("save x: %w", tasks.ErrLocked), 2, "error: save x: another program (scud?) holds its lock\nhint: wait until scud"},
 		{problems{agent}, 4, "error: no program\n"},
 		{problems{agent, input}, 2, "error: no program\nerror: no plan\nhint: write one\n"},
-		{&loop.BusyError{}, 2, "error: loop  over"},
+		{&loop.BusyError{Holder: loop.Holder{Loop: "l", Tag: "x"}}, 2, "error: loop l over tag \"x\" is running in this working tree"},
+		{&loop.BusyError{Holder: loop.Holder{Loop: "l"}}, 2, "error: loop l is running (pid"},
 	} {
 		var b strings.Builder
 		if got := report(&b, c.err); got != c.want || !strings.HasPrefix(b.String(), c.text) {
