@@ -222,6 +222,18 @@ func TestReasonGrowsOld(t *testing.T) {
 	}
 }
 
+// Nothing is waited for that comes after the deadline.
+func TestLimitAfterDeadline(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	deadline := p.time.Add(time.Hour)
+	p.cfg.Deadline = &deadline
+	p.script(limitedUntil(p.time.Add(2 * time.Hour)))
+	if out := p.mustRun(StartOptions{}, QuotaUsedUp); !strings.Contains(out.Message, "after the deadline") || p.took() != 0 {
+		t.Errorf("after %v: %+v", p.took(), out)
+	}
+}
+
 // A person who says so has the provider asked, whatever is known.
 func TestLimitAskedAnew(t *testing.T) {
 	t.Parallel()

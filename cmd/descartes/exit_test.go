@@ -30,6 +30,7 @@ func TestExitCode(t *testing.T) {
 		{loop.TasksBlocked, true, 2, nil, 4},
 		{loop.AgentUnusable, false, 0, nil, 4},
 		{loop.AgentUnusable, false, 3, nil, 4},
+		{loop.ProviderFails, false, 1, nil, 4},
 		{loop.GitRefused, true, 3, nil, 5},
 		{loop.LimitReached, false, 0, nil, 6},
 		{loop.LimitReached, false, 1, nil, 3},

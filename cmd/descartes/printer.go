@@ -190,7 +190,7 @@ func (p *printer) waitLine(e *loop.Event) string {
 		until = " until " + e.Detail.Until.Local().Format("2006-01-02 15:04")
 	}
 	who := ""
-	if e.Iteration == 0 {
+	if e.Task != "" {
 		who = taskName(e) + " "
 	}
 	if d := e.Detail; d != nil && d.Until != nil && d.Cause != "" { // the end of the attempt was told with its reason

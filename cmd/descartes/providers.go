@@ -17,6 +17,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/proc"
 	"descartes/loop"
+	"descartes/tasks"
 )
 
 // defaultMaxWait is how long a run waits for a provider at most, in seconds.
@@ -257,8 +258,10 @@ func (a *lateAgent) use(sh *proc.Shim, c *confined, backends ...agent.Backend) {
 func (r *ready) otherProblems(look func(string) (string, error)) (found problems) {
 	cfg := r.job.Config
 	asked := map[string]string{} // backend to the first task that asks for it
+	var list []tasks.Task
 	for _, id := range r.job.Runnable() {
 		t, _ := r.job.Graph.Task(id)
+		list = append(list, *t)
 		if name := cfg.Choices(t)[0].Backend; asked[name] == "" {
 			asked[name] = id
 		}
@@ -273,7 +276,7 @@ func (r *ready) otherProblems(look func(string) (string, error)) (found problems
 		}
 	}
 	r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.root, look)...)
-	tiers, types := cfg.Unmapped(r.job.File.Tasks())
+	tiers, types := cfg.Unmapped(list)
 	for _, words := range []struct {
 		what, setting string
 		list          []string

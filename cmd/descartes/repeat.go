@@ -85,7 +85,7 @@ func (o *outputs) noReports() error {
 
 // repeat prepares a prompt loop, runs it, and reports.
 func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt loop.StartOptions) error {
-	opt.Command, opt.Session = orWord(opt.Command, "loop"), session()
+	opt.Command, opt.Session, opt.Anew = orWord(opt.Command, "loop"), session(), s.anew
 	r, err := prepareRepeat(cmd.Context(), root, kind, s.Config, opt)
 	if err != nil {
 		return err
