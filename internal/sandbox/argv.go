@@ -57,7 +57,7 @@ func (b *Box) Wrap(tmp string) []string {
 		v = append(v, "--ro-bind", b.c.Socket, insideSocket, "--ro-bind", b.c.Self, insideSelf)
 	}
 	if b.c.Mode == Strict {
-		v = append(v, "--setenv", "GOCACHE", insideTmp+"/go-build", "--setenv", "XDG_CACHE_HOME", insideTmp+"/cache",
+		v = append(v, "--remount-ro", "/", "--setenv", "GOCACHE", insideTmp+"/go-build", "--setenv", "XDG_CACHE_HOME", insideTmp+"/cache",
 			"--setenv", "npm_config_cache", insideTmp+"/npm")
 	}
 	return v
@@ -78,7 +78,14 @@ func (b *Box) base() []string {
 			v = append(v, "--cap-add", c)
 		}
 	}
-	v = append(v, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+	if b.c.Mode == Strict {
+		for _, dir := range system() {
+			v = append(v, "--ro-bind-try", dir, dir)
+		}
+	} else {
+		v = append(v, "--ro-bind", "/", "/")
+	}
+	v = append(v, "--dev", "/dev", "--proc", "/proc")
 	// Root may write most of these without any right at all.
 	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi", "/proc/acpi"} {
 		v = append(v, "--ro-bind-try", path, path)

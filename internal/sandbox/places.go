@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -22,10 +23,16 @@ func secrets() []string {
 	}
 }
 
+// system are the folders that programs are installed in: all that a strict
+// sandbox has of the machine. Elsewhere lie other people's work and sockets.
+func system() []string {
+	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap", "/sys"}
+}
+
 // secretVars name places of such stores, by a variable.
 func secretVars() []string {
-	return []string{"GNUPGHOME", "KUBECONFIG", "NETRC", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "DOCKER_CONFIG", "CLOUDSDK_CONFIG",
-		"GOOGLE_APPLICATION_CREDENTIALS", "NPM_CONFIG_USERCONFIG", "PASSWORD_STORE_DIR", "GH_CONFIG_DIR", "AZURE_CONFIG_DIR"}
+	return []string{"SSH_AUTH_SOCK", "GNUPGHOME", "KUBECONFIG", "NETRC", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "DOCKER_CONFIG", "CLOUDSDK_CONFIG",
+		"NPM_CONFIG_USERCONFIG", "PASSWORD_STORE_DIR", "GH_CONFIG_DIR", "AZURE_CONFIG_DIR"}
 }
 
 // caches are what build tools write below a home.
@@ -243,10 +250,15 @@ func (b *Box) login() {
 // show makes a place readable that lies in one that is hidden.
 func (b *Box) show(path string) {
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
+	if err != nil || within(real, b.c.Top) {
 		return
 	}
-	if in, ok := b.nearest(real); ok && in.how == emptied && in.path != real || within(real, "/tmp") && real != "/tmp" || within(real, "/var/tmp") && real != "/var/tmp" {
+	in, ok := b.nearest(real)
+	hidden := ok && in.how == emptied && in.path != real || within(real, "/tmp") && real != "/tmp" || within(real, "/var/tmp") && real != "/var/tmp"
+	if !hidden && !ok && b.c.Mode == Strict {
+		hidden = !slices.ContainsFunc(system(), func(dir string) bool { return within(real, dir) })
+	}
+	if hidden {
 		b.add(real, readable)
 	}
 }

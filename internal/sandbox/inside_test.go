@@ -1,0 +1,283 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"descartes/internal/proc"
+)
+
+// TestEnds runs programs that end in every way: it comes through as it would without a sandbox.
+func TestEnds(t *testing.T) {
+	w := newWorld(t, Auto)
+	if w == nil {
+		return
+	}
+	for _, c := range []struct {
+		script string
+		why    proc.Why
+		code   int
+		signal int
+	}{
+		{"exit 0", proc.Exited, 0, 0},
+		{"exit 3", proc.Exited, 3, 0},
+		{"exit 127", proc.Exited, 127, 0},
+		{"exit 173", proc.Exited, 173, 0}, // a status of gemini's, and 128 and a signal that kills nobody
+		{"kill -9 $$", proc.Signaled, 0, 9},
+		{"kill -SEGV $$", proc.Signaled, 0, 11},
+		{"kill -TERM $$", proc.Signaled, 0, 15},
+	} {
+		e, text := w.run("sh", "-c", c.script)
+		if e.Why != c.why || e.Code != c.code || e.Signal != c.signal {
+			t.Errorf("%s: got %s %d %d, want %s %d %d\n%s", c.script, e.Why, e.Code, e.Signal, c.why, c.code, c.signal, text)
+		}
+	}
+	if e, _ := w.run("no-such-program"); e.Why != proc.NotStarted || e.Code != 127 {
+		t.Errorf("no such program: got %+v", e)
+	}
+	w.write(w.project+"/broken", "#!/no/such/interpreter\n")
+	if err := os.Chmod(w.project+"/broken", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if e, _ := w.run("./broken"); e.Why != proc.NotStarted || !strings.Contains(e.Err, "execvp") {
+		t.Errorf("no such interpreter: got %+v", e)
+	}
+	if e, text := w.run("sh", "-c", "cat; pwd; echo $TMPDIR; echo x >$TMPDIR/y; echo 1 >file; echo err >&2"); e.Code != 0 || text != "the prompt\n"+w.project+"\n/tmp\nerr\n" {
+		t.Errorf("got %v, %q", e, text)
+	}
+	if b, err := os.ReadFile(w.project + "/file"); err != nil || string(b) != "1\n" {
+		t.Errorf("the tree: %q, %v", b, err)
+	}
+	e, text := w.run("sh", "-c", "yes descartes | head -c 5000000")
+	if e.Code != 0 || len(text) != 5000000 {
+		t.Errorf("5 MB of output: got %d bytes, %v", len(text), e)
+	}
+}
+
+// TestGrace ends a program that takes its time to say goodbye, and one that does not.
+func TestGrace(t *testing.T) {
+	w := newWorld(t, Auto)
+	if w == nil {
+		return
+	}
+	for _, c := range []struct{ script, want string }{
+		{`trap 'echo bye; exit 5' TERM; touch up; while :; do sleep 0.01; done`, "bye\n"},
+		{`trap '' TERM; touch up; while :; do sleep 0.01; done`, ""},
+	} {
+		tmp, err := MakeTemp(w.base + "/tmp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(w.project + "/up")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for ctx.Err() == nil {
+				if _, err := os.Stat(w.project + "/up"); err == nil {
+					cancel()
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		log := filepath.Join(t.TempDir(), "log")
+		e, err := w.shim.Run(ctx, proc.Command{Label: "x", Argv: []string{"sh", "-c", c.script}, Dir: w.project, Stdout: log, Stderr: log, Grace: time.Second, Bounds: w.box.Bounds(tmp)})
+		cancel()
+		text, _ := os.ReadFile(log)
+		if err != nil || e.Why != proc.Cancelled || !strings.HasSuffix(string(text), c.want) || c.want == "" && len(text) > 0 {
+			t.Errorf("%s: got %+v, %v, %q", c.script, e, err, text)
+		}
+	}
+}
+
+// TestProxy reaches a host of the list from inside, and no other.
+func TestProxy(t *testing.T) {
+	w := newWorld(t, Strict)
+	if w == nil {
+		return
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.Host) }))
+	defer web.Close()
+	w.proxy.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+		switch host {
+		case "allowed.test":
+			return []netip.Addr{netip.MustParseAddr("203.0.114.7")}, nil
+		case "a.below.test": // a name that leads home
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		}
+		t.Errorf("the proxy asks for %s", host)
+		return nil, io.EOF
+	}
+	w.proxy.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr != "203.0.114.7:80" && addr != "203.0.114.7:443" {
+			t.Errorf("the proxy dials %s", addr)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, web.Listener.Addr().String())
+	}
+	ask := func(text string) string { // through the proxy, with the shell's own means
+		return `p=${HTTPS_PROXY##*:}; exec 3<>/dev/tcp/127.0.0.1/$p; printf '` + text + `\r\n\r\n' >&3; head -c 300 <&3`
+	}
+	if _, err := proc.Look("bash", "/", os.Environ()); err != nil {
+		t.Log("no bash on this machine")
+		return
+	}
+	for _, c := range []struct{ request, want string }{
+		{`GET http://allowed.test/ HTTP/1.1\r\nHost: allowed.test`, "hello allowed.test"},
+		{`CONNECT allowed.test:443 HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: inner\r\nConnection: close`, "hello inner"},
+		{`CONNECT allowed.test:22 HTTP/1.1\r\nHost: x`, "403"},
+		{`CONNECT other.test:443 HTTP/1.1\r\nHost: x`, "is not among the hosts"},
+		{`CONNECT allowed.test.evil.test:443 HTTP/1.1\r\nHost: x`, "403"},
+		{`CONNECT below.test:443 HTTP/1.1\r\nHost: x`, "403"},
+		{`CONNECT a.below.test:443 HTTP/1.1\r\nHost: x`, "is an address of this machine"},
+		{`CONNECT 127.0.0.1:443 HTTP/1.1\r\nHost: x`, "403"},
+		{`CONNECT [::1]:443 HTTP/1.1\r\nHost: x`, "403"},
+		{`GET / HTTP/1.1\r\nHost: allowed.test`, "400"},
+		{`nonsense`, "400"},
+	} {
+		if e, text := w.run("bash", "-c", ask(c.request)); e.Code != 0 || !strings.Contains(text, c.want) {
+			t.Errorf("%s: got %v, %q", c.request, e, text)
+		}
+	}
+	c := w.config(Strict)
+	c.Role, c.Socket = Verify, w.proxy.Socket()
+	for _, open := range []bool{false, true} {
+		c.VerifyNetwork = open
+		box, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		box.c.Userns = w.box.c.Userns
+		w.box = box
+		if _, text := w.run("sh", "-c", "echo proxy=${HTTPS_PROXY-none}"); strings.Contains(text, "none") == open {
+			t.Errorf("verify, network %v: got %q", open, text)
+		}
+	}
+	if e, _ := w.run("sh", "-c", "exit 3"); e.Why != proc.Exited || e.Code != 3 {
+		t.Errorf("exit 3 behind the bridge: got %v", e)
+	}
+	if e, _ := w.run("sh", "-c", "kill -9 $$"); e.Why != proc.Signaled || e.Signal != 9 {
+		t.Errorf("killed behind the bridge: got %v", e)
+	}
+}
+
+// TestPlaces makes sandboxes of odd places: links, worktrees, a tree below what is hidden, TMPDIR in the tree.
+func TestPlaces(t *testing.T) {
+	w := newWorld(t, Auto)
+	if w == nil {
+		return
+	}
+	link := w.base + "/link"
+	if err := os.Symlink(w.base, link); err != nil {
+		t.Fatal(err)
+	}
+	tree := w.base + "/wt"
+	w.write(tree+"/.git", "gitdir: "+w.project+"/.git/worktrees/wt\n")
+	w.write(w.project+"/.git/worktrees/wt/commondir", "../..\n")
+	w.write(w.project+"/.git/worktrees/wt/HEAD", "x\n")
+	w.write(w.home+"/.aws/work/file", "x\n")
+	w.write(w.project+"/tmp/x", "x\n")
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		script string
+	}{
+		{"links", func(c *Config) { c.Top, c.Root, c.Env[1] = link+"/project", link+"/project", "HOME="+link+"/home" },
+			`echo 1 >file && ! echo 1 2>/dev/null >.git/config && ! cat "$HOME/.ssh/id_ed25519" 2>/dev/null && echo 1 >"$HOME/.cache/y"`},
+		{"a worktree", func(c *Config) { c.Top, c.Root = tree, tree },
+			`cd ` + tree + ` && echo 1 >file && echo 1 >` + w.project + `/.git/objects/y && echo 1 >` + w.project + `/.git/worktrees/wt/index &&
+			! echo 1 2>/dev/null >.git && ! echo 1 2>/dev/null >` + w.project + `/.git/config && ! echo 1 2>/dev/null >` + w.project + `/.git/worktrees/wt/commondir && { echo 1 2>/dev/null >` + w.project + `/file || true; } &&
+			! echo 1 2>/dev/null >` + w.project + `/.git/worktrees/b/gitdir`},
+		{"a tree below what is hidden", func(c *Config) { c.Top, c.Root = w.home+"/.aws/work", w.home+"/.aws/work" },
+			`cd ` + w.home + `/.aws/work && echo 1 >file && ! cat ../credentials 2>/dev/null && ! echo 1 2>/dev/null >../credentials`},
+		{"TMPDIR in the tree", func(c *Config) { c.Env = append(c.Env, "TMPDIR="+w.project+"/tmp") }, `echo 1 >tmp/y && test -e tmp/x && echo 1 >"$TMPDIR/z" && ! test -e tmp/z`},
+		{"the home is the tree", func(c *Config) { c.Env[1] = "HOME=" + w.project }, `echo 1 >x && ! echo 1 2>/dev/null >.git/config`},
+		{"a home that is missing", func(c *Config) { c.Env[1] = "HOME=/nonexistent" }, `echo 1 >file`},
+		{"granted places", func(c *Config) {
+			c.Write, c.Read = []string{w.other}, []string{w.home + "/.config/gh"}
+		}, `echo 1 >../other/new && cat "$HOME/.config/gh/hosts.yml" >/dev/null && ! echo 1 2>/dev/null >"$HOME/.config/gh/hosts.yml"`},
+		{"verify sees no login", func(c *Config) { c.Role = Verify }, `! cat "$HOME/.claude/settings.json" 2>/dev/null && echo 1 >file`},
+	} {
+		for _, mode := range []Mode{Auto, Strict} {
+			cfg := w.config(mode)
+			c.change(&cfg)
+			box, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			box.c.Userns = w.box.c.Userns
+			w.box = box
+			script := c.script
+			if mode == Strict { // its caches and other trees are not to be written, or not there
+				script = strings.NewReplacer(` && echo 1 >"$HOME/.cache/y"`, "").Replace(script)
+			}
+			if e, text := w.run("sh", "-ec", script); e.Code != 0 || e.Signal != 0 {
+				t.Errorf("%s, %s: got %v\n%s", c.name, mode, e, text)
+			}
+			if b, err := os.ReadFile(w.other + "/file"); err != nil || string(b) != "text\n" {
+				t.Errorf("%s, %s: the other repository: %q, %v", c.name, mode, b, err)
+			}
+		}
+	}
+}
+
+// TestPlanted removes what leads git elsewhere and could not be kept from being made.
+func TestPlanted(t *testing.T) {
+	w := newWorld(t, Auto)
+	if w == nil {
+		return
+	}
+	w.run("sh", "-c", "echo ../evil >.git/commondir")
+	if got := w.box.Planted(); !slices.Equal(got, []string{w.project + "/.git/commondir"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := w.box.Planted(); got != nil {
+		t.Errorf("again: got %v", got)
+	}
+}
+
+// BenchmarkSpawn runs a no-op inside and outside in turn.
+func BenchmarkSpawn(b *testing.B) {
+	w := newWorld(b, Auto)
+	if w == nil {
+		return
+	}
+	log := w.base + "/bench"
+	run := func(bounds proc.Bounds) time.Duration {
+		start := time.Now()
+		if e, err := w.shim.Run(b.Context(), proc.Command{Label: "x", Argv: []string{"/bin/sh", "-c", "true"}, Dir: w.project, Stdout: log, Stderr: log, Bounds: bounds}); err != nil || e.Code != 0 {
+			b.Fatal(e, err)
+		}
+		return time.Since(start)
+	}
+	var plain, held []time.Duration
+	for b.Loop() {
+		plain = append(plain, run(proc.Bounds{}))
+		start := time.Now()
+		tmp, err := MakeTemp(w.base + "/tmp")
+		if err != nil {
+			b.Fatal(err)
+		}
+		run(w.box.Bounds(tmp))
+		if err := RemoveTemp(tmp); err != nil {
+			b.Fatal(err)
+		}
+		held = append(held, time.Since(start))
+	}
+	slices.Sort(plain)
+	slices.Sort(held)
+	p, h := plain[len(plain)/2], held[len(held)/2]
+	b.ReportMetric(float64(p.Microseconds())/1000, "plain-p50-ms")
+	b.ReportMetric(float64(h.Microseconds())/1000, "sandbox-p50-ms")
+	b.ReportMetric(float64((h-p).Microseconds())/1000, "more-p50-ms")
+	b.ReportMetric(float64(h)/float64(p), "ratio-p50")
+}
