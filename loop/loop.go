@@ -64,6 +64,7 @@ type Loop struct {
 	pacer   *pacer
 	held    []*Event // written with the next event
 	spare   *spareLog
+	told    map[string]string    // held tasks that were told of, and why
 	tuned   map[string]bool      // tasks whose next text a person chose, by file name
 	lists   map[string]otherList // of other tags, by path, before the attempt at hand
 	at      gitops.Tree          // what the working tree holds; "" where it has to be looked at

@@ -200,6 +200,13 @@ func (l *Loop) due(id string) (bool, error) {
 		return false, nil
 	}
 	_, cause := g.State(id)
+	if l.told[id] == cause { // in an earlier pass
+		return false, nil
+	}
+	if l.told == nil {
+		l.told = map[string]string{}
+	}
+	l.told[id] = cause
 	return false, l.record(&Event{Type: TaskHeld, Wave: g.Wave(id), Task: id, Title: l.title(id), Reason: cause, Tasks: roots})
 }
 

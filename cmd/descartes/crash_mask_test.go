@@ -28,6 +28,7 @@ func TestCrashMask(t *testing.T) {
 				f.flags[i] = "echo verify $MY_TOKEN; " + f.flags[i]
 			}
 		}
+		f.flags = append(f.flags, "--env-pass", "MY_TOKEN")
 		f.env = []string{"MY_TOKEN=" + crashToken}
 		return f
 	}

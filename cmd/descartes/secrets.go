@@ -245,7 +245,7 @@ func eachText(cfg loop.Config, change func(string) string) loop.Config {
 		}
 		return list
 	}
-	cfg.Command, cfg.Args, cfg.Prompt = change(cfg.Command), words(cfg.Args), change(cfg.Prompt)
+	cfg.Command, cfg.Args, cfg.Prompt, cfg.PlanPrompt = change(cfg.Command), words(cfg.Args), change(cfg.Prompt), change(cfg.PlanPrompt)
 	cfg.VerificationCommand, cfg.Scud.VerificationCommand = change(cfg.VerificationCommand), change(cfg.Scud.VerificationCommand)
 	cfg.Backend.Environment = values(cfg.Backend.Environment)
 	cfg.Backends = maps.Clone(cfg.Backends)
