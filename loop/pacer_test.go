@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/atomicfile"
-	"descartes/tasks"
 )
 
 // patient is a world whose clock only waiting moves on, in leaps.
@@ -402,102 +400,5 @@ func TestWaitWatchesTheClock(t *testing.T) {
 				within(t, "the wait", slept, 2*time.Hour-time.Minute, 2*time.Hour+time.Minute)
 			}
 		})
-	}
-}
-
-func accountsIn(t *testing.T, fsys atomicfile.FS, id string) *Accounts {
-	return &Accounts{FS: fsys, Dir: filepath.Join(t.TempDir(), "limits"), ID: func(backend string) string { return backend + "-" + id }}
-}
-
-// A loop in another project waits for the account's quota too, and asks nobody.
-func TestAccountHoldsOthers(t *testing.T) {
-	t.Parallel()
-	a, b := newPatient(t), newPatient(t)
-	a.known = accountsIn(t, atomicfile.OS(), "one")
-	b.known = a.known
-	b.time, b.began = a.time, a.time
-	reset := a.time.Add(90 * time.Minute)
-	a.cfg.OnLimit = OnLimitStop
-	a.script(limitedUntil(reset))
-	a.mustRun(StartOptions{}, QuotaUsedUp)
-	b.script()
-	b.mustRun(StartOptions{}, AllDone)
-	within(t, "the other's wait", b.took(), 90*time.Minute, 91*time.Minute)
-	if !slices.Equal(b.runs, []string{"1 1", "2 1", "3 1"}) || len(b.waits) != 1 || b.waits[0].Reason != "Claude's weekly limit" {
-		t.Errorf("runs %v, waits %+v", b.runs, b.waits)
-	}
-	if names, err := os.ReadDir(a.known.Dir); err != nil || len(names) != 0 {
-		t.Errorf("the record stays: %v, %v", names, err)
-	}
-}
-
-// What cannot be read or written of an account is a warning, told once.
-func TestAccountTrouble(t *testing.T) {
-	t.Parallel()
-	for name, spoil := range map[string]func(path string) error{
-		"not JSON": func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
-		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
-		"large":    func(path string) error { return os.WriteFile(path, make([]byte, maxAccountFile+1), 0o600) },
-		"version":  func(path string) error { return os.WriteFile(path, []byte(`{"version":9}`), 0o600) },
-		"impossible": func(path string) error {
-			return os.WriteFile(path, []byte(`{"version":1,"until":"2999-01-01T00:00:00Z","at":"2026-01-01T00:00:00Z"}`), 0o600)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPatient(t)
-			p.known = accountsIn(t, atomicfile.OS(), "one")
-			if err := os.Mkdir(p.known.Dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := spoil(p.known.path("claude")); err != nil {
-				t.Fatal(err)
-			}
-			p.script()
-			p.mustRun(StartOptions{}, AllDone)
-			if len(p.warned) != 1 || !strings.Contains(p.warned[0], p.known.path("claude")) {
-				t.Errorf("warned of %q", p.warned)
-			}
-		})
-	}
-	p := newPatient(t)
-	p.known = accountsIn(t, atomicfile.OS(), "one")
-	if err := os.WriteFile(p.known.Dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.script(limitedUntil(p.time.Add(time.Hour)))
-	p.mustRun(StartOptions{}, AllDone)
-	if len(p.warned) == 0 || len(p.warned) > 2 {
-		t.Errorf("warned of %q", p.warned)
-	}
-}
-
-func TestChoices(t *testing.T) {
-	t.Parallel()
-	c := Config{Backend: BackendConfig{Type: "claude", Model: "sonnet"}, Fallback: []string{"codex", "claude"},
-		ModelTiers: map[string]string{"fast": "haiku", "smart": "opus"},
-		Models:     map[string]Models{"codex": {Default: "gpt", Tiers: map[string]string{"smart": "gpt-big"}}},
-		AgentTypes: map[string]AgentType{"reviewer": {Backend: "codex", Model: "gpt-r", Tier: "smart"}, "planner": {Tier: "smart"}, "tester": {Backend: "gemini"}}}
-	for _, tt := range []struct{ typ, tier, want string }{
-		{"", "", "[{claude sonnet} {codex gpt}]"},
-		{"", "fast", "[{claude haiku} {codex gpt}]"},
-		{"builder", "smart", "[{claude opus} {codex gpt-big}]"},
-		{"planner", "", "[{claude opus} {codex gpt-big}]"},
-		{"planner", "fast", "[{claude haiku} {codex gpt}]"},
-		{"reviewer", "fast", "[{codex gpt-r} {claude haiku}]"},
-		{"reviewer", "", "[{codex gpt-r} {claude opus}]"},
-		{"tester", "smart", "[{gemini } {codex gpt-big} {claude opus}]"},
-		{"", "standard", "[{claude sonnet} {codex gpt}]"},
-	} {
-		if got := fmt.Sprint(c.Choices(&tasks.Task{AgentType: tt.typ, ModelTier: tt.tier})); got != tt.want {
-			t.Errorf("type %q, tier %q: got %s, want %s", tt.typ, tt.tier, got, tt.want)
-		}
-	}
-	if got := fmt.Sprint(c.Choices(nil)); got != "[{claude sonnet} {codex gpt}]" {
-		t.Errorf("without a task: %s", got)
-	}
-	tiers, types := c.Unmapped([]tasks.Task{{ID: "1", ModelTier: "standard"}, {ID: "2", ModelTier: "smart", AgentType: "builder"}, {ID: "3", ModelTier: "fast", AgentType: "tester"}})
-	if !slices.Equal(tiers, []string{"fast", "standard"}) || !slices.Equal(types, []string{"builder"}) {
-		t.Errorf("unmapped: %v, %v", tiers, types)
 	}
 }
