@@ -71,6 +71,9 @@ func (r *Repeat) choose(ctx context.Context, opt StartOptions) (err error) {
 		if err != nil {
 			return err
 		}
+		if st.Completed {
+			return &StaleError{Path: r.path}
+		}
 		r.state = *st
 		if r.state.ID == "" {
 			if r.state.ID, err = r.home.newID(opt.Command); err != nil {

@@ -123,7 +123,7 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 type StaleError struct{ Path string }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("%s was changed while the loop was starting; start it again", e.Path)
+	return fmt.Sprintf("%s was changed while the loop was starting; look at it, and start again", e.Path)
 }
 
 func unchanged(f *tasks.File) error {
