@@ -1,0 +1,249 @@
+package loop
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"descartes/agent"
+	"descartes/internal/atomicfile"
+	"descartes/verify"
+)
+
+// newRepeatWorld is a folder without git, in which a prompt is repeated.
+func newRepeatWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), now: time.Now}
+	w.cfg = Config{Prompt: "go", CompletionPromise: "COMPLETE", MaxIterations: 5, IterationContext: true}
+	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+		if env["DESCARTES_ITERATION"] >= "3" {
+			return agent.Result{End: agent.Finished, Final: "<promise>COMPLETE</promise>"}
+		}
+		return agent.Result{End: agent.Finished, Final: "more"}
+	}
+	w.check = func(map[string]string) verify.Result { return verify.Result{Passed: true} }
+	return w
+}
+
+// repeat starts a prompt loop, or goes on with the one of resume, and runs it to its end.
+func (w *world) repeat(resume string) (*State, Outcome, error) {
+	w.t.Helper()
+	gate, err := NewGate(w.cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	j := &RepeatJob{Root: w.dir, Dir: w.dir, Kind: KindPrompt, Config: w.cfg, Gate: gate}
+	r, err := StartRepeat(w.t.Context(), j, Tools{Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep},
+		StartOptions{Command: "loop", Resume: resume})
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	out, err := r.Run(w.t.Context(), nil)
+	st := r.State()
+	return st, out, errors.Join(err, r.Close())
+}
+
+func (w *world) mustRepeat(resume string, want Ending) *State {
+	w.t.Helper()
+	st, out, err := w.repeat(resume)
+	if err != nil || out.Ending != want {
+		w.t.Fatalf("got %+v, %v, want %s", out, err, want)
+	}
+	return st
+}
+
+// fork is another world whose loop died at this moment.
+func (w *world) fork() *world {
+	w.t.Helper()
+	dead := newRepeatWorld(w.t)
+	dead.cfg = w.cfg
+	if err := os.CopyFS(filepath.Join(dead.dir, ".descartes"), os.DirFS(filepath.Join(w.dir, ".descartes"))); err != nil {
+		w.t.Fatal(err)
+	}
+	return dead
+}
+
+// An agent that finished while nobody was there is not run again; its promise counts.
+func TestRepeatAdopts(t *testing.T) {
+	t.Parallel()
+	w := newRepeatWorld(t)
+	var dead *world
+	alive := w.agent
+	w.agent = func(r agent.Request, env map[string]string) agent.Result {
+		if env["DESCARTES_ITERATION"] == "2" {
+			dead = w.fork()
+		}
+		return alive(r, env)
+	}
+	w.mustRepeat("", PromiseSeen)
+	dead.recall = func() agent.Result { return agent.Result{End: agent.Finished, Final: "<promise>COMPLETE</promise>"} }
+	st := dead.mustRepeat(NewHome(dead.dir).Default(), PromiseSeen)
+	if st.Iteration != 2 || len(dead.runs) != 0 || len(st.Summaries) != 2 {
+		t.Errorf("iteration %d, %d agents, %d summaries; want 2, 0, 2", st.Iteration, len(dead.runs), len(st.Summaries))
+	}
+}
+
+// One killed during the verification has its agent's end in the journal, the whole of its final message.
+func TestRepeatAdoptsFromJournal(t *testing.T) {
+	t.Parallel()
+	w := newRepeatWorld(t)
+	w.cfg.VerificationCommand = "check"
+	long := "<promise>COMPLETE</promise>\n" + strings.Repeat("and that is all.\n", 800)
+	w.agent = func(agent.Request, map[string]string) agent.Result {
+		return agent.Result{End: agent.Finished, Final: long}
+	}
+	var dead *world
+	w.check = func(map[string]string) verify.Result {
+		if dead == nil {
+			dead = w.fork()
+		}
+		return verify.Result{Passed: true}
+	}
+	w.mustRepeat("", PromiseSeen)
+	st := dead.mustRepeat(NewHome(dead.dir).Default(), PromiseSeen)
+	if st.Iteration != 1 || len(dead.runs) != 0 {
+		t.Errorf("iteration %d, %d agents; want 1 and 0", st.Iteration, len(dead.runs))
+	}
+}
+
+// An iteration that was interrupted is used up, and the one after it is told which it is.
+func TestRepeatCountsTheInterrupted(t *testing.T) {
+	t.Parallel()
+	w := newRepeatWorld(t)
+	var dead *world
+	alive := w.agent
+	w.agent = func(r agent.Request, env map[string]string) agent.Result {
+		if env["DESCARTES_ITERATION"] == "1" {
+			dead = w.fork()
+		}
+		return alive(r, env)
+	}
+	w.mustRepeat("", PromiseSeen)
+	var prompts []string
+	dead.agent = func(r agent.Request, env map[string]string) agent.Result {
+		prompts = append(prompts, r.Prompt)
+		return alive(r, env)
+	}
+	st := dead.mustRepeat(NewHome(dead.dir).Default(), PromiseSeen)
+	if len(prompts) != 2 || !strings.Contains(prompts[0], "- This is iteration 2 of 5\n") {
+		t.Errorf("prompts %q", prompts)
+	}
+	if st.Iteration != 3 || st.Summaries[0].Verdict != "cancelled" {
+		t.Errorf("iteration %d, summaries %+v", st.Iteration, st.Summaries)
+	}
+}
+
+// A clock that goes backwards changes no count and no order, and nothing lasts less than nothing.
+func TestRepeatClockBackwards(t *testing.T) {
+	t.Parallel()
+	w := newRepeatWorld(t)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	w.now = func() time.Time {
+		at = at.Add(-time.Hour)
+		return at
+	}
+	st := w.mustRepeat("", PromiseSeen)
+	if st.Iteration != 3 {
+		t.Errorf("iteration %d, want 3", st.Iteration)
+	}
+	for _, s := range st.Summaries {
+		if s.CompletedAt.Before(s.StartedAt) {
+			t.Errorf("iteration %d lasted %v", s.Iteration, s.CompletedAt.Sub(s.StartedAt))
+		}
+	}
+}
+
+// Whatever write fails, the counter on the disk is not behind the agents, and the loop can be gone on with.
+func TestRepeatDiskFails(t *testing.T) {
+	t.Parallel()
+	for k := 1; ; k++ {
+		w := newRepeatWorld(t)
+		var ran []string
+		alive := w.agent
+		w.agent = func(r agent.Request, env map[string]string) agent.Result {
+			ran = append(ran, env["DESCARTES_ITERATION"])
+			return alive(r, env)
+		}
+		f := &faulty{FS: atomicfile.OS(), k: k, err: syscall.ENOSPC, sticky: true}
+		w.fs = f
+		_, out, err := w.repeat("")
+		if f.n < k {
+			if k < 20 {
+				t.Fatalf("only %d operations", f.n)
+			}
+			if err != nil || out.Ending != PromiseSeen {
+				t.Fatalf("undisturbed: %+v, %v", out, err)
+			}
+			return
+		}
+		if err == nil && out.Ending != OwnError {
+			t.Fatalf("operation %d failed, and the loop ended with %+v", k, out)
+		}
+		w.fs = atomicfile.OS()
+		path := NewHome(w.dir).Default()
+		if _, err := os.Stat(path); err != nil {
+			if len(ran) > 0 {
+				t.Fatalf("operation %d: agents ran for %v, and there is no state file", k, ran)
+			}
+			path = ""
+		} else if st, err := LoadState(path); err != nil || st.Iteration < len(ran) {
+			t.Fatalf("operation %d: state %+v, %v after agents for %v", k, st, err, ran)
+		} else if st.Completed {
+			continue
+		}
+		w.mustRepeat(path, PromiseSeen)
+		if !slices.IsSorted(ran) || len(slices.Compact(slices.Clone(ran))) != len(ran) {
+			t.Fatalf("operation %d: agents for iterations %v", k, ran)
+		}
+	}
+}
+
+// The counter is on the disk when the agent starts.
+func TestRepeatCountsFirst(t *testing.T) {
+	t.Parallel()
+	w := newRepeatWorld(t)
+	alive := w.agent
+	w.agent = func(r agent.Request, env map[string]string) agent.Result {
+		st, err := LoadState(NewHome(w.dir).Default())
+		if err != nil || strconv.Itoa(st.Iteration) != env["DESCARTES_ITERATION"] {
+			t.Errorf("iteration %s: the state file has %+v, %v", env["DESCARTES_ITERATION"], st, err)
+		}
+		return alive(r, env)
+	}
+	w.mustRepeat("", PromiseSeen)
+}
+
+// A provider that is out of quota uses up no iteration, and a passing fault of it none either.
+func TestRepeatProviderFails(t *testing.T) {
+	t.Parallel()
+	w := newRepeatWorld(t)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	w.now = func() time.Time { return at }
+	w.sleep = func(d time.Duration) { at = at.Add(d) }
+	ends := []agent.Result{{End: agent.Limited, Until: at.Add(time.Minute), Reason: "limit"}, {End: agent.Crashed, Cause: agent.Transient, Reason: "529"},
+		{End: agent.Finished, Final: "<promise>COMPLETE</promise>"}}
+	var seen []string
+	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+		seen = append(seen, env["DESCARTES_ITERATION"]+"/"+env["DESCARTES_ATTEMPT"])
+		return ends[len(seen)-1]
+	}
+	st := w.mustRepeat("", PromiseSeen)
+	if want := []string{"1/1", "1/2", "1/3"}; !slices.Equal(seen, want) || st.Iteration != 1 {
+		t.Errorf("agents %v, iteration %d, want %v and 1", seen, st.Iteration, want)
+	}
+}
+
+// A template is filled in; what is no name of one stays.
+func TestNamesExpand(t *testing.T) {
+	t.Parallel()
+	n := Names{Iteration: 7, Wave: 2, Tag: "x", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	if got, want := n.Expand("{tag} {iteration}/{wave} {timestamp} {other}"), "x 7/2 20260102-030405 {other}"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
