@@ -177,7 +177,7 @@ func (l *Loop) prepareState(opt StartOptions) {
 	}
 	s.TotalWaves = len(l.job.Graph.Waves())
 	s.TaskFile = l.relative(l.job.File.Path())
-	s.PID, s.Host = os.Getpid(), hostname()
+	s.PID, s.Host, s.Session = os.Getpid(), hostname(), opt.Session
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
 }
 

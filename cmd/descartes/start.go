@@ -115,7 +115,7 @@ func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) erro
 
 // execute prepares a run, does it, and reports. anew says that the settings were given now, not saved earlier.
 func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.StartOptions, anew bool) error {
-	opt.Command, opt.Own, opt.Anew = "loop", o.files(s.dirPath()), s.anew
+	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", o.files(s.dirPath()), s.anew, session()
 	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && cmd.Flags().Changed("plan"))
 	if err != nil {
 		return err
@@ -123,6 +123,9 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	defer r.close()
 	r.branch, r.why = anew, orWord(r.why, s.verifyFrom)
 	r.front = s.front
+	if n := ralphNote(root); n != "" {
+		r.notes = append(r.notes, n)
+	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	p.text.mask = r.mask
 	defer p.close()
