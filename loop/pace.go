@@ -95,9 +95,15 @@ func (p *pace) attempt(e *Event) {
 	}
 }
 
-// passing reports whether an agent's run ended by a fault of its provider's that a later one may not meet.
+// passing reports whether an agent's run ended by a fault of its provider's that a later one may not meet. A client
+// that a signal ended ran out of memory or into a fault of its own, perhaps by what the task asks of it: such an
+// attempt counts.
 func passing(d *Detail) bool {
-	return d.End == string(agent.Crashed) && d.Cause == string(agent.Transient)
+	return fault(agent.Result{End: agent.End(d.End), Cause: agent.Cause(d.Cause), Signal: d.Signal})
+}
+
+func fault(r agent.Result) bool {
+	return r.End == agent.Crashed && r.Cause == agent.Transient && r.Signal == 0
 }
 
 // pause says how long a provider is left alone after a run that ended so: zero for any end but a limit and
@@ -115,9 +121,9 @@ func (s *standing) pause(r agent.Result, now time.Time) time.Time {
 			return least.Add(spread(time.Second))
 		}
 		return until
-	case r.End == agent.Crashed && r.Cause == agent.Transient && s.faults >= faultTries:
+	case fault(r) && s.faults >= faultTries:
 		return now.Add(faultRest + spread(time.Minute))
-	case r.End == agent.Crashed && r.Cause == agent.Transient:
+	case fault(r):
 		d := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute}[s.faults]
 		return now.Add(d*3/4 + spread(d/2))
 	}

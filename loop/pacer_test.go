@@ -301,6 +301,20 @@ func TestTransientOutage(t *testing.T) {
 	}
 }
 
+// A client that was killed is not its provider's fault: the attempt counts, and the next one waits for nothing.
+func TestKilledClientCounts(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.cfg.Scud.MaxIterationsPerTask = 2
+	killed := transient()
+	killed.Signal = 9
+	p.script(killed, killed)
+	out := p.mustRun(StartOptions{}, TasksBlocked)
+	if len(p.runs) != 2 || out.Blocked != 1 || p.took() != 0 {
+		t.Errorf("runs %v, outcome %+v", p.runs, out)
+	}
+}
+
 func TestRefusedStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)

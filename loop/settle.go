@@ -23,7 +23,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	l.at = tr.after
 	end := l.event(AttemptFinished, tr)
 	end.Verdict, end.Reason, end.Tree, end.Ref = string(tr.verdict), tr.reason, string(tr.after), ref
-	end.Detail = &Detail{End: string(tr.result.End), Cause: string(tr.result.Cause), Backend: tr.with.Backend, Model: l.ledger.agent.Detail.Model, Code: tr.result.Code, Changed: len(tr.changed), Claimed: tr.result.Complete,
+	end.Detail = &Detail{End: string(tr.result.End), Cause: string(tr.result.Cause), Backend: tr.with.Backend, Model: l.ledger.agent.Detail.Model, Code: tr.result.Code, Signal: tr.result.Signal, Changed: len(tr.changed), Claimed: tr.result.Complete,
 		Seconds: l.tools.Now().Sub(tr.started).Seconds(), Log: l.relative(tr.log)}
 	if end.Detail.Until, err = l.pacer.after(tr.with, tr.result, tr.reason); err != nil {
 		return nil, false, err

@@ -35,6 +35,9 @@ func asksAnew(f *pflag.FlagSet) bool { return f.Changed("on-limit") }
 // completeProviders says what is done at a limit where nobody did, and refuses what cannot be.
 func (s *settings) completeProviders(f *pflag.FlagSet) error {
 	given := f.Changed("on-limit")
+	if f.Changed("fallback") && len(s.Fallback) == 0 && !given && s.OnLimit == loop.OnLimitFallback { // taken back
+		s.OnLimit = ""
+	}
 	switch {
 	case given:
 	case s.ci && len(s.Fallback) == 0:

@@ -35,6 +35,7 @@ func TestProviderSettings(t *testing.T) {
 		{"fallback: [codex]\non_limit: wait\n", []string{"--fallback", "gemini"}, "fallback", 21600, "gemini"},
 		{"fallback: [codex]\n", []string{"--fallback", ""}, "wait", 21600, ""},
 		{"", []string{"--max-wait", "0"}, "wait", 0, ""},
+		{"fallback: [codex]\non_limit: fallback\n", []string{"--fallback", ""}, "wait", 21600, ""},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "descartes.yaml"), []byte(c.yaml), 0o666); err != nil {

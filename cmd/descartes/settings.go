@@ -76,6 +76,8 @@ func (s *settings) register(cmd *cobra.Command) {
 	completeWords(cmd, "sandbox", "auto", "strict", "off")
 	completeTags(cmd, &s.dir)
 	completeWords(cmd, "hooks", "run", "skip", "fail")
+	completeWords(cmd, "on-limit", strings.Split(onLimitWords, "|")...)
+	completeWords(cmd, "fallback", agent.Names()...)
 }
 
 // registerPrompt binds what a prompt loop repeats and what ends it.
