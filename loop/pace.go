@@ -13,6 +13,7 @@ import (
 type pace struct {
 	of    map[string]*standing // by backend
 	since time.Time            // when the waiting began that no attempt has got past yet; zero: there is none
+	said  bool                 // the last run's provider said when its quota resets
 }
 
 // standing is how it stands with one provider.
@@ -25,6 +26,7 @@ type pace struct {
 // An attempt that ends in any other way clears the counts: the provider did its part.
 type standing struct {
 	until    time.Time // its quota is used up until then
+	guess    bool      // which the provider did not say
 	limits   int       // attempts in a row that met a limit
 	rest     time.Time // it is not asked again before that
 	faults   int       // attempts in a row that failed by a fault of its own
@@ -66,6 +68,13 @@ func (p *pace) apply(e *Event) {
 		}
 	case LoopPaused, LoopFinished:
 		p.since = time.Time{}
+		for _, s := range p.of { // who goes on with a loop that gave up may ask: the time was our guess
+			if s.guess && e.Reason == string(QuotaUsedUp) {
+				s.until = time.Time{}
+			}
+		}
+	case AgentFinished:
+		p.said = e.Detail != nil && e.Detail.Until != nil
 	case AttemptFinished, IterationFinished:
 		if e.Detail != nil {
 			p.attempt(e)
@@ -79,6 +88,7 @@ func (p *pace) attempt(e *Event) {
 	switch {
 	case e.Verdict == verdictLimited:
 		s.limits, s.reason, s.met = s.limits+1, e.Reason, e.TS
+		s.guess = !p.said
 		if d.Until != nil {
 			s.until = *d.Until
 		}

@@ -93,6 +93,9 @@ func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, erro
 			until = reset
 		}
 		p.seen[c.Backend] = now
+		if r.Until.IsZero() && p.onLimit == OnLimitStop { // others may ask for themselves
+			return &until, nil
+		}
 		return &until, p.warn(p.tools.Accounts.note(usedUp{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}))
 	}
 	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {

@@ -135,6 +135,20 @@ func TestLimitUnknownReset(t *testing.T) {
 	}
 }
 
+// A loop that gave up on a guess asks when it is gone on with; one that was told the time does not.
+func TestLimitGuessIsNotKept(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t)
+	p.known = accountsIn(t, atomicfile.OS(), "one")
+	p.cfg.OnLimit = OnLimitStop
+	p.script(limitedUntil(time.Time{}))
+	p.mustRun(StartOptions{}, QuotaUsedUp)
+	p.mustRun(StartOptions{}, AllDone)
+	if len(p.waits) != 0 || p.took() != 0 {
+		t.Errorf("%d waits, %v", len(p.waits), p.took())
+	}
+}
+
 // A reset that lies in the past must not become a run of paid requests.
 func TestLimitPastReset(t *testing.T) {
 	t.Parallel()
