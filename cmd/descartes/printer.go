@@ -63,6 +63,11 @@ func (p *printer) observe(e loop.Event) {
 			_, _ = p.lines.Write(b) // a liveWriter never fails
 		}
 	}
+	if e.Type == loop.AgentFinished || e.Type == loop.SpecRefined {
+		cost := p.costs[e.Task]
+		cost.Add(e.Detail)
+		p.costs[e.Task] = cost
+	}
 	if line := p.line(&e); line != "" {
 		p.say("%s", line)
 	}
@@ -105,11 +110,7 @@ func (p *printer) line(e *loop.Event) string {
 		return turnStarted(e)
 	case loop.IterationFinished:
 		return p.turnFinished(e)
-	case loop.AgentFinished:
-		cost := p.costs[e.Task]
-		cost.Add(e.Detail)
-		p.costs[e.Task] = cost
-	case loop.TaskStarted, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
+	case loop.TaskStarted, loop.AgentFinished, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
 	}
 	return ""
 }
