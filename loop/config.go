@@ -48,6 +48,8 @@ type Config struct {
 // RepeatConfig is what only a prompt loop asks.
 type RepeatConfig struct {
 	Gate                string `json:"gate,omitempty"`                 // what ends it; "" is the promise
+	PromptHandoff       string `json:"handoff_path,omitempty"`         // read into each prompt, and written when the loop stops with work left
+	AutoTune            bool   `json:"auto_tune,omitempty"`            // a second agent reviews each iteration that failed
 	Replan              bool   `json:"replan,omitempty"`               // a build plans again where its plan has gaps
 	PlanPrompt          string `json:"plan_prompt,omitempty"`          // with which it does
 	ContinueSession     bool   `json:"continue_session,omitempty"`     // go on with the conversation of the iteration before

@@ -74,6 +74,7 @@ type Repeat struct {
 	lock    *lock
 	who     Holder
 	resumed bool
+	hand    string // text of the handoff file
 	pacer   *pacer
 }
 
@@ -119,6 +120,9 @@ func (r *Repeat) rounds(ctx context.Context, stop *stopper) (Outcome, error) {
 		}
 	}
 	for {
+		if err := r.refine(ctx, stop); err != nil {
+			return Outcome{}, err
+		}
 		if out := r.limits(ctx, stop); out != nil {
 			return *out, nil
 		}
@@ -194,6 +198,9 @@ func (r *Repeat) finish(out *Outcome) error {
 		return err
 	}
 	if err := r.save(); err != nil {
+		return err
+	}
+	if err := r.handOff(out); err != nil { // everything else is saved
 		return err
 	}
 	return r.home.clearRequest(r.state.ID)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// prompt is the text that an iteration's agent is given.
-func (r *Repeat) prompt(t Turn) (string, error) {
+// compose makes the text of an iteration of its mode, or of the settings' prompt.
+func (r *Repeat) compose(t Turn) (string, error) {
 	if f := r.job.Mode.Compose; f != nil {
 		return f(t)
 	}

@@ -24,6 +24,7 @@ type turn struct {
 	before  gitops.Tree // "" where nobody looks
 	head    gitops.Head
 	check   *verify.Result
+	tuned   bool   // a person chose its prompt
 	refused string // why git did not take the commit, where the iteration can be repeated
 	after   gitops.Tree
 	changed []gitops.Change
@@ -50,13 +51,13 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 			return out, nil
 		}
 	}
-	prompt, err := r.prompt(t.Turn)
+	prompt, err := r.prompt(t)
 	if err != nil {
 		return nil, err
 	}
 	e := r.event(IterationStarted, t)
 	e.Tree, e.Branch, e.Commit = string(t.before), t.head.Branch, t.head.Hash
-	e.Detail = &Detail{Log: r.relative(t.log), Backend: with.Backend, Model: with.Model}
+	e.Detail = &Detail{Log: r.relative(t.log), Tuned: t.tuned, Backend: with.Backend, Model: with.Model}
 	if err := r.record(e); err != nil {
 		return nil, err
 	}
@@ -100,6 +101,7 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 		return nil, err
 	}
 	t.with = r.job.Config.Choices(nil)[0]
+	t.tuned = open.Detail != nil && open.Detail.Tuned
 	if d := open.Detail; d != nil && d.Backend != "" {
 		t.with = Choice{d.Backend, d.Model}
 	}
@@ -146,7 +148,9 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 		return nil, err
 	}
 	t.Facts, t.Watched = r.facts(t), t.before != ""
-	return r.judge(ctx, stop, t)
+	out, err := r.judge(ctx, stop, t)
+	r.spent(t)
+	return out, err
 }
 
 // maxFinal bounds, in bytes, what the journal keeps of the final message, which a resumed loop looks for

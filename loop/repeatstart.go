@@ -122,6 +122,9 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 	if err := r.home.clearRequest(r.state.ID); err != nil {
 		return err
 	}
+	if err := r.readHandoff(); err != nil {
+		return fmt.Errorf("handoff: %w", err)
+	}
 	first := &Event{Type: LoopStarted}
 	if r.resumed {
 		first.Type = LoopResumed

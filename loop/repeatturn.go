@@ -3,22 +3,27 @@ package loop
 import (
 	"encoding/json"
 	"time"
+
+	"descartes/agent"
 )
 
 // turns is what a prompt loop's journal says of its iterations. The ledger's apply alone fills it.
 type turns struct {
-	try     int    // of the last iteration
-	open    *Event // iteration_started without its end
-	agent   *Event // agent_finished of the open iteration
-	last    *Event // the last iteration_finished
-	base    string // the tree before the last iteration, and before those whose work no commit holds
-	owed    bool   // no commit holds what it changed
-	again   bool   // the last iteration is to be repeated
-	failed  int    // times that it was repeated because it had failed
-	crashes int    // iterations in a row that ended by the agent's crash
-	gate    json.RawMessage
-	next    string
-	session string
+	try      int    // of the last iteration
+	open     *Event // iteration_started without its end
+	agent    *Event // agent_finished of the open iteration
+	last     *Event // the last iteration_finished
+	base     string // the tree before the last iteration, and before those whose work no commit holds
+	reviewed int    // the last iteration that was reviewed
+	troubled bool   // the last iteration failed, or its verification
+	words    string // of the last iteration's agent
+	owed     bool   // no commit holds what it changed
+	again    bool   // the last iteration is to be repeated
+	failed   int    // times that it was repeated because it had failed
+	crashes  int    // iterations in a row that ended by the agent's crash
+	gate     json.RawMessage
+	next     string
+	session  string
 }
 
 // Verdicts of an iteration that is repeated under its number.
@@ -36,11 +41,19 @@ func (t *turns) apply(e *Event) {
 		}
 		t.base = e.Tree
 		t.try, t.open, t.agent, t.again = e.Attempt, e, nil, false
+	case SpecRefined:
+		t.reviewed = e.Iteration
 	case AgentFinished:
 		t.agent = e
+		if e.Detail != nil {
+			t.words = e.Detail.Words
+			t.troubled = e.Detail.End != string(agent.Finished)
+		}
 		if e.Detail != nil && e.Detail.Session != "" {
 			t.session = e.Detail.Session
 		}
+	case VerifyFinished:
+		t.troubled = e.Detail != nil && !e.Detail.Passed
 	case IterationFinished:
 		t.finish(e)
 	}

@@ -13,7 +13,8 @@ import (
 // Variant is one attempt of a task, with all that is needed to judge its spec.
 type Variant struct {
 	Loop       string
-	Attempt    int
+	Attempt    int    // of a prompt loop its iteration
+	Try        int    // of an iteration that was repeated; else 0
 	Verdict    string // "" while it runs
 	Reason     string
 	At         time.Time // of its end
@@ -73,9 +74,48 @@ func (v *Variant) take(e *Event) {
 	}
 	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = e.Verdict, e.Reason, e.TS, d.Seconds, e.Ref
 	v.Output, v.After = d.Output, gitops.Tree(e.Tree)
+	if e.Type == IterationFinished {
+		v.Reason, v.Output = orElse(e.Reason, e.Message), e.Next
+		return
+	}
 	if e.Verdict != verdictVerified {
 		v.DiffStat = e.Message
 	}
+}
+
+// Iterations are those of a prompt loop, each time that one was run.
+func (h Home) Iterations(id string) ([]Variant, error) {
+	events, err := ReadEvents(h.Events(id))
+	if err != nil {
+		return nil, err
+	}
+	var out []Variant
+	refinement := ""
+	for i := range events {
+		e := &events[i]
+		switch e.Type {
+		case SpecRefined:
+			refinement = e.Message
+		case IterationStarted:
+			v := Variant{Loop: id, Attempt: e.Iteration, Before: gitops.Tree(e.Tree), Refinement: refinement}
+			if e.Attempt > 1 {
+				v.Try = e.Attempt
+			}
+			v.Tuned, refinement = e.Detail != nil && e.Detail.Tuned, ""
+			out = append(out, v)
+		case AgentFinished, IterationFinished:
+			if n := len(out); n > 0 && out[n-1].Attempt == e.Iteration {
+				out[n-1].take(e)
+			}
+		}
+	}
+	return out, nil
+}
+
+// IterationPrompt is the text that an iteration was given; ok is false where it was not kept.
+func (h Home) IterationPrompt(v Variant) (text string, ok bool) {
+	b, err := os.ReadFile(h.keptPrompt(v.Loop, v.Attempt, max(1, v.Try)))
+	return string(b), err == nil
 }
 
 // VariantSpec is the text that an attempt was given: as it was kept, or else as its loop's journal and

@@ -10,6 +10,7 @@ import (
 // Review is what a second agent is shown of an attempt that did not succeed.
 type Review struct {
 	Task    tasks.Task
+	Name    string // what was attempted, where it is no task
 	Spec    string // what the attempt was told
 	Failure Failure
 	Diff    string   // what it changed
@@ -26,7 +27,11 @@ const (
 // ReviewPrompt asks a second agent what the next attempt should be told besides its spec.
 func ReviewPrompt(r Review) string {
 	w := &writer{}
-	fmt.Fprintf(w, "# Why did attempt %d not succeed? %s\n", r.Failure.Attempt, taskName(r.Task))
+	if r.Name != "" {
+		fmt.Fprintf(w, "# Why did it not succeed? %s\n", r.Name)
+	} else {
+		fmt.Fprintf(w, "# Why did attempt %d not succeed? %s\n", r.Failure.Attempt, taskName(r.Task))
+	}
 	w.WriteString(`
 A coding agent was given the specification below and did not succeed. Find out why, and write what the next agent should be
 told besides that specification. You may read the files in the current directory and run commands that change nothing. Do not

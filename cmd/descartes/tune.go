@@ -28,12 +28,24 @@ how its spec differed, the agent's last words, what the verification printed, wh
   descartes loop tune 5 --edit           # write what the next attempt is told, in $EDITOR
   descartes loop tune 5 --select 2 --edit
 
+Of a prompt loop, the last one or that of --name, the iterations are compared, and the text is that of the next.
+
 A text that was chosen is used word for word for the next attempt, once. A blocked task becomes pending.
 loop start --auto-tune has an agent do this between attempts.`,
 		Args: takes(0, 1, "at most one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := t.check(args); err != nil {
 				return err
+			}
+			saved, err := t.promptLoop(cmd, args)
+			if err != nil {
+				return err
+			}
+			if saved != nil {
+				return t.runPrompt(cmd, saved)
+			}
+			if len(args) == 0 && (t.selected > 0 || t.edit || t.drop) {
+				return badInput("descartes loop tune lists the tasks whose attempts failed", "which task?")
 			}
 			src, err := t.specSource(cmd)
 			if err != nil {
@@ -47,6 +59,7 @@ loop start --auto-tune has an agent do this between attempts.`,
 	}
 	t.registerSource(cmd)
 	f := cmd.Flags()
+	f.StringVar(&t.name, "name", "", "`id` of a loop: of a prompt loop its iterations are compared")
 	f.BoolVar(&t.show, "show-variants", false, "show the attempts, also with --select or --edit")
 	f.IntVar(&t.selected, "select", 0, "`number` of the attempt whose text the next one is given")
 	f.BoolVar(&t.edit, "edit", false, "edit the text of the next attempt in $EDITOR")
@@ -61,6 +74,7 @@ type tune struct {
 	settings
 	show, edit, drop bool
 	selected         int
+	name             string
 	format           string
 }
 
@@ -72,8 +86,6 @@ func (t *tune) check(args []string) error {
 	switch {
 	case t.selected < 0:
 		return badInput("", "--select %d: must be at least 1", t.selected)
-	case len(args) == 0 && (t.selected > 0 || t.edit || t.drop):
-		return badInput("descartes loop tune lists the tasks whose attempts failed", "which task?")
 	case t.drop && (t.selected > 0 || t.edit):
 		return badInput("", "--drop goes with neither --select nor --edit")
 	}

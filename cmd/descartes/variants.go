@@ -15,7 +15,8 @@ import (
 // variant is one attempt as loop tune shows it.
 type variant struct {
 	Loop       string    `json:"loop"`
-	Attempt    int       `json:"attempt"`
+	Attempt    int       `json:"attempt"` // of a prompt loop its iteration
+	Try        int       `json:"try,omitempty"`
 	Verdict    string    `json:"verdict"`
 	Reason     string    `json:"reason"`
 	Seconds    float64   `json:"seconds"`
@@ -30,6 +31,7 @@ type variant struct {
 	DiffStat   string    `json:"diff_stat"`
 	Diff       string    `json:"diff"`
 	Ref        string    `json:"ref"`
+	turn       bool      // an iteration
 }
 
 // shownDiff bounds, in bytes, the diff that is shown of an attempt; its ref has all of it.
@@ -112,7 +114,7 @@ func (t *tune) render(src *specSource, task *tasks.Task, list []variant) (string
 }
 
 func (v *variant) text(s *strings.Builder, m bool) {
-	line := fmt.Sprintf("attempt %d  %s", v.Attempt, clean(v.Verdict))
+	line := fmt.Sprintf("%s  %s", v.name(), clean(v.Verdict))
 	if v.Reason != "" {
 		line += ": " + clean(v.Reason)
 	}
@@ -121,7 +123,7 @@ func (v *variant) text(s *strings.Builder, m bool) {
 	if v.Tuned {
 		facts += "; its text was chosen by hand"
 	}
-	if !v.Kept {
+	if !v.Kept && v.Spec != "" {
 		facts += "; its text is built again from the files as they are now"
 	}
 	if v.Ref != "" {
@@ -140,6 +142,17 @@ func (v *variant) text(s *strings.Builder, m bool) {
 	} else {
 		block(s, m, "it changed", v.DiffStat)
 	}
+}
+
+// name is how a variant is called in a heading.
+func (v *variant) name() string {
+	switch {
+	case v.Try > 1:
+		return fmt.Sprintf("iteration %d, time %d", v.Attempt, v.Try)
+	case v.turn:
+		return fmt.Sprintf("iteration %d", v.Attempt)
+	}
+	return fmt.Sprintf("attempt %d", v.Attempt)
 }
 
 func heading(s *strings.Builder, markdown bool, level int, text string) {

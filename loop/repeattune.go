@@ -1,0 +1,199 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/specbuild"
+)
+
+// loopKey is under which a text for a prompt loop's next iteration is kept. No tag has a colon.
+func loopKey(id string) string { return "loop:" + id }
+
+// promptKey stands where a tag's text has its task.
+const promptKey = "prompt"
+
+// TunePrompt keeps a text for the next iteration of a prompt loop, which is given it word for word; ""
+// forgets the one that was kept.
+func (h Home) TunePrompt(fsys atomicfile.FS, id, text string) error {
+	if text == "" {
+		return h.Untune(fsys, loopKey(id), promptKey)
+	}
+	return h.Tune(fsys, loopKey(id), promptKey, text)
+}
+
+// TunedPrompt is the text kept for the next iteration of a prompt loop; "" if there is none.
+func (h Home) TunedPrompt(id string) (string, error) { return h.Tuned(loopKey(id), promptKey) }
+
+// keptPrompt is where the prompt of an iteration is kept.
+func (h Home) keptPrompt(id string, iteration, try int) string {
+	return h.keptSpec(id, fmt.Sprintf("iteration-%d", iteration), try)
+}
+
+// prompt is the text that an iteration's agent is given: what a person chose for it, else the composed
+// one with the handoff and what reviews advise.
+func (r *Repeat) prompt(t *turn) (string, error) {
+	text, err := r.home.TunedPrompt(r.state.ID)
+	if err != nil || text != "" {
+		t.tuned = text != ""
+		return text, err
+	}
+	if text, err = r.compose(t.Turn); err != nil {
+		return "", err
+	}
+	more := ""
+	if hand := strings.TrimSpace(r.hand); hand != "" {
+		more = "## Handoff\n\nWhat an earlier session left for this one:\n\n" + hand
+	}
+	if list := r.ledger.refinements[""]; len(list) > 0 {
+		more = joinText(more, "## Advice from reviews of the earlier iterations", strings.Join(list, "\n\n"))
+	}
+	if more == "" {
+		return text, nil
+	}
+	return joinText(text, more) + "\n", nil
+}
+
+// readHandoff reads the handoff file, which need not be there yet.
+func (r *Repeat) readHandoff() (err error) {
+	if p := r.job.Config.PromptHandoff; p != "" {
+		if r.hand, err = readText(r.job.Root, p, maxSpecFile); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	return err
+}
+
+// spent puts aside what an iteration was told, and the text that a person had chosen for it.
+func (r *Repeat) spent(t *turn) {
+	to := r.home.keptPrompt(r.state.ID, t.Iteration, t.Try)
+	if os.Rename(r.promptFile(), to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
+		_ = os.Rename(r.promptFile(), to) // loop tune shows less then
+	}
+	if t.tuned && t.Result.End != agent.Limited && t.Result.End != agent.Cancelled {
+		_ = r.home.TunePrompt(r.tools.FS, r.state.ID, "") // at worst it is used once more
+	}
+}
+
+// refine has a second agent look at an iteration that failed, and keeps what it advises for all later
+// ones. A review that comes to nothing costs the loop nothing.
+func (r *Repeat) refine(ctx context.Context, stop *stopper) error {
+	b := &r.ledger.turns
+	last := b.last
+	if !r.job.Config.AutoTune || last == nil || b.reviewed == last.Iteration || !b.troubled || stop.asked(ctx) != nil {
+		return nil
+	}
+	t := &turn{started: r.tools.Now(), with: r.job.Config.Choices(nil)[0]}
+	t.Iteration, t.Try, t.Max = last.Iteration, last.Attempt, r.job.Config.MaxIterations
+	t.log = strings.TrimSuffix(r.home.TurnLog(r.state.ID, t.Iteration, t.Try), ".log") + ".tune.log"
+	var before gitops.Tree
+	diff := ""
+	if r.tools.Repo != nil {
+		if _, err := r.inTree(ctx, func() (err error) {
+			if before, err = r.tools.Repo.Snapshot(ctx); err == nil && b.base != "" {
+				diff, err = r.tools.Repo.Patch(ctx, gitops.Tree(b.base), before, maxReviewDiff)
+			}
+			return err
+		}); err != nil {
+			return gitErr("look at the work of the last iteration", err)
+		}
+	}
+	kept, _ := os.ReadFile(r.home.keptPrompt(r.state.ID, t.Iteration, t.Try)) // without it the rest has to do
+	prompt := specbuild.ReviewPrompt(specbuild.Review{Name: fmt.Sprintf("iteration %d of a prompt", t.Iteration), Spec: string(kept), Diff: diff,
+		Earlier: r.ledger.refinements[""], Failure: specbuild.Failure{Attempt: t.Iteration, Verdict: last.Verdict, Reason: orElse(last.Reason, last.Message), Output: last.Next, Words: b.words}})
+	q := r.request(t, prompt)
+	q.Label, q.PromptFile, q.Session = label(t, "review"), filepath.Join(r.home.Run(r.state.ID), "review.md"), ""
+	q.Env = append(q.Env, "DESCARTES_REVIEW=1") // for agents that are scripts
+	actx, done := stop.watch(ctx)
+	defer done()
+	res, err := r.tools.Agent.Run(actx, q)
+	if err != nil {
+		return fmt.Errorf("review iteration %d: %w", t.Iteration, err)
+	}
+	if err := errors.Join(r.gatherErrors(t.log), r.mend(), r.undoReview(context.WithoutCancel(ctx), before)); err != nil {
+		return err
+	}
+	if res.End == agent.Cancelled || res.End == agent.Limited {
+		return nil
+	}
+	e := r.event(SpecRefined, t)
+	e.Detail = agentDetail(res, t.with, 0)
+	if res.End == agent.Finished {
+		e.Message = strings.TrimSpace(head(res.Final, maxRefinement))
+	}
+	if e.Message == "" {
+		e.Reason = orElse(res.Reason, "it advised nothing")
+	}
+	return r.record(e)
+}
+
+// undoReview puts back what a review changed, which is asked for its words alone.
+func (r *Repeat) undoReview(ctx context.Context, before gitops.Tree) error {
+	if before == "" {
+		return nil
+	}
+	var touched []string
+	_, err := r.inTree(ctx, func() error {
+		now, err := r.tools.Repo.Snapshot(ctx)
+		if err == nil && now != before {
+			touched, err = r.tools.Repo.Restore(ctx, before)
+		}
+		return err
+	})
+	if err != nil {
+		return gitErr("take back what a review changed", err)
+	}
+	if len(touched) == 0 {
+		return nil
+	}
+	return r.warn("the review changed files, which is put back: " + strings.Join(touched[:min(8, len(touched))], ", "))
+}
+
+// handOff writes what a next session needs where a run ends with work left.
+func (r *Repeat) handOff(out *Outcome) error {
+	path := r.job.Config.PromptHandoff
+	if path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.job.Root, path)
+	}
+	section := ""
+	if !out.Ending.final() {
+		section = r.tools.Mask.Text(r.handoffText(out))
+	}
+	return WriteHandoff(r.tools.FS, path, section)
+}
+
+func (r *Repeat) handoffText(out *Outcome) string {
+	var b strings.Builder
+	turns := &r.ledger.turns
+	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", r.state.ID)
+	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.ledger.iteration), oneLine(orElse(out.Message, string(out.Ending))))
+	if e := turns.last; e != nil {
+		fmt.Fprintf(&b, "\n### Iteration %d\n\n", e.Iteration)
+		if text := oneLine(orElse(e.Reason, e.Message)); text != "" {
+			fmt.Fprintf(&b, "- %s\n", text)
+		}
+		if len(e.Paths) > 0 {
+			fmt.Fprintf(&b, "- it changed %s\n", oneLine(strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
+		}
+		if words := lastWords(Event{Detail: &Detail{Words: turns.words}}); words != "" {
+			fmt.Fprintf(&b, "- its agent's last words: %s\n", words)
+		}
+		if next := strings.TrimSpace(e.Next); next != "" {
+			fmt.Fprintf(&b, "\n%s\n", tail(next, maxWords))
+		}
+	}
+	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s\n    descartes loop tune --name %s --edit     # change what the next iteration is told\n", r.state.ID, r.state.ID)
+	return b.String()
+}
