@@ -120,11 +120,13 @@ func (r *Repeat) rounds(ctx context.Context, stop *stopper) (Outcome, error) {
 		}
 	}
 	for {
-		if err := r.refine(ctx, stop); err != nil {
-			return Outcome{}, err
-		}
 		if out := r.limits(ctx, stop); out != nil {
 			return *out, nil
+		}
+		if ran, err := r.refine(ctx, stop); err != nil {
+			return Outcome{}, err
+		} else if ran {
+			continue
 		}
 		if out, err := r.round(ctx, stop); out != nil || err != nil {
 			return deref(out), err

@@ -86,11 +86,11 @@ func (r *Repeat) spent(t *turn) {
 
 // refine has a second agent look at an iteration that failed, and keeps what it advises for all later
 // ones. A review that comes to nothing costs the loop nothing.
-func (r *Repeat) refine(ctx context.Context, stop *stopper) error {
+func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) {
 	b := &r.ledger.turns
 	last := b.last
 	if !r.job.Config.AutoTune || last == nil || b.reviewed == last.Iteration || !b.troubled || stop.asked(ctx) != nil {
-		return nil
+		return false, nil
 	}
 	t := &turn{started: r.tools.Now(), with: r.job.Config.Choices(nil)[0]}
 	t.Iteration, t.Try, t.Max = last.Iteration, last.Attempt, r.job.Config.MaxIterations
@@ -104,7 +104,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) error {
 			}
 			return err
 		}); err != nil {
-			return gitErr("look at the work of the last iteration", err)
+			return false, gitErr("look at the work of the last iteration", err)
 		}
 	}
 	kept, _ := os.ReadFile(r.home.keptPrompt(r.state.ID, t.Iteration, t.Try)) // without it the rest has to do
@@ -117,13 +117,13 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) error {
 	defer done()
 	res, err := r.tools.Agent.Run(actx, q)
 	if err != nil {
-		return fmt.Errorf("review iteration %d: %w", t.Iteration, err)
+		return false, fmt.Errorf("review iteration %d: %w", t.Iteration, err)
 	}
 	if err := errors.Join(r.gatherErrors(t.log), r.mend(), r.undoReview(context.WithoutCancel(ctx), before)); err != nil {
-		return err
+		return false, err
 	}
 	if res.End == agent.Cancelled || res.End == agent.Limited {
-		return nil
+		return res.End == agent.Cancelled, nil
 	}
 	e := r.event(SpecRefined, t)
 	e.Detail = agentDetail(res, t.with, 0)
@@ -133,7 +133,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) error {
 	if e.Message == "" {
 		e.Reason = orElse(res.Reason, "it advised nothing")
 	}
-	return r.record(e)
+	return true, r.record(e)
 }
 
 // undoReview puts back what a review changed, which is asked for its words alone.

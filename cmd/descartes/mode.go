@@ -51,8 +51,8 @@ Exit codes: 0 complete, or the limit of iterations is reached; 2 usage, or no pl
 beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others as for loop start.`
 
 // modeFlags are the flags of a run that mean something to a mode.
-var modeFlags = []string{"allow-dirty", "backend", "branch", "branch-template", "ci", "command", "completion-promise", "config", "create-branch", "deadline",
-	"dry-run", "env-pass", "exit-grace", "fallback", "gate", "hooks", "idle-timeout", "json", "max-cost", "max-iterations", "max-memory", "max-procs", "max-wait",
+var modeFlags = []string{"allow-dirty", "auto-tune", "backend", "branch", "branch-template", "ci", "command", "completion-promise", "config", "create-branch", "deadline",
+	"dry-run", "env-pass", "exit-grace", "fallback", "gate", "handoff", "hooks", "idle-timeout", "json", "max-cost", "max-iterations", "max-memory", "max-procs", "max-wait",
 	"min-free-disk", "model", "name", "no-commit", "on-limit", "prompt-mode", "sandbox", "spin-limit", "start-timeout", "state-file", "timeout", "verify",
 	"verify-timeout", "working-dir"}
 
@@ -116,6 +116,7 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, o *outputs, args [
 
 // completeMode turns what was typed into what a mode runs.
 func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, args []string) (err error) {
+	s.besidePrompt(f)
 	verifyCommand := s.Scud.VerificationCommand
 	s.Scud, s.VerificationCommand = loop.ScudConfig{MaxIterationsPerTask: s.Scud.MaxIterationsPerTask}, ""
 	s.Git.AutoCommit = !s.noCommit

@@ -150,7 +150,8 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 	return openHooked(ctx, root, job, hooks)
 }
 
-func openHooked(ctx context.Context, root string, job *loop.Job, hooks string) (*gitops.Repo, error) {
+// own are further paths that are no part of an attempt's work: a stop writes the handoff.
+func openHooked(ctx context.Context, root string, job *loop.Job, hooks string, own ...string) (*gitops.Repo, error) {
 	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: orWord(hooks, "run")}
 	if git, err := proc.Look("git", root, os.Environ()); err == nil {
 		opt.Git = git
@@ -164,14 +165,14 @@ func openHooked(ctx context.Context, root string, job *loop.Job, hooks string) (
 		if mirror, ok := job.File.Mirror(); ok {
 			lists = append(lists, mirror.Path())
 		}
-		if path := job.Config.Scud.HandoffPath; path != "" { // a stop writes it, and no attempt's work is in it
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(root, path)
-			}
-			lists = append(lists, path)
-		}
+		own = append(own, job.Config.Scud.HandoffPath)
 		for _, path := range lists {
 			opt.Protect = append(opt.Protect, protected(top, path)...)
+		}
+	}
+	for _, path := range own {
+		if path != "" {
+			opt.Protect = append(opt.Protect, protected(top, absolute(root, path))...)
 		}
 	}
 	return gitops.Open(ctx, opt)

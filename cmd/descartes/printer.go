@@ -174,11 +174,15 @@ func (p *printer) failedLine(e *loop.Event) string {
 
 // reviewLine shows the whole advice: it becomes part of the next spec.
 func (p *printer) reviewLine(e *loop.Event) string {
+	what := taskName(e) + " review, for attempt " + itoa(e.Attempt)
+	if e.Task == "" {
+		what = "review of iteration " + itoa(e.Iteration)
+	}
 	if e.Message == "" {
-		return fmt.Sprintf("  %s review: %s", taskName(e), clean(e.Reason))
+		return fmt.Sprintf("  %s: %s", what, clean(e.Reason))
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "  %s review, for attempt %d:", taskName(e), e.Attempt)
+	fmt.Fprintf(&s, "  %s:", what)
 	for line := range strings.SplitSeq(strings.TrimSpace(e.Message), "\n") {
 		s.WriteString("\n    " + clean(line))
 	}

@@ -51,6 +51,7 @@ func (a asksPrompt) kind(s *settings) (prompt bool, err error) {
 // completePrompt turns what was typed into what a prompt loop runs.
 func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 	f := cmd.Flags()
+	s.besidePrompt(f)
 	s.Scud = loop.ScudConfig{VerificationCommand: s.Scud.VerificationCommand}
 	if f.Changed("verify") {
 		s.VerificationCommand = s.Scud.VerificationCommand
@@ -78,6 +79,16 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 		s.Git.AutoCommit = false
 	}
 	return s.readPrompt(cmd, root)
+}
+
+// besidePrompt keeps what a prompt loop is given by flags that a loop over a tag has too.
+func (s *settings) besidePrompt(f *pflag.FlagSet) {
+	if f.Changed("handoff") {
+		s.PromptHandoff = s.Scud.HandoffPath
+	}
+	if f.Changed("auto-tune") {
+		s.AutoTune = s.Scud.AutoTune
+	}
 }
 
 // workIn is where the agent works: --working-dir, the setting of that name, or here.

@@ -187,7 +187,7 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
 		r.job.Mode = r.mode.Mode()
 	}
-	r.job.Watch = r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
+	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.ground(ctx, &cfg)...)
 	r.besides(cfg)
 	var wrong problems
@@ -229,7 +229,7 @@ func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found proble
 	note := func(err error, hint string) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: orWord(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
 	}
-	repo, err := openHooked(ctx, r.root, nil, cfg.Git.Hooks)
+	repo, err := openHooked(ctx, r.root, nil, cfg.Git.Hooks, cfg.PromptHandoff)
 	if err != nil {
 		if commits || r.mode != nil {
 			note(err, "")
