@@ -48,28 +48,6 @@ func (d *decoder) drop() { d.dropped = true }
 
 func (d *decoder) halted() bool { return d.bad || d.dropped }
 
-// peek is the next byte that is not blank, or 0 at the end of the line.
-func (d *decoder) peek() byte {
-	if len(d.seg) > 0 && d.seg[0] > ' ' {
-		return d.seg[0]
-	}
-	return d.peekOn()
-}
-
-func (d *decoder) peekOn() byte {
-	for {
-		for n, c := range d.seg {
-			if c != ' ' && c != '\t' && c != '\r' {
-				d.seg = d.seg[n:]
-				return c
-			}
-		}
-		if !d.fill() {
-			return 0
-		}
-	}
-}
-
 // take reads the byte that peek saw.
 func (d *decoder) take() { d.seg = d.seg[1:] }
 

@@ -187,7 +187,7 @@ func fakeAgent(dialect, manner string) {
 	switch manner {
 	case "goes on after the end":
 		out(t.tool, "ok")
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(1200 * time.Millisecond)
 		out(t.say, promised)
 		out(t.end, "")
 	case "ended, then a limit":

@@ -62,6 +62,28 @@ func (l *lines) fill() bool {
 	return false
 }
 
+// peek is the next byte that is not blank, or 0 at the end of the line.
+func (l *lines) peek() byte {
+	if len(l.seg) > 0 && l.seg[0] > ' ' {
+		return l.seg[0]
+	}
+	return l.peekOn() // apart, so that this is inlined
+}
+
+func (l *lines) peekOn() byte {
+	for {
+		for n, c := range l.seg {
+			if c != ' ' && c != '\t' && c != '\r' {
+				l.seg = l.seg[n:]
+				return c
+			}
+		}
+		if !l.fill() {
+			return 0
+		}
+	}
+}
+
 func (l *lines) read() bool {
 	for !l.eof {
 		n, err := l.r.Read(l.buf)

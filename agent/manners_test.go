@@ -26,6 +26,7 @@ func manners() []manner {
 	timeout := func(q *Request) { q.Timeout, q.Grace = 400*time.Millisecond, 100*time.Millisecond }
 	closing := func(q *Request) { q.Clocks.Exit = 150 * time.Millisecond }
 	starting := func(q *Request) { q.Clocks.Start = 200 * time.Millisecond }
+	begun := func(q *Request) { q.Clocks.Start, q.Timeout = 800*time.Millisecond, time.Second }
 	return []manner{
 		{name: "good", want: "complete"},
 		{name: "mute", want: "incomplete"},
@@ -46,15 +47,15 @@ func manners() []manner {
 		{name: "promises after TERM", want: "killed", change: timeout},
 		{name: "says no more", want: "idle", change: func(q *Request) { q.Idle = 300 * time.Millisecond }, reason: "no output for 300ms"},
 		{name: "never closes", want: "complete", only: events, change: closing, note: "was still running 150ms later"},
-		{name: "goes on after the end", want: "complete", only: events, change: closing},
+		{name: "goes on after the end", want: "complete", only: events, change: func(q *Request) { q.Clocks.Exit = 900 * time.Millisecond }},
 		{name: "ended, then a limit", want: "complete", only: "opencode"},
 		{name: "promises after the end and TERM", want: "incomplete", only: events, change: closing, note: "was still running"},
 		{name: "fails, never closes", want: "retryable", only: "claude qwen codex gemini copilot", change: closing, note: "was still running"},
 		{name: "mute, hangs", want: "idle", only: events, change: starting, reason: "in its first 200ms"},
 		{name: "only stderr, hangs", want: "idle", only: events, change: starting, reason: "in its first 200ms; its last line on standard error: waiting for a lock"},
-		{name: "text, hangs", want: "killed", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
-		{name: "dots, hangs", want: "killed", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
-		{name: "mute, hangs", want: "killed", only: "text", change: func(q *Request) { starting(q); q.Timeout = 500 * time.Millisecond }},
+		{name: "text, hangs", want: "killed", change: begun},
+		{name: "dots, hangs", want: "killed", change: begun},
+		{name: "mute, hangs", want: "killed", only: "text", change: begun},
 		{name: "spins", want: "crashed", only: "opencode codex", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "20 steps in a row"},
 		{name: "spins", want: "killed", only: "opencode codex", change: timeout},
 		{name: "overflows", want: "fatal", only: "opencode", change: func(q *Request) { q.Clocks.Spin = 20 }, reason: "exceeds the context window of this model. (5 times"},
