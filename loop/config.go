@@ -52,6 +52,7 @@ type RepeatConfig struct {
 	AutoTune            bool   `json:"auto_tune,omitempty"`            // a second agent reviews each iteration that failed
 	Replan              bool   `json:"replan,omitempty"`               // a build plans again where its plan has gaps
 	PlanPrompt          string `json:"plan_prompt,omitempty"`          // with which it does
+	StateFile           string `json:"state_file,omitempty"`           // where it was asked to be; as it was typed
 	ContinueSession     bool   `json:"continue_session,omitempty"`     // go on with the conversation of the iteration before
 	VerificationCommand string `json:"verification_command,omitempty"` // "" and "none" verify nothing; a tag's is in Scud
 }

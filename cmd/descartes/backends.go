@@ -100,6 +100,15 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 	if b.Prompt != agent.ByFile && slices.ContainsFunc(command, func(arg string) bool { return strings.Contains(arg, "{prompt_file}") }) {
 		return b, saved, badInput("--prompt-mode file", "{prompt_file} in --command stands for the prompt's file, and the prompt is handed over by %s", b.Prompt)
 	}
+	switch saved.OutputFormat {
+	case "", "json", "text":
+	case "stream-json":
+		if b.Name == "generic" { // a program that prints as Claude Code does; text is still read as text
+			b.Format = agent.FormatClaude
+		}
+	default:
+		return b, saved, badInput("", "output_format %q is none of stream-json, json, text", saved.OutputFormat)
+	}
 	b = b.WithEnv(saved.Environment).WithPrices(cfg.Prices)
 	saved.PromptMode = string(b.Prompt)
 	if saved.OutputFormat == "" {

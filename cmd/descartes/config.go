@@ -79,6 +79,7 @@ func (s *settings) show(f *pflag.FlagSet) ([]setting, loop.Config, error) {
 	if err != nil {
 		return nil, s.Config, err
 	}
+	s.workIn(f, root)
 	s.fillDefaults()
 	var list []setting
 	flatten("", reflect.ValueOf(s.Config), func(key string, value any) {
@@ -106,7 +107,7 @@ func (s *settings) fillDefaults() {
 	c.Git.BranchTemplate = cmp.Or(c.Git.BranchTemplate, loop.DefaultBranchTemplate)
 	c.MaxIterations = cmp.Or(c.MaxIterations, defaultIterations)
 	c.Scud.MaxTotalIterations = cmp.Or(c.Scud.MaxTotalIterations, loop.DefaultTotalIterations(0))
-	c.WorkingDirectory = s.dirPath()
+	c.StateFile = cmp.Or(c.StateFile, ".descartes/loop-state.json")
 	c.Gate = cmp.Or(c.Gate, "promise")
 	if _, backend, err := resolveBackend(*c); err == nil {
 		c.Backend = backend

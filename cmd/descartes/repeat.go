@@ -63,6 +63,7 @@ func startPrompt(cmd *cobra.Command, root string, s *settings, o *outputs) error
 	opt := loop.StartOptions{Name: o.name, StatePath: s.stateFile}
 	if o.stateFile != "" {
 		opt.StatePath = absolute(s.dirPath(), o.stateFile)
+		s.StateFile = shown(root, opt.StatePath)
 	}
 	if err := o.free(root, opt, nil); err != nil {
 		return err

@@ -161,7 +161,7 @@ func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
 	}
 	s.commits, s.workDir = more.commits, more.workDir
 	if more.stateFile != "" {
-		s.stateFile = absolute(root, more.stateFile)
+		s.StateFile, s.stateFile = more.stateFile, absolute(root, more.stateFile)
 	}
 	if err := replay(f, given); err != nil {
 		return "", err

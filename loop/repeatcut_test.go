@@ -1,0 +1,94 @@
+package loop
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"descartes/agent"
+	"descartes/internal/atomicfile"
+)
+
+// TestRepeatPowerCut cuts the power at every moment of a prompt loop in every way that the disk may take it: what
+// somebody was told is left, and so is the count of each iteration whose agent had been started.
+func TestRepeatPowerCut(t *testing.T) {
+	t.Parallel()
+	w := newRepeatWorld(t)
+	rec := &recorder{FS: atomicfile.OS()}
+	w.fs = rec
+	w.tell = func(e Event) {
+		if e.Type.durable() {
+			rec.ops = append(rec.ops, diskOp{kind: "told", seq: e.Seq})
+		}
+	}
+	alive := w.agent
+	w.agent = func(r agent.Request, env map[string]string) agent.Result {
+		rec.ops = append(rec.ops, diskOp{kind: "agent", name: env["DESCARTES_ITERATION"]})
+		return alive(r, env)
+	}
+	st := w.mustRepeat("", PromiseSeen)
+	home := NewHome(w.dir)
+	journal, state := home.Events(st.ID), home.Default()
+	d := &disk{live: map[string]*inode{}, durable: map[string]*inode{}}
+	told, begun, states := int64(0), 0, 0
+	for i, op := range rec.ops {
+		switch op.kind {
+		case "told":
+			told = op.seq
+			continue
+		case "agent":
+			n, err := strconv.Atoi(op.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun = n
+			continue
+		}
+		d.do(op)
+		d.after([]string{journal, state}, func(files map[string]string) {
+			states++
+			if err := repeatSurvived(files[journal], files[state], told, begun); err != nil {
+				t.Fatalf("after operation %d (%s %s): %v", i, op.kind, filepath.Base(op.name), err)
+			}
+		})
+	}
+	if begun != 3 || states < 1000 {
+		t.Errorf("%d states and %d agents, want at least 1000 and 3", states, begun)
+	}
+}
+
+// repeatSurvived says what is wrong with the files that a power cut left.
+func repeatSurvived(journal, state string, told int64, begun int) error {
+	events, _, err := recoverEvents("journal", []byte(journal))
+	if err != nil {
+		return err
+	}
+	if n := int64(len(events)); n < told {
+		return fmt.Errorf("%d events are left, %d had been told", n, told)
+	}
+	b := newLedger()
+	for i := range events {
+		b.apply(&events[i])
+	}
+	if b.iteration < begun {
+		return fmt.Errorf("the journal counts %d iterations, agents were started for %d", b.iteration, begun)
+	}
+	if strings.TrimSpace(state) == "" {
+		if begun > 0 {
+			return fmt.Errorf("no state file, and agents were started for %d iterations", begun)
+		}
+		return nil
+	}
+	s, err := parseState("state", []byte(state))
+	switch {
+	case err != nil:
+		return err
+	case s.Seq > int64(len(events)):
+		return fmt.Errorf("the state is at %d, the journal ends at %d", s.Seq, len(events))
+	case s.Iteration < begun:
+		return fmt.Errorf("the state file counts %d iterations, agents were started for %d", s.Iteration, begun)
+	}
+	return nil
+}
