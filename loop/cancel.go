@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -19,7 +20,13 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now
 	if s.State.ID == "" { // of another program: there is no journal, and none is begun for this
 		st := *s.State
 		st.ExitReason = ExitReason{Type: string(Cancelled), Message: "cancelled while it was not running"}
-		return st.save(fsys, s.Path)
+		if err := st.save(fsys, s.Path); err != nil {
+			return err
+		}
+		if dropsLoopFile(st.Config, false, true) {
+			return removeLoopFile(orElse(st.Config.WorkingDirectory, string(filepath.Dir(string(home)))))
+		}
+		return nil
 	}
 	j, _, err := openJournal(fsys, home.Events(s.State.ID), s.State.ID, now)
 	if err != nil {

@@ -55,6 +55,8 @@ type RepeatConfig struct {
 	StateFile           string `json:"state_file,omitempty"`           // where it was asked to be; as it was typed
 	ContinueSession     bool   `json:"continue_session,omitempty"`     // go on with the conversation of the iteration before
 	VerificationCommand string `json:"verification_command,omitempty"` // "" and "none" verify nothing; a tag's is in Scud
+
+	GateConfig
 }
 
 // BackendConfig says how the agent is called.

@@ -36,6 +36,7 @@ const (
 	// Of loops that repeat a prompt. agent_finished and verify_finished stand between the two.
 	IterationStarted  Type = "iteration_started"
 	IterationFinished Type = "iteration_finished"
+	GateSpoke         Type = "gate" // what the gate says between iterations: the start, a question, an answer
 )
 
 // durable reports whether an event of this type must be on the disk before anybody hears of it.

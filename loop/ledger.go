@@ -61,6 +61,9 @@ func (l *ledger) apply(e *Event) {
 		l.iteration = e.Iteration
 		l.turns.apply(e)
 	}
+	if e.Type == GateSpoke {
+		l.turns.hear(e)
+	}
 	switch e.Type {
 	case LoopStarted:
 		l.started, l.userPaths = e.TS, e.Paths

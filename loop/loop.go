@@ -41,6 +41,8 @@ type Tools struct {
 
 	Accounts *Accounts           // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
+
+	Ask func(ctx context.Context, question string) (yes, answered bool) // a person; nil: nobody is there
 }
 
 // Scope narrows a run: one wave, or one task.

@@ -60,6 +60,7 @@ type RepeatJob struct {
 	Gate   Gate // nil: the first iteration that ends with exit status 0 ends the loop
 	Mode   Mode
 	Watch  bool // look at what each iteration changes, also where nothing is committed
+	Yes    bool // a person's answer to what the gate waits with, or begins with
 }
 
 // Repeat is one loop that repeats a prompt. It is not safe for concurrent use.
@@ -76,6 +77,9 @@ type Repeat struct {
 	resumed bool
 	hand    string // text of the handoff file
 	pacer   *pacer
+
+	fileLock *lock    // of .loop/state.json, for a criteria gate
+	notes    []string // what a person should know, once the journal is open
 }
 
 // ID names the loop.
@@ -118,6 +122,9 @@ func (r *Repeat) rounds(ctx context.Context, stop *stopper) (Outcome, error) {
 		if out, err := r.adopt(ctx, stop); out != nil || err != nil {
 			return deref(out), err
 		}
+	}
+	if out, err := r.beginGate(ctx); out != nil || err != nil {
+		return deref(out), err
 	}
 	for {
 		if out := r.limits(ctx, stop); out != nil {
@@ -196,6 +203,9 @@ func (r *Repeat) finish(out *Outcome) error {
 	if out.Ending == Paused {
 		e.Type = LoopPaused
 	}
+	if err := r.endLoopFile(out); err != nil {
+		return err
+	}
 	if err := r.record(e); err != nil {
 		return err
 	}
@@ -223,8 +233,10 @@ func (r *Repeat) Close() error {
 	if r.journal != nil {
 		errs = append(errs, r.journal.close())
 	}
-	if r.lock != nil {
-		errs = append(errs, r.lock.release())
+	for _, l := range []*lock{r.fileLock, r.lock} {
+		if l != nil {
+			errs = append(errs, l.release())
+		}
 	}
 	return errors.Join(errs...)
 }

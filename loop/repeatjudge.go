@@ -13,7 +13,7 @@ import (
 // judge asks the gate about an iteration, records its end, and says whether the run ends with it.
 func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, error) {
 	end := r.event(IterationFinished, t)
-	end.Reason, end.Tree, end.Commit = t.Result.Reason, string(t.after), t.commit
+	end.Reason, end.Tree, end.Commit, end.Ref = t.Result.Reason, string(t.after), t.commit, t.ref
 	end.Detail = &Detail{End: string(t.Result.End), Cause: string(t.Result.Cause), Backend: t.with.Backend, Model: t.with.Model, Code: t.Result.Code, Signal: t.Result.Signal, Changed: len(t.changed),
 		Words: preview(t.Result.Final), Seconds: max(0, r.tools.Now().Sub(t.started).Seconds()), Log: r.relative(t.log)}
 	if v := t.check; v != nil {
@@ -44,7 +44,13 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	return r.outcome(d), r.close(end)
+	if err := r.close(end); err != nil {
+		return nil, err
+	}
+	if err := r.writeLoopFile(); err != nil {
+		return nil, err
+	}
+	return r.consult(ctx, d)
 }
 
 // maxChanged bounds the changed paths that the journal keeps of an iteration.
@@ -66,7 +72,7 @@ func (r *Repeat) decide(t *turn, end *Event) (gate.Decision, error) {
 		}
 	}
 	d := r.ask(t)
-	end.Verdict, end.Lines, end.Message = string(d.Kind), d.Show, d.Reason
+	end.Verdict, end.Lines, end.Message = string(d.Kind), eachLine(d.Show), d.Reason
 	var err error
 	if end.Gate, err = r.gateState(); err != nil {
 		return d, err
@@ -104,13 +110,27 @@ func (r *Repeat) outcome(d gate.Decision) *Outcome {
 		return &Outcome{Ending: GateDone, Message: d.Reason}
 	case gate.Blocked:
 		return &Outcome{Ending: GateBlocked, Message: d.Reason}
-	case gate.Open:
-		return &Outcome{Ending: BreakerOpen, Message: d.Reason}
-	case gate.Ask:
-		return &Outcome{Ending: GateAsks, Message: orElse(d.Question, d.Reason)}
+	case gate.Open, gate.Ask:
+		return asks(d)
 	case gate.Continue:
 	}
 	return nil
+}
+
+// asks is the end of a run that a person's answer can go on with.
+func asks(d gate.Decision) *Outcome {
+	out := &Outcome{Ending: BreakerOpen, Message: d.Reason, Until: d.Until}
+	switch orElse(d.Breaker, d.Gate) {
+	case gate.BreakBudget:
+		out.Ending = CostReached
+	case gate.BreakIterations:
+		out.Ending = LimitReached
+	default:
+		if d.Kind == gate.Ask {
+			out.Ending, out.Message = GateAsks, orElse(d.Question, d.Reason)
+		}
+	}
+	return out
 }
 
 // repeats has an iteration done again under its number where it failed by a passing fault of the provider, or

@@ -14,7 +14,7 @@ func (r *Repeat) compose(t Turn) (string, error) {
 	c := r.job.Config
 	parts := []string{c.Prompt}
 	if t.Iteration > 1 && c.IterationContext {
-		parts = append(parts, IterationContext(t.Iteration, t.Max, c.CompletionPromise))
+		parts = append(parts, IterationContext(t.Iteration, t.Max, c.promise()))
 	}
 	if r.job.Gate != nil && !c.promised() {
 		parts = append(parts, r.job.Gate.Instructions())
@@ -40,6 +40,14 @@ func IterationContext(iteration, most int, promise string) string {
 
 // promised reports whether the promise alone ends the loop.
 func (c *Config) promised() bool { return c.Gate == "" || c.Gate == "promise" }
+
+// promise is the word that the agent is asked for; another gate asks for none.
+func (c *Config) promise() string {
+	if !c.promised() {
+		return ""
+	}
+	return c.CompletionPromise
+}
 
 // Names of what a template may hold.
 type Names struct {

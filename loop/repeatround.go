@@ -29,6 +29,9 @@ type turn struct {
 	after   gitops.Tree
 	changed []gitops.Change
 	commit  string
+	checks  []gate.Check // of the commands that the gate asks for
+	file    []byte       // .loop/state.json as the agent left it
+	ref     string       // of the checkpoint
 }
 
 // round runs one iteration. An outcome says that the run ends here. The counter is on the disk before the
@@ -58,6 +61,9 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 	e := r.event(IterationStarted, t)
 	e.Tree, e.Branch, e.Commit = string(t.before), t.head.Branch, t.head.Hash
 	e.Detail = &Detail{Log: r.relative(t.log), Tuned: t.tuned, Backend: with.Backend, Model: with.Model}
+	if c := r.criteria(); c != nil {
+		e.Lines = []string{c.Before(t.Iteration, t.Max, r.ledger.cost.USD)}
+	}
 	if err := r.record(e); err != nil {
 		return nil, err
 	}
@@ -143,8 +149,17 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if err := r.verify(actx, t); err != nil {
 		return nil, err
 	}
+	if err := r.runChecks(actx, t); err != nil {
+		return nil, err
+	}
+	if err := r.takeLoopFile(t); err != nil {
+		return nil, err
+	}
 	gctx := context.WithoutCancel(ctx) // the work is kept, whatever stopped the agent
 	if err := r.lookAfter(gctx, t); err != nil {
+		return nil, err
+	}
+	if err := r.checkpoint(gctx, t); err != nil {
 		return nil, err
 	}
 	t.Facts, t.Watched = r.facts(t), t.before != ""
@@ -175,9 +190,12 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 
 // facts are what the gate is told.
 func (r *Repeat) facts(t *turn) gate.Facts {
-	f := gate.Facts{Iteration: t.Iteration, Final: t.Result.Final, OutputBytes: t.Result.Bytes, Now: r.tools.Now(), CostUSD: r.ledger.cost.USD}
+	f := gate.Facts{Iteration: t.Iteration, Final: t.Result.Final, OutputBytes: t.Result.Bytes, Now: r.tools.Now(), CostUSD: r.ledger.cost.USD,
+		Unwatched: t.before == "", Checks: t.checks, State: t.file}
 	for _, c := range t.changed {
-		f.Changed = append(f.Changed, c.Path)
+		if !ours(c.Path) {
+			f.Changed = append(f.Changed, c.Path)
+		}
 	}
 	if t.Result.End != agent.Finished {
 		f.Err = orElse(t.Result.Reason, string(t.Result.End))

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -139,10 +138,12 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 		return r.record(e)
 	}
 	r.pacer.saved = r.save
-	if g := r.ledger.turns.gate; len(g) > 0 && r.job.Gate != nil {
-		if err := json.Unmarshal(g, r.job.Gate); err != nil {
-			return fmt.Errorf("give the gate back what it knew: %w", err)
-		}
+	if err := r.restoreGate(); err != nil {
+		return err
+	}
+	r.raise()
+	if err := r.holdLoopFile(ctx); err != nil {
+		return err
 	}
 	if !r.resumed && r.tools.Repo != nil && r.job.Config.Git.AutoCommit {
 		if first.Paths, err = r.tools.Repo.Dirty(ctx); err != nil {
@@ -151,6 +152,11 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 	}
 	if err := r.record(first); err != nil {
 		return err
+	}
+	for _, n := range r.notes {
+		if err := r.warn(n); err != nil {
+			return err
+		}
 	}
 	return r.save()
 }

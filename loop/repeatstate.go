@@ -58,6 +58,7 @@ type promptState struct {
 	Tree            string             `json:"tree,omitempty"`
 	Seq             int64              `json:"seq"`
 	Session         string             `json:"session_id,omitempty"`
+	Gate            json.RawMessage    `json:"gate,omitempty"`
 	PID             int                `json:"pid"`
 	Host            string             `json:"host,omitempty"`
 }
@@ -79,7 +80,7 @@ func (s *State) encode() ([]byte, error) {
 	}
 	p := promptState{Version: s.Version, ID: s.ID, Kind: s.Kind, Iteration: s.Iteration, Config: promptConfig{Config: s.Config}, StartedAt: s.StartedAt,
 		LastIterationAt: s.LastIterationAt, Completed: s.Completed, ExitReason: s.ExitReason, Summaries: append([]IterationSummary{}, s.Summaries...),
-		Cost: s.Cost, Tree: s.Tree, Seq: s.Seq, Session: s.Session, PID: s.PID, Host: s.Host}
+		Cost: s.Cost, Tree: s.Tree, Seq: s.Seq, Session: s.Session, Gate: s.Gate, PID: s.PID, Host: s.Host}
 	err := e.Encode(p)
 	return b.Bytes(), err
 }

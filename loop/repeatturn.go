@@ -59,6 +59,11 @@ func (t *turns) apply(e *Event) {
 	}
 }
 
+// hear takes over what a gate said between iterations.
+func (t *turns) hear(e *Event) {
+	t.gate, t.next = e.Gate, joinText(t.next, e.Next)
+}
+
 func (t *turns) finish(e *Event) {
 	t.open, t.agent, t.last = nil, nil, e
 	t.owed = e.Tree != "" && t.base != "" && e.Tree != t.base && e.Commit == ""

@@ -41,6 +41,7 @@ type State struct {
 	Tree            string             `json:"tree,omitempty"`       // the working tree as the loop left it
 	Seq             int64              `json:"seq"`                  // events up to this one are in the task file and here
 	Session         string             `json:"session_id,omitempty"` // of the program that started it
+	Gate            json.RawMessage    `json:"gate,omitempty"`       // what a prompt loop's gate knows
 	PID             int                `json:"pid"`
 	Host            string             `json:"host,omitempty"`
 }

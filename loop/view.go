@@ -220,6 +220,7 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 		s.Cost = &cost
 	}
 	s.Agents = slices.Clone(l.agents)
+	s.Gate = l.turns.gate
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
 	if f := l.finished; f != nil {
 		s.ExitReason = ExitReason{Type: f.Reason, Message: f.Message}

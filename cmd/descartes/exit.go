@@ -139,9 +139,10 @@ func isInput(err error) bool {
 		version *loop.VersionError
 		state   *loop.StateError
 		refused *gitops.RefusedError
+		file    *loop.LoopFileError
 	)
 	return errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
-		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &state) || errors.As(err, &refused) ||
+		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &state) || errors.As(err, &refused) || errors.As(err, &file) ||
 		errors.Is(err, tasks.ErrLocked) || errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
 }
 
@@ -153,11 +154,14 @@ func hintOf(err error) string {
 	var version *loop.VersionError
 	var state *loop.StateError
 	var damage *loop.DamageError
+	var file *loop.LoopFileError
 	switch {
 	case errors.As(err, &f):
 		return f.hint
 	case errors.As(err, &refused):
 		return refused.Hint
+	case errors.As(err, &file):
+		return "wait until it has ended, or start in a git worktree of its own"
 	case errors.Is(err, tasks.ErrLocked):
 		return "wait until scud has ended, or end it, and try again"
 	case errors.Is(err, gitops.ErrNotRepo):
@@ -192,7 +196,7 @@ func (p problems) print(w io.Writer) {
 		if hint == "" && one.Err != nil {
 			hint = hintOf(one.Err)
 		}
-		fmt.Fprintf(w, "error: %s\n", clean(one.Message))
+		fmt.Fprintf(w, "error: %s\n", cleanLines(one.Message))
 		if hint != "" {
 			fmt.Fprintf(w, "hint: %s\n", clean(hint))
 		}

@@ -16,6 +16,8 @@ type filePrompt struct {
 	ContinueSession  bool   `yaml:"continue_session"`
 	Gate             string `yaml:"gate"`
 	Verification     string `yaml:"verification_command"`
+
+	fileGate `yaml:",inline"`
 }
 
 // fileMore is what the settings file says besides a loop's Config.
@@ -28,12 +30,13 @@ func (f *filePrompt) check() error {
 	if n := f.MaxIterations; n != nil && *n < 1 {
 		return fmt.Errorf("max_iterations: %d: must be at least 1", *n)
 	}
-	return nil
+	return f.fileGate.check(f.Gate)
 }
 
 func (f *filePrompt) into(c *loop.Config) {
 	c.Prompt, c.IterationContext, c.ContinueSession = f.Prompt, f.IterationContext, f.ContinueSession
 	c.Gate, c.VerificationCommand = f.Gate, f.Verification
+	f.fileGate.into(c)
 	if f.MaxIterations != nil {
 		c.MaxIterations = *f.MaxIterations
 	}

@@ -31,7 +31,7 @@ func arrows() map[string][]string {
 		"gitops":              {"internal/proc", "internal/crash"},
 		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
 		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask"},
-		"cmd/descartes":       {"loop", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc", "internal/sandbox"},
+		"cmd/descartes":       {"loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate"},
 	}
 }

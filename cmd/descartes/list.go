@@ -71,11 +71,19 @@ func loopTable(list []statusJSON, bad []string) string {
 		if l.Kind != loop.KindTag {
 			done = fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orWord(l.ID, "-"), clean(l.Kind), orWord(clean(l.Tag), "-"), l.State, clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orWord(l.ID, "-"), kindShown(l), orWord(clean(l.Tag), "-"), l.State, clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
 	}
 	for _, name := range bad {
 		fmt.Fprintf(w, "%s\t-\t-\tunreadable\t-\t-\t-\n", clean(name))
 	}
 	w.Flush() // into memory
 	return s.String()
+}
+
+// kindShown is a loop's kind, with the gate that ends it where that is not the promise.
+func kindShown(l statusJSON) string {
+	if l.Gate == nil {
+		return clean(l.Kind)
+	}
+	return clean(l.Kind) + " (" + l.Gate.Kind + ")"
 }

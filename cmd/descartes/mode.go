@@ -51,10 +51,10 @@ Exit codes: 0 complete, or the limit of iterations is reached; 2 usage, or no pl
 beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others as for loop start.`
 
 // modeFlags are the flags of a run that mean something to a mode.
-var modeFlags = []string{"allow-dirty", "auto-tune", "backend", "branch", "branch-template", "ci", "command", "completion-promise", "config", "create-branch", "deadline",
-	"dry-run", "env-pass", "exit-grace", "fallback", "gate", "handoff", "hooks", "idle-timeout", "json", "max-cost", "max-iterations", "max-memory", "max-procs", "max-wait",
-	"min-free-disk", "model", "name", "no-commit", "on-limit", "prompt-mode", "sandbox", "spin-limit", "start-timeout", "state-file", "timeout", "verify",
-	"verify-timeout", "working-dir"}
+var modeFlags = []string{"allow-dirty", "auto-tune", "backend", "branch", "branch-template", "ci", "command", "completion-promise", "config", "cooldown", "create-branch", "criterion", "deadline",
+	"dry-run", "env-pass", "exit-grace", "fallback", "gate", "handoff", "hooks", "idle-timeout", "json", "loop-state", "max-cost", "max-iterations", "max-memory", "max-procs", "max-wait",
+	"min-free-disk", "model", "name", "no-commit", "no-confirm", "on-limit", "precheck", "prompt-mode", "reversibility", "sandbox", "shape", "shape-file", "spin-limit", "start-timeout", "state-file", "timeout", "verify",
+	"verify-timeout", "working-dir", "yes"}
 
 func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 	s, o := &settings{}, &outputs{}
@@ -126,6 +126,7 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	if kind == mode.Prompt {
 		return s.completeAdhoc(root, args[0])
 	}
+	s.limitGate(f)
 	if err := s.iterationsOf(f, args); err != nil {
 		return err
 	}
@@ -137,8 +138,8 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 		return badInput("", "%w", err)
 	}
 	s.promptFrom = file
-	if kind == mode.Plan {
-		return nil
+	if err := s.completeGate(f, root); err != nil || kind == mode.Plan {
+		return err
 	}
 	if s.Replan {
 		if s.PlanPrompt, _, err = mode.Text(root, mode.Plan); err != nil {

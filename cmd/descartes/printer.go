@@ -110,6 +110,8 @@ func (p *printer) line(e *loop.Event) string {
 		return turnStarted(e)
 	case loop.IterationFinished:
 		return p.turnFinished(e)
+	case loop.GateSpoke:
+		return gateLines(e)
 	case loop.TaskStarted, loop.AgentFinished, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
 	}
 	return ""

@@ -60,6 +60,7 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 	if s.Command == "" && s.Backend.Type == "" {
 		return badInput(`--command "claude -p", or --backend claude`, "which agent? A prompt loop needs --command or --backend")
 	}
+	s.limitGate(f)
 	if s.MaxIterations == 0 {
 		s.MaxIterations = defaultIterations
 	}
@@ -78,7 +79,10 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 	if s.noCommit {
 		s.Git.AutoCommit = false
 	}
-	return s.readPrompt(cmd, root)
+	if err := s.readPrompt(cmd, root); err != nil {
+		return err
+	}
+	return s.completeGate(f, root)
 }
 
 // besidePrompt keeps what a prompt loop is given by flags that a loop over a tag has too.

@@ -19,6 +19,7 @@ import (
 	"descartes/internal/mask"
 	"descartes/internal/proc"
 	"descartes/loop"
+	"descartes/loop/gate"
 	"descartes/loop/mode"
 )
 
@@ -36,7 +37,8 @@ type repetition struct {
 	from    string     // file of a mode prompt, "" for ours
 	why     string     // where the verify command comes from, "" if it was given
 	branch  string     // made at the start
-	notes   []string   // what a person should know before it starts
+	ask     func(context.Context, string) (yes, answered bool)
+	notes   []string // what a person should know before it starts
 	held    enclosure
 }
 
@@ -93,6 +95,7 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	}
 	defer r.close()
 	r.from, r.why = s.promptFrom, s.verifyFrom
+	r.job.Yes = s.gates.yes || opt.Resume != "" && s.NoConfirm && cmd.Flags().Changed("no-confirm")
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	p.text.mask = r.mask
 	defer p.close()
@@ -110,6 +113,7 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	if log != nil {
 		observe = func(e loop.Event) { p.observe(e); log.observe(e) }
 	}
+	r.ask = asksPerson(cmd, p, s.ci)
 	e, err := r.work(ctx, in.soft, observe)
 	stop()
 	if e.state == nil {
@@ -183,10 +187,12 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 		r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.job.Dir, func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) })...)
 	}
 	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
-		note(badInput("", "%w", err))
+		note(gateProblem(err))
 	}
 	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
 		r.job.Mode = r.mode.Mode()
+	} else if g, ok := r.job.Gate.(*gate.Status); ok {
+		r.job.Mode = (&mode.Listed{Project: mode.Open(root), Config: cfg, Gate: g}).Mode()
 	}
 	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.ground(ctx, &cfg)...)
@@ -305,7 +311,7 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 	a, v := &lateAgent{}, &lateVerifier{}
 	saved := hidden(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
-	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe,
+	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe, Ask: r.ask,
 		Accounts: accounts(r.backends(), os.Getenv)}, r.opt)
 	if err != nil {
 		return e, err

@@ -27,7 +27,7 @@ func (p *printer) repeatHeader(r *repetition) {
 	case c.Gate == "" || c.Gate == "promise":
 		p.say("ends with: <promise>%s</promise> in the agent's final message, or after %s", clean(c.CompletionPromise), count(c.MaxIterations, "iteration"))
 	default:
-		p.say("ends with: the %s gate, or after %s", c.Gate, count(c.MaxIterations, "iteration"))
+		r.gateHeader(p)
 	}
 	if c.VerificationCommand != "" && c.VerificationCommand != loop.NoVerify {
 		found := ""
@@ -75,10 +75,12 @@ func (r *repetition) dry(p *printer, cmd *cobra.Command, o *outputs) error {
 			Root    string      `json:"root"`
 			Command []string    `json:"command"`
 			Config  loop.Config `json:"config"`
-		}{r.job.Kind, r.root, r.backend.Command, r.job.Config})
+			Gate    *gatePlan   `json:"gate,omitempty"`
+		}{r.job.Kind, r.root, r.backend.Command, r.job.Config, r.gatePlan()})
 		return errors.Join(err, w.Flush())
 	}
 	p.say("\n%s", cleanLines(strings.TrimRight(r.job.Config.Prompt, "\n")))
+	r.gatePlan().print(p)
 	p.say("\ndry run: nothing was touched")
 	return nil
 }
@@ -89,7 +91,11 @@ func turnStarted(e *loop.Event) string {
 	if e.Attempt > 1 {
 		again = fmt.Sprintf(" again, time %d", e.Attempt)
 	}
-	return fmt.Sprintf("[loop %s iteration %d/%d]%s", e.Loop, e.Iteration, e.Of, again)
+	line := fmt.Sprintf("[loop %s iteration %d/%d]%s", e.Loop, e.Iteration, e.Of, again)
+	for _, l := range e.Lines {
+		line += "\n" + clean(l)
+	}
+	return line
 }
 
 // turnFinished tells how an iteration ended and what its gate made of it.
@@ -129,7 +135,9 @@ func (p *printer) turnFinished(e *loop.Event) string {
 		s += ": " + clean(text)
 	}
 	for _, line := range e.Lines {
-		s += "\n  " + clean(line)
+		if line != "[status] "+e.Message { // which was just said
+			s += "\n  " + clean(line)
+		}
 	}
 	return s
 }
@@ -173,9 +181,13 @@ func repeatNext(root string, e ended) string {
 		return resume + afterReset(e.outcome)
 	case loop.GitRefused:
 		return "mend what git refused, then " + resume
-	case loop.GateBlocked, loop.BreakerOpen:
+	case loop.GateBlocked:
 		return "see to that, then " + resume
-	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.GateAsks:
+	case loop.BreakerOpen:
+		return afterCooldown(e.outcome, resume)
+	case loop.GateAsks:
+		return resume + " --yes"
+	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError:
 	}
 	return resume
 }

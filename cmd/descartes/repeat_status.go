@@ -28,6 +28,10 @@ func (st *loopStatus) turnsText() string {
 	if s.Cost != nil {
 		row("Cost", "%s", costText(s.Cost))
 	}
+	if g := reportGate(s); g != nil {
+		b.WriteString("\nGate:\n")
+		g.lines(row)
+	}
 	b.WriteString("\nConfig:\n")
 	row("Command", "%s", s.Config.Command)
 	row("Max iterations", "%d", s.Config.MaxIterations)

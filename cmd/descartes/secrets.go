@@ -247,6 +247,7 @@ func eachText(cfg loop.Config, change func(string) string) loop.Config {
 	}
 	cfg.Command, cfg.Args, cfg.Prompt, cfg.PlanPrompt = change(cfg.Command), words(cfg.Args), change(cfg.Prompt), change(cfg.PlanPrompt)
 	cfg.VerificationCommand, cfg.Scud.VerificationCommand = change(cfg.VerificationCommand), change(cfg.Scud.VerificationCommand)
+	cfg.Criteria, cfg.MustNot, cfg.Precheck = eachCriterion(cfg.Criteria, change), eachCriterion(cfg.MustNot, change), change(cfg.Precheck)
 	cfg.Backend.Environment = values(cfg.Backend.Environment)
 	cfg.Backends = maps.Clone(cfg.Backends)
 	for name, row := range cfg.Backends {

@@ -33,6 +33,7 @@ type settings struct {
 	promptFrom string    // file of a mode's prompt, "" for ours
 	verifyFrom string    // where a verify command comes from that nobody gave
 	ci         bool
+	gates      gateFlags
 	anew       bool            // the providers are asked, whatever is known of their quotas
 	front      []tasks.Finding // what is wrong with the plan's front matter
 }
@@ -69,6 +70,7 @@ func (s *settings) register(cmd *cobra.Command) {
 	f.StringVar(&s.Backend.PromptMode, "prompt-mode", "", "how the agent gets its prompt: stdin, arg, env or file (default: the backend's)")
 	f.StringVar(&s.Backend.Model, "model", "", "model that the agent is asked to use")
 	s.registerPrompt(f)
+	s.registerGate(f)
 	f.StringVar(&s.Scud.VerificationCommand, "verify", "", "`command` that decides whether a task is done; none: the agent's word is enough (default: found from the project)")
 	s.registerSpec(f)
 	s.registerLimits(f)

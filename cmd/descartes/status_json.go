@@ -29,6 +29,7 @@ type statusJSON struct {
 	StartedAt    time.Time           `json:"started_at"`
 	LastActivity time.Time           `json:"last_activity_at"`
 	PID          int                 `json:"pid"`
+	Gate         *gateReport         `json:"gate,omitempty"` // of a loop that a status or criteria gate ends
 	StateFile    string              `json:"state_file"`
 	EventsFile   string              `json:"events_file"`
 }
@@ -84,6 +85,7 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		out.MaxIteration = s.Config.MaxIterations
 	}
 	out.Agents = append([]loop.AgentUse{}, s.Agents...)
+	out.Gate = reportGate(s)
 	if e := st.view.Waiting; e != nil && e.Detail != nil && e.Detail.Until != nil {
 		out.Waiting = &waitingJSON{Until: *e.Detail.Until, Backend: e.Detail.Backend, Reason: e.Reason}
 	}

@@ -29,6 +29,7 @@ type Run struct {
 	task   string
 	spec   string
 	before *gate.Plan
+	choice gate.Choice
 
 	failing bool // the last tests that were run did not pass
 }
@@ -55,6 +56,7 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 		return &loop.Outcome{Ending: loop.OwnError, Message: err.Error()}
 	}
 	r.before, r.at, r.task, r.spec = plan, r.Kind, "", ""
+	r.choice = gate.Choice{}
 	if a, ok := r.Gate.(*Alternate); ok && a.plans(t, plan, r.Project.Specs()) {
 		r.at = Plan
 	}
@@ -70,6 +72,7 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 		}
 		specs := r.Project.Specs()
 		c := gate.Choose(plan, gate.Situation{TestsFail: r.failing && t.Try == 1, Failure: t.Next, Specs: specs})
+		r.choice = c
 		switch {
 		case c.Item != nil:
 			r.task, r.spec = c.Item.Text, SpecOf(c.Item.Text+" "+strings.Join(c.Item.Detail, " "), specs)
@@ -108,10 +111,10 @@ func (r *Run) compose(t loop.Turn) (string, error) {
 		text = fmt.Sprintf("# %s, iteration %d\n\n%s", r.at, t.Iteration, text)
 	}
 	parts := []string{strings.TrimRight(text, "\n")}
-	if _, promised := r.Gate.(*gate.Promise); r.Gate != nil && !promised && r.at == r.Kind {
-		if s := strings.TrimSpace(r.Gate.Instructions()); s != "" {
-			parts = append(parts, s)
-		}
+	if s, ok := r.decider().(*gate.Status); ok && r.at == Build {
+		parts = append(parts, strings.TrimSpace(s.Prompt(r.choice)))
+	} else if !r.promised() && r.at == r.Kind {
+		parts = append(parts, strings.TrimSpace(r.Gate.Instructions()))
 	}
 	if t.Next != "" {
 		parts = append(parts, strings.TrimRight(t.Next, "\n"))
@@ -139,6 +142,7 @@ func (r *Run) fails(round loop.Round) loop.Failure {
 		r.failing = !f.Verify.Passed
 	}
 	switch {
+	case !r.promised() && says(f.Final): // the gate has the say
 	case f.Verify != nil && !f.Verify.Passed:
 		ending := loop.TestsFailed
 		if plan, err := r.Project.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 {
@@ -147,7 +151,7 @@ func (r *Run) fails(round loop.Round) loop.Failure {
 		return loop.Failure{Reason: "tests fail: " + f.Verify.Name, Ending: ending}
 	case f.Err != "":
 		return loop.Failure{Reason: f.Err, Ending: loop.AgentUnusable}
-	case r.Kind == Prompt:
+	case r.Kind == Prompt, !r.promised(): // a gate has its own breakers for a standstill
 	case round.Watched && len(f.Changed) == 0 && !gate.Promised(f.Final, r.Promise):
 		return loop.Failure{Reason: "No changes detected", Ending: loop.AgentUnusable}
 	}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
+
+	"descartes/loop"
+	"descartes/loop/gate"
+	"descartes/loop/mode"
+	"descartes/verify"
+)
+
+// gateFlags are what the flags of a gate write into, beside the settings.
+type gateFlags struct {
+	criteria  []string
+	shapeFile string
+	yes       bool
+	from      []string // where criteria were found that nobody gave
+}
+
+const gateWords = "promise|status|criteria"
+
+// registerGate binds what ends a prompt loop, a plan or a build.
+func (s *settings) registerGate(f *pflag.FlagSet) {
+	f.Var(choice{&s.Gate, gateWords}, "gate", "what ends a prompt loop: promise, status or criteria (default: the promise)")
+	f.StringArrayVar(&s.gates.criteria, "criterion", nil, "`criterion` that must be met, or \"text :: command\" that the loop runs itself; may be repeated")
+	f.StringVar(&s.gates.shapeFile, "shape-file", "", "`file` with criteria, mustNot and verification (default: .loop/shape/SHAPE.md or SHAPE.md)")
+	f.Var(choice{&s.Shape, "auto|tool|colleague|intent"}, "shape", "how much a criteria loop asks: auto, tool, colleague or intent")
+	f.StringVar(&s.Reversibility, "reversibility", "", "how hard the work is to take back: 2A, 2B or 1 (default: read from the prompt)")
+	f.StringVar(&s.Precheck, "precheck", "", "`command` that must agree before work of type 1; agent: the agent is asked")
+	f.Var(choice{&s.LoopState, "keep|delete"}, "loop-state", "what becomes of .loop/state.json at the end: keep or delete")
+	s.registerAnswers(f)
+}
+
+// registerAnswers binds what a resumed loop may be told too.
+func (s *settings) registerAnswers(f *pflag.FlagSet) {
+	f.BoolVar(&s.gates.yes, "yes", false, "answer the question of the loop's gate with yes")
+	f.BoolVar(&s.NoConfirm, "no-confirm", false, "proceed without confirmation: G1, G2 and G3 do not ask")
+	f.Var((*secs)(&s.CooldownSecs), "cooldown", "how long a circuit breaker that has opened stays open (default 30m)")
+}
+
+// criteriaIterations and criteriaCost are the limits of a criteria loop where none is given.
+const (
+	criteriaIterations = 10
+	criteriaCost       = 25
+)
+
+// limitGate gives a criteria loop its limits, before those of other loops are chosen.
+func (s *settings) limitGate(f *pflag.FlagSet) {
+	if s.Gate == "" && len(s.gates.criteria) > 0 {
+		s.Gate = loop.GateCriteria
+	}
+	if s.Gate != loop.GateCriteria {
+		return
+	}
+	if s.MaxIterations == 0 {
+		s.MaxIterations = criteriaIterations
+	}
+	if s.MaxCostUSD == 0 && !f.Changed("max-cost") {
+		s.MaxCostUSD = criteriaCost
+	}
+}
+
+// completeGate reads what the gate is made of.
+func (s *settings) completeGate(f *pflag.FlagSet, root string) error {
+	if s.Gate != loop.GateCriteria {
+		for _, name := range []string{"criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state", "no-confirm"} {
+			if f.Changed(name) && name != "no-confirm" {
+				return badInput("add --gate criteria", "--%s is for a loop with the criteria gate", name)
+			}
+		}
+		s.Criteria, s.MustNot, s.Precheck = nil, nil, ""
+	}
+	switch s.Gate {
+	case loop.GateStatus:
+		return s.completeStatus(f, root)
+	case loop.GateCriteria:
+		return s.completeCriteria(f, root)
+	}
+	return nil
+}
+
+// completeStatus finds the command that shows that tests pass, where a prompt loop is given none.
+func (s *settings) completeStatus(f *pflag.FlagSet, root string) error {
+	if s.mode == mode.Plan {
+		return badInput("leave --gate out: a plan ends when its agent has nothing to add", "--gate status is for building: a plan is made of items that are not checked off")
+	}
+	if s.mode != "" || s.VerificationCommand != "" || f.Changed("verify") {
+		return nil
+	}
+	if cmd, why, ok := verify.Detect(root); ok {
+		s.VerificationCommand, s.verifyFrom = cmd, why
+	}
+	return nil
+}
+
+func (s *settings) completeCriteria(f *pflag.FlagSet, root string) error {
+	if len(s.gates.criteria) > 0 {
+		list, err := gate.ParseCriteria(s.gates.criteria)
+		if err != nil {
+			return badInput(`--criterion "tests pass :: make test"`, "%w", err)
+		}
+		s.Criteria = list
+	}
+	if err := s.readShape(root); err != nil {
+		return err
+	}
+	if s.Reversibility != "" {
+		class, err := gate.ParseReversibility(s.Reversibility)
+		if err != nil {
+			return badInput("", "--%w", err)
+		}
+		s.Reversibility = string(class)
+	}
+	if f.Changed("precheck") && strings.TrimSpace(s.Precheck) == "" {
+		return badInput("leave it out, or give a command", "--precheck is empty")
+	}
+	if len(s.Criteria) == 0 {
+		return badInput(`--criterion "tests pass :: make test", criteria: in descartes.yaml, or a SHAPE.md with a section criteria`, "a loop with the criteria gate needs at least one criterion")
+	}
+	return nil
+}
+
+// readShape adds what a SHAPE.md asks for: criteria of other names than those that were given, how criteria
+// are verified, and what must not be.
+func (s *settings) readShape(root string) error {
+	names := []string{filepath.Join(root, ".loop", "shape", "SHAPE.md"), filepath.Join(root, "SHAPE.md")}
+	if s.gates.shapeFile != "" {
+		names = []string{absolute(s.dirPath(), s.gates.shapeFile)}
+	}
+	for _, name := range names {
+		text, err := readPromptFile(name)
+		if _, serr := os.Stat(name); errors.Is(serr, fs.ErrNotExist) && s.gates.shapeFile == "" {
+			continue
+		}
+		if err != nil {
+			return badInput("", "shape file %s: %w", shown(root, name), err)
+		}
+		a, err := gate.ParseShape(text)
+		if err != nil {
+			return badInput("", "%s: %w", shown(root, name), err)
+		}
+		s.Criteria, s.MustNot = addCriteria(s.Criteria, a.Criteria), addCriteria(s.MustNot, a.MustNot)
+		s.gates.from = append(s.gates.from, shown(root, name))
+		return nil
+	}
+	return nil
+}
+
+// addCriteria adds those of more whose names the list does not have. A criterion of the same name gives what
+// is not known yet: how it is verified.
+func addCriteria(list, more []gate.Criterion) []gate.Criterion {
+	for _, m := range more {
+		at := -1
+		for i := range list {
+			if gate.CheckCriteria([]gate.Criterion{list[i], m}) != nil {
+				at = i
+			}
+		}
+		if at < 0 {
+			list = append(list, m)
+			continue
+		}
+		list[at].Verification = orWord(list[at].Verification, m.Verification)
+		list[at].Command = orWord(list[at].Command, m.Command)
+	}
+	return list
+}
+
+// fileGate is what descartes.yaml says of gates.
+type fileGate struct {
+	Criteria      yaml.Node `yaml:"criteria"`
+	MustNot       yaml.Node `yaml:"mustNot"`
+	Shape         string    `yaml:"shape"`
+	Reversibility string    `yaml:"reversibility"`
+	Precheck      string    `yaml:"precheck"`
+	NoConfirm     bool      `yaml:"no_confirm"`
+	CooldownSecs  int       `yaml:"cooldown_secs"`
+	LoopState     string    `yaml:"loop_state"`
+}
+
+func (f *fileGate) check(gateWord string) error {
+	for _, c := range []struct{ key, value, words string }{
+		{"gate", gateWord, gateWords}, {"shape", f.Shape, "auto|tool|colleague|intent"}, {"loop_state", f.LoopState, "keep|delete"},
+	} {
+		word := ""
+		if err := (choice{&word, c.words}).Set(c.value); err != nil && c.value != "" {
+			return fmt.Errorf("%s: %w", c.key, err)
+		}
+	}
+	if f.CooldownSecs < 0 {
+		return fmt.Errorf("cooldown_secs: %d is negative", f.CooldownSecs)
+	}
+	_, err := f.asked()
+	return err
+}
+
+// asked are the criteria of the file.
+func (f *fileGate) asked() (gate.Asked, error) {
+	if f.Criteria.IsZero() && f.MustNot.IsZero() {
+		return gate.Asked{}, nil
+	}
+	doc := map[string]*yaml.Node{"criteria": &f.Criteria, "mustNot": &f.MustNot}
+	if f.MustNot.IsZero() {
+		delete(doc, "mustNot")
+	}
+	if f.Criteria.IsZero() { // flags or a SHAPE.md have them
+		doc = map[string]*yaml.Node{"criteria": &f.MustNot}
+	}
+	text, err := yaml.Marshal(doc)
+	if err != nil {
+		return gate.Asked{}, fmt.Errorf("criteria: %w", err)
+	}
+	a, err := gate.ParseYAML(text)
+	if err != nil {
+		return a, fmt.Errorf("criteria: %w", err)
+	}
+	if f.Criteria.IsZero() {
+		a.Criteria, a.MustNot = nil, a.Criteria
+	}
+	return a, nil
+}
+
+func (f *fileGate) into(c *loop.Config) {
+	a, err := f.asked()
+	if err != nil {
+		return // check has said so
+	}
+	c.GateConfig = loop.GateConfig{Criteria: a.Criteria, MustNot: a.MustNot, Shape: f.Shape, Reversibility: f.Reversibility, Precheck: f.Precheck,
+		NoConfirm: f.NoConfirm, CooldownSecs: f.CooldownSecs, LoopState: f.LoopState}
+}
+
+// gateProblem is why there is no gate. What a vague spec lacks is told line by line.
+func gateProblem(err error) error {
+	var vague *gate.VagueError
+	if errors.As(err, &vague) {
+		return badInput("say what is missing, or decide yourself: --shape tool asks nothing, --shape colleague asks at each step", "%w", err)
+	}
+	return badInput("", "%w", err)
+}
+
+// asksPerson is how the loop asks a person at a terminal; nil where nobody is there.
+func asksPerson(cmd *cobra.Command, p *printer, ci bool) func(context.Context, string) (bool, bool) {
+	if ci || p.lines != nil || !isTerminal(cmd.OutOrStdout()) {
+		return nil
+	}
+	in, ok := cmd.InOrStdin().(*os.File)
+	if !ok || !isTerminal(in) {
+		return nil
+	}
+	answers := newAnswers(in)
+	return func(ctx context.Context, question string) (yes, answered bool) {
+		for range 5 {
+			fmt.Fprintf(p.text, "%s [Y/n] ", clean(question))
+			p.text.Flush()
+			line, ok := answers.next(ctx)
+			if !ok {
+				p.say("")
+				return false, false
+			}
+			switch strings.ToLower(strings.TrimSpace(line)) {
+			case "", "y", "yes":
+				return true, true
+			case "n", "no":
+				return false, true
+			}
+		}
+		return false, false
+	}
+}
+
+// answers are the lines that a person types. The reader's goroutine ends with the program: a read of a
+// terminal cannot be ended.
+type answers struct{ lines chan string }
+
+func newAnswers(in *os.File) *answers {
+	a := &answers{make(chan string)}
+	go func() {
+		defer close(a.lines)
+		for s := bufio.NewScanner(in); s.Scan(); {
+			a.lines <- s.Text()
+		}
+	}()
+	return a
+}
+
+func (a *answers) next(ctx context.Context) (line string, ok bool) {
+	select {
+	case line, ok = <-a.lines:
+		return line, ok
+	case <-ctx.Done():
+		return "", false
+	}
+}
+
+// eachCriterion changes what is said in criteria, in a copy of them.
+func eachCriterion(list []gate.Criterion, change func(string) string) []gate.Criterion {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Text, list[i].Command = change(list[i].Text), change(list[i].Command)
+	}
+	return list
+}

@@ -1,0 +1,160 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"descartes/internal/atomicfile"
+)
+
+// loopDir holds the state of the criteria loop for its agent and for other programs. One criteria loop at a
+// time works in a folder: the file has one name. It is a copy; the loop's own account is its journal.
+const loopDir = ".loop"
+
+const maxLoopFile = 8 << 20
+
+func loopFile(dir string) string { return filepath.Join(dir, loopDir, "state.json") }
+
+// What becomes of .loop/state.json at the end, as Config.LoopState says it.
+const (
+	LoopStateKeep   = "keep"
+	LoopStateDelete = "delete"
+)
+
+// holdLoopFile takes the file for a loop with a criteria gate; another that lives is a *BusyError. What
+// another program had written there is put aside into the loop's own folder.
+func (r *Repeat) holdLoopFile(ctx context.Context) (err error) {
+	if r.criteria() == nil {
+		return nil
+	}
+	lock := filepath.Join(string(r.home), "loop-file.lock")
+	if r.fileLock, err = takeLock(ctx, lock, lockWait, r.who); err != nil {
+		var busy *BusyError
+		if errors.As(err, &busy) {
+			return &LoopFileError{busy.Holder.Loop}
+		}
+		return err
+	}
+	if b := r.readLoopFile(); len(b) > 0 && !r.resumed {
+		aside := filepath.Join(r.home.Run(r.state.ID), "loop-state-before.json")
+		if err := atomicfile.Write(r.tools.FS, aside, b, 0o644); err != nil {
+			return fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
+		}
+		r.notes = append(r.notes, loopDir+"/state.json was there already; what it held is kept in "+r.relative(aside))
+	}
+	return nil
+}
+
+// LoopFileError says that another criteria loop works in the same folder.
+type LoopFileError struct{ Loop string }
+
+func (e *LoopFileError) Error() string {
+	return fmt.Sprintf("loop %s is running and writes %s/state.json, which only one criteria loop at a time can have", e.Loop, loopDir)
+}
+
+// readLoopFile is the file as it lies there, nil where there is none that can be read.
+func (r *Repeat) readLoopFile() []byte {
+	path := loopFile(r.job.Dir)
+	if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxLoopFile+1))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// writeLoopFile writes the state of a criteria loop. That the folder cannot be written stops nothing.
+func (r *Repeat) writeLoopFile() error {
+	c := r.criteria()
+	if c == nil {
+		return nil
+	}
+	if err := r.putLoopFile(r.tools.Mask.Bytes(c.StateFile())); err != nil {
+		return r.warn(err.Error())
+	}
+	return nil
+}
+
+func (r *Repeat) putLoopFile(text []byte) error {
+	path := loopFile(r.job.Dir)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write %s/state.json: %w", loopDir, err)
+	}
+	ignore := filepath.Join(filepath.Dir(path), ".gitignore")
+	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
+		if err := atomicfile.Write(r.tools.FS, ignore, []byte(ignoreAll), 0o644); err != nil {
+			return fmt.Errorf("write %s/.gitignore: %w", loopDir, err)
+		}
+	}
+	if err := atomicfile.Write(r.tools.FS, path, text, 0o644); err != nil {
+		return fmt.Errorf("write %s/state.json: %w", loopDir, err)
+	}
+	return nil
+}
+
+const ignoreAll = "*\n"
+
+// takeLoopFile reads what the agent wrote into the file and puts back what stood there before the iteration,
+// so that it is no change and no commit holds it, whatever git is told of it.
+func (r *Repeat) takeLoopFile(t *turn) error {
+	c := r.criteria()
+	if c == nil {
+		return nil
+	}
+	t.file = r.readLoopFile()
+	return r.writeLoopFile()
+}
+
+// endLoopFile removes the file where that was asked for, or where the loop was cancelled.
+func (r *Repeat) endLoopFile(out *Outcome) error {
+	if r.criteria() == nil {
+		return nil
+	}
+	if err := r.writeLoopFile(); err != nil {
+		return err
+	}
+	cancelled := false
+	if asked, _ := r.home.asked(r.state.ID); asked == RequestCancel {
+		cancelled = out.Ending == Cancelled
+	}
+	if dropsLoopFile(r.job.Config, out.Ending.final(), cancelled) {
+		return removeLoopFile(r.job.Dir)
+	}
+	return nil
+}
+
+func dropsLoopFile(c Config, completed, cancelled bool) bool {
+	return c.Gate == GateCriteria && (cancelled && c.LoopState != LoopStateKeep || completed && c.LoopState == LoopStateDelete)
+}
+
+// removeLoopFile removes the file, and the folder where nothing else is in it.
+func removeLoopFile(dir string) error {
+	path := loopFile(dir)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s/state.json: %w", loopDir, err)
+	}
+	ignore := filepath.Join(filepath.Dir(path), ".gitignore")
+	others, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(others) > 1 || len(others) == 1 && others[0].Name() != ".gitignore" {
+		return nil
+	}
+	if b, err := os.ReadFile(ignore); err == nil && strings.TrimSpace(string(b)) != strings.TrimSpace(ignoreAll) {
+		return nil
+	}
+	_ = os.Remove(ignore)             // an empty folder is left
+	_ = os.Remove(filepath.Dir(path)) // behind at worst
+	return nil
+}

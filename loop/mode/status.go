@@ -1,0 +1,100 @@
+package mode
+
+import (
+	"strings"
+
+	"descartes/loop"
+	"descartes/loop/gate"
+)
+
+// Listed is what makes a loop over a prompt with a status gate differ from others: the gate is told of the
+// project's plan, and each prompt names the item that comes next. It is made once for a loop and not safe for
+// concurrent use.
+type Listed struct {
+	Project Project
+	Config  loop.Config
+	Gate    *gate.Status
+
+	before  *gate.Plan
+	choice  gate.Choice
+	failing bool   // verify did not pass after the last iteration
+	failure string // and what it printed
+}
+
+// Mode is it for the loop that repeats the prompt.
+func (l *Listed) Mode() loop.Mode {
+	return loop.Mode{Before: l.prepare, Compose: l.compose, Facts: l.facts}
+}
+
+func (l *Listed) prepare(loop.Turn) *loop.Outcome {
+	plan, err := l.Project.ReadPlan()
+	if err != nil {
+		return &loop.Outcome{Ending: loop.OwnError, Message: err.Error()}
+	}
+	l.before = plan
+	l.choice = gate.Choose(plan, gate.Situation{TestsFail: l.failing, Failure: l.failure, Specs: l.Project.Specs()})
+	return nil
+}
+
+func (l *Listed) compose(t loop.Turn) (string, error) {
+	parts := []string{l.Config.Prompt}
+	if t.Iteration > 1 && l.Config.IterationContext {
+		parts = append(parts, loop.IterationContext(t.Iteration, t.Max, ""))
+	}
+	parts = append(parts, l.instructions(), t.Next)
+	return joined(parts), nil
+}
+
+// instructions are the gate's. Where there is no plan nothing is said of its items.
+func (l *Listed) instructions() string {
+	if l.before == nil && l.choice.Row == gate.RowNothing {
+		return l.Gate.Instructions()
+	}
+	return l.Gate.Prompt(l.choice)
+}
+
+func (l *Listed) facts(round *loop.Round) error {
+	after, err := l.Project.ReadPlan()
+	if err != nil {
+		return err
+	}
+	round.Facts.Before, round.Facts.After = l.before, after
+	if v := round.Facts.Verify; v != nil {
+		l.failing, l.failure = !v.Passed, v.Output
+	}
+	return nil
+}
+
+// joined joins parts of a prompt, a blank line between them.
+func joined(parts []string) string {
+	var out []string
+	for _, p := range parts {
+		if p = strings.TrimRight(p, "\n"); strings.TrimSpace(p) != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, "\n\n") + "\n"
+}
+
+// decider is the gate that decides: the one inside, of a build that plans again.
+func (r *Run) decider() loop.Gate {
+	if a, ok := r.Gate.(*Alternate); ok {
+		return a.Inner
+	}
+	return r.Gate
+}
+
+// promised reports whether the promise ends the mode.
+func (r *Run) promised() bool {
+	_, ok := r.decider().(*gate.Promise)
+	return ok || r.Gate == nil
+}
+
+// Within is the gate that judges what was built.
+func (a *Alternate) Within() loop.Gate { return a.Inner }
+
+// says reports whether the status block of a final message speaks of the end: done, or blocked.
+func says(final string) bool {
+	report, ok := gate.ParseReport(final)
+	return ok && (report.ExitSignal || report.Status == gate.IsBlocked)
+}

@@ -1,0 +1,73 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/loop/gate"
+	"descartes/verify"
+)
+
+// runChecks runs the commands that are bound to criteria and to what must not be. What they say outranks the
+// agent's word.
+func (r *Repeat) runChecks(ctx context.Context, t *turn) error {
+	c := r.criteria()
+	if c == nil || t.Result.End == agent.Cancelled || t.Result.End == agent.Limited || t.Result.End == agent.Refused {
+		return nil
+	}
+	t.checks = nil
+	for n, cmd := range c.Commands() {
+		res, err := r.tools.Verify.Run(ctx, verify.Request{Label: label(t, fmt.Sprintf("check %d", n+1)), Command: cmd.Run, Dir: r.job.Dir, Env: r.environment(t),
+			Log: t.log, Mask: r.tools.Mask, Timeout: seconds(r.job.Config.VerifyTimeoutSecs), Grace: grace})
+		if err != nil {
+			return fmt.Errorf("check %q after iteration %d: %w", cmd.Name, t.Iteration, err)
+		}
+		if res.Cancelled {
+			return nil // it says nothing
+		}
+		t.checks = append(t.checks, gate.Check{Name: cmd.Name, Passed: res.Passed, Output: res.Tail})
+		e := r.event(VerifyFinished, t)
+		e.Title = cmd.Name
+		e.Detail = &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+		if err := r.record(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpoint keeps what an iteration leaves behind, where the work is of a class that asks for it: below
+// refs/descartes/<loop>/, the start as iteration-0.
+func (r *Repeat) checkpoint(ctx context.Context, t *turn) error {
+	c := r.criteria()
+	if c == nil || !c.Class.Checkpoint() || t.before == "" || t.after == "" {
+		return nil
+	}
+	keep := func(n int, tree gitops.Tree) (string, error) {
+		ref := fmt.Sprintf("refs/descartes/%s/iteration-%d", r.state.ID, n)
+		var parents []string
+		if t.head.Hash != "" {
+			parents = []string{t.head.Hash}
+		}
+		if _, err := r.tools.Repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("loop %s: checkpoint of iteration %d", r.state.ID, n)); err != nil {
+			return "", gitErr("keep a checkpoint", err)
+		}
+		return ref, nil
+	}
+	if t.Iteration == 1 && t.Try == 1 {
+		if _, err := keep(0, t.before); err != nil {
+			return err
+		}
+	}
+	var err error
+	t.ref, err = keep(t.Iteration, t.after)
+	return err
+}
+
+// ours reports whether a path is below .loop, which is the loop's own and nobody's work.
+func ours(path string) bool {
+	return strings.HasPrefix(path, loopDir+"/") || strings.Contains(path, "/"+loopDir+"/")
+}
