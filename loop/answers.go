@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,9 +70,18 @@ func (h Home) Answers(tag string) ([]Answer, error) {
 }
 
 // Answer adds one to those of a tag. An answer that is the task's last one already is not added again.
-func (h Home) Answer(fsys atomicfile.FS, tag string, a Answer) error {
+func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answer) (err error) {
 	if len(a.Text) > MaxAnswer || !utf8.ValidString(a.Text) {
 		return fmt.Errorf("answer to task %s: at most %d bytes of UTF-8 text can be kept", a.Task, MaxAnswer)
+	}
+	path := h.AnswerFile(tag)
+	lk, err := takeLock(ctx, lockOf(path), lockWait, Holder{PID: os.Getpid(), Host: hostname(), Tag: tag, At: a.At})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lk.release()) }()
+	if err := h.make(fsys); err != nil {
+		return err
 	}
 	all, err := h.Answers(tag)
 	if err != nil {
@@ -88,13 +98,6 @@ func (h Home) Answer(fsys atomicfile.FS, tag string, a Answer) error {
 		if mine++; mine >= maxAnswers {
 			all = slices.Delete(all, i, i+1)
 		}
-	}
-	if err := h.make(fsys); err != nil {
-		return err
-	}
-	path := h.AnswerFile(tag)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("save answer: %w", err)
 	}
 	b, err := json.MarshalIndent(answerFile{StateVersion, tag, append(all, a)}, "", "  ")
 	if err != nil {

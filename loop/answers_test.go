@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestAnswersAccumulate(t *testing.T) {
 		t.Fatalf("without a file: %v, %v", got, err)
 	}
 	say := func(task, text string) error {
-		return home.Answer(atomicfile.OS(), "x", Answer{Task: task, Question: "why?", Text: text, At: time.Unix(1, 0)})
+		return home.Answer(t.Context(), atomicfile.OS(), "x", Answer{Task: task, Question: "why?", Text: text, At: time.Unix(1, 0)})
 	}
 	for n := range maxAnswers + 5 {
 		for range 2 { // the second time is none
@@ -107,5 +108,23 @@ func TestQuestionBlocksAtOnce(t *testing.T) {
 	open, err := NewHome(w.dir).Questions(file)
 	if err != nil || len(open) != 1 || open[0].Task != "3" || open[0].Title != "Three" || open[0].Question != "Is 3/1 right?" {
 		t.Errorf("open: %+v, %v", open, err)
+	}
+}
+
+// Several people may answer at once.
+func TestAnswersAtOnce(t *testing.T) {
+	t.Parallel()
+	home := NewHome(t.TempDir())
+	var all sync.WaitGroup
+	for n := range 16 {
+		all.Go(func() {
+			if err := home.Answer(t.Context(), atomicfile.OS(), "x", Answer{Task: fmt.Sprint(n), Text: "yes", At: time.Unix(1, 0)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got, err := home.Answers("x"); err != nil || len(got) != 16 {
+		t.Errorf("%d answers, %v", len(got), err)
 	}
 }

@@ -135,7 +135,7 @@ func answerTask(cmd *cobra.Command, look looking, root string, file *tasks.File,
 	}
 	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: shown(root, file.Path())}
 	// The answer first: a task that is pending without it would be asked the same again.
-	if err := home.Answer(atomicfile.OS(), file.Tag(), a); err != nil {
+	if err := home.Answer(cmd.Context(), atomicfile.OS(), file.Tag(), a); err != nil {
 		return err
 	}
 	if change.From != change.To {
@@ -158,7 +158,7 @@ func handOver(cmd *cobra.Command, look looking, home loop.Home, file *tasks.File
 			hint: "it takes answers to what its agents have asked: descartes answer lists that; descartes loop pause " + who.Loop + " for any other"}
 	}
 	a := loop.Answer{Task: id, Question: open[at].Question, Text: text, At: time.Now()}
-	if err := home.Answer(atomicfile.OS(), file.Tag(), a); err != nil {
+	if err := home.Answer(cmd.Context(), atomicfile.OS(), file.Tag(), a); err != nil {
 		return err
 	}
 	t, _ := file.Task(id)
