@@ -11,5 +11,5 @@ func (q Request) overran(why proc.Why) string {
 	if why == proc.Memory {
 		return "the agent's processes used more than " + proc.Size(q.Bounds.Memory) + " of memory and were ended"
 	}
-	return fmt.Sprintf("the agent had more than %d processes at a time and was ended", q.Bounds.Procs)
+	return fmt.Sprintf("the agent had more than %d processes and threads at a time and was ended", q.Bounds.Procs)
 }

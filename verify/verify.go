@@ -75,7 +75,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	case proc.Memory:
 		res.Overran = "used more than " + proc.Size(q.Bounds.Memory) + " of memory"
 	case proc.Procs:
-		res.Overran = fmt.Sprintf("had more than %d processes at a time", q.Bounds.Procs)
+		res.Overran = fmt.Sprintf("had more than %d processes and threads at a time", q.Bounds.Procs)
 	default:
 	}
 	if _, err := q.Mask.File(q.Log, start); err != nil {

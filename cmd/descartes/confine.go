@@ -145,6 +145,27 @@ func passing(cfg loop.Config, b agent.Backend, env []string) sandbox.Parted {
 	return sandbox.Passing{Backend: b.Name, Pass: cfg.EnvPass, Own: b.EnvPass}.Part(env)
 }
 
+// inForce is the sandbox that a loop's commands ran in, in words.
+func inForce(c loop.Config) string { return orWord(c.SandboxInForce, "not known") }
+
+const wantedShown = 6
+
+// environmentText says how many of our variables agents get, and names those that look needed and are not passed on.
+func environmentText(cfg loop.Config, b agent.Backend) string {
+	parted := passing(cfg, b, os.Environ())
+	commands := append(slices.Clone(b.Command), cfg.Scud.VerificationCommand, cfg.VerificationCommand)
+	text := fmt.Sprintf("%s passed on", count(len(parted.Base)+len(parted.Agent), "variable"))
+	names := parted.Wanted(commands...)
+	if len(names) == 0 {
+		return text
+	}
+	more := ""
+	if n := len(names) - wantedShown; n > 0 {
+		names, more = names[:wantedShown], fmt.Sprintf(" and %d more", n)
+	}
+	return text + "; not " + strings.Join(names, ", ") + more + " (--env-pass passes them on)"
+}
+
 // confine makes ready what the commands of a run are held in by. run is the folder of the loop's files. close is for
 // when the last of them has ended.
 func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend) (c *confined, err error) {

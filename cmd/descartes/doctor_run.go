@@ -31,6 +31,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	}
 	d.backend(ctx, s.Config)
 	d.verify(ctx, s)
+	d.safety(ctx, s.Config)
 	d.documents(s.Scud)
 	d.run(ctx, s, imports)
 }

@@ -39,7 +39,8 @@ func (p *printer) repeatHeader(r *repetition) {
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.branch))
 	}
-	p.say("sandbox: %s", clean(c.SandboxInForce))
+	p.say("sandbox: %s", clean(inForce(c)))
+	p.say("environment: %s", clean(environmentText(c, r.backend)))
 	for _, n := range r.notes {
 		p.say("note: %s", clean(n))
 	}
@@ -151,6 +152,7 @@ func (p *printer) repeatSummary(root string, e ended, took time.Duration) {
 		head = "completed"
 	}
 	p.say("%s: %s (loop %s, %s, %s)", p.paint.in(bold, head), clean(orWord(e.outcome.Message, readable(s.ExitReason.Type))), s.ID, count(s.Iteration, "iteration"), lasted(took))
+	p.say("sandbox: %s", clean(inForce(s.Config)))
 	p.say("cost: %s", costText(s.Cost))
 	p.say("next: %s", repeatNext(root, e))
 }

@@ -28,6 +28,9 @@ func (st *loopStatus) turnsText() string {
 	if s.Cost != nil {
 		row("Cost", "%s", costText(s.Cost))
 	}
+	if s.Config.SandboxInForce != "" {
+		row("Sandbox", "%s", s.Config.SandboxInForce)
+	}
 	if g := reportGate(s); g != nil {
 		b.WriteString("\nGate:\n")
 		g.lines(row)

@@ -53,7 +53,13 @@ type junitSuites struct {
 	Failures int          `xml:"failures,attr"`
 	Skipped  int          `xml:"skipped,attr"`
 	Time     string       `xml:"time,attr"`
+	Props    []junitProp  `xml:"properties>property"`
 	Suites   []junitSuite `xml:"testsuite"`
+}
+
+type junitProp struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
 }
 
 type junitSuite struct {
@@ -81,7 +87,7 @@ type junitWords struct {
 // junit is a run as a test report: a suite per wave, a case per task.
 func junit(s *summary, events []loop.Event) []byte {
 	told := stories(events)
-	all := junitSuites{Name: s.file.Tag()}
+	all := junitSuites{Name: s.file.Tag(), Props: []junitProp{{"sandbox", clean(inForce(s.run.state.Config))}}}
 	total := 0.0
 	for _, w := range s.waves() {
 		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.file.Tag(), w.Number)}
@@ -142,7 +148,7 @@ func markdown(s *summary, events []loop.Event) []byte {
 	if m := s.run.outcome.Message; m != "" {
 		fmt.Fprintf(&b, " (%s)", mdText(m))
 	}
-	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s.\n", s.run.state.Iteration, mdText(costText(s.run.state.Cost)))
+	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.run.state.Iteration, mdText(costText(s.run.state.Cost)), mdText(inForce(s.run.state.Config)))
 	if used := agentsText(s.run.state.Agents); used != "" {
 		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
 	}

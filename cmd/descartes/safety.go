@@ -46,7 +46,7 @@ func (s *settings) registerSafety(f *pflag.FlagSet) {
 	f.Var(choice{&s.Sandbox, sandbox.Modes}, "sandbox", "what agents and verify commands may touch: auto holds them in where this machine can, strict or nothing runs, off does not")
 	f.StringSliceVar(&s.EnvPass, "env-pass", nil, "`variables` that agents and verify commands get besides: NAME or PREFIX_*; may be repeated")
 	f.Var((*bytesOf)(&s.MaxMemory), "max-memory", "end an attempt whose processes use more memory than this, like 4G (default: no limit)")
-	f.IntVar(&s.MaxProcs, "max-procs", 0, "end an attempt that has more processes at a time (default: no limit)")
+	f.IntVar(&s.MaxProcs, "max-procs", 0, "end an attempt that has more processes, threads included, at a time (default: no limit)")
 	f.Var((*bytesOf)(&s.MinFreeDisk), "min-free-disk", "start no attempt with less free disk space; 0: whatever is free")
 }
 

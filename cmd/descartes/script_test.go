@@ -73,12 +73,15 @@ func setupScript(env *testscript.Env) error {
 	return os.WriteFile(filepath.Join(env.WorkDir, "home", ".gitconfig"), []byte(config), 0o666)
 }
 
-// condition knows root: we are the superuser.
+// condition knows root, we are the superuser, and sandbox, bubblewrap is there and works.
 func condition(name string) (bool, error) {
-	if name != "root" {
-		return false, fmt.Errorf("unknown condition %s", name)
+	switch name {
+	case "root":
+		return os.Geteuid() == 0, nil
+	case "sandbox":
+		return exec.Command("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "true").Run() == nil, nil
 	}
-	return os.Geteuid() == 0, nil
+	return false, fmt.Errorf("unknown condition %s", name)
 }
 
 // codeCmd is "code N program args": run it, and it must exit with N. -1 is the end by a signal.

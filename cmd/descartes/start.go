@@ -189,7 +189,8 @@ func (p *printer) header(r *ready) {
 	default:
 		p.say("verify: %s", clean(c.Scud.VerificationCommand))
 	}
-	p.say("sandbox: %s", clean(c.SandboxInForce))
+	p.say("sandbox: %s", clean(inForce(c)))
+	p.say("environment: %s", clean(environmentText(c, r.backend)))
 	for _, n := range append(r.notes, r.addedByPlan()...) {
 		p.say("note: %s", clean(n))
 	}

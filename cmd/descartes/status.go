@@ -183,6 +183,7 @@ func (st *loopStatus) text(p paint, boxed bool) string {
 	row("Loop", "%s", s.ID)
 	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
 	row("Cost", "%s", costText(s.Cost))
+	row("Sandbox", "%s", inForce(s.Config))
 	b.WriteString("\nConfig:\n")
 	row("Command", "%s", wholeCommand(s.Config))
 	row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)

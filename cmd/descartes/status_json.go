@@ -26,6 +26,7 @@ type statusJSON struct {
 	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
 	Agents       []loop.AgentUse     `json:"agents"`            // what attempts were run with
 	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
+	Sandbox      string              `json:"sandbox"`           // what is in force
 	StartedAt    time.Time           `json:"started_at"`
 	LastActivity time.Time           `json:"last_activity_at"`
 	PID          int                 `json:"pid"`
@@ -84,6 +85,7 @@ func (st *loopStatus) report(waves bool) statusJSON {
 	if s.Kind != loop.KindTag {
 		out.MaxIteration = s.Config.MaxIterations
 	}
+	out.Sandbox = inForce(s.Config)
 	out.Agents = append([]loop.AgentUse{}, s.Agents...)
 	out.Gate = reportGate(s)
 	if e := st.view.Waiting; e != nil && e.Detail != nil && e.Detail.Until != nil {

@@ -73,6 +73,7 @@ func (s *summary) print(p *printer) {
 	if s.run.outcome.Ending == loop.GitRefused {
 		p.say("kept: %s", s.keptWhere())
 	}
+	p.say("sandbox: %s", clean(inForce(s.run.state.Config)))
 	p.say("cost: %s", costText(s.run.state.Cost))
 	s.printCosts(p)
 	if used := agentsText(s.run.state.Agents); used != "" {

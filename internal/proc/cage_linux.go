@@ -91,7 +91,7 @@ func (k *cage) exceeded(now time.Time) Why {
 	}
 	n, bytes := 0, int64(0)
 	for _, i := range tree() {
-		n++
+		n += i.threads
 		if memory {
 			bytes += resident(i.pid)
 		}

@@ -59,7 +59,7 @@ type Bounds struct {
 	Inside []string // of Wrap: arguments put before the program
 
 	Memory int64 // bytes of all processes together; 0 is no limit
-	Procs  int   // processes at the same time; 0 is no limit
+	Procs  int   // processes, each thread counted, at the same time; 0 is no limit
 }
 
 // Size is a number of bytes as a person would say it: "4 GiB".

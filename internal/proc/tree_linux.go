@@ -53,6 +53,7 @@ type info struct {
 	pid, parent, group, session int
 	state                       byte
 	start                       int // clock ticks since boot
+	threads                     int
 }
 
 // stopped reports whether a signal or a tracer has stopped a process.
@@ -78,7 +79,7 @@ func stat(pid int) (info, bool) {
 		}
 		return n
 	}
-	i := info{pid: pid, state: f[0][0], parent: number(1), group: number(2), session: number(3), start: number(19)}
+	i := info{pid: pid, state: f[0][0], parent: number(1), group: number(2), session: number(3), start: number(19), threads: number(17)}
 	if err != nil {
 		return info{}, false
 	}

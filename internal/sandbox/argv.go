@@ -14,8 +14,8 @@ const NetCommand = "__net"
 const (
 	insideTmp    = "/tmp"
 	insideVarTmp = "/var/tmp"
-	insideSocket = "/run/descartes/proxy"
-	insideSelf   = "/run/descartes/self"
+	insideSocket = "/run/descartes/.proxy"
+	insideSelf   = "/run/descartes/" // and our program's own name
 )
 
 // kept are the rights that root keeps: to be root to the files of the tree,
@@ -54,7 +54,7 @@ func (b *Box) Wrap(tmp string) []string {
 		}
 	}
 	if b.bridged() {
-		v = append(v, "--ro-bind", b.c.Socket, insideSocket, "--ro-bind", b.c.Self, insideSelf)
+		v = append(v, "--ro-bind", b.c.Socket, insideSocket, "--ro-bind", b.c.Self, insideSelf+filepath.Base(b.c.Self))
 	}
 	if b.c.Mode == Strict {
 		v = append(v, "--remount-ro", "/", "--setenv", "GOCACHE", insideTmp+"/go-build", "--setenv", "XDG_CACHE_HOME", insideTmp+"/cache",
@@ -106,7 +106,7 @@ func (b *Box) bridged() bool {
 func (b *Box) Bounds(tmp string) proc.Bounds {
 	v := proc.Bounds{Wrap: b.Wrap(tmp)}
 	if v.Wrap != nil && b.bridged() {
-		v.Inside = []string{insideSelf, NetCommand, insideSocket, "--"}
+		v.Inside = []string{insideSelf + filepath.Base(b.c.Self), NetCommand, insideSocket, "--"}
 	}
 	return v
 }

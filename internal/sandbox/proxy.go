@@ -65,7 +65,10 @@ func Hosts(agent string) []string {
 // ValidHost reports whether a word of a setting names hosts: a name, *.name,
 // or an address, each with a port behind a colon if need be.
 func ValidHost(word string) bool {
-	host, _ := splitPort(word)
+	host, port := splitPort(word)
+	if port != "" && portNumber(port) == 0 {
+		return false
+	}
 	host = strings.TrimPrefix(host, "*.")
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
