@@ -36,6 +36,7 @@ func ParsePromptMode(s string) (PromptMode, bool) {
 // Formats of what a program prints. All but text are lines of JSON events.
 const (
 	FormatText     = "text"   // any program: its standard output is its final message
+	FormatACP      = "acp"    // the Agent Client Protocol: a conversation, had by the bridge, which prints the events
 	FormatClaude   = "claude" // Claude Code's stream-json; Qwen Code, Amp and Cursor speak like it
 	FormatOpencode = "opencode"
 	FormatCodex    = "codex"
@@ -46,7 +47,7 @@ const (
 
 // Formats lists them.
 func Formats() []string {
-	return []string{FormatClaude, FormatCline, FormatCodex, FormatCopilot, FormatGemini, FormatOpencode, FormatText}
+	return []string{FormatACP, FormatClaude, FormatCline, FormatCodex, FormatCopilot, FormatGemini, FormatOpencode, FormatText}
 }
 
 // Variables that hand over the prompt.
@@ -178,6 +179,11 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 		argv = append(argv, r.Prompt)
 	case b.Prompt == ByFile:
 		argv = append(argv, r.PromptFile)
+	}
+	if b.Format == FormatACP {
+		if argv, err = b.bridged(argv, r.Model); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, name := range b.UnsetEnv {
 		env = append(env, name+"=")

@@ -31,7 +31,7 @@ func TestPlaceholders(t *testing.T) {
 
 func TestBackends(t *testing.T) {
 	t.Parallel()
-	if got := strings.Join(Names(), " "); got != "claude codex copilot gemini generic opencode qwen" {
+	if got := strings.Join(Names(), " "); got != "claude codex copilot gemini gemini-acp generic opencode opencode-acp qwen" {
 		t.Errorf("names: %s", got)
 	}
 	if _, ok := Lookup("none"); ok {

@@ -37,6 +37,7 @@ const (
 	eventLimit             // the provider refused: a quota is used up
 	eventAllowed           // it no longer does
 	eventDenied            // the client refused the agent a tool
+	eventKept              // we did
 	eventUsage
 	eventEnd
 )
@@ -68,6 +69,8 @@ type dialect func(d *decoder, tell func(event)) reading
 // dialectOf is nil for plain text.
 func dialectOf(format string) dialect {
 	switch format {
+	case FormatACP:
+		return acpLine
 	case FormatClaude:
 		return claudeLine
 	case FormatOpencode:
@@ -103,7 +106,7 @@ type story struct {
 	refusal                string // the client's word for it
 	limited                bool
 	limit                  event
-	denied                 []string
+	denied, kept           []string
 	tokens                 Tokens
 	usd                    float64
 	trouble                event // the last one
@@ -155,6 +158,10 @@ func (s *story) hear(e event) {
 	case eventDenied:
 		if len(s.denied) < 100 && !slices.Contains(s.denied, e.word) {
 			s.denied = append(s.denied, e.word)
+		}
+	case eventKept:
+		if len(s.kept) < 100 && !slices.Contains(s.kept, e.word) {
+			s.kept = append(s.kept, e.word)
 		}
 	case eventUsage:
 		if e.tokens.Output > 0 {

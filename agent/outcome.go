@@ -122,6 +122,9 @@ func (r *Runner) conclude(res *Result, h *heard, q Request, exit proc.Exit) {
 	if !s.ended {
 		told = s.trouble
 	}
+	if line := lastLine(q.lastErrors()); told.word == "exited" && line != "" {
+		told.text += ": " + line
+	}
 	if r.quota(res, s, told, q, exit, failed) {
 		return
 	}
@@ -213,8 +216,10 @@ func (r *Runner) cause(told event, exit proc.Exit) Cause {
 		return Budget
 	}
 	switch told.word {
-	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication", "ContextOverflowError":
+	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication", "not_started", "ContextOverflowError":
 		return Fatal
+	case "refusal": // of this task; the next one is another matter
+		return ""
 	}
 	if fatalWords(told.text) {
 		return Fatal
@@ -244,7 +249,11 @@ func (s *story) notes(owner string, exit proc.Exit, good bool) (notes []string) 
 	if len(s.denied) > 0 {
 		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, clip(strings.Join(s.denied, ", "), 200)))
 	}
+	if len(s.kept) > 0 {
+		notes = append(notes, "descartes did not allow: "+clip(strings.Join(s.kept, "; "), 300))
+	}
 	switch {
+	case !s.ended && s.troubled && s.trouble.word == "exited":
 	case !s.ended && s.cut:
 		notes = append(notes, "the output is cut off before its end event")
 	case !s.ended:

@@ -69,6 +69,22 @@ func builtin() []Backend {
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget},
 		},
 		{
+			Name:    "gemini-acp",
+			Command: []string{"gemini", "--acp", "--skip-trust"},
+			Prompt:  ByStdin,
+			Format:  FormatACP,
+			Env:     map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
+		},
+		{
+			Name:    "opencode-acp",
+			Command: []string{"opencode", "acp", "--print-logs", "--log-level", "WARN"},
+			Prompt:  ByStdin,
+			Format:  FormatACP,
+			Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+			// As opencode's.
+			StderrLimit: []string{`AI_APICallError: .*(usage limit|quota)`},
+		},
+		{
 			Name:   "generic", // the user says which program
 			Prompt: ByArg,
 			Format: FormatText,

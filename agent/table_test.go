@@ -17,7 +17,7 @@ func TestRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(table.Names(), " "); got != "claude codex copilot gemini generic opencode pi qwen" {
+	if got := strings.Join(table.Names(), " "); got != "claude codex copilot gemini gemini-acp generic opencode opencode-acp pi qwen" {
 		t.Errorf("names: %s", got)
 	}
 	claude, _ := table.Lookup("claude")

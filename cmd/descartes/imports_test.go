@@ -17,6 +17,7 @@ import (
 func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/atomicfile": {"internal/crash"},
+		"internal/bridge":     {"internal/proc"},
 		"internal/crash":      {},
 		"internal/fence":      {},
 		"internal/mask":       {"internal/crash"},
@@ -31,14 +32,14 @@ func arrows() map[string][]string {
 		"gitops":              {"internal/proc", "internal/crash"},
 		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
 		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask"},
-		"cmd/descartes":       {"loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/mask", "internal/proc", "internal/sandbox"},
+		"cmd/descartes":       {"loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/bridge", "internal/mask", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate"},
 	}
 }
 
 // only says which packages alone may import something from outside.
 func only() map[string]string {
-	return map[string]string{"os/exec": "internal/proc", "github.com/go-git/go-git/v5": "gitops"}
+	return map[string]string{"github.com/coder/acp-go-sdk": "internal/bridge", "os/exec": "internal/proc", "github.com/go-git/go-git/v5": "gitops"}
 }
 
 func TestImports(t *testing.T) {

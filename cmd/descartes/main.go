@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 
+	"descartes/agent"
+	"descartes/internal/bridge"
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
 )
@@ -22,6 +24,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if len(args) > 1 && args[0] == sandbox.NetCommand {
 		return sandbox.Bridge(args[1:], stderr)
+	}
+	// So is the one that talks with an agent, once per attempt.
+	if len(args) > 0 && args[0] == agent.BridgeCommand {
+		return bridge.Serve(args[1:])
 	}
 	root := newRootCmd()
 	root.SetArgs(args)

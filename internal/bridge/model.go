@@ -1,0 +1,136 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	acp "github.com/coder/acp-go-sdk"
+)
+
+// newSession is what is read of the answer to session/new.
+type newSession struct {
+	SessionID string `json:"sessionId"`
+	Models    *struct {
+		Current   string `json:"currentModelId"`
+		Available []struct {
+			ID   string `json:"modelId"`
+			Name string `json:"name"`
+		} `json:"availableModels"`
+	} `json:"models"`
+	ConfigOptions []configOption `json:"configOptions"`
+}
+
+// configOption is a setting of a session: a choice among values, which may be
+// in groups.
+type configOption struct {
+	ID       string          `json:"id"`
+	Category string          `json:"category"`
+	Type     string          `json:"type"`
+	Current  json.RawMessage `json:"currentValue"`
+	Options  []struct {
+		Value   string        `json:"value"`
+		Name    string        `json:"name"`
+		Options []configValue `json:"options"`
+	} `json:"options"`
+}
+
+type configValue struct {
+	Value string `json:"value"`
+	Name  string `json:"name"`
+}
+
+func (o configOption) values() (list []configValue) {
+	for _, v := range o.Options {
+		if len(v.Options) > 0 {
+			list = append(list, v.Options...)
+			continue
+		}
+		list = append(list, configValue{v.Value, v.Name})
+	}
+	return list
+}
+
+// modelOption finds the setting that chooses the model.
+func (s newSession) modelOption() (configOption, bool) {
+	for _, o := range s.ConfigOptions {
+		if o.Type != "boolean" && (o.Category == "model" || o.Category == "" && o.ID == "model") {
+			return o, true
+		}
+	}
+	return configOption{}, false
+}
+
+// chooseModel asks for the model that was wanted, and returns the one in use, ""
+// where that is not told.
+func (b *bridge) chooseModel(ctx context.Context, s newSession) (string, error) {
+	option, isOption := s.modelOption()
+	current, offered := "", []configValue(nil)
+	switch {
+	case s.Models != nil:
+		current = s.Models.Current
+		for _, m := range s.Models.Available {
+			offered = append(offered, configValue{m.ID, m.Name})
+		}
+	case isOption:
+		offered = option.values()
+		_ = json.Unmarshal(option.Current, &current) // or not told
+	case b.model != "":
+		return "", noModel("it does not let its model be chosen: leave --model %s out, or set it in the agent's own settings", b.model)
+	}
+	if b.model == "" {
+		return current, nil
+	}
+	id, ok := pick(offered, b.model)
+	if !ok {
+		return current, noModel("it has no model %q: there are %s", b.model, some(offered))
+	}
+	if id == current {
+		return current, nil
+	}
+	var err error
+	if s.Models != nil {
+		_, err = ask[json.RawMessage](ctx, b, acp.AgentMethodSessionSetModel, map[string]any{"sessionId": s.SessionID, "modelId": id})
+	} else {
+		_, err = ask[json.RawMessage](ctx, b, acp.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": s.SessionID, "configId": option.ID, "value": id})
+	}
+	if err != nil {
+		return current, err
+	}
+	return id, nil
+}
+
+// pick finds a model by its id, or by the name that people see.
+func pick(offered []configValue, want string) (string, bool) {
+	for _, m := range offered {
+		if m.Value == want {
+			return m.Value, true
+		}
+	}
+	for _, m := range offered {
+		if strings.EqualFold(m.Value, want) || strings.EqualFold(m.Name, want) {
+			return m.Value, true
+		}
+	}
+	return "", false
+}
+
+func some(offered []configValue) string {
+	var ids []string
+	for n, m := range offered {
+		if n == 12 {
+			ids = append(ids, fmt.Sprintf("%d more", len(offered)-n))
+			break
+		}
+		ids = append(ids, m.Value)
+	}
+	return or(strings.Join(ids, ", "), "none")
+}
+
+// modelError is a model that is not to be had.
+type modelError struct{ text string }
+
+func (e *modelError) Error() string { return e.text }
+
+func noModel(format string, args ...any) error { return &modelError{fmt.Sprintf(format, args...)} }

@@ -1,0 +1,161 @@
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	acp "github.com/coder/acp-go-sdk"
+)
+
+// call is a tool call as far as it was told of. A request for permission may
+// name no more of it than its id.
+type call struct {
+	Title, Kind, Status string
+	Paths               []string
+}
+
+// pathLimit is how many paths of one call are looked at; a call with more is refused.
+const pathLimit = 1000
+
+// merge adds what is newly known.
+func (c *call) merge(u toolFields) {
+	c.Title, c.Kind, c.Status = or(u.Title, c.Title), or(u.Kind, c.Kind), or(u.Status, c.Status)
+	for _, p := range u.paths() {
+		if p != "" && len(c.Paths) <= pathLimit && !slices.Contains(c.Paths, p) {
+			c.Paths = append(c.Paths, p)
+		}
+	}
+}
+
+// toolFields are the members of a tool call that are read.
+type toolFields struct {
+	ToolCallID string          `json:"toolCallId"`
+	Title      string          `json:"title"`
+	Kind       string          `json:"kind"`
+	Status     string          `json:"status"`
+	Content    json.RawMessage `json:"content"`
+	Locations  []struct {
+		Path string `json:"path"`
+	} `json:"locations"`
+	RawInput json.RawMessage `json:"rawInput"`
+}
+
+// toolContent is one part of what a tool call shows.
+type toolContent struct {
+	Type    string `json:"type"`
+	Path    string `json:"path"` // of a diff
+	Content struct {
+		Text string `json:"text"`
+	} `json:"content"`
+}
+
+func (u toolFields) contents() (parts []toolContent) {
+	if json.Unmarshal(u.Content, &parts) != nil && parts == nil {
+		return nil
+	}
+	return parts
+}
+
+// paths are the files that the call says it touches: its locations, its diffs,
+// and what its raw input has under the names that tools use.
+func (u toolFields) paths() (list []string) {
+	for _, l := range u.Locations {
+		list = append(list, l.Path)
+	}
+	for _, c := range u.contents() {
+		list = append(list, c.Path)
+	}
+	var input map[string]json.RawMessage
+	if json.Unmarshal(u.RawInput, &input) != nil {
+		return list
+	}
+	for _, name := range []string{"path", "file_path", "filePath", "filepath", "file", "abs_path", "absolute_path", "notebook_path", "target_file", "directory", "dir_path",
+		"old_path", "new_path", "source", "destination", "paths", "files"} {
+		var one string
+		var many []string
+		if json.Unmarshal(input[name], &one) == nil {
+			list = append(list, one)
+		} else if json.Unmarshal(input[name], &many) == nil {
+			list = append(list, many...)
+		}
+	}
+	var changes map[string]json.RawMessage
+	if json.Unmarshal(input["changes"], &changes) == nil {
+		for name := range changes {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// judge says why a call is not allowed; "" where it is. Commands are: nothing
+// but a sandbox could tell what they touch.
+func (t tree) judge(c call) string {
+	find := t.findWritable
+	switch acp.ToolKind(c.Kind) {
+	case acp.ToolKindExecute:
+		return ""
+	case acp.ToolKindRead, acp.ToolKindSearch, acp.ToolKindThink, acp.ToolKindFetch:
+		find = t.find
+	case acp.ToolKindEdit, acp.ToolKindDelete, acp.ToolKindMove:
+		if len(c.Paths) == 0 {
+			return "it does not say which file"
+		}
+	}
+	if len(c.Paths) > pathLimit {
+		return "it names too many files"
+	}
+	for _, path := range c.Paths {
+		if strings.Contains(path, "://") && !strings.HasPrefix(path, "file://") {
+			continue // an address
+		}
+		if _, err := find(strings.TrimPrefix(path, "file://")); err != nil {
+			var outside *outsideError
+			if errors.As(err, &outside) {
+				return outside.Error()
+			}
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// option is one of the answers that an agent takes.
+type option struct {
+	ID   string `json:"optionId"`
+	Kind string `json:"kind"`
+}
+
+// choose picks the first option of the first kind that is offered.
+func choose(options []option, kinds ...acp.PermissionOptionKind) (option, bool) {
+	for _, kind := range kinds {
+		for _, o := range options {
+			if o.Kind == string(kind) {
+				return o, true
+			}
+		}
+	}
+	return option{}, false
+}
+
+// answer is what a request for permission is answered with. Once is enough:
+// what an agent asks next is judged by itself.
+func (t tree) answer(c call, options []option) (chosen option, ok bool, why string) {
+	if why = t.judge(c); why == "" {
+		if chosen, ok = choose(options, acp.PermissionOptionKindAllowOnce, acp.PermissionOptionKindAllowAlways); ok {
+			return chosen, true, ""
+		}
+		why = "it offers no option that allows it"
+	}
+	chosen, ok = choose(options, acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways)
+	return chosen, ok, why
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
