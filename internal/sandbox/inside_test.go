@@ -281,3 +281,25 @@ func BenchmarkSpawn(b *testing.B) {
 	b.ReportMetric(float64((h-p).Microseconds())/1000, "more-p50-ms")
 	b.ReportMetric(float64(h)/float64(p), "ratio-p50")
 }
+
+// TestFreshHome: in a home in which no program ever ran, those that keep a cache there find a place for it. In a strict
+// sandbox it is the agent's own alone.
+func TestFreshHome(t *testing.T) {
+	for mode, place := range map[Mode]string{Auto: ".cache/go-build", Strict: ".cache/opencode/bin"} {
+		w := newWorld(t, mode)
+		if w == nil {
+			return
+		}
+		if err := os.RemoveAll(w.home + "/.cache"); err != nil {
+			t.Fatal(err)
+		}
+		w.agent = "opencode"
+		w.start(mode)
+		if e, text := w.run("sh", "-c", "mkdir -p ~/"+place+" && echo x >~/"+place+"/x"); e.Code != 0 {
+			t.Errorf("%s: %s: %s", mode, e, text)
+		}
+		if _, err := os.Stat(w.home + "/" + place + "/x"); err != nil {
+			t.Errorf("%s: it is not kept: %v", mode, err)
+		}
+	}
+}

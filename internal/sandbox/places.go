@@ -69,7 +69,7 @@ func own(agent string) []string {
 		"claude":   {".claude", ".claude.json", ".config/claude", ".local/share/claude", ".local/state/claude"},
 		"codex":    {".codex"},
 		"gemini":   {".gemini"},
-		"opencode": {".config/opencode", ".local/share/opencode", ".local/state/opencode", ".opencode"},
+		"opencode": {".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".opencode"},
 		"qwen":     {".qwen"},
 		"copilot":  {".copilot", ".config/github-copilot"},
 		"cline":    {".cline", ".config/cline"},
@@ -98,7 +98,7 @@ func made(agent string) []string {
 	case "claude", "codex", "gemini", "qwen", "copilot":
 		return []string{"." + agent}
 	case "opencode":
-		return []string{".config/opencode", ".local/share/opencode", ".local/state/opencode"}
+		return []string{".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"}
 	}
 	return nil
 }
@@ -238,7 +238,11 @@ func (b *Box) login() {
 		return
 	}
 	if b.c.Make && b.c.Role == Agent {
-		for _, name := range made(b.c.Agent) {
+		list := made(b.c.Agent)
+		if b.c.Mode == Auto { // where builds keep theirs; a strict sandbox gives them another
+			list = append(list, ".cache")
+		}
+		for _, name := range list {
 			_ = os.MkdirAll(filepath.Join(b.home, name), 0o700)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 type world struct {
 	tb                                testing.TB
 	base, home, project, other, aside string
+	agent                             string
 	tcp                               net.Listener
 	abstract                          string
 	victim                            *os.Process // of the host
@@ -42,7 +43,7 @@ func newWorld(tb testing.TB, mode Mode) *world {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = RemoveTemp(base) })
-	w := &world{tb: tb, base: base, home: base + "/home", project: base + "/project", other: base + "/other", aside: base + "/aside"}
+	w := &world{tb: tb, base: base, home: base + "/home", project: base + "/project", other: base + "/other", aside: base + "/aside", agent: "claude"}
 	for _, repo := range []string{w.project, w.other} {
 		for _, file := range []string{"hooks/pre-commit.sample", "info/exclude", "info/attributes", "objects/x", "refs/x", "index", "config", "modules/sub/config",
 			"modules/sub/HEAD", "modules/sub/hooks/x", "worktrees/b/gitdir"} {
@@ -129,7 +130,7 @@ func (w *world) config(mode Mode) Config {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	c := Config{Mode: mode, Root: w.project, Top: w.project, Env: w.env(), Agent: "claude", Program: self, Self: self, UID: os.Geteuid(), Make: true}
+	c := Config{Mode: mode, Root: w.project, Top: w.project, Env: w.env(), Agent: w.agent, Program: self, Self: self, UID: os.Geteuid(), Make: true}
 	if path, err := proc.Look("bwrap", "/", os.Environ()); err == nil {
 		c.Bwrap = path
 	}
