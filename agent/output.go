@@ -211,16 +211,50 @@ func (q Request) lastErrors() string {
 }
 
 // lastLine is the last line that is not blank of the first text that has one,
-// at most 200 bytes of it.
+// at most 200 bytes of it. What a client's runtime says of itself after a crash
+// is passed over, and of its error the line that says what it is is taken.
 func lastLine(texts ...string) string {
 	for _, text := range texts {
-		text = strings.TrimSpace(text)
-		line := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+		line, thrown := "", ""
+		for l := range strings.Lines(text) {
+			l = strings.TrimSpace(l)
+			switch {
+			case l == "" || runtimeLine(l):
+			case thrownLine(l):
+				thrown, line = l, l
+			default:
+				line = l
+			}
+		}
+		if thrown != "" && crashed(text) {
+			line = thrown
+		}
 		if line != "" {
 			return clip(line, 200)
 		}
 	}
 	return ""
+}
+
+// crashed reports whether a text ends as node and bun end it when nobody catches an error.
+func crashed(text string) bool {
+	text = strings.TrimSpace(text)
+	return runtimeLine(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
+}
+
+// runtimeLine is what node and bun print last of all.
+func runtimeLine(line string) bool {
+	rest, node := strings.CutPrefix(line, "Node.js v")
+	if !node {
+		rest, node = strings.CutPrefix(line, "Bun v")
+	}
+	return node && rest != "" && '0' <= rest[0] && rest[0] <= '9'
+}
+
+// thrownLine begins with the kind of an error: "TypeError: ...", "EROFS: ...".
+func thrownLine(line string) bool {
+	kind, _, ok := strings.Cut(line, ": ")
+	return ok && !strings.ContainsAny(kind, " \t\"'(") && (strings.HasSuffix(kind, "Error") || len(kind) > 3 && kind[0] == 'E' && strings.ToUpper(kind) == kind)
 }
 
 // clip cuts a text to at most n bytes, not through a character.
