@@ -23,6 +23,9 @@ type client struct {
 	files func(url string) map[string]string
 }
 
+// modelHost is an address of the loopback that clients ask their proxy for: 127.0.0.1 is exempt from that.
+const modelHost = "127.0.0.2"
+
 // clients are those that testdata/test-agents.sh installs.
 func clients() []client {
 	return []client{claudeClient(), codexClient(), opencodeClient()}
@@ -98,7 +101,7 @@ type stage struct {
 	*field
 	client client
 	home   string
-	url    string // of the model
+	url    string // of its script
 	asked  string // its log
 	model  *os.Process
 	seen   *family // what the program started
@@ -114,7 +117,8 @@ func staged(t *testing.T) bool {
 	return true
 }
 
-// newStage makes one. The first rule that fits counts; good ones for the three tasks stand behind them.
+// newStage makes one. The first rule that fits counts; good ones for the three tasks stand behind them. {{aside}} in a
+// rule is the folder beside the repository.
 func newStage(t *testing.T, c client, rules ...rule) *stage {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -127,7 +131,7 @@ func newStage(t *testing.T, c client, rules ...rule) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.file(t, filepath.Join(s.aside, "script.json"), string(script))
+	s.file(t, filepath.Join(s.aside, "script.json"), strings.ReplaceAll(string(script), "{{aside}}", s.aside))
 	s.file(t, filepath.Join(s.aside, "tmp", "kept"), "")
 	s.file(t, filepath.Join(s.home, "kept"), "")
 	s.startModel(t)
@@ -172,7 +176,7 @@ func (s *stage) startModel(t *testing.T) {
 	}
 	defer null.Close()
 	path := os.Getenv("AGENTS_MODEL")
-	s.model, err = os.StartProcess(path, []string{path, "-addr-file", address, "-script", filepath.Join(s.aside, "script.json"), "-log", s.asked},
+	s.model, err = os.StartProcess(path, []string{path, "-addr", modelHost + ":0", "-addr-file", address, "-script", filepath.Join(s.aside, "script.json"), "-log", s.asked},
 		&os.ProcAttr{Files: []*os.File{null, null, os.Stderr}})
 	if err != nil {
 		t.Fatal(err)
@@ -287,5 +291,21 @@ func (s *stage) calm(t *testing.T, done ...string) {
 func (s *stage) clear(t *testing.T) {
 	for _, p := range s.left(t) {
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	}
+}
+
+// TestAgentsAlone comes last: in the namespace nothing runs but the tests themselves.
+func TestAgentsAlone(t *testing.T) {
+	if !staged(t) {
+		return
+	}
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pid, p := range everything() {
+		if ns, err := os.Readlink("/proc/" + itoa(pid) + "/ns/net"); err == nil && ns == own && pid != os.Getpid() && !p.dead && pid != os.Getppid() {
+			t.Errorf("%d %s", pid, p.line)
+		}
 	}
 }
