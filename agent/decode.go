@@ -74,12 +74,14 @@ func (d *decoder) object(member func(key []byte)) {
 		d.take()
 		return
 	}
-	for !d.halted() {
-		if d.peek() != '"' {
-			d.bad = true
-			return
+	for quoted := false; !d.halted(); {
+		if !quoted {
+			if d.peek() != '"' {
+				d.bad = true
+				return
+			}
+			d.take()
 		}
-		d.take()
 		key, ok := d.shortKey()
 		if !ok {
 			key = unescape(d.key[:0], d.rawString(d.raw[:0], keyLimit))
@@ -90,25 +92,33 @@ func (d *decoder) object(member func(key []byte)) {
 		d.used = false
 		member(key)
 		d.rest()
-		if d.halted() || !d.more('}') {
+		if quoted = d.another(); !quoted && (d.halted() || !d.more('}')) {
 			return
 		}
 	}
 }
 
+// another takes the comma and the quote of a further member, where it follows
+// at once.
+func (d *decoder) another() bool {
+	if seg := d.seg; len(seg) > 1 && seg[0] == ',' && seg[1] == '"' && !d.halted() {
+		d.seg = seg[2:]
+		return true
+	}
+	return false
+}
+
 // shortKey reads a key and its colon where they are as simple as they mostly
 // are, and at hand.
 func (d *decoder) shortKey() (key []byte, ok bool) {
-	for n, c := range d.seg[:min(len(d.seg), keyLimit/2)] {
-		switch {
-		case c == '\\':
-			return nil, false
-		case c == '"':
-			if n+1 < len(d.seg) && d.seg[n+1] == ':' {
-				key, d.seg = d.seg[:n], d.seg[n+2:]
-				return key, true
-			}
-			return nil, false
+	seg := d.seg
+	for n := 0; n < keyLimit/2 && n+1 < len(seg); n++ {
+		if seg[n] == '"' && seg[n+1] == ':' {
+			d.seg = seg[n+2:]
+			return seg[:n], true
+		}
+		if seg[n] == '"' || seg[n] == '\\' {
+			break
 		}
 	}
 	return nil, false
@@ -277,13 +287,11 @@ func (d *decoder) skip() {
 	case 0, ',', ':', '}', ']':
 		d.bad = true
 	default:
-		for n, c := range d.seg {
-			if c == ',' || c == '}' || c == ']' {
-				d.seg = d.seg[n:]
+		seg := d.seg
+		for n := 0; n < len(seg) && (seg[n]|0x20 >= 'a' && seg[n]|0x20 <= 'z' || seg[n] >= '-' && seg[n] <= '9'); n++ {
+			if n+1 < len(seg) && (seg[n+1] == ',' || seg[n+1] == '}' || seg[n+1] == ']') {
+				d.seg = seg[n+1:]
 				return
-			}
-			if c <= ' ' || c == '"' || c == '{' || c == '[' || c == ':' {
-				break
 			}
 		}
 		d.literal(nil)

@@ -126,7 +126,7 @@ func TestDecoder(t *testing.T) {
 		}
 	}
 	for _, line := range []string{`{`, `{"a"`, `{"a":`, `{"a":"`, `{"a":"\`, `{"a":"\u00`, `{"a":1`, `{"a":1,`, `{"a":[1`, `{"a":{`, `{"a":1}}`, `{"a":1} x`, `{a:1}`,
-		`{"a" 1}`, `{"a":}`, `{"a":1 2}`, `{,}`} {
+		`{"a" 1}`, `{"a":}`, `{"a":1{,"b":2}`, `{"a":[{"b":1[,"c":2}]}`, `{"a":t"x","b":2}`, `{"a":1 2}`, `{,}`} {
 		for _, piece := range []int{1, 64} {
 			d := decoder{lines: newLines(strings.NewReader(line), piece)}
 			if d.next(); d.start() {
