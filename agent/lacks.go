@@ -159,18 +159,24 @@ func (b Backend) Shown(model string) string {
 		}
 	}
 	line := strings.Join(words, " ")
-	switch b.Prompt {
-	case ByStdin:
+	switch {
+	case b.Format == FormatACP:
+		told := "its prompt"
+		if model != "" {
+			told += " and the model " + model
+		}
+		line += ", and told " + told + " by the Agent Client Protocol"
+	case b.Prompt == ByStdin:
 		line = strings.Join(append(words, b.StdinArgs...), " ") + " <prompt"
-	case ByArg:
+	case b.Prompt == ByArg:
 		if !strings.Contains(line, "{prompt}") {
 			line += " {prompt}"
 		}
-	case ByFile:
+	case b.Prompt == ByFile:
 		if !strings.Contains(line, "{prompt_file}") {
 			line += " {prompt_file}"
 		}
-	case ByEnv:
+	case b.Prompt == ByEnv:
 		line += ", the prompt in " + PromptVar
 	}
 	if len(b.Env) > 0 {

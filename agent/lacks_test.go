@@ -81,6 +81,8 @@ func TestShown(t *testing.T) {
 	for want, got := range map[string]string{
 		"gemini --output-format stream-json --yolo --skip-trust -m big <prompt, with GEMINI_CLI_NO_RELAUNCH set":                              gemini.Shown("big"),
 		"codex exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --ephemeral -c analytics.enabled=false - <prompt": codex.Shown(""),
+		"a acp, and told its prompt by the Agent Client Protocol":                                                                             Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: FormatACP}.Shown(""),
+		"a acp, and told its prompt and the model big by the Agent Client Protocol":                                                           Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: FormatACP}.Shown("big"),
 		"a --yes {prompt}": Backend{Command: []string{"a", "--yes"}, Prompt: ByArg}.Shown("big"),
 		"a {prompt} --yes": Backend{Command: []string{"a", "{prompt}", "--yes"}, Prompt: ByArg}.Shown(""),
 		"a {prompt_file}":  Backend{Command: []string{"a"}, Prompt: ByFile}.Shown(""),

@@ -108,7 +108,7 @@ func (c *installed) text(model string) string {
 		version = "version unknown"
 	}
 	s := c.b.Name + ": " + c.path + inBrackets(version) + ", called as " + c.b.Shown(model)
-	if model != "" && len(c.b.ModelArgs) == 0 {
+	if model != "" && len(c.b.ModelArgs) == 0 && c.b.Format != agent.FormatACP {
 		s += ", model " + model + " is not told to it"
 	}
 	return s
