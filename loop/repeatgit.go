@@ -61,7 +61,7 @@ func beside(loop, tag string) string {
 	if tag != "" {
 		loop += " over tag " + tag
 	}
-	return "loop " + loop + " works in this tree: what this iteration changes is not committed by itself"
+	return "loop " + loop + " works in this tree: what this iteration changes is not told apart, and not committed by this loop"
 }
 
 // lookAfter notes what an iteration changed, and commits it.

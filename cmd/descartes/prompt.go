@@ -21,33 +21,6 @@ const defaultIterations = 20
 // maxPrompt bounds a prompt in bytes: it is kept in the state file.
 const maxPrompt = 16 << 20
 
-// asksPrompt decides between a loop over a tag and one over a prompt. What is typed counts before what the
-// environment and descartes.yaml say.
-type asksPrompt struct{ tag, prompt bool }
-
-func typed(f *pflag.FlagSet) asksPrompt {
-	return asksPrompt{tag: f.Changed("scud-tag"), prompt: f.Changed("prompt") || f.Changed("prompt-file")}
-}
-
-// kind completes the decision with the settings.
-func (a asksPrompt) kind(s *settings) (prompt bool, err error) {
-	switch {
-	case a.tag && a.prompt:
-		return false, badInput("put what every task's agent should read into a --spec-file", "--prompt is for a loop over a prompt, not over the tasks of a tag")
-	case a.prompt:
-		return true, nil
-	case a.tag || s.Scud.Tag != "":
-		return false, nil
-	case s.Prompt != "":
-		return true, nil
-	}
-	if err := s.frontProblem(); err != nil {
-		return false, err
-	}
-	return false, badInput("descartes tasks list shows the tags that there are",
-		"what is to be run? --scud-tag runs the tasks of a tag, --prompt or --prompt-file repeats a prompt")
-}
-
 // completePrompt turns what was typed into what a prompt loop runs.
 func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 	f := cmd.Flags()

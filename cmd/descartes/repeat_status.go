@@ -28,6 +28,7 @@ func (st *loopStatus) turnsText() string {
 	if s.Cost != nil {
 		row("Cost", "%s", costText(s.Cost))
 	}
+	b.WriteString("  Progress: " + progress(s.Iteration, s.Config.MaxIterations) + "\n")
 	if s.Config.SandboxInForce != "" {
 		row("Sandbox", "%s", s.Config.SandboxInForce)
 	}
@@ -50,6 +51,13 @@ func (st *loopStatus) turnsText() string {
 	}
 	b.WriteString(history(s.Summaries))
 	return b.String()
+}
+
+// progress is a bar of the iterations that a loop may have.
+func progress(done, most int) string {
+	share := float64(min(done, most)) / float64(max(1, most))
+	full := int(share*barWidth + 0.5)
+	return fmt.Sprintf("%s%s %d%% (%d/%d iterations)", strings.Repeat("█", full), strings.Repeat("░", barWidth-full), int(share*100+0.5), done, most)
 }
 
 // historyShown is how many iterations a status lists.

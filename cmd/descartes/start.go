@@ -42,7 +42,7 @@ A loop over the tag that was killed or stopped is gone on with.
 
 // startRun is loop start and loop step.
 func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) error {
-	asked := typed(cmd.Flags())
+	wants := typed(cmd.Flags())
 	root, err := s.load(cmd.Flags())
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	if err := o.check(); err != nil {
 		return err
 	}
-	if prompt, err := asked.kind(s); err != nil {
+	if prompt, err := wants.prompt(s); err != nil {
 		return err
 	} else if prompt && scope.Step {
 		return badInput("descartes loop start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
