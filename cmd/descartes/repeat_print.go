@@ -38,6 +38,8 @@ func (p *printer) repeatHeader(r *repetition) {
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.branch))
+	} else if r.branch != "" {
+		p.say("branch: %s is made at HEAD", clean(r.branch))
 	}
 	p.say("sandbox: %s", clean(inForce(c)))
 	p.say("environment: %s", clean(environmentText(c, r.backend)))
@@ -152,6 +154,9 @@ func (p *printer) repeatSummary(root string, e ended, took time.Duration) {
 		head = "completed"
 	}
 	p.say("%s: %s (loop %s, %s, %s)", p.paint.in(bold, head), clean(orWord(e.outcome.Message, readable(s.ExitReason.Type))), s.ID, count(s.Iteration, "iteration"), lasted(took))
+	if e.outcome.Ending == loop.GitRefused {
+		p.say("kept: what the agent wrote is in the working tree; no commit holds what this iteration changed")
+	}
 	p.say("sandbox: %s", clean(inForce(s.Config)))
 	p.say("cost: %s", costText(s.Cost))
 	p.say("next: %s", repeatNext(root, e))
