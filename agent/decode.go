@@ -209,6 +209,13 @@ func (n *names) of(word []byte) string {
 
 // text reads a string of which at most limit bytes are kept, its end.
 func (d *decoder) text(limit int) string {
+	if d.peek() == '"' {
+		if n := shortString(d.seg[1:]); n >= 0 && n <= limit {
+			text := string(d.seg[1 : 1+n])
+			d.seg, d.used = d.seg[n+2:], true
+			return text
+		}
+	}
 	d.plain = d.bytes(d.plain[:0], limit)
 	return string(d.plain)
 }
