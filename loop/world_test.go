@@ -31,6 +31,7 @@ type world struct {
 	now   func() time.Time
 	sleep func(time.Duration) // nil waits
 	known *Accounts
+	free  func(dir string) (int64, error) // on the disk
 
 	protect []string
 	broken  error               // the run of the agent fails for a reason of our own
@@ -167,7 +168,7 @@ func (w *world) start(opt StartOptions) (*Loop, error) {
 	if opt.Command == "" {
 		opt.Command = "loop"
 	}
-	return Start(w.t.Context(), j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Accounts: w.known}, opt)
+	return Start(w.t.Context(), j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known}, opt)
 }
 
 // run starts a loop, runs it to its end and closes it.

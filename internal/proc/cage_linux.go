@@ -49,7 +49,7 @@ func (s *server) cage(c Bounds) (*cage, error) {
 	return k, nil
 }
 
-// leave takes this process out again.
+// leave takes this process out again, and closes the door.
 func (k *cage) leave() {
 	if k == nil {
 		return
@@ -57,6 +57,9 @@ func (k *cage) leave() {
 	for _, g := range k.groups {
 		if g.moved {
 			_ = os.WriteFile(filepath.Join(g.home, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+		}
+		if g.moved && g.procs {
+			_ = os.WriteFile(filepath.Join(g.dir, "pids.max"), []byte(strconv.Itoa(k.procs)), 0)
 		}
 	}
 }
@@ -251,8 +254,8 @@ func (g group) limit(c Bounds) error {
 		}
 		_ = set("memory.memsw.limit_in_bytes", bytes)
 	}
-	if g.procs {
-		if err := set("pids.max", strconv.Itoa(c.Procs)); err != nil {
+	if g.procs { // none until we have left: our own threads would count
+		if err := set("pids.max", "max"); err != nil {
 			return fmt.Errorf("limit processes: %w", err)
 		}
 	}

@@ -1,0 +1,132 @@
+package proc
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCage ends what grows beyond its limits, by whatever means this machine has.
+func TestCage(t *testing.T) {
+	t.Log("limits are kept by:", Ceilings())
+	s := startShim(t, ShimConfig{})
+	many := sh("many", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 30 & done; wait")
+	many.Bounds.Procs = 10
+	if e := run(t, s, many); e.Why != Procs || e.Took > 20*time.Second {
+		t.Errorf("many: got %+v", e)
+	}
+	much := sh("much", "x=$(head -c 60000000 /dev/zero | tr '\\0' a); y=$x$x; sleep 30")
+	much.Bounds.Memory = 32 << 20
+	if e := run(t, s, much); e.Why != Memory || e.Took > 20*time.Second {
+		t.Errorf("much: got %+v", e)
+	}
+	few := sh("few", "sleep 0 & wait; exit 3")
+	few.Bounds = Bounds{Memory: 1 << 30, Procs: 100}
+	if e := run(t, s, few); e.Why != Exited || e.Code != 3 {
+		t.Errorf("few: got %+v", e)
+	}
+	eventually(t, "the groups' end", func() bool {
+		left, err := filepath.Glob("/sys/fs/cgroup/*/descartes-" + strconv.Itoa(s.PID()) + "-*")
+		return err == nil && len(left) == 0
+	})
+}
+
+// TestCageLooking is the same where no group can be made: the tree is looked at.
+func TestCageLooking(t *testing.T) {
+	k := &cage{procs: 1}
+	if why := k.exceeded(time.Now()); why != "" {
+		t.Errorf("at once: got %q, it looks once a second", why)
+	}
+	k.last = time.Now().Add(-2 * cageTick)
+	if why := k.exceeded(time.Now()); why != "" {
+		t.Errorf("without children: got %q", why)
+	}
+	child, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "sleep 30 & sleep 30"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { killTree(0, nil); _, _ = child.Wait() }()
+	eventually(t, "three processes", func() bool { return len(tree()) >= 3 })
+	k.last = time.Time{}
+	if why := k.exceeded(time.Now()); why != Procs {
+		t.Errorf("with three: got %q", why)
+	}
+	k = &cage{memory: 1}
+	if why := k.exceeded(time.Now()); why != Memory || k.verdict() != Memory {
+		t.Errorf("with more than a byte: got %q", why)
+	}
+}
+
+// TestGroupFiles reads the kernel's counters in both forms.
+func TestGroupFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"memory.events": "low 0\nmax 7\noom_kill 2\n", "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "pids.events": "max 4\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := counter(dir, true, "memory.events", "memory.oom_control", "oom_kill"); got != 2 {
+		t.Errorf("v2: got %d", got)
+	}
+	if got := counter(dir, false, "memory.events", "memory.oom_control", "oom_kill"); got != 3 {
+		t.Errorf("v1: got %d", got)
+	}
+	if got := counter(dir, true, "none", "", "max"); got != 0 {
+		t.Errorf("no file: got %d", got)
+	}
+	// A folder of our own stands in for a group that was delegated.
+	places := []groupPlace{{parent: dir, home: dir, v2: true, controllers: []string{"memory", "pids"}}}
+	groups := makeGroups(places, "x", Bounds{Memory: 5 << 20, Procs: 7})
+	if len(groups) != 1 || !groups[0].memory || !groups[0].procs {
+		t.Fatalf("got %+v", groups)
+	}
+	for name, want := range map[string]string{"memory.max": "5242880", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "max"} {
+		if b, err := os.ReadFile(filepath.Join(dir, "x", name)); err != nil || strings.TrimSpace(string(b)) != want {
+			t.Errorf("%s: got %q, %v", name, b, err)
+		}
+	}
+}
+
+// TestNothingLeft: after a command that left nothing, the kernel's word is enough, and /proc is not read.
+func TestNothingLeft(t *testing.T) {
+	s := &server{stuck: map[int]bool{}}
+	j := &job{pidfd: -1}
+	pid, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.pid = pid.Pid
+	eventually(t, "its end", func() bool { s.reap(j); return j.ended })
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	first := opened(t)
+	before := opened(t)
+	counting := before - first
+	if s.left(j) {
+		t.Fatal("something is left")
+	}
+	s.clear(j)
+	if n := opened(t) - before - counting; n > 0 {
+		t.Errorf("%d files were read where nothing was left", n)
+	}
+}
+
+// opened counts the read calls of this process so far.
+func opened(t *testing.T) (n int) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/thread-self/io")
+	if err != nil {
+		t.Log(err)
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "syscr: "); ok {
+			n, _ = strconv.Atoi(strings.TrimSpace(v))
+		}
+	}
+	return n
+}
