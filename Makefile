@@ -30,7 +30,7 @@ check: ## formatting, vet, and the race detector where it matters
 
 bench: build ## measure against the goals; prints a table, fails never
 	go run ./testdata/bench -binary ./descartes
-	go test -run '^$$' -bench . ./scheduler ./specbuild ./tasks ./gitops ./agent ./internal/proc
+	go test -run '^$$' -bench . ./scheduler ./specbuild ./tasks ./gitops ./agent ./internal/proc ./internal/sandbox
 
 test-crash: ## kill the program between any two writes, then resume (minutes)
 	go test -count=1 -timeout 60m -tags crashpoints -run 'Crash|Kill' ./...

@@ -95,10 +95,9 @@ func sandboxed(ctx context.Context, root, dir string, cfg loop.Config, b agent.B
 		return h, nil
 	}
 	box, err := sandbox.New(h.Config)
-	if err != nil {
-		return h, err
+	if err == nil {
+		h.Userns, err = box.Probe(ctx)
 	}
-	h.Userns, err = box.Probe(ctx)
 	switch {
 	case err == nil && h.Mode == sandbox.Strict:
 		h.note = fmt.Sprintf("strict (bubblewrap, network to %s only)", count(len(sandbox.Hosts(h.Agent))+len(cfg.SandboxDomains), "host"))

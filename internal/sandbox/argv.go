@@ -90,7 +90,7 @@ func (b *Box) base() []string {
 	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi", "/proc/acpi"} {
 		v = append(v, "--ro-bind-try", path, path)
 	}
-	for _, name := range []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GPG_AGENT_INFO"} {
+	for _, name := range []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "TMP", "TEMP", "TEMPDIR"} {
 		v = append(v, "--unsetenv", name)
 	}
 	return v

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"descartes/internal/proc"
 )
 
 // secrets are stores of credentials, and histories that hold some, below a
@@ -192,6 +194,7 @@ func (b *Box) open() {
 	}
 	b.login()
 	if b.home != "" {
+		b.makeCaches()
 		for _, name := range caches() {
 			toWrite(filepath.Join(b.home, name))
 		}
@@ -218,6 +221,32 @@ func (b *Box) open() {
 	}
 	for _, path := range b.c.Write {
 		b.add(path, granted)
+	}
+}
+
+// makeCaches makes the caches of the build tools that are here, as each would
+// the first time that it runs: in a home that is read-only it could not.
+func (b *Box) makeCaches() {
+	if !b.c.Make || b.c.Mode != Auto {
+		return
+	}
+	_ = os.Mkdir(filepath.Join(b.home, ".cache"), 0o700)
+	for _, t := range []struct {
+		program, unless string
+		dirs            []string
+	}{
+		{"go", "GOMODCACHE", []string{"go/pkg"}}, {"npm", "npm_config_cache", []string{".npm"}}, {"cargo", "CARGO_HOME", []string{".cargo/registry", ".cargo/git"}},
+		{"mvn", "", []string{".m2/repository"}}, {"gradle", "GRADLE_USER_HOME", []string{".gradle"}}, {"dotnet", "NUGET_PACKAGES", []string{".nuget/packages"}},
+	} {
+		if t.unless != "" && b.env(t.unless) != "" {
+			continue
+		}
+		if _, err := proc.Look(t.program, "/", b.c.Env); err != nil {
+			continue
+		}
+		for _, dir := range t.dirs {
+			_ = os.MkdirAll(filepath.Join(b.home, dir), 0o755)
+		}
 	}
 }
 

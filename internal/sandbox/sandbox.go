@@ -105,6 +105,9 @@ func New(c Config) (*Box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
+	if top == "/" {
+		return nil, &CannotError{Why: "the working tree is the root of the file system", Fix: "work in a folder of its own"}
+	}
 	b.c.Top, b.c.Root = top, root
 	if home := b.env("HOME"); home != "" {
 		if b.home, err = filepath.EvalSymlinks(home); err != nil || b.home == "/" || !filepath.IsAbs(home) {

@@ -49,7 +49,7 @@ func (b *runner) tag(s shape, agent string) (cost, error) {
 		return cost{}, err
 	}
 	defer os.RemoveAll(dir)
-	return b.run(dir, b.binary, "loop", "start", "--scud-tag", "t", "--no-commit", "--verify", "true",
+	return b.run(dir, b.binary, "loop", "start", "--scud-tag", "t", "--no-commit", "--verify", "true", "--sandbox", "off",
 		"--command", "sh -c '"+agent+"'")
 }
 
