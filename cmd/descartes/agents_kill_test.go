@@ -90,11 +90,11 @@ func (s *stage) tools(t *testing.T, r *launch) {
 	})
 }
 
-// TestAgentsInterrupted: the second Ctrl-C ends client and tool; a resume goes on.
+// TestAgentsInterrupted: the second Ctrl-C ends client and tool, also without a sandbox to help; a resume goes on.
 func TestAgentsInterrupted(t *testing.T) {
 	each(t, func(t *testing.T, c client) {
 		s := newStage(t, c, sleeps())
-		r := s.begin(t, "start")
+		r := s.begin(t, "start", "--sandbox", "off")
 		s.tools(t, r)
 		for _, said := range []string{"interrupted: ", "stopping: "} {
 			if err := r.p.Signal(syscall.SIGINT); err != nil {
@@ -108,12 +108,13 @@ func TestAgentsInterrupted(t *testing.T) {
 	})
 }
 
-// TestAgentsKilled: kill -9 of the program alone, or of it and of the process that watches over the client.
+// TestAgentsKilled: kill -9 of the program alone, or of it and of the process that watches over the client, whose
+// sandbox would end all that is in it.
 func TestAgentsKilled(t *testing.T) {
 	each(t, func(t *testing.T, c client) {
 		for _, both := range []bool{false, true} {
 			s := newStage(t, c, sleeps())
-			r := s.begin(t, "start")
+			r := s.begin(t, "start", "--sandbox", map[bool]string{false: "auto", true: "off"}[both])
 			s.tools(t, r)
 			if both {
 				for pid, p := range everything() {
@@ -144,7 +145,7 @@ func TestAgentsOrphan(t *testing.T) {
 	each(t, func(t *testing.T, c client) {
 		leave := "(setsid tail -f /dev/null >/dev/null 2>&1 &) ; tail -f /dev/null >/dev/null 2>&1 & " + writes("1")
 		s := newStage(t, c, of("1", 0, turn{Text: "I start a server.", Shell: leave}, turn{Text: claim}))
-		s.does(t, exitDone, "start")
+		s.does(t, exitDone, "start", "--sandbox", "off")
 		if s.tails() == 0 { // codex ends them with the tool's call: both are seldom seen
 			t.Error("no server was seen")
 		}
