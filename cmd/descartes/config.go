@@ -82,9 +82,14 @@ func (s *settings) show(f *pflag.FlagSet) ([]setting, loop.Config, error) {
 	s.workIn(f, root)
 	s.fillDefaults()
 	var list []setting
-	flatten("", reflect.ValueOf(s.Config), func(key string, value any) {
-		one := setting{Key: key, Value: value, Source: "default"}
-		flag := flagOf(key)
+	flags, keys := flagsOf(f), map[string]bool{}
+	fileKeys("", reflect.TypeFor[fileSettings](), keys)
+	flatten("", reflect.ValueOf(&s.Config).Elem(), func(key string, v reflect.Value) {
+		one := setting{Key: key, Value: v.Interface(), Source: "default"}
+		flag := cmp.Or(flags[v.Addr().Pointer()], otherFlag(key))
+		if !keys[key] && flag == "" {
+			return // what a run finds out, and keeps with its settings
+		}
 		line, inFile := lines[key]
 		switch name := "DESCARTES_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_")); {
 		case flag != "" && typed[flag]:
@@ -114,28 +119,54 @@ func (s *settings) fillDefaults() {
 	}
 }
 
-// flagOf is the flag of a setting, "" if it has none.
-func flagOf(key string) string {
-	return map[string]string{
-		"command": "command", "prompt": "prompt", "completion_promise": "completion-promise", "max_iterations": "max-iterations",
-		"include_iteration_context": "iteration-context", "working_directory": "working-dir", "iteration_timeout_secs": "timeout",
-		"idle_timeout_secs": "idle-timeout", "start_timeout_secs": "start-timeout", "exit_grace_secs": "exit-grace", "spin_limit": "spin-limit",
-		"verify_timeout_secs": "verify-timeout", "deadline": "deadline", "max_cost_usd": "max-cost", "max_cost_per_task": "max-cost-per-task",
-		"on_limit": "on-limit", "max_wait": "max-wait", "fallback": "fallback", "allow_dirty": "allow-dirty", "continue_session": "continue",
-		"backend.backend_type": "backend", "backend.prompt_mode": "prompt-mode", "backend.model": "model",
-		"git.auto_commit": "auto-commit", "git.commit_template": "commit-template", "git.create_branch": "create-branch",
-		"git.branch_template": "branch-template", "git.hooks": "hooks", "git.branch": "branch", "git.cost_trailer": "cost-trailer",
-		"scud.tag": "scud-tag", "scud.tasks_file": "tasks-file", "scud.plan_path": "plan", "scud.handoff_path": "handoff",
-		"scud.max_iterations_per_task": "max-attempts", "scud.max_total_iterations": "max-total-iterations",
-		"scud.verification_command": "verify", "verification_command": "verify", "scud.auto_commit_waves": "auto-commit",
-		"scud.retry_blocked": "retry-blocked", "scud.auto_tune": "auto-tune", "scud.open_in_done": "open-in-done",
-		"scud.spec.additional_specs": "spec-file", "scud.spec.max_spec_tokens": "max-spec-tokens", "scud.spec.cut": "spec-budget",
-		"scud.spec.spec_template": "spec-template",
-	}[key]
+// flagsOf finds the flag of each setting: the one that writes to it, told by its address.
+func flagsOf(f *pflag.FlagSet) map[uintptr]string {
+	out := map[uintptr]string{}
+	f.VisitAll(func(fl *pflag.Flag) {
+		v := reflect.ValueOf(fl.Value)
+		if v.Kind() == reflect.Pointer {
+			out[v.Pointer()] = fl.Name
+			v = v.Elem()
+		}
+		for i := range fieldsOf(v) { // a value that holds the address
+			if p := v.Field(i); p.Kind() == reflect.Pointer && !p.IsNil() {
+				out[p.Pointer()] = fl.Name
+			}
+		}
+	})
+	return out
+}
+
+func fieldsOf(v reflect.Value) int {
+	if v.Kind() != reflect.Struct {
+		return 0
+	}
+	return v.NumField()
+}
+
+// otherFlag is the flag of a setting that is not written to by it alone.
+func otherFlag(key string) string {
+	switch key {
+	case "working_directory":
+		return "working-dir"
+	case "verification_command":
+		return "verify"
+	case "scud.auto_commit_waves":
+		return "auto-commit"
+	case "scud.spec.spec_template":
+		return "spec-template"
+	case "prompt_handoff", "handoff_path":
+		return "handoff"
+	case "auto_tune":
+		return "auto-tune"
+	case "criteria":
+		return "criterion"
+	}
+	return ""
 }
 
 // flatten tells of each setting below v under its key in descartes.yaml.
-func flatten(prefix string, v reflect.Value, tell func(key string, value any)) {
+func flatten(prefix string, v reflect.Value, tell func(key string, v reflect.Value)) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -146,7 +177,7 @@ func flatten(prefix string, v reflect.Value, tell func(key string, value any)) {
 		case field.Type.Kind() == reflect.Struct:
 			flatten(key+".", v.Field(i), tell)
 		default:
-			tell(key, v.Field(i).Interface())
+			tell(key, v.Field(i))
 		}
 	}
 }
@@ -158,6 +189,8 @@ func fileKey(key string) string {
 		return "max_cost_per_task"
 	case "max_wait_secs":
 		return "max_wait"
+	case "must_not":
+		return "mustNot"
 	}
 	return key
 }
@@ -184,6 +217,21 @@ func (s *settings) fileLines(root string) (name string, lines map[string]int, er
 		keysOf("", doc.Content[0], lines)
 	}
 	return shown(root, path), lines, nil
+}
+
+// fileKeys are the keys that descartes.yaml may have.
+func fileKeys(prefix string, t reflect.Type, keys map[string]bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch name, option, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
+		case option == "inline":
+			fileKeys(prefix, f.Type, keys)
+		case f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[yaml.Node]():
+			fileKeys(prefix+name+".", f.Type, keys)
+		default:
+			keys[prefix+name] = true
+		}
+	}
 }
 
 func keysOf(prefix string, n *yaml.Node, lines map[string]int) {
