@@ -23,7 +23,7 @@ $alone ip link set lo up 2>"$scratch/why" || skip "no network namespace can be m
 
 programs=${AGENTS_CACHE:-$scratch}/programs # npm takes a folder named like a package for the package
 bin=$programs/node_modules/.bin
-wanted="@anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 opencode-ai@1.18.33"
+wanted="@anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0 opencode-ai@1.18.33 @google/gemini-cli@0.61.0"
 if [ "$(cat "$programs/installed" 2>/dev/null)" != "$wanted" ]; then
 	command -v npm >/dev/null || skip "npm is not installed"
 	mkdir -p "$programs"
@@ -31,7 +31,7 @@ if [ "$(cat "$programs/installed" 2>/dev/null)" != "$wanted" ]; then
 	# shellcheck disable=SC2086 # one argument for each package
 	npm install --no-audit --no-fund --prefix "$programs" $wanted >"$scratch/npm" 2>&1 ||
 		skip "npm cannot fetch the programs: $(grep -m 1 -i error "$scratch/npm" || tail -n 1 "$scratch/npm")"
-	for program in claude codex opencode; do
+	for program in claude codex opencode gemini; do
 		HOME=$scratch "$bin/$program" --version >/dev/null 2>"$scratch/why" || skip "$program does not run here: $(tail -n 1 "$scratch/why")"
 	done
 	echo "$wanted" >"$programs/installed"

@@ -33,7 +33,7 @@ const verifying = ""
 // sandboxConfig is the sandbox that settings ask for.
 func sandboxConfig(root, dir string, cfg loop.Config, b agent.Backend) (sandbox.Config, error) {
 	env := os.Environ()
-	c := sandbox.Config{Mode: sandbox.Mode(orWord(cfg.Sandbox, string(sandbox.Auto))), Root: root, Top: gitTop(dir), Env: env, Agent: b.Name,
+	c := sandbox.Config{Mode: sandbox.Mode(orWord(cfg.Sandbox, string(sandbox.Auto))), Root: root, Top: gitTop(dir), Env: env, Agent: familyOf(b),
 		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork}
 	c.Program = programOf(b, dir)
 	c.ShowLogin = cfg.VerifyEnv == "inherit"
@@ -141,7 +141,7 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 
 // passing parts our environment between agents and verify commands.
 func passing(cfg loop.Config, b agent.Backend, env []string) sandbox.Parted {
-	return sandbox.Passing{Backend: b.Name, Pass: cfg.EnvPass, Own: b.EnvPass}.Part(env)
+	return sandbox.Passing{Backend: familyOf(b), Pass: cfg.EnvPass, Own: b.EnvPass}.Part(env)
 }
 
 // inForce is the sandbox that a loop's commands ran in, in words.
@@ -178,7 +178,7 @@ func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend
 	if own.Mode == sandbox.Strict {
 		hosts := slices.Clone(cfg.SandboxDomains)
 		for _, b := range backends {
-			hosts = append(hosts, sandbox.Hosts(b.Name)...)
+			hosts = append(hosts, sandbox.Hosts(familyOf(b))...)
 		}
 		if c.proxy, err = sandbox.StartProxy(hosts); err != nil {
 			return nil, err
@@ -197,17 +197,21 @@ func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend
 		if cfg.VerifyEnv == "inherit" {
 			c.env[verifying] = slices.Concat(parted.Agent, parted.Left)
 		}
-		own.Role, own.Agent, own.Program = sandbox.Agent, b.Name, programOf(b, h.dir)
+		own.Role, own.Agent, own.Program, own.Own = sandbox.Agent, familyOf(b), programOf(b, h.dir), b.Format == agent.FormatACP
 		if c.boxes[b.Name], err = sandbox.New(own); err != nil {
 			return nil, errors.Join(err, c.close())
 		}
 	}
-	own.Role = sandbox.Verify
+	own.Role, own.Own = sandbox.Verify, false
 	if c.boxes[verifying], err = sandbox.New(own); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
 }
+
+// familyOf is the name by which a backend's folders, hosts and variables are known: those of the same client that is
+// run in another way.
+func familyOf(b agent.Backend) string { return strings.TrimSuffix(b.Name, "-acp") }
 
 func (c *confined) close() error {
 	err := sandbox.RemoveTemp(c.tmp)

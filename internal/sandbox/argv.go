@@ -48,6 +48,9 @@ func (b *Box) Wrap(tmp string) []string {
 			v = append(v, "--ro-bind", filepath.Join(tmp, "empty"), m.path)
 		}
 	}
+	if b.c.Own {
+		v = append(v, "--ro-bind", b.c.Self, b.c.Self)
+	}
 	for _, m := range b.mounts { // what was hidden is nobody's to fill
 		if m.how == emptied && m.path != b.home && !within(m.path, "/run") {
 			v = append(v, "--remount-ro", m.path)

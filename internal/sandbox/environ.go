@@ -122,7 +122,7 @@ func (p Passing) families(set map[string]bool) []string {
 		return list
 	case "codex":
 		return []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"}
-	case "gemini", "gemini-acp":
+	case "gemini":
 		return append([]string{"GEMINI_*"}, google...)
 	case "qwen":
 		return []string{"OPENAI_*", "QWEN_*", "DASHSCOPE_*", "BAILIAN_*", "MODELSCOPE_*"}

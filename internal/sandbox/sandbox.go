@@ -40,6 +40,7 @@ type Config struct {
 	Program string   // the agent's program, as it was found
 	Named   []string // words of command lines: a file among them is seen wherever it lies
 	Self    string   // our own program, for the way to the proxy
+	Own     bool     // the command is our own program, which is then seen inside wherever it lies
 	Bwrap   string   // where bubblewrap is; "" if it is nowhere
 	Socket  string   // of the proxy, in Strict; "" for no network at all
 	Write   []string // besides, what may be written
