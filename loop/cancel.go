@@ -20,13 +20,7 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now
 	if s.State.ID == "" { // of another program: there is no journal, and none is begun for this
 		st := *s.State
 		st.ExitReason = ExitReason{Type: string(Cancelled), Message: "cancelled while it was not running"}
-		if err := st.save(fsys, s.Path); err != nil {
-			return err
-		}
-		if dropsLoopFile(st.Config, false, true) {
-			return removeLoopFile(orElse(st.Config.WorkingDirectory, string(filepath.Dir(string(home)))))
-		}
-		return nil
+		return st.save(fsys, s.Path)
 	}
 	j, _, err := openJournal(fsys, home.Events(s.State.ID), s.State.ID, now)
 	if err != nil {
@@ -38,5 +32,8 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now
 	}
 	st := *s.State
 	st.ExitReason = ExitReason{Type: e.Reason, Message: e.Message}
-	return st.save(fsys, s.Path)
+	if err := st.save(fsys, s.Path); err != nil || !dropsLoopFile(st.Config, false, true) {
+		return err
+	}
+	return removeLoopFile(orElse(st.Config.WorkingDirectory, filepath.Dir(string(home))))
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"descartes/agent"
@@ -34,6 +35,24 @@ func (r *Repeat) runChecks(ctx context.Context, t *turn) error {
 		e.Detail = &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
 		if err := r.record(e); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// countEdits counts the edits of each file, for the gate that looks at them. What cannot be read is not known.
+func (r *Repeat) countEdits(t *turn) error {
+	if r.criteria() == nil {
+		return nil
+	}
+	var err error
+	if t.edits, err = agent.Edits(t.log); err != nil {
+		return r.warn(err.Error())
+	}
+	for path, n := range t.edits { // as a person in the project's folder would type it
+		if rel := r.relative(path); filepath.IsAbs(path) && filepath.IsLocal(rel) {
+			delete(t.edits, path)
+			t.edits[rel] += n
 		}
 	}
 	return nil

@@ -29,9 +29,10 @@ type turn struct {
 	after   gitops.Tree
 	changed []gitops.Change
 	commit  string
-	checks  []gate.Check // of the commands that the gate asks for
-	file    []byte       // .loop/state.json as the agent left it
-	ref     string       // of the checkpoint
+	edits   map[string]int // of each file, as the agent's stream tells
+	checks  []gate.Check   // of the commands that the gate asks for
+	file    []byte         // .loop/state.json as the agent left it
+	ref     string         // of the checkpoint
 }
 
 // round runs one iteration. An outcome says that the run ends here. The counter is on the disk before the
@@ -146,6 +147,9 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 			return nil, err
 		}
 	}
+	if err := r.countEdits(t); err != nil {
+		return nil, err
+	}
 	if err := r.verify(actx, t); err != nil {
 		return nil, err
 	}
@@ -191,7 +195,7 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 // facts are what the gate is told.
 func (r *Repeat) facts(t *turn) gate.Facts {
 	f := gate.Facts{Iteration: t.Iteration, Final: t.Result.Final, OutputBytes: t.Result.Bytes, Now: r.tools.Now(), CostUSD: r.ledger.cost.USD,
-		Unwatched: t.before == "", Checks: t.checks, State: t.file}
+		Unwatched: t.before == "", Checks: t.checks, State: t.file, Edits: t.edits}
 	for _, c := range t.changed {
 		if !ours(c.Path) {
 			f.Changed = append(f.Changed, c.Path)

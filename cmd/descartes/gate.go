@@ -75,10 +75,8 @@ func (s *settings) limitGate(f *pflag.FlagSet) {
 // completeGate reads what the gate is made of.
 func (s *settings) completeGate(f *pflag.FlagSet, root string) error {
 	if s.Gate != loop.GateCriteria {
-		for _, name := range []string{"criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state", "no-confirm"} {
-			if f.Changed(name) && name != "no-confirm" {
-				return badInput("add --gate criteria", "--%s is for a loop with the criteria gate", name)
-			}
+		if name := firstChanged(f, "criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state"); name != "" {
+			return badInput("add --gate criteria", "--%s is for a loop with the criteria gate", name)
 		}
 		s.Criteria, s.MustNot, s.Precheck = nil, nil, ""
 	}
@@ -89,6 +87,24 @@ func (s *settings) completeGate(f *pflag.FlagSet, root string) error {
 		return s.completeCriteria(f, root)
 	}
 	return nil
+}
+
+// noGate refuses what a prompt that is run once has no use for.
+func noGate(f *pflag.FlagSet) error {
+	if name := firstChanged(f, "gate", "criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state", "no-confirm", "yes", "cooldown"); name != "" {
+		return badInput("descartes loop start --prompt-file repeats a prompt until a gate ends it", "descartes prompt does not take --%s: it runs its prompt once", name)
+	}
+	return nil
+}
+
+// firstChanged is the first of some flags that was given, "" for none.
+func firstChanged(f *pflag.FlagSet, names ...string) string {
+	for _, name := range names {
+		if f.Changed(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // completeStatus finds the command that shows that tests pass, where a prompt loop is given none.

@@ -124,6 +124,9 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	s.WorkingDirectory = root // plan, specs and tests are the project's
 	s.mode = kind
 	if kind == mode.Prompt {
+		if err := noGate(f); err != nil {
+			return err
+		}
 		return s.completeAdhoc(root, args[0])
 	}
 	s.limitGate(f)

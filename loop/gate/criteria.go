@@ -235,7 +235,10 @@ func (c *Criteria) Begin(time.Time) Decision {
 		c.Waiting, c.State = "precheck", "paused"
 	case c.Shape == Colleague && !c.Freely && !c.Begun:
 		d.Kind, d.Gate = Ask, "G1"
-		d.Question = fmt.Sprintf("Here are %s. Proceed?", count(len(c.Steps), "step"))
+		d.Question = fmt.Sprintf("Here are %d steps. Proceed?", len(c.Steps))
+		if len(c.Steps) == 1 {
+			d.Question = "Here is 1 step. Proceed?"
+		}
 		d.Show = append(d.Show, c.decomposed()...)
 		c.Waiting, c.State = "G1", "paused"
 	default:
