@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,6 +109,7 @@ func TestProxy(t *testing.T) {
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.Host) }))
 	defer web.Close()
+	w.proxy.up = func(string, string) (*url.URL, error) { return nil, nil }
 	w.proxy.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
 		switch host {
 		case "allowed.test":
@@ -146,6 +148,28 @@ func TestProxy(t *testing.T) {
 	} {
 		if e, text := w.run("bash", "-c", ask(c.request)); e.Code != 0 || !strings.Contains(text, c.want) {
 			t.Errorf("%s: got %v, %q", c.request, e, text)
+		}
+	}
+	// The machine's own proxy is on the way.
+	office := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Host != "allowed.test:80" || r.Header.Get("Proxy-Authorization") != "Basic dTpw" {
+			rw.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		c, _, err := http.NewResponseController(rw).Hijack()
+		if err == nil {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\noffice")
+			c.Close()
+		}
+	}))
+	defer office.Close()
+	w.proxy.dial = (&net.Dialer{}).DialContext
+	for user, want := range map[string]string{"u:p": "office", "x:y": "407"} {
+		w.proxy.up = func(string, string) (*url.URL, error) {
+			return url.Parse(strings.Replace(office.URL, "://", "://"+user+"@", 1))
+		}
+		if _, text := w.run("bash", "-c", ask(`GET http://allowed.test/ HTTP/1.1\r\nHost: allowed.test`)); !strings.Contains(text, want) {
+			t.Errorf("behind another proxy as %s: got %q", user, text)
 		}
 	}
 	c := w.config(Strict)

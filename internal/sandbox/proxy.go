@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ type Proxy struct {
 	listen net.Listener
 	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	up     func(host, port string) (*url.URL, error) // the proxy that leads there from here; nil URL for none
 	slots  chan struct{}
 	ctx    context.Context // ends all connections
 	stop   context.CancelFunc
@@ -82,7 +84,7 @@ func StartProxy(hosts []string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox's proxy: %w", err)
 	}
-	p := &Proxy{hosts: hosts, dir: dir, slots: make(chan struct{}, proxyConns), dial: (&net.Dialer{Timeout: proxyPatient}).DialContext,
+	p := &Proxy{hosts: hosts, dir: dir, slots: make(chan struct{}, proxyConns), up: ourProxy, dial: (&net.Dialer{Timeout: proxyPatient}).DialContext,
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}}
@@ -221,6 +223,11 @@ func (p *Proxy) reach(ctx context.Context, host, port string) (net.Conn, error) 
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return p.dial(ctx, "tcp", netip.AddrPortFrom(addr, portNumber(port)).String())
+	}
+	if up, err := p.up(host, port); err != nil {
+		return nil, err
+	} else if up != nil {
+		return p.through(ctx, up, host, port)
 	}
 	addrs, err := p.lookup(ctx, host)
 	if err != nil {
