@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"descartes/internal/atomicfile"
@@ -47,6 +48,14 @@ func (h Home) TurnLog(id string, iteration, try int) string {
 		name = fmt.Sprintf("iteration-%d.%d.log", iteration, try)
 	}
 	return filepath.Join(h.Run(id), "logs", name)
+}
+
+// LogOf is the output of one attempt at a task, or of one time that an iteration was run.
+func (h Home) LogOf(s *State, what string, attempt int) string {
+	if n, err := strconv.Atoi(what); err == nil && s.Kind != KindTag {
+		return h.TurnLog(s.ID, n, attempt)
+	}
+	return h.Log(s.ID, what, attempt)
 }
 
 func (h Home) control(id string) string { return filepath.Join(h.Run(id), "control") }

@@ -38,6 +38,19 @@ func IterationContext(iteration, most int, promise string) string {
 	return b.String()
 }
 
+// MostBeside is the most bytes that the prompt of an iteration has beside the settings' own: where it stands,
+// and how the verification failed. What a gate has to tell is not bounded.
+func MostBeside(c Config) int {
+	n := 2
+	if c.IterationContext {
+		n += len(IterationContext(c.MaxIterations, c.MaxIterations, c.CompletionPromise)) + 2
+	}
+	if c.VerificationCommand != "" && c.VerificationCommand != NoVerify {
+		n += len(c.VerificationCommand) + maxWords + 256
+	}
+	return n
+}
+
 // promised reports whether the promise alone ends the loop.
 func (c *Config) promised() bool { return c.Gate == "" || c.Gate == "promise" }
 

@@ -173,7 +173,7 @@ func hintOf(err error) string {
 	case errors.As(err, &version) || errors.As(err, &state):
 		return "move it away, or choose another with --state-file"
 	case errors.As(err, &damage):
-		return "the task file is enough to go on from: move " + damage.Path + " and the loop's state file away, then start again"
+		return "move " + damage.Path + " away: a prompt loop is then resumed from its state file; over a tag move the state file away too and start again, the task file is enough"
 	}
 	return ""
 }

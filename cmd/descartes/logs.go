@@ -21,9 +21,9 @@ import (
 func newLogsCmd() *cobra.Command {
 	l := &logs{}
 	cmd := &cobra.Command{
-		Use:   "logs [task]",
-		Short: "Print what agent and verification printed in a task's last attempt",
-		Args:  takes(0, 1, "at most one task"),
+		Use:   "logs [task|iteration]",
+		Short: "Print what agent and verification printed in a task's last attempt, or in an iteration",
+		Args:  takes(0, 1, "at most one task or iteration"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return l.show(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
 		},
@@ -71,7 +71,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	}
 	file := files[len(files)-1]
 	if l.attempt > 0 {
-		file = home.Log(s.State.ID, task, l.attempt)
+		file = home.LogOf(s.State, task, l.attempt)
 	}
 	cfg, err := unhidden(root, s.State)
 	if err != nil {

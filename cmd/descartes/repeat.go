@@ -216,7 +216,7 @@ func (r *repetition) agentProblems(cfg loop.Config) (found problems) {
 	more, warnings := lacking(r.backend, r.job.Dir)
 	found, r.notes = append(found, more...), append(r.notes, warnings...)
 	known := func(string) (string, error) { return "", nil }
-	longest := len(cfg.Prompt) + len(loop.IterationContext(cfg.MaxIterations, cfg.MaxIterations, cfg.CompletionPromise)) + 2
+	longest := len(cfg.Prompt) + loop.MostBeside(cfg)
 	if err := r.backend.Check(known, longest); err != nil {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: "--prompt-mode stdin, or file, hands over a prompt of any length", Err: err})
 	}
