@@ -10,6 +10,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/loop"
+	"descartes/loop/gate"
 	"descartes/tasks"
 )
 
@@ -196,7 +197,11 @@ func (p problems) print(w io.Writer) {
 		if hint == "" && one.Err != nil {
 			hint = hintOf(one.Err)
 		}
-		fmt.Fprintf(w, "error: %s\n", cleanLines(one.Message))
+		text := clean(one.Message)
+		if vague := (*gate.VagueError)(nil); errors.As(one.Err, &vague) { // a line for each thing that is missing
+			text = cleanLines(one.Message)
+		}
+		fmt.Fprintf(w, "error: %s\n", text)
 		if hint != "" {
 			fmt.Fprintf(w, "hint: %s\n", clean(hint))
 		}
