@@ -70,6 +70,9 @@ func (l *ledger) apply(e *Event) {
 		l.resume(e)
 	case LoopResumed:
 		l.turns.failed = 0
+		if len(e.Paths) > 0 { // of a prompt loop
+			l.userPaths = e.Paths
+		}
 		l.resume(e)
 	case WaveStarted:
 		l.wave = e.Wave

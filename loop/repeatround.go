@@ -124,10 +124,13 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	actx, done := stop.watch(ctx)
 	defer done()
 	out, err := r.conclude(ctx, actx, stop, t)
-	if err == nil && t.Result.End == agent.Cancelled {
-		return nil, nil // the run that goes on with it has not been told to stop
+	if err != nil || t.Result.End != agent.Cancelled {
+		return out, err
 	}
-	return out, err
+	if len(t.changed) > 0 { // the run that goes on with it has not been told to stop
+		return nil, r.warn("the interrupted iteration left changes, which the next one goes on from: " + names(t.changed))
+	}
+	return nil, nil
 }
 
 // conclude takes an iteration from the end of its agent to what it is followed by. ctx is the run's, actx

@@ -145,7 +145,8 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 	if err := r.holdLoopFile(ctx); err != nil {
 		return err
 	}
-	if !r.resumed && r.tools.Repo != nil && r.job.Config.Git.AutoCommit {
+	// What an interrupted iteration left is its own, and cannot be told from what was changed by hand since.
+	if r.ledger.turns.open == nil && r.tools.Repo != nil && r.job.Config.Git.AutoCommit {
 		if first.Paths, err = r.tools.Repo.Dirty(ctx); err != nil {
 			return gitErr("look for uncommitted changes", err)
 		}
