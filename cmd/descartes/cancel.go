@@ -51,6 +51,7 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 		},
 	}
 	registerDir(cmd, &dir)
+	completeLoops(cmd, &dir)
 	cmd.Flags().BoolVar(&now, "now", false, "interrupt the running agent")
 	return cmd
 }

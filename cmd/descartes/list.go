@@ -87,3 +87,24 @@ func kindShown(l statusJSON) string {
 	}
 	return clean(l.Kind) + " (" + l.Gate.Kind + ")"
 }
+
+// completeLoops lets a shell complete the first argument of a command, a loop.
+func completeLoops(cmd *cobra.Command, dir *string) {
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		root, err := findRoot(*dir)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		all, err := loop.NewHome(root).List()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var out []string
+		for _, s := range all {
+			if s.State != nil && s.State.ID != "" && !s.Archived {
+				out = append(out, cobra.CompletionWithDesc(s.State.ID, clean(s.State.Kind+" "+readable(s.State.ExitReason.Type))))
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -37,6 +37,7 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 			return resume(cmd, s, o, last)
 		},
 	}
+	completeLoops(cmd, &s.dir)
 	f := cmd.Flags()
 	s.Config = defaults()
 	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")

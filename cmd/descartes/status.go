@@ -40,6 +40,7 @@ func newStatusCmd() *cobra.Command {
 		},
 	}
 	registerDir(cmd, &dir)
+	completeLoops(cmd, &dir)
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "`id` of the loop")
 	f.StringVar(&stateFile, "state-file", "", "state `file` of the loop")
