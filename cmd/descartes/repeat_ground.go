@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"descartes/loop"
+)
+
+// ground opens the repository where the loop needs one.
+func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found problems) {
+	commits := cfg.Git.AutoCommit || cfg.Git.CreateBranch || cfg.Git.Branch != ""
+	if !commits && !r.job.Watch {
+		return nil
+	}
+	note := func(err error, hint string) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: orWord(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
+	}
+	repo, err := openHooked(ctx, r.root, nil, cfg.Git.Hooks, cfg.PromptHandoff)
+	if err != nil {
+		if commits || r.mode != nil {
+			note(err, "")
+		}
+		return found
+	}
+	r.repo = repo
+	if !commits {
+		return nil
+	}
+	r.notes = append(r.notes, repo.Notes()...)
+	if _, _, err := repo.Author(ctx); err != nil {
+		note(err, "")
+	}
+	if who, live := loop.NewHome(r.root).Live(); live {
+		note(fmt.Errorf("loop %s over tag %q commits in this working tree", who.Loop, who.Tag),
+			"start without --auto-commit, work in a git worktree of its own, or wait until it has ended")
+	}
+	if r.opt.Resume != "" {
+		return found
+	}
+	if r.branch = cfg.Git.Branch; r.branch == "" && cfg.Git.CreateBranch {
+		n := loop.Names{Tag: orWord(r.opt.Name, "loop"), At: time.Now()}
+		r.branch = n.Expand(orWord(cfg.Git.BranchTemplate, loop.DefaultBranchTemplate))
+	}
+	if dirty, err := repo.Dirty(ctx); err != nil {
+		note(err, "")
+	} else if len(dirty) > 0 && cfg.Git.AutoCommit {
+		r.notes = append(r.notes, fmt.Sprintf("%s of yours: no commit will hold them, but for files that the agent changes too", count(len(dirty), "uncommitted change")))
+	}
+	return found
+}
+
+// besides tells of what else is going on in the project.
+func (r *repetition) besides(cfg loop.Config) {
+	home := loop.NewHome(r.root)
+	if who, live := home.Live(); live && !cfg.Git.AutoCommit {
+		r.notes = append(r.notes, fmt.Sprintf("loop %s over tag %s works in this tree: what this loop's agent changes may end up in its commits, or be put back by it", who.Loop, who.Tag))
+	}
+	if cfg.Git.AutoCommit {
+		var others []string
+		for _, s := range liveLoops(home) {
+			if s.State.Kind != loop.KindTag && s.State.ID != r.opt.Name && s.Path != r.opt.Resume {
+				others = append(others, s.State.ID)
+			}
+		}
+		if len(others) > 0 {
+			r.notes = append(r.notes, "in this tree too: "+strings.Join(others, ", ")+". A commit holds all that changed during its iteration, whoever changed it; a git worktree for each loop keeps them apart")
+		}
+	}
+	if n := ralphNote(r.root); n != "" {
+		r.notes = append(r.notes, n)
+	}
+}
+
+// ralphNote tells a user of the Ralph plugin which of the two loops counts. The plugin's file is left alone.
+func ralphNote(root string) string {
+	if _, err := os.Lstat(filepath.Join(root, ".claude", "ralph-loop.local.md")); err != nil {
+		return ""
+	}
+	return "this loop overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone."
+}
