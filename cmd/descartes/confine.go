@@ -180,7 +180,7 @@ func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend
 		for _, b := range backends {
 			hosts = append(hosts, sandbox.Hosts(familyOf(b))...)
 		}
-		if c.proxy, err = sandbox.StartProxy(hosts); err != nil {
+		if c.proxy, err = sandbox.StartProxy(hosts, run); err != nil {
 			return nil, err
 		}
 		own.Socket = c.proxy.Socket()

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -78,9 +80,18 @@ func ValidHost(word string) bool {
 	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_") == "" && !strings.HasPrefix(host, ".")
 }
 
-// StartProxy listens. Close ends it.
-func StartProxy(hosts []string) (*Proxy, error) {
-	dir, err := os.MkdirTemp("", "descartes-net-")
+// StartProxy listens. Close ends it. owner names who starts it: what an owner
+// that was killed left lying about goes when it starts another.
+func StartProxy(hosts []string, owner string) (*Proxy, error) {
+	sum := sha256.Sum256([]byte(owner))
+	dir := filepath.Join(os.TempDir(), "descartes-net-"+hex.EncodeToString(sum[:8])) // short: a socket's path may be no longer
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil { // somebody else's
+		dir, err = os.MkdirTemp("", "descartes-net-")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox's proxy: %w", err)
 	}

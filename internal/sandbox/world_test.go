@@ -141,7 +141,7 @@ func (w *world) start(mode Mode) {
 	c := w.config(mode)
 	var err error
 	if mode == Strict {
-		if w.proxy, err = StartProxy([]string{"allowed.test", "*.below.test"}); err != nil {
+		if w.proxy, err = StartProxy([]string{"allowed.test", "*.below.test"}, w.base); err != nil {
 			w.tb.Fatal(err)
 		}
 		w.tb.Cleanup(func() { _ = w.proxy.Close() })
