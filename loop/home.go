@@ -174,6 +174,14 @@ func (h Home) archive(fsys atomicfile.FS, s *State, path string) error {
 	if path == h.Archived(s.ID) {
 		return nil
 	}
+	if s.ID == "" { // of another program
+		id, err := h.newID("loop")
+		if err != nil {
+			return err
+		}
+		named := *s
+		named.ID, s = id, &named
+	}
 	if _, err := atomicfile.Clean(fsys, h.Archived(s.ID)); err != nil {
 		return fmt.Errorf("archive %s: %w", path, err)
 	}

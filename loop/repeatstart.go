@@ -223,15 +223,16 @@ func (h Home) freePath(fsys atomicfile.FS, id string, opt StartOptions) (string,
 	return path, h.archive(fsys, old, path)
 }
 
-// archiveEnded puts the state files of named loops that are over into the archive. The caller holds the lock
-// of the ids; but is the state file of its own loop.
+// archiveEnded puts the state files of named prompt loops that are over into the archive; one over a tag can still
+// be gone on with when its blocked tasks are tried again. The caller holds the lock of the ids; but is the state
+// file of its own loop.
 func (h Home) archiveEnded(fsys atomicfile.FS, but string) error {
 	all, err := h.List()
 	if err != nil {
 		return err
 	}
 	for _, s := range all {
-		if s.State == nil || s.Archived || !s.State.Completed || s.Path == but || s.Path != h.Named(s.State.ID) {
+		if s.State == nil || s.Archived || s.State.Kind == KindTag || !s.State.Completed || s.Path == but || s.Path != h.Named(s.State.ID) {
 			continue
 		}
 		if _, busy := live(lockOf(s.Path)); busy {
