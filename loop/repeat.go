@@ -37,6 +37,8 @@ type Round struct {
 // Mode is what makes a loop of one kind differ from another. Each function may be nil.
 type Mode struct {
 	Before  func(Turn) *Outcome        // looks whether the iteration may begin; an outcome says that the run ends
+	About   func() string              // what the iteration is about, in one line; kept with its start
+	Adopt   func(Turn, string)         // takes up an iteration that a dead loop had begun about that, instead of Before
 	Compose func(Turn) (string, error) // the prompt; nil: the settings' prompt with its iteration context
 	Checks  func(Turn) bool            // whether the verify command is run after it; nil: it is
 	Facts   func(*Round) error         // completes what the gate is told

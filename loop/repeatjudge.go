@@ -104,7 +104,7 @@ func (r *Repeat) outcome(d gate.Decision) *Outcome {
 		switch {
 		case r.job.Gate == nil:
 			return &Outcome{Ending: CommandSucceeded, Message: d.Reason}
-		case r.job.Config.promised():
+		case r.job.Config.Promised():
 			return &Outcome{Ending: PromiseSeen, Message: d.Reason}
 		}
 		return &Outcome{Ending: GateDone, Message: d.Reason}

@@ -16,7 +16,7 @@ func (r *Repeat) compose(t Turn) (string, error) {
 	if t.Iteration > 1 && c.IterationContext {
 		parts = append(parts, IterationContext(t.Iteration, t.Max, c.promise()))
 	}
-	if r.job.Gate != nil && !c.promised() {
+	if r.job.Gate != nil && !c.Promised() {
 		parts = append(parts, r.job.Gate.Instructions())
 	}
 	if len(parts) == 1 && t.Next == "" {
@@ -51,12 +51,12 @@ func MostBeside(c Config) int {
 	return n
 }
 
-// promised reports whether the promise alone ends the loop.
-func (c *Config) promised() bool { return c.Gate == "" || c.Gate == "promise" }
+// Promised reports whether the promise alone ends the loop.
+func (c *Config) Promised() bool { return c.Gate == "" || c.Gate == "promise" }
 
 // promise is the word that the agent is asked for; another gate asks for none.
 func (c *Config) promise() string {
-	if !c.promised() {
+	if !c.Promised() {
 		return ""
 	}
 	return c.CompletionPromise

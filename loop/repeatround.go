@@ -62,6 +62,9 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 	e := r.event(IterationStarted, t)
 	e.Tree, e.Branch, e.Commit = string(t.before), t.head.Branch, t.head.Hash
 	e.Detail = &Detail{Log: r.relative(t.log), Tuned: t.tuned, Backend: with.Backend, Model: with.Model}
+	if f := r.job.Mode.About; f != nil {
+		e.Title = f()
+	}
 	if c := r.criteria(); c != nil {
 		e.Lines = []string{c.Before(t.Iteration, t.Max, r.ledger.cost.USD)}
 	}
@@ -111,6 +114,9 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	t.tuned = open.Detail != nil && open.Detail.Tuned
 	if d := open.Detail; d != nil && d.Backend != "" {
 		t.with = Choice{d.Backend, d.Model}
+	}
+	if f := r.job.Mode.Adopt; f != nil {
+		f(t.Turn, open.Title)
 	}
 	res, ok := r.tools.Agent.Recall(r.request(t, ""), r.home.ExitFile(r.state.ID))
 	switch e := r.ledger.turns.agent; {
@@ -209,7 +215,7 @@ func (r *Repeat) facts(t *turn) gate.Facts {
 	}
 	if v := t.check; v != nil {
 		f.Verify = &gate.Check{Name: r.job.Config.VerificationCommand, Passed: v.Passed, Output: v.Tail}
-		if !v.Passed && r.job.Config.promised() && f.Err == "" {
+		if !v.Passed && r.job.Config.Promised() && f.Err == "" {
 			f.Err = verifyReason(v)
 		}
 	}

@@ -266,8 +266,16 @@ func gateProblem(err error) error {
 	return badInput("", "%w", err)
 }
 
-// asksPerson is how the loop asks a person at a terminal; nil where nobody is there.
-func asksPerson(cmd *cobra.Command, p *printer, ci bool) func(context.Context, string) (bool, bool) {
+// person is who sits at the terminal.
+type person struct {
+	p     *printer
+	lines chan string
+	soft  <-chan struct{} // closed by Ctrl-C, which is no answer
+}
+
+// atTerminal is the person at the terminal; nil where nobody is there. The goroutine that reads ends with the
+// program: a read of a terminal cannot be ended.
+func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
 	if ci || p.lines != nil || !isTerminal(cmd.OutOrStdout()) {
 		return nil
 	}
@@ -275,49 +283,59 @@ func asksPerson(cmd *cobra.Command, p *printer, ci bool) func(context.Context, s
 	if !ok || !isTerminal(in) {
 		return nil
 	}
-	answers := newAnswers(in)
-	return func(ctx context.Context, question string) (yes, answered bool) {
-		for range 5 {
-			fmt.Fprintf(p.text, "%s [Y/n] ", clean(question))
-			p.text.Flush()
-			line, ok := answers.next(ctx)
-			if !ok {
-				p.say("")
-				return false, false
-			}
-			switch strings.ToLower(strings.TrimSpace(line)) {
-			case "", "y", "yes":
-				return true, true
-			case "n", "no":
-				return false, true
-			}
-		}
-		return false, false
-	}
-}
-
-// answers are the lines that a person types. The reader's goroutine ends with the program: a read of a
-// terminal cannot be ended.
-type answers struct{ lines chan string }
-
-func newAnswers(in *os.File) *answers {
-	a := &answers{make(chan string)}
+	h := &person{p: p, lines: make(chan string)}
 	go func() {
-		defer close(a.lines)
+		defer close(h.lines)
 		for s := bufio.NewScanner(in); s.Scan(); {
-			a.lines <- s.Text()
+			h.lines <- s.Text()
 		}
 	}()
-	return a
+	return h
 }
 
-func (a *answers) next(ctx context.Context) (line string, ok bool) {
-	select {
-	case line, ok = <-a.lines:
-		return line, ok
-	case <-ctx.Done():
-		return "", false
+// ask asks a question whose usual answer is yes.
+func (h *person) ask(ctx context.Context, question string) (yes, answered bool) {
+	for range 5 {
+		fmt.Fprintf(h.p.text, "%s [Y/n] ", clean(question))
+		h.p.text.Flush()
+		var line string
+		ok := false
+		select {
+		case line, ok = <-h.lines:
+		case <-h.soft:
+		case <-ctx.Done():
+		}
+		if !ok {
+			h.p.say("")
+			return false, false
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "", "y", "yes":
+			return true, true
+		case "n", "no":
+			return false, true
+		}
 	}
+	return false, false
+}
+
+// disclose says that a file is written, and asks what is to become of it where somebody can answer.
+func (r *repetition) disclose(ctx context.Context, p *printer, h *person) {
+	c := &r.job.Config
+	if c.Gate != loop.GateCriteria || r.opt.Resume != "" {
+		return
+	}
+	if h != nil && c.LoopState == "" {
+		yes, answered := h.ask(ctx, strings.TrimSuffix(gate.Disclosure, " [Y/n]"))
+		switch {
+		case answered && yes:
+			c.LoopState = loop.LoopStateDelete
+		case answered:
+			c.LoopState = loop.LoopStateKeep
+		}
+		return
+	}
+	p.say("%s", disclosure(*c))
 }
 
 // eachCriterion changes what is said in criteria, in a copy of them.

@@ -32,9 +32,6 @@ func (r *repetition) gateHeader(p *printer) {
 	for _, k := range c.MustNot {
 		p.say("must not be: %s%s", clean(k.Text), howChecked(k))
 	}
-	if r.opt.Resume == "" {
-		p.say("%s", disclosure(c))
-	}
 }
 
 // disclosure says that a file is written, in the words of the question, with its answer.

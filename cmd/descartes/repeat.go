@@ -104,6 +104,11 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	if o.dryRun {
 		return r.dry(p, cmd, o)
 	}
+	var h *person
+	if r.job.Gate != nil && !r.job.Config.Promised() {
+		h = atTerminal(cmd, p, s.ci)
+	}
+	r.disclose(cmd.Context(), p, h)
 	var in interrupts
 	began := time.Now()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", strings.Replace(text, "attempt", "iteration", 1)) })
@@ -111,7 +116,9 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	if log != nil {
 		observe = func(e loop.Event) { p.observe(e); log.observe(e) }
 	}
-	r.ask = asksPerson(cmd, p, s.ci)
+	if h != nil {
+		h.soft, r.ask = in.soft, h.ask
+	}
 	e, err := r.work(ctx, in.soft, observe)
 	stop()
 	if e.state == nil {

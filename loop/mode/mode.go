@@ -39,7 +39,7 @@ func (r *Run) Replans() bool { return r.Kind == Build && r.Plan != "" }
 
 // Mode is the run for the loop that repeats it.
 func (r *Run) Mode() loop.Mode {
-	m := loop.Mode{Before: r.prepare, Compose: r.compose, Checks: r.checks, Facts: r.facts, Fails: r.fails, Subject: r.subject}
+	m := loop.Mode{Before: r.prepare, About: r.about, Adopt: r.adopt, Compose: r.compose, Checks: r.checks, Facts: r.facts, Fails: r.fails, Subject: r.subject}
 	if r.Kind != Prompt {
 		m.Retries = Retries
 	}
@@ -49,8 +49,12 @@ func (r *Run) Mode() loop.Mode {
 // Task is what the iteration at hand is about, and the spec that goes with it.
 func (r *Run) Task() (kind Kind, task, spec string) { return r.at, r.task, r.spec }
 
-// prepare reads the plan and chooses what the iteration is about.
+// prepare reads the plan and chooses what the iteration is about. One that is repeated stays with it, though
+// its agent may have checked it off.
 func (r *Run) prepare(t loop.Turn) *loop.Outcome {
+	if t.Try > 1 && r.task != "" {
+		return nil
+	}
 	plan, err := r.Project.ReadPlan()
 	if err != nil {
 		return &loop.Outcome{Ending: loop.OwnError, Message: err.Error()}
@@ -83,6 +87,17 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 		r.task = title(r.Text)
 	}
 	return nil
+}
+
+// about says what the iteration at hand does, and adopt is its opposite.
+func (r *Run) about() string { return string(r.at) + ": " + r.task }
+
+func (r *Run) adopt(_ loop.Turn, about string) {
+	kind, task, _ := strings.Cut(about, ": ")
+	r.before, r.at, r.task, r.spec = nil, r.Kind, task, "" // the plan may have been changed since
+	if k := Kind(kind); k == Plan || k == Build {
+		r.at = k
+	}
 }
 
 // title is the first line of a prompt that says something.

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is the two ends of a pseudo terminal; ok is false where the machine has none.
+func terminal(t *testing.T) (ours, theirs *os.File, ok bool) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, false
+	}
+	t.Cleanup(func() { ours.Close() })
+	if err := unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		return nil, nil, false
+	}
+	n, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		return nil, nil, false
+	}
+	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, false
+	}
+	return ours, theirs, true
+}
+
+// shownText is what a terminal shows so far.
+type shownText struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *shownText) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *shownText) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// TestGateAsksAtATerminal answers every question of a colleague's loop where a person would type.
+func TestGateAsksAtATerminal(t *testing.T) {
+	ours, theirs, ok := terminal(t)
+	if !ok {
+		t.Log("this machine has no pseudo terminals")
+		return
+	}
+	dir := t.TempDir()
+	agent := "*: say ---LOOP_STATUS---\n1: say CRITERIA: {\"a\": true, \"b\": false}\n1: say EXIT_SIGNAL: false\n2: say CRITERIA: {\"a\": true, \"b\": true}\n" +
+		"2: say EXIT_SIGNAL: true\n3: say CRITERIA: {\"a\": true, \"b\": true}\n3: say EXIT_SIGNAL: true\n3: prompt ../p3.txt\n*: say ---END_STATUS---\n"
+	work := filepath.Join(dir, "work")
+	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte(agent), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion", "a", "--criterion", "b", "--shape", "colleague", "--sandbox", "off", "--env-pass", "AGENT")
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = work, theirs, theirs, theirs
+	cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir, "TERM=dumb")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := theirs.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var seen shownText
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(&seen, ours) // ends with an error when the program has ended
+	}()
+	from := 0
+	for _, step := range []struct{ question, answer string }{
+		{"Delete after session? [Y/n] ", "n"},
+		{"Here are 2 steps. Proceed? [Y/n] ", "what?"},
+		{"Here are 2 steps. Proceed? [Y/n] ", ""},
+		{`Step "a" complete. Continue? [Y/n] `, "yes"},
+		{"All criteria met. Confirm done? [Y/n] ", "n"},
+		{"All criteria met. Confirm done? [Y/n] ", "Y"},
+	} {
+		waitFor(t, &seen, &from, step.question)
+		if _, err := io.WriteString(ours, step.answer+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, &seen, &from, "\n") // the echo of the answer
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v; it showed:\n%s", err, seen.text())
+	}
+	<-done
+	if text := seen.text(); !strings.Contains(text, "completed: every criterion is met and a person confirmed it") || !strings.Contains(text, "G1: Decomposed into 2 steps:") {
+		t.Errorf("it showed:\n%s", text)
+	}
+	if _, err := os.Stat(filepath.Join(work, ".loop", "state.json")); err != nil {
+		t.Errorf("a person had it kept: %v", err)
+	}
+	prompt, err := os.ReadFile(filepath.Join(dir, "p3.txt"))
+	if err != nil || !strings.Contains(string(prompt), "A person looked at the result and says that it is not done yet") {
+		t.Errorf("the third prompt is\n%s\n%v", prompt, err)
+	}
+}
+
+// waitFor waits until a text is shown after from, and moves from behind it.
+func waitFor(t *testing.T, seen *shownText, from *int, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if at := strings.Index(seen.text()[min(*from, len(seen.text())):], text); at >= 0 {
+			*from += at + len(text)
+			return
+		}
+	}
+	t.Fatalf("it does not show %q; it shows:\n%s", text, seen.text())
+}
