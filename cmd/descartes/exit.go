@@ -30,14 +30,14 @@ const (
 )
 
 const exitTable = `Exit codes:
-  0    everything asked for is done
+  0    everything asked for is done (plan, build: also at the limit of iterations)
   1    an error of our own or of the machine
   2    usage or input: flags, missing tag, plan or spec, unreadable task file, unsafe tree, tag already running
-  3    ended with tasks blocked by failed verification or by their agent
+  3    ended with tasks blocked by failed verification or by their agent (build: tests fail beyond the retries)
   4    the agent cannot be run, or keeps crashing
   5    git refused (the work is kept, and where it is kept is said)
   6    a limit was reached with work left: iterations, cost, deadline
-  7    waits for a person: paused
+  7    waits for a person: paused, a gate's question, a blocker
   75   provider quota used up: with --on-limit stop, or for longer than --max-wait
   130  interrupted (Ctrl-C or cancel) with state saved; 143: the same after SIGTERM
 `
