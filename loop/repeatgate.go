@@ -83,6 +83,7 @@ func (r *Repeat) restoreGate() error {
 	}
 	if c := r.criteria(); c != nil {
 		defer func(spec string, asked gate.Asked, freely bool) { c.Spec, c.Asked, c.Freely = spec, asked, freely }(c.Spec, c.Asked, c.Freely)
+		c.Asked = gate.Asked{} // what is read would be written into its lists
 	}
 	if known := r.ledger.turns.gate; len(known) > 0 && r.job.Gate != nil {
 		if err := json.Unmarshal(known, r.job.Gate); err != nil {

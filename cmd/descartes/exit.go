@@ -37,7 +37,7 @@ const exitTable = `Exit codes:
   4    the agent cannot be run, or keeps crashing
   5    git refused (the work is kept, and where it is kept is said)
   6    a limit was reached with work left: iterations, cost, deadline
-  7    waits for a person: paused, a gate's question, a blocker
+  7    waits for a person: paused, a gate's question, a blocker, an open circuit breaker
   75   provider quota used up: with --on-limit stop, or for longer than --max-wait
   130  interrupted (Ctrl-C or cancel) with state saved; 143: the same after SIGTERM
 `

@@ -89,10 +89,23 @@ func (s *settings) completeGate(f *pflag.FlagSet, root string) error {
 	return nil
 }
 
+// gateNames are the flags of registerGate.
+func gateNames() []string {
+	return []string{"gate", "criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state", "no-confirm", "yes", "cooldown"}
+}
+
 // noGate refuses what a prompt that is run once has no use for.
 func noGate(f *pflag.FlagSet) error {
-	if name := firstChanged(f, "gate", "criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state", "no-confirm", "yes", "cooldown"); name != "" {
+	if name := firstChanged(f, gateNames()...); name != "" {
 		return badInput("descartes loop start --prompt-file repeats a prompt until a gate ends it", "descartes prompt does not take --%s: it runs its prompt once", name)
+	}
+	return nil
+}
+
+// gateOfTag refuses what only loops over a prompt have. It looks at what was typed, before the environment is read.
+func gateOfTag(f *pflag.FlagSet) error {
+	if name := firstChanged(f, gateNames()...); name != "" {
+		return badInput("leave it out: the verify command decides about each task", "--%s is for loops over a prompt, not over the tasks of a tag", name)
 	}
 	return nil
 }

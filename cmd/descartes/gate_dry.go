@@ -28,12 +28,8 @@ type dimension struct {
 
 // gatePlan is nil for a loop without a criteria gate.
 func (r *repetition) gatePlan() *gatePlan {
-	g := r.job.Gate
-	if outer, ok := g.(interface{ Within() loop.Gate }); ok {
-		g = outer.Within()
-	}
-	c, ok := g.(*gate.Criteria)
-	if !ok {
+	c := r.criteria()
+	if c == nil {
 		return nil
 	}
 	clarity := gate.Score(c.Spec, c.Asked)
@@ -63,4 +59,14 @@ func (g *gatePlan) print(p *printer) {
 	for i, s := range g.Steps {
 		p.say("  %d. %s", i+1, clean(s))
 	}
+}
+
+// criteria is the gate that ends the loop, where it is one by criteria.
+func (r *repetition) criteria() *gate.Criteria {
+	g := r.job.Gate
+	if outer, ok := g.(interface{ Within() loop.Gate }); ok {
+		g = outer.Within()
+	}
+	c, _ := g.(*gate.Criteria)
+	return c
 }

@@ -91,6 +91,9 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, o *outputs, args [
 			wrong = badInput(cmd.CommandPath()+" --help", "%s does not take --%s: that is for loop start", cmd.CommandPath(), fl.Name)
 		}
 	})
+	if kind == mode.Prompt && wrong == nil {
+		wrong = noGate(f)
+	}
 	if wrong != nil {
 		return wrong
 	}
@@ -124,9 +127,6 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	s.WorkingDirectory = root // plan, specs and tests are the project's
 	s.mode = kind
 	if kind == mode.Prompt {
-		if err := noGate(f); err != nil {
-			return err
-		}
 		return s.completeAdhoc(root, args[0])
 	}
 	s.limitGate(f)

@@ -202,6 +202,9 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.ground(ctx, &cfg)...)
 	r.besides(cfg)
+	if c := r.criteria(); c != nil && c.Class.Checkpoint() && r.repo == nil && opt.Resume == "" {
+		r.notes = append(r.notes, "work of type "+string(c.Class)+" asks for a checkpoint at each step, and without a git repository none can be kept")
+	}
 	var wrong problems
 	r.held, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
 	found = append(found, wrong...)

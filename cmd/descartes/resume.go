@@ -62,6 +62,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	}
 	f := cmd.Flags()
 	s.anew = asksAnew(f)
+	gated := gateOfTag(f)
 	if err := environment(f); err != nil {
 		return err
 	}
@@ -82,6 +83,9 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	}
 	if saved.State.Kind != loop.KindTag {
 		return resumePrompt(cmd, root, s, o, saved)
+	}
+	if gated != nil {
+		return gated
 	}
 	if err := s.completeLimits(f); err != nil {
 		return err

@@ -42,7 +42,7 @@ A loop over the tag that was killed or stopped is gone on with.
 
 // startRun is loop start and loop step.
 func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) error {
-	wants := typed(cmd.Flags())
+	wants, gated := typed(cmd.Flags()), gateOfTag(cmd.Flags())
 	root, err := s.load(cmd.Flags())
 	if err != nil {
 		return err
@@ -56,6 +56,9 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 		return badInput("descartes loop start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
 	} else if prompt {
 		return startPrompt(cmd, root, s, o)
+	}
+	if gated != nil {
+		return gated
 	}
 	given := s.Scud.TasksFile
 	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {

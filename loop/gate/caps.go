@@ -92,7 +92,10 @@ func (n *Counts) judge(f Facts, unmet []string, l Caps) (breaker, why string) {
 	case l.BudgetUSD > 0 && f.CostUSD != nil && *f.CostUSD > l.BudgetUSD:
 		return BreakBudget, fmt.Sprintf("the loop has cost %s, more than its budget of %s", money(*f.CostUSD), money(l.BudgetUSD))
 	case l.Iterations > 0 && f.Iteration >= l.Iterations:
-		return BreakIterations, fmt.Sprintf("%s are over", count(f.Iteration, "iteration"))
+		if f.Iteration == 1 {
+			return BreakIterations, "1 iteration is over"
+		}
+		return BreakIterations, fmt.Sprintf("%d iterations are over", f.Iteration)
 	}
 	return "", ""
 }

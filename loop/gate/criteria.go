@@ -200,7 +200,7 @@ func (c *Criteria) open(d *Decision, breaker, why string) {
 	case BreakBudget:
 		d.Question = fmt.Sprintf("The budget of %s is used up. Continue with as much again?", money(c.Caps.BudgetUSD))
 	case BreakIterations:
-		d.Question = fmt.Sprintf("%d iterations are over. Continue with as many again?", c.Caps.Iterations)
+		d.Question = why + ". Continue with as many again?"
 	default:
 		d.Question = "Help is needed. Continue?"
 	}
