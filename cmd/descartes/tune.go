@@ -136,17 +136,8 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 	if err != nil {
 		return err
 	}
-	if t.edit {
-		before := text
-		if text, err = edited(cmd.Context(), "spec.md", text); err != nil {
-			return err
-		}
-		switch {
-		case strings.TrimSpace(text) == "":
-			return badInput("nothing was changed", "the text is empty")
-		case text == before && t.selected == 0:
-			return write(cmd.ErrOrStderr(), "the text is as it was: nothing was changed\n")
-		}
+	if text, err = t.changed(cmd, "spec.md", text); text == "" || err != nil {
+		return err
 	}
 	if err := src.home.CatchUp(cmd.Context(), atomicfile.OS(), src.file, time.Now); err != nil {
 		return unwritable(err)
@@ -164,6 +155,23 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 	}
 	note += "next: descartes loop start" + ofTag(tag, src.scud.TasksFile) + ", or look again: descartes spec " + quote(task.ID) + ofTag(tag, src.scud.TasksFile) + "\n"
 	return write(cmd.ErrOrStderr(), note)
+}
+
+// changed is the text as a person leaves it in the editor, where one was asked for; "" where nothing is to be done.
+func (t *tune) changed(cmd *cobra.Command, name, before string) (string, error) {
+	if !t.edit {
+		return before, nil
+	}
+	text, err := edited(cmd.Context(), name, before)
+	switch {
+	case err != nil:
+		return "", err
+	case strings.TrimSpace(text) == "":
+		return "", badInput("nothing was changed", "the text is empty")
+	case text == before && t.selected == 0:
+		return "", write(cmd.ErrOrStderr(), "the text is as it was: nothing was changed\n")
+	}
+	return text, nil
 }
 
 // reopen makes a task pending that is neither that nor under way, and returns what it was.

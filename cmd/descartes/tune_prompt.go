@@ -96,17 +96,9 @@ func (t *tune) choosePrompt(cmd *cobra.Command, home loop.Home, s *loop.Saved, l
 			return badInput("descartes loop tune --name "+s.State.ID+" shows those that there are", "loop %s has no text of an iteration %d", s.State.ID, t.selected)
 		}
 	}
-	if t.edit {
-		before, err := text, error(nil)
-		if text, err = edited(cmd.Context(), "prompt.md", text); err != nil {
-			return err
-		}
-		switch {
-		case strings.TrimSpace(text) == "":
-			return badInput("nothing was changed", "the text is empty")
-		case text == before && t.selected == 0:
-			return write(cmd.ErrOrStderr(), "the text is as it was: nothing was changed\n")
-		}
+	text, err := t.changed(cmd, "prompt.md", text)
+	if text == "" || err != nil {
+		return err
 	}
 	if err := home.TunePrompt(atomicfile.OS(), s.State.ID, text); err != nil {
 		return badInput("", "%w", err)
