@@ -33,8 +33,7 @@ func (r *Repeat) holdLoopFile(ctx context.Context) (err error) {
 	if r.criteria() == nil {
 		return nil
 	}
-	lock := filepath.Join(string(r.home), "loop-file.lock")
-	if r.fileLock, err = takeLock(ctx, lock, lockWait, r.who); err != nil {
+	if r.fileLock, err = takeLock(ctx, r.home.loopFileLock(), lockWait, r.who); err != nil {
 		var busy *BusyError
 		if errors.As(err, &busy) {
 			return &LoopFileError{busy.Holder.Loop}
@@ -47,6 +46,16 @@ func (r *Repeat) holdLoopFile(ctx context.Context) (err error) {
 			return fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
 		}
 		r.notes = append(r.notes, loopDir+"/state.json was there already; what it held is kept in "+r.relative(aside))
+	}
+	return nil
+}
+
+func (h Home) loopFileLock() string { return filepath.Join(string(h), "loop-file.lock") }
+
+// LoopFileFree is a *LoopFileError while a criteria loop runs here.
+func (h Home) LoopFileFree() error {
+	if who, busy := live(h.loopFileLock()); busy {
+		return &LoopFileError{who.Loop}
 	}
 	return nil
 }

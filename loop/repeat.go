@@ -24,6 +24,7 @@ type Turn struct {
 	Max       int
 	Try       int    // from 1; more than 1 where the iteration is repeated
 	Next      string // what the iteration before it, or the gate, has to tell the agent
+	Failing   bool   // the verify command did not pass when it was run last
 }
 
 // Round is one iteration that has ended.

@@ -51,7 +51,7 @@ func NewGate(c Config) (Gate, error) {
 
 func (c *Config) options() gate.Options {
 	o := gate.Options{Spec: c.Prompt, Asked: gate.Asked{Criteria: c.Criteria, MustNot: c.MustNot}, Shape: c.Shape,
-		Reversibility: gate.Reversibility(c.Reversibility), Freely: c.NoConfirm}
+		Reversibility: gate.Reversibility(c.Reversibility), Freely: c.NoConfirm || gate.Freely(c.Prompt)}
 	o.Caps.Iterations, o.Caps.BudgetUSD = c.MaxIterations, c.MaxCostUSD
 	if c.MaxCostUSD == 0 {
 		o.Caps.BudgetUSD = -1 // whoever makes the settings has put the default there

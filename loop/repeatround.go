@@ -88,6 +88,7 @@ func (r *Repeat) turn(ctx context.Context) (*turn, error) {
 	b := r.ledger
 	t := &turn{started: r.tools.Now()}
 	t.Iteration, t.Try, t.Max, t.Next = b.iteration+1, 1, r.job.Config.MaxIterations, b.turns.next
+	t.Failing = b.turns.failing
 	if b.turns.again {
 		t.Iteration, t.Try = b.iteration, b.turns.try+1
 	}

@@ -16,6 +16,7 @@ type turns struct {
 	base     string // the tree before the last iteration, and before those whose work no commit holds
 	reviewed int    // the last iteration that was reviewed
 	troubled bool   // the last iteration failed, or its verification
+	failing  bool   // the verify command did not pass when it was run last
 	words    string // of the last iteration's agent
 	owed     bool   // no commit holds what it changed
 	again    bool   // the last iteration is to be repeated
@@ -53,7 +54,9 @@ func (t *turns) apply(e *Event) {
 			t.session = e.Detail.Session
 		}
 	case VerifyFinished:
-		t.troubled = e.Detail != nil && !e.Detail.Passed
+		if e.Title == "" && e.Detail != nil { // else it is the command of a criterion
+			t.troubled, t.failing = !e.Detail.Passed, !e.Detail.Passed
+		}
 	case IterationFinished:
 		t.finish(e)
 	}

@@ -128,7 +128,7 @@ func (s *settings) completeStatus(f *pflag.FlagSet, root string) error {
 	if s.mode != "" || s.VerificationCommand != "" || f.Changed("verify") {
 		return nil
 	}
-	if cmd, why, ok := verify.Detect(root); ok {
+	if cmd, why, ok := verify.Detect(orWord(s.WorkingDirectory, root)); ok {
 		s.VerificationCommand, s.verifyFrom = cmd, why
 	}
 	return nil
@@ -164,7 +164,10 @@ func (s *settings) completeCriteria(f *pflag.FlagSet, root string) error {
 // readShape adds what a SHAPE.md asks for: criteria of other names than those that were given, how criteria
 // are verified, and what must not be.
 func (s *settings) readShape(root string) error {
-	names := []string{filepath.Join(root, ".loop", "shape", "SHAPE.md"), filepath.Join(root, "SHAPE.md")}
+	var names []string
+	for _, dir := range slices.Compact([]string{orWord(s.WorkingDirectory, root), root}) {
+		names = append(names, filepath.Join(dir, ".loop", "shape", "SHAPE.md"), filepath.Join(dir, "SHAPE.md"))
+	}
 	if s.gates.shapeFile != "" {
 		names = []string{absolute(s.dirPath(), s.gates.shapeFile)}
 	}
@@ -185,6 +188,17 @@ func (s *settings) readShape(root string) error {
 		return nil
 	}
 	return nil
+}
+
+// planned is where the plan is that a loop over a prompt is held to: where its agent works, else in the project.
+func planned(dir, root string) mode.Project {
+	here := mode.Open(dir)
+	if plan, err := here.ReadPlan(); plan == nil && err == nil {
+		if plan, err := mode.Open(root).ReadPlan(); plan != nil || err != nil {
+			return mode.Open(root)
+		}
+	}
+	return here
 }
 
 // addCriteria adds those of more whose names the list does not have. A criterion of the same name gives what

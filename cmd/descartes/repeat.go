@@ -197,11 +197,16 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
 		r.job.Mode = r.mode.Mode()
 	} else if g, ok := r.job.Gate.(*gate.Status); ok {
-		r.job.Mode = (&mode.Listed{Project: mode.Open(root), Config: cfg, Gate: g}).Mode()
+		r.job.Mode = (&mode.Listed{Project: planned(r.job.Dir, root), Config: cfg, Gate: g}).Mode()
 	}
 	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.ground(ctx, &cfg)...)
 	r.besides(cfg)
+	if r.criteria() != nil {
+		if err := loop.NewHome(root).LoopFileFree(); err != nil {
+			note(err)
+		}
+	}
 	if c := r.criteria(); c != nil && c.Class.Checkpoint() && r.repo == nil && opt.Resume == "" {
 		r.notes = append(r.notes, "work of type "+string(c.Class)+" asks for a checkpoint at each step, and without a git repository none can be kept")
 	}

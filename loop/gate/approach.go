@@ -209,3 +209,10 @@ func (w Workflow) Gate() string {
 	}
 	return ""
 }
+
+// Freely reports whether a spec says "proceed without confirmation", and does not forbid it.
+func Freely(spec string) bool {
+	ws := words(clip(spec, 256<<10))
+	const say = "proceed without confirmation"
+	return phrase(ws, say) && !negated(ws, say)
+}

@@ -186,3 +186,17 @@ func FuzzScore(f *testing.F) {
 		DetectWorkflow(spec)
 	})
 }
+
+func TestFreely(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]bool{
+		"Fix it. Proceed without confirmation.":        true,
+		"Never proceed without confirmation.":          false,
+		"Do not proceed without confirmation from me.": false,
+		"Fix it.": false, "proceed": false, "": false,
+	} {
+		if got := Freely(spec); got != want {
+			t.Errorf("%q: got %v", spec, got)
+		}
+	}
+}

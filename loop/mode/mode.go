@@ -30,8 +30,6 @@ type Run struct {
 	spec   string
 	before *gate.Plan
 	choice gate.Choice
-
-	failing bool // the last tests that were run did not pass
 }
 
 // Replans reports whether a build may plan again.
@@ -75,7 +73,7 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 			return &loop.Outcome{Ending: loop.PlanMissing, Message: "Implementation plan not found. Run 'descartes plan' first."}
 		}
 		specs := r.Project.Specs()
-		c := gate.Choose(plan, gate.Situation{TestsFail: r.failing && t.Try == 1, Failure: t.Next, Specs: specs})
+		c := gate.Choose(plan, gate.Situation{TestsFail: t.Failing && t.Try == 1, Failure: t.Next, Specs: specs})
 		r.choice = c
 		switch {
 		case c.Item != nil:
@@ -153,9 +151,6 @@ func (r *Run) facts(round *loop.Round) error {
 // claim that nothing was left to do.
 func (r *Run) fails(round loop.Round) loop.Failure {
 	f := round.Facts
-	if f.Verify != nil {
-		r.failing = !f.Verify.Passed
-	}
 	switch {
 	case !r.promised() && says(f.Final): // the gate has the say
 	case f.Verify != nil && !f.Verify.Passed:

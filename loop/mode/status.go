@@ -17,8 +17,7 @@ type Listed struct {
 
 	before  *gate.Plan
 	choice  gate.Choice
-	failing bool   // verify did not pass after the last iteration
-	failure string // and what it printed
+	failure string // what the verify command printed when it failed last
 }
 
 // Mode is it for the loop that repeats the prompt.
@@ -26,13 +25,13 @@ func (l *Listed) Mode() loop.Mode {
 	return loop.Mode{Before: l.prepare, Compose: l.compose, Facts: l.facts}
 }
 
-func (l *Listed) prepare(loop.Turn) *loop.Outcome {
+func (l *Listed) prepare(t loop.Turn) *loop.Outcome {
 	plan, err := l.Project.ReadPlan()
 	if err != nil {
 		return &loop.Outcome{Ending: loop.OwnError, Message: err.Error()}
 	}
 	l.before = plan
-	l.choice = gate.Choose(plan, gate.Situation{TestsFail: l.failing, Failure: l.failure, Specs: l.Project.Specs()})
+	l.choice = gate.Choose(plan, gate.Situation{TestsFail: t.Failing, Failure: orWord(l.failure, t.Next), Specs: l.Project.Specs()})
 	return nil
 }
 
@@ -60,7 +59,7 @@ func (l *Listed) facts(round *loop.Round) error {
 	}
 	round.Facts.Before, round.Facts.After = l.before, after
 	if v := round.Facts.Verify; v != nil {
-		l.failing, l.failure = !v.Passed, v.Output
+		l.failure = v.Output
 	}
 	return nil
 }
