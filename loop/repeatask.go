@@ -70,6 +70,9 @@ func (r *Repeat) consult(ctx context.Context, d gate.Decision) (*Outcome, error)
 			return out, nil
 		}
 		yes, answered := r.reply(ctx, d.Question)
+		if asked, _ := r.home.asked(r.state.ID); !answered && asked != "" {
+			return requested(asked), nil
+		}
 		if !answered {
 			return out, nil
 		}
@@ -90,6 +93,10 @@ func (r *Repeat) reply(ctx context.Context, question string) (yes, answered bool
 	if r.tools.Ask == nil || ctx.Err() != nil {
 		return false, false
 	}
+	// Another terminal may ask the loop to stop meanwhile.
+	stop := &stopper{ask: func() (Request, bool) { asked, _ := r.home.asked(r.state.ID); return asked, asked != "" }}
+	ctx, done := stop.watch(ctx)
+	defer done()
 	return r.tools.Ask(ctx, question)
 }
 

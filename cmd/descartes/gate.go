@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"gopkg.in/yaml.v3"
 
 	"descartes/loop"
 	"descartes/loop/gate"
@@ -221,69 +217,6 @@ func addCriteria(list, more []gate.Criterion) []gate.Criterion {
 	return list
 }
 
-// fileGate is what descartes.yaml says of gates.
-type fileGate struct {
-	Criteria      yaml.Node `yaml:"criteria"`
-	MustNot       yaml.Node `yaml:"mustNot"`
-	Shape         string    `yaml:"shape"`
-	Reversibility string    `yaml:"reversibility"`
-	Precheck      string    `yaml:"precheck"`
-	NoConfirm     bool      `yaml:"no_confirm"`
-	CooldownSecs  int       `yaml:"cooldown_secs"`
-	LoopState     string    `yaml:"loop_state"`
-}
-
-func (f *fileGate) check(gateWord string) error {
-	for _, c := range []struct{ key, value, words string }{
-		{"gate", gateWord, gateWords}, {"shape", f.Shape, "auto|tool|colleague|intent"}, {"loop_state", f.LoopState, "keep|delete"},
-	} {
-		word := ""
-		if err := (choice{&word, c.words}).Set(c.value); err != nil && c.value != "" {
-			return fmt.Errorf("%s: %w", c.key, err)
-		}
-	}
-	if f.CooldownSecs < 0 {
-		return fmt.Errorf("cooldown_secs: %d is negative", f.CooldownSecs)
-	}
-	_, err := f.asked()
-	return err
-}
-
-// asked are the criteria of the file.
-func (f *fileGate) asked() (gate.Asked, error) {
-	if f.Criteria.IsZero() && f.MustNot.IsZero() {
-		return gate.Asked{}, nil
-	}
-	doc := map[string]*yaml.Node{"criteria": &f.Criteria, "mustNot": &f.MustNot}
-	if f.MustNot.IsZero() {
-		delete(doc, "mustNot")
-	}
-	if f.Criteria.IsZero() { // flags or a SHAPE.md have them
-		doc = map[string]*yaml.Node{"criteria": &f.MustNot}
-	}
-	text, err := yaml.Marshal(doc)
-	if err != nil {
-		return gate.Asked{}, fmt.Errorf("criteria: %w", err)
-	}
-	a, err := gate.ParseYAML(text)
-	if err != nil {
-		return a, fmt.Errorf("criteria: %w", err)
-	}
-	if f.Criteria.IsZero() {
-		a.Criteria, a.MustNot = nil, a.Criteria
-	}
-	return a, nil
-}
-
-func (f *fileGate) into(c *loop.Config) {
-	a, err := f.asked()
-	if err != nil {
-		return // check has said so
-	}
-	c.GateConfig = loop.GateConfig{Criteria: a.Criteria, MustNot: a.MustNot, Shape: f.Shape, Reversibility: f.Reversibility, Precheck: f.Precheck,
-		NoConfirm: f.NoConfirm, CooldownSecs: f.CooldownSecs, LoopState: f.LoopState}
-}
-
 // gateProblem is why there is no gate. What a vague spec lacks is told line by line.
 func gateProblem(err error) error {
 	var vague *gate.VagueError
@@ -291,59 +224,6 @@ func gateProblem(err error) error {
 		return badInput("say what is missing, or decide yourself: --shape tool asks nothing, --shape colleague asks at each step", "%w", err)
 	}
 	return badInput("", "%w", err)
-}
-
-// person is who sits at the terminal.
-type person struct {
-	p     *printer
-	lines chan string
-	soft  <-chan struct{} // closed by Ctrl-C, which is no answer
-}
-
-// atTerminal is the person at the terminal; nil where nobody is there. The goroutine that reads ends with the
-// program: a read of a terminal cannot be ended.
-func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
-	if ci || p.lines != nil || !isTerminal(cmd.OutOrStdout()) {
-		return nil
-	}
-	in, ok := cmd.InOrStdin().(*os.File)
-	if !ok || !isTerminal(in) {
-		return nil
-	}
-	h := &person{p: p, lines: make(chan string)}
-	go func() {
-		defer close(h.lines)
-		for s := bufio.NewScanner(in); s.Scan(); {
-			h.lines <- s.Text()
-		}
-	}()
-	return h
-}
-
-// ask asks a question whose usual answer is yes.
-func (h *person) ask(ctx context.Context, question string) (yes, answered bool) {
-	for range 5 {
-		fmt.Fprintf(h.p.text, "%s [Y/n] ", clean(question))
-		h.p.text.Flush()
-		var line string
-		ok := false
-		select {
-		case line, ok = <-h.lines:
-		case <-h.soft:
-		case <-ctx.Done():
-		}
-		if !ok {
-			h.p.say("")
-			return false, false
-		}
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "", "y", "yes":
-			return true, true
-		case "n", "no":
-			return false, true
-		}
-	}
-	return false, false
 }
 
 // disclose says that a file is written, and asks what is to become of it where somebody can answer.

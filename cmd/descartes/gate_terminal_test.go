@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -116,6 +117,50 @@ func TestGateAsksAtATerminal(t *testing.T) {
 	prompt, err := os.ReadFile(filepath.Join(dir, "p3.txt"))
 	if err != nil || !strings.Contains(string(prompt), "A person looked at the result and says that it is not done yet") {
 		t.Errorf("the third prompt is\n%s\n%v", prompt, err)
+	}
+}
+
+// TestGateAsksUntilItIsCancelled cancels a loop that waits for an answer at a terminal.
+func TestGateAsksUntilItIsCancelled(t *testing.T) {
+	ours, theirs, ok := terminal(t)
+	if !ok {
+		t.Log("this machine has no pseudo terminals")
+		return
+	}
+	work := t.TempDir()
+	cmd := exec.Command("descartes", "loop", "start", "--command", "fakeagent", "--prompt", "Fix it", "--criterion", "a", "--shape", "colleague", "--sandbox", "off",
+		"--loop-state", "delete", "--name", "asks")
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = work, theirs, theirs, theirs
+	cmd.Env = append(os.Environ(), "HOME="+work, "TERM=dumb")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := theirs.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var seen shownText
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(&seen, ours)
+	}()
+	from := 0
+	waitFor(t, &seen, &from, "Here is 1 step. Proceed? [Y/n] ")
+	cancel := exec.Command("descartes", "loop", "cancel", "asks")
+	cancel.Dir = work
+	if out, err := cancel.CombinedOutput(); err != nil {
+		t.Errorf("cancel: %v\n%s", err, out)
+	}
+	var ended *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != exitInterrupted {
+		t.Errorf("%v, want exit status %d", err, exitInterrupted)
+	}
+	<-done
+	if !strings.Contains(seen.text(), "stopped: cancelled by request") {
+		t.Errorf("it showed:\n%s", seen.text())
+	}
+	if _, err := os.Stat(filepath.Join(work, ".loop")); err == nil {
+		t.Error(".loop is still there")
 	}
 }
 
