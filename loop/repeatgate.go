@@ -19,12 +19,13 @@ const (
 type GateConfig struct {
 	Criteria      []gate.Criterion `json:"criteria,omitempty"`
 	MustNot       []gate.Criterion `json:"must_not,omitempty"`
-	Shape         string           `json:"shape,omitempty"`         // auto, tool, colleague or intent; "" is auto
-	Reversibility string           `json:"reversibility,omitempty"` // 2A, 2B or 1; "" is read from the prompt
-	Precheck      string           `json:"precheck,omitempty"`      // a command, or "agent", that must agree before work that is hard to take back
-	NoConfirm     bool             `json:"no_confirm,omitempty"`    // G1, G2 and G3 do not ask
-	CooldownSecs  int              `json:"cooldown_secs,omitempty"` // how long the status gate's circuit breaker stays open; 0 is half an hour
-	LoopState     string           `json:"loop_state,omitempty"`    // what becomes of .loop/state.json: keep, delete; "": kept, but for a cancelled loop's
+	Shape         string           `json:"shape,omitempty"`          // auto, tool, colleague or intent; "" is auto
+	Reversibility string           `json:"reversibility,omitempty"`  // 2A, 2B or 1; "" is read from the prompt
+	Precheck      string           `json:"precheck,omitempty"`       // a command, or "agent", that must agree before work that is hard to take back
+	NoConfirm     bool             `json:"no_confirm,omitempty"`     // G1, G2 and G3 do not ask
+	CooldownSecs  int              `json:"cooldown_secs,omitempty"`  // how long the status gate's circuit breaker stays open; 0 is half an hour
+	MaxFileEdits  int              `json:"max_file_edits,omitempty"` // of one file in one iteration, until the criteria gate's breaker opens; 0 is 5, less is any number
+	LoopState     string           `json:"loop_state,omitempty"`     // what becomes of .loop/state.json: keep, delete; "": kept, but for a cancelled loop's
 }
 
 // NewGate is what ends a loop with these settings. Without a promise to look for it is nil: the first
@@ -52,7 +53,7 @@ func NewGate(c Config) (Gate, error) {
 func (c *Config) options() gate.Options {
 	o := gate.Options{Spec: c.Prompt, Asked: gate.Asked{Criteria: c.Criteria, MustNot: c.MustNot}, Shape: c.Shape,
 		Reversibility: gate.Reversibility(c.Reversibility), Freely: c.NoConfirm || gate.Freely(c.Prompt)}
-	o.Caps.Iterations, o.Caps.BudgetUSD = c.MaxIterations, c.MaxCostUSD
+	o.Caps.Iterations, o.Caps.BudgetUSD, o.Caps.FileEdits = c.MaxIterations, c.MaxCostUSD, c.MaxFileEdits
 	if c.MaxCostUSD == 0 {
 		o.Caps.BudgetUSD = -1 // whoever makes the settings has put the default there
 	}
@@ -99,7 +100,7 @@ func (r *Repeat) raise() {
 	if c == nil {
 		return
 	}
-	c.Caps.Iterations, c.Caps.BudgetUSD = cfg.MaxIterations, cfg.MaxCostUSD
+	c.Caps.Iterations, c.Caps.BudgetUSD, c.Caps.FileEdits = cfg.MaxIterations, cfg.MaxCostUSD, cfg.MaxFileEdits
 	if cfg.MaxCostUSD == 0 {
 		c.Caps.BudgetUSD = -1
 	}

@@ -18,6 +18,7 @@ type fileGate struct {
 	Precheck      string    `yaml:"precheck"`
 	NoConfirm     bool      `yaml:"no_confirm"`
 	CooldownSecs  int       `yaml:"cooldown_secs"`
+	MaxFileEdits  int       `yaml:"max_file_edits"`
 	LoopState     string    `yaml:"loop_state"`
 }
 
@@ -69,5 +70,5 @@ func (f *fileGate) into(c *loop.Config) {
 		return // check has said so
 	}
 	c.GateConfig = loop.GateConfig{Criteria: a.Criteria, MustNot: a.MustNot, Shape: f.Shape, Reversibility: f.Reversibility, Precheck: f.Precheck,
-		NoConfirm: f.NoConfirm, CooldownSecs: f.CooldownSecs, LoopState: f.LoopState}
+		NoConfirm: f.NoConfirm, CooldownSecs: f.CooldownSecs, MaxFileEdits: f.MaxFileEdits, LoopState: f.LoopState}
 }

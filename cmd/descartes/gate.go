@@ -44,6 +44,7 @@ func (s *settings) registerAnswers(f *pflag.FlagSet) {
 	f.BoolVar(&s.gates.yes, "yes", false, "answer the question of the loop's gate with yes")
 	f.BoolVar(&s.NoConfirm, "no-confirm", false, "proceed without confirmation: G1, G2 and G3 do not ask")
 	f.Var((*secs)(&s.CooldownSecs), "cooldown", "how long a circuit breaker that has opened stays open (default 30m)")
+	f.IntVar(&s.MaxFileEdits, "max-file-edits", 0, "edits of one file in one iteration at which a criteria loop stops (default 5; -1: any number)")
 }
 
 // criteriaIterations and criteriaCost are the limits of a criteria loop where none is given.
@@ -87,7 +88,7 @@ func (s *settings) completeGate(f *pflag.FlagSet, root string) error {
 
 // gateNames are the flags of registerGate.
 func gateNames() []string {
-	return []string{"gate", "criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state", "no-confirm", "yes", "cooldown"}
+	return []string{"gate", "criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state", "no-confirm", "yes", "cooldown", "max-file-edits"}
 }
 
 // noGate refuses what a prompt that is run once has no use for.
