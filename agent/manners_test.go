@@ -25,7 +25,7 @@ func manners() []manner {
 	const events = "claude qwen opencode codex gemini copilot"
 	timeout := func(q *Request) { q.Timeout, q.Grace = 400*time.Millisecond, 100*time.Millisecond }
 	closing := func(q *Request) { q.Clocks.Exit = 150 * time.Millisecond }
-	starting := func(q *Request) { q.Clocks.Start = 200 * time.Millisecond }
+	starting := func(q *Request) { q.Clocks.Start = 1500 * time.Millisecond }
 	begun := func(q *Request) { q.Clocks.Start, q.Timeout = 800*time.Millisecond, time.Second }
 	return []manner{
 		{name: "good", want: "complete"},
@@ -51,8 +51,8 @@ func manners() []manner {
 		{name: "ended, then a limit", want: "complete", only: "opencode"},
 		{name: "promises after the end and TERM", want: "incomplete", only: events, change: closing, note: "was still running"},
 		{name: "fails, never closes", want: "retryable", only: "claude qwen codex gemini copilot", change: closing, note: "was still running"},
-		{name: "mute, hangs", want: "idle", only: events, change: starting, reason: "in its first 200ms"},
-		{name: "only stderr, hangs", want: "idle", only: events, change: starting, reason: "in its first 200ms; its last line on standard error: waiting for a lock"},
+		{name: "mute, hangs", want: "idle", only: events, change: starting, reason: "in its first 1.5s"},
+		{name: "only stderr, hangs", want: "idle", only: events, change: starting, reason: "in its first 1.5s; its last line on standard error: waiting for a lock"},
 		{name: "text, hangs", want: "killed", change: begun},
 		{name: "dots, hangs", want: "killed", change: begun},
 		{name: "mute, hangs", want: "killed", only: "text", change: begun},
