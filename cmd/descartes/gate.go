@@ -178,7 +178,7 @@ func (s *settings) readShape(root string) error {
 		}
 		a, err := gate.ParseShape(text)
 		if err != nil {
-			return badInput("", "%s: %w", shown(root, name), err)
+			return badInput("", "%s %s", shown(root, name), strings.TrimPrefix(err.Error(), "SHAPE.md "))
 		}
 		s.Criteria, s.MustNot = addCriteria(s.Criteria, a.Criteria), addCriteria(s.MustNot, a.MustNot)
 		s.gates.from = append(s.gates.from, shown(root, name))

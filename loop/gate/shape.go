@@ -8,7 +8,8 @@ import (
 
 // ParseShape reads the criteria, mustNot and verification sections of a SHAPE.md. A section begins at
 // a heading or at a line such as "criteria:", in fenced YAML or outside; its entries are list items,
-// "name: value" lines or rows of a table. Whatever else the document says is not read.
+// "name: value" lines or rows of a table. Whatever else the document says is not read. One that has neither
+// criteria nor mustNot is an error: its author meant to ask something.
 func ParseShape(text string) (Asked, error) {
 	if len(text) > 1<<20 {
 		return Asked{}, fmt.Errorf("SHAPE.md is larger than 1 MiB")
@@ -26,7 +27,7 @@ func ParseShape(text string) (Asked, error) {
 			c.Command = r.commands[name(c.Text)]
 		}
 	}
-	if len(r.asked.Criteria) == 0 {
+	if len(r.asked.Criteria)+len(r.asked.MustNot) == 0 {
 		return Asked{}, fmt.Errorf(`SHAPE.md has no criteria: expected a section "criteria:" with a list`)
 	}
 	return r.asked, CheckCriteria(r.asked.Criteria)
