@@ -144,7 +144,7 @@ func (r *Repeat) repeats(t *turn, end *Event) (_ *Outcome, done bool, _ error) {
 		return nil, false, nil
 	}
 	over := r.ledger.turns.failed >= most
-	end.Verdict, end.Reason, end.Next = verdictRetry, f.Reason, joinText(t.Next, r.failureText(t), t.refusedText())
+	end.Verdict, end.Reason, end.Next = verdictRetry, f.Reason, joinText(r.ledger.turns.kept, r.failureText(t), t.refusedText())
 	out, err := r.paced(end)
 	if out == nil && err == nil && over {
 		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", t.Iteration, most+1, f.Reason)}

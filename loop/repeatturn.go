@@ -24,6 +24,7 @@ type turns struct {
 	crashes  int    // iterations in a row that ended by the agent's crash
 	gate     json.RawMessage
 	next     string
+	kept     string // of next what holds for every try of the iteration
 	session  string
 }
 
@@ -64,7 +65,7 @@ func (t *turns) apply(e *Event) {
 
 // hear takes over what a gate said between iterations.
 func (t *turns) hear(e *Event) {
-	t.gate, t.next = e.Gate, joinText(t.next, e.Next)
+	t.gate, t.next, t.kept = e.Gate, joinText(t.next, e.Next), joinText(t.kept, e.Next)
 }
 
 func (t *turns) finish(e *Event) {
@@ -86,6 +87,9 @@ func (t *turns) finish(e *Event) {
 		t.crashes = 0
 	}
 	t.next = e.Next
+	if e.Verdict != verdictRetry {
+		t.kept = e.Next
+	}
 }
 
 // turnSummary is an iteration as the state file lists it, from 0.

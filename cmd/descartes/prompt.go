@@ -134,6 +134,8 @@ func checkPrompt(what, text string) error {
 		return badInput("", "%s is larger than %s", what, size(maxPrompt))
 	case !utf8.ValidString(text):
 		return badInput("", "%s is not UTF-8 text", what)
+	case strings.IndexByte(text, 0) >= 0:
+		return badInput("", "%s is not text: it holds a NUL byte", what)
 	}
 	return nil
 }

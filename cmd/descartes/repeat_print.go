@@ -130,7 +130,7 @@ func (p *printer) turnFinished(e *loop.Event) string {
 	if e.Commit != "" {
 		s += ", committed " + p.paint.in(bold, short(e.Commit))
 	}
-	text := e.Message
+	text := orWord(e.Message, e.Reason) // of one that is done again there is only the reason
 	if d.End != "finished" {
 		text = e.Reason
 	}
@@ -181,6 +181,9 @@ func repeatNext(root string, e ended) string {
 	case loop.CostReached:
 		return fmt.Sprintf("%s --max-cost %g", resume, 2*c.MaxCostUSD)
 	case loop.AgentUnusable:
+		if n := len(e.state.Summaries); n > 0 && e.state.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
+			return "descartes loop logs --name " + e.id + " shows what it said; then " + resume
+		}
 		return "make the agent run, then " + resume
 	case loop.ProviderFails:
 		return "when the agent's provider answers again, " + resume

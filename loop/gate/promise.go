@@ -12,8 +12,8 @@ import (
 //     last thing that the message says. Case counts. A sentence about the tag is no promise.
 //   - plain: the word alone on a line, in any case.
 //
-// Blanks, quote marks and emphasis around them do not matter, nor does a closing full stop. Fenced
-// code never counts. The word is plain text: what looks like a pattern in it is not one. A word given
+// Blanks and emphasis around them do not matter, nor does a closing full stop. Fenced code and
+// quoted lines never count. The word is plain text: what looks like a pattern in it is not one. A word given
 // with its tags means the same as without. The empty word is never promised.
 func Promised(final, word string) bool {
 	if word = squeeze(unwrap(word)); word == "" {
@@ -23,7 +23,7 @@ func Promised(final, word string) bool {
 	last, stage := "", 0
 	for n, line := range lines {
 		text := squeeze(line)
-		if code[n] {
+		if code[n] || strings.HasPrefix(text, ">") {
 			last, stage = "", 0
 			continue
 		}
@@ -61,7 +61,7 @@ func tagged(line, word string) bool {
 // said reports whether a line is the word and nothing else. A list mark makes it an entry of a list,
 // which may well be a list of what is not there yet.
 func said(line, word string) bool {
-	line = strings.TrimLeft(line, " \t>")
+	line = strings.TrimLeft(line, " \t")
 	for _, mark := range []string{"* ", "- ", "+ "} {
 		if strings.HasPrefix(line, mark) {
 			return false
