@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +77,9 @@ func (r *Repeat) consult(ctx context.Context, d gate.Decision) (*Outcome, error)
 		if !answered {
 			return out, nil
 		}
+		said := d.Show
 		d = a.Answer(yes)
+		d.Show = slices.DeleteFunc(slices.Clone(d.Show), func(line string) bool { return slices.Contains(said, line) })
 		r.raised()
 		if err := r.tell(d); err != nil {
 			return nil, err
@@ -149,9 +152,15 @@ func (r *Repeat) precheck(ctx context.Context) (gate.Check, error) {
 	}
 	q := r.request(t, precheckPrompt(c.Prompt))
 	q.Label, q.Session = "precheck", ""
+	if err := r.lookBefore(ctx, t); err != nil {
+		return check, err
+	}
 	res, err := r.tools.Agent.Run(ctx, q)
 	if err != nil {
 		return check, fmt.Errorf("run the agent's pre-check: %w", err)
+	}
+	if err := r.untouched(context.WithoutCancel(ctx), t); err != nil {
+		return check, err
 	}
 	e := &Event{Type: AgentFinished, Reason: res.Reason, Detail: agentDetail(res, t.with, maxFinal)}
 	if err := r.record(e); err != nil {
@@ -160,6 +169,29 @@ func (r *Repeat) precheck(ctx context.Context) (gate.Check, error) {
 	check.Passed = res.End == agent.Finished && gate.Promised(res.Final, "AGREED")
 	check.Output = orElse(endOf(res.Final), orElse(res.Reason, "it says nothing"))
 	return check, nil
+}
+
+// untouched warns of what a pre-check changed, which it was told not to do. It is left for a person to see.
+func (r *Repeat) untouched(ctx context.Context, t *turn) error {
+	if t.before == "" {
+		return nil
+	}
+	after, err := r.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return gitErr("snapshot the working tree", err)
+	}
+	if after == t.before {
+		return nil
+	}
+	changed, err := r.tools.Repo.Changed(ctx, t.before, after)
+	if err != nil {
+		return gitErr("compare the working tree", err)
+	}
+	var paths []string
+	for _, c := range changed[:min(len(changed), 5)] {
+		paths = append(paths, c.Path)
+	}
+	return r.warn(fmt.Sprintf("the pre-check changed what it was to leave alone, %d in all: %s", len(changed), strings.Join(paths, ", ")))
 }
 
 // endOf is the end of what was printed.

@@ -192,6 +192,9 @@ func repeatNext(root string, e ended) string {
 	case loop.GitRefused:
 		return "mend what git refused, then " + resume
 	case loop.GateBlocked:
+		if g := reportGate(e.state); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
+			return "see to that, then " + resume + "; with --yes it goes on all the same"
+		}
 		return "see to that, then " + resume
 	case loop.BreakerOpen:
 		return afterCooldown(e.outcome, resume)

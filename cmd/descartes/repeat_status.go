@@ -39,7 +39,9 @@ func (st *loopStatus) turnsText() string {
 	b.WriteString("\nConfig:\n")
 	row("Command", "%s", s.Config.Command)
 	row("Max iterations", "%d", s.Config.MaxIterations)
-	row("Completion promise", "%q", s.Config.CompletionPromise)
+	if s.Config.Promised() {
+		row("Completion promise", "%q", s.Config.CompletionPromise)
+	}
 	if len(s.Config.Args) > 0 {
 		row("Arguments", "%s", wholeCommand(loop.Config{Command: s.Config.Args[0], Args: s.Config.Args[1:]}))
 	}
