@@ -35,7 +35,7 @@ func accounts(backends []agent.Backend, env func(string) string) *loop.Accounts 
 
 // accountOf names the account that a backend works with by its program and a hash of what may choose the account: the
 // home directory, and the provider's variables for keys, addresses and folders. The same key in another project is the
-// same account.
+// same account, and so is the same client run in another way.
 func accountOf(b agent.Backend, env func(string) string, environ []string) string {
 	program := filepath.Base(b.Command[0])
 	values := map[string]string{"HOME": env("HOME")}
@@ -50,7 +50,7 @@ func accountOf(b agent.Backend, env func(string) string, environ []string) strin
 		}
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s\x00", program, b.Format)
+	fmt.Fprintf(h, "%s\x00", program)
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(h, "%s=%s\x00", name, values[name])

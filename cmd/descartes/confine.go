@@ -34,7 +34,7 @@ const verifying = ""
 func sandboxConfig(root, dir string, cfg loop.Config, b agent.Backend) (sandbox.Config, error) {
 	env := os.Environ()
 	c := sandbox.Config{Mode: sandbox.Mode(orWord(cfg.Sandbox, string(sandbox.Auto))), Root: root, Top: gitTop(dir), Env: env, Agent: familyOf(b),
-		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork}
+		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork, Hosts: cfg.SandboxDomains}
 	c.Program = programOf(b, dir)
 	c.ShowLogin = cfg.VerifyEnv == "inherit"
 	c.Named = slices.Concat(b.Command[min(1, len(b.Command)):], strings.FieldsFunc(cfg.Scud.VerificationCommand+" "+cfg.VerificationCommand, func(r rune) bool {

@@ -20,32 +20,32 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
 	b, _, err := resolveBackend(cfg)
 	if err != nil {
 		d.bad("agent", err.Error(), hintOf(err))
-		d.agents(ctx, cfg.Backends, agent.Backend{})
+		d.agents(ctx, cfg, agent.Backend{})
 		return
 	}
 	look := func(program string) (string, error) { return proc.Look(program, d.root, d.env) }
 	if err := b.Check(look, 0); err != nil {
 		d.bad("agent", err.Error(), `install it`+inBrackets(b.Install())+`, or give any program with --command "my-agent --flag"`)
-		d.agents(ctx, cfg.Backends, b)
+		d.agents(ctx, cfg, b)
 		return
 	}
 	path, _ := look(b.Command[0]) // Check has found it
 	c := &installed{b: b, path: path}
 	c.ask(ctx, d)
 	d.good("agent", c.text(cfg.Backend.Model))
-	for _, l := range b.Lacks(placeOf(b, d.root, c.version)) {
+	for _, l := range b.Lacks(placeOf(cfg, b, d.root, c.version)) {
 		if l.Certain {
 			d.bad("agent", b.Name+": "+l.What, l.Fix)
 		} else {
 			d.lacking("agent", b.Name+": "+l.What, l.Fix)
 		}
 	}
-	d.agents(ctx, cfg.Backends, b)
+	d.agents(ctx, cfg, b)
 }
 
 // agents tells of every client of the table with the settings' rows, but the chosen one.
-func (d *doctor) agents(ctx context.Context, rows map[string]agent.Row, chosen agent.Backend) {
-	table, err := agent.NewTable(rows)
+func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backend) {
+	table, err := agent.NewTable(cfg.Backends)
 	if err != nil {
 		d.bad("agent", err.Error(), "correct it in the settings")
 		return
@@ -70,7 +70,7 @@ func (d *doctor) agents(ctx context.Context, rows map[string]agent.Row, chosen a
 	wg.Wait()
 	for _, c := range found {
 		d.good("agent", c.text(""))
-		for _, l := range c.b.Lacks(placeOf(c.b, d.root, c.version)) {
+		for _, l := range c.b.Lacks(placeOf(cfg, c.b, d.root, c.version)) {
 			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
 		}
 	}
@@ -132,9 +132,9 @@ func (d *doctor) version(ctx context.Context, path string) string {
 	return fit(line, 60)
 }
 
-// placeOf is where a client would run, for what it may lack.
-func placeOf(b agent.Backend, root, version string) agent.Place {
-	parted := passing(loop.Config{}, b, os.Environ())
+// placeOf is where a client would run, with the variables that the settings pass on to it, for what it may lack.
+func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Place {
+	parted := passing(cfg, b, os.Environ())
 	env := slices.Concat(parted.Base, parted.Agent)
 	get := func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- { // the last one counts
@@ -148,8 +148,8 @@ func placeOf(b agent.Backend, root, version string) agent.Place {
 }
 
 // lacking sorts what keeps a client from its work into what stops a start and what is told as a warning.
-func lacking(b agent.Backend, root string) (found problems, warnings []string) {
-	for _, l := range b.Lacks(placeOf(b, root, "")) {
+func lacking(cfg loop.Config, b agent.Backend, root string) (found problems, warnings []string) {
+	for _, l := range b.Lacks(placeOf(cfg, b, root, "")) {
 		what := b.Name + ": " + l.What
 		if l.Certain {
 			found = append(found, loop.Problem{Message: what, Hint: l.Fix, Err: &failure{code: exitAgent, err: fmt.Errorf("%s", what)}})

@@ -20,7 +20,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	d.repository(ctx, d.root)
 	if wrong != nil {
 		d.bad("settings", wrong.Error(), orWord(hintOf(wrong), "correct it, or run without it"))
-		d.agents(ctx, nil, agent.Backend{})
+		d.agents(ctx, loop.Config{}, agent.Backend{})
 		d.tags(d.root)
 		return
 	}

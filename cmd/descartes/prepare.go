@@ -99,7 +99,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	found = append(found, wrong...)
 	found = append(found, r.ground(ctx)...)
 	if mode {
-		found = append(found, r.agentProblems()...)
+		found = append(found, r.agentProblems(cfg)...)
 	}
 	if r.job != nil {
 		var wrong problems
@@ -211,13 +211,13 @@ func below(top, path string) (string, bool) {
 }
 
 // agentProblems says whether the agent can be run, and given every task's spec.
-func (r *ready) agentProblems() (found problems) {
+func (r *ready) agentProblems(cfg loop.Config) (found problems) {
 	look := func(program string) (string, error) { return proc.Look(program, r.root, os.Environ()) }
 	if err := r.backend.Check(look, 0); err != nil {
 		hint := "install it" + inBrackets(r.backend.Install()) + ", or name another with --command"
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hint, Err: &failure{code: exitAgent, err: err}})
 	}
-	more, warnings := lacking(r.backend, r.root)
+	more, warnings := lacking(cfg, r.backend, r.root)
 	found, r.lacks = append(found, more...), warnings
 	if r.job == nil {
 		return found

@@ -217,7 +217,7 @@ func (r *ready) otherProblems(look func(string) (string, error)) (found problems
 			err = fmt.Errorf("task %s: %w", asked[b.Name], err)
 			found = append(found, loop.Problem{Message: err.Error(), Hint: "install it, or give agent_types another backend", Err: &failure{code: exitAgent, err: err}})
 		} else if err == nil && asked[b.Name] != "" {
-			more, warnings := lacking(b, r.root)
+			more, warnings := lacking(cfg, b, r.root)
 			found, r.lacks = append(found, more...), append(r.lacks, warnings...)
 		}
 	}
@@ -245,7 +245,7 @@ func missingFallbacks(others []agent.Backend, cfg loop.Config, root string, look
 			notes = append(notes, fmt.Sprintf("the fallback cannot take over before it is installed: %v", err))
 			continue
 		}
-		for _, l := range b.Lacks(placeOf(b, root, "")) {
+		for _, l := range b.Lacks(placeOf(cfg, b, root, "")) {
 			notes = append(notes, fmt.Sprintf("the fallback may not be able to take over: %s: %s: %s", b.Name, l.What, l.Fix))
 		}
 	}

@@ -78,6 +78,13 @@ func TestAccounts(t *testing.T) {
 			t.Errorf("another %s: %s", what, got)
 		}
 	}
+	for _, name := range []string{"gemini", "opencode"} {
+		one, _ := agent.Lookup(name)
+		other, ok := agent.Lookup(name + "-acp")
+		if a, b := of(one, "/home/a", "GEMINI_API_KEY=k"), of(other, "/home/a", "GEMINI_API_KEY=k"); !ok || a != b {
+			t.Errorf("%s run in two ways has two accounts: %s, %s", name, a, b)
+		}
+	}
 	env := func(vars map[string]string) func(string) string {
 		return func(name string) string { return vars[name] }
 	}

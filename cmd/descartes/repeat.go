@@ -226,7 +226,7 @@ func (r *repetition) agentProblems(cfg loop.Config) (found problems) {
 	if err := r.backend.Check(look, 0); err != nil {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: "install it" + inBrackets(r.backend.Install()) + ", or name another with --command", Err: &failure{code: exitAgent, err: err}})
 	}
-	more, warnings := lacking(r.backend, r.job.Dir)
+	more, warnings := lacking(cfg, r.backend, r.job.Dir)
 	found, r.notes = append(found, more...), append(r.notes, warnings...)
 	known := func(string) (string, error) { return "", nil }
 	longest := len(cfg.Prompt) + loop.MostBeside(cfg)

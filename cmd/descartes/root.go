@@ -20,17 +20,22 @@ Start by looking, then run:
   descartes loop start --scud-tag feature-x --verify "make check test"
 
 ` + exitTable,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		Args:              cobra.ArbitraryArgs,
-		RunE:              groupRun,
-		Version:           versionLine(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if told, err := cmd.Flags().GetBool("version"); err == nil && told {
+				return printVersion(cmd, nil)
+			}
+			return groupRun(cmd, args)
+		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badInput(cmd.CommandPath()+" --help", "%w", err)
 	})
-	root.SetVersionTemplate("descartes {{.Version}}\n")
+	// By cobra's own means this would take a template, and with those the linker keeps every method of every type.
+	root.Flags().BoolP("version", "v", false, "version for descartes")
 	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newConfigCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
 	return root
 }

@@ -109,7 +109,7 @@ func (b *Box) bridged() bool {
 func (b *Box) Bounds(tmp string) proc.Bounds {
 	v := proc.Bounds{Wrap: b.Wrap(tmp)}
 	if v.Wrap != nil && b.bridged() {
-		v.Inside = []string{insideSelf + filepath.Base(b.c.Self), NetCommand, insideSocket, "--"}
+		v.Inside = []string{insideSelf + filepath.Base(b.c.Self), NetCommand, insideSocket, direct(b.c.Hosts), "--"}
 	}
 	return v
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strings"
 
 	"descartes/internal/proc"
 )
@@ -14,7 +16,7 @@ import (
 // to the proxy's socket, and runs a program with variables that say so until
 // that ends. args are the socket, "--" and the program's command line.
 func Bridge(args []string, stderr io.Writer) int {
-	if len(args) < 3 || args[1] != "--" {
+	if len(args) < 4 || args[2] != "--" {
 		fmt.Fprintln(stderr, "descartes: this command is for use inside a sandbox only")
 		return 2
 	}
@@ -30,12 +32,25 @@ func Bridge(args []string, stderr io.Writer) int {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
 		env = append(env, name+"="+url)
 	}
-	env = append(env, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1")
-	code, err := proc.Attend(args[2:], env)
+	env = append(env, "NO_PROXY="+args[1], "no_proxy="+args[1], "NODE_USE_ENV_PROXY=1")
+	code, err := proc.Attend(args[3:], env)
 	if err != nil {
 		fmt.Fprintln(stderr, "descartes:", err)
 	}
 	return code
+}
+
+// direct are the hosts that a program inside reaches without the proxy: the
+// sandbox's own loopback. What the list of hosts holds of it is the machine's,
+// so that a model that is served there can be reached.
+func direct(hosts []string) string {
+	own := slices.DeleteFunc([]string{"localhost", "127.0.0.1", "::1"}, func(name string) bool {
+		return slices.ContainsFunc(hosts, func(word string) bool {
+			host, _ := splitPort(strings.ToLower(word))
+			return host == name
+		})
+	})
+	return strings.Join(own, ",")
 }
 
 // lead joins every connection to one of its own to the socket. It ends with

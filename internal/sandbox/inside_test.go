@@ -186,6 +186,26 @@ func TestProxy(t *testing.T) {
 			t.Errorf("verify, network %v: got %q", open, text)
 		}
 	}
+	for _, list := range []struct {
+		hosts []string
+		want  string
+	}{
+		{[]string{"allowed.test"}, "localhost,127.0.0.1,::1"},
+		{[]string{"127.0.0.1:8080"}, "localhost,::1"},
+		{[]string{"LOCALHOST", "[::1]:8080"}, "127.0.0.1"},
+		{[]string{"::1", "127.0.0.1", "localhost:11434"}, ""},
+	} {
+		c.Hosts = list.hosts
+		box, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		box.c.Userns = w.box.c.Userns
+		w.box = box
+		if _, text := w.run("sh", "-c", "echo $no_proxy; echo $NO_PROXY"); text != list.want+"\n"+list.want+"\n" {
+			t.Errorf("%v: not by the proxy: got %q, want %q", list.hosts, text, list.want)
+		}
+	}
 	if e, _ := w.run("sh", "-c", "exit 3"); e.Why != proc.Exited || e.Code != 3 {
 		t.Errorf("exit 3 behind the bridge: got %v", e)
 	}

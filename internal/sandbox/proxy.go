@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -24,22 +24,23 @@ import (
 // socket that reaches the hosts of a list and no others. It keeps nothing of
 // what passes.
 type Proxy struct {
-	hosts  []string
-	dir    string
-	listen net.Listener
-	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
-	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-	up     func(host, port string) (*url.URL, error) // the proxy that leads there from here; nil URL for none
-	slots  chan struct{}
-	ctx    context.Context // ends all connections
-	stop   context.CancelFunc
-	wg     sync.WaitGroup
+	hosts    []string
+	dir      string
+	listen   net.Listener
+	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
+	lookup   func(ctx context.Context, host string) ([]netip.Addr, error)
+	up       func(host, port string) (*url.URL, error) // the proxy that leads there from here; nil URL for none
+	slots    chan struct{}
+	patience time.Duration   // for a head, and for a host to answer
+	ctx      context.Context // ends all connections
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
 }
 
 const (
-	proxyConns   = 256              // at the same time
-	proxyHeader  = 64 << 10         // bytes of a request's head
-	proxyPatient = 30 * time.Second // for a head, and for a host to answer
+	proxyConns   = 256      // at the same time
+	proxyHeader  = 64 << 10 // bytes of a request's head
+	proxyPatient = 30 * time.Second
 )
 
 // Hosts are those of an agent's model provider. A word that begins with *. is
@@ -95,7 +96,7 @@ func StartProxy(hosts []string, owner string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox's proxy: %w", err)
 	}
-	p := &Proxy{hosts: hosts, dir: dir, slots: make(chan struct{}, proxyConns), up: ourProxy, dial: (&net.Dialer{Timeout: proxyPatient}).DialContext,
+	p := &Proxy{hosts: hosts, dir: dir, slots: make(chan struct{}, proxyConns), patience: proxyPatient, up: ourProxy, dial: (&net.Dialer{Timeout: proxyPatient}).DialContext,
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}}
@@ -141,58 +142,35 @@ func (p *Proxy) serve() {
 
 // client serves one connection: one request, or one tunnel.
 func (p *Proxy) client(c net.Conn) {
-	_ = c.SetReadDeadline(time.Now().Add(proxyPatient))
+	_ = c.SetReadDeadline(time.Now().Add(p.patience))
 	limit := &io.LimitedReader{R: c, N: proxyHeader}
 	in := bufio.NewReader(limit)
-	r, err := http.ReadRequest(in)
+	r, err := readRequest(in)
 	if err != nil {
-		answer(c, http.StatusBadRequest, "no request for a proxy")
+		if limit.N <= 0 {
+			err = &denial{431, "the request's head is too long"}
+		}
+		p.refuse(c, err)
 		return
 	}
-	target := r.Host
-	if r.Method != http.MethodConnect {
-		if r.URL.Scheme != "http" || r.URL.Host == "" {
-			answer(c, http.StatusBadRequest, "no request for a proxy")
-			return
-		}
-		target = r.URL.Host
-	}
-	host, port := splitPort(target)
-	if port == "" {
-		port = "80"
-		if r.Method == http.MethodConnect {
-			port = "443"
-		}
-	}
-	ctx, cancel := context.WithTimeout(p.ctx, proxyPatient)
+	ctx, cancel := context.WithTimeout(p.ctx, p.patience)
 	defer cancel()
-	out, err := p.reach(ctx, host, port)
+	out, err := p.reach(ctx, r.host, r.port)
 	if err != nil {
-		answer(c, http.StatusForbidden, err.Error())
+		p.refuse(c, &denial{403, err.Error()})
 		return
 	}
 	defer out.Close()
 	defer context.AfterFunc(p.ctx, func() { out.Close() })()
 	_ = c.SetReadDeadline(time.Time{})
-	if r.Method != http.MethodConnect {
-		limit.N = 1 << 62 // its body may be as long as it likes
-		forward(c, out, r)
+	if !r.tunnel {
+		limit.N = math.MaxInt64 // its body may be as long as it likes
+		forward(c, out, r, in)
 		return
 	}
 	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err == nil {
 		join(c, out, io.MultiReader(bufferedOf(in), c))
 	}
-}
-
-// forward passes on one unencrypted request, and its answer.
-func forward(c, out net.Conn, r *http.Request) {
-	r.Header.Del("Proxy-Connection")
-	r.Header.Del("Proxy-Authorization")
-	r.Close = true
-	if r.Write(out) != nil {
-		return
-	}
-	_, _ = io.Copy(c, out)
 }
 
 // bufferedOf is what was read beyond a request's head.
@@ -219,9 +197,19 @@ func closeWrite(c net.Conn) {
 	}
 }
 
-func answer(c net.Conn, code int, text string) {
+// refuse answers a request that leads nowhere. What still comes of it is read
+// for a moment: a connection that is closed on it loses the answer.
+func (p *Proxy) refuse(c net.Conn, err error) {
+	code, text := 400, err.Error()
+	var r *denial
+	if errors.As(err, &r) {
+		code = r.code
+	}
 	body := "descartes: " + text + "\n"
-	fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", code, http.StatusText(code), len(body), body)
+	_ = c.SetDeadline(time.Now().Add(min(p.patience, 2*time.Second)))
+	fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", code, reason(code), len(body), body)
+	closeWrite(c)
+	_, _ = io.CopyN(io.Discard, c, 16*proxyHeader)
 }
 
 // reach connects to a host of the list. A name of the list that means an
@@ -234,6 +222,13 @@ func (p *Proxy) reach(ctx context.Context, host, port string) (net.Conn, error) 
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return p.dial(ctx, "tcp", netip.AddrPortFrom(addr, portNumber(port)).String())
+	}
+	if host == "localhost" { // which the list holds itself
+		c, err := p.dial(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			c, err = p.dial(ctx, "tcp", net.JoinHostPort("::1", port))
+		}
+		return c, err
 	}
 	if up, err := p.up(host, port); err != nil {
 		return nil, err

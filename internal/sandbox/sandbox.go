@@ -43,6 +43,7 @@ type Config struct {
 	Own     bool     // the command is our own program, which is then seen inside wherever it lies
 	Bwrap   string   // where bubblewrap is; "" if it is nowhere
 	Socket  string   // of the proxy, in Strict; "" for no network at all
+	Hosts   []string // that the user lets the proxy reach besides
 	Write   []string // besides, what may be written
 	Read    []string // besides, what may be read where it would be hidden
 	UID     int
