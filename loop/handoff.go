@@ -89,7 +89,7 @@ func (l *Loop) handoffText(out *Outcome) string {
 	var b strings.Builder
 	c := l.job.Graph.Counts()
 	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneLine(l.state.Tag))
-	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, string(out.Ending))), c.Done, c.Total)
+	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, strings.ReplaceAll(string(out.Ending), "_", " "))), c.Done, c.Total)
 	if n := len(l.ledger.commits); n > 0 {
 		fmt.Fprintf(&b, "; the last commit is %.12s", l.ledger.commits[n-1].Commit)
 	}
@@ -109,11 +109,26 @@ func (l *Loop) handoffText(out *Outcome) string {
 		}
 	}
 	l.handoffNext(&b)
-	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s\n", l.state.ID)
+	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n", l.state.ID, more(out, &l.job.Config, l.job.Config.Scud.MaxTotalIterations))
 	if len(l.ledger.blocked) > 0 {
 		fmt.Fprintf(&b, "    descartes loop tune TASK --scud-tag %s     # change what a blocked task is told\n    descartes loop resume --name %s --retry-blocked\n", oneLine(l.state.Tag), l.state.ID)
 	}
 	return b.String()
+}
+
+// more is what a loop has to be given to go on after it met a limit or asked a person.
+func more(out *Outcome, c *Config, most int) string {
+	switch out.Ending {
+	case LimitReached:
+		return fmt.Sprintf(" --max-iterations %d", 2*max(1, most))
+	case DeadlinePast:
+		return " --deadline 8h"
+	case CostReached:
+		return fmt.Sprintf(" --max-cost %g", 2*c.MaxCostUSD)
+	case GateAsks, BreakerOpen:
+		return " --yes"
+	}
+	return ""
 }
 
 // handoffCurrent tells of the task that is half done.

@@ -66,7 +66,7 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 		e.Title = f()
 	}
 	if c := r.criteria(); c != nil {
-		e.Lines = []string{c.Before(t.Iteration, t.Max, r.ledger.cost.USD)}
+		e.Lines = []string{c.Before(t.Iteration, t.Max, r.costSoFar())}
 	}
 	if err := r.record(e); err != nil {
 		return nil, err
@@ -81,6 +81,14 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 		return nil, fmt.Errorf("run the agent: %w", err)
 	}
 	return r.conclude(ctx, actx, stop, t)
+}
+
+// costSoFar is what the loop has cost so far; nil where that is unknown.
+func (r *Repeat) costSoFar() *float64 {
+	if r.ledger.cost.Runs == 0 {
+		return new(float64)
+	}
+	return r.ledger.cost.USD
 }
 
 // turn is the iteration that comes next.

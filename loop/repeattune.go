@@ -178,7 +178,7 @@ func (r *Repeat) handoffText(out *Outcome) string {
 	var b strings.Builder
 	turns := &r.ledger.turns
 	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", r.state.ID)
-	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.ledger.iteration), oneLine(orElse(out.Message, string(out.Ending))))
+	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.ledger.iteration), oneLine(orElse(out.Message, strings.ReplaceAll(string(out.Ending), "_", " "))))
 	if e := turns.last; e != nil {
 		fmt.Fprintf(&b, "\n### Iteration %d\n\n", e.Iteration)
 		if text := oneLine(orElse(e.Reason, e.Message)); text != "" {
@@ -194,6 +194,7 @@ func (r *Repeat) handoffText(out *Outcome) string {
 			fmt.Fprintf(&b, "\n%s\n", tail(next, maxWords))
 		}
 	}
-	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s\n    descartes loop tune --name %s --edit     # change what the next iteration is told\n", r.state.ID, r.state.ID)
+	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n    descartes loop tune --name %s --edit     # change what the next iteration is told\n",
+		r.state.ID, more(out, &r.job.Config, r.job.Config.MaxIterations), r.state.ID)
 	return b.String()
 }

@@ -189,6 +189,10 @@ func repeatNext(root string, e ended) string {
 		return "when the agent's provider answers again, " + resume
 	case loop.QuotaUsedUp:
 		return resume + afterReset(e.outcome)
+	case loop.DiskFull:
+		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
+	case loop.PlanMissing:
+		return "descartes plan"
 	case loop.GitRefused:
 		return "mend what git refused, then " + resume
 	case loop.GateBlocked:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -153,7 +154,7 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 	if from != tasks.Pending && from != tasks.InProgress {
 		note += fmt.Sprintf("task %s: %s -> pending\n", clean(task.ID), clean(string(from)))
 	}
-	note += "next: descartes loop start" + ofTag(tag, src.scud.TasksFile) + ", or look again: descartes spec " + quote(task.ID) + ofTag(tag, src.scud.TasksFile) + "\n"
+	note += "next: " + goOn(filepath.Dir(string(src.home)), src.file, src.scud) + ", or look again: descartes spec " + quote(task.ID) + ofTag(tag, src.scud.TasksFile) + "\n"
 	return write(cmd.ErrOrStderr(), note)
 }
 

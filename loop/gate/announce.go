@@ -39,8 +39,8 @@ func (c *Criteria) Before(iteration, most int, cost *float64) string {
 func (c *Criteria) after(step string, before int) string {
 	done := c.done()
 	next := orElse(orElse(c.Step(), c.Next), "none")
-	if len(done) > before && slices.Contains(done, step) {
-		return fmt.Sprintf("[LOOP] ✓ %s complete | Progress: %d/%d | Next: %s", step, len(done), len(c.Steps), next)
+	if len(done) > before && slices.Contains(done, step) || step == "" && c.Signal {
+		return fmt.Sprintf("[LOOP] ✓ %s complete | Progress: %d/%d | Next: %s", orElse(step, "verify all criteria"), len(done), len(c.Steps), next)
 	}
 	return fmt.Sprintf("[LOOP] … %s not complete | Progress: %d/%d | Next: %s", orElse(step, "verify all criteria"), len(done), len(c.Steps), orElse(c.Next, next))
 }
