@@ -84,6 +84,15 @@ func ValidHost(word string) bool {
 // StartProxy listens. Close ends it. owner names who starts it: what an owner
 // that was killed left lying about goes when it starts another.
 func StartProxy(hosts []string, owner string) (*Proxy, error) {
+	p, err := newProxy(hosts, owner)
+	if err == nil {
+		p.wg.Go(p.serve)
+	}
+	return p, err
+}
+
+// newProxy listens, and hears nobody yet.
+func newProxy(hosts []string, owner string) (*Proxy, error) {
 	sum := sha256.Sum256([]byte(owner))
 	dir := filepath.Join(os.TempDir(), "descartes-net-"+hex.EncodeToString(sum[:8])) // short: a socket's path may be no longer
 	err := os.RemoveAll(dir)
@@ -104,7 +113,6 @@ func StartProxy(hosts []string, owner string) (*Proxy, error) {
 		return nil, errors.Join(fmt.Errorf("start the sandbox's proxy: %w", err), os.RemoveAll(dir))
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.wg.Go(p.serve)
 	return p, nil
 }
 
