@@ -81,7 +81,7 @@ func TestSecretsStay(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	list := []string{"api.example.org", "*.example.net", "10.0.0.7", "git.example.com:22", "[::1]:8080"}
+	list := []string{"api.example.org", "*.example.net", "10.0.0.7", "git.example.com:22", "[::1]:8080", "*.0.0.1"}
 	for _, c := range []struct {
 		host, port string
 		want       bool
@@ -89,6 +89,7 @@ func TestHosts(t *testing.T) {
 		{"api.example.org", "443", true}, {"api.example.org", "80", true}, {"api.example.org", "22", false}, {"x.api.example.org", "443", false},
 		{"a.example.net", "443", true}, {"a.b.example.net", "443", true}, {"example.net", "443", false}, {"badexample.net", "443", false},
 		{"10.0.0.7", "443", true}, {"10.0.0.8", "443", false}, {"git.example.com", "22", true}, {"git.example.com", "443", false}, {"::1", "8080", true},
+		{"127.0.0.1", "443", false},
 	} {
 		if got := allowed(list, c.host, c.port); got != c.want {
 			t.Errorf("%s:%s: got %v", c.host, c.port, got)

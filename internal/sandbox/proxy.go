@@ -276,15 +276,17 @@ func portNumber(port string) uint16 {
 }
 
 // allowed reports whether a list holds a host. A word without a port holds
-// the ports of the web.
+// the ports of the web. Nothing is below a part of an address.
 func allowed(list []string, host, port string) bool {
+	_, err := netip.ParseAddr(host)
+	isName := err != nil
 	return slices.ContainsFunc(list, func(word string) bool {
 		name, at := splitPort(strings.ToLower(word))
 		if at == "" && port != "443" && port != "80" || at != "" && at != port {
 			return false
 		}
 		suffix, below := strings.CutPrefix(name, "*")
-		return name == host || below && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+		return name == host || below && isName && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
 	})
 }
 
