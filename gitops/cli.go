@@ -190,7 +190,17 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 // addAll is `git add -A` but for protected paths and for nested repositories without a commit, which git
 // cannot record.
 func (c *cli) addAll(ctx context.Context, index string, guard protection) error {
+	inner, gone, err := c.nested(ctx, index)
+	if err == nil {
+		err = c.forget(ctx, index, gone)
+	}
+	if err != nil {
+		return err
+	}
 	var skip []string
+	for _, n := range inner {
+		skip = append(skip, n.path)
+	}
 	for {
 		args := append([]string{"add", "-A"}, append(c.sparse(), "--", ".")...)
 		for _, p := range append(skip, guard...) {
@@ -198,7 +208,7 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		}
 		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index})
 		if err == nil {
-			return nil
+			return c.setNested(ctx, index, inner)
 		}
 		bare, ok := uncommittedRepository(err)
 		if !ok || slices.Contains(skip, bare) {
@@ -227,8 +237,7 @@ func (c *cli) dropIgnored(ctx context.Context, index string) error {
 	if len(covered) == 0 {
 		return nil
 	}
-	_, err = c.run(ctx, gitCall{args: []string{"update-index", "--force-remove", "-z", "--stdin"}, index: index, stdin: nulJoin(covered)})
-	return err
+	return c.forget(ctx, index, covered)
 }
 
 // sparse is the option without which git add leaves out what lies outside a sparse checkout. Older versions of
