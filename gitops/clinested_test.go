@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,4 +52,21 @@ func TestSubmodulesRunNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A file that only linked working trees have would lead git, and us, to settings that an agent wrote.
+func TestOpenIsNotMisled(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(base + "cp -r .git ../evil; echo ../../evil >.git/commondir")
+	_, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Hint, "rm "+s.dir+"/.git/commondir") {
+		t.Errorf("opened: %v", err)
+	}
+	s.sh("rm .git/commondir; git worktree add -q ../linked")
+	r, err := Open(t.Context(), Options{Dir: filepath.Join(s.dir, "..", "linked"), Git: gitProgram(t), Env: s.env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
 }

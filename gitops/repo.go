@@ -52,6 +52,9 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := misled(l); err != nil {
+		return nil, err
+	}
 	cfg, err := loadConfig(l, opt.Env)
 	if err != nil {
 		return nil, err
@@ -88,6 +91,20 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		}
 	}
 	return r, nil
+}
+
+// misled refuses a repository that leads git to the configuration and hooks of another. Only the directory of a
+// linked working tree holds such a file, and git never makes one elsewhere: a killed attempt may have.
+func misled(l layout) error {
+	file := filepath.Join(l.root, ".git", "commondir")
+	if fi, err := os.Lstat(filepath.Dir(file)); err != nil || !fi.IsDir() {
+		return nil
+	}
+	if _, err := os.Lstat(file); err != nil {
+		return nil
+	}
+	return &RefusedError{Reason: file + " leads git to another repository's settings and hooks; an agent may have made it",
+		Hint: "call no git command here before it is gone: rm " + file}
 }
 
 // decide chooses between the native path and the git program.
