@@ -54,7 +54,7 @@ func (c *cli) indexCopy(from string) (string, error) {
 
 // sweep removes what a dead process left of its copies.
 func (c *cli) sweep() {
-	names, _ := filepath.Glob(c.cache + ".*")
+	names, _ := within(filepath.Dir(c.cache), filepath.Base(c.cache)+".*")
 	for _, n := range names {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(n, c.cache+"."), ".")
 		p, err := strconv.Atoi(pid)

@@ -204,12 +204,12 @@ func passing(l layout) (map[string]bool, error) {
 		}
 	}
 	for _, pattern := range []string{"*.lock", "BISECT_*"} {
-		found, err := filepath.Glob(filepath.Join(l.gitDir, pattern))
+		found, err := within(l.gitDir, pattern)
 		if err != nil {
 			return nil, err
 		}
 		if l.gitDir != l.commonDir {
-			shared, err := filepath.Glob(filepath.Join(l.commonDir, pattern))
+			shared, err := within(l.commonDir, pattern)
 			if err != nil {
 				return nil, err
 			}

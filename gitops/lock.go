@@ -157,7 +157,7 @@ func (k *lockFile) forget() {
 // clearLocks removes the locks that killed processes of ours left. Those of others, and those of the living,
 // stay. It costs one look into the git directory where nothing is left.
 func clearLocks(l layout) error {
-	names, err := filepath.Glob(filepath.Join(l.commonDir, ownLock+"*"))
+	names, err := within(l.commonDir, ownLock+"*")
 	if err != nil {
 		return err
 	}
@@ -167,6 +167,11 @@ func clearLocks(l layout) error {
 		}
 	}
 	return nil
+}
+
+// within finds what matches the pattern in a folder, whatever the folder's own name has of a pattern.
+func within(dir, pattern string) ([]string, error) {
+	return filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir), pattern))
 }
 
 // Locked names a lock that would stop the next commit: of the index, of HEAD or of the branch that is checked out.

@@ -144,8 +144,8 @@ type Saved struct {
 	Err      error // the file cannot be read; State is nil
 }
 
-// List finds every loop of a home: the default one, the named ones, then the archived ones, each
-// group by name.
+// List finds every loop of a home: the default one, the named ones, the archived ones, then those whose
+// state file lies elsewhere, each group by name.
 func (h Home) List() ([]Saved, error) {
 	out := []Saved{}
 	add := func(path string, archived bool) {
@@ -157,16 +157,54 @@ func (h Home) List() ([]Saved, error) {
 	}
 	add(h.Default(), false)
 	for _, dir := range []string{"loops", "archive"} {
-		names, err := filepath.Glob(filepath.Join(string(h), dir, "*.json"))
-		if err != nil {
+		files, err := os.ReadDir(filepath.Join(string(h), dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list loops: %w", err)
 		}
-		slices.Sort(names)
-		for _, p := range names {
-			add(p, dir == "archive")
+		for _, f := range files {
+			if filepath.Ext(f.Name()) == ".json" {
+				add(filepath.Join(string(h), dir, f.Name()), dir == "archive")
+			}
 		}
 	}
-	return out, nil
+	return h.addElsewhere(out), nil
+}
+
+// elsewhere names the file that says where a loop's state file lies, if not in the home.
+func (h Home) elsewhere(id string) string { return filepath.Join(h.Run(id), "state-file") }
+
+// note writes down where a loop's state file lies, for List to find it. The run's folder is there.
+func (h Home) note(fsys atomicfile.FS, id, path string) error {
+	if path == h.Default() || path == h.Named(id) || path == h.Archived(id) {
+		return nil
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		err = atomicfile.Write(fsys, h.elsewhere(id), []byte(path+"\n"), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("note where the state file lies: %w", err)
+	}
+	return nil
+}
+
+// addElsewhere adds the loops whose state file does not lie in the home. A file that is another loop's by now
+// is left out, and one that is gone.
+func (h Home) addElsewhere(out []Saved) []Saved {
+	runs, _ := os.ReadDir(filepath.Dir(h.Run("x")))
+	for _, run := range runs {
+		b, err := os.ReadFile(h.elsewhere(run.Name()))
+		path := strings.TrimSuffix(string(b), "\n")
+		if err != nil || !filepath.IsAbs(path) || slices.ContainsFunc(out, func(s Saved) bool { return s.Path == path }) {
+			continue
+		}
+		s, err := LoadState(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && s.ID != run.Name() {
+			continue
+		}
+		out = append(out, Saved{Path: path, State: s, Err: err})
+	}
+	return out
 }
 
 // archive moves the state of a loop that is over out of the way.

@@ -118,6 +118,9 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 	if err := os.MkdirAll(r.home.Run(r.state.ID)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
+	if err := r.home.note(r.tools.FS, r.state.ID, r.path); err != nil {
+		return err
+	}
 	if err := r.home.clearRequest(r.state.ID); err != nil {
 		return err
 	}

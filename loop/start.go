@@ -204,6 +204,9 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
+	if err := l.home.note(l.tools.FS, l.state.ID, path); err != nil {
+		return err
+	}
 	if err := l.home.clearRequest(l.state.ID); err != nil {
 		return err
 	}

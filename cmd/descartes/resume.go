@@ -69,7 +69,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	given := remember(f)
 	retry := s.Scud.RetryBlocked
 	if saved.State.Completed && !retry && !reopened(root, saved.State) {
-		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", saved.State.ID, saved.State.ExitReason.Type)
+		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", orWord(saved.State.ID, "of "+shown(root, saved.Path)), saved.State.ExitReason.Type)
 	}
 	if s.Config, err = unhidden(root, saved.State); err != nil {
 		return err
