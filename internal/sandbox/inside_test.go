@@ -303,6 +303,25 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
+// TestSettingsElsewhere keeps settings from being made that git reads in some repositories only: they would outlive a
+// killed run, and our own git would obey them.
+func TestSettingsElsewhere(t *testing.T) {
+	for _, mode := range []Mode{Auto, Strict} {
+		w := newWorld(t, mode)
+		if w == nil {
+			return
+		}
+		w.write(w.project+"/team.gitconfig", "[core]\n")
+		w.write(w.project+"/.git/config", "[core]\n[extensions]\n\tworktreeConfig = true\n[include]\n\tpath = ../team.gitconfig\n")
+		w.start(mode)
+		for _, file := range []string{".git/config.worktree", "team.gitconfig"} {
+			if exit, out := w.run("sh", "-c", "echo '[alias]' >"+file); exit.Code == 0 {
+				t.Errorf("%s: %s was written: %s", mode, file, out)
+			}
+		}
+	}
+}
+
 // BenchmarkSpawn runs a no-op inside and outside in turn.
 func BenchmarkSpawn(b *testing.B) {
 	w := newWorld(b, Auto)

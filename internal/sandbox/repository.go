@@ -41,16 +41,55 @@ func (b *Box) repository() {
 	}
 	b.add(filepath.Join(common, "worktrees"), readable)
 	b.add(dir, writable)
+	b.worktreeConfig(common, filepath.Join(common, "config"))
+	b.worktreeConfig(dir, filepath.Join(common, "config"))
 	b.guard(common)
 	b.guard(dir)
 	b.modules(filepath.Join(common, "modules"), 0)
 	b.hooksPath(common)
+	b.included(filepath.Join(common, "config"), 0)
+}
+
+var includedPath = regexp.MustCompile(`(?im)^[ \t]*path[ \t]*=[ \t]*"?([^"\r\n#;]+)`)
+
+// included guards the files of the working tree that the configuration includes.
+func (b *Box) included(file string, depth int) {
+	text, err := os.ReadFile(file)
+	if err != nil || len(text) > 1<<20 || depth > 5 {
+		return
+	}
+	for _, m := range includedPath.FindAllSubmatch(text, 50) {
+		path := strings.TrimSpace(string(m[1]))
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(file), path)
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && within(path, b.c.Top) && filepath.Clean(path) != file {
+			b.add(path, readable)
+			b.included(filepath.Clean(path), depth+1)
+		}
+	}
 }
 
 // guard keeps what runs programs in one folder of git's.
 func (b *Box) guard(dir string) {
 	for _, name := range []string{"config", "config.worktree", "hooks", "info", "commondir", "gitdir"} {
 		b.add(filepath.Join(dir, name), readable)
+	}
+}
+
+var readsWorktreeConfig = regexp.MustCompile(`(?im)^[ \t]*worktreeconfig\b`)
+
+// worktreeConfig makes an empty config.worktree where git would read one: what
+// is not there cannot be kept from being made.
+func (b *Box) worktreeConfig(dir, config string) {
+	if !b.c.Make {
+		return
+	}
+	if text, err := os.ReadFile(config); err != nil || !readsWorktreeConfig.Match(text) {
+		return
+	}
+	if f, err := os.OpenFile(filepath.Join(dir, "config.worktree"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666); err == nil {
+		_ = f.Close()
 	}
 }
 
@@ -69,6 +108,7 @@ func (b *Box) modules(dir string, depth int) {
 			b.modules(sub, depth+1) // names of submodules hold slashes
 			continue
 		}
+		b.worktreeConfig(sub, filepath.Join(sub, "config"))
 		b.guard(sub)
 		b.modules(filepath.Join(sub, "modules"), depth+1)
 	}
