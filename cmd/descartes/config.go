@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"descartes/loop"
+	"descartes/loop/gate"
 )
 
 func newConfigCmd() *cobra.Command {
@@ -114,6 +115,7 @@ func (s *settings) fillDefaults() {
 	c.Scud.MaxTotalIterations = cmp.Or(c.Scud.MaxTotalIterations, loop.DefaultTotalIterations(0))
 	c.StateFile = cmp.Or(c.StateFile, ".descartes/loop-state.json")
 	c.Gate = cmp.Or(c.Gate, "promise")
+	c.CooldownSecs = cmp.Or(c.CooldownSecs, int(gate.DefaultCooldown.Seconds()))
 	if _, backend, err := resolveBackend(*c); err == nil {
 		c.Backend = backend
 	}

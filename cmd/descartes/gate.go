@@ -43,7 +43,7 @@ func (s *settings) registerGate(f *pflag.FlagSet) {
 func (s *settings) registerAnswers(f *pflag.FlagSet) {
 	f.BoolVar(&s.gates.yes, "yes", false, "answer the question of the loop's gate with yes")
 	f.BoolVar(&s.NoConfirm, "no-confirm", false, "proceed without confirmation: G1, G2 and G3 do not ask")
-	f.Var((*secs)(&s.CooldownSecs), "cooldown", "how long a circuit breaker that has opened stays open (default 30m)")
+	f.Var(cooldown{(*secs)(&s.CooldownSecs)}, "cooldown", "how long a circuit breaker that has opened stays open (default 30m)")
 	f.IntVar(&s.MaxFileEdits, "max-file-edits", 0, "edits of one file in one iteration at which a criteria loop stops (default 5; -1: any number)")
 }
 

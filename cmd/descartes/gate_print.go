@@ -98,7 +98,7 @@ func reportGate(s *loop.State) *gateReport {
 		if b.State == gate.BreakerOpen {
 			cooldown := time.Duration(s.Config.CooldownSecs) * time.Second
 			if cooldown == 0 {
-				cooldown = 30 * time.Minute
+				cooldown = gate.DefaultCooldown
 			}
 			until := b.OpenedAt.Add(cooldown)
 			out.Breaker.Until = &until

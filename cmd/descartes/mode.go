@@ -80,20 +80,26 @@ func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 			fl.Hidden = true
 		}
 	})
+	f.Lookup("max-iterations").Usage = "iterations, also as the argument (default 10)"
+	if kind == mode.Prompt {
+		for _, name := range gateNames() {
+			f.Lookup(name).Hidden = true
+		}
+	}
 	return cmd
 }
 
 func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, o *outputs, args []string) error {
 	f := cmd.Flags()
 	var wrong error
+	if kind == mode.Prompt {
+		wrong = noGate(f)
+	}
 	f.Visit(func(fl *pflag.Flag) {
 		if fl.Hidden && wrong == nil {
 			wrong = badInput(cmd.CommandPath()+" --help", "%s does not take --%s: that is for loop start", cmd.CommandPath(), fl.Name)
 		}
 	})
-	if kind == mode.Prompt && wrong == nil {
-		wrong = noGate(f)
-	}
 	if wrong != nil {
 		return wrong
 	}

@@ -49,7 +49,11 @@ func (st *loopStatus) turnsText() string {
 		row("Verify", "%s", c)
 	}
 	if s.Config.Git.AutoCommit {
-		row("Commits", "%s", orWord(s.Config.Git.CommitTemplate, loop.DefaultCommitTemplate))
+		subject := orWord(s.Config.Git.CommitTemplate, loop.DefaultCommitTemplate)
+		if s.Kind != loop.KindPrompt {
+			subject = s.Kind + ": iteration {iteration} - <task>"
+		}
+		row("Commits", "%s", subject)
 	}
 	b.WriteString(history(s.Summaries))
 	return b.String()

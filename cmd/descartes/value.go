@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -25,6 +26,19 @@ func (s *secs) String() string {
 	return text
 }
 func (*secs) Type() string { return "time" }
+
+// cooldown is a number of seconds that says something: none at all is not what a breaker is for.
+type cooldown struct{ *secs }
+
+func (c cooldown) Set(text string) error {
+	if err := c.secs.Set(text); err != nil {
+		return err
+	}
+	if text != "" && *c.secs == 0 {
+		return errors.New("it must be more than 0; loop resume --yes lets the loop try at once")
+	}
+	return nil
+}
 
 func (s *secs) Set(text string) error {
 	if text == "" {

@@ -28,6 +28,9 @@ type Limits struct {
 	Cooldown   time.Duration `json:"cooldown,omitempty"`       // how long it stays open; 30 minutes
 }
 
+// DefaultCooldown is how long a breaker stays open where nothing is said.
+const DefaultCooldown = 30 * time.Minute
+
 func (l Limits) orDefault() Limits {
 	pick := func(n *int, def int) {
 		if *n == 0 {
@@ -38,7 +41,7 @@ func (l Limits) orDefault() Limits {
 	pick(&l.SameError, 5)
 	pick(&l.Shrink, 70)
 	if l.Cooldown == 0 {
-		l.Cooldown = 30 * time.Minute
+		l.Cooldown = DefaultCooldown
 	}
 	return l
 }
