@@ -89,7 +89,7 @@ func (l *Loop) handoffText(out *Outcome) string {
 	var b strings.Builder
 	c := l.job.Graph.Counts()
 	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneLine(l.state.Tag))
-	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, strings.ReplaceAll(string(out.Ending), "_", " "))), c.Done, c.Total)
+	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, strings.ReplaceAll(out.Ending.words(), "_", " "))), c.Done, c.Total)
 	if n := len(l.ledger.commits); n > 0 {
 		fmt.Fprintf(&b, "; the last commit is %.12s", l.ledger.commits[n-1].Commit)
 	}
@@ -166,6 +166,9 @@ func (l *Loop) handoffNext(b *strings.Builder) {
 		fmt.Fprintf(b, "- and %d more\n", n)
 	}
 }
+
+// words is an ending in a sentence.
+func (e Ending) words() string { return strings.ReplaceAll(string(e), "_", " ") }
 
 // lastWords is the end of what an agent said, on one line.
 func lastWords(e Event) string {

@@ -151,6 +151,25 @@ func yamlReason(err error) string {
 		if before, _, ok := strings.Cut(e, " not found in type "); ok {
 			e = strings.Replace(before, "field ", "unknown setting ", 1)
 		}
+		if before, ours, ok := strings.Cut(e, " into "); ok { // the name of a type of ours says nothing to a person
+			switch {
+			case strings.HasPrefix(ours, "map["), strings.HasPrefix(ours, "main."):
+				e = before + ", where settings by name are wanted"
+			case strings.HasPrefix(ours, "[]"):
+				e = before + ", where a list is wanted"
+			case strings.HasPrefix(ours, "int"):
+				e = before + ", where a whole number is wanted"
+			case strings.HasPrefix(ours, "float"):
+				e = before + ", where a number is wanted"
+			case strings.HasPrefix(ours, "bool"), strings.HasPrefix(ours, "*bool"):
+				e = before + ", where true or false is wanted"
+			case strings.HasPrefix(ours, "string"):
+				e = before + ", where a text is wanted"
+			}
+			e = strings.NewReplacer("cannot unmarshal !!seq", "there is a list", "cannot unmarshal !!map", "there are settings by name",
+				"cannot unmarshal !!str", "there is", "cannot unmarshal !!int", "there is", "cannot unmarshal !!float", "there is",
+				"cannot unmarshal !!bool", "there is", "cannot unmarshal !!null", "there is nothing").Replace(e)
+		}
 		out = append(out, e)
 	}
 	return strings.Join(out, "; ")

@@ -110,7 +110,7 @@ func TestSettingsFileErrors(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"comand: x\n":                         "line 1: unknown setting comand",
 		"scud:\n  tag: x\n  verify: make\n":   "line 3: unknown setting verify",
-		"iteration_timeout_secs: soon\n":      "line 1: cannot unmarshal",
+		"iteration_timeout_secs: soon\n":      "line 1: there is `soon`, where a whole number is wanted",
 		"command: [a\n":                       "line 1",
 		"on_limit: never\n":                   "on_limit: \"never\" is none of wait, stop",
 		"verify_timeout_secs: -1\n":           "verify_timeout_secs: -1 is negative",
