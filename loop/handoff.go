@@ -89,7 +89,7 @@ func (l *Loop) handoffText(out *Outcome) string {
 	var b strings.Builder
 	c := l.job.Graph.Counts()
 	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneLine(l.state.Tag))
-	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, strings.ReplaceAll(out.Ending.words(), "_", " "))), c.Done, c.Total)
+	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, out.Ending.words())), c.Done, c.Total)
 	if n := len(l.ledger.commits); n > 0 {
 		fmt.Fprintf(&b, "; the last commit is %.12s", l.ledger.commits[n-1].Commit)
 	}

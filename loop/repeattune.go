@@ -178,7 +178,7 @@ func (r *Repeat) handoffText(out *Outcome) string {
 	var b strings.Builder
 	turns := &r.ledger.turns
 	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", r.state.ID)
-	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.ledger.iteration), oneLine(orElse(out.Message, strings.ReplaceAll(out.Ending.words(), "_", " "))))
+	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.ledger.iteration), oneLine(orElse(out.Message, out.Ending.words())))
 	if e := turns.last; e != nil {
 		fmt.Fprintf(&b, "\n### Iteration %d\n\n", e.Iteration)
 		if text := oneLine(orElse(e.Reason, e.Message)); text != "" {
