@@ -35,8 +35,13 @@ Exit codes: 0 it could start, 2 it could not.`,
 			}
 			d := &doctor{w: cmd.OutOrStdout(), env: os.Environ(), root: root}
 			d.paint = colours(isTerminal(d.w))
+			wants := typed(cmd.Flags())
 			_, err = s.load(cmd.Flags())
-			d.check(cmd.Context(), s, cmd.Flags().Changed("plan"), err)
+			if wants.any("prompt", "prompt-file") != "" && err == nil {
+				d.checkPrompt(cmd, s, wants)
+			} else {
+				d.check(cmd.Context(), s, cmd.Flags().Changed("plan"), err)
+			}
 			if d.ill {
 				return quiet(exitInput)
 			}

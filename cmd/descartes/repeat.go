@@ -193,6 +193,8 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	}
 	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
 		note(gateProblem(err))
+	} else if c := r.criteria(); c != nil && kind != loop.KindPrompt {
+		c.Steps = gate.StepsOf("", c.Asked) // the lists of a mode's prompt are no steps of its work
 	}
 	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
 		r.job.Mode = r.mode.Mode()

@@ -173,7 +173,7 @@ func repeatNext(root string, e ended) string {
 		if n := commitsIn(e.state); n > 0 {
 			return fmt.Sprintf("git log --stat -%d", n)
 		}
-		return "look at what it did; descartes loop logs --name " + e.id
+		return "look at what it did; descartes loop logs --name " + e.id + fromHere(root)
 	case loop.LimitReached:
 		return fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations)
 	case loop.DeadlinePast:
@@ -182,7 +182,7 @@ func repeatNext(root string, e ended) string {
 		return fmt.Sprintf("%s --max-cost %g", resume, 2*c.MaxCostUSD)
 	case loop.AgentUnusable:
 		if n := len(e.state.Summaries); n > 0 && e.state.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
-			return "descartes loop logs --name " + e.id + " shows what it said; then " + resume
+			return "descartes loop logs --name " + e.id + fromHere(root) + " shows what it said; then " + resume
 		}
 		return "make the agent run, then " + resume
 	case loop.ProviderFails:
@@ -223,9 +223,17 @@ func resumeOf(root, id, path string) string {
 	home := loop.NewHome(root)
 	switch path {
 	case home.Default():
-		return "descartes loop resume"
+		return "descartes loop resume" + fromHere(root)
 	case home.Named(id):
-		return "descartes loop resume --name " + id
+		return "descartes loop resume --name " + id + fromHere(root)
 	}
-	return "descartes loop resume --state-file " + quote(path)
+	return "descartes loop resume --state-file " + quote(path) + fromHere(root)
+}
+
+// fromHere is what a command needs besides where it is typed in another project than that of root.
+func fromHere(root string) string {
+	if here, err := findRoot("."); err == nil && here == root {
+		return ""
+	}
+	return " --working-dir " + quote(root)
 }

@@ -201,16 +201,7 @@ func (s *summary) nextStep() string {
 }
 
 // resume is the command that goes on with this loop.
-func (s *summary) resume() string {
-	home := loop.NewHome(s.root)
-	switch s.run.path {
-	case home.Default():
-		return "descartes loop resume"
-	case home.Named(s.run.id):
-		return "descartes loop resume --name " + s.run.id
-	}
-	return "descartes loop resume --state-file " + quote(s.run.path)
-}
+func (s *summary) resume() string { return resumeOf(s.root, s.run.id, s.run.path) }
 
 // command is what a person would type now.
 func (s *summary) command() string {
