@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,10 @@ func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found proble
 	if dirty, err := repo.Dirty(ctx); err != nil {
 		note(err, "")
 	} else if len(dirty) > 0 && cfg.Git.AutoCommit {
-		r.notes = append(r.notes, fmt.Sprintf("%s of yours: no commit will hold them, but for files that the agent changes too", count(len(dirty), "uncommitted change")))
+		r.notes = append(r.notes, fmt.Sprintf("%s of yours: in no commit, but for files that the agent changes too", count(len(dirty), "uncommitted change")))
+		if id, path := leftBy(loop.NewHome(r.root), dirty); id != "" {
+			r.notes = append(r.notes, fmt.Sprintf("loop %s left work among them that no commit holds; %s goes on with it instead", id, resumeOf(r.root, id, path)))
+		}
 	}
 	return found
 }
@@ -82,4 +86,40 @@ func ralphNote(root string) string {
 		return ""
 	}
 	return "this loop overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone."
+}
+
+// leftBy is the loop over a prompt that did something last, where it was to commit, did not commit its last iteration,
+// and what that changed is still uncommitted.
+func leftBy(home loop.Home, dirty []string) (id, path string) {
+	all, _ := home.List() // what cannot be read is told of elsewhere
+	var last *loop.Saved
+	for i := range all {
+		s := &all[i]
+		if s.State == nil || s.State.Kind == loop.KindTag || !s.State.Config.Git.AutoCommit || home.IsLive(*s) {
+			continue
+		}
+		if last == nil || home.Active(s).After(home.Active(last)) {
+			last = s
+		}
+	}
+	if last == nil || last.State.Completed {
+		return "", ""
+	}
+	events, err := loop.ReadEvents(home.Events(last.State.ID))
+	if err != nil {
+		return "", ""
+	}
+	var paths []string
+	for _, e := range events {
+		if e.Type == loop.IterationFinished {
+			paths = e.Paths
+			if e.Commit != "" {
+				paths = nil
+			}
+		}
+	}
+	if !slices.ContainsFunc(paths, func(p string) bool { return slices.Contains(dirty, p) }) {
+		return "", ""
+	}
+	return last.State.ID, last.Path
 }
