@@ -73,6 +73,9 @@ func (r *Repeat) lookAfter(ctx context.Context, t *turn) error {
 		if t.after, err = r.tools.Repo.Snapshot(ctx); err != nil {
 			return gitErr("snapshot the working tree", err)
 		}
+		if err := r.tellCommits(ctx, t); err != nil {
+			return err
+		}
 		if t.after == t.before {
 			return nil
 		}
@@ -89,6 +92,22 @@ func (r *Repeat) lookAfter(ctx context.Context, t *turn) error {
 		return r.warn(beside(holder, ""))
 	}
 	return err
+}
+
+// tellCommits says so where the agent committed by itself: such a commit may hold what its user had not
+// committed, and stays as it is.
+func (r *Repeat) tellCommits(ctx context.Context, t *turn) error {
+	if !r.job.Config.Git.AutoCommit {
+		return nil
+	}
+	now, err := r.tools.Repo.Head(ctx)
+	if err != nil {
+		return gitErr("read HEAD", err)
+	}
+	if now == t.head || now.Hash == "" {
+		return nil
+	}
+	return r.warn(fmt.Sprintf("while iteration %d ran, the branch moved to %.12s by another hand than descartes', most likely the agent's: look at what that commit holds", t.Iteration, now.Hash))
 }
 
 // commit commits what an iteration changed and nothing else. One that a dead loop had made is found to leave

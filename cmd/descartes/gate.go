@@ -77,6 +77,9 @@ func (s *settings) completeGate(f *pflag.FlagSet, root string) error {
 		}
 		s.Criteria, s.MustNot, s.Precheck = nil, nil, ""
 	}
+	if f.Changed("completion-promise") && s.Gate != "" && s.Gate != loop.GatePromise {
+		return badInput("leave one of them out", "--completion-promise is for the promise gate; with --gate %s the promise ends nothing", s.Gate)
+	}
 	switch s.Gate {
 	case loop.GateStatus:
 		return s.completeStatus(f, root)
