@@ -38,6 +38,7 @@ func (r *Repo) Ground(ctx context.Context) (Ground, error) {
 	if err != nil {
 		return Ground{}, err
 	}
+	r.keepPacked(&g.packed)
 	if err := r.remember(g); err != nil {
 		return Ground{}, fmt.Errorf("look at the repository: %w", err)
 	}
@@ -46,11 +47,7 @@ func (r *Repo) Ground(ctx context.Context) (Ground, error) {
 
 // ground reads how things stand.
 func (r *Repo) ground(ctx context.Context) (Ground, error) {
-	if r.saved == nil {
-		r.saved = savedFiles{}
-	}
-	g, err := takeGround(r.l, r.saved)
-	g.told = map[string]bool{}
+	g, err := r.files()
 	if err == nil {
 		g.at, err = r.Head(ctx)
 	}
@@ -58,6 +55,16 @@ func (r *Repo) ground(ctx context.Context) (Ground, error) {
 		return Ground{}, fmt.Errorf("look at the repository: %w", err)
 	}
 	return g, nil
+}
+
+// files is the ground but for what HEAD leads to.
+func (r *Repo) files() (Ground, error) {
+	if r.saved == nil {
+		r.saved = savedFiles{}
+	}
+	g, err := takeGround(r.l, r.saved)
+	g.told = map[string]bool{}
+	return g, err
 }
 
 func takeGround(l layout, saved savedFiles) (Ground, error) {

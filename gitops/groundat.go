@@ -37,19 +37,24 @@ func (r *Repo) keepIndex() {
 
 // DropGround removes what the Ground of a killed run left, for a run that has no attempt of it to settle.
 func (r *Repo) DropGround() error {
-	if err := os.Remove(r.keptIndex()); err != nil && !missing(err) {
-		return fmt.Errorf("drop what a killed run left: %w", err)
+	for _, kept := range []string{r.keptIndex(), r.keptPacked()} {
+		if err := os.Remove(kept); err != nil && !missing(err) {
+			return fmt.Errorf("drop what a killed run left: %w", err)
+		}
 	}
 	return nil
 }
 
 // GroundAt is the ground for an attempt whose run died. HEAD and the branch are as they are known to have stood.
 // The index is as it was before, and lock files and unfinished operations are the attempt's, where they date from
-// between its beginning and its end. Everything else is as it stands now.
+// between its beginning and its end; so are refs that git cannot read. Everything else is as it stands now.
 func (r *Repo) GroundAt(ctx context.Context, h Head, began, ended time.Time) (Ground, error) {
-	g, err := r.ground(ctx)
+	g, err := r.files()
 	if err != nil {
-		return g, err
+		return g, fmt.Errorf("look at the repository: %w", err)
+	}
+	if g.at, err = r.Head(ctx); err != nil { // damaged: h is what it was
+		g.at = Head{}
 	}
 	during := func(t time.Time) bool { return t.After(began.Add(-markSlack)) && t.Before(ended.Add(markSlack)) }
 	maps.DeleteFunc(g.extra, func(p string, _ bool) bool {
@@ -61,6 +66,7 @@ func (r *Repo) GroundAt(ctx context.Context, h Head, began, ended time.Time) (Gr
 		kept.path, kept.stamp = g.index.path, fileStamp{}
 		g.index = kept
 	}
+	r.groundRefs(&g, during)
 	if g.at == h {
 		return g, nil
 	}

@@ -28,7 +28,7 @@ type Repo struct {
 	store  *objectStore
 	refs   *refStore
 	saved  savedFiles
-	keeps  bool // the index has a second name of ours
+	keeps  bool // the index has a second name of ours, packed-refs a copy
 	marked groundMark
 
 	mu      sync.Mutex
@@ -190,6 +190,7 @@ func (r *Repo) Close() error {
 	err := r.store.writeOut()
 	if r.keeps {
 		_ = os.Remove(r.keptIndex())
+		_ = os.Remove(r.keptPacked())
 	}
 	r.cli.close()
 	r.root.close()

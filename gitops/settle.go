@@ -32,7 +32,7 @@ func (s *Settled) noteOnce(g Ground, format string, args ...any) {
 }
 
 // Settle undoes what an agent did to the git directory since g, once all its processes are dead: the branch and
-// the index are put back, so are configuration and hooks; unfinished operations and lock files go. Commits,
+// the index are put back, so are configuration and hooks, and refs that git cannot read; unfinished operations and lock files go. Commits,
 // stashes and new branches stay in the store, and the working tree stays as it is.
 //
 // It may be called again with the same Ground, for what was done since: nothing is told twice.
@@ -42,7 +42,7 @@ func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
 		return s, nil
 	}
 	for _, step := range []func(context.Context, Ground, *Settled) error{
-		r.settleLocks, r.settleFiles, r.settleHooks, r.settleStates, r.settleHead, r.settleRefs, r.settleStash, r.settleIndex,
+		r.settleLocks, r.settleFiles, r.settleHooks, r.settleStates, r.settlePacked, r.settleLoose, r.settleHead, r.settleRefs, r.settleStash, r.settleIndex,
 	} {
 		if err := step(ctx, g, &s); err != nil {
 			return s, fmt.Errorf("settle the repository: %w", err)
