@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"os"
 	"path/filepath"
 
 	"descartes/internal/proc"
@@ -45,7 +46,7 @@ func (b *Box) Wrap(tmp string) []string {
 		case emptied:
 			v = append(v, "--tmpfs", m.path)
 		case blanked:
-			v = append(v, "--ro-bind", filepath.Join(tmp, "empty"), m.path)
+			v = append(v, "--ro-bind", blank(tmp, m.path), m.path)
 		}
 	}
 	if b.c.Own {
@@ -64,6 +65,25 @@ func (b *Box) Wrap(tmp string) []string {
 			"--setenv", "npm_config_cache", insideTmp+"/npm")
 	}
 	return v
+}
+
+// blank is the file that stands where one is hidden: nothing, or the least that
+// whoever reads it takes for a file of its kind. Maven and composer end with an
+// error where theirs is empty.
+func blank(tmp, path string) string {
+	empty := filepath.Join(tmp, "empty")
+	text, ok := map[string]string{".json": "{}\n", ".xml": "<settings/>\n"}[filepath.Ext(path)]
+	if !ok {
+		return empty
+	}
+	file := empty + filepath.Ext(path)
+	if _, err := os.Lstat(file); err == nil {
+		return file
+	}
+	if err := os.WriteFile(file, []byte(text), 0o444); err != nil {
+		return empty
+	}
+	return file
 }
 
 // base is what holds for every place.

@@ -64,6 +64,8 @@ func escapes(w *world) []escape {
 		{name: "~/.ssh", script: secret(`"$HOME/.ssh/id_ed25519"`) + "; " + secret(`"$HOME/.gnupg/key"`)},
 		{name: "~/.aws", script: secret(`"$HOME/.aws/credentials"`) + "; " + secret(`"$HOME/.kube/config"`)},
 		{name: "~/.netrc", script: secret(`"$HOME/.netrc"`) + "; " + secret(`"$HOME/.npmrc"`) + "; " + secret(`"$HOME/.docker/config.json"`) + "; " + secret(`"$HOME/.config/gh/hosts.yml"`)},
+		{name: "logins in caches and of other agents", script: `grep -rls SECRET "$HOME" && echo ` + escaped},
+		{name: "logins in the way of others", script: `cd "$HOME/.cache" && mv huggingface h && cat h/token; mv h huggingface; cd "$HOME/.gradle" && rm -f gradle.properties; cat gradle.properties | grep SECRET && echo ` + escaped},
 		{name: "environment of the parents", attack: []string{"environ", "SECRET-of-the-host"}},
 		{name: "the terminal", attack: []string{"terminal"}},
 		{name: "the log's earlier bytes", attack: []string{"log"}},

@@ -20,6 +20,13 @@ func secrets() []string {
 		".config/doctl", ".config/heroku", ".config/containers", ".config/sops", ".config/age", ".config/google-chrome", ".config/chromium",
 		".config/systemd", ".config/autostart", ".local/share/keyrings", ".local/share/kwalletd", ".mozilla", ".thunderbird", ".pki",
 		".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json", ".m2/settings-security.xml",
+		".m2/settings.xml", ".yarnrc", ".yarnrc.yml", ".wgetrc", ".env", ".gradle/gradle.properties", ".gradle/develocity/keys.properties",
+		".gradle/enterprise/keys.properties", ".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".huggingface/token", ".huggingface/stored_tokens",
+		".ivy2/.credentials", ".sbt/.credentials", ".coursier/credentials.properties", ".config/coursier/credentials.properties", ".hex/hex.config",
+		".pub-cache/credentials.json", ".config/dart/pub-credentials.json", ".config/dart/pub-tokens.json", ".config/composer/auth.json", ".local/share/gem/credentials",
+		".bundle/config", ".julia/servers", ".local/share/uv/credentials", ".config/pypoetry/auth.toml", ".config/configstore", ".config/netlify",
+		".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".librewolf", "snap/firefox", "snap/chromium",
+		".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password", ".authinfo", ".authinfo.gpg", ".config/hcloud", ".config/linode-cli",
 		".pgpass", ".my.cnf", ".s3cfg", ".boto", ".fly", ".config/fly", ".wrangler", ".databrickscfg", ".snowflake",
 		".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history", ".node_repl_history",
 	}
@@ -34,7 +41,8 @@ func system() []string {
 // secretVars name places of such stores, by a variable.
 func secretVars() []string {
 	return []string{"SSH_AUTH_SOCK", "GNUPGHOME", "KUBECONFIG", "NETRC", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "DOCKER_CONFIG", "CLOUDSDK_CONFIG",
-		"NPM_CONFIG_USERCONFIG", "PASSWORD_STORE_DIR", "GH_CONFIG_DIR", "AZURE_CONFIG_DIR"}
+		"NPM_CONFIG_USERCONFIG", "PASSWORD_STORE_DIR", "GH_CONFIG_DIR", "AZURE_CONFIG_DIR", "HF_TOKEN_PATH", "PGPASSFILE", "RCLONE_CONFIG", "BOTO_CONFIG",
+		"TF_CLI_CONFIG_FILE"}
 }
 
 // caches are what build tools write below a home.
@@ -64,52 +72,6 @@ func toolchains() []string {
 	}
 }
 
-// own are the places below a home in which an agent program keeps what it
-// knows: login, settings, sessions.
-func own(agent string) []string {
-	table := map[string][]string{
-		"claude":   {".claude", ".claude.json", ".config/claude", ".local/share/claude", ".local/state/claude"},
-		"codex":    {".codex"},
-		"gemini":   {".gemini"},
-		"opencode": {".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".opencode"},
-		"qwen":     {".qwen"},
-		"copilot":  {".copilot", ".config/github-copilot"},
-		"cline":    {".cline", ".config/cline"},
-		"amp":      {".config/amp", ".local/share/amp"},
-		"cursor":   {".cursor", ".config/cursor"},
-		"goose":    {".config/goose", ".local/share/goose", ".local/state/goose"},
-		"aider":    {".aider", ".aider.conf.yml"},
-		"crush":    {".config/crush", ".local/share/crush"},
-		"kiro":     {".kiro", ".local/share/kiro-cli"},
-		"pi":       {".pi"},
-	}
-	if list, known := table[agent]; known {
-		return list
-	}
-	var all []string
-	for _, list := range table {
-		all = append(all, list...)
-	}
-	return all
-}
-
-// made are those of own that are made where they are missing: a program that
-// never ran before must be able to.
-func made(agent string) []string {
-	switch agent {
-	case "claude", "codex", "gemini", "qwen", "copilot":
-		return []string{"." + agent}
-	case "opencode":
-		return []string{".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"}
-	}
-	return nil
-}
-
-// ownVars name such places by a variable.
-func ownVars() []string {
-	return []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME", "OPENCODE_CONFIG_DIR", "COPILOT_HOME", "CLINE_DIR"}
-}
-
 // hide names what cannot be seen.
 func (b *Box) hide() {
 	if b.home != "" && b.c.Mode == Strict && !within(b.home, b.c.Top) {
@@ -117,17 +79,23 @@ func (b *Box) hide() {
 	}
 	for _, home := range b.homes() {
 		for _, name := range secrets() {
-			b.add(filepath.Join(home, name), emptied)
+			b.conceal(filepath.Join(home, name))
+		}
+		if home == b.home {
+			continue
+		}
+		for _, name := range own("") {
+			b.conceal(filepath.Join(home, name))
+		}
+	}
+	for _, name := range secrets() {
+		for _, path := range b.elsewhere(name) {
+			b.conceal(path)
 		}
 	}
 	for _, name := range secretVars() {
-		b.add(b.env(name), emptied)
-	}
-	if dir := b.env("XDG_CONFIG_HOME"); dir != "" {
-		for _, name := range secrets() {
-			if name, ok := strings.CutPrefix(name, ".config/"); ok {
-				b.add(filepath.Join(dir, name), emptied)
-			}
+		for _, path := range filepath.SplitList(b.env(name)) {
+			b.conceal(path)
 		}
 	}
 	for _, file := range []string{"/etc/shadow", "/etc/gshadow", "/proc/kcore"} {
@@ -247,36 +215,6 @@ func (b *Box) makeCaches() {
 		for _, dir := range t.dirs {
 			_ = os.MkdirAll(filepath.Join(b.home, dir), 0o755)
 		}
-	}
-}
-
-// login lets an agent have what it keeps in the home, and the verify command,
-// which anybody's tests are part of, see none of it.
-func (b *Box) login() {
-	what, list := writable, own(b.c.Agent)
-	if b.c.Role == Verify {
-		what, list = emptied, own("")
-		if b.c.ShowLogin {
-			what = readable
-		}
-	}
-	for _, name := range ownVars() {
-		b.add(b.env(name), what)
-	}
-	if b.home == "" {
-		return
-	}
-	if b.c.Make && b.c.Role == Agent {
-		list := made(b.c.Agent)
-		if b.c.Mode == Auto { // where builds keep theirs; a strict sandbox gives them another
-			list = append(list, ".cache")
-		}
-		for _, name := range list {
-			_ = os.MkdirAll(filepath.Join(b.home, name), 0o700)
-		}
-	}
-	for _, name := range list {
-		b.add(filepath.Join(b.home, name), what)
 	}
 }
 

@@ -167,10 +167,16 @@ func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// settle sorts the mounts, parents first, leaves one for each place, and
-// makes every folder between a writable place and a protected one in it a
+// settle sorts the mounts, parents first, leaves one for each place and none
+// that hides what lies in an empty folder anyway, and makes every folder between a writable place and a protected one in it a
 // mount of its own: it could else be renamed, and another put in its place.
 func (b *Box) settle() {
+	b.mounts = slices.DeleteFunc(slices.Clone(b.mounts), func(m mount) bool {
+		hides := func(h how) bool { return h == emptied || h == blanked }
+		in, ok := b.nearest(filepath.Dir(m.path))
+		return hides(m.how) && ok && in.how == emptied &&
+			!slices.ContainsFunc(b.mounts, func(o mount) bool { return !hides(o.how) && within(o.path, m.path) })
+	})
 	var between []mount
 	for _, p := range b.mounts {
 		if p.how.writes() {

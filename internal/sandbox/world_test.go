@@ -59,6 +59,10 @@ func newWorld(tb testing.TB, mode Mode) *world {
 	for _, file := range []string{".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".gnupg/key", ".npmrc", ".kube/config", ".docker/config.json"} {
 		w.write(w.home+"/"+file, "SECRET\n")
 	}
+	for _, file := range logins() {
+		w.write(w.home+"/"+file, "SECRET\n")
+	}
+	w.write(w.home+"/.gradle/caches/x", "x\n")
 	w.write(w.home+"/.bashrc", "# mine\n")
 	w.write(w.home+"/.claude/settings.json", "{}\n")
 	w.write(w.home+"/.cache/x", "x\n")
