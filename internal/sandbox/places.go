@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"descartes/internal/proc"
 )
@@ -243,11 +244,37 @@ func (b *Box) program() {
 		return
 	}
 	b.show(path)
+	b.beside(real)
 	if at := strings.LastIndex(real, "/node_modules/"); at > 0 {
 		b.show(real[:at] + "/node_modules")
 	}
 	if dir := filepath.Dir(real); dir != filepath.Dir(path) && dir != b.home {
 		b.show(dir)
+	}
+}
+
+// beside shows the folder below /tmp that a program lies in, in which it may have what it reads: a
+// script there is one of the user's own. Another's folder stays hidden, and so do all in strict.
+func (b *Box) beside(program string) {
+	if b.c.Mode != Auto {
+		return
+	}
+	for _, tmp := range []string{insideTmp, insideVarTmp} {
+		name, _, below := strings.Cut(strings.TrimPrefix(program, tmp+"/"), "/")
+		if !within(program, tmp) || !below {
+			continue
+		}
+		var st syscall.Stat_t
+		dir := filepath.Join(tmp, name)
+		if within(b.home, dir) { // what is secret in a home is not to be seen by this
+			dir = filepath.Dir(program)
+		}
+		if within(b.home, dir) {
+			continue
+		}
+		if err := syscall.Lstat(dir, &st); err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && int(st.Uid) == b.c.UID {
+			b.show(dir)
+		}
 	}
 }
 
@@ -276,10 +303,14 @@ func (b *Box) sockets() {
 		}
 		seen[fields[7]] = true
 		path := filepath.Clean(fields[7])
-		if within(path, b.c.Top) || within(path, "/tmp") || within(path, "/var/tmp") {
+		if within(path, b.c.Top) {
 			continue
 		}
-		if in, ok := b.nearest(path); ok && in.how != readable || len(seen) > 500 {
+		in, ok := b.nearest(path)
+		if private := within(path, insideTmp) || within(path, insideVarTmp); private && (!ok || in.how != readable) {
+			continue
+		}
+		if ok && in.how != readable || len(seen) > 500 {
 			continue
 		}
 		b.add(path, blanked)
