@@ -57,7 +57,7 @@ func inJSON(s string, html bool) string {
 	return out[1 : len(out)-1]
 }
 
-// ascii writes every other character as \uXXXX.
+// ascii writes every other character as \u and four digits.
 func ascii(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -242,7 +242,7 @@ func TestPlaces(t *testing.T) {
 	w.write(tree+"/.git", "gitdir: "+w.project+"/.git/worktrees/wt\n")
 	w.write(w.project+"/.git/worktrees/wt/commondir", "../..\n")
 	w.write(w.project+"/.git/worktrees/wt/HEAD", "x\n")
-	w.write(w.home+"/.aws/work/file", "x\n")
+	w.write(w.home+"/.aws/deep/file", "x\n")
 	w.write(w.project+"/tmp/x", "x\n")
 	for _, c := range []struct {
 		name   string
