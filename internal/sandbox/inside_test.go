@@ -255,8 +255,8 @@ func TestPlaces(t *testing.T) {
 			`cd ` + tree + ` && echo 1 >file && echo 1 >` + w.project + `/.git/objects/y && echo 1 >` + w.project + `/.git/worktrees/wt/index &&
 			! echo 1 2>/dev/null >.git && ! echo 1 2>/dev/null >` + w.project + `/.git/config && ! echo 1 2>/dev/null >` + w.project + `/.git/worktrees/wt/commondir && { echo 1 2>/dev/null >` + w.project + `/file || true; } &&
 			! echo 1 2>/dev/null >` + w.project + `/.git/worktrees/b/gitdir`},
-		{"a tree below what is hidden", func(c *Config) { c.Top, c.Root = w.home+"/.aws/work", w.home+"/.aws/work" },
-			`cd ` + w.home + `/.aws/work && echo 1 >file && ! cat ../credentials 2>/dev/null && ! echo 1 2>/dev/null >../credentials`},
+		{"a tree below what is hidden", func(c *Config) { c.Top, c.Root = w.home+"/.aws/deep", w.home+"/.aws/deep" },
+			`cd ` + w.home + `/.aws/deep && echo 1 >file && ! cat ../credentials 2>/dev/null && ! echo 1 2>/dev/null >../credentials`},
 		{"TMPDIR in the tree", func(c *Config) { c.Env = append(c.Env, "TMPDIR="+w.project+"/tmp") }, `echo 1 >tmp/y && test -e tmp/x && echo 1 >"$TMPDIR/z" && ! test -e tmp/z`},
 		{"the home is the tree", func(c *Config) { c.Env[1] = "HOME=" + w.project }, `echo 1 >x && ! echo 1 2>/dev/null >.git/config`},
 		{"a home that is missing", func(c *Config) { c.Env[1] = "HOME=/nonexistent" }, `echo 1 >file`},
