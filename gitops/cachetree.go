@@ -91,16 +91,3 @@ func (t *cacheTree) drop(name string) {
 		}
 	}
 }
-
-// invalidate says that the entry at path changed.
-func (t *cacheTree) invalidate(path string) {
-	for t != nil {
-		t.entries = -1
-		dir, rest, below := strings.Cut(path, "/")
-		if !below {
-			t.drop(path) // a file may have replaced a directory of that name
-			return
-		}
-		t, path = t.child(dir), rest
-	}
-}

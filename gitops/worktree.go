@@ -229,18 +229,6 @@ func (d *folder) hasTracked() bool {
 	return slices.ContainsFunc(d.dirs, (*folder).hasTracked)
 }
 
-// each calls f for every file below the folder that is there, in index order within each directory's files.
-func (d *folder) each(f func(d *folder, f *file)) {
-	for i := range d.files {
-		if d.files[i].present() {
-			f(d, &d.files[i])
-		}
-	}
-	for _, c := range d.dirs {
-		c.each(f)
-	}
-}
-
 // tidy brings the folder back in order after a scan or a restore.
 func (d *folder) tidy() {
 	d.files = slices.DeleteFunc(d.files, func(f file) bool { return f.mode == 0 })

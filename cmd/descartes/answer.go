@@ -104,15 +104,9 @@ func answer(cmd *cobra.Command, look looking, id, text string) error {
 	if who, owned := home.Owner(file); owned && who.Tag == file.Tag() {
 		return handOver(cmd, look, home, file, who, id, text)
 	}
-	if err := unowned(home, file); err != nil {
+	t, err := ownTask(cmd.Context(), home, file, c, id)
+	if err != nil {
 		return err
-	}
-	if err := home.CatchUp(cmd.Context(), atomicfile.OS(), file, time.Now); err != nil {
-		return unwritable(err)
-	}
-	t, ok := file.Task(id)
-	if !ok {
-		return badInput("descartes tasks list"+ofTag(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	if err := answerable(t, file, c); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,15 +43,9 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 		return err
 	}
 	home := loop.NewHome(root)
-	if err := unowned(home, file); err != nil {
+	t, err := ownTask(cmd.Context(), home, file, c, id)
+	if err != nil {
 		return err
-	}
-	if err := home.CatchUp(cmd.Context(), atomicfile.OS(), file, time.Now); err != nil {
-		return unwritable(err)
-	}
-	t, ok := file.Task(id)
-	if !ok {
-		return badInput("descartes tasks list"+ofTag(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	to, _ := tasks.ParseStatus(word)
 	if t.Container() && (t.Status != tasks.Done || to != tasks.Pending) {
@@ -72,6 +67,22 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 		return writeJSON(cmd.OutOrStdout(), change)
 	}
 	return write(cmd.OutOrStdout(), change.text())
+}
+
+// ownTask is a task whose status may be changed by hand: no live loop owns its list, and the list has what dead
+// ones could not write any more.
+func ownTask(ctx context.Context, home loop.Home, file *tasks.File, c loop.ScudConfig, id string) (*tasks.Task, error) {
+	if err := unowned(home, file); err != nil {
+		return nil, err
+	}
+	if err := home.CatchUp(ctx, atomicfile.OS(), file, time.Now); err != nil {
+		return nil, unwritable(err)
+	}
+	t, ok := file.Task(id)
+	if !ok {
+		return nil, badInput("descartes tasks list"+ofTag(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+	}
+	return t, nil
 }
 
 // unowned refuses to change a list that a live loop writes to.
