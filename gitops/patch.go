@@ -22,10 +22,11 @@ func (r *Repo) Patch(ctx context.Context, from, to Tree, limit int) (string, err
 		return r.DiffStat(ctx, from, to)
 	}
 	text := strings.ToValidUTF8(string(b), "\uFFFD")
-	if len(text) <= limit {
+	whole := len(text)
+	if whole <= limit {
 		return text, nil
 	}
 	text = strings.ToValidUTF8(text[:limit], "")
 	text = text[:strings.LastIndexByte(text, '\n')+1]
-	return text + fmt.Sprintf("[%d bytes of the diff left out]\n", len(b)-len(text)), nil
+	return text + fmt.Sprintf("[%d bytes of the diff left out]\n", whole-len(text)), nil
 }

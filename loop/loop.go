@@ -75,9 +75,6 @@ type Loop struct {
 // ID names the loop.
 func (l *Loop) ID() string { return l.state.ID }
 
-// Resumed reports whether the loop goes on with the work of one that had not ended.
-func (l *Loop) Resumed() bool { return l.resumed }
-
 // StatePath is the loop's state file.
 func (l *Loop) StatePath() string { return l.saver.path }
 

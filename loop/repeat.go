@@ -126,7 +126,7 @@ func (r *Repeat) rounds(ctx context.Context, stop *stopper) (Outcome, error) {
 			return deref(out), err
 		}
 	}
-	if out, err := r.beginGate(ctx); out != nil || err != nil {
+	if out, err := r.beginGate(ctx, stop); out != nil || err != nil {
 		return deref(out), err
 	}
 	for {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/gitops"
 	"descartes/loop/gate"
 	"descartes/verify"
 )
@@ -29,21 +31,25 @@ const PrecheckAgent = "agent"
 // that without a person. A loop that is resumed after the cooldown goes on half-open, with one iteration that
 // has to make progress; before it only by a person's yes. A breaker belongs to its loop: a new one begins with
 // a closed one.
-func (r *Repeat) beginGate(ctx context.Context) (*Outcome, error) {
+func (r *Repeat) beginGate(ctx context.Context, stop *stopper) (*Outcome, error) {
 	a, ok := deciding(r.job.Gate).(asker)
 	if !ok {
 		return nil, nil
 	}
-
 	before, err := r.gateState()
 	if err != nil {
 		return nil, err
 	}
 	d := a.Begin(r.tools.Now())
 	if c := r.criteria(); c != nil && d.Gate == "precheck" && r.job.Config.Precheck != "" && !(r.resumed && r.job.Yes) {
-		check, err := r.precheck(ctx)
+		actx, done := stop.watch(ctx)
+		check, err := r.precheck(actx)
+		done()
 		if err != nil {
 			return nil, err
+		}
+		if out := stop.asked(ctx); out != nil {
+			return out, nil // one that was stopped says nothing: it is made again
 		}
 		d = c.Precheck(check)
 	}
@@ -152,14 +158,14 @@ func (r *Repeat) precheck(ctx context.Context) (gate.Check, error) {
 	}
 	q := r.request(t, precheckPrompt(c.Prompt))
 	q.Label, q.Session = "precheck", ""
-	if err := r.lookBefore(ctx, t); err != nil {
+	if err := r.lookBefore(context.WithoutCancel(ctx), t); err != nil {
 		return check, err
 	}
 	res, err := r.tools.Agent.Run(ctx, q)
 	if err != nil {
 		return check, fmt.Errorf("run the agent's pre-check: %w", err)
 	}
-	if err := r.untouched(context.WithoutCancel(ctx), t); err != nil {
+	if err := errors.Join(r.gatherErrors(t.log), r.mend(), r.untouched(context.WithoutCancel(ctx), t)); err != nil {
 		return check, err
 	}
 	e := &Event{Type: AgentFinished, Reason: res.Reason, Detail: agentDetail(res, t.with, maxFinal)}
@@ -176,11 +182,15 @@ func (r *Repeat) untouched(ctx context.Context, t *turn) error {
 	if t.before == "" {
 		return nil
 	}
-	after, err := r.tools.Repo.Snapshot(ctx)
+	var after gitops.Tree
+	holder, err := r.inTree(ctx, func() (err error) {
+		after, err = r.tools.Repo.Snapshot(ctx)
+		return err
+	})
 	if err != nil {
 		return gitErr("snapshot the working tree", err)
 	}
-	if after == t.before {
+	if holder != "" || after == t.before {
 		return nil
 	}
 	changed, err := r.tools.Repo.Changed(ctx, t.before, after)

@@ -21,7 +21,7 @@ func (r *Repeat) watches() bool {
 
 // inTree does something with the working tree that no other loop may do at the same time. A loop over a tag holds
 // the tree for as long as it runs; that is the holder's name then, and nothing is done.
-func (r *Repeat) inTree(ctx context.Context, do func() error) (tag string, err error) {
+func (r *Repeat) inTree(ctx context.Context, do func() error) (holder string, err error) {
 	path := treeLock(r.tools.Repo.Dir())
 	k, err := takeLock(ctx, path, treeWait, r.who)
 	var busy *BusyError

@@ -184,7 +184,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if err := r.checkpoint(gctx, t); err != nil {
 		return nil, err
 	}
-	t.Facts, t.Watched = r.facts(t), t.before != ""
+	t.Facts, t.Watched = r.facts(t), t.after != ""
 	out, err := r.judge(ctx, stop, t)
 	r.spent(t)
 	return out, err
@@ -213,7 +213,7 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 // facts are what the gate is told.
 func (r *Repeat) facts(t *turn) gate.Facts {
 	f := gate.Facts{Iteration: t.Iteration, Final: t.Result.Final, OutputBytes: t.Result.Bytes, Now: r.tools.Now(), CostUSD: r.ledger.cost.USD,
-		Unwatched: t.before == "", Checks: t.checks, State: t.file, Edits: t.edits}
+		Unwatched: t.after == "", Checks: t.checks, State: t.file, Edits: t.edits}
 	for _, c := range t.changed {
 		if !ours(c.Path) {
 			f.Changed = append(f.Changed, c.Path)

@@ -76,9 +76,7 @@ func (r *Repeat) readHandoff() (err error) {
 // spent puts aside what an iteration was told, and the text that a person had chosen for it.
 func (r *Repeat) spent(t *turn) {
 	to := r.home.keptPrompt(r.state.ID, t.Iteration, t.Try)
-	if os.Rename(r.promptFile(), to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
-		_ = os.Rename(r.promptFile(), to) // loop tune shows less then
-	}
+	putAside(r.promptFile(), to)
 	if t.tuned && t.Result.End != agent.Limited && t.Result.End != agent.Cancelled {
 		_ = r.home.TunePrompt(r.tools.FS, r.state.ID, "") // at worst it is used once more
 	}
@@ -136,15 +134,20 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	return true, r.record(e)
 }
 
-// undoReview puts back what a review changed, which is asked for its words alone.
+// undoReview puts back what a review changed, which is asked for its words alone, and keeps it: a person
+// may have saved a file meanwhile.
 func (r *Repeat) undoReview(ctx context.Context, before gitops.Tree) error {
 	if before == "" {
 		return nil
 	}
+	ref := fmt.Sprintf("refs/descartes/%s/review-%d", r.state.ID, r.ledger.turns.last.Iteration)
 	var touched []string
 	_, err := r.inTree(ctx, func() error {
 		now, err := r.tools.Repo.Snapshot(ctx)
-		if err == nil && now != before {
+		if err != nil || now == before {
+			return err
+		}
+		if _, err = r.tools.Repo.Keep(ctx, ref, now, nil, "what a review changed\n"); err == nil {
 			touched, err = r.tools.Repo.Restore(ctx, before)
 		}
 		return err
@@ -155,7 +158,7 @@ func (r *Repeat) undoReview(ctx context.Context, before gitops.Tree) error {
 	if len(touched) == 0 {
 		return nil
 	}
-	return r.warn("the review changed files, which is put back: " + strings.Join(touched[:min(8, len(touched))], ", "))
+	return r.warn("the review changed files, which is put back and kept as " + ref + ": " + strings.Join(touched[:min(8, len(touched))], ", "))
 }
 
 // handOff writes what a next session needs where a run ends with work left.

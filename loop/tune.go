@@ -106,12 +106,18 @@ func (l *Loop) spec(tr *trial) (specbuild.Spec, error) {
 func (l *Loop) spent(tr *trial) {
 	if tr.verdict != verify.Verified {
 		to := l.home.keptSpec(l.state.ID, tr.task.ID, tr.number)
-		if os.Rename(l.promptFile(), to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
-			_ = os.Rename(l.promptFile(), to) // it can be built again from the journal
-		}
+		putAside(l.promptFile(), to)
 	}
 	if tr.tuned && tr.verdict != verify.Limited && tr.verdict != verify.Cancelled {
 		delete(l.tuned, fileName(tr.task.ID)+".md")
 		_ = os.Remove(l.home.tuned(l.state.Tag, tr.task.ID)) // at worst it is used once more
+	}
+}
+
+// putAside keeps what an attempt was told under another name. Where that fails loop tune shows less, or it is
+// built again from the journal.
+func putAside(from, to string) {
+	if os.Rename(from, to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
+		_ = os.Rename(from, to)
 	}
 }

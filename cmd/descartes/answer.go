@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -92,6 +93,11 @@ func answer(cmd *cobra.Command, look looking, id, text string) error {
 	if err != nil {
 		return err
 	}
+	if t, ok := file.Task(id); ok { // under the name that the list has, before a person writes anything
+		id = t.ID
+	} else {
+		return badInput("descartes tasks list"+ofTag(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+	}
 	if cmd.Flags().Changed("edit") {
 		if text, err = writtenAnswer(cmd, root, file, id); err != nil {
 			return err
@@ -156,7 +162,7 @@ func handOver(cmd *cobra.Command, look looking, home loop.Home, file *tasks.File
 		return err
 	}
 	t, _ := file.Task(id)
-	change := statusChange{Task: loop.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: file.Path()}
+	change := statusChange{Task: loop.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: shown(filepath.Dir(string(home)), file.Path())}
 	if look.json {
 		return writeJSON(cmd.OutOrStdout(), answered{change, a.Question, text, ""})
 	}

@@ -153,7 +153,7 @@ func (r *repetition) session(s *settings, began time.Time, show io.Writer) *mode
 		return nil
 	}
 	return &modeSession{root: r.root, kind: kind, run: r.mode, task: strings.TrimPrefix(r.job.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
-		format: r.backend.Format, show: show, mask: masking(secrets(os.Environ(), r.job.Config)), began: began}
+		format: r.backend.Format, show: show, mask: r.mask, began: began}
 }
 
 // session names the program's session that we are started from: a loop of the same one is preferred when the

@@ -158,7 +158,7 @@ func findSaved(root string, s *settings, o *outputs, last bool) (*loop.Saved, er
 		st, err := loop.LoadState(home.Default())
 		def := loop.Saved{Path: home.Default(), State: st}
 		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st)) && !home.IsLive(def) {
-			return &loop.Saved{Path: home.Default(), State: st}, nil
+			return &def, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

@@ -189,10 +189,7 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 	}
 	s.fromPlan(root)
 	if s.template != "" {
-		b, err := os.ReadFile(filepath.Join(s.dirPath(), s.template))
-		if filepath.IsAbs(s.template) {
-			b, err = os.ReadFile(s.template)
-		}
+		b, err := os.ReadFile(absolute(s.dirPath(), s.template))
 		if err != nil {
 			return badInput("", "spec template: %w", err)
 		}

@@ -198,7 +198,7 @@ func reopen(file *tasks.File, id string) (from tasks.Status, err error) {
 func (t *tune) text(src *specSource, id string, list []variant) (string, error) {
 	if t.selected > 0 {
 		for _, v := range list {
-			if v.Attempt == t.selected {
+			if v.Attempt == t.selected && v.Spec != "" {
 				return v.Spec, nil
 			}
 		}

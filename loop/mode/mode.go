@@ -53,6 +53,10 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 	if t.Try > 1 && r.task != "" {
 		return nil
 	}
+	if r.Kind == Prompt { // which is about itself
+		r.at, r.task = Prompt, title(r.Text)
+		return nil
+	}
 	plan, err := r.Project.ReadPlan()
 	if err != nil {
 		return &loop.Outcome{Ending: loop.OwnError, Message: err.Error()}
@@ -82,7 +86,6 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 			r.task = c.Reason
 		}
 	case Prompt:
-		r.task = title(r.Text)
 	}
 	return nil
 }
