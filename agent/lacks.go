@@ -59,7 +59,12 @@ func (b Backend) Lacks(p Place) (found []Lack) {
 	if !ok {
 		return nil
 	}
-	env := func(name string) string { return or(b.Env[name], p.Env(name)) }
+	env := func(name string) string { // as the program will find it
+		if v := b.Env[name]; v != "" || slices.Contains(b.UnsetEnv, name) {
+			return v
+		}
+		return p.Env(name)
+	}
 	if p.Root && n.root.applies(b.Command, env) {
 		found = append(found, Lack{What: n.root.what, Fix: n.root.fix, Certain: n.root.certain})
 	}

@@ -93,3 +93,22 @@ func TestShown(t *testing.T) {
 		}
 	}
 }
+
+// A variable that the row takes away is none that the program could log in with.
+func TestLacksUnset(t *testing.T) {
+	t.Parallel()
+	b, _ := Lookup("claude")
+	place := Place{Dir: t.TempDir(), Read: func(string) []byte { return nil }, Env: func(name string) string {
+		if name == "ANTHROPIC_API_KEY" {
+			return "key"
+		}
+		return ""
+	}}
+	if got := b.Lacks(place); len(got) != 0 {
+		t.Fatalf("with a key: %+v", got)
+	}
+	b.UnsetEnv = append(b.UnsetEnv, "ANTHROPIC_API_KEY")
+	if got := b.Lacks(place); len(got) != 1 {
+		t.Errorf("without it: %+v", got)
+	}
+}

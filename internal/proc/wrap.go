@@ -49,9 +49,10 @@ func (j *job) wrap(f streams) (files []uintptr, err error) {
 	j.inner = w
 	files = []uintptr{uintptr(f.in), uintptr(f.out), uintptr(f.err)}
 	if f.in != f.null {
-		if w.in, err = sealed(f.in); err == nil {
-			files[0] = uintptr(w.in)
+		if w.in, err = sealed(f.in); err != nil { // never the file itself, which could be written to through it
+			return nil, fmt.Errorf("copy the input of %s: %w", j.cmd.Argv[0], err)
 		}
+		files[0] = uintptr(w.in)
 	}
 	for n, fd := range []int{f.out, f.err} {
 		switch {

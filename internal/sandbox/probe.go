@@ -50,10 +50,9 @@ func (b *Box) try(ctx context.Context) error {
 		return &CannotError{Why: err.Error(), Fix: "make room for temporary files, or set TMPDIR"}
 	}
 	defer RemoveTemp(tmp)
-	socket := b.c.Socket
-	b.c.Socket = "" // nobody listens yet
-	argv := b.Wrap(tmp)
-	b.c.Socket = socket
+	quiet := *b
+	quiet.c.Socket = "" // nobody listens yet
+	argv := quiet.Wrap(tmp)
 	nothing, err := proc.Look("true", "/", b.c.Env)
 	if err != nil {
 		return &CannotError{Why: err.Error(), Fix: "install coreutils"}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -262,14 +263,8 @@ func (p *Proxy) reach(ctx context.Context, host, port string) (net.Conn, error) 
 }
 
 func portNumber(port string) uint16 {
-	n := 0
-	for _, c := range port {
-		if c < '0' || c > '9' || n > 65535 {
-			return 0
-		}
-		n = 10*n + int(c-'0')
-	}
-	if n > 65535 {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
 		return 0
 	}
 	return uint16(n)
