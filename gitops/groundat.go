@@ -27,15 +27,15 @@ func (r *Repo) keepIndex() {
 	}
 	if old, err := os.Lstat(kept); err == nil {
 		if os.SameFile(old, now) {
-			r.keeps = true
 			return
 		}
 		_ = os.Remove(kept)
 	}
-	r.keeps = os.Link(index, kept) == nil
+	_ = os.Link(index, kept)
 }
 
-// DropGround removes what the Ground of a killed run left, for a run that has no attempt of it to settle.
+// DropGround removes what Ground kept for the run after one that was cut off: to be called when no attempt is open,
+// at the start of a run that finds none to settle and at the end of one.
 func (r *Repo) DropGround() error {
 	for _, kept := range []string{r.keptIndex(), r.keptPacked()} {
 		if err := os.Remove(kept); err != nil && !missing(err) {
@@ -61,7 +61,6 @@ func (r *Repo) GroundAt(ctx context.Context, h Head, began, ended time.Time) (Gr
 		fi, err := os.Lstat(p)
 		return err == nil && during(fi.ModTime())
 	})
-	r.keeps = true // to go with this Repo, whoever made it
 	if kept, err := saveFile(r.keptIndex()); err == nil && kept.kind == 0 && during(g.index.mtime) {
 		kept.path, kept.stamp = g.index.path, fileStamp{}
 		g.index = kept

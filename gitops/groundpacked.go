@@ -18,7 +18,6 @@ func (r *Repo) keepPacked(f *savedFile) {
 	kept := r.keptPacked()
 	if f.kind == 0 {
 		if fi, err := os.Lstat(kept); err == nil && fi.Mode().IsRegular() && fi.Size() == f.stamp.size && fi.ModTime().Equal(f.mtime) {
-			r.keeps = true
 			return
 		}
 	}
@@ -38,7 +37,6 @@ func (r *Repo) keepPacked(f *savedFile) {
 		_ = os.Remove(temp)
 		return
 	}
-	r.keeps = true
 }
 
 // groundRefs corrects the ground of a killed run where its attempt damaged refs: packed-refs is as it was

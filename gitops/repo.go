@@ -28,7 +28,6 @@ type Repo struct {
 	store  *objectStore
 	refs   *refStore
 	saved  savedFiles
-	keeps  bool // the index has a second name of ours, packed-refs a copy
 	marked groundMark
 
 	mu      sync.Mutex
@@ -185,13 +184,10 @@ func (r *Repo) newScanner() *scanner {
 	return s
 }
 
-// Close releases what Open took. The repository must not be used afterwards.
+// Close releases what Open took. The repository must not be used afterwards. What Ground kept for an attempt that is
+// still open stays for the next run; DropGround removes it.
 func (r *Repo) Close() error {
 	err := r.store.writeOut()
-	if r.keeps {
-		_ = os.Remove(r.keptIndex())
-		_ = os.Remove(r.keptPacked())
-	}
 	r.cli.close()
 	r.root.close()
 	return err

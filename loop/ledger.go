@@ -109,6 +109,9 @@ func (l *ledger) apply(e *Event) {
 	case LoopPaused, LoopFinished:
 		l.finished = e
 		for _, id := range e.Tasks {
+			if l.open != nil && l.open.Task == id {
+				continue // an attempt is under way: the next run settles it, and needs the task's base for that
+			}
 			l.close(&Event{Task: id, Seq: e.Seq}, "pending")
 		}
 	}

@@ -177,7 +177,7 @@ func (l *Loop) finish(out *Outcome) error {
 	if out.Ending == Paused {
 		e.Type = LoopPaused
 	}
-	if cur := l.ledger.current; cur != "" && l.ledger.tree == l.ledger.bases[cur] {
+	if cur := l.ledger.current; cur != "" && l.ledger.open == nil && l.ledger.tree == l.ledger.bases[cur] {
 		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
 	}
 	if err := l.record(e); err != nil {
@@ -185,6 +185,11 @@ func (l *Loop) finish(out *Outcome) error {
 	}
 	if err := l.flush(); err != nil {
 		return err
+	}
+	if l.ledger.open == nil { // else the next run puts the index back from it
+		if err := l.tools.Repo.DropGround(); err != nil {
+			return gitErr("clean up", err)
+		}
 	}
 	if err := l.handOff(out); err != nil { // everything else is saved
 		return err

@@ -35,6 +35,7 @@ type world struct {
 
 	protect []string
 	broken  error               // the run of the agent fails for a reason of our own
+	cut     error               // the same, once the agent has run
 	recall  func() agent.Result // what a dead loop's agent came to; nil finds nothing
 }
 
@@ -117,7 +118,7 @@ func (w *world) Run(_ context.Context, r agent.Request) (agent.Result, error) {
 	if w.broken != nil {
 		return agent.Result{}, w.broken
 	}
-	return w.agent(r, env), nil
+	return w.agent(r, env), w.cut
 }
 
 // Recall plays the exit file of a dead loop.
