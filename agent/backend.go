@@ -77,6 +77,11 @@ type Backend struct {
 
 	// SessionArgs are added, {session} filled in, to go on with a conversation; none: it cannot.
 	SessionArgs []string
+
+	// Subjects groups the options by which the client is told the same thing, or its opposite. Where the user's
+	// command has one of a group, no other of it is added. "--mode plan" is the
+	// option with that value, "-c key" a setting given with -c or --config.
+	Subjects [][]string
 }
 
 // title is the program's name in a sentence.

@@ -21,6 +21,9 @@ func builtin() []Backend {
 			ModelArgs: []string{"--model", "{model}"},
 
 			SessionArgs: []string{"--resume", "{session}"},
+			Subjects: [][]string{{"-p", "--print"},
+				{"--dangerously-skip-permissions", "--permission-mode", "--allowed-tools", "--permission-prompt-tool", "--permission-prompts"},
+				{"--resume", "-r", "--continue", "-c", "--session-id"}},
 		},
 		{
 			Name:      "opencode",
@@ -32,6 +35,8 @@ func builtin() []Backend {
 			// It then sleeps until the quota is renewed, be it for days.
 			StderrLimit: []string{`AI_APICallError: .*(usage limit|quota)`},
 			SessionArgs: []string{"--session", "{session}"},
+			Subjects: [][]string{{"--auto", "--dangerously-skip-permissions", "--yolo", "--agent plan"},
+				{"-m", "--model"}, {"--session", "-s", "--continue", "-c"}},
 		},
 		{
 			Name: "codex",
@@ -41,6 +46,9 @@ func builtin() []Backend {
 			StdinArgs: []string{"-"},
 			Format:    FormatCodex,
 			ModelArgs: []string{"-m", "{model}"},
+			Subjects: [][]string{{"exec", "e"}, {"--json", "--experimental-json"}, {"-m", "--model", "-c model"},
+				{"--dangerously-bypass-approvals-and-sandbox", "--yolo", "--sandbox", "-s", "--ask-for-approval", "-a", "--full-auto", "--approve-for-me",
+					"-c sandbox_mode", "-c sandbox_workspace_write", "-c approval_policy", "-c default_permissions", "-c permissions"}},
 		},
 		{
 			Name:      "gemini",
@@ -49,16 +57,21 @@ func builtin() []Backend {
 			Format:    FormatGemini,
 			Env:       map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
 			ModelArgs: []string{"-m", "{model}"},
+			Subjects:  [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Fatal,
 				// HTTP statuses modulo 256
 				144: Fatal, 145: Fatal, 147: Fatal, 173: Transient, 244: Transient, 247: Transient},
 		},
 		{
 			Name:      "copilot",
-			Command:   []string{"copilot", "--output-format", "json", "--allow-all-tools", "--no-auto-update", "--no-ask-user"},
+			Command:   []string{"copilot", "--output-format", "json", "--allow-all-tools", "--allow-all-paths", "--allow-all-urls", "--no-auto-update", "--no-ask-user"},
 			Prompt:    ByStdin,
 			Format:    FormatCopilot,
 			ModelArgs: []string{"--model", "{model}"},
+			Subjects: [][]string{
+				{"--allow-all-tools", "--allow-all", "--yolo", "--allow-tool", "--assisted-approval", "--plan", "--mode plan"},
+				{"--allow-all-paths", "--allow-all", "--yolo", "--add-dir", "--disallow-temp-dir", "--plan", "--mode plan"},
+				{"--allow-all-urls", "--allow-all", "--yolo", "--allow-url", "--deny-url", "--plan", "--mode plan"}},
 		},
 		{
 			Name:      "qwen",
@@ -66,6 +79,7 @@ func builtin() []Backend {
 			Prompt:    ByStdin,
 			Format:    FormatClaude,
 			ModelArgs: []string{"-m", "{model}"},
+			Subjects:  [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget},
 		},
 		{
@@ -74,6 +88,8 @@ func builtin() []Backend {
 			Prompt:  ByStdin,
 			Format:  FormatACP,
 			Env:     map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
+
+			Subjects: [][]string{{"--acp", "--experimental-acp"}},
 		},
 		{
 			Name:    "opencode-acp",
@@ -146,7 +162,11 @@ func (b Backend) over(r Row) (Backend, error) {
 	if r.Args != nil {
 		args = r.Args
 	}
-	b.Command = slices.Concat(program, args)
+	if r.Args == nil && len(r.Command) > 0 && len(b.Command) > 0 {
+		b = b.With(r.Command)
+	} else {
+		b.Command = slices.Concat(program, args)
+	}
 	if r.Prompt != "" {
 		mode, ok := ParsePromptMode(r.Prompt)
 		if !ok {

@@ -78,6 +78,68 @@ func TestWith(t *testing.T) {
 	}
 }
 
+// What the user's command says about permissions, the model or the conversation stands, however it is written: no option
+// of ours overrides it, and none is added that the client would refuse beside it.
+func TestWithKeepsWhatIsStated(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, bypass, commands string }{
+		{"codex", "--dangerously-bypass-approvals-and-sandbox", `-s read-only|-s=read-only|-sread-only|--sandbox workspace-write|--sandbox=read-only|-a on-request|--ask-for-approval=never` +
+			`|--full-auto|--approve-for-me|--yolo|-c sandbox_mode="read-only"|-csandbox_mode="read-only"|--config sandbox_mode="read-only"|--config=approval_policy="untrusted"` +
+			`|-c sandbox_workspace_write.network_access=false|-c model="m" -c sandbox_mode="read-only"|e -s read-only`},
+		{"claude", "--dangerously-skip-permissions", `--permission-mode plan|--permission-mode=acceptEdits|--allowedTools Read,Edit|--allowed-tools=Read|--permission-prompt-tool mcp__ask|-p --permission-mode plan`},
+		{"gemini", "--yolo", `--approval-mode yolo|--approval-mode=auto_edit|--approvalMode plan|-y|-dy|--yolo=false|--no-yolo|--allowed-tools run_shell_command|--approval-mode default`},
+		{"qwen", "--yolo", `--approval-mode yolo|--approval-mode=plan|-y|--yolo|--no-yolo|--allowed-tools edit`},
+		{"copilot", "--allow-all-tools", `--allow-all|--yolo|--allow-tool shell(git:*)|--allow-tool=write|--allow-all-tools|--plan|--mode plan|--mode=plan|--assisted-approval`},
+		{"copilot", "--allow-all-paths", `--allow-all|--yolo|--add-dir ../lib|--add-dir=../lib|--disallow-temp-dir|--allow-all-paths`},
+		{"copilot", "--allow-all-urls", `--allow-all|--yolo|--allow-url github.com|--deny-url=example.org`},
+		{"opencode", "--auto", `run --auto|run --dangerously-skip-permissions|run --agent plan|run --agent=plan|run --no-auto`},
+	} {
+		b, _ := Lookup(tt.name)
+		for options := range strings.SplitSeq(tt.commands, "|") {
+			command := append([]string{tt.name}, strings.Fields(options)...)
+			got := b.With(command).Command
+			if slices.Contains(got[len(command):], tt.bypass) || !slices.Equal(got[:len(command)], command) {
+				t.Errorf("%s: got %q", command, got)
+			}
+		}
+	}
+	for _, tt := range []struct{ name, command, bypass string }{ // what says nothing about it takes nothing away
+		{"codex", `codex exec -c model="sandbox_mode" -m read-only --color never`, "--dangerously-bypass-approvals-and-sandbox"},
+		{"claude", "claude -p --disallowedTools Bash --tools Read", "--dangerously-skip-permissions"},
+		{"gemini", "gemini --sandbox --debug", "--yolo"},
+		{"copilot", "copilot --add-dir ../lib --deny-tool shell(rm) --mode autopilot", "--allow-all-tools"},
+		{"opencode", "opencode run --agent build", "--auto"},
+	} {
+		b, _ := Lookup(tt.name)
+		if got := b.With(strings.Fields(tt.command)).Command; !slices.Contains(got, tt.bypass) {
+			t.Errorf("%s: got %q", tt.command, got)
+		}
+	}
+	for _, tt := range []struct{ name, command, model, session string }{
+		{"codex", "codex exec -m a -", "", ""},
+		{"codex", "codex exec --config model=a -", "", ""},
+		{"gemini", "gemini --model=a", "", ""},
+		{"claude", "claude -p --model a", "", "--resume s"},
+		{"claude", "claude -p --continue", "--model b", ""},
+		{"opencode", "opencode run -s x", "-m b", ""},
+	} {
+		b, _ := Lookup(tt.name)
+		argv, _, err := b.With(strings.Fields(tt.command)).command(Request{PromptFile: "/p", Model: "b", Session: "s"})
+		line := strings.Join(argv, " ")
+		want := strings.TrimSpace(tt.model + " " + tt.session)
+		if err != nil || !strings.HasSuffix(line, want) || strings.Contains(line, " b") != (tt.model != "") || strings.Contains(line, "--resume s") != (tt.session != "") || strings.Count(line, " - ") > 1 || strings.HasSuffix(line, " -") {
+			t.Errorf("%s: got %s, want ... %s; %v", tt.command, line, want, err)
+		}
+	}
+	table, err := NewTable(map[string]Row{"codex": {Command: []string{"codex", "exec", "-s", "read-only"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := table.Lookup("codex"); slices.Contains(b.Command, "--dangerously-bypass-approvals-and-sandbox") || !slices.Contains(b.Command, "--json") {
+		t.Errorf("a row's command: got %q", b.Command)
+	}
+}
+
 func TestBuiltinBackends(t *testing.T) {
 	t.Parallel()
 	for _, b := range builtin() {
