@@ -191,15 +191,17 @@ func (l *Loop) verifies(tr *trial, worked bool) bool {
 }
 
 func (l *Loop) verify(ctx context.Context, tr *trial) error {
-	c := l.job.Config
-	res, err := l.tools.Verify.Run(ctx, verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
-		Env: l.environment(tr), Log: tr.log, Mask: l.tools.Mask, Timeout: seconds(c.VerifyTimeoutSecs), Grace: grace})
+	if err := l.record(l.event(VerifyStarted, tr)); err != nil {
+		return err
+	}
+	res, err := l.tools.Verify.Run(ctx, l.job.Config.timed(verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
+		Env: l.environment(tr), Log: tr.log, Mask: l.tools.Mask}))
 	if err != nil {
 		return fmt.Errorf("verify task %s: %w", tr.task.ID, err)
 	}
 	tr.check = &res
 	e := l.event(VerifyFinished, tr)
-	e.Detail = &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+	e.Detail = verifyDetail(res)
 	l.recordWithNext(e)
 	return nil
 }

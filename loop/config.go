@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/verify"
 )
 
 // Config is what a loop was asked to do, in the field names of the state file's "config". It is
@@ -16,13 +17,14 @@ type Config struct {
 	MaxIterations     int           `json:"max_iterations,omitempty"`
 	IterationContext  bool          `json:"include_iteration_context"`
 	WorkingDirectory  string        `json:"working_directory,omitempty"`
-	TimeoutSecs       int           `json:"iteration_timeout_secs,omitempty"` // agent, per attempt; 0 is none
-	IdleTimeoutSecs   int           `json:"idle_timeout_secs,omitempty"`      // agent without output; 0 is none
-	StartTimeoutSecs  int           `json:"start_timeout_secs,omitempty"`     // agent, until its first event; 0 is none
-	ExitGraceSecs     int           `json:"exit_grace_secs,omitempty"`        // agent, from its end event to its exit; 0 is none
-	SpinLimit         int           `json:"spin_limit,omitempty"`             // agent's steps in a row without anything done; 0 is none
-	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty"`
-	Deadline          *time.Time    `json:"deadline,omitempty"` // no attempt starts after it
+	TimeoutSecs       int           `json:"iteration_timeout_secs,omitempty"`   // agent, per attempt; 0 is none
+	IdleTimeoutSecs   int           `json:"idle_timeout_secs,omitempty"`        // agent without output; 0 is none
+	StartTimeoutSecs  int           `json:"start_timeout_secs,omitempty"`       // agent, until its first event; 0 is none
+	ExitGraceSecs     int           `json:"exit_grace_secs,omitempty"`          // agent, from its end event to its exit; 0 is none
+	SpinLimit         int           `json:"spin_limit,omitempty"`               // agent's steps in a row without anything done; 0 is none
+	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty"`      // 0 is none
+	VerifyIdleSecs    int           `json:"verify_idle_timeout_secs,omitempty"` // verify without output; 0 is none
+	Deadline          *time.Time    `json:"deadline,omitempty"`                 // no attempt starts after it
 	MaxCostUSD        float64       `json:"max_cost_usd,omitempty"`
 	MaxCostPerTask    float64       `json:"max_cost_per_task_usd,omitempty"`
 	OnLimit           string        `json:"on_limit,omitempty"`      // when the provider's quota is used up: wait, stop or fallback
@@ -104,6 +106,23 @@ type SpecConfig struct {
 	MaxSpecTokens      int      `json:"max_spec_tokens,omitempty"`
 	Cut                bool     `json:"cut,omitempty"` // drop the least specific parts of a spec over its budget
 	SpecTemplate       string   `json:"spec_template,omitempty"`
+}
+
+// Verify commands end after these where nothing else is said.
+const (
+	DefaultVerifyTimeout = 30 * time.Minute
+	DefaultVerifyIdle    = 15 * time.Minute
+)
+
+// timed gives a run of the verify command its clocks.
+func (c *Config) timed(q verify.Request) verify.Request {
+	q.Timeout, q.Idle, q.Grace = seconds(c.VerifyTimeoutSecs), seconds(c.VerifyIdleSecs), grace
+	return q
+}
+
+// verifyDetail is a run of the verify command as its event has it.
+func verifyDetail(res verify.Result) *Detail {
+	return &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
 }
 
 // NoVerify is the verification command that asks for none.

@@ -21,6 +21,7 @@ const (
 	SpecRefined     Type = "spec_refined"
 	AttemptStarted  Type = "attempt_started"
 	AgentFinished   Type = "agent_finished"
+	VerifyStarted   Type = "verify_started"
 	VerifyFinished  Type = "verify_finished"
 	AttemptFinished Type = "attempt_finished"
 	TaskDone        Type = "task_done"
@@ -33,7 +34,7 @@ const (
 	LoopResumed     Type = "loop_resumed"
 	LoopFinished    Type = "loop_finished"
 
-	// Of loops that repeat a prompt. agent_finished and verify_finished stand between the two.
+	// Of loops that repeat a prompt. agent_finished, verify_started and verify_finished stand between the two.
 	IterationStarted  Type = "iteration_started"
 	IterationFinished Type = "iteration_finished"
 	GateSpoke         Type = "gate" // what the gate says between iterations: the start, a question, an answer

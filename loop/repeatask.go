@@ -148,12 +148,12 @@ func (r *Repeat) precheck(ctx context.Context) (gate.Check, error) {
 	t.log = filepath.Join(r.home.Run(r.state.ID), "logs", "precheck.log")
 	check := gate.Check{Name: "precheck"}
 	if c.Precheck != PrecheckAgent {
-		res, err := r.tools.Verify.Run(ctx, verify.Request{Label: "precheck", Command: c.Precheck, Dir: r.job.Dir, Env: r.environment(t),
-			Log: t.log, Mask: r.tools.Mask, Timeout: seconds(c.VerifyTimeoutSecs), Grace: grace})
+		res, err := r.tools.Verify.Run(ctx, c.timed(verify.Request{Label: "precheck", Command: c.Precheck, Dir: r.job.Dir, Env: r.environment(t),
+			Log: t.log, Mask: r.tools.Mask}))
 		if err != nil {
 			return check, fmt.Errorf("run the pre-check: %w", err)
 		}
-		check.Passed, check.Output = res.Passed, orElse(endOf(res.Tail), verifyReason(&res))
+		check.Passed, check.Output = res.Passed, orElse(endOf(res.Tail), res.Reason())
 		return check, nil
 	}
 	q := r.request(t, precheckPrompt(c.Prompt))

@@ -21,8 +21,13 @@ func (r *Repeat) runChecks(ctx context.Context, t *turn) error {
 	}
 	t.checks = nil
 	for n, cmd := range c.Commands() {
-		res, err := r.tools.Verify.Run(ctx, verify.Request{Label: label(t, fmt.Sprintf("check %d", n+1)), Command: cmd.Run, Dir: r.job.Dir, Env: r.environment(t),
-			Log: t.log, Mask: r.tools.Mask, Timeout: seconds(r.job.Config.VerifyTimeoutSecs), Grace: grace})
+		begin := r.event(VerifyStarted, t)
+		begin.Title = cmd.Name
+		if err := r.record(begin); err != nil {
+			return err
+		}
+		res, err := r.tools.Verify.Run(ctx, r.job.Config.timed(verify.Request{Label: label(t, fmt.Sprintf("check %d", n+1)), Command: cmd.Run, Dir: r.job.Dir,
+			Env: r.environment(t), Log: t.log, Mask: r.tools.Mask}))
 		if err != nil {
 			return fmt.Errorf("check %q after iteration %d: %w", cmd.Name, t.Iteration, err)
 		}
@@ -32,7 +37,7 @@ func (r *Repeat) runChecks(ctx context.Context, t *turn) error {
 		t.checks = append(t.checks, gate.Check{Name: cmd.Name, Passed: res.Passed, Output: res.Tail})
 		e := r.event(VerifyFinished, t)
 		e.Title = cmd.Name
-		e.Detail = &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+		e.Detail = verifyDetail(res)
 		if err := r.record(e); err != nil {
 			return err
 		}

@@ -190,7 +190,7 @@ func (r *Repeat) failureText(t *turn) string {
 		fence += "`"
 	}
 	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s\n%s\n%s\n",
-		r.job.Config.VerificationCommand, verifyReason(v), fence, strings.TrimRight(tail(v.Tail, maxWords), "\n"), fence)
+		r.job.Config.VerificationCommand, v.Reason(), fence, strings.TrimRight(tail(v.Tail, maxWords), "\n"), fence)
 }
 
 // joinText joins parts of a prompt, a blank line between them.

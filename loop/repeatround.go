@@ -199,14 +199,17 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 	if f := r.job.Mode.Checks; f != nil && !f(t.Turn) || command == "" || command == NoVerify || t.Result.End != agent.Finished {
 		return nil
 	}
-	res, err := r.tools.Verify.Run(ctx, verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),
-		Log: t.log, Mask: r.tools.Mask, Timeout: seconds(r.job.Config.VerifyTimeoutSecs), Grace: grace})
+	if err := r.record(r.event(VerifyStarted, t)); err != nil {
+		return err
+	}
+	res, err := r.tools.Verify.Run(ctx, r.job.Config.timed(verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),
+		Log: t.log, Mask: r.tools.Mask}))
 	if err != nil {
 		return fmt.Errorf("verify iteration %d: %w", t.Iteration, err)
 	}
 	t.check = &res
 	e := r.event(VerifyFinished, t)
-	e.Detail = &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+	e.Detail = verifyDetail(res)
 	return r.record(e)
 }
 
@@ -225,20 +228,10 @@ func (r *Repeat) facts(t *turn) gate.Facts {
 	if v := t.check; v != nil {
 		f.Verify = &gate.Check{Name: r.job.Config.VerificationCommand, Passed: v.Passed, Output: v.Tail}
 		if !v.Passed && r.job.Config.Promised() && f.Err == "" {
-			f.Err = verifyReason(v)
+			f.Err = v.Reason()
 		}
 	}
 	return f
-}
-
-func verifyReason(v *verify.Result) string {
-	switch {
-	case v.TimedOut:
-		return "verify timed out"
-	case v.Signal != 0:
-		return fmt.Sprintf("verify ended by signal %d", v.Signal)
-	}
-	return fmt.Sprintf("verify failed with exit status %d", v.Code)
 }
 
 // request is the agent's side of an iteration.

@@ -22,6 +22,7 @@ type View struct {
 	At      time.Time               // of the last event
 	Last    Type                    // the last event; LimitWaiting is a loop that waits for its provider
 	Waiting *Event                  // that event: until when, for whom and why
+	Checked time.Time               // since when the verify command runs that is under way; zero if none is
 	Costs   Costs                   // of its tasks and waves
 	Changes map[string]tasks.Status // made by events that the task file may not show yet
 }
@@ -44,8 +45,11 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	}
 	last := &events[len(events)-1]
 	v.Last, v.At, v.Costs = last.Type, last.TS, b.costs
-	if last.Type == LimitWaiting {
+	switch last.Type {
+	case LimitWaiting:
 		v.Waiting = last
+	case VerifyStarted:
+		v.Checked = last.TS
 	}
 	v.Changes = map[string]tasks.Status{}
 	for id, st := range b.takeChanges(s.State.Seq) {

@@ -25,7 +25,7 @@ func Detect(dir string) (command, why string, ok bool) {
 		break // make reads no other
 	}
 	if has(dir, "go.mod") {
-		return "go build ./... && go test ./...", "go.mod", true
+		return "go build -o /dev/null ./... && go test ./...", "go.mod", true // a lone main package is built into the folder otherwise
 	}
 	if hasTestScript(filepath.Join(dir, "package.json")) {
 		return "npm test", "package.json: scripts.test", true

@@ -75,18 +75,10 @@ func Judge(f Facts) (Verdict, string) {
 }
 
 func byStatus(v *Result) (Verdict, string) {
-	switch {
-	case v.Passed:
+	if v.Passed {
 		return Verified, "verify passed"
-	case v.TimedOut:
-		return Failed, "verify timed out"
-	case v.Overran != "":
-		return Failed, "verify " + v.Overran + " and was ended"
-	case v.Signal != 0:
-		return Failed, fmt.Sprintf("verify was ended by signal %d", v.Signal)
-	default:
-		return Failed, fmt.Sprintf("verify failed with exit status %d", v.Code)
 	}
+	return Failed, v.Reason()
 }
 
 func or(s, otherwise string) string {

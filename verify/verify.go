@@ -23,9 +23,10 @@ type Request struct {
 	Command string // for sh -c
 	Dir     string
 	Env     []string
-	Log     string     // a header line and both streams are appended here
-	Mask    *mask.Mask // of secrets in the log, overwritten before it is read; nil: none
-	Timeout time.Duration
+	Log     string        // a header line and both streams are appended here
+	Mask    *mask.Mask    // of secrets in the log, overwritten before it is read; nil: none
+	Timeout time.Duration // of the whole run; 0 is none
+	Idle    time.Duration // longest time without output, of which Log must be given; 0 is none
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Bounds  proc.Bounds   // what holds the command in
 }
@@ -34,12 +35,30 @@ type Request struct {
 type Result struct {
 	Passed    bool // exit status 0, and only that
 	Code      int
-	Signal    int // that ended it; 0 for none
-	TimedOut  bool
+	Signal    int  // that ended it; 0 for none
+	TimedOut  bool // by one of the two clocks
 	Cancelled bool
 	Overran   string // the limit that ended it, in words; "" for none
 	Tail      string // the end of what it printed on both streams, see Tail
 	Duration  time.Duration
+}
+
+// Reason says in one line why the command did not pass.
+func (r *Result) Reason() string {
+	switch {
+	case r.TimedOut && r.Overran != "":
+		return "verify " + r.Overran
+	case r.TimedOut:
+		return "verify timed out"
+	case r.Overran != "":
+		return "verify " + r.Overran + " and was ended"
+	case r.Cancelled:
+		return "verify was cancelled"
+	case r.Signal != 0:
+		return fmt.Sprintf("verify was ended by signal %d", r.Signal)
+	default:
+		return fmt.Sprintf("verify failed with exit status %d", r.Code)
+	}
 }
 
 // Runner runs verify commands, one after the other.
@@ -57,7 +76,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	}
 	exit, err := r.shim.Run(ctx, proc.Command{
 		Label: q.Label, Argv: []string{"sh", "-c", q.Command}, Dir: q.Dir, Env: q.Env,
-		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Grace: q.Grace, Bounds: q.Bounds,
+		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace, Bounds: q.Bounds,
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
@@ -67,11 +86,15 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	}
 	res := Result{
 		Passed: exit.Why == proc.Exited && exit.Code == 0, Code: exit.Code, Signal: exit.Signal,
-		TimedOut:  exit.Why == proc.TimedOut,
+		TimedOut:  exit.Why == proc.TimedOut || exit.Why == proc.Idled,
 		Cancelled: exit.Why == proc.Cancelled || exit.Why == proc.Orphaned,
 		Duration:  exit.Took,
 	}
 	switch exit.Why {
+	case proc.TimedOut:
+		res.Overran = "timed out: not finished after " + q.Timeout.String()
+	case proc.Idled:
+		res.Overran = "timed out: it printed nothing for " + q.Idle.String()
 	case proc.Memory:
 		res.Overran = "used more than " + proc.Size(q.Bounds.Memory) + " of memory"
 	case proc.Procs:

@@ -25,6 +25,7 @@ type fileSettings struct {
 	ExitGraceSecs     int         `yaml:"exit_grace_secs"`
 	SpinLimit         int         `yaml:"spin_limit"`
 	VerifyTimeoutSecs int         `yaml:"verify_timeout_secs"`
+	VerifyIdleSecs    int         `yaml:"verify_idle_timeout_secs"`
 	MaxCostUSD        float64     `yaml:"max_cost_usd"`
 	MaxCostPerTask    float64     `yaml:"max_cost_per_task"`
 	OnLimit           string      `yaml:"on_limit"`
@@ -178,7 +179,7 @@ func yamlReason(err error) string {
 func fileFrom(c *loop.Config) fileSettings {
 	s := c.Scud
 	return fileSettings{fileSafety: safetyFrom(c.SafetyConfig), CompletionPromise: c.CompletionPromise, filePrompt: filePrompt{IterationContext: c.IterationContext},
-		IdleTimeoutSecs:  c.IdleTimeoutSecs,
+		IdleTimeoutSecs: c.IdleTimeoutSecs, VerifyTimeoutSecs: c.VerifyTimeoutSecs, VerifyIdleSecs: c.VerifyIdleSecs,
 		StartTimeoutSecs: c.StartTimeoutSecs, ExitGraceSecs: c.ExitGraceSecs, SpinLimit: c.SpinLimit, OnLimit: c.OnLimit, Git: fileGit{Hooks: c.Git.Hooks},
 		Scud: fileScud{MaxPerTask: s.MaxIterationsPerTask, UseSubAgents: s.UseSubAgents,
 			Spec: fileSpec{IncludeTask: s.Spec.IncludeTask, IncludePlan: s.Spec.IncludePlanSection, MaxTokens: s.Spec.MaxSpecTokens}}}
@@ -199,7 +200,7 @@ func (f *fileSettings) check() error {
 		return err
 	}
 	for key, n := range map[string]int{"iteration_timeout_secs": f.TimeoutSecs, "idle_timeout_secs": f.IdleTimeoutSecs,
-		"start_timeout_secs": f.StartTimeoutSecs, "exit_grace_secs": f.ExitGraceSecs, "spin_limit": f.SpinLimit, "verify_timeout_secs": f.VerifyTimeoutSecs, "scud.max_total_iterations": f.Scud.MaxTotal, "scud.spec.max_spec_tokens": f.Scud.Spec.MaxTokens} {
+		"start_timeout_secs": f.StartTimeoutSecs, "exit_grace_secs": f.ExitGraceSecs, "spin_limit": f.SpinLimit, "verify_timeout_secs": f.VerifyTimeoutSecs, "verify_idle_timeout_secs": f.VerifyIdleSecs, "scud.max_total_iterations": f.Scud.MaxTotal, "scud.spec.max_spec_tokens": f.Scud.Spec.MaxTokens} {
 		if n < 0 {
 			return fmt.Errorf("%s: %d is negative", key, n)
 		}
@@ -212,7 +213,7 @@ func (f *fileSettings) into(c *loop.Config) {
 	c.StartTimeoutSecs, c.ExitGraceSecs, c.SpinLimit = f.StartTimeoutSecs, f.ExitGraceSecs, f.SpinLimit
 	f.filePrompt.into(c)
 	f.fileProviders.into(c, f.Backends)
-	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs
+	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs, c.VerifyIdleSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs, f.VerifyIdleSecs
 	c.Mask, c.MaxCostPerTask, c.Git.CostTrailer = f.Mask, f.MaxCostPerTask, f.Git.CostTrailer
 	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty
 	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,

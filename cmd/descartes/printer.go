@@ -112,7 +112,7 @@ func (p *printer) line(e *loop.Event) string {
 		return p.turnFinished(e)
 	case loop.GateSpoke:
 		return gateLines(e)
-	case loop.TaskStarted, loop.AgentFinished, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
+	case loop.TaskStarted, loop.AgentFinished, loop.VerifyStarted, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
 	}
 	return ""
 }

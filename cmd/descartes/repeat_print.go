@@ -35,6 +35,7 @@ func (p *printer) repeatHeader(r *repetition) {
 			found = " (found: " + clean(r.why) + ")"
 		}
 		p.say("verify: %s%s", clean(c.VerificationCommand), found)
+		p.verifyClocks(c, c.VerificationCommand)
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.branch))

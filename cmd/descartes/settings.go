@@ -47,6 +47,8 @@ func defaults() loop.Config {
 		StartTimeoutSecs:  int(agent.DefaultStart.Seconds()),
 		ExitGraceSecs:     int(agent.DefaultExit.Seconds()),
 		SpinLimit:         agent.DefaultSpin,
+		VerifyTimeoutSecs: int(loop.DefaultVerifyTimeout.Seconds()),
+		VerifyIdleSecs:    int(loop.DefaultVerifyIdle.Seconds()),
 		MaxWaitSecs:       defaultMaxWait,
 		Git:               loop.GitConfig{Hooks: "run"},
 		SafetyConfig:      loop.SafetyConfig{Sandbox: "auto", MinFreeDisk: leastFree},
@@ -117,7 +119,8 @@ func (s *settings) registerLimits(f *pflag.FlagSet) {
 	f.Var((*secs)(&s.StartTimeoutSecs), "start-timeout", "longest time to an agent's first event; 0: any")
 	f.Var((*secs)(&s.ExitGraceSecs), "exit-grace", "longest time from an agent's last event to its exit; 0: any")
 	f.IntVar(&s.SpinLimit, "spin-limit", agent.DefaultSpin, "steps in a row in which an agent may get nothing done; 0: any number")
-	f.Var((*secs)(&s.VerifyTimeoutSecs), "verify-timeout", "longest run of the verify command (default: none)")
+	f.Var((*secs)(&s.VerifyTimeoutSecs), "verify-timeout", "longest run of the verify command; 0: any")
+	f.Var((*secs)(&s.VerifyIdleSecs), "verify-idle-timeout", "longest time the verify command may print nothing; 0: any")
 	f.Float64Var(&s.MaxCostUSD, "max-cost", 0, "stop when the agents have cost this many `dollars`")
 	f.Float64Var(&s.MaxCostPerTask, "max-cost-per-task", 0, "give a task no further attempt when its attempts have cost this many `dollars`")
 	f.Var(deadline{&s.Deadline}, "deadline", "start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h")

@@ -192,6 +192,7 @@ func (p *printer) header(r *ready) {
 	default:
 		p.say("verify: %s", clean(c.Scud.VerificationCommand))
 	}
+	p.verifyClocks(c, c.Scud.VerificationCommand)
 	p.say("sandbox: %s", clean(inForce(c)))
 	p.say("environment: %s", clean(environmentText(c, r.backend)))
 	for _, n := range append(r.notes, r.addedByPlan()...) {
@@ -199,6 +200,23 @@ func (p *printer) header(r *ready) {
 	}
 	for _, w := range append(r.warnings(), r.lacks...) {
 		p.warn(w)
+	}
+}
+
+// verifyClocks tells after which times a verify command is ended.
+func (p *printer) verifyClocks(c loop.Config, command string) {
+	if command == "" || command == loop.NoVerify {
+		return
+	}
+	var ends []string
+	if n := c.VerifyTimeoutSecs; n > 0 {
+		ends = append(ends, "after "+lasted(time.Duration(n)*time.Second))
+	}
+	if n := c.VerifyIdleSecs; n > 0 {
+		ends = append(ends, "after "+lasted(time.Duration(n)*time.Second)+" without output")
+	}
+	if len(ends) > 0 {
+		p.say("verify is ended %s", strings.Join(ends, ", or "))
 	}
 }
 

@@ -223,6 +223,9 @@ func (st *loopStatus) reason() string {
 	s := &st.view.State
 	switch word := st.state(); word {
 	case "running":
+		if since := st.view.Checked; !since.IsZero() {
+			return "Running, verifying for " + lasted(time.Since(since).Round(time.Second))
+		}
 		return "Running"
 	case "waiting":
 		return waiting("Waiting", st.view.Waiting)

@@ -26,7 +26,8 @@ type statusJSON struct {
 	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
 	Agents       []loop.AgentUse     `json:"agents"`            // what attempts were run with
 	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
-	Sandbox      string              `json:"sandbox"`           // what is in force
+	Verifying    *time.Time          `json:"verifying_since,omitempty"`
+	Sandbox      string              `json:"sandbox"` // what is in force
 	StartedAt    time.Time           `json:"started_at"`
 	LastActivity time.Time           `json:"last_activity_at"`
 	PID          int                 `json:"pid"`
@@ -84,6 +85,9 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		PID: s.PID, StateFile: shown(st.root, st.view.Path), EventsFile: shown(st.root, home.Events(s.ID))}
 	if s.Kind != loop.KindTag {
 		out.MaxIteration = s.Config.MaxIterations
+	}
+	if since := st.view.Checked; st.view.Live && !since.IsZero() {
+		out.Verifying = &since
 	}
 	out.Sandbox = inForce(s.Config)
 	out.Agents = append([]loop.AgentUse{}, s.Agents...)
