@@ -144,9 +144,6 @@ func (l *Loop) takeAnswers() (bool, error) {
 	if err := l.record(&Event{Type: LoopResumed, Reason: reasonAnswered, Tasks: ids}); err != nil {
 		return false, err
 	}
-	for _, id := range ids {
-		l.job.Graph.SetStatus(id, tasks.Pending)
-	}
 	return true, nil
 }
 

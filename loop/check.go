@@ -61,13 +61,28 @@ func NothingToDo(j *Job) (bool, error) {
 	return old == nil, err
 }
 
+// NothingRunsError says that no task of a list can run.
+type NothingRunsError struct {
+	Tag           string
+	Blocked, Held int // Blocked is 0 where the list itself is at fault
+}
+
+func (e *NothingRunsError) Error() string {
+	s := fmt.Sprintf("tag %q has no task that can run", e.Tag)
+	if e.Blocked > 0 {
+		s += fmt.Sprintf(": %d blocked", e.Blocked)
+	}
+	if e.Blocked > 0 && e.Held > 0 {
+		s += fmt.Sprintf(", %d held", e.Held)
+	}
+	return s
+}
+
 func noneRunnable(j *Job) Problem {
-	p := Problem{Message: fmt.Sprintf("tag %q has no task that can run", j.File.Tag())}
-	if n := len(j.blockedTasks()); n > 0 {
-		p.Message += fmt.Sprintf(": %d blocked", n)
-		p.Hint = "descartes waves --scud-tag " + j.File.Tag() + " shows why; --retry-blocked tries the blocked ones again"
-	} else {
-		p.Hint = "descartes waves --scud-tag " + j.File.Tag() + " shows why"
+	e := &NothingRunsError{Tag: j.File.Tag(), Blocked: len(j.blockedTasks()), Held: j.Graph.Counts().Held}
+	p := Problem{Message: e.Error(), Hint: "descartes waves --scud-tag " + j.File.Tag() + " shows why", Err: e}
+	if e.Blocked > 0 {
+		p.Hint += "; --retry-blocked tries the blocked ones again"
 	}
 	return p
 }

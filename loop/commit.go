@@ -12,13 +12,23 @@ import (
 	"descartes/tasks"
 )
 
-// uncommitted reports whether a wave has verified work that no commit holds.
+// uncommitted reports whether a wave has verified work, or a task that was given up, that no commit holds.
 func (l *Loop) uncommitted(wave int) bool {
-	return slices.ContainsFunc(l.ledger.verified, func(v Event) bool { return v.Wave == wave })
+	of := func(e Event) bool { return e.Wave == wave }
+	return slices.ContainsFunc(l.ledger.verified, of) || slices.ContainsFunc(l.ledger.gaveUp, of)
+}
+
+// Uncommitted are the tasks whose verified work lies in the working tree and in no commit.
+func (l *Loop) Uncommitted() (ids []string) {
+	for _, v := range l.ledger.verified {
+		ids = append(ids, v.Task)
+	}
+	return ids
 }
 
 // commitWave commits what a wave has verified and no commit holds: the changes of its verified
-// attempts and the task file, nothing else. With nothing verified it does nothing.
+// attempts and the task file, nothing else. Where all of its tasks were given up that is the task file
+// alone: a fresh clone must not pay for them again.
 func (l *Loop) commitWave(ctx context.Context, number int, ids []string) error {
 	ctx = context.WithoutCancel(ctx) // an interrupted run finishes the commit that it began
 	if !l.uncommitted(number) || !l.job.Config.Scud.AutoCommitWaves {
@@ -35,8 +45,14 @@ func (l *Loop) commitWave(ctx context.Context, number int, ids []string) error {
 			done = append(done, v.Task)
 		}
 	}
-	subject := l.subject(number, ids)
-	w.Message = l.tools.Mask.Text(l.message(subject, number, done))
+	var blocked []Event
+	for _, e := range l.ledger.gaveUp {
+		if e.Wave == number && l.job.Graph.Status(e.Task) == tasks.Blocked {
+			blocked = append(blocked, e)
+		}
+	}
+	subject := l.subject(number, ids, len(done) > 0)
+	w.Message = l.tools.Mask.Text(l.message(subject, number, done, blocked))
 	w.UserPaths = l.ledger.userPaths
 	w.Files = l.taskFile()
 	crash.Point("before-wave-commit")
@@ -52,7 +68,8 @@ func (l *Loop) commitWave(ctx context.Context, number int, ids []string) error {
 		}
 	}
 	if c.Empty {
-		l.ledger.verified = slices.DeleteFunc(l.ledger.verified, func(v Event) bool { return v.Wave == number })
+		of := func(e Event) bool { return e.Wave == number }
+		l.ledger.verified, l.ledger.gaveUp = slices.DeleteFunc(l.ledger.verified, of), slices.DeleteFunc(l.ledger.gaveUp, of)
 		return nil
 	}
 	return l.record(&Event{Type: WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths), Paths: l.usersIn(c.Paths)})
@@ -72,7 +89,7 @@ func (l *Loop) usersIn(committed []string) []string {
 // commitOnce makes the commit, unless a loop that died before it could note the hash had made it:
 // its trailers tell.
 func (l *Loop) commitOnce(ctx context.Context, number int, done []string, w gitops.Wave) (gitops.Commit, error) {
-	if l.resumed {
+	if l.resumed && len(done) > 0 {
 		hash, found, err := l.tools.Repo.FindWave(ctx, l.state.ID, number, done)
 		if err != nil {
 			return gitops.Commit{}, err
@@ -104,30 +121,40 @@ func (l *Loop) taskFile() map[string][]byte {
 	return files
 }
 
-// subject is the settings' template, or calls a wave complete when nothing in it can still be run.
-func (l *Loop) subject(number int, ids []string) string {
+// subject is the settings' template, or calls a wave complete when every task of it is done that nobody set
+// aside. A commit that holds the statuses of given up tasks alone adds no feature.
+func (l *Loop) subject(number int, ids []string, verified bool) string {
 	if t := l.job.Config.Git.CommitTemplate; t != "" {
 		return oneLine(Names{Iteration: l.ledger.iteration, Wave: number, Tag: l.state.Tag, At: l.tools.Now()}.Expand(t))
 	}
-	done, left := 0, 0
+	done, of := 0, 0
 	for _, id := range ids {
-		if l.job.Graph.Status(id) == tasks.Done {
+		switch s := l.job.Graph.Status(id); {
+		case s == tasks.Done:
 			done++
-		} else if l.job.Graph.Ready(id) {
-			left++
+			of++
+		case !setAside(s):
+			of++
 		}
 	}
-	if left == 0 {
-		return fmt.Sprintf("feat(%s): complete wave %d", l.state.Tag, number)
+	kind := "feat"
+	if !verified {
+		kind = "chore"
 	}
-	return fmt.Sprintf("feat(%s): wave %d, %d of %d tasks", l.state.Tag, number, done, len(ids))
+	if done == of {
+		return fmt.Sprintf("%s(%s): complete wave %d", kind, l.state.Tag, number)
+	}
+	return fmt.Sprintf("%s(%s): wave %d, %d of %d tasks", kind, l.state.Tag, number, done, of)
 }
 
-func (l *Loop) message(subject string, number int, done []string) string {
+func (l *Loop) message(subject string, number int, done []string, blocked []Event) string {
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
 	for _, id := range done {
 		fmt.Fprintf(&b, "- %s %s\n", oneLine(id), oneLine(l.title(id)))
+	}
+	for _, e := range blocked {
+		fmt.Fprintf(&b, "- %s %s (blocked: %s)\n", oneLine(e.Task), oneLine(e.Title), oneLine(e.Reason))
 	}
 	fmt.Fprintf(&b, "\nDescartes-Loop: %s\nDescartes-Wave: %d\n", l.state.ID, number)
 	for _, id := range done {

@@ -10,12 +10,14 @@ import (
 type ledger struct {
 	begun       map[string]int // attempts begun, for numbering; a task's attempts are numbered for the whole loop
 	used        map[string]int // attempts that count against the limit; --retry-blocked starts anew
+	cutOff      map[string]int // attempts in a row that a person, a reboot or a kill ended
 	failures    map[string]Event
 	otherEnds   map[string]bool // tasks with an attempt that failed otherwise than by a crash of the agent
 	blocked     []Event
 	kept        map[string]string // the last ref of each task's attempts
 	delivered   map[string]string
 	verified    []Event // attempt_finished of tasks whose work is not committed yet
+	gaveUp      []Event // task_blocked of tasks whose status no commit holds yet
 	commits     []Event
 	open        *Event            // attempt_started without attempt_finished
 	agent       *Event            // agent_finished of the open attempt
@@ -24,6 +26,7 @@ type ledger struct {
 	reviewed    map[string]int    // the failed attempt of each task that was reviewed last
 	refinements map[string][]string
 	current     string // task last started and neither done nor blocked
+	shelved     bool   // the run was stopped in the middle of that task: the task file calls it pending
 	wave        int
 	iteration   int
 	tree        string
@@ -46,7 +49,7 @@ type statusChange struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{begun: map[string]int{}, used: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{}, kept: map[string]string{},
+	return &ledger{begun: map[string]int{}, used: map[string]int{}, cutOff: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{}, kept: map[string]string{},
 		delivered: map[string]string{}, bases: map[string]string{}, heads: map[string]string{},
 		reviewed: map[string]int{}, refinements: map[string][]string{}, cut: map[string]Event{}, pace: newPace()}
 }
@@ -89,6 +92,10 @@ func (l *ledger) apply(e *Event) {
 		l.begun[e.Task], l.open, l.agent = e.Attempt, e, nil
 		l.used[e.Task]++
 		l.iteration++
+		if l.shelved {
+			l.change(e, "in-progress")
+		}
+		l.shelved = false
 	case AgentFinished:
 		l.agent = e
 		l.spend(e)
@@ -101,9 +108,9 @@ func (l *ledger) apply(e *Event) {
 	case TaskBlocked:
 		l.close(e, "blocked")
 		l.blocked = slices.DeleteFunc(l.blocked, func(b Event) bool { return b.Task == e.Task }) // answered, and blocked again
-		l.blocked = append(l.blocked, *e)
+		l.blocked, l.gaveUp = append(l.blocked, *e), append(l.gaveUp, *e)
 	case WaveCommitted:
-		l.commits = append(l.commits, *e)
+		l.commits, l.gaveUp = append(l.commits, *e), nil // every commit holds the whole task file
 		l.userPaths = slices.DeleteFunc(slices.Clone(l.userPaths), func(p string) bool { return slices.Contains(e.Paths, p) })
 		l.verified = slices.DeleteFunc(l.verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopPaused, LoopFinished:
@@ -113,6 +120,10 @@ func (l *ledger) apply(e *Event) {
 				continue // an attempt is under way: the next run settles it, and needs the task's base for that
 			}
 			l.close(&Event{Task: id, Seq: e.Seq}, "pending")
+		}
+		if l.current != "" { // nobody works on it now
+			l.change(&Event{Task: l.current, Seq: e.Seq}, "pending")
+			l.shelved = true
 		}
 	}
 }
@@ -124,6 +135,7 @@ func (l *ledger) resume(e *Event) {
 	}
 	for _, id := range e.Tasks {
 		delete(l.used, id)
+		delete(l.cutOff, id)
 		delete(l.otherEnds, id)
 		delete(l.costs.fresh, id)
 		l.changes = append(l.changes, statusChange{id, "pending", e.Seq})
@@ -136,6 +148,9 @@ func (l *ledger) finishAttempt(e *Event) {
 	if e.Ref != "" {
 		l.kept[e.Task] = e.Ref
 	}
+	if e.Verdict != verdictCancelled {
+		delete(l.cutOff, e.Task)
+	}
 	switch e.Verdict {
 	case verdictVerified:
 		v := *e
@@ -144,7 +159,13 @@ func (l *ledger) finishAttempt(e *Event) {
 		if e.Message != "" {
 			l.delivered[e.Task] = e.Message
 		}
-	case verdictLimited: // not an attempt
+	case verdictCancelled: // not an attempt
+		l.cutOff[e.Task]++
+		l.used[e.Task]--
+		l.iteration--
+		l.cutShort(e)
+		return
+	case verdictLimited: // nor is this
 		l.used[e.Task]--
 		l.iteration--
 		l.cutShort(e)

@@ -119,18 +119,15 @@ func (l *Loop) commitEvents(events []*Event) error {
 	}
 	for _, e := range events {
 		l.ledger.apply(e)
-		switch e.Type {
-		case TaskStarted:
-			l.job.Graph.SetStatus(e.Task, tasks.InProgress)
-		case TaskDone:
-			l.job.Graph.SetStatus(e.Task, tasks.Done)
-		case TaskBlocked:
-			l.job.Graph.SetStatus(e.Task, tasks.Blocked)
-		case AttemptFinished:
+		if e.Type == AttemptFinished {
 			l.state.addSummary(l.summary(e))
 		}
 	}
-	return l.saver.note(l.ledger.takeChanges(0))
+	changes := l.ledger.takeChanges(0)
+	for id, status := range changes {
+		l.job.Graph.SetStatus(id, tasks.Status(status))
+	}
+	return l.saver.note(changes)
 }
 
 func (l *Loop) flush() error { return l.saver.flush() }

@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 )
 
 // recoverAttempt brings to its end what a dead loop had begun: an attempt under way is adopted when
-// its agent had finished, else it counts and its work stays for the next one; a task given up is
+// its agent had finished, else it is no attempt and its work stays for the next one; a task given up is
 // taken back.
 func (l *Loop) recoverAttempt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if l.ledger.open != nil {
@@ -47,7 +46,7 @@ func (l *Loop) recoverTask(ctx context.Context) error {
 		tr.reason = orElse(f.Reason, "none has ended")
 		return l.blockOverpaid(ctx, tr, over)
 	}
-	if !failed || f.Verdict == string(verify.Cancelled) {
+	if !failed {
 		return nil
 	}
 	if f.Verdict == verdictBlocked || b.used[b.current] >= l.job.Config.Scud.MaxIterationsPerTask {
@@ -102,14 +101,8 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 	if err != nil || tr.verdict != verify.Cancelled {
 		return out, err
 	}
-	if over := l.overpaid(tr.task.ID); over != "" {
+	if over := l.overpaid(tr.task.ID); over != "" && l.ledger.current == tr.task.ID {
 		return nil, l.blockOverpaid(ctx, tr, over)
-	}
-	// An interrupted attempt counts, and the task still gets another one: a night's reboot is not its
-	// fault. One that takes the machine down each time has to end somewhere.
-	if n := l.ledger.begun[tr.task.ID]; n >= 2*l.job.Config.Scud.MaxIterationsPerTask+2 {
-		tr.reason = fmt.Sprintf("descartes was stopped during its attempts, %d of them", n)
-		return nil, l.block(ctx, tr)
 	}
 	return nil, nil
 }

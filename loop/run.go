@@ -66,6 +66,10 @@ type Outcome struct {
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.asked(l.state.ID) }}
 	out, err := l.waves(ctx, stop)
+	l.shelve()
+	if err == nil {
+		err = l.settleWaves(ctx)
+	}
 	if err != nil {
 		out = Outcome{Ending: OwnError, Message: err.Error()}
 		if isGit(err) {
@@ -142,10 +146,7 @@ func (l *Loop) halfDone(ctx context.Context, stop *stopper) (*Outcome, error) {
 			return nil, err
 		}
 	}
-	if out != nil {
-		return out, l.settleWave(ctx, number, l.job.Graph.Waves()[number-1].Tasks, out)
-	}
-	return nil, nil
+	return out, nil
 }
 
 func deref(o *Outcome) Outcome {
@@ -170,7 +171,7 @@ func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string
 			continue
 		}
 		if out := l.limits(ctx, stop); out != nil {
-			return begun, out, l.settleWave(ctx, number, ids, out)
+			return begun, out, nil
 		}
 		if !begun {
 			begun = true
@@ -180,9 +181,6 @@ func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string
 		}
 		out, err := l.task(ctx, stop, id)
 		if err != nil || out != nil {
-			if err == nil {
-				err = l.settleWave(ctx, number, ids, out)
-			}
 			return begun, out, err
 		}
 	}
@@ -210,15 +208,27 @@ func (l *Loop) due(id string) (bool, error) {
 	return false, l.record(&Event{Type: TaskHeld, Wave: g.Wave(id), Task: id, Title: l.title(id), Reason: cause, Tasks: roots})
 }
 
-// settleWave commits what a wave has verified when a limit ends the run in its middle: on a machine
-// that is thrown away after a job, what is not committed is lost. An interrupted run leaves it to
-// the resumed one.
-func (l *Loop) settleWave(ctx context.Context, number int, ids []string, out *Outcome) error {
-	switch out.Ending {
-	case LimitReached, DeadlinePast, CostReached, QuotaUsedUp, AgentUnusable, ProviderFails, DiskFull:
-		return l.commitWave(ctx, number, ids)
+// settleWaves commits what is verified or given up when a run ends, whatever ended it: on a machine that is
+// thrown away after a job, what is not committed is lost, and so is what somebody stashes in the morning.
+func (l *Loop) settleWaves(ctx context.Context) error {
+	for _, w := range l.job.Graph.Waves() {
+		if err := l.commitWave(ctx, w.Number, w.Tasks); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// shelve gives the task that a run stops in the middle of back to the list: nobody works on it now. The journal
+// still knows where it stood.
+func (l *Loop) shelve() {
+	if l.ledger.current == "" {
+		return
+	}
+	l.saver.mu.Lock()
+	defer l.saver.mu.Unlock()
+	l.saver.pending[l.ledger.current] = tasks.Pending
+	l.job.Graph.SetStatus(l.ledger.current, tasks.Pending)
 }
 
 // limits names the limit or the request that forbids another attempt, or nil.

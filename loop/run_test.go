@@ -87,7 +87,7 @@ func TestBlockedIsTakenBackAndHoldsOthers(t *testing.T) {
 	if n := strings.Count(refs, "/1/"); n != 3 {
 		t.Errorf("kept attempts:\n%s", refs)
 	}
-	if got := w.git("log", "--format=%s"); got != "start" {
+	if got := w.git("log", "--format=%s"); got != "chore(x): wave 1, 0 of 1 tasks\nstart" {
 		t.Errorf("commits:\n%s", got)
 	}
 	st, err := LoadState(NewHome(w.dir).Default())
@@ -259,5 +259,28 @@ func TestAdoptedQuotaEndsTheRun(t *testing.T) {
 	w.mustRun(StartOptions{}, QuotaUsedUp)
 	if len(w.runs) > 0 {
 		t.Errorf("with the quota used up the agent ran: %v", w.runs)
+	}
+}
+
+// Interruptions are no attempts, but one that takes the machine down each time has to end somewhere.
+func TestInterruptionsAreNoAttempts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `{"tag":"x","tasks":[{"id":1,"title":"One","status":"pending"}]}`)
+	w.cfg.Scud.MaxIterationsPerTask = 1
+	runs := 0
+	w.agent = func(agent.Request, map[string]string) agent.Result {
+		runs++
+		return agent.Result{End: agent.Cancelled}
+	}
+	for range mostCutOff {
+		w.mustRun(StartOptions{}, Cancelled)
+	}
+	out := w.mustRun(StartOptions{}, TasksBlocked)
+	if runs != mostCutOff || out.Blocked != 1 {
+		t.Errorf("%d runs of the agent, outcome %+v", runs, out)
+	}
+	st, err := LoadState(NewHome(w.dir).Default())
+	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Reason != "10 attempts in a row were interrupted before their end" || st.Iteration != 0 {
+		t.Errorf("state: %+v, %v", st, err)
 	}
 }

@@ -41,6 +41,12 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 		if err := l.record(end); err != nil {
 			return nil, false, err
 		}
+		if n := l.ledger.cutOff[tr.task.ID]; n >= mostCutOff {
+			tr.verdict, tr.reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted before their end", n)
+			if err := l.block(gctx, tr); err != nil {
+				return nil, false, err
+			}
+		}
 		return stop.outcome(ctx), false, nil
 	}
 	if err := l.describe(gctx, tr, end); err != nil {
@@ -58,6 +64,10 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	out, err := l.pacer.over(l.job.Config.Choices(tr.task))
 	return out, true, err
 }
+
+// mostCutOff is how many attempts of a task in a row may be interrupted: none of them counts as an attempt, but
+// one that takes the machine down each time has to end somewhere.
+const mostCutOff = 10
 
 // describe adds to a failed attempt's event what the next attempt is told.
 func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {

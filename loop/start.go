@@ -219,9 +219,6 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if err := l.record(first); err != nil {
 		return err
 	}
-	for _, id := range first.Tasks {
-		l.job.Graph.SetStatus(id, tasks.Pending)
-	}
 	if len(events) == 0 {
 		if err := l.tellUncommitted(); err != nil {
 			return err

@@ -77,7 +77,7 @@ func TestDemo(t *testing.T) {
 		"$ descartes spec 4 --attempt 2\n", "counts 24 characters, want 20",
 		"$ descartes loop logs 4\n", "TASK_COMPLETE",
 		"$ go run ./cmd/tally plan.md\n", "characters      2,015\n",
-		"$ git log --graph --oneline\n", "feat(tally): complete wave 4\n", "feat(tally): complete wave 1\n", "plan tally\n",
+		"$ git log --graph --oneline\n", "feat(tally): wave 4, 1 of 2 tasks\n", "feat(tally): complete wave 1\n", "plan tally\n",
 		"$ descartes loop status\n", "7/10",
 		"cd " + quote(filepath.Join(dir, "tally")) + "\n",
 	} {

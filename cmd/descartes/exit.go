@@ -214,8 +214,12 @@ func (p problems) code() int {
 	for _, one := range p {
 		c := exitInput
 		var f *failure
-		if errors.As(one.Err, &f) {
+		var none *loop.NothingRunsError
+		switch {
+		case errors.As(one.Err, &f):
 			c = f.code
+		case errors.As(one.Err, &none) && none.Blocked > 0:
+			c = exitBlocked // as the run that blocked them
 		}
 		if code != 0 && c != code {
 			return exitInput

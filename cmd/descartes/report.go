@@ -13,6 +13,7 @@ type story struct {
 	seconds  float64
 	attempts int
 	failure  *loop.Event // the last attempt that failed
+	last     *loop.Event // the last attempt that ended
 	blocked  *loop.Event
 }
 
@@ -31,7 +32,7 @@ func stories(events []loop.Event) map[string]*story {
 		}
 		switch e.Type {
 		case loop.AttemptFinished:
-			t.attempts++
+			t.attempts, t.last = t.attempts+1, e
 			if e.Detail != nil {
 				t.seconds += e.Detail.Seconds
 			}
@@ -109,7 +110,7 @@ func junit(s *summary, events []loop.Event) []byte {
 				c.Failure = failureOf(st)
 			default:
 				suite.Skipped++
-				c.Skipped = &junitWords{Message: strings.TrimSuffix(t.State+": "+clean(t.Cause), ": ")}
+				c.Skipped = &junitWords{Message: clean(st.state(t))}
 			}
 			suite.Cases = append(suite.Cases, c)
 		}
@@ -124,6 +125,21 @@ func junit(s *summary, events []loop.Event) []byte {
 		panic(err)
 	}
 	return append(append([]byte(xml.Header), b...), '\n')
+}
+
+// state is how a task stands at the end of a run. st is nil where the journal tells nothing of it.
+func (st *story) state(t taskJSON) string {
+	switch {
+	case t.State == "blocked" && st != nil && st.blocked != nil:
+		return t.State + ": " + st.blocked.Reason
+	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && st != nil && st.last != nil && st.last.Verdict != "verified":
+		how := st.last.Verdict + ": " + st.last.Reason
+		if st.last.Verdict == "cancelled" {
+			how = "interrupted"
+		}
+		return fmt.Sprintf("attempt %d %s, not finished", st.last.Attempt, how)
+	}
+	return strings.TrimSuffix(t.State+": "+t.Cause, ": ")
 }
 
 func failureOf(st *story) *junitWords {
@@ -166,13 +182,7 @@ func markdown(s *summary, events []loop.Event) []byte {
 			if st == nil {
 				st = &story{}
 			}
-			state := t.State
-			if st.blocked != nil && t.State == "blocked" {
-				state += ": " + st.blocked.Reason
-			} else if t.Cause != "" {
-				state += ": " + t.Cause
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1fs |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(state), st.attempts, st.seconds,
+			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1fs |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(st.state(t)), st.attempts, st.seconds,
 				column(priced, " "+s.run.costs.Tasks[t.ID.ID].Dollars()+" |"))
 		}
 	}

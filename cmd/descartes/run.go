@@ -21,6 +21,7 @@ type ended struct {
 	path    string // of the state file
 	state   *loop.State
 	costs   loop.Costs
+	loose   []string // tasks whose verified work is in no commit
 }
 
 // work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
@@ -55,7 +56,7 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 	a.use(shim, c, r.backends()...)
 	v.use(shim, c)
 	out, err := l.Run(ctx, soft)
-	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State(), costs: l.Costs()}, err
+	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State(), costs: l.Costs(), loose: l.Uncommitted()}, err
 }
 
 // newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.

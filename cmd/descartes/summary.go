@@ -73,6 +73,9 @@ func (s *summary) print(p *printer) {
 	if s.run.outcome.Ending == loop.GitRefused {
 		p.say("kept: %s", s.keptWhere())
 	}
+	if text := s.uncommitted(); text != "" {
+		p.say("not committed: %s", text)
+	}
 	p.say("sandbox: %s", clean(inForce(s.run.state.Config)))
 	p.say("cost: %s", costText(s.run.state.Cost))
 	s.printCosts(p)
@@ -83,6 +86,29 @@ func (s *summary) print(p *printer) {
 		p.say("%s", s.nextStep())
 	}
 	p.say("next: %s", s.command())
+}
+
+// uncommitted names the tasks whose verified work is in the working tree only, and says why; "" for none.
+func (s *summary) uncommitted() string {
+	n := len(s.run.loose)
+	if n == 0 {
+		return ""
+	}
+	list, why := clean(strings.Join(s.run.loose[:min(n, tasksPriced)], ", ")), "the run ended with an error; resuming commits it"
+	word := "tasks"
+	if n == 1 {
+		word = "task"
+	}
+	if n > tasksPriced {
+		list += fmt.Sprintf(" and %d more", n-tasksPriced)
+	}
+	switch {
+	case !s.run.state.Config.Scud.AutoCommitWaves:
+		why = "--no-commit"
+	case s.run.outcome.Ending == loop.GitRefused:
+		why = "git refused; resuming commits it"
+	}
+	return fmt.Sprintf("the verified work on %s %s is in the working tree (%s)", word, list, why)
 }
 
 // keptWhere says what there is of a run that git ended.
