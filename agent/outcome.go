@@ -94,9 +94,15 @@ func (r *Runner) concludeText(res *Result, h *heard, q Request, exit proc.Exit) 
 		return
 	}
 	line, refused := refusalIn(res.Final + "\n" + errs)
+	why, misused := "", false
+	if strings.TrimSpace(res.Final) == "" && exit.Why != proc.Signaled {
+		why, misused = r.misused(q)
+	}
 	switch cause := r.backend.exitCause(exit); {
 	case refused:
 		res.End, res.Cause, res.Reason = Refused, Fatal, line
+	case misused:
+		res.End, res.Cause, res.Reason = Refused, Fatal, r.backend.title()+" does not accept its command line: "+why
 	case cause == Fatal:
 		res.End, res.Cause = Refused, cause
 	default:
@@ -129,6 +135,11 @@ func (r *Runner) conclude(res *Result, h *heard, q Request, exit proc.Exit) {
 		return
 	}
 	cause := r.cause(told, exit)
+	if told.word == "exited" && mute && exit.Code != 0 {
+		if why, misused := r.misused(q); misused {
+			cause, told.text = Fatal, "it does not accept its command line: "+why
+		}
+	}
 	words := sentence(told.text)
 	if words == "" && failed {
 		words = exit.String()

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// usageLimit is how much of the beginning of standard error is searched for a
+// usage error. Clients print their whole help after it.
+const usageLimit = 8 << 10
+
+// misused reports whether the client refused its command line, and gives the
+// line that says why. To be asked of a run that failed without an event or a
+// word on standard output: no other attempt, of whatever task, would get any
+// further.
+func (r *Runner) misused(q Request) (why string, ok bool) {
+	return usageError(q.firstErrors(), r.backend.Name)
+}
+
+// usageError looks for a complaint about the command line in the beginning of
+// what a program printed on standard error.
+func usageError(text, name string) (why string, ok bool) {
+	help := regexp.MustCompile(`(?im)^(usage|options):|--help'?\.?$`).MatchString(text)
+	complaint := regexp.MustCompile(`(?i)^(\S+: )?(error: )?(unknown|unexpected|unrecognized|invalid|bad|no such) (arguments?|options?|values?|choices?|subcommand|command)\b` +
+		`|^error: (option|the argument|the following (required )?arguments|a value is required|when using --)|^(cannot use both|missing required arguments?|not enough (non-option )?arguments)\b|^\S+: error: `)
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	for n, line := range lines {
+		line = strings.TrimSpace(line)
+		switch {
+		case complaint.MatchString(line):
+			if strings.HasSuffix(line, ":") && n+1 < len(lines) {
+				line += " " + strings.TrimSpace(lines[n+1])
+			}
+			return clip(strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "Error: "), 200), true
+		case n == 0 && help && line != "" && !strings.HasPrefix(strings.ToLower(line), "usage") && !strings.HasPrefix(line, name+" "):
+			return clip(line, 200), true
+		}
+	}
+	return "it printed how it is to be called, and nothing else", help
+}
+
+// firstErrors is the beginning of what this run printed on standard error,
+// unless that goes to the log itself.
+func (q Request) firstErrors() string {
+	info, err := os.Stat(q.ErrLog)
+	if err != nil || q.ErrLog == q.Log {
+		return ""
+	}
+	from := q.ErrOffset
+	if info.Size() < from {
+		from = 0
+	}
+	var b strings.Builder
+	if _, err := readFrom(q.ErrLog, from, func(r io.Reader, _ int) error {
+		_, err := io.Copy(&b, io.LimitReader(r, usageLimit))
+		return err
+	}); err != nil {
+		return ""
+	}
+	return plain(b.String())
+}
