@@ -2,80 +2,75 @@ package gitops
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 )
 
 // person is who a commit names.
 type person struct{ name, email string }
 
+// fallbackPerson signs what is kept where git knows nobody: nothing an agent made is lost for want of a name.
+var fallbackPerson = person{"descartes", "descartes@localhost"}
+
 // Author is who the commits will name. Where git's configuration names nobody that is a RefusedError.
 func (r *Repo) Author(ctx context.Context) (name, email string, err error) {
-	p, err := identity(r.cfg, r.opt.Env, "author")
+	p, err := r.people.author(ctx)
 	return p.name, p.email, err
 }
 
 const identityHint = `git config --global user.name "Your Name" && git config --global user.email you@example.com`
 
-// identity is who git would name as "author" or "committer": the environment, then that role's own settings,
-// then user.*. Unlike git it never makes one up from the login and host names.
-func identity(c *gitConfig, env []string, role string) (person, error) {
-	upper := "GIT_" + strings.ToUpper(role)
-	name, named := firstSet(
-		setting(lookupEnv(env, upper+"_NAME")), nonEmpty(c.get(role+".name")), setting(c.get("user.name")))
-	email, mailed := firstSet(
-		setting(lookupEnv(env, upper+"_EMAIL")), nonEmpty(c.get(role+".email")), setting(c.get("user.email")))
-	if !mailed && !c.boolean("user.useconfigonly", false) {
-		email = envValue(env, "EMAIL") // git asks this variable too
-		mailed = email != ""
+// identities are the author and committer that git names, each asked for once per run.
+type identities struct {
+	git   *cli
+	cfg   *gitConfig
+	known map[string]person
+}
+
+func (i *identities) author(ctx context.Context) (person, error)    { return i.ask(ctx, "AUTHOR") }
+func (i *identities) committer(ctx context.Context) (person, error) { return i.ask(ctx, "COMMITTER") }
+
+// keeper is the committer, or ourselves.
+func (i *identities) keeper(ctx context.Context) person {
+	if p, err := i.committer(ctx); err == nil {
+		return p
 	}
-	p := person{name, email}
+	return fallbackPerson
+}
+
+// ask never lets git make a name up from the login and the host's name. The variable EMAIL is no such guess, but
+// git takes it for one when it is told not to guess, and is given it as a setting therefore.
+func (i *identities) ask(ctx context.Context, role string) (person, error) {
+	if p, ok := i.known[role]; ok {
+		return p, nil
+	}
+	call := gitCall{options: []string{"-c", "user.useConfigOnly=true"}, args: []string{"var", "GIT_" + role + "_IDENT"}}
+	_, mailed := i.cfg.get("user.email")
+	if mail := envValue(i.git.env, "EMAIL"); mail != "" && !mailed && !i.cfg.boolean("user.useconfigonly", false) {
+		call.options = append(call.options, "-c", "user.email="+mail)
+	}
+	b, err := i.git.run(ctx, call)
+	var said *gitError
 	switch {
-	case !named || name == "":
-		return person{}, &RefusedError{Reason: fmt.Sprintf("git knows no name for the %s of a commit", role), Hint: identityHint}
-	case !mailed: // an empty one that is set is one
-		return person{}, &RefusedError{Reason: fmt.Sprintf("git knows no email for the %s of a commit", role), Hint: identityHint}
+	case errors.As(err, &said):
+		return person{}, &RefusedError{Reason: "git knows no " + strings.ToLower(role) + " for commits: " + fatal(said.said), Hint: identityHint}
+	case err != nil:
+		return person{}, err
 	}
-	clean := person{withoutCrud(p.name), withoutCrud(p.email)}
-	if clean.name == "" {
-		return person{}, &RefusedError{Reason: fmt.Sprintf("the %s name %q has no character that git keeps", role, p.name), Hint: identityHint}
+	name, rest, _ := strings.Cut(string(b), " <")
+	email, _, _ := strings.Cut(rest, "> ")
+	p := person{name, email}
+	if i.known == nil {
+		i.known = map[string]person{}
 	}
-	return clean, nil
+	i.known[role] = p
+	return p, nil
 }
 
-// optional is a setting that may be absent.
-type optional struct {
-	text string
-	set  bool
-}
-
-func setting(text string, set bool) optional  { return optional{text, set} }
-func nonEmpty(text string, set bool) optional { return optional{text, set && text != ""} }
-
-func firstSet(values ...optional) (string, bool) {
-	for _, v := range values {
-		if v.set {
-			return v.text, true
-		}
+// fatal is what git gives as the reason of its end, in one line.
+func fatal(said string) string {
+	if _, why, ok := strings.Cut("\n"+said, "\nfatal: "); ok {
+		said = why
 	}
-	return "", false
-}
-
-// withoutCrud strips what git strips from a name: punctuation and spaces at both ends, angle brackets and
-// newlines everywhere. Bytes, not runes: a name need not be UTF-8.
-func withoutCrud(s string) string {
-	crud := func(c byte) bool { return c <= ' ' || strings.IndexByte(".,:;<>\"\\'", c) >= 0 }
-	for s != "" && crud(s[0]) {
-		s = s[1:]
-	}
-	for s != "" && crud(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	b := make([]byte, 0, len(s))
-	for i := range len(s) {
-		if c := s[i]; c != '\n' && c != '<' && c != '>' {
-			b = append(b, c)
-		}
-	}
-	return string(b)
+	return strings.Join(strings.Fields(said), " ")
 }

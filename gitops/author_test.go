@@ -30,7 +30,8 @@ func TestIdentityAsGit(t *testing.T) {
 			s.sh("git init -q .\n" + tt.prepare)
 			s.env = append(s.env, strings.Fields(tt.env)...)
 			for _, role := range []string{"author", "committer"} {
-				got, err := identity(s.config(), s.env, role)
+				people := identities{git: s.program(), cfg: s.config()}
+				got, err := people.ask(t.Context(), strings.ToUpper(role))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -46,18 +47,19 @@ func TestIdentityAsGit(t *testing.T) {
 func TestIdentityMissing(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, prepare, env, missing string }{
-		{"none", "rm $HOME/.gitconfig", "", "name"},
+		{"none", "rm $HOME/.gitconfig", "", "email"},
 		{"no name", "git config --global --unset user.name", "", "name"},
 		{"empty name", "git config user.name ''", "", "name"},
 		{"empty name of the environment", "", "GIT_AUTHOR_NAME=", "name"},
 		{"no email", "git config --global --unset user.email", "", "email"},
 		{"useConfigOnly and EMAIL", "git config --global --unset user.email; git config user.useConfigOnly true", "EMAIL=m@x", "email"},
-		{"only crud", "git config user.name ,.,", "", "no character"},
+		{"only crud", "git config user.name ,.,", "", "disallowed"},
 	} {
 		s := newSandbox(t)
 		s.sh("git init -q .\n" + tt.prepare)
 		s.env = append(s.env, strings.Fields(tt.env)...)
-		_, err := identity(s.config(), s.env, "author")
+		people := identities{git: s.program(), cfg: s.config()}
+		_, err := people.author(t.Context())
 		var refused *RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.missing) || !strings.Contains(refused.Hint, "user.name") {
 			t.Errorf("%s: got %v", tt.name, err)

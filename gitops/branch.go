@@ -34,7 +34,7 @@ func (r *Repo) NewBranch(ctx context.Context, name string) error {
 	if hash != "" {
 		u, err := r.refs.prepare(ctx, ref, "", hash, true)
 		if err == nil {
-			err = u.finish(r.logPerson(), time.Now(), "branch: Created from HEAD", false)
+			err = u.finish(r.people.keeper(ctx), time.Now(), "branch: Created from HEAD", false)
 		}
 		if err != nil {
 			return fmt.Errorf("make branch %s: %w", name, err)
@@ -60,7 +60,7 @@ func (r *Repo) pointHead(ctx context.Context, ref, from, hash string) error {
 		if was == "" {
 			was = hash
 		}
-		if err := r.reflog("HEAD", hash, hash, "checkout: moving from "+was+" to "+strings.TrimPrefix(ref, "refs/heads/")); err != nil {
+		if err := r.reflog(ctx, "HEAD", hash, hash, "checkout: moving from "+was+" to "+strings.TrimPrefix(ref, "refs/heads/")); err != nil {
 			return err
 		}
 	}

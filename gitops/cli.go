@@ -17,21 +17,20 @@ import (
 // index but to record a commit: everything else happens in private copies of it.
 type cli struct {
 	l       layout
-	program string // "" where there is none
+	program string
 	env     []string
 	hooks   bool // run them at commits
 	guard   protection
-	why     string // the finding that brought us here, for the message without a program
 
 	cache   string   // the private index after the last snapshot
 	based   fileInfo // the index that cache was copied from
 	tracked []string // added by an agent although ignored
 }
 
-func newCLI(l layout, opt Options, why string) *cli {
+func newCLI(l layout, program string, opt Options) *cli {
 	c := &cli{
-		l: l, program: opt.Git, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), why: why, cache: filepath.Join(l.gitDir, "descartes-snapshot"),
+		l: l, program: program, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
+		guard: newProtection(opt.Protect), cache: filepath.Join(l.gitDir, "descartes-snapshot"),
 	}
 	c.sweep()
 	return c
@@ -81,9 +80,6 @@ var literally = []string{"--literal-pathspecs"}
 
 // run returns standard output.
 func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
-	if c.program == "" {
-		return nil, &RefusedError{Reason: c.why + ": only the git program can handle that, and there is none", Hint: "install git"}
-	}
 	argv := []string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false"}
 	env := c.env
 	if call.index != "" {

@@ -3,11 +3,13 @@ package gitops
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // nestedRepo is a repository of its own in the working tree, such as a submodule, that an index knows.
@@ -115,6 +117,67 @@ func checkedOut(dir string) string {
 		}
 	}
 	return ""
+}
+
+// readGitFile follows the one-line .git file of a linked working tree or a submodule.
+func readGitFile(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("find repository: %w", err)
+	}
+	to, ok := strings.CutPrefix(string(b), "gitdir: ")
+	to = strings.TrimRight(to, "\r\n")
+	if !ok || to == "" {
+		return "", fmt.Errorf("%s is no git file: %w", path, ErrNotRepo)
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(path), to)
+	}
+	return filepath.Clean(to), nil
+}
+
+// commonOf is the directory that a linked working tree shares with the others.
+func commonOf(gitDir string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return gitDir, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find repository: %w", err)
+	}
+	c := strings.TrimRight(string(b), "\r\n")
+	if !filepath.IsAbs(c) {
+		c = filepath.Join(gitDir, c)
+	}
+	return filepath.Clean(c), nil
+}
+
+// isGitDir is git's own test: a HEAD that reads like one, objects and refs.
+func isGitDir(gitDir, commonDir string) bool {
+	if !isHead(filepath.Join(gitDir, "HEAD")) {
+		return false
+	}
+	for _, d := range []string{"objects", "refs"} {
+		if fi, err := os.Stat(filepath.Join(commonDir, d)); err != nil || !fi.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+func isHead(path string) bool {
+	if to, err := os.Readlink(path); err == nil { // the form of git's first years
+		return strings.HasPrefix(to, "refs/")
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	if to, ok := strings.CutPrefix(string(b), "ref:"); ok {
+		return strings.HasPrefix(strings.TrimLeft(to, " \t"), "refs/")
+	}
+	s := strings.TrimRight(string(b), "\r\n")
+	return (len(s) == 40 || len(s) == 64) && isHex(s)
 }
 
 // onlyFiles reports whether all of these can be read without waiting, or are not there.

@@ -89,11 +89,11 @@ type waveCommit struct {
 }
 
 func (c *waveCommit) run(ctx context.Context) (Commit, error) {
-	author, err := identity(c.r.cfg, c.r.opt.Env, "author")
+	author, err := c.r.people.author(ctx)
 	if err != nil {
 		return Commit{}, err
 	}
-	committer, err := identity(c.r.cfg, c.r.opt.Env, "committer")
+	committer, err := c.r.people.committer(ctx)
 	if err != nil {
 		return Commit{}, err
 	}

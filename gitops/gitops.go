@@ -44,7 +44,7 @@ type Options struct {
 	Dir     string   // any directory inside the working tree
 	Protect []string // repository-relative slash paths, directories with a final slash: never snapshotted, restored or reported
 	Hooks   string   // "run" (default), "skip" or "fail"
-	Git     string   // the git program, "" for none
+	Git     string   // the git program; "" is the one on the PATH of Env
 	Env     []string // the environment that configuration and the git program see
 }
 

@@ -14,11 +14,7 @@ import (
 func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (hash string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	who, err := identity(r.cfg, r.opt.Env, "committer")
-	if err != nil {
-		who = person{"descartes", "descartes@localhost"} // nothing an agent made is lost for want of a name
-	}
-	hash, err = r.keep(ctx, ref, tree, parents, message, who, time.Now())
+	hash, err = r.keep(ctx, ref, tree, parents, message, r.people.keeper(ctx), time.Now())
 	if err != nil {
 		return "", fmt.Errorf("keep %s: %w", ref, err)
 	}

@@ -36,7 +36,7 @@ func TestLocateAsGit(t *testing.T) {
 			s := newSandbox(t)
 			s.sh(tt.prepare)
 			s.dir = filepath.Join(s.dir, tt.from)
-			l, err := locate(s.dir)
+			l, err := s.locate()
 			if !errors.Is(err, tt.err) {
 				t.Fatalf("got error %v, want %v", err, tt.err)
 			}
@@ -70,11 +70,11 @@ func TestLocateBrokenGitFile(t *testing.T) {
 	s := newSandbox(t)
 	for _, text := range []string{"", "nonsense\n", "gitdir: missing\n", "gitdir: \n"} {
 		s.put(".git", text)
-		if _, err := locate(s.dir); !errors.Is(err, ErrNotRepo) {
+		if _, err := s.locate(); !errors.Is(err, ErrNotRepo) {
 			t.Errorf(".git file %q: got %v, want %v", text, err, ErrNotRepo)
 		}
 	}
-	if _, err := locate(filepath.Join(s.dir, "missing")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := locate(t.Context(), gitProgram(t), Options{Dir: filepath.Join(s.dir, "missing"), Env: s.env}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing directory: got %v", err)
 	}
 }

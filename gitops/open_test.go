@@ -3,6 +3,7 @@ package gitops
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -13,17 +14,17 @@ func TestOpenRefusesForeignFormats(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, setup, want string }{
 		{"SHA-256", "git init -q --object-format=sha256 .; echo 1 >f; git add f", "its object format is sha256; only sha1 is supported"},
-		{"reftable", "git init -q .; git config core.repositoryFormatVersion 1; git config extensions.refStorage reftable; echo 'ref: refs/heads/.invalid' >.git/HEAD; echo x >.git/index",
-			"its refs are stored as reftable; only files are supported"},
-		{"unknown extension", "git init -q .; git config core.repositoryFormatVersion 1; git config extensions.shiny true; echo x >.git/index", "repository extension shiny is not known"},
-		{"unknown version", "git init -q .; git config core.repositoryFormatVersion 7; echo x >.git/index", "repository format version 7 is not known"},
+		{"reftable", "git init -q .; git config core.repositoryFormatVersion 1; git config extensions.refStorage reftable; echo 'ref: refs/heads/.invalid' >.git/HEAD; echo x >.git/index", "refstorage"},
+		{"unknown extension", "git init -q .; git config core.repositoryFormatVersion 1; git config extensions.shiny true; echo x >.git/index", "unknown repository extension found: shiny"},
+		{"unknown version", "git init -q .; git config core.repositoryFormatVersion 7; echo x >.git/index", "Expected git repo version <= 1, found 7"},
+		{"core.worktree elsewhere", "git init -q .; mkdir ../else; git config core.worktree ../../else", "core.worktree puts the working tree at"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSandbox(t)
 			s.sh(tt.setup)
 			_, err := s.open("", "")
-			if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Reason != tt.want {
+			if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 )
 
 // finding is one thing about a repository that the native path would not treat as git does.
@@ -22,16 +20,11 @@ type finding struct {
 // inspect looks at everything that can be known before the first scan: cheap, a few dozen calls of stat. ix is
 // nil where the index is one that only git can read.
 func inspect(l layout, c *gitConfig, ix *index, opt Options) []finding {
-	out := append(inspectFormat(l, c, opt), progressFindings(l)...)
+	out := append(formatFindings(c), progressFindings(l)...)
 	out = append(out, settingFindings(c)...)
 	out = append(out, hookFindings(l, c, opt.Hooks)...)
 	out = append(out, indexFindings(ix)...)
 	return append(out, attributeFindings(l, c, trackedAttributes(ix), opt.Env)...)
-}
-
-// inspectFormat looks at what has to be known before anything of the repository is read or touched.
-func inspectFormat(l layout, c *gitConfig, opt Options) []finding {
-	return append(ownershipFindings(l, c, opt.Env), formatFindings(l, c)...)
 }
 
 // refusal is the error of all findings that refuse, nil where none does.
@@ -55,53 +48,10 @@ func both(format string, args ...any) finding {
 	return finding{reason: fmt.Sprintf(format, args...), tree: true, commit: true}
 }
 
-// ownershipFindings refuses what git itself refuses: a repository of somebody else, whose hooks and filters
-// would run as us.
-func ownershipFindings(l layout, c *gitConfig, env []string) []finding {
-	var trusted []string
-	for _, v := range c.values["safe.directory"] {
-		if v.scope >= localScope {
-			continue // a repository cannot vouch for itself
-		}
-		if p, ok := c.expand(v.text); ok {
-			trusted = append(trusted, p)
-		}
-		if v.text == "" {
-			trusted = nil
-		}
-	}
-	for _, t := range trusted {
-		if t == "*" || t == l.root || strings.HasSuffix(t, "/*") && strings.HasPrefix(l.root, t[:len(t)-1]) {
-			return nil
-		}
-	}
-	for _, p := range []string{l.root, l.gitDir} {
-		var st syscall.Stat_t
-		if err := syscall.Lstat(p, &st); err != nil || int(st.Uid) == os.Geteuid() {
-			continue
-		}
-		if os.Geteuid() == 0 && envValue(env, "SUDO_UID") == strconv.Itoa(int(st.Uid)) {
-			continue // as git has it for sudo
-		}
-		return []finding{{
-			reason: fmt.Sprintf("%s belongs to another user, and git refuses to work there", p),
-			hint:   fmt.Sprintf("git config --global --add safe.directory %s", l.root),
-			refuse: true,
-		}}
-	}
-	return nil
-}
-
-// formatFindings looks at what the repository says of its own format.
-func formatFindings(l layout, c *gitConfig) []finding {
+// formatFindings looks at what the repository says of its own format, as far as git itself accepts it.
+func formatFindings(c *gitConfig) []finding {
 	var out []finding
-	for _, u := range c.unclear {
-		out = append(out, both("%s: only git can evaluate it", u))
-	}
 	version, _ := c.get("core.repositoryformatversion")
-	if version != "" && version != "0" && version != "1" {
-		out = append(out, finding{reason: "repository format version " + version + " is not known", refuse: true})
-	}
 	for _, k := range c.keys("extensions.") {
 		name := strings.TrimPrefix(k, "extensions.")
 		value, _ := c.get(k)
@@ -124,20 +74,7 @@ func formatFindings(l layout, c *gitConfig) []finding {
 			}
 		}
 	}
-	if w, ok := c.get("core.worktree"); ok && !samePath(l, w) {
-		out = append(out, finding{reason: "core.worktree puts the working tree at " + w, refuse: true,
-			hint: "git config --unset core.worktree, or start there"})
-	}
 	return out
-}
-
-// samePath: submodules say core.worktree too, and mean the directory that they are found from.
-func samePath(l layout, w string) bool {
-	if !filepath.IsAbs(w) {
-		w = filepath.Join(l.gitDir, w)
-	}
-	real, err := filepath.EvalSymlinks(w)
-	return err == nil && real == l.root
 }
 
 // progressStates are git's operations that stop half-way, by the file or directory that says so.

@@ -13,11 +13,12 @@ import (
 
 // Repo is an open repository with its working tree. Safe for concurrent use; calls wait for each other.
 type Repo struct {
-	opt   Options
-	l     layout
-	cfg   *gitConfig
-	guard protection
-	notes []string
+	opt    Options
+	l      layout
+	cfg    *gitConfig
+	people identities
+	guard  protection
+	notes  []string
 
 	cli       *cli
 	viaGit    bool   // the git program makes snapshots and restores them
@@ -47,24 +48,29 @@ type shownTree struct {
 // Open finds the repository that holds opt.Dir and looks for everything that the native path cannot do.
 // What neither it nor the git program can do is a RefusedError.
 func Open(ctx context.Context, opt Options) (*Repo, error) {
-	l, err := locate(opt.Dir)
+	program, _, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
 		return nil, err
 	}
-	if err := misled(l); err != nil {
+	if err := misled(opt.Dir); err != nil {
 		return nil, err
 	}
-	cfg, err := loadConfig(l, opt.Env)
+	l, err := locate(ctx, program, opt)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal(inspectFormat(l, cfg, opt)); err != nil {
+	git := newCLI(l, program, opt)
+	cfg, err := readConfig(ctx, git)
+	if err != nil {
+		return nil, err
+	}
+	if err := refusal(formatFindings(cfg)); err != nil {
 		return nil, err
 	}
 	if err := clearLocks(l); err != nil {
 		return nil, err
 	}
-	r := &Repo{opt: opt, l: l, cfg: cfg, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
+	r := &Repo{opt: opt, l: l, cfg: cfg, people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
 	ix, err := readIndex(filepath.Join(l.gitDir, "index"))
 	var found []finding
 	if only, ok := errors.AsType[*unsupportedError](err); ok {
@@ -94,11 +100,18 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 
 // misled refuses a repository that leads git to the configuration and hooks of another. Only the directory of a
 // linked working tree holds such a file, and git never makes one elsewhere: a killed attempt may have.
-func misled(l layout) error {
-	file := filepath.Join(l.root, ".git", "commondir")
-	if fi, err := os.Lstat(filepath.Dir(file)); err != nil || !fi.IsDir() {
-		return nil
+func misled(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("find repository: %w", err)
 	}
+	for dir != filepath.Dir(dir) {
+		if fi, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && fi.IsDir() {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	file := filepath.Join(dir, ".git", "commondir")
 	if _, err := os.Lstat(file); err != nil {
 		return nil
 	}
@@ -125,15 +138,7 @@ func (r *Repo) decide(found []finding) error {
 			r.note(f.reason, f.tree)
 		}
 	}
-	r.cli = newCLI(r.l, r.opt, why)
-	if why != "" && r.opt.Git == "" {
-		return onlyGit(why)
-	}
 	return nil
-}
-
-func onlyGit(why string) error {
-	return &RefusedError{Reason: why + ": only the git program can handle that, and there is none", Hint: "install git"}
 }
 
 func (r *Repo) note(reason string, tree bool) {
@@ -154,12 +159,7 @@ func (r *Repo) fallBack(err *error) bool {
 	if !ok {
 		return false
 	}
-	if r.opt.Git == "" {
-		*err = onlyGit(only.reason)
-		return false
-	}
 	r.viaGit, r.commitGit, r.tree = true, true, nil
-	r.cli.why = only.reason
 	r.note(only.reason, true)
 	return true
 }

@@ -92,7 +92,7 @@ func (s *sandbox) sh(script string) {
 
 func (s *sandbox) layout() layout {
 	s.t.Helper()
-	l, err := locate(s.dir)
+	l, err := s.locate()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -101,9 +101,22 @@ func (s *sandbox) layout() layout {
 
 func (s *sandbox) config() *gitConfig {
 	s.t.Helper()
-	c, err := loadConfig(s.layout(), s.env)
+	c, err := s.readConfig()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return c
+}
+
+func (s *sandbox) locate() (layout, error) {
+	return locate(s.t.Context(), gitProgram(s.t), Options{Dir: s.dir, Env: s.env})
+}
+
+func (s *sandbox) readConfig() (*gitConfig, error) {
+	return readConfig(s.t.Context(), s.program())
+}
+
+// program is git in the repository, before it is opened.
+func (s *sandbox) program() *cli {
+	return &cli{program: gitProgram(s.t), env: gitEnv(s.env), l: layout{root: s.dir}}
 }

@@ -38,7 +38,7 @@ var layoutRows = []scenario{
 	{name: "bare", setup: "!git init -q --bare .", refuse: "bare"},
 	{name: "no repository", setup: "!true", refuse: "not a git repository"},
 	{name: "SHA-256", setup: "!git init -q --object-format=sha256 .", refuse: "object format"},
-	{name: "unknown extension", setup: "git config core.repositoryFormatVersion 1; git config extensions.shiny true", refuse: "extension shiny"},
+	{name: "unknown extension", setup: "git config core.repositoryFormatVersion 1; git config extensions.shiny true", refuse: "extension found: shiny"},
 	{name: "reftable", setup: "git config core.repositoryFormatVersion 1; git config extensions.refStorage reftable", refuse: "reftable"},
 	{name: "merge in progress", setup: "git checkout -qb x; echo x >f; git commit -qam2; git checkout -q main; git merge -q --no-ff --no-commit x", refuse: "merge is in progress"},
 	{name: "conflict", setup: conflict + "git merge -q x || true", refuse: "merge is in progress"},
@@ -47,7 +47,7 @@ var layoutRows = []scenario{
 	{name: "cherry-pick in progress", setup: conflict + "git cherry-pick x || true", refuse: "cherry-pick is in progress"},
 	{name: "revert in progress", setup: conflict + "git revert --no-edit HEAD~1 || true", refuse: "revert is in progress"},
 	{name: "index lock held", setup: ": >.git/index.lock", change: "echo 2 >>f", refuse: "index.lock"},
-	{name: "no author", setup: "rm $HOME/.gitconfig", change: "echo 2 >>f", refuse: "no name for"},
+	{name: "no author", setup: "rm $HOME/.gitconfig", change: "echo 2 >>f", refuse: "git knows no author"},
 	{name: "damaged index", setup: "printf broken >.git/index", refuse: "index"},
 	{name: "damaged configuration", setup: "printf '[broken\\n' >>.git/config", refuse: "bad config line"},
 }

@@ -2,7 +2,6 @@ package gitops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -249,35 +248,6 @@ func checkRefused(t *testing.T, sc *scenario) {
 	}
 	if after := state(); after != before {
 		t.Errorf("refused, but\n%s\nbecame\n%s", before, after)
-	}
-}
-
-// Without the git program everything that needs it is refused, and nothing is written.
-func TestScenariosWithoutGit(t *testing.T) {
-	t.Parallel()
-	for _, table := range [][]scenario{contentRows, ignoreRows, indexRows, layoutRows, conversionRows, hookRows} {
-		for _, sc := range table {
-			if sc.by == "" || sc.refuse != "" {
-				continue
-			}
-			t.Run(sc.name, func(t *testing.T) {
-				t.Parallel()
-				s := newTwin(t, &sc)
-				head, _ := s.tryGit("rev-parse", "HEAD")
-				r, err := s.open(sc.hooks, "")
-				if err == nil {
-					s.sh(sc.change)
-					_, _, err = snapshotAndCommit(t.Context(), r)
-				}
-				var refused *RefusedError
-				if !errors.As(err, &refused) || refused.Reason == "" || refused.Hint == "" {
-					t.Errorf("got %v", err)
-				}
-				if now, _ := s.tryGit("rev-parse", "HEAD"); now != head {
-					t.Errorf("HEAD moved from %s to %s", head, now)
-				}
-			})
-		}
 	}
 }
 

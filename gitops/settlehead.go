@@ -104,29 +104,20 @@ func (r *Repo) resetHead(ctx context.Context, g Ground, from string) error {
 	if err := lock.fill(g.head.data); err != nil {
 		return err
 	}
-	if err := r.reflog("HEAD", from, g.at.Hash, "descartes: back to "+g.where()); err != nil {
+	if err := r.reflog(ctx, "HEAD", from, g.at.Hash, "descartes: back to "+g.where()); err != nil {
 		return err
 	}
 	return lock.commit()
 }
 
-func (r *Repo) reflog(name, from, to, message string) error {
+func (r *Repo) reflog(ctx context.Context, name, from, to, message string) error {
 	if from == "" {
 		from = noObject
 	}
 	if to == "" {
 		to = noObject
 	}
-	return r.refs.log(name, fmt.Sprintf("%s %s %s\t%s\n", from, to, signature(r.logPerson(), time.Now()), message))
-}
-
-// logPerson is who a reflog names: the committer, or ourselves where git knows none.
-func (r *Repo) logPerson() person {
-	p, err := identity(r.cfg, r.opt.Env, "committer")
-	if err != nil {
-		return person{"descartes", "descartes@localhost"}
-	}
-	return p
+	return r.refs.log(name, fmt.Sprintf("%s %s %s\t%s\n", from, to, signature(r.people.keeper(ctx), time.Now()), message))
 }
 
 func (r *Repo) resetBranch(ctx context.Context, g Ground, from string) error {
@@ -137,7 +128,7 @@ func (r *Repo) resetBranch(ctx context.Context, g Ground, from string) error {
 	if err != nil {
 		return err
 	}
-	return u.finish(r.logPerson(), time.Now(), "descartes: back to where the attempt began", true)
+	return u.finish(r.people.keeper(ctx), time.Now(), "descartes: back to where the attempt began", true)
 }
 
 // isOwn reports whether a commit came to be during the attempt: no ref had it before, and it is no ancestor

@@ -38,7 +38,7 @@ func (r *Repo) settleRefs(ctx context.Context, g Ground, s *Settled) error {
 		}
 		u, err := r.refs.prepare(ctx, n, "", before[n], true)
 		if err == nil {
-			err = u.finish(r.logPerson(), time.Now(), "descartes: put back", false)
+			err = u.finish(r.people.keeper(ctx), time.Now(), "descartes: put back", false)
 		}
 		if err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/internal/proc"
+	"descartes/gitops"
 	"descartes/loop"
 	"descartes/tasks"
 )
@@ -88,17 +88,12 @@ func (d *doctor) fix(fix string) {
 }
 
 func (d *doctor) git(ctx context.Context, root string) {
-	path, err := proc.Look("git", root, d.env)
+	path, version, err := gitops.FindGit(ctx, "", root, d.env)
 	if err != nil {
-		d.lacking("git program", "not on PATH", "install git: repositories with filters, hooks or signing need it")
+		d.bad("git program", err.Error(), hintOf(err))
 		return
 	}
-	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: root, Env: d.env})
-	if err != nil || reply.Code != 0 {
-		d.bad("git program", path+" does not run", "reinstall git")
-		return
-	}
-	d.good("git program", strings.TrimSpace(string(reply.Stdout))+" ("+path+")")
+	d.good("git program", "git "+version.String()+" ("+path+")")
 }
 
 func (d *doctor) repository(ctx context.Context, root string) {

@@ -153,9 +153,6 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 // own are further paths that are no part of an attempt's work: a stop writes the handoff.
 func openHooked(ctx context.Context, root string, job *loop.Job, hooks string, own ...string) (*gitops.Repo, error) {
 	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: orWord(hooks, "run")}
-	if git, err := proc.Look("git", root, os.Environ()); err == nil {
-		opt.Git = git
-	}
 	top := gitTop(root)
 	if rel, ok := below(top, filepath.Join(root, ".descartes")); ok {
 		opt.Protect = append(opt.Protect, rel+"/")
