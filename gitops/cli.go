@@ -3,12 +3,18 @@ package gitops
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/internal/proc"
 )
@@ -21,6 +27,11 @@ type cli struct {
 	env     []string
 	hooks   bool // run them at commits
 	guard   protection
+	limit   time.Duration // of each run; 0 is none
+	argv    []string      // of the shim, nil for none
+	cookie  string        // of the shim; "" until the working tree is ours
+	shim    *proc.Shim    // nil until the first run of the program after that
+	runs    int           // so far, for names
 
 	cache   string   // the private index after the last snapshot
 	based   fileInfo // the index that cache was copied from
@@ -30,10 +41,27 @@ type cli struct {
 func newCLI(l layout, program string, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), cache: filepath.Join(l.gitDir, "descartes-snapshot"),
+		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"),
+	}
+	return c
+}
+
+// claim ends what a killed run left of the git program at work here, removes the files it worked with, and has
+// the program run under a shim from now on.
+func (c *cli) claim() error {
+	if c.cookie != "" {
+		return nil
+	}
+	if c.argv != nil {
+		sum := sha256.Sum256([]byte(c.l.gitDir))
+		cookie := "git-" + hex.EncodeToString(sum[:8])
+		if _, err := proc.Sweep(cookie); err != nil {
+			return fmt.Errorf("end the git commands that an earlier run left: %w", err)
+		}
+		c.cookie = cookie
 	}
 	c.sweep()
-	return c
+	return nil
 }
 
 // keptVariables are the only GIT_* variables that reach the program: where configuration is, and who commits.
@@ -81,16 +109,16 @@ var literally = []string{"--literal-pathspecs"}
 // run returns standard output.
 func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	argv := []string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false"}
-	env := c.env
+	var env []string
 	if call.index != "" {
-		env = append(slices.Clip(env), "GIT_INDEX_FILE="+call.index)
+		env = []string{"GIT_INDEX_FILE=" + call.index}
 		argv = append(argv, "-c", "core.splitIndex=false")
 	}
 	if !call.hooks {
 		argv = append(argv, "-c", "core.hooksPath="+os.DevNull)
 	}
 	argv = append(append(argv, call.options...), call.args...)
-	reply, err := proc.Output(ctx, proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
+	reply, err := c.start(ctx, call.args[0], proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +130,82 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 		return reply.Stdout, &gitError{call.args[0], reply.Code, lastLines(said, 20)}
 	}
 	return reply.Stdout, nil
+}
+
+// gitGrace is what git has between the request to end and the kill: it removes its lock files.
+const gitGrace = 2 * time.Second
+
+// start runs one command within the limit. What ends it early is a StoppedError.
+func (c *cli) start(ctx context.Context, command string, call proc.Call) (reply proc.Reply, err error) {
+	began := time.Now()
+	if c.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.limit, ErrTooLong)
+		defer cancel()
+	}
+	if c.cookie != "" && c.shim == nil {
+		if c.shim, err = proc.Start(proc.ShimConfig{Argv: c.argv, Env: c.env, Cookie: c.cookie, Dir: c.l.gitDir}); err != nil {
+			return reply, fmt.Errorf("run git: %w", err)
+		}
+	}
+	inside := ""
+	if c.shim == nil {
+		call.Env = append(slices.Clip(c.env), call.Env...)
+		reply, err = proc.Output(ctx, call)
+	} else {
+		c.runs++
+		scratch := fmt.Sprintf("%s.%d.git%d", c.cache, os.Getpid(), c.runs)
+		trace := scratch + ".trace"
+		call.Env = append(slices.Clip(call.Env), "GIT_TRACE2_EVENT="+trace)
+		reply, err = c.shim.Output(ctx, call, scratch, gitGrace)
+		if err != nil && ctx.Err() != nil {
+			inside = waitedFor(trace)
+		}
+		_ = os.Remove(trace)
+	}
+	if err != nil && ctx.Err() != nil {
+		return reply, &StoppedError{Command: "git " + command, Inside: inside, After: time.Since(began), Cause: context.Cause(ctx)}
+	}
+	return reply, err
+}
+
+// waitedFor reads from git's own trace which program it had started last and not seen the end of.
+func waitedFor(trace string) string {
+	f, err := os.Open(trace)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	type event struct {
+		Event, SID string
+		Child      int      `json:"child_id"`
+		Class      string   `json:"child_class"`
+		Hook       string   `json:"hook_name"`
+		Argv       []string `json:"argv"`
+	}
+	top, open := "", map[int]string{}
+	for d := json.NewDecoder(io.LimitReader(f, 8<<20)); ; {
+		var e event
+		if d.Decode(&e) != nil {
+			break
+		}
+		if top == "" {
+			top = e.SID
+		}
+		switch {
+		case e.SID != top: // a git command that a hook ran
+		case e.Event == "child_exit":
+			delete(open, e.Child)
+		case e.Event == "child_start" && e.Class == "hook":
+			open[e.Child] = "the hook " + e.Hook
+		case e.Event == "child_start" && len(e.Argv) > 0:
+			open[e.Child] = strings.Join(e.Argv, " ")
+		}
+	}
+	if len(open) == 0 {
+		return ""
+	}
+	return open[slices.Max(slices.Collect(maps.Keys(open)))]
 }
 
 // word is run for a command that prints one line.

@@ -3,6 +3,7 @@ package gitops
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -59,7 +60,15 @@ func (c *cli) commitWave(ctx context.Context, plan *wavePlan) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	if _, err := c.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(plan.w.Message), hooks: c.hooks}); err != nil {
+	_, err = c.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(plan.w.Message), hooks: c.hooks})
+	stopped, _ := errors.AsType[*StoppedError](err)
+	ctx = context.WithoutCancel(ctx)
+	if stopped != nil { // perhaps by a hook that runs when the commit is made
+		if now, herr := c.headCommit(ctx); herr == nil && now != parent {
+			plan.late, err = stopped.Error()+", when the commit was made", nil
+		}
+	}
+	if err != nil {
 		undo()
 		return Commit{}, err
 	}
@@ -194,19 +203,25 @@ func (c *cli) stage(ctx context.Context, entries map[string]treeEntry) (undo fun
 	if err != nil {
 		return nil, err
 	}
+	undo = func() {
+		if changed, err := saved.changed(); err != nil || changed {
+			_ = saved.putBack(context.WithoutCancel(ctx), c.l.commonDir)
+		}
+	}
 	deadline := time.Now().Add(lockPatience)
 	for {
 		if err = c.setEntries(ctx, "", entries); err == nil {
 			break
 		}
 		if _, held := os.Lstat(own + ".lock"); held != nil || time.Now().After(deadline) {
+			undo()
 			return nil, lockedBy(own, err)
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
-	return func() { _ = saved.putBack(context.WithoutCancel(ctx), c.l.commonDir) }, nil
+	return undo, nil
 }
 
 // lockedBy explains a lock file that did not go away.

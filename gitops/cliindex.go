@@ -52,7 +52,8 @@ func (c *cli) indexCopy(from string) (string, error) {
 	return to, os.Chtimes(to, fi.ModTime(), fi.ModTime())
 }
 
-// sweep removes what a dead process left of its copies.
+// sweep removes what a dead process left of its copies, and of the streams of its git commands. None of those is
+// at work any more: the caller has seen to that.
 func (c *cli) sweep() {
 	names, _ := within(filepath.Dir(c.cache), filepath.Base(c.cache)+".*")
 	for _, n := range names {
@@ -64,8 +65,11 @@ func (c *cli) sweep() {
 	}
 }
 
-// close removes the last snapshot's index, if it is ours.
+// close ends the shim and removes the last snapshot's index, if it is ours.
 func (c *cli) close() {
+	if c.shim != nil {
+		_ = c.shim.Close() // whatever it was at has ended
+	}
 	if c.based != (fileInfo{}) {
 		_ = os.Remove(c.cache)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // historyLimit bounds every walk through history: what a run looks for is never far from HEAD.
@@ -91,4 +92,125 @@ func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash
 		}
 	}
 	return nil
+}
+
+// WaveDiffers lists the paths at which a commit holds something else than CommitWave makes of the wave on that
+// commit's parent. The wave's files do not count: they may have been written since.
+func (r *Repo) WaveDiffers(ctx context.Context, commit string, w Wave) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out, err := r.waveDiffers(commit, w)
+	if err != nil {
+		return nil, fmt.Errorf("compare commit %s with the wave: %w", shortHash(commit), err)
+	}
+	return out, nil
+}
+
+func (r *Repo) waveDiffers(commit string, w Wave) ([]string, error) {
+	parent, err := r.parentOf(commit)
+	if err != nil {
+		return nil, err
+	}
+	before := emptyTreeID
+	if parent != "" {
+		if before, err = r.treeOf(parent); err != nil {
+			return nil, err
+		}
+	}
+	after, err := r.treeOf(commit)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := r.planWave(w, parent, before)
+	if err != nil {
+		return nil, err
+	}
+	then, wrong := &treeView{reader: &r.store.reader, root: before}, map[string]bool{}
+	for name, want := range plan.edits {
+		at, err := then.file(name)
+		if err != nil {
+			return nil, err
+		}
+		wrong[name] = at.mode != want.mode || at.id != want.id // until it shows in the commit
+	}
+	d := differ{reader: &r.store.reader, each: func(name string, _, is treeItem) {
+		want, planned := plan.edits[name]
+		wrong[strings.Clone(name)] = !planned || want.mode != is.mode || want.id != is.id
+	}}
+	if err := d.dirs("", &before, &after, 0); err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range sortedKeys(wrong) {
+		if _, ours := w.Files[name]; wrong[name] && !ours {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// parentOf is the first parent of a commit, "" for one without.
+func (r *Repo) parentOf(commit string) (parent string, err error) {
+	id, err := parseID(commit)
+	if err != nil {
+		return "", err
+	}
+	b, err := r.store.reader.read(id, kindCommit)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(b)) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "parent "); ok {
+			return p, nil
+		}
+		if strings.TrimSpace(line) == "" {
+			break
+		}
+	}
+	return "", nil
+}
+
+// TakeBack keeps the newest commit of the branch as a ref and puts the branch back to its parent. Neither the index
+// nor a file changes. A commit with others on top of it is a RefusedError.
+func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	branch, at, err := r.refs.head()
+	if err == nil && at != commit {
+		return &RefusedError{Reason: fmt.Sprintf("commit %s is followed by others", shortHash(commit)), Hint: "look at it with git show " + shortHash(commit) + "; take it back with git revert " + shortHash(commit)}
+	}
+	parent := ""
+	if err == nil {
+		parent, err = r.parentOf(commit)
+	}
+	var old string
+	if err == nil {
+		old, err = r.refs.hash(keep)
+	}
+	if err == nil {
+		err = r.setRef(ctx, keep, old, commit, "descartes: kept")
+	}
+	if branch == "" {
+		branch = "HEAD"
+	}
+	switch {
+	case err != nil:
+	case parent == "":
+		err = r.refs.remove(ctx, branch)
+	default:
+		err = r.setRef(ctx, branch, commit, parent, "descartes: taken back")
+	}
+	if err != nil {
+		return fmt.Errorf("take back commit %s: %w", shortHash(commit), err)
+	}
+	return nil
+}
+
+// setRef moves a ref that is still at old, and HEAD's log with the branch that is checked out.
+func (r *Repo) setRef(ctx context.Context, name, old, new, message string) error {
+	u, err := r.refs.prepare(ctx, name, old, new, true)
+	if err != nil {
+		return err
+	}
+	return u.finish(r.people.keeper(ctx), time.Now(), message, strings.HasPrefix(name, "refs/heads/"))
 }

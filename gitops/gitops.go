@@ -11,6 +11,7 @@
 package gitops
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -30,6 +31,31 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Reason }
 
+// StoppedError is a run of the git program that was ended in its middle. The repository is as before it.
+type StoppedError struct {
+	Command string        // "git commit"
+	Inside  string        // what it waited for, "the hook pre-commit"; "" if that is not known
+	After   time.Duration // that it had run
+	Cause   error         // ErrTooLong, or why the context ended
+}
+
+// ErrTooLong is the cause of a StoppedError when Options.HookTimeout was over.
+var ErrTooLong = errors.New("hook_timeout")
+
+func (e *StoppedError) Error() string {
+	inside := ""
+	if e.Inside != "" {
+		inside = " while it waited for " + e.Inside
+	}
+	why := "interrupted"
+	if !errors.Is(e.Cause, context.Canceled) {
+		why = "ended (" + e.Cause.Error() + ")"
+	}
+	return fmt.Sprintf("%s was %s after %s%s", e.Command, why, e.After.Round(100*time.Millisecond), inside)
+}
+
+func (e *StoppedError) Unwrap() error { return e.Cause }
+
 // unsupportedError is met on the way: from then on the git program does the work.
 type unsupportedError struct{ reason string }
 
@@ -46,6 +72,11 @@ type Options struct {
 	Hooks   string   // "run" (default), "skip" or "fail"
 	Git     string   // the git program; "" is the one on the PATH of Env
 	Env     []string // the environment that configuration and the git program see
+
+	// Shim is a command line of our own under which the git program runs once Claim was called, so that it and its
+	// hooks end with us, however that happens. Nil: it is a plain child.
+	Shim        []string
+	HookTimeout time.Duration // of each run of the git program, its hooks, filters and signing included; 0 is none
 }
 
 // Tree is the id of a git tree object, 40 hexadecimal digits.

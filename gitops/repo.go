@@ -184,6 +184,14 @@ func (r *Repo) newScanner() *scanner {
 	return s
 }
 
+// Claim is for who holds the lock of the working tree: it ends the git commands that a killed run left at work
+// here, with their hooks, and has those of this Repo run under Options.Shim from now on. It may be called again.
+func (r *Repo) Claim() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cli.claim()
+}
+
 // Close releases what Open took. The repository must not be used afterwards. What Ground kept for an attempt that is
 // still open stays for the next run; DropGround removes it.
 func (r *Repo) Close() error {

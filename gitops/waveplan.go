@@ -13,6 +13,7 @@ type wavePlan struct {
 	w     Wave
 	edits map[string]treeItem // mode 0 deletes
 	left  []string            // paths that stay as HEAD has them, one note each
+	late  string              // a note on how the commit was made, "" for none
 }
 
 // planWave takes for each path the last result that changed it. Where HEAD has something that none of the wave's
@@ -134,6 +135,9 @@ func (p *wavePlan) inTheWay(now *treeView) ([]string, error) {
 // notes are for people: what was left, and what is odd about what is committed at paths.
 func (p *wavePlan) notes(paths []string) []string {
 	var out []string
+	if p.late != "" {
+		out = append(out, p.late)
+	}
 	for _, name := range p.left {
 		out = append(out, name+" was committed by somebody else meanwhile and is left as it is")
 	}

@@ -47,12 +47,21 @@ func (l *Loop) lookAgain(ctx context.Context, tr *trial) error {
 
 // names lists changed paths, a few of them.
 func names(changed []gitops.Change) string {
-	paths := make([]string, 0, 8)
-	for _, c := range changed[:min(8, len(changed))] {
-		paths = append(paths, oneLine(c.Path))
+	paths := make([]string, len(changed))
+	for i, c := range changed {
+		paths[i] = c.Path
 	}
-	s := strings.Join(paths, ", ")
-	if n := len(changed) - len(paths); n > 0 {
+	return some(paths)
+}
+
+// some lists paths, a few of them.
+func some(paths []string) string {
+	few := make([]string, 0, 8)
+	for _, p := range paths[:min(8, len(paths))] {
+		few = append(few, oneLine(p))
+	}
+	s := strings.Join(few, ", ")
+	if n := len(paths) - len(few); n > 0 {
 		s += fmt.Sprintf(" and %d more", n)
 	}
 	return s

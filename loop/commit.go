@@ -29,8 +29,7 @@ func (l *Loop) Uncommitted() (ids []string) {
 // commitWave commits what a wave has verified and no commit holds: the changes of its verified
 // attempts and the task file, nothing else. Where all of its tasks were given up that is the task file
 // alone: a fresh clone must not pay for them again.
-func (l *Loop) commitWave(ctx context.Context, number int, ids []string) error {
-	ctx = context.WithoutCancel(ctx) // an interrupted run finishes the commit that it began
+func (l *Loop) commitWave(ctx context.Context, stop *stopper, number int, ids []string) error {
 	if !l.uncommitted(number) || !l.job.Config.Scud.AutoCommitWaves {
 		return nil
 	}
@@ -57,7 +56,9 @@ func (l *Loop) commitWave(ctx context.Context, number int, ids []string) error {
 	w.Files = l.taskFile()
 	crash.Point("before-wave-commit")
 	l.at = "" // a hook may change files
-	c, err := l.commitOnce(ctx, number, done, w)
+	cctx, over := stop.committing(ctx, l.job.Config.Deadline)
+	defer over()
+	c, err := l.commitOnce(cctx, number, done, w)
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit wave %d", number), err)
 	}
@@ -87,18 +88,31 @@ func (l *Loop) usersIn(committed []string) []string {
 }
 
 // commitOnce makes the commit, unless a loop that died before it could note the hash had made it:
-// its trailers tell.
+// its trailers tell. One that holds something else than the wave, as a hook may have made it, is kept as a ref and
+// made again.
 func (l *Loop) commitOnce(ctx context.Context, number int, done []string, w gitops.Wave) (gitops.Commit, error) {
+	repo := l.tools.Repo
 	if l.resumed && len(done) > 0 {
-		hash, found, err := l.tools.Repo.FindWave(ctx, l.state.ID, number, done)
+		hash, found, err := repo.FindWave(ctx, l.state.ID, number, done)
 		if err != nil {
 			return gitops.Commit{}, err
 		}
 		if found {
-			return gitops.Commit{Hash: hash}, nil
+			wrong, err := repo.WaveDiffers(ctx, hash, w)
+			if err != nil || len(wrong) == 0 {
+				return gitops.Commit{Hash: hash}, err
+			}
+			keep := fmt.Sprintf("refs/descartes/%s/wave-%d", l.state.ID, number)
+			if err := repo.TakeBack(ctx, hash, keep); err != nil {
+				return gitops.Commit{}, fmt.Errorf("it differs from what was verified at %s: %w", some(wrong), err)
+			}
+			if err := l.record(&Event{Type: Warning, Wave: number, Message: fmt.Sprintf("commit %.12s, which the killed run had made, differs from what was verified at %s; it is kept as %s, and the wave is committed again",
+				hash, some(wrong), keep)}); err != nil {
+				return gitops.Commit{}, err
+			}
 		}
 	}
-	return l.tools.Repo.CommitWave(ctx, w)
+	return repo.CommitWave(ctx, w)
 }
 
 // taskFile is the task file as the commit holds it, where it lies in the repository, and the mirror that follows it.

@@ -76,7 +76,8 @@ type GitConfig struct {
 	CommitTemplate string `json:"commit_template,omitempty"` // {iteration} {timestamp} {tag} {wave}
 	CreateBranch   bool   `json:"create_branch,omitempty"`
 	BranchTemplate string `json:"branch_template,omitempty"`
-	Hooks          string `json:"hooks,omitempty"` // run, skip or fail
+	Hooks          string `json:"hooks,omitempty"`             // run, skip or fail
+	HookTimeout    int    `json:"hook_timeout_secs,omitempty"` // longest run of the git program, with hooks, filters and signing
 	Branch         string `json:"branch,omitempty"`
 	CostTrailer    bool   `json:"cost_trailer,omitempty"` // in a wave's commit
 }

@@ -109,10 +109,7 @@ func (r *Repeat) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error)
 	stop := &stopper{soft: soft, ask: func() (Request, bool) { return r.home.asked(r.state.ID) }}
 	out, err := r.rounds(ctx, stop)
 	if err != nil {
-		out = Outcome{Ending: OwnError, Message: err.Error()}
-		if isGit(err) {
-			out.Ending, err = GitRefused, nil
-		}
+		out, err = stop.failed(ctx, err)
 	}
 	if ferr := r.finish(&out); err == nil {
 		err = ferr

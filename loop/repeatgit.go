@@ -31,7 +31,11 @@ func (r *Repeat) inTree(ctx context.Context, do func() error) (holder string, er
 	if err != nil {
 		return "", err
 	}
-	return "", errors.Join(do(), k.release())
+	err = r.tools.Repo.Claim()
+	if err == nil {
+		err = do()
+	}
+	return "", errors.Join(err, k.release())
 }
 
 // lookBefore notes what stands before an iteration.
@@ -65,10 +69,11 @@ func beside(loop, tag string) string {
 }
 
 // lookAfter notes what an iteration changed, and commits it.
-func (r *Repeat) lookAfter(ctx context.Context, t *turn) error {
+func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 	if t.before == "" || !r.watches() {
 		return nil
 	}
+	ctx := context.WithoutCancel(rctx)
 	holder, err := r.inTree(ctx, func() (err error) {
 		if t.after, err = r.tools.Repo.Snapshot(ctx); err != nil {
 			return gitErr("snapshot the working tree", err)
@@ -86,7 +91,7 @@ func (r *Repeat) lookAfter(ctx context.Context, t *turn) error {
 		if r.fails(t).Reason != "" {
 			return nil // the next try goes on with it
 		}
-		return r.commit(ctx, t)
+		return r.commit(rctx, stop, t)
 	})
 	if holder != "" {
 		return r.warn(beside(holder, ""))
@@ -112,14 +117,16 @@ func (r *Repeat) tellCommits(ctx context.Context, t *turn) error {
 
 // commit commits what an iteration changed and nothing else. One that a dead loop had made is found to leave
 // nothing to commit.
-func (r *Repeat) commit(ctx context.Context, t *turn) error {
+func (r *Repeat) commit(ctx context.Context, stop *stopper, t *turn) error {
 	if !r.job.Config.Git.AutoCommit {
 		return nil
 	}
 	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.before, Result: t.after, Head: t.head.Hash}}, UserPaths: r.ledger.userPaths}
 	crash.Point("before-iteration-commit")
-	c, err := r.tools.Repo.CommitWave(ctx, w)
-	if err != nil && r.job.Mode.Retries > 0 {
+	cctx, over := stop.committing(ctx, r.job.Config.Deadline)
+	defer over()
+	c, err := r.tools.Repo.CommitWave(cctx, w)
+	if err != nil && r.job.Mode.Retries > 0 && cctx.Err() == nil {
 		t.refused = fmt.Sprintf("commit iteration %d: %s", t.Iteration, err)
 		return nil
 	}

@@ -178,7 +178,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 		return nil, err
 	}
 	gctx := context.WithoutCancel(ctx) // the work is kept, whatever stopped the agent
-	if err := r.lookAfter(gctx, t); err != nil {
+	if err := r.lookAfter(ctx, stop, t); err != nil {
 		return nil, err
 	}
 	if err := r.checkpoint(gctx, t); err != nil {

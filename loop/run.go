@@ -68,13 +68,10 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	out, err := l.waves(ctx, stop)
 	l.shelve()
 	if err == nil {
-		err = l.settleWaves(ctx)
+		err = l.settleWaves(ctx, stop)
 	}
 	if err != nil {
-		out = Outcome{Ending: OwnError, Message: err.Error()}
-		if isGit(err) {
-			out.Ending, err = GitRefused, nil
-		}
+		out, err = stop.failed(ctx, err)
 	}
 	out.Crashed, out.Blocked = l.allCrashed(), len(l.ledger.blocked)
 	if ferr := l.finish(&out); err == nil {
@@ -184,7 +181,7 @@ func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string
 			return begun, out, err
 		}
 	}
-	return begun || l.uncommitted(number), nil, l.commitWave(ctx, number, ids)
+	return begun || l.uncommitted(number), nil, l.commitWave(ctx, stop, number, ids)
 }
 
 // due reports whether a task is to run now. A held one is told of once.
@@ -210,9 +207,9 @@ func (l *Loop) due(id string) (bool, error) {
 
 // settleWaves commits what is verified or given up when a run ends, whatever ended it: on a machine that is
 // thrown away after a job, what is not committed is lost, and so is what somebody stashes in the morning.
-func (l *Loop) settleWaves(ctx context.Context) error {
+func (l *Loop) settleWaves(ctx context.Context, stop *stopper) error {
 	for _, w := range l.job.Graph.Waves() {
-		if err := l.commitWave(ctx, w.Number, w.Tasks); err != nil {
+		if err := l.commitWave(ctx, stop, w.Number, w.Tasks); err != nil {
 			return err
 		}
 	}

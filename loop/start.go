@@ -79,6 +79,9 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 		}
 		l.locks = append(l.locks, k)
 	}
+	if err := tools.Repo.Claim(); err != nil {
+		return l, err
+	}
 	if j.Import != nil {
 		if _, err := tasks.WriteTagFile(tools.FS, j.Root, j.File.Tag(), j.Import); err != nil {
 			return l, err

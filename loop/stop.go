@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 )
 
@@ -86,6 +87,60 @@ func (s *stopper) watch(ctx context.Context) (_ context.Context, done func()) {
 	})
 	return ctx, func() { cancel(); wg.Wait() }
 }
+
+// lastCommit is what a commit may take that is begun when the run is to end, or that is under way at the deadline.
+const lastCommit = 30 * time.Second
+
+// committing is the context of a commit. What asks the run to stop at once ends a hook too, unless it had asked
+// before: an interrupted run still commits what it has. done waits for the watcher.
+func (s *stopper) committing(ctx context.Context, deadline *time.Time) (_ context.Context, done func()) {
+	_, now := s.ask()
+	late := ctx.Err() != nil || now
+	stops := []func(){}
+	if late {
+		ctx = context.WithoutCancel(ctx)
+	} else {
+		var over func()
+		ctx, over = s.watch(ctx)
+		stops = append(stops, over)
+	}
+	if late || deadline != nil {
+		left := lastCommit
+		if !late {
+			left += max(0, time.Until(*deadline))
+		}
+		bound, cancel := context.WithTimeoutCause(ctx, left, errNoTime)
+		ctx, stops = bound, append([]func(){cancel}, stops...)
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+var errNoTime = errors.New("the run was about to end")
+
+// failed is the end of a run by an error: what git refused is no error of our own, and what came of a request to stop
+// at once is that.
+func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
+	_, stopped := errors.AsType[*gitops.StoppedError](err)
+	out := s.asked(ctx)
+	switch {
+	case out != nil && (errors.Is(err, context.Canceled) || stopped && out.Ending == Cancelled):
+		out.Message += ": " + err.Error() + resumes
+		return *out, nil
+	case isGit(err):
+		out = &Outcome{Ending: GitRefused, Message: err.Error()}
+		if stopped {
+			out.Message += resumes
+		}
+		return *out, nil
+	}
+	return Outcome{Ending: OwnError, Message: err.Error()}, err
+}
+
+const resumes = "; the work is kept, and descartes loop resume commits it"
 
 // asked tells between two attempts whether the run is to end here.
 func (s *stopper) asked(ctx context.Context) *Outcome {

@@ -192,6 +192,8 @@ func fileKey(key string) string {
 		return "max_cost_per_task"
 	case "max_wait_secs":
 		return "max_wait"
+	case "git.hook_timeout_secs":
+		return "git.hook_timeout"
 	case "must_not":
 		return "mustNot"
 	}

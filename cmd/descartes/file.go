@@ -77,6 +77,7 @@ type fileGit struct {
 	BranchTemplate string `yaml:"branch_template"`
 
 	Hooks       string `yaml:"hooks"`
+	HookTimeout string `yaml:"hook_timeout"`
 	Branch      string `yaml:"branch"`
 	CostTrailer bool   `yaml:"cost_trailer"`
 }
@@ -193,6 +194,9 @@ func (f *fileSettings) check() error {
 	if err := (choice{&word, "run|skip|fail"}).Set(f.Git.Hooks); err != nil {
 		return fmt.Errorf("git.hooks: %w", err)
 	}
+	if err := new(secs).Set(f.Git.HookTimeout); err != nil {
+		return fmt.Errorf("git.hook_timeout: %w", err)
+	}
 	if err := f.filePrompt.check(); err != nil {
 		return err
 	}
@@ -219,6 +223,9 @@ func (f *fileSettings) into(c *loop.Config) {
 	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,
 		Environment: f.Backend.Environment, Model: f.Backend.Model}
 	c.Git.Hooks, c.Git.Branch = f.Git.Hooks, f.Git.Branch
+	if f.Git.HookTimeout != "" {
+		_ = (*secs)(&c.Git.HookTimeout).Set(f.Git.HookTimeout) // check has looked
+	}
 	c.Git.CommitTemplate, c.Git.CreateBranch, c.Git.BranchTemplate = f.Git.CommitTemplate, f.Git.CreateBranch, f.Git.BranchTemplate
 	s := &c.Scud
 	s.Tag, s.PlanPath, s.HandoffPath = f.Scud.Tag, f.Scud.Plan, f.Scud.Handoff

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"descartes/agent"
 	"descartes/gitops"
@@ -143,16 +144,21 @@ func (r *ready) ground(ctx context.Context) (found problems) {
 // openRepo opens the repository that holds root. Attempts may not change the task file, nor .descartes; what
 // becomes of other tags' lists is no part of them.
 func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, error) {
-	hooks := ""
+	var git loop.GitConfig
 	if job != nil {
-		hooks = job.Config.Git.Hooks
+		git = job.Config.Git
 	}
-	return openHooked(ctx, root, job, hooks)
+	return openHooked(ctx, root, job, git)
 }
 
 // own are further paths that are no part of an attempt's work: a stop writes the handoff.
-func openHooked(ctx context.Context, root string, job *loop.Job, hooks string, own ...string) (*gitops.Repo, error) {
-	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: orWord(hooks, "run")}
+func openHooked(ctx context.Context, root string, job *loop.Job, c loop.GitConfig, own ...string) (*gitops.Repo, error) {
+	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: orWord(c.Hooks, "run"), HookTimeout: time.Duration(c.HookTimeout) * time.Second}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find our own program: %w", err)
+	}
+	opt.Shim = []string{self, proc.ShimCommand}
 	top := gitTop(root)
 	if rel, ok := below(top, filepath.Join(root, ".descartes")); ok {
 		opt.Protect = append(opt.Protect, rel+"/")

@@ -21,7 +21,7 @@ func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found proble
 	note := func(err error, hint string) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: orWord(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
 	}
-	repo, err := openHooked(ctx, r.root, nil, cfg.Git.Hooks, cfg.PromptHandoff)
+	repo, err := openHooked(ctx, r.root, nil, cfg.Git, cfg.PromptHandoff)
 	if err != nil {
 		if commits || r.mode != nil {
 			note(err, "")

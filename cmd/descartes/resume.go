@@ -45,6 +45,7 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 	f.StringVar(&o.stateFile, "state-file", "", "state `file` of the loop")
 	f.BoolVar(&last, "last", false, "the last loop that has not ended, whatever its name")
 	s.registerLimits(f)
+	s.registerHooks(f)
 	s.registerAnswers(f)
 	o.registerReports(cmd)
 	o.parallel = 1

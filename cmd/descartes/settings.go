@@ -50,7 +50,7 @@ func defaults() loop.Config {
 		VerifyTimeoutSecs: int(loop.DefaultVerifyTimeout.Seconds()),
 		VerifyIdleSecs:    int(loop.DefaultVerifyIdle.Seconds()),
 		MaxWaitSecs:       defaultMaxWait,
-		Git:               loop.GitConfig{Hooks: "run"},
+		Git:               loop.GitConfig{Hooks: "run", HookTimeout: 10 * 60},
 		SafetyConfig:      loop.SafetyConfig{Sandbox: "auto", MinFreeDisk: leastFree},
 		Scud: loop.ScudConfig{
 			MaxIterationsPerTask: 3, UseSubAgents: true, AutoCommitWaves: true,
@@ -139,7 +139,12 @@ func (s *settings) registerGit(f *pflag.FlagSet) {
 	f.BoolVar(&s.noCommit, "no-commit", false, "commit nothing")
 	f.StringVar(&s.Git.Branch, "branch", "", "make this `branch` at HEAD and work on it")
 	f.BoolVar(&s.Git.CostTrailer, "cost-trailer", false, "say in each wave's commit what its tasks cost, as Descartes-Cost")
+	s.registerHooks(f)
+}
+
+func (s *settings) registerHooks(f *pflag.FlagSet) {
 	f.Var(choice{&s.Git.Hooks, "run|skip|fail"}, "hooks", "git hooks at a wave's commit: run, skip or fail")
+	f.Var((*secs)(&s.Git.HookTimeout), "hook-timeout", "longest run of a git command with its hooks, filters and signing; 0: any")
 }
 
 // load completes the settings that the flags began: environment and file are read, and what they

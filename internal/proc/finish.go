@@ -18,7 +18,9 @@ func (s *server) finish(j *job, why Why) {
 	if why != "" && s.left(j) {
 		s.ask(j)
 	}
-	s.clear(j)
+	if why != "" || !j.cmd.Leave {
+		s.clear(j)
+	}
 	if j.status.Signaled() {
 		j.exit.Why, j.exit.Signal = Signaled, int(j.status.Signal())
 	} else {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -37,6 +39,52 @@ type Reply struct {
 	Code           int
 }
 
+// Output runs a program under the shim: it and all that it starts end with
+// ctx, after the grace, and when we die. What it leaves in the background when
+// it ends by itself is left alone. Env is added to the shim's, and its streams
+// go through files whose names begin with scratch. A non-zero exit status is
+// no error.
+func (s *Shim) Output(ctx context.Context, call Call, scratch string, grace time.Duration) (r Reply, err error) {
+	name := strings.Join(call.Argv[:min(2, len(call.Argv))], " ")
+	c := Command{Label: name, Argv: call.Argv, Dir: call.Dir, Env: call.Env, Stdout: scratch + ".out", Stderr: scratch + ".err", Leave: true, Grace: grace}
+	defer func() {
+		for _, file := range []string{c.Stdin, c.Stdout, c.Stderr} {
+			_ = os.Remove(file)
+		}
+	}()
+	if len(call.Stdin) > 0 {
+		c.Stdin = scratch + ".in"
+		if err := os.WriteFile(c.Stdin, call.Stdin, 0o600); err != nil {
+			return r, fmt.Errorf("run %s: %w", name, err)
+		}
+	}
+	e, err := s.Run(ctx, c)
+	if err != nil {
+		return r, err
+	}
+	if e.Why == NotStarted {
+		return r, errors.New(e.Err)
+	}
+	limit := call.Limit
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	out, errs := &capped{limit: limit}, &capped{limit: stderrLimit}
+	if err := errors.Join(out.read(c.Stdout), errs.read(c.Stderr)); err != nil && e.Why == Exited {
+		return r, fmt.Errorf("run %s: %w", name, err)
+	}
+	r = Reply{Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes(), Code: e.Code}
+	switch {
+	case e.Why == Cancelled:
+		return r, fmt.Errorf("run %s: %w", name, context.Cause(ctx))
+	case e.Why != Exited:
+		return r, fmt.Errorf("run %s: %s", name, e)
+	case out.full:
+		return r, fmt.Errorf("run %s: it printed more than %d bytes", name, limit)
+	}
+	return r, nil
+}
+
 // Output runs a program in a process group of its own. A non-zero exit status
 // is no error. The end of ctx kills the group.
 func Output(ctx context.Context, call Call) (Reply, error) {
@@ -59,7 +107,7 @@ func Output(ctx context.Context, call Call) (Reply, error) {
 	if len(call.Stdin) > 0 {
 		c.Stdin = bytes.NewReader(call.Stdin)
 	}
-	out, errs := &capped{limit: call.Limit, fail: true}, &capped{limit: stderrLimit}
+	out, errs := &capped{limit: call.Limit}, &capped{limit: stderrLimit}
 	if out.limit <= 0 {
 		out.limit = DefaultLimit
 	}
@@ -88,13 +136,22 @@ func Output(ctx context.Context, call Call) (Reply, error) {
 	return r, nil
 }
 
-// capped keeps at most limit bytes. With fail set, one more ends the program.
+// capped keeps at most limit bytes. One more calls over, once.
 type capped struct {
 	buf   bytes.Buffer
 	limit int
-	fail  bool
 	full  bool
 	over  func()
+}
+
+func (w *capped) read(path string) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, io.LimitReader(f, int64(w.limit)+1))
+	return err
 }
 
 func (w *capped) Write(p []byte) (int, error) {
@@ -103,9 +160,11 @@ func (w *capped) Write(p []byte) (int, error) {
 		return w.buf.Write(p)
 	}
 	w.buf.Write(p[:room])
-	if w.fail && !w.full {
+	if !w.full {
 		w.full = true
-		w.over()
+		if w.over != nil {
+			w.over()
+		}
 	}
 	return len(p), nil
 }

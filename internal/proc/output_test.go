@@ -8,7 +8,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -107,5 +109,42 @@ func TestLook(t *testing.T) {
 		if got != want || !errors.Is(err, tt.err) {
 			t.Errorf("%s on %q: got %q, %v; want %q, %v", tt.program, tt.path, got, err, want, tt.err)
 		}
+	}
+}
+
+// Under a shim a program ends with all that it started when it is cancelled; what one that ended left in the
+// background lives on.
+func TestShimOutput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startShim(t, ShimConfig{})
+	scratch := filepath.Join(dir, "scratch")
+	got, err := s.Output(t.Context(), Call{Argv: []string{"sh", "-c", "cat; echo $A; echo err >&2; sleep 997 & echo $! >left; exit 3"}, Dir: dir, Env: []string{"A=1"}, Stdin: []byte("in\n")}, scratch, -1)
+	if err != nil || string(got.Stdout) != "in\n1\n" || string(got.Stderr) != "err\n" || got.Code != 3 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	left, err := strconv.Atoi(strings.TrimSpace(read(t, filepath.Join(dir, "left"))))
+	if err != nil || syscall.Kill(left, 0) != nil {
+		t.Errorf("the background process %d is gone: %v", left, err)
+	}
+	if _, err := s.Output(t.Context(), Call{Argv: []string{"echo", "12345"}, Limit: 5}, scratch, -1); err == nil || !strings.Contains(err.Error(), "more than 5") {
+		t.Errorf("too much: %v", err)
+	}
+	if _, err := s.Output(t.Context(), Call{Argv: []string{"descartes-no-such-program"}}, scratch, -1); err == nil {
+		t.Error("no error of a missing program")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		eventually(t, "the program", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
+		cancel()
+	}()
+	if _, err := s.Output(ctx, Call{Argv: []string{"sh", "-c", "setsid sleep 997 & touch up; wait"}, Dir: dir}, scratch, -1); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if n := carriers(s.cfg.Cookie); len(n) != 0 {
+		t.Errorf("survivors: %v", n)
+	}
+	if names, _ := filepath.Glob(scratch + "*"); len(names) > 0 {
+		t.Errorf("left behind: %v", names)
 	}
 }

@@ -44,6 +44,7 @@ type Command struct {
 	Stdout, Stderr string
 
 	Bounds Bounds
+	Leave  bool // what it leaves running when it ends by itself lives on until the shim is closed
 
 	Timeout time.Duration // of the whole run; 0 is none
 	Idle    time.Duration // without growth of Stdout or Stderr, of which one must be a file; 0 is none

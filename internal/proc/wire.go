@@ -49,6 +49,11 @@ func runFrame(seq uint64, c Command) []byte {
 		b = appendStrings(b, c.Bounds.Inside)
 		b = binary.AppendUvarint(b, uint64(max(c.Bounds.Memory, 0)))
 		b = binary.AppendUvarint(b, uint64(max(c.Bounds.Procs, 0)))
+		leave := uint64(0)
+		if c.Leave {
+			leave = 1
+		}
+		b = binary.AppendUvarint(b, leave)
 		for _, s := range []string{c.Stdin, c.Stdout, c.Stderr} {
 			b = appendString(b, s)
 		}
@@ -150,6 +155,7 @@ func readRun(body []byte) (seq uint64, c Command, err error) {
 	c.Dir = r.string()
 	c.Env = r.strings()
 	c.Bounds = Bounds{Wrap: r.strings(), Inside: r.strings(), Memory: int64(r.uvarint()), Procs: int(r.uvarint())}
+	c.Leave = r.uvarint() == 1
 	c.Stdin, c.Stdout, c.Stderr = r.string(), r.string(), r.string()
 	c.Timeout, c.Idle, c.Grace = r.duration(), r.duration(), r.duration()
 	if r.err == nil && (len(r.b) != 0 || len(c.Argv) == 0) {
