@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The rules of a wave hold whoever does the work.
@@ -56,9 +57,9 @@ echo mine >staged; git add staged; echo mine >>docs/d.md; echo both >>src/a/y.go
 
 			s.sh("echo 2 >>src/x.go; echo 2 >>f; rm n1 docs/d.md; echo 2 >n1.log; mkdir -p deep/er; echo 2 >deep/er/f")
 			mustSnapshot(t, r)
-			touched, err := r.Restore(t.Context(), first)
-			if want := []string{"deep/er/f", "docs/d.md", "f", "n1", "src/x.go"}; err != nil || !slices.Equal(touched, want) {
-				t.Errorf("restore touched %q, %v, want %q", touched, err, want)
+			put, err := r.Restore(t.Context(), first, time.Time{})
+			if back, gone := []string{"docs/d.md", "f", "n1", "src/x.go"}, []string{"deep/er/f"}; err != nil || !slices.Equal(put.Back, back) || !slices.Equal(put.Removed, gone) || len(put.Left) > 0 {
+				t.Errorf("restored %+v, %v, want %q back, %q removed", put, err, back, gone)
 			}
 			s.sh(`test ! -e deep; test "$(cat .scud/tasks/t.json)" = '{"v":"agent"}'; test -e .descartes/x; test -e n1.log; test "$(tail -n1 docs/d.md)" = mine`)
 
@@ -104,21 +105,21 @@ func TestRestoreStopsAtIgnoredFiles(t *testing.T) {
 			t.Parallel()
 			s, r := openBothWays(t, way.setup, "")
 			base := mustSnapshot(t, r)
-			s.sh("rm f; mkdir f; echo 1 >f/keep.log; echo 2 >f/new")
+			s.sh("rm f; mkdir f; echo 1 >f/keep.log; echo 2 >f/new; echo 3 >run.sh")
 			mustSnapshot(t, r)
-			_, err := r.Restore(t.Context(), base)
-			if err == nil || !strings.Contains(err.Error(), "f is a directory with ignored files") {
-				t.Errorf("got %v", err)
+			put, err := r.Restore(t.Context(), base, time.Time{})
+			if want := []LeftOut{{"f", "it is a directory now, and holds f/keep.log, which is in no snapshot"}}; err != nil || !slices.Equal(put.Left, want) {
+				t.Errorf("left %v, %v, want %v", put.Left, err, want)
 			}
-			s.sh("test -e f/keep.log")
+			s.sh("test -e f/keep.log; test ! -e f/new; test \"$(cat run.sh)\" = '#!/bin/sh'")
 
 			s.sh("rm -r f docs; echo 1 >f; mkdir build; echo 3 >build/x")
 			s.put(".git/info/exclude", "/docs\n")
 			s.sh("echo not a directory >docs")
 			mustSnapshot(t, r)
-			_, err = r.Restore(t.Context(), base)
-			if err == nil || !strings.Contains(err.Error(), "docs is an ignored file") {
-				t.Errorf("got %v", err)
+			put, err = r.Restore(t.Context(), base, time.Time{})
+			if want := []LeftOut{{"docs/d.md", "docs is a file now, which is in no snapshot"}}; err != nil || !slices.Equal(put.Left, want) {
+				t.Errorf("left %v, %v, want %v", put.Left, err, want)
 			}
 			s.sh(`test -f docs; test "$(cat build/x)" = 3`)
 		})
@@ -162,7 +163,7 @@ func TestSnapshotLeavesOutUncommittedRepositories(t *testing.T) {
 			if got := s.git("diff", "--name-status", string(base), string(result)); got != "A\tnew\n" {
 				t.Errorf("the snapshot adds\n%s", got)
 			}
-			if _, err := r.Restore(t.Context(), base); err != nil {
+			if _, err := r.Restore(t.Context(), base, time.Time{}); err != nil {
 				t.Error(err)
 			}
 			s.sh("test -e inner/f; test ! -e new")
@@ -180,7 +181,7 @@ func TestFileBecomesPipe(t *testing.T) {
 	if got := s.git("diff", "--name-status", string(base), string(result)); got != "D\tf\n" {
 		t.Errorf("the snapshot says\n%s", got)
 	}
-	if _, err := r.Restore(t.Context(), base); err != nil {
+	if _, err := r.Restore(t.Context(), base, time.Time{}); err != nil {
 		t.Error(err)
 	}
 	s.sh("test -f f")

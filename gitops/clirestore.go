@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 )
 
 // treeEntry is one side of a difference; mode 0 is "not there".
@@ -45,94 +44,6 @@ func (c *cli) changes(ctx context.Context, from, to string) ([]rawChange, error)
 		}
 	}
 	return out, nil
-}
-
-// restore makes the working tree, which holds from, hold to. Only differing paths are touched.
-func (c *cli) restore(ctx context.Context, from, to Tree) ([]string, error) {
-	changes, err := c.changes(ctx, string(from), string(to))
-	if err != nil {
-		return nil, fmt.Errorf("restore: %w", err)
-	}
-	var gone, back []string
-	for _, ch := range changes {
-		switch {
-		case ch.old.mode == modeGitlink || ch.new.mode == modeGitlink:
-			// a repository of its own: its files are not in the snapshot, so they are left alone
-		case ch.new.mode == 0:
-			gone = append(gone, ch.path)
-		default:
-			back = append(back, ch.path)
-		}
-	}
-	if err := c.remove(gone); err != nil {
-		return nil, fmt.Errorf("restore: %w", err)
-	}
-	for _, p := range back {
-		if err := c.clearWay(p); err != nil {
-			return nil, fmt.Errorf("restore: %w", err)
-		}
-	}
-	if err := c.checkout(ctx, to, back); err != nil {
-		return nil, fmt.Errorf("restore: %w", err)
-	}
-	touched := append(gone, back...)
-	slices.Sort(touched)
-	return touched, nil
-}
-
-// remove deletes files and the directories that this empties, never through a symbolic link.
-func (c *cli) remove(paths []string) error {
-	if len(paths) == 0 {
-		return nil
-	}
-	root, err := os.OpenRoot(c.l.root)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, p := range paths {
-		if linked(c.l.root, p) {
-			continue // the file went when its directory became a link
-		}
-		if err := root.Remove(filepath.FromSlash(p)); err != nil && !missing(err) {
-			return err
-		}
-	}
-	for _, p := range paths {
-		for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
-			if linked(c.l.root, dir) || root.Remove(filepath.FromSlash(dir)) != nil {
-				break // not empty, or not a directory any more
-			}
-		}
-	}
-	return nil
-}
-
-// linked reports whether a directory above the path is something else than a directory.
-func linked(root, p string) bool {
-	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
-		if fi, err := os.Lstat(filepath.Join(root, dir)); err == nil && !fi.IsDir() {
-			return true
-		}
-	}
-	return false
-}
-
-// clearWay makes sure that a file can be put at p. What stands there and is in no snapshot is ignored by git,
-// and not ours to delete.
-func (c *cli) clearWay(p string) error {
-	full := filepath.Join(c.l.root, filepath.FromSlash(p))
-	if fi, err := os.Lstat(full); err == nil && fi.IsDir() {
-		if os.Remove(full) != nil {
-			return &RefusedError{Reason: fmt.Sprintf("%s is a directory with ignored files where the snapshot has a file", p), Hint: "move it away"}
-		}
-	}
-	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
-		if fi, err := os.Lstat(filepath.Join(c.l.root, filepath.FromSlash(dir))); err == nil && !fi.IsDir() {
-			return &RefusedError{Reason: fmt.Sprintf("%s is an ignored file where the snapshot has a directory", dir), Hint: "move it away"}
-		}
-	}
-	return nil
 }
 
 // checkout writes paths as the tree has them, filters included. Attribute files come first: git reads them

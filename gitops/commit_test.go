@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func commitWave(t *testing.T, r *Repo, w Wave) Commit {
@@ -100,7 +101,7 @@ func TestCommitLastResultWins(t *testing.T) {
 		trees = append(trees, snap(t, r))
 	}
 	// the second attempt was blocked: its work is not in the wave
-	if _, err := r.Restore(t.Context(), trees[3]); err != nil {
+	if _, err := r.Restore(t.Context(), trees[3], time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	c := commitWave(t, r, Wave{Message: "w", Results: []Pair{{Base: trees[0], Result: trees[1]}, {Base: trees[2], Result: trees[3]}}})

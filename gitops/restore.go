@@ -2,87 +2,132 @@ package gitops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// Restore makes the working tree hold what a snapshot holds, and returns the paths that it touched, sorted.
-// Files that do not differ are not touched, nor are those that the snapshot's own rules ignore.
-func (r *Repo) Restore(ctx context.Context, to Tree) ([]string, error) {
+// Restored is what a restore did.
+type Restored struct {
+	Back    []string  // written as the snapshot has them, sorted
+	Removed []string  // deleted, because the snapshot does not have them, sorted
+	Left    []LeftOut // not as the snapshot has them, sorted by path
+}
+
+// LeftOut is a path that could not be dealt with, and why.
+type LeftOut struct{ Path, Why string }
+
+func (l LeftOut) String() string { return l.Path + ": " + l.Why }
+
+// Restore makes the working tree hold what a snapshot holds. Files that do not differ are not touched. A file that the
+// snapshot does not have is deleted, unless the snapshot's own rules ignore it, or it is older than since (zero: none is): then it was
+// there when the snapshot was made, and not part of it. What stands in the way and may not be deleted is left, and
+// everything else is restored all the same.
+func (r *Repo) Restore(ctx context.Context, to Tree, since time.Time) (Restored, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id, err := parseID(string(to))
-	if err != nil {
-		return nil, fmt.Errorf("restore: %w", err)
+	if err == nil {
+		err = r.untrack(id)
 	}
-	if !r.viaGit {
-		touched, err := r.restoreNative(ctx, id)
-		if err == nil {
-			return touched, nil
-		}
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore: %w", err)
+	}
+	x := &restoration{r: r, to: id, since: since, view: &treeView{reader: &r.store.reader, root: id}, done: map[string]bool{}, left: map[string]string{}, stuck: map[string]bool{}}
+	if err := x.run(ctx); err != nil {
 		r.tree = nil // what was done and what was not is not known
-		if !r.fallBack(&err) {
-			return nil, fmt.Errorf("restore: %w", err)
-		}
+		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	now, err := r.cli.snapshot(ctx, r.opt.Protect)
-	if err != nil {
-		return nil, err
-	}
-	return r.cli.restore(ctx, now, to)
+	return x.result(), nil
 }
 
-// restoreNative puts the ignore files back first: which of the other paths are to be touched at all is for
-// the rules of the snapshot to say, not for those that an agent wrote.
-func (r *Repo) restoreNative(ctx context.Context, to objectID) ([]string, error) {
-	var touched []string
-	for range maxTreeDepth {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
-		}
-		if err := r.scan(ctx, false); err != nil {
-			return nil, err
-		}
-		p := restorePlan{reader: &r.store.reader, guard: r.guard}
-		if err := p.compare(r.tree.root, &to, "", 0); err != nil {
-			return nil, err
-		}
-		if err := p.check(); err != nil {
-			return nil, err
-		}
-		rules := p.rules()
-		if !rules.empty() {
-			if err := r.carryOut(rules); err != nil {
-				return nil, err
-			}
-			touched = append(touched, rules.paths()...)
-			continue
-		}
-		if err := r.carryOut(&p); err != nil {
-			return nil, err
-		}
-		touched = append(touched, p.paths()...)
-		slices.Sort(touched)
-		return slices.Compact(touched), nil
+// RestorePaths writes these files as a snapshot has them and touches nothing else. A path that the snapshot does
+// not have is passed over.
+func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Restored, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fail := func(err error) (Restored, error) {
+		r.tree = nil
+		return Restored{}, fmt.Errorf("restore %d files: %w", len(paths), err)
 	}
-	return nil, fmt.Errorf("the ignore files keep changing")
+	id, err := parseID(string(to))
+	if err != nil {
+		return fail(err)
+	}
+	x := &restoration{r: r, to: id, view: &treeView{reader: &r.store.reader, root: id}, done: map[string]bool{}, left: map[string]string{}}
+	var p restorePlan
+	for _, name := range paths {
+		item, err := x.view.file(name)
+		if err != nil {
+			return fail(err)
+		}
+		if item.mode != 0 && item.mode != modeGitlink && !r.guard.covers(name) {
+			p.writes = append(p.writes, wanted{name, item})
+		}
+	}
+	if !r.viaGit && r.tree == nil {
+		if err := r.load(); err != nil && !r.fallBack(&err) {
+			return fail(err)
+		}
+	}
+	if err := x.check(&p); err != nil {
+		return fail(err)
+	}
+	for name, why := range x.obstacles(&p) {
+		x.left[name] = why
+	}
+	if err := x.carryOut(ctx, &p); err != nil {
+		return fail(err)
+	}
+	return x.result(), nil
+}
+
+// untrack ends the tracking of what agents added although it is ignored, but for what the snapshot has.
+func (r *Repo) untrack(to objectID) error {
+	view := &treeView{reader: &r.store.reader, root: to}
+	for p := range r.forced {
+		item, err := view.file(p)
+		if err != nil {
+			return err
+		}
+		if item.mode == 0 {
+			delete(r.forced, p)
+			r.tree = nil
+		}
+	}
+	r.cli.tracked = slices.DeleteFunc(r.cli.tracked, func(p string) bool { return !r.forced[p] })
+	return nil
+}
+
+// restoration is one restore under way.
+type restoration struct {
+	r     *Repo
+	to    objectID
+	view  *treeView // of to
+	since time.Time
+
+	rules map[string]*folder // of to, by directory
+	index map[string]bool    // what the repository tracks, once git was asked
+	done  map[string]bool    // paths that were dealt with: true where written, false where deleted
+	left  map[string]string  // paths that could not be, and why
+	stuck map[string]bool    // ignore files that were tried
+	old   []string           // what the last plan spares for its age alone
 }
 
 // restorePlan is what has to be done to a working tree.
 type restorePlan struct {
-	reader *objectReader
-	guard  protection
-
 	deletes []doomed
 	writes  []wanted
-	leave   []string // folders that are to go if they are empty then, deepest first
 }
 
 type doomed struct {
-	d    *folder
-	name string
+	path string
+	id   objectID // of its content, zero where that is not known
 }
 
 type wanted struct {
@@ -90,97 +135,170 @@ type wanted struct {
 	item treeItem
 }
 
-func (p *restorePlan) empty() bool { return len(p.deletes) == 0 && len(p.writes) == 0 }
-
-func (p *restorePlan) paths() []string {
-	var out []string
-	for _, x := range p.deletes {
-		out = append(out, x.d.path+x.name)
-	}
-	for _, x := range p.writes {
-		out = append(out, x.path)
-	}
-	return out
-}
-
-// check makes sure that everything to be written is there before anything is touched.
-func (p *restorePlan) check() error {
-	for _, x := range p.writes {
-		if !p.reader.has(x.item.id) {
-			return fmt.Errorf("the snapshot is incomplete: the content %s of %s is missing", x.item.id, x.path)
+// run puts the ignore files back first: which of the other files are there at all is for the rules of the snapshot to
+// say, not for those that an agent wrote.
+func (x *restoration) run(ctx context.Context) error {
+	for range maxTreeDepth {
+		if err := context.Cause(ctx); err != nil {
+			return err
 		}
-	}
-	return nil
-}
-
-// rules is the part of the plan that concerns ignore files, with what stands in their way.
-func (p *restorePlan) rules() *restorePlan {
-	out := &restorePlan{reader: p.reader, guard: p.guard}
-	way := map[string]bool{} // directories that the writes need
-	for _, x := range p.writes {
-		if path.Base(x.path) == ".gitignore" {
-			out.writes = append(out.writes, x)
-			for dir := path.Dir(x.path); dir != "."; dir = path.Dir(dir) {
-				way[dir] = true
+		p, err := x.plan(ctx)
+		if err != nil {
+			return err
+		}
+		if err := x.check(p); err != nil {
+			return err
+		}
+		blocked := x.obstacles(p)
+		rules := p.rules()
+		rules.writes = slices.DeleteFunc(rules.writes, func(w wanted) bool { return blocked[w.path] != "" || x.stuck[w.path] })
+		rules.deletes = slices.DeleteFunc(rules.deletes, func(f doomed) bool { return x.left[f.path] != "" })
+		if len(rules.writes) == 0 && len(rules.deletes) == 0 {
+			for name, why := range blocked {
+				x.left[name] = why
 			}
+			for _, name := range x.old {
+				x.left[name] = "it is older than the attempt, and was in no snapshot"
+			}
+			return x.carryOut(ctx, p)
+		}
+		for _, w := range rules.writes {
+			x.stuck[w.path] = true // not tried again, whatever comes of it
+		}
+		if err := x.carryOut(ctx, rules); err != nil {
+			return err
 		}
 	}
-	for _, x := range p.deletes {
-		if x.name == ".gitignore" || isBelowRules(x.d.path) || way[x.d.path+x.name] {
-			out.deletes = append(out.deletes, x)
-		}
-	}
-	for _, dir := range p.leave {
-		if isBelowRules(dir) {
-			out.leave = append(out.leave, dir)
-		}
-	}
-	return out
+	return errors.New("the ignore files keep changing")
 }
 
-// isBelowRules: a directory that stands where an ignore file belongs.
-func isBelowRules(dir string) bool { return strings.Contains("/"+dir, "/.gitignore/") }
+// plan compares the working tree with the snapshot.
+func (x *restoration) plan(ctx context.Context) (*restorePlan, error) {
+	r, p := x.r, &restorePlan{}
+	if !r.viaGit {
+		err := r.scan(ctx, false)
+		if err == nil {
+			err = p.compare(r, r.tree.root, &x.to, "", 0)
+		}
+		if err != nil && !r.fallBack(&err) {
+			return nil, err
+		}
+	}
+	if r.viaGit {
+		now, err := r.cli.snapshot(ctx, r.opt.Protect)
+		if err != nil {
+			return nil, err
+		}
+		id, err := parseID(string(now))
+		if err != nil {
+			return nil, err
+		}
+		*p = restorePlan{}
+		if err := r.diff(id, x.to, p.add); err != nil {
+			return nil, err
+		}
+	}
+	return p, x.spare(ctx, p)
+}
+
+// spare takes out of the plan what is ignored by the rules of the snapshot, and what was there already when it was made.
+// A folder that was moved takes files with it that are old and yet the attempt's: they go, since each is put back
+// where it was.
+func (x *restoration) spare(ctx context.Context, p *restorePlan) (err error) {
+	moved := map[objectID]int{}
+	for _, w := range p.writes {
+		moved[w.item.id]++
+	}
+	delete(moved, emptyBlobID)
+	x.old = nil
+	p.deletes = slices.DeleteFunc(p.deletes, func(f doomed) bool {
+		if err != nil {
+			return false
+		}
+		var keep bool
+		if keep, err = x.ignores(ctx, f.path); keep || err != nil {
+			return keep
+		}
+		info, serr := x.r.statBelow(f.path)
+		if serr != nil || x.since.IsZero() || !olderThan(info, x.since) {
+			return false
+		}
+		if moved[f.id] > 0 {
+			moved[f.id]--
+			return false
+		}
+		x.old = append(x.old, f.path)
+		return true
+	})
+	return err
+}
+
+// add plans for a file that differs. A repository of its own is left alone: its files are in no snapshot.
+func (p *restorePlan) add(name string, now, then treeItem) {
+	switch {
+	case now.mode == modeGitlink || then.mode == modeGitlink:
+	case then.mode == 0:
+		p.deletes = append(p.deletes, doomed{strings.Clone(name), now.id})
+	default:
+		then.name = ""
+		p.writes = append(p.writes, wanted{strings.Clone(name), then})
+	}
+}
 
 // compare plans for one folder, nil where there is none, and the tree that it is to become, nil for none.
-func (p *restorePlan) compare(d *folder, to *objectID, prefix string, depth int) error {
-	if d != nil && (d.frozen || to != nil && d.valid && d.id == *to) || prefix != "" && p.guard.covers(prefix) {
+func (p *restorePlan) compare(r *Repo, d *folder, to *objectID, prefix string, depth int) error {
+	if d != nil && (d.frozen || to != nil && d.valid && d.id == *to) || prefix != "" && r.guard.covers(prefix) {
 		return nil
 	}
 	if depth > maxTreeDepth {
 		return errTreeFormat
 	}
-	files, dirs, err := p.target(to, prefix)
-	if err != nil {
-		return err
+	files, dirs := map[string]treeItem{}, map[string]treeItem{}
+	if to != nil {
+		items, err := (&differ{reader: &r.store.reader}).items(to)
+		if err != nil {
+			return fmt.Errorf("%s: %w", strings.TrimSuffix(prefix, "/"), err)
+		}
+		for _, e := range items {
+			if e.isDir() {
+				dirs[e.name] = e
+			} else {
+				files[e.name] = e
+			}
+		}
 	}
 	if d != nil {
 		for i := range d.files {
-			p.compareFile(d, &d.files[i], files)
+			f := &d.files[i]
+			item, ok := files[f.name]
+			switch {
+			case f.flags&fileFixed != 0:
+				delete(files, f.name)
+			case !f.present():
+			case !ok:
+				p.deletes = append(p.deletes, doomed{prefix + f.name, f.id})
+			case item.id == f.id && item.mode == f.mode:
+				delete(files, f.name)
+			}
 		}
 		for _, c := range d.dirs {
-			sub, ok := dirs[c.name()]
-			delete(dirs, c.name())
-			if ok {
-				err = p.compare(c, &sub.id, c.path, depth+1)
-			} else {
-				before := len(p.deletes)
-				err = p.compare(c, nil, c.path, depth+1)
-				if len(p.deletes) > before {
-					p.leave = append(p.leave, c.path)
-				}
+			var sub *objectID
+			if e, ok := dirs[c.name()]; ok {
+				sub = &e.id
 			}
-			if err != nil {
+			delete(dirs, c.name())
+			if err := p.compare(r, c, sub, c.path, depth+1); err != nil {
 				return err
 			}
 		}
 	}
 	for _, name := range sortedKeys(files) {
-		if item := files[name]; !p.guard.covers(prefix+name) && item.mode != modeGitlink {
-			p.writes = append(p.writes, wanted{prefix + name, item})
+		if item := files[name]; !r.guard.covers(prefix + name) {
+			p.add(prefix+name, treeItem{}, item)
 		}
 	}
 	for _, name := range sortedKeys(dirs) {
-		if err := p.compare(nil, ptr(dirs[name].id), prefix+name+"/", depth+1); err != nil {
+		if err := p.compare(r, nil, ptr(dirs[name].id), prefix+name+"/", depth+1); err != nil {
 			return err
 		}
 	}
@@ -189,40 +307,194 @@ func (p *restorePlan) compare(d *folder, to *objectID, prefix string, depth int)
 
 func ptr[T any](v T) *T { return &v }
 
-// compareFile takes what needs no writing out of files.
-func (p *restorePlan) compareFile(d *folder, f *file, files map[string]treeItem) {
-	item, ok := files[f.name]
-	switch {
-	case f.flags&fileFixed != 0:
-		delete(files, f.name)
-	case !f.present():
-	case !ok:
-		p.deletes = append(p.deletes, doomed{d, f.name})
-	case item.id == f.id && item.mode == f.mode:
-		delete(files, f.name)
+// ignores says whether git would have ignored a file by the rules of the snapshot.
+func (x *restoration) ignores(ctx context.Context, name string) (bool, error) {
+	yes, err := x.ruledOut(name)
+	if !yes || err != nil {
+		return false, err
+	}
+	tracked, err := x.tracked(ctx, name) // git ignores nothing that it tracks
+	return !tracked, err
+}
+
+// tracked says whether the index of the repository has a file.
+func (x *restoration) tracked(ctx context.Context, name string) (bool, error) {
+	if !x.r.viaGit {
+		_, f := x.r.tree.lookup(name)
+		return f != nil && f.flags&fileTracked != 0 && !x.r.forced[name], nil
+	}
+	if x.index == nil {
+		b, err := x.r.cli.run(ctx, gitCall{args: []string{"ls-files", "-z"}})
+		if err != nil {
+			return false, err
+		}
+		x.index = map[string]bool{}
+		for _, p := range nulSplit(b) {
+			x.index[p] = true
+		}
+	}
+	return x.index[name], nil
+}
+
+// ruledOut evaluates the rules of the snapshot, and those outside the working tree.
+func (x *restoration) ruledOut(name string) (bool, error) {
+	if x.rules == nil {
+		x.rules = map[string]*folder{}
+		for _, g := range x.r.scanner.global {
+			g.refresh()
+		}
+	}
+	var up *folder
+	for dir := ""; ; {
+		d := x.rules[dir]
+		if d == nil {
+			d = &folder{path: dir, parent: up}
+			item, err := x.view.file(dir + ".gitignore")
+			if err != nil {
+				return false, err
+			}
+			if item.mode == modeRegular || item.mode == modeExec {
+				b, err := x.r.store.reader.read(item.id, kindBlob)
+				if err != nil {
+					return false, err
+				}
+				d.rules = parseIgnore(b, dir)
+			}
+			x.rules[dir] = d
+		}
+		part, _, below := strings.Cut(name[len(dir):], "/")
+		if !below {
+			return x.r.scanner.ignores(d, part), nil
+		}
+		if x.r.scanner.verdict(d, dir+part, part, true) == ignored {
+			return true, nil
+		}
+		dir, up = dir+part+"/", d
 	}
 }
 
-// target splits a tree into files and directories.
-func (p *restorePlan) target(to *objectID, prefix string) (files, dirs map[string]treeItem, err error) {
-	files, dirs = map[string]treeItem{}, map[string]treeItem{}
-	if to == nil {
-		return files, dirs, nil
-	}
-	b, err := p.reader.tree(*to)
-	if err != nil {
-		return nil, nil, err
-	}
-	items, err := parseTree(b)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", strings.TrimSuffix(prefix, "/"), err)
-	}
-	for _, e := range items {
-		if e.isDir() {
-			dirs[e.name] = e
-		} else {
-			files[e.name] = e
+// check makes sure that everything to be written is there before anything is touched.
+func (x *restoration) check(p *restorePlan) error {
+	for _, w := range p.writes {
+		if !safePath(w.path) {
+			return &RefusedError{Reason: fmt.Sprintf("%q is no safe path", w.path)}
+		}
+		if !x.r.store.reader.has(w.item.id) {
+			return fmt.Errorf("the snapshot is incomplete: the content %s of %s is missing", w.item.id, w.path)
 		}
 	}
-	return files, dirs, nil
+	return nil
+}
+
+// rules is the part of the plan that concerns ignore files, with what stands in their way.
+func (p *restorePlan) rules() *restorePlan {
+	out := &restorePlan{}
+	way := map[string]bool{} // directories that the writes need
+	for _, w := range p.writes {
+		if path.Base(w.path) == ".gitignore" {
+			out.writes = append(out.writes, w)
+			for dir := path.Dir(w.path); dir != "."; dir = path.Dir(dir) {
+				way[dir] = true
+			}
+		}
+	}
+	for _, f := range p.deletes {
+		if path.Base(f.path) == ".gitignore" || strings.Contains("/"+f.path, "/.gitignore/") || way[f.path] {
+			out.deletes = append(out.deletes, f)
+		}
+	}
+	return out
+}
+
+// obstacles finds the writes that something stands in the way of which the plan does not delete: nothing that is
+// ours to delete.
+func (x *restoration) obstacles(p *restorePlan) map[string]string {
+	deleted := map[string]bool{}
+	for _, f := range p.deletes {
+		deleted[f.path] = true
+	}
+	out, dirs := map[string]string{}, map[string]string{"": ""}
+	for _, w := range p.writes {
+		if why := x.dirBlocked(path.Dir(w.path), deleted, dirs); why != "" {
+			out[w.path] = why
+			continue
+		}
+		if info, err := x.r.statBelow(w.path); err == nil && info.mode == modeDir {
+			if in := x.r.keptIn(w.path+"/", deleted, 0); in != "" {
+				out[w.path] = "it is a directory now, and holds " + in + ", which is in no snapshot"
+			}
+		}
+	}
+	return out
+}
+
+// dirBlocked says what stands where a directory is needed; known has what was found so far.
+func (x *restoration) dirBlocked(dir string, deleted map[string]bool, known map[string]string) string {
+	if dir == "." {
+		return ""
+	}
+	if why, ok := known[dir]; ok {
+		return why
+	}
+	why := x.dirBlocked(path.Dir(dir), deleted, known)
+	if why == "" && !deleted[dir] {
+		if info, err := x.r.statBelow(dir); err == nil && info.mode != modeDir {
+			why = dir + " is " + kindName(info.mode) + " now, which is in no snapshot"
+		}
+	}
+	known[dir] = why
+	return why
+}
+
+func kindName(mode uint32) string {
+	switch mode {
+	case modeLink:
+		return "a symbolic link"
+	case 0:
+		return "a pipe, a socket or a device"
+	}
+	return "a file"
+}
+
+// keptIn finds a file below a directory that is not among those to be deleted, "" if there is none.
+func (r *Repo) keptIn(dir string, deleted map[string]bool, depth int) string {
+	fd, err := r.root.open(dir, openDirFlags, 0)
+	if err != nil {
+		return dir
+	}
+	_, names, err := list(fd, nil, nil)
+	unix.Close(fd)
+	if err != nil || depth > maxTreeDepth {
+		return dir
+	}
+	for _, e := range names {
+		name := dir + e.name
+		info, err := r.statBelow(name)
+		switch {
+		case err == nil && info.mode == modeDir:
+			if in := r.keptIn(name+"/", deleted, depth+1); in != "" {
+				return in
+			}
+		case !deleted[name]:
+			return name
+		}
+	}
+	return ""
+}
+
+func (x *restoration) result() Restored {
+	var out Restored
+	for _, name := range sortedKeys(x.done) {
+		switch {
+		case x.left[name] != "":
+		case x.done[name]:
+			out.Back = append(out.Back, name)
+		default:
+			out.Removed = append(out.Removed, name)
+		}
+	}
+	for _, name := range sortedKeys(x.left) {
+		out.Left = append(out.Left, LeftOut{name, x.left[name]})
+	}
+	return out
 }

@@ -5,15 +5,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func restore(t *testing.T, r *Repo, to Tree) []string {
 	t.Helper()
-	touched, err := r.Restore(t.Context(), to)
+	done, err := r.Restore(t.Context(), to, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return touched
+	if len(done.Left) > 0 {
+		t.Errorf("left %v", done.Left)
+	}
+	return done.touched()
+}
+
+// touched lists what a restore wrote and deleted.
+func (d Restored) touched() []string {
+	return slices.Sorted(slices.Values(slices.Concat(d.Back, d.Removed)))
 }
 
 func TestRestore(t *testing.T) {
@@ -69,8 +78,8 @@ func TestRestoreLeavesIgnoredFiles(t *testing.T) {
 		t.Error("what only the attempt's own rules ignored is still there")
 	}
 	s.sh("rm f; mkdir f; echo i >f/i.log")
-	if _, err := r.Restore(t.Context(), first); err == nil || !strings.Contains(err.Error(), "ignored") {
-		t.Errorf("an ignored file in the way: %v", err)
+	if done, err := r.Restore(t.Context(), first, time.Time{}); err != nil || len(done.Left) != 1 || done.Left[0].Path != "f" || !strings.Contains(done.Left[0].Why, "f/i.log") {
+		t.Errorf("an ignored file in the way: %+v, %v", done, err)
 	}
 	s.sh("rm -r f")
 	restore(t, r, first)
@@ -86,8 +95,8 @@ func TestRestoreNeverFollowsLinks(t *testing.T) {
 	s.sh("test \"$(cat ../outside/x.go)\" = out; test \"$(cat ../outside/a/y.go)\" = out")
 	s.clean()
 	s.sh("rm -r src; mkdir -p .git/info; echo src >>.git/info/exclude; ln -s ../outside src")
-	if _, err := r.Restore(t.Context(), first); err == nil {
-		t.Error("an ignored link in the way is no error")
+	if done, err := r.Restore(t.Context(), first, time.Time{}); err != nil || len(done.Left) != 2 || !strings.Contains(done.Left[0].Why, "src is a symbolic link now") {
+		t.Errorf("an ignored link in the way: %+v, %v", done, err)
 	}
 	s.sh("test \"$(cat ../outside/x.go)\" = out")
 }
@@ -105,7 +114,7 @@ func TestRestoreRefusesUnsafeTrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Restore(t.Context(), Tree(tree.String())); err == nil {
+		if _, err := r.Restore(t.Context(), Tree(tree.String()), time.Time{}); err == nil {
 			t.Errorf("a tree with %q was restored", name)
 		}
 	}
@@ -125,7 +134,7 @@ func TestRestoreOfIncompleteSnapshotTouchesNothing(t *testing.T) {
 	if err := os.Remove(s.path(".git/objects/" + id[:2] + "/" + id[2:])); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Restore(t.Context(), first); err == nil || !strings.Contains(err.Error(), "untracked is missing") {
+	if _, err := r.Restore(t.Context(), first, time.Time{}); err == nil || !strings.Contains(err.Error(), "untracked is missing") {
 		t.Errorf("error %v, want one that names the file", err)
 	}
 	if got := s.git("status", "--porcelain"); got != " M f\n?? new\n" {

@@ -1,44 +1,124 @@
 package gitops
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"descartes/internal/crash"
 )
 
-// carryOut does what the plan says, deletions first, and tells the in-memory index.
-func (r *Repo) carryOut(p *restorePlan) error {
-	touched := map[*folder]bool{}
-	for _, x := range p.deletes {
-		if err := r.deleteFile(x.d.path, x.name); err != nil {
-			return fmt.Errorf("delete %s%s: %w", x.d.path, x.name, err)
+// carryOut does what the plan says but for what is left, deletions first, and updates the in-memory index.
+func (x *restoration) carryOut(ctx context.Context, p *restorePlan) error {
+	r := x.r
+	if err := x.deleteFiles(ctx, p.deletes); err != nil {
+		return err
+	}
+	var paths []string
+	for _, w := range p.writes {
+		if x.left[w.path] != "" {
+			continue
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		x.done[w.path] = true
+		if r.viaGit {
+			if err := r.clearPlace(w.path); err != nil {
+				x.left[w.path] = err.Error()
+				continue
+			}
+			paths = append(paths, w.path)
+			continue
+		}
+		info, err := r.writeFile(w.path, w.item)
+		if err != nil {
+			if ends(err) {
+				return fmt.Errorf("write %s: %w", w.path, err)
+			}
+			x.left[w.path] = err.Error()
+			continue
+		}
+		crash.Point("git: file restored")
+		r.tree.enter(w.path, w.item, info, r.guard)
+	}
+	return x.checkout(ctx, paths)
+}
+
+// checkout has the git program write files. Where it cannot write them all, each is tried alone.
+func (x *restoration) checkout(ctx context.Context, paths []string) error {
+	err := x.r.cli.checkout(ctx, Tree(x.to.String()), paths)
+	if exitCode(err) == 0 || context.Cause(ctx) != nil {
+		return err
+	}
+	for _, p := range paths {
+		err := x.r.cli.checkout(ctx, Tree(x.to.String()), []string{p})
+		if err != nil && (exitCode(err) == 0 || context.Cause(ctx) != nil) {
+			return err
+		}
+		if err != nil {
+			x.left[p] = err.Error()
+		}
+	}
+	return nil
+}
+
+func (x *restoration) deleteFiles(ctx context.Context, doomed []doomed) error {
+	touched, dirs := map[*folder]bool{}, map[string]bool{}
+	for _, f := range doomed {
+		name := f.path
+		if x.left[name] != "" {
+			continue
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		x.done[name] = false
+		if err := x.r.deleteFile(name); err != nil {
+			if ends(err) {
+				return fmt.Errorf("delete %s: %w", name, err)
+			}
+			x.left[name] = err.Error()
+			continue
 		}
 		crash.Point("git: file deleted")
-		if i, ok := x.d.findFile(x.name); ok {
-			forget(x.d, &x.d.files[i], touched)
+		for dir := path.Dir(name); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
+		}
+		if x.r.viaGit || x.r.tree == nil {
+			continue
+		}
+		if d, f := x.r.tree.lookup(name); f != nil {
+			forget(d, f, touched)
 		}
 	}
 	for d := range touched {
 		d.tidy()
 	}
-	for _, dir := range p.leave {
-		r.leaveDir(dir)
-	}
-	for _, x := range p.writes {
-		info, err := r.writeFile(x.path, x.item)
-		if err != nil {
-			return fmt.Errorf("write %s: %w", x.path, err)
-		}
-		crash.Point("git: file restored")
-		r.tree.enter(x.path, x.item, info, r.guard)
+	emptied := sortedKeys(dirs)
+	slices.Reverse(emptied) // what is deeper comes first
+	for _, dir := range emptied {
+		x.r.leaveDir(dir)
 	}
 	return nil
+}
+
+// ends says whether an error concerns the whole restore rather than one path.
+func ends(err error) bool {
+	for _, e := range []error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // enter records a file that was just written. It is stale: it may yet change within the same clock tick.
@@ -58,12 +138,31 @@ func (w *worktree) enter(path string, item treeItem, info fileInfo, guard protec
 	d.spoil()
 }
 
+// statBelow stats a path of the working tree, following no symbolic link.
+func (r *Repo) statBelow(name string) (fileInfo, error) {
+	dir, base := path.Split(name)
+	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return fileInfo{}, err
+	}
+	defer unix.Close(fd)
+	return statAt(fd, base)
+}
+
+// olderThan says whether a file was changed last before a time, whatever its own clock's resolution.
+func olderThan(info fileInfo, t time.Time) bool {
+	return stampBefore(info.st.ctimeS, info.st.ctimeN, t.Add(-markSlack))
+}
+
 // deleteFile removes a file; one that is gone already, or below something that is no directory, is fine.
-func (r *Repo) deleteFile(dir, name string) error {
+func (r *Repo) deleteFile(p string) error {
+	dir, name := path.Split(p)
 	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err == nil {
-		err = unix.Unlinkat(fd, name, 0)
-		unix.Close(fd)
+		defer unix.Close(fd)
+		if err = unix.Unlinkat(fd, name, 0); err == unix.EACCES && openUp(fd) {
+			err = unix.Unlinkat(fd, name, 0)
+		}
 	}
 	if err == nil || isGone(err) {
 		return nil
@@ -71,9 +170,15 @@ func (r *Repo) deleteFile(dir, name string) error {
 	return err
 }
 
+// openUp lets the owner of a directory write in it: some tools make theirs read-only, and git knows no such mode.
+func openUp(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&0o300 != 0o300 && unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), st.Mode&0o7777|0o700) == nil
+}
+
 // leaveDir removes a directory if it is empty.
 func (r *Repo) leaveDir(dir string) {
-	parent, name := path.Split(strings.TrimSuffix(dir, "/"))
+	parent, name := path.Split(dir)
 	fd, err := r.root.open(parent, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return
@@ -82,22 +187,37 @@ func (r *Repo) leaveDir(dir string) {
 	unix.Close(fd)
 }
 
+// clearPlace removes the empty directory that a file is to replace.
+func (r *Repo) clearPlace(p string) error {
+	dir, name := path.Split(p)
+	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil // git makes it
+	}
+	defer unix.Close(fd)
+	if info, err := statAt(fd, name); err == nil && info.mode == modeDir && !removeHollow(fd, name) {
+		return errors.New("it is a directory now that is not empty")
+	}
+	return nil
+}
+
 // writeFile puts a blob of the store at a path.
 func (r *Repo) writeFile(p string, item treeItem) (fileInfo, error) {
-	if !safePath(p) {
-		return fileInfo{}, &RefusedError{Reason: fmt.Sprintf("%q is no safe path", p)}
-	}
 	dir, name := path.Split(p)
 	fd, err := r.makeDirs(dir)
 	if err != nil {
 		return fileInfo{}, err
 	}
 	defer unix.Close(fd)
-	switch err := unix.Unlinkat(fd, name, 0); err {
+	err = unix.Unlinkat(fd, name, 0)
+	if err == unix.EACCES && openUp(fd) {
+		err = unix.Unlinkat(fd, name, 0)
+	}
+	switch err {
 	case nil, unix.ENOENT:
 	case unix.EISDIR, unix.EPERM:
 		if !removeHollow(fd, name) {
-			return fileInfo{}, &RefusedError{Reason: fmt.Sprintf("%s is a directory with ignored files where the snapshot has a file", p), Hint: "move it away"}
+			return fileInfo{}, errors.New("it is a directory now that is not empty")
 		}
 	default:
 		return fileInfo{}, err
@@ -155,7 +275,7 @@ func (r *Repo) makeDirs(dir string) (int, error) {
 		}
 		unix.Close(at)
 		if err == unix.ENOTDIR || err == unix.ELOOP {
-			return -1, &RefusedError{Reason: done + " is an ignored file where the snapshot has a directory", Hint: "move it away"}
+			return -1, fmt.Errorf("%s is no directory now", done)
 		}
 		if err != nil {
 			return -1, err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // scenario is a repository and what happens in it. Both scripts run in two sandboxes: in one we snapshot and
@@ -139,12 +140,12 @@ func checkRestore(t *testing.T, sc *scenario) {
 		to   Tree
 		want map[string]string
 	}{{"back", start, before}, {"forth", result, after}} {
-		touched, err := r.Restore(ctx, way.to)
+		done, err := r.Restore(ctx, way.to, time.Time{})
 		if err != nil {
 			t.Fatalf("%s: %v", way.name, err)
 		}
 		if diff := diffFiles(way.want, files(t, s.dir)); !onlyThese(diff, sc.stays) {
-			t.Errorf("%s, touching %q: %s", way.name, touched, diff)
+			t.Errorf("%s, touching %q: %s", way.name, done.touched(), diff)
 		}
 		if again, err := r.Snapshot(ctx); err != nil || again != way.to && !sc.nested {
 			t.Errorf("%s: snapshot %s, %v, want %s", way.name, again, err, way.to)

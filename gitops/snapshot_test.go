@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // start makes a repository with a few files and opens it.
@@ -127,9 +128,9 @@ func TestProtectedPathsStay(t *testing.T) {
 	if dirty, err := r.Dirty(t.Context()); err != nil || !slices.Equal(dirty, []string{"f"}) {
 		t.Errorf("dirty: %q, %v; want only f", dirty, err)
 	}
-	touched, err := r.Restore(t.Context(), first)
-	if err != nil || !slices.Equal(touched, []string{"f"}) {
-		t.Errorf("restore touched %q, %v; want only f", touched, err)
+	done, err := r.Restore(t.Context(), first, time.Time{})
+	if err != nil || !slices.Equal(done.touched(), []string{"f"}) {
+		t.Errorf("restored %+v, %v; want only f", done, err)
 	}
 	if got := s.git("status", "--porcelain"); got != " M .scud/tasks/x.json\n M plan.md\n?? .scud/new\n?? untracked.md\n" {
 		t.Errorf("status after restore:\n%s", got)

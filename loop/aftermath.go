@@ -156,10 +156,18 @@ func (l *Loop) rescue(ctx context.Context, tr *trial, who string) ([]string, err
 	if len(lost) == 0 {
 		return nil, nil
 	}
-	if err := l.tools.Repo.RestorePaths(ctx, tr.before, lost); err != nil {
+	put, err := l.tools.Repo.RestorePaths(ctx, tr.before, lost)
+	if err != nil {
 		return nil, gitErr("put back your uncommitted changes", err)
 	}
-	return []string{"the " + who + " threw away your uncommitted changes, which are put back: " + strings.Join(lost, ", ")}, nil
+	var notes []string
+	if len(put.Back) > 0 {
+		notes = append(notes, "the "+who+" threw away your uncommitted changes, which are put back: "+strings.Join(put.Back, ", "))
+	}
+	if len(put.Left) > 0 {
+		notes = append(notes, "the "+who+" threw away your uncommitted changes"+notRestored(put)+"; as they were at the start they are kept in "+StartRef(l.state.ID))
+	}
+	return notes, nil
 }
 
 // keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. An

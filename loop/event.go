@@ -53,26 +53,28 @@ func (t Type) durable() bool {
 
 // Event is one line of a loop's journal. Fields that a type does not use are absent.
 type Event struct {
-	Seq     int64     `json:"seq"` // from 1, without gaps
-	TS      time.Time `json:"ts"`
-	Loop    string    `json:"loop"`
-	Type    Type      `json:"type"`
-	Wave    int       `json:"wave,omitempty"`
-	Task    string    `json:"task,omitempty"`
-	Title   string    `json:"title,omitempty"`
-	Attempt int       `json:"attempt,omitempty"`
-	Of      int       `json:"of,omitempty"` // attempts the task may have, tasks the wave has
-	Verdict string    `json:"verdict,omitempty"`
-	Reason  string    `json:"reason,omitempty"`
-	Message string    `json:"message,omitempty"`
-	Detail  *Detail   `json:"detail,omitempty"`
-	Tasks   []string  `json:"tasks,omitempty"`
-	Paths   []string  `json:"paths,omitempty"`  // what the user had changed before the loop
-	Branch  string    `json:"branch,omitempty"` // where HEAD stood before an attempt, with Commit
-	Base    string    `json:"base,omitempty"`   // tree before the task's first attempt
-	Tree    string    `json:"tree,omitempty"`   // tree that the event leaves behind
-	Ref     string    `json:"ref,omitempty"`    // where the attempt is kept
-	Commit  string    `json:"commit,omitempty"` // hash of a commit
+	Seq      int64     `json:"seq"` // from 1, without gaps
+	TS       time.Time `json:"ts"`
+	Loop     string    `json:"loop"`
+	Type     Type      `json:"type"`
+	Wave     int       `json:"wave,omitempty"`
+	Task     string    `json:"task,omitempty"`
+	Title    string    `json:"title,omitempty"`
+	Attempt  int       `json:"attempt,omitempty"`
+	Of       int       `json:"of,omitempty"` // attempts the task may have, tasks the wave has
+	Verdict  string    `json:"verdict,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	Detail   *Detail   `json:"detail,omitempty"`
+	Tasks    []string  `json:"tasks,omitempty"`
+	Paths    []string  `json:"paths,omitempty"`    // what the user had changed before the loop
+	Restored []string  `json:"restored,omitempty"` // of a blocked task: the first of the paths put back
+	Removed  []string  `json:"removed,omitempty"`  // and of those deleted, as they were not there before
+	Branch   string    `json:"branch,omitempty"`   // where HEAD stood before an attempt, with Commit
+	Base     string    `json:"base,omitempty"`     // tree before the task's first attempt
+	Tree     string    `json:"tree,omitempty"`     // tree that the event leaves behind
+	Ref      string    `json:"ref,omitempty"`      // where the attempt is kept
+	Commit   string    `json:"commit,omitempty"`   // hash of a commit
 
 	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; of its first event, those of before the journal
 	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people of an iteration

@@ -133,6 +133,9 @@ func fileName(id string) string {
 	return b.String()
 }
 
+// StartRef keeps what the user had not committed when a loop started.
+func StartRef(id string) string { return "refs/descartes/" + id + "/start" }
+
 // RefPrefix is where the kept attempts of a task lie.
 func RefPrefix(id, task string) string { return "refs/descartes/" + id + "/" + fileName(task) + "/" }
 

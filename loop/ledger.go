@@ -19,11 +19,12 @@ type ledger struct {
 	verified    []Event // attempt_finished of tasks whose work is not committed yet
 	gaveUp      []Event // task_blocked of tasks whose status no commit holds yet
 	commits     []Event
-	open        *Event            // attempt_started without attempt_finished
-	agent       *Event            // agent_finished of the open attempt
-	bases       map[string]string // the tree before each running task's first attempt
-	heads       map[string]string // and the commit that HEAD stood at
-	reviewed    map[string]int    // the failed attempt of each task that was reviewed last
+	open        *Event               // attempt_started without attempt_finished
+	agent       *Event               // agent_finished of the open attempt
+	bases       map[string]string    // the tree before each running task's first attempt
+	heads       map[string]string    // and the commit that HEAD stood at
+	starts      map[string]time.Time // and when that was
+	reviewed    map[string]int       // the failed attempt of each task that was reviewed last
 	refinements map[string][]string
 	current     string // task last started and neither done nor blocked
 	shelved     bool   // the run was stopped in the middle of that task: the task file calls it pending
@@ -50,7 +51,7 @@ type statusChange struct {
 
 func newLedger() *ledger {
 	return &ledger{begun: map[string]int{}, used: map[string]int{}, cutOff: map[string]int{}, failures: map[string]Event{}, otherEnds: map[string]bool{}, kept: map[string]string{},
-		delivered: map[string]string{}, bases: map[string]string{}, heads: map[string]string{},
+		delivered: map[string]string{}, bases: map[string]string{}, heads: map[string]string{}, starts: map[string]time.Time{},
 		reviewed: map[string]int{}, refinements: map[string][]string{}, cut: map[string]Event{}, pace: newPace()}
 }
 
@@ -80,7 +81,7 @@ func (l *ledger) apply(e *Event) {
 	case WaveStarted:
 		l.wave = e.Wave
 	case TaskStarted:
-		l.current, l.bases[e.Task], l.heads[e.Task] = e.Task, e.Base, e.Commit
+		l.current, l.bases[e.Task], l.heads[e.Task], l.starts[e.Task] = e.Task, e.Base, e.Commit, e.TS
 		l.change(e, "in-progress")
 	case SpecRefined:
 		l.reviewed[e.Task] = l.failures[e.Task].Attempt
@@ -215,6 +216,7 @@ func (l *ledger) close(e *Event, status string) {
 	delete(l.cut, e.Task)
 	delete(l.bases, e.Task)
 	delete(l.heads, e.Task)
+	delete(l.starts, e.Task)
 	if l.current == e.Task {
 		l.current = ""
 	}

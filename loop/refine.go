@@ -109,7 +109,8 @@ func (l *Loop) undoReview(ctx context.Context, tr *trial) error {
 	if len(tr.changed) == 0 {
 		return nil
 	}
-	if _, err := l.tools.Repo.Restore(ctx, tr.before); err != nil {
+	put, err := l.tools.Repo.Restore(ctx, tr.before, tr.started)
+	if err != nil {
 		return gitErr("take back what a review changed", err)
 	}
 	now, err := l.tools.Repo.Snapshot(ctx)
@@ -121,5 +122,5 @@ func (l *Loop) undoReview(ctx context.Context, tr *trial) error {
 	if _, err := l.tools.Repo.Keep(ctx, ref, tr.after, nil, "what the review of task "+oneLine(tr.task.ID)+" changed\n"); err != nil {
 		return gitErr("keep what a review changed", err)
 	}
-	return l.warn(tr, "the review changed files, which is put back and kept as "+ref+": "+names(tr.changed))
+	return l.warn(tr, "the review changed files, which is put back and kept as "+ref+": "+names(tr.changed)+notRestored(put))
 }

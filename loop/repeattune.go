@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	if err != nil {
 		return false, fmt.Errorf("review iteration %d: %w", t.Iteration, err)
 	}
-	if err := errors.Join(r.gatherErrors(t.log), r.mend(), r.undoReview(context.WithoutCancel(ctx), before)); err != nil {
+	if err := errors.Join(r.gatherErrors(t.log), r.mend(), r.undoReview(context.WithoutCancel(ctx), before, t.started)); err != nil {
 		return false, err
 	}
 	if res.End == agent.Cancelled || res.End == agent.Limited {
@@ -136,29 +137,30 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 
 // undoReview puts back what a review changed, which is asked for its words alone, and keeps it: a person
 // may have saved a file meanwhile.
-func (r *Repeat) undoReview(ctx context.Context, before gitops.Tree) error {
+func (r *Repeat) undoReview(ctx context.Context, before gitops.Tree, since time.Time) error {
 	if before == "" {
 		return nil
 	}
 	ref := fmt.Sprintf("refs/descartes/%s/review-%d", r.state.ID, r.ledger.turns.last.Iteration)
-	var touched []string
+	var put gitops.Restored
 	_, err := r.inTree(ctx, func() error {
 		now, err := r.tools.Repo.Snapshot(ctx)
 		if err != nil || now == before {
 			return err
 		}
 		if _, err = r.tools.Repo.Keep(ctx, ref, now, nil, "what a review changed\n"); err == nil {
-			touched, err = r.tools.Repo.Restore(ctx, before)
+			put, err = r.tools.Repo.Restore(ctx, before, since)
 		}
 		return err
 	})
 	if err != nil {
 		return gitErr("take back what a review changed", err)
 	}
-	if len(touched) == 0 {
+	touched := slices.Sorted(slices.Values(slices.Concat(put.Back, put.Removed)))
+	if len(touched)+len(put.Left) == 0 {
 		return nil
 	}
-	return r.warn("the review changed files, which is put back and kept as " + ref + ": " + strings.Join(touched[:min(8, len(touched))], ", "))
+	return r.warn("the review changed files, which is put back and kept as " + ref + ": " + few(touched) + notRestored(put))
 }
 
 // handOff writes what a next session needs where a run ends with work left.

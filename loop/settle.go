@@ -89,7 +89,7 @@ func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {
 
 // block gives a task up: its work is kept as refs, the working tree goes back to what it was.
 func (l *Loop) block(ctx context.Context, tr *trial) error {
-	touched, err := l.tools.Repo.Restore(ctx, tr.base)
+	put, err := l.tools.Repo.Restore(ctx, tr.base, l.ledger.starts[tr.task.ID])
 	if err != nil {
 		return gitErr("take back the work on task "+tr.task.ID, err)
 	}
@@ -102,7 +102,11 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 		if err != nil {
 			return gitErr("look at the tree after task "+tr.task.ID, err)
 		}
-		if err := l.warn(tr, "not everything of the blocked task could be put back, and no commit will hold it: "+names(left)); err != nil {
+		kept := RefPrefix(l.state.ID, tr.task.ID) + "base"
+		if err := l.tools.Repo.Pin(ctx, kept, tr.base); err != nil {
+			return gitErr("keep what task "+tr.task.ID+" began with", err)
+		}
+		if err := l.warn(tr, "not everything of the blocked task could be put back, and no commit will hold it: "+leftNames(left, put.Left)+"; what was there before is kept in "+kept); err != nil {
 			return err
 		}
 	}
@@ -119,10 +123,77 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 	if q := tr.result.Question; q != "" && tr.verdict == verdictBlocked {
 		e.Detail = &Detail{Question: tail(q, maxWords)}
 	}
-	if len(touched) > 0 {
-		e.Message = fmt.Sprintf("%d files put back", len(touched))
-	}
+	e.Message = restoredLine(put, e.Ref)
+	e.Restored, e.Removed = put.Back[:min(len(put.Back), maxListed)], put.Removed[:min(len(put.Removed), maxListed)]
 	return l.record(e)
+}
+
+// maxListed bounds the paths that an event lists.
+const maxListed = 1000
+
+// restoredLine says in one line what a restore put back and removed, and where the attempts' own files are kept;
+// "" where it touched nothing.
+func restoredLine(put gitops.Restored, ref string) string {
+	var parts []string
+	if n := len(put.Back); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s put back (%s)", paths(n), few(put.Back)))
+	}
+	if n := len(put.Removed); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s removed (%s)", paths(n), few(put.Removed)))
+	}
+	if len(parts) > 0 && ref != "" {
+		parts = append(parts, "what was there is kept in "+ref)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func paths(n int) string {
+	if n == 1 {
+		return "1 path"
+	}
+	return fmt.Sprintf("%d paths", n)
+}
+
+// few lists the first of many names.
+func few(list []string) string {
+	const most = 5
+	names := make([]string, 0, most)
+	for _, s := range list[:min(most, len(list))] {
+		names = append(names, oneLine(s))
+	}
+	if n := len(list) - len(names); n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// notRestored says what a restore could not put back, "" where that is nothing.
+func notRestored(put gitops.Restored) string {
+	if len(put.Left) == 0 {
+		return ""
+	}
+	list := make([]string, len(put.Left))
+	for i, x := range put.Left {
+		list[i] = x.Path + " (" + x.Why + ")"
+	}
+	return "; not put back: " + few(list)
+}
+
+// leftNames lists what differs after a restore, each with the reason where one is known.
+func leftNames(differs []gitops.Change, left []gitops.LeftOut) string {
+	why := map[string]string{}
+	for _, x := range left {
+		why[x.Path] = x.Why
+	}
+	var list []string
+	for _, c := range differs {
+		if w := why[c.Path]; w != "" {
+			list = append(list, c.Path+" ("+w+")")
+		} else {
+			list = append(list, c.Path)
+		}
+	}
+	return few(list)
 }
 
 // grace is what a process is given between the request to end and the kill.

@@ -260,7 +260,7 @@ func (l *Loop) opening(ctx context.Context, fresh bool) (*Event, error) {
 		return nil, gitErr("snapshot the working tree", err)
 	}
 	if len(dirty) > 0 {
-		if err := l.tools.Repo.Pin(ctx, "refs/descartes/"+l.state.ID+"/start", tree); err != nil {
+		if err := l.tools.Repo.Pin(ctx, StartRef(l.state.ID), tree); err != nil {
 			return nil, gitErr("keep the state before the run", err)
 		}
 	}

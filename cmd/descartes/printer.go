@@ -97,7 +97,11 @@ func (p *printer) line(e *loop.Event) string {
 	case loop.TaskDone:
 		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.in(green, "done"), p.since(e))
 	case loop.TaskBlocked:
-		return fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.in(red, "blocked"), count(e.Attempt, "attempt"), clean(e.Reason))
+		line := fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.in(red, "blocked"), count(e.Attempt, "attempt"), clean(e.Reason))
+		if e.Message != "" {
+			line += "\n  restored: " + clean(e.Message)
+		}
+		return line
 	case loop.TaskHeld:
 		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.in(yellow, "held"), clean(e.Reason))
 	case loop.WaveCommitted:
