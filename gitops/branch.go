@@ -8,28 +8,45 @@ import (
 	"time"
 )
 
+// CanBranch reports, as a RefusedError, why NewBranch would not make a branch.
+func (r *Repo) CanBranch(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _, err := r.freeBranch(name)
+	return err
+}
+
+// freeBranch is where HEAD stands when a branch of that name can be made there.
+func (r *Repo) freeBranch(name string) (at, hash string, err error) {
+	ref := "refs/heads/" + name
+	if !validRef(ref) || strings.HasPrefix(name, "-") || name == "HEAD" {
+		return "", "", &RefusedError{Reason: fmt.Sprintf("%q is no valid branch name", name)}
+	}
+	if at, hash, err = r.refs.head(); err != nil {
+		return "", "", fmt.Errorf("make branch %s: %w", name, err)
+	}
+	if at == ref {
+		return at, hash, nil
+	}
+	old, err := r.refs.hash(ref)
+	if err != nil {
+		return "", "", fmt.Errorf("make branch %s: %w", name, err)
+	}
+	if old != "" {
+		return "", "", &RefusedError{Reason: fmt.Sprintf("branch %q exists", name), Hint: "git switch " + name + " to work on it, or choose another name"}
+	}
+	return at, hash, nil
+}
+
 // NewBranch makes a branch at HEAD and switches to it; neither the index nor a file changes. On that branch
 // already, it does nothing; one that exists elsewhere is a RefusedError.
 func (r *Repo) NewBranch(ctx context.Context, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ref := "refs/heads/" + name
-	if !validRef(ref) || strings.HasPrefix(name, "-") || name == "HEAD" {
-		return &RefusedError{Reason: fmt.Sprintf("%q is no valid branch name", name)}
-	}
-	at, hash, err := r.refs.head()
-	if err != nil {
-		return fmt.Errorf("make branch %s: %w", name, err)
-	}
-	if at == ref {
-		return nil
-	}
-	old, err := r.refs.hash(ref)
-	if err != nil {
-		return fmt.Errorf("make branch %s: %w", name, err)
-	}
-	if old != "" {
-		return &RefusedError{Reason: fmt.Sprintf("branch %q exists", name), Hint: "git switch " + name + " to work on it, or choose another name"}
+	at, hash, err := r.freeBranch(name)
+	if err != nil || at == ref {
+		return err
 	}
 	if hash != "" {
 		u, err := r.refs.prepare(ctx, ref, "", hash, true)

@@ -194,7 +194,7 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 	if err := l.record(l.event(VerifyStarted, tr)); err != nil {
 		return err
 	}
-	res, err := l.tools.Verify.Run(ctx, l.job.Config.timed(verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
+	res, err := l.tools.Verify.Run(ctx, l.job.Config.Timed(verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
 		Env: l.environment(tr), Log: tr.log, Mask: l.tools.Mask}))
 	if err != nil {
 		return fmt.Errorf("verify task %s: %w", tr.task.ID, err)
@@ -202,6 +202,7 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 	tr.check = &res
 	e := l.event(VerifyFinished, tr)
 	e.Detail = verifyDetail(res)
+	e.Detail.Command = l.job.verify()
 	l.recordWithNext(e)
 	return nil
 }

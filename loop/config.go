@@ -24,6 +24,7 @@ type Config struct {
 	SpinLimit         int           `json:"spin_limit,omitempty"`               // agent's steps in a row without anything done; 0 is none
 	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty"`      // 0 is none
 	VerifyIdleSecs    int           `json:"verify_idle_timeout_secs,omitempty"` // verify without output; 0 is none
+	Baseline          string        `json:"baseline,omitempty"`                 // when verify fails before the first attempt: require, warn or off; "" is require for a tag, off for a prompt
 	Deadline          *time.Time    `json:"deadline,omitempty"`                 // no attempt starts after it
 	MaxCostUSD        float64       `json:"max_cost_usd,omitempty"`
 	MaxCostPerTask    float64       `json:"max_cost_per_task_usd,omitempty"`
@@ -115,8 +116,8 @@ const (
 	DefaultVerifyIdle    = 15 * time.Minute
 )
 
-// timed gives a run of the verify command its clocks.
-func (c *Config) timed(q verify.Request) verify.Request {
+// Timed gives a run of the verify command its clocks.
+func (c *Config) Timed(q verify.Request) verify.Request {
 	q.Timeout, q.Idle, q.Grace = seconds(c.VerifyTimeoutSecs), seconds(c.VerifyIdleSecs), grace
 	return q
 }

@@ -89,6 +89,8 @@ type Detail struct {
 	Code         int        `json:"code"`            // exit status of the agent or of verify
 	Signal       int        `json:"signal,omitempty"`
 	Passed       bool       `json:"passed,omitempty"`
+	Baseline     bool       `json:"baseline,omitempty"` // verify ran before the first attempt, on the untouched tree
+	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
 	TimedOut     bool       `json:"timed_out,omitempty"`
 	Changed      int        `json:"changed,omitempty"`  // files that differ from before the attempt
 	Claimed      bool       `json:"claimed,omitempty"`  // the agent's own words say complete

@@ -41,6 +41,8 @@ type ledger struct {
 	pace        pace
 	cut         map[string]Event // the last attempt of a task that its provider cut short, and that had changed something
 	agents      []AgentUse
+	checked     string // the verify command of the attempt under way
+	passed      pass   // the last one
 }
 
 // statusChange is one task's new status, and the event that made it so.
@@ -101,6 +103,12 @@ func (l *ledger) apply(e *Event) {
 		l.agent = e
 		l.spend(e)
 		l.addUse(e.Detail)
+	case VerifyFinished:
+		if d := e.Detail; d != nil && d.Command != "" {
+			if l.checked = d.Command; d.Baseline && d.Passed {
+				l.passed = pass{e.Tree, d.Command}
+			}
+		}
 	case AttemptFinished:
 		l.finishAttempt(e)
 	case TaskDone:
@@ -156,6 +164,7 @@ func (l *ledger) finishAttempt(e *Event) {
 	case verdictVerified:
 		v := *e
 		v.Base, v.Commit = l.bases[e.Task], l.heads[e.Task]
+		l.passed = pass{e.Tree, l.checked}
 		l.verified = append(l.verified, v)
 		if e.Message != "" {
 			l.delivered[e.Task] = e.Message

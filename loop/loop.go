@@ -28,7 +28,7 @@ type Verifier interface {
 	Run(ctx context.Context, r verify.Request) (verify.Result, error)
 }
 
-// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts and Sleep.
+// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld and Ask.
 type Tools struct {
 	Repo    *gitops.Repo
 	Agent   Agent
@@ -42,6 +42,8 @@ type Tools struct {
 	Accounts *Accounts           // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
 
+	Withheld []string // variables that verify commands do not get of the caller's
+
 	Ask func(ctx context.Context, question string) (yes, answered bool) // a person; nil: nobody is there
 }
 
@@ -53,23 +55,25 @@ type Scope struct {
 
 // Loop is one run over a tag. It is not safe for concurrent use.
 type Loop struct {
-	job     *Job
-	tools   Tools
-	home    Home
-	scope   Scope
-	state   State // what does not change while it runs; the rest comes from the ledger
-	ledger  *ledger
-	journal *journal
-	saver   *saver
-	locks   []*lock
-	resumed bool
-	pacer   *pacer
-	held    []*Event // written with the next event
-	spare   *spareLog
-	told    map[string]string    // held tasks that were told of, and why
-	tuned   map[string]bool      // tasks whose next text a person chose, by file name
-	lists   map[string]otherList // of other tags, by path, before the attempt at hand
-	at      gitops.Tree          // what the working tree holds; "" where it has to be looked at
+	job      *Job
+	tools    Tools
+	home     Home
+	scope    Scope
+	state    State // what does not change while it runs; the rest comes from the ledger
+	ledger   *ledger
+	journal  *journal
+	saver    *saver
+	locks    []*lock
+	resumed  bool
+	pacer    *pacer
+	held     []*Event // written with the next event
+	spare    *spareLog
+	told     map[string]string    // held tasks that were told of, and why
+	tuned    map[string]bool      // tasks whose next text a person chose, by file name
+	lists    map[string]otherList // of other tags, by path, before the attempt at hand
+	branch   string               // made before the first attempt
+	lastPass pass                 // of the tag's last loop
+	at       gitops.Tree          // what the working tree holds; "" where it has to be looked at
 }
 
 // ID names the loop.

@@ -107,7 +107,7 @@ func (r *Repeat) State() *State {
 // in either case. An error is one of our own or of the machine.
 func (r *Repeat) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	stop := &stopper{soft: soft, ask: func() (Request, bool) { return r.home.asked(r.state.ID) }}
-	out, err := r.rounds(ctx, stop)
+	out, err := r.work(ctx, stop)
 	if err != nil {
 		out, err = stop.failed(ctx, err)
 	}
@@ -115,6 +115,14 @@ func (r *Repeat) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error)
 		err = ferr
 	}
 	return out, err
+}
+
+// work looks at the verify command where that is asked for, and repeats the prompt.
+func (r *Repeat) work(ctx context.Context, stop *stopper) (Outcome, error) {
+	if out, err := r.baseline(ctx, stop); out != nil || err != nil {
+		return deref(out), err
+	}
+	return r.rounds(ctx, stop)
 }
 
 func (r *Repeat) rounds(ctx context.Context, stop *stopper) (Outcome, error) {

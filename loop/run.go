@@ -28,6 +28,7 @@ const (
 	Cancelled     Ending = "user_cancelled"
 	Interrupted   Ending = "interrupted"
 	DiskFull      Ending = "disk_full"
+	BaselineFails Ending = "baseline_failed" // the verify command fails on the untouched tree
 	OwnError      Ending = "error"
 
 	// Of prompt loops. Errors of theirs are all "error" in the state file.
@@ -58,6 +59,8 @@ type Outcome struct {
 	Blocked int       // tasks that the loop gave up
 	Next    string    // what the next step would do, for a step
 	Until   time.Time // of QuotaUsedUp: when there is more
+
+	Baseline *Baseline // of BaselineFails
 }
 
 // Run works through the waves until nothing is left to do, a limit is reached, or it is told to
@@ -65,7 +68,7 @@ type Outcome struct {
 // The state is saved in either case. An error is one of our own or of the machine.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.asked(l.state.ID) }}
-	out, err := l.waves(ctx, stop)
+	out, err := l.work(ctx, stop)
 	l.shelve()
 	if err == nil {
 		err = l.settleWaves(ctx, stop)
@@ -77,7 +80,23 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	if ferr := l.finish(&out); err == nil {
 		err = ferr
 	}
+	if out.Ending == BaselineFails {
+		l.dropImport()
+	}
 	return out, err
+}
+
+// work makes sure of the ground, and goes through the waves.
+func (l *Loop) work(ctx context.Context, stop *stopper) (Outcome, error) {
+	if out, err := l.baseline(ctx, stop); out != nil || err != nil {
+		return deref(out), err
+	}
+	if l.branch != "" {
+		if err := l.tools.Repo.NewBranch(ctx, l.branch); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return l.waves(ctx, stop)
 }
 
 func (l *Loop) waves(ctx context.Context, stop *stopper) (Outcome, error) {

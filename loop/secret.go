@@ -18,7 +18,7 @@ func (e *Event) mask(m *mask.Mask) {
 		e.Gate = gate
 	}
 	if d := e.Detail; d != nil {
-		texts = append(texts, &d.Blocked, &d.Question, &d.Words, &d.Output, &d.Session, &d.Model)
+		texts = append(texts, &d.Blocked, &d.Question, &d.Words, &d.Output, &d.Command, &d.Session, &d.Model)
 		for i := range d.Notes {
 			texts = append(texts, &d.Notes[i])
 		}

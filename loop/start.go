@@ -22,6 +22,7 @@ type StartOptions struct {
 	Saved     *Config  // the settings as the state file is to have them; nil: the job's own
 	Own       []string // files that may be uncommitted at the start: reports that this call writes
 	Session   string   // of the program that descartes is started from, "" for none
+	Branch    string   // made at HEAD before the first attempt; "" for none
 	Anew      bool     // ask the providers, whatever is known of their quotas from before
 }
 
@@ -64,7 +65,7 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 // and journal into step, and leaves the first attempt to Run. The caller closes the loop.
 func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	home := NewHome(j.Root)
-	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, ledger: newLedger()}
+	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, ledger: newLedger(), branch: opt.Branch}
 	l.scope.Step = l.scope.Step || l.scope.Task != ""
 	defer func() {
 		if err != nil {
@@ -97,6 +98,9 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 	defer func() { err = errors.Join(err, ids.release()) }()
 	if err := home.make(tools.FS); err != nil {
 		return l, err
+	}
+	if opt.Resume == "" && j.Config.Baseline != BaselineOff {
+		l.lastPass = home.passOf(j.File.Tag())
 	}
 	path, err := l.choose(opt)
 	if err != nil {

@@ -142,6 +142,21 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 
 const resumes = "; the work is kept, and descartes loop resume commits it"
 
+// soon gives a context that ends also when the run is asked to stop after its attempt: for what is none, and is
+// simply done again.
+func (s *stopper) soon(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-s.soft:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { cancel(); wg.Wait() }
+}
+
 // asked tells between two attempts whether the run is to end here.
 func (s *stopper) asked(ctx context.Context) *Outcome {
 	select {

@@ -228,7 +228,7 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
 	if f := l.finished; f != nil {
 		s.ExitReason = ExitReason{Type: f.Reason, Message: f.Message}
-		s.Completed = Ending(f.Reason).final()
+		s.Completed = Ending(f.Reason).final() || Ending(f.Reason) == BaselineFails && l.iteration == 0 // nothing is left of it to go on with
 		s.CurrentTask = ""
 	}
 }

@@ -23,6 +23,7 @@ type Request struct {
 	Command string // for sh -c
 	Dir     string
 	Env     []string
+	Whole   bool          // with all of the caller's variables, for a Verifier that withholds some
 	Log     string        // a header line and both streams are appended here
 	Mask    *mask.Mask    // of secrets in the log, overwritten before it is read; nil: none
 	Timeout time.Duration // of the whole run; 0 is none

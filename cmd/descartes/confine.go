@@ -22,6 +22,7 @@ type confined struct {
 	boxes  map[string]*sandbox.Box
 	env    map[string][]string // besides base
 	base   []string            // variables for all
+	whole  []string            // the rest of ours
 	proxy  *sandbox.Proxy      // nil but in a strict sandbox
 	limits proc.Bounds
 	tmp    string // folder of the commands' temporary files
@@ -144,6 +145,23 @@ func passing(cfg loop.Config, b agent.Backend, env []string) sandbox.Parted {
 	return sandbox.Passing{Backend: familyOf(b), Pass: cfg.EnvPass, Own: b.EnvPass}.Part(env)
 }
 
+// withheld names the variables of ours that verify commands do not get.
+func withheld(cfg loop.Config, backends []agent.Backend, env []string) (names []string) {
+	if cfg.VerifyEnv == "inherit" {
+		return nil
+	}
+	for _, b := range backends[:1] {
+		parted := passing(cfg, b, env)
+		for _, kv := range slices.Concat(parted.Agent, parted.Left) {
+			if name, value, _ := strings.Cut(kv, "="); value != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // inForce is the sandbox that a loop's commands ran in, in words.
 func inForce(c loop.Config) string { return orWord(c.SandboxInForce, "not known") }
 
@@ -187,7 +205,7 @@ func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend
 	}
 	for _, b := range backends {
 		parted := passing(cfg, b, os.Environ())
-		c.base = parted.Base
+		c.base, c.whole = parted.Base, slices.Concat(parted.Agent, parted.Left)
 		for _, kv := range parted.Agent {
 			name, _, _ := strings.Cut(kv, "=")
 			if _, set := b.Env[name]; !set && !slices.Contains(b.UnsetEnv, name) {
@@ -257,7 +275,11 @@ func (v *lateVerifier) Run(ctx context.Context, q verify.Request) (verify.Result
 	if err != nil {
 		return verify.Result{}, err
 	}
-	q.Bounds, q.Env = bounds, slices.Concat(v.c.env[verifying], q.Env)
+	more := v.c.env[verifying]
+	if q.Whole {
+		more = v.c.whole
+	}
+	q.Bounds, q.Env = bounds, slices.Concat(more, q.Env)
 	res, err := v.r.Run(ctx, q)
 	done()
 	return res, err

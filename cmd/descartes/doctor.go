@@ -24,7 +24,8 @@ func newDoctorCmd() *cobra.Command {
 		Short: "Check what descartes needs here, and say how to mend what is missing",
 		Long: `Check what descartes needs here, and say how to mend what is missing. Nothing is changed.
 
-Given the flags of loop start, it checks the run that these would start.
+Given the flags of loop start, it checks the run that these would start, and runs its verify command once
+unless --baseline off is given.
 
 Exit codes: 0 it could start, 2 it could not.`,
 		Args: takes(0, 0, ""),

@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"descartes/agent"
 	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/tasks"
+	"descartes/verify"
 )
 
 // check looks at everything. imports says that the plan was named for this run; wrong is why the settings cannot be
@@ -125,5 +129,67 @@ func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 	}
 	for _, w := range r.warnings() {
 		d.lacking("", w, "")
+	}
+	if !r.nothing && !d.ill {
+		if err := d.baseline(ctx, r); err != nil {
+			d.bad("baseline", err.Error(), hintOf(err))
+		}
+	}
+}
+
+// baseline runs the verify command as a start would before its first attempt.
+func (d *doctor) baseline(ctx context.Context, r *ready) (err error) {
+	c := r.job.Config
+	setting := orWord(c.Baseline, loop.BaselineRequire)
+	if setting == loop.BaselineOff || c.Scud.VerificationCommand == loop.NoVerify {
+		return nil
+	}
+	before, err := r.repo.Dirty(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "descartes-doctor-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	held, err := confine(dir, c, r.held, r.backends()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, held.close()) }()
+	shim, err := supervise(r.root, filepath.Join(dir, "exit.json"), cookieOf(dir), held)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shim.Close()) }()
+	v := &lateVerifier{}
+	v.use(shim, held)
+	b, err := loop.TryBaseline(ctx, v, c.Timed(verify.Request{Label: "baseline", Command: c.Scud.VerificationCommand, Dir: r.root,
+		Log: filepath.Join(dir, "baseline.log"), Mask: r.mask}), withheld(c, r.backends(), d.env))
+	if err != nil {
+		return err
+	}
+	switch {
+	case b.Result.Passed:
+		d.good("baseline", "verify passes before any task, in "+lasted(b.Result.Duration))
+	case b.Stops(setting):
+		d.bad("baseline", r.mask.Text(b.Reason()), "")
+		d.output(r, b)
+		d.fix(b.Hint())
+	default:
+		d.lacking("baseline", r.mask.Text(b.Reason()), "")
+		d.output(r, b)
+	}
+	after, err := r.repo.Dirty(ctx)
+	if left := slices.DeleteFunc(after, func(p string) bool { return slices.Contains(before, p) }); len(left) > 0 {
+		d.lacking("", "the verify command changed files: "+strings.Join(left[:min(8, len(left))], ", "), "have git ignore what it makes")
+	}
+	return err
+}
+
+func (d *doctor) output(r *ready, b *loop.Baseline) {
+	for _, line := range b.Output() {
+		fmt.Fprintf(d.w, "    %s\n", clean(r.mask.Text(line)))
 	}
 }

@@ -62,7 +62,7 @@ func exitCode(out loop.Outcome, blocked int, sig os.Signal) int {
 		return exitAgent
 	case loop.OwnError, loop.DiskFull:
 		return exitError
-	case loop.PlanMissing:
+	case loop.PlanMissing, loop.BaselineFails:
 		return exitInput
 	case loop.TasksBlocked, loop.TestsFailed:
 		code = exitBlocked

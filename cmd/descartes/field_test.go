@@ -81,7 +81,7 @@ func (f *field) put(t *testing.T, name, text string) {
 
 func fieldEnv(more ...string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
-		"DESCARTES_SANDBOX=off"}, more...) // its agents keep books outside the repository
+		"DESCARTES_SANDBOX=off", "DESCARTES_BASELINE=off"}, more...) // its agents keep books outside the repository, and verify reads them
 }
 
 func (f *field) git(t *testing.T, args ...string) string {

@@ -26,6 +26,7 @@ type fileSettings struct {
 	SpinLimit         int         `yaml:"spin_limit"`
 	VerifyTimeoutSecs int         `yaml:"verify_timeout_secs"`
 	VerifyIdleSecs    int         `yaml:"verify_idle_timeout_secs"`
+	Baseline          string      `yaml:"baseline"`
 	MaxCostUSD        float64     `yaml:"max_cost_usd"`
 	MaxCostPerTask    float64     `yaml:"max_cost_per_task"`
 	OnLimit           string      `yaml:"on_limit"`
@@ -191,6 +192,9 @@ func (f *fileSettings) check() error {
 	if err := (choice{&word, onLimitWords}).Set(f.OnLimit); err != nil && f.OnLimit != "" {
 		return fmt.Errorf("on_limit: %w", err)
 	}
+	if err := (choice{&word, baselineWords}).Set(f.Baseline); err != nil && f.Baseline != "" {
+		return fmt.Errorf("baseline: %w", err)
+	}
 	if err := (choice{&word, "run|skip|fail"}).Set(f.Git.Hooks); err != nil {
 		return fmt.Errorf("git.hooks: %w", err)
 	}
@@ -219,6 +223,7 @@ func (f *fileSettings) into(c *loop.Config) {
 	f.fileProviders.into(c, f.Backends)
 	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs, c.VerifyIdleSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs, f.VerifyIdleSecs
 	c.Mask, c.MaxCostPerTask, c.Git.CostTrailer = f.Mask, f.MaxCostPerTask, f.Git.CostTrailer
+	c.Baseline = f.Baseline
 	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty
 	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,
 		Environment: f.Backend.Environment, Model: f.Backend.Model}

@@ -116,9 +116,24 @@ func (p *printer) line(e *loop.Event) string {
 		return p.turnFinished(e)
 	case loop.GateSpoke:
 		return gateLines(e)
-	case loop.TaskStarted, loop.AgentFinished, loop.VerifyStarted, loop.VerifyFinished, loop.LoopPaused, loop.LoopFinished:
+	case loop.VerifyStarted, loop.VerifyFinished:
+		return baselineLine(e)
+	case loop.TaskStarted, loop.AgentFinished, loop.LoopPaused, loop.LoopFinished:
 	}
 	return ""
+}
+
+// baselineLine tells of the verification before the first attempt; the others are told by what they come to.
+func baselineLine(e *loop.Event) string {
+	switch d := e.Detail; {
+	case d == nil || !d.Baseline:
+		return ""
+	case e.Type == loop.VerifyStarted:
+		return "baseline: verify runs once before the first attempt"
+	case d.Passed:
+		return "baseline: verify passes, in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
+	}
+	return "" // why not is told by what follows
 }
 
 func files(n int) string {

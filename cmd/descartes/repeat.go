@@ -130,7 +130,12 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 			code = c
 		}
 	}
-	p.repeatSummary(root, e, time.Since(began))
+	if b := e.outcome.Baseline; b != nil {
+		p.close()
+		tellBaseline(r.mask.Writer(cmd.ErrOrStderr()), b)
+	} else {
+		p.repeatSummary(root, e, time.Since(began))
+	}
 	if log != nil {
 		log.close(p, e.outcome, code)
 	}
@@ -254,7 +259,7 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 	saved := hidden(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
 	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe, Ask: r.ask,
-		Accounts: accounts(r.backends(), os.Getenv)}, r.opt)
+		Accounts: accounts(r.backends(), os.Getenv), Withheld: withheld(r.job.Config, r.backends(), os.Environ())}, r.opt)
 	if err != nil {
 		return e, err
 	}

@@ -205,7 +205,7 @@ func repeatNext(root string, e ended) string {
 		return afterCooldown(e.outcome, resume)
 	case loop.GateAsks:
 		return resume + " --yes"
-	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError:
+	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.BaselineFails:
 	}
 	return resume
 }

@@ -29,15 +29,16 @@ type ended struct {
 func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loop.Event)) (_ ended, err error) {
 	var e ended
 	if name := r.newBranch(); name != "" && r.branch {
-		if err := r.repo.NewBranch(ctx, name); err != nil {
+		if err := r.repo.CanBranch(name); err != nil {
 			return e, err
 		}
+		r.opt.Branch = name
 	}
 	a, v := &lateAgent{}, &lateVerifier{}
 	saved := hidden(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
 	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe,
-		Accounts: accounts(r.backends(), os.Getenv)}, r.opt)
+		Accounts: accounts(r.backends(), os.Getenv), Withheld: withheld(r.job.Config, r.backends(), os.Environ())}, r.opt)
 	if err != nil {
 		return e, err
 	}

@@ -64,6 +64,8 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("TERM", "dumb")
 	// Scripted agents write outside the repository, and scripts hand them variables of their own.
 	env.Setenv("DESCARTES_SANDBOX", "off")
+	// Many verify commands of scripts look for what the agents are to write.
+	env.Setenv("DESCARTES_BASELINE", "off")
 	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,TEST_*,FAKE_*")
 	env.Setenv("AGENT", filepath.Join(env.WorkDir, "agent"))
 	config := "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"

@@ -38,6 +38,8 @@ type settings struct {
 	front      []tasks.Finding // what is wrong with the plan's front matter
 }
 
+const baselineWords = "require|warn|off"
+
 // defaults are the seed's, for a loop over a tag.
 func defaults() loop.Config {
 	return loop.Config{
@@ -121,6 +123,7 @@ func (s *settings) registerLimits(f *pflag.FlagSet) {
 	f.IntVar(&s.SpinLimit, "spin-limit", agent.DefaultSpin, "steps in a row in which an agent may get nothing done; 0: any number")
 	f.Var((*secs)(&s.VerifyTimeoutSecs), "verify-timeout", "longest run of the verify command; 0: any")
 	f.Var((*secs)(&s.VerifyIdleSecs), "verify-idle-timeout", "longest time the verify command may print nothing; 0: any")
+	f.Var(choice{&s.Baseline, baselineWords}, "baseline", "when the verify command fails before the first attempt: require ends the run, warn goes on, off does not run it (default: require; of a prompt loop off)")
 	f.Float64Var(&s.MaxCostUSD, "max-cost", 0, "stop when the agents have cost this many `dollars`")
 	f.Float64Var(&s.MaxCostPerTask, "max-cost-per-task", 0, "give a task no further attempt when its attempts have cost this many `dollars`")
 	f.Var(deadline{&s.Deadline}, "deadline", "start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/mask"
 	"descartes/loop"
 )
 
@@ -288,7 +289,12 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 		}
 		sum.kept = refs
 	}
-	sum.print(p)
+	if b := e.outcome.Baseline; b != nil {
+		p.close()
+		tellBaseline(r.mask.Writer(cmd.ErrOrStderr()), b)
+	} else {
+		sum.print(p)
+	}
 	p.close()
 	if rerr := o.write(s, sum, r.mask); rerr != nil {
 		err = errors.Join(err, rerr)
@@ -300,6 +306,16 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 		return quiet(code)
 	}
 	return nil
+}
+
+// tellBaseline says why a run was refused whose verify command fails before any task.
+func tellBaseline(w *mask.Writer, b *loop.Baseline) {
+	fmt.Fprintf(w, "error: %s\n", clean(b.Reason()))
+	for _, line := range b.Output() {
+		fmt.Fprintf(w, "  %s\n", clean(line))
+	}
+	fmt.Fprintf(w, "no agent was started\nhint: %s\n", clean(b.Hint()))
+	_ = w.Flush()
 }
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.

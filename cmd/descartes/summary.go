@@ -268,7 +268,7 @@ func (s *summary) command() string {
 		return "when the agent's provider answers again, " + resume
 	case loop.QuotaUsedUp:
 		return resume + afterReset(s.run.outcome)
-	case loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError:
+	case loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.BaselineFails:
 	}
 	return resume
 }

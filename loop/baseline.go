@@ -1,0 +1,310 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/tasks"
+	"descartes/verify"
+)
+
+// What becomes of a verify command that fails on the untouched tree, before any agent was started.
+const (
+	BaselineRequire = "require" // the run ends
+	BaselineWarn    = "warn"    // it goes on; a command that cannot be run ends it all the same
+	BaselineOff     = "off"     // nobody looks
+)
+
+// Baseline is how the verify command fares on a tree that no agent has touched.
+type Baseline struct {
+	Command  string
+	Result   verify.Result
+	Withheld []string // variables that it does not get and with which it passes
+}
+
+// CannotRun reports whether the shell found no such command, or could not execute it.
+func (b *Baseline) CannotRun() bool {
+	r := b.Result
+	return !r.Passed && r.Signal == 0 && r.Overran == "" && (r.Code == 126 || r.Code == 127)
+}
+
+// Stops reports whether a run with that setting ends here.
+func (b *Baseline) Stops(setting string) bool {
+	return !b.Result.Passed && (setting == BaselineRequire || b.CannotRun())
+}
+
+// Reason says in one line what is wrong.
+func (b *Baseline) Reason() string {
+	s := "verify fails before any task: `" + oneLine(b.Command) + "` "
+	r := &b.Result
+	switch {
+	case r.Overran != "" || r.Signal != 0:
+		s += strings.TrimPrefix(r.Reason(), "verify ")
+	default:
+		s += fmt.Sprintf("ends with exit status %d", r.Code)
+	}
+	switch {
+	case len(b.Withheld) > 0:
+		s += "; it passes with all of your variables, of which these are withheld: " + strings.Join(b.Withheld, ", ")
+	case b.CannotRun() && r.Code == 126:
+		s += ": something in it cannot be executed"
+	case b.CannotRun():
+		s += ": a command was not found"
+	}
+	return s
+}
+
+// Hint says what to do about it.
+func (b *Baseline) Hint() string {
+	switch {
+	case len(b.Withheld) > 0:
+		return "--env-pass " + strings.Join(b.Withheld, ",") + " passes them on, env_pass in descartes.yaml for every run"
+	case b.CannotRun():
+		return "install what is missing, or correct --verify; --baseline off starts without this check"
+	case b.Result.TimedOut:
+		return "make it end by itself (no watch mode, no server), or raise --verify-timeout and --verify-idle-timeout"
+	}
+	return "correct the project or --verify and start again; a project that has nothing to build yet starts with --baseline warn"
+}
+
+const baselineLines = 20
+
+// Output is the end of what the command printed, some lines of it.
+func (b *Baseline) Output() []string {
+	lines := strings.Split(strings.TrimRight(b.Result.Tail, "\n"), "\n")
+	lines = lines[max(0, len(lines)-baselineLines):]
+	return slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
+}
+
+// TryBaseline runs a verify command on the tree as it is; where it fails and variables are withheld from it, it is
+// run once more with all of them.
+func TryBaseline(ctx context.Context, v Verifier, q verify.Request, withheld []string) (*Baseline, error) {
+	res, err := v.Run(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("verify before any task: %w", err)
+	}
+	b := &Baseline{Command: q.Command, Result: res}
+	if res.Passed || res.Cancelled || res.TimedOut || len(withheld) == 0 {
+		return b, nil
+	}
+	q.Whole = true
+	again, err := v.Run(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("verify before any task: %w", err)
+	}
+	if again.Passed {
+		b.Withheld = withheld
+	}
+	return b, nil
+}
+
+// baselineLog is the output of the verify command before any task.
+func (h Home) baselineLog(id string) string { return filepath.Join(h.Run(id), "logs", "baseline.log") }
+
+// baseline runs the verify command once before the first attempt. An outcome says that the run ends here.
+func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
+	setting := orElse(l.job.Config.Baseline, BaselineRequire)
+	if setting == BaselineOff || l.job.verify() == "" || l.ledger.unsettled() || !l.anyReady() || l.limits(ctx, stop) != nil {
+		return nil, nil // work of an unfinished attempt lies in the tree, or no attempt will begin
+	}
+	before, err := l.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return nil, gitErr("snapshot the working tree", err)
+	}
+	passed, err := l.passedBefore(ctx, before)
+	if err != nil || passed {
+		return nil, err
+	}
+	tr := &trial{task: &tasks.Task{}, base: before, before: before, after: before, started: l.tools.Now(), log: l.home.baselineLog(l.state.ID)}
+	l.rememberLists()
+	if tr.ground, err = l.tools.Repo.Ground(ctx); err != nil {
+		return nil, gitErr("read the state of the repository", err)
+	}
+	out, err := baselineRun{setting: setting, record: func(e *Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, l.job.Config.Timed(verify.Request{
+		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: tr.log}),
+		func() (string, error) {
+			gctx := context.WithoutCancel(ctx)
+			if err := l.settle(gctx, tr, "verification"); err != nil {
+				return "", err
+			}
+			err := l.tidyBaseline(gctx, tr)
+			return string(tr.after), err
+		})
+	l.at = ""
+	return out, err
+}
+
+// baselineRun is what running the command before the first attempt needs of a loop.
+type baselineRun struct {
+	setting string
+	tools   *Tools
+	record  func(*Event) error
+	log     string // as a person types it
+}
+
+// run runs the command and says whether the loop ends with it; after looks at what it left, and returns the tree.
+func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, after func() (tree string, err error)) (*Outcome, error) {
+	if err := r.record(&Event{Type: VerifyStarted, Detail: &Detail{Baseline: true, Log: r.log}}); err != nil {
+		return nil, err
+	}
+	q.Label, q.Mask = "baseline", r.tools.Mask
+	actx, done := stop.watch(ctx)
+	actx, end := stop.soon(actx)
+	b, err := TryBaseline(actx, r.tools.Verify, q, r.tools.Withheld)
+	end()
+	done()
+	if err != nil {
+		return nil, err
+	}
+	tree, err := after()
+	if err != nil {
+		return nil, err
+	}
+	e := &Event{Type: VerifyFinished, Tree: tree, Detail: verifyDetail(b.Result)}
+	e.Detail.Baseline, e.Detail.Command = true, b.Command
+	if !b.Result.Passed {
+		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
+	}
+	if err := r.record(e); err != nil {
+		return nil, err
+	}
+	switch {
+	case b.Result.Cancelled:
+		return stop.outcome(ctx), nil
+	case b.Stops(r.setting):
+		return &Outcome{Ending: BaselineFails, Message: r.tools.Mask.Text(b.Reason()), Baseline: b}, nil
+	case !b.Result.Passed:
+		return nil, r.record(&Event{Type: Warning, Message: b.Reason() + "; --baseline warn goes on all the same"})
+	}
+	return nil, nil
+}
+
+// baseline runs a prompt loop's verify command once before its first iteration, where that is asked for: many such
+// loops are there to make it pass.
+func (r *Repeat) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
+	c := &r.job.Config
+	setting, command := orElse(c.Baseline, BaselineOff), c.VerificationCommand
+	if setting == BaselineOff || command == "" || command == NoVerify || r.ledger.iteration > 0 || r.limits(ctx, stop) != nil {
+		return nil, nil
+	}
+	log := r.home.baselineLog(r.state.ID)
+	return baselineRun{setting: setting, record: func(e *Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, c.Timed(verify.Request{
+		Command: command, Dir: r.job.Dir, Env: []string{"DESCARTES_LOOP_ID=" + r.state.ID, "DESCARTES_TAG="}, Log: log}),
+		func() (string, error) { return "", r.mend() })
+}
+
+// anyReady reports whether a task can begin.
+func (l *Loop) anyReady() bool { return slices.ContainsFunc(l.job.Graph.Leaves(), l.job.Graph.Ready) }
+
+// passedBefore reports whether the tree is the one on which the same command passed last, in this loop or in the
+// last one of the tag.
+func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree) (bool, error) {
+	p := l.ledger.passed
+	if p.tree == "" {
+		p = l.lastPass
+	}
+	if p.tree == "" || p.command != l.tools.Mask.Text(l.job.verify()) {
+		return false, nil
+	}
+	if p.tree == string(now) {
+		return true, nil
+	}
+	changed, err := l.tools.Repo.Changed(ctx, gitops.Tree(p.tree), now)
+	if err != nil {
+		return false, nil // its objects are gone: verifying again costs a run, and nothing else
+	}
+	return len(changed) == 0, nil
+}
+
+// passOf is what the last loop of the tag knows of its last pass.
+func (h Home) passOf(tag string) pass {
+	last, err := h.LastOf(tag)
+	if err != nil || last == nil {
+		return pass{}
+	}
+	events, err := ReadEvents(h.Events(last.State.ID))
+	if err != nil {
+		return pass{}
+	}
+	b := newLedger()
+	for i := range events {
+		b.apply(&events[i])
+	}
+	return b.passed
+}
+
+// tidyBaseline puts back the files of the repository that the verify command changed; what it changed is kept under
+// a ref. New files stay where they are.
+func (l *Loop) tidyBaseline(ctx context.Context, tr *trial) error {
+	if err := l.look(ctx, tr); err != nil || len(tr.changed) == 0 {
+		return err
+	}
+	var back, made []string
+	for _, c := range tr.changed {
+		if c.Op == 'A' && !lockFile(c.Path) {
+			made = append(made, c.Path)
+		} else {
+			back = append(back, c.Path)
+		}
+	}
+	if len(back) > 0 {
+		ref := "refs/descartes/" + l.state.ID + "/baseline"
+		if err := l.tools.Repo.Pin(ctx, ref, tr.after); err != nil {
+			return gitErr("keep what the verification changed", err)
+		}
+		if _, err := l.tools.Repo.RestorePaths(ctx, tr.before, back); err != nil {
+			return gitErr("put back what the verification changed", err)
+		}
+		if err := l.record(&Event{Type: Warning, Message: "the verification before any task changed files, which are restored: " + listed(back) + "; as it left them they are in " + ref}); err != nil {
+			return err
+		}
+	}
+	if len(made) > 0 {
+		if err := l.record(&Event{Type: Warning, Message: "the verification before any task made files that git does not ignore; they stay, and no commit will hold them: " + listed(made)}); err != nil {
+			return err
+		}
+	}
+	return l.look(ctx, tr)
+}
+
+// listed names paths, a few of them.
+func listed(paths []string) string {
+	const most = 8
+	s := oneLine(strings.Join(paths[:min(most, len(paths))], ", "))
+	if n := len(paths) - most; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
+
+// lockFile reports whether a file is one in which a package manager writes down the versions that it chose: a build
+// that brings it up to date does so for the project.
+func lockFile(path string) bool {
+	switch filepath.Base(path) {
+	case "go.sum", "go.work.sum", "Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock",
+		"uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pixi.lock", "conda-lock.yml", "Gemfile.lock", "composer.lock", "mix.lock", "rebar.lock", "pubspec.lock",
+		"Podfile.lock", "Package.resolved", "packages.lock.json", "paket.lock", "gradle.lockfile", "flake.lock", "Manifest.toml", "cabal.project.freeze", "stack.yaml.lock", "renv.lock":
+		return true
+	}
+	return false
+}
+
+// dropImport removes the task list that this start had made of the plan: a run that was refused leaves nothing.
+func (l *Loop) dropImport() {
+	if l.job.Import == nil || l.ledger.iteration > 0 {
+		return
+	}
+	path := l.job.File.Path()
+	if os.Remove(path) == nil {
+		_ = os.Remove(filepath.Dir(path)) // only where it is empty
+		_ = os.Remove(filepath.Dir(filepath.Dir(path)))
+	}
+}
+
+// pass is a tree on which a verify command passed.
+type pass struct{ tree, command string }
