@@ -263,7 +263,7 @@ func nulJoin(paths []string) []byte {
 // snapshot stages the whole working tree in a private index and writes its tree. Protected paths stay as the
 // repository's index has them.
 func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
-	index, now, err := c.privateIndex()
+	index, from, now, err := c.privateIndex()
 	if err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
@@ -278,6 +278,10 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
 	tree, err := c.word(ctx, index, "write-tree")
+	if err != nil && from == c.cache && exitCode(err) != 0 { // what that index knows may have been pruned
+		c.based = fileInfo{}
+		return c.snapshot(ctx, protect)
+	}
 	if err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}

@@ -12,21 +12,21 @@ import (
 )
 
 // privateIndex is a copy to work in: of the last snapshot's, which knows the files since hashed, unless the
-// repository's index changed since then. now is the state of the repository's index.
-func (c *cli) privateIndex() (path string, now fileInfo, err error) {
+// repository's index changed since then. from is what was copied, now the state of the repository's index.
+func (c *cli) privateIndex() (path, from string, now fileInfo, err error) {
 	own := filepath.Join(c.l.gitDir, "index")
 	now, err = statPath(own)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", now, err
+		return "", "", now, err
 	}
-	from := own
+	from = own
 	if c.based != (fileInfo{}) && now == c.based {
 		if _, err := os.Stat(c.cache); err == nil {
 			from = c.cache
 		}
 	}
 	path, err = c.indexCopy(from)
-	return path, now, err
+	return path, from, now, err
 }
 
 // indexCopy gives from another name; git replaces index files by renaming, so the original stays. A missing

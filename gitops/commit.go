@@ -18,6 +18,9 @@ import (
 func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.wholeTrees(ctx, w); err != nil {
+		return Commit{}, fmt.Errorf("commit wave: %w", err)
+	}
 	if r.commitGit {
 		return r.commitByGit(ctx, w)
 	}
@@ -40,7 +43,13 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave) (Commit, error) {
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit wave: %w", err)
 	}
+	if err := r.whole(ctx, plan.edits); err != nil {
+		return Commit{}, fmt.Errorf("commit wave: %w", err)
+	}
 	done, err := r.cli.commit(ctx, plan)
+	if err == nil {
+		r.store.settled()
+	}
 	if err == nil && r.tree != nil {
 		err = r.retrack()
 	}
@@ -109,7 +118,7 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 	if err := c.start(); err != nil {
 		return Commit{}, err
 	}
-	if err := c.collect(ix); err != nil {
+	if err := c.collect(ctx, ix); err != nil {
 		return Commit{}, err
 	}
 	ed := treeEditor{objects: c.r.store, before: map[string]objectID{}, after: map[string]objectID{}}
@@ -127,6 +136,10 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 	commit, err := c.write(ctx, lock, ix, &ed, tree, author, committer)
 	if err != nil {
 		return Commit{}, err
+	}
+	c.r.store.settled()
+	if c.r.tree == nil { // the git program had to look again
+		return Commit{Hash: commit, Paths: changed, Notes: c.plan.notes(changed)}, nil
 	}
 	for p, item := range c.edits {
 		c.r.tree.settle(p, item, c.r.guard)
@@ -156,9 +169,12 @@ func (c *waveCommit) start() error {
 }
 
 // collect finds what each path becomes: by the last result that changed it, then by Files.
-func (c *waveCommit) collect(ix *index) error {
+func (c *waveCommit) collect(ctx context.Context, ix *index) error {
 	var err error
 	if c.plan, err = c.r.planWave(c.w, c.parent, c.parentTree); err != nil {
+		return err
+	}
+	if err := c.r.whole(ctx, c.plan.edits); err != nil {
 		return err
 	}
 	c.edits = maps.Clone(c.plan.edits)

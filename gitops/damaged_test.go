@@ -130,6 +130,9 @@ func TestGroundAtOfDamagedRefs(t *testing.T) {
 				t.Errorf("got notes %q, %v", settled.Notes, err)
 			}
 			checkRefs(t, s, before, "")
+			if err := next.DropGround(); err != nil {
+				t.Error(err)
+			}
 			for _, r := range []*Repo{dead, next} {
 				if err := r.Close(); err != nil {
 					t.Error(err)

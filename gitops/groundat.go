@@ -66,7 +66,7 @@ func (r *Repo) GroundAt(ctx context.Context, h Head, began, ended time.Time) (Gr
 		g.index = kept
 	}
 	r.groundRefs(&g, during)
-	if g.at == h {
+	if g.at == h || h == (Head{}) { // nothing is known of a HEAD that has neither
 		return g, nil
 	}
 	if g.at.Branch != h.Branch || h.Branch == "" {

@@ -60,6 +60,9 @@ func TestGroundAtOfAKilledRun(t *testing.T) {
 			if got := s.git("--no-optional-locks", "status", "--porcelain"); got != want {
 				t.Errorf("git status says:\n%swant:\n%s", got, want)
 			}
+			if err := next.DropGround(); err != nil {
+				t.Error(err)
+			}
 			if err := dead.Close(); err != nil {
 				t.Error(err)
 			}

@@ -40,6 +40,9 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 			return "", err
 		}
 	}
+	if !r.store.reader.has(id) {
+		return "", fmt.Errorf("the snapshot %s is gone: somebody pruned the repository", tree)
+	}
 	commit, err := r.putCommit(id, parents, message, who, who, now)
 	if err != nil {
 		return "", err

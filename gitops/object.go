@@ -12,6 +12,7 @@ import (
 	"hash/adler32"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -82,7 +83,8 @@ type objectStore struct {
 	deflaters sync.Pool
 
 	mu      sync.Mutex
-	written []int // descriptors of objects whose bytes may be on their way
+	written []int      // descriptors of objects whose bytes may be on their way
+	recent  []objectID // what was stored since the last commit, to which perhaps nothing leads yet
 
 	reader objectReader
 }
@@ -176,6 +178,9 @@ func storedStream(head, data []byte) []byte {
 // create makes an object file by way of a temporary one, unless the object is there.
 func (o *objectStore) create(id objectID, fill func(io.Writer) error) error {
 	final := o.path(id)
+	o.mu.Lock()
+	o.recent = append(o.recent, id)
+	o.mu.Unlock()
 	if touch(final) {
 		return nil
 	}
@@ -200,6 +205,24 @@ func (o *objectStore) create(id objectID, fill func(io.Writer) error) error {
 		return fmt.Errorf("write object %s: %w", id, err)
 	}
 	return o.remember(fd)
+}
+
+// lost reports whether an object that was stored since the last commit is no loose object any more: it was packed,
+// or pruned.
+func (o *objectStore) lost() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.recent, func(id objectID) bool {
+		_, err := os.Lstat(o.path(id))
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
+// settled forgets what was stored so far: a commit holds it, or a ref.
+func (o *objectStore) settled() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.recent = nil
 }
 
 // temp creates a file beside the object to be, as read-only as objects are.

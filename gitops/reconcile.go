@@ -1,6 +1,10 @@
 package gitops
 
-import "os"
+import (
+	"context"
+	"fmt"
+	"os"
+)
 
 // packStamp is what shows that objects were packed anew, and perhaps pruned: an agent may run `git gc`.
 type packStamp struct {
@@ -8,8 +12,8 @@ type packStamp struct {
 	st    fileStat
 }
 
-// reconcile makes the next snapshot store again what a garbage collection took away. What no ref leads to may
-// be gone then, although the in-memory index takes it for stored.
+// reconcile makes the next snapshot store again what was pruned. What no ref leads to may be gone when an agent or
+// the verification ran `git gc` or `git prune`, although the in-memory index takes it for stored.
 func (r *Repo) reconcile() {
 	info, err := statPath(r.store.dir + "/pack")
 	if err != nil && !os.IsNotExist(err) {
@@ -17,10 +21,59 @@ func (r *Repo) reconcile() {
 	}
 	old := r.packs
 	r.packs = packStamp{true, info.st}
-	if !old.known || old.st == info.st || r.tree == nil {
+	if lost := r.store.lost(); !lost && (!old.known || old.st == info.st) || r.tree == nil {
 		return
 	}
+	r.store.settled() // what is missing is stored again, and noted again
 	r.tree.root.doubt(&r.store.reader)
+}
+
+// whole makes sure that everything that a wave commits is in the store, and stores again what still lies in the
+// working tree.
+func (r *Repo) whole(ctx context.Context, edits map[string]treeItem) error {
+	if r.absent(edits) == nil {
+		return nil
+	}
+	if err := r.storeAgain(ctx); err != nil {
+		return err
+	}
+	missing := r.absent(edits)
+	if missing == nil {
+		return nil
+	}
+	return &RefusedError{
+		Reason: fmt.Sprintf("the repository lost the content of %d files that the wave commits, %s among them: somebody pruned it (git gc --prune=now, git prune)", len(missing), missing[0]),
+		Hint:   "what is left of them lies in the working tree: look at it, and commit it yourself",
+	}
+}
+
+// storeAgain makes a snapshot that takes nothing for stored.
+func (r *Repo) storeAgain(ctx context.Context) error {
+	r.tree = nil
+	r.cli.based = fileInfo{}
+	_, err := r.snapshot(ctx)
+	return err
+}
+
+// wholeTrees stores the wave's last tree again where it was pruned and is what the working tree holds.
+func (r *Repo) wholeTrees(ctx context.Context, w Wave) error {
+	for _, p := range w.Results {
+		if id, err := parseID(string(p.Result)); err == nil && !r.store.reader.has(id) {
+			return r.storeAgain(ctx)
+		}
+	}
+	return nil
+}
+
+// absent lists the paths whose content is not in the store, sorted.
+func (r *Repo) absent(edits map[string]treeItem) []string {
+	var out []string
+	for _, name := range sortedKeys(edits) {
+		if e := edits[name]; e.mode != 0 && e.mode != modeGitlink && !r.store.reader.has(e.id) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // doubt forgets every tree, and the content of every file that was stored by us and is not there any more.
