@@ -14,7 +14,10 @@ type claudeEvent struct {
 	status            int
 	isError           bool
 	result, errors    string
+	failure           string // error, where it is an object
 	usd               float64
+	since             float64 // dollars since the last result
+	sinced            bool
 	used              claudeUsage
 	denied            []string
 	limit             string
@@ -61,7 +64,15 @@ func (e *claudeEvent) member(d *decoder, key []byte) {
 	case "parent_tool_use_id":
 		e.parent = d.word()
 	case "error":
-		e.word = d.word()
+		if d.peek() != '{' {
+			e.word = d.word()
+			return
+		}
+		d.object(func(key []byte) {
+			if string(key) == "message" {
+				e.failure = d.text(errorLimit)
+			}
+		})
 	case "error_status", "api_error_status":
 		e.status = int(d.integer())
 	case "is_error":
@@ -72,6 +83,9 @@ func (e *claudeEvent) member(d *decoder, key []byte) {
 		d.array(func() { e.errors = or(e.errors, d.text(errorLimit)) })
 	case "total_cost_usd":
 		e.usd, _ = d.number()
+	case "model_usage_since_last_result":
+		e.sinced = true
+		d.object(func([]byte) { e.sinceModel(d) })
 	case "usage":
 		d.object(func(key []byte) { e.used.member(d, key) })
 	case "permission_denials":
@@ -105,6 +119,16 @@ func (e *claudeEvent) member(d *decoder, key []byte) {
 			}
 		})
 	}
+}
+
+// sinceModel reads what one model was used for since the last result.
+func (e *claudeEvent) sinceModel(d *decoder) {
+	d.object(func(key []byte) {
+		if string(key) == "costUSD" {
+			usd, _ := d.number()
+			e.since += usd
+		}
+	})
 }
 
 // block reads one block of a message's content. Its type may follow its text.
@@ -197,11 +221,15 @@ func (e *claudeEvent) tellResult(tell func(event)) {
 	for _, name := range e.denied {
 		tell(event{kind: eventDenied, word: name})
 	}
-	tell(event{kind: eventUsage, tokens: e.used.tokens(), usd: e.usd})
+	usage := event{kind: eventUsage, tokens: e.used.tokens(), usd: e.usd}
+	if e.sinced { // then the total is the session's, of the runs before a --resume too
+		usage.usd, usage.add = e.since, true
+	}
+	tell(usage)
 	end := event{kind: eventEnd, status: e.status, word: e.word}
 	end.ok = !e.isError && !strings.HasPrefix(e.subtype, "error") && !strings.HasPrefix(e.result, "[API Error")
 	if !end.ok {
-		end.text = lastText(or(e.result, e.errors), errorLimit)
+		end.text = lastText(or(e.result, or(e.errors, e.failure)), errorLimit)
 		if strings.HasPrefix(e.subtype, "error_max") {
 			end.word = e.subtype
 		}

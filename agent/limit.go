@@ -112,7 +112,7 @@ func or(s, otherwise string) string {
 // in what a failed run printed as text. The agent's own words may be among it,
 // so these are whole phrases only.
 func refusalIn(text string) (line string, ok bool) {
-	fatal := regexp.MustCompile(`(?i)not logged in|invalid api key|credit balance is too low|cannot be used with root|authentication_(error|failed)|oauth token has expired|no authentication information found`)
+	fatal := regexp.MustCompile(`(?i)not logged in|invalid api key|credit balance is too low|cannot be used with root|authentication_(error|failed)|oauth token has expired|no authentication information found|no auth type is selected`)
 	for l := range strings.Lines(text) {
 		if fatal.MatchString(l) {
 			line, ok = clip(strings.TrimSpace(l), 200), true

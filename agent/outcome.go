@@ -131,6 +131,9 @@ func (r *Runner) conclude(res *Result, h *heard, q Request, exit proc.Exit) {
 	if line := lastLine(q.lastErrors()); told.word == "exited" && line != "" {
 		told.text += ": " + line
 	}
+	if strings.Contains(told.text, "server logs") { // the client's own, of which standard error has the end
+		told.text = or(loggedError(q.lastErrors()), told.text)
+	}
 	if r.quota(res, s, told, q, exit, failed) {
 		return
 	}
@@ -219,6 +222,8 @@ func (r *Runner) cause(told event, exit proc.Exit) Cause {
 		}
 	}
 	switch {
+	case hopeless(told.text):
+		return Fatal
 	case status == 408 || status == 409 || status == 425 || status == 429 || status >= 500:
 		return Transient
 	case status >= 400:
@@ -232,6 +237,9 @@ func (r *Runner) cause(told event, exit proc.Exit) Cause {
 	case "refusal": // of this task; the next one is another matter
 		return ""
 	}
+	if regexp.MustCompile(`(?i)\bloop (was |has been )?detect|potential loop\b`).MatchString(told.text) { // of this task too
+		return ""
+	}
 	if fatalWords(told.text) {
 		return Fatal
 	}
@@ -243,8 +251,29 @@ func (r *Runner) cause(told event, exit proc.Exit) Cause {
 
 // fatalWords reports whether a client's error is one that waiting does not mend.
 func fatalWords(text string) bool {
-	return regexp.MustCompile(`(?i)credit balance|insufficient_quota|quota exceeded|exceeded your current quota|context window|prompt is too long|not logged in|api key` +
+	return !saysWhen(text) && regexp.MustCompile(`(?i)credit balance|insufficient_quota|quota exceeded|exceeded your current quota|context window|prompt is too long|not logged in|api key`+
 		`|does not exist|not found|unauthorized|authentication|INVALID_ARGUMENT`).MatchString(text)
+}
+
+// hopeless reports whether a client's error is one that no waiting mends, whatever status it comes with: agents tell
+// an unknown model as their own server's error 500, and money that is used up as 429. Where the text says when to
+// ask again, it is neither.
+func hopeless(text string) bool {
+	return !saysWhen(text) && regexp.MustCompile(`(?i)\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)|insufficient_quota|exceeded your current quota|credit balance is too low|api key not valid|(invalid|incorrect) api key|no auth type is selected`).MatchString(text)
+}
+
+// saysWhen reports whether an error says when to ask again: "Please retry in 33.5s".
+func saysWhen(text string) bool {
+	return regexp.MustCompile(`(?i)\b(retry|again) (in|after) +\d`).MatchString(text)
+}
+
+// loggedError is the last error in a log of key="value" lines.
+func loggedError(log string) string {
+	all := regexp.MustCompile(`\berror="([^"\n]+)"`).FindAllStringSubmatch(log, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1][1]
 }
 
 // exitCause is what the exit status means to this client; "" if nothing.

@@ -89,6 +89,37 @@ func TestSilentQuota(t *testing.T) {
 	}
 }
 
+// A client that asks again for hours on standard error alone is ended: by a quota that is renewed, and by one that is not.
+func TestQuotaOnStandardError(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, tt := range []struct{ words, end, reason string }{
+		{"429 The usage limit has been reached", "limit", "Qwen's usage limit is used up; it does not say when it resets"},
+		{"429 You exceeded your current quota, please check your plan and billing details.", "fatal", "Qwen cannot go on: 429 You exceeded your current quota, please check your plan and billing details."},
+	} {
+		b, _ := Lookup("qwen")
+		b.Command = []string{"sh", "-c", `echo '{"type":"system","subtype":"init"}'; echo "Retrying in 60s (attempt 1/10): [API Error: $0]" >&2; sleep 60`, tt.words}
+		q := s.request(tt.end)
+		q.Idle = time.Minute
+		if res := s.run(b, q); outcome(res) != tt.end || res.Reason != tt.reason || res.Duration > 20*time.Second {
+			t.Errorf("%s: got %+v", tt.words, res)
+		}
+	}
+}
+
+// opencode says of a model that it does not know only that its log has more.
+func TestErrorInTheClientsLog(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b, _ := Lookup("opencode")
+	b.Command = []string{"sh", "-c", `echo 'level=ERROR message=failed error="ProviderModelNotFoundError: Model not found: fake/x. Did you mean: fake-model?" cause="..."' >&2
+echo '{"type":"error","error":{"name":"UnknownError","data":{"message":"Unexpected server error. Check server logs for details."}}}'; exit 1`}
+	res := s.run(b, s.request("model"))
+	if outcome(res) != "fatal" || res.Reason != "opencode cannot go on: ProviderModelNotFoundError: Model not found: fake/x. Did you mean: fake-model?" {
+		t.Errorf("got %+v", res)
+	}
+}
+
 // A loop that was restarted reads the same from the log.
 func TestRecallOfAStream(t *testing.T) {
 	t.Parallel()

@@ -190,6 +190,9 @@ func TestReasons(t *testing.T) {
 		"codex-stall.ndjson":              "Codex failed: stream disconnected before completion: idle timeout waiting for SSE",
 		"gemini-overloaded.ndjson":        "Gemini failed: The model is overloaded. Please try again later.",
 		"qwen-unauthorized.ndjson":        "Qwen cannot go on: 401 Incorrect API key provided.",
+		"qwen-0.24.4-nomodel.ndjson":      "Qwen cannot go on: 404 The model `fake-model` does not exist or you do not have access to it.",
+		"qwen-0.24.4-unauthorized.ndjson": "Qwen cannot go on: 401 Incorrect API key provided.",
+		"copilot-quota.ndjson":            "Copilot cannot go on: Failed to get response from the AI model; retried 5 times (total retry wait time: 57.18 seconds) Last error: 429 You exceeded your current quota, please check your plan and billing details. (it tried 6 times more)",
 		"qwen-maxturns.ndjson":            "Qwen stopped at a limit of its own: exit status 53",
 	} {
 		c := byFile[file]
@@ -213,11 +216,15 @@ func TestCostOfStreams(t *testing.T) {
 			if cost == nil || *cost.Tokens != both || usd != 0.01785 {
 				t.Errorf("%s: %+v", c.File, cost)
 			}
+		case "claude-2.1.330-resumed.ndjson": // not the 0.01416 of the whole session
+			if cost == nil || *cost.Tokens != (Tokens{Input: 1200, CacheRead: 200, Output: 34}) || usd != 0.00472 {
+				t.Errorf("%s: %+v", c.File, cost)
+			}
 		case "opencode-ok.ndjson":
 			if cost == nil || *cost.Tokens != both || usd < 0.00713 || usd > 0.00715 {
 				t.Errorf("%s: %+v", c.File, cost)
 			}
-		case "codex-ok.ndjson", "gemini-ok.ndjson", "qwen-ok.ndjson", "cline-ok.ndjson":
+		case "codex-ok.ndjson", "gemini-ok.ndjson", "qwen-ok.ndjson", "qwen-0.24.4-ok.ndjson", "cline-ok.ndjson":
 			if cost == nil || *cost.Tokens != both || cost.USD != nil {
 				t.Errorf("%s: %+v", c.File, cost)
 			}

@@ -80,7 +80,9 @@ func builtin() []Backend {
 			Format:    FormatClaude,
 			ModelArgs: []string{"-m", "{model}"},
 			Subjects:  [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"}},
-			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget},
+			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Budget},
+			// It asks again for hours, and tells nothing of it in its events.
+			StderrLimit: []string{`\[API Error: 429 .*(usage limit|quota)`},
 		},
 		{
 			Name:    "gemini-acp",
