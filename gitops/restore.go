@@ -46,8 +46,8 @@ func (r *Repo) Restore(ctx context.Context, to Tree, since time.Time) (Restored,
 	return x.result(), nil
 }
 
-// RestorePaths writes these files as a snapshot has them and touches nothing else. A path that the snapshot does
-// not have is passed over.
+// RestorePaths makes these files what a snapshot has there and touches nothing else. One that it does not have is
+// deleted.
 func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Restored, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,8 +66,13 @@ func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Resto
 		if err != nil {
 			return fail(err)
 		}
-		if item.mode != 0 && item.mode != modeGitlink && !r.guard.covers(name) {
+		if r.guard.covers(name) || item.mode == modeGitlink {
+			continue
+		}
+		if item.mode != 0 {
 			p.writes = append(p.writes, wanted{name, item})
+		} else if info, err := r.statBelow(name); err == nil && info.mode != modeDir && info.mode != modeGitlink {
+			p.deletes = append(p.deletes, doomed{path: name})
 		}
 	}
 	if !r.viaGit && r.tree == nil {

@@ -13,6 +13,7 @@ import (
 type Settled struct {
 	Notes   []string // one line each, for people
 	Commits string   // the newest commit of the agent's own, "" if it made none
+	Back    bool     // HEAD or the branch was led to a commit that lacks the one where the attempt began, or a stash was left
 }
 
 func (s *Settled) note(format string, args ...any) {

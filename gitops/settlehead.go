@@ -52,6 +52,7 @@ func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 			}
 		}
 	}
+	s.Back = r.isBack(ctx, g, hash) || r.isBack(ctx, g, tip)
 	own, err := r.isOwn(ctx, g, tip)
 	if err != nil {
 		return err
@@ -129,6 +130,19 @@ func (r *Repo) resetBranch(ctx context.Context, g Ground, from string) error {
 		return err
 	}
 	return u.finish(r.people.keeper(ctx), time.Now(), "descartes: back to where the attempt began", true)
+}
+
+// isBack reports whether a commit lacks the one where the attempt began.
+func (r *Repo) isBack(ctx context.Context, g Ground, hash string) bool {
+	if hash == "" || g.at.Hash == "" || hash == g.at.Hash {
+		return false
+	}
+	back := true
+	err := r.walk(ctx, hash, historyLimit, func(h string, _ []byte) bool {
+		back = h != g.at.Hash
+		return back
+	})
+	return back || err != nil
 }
 
 // isOwn reports whether a commit came to be during the attempt: no ref had it before, and it is no ancestor

@@ -68,6 +68,7 @@ func (r *Repo) settleStash(_ context.Context, g Ground, s *Settled) error {
 	before, after := stashEntries(g.stash.data), stashEntries(now.data)
 	for _, h := range after {
 		if !slices.Contains(before, h) {
+			s.Back = true
 			s.noteOnce(g, "the attempt ran git stash; its entry %s is kept (git stash list)", shortHash(h))
 		}
 	}
