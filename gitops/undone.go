@@ -156,14 +156,17 @@ func (u *undoing) judge(ctx context.Context) error {
 	if err := u.lookBack(ctx); err != nil {
 		return err
 	}
+	moved := map[string]bool{}
 	for _, path := range u.deleted {
-		moved, err := u.moved(u.paths[path].was)
-		if err != nil {
+		var err error
+		if moved[path], err = u.moved(u.paths[path].was); err != nil {
 			return err
 		}
+	}
+	for _, path := range u.deleted {
 		switch {
-		case moved:
-		case u.s.Back || u.fresh(path) && u.cleaned():
+		case moved[path]:
+		case u.s.Back || u.fresh(path) && u.cleaned(moved):
 			u.undone[path] = true
 		default:
 			u.losses = append(u.losses, Loss{Path: path, Of: u.paths[path].of, Deleted: true})
@@ -179,10 +182,10 @@ func (u *undoing) judge(ctx context.Context) error {
 // fresh reports whether a path is a verified file that no commit holds.
 func (u *undoing) fresh(path string) bool { return u.s.Work.fresh[path] != "" }
 
-// cleaned reports whether no such file is left.
-func (u *undoing) cleaned() bool {
+// cleaned reports whether no such file is left, nor was moved.
+func (u *undoing) cleaned(moved map[string]bool) bool {
 	for path := range u.s.Work.fresh {
-		if g := u.paths[path]; g == nil || g.now.mode != 0 {
+		if g := u.paths[path]; g == nil || g.now.mode != 0 || moved[path] {
 			return false
 		}
 	}

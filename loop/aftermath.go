@@ -51,20 +51,7 @@ func names(changed []gitops.Change) string {
 	for i, c := range changed {
 		paths[i] = c.Path
 	}
-	return some(paths)
-}
-
-// some lists paths, a few of them.
-func some(paths []string) string {
-	few := make([]string, 0, 8)
-	for _, p := range paths[:min(8, len(paths))] {
-		few = append(few, oneLine(p))
-	}
-	s := strings.Join(few, ", ")
-	if n := len(paths) - len(few); n > 0 {
-		s += fmt.Sprintf(" and %d more", n)
-	}
-	return s
+	return few(paths)
 }
 
 // gatherErrors adds what an agent printed on standard error to the attempt's log.
@@ -96,18 +83,11 @@ func gatherInto(log string, errLog string) (err error) {
 
 // settle undoes what no attempt may change, and says so; who is the part of it that did it.
 func (l *Loop) settle(ctx context.Context, tr *trial, who string) error {
-	s, err := l.tools.Repo.Settle(ctx, tr.ground)
-	if err != nil {
-		return gitErr("put the repository back after task "+tr.task.ID, err)
-	}
-	if s.Commits != "" {
-		tr.commits = s.Commits
-	}
-	notes, err := l.mend(tr, who)
+	notes, err := l.guard.settle(ctx, &tr.footing, who)
 	if err != nil {
 		return err
 	}
-	rescued, err := l.rescue(ctx, tr, who)
+	mended, err := l.mend(tr, who)
 	if err != nil {
 		return err
 	}
@@ -115,59 +95,12 @@ func (l *Loop) settle(ctx context.Context, tr *trial, who string) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range slices.Concat(notes, missed, s.Notes, rescued) {
+	for _, n := range slices.Concat(mended, missed, notes) {
 		if err := l.warn(tr, n); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// rescue puts back what the user had changed before the run and the attempt threw away: files that
-// stand as HEAD has them now and stood otherwise before (git stash, checkout, reset --hard, clean).
-// A file that the attempt changed to something new is the attempt's work.
-func (l *Loop) rescue(ctx context.Context, tr *trial, who string) ([]string, error) {
-	if len(l.ledger.userPaths) == 0 {
-		return nil, nil
-	}
-	now, err := l.tools.Repo.Snapshot(ctx)
-	if err != nil {
-		return nil, gitErr("snapshot the work on task "+tr.task.ID, err)
-	}
-	head, err := l.tools.Repo.HeadTree(ctx)
-	if err != nil {
-		return nil, gitErr("read HEAD", err)
-	}
-	changed, err := l.tools.Repo.Changed(ctx, tr.before, now)
-	if err != nil {
-		return nil, gitErr("compare the work on task "+tr.task.ID, err)
-	}
-	differs, err := l.tools.Repo.Changed(ctx, head, now)
-	if err != nil {
-		return nil, gitErr("compare the work on task "+tr.task.ID, err)
-	}
-	var lost []string
-	for _, c := range changed {
-		asHead := !slices.ContainsFunc(differs, func(d gitops.Change) bool { return d.Path == c.Path })
-		if asHead && c.Op != 'A' && slices.Contains(l.ledger.userPaths, c.Path) {
-			lost = append(lost, c.Path)
-		}
-	}
-	if len(lost) == 0 {
-		return nil, nil
-	}
-	put, err := l.tools.Repo.RestorePaths(ctx, tr.before, lost)
-	if err != nil {
-		return nil, gitErr("put back your uncommitted changes", err)
-	}
-	var notes []string
-	if len(put.Back) > 0 {
-		notes = append(notes, "the "+who+" threw away your uncommitted changes, which are put back: "+strings.Join(put.Back, ", "))
-	}
-	if len(put.Left) > 0 {
-		notes = append(notes, "the "+who+" threw away your uncommitted changes"+notRestored(put)+"; as they were at the start they are kept in "+StartRef(l.state.ID))
-	}
-	return notes, nil
 }
 
 // keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. An

@@ -17,11 +17,9 @@ import (
 
 // trial is one attempt under way: what stood before it, and what its steps found.
 type trial struct {
-	task    *tasks.Task
-	number  int
-	base    gitops.Tree // before the task's first attempt
-	before  gitops.Tree // before this one
-	ground  gitops.Ground
+	task   *tasks.Task
+	number int
+	footing
 	log     string
 	with    Choice
 	started time.Time
@@ -30,7 +28,6 @@ type trial struct {
 	check   *verify.Result
 	after   gitops.Tree
 	changed []gitops.Change
-	commits string // tip of commits that the agent made itself
 	verdict verify.Verdict
 	reason  string
 }
@@ -110,7 +107,7 @@ func (l *Loop) taskBase(ctx context.Context, t *tasks.Task) (gitops.Tree, error)
 
 // attempt runs agent and verification once and records the verdict. It knows no other task.
 func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base gitops.Tree, with Choice) (*trial, error) {
-	tr := &trial{task: t, with: with, number: l.ledger.begun[t.ID] + 1, base: base, before: gitops.Tree(l.ledger.tree), started: l.tools.Now()}
+	tr := &trial{task: t, with: with, number: l.ledger.begun[t.ID] + 1, footing: footing{base: base, before: gitops.Tree(l.ledger.tree)}, started: l.tools.Now()}
 	if l.ledger.used[t.ID] == 0 {
 		tr.before = base
 	}

@@ -120,7 +120,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if err != nil || passed {
 		return nil, err
 	}
-	tr := &trial{task: &tasks.Task{}, base: before, before: before, after: before, started: l.tools.Now(), log: l.home.baselineLog(l.state.ID)}
+	tr := &trial{task: &tasks.Task{}, footing: footing{base: before, before: before}, after: before, started: l.tools.Now(), log: l.home.baselineLog(l.state.ID)}
 	l.rememberLists()
 	if tr.ground, err = l.tools.Repo.Ground(ctx); err != nil {
 		return nil, gitErr("read the state of the repository", err)
@@ -260,26 +260,16 @@ func (l *Loop) tidyBaseline(ctx context.Context, tr *trial) error {
 		if _, err := l.tools.Repo.RestorePaths(ctx, tr.before, back); err != nil {
 			return gitErr("put back what the verification changed", err)
 		}
-		if err := l.record(&Event{Type: Warning, Message: "the verification before any task changed files, which are restored: " + listed(back) + "; as it left them they are in " + ref}); err != nil {
+		if err := l.record(&Event{Type: Warning, Message: "the verification before any task changed files, which are restored: " + few(back) + "; as it left them they are in " + ref}); err != nil {
 			return err
 		}
 	}
 	if len(made) > 0 {
-		if err := l.record(&Event{Type: Warning, Message: "the verification before any task made files that git does not ignore; they stay, and no commit will hold them: " + listed(made)}); err != nil {
+		if err := l.record(&Event{Type: Warning, Message: "the verification before any task made files that git does not ignore; they stay, and no commit will hold them: " + few(made)}); err != nil {
 			return err
 		}
 	}
 	return l.look(ctx, tr)
-}
-
-// listed names paths, a few of them.
-func listed(paths []string) string {
-	const most = 8
-	s := oneLine(strings.Join(paths[:min(most, len(paths))], ", "))
-	if n := len(paths) - most; n > 0 {
-		s += fmt.Sprintf(" and %d more", n)
-	}
-	return s
 }
 
 // lockFile reports whether a file is one in which a package manager writes down the versions that it chose: a build

@@ -104,10 +104,10 @@ func (l *Loop) commitOnce(ctx context.Context, number int, done []string, w gito
 			}
 			keep := fmt.Sprintf("refs/descartes/%s/wave-%d", l.state.ID, number)
 			if err := repo.TakeBack(ctx, hash, keep); err != nil {
-				return gitops.Commit{}, fmt.Errorf("it differs from what was verified at %s: %w", some(wrong), err)
+				return gitops.Commit{}, fmt.Errorf("it differs from what was verified at %s: %w", few(wrong), err)
 			}
 			if err := l.record(&Event{Type: Warning, Wave: number, Message: fmt.Sprintf("commit %.12s, which the killed run had made, differs from what was verified at %s; it is kept as %s, and the wave is committed again",
-				hash, some(wrong), keep)}); err != nil {
+				hash, few(wrong), keep)}); err != nil {
 				return gitops.Commit{}, err
 			}
 		}

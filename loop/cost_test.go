@@ -77,7 +77,7 @@ func TestCostSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	t1, _ := l.job.Graph.Task("1")
-	tr := &trial{task: t1, number: 1, result: dear, before: "x"}
+	tr := &trial{task: t1, number: 1, result: dear, footing: footing{before: "x"}}
 	start := l.event(AttemptStarted, tr)
 	start.Tree = l.ledger.tree
 	begin := l.event(TaskStarted, tr)

@@ -18,6 +18,7 @@ type ledger struct {
 	delivered   map[string]string
 	verified    []Event // attempt_finished of tasks whose work is not committed yet
 	gaveUp      []Event // task_blocked of tasks whose status no commit holds yet
+	work        []workDone
 	commits     []Event
 	open        *Event               // attempt_started without attempt_finished
 	agent       *Event               // agent_finished of the open attempt
@@ -166,6 +167,7 @@ func (l *ledger) finishAttempt(e *Event) {
 		v.Base, v.Commit = l.bases[e.Task], l.heads[e.Task]
 		l.passed = pass{e.Tree, l.checked}
 		l.verified = append(l.verified, v)
+		l.work = append(l.work, workDone{name: taskWork(e.Task), base: v.Base, tree: v.Tree})
 		if e.Message != "" {
 			l.delivered[e.Task] = e.Message
 		}

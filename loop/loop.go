@@ -61,6 +61,7 @@ type Loop struct {
 	scope    Scope
 	state    State // what does not change while it runs; the rest comes from the ledger
 	ledger   *ledger
+	guard    *guard
 	journal  *journal
 	saver    *saver
 	locks    []*lock

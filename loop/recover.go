@@ -65,7 +65,7 @@ func (l *Loop) revive(id string, number int) (*trial, bool) {
 	if !ok {
 		return nil, false
 	}
-	return &trial{task: t, number: number, base: gitops.Tree(l.ledger.bases[id]), before: gitops.Tree(l.ledger.tree),
+	return &trial{task: t, number: number, footing: footing{base: gitops.Tree(l.ledger.bases[id]), before: gitops.Tree(l.ledger.tree)},
 		log: l.home.Log(l.state.ID, id, number), started: l.tools.Now(), with: l.job.Config.Choices(t)[0]}, true
 }
 

@@ -156,7 +156,7 @@ func paths(n int) string {
 
 // few lists the first of many names.
 func few(list []string) string {
-	const most = 5
+	const most = 8
 	names := make([]string, 0, most)
 	for _, s := range list[:min(most, len(list))] {
 		names = append(names, oneLine(s))

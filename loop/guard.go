@@ -1,0 +1,149 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+)
+
+// guard restores what no attempt may change in the repository: the git directory, what the user had changed before
+// the run, and what earlier attempts made that is verified. Loops over a tag and over a prompt use it alike.
+type guard struct {
+	repo    *gitops.Repo
+	ledger  *ledger
+	reworks bool // its attempts are about the same work: only leading git back undoes what an earlier one made
+	work    gitops.Verified
+	learned int // of the ledger's work
+	commits int // and of its commits
+}
+
+// footing is how things stood before an attempt, what its end is compared with.
+type footing struct {
+	ground  gitops.Ground
+	base    gitops.Tree // before the task's first attempt
+	before  gitops.Tree // before this one
+	commits string      // tip of commits that the agent made itself
+	deleted []string    // verified files that it deleted, and that were told of
+}
+
+// settle undoes what no attempt may do once its processes are dead, and says so; who is the part of it that did it.
+// It may be called again for what was done since.
+func (g *guard) settle(ctx context.Context, f *footing, who string) (notes []string, err error) {
+	s, err := g.repo.Settle(ctx, f.ground)
+	if err != nil {
+		return nil, gitErr("put the repository back after the "+who, err)
+	}
+	if s.Commits != "" {
+		f.commits = s.Commits
+	}
+	undone, err := g.restore(ctx, f, who, s.Back)
+	return append(s.Notes, undone...), err
+}
+
+// restore brings back what the attempt undid; see gitops.Repo.Undone for the rule.
+func (g *guard) restore(ctx context.Context, f *footing, who string, back bool) ([]string, error) {
+	g.learn()
+	s := gitops.Safe{Before: f.before, Base: f.base, Users: g.ledger.userPaths, Back: back}
+	if !g.reworks || back {
+		s.Work = &g.work
+	}
+	if s.Base == "" {
+		s.Base = s.Before
+	}
+	if s.Before == "" || len(s.Users) == 0 && (g.learned == 0 || s.Work == nil) {
+		return nil, nil
+	}
+	now, err := g.repo.Snapshot(ctx)
+	if err != nil {
+		return nil, gitErr("snapshot what the "+who+" left", err)
+	}
+	losses, err := g.repo.Undone(ctx, now, s)
+	if err != nil {
+		return nil, gitErr("compare what the "+who+" left", err)
+	}
+	losses = slices.DeleteFunc(losses, func(l gitops.Loss) bool { return l.Deleted && slices.Contains(f.deleted, l.Path) })
+	var paths []string
+	for _, l := range losses {
+		if l.Deleted {
+			f.deleted = append(f.deleted, l.Path)
+		} else {
+			paths = append(paths, l.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return lossNotes(losses, who), nil
+	}
+	put, err := g.repo.RestorePaths(ctx, s.Base, paths)
+	if err != nil {
+		return nil, gitErr("restore what the "+who+" undid", err)
+	}
+	notes := lossNotes(losses, who)
+	if left := notRestored(put); left != "" {
+		notes = append(notes, "not everything that the "+who+" undid could be restored"+left+"; git show "+string(s.Base)+":PATH prints it")
+	}
+	return notes, nil
+}
+
+// learn takes in what was verified and committed since the last time. Work of long ago whose objects were pruned
+// meanwhile is passed over: commits hold it.
+func (g *guard) learn() {
+	for _, w := range g.ledger.work[g.learned:] {
+		_ = g.repo.AddVerified(&g.work, w.name, gitops.Tree(w.base), gitops.Tree(w.tree))
+		if w.committed {
+			g.work.Committed([]string{w.name})
+		}
+	}
+	g.learned = len(g.ledger.work)
+	for _, c := range g.ledger.commits[g.commits:] {
+		names := make([]string, len(c.Tasks))
+		for i, id := range c.Tasks {
+			names[i] = taskWork(id)
+		}
+		g.work.Committed(names)
+	}
+	g.commits = len(g.ledger.commits)
+}
+
+// workDone is work of the run that is verified, or of a prompt loop: committed.
+type workDone struct {
+	name       string // for people
+	base, tree string
+	committed  bool
+}
+
+func taskWork(id string) string { return "task " + oneLine(id) }
+
+// lossNotes tell what an attempt undid: one line for the user's, one for each set of tasks.
+func lossNotes(losses []gitops.Loss, who string) []string {
+	paths, order := map[string][]string{}, []string{}
+	for _, l := range losses {
+		line := "the " + who + " undid your uncommitted changes, which are restored: "
+		switch of := worksOf(l.Of); {
+		case l.Deleted:
+			line = "the " + who + " deleted verified files of " + of + ", which counts as its own work: "
+		case of != "":
+			line = "the " + who + " undid verified work of " + of + ", which is restored: "
+		}
+		if !slices.Contains(order, line) {
+			order = append(order, line)
+		}
+		paths[line] = append(paths[line], l.Path)
+	}
+	for i, line := range order {
+		order[i] = line + few(paths[line])
+	}
+	return order
+}
+
+// worksOf names the last ones of several pieces of work.
+func worksOf(names []string) string {
+	last := names[max(0, len(names)-3):]
+	s := strings.Join(last, ", ")
+	if n := len(names) - len(last); n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
