@@ -19,8 +19,10 @@ func (l *Loop) uncommitted(wave int) bool {
 }
 
 // Uncommitted are the tasks whose verified work lies in the working tree and in no commit.
-func (l *Loop) Uncommitted() (ids []string) {
-	for _, v := range l.ledger.verified {
+func (l *Loop) Uncommitted() []string { return l.ledger.uncommitted() }
+
+func (l *ledger) uncommitted() (ids []string) {
+	for _, v := range l.verified {
 		ids = append(ids, v.Task)
 	}
 	return ids

@@ -86,7 +86,7 @@ type Event struct {
 type Detail struct {
 	End          string     `json:"end,omitempty"`   // why the agent's run ended
 	Cause        string     `json:"cause,omitempty"` // and what that was due to
-	Code         int        `json:"code"`            // exit status of the agent or of verify
+	Code         int        `json:"code"`            // exit status of the agent, of verify, or at its end of the loop
 	Signal       int        `json:"signal,omitempty"`
 	Passed       bool       `json:"passed,omitempty"`
 	Baseline     bool       `json:"baseline,omitempty"` // verify ran before the first attempt, on the untouched tree
@@ -113,6 +113,38 @@ type Detail struct {
 	OutputTokens int64      `json:"output_tokens,omitempty"`
 	CacheRead    int64      `json:"cache_read_tokens,omitempty"`
 	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
+}
+
+// Begins reports whether a run of the loop begins with the event.
+func (e *Event) Begins() bool {
+	return e.Type == LoopStarted || e.Type == LoopResumed && e.Reason != reasonAnswered
+}
+
+// Outcome is what the run came to that a loop_finished or loop_paused event ends.
+func (e *Event) Outcome() Outcome {
+	out := Outcome{Ending: Ending(e.Reason), Message: e.Message}
+	if d := e.Detail; d != nil {
+		out.Ending = Ending(d.End)
+		if d.Until != nil {
+			out.Until = *d.Until
+		}
+	}
+	return out
+}
+
+// end is the event that ends a run.
+func (out *Outcome) end(word string, code func(Outcome) int) *Event {
+	e := &Event{Type: LoopFinished, Reason: word, Message: out.Message, Detail: &Detail{End: string(out.Ending)}}
+	if out.Ending == Paused {
+		e.Type = LoopPaused
+	}
+	if !out.Until.IsZero() {
+		e.Detail.Until = &out.Until
+	}
+	if code != nil {
+		e.Detail.Code = code(*out)
+	}
+	return e
 }
 
 const crcField = `,"crc":"`

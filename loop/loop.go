@@ -28,7 +28,7 @@ type Verifier interface {
 	Run(ctx context.Context, r verify.Request) (verify.Result, error)
 }
 
-// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld and Ask.
+// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld, Code and Ask.
 type Tools struct {
 	Repo    *gitops.Repo
 	Agent   Agent
@@ -42,7 +42,8 @@ type Tools struct {
 	Accounts *Accounts           // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
 
-	Withheld []string // variables that verify commands do not get of the caller's
+	Withheld []string          // variables that verify commands do not get of the caller's
+	Code     func(Outcome) int // the exit status that an outcome gets; nil: 0 for all
 
 	Ask func(ctx context.Context, question string) (yes, answered bool) // a person; nil: nobody is there
 }
@@ -175,10 +176,7 @@ func (l *Loop) taskID(id string) TaskID {
 
 // finish records the end and saves everything. A cancelled or paused loop is resumed from here.
 func (l *Loop) finish(out *Outcome) error {
-	e := &Event{Type: LoopFinished, Reason: string(out.Ending), Message: out.Message}
-	if out.Ending == Paused {
-		e.Type = LoopPaused
-	}
+	e := out.end(string(out.Ending), l.tools.Code)
 	if cur := l.ledger.current; cur != "" && l.ledger.open == nil && l.ledger.tree == l.ledger.bases[cur] {
 		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
 	}

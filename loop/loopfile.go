@@ -136,7 +136,7 @@ func (r *Repeat) endLoopFile(out *Outcome) error {
 		return err
 	}
 	cancelled := false
-	if asked, _ := r.home.asked(r.state.ID); asked == RequestCancel {
+	if asked, _ := r.home.Asked(r.state.ID); asked == RequestCancel {
 		cancelled = out.Ending == Cancelled
 	}
 	if dropsLoopFile(r.job.Config, out.Ending.final(), cancelled) {

@@ -106,7 +106,7 @@ func (r *Repeat) State() *State {
 // it closes, lets the running iteration finish; the end of ctx interrupts the agent. The state is saved
 // in either case. An error is one of our own or of the machine.
 func (r *Repeat) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
-	stop := &stopper{soft: soft, ask: func() (Request, bool) { return r.home.asked(r.state.ID) }}
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return r.home.Asked(r.state.ID) }}
 	out, err := r.work(ctx, stop)
 	if err != nil {
 		out, err = stop.failed(ctx, err)
@@ -207,10 +207,8 @@ func (r *Repeat) save() error { return r.State().save(r.tools.FS, r.path) }
 
 // finish records the end and saves the state.
 func (r *Repeat) finish(out *Outcome) error {
-	e := &Event{Type: LoopFinished, Iteration: r.ledger.iteration, Reason: out.Ending.seeds(), Message: out.Message}
-	if out.Ending == Paused {
-		e.Type = LoopPaused
-	}
+	e := out.end(out.Ending.seeds(), r.tools.Code)
+	e.Iteration = r.ledger.iteration
 	if err := r.endLoopFile(out); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (r *Repeat) consult(ctx context.Context, d gate.Decision) (*Outcome, error)
 			return out, nil
 		}
 		yes, answered := r.reply(ctx, d.Question)
-		if asked, _ := r.home.asked(r.state.ID); !answered && asked != "" {
+		if asked, _ := r.home.Asked(r.state.ID); !answered && asked != "" {
 			return requested(asked), nil
 		}
 		if !answered {
@@ -103,7 +103,7 @@ func (r *Repeat) reply(ctx context.Context, question string) (yes, answered bool
 		return false, false
 	}
 	// Another terminal may ask the loop to stop meanwhile.
-	stop := &stopper{ask: func() (Request, bool) { asked, _ := r.home.asked(r.state.ID); return asked, asked != "" }}
+	stop := &stopper{ask: func() (Request, bool) { asked, _ := r.home.Asked(r.state.ID); return asked, asked != "" }}
 	ctx, done := stop.watch(ctx)
 	defer done()
 	return r.tools.Ask(ctx, question)

@@ -67,7 +67,7 @@ type Outcome struct {
 // stop: soft, when it closes, lets the running attempt finish; the end of ctx interrupts the agent.
 // The state is saved in either case. An error is one of our own or of the machine.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
-	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.asked(l.state.ID) }}
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }}
 	out, err := l.work(ctx, stop)
 	l.shelve()
 	if err == nil {

@@ -41,8 +41,8 @@ func (h Home) Ask(fsys atomicfile.FS, id string, r Request, now bool) error {
 	return nil
 }
 
-// asked reads the request left for a loop; none is "".
-func (h Home) asked(id string) (r Request, now bool) {
+// Asked is the request that was left for a live loop; none is "".
+func (h Home) Asked(id string) (r Request, now bool) {
 	b, err := os.ReadFile(h.control(id))
 	if err != nil {
 		return "", false
@@ -127,7 +127,7 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	_, stopped := errors.AsType[*gitops.StoppedError](err)
 	out := s.asked(ctx)
 	switch {
-	case out != nil && (errors.Is(err, context.Canceled) || stopped && out.Ending == Cancelled):
+	case out != nil && (errors.Is(err, context.Canceled) || stopped && (out.Ending == Cancelled || out.Ending == Interrupted)):
 		out.Message += ": " + err.Error() + resumes
 		return *out, nil
 	case isGit(err):
@@ -157,8 +157,14 @@ func (s *stopper) soon(ctx context.Context) (_ context.Context, done func()) {
 	return ctx, func() { cancel(); wg.Wait() }
 }
 
+// ErrTerminated is the cause with which a run's context ends that SIGTERM ended.
+var ErrTerminated = errors.New("terminated")
+
 // asked tells between two attempts whether the run is to end here.
 func (s *stopper) asked(ctx context.Context) *Outcome {
+	if errors.Is(context.Cause(ctx), ErrTerminated) {
+		return &Outcome{Ending: Interrupted, Message: ErrTerminated.Error()}
+	}
 	select {
 	case <-s.soft:
 		return &Outcome{Ending: Cancelled, Message: "interrupted"}

@@ -19,19 +19,25 @@ type View struct {
 	Path    string // of the state file
 	State   State
 	Live    bool
-	At      time.Time               // of the last event
-	Last    Type                    // the last event; LimitWaiting is a loop that waits for its provider
-	Waiting *Event                  // that event: until when, for whom and why
-	Checked time.Time               // since when the verify command runs that is under way; zero if none is
-	Costs   Costs                   // of its tasks and waves
-	Changes map[string]tasks.Status // made by events that the task file may not show yet
+	At      time.Time // of the last event
+	Last    Type      // the last event; LimitWaiting is a loop that waits for its provider
+	Waiting *Event    // that event: until when, for whom and why
+	Checked time.Time // since when the verify command runs that is under way; zero if none is
+	Costs   Costs     // of its tasks and waves
+	Asked   Request   // what another terminal asked of it, where it is live
+	Now     bool      // and whether at once
+
+	Uncommitted []string                // tasks whose verified work no commit holds
+	Changes     map[string]tasks.Status // made by events that the task file may not show yet
 }
 
 // View reads a loop's journal into account. file is the loop's task list, for the form of its ids;
 // nil leaves them texts. Nothing is changed.
 func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	v := View{Path: s.Path, State: *s.State}
-	_, v.Live = live(lockOf(s.Path))
+	if _, v.Live = live(lockOf(s.Path)); v.Live {
+		v.Asked, v.Now = h.Asked(s.State.ID)
+	}
 	events, err := ReadEvents(h.Events(s.State.ID))
 	if err != nil {
 		return v, err
@@ -44,7 +50,7 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 		b.apply(&events[i])
 	}
 	last := &events[len(events)-1]
-	v.Last, v.At, v.Costs = last.Type, last.TS, b.costs
+	v.Last, v.At, v.Costs, v.Uncommitted = last.Type, last.TS, b.costs, b.uncommitted()
 	switch last.Type {
 	case LimitWaiting:
 		v.Waiting = last

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"syscall"
 
 	"descartes/gitops"
 	"descartes/loop"
@@ -43,17 +41,16 @@ const exitTable = `Exit codes:
 `
 
 // exitCode turns the end of a run into an exit status. Where several apply, the first of 130/143,
-// 5, 75, 4, 3, 6, 7 is it. blocked counts the tasks that the run gave up; sig is what ended it, or nil.
-func exitCode(out loop.Outcome, blocked int, sig os.Signal) int {
+// 5, 75, 4, 3, 6, 7 is it. blocked counts the tasks that the run gave up.
+func exitCode(out loop.Outcome, blocked int) int {
 	code := exitError
 	switch out.Ending {
 	case loop.AllDone, loop.StepDone, loop.PromiseSeen, loop.CommandSucceeded, loop.GateDone:
 		return exitDone
-	case loop.Cancelled, loop.Interrupted:
-		if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
-			return exitTerminated
-		}
+	case loop.Cancelled:
 		return exitInterrupted
+	case loop.Interrupted:
+		return exitTerminated
 	case loop.GitRefused:
 		return exitGit
 	case loop.QuotaUsedUp:

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"descartes/gitops"
@@ -20,37 +18,34 @@ func TestExitCode(t *testing.T) {
 		ending  loop.Ending
 		crashed bool
 		blocked int
-		sig     os.Signal
 		want    int
 	}{
-		{loop.AllDone, false, 0, nil, 0},
-		{loop.StepDone, false, 0, nil, 0},
-		{loop.TasksBlocked, false, 1, nil, 3},
-		{loop.TasksBlocked, false, 0, nil, 3}, // blocked by an earlier loop
-		{loop.TasksBlocked, true, 2, nil, 4},
-		{loop.AgentUnusable, false, 0, nil, 4},
-		{loop.AgentUnusable, false, 3, nil, 4},
-		{loop.ProviderFails, false, 1, nil, 4},
-		{loop.GitRefused, true, 3, nil, 5},
-		{loop.LimitReached, false, 0, nil, 6},
-		{loop.LimitReached, false, 1, nil, 3},
-		{loop.LimitReached, true, 1, nil, 4},
-		{loop.DeadlinePast, false, 0, nil, 6},
-		{loop.CostReached, false, 0, nil, 6},
-		{loop.Paused, false, 0, nil, 7},
-		{loop.Paused, false, 1, nil, 3},
-		{loop.QuotaUsedUp, true, 1, nil, 75},
-		{loop.Cancelled, false, 0, nil, 130},
-		{loop.Cancelled, true, 3, syscall.SIGINT, 130},
-		{loop.Cancelled, false, 0, syscall.SIGTERM, 143},
-		{loop.Interrupted, false, 1, syscall.SIGHUP, 143},
-		{loop.AllDone, false, 0, syscall.SIGINT, 0}, // the signal came when everything was done
-		{loop.OwnError, false, 1, nil, 1},
-		{"something new", false, 0, nil, 1},
+		{loop.AllDone, false, 0, 0},
+		{loop.StepDone, false, 0, 0},
+		{loop.TasksBlocked, false, 1, 3},
+		{loop.TasksBlocked, false, 0, 3}, // blocked by an earlier loop
+		{loop.TasksBlocked, true, 2, 4},
+		{loop.AgentUnusable, false, 0, 4},
+		{loop.AgentUnusable, false, 3, 4},
+		{loop.ProviderFails, false, 1, 4},
+		{loop.GitRefused, true, 3, 5},
+		{loop.LimitReached, false, 0, 6},
+		{loop.LimitReached, false, 1, 3},
+		{loop.LimitReached, true, 1, 4},
+		{loop.DeadlinePast, false, 0, 6},
+		{loop.CostReached, false, 0, 6},
+		{loop.Paused, false, 0, 7},
+		{loop.Paused, false, 1, 3},
+		{loop.QuotaUsedUp, true, 1, 75},
+		{loop.Cancelled, false, 0, 130},
+		{loop.Cancelled, true, 3, 130},
+		{loop.Interrupted, false, 1, 143},
+		{loop.OwnError, false, 1, 1},
+		{"something new", false, 0, 1},
 	} {
-		got := exitCode(loop.Outcome{Ending: c.ending, Crashed: c.crashed}, c.blocked, c.sig)
+		got := exitCode(loop.Outcome{Ending: c.ending, Crashed: c.crashed}, c.blocked)
 		if got != c.want {
-			t.Errorf("%s, crashed %v, %d blocked, %v: got %d, want %d", c.ending, c.crashed, c.blocked, c.sig, got, c.want)
+			t.Errorf("%s, crashed %v, %d blocked: got %d, want %d", c.ending, c.crashed, c.blocked, got, c.want)
 		}
 	}
 }

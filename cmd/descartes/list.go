@@ -71,7 +71,11 @@ func loopTable(list []statusJSON, bad []string) string {
 		if l.Kind != loop.KindTag {
 			done = fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orWord(l.ID, "-"), kindShown(l), orWord(clean(l.Tag), "-"), l.State, clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
+		state := l.State
+		if l.Requested != "" {
+			state += ", " + l.Requested + " requested"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orWord(l.ID, "-"), kindShown(l), orWord(clean(l.Tag), "-"), state, clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
 	}
 	for _, name := range bad {
 		fmt.Fprintf(w, "%s\t-\t-\tunreadable\t-\t-\t-\n", clean(name))

@@ -15,7 +15,7 @@ import (
 type liveWriter struct {
 	mu    sync.Mutex
 	b     *bufio.Writer
-	now   bool
+	term  *screen // sees each line at once; nil for anything else
 	timer *time.Timer
 	armed bool
 	err   error // the first one; nothing is written after it
@@ -26,7 +26,13 @@ type liveWriter struct {
 const flushAfter = 100 * time.Millisecond
 
 func newLiveWriter(w io.Writer) *liveWriter {
-	return &liveWriter{b: bufio.NewWriterSize(w, 32<<10), now: isTerminal(w)}
+	l := &liveWriter{}
+	if isTerminal(w) {
+		l.term = &screen{w: w}
+		w = l.term
+	}
+	l.b = bufio.NewWriterSize(w, 32<<10)
+	return l
 }
 
 // Write takes text in, whole lines of it. It never fails: a run does not end because nobody reads any more.
@@ -42,7 +48,7 @@ func (l *liveWriter) Write(p []byte) (int, error) {
 	_, l.err = l.b.Write(p)
 	switch {
 	case l.err != nil:
-	case l.now:
+	case l.term != nil:
 		l.err = l.b.Flush()
 	case l.timer == nil:
 		l.timer, l.armed = time.AfterFunc(flushAfter, l.flushLate), true
@@ -68,5 +74,8 @@ func (l *liveWriter) Flush() {
 	defer l.mu.Unlock()
 	if l.err == nil {
 		l.err = l.b.Flush()
+	}
+	if l.term != nil {
+		l.term.settle()
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"descartes/internal/mask"
+	"descartes/internal/proc"
 	"descartes/loop"
 )
 
@@ -18,6 +20,8 @@ type outputs struct {
 	json, dryRun    bool
 	junit, summary  string
 	parallel        int
+	detach          bool
+	ready           *proc.Ready // where a run in the background says that it has begun
 }
 
 func (o *outputs) register(cmd *cobra.Command) {
@@ -27,6 +31,11 @@ func (o *outputs) register(cmd *cobra.Command) {
 	f.BoolVar(&o.dryRun, "dry-run", false, "check everything, print what would be done, and touch nothing")
 	f.IntVarP(&o.parallel, "parallel", "j", 1, "tasks at the same time; only 1 is built yet")
 	o.registerReports(cmd)
+	o.registerDetach(f)
+}
+
+func (o *outputs) registerDetach(f *pflag.FlagSet) {
+	f.BoolVar(&o.detach, "detach", false, "run in the background once the first attempt begins, and print how to follow it")
 }
 
 func (o *outputs) registerReports(cmd *cobra.Command) {

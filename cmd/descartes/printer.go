@@ -63,17 +63,22 @@ func (p *printer) observe(e loop.Event) {
 			_, _ = p.lines.Write(b) // a liveWriter never fails
 		}
 	}
-	if e.Type == loop.AgentFinished || e.Type == loop.SpecRefined {
-		cost := p.costs[e.Task]
-		cost.Add(e.Detail)
-		p.costs[e.Task] = cost
-	}
-	if line := p.line(&e); line != "" {
+	if line := p.note(&e); line != "" {
 		p.say("%s", line)
 	}
 	if e.Type == loop.LimitWaiting && e.Detail != nil && e.Detail.Until != nil {
 		p.count = startCountdown(p, &e, p.live)
 	}
+}
+
+// note takes an event into account and returns its line.
+func (p *printer) note(e *loop.Event) string {
+	if e.Type == loop.AgentFinished || e.Type == loop.SpecRefined {
+		cost := p.costs[e.Task]
+		cost.Add(e.Detail)
+		p.costs[e.Task] = cost
+	}
+	return p.line(e)
 }
 
 // line is an event for a person, "" if it is not worth one.

@@ -36,7 +36,8 @@ type repetition struct {
 	why     string     // where the verify command comes from, "" if it was given
 	branch  string     // made at the start
 	ask     func(context.Context, string) (yes, answered bool)
-	notes   []string // what a person should know before it starts
+	code    func(loop.Outcome) int // the exit status
+	notes   []string               // what a person should know before it starts
 	held    enclosure
 }
 
@@ -112,24 +113,33 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	var in interrupts
 	began := time.Now()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", strings.Replace(text, "attempt", "iteration", 1)) })
-	observe, log := p.observe, r.session(s, began, cmd.ErrOrStderr())
-	if log != nil {
-		observe = func(e loop.Event) { p.observe(e); log.observe(e) }
+	log := r.session(s, began, newLiveWriter(cmd.ErrOrStderr()))
+	var asked requestTeller
+	observe := o.letGo(root, p, func(e loop.Event) {
+		asked.watch(loop.NewHome(root), e.Loop, r.job.Kind, p.say)
+		p.observe(e)
+		if log != nil {
+			log.observe(e)
+		}
+	})
+	r.code = func(out loop.Outcome) int {
+		if log != nil {
+			if code, ok := modeCode(log.kind, out); ok {
+				return code
+			}
+		}
+		return exitCode(out, 0)
 	}
 	if h != nil {
 		h.soft, r.ask = in.soft, h.ask
 	}
 	e, err := r.work(ctx, in.soft, observe)
 	stop()
+	asked.stop()
 	if e.state == nil {
 		return err
 	}
-	code := exitCode(e.outcome, 0, in.signal())
-	if log != nil {
-		if c, ok := modeCode(log.kind, e.outcome); ok {
-			code = c
-		}
-	}
+	code := r.code(e.outcome)
 	if b := e.outcome.Baseline; b != nil {
 		p.close()
 		tellBaseline(r.mask.Writer(cmd.ErrOrStderr()), b)
@@ -258,7 +268,7 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 	a, v := &lateAgent{}, &lateVerifier{}
 	saved := hidden(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
-	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe, Ask: r.ask,
+	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe, Code: r.code, Ask: r.ask,
 		Accounts: accounts(r.backends(), os.Getenv), Withheld: withheld(r.job.Config, r.backends(), os.Environ())}, r.opt)
 	if err != nil {
 		return e, err

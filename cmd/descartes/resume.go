@@ -48,6 +48,7 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 	s.registerHooks(f)
 	s.registerAnswers(f)
 	o.registerReports(cmd)
+	o.registerDetach(f)
 	o.parallel = 1
 	return cmd
 }
@@ -65,6 +66,9 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	s.anew = asksAnew(f)
 	gated := gateOfTag(f)
 	if err := environment(f); err != nil {
+		return err
+	}
+	if away, err := o.background(cmd, root); away || err != nil {
 		return err
 	}
 	given := remember(f)

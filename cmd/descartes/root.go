@@ -42,7 +42,7 @@ Start by looking, then run:
 
 func newLoopCmd() *cobra.Command {
 	cmd := newGroup("loop", "Start, watch, stop and go on with loops")
-	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newListCmd(), newLogsCmd(), newTuneCmd())
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newAttachCmd(), newListCmd(), newLogsCmd(), newTuneCmd())
 	return cmd
 }
 

@@ -4,20 +4,21 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
+
+	"descartes/loop"
 )
 
 // interrupts turns signals into the two ways to stop a run.
 type interrupts struct {
 	soft chan struct{} // closed by the first Ctrl-C: finish the running attempt
-	last atomic.Value  // os.Signal that ends the run
 }
 
-// watch catches signals until stop is called. The context ends with the second Ctrl-C, SIGTERM or SIGHUP.
-// A signal that our parent had us ignore stays ignored.
+// watch catches signals until stop is called. The context ends with the second Ctrl-C or SIGTERM. The end of the
+// terminal ends nothing: what is printed then is lost, and the journal has it. A signal that our parent had us ignore
+// stays ignored.
 func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	i.soft = make(chan struct{})
 	ch := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -31,21 +32,28 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		asked := false
+		asked, hungUp := false, false
 		for {
 			select {
 			case <-quit:
 				return
 			case s := <-ch:
-				i.last.Store(s)
-				if s == syscall.SIGINT && !asked {
+				switch {
+				case s == syscall.SIGHUP && !hungUp:
+					hungUp = true
+					say("the terminal is gone: the run continues without it; descartes loop attach follows it")
+				case s == syscall.SIGHUP:
+				case s == syscall.SIGINT && !asked:
 					asked = true
 					close(i.soft)
 					say("interrupted: the running attempt is finished first; Ctrl-C again interrupts it")
-					continue
+				case s == syscall.SIGTERM:
+					say("stopping: the agent is interrupted, the state is saved")
+					cancel(loop.ErrTerminated)
+				default:
+					say("stopping: the agent is interrupted, the state is saved")
+					cancel(nil)
 				}
-				say("stopping: the agent is interrupted, the state is saved")
-				cancel()
 			}
 		}
 	}()
@@ -54,12 +62,6 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 		signal.Stop(broken)
 		close(quit)
 		<-done
-		cancel()
+		cancel(nil)
 	}
-}
-
-// signal is what ended the run, or nil.
-func (i *interrupts) signal() os.Signal {
-	s, _ := i.last.Load().(os.Signal)
-	return s
 }

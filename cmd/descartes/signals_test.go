@@ -100,7 +100,7 @@ func TestSignalTerminate(t *testing.T) {
 	t.Parallel()
 	f, r := held(t)
 	r.signal(t, syscall.SIGTERM)
-	if v := f.stopped(t, r, exitTerminated, loop.Cancelled, tasks.Pending); v != "cancelled" {
+	if v := f.stopped(t, r, exitTerminated, loop.Interrupted, tasks.Pending); v != "cancelled" {
 		t.Errorf("the attempt is %q", v)
 	}
 	f.complete(t)
@@ -113,7 +113,7 @@ func TestSignalInterruptOnce(t *testing.T) {
 	r.signal(t, syscall.SIGINT)
 	until(t, "the answer to Ctrl-C", func() bool { return strings.Contains(r.errors(t), "Ctrl-C again") })
 	f.letGo(t)
-	if v := f.stopped(t, r, exitInterrupted, loop.Cancelled, tasks.InProgress); v != "failed" {
+	if v := f.stopped(t, r, exitInterrupted, loop.Cancelled, tasks.Pending); v != "failed" {
 		t.Errorf("the attempt is %q", v)
 	}
 	if !slices.Contains(f.ledger(t), note{"end", "1", 1}) {

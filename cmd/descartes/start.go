@@ -51,6 +51,9 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	if err := o.check(); err != nil {
 		return err
 	}
+	if away, err := o.background(cmd, root); away || err != nil {
+		return err
+	}
 	if prompt, err := wants.prompt(s); err != nil {
 		return err
 	} else if prompt && scope.Step {
@@ -276,8 +279,14 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 	var in interrupts
 	began := time.Now()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
-	e, err := r.work(ctx, in.soft, p.observe)
+	var asked requestTeller
+	home := loop.NewHome(r.root)
+	e, err := r.work(ctx, in.soft, o.letGo(r.root, p, func(e loop.Event) {
+		asked.watch(home, e.Loop, loop.KindTag, p.say)
+		p.observe(e)
+	}))
 	stop()
+	asked.stop()
 	if e.state == nil {
 		return err
 	}
@@ -302,7 +311,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 	if err != nil {
 		return err
 	}
-	if code := exitCode(e.outcome, e.outcome.Blocked, in.signal()); code != exitDone {
+	if code := exitCode(e.outcome, e.outcome.Blocked); code != exitDone {
 		return quiet(code)
 	}
 	return nil

@@ -223,12 +223,13 @@ func (st *loopStatus) reason() string {
 	s := &st.view.State
 	switch word := st.state(); word {
 	case "running":
+		text := "Running"
 		if since := st.view.Checked; !since.IsZero() {
-			return "Running, verifying for " + lasted(time.Since(since).Round(time.Second))
+			text += ", verifying for " + lasted(time.Since(since).Round(time.Second))
 		}
-		return "Running"
+		return text + st.requested()
 	case "waiting":
-		return waiting("Waiting", st.view.Waiting)
+		return waiting("Waiting", st.view.Waiting) + st.requested()
 	case "dead":
 		if w := st.view.Waiting; w != nil {
 			return waiting("Killed while it waited", w) + "; descartes loop resume goes on"
@@ -242,6 +243,14 @@ func (st *loopStatus) reason() string {
 		}
 		return text
 	}
+}
+
+// requested is what another terminal asked of a live loop, as the end of a sentence.
+func (st *loopStatus) requested() string {
+	if text := requestText(st.view.Asked, st.view.Now, st.view.State.Kind); text != "" {
+		return "; " + text
+	}
+	return ""
 }
 
 // waiting says until when a loop waits for its provider, and why.

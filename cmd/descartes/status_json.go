@@ -10,6 +10,7 @@ type statusJSON struct {
 	ID           string              `json:"id"`
 	Kind         string              `json:"kind"`
 	State        string              `json:"state"`
+	Requested    string              `json:"requested,omitempty"` // pause or cancel, of a live loop
 	ExitReason   loop.ExitReason     `json:"exit_reason"`
 	Tag          string              `json:"tag"`
 	CurrentWave  int                 `json:"current_wave"`
@@ -90,6 +91,7 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		out.Verifying = &since
 	}
 	out.Sandbox = inForce(s.Config)
+	out.Requested = string(st.view.Asked)
 	out.Agents = append([]loop.AgentUse{}, s.Agents...)
 	out.Gate = reportGate(s)
 	if e := st.view.Waiting; e != nil && e.Detail != nil && e.Detail.Until != nil {

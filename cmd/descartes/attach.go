@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/loop"
+)
+
+// leaveKey is what leaves an attached loop running.
+const leaveKey = `Ctrl-\`
+
+// attachedLines is how much of what was printed before is shown again.
+const attachedLines = 20
+
+func newAttachCmd() *cobra.Command {
+	var dir string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "attach [loop]",
+		Short: "Follow a loop that runs in another terminal or in the background",
+		Long: `Follow a loop that runs in another terminal or in the background, until it ends; the exit code is the loop's.
+
+The first Ctrl-C lets its running attempt finish and ends it, a second one interrupts the agent, as where it was
+started. ` + leaveKey + ` leaves it running, and so does the end of this terminal.
+
+` + exitTable,
+		Args: takes(0, 1, "at most one loop"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, err := findRoot(dir)
+			if err != nil {
+				return err
+			}
+			s, err := attachable(root, args)
+			if err != nil {
+				return err
+			}
+			p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, false)
+			defer p.close()
+			a := &attached{root: root, home: loop.NewHome(root), saved: s, p: p}
+			return a.follow(cmd.Context())
+		},
+	}
+	registerDir(cmd, &dir)
+	completeLoops(cmd, &dir)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the events as JSON lines on stdout, people's text on stderr")
+	return cmd
+}
+
+// attachable is the loop that is meant: the one of that id, the only live one, or else the last.
+func attachable(root string, args []string) (*loop.Saved, error) {
+	home := loop.NewHome(root)
+	if len(args) == 1 {
+		return lookUp(root, ".", args[0], "")
+	}
+	if _, _, err := liveOne(home, nil); err != nil { // several
+		return nil, err
+	}
+	return lookUp(root, ".", "", "")
+}
+
+// attached follows one loop.
+type attached struct {
+	root  string
+	home  loop.Home
+	saved *loop.Saved
+	p     *printer
+	began time.Time   // this run of it
+	end   *loop.Event // of this run
+	asked int         // Ctrl-C
+	told  string      // the last request that was shown
+}
+
+func (a *attached) follow(ctx context.Context) error {
+	s, id := a.saved.State, a.saved.State.ID
+	a.p.waves, a.p.usual = s.TotalWaves, s.Config.Backend.Type
+	f := a.home.Follow(id)
+	events, err := f.Next()
+	if err != nil {
+		return err
+	}
+	live := a.home.IsLive(*a.saved)
+	a.catchUp(events)
+	if !live {
+		return a.over(ctx)
+	}
+	ch := make(chan os.Signal, 4)
+	signal.Notify(ch, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	defer signal.Stop(ch)
+	a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, unitOf(s.Kind), leaveKey)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		live := a.home.IsLive(*a.saved)
+		if events, err = f.Next(); err != nil {
+			return err
+		}
+		for _, e := range events {
+			a.see(e)
+			a.p.observe(e)
+		}
+		if !live {
+			return a.over(ctx)
+		}
+		a.tellRequest()
+		select {
+		case sig := <-ch:
+			if left, err := a.heed(sig); left || err != nil {
+				return err
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// see takes an event into account.
+func (a *attached) see(e loop.Event) {
+	switch {
+	case e.Begins():
+		a.began, a.end = e.TS, nil
+	case e.Type == loop.LoopFinished || e.Type == loop.LoopPaused:
+		a.end = &e
+	}
+}
+
+// catchUp shows the last lines that this run of the loop has printed.
+func (a *attached) catchUp(events []loop.Event) {
+	var lines []string
+	for _, e := range events {
+		if a.see(e); e.Begins() {
+			lines = nil
+		}
+		if line := a.p.note(&e); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	for _, line := range lines[max(0, len(lines)-attachedLines):] {
+		a.p.say("%s", line)
+	}
+}
+
+// heed does what a signal asks for; left says that nobody follows any more.
+func (a *attached) heed(sig os.Signal) (left bool, err error) {
+	switch sig {
+	case syscall.SIGPIPE: // a reader that goes away
+		return false, nil
+	case syscall.SIGINT:
+		a.asked++
+		now := a.asked > 1
+		a.told = requestText(loop.RequestCancel, now, a.saved.State.Kind)
+		a.p.say("%s", a.told)
+		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, loop.RequestCancel, now)
+	}
+	a.p.say("loop %s keeps running: descartes loop attach %s%s", a.saved.State.ID, a.saved.State.ID, fromHere(a.root))
+	return true, nil
+}
+
+// tellRequest shows a pause or cancel that was asked for elsewhere.
+func (a *attached) tellRequest() {
+	if text := requestOf(a.home, a.saved.State.ID, a.saved.State.Kind); text != "" && text != a.told {
+		a.told = text
+		a.p.say("%s", text)
+	}
+}
+
+// over tells how the loop ended, and ends as it did.
+func (a *attached) over(ctx context.Context) error {
+	id := a.saved.State.ID
+	s, err := a.home.Find(id)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		s = a.saved
+	}
+	if a.end == nil {
+		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " takes it up again"}
+	}
+	st, err := newLoopStatus(a.root, *s)
+	if err != nil {
+		return err
+	}
+	out := a.end.Outcome()
+	code := exitCode(out, out.Blocked)
+	if d := a.end.Detail; d != nil {
+		code = d.Code
+	}
+	e := ended{outcome: out, id: id, path: s.Path, state: &st.view.State, costs: st.view.Costs, loose: st.view.Uncommitted}
+	took := a.end.TS.Sub(a.began)
+	switch {
+	case st.view.State.Kind != loop.KindTag:
+		a.p.repeatSummary(a.root, e, took)
+	case st.board != nil:
+		sum := &summary{board: st.board, run: e, took: took, kept: a.kept(ctx, st)}
+		sum.print(a.p)
+	}
+	if code != exitDone {
+		return quiet(code)
+	}
+	return nil
+}
+
+// kept are the loop's attempts in the repository; none where it cannot be read.
+func (a *attached) kept(ctx context.Context, st *loopStatus) []gitops.Ref {
+	repo, err := openHooked(ctx, a.root, nil, loop.GitConfig{})
+	if err != nil {
+		return nil
+	}
+	defer repo.Close()
+	refs, err := repo.Refs(ctx, "refs/descartes/"+st.view.State.ID+"/")
+	if err != nil {
+		return nil
+	}
+	return slices.Clip(refs)
+}
