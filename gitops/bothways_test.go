@@ -211,3 +211,39 @@ func TestCommitBehindALock(t *testing.T) {
 		})
 	}
 }
+
+// What is only looked at is not stored: it may be large or secret, and no run may come of it.
+func TestLookingStoresNothing(t *testing.T) {
+	t.Parallel()
+	for _, way := range bothWays[:2] {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			s, r := openBothWays(t, way.setup, "")
+			base := mustSnapshot(t, r)
+			s.sh("echo staged >docs/s; git add docs/s; echo later >>docs/s; echo 2 >>f; head -c 100000 /dev/urandom >large; rm src/x.go; mkdir -p deep/er; echo 1 >deep/er/x; git rm -q --cached run.sh; chmod +x src/a/y.go")
+			objects := func() string { return s.git("count-objects", "-v") }
+			before := objects()
+			changed := []string{"deep/er/x", "docs/s", "f", "large", "src/a/y.go", "src/x.go"}
+			for range 2 {
+				if got, err := r.ChangedSince(t.Context(), base); err != nil || !slices.Equal(got, changed) {
+					t.Errorf("changed since the snapshot: %q, %v, want %q", got, err, changed)
+				}
+				want := slices.Sorted(slices.Values(append(slices.Clone(changed), "run.sh")))
+				if got, err := r.Dirty(t.Context()); err != nil || !slices.Equal(got, want) {
+					t.Errorf("dirty: %q, %v, want %q", got, err, want)
+				}
+			}
+			if after := objects(); after != before {
+				t.Errorf("objects before\n%sand after\n%s", before, after)
+			}
+			result := mustSnapshot(t, r)
+			if got, err := r.ChangedSince(t.Context(), result); err != nil || len(got) > 0 {
+				t.Errorf("changed since the last snapshot: %q, %v", got, err)
+			}
+			if _, err := r.Keep(t.Context(), "refs/descartes/l/1/1", result, nil, "kept"); err != nil {
+				t.Error(err)
+			}
+			s.check()
+		})
+	}
+}

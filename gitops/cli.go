@@ -291,6 +291,32 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 	return Tree(tree), nil
 }
 
+// changedSince compares the working tree with a snapshot. What git stores on the way goes into a folder that is removed.
+func (c *cli) changedSince(ctx context.Context, tree Tree, protect []string) ([]string, error) {
+	dir, err := os.MkdirTemp(c.l.gitDir, "descartes-look-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	look := *c
+	look.cache, look.based = filepath.Join(dir, "index"), fileInfo{}
+	look.env = append(slices.Clip(c.env), "GIT_OBJECT_DIRECTORY="+dir, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(c.l.commonDir, "objects"))
+	now, err := look.snapshot(ctx, protect)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := look.changes(ctx, string(tree), string(now))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(changes))
+	for i, ch := range changes {
+		out[i] = ch.path
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
 // addAll is `git add -A` but for protected paths and for nested repositories without a commit, which git
 // cannot record.
 func (c *cli) addAll(ctx context.Context, index string, guard protection) error {

@@ -92,7 +92,7 @@ func (r *Repo) statFor(ctx context.Context, path string, item treeItem) (fileSta
 	}
 	wk := work{d: &folder{path: dir}, at: -1, name: name}
 	var buf []byte
-	if done, err := r.scanner.hashAt(ctx, &wk, dirfd, name, &file{id: item.id}, &buf, false); err != nil || !done || wk.id != item.id {
+	if done, err := r.scanner.hashAt(ctx, &wk, dirfd, name, &file{id: item.id}, &buf, readKnown); err != nil || !done || wk.id != item.id {
 		return fileStat{}, nil
 	}
 	st := wk.info.st

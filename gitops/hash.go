@@ -19,6 +19,15 @@ const (
 	readRetries = 5         // for a file that changes while it is read
 )
 
+// reading is what a scan does with the content of files that differ from what is known of them.
+type reading int
+
+const (
+	readKnown    reading = iota // names it; what is new is not even read, but marked to be read by the next scan
+	readAll                     // names it, that of new files too
+	readAndStore                // stores it
+)
+
 // collect joins what the workers of the walk found.
 func (s *scanner) collect() []*work {
 	var out []*work
@@ -31,7 +40,7 @@ func (s *scanner) collect() []*work {
 }
 
 // hashAll reads the files and stores those whose content is not known yet.
-func (s *scanner) hashAll(ctx context.Context, works []*work, keep bool) error {
+func (s *scanner) hashAll(ctx context.Context, works []*work, how reading) error {
 	var bytes int64
 	for _, wk := range works {
 		bytes += min(wk.info.size, largeFile)
@@ -50,7 +59,7 @@ func (s *scanner) hashAll(ctx context.Context, works []*work, keep bool) error {
 				return
 			}
 			if errs[i] = context.Cause(ctx); errs[i] == nil {
-				errs[i] = s.hashOne(ctx, works[k], &buf, keep)
+				errs[i] = s.hashOne(ctx, works[k], &buf, how)
 			}
 		}
 	}
@@ -70,13 +79,13 @@ func (s *scanner) hashAll(ctx context.Context, works []*work, keep bool) error {
 }
 
 // hashOne reads one file until it holds still.
-func (s *scanner) hashOne(ctx context.Context, wk *work, buf *[]byte, keep bool) error {
+func (s *scanner) hashOne(ctx context.Context, wk *work, buf *[]byte, how reading) error {
 	name := wk.name
 	var known *file
 	if wk.at >= 0 {
 		known = &wk.d.files[wk.at]
 		name = known.name
-	} else if !keep {
+	} else if how == readKnown {
 		wk.unread = true
 		return nil
 	}
@@ -90,7 +99,7 @@ func (s *scanner) hashOne(ctx context.Context, wk *work, buf *[]byte, keep bool)
 	}
 	defer unix.Close(dirfd)
 	for range readRetries {
-		done, err := s.hashAt(ctx, wk, dirfd, name, known, buf, keep)
+		done, err := s.hashAt(ctx, wk, dirfd, name, known, buf, how)
 		if err != nil && isGone(err) {
 			wk.gone = true
 			return nil
@@ -109,7 +118,7 @@ func (s *scanner) hashOne(ctx context.Context, wk *work, buf *[]byte, keep bool)
 }
 
 // hashAt makes one try; done is false when the file changed meanwhile.
-func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, known *file, buf *[]byte, keep bool) (done bool, err error) {
+func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, known *file, buf *[]byte, how reading) (done bool, err error) {
 	info, err := statAt(dirfd, name)
 	if err != nil {
 		return false, err
@@ -120,7 +129,7 @@ func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, 
 		wk.gone = true
 		return true, nil
 	case modeLink:
-		return s.hashLink(wk, dirfd, name, known, buf, keep)
+		return s.hashLink(wk, dirfd, name, known, buf, how)
 	}
 	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err == unix.ELOOP || err == unix.EINTR {
@@ -138,7 +147,7 @@ func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, 
 		if s.ends != "" {
 			return false, unsupported("%s%s is large, and %s", wk.d.path, name, s.ends)
 		}
-		err = s.hashLarge(ctx, wk, fd, known, keep)
+		err = s.hashLarge(ctx, wk, fd, known, how)
 	} else {
 		*buf = slices.Grow((*buf)[:0], int(info.size)+1)
 		data, n := (*buf)[:info.size+1], 0
@@ -146,7 +155,7 @@ func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, 
 			if err := s.checkEnds(wk.d.path+name, data[:n]); err != nil {
 				return false, err
 			}
-			err = s.keepBlob(wk, data[:n], known, keep)
+			err = s.keepBlob(wk, data[:n], known, how)
 			if err == nil && name == ".gitattributes" && (known == nil || known.id != wk.id) {
 				if a := s.attrs(data[:n]); a != "" {
 					return false, unsupported("%s%s asks for a conversion (%s)", wk.d.path, name, a)
@@ -174,7 +183,7 @@ func (s *scanner) checkEnds(path string, data []byte) error {
 	return nil
 }
 
-func (s *scanner) hashLink(wk *work, dirfd int, name string, known *file, buf *[]byte, keep bool) (bool, error) {
+func (s *scanner) hashLink(wk *work, dirfd int, name string, known *file, buf *[]byte, how reading) (bool, error) {
 	*buf = slices.Grow((*buf)[:0], unix.PathMax)
 	n, err := unix.Readlinkat(dirfd, name, (*buf)[:unix.PathMax])
 	if err == unix.EINVAL { // no link any more
@@ -183,32 +192,32 @@ func (s *scanner) hashLink(wk *work, dirfd int, name string, known *file, buf *[
 	if err != nil {
 		return false, err
 	}
-	err = s.keepBlob(wk, (*buf)[:n], known, keep)
+	err = s.keepBlob(wk, (*buf)[:n], known, how)
 	return true, err
 }
 
 // keepBlob names the content, and stores it unless it is what the file held before.
-func (s *scanner) keepBlob(wk *work, data []byte, known *file, keep bool) error {
+func (s *scanner) keepBlob(wk *work, data []byte, known *file, how reading) error {
 	wk.id = hashObject(kindBlob, data)
 	if known.holds(wk.id) {
 		return nil
 	}
-	wk.stored, wk.wanted = keep, !keep
-	if !keep {
+	wk.stored, wk.wanted = how == readAndStore, how != readAndStore
+	if how != readAndStore {
 		return nil
 	}
 	return s.store.write(wk.id, kindBlob, data)
 }
 
 // hashLarge does the same in constant memory: it reads once to name the content, and again to store it.
-func (s *scanner) hashLarge(ctx context.Context, wk *work, fd int, known *file, keep bool) (err error) {
+func (s *scanner) hashLarge(ctx context.Context, wk *work, fd int, known *file, how reading) (err error) {
 	size := wk.info.size
 	wk.id, err = hashStream(&fdReader{ctx: ctx, fd: fd, left: size}, size)
 	if err != nil || known.holds(wk.id) {
 		return err
 	}
-	wk.stored, wk.wanted = keep, !keep
-	if !keep {
+	wk.stored, wk.wanted = how == readAndStore, how != readAndStore
+	if how != readAndStore {
 		return nil
 	}
 	return s.store.writeStream(wk.id, &fdReader{ctx: ctx, fd: fd, left: size}, size)

@@ -181,7 +181,7 @@ func (x *restoration) run(ctx context.Context) error {
 func (x *restoration) plan(ctx context.Context) (*restorePlan, error) {
 	r, p := x.r, &restorePlan{}
 	if !r.viaGit {
-		err := r.scan(ctx, false)
+		err := r.scan(ctx, readKnown)
 		if err == nil {
 			err = p.compare(r, r.tree.root, &x.to, "", 0)
 		}
@@ -248,6 +248,18 @@ func (p *restorePlan) add(name string, now, then treeItem) {
 		then.name = ""
 		p.writes = append(p.writes, wanted{strings.Clone(name), then})
 	}
+}
+
+// paths lists what the plan is about, in no order.
+func (p *restorePlan) paths() []string {
+	var out []string
+	for _, f := range p.deletes {
+		out = append(out, f.path)
+	}
+	for _, w := range p.writes {
+		out = append(out, w.path)
+	}
+	return out
 }
 
 // compare plans for one folder, nil where there is none, and the tree that it is to become, nil for none.

@@ -149,7 +149,7 @@ func TestScanWithoutKeeping(t *testing.T) {
 	first := snap(t, r)
 	s.sh("echo unseen >f; echo new >new; head -c 9000000 /dev/zero >src/x.go; ln -sf elsewhere link")
 	for range 2 {
-		if err := r.scan(t.Context(), false); err != nil {
+		if err := r.scan(t.Context(), readKnown); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -65,9 +65,8 @@ type walker struct {
 // Below this many waiting folders a second worker costs more than it saves.
 const shareAt = 24
 
-// scan updates w. It reports an unsupportedError for what only git treats rightly. Without keep, nothing is
-// stored and what is new is not even read: it is marked to be read by the next scan.
-func (s *scanner) scan(ctx context.Context, w *worktree, keep bool) error {
+// scan updates w. It reports an unsupportedError for what only git treats rightly.
+func (s *scanner) scan(ctx context.Context, w *worktree, how reading) error {
 	now, err := scanClock()
 	if err != nil {
 		return err
@@ -86,7 +85,7 @@ func (s *scanner) scan(ctx context.Context, w *worktree, keep bool) error {
 		return err
 	}
 	works := s.collect()
-	if err := s.hashAll(ctx, works, keep); err != nil {
+	if err := s.hashAll(ctx, works, how); err != nil {
 		return err
 	}
 	s.apply(works)

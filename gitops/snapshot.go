@@ -36,7 +36,7 @@ func (r *Repo) snapshot(ctx context.Context) (Tree, error) {
 }
 
 func (r *Repo) nativeSnapshot(ctx context.Context) (Tree, error) {
-	if err := r.scan(ctx, true); err != nil {
+	if err := r.scan(ctx, readAndStore); err != nil {
 		return "", err
 	}
 	id, err := r.storeTree(r.tree)
@@ -50,14 +50,14 @@ func (r *Repo) nativeSnapshot(ctx context.Context) (Tree, error) {
 }
 
 // scan brings the in-memory index up to date.
-func (r *Repo) scan(ctx context.Context, keep bool) error {
+func (r *Repo) scan(ctx context.Context, how reading) error {
 	if r.tree == nil {
 		if err := r.load(); err != nil {
 			return err
 		}
 	}
 	r.reconcile()
-	err := r.scanner.scan(ctx, r.tree, keep)
+	err := r.scanner.scan(ctx, r.tree, how)
 	if err != nil {
 		r.tree = nil // entries may be half updated
 	}
@@ -102,14 +102,23 @@ func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	if r.viaGit {
 		return r.cli.dirty(ctx)
 	}
-	work, err := r.snapshot(ctx)
+	out, err := r.nativeDirty(ctx)
+	if err != nil && r.fallBack(&err) {
+		return r.cli.dirty(ctx)
+	}
+	return out, err
+}
+
+// nativeDirty stores nothing: what is looked at may be large, or secret, and no run may come of it.
+func (r *Repo) nativeDirty(ctx context.Context) ([]string, error) {
+	if err := r.scan(ctx, readKnown); err != nil {
+		return nil, err
+	}
+	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
 	if err != nil {
 		return nil, err
 	}
-	if r.viaGit { // the scan met something
-		return r.cli.dirty(ctx)
-	}
-	staged, err := r.indexTree()
+	staged, err := newWorktree(ix, r.guard)
 	if err != nil {
 		return nil, err
 	}
@@ -117,32 +126,62 @@ func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := parseID(string(work))
-	if err != nil {
+	staged.each(func(path string, f *file) {
+		if !r.guard.covers(path) {
+			f.flags &^= fileFixed // only the working tree of such a file is not looked at
+		}
+	})
+	var p restorePlan
+	if err := p.compare(r, staged.root, &head, "", 0); err != nil {
 		return nil, err
 	}
-	var out []string
-	for _, pair := range [][2]objectID{{head, staged}, {staged, now}} {
-		err := r.diff(pair[0], pair[1], func(path string, _, _ treeItem) { out = append(out, path) })
-		if err != nil {
-			return nil, err
+	out := p.paths()
+	r.tree.each(func(path string, f *file) {
+		i, known := ix.find(path)
+		known = known && ix.entries[i].ext&extIntent == 0
+		switch {
+		case f.flags&fileFixed != 0:
+		case known != f.present(), known && (f.id != ix.entries[i].id || f.mode != ix.entries[i].mode):
+			out = append(out, path)
 		}
-	}
+	})
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
 
-// indexTree is the tree that the index file would make.
-func (r *Repo) indexTree() (objectID, error) {
-	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
+// ChangedSince lists the paths at which the working tree differs from a snapshot, sorted. Like Dirty it stores nothing.
+func (r *Repo) ChangedSince(ctx context.Context, tree Tree) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, err := parseID(string(tree))
 	if err != nil {
-		return objectID{}, err
+		return nil, err
 	}
-	w, err := newWorktree(ix, r.guard)
-	if err != nil {
-		return objectID{}, err
+	if !r.viaGit {
+		var p restorePlan
+		if err = r.scan(ctx, readAll); err == nil {
+			err = p.compare(r, r.tree.root, &id, "", 0)
+		}
+		if err == nil {
+			return slices.Sorted(slices.Values(p.paths())), nil
+		}
+		if !r.fallBack(&err) {
+			return nil, err
+		}
 	}
-	return r.storeTree(w)
+	return r.cli.changedSince(ctx, tree, r.opt.Protect)
+}
+
+// each calls do for every file, tracked ones that are absent included.
+func (w *worktree) each(do func(path string, f *file)) { w.root.each(do) }
+
+func (d *folder) each(do func(path string, f *file)) {
+	for i := range d.files {
+		do(d.path+d.files[i].name, &d.files[i])
+	}
+	for _, c := range d.dirs {
+		c.each(do)
+	}
 }
 
 // track makes a path belong to snapshots even where an ignore rule covers it.

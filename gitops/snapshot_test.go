@@ -203,7 +203,7 @@ func TestSnapshotStopsWhenToldTo(t *testing.T) {
 	if tree, err := r.Snapshot(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("tree %s, %v; want it cancelled", tree, err)
 	}
-	if err := r.scan(ctx, true); !errors.Is(err, context.Canceled) {
+	if err := r.scan(ctx, readAndStore); !errors.Is(err, context.Canceled) {
 		t.Errorf("scan: %v; want it cancelled", err)
 	}
 	if got, want := snap(t, r), s.gitTree(); string(got) != want {

@@ -144,17 +144,9 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 }
 
 func changedSince(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, own []string) ([]string, error) {
-	now, err := repo.Snapshot(ctx)
+	paths, err := repo.ChangedSince(ctx, tree)
 	if err != nil {
 		return nil, err
-	}
-	changes, err := repo.Changed(ctx, tree, now)
-	if err != nil {
-		return nil, err
-	}
-	paths := make([]string, len(changes))
-	for i, c := range changes {
-		paths[i] = c.Path
 	}
 	return foreign(paths, own), nil
 }
