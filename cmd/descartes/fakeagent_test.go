@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,6 +75,12 @@ func act(action string) error {
 		}
 		_, err = io.CopyN(os.Stdout, letters{}, n)
 		return err
+	case "burst": // many bytes of lines and a claim, by a client that does not wait until they are taken
+		n, err := strconv.Atoi(rest)
+		if err != nil {
+			return err
+		}
+		return burst(n)
 	case "prompt": // keep what was given
 		return keepPrompt(name)
 	case "sh":
@@ -102,6 +109,22 @@ func act(action string) error {
 		os.Exit(n)
 	default:
 		return errors.New("no such action")
+	}
+	return nil
+}
+
+// burst prints without waiting, as node does, and exits with what nobody has taken.
+func burst(n int) error {
+	if err := syscall.SetNonblock(1, true); err != nil {
+		return err
+	}
+	text := append(bytes.Repeat([]byte("some line of output\n"), n/20), "TASK_COMPLETE\n"...)
+	for len(text) > 0 {
+		n, err := syscall.Write(1, text)
+		if err != nil {
+			os.Exit(0)
+		}
+		text = text[n:]
 	}
 	return nil
 }

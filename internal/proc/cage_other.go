@@ -22,6 +22,7 @@ func (*cage) remove()                {}
 func (*cage) exceeded(time.Time) Why { return "" }
 func (*cage) verdict() Why           { return "" }
 func sealed(int) (int, error)        { return -1, errors.ErrUnsupported }
+func widen(int)                      {}
 
 // Ceilings says by what means limits are kept here: none.
 func Ceilings() string { return "not kept on this system" }

@@ -39,3 +39,17 @@ func sealed(fd int) (copied int, err error) {
 		}
 	}
 }
+
+// pipeSize is what a command can print while nobody reads: clients that do not
+// wait for it lose the rest at their exit. More than that needs a privilege.
+const pipeSize = 1 << 20
+
+// widen gives a pipe room, as much as there is to be had: the kernel bounds
+// what one user's pipes may hold.
+func widen(pipe int) {
+	for size := pipeSize; size > 64<<10; size /= 2 {
+		if _, err := unix.FcntlInt(uintptr(pipe), unix.F_SETPIPE_SZ, size); err == nil {
+			return
+		}
+	}
+}

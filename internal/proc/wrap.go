@@ -34,6 +34,8 @@ type relay struct {
 const (
 	relayChunk = 64 << 10
 	relayLast  = 512
+	// relayChunks is how many are copied before the shim looks at anything else.
+	relayChunks = 32
 	// maxStatus bounds what bubblewrap may tell of itself.
 	maxStatus = 4 << 10
 )
@@ -81,6 +83,7 @@ func newRelay(to int) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	widen(read)
 	return &relay{from: read, to: to, write: write}, nil
 }
 
@@ -133,14 +136,14 @@ func (w *inner) polls(fds []unix.PollFd) []unix.PollFd {
 	return fds
 }
 
-// drain copies what has been printed. With all, until nothing is left.
+// drain copies what has been printed, as much of it as a pipe holds. With all, until nothing is left.
 func (w *inner) drain(all bool) {
 	if w == nil {
 		return
 	}
 	var chunk [relayChunk]byte
 	for _, r := range w.relays {
-		for r.from >= 0 && r.copy(chunk[:]) && all {
+		for n := 1; r.from >= 0 && r.copy(chunk[:]) && (all || n < relayChunks); n++ {
 		}
 	}
 }
