@@ -32,42 +32,47 @@ type trial struct {
 	reason  string
 }
 
-// task gives one task its attempts, until it is done or blocked. An outcome says that the run ends here.
-func (l *Loop) task(ctx context.Context, stop *stopper, id string) (*Outcome, error) {
+// task gives one task its attempts, until it is done or blocked. An outcome says that the run ends here;
+// later that the others of its wave are to be tried before it is again.
+func (l *Loop) task(ctx context.Context, stop *stopper, id string, others []string) (_ *Outcome, later bool, _ error) {
 	t, ok := l.job.Graph.Task(id)
 	if !ok {
-		return nil, fmt.Errorf("task %s vanished from the graph", id)
+		return nil, false, fmt.Errorf("task %s vanished from the graph", id)
 	}
 	base, err := l.taskBase(ctx, t)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for again := false; ; again = true {
 		if again || l.ledger.used[id] > 0 {
 			if out := l.limits(ctx, stop); out != nil {
-				return out, nil
+				return out, false, nil
 			}
 		}
 		with, out, err := l.chosen(ctx, stop, t)
 		if out != nil || err != nil {
-			return out, err
+			return out, false, err
 		}
 		if l.job.Config.Scud.AutoTune {
 			if err := l.refine(ctx, stop, t, with); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			if out := l.limits(ctx, stop); out != nil { // it took a while, and may have cost something
-				return out, nil
+				return out, false, nil
 			}
 		}
 		tr, err := l.attempt(ctx, stop, t, base, with)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		out, again, err := l.after(ctx, stop, tr)
 		l.spent(tr)
 		if out != nil || err != nil || !again {
-			return out, err
+			return out, false, err
+		}
+		if l.putOff(tr, others) {
+			l.shelve()
+			return nil, true, nil
 		}
 	}
 }

@@ -25,6 +25,7 @@ type Config struct {
 	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty"`      // 0 is none
 	VerifyIdleSecs    int           `json:"verify_idle_timeout_secs,omitempty"` // verify without output; 0 is none
 	Baseline          string        `json:"baseline,omitempty"`                 // when verify fails before the first attempt: require, warn or off; "" is require for a tag, off for a prompt
+	Breaker           int           `json:"breaker,omitempty"`                  // the same failure in so many tasks in a row ends the run; 0 is 3, less is none
 	Deadline          *time.Time    `json:"deadline,omitempty"`                 // no attempt starts after it
 	MaxCostUSD        float64       `json:"max_cost_usd,omitempty"`
 	MaxCostPerTask    float64       `json:"max_cost_per_task_usd,omitempty"`

@@ -29,6 +29,7 @@ const (
 	TaskHeld        Type = "task_held"
 	WaveCommitted   Type = "wave_committed"
 	LimitWaiting    Type = "limit_waiting"
+	BreakerOpened   Type = "breaker_opened"
 	Warning         Type = "warning"
 	LoopPaused      Type = "loop_paused"
 	LoopResumed     Type = "loop_resumed"
@@ -45,7 +46,7 @@ const (
 // started is started again.
 func (t Type) durable() bool {
 	switch t {
-	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, LoopPaused, LoopFinished, IterationStarted, IterationFinished:
+	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, IterationStarted, IterationFinished:
 		return true
 	}
 	return false

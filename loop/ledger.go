@@ -44,6 +44,7 @@ type ledger struct {
 	agents      []AgentUse
 	checked     string // the verify command of the attempt under way
 	passed      pass   // the last one
+	streak      streak
 }
 
 // statusChange is one task's new status, and the event that made it so.
@@ -112,6 +113,9 @@ func (l *ledger) apply(e *Event) {
 		}
 	case AttemptFinished:
 		l.finishAttempt(e)
+		l.streak.apply(e)
+	case BreakerOpened:
+		l.streak.half, l.streak.tasks = true, nil
 	case TaskDone:
 		l.close(e, "done")
 		l.blocked = slices.DeleteFunc(l.blocked, func(b Event) bool { return b.Task == e.Task })

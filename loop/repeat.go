@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,13 +164,13 @@ func (r *Repeat) limits(ctx context.Context, stop *stopper) *Outcome {
 		out := &Outcome{Ending: LimitReached, Message: "the limit of " + iterations(n) + " is reached"}
 		out.Crashed = b.turns.crashes >= n
 		return out
-	case b.turns.crashes >= mostCrashes:
+	case c.Breaker >= 0 && b.turns.crashes >= cmp.Or(c.Breaker, mostCrashes):
 		return &Outcome{Ending: AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s", b.turns.crashes, b.turns.last.Reason)}
 	}
 	return c.spent(r.tools.Now(), b.cost)
 }
 
-// mostCrashes is how many iterations in a row may end by the agent's crash.
+// mostCrashes is how many iterations in a row may end by the agent's crash where the breaker's setting says nothing.
 const mostCrashes = 5
 
 func iterations(n int) string {

@@ -39,7 +39,7 @@ func NewGate(c Config) (Gate, error) {
 		}
 		return &gate.Promise{Word: c.CompletionPromise}, nil
 	case GateStatus:
-		return &gate.Status{Limits: gate.Limits{Cooldown: seconds(c.CooldownSecs)}}, nil
+		return &gate.Status{Limits: c.limits()}, nil
 	case GateCriteria:
 		g, err := gate.NewCriteria(c.options())
 		if err != nil {
@@ -48,6 +48,16 @@ func NewGate(c Config) (Gate, error) {
 		return g, nil
 	}
 	return nil, fmt.Errorf("no gate %q: there are promise, status and criteria", c.Gate)
+}
+
+// limits are those of the status gate's breaker: off switches all of them off, a number is that of the iterations
+// without progress.
+func (c *Config) limits() gate.Limits {
+	l := gate.Limits{Cooldown: seconds(c.CooldownSecs), NoProgress: c.Breaker}
+	if c.Breaker < 0 {
+		l.SameError, l.Shrink = BreakerOff, BreakerOff
+	}
+	return l
 }
 
 func (c *Config) options() gate.Options {

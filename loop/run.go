@@ -4,6 +4,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"descartes/tasks"
@@ -69,6 +70,9 @@ type Outcome struct {
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }}
 	out, err := l.work(ctx, stop)
+	if err == nil && out.Ending == BreakerOpen {
+		err = l.openBreaker(context.WithoutCancel(ctx), &out)
+	}
 	l.shelve()
 	if err == nil {
 		err = l.settleWaves(ctx, stop)
@@ -158,7 +162,7 @@ func (l *Loop) halfDone(ctx context.Context, stop *stopper) (*Outcome, error) {
 			return nil, err
 		}
 		var err error
-		if out, err = l.task(ctx, stop, id); err != nil {
+		if out, _, err = l.task(ctx, stop, id, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -175,7 +179,9 @@ func deref(o *Outcome) Outcome {
 // wave runs the ready tasks of one wave in id order and commits what they came to. begun reports
 // whether there was anything to do in it.
 func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string) (begun bool, _ *Outcome, _ error) {
-	for _, id := range ids {
+	queue := slices.Clone(ids)
+	for at := 0; at < len(queue); at++ {
+		id := queue[at]
 		if l.scope.Task != "" && id != l.scope.Task {
 			continue
 		}
@@ -195,9 +201,12 @@ func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string
 				return begun, nil, err
 			}
 		}
-		out, err := l.task(ctx, stop, id)
+		out, later, err := l.task(ctx, stop, id, queue[at+1:])
 		if err != nil || out != nil {
 			return begun, out, err
+		}
+		if later {
+			queue = append(queue, id)
 		}
 	}
 	return begun || l.uncommitted(number), nil, l.commitWave(ctx, stop, number, ids)
@@ -255,6 +264,9 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	}
 	if why := c.room(l.tools.Free, l.job.Root); why != "" {
 		return &Outcome{Ending: DiskFull, Message: why}
+	}
+	if why := l.tripped(); why != "" {
+		return &Outcome{Ending: BreakerOpen, Message: why}
 	}
 	if n := c.Scud.MaxTotalIterations; n > 0 && l.ledger.iteration >= n {
 		return &Outcome{Ending: LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}

@@ -50,7 +50,7 @@ func newWorld(t *testing.T, taskFile string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), now: time.Now, protect: []string{".scud/tasks/x.json", ".descartes/"}}
 	w.prepare(taskFile)
-	w.cfg = Config{Baseline: BaselineOff, Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
+	w.cfg = Config{Baseline: BaselineOff, Breaker: BreakerOff, Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
 		Spec: SpecConfig{IncludeTask: true, IncludePlanSection: true}}}
 	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
 		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")

@@ -65,7 +65,9 @@ func exitCode(out loop.Outcome, blocked int) int {
 		code = exitBlocked
 	case loop.LimitReached, loop.DeadlinePast, loop.CostReached:
 		code = exitLimit
-	case loop.Paused, loop.GateBlocked, loop.BreakerOpen, loop.GateAsks:
+	case loop.BreakerOpen:
+		return exitWaits // whatever it has seen blocked
+	case loop.Paused, loop.GateBlocked, loop.GateAsks:
 		code = exitWaits
 	}
 	switch {

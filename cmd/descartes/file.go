@@ -27,6 +27,7 @@ type fileSettings struct {
 	VerifyTimeoutSecs int         `yaml:"verify_timeout_secs"`
 	VerifyIdleSecs    int         `yaml:"verify_idle_timeout_secs"`
 	Baseline          string      `yaml:"baseline"`
+	Breaker           fileBreaker `yaml:"breaker"`
 	MaxCostUSD        float64     `yaml:"max_cost_usd"`
 	MaxCostPerTask    float64     `yaml:"max_cost_per_task"`
 	OnLimit           string      `yaml:"on_limit"`
@@ -60,6 +61,17 @@ func (m *fileMask) UnmarshalYAML(n *yaml.Node) error {
 		return errors.New("mask: a list of variables is wanted, [MY_PIN, \"!NOT_SECRET\"], or off")
 	}
 	*m = names
+	return nil
+}
+
+// fileBreaker is a number of tasks, or the word off.
+type fileBreaker int
+
+// UnmarshalYAML reads either.
+func (b *fileBreaker) UnmarshalYAML(n *yaml.Node) error {
+	if err := (breaker{(*int)(b)}).Set(n.Value); err != nil {
+		return fmt.Errorf("breaker: %w", err)
+	}
 	return nil
 }
 
@@ -223,7 +235,7 @@ func (f *fileSettings) into(c *loop.Config) {
 	f.fileProviders.into(c, f.Backends)
 	c.TimeoutSecs, c.IdleTimeoutSecs, c.VerifyTimeoutSecs, c.VerifyIdleSecs = f.TimeoutSecs, f.IdleTimeoutSecs, f.VerifyTimeoutSecs, f.VerifyIdleSecs
 	c.Mask, c.MaxCostPerTask, c.Git.CostTrailer = f.Mask, f.MaxCostPerTask, f.Git.CostTrailer
-	c.Baseline = f.Baseline
+	c.Baseline, c.Breaker = f.Baseline, int(f.Breaker)
 	c.MaxCostUSD, c.OnLimit, c.AllowDirty = f.MaxCostUSD, f.OnLimit, f.AllowDirty
 	c.Backend = loop.BackendConfig{Type: f.Backend.Type, PromptMode: f.Backend.PromptMode, OutputFormat: f.Backend.Format,
 		Environment: f.Backend.Environment, Model: f.Backend.Model}

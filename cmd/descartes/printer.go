@@ -121,6 +121,8 @@ func (p *printer) line(e *loop.Event) string {
 		return p.turnFinished(e)
 	case loop.GateSpoke:
 		return gateLines(e)
+	case loop.BreakerOpened:
+		return p.paint.in(red, "breaker opened:") + " " + clean(e.Reason)
 	case loop.VerifyStarted, loop.VerifyFinished:
 		return baselineLine(e)
 	case loop.TaskStarted, loop.AgentFinished, loop.LoopPaused, loop.LoopFinished:

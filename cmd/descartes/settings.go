@@ -123,6 +123,7 @@ func (s *settings) registerLimits(f *pflag.FlagSet) {
 	f.IntVar(&s.SpinLimit, "spin-limit", agent.DefaultSpin, "steps in a row in which an agent may get nothing done; 0: any number")
 	f.Var((*secs)(&s.VerifyTimeoutSecs), "verify-timeout", "longest run of the verify command; 0: any")
 	f.Var((*secs)(&s.VerifyIdleSecs), "verify-idle-timeout", "longest time the verify command may print nothing; 0: any")
+	f.Var(breaker{&s.Breaker}, "breaker", "stop when so many tasks in a row fail in the same way, or their agents crash or do nothing; off: never (default: 3)")
 	f.Var(choice{&s.Baseline, baselineWords}, "baseline", "when the verify command fails before the first attempt: require ends the run, warn goes on, off does not run it (default: require; of a prompt loop off)")
 	f.Float64Var(&s.MaxCostUSD, "max-cost", 0, "stop when the agents have cost this many `dollars`")
 	f.Float64Var(&s.MaxCostPerTask, "max-cost-per-task", 0, "give a task no further attempt when its attempts have cost this many `dollars`")

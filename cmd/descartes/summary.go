@@ -260,6 +260,11 @@ func (s *summary) command() string {
 		return fmt.Sprintf("%s --max-cost %g", resume, 2*s.run.state.Config.MaxCostUSD)
 	case loop.AgentUnusable:
 		return "make the agent run, then " + resume
+	case loop.BreakerOpen:
+		if len(s.run.state.BlockedTasks) > 0 {
+			resume += " --retry-blocked"
+		}
+		return "descartes loop logs --name " + s.run.id + fromHere(s.root) + " shows what they have in common; see to that, then " + resume
 	case loop.DiskFull:
 		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
 	case loop.GitRefused:

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"descartes/loop"
 )
 
 // secs is a number of seconds, given as such or as a duration.
@@ -82,6 +84,33 @@ func (c choice) Set(text string) error {
 		}
 	}
 	return fmt.Errorf("%q is none of %s", text, strings.ReplaceAll(c.words, "|", ", "))
+}
+
+// breaker is a number of tasks, or off.
+type breaker struct{ to *int }
+
+func (b breaker) String() string {
+	switch {
+	case b.to == nil || *b.to == 0:
+		return ""
+	case *b.to < 0:
+		return "off"
+	}
+	return strconv.Itoa(*b.to)
+}
+func (breaker) Type() string { return "N|off" }
+
+func (b breaker) Set(text string) error {
+	if text == "off" || text == "false" {
+		*b.to = loop.BreakerOff
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is neither a number of tasks nor off", text)
+	}
+	*b.to = n
+	return nil
 }
 
 // budget is warn or cut.

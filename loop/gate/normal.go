@@ -133,8 +133,13 @@ func failure(f Facts) (signature, shown string) {
 	if f.Verify == nil || f.Verify.Passed {
 		return "", ""
 	}
+	return Failed(f.Verify.Output)
+}
+
+// Failed is the signature of what a failed verification printed, and the line that shows it.
+func Failed(output string) (signature, shown string) {
 	var told, last []string
-	for line := range strings.SplitSeq(f.Verify.Output, "\n") {
+	for line := range strings.SplitSeq(output, "\n") {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}

@@ -1,0 +1,128 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/loop/gate"
+	"descartes/verify"
+)
+
+// DefaultBreaker is in how many tasks in a row the same failure opens the breaker where nothing else is said, and
+// BreakerOff is the setting of who wants none.
+const (
+	DefaultBreaker = 3
+	BreakerOff     = -1
+)
+
+// breaker is the setting; 0 where there is none.
+func (c *Config) breaker() int {
+	switch {
+	case c.Breaker == 0:
+		return DefaultBreaker
+	case c.Breaker < 0:
+		return 0
+	}
+	return c.Breaker
+}
+
+// idleAgent is the signature of an attempt whose agent crashed, or did and said nothing, whatever it printed.
+const idleAgent = "agent"
+
+// streak is the same failure in attempts that followed each other. The ledger's apply alone fills it.
+//
+//	closed --the same failure in N tasks--> open --resume--> half open --the same failure--> open
+//	                                                         half open --anything else--> closed
+type streak struct {
+	signature string
+	shown     string // a line of it
+	tasks     []string
+	half      bool // the breaker was open, and nothing has happened since
+	worked    bool // an agent of this loop did something, at some time
+}
+
+// apply takes the end of an attempt into account.
+func (s *streak) apply(e *Event) {
+	d := e.Detail
+	if d == nil || e.Verdict == verdictCancelled || e.Verdict == verdictLimited || d.End == endRefused || passing(d) {
+		return // nobody's fault
+	}
+	if d.End == "finished" && (d.Changed > 0 || d.Claimed || e.Verdict == verdictBlocked) {
+		s.worked = true
+	}
+	signature, shown := failureOf(e)
+	if signature != s.signature {
+		*s = streak{signature: signature, worked: s.worked}
+	}
+	s.shown = shown
+	if signature == "" {
+		s.half = false
+	} else if !slices.Contains(s.tasks, e.Task) {
+		s.tasks = append(s.tasks, e.Task)
+	}
+}
+
+// failureOf is what an attempt failed with, without what differs from run to run; "" if it did not fail.
+func failureOf(e *Event) (signature, shown string) {
+	switch {
+	case e.Verdict == verdictVerified || e.Verdict == verdictBlocked:
+		return "", ""
+	case e.Verdict == verdictCrashed, e.Reason == verify.NoSignal, e.Verdict == string(verify.TimedOut) && e.Detail.Changed == 0:
+		return idleAgent, e.Reason
+	case e.Verdict == verdictFailed:
+		signature, shown = gate.Failed(e.Detail.Output)
+		if strings.TrimSpace(e.Detail.Output) == "" {
+			shown = e.Reason
+		}
+		return signature + " " + gate.Signature(e.Reason), shown
+	}
+	return e.Verdict + " " + gate.Signature(e.Reason), e.Reason
+}
+
+// tripped says why no further attempt is worth starting, or is empty.
+func (l *Loop) tripped() string {
+	n, s := l.job.Config.breaker(), &l.ledger.streak
+	if n == 0 || s.signature == "" || len(s.tasks) < n && !(s.half && len(s.tasks) > 0) {
+		return ""
+	}
+	what := "the same failure"
+	if s.signature == idleAgent {
+		what = "agents crashed or did nothing"
+	}
+	where := fmt.Sprintf(" in %d tasks in a row", len(s.tasks))
+	if s.half {
+		where = " again after the breaker had opened"
+	}
+	return what + where + " (" + strings.Join(s.tasks, ", ") + "): " + oneLine(s.shown)
+}
+
+// putOff reports whether a task whose agent did nothing has its next attempt after the first one of another: no
+// agent of this loop has done anything yet, and most likely none can. The tree must be as it was.
+func (l *Loop) putOff(tr *trial, ids []string) bool {
+	s := &l.ledger.streak
+	if l.job.Config.breaker() == 0 || s.worked || s.signature != idleAgent || tr.after != tr.base || l.scope.Task != "" || len(s.tasks) >= l.job.Config.breaker() {
+		return false
+	}
+	return slices.ContainsFunc(ids, func(id string) bool { return l.job.Graph.Ready(id) && !slices.Contains(s.tasks, id) })
+}
+
+// openBreaker records that the breaker is open. What the task under way has left in the tree is kept under its
+// attempts' refs, and the tree goes back to what it was before the task.
+func (l *Loop) openBreaker(ctx context.Context, out *Outcome) error {
+	e := &Event{Type: BreakerOpened, Reason: out.Message, Tasks: l.ledger.streak.tasks}
+	if cur := l.ledger.current; cur != "" && l.ledger.bases[cur] != "" && l.ledger.bases[cur] != l.ledger.tree {
+		e.Task = cur
+		if _, err := l.tools.Repo.Restore(ctx, gitops.Tree(l.ledger.bases[cur]), l.ledger.starts[cur]); err != nil {
+			return gitErr("take back the work on task "+cur, err)
+		}
+		now, err := l.tools.Repo.Snapshot(ctx)
+		if err != nil {
+			return gitErr("look at the tree after task "+cur, err)
+		}
+		e.Tree, e.Ref = string(now), RefPrefix(l.state.ID, cur)
+	}
+	return l.record(e)
+}
