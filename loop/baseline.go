@@ -50,7 +50,7 @@ func (b *Baseline) Reason() string {
 	}
 	switch {
 	case len(b.Withheld) > 0:
-		s += "; it passes with all of your variables, of which these are withheld: " + strings.Join(b.Withheld, ", ")
+		s += "; it passes with all of your variables, of which these are withheld: " + few(b.Withheld)
 	case b.CannotRun() && r.Code == 126:
 		s += ": something in it cannot be executed"
 	case b.CannotRun():
@@ -63,7 +63,10 @@ func (b *Baseline) Reason() string {
 func (b *Baseline) Hint() string {
 	switch {
 	case len(b.Withheld) > 0:
-		return "--env-pass " + strings.Join(b.Withheld, ",") + " passes them on, env_pass in descartes.yaml for every run"
+		if len(b.Withheld) > 3 {
+			return "--env-pass NAME passes the one on that it needs, env_pass in descartes.yaml in every run"
+		}
+		return "--env-pass " + strings.Join(b.Withheld, ",") + " passes on what it needs, env_pass in descartes.yaml in every run"
 	case b.CannotRun():
 		return "install what is missing, or correct --verify; --baseline off starts without this check"
 	case b.Result.TimedOut:

@@ -14,6 +14,7 @@ type SafetyConfig struct {
 	SandboxRead    []string `json:"sandbox_read,omitempty"`     // hidden places that may be read
 	VerifyNetwork  bool     `json:"verify_network,omitempty"`
 	VerifyEnv      string   `json:"verify_env,omitempty"` // inherit: all variables; else those of the list
+	Env            string   `json:"env,omitempty"`        // open: all but credentials, strict: those of a list; "" is strict in a strict sandbox, else open
 	EnvPass        []string `json:"env_pass,omitempty"`   // NAME or PREFIX_*
 	MaxMemory      int64    `json:"max_memory,omitempty"` // bytes of an attempt's processes; 0 is no limit
 	MaxProcs       int      `json:"max_procs,omitempty"`

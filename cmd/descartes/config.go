@@ -115,6 +115,10 @@ func (s *settings) fillDefaults() {
 	c.Scud.MaxTotalIterations = cmp.Or(c.Scud.MaxTotalIterations, loop.DefaultTotalIterations(0))
 	c.StateFile = cmp.Or(c.StateFile, ".descartes/loop-state.json")
 	c.Baseline = cmp.Or(c.Baseline, loop.BaselineRequire)
+	if strictEnv(*c) {
+		c.Env = envStrict
+	}
+	c.Env = cmp.Or(c.Env, envOpen)
 	c.Breaker = cmp.Or(c.Breaker, loop.DefaultBreaker)
 	c.OnLimit = cmp.Or(c.OnLimit, "wait")
 	c.Gate = cmp.Or(c.Gate, "promise")

@@ -140,47 +140,71 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 	return h, found
 }
 
-// passing parts our environment between agents and verify commands.
+// passing parts our environment between agents and verify commands. What is masked is withheld.
 func passing(cfg loop.Config, b agent.Backend, env []string) sandbox.Parted {
-	return sandbox.Passing{Backend: familyOf(b), Pass: cfg.EnvPass, Own: b.EnvPass}.Part(env)
+	words := slices.DeleteFunc(slices.Clone(cfg.Mask), func(w string) bool { return w == "off" })
+	return sandbox.Passing{Backend: familyOf(b), Pass: cfg.EnvPass, Own: b.EnvPass, Strict: strictEnv(cfg),
+		Credential: func(name, value string) bool { return len(secretsOf(name, value, words)) > 0 }}.Part(env)
 }
 
+// strictEnv reports whether only the variables of the list are passed on.
+func strictEnv(cfg loop.Config) bool {
+	return cfg.Env == envStrict || cfg.Env == "" && cfg.Sandbox == string(sandbox.Strict)
+}
+
+// What is passed on of our variables where nothing is said of one.
+const (
+	envOpen   = "open"
+	envStrict = "strict"
+	envWords  = envOpen + "|" + envStrict
+)
+
 // withheld names the variables of ours that verify commands do not get.
-func withheld(cfg loop.Config, backends []agent.Backend, env []string) (names []string) {
+func withheld(cfg loop.Config, backends []agent.Backend, env []string) []string {
 	if cfg.VerifyEnv == "inherit" {
 		return nil
 	}
-	for _, b := range backends[:1] {
-		parted := passing(cfg, b, env)
-		for _, kv := range slices.Concat(parted.Agent, parted.Left) {
-			if name, value, _ := strings.Cut(kv, "="); value != "" {
-				names = append(names, name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	parted := passing(cfg, backends[0], env)
+	parted.Left = append(parted.Left, parted.Agent...)
+	return parted.Names()
 }
 
 // inForce is the sandbox that a loop's commands ran in, in words.
 func inForce(c loop.Config) string { return orWord(c.SandboxInForce, "not known") }
 
-const wantedShown = 6
+const (
+	wantedShown   = 6
+	withheldShown = 12
+)
 
-// environmentText says how many of our variables agents get, and names those that look needed and are not passed on.
+// environmentText says how many of our variables agents get, and names those that are withheld: all of them, or where
+// only a list is passed on those that look needed.
 func environmentText(cfg loop.Config, b agent.Backend) string {
 	parted := passing(cfg, b, os.Environ())
-	commands := append(slices.Clone(b.Command), cfg.Scud.VerificationCommand, cfg.VerificationCommand)
 	text := fmt.Sprintf("%s passed on", count(len(parted.Base)+len(parted.Agent), "variable"))
-	names := parted.Wanted(commands...)
-	if len(names) == 0 {
+	if strictEnv(cfg) {
+		commands := append(slices.Clone(b.Command), cfg.Scud.VerificationCommand, cfg.VerificationCommand)
+		if names := parted.Wanted(commands...); len(names) > 0 {
+			text += "; not " + fewOf(names, wantedShown) + " (--env-pass passes them on)"
+		}
 		return text
 	}
-	more := ""
-	if n := len(names) - wantedShown; n > 0 {
-		names, more = names[:wantedShown], fmt.Sprintf(" and %d more", n)
+	if names := parted.Names(); len(names) > 0 {
+		text += "; withheld: " + fewOf(names, withheldShown) + " (--env-pass passes them on)"
 	}
-	return text + "; not " + strings.Join(names, ", ") + more + " (--env-pass passes them on)"
+	if names := slices.Sorted(slices.Values(parted.Never)); len(names) > 0 {
+		text += "; never passed on: " + fewOf(names, wantedShown)
+	}
+	return text
+}
+
+// fewOf lists names, no more than so many of them.
+func fewOf(names []string, most int) string {
+	more := ""
+	if n := len(names) - most; n > 0 {
+		names, more = names[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(names, ", ") + more
 }
 
 // confine makes ready what the commands of a run are held in by. run is the folder of the loop's files. close is for

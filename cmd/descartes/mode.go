@@ -52,7 +52,7 @@ beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others 
 
 // modeFlags are the flags of a run that mean something to a mode.
 var modeFlags = []string{"allow-dirty", "auto-tune", "backend", "baseline", "branch", "branch-template", "breaker", "ci", "command", "completion-promise", "config", "cooldown", "create-branch", "criterion", "deadline", "detach",
-	"dry-run", "env-pass", "exit-grace", "fallback", "gate", "handoff", "hook-timeout", "hooks", "idle-timeout", "json", "loop-state", "max-cost", "max-file-edits", "max-iterations", "max-memory", "max-procs", "max-wait",
+	"dry-run", "env", "env-pass", "exit-grace", "fallback", "gate", "handoff", "hook-timeout", "hooks", "idle-timeout", "json", "loop-state", "max-cost", "max-file-edits", "max-iterations", "max-memory", "max-procs", "max-wait",
 	"min-free-disk", "model", "name", "no-commit", "no-confirm", "on-limit", "precheck", "prompt-mode", "reversibility", "sandbox", "shape", "shape-file", "spin-limit", "start-timeout", "state-file", "timeout", "verify",
 	"verify-idle-timeout", "verify-timeout", "working-dir", "yes"}
 

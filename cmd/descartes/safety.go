@@ -26,6 +26,7 @@ type fileSafety struct {
 	SandboxRead    []string `yaml:"sandbox_read"`
 	VerifyNetwork  bool     `yaml:"verify_network"`
 	VerifyEnv      string   `yaml:"verify_env"`
+	Env            string   `yaml:"env"`
 	EnvPass        []string `yaml:"env_pass"`
 	MaxMemory      bytesOf  `yaml:"max_memory"`
 	MaxProcs       int      `yaml:"max_procs"`
@@ -38,12 +39,13 @@ func safetyFrom(c loop.SafetyConfig) fileSafety {
 
 func (f *fileSafety) into(c *loop.SafetyConfig) {
 	*c = loop.SafetyConfig{Sandbox: f.Sandbox, SandboxDomains: f.SandboxDomains, SandboxWrite: f.SandboxWrite, SandboxRead: f.SandboxRead,
-		VerifyNetwork: f.VerifyNetwork, VerifyEnv: f.VerifyEnv, EnvPass: f.EnvPass, MaxMemory: int64(f.MaxMemory), MaxProcs: f.MaxProcs,
+		VerifyNetwork: f.VerifyNetwork, VerifyEnv: f.VerifyEnv, Env: f.Env, EnvPass: f.EnvPass, MaxMemory: int64(f.MaxMemory), MaxProcs: f.MaxProcs,
 		MinFreeDisk: int64(f.MinFreeDisk)}
 }
 
 func (s *settings) registerSafety(f *pflag.FlagSet) {
 	f.Var(choice{&s.Sandbox, sandbox.Modes}, "sandbox", "what agents and verify commands may touch: auto holds them in where this machine can, strict or nothing runs, off does not")
+	f.Var(choice{&s.Env, envWords}, "env", "variables that agents and verify commands get: open is all but credentials, strict is those of a list (default: open; strict with --sandbox strict)")
 	f.StringSliceVar(&s.EnvPass, "env-pass", nil, "`variables` that agents and verify commands get besides: NAME or PREFIX_*; may be repeated")
 	f.Var((*bytesOf)(&s.MaxMemory), "max-memory", "end an attempt whose processes use more memory than this, like 4G (default: no limit)")
 	f.IntVar(&s.MaxProcs, "max-procs", 0, "end an attempt that has more processes, threads included, at a time (default: no limit)")
@@ -60,6 +62,11 @@ func (s *settings) checkSafety() error {
 	}
 	if c.VerifyEnv != "" && c.VerifyEnv != "inherit" && c.VerifyEnv != "list" {
 		return badInput("", "verify_env: %q is none of list, inherit", c.VerifyEnv)
+	}
+	if c.Env != "" {
+		if err := (choice{new(string), envWords}).Set(c.Env); err != nil {
+			return badInput("", "env: %w", err)
+		}
 	}
 	for _, word := range c.EnvPass {
 		if !sandbox.ValidPass(word) {

@@ -5,11 +5,14 @@ import (
 	"strings"
 )
 
-// Passing says which variables go on to agents and verify commands.
+// Passing says which variables go on to agents and verify commands: all but credentials, other providers' keys and
+// those that are never passed on; or, where it is strict, those of a list.
 type Passing struct {
-	Backend string   // the agent's kind: its provider's variables go to it alone
-	Pass    []string // NAME or PREFIX_*, for both
-	Own     []string // the same, for the agent alone
+	Backend    string   // the agent's kind: its provider's keys go to it alone
+	Pass       []string // NAME or PREFIX_*, for both
+	Own        []string // the same, for the agent alone
+	Strict     bool
+	Credential func(name, value string) bool // what looks like one; nil: nothing does
 }
 
 // Parted is an environment taken apart. What is in none of the lists is never
@@ -18,6 +21,7 @@ type Parted struct {
 	Base  []string // NAME=value for agents and verify commands
 	Agent []string // besides, for the agent
 	Left  []string // not passed on, and no harm if it were asked for
+	Never []string // names of those that no setting passes on
 }
 
 // Part takes an environment apart. A list of what may pass knows nothing of
@@ -31,10 +35,14 @@ func (p Passing) Part(env []string) (out Parted) {
 	}
 	families, known := p.families(set), plain()
 	for _, kv := range env {
-		name, _, ok := strings.Cut(kv, "=")
+		name, value, ok := strings.Cut(kv, "=")
 		switch {
-		case !ok || name == "" || refused(name):
+		case !ok || name == "":
+		case refused(name):
+			out.Never = append(out.Never, name)
 		case common(known, name) || matches(p.Pass, name):
+			out.Base = append(out.Base, kv)
+		case !p.Strict && !p.secret(name, value) && !matches(p.Own, name):
 			out.Base = append(out.Base, kv)
 		case matches(families, name) || matches(p.Own, name):
 			out.Agent = append(out.Agent, kv)
@@ -43,6 +51,15 @@ func (p Passing) Part(env []string) (out Parted) {
 		}
 	}
 	return out
+}
+
+// secret reports whether a variable is a credential: it looks like one, or is named as the key of a model's provider,
+// whatever its value.
+func (p Passing) secret(name, value string) bool {
+	if p.Credential != nil && p.Credential(name, value) {
+		return true
+	}
+	return value != "" && secret(name) && (strings.HasPrefix(name, "AWS_") || matches(Passing{}.families(nil), name))
 }
 
 // ValidPass reports whether a word of a setting names variables.
@@ -136,6 +153,17 @@ func (p Passing) families(set map[string]bool) []string {
 		list = append(list, family+"_*")
 	}
 	return append(list, google...)
+}
+
+// Names are those of the variables that are not passed on, though a setting could. Empty ones are left out.
+func (p Parted) Names() (names []string) {
+	for _, kv := range p.Left {
+		if name, value, _ := strings.Cut(kv, "="); value != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Wanted names variables that are not passed on and look as if a program here

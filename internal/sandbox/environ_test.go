@@ -32,6 +32,7 @@ func TestPart(t *testing.T) {
 		{Passing{Backend: "generic"}, "", "ANTHROPIC_API_KEY CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_OAUTH_TOKEN OPENAI_API_KEY GEMINI_API_KEY GOOGLE_CLOUD_PROJECT IS_SANDBOX"},
 		{Passing{Backend: "codex", Pass: []string{"MYAPP_*", "DATABASE_URL", "GIT_*", "SSH_AUTH_SOCK", "LD_*"}, Own: []string{"FOO"}}, "DATABASE_URL MYAPP_MODE MYAPP_PORT", "OPENAI_API_KEY FOO"},
 	} {
+		c.p.Strict = true
 		got := c.p.Part(env)
 		want := slices.Sorted(slices.Values(append(slices.Clone(base), strings.Fields(c.base)...)))
 		if have := slices.Sorted(slices.Values(names(got.Base))); !slices.Equal(have, want) {
@@ -46,7 +47,7 @@ func TestPart(t *testing.T) {
 			}
 		}
 	}
-	got := Passing{Backend: "claude"}.Part(append(env, "CLAUDE_CODE_USE_BEDROCK=1", "BRACED=b", "PLAINLY=p")).Wanted("make ${BRACED} $PLAINLYNOT", "x $FOO")
+	got := Passing{Backend: "claude", Strict: true}.Part(append(env, "CLAUDE_CODE_USE_BEDROCK=1", "BRACED=b", "PLAINLY=p")).Wanted("make ${BRACED} $PLAINLYNOT", "x $FOO")
 	if want := strings.Fields("BRACED DATABASE_URL FOO GEMINI_API_KEY GH_TOKEN MISE_GITHUB_TOKEN MYAPP_PORT OPENAI_API_KEY UV_PUBLISH_PASSWORD"); !slices.Equal(got, want) {
 		t.Errorf("wanted: got %v, want %v", got, want)
 	}
@@ -70,13 +71,39 @@ func TestSecretsStay(t *testing.T) {
 		{"codex", "OPENAI_API_KEY"},
 		{"gemini", "GOOGLE_APPLICATION_CREDENTIALS GEMINI_API_KEY"},
 	} {
-		got := Passing{Backend: c.backend}.Part(env)
+		got := Passing{Backend: c.backend, Strict: true}.Part(env)
 		if len(got.Base) > 0 {
 			t.Errorf("%s: everybody gets %v", c.backend, names(got.Base))
 		}
 		if have := names(got.Agent); !slices.Equal(have, strings.Fields(c.agent)) {
 			t.Errorf("%s: got %v, want %v", c.backend, have, c.agent)
 		}
+	}
+}
+
+// TestPartOpen passes on everything but credentials, the keys of other providers, and what nobody gets.
+func TestPartOpen(t *testing.T) {
+	env := strings.Fields(`PATH=p MYAPP_MODE=m AWS_PROFILE=dev AWS_SECRET_ACCESS_KEY=x DATABASE_URL=plain STRIPE_KEY=secret ANTHROPIC_API_KEY=k ANTHROPIC_BASE_URL=u
+		OPENAI_API_KEY=k OPENAI_ORG=o GIT_DIR=x NODE_OPTIONS=n SSH_AUTH_SOCK=s EMPTY_KEY= OWN_KEY=secret`)
+	p := Passing{Backend: "claude", Own: []string{"OWN_*"}, Credential: func(_, value string) bool { return value == "secret" }}
+	got := p.Part(env)
+	for _, c := range []struct {
+		what      string
+		have      []string
+		wantNames string
+	}{
+		{"base", names(got.Base), "PATH MYAPP_MODE AWS_PROFILE DATABASE_URL ANTHROPIC_BASE_URL OPENAI_ORG EMPTY_KEY"},
+		{"agent", names(got.Agent), "ANTHROPIC_API_KEY OWN_KEY"},
+		{"left", got.Names(), "AWS_SECRET_ACCESS_KEY OPENAI_API_KEY STRIPE_KEY"},
+		{"never", got.Never, "GIT_DIR NODE_OPTIONS SSH_AUTH_SOCK"},
+	} {
+		if !slices.Equal(c.have, strings.Fields(c.wantNames)) {
+			t.Errorf("%s: got %v, want %v", c.what, c.have, c.wantNames)
+		}
+	}
+	p.Pass = []string{"STRIPE_*", "GIT_*"}
+	if got := p.Part(env); !slices.Contains(names(got.Base), "STRIPE_KEY") || slices.Contains(names(got.Base), "GIT_DIR") {
+		t.Errorf("passed on besides: %v", names(got.Base))
 	}
 }
 
