@@ -1,13 +1,11 @@
 package loop
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,11 +89,15 @@ func (l *Loop) settle(ctx context.Context, tr *trial, who string) error {
 	if err != nil {
 		return err
 	}
+	put, err := l.fixed.putBack(l.tools.FS, who, strings.TrimSuffix(tr.log, ".log")+".changed")
+	if err != nil {
+		return err
+	}
 	missed, err := l.missLists(tr, who)
 	if err != nil {
 		return err
 	}
-	for _, n := range slices.Concat(mended, missed, notes) {
+	for _, n := range slices.Concat(mended, put, missed, notes) {
 		if err := l.warn(tr, n); err != nil {
 			return err
 		}
@@ -170,35 +172,12 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 
 // mendTasks puts the task file and its mirror back. What the attempt had made of them is kept in files aside.
 func (l *Loop) mendTasks(who, aside string) (notes []string, err error) {
-	note, err := l.mendOne(who, l.job.File.Path(), l.job.File.Bytes(), aside)
-	if note != "" {
-		notes = append(notes, note)
+	files := []fixedFile{{look: l.saver.seen, real: l.job.File.Target(), data: l.job.File.Bytes()}}
+	if m := l.saver.mirror; m != nil {
+		files = append(files, fixedFile{look: m.seen, real: m.real, data: m.data})
 	}
-	if m := l.saver.mirror; m != nil && err == nil {
-		if note, err = l.mendOne(who, m.path, m.data, aside+".mirror"); note != "" {
-			notes = append(notes, note)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return notes, l.saver.look()
-}
-
-func (l *Loop) mendOne(who, path string, want []byte, aside string) (note string, err error) {
-	got, err := os.ReadFile(path)
-	note = fmt.Sprintf("the %s deleted %s, which is put back", who, l.relative(path))
-	switch {
-	case err == nil && bytes.Equal(got, want):
-		return "", nil
-	case err == nil:
-		if err := os.MkdirAll(filepath.Dir(aside), 0o755); err != nil {
-			return "", fmt.Errorf("keep the changed task file: %w", err)
-		}
-		if err := os.WriteFile(aside, got, 0o600); err != nil {
-			return "", fmt.Errorf("keep the changed task file: %w", err)
-		}
-		note = fmt.Sprintf("the %s changed %s, which is put back; its text is kept in %s", who, l.relative(path), l.relative(aside))
-	}
-	return note, l.saver.restore(path, want)
+	g := fixedFiles{root: l.job.Root, files: files}
+	notes, err = g.putBack(l.tools.FS, who, aside)
+	l.saver.look()
+	return notes, err
 }

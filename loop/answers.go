@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 	"descartes/specbuild"
 	"descartes/tasks"
 )
@@ -48,14 +49,10 @@ func (h Home) AnswerFile(tag string) string {
 // Answers reads those of a tag, oldest first. Where nobody has answered, and in a fresh clone, there are none.
 func (h Home) Answers(tag string) ([]Answer, error) {
 	path := h.AnswerFile(tag)
-	fi, err := os.Stat(path)
+	data, err := plainfile.Read("", path, maxAnswerFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil && fi.Size() > maxAnswerFile {
-		return nil, fmt.Errorf("read answers %s: it has %d bytes, at most %d can be read", path, fi.Size(), maxAnswerFile)
-	}
-	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read answers: %w", err)
 	}

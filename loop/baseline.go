@@ -196,9 +196,10 @@ func (r *Repeat) baseline(ctx context.Context, stop *stopper) (*Outcome, error) 
 		return nil, nil
 	}
 	log := r.home.baselineLog(r.state.ID)
+	r.fixed.remember(c.settingsFiles(r.job.Root))
 	return baselineRun{setting: setting, record: func(e *Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, c.Timed(verify.Request{
 		Command: command, Dir: r.job.Dir, Env: []string{"DESCARTES_LOOP_ID=" + r.state.ID, "DESCARTES_TAG="}, Log: log}),
-		func() (string, error) { return "", r.mend() })
+		func() (string, error) { return "", r.mend(log, "verification") })
 }
 
 // anyReady reports whether a task can begin.

@@ -34,6 +34,7 @@ type Config struct {
 	Fallback          []string      `json:"fallback,omitempty"`      // backends that take over, in this order
 	AllowDirty        bool          `json:"allow_dirty,omitempty"`
 	Backend           BackendConfig `json:"backend"`
+	SettingsFile      string        `json:"settings_file,omitempty"` // that was named in place of descartes.yaml; absolute
 	Git               GitConfig     `json:"git"`
 	Scud              ScudConfig    `json:"scud"`
 	SafetyConfig

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 )
 
 // A handoff file tells a next session what it needs. What a person writes into it stays; a loop that
@@ -23,12 +24,18 @@ const (
 
 // WriteHandoff puts a section into a handoff file, in the place of the one that a loop wrote before; ""
 // takes that away, and with it a file that holds nothing else.
-func WriteHandoff(fsys atomicfile.FS, path, section string) error {
-	old, err := os.ReadFile(path)
+func WriteHandoff(fsys atomicfile.FS, root, path, section string) error {
+	if err := plainfile.Settle(root, path); err != nil {
+		return fmt.Errorf("handoff %w", err)
+	}
+	old, err := plainfile.Read(root, path, maxSpecFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write handoff: %w", err)
 	}
 	text := splice(string(old), section)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
 	switch {
 	case err != nil && section == "", bytes.Equal(old, []byte(text)):
 		return nil
@@ -72,14 +79,11 @@ func (l *Loop) handOff(out *Outcome) error {
 	if path == "" {
 		return nil
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(l.job.Root, path)
-	}
 	section := ""
 	if out.Ending != AllDone {
 		section = l.tools.Mask.Text(l.handoffText(out))
 	}
-	return WriteHandoff(l.tools.FS, path, section)
+	return WriteHandoff(l.tools.FS, l.job.Root, path, section)
 }
 
 // maxHandoffTasks bounds each list of a handoff; the task file has all.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 )
 
 // Home is the folder .descartes of a project: every file of every loop, ignored by git.
@@ -66,8 +67,43 @@ func lockOf(path string) string         { return path + ".lock" }
 // ExitFile holds how the last process of a loop ended.
 func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
 
+// sound refuses a home in which something lies that we never put there: a link would lead what we write elsewhere.
+func (h Home) sound() error {
+	odd := func(path string, m fs.FileMode) error {
+		if m.IsDir() || m.IsRegular() {
+			return nil
+		}
+		return &StateError{path, "it is neither a file nor a folder: remove it"}
+	}
+	if fi, err := os.Lstat(string(h)); err == nil {
+		if err := odd(string(h), fi.Mode()); err != nil {
+			return err
+		}
+	}
+	entries, _ := os.ReadDir(string(h))
+	for _, e := range entries {
+		dir := filepath.Join(string(h), e.Name())
+		if err := odd(dir, e.Type()); err != nil {
+			return err
+		}
+		if !e.IsDir() {
+			continue
+		}
+		inner, _ := os.ReadDir(dir)
+		for _, i := range inner {
+			if err := odd(filepath.Join(dir, i.Name()), i.Type()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // make creates the folder and has it ignored by git from within. The caller holds the lock.
 func (h Home) make(fsys atomicfile.FS) error {
+	if err := h.sound(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(string(h), 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", h, err)
 	}
@@ -75,7 +111,7 @@ func (h Home) make(fsys atomicfile.FS) error {
 	if _, err := atomicfile.Clean(fsys, ignore); err != nil {
 		return fmt.Errorf("make %s: %w", h, err)
 	}
-	if b, err := os.ReadFile(ignore); err == nil && strings.TrimSpace(string(b)) == "*" {
+	if b, err := plainfile.Read("", ignore, 1<<10); err == nil && strings.TrimSpace(string(b)) == "*" {
 		return nil
 	}
 	if err := atomicfile.Write(fsys, ignore, []byte("*\n"), 0o644); err != nil {
@@ -196,7 +232,7 @@ func (h Home) note(fsys atomicfile.FS, id, path string) error {
 func (h Home) addElsewhere(out []Saved) []Saved {
 	runs, _ := os.ReadDir(filepath.Dir(h.Run("x")))
 	for _, run := range runs {
-		b, err := os.ReadFile(h.elsewhere(run.Name()))
+		b, err := plainfile.Read("", h.elsewhere(run.Name()), 1<<16)
 		path := strings.TrimSuffix(string(b), "\n")
 		if err != nil || !filepath.IsAbs(path) || slices.ContainsFunc(out, func(s Saved) bool { return s.Path == path }) {
 			continue

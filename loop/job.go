@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"descartes/internal/plainfile"
 	"descartes/scheduler"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -113,24 +113,10 @@ func PlanText(root, path string) (string, error) {
 
 // readText reads a text file of bounded size. path is relative to root, or absolute.
 func readText(root, path string, limit int64) (string, error) {
-	full := path
-	if !filepath.IsAbs(full) {
-		full = filepath.Join(root, path)
-	}
-	fi, err := os.Stat(full)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	b, err := plainfile.Read(root, path, limit)
+	if errors.Is(err, fs.ErrNotExist) {
 		return "", &missingFile{path}
-	case err != nil:
-		return "", err
-	case fi.IsDir():
-		return "", fmt.Errorf("%s is a directory", path)
-	case !fi.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a regular file", path)
-	case fi.Size() > limit:
-		return "", fmt.Errorf("%s has %d bytes, at most %d can be read", path, fi.Size(), limit)
 	}
-	b, err := os.ReadFile(full)
 	if err != nil {
 		return "", err
 	}

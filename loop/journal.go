@@ -12,6 +12,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
+	"descartes/internal/plainfile"
 )
 
 // journal is the append-only record of a loop, the truth about everything that the task file does
@@ -85,7 +86,7 @@ func (e *DamageError) Unwrap() error { return e.Err }
 
 // ReadEvents reads the journal at path without changing it. A missing file is an empty journal.
 func ReadEvents(path string) ([]Event, error) {
-	data, err := os.ReadFile(path)
+	data, err := plainfile.Read("", path, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -98,7 +99,7 @@ func ReadEvents(path string) ([]Event, error) {
 
 // openJournal opens or begins the journal of a loop and cuts off a torn tail. The caller holds the loop's lock.
 func openJournal(fsys atomicfile.FS, path, loop string, now func() time.Time) (*journal, []Event, error) {
-	data, err := os.ReadFile(path)
+	data, err := plainfile.Read("", path, maxJournal)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("read events: %w", err)
 	}

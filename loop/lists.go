@@ -7,20 +7,23 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"descartes/internal/plainfile"
 )
 
 // otherList is a task list beside the loop's own, as it was before an attempt.
 type otherList struct {
-	info os.FileInfo
+	seen look
 	data []byte
 }
 
 // maxOther bounds, in bytes, the lists of other tags that are remembered.
 const maxOther = 16 << 20
 
-// rememberLists reads the task lists beside the loop's own, those that changed since the last time. They are no
+// rememberLists reads the settings and the task lists beside the loop's own, those that changed since the last time. The lists are no
 // part of its work: whoever changes them meanwhile keeps the change, and no commit of the loop holds it.
 func (l *Loop) rememberLists() {
+	l.fixed.remember(l.fixedPaths())
 	dir := filepath.Join(l.job.Root, ".scud", "tasks")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -33,22 +36,20 @@ func (l *Loop) rememberLists() {
 		if ext := filepath.Ext(path); ext != ".json" && ext != ".scg" || l.saver.writes(path) {
 			continue
 		}
-		if old, ok := l.lists[path]; ok && untouched(path, old.info) {
+		if old, ok := l.lists[path]; ok && old.seen.same() {
 			now[path] = old
-		} else if one, ok := readList(path); ok {
+		} else if one, ok := l.readList(path); ok {
 			now[path] = one
 		}
 	}
 	l.lists = now
 }
 
-func readList(path string) (one otherList, ok bool) {
-	fi, err := os.Stat(path)
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxOther {
-		return one, false
-	}
-	data, err := os.ReadFile(path)
-	return otherList{info: fi, data: data}, err == nil
+func (l *Loop) readList(path string) (one otherList, ok bool) {
+	var err error
+	one.seen = lookAt(path)
+	one.data, err = plainfile.Read(l.job.Root, path, maxOther)
+	return one, err == nil
 }
 
 // missLists says which of the other lists went away or changed during an attempt, and keeps their text: the
@@ -57,10 +58,10 @@ func (l *Loop) missLists(tr *trial, who string) (notes []string, err error) {
 	var gone, changed []string
 	aside := filepath.Join(strings.TrimSuffix(tr.log, ".log")+".lists", who)
 	for path, old := range l.lists {
-		if untouched(path, old.info) {
+		if old.seen.same() {
 			continue
 		}
-		now, ok := readList(path)
+		now, ok := l.readList(path)
 		if ok && bytes.Equal(now.data, old.data) {
 			l.lists[path] = now
 			continue

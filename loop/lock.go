@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"descartes/internal/plainfile"
 )
 
 // lockWait is how long a lock is asked for: a child of a killed loop holds it between its fork and
@@ -95,7 +97,7 @@ func (l *lock) release() error {
 
 func readHolder(path string) Holder {
 	var h Holder
-	if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &h) != nil {
+	if b, err := plainfile.Read("", path, 1<<16); err == nil && json.Unmarshal(b, &h) != nil {
 		h = Holder{}
 	}
 	return h

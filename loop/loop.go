@@ -70,8 +70,9 @@ type Loop struct {
 	pacer    *pacer
 	held     []*Event // written with the next event
 	spare    *spareLog
-	told     map[string]string    // held tasks that were told of, and why
-	tuned    map[string]bool      // tasks whose next text a person chose, by file name
+	told     map[string]string // held tasks that were told of, and why
+	tuned    map[string]bool   // tasks whose next text a person chose, by file name
+	fixed    fixedFiles
 	lists    map[string]otherList // of other tags, by path, before the attempt at hand
 	branch   string               // made before the first attempt
 	lastPass pass                 // of the tag's last loop

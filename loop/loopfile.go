@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 )
 
 // loopDir holds the state of the criteria loop for its agent and for other programs. One criteria loop at a
@@ -70,15 +70,10 @@ func (e *LoopFileError) Error() string {
 // readLoopFile is the file as it lies there, nil where there is none that can be read.
 func (r *Repeat) readLoopFile() []byte {
 	path := loopFile(r.job.Dir)
-	if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() {
+	if plainfile.Settle(r.job.Dir, path) != nil { // writing it says so
 		return nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxLoopFile+1))
+	b, err := plainfile.Read(r.job.Dir, path, maxLoopFile)
 	if err != nil {
 		return nil
 	}
@@ -99,6 +94,9 @@ func (r *Repeat) writeLoopFile() error {
 
 func (r *Repeat) putLoopFile(text []byte) error {
 	path := loopFile(r.job.Dir)
+	if err := plainfile.Settle(r.job.Dir, path); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write %s/state.json: %w", loopDir, err)
 	}
@@ -152,6 +150,9 @@ func dropsLoopFile(c Config, completed, cancelled bool) bool {
 // removeLoopFile removes the file, and the folder where nothing else is in it.
 func removeLoopFile(dir string) error {
 	path := loopFile(dir)
+	if plainfile.Settle(dir, path) != nil {
+		return nil // it was never written
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s/state.json: %w", loopDir, err)
 	}
@@ -160,7 +161,7 @@ func removeLoopFile(dir string) error {
 	if err != nil || len(others) > 1 || len(others) == 1 && others[0].Name() != ".gitignore" {
 		return nil
 	}
-	if b, err := os.ReadFile(ignore); err == nil && strings.TrimSpace(string(b)) != strings.TrimSpace(ignoreAll) {
+	if b, err := plainfile.Read(dir, ignore, 1<<10); err != nil || strings.TrimSpace(string(b)) != strings.TrimSpace(ignoreAll) {
 		return nil
 	}
 	_ = os.Remove(ignore)             // an empty folder is left

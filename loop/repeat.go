@@ -81,6 +81,7 @@ type Repeat struct {
 	resumed bool
 	hand    string // text of the handoff file
 	pacer   *pacer
+	fixed   fixedFiles
 
 	fileLock *lock    // of .loop/state.json, for a criteria gate
 	notes    []string // what a person should know, once the journal is open

@@ -40,6 +40,7 @@ func (r *Repeat) inTree(ctx context.Context, do func() error) (holder string, er
 
 // lookBefore notes what stands before an iteration.
 func (r *Repeat) lookBefore(ctx context.Context, t *turn) error {
+	r.fixed.remember(r.job.Config.settingsFiles(r.job.Root))
 	if !r.watches() {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"descartes/agent"
@@ -154,7 +155,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if err := r.gatherErrors(t.log); err != nil {
 		return nil, err
 	}
-	if err := r.mend(); err != nil {
+	if err := r.mend(t.log, "iteration"); err != nil {
 		return nil, err
 	}
 	if r.ledger.turns.agent == nil { // else a loop that died since had recorded it
@@ -172,6 +173,9 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 		return nil, err
 	}
 	if err := r.runChecks(actx, t); err != nil {
+		return nil, err
+	}
+	if err := r.mend(t.log, "verification"); err != nil {
 		return nil, err
 	}
 	if err := r.takeLoopFile(t); err != nil {
@@ -264,8 +268,16 @@ func (r *Repeat) environment(t *turn) []string {
 // gatherErrors adds what the agent printed on standard error to the iteration's log.
 func (r *Repeat) gatherErrors(log string) error { return gatherInto(log, r.errLog()) }
 
-// mend puts the journal and the lock back where an agent cleared them away.
-func (r *Repeat) mend() error {
+// mend puts the settings, the journal and the lock back where an agent changed them or cleared them away; who is the part of the
+// iteration that may have.
+func (r *Repeat) mend(log, who string) error {
+	notes, err := r.fixed.putBack(r.tools.FS, who, strings.TrimSuffix(log, ".log")+".changed")
+	for _, n := range notes {
+		err = errors.Join(err, r.warn(n))
+	}
+	if err != nil {
+		return err
+	}
 	healed, err := r.journal.heal()
 	if err != nil {
 		return err
@@ -286,7 +298,7 @@ func (r *Repeat) mend() error {
 	if err := r.home.make(r.tools.FS); err != nil {
 		return err
 	}
-	return r.warn("the iteration meddled with " + r.relative(r.journal.path) + ", which is put back")
+	return r.warn("the " + who + " meddled with " + r.relative(r.journal.path) + ", which is put back")
 }
 
 // event begins an event about an iteration.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 	"descartes/specbuild"
 )
 
@@ -106,7 +106,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 			return false, gitErr("look at the work of the last iteration", err)
 		}
 	}
-	kept, _ := os.ReadFile(r.home.keptPrompt(r.state.ID, t.Iteration, t.Try)) // without it the rest has to do
+	kept, _ := plainfile.Read("", r.home.keptPrompt(r.state.ID, t.Iteration, t.Try), maxKept) // without it the rest has to do
 	prompt := specbuild.ReviewPrompt(specbuild.Review{Name: fmt.Sprintf("iteration %d of a prompt", t.Iteration), Spec: string(kept), Diff: diff,
 		Earlier: r.ledger.refinements[""], Failure: specbuild.Failure{Attempt: t.Iteration, Verdict: last.Verdict, Reason: orElse(last.Reason, last.Message), Output: last.Next, Words: b.words}})
 	q := r.request(t, prompt)
@@ -118,7 +118,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	if err != nil {
 		return false, fmt.Errorf("review iteration %d: %w", t.Iteration, err)
 	}
-	if err := errors.Join(r.gatherErrors(t.log), r.mend(), r.undoReview(context.WithoutCancel(ctx), before, t.started)); err != nil {
+	if err := errors.Join(r.gatherErrors(t.log), r.mend(t.log, "review"), r.undoReview(context.WithoutCancel(ctx), before, t.started)); err != nil {
 		return false, err
 	}
 	if res.End == agent.Cancelled || res.End == agent.Limited {
@@ -169,14 +169,11 @@ func (r *Repeat) handOff(out *Outcome) error {
 	if path == "" {
 		return nil
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(r.job.Root, path)
-	}
 	section := ""
 	if !out.Ending.final() {
 		section = r.tools.Mask.Text(r.handoffText(out))
 	}
-	return WriteHandoff(r.tools.FS, path, section)
+	return WriteHandoff(r.tools.FS, r.job.Root, path, section)
 }
 
 func (r *Repeat) handoffText(out *Outcome) string {

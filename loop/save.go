@@ -2,8 +2,6 @@ package loop
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -26,7 +24,7 @@ type saver struct {
 	last    time.Time
 	took    time.Duration
 	timer   *time.Timer
-	seen    os.FileInfo
+	seen    look
 	mirror  *mirror // nil if none is in step
 	err     error   // of a rewrite by the timer; told at the next call
 }
@@ -34,8 +32,9 @@ type saver struct {
 // mirror is the file that follows the task file, as Save left it.
 type mirror struct {
 	path string
+	real string // path without links
 	data []byte
-	seen os.FileInfo
+	seen look
 }
 
 // note takes status changes in and rewrites the files if it is time. The caller holds mu.
@@ -102,9 +101,7 @@ func (s *saver) write() error {
 			return fmt.Errorf("save task file: %w", err)
 		}
 		clear(s.pending)
-		if err := s.look(); err != nil {
-			return err
-		}
+		s.look()
 		crash.Point("task-file-saved")
 	}
 	if err := s.state().save(s.fs, s.path); err != nil {
@@ -131,25 +128,18 @@ func (s *saver) absorb(id string, status tasks.Status) error {
 }
 
 // look remembers the task file's identity as we left it, and the mirror's.
-func (s *saver) look() (err error) {
-	if s.seen, err = os.Stat(s.file.Path()); err != nil {
-		return fmt.Errorf("look at task file: %w", err)
-	}
+func (s *saver) look() {
+	s.seen = lookAt(s.file.Path())
 	s.mirror = nil
 	if m, ok := s.file.Mirror(); ok {
-		fi, err := os.Stat(m.Path())
-		if err != nil {
-			return fmt.Errorf("look at task file: %w", err)
-		}
-		s.mirror = &mirror{path: m.Path(), data: m.Bytes(), seen: fi}
+		s.mirror = &mirror{path: m.Path(), real: m.Target(), data: m.Bytes(), seen: lookAt(m.Path())}
 	}
-	return nil
 }
 
 // intact reports whether the task file and its mirror are, by their stat data, the ones that we wrote
 // or read. The caller holds mu.
 func (s *saver) intact() bool {
-	return untouched(s.file.Path(), s.seen) && (s.mirror == nil || untouched(s.mirror.path, s.mirror.seen))
+	return s.seen.same() && (s.mirror == nil || s.mirror.seen.same())
 }
 
 // writes reports whether a path is the task file or its mirror.
@@ -157,44 +147,4 @@ func (s *saver) writes(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return path == s.file.Path() || s.mirror != nil && path == s.mirror.path
-}
-
-func untouched(path string, seen os.FileInfo) bool {
-	fi, err := os.Stat(path)
-	return err == nil && seen != nil && os.SameFile(fi, seen) && fi.Size() == seen.Size() && fi.ModTime().Equal(seen.ModTime())
-}
-
-// restore writes a task file as we know it over whatever is there. The caller holds mu.
-func (s *saver) restore(path string, data []byte) error {
-	if err := clearWay(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("put the task file back: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("put the task file back: %w", err)
-	}
-	if fi, err := os.Lstat(path); err == nil && fi.IsDir() {
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("put the task file back: %w", err)
-		}
-	}
-	if err := atomicfile.Write(s.fs, path, data, 0o644); err != nil {
-		return fmt.Errorf("put the task file back: %w", err)
-	}
-	return nil
-}
-
-// clearWay removes what lies in the place of a folder, or of one above it.
-func clearWay(dir string) error {
-	for {
-		if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
-			return nil
-		}
-		if _, err := os.Lstat(dir); err == nil {
-			return os.Remove(dir)
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
-		dir = filepath.Dir(dir)
-	}
 }

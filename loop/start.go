@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 	"descartes/tasks"
 )
 
@@ -65,7 +66,7 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 // and journal into step, and leaves the first attempt to Run. The caller closes the loop.
 func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	home := NewHome(j.Root)
-	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, ledger: newLedger(), branch: opt.Branch}
+	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, ledger: newLedger(), branch: opt.Branch, fixed: fixedFiles{root: j.Root}}
 	l.guard = &guard{repo: tools.Repo, ledger: l.ledger}
 	l.scope.Step = l.scope.Step || l.scope.Task != ""
 	defer func() {
@@ -135,7 +136,7 @@ func (e *StaleError) Error() string {
 }
 
 func unchanged(f *tasks.File) error {
-	now, err := os.ReadFile(f.Path())
+	now, err := plainfile.Read("", f.Path(), maxKept)
 	if err != nil {
 		return fmt.Errorf("read task file: %w", err)
 	}
@@ -206,9 +207,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	l.pacer = newPacer(l.tools, &l.job.Config, &l.ledger.pace, l.state.ID, opt.Anew)
 	l.pacer.tell, l.pacer.saved = func(e *Event) error { return l.record(e) }, l.flush
 	l.catchUp()
-	if err := l.saver.look(); err != nil {
-		return err
-	}
+	l.saver.look()
 	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}

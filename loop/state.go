@@ -2,12 +2,14 @@ package loop
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 )
 
 // StateVersion is the version of the state file that this program writes, and the only one it reads.
@@ -122,6 +124,12 @@ func (t *TaskID) UnmarshalJSON(b []byte) error {
 // maxSummaries bounds the attempts that a state file lists; the journal has all of them.
 const maxSummaries = 50
 
+// Bounds, in bytes, of what is read of our own files.
+const (
+	maxKept    = 64 << 20
+	maxJournal = 4 << 30
+)
+
 // VersionError says that a state file was written by another version of the program.
 type VersionError struct{ Path, Version string }
 
@@ -136,7 +144,11 @@ func (e *StateError) Error() string { return "read state " + e.Path + ": " + e.R
 
 // LoadState reads a state file. A missing one is an error that errors.Is fs.ErrNotExist matches.
 func LoadState(path string) (*State, error) {
-	data, err := os.ReadFile(path)
+	data, err := plainfile.Read("", path, maxKept)
+	var refused *plainfile.Error
+	if errors.As(err, &refused) {
+		return nil, &StateError{path, refused.Reason}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 )
 
 // Request is what another terminal can ask of a live loop.
@@ -43,7 +44,7 @@ func (h Home) Ask(fsys atomicfile.FS, id string, r Request, now bool) error {
 
 // Asked is the request that was left for a live loop; none is "".
 func (h Home) Asked(id string) (r Request, now bool) {
-	b, err := os.ReadFile(h.control(id))
+	b, err := plainfile.Read("", h.control(id), 1<<16)
 	if err != nil {
 		return "", false
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 	"descartes/specbuild"
 	"descartes/verify"
 )
@@ -58,7 +59,7 @@ func (h Home) Untune(fsys atomicfile.FS, tag, task string) error {
 
 // Tuned is the text kept for a task's next attempt; "" if there is none.
 func (h Home) Tuned(tag, task string) (string, error) {
-	b, err := os.ReadFile(h.tuned(tag, task))
+	b, err := plainfile.Read("", h.tuned(tag, task), maxKept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

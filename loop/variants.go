@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"descartes/gitops"
+	"descartes/internal/plainfile"
 )
 
 // Variant is one attempt of a task, with all that is needed to judge its spec.
@@ -114,14 +114,14 @@ func (h Home) Iterations(id string) ([]Variant, error) {
 
 // IterationPrompt is the text that an iteration was given; ok is false where it was not kept.
 func (h Home) IterationPrompt(v Variant) (text string, ok bool) {
-	b, err := os.ReadFile(h.keptPrompt(v.Loop, v.Attempt, max(1, v.Try)))
+	b, err := plainfile.Read("", h.keptPrompt(v.Loop, v.Attempt, max(1, v.Try)), maxKept)
 	return string(b), err == nil
 }
 
 // VariantSpec is the text that an attempt was given: as it was kept, or else as its loop's journal and
 // the files of now make it again; kept tells which.
 func (h Home) VariantSpec(j *Job, v Variant) (text string, kept bool, err error) {
-	b, err := os.ReadFile(h.keptSpec(v.Loop, v.request.Task, v.Attempt))
+	b, err := plainfile.Read("", h.keptSpec(v.Loop, v.request.Task, v.Attempt), maxKept)
 	if err == nil {
 		return string(b), true, nil
 	}

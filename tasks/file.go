@@ -10,12 +10,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"descartes/internal/plainfile"
 )
 
 // File is one tag of one task file as it was read: its bytes, its tasks, and where each status stands.
 // It is not safe for concurrent use.
 type File struct {
 	path, tag string
+	real      string // path without links, as it was when the file was read
 	src       string
 	tasks     []Task
 	sites     []site
@@ -147,7 +150,10 @@ func (t *text) nameless() error {
 
 // open decodes one tag.
 func (t *text) open(tag string) (*File, error) {
-	f := &File{path: t.path, tag: tag, src: t.src, index: map[string]int{}, master: t.taskMaster()}
+	f := &File{path: t.path, tag: tag, real: t.path, src: t.src, index: map[string]int{}, master: t.taskMaster()}
+	if real, err := filepath.EvalSymlinks(t.path); err == nil {
+		f.real = real
+	}
 	tags := t.tags()
 	switch base := filepath.Base(t.path); {
 	case tag != "":
@@ -227,22 +233,19 @@ func tooLarge(path string) error {
 	return &FormatError{Path: path, Reason: fmt.Sprintf("larger than %d MiB", maxFile>>20)}
 }
 
-// openRegular opens path for reading, and never a FIFO, on which that would hang.
+// openRegular opens path for reading, and never a FIFO, on which that would hang, nor by a link that leads out of the repository.
 func openRegular(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		if target, linkErr := os.Readlink(path); linkErr == nil && errors.Is(err, fs.ErrNotExist) {
+	file, err := plainfile.Open("", path)
+	var refused *plainfile.Error
+	switch {
+	case errors.As(err, &refused):
+		return nil, &FormatError{Path: path, Reason: refused.Reason}
+	case errors.Is(err, fs.ErrNotExist):
+		if target, linkErr := os.Readlink(path); linkErr == nil {
 			return nil, &FormatError{Path: path, Reason: fmt.Sprintf("a symbolic link to %s, which does not exist", target)}
 		}
-		return nil, err
 	}
-	if info.IsDir() {
-		return nil, &FormatError{Path: path, Reason: "is a directory"}
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &FormatError{Path: path, Reason: "is not a regular file"}
-	}
-	return os.Open(path)
+	return file, err
 }
 
 // Tag returns the tag that was read.
@@ -250,6 +253,9 @@ func (f *File) Tag() string { return f.tag }
 
 // Path returns the file that was read.
 func (f *File) Path() string { return f.path }
+
+// Target returns the file that Save replaces: Path without links, as it was when the file was read.
+func (f *File) Target() string { return f.real }
 
 // Tasks returns all tasks in file order: containers too, and tasks whose id an earlier one has. The caller must not change them;
 // Save does not either, it makes a new list, so that a list once returned may be read beside a later Save.

@@ -139,6 +139,21 @@ func Open(root, tag string) (*File, error) {
 	return found, nil
 }
 
+// Ahead lists the places that Open would look in before it came to f, in which no file is now: one that is made there would be read
+// in its stead. Of a file in no such place these are all.
+func (f *File) Ahead(root string) []string {
+	var ahead []string
+	for _, s := range sources(root, f.tag) {
+		if s.path == f.path {
+			break
+		}
+		if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
+			ahead = append(ahead, s.path)
+		}
+	}
+	return ahead
+}
+
 // holds reports whether a text has the tag. A file of the tag's own name may call it differently, or not at all.
 func (s source) holds(t *text, tag string) bool {
 	return s.own && !t.graph || slices.Contains(t.tags(), tag)

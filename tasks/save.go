@@ -107,9 +107,12 @@ func (f *File) save(fsys atomicfile.FS, set map[string]Status) (map[string]chang
 		return nil, nil
 	}
 	if deleted {
-		err = os.MkdirAll(filepath.Dir(f.path), 0o755)
+		err = os.MkdirAll(filepath.Dir(f.real), 0o755)
 	} else {
-		err = writable(f.path)
+		err = writable(f.real)
+	}
+	if err == nil {
+		err = f.inPlace(deleted)
 	}
 	if err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func (f *File) save(fsys atomicfile.FS, set map[string]Status) (map[string]chang
 	list := now.splices(edits, f.time)
 	out := now.spliced(list)
 	crash.Point("tasks: save")
-	if err := atomicfile.Write(fsys, f.path, out, 0o644); err != nil {
+	if err := atomicfile.Write(fsys, f.real, out, 0o644); err != nil {
 		return nil, fmt.Errorf("save %s: %w", f.path, err)
 	}
 	changes := make(map[string]change, len(edits))
@@ -172,7 +175,7 @@ func (f *File) current() (now *File, gone bool, err error) {
 	if now, err = decode(f.path, f.tag, src); err != nil {
 		return nil, false, err
 	}
-	now.clock, now.mirror = f.clock, f.mirror
+	now.clock, now.mirror, now.real = f.clock, f.mirror, f.real
 	for _, x := range f.findings {
 		if x.Kind == "source" {
 			now.findings = append(now.findings, x)
@@ -207,6 +210,19 @@ func sameBytes(path, text string) (bool, error) {
 	}
 }
 
+// inPlace refuses a path that leads to another file than the one that was read: somebody has put a link there since.
+func (f *File) inPlace(deleted bool) error {
+	path, want := f.path, f.real
+	if deleted {
+		path, want = filepath.Dir(f.real), filepath.Dir(f.real)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil && real != want {
+		err = &FormatError{Path: f.path, Reason: "now leads to " + real + " by a link that was not there when it was read"}
+	}
+	return err
+}
+
 // writable refuses a file that its owner marked as not to be written: a rename would go through all the same.
 func writable(path string) error {
 	info, err := os.Stat(path)
@@ -221,14 +237,13 @@ func writable(path string) error {
 
 // Writable says why the file could not be saved, as far as that can be known before: it is read-only, or its directory is.
 func (f *File) Writable() error {
-	path, err := filepath.EvalSymlinks(f.path)
-	if err != nil {
+	if err := f.inPlace(false); err != nil {
 		return err
 	}
-	if err := writable(path); err != nil {
+	if err := writable(f.real); err != nil {
 		return err
 	}
-	if err := atomicfile.Probe(atomicfile.OS(), path); err != nil {
+	if err := atomicfile.Probe(atomicfile.OS(), f.real); err != nil {
 		return fmt.Errorf("save %s: %w", f.path, err)
 	}
 	return f.mirrorWritable()

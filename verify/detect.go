@@ -2,10 +2,17 @@ package verify
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"descartes/internal/plainfile"
 )
+
+// maxProjectFile bounds, in bytes, what is read of a makefile or package.json. One that is larger, or no file, suggests nothing.
+const maxProjectFile = 4 << 20
 
 // Detect finds the verify command that a project's files suggest. Why names
 // the file and what in it.
@@ -14,9 +21,12 @@ func Detect(dir string) (command, why string, ok bool) {
 		return "cargo check && cargo test", "Cargo.toml", true
 	}
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} { // make's own order
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
+		text, err := plainfile.Read(dir, name, maxProjectFile)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
+		}
+		if err != nil {
+			break
 		}
 		if goals := targets(string(text), "check", "test"); len(goals) > 0 {
 			words := strings.Join(goals, " ")
@@ -71,7 +81,7 @@ func targets(makefile string, wanted ...string) (found []string) {
 
 // hasTestScript is false for the script that npm init writes, which fails.
 func hasTestScript(path string) bool {
-	data, err := os.ReadFile(path)
+	data, err := plainfile.Read(filepath.Dir(path), path, maxProjectFile)
 	if err != nil {
 		return false
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"descartes/internal/plainfile"
 	"descartes/loop"
 	"descartes/loop/gate"
 )
@@ -212,7 +213,7 @@ func (s *settings) fileLines(root string) (name string, lines map[string]int, er
 	if s.file != "" {
 		path = absolute(s.dir, s.file)
 	}
-	data, err := os.ReadFile(path)
+	data, err := plainfile.Read(root, path, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil, nil
 	}

@@ -57,6 +57,14 @@ func sandboxConfig(root, dir string, cfg loop.Config, b agent.Backend) (sandbox.
 			*list.to = append(*list.to, path)
 		}
 	}
+	if cfg.SettingsFile != "" {
+		c.Keep = append(c.Keep, cfg.SettingsFile)
+	}
+	if cfg.Scud.Tag != "" {
+		if f, err := loop.OpenTasks(root, cfg.Scud); err == nil { // else there is none to keep yet
+			c.Keep = append(c.Keep, f.Path())
+		}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return c, fmt.Errorf("find our own program: %w", err)

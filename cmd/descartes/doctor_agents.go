@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"descartes/agent"
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/loop"
 )
@@ -162,11 +162,7 @@ func lacking(cfg loop.Config, b agent.Backend, root string) (found problems, war
 
 // beginning is the first of a file's bytes, where it is one: settings of a client are shorter than this.
 func beginning(path string) []byte {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 4<<20 {
-		return nil
-	}
-	b, err := os.ReadFile(filepath.Clean(path))
+	b, err := plainfile.Read("", path, 4<<20)
 	if err != nil {
 		return nil
 	}

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
+	"path/filepath"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
+	"descartes/internal/plainfile"
 	"descartes/loop"
 )
 
@@ -126,9 +127,12 @@ func readFile(path string, must bool, c *loop.Config) error {
 	return err
 }
 
+// maxSettings bounds descartes.yaml, in bytes.
+const maxSettings = 1 << 20
+
 // readSettings puts what the settings file says into c. A missing file says nothing, unless it must be there.
 func readSettings(path string, must bool, c *loop.Config) (more fileMore, err error) {
-	data, err := os.ReadFile(path)
+	data, err := plainfile.Read(filepath.Dir(path), path, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) && !must {
 		return more, nil
 	}

@@ -172,7 +172,7 @@ func (s *settings) readShape(root string) error {
 		names = []string{absolute(s.dirPath(), s.gates.shapeFile)}
 	}
 	for _, name := range names {
-		text, err := readPromptFile(name)
+		text, err := readPromptFile(root, name)
 		if _, serr := os.Stat(name); errors.Is(serr, fs.ErrNotExist) && s.gates.shapeFile == "" {
 			continue
 		}

@@ -21,19 +21,20 @@ func arrows() map[string][]string {
 		"internal/crash":      {},
 		"internal/fence":      {},
 		"internal/mask":       {"internal/crash"},
+		"internal/plainfile":  {},
 		"internal/proc":       {},
 		"internal/promise":    {},
 		"internal/sandbox":    {"internal/proc"}, // mounts, variables and the proxy of what proc starts
-		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence"},
+		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence", "internal/plainfile"},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/fence"},
 		"agent":               {"internal/proc", "internal/fence", "internal/mask", "internal/promise"},
-		"verify":              {"internal/proc", "internal/mask"},
+		"verify":              {"internal/proc", "internal/mask", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
 		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
-		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask"},
-		"cmd/descartes":       {"loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/bridge", "internal/mask", "internal/proc", "internal/sandbox"},
-		"loop/mode":           {"loop", "loop/gate"},
+		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask", "internal/plainfile"},
+		"cmd/descartes":       {"loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/bridge", "internal/mask", "internal/plainfile", "internal/proc", "internal/sandbox"},
+		"loop/mode":           {"loop", "loop/gate", "internal/plainfile"},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 	"descartes/tasks"
 )
 
@@ -122,7 +123,11 @@ func (w *initWriter) file(from, to string) {
 		return
 	}
 	full := filepath.Join(w.root, to)
-	old, err := os.ReadFile(full)
+	if fi, err := os.Lstat(full); err == nil && !fi.Mode().IsRegular() {
+		w.err = badInput("remove it first", "init: %s is not a regular file", to)
+		return
+	}
+	old, err := plainfile.Read(w.root, full, maxSettings)
 	switch {
 	case err == nil && bytes.Equal(old, text):
 		w.lines = append(w.lines, "unchanged "+to)
@@ -132,10 +137,6 @@ func (w *initWriter) file(from, to string) {
 		return
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		w.err = badInput("", "init: %w", err)
-		return
-	}
-	if fi, err := os.Lstat(full); err == nil && !fi.Mode().IsRegular() {
-		w.err = badInput("remove it first", "init: %s is not a regular file", to)
 		return
 	}
 	if w.dryRun {

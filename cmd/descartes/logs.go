@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/plainfile"
 	"descartes/loop"
 )
 
@@ -115,7 +116,7 @@ func printLog(w io.Writer, path string) error {
 }
 
 func openLog(path string) (*os.File, error) {
-	f, err := os.Open(path)
+	f, err := plainfile.Open("", path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, badInput("", "there is no log %s", path)
 	}
@@ -143,7 +144,7 @@ func followLogs(ctx context.Context, w io.Writer, home loop.Home, s loop.Saved, 
 			return err
 		}
 		if at := slices.Index(files, path); at >= 0 && at+1 < len(files) {
-			next, err := os.Open(files[at+1])
+			next, err := plainfile.Open("", files[at+1])
 			if err == nil { // else its agent has not begun
 				f.Close()
 				f, path = next, files[at+1]

@@ -213,7 +213,7 @@ func (s *settings) iterationsOf(f *pflag.FlagSet, args []string) error {
 
 // completeAdhoc reads the file of a prompt that is run once.
 func (s *settings) completeAdhoc(root, name string) error {
-	text, err := mode.ReadPrompt(absolute(s.dirPath(), name))
+	text, err := mode.ReadPrompt(root, absolute(s.dirPath(), name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return badInput("", "prompt file %s: no such file", name)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/internal/mask"
+	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/loop"
 )
@@ -84,15 +85,18 @@ func (o *outputs) write(s *settings, sum *summary, m *mask.Mask) error {
 	}
 	var errs []error
 	if o.junit != "" {
-		errs = append(errs, writeReport(absolute(s.dirPath(), o.junit), m.Bytes(junit(sum, events))))
+		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), o.junit), m.Bytes(junit(sum, events))))
 	}
 	if o.summary != "" {
-		errs = append(errs, writeReport(absolute(s.dirPath(), o.summary), m.Bytes(markdown(sum, events))))
+		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), o.summary), m.Bytes(markdown(sum, events))))
 	}
 	return errors.Join(errs...)
 }
 
-func writeReport(path string, data []byte) error {
+func writeReport(root, path string, data []byte) error {
+	if err := plainfile.Settle(root, path); err != nil {
+		return fmt.Errorf("report %w", err)
+	}
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

@@ -2,16 +2,17 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"descartes/internal/plainfile"
 	"descartes/loop"
 )
 
@@ -94,7 +95,7 @@ func (s *settings) readPrompt(cmd *cobra.Command, root string) error {
 		s.Prompt = string(text)
 	case s.promptFile != "" && !f.Changed("prompt"):
 		what = "prompt file " + s.promptFile
-		text, err := readPromptFile(absolute(dir, s.promptFile))
+		text, err := readPromptFile(dir, absolute(dir, s.promptFile))
 		if err != nil {
 			return badInput("", "%s: %w", what, err)
 		}
@@ -103,27 +104,16 @@ func (s *settings) readPrompt(cmd *cobra.Command, root string) error {
 	return checkPrompt(what, s.Prompt)
 }
 
-func readPromptFile(path string) (string, error) {
-	fi, err := os.Stat(path)
+func readPromptFile(root, path string) (string, error) {
+	b, err := plainfile.Read(root, path, maxPrompt)
+	var refused *plainfile.Error
 	switch {
-	case os.IsNotExist(err):
-		return "", fmt.Errorf("no such file")
-	case err != nil:
-		return "", err
-	case !fi.Mode().IsRegular():
-		return "", fmt.Errorf("it is a %s, not a file", kindOf(fi))
-	case fi.Size() > maxPrompt:
-		return "", fmt.Errorf("it is larger than %s", size(maxPrompt))
+	case errors.Is(err, fs.ErrNotExist):
+		return "", errors.New("no such file")
+	case errors.As(err, &refused):
+		return "", errors.New("it " + refused.Reason)
 	}
-	b, err := os.ReadFile(filepath.Clean(path))
 	return string(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))), err
-}
-
-func kindOf(fi os.FileInfo) string {
-	if fi.IsDir() {
-		return "directory"
-	}
-	return "special file"
 }
 
 func checkPrompt(what, text string) error {

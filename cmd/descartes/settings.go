@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/agent"
+	"descartes/internal/plainfile"
 	"descartes/loop"
 	"descartes/loop/mode"
 	"descartes/tasks"
@@ -164,9 +165,9 @@ func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
 	given := remember(f)
 	path, must := s.file, s.file != ""
 	if !must {
-		path = filepath.Join(root, "descartes.yaml")
-	} else if !filepath.IsAbs(path) {
-		path = filepath.Join(s.dir, path)
+		path = filepath.Join(root, loop.SettingsFile)
+	} else if path, err = filepath.Abs(absolute(s.dir, path)); err != nil {
+		return "", err
 	}
 	s.Config = defaults()
 	more, err := readSettings(path, must, &s.Config)
@@ -174,6 +175,9 @@ func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
 		return "", err
 	}
 	s.commits, s.workDir = more.commits, more.workDir
+	if must {
+		s.SettingsFile = path
+	}
 	if more.stateFile != "" {
 		s.StateFile, s.stateFile = more.stateFile, absolute(root, more.stateFile)
 	}
@@ -201,7 +205,7 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 	}
 	s.fromPlan(root)
 	if s.template != "" {
-		b, err := os.ReadFile(absolute(s.dirPath(), s.template))
+		b, err := plainfile.Read(root, absolute(s.dirPath(), s.template), maxSettings)
 		if err != nil {
 			return badInput("", "spec template: %w", err)
 		}

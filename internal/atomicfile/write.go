@@ -24,49 +24,40 @@ const (
 // Write replaces the file at path by data: temporary file in the same directory, fdatasync, rename, fsync of the directory.
 // On an error before the rename the old file is untouched and the temporary one is removed; an error after it (the fsync of the
 // directory) leaves the new bytes in place, not yet certain to survive a power cut. An existing file keeps its mode; perm is for
-// a new one. A symbolic link at path stays: its target is replaced. The directory must exist.
+// a new one. A symbolic link at path is an error: whoever means its target names that. The directory must exist.
 func Write(fsys FS, path string, data []byte, perm os.FileMode) error {
-	target, mode, exists, err := resolve(path, perm)
+	mode, exists, err := replaceable(path, perm)
 	if err != nil {
 		return err
 	}
-	temp, err := writeTemp(fsys, target, data, mode, exists)
+	temp, err := writeTemp(fsys, path, data, mode, exists)
 	if err != nil {
 		return err
 	}
-	crash.Point("atomicfile: written " + filepath.Base(target))
-	if err := fsys.Rename(temp, target); err != nil {
+	crash.Point("atomicfile: written " + filepath.Base(path))
+	if err := fsys.Rename(temp, path); err != nil {
 		return errors.Join(err, removed(fsys.Remove(temp)))
 	}
-	crash.Point("atomicfile: renamed " + filepath.Base(target))
-	return fsys.SyncDir(filepath.Dir(target))
+	crash.Point("atomicfile: renamed " + filepath.Base(path))
+	return fsys.SyncDir(filepath.Dir(path))
 }
 
-// resolve says which file a write to path replaces, and the mode the new one gets.
-func resolve(path string, perm os.FileMode) (target string, mode os.FileMode, exists bool, err error) {
-	link, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return path, perm, false, nil
+// replaceable says whether there is a file at path, and the mode that the new one gets.
+func replaceable(path string, perm os.FileMode) (mode os.FileMode, exists bool, err error) {
+	fi, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return perm, false, nil
+	case err != nil:
+		return 0, false, err
+	case fi.Mode()&os.ModeSymlink != 0:
+		return 0, false, fmt.Errorf("write %s: is a symbolic link, which is not followed", path)
+	case fi.IsDir():
+		return 0, false, fmt.Errorf("write %s: is a directory", path)
+	case !fi.Mode().IsRegular():
+		return 0, false, fmt.Errorf("write %s: not a regular file (%s)", path, fi.Mode().Type())
 	}
-	if err != nil {
-		return "", 0, false, err
-	}
-	target = path
-	if link.Mode()&os.ModeSymlink != 0 {
-		if target, err = filepath.EvalSymlinks(path); err != nil {
-			return "", 0, false, fmt.Errorf("symbolic link %s: %w", path, err)
-		}
-		if link, err = os.Stat(target); err != nil {
-			return "", 0, false, err
-		}
-	}
-	if link.IsDir() {
-		return "", 0, false, fmt.Errorf("write %s: is a directory", path)
-	}
-	if !link.Mode().IsRegular() {
-		return "", 0, false, fmt.Errorf("write %s: not a regular file (%s)", path, link.Mode().Type())
-	}
-	return target, link.Mode().Perm(), true, nil
+	return fi.Mode().Perm(), true, nil
 }
 
 // writeTemp returns the name of a durable temporary file beside target, or an error and no file.
@@ -129,26 +120,22 @@ func removed(err error) error {
 // Probe says why Write could not make its temporary file beside path, without writing anything. What it leaves when it is killed is
 // for Clean too.
 func Probe(fsys FS, path string) error {
-	target, mode, _, err := resolve(path, 0o600)
+	mode, _, err := replaceable(path, 0o600)
 	if err != nil {
 		return err
 	}
-	f, temp, err := createTemp(fsys, target, mode)
+	f, temp, err := createTemp(fsys, path, mode)
 	if err != nil {
 		return err
 	}
-	crash.Point("atomicfile: probed " + filepath.Base(target))
+	crash.Point("atomicfile: probed " + filepath.Base(path))
 	return errors.Join(f.Close(), removed(fsys.Remove(temp)))
 }
 
 // Clean removes the temporary files that writers of path left when they were killed, and says how many. Call it only when no other
 // process can be writing path.
 func Clean(fsys FS, path string) (int, error) {
-	target, _, _, err := resolve(path, 0)
-	if err != nil {
-		return 0, err
-	}
-	dir, prefix := filepath.Dir(target), "."+filepath.Base(target)+tempMark
+	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+tempMark
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil

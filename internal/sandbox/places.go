@@ -282,8 +282,13 @@ func (b *Box) beside(program string) {
 func (b *Box) tree() {
 	b.add(b.c.Top, writable)
 	for _, dir := range []string{b.c.Root, b.c.Top} {
-		for _, name := range []string{".scud", ".descartes"} {
+		for _, name := range []string{".scud", ".descartes", "descartes.yaml"} {
 			b.add(filepath.Join(dir, name), readable)
+		}
+	}
+	for _, path := range b.c.Keep {
+		if real, err := filepath.EvalSymlinks(path); err == nil && within(real, b.c.Top) {
+			b.add(real, readable)
 		}
 	}
 }

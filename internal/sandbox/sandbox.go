@@ -32,7 +32,7 @@ const Modes = "auto|strict|off"
 // Config is what a sandbox is made for.
 type Config struct {
 	Mode    Mode
-	Root    string   // the project's folder; .scud and .descartes in it stay as they are
+	Root    string   // the project's folder; .scud, .descartes and descartes.yaml in it stay as they are
 	Top     string   // the repository's top level, at Root or above
 	Env     []string // of this process: tells home, caches and the agent's own folders
 	Role    Role
@@ -44,6 +44,7 @@ type Config struct {
 	Bwrap   string   // where bubblewrap is; "" if it is nowhere
 	Socket  string   // of the proxy, in Strict; "" for no network at all
 	Hosts   []string // that the user lets the proxy reach besides
+	Keep    []string // files in the tree that stay as they are besides: settings, a task list
 	Write   []string // besides, what may be written
 	Read    []string // besides, what may be read where it would be hidden
 	UID     int

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/internal/plainfile"
 	"descartes/loop/gate"
 )
 
@@ -47,18 +48,10 @@ func Open(root string) Project {
 // ReadPlan reads the plan as it is now; nil where there is none.
 func (p Project) ReadPlan() (*gate.Plan, error) {
 	name := filepath.Join(p.Root, p.Plan)
-	fi, err := os.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	b, err := plainfile.Read(p.Root, name, maxPlan)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read plan: %w", err)
-	case !fi.Mode().IsRegular():
-		return nil, fmt.Errorf("plan %s is not a file", p.Plan)
-	case fi.Size() > maxPlan:
-		return nil, fmt.Errorf("plan %s has %d bytes, at most %d are read", p.Plan, fi.Size(), maxPlan)
 	}
-	b, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("read plan: %w", err)
 	}
@@ -109,8 +102,8 @@ func SpecOf(item string, specs []string) string {
 // TestCommand is the command that AGENTS.md gives for the project's tests, "" where it gives none: the
 // first command in a section or on a line that speaks of tests.
 func (p Project) TestCommand() string {
-	b, err := os.ReadFile(filepath.Join(p.Root, "AGENTS.md"))
-	if err != nil || len(b) > maxPlan {
+	b, err := plainfile.Read(p.Root, "AGENTS.md", maxPlan)
+	if err != nil {
 		return ""
 	}
 	return testCommand(string(b))

@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"descartes/internal/plainfile"
 )
 
 // Kind is a mode.
@@ -34,7 +35,7 @@ const maxPrompt = 4 << 20
 // root: PROMPT_<mode>.md or prompts/<mode>.md where the project has one, else ours, which is "".
 func Text(root string, k Kind) (text, file string, err error) {
 	for _, name := range []string{"PROMPT_" + string(k) + ".md", filepath.Join("prompts", string(k)+".md"), filepath.Join("prompts", "PROMPT_"+string(k)+".md")} {
-		text, err := ReadPrompt(filepath.Join(root, name))
+		text, err := ReadPrompt(root, filepath.Join(root, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -47,18 +48,9 @@ func Text(root string, k Kind) (text, file string, err error) {
 	return string(b), "", err
 }
 
-// ReadPrompt reads a prompt: text of bounded size that is not empty.
-func ReadPrompt(path string) (string, error) {
-	fi, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("prompt: %w", err)
-	case !fi.Mode().IsRegular():
-		return "", fmt.Errorf("prompt %s is not a file", path)
-	case fi.Size() > maxPrompt:
-		return "", fmt.Errorf("prompt %s has %d bytes, at most %d can be given", path, fi.Size(), maxPrompt)
-	}
-	b, err := os.ReadFile(path)
+// ReadPrompt reads a prompt for the project at root: text of bounded size that is not empty.
+func ReadPrompt(root, path string) (string, error) {
+	b, err := plainfile.Read(root, path, maxPrompt)
 	if err != nil {
 		return "", fmt.Errorf("prompt: %w", err)
 	}
