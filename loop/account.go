@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -20,17 +21,34 @@ import (
 type Accounts struct {
 	FS  atomicfile.FS
 	Dir string                      // one file for each account; made when it is needed
+	For string                      // the project whose loop notes a limit
 	ID  func(backend string) string // names the account that a backend works with; "" for none
 }
 
-// usedUp is one account's file.
-type usedUp struct {
+// Limit is what is remembered of one account: its file.
+type Limit struct {
 	Version int       `json:"version"`
+	Account string    `json:"account,omitempty"` // the file's name
 	Backend string    `json:"backend"`
 	Until   time.Time `json:"until"`
 	Reason  string    `json:"reason"`
 	Loop    string    `json:"loop"`
-	At      time.Time `json:"at"` // when the limit was met
+	Project string    `json:"project,omitempty"` // whose loop that is
+	At      time.Time `json:"at"`                // when the limit was met
+}
+
+// By says who met the limit, and when.
+func (u Limit) By() string {
+	who := "loop " + u.Loop
+	if u.Project != "" {
+		who += " in " + u.Project
+	}
+	return who + ", " + u.At.Local().Format("Mon 2 Jan 15:04")
+}
+
+// Forget says where the knowledge comes from, and the command that clears it.
+func (u Limit) Forget() string {
+	return fmt.Sprintf("remembered from %s; descartes limits clear %s forgets it", u.By(), u.Account)
 }
 
 const (
@@ -51,7 +69,7 @@ func (a *Accounts) path(backend string) string {
 }
 
 // look finds what is known of a backend's account. A limit that has passed is removed.
-func (a *Accounts) look(backend string, now time.Time) (u usedUp, found bool, err error) {
+func (a *Accounts) look(backend string, now time.Time) (u Limit, found bool, err error) {
 	path := a.path(backend)
 	if path == "" {
 		return u, false, nil
@@ -66,7 +84,7 @@ func (a *Accounts) look(backend string, now time.Time) (u usedUp, found bool, er
 		err = fmt.Errorf("%s has %d bytes", path, fi.Size())
 	}
 	if err == nil {
-		u, err = readUsedUp(path, now)
+		u, err = readLimit(path, now)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return u, false, nil
@@ -80,7 +98,7 @@ func (a *Accounts) look(backend string, now time.Time) (u usedUp, found bool, er
 	return u, true, nil
 }
 
-func readUsedUp(path string, now time.Time) (u usedUp, err error) {
+func readLimit(path string, now time.Time) (u Limit, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return u, err
@@ -99,11 +117,65 @@ func readUsedUp(path string, now time.Time) (u usedUp, err error) {
 	case u.Until.Sub(u.At) > longestLimit+time.Minute || u.At.Sub(now) > 24*time.Hour:
 		return u, fmt.Errorf("read %s: its times cannot be", path)
 	}
+	u.Account = strings.TrimSuffix(filepath.Base(path), ".json")
 	return u, nil
 }
 
+// Known is what is remembered of a backend's account, if that is used up.
+func (a *Accounts) Known(backend string, now time.Time) (Limit, bool) {
+	path := a.path(backend)
+	if path == "" {
+		return Limit{}, false
+	}
+	u, err := readLimit(path, now)
+	return u, err == nil && now.Before(u.Until)
+}
+
+// List is what is remembered of all accounts that are used up, by name. What cannot be read is left out: no loop
+// believes it.
+func (a *Accounts) List(now time.Time) (out []Limit, err error) {
+	err = a.each(func(path string) error {
+		if u, err := readLimit(path, now); err == nil && now.Before(u.Until) {
+			out = append(out, u)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Clear forgets an account, or all with "", and names what it forgot.
+func (a *Accounts) Clear(account string) (cleared []string, err error) {
+	err = a.each(func(path string) error {
+		name := strings.TrimSuffix(filepath.Base(path), ".json")
+		if account != "" && name != account {
+			return nil
+		}
+		cleared = append(cleared, name)
+		return os.Remove(path)
+	})
+	return cleared, err
+}
+
+func (a *Accounts) each(do func(path string) error) error {
+	if a == nil {
+		return nil
+	}
+	files, err := os.ReadDir(a.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read what is remembered of quotas: %w", err)
+	}
+	for _, f := range files {
+		if filepath.Ext(f.Name()) == ".json" && f.Type().IsRegular() {
+			if err := do(filepath.Join(a.Dir, f.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // note writes down a limit, unless one that lasts longer is known.
-func (a *Accounts) note(u usedUp) error {
+func (a *Accounts) note(u Limit) error {
 	path := a.path(u.Backend)
 	if path == "" {
 		return nil
@@ -111,7 +183,7 @@ func (a *Accounts) note(u usedUp) error {
 	if old, found, err := a.look(u.Backend, u.At); err == nil && found && old.Until.After(u.Until) {
 		return nil
 	}
-	u.Version = accountVersion
+	u.Version, u.Project = accountVersion, a.For
 	if last := u.At.Add(longestLimit); u.Until.After(last) {
 		u.Until = last
 	}

@@ -46,8 +46,8 @@ type move struct {
 	choice  Choice
 	until   time.Time
 	reason  string
-	limited bool      // it is a quota that is waited for
-	record  time.Time // when another loop met it
+	limited bool   // it is a quota that is waited for
+	record  *Limit // what another loop remembered of it
 	end     *Outcome
 	instead string // why the first choice is not taken
 }
@@ -96,7 +96,7 @@ func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, erro
 		if r.Until.IsZero() && p.onLimit == OnLimitStop { // others may ask for themselves
 			return &until, nil
 		}
-		return &until, p.warn(p.tools.Accounts.note(usedUp{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}))
+		return &until, p.warn(p.tools.Accounts.note(Limit{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}))
 	}
 	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {
 		p.past = append(p.past, c.Backend)
@@ -134,7 +134,7 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 			why = s.unusable
 			dead = append(dead, "the agent cannot be run: "+why)
 		case now.Before(s.until) && p.onLimit == OnLimitStop:
-			return move{end: &Outcome{Ending: QuotaUsedUp, Message: why, Until: s.until}}, nil
+			return move{end: &Outcome{Ending: QuotaUsedUp, Message: used.because(""), Until: s.until}}, nil
 		case now.Before(s.until) && p.onLimit != OnLimitFallback:
 			return used, nil
 		case now.Before(s.until):
@@ -159,18 +159,38 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 	return hold, nil
 }
 
-// others adds what other loops know of a backend's account, and says when they met its limit.
-func (p *pacer) others(backend string, s *standing, now time.Time) (record time.Time, _ error) {
+// because is why a run ends with a limit, and what to do about one that is only remembered.
+func (m move) because(besides string) string {
+	text := m.reason + besides
+	if m.record != nil {
+		text += "; " + m.record.Forget()
+	}
+	return text
+}
+
+// clearedLeast is how long before its end a limit must be missing among the remembered ones to have been cleared: at
+// its end it is removed by itself.
+const clearedLeast = time.Minute
+
+// others adds what other loops know of a backend's account, and says what that is. A limit of before this run that is
+// remembered no more was cleared.
+func (p *pacer) others(backend string, s *standing, now time.Time) (record *Limit, _ error) {
 	u, found, err := p.tools.Accounts.look(backend, now)
 	if err != nil {
-		return record, p.warn(err)
+		return nil, p.warn(err)
+	}
+	if !found && s.met.Before(p.began) && s.until.Sub(now) > clearedLeast && p.tools.Accounts.path(backend) != "" {
+		s.until = time.Time{}
+	}
+	if found && !u.At.After(s.met) && !p.anew && !u.At.Equal(p.seen[backend]) { // our own, of an earlier run, or what that one knew
+		record = &u
 	}
 	if !found || p.anew && !u.At.After(p.began) || u.At.Equal(p.seen[backend]) || !u.Until.After(s.until) {
 		return record, nil
 	}
 	s.until, s.reason = u.Until.Add(spread(min(30*time.Second, u.Until.Sub(now)/10))), u.Reason
 	s.met = u.At
-	return u.At, nil
+	return &u, nil
 }
 
 // hold waits for what was picked, as long as that is allowed.
@@ -194,8 +214,8 @@ func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, erro
 	// Over is over, also where the clock was set back meanwhile and shows an earlier time.
 	s := p.pace.get(m.choice.Backend)
 	s.until, s.rest = time.Time{}, time.Time{}
-	if !m.record.IsZero() {
-		p.seen[m.choice.Backend] = m.record
+	if m.record != nil {
+		p.seen[m.choice.Backend] = m.record.At
 	}
 	return nil, nil
 }
@@ -209,9 +229,9 @@ func (p *pacer) tooLong(m move) *Outcome {
 	switch {
 	case !m.limited: // a moment's rest
 	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
-		return &Outcome{Ending: QuotaUsedUp, Message: m.reason + "; that is longer than --max-wait " + shortDuration(p.maxWait), Until: m.until}
+		return &Outcome{Ending: QuotaUsedUp, Message: m.because("; that is longer than --max-wait " + shortDuration(p.maxWait)), Until: m.until}
 	case p.deadline != nil && m.until.After(*p.deadline):
-		return &Outcome{Ending: QuotaUsedUp, Message: m.reason + "; that is after the deadline", Until: m.until}
+		return &Outcome{Ending: QuotaUsedUp, Message: m.because("; that is after the deadline"), Until: m.until}
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"descartes/loop"
 )
 
-// accounts is what is known of the quotas of a run's backends, under the user's state directory.
-func accounts(backends []agent.Backend, env func(string) string) *loop.Accounts {
+// accounts is what is known of the quotas of a run's backends, under the user's state directory; root is its project.
+func accounts(backends []agent.Backend, root string, env func(string) string) *loop.Accounts {
 	dir := env("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {
 		if !filepath.IsAbs(env("HOME")) {
@@ -30,7 +30,7 @@ func accounts(backends []agent.Backend, env func(string) string) *loop.Accounts 
 			ids[b.Name] = accountOf(b, env, os.Environ())
 		}
 	}
-	return &loop.Accounts{FS: atomicfile.OS(), Dir: filepath.Join(dir, "descartes", "limits"), ID: func(backend string) string { return ids[backend] }}
+	return &loop.Accounts{FS: atomicfile.OS(), Dir: filepath.Join(dir, "descartes", "limits"), For: root, ID: func(backend string) string { return ids[backend] }}
 }
 
 // accountOf names the account that a backend works with by its program and a hash of what may choose the account: the

@@ -137,7 +137,7 @@ func (d *demo) prepare(ctx context.Context, dir string) error {
 	if err := errors.Join(installDemo("project", d.project), installDemo("agent", script)); err != nil {
 		return fmt.Errorf("prepare the demo: %w", err)
 	}
-	if err := errors.Join(demoEnvironment(), os.Chdir(d.project)); err != nil {
+	if err := errors.Join(demoEnvironment(), os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")), os.Chdir(d.project)); err != nil {
 		return fmt.Errorf("prepare the demo: %w", err)
 	}
 	for _, args := range [][]string{
@@ -155,7 +155,8 @@ func (d *demo) prepare(ctx context.Context, dir string) error {
 	return nil
 }
 
-// demoEnvironment keeps the person's own git and Go settings out of the demo, and the demo off the network.
+// demoEnvironment keeps the person's own git and Go settings out of the demo, and the demo off the network. What is
+// remembered of quotas is kept out of both by its caller.
 func demoEnvironment() error {
 	var errs []error
 	for _, kv := range os.Environ() {

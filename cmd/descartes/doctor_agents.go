@@ -43,8 +43,10 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
 	d.agents(ctx, cfg, b)
 }
 
-// agents tells of every client of the table with the settings' rows, but the chosen one.
+// agents tells of every client of the table with the settings' rows, but the chosen one, and of accounts that are used
+// up.
 func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backend) {
+	defer d.limits()
 	table, err := agent.NewTable(cfg.Backends)
 	if err != nil {
 		d.bad("agent", err.Error(), "correct it in the settings")

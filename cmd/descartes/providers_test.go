@@ -88,14 +88,14 @@ func TestAccounts(t *testing.T) {
 	env := func(vars map[string]string) func(string) string {
 		return func(name string) string { return vars[name] }
 	}
-	if a := accounts(nil, env(nil)); a != nil {
+	if a := accounts(nil, "", env(nil)); a != nil {
 		t.Errorf("without a home: %+v", a)
 	}
-	if a := accounts(nil, env(map[string]string{"HOME": "/h"})); a.Dir != "/h/.local/state/descartes/limits" {
+	if a := accounts(nil, "", env(map[string]string{"HOME": "/h"})); a.Dir != "/h/.local/state/descartes/limits" {
 		t.Errorf("home: %s", a.Dir)
 	}
 	generic, _ := agent.Lookup("generic")
-	a := accounts([]agent.Backend{b, generic}, env(map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s"}))
+	a := accounts([]agent.Backend{b, generic}, "/p", env(map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s"}))
 	if a.Dir != "/s/descartes/limits" || a.ID("claude") == "" || a.ID("generic") != "" {
 		t.Errorf("state home: %s, %q, %q", a.Dir, a.ID("claude"), a.ID("generic"))
 	}

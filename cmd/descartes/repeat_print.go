@@ -50,6 +50,7 @@ func (p *printer) repeatHeader(r *repetition) {
 	if why := r.held.warning(); why != "" {
 		p.warn(why)
 	}
+	p.warnLimits(r.root, r.backends(), r.opt.Anew)
 }
 
 func onBranch(name string) string {

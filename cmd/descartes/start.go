@@ -205,6 +205,7 @@ func (p *printer) header(r *ready) {
 	for _, w := range append(r.warnings(), r.lacks...) {
 		p.warn(w)
 	}
+	p.warnLimits(r.root, r.backends(), r.opt.Anew)
 }
 
 // verifyClocks tells after which times a verify command is ended.
