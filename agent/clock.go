@@ -47,6 +47,7 @@ const (
 	haltOverflow haltClock = "overflow"
 	haltErrors   haltClock = "stderr" // what was told there, not a time
 	haltRefused  haltClock = "refused"
+	haltRetries  haltClock = "retries"
 )
 
 func (h *halt) Error() string { return "ended: " + string(h.clock) }
@@ -56,16 +57,19 @@ func (h *halt) Error() string { return "ended: " + string(h.clock) }
 type clocks struct {
 	began  time.Time
 	limits Clocks
-	ends   int64 // end events seen
+	idle   time.Duration // without anything but a client's word that it tries again
+	ends   int64         // end events seen
 	ended  time.Duration
+	steps  int64 // events seen that were more than such a word
+	moved  time.Duration
 }
 
 // newClocks are all off for plain text.
-func newClocks(format string, limits Clocks, began time.Time) clocks {
+func newClocks(format string, limits Clocks, idle time.Duration, began time.Time) clocks {
 	if dialectOf(format) == nil {
-		limits = Clocks{}
+		limits, idle = Clocks{}, 0
 	}
-	return clocks{began: began, limits: limits}
+	return clocks{began: began, limits: limits, idle: idle}
 }
 
 // check says whether it is time to end the run. started tells that something
@@ -74,8 +78,13 @@ func (c *clocks) check(s *story, now time.Duration, started bool) *halt {
 	if s.ends != c.ends {
 		c.ends, c.ended = s.ends, now
 	}
+	if s.moved != c.steps {
+		c.steps, c.moved = s.moved, now
+	}
 	l := c.limits
 	switch {
+	case c.idle > 0 && s.retrying != "" && now-c.moved >= c.idle: // its output alone would keep it alive for ever
+		return &halt{clock: haltRetries, words: s.retrying}
 	case !started && l.Start > 0 && now >= l.Start:
 		return &halt{clock: haltStart}
 	case l.Spin > 0 && s.overflows >= overflowLimit:
@@ -116,6 +125,9 @@ func (r *Runner) halted(res *Result, h *heard, q Request, exit proc.Exit, why *h
 	case haltRefused:
 		res.End, res.Cause = Refused, Fatal
 		res.Reason = fmt.Sprintf("%s cannot go on: %s (it was ended after %d tries)", who, why.words, refusedLimit)
+	case haltRetries:
+		res.End, res.Cause, res.Code, res.Signal = Crashed, Transient, 0, 0 // its provider's fault
+		res.Reason = fmt.Sprintf("%s did nothing but try again for %v and was ended: %s", who, q.Idle, sentence(why.words))
 	case haltErrors:
 		r.toldOnErrors(res, why.words, exit.End)
 	}

@@ -102,6 +102,8 @@ type story struct {
 	message                []byte // own words since the last tool call
 	spoke, acted           bool   // any words, any tool
 	retries, retryStatus   int
+	retrying               string // what the client said last, where that is that it tries again
+	moved                  int64  // events that were more than that
 	refused                int    // of them, those in a row for a key that was refused
 	refusal                string // the client's word for it
 	limited                bool
@@ -121,6 +123,11 @@ type story struct {
 
 // hear takes the next event.
 func (s *story) hear(e event) {
+	if e.kind == eventRetry {
+		s.retrying = or(e.text, or(e.word, "it tries again"))
+	} else {
+		s.retrying, s.moved = "", s.moved+1
+	}
 	switch e.kind {
 	case eventSession:
 		s.session, s.model = or(e.id, s.session), or(e.model, s.model)

@@ -62,7 +62,7 @@ func (r *Runner) follow(q Request, end func(why error)) (stop func() *follower) 
 }
 
 func (r *Runner) follower(q Request, began time.Time, end func(why error)) *follower {
-	return &follower{hear: newHearing(r.backend.Format, q), clock: newClocks(r.backend.Format, q.Clocks, began),
+	return &follower{hear: newHearing(r.backend.Format, q), clock: newClocks(r.backend.Format, q.Clocks, q.Idle, began),
 		errs: r.backend.errorWatch(q), end: end}
 }
 

@@ -107,6 +107,22 @@ func TestQuotaOnStandardError(t *testing.T) {
 	}
 }
 
+// A client that says again and again that it waits for the network is no livelier than a silent one, and its provider's
+// fault is none of the task's.
+func TestOnlyRetries(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b, _ := Lookup("codex")
+	const waits = `{"type":"error","message":"Reconnecting... waiting for network (dns error)"}`
+	b.Command = []string{"sh", "-c", `echo '{"type":"thread.started","thread_id":"s"}'; echo '{"type":"turn.started"}'; while :; do echo "$0"; sleep 0.02; done`, waits}
+	q := s.request("waits")
+	q.Idle = 400 * time.Millisecond
+	res := s.run(b, q)
+	if outcome(res) != "retryable" || res.Signal != 0 || res.Reason != "Codex did nothing but try again for 400ms and was ended: Reconnecting... waiting for network (dns error)" {
+		t.Errorf("got %+v", res)
+	}
+}
+
 // opencode says of a model that it does not know only that its log has more.
 func TestErrorInTheClientsLog(t *testing.T) {
 	t.Parallel()
