@@ -220,7 +220,7 @@ func (s *scanner) hashLarge(ctx context.Context, wk *work, fd int, known *file, 
 	if how != readAndStore {
 		return nil
 	}
-	return s.store.writeStream(wk.id, &fdReader{ctx: ctx, fd: fd, left: size}, size)
+	return s.store.stream(wk.id, kindBlob, &fdReader{ctx: ctx, fd: fd, left: size}, size)
 }
 
 // fdReader reads a descriptor from its start, without owning it, until it was told to stop.

@@ -2,10 +2,12 @@ package gitops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
 // Keep makes a commit of a tree and sets a ref to it, whatever the ref named before. Afterwards both are on
@@ -67,22 +69,20 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 
 // putCommit stores a commit object.
 func (r *Repo) putCommit(tree objectID, parents []string, message string, author, committer person, when time.Time) (objectID, error) {
-	if strings.ContainsRune(message, 0) {
-		return objectID{}, errors.New("the commit message holds a NUL byte")
+	if !strings.HasSuffix(message, "\n") {
+		message += "\n"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "tree %s\n", tree)
+	c := object.Commit{TreeHash: plumbing.Hash(tree), Message: message,
+		Author:    object.Signature{Name: author.name, Email: author.email, When: when},
+		Committer: object.Signature{Name: committer.name, Email: committer.email, When: when}}
 	for _, p := range parents {
-		if _, err := parseID(p); err != nil {
+		id, err := parseID(p)
+		if err != nil {
 			return objectID{}, err
 		}
-		fmt.Fprintf(&b, "parent %s\n", p)
+		c.ParentHashes = append(c.ParentHashes, plumbing.Hash(id))
 	}
-	fmt.Fprintf(&b, "author %s\ncommitter %s\n\n%s", signature(author, when), signature(committer, when), message)
-	if !strings.HasSuffix(message, "\n") {
-		b.WriteByte('\n')
-	}
-	return r.store.put(kindCommit, []byte(b.String()))
+	return r.store.putCommit(&c)
 }
 
 // Refs lists the refs whose names start with prefix, which ends in a slash or names a directory of refs,
@@ -99,40 +99,14 @@ func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 	}
 	var out []Ref
 	for _, n := range names {
-		id, err := parseID(hashes[n])
+		c, err := r.store.reader.commit(hashes[n])
 		if err != nil {
 			continue
 		}
-		b, err := r.store.reader.read(id, kindCommit)
-		if err != nil {
-			continue
-		}
-		ref := Ref{Name: n, Hash: hashes[n]}
-		ref.When, ref.Message = readCommit(string(b))
+		ref := Ref{Name: n, Hash: hashes[n], Message: c.Message, When: c.Committer.When}
 		out = append(out, ref)
 	}
 	return out, nil
-}
-
-// readCommit finds the committer's time and the message.
-func readCommit(text string) (time.Time, string) {
-	head, message, _ := strings.Cut(text, "\n\n")
-	var when time.Time
-	for line := range strings.Lines(head) {
-		rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "committer ")
-		if !ok {
-			continue
-		}
-		var sec int64
-		var zone string
-		if _, err := fmt.Sscanf(rest[strings.LastIndexByte(rest, '>')+1:], "%d %s", &sec, &zone); err == nil {
-			when = time.Unix(sec, 0)
-			if at, err := time.Parse("-0700", zone); err == nil {
-				when = when.In(at.Location())
-			}
-		}
-	}
-	return when, message
 }
 
 // DeleteRef deletes a ref; one that is not there is no error.

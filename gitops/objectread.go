@@ -1,33 +1,30 @@
 package gitops
 
 import (
-	"bufio"
-	"compress/zlib"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// objectReader reads loose objects itself and leaves packs to go-git, which is asked only then: it loads the
-// index of every pack at the first question. Safe for concurrent use.
+// objectReader reads objects, through go-git. Safe for concurrent use.
 type objectReader struct {
 	dir    string
 	common string
 
-	mu    sync.Mutex
-	packs []*filesystem.Storage // of the repository and of those that it borrows from, once needed
-	trees map[objectID][]byte   // trees that this process wrote
-	kept  int                   // bytes in trees
+	mu     sync.Mutex
+	stores []*filesystem.Storage // of the repository and of those that it borrows from, once needed
+	trees  map[objectID][]byte   // trees that this process wrote
+	kept   int                   // bytes in trees
 }
 
 const (
@@ -88,24 +85,32 @@ func (r *objectReader) read(id objectID, kind objectKind) ([]byte, error) {
 
 // open gives the kind and size of an object and a reader of its content, which the caller closes.
 func (r *objectReader) open(id objectID) (objectKind, int64, io.ReadCloser, error) {
-	x := id.String()
-	f, err := os.Open(r.dir + "/" + x[:2] + "/" + x[2:])
-	if err == nil {
-		kind, size, rc, err := openLoose(f)
-		if err != nil {
-			f.Close()
-			return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
-		}
-		return kind, size, rc, nil
-	}
-	if !errors.Is(err, os.ErrNotExist) {
-		return "", 0, nil, fmt.Errorf("read object: %w", err)
-	}
-	kind, size, rc, err := r.openElsewhere(plumbing.Hash(id))
+	o, err := r.find(plumbing.Hash(id))
 	if err != nil {
 		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
 	}
-	return kind, size, rc, nil
+	rc, err := o.Reader()
+	if err != nil {
+		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return objectKind(o.Type().String()), o.Size(), rc, nil
+}
+
+// commit reads a commit object. It has no storage behind it: only its own fields may be asked for.
+func (r *objectReader) commit(hash string) (*object.Commit, error) {
+	id, err := parseID(hash)
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.find(plumbing.Hash(id))
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", hash, err)
+	}
+	c, err := object.DecodeCommit(nil, o)
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", hash, err)
+	}
+	return c, nil
 }
 
 // has says whether an object is there.
@@ -114,82 +119,43 @@ func (r *objectReader) has(id objectID) bool {
 	if _, err := os.Lstat(r.dir + "/" + x[:2] + "/" + x[2:]); err == nil {
 		return true
 	}
-	_, _, rc, err := r.open(id)
-	if err != nil {
-		return false
-	}
-	rc.Close()
-	return true
+	_, err := r.find(plumbing.Hash(id))
+	return err == nil
 }
 
-type looseReader struct {
-	io.Reader
-	z io.Closer
-	f *os.File
-}
-
-func (l *looseReader) Close() error {
-	l.z.Close()
-	return l.f.Close()
-}
-
-func openLoose(f *os.File) (objectKind, int64, io.ReadCloser, error) {
-	z, err := zlib.NewReader(f)
-	if err != nil {
-		return "", 0, nil, err
-	}
-	b := bufio.NewReaderSize(z, 4096)
-	kind, size, err := readHeader(b)
-	if err != nil {
-		return "", 0, nil, err
-	}
-	return kind, size, &looseReader{Reader: io.LimitReader(b, size), z: z, f: f}, nil
-}
-
-// readHeader reads "kind size\x00".
-func readHeader(b *bufio.Reader) (objectKind, int64, error) {
-	const longest = 32
-	head := make([]byte, 0, longest)
-	for len(head) < longest {
-		c, err := b.ReadByte()
-		if err != nil {
-			return "", 0, err
-		}
-		if c != 0 {
-			head = append(head, c)
-			continue
-		}
-		kind, digits, ok := strings.Cut(string(head), " ")
-		size, err := strconv.ParseInt(digits, 10, 64)
-		if !ok || err != nil || size < 0 {
-			break
-		}
-		return objectKind(kind), size, nil
-	}
-	return "", 0, errors.New("malformed object header")
-}
-
-// openElsewhere looks in packs and in the object directories that the repository borrows from.
-func (r *objectReader) openElsewhere(id plumbing.Hash) (objectKind, int64, io.ReadCloser, error) {
+// find looks in the repository, and in the object directories that it borrows from.
+func (r *objectReader) find(id plumbing.Hash) (plumbing.EncodedObject, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var first error
 	for _, again := range []bool{false, true} {
-		if r.packs == nil || again { // packs come and go while we run
-			r.packs = storages(r.common)
+		if r.stores == nil || again { // packs come and go while we run
+			r.stores, first = storages(r.common), nil
 		}
-		for _, s := range r.packs {
+		for _, s := range r.stores {
 			o, err := s.EncodedObject(plumbing.AnyObject, id)
-			if err != nil {
-				continue
+			if err == nil {
+				return o, nil
 			}
-			rc, err := o.Reader()
-			if err != nil {
-				return "", 0, nil, err
+			if first == nil && !errors.Is(err, plumbing.ErrObjectNotFound) {
+				first = err
 			}
-			return objectKind(o.Type().String()), o.Size(), rc, nil
 		}
 	}
-	return "", 0, nil, plumbing.ErrObjectNotFound
+	if first != nil {
+		return nil, first
+	}
+	return nil, plumbing.ErrObjectNotFound
+}
+
+// writer makes an object of the repository itself: kind and size first, then the content; it is there once it is closed.
+func (r *objectReader) writer() (io.WriteCloser, func(plumbing.ObjectType, int64) error, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stores == nil {
+		r.stores = storages(r.common)
+	}
+	return r.stores[0].LazyWriter()
 }
 
 // storages opens the object directory of a repository and, one after the other, those it borrows from.

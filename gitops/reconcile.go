@@ -4,24 +4,39 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // packStamp is what shows that objects were packed anew, and perhaps pruned: an agent may run `git gc`.
 type packStamp struct {
 	known bool
-	st    fileStat
+	names string // of the packs; go-git makes each object's temporary file beside them, so the folder's time says nothing
+}
+
+func stampPacks(dir string) (packStamp, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		return packStamp{}, err
+	}
+	var names strings.Builder
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".pack") {
+			names.WriteString(e.Name() + "\n")
+		}
+	}
+	return packStamp{true, names.String()}, nil
 }
 
 // reconcile makes the next snapshot store again what was pruned. What no ref leads to may be gone when an agent or
 // the verification ran `git gc` or `git prune`, although the in-memory index takes it for stored.
 func (r *Repo) reconcile() {
-	info, err := statPath(r.store.dir + "/pack")
-	if err != nil && !os.IsNotExist(err) {
+	now, err := stampPacks(r.store.dir + "/pack")
+	if err != nil {
 		return
 	}
 	old := r.packs
-	r.packs = packStamp{true, info.st}
-	if lost := r.store.lost(); !lost && (!old.known || old.st == info.st) || r.tree == nil {
+	r.packs = now
+	if lost := r.store.lost(); !lost && (!old.known || old == now) || r.tree == nil {
 		return
 	}
 	r.store.settled() // what is missing is stored again, and noted again

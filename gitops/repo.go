@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -239,18 +238,9 @@ func (r *Repo) headTree() (objectID, error) {
 
 // treeOf is the tree of a commit.
 func (r *Repo) treeOf(commit string) (objectID, error) {
-	id, err := parseID(commit)
+	c, err := r.store.reader.commit(commit)
 	if err != nil {
 		return objectID{}, err
 	}
-	b, err := r.store.reader.read(id, kindCommit)
-	if err != nil {
-		return objectID{}, err
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	hash, ok := strings.CutPrefix(line, "tree ")
-	if !ok {
-		return objectID{}, fmt.Errorf("commit %s has no tree", commit)
-	}
-	return parseID(hash)
+	return objectID(c.TreeHash), nil
 }
