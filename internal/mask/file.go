@@ -138,7 +138,11 @@ func (w *Writer) Flush() error {
 
 // open is where the first needle may begin that b does not hold the end of; len(b) if none.
 func (m *Mask) open(b []byte) int {
-	for at := max(0, len(b)-m.longest+1); at < len(b); at++ {
+	most := len(b)
+	if m.folded != nil {
+		most = m.folded.openFolded(b, m.longest)
+	}
+	for at := max(0, len(b)-len(m.needles[0])+1); at < most; at++ {
 		if !m.begins[b[at]] {
 			continue
 		}
@@ -148,5 +152,5 @@ func (m *Mask) open(b []byte) int {
 			}
 		}
 	}
-	return len(b)
+	return most
 }

@@ -20,9 +20,7 @@ func forms(value string) []string {
 	}
 	list := append([]string{value}, escaped(value)...)
 	list = append(list, percent(value)...)
-	for skip := range 3 {
-		list = append(list, inBase64(value, skip)...)
-	}
+	list = append(list, encoded(value)...)
 	if strings.Contains(value, "\n") {
 		for line := range strings.Lines(value) {
 			if line = strings.TrimSpace(line); len(line) >= shortestLine && !strings.HasPrefix(line, "-----") {
@@ -95,6 +93,14 @@ func smallHex(s string) string {
 		}
 	}
 	return string(b)
+}
+
+// encoded is a value in base64, within something longer too.
+func encoded(value string) (list []string) {
+	for skip := range 3 {
+		list = append(list, inBase64(value, skip)...)
+	}
+	return list
 }
 
 // inBase64 is a value within something longer that was encoded, such as user:password, with skip bytes (modulo 3)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // MinLength is the length, in bytes, below which a value cannot be told from ordinary text.
@@ -19,18 +20,35 @@ type Mask struct {
 	shift   [1 << 16]uint8      // by two bytes: how far the window may move
 	ending  map[uint16][][]byte // needles by the last two bytes of their window, longest first
 	begins  [256]bool           // first bytes of needles
+	folded  *Mask               // of what may be broken into lines; nil in that itself
 }
 
 // New is the mask of these values; nil where there is none of MinLength.
 func New(values []string) *Mask {
+	var all, broken []string
+	for _, v := range values {
+		if v = strings.TrimSpace(v); v != "" {
+			all, broken = append(all, forms(v)...), append(broken, encoded(v)...)
+		}
+	}
+	m := newMask(all)
+	if m == nil {
+		return nil
+	}
+	if m.folded = newMask(broken); m.folded != nil {
+		m.longest = max(m.longest, 2*m.folded.longest+maxIndent)
+	}
+	return m
+}
+
+// newMask is the mask of these very texts.
+func newMask(texts []string) *Mask {
 	m := &Mask{ending: map[uint16][][]byte{}}
 	seen := map[string]bool{}
-	for _, v := range values {
-		for _, form := range forms(v) {
-			if len(form) >= MinLength && !seen[form] {
-				seen[form] = true
-				m.needles = append(m.needles, []byte(form))
-			}
+	for _, text := range texts {
+		if len(text) >= MinLength && !seen[text] {
+			seen[text] = true
+			m.needles = append(m.needles, []byte(text))
 		}
 	}
 	if len(m.needles) == 0 {
@@ -80,6 +98,12 @@ func (m *Mask) find(b []byte, spans []span) []span {
 			}
 		}
 		at++
+	}
+	if m.folded == nil {
+		return spans
+	}
+	if all := m.folded.findFolded(b, spans); len(all) > len(spans) {
+		return join(all)
 	}
 	return spans
 }
