@@ -78,7 +78,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	if err != nil {
 		cfg = s.State.Config // what it hides is not known here either
 	}
-	masked := masking(secrets(os.Environ(), cfg)).Writer(w) // that of a running attempt is not masked yet
+	masked := masking(secrets(os.Environ(), cfg)).Writer(&visibleWriter{w: w}) // that of a running attempt is not masked yet
 	if l.follow {
 		err = followLogs(ctx, masked, home, *s, task, file)
 	} else {

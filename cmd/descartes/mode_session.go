@@ -66,7 +66,7 @@ func (m *modeSession) begin(e loop.Event) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer t.close()
-		record, people := m.mask.Writer(m.log), m.mask.Writer(m.show)
+		record, people := m.mask.Writer(m.log), m.mask.Writer(&visibleWriter{w: m.show})
 		err := agent.Tell(m.format, io.TeeReader(t, record), people)
 		m.err = errors.Join(m.err, err, record.Flush(), people.Flush())
 	})

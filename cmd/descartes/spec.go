@@ -40,7 +40,7 @@ recorded of the attempt before.`,
 			if spec.Over {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: about %d tokens, over --max-spec-tokens %d\n", spec.Tokens, s.Scud.Spec.MaxSpecTokens)
 			}
-			return write(w, spec.Text)
+			return write(&visibleWriter{w: w}, spec.Text) // as the agent gets it with --json
 		},
 	}
 	s.registerSource(cmd)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -16,14 +18,65 @@ func clean(s string) string {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
+		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029':
-			return '\uFFFD'
 		}
-		return r
+		return visible(r)
 	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// visible is a character, or what stands for one that a terminal or a reader would take for something else: escape sequences
+// begin with control characters, the older half of which are one byte and the newer ones two; others turn the direction of text.
+func visible(r rune) rune {
+	if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
+		return '\uFFFD'
+	}
+	return r
+}
+
+// visibleWriter makes what goes to w safe for a terminal, line by line as it stands: what agents print comes from anybody.
+type visibleWriter struct {
+	w    io.Writer
+	held []byte // the beginning of a character
+}
+
+// Write is w's Write. Its count is that of p.
+func (v *visibleWriter) Write(p []byte) (int, error) {
+	all := append(v.held, p...)
+	end := len(all)
+	for k := 1; k < utf8.UTFMax && k <= len(all); k++ {
+		if utf8.RuneStart(all[len(all)-k]) {
+			if !utf8.FullRune(all[len(all)-k:]) {
+				end = len(all) - k
+			}
+			break
+		}
+	}
+	text := visibleLines(all[:end])
+	v.held = bytes.Clone(all[end:])
+	_, err := v.w.Write(text)
+	return len(p), err
+}
+
+// visibleLines is a text of several lines, each character visible. A line may end as on Windows.
+func visibleLines(text []byte) []byte {
+	safe := true
+	for _, c := range text {
+		if c < ' ' && c != '\n' && c != '\t' || c > '~' {
+			safe = false
+			break
+		}
+	}
+	if safe {
+		return text
+	}
+	text = bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte("\r\n"), []byte("\n"))
+	return bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		return visible(r)
+	}, text)
 }
 
 func plain(s string) bool {
