@@ -70,6 +70,7 @@ type Loop struct {
 	pacer    *pacer
 	held     []*Event // written with the next event
 	spare    *spareLog
+	full     bool              // the disk is, and the end could not be recorded
 	told     map[string]string // held tasks that were told of, and why
 	tuned    map[string]bool   // tasks whose next text a person chose, by file name
 	fixed    fixedFiles
@@ -208,7 +209,9 @@ func (l *Loop) Close() error {
 		l.spare.stop()
 	}
 	if l.journal != nil {
-		errs = append(errs, l.journal.close())
+		if err := l.journal.close(); !l.full || !full(err) {
+			errs = append(errs, err)
+		}
 	}
 	for _, k := range l.locks {
 		errs = append(errs, k.release())

@@ -81,6 +81,7 @@ type Repeat struct {
 	resumed bool
 	hand    string // text of the handoff file
 	pacer   *pacer
+	full    bool // the disk is, and the end could not be recorded
 	fixed   fixedFiles
 
 	fileLock *lock    // of .loop/state.json, for a criteria gate
@@ -113,7 +114,8 @@ func (r *Repeat) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error)
 	if err != nil {
 		out, err = stop.failed(ctx, err)
 	}
-	if ferr := r.finish(&out); err == nil {
+	ferr := r.finish(&out)
+	if r.full = out.Ending == DiskFull && full(ferr); err == nil && !r.full { // else resuming finds a killed loop
 		err = ferr
 	}
 	return out, err
@@ -239,7 +241,9 @@ func (e Ending) seeds() string {
 func (r *Repeat) Close() error {
 	var errs []error
 	if r.journal != nil {
-		errs = append(errs, r.journal.close())
+		if err := r.journal.close(); !r.full || !full(err) {
+			errs = append(errs, err)
+		}
 	}
 	for _, l := range []*lock{r.fileLock, r.lock} {
 		if l != nil {

@@ -182,7 +182,7 @@ func TestRepeatDiskFails(t *testing.T) {
 			}
 			return
 		}
-		if err == nil && out.Ending != OwnError {
+		if err == nil && out.Ending != DiskFull {
 			t.Fatalf("operation %d failed, and the loop ended with %+v", k, out)
 		}
 		w.fs = atomicfile.OS()

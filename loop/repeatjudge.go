@@ -37,6 +37,12 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 		end.Verdict = verdictRetry
 		return r.paced(end)
 	}
+	if t.Result.End != agent.Finished || t.check != nil && !t.check.Passed {
+		if why := r.job.Config.room(r.tools.Free, r.job.Root); why != "" { // nothing can be said of the agent
+			end.Verdict = verdictCancelled
+			return &Outcome{Ending: DiskFull, Message: why}, r.close(end)
+		}
+	}
 	if out, done, err := r.repeats(t, end); done || err != nil {
 		return out, err
 	}

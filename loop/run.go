@@ -81,7 +81,8 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 		out, err = stop.failed(ctx, err)
 	}
 	out.Crashed, out.Blocked = l.allCrashed(), len(l.ledger.blocked)
-	if ferr := l.finish(&out); err == nil {
+	ferr := l.finish(&out)
+	if l.full = out.Ending == DiskFull && full(ferr); err == nil && !l.full { // else resuming finds a killed loop
 		err = ferr
 	}
 	if out.Ending == BaselineFails {

@@ -1,8 +1,11 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
+	"syscall"
 )
 
 // SafetyConfig says what agents and verify commands may touch, see and use up.
@@ -28,6 +31,11 @@ func (c *SafetyConfig) room(free func(dir string) (int64, error), root string) s
 		return ""
 	}
 	return Room(free, root, c.MinFreeDisk)
+}
+
+// full reports whether an error is that of a disk without room; git says so in words.
+func full(err error) bool {
+	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), "No space left on device"))
 }
 
 // Room is what is wrong with the free space of the file systems that a run at

@@ -28,6 +28,15 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	if end.Detail.Until, err = l.pacer.after(tr.with, tr.result, tr.reason); err != nil {
 		return nil, false, err
 	}
+	var over *Outcome
+	switch tr.verdict {
+	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
+		if why := l.job.Config.room(l.tools.Free, l.job.Root); why != "" {
+			over = &Outcome{Ending: DiskFull, Message: why}
+			tr.verdict, tr.reason = verify.Cancelled, "the disk is full ("+tr.reason+")"
+			end.Verdict, end.Reason = string(tr.verdict), tr.reason
+		}
+	}
 	switch tr.verdict {
 	case verify.Verified:
 		end.Message = delivered(tr.changed)
@@ -46,6 +55,9 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 			if err := l.block(gctx, tr); err != nil {
 				return nil, false, err
 			}
+		}
+		if over != nil {
+			return over, false, nil
 		}
 		return stop.outcome(ctx), false, nil
 	}

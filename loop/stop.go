@@ -128,6 +128,8 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	_, stopped := errors.AsType[*gitops.StoppedError](err)
 	out := s.asked(ctx)
 	switch {
+	case full(err):
+		return Outcome{Ending: DiskFull, Message: "the disk is full: " + err.Error()}, nil
 	case out != nil && (errors.Is(err, context.Canceled) || stopped && (out.Ending == Cancelled || out.Ending == Interrupted)):
 		out.Message += ": " + err.Error() + resumes
 		return *out, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"syscall"
 
 	"descartes/gitops"
 	"descartes/loop"
@@ -158,6 +159,8 @@ func hintOf(err error) string {
 	switch {
 	case errors.As(err, &f):
 		return f.hint
+	case errors.Is(err, syscall.ENOSPC):
+		return "the disk is full: free some space, and try again"
 	case errors.As(err, &refused):
 		return refused.Hint
 	case errors.As(err, &file):

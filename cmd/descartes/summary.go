@@ -105,6 +105,8 @@ func (s *summary) uncommitted() string {
 	switch {
 	case !s.run.state.Config.Scud.AutoCommitWaves:
 		why = "--no-commit"
+	case s.run.outcome.Ending == loop.DiskFull:
+		why = "the disk is full; resuming commits it"
 	case s.run.outcome.Ending == loop.GitRefused:
 		why = "git refused; resuming commits it"
 	}
