@@ -33,9 +33,10 @@ type cli struct {
 	shim    *proc.Shim    // nil until the first run of the program after that
 	runs    int           // so far, for names
 
-	cache   string   // the private index after the last snapshot
-	based   fileInfo // the index that cache was copied from
-	tracked []string // added by an agent although ignored
+	cache   string    // the private index after the last snapshot
+	based   fileInfo  // the index that cache was copied from
+	tracked []string  // added by an agent although ignored
+	out     []LeftOut // what the last snapshot could not take
 }
 
 func newCLI(l layout, program string, opt Options) *cli {
@@ -332,15 +333,18 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 		skip = append(skip, n.path)
 	}
 	for {
-		args := append([]string{"add", "-A"}, append(c.sparse(), "--", ".")...)
+		args := append([]string{"add", "-A", "--ignore-errors"}, append(c.sparse(), "--", ".")...)
 		for _, p := range append(skip, guard...) {
 			args = append(args, ":(top,exclude,literal)"+p)
 		}
 		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index})
-		if err == nil {
+		if c.out = leftByGit(err); err == nil {
 			return c.setNested(ctx, index, inner)
 		}
 		bare, ok := uncommittedRepository(err)
+		if !ok && len(c.out) > 0 {
+			return c.setNested(ctx, index, inner)
+		}
 		if !ok || slices.Contains(skip, bare) {
 			return err
 		}

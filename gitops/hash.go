@@ -91,30 +91,37 @@ func (s *scanner) hashOne(ctx context.Context, wk *work, buf *[]byte, how readin
 	}
 	dirfd, err := s.root.open(wk.d.path, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
-		wk.gone = isGone(err)
-		if !wk.gone {
-			return fmt.Errorf("read %s%s: %w", wk.d.path, name, err)
-		}
-		return nil
+		return s.unreadable(wk, name, err)
 	}
 	defer unix.Close(dirfd)
-	for range readRetries {
+	for try := range readRetries {
+		wk.unread = try == readRetries-1 // then it is taken as it was read, and looked at again by the next scan
 		done, err := s.hashAt(ctx, wk, dirfd, name, known, buf, how)
-		if err != nil && isGone(err) {
-			wk.gone = true
-			return nil
-		}
 		if err != nil {
-			if _, ok := errors.AsType[*unsupportedError](err); ok {
-				return err
-			}
-			return fmt.Errorf("read %s%s: %w", wk.d.path, name, err)
+			return s.unreadable(wk, name, err)
 		}
 		if done {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s%s keeps changing while it is read", wk.d.path, name)
+	return s.unreadable(wk, name, errChanged)
+}
+
+// unreadable takes a file for gone that is, or that is passed over.
+func (s *scanner) unreadable(wk *work, name string, err error) error {
+	if _, ok := errors.AsType[*unsupportedError](err); ok {
+		return err
+	}
+	why := passesOver(err)
+	if why == "" && !isGone(err) {
+		return fmt.Errorf("read %s%s: %w", wk.d.path, name, err)
+	}
+	if why != "" {
+		s.leave(wk.d.path+name, why)
+		wk.passed = true
+	}
+	wk.gone = true
+	return nil
 }
 
 // hashAt makes one try; done is false when the file changed meanwhile.
@@ -143,6 +150,9 @@ func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, 
 		return false, err
 	}
 	wk.info = info
+	if info.size > maxFile {
+		return false, errTooLarge
+	}
 	if info.size > largeFile {
 		if s.ends != "" {
 			return false, unsupported("%s%s is large, and %s", wk.d.path, name, s.ends)
@@ -151,7 +161,8 @@ func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, 
 	} else {
 		*buf = slices.Grow((*buf)[:0], int(info.size)+1)
 		data, n := (*buf)[:info.size+1], 0
-		if n, err = preadFull(fd, data, 0); err == nil && int64(n) == info.size {
+		if n, err = preadFull(fd, data, 0); err == nil && (int64(n) == info.size || wk.unread) {
+			n = min(n, int(info.size))
 			if err := s.checkEnds(wk.d.path+name, data[:n]); err != nil {
 				return false, err
 			}
@@ -172,7 +183,7 @@ func (s *scanner) hashAt(ctx context.Context, wk *work, dirfd int, name string, 
 		return false, err
 	}
 	after, err := statFD(fd)
-	return after.st == wk.info.st && after.mode == wk.info.mode, err
+	return wk.unread || after.st == wk.info.st && after.mode == wk.info.mode, err
 }
 
 // checkEnds leaves a file to git whose line ends it may have to convert. Without CRLF there is nothing to convert.

@@ -164,7 +164,7 @@ func (r *Repo) fallBack(err *error) bool {
 }
 
 func (r *Repo) newScanner() *scanner {
-	s := &scanner{root: r.root, guard: r.guard, store: r.store, ends: r.ends}
+	s := &scanner{root: r.root, guard: r.guard, store: r.store, ends: r.ends, strict: r.cfg.boolean("core.protectntfs", true)}
 	s.attrs = func(text []byte) string {
 		attr, asks := conversionIn(text, r.cfg)
 		if asks == lineEnds && r.ends != "" {

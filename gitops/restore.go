@@ -19,11 +19,6 @@ type Restored struct {
 	Left    []LeftOut // not as the snapshot has them, sorted by path
 }
 
-// LeftOut is a path that could not be dealt with, and why.
-type LeftOut struct{ Path, Why string }
-
-func (l LeftOut) String() string { return l.Path + ": " + l.Why }
-
 // Restore makes the working tree hold what a snapshot holds. Files that do not differ are not touched. A file that the
 // snapshot does not have is deleted, unless the snapshot's own rules ignore it, or it is older than since (zero: none is): then it was
 // there when the snapshot was made, and not part of it. What stands in the way and may not be deleted is left, and
@@ -202,6 +197,9 @@ func (x *restoration) plan(ctx context.Context) (*restorePlan, error) {
 		if err := r.diff(id, x.to, p.add); err != nil {
 			return nil, err
 		}
+	}
+	if err := x.overlook(ctx, p); err != nil {
+		return nil, err
 	}
 	return p, x.spare(ctx, p)
 }

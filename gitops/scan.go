@@ -18,6 +18,11 @@ type scanner struct {
 	ends   string                   // why git would make CRLF line ends LF, "" if it would not
 	attrs  func(text []byte) string // says which line of a .gitattributes only git can follow, "" if none
 
+	strict bool // git would refuse names that only Windows takes for .git
+
+	outMu sync.Mutex
+	out   []LeftOut // what the last scan passed over
+
 	workers []*walker
 	started time.Time
 
@@ -44,6 +49,7 @@ type work struct {
 
 	id     objectID
 	gone   bool // it vanished meanwhile
+	passed bool // it is there, and left out
 	unread bool // it is left to the next scan
 	stored bool // its content is new in the store
 	wanted bool // its content is not in the store
@@ -75,6 +81,7 @@ func (s *scanner) scan(ctx context.Context, w *worktree, how reading) error {
 	if err := s.root.renew(); err != nil {
 		return err
 	}
+	s.out = s.out[:0:0]
 	retest := !w.scanned
 	for _, g := range s.global {
 		g.refresh()

@@ -15,6 +15,9 @@ func (s *scanner) apply(works []*work) {
 		}
 	}
 	for _, wk := range works {
+		if wk.passed {
+			wk.d.listed = false // the next scan has to come upon it again
+		}
 		s.record(wk, touched)
 	}
 	for d := range touched {

@@ -17,8 +17,9 @@ func (s *scanner) visit(w *walker, v visit) error {
 			w.lost = append(w.lost, d)
 			return nil
 		}
-		if err == unix.EACCES && !d.hasTracked() {
-			return nil // git warns and goes on
+		if why := passesOver(err); why != "" { // git warns and goes on
+			s.leave(d.path, why)
+			return nil
 		}
 		return fmt.Errorf("read directory %s: %w", d.shown(), err)
 	}
@@ -186,7 +187,7 @@ func (s *scanner) meetDir(w *walker, v visit, name string) error {
 		return nil
 	}
 	if !safeName(name) {
-		return unsupported("path %q", path)
+		return s.refuse(d, path)
 	}
 	c := d.newEmpty(path, s.guard)
 	if len(d.fresh) == 0 {
@@ -218,13 +219,28 @@ func (s *scanner) meetFile(w *walker, v visit, fd int, name string) (err error) 
 		return nil
 	}
 	if !safeName(name) {
-		return unsupported("path %q", d.path+name)
+		return s.refuse(d, d.path+name)
+	}
+	if len(d.path)+len(name) >= unix.PathMax {
+		d.listed = false
+		s.leave(d.path+name, passesOver(unix.ENAMETOOLONG))
+		return nil
 	}
 	info, err := statAt(fd, name)
 	if err != nil || info.mode == modeDir || info.mode == 0 {
 		return nil // it went away again
 	}
 	w.works = append(w.works, work{d: d, at: -1, name: strings.Clone(name), info: info})
+	return nil
+}
+
+// refuse passes over a name that git takes for ".git", as git does unless it was told otherwise.
+func (s *scanner) refuse(d *folder, path string) error {
+	if !s.strict {
+		return unsupported("path %q", path)
+	}
+	d.listed = false // the next scan has to come upon it again
+	s.leave(path, whyName)
 	return nil
 }
 
@@ -244,6 +260,10 @@ func (s *scanner) compare(w *walker, d *folder, i, fd int) (there bool, err erro
 		return false, nil
 	}
 	if err != nil {
+		if why := passesOver(err); why != "" {
+			s.leave(d.path+f.name, why)
+			return true, nil
+		}
 		return false, fmt.Errorf("stat %s%s: %w", d.path, f.name, err)
 	}
 	if f.flags&(fileAbsent|fileStale) == 0 && f.mode == info.mode && f.st.same(&info.st) {

@@ -155,7 +155,8 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 // judge takes a trial from the end of its agent to its verdict. The verification runs what the
 // agent wrote, so the repository is settled after it too.
 func (l *Loop) judge(ctx context.Context, tr *trial) error {
-	gctx := context.WithoutCancel(ctx) // the work is kept, whatever stopped the agent
+	gctx, done := linger(ctx) // the work is kept, whatever stopped the agent
+	defer done()
 	l.at = ""
 	if err := l.settle(gctx, tr, "attempt"); err != nil {
 		return err
@@ -183,7 +184,47 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 	facts := verify.Facts{AgentEnd: string(tr.result.End), AgentReason: tr.result.Reason, Blocked: tr.result.Blocked,
 		Question: oneLine(tail(tr.result.Question, maxWords)), Complete: tr.result.Complete, Changed: worked, Verify: tr.check, None: l.job.verify() == ""}
 	tr.verdict, tr.reason = verify.Judge(facts)
-	return nil
+	return l.judgeLeftOut(tr)
+}
+
+// judgeLeftOut fails an attempt that made what no commit can hold. What was there before is only named, once.
+func (l *Loop) judgeLeftOut(tr *trial) error {
+	recent, old := l.tools.Repo.LeftOut(l.ledger.starts[tr.task.ID])
+	if len(recent) > 0 && (tr.verdict == verify.Verified || tr.reason == verify.NoSignal) {
+		tr.verdict, tr.reason = verify.Failed, "it left what no commit can hold: "+fewOf(recent)
+	}
+	var untold []gitops.LeftOut
+	for _, x := range old {
+		if l.passed[x.Path] {
+			continue
+		}
+		if l.passed == nil {
+			l.passed = map[string]bool{}
+		}
+		l.passed[x.Path] = true
+		untold = append(untold, x)
+	}
+	if len(untold) == 0 {
+		return nil
+	}
+	return l.warn(tr, "in no snapshot and no commit: "+fewOf(untold))
+}
+
+// lingering is how long a run that was told to stop goes on to look at what its attempt left. What takes longer, such
+// as files of many gigabytes, is left to the run that resumes it.
+const lingering = 10 * time.Second
+
+// linger gives a context that outlasts ctx by that time.
+func linger(ctx context.Context) (_ context.Context, done func()) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-out.Done():
+		case <-time.After(lingering):
+			cancel()
+		}
+	})
+	return out, func() { stop(); cancel() }
 }
 
 // verifies reports whether a trial's work is worth a verification. An agent that only asked did none.

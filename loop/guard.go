@@ -27,6 +27,7 @@ type footing struct {
 	before  gitops.Tree // before this one
 	commits string      // tip of commits that the agent made itself
 	deleted []string    // verified files that it deleted, and that were told of
+	left    []string    // what could not be restored, and was told of
 }
 
 // settle undoes what no attempt may do once its processes are dead, and says so; who is the part of it that did it.
@@ -80,9 +81,13 @@ func (g *guard) restore(ctx context.Context, f *footing, who string, back bool) 
 	if err != nil {
 		return nil, gitErr("restore what the "+who+" undid", err)
 	}
-	notes := lossNotes(losses, who)
+	notes := lossNotes(slices.DeleteFunc(losses, func(l gitops.Loss) bool { return !l.Deleted && !slices.Contains(put.Back, l.Path) }), who)
+	put.Left = slices.DeleteFunc(put.Left, func(l gitops.LeftOut) bool { return slices.Contains(f.left, l.Path) })
 	if left := notRestored(put); left != "" {
 		notes = append(notes, "not everything that the "+who+" undid could be restored"+left+"; git show "+string(s.Base)+":PATH prints it")
+	}
+	for _, l := range put.Left {
+		f.left = append(f.left, l.Path)
 	}
 	return notes, nil
 }

@@ -72,6 +72,7 @@ type Loop struct {
 	spare    *spareLog
 	full     bool              // the disk is, and the end could not be recorded
 	told     map[string]string // held tasks that were told of, and why
+	passed   map[string]bool   // paths in no snapshot that were told of
 	tuned    map[string]bool   // tasks whose next text a person chose, by file name
 	fixed    fixedFiles
 	lists    map[string]otherList // of other tags, by path, before the attempt at hand

@@ -79,6 +79,11 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 		if t.after, err = r.tools.Repo.Snapshot(ctx); err != nil {
 			return gitErr("snapshot the working tree", err)
 		}
+		if left, _ := r.tools.Repo.LeftOut(t.started); len(left) > 0 {
+			if err := r.warn(fmt.Sprintf("iteration %d left what no commit can hold: %s", t.Iteration, fewOf(left))); err != nil {
+				return err
+			}
+		}
 		if err := r.tellCommits(ctx, t); err != nil {
 			return err
 		}

@@ -184,11 +184,16 @@ func notRestored(put gitops.Restored) string {
 	if len(put.Left) == 0 {
 		return ""
 	}
-	list := make([]string, len(put.Left))
-	for i, x := range put.Left {
-		list[i] = x.Path + " (" + x.Why + ")"
+	return "; not put back: " + fewOf(put.Left)
+}
+
+// fewOf lists the first of what was left out.
+func fewOf(left []gitops.LeftOut) string {
+	list := make([]string, len(left))
+	for i, x := range left {
+		list[i] = x.String()
 	}
-	return "; not put back: " + few(list)
+	return few(list)
 }
 
 // leftNames lists what differs after a restore, each with the reason where one is known.
