@@ -105,7 +105,8 @@ type Ref struct {
 // Pair is what one verified attempt made: the snapshots before and after it.
 type Pair struct {
 	Base, Result Tree
-	Head         string // the commit that HEAD stood at when Base was taken, "" if that is not known
+	Without      []string // paths whose change is in no commit
+	Head         string   // the commit that HEAD stood at when Base was taken, "" if that is not known
 }
 
 // Wave is what one commit is to hold.

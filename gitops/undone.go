@@ -49,6 +49,14 @@ func (r *Repo) AddVerified(v *Verified, name string, base, result Tree) error {
 	return nil
 }
 
+// Drop says that these paths are no work.
+func (v *Verified) Drop(paths []string) {
+	for _, path := range paths {
+		delete(v.paths, path)
+		delete(v.fresh, path)
+	}
+}
+
 // Committed says that a commit holds the work of these names.
 func (v *Verified) Committed(names []string) {
 	maps.DeleteFunc(v.fresh, func(_, name string) bool { return slices.Contains(names, name) })

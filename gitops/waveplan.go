@@ -67,6 +67,9 @@ func (r *Repo) collectEdits(p *wavePlan, head string) (map[string][]treeItem, er
 		}
 		var failed error
 		err := r.diffTrees(pair.Base, pair.Result, func(name string, a, b treeItem) {
+			if slices.Contains(pair.Without, name) {
+				return
+			}
 			name = strings.Clone(name)
 			p.edits[name] = b
 			if settled[name] || pair.Head != "" && pair.Head == head { // nobody has committed anything since

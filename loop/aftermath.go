@@ -29,19 +29,34 @@ func (l *Loop) look(ctx context.Context, tr *trial) error {
 	return nil
 }
 
-// lookAgain takes the snapshot after the verification, and says so where that changed files: a lock
-// file that a build brings up to date belongs to the work, but nobody should be surprised by it.
+// lookAgain takes the snapshot after the verification, and says so where that changed files: one that a formatter or a
+// package manager brings up to date belongs to the work, but nobody should be surprised by it; one that is new is no work.
 func (l *Loop) lookAgain(ctx context.Context, tr *trial) error {
 	seen := tr.after
-	if err := l.look(ctx, tr); err != nil || tr.after == seen {
+	if d := l.ledger.agent.Detail; d != nil && d.Tree != "" { // else the verification that was killed had begun
+		seen = gitops.Tree(d.Tree)
+	}
+	if err := l.look(ctx, tr); err != nil {
 		return err
 	}
-	left, err := l.tools.Repo.Changed(ctx, seen, tr.after)
+	left, taken, work, err := leavings(ctx, l.tools.Repo, tr.before, seen, tr.after, l.ledger.left)
 	if err != nil {
 		return gitErr("compare the work on task "+tr.task.ID, err)
 	}
-	return l.warn(tr, "the verification changed files, which count as part of the work: "+names(left))
+	tr.left, tr.taken = left, taken
+	tr.changed = slices.DeleteFunc(tr.changed, func(c gitops.Change) bool { return slices.Contains(left, c.Path) })
+	if fresh := without(left, l.ledger.left); len(fresh) > 0 {
+		if err := l.warn(tr, madeByVerify+few(fresh)); err != nil {
+			return err
+		}
+	}
+	if len(work) == 0 {
+		return nil
+	}
+	return l.warn(tr, "the verification changed files, which count as part of the work: "+names(work))
 }
+
+const madeByVerify = "the verification made files that git does not ignore; they stay, and no commit will hold them: "
 
 // names lists changed paths, a few of them.
 func names(changed []gitops.Change) string {

@@ -28,6 +28,8 @@ type trial struct {
 	check   *verify.Result
 	after   gitops.Tree
 	changed []gitops.Change
+	left    []string // files that only the verification made
+	taken   []string // those of earlier ones that the agent made its own
 	verdict verify.Verdict
 	reason  string
 }

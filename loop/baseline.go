@@ -130,13 +130,13 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	}
 	out, err := baselineRun{setting: setting, record: func(e *Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, l.job.Config.Timed(verify.Request{
 		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: tr.log}),
-		func() (string, error) {
+		func() (string, []string, error) {
 			gctx := context.WithoutCancel(ctx)
 			if err := l.settle(gctx, tr, "verification"); err != nil {
-				return "", err
+				return "", nil, err
 			}
 			err := l.tidyBaseline(gctx, tr)
-			return string(tr.after), err
+			return string(tr.after), tr.left, err
 		})
 	l.at = ""
 	return out, err
@@ -150,8 +150,8 @@ type baselineRun struct {
 	log     string // as a person types it
 }
 
-// run runs the command and says whether the loop ends with it; after looks at what it left, and returns the tree.
-func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, after func() (tree string, err error)) (*Outcome, error) {
+// run runs the command and says whether the loop ends with it; after looks at what it left, and returns the tree and its leavings.
+func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, after func() (tree string, left []string, err error)) (*Outcome, error) {
 	if err := r.record(&Event{Type: VerifyStarted, Detail: &Detail{Baseline: true, Log: r.log}}); err != nil {
 		return nil, err
 	}
@@ -164,12 +164,12 @@ func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, a
 	if err != nil {
 		return nil, err
 	}
-	tree, err := after()
+	tree, left, err := after()
 	if err != nil {
 		return nil, err
 	}
 	e := &Event{Type: VerifyFinished, Tree: tree, Detail: verifyDetail(b.Result)}
-	e.Detail.Baseline, e.Detail.Command = true, b.Command
+	e.Detail.Baseline, e.Detail.Command, e.Detail.Left = true, b.Command, left
 	if !b.Result.Passed {
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
 	}
@@ -199,7 +199,7 @@ func (r *Repeat) baseline(ctx context.Context, stop *stopper) (*Outcome, error) 
 	r.fixed.remember(c.settingsFiles(r.job.Root))
 	return baselineRun{setting: setting, record: func(e *Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, c.Timed(verify.Request{
 		Command: command, Dir: r.job.Dir, Env: []string{"DESCARTES_LOOP_ID=" + r.state.ID, "DESCARTES_TAG="}, Log: log}),
-		func() (string, error) { return "", r.mend(log, "verification") })
+		func() (string, []string, error) { return "", nil, r.mend(log, "verification") })
 }
 
 // anyReady reports whether a task can begin.
@@ -268,8 +268,8 @@ func (l *Loop) tidyBaseline(ctx context.Context, tr *trial) error {
 			return err
 		}
 	}
-	if len(made) > 0 {
-		if err := l.record(&Event{Type: Warning, Message: "the verification before any task made files that git does not ignore; they stay, and no commit will hold them: " + few(made)}); err != nil {
+	if tr.left = made; len(made) > 0 {
+		if err := l.record(&Event{Type: Warning, Message: madeByVerify + few(made)}); err != nil {
 			return err
 		}
 	}

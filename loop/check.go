@@ -114,6 +114,13 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 	if dirty = foreign(dirty, own); len(dirty) == 0 || j.Config.AllowDirty {
 		return nil
 	}
+	left, err := home.leftBefore(ctx, repo, dirty)
+	if err != nil {
+		return fail(err)
+	}
+	if dirty = without(dirty, left); len(dirty) == 0 {
+		return nil
+	}
 	last, err := home.LastOf(j.File.Tag())
 	if err != nil {
 		return fail(err)

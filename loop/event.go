@@ -91,6 +91,9 @@ type Detail struct {
 	Signal       int        `json:"signal,omitempty"`
 	Passed       bool       `json:"passed,omitempty"`
 	Baseline     bool       `json:"baseline,omitempty"` // verify ran before the first attempt, on the untouched tree
+	Left         []string   `json:"left,omitempty"`     // files that only the verify command made, in no commit
+	Taken        []string   `json:"taken,omitempty"`    // of those of earlier attempts what the agent changed, which is work now
+	Tree         string     `json:"tree,omitempty"`     // when the agent had ended, before the verification
 	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
 	TimedOut     bool       `json:"timed_out,omitempty"`
 	Changed      int        `json:"changed,omitempty"`  // files that differ from before the attempt

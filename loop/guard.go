@@ -97,6 +97,7 @@ func (g *guard) restore(ctx context.Context, f *footing, who string, back bool) 
 func (g *guard) learn() {
 	for _, w := range g.ledger.work[g.learned:] {
 		_ = g.repo.AddVerified(&g.work, w.name, gitops.Tree(w.base), gitops.Tree(w.tree))
+		g.work.Drop(w.left)
 		if w.committed {
 			g.work.Committed([]string{w.name})
 		}
@@ -116,6 +117,7 @@ func (g *guard) learn() {
 type workDone struct {
 	name       string // for people
 	base, tree string
+	left       []string // of verifications: no work
 	committed  bool
 }
 

@@ -45,6 +45,7 @@ type ledger struct {
 	checked     string // the verify command of the attempt under way
 	passed      pass   // the last one
 	streak      streak
+	left        []string // files that only verifications made
 }
 
 // statusChange is one task's new status, and the event that made it so.
@@ -75,6 +76,7 @@ func (l *ledger) apply(e *Event) {
 	switch e.Type {
 	case LoopStarted:
 		l.started, l.userPaths = e.TS, e.Paths
+		l.noteLeavings(e.Detail)
 		l.resume(e)
 	case LoopResumed:
 		l.turns.failed = 0
@@ -107,6 +109,7 @@ func (l *ledger) apply(e *Event) {
 		l.addUse(e.Detail)
 	case VerifyFinished:
 		if d := e.Detail; d != nil && d.Command != "" {
+			l.noteLeavings(d)
 			if l.checked = d.Command; d.Baseline && d.Passed {
 				l.passed = pass{e.Tree, d.Command}
 			}
@@ -159,6 +162,7 @@ func (l *ledger) resume(e *Event) {
 
 func (l *ledger) finishAttempt(e *Event) {
 	l.open, l.agent = nil, nil
+	l.noteLeavings(e.Detail)
 	if e.Ref != "" {
 		l.kept[e.Task] = e.Ref
 	}
@@ -168,10 +172,10 @@ func (l *ledger) finishAttempt(e *Event) {
 	switch e.Verdict {
 	case verdictVerified:
 		v := *e
-		v.Base, v.Commit = l.bases[e.Task], l.heads[e.Task]
+		v.Base, v.Commit, v.Paths = l.bases[e.Task], l.heads[e.Task], slices.Clone(l.left)
 		l.passed = pass{e.Tree, l.checked}
 		l.verified = append(l.verified, v)
-		l.work = append(l.work, workDone{name: taskWork(e.Task), base: v.Base, tree: v.Tree})
+		l.work = append(l.work, workDone{name: taskWork(e.Task), base: v.Base, tree: v.Tree, left: v.Paths})
 		if e.Message != "" {
 			l.delivered[e.Task] = e.Message
 		}

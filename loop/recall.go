@@ -14,7 +14,7 @@ func (l *Loop) agentEvent(tr *trial) *Event {
 	e := l.event(AgentFinished, tr)
 	e.Reason = r.Reason
 	e.Detail = agentDetail(r, tr.with, maxWords)
-	e.Detail.Changed = len(tr.changed)
+	e.Detail.Changed, e.Detail.Tree = len(tr.changed), string(tr.after)
 	return e
 }
 

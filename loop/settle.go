@@ -24,7 +24,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	end := l.event(AttemptFinished, tr)
 	end.Verdict, end.Reason, end.Tree, end.Ref = string(tr.verdict), tr.reason, string(tr.after), ref
 	end.Detail = &Detail{End: string(tr.result.End), Cause: string(tr.result.Cause), Backend: tr.with.Backend, Model: l.ledger.agent.Detail.Model, Code: tr.result.Code, Signal: tr.result.Signal, Changed: len(tr.changed), Claimed: tr.result.Complete,
-		Seconds: l.tools.Now().Sub(tr.started).Seconds(), Log: l.relative(tr.log)}
+		Seconds: l.tools.Now().Sub(tr.started).Seconds(), Log: l.relative(tr.log), Left: tr.left, Taken: tr.taken}
 	if end.Detail.Until, err = l.pacer.after(tr.with, tr.result, tr.reason); err != nil {
 		return nil, false, err
 	}
@@ -283,5 +283,5 @@ func oneLine(s string) string {
 
 // pairOf is what a verified attempt changed, for the wave's commit.
 func pairOf(e Event) gitops.Pair {
-	return gitops.Pair{Base: gitops.Tree(e.Base), Result: gitops.Tree(e.Tree), Head: e.Commit}
+	return gitops.Pair{Base: gitops.Tree(e.Base), Result: gitops.Tree(e.Tree), Head: e.Commit, Without: e.Paths}
 }

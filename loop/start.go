@@ -268,7 +268,14 @@ func (l *Loop) opening(ctx context.Context, fresh bool) (*Event, error) {
 			return nil, gitErr("keep the state before the run", err)
 		}
 	}
-	e.Paths, e.Tree = dirty, string(tree)
+	left, err := l.home.leftBefore(ctx, l.tools.Repo, dirty)
+	if err != nil {
+		return nil, gitErr("look for what verify left", err)
+	}
+	e.Paths, e.Tree = without(dirty, left), string(tree)
+	if len(left) > 0 {
+		e.Detail = &Detail{Left: left}
+	}
 	if len(e.Tasks) == 0 {
 		e.Reason = ""
 	}

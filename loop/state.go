@@ -40,10 +40,11 @@ type State struct {
 	Cost            *Cost              `json:"cost,omitempty"`
 	Agents          []AgentUse         `json:"agents,omitempty"` // what attempts were run with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
-	Tree            string             `json:"tree,omitempty"`       // the working tree as the loop left it
-	Seq             int64              `json:"seq"`                  // events up to this one are in the task file and here
-	Session         string             `json:"session_id,omitempty"` // of the program that started it
-	Gate            json.RawMessage    `json:"gate,omitempty"`       // what a prompt loop's gate knows
+	VerifyLeft      []string           `json:"verify_left,omitempty"` // files that only verify made, in no commit
+	Tree            string             `json:"tree,omitempty"`        // the working tree as the loop left it
+	Seq             int64              `json:"seq"`                   // events up to this one are in the task file and here
+	Session         string             `json:"session_id,omitempty"`  // of the program that started it
+	Gate            json.RawMessage    `json:"gate,omitempty"`        // what a prompt loop's gate knows
 	PID             int                `json:"pid"`
 	Host            string             `json:"host,omitempty"`
 }
@@ -120,6 +121,9 @@ func (t *TaskID) UnmarshalJSON(b []byte) error {
 	t.ID, t.Numeric = n.String(), true
 	return nil
 }
+
+// maxLeft bounds the leavings of verifications that a state file lists.
+const maxLeft = 1000
 
 // maxSummaries bounds the attempts that a state file lists; the journal has all of them.
 const maxSummaries = 50

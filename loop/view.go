@@ -206,7 +206,7 @@ func (h Home) Active(s *Saved) time.Time {
 func (l *ledger) fill(s *State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = l.iteration, l.iteration
 	s.CurrentWave, s.CurrentTask = l.wave, l.current
-	s.Tree = l.tree
+	s.Tree, s.VerifyLeft = l.tree, slices.Clone(l.left[:min(len(l.left), maxLeft)])
 	if !l.started.IsZero() { // else the journal begins where a state file without one was resumed
 		s.StartedAt = l.started
 	}

@@ -76,6 +76,7 @@ func (s *summary) print(p *printer) {
 	if text := s.uncommitted(); text != "" {
 		p.say("not committed: %s", text)
 	}
+	p.verifyLeft(s.run.state)
 	p.say("sandbox: %s", clean(inForce(s.run.state.Config)))
 	p.say("cost: %s", costText(s.run.state.Cost))
 	s.printCosts(p)
@@ -124,6 +125,13 @@ func (s *summary) keptWhere() string {
 		return "the working tree is as it was, no agent ran"
 	}
 	return "what the agents wrote is in the working tree; no commit holds it"
+}
+
+// verifyLeft names the files that only the verify command made.
+func (p *printer) verifyLeft(s *loop.State) {
+	if n := len(s.VerifyLeft); n > 0 {
+		p.say("left by verify: %s, in no commit; have git ignore what it makes", clean(fewOf(s.VerifyLeft, 8)))
+	}
 }
 
 const heldShown = 20
