@@ -114,6 +114,8 @@ func (l *ledger) apply(e *Event) {
 				l.passed = pass{e.Tree, d.Command}
 			}
 		}
+	case IterationFinished:
+		l.noteLeavings(e.Detail)
 	case AttemptFinished:
 		l.finishAttempt(e)
 		l.streak.apply(e)

@@ -92,11 +92,15 @@ func TestVerificationIsSettledToo(t *testing.T) {
 	if got := w.git("log", "--format=%s", "main"); got != "feat(x): complete wave 2\nfeat(x): complete wave 1\nstart" {
 		t.Errorf("main:\n%s", got)
 	}
-	for _, want := range []string{"the verification changed .scud/tasks/x.json, which is put back", "the verification changed files, which count as part of the work: left-1"} {
+	for _, want := range []string{"the verification changed .scud/tasks/x.json, which is put back", madeByVerify + "left-1"} {
 		if !strings.Contains(told.String(), want) {
 			t.Errorf("no warning %q in\n%s", want, told.String())
 		}
 	}
+	if got := w.git("status", "--porcelain"); got != "?? left-1\n?? left-2\n?? left-3" {
+		t.Errorf("what the verification left:\n%s", got)
+	}
+	w.git("clean", "-fq")
 	w.clean()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,35 @@ func beside(loop, tag string) string {
 	return "loop " + loop + " works in this tree: what this iteration changes is not told apart, and not committed by this loop"
 }
 
+// lookBetween notes what stands when the agent has ended, where the verification that follows could add to it.
+func (r *Repeat) lookBetween(ctx context.Context, t *turn) error {
+	if t.before == "" || !r.job.Config.Git.AutoCommit || !r.verifies(t) {
+		return nil
+	}
+	_, err := r.inTree(ctx, func() (err error) {
+		if t.seen, err = r.tools.Repo.Snapshot(ctx); err != nil {
+			return gitErr("snapshot the working tree", err)
+		}
+		return nil
+	})
+	return err
+}
+
+// tellLeavings parts what only the verification made from the work.
+func (r *Repeat) tellLeavings(ctx context.Context, t *turn) (err error) {
+	if t.seen == "" {
+		return nil
+	}
+	if t.left, t.taken, _, err = leavings(ctx, r.tools.Repo, t.before, t.seen, t.after, r.ledger.left); err != nil {
+		return gitErr("compare the working tree", err)
+	}
+	t.changed = slices.DeleteFunc(t.changed, func(c gitops.Change) bool { return slices.Contains(t.left, c.Path) })
+	if fresh := without(t.left, r.ledger.left); len(fresh) > 0 {
+		return r.warn(madeByVerify + few(fresh))
+	}
+	return nil
+}
+
 // lookAfter notes what an iteration changed, and commits it.
 func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 	if t.before == "" || !r.watches() {
@@ -92,6 +122,9 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 		}
 		if t.changed, err = r.tools.Repo.Changed(ctx, t.before, t.after); err != nil {
 			return gitErr("compare the working tree", err)
+		}
+		if err := r.tellLeavings(ctx, t); err != nil {
+			return err
 		}
 		t.Facts, t.Watched = r.facts(t), true
 		if r.fails(t).Reason != "" {
@@ -127,7 +160,7 @@ func (r *Repeat) commit(ctx context.Context, stop *stopper, t *turn) error {
 	if !r.job.Config.Git.AutoCommit {
 		return nil
 	}
-	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.before, Result: t.after, Head: t.head.Hash}}, UserPaths: r.ledger.userPaths}
+	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.before, Result: t.after, Head: t.head.Hash, Without: without(slices.Concat(r.ledger.left, t.left), t.taken)}}, UserPaths: r.ledger.userPaths}
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, r.job.Config.Deadline)
 	defer over()

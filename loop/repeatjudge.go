@@ -15,7 +15,7 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	end := r.event(IterationFinished, t)
 	end.Reason, end.Tree, end.Commit, end.Ref = t.Result.Reason, string(t.after), t.commit, t.ref
 	end.Detail = &Detail{End: string(t.Result.End), Cause: string(t.Result.Cause), Backend: t.with.Backend, Model: t.with.Model, Code: t.Result.Code, Signal: t.Result.Signal, Changed: len(t.changed),
-		Words: preview(t.Result.Final), Seconds: max(0, r.tools.Now().Sub(t.started).Seconds()), Log: r.relative(t.log)}
+		Words: preview(t.Result.Final), Seconds: max(0, r.tools.Now().Sub(t.started).Seconds()), Log: r.relative(t.log), Left: t.left, Taken: t.taken}
 	if v := t.check; v != nil {
 		end.Detail.Passed = v.Passed
 	}

@@ -25,9 +25,12 @@ type turn struct {
 	before  gitops.Tree // "" where nobody looks
 	head    gitops.Head
 	check   *verify.Result
-	tuned   bool   // a person chose its prompt
-	refused string // why git did not take the commit, where the iteration can be repeated
+	tuned   bool        // a person chose its prompt
+	refused string      // why git did not take the commit, where the iteration can be repeated
+	seen    gitops.Tree // when the agent had ended; "" where nobody looked
 	after   gitops.Tree
+	left    []string // files that only the verification made
+	taken   []string // those of earlier ones that the agent made its own
 	changed []gitops.Change
 	commit  string
 	edits   map[string]int // of each file, as the agent's stream tells
@@ -158,10 +161,18 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if err := r.mend(t.log, "iteration"); err != nil {
 		return nil, err
 	}
-	if r.ledger.turns.agent == nil { // else a loop that died since had recorded it
+	if e := r.ledger.turns.agent; e != nil { // a loop that died since had recorded it
+		if e.Detail != nil {
+			t.seen = gitops.Tree(e.Detail.Tree)
+		}
+	} else {
+		if err := r.lookBetween(context.WithoutCancel(ctx), t); err != nil {
+			return nil, err
+		}
 		e := r.event(AgentFinished, t)
 		e.Reason = t.Result.Reason
 		e.Detail = agentDetail(t.Result, t.with, maxFinal)
+		e.Detail.Tree = string(t.seen)
 		if err := r.record(withNotes(e)...); err != nil {
 			return nil, err
 		}
@@ -198,9 +209,15 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 // the promise in: all that is read of it.
 const maxFinal = 16 << 10
 
+// verifies reports whether the verify command is run after an iteration.
+func (r *Repeat) verifies(t *turn) bool {
+	f, command := r.job.Mode.Checks, r.job.Config.VerificationCommand
+	return (f == nil || f(t.Turn)) && command != "" && command != NoVerify && t.Result.End == agent.Finished
+}
+
 func (r *Repeat) verify(ctx context.Context, t *turn) error {
 	command := r.job.Config.VerificationCommand
-	if f := r.job.Mode.Checks; f != nil && !f(t.Turn) || command == "" || command == NoVerify || t.Result.End != agent.Finished {
+	if !r.verifies(t) {
 		return nil
 	}
 	if err := r.record(r.event(VerifyStarted, t)); err != nil {
