@@ -115,8 +115,8 @@ func attributeFiles(l layout, c *gitConfig, env []string) []string {
 
 // readSmall reads a file that may be missing; present is false then.
 func readSmall(path string) (b []byte, present bool, err error) {
-	b, err = os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	b, err = readPlain(path, mostRules)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, errNotPlain) {
 		return nil, false, nil
 	}
 	return b, err == nil, err

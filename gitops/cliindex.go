@@ -37,7 +37,7 @@ func (c *cli) indexCopy(from string) (string, error) {
 	if err == nil || errors.Is(err, os.ErrNotExist) {
 		return to, nil
 	}
-	b, err := os.ReadFile(from)
+	b, err := readPlain(from, mostSaved)
 	if err != nil {
 		return "", err
 	}

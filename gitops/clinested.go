@@ -121,7 +121,7 @@ func checkedOut(dir string) string {
 
 // readGitFile follows the one-line .git file of a linked working tree or a submodule.
 func readGitFile(path string) (string, error) {
-	b, err := os.ReadFile(path)
+	b, err := readPlain(path, mostLoose)
 	if err != nil {
 		return "", fmt.Errorf("find repository: %w", err)
 	}
@@ -138,7 +138,7 @@ func readGitFile(path string) (string, error) {
 
 // commonOf is the directory that a linked working tree shares with the others.
 func commonOf(gitDir string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
+	b, err := readPlain(filepath.Join(gitDir, "commondir"), mostLoose)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return gitDir, nil
 	}
@@ -169,7 +169,7 @@ func isHead(path string) bool {
 	if to, err := os.Readlink(path); err == nil { // the form of git's first years
 		return strings.HasPrefix(to, "refs/")
 	}
-	b, err := os.ReadFile(path)
+	b, err := readPlain(path, mostLoose)
 	if err != nil {
 		return false
 	}

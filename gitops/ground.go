@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -145,10 +146,17 @@ func hookNames(l layout) ([]string, error) {
 	return out, nil
 }
 
-// looseRefs reads the branches and tags that have a file of their own, and the stash.
+// refTops are the refs that are watched, the private ones left out: a run keeps as many as it has attempts.
+var refTops = []string{"refs/heads", "refs/tags", "refs/stash", "refs/remotes", "refs/notes", "refs/replace"}
+
+func watchedRef(name string) bool {
+	return slices.ContainsFunc(refTops, func(top string) bool { return name == top || strings.HasPrefix(name, top+"/") })
+}
+
+// looseRefs reads the watched refs that have a file of their own.
 func looseRefs(l layout, saved savedFiles) (map[string]string, error) {
 	out := map[string]string{}
-	for _, top := range []string{"refs/heads", "refs/tags", "refs/stash"} {
+	for _, top := range refTops {
 		err := filepath.WalkDir(filepath.Join(l.commonDir, filepath.FromSlash(top)), func(path string, e fs.DirEntry, err error) error {
 			switch {
 			case err != nil && missing(err):
@@ -195,7 +203,8 @@ var transient = []string{"MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR", "A
 var deepLocks = []string{"objects/maintenance.lock", "objects/info/commit-graph.lock", "objects/info/commit-graphs/commit-graph-chain.lock",
 	"objects/pack/multi-pack-index.lock"}
 
-// passing lists the unfinished operations and the lock files there are.
+// passing lists the unfinished operations, the lock files and the FIFOs there are. In a linked working tree it leaves
+// out those that the others share: they may be at work.
 func passing(l layout) (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, t := range transient {
@@ -204,27 +213,30 @@ func passing(l layout) (map[string]bool, error) {
 			out[p] = true
 		}
 	}
-	for _, d := range deepLocks {
-		p := filepath.Join(l.commonDir, filepath.FromSlash(d))
-		if _, err := os.Lstat(p); err == nil {
-			out[p] = true
+	dirs := []string{l.gitDir, filepath.Join(l.gitDir, "logs")}
+	if l.gitDir == l.commonDir {
+		dirs = append(dirs, filepath.Join(l.gitDir, "info"), filepath.Join(l.gitDir, "logs", "refs", "heads"))
+		for _, d := range deepLocks {
+			p := filepath.Join(l.commonDir, filepath.FromSlash(d))
+			if _, err := os.Lstat(p); err == nil {
+				out[p] = true
+			}
 		}
 	}
-	for _, pattern := range []string{"*.lock", "BISECT_*"} {
-		found, err := within(l.gitDir, pattern)
-		if err != nil {
+	for i, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !missing(err) {
 			return nil, err
 		}
-		if l.gitDir != l.commonDir {
-			shared, err := within(l.commonDir, pattern)
-			if err != nil {
-				return nil, err
+		for _, e := range entries {
+			state := i == 0 && (strings.HasSuffix(e.Name(), ".lock") || strings.HasPrefix(e.Name(), "BISECT_"))
+			if state || e.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0 {
+				out[filepath.Join(dir, e.Name())] = true
 			}
-			found = append(found, shared...)
 		}
-		for _, p := range found {
-			out[p] = true
-		}
+	}
+	if l.gitDir != l.commonDir {
+		return out, nil
 	}
 	err := filepath.WalkDir(filepath.Join(l.commonDir, "refs"), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() && path == filepath.Join(l.commonDir, "refs", "descartes") {

@@ -3,10 +3,12 @@ package gitops
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What an agent does to the git directory, and what becomes of it: HEAD, branch, index, configuration, hooks
@@ -66,6 +68,16 @@ var groundRows = []struct {
 	{name: "lock of before", setup: ": >.git/index.lock", attempt: "echo 2 >>f"},
 	{name: "HEAD damaged", attempt: "echo nonsense >.git/HEAD", notes: []string{"HEAD was damaged"}},
 	{name: "linked working tree", setup: "git worktree add -q -b side work", attempt: "echo 2 >>f; git commit -qam own; git checkout -q --detach", notes: []string{"HEAD stood", "branch side went", "own commits", "index"}, commits: true},
+	{name: "branch renamed below itself", attempt: "git branch -m main main/login", notes: []string{"branch main/login stands in the way of branch main; it is moved to refs/descartes/moved/heads/main/login-", "branch main/login was checked out", "branch main went"}, keeps: "moved"},
+	{name: "branch replaced by a folder", setup: "git branch feature", attempt: "git branch -D feature; git branch feature/login", notes: []string{"branch feature/login stands in the way of branch feature", "branch feature was deleted during the attempt and put back"}, keeps: "moved"},
+	{name: "branch in the place of a folder", setup: "git branch feature/login; git branch feature/x; git pack-refs --all", attempt: "git branch -D feature/login feature/x; git branch feature; git pack-refs --all",
+		notes: []string{"branch feature stands in the way of branch feature/login", "branch feature/login was deleted", "branch feature/x was deleted"}, keeps: "moved"},
+	{name: "remote refs, notes and replacements", setup: "git update-ref refs/remotes/origin/x HEAD; git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/x; git notes add -m n",
+		attempt: "git update-ref -d refs/remotes/origin/x; git symbolic-ref -d refs/remotes/origin/HEAD; git update-ref -d refs/notes/commits; git replace -f $(git rev-parse HEAD) $(git commit-tree -m x HEAD^{tree})",
+		notes:   []string{"refs/notes/commits was deleted", "refs/remotes/origin/HEAD was deleted", "refs/remotes/origin/x was deleted", "refs/replace/"}, keeps: "moved"},
+	{name: "FIFOs", attempt: "git update-ref refs/remotes/origin/x HEAD; for f in HEAD MERGE_HEAD index packed-refs logs/HEAD refs/heads/main refs/heads/x config; do rm -f .git/$f; mkfifo .git/$f; done",
+		notes: []string{"removed .git/HEAD, which", "removed .git/MERGE_HEAD, which", "removed .git/config, which", "removed .git/index, which", "removed .git/logs/HEAD, which", "removed .git/packed-refs, which", ".git/config was changed", "branch main was damaged", "branch x was damaged", "HEAD was damaged", "index was"}, keeps: "refs/remotes/origin/x"},
+	{name: "sparse files", attempt: "for f in HEAD MERGE_HEAD refs/heads/main refs/heads/x; do truncate -s 8G .git/$f; done", notes: []string{"left unfinished by the attempt: .git/MERGE_HEAD", "branch main was damaged", "branch x was damaged", "HEAD was damaged"}},
 	{name: "everything at once", attempt: "git checkout -qb b; echo 2 >>f; git add f; git commit -qm own; git config x.y z; " + hook("pre-commit", "exit 1") + ": >.git/index.lock",
 		notes: []string{"index.lock", "config", "hook pre-commit was added", "branch b was checked out", "own commits", "branch b was made", "index"}, commits: true, keeps: "refs/heads/b"},
 }
@@ -88,7 +100,10 @@ func TestSettle(t *testing.T) {
 			before, refs := gitState(s), refNames(s)
 			s.sh(tt.attempt)
 			tree := files(t, s.dir)
-			tip, _ := s.tryGit("rev-parse", "-q", "--verify", "HEAD")
+			tip := ""
+			if tt.commits {
+				tip = s.git("rev-parse", "-q", "--verify", "HEAD")
+			}
 			settled, err := r.Settle(t.Context(), g)
 			if err != nil {
 				t.Fatal(err)
@@ -106,7 +121,7 @@ func TestSettle(t *testing.T) {
 				t.Errorf("got commits %q, HEAD was %q", got, tip)
 			}
 			now := refNames(s)
-			if more, fewer := strings.Join(without(now, refs), " "), strings.Join(without(refs, now), " "); more != tt.keeps || fewer != tt.loses {
+			if more, fewer := strings.Join(without(now, refs), " "), strings.Join(without(refs, now), " "); more != tt.keeps && !(tt.keeps == "moved" && strings.HasPrefix(more, "refs/descartes/moved/") && !strings.Contains(more, " ")) || fewer != tt.loses {
 				t.Errorf("refs more %q, fewer %q, want %q, %q", more, fewer, tt.keeps, tt.loses)
 			}
 			if again, err := r.Settle(t.Context(), g); err != nil || again.Commits != "" || len(again.Notes) > 0 {
@@ -183,6 +198,68 @@ func TestGroundIsCheapWhereNothingChanged(t *testing.T) {
 	}
 	if settled, err := r.Settle(t.Context(), two); err != nil || len(settled.Notes) > 0 {
 		t.Errorf("got %+v, %v", settled, err)
+	}
+}
+
+// What other people's git commands hold is left: in another working tree, and here while one of them lives.
+func TestSettleLeavesOthersLocks(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{setup: "git worktree add -q -b side work"})
+	r, err := s.open("", gitProgram(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	g, err := r.Ground(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive := s.path("../alive")
+	s.put(alive, "")
+	editor := exec.Command("git", "commit", "-q", "--allow-empty", "-a")
+	editor.Dir, editor.Env = s.dir, append(slices.Clip(s.env), "GIT_EDITOR=while test -e '"+alive+"'; do sleep 0.02; done; :")
+	if err := editor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(os.Remove(alive), editor.Wait()) }()
+	lock := filepath.Join(s.layout().gitDir, "index.lock")
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Lstat(lock); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal("git holds no lock")
+		}
+	}
+	s.sh(": >../.git/index.lock; : >../.git/BISECT_LOG; : >../.git/refs/heads/main.lock; : >../.git/config.lock")
+	settled, err := r.Settle(t.Context(), g)
+	if err != nil || !matchNotes(settled.Notes, []string{"left .git/index.lock: git commit -q (process "}) {
+		t.Errorf("got %q, %v", settled.Notes, err)
+	}
+	s.sh("ls ../.git/index.lock ../.git/BISECT_LOG ../.git/refs/heads/main.lock ../.git/config.lock " + lock)
+}
+
+// A branch whose objects went with it cannot be put back, and no ref to nothing is made.
+func TestSettleLostObjects(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{setup: "git checkout -qb feature; git commit -q --allow-empty -m 2; git checkout -q main"})
+	r, err := s.open("", gitProgram(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	g, err := r.Ground(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sh("git branch -qD feature; git reflog expire --expire=now --all; git gc -q --prune=now; git config user.name Agent")
+	var refused *RefusedError
+	settled, err := r.Settle(t.Context(), g)
+	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "cannot be put back: branch feature (") {
+		t.Errorf("got %+v, %v", settled, err)
+	}
+	s.git("fsck", "--strict")
+	if name := s.git("config", "user.name"); name == "Agent\n" {
+		t.Error("the rest was not put back")
 	}
 }
 

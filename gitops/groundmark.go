@@ -24,7 +24,8 @@ const markSlack = 20 * time.Millisecond
 func (r *Repo) mark(g Ground) (groundMark, error) {
 	m := groundMark{ground: g}
 	add := func(p string) { m.paths = append(m.paths, p) }
-	for _, p := range []string{r.l.gitDir, r.l.commonDir, filepath.Join(r.l.commonDir, "hooks"), filepath.Join(r.l.commonDir, "refs")} {
+	for _, p := range []string{r.l.gitDir, r.l.commonDir, filepath.Join(r.l.commonDir, "hooks"), filepath.Join(r.l.commonDir, "refs"),
+		filepath.Join(r.l.gitDir, "logs"), filepath.Join(r.l.commonDir, "logs", "refs", "heads"), filepath.Join(r.l.commonDir, "info")} {
 		add(p)
 	}
 	for _, f := range []*savedFile{&g.head, &g.index, &g.packed, &g.stash} {
@@ -35,7 +36,7 @@ func (r *Repo) mark(g Ground) (groundMark, error) {
 			add(list[i].path)
 		}
 	}
-	for _, top := range []string{"refs/heads", "refs/tags"} {
+	for _, top := range refTops {
 		err := filepath.WalkDir(filepath.Join(r.l.commonDir, filepath.FromSlash(top)), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil {
 				if missing(err) {

@@ -182,7 +182,7 @@ func (f *ruleFile) refresh() {
 	if f.st.same(&info.st) && f.st != (fileStat{}) {
 		return
 	}
-	b, err := os.ReadFile(f.path)
+	b, err := readPlain(f.path, mostRules)
 	if err != nil {
 		b = nil
 	}

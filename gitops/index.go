@@ -74,7 +74,7 @@ var errIndexFormat = errors.New("damaged index")
 // readIndex reads an index file of version 2, 3 or 4 over SHA-1. A missing file is an empty index.
 // What only git understands (split and sparse indexes, unknown mandatory extensions) is an unsupportedError.
 func readIndex(path string) (*index, error) {
-	f, err := os.Open(path)
+	f, fi, err := openPlain(path, mostSaved)
 	if errors.Is(err, os.ErrNotExist) {
 		return &index{version: 2}, nil
 	}
@@ -82,10 +82,6 @@ func readIndex(path string) (*index, error) {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read index: %w", err)
-	}
 	b := make([]byte, fi.Size())
 	if _, err := io.ReadFull(f, b); err != nil {
 		return nil, fmt.Errorf("read index: %w", err)

@@ -171,7 +171,11 @@ func clearLocks(l layout) error {
 
 // within finds what matches the pattern in a folder, whatever the folder's own name has of a pattern.
 func within(dir, pattern string) ([]string, error) {
-	return filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir), pattern))
+	return filepath.Glob(filepath.Join(quotePattern(dir), pattern))
+}
+
+func quotePattern(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
 
 // Locked names a lock that would stop the next commit: of the index, of HEAD or of the branch that is checked out.

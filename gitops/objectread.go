@@ -162,7 +162,7 @@ func (r *objectReader) writer() (io.WriteCloser, func(plumbing.ObjectType, int64
 func storages(commonDir string) []*filesystem.Storage {
 	dirs := []string{filepath.Join(commonDir, "objects")}
 	for i := 0; i < len(dirs) && i < 16; i++ {
-		b, err := os.ReadFile(filepath.Join(dirs[i], "info", "alternates"))
+		b, err := readPlain(filepath.Join(dirs[i], "info", "alternates"), mostLoose)
 		if err != nil {
 			continue
 		}

@@ -57,12 +57,12 @@ func (s *refStore) head() (branch, hash string, err error) {
 
 // readLoose is the text of a ref's own file, "" where there is none.
 func (s *refStore) readLoose(name string) (string, error) {
-	b, err := os.ReadFile(s.file(name))
+	b, err := readPlain(s.file(name), mostLoose)
 	if err != nil {
 		if to, lerr := os.Readlink(s.file(name)); lerr == nil && name == "HEAD" {
 			return "ref: " + to, nil // a symbolic link to an unborn branch
 		}
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EISDIR) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EISDIR) || errors.Is(err, errNotPlain) {
 			return "", nil
 		}
 		return "", fmt.Errorf("read ref %s: %w", name, err)
@@ -102,7 +102,7 @@ func (s *refStore) hash(name string) (string, error) {
 
 // packed calls each for every line of packed-refs.
 func (s *refStore) packed(each func(name, hash string)) error {
-	b, err := os.ReadFile(s.l.commonDir + "/packed-refs")
+	b, err := readPlain(s.l.commonDir+"/packed-refs", mostSaved)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

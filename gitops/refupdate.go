@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"descartes/internal/crash"
@@ -148,7 +149,7 @@ func signature(who person, when time.Time) string {
 // log appends to a ref's log, if it has one or is of the kind that gets one.
 func (s *refStore) log(name, line string) error {
 	file := s.refDir(name) + "/logs/" + name
-	flags := os.O_APPEND | os.O_WRONLY
+	flags := os.O_APPEND | os.O_WRONLY | syscall.O_NONBLOCK
 	if s.logged(name) {
 		flags |= os.O_CREATE
 	}
@@ -229,7 +230,7 @@ func (s *refStore) unpack(ctx context.Context, name string) error {
 		return err
 	}
 	defer lock.drop()
-	b, err := os.ReadFile(file)
+	b, err := readPlain(file, mostSaved)
 	if err != nil {
 		return fmt.Errorf("read packed refs: %w", err)
 	}

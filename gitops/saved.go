@@ -5,15 +5,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
 
+// mostSaved bounds the files of the git directory that are read whole; mostLoose a ref with a file of its own,
+// mostRules a file of ignore rules or attributes.
+const (
+	mostSaved = 1 << 30
+	mostLoose = 1 << 16
+	mostRules = 100 << 20 // git's own bound
+)
+
+// errNotPlain is what readPlain says of anything but a regular file of bounded size: reading a FIFO never ends, and a
+// sparse file fills the memory.
+var errNotPlain = errors.New("not a regular file of ordinary size")
+
+// openPlain opens a file for reading if it is a regular one of at most limit bytes.
+func openPlain(path string, limit int64) (*os.File, os.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		return nil, nil, &os.PathError{Op: "open", Path: path, Err: errNotPlain}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && (!fi.Mode().IsRegular() && !fi.IsDir() || fi.Size() > limit) {
+		err = &os.PathError{Op: "open", Path: path, Err: errNotPlain}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, fi, nil
+}
+
+func readPlain(path string, limit int64) ([]byte, error) {
+	f, _, err := openPlain(path, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
 // savedFile is a small file of the git directory as it stood: enough to see that it changed and to put it back.
 type savedFile struct {
 	path  string
-	kind  os.FileMode // 0 for a regular file; ModeSymlink: data is its target; ModeIrregular: not there
+	kind  os.FileMode // 0 for a regular file; ModeSymlink: data is its target; ModeIrregular: not there; ModeDevice: not plain
 	perm  os.FileMode
 	data  []byte
 	mtime time.Time
@@ -62,10 +106,22 @@ func saveFile(path string) (savedFile, error) {
 		}
 		s.kind, s.data = os.ModeSymlink, []byte(to)
 	case syscall.S_IFREG:
-		if s.data, err = os.ReadFile(path); err != nil {
+		limit := int64(mostSaved)
+		if strings.Contains(path, "/refs/") || filepath.Base(path) == "HEAD" {
+			limit = mostLoose
+		}
+		s.data, err = readPlain(path, limit)
+		if errors.Is(err, errNotPlain) {
+			s.kind = os.ModeDevice
+			break
+		}
+		if err != nil {
 			return s, err
 		}
 		s.kind, s.perm = 0, os.FileMode(stamp.mode&0o7777)
+	case 0, syscall.S_IFDIR:
+	default:
+		s.kind = os.ModeDevice
 	}
 	return s, nil
 }
@@ -85,6 +141,9 @@ func (s *savedFile) changed() (bool, error) {
 
 // putBack makes the file what it was, through git's own lock file, so that no git command reads half of it.
 func (s *savedFile) putBack(ctx context.Context, home string) error {
+	if s.kind == os.ModeDevice {
+		return &RefusedError{Reason: fmt.Sprintf("%s was %s before the attempt", s.path, errNotPlain)}
+	}
 	if !s.present() {
 		err := os.RemoveAll(s.path)
 		if err != nil {

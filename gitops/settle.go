@@ -1,12 +1,16 @@
 package gitops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+
+	"descartes/internal/proc"
 )
 
 // Settled is what Settle found and undid.
@@ -70,8 +74,23 @@ func (r *Repo) settleLocks(_ context.Context, g Ground, s *Settled) error {
 	if err != nil {
 		return err
 	}
+	alive := sync.OnceValue(r.othersAtWork) // asked after the locks were seen: who holds one of them lives
 	for _, p := range sortedKeys(now) {
-		if g.extra[p] || !strings.HasSuffix(p, ".lock") {
+		if g.extra[p] {
+			continue
+		}
+		if fi, err := os.Lstat(p); err == nil && fi.Mode()&(os.ModeNamedPipe|os.ModeDevice) != 0 {
+			if err := os.Remove(p); err != nil {
+				return err
+			}
+			s.note("removed %s, which the attempt had replaced by a FIFO or a device", r.inGit(p))
+			continue
+		}
+		if !strings.HasSuffix(p, ".lock") {
+			continue
+		}
+		if who := alive(); who != "" {
+			s.noteOnce(g, "left %s: %s works here", r.inGit(p), who)
 			continue
 		}
 		if err := os.RemoveAll(p); err != nil {
@@ -80,6 +99,35 @@ func (r *Repo) settleLocks(_ context.Context, g Ground, s *Settled) error {
 		s.note("removed %s, which a dead git command of the attempt left", r.inGit(p))
 	}
 	return nil
+}
+
+// readers are git's commands that may run for long and hold no lock.
+var readers = []string{"log", "show", "diff", "blame", "grep", "help", "reflog", "shortlog", "cat-file", "ls-files", "fsmonitor--daemon"}
+
+// othersAtWork names a git command that runs in a working tree of the repository, "" for none. Every process of the
+// attempt is dead by now, so it is somebody else's.
+func (r *Repo) othersAtWork() string {
+	dirs := []string{r.l.root, r.l.gitDir, r.l.commonDir}
+	if main, ok := strings.CutSuffix(r.l.commonDir, "/.git"); ok {
+		dirs = append(dirs, main)
+	}
+	links, _ := filepath.Glob(filepath.Join(quotePattern(r.l.commonDir), "worktrees", "*", "gitdir"))
+	for _, link := range links {
+		if b, err := readPlain(link, mostLoose); err == nil {
+			dirs = append(dirs, filepath.Dir(strings.TrimSpace(string(b))))
+		}
+	}
+	found := proc.Within(dirs...)
+	for _, pid := range sortedKeys(found) {
+		argv := found[pid]
+		if name := filepath.Base(argv[0]); name != "git" && !strings.HasPrefix(name, "git-") {
+			continue
+		}
+		if !slices.ContainsFunc(argv[1:], func(arg string) bool { return slices.Contains(readers, arg) }) {
+			return fmt.Sprintf("%s (process %d)", strings.Join(argv[:min(3, len(argv))], " "), pid)
+		}
+	}
+	return ""
 }
 
 func (r *Repo) settleFiles(ctx context.Context, g Ground, s *Settled) error {
@@ -140,11 +188,11 @@ func (r *Repo) settleStates(_ context.Context, g Ground, s *Settled) error {
 	}
 	var names, commits []string
 	for _, p := range sortedKeys(now) {
-		if g.extra[p] {
+		if g.extra[p] || strings.HasSuffix(p, ".lock") {
 			continue
 		}
 		for _, holder := range []string{p, filepath.Join(p, "autostash")} {
-			if b, err := os.ReadFile(holder); err == nil && len(b) >= 40 && isHex(string(b[:40])) && filepath.Base(p) != "AUTO_MERGE" {
+			if b, err := readPlain(holder, mostLoose); err == nil && len(b) >= 40 && isHex(string(b[:40])) && filepath.Base(p) != "AUTO_MERGE" {
 				commits = append(commits, string(b[:12]))
 			}
 		}
@@ -166,8 +214,8 @@ func (r *Repo) settleStates(_ context.Context, g Ground, s *Settled) error {
 	return nil
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	out := make([]K, 0, len(m))
 	for k := range m {
 		out = append(out, k)
 	}

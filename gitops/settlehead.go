@@ -24,6 +24,11 @@ func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 		}
 	}
 	if headChanged {
+		if g.at.Branch != "" { // HEAD moves to a branch that can be there
+			if err := r.makeRoom(ctx, g.at.Branch, s); err != nil {
+				return err
+			}
+		}
 		if err := r.resetHead(ctx, g, hash); err != nil {
 			return err
 		}
@@ -43,6 +48,9 @@ func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 			return err
 		}
 		if moved != g.at.Hash {
+			if err := r.makeRoom(ctx, g.at.Branch, s); err != nil {
+				return err
+			}
 			if err := r.resetBranch(ctx, g, moved); err != nil {
 				return err
 			}

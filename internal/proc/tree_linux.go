@@ -242,3 +242,21 @@ func pids(set map[int]bool) string {
 	}
 	return b.String()
 }
+
+// Within lists the command lines of the living processes that work in one of
+// the folders or below, by process id. Those of other users may be missing.
+func Within(dirs ...string) map[int][]string {
+	out := map[int][]string{}
+	list, _ := listProcesses()
+	for _, pid := range list {
+		at := "/proc/" + strconv.Itoa(pid)
+		cwd, err := os.Readlink(at + "/cwd")
+		if err != nil || !slices.ContainsFunc(dirs, func(d string) bool { return cwd == d || strings.HasPrefix(cwd, d+"/") }) {
+			continue
+		}
+		if b, err := os.ReadFile(at + "/cmdline"); err == nil && len(b) > 0 {
+			out[pid] = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+		}
+	}
+	return out
+}
