@@ -36,7 +36,7 @@ type hearing struct {
 }
 
 func newHearing(format string, q Request) *hearing {
-	return &hearing{q: q, line: dialectOf(format), scan: newTextScan(q.Prompt, q.Promise)}
+	return &hearing{q: q, line: dialectOf(format), scan: newTextScan(q.Prompt, ownLimit)}
 }
 
 // take reads to the end, in pieces of the given size.
@@ -75,7 +75,9 @@ func (h *hearing) heard() *heard {
 		return out
 	}
 	h.scan.end()
-	return &heard{final: h.scan.final(), complete: h.scan.mark.complete, blocked: h.scan.mark.blocked}
+	out := &heard{final: h.scan.final()}
+	out.complete, out.blocked = h.scan.claims(h.q.Promise)
+	return out
 }
 
 // listen reads all that was printed.
@@ -90,16 +92,15 @@ func listen(format string, q Request) (*heard, error) {
 	return out, nil
 }
 
-// judgeMessage looks for the completion words in the final message. Code in it
-// is shown, not said.
+// judgeMessage looks for the completion words in the final message.
 func (h *heard) judgeMessage(q Request) {
 	var words tail
 	words.Write(h.story.message)
 	h.final = words.text()
-	scan := newTextScan(q.Prompt, q.Promise)
-	io.WriteString(scan, unfenced(string(h.story.message)))
+	scan := newTextScan(q.Prompt, messageLimit)
+	scan.Write(h.story.message)
 	scan.end()
-	h.complete, h.blocked = scan.mark.complete, scan.mark.blocked
+	h.complete, h.blocked = scan.claims(q.Promise)
 }
 
 // unfenced is a text without its fenced code.
@@ -108,23 +109,17 @@ func unfenced(text string) string {
 		return text
 	}
 	all := strings.Split(text, "\n")
-	var fences []fence.Line
+	var own []string
+	code := fence.Code(all)
 	for n, line := range all {
-		if f, ok := fence.Read(n, line); ok {
-			fences = append(fences, f)
+		switch {
+		case !code[n]:
+			own = append(own, line)
+		case n == 0 || !code[n-1]:
+			own = append(own, "") // nothing reaches over it
 		}
 	}
-	var b strings.Builder
-	from := 0
-	for _, span := range fence.Pair(fences, len(all), func(n int) string { return all[n] }) {
-		for _, line := range all[from:max(from, span.First)] {
-			b.WriteString(line + "\n")
-		}
-		b.WriteString("\n") // a tag does not reach over it
-		from = span.Last + 1
-	}
-	b.WriteString(strings.Join(all[min(from, len(all)):], "\n"))
-	return b.String()
+	return strings.Join(own, "\n")
 }
 
 // pour feeds r to w in pieces of the given size.

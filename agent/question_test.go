@@ -36,8 +36,8 @@ func TestUnfenced(t *testing.T) {
 	for in, want := range map[string]string{
 		"a\nb":                          "a\nb",
 		"a\n```\nb\n```\nc":             "a\n\nc",
-		"```\nb\n```":                   "\n",
-		"~~~go\nb\n~~~\nc\n```\nd\n```": "\nc\n\n",
+		"```\nb\n```":                   "",
+		"~~~go\nb\n~~~\nc\n```\nd\n```": "\nc\n",
 		"a ```b``` c":                   "a ```b``` c",
 	} {
 		if got := unfenced(in); got != want {

@@ -6,36 +6,34 @@ import (
 	"unicode/utf8"
 )
 
-// finalLimit is how much of an agent's last words is kept.
-const finalLimit = 16 << 10
-
 const (
-	// lineLimit is the longest line looked at as a whole, unless the prompt
-	// has a longer one. Of a longer line the beginning and the end are known.
+	// finalLimit is how much of an agent's last words is kept.
+	finalLimit = 16 << 10
+	// ownLimit is how much of them is searched for what they claim.
+	ownLimit = 64 << 10
+	// lineLimit is the longest line that may be one of the prompt's, unless the
+	// prompt has a longer one.
 	lineLimit = 8 << 10
-	// endLimit is how much of the end of such a line is kept.
-	endLimit = 1 << 10
 )
 
 // textScan reads plain output: what a program prints is its final message,
 // minus an echo of its prompt. It takes the bytes in pieces of any size, with
 // the same result, and keeps a bounded amount of them whatever they are.
 type textScan struct {
-	mark  mark
 	echo  echo
 	words tail // the agent's own
 
 	limit int    // longest line held
 	line  []byte // the line that is not complete yet, at most limit bytes
-	ends  []byte // its last bytes, once it is longer; endLimit of them count
-	over  bool
-	keys  [][]byte
+	over  bool   // it is longer
+	first []byte // of the prompt's lines
 }
 
-func newTextScan(prompt, promise string) *textScan {
-	s := &textScan{mark: newMark(promise), echo: newEcho(prompt)}
+// newTextScan keeps the last own bytes of the agent's words.
+func newTextScan(prompt string, own int) *textScan {
+	s := &textScan{echo: newEcho(prompt), words: tail{limit: own}}
 	s.limit = max(lineLimit, s.echo.longest+64)
-	s.keys = append(markKeys(), s.echo.first())
+	s.first = s.echo.first()
 	return s
 }
 
@@ -62,10 +60,10 @@ func (s *textScan) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// lines takes whole lines. Nearly all output is none of our business: four
-// searches find that out for a whole piece at once.
+// lines takes whole lines. Nearly all output is no echo: one search finds that
+// out for a whole piece at once.
 func (s *textScan) lines(p []byte) {
-	if s.free() && !s.interesting(p) {
+	if s.free() && (s.first == nil || !bytes.Contains(p, s.first)) {
 		s.words.Write(p)
 		return
 	}
@@ -92,16 +90,7 @@ func (s *textScan) lines(p []byte) {
 }
 
 // free reports whether no line is held back.
-func (s *textScan) free() bool { return s.echo.pos == 0 && !s.mark.open() }
-
-func (s *textScan) interesting(p []byte) bool {
-	for _, k := range s.keys {
-		if k != nil && bytes.Contains(p, k) {
-			return true
-		}
-	}
-	return false
-}
+func (s *textScan) free() bool { return s.echo.pos == 0 }
 
 // extend adds to the line that is not complete yet.
 func (s *textScan) extend(p []byte) {
@@ -115,24 +104,13 @@ func (s *textScan) extend(p []byte) {
 		s.over = true
 		s.echo.stop(s.own) // no line of the prompt is that long
 		s.words.Write(s.line)
-		s.ends = append(s.ends[:0], s.line[max(0, len(s.line)-endLimit):]...)
 		p = p[room:]
 	}
 	s.words.Write(p)
-	if len(p) >= endLimit {
-		s.ends = append(s.ends[:0], p[len(p)-endLimit:]...)
-		return
-	}
-	if len(s.ends)+len(p) > 2*endLimit {
-		s.ends = append(s.ends[:0], s.ends[len(s.ends)-endLimit:]...)
-	}
-	s.ends = append(s.ends, p...)
 }
 
 func (s *textScan) endLine() {
-	if s.over {
-		s.mark.long(s.line, s.ends[max(0, len(s.ends)-endLimit):])
-	} else {
+	if !s.over {
 		s.whole(s.line)
 	}
 	s.line, s.over = s.line[:0], false
@@ -142,10 +120,7 @@ func (s *textScan) endLine() {
 func (s *textScan) whole(line []byte) { s.echo.feed(line, s.own) }
 
 // own takes a line that the agent itself has written.
-func (s *textScan) own(line []byte) {
-	s.words.Write(line)
-	s.mark.line(line)
-}
+func (s *textScan) own(line []byte) { s.words.Write(line) }
 
 // end takes the end of the output.
 func (s *textScan) end() {
@@ -157,18 +132,36 @@ func (s *textScan) end() {
 
 func (s *textScan) final() string { return s.words.text() }
 
-// tail keeps the last finalLimit bytes written to it.
+// claims are what the agent's own words say of how far it got.
+func (s *textScan) claims(word string) (complete bool, blocked string) {
+	own := s.words.whole()
+	if _, rest, more := strings.Cut(own, "\n"); more && s.words.cut { // half a line says something else
+		own = rest
+	}
+	return claims(own, word)
+}
+
+// tail keeps the last bytes written to it, limit of them, or finalLimit.
 type tail struct {
-	buf []byte
-	cut bool
+	limit int
+	buf   []byte
+	cut   bool
+}
+
+func (t *tail) most() int {
+	if t.limit > 0 {
+		return t.limit
+	}
+	return finalLimit
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	n := len(p)
-	if n > finalLimit {
-		p, t.cut, t.buf = p[n-finalLimit:], true, t.buf[:0]
+	most := t.most()
+	if n > most {
+		p, t.cut, t.buf = p[n-most:], true, t.buf[:0]
 	}
-	if len(t.buf)+len(p) > 2*finalLimit {
+	if len(t.buf)+len(p) > 2*most {
 		t.shrink()
 	}
 	t.buf = append(t.buf, p...)
@@ -176,14 +169,26 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 func (t *tail) shrink() {
-	if extra := len(t.buf) - finalLimit; extra > 0 {
+	if extra := len(t.buf) - t.most(); extra > 0 {
 		t.buf, t.cut = append(t.buf[:0], t.buf[extra:]...), true
 	}
 }
 
-// text is what was kept, as a person should see it: valid UTF-8 without
-// terminal colours, CR and NUL, not beginning in the middle of a character.
+// text is the end of what was kept, at most finalLimit bytes.
 func (t *tail) text() string {
+	s := t.whole()
+	if extra := len(s) - finalLimit; extra > 0 {
+		for !utf8.RuneStart(s[extra]) {
+			extra++
+		}
+		s = s[extra:]
+	}
+	return s
+}
+
+// whole is what was kept, as a person should see it: valid UTF-8 without
+// terminal colours, CR and NUL, not beginning in the middle of a character.
+func (t *tail) whole() string {
 	t.shrink()
 	b := t.buf
 	for k := 0; t.cut && k < utf8.UTFMax && len(b) > 0 && !utf8.RuneStart(b[0]); k++ {
@@ -192,14 +197,7 @@ func (t *tail) text() string {
 	s := strings.ToValidUTF8(string(b), "\uFFFD")
 	s = plain(s)
 	s = strings.ReplaceAll(s, "\r\n", "\n")
-	s = strings.TrimRight(strings.ReplaceAll(s, "\x00", ""), " \t\r\n")
-	if extra := len(s) - finalLimit; extra > 0 {
-		for !utf8.RuneStart(s[extra]) {
-			extra++
-		}
-		s = s[extra:]
-	}
-	return s
+	return strings.TrimRight(strings.ReplaceAll(s, "\x00", ""), " \t\r\n")
 }
 
 // plain takes terminal control sequences out.

@@ -19,14 +19,20 @@ type scanned struct {
 }
 
 func scanText(text, prompt, word string, piece int) scanned {
-	s := newTextScan(prompt, word)
+	s := newTextScan(prompt, ownLimit)
 	for b := []byte(text); len(b) > 0; {
 		n := min(piece, len(b))
 		s.Write(bytes.Clone(b[:n]))
 		b = b[n:]
 	}
+	return s.come(word)
+}
+
+// come is what a scan came to.
+func (s *textScan) come(word string) scanned {
 	s.end()
-	return scanned{s.mark.complete, s.mark.blocked, s.final()}
+	complete, blocked := s.claims(word)
+	return scanned{complete, blocked, s.final()}
 }
 
 const samplePrompt = `# Task 3: add a parser
@@ -62,13 +68,13 @@ func TestCompletionWords(t *testing.T) {
 		{"alone", "<promise>COMPLETE</promise>\n", true, ""},
 		{"no newline", "<promise>COMPLETE</promise>", true, ""},
 		{"blanks inside", "<promise> COMPLETE </promise>", true, ""},
-		{"blanks around", "  \t<promise>COMPLETE</promise>  \r\n", true, ""},
+		{"blanks around", "  <promise>COMPLETE</promise>  \r\n", true, ""},
 		{"emphasis", "**<promise>COMPLETE</promise>**\n", true, ""},
-		{"code", "`<promise>COMPLETE</promise>`\n", true, ""},
-		{"quoted", "> <promise>COMPLETE</promise>\n", true, ""},
-		{"list", "- <promise>COMPLETE</promise>\n", true, ""},
+		{"code", "`<promise>COMPLETE</promise>`\n", false, ""},
+		{"quoted", "> <promise>COMPLETE</promise>\n", false, ""},
+		{"list", "- <promise>COMPLETE</promise>\n", false, ""},
 		{"full stop", "<promise>COMPLETE</promise>.\n", true, ""},
-		{"fence", "```\n<promise>COMPLETE</promise>\n```\n", true, ""},
+		{"fence", "```\n<promise>COMPLETE</promise>\n```\n", false, ""},
 		{"three lines", "Done.\n<promise>\nCOMPLETE\n</promise>\n", true, ""},
 		{"three lines, indented", "<promise>\r\n\r\n  COMPLETE\r\n</promise>\r\n", true, ""},
 		{"three lines, cut", "<promise>\nCOMPLETE\n", false, ""},
@@ -94,7 +100,16 @@ func TestCompletionWords(t *testing.T) {
 		{"end of a long line", long + " <promise>COMPLETE</promise>\n", true, ""},
 		{"middle of a long line", "<promise>COMPLETE</promise>" + long, false, ""},
 
+		{"end of an earlier line", "All done. <promise>COMPLETE</promise>\nI look again.\n", false, ""},
+		{"bare", "Work.\nComplete.\n", true, ""},
+		{"added in a diff", "+<promise>COMPLETE</promise>\n", false, ""},
+		{"found by a search", "plan.md:3:<promise>COMPLETE</promise>\n", false, ""},
+
 		{"word", "TASK_COMPLETE\n", true, ""},
+		{"word, quoted", "> TASK_COMPLETE\n", false, ""},
+		{"word, listed", "- TASK_COMPLETE\n", false, ""},
+		{"word in a fence", "```\nTASK_COMPLETE\n```\n", false, ""},
+		{"word in a diff", "+TASK_COMPLETE\n", false, ""},
 		{"word, no newline", "done\nTASK_COMPLETE", true, ""},
 		{"word, emphasis", "**TASK_COMPLETE**\r\n", true, ""},
 		{"word in a sentence", "I print TASK_COMPLETE\n", false, ""},
@@ -104,9 +119,10 @@ func TestCompletionWords(t *testing.T) {
 		{"blocked, no newline", "TASK_BLOCKED: no network", false, "no network"},
 		{"blocked, CRLF", "TASK_BLOCKED: no network\r\n", false, "no network"},
 		{"blocked, emphasis", "**TASK_BLOCKED: no network**\n", false, "no network"},
-		{"blocked, emphasis inside", "> **TASK_BLOCKED:** no *real* network\n", false, "no *real* network"},
+		{"blocked, emphasis inside", "**TASK_BLOCKED:** no *real* network\n", false, "no *real* network"},
 		{"blocked, no reason", "TASK_BLOCKED:\n", false, "no reason given"},
 		{"blocked, bare", "TASK_BLOCKED\n", false, "no reason given"},
+		{"blocked, quoted", "> TASK_BLOCKED: no network\n", false, ""},
 		{"blocked, last wins", "TASK_BLOCKED: a\nTASK_BLOCKED: b\n", false, "b"},
 		{"blocked, placeholder", "TASK_BLOCKED: <one line reason>\n", false, ""},
 		{"blocked, mentioned", "I would print TASK_BLOCKED: x\nTASK_BLOCKED is not needed\n", false, ""},
@@ -117,7 +133,7 @@ func TestCompletionWords(t *testing.T) {
 		{"retracted", "<promise>COMPLETE</promise>\nTASK_BLOCKED: no, wait\n", false, "no, wait"},
 		{"taken back", "TASK_BLOCKED: no, wait\nTASK_COMPLETE\n", true, ""},
 
-		{"our instructions, not as an echo", "- Finished: end your last message with `<promise>COMPLETE</promise>`, or with TASK_COMPLETE on a line of its own.\n" +
+		{"our instructions, not as an echo", "- Finished: end your last message with the line <promise>COMPLETE</promise>, or with TASK_COMPLETE on a line of its own.\n" +
 			"- Stuck on something: write `TASK_BLOCKED: reason` on a line of its own, without the backticks.\n", false, ""},
 		{"echo", samplePrompt, false, ""},
 		{"echo, CRLF", strings.ReplaceAll(samplePrompt, "\n", "\r\n"), false, ""},
@@ -216,17 +232,16 @@ func TestHugeOutput(t *testing.T) {
 		{"closing tags in lines", repeat("</promise>\n", 10<<20)},
 		{"first line of the prompt", repeat("# Task 3: add a parser\n", 10<<20)},
 	} {
-		s := newTextScan(samplePrompt, "")
+		s := newTextScan(samplePrompt, ownLimit)
 		buf := make([]byte, 256<<10)
 		if _, err := io.CopyBuffer(onlyWriter{s}, tt.r, buf); err != nil {
 			t.Fatal(err)
 		}
 		s.Write([]byte("\nTASK_COMPLETE\n"))
-		s.end()
-		if !s.mark.complete {
+		if !s.come("").complete {
 			t.Errorf("%s: the claim after it is lost", tt.name)
 		}
-		if held := cap(s.line) + cap(s.ends) + cap(s.words.buf); held > 256<<10 {
+		if held := cap(s.line) + cap(s.words.buf); held > 256<<10 {
 			t.Errorf("%s: %d bytes held", tt.name, held)
 		}
 	}
@@ -253,22 +268,20 @@ func FuzzText(f *testing.F) {
 			t.Errorf("final words %q, blocked %q", want.final, want.blocked)
 		}
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		s := newTextScan(prompt, "")
+		s := newTextScan(prompt, ownLimit)
 		for rest := text; len(rest) > 0; {
 			n := 1 + rnd.IntN(min(len(rest), 1+rnd.IntN(9000)))
 			fmt.Fprint(s, rest[:n])
 			rest = rest[n:]
 		}
-		s.end()
-		if got := (scanned{s.mark.complete, s.mark.blocked, s.final()}); got != want {
+		if got := s.come(""); got != want {
 			t.Errorf("in pieces %+v, whole %+v", got, want)
 		}
-		one := newTextScan(prompt, "")
+		one := newTextScan(prompt, ownLimit)
 		if _, err := io.Copy(onlyWriter{one}, iotest.OneByteReader(strings.NewReader(text))); err != nil {
 			t.Fatal(err)
 		}
-		one.end()
-		if got := (scanned{one.mark.complete, one.mark.blocked, one.final()}); got != want {
+		if got := one.come(""); got != want {
 			t.Errorf("by bytes %+v, whole %+v", got, want)
 		}
 		// Whatever the prompt is, repeating it says nothing.
@@ -280,7 +293,7 @@ func FuzzText(f *testing.F) {
 
 func BenchmarkText(b *testing.B) {
 	block := []byte(strings.Repeat("some line of a build's log, as they are\n", 256<<10/40))
-	s := newTextScan(samplePrompt, "")
+	s := newTextScan(samplePrompt, ownLimit)
 	b.SetBytes(int64(len(block)))
 	for b.Loop() {
 		s.Write(block)

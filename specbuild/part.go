@@ -242,7 +242,7 @@ func (d *draft) verification(w *writer) {
 const reportText = `
 ## How to report
 
-- Finished: end your last message with ` + "`<promise>%s</promise>`" + `, or with TASK_COMPLETE on a line of its own.
+- Finished: end your last message with the line <promise>%s</promise>, or with TASK_COMPLETE on a line of its own.
 - Stuck on something that you cannot solve here: write ` + "`TASK_BLOCKED: reason`" + ` on a line of its own, without the backticks, with the reason in one sentence.
 - Do not edit the task file or a task's status, and do not commit: both are done for you.
 - Nobody answers questions. Where something is open, decide as the code around it would, and say what you decided.

@@ -23,8 +23,8 @@ func arrows() map[string][]string {
 		"internal/mask":       {"internal/crash"},
 		"internal/plainfile":  {},
 		"internal/proc":       {},
-		"internal/promise":    {},
-		"internal/sandbox":    {"internal/proc"}, // mounts, variables and the proxy of what proc starts
+		"internal/promise":    {"internal/fence"}, // code shows words and does not say them
+		"internal/sandbox":    {"internal/proc"},  // mounts, variables and the proxy of what proc starts
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence", "internal/plainfile"},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/fence"},

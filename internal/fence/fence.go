@@ -17,6 +17,29 @@ type Line struct {
 	info string // what follows up to the first space, in lower case; a closing fence has none
 }
 
+// Code says of each line of a message whether it is fenced code, the fences included.
+func Code(lines []string) []bool {
+	code := make([]bool, len(lines))
+	var fences []Line
+	for n, line := range lines {
+		if f, ok := Read(n, line); ok {
+			fences = append(fences, f)
+		}
+	}
+	at := func(n int) string {
+		if n < 0 || n >= len(lines) {
+			return ""
+		}
+		return lines[n]
+	}
+	for _, s := range Pair(fences, len(lines), at) {
+		for n := s.First; n <= s.Last && n < len(lines); n++ {
+			code[n] = true
+		}
+	}
+	return code
+}
+
 // nestWindow bounds how many fence lines one fence may hold, so that hostile input stays linear.
 const nestWindow = 256
 

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"descartes/internal/promise"
 )
 
 // Kind is what a gate asks its loop to do.
@@ -90,7 +92,7 @@ func (p *Promise) Judge(f Facts) Decision {
 
 // Instructions says how to promise.
 func (p *Promise) Instructions() string {
-	return "When the task is completely finished, and only then, end your final message with this line:\n\n<promise>" + unwrap(p.Word) + "</promise>\n"
+	return "When the task is completely finished, and only then, end your final message with this line:\n\n<promise>" + promise.Word(p.Word) + "</promise>\n"
 }
 
 // count writes a number with its noun: "1 item", "2 items".

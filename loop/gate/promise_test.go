@@ -24,7 +24,7 @@ func TestPromised(t *testing.T) {
 		{"quoted, plain", "You asked for\n> COMPLETE\nbut tests fail.", "COMPLETE", false},
 		{"quoted at the end", "Tests fail, so not yet:\n> End with <promise>COMPLETE</promise>", "COMPLETE", false},
 		{"after a quote", "> End with <promise>COMPLETE</promise>\n\n<promise>COMPLETE</promise>", "COMPLETE", true},
-		{"backquotes", "`<promise>COMPLETE</promise>`", "COMPLETE", true},
+		{"backquotes", "`<promise>COMPLETE</promise>`", "COMPLETE", false},
 		{"fenced", "```\n<promise>COMPLETE</promise>\n```", "COMPLETE", false},
 		{"fenced with a language, then words", "```text\n<promise>COMPLETE</promise>\n```\nis what I would say.", "COMPLETE", false},
 		{"fence that is never closed", "```\n<promise>COMPLETE</promise>", "COMPLETE", false},

@@ -10,27 +10,8 @@ import (
 
 // prose splits a message into lines and says which of them are fenced code, the fences included.
 func prose(text string) (lines []string, code []bool) {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	lines = strings.Split(text, "\n")
-	code = make([]bool, len(lines))
-	var fences []fence.Line
-	for n, line := range lines {
-		if f, ok := fence.Read(n, line); ok {
-			fences = append(fences, f)
-		}
-	}
-	at := func(n int) string {
-		if n < 0 || n >= len(lines) {
-			return ""
-		}
-		return lines[n]
-	}
-	for _, s := range fence.Pair(fences, len(lines), at) {
-		for n := s.First; n <= s.Last && n < len(lines); n++ {
-			code[n] = true
-		}
-	}
-	return lines, code
+	lines = strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	return lines, fence.Code(lines)
 }
 
 // bare takes quote marks off the start of a line, and emphasis and blanks off both ends.
