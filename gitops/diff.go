@@ -132,3 +132,40 @@ func (d *differ) pair(prefix string, x, y treeItem, depth int) error {
 	}
 	return nil
 }
+
+// statLines is how long a diff stat may be, its summary included.
+const statLines = 40
+
+// DiffStat tells people how two trees differ, as `git diff --stat` does: one line for each file, at most 40 in all, and
+// a summary. It is "" where nothing differs.
+func (r *Repo) DiffStat(ctx context.Context, from, to Tree) (string, error) {
+	return r.diffText(ctx, from, to, "--no-renames", fmt.Sprintf("--stat=100,80,%d", statLines-2))
+}
+
+// Patch is the difference of two trees as a unified diff, for people and agents to read; at most limit bytes of it, cut
+// at a line's end with a word that it is.
+func (r *Repo) Patch(ctx context.Context, from, to Tree, limit int) (string, error) {
+	text, err := r.diffText(ctx, from, to, "-p", "-M")
+	if err != nil && ctx.Err() == nil { // it is enormous
+		return r.DiffStat(ctx, from, to)
+	}
+	whole := len(text)
+	if err != nil || whole <= limit {
+		return text, err
+	}
+	text = strings.ToValidUTF8(text[:limit], "")
+	text = text[:strings.LastIndexByte(text, '\n')+1]
+	return text + fmt.Sprintf("[%d bytes of the diff left out]\n", whole-len(text)), nil
+}
+
+func (r *Repo) diffText(ctx context.Context, from, to Tree, form ...string) (string, error) {
+	if from == to {
+		return "", nil
+	}
+	args := append([]string{"diff-tree", "-r", "--no-color", "--no-ext-diff", "--no-textconv"}, form...)
+	b, err := r.cli.run(ctx, gitCall{args: append(args, string(from), string(to))})
+	if err != nil {
+		return "", fmt.Errorf("compare snapshots: %w", err)
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD"), nil
+}

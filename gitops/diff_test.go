@@ -1,0 +1,66 @@
+package gitops
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestDiffStat(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.put("a", "1\n2\n")
+	one := snap(t, r)
+	s.sh("rm f; printf 'a\\0b' >bin; echo n >'n\tame'; printf '1\\n3\\n4\\n' >a; printf '*.x diff=evil\\n' >.gitattributes; git config diff.evil.command 'touch ../ran'; echo x >y.x")
+	stat, err := r.DiffStat(t.Context(), one, snap(t, r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{" a ", "|   3 ++-", " f ", "bin ", "Bin 0 -> 3 bytes", `"n\tame"`, "6 files changed"} {
+		if !strings.Contains(stat, want) {
+			t.Errorf("no %q in\n%s", want, stat)
+		}
+	}
+	s.sh("test ! -e ../ran")
+	two := snap(t, r)
+	if stat, err := r.DiffStat(t.Context(), two, two); stat != "" || err != nil {
+		t.Errorf("the same twice: %q, %v", stat, err)
+	}
+}
+
+func TestDiffStatIsShort(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	one := snap(t, r)
+	for i := range 300 {
+		s.put(fmt.Sprintf("many/%03d", i), "x\n")
+	}
+	stat, err := r.DiffStat(t.Context(), one, snap(t, r))
+	if n := strings.Count(stat, "\n"); err != nil || n > statLines || !strings.Contains(stat, "300 files changed") {
+		t.Errorf("%d lines, %v:\n%s", n, err, stat)
+	}
+}
+
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	write := func(name, text string) Tree {
+		t.Helper()
+		s.put(name, text)
+		return snap(t, r)
+	}
+	before := write("a.txt", "one\n")
+	after := write("a.txt", "one\ntwo\n")
+	got, err := r.Patch(t.Context(), before, after, 1<<10)
+	if err != nil || !strings.Contains(got, "\n+two\n") || !strings.Contains(got, "diff --git a/a.txt b/a.txt") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := r.Patch(t.Context(), after, after, 1<<10); got != "" || err != nil {
+		t.Errorf("of one tree: got %q, %v", got, err)
+	}
+	huge := write("a.txt", strings.Repeat("line\n", 1000))
+	got, err = r.Patch(t.Context(), before, huge, 500)
+	if err != nil || len(got) > 600 || !strings.HasSuffix(got, " bytes of the diff left out]\n") {
+		t.Errorf("cut: got %d bytes ending %q, %v", len(got), got[max(0, len(got)-60):], err)
+	}
+}
