@@ -137,11 +137,7 @@ func (r *Repo) nativeDirty(ctx context.Context) ([]string, error) {
 	}
 	out := p.paths()
 	r.tree.each(func(path string, f *file) {
-		i, known := ix.find(path)
-		known = known && ix.entries[i].ext&extIntent == 0
-		switch {
-		case f.flags&fileFixed != 0:
-		case known != f.present(), known && (f.id != ix.entries[i].id || f.mode != ix.entries[i].mode):
+		if differsFrom(ix, path, f) {
 			out = append(out, path)
 		}
 	})

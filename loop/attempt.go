@@ -186,7 +186,22 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 	facts := verify.Facts{AgentEnd: string(tr.result.End), AgentReason: tr.result.Reason, Blocked: tr.result.Blocked,
 		Question: oneLine(tail(tr.result.Question, maxWords)), Complete: tr.result.Complete, Changed: worked, Verify: tr.check, None: l.job.verify() == ""}
 	tr.verdict, tr.reason = verify.Judge(facts)
+	if err := l.tellNested(gctx, tr, tr.started, "the attempt edited files inside a submodule, which no commit here will hold: "); err != nil {
+		return err
+	}
 	return l.judgeLeftOut(tr)
+}
+
+// tellNested warns of edits inside submodules and the like, which are neither committed nor restored.
+func (l *Loop) tellNested(ctx context.Context, tr *trial, since time.Time, what string) error {
+	edits, err := l.tools.Repo.NestedEdits(ctx, since)
+	if err != nil {
+		return gitErr("look into the submodules", err)
+	}
+	if len(edits) == 0 {
+		return nil
+	}
+	return l.warn(tr, what+few(edits))
 }
 
 // judgeLeftOut fails an attempt that made what no commit can hold. What was there before is only named, once.

@@ -122,6 +122,9 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 			return err
 		}
 	}
+	if err := l.tellNested(ctx, tr, l.ledger.starts[tr.task.ID], "the blocked task's edits inside a submodule stay: "); err != nil {
+		return err
+	}
 	l.at = now
 	e := l.event(TaskBlocked, tr)
 	e.Attempt = l.ledger.used[tr.task.ID]
