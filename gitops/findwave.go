@@ -34,6 +34,29 @@ func (r *Repo) FindWave(ctx context.Context, loop string, wave int, tasks []stri
 	return hash, ok, nil
 }
 
+// OursSince reports whether no other loop has committed since an attempt began: no new commit that HEAD leads to has
+// the trailer of another.
+func (r *Repo) OursSince(ctx context.Context, g Ground, loop string) bool {
+	_, at, err := r.refs.head()
+	if err != nil || at == "" || at == g.at.Hash {
+		return true // what is wrong with HEAD is for Settle to find
+	}
+	ours, old := true, map[string]bool{}
+	if g.at.Hash != "" {
+		_ = r.walk(ctx, g.at.Hash, historyLimit, func(h string, _ []byte) bool { old[h] = true; return true })
+	}
+	_ = r.walk(ctx, at, historyLimit, func(h string, message []byte) bool {
+		if old[h] {
+			return true
+		}
+		for _, l := range trailers(string(message))["Descartes-Loop"] {
+			ours = ours && l == loop
+		}
+		return ours
+	})
+	return ours
+}
+
 // trailers reads the last paragraphs of a commit message, as far back as every line has the form "Key: value":
 // a hook may have added one of its own.
 func trailers(message string) map[string][]string {

@@ -46,14 +46,25 @@ func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
 	if r.marked.is(g) && r.marked.holds() {
 		return s, nil
 	}
-	for _, step := range []func(context.Context, Ground, *Settled) error{
-		r.settleLocks, r.settleFiles, r.settleHooks, r.settleStates, r.settlePacked, r.settleLoose, r.settleHead, r.settleRefs, r.settleStash, r.settleIndex,
-	} {
-		if err := step(ctx, g, &s); err != nil {
-			return s, fmt.Errorf("settle the repository: %w", err)
+	err := s.take(ctx, g, r.settleLocks, r.settleFiles, r.settleHooks, r.settleStates, r.settlePacked, r.settleLoose, r.settleHead, r.settleRefs, r.settleStash, r.settleIndex)
+	return s, err
+}
+
+// SettleSettings undoes what an agent did to the configuration and the hooks, and leaves everything else: for where
+// commits are the agent's business, and where others commit in the same repository meanwhile.
+func (r *Repo) SettleSettings(ctx context.Context, g Ground) (Settled, error) {
+	var s Settled
+	err := s.take(ctx, g, r.settleFiles, r.settleHooks, r.settleStash)
+	return s, err
+}
+
+func (s *Settled) take(ctx context.Context, g Ground, steps ...func(context.Context, Ground, *Settled) error) error {
+	for _, step := range steps {
+		if err := step(ctx, g, s); err != nil {
+			return fmt.Errorf("settle the repository: %w", err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // inGit names a file of the git directory for people.

@@ -20,12 +20,24 @@ type guard struct {
 	commits int // and of its commits
 }
 
+// settleSettings is settle for where commits, branches and the index are not the loop's: it does not commit, or others
+// work in the same tree.
+func (g *guard) settleSettings(ctx context.Context, f *footing, who string) (notes []string, err error) {
+	s, err := g.repo.SettleSettings(ctx, f.ground)
+	if err != nil {
+		return nil, gitErr("put the repository back after the "+who, err)
+	}
+	undone, err := g.restore(ctx, f, who, s.Back)
+	return append(s.Notes, undone...), err
+}
+
 // footing is how things stood before an attempt, what its end is compared with.
 type footing struct {
 	ground  gitops.Ground
 	base    gitops.Tree // before the task's first attempt
 	before  gitops.Tree // before this one
 	commits string      // tip of commits that the agent made itself
+	stands  bool        // the ground is known
 	deleted []string    // verified files that it deleted, and that were told of
 	left    []string    // what could not be restored, and was told of
 }

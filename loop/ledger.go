@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -69,6 +70,9 @@ func (l *ledger) apply(e *Event) {
 	if e.Iteration > 0 {
 		l.iteration = e.Iteration
 		l.turns.apply(e)
+		if e.Type == IterationFinished && e.Commit != "" && l.turns.base != "" {
+			l.work = append(l.work, workDone{name: fmt.Sprintf("iteration %d", e.Iteration), base: l.turns.base, tree: e.Tree, left: l.left, committed: true})
+		}
 	}
 	if e.Type == GateSpoke {
 		l.turns.hear(e)

@@ -83,7 +83,7 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 		tr.with = Choice{d.Backend, d.Model}
 	}
 	var err error
-	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, open.TS, l.ended(open)); err != nil {
+	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, open.TS, l.home.ended(l.state.ID, open, l.tools.Now())); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
 	tr.result = l.recall(tr)
@@ -109,11 +109,11 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 
 // ended is when the last process of an interrupted attempt came to its end, which is when that was
 // recorded; where it was not, the attempt lasted until now.
-func (l *Loop) ended(open Event) time.Time {
-	if fi, err := os.Stat(l.home.ExitFile(l.state.ID)); err == nil && fi.ModTime().After(open.TS) {
+func (h Home) ended(id string, open Event, now time.Time) time.Time {
+	if fi, err := os.Stat(h.ExitFile(id)); err == nil && fi.ModTime().After(open.TS) {
 		return fi.ModTime()
 	}
-	return l.tools.Now()
+	return now
 }
 
 // recall tells how the agent of an interrupted attempt ended. The exit file knows it until the

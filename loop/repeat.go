@@ -46,6 +46,7 @@ type Mode struct {
 	Facts   func(*Round) error         // completes what the gate is told
 	Fails   func(Round) Failure        // whether the iteration is to be repeated; what failed is not committed
 	Retries int                        // how often one iteration is repeated because it failed
+	Apart   func() bool                // what it changes is committed without the earlier iterations' work that failed
 	Subject func(Round) (line string)  // first line of the commit message; nil: the settings' template
 }
 
@@ -75,6 +76,7 @@ type Repeat struct {
 	path    string
 	state   State
 	ledger  *ledger
+	guard   *guard
 	journal *journal
 	lock    *lock
 	who     Holder

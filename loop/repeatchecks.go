@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"descartes/agent"
@@ -63,26 +64,29 @@ func (r *Repeat) countEdits(t *turn) error {
 	return nil
 }
 
-// checkpoint keeps what an iteration leaves behind, where the work is of a class that asks for it: below
-// refs/descartes/<loop>/, the start as iteration-0.
+// checkpoint keeps what an iteration leaves behind, where the work is of a class that asks for it or the agent
+// committed by itself: below refs/descartes/<loop>/, the start as iteration-0.
 func (r *Repeat) checkpoint(ctx context.Context, t *turn) error {
 	c := r.criteria()
-	if c == nil || !c.Class.Checkpoint() || t.before == "" || t.after == "" {
+	class := c != nil && c.Class.Checkpoint()
+	if !class && t.commits == "" || t.before == "" || t.after == "" {
 		return nil
 	}
 	keep := func(n int, tree gitops.Tree) (string, error) {
 		ref := fmt.Sprintf("refs/descartes/%s/iteration-%d", r.state.ID, n)
 		var parents []string
-		if t.head.Hash != "" {
-			parents = []string{t.head.Hash}
+		for _, p := range []string{t.ground.Head().Hash, t.commits} {
+			if p != "" && !slices.Contains(parents, p) {
+				parents = append(parents, p)
+			}
 		}
 		if _, err := r.tools.Repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("loop %s: checkpoint of iteration %d", r.state.ID, n)); err != nil {
 			return "", gitErr("keep a checkpoint", err)
 		}
 		return ref, nil
 	}
-	if t.Iteration == 1 && t.Try == 1 {
-		if _, err := keep(0, t.before); err != nil {
+	if class && t.Iteration == 1 && t.Try == 1 {
+		if _, err := keep(0, t.base); err != nil {
 			return err
 		}
 	}

@@ -42,25 +42,84 @@ func (r *Repeat) inTree(ctx context.Context, do func() error) (holder string, er
 // lookBefore notes what stands before an iteration.
 func (r *Repeat) lookBefore(ctx context.Context, t *turn) error {
 	r.fixed.remember(r.job.Config.settingsFiles(r.job.Root))
-	if !r.watches() {
+	if r.tools.Repo == nil {
 		return nil
 	}
 	if who, held := live(treeLock(r.tools.Repo.Dir())); held && who.Tag != "" {
-		return r.warn(beside(who.Loop, who.Tag))
+		return r.warnWatched(beside(who.Loop, who.Tag))
 	}
+	t.alone = r.alone()
 	holder, err := r.inTree(ctx, func() (err error) {
-		if t.before, err = r.tools.Repo.Snapshot(ctx); err != nil {
-			return gitErr("snapshot the working tree", err)
+		if r.watches() || len(r.ledger.userPaths) > 0 {
+			if t.before, err = r.tools.Repo.Snapshot(ctx); err != nil {
+				return gitErr("snapshot the working tree", err)
+			}
 		}
-		if t.head, err = r.tools.Repo.Head(ctx); err != nil {
-			return gitErr("read HEAD", err)
+		if t.ground, err = r.tools.Repo.Ground(ctx); err != nil {
+			return gitErr("read the state of the repository", err)
 		}
+		t.stands = true
 		return nil
 	})
 	if holder != "" {
-		return r.warn(beside(holder, ""))
+		return r.warnWatched(beside(holder, ""))
 	}
 	return err
+}
+
+// standAt notes what stood before an iteration that a dead loop had begun.
+func (r *Repeat) standAt(ctx context.Context, t *turn, open Event) error {
+	if r.tools.Repo == nil {
+		return nil
+	}
+	t.alone = r.alone()
+	_, err := r.inTree(ctx, func() (err error) {
+		head := gitops.Head{Branch: open.Branch, Hash: open.Commit}
+		if t.ground, err = r.tools.Repo.GroundAt(ctx, head, open.TS, r.home.ended(r.state.ID, open, r.tools.Now())); err != nil {
+			return gitErr("read the state of the repository", err)
+		}
+		t.stands = head != gitops.Head{}
+		return nil
+	})
+	return err
+}
+
+// alone reports whether no other loop over a prompt works in the project.
+func (r *Repeat) alone() bool {
+	all, err := r.home.List()
+	return err == nil && !slices.ContainsFunc(all, func(s Saved) bool {
+		return s.State != nil && !s.Archived && s.State.Kind != KindTag && s.Path != r.path && r.home.IsLive(s)
+	})
+}
+
+// settle undoes what no attempt may change, and says so; who is the part of the iteration that did it. Only a loop that
+// commits, and has the tree for itself, may say where the branch and the index stand.
+func (r *Repeat) settle(ctx context.Context, t *turn, who string) error {
+	if !t.stands {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	var notes []string
+	_, err := r.inTree(ctx, func() (err error) {
+		settle := r.guard.settleSettings
+		if t.alone = t.alone && r.alone() && r.tools.Repo.OursSince(ctx, t.ground, r.state.ID); t.alone && r.job.Config.Git.AutoCommit {
+			settle = r.guard.settle
+		}
+		notes, err = settle(ctx, &t.footing, who)
+		return err
+	})
+	for _, n := range notes {
+		err = errors.Join(err, r.warn(n))
+	}
+	return err
+}
+
+// warnWatched warns where what an iteration changes is to be told apart.
+func (r *Repeat) warnWatched(message string) error {
+	if !r.watches() {
+		return nil
+	}
+	return r.warn(message)
 }
 
 func beside(loop, tag string) string {
@@ -89,7 +148,7 @@ func (r *Repeat) tellLeavings(ctx context.Context, t *turn) (err error) {
 	if t.seen == "" {
 		return nil
 	}
-	if t.left, t.taken, _, err = leavings(ctx, r.tools.Repo, t.before, t.seen, t.after, r.ledger.left); err != nil {
+	if t.left, t.taken, _, err = leavings(ctx, r.tools.Repo, t.base, t.seen, t.after, r.ledger.left); err != nil {
 		return gitErr("compare the working tree", err)
 	}
 	t.changed = slices.DeleteFunc(t.changed, func(c gitops.Change) bool { return slices.Contains(t.left, c.Path) })
@@ -114,21 +173,18 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 				return err
 			}
 		}
-		if err := r.tellCommits(ctx, t); err != nil {
-			return err
-		}
-		if t.after == t.before {
+		if t.after == t.base {
 			return nil
 		}
-		if t.changed, err = r.tools.Repo.Changed(ctx, t.before, t.after); err != nil {
+		if t.changed, err = r.tools.Repo.Changed(ctx, t.base, t.after); err != nil {
 			return gitErr("compare the working tree", err)
 		}
 		if err := r.tellLeavings(ctx, t); err != nil {
 			return err
 		}
 		t.Facts, t.Watched = r.facts(t), true
-		if r.fails(t).Reason != "" {
-			return nil // the next try goes on with it
+		if r.fails(t).Reason != "" || t.Result.Reason == verifyCancelled {
+			return nil // what comes next goes on with it
 		}
 		return r.commit(rctx, stop, t)
 	})
@@ -138,29 +194,13 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 	return err
 }
 
-// tellCommits says so where the agent committed by itself: such a commit may hold what its user had not
-// committed, and stays as it is.
-func (r *Repeat) tellCommits(ctx context.Context, t *turn) error {
-	if !r.job.Config.Git.AutoCommit {
-		return nil
-	}
-	now, err := r.tools.Repo.Head(ctx)
-	if err != nil {
-		return gitErr("read HEAD", err)
-	}
-	if now == t.head || now.Hash == "" {
-		return nil
-	}
-	return r.warn(fmt.Sprintf("while iteration %d ran, the branch moved to %.12s by another hand than descartes', most likely the agent's: look at what that commit holds", t.Iteration, now.Hash))
-}
-
 // commit commits what an iteration changed and nothing else. One that a dead loop had made is found to leave
 // nothing to commit.
 func (r *Repeat) commit(ctx context.Context, stop *stopper, t *turn) error {
 	if !r.job.Config.Git.AutoCommit {
 		return nil
 	}
-	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.before, Result: t.after, Head: t.head.Hash, Without: without(slices.Concat(r.ledger.left, t.left), t.taken)}}, UserPaths: r.ledger.userPaths}
+	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.base, Result: t.after, Head: t.ground.Head().Hash, Without: without(slices.Concat(r.ledger.left, t.left), t.taken)}}, UserPaths: r.ledger.userPaths}
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, r.job.Config.Deadline)
 	defer over()

@@ -22,8 +22,8 @@ type turn struct {
 	log     string
 	with    Choice
 	started time.Time
-	before  gitops.Tree // "" where nobody looks
-	head    gitops.Head
+	footing      // before is "" where nobody looks; base is the tree before what its commit is to hold
+	alone   bool // nobody else worked in the tree when it began
 	check   *verify.Result
 	tuned   bool        // a person chose its prompt
 	refused string      // why git did not take the commit, where the iteration can be repeated
@@ -59,12 +59,13 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 			return out, nil
 		}
 	}
+	r.include(t)
 	prompt, err := r.prompt(t)
 	if err != nil {
 		return nil, err
 	}
 	e := r.event(IterationStarted, t)
-	e.Tree, e.Branch, e.Commit = string(t.before), t.head.Branch, t.head.Hash
+	e.Tree, e.Branch, e.Commit = string(t.base), t.ground.Head().Branch, t.ground.Head().Hash
 	e.Detail = &Detail{Log: r.relative(t.log), Tuned: t.tuned, Backend: with.Backend, Model: with.Model}
 	if f := r.job.Mode.About; f != nil {
 		e.Title = f()
@@ -105,19 +106,22 @@ func (r *Repeat) turn(ctx context.Context) (*turn, error) {
 		t.Iteration, t.Try = b.iteration, b.turns.try+1
 	}
 	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
-	if err := r.lookBefore(ctx, t); err != nil {
-		return nil, err
+	return t, r.lookBefore(ctx, t)
+}
+
+// include makes what no commit holds so far part of the iteration's work.
+func (r *Repeat) include(t *turn) {
+	t.base = t.before
+	apart := r.job.Mode.Apart != nil && r.job.Mode.Apart()
+	if owed := r.ledger.turns.owed; r.job.Config.Git.AutoCommit && owed != "" && t.before != "" && !apart {
+		t.base = gitops.Tree(owed)
 	}
-	if r.job.Config.Git.AutoCommit && b.turns.owed && t.before != "" { // what was not committed so far is part of it
-		t.before = gitops.Tree(b.turns.base)
-	}
-	return t, nil
 }
 
 // adopt brings to its end the iteration that a dead loop had begun: its agent may have finished meanwhile.
 func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	open := r.ledger.turns.open
-	t := &turn{started: open.TS, before: gitops.Tree(open.Tree), head: gitops.Head{Branch: open.Branch, Hash: open.Commit}}
+	t := &turn{started: open.TS, footing: footing{base: gitops.Tree(open.Tree), before: gitops.Tree(open.Tree)}}
 	t.Iteration, t.Try, t.Max, t.Next = open.Iteration, open.Attempt, r.job.Config.MaxIterations, r.ledger.turns.next
 	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
 	if err := maskFiles(r.tools.Mask, t.log, r.errLog(), r.promptFile()); err != nil {
@@ -140,6 +144,9 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	default:
 		t.Result = agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this iteration"}
 	}
+	if err := r.standAt(ctx, t, *open); err != nil {
+		return nil, err
+	}
 	actx, done := stop.watch(ctx)
 	defer done()
 	out, err := r.conclude(ctx, actx, stop, t)
@@ -158,7 +165,10 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if err := r.gatherErrors(t.log); err != nil {
 		return nil, err
 	}
-	if err := r.mend(t.log, "iteration"); err != nil {
+	if err := r.mend(t.log, "attempt"); err != nil {
+		return nil, err
+	}
+	if err := r.settle(ctx, t, "attempt"); err != nil {
 		return nil, err
 	}
 	if e := r.ledger.turns.agent; e != nil { // a loop that died since had recorded it
@@ -188,6 +198,11 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	}
 	if err := r.mend(t.log, "verification"); err != nil {
 		return nil, err
+	}
+	if t.check != nil || t.checks != nil || t.Result.Reason == verifyCancelled {
+		if err := r.settle(ctx, t, "verification"); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.takeLoopFile(t); err != nil {
 		return nil, err
@@ -228,11 +243,18 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 	if err != nil {
 		return fmt.Errorf("verify iteration %d: %w", t.Iteration, err)
 	}
+	if res.Cancelled { // it says nothing of the work
+		t.Result.End, t.Result.Reason = agent.Cancelled, verifyCancelled
+		return nil
+	}
 	t.check = &res
 	e := r.event(VerifyFinished, t)
 	e.Detail = verifyDetail(res)
 	return r.record(e)
 }
+
+// verifyCancelled is why an iteration is over whose verification was.
+const verifyCancelled = "verify was cancelled"
 
 // facts are what the gate is told.
 func (r *Repeat) facts(t *turn) gate.Facts {

@@ -23,6 +23,7 @@ const idsWait = 60 * time.Second
 // first iteration to Run. The caller closes the loop.
 func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOptions) (_ *Repeat, err error) {
 	r := &Repeat{job: j, tools: tools, home: NewHome(j.Root), ledger: newLedger(), fixed: fixedFiles{root: j.Root}}
+	r.guard = &guard{repo: tools.Repo, ledger: r.ledger, reworks: true}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
@@ -148,11 +149,8 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 	if err := r.holdLoopFile(ctx); err != nil {
 		return err
 	}
-	// What an interrupted iteration left is its own, and cannot be told from what was changed by hand since.
-	if r.ledger.turns.open == nil && r.tools.Repo != nil && r.job.Config.Git.AutoCommit {
-		if first.Paths, err = r.tools.Repo.Dirty(ctx); err != nil {
-			return gitErr("look for uncommitted changes", err)
-		}
+	if err := r.lookForUsers(ctx, first); err != nil {
+		return err
 	}
 	if err := r.record(first); err != nil {
 		return err
@@ -163,6 +161,35 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 		}
 	}
 	return r.save()
+}
+
+// lookForUsers notes what the user has not committed, and keeps it. What an interrupted iteration left is its own, as
+// what every iteration left where none commits: it cannot be told from what was changed by hand since.
+func (r *Repeat) lookForUsers(ctx context.Context, first *Event) error {
+	if r.tools.Repo == nil || r.ledger.turns.open != nil || r.resumed && !r.job.Config.Git.AutoCommit {
+		return nil
+	}
+	if who, held := live(treeLock(r.tools.Repo.Dir())); held && who.Tag != "" {
+		return nil // whose is whose is not known
+	}
+	_, err := r.inTree(ctx, func() (err error) {
+		if first.Paths, err = r.tools.Repo.Dirty(ctx); err != nil {
+			return gitErr("look for uncommitted changes", err)
+		}
+		first.Paths = slices.DeleteFunc(first.Paths, ours)
+		if r.resumed || len(first.Paths) == 0 {
+			return nil
+		}
+		tree, err := r.tools.Repo.Snapshot(ctx)
+		if err == nil {
+			err = r.tools.Repo.Pin(ctx, StartRef(r.state.ID), tree)
+		}
+		if err != nil {
+			return gitErr("keep the state before the run", err)
+		}
+		return nil
+	})
+	return err
 }
 
 // replay takes the journal of an earlier run into account. The state file's summaries count where the

@@ -18,7 +18,7 @@ type turns struct {
 	troubled bool   // the last iteration failed, or its verification
 	failing  bool   // the verify command did not pass when it was run last
 	words    string // of the last iteration's agent
-	owed     bool   // no commit holds what it changed
+	owed     string // the tree before the first iteration whose work no commit holds, "" for none
 	again    bool   // the last iteration is to be repeated
 	failed   int    // times that it was repeated because it had failed
 	crashes  int    // iterations in a row that ended by the agent's crash
@@ -70,7 +70,12 @@ func (t *turns) hear(e *Event) {
 
 func (t *turns) finish(e *Event) {
 	t.open, t.agent, t.last = nil, nil, e
-	t.owed = e.Tree != "" && t.base != "" && e.Tree != t.base && e.Commit == ""
+	switch {
+	case e.Commit != "" && (t.owed == "" || t.owed == t.base): // else it was committed without what is owed
+		t.owed = ""
+	case e.Commit == "" && t.owed == "" && e.Tree != "" && e.Tree != t.base:
+		t.owed = t.base
+	}
 	t.again = e.Verdict == verdictLimited || e.Verdict == verdictRetry
 	if e.Verdict == verdictRetry {
 		t.failed++

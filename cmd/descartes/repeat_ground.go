@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,22 +10,23 @@ import (
 	"strings"
 	"time"
 
+	"descartes/gitops"
 	"descartes/loop"
 )
 
-// ground opens the repository where the loop needs one.
+// ground opens the repository where there is one.
 func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found problems) {
 	commits := cfg.Git.AutoCommit || cfg.Git.CreateBranch || cfg.Git.Branch != ""
-	if !commits && !r.job.Watch {
-		return nil
-	}
 	note := func(err error, hint string) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: orWord(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
 	}
 	repo, err := openHooked(ctx, r.root, nil, cfg.Git, cfg.PromptHandoff)
 	if err != nil {
-		if commits || r.mode != nil {
+		switch {
+		case commits || r.mode != nil:
 			note(err, "")
+		case !errors.Is(err, gitops.ErrNotRepo) && !errors.Is(err, gitops.ErrBare):
+			r.notes = append(r.notes, "what the agent does to git's hooks and settings, and to what you have not committed, is not looked at: "+err.Error())
 		}
 		return found
 	}

@@ -37,7 +37,7 @@ func (r *Run) Replans() bool { return r.Kind == Build && r.Plan != "" }
 
 // Mode is the run for the loop that repeats it.
 func (r *Run) Mode() loop.Mode {
-	m := loop.Mode{Before: r.prepare, About: r.about, Adopt: r.adopt, Compose: r.compose, Checks: r.checks, Facts: r.facts, Fails: r.fails, Subject: r.subject}
+	m := loop.Mode{Before: r.prepare, About: r.about, Adopt: r.adopt, Compose: r.compose, Checks: r.checks, Facts: r.facts, Fails: r.fails, Apart: func() bool { return r.Kind == Build && r.at == Plan }, Subject: r.subject}
 	if r.Kind != Prompt {
 		m.Retries = Retries
 	}
