@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -46,6 +47,7 @@ func (g *Graph) name(v int32) string {
 func (g *Graph) rootsOf(v int32) []int32 {
 	if g.roots == nil {
 		g.roots = make([][]int32, len(g.nodes))
+		g.causes, g.seed = map[uint64][][]int32{}, maphash.MakeSeed()
 		for _, u := range g.sorted {
 			if g.nodes[u].holding > 0 {
 				g.roots[u] = g.gather(u)
@@ -55,29 +57,55 @@ func (g *Graph) rootsOf(v int32) []int32 {
 	return g.roots[v]
 }
 
-// gather joins the root causes of what v depends on.
+// gather joins the root causes of what v depends on. Vertices with the same causes share one list, which is looked at once: tasks that
+// depend on each of many held ones would else take time for all their causes together.
 func (g *Graph) gather(v int32) []int32 {
-	var single []int32
-	lists := 0
+	if g.seen == nil {
+		g.seen = make([]int32, len(g.nodes))
+	}
+	g.walk++
+	var all, own []int32
+	var lists [][]int32
 	for _, p := range g.pred.of(v) {
 		if !g.nodes[p].holds {
 			continue
 		}
-		roots := g.roots[p]
 		if g.isRoot(p) {
-			roots = []int32{p}
+			own = append(own, p)
+		} else if r := g.roots[p]; len(r) > 0 && !slices.ContainsFunc(lists[max(0, len(lists)-8):], func(l []int32) bool { return &l[0] == &r[0] }) {
+			lists = append(lists, r)
 		}
-		if lists++; lists == 1 {
-			single = roots
-			continue
+	}
+	if len(own) == 0 && len(lists) == 1 {
+		return lists[0]
+	}
+	for _, list := range append(lists, own) {
+		for _, r := range list {
+			if g.seen[r] != g.walk {
+				g.seen[r] = g.walk
+				all = append(all, r)
+			}
 		}
-		single = append(slices.Clone(single), roots...)
 	}
-	if lists > 1 {
-		slices.SortFunc(single, func(a, b int32) int { return g.compareNames(a, b) })
-		single = slices.Compact(single)
+	slices.SortFunc(all, g.compareNames)
+	return g.shared(all)
+}
+
+// shared is the list with the same causes that some vertex has, or this one.
+func (g *Graph) shared(list []int32) []int32 {
+	h := maphash.Hash{}
+	h.SetSeed(g.seed)
+	for _, r := range list {
+		_, _ = h.Write([]byte{byte(r), byte(r >> 8), byte(r >> 16), byte(r >> 24)})
 	}
-	return single
+	sum := h.Sum64()
+	for _, l := range g.causes[sum] {
+		if slices.Equal(l, list) {
+			return l
+		}
+	}
+	g.causes[sum] = append(g.causes[sum], list)
+	return list
 }
 
 func (g *Graph) compareNames(a, b int32) int {

@@ -3,6 +3,7 @@
 package scheduler
 
 import (
+	"hash/maphash"
 	"slices"
 
 	"descartes/tasks"
@@ -57,8 +58,10 @@ type Graph struct {
 	problems []Problem
 	added    []Dependency
 	counts   [stateKinds]int
-	roots    [][]int32 // by vertex: root causes that hold it; nil when they must be found again
-	seen     []int32   // by vertex: the last walk that met it
+	roots    [][]int32            // by vertex: root causes that hold it; nil when they must be found again
+	causes   map[uint64][][]int32 // the lists in roots, by a hash with seed
+	seed     maphash.Seed
+	seen     []int32 // by vertex: the last walk that met it
 	walk     int32
 }
 
@@ -155,7 +158,7 @@ func (g *Graph) number() {
 		}
 	}
 	g.in, g.out = make([]int32, len(g.list)), make([]int32, len(g.list))
-	// Vertices count from 1: StronglyConnectedComponents of dominikbraun/graph loses the vertex that is the zero value of its type.
+	// Vertices count from 1: 0 is none.
 	g.nodes = make([]node, 1, len(g.list)+2)
 	for _, i := range g.order {
 		doubled := g.doubled(i)

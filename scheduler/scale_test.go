@@ -2,11 +2,10 @@ package scheduler
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"descartes/tasks"
-
-	"github.com/dominikbraun/graph"
 )
 
 // TestHostileShapes: lists that would take minutes if anything were quadratic or recursive.
@@ -74,31 +73,50 @@ func TestHostileShapes(t *testing.T) {
 	}
 }
 
-// TestLibraryLosesTheZeroVertex documents why our vertices count from 1. If this fails, the library was mended and the reason is gone.
-func TestLibraryLosesTheZeroVertex(t *testing.T) {
+// Tasks that all have the same causes share one list of them, and a knot of a thousand takes no library's copies of its edges.
+func TestDenseGraphs(t *testing.T) {
 	t.Parallel()
-	g := graph.New(graph.IntHash, graph.Directed())
-	for v := range 2 {
-		if err := g.AddVertex(v); err != nil {
-			t.Fatal(err)
+	var list []tasks.Task
+	for i := range 1500 {
+		task := tasks.Task{ID: strconv.Itoa(i), Status: tasks.Pending}
+		from, to := 0, 0
+		switch {
+		case i < 500:
+			task.Status = tasks.Blocked
+		case i < 1000:
+			to = 500
+		default:
+			from, to = 500, 1000
 		}
+		for on := from; on < to; on++ {
+			task.DependsOn = append(task.DependsOn, strconv.Itoa(on))
+		}
+		list = append(list, task)
 	}
-	for v := range 2 {
-		if err := g.AddEdge(v, 1-v); err != nil {
-			t.Fatal(err)
-		}
+	g := New(list, Options{})
+	if root, held := g.Held("1499"); !held || len(root) != 500 {
+		t.Fatalf("%d causes, %v, want 500", len(root), held)
 	}
-	wrong := 0
-	for range 100 { // it depends on where the search begins, which is random
-		components, err := graph.StronglyConnectedComponents(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(components) != 1 || len(components[0]) != 2 {
-			wrong++
-		}
+	lists := 0
+	for _, same := range g.causes {
+		lists += len(same)
 	}
-	if wrong == 0 {
-		t.Error("the cycle of vertices 0 and 1 was always found")
+	if lists != 1 {
+		t.Errorf("%d lists of causes, want 1 that all share", lists)
+	}
+
+	var knot []tasks.Task
+	for i := range 400 {
+		task := tasks.Task{ID: strconv.Itoa(i), Status: tasks.Pending}
+		for on := range 400 {
+			if on != i {
+				task.DependsOn = append(task.DependsOn, strconv.Itoa(on))
+			}
+		}
+		knot = append(knot, task)
+	}
+	g = New(knot, Options{})
+	if len(g.circles) != 1 || len(g.circles[0].tasks) != 400 || g.circles[0].path != "0 -> 1 -> 0" {
+		t.Errorf("circles: %d", len(g.circles))
 	}
 }

@@ -186,35 +186,56 @@ func inOrder(children, list []string) []string {
 
 // Outcome is the status of a task as others depend on it: a container is done when its status says so or all tasks in it are done,
 // and as long as it is not, expanded means pending. What is in a container that is done is done.
-func (f *File) Outcome(id string) (Status, bool) {
-	t, ok := f.Task(id)
-	if !ok {
+func (f *File) Outcome(id string) (Status, bool) { return f.outcomes().of(id) }
+
+// outcomes answers for many tasks of one file, whose families may be deep: each is walked once.
+type outcomes struct {
+	f       *File
+	covered map[string]bool // by container: whether it, or one around it, is done
+	settled map[string]bool // by container: whether it is done, or everything in it
+}
+
+func (f *File) outcomes() *outcomes {
+	return &outcomes{f, map[string]bool{}, map[string]bool{}}
+}
+
+// of is File.Outcome.
+func (o *outcomes) of(id string) (Status, bool) {
+	t, ok := o.f.Task(id)
+	switch {
+	case !ok:
 		return "", false
-	}
-	for up := t.Parent; up != ""; {
-		p, _ := f.Task(up)
-		if p.Status == Done {
-			return Done, true
-		}
-		up = p.Parent
-	}
-	if !t.Container() || t.Status != Expanded && t.Status != Pending && t.Status != InProgress {
+	case t.Parent != "" && o.covers(t.Parent):
+		return Done, true
+	case !t.Container() || t.Status != Expanded && t.Status != Pending && t.Status != InProgress:
 		return t.Status, true
+	case o.settles(t.ID):
+		return Done, true
+	case t.Status == Expanded:
+		return Pending, true
 	}
-	inside := slices.Clone(t.Children)
-	for len(inside) > 0 {
-		last := len(inside) - 1
-		c, _ := f.Task(inside[last])
-		inside = inside[:last]
-		switch {
-		case c.Status == Done:
-		case !c.Container() && t.Status == Expanded:
-			return Pending, true
-		case !c.Container():
-			return t.Status, true
-		default:
-			inside = append(inside, c.Children...)
-		}
+	return t.Status, true
+}
+
+func (o *outcomes) covers(id string) bool {
+	is, known := o.covered[id]
+	if !known {
+		t, _ := o.f.Task(id)
+		is = t.Status == Done || t.Parent != "" && o.covers(t.Parent)
+		o.covered[id] = is
 	}
-	return Done, true
+	return is
+}
+
+func (o *outcomes) settles(id string) bool {
+	t, _ := o.f.Task(id)
+	if t.Status == Done || !t.Container() {
+		return t.Status == Done
+	}
+	is, known := o.settled[id]
+	if !known {
+		is = !slices.ContainsFunc(t.Children, func(c string) bool { return !o.settles(c) })
+		o.settled[id] = is
+	}
+	return is
 }

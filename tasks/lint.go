@@ -14,7 +14,7 @@ import (
 // Lint names what a reader goes on from without a word, but a person should look at: what SCUD would refuse or lose, statuses that
 // contradict each other, counts and a mirror that are stale, circles through other tags, a tag that is active in one place and not in another. The project is at root.
 func (f *File) Lint(root string) []Finding {
-	l := &linter{File: f}
+	l := &linter{File: f, results: map[*File]*outcomes{f: f.outcomes()}}
 	for i := range f.tasks {
 		if t := &f.tasks[i]; f.index[t.ID] == i {
 			l.statuses(t)
@@ -41,7 +41,16 @@ func (f *File) Lint(root string) []Finding {
 
 type linter struct {
 	*File
-	out []Finding
+	out     []Finding
+	results map[*File]*outcomes
+}
+
+// outcome is File.Outcome of a task of the file, or of another tag's.
+func (l *linter) outcome(f *File, id string) (Status, bool) {
+	if l.results[f] == nil {
+		l.results[f] = f.outcomes()
+	}
+	return l.results[f].of(id)
 }
 
 func (l *linter) say(t *Task, kind, format string, args ...any) {
@@ -55,13 +64,13 @@ func (l *linter) scud() bool {
 
 // statuses compares a task's status with those of its dependencies and subtasks.
 func (l *linter) statuses(t *Task) {
-	own, _ := l.Outcome(t.ID)
+	own, _ := l.outcome(l.File, t.ID)
 	for _, id := range t.DependsOn {
 		on, ok := l.Task(id)
 		if !ok {
 			continue
 		}
-		switch s, _ := l.Outcome(id); {
+		switch s, _ := l.outcome(l.File, id); {
 		case own == Done && s != Done:
 			l.say(t, "status", "it is done, but depends on %s, which is %s", id, l.word(on))
 		case own != Done && (s == Cancelled || s == Deferred):
@@ -74,7 +83,7 @@ func (l *linter) statuses(t *Task) {
 	if !t.Container() || t.Status == Done {
 		return
 	}
-	open := slices.ContainsFunc(t.Children, func(id string) bool { s, _ := l.Outcome(id); return s != Done })
+	open := slices.ContainsFunc(t.Children, func(id string) bool { s, _ := l.outcome(l.File, id); return s != Done })
 	switch {
 	case l.letters && (t.Status == Pending || t.Status == InProgress):
 		l.say(t, "status", "it has subtasks and is %s: scud calls such a task expanded", t.Status)

@@ -13,13 +13,13 @@ func (l *linter) otherTags(root string) {
 		if l.index[t.ID] != i {
 			continue
 		}
-		own, _ := l.Outcome(t.ID)
+		own, _ := l.outcome(l.File, t.ID)
 		for _, id := range t.DependsOn {
 			f, rest := x.find(l.File, id)
 			if f == nil || f == l.File {
 				continue
 			}
-			switch s, ok := f.Outcome(rest); {
+			switch s, ok := l.outcome(f, rest); {
 			case !ok:
 			case own != Done && (s == Cancelled || s == Deferred):
 				l.say(t, "status", "it depends on %s, which is %s: it is not run until that changes", id, s)

@@ -139,6 +139,9 @@ func readSettings(path string, must bool, c *loop.Config) (more fileMore, err er
 	if err != nil {
 		return more, badInput("", "settings: %w", err)
 	}
+	if err := bearable(data); err != nil {
+		return more, badInput("", "settings %s: %w", path, err)
+	}
 	f := fileFrom(c)
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
@@ -157,6 +160,23 @@ func readSettings(path string, must bool, c *loop.Config) (more fileMore, err er
 		return more, badInput("", "settings %s: %w", path, err)
 	}
 	return fileMore{f.Git.AutoCommit != nil && *f.Git.AutoCommit, f.WorkingDirectory, f.StateFile}, nil
+}
+
+// bearable refuses settings with more keys in one place than the decoder takes in bearable time: it compares each with each.
+func bearable(data []byte) error {
+	const most = 2000
+	var doc yaml.Node
+	if yaml.Unmarshal(data, &doc) != nil {
+		return nil // the decoder says why
+	}
+	for nodes := []*yaml.Node{&doc}; len(nodes) > 0; {
+		n := nodes[len(nodes)-1]
+		if n.Kind == yaml.MappingNode && len(n.Content)/2 > most {
+			return fmt.Errorf("line %d: %d keys in one place, at most %d can be read", n.Line, len(n.Content)/2, most)
+		}
+		nodes = append(nodes[:len(nodes)-1], n.Content...)
+	}
+	return nil
 }
 
 // yamlReason says what the decoder met in the words of the file, not in those of our types.

@@ -180,7 +180,7 @@ func (b *board) dot() string {
 }
 
 func dotQuote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean(s)) + `"`
+	return `"` + strings.ReplaceAll(strings.ReplaceAll(clean(s), `\`, `\\`), `"`, `\"`) + `"`
 }
 
 // mermaid is the graph for Mermaid. Ids are numbered, because Mermaid takes few characters in them.
