@@ -149,8 +149,8 @@ func attributeFindings(l layout, c *gitConfig, tracked []string, env []string) [
 	for _, t := range tracked {
 		path := filepath.Join(l.root, filepath.FromSlash(t))
 		fi, err := os.Lstat(path)
-		if err == nil && fi.Mode()&os.ModeSymlink != 0 {
-			continue // git does not follow it
+		if err == nil && !fi.Mode().IsRegular() {
+			continue // git does not follow a link, and nobody is to wait for a pipe
 		}
 		if err != nil {
 			// git then reads the staged file, which is not at hand here

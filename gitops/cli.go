@@ -9,12 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"descartes/internal/proc"
 )
@@ -37,12 +41,15 @@ type cli struct {
 	based   fileInfo  // the index that cache was copied from
 	tracked []string  // added by an agent although ignored
 	out     []LeftOut // what the last snapshot could not take
+
+	patience time.Duration // with a command that may wait for a pipe
 }
 
 func newCLI(l layout, program string, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
 		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"),
+		patience: 2 * time.Second,
 	}
 	return c
 }
@@ -119,6 +126,7 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 		argv = append(argv, "-c", "core.hooksPath="+os.DevNull)
 	}
 	argv = append(append(argv, call.options...), call.args...)
+	defer c.freePipes()()
 	reply, err := c.start(ctx, call.args[0], proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
 	if err != nil {
 		return nil, err
@@ -131,6 +139,44 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 		return reply.Stdout, &gitError{call.args[0], reply.Code, lastLines(said, 20)}
 	}
 	return reply.Stdout, nil
+}
+
+// freePipes watches a command that takes long. git waits for ever where a pipe has the place of an ignore or attribute
+// file: it is removed, and git, which waits for its content, gets none. stop ends the watch.
+func (c *cli) freePipes() (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for patience := c.patience; ; patience *= 4 {
+			t := time.NewTimer(patience)
+			select {
+			case <-done:
+				t.Stop()
+				return
+			case <-t.C:
+			}
+			removePipes(c.l.root)
+		}
+	})
+	return func() { close(done); wg.Wait() }
+}
+
+func removePipes(root string) {
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil // git says so itself
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		case e.IsDir() || !slices.Contains([]string{".gitignore", ".gitattributes", ".gitmodules"}, e.Name()):
+		case e.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0:
+			if fd, err := unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err == nil {
+				defer unix.Close(fd) // who waits to read it finds its end
+			}
+			_ = os.Remove(path)
+		}
+		return nil
+	})
 }
 
 // gitGrace is what git has between the request to end and the kill: it removes its lock files.
@@ -301,6 +347,7 @@ func (c *cli) changedSince(ctx context.Context, tree Tree, protect []string) ([]
 	defer os.RemoveAll(dir)
 	look := *c
 	look.cache, look.based = filepath.Join(dir, "index"), fileInfo{}
+	look.cookie, look.shim = "", nil // a shim has an environment of its own
 	look.env = append(slices.Clip(c.env), "GIT_OBJECT_DIRECTORY="+dir, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(c.l.commonDir, "objects"))
 	now, err := look.snapshot(ctx, protect)
 	if err != nil {
