@@ -42,6 +42,20 @@ func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
 	return recent, old
 }
 
+// OlderThan picks those paths whose files were changed last before a time. What is in a snapshot for the first time and
+// is older than the attempt was ignored before.
+func (r *Repo) OlderThan(paths []string, t time.Time) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, p := range paths {
+		if info, err := r.statBelow(p); err == nil && info.mode != modeDir && olderThan(info, t) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 func (r *Repo) leftOut() []LeftOut {
 	list := r.scanner.out
 	if r.viaGit {
