@@ -163,7 +163,8 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 	if t.before == "" || !r.watches() {
 		return nil
 	}
-	ctx := context.WithoutCancel(rctx)
+	ctx, done := linger(rctx)
+	defer done()
 	holder, err := r.inTree(ctx, func() (err error) {
 		if t.after, err = r.tools.Repo.Snapshot(ctx); err != nil {
 			return gitErr("snapshot the working tree", err)

@@ -15,7 +15,8 @@ import (
 
 // after records a trial's verdict and does what it asks for. again says that the task gets another attempt.
 func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome, again bool, _ error) {
-	gctx := context.WithoutCancel(ctx)
+	gctx, done := linger(ctx)
+	defer done()
 	ref, err := l.keep(gctx, tr)
 	if err != nil {
 		return nil, false, err

@@ -134,10 +134,11 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 		h.soft, r.ask = in.soft, h.ask
 	}
 	e, err := r.work(ctx, in.soft, observe)
+	cut := context.Cause(ctx)
 	stop()
 	asked.stop()
 	if e.state == nil {
-		return err
+		return cutShort(cut, err)
 	}
 	code := r.code(e.outcome)
 	if b := e.outcome.Baseline; b != nil {

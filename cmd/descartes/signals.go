@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -64,4 +66,15 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 		<-done
 		cancel(nil)
 	}
+}
+
+// cutShort is the error of a run that was asked to stop, for cause, before it had begun.
+func cutShort(cause, err error) error {
+	switch {
+	case cause == nil || err == nil:
+		return err
+	case errors.Is(cause, loop.ErrTerminated):
+		return &failure{code: exitTerminated, err: fmt.Errorf("terminated while starting, nothing was begun: %w", err)}
+	}
+	return &failure{code: exitInterrupted, err: fmt.Errorf("interrupted while starting, nothing was begun: %w", err)}
 }

@@ -286,10 +286,11 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 		asked.watch(home, e.Loop, loop.KindTag, p.say)
 		p.observe(e)
 	}))
+	cut := context.Cause(ctx)
 	stop()
 	asked.stop()
 	if e.state == nil {
-		return err
+		return cutShort(cut, err)
 	}
 	sum := &summary{board: r.after(e), run: e, step: r.opt.Scope.Step, took: time.Since(began)}
 	if len(e.state.BlockedTasks) > 0 || e.outcome.Ending == loop.GitRefused {
