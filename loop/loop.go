@@ -71,6 +71,7 @@ type Loop struct {
 	held     []*Event // written with the next event
 	spare    *spareLog
 	full     bool              // the disk is, and the end could not be recorded
+	entered  int               // the wave whose begin was recorded last
 	told     map[string]string // held tasks that were told of, and why
 	passed   map[string]bool   // paths in no snapshot that were told of
 	tuned    map[string]bool   // tasks whose next text a person chose, by file name
@@ -145,11 +146,19 @@ func (l *Loop) flush() error { return l.saver.flush() }
 func (l *Loop) summary(e *Event) IterationSummary {
 	s := IterationSummary{Iteration: max(0, l.ledger.iteration-1), Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: e.Verdict}
 	if d := e.Detail; d != nil {
-		s.ExitCode, s.PromiseSeen = d.Code, d.Claimed
+		s.ExitCode, s.PromiseSeen = d.exitCode(e.Verdict), d.Claimed
 		s.StartedAt = e.TS.Add(-time.Duration(d.Seconds * float64(time.Second)))
 		s.OutputPreview = preview(d.Words)
 	}
 	return s
+}
+
+// exitCode is that of an attempt as state files have it: an interrupted one has none.
+func (d *Detail) exitCode(verdict string) int {
+	if verdict == verdictCancelled && d.Code == 0 {
+		return -1
+	}
+	return d.Code
 }
 
 func preview(s string) string {

@@ -74,6 +74,7 @@ type Repeat struct {
 	tools   Tools
 	home    Home
 	path    string
+	own     *ownState // that file
 	state   State
 	ledger  *ledger
 	guard   *guard
@@ -111,7 +112,7 @@ func (r *Repeat) State() *State {
 // it closes, lets the running iteration finish; the end of ctx interrupts the agent. The state is saved
 // in either case. An error is one of our own or of the machine.
 func (r *Repeat) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
-	stop := &stopper{soft: soft, ask: func() (Request, bool) { return r.home.Asked(r.state.ID) }}
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return r.home.Asked(r.state.ID) }, marked: r.own.marked}
 	out, err := r.work(ctx, stop)
 	if err != nil {
 		out, err = stop.failed(ctx, err)
@@ -209,7 +210,7 @@ func (r *Repeat) record(events ...*Event) error {
 	return nil
 }
 
-func (r *Repeat) save() error { return r.State().save(r.tools.FS, r.path) }
+func (r *Repeat) save() error { return r.own.save(r.State()) }
 
 // finish records the end and saves the state.
 func (r *Repeat) finish(out *Outcome) error {

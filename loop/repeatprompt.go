@@ -2,6 +2,8 @@ package loop
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -73,6 +75,16 @@ type Names struct {
 func (n Names) Expand(template string) string {
 	return strings.NewReplacer("{iteration}", fmt.Sprint(n.Iteration), "{timestamp}", n.At.UTC().Format("20060102-150405"),
 		"{tag}", n.Tag, "{wave}", fmt.Sprint(n.Wave)).Replace(template)
+}
+
+// CheckTemplate is an error that names what a template has in braces and Expand does not know.
+func CheckTemplate(template string) error {
+	for _, name := range regexp.MustCompile(`\{[A-Za-z_]+\}`).FindAllString(template, -1) {
+		if !slices.Contains([]string{"{iteration}", "{timestamp}", "{tag}", "{wave}"}, name) {
+			return fmt.Errorf("%q: there is no %s", template, name)
+		}
+	}
+	return nil
 }
 
 // Templates of commit messages and branches where the settings have none.

@@ -112,7 +112,7 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 	if err != nil {
 		return err
 	}
-	r.journal = j
+	r.journal, r.own = j, &ownState{fs: r.tools.FS, path: r.path}
 	if n := int64(len(events)); n > 0 && n < r.state.Seq {
 		return &DamageError{Path: j.path, Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, r.state.Seq)}
 	}

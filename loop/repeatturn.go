@@ -104,7 +104,7 @@ func turnSummary(e *Event) IterationSummary {
 		s.Attempt = e.Attempt
 	}
 	if d := e.Detail; d != nil {
-		s.ExitCode, s.StartedAt = d.Code, e.TS.Add(-time.Duration(d.Seconds*float64(time.Second)))
+		s.ExitCode, s.StartedAt = d.exitCode(e.Verdict), e.TS.Add(-time.Duration(d.Seconds*float64(time.Second)))
 		s.OutputPreview = preview(d.Words)
 	}
 	return s

@@ -68,7 +68,7 @@ type Outcome struct {
 // stop: soft, when it closes, lets the running attempt finish; the end of ctx interrupts the agent.
 // The state is saved in either case. An error is one of our own or of the machine.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
-	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }}
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
 	out, err := l.work(ctx, stop)
 	if err == nil && out.Ending == BreakerOpen {
 		err = l.openBreaker(context.WithoutCancel(ctx), &out)
@@ -159,7 +159,7 @@ func (l *Loop) halfDone(ctx context.Context, stop *stopper) (*Outcome, error) {
 	number := l.job.Graph.Wave(id)
 	out := l.limits(ctx, stop)
 	if out == nil {
-		if err := l.record(&Event{Type: WaveStarted, Wave: number, Of: len(l.job.Graph.Waves()[number-1].Tasks)}); err != nil {
+		if err := l.enter(number, len(l.job.Graph.Waves()[number-1].Tasks)); err != nil {
 			return nil, err
 		}
 		var err error
@@ -198,7 +198,7 @@ func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string
 		}
 		if !begun {
 			begun = true
-			if err := l.record(&Event{Type: WaveStarted, Wave: number, Of: len(ids)}); err != nil {
+			if err := l.enter(number, len(ids)); err != nil {
 				return begun, nil, err
 			}
 		}
@@ -211,6 +211,15 @@ func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string
 		}
 	}
 	return begun || l.uncommitted(number), nil, l.commitWave(ctx, stop, number, ids)
+}
+
+// enter records that a wave of so many tasks begins, unless the half done task that went first had begun it.
+func (l *Loop) enter(number, of int) error {
+	if l.entered == number {
+		return nil
+	}
+	l.entered = number
+	return l.record(&Event{Type: WaveStarted, Wave: number, Of: of})
 }
 
 // due reports whether a task is to run now. A held one is told of once.

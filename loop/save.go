@@ -18,6 +18,7 @@ type saver struct {
 	fs      atomicfile.FS
 	file    *tasks.File
 	path    string       // of the state file
+	own     *ownState    // that file
 	sync    func() error // makes the journal durable: the state must never be ahead of it
 	state   func() *State
 	pending map[string]tasks.Status
@@ -104,7 +105,7 @@ func (s *saver) write() error {
 		s.look()
 		crash.Point("task-file-saved")
 	}
-	if err := s.state().save(s.fs, s.path); err != nil {
+	if err := s.own.save(s.state()); err != nil {
 		return err
 	}
 	crash.Point("state-saved")

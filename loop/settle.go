@@ -40,7 +40,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	}
 	switch tr.verdict {
 	case verify.Verified:
-		end.Message = delivered(tr.changed)
+		end.Message, end.Detail.Words = delivered(tr.changed), preview(tr.result.Final)
 		done := l.event(TaskDone, tr)
 		done.Ref = ref
 		return nil, false, l.record(end, done)

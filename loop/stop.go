@@ -61,8 +61,9 @@ func (h Home) clearRequest(id string) error {
 
 // stopper gathers everything that can end a run between two attempts or in the middle of one.
 type stopper struct {
-	soft <-chan struct{}
-	ask  func() (Request, bool)
+	soft   <-chan struct{}
+	ask    func() (Request, bool)
+	marked func() bool // as cancelled, in its state file by another program; nil: nobody does that
 }
 
 // pollEvery is how often a running attempt looks for a request to stop at once.
@@ -175,6 +176,9 @@ func (s *stopper) asked(ctx context.Context) *Outcome {
 	}
 	if r, _ := s.ask(); r != "" {
 		return requested(r)
+	}
+	if s.marked != nil && s.marked() {
+		return &Outcome{Ending: Cancelled, Message: "marked as cancelled in its state file"}
 	}
 	if ctx.Err() != nil {
 		return &Outcome{Ending: Cancelled, Message: "interrupted"}

@@ -154,15 +154,19 @@ func (h Home) LogsOf(id, task string) ([]string, error) {
 	return out, nil
 }
 
-// Find is the loop of that id, or nil.
+// Find is the loop of that id, or nil. Its error is that of the state file that should be the loop's.
 func (h Home) Find(id string) (*Saved, error) {
 	all, err := h.List()
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
-		if all[i].State != nil && all[i].State.ID == id {
-			return &all[i], nil
+		s := &all[i]
+		if s.State != nil && s.State.ID == id {
+			return s, nil
+		}
+		if s.State == nil && (s.Path == h.Named(id) || s.Path == h.Archived(id)) {
+			return nil, s.Err
 		}
 	}
 	return nil, nil

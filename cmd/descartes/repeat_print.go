@@ -176,6 +176,9 @@ func repeatNext(root string, e ended) string {
 		if n := commitsIn(e.state); n > 0 {
 			return fmt.Sprintf("git log --stat -%d", n)
 		}
+		if e.state.Iteration == 0 { // nothing was left to do
+			return "descartes plan" + fromHere(root)
+		}
 		return "look at what it did; descartes loop logs --name " + e.id + fromHere(root)
 	case loop.LimitReached:
 		return fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations)

@@ -200,6 +200,11 @@ func (s *settings) complete(f *pflag.FlagSet, root string) error {
 			s.Scud.Spec.AdditionalSpecs[i] = inProject(root, s.dirPath(), p)
 		}
 	}
+	for _, t := range [][2]string{{"commit-template", s.Git.CommitTemplate}, {"branch-template", s.Git.BranchTemplate}} {
+		if err := loop.CheckTemplate(t[1]); err != nil {
+			return badInput("it may have {iteration} {timestamp} {tag} {wave}", "--%s %w", t[0], err)
+		}
+	}
 	if f.Changed("command") && strings.TrimSpace(s.Command) == "" {
 		return badInput("leave it out to run the backend's own program", "--command is empty")
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -143,6 +144,9 @@ func newLoopStatus(root string, s loop.Saved) (*loopStatus, error) {
 	st.view = v
 	if st.board != nil { // the commits shown are this loop's
 		st.board.commits = v.State.WaveCommits
+		if file.Holds(tasks.Blocked) { // answered, or set by hand since
+			st.view.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks), func(b loop.Blocked) bool { return st.board.graph.Status(b.Task.ID) == tasks.Pending })
+		}
 	}
 	return st, err
 }
@@ -179,7 +183,7 @@ func (st *loopStatus) text(p paint, boxed bool) string {
 	row("State file", "%s", shown(st.root, st.view.Path))
 	row("Iteration", "%d", s.Iteration)
 	row("Started", "%s", s.StartedAt.UTC().Format(time.RFC3339))
-	row("Completed", "%s", yesNo(s.Completed))
+	row("Completed", "%s", st.completed())
 	row("Exit reason", "%s", st.reason())
 	row("Loop", "%s", s.ID)
 	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
@@ -266,6 +270,15 @@ func waiting(what string, e *loop.Event) string {
 		what += ": " + e.Reason
 	}
 	return what
+}
+
+// completed says whether everything is done: a loop that has nothing left to run may have blocked tasks.
+func (st *loopStatus) completed() string {
+	s := &st.view.State
+	if s.Completed && loop.Ending(s.ExitReason.Type) == loop.TasksBlocked {
+		return "No, nothing is left that can run"
+	}
+	return yesNo(s.Completed)
 }
 
 func yesNo(b bool) string {

@@ -54,7 +54,8 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 		return nil
 	}
 	if r.Kind == Prompt { // which is about itself
-		r.at, r.task = Prompt, title(r.Text)
+		r.at, r.task = Prompt, ""
+		r.task = title(r.variables(t).Expand(r.Text))
 		return nil
 	}
 	plan, err := r.Project.ReadPlan()
@@ -80,6 +81,8 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 		c := gate.Choose(plan, gate.Situation{TestsFail: t.Failing && t.Try == 1, Failure: t.Next, Specs: specs})
 		r.choice = c
 		switch {
+		case c.Row == gate.RowNothing && len(plan.Items) > 0 && t.Iteration == 1 && t.Try == 1 && r.promised() && !r.Replans():
+			return &loop.Outcome{Ending: loop.GateDone, Message: "nothing is left to build: every item of " + r.Project.Plan + " is checked off (tests were not run)"}
 		case c.Item != nil:
 			r.task, r.spec = c.Item.Text, SpecOf(c.Item.Text+" "+strings.Join(c.Item.Detail, " "), specs)
 		default:
@@ -116,13 +119,7 @@ func (r *Run) compose(t loop.Turn) (string, error) {
 	if r.at == Plan && r.Kind == Build {
 		text = r.Plan
 	}
-	specs := ""
-	if len(r.Project.Specs()) > 0 {
-		specs = "specs/"
-	}
-	v := Variables{Mode: r.at, Iteration: t.Iteration, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
-		Test: r.Test, Promise: r.Promise, Root: r.Project.Root, Start: r.Now().Format(time.RFC3339)}
-	text = v.Expand(text)
+	text = r.variables(t).Expand(text)
 	if !strings.HasPrefix(text, "#") { // a prompt that begins with - or / is an option or a command to some clients
 		text = fmt.Sprintf("# %s, iteration %d\n\n%s", r.at, t.Iteration, text)
 	}
@@ -136,6 +133,16 @@ func (r *Run) compose(t loop.Turn) (string, error) {
 		parts = append(parts, strings.TrimRight(t.Next, "\n"))
 	}
 	return strings.Join(parts, "\n\n") + "\n", nil
+}
+
+// variables are those of the iteration's prompt.
+func (r *Run) variables(t loop.Turn) Variables {
+	specs := ""
+	if len(r.Project.Specs()) > 0 {
+		specs = "specs/"
+	}
+	return Variables{Mode: r.at, Iteration: t.Iteration, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
+		Test: r.Test, Promise: r.Promise, Root: r.Project.Root, Start: r.Now().Format(time.RFC3339)}
 }
 
 // checks: only what was built is tested.
@@ -181,6 +188,8 @@ func (r *Run) subject(round loop.Round) string {
 	if after, err := r.Project.ReadPlan(); err == nil && r.at == Build {
 		if done := gate.NewlyChecked(r.before, after); len(done) == 1 {
 			task = done[0].Text
+		} else if r.choice.Row == gate.RowNothing {
+			task = "beyond the plan"
 		}
 	}
 	task = oneLine(strings.TrimSpace(task))
