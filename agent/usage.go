@@ -27,18 +27,22 @@ func usageError(text, name string) (why string, ok bool) {
 		`|^error: (option|the argument|the following (required )?arguments|a value is required|when using --)|^(cannot use both|missing required arguments?|not enough (non-option )?arguments)\b|^\S+: error: `)
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for n, line := range lines {
-		line = strings.TrimSpace(line)
-		switch {
-		case complaint.MatchString(line):
-			if strings.HasSuffix(line, ":") && n+1 < len(lines) {
-				line += " " + strings.TrimSpace(lines[n+1])
-			}
-			return clip(strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "Error: "), 200), true
-		case n == 0 && help && line != "" && !strings.HasPrefix(strings.ToLower(line), "usage") && !strings.HasPrefix(line, name+" "):
-			return clip(line, 200), true
+		if line = strings.TrimSpace(line); !complaint.MatchString(line) {
+			continue
 		}
+		if strings.HasSuffix(line, ":") && n+1 < len(lines) {
+			line += " " + strings.TrimSpace(lines[n+1])
+		}
+		return clip(strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "Error: "), 200), true
 	}
-	return "it printed how it is to be called, and nothing else", help
+	if !help {
+		return "", false
+	}
+	first := strings.TrimSpace(lines[0])
+	if first == "" || strings.HasPrefix(strings.ToLower(first), "usage") || strings.HasPrefix(first, name+" ") {
+		return "it printed how it is to be called, and nothing else", true
+	}
+	return clip(first, 200), true
 }
 
 // firstErrors is the beginning of what this run printed on standard error,

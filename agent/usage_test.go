@@ -17,6 +17,8 @@ func TestRefusedCommandLine(t *testing.T) {
 			"Codex does not accept its command line: unexpected argument '--no-such' found"},
 		{"codex", "error: the argument '--approve-for-me' cannot be used with '--yolo'\n\nUsage: codex\n\nFor more information, try '--help'.\n",
 			"Codex does not accept its command line: the argument '--approve-for-me' cannot be used with '--yolo'"},
+		{"codex", "WARNING: proceeding, even though we could not create PATH aliases\nerror: unexpected argument '--x' found\n\nUsage: codex exec\n\nFor more information, try '--help'.\n",
+			"Codex does not accept its command line: unexpected argument '--x' found"},
 		{"claude", "error: unknown option '--no-such'\n", "Claude does not accept its command line: unknown option '--no-such'"},
 		{"claude", "error: option '--model <model>' argument missing\n", "Claude does not accept its command line: option '--model <model>' argument missing"},
 		{"claude", "Error: When using --print, --output-format=stream-json requires --verbose\n",
