@@ -3,28 +3,16 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
 // acpClients are those that speak the Agent Client Protocol.
-func acpClients(t *testing.T) (list []client) {
-	opencode := opencodeClient()
-	opencode.name = "opencode-acp"
-	list = append(list, opencode)
-	if _, err := os.Stat(filepath.Join(os.Getenv("AGENTS_BIN"), "gemini")); err != nil {
-		t.Log("no gemini: its part is left out")
-		return list
-	}
-	return append(list, client{name: "gemini-acp",
-		env: func(url string) []string { return []string{"GEMINI_API_KEY=dummy", "GOOGLE_GEMINI_BASE_URL=" + url} },
-		files: func(string) map[string]string {
-			return map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`}
-		},
-	})
+func acpClients() []client {
+	opencode, gemini := opencodeClient(), geminiClient()
+	opencode.name, gemini.name = "opencode-acp", "gemini-acp"
+	return []client{opencode, gemini}
 }
 
 // TestAgentsACP: three tasks by the protocol, one of them blocked by its agent's own words.
@@ -32,7 +20,7 @@ func TestAgentsACP(t *testing.T) {
 	if !staged(t) {
 		return
 	}
-	for _, c := range acpClients(t) {
+	for _, c := range acpClients() {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, c)
 			r := s.does(t, exitDone, "start")

@@ -16,12 +16,9 @@ func limited(seconds int) rule {
 }
 
 // TestAgentsLimitWaits: the loop waits for the reset that the client tells, and goes on without an attempt used up.
-// opencode tells none, and a loop waits a quarter of an hour for it.
+// Other clients tell none, and a loop waits a quarter of an hour for them.
 func TestAgentsLimitWaits(t *testing.T) {
-	each(t, func(t *testing.T, c client) {
-		if c.name == "opencode" {
-			return
-		}
+	with(t, []client{claudeClient(), newestClaude(), codexClient()}, func(t *testing.T, c client) {
 		s := newStage(t, c, limited(6))
 		r := s.does(t, exitDone, "start", "--max-attempts", "1", "--on-limit", "wait")
 		s.calm(t, "1", "2", "3")
@@ -128,12 +125,12 @@ func TestAgentsPassing(t *testing.T) {
 
 // TestAgentsUnauthorized: a key that is refused ends the loop at the first attempt, in the client's own words.
 func TestAgentsUnauthorized(t *testing.T) {
-	each(t, func(t *testing.T, c client) {
+	with(t, everyClient(), func(t *testing.T, c client) {
 		s := newStage(t, c, of("1", 0, turn{Fault: "unauthorized"}))
 		r := s.does(t, exitAgent, "start")
 		s.calm(t)
 		out := readText(t, r.stdout) + readText(t, r.stderr)
-		if words := map[string]string{"claude": "Not logged in", "codex": "401", "opencode": "Incorrect API key"}[c.name]; !strings.Contains(out, words) {
+		if words := map[string]string{"claude": "Not logged in", "codex": "401", "opencode": "Incorrect API key", "qwen": "Incorrect API key", "copilot": "Authentication failed"}[c.name]; !strings.Contains(out, words) {
 			t.Errorf("no %q in\n%s", words, out)
 		}
 		if got := s.ended(t); len(got) != 1 {

@@ -17,7 +17,10 @@ import (
 
 // client is one real agent program.
 type client struct {
-	name string // of its backend
+	name    string // of its backend
+	version string // "" for the one that all tests were written with
+	tokens  bool   // it tells them
+	dollars bool
 	// env has what leads it to the model at url, and files what it needs below its home.
 	env   func(url string) []string
 	files func(url string) map[string]string
@@ -26,20 +29,74 @@ type client struct {
 // modelHost is an address of the loopback that clients ask their proxy for: 127.0.0.1 is exempt from that.
 const modelHost = "127.0.0.2"
 
-// clients are those that testdata/test-agents.sh installs.
+// clients are those that go through every test.
 func clients() []client {
 	return []client{claudeClient(), codexClient(), opencodeClient()}
 }
 
+// everyClient are all that testdata/test-agents.sh installs, but for those that are spoken with by the protocol.
+func everyClient() []client {
+	return append(clients(), newestClaude(), geminiClient(), qwenClient(), copilotClient())
+}
+
+// newest names the newest claude, which is installed beside the one that is older.
+const newest = "newest"
+
+func newestClaude() client {
+	c := claudeClient()
+	c.version = newest
+	return c
+}
+
+// title tells clients of one backend apart.
+func (c client) title() string {
+	if c.version != "" {
+		return c.name + " " + c.version
+	}
+	return c.name
+}
+
+// bin is where its program is.
+func (c client) bin() string {
+	if c.version == newest {
+		return os.Getenv("AGENTS_NEWEST")
+	}
+	return os.Getenv("AGENTS_BIN")
+}
+
+func geminiClient() client {
+	return client{name: "gemini", tokens: true,
+		env: func(url string) []string { return []string{"GEMINI_API_KEY=dummy", "GOOGLE_GEMINI_BASE_URL=" + url} },
+		files: func(string) map[string]string {
+			return map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`}
+		}}
+}
+
+func qwenClient() client {
+	return client{name: "qwen", tokens: true,
+		env: func(url string) []string {
+			return []string{"OPENAI_API_KEY=dummy", "OPENAI_BASE_URL=" + url + "/v1", "OPENAI_MODEL=fake-model"}
+		},
+		files: func(string) map[string]string {
+			return map[string]string{".qwen/settings.json": `{"security":{"auth":{"selectedType":"openai"}}}`}
+		}}
+}
+
+func copilotClient() client {
+	return client{name: "copilot", env: func(url string) []string {
+		return []string{"COPILOT_PROVIDER_BASE_URL=" + url + "/v1", "COPILOT_PROVIDER_API_KEY=dummy", "COPILOT_MODEL=fake-model", "COPILOT_OFFLINE=true"}
+	}}
+}
+
 func claudeClient() client {
-	return client{name: "claude", env: func(url string) []string {
+	return client{name: "claude", tokens: true, dollars: true, env: func(url string) []string {
 		// A token as of a subscription: with a plain key the client does not say when a usage limit resets.
 		return []string{"ANTHROPIC_BASE_URL=" + url, "CLAUDE_CODE_OAUTH_TOKEN=dummy", "IS_SANDBOX=1"}
 	}}
 }
 
 func codexClient() client {
-	return client{name: "codex",
+	return client{name: "codex", tokens: true,
 		env: func(string) []string { return []string{"OPENAI_API_KEY=dummy"} },
 		files: func(url string) map[string]string {
 			return map[string]string{".codex/config.toml": `model = "fake-model"
@@ -54,7 +111,7 @@ wire_api = "responses"
 }
 
 func opencodeClient() client {
-	return client{name: "opencode", env: func(url string) []string {
+	return client{name: "opencode", tokens: true, dollars: true, env: func(url string) []string {
 		return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", `OPENCODE_CONFIG_CONTENT={"model":"fake/fake-model","provider":{"fake":{` +
 			`"npm":"@ai-sdk/openai-compatible","name":"Fake","options":{"baseURL":"` + url + `/v1","apiKey":"dummy"},` +
 			`"models":{"fake-model":{"name":"Fake","cost":{"input":3,"output":15,"cache_read":0.3},"limit":{"context":200000,"output":8000}}}}}}`}
@@ -110,9 +167,8 @@ type stage struct {
 // staged reports whether the clients are there.
 func staged(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv("AGENTS_BIN") == "" || os.Getenv("AGENTS_MODEL") == "" {
-		t.Log("no agent programs: make test-agents installs them and runs this test")
-		return false
+	if os.Getenv("AGENTS_BIN") == "" || os.Getenv("AGENTS_NEWEST") == "" || os.Getenv("AGENTS_MODEL") == "" {
+		t.Skip("no agent programs: make test-agents installs them and runs this test")
 	}
 	return true
 }
@@ -193,8 +249,9 @@ func (s *stage) startModel(t *testing.T) {
 
 // env is the whole environment of the program.
 func (s *stage) env() []string {
-	env := []string{"PATH=" + os.Getenv("AGENTS_BIN") + ":" + os.Getenv("PATH"), "HOME=" + s.home, "TMPDIR=" + filepath.Join(s.aside, "tmp"),
-		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TERM=dumb"}
+	env := []string{"PATH=" + s.client.bin() + ":" + os.Getenv("PATH"), "HOME=" + s.home, "TMPDIR=" + filepath.Join(s.aside, "tmp"),
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C", "TERM=dumb",
+		"DESCARTES_BASELINE=off"} // verify fails until a task is done
 	if s.client.env != nil {
 		env = append(env, s.client.env(s.url)...)
 	}
