@@ -12,12 +12,19 @@ import (
 type shape struct {
 	tasks int
 	deps  func(id int) []int
+	files int // beside the list; 0 is 50
 }
 
-func wide(n int) shape { return shape{n, func(int) []int { return nil }} }
+func wide(n int) shape { return shape{tasks: n, deps: func(int) []int { return nil }} }
+
+// among is the same list in a repository of that many files.
+func (s shape) among(files int) shape {
+	s.files = files
+	return s
+}
 
 func chain(n int) shape {
-	return shape{n, func(id int) []int {
+	return shape{tasks: n, deps: func(id int) []int {
 		if id == 1 {
 			return nil
 		}
@@ -27,7 +34,7 @@ func chain(n int) shape {
 
 // layered has layers of equal width; each task depends on three of the layer before.
 func layered(layers, width int) shape {
-	return shape{layers * width, func(id int) []int {
+	return shape{tasks: layers * width, deps: func(id int) []int {
 		i := id - 1
 		if i < width {
 			return nil
@@ -47,8 +54,17 @@ func (b *runner) repository(s shape) (string, error) {
 	if err := s.write(filepath.Join(dir, ".scud", "tasks", "t.json")); err != nil {
 		return "", err
 	}
-	for i := range 50 {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file%d.txt", i)), []byte("text\n"), 0o644); err != nil {
+	for i := range max(s.files, 50) {
+		name := filepath.Join(dir, fmt.Sprintf("file%d.txt", i))
+		if i >= 50 {
+			name = filepath.Join(dir, fmt.Sprintf("d%d", i/100), filepath.Base(name))
+		}
+		if i%100 == 0 || i == 50 {
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				return "", err
+			}
+		}
+		if err := os.WriteFile(name, []byte("text\n"), 0o644); err != nil {
 			return "", err
 		}
 	}

@@ -23,12 +23,18 @@ type cost struct {
 	rss       int64 // bytes, of the largest process
 }
 
+// limitReached is the exit code of a loop that was asked for a part of its list only.
+const limitReached = 6
+
 // run measures a program that has to succeed. Its output is thrown away.
 func (b *runner) run(dir, program string, args ...string) (cost, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
 	start := time.Now()
 	err := cmd.Run()
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == limitReached {
+		err = nil
+	}
 	c := cost{wall: time.Since(start)}
 	if s := cmd.ProcessState; s != nil {
 		c.cpu = s.UserTime() + s.SystemTime()
@@ -43,14 +49,19 @@ func (b *runner) run(dir, program string, args ...string) (cost, error) {
 }
 
 // tag measures the real program over a task list, the agent being one shell command.
-func (b *runner) tag(s shape, agent string) (cost, error) {
+func (b *runner) tag(s shape, agent, sandbox string) (cost, error) {
 	dir, err := b.repository(s)
 	if err != nil {
 		return cost{}, err
 	}
 	defer os.RemoveAll(dir)
-	return b.run(dir, b.binary, "loop", "start", "--scud-tag", "t", "--no-commit", "--verify", "true", "--sandbox", "off",
-		"--command", "sh -c '"+agent+"'")
+	return b.start(dir, agent, sandbox)
+}
+
+// start runs the loop over the list in a repository.
+func (b *runner) start(dir, agent, sandbox string, flags ...string) (cost, error) {
+	args := []string{"loop", "start", "--scud-tag", "t", "--no-commit", "--verify", "true", "--sandbox", sandbox, "--command", "sh -c '" + agent + "'"}
+	return b.run(dir, b.binary, append(args, flags...)...)
 }
 
 func (b *runner) floor(s shape, agent string) (cost, error) {
@@ -87,10 +98,10 @@ func (b *runner) pairs(x, y func() (cost, error)) (wall, cpu float64, mx, my cos
 	return median(walls), median(cpus), mx, my, nil
 }
 
-func overFloor(s shape, agent string) func(*runner) (row, error) {
+func overFloor(s shape, agent, sandbox string) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
 		wall, cpu, x, y, err := b.pairs(
-			func() (cost, error) { return b.tag(s, agent) },
+			func() (cost, error) { return b.tag(s, agent, sandbox) },
 			func() (cost, error) { return b.floor(s, agent) })
 		n := time.Duration(s.tasks)
 		note := fmt.Sprintf("%v, floor %v per task", (x.wall / n).Round(time.Microsecond), (y.wall / n).Round(time.Microsecond))
@@ -98,23 +109,57 @@ func overFloor(s shape, agent string) func(*runner) (row, error) {
 	}
 }
 
-func growth(agent string) func(*runner) (row, error) {
+// attempt measures what one attempt costs above the floor, in a tree of that many files.
+func attempt(s shape, agent, sandbox string) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
-		wall, cpu, x, y, err := b.pairs(
-			func() (cost, error) { return b.tag(wide(10_000), agent) },
-			func() (cost, error) { return b.tag(wide(1000), agent) })
-		note := fmt.Sprintf("%v, %v per task", (x.wall / 10_000).Round(time.Microsecond), (y.wall / 1000).Round(time.Microsecond))
-		return row{wall: ratio(wall / 10), cpu: ratio(cpu / 10), note: note}, err
+		_, _, x, y, err := b.pairs(
+			func() (cost, error) { return b.tag(s, agent, sandbox) },
+			func() (cost, error) { return b.floor(s, agent) })
+		n := time.Duration(s.tasks)
+		over := float64(x.wall-y.wall) / float64(n) / 1e6
+		return row{note: fmt.Sprintf("%.1f ms over the floor's %v, the start and the baseline among them", over, (y.wall / n).Round(time.Microsecond))}, err
 	}
 }
 
-// peak is that of the largest process of the run: a child that starts out of this one counts with what
-// this one had, so it is an upper bound.
-func peak(agent string) func(*runner) (row, error) {
+// growth compares what an attempt costs in a long list and in a short one: the first attempts of each are
+// taken away, and the start of the program with them. A loop over all of a long list takes minutes.
+func growth(long, short int, agent string) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
-		c, err := b.tag(wide(10_000), agent)
-		return row{note: fmt.Sprintf("%.1f MB", float64(c.rss)/1e6)}, err
+		const few, many = 50, 250
+		var ratios, longs, shorts, rss []float64
+		for range b.rounds {
+			x, peak, err := b.between(wide(long), few, many, agent)
+			if err != nil {
+				return row{}, err
+			}
+			y, _, err := b.between(wide(short), few, many, agent)
+			if err != nil {
+				return row{}, err
+			}
+			ratios, longs, shorts, rss = append(ratios, x/y), append(longs, x), append(shorts, y), append(rss, float64(peak))
+		}
+		note := fmt.Sprintf("%.2f ms, %.2f ms per task; peak memory %.1f MB", median(longs)*1e3, median(shorts)*1e3, median(rss)/1e6)
+		return row{wall: ratio(median(ratios)), note: note}, nil
 	}
+}
+
+// between is the time of one attempt, in seconds, from the few to the many first ones of a list, and the most memory
+// of the largest process: a child that starts out of this one counts with what this one had.
+func (b *runner) between(s shape, few, many int, agent string) (seconds float64, peak int64, err error) {
+	var took [2]time.Duration
+	for n, attempts := range []int{few, many} {
+		dir, err := b.repository(s)
+		if err != nil {
+			return 0, 0, err
+		}
+		c, err := b.start(dir, agent, "off", "--max-total-iterations", strconv.Itoa(attempts))
+		os.RemoveAll(dir)
+		if err != nil {
+			return 0, 0, err
+		}
+		took[n], peak = c.wall, c.rss
+	}
+	return (took[1] - took[0]).Seconds() / float64(many-few), peak, nil
 }
 
 func waves(s shape) func(*runner) (row, error) {
@@ -146,7 +191,7 @@ func startup(b *runner) (row, error) {
 
 // often is the mean of many runs of a program too short to measure once.
 func (b *runner) often(program string, args ...string) (cost, error) {
-	const times = 50
+	const times = 20
 	var sum cost
 	for range times {
 		c, err := b.run(b.dir, program, args...)
