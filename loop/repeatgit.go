@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/crash"
 )
@@ -184,7 +185,7 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 			return err
 		}
 		t.Facts, t.Watched = r.facts(t), true
-		if r.fails(t).Reason != "" || t.Result.Reason == verifyCancelled {
+		if command := r.job.Config.VerificationCommand; r.fails(t).Reason != "" || t.Result.End == agent.Cancelled && command != "" && command != NoVerify {
 			return nil // what comes next goes on with it
 		}
 		return r.commit(rctx, stop, t)

@@ -8,6 +8,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/gate"
+	"descartes/verify"
 )
 
 // judge asks the gate about an iteration, records its end, and says whether the run ends with it.
@@ -43,12 +44,19 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 			return &Outcome{Ending: DiskFull, Message: why}, r.close(end)
 		}
 	}
-	if out, done, err := r.repeats(t, end); done || err != nil {
-		return out, err
+	question := r.question(t)
+	if question == "" {
+		if out, done, err := r.repeats(t, end); done || err != nil {
+			return out, err
+		}
 	}
 	d, err := r.decide(t, end)
 	if err != nil {
 		return nil, err
+	}
+	if d.Kind == gate.Continue && question != "" {
+		end.Detail.Question, end.Message = question, verify.Asks+oneLine(question)
+		return &Outcome{Ending: GateAsks, Message: "the agent asks: " + oneLine(question), Question: question}, r.close(end)
 	}
 	if err := r.close(end); err != nil {
 		return nil, err
@@ -57,6 +65,16 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 		return nil, err
 	}
 	return r.consult(ctx, d)
+}
+
+// question is what the agent asks and waits for: one that ended well, claimed nothing and changed nothing. Asking it again
+// is no use. Where nobody looks at what changes, it has to ask twice in a row.
+func (r *Repeat) question(t *turn) string {
+	res := t.Result
+	if res.End != agent.Finished || res.Complete || len(t.changed) > 0 || t.after == "" && r.ledger.turns.asked < 2 {
+		return ""
+	}
+	return tail(res.Question, maxWords)
 }
 
 // maxChanged bounds the changed paths that the journal keeps of an iteration.

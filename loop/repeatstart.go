@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 )
 
@@ -177,19 +178,33 @@ func (r *Repeat) lookForUsers(ctx context.Context, first *Event) error {
 			return gitErr("look for uncommitted changes", err)
 		}
 		first.Paths = slices.DeleteFunc(first.Paths, ours)
-		if r.resumed || len(first.Paths) == 0 {
-			return nil
+		if b := &r.ledger.turns; b.owed != "" && b.last != nil && b.last.Tree != "" { // what the last iterations left
+			left, err := r.tools.Repo.Changed(ctx, gitops.Tree(b.owed), gitops.Tree(b.last.Tree))
+			if err != nil {
+				return gitErr("look for what the last iterations left", err)
+			}
+			first.Paths = slices.DeleteFunc(first.Paths, func(p string) bool {
+				return !slices.Contains(r.ledger.userPaths, p) && slices.ContainsFunc(left, func(c gitops.Change) bool { return c.Path == p })
+			})
 		}
-		tree, err := r.tools.Repo.Snapshot(ctx)
-		if err == nil {
-			err = r.tools.Repo.Pin(ctx, StartRef(r.state.ID), tree)
-		}
-		if err != nil {
-			return gitErr("keep the state before the run", err)
-		}
-		return nil
+		return r.keepUsers(ctx, first.Paths)
 	})
 	return err
+}
+
+// keepUsers keeps what the user has not committed when a loop begins.
+func (r *Repeat) keepUsers(ctx context.Context, paths []string) error {
+	if r.resumed || len(paths) == 0 {
+		return nil
+	}
+	tree, err := r.tools.Repo.Snapshot(ctx)
+	if err == nil {
+		err = r.tools.Repo.Pin(ctx, StartRef(r.state.ID), tree)
+	}
+	if err != nil {
+		return gitErr("keep the state before the run", err)
+	}
+	return nil
 }
 
 // replay takes the journal of an earlier run into account. The state file's summaries count where the

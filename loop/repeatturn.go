@@ -26,6 +26,7 @@ type turns struct {
 	next     string
 	kept     string // of next what holds for every try of the iteration
 	session  string
+	asked    int // iterations in a row that ended with a question
 }
 
 // Verdicts of an iteration that is repeated under its number.
@@ -50,6 +51,9 @@ func (t *turns) apply(e *Event) {
 		if e.Detail != nil {
 			t.words = e.Detail.Words
 			t.troubled = e.Detail.End != string(agent.Finished)
+			if t.asked++; e.Detail.Question == "" {
+				t.asked = 0
+			}
 		}
 		if e.Detail != nil && e.Detail.Session != "" {
 			t.session = e.Detail.Session

@@ -54,12 +54,13 @@ func (e Ending) final() bool {
 
 // Outcome is what a run came to.
 type Outcome struct {
-	Ending  Ending
-	Message string    // one line: what stopped it
-	Crashed bool      // every blocked task is so because its agent crashed each time
-	Blocked int       // tasks that the loop gave up
-	Next    string    // what the next step would do, for a step
-	Until   time.Time // of QuotaUsedUp: when there is more
+	Ending   Ending
+	Message  string    // one line: what stopped it
+	Crashed  bool      // every blocked task is so because its agent crashed each time
+	Blocked  int       // tasks that the loop gave up
+	Next     string    // what the next step would do, for a step
+	Question string    // that the agent waits for an answer to
+	Until    time.Time // of QuotaUsedUp: when there is more
 
 	Baseline *Baseline // of BaselineFails
 }

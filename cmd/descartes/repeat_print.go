@@ -209,6 +209,9 @@ func repeatNext(root string, e ended) string {
 	case loop.BreakerOpen:
 		return afterCooldown(e.outcome, resume)
 	case loop.GateAsks:
+		if e.outcome.Question != "" {
+			return "write the answer into the next prompt with descartes loop tune --name " + e.id + " --edit" + fromHere(root) + ", then " + resume
+		}
 		return resume + " --yes"
 	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.BaselineFails:
 	}

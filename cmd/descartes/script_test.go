@@ -77,6 +77,11 @@ func setupScript(env *testscript.Env) error {
 	// Many verify commands of scripts look for what the agents are to write.
 	env.Setenv("DESCARTES_BASELINE", "off")
 	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,TEST_*,FAKE_*")
+	both, err := filepath.Abs(filepath.Join("..", "..", "testdata", "both.sh"))
+	if err != nil {
+		return err
+	}
+	env.Setenv("BOTH", both)
 	env.Setenv("AGENT", filepath.Join(env.WorkDir, "agent"))
 	config := "[user]\n\tname = Test\n\temail = test@example.org\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
 	if err := os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o777); err != nil {
