@@ -86,7 +86,7 @@ type Loop struct {
 func (l *Loop) ID() string { return l.state.ID }
 
 // StatePath is the loop's state file.
-func (l *Loop) StatePath() string { return l.saver.path }
+func (l *Loop) StatePath() string { return l.saver.own.path }
 
 // State is the loop as its state file would show it now.
 func (l *Loop) State() *State {

@@ -261,7 +261,7 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 	if l.journal, _, err = openJournal(rec, home.Events("x"), "x", l.tools.Now); err != nil {
 		t.Fatal(err)
 	}
-	l.saver = &saver{fs: rec, file: j.File, path: home.Default(), sync: l.journal.sync, state: l.snapshot, pending: map[string]tasks.Status{}}
+	l.saver = &saver{fs: rec, file: j.File, own: &ownState{fs: rec, path: home.Default()}, sync: l.journal.sync, state: l.snapshot, pending: map[string]tasks.Status{}}
 	return l
 }
 

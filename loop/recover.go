@@ -73,7 +73,7 @@ func (l *Loop) revive(id string, number int) (*trial, bool) {
 func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Outcome, error) {
 	tr, ok := l.revive(open.Task, open.Attempt)
 	if !ok { // the task is gone from the list: its work stays in the tree, and is kept
-		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.path))
+		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.own.path))
 	}
 	tr.started = open.TS
 	if err := maskFiles(l.tools.Mask, tr.log, l.errLog(), l.promptFile()); err != nil {

@@ -17,8 +17,7 @@ type saver struct {
 	mu      sync.Mutex
 	fs      atomicfile.FS
 	file    *tasks.File
-	path    string       // of the state file
-	own     *ownState    // that file
+	own     *ownState
 	sync    func() error // makes the journal durable: the state must never be ahead of it
 	state   func() *State
 	pending map[string]tasks.Status

@@ -203,7 +203,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	for i := range events {
 		l.ledger.apply(&events[i])
 	}
-	l.saver = &saver{fs: l.tools.FS, file: l.job.File, path: path, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.sync, state: l.snapshot, pending: map[string]tasks.Status{}}
+	l.saver = &saver{fs: l.tools.FS, file: l.job.File, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.sync, state: l.snapshot, pending: map[string]tasks.Status{}}
 	l.pacer = newPacer(l.tools, &l.job.Config, &l.ledger.pace, l.state.ID, opt.Anew)
 	l.pacer.tell, l.pacer.saved = func(e *Event) error { return l.record(e) }, l.flush
 	l.catchUp()
