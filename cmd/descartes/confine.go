@@ -224,7 +224,7 @@ func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend
 		return nil, err
 	}
 	own := h.Config
-	own.Make = true
+	own.Make, own.Cache = true, filepath.Join(c.tmp, "cache")
 	if own.Mode == sandbox.Strict {
 		hosts := slices.Clone(cfg.SandboxDomains)
 		for _, b := range backends {

@@ -64,7 +64,7 @@ func (b *Box) Wrap(tmp string) []string {
 		v = append(v, "--remount-ro", "/", "--setenv", "GOCACHE", insideTmp+"/go-build", "--setenv", "XDG_CACHE_HOME", insideTmp+"/cache",
 			"--setenv", "npm_config_cache", insideTmp+"/npm")
 	}
-	return v
+	return append(v, b.instead...)
 }
 
 // blank is the file that stands where one is hidden: nothing, or the least that

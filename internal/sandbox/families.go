@@ -134,11 +134,7 @@ func (b *Box) makeOwn() {
 	if !b.c.Make || b.home == "" {
 		return
 	}
-	list := made(b.c.Agent)
-	if b.c.Mode == Auto { // where builds keep theirs; a strict sandbox gives them another
-		list = append(list, ".cache")
-	}
-	for _, name := range list {
+	for _, name := range made(b.c.Agent) {
 		_ = os.MkdirAll(filepath.Join(b.home, name), 0o700)
 	}
 }

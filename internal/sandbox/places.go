@@ -29,6 +29,9 @@ func secrets() []string {
 		".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".librewolf", "snap/firefox", "snap/chromium",
 		".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password", ".authinfo", ".authinfo.gpg", ".config/hcloud", ".config/linode-cli",
 		".pgpass", ".my.cnf", ".s3cfg", ".boto", ".fly", ".config/fly", ".wrangler", ".databrickscfg", ".snowflake",
+		".config/stripe", ".config/ngrok", ".ngrok2", ".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
+		".config/github-copilot", ".msmtprc", ".config/msmtp", ".electrum", ".bitcoin", ".ethereum/keystore", ".config/solana", ".config/Exodus",
+		".config/Code/User/globalStorage", ".config/Cursor/User/globalStorage",
 		".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history", ".node_repl_history",
 	}
 }
@@ -46,20 +49,34 @@ func secretVars() []string {
 		"TF_CLI_CONFIG_FILE"}
 }
 
-// caches are what build tools write below a home.
+// caches are what build tools write below a home: what they fetched and built, not the folders beside it whose scripts, settings and
+// programs run by themselves at the user's next call (~/.gradle/init.d, ~/.sbt/1.0, ~/.deno/bin and the like).
 func caches() []string {
-	return []string{
+	return append([]string{
 		".cache", "go/pkg", ".npm", ".cargo/registry", ".cargo/git", ".cargo/.package-cache", ".cargo/.package-cache-mutate", ".cargo/.global-cache",
-		".gradle", ".m2/repository", ".yarn", ".pnpm-store", ".local/share/pnpm/store", ".bun/install/cache", ".deno", ".nuget/packages",
-		".ivy2", ".sbt", ".coursier", ".bundle/cache", ".composer/cache", ".pub-cache", ".hex", ".mix", ".stack", ".cabal/packages",
-		".node-gyp", ".konan", ".ccache", ".local/share/virtualenvs", ".local/share/NuGet", ".julia", ".rebar3",
+		".m2/repository", ".yarn/cache", ".yarn/berry/cache", ".pnpm-store", ".local/share/pnpm/store", ".bun/install/cache", ".nuget/packages",
+		".ivy2/cache", ".ivy2/local", ".sbt/boot", ".coursier/cache", ".bundle/cache", ".composer/cache", ".pub-cache/hosted", ".pub-cache/hosted-hashes",
+		".pub-cache/git", ".pub-cache/_temp", ".hex/packages", ".stack/pantry", ".stack/snapshots", ".cabal/packages", ".node-gyp", ".konan/cache", ".ccache",
+		".local/share/NuGet", ".julia/packages", ".julia/compiled", ".julia/artifacts", ".julia/registries", ".julia/scratchspaces", ".julia/logs",
+	}, below(".gradle", gradleCaches())...)
+}
+
+// gradleCaches are those of a gradle user home. Its wrapper/dists, which gradlew runs, is none.
+func gradleCaches() []string {
+	return []string{"caches", "daemon", "native", "notifications", "workers", "kotlin-profile", ".tmp"}
+}
+
+func below(dir string, names []string) (paths []string) {
+	for _, name := range names {
+		paths = append(paths, filepath.Join(dir, name))
 	}
+	return paths
 }
 
 // cacheVars name such places by a variable.
 func cacheVars() []string {
 	return []string{"GOCACHE", "GOMODCACHE", "XDG_CACHE_HOME", "npm_config_cache", "NPM_CONFIG_CACHE", "PIP_CACHE_DIR", "UV_CACHE_DIR",
-		"GRADLE_USER_HOME", "YARN_CACHE_FOLDER", "CCACHE_DIR", "SCCACHE_DIR", "GOLANGCI_LINT_CACHE", "DENO_DIR", "NUGET_PACKAGES", "POETRY_CACHE_DIR",
+		"YARN_CACHE_FOLDER", "CCACHE_DIR", "SCCACHE_DIR", "GOLANGCI_LINT_CACHE", "DENO_DIR", "NUGET_PACKAGES", "POETRY_CACHE_DIR",
 		"PLAYWRIGHT_BROWSERS_PATH", "CYPRESS_CACHE_FOLDER", "COMPOSER_CACHE_DIR"}
 }
 
@@ -154,6 +171,11 @@ func (b *Box) open() {
 	for _, name := range cacheVars() {
 		toWrite(b.env(name))
 	}
+	if dir := b.env("GRADLE_USER_HOME"); dir != "" {
+		for _, path := range below(dir, gradleCaches()) {
+			toWrite(path)
+		}
+	}
 	if path := b.env("GOPATH"); path != "" {
 		toWrite(filepath.Join(path, "pkg"))
 	}
@@ -193,28 +215,41 @@ func (b *Box) open() {
 	}
 }
 
-// makeCaches makes the caches of the build tools that are here, as each would
-// the first time that it runs: in a home that is read-only it could not.
+// makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is read-only they could make
+// none. It is a folder of the run, which a variable leads them to; nothing is made in the home but what a tool's own folder there lacks.
 func (b *Box) makeCaches() {
 	if !b.c.Make || b.c.Mode != Auto {
 		return
 	}
-	_ = os.Mkdir(filepath.Join(b.home, ".cache"), 0o700)
-	for _, t := range []struct {
-		program, unless string
-		dirs            []string
-	}{
-		{"go", "GOMODCACHE", []string{"go/pkg"}}, {"npm", "npm_config_cache", []string{".npm"}}, {"cargo", "CARGO_HOME", []string{".cargo/registry", ".cargo/git"}},
-		{"mvn", "", []string{".m2/repository"}}, {"gradle", "GRADLE_USER_HOME", []string{".gradle"}}, {"dotnet", "NUGET_PACKAGES", []string{".nuget/packages"}},
+	for _, own := range []struct {
+		folder string
+		caches []string
+	}{{".cargo", []string{"registry", "git"}}, {".gradle", gradleCaches()}} {
+		if info, err := os.Stat(filepath.Join(b.home, own.folder)); err == nil && info.IsDir() {
+			for _, path := range below(filepath.Join(b.home, own.folder), own.caches) {
+				_ = os.MkdirAll(path, 0o755)
+			}
+		}
+	}
+	if b.c.Cache == "" {
+		return
+	}
+	for _, t := range []struct{ program, variable, folder, before string }{
+		{"", "XDG_CACHE_HOME", ".cache", ""}, {"go", "GOMODCACHE", "go/pkg", ""}, {"npm", "npm_config_cache", ".npm", ""}, {"cargo", "CARGO_HOME", ".cargo", ""},
+		{"mvn", "MAVEN_ARGS", ".m2/repository", "-Dmaven.repo.local="}, {"gradle", "GRADLE_USER_HOME", ".gradle", ""}, {"dotnet", "NUGET_PACKAGES", ".nuget/packages", ""},
 	} {
-		if t.unless != "" && b.env(t.unless) != "" {
+		if _, err := os.Lstat(filepath.Join(b.home, t.folder)); err == nil || b.env(t.variable) != "" || t.variable == "GOMODCACHE" && b.env("GOPATH") != "" {
 			continue
 		}
-		if _, err := proc.Look(t.program, "/", b.c.Env); err != nil {
-			continue
+		if t.program != "" {
+			if _, err := proc.Look(t.program, "/", b.c.Env); err != nil {
+				continue
+			}
 		}
-		for _, dir := range t.dirs {
-			_ = os.MkdirAll(filepath.Join(b.home, dir), 0o755)
+		dir := filepath.Join(b.c.Cache, strings.ReplaceAll(strings.TrimPrefix(t.folder, "."), "/", "-"))
+		if os.MkdirAll(dir, 0o700) == nil {
+			b.add(dir, granted)
+			b.instead = append(b.instead, "--setenv", t.variable, t.before+dir)
 		}
 	}
 }

@@ -48,8 +48,9 @@ type Config struct {
 	Write   []string // besides, what may be written
 	Read    []string // besides, what may be read where it would be hidden
 	UID     int
-	Userns  bool // as Probe told
-	Make    bool // make the places that a mount needs: only once a run is sure
+	Userns  bool   // as Probe told
+	Make    bool   // make the places that a mount needs: only once a run is sure
+	Cache   string // folder for caches that the home lacks; "" for none
 
 	VerifyNetwork bool // in Strict: the verify command gets the agent's network
 	ShowLogin     bool // the verify command may see what agents keep in the home
@@ -66,9 +67,10 @@ const (
 // Box is a sandbox made ready: its mounts are known, the probe tells whether
 // it works. Safe for concurrent use.
 type Box struct {
-	c      Config
-	home   string // "" where there is none
-	mounts []mount
+	c       Config
+	home    string // "" where there is none
+	mounts  []mount
+	instead []string // bubblewrap's words for caches that the home lacks
 }
 
 // mount is one place of the file tree and what becomes of it.

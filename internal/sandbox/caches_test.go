@@ -1,0 +1,63 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What a tool fetched may be written in auto; what runs by itself at its next call may not, and a home without caches stays without.
+func TestCaches(t *testing.T) {
+	t.Parallel()
+	home, top, bin := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{".gradle/init.d", ".gradle/wrapper/dists", ".julia/config", ".julia/packages", ".sbt/1.0", ".sbt/boot", ".mix/archives", ".deno/bin",
+		".pub-cache/bin", ".pub-cache/hosted", ".yarn/bin", ".yarn/berry/cache", ".cargo/bin", "go/bin"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, program := range []string{"go", "npm", "mvn", "cargo"} {
+		if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cache := filepath.Join(t.TempDir(), "cache")
+	box, err := New(Config{Mode: Auto, Root: top, Top: top, Env: []string{"HOME=" + home, "PATH=" + bin}, Make: true, Cache: cache, UID: 1000, Bwrap: "bwrap"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		".gradle/init.d": false, ".gradle/wrapper/dists": false, ".gradle/caches": true, ".gradle/daemon": true, ".gradle/init.gradle": false,
+		".julia/config": false, ".julia/packages": true, ".sbt/1.0": false, ".sbt/boot": true, ".mix/archives": false, ".deno/bin": false,
+		".pub-cache/bin": false, ".pub-cache/hosted": true, ".yarn/bin": false, ".yarn/berry/cache": true, ".cargo/bin": false, ".cargo/registry": true, "go/bin": false,
+	} {
+		in, ok := box.nearest(filepath.Join(home, path))
+		if got := ok && in.how.writes(); got != want {
+			t.Errorf("%s may be written: %v, want %v", path, got, want)
+		}
+	}
+	line := strings.Join(box.Wrap(t.TempDir()), " ")
+	for _, want := range []string{"--setenv XDG_CACHE_HOME " + cache + "/cache", "--setenv GOMODCACHE " + cache + "/go-pkg", "--setenv npm_config_cache " + cache + "/npm",
+		"--setenv MAVEN_ARGS -Dmaven.repo.local=" + cache + "/m2-repository", "--bind " + cache + "/go-pkg"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("no %q in %s", want, line)
+		}
+	}
+	if strings.Contains(line, "CARGO_HOME") {
+		t.Error("a cargo home that is there is not used")
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if slices.Contains([]string{".cache", ".npm", ".m2"}, e.Name()) {
+			t.Errorf("%s was made in the home", e.Name())
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(home, "go", "pkg")); err == nil {
+		t.Error("go/pkg was made in the home")
+	}
+}
