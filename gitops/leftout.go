@@ -70,7 +70,7 @@ func (r *Repo) leftOut() []LeftOut {
 func (s *scanner) leave(path, why string) {
 	s.outMu.Lock()
 	defer s.outMu.Unlock()
-	s.out = append(s.out, LeftOut{path, why})
+	s.out = append(s.out, LeftOut{strings.Clone(path), why}) // a name aliases the buffer that it was read into
 }
 
 // passesOver says why a path that cannot be read is left out rather than ending the scan, "" where it is not.

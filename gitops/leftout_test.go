@@ -24,12 +24,12 @@ func TestLeftOut(t *testing.T) {
 				runtime.Gosched()
 			}
 			base, began := mustSnapshot(t, r), time.Now()
-			s.sh("mkdir -p 'x/.git '; echo 1 >'x/.git /config'; echo 2 >new")
+			s.sh("mkdir -p 'x/.git '; echo 1 >'x/.git /config'; echo 1 >git~1; echo 2 >new")
 			makeDeep(t, s.dir)
-			want := []string{"x/.git /config"}
+			want := []string{"git~1", "x/.git /config"}
 			if way.setup == "" {
 				s.sh("truncate -s 20G huge") // git would read it, however long that takes
-				want = []string{"huge", "x/.git /"}
+				want = []string{"git~1", "huge", "x/.git /"}
 			}
 			if os.Geteuid() != 0 {
 				s.sh("echo 3 >closed; chmod 0 closed; chmod 0 f")
@@ -52,7 +52,7 @@ func TestLeftOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.sh("test -f old/.GIT/x; test ! -e new; test ! -e huge; test ! -e closed; test \"$(cat f)\" = one")
+			s.sh("test -f old/.GIT/x; test ! -e new; test ! -e huge; test ! -e git~1; test ! -e closed; test \"$(cat f)\" = one")
 			if now := mustSnapshot(t, r); now != base {
 				t.Errorf("restored %+v: the next snapshot is %s, not %s", done, now, base)
 			}

@@ -49,8 +49,6 @@ var contentRows = []scenario{
 	{name: "hard links", change: "ln f hard; ln f docs/hard"},
 	{name: "same content in many places", change: "cp f a; cp f b; cp f docs/c"},
 	{name: "deleted and made again", change: "rm -r docs; mkdir docs; printf 'doc\\n' >docs/d.md"},
-	{name: "a name that git refuses", change: "mkdir -p d/.GIT; echo 1 >d/.GIT/config", by: "git", refuse: "invalid path"},
-	{name: "a name that NTFS takes for git's", change: "echo 1 >git~1", by: "git", refuse: "invalid path"},
 }
 
 // What decides which untracked files count.
