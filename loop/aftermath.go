@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"descartes/gitops"
+	"descartes/tasks"
 )
 
 // look takes the snapshot after an agent and what differs from before it.
@@ -166,8 +167,12 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 	l.saver.mu.Lock()
 	defer l.saver.mu.Unlock()
 	var notes []string
-	if !l.saver.intact() {
-		var err error
+	switch kept, err := l.keepEdit(tr); {
+	case err != nil:
+		return nil, err
+	case kept:
+		notes = append(notes, l.relative(l.job.File.Path())+" was changed during the "+who+", by somebody outside the sandbox: the change is kept")
+	case !l.saver.intact():
 		if notes, err = l.mendTasks(who, strings.TrimSuffix(tr.log, ".log")+".tasks"); err != nil {
 			return nil, err
 		}
@@ -183,6 +188,22 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 		notes = append(notes, "the "+who+" meddled with "+l.relative(l.journal.path)+", which is put back")
 	}
 	return notes, l.relock()
+}
+
+// keepEdit takes in a change of the task file that no attempt can have made: it is read-only in the sandbox. One that
+// leaves no list of tasks is not taken in. The caller holds the saver's lock.
+func (l *Loop) keepEdit(tr *trial) (kept bool, err error) {
+	if !l.job.Config.Confined() || l.saver.err != nil || l.saver.intact() {
+		return false, nil
+	}
+	if fi, err := os.Lstat(l.job.File.Target()); err != nil || !fi.Mode().IsRegular() {
+		return false, nil
+	}
+	err = l.saver.takeIn(tr.task.ID, l.job.Graph.Status(tr.task.ID))
+	if _, bad := errors.AsType[*tasks.FormatError](err); bad {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // mendTasks puts the task file and its mirror back. What the attempt had made of them is kept in files aside.

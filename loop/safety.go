@@ -24,6 +24,12 @@ type SafetyConfig struct {
 	MinFreeDisk    int64    `json:"min_free_disk,omitempty"` // bytes without which no attempt starts; 0 is no check
 }
 
+// InSandbox ends the words for a sandbox that is in force.
+const InSandbox = "(bubblewrap, "
+
+// Confined reports whether agents and verify commands run in a sandbox on this machine.
+func (c *SafetyConfig) Confined() bool { return strings.Contains(c.SandboxInForce, InSandbox) }
+
 // room says that too little is free on the disk for another attempt, or is
 // empty. An attempt that met a full disk would have failed for nothing.
 func (c *SafetyConfig) room(free func(dir string) (int64, error), root string) string {

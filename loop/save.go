@@ -121,6 +121,11 @@ func (s *saver) absorb(id string, status tasks.Status) error {
 	if s.err != nil || s.intact() {
 		return s.err
 	}
+	return s.takeIn(id, status)
+}
+
+// takeIn is absorb for a file that is known to have changed. The caller holds mu.
+func (s *saver) takeIn(id string, status tasks.Status) error {
 	if _, ok := s.pending[id]; !ok {
 		s.pending[id] = status
 	}

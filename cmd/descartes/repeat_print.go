@@ -39,6 +39,7 @@ func (p *printer) repeatHeader(r *repetition) {
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.branch))
+		p.treeTaken(r.root)
 	} else if r.branch != "" {
 		p.say("branch: %s is made at HEAD", clean(r.branch))
 	}

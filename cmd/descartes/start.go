@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -197,6 +198,7 @@ func (p *printer) header(r *ready) {
 		p.say("verify: %s", clean(c.Scud.VerificationCommand))
 	}
 	p.verifyClocks(c, c.Scud.VerificationCommand)
+	p.treeTaken(r.root)
 	p.say("sandbox: %s", clean(inForce(c)))
 	p.say("environment: %s", clean(environmentText(c, r.backend)))
 	for _, n := range append(r.notes, r.addedByPlan()...) {
@@ -206,6 +208,11 @@ func (p *printer) header(r *ready) {
 		p.warn(w)
 	}
 	p.warnLimits(r.root, r.backends(), r.opt.Anew)
+}
+
+// treeTaken tells whose the working tree is while the run lasts.
+func (p *printer) treeTaken(root string) {
+	p.say("tree: this working tree and its branch belong to the run until it ends; to keep working: git worktree add --detach %s", quote("../"+clean(filepath.Base(root))+"-work"))
 }
 
 // verifyClocks tells after which times a verify command is ended.
