@@ -158,7 +158,7 @@ func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, a
 	q.Label, q.Mask = "baseline", r.tools.Mask
 	actx, done := stop.watch(ctx)
 	actx, end := stop.soon(actx)
-	b, err := TryBaseline(actx, r.tools.Verify, q, r.tools.Withheld)
+	b, err := TryBaseline(actx, r.tools.Verify, q, r.tools.Withheld.Verify)
 	end()
 	done()
 	if err != nil {

@@ -42,7 +42,7 @@ type Tools struct {
 	Accounts *Accounts           // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
 
-	Withheld []string          // variables that verify commands do not get of the caller's
+	Withheld Withheld          // variables of the caller's that commands do not get
 	Code     func(Outcome) int // the exit status that an outcome gets; nil: 0 for all
 
 	Ask func(ctx context.Context, question string) (yes, answered bool) // a person; nil: nobody is there
@@ -79,6 +79,7 @@ type Loop struct {
 	lists    map[string]otherList // of other tags, by path, before the attempt at hand
 	branch   string               // made before the first attempt
 	lastPass pass                 // of the tag's last loop
+	missing  map[string]bool      // withheld variables that were told of
 	at       gitops.Tree          // what the working tree holds; "" where it has to be looked at
 }
 

@@ -87,8 +87,9 @@ type Repeat struct {
 	full    bool // the disk is, and the end could not be recorded
 	fixed   fixedFiles
 
-	fileLock *lock    // of .loop/state.json, for a criteria gate
-	notes    []string // what a person should know, once the journal is open
+	missing  map[string]bool // withheld variables that were told of
+	fileLock *lock           // of .loop/state.json, for a criteria gate
+	notes    []string        // what a person should know, once the journal is open
 }
 
 // ID names the loop.

@@ -44,6 +44,11 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 			return &Outcome{Ending: DiskFull, Message: why}, r.close(end)
 		}
 	}
+	if note := r.tools.Withheld.missing(r.missing, t.Result, t.check); note != "" {
+		if err := r.warn(note); err != nil {
+			return nil, err
+		}
+	}
 	question := r.question(t)
 	if question == "" {
 		if out, done, err := r.repeats(t, end); done || err != nil {

@@ -23,7 +23,7 @@ const idsWait = 60 * time.Second
 // StartRepeat begins a prompt loop, or takes up the one of opt.Resume. It takes the loop's lock and leaves the
 // first iteration to Run. The caller closes the loop.
 func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOptions) (_ *Repeat, err error) {
-	r := &Repeat{job: j, tools: tools, home: NewHome(j.Root), ledger: newLedger(), fixed: fixedFiles{root: j.Root}}
+	r := &Repeat{job: j, tools: tools, home: NewHome(j.Root), ledger: newLedger(), missing: map[string]bool{}, fixed: fixedFiles{root: j.Root}}
 	r.guard = &guard{repo: tools.Repo, ledger: r.ledger, reworks: true}
 	defer func() {
 		if err != nil {

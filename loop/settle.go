@@ -68,6 +68,11 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	if err := l.record(end); err != nil {
 		return nil, false, err
 	}
+	if note := l.tools.Withheld.missing(l.missing, tr.result, tr.check); note != "" {
+		if err := l.warn(tr, note); err != nil {
+			return nil, false, err
+		}
+	}
 	if over := l.overpaid(tr.task.ID); over != "" && tr.verdict != verdictBlocked && tr.result.End != agent.Refused {
 		return nil, false, l.blockOverpaid(gctx, tr, over)
 	}

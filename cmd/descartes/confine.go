@@ -167,14 +167,15 @@ const (
 	envWords  = envOpen + "|" + envStrict
 )
 
-// withheld names the variables of ours that verify commands do not get.
-func withheld(cfg loop.Config, backends []agent.Backend, env []string) []string {
-	if cfg.VerifyEnv == "inherit" {
-		return nil
+// withheld names the variables of ours that agents and verify commands do not get.
+func withheld(cfg loop.Config, b agent.Backend, env []string) (w loop.Withheld) {
+	parted := passing(cfg, b, env)
+	w.Agents = parted.Names()
+	if cfg.VerifyEnv != "inherit" {
+		parted.Left = append(parted.Left, parted.Agent...)
+		w.Verify = parted.Names()
 	}
-	parted := passing(cfg, backends[0], env)
-	parted.Left = append(parted.Left, parted.Agent...)
-	return parted.Names()
+	return w
 }
 
 // inForce is the sandbox that a loop's commands ran in, in words.

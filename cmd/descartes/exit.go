@@ -31,7 +31,7 @@ const (
 const exitTable = `Exit codes:
   0    everything asked for is done (plan, build: also at the limit of iterations)
   1    an error of our own or of the machine
-  2    usage or input: flags, missing tag, plan or spec, unreadable task file, unsafe tree, tag already running
+  2    usage or input: flags, missing tag, plan or spec, unreadable task file, unsafe tree, tag already running, verify fails before any task
   3    ended with tasks blocked by failed verification or by their agent (build: tests fail beyond the retries)
   4    the agent cannot be run, or keeps crashing
   5    git refused (the work is kept, and where it is kept is said)

@@ -283,7 +283,12 @@ func (s *summary) command() string {
 		return "when the agent's provider answers again, " + resume
 	case loop.QuotaUsedUp:
 		return resume + afterReset(s.run.outcome)
-	case loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.BaselineFails:
+	case loop.BaselineFails:
+		if s.run.state.Completed {
+			resume = "descartes loop start" + tag
+		}
+		return "see .descartes/runs/" + s.run.id + "/logs/baseline.log; then " + resume + ", with --baseline warn where nothing can pass yet"
+	case loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError:
 	}
 	return resume
 }
