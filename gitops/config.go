@@ -15,6 +15,15 @@ type gitConfig struct {
 	values map[string][]configValue
 	order  []string          // keys in order of first appearance
 	paths  map[string]string // settings that name a file or folder, expanded
+
+	includes []include
+}
+
+// include is a file that the configuration includes, perhaps under a condition, whether it is there or not.
+type include struct {
+	path string // as written
+	from string // the file that says so, absolute
+	ours bool   // which is the repository's
 }
 
 type configValue struct {
@@ -27,16 +36,22 @@ var pathSettings = []string{"core.excludesfile", "core.attributesfile", "core.ho
 
 // readConfig asks git once; nothing later in the run reads settings again.
 func readConfig(ctx context.Context, git *cli) (*gitConfig, error) {
-	b, err := git.run(ctx, gitCall{args: []string{"config", "--list", "-z", "--show-scope"}})
+	b, err := git.run(ctx, gitCall{args: []string{"config", "--list", "-z", "--show-scope", "--show-origin"}})
 	if err != nil {
 		return nil, fmt.Errorf("read git configuration: %w", err)
 	}
 	c := &gitConfig{values: map[string][]configValue{}, paths: map[string]string{}}
-	for fields := nulSplit(b); len(fields) >= 2; fields = fields[2:] {
+	for fields := nulSplit(b); len(fields) >= 3; fields = fields[3:] {
 		if fields[0] == "command" {
 			continue
 		}
-		key, value, given := strings.Cut(fields[1], "\n")
+		key, value, given := strings.Cut(fields[2], "\n")
+		if from, ok := strings.CutPrefix(fields[1], "file:"); ok && (key == "include.path" || strings.HasPrefix(key, "includeif.") && strings.HasSuffix(key, ".path")) {
+			if !filepath.IsAbs(from) {
+				from = filepath.Join(git.l.root, from)
+			}
+			c.includes = append(c.includes, include{value, from, fields[0] == "local" || fields[0] == "worktree"})
+		}
 		if _, ok := c.values[key]; !ok {
 			c.order = append(c.order, key)
 		}

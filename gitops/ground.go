@@ -15,16 +15,17 @@ import (
 // Ground is how the git directory stood before an attempt: what Settle holds it against. It is valid for the
 // Repo that made it, until that Repo's next commit.
 type Ground struct {
-	head   savedFile
-	at     Head
-	index  savedFile
-	files  []savedFile       // configuration and the like
-	hooks  []savedFile       // what lies in the hooks directory
-	loose  map[string]string // loose branches, tags and the stash: name to hash
-	packed savedFile
-	stash  savedFile       // the stash's log: its entries, one a line
-	extra  map[string]bool // lock files and in-progress state that were there already
-	told   map[string]bool // notes of what Settle found and left, to be told once
+	head    savedFile
+	at      Head
+	index   savedFile
+	files   []savedFile       // configuration and the like
+	hooks   []savedFile       // what lies in the folders of hooks
+	folders []string          // these and those in them
+	loose   map[string]string // loose branches, tags and the stash: name to hash
+	packed  savedFile
+	stash   savedFile       // the stash's log: its entries, one a line
+	extra   map[string]bool // lock files and in-progress state that were there already
+	told    map[string]bool // notes of what Settle found and left, to be told once
 }
 
 // Ground notes how things stand. It costs a few dozen stat calls where nothing changed since the last call.
@@ -63,12 +64,13 @@ func (r *Repo) files() (Ground, error) {
 	if r.saved == nil {
 		r.saved = savedFiles{}
 	}
-	g, err := takeGround(r.l, r.saved)
+	g, err := r.takeGround()
 	g.told = map[string]bool{}
 	return g, err
 }
 
-func takeGround(l layout, saved savedFiles) (Ground, error) {
+func (r *Repo) takeGround() (Ground, error) {
+	l, saved := r.l, r.saved
 	var g Ground
 	var err error
 	if g.head, err = saved.save(filepath.Join(l.gitDir, "HEAD")); err != nil {
@@ -83,19 +85,19 @@ func takeGround(l layout, saved savedFiles) (Ground, error) {
 	if g.stash, err = saved.save(filepath.Join(l.commonDir, "logs", "refs", "stash")); err != nil {
 		return g, err
 	}
-	for _, p := range watchedFiles(l) {
+	for _, p := range r.watched.files {
 		f, err := saved.save(p)
 		if err != nil {
 			return g, err
 		}
 		g.files = append(g.files, f)
 	}
-	names, err := hookNames(l)
-	if err != nil {
+	var names []string
+	if names, g.folders, err = r.watched.hookFiles(); err != nil {
 		return g, err
 	}
 	for _, n := range names {
-		f, err := saved.save(filepath.Join(l.commonDir, "hooks", n))
+		f, err := saved.save(n)
 		if err != nil {
 			return g, err
 		}
@@ -106,44 +108,6 @@ func takeGround(l layout, saved savedFiles) (Ground, error) {
 	}
 	g.extra, err = passing(l)
 	return g, err
-}
-
-// watchedFiles are those that an agent may not change: they decide what git does, here or to whoever works
-// here next.
-func watchedFiles(l layout) []string {
-	common := []string{"config", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates", "hooks"}
-	own := []string{"config.worktree", "info/sparse-checkout", "commondir", "gitdir"}
-	var out []string
-	for _, f := range common {
-		out = append(out, filepath.Join(l.commonDir, filepath.FromSlash(f)))
-	}
-	for _, f := range own {
-		out = append(out, filepath.Join(l.gitDir, filepath.FromSlash(f)))
-	}
-	if dot := filepath.Join(l.root, ".git"); dot != l.gitDir {
-		out = append(out, dot) // the .git file of a linked working tree or a submodule, or a link
-	}
-	return out
-}
-
-// hookNames lists the hooks directory, samples left out. Where it is a link to elsewhere, what is there is not
-// the repository's: only the link is watched.
-func hookNames(l layout) ([]string, error) {
-	dir := filepath.Join(l.commonDir, "hooks")
-	if fi, err := os.Lstat(dir); err == nil && !fi.IsDir() {
-		return nil, nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !missing(err) {
-		return nil, err
-	}
-	var out []string
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".sample") {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
 }
 
 // refTops are the refs that are watched, the private ones left out: a run keeps as many as it has attempts.

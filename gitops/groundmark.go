@@ -24,13 +24,14 @@ const markSlack = 20 * time.Millisecond
 func (r *Repo) mark(g Ground) (groundMark, error) {
 	m := groundMark{ground: g}
 	add := func(p string) { m.paths = append(m.paths, p) }
-	for _, p := range []string{r.l.gitDir, r.l.commonDir, filepath.Join(r.l.commonDir, "hooks"), filepath.Join(r.l.commonDir, "refs"),
+	for _, p := range []string{r.l.gitDir, r.l.commonDir, filepath.Join(r.l.commonDir, "refs"),
 		filepath.Join(r.l.gitDir, "logs"), filepath.Join(r.l.commonDir, "logs", "refs", "heads"), filepath.Join(r.l.commonDir, "info")} {
 		add(p)
 	}
 	for _, f := range []*savedFile{&g.head, &g.index, &g.packed, &g.stash} {
 		add(f.path)
 	}
+	m.paths = append(append(m.paths, r.watched.hooks...), g.folders...)
 	for _, list := range [][]savedFile{g.files, g.hooks} {
 		for i := range list {
 			add(list[i].path)
@@ -97,7 +98,7 @@ func (r *Repo) remember(g Ground) error {
 	if err != nil || !m.firm {
 		return err
 	}
-	again, err := takeGround(r.l, r.saved)
+	again, err := r.takeGround()
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (r *Repo) remember(g Ground) error {
 
 func sameGround(a, b Ground) bool {
 	if a.head.stamp != b.head.stamp || a.index.stamp != b.index.stamp || a.packed.stamp != b.packed.stamp || a.stash.stamp != b.stash.stamp ||
-		len(a.files) != len(b.files) || len(a.hooks) != len(b.hooks) || len(a.loose) != len(b.loose) || len(a.extra) != len(b.extra) {
+		len(a.files) != len(b.files) || len(a.hooks) != len(b.hooks) || len(a.folders) != len(b.folders) || len(a.loose) != len(b.loose) || len(a.extra) != len(b.extra) {
 		return false
 	}
 	for i := range a.files {

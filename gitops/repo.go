@@ -12,12 +12,13 @@ import (
 
 // Repo is an open repository with its working tree. Safe for concurrent use; calls wait for each other.
 type Repo struct {
-	opt    Options
-	l      layout
-	cfg    *gitConfig
-	people identities
-	guard  protection
-	notes  []string
+	opt     Options
+	l       layout
+	cfg     *gitConfig
+	watched watched
+	people  identities
+	guard   protection
+	notes   []string
 
 	cli       *cli
 	viaGit    bool   // the git program makes snapshots and restores them
@@ -69,7 +70,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	if err := clearLocks(l); err != nil {
 		return nil, err
 	}
-	r := &Repo{opt: opt, l: l, cfg: cfg, people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
+	r := &Repo{opt: opt, l: l, cfg: cfg, watched: watch(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
 	ix, err := readIndex(filepath.Join(l.gitDir, "index"))
 	var found []finding
 	if only, ok := errors.AsType[*unsupportedError](err); ok {

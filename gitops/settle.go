@@ -3,6 +3,8 @@ package gitops
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,6 +75,9 @@ func (r *Repo) inGit(path string) string {
 		if rel, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(rel, "..") {
 			return ".git/" + filepath.ToSlash(rel)
 		}
+	}
+	if rel, ok := strings.CutPrefix(path, r.l.root+"/"); ok {
+		return rel
 	}
 	return path
 }
@@ -151,44 +156,83 @@ func (r *Repo) settleFiles(ctx context.Context, g Ground, s *Settled) error {
 		if !changed {
 			continue
 		}
+		kept := r.keepText(f.path)
 		if err := f.putBack(ctx, r.l.commonDir); err != nil {
 			return err
 		}
-		s.note("%s was changed during the attempt and put back", r.inGit(f.path))
+		s.note("%s was changed during the attempt and put back%s", r.inGit(f.path), kept)
 	}
 	return nil
 }
 
 func (r *Repo) settleHooks(ctx context.Context, g Ground, s *Settled) error {
-	names, err := hookNames(r.l)
+	names, folders, err := r.watched.hookFiles()
 	if err != nil {
 		return err
 	}
 	known := map[string]bool{}
 	for i := range g.hooks {
 		f := &g.hooks[i]
-		known[filepath.Base(f.path)] = true
+		known[f.path] = true
 		changed, err := f.changed()
 		if err != nil {
 			return err
 		}
 		if changed {
+			kept := r.keepText(f.path)
 			if err := f.putBack(ctx, r.l.commonDir); err != nil {
 				return err
 			}
-			s.note("the hook %s was changed during the attempt and put back", filepath.Base(f.path))
+			s.note("the hook %s was changed during the attempt and put back%s", r.hookName(f.path), kept)
 		}
 	}
 	for _, n := range names {
 		if known[n] {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(r.l.commonDir, "hooks", n)); err != nil {
+		kept := r.keepText(n)
+		if err := os.RemoveAll(n); err != nil {
 			return err
 		}
-		s.note("the hook %s was added during the attempt and removed", n)
+		s.note("the hook %s was added during the attempt and removed%s", r.hookName(n), kept)
+	}
+	slices.Reverse(folders) // the inner ones first
+	for _, f := range folders {
+		if !slices.Contains(g.folders, f) {
+			_ = os.Remove(f) // if it is empty
+		}
 	}
 	return nil
+}
+
+// hookName is a hook's path in git's own folder of hooks, or in the project.
+func (r *Repo) hookName(path string) string {
+	for _, dir := range []string{filepath.Join(r.l.commonDir, "hooks"), r.l.root} {
+		if rel, ok := strings.CutPrefix(path, dir+"/"); ok {
+			return rel
+		}
+	}
+	return path
+}
+
+// keepText keeps what an attempt, or a person meanwhile, made of a file that is put back, and says where.
+func (r *Repo) keepText(path string) (said string) {
+	b, err := readPlain(path, 1<<20)
+	if err != nil || len(b) == 0 {
+		return ""
+	}
+	root, err := os.OpenRoot(r.l.gitDir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	sum := sha256.Sum256(b)
+	name := "descartes-changed/" + filepath.Base(path) + "-" + hex.EncodeToString(sum[:4])
+	_ = root.Mkdir("descartes-changed", 0o700)
+	if err := root.WriteFile(name, b, 0o600); err != nil {
+		return ""
+	}
+	return "; its text is kept in " + r.inGit(filepath.Join(r.l.gitDir, name))
 }
 
 // settleStates ends merges, rebases and the like that an agent left unfinished. Their commits are in the store.

@@ -46,27 +46,35 @@ func (b *Box) repository() {
 	b.guard(common)
 	b.guard(dir)
 	b.modules(filepath.Join(common, "modules"), 0)
-	b.hooksPath(common)
-	b.included(filepath.Join(common, "config"), 0)
+	for _, file := range []string{filepath.Join(common, "config"), filepath.Join(b.home, ".gitconfig"), filepath.Join(b.home, ".config", "git", "config")} {
+		b.included(file, 0)
+	}
 }
 
-var includedPath = regexp.MustCompile(`(?im)^[ \t]*path[ \t]*=[ \t]*"?([^"\r\n#;]+)`)
+var includedPath = regexp.MustCompile(`(?im)^[ \t]*(?:\[[^\]]*\][ \t]*)?path[ \t]*=[ \t]*"?([^"\r\n#;]+)`)
 
 // included guards the files of the working tree that the configuration includes.
 func (b *Box) included(file string, depth int) {
-	text, err := os.ReadFile(file)
-	if err != nil || len(text) > 1<<20 || depth > 5 {
+	text, err := readSettings(file)
+	if err != nil || depth > 5 {
 		return
 	}
+	b.hooksIn(text)
 	for _, m := range includedPath.FindAllSubmatch(text, 50) {
 		path := strings.TrimSpace(string(m[1]))
-		if !filepath.IsAbs(path) {
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			path = filepath.Join(b.home, rest)
+		} else if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(file), path)
 		}
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && within(path, b.c.Top) && filepath.Clean(path) != file {
-			b.add(path, readable)
-			b.included(filepath.Clean(path), depth+1)
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || filepath.Clean(path) == file {
+			continue
 		}
+		if within(path, b.c.Top) {
+			b.add(path, readable)
+		}
+		b.included(filepath.Clean(path), depth+1)
 	}
 }
 
@@ -114,27 +122,34 @@ func (b *Box) modules(dir string, depth int) {
 	}
 }
 
-var hooksPath = regexp.MustCompile(`(?im)^[ \t]*hookspath[ \t]*=[ \t]*"?([^"\r\n#;]+)`)
+var hooksPath = regexp.MustCompile(`(?im)^[ \t]*(?:\[[^\]]*\][ \t]*)?hookspath[ \t]*=[ \t]*"?([^"\r\n#;]+)`)
 
-// hooksPath guards hooks that the configuration has elsewhere, as in .husky.
-func (b *Box) hooksPath(common string) {
-	for _, file := range []string{filepath.Join(common, "config"), filepath.Join(b.home, ".gitconfig"), filepath.Join(b.home, ".config", "git", "config")} {
-		text, err := os.ReadFile(file)
-		if err != nil || len(text) > 1<<20 {
-			continue
+// hooksIn guards hooks that the configuration has elsewhere, as in .husky. A folder that is not there yet cannot be
+// guarded: what comes up in it is removed after the attempt.
+func (b *Box) hooksIn(text []byte) {
+	for _, m := range hooksPath.FindAllSubmatch(text, -1) {
+		path := strings.TrimSpace(string(m[1]))
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			path = filepath.Join(b.home, rest)
+		} else if !filepath.IsAbs(path) {
+			path = filepath.Join(b.c.Top, path)
 		}
-		for _, m := range hooksPath.FindAllSubmatch(text, -1) {
-			path := strings.TrimSpace(string(m[1]))
-			if rest, ok := strings.CutPrefix(path, "~/"); ok {
-				path = filepath.Join(b.home, rest)
-			} else if !filepath.IsAbs(path) {
-				path = filepath.Join(b.c.Top, path)
-			}
-			if path = filepath.Clean(path); path != b.c.Top {
-				b.add(path, readable)
-			}
+		if path = filepath.Clean(path); path != b.c.Top {
+			b.add(path, readable)
 		}
 	}
+}
+
+// readSettings reads a file of settings, or says why it is none.
+func readSettings(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > 1<<20) {
+		err = os.ErrInvalid
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
 }
 
 // pointed is the path in a file of git's that holds one, relative to where it

@@ -52,7 +52,8 @@ func newWorld(tb testing.TB, mode Mode) *world {
 		w.write(repo+"/.git/HEAD", "ref: refs/heads/main\n")
 		w.write(repo+"/file", "text\n")
 	}
-	w.write(w.project+"/.git/config", "[core]\n\thooksPath = .husky\n")
+	w.write(w.project+"/.git/config", "[include] path = team.inc\n")
+	w.write(w.project+"/.git/team.inc", "[core] hooksPath = .husky\n")
 	w.write(w.project+"/.husky/pre-commit", "#!/bin/sh\n")
 	w.write(w.project+"/.scud/tasks/t.json", "{}\n")
 	w.write(w.project+"/.descartes/runs/r/events.ndjson", "{}\n")
