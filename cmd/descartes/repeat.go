@@ -113,7 +113,9 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	var in interrupts
 	began := time.Now()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", strings.Replace(text, "attempt", "iteration", 1)) })
-	log := r.session(s, began, newLiveWriter(cmd.ErrOrStderr()))
+	said := newLiveWriter(cmd.ErrOrStderr())
+	defer said.Flush()
+	log := r.session(s, began, said)
 	var asked requestTeller
 	observe := o.letGo(root, p, func(e loop.Event) {
 		asked.watch(loop.NewHome(root), e.Loop, r.job.Kind, p.say)
