@@ -23,6 +23,7 @@ type Ground struct {
 	folders []string          // these and those in them
 	loose   map[string]string // loose branches, tags and the stash: name to hash
 	packed  savedFile
+	shallow savedFile       // the commits whose parents are not here
 	stash   savedFile       // the stash's log: its entries, one a line
 	extra   map[string]bool // lock files and in-progress state that were there already
 	told    map[string]bool // notes of what Settle found and left, to be told once
@@ -53,6 +54,9 @@ func (r *Repo) ground(ctx context.Context) (Ground, error) {
 	if err == nil {
 		g.at, err = r.Head(ctx)
 	}
+	if err == nil {
+		err = r.kept.learn(r)
+	}
 	if err != nil {
 		return Ground{}, fmt.Errorf("look at the repository: %w", err)
 	}
@@ -80,6 +84,9 @@ func (r *Repo) takeGround() (Ground, error) {
 		return g, err
 	}
 	if g.packed, err = saved.save(filepath.Join(l.commonDir, "packed-refs")); err != nil {
+		return g, err
+	}
+	if g.shallow, err = saved.save(filepath.Join(l.commonDir, "shallow")); err != nil {
 		return g, err
 	}
 	if g.stash, err = saved.save(filepath.Join(l.commonDir, "logs", "refs", "stash")); err != nil {

@@ -85,6 +85,11 @@ var groundRows = []struct {
 	{name: "hooksPath outside", setup: "mkdir ../hk; echo old >../hk/pre-push; git config core.hooksPath $PWD/../hk", attempt: "echo evil >../hk/pre-push; chmod +x ../hk/pre-push", notes: []string{"hk/pre-push was changed"}},
 	{name: "included settings", setup: "git config --add include.path ../team.inc; git config --add includeIf.onbranch:none.path $PWD/../other.inc; echo '[include] path = deep.inc' >team.inc; git config --global include.path $PWD/mine.inc; git config --global --add include.path '~/theirs.inc'",
 		attempt: "for f in team.inc deep.inc mine.inc ../other.inc ~/theirs.inc; do echo '[core] hooksPath = evil' >$f; done", tree: true, notes: []string{"/other.inc was changed", "deep.inc was changed", "mine.inc was changed", "team.inc was changed during the attempt and put back; its text is kept in .git/descartes-changed/team.inc-"}},
+	{name: "shallow of junk", attempt: "echo junk >.git/shallow", notes: []string{".git/shallow was changed during the attempt by something else than a fetch, and put back; its text is kept in"}},
+	{name: "history cut", setup: "git commit -qm2 --allow-empty", attempt: "git rev-parse HEAD >.git/shallow", notes: []string{".git/shallow was changed"}},
+	{name: "shallow deleted", setup: "git commit -qm2 --allow-empty; git clone -q --depth 1 file://$PWD ../c; rm -rf .git; mv ../c/.git .", attempt: "rm .git/shallow", notes: []string{".git/shallow was changed"}},
+	{name: "kept attempts deleted", setup: "git update-ref refs/descartes/l/1/1 HEAD; git update-ref refs/descartes/l/1/2 HEAD; git update-ref refs/descartes/l/2/1 HEAD", attempt: "git update-ref -d refs/descartes/l/1/1; rm -r .git/refs/descartes/l/2",
+		notes: []string{"2 of the kept attempts under refs/descartes/ were deleted during the attempt and put back"}},
 	{name: "everything at once", attempt: "git checkout -qb b; echo 2 >>f; git add f; git commit -qm own; git config x.y z; " + hook("pre-commit", "exit 1") + ": >.git/index.lock",
 		notes: []string{"index.lock", "config", "hook pre-commit was added", "branch b was checked out", "own commits", "branch b was made", "index"}, commits: true, keeps: "refs/heads/b"},
 }
@@ -267,6 +272,28 @@ func TestSettleLostObjects(t *testing.T) {
 	s.git("fsck", "--strict")
 	if name := s.git("config", "user.name"); name == "Agent\n" {
 		t.Error("the rest was not put back")
+	}
+}
+
+// Deepening a shallow clone is a fetch's right.
+func TestSettleLeavesDeepened(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{setup: "git commit -qm2 --allow-empty; git commit -qm3 --allow-empty; git clone -q --depth 1 file://$PWD work"})
+	r, err := s.open("", gitProgram(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, fetch := range []string{"git fetch -q --depth 2", "git fetch -q --unshallow"} {
+		g, err := r.Ground(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.sh(fetch)
+		if settled, err := r.Settle(t.Context(), g); err != nil || len(settled.Notes) > 0 {
+			t.Errorf("%s: %q, %v", fetch, settled.Notes, err)
+		}
+		s.git("fsck", "--strict")
 	}
 }
 

@@ -28,7 +28,7 @@ func (r *Repo) mark(g Ground) (groundMark, error) {
 		filepath.Join(r.l.gitDir, "logs"), filepath.Join(r.l.commonDir, "logs", "refs", "heads"), filepath.Join(r.l.commonDir, "info")} {
 		add(p)
 	}
-	for _, f := range []*savedFile{&g.head, &g.index, &g.packed, &g.stash} {
+	for _, f := range []*savedFile{&g.head, &g.index, &g.packed, &g.stash, &g.shallow} {
 		add(f.path)
 	}
 	m.paths = append(append(m.paths, r.watched.hooks...), g.folders...)
@@ -109,7 +109,7 @@ func (r *Repo) remember(g Ground) error {
 }
 
 func sameGround(a, b Ground) bool {
-	if a.head.stamp != b.head.stamp || a.index.stamp != b.index.stamp || a.packed.stamp != b.packed.stamp || a.stash.stamp != b.stash.stamp ||
+	if a.head.stamp != b.head.stamp || a.index.stamp != b.index.stamp || a.packed.stamp != b.packed.stamp || a.stash.stamp != b.stash.stamp || a.shallow.stamp != b.shallow.stamp ||
 		len(a.files) != len(b.files) || len(a.hooks) != len(b.hooks) || len(a.folders) != len(b.folders) || len(a.loose) != len(b.loose) || len(a.extra) != len(b.extra) {
 		return false
 	}

@@ -52,8 +52,10 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 	if err := r.store.writeOut(); err != nil {
 		return "", err
 	}
-	if done, err := r.refs.setPrivate(ref, commit.String()); done || err != nil {
-		return commit.String(), err
+	if done, err := r.refs.setPrivate(ref, commit.String()); err != nil {
+		return "", err
+	} else if done {
+		return commit.String(), r.kept.add(r, ref, commit.String())
 	}
 	old, err := r.refs.hash(ref)
 	if err != nil {
@@ -64,7 +66,10 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 		return "", err
 	}
 	subject, _, _ := strings.Cut(message, "\n")
-	return commit.String(), u.finish(who, now, subject, false)
+	if err := u.finish(who, now, subject, false); err != nil {
+		return "", err
+	}
+	return commit.String(), r.kept.add(r, ref, commit.String())
 }
 
 // putCommit stores a commit object.

@@ -15,6 +15,7 @@ type Repo struct {
 	opt     Options
 	l       layout
 	cfg     *gitConfig
+	kept    keptRefs
 	watched watched
 	people  identities
 	guard   protection

@@ -45,10 +45,10 @@ func (s *Settled) noteOnce(g Ground, format string, args ...any) {
 // It may be called again with the same Ground, for what was done since: nothing is told twice.
 func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
 	var s Settled
-	if r.marked.is(g) && r.marked.holds() {
+	if r.marked.is(g) && r.marked.holds() && r.kept.stand(r) {
 		return s, nil
 	}
-	err := s.take(ctx, g, r.settleLocks, r.settleFiles, r.settleHooks, r.settleStates, r.settlePacked, r.settleLoose, r.settleHead, r.settleRefs, r.settleStash, r.settleIndex)
+	err := s.take(ctx, g, r.settleLocks, r.settleFiles, r.settleHooks, r.settleStates, r.settlePacked, r.settleLoose, r.settleShallow, r.settleKept, r.settleHead, r.settleRefs, r.settleStash, r.settleIndex)
 	return s, err
 }
 
