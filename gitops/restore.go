@@ -223,7 +223,7 @@ func (x *restoration) spare(ctx context.Context, p *restorePlan) (err error) {
 			return keep
 		}
 		info, serr := x.r.statBelow(f.path)
-		if serr != nil || x.since.IsZero() || !olderThan(info, x.since) {
+		if serr != nil || !olderThan(info, x.since) {
 			return false
 		}
 		if moved[f.id] > 0 {

@@ -46,6 +46,10 @@ func (s *scanner) record(wk *work, touched map[*folder]bool) {
 		return
 	}
 	f := &wk.d.files[wk.at]
+	if wk.passed { // it stays as it was known, as in git's index
+		f.flags |= fileStale
+		return
+	}
 	if wk.gone {
 		forget(wk.d, f, touched)
 		return

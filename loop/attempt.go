@@ -209,7 +209,7 @@ func (l *Loop) tellUncovered(tr *trial) error {
 			gone[path.Base(c.Path)] = true
 		}
 	}
-	old := l.tools.Repo.OlderThan(added, l.ledger.starts[tr.task.ID])
+	old := l.tools.Repo.OlderThan(added, l.began(tr.task.ID))
 	old = slices.DeleteFunc(old, func(p string) bool { return gone[path.Base(p)] })
 	if len(old) == 0 {
 		return nil
@@ -231,7 +231,7 @@ func (l *Loop) tellNested(ctx context.Context, tr *trial, since time.Time, what 
 
 // judgeLeftOut fails an attempt that made what no commit can hold. What was there before is only named, once.
 func (l *Loop) judgeLeftOut(tr *trial) error {
-	recent, old := l.tools.Repo.LeftOut(l.ledger.starts[tr.task.ID])
+	recent, old := l.tools.Repo.LeftOut(l.began(tr.task.ID))
 	if len(recent) > 0 && (tr.verdict == verify.Verified || tr.reason == verify.NoSignal) {
 		tr.verdict, tr.reason = verify.Failed, "it left what no commit can hold: "+fewOf(recent)
 	}

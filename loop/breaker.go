@@ -115,8 +115,14 @@ func (l *Loop) openBreaker(ctx context.Context, out *Outcome) error {
 	e := &Event{Type: BreakerOpened, Reason: out.Message, Tasks: l.ledger.streak.tasks}
 	if cur := l.ledger.current; cur != "" && l.ledger.bases[cur] != "" && l.ledger.bases[cur] != l.ledger.tree {
 		e.Task = cur
-		if _, err := l.tools.Repo.Restore(ctx, gitops.Tree(l.ledger.bases[cur]), l.ledger.starts[cur]); err != nil {
+		put, err := l.tools.Repo.Restore(ctx, gitops.Tree(l.ledger.bases[cur]), l.began(cur))
+		if err != nil {
 			return gitErr("take back the work on task "+cur, err)
+		}
+		if line := restoredLine(put, RefPrefix(l.state.ID, cur)) + notRestored(put); line != "" {
+			if err := l.record(&Event{Type: Warning, Task: cur, Message: "restored: " + line}); err != nil {
+				return err
+			}
 		}
 		now, err := l.tools.Repo.Snapshot(ctx)
 		if err != nil {

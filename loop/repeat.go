@@ -226,10 +226,28 @@ func (r *Repeat) finish(out *Outcome) error {
 	if err := r.save(); err != nil {
 		return err
 	}
+	if err := r.dropGround(); err != nil {
+		return err
+	}
 	if err := r.handOff(out); err != nil { // everything else is saved
 		return err
 	}
 	return r.home.clearRequest(r.state.ID)
+}
+
+// dropGround removes what was kept for a run after one that is cut off in an iteration, unless another loop is at work
+// in the tree, whose it may be.
+func (r *Repeat) dropGround() error {
+	if !r.watches() || r.ledger.turns.open != nil {
+		return nil
+	}
+	if _, held := live(treeLock(r.tools.Repo.Dir())); held {
+		return nil
+	}
+	if err := r.tools.Repo.DropGround(); err != nil {
+		return gitErr("clean up", err)
+	}
+	return nil
 }
 
 // seeds is an ending of a prompt loop in the words of its state file, which knows one for all errors.

@@ -107,7 +107,7 @@ func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {
 
 // block gives a task up: its work is kept as refs, the working tree goes back to what it was.
 func (l *Loop) block(ctx context.Context, tr *trial) error {
-	put, err := l.tools.Repo.Restore(ctx, tr.base, l.ledger.starts[tr.task.ID])
+	put, err := l.tools.Repo.Restore(ctx, tr.base, l.began(tr.task.ID))
 	if err != nil {
 		return gitErr("take back the work on task "+tr.task.ID, err)
 	}
@@ -128,7 +128,7 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 			return err
 		}
 	}
-	if err := l.tellNested(ctx, tr, l.ledger.starts[tr.task.ID], "the blocked task's edits inside a submodule stay: "); err != nil {
+	if err := l.tellNested(ctx, tr, l.began(tr.task.ID), "the blocked task's edits inside a submodule stay: "); err != nil {
 		return err
 	}
 	l.at = now
@@ -147,6 +147,16 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 	e.Message = restoredLine(put, e.Ref)
 	e.Restored, e.Removed = put.Back[:min(len(put.Back), maxListed)], put.Removed[:min(len(put.Removed), maxListed)]
 	return l.record(e)
+}
+
+// began is when a task's first attempt began, by the clock that the files of the working tree are stamped by. A time that
+// has not come yet, since that clock was set back, says nothing: it is zero then.
+func (l *Loop) began(id string) time.Time {
+	t := l.ledger.starts[id]
+	if t.After(time.Now()) {
+		return time.Time{}
+	}
+	return t
 }
 
 // maxListed bounds the paths that an event lists.
