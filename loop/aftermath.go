@@ -114,11 +114,17 @@ func (l *Loop) settle(ctx context.Context, tr *trial, who string) error {
 		return err
 	}
 	for _, n := range slices.Concat(mended, put, missed, notes) {
-		if err := l.warn(tr, n); err != nil {
+		e := l.event(Warning, tr)
+		e.Reason, e.Message = reasonUndone, n
+		if err := l.record(e); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !tr.edited {
+		return nil
+	}
+	tr.edited = false
+	return l.warn(tr, l.relative(l.job.File.Path())+" was changed during the "+who+", by somebody outside the sandbox: the change is kept")
 }
 
 // keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. An
@@ -171,7 +177,7 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	case kept:
-		notes = append(notes, l.relative(l.job.File.Path())+" was changed during the "+who+", by somebody outside the sandbox: the change is kept")
+		tr.edited = true
 	case !l.saver.intact():
 		if notes, err = l.mendTasks(who, strings.TrimSuffix(tr.log, ".log")+".tasks"); err != nil {
 			return nil, err

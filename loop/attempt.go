@@ -21,6 +21,7 @@ type trial struct {
 	task   *tasks.Task
 	number int
 	footing
+	edited  bool // somebody outside the sandbox changed the task list meanwhile
 	log     string
 	with    Choice
 	started time.Time

@@ -125,6 +125,33 @@ func (g *guard) learn() {
 	g.commits = len(g.ledger.commits)
 }
 
+// Undone is what was undone of an attempt, or of an iteration of a prompt loop: it may not do that.
+type Undone struct {
+	Task      string   `json:"task_id,omitempty"`
+	Iteration int      `json:"iteration,omitempty"`
+	Attempt   int      `json:"attempt"`
+	Notes     []string `json:"notes"` // one line each
+}
+
+// reasonUndone marks the warnings that tell of it.
+const reasonUndone = "undone"
+
+// maxUndone bounds the attempts whose undone deeds are kept in the state.
+const maxUndone = 50
+
+// undo takes in a warning that tells what was undone.
+func (l *ledger) undo(e *Event) {
+	n := len(l.undone)
+	if n == 0 || l.undone[n-1].Task != e.Task || l.undone[n-1].Iteration != e.Iteration || l.undone[n-1].Attempt != e.Attempt {
+		if n == maxUndone {
+			return
+		}
+		l.undone = append(l.undone, Undone{Task: e.Task, Iteration: e.Iteration, Attempt: e.Attempt})
+		n++
+	}
+	l.undone[n-1].Notes = append(l.undone[n-1].Notes, e.Message)
+}
+
 // workDone is work of the run that is verified, or of a prompt loop: committed.
 type workDone struct {
 	name       string // for people

@@ -20,6 +20,7 @@ type ledger struct {
 	verified    []Event // attempt_finished of tasks whose work is not committed yet
 	gaveUp      []Event // task_blocked of tasks whose status no commit holds yet
 	work        []workDone
+	undone      []Undone
 	commits     []Event
 	open        *Event               // attempt_started without attempt_finished
 	agent       *Event               // agent_finished of the open attempt
@@ -78,6 +79,10 @@ func (l *ledger) apply(e *Event) {
 		l.turns.hear(e)
 	}
 	switch e.Type {
+	case Warning:
+		if e.Reason == reasonUndone {
+			l.undo(e)
+		}
 	case LoopStarted:
 		l.started, l.userPaths = e.TS, e.Paths
 		l.noteLeavings(e.Detail)

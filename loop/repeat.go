@@ -279,6 +279,12 @@ func (r *Repeat) warn(message string) error {
 	return r.record(&Event{Type: Warning, Iteration: r.ledger.iteration, Message: message})
 }
 
+// warnUndone says what was undone of the iteration.
+func (r *Repeat) warnUndone(message string) error {
+	e := &Event{Type: Warning, Iteration: r.ledger.iteration, Attempt: max(1, r.ledger.turns.try), Reason: reasonUndone, Message: message}
+	return r.record(e)
+}
+
 // relative shows a path the way a person in the project's folder would type it.
 func (r *Repeat) relative(path string) string {
 	if rel, err := filepath.Rel(r.job.Root, path); err == nil {

@@ -110,7 +110,7 @@ func (r *Repeat) settle(ctx context.Context, t *turn, who string) error {
 		return err
 	})
 	for _, n := range notes {
-		err = errors.Join(err, r.warn(n))
+		err = errors.Join(err, r.warnUndone(n))
 	}
 	return err
 }

@@ -312,7 +312,7 @@ func (r *Repeat) gatherErrors(log string) error { return gatherInto(log, r.errLo
 func (r *Repeat) mend(log, who string) error {
 	notes, err := r.fixed.putBack(r.tools.FS, who, strings.TrimSuffix(log, ".log")+".changed")
 	for _, n := range notes {
-		err = errors.Join(err, r.warn(n))
+		err = errors.Join(err, r.warnUndone(n))
 	}
 	if err != nil {
 		return err
@@ -337,7 +337,7 @@ func (r *Repeat) mend(log, who string) error {
 	if err := r.home.make(r.tools.FS); err != nil {
 		return err
 	}
-	return r.warn("the " + who + " meddled with " + r.relative(r.journal.path) + ", which is put back")
+	return r.warnUndone("the " + who + " meddled with " + r.relative(r.journal.path) + ", which is put back")
 }
 
 // event begins an event about an iteration.

@@ -41,6 +41,7 @@ type State struct {
 	Agents          []AgentUse         `json:"agents,omitempty"` // what attempts were run with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
 	VerifyLeft      []string           `json:"verify_left,omitempty"` // files that only verify made, in no commit
+	Undone          []Undone           `json:"undone,omitempty"`      // of its attempts
 	Tree            string             `json:"tree,omitempty"`        // the working tree as the loop left it
 	Seq             int64              `json:"seq"`                   // events up to this one are in the task file and here
 	Session         string             `json:"session_id,omitempty"`  // of the program that started it

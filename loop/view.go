@@ -211,6 +211,7 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = l.iteration, l.iteration
 	s.CurrentWave, s.CurrentTask = l.wave, l.current
 	s.Tree, s.VerifyLeft = l.tree, slices.Clone(l.left[:min(len(l.left), maxLeft)])
+	s.Undone = slices.Clone(l.undone)
 	if !l.started.IsZero() { // else the journal begins where a state file without one was resumed
 		s.StartedAt = l.started
 	}

@@ -161,6 +161,7 @@ func (p *printer) repeatSummary(root string, e ended, took time.Duration) {
 		p.say("kept: what the agent wrote is in the working tree; no commit holds what this iteration changed")
 	}
 	p.verifyLeft(s)
+	p.undone(s)
 	p.say("sandbox: %s", clean(inForce(s.Config)))
 	p.say("cost: %s", costText(s.Cost))
 	p.say("next: %s", repeatNext(root, e))

@@ -77,6 +77,7 @@ func (s *summary) print(p *printer) {
 		p.say("not committed: %s", text)
 	}
 	p.verifyLeft(s.run.state)
+	p.undone(s.run.state)
 	p.say("sandbox: %s", clean(inForce(s.run.state.Config)))
 	p.say("cost: %s", costText(s.run.state.Cost))
 	s.printCosts(p)
@@ -125,6 +126,28 @@ func (s *summary) keptWhere() string {
 		return "the working tree is as it was, no agent ran"
 	}
 	return "what the agents wrote is in the working tree; no commit holds it"
+}
+
+// undone tells of which attempts something was undone, and what.
+func (p *printer) undone(s *loop.State) {
+	const most = 5
+	for _, u := range s.Undone[:min(most, len(s.Undone))] {
+		what := "task " + clean(u.Task) + fmt.Sprintf(" attempt %d", u.Attempt)
+		switch {
+		case u.Task == "" && u.Iteration == 0:
+			what = "before the first attempt"
+		case u.Task == "":
+			what = fmt.Sprintf("iteration %d attempt %d", u.Iteration, u.Attempt)
+		}
+		more := ""
+		if n := len(u.Notes) - 1; n > 0 {
+			more = fmt.Sprintf(", and %d more", n)
+		}
+		p.say("undone: %s: %s%s", what, clean(u.Notes[0]), more)
+	}
+	if n := len(s.Undone) - most; n > 0 {
+		p.say("undone: of %s more, see undone in the state file", count(n, "attempt"))
+	}
 }
 
 // verifyLeft names the files that only the verify command made.
