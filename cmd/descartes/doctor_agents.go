@@ -116,8 +116,8 @@ func (c *installed) text(model string) string {
 	return s
 }
 
-// version is the first line of what a program says of its version. It is asked in a folder of its own: a wrapper under
-// a client's name may write where it stands.
+// version is the first line of what a program says of its version. It is asked in a folder of its own, which is its home
+// too: a wrapper under a client's name may write where it stands, and clients leave settings and caches behind.
 func (d *doctor) version(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -126,7 +126,11 @@ func (d *doctor) version(ctx context.Context, path string) string {
 		return ""
 	}
 	defer os.RemoveAll(dir)
-	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: dir, Env: d.env})
+	env := slices.Clone(d.env)
+	for _, name := range []string{"HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME"} {
+		env = append(env, name+"="+dir)
+	}
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: dir, Env: env})
 	line, _, _ := strings.Cut(strings.TrimSpace(string(reply.Stdout)), "\n")
 	if err != nil || reply.Code != 0 {
 		return ""

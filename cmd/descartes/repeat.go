@@ -119,6 +119,7 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	var asked requestTeller
 	observe := o.letGo(root, p, func(e loop.Event) {
 		asked.watch(loop.NewHome(root), e.Loop, r.job.Kind, p.say)
+		in.saw(e)
 		p.observe(e)
 		if log != nil {
 			log.observe(e)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"descartes/loop"
@@ -13,7 +14,18 @@ import (
 
 // interrupts turns signals into the two ways to stop a run.
 type interrupts struct {
-	soft chan struct{} // closed by the first Ctrl-C: finish the running attempt
+	soft    chan struct{} // closed by the first Ctrl-C: finish the running attempt
+	waiting atomic.Bool   // none is running: a provider's limit or rest is waited for
+}
+
+// saw takes note of an event.
+func (i *interrupts) saw(e loop.Event) {
+	switch e.Type {
+	case loop.LimitWaiting:
+		i.waiting.Store(true)
+	case loop.AttemptStarted, loop.IterationStarted:
+		i.waiting.Store(false)
+	}
 }
 
 // watch catches signals until stop is called. The context ends with the second Ctrl-C or SIGTERM. The end of the
@@ -48,7 +60,11 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 				case s == syscall.SIGINT && !asked:
 					asked = true
 					close(i.soft)
-					say("interrupted: the running attempt is finished first; Ctrl-C again interrupts it")
+					if i.waiting.Load() {
+						say("interrupted while waiting: no agent is running, the state is saved")
+					} else {
+						say("interrupted: the running attempt is finished first; Ctrl-C again interrupts it")
+					}
 				case s == syscall.SIGTERM:
 					say("stopping: the agent is interrupted, the state is saved")
 					cancel(loop.ErrTerminated)

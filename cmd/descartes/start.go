@@ -291,6 +291,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 	home := loop.NewHome(r.root)
 	e, err := r.work(ctx, in.soft, o.letGo(r.root, p, func(e loop.Event) {
 		asked.watch(home, e.Loop, loop.KindTag, p.say)
+		in.saw(e)
 		p.observe(e)
 	}))
 	cut := context.Cause(ctx)

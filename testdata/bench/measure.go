@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -112,9 +114,19 @@ func overFloor(s shape, agent, sandbox string) func(*runner) (row, error) {
 // attempt measures what one attempt costs above the floor, in a tree of that many files.
 func attempt(s shape, agent, sandbox string) func(*runner) (row, error) {
 	return func(b *runner) (row, error) {
+		dir, err := b.repository(s)
+		if err != nil {
+			return row{}, err
+		}
+		defer os.RemoveAll(dir)
 		_, _, x, y, err := b.pairs(
-			func() (cost, error) { return b.tag(s, agent, sandbox) },
-			func() (cost, error) { return b.floor(s, agent) })
+			func() (cost, error) {
+				if err := errors.Join(os.RemoveAll(filepath.Join(dir, ".descartes")), s.write(filepath.Join(dir, ".scud", "tasks", "t.json"))); err != nil {
+					return cost{}, err
+				}
+				return b.start(dir, agent, sandbox)
+			},
+			func() (cost, error) { return b.floor(wide(s.tasks), agent) })
 		n := time.Duration(s.tasks)
 		over := float64(x.wall-y.wall) / float64(n) / 1e6
 		return row{note: fmt.Sprintf("%.1f ms over the floor's %v, the start and the baseline among them", over, (y.wall / n).Round(time.Microsecond))}, err
