@@ -67,7 +67,7 @@ func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 	}
 	if own {
 		s.Commits = tip
-		s.note("the attempt's own commits, or yours if you committed here meanwhile, are kept under the attempt's ref: git log %s", shortHash(tip))
+		s.note("the attempt's own commits up to %s are kept (yours too, if you committed here meanwhile): git log %[1]s", shortHash(tip))
 	}
 	return nil
 }
