@@ -82,7 +82,8 @@ func TestLineHasNoControlCharacters(t *testing.T) {
 	for _, typ := range []loop.Type{loop.LoopStarted, loop.LoopResumed, loop.WaveStarted, loop.TaskStarted, loop.AttemptStarted, loop.AttemptFinished,
 		loop.TaskDone, loop.TaskBlocked, loop.TaskHeld, loop.WaveCommitted, loop.LimitWaiting, loop.Warning, loop.LoopFinished} {
 		e := loop.Event{Type: typ, Loop: "loop-1", Task: evil, Title: evil, Reason: evil, Message: evil, Verdict: "failed"}
-		if line := p.line(&e); strings.ContainsAny(line, "\x1b\n") {
+		line := strings.Replace(p.line(&e), "\n  restored: ", " ", 1) // what a block put back has a line of its own
+		if strings.ContainsAny(line, "\x1b\n") {
 			t.Errorf("%s: %q", typ, line)
 		}
 	}
