@@ -81,6 +81,10 @@ func (b Backend) TellsCost(model string) (ok bool, why string) {
 	return false, b.title() + " tells its tokens only, and the settings' prices have none for " + model
 }
 
+// TellsAtEnd reports whether a run of this backend tells what it cost only when it ends by itself: of one that is
+// cut short nothing is known.
+func (b Backend) TellsAtEnd() bool { return b.Format != FormatOpencode }
+
 // WithPrices is the backend with prices for the models that its own row has none for.
 func (b Backend) WithPrices(p Prices) Backend {
 	b.Prices = overlaid(p, b.Prices)

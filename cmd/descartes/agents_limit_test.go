@@ -130,7 +130,7 @@ func TestAgentsUnauthorized(t *testing.T) {
 		r := s.does(t, exitAgent, "start")
 		s.calm(t)
 		out := readText(t, r.stdout) + readText(t, r.stderr)
-		if words := map[string]string{"claude": "Not logged in", "codex": "401", "opencode": "Incorrect API key", "qwen": "Incorrect API key", "copilot": "Authentication failed"}[c.name]; !strings.Contains(out, words) {
+		if words := map[string]string{"claude": "Not logged in", "codex": "401", "opencode": "Incorrect API key", "qwen": "Incorrect API key", "copilot": "401"}[c.name]; !strings.Contains(out, words) {
 			t.Errorf("no %q in\n%s", words, out)
 		}
 		if got := s.ended(t); len(got) != 1 {

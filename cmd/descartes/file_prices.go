@@ -47,8 +47,8 @@ func (f filePrices) table(setting string) (agent.Prices, error) {
 
 // powerless says of the limits of money that they may not act, because what an agent costs will not be known. chosen
 // is all that attempts may be run with.
-func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) []string {
-	var limits, reasons []string
+func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) (told []string) {
+	var limits, reasons, late []string
 	if c.MaxCostUSD > 0 {
 		limits = append(limits, "--max-cost "+loop.Dollars(c.MaxCostUSD))
 	}
@@ -63,14 +63,22 @@ func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) []
 		if at < 0 {
 			continue
 		}
-		if ok, why := backends[at].TellsCost(with.Model); !ok && !slices.Contains(reasons, why) {
+		ok, why := backends[at].TellsCost(with.Model)
+		if !ok && !slices.Contains(reasons, why) {
 			reasons = append(reasons, why)
 		}
+		if ok && backends[at].TellsAtEnd() && !slices.Contains(late, with.Backend) {
+			late = append(late, with.Backend)
+		}
 	}
-	if len(reasons) == 0 {
-		return nil
+	of := strings.Join(limits, " and ")
+	if len(reasons) > 0 {
+		told = append(told, of+" may not act: "+strings.Join(reasons, "; "))
 	}
-	return []string{strings.Join(limits, " and ") + " may not act: " + strings.Join(reasons, "; ")}
+	if len(late) > 0 {
+		told = append(told, of+" cannot see attempts that are cut short: "+strings.Join(late, " and ")+" tells its cost at the end of a run")
+	}
+	return told
 }
 
 // chosen is all that the attempts of a job may be run with.
