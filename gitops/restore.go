@@ -388,16 +388,17 @@ func (x *restoration) ruledOut(name string) (bool, error) {
 	}
 }
 
-// check makes sure that everything to be written is there before anything is touched.
+// check leaves out, before anything is touched, what the store does not have any more.
 func (x *restoration) check(p *restorePlan) error {
 	for _, w := range p.writes {
 		if !safePath(w.path) {
 			return &RefusedError{Reason: fmt.Sprintf("%q is no safe path", w.path)}
 		}
 		if !x.r.store.reader.has(w.item.id) {
-			return fmt.Errorf("the snapshot is incomplete: the content %s of %s is missing", w.item.id, w.path)
+			x.left[w.path] = "the repository lost the content that it had, " + w.item.id.String()[:12] + ": somebody pruned it"
 		}
 	}
+	p.writes = slices.DeleteFunc(p.writes, func(w wanted) bool { return x.left[w.path] != "" })
 	return nil
 }
 
