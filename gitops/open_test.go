@@ -78,3 +78,17 @@ func TestLocked(t *testing.T) {
 		})
 	}
 }
+
+// Every git command would hang on a FIFO that a killed attempt left.
+func TestOpenRefusesFIFO(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"HEAD", "config", "index", "packed-refs"} {
+		s := newTwin(t, &scenario{})
+		s.sh("rm -f .git/" + name + "; mkfifo .git/" + name)
+		_, err := s.open("", "")
+		var refused *RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, name+" is no regular file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -100,7 +100,8 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 }
 
 // misled refuses a repository that leads git to the configuration and hooks of another. Only the directory of a
-// linked working tree holds such a file, and git never makes one elsewhere: a killed attempt may have.
+// linked working tree holds such a file, and git never makes one elsewhere: a killed attempt may have. It also refuses
+// one where a FIFO or a device stands for a file that every git command reads, and would hang on.
 func misled(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -111,6 +112,13 @@ func misled(dir string) error {
 			break
 		}
 		dir = filepath.Dir(dir)
+	}
+	for _, name := range []string{"HEAD", "config", "commondir", "index", "packed-refs", "shallow"} {
+		file := filepath.Join(dir, ".git", name)
+		if fi, err := os.Stat(file); err == nil && !fi.Mode().IsRegular() && !fi.IsDir() {
+			return &RefusedError{Reason: file + " is no regular file, and every git command hangs on it; an agent may have made it",
+				Hint: "rm " + file + ", and write what it held: of HEAD that is \"ref: refs/heads/<branch>\""}
+		}
 	}
 	file := filepath.Join(dir, ".git", "commondir")
 	if _, err := os.Lstat(file); err != nil {
