@@ -94,6 +94,9 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	t := &turn{started: r.tools.Now(), with: r.job.Config.Choices(nil)[0]}
 	t.Iteration, t.Try, t.Max = last.Iteration, last.Attempt, r.job.Config.MaxIterations
 	t.log = strings.TrimSuffix(r.home.TurnLog(r.state.ID, t.Iteration, t.Try), ".log") + ".tune.log"
+	if err := r.lookBefore(ctx, t); err != nil {
+		return false, err
+	}
 	var before gitops.Tree
 	diff := ""
 	if r.tools.Repo != nil {
@@ -118,7 +121,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	if err != nil {
 		return false, fmt.Errorf("review iteration %d: %w", t.Iteration, err)
 	}
-	if err := errors.Join(r.gatherErrors(t.log), r.mend(t.log, "review"), r.undoReview(context.WithoutCancel(ctx), before, t.started)); err != nil {
+	if err := errors.Join(r.gatherErrors(t.log), r.mend(t.log, "review"), r.settle(ctx, t, "review"), r.undoReview(context.WithoutCancel(ctx), before, t.started)); err != nil {
 		return false, err
 	}
 	if res.End == agent.Cancelled || res.End == agent.Limited {
