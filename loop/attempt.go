@@ -27,6 +27,7 @@ type trial struct {
 	started time.Time
 	tuned   bool // a person chose its spec
 	result  agent.Result
+	denied  []string // what the sandbox refused it
 	check   *verify.Result
 	after   gitops.Tree
 	changed []gitops.Change
@@ -325,7 +326,7 @@ func (l *Loop) environment(tr *trial) []string {
 func failure(e Event) *specbuild.Failure {
 	f := &specbuild.Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message}
 	if e.Detail != nil {
-		f.Words, f.Output, f.Question = e.Detail.Words, e.Detail.Output, e.Detail.Question
+		f.Words, f.Output, f.Question, f.Denied = e.Detail.Words, e.Detail.Output, e.Detail.Question, e.Detail.Denied
 	}
 	return f
 }

@@ -100,6 +100,7 @@ type Detail struct {
 	Claimed      bool       `json:"claimed,omitempty"`  // the agent's own words say complete
 	Blocked      string     `json:"blocked,omitempty"`  // the agent's own words say blocked, and why
 	Question     string     `json:"question,omitempty"` // what the agent's last words ask
+	Denied       []string   `json:"denied,omitempty"`   // what the sandbox refused the attempt, each with what opens it
 	Notes        []string   `json:"notes,omitempty"`    // what a person should know of the agent's run besides
 	Words        string     `json:"words,omitempty"`    // the agent's last words, shortened
 	Output       string     `json:"output,omitempty"`   // the tail of what a failed verification printed

@@ -39,6 +39,8 @@ type Tools struct {
 	Free    func(dir string) (int64, error) // bytes that are free on a folder's disk; nil: nobody looks
 	Observe func(Event)                     // hears of each event once it is written, in order, in the run's own goroutine
 
+	Refused func() []string // hosts that the sandbox refused since it was asked last; nil: nobody knows
+
 	Accounts *Accounts           // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
 

@@ -20,6 +20,9 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	if v := t.check; v != nil {
 		end.Detail.Passed = v.Passed
 	}
+	if denied := r.job.Config.denied(r.job.Root, t.log, r.tools.refused()); t.Result.End != agent.Finished || t.check != nil && !t.check.Passed {
+		end.Detail.Denied = denied
+	}
 	for _, c := range t.changed[:min(len(t.changed), maxChanged)] {
 		end.Paths = append(end.Paths, c.Path)
 	}

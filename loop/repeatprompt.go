@@ -21,6 +21,9 @@ func (r *Repeat) compose(t Turn) (string, error) {
 	if r.job.Gate != nil && !c.Promised() {
 		parts = append(parts, r.job.Gate.Instructions())
 	}
+	if last := r.ledger.turns.last; last != nil && last.Detail != nil && len(last.Detail.Denied) > 0 {
+		parts = append(parts, "What the sandbox refused the last iteration; only a person can open that, so do without it:\n- "+strings.Join(last.Detail.Denied, "\n- "))
+	}
 	if len(parts) == 1 && t.Next == "" {
 		return c.Prompt, nil // byte for byte
 	}
@@ -49,6 +52,9 @@ func MostBeside(c Config) int {
 	}
 	if c.VerificationCommand != "" && c.VerificationCommand != NoVerify {
 		n += len(c.VerificationCommand) + maxWords + 256
+	}
+	if c.sandboxed() {
+		n += maxDenied*(maxDeniedLine+4) + 128
 	}
 	return n
 }

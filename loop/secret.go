@@ -22,6 +22,9 @@ func (e *Event) mask(m *mask.Mask) {
 		for i := range d.Notes {
 			texts = append(texts, &d.Notes[i])
 		}
+		for i := range d.Denied {
+			texts = append(texts, &d.Denied[i])
+		}
 	}
 	for _, t := range texts {
 		*t = m.Text(*t)

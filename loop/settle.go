@@ -90,6 +90,8 @@ const mostCutOff = 10
 // describe adds to a failed attempt's event what the next attempt is told.
 func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {
 	end.Detail.Words, end.Detail.Question = tail(tr.result.Final, maxWords), tail(tr.result.Question, maxWords)
+	tr.denied = l.job.Config.denied(l.job.Root, tr.log, l.tools.refused())
+	end.Detail.Denied = tr.denied
 	if tr.check != nil {
 		end.Detail.Output, end.Detail.Code = tr.check.Tail, tr.check.Code
 		end.Detail.TimedOut = tr.check.TimedOut
@@ -141,8 +143,11 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 	if l.ledger.kept[tr.task.ID] != "" {
 		e.Ref = RefPrefix(l.state.ID, tr.task.ID)
 	}
-	if q := tr.result.Question; q != "" && tr.verdict == verdictBlocked {
-		e.Detail = &Detail{Question: tail(q, maxWords)}
+	if q := tr.result.Question; q != "" && tr.verdict == verdictBlocked || len(tr.denied) > 0 {
+		e.Detail = &Detail{Denied: tr.denied}
+		if tr.verdict == verdictBlocked {
+			e.Detail.Question = tail(q, maxWords)
+		}
 	}
 	e.Message = restoredLine(put, e.Ref)
 	e.Restored, e.Removed = put.Back[:min(len(put.Back), maxListed)], put.Removed[:min(len(put.Removed), maxListed)]

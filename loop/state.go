@@ -84,6 +84,7 @@ type Blocked struct {
 	Title    string    `json:"title"`
 	Reason   string    `json:"reason"`
 	Question string    `json:"question,omitempty"` // that its agent asked instead of doing it
+	Denied   []string  `json:"denied,omitempty"`   // what the sandbox refused its last attempt
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"blocked_at"`
 }

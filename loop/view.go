@@ -226,7 +226,7 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 	for _, e := range l.blocked {
 		b := Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Attempts: e.Attempt, At: e.TS}
 		if e.Detail != nil {
-			b.Question = e.Detail.Question
+			b.Question, b.Denied = e.Detail.Question, e.Detail.Denied
 		}
 		s.BlockedTasks = append(s.BlockedTasks, b)
 	}

@@ -205,6 +205,7 @@ func (d *draft) failure(w *writer) {
 		quoted(w, "The last words of that attempt's agent:", tail(clean(f.Words), maxWords))
 	}
 	quoted(w, "What it had changed:", clean(f.DiffStat))
+	quoted(w, "What the sandbox refused it; only a person can open that, so do without it or say that you are blocked:", clean(strings.Join(f.Denied, "\n")))
 	w.from(at, Source{Part: "failure"})
 }
 

@@ -48,10 +48,11 @@ type Failure struct {
 	Attempt  int
 	Verdict  string // "failed", "crashed", "timeout" ...
 	Reason   string
-	Output   string // tail of the verify command's output
-	Words    string // the agent's last words
-	DiffStat string // what the attempt changed
-	Question string // that the agent asked at its end
+	Output   string   // tail of the verify command's output
+	Words    string   // the agent's last words
+	DiffStat string   // what the attempt changed
+	Question string   // that the agent asked at its end
+	Denied   []string // what the sandbox refused, each with the setting that a person opens it with
 }
 
 // Answer is what a person said to something that an agent of the task had asked.

@@ -301,6 +301,14 @@ type lateVerifier struct {
 	c *confined
 }
 
+// refused are the hosts that the sandbox's proxy refused since it was asked last.
+func (v *lateVerifier) refused() []string {
+	if v.c == nil || v.c.proxy == nil {
+		return nil
+	}
+	return v.c.proxy.Refused()
+}
+
 func (v *lateVerifier) use(sh *proc.Shim, c *confined) { v.r, v.c = verify.NewRunner(sh), c }
 
 func (v *lateVerifier) Run(ctx context.Context, q verify.Request) (verify.Result, error) {

@@ -197,7 +197,13 @@ func (p *printer) failedLine(e *loop.Event) string {
 	default:
 		return ""
 	}
-	return fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.in(yellow, word), clean(e.Reason))
+	line := fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.in(yellow, word), clean(e.Reason))
+	if e.Detail != nil {
+		for _, what := range e.Detail.Denied {
+			line += "\n    the sandbox refused " + clean(what)
+		}
+	}
+	return line
 }
 
 // reviewLine shows the whole advice: it becomes part of the next spec.

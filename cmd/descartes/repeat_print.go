@@ -140,6 +140,9 @@ func (p *printer) turnFinished(e *loop.Event) string {
 	if text != "" && d.End != "cancelled" {
 		s += ": " + clean(text)
 	}
+	for _, what := range d.Denied {
+		s += "\n    the sandbox refused " + clean(what)
+	}
 	for _, line := range e.Lines {
 		if line != "[status] "+e.Message { // which was just said
 			s += "\n  " + clean(line)

@@ -64,6 +64,9 @@ func (s *summary) print(p *printer) {
 	p.say("%s (loop %s, %s, %s)", p.paint.in(bold, head), s.run.id, count(s.run.state.Iteration, "attempt"), lasted(s.took))
 	for _, b := range s.run.state.BlockedTasks {
 		p.say("blocked: %s %s: %s (%s%s)", clean(b.Task.ID), fit(clean(b.Title), 60), why(b), count(b.Attempts, "attempt"), s.where(b.Task.ID))
+		for _, what := range b.Denied {
+			p.say("  the sandbox refused %s", clean(what))
+		}
 	}
 	s.printHeld(p)
 	fmt.Fprint(p.text, questionLines(s.questions(), s.named()))

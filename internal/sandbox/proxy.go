@@ -36,6 +36,32 @@ type Proxy struct {
 	ctx      context.Context // ends all connections
 	stop     context.CancelFunc
 	wg       sync.WaitGroup
+
+	mu      sync.Mutex
+	refused []string // hosts, since Refused was called
+}
+
+const mostRefused = 50
+
+// Refused lists the hosts, with ports other than the usual ones, that were asked for and are not of the list, since it was called last.
+func (p *Proxy) Refused() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.refused
+	p.refused = nil
+	slices.Sort(list)
+	return list
+}
+
+func (p *Proxy) note(host, port string) {
+	if port != "80" && port != "443" {
+		host = net.JoinHostPort(host, port)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.refused) < mostRefused && !slices.Contains(p.refused, host) {
+		p.refused = append(p.refused, host)
+	}
 }
 
 const (
@@ -227,6 +253,7 @@ func (p *Proxy) refuse(c net.Conn, err error) {
 func (p *Proxy) reach(ctx context.Context, host, port string) (net.Conn, error) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if !allowed(p.hosts, host, port) {
+		p.note(host, port)
 		return nil, fmt.Errorf("%s is not among the hosts that the sandbox may reach; sandbox_domains in descartes.yaml adds it", net.JoinHostPort(host, port))
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {

@@ -1,0 +1,97 @@
+package loop
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"descartes/internal/plainfile"
+)
+
+const (
+	maxDenied     = 8       // that are told of one attempt
+	maxDeniedLine = 600     // bytes of each; a longer one is left out
+	deniedTail    = 1 << 20 // bytes of a log's end in which refusals are looked for
+)
+
+var (
+	beforeReadOnly = regexp.MustCompile("(?i)([^\\s'\"`‘’:\\\\]+)['\"`’\\\\]*: read-only file system")
+	afterReadOnly  = regexp.MustCompile(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
+)
+
+// denied says in words what the sandbox refused an attempt, each with the setting that opens it: hosts that its proxy refused, and
+// paths that a program called read-only in the log. What nothing complained of is not known.
+func (c *Config) denied(root, log string, hosts []string) (list []string) {
+	if !c.sandboxed() {
+		return nil
+	}
+	for _, host := range hosts {
+		list = append(list, "the network to "+host+"; sandbox_domains: ["+host+"] in descartes.yaml opens it")
+	}
+	for _, path := range readOnlyPaths(log) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(root, path)
+		}
+		if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			list = append(list, "writing to "+rel+", which no attempt may change")
+			continue
+		}
+		open := path
+		for open != filepath.Dir(open) {
+			if _, err := os.Lstat(open); err == nil {
+				break
+			}
+			open = filepath.Dir(open)
+		}
+		list = append(list, "writing to "+path+"; sandbox_write: ["+open+"] in descartes.yaml opens it")
+	}
+	for i := range list {
+		list[i] = oneLine(list[i])
+	}
+	slices.Sort(list)
+	list = slices.DeleteFunc(slices.Compact(list), func(s string) bool { return len(s) > maxDeniedLine })
+	return list[:min(len(list), maxDenied)]
+}
+
+// sandboxed reports whether commands are held in by a sandbox that is in force.
+func (c *Config) sandboxed() bool {
+	return strings.HasPrefix(c.SandboxInForce, "auto") || strings.HasPrefix(c.SandboxInForce, "strict")
+}
+
+func (t *Tools) refused() []string {
+	if t.Refused == nil {
+		return nil
+	}
+	return t.Refused()
+}
+
+// readOnlyPaths are those that programs named in a log, as they wrote them, when the system called them read-only.
+func readOnlyPaths(log string) (paths []string) {
+	f, err := plainfile.Open("", log)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || fi.Size() > deniedTail {
+		_, serr := f.Seek(-deniedTail, io.SeekEnd)
+		if errors.Join(err, serr) != nil {
+			return nil
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, deniedTail))
+	if err != nil {
+		return nil
+	}
+	for _, m := range slices.Concat(beforeReadOnly.FindAllStringSubmatch(string(text), 100), afterReadOnly.FindAllStringSubmatch(string(text), 100)) {
+		if path := m[1]; strings.Contains(path, "/") || !strings.EqualFold(path, "EROFS") && strings.Contains(path, ".") {
+			paths = append(paths, filepath.Clean(path))
+		}
+	}
+	slices.SortFunc(paths, cmp.Compare[string])
+	return slices.Compact(paths)
+}
