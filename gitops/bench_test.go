@@ -25,7 +25,7 @@ func newBenchRepo(b *testing.B, n int) *benchRepo {
 	r := &benchRepo{b: b, dir: filepath.Join(base, "repo"), n: n}
 	r.env = []string{"HOME=" + base, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
 	for i := range n {
-		r.put(r.name(i), fmt.Appendf(nil, "file %d\n%01990d\n", i, i))
+		r.put(r.name(i), fmt.Appendf(nil, "file %d\n%01990d\n", i%64, i%64)) // few objects: writing them is most of the time
 	}
 	r.put(".gitignore", []byte("node_modules/\n*.o\n"))
 	for _, args := range [][]string{{"init", "-q"}, {"config", "user.name", "A"}, {"config", "user.email", "a@b.c"}, {"config", "gc.auto", "0"},
