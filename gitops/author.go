@@ -44,6 +44,14 @@ func (i *identities) keeper(ctx context.Context) person {
 	return fallbackPerson
 }
 
+// asKeeper are options for commands that write a reflog, where git knows nobody.
+func (i *identities) asKeeper(ctx context.Context) []string {
+	if p := i.keeper(ctx); p == fallbackPerson {
+		return []string{"-c", "user.name=" + p.name, "-c", "user.email=" + p.email}
+	}
+	return nil
+}
+
 // ask never lets git make a name up from the login and the host's name. The variable EMAIL is no such guess, but
 // git takes it for one when it is told not to guess, and is given it as a setting therefore.
 func (i *identities) ask(ctx context.Context, role string) (person, error) {

@@ -3,9 +3,7 @@ package gitops
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"time"
 )
 
 // CanBranch reports, as a RefusedError, why NewBranch would not make a branch.
@@ -48,38 +46,23 @@ func (r *Repo) NewBranch(ctx context.Context, name string) error {
 	if err != nil || at == ref {
 		return err
 	}
+	was := strings.TrimPrefix(at, "refs/heads/")
+	if was == "" {
+		was = hash
+	}
 	if hash != "" {
-		u, err := r.refs.prepare(ctx, ref, "", hash, true)
-		if err == nil {
-			err = u.finish(r.people.keeper(ctx), time.Now(), "branch: Created from HEAD", false)
-		}
-		if err != nil {
+		if err := r.setRef(ctx, ref, "", hash, "branch: Created from HEAD"); err != nil {
 			return fmt.Errorf("make branch %s: %w", name, err)
 		}
 	}
-	if err := r.pointHead(ctx, ref, at, hash); err != nil {
+	if err := r.pointHead(ctx, ref, "checkout: moving from "+was+" to "+name); err != nil {
 		return fmt.Errorf("switch to branch %s: %w", name, err)
 	}
 	return nil
 }
 
-func (r *Repo) pointHead(ctx context.Context, ref, from, hash string) error {
-	lock, err := takeLock(ctx, r.l.commonDir, filepath.Join(r.l.gitDir, "HEAD"))
-	if err != nil {
-		return err
-	}
-	defer lock.drop()
-	if err := lock.fill([]byte("ref: " + ref + "\n")); err != nil {
-		return err
-	}
-	if hash != "" {
-		was := strings.TrimPrefix(from, "refs/heads/")
-		if was == "" {
-			was = hash
-		}
-		if err := r.reflog(ctx, "HEAD", hash, hash, "checkout: moving from "+was+" to "+strings.TrimPrefix(ref, "refs/heads/")); err != nil {
-			return err
-		}
-	}
-	return lock.commit()
+// pointHead makes HEAD name a branch; no file changes.
+func (r *Repo) pointHead(ctx context.Context, ref, message string) error {
+	_, err := r.cli.run(ctx, gitCall{options: r.people.asKeeper(ctx), args: []string{"symbolic-ref", "-m", message, "HEAD", ref}})
+	return err
 }

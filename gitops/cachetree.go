@@ -54,21 +54,6 @@ func parseCacheNode(b []byte, depth int) (t *cacheTree, rest []byte, ok bool) {
 	return t, b, true
 }
 
-func (t *cacheTree) append(b []byte) []byte {
-	b = append(append(b, t.name...), 0)
-	b = strconv.AppendInt(b, int64(t.entries), 10)
-	b = append(b, ' ')
-	b = strconv.AppendInt(b, int64(len(t.sub)), 10)
-	b = append(b, '\n')
-	if t.entries >= 0 {
-		b = append(b, t.id[:]...)
-	}
-	for _, s := range t.sub {
-		b = s.append(b)
-	}
-	return b
-}
-
 // child returns the node of a subdirectory, nil where there is none.
 func (t *cacheTree) child(name string) *cacheTree {
 	if t == nil {
@@ -80,14 +65,4 @@ func (t *cacheTree) child(name string) *cacheTree {
 		}
 	}
 	return nil
-}
-
-// drop forgets a subdirectory.
-func (t *cacheTree) drop(name string) {
-	for i, s := range t.sub {
-		if s.name == name {
-			t.sub = append(t.sub[:i:i], t.sub[i+1:]...)
-			return
-		}
-	}
 }

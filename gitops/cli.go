@@ -26,16 +26,17 @@ import (
 // cli does with the git program what the native path cannot do as git does. It never touches the user's
 // index but to record a commit: everything else happens in private copies of it.
 type cli struct {
-	l       layout
-	program string
-	env     []string
-	hooks   bool // run them at commits
-	guard   protection
-	limit   time.Duration // of each run; 0 is none
-	argv    []string      // of the shim, nil for none
-	cookie  string        // of the shim; "" until the working tree is ours
-	shim    *proc.Shim    // nil until the first run of the program after that
-	runs    int           // so far, for names
+	l        layout
+	program  string
+	env      []string
+	hooks    bool // run them at commits
+	guard    protection
+	limit    time.Duration // of each run; 0 is none
+	argv     []string      // of the shim, nil for none
+	presence *os.File      // nil until the working tree is ours
+	cookie   string        // of the shim; "" until the working tree is ours
+	shim     *proc.Shim    // nil until the first run of the program after that
+	runs     int           // so far, for names
 
 	cache   string    // the private index after the last snapshot
 	based   fileInfo  // the index that cache was copied from
@@ -57,19 +58,34 @@ func newCLI(l layout, program string, opt Options) *cli {
 // claim ends what a killed run left of the git program at work here, removes the files it worked with, and has
 // the program run under a shim from now on.
 func (c *cli) claim() error {
-	if c.cookie != "" {
+	if c.presence != nil {
 		return nil
 	}
 	if c.argv != nil {
-		sum := sha256.Sum256([]byte(c.l.gitDir))
-		cookie := "git-" + hex.EncodeToString(sum[:8])
-		if _, err := proc.Sweep(cookie); err != nil {
-			return fmt.Errorf("end the git commands that an earlier run left: %w", err)
+		if err := c.endLeft(); err != nil {
+			return err
 		}
-		c.cookie = cookie
+		c.cookie = c.cookieOf()
 	}
 	c.sweep()
+	return c.show()
+}
+
+// endLeft ends what a killed run left of the git program.
+func (c *cli) endLeft() error {
+	if c.argv == nil {
+		return nil
+	}
+	if _, err := proc.Sweep(c.cookieOf()); err != nil {
+		return fmt.Errorf("end the git commands that an earlier run left: %w", err)
+	}
 	return nil
+}
+
+// cookieOf marks the git commands that are at work in this git directory for us.
+func (c *cli) cookieOf() string {
+	sum := sha256.Sum256([]byte(c.l.gitDir))
+	return "git-" + hex.EncodeToString(sum[:8])
 }
 
 // keptVariables are the only GIT_* variables that reach the program: where configuration is, and who commits.

@@ -205,7 +205,7 @@ func (c *cli) stage(ctx context.Context, entries map[string]treeEntry) (undo fun
 	}
 	undo = func() {
 		if changed, err := saved.changed(); err != nil || changed {
-			_ = saved.putBack(context.WithoutCancel(ctx), c.l.commonDir)
+			_ = saved.putBack(context.WithoutCancel(ctx))
 		}
 	}
 	deadline := time.Now().Add(lockPatience)

@@ -106,11 +106,6 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	lock, err := takeLock(ctx, c.r.l.commonDir, filepath.Join(c.r.l.gitDir, "index"))
-	if err != nil {
-		return Commit{}, err
-	}
-	defer lock.drop()
 	ix, err := readIndex(filepath.Join(c.r.l.gitDir, "index"))
 	if err != nil {
 		return Commit{}, err
@@ -121,7 +116,7 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 	if err := c.collect(ctx, ix); err != nil {
 		return Commit{}, err
 	}
-	ed := treeEditor{objects: c.r.store, before: map[string]objectID{}, after: map[string]objectID{}}
+	ed := treeEditor{objects: c.r.store}
 	tree, err := ed.edit("", &c.parentTree, c.edits)
 	if err != nil {
 		return Commit{}, err
@@ -133,7 +128,7 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	commit, err := c.write(ctx, lock, ix, &ed, tree, author, committer)
+	commit, err := c.write(ctx, tree, author, committer)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -214,7 +209,7 @@ func (c *waveCommit) changedPaths(tree objectID) ([]string, error) {
 }
 
 // write makes the commit and, when everything is on the disk, shows first the index and then the ref.
-func (c *waveCommit) write(ctx context.Context, lock *lockFile, ix *index, ed *treeEditor, tree objectID, author, committer person) (string, error) {
+func (c *waveCommit) write(ctx context.Context, tree objectID, author, committer person) (string, error) {
 	var parents []string
 	if c.parent != "" {
 		parents = []string{c.parent}
@@ -223,22 +218,15 @@ func (c *waveCommit) write(ctx context.Context, lock *lockFile, ix *index, ed *t
 	if err != nil {
 		return "", err
 	}
-	if err := c.updateIndex(ctx, ix); err != nil {
-		return "", err
-	}
-	ed.updateCache(ix)
 	if err := c.r.store.writeOut(); err != nil {
 		return "", err
 	}
-	if err := lock.fill(ix.bytes()); err != nil {
-		return "", err
+	entries := map[string]treeEntry{}
+	for name, item := range c.edits {
+		entries[name] = treeEntry{mode: item.mode, id: item.id.String()}
 	}
-	ref, err := c.r.refs.prepare(ctx, c.head, c.parent, id.String(), true)
+	undo, err := c.r.cli.stage(ctx, entries)
 	if err != nil {
-		return "", err
-	}
-	defer ref.lock.drop()
-	if err := lock.commit(); err != nil {
 		return "", err
 	}
 	subject, _, _ := strings.Cut(c.w.Message, "\n")
@@ -246,5 +234,9 @@ func (c *waveCommit) write(ctx context.Context, lock *lockFile, ix *index, ed *t
 	if c.parent == "" {
 		kind = "commit (initial): "
 	}
-	return id.String(), ref.finish(committer, c.when, kind+subject, true)
+	if err := c.r.setRef(ctx, c.head, c.parent, id.String(), kind+subject); err != nil {
+		undo()
+		return "", err
+	}
+	return id.String(), nil
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // historyLimit bounds every walk through history: what a run looks for is never far from HEAD.
@@ -219,7 +218,7 @@ func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
 	switch {
 	case err != nil:
 	case parent == "":
-		err = r.refs.remove(ctx, branch)
+		err = r.removeRef(ctx, branch)
 	default:
 		err = r.setRef(ctx, branch, commit, parent, "descartes: taken back")
 	}
@@ -227,13 +226,4 @@ func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
 		return fmt.Errorf("take back commit %s: %w", shortHash(commit), err)
 	}
 	return nil
-}
-
-// setRef moves a ref that is still at old, and HEAD's log with the branch that is checked out.
-func (r *Repo) setRef(ctx context.Context, name, old, new, message string) error {
-	u, err := r.refs.prepare(ctx, name, old, new, true)
-	if err != nil {
-		return err
-	}
-	return u.finish(r.people.keeper(ctx), time.Now(), message, strings.HasPrefix(name, "refs/heads/"))
 }

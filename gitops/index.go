@@ -65,7 +65,6 @@ type index struct {
 	version uint32
 	entries []indexEntry
 	tree    *cacheTree // nil when the file has none
-	undo    []byte     // the resolve-undo extension, kept as it is
 	mtime   time.Time  // of the file: entries not older than it are to be hashed again
 }
 
@@ -236,8 +235,6 @@ func (ix *index) parseExtensions(b []byte) error {
 		switch sig {
 		case "TREE":
 			ix.tree = parseCacheTree(data) // a damaged one is dropped: it is only a cache
-		case "REUC":
-			ix.undo = data
 		default:
 			// Optional extensions have an upper-case first letter: caches that git makes again.
 			if sig[0] < 'A' || sig[0] > 'Z' {

@@ -10,9 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Keep makes a commit of a tree and sets a ref to it, whatever the ref named before. Afterwards both are on
-// the disk; below refs/descartes/, which is ours alone, they are so with the caller's next fsync on that file
-// system, which a run needs anyway for its own record of the attempt.
+// Keep makes a commit of a tree and sets a ref to it, whatever the ref named before. Afterwards both are on the disk.
 func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (hash string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,21 +50,8 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 	if err := r.store.writeOut(); err != nil {
 		return "", err
 	}
-	if done, err := r.refs.setPrivate(ref, commit.String()); err != nil {
-		return "", err
-	} else if done {
-		return commit.String(), r.kept.add(r, ref, commit.String())
-	}
-	old, err := r.refs.hash(ref)
-	if err != nil {
-		return "", err
-	}
-	u, err := r.refs.prepare(ctx, ref, old, commit.String(), false)
-	if err != nil {
-		return "", err
-	}
 	subject, _, _ := strings.Cut(message, "\n")
-	if err := u.finish(who, now, subject, false); err != nil {
+	if err := r.forceRef(ctx, ref, commit.String(), subject); err != nil {
 		return "", err
 	}
 	return commit.String(), r.kept.add(r, ref, commit.String())
@@ -118,7 +103,7 @@ func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 func (r *Repo) DeleteRef(ctx context.Context, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.refs.remove(ctx, name); err != nil {
+	if err := r.removeRef(ctx, name); err != nil {
 		return fmt.Errorf("delete ref %s: %w", name, err)
 	}
 	return nil

@@ -103,7 +103,7 @@ func (r *Repo) settleKept(ctx context.Context, _ Ground, s *Settled) error {
 			continue
 		}
 		if now[name] != "" {
-			if err := r.refs.remove(ctx, name); err != nil {
+			if err := r.removeRef(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -147,7 +147,7 @@ func (r *Repo) settleShallow(ctx context.Context, g Ground, s *Settled) error {
 		return nil
 	}
 	kept := r.keepText(g.shallow.path)
-	if err := g.shallow.putBack(ctx, r.l.commonDir); err != nil {
+	if err := g.shallow.putBack(ctx); err != nil {
 		return err
 	}
 	s.note("%s was changed during the attempt by something else than a fetch, and put back%s", r.inGit(g.shallow.path), kept)

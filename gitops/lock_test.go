@@ -1,100 +1,23 @@
 package gitops
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
-
-// holdings says which of the two names of a lock there are.
-func holdings(t *testing.T, k *lockFile, own string) (lock, first bool) {
-	t.Helper()
-	there := func(path string) bool {
-		_, err := os.Lstat(path)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-		return err == nil
-	}
-	return there(k.path + ".lock"), there(own)
-}
-
-func TestClearLocks(t *testing.T) {
-	t.Parallel()
-	common := t.TempDir()
-	l := layout{gitDir: common, commonDir: common}
-	for _, file := range []string{"index", "refs/descartes/x/1/1", "worktrees/w/index"} {
-		k, err := takeLock(t.Context(), common, filepath.Join(common, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := k.own
-		if err := clearLocks(l); err != nil {
-			t.Fatal(err)
-		}
-		if lock, first := holdings(t, k, own); !lock || !first {
-			t.Errorf("%s: the lock of a living process: got %v %v", file, lock, first)
-		}
-		k.f.Close() // as the end of the process does
-		if err := clearLocks(l); err != nil {
-			t.Fatal(err)
-		}
-		if lock, first := holdings(t, k, own); lock || first {
-			t.Errorf("%s: the lock of a dead process: got %v %v", file, lock, first)
-		}
-	}
-}
-
-func TestClearLocksLeavesOthers(t *testing.T) {
-	t.Parallel()
-	common := t.TempDir()
-	l := layout{gitDir: common, commonDir: common}
-	foreign := filepath.Join(common, "HEAD.lock")
-	if err := os.WriteFile(foreign, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k, err := takeLock(t.Context(), common, filepath.Join(common, "index"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := k.own
-	if err := k.fill([]byte("new")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(k.path+".lock", k.path); err != nil { // killed just after
-		t.Fatal(err)
-	}
-	k.f.Close()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		if err := clearLocks(l); err != nil {
-			t.Fatal(err)
-		}
-		if _, first := holdings(t, k, own); !first {
-			break
-		}
-		if time.Now().After(deadline) { // until then a child that another test forks may still hold what we closed
-			t.Fatal("our own name of the index is left")
-		}
-	}
-	if b, err := os.ReadFile(k.path); err != nil || string(b) != "new" {
-		t.Errorf("the index: %q %v", b, err)
-	}
-	if _, err := os.Lstat(foreign); err != nil {
-		t.Errorf("a lock of git's: %v", err)
-	}
-}
 
 func TestLockCommitAndDrop(t *testing.T) {
 	t.Parallel()
-	common := t.TempDir()
+	file := filepath.Join(t.TempDir(), "deep", "HEAD")
 	for _, commit := range []bool{true, false} {
-		k, err := takeLock(t.Context(), common, filepath.Join(common, "refs", "heads", "main"))
+		k, err := takeLock(t.Context(), file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := k.own
 		if err := k.fill([]byte("x\n")); err != nil {
 			t.Fatal(err)
 		}
@@ -102,11 +25,93 @@ func TestLockCommitAndDrop(t *testing.T) {
 			err = k.commit()
 		}
 		k.drop()
-		if lock, first := holdings(t, k, own); err != nil || lock || first {
-			t.Errorf("commit %v: %v %v %v", commit, err, lock, first)
+		if _, lerr := os.Lstat(file + ".lock"); err != nil || lerr == nil {
+			t.Errorf("commit %v: %v %v", commit, err, lerr)
 		}
-		if _, err := os.Lstat(k.path); err != nil {
+		if _, err := os.Lstat(file); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What all processes of a run leave when they are killed at once is cleared by the next; other people's locks stay.
+func TestLocksOfAKilledRunAreCleared(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		alive   bool // the run
+		older   bool // than the run are the locks
+		cleared bool
+	}{
+		"killed":            {cleared: true},
+		"alive":             {alive: true},
+		"locks from before": {older: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, r := start(t)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s.put(".git/"+presence, "")
+			if tt.alive {
+				f, err := os.Open(s.path(".git/" + presence))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+					t.Fatal(err)
+				}
+			}
+			locks := []string{".git/index.lock", ".git/refs/heads/main.lock", ".git/refs/descartes/x/1/1.lock", ".git/packed-refs.lock"}
+			for _, l := range locks {
+				s.put(l, "")
+				if tt.older {
+					long := time.Now().Add(-time.Hour)
+					if err := os.Chtimes(s.path(l), long, long); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			next, err := s.open("", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer next.Close()
+			for _, l := range locks {
+				if _, err := os.Lstat(s.path(l)); (err != nil) != tt.cleared {
+					t.Errorf("%s: %v", l, err)
+				}
+			}
+			if path, locked := next.Locked(); locked == tt.cleared {
+				t.Errorf("locked: %q %v", path, locked)
+			}
+		})
+	}
+}
+
+// A run shows its presence for as long as it works there.
+func TestPresence(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	if err := r.Claim(); err != nil {
+		t.Fatal(err)
+	}
+	s.put(".git/index.lock", "")
+	other, err := s.open("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path, locked := other.Locked(); !locked || !strings.HasSuffix(path, "index.lock") {
+		t.Errorf("while the run lives: %q %v", path, locked)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(s.path(".git/" + presence)); err == nil {
+		t.Error("it is left")
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // A repository of a format that we do not know is refused for that, not for an index that reads like damage.
@@ -56,19 +54,6 @@ func TestLocked(t *testing.T) {
 				}
 				if err := os.Remove(file + ".lock"); err != nil {
 					t.Fatal(err)
-				}
-				k, err := takeLock(t.Context(), r.l.commonDir, file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if path, ok := r.Locked(); !ok || path != file+".lock" {
-					t.Errorf("a living lock of ours: got %q %v", path, ok)
-				}
-				if err := unix.Flock(int(k.f.Fd()), unix.LOCK_UN); err != nil { // as if its process were dead
-					t.Fatal(err)
-				}
-				if path, ok := r.Locked(); ok {
-					t.Errorf("a stale lock of ours: got %q", path)
 				}
 			}
 			s.put(r.l.commonDir+"/refs/heads/other.lock", "")

@@ -13,12 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refStore reads and writes refs as git's files backend does. Not safe for concurrent use by itself: the lock
-// files keep other processes out.
-type refStore struct {
-	l      layout
-	logAll string // core.logAllRefUpdates
-}
+// refStore reads refs as git's files backend has them, without ever waiting for what is no file; git writes them.
+type refStore struct{ l layout }
 
 // refDir is where a ref's file lies: some belong to one working tree, all others to the repository.
 func (s *refStore) refDir(name string) string {

@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -105,26 +106,43 @@ func TestRefsThatClash(t *testing.T) {
 	s.check()
 }
 
-func TestPrepareCompares(t *testing.T) {
+// A ref moves only from where it is thought to be.
+func TestSetRefCompares(t *testing.T) {
 	t.Parallel()
 	s, r := start(t)
 	head := strings.TrimSpace(s.git("rev-parse", "HEAD"))
-	other := strings.Repeat("1", 40)
+	next := strings.TrimSpace(s.git("commit-tree", "-p", "HEAD", "-m", "next", "HEAD^{tree}"))
 	for _, name := range []string{"refs/heads/main", "refs/heads/new"} {
-		if _, err := r.refs.prepare(t.Context(), name, other, head, true); err == nil || !strings.Contains(err.Error(), "meanwhile") {
+		if err := r.setRef(t.Context(), name, next, head, "x"); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if err := r.setRef(t.Context(), "refs/heads/main", "", next, "x"); err == nil {
+		t.Error("a ref that is there was taken for a new one")
+	}
+	if err := r.setRef(t.Context(), "refs/heads/new", "", strings.Repeat("1", 40), "x"); err == nil {
+		t.Error("a ref names a commit that is not there")
+	}
 	s.git("pack-refs", "--all")
-	u, err := r.refs.prepare(t.Context(), "refs/heads/main", head, head, true)
-	if err != nil {
+	if err := r.setRef(t.Context(), "refs/heads/main", head, next, "moved"); err != nil {
 		t.Fatal(err)
 	}
-	if _, code := s.tryGit("update-ref", "refs/heads/main", head+"^0"); code == 0 {
-		t.Error("git moved a locked ref")
+	if got := s.git("reflog", "-1", "--format=%H %gs"); got != next+" moved\n" {
+		t.Errorf("HEAD's log: %q", got)
 	}
-	u.lock.drop()
-	s.sh("test ! -e .git/refs/heads/main.lock")
+	s.check()
+}
+
+// Another command's lock of a ref is waited for, and then told of.
+func TestSetRefWaits(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	head := strings.TrimSpace(s.git("rev-parse", "HEAD"))
+	s.put(".git/refs/heads/side.lock", "")
+	err := r.setRef(t.Context(), "refs/heads/side", "", head, "x")
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "side.lock is held") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestReflogOnlyWhereGitKeepsOne(t *testing.T) {

@@ -68,10 +68,11 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	if err := refusal(formatFindings(cfg)); err != nil {
 		return nil, err
 	}
-	if err := clearLocks(l); err != nil {
+	r := &Repo{opt: opt, l: l, cfg: cfg, watched: watch(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
+	r.refs = &refStore{l: l}
+	if err := r.clearAfterKill(); err != nil {
 		return nil, err
 	}
-	r := &Repo{opt: opt, l: l, cfg: cfg, watched: watch(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
 	ix, err := readIndex(filepath.Join(l.gitDir, "index"))
 	var found []finding
 	if only, ok := errors.AsType[*unsupportedError](err); ok {
@@ -87,8 +88,6 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		return nil, err
 	}
 	r.store = newObjectStore(l.commonDir)
-	logAll, _ := cfg.get("core.logallrefupdates")
-	r.refs = &refStore{l: l, logAll: logAll}
 	r.scanner = r.newScanner()
 	if ix != nil && !r.viaGit {
 		if r.tree, err = newWorktree(ix, r.guard); err != nil && !r.fallBack(&err) {

@@ -140,7 +140,7 @@ func (s *savedFile) changed() (bool, error) {
 }
 
 // putBack makes the file what it was, through git's own lock file, so that no git command reads half of it.
-func (s *savedFile) putBack(ctx context.Context, home string) error {
+func (s *savedFile) putBack(ctx context.Context) error {
 	if s.kind == os.ModeDevice {
 		return &RefusedError{Reason: fmt.Sprintf("%s was %s before the attempt", s.path, errNotPlain)}
 	}
@@ -151,19 +151,19 @@ func (s *savedFile) putBack(ctx context.Context, home string) error {
 		}
 		return nil
 	}
-	if err := s.write(ctx, home); err != nil {
+	if err := s.write(ctx); err != nil {
 		return fmt.Errorf("put back %s: %w", s.path, err)
 	}
 	return nil
 }
 
-func (s *savedFile) write(ctx context.Context, home string) error {
+func (s *savedFile) write(ctx context.Context) error {
 	if fi, err := os.Lstat(s.path); err == nil && fi.IsDir() {
 		if err := os.RemoveAll(s.path); err != nil {
 			return err
 		}
 	}
-	lock, err := takeLock(ctx, home, s.path)
+	lock, err := takeLock(ctx, s.path)
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func (r *Repo) settleFiles(ctx context.Context, g Ground, s *Settled) error {
 			continue
 		}
 		kept := r.keepText(f.path)
-		if err := f.putBack(ctx, r.l.commonDir); err != nil {
+		if err := f.putBack(ctx); err != nil {
 			return err
 		}
 		s.note("%s was changed during the attempt and put back%s", r.inGit(f.path), kept)
@@ -180,7 +180,7 @@ func (r *Repo) settleHooks(ctx context.Context, g Ground, s *Settled) error {
 		}
 		if changed {
 			kept := r.keepText(f.path)
-			if err := f.putBack(ctx, r.l.commonDir); err != nil {
+			if err := f.putBack(ctx); err != nil {
 				return err
 			}
 			s.note("the hook %s was changed during the attempt and put back%s", r.hookName(f.path), kept)

@@ -110,7 +110,7 @@ func (r *Repo) packAgain(ctx context.Context, g Ground, now *savedFile, old, rea
 			file.perm = now.perm
 		}
 	}
-	return back, file.putBack(ctx, r.l.commonDir)
+	return back, file.putBack(ctx)
 }
 
 // settleLoose puts back the branches, tags and the stash in whose files something else stands now. One that
@@ -137,14 +137,13 @@ func (r *Repo) settleLoose(ctx context.Context, g Ground, s *Settled) error {
 			}
 			file.kind, file.perm, file.data = 0, fi.Mode().Perm(), []byte(before+"\n")
 		}
-		if err := file.putBack(ctx, r.l.commonDir); err != nil {
+		if err := file.putBack(ctx); err != nil {
 			return err
 		}
 		if before != "" {
 			s.note("%s was damaged during the attempt and put back at %s", shortRef(n), shortHash(before))
 			continue
 		}
-		r.refs.prune(file.path)
 		s.note("%s was damaged during the attempt and removed", shortRef(n))
 	}
 	return nil

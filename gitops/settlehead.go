@@ -3,15 +3,15 @@ package gitops
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"time"
 )
 
 // settleHead puts HEAD and the branch back and tells which commits the agent made.
 func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 	branch, hash, err := r.refs.head()
-	if _, bad := parseID(hash); err != nil || hash != "" && bad != nil { // HEAD is damaged: what it was is known
+	_, bad := parseID(hash)
+	damaged := err != nil || hash == "" && branch == "" || hash != "" && bad != nil
+	if damaged { // what it was is known
 		branch, hash = "", ""
 	}
 	headChanged, err := g.head.changed()
@@ -29,7 +29,7 @@ func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
 				return err
 			}
 		}
-		if err := r.resetHead(ctx, g, hash); err != nil {
+		if err := r.resetHead(ctx, g, damaged); err != nil {
 			return err
 		}
 		switch {
@@ -100,44 +100,24 @@ func shortRef(name string) string {
 	return name
 }
 
-func (r *Repo) resetHead(ctx context.Context, g Ground, from string) error {
-	file := filepath.Join(r.l.gitDir, "HEAD")
-	if g.head.kind != 0 {
-		return g.head.putBack(ctx, r.l.commonDir)
+// resetHead makes HEAD what it was; a damaged one is written back as it stood, as git cannot even read the repository.
+func (r *Repo) resetHead(ctx context.Context, g Ground, damaged bool) error {
+	if damaged || g.head.kind != 0 {
+		return g.head.putBack(ctx)
 	}
-	lock, err := takeLock(ctx, r.l.commonDir, file)
-	if err != nil {
-		return err
+	message := "descartes: back to " + g.where()
+	if g.at.Branch != "" {
+		return r.pointHead(ctx, g.at.Branch, message)
 	}
-	defer lock.drop()
-	if err := lock.fill(g.head.data); err != nil {
-		return err
-	}
-	if err := r.reflog(ctx, "HEAD", from, g.at.Hash, "descartes: back to "+g.where()); err != nil {
-		return err
-	}
-	return lock.commit()
-}
-
-func (r *Repo) reflog(ctx context.Context, name, from, to, message string) error {
-	if from == "" {
-		from = noObject
-	}
-	if to == "" {
-		to = noObject
-	}
-	return r.refs.log(name, fmt.Sprintf("%s %s %s\t%s\n", from, to, signature(r.people.keeper(ctx), time.Now()), message))
+	_, err := r.cli.run(ctx, gitCall{options: r.people.asKeeper(ctx), args: []string{"update-ref", "--no-deref", "-m", message, "HEAD", g.at.Hash}})
+	return err
 }
 
 func (r *Repo) resetBranch(ctx context.Context, g Ground, from string) error {
 	if g.at.Hash == "" { // there was no commit yet
-		return r.refs.remove(ctx, g.at.Branch)
+		return r.removeRef(ctx, g.at.Branch)
 	}
-	u, err := r.refs.prepare(ctx, g.at.Branch, from, g.at.Hash, true)
-	if err != nil {
-		return err
-	}
-	return u.finish(r.people.keeper(ctx), time.Now(), "descartes: back to where the attempt began", true)
+	return r.setRef(ctx, g.at.Branch, from, g.at.Hash, "descartes: back to where the attempt began")
 }
 
 // isBack reports whether a commit lacks the one where the attempt began.

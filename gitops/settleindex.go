@@ -40,7 +40,7 @@ func (r *Repo) settleIndex(ctx context.Context, g Ground, s *Settled) error {
 }
 
 func (r *Repo) rewriteIndex(ctx context.Context, g Ground, s *Settled, note string) error {
-	if err := g.index.putBack(ctx, r.l.commonDir); err != nil {
+	if err := g.index.putBack(ctx); err != nil {
 		return err
 	}
 	r.keepIndex()

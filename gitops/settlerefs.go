@@ -83,7 +83,7 @@ func (r *Repo) refBack(ctx context.Context, name, value string, s *Settled) erro
 			return err
 		}
 		file := savedFile{path: r.refs.file(name), perm: 0o644, data: []byte(value + "\n")}
-		return file.putBack(ctx, r.l.commonDir)
+		return file.putBack(ctx)
 	}
 	if _, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "-e", value}}); exitCode(err) != 0 {
 		return fmt.Errorf("%s: %w", name, errObjectsGone)
@@ -135,7 +135,7 @@ func (r *Repo) moveAside(ctx context.Context, name string) (to string, err error
 		}
 	}
 	if err == nil {
-		err = r.refs.remove(ctx, name)
+		err = r.removeRef(ctx, name)
 	}
 	if err != nil {
 		return "", fmt.Errorf("move %s aside: %w", name, err)

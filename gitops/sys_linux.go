@@ -53,7 +53,13 @@ func (r *rootDir) probe() {
 	}
 }
 
-func (r *rootDir) close() { unix.Close(r.fd) }
+// close may be called again: the number would by then be another file's.
+func (r *rootDir) close() {
+	if r.fd >= 0 {
+		unix.Close(r.fd)
+	}
+	r.fd = -1
+}
 
 // renew opens the directory again when another one took its place.
 func (r *rootDir) renew() error {

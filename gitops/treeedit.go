@@ -9,11 +9,8 @@ import (
 )
 
 // treeEditor makes a tree from another one and a few edits, reading and writing only the directories on the
-// way. before and after are the trees of the edited directories ("" is the root, "a/b"), for the index's cache.
-type treeEditor struct {
-	objects       *objectStore
-	before, after map[string]objectID
-}
+// way.
+type treeEditor struct{ objects *objectStore }
 
 // edit returns the tree of a directory after the edits, whose paths are relative to it; mode 0 deletes. A
 // directory without entries is emptyTreeID.
@@ -31,7 +28,6 @@ func (e *treeEditor) edit(dir string, base *objectID, edits map[string]treeItem)
 		for _, it := range list {
 			items[it.name] = append(items[it.name], it)
 		}
-		e.before[dir] = *base
 	}
 	below := map[string]map[string]treeItem{}
 	for path, item := range edits {
@@ -64,7 +60,7 @@ func (e *treeEditor) edit(dir string, base *objectID, edits map[string]treeItem)
 			items[name] = append(items[name], treeItem{name: name, mode: modeDir, id: id})
 		}
 	}
-	return e.write(dir, items)
+	return e.write(dir, base, items)
 }
 
 // deletedBelow says whether edits speak of something below a directory that a file is to replace.
@@ -77,7 +73,7 @@ func deletedBelow(edits map[string]treeItem, name string) bool {
 	return false
 }
 
-func (e *treeEditor) write(dir string, items map[string][]treeItem) (objectID, error) {
+func (e *treeEditor) write(dir string, base *objectID, items map[string][]treeItem) (objectID, error) {
 	var list []treeItem
 	for name, its := range items {
 		if len(its) > 1 {
@@ -91,78 +87,10 @@ func (e *treeEditor) write(dir string, items map[string][]treeItem) (objectID, e
 		b = appendEntry(b, it.mode, it.name, it.id)
 	}
 	id := hashObject(kindTree, b)
-	e.after[dir] = id
-	if before, ok := e.before[dir]; ok && id == before || len(b) == 0 && dir != "" {
+	if base != nil && id == *base || len(b) == 0 && dir != "" {
 		return id, nil
 	}
 	return id, e.objects.write(id, kindTree, b)
-}
-
-// updateCache brings the index's cache of trees up to date: a directory that was HEAD's before is the commit's
-// now. All other edited ones are not known any more.
-func (e *treeEditor) updateCache(ix *index) {
-	if ix.tree == nil {
-		return
-	}
-	e.updateNode(ix, ix.tree, "")
-}
-
-func (e *treeEditor) updateNode(ix *index, t *cacheTree, dir string) {
-	before, had := e.before[dir]
-	known := t.entries >= 0 && had && t.id == before
-	if known {
-		t.id, t.entries = e.after[dir], countBelow(ix, dir)
-	} else {
-		t.entries = -1
-	}
-	for _, d := range e.children(dir) {
-		name := d[strings.LastIndexByte(d, '/')+1:]
-		sub := t.child(name)
-		switch {
-		case e.after[d] == emptyTreeID:
-			t.drop(name)
-		case sub != nil:
-			e.updateNode(ix, sub, d)
-		case known:
-			t.sub = append(t.sub, e.newNode(ix, name, d))
-		}
-	}
-}
-
-// newNode is the cache of a directory that neither HEAD nor the index had before.
-func (e *treeEditor) newNode(ix *index, name, dir string) *cacheTree {
-	t := &cacheTree{name: name, entries: countBelow(ix, dir), id: e.after[dir]}
-	for _, d := range e.children(dir) {
-		if e.after[d] != emptyTreeID {
-			t.sub = append(t.sub, e.newNode(ix, d[strings.LastIndexByte(d, '/')+1:], d))
-		}
-	}
-	return t
-}
-
-// children are the edited directories directly below one.
-func (e *treeEditor) children(dir string) []string {
-	var out []string
-	for d := range e.after {
-		name, ok := strings.CutPrefix(d, dir+"/")
-		if dir == "" {
-			name, ok = d, d != ""
-		}
-		if ok && !strings.Contains(name, "/") {
-			out = append(out, d)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func countBelow(ix *index, dir string) int {
-	if dir == "" {
-		return len(ix.entries)
-	}
-	lo, _ := ix.find(dir + "/")
-	hi, _ := ix.find(dir + "0") // the byte after the slash
-	return hi - lo
 }
 
 // pathIgnored evaluates the ignore rules as they stand on the disk for one path that need not exist.

@@ -239,3 +239,40 @@ func (d *folder) tidy() {
 	slices.SortFunc(d.dirs, func(a, b *folder) int { return compareAsDirs(a.name(), b.name()) })
 	d.untidy = false
 }
+
+// settle makes the in-memory index agree with what was committed for a path.
+func (w *worktree) settle(path string, item treeItem, guard protection) {
+	if item.mode == 0 {
+		if d, f := w.lookup(path); f != nil {
+			f.flags &^= fileTracked
+			if f.flags&fileFixed != 0 || !f.present() {
+				if f.present() {
+					d.spoil()
+				}
+				f.mode = 0
+				d.tidy()
+			}
+		}
+		return
+	}
+	protected := guard.covers(path)
+	if d, f := w.lookup(path); f != nil {
+		f.flags |= fileTracked
+		if protected && (f.id != item.id || f.mode != item.mode || !f.present()) {
+			f.id, f.mode = item.id, item.mode
+			f.flags &^= fileAbsent
+			d.spoil()
+		}
+		return
+	}
+	d := w.folderFor(path, guard)
+	f := file{name: path[len(d.path):], id: item.id, mode: item.mode, flags: fileTracked}
+	if protected {
+		f.flags |= fileFixed
+		d.spoil()
+	} else {
+		f.flags |= fileAbsent | fileStale
+	}
+	d.files = append(d.files, f)
+	d.tidy()
+}
