@@ -172,7 +172,14 @@ func (c *cli) commitIndex(ctx context.Context, parent string, entries map[string
 	if _, err := c.run(ctx, gitCall{args: args, index: index}); err != nil {
 		return index, err
 	}
-	return index, c.setEntries(ctx, index, entries)
+	if err := c.setEntries(ctx, index, entries); err != nil {
+		return index, err
+	}
+	// For hooks that ask git's plumbing. Exit status 1: some files differ, which is none of our business.
+	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}, index: index}); err != nil && exitCode(err) != 1 {
+		return index, err
+	}
+	return index, nil
 }
 
 // setEntries puts entries into an index, removals first, so that a file may take a directory's place.
@@ -187,10 +194,6 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 	}
 	removed.Write(set.Bytes())
 	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: removed.Bytes()}); err != nil {
-		return err
-	}
-	// exit status 1: some files differ, which is none of our business
-	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}, index: index}); err != nil && exitCode(err) != 1 {
 		return err
 	}
 	return nil
