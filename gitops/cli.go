@@ -61,14 +61,14 @@ func (c *cli) claim() error {
 	if c.presence != nil {
 		return nil
 	}
+	if err := c.show(); err != nil {
+		return err
+	}
 	if c.argv != nil {
-		if err := c.endLeft(); err != nil {
-			return err
-		}
 		c.cookie = c.cookieOf()
 	}
 	c.sweep()
-	return c.show()
+	return nil
 }
 
 // endLeft ends what a killed run left of the git program.

@@ -73,8 +73,5 @@ func (c *cli) close() {
 	if c.based != (fileInfo{}) {
 		_ = os.Remove(c.cache)
 	}
-	if c.presence != nil {
-		_ = os.Remove(c.presence.Name())
-		_ = c.presence.Close()
-	}
+	c.leave()
 }

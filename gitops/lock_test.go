@@ -52,14 +52,14 @@ func TestLocksOfAKilledRunAreCleared(t *testing.T) {
 			if err := r.Close(); err != nil {
 				t.Fatal(err)
 			}
-			s.put(".git/"+presence, "")
+			s.put(".git/"+presence, "running\n")
 			if tt.alive {
 				f, err := os.Open(s.path(".git/" + presence))
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer f.Close()
-				if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+				if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -97,6 +97,13 @@ func TestPresence(t *testing.T) {
 	if err := r.Claim(); err != nil {
 		t.Fatal(err)
 	}
+	second, err := s.open("", "")
+	if err == nil {
+		err = second.Claim()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.put(".git/index.lock", "")
 	other, err := s.open("", "")
 	if err != nil {
@@ -108,10 +115,15 @@ func TestPresence(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
+	for _, one := range []*Repo{r, second} { // in any order
+		if b, err := os.ReadFile(s.path(".git/" + presence)); err != nil || string(b) != "running\n" {
+			t.Errorf("%q, %v", b, err)
+		}
+		if err := one.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := os.Lstat(s.path(".git/" + presence)); err == nil {
-		t.Error("it is left")
+	if b, err := os.ReadFile(s.path(".git/" + presence)); err != nil || len(b) != 0 {
+		t.Errorf("after both: %q, %v", b, err)
 	}
 }
