@@ -64,6 +64,9 @@ func (h Home) tree() string             { return filepath.Join(string(h), "tree"
 func (h Home) ids() string              { return filepath.Join(string(h), "loops") }
 func lockOf(path string) string         { return path + ".lock" }
 
+// Settings keeps what the last run found in the project's settings files.
+func (h Home) Settings() string { return filepath.Join(string(h), "settings.json") }
+
 // ExitFile holds how the last process of a loop ended.
 func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
 

@@ -21,24 +21,25 @@ import (
 
 // ready is a run prepared to start: everything was read and checked, nothing was touched.
 type ready struct {
-	root    string
-	job     *loop.Job
-	repo    *gitops.Repo
-	backend agent.Backend
-	others  []agent.Backend // that tasks ask for, or that take over
-	opt     loop.StartOptions
-	why     string          // where the verify command comes from, "" if it was given
-	front   []tasks.Finding // what is wrong with the plan's front matter
-	notes   []string        // what a person should know before it starts
-	lacks   []string        // what may keep the agent from its work
-	held    enclosure       // the sandbox of its commands
-	nothing bool            // every task is done already
-	dryRun  bool
-	branch  bool // a branch that the settings name is made
-	secrets []secret
-	mask    *mask.Mask // of the secrets
-	large   int        // specs over the budget
-	largest int        // tokens of the largest of them
+	root     string
+	job      *loop.Job
+	repo     *gitops.Repo
+	backend  agent.Backend
+	others   []agent.Backend // that tasks ask for, or that take over
+	opt      loop.StartOptions
+	why      string          // where the verify command comes from, "" if it was given
+	front    []tasks.Finding // what is wrong with the plan's front matter
+	notes    []string        // what a person should know before it starts
+	lacks    []string        // what may keep the agent from its work
+	held     enclosure       // the sandbox of its commands
+	nothing  bool            // every task is done already
+	dryRun   bool
+	settings *settingsWatch // nil for a loop that goes on with its own
+	branch   bool           // a branch that the settings name is made
+	secrets  []secret
+	mask     *mask.Mask // of the secrets
+	large    int        // specs over the budget
+	largest  int        // tokens of the largest of them
 }
 
 // backends are all that a run may call, the usual one first.

@@ -23,22 +23,23 @@ import (
 
 // repetition is a prompt loop prepared to start: everything was read and checked, nothing was touched.
 type repetition struct {
-	root    string
-	job     *loop.RepeatJob
-	repo    *gitops.Repo // nil where git is not needed
-	backend agent.Backend
-	others  []agent.Backend // that take over
-	opt     loop.StartOptions
-	secrets []secret
-	mask    *mask.Mask // of the secrets
-	mode    *mode.Run  // of a plan or a build
-	from    string     // file of a mode prompt, "" for ours
-	why     string     // where the verify command comes from, "" if it was given
-	branch  string     // made at the start
-	ask     func(context.Context, string) (yes, answered bool)
-	code    func(loop.Outcome) int // the exit status
-	notes   []string               // what a person should know before it starts
-	held    enclosure
+	root     string
+	job      *loop.RepeatJob
+	repo     *gitops.Repo // nil where git is not needed
+	backend  agent.Backend
+	others   []agent.Backend // that take over
+	opt      loop.StartOptions
+	secrets  []secret
+	mask     *mask.Mask // of the secrets
+	mode     *mode.Run  // of a plan or a build
+	from     string     // file of a mode prompt, "" for ours
+	why      string     // where the verify command comes from, "" if it was given
+	branch   string     // made at the start
+	ask      func(context.Context, string) (yes, answered bool)
+	code     func(loop.Outcome) int // the exit status
+	notes    []string               // what a person should know before it starts
+	held     enclosure
+	settings *settingsWatch // nil for a loop that goes on with its own
 }
 
 // backends are all that a run may call, the usual one first.
@@ -95,6 +96,10 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	defer r.close()
 	r.from, r.why = s.promptFrom, s.verifyFrom
 	r.job.Yes = s.gates.yes || opt.Resume != "" && s.NoConfirm && cmd.Flags().Changed("no-confirm")
+	if opt.Resume == "" {
+		r.settings = watchSettings(root, r.job.Config, r.mask)
+		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
+	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	p.text.mask = r.mask
 	defer p.close()
@@ -278,6 +283,9 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 		return e, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := r.settings.remember(); err != nil {
+		return e, err
+	}
 	c, err := confine(loop.NewHome(r.root).Run(l.ID()), r.job.Config, r.held, r.backends()...)
 	if err != nil {
 		return e, err

@@ -44,6 +44,9 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 		return e, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := r.settings.remember(); err != nil {
+		return e, err
+	}
 	// The working tree's lock is ours now: what a killed loop left running in it may be ended.
 	c, err := confine(loop.NewHome(r.root).Run(l.ID()), r.job.Config, r.held, r.backends()...)
 	if err != nil {

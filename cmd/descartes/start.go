@@ -134,6 +134,10 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	if n := ralphNote(root); n != "" {
 		r.notes = append(r.notes, n)
 	}
+	if anew {
+		r.settings = watchSettings(root, r.job.Config, r.mask)
+		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
+	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
 	p.text.mask = r.mask
 	defer p.close()

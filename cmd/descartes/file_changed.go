@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/internal/mask"
+	"descartes/internal/plainfile"
+	"descartes/loop"
+)
+
+// powers are the settings that say what is run, and what that may touch and see; with a final dot all below it.
+var powers = []string{"command", "args", "verification_command", "scud.verification_command", "backend.", "backends.", "fallback", "agent_types.",
+	"criteria", "mustNot", "precheck", "git.hooks", "sandbox", "sandbox_domains", "sandbox_write", "sandbox_read", "verify_network", "verify_env",
+	"env", "env_pass", "mask", "working_directory", "state_file", "scud.spec.spec_template"}
+
+// power is the value of such a setting: as it is shown, and the sum by which it is compared.
+type power struct {
+	Text string `json:"text"`
+	Sum  string `json:"sum"`
+}
+
+// powersOf reads them from a settings file. One that is missing has none; what is wrong with it others have said.
+func powersOf(path string, m *mask.Mask) map[string]power {
+	out := map[string]power{}
+	data, err := plainfile.Read(filepath.Dir(path), path, maxSettings)
+	var doc map[string]any
+	if err != nil || yaml.Unmarshal(data, &doc) != nil {
+		return out
+	}
+	var walk func(prefix string, v any)
+	walk = func(key string, v any) {
+		if below, ok := v.(map[string]any); ok {
+			for name, v := range below {
+				walk(strings.TrimPrefix(key+"."+name, "."), v)
+			}
+			return
+		}
+		if !slices.ContainsFunc(powers, func(p string) bool { return p == key || strings.HasSuffix(p, ".") && strings.HasPrefix(key, p) }) {
+			return
+		}
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if e.Encode(v) != nil {
+			b.Reset()
+			fmt.Fprintf(&b, "%v", v)
+		}
+		sum := sha256.Sum256(b.Bytes())
+		out[key] = power{m.Text(strings.TrimSpace(b.String())), hex.EncodeToString(sum[:])}
+	}
+	walk("", doc)
+	return out
+}
+
+// settingsWatch tells what became of the commands in a settings file since the last run of the project. What that found is kept in
+// .descartes/settings.json, by the file's path.
+type settingsWatch struct {
+	root, file, name string // name is file as it is shown
+	mask             *mask.Mask
+}
+
+func watchSettings(root string, c loop.Config, m *mask.Mask) *settingsWatch {
+	file := orWord(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
+	return &settingsWatch{root: root, file: file, name: shown(root, file), mask: m}
+}
+
+// seen is what the last run found, by the file's path; what cannot be read was not found.
+func (w *settingsWatch) seen() (files map[string]map[string]power, text []byte) {
+	text, err := plainfile.Read(w.root, loop.NewHome(w.root).Settings(), 4*maxSettings)
+	if err != nil || json.Unmarshal(text, &files) != nil || files == nil {
+		files = map[string]map[string]power{}
+	}
+	return files, text
+}
+
+// changed says it in one line for each setting.
+func (w *settingsWatch) changed(ctx context.Context, repo *gitops.Repo) (notes []string) {
+	files, _ := w.seen()
+	was, known := files[w.name]
+	if !known {
+		return nil
+	}
+	now := powersOf(w.file, w.mask)
+	keys := maps.Clone(was)
+	maps.Copy(keys, now)
+	by := ""
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if was[key].Sum == now[key].Sum {
+			continue
+		}
+		if len(notes) == 0 {
+			by = w.by(ctx, repo)
+		}
+		notes = append(notes, fmt.Sprintf("%s changed since the last run: %s: %s -> %s%s", w.name, key,
+			fit(orWord(was[key].Text, "none"), 200), fit(orWord(now[key].Text, "none"), 200), by))
+	}
+	return notes
+}
+
+// by names the commit that the file is from.
+func (w *settingsWatch) by(ctx context.Context, repo *gitops.Repo) string {
+	if repo == nil {
+		return ""
+	}
+	rel, ok := below(repo.Root(), w.file)
+	if !ok {
+		return ""
+	}
+	commit, author, err := repo.LastChange(ctx, rel)
+	switch {
+	case err != nil:
+		return " (git does not say by whom: " + err.Error() + ")"
+	case commit == "":
+		return " (not committed)"
+	}
+	return " (commit " + commit + " by " + author + ")"
+}
+
+// remember keeps what the file says for the next run.
+func (w *settingsWatch) remember() error {
+	if w == nil {
+		return nil
+	}
+	files, old := w.seen()
+	files[w.name] = powersOf(w.file, w.mask)
+	var b bytes.Buffer
+	if err := writeJSON(&b, files); err != nil {
+		return err
+	}
+	path := loop.NewHome(w.root).Settings()
+	if bytes.Equal(old, b.Bytes()) {
+		return nil
+	}
+	if err := plainfile.Settle(w.root, path); err != nil {
+		return err
+	}
+	return atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)
+}
