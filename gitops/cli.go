@@ -369,16 +369,11 @@ func (c *cli) changedSince(ctx context.Context, tree Tree, protect []string) ([]
 	if err != nil {
 		return nil, err
 	}
-	changes, err := look.changes(ctx, string(tree), string(now))
+	b, err := look.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", string(tree), string(now)}})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]string, len(changes))
-	for i, ch := range changes {
-		out[i] = ch.path
-	}
-	slices.Sort(out)
-	return out, nil
+	return slices.Sorted(slices.Values(slices.DeleteFunc(nulSplit(b), c.guard.covers))), nil
 }
 
 // addAll is `git add -A` but for protected paths and for nested repositories without a commit, which git

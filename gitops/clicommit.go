@@ -15,56 +15,53 @@ import (
 
 const lockPatience = 2 * time.Second
 
-// commit records a wave with `git commit`, so that hooks, filters and signing act. Like `git commit --only`
+// gitCommit records a wave with `git commit`, so that hooks, filters and signing act. Like `git commit --only`
 // it commits from an index of its own, made from HEAD and the wave's entries; the user's index gets the same
 // entries and keeps everything else that is staged in it.
 //
 // The user's index is written before the commit: a crash between the two leaves the wave staged, and the next
 // try commits it. The other way round it would leave a commit that looks reverted.
-func (c *cli) commit(ctx context.Context, plan *wavePlan) (Commit, error) {
-	done, err := c.commitWave(ctx, plan)
-	if err != nil {
-		return Commit{}, fmt.Errorf("commit wave: %w", err)
-	}
-	return done, nil
-}
-
-func (c *cli) commitWave(ctx context.Context, plan *wavePlan) (Commit, error) {
-	entries, err := c.waveEntries(ctx, plan)
+func (r *Repo) gitCommit(ctx context.Context, plan *wavePlan) (Commit, error) {
+	_, parent, err := r.refs.head()
 	if err != nil {
 		return Commit{}, err
 	}
-	parent, err := c.headCommit(ctx)
+	before, err := r.headTree()
 	if err != nil {
 		return Commit{}, err
 	}
-	index, err := c.commitIndex(ctx, parent, entries)
+	head := &treeView{reader: &r.store.reader, root: before}
+	entries, err := r.waveEntries(ctx, plan, head)
+	if err != nil {
+		return Commit{}, err
+	}
+	planned := map[string]treeItem{} // what the commit changes
+	for name, item := range entries {
+		is, err := head.file(name)
+		if err != nil {
+			return Commit{}, err
+		}
+		if is.mode != item.mode || is.id != item.id {
+			planned[name] = item
+		}
+	}
+	if len(planned) == 0 {
+		return Commit{Empty: true, Notes: plan.notes(nil)}, nil
+	}
+	index, err := r.cli.commitIndex(ctx, parent, entries)
 	defer os.Remove(index)
 	if err != nil {
 		return Commit{}, err
 	}
-	planned, err := c.word(ctx, index, "write-tree")
+	undo, err := r.cli.stage(ctx, entries)
 	if err != nil {
 		return Commit{}, err
 	}
-	before := emptyTreeHex
-	if parent != "" {
-		if before, err = c.word(ctx, "", "rev-parse", "--verify", parent+"^{tree}"); err != nil {
-			return Commit{}, err
-		}
-	}
-	if planned == before {
-		return Commit{Empty: true, Notes: plan.notes(nil)}, nil
-	}
-	undo, err := c.stage(ctx, entries)
-	if err != nil {
-		return Commit{}, err
-	}
-	_, err = c.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(plan.w.Message), hooks: c.hooks})
+	_, err = r.cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(plan.w.Message), hooks: r.cli.hooks})
 	stopped, _ := errors.AsType[*StoppedError](err)
 	ctx = context.WithoutCancel(ctx)
 	if stopped != nil { // perhaps by a hook that runs when the commit is made
-		if now, herr := c.headCommit(ctx); herr == nil && now != parent {
+		if _, now, herr := r.refs.head(); herr == nil && now != parent {
 			plan.late, err = stopped.Error()+", when the commit was made", nil
 		}
 	}
@@ -72,95 +69,69 @@ func (c *cli) commitWave(ctx context.Context, plan *wavePlan) (Commit, error) {
 		undo()
 		return Commit{}, err
 	}
-	return c.committed(ctx, plan, before, planned)
+	return r.committed(ctx, plan, before, planned)
 }
 
 // committed reads what became of it: hooks may have had their say.
-func (c *cli) committed(ctx context.Context, plan *wavePlan, before, planned string) (Commit, error) {
-	hash, err := c.headCommit(ctx)
+func (r *Repo) committed(ctx context.Context, plan *wavePlan, before objectID, planned map[string]treeItem) (Commit, error) {
+	_, hash, err := r.refs.head()
 	if err != nil {
 		return Commit{}, err
 	}
-	all := &cli{}
-	*all = *c
-	all.guard = nil
-	changes, err := all.changes(ctx, before, hash+"^{tree}")
+	after, err := r.treeOf(hash)
 	if err != nil {
 		return Commit{}, err
 	}
-	done := Commit{Hash: hash}
-	final := map[string]treeEntry{}
-	for _, ch := range changes {
-		final[ch.path] = ch.new
-		done.Paths = append(done.Paths, ch.path)
+	final := map[string]treeItem{}
+	d := differ{reader: &r.store.reader, each: func(name string, _, is treeItem) {
+		final[strings.Clone(name)] = treeItem{mode: is.mode, id: is.id}
+	}}
+	if err := d.dirs("", &before, &after, 0); err != nil {
+		return Commit{}, err
 	}
-	slices.Sort(done.Paths)
+	done := Commit{Hash: hash, Paths: sortedKeys(final)}
 	done.Notes = plan.notes(done.Paths)
-	tree, err := c.word(ctx, "", "rev-parse", "--verify", hash+"^{tree}")
-	if err != nil {
-		return Commit{}, err
-	}
-	if tree != planned {
+	if !maps.Equal(final, planned) {
 		done.Notes = append(done.Notes, "hooks changed what was committed")
-		if _, err := c.stage(ctx, final); err != nil {
+		if _, err := r.cli.stage(ctx, final); err != nil {
 			return Commit{}, err
 		}
 	}
 	return done, nil
 }
 
-// headCommit is "" on an unborn branch.
-func (c *cli) headCommit(ctx context.Context) (string, error) {
-	h, err := c.word(ctx, "", "rev-parse", "--verify", "-q", "HEAD^{commit}")
-	if exitCode(err) == 1 {
-		return "", nil
-	}
-	return h, err
-}
-
 // waveEntries is what each path of the wave becomes, by the plan and then by the wave's files.
-func (c *cli) waveEntries(ctx context.Context, plan *wavePlan) (map[string]treeEntry, error) {
-	out := map[string]treeEntry{}
+func (r *Repo) waveEntries(ctx context.Context, plan *wavePlan, head *treeView) (map[string]treeItem, error) {
+	out := map[string]treeItem{}
 	for name, item := range plan.edits {
-		out[name] = treeEntry{mode: item.mode, id: item.id.String()}
+		out[name] = treeItem{mode: item.mode, id: item.id}
 	}
 	for _, name := range slices.Sorted(maps.Keys(plan.w.Files)) {
-		mode, ok, err := c.fileMode(ctx, name)
+		item, err := head.file(name)
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
-			continue
+		if item.mode == 0 {
+			if r.pathIgnored(name) {
+				continue
+			}
+			item.mode = modeRegular
 		}
-		b, err := c.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: plan.w.Files[name]})
+		b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: plan.w.Files[name]})
 		if err != nil {
 			return nil, err
 		}
-		out[name] = treeEntry{mode: mode, id: strings.TrimSpace(string(b))}
+		id, err := parseID(strings.TrimSpace(string(b)))
+		if err != nil {
+			return nil, err
+		}
+		out[name] = treeItem{mode: item.mode, id: id}
 	}
 	return out, nil
 }
 
-// fileMode is the mode that a file of ours has or gets; false for an untracked one that is ignored.
-func (c *cli) fileMode(ctx context.Context, name string) (uint32, bool, error) {
-	b, err := c.run(ctx, gitCall{options: literally, args: []string{"ls-files", "-s", "-z", "--", name}})
-	if err != nil {
-		return 0, false, err
-	}
-	if len(b) > 0 {
-		var mode uint32
-		_, err := fmt.Sscanf(string(b), "%o", &mode)
-		return mode, true, err
-	}
-	_, err = c.run(ctx, gitCall{args: []string{"check-ignore", "-q", "--", name}})
-	if exitCode(err) == 1 {
-		return modeRegular, true, nil
-	}
-	return 0, false, err
-}
-
 // commitIndex is HEAD with the wave's entries; it keeps what the user's index knows of unchanged files.
-func (c *cli) commitIndex(ctx context.Context, parent string, entries map[string]treeEntry) (string, error) {
+func (c *cli) commitIndex(ctx context.Context, parent string, entries map[string]treeItem) (string, error) {
 	index, err := c.indexCopy(filepath.Join(c.l.gitDir, "index"))
 	if err != nil {
 		return "", err
@@ -183,7 +154,7 @@ func (c *cli) commitIndex(ctx context.Context, parent string, entries map[string
 }
 
 // setEntries puts entries into an index, removals first, so that a file may take a directory's place.
-func (c *cli) setEntries(ctx context.Context, index string, entries map[string]treeEntry) error {
+func (c *cli) setEntries(ctx context.Context, index string, entries map[string]treeItem) error {
 	var removed, set bytes.Buffer
 	for _, p := range slices.Sorted(maps.Keys(entries)) {
 		if e := entries[p]; e.mode == 0 {
@@ -200,7 +171,7 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 }
 
 // stage puts entries into the user's index; undo puts back what was there.
-func (c *cli) stage(ctx context.Context, entries map[string]treeEntry) (undo func(), err error) {
+func (c *cli) stage(ctx context.Context, entries map[string]treeItem) (undo func(), err error) {
 	own := filepath.Join(c.l.gitDir, "index")
 	saved, err := saveFile(own)
 	if err != nil {

@@ -46,11 +46,12 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave) (Commit, error) {
 	if err := r.whole(ctx, plan.edits); err != nil {
 		return Commit{}, fmt.Errorf("commit wave: %w", err)
 	}
-	done, err := r.cli.commit(ctx, plan)
-	if err == nil {
-		r.store.settled()
+	done, err := r.gitCommit(ctx, plan)
+	if err != nil {
+		return Commit{}, fmt.Errorf("commit wave: %w", err)
 	}
-	if err == nil && r.tree != nil {
+	r.store.settled()
+	if r.tree != nil {
 		err = r.retrack()
 	}
 	return done, err
@@ -221,11 +222,7 @@ func (c *waveCommit) write(ctx context.Context, tree objectID, author, committer
 	if err := c.r.store.writeOut(); err != nil {
 		return "", err
 	}
-	entries := map[string]treeEntry{}
-	for name, item := range c.edits {
-		entries[name] = treeEntry{mode: item.mode, id: item.id.String()}
-	}
-	undo, err := c.r.cli.stage(ctx, entries)
+	undo, err := c.r.cli.stage(ctx, c.edits)
 	if err != nil {
 		return "", err
 	}
