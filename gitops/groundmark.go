@@ -59,7 +59,7 @@ func (r *Repo) mark(g Ground) (groundMark, error) {
 			return m, err
 		}
 	}
-	m.firm = m.settledBefore(time.Now().Add(-markSlack))
+	m.firm = m.settledBefore(Now().Add(-markSlack))
 	return m, nil
 }
 

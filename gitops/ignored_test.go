@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Whatever an attempt did, a restore deletes and changes no file that was ignored when the attempt began.
@@ -37,8 +36,8 @@ echo p >private; mkdir own; echo '/hidden' >own/.gitignore; echo h >own/hidden; 
 				t.Parallel()
 				s, r := openBothWays(t, way.setup, users)
 				base := mustSnapshot(t, r)
-				began := time.Now()
-				for info, err := statPath(s.path("docs/old")); !olderThan(info, began) && err == nil; began = time.Now() {
+				began := Now()
+				for info, err := statPath(s.path("docs/old")); !olderThan(info, began) && err == nil; began = Now() {
 					runtime.Gosched()
 				}
 				g, err := r.Ground(t.Context())

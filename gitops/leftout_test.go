@@ -20,10 +20,10 @@ func TestLeftOut(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			s, r := openBothWays(t, way.setup, "mkdir -p old/.GIT; echo mine >old/.GIT/x")
-			for info, err := r.statBelow("old/.GIT/x"); err == nil && !olderThan(info, time.Now()); {
+			for info, err := r.statBelow("old/.GIT/x"); err == nil && !olderThan(info, Now()); {
 				runtime.Gosched()
 			}
-			base, began := mustSnapshot(t, r), time.Now()
+			base, began := mustSnapshot(t, r), Now()
 			s.sh("mkdir -p 'x/.git '; echo 1 >'x/.git /config'; echo 1 >git~1; echo 2 >new")
 			makeDeep(t, s.dir)
 			want := []string{"git~1", "x/.git /config"}
@@ -138,4 +138,23 @@ func TestLargeFileIsGivenUp(t *testing.T) {
 	s.sh("rm large; echo 2 >f")
 	snap(t, r)
 	s.check()
+}
+
+// A file is never stamped with an earlier time than Now said before it was made.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/f"
+	for range 2000 {
+		before := Now()
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, err := stampOf(path)
+		if err != nil || time.Unix(st.ctime.Unix()).Before(before) {
+			t.Fatalf("stamped %v, %v, made after %v", time.Unix(st.ctime.Unix()), err, before)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -214,6 +214,17 @@ func scanClock() (time.Time, error) {
 	return time.Unix(ts.Unix()), nil
 }
 
+// Now is the time, but never later than what a file that is changed after the call is stamped with: those stamps are of
+// the kernel's coarse clock, which stands still for as long as a busy machine withholds the tick. What compares the age
+// of files with the time of an event takes that time from here.
+func Now() time.Time {
+	now := time.Now()
+	if coarse, err := scanClock(); err == nil && coarse.Before(now) {
+		return now.Add(coarse.Sub(now)) // keeps the monotonic reading
+	}
+	return now
+}
+
 // dirent is one name of a directory; the name aliases the buffer it was read into.
 type dirent struct {
 	name string

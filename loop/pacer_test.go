@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 )
 
@@ -27,7 +28,7 @@ type patient struct {
 
 func newPatient(t *testing.T) *patient {
 	t.Helper()
-	p := &patient{world: newWorld(t, threeTasks), time: time.Now().Round(0)}
+	p := &patient{world: newWorld(t, threeTasks), time: gitops.Now().Round(0)}
 	p.began = p.time
 	p.now = func() time.Time { return p.time }
 	p.sleep = func(d time.Duration) { p.time = p.time.Add(max(d, 5*time.Second)) }

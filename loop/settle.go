@@ -158,7 +158,7 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 // has not come yet, since that clock was set back, says nothing: it is zero then.
 func (l *Loop) began(id string) time.Time {
 	t := l.ledger.starts[id]
-	if t.After(time.Now()) {
+	if t.After(gitops.Now()) {
 		return time.Time{}
 	}
 	return t

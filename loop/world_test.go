@@ -48,7 +48,7 @@ const threeTasks = `{"tag": "x", "tasks": [
 
 func newWorld(t *testing.T, taskFile string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), now: time.Now, protect: []string{".scud/tasks/x.json", ".descartes/"}}
+	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), now: gitops.Now, protect: []string{".scud/tasks/x.json", ".descartes/"}}
 	w.prepare(taskFile)
 	w.cfg = Config{Baseline: BaselineOff, Breaker: BreakerOff, Scud: ScudConfig{Tag: "x", MaxIterationsPerTask: 3, MaxTotalIterations: 100, VerificationCommand: "check", AutoCommitWaves: true,
 		Spec: SpecConfig{IncludeTask: true, IncludePlanSection: true}}}

@@ -277,7 +277,7 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 	a, v := &lateAgent{}, &lateVerifier{}
 	saved := hidden(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
-	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe, Code: r.code, Ask: r.ask,
+	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: observe, Code: r.code, Ask: r.ask,
 		Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(r.job.Config, r.backend, os.Environ())}, r.opt)
 	if err != nil {
 		return e, err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/proc"
 	"descartes/loop"
@@ -37,7 +38,7 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loo
 	a, v := &lateAgent{}, &lateVerifier{}
 	saved := hidden(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
-	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: time.Now, Mask: r.mask, Free: freeDisk, Observe: observe,
+	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: observe,
 		Code:     func(out loop.Outcome) int { return exitCode(out, out.Blocked) },
 		Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(r.job.Config, r.backend, os.Environ())}, r.opt)
 	if err != nil {
