@@ -156,11 +156,9 @@ func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, a
 		return nil, err
 	}
 	q.Label, q.Mask = "baseline", r.tools.Mask
-	actx, done := stop.watch(ctx)
-	actx, end := stop.soon(actx)
+	actx, end := stop.soon(ctx)
 	b, err := TryBaseline(actx, r.tools.Verify, q, r.tools.Withheld.Verify)
 	end()
-	done()
 	if err != nil {
 		return nil, err
 	}

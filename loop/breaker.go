@@ -93,6 +93,9 @@ func (l *Loop) tripped() string {
 		what = "agents crashed or did nothing"
 	}
 	where := fmt.Sprintf(" in %d tasks in a row", len(s.tasks))
+	if len(s.tasks) == 1 {
+		where = " in a task"
+	}
 	if s.half {
 		where = " again after the breaker had opened"
 	}

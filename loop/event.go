@@ -125,6 +125,19 @@ func (e *Event) Begins() bool {
 	return e.Type == LoopStarted || e.Type == LoopResumed && e.Reason != reasonAnswered
 }
 
+// Underway reports whether an attempt or an iteration is running after the event; was says it for before.
+func (e *Event) Underway(was bool) bool {
+	switch e.Type {
+	case AttemptStarted, IterationStarted:
+		return true
+	case VerifyStarted: // of an attempt whose agent ended while nobody ran the loop, too
+		return e.Detail == nil || !e.Detail.Baseline
+	case LoopStarted, LoopResumed, LimitWaiting, LoopPaused, LoopFinished:
+		return false
+	}
+	return was
+}
+
 // Outcome is what the run came to that a loop_finished or loop_paused event ends.
 func (e *Event) Outcome() Outcome {
 	out := Outcome{Ending: Ending(e.Reason), Message: e.Message}

@@ -47,6 +47,7 @@ type ledger struct {
 	checked     string // the verify command of the attempt under way
 	passed      pass   // the last one
 	streak      streak
+	retried     []Event  // blocked tasks that this run tries again, from where they stand until an attempt begins
 	left        []string // files that only verifications made
 }
 
@@ -105,7 +106,7 @@ func (l *ledger) apply(e *Event) {
 		}
 		l.spend(e)
 	case AttemptStarted:
-		l.begun[e.Task], l.open, l.agent = e.Attempt, e, nil
+		l.begun[e.Task], l.open, l.agent, l.retried = e.Attempt, e, nil, nil
 		l.used[e.Task]++
 		l.iteration++
 		if l.shelved {
@@ -143,6 +144,7 @@ func (l *ledger) apply(e *Event) {
 		l.verified = slices.DeleteFunc(l.verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopPaused, LoopFinished:
 		l.finished = e
+		l.notRetried(e)
 		for _, id := range e.Tasks {
 			if l.open != nil && l.open.Task == id {
 				continue // an attempt is under way: the next run settles it, and needs the task's base for that
@@ -157,7 +159,7 @@ func (l *ledger) apply(e *Event) {
 }
 
 func (l *ledger) resume(e *Event) {
-	l.finished = nil
+	l.finished, l.retried = nil, nil
 	if e.Reason != reasonRetry && e.Reason != reasonAnswered {
 		return
 	}
@@ -167,8 +169,32 @@ func (l *ledger) resume(e *Event) {
 		delete(l.otherEnds, id)
 		delete(l.costs.fresh, id)
 		l.changes = append(l.changes, statusChange{id, "pending", e.Seq})
+		if e.Reason == reasonRetry {
+			l.retried = append(l.retried, l.blockedAs(id))
+		}
 	}
 	l.blocked = slices.DeleteFunc(l.blocked, func(b Event) bool { return slices.Contains(e.Tasks, b.Task) })
+}
+
+// blockedAs is the event that blocked a task; of one that an earlier loop blocked only its id is known.
+func (l *ledger) blockedAs(id string) Event {
+	if at := slices.IndexFunc(l.blocked, func(b Event) bool { return b.Task == id }); at >= 0 {
+		return l.blocked[at]
+	}
+	return Event{Task: id}
+}
+
+// notRetried blocks the tasks again that were to be tried once more, where the run was refused before any attempt.
+func (l *ledger) notRetried(e *Event) {
+	if Ending(e.Reason) != BaselineFails {
+		return
+	}
+	for _, b := range l.retried {
+		l.change(&Event{Task: b.Task, Seq: e.Seq}, "blocked")
+		if b.Type != "" {
+			l.blocked = append(l.blocked, b)
+		}
+	}
 }
 
 func (l *ledger) finishAttempt(e *Event) {

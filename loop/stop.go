@@ -146,16 +146,25 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 
 const resumes = "; the work is kept, and descartes loop resume commits it"
 
-// soon gives a context that ends also when the run is asked to stop after its attempt: for what is none, and is
+// soon gives a context that ends when the run is asked to stop, also after its attempt: for what is none, and is
 // simply done again.
 func (s *stopper) soon(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		select {
-		case <-s.soft:
-			cancel()
-		case <-ctx.Done():
+		tick := time.NewTicker(pollEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-s.soft:
+				cancel()
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if r, _ := s.ask(); r != "" {
+					cancel()
+				}
+			}
 		}
 	})
 	return ctx, func() { cancel(); wg.Wait() }

@@ -16,16 +16,17 @@ import (
 
 // View is a loop as its journal tells it, whatever its state file could still be given.
 type View struct {
-	Path    string // of the state file
-	State   State
-	Live    bool
-	At      time.Time // of the last event
-	Last    Type      // the last event; LimitWaiting is a loop that waits for its provider
-	Waiting *Event    // that event: until when, for whom and why
-	Checked time.Time // since when the verify command runs that is under way; zero if none is
-	Costs   Costs     // of its tasks and waves
-	Asked   Request   // what another terminal asked of it, where it is live
-	Now     bool      // and whether at once
+	Path     string // of the state file
+	State    State
+	Live     bool
+	At       time.Time // of the last event
+	Last     Type      // the last event; LimitWaiting is a loop that waits for its provider
+	Waiting  *Event    // that event: until when, for whom and why
+	Checked  time.Time // since when the verify command runs that is under way; zero if none is
+	Underway bool      // an attempt or an iteration is running
+	Costs    Costs     // of its tasks and waves
+	Asked    Request   // what another terminal asked of it, where it is live
+	Now      bool      // and whether at once
 
 	Uncommitted []string                // tasks whose verified work no commit holds
 	Changes     map[string]tasks.Status // made by events that the task file may not show yet
@@ -48,6 +49,7 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	b := newLedger()
 	for i := range events {
 		b.apply(&events[i])
+		v.Underway = events[i].Underway(v.Underway)
 	}
 	last := &events[len(events)-1]
 	v.Last, v.At, v.Costs, v.Uncommitted = last.Type, last.TS, b.costs, b.uncommitted()

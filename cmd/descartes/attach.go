@@ -78,6 +78,8 @@ type attached struct {
 	end   *loop.Event // of this run
 	asked int         // Ctrl-C
 	told  string      // the last request that was shown
+
+	underway bool // an attempt is running
 }
 
 func (a *attached) follow(ctx context.Context) error {
@@ -126,6 +128,7 @@ func (a *attached) follow(ctx context.Context) error {
 
 // see takes an event into account.
 func (a *attached) see(e loop.Event) {
+	a.underway = e.Underway(a.underway)
 	switch {
 	case e.Begins():
 		a.began, a.end = e.TS, nil
@@ -158,7 +161,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	case syscall.SIGINT:
 		a.asked++
 		now := a.asked > 1
-		a.told = requestText(loop.RequestCancel, now, a.saved.State.Kind)
+		a.told = requestText(loop.RequestCancel, now, a.saved.State.Kind, a.underway)
 		a.p.say("%s", a.told)
 		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, loop.RequestCancel, now)
 	}
@@ -168,7 +171,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 
 // tellRequest shows a pause or cancel that was asked for elsewhere.
 func (a *attached) tellRequest() {
-	if text := requestOf(a.home, a.saved.State.ID, a.saved.State.Kind); text != "" && text != a.told {
+	if text := requestOf(a.home, a.saved.State.ID, a.saved.State.Kind, a.underway); text != "" && text != a.told {
 		a.told = text
 		a.p.say("%s", text)
 	}

@@ -60,11 +60,23 @@ func askLive(home loop.Home, id, kind string, r loop.Request, done string, now b
 	if err := home.Ask(atomicfile.OS(), id, r, now); err != nil {
 		return "", err
 	}
-	when := "once its running iteration is finished"
-	if kind == loop.KindTag {
-		when = "once its running attempt is finished"
+	when := "once its running " + unitOf(kind) + " is finished"
+	s, err := home.Find(id)
+	if err != nil {
+		return "", err
 	}
-	if now {
+	underway := false // a loop without a state file is only starting
+	if s != nil {
+		v, err := home.View(*s, nil)
+		if err != nil {
+			return "", err
+		}
+		underway = v.Underway
+	}
+	switch {
+	case !underway:
+		when = "now: no " + unitOf(kind) + " of it is running"
+	case now:
 		when = "now: its agent is interrupted"
 	}
 	return fmt.Sprintf("loop %s will be %s %s\n", id, done, when), nil

@@ -79,9 +79,12 @@ func (o *outputs) write(s *settings, sum *summary, m *mask.Mask) error {
 	if o.junit == "" && o.summary == "" {
 		return nil
 	}
-	events, err := loop.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id))
-	if err != nil {
-		return err
+	var events []loop.Event
+	if sum.run.id != "" {
+		var err error
+		if events, err = loop.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id)); err != nil {
+			return err
+		}
 	}
 	var errs []error
 	if o.junit != "" {

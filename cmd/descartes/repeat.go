@@ -123,8 +123,8 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	log := r.session(s, began, said)
 	var asked requestTeller
 	observe := o.letGo(root, p, func(e loop.Event) {
-		asked.watch(loop.NewHome(root), e.Loop, r.job.Kind, p.say)
 		in.saw(e)
+		asked.watch(loop.NewHome(root), e.Loop, r.job.Kind, in.underway.Load, p.say)
 		p.observe(e)
 		if log != nil {
 			log.observe(e)

@@ -205,7 +205,7 @@ func repeatNext(root string, e ended) string {
 	case loop.PlanMissing:
 		return "descartes plan"
 	case loop.GitRefused:
-		return "mend what git refused, then " + resume
+		return "correct what git refused, then " + resume
 	case loop.GateBlocked:
 		if g := reportGate(e.state); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
 			return "see to that, then " + resume + "; with --yes it goes on all the same"

@@ -160,7 +160,11 @@ func markdown(s *summary, events []loop.Event) []byte {
 	c := s.graph.Counts()
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.file.Tag()), c.Done, count(c.Total, "task"))
-	fmt.Fprintf(&b, "Loop `%s` ended: %s", s.run.id, strings.ReplaceAll(string(s.run.outcome.Ending), "_", " "))
+	who := "No loop ran"
+	if s.run.id != "" {
+		who = fmt.Sprintf("Loop `%s` ended", s.run.id)
+	}
+	fmt.Fprintf(&b, "%s: %s", who, strings.ReplaceAll(string(s.run.outcome.Ending), "_", " "))
 	if m := s.run.outcome.Message; m != "" {
 		fmt.Fprintf(&b, " (%s)", mdText(m))
 	}

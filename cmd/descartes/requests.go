@@ -15,12 +15,14 @@ func unitOf(kind string) string {
 	return "iteration"
 }
 
-// requestText says what a loop was asked to do, "" for nothing.
-func requestText(r loop.Request, now bool, kind string) string {
-	if r == "" {
+// requestText says what a loop was asked to do, "" for nothing. underway says that an attempt is running.
+func requestText(r loop.Request, now bool, kind string, underway bool) string {
+	switch {
+	case r == "":
 		return ""
-	}
-	if now {
+	case !underway:
+		return string(r) + " requested: no " + unitOf(kind) + " is running, the loop stops now"
+	case now:
 		return string(r) + " requested: the agent is interrupted now"
 	}
 	return string(r) + " requested: the loop stops when its running " + unitOf(kind) + " is finished"
@@ -34,7 +36,7 @@ type requestTeller struct {
 }
 
 // watch begins with the first call. The caller stops it.
-func (t *requestTeller) watch(home loop.Home, id, kind string, say func(string, ...any)) {
+func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() bool, say func(string, ...any)) {
 	t.once.Do(func() {
 		t.quit = make(chan struct{})
 		t.done.Go(func() {
@@ -47,7 +49,7 @@ func (t *requestTeller) watch(home loop.Home, id, kind string, say func(string, 
 					return
 				case <-tick.C:
 				}
-				if text := requestOf(home, id, kind); text != "" && text != told {
+				if text := requestOf(home, id, kind, underway()); text != "" && text != told {
 					told = text
 					say("%s", text)
 				}
@@ -57,9 +59,9 @@ func (t *requestTeller) watch(home loop.Home, id, kind string, say func(string, 
 }
 
 // requestOf says what a live loop is asked to do, "" for nothing.
-func requestOf(home loop.Home, id, kind string) string {
+func requestOf(home loop.Home, id, kind string, underway bool) string {
 	r, now := home.Asked(id)
-	return requestText(r, now, kind)
+	return requestText(r, now, kind, underway)
 }
 
 // stop ends it, and returns when nothing more is shown.

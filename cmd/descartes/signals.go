@@ -14,19 +14,12 @@ import (
 
 // interrupts turns signals into the two ways to stop a run.
 type interrupts struct {
-	soft    chan struct{} // closed by the first Ctrl-C: finish the running attempt
-	waiting atomic.Bool   // none is running: a provider's limit or rest is waited for
+	soft     chan struct{} // closed by the first Ctrl-C: finish the running attempt
+	underway atomic.Bool   // an attempt is running
 }
 
 // saw takes note of an event.
-func (i *interrupts) saw(e loop.Event) {
-	switch e.Type {
-	case loop.LimitWaiting:
-		i.waiting.Store(true)
-	case loop.AttemptStarted, loop.IterationStarted:
-		i.waiting.Store(false)
-	}
-}
+func (i *interrupts) saw(e loop.Event) { i.underway.Store(e.Underway(i.underway.Load())) }
 
 // watch catches signals until stop is called. The context ends with the second Ctrl-C or SIGTERM. The end of the
 // terminal ends nothing: what is printed then is lost, and the journal has it. A signal that our parent had us ignore
@@ -60,10 +53,10 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 				case s == syscall.SIGINT && !asked:
 					asked = true
 					close(i.soft)
-					if i.waiting.Load() {
-						say("interrupted while waiting: no agent is running, the state is saved")
-					} else {
+					if i.underway.Load() {
 						say("interrupted: the running attempt is finished first; Ctrl-C again interrupts it")
+					} else {
+						say("interrupted: no attempt is running, the state is saved")
 					}
 				case s == syscall.SIGTERM:
 					say("stopping: the agent is interrupted, the state is saved")

@@ -29,7 +29,7 @@ Or repeat a prompt until the agent's final message has the promise:
   descartes loop start --command "claude -p" --prompt "Do it. Output <promise>COMPLETE</promise> when done." --max-iterations 20
 
 A flag beats DESCARTES_<FLAG> in the environment, that beats descartes.yaml, that beats the default.
-A loop over the tag that was killed or stopped is gone on with.
+Where a loop over the tag was killed or stopped, start resumes it.
 
 ` + exitTable,
 		Args: takes(0, 0, ""),
@@ -80,7 +80,7 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	if old != nil {
 		opt.Resume = old.Path
 		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
-			return badInput("descartes loop resume --name "+old.State.ID+" goes on with it",
+			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
 				"loop %s over tag %q has not ended, and runs on %s", old.State.ID, old.State.Tag, orWord(file, old.State.TaskFile))
 		}
 	}
@@ -94,8 +94,8 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) error {
 	if old != nil {
 		if o.name != "" && o.name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
-			return badInput("descartes loop resume --name "+old.State.ID+" goes on with it",
-				"loop %s over tag %q has not ended: it is gone on with before another begins", old.State.ID, old.State.Tag)
+			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
+				"loop %s over tag %q has not ended: finish or cancel it before another begins", old.State.ID, old.State.Tag)
 		}
 		return nil
 	}
@@ -126,7 +126,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", o.files(s.dirPath()), s.anew, session()
 	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && cmd.Flags().Changed("plan"))
 	if err != nil {
-		return err
+		return errors.Join(err, r.reportIdle(s, o, err))
 	}
 	defer r.close()
 	r.branch, r.why = anew, orWord(r.why, s.verifyFrom)
@@ -143,7 +143,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	defer p.close()
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), count(r.job.Graph.Counts().Total, "task"))
-		return nil
+		return r.reportIdle(s, o, nil)
 	}
 	if task := opt.Scope.Task; task != "" {
 		if err := r.canRun(task); err != nil {
@@ -160,6 +160,21 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 		return r.dry(p, cmd, o)
 	}
 	return runAndReport(cmd, r, s, o, p)
+}
+
+// reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything
+// left is blocked: a nightly job collects them each night.
+func (r *ready) reportIdle(s *settings, o *outputs, refused error) error {
+	var found problems
+	none := errors.As(refused, &found) && found.code() == exitBlocked
+	if o.dryRun || refused != nil && !none {
+		return nil
+	}
+	e := ended{outcome: loop.Outcome{Ending: loop.AllDone, Message: "nothing left to do"}, state: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
+	if none {
+		e.outcome = loop.Outcome{Ending: loop.TasksBlocked, Message: found[0].Message}
+	}
+	return o.write(s, &summary{board: r.after(e), run: e}, r.mask)
 }
 
 // canRun says why a task cannot be the one of a step.
@@ -294,8 +309,8 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 	var asked requestTeller
 	home := loop.NewHome(r.root)
 	e, err := r.work(ctx, in.soft, o.letGo(r.root, p, func(e loop.Event) {
-		asked.watch(home, e.Loop, loop.KindTag, p.say)
 		in.saw(e)
+		asked.watch(home, e.Loop, loop.KindTag, in.underway.Load, p.say)
 		p.observe(e)
 	}))
 	cut := context.Cause(ctx)

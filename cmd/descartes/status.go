@@ -251,7 +251,7 @@ func (st *loopStatus) reason() string {
 
 // requested is what another terminal asked of a live loop, as the end of a sentence.
 func (st *loopStatus) requested() string {
-	if text := requestText(st.view.Asked, st.view.Now, st.view.State.Kind); text != "" {
+	if text := requestText(st.view.Asked, st.view.Now, st.view.State.Kind, st.view.Underway); text != "" {
 		return "; " + text
 	}
 	return ""

@@ -304,7 +304,7 @@ func (s *summary) command() string {
 	case loop.DiskFull:
 		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
 	case loop.GitRefused:
-		return "mend what git refused, then " + resume
+		return "correct what git refused, then " + resume
 	case loop.ProviderFails:
 		return "when the agent's provider answers again, " + resume
 	case loop.QuotaUsedUp:
