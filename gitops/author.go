@@ -53,7 +53,7 @@ func (i *identities) asKeeper(ctx context.Context) []string {
 }
 
 // ask never lets git make a name up from the login and the host's name. The variable EMAIL is no such guess, but
-// git takes it for one when it is told not to guess, and is given it as a setting therefore.
+// user.useConfigOnly excludes it as one, so it is passed on as a setting.
 func (i *identities) ask(ctx context.Context, role string) (person, error) {
 	if p, ok := i.known[role]; ok {
 		return p, nil

@@ -130,7 +130,7 @@ func (p *printer) line(e *loop.Event) string {
 	return ""
 }
 
-// baselineLine tells of the verification before the first attempt; the others are told by what they come to.
+// baselineLine announces the verification before the first attempt; how it ended has a line of its own.
 func baselineLine(e *loop.Event) string {
 	switch d := e.Detail; {
 	case d == nil || !d.Baseline:
@@ -140,7 +140,7 @@ func baselineLine(e *loop.Event) string {
 	case d.Passed:
 		return "baseline: verify passes, in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
 	}
-	return "" // why not is told by what follows
+	return "" // the lines that follow say why not
 }
 
 func files(n int) string {
