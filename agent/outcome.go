@@ -43,6 +43,8 @@ func (r *Runner) result(q Request, exit proc.Exit, f *follower) (Result, error) 
 		res.Reason += r.waitsFor(q, exit.End)
 	case proc.Memory, proc.Procs:
 		res.End, res.Reason = Crashed, q.overran(exit.Why)
+	case proc.Stopped:
+		res.End, res.Reason = Crashed, exit.String()
 	case proc.Cancelled, proc.Orphaned:
 		if why != nil {
 			r.halted(&res, h, q, exit, why)

@@ -96,6 +96,8 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		res.Overran = "timed out: not finished after " + q.Timeout.String()
 	case proc.Idled:
 		res.Overran = "timed out: it printed nothing for " + q.Idle.String()
+	case proc.Stopped:
+		res.Overran = "stopped the process that watches over it"
 	case proc.Memory:
 		res.Overran = "used more than " + proc.Size(q.Bounds.Memory) + " of memory"
 	case proc.Procs:

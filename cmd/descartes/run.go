@@ -84,7 +84,7 @@ func supervise(dir, exitFile, cookie string, c *confined) (*proc.Shim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
 	}
-	return proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: c.base, Cookie: cookie, ExitFile: exitFile, Dir: dir})
+	return proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: c.base, Cookie: cookie, ExitFile: exitFile, Dir: dir, Adopt: true})
 }
 
 // cookieOf marks every process that a loop in this folder starts, so that a later one finds what

@@ -11,8 +11,10 @@ import (
 // link is one running shim process and the two pipes to it.
 type link struct {
 	proc     *os.Process
+	born     int           // when the process started, as the system counts
 	slack    time.Duration // beyond the grace, for a command's end from a shim that is stopped
 	patience time.Duration // the same from a shim that is at work
+	stall    time.Duration // between two looks at whether it is stopped
 	replies  *os.File
 	lines    *bufio.Reader
 

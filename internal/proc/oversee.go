@@ -10,6 +10,10 @@ import (
 // waited for.
 const answerSlack = 5 * time.Second
 
+// stallLooks is how many times in a row a shim is found stopped before it is
+// killed: it is no shim that somebody continues at once.
+const stallLooks = 3
+
 // overseer kills a shim that does not answer long after it should have. What
 // runs under a shim can stop it with SIGSTOP, as often as it is continued, and
 // then no deadline acts there.
@@ -26,7 +30,7 @@ type overseer struct {
 // watch and says why the shim was killed, "" where it was not.
 func (l *link) oversee(ctx context.Context, seq uint64, c Command) (done func() Why) {
 	o := &overseer{l: l, over: make(chan struct{})}
-	var stops []func() bool
+	stops := []func() bool{time.AfterFunc(l.stall, o.awaitStop).Stop}
 	if ctx.Done() != nil {
 		stops = append(stops, context.AfterFunc(ctx, func() {
 			_ = l.send(cancelFrame(seq)) // a dead shim shows in the reply
@@ -71,6 +75,20 @@ func (o *overseer) awaitIdle(c Command) {
 			return
 		}
 	}
+}
+
+// awaitStop kills a shim that is stopped and stays so: it neither sees the end
+// of its command nor lets go of what that left.
+func (o *overseer) awaitStop() {
+	for looks := 0; looks < stallLooks; {
+		if looks++; !stopped(o.l.proc.Pid) {
+			looks = 0
+		}
+		if !o.sleep(o.l.stall) {
+			return
+		}
+	}
+	o.kill(Stopped)
 }
 
 // sleep is false when the command is over.

@@ -82,6 +82,7 @@ const (
 	TimedOut   Why = "timeout"    // ended by us: Command.Timeout
 	Idled      Why = "idle"       // ended by us: Command.Idle
 	Cancelled  Why = "cancelled"  // ended by us: the context
+	Stopped    Why = "stopped"    // ended by us: what watched over it was stopped
 	Memory     Why = "memory"     // ended by us: Bounds.Memory
 	Procs      Why = "procs"      // ended by us: Bounds.Procs
 	Orphaned   Why = "orphaned"   // ended by the shim: nobody waited for it any more
@@ -114,6 +115,8 @@ func (e Exit) String() string {
 		return fmt.Sprintf("ended by signal %d (%s)", e.Signal, signalName(e.Signal))
 	case NotStarted:
 		return e.Err
+	case Stopped:
+		return "the process that watches over it (" + shimName + ") was stopped, by it or from outside; both were ended"
 	case Memory:
 		return "its processes used too much memory and were ended"
 	case Procs:

@@ -21,6 +21,7 @@ type ShimConfig struct {
 	Cookie   string   // random; marks every process, for Sweep
 	ExitFile string   // where the end of each command is recorded; "" is nowhere
 	Dir      string   // directory of the shim; "" is ours
+	Adopt    bool     // what a shim that dies leaves becomes ours to end, also where it hides: for a whole process that runs one shim
 }
 
 // Shim runs commands, one at a time. Its methods may be called concurrently;
@@ -60,6 +61,9 @@ func Start(c ShimConfig) (*Shim, error) {
 	if c.Env == nil {
 		c.Env = os.Environ()
 	}
+	if c.Adopt {
+		adopt()
+	}
 	s := &Shim{cfg: c}
 	var err error
 	s.live, err = s.connect()
@@ -82,7 +86,7 @@ func (s *Shim) connect() (*link, error) {
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	defer theirOut.Close()
-	l := &link{slack: answerSlack, patience: 4 * clearBound, replies: replies, requests: requests, lines: bufio.NewReader(replies)}
+	l := &link{slack: answerSlack, stall: time.Second, patience: 4 * clearBound, replies: replies, requests: requests, lines: bufio.NewReader(replies)}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.close()
@@ -106,6 +110,7 @@ func (s *Shim) connect() (*link, error) {
 		l.close()
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
+	l.born = born(l.proc.Pid)
 	if err := l.send(helloFrame(s.cfg.ExitFile)); err != nil {
 		return nil, fmt.Errorf("start shim: %s: %w", l.bury(), err)
 	}
@@ -244,6 +249,16 @@ func (s *Shim) ended(c Command, why Why, start time.Time) Exit {
 	return e
 }
 
+// fallen is a shim that is dead, by what it may have left: the members of its
+// session and, where its orphans became ours, whatever has us for its parent,
+// came after it and is in a session of its own. Its number is not given to
+// another process while the session has a member.
+type fallen struct {
+	session int // 0: none
+	born    int
+	adopted bool
+}
+
 // clean buries a shim that died and ends what it left at once, so that no
 // stray process goes on changing files.
 func (s *Shim) clean() (how string, killed int, err error) {
@@ -252,7 +267,7 @@ func (s *Shim) clean() (how string, killed int, err error) {
 	s.pid.Store(0)
 	how = l.bury()
 	if s.cfg.Cookie != "" {
-		if killed, err = sweep(s.cfg.Cookie, l.proc.Pid); err != nil {
+		if killed, err = sweep(s.cfg.Cookie, fallen{l.proc.Pid, l.born, s.cfg.Adopt}); err != nil {
 			s.dirty = true
 		}
 	}

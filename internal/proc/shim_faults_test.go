@@ -8,10 +8,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestShimDies(t *testing.T) {
@@ -53,6 +56,39 @@ func TestShimDies(t *testing.T) {
 	}
 	if e := run(t, s, sh("third", "exit 3")); e.Code != 3 {
 		t.Errorf("third: %+v", e)
+	}
+}
+
+// What hides in a session of its own with an empty environment is found where the dead shim's orphans become ours. Not parallel:
+// they become this process's, whoever's they are.
+func TestShimDiesOverHidden(t *testing.T) {
+	dir := t.TempDir()
+	s := startShim(t, ShimConfig{Adopt: true})
+	t.Cleanup(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
+	c := sh("killer", `
+		for n in 1 2 3; do
+			(env -i setsid /bin/sh -c "echo \$\$ >>$0/pids; exec /bin/sleep 997" &)
+		done
+		while test "$(wc -l <$0/pids)" != 3; do /bin/sleep 0.01; done 2>/dev/null
+		kill -KILL $PPID; sleep 997`)
+	c.Argv = append(c.Argv, dir)
+	_, err := s.Run(t.Context(), c)
+	var died *DiedError
+	if !errors.As(err, &died) {
+		t.Fatalf("got %v", err)
+	}
+	hidden, err := os.ReadFile(filepath.Join(dir, "pids"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range strings.Fields(string(hidden)) {
+		pid, _ := strconv.Atoi(word)
+		if i, ok := stat(pid); ok {
+			t.Errorf("left: %+v", i)
+		}
+	}
+	if e := run(t, s, sh("next", "exit 6")); e.Code != 6 {
+		t.Errorf("next run: %+v", e)
 	}
 }
 
@@ -101,13 +137,17 @@ func TestStoppedShim(t *testing.T) {
 		{TimedOut, func(c *Command) { c.Timeout = 50 * time.Millisecond }},
 		{Idled, func(c *Command) { c.Idle = 50 * time.Millisecond }},
 		{Cancelled, func(*Command) {}},
+		{Stopped, func(*Command) {}}, // without any deadline
 	} {
 		t.Run(string(tt.why), func(t *testing.T) {
 			t.Parallel()
 			dir, cookie := t.TempDir(), rand.Text()
 			out, exit := filepath.Join(dir, "out"), filepath.Join(dir, "exit.json")
 			s := startShim(t, ShimConfig{Cookie: cookie, ExitFile: exit})
-			s.live.slack = 100 * time.Millisecond
+			s.live.slack, s.live.stall = 100*time.Millisecond, time.Hour
+			if tt.why == Stopped {
+				s.live.stall = 20 * time.Millisecond
+			}
 			pid := s.PID()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -25,15 +25,14 @@ const (
 // returns how many there were. It leaves alone this process, its ancestors,
 // its living shims and all below them, and what belongs to other users.
 // Nothing found costs one read of /proc.
-func Sweep(cookie string) (killed int, err error) { return sweep(cookie, 0) }
+func Sweep(cookie string) (killed int, err error) { return sweep(cookie, fallen{}) }
 
-// sweep also takes the members of a session: that of a shim that is dead. Its
-// number is not given to another process while the session has a member.
-func sweep(cookie string, session int) (killed int, err error) {
+// sweep also takes what a dead shim left.
+func sweep(cookie string, of fallen) (killed int, err error) {
 	if cookie == "" || strings.IndexByte(cookie, 0) >= 0 {
 		return 0, fmt.Errorf("sweep: cookie %q is not usable", cookie)
 	}
-	h := hunt{mark: append([]byte(CookieVar+"="+cookie), 0), session: session, stopped: map[info]bool{}, foreign: map[info]bool{}}
+	h := hunt{mark: append([]byte(CookieVar+"="+cookie), 0), of: of, stopped: map[info]bool{}, foreign: map[info]bool{}}
 	start := time.Now()
 	progress, before := start, 0
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -43,6 +42,7 @@ func sweep(cookie string, session int) (killed int, err error) {
 			return len(h.stopped), err
 		}
 		if left == 0 {
+			h.reap()
 			return len(h.stopped), nil
 		}
 		if left != before {
@@ -58,7 +58,7 @@ func sweep(cookie string, session int) (killed int, err error) {
 // hunt is one Sweep at work.
 type hunt struct {
 	mark    []byte
-	session int // 0: none
+	of      fallen
 	stopped map[info]bool
 	foreign map[info]bool // other users': not ours to end
 }
@@ -103,6 +103,8 @@ func (h *hunt) round(patient bool) (left int, err error) {
 
 // find lists what is to be swept up.
 func (h *hunt) find() ([]info, error) {
+	syscall.ForkLock.RLock() // a shim of ours that is being started is not known as one yet
+	defer syscall.ForkLock.RUnlock()
 	list, err := listProcesses()
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
@@ -113,18 +115,22 @@ func (h *hunt) find() ([]info, error) {
 			marked[pid] = true
 		}
 	}
-	if len(marked) == 0 && h.session == 0 {
+	if len(marked) == 0 && h.of.session == 0 {
 		return nil, nil
 	}
 	var all []info
-	sessions := map[int]bool{h.session: true}
+	sessions := map[int]bool{h.of.session: true}
 	spared, shims := spare(), newShield()
+	own := spared[os.Getpid()].session
 	for _, pid := range list {
 		i, ok := stat(pid)
 		if _, no := spared[pid]; !ok || no || i.dead() {
 			continue
 		}
 		all = append(all, i)
+		if h.stray(i, own) {
+			marked[pid] = true
+		}
 		if marked[pid] && !shims.covers(pid) {
 			sessions[i.session] = true
 		}
@@ -134,6 +140,21 @@ func (h *hunt) find() ([]info, error) {
 	}
 	delete(sessions, 0)
 	return pick(all, marked, sessions, shims), nil
+}
+
+// stray reports whether a process is an orphan of the dead shim that became our child. Programs that we start ourselves, shims
+// aside, stay in our session.
+func (h *hunt) stray(i info, own int) bool {
+	return h.of.adopted && i.parent == os.Getpid() && i.session != own && i.start >= h.of.born
+}
+
+// reap collects those of the dead that are our children.
+func (h *hunt) reap() {
+	for i := range h.stopped {
+		if h.of.adopted {
+			_, _ = syscall.Wait4(i.pid, nil, syscall.WNOHANG, nil)
+		}
+	}
 }
 
 // pick takes the marked, the members of the sessions, and their descendants.
