@@ -122,7 +122,7 @@ func TestGroundAtOfDamagedRefs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if g, err = next.GroundAt(t.Context(), g.Head(), began, time.Now()); err != nil {
+			if g, err = next.GroundAt(t.Context(), g.Head(), nil, began, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			settled, err := next.Settle(t.Context(), g)

@@ -27,6 +27,7 @@ type Ground struct {
 	stash   savedFile       // the stash's log: its entries, one a line
 	extra   map[string]bool // lock files and in-progress state that were there already
 	told    map[string]bool // notes of what Settle found and left, to be told once
+	undone  []string        // notes of what GroundAt put back
 }
 
 // Ground notes how things stand. It costs a few dozen stat calls where nothing changed since the last call.

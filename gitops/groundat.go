@@ -47,16 +47,23 @@ func (r *Repo) DropGround() error {
 
 // GroundAt is the ground for an attempt whose run died. HEAD and the branch are as they are known to have stood.
 // The index is as it was before, and lock files and unfinished operations are the attempt's, where they date from
-// between its beginning and its end; so are refs that git cannot read. Everything else is as it stands now.
-func (r *Repo) GroundAt(ctx context.Context, h Head, began, ended time.Time) (Ground, error) {
+// between its beginning and its end; so are refs that git cannot read. Configuration and hooks that changed in that time
+// are put back at once, to what the Settings of its ground say, and the next Settle tells of it. Everything else is as
+// it stands now.
+func (r *Repo) GroundAt(ctx context.Context, h Head, settings []byte, began, ended time.Time) (Ground, error) {
+	during := func(t time.Time) bool { return t.After(began.Add(-markSlack)) && t.Before(ended.Add(markSlack)) }
+	undone, err := r.settingsBack(ctx, settings, during)
+	if err != nil {
+		return Ground{}, fmt.Errorf("put the settings back: %w", err)
+	}
 	g, err := r.files()
+	g.undone = undone
 	if err != nil {
 		return g, fmt.Errorf("look at the repository: %w", err)
 	}
 	if g.at, err = r.Head(ctx); err != nil { // damaged: h is what it was
 		g.at = Head{}
 	}
-	during := func(t time.Time) bool { return t.After(began.Add(-markSlack)) && t.Before(ended.Add(markSlack)) }
 	maps.DeleteFunc(g.extra, func(p string, _ bool) bool {
 		fi, err := os.Lstat(p)
 		return err == nil && during(fi.ModTime())

@@ -46,7 +46,7 @@ func TestGroundAtOfAKilledRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if g, err = next.GroundAt(t.Context(), g.Head(), began.Add(-2*time.Hour), ended); err != nil {
+			if g, err = next.GroundAt(t.Context(), g.Head(), nil, began.Add(-2*time.Hour), ended); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := next.Settle(t.Context(), g); err != nil {
@@ -71,6 +71,65 @@ func TestGroundAtOfAKilledRun(t *testing.T) {
 			}
 			if left, err := filepath.Glob(s.path(".git/descartes-*")); err != nil || len(left) > 0 {
 				t.Errorf("left: %q %v", left, err)
+			}
+		})
+	}
+}
+
+// Settings that a killed attempt changed are put back; those that changed after its end stay, and what they were is kept.
+func TestSettingsOfAKilledRun(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"in the attempt": false, "after it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.git("init", "-q")
+			s.put(".git/hooks/pre-push", "mine\n")
+			dead, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := Now()
+			g, err := dead.Ground(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			settings := dead.Settings(g)
+			s.sh("git config core.autocrlf true; echo evil >.git/hooks/pre-push; echo evil >.git/hooks/post-commit")
+			ended := Now()
+			if late {
+				began, ended = began.Add(-2*time.Hour), began.Add(-time.Hour)
+			}
+			next, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g, err = next.GroundAt(t.Context(), g.Head(), settings, began, ended); err != nil {
+				t.Fatal(err)
+			}
+			did, err := next.Settle(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := func(name string) string {
+				b, err := os.ReadFile(s.path(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			hook, added := read(".git/hooks/pre-push"), false
+			if _, err := os.Lstat(s.path(".git/hooks/post-commit")); err == nil {
+				added = true
+			}
+			if late && (hook != "evil\n" || !added || len(did.Notes) != 2 || !strings.Contains(did.Notes[0], ".git/config was changed since the attempt began, the last time after its end, and stays; its text of before is kept in ")) {
+				t.Errorf("hook %q, added %v, notes %q", hook, added, did.Notes)
+			}
+			if !late && (hook != "mine\n" || added || len(did.Notes) != 3 || strings.Contains(read(".git/config"), "autocrlf")) {
+				t.Errorf("hook %q, added %v, notes %q", hook, added, did.Notes)
+			}
+			if again, err := next.Settle(t.Context(), g); err != nil || len(again.Notes) > 0 {
+				t.Errorf("told again: %q, %v", again.Notes, err)
 			}
 		})
 	}

@@ -61,6 +61,9 @@ func (r *Repo) SettleSettings(ctx context.Context, g Ground) (Settled, error) {
 }
 
 func (s *Settled) take(ctx context.Context, g Ground, steps ...func(context.Context, Ground, *Settled) error) error {
+	for _, line := range g.undone {
+		s.noteOnce(g, "%s", line)
+	}
 	for _, step := range steps {
 		if err := step(ctx, g, s); err != nil {
 			return fmt.Errorf("settle the repository: %w", err)
@@ -221,6 +224,10 @@ func (r *Repo) keepText(path string) (said string) {
 	if err != nil || len(b) == 0 {
 		return ""
 	}
+	return r.keepAside("its text", path, b)
+}
+
+func (r *Repo) keepAside(what, path string, b []byte) (said string) {
 	root, err := os.OpenRoot(r.l.gitDir)
 	if err != nil {
 		return ""
@@ -232,7 +239,7 @@ func (r *Repo) keepText(path string) (said string) {
 	if err := root.WriteFile(name, b, 0o600); err != nil {
 		return ""
 	}
-	return "; its text is kept in " + r.inGit(filepath.Join(r.l.gitDir, name))
+	return "; " + what + " is kept in " + r.inGit(filepath.Join(r.l.gitDir, name))
 }
 
 // settleStates ends merges, rebases and the like that an agent left unfinished. Their commits are in the store.

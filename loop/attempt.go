@@ -133,6 +133,9 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	if tr.ground, err = l.tools.Repo.Ground(ctx); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
+	if err := l.guard.keepSettings(l.home, l.state.ID, tr.ground); err != nil {
+		return nil, err
+	}
 	events := []*Event{l.event(AttemptStarted, tr)}
 	events[0].Detail = &Detail{SpecTokens: spec.Tokens, Tuned: tr.tuned, Log: l.relative(tr.log), Backend: with.Backend, Model: with.Model}
 	events[0].Tree, events[0].Branch, events[0].Commit = string(tr.before), tr.ground.Head().Branch, tr.ground.Head().Hash

@@ -1,12 +1,16 @@
 package loop
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"descartes/gitops"
+	"descartes/internal/atomicfile"
 )
 
 // guard restores what no attempt may change in the repository: the git directory, what the user had changed before
@@ -18,6 +22,40 @@ type guard struct {
 	work    gitops.Verified
 	learned int // of the ledger's work
 	commits int // and of its commits
+
+	fs   atomicfile.FS
+	kept []byte // what keepSettings wrote last
+}
+
+// keepSettings keeps git's configuration and hooks as they stand before an attempt for the run that follows where this
+// one is killed. The sandbox lets no attempt write there.
+func (g *guard) keepSettings(home Home, id string, ground gitops.Ground) error {
+	now := g.repo.Settings(ground)
+	if bytes.Equal(now, g.kept) {
+		return nil
+	}
+	if err := atomicfile.Write(g.fs, home.settings(id), now, 0o600); err != nil {
+		return fmt.Errorf("keep git's settings: %w", err)
+	}
+	g.kept = now
+	return nil
+}
+
+// drop removes what is kept for the run that follows on a killed one; no attempt is open.
+func (g *guard) drop(home Home, id string) error {
+	if err := g.repo.DropGround(); err != nil {
+		return gitErr("clean up", err)
+	}
+	return g.forget(home, id)
+}
+
+// forget removes what keepSettings wrote.
+func (g *guard) forget(home Home, id string) error {
+	g.kept = nil
+	if err := g.fs.Remove(home.settings(id)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
 }
 
 // settleSettings is settle for where commits, branches and the index are not the loop's: it does not commit, or others

@@ -202,8 +202,8 @@ func (l *Loop) finish(out *Outcome) error {
 		return err
 	}
 	if l.ledger.open == nil { // else the next run puts the index back from it
-		if err := l.tools.Repo.DropGround(); err != nil {
-			return gitErr("clean up", err)
+		if err := l.guard.drop(l.home, l.state.ID); err != nil {
+			return err
 		}
 	}
 	if err := l.handOff(out); err != nil { // everything else is saved

@@ -24,8 +24,8 @@ func (l *Loop) recoverAttempt(ctx context.Context, stop *stopper) (*Outcome, err
 // recoverTask finishes what stands between the end of an attempt and the end of its task.
 func (l *Loop) recoverTask(ctx context.Context) error {
 	b := l.ledger
-	if err := l.tools.Repo.DropGround(); err != nil {
-		return gitErr("clean up", err)
+	if err := l.guard.drop(l.home, l.state.ID); err != nil {
+		return err
 	}
 	if b.current == "" {
 		return nil
@@ -83,7 +83,7 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 		tr.with = Choice{d.Backend, d.Model}
 	}
 	var err error
-	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, open.TS, l.home.ended(l.state.ID, open, l.tools.Now())); err != nil {
+	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, l.home.keptSettings(l.state.ID), open.TS, l.home.ended(l.state.ID, open, l.tools.Now())); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
 	tr.result = l.recall(tr)

@@ -238,8 +238,11 @@ func (r *Repeat) finish(out *Outcome) error {
 // dropGround removes what was kept for a run after one that is cut off in an iteration, unless another loop is at work
 // in the tree, whose it may be.
 func (r *Repeat) dropGround() error {
-	if !r.watches() || r.ledger.turns.open != nil {
+	if r.tools.Repo == nil || r.ledger.turns.open != nil {
 		return nil
+	}
+	if err := r.guard.forget(r.home, r.state.ID); err != nil || !r.watches() {
+		return err
 	}
 	if _, held := live(treeLock(r.tools.Repo.Dir())); held {
 		return nil

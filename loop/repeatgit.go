@@ -60,7 +60,7 @@ func (r *Repeat) lookBefore(ctx context.Context, t *turn) error {
 			return gitErr("read the state of the repository", err)
 		}
 		t.stands = true
-		return nil
+		return r.guard.keepSettings(r.home, r.state.ID, t.ground)
 	})
 	if holder != "" {
 		return r.warnWatched(beside(holder, ""))
@@ -76,7 +76,7 @@ func (r *Repeat) standAt(ctx context.Context, t *turn, open Event) error {
 	t.alone = r.alone()
 	_, err := r.inTree(ctx, func() (err error) {
 		head := gitops.Head{Branch: open.Branch, Hash: open.Commit}
-		if t.ground, err = r.tools.Repo.GroundAt(ctx, head, open.TS, r.home.ended(r.state.ID, open, r.tools.Now())); err != nil {
+		if t.ground, err = r.tools.Repo.GroundAt(ctx, head, r.home.keptSettings(r.state.ID), open.TS, r.home.ended(r.state.ID, open, r.tools.Now())); err != nil {
 			return gitErr("read the state of the repository", err)
 		}
 		t.stands = head != gitops.Head{}

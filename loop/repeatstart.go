@@ -24,7 +24,7 @@ const idsWait = 60 * time.Second
 // first iteration to Run. The caller closes the loop.
 func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOptions) (_ *Repeat, err error) {
 	r := &Repeat{job: j, tools: tools, home: NewHome(j.Root), ledger: newLedger(), missing: map[string]bool{}, fixed: fixedFiles{root: j.Root}}
-	r.guard = &guard{repo: tools.Repo, ledger: r.ledger, reworks: true}
+	r.guard = &guard{repo: tools.Repo, ledger: r.ledger, reworks: true, fs: tools.FS}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())

@@ -67,7 +67,7 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	home := NewHome(j.Root)
 	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, ledger: newLedger(), branch: opt.Branch, missing: map[string]bool{}, fixed: fixedFiles{root: j.Root}}
-	l.guard = &guard{repo: tools.Repo, ledger: l.ledger}
+	l.guard = &guard{repo: tools.Repo, ledger: l.ledger, fs: tools.FS}
 	l.scope.Step = l.scope.Step || l.scope.Task != ""
 	defer func() {
 		if err != nil {
