@@ -60,9 +60,12 @@ func readConfig(ctx context.Context, git *cli) (*gitConfig, error) {
 	for _, key := range pathSettings {
 		p, ok := c.get(key)
 		if ok && (strings.HasPrefix(p, "~") || strings.HasPrefix(p, "%(prefix)")) {
-			if p, err = git.word(ctx, "", "config", "--type=path", "--get", key); err != nil {
+			// With hooks, because without them core.hooksPath is one of ours.
+			b, err := git.run(ctx, gitCall{args: []string{"config", "--type=path", "--get", key}, hooks: true})
+			if err != nil {
 				return nil, fmt.Errorf("read git configuration: %s: %w", key, err)
 			}
+			p = strings.TrimSpace(string(b))
 		}
 		if ok {
 			c.paths[key] = p

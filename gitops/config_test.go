@@ -12,10 +12,10 @@ func TestReadConfig(t *testing.T) {
 	s.sh(`git init -q .
 printf '[a]\nflag\nempty =\nx = one\nx = "two\\nlines"\n[b "C.d"]\ny = \n' >>.git/config
 printf '[a]\nx = included\n' >~/inc; git config --add include.path ~/inc
-git config --global core.excludesFile '~/rules'; git config core.hooksPath hooks`)
+git config --global core.excludesFile '~/rules'; git config core.hooksPath '~/hooks'`)
 	s.env = append(s.env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=a.typed", "GIT_CONFIG_VALUE_0=x")
 	c := s.config()
-	for key, want := range map[string]string{"a.flag": "true", "a.empty": "", "a.x": "included", "b.C.d.y": "", "core.hookspath": "hooks", "core.excludesfile": "~/rules"} {
+	for key, want := range map[string]string{"a.flag": "true", "a.empty": "", "a.x": "included", "b.C.d.y": "", "core.hookspath": "~/hooks", "core.excludesfile": "~/rules"} {
 		if got, ok := c.get(key); !ok || got != want {
 			t.Errorf("%s: got %q %v, want %q", key, got, ok, want)
 		}
@@ -31,7 +31,7 @@ git config --global core.excludesFile '~/rules'; git config core.hooksPath hooks
 	if got, _ := c.get("gc.auto"); got != "0" { // the user's own, of the same value as ours
 		t.Errorf("gc.auto: got %q", got)
 	}
-	for key, want := range map[string]string{"core.excludesfile": s.home + "/rules", "core.hookspath": "hooks"} {
+	for key, want := range map[string]string{"core.excludesfile": s.home + "/rules", "core.hookspath": s.home + "/hooks"} {
 		if got, ok := c.pathname(key); !ok || got != want {
 			t.Errorf("%s: got %q %v, want %q", key, got, ok, want)
 		}

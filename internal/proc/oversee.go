@@ -30,7 +30,7 @@ type overseer struct {
 // watch and says why the shim was killed, "" where it was not.
 func (l *link) oversee(ctx context.Context, seq uint64, c Command) (done func() Why) {
 	o := &overseer{l: l, over: make(chan struct{})}
-	stops := []func() bool{time.AfterFunc(l.stall, o.awaitStop).Stop}
+	stops := []func() bool{time.AfterFunc(l.stall, func() { o.awaitStop(ctx) }).Stop}
 	if ctx.Done() != nil {
 		stops = append(stops, context.AfterFunc(ctx, func() {
 			_ = l.send(cancelFrame(seq)) // a dead shim shows in the reply
@@ -79,7 +79,7 @@ func (o *overseer) awaitIdle(c Command) {
 
 // awaitStop kills a shim that is stopped and stays so: it neither sees the end
 // of its command nor lets go of what that left.
-func (o *overseer) awaitStop() {
+func (o *overseer) awaitStop(ctx context.Context) {
 	for looks := 0; looks < stallLooks; {
 		if looks++; !stopped(o.l.proc.Pid) {
 			looks = 0
@@ -87,6 +87,9 @@ func (o *overseer) awaitStop() {
 		if !o.sleep(o.l.stall) {
 			return
 		}
+	}
+	if ctx.Err() != nil {
+		o.kill(Cancelled)
 	}
 	o.kill(Stopped)
 }
