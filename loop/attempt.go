@@ -75,7 +75,12 @@ func (l *Loop) task(ctx context.Context, stop *stopper, id string, others []stri
 		if out != nil || err != nil || !again {
 			return out, false, err
 		}
-		if l.putOff(tr, others) {
+		if l.putOff(others) {
+			if tr.after != base {
+				if err := l.takeBack(context.WithoutCancel(ctx), id); err != nil {
+					return nil, false, err
+				}
+			}
 			l.shelve()
 			return nil, true, nil
 		}

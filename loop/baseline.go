@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"descartes/gitops"
+	"descartes/internal/mask"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -25,6 +26,7 @@ type Baseline struct {
 	Command  string
 	Result   verify.Result
 	Withheld []string // variables that it does not get and with which it passes
+	Task     string   // the task that was just blocked; "" before any
 }
 
 // CannotRun reports whether the shell found no such command, or could not execute it.
@@ -38,9 +40,26 @@ func (b *Baseline) Stops(setting string) bool {
 	return !b.Result.Passed && (setting == BaselineRequire || b.CannotRun())
 }
 
+// outcome is what the command before the first attempt comes to: the loop's end, a note, or nothing.
+func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m *mask.Mask) (*Outcome, *Event) {
+	switch {
+	case b.Result.Cancelled:
+		return stop.outcome(ctx), nil
+	case b.Stops(setting):
+		return &Outcome{Ending: BaselineFails, Message: m.Text(b.Reason()), Baseline: b}, nil
+	case !b.Result.Passed:
+		return nil, &Event{Type: Warning, Message: b.Reason() + "; --baseline warn goes on all the same"}
+	}
+	return nil, nil
+}
+
 // Reason says in one line what is wrong.
 func (b *Baseline) Reason() string {
-	s := "verify fails before any task: `" + oneLine(b.Command) + "` "
+	s := "verify fails before any task: `"
+	if b.Task != "" {
+		s = "verify fails without the work on task " + b.Task + " too, on a tree where it passed before: `"
+	}
+	s += oneLine(b.Command) + "` "
 	r := &b.Result
 	switch {
 	case r.Overran != "" || r.Signal != 0:
@@ -123,12 +142,53 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if err != nil || passed {
 		return nil, err
 	}
+	b, err := l.untouched(ctx, stop, before, "")
+	if err != nil {
+		return nil, err
+	}
+	out, note := b.outcome(ctx, stop, setting, l.tools.Mask)
+	if note != nil {
+		err = l.record(note)
+	}
+	return out, err
+}
+
+// recheck runs the verify command once more on the tree that a task was blocked on, without its work, where the same
+// command had passed there. Where it fails now, and as it did with that work, the task is not to blame, and others
+// would be spent on it in vain: the breaker opens.
+func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome, error) {
+	s := &l.ledger.streak
+	if l.job.Config.breaker() == 0 || l.job.Config.Baseline == BaselineOff || l.job.Graph.Status(id) != tasks.Blocked || l.job.verify() == "" ||
+		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || l.limits(ctx, stop) != nil {
+		return nil, nil
+	}
+	if known, err := l.passedBefore(ctx, l.at); err != nil || !known {
+		return nil, err
+	}
+	b, err := l.untouched(ctx, stop, l.at, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case b.Result.Cancelled:
+		return stop.outcome(ctx), nil
+	case b.Result.Passed:
+		return nil, nil
+	}
+	if signature, _ := verifyFailure(b.Result.Tail, b.Result.Reason()); signature != s.signature {
+		return nil, nil
+	}
+	return &Outcome{Ending: BreakerOpen, Message: l.tools.Mask.Text(b.Reason())}, nil
+}
+
+// untouched runs the verify command on a tree without unverified work, and puts back what it does there. The task is
+// the one that was just blocked, "" before any.
+func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree, task string) (_ *Baseline, err error) {
 	tr := &trial{task: &tasks.Task{}, footing: footing{base: before, before: before}, after: before, started: l.tools.Now(), log: l.home.baselineLog(l.state.ID)}
 	l.rememberLists()
 	if tr.ground, err = l.tools.Repo.Ground(ctx); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
-	out, err := baselineRun{setting: setting, record: func(e *Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, l.job.Config.Timed(verify.Request{
+	b, err := baselineRun{task: task, record: func(e *Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, l.job.Config.Timed(verify.Request{
 		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: tr.log}),
 		func() (string, []string, error) {
 			gctx := context.WithoutCancel(ctx)
@@ -139,20 +199,20 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 			return string(tr.after), tr.left, err
 		})
 	l.at = ""
-	return out, err
+	return b, err
 }
 
-// baselineRun is what running the command before the first attempt needs of a loop.
+// baselineRun is what running the command on an untouched tree needs of a loop.
 type baselineRun struct {
-	setting string
-	tools   *Tools
-	record  func(*Event) error
-	log     string // as a person types it
+	task   string // that was just blocked
+	tools  *Tools
+	record func(*Event) error
+	log    string // as a person types it
 }
 
-// run runs the command and says whether the loop ends with it; after looks at what it left, and returns the tree and its leavings.
-func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, after func() (tree string, left []string, err error)) (*Outcome, error) {
-	if err := r.record(&Event{Type: VerifyStarted, Detail: &Detail{Baseline: true, Log: r.log}}); err != nil {
+// run runs the command; after looks at what it left, and returns the tree and its leavings.
+func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, after func() (tree string, left []string, err error)) (*Baseline, error) {
+	if err := r.record(&Event{Type: VerifyStarted, Task: r.task, Detail: &Detail{Baseline: true, Log: r.log}}); err != nil {
 		return nil, err
 	}
 	q.Label, q.Mask = "baseline", r.tools.Mask
@@ -162,27 +222,17 @@ func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, a
 	if err != nil {
 		return nil, err
 	}
+	b.Task = r.task
 	tree, left, err := after()
 	if err != nil {
 		return nil, err
 	}
-	e := &Event{Type: VerifyFinished, Tree: tree, Detail: verifyDetail(b.Result)}
+	e := &Event{Type: VerifyFinished, Task: r.task, Tree: tree, Detail: verifyDetail(b.Result)}
 	e.Detail.Baseline, e.Detail.Command, e.Detail.Left = true, b.Command, left
 	if !b.Result.Passed {
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
 	}
-	if err := r.record(e); err != nil {
-		return nil, err
-	}
-	switch {
-	case b.Result.Cancelled:
-		return stop.outcome(ctx), nil
-	case b.Stops(r.setting):
-		return &Outcome{Ending: BaselineFails, Message: r.tools.Mask.Text(b.Reason()), Baseline: b}, nil
-	case !b.Result.Passed:
-		return nil, r.record(&Event{Type: Warning, Message: b.Reason() + "; --baseline warn goes on all the same"})
-	}
-	return nil, nil
+	return b, r.record(e)
 }
 
 // baseline runs a prompt loop's verify command once before its first iteration, where that is asked for: many such
@@ -195,9 +245,17 @@ func (r *Repeat) baseline(ctx context.Context, stop *stopper) (*Outcome, error) 
 	}
 	log := r.home.baselineLog(r.state.ID)
 	r.fixed.remember(c.settingsFiles(r.job.Root))
-	return baselineRun{setting: setting, record: func(e *Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, c.Timed(verify.Request{
+	b, err := baselineRun{record: func(e *Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, c.Timed(verify.Request{
 		Command: command, Dir: r.job.Dir, Env: []string{"DESCARTES_LOOP_ID=" + r.state.ID, "DESCARTES_TAG="}, Log: log}),
 		func() (string, []string, error) { return "", nil, r.mend(log, "verification") })
+	if err != nil {
+		return nil, err
+	}
+	out, note := b.outcome(ctx, stop, setting, r.tools.Mask)
+	if note != nil {
+		err = r.record(note)
+	}
+	return out, err
 }
 
 // anyReady reports whether a task can begin.

@@ -73,13 +73,18 @@ func failureOf(e *Event) (signature, shown string) {
 	case e.Verdict == verdictCrashed, e.Reason == verify.NoSignal, e.Verdict == string(verify.TimedOut) && e.Detail.Changed == 0:
 		return idleAgent, e.Reason
 	case e.Verdict == verdictFailed:
-		signature, shown = gate.Failed(e.Detail.Output)
-		if strings.TrimSpace(e.Detail.Output) == "" {
-			shown = e.Reason
-		}
-		return signature + " " + gate.Signature(e.Reason), shown
+		return verifyFailure(e.Detail.Output, e.Reason)
 	}
 	return e.Verdict + " " + gate.Signature(e.Reason), e.Reason
+}
+
+// verifyFailure is what a verification failed with.
+func verifyFailure(output, reason string) (signature, shown string) {
+	signature, shown = gate.Failed(output)
+	if strings.TrimSpace(output) == "" {
+		shown = reason
+	}
+	return signature + " " + gate.Signature(reason), shown
 }
 
 // tripped says why no further attempt is worth starting, or is empty.
@@ -103,10 +108,10 @@ func (l *Loop) tripped() string {
 }
 
 // putOff reports whether a task whose agent did nothing has its next attempt after the first one of another: no
-// agent of this loop has done anything yet, and most likely none can. The tree must be as it was.
-func (l *Loop) putOff(tr *trial, ids []string) bool {
+// agent of this loop has done anything yet, and most likely none can.
+func (l *Loop) putOff(ids []string) bool {
 	s := &l.ledger.streak
-	if l.job.Config.breaker() == 0 || s.worked || s.signature != idleAgent || tr.after != tr.base || l.scope.Task != "" || len(s.tasks) >= l.job.Config.breaker() {
+	if l.job.Config.breaker() == 0 || s.worked || s.signature != idleAgent || l.scope.Task != "" || len(s.tasks) >= l.job.Config.breaker() {
 		return false
 	}
 	return slices.ContainsFunc(ids, func(id string) bool { return l.job.Graph.Ready(id) && !slices.Contains(s.tasks, id) })
@@ -117,21 +122,29 @@ func (l *Loop) putOff(tr *trial, ids []string) bool {
 func (l *Loop) openBreaker(ctx context.Context, out *Outcome) error {
 	e := &Event{Type: BreakerOpened, Reason: out.Message, Tasks: l.ledger.streak.tasks}
 	if cur := l.ledger.current; cur != "" && l.ledger.bases[cur] != "" && l.ledger.bases[cur] != l.ledger.tree {
-		e.Task = cur
-		put, err := l.tools.Repo.Restore(ctx, gitops.Tree(l.ledger.bases[cur]), l.began(cur))
-		if err != nil {
-			return gitErr("take back the work on task "+cur, err)
+		if err := l.takeBack(ctx, cur); err != nil {
+			return err
 		}
-		if line := restoredLine(put, RefPrefix(l.state.ID, cur)) + notRestored(put); line != "" {
-			if err := l.record(&Event{Type: Warning, Task: cur, Message: "restored: " + line}); err != nil {
-				return err
-			}
-		}
-		now, err := l.tools.Repo.Snapshot(ctx)
-		if err != nil {
-			return gitErr("look at the tree after task "+cur, err)
-		}
-		e.Tree, e.Ref = string(now), RefPrefix(l.state.ID, cur)
+		e.Task, e.Tree, e.Ref = cur, string(l.at), RefPrefix(l.state.ID, cur)
 	}
 	return l.record(e)
+}
+
+// takeBack brings the tree back to what it was before a task that is neither done nor blocked; its attempts' refs keep
+// what it had made.
+func (l *Loop) takeBack(ctx context.Context, id string) error {
+	put, err := l.tools.Repo.Restore(ctx, gitops.Tree(l.ledger.bases[id]), l.began(id))
+	if err != nil {
+		return gitErr("take back the work on task "+id, err)
+	}
+	now, err := l.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return gitErr("look at the tree after task "+id, err)
+	}
+	l.at = now
+	line := restoredLine(put, RefPrefix(l.state.ID, id)) + notRestored(put)
+	if line == "" {
+		return nil
+	}
+	return l.record(&Event{Type: Warning, Task: id, Tree: string(now), Message: "restored: " + line})
 }

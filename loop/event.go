@@ -90,7 +90,7 @@ type Detail struct {
 	Code         int        `json:"code"`            // exit status of the agent, of verify, or at its end of the loop
 	Signal       int        `json:"signal,omitempty"`
 	Passed       bool       `json:"passed,omitempty"`
-	Baseline     bool       `json:"baseline,omitempty"` // verify ran before the first attempt, on the untouched tree
+	Baseline     bool       `json:"baseline,omitempty"` // verify ran on a tree without unverified work: before the first attempt, or without a blocked task's
 	Left         []string   `json:"left,omitempty"`     // files that only the verify command made, in no commit
 	Taken        []string   `json:"taken,omitempty"`    // of those of earlier attempts what the agent changed, which is work now
 	Tree         string     `json:"tree,omitempty"`     // when the agent had ended, before the verification

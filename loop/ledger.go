@@ -120,8 +120,11 @@ func (l *ledger) apply(e *Event) {
 	case VerifyFinished:
 		if d := e.Detail; d != nil && d.Command != "" {
 			l.noteLeavings(d)
-			if l.checked = d.Command; d.Baseline && d.Passed {
+			switch l.checked = d.Command; {
+			case d.Baseline && d.Passed:
 				l.passed = pass{e.Tree, d.Command}
+			case d.Baseline:
+				l.passed = pass{}
 			}
 		}
 	case IterationFinished:

@@ -209,6 +209,8 @@ func (l *Loop) wave(ctx context.Context, stop *stopper, number int, ids []string
 		}
 		if later {
 			queue = append(queue, id)
+		} else if out, err := l.recheck(ctx, stop, id); err != nil || out != nil {
+			return begun, out, err
 		}
 	}
 	return begun || l.uncommitted(number), nil, l.commitWave(ctx, stop, number, ids)

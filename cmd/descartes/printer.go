@@ -135,6 +135,10 @@ func baselineLine(e *loop.Event) string {
 	switch d := e.Detail; {
 	case d == nil || !d.Baseline:
 		return ""
+	case e.Type == loop.VerifyStarted && e.Task != "":
+		return "  verify runs once more without the work on task " + clean(e.Task)
+	case e.Task != "" && d.Passed:
+		return "  verify passes without it, in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
 	case e.Type == loop.VerifyStarted:
 		return "baseline: verify runs once before the first attempt"
 	case d.Passed:

@@ -95,7 +95,7 @@ func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) erro
 	if old != nil {
 		if o.name != "" && o.name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
 			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
-				"loop %s over tag %q has not ended: finish or cancel it before another begins", old.State.ID, old.State.Tag)
+				"loop %s over tag %q has not ended: a start resumes it under its own name and state file", old.State.ID, old.State.Tag)
 		}
 		return nil
 	}

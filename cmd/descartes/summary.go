@@ -300,7 +300,7 @@ func (s *summary) command() string {
 		if len(s.run.state.BlockedTasks) > 0 {
 			resume += " --retry-blocked"
 		}
-		return "descartes loop logs --name " + s.run.id + fromHere(s.root) + " shows what they have in common; see to that, then " + resume
+		return "descartes loop logs --name " + s.run.id + fromHere(s.root) + " shows how the last one failed; see to that, then " + resume
 	case loop.DiskFull:
 		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
 	case loop.GitRefused:
