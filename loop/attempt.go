@@ -289,6 +289,7 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 	if err := l.record(l.event(VerifyStarted, tr)); err != nil {
 		return err
 	}
+	l.guard.settled = false
 	res, err := l.tools.Verify.Run(ctx, l.job.Config.Timed(verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
 		Env: l.environment(tr), Log: tr.log, Mask: l.tools.Mask}))
 	if err != nil {

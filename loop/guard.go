@@ -23,13 +23,15 @@ type guard struct {
 	learned int // of the ledger's work
 	commits int // and of its commits
 
-	fs   atomicfile.FS
-	kept []byte // what keepSettings wrote last
+	fs      atomicfile.FS
+	kept    []byte // what keepSettings wrote last
+	settled bool   // what the attempt did to the settings is undone, and nothing of it runs any more
 }
 
 // keepSettings keeps git's configuration and hooks as they stand before an attempt for the run that follows where this
 // one is killed. The sandbox lets no attempt write there.
 func (g *guard) keepSettings(home Home, id string, ground gitops.Ground) error {
+	g.settled = false
 	now := g.repo.Settings(ground)
 	if bytes.Equal(now, g.kept) {
 		return nil
@@ -45,6 +47,15 @@ func (g *guard) keepSettings(home Home, id string, ground gitops.Ground) error {
 func (g *guard) drop(home Home, id string) error {
 	if err := g.repo.DropGround(); err != nil {
 		return gitErr("clean up", err)
+	}
+	return g.forget(home, id)
+}
+
+// leave is for an orderly end with an attempt open: what it did to the settings is undone already, so that what changes
+// from here on, perhaps to correct what ended the run, is a person's.
+func (g *guard) leave(home Home, id string) error {
+	if !g.settled {
+		return nil
 	}
 	return g.forget(home, id)
 }
@@ -65,6 +76,7 @@ func (g *guard) settleSettings(ctx context.Context, f *footing, who string) (not
 	if err != nil {
 		return nil, gitErr("put the repository back after the "+who, err)
 	}
+	g.settled = true
 	undone, err := g.restore(ctx, f, who, s.Back)
 	return append(s.Notes, undone...), err
 }
@@ -87,6 +99,7 @@ func (g *guard) settle(ctx context.Context, f *footing, who string) (notes []str
 	if err != nil {
 		return nil, gitErr("put the repository back after the "+who, err)
 	}
+	g.settled = true
 	if s.Commits != "" {
 		f.commits = s.Commits
 	}

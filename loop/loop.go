@@ -201,10 +201,12 @@ func (l *Loop) finish(out *Outcome) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	if l.ledger.open == nil { // else the next run puts the index back from it
-		if err := l.guard.drop(l.home, l.state.ID); err != nil {
-			return err
-		}
+	leave := l.guard.drop
+	if l.ledger.open != nil { // the next run puts the index back
+		leave = l.guard.leave
+	}
+	if err := leave(l.home, l.state.ID); err != nil {
+		return err
 	}
 	if err := l.handOff(out); err != nil { // everything else is saved
 		return err

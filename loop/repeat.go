@@ -238,8 +238,11 @@ func (r *Repeat) finish(out *Outcome) error {
 // dropGround removes what was kept for a run after one that is cut off in an iteration, unless another loop is at work
 // in the tree, whose it may be.
 func (r *Repeat) dropGround() error {
-	if r.tools.Repo == nil || r.ledger.turns.open != nil {
+	if r.tools.Repo == nil {
 		return nil
+	}
+	if r.ledger.turns.open != nil {
+		return r.guard.leave(r.home, r.state.ID)
 	}
 	if err := r.guard.forget(r.home, r.state.ID); err != nil || !r.watches() {
 		return err

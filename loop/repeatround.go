@@ -238,6 +238,7 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 	if err := r.record(r.event(VerifyStarted, t)); err != nil {
 		return err
 	}
+	r.guard.settled = false
 	res, err := r.tools.Verify.Run(ctx, r.job.Config.Timed(verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),
 		Log: t.log, Mask: r.tools.Mask}))
 	if err != nil {
