@@ -42,8 +42,10 @@ func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOption
 	if err := r.choose(ctx, opt); err != nil {
 		return r, err
 	}
-	if _, err := atomicfile.Clean(tools.FS, r.path); err != nil {
-		return r, fmt.Errorf("remove temporary files of %s: %w", r.path, err)
+	for _, p := range []string{r.path, r.home.Settings(), r.home.settings(r.state.ID)} {
+		if _, err := atomicfile.Clean(tools.FS, p); err != nil {
+			return r, fmt.Errorf("remove temporary files of %s: %w", p, err)
+		}
 	}
 	if err := r.begin(ctx, opt.Anew); err != nil {
 		return r, err

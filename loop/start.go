@@ -119,7 +119,7 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 			return l, err
 		}
 	}
-	for _, p := range []string{path, j.File.Path()} { // what a killed loop left half written
+	for _, p := range []string{path, j.File.Path(), home.Settings(), home.settings(l.state.ID)} { // what a killed loop left half written
 		if _, err := atomicfile.Clean(tools.FS, p); err != nil {
 			return l, fmt.Errorf("remove temporary files of %s: %w", p, err)
 		}
