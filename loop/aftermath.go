@@ -188,7 +188,7 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 		return nil, err
 	}
 	if healed {
-		if err := l.home.make(l.tools.FS); err != nil {
+		if err := l.home.Make(l.tools.FS); err != nil {
 			return nil, err
 		}
 		notes = append(notes, "the "+who+" meddled with "+l.relative(l.journal.path)+", which is put back")

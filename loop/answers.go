@@ -77,7 +77,7 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 		return err
 	}
 	defer func() { err = errors.Join(err, lk.release()) }()
-	if err := h.make(fsys); err != nil {
+	if err := h.Make(fsys); err != nil {
 		return err
 	}
 	all, err := h.Answers(tag)

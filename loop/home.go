@@ -114,8 +114,8 @@ func (h Home) sound() error {
 	return nil
 }
 
-// make creates the folder and has it ignored by git from within. The caller holds the lock.
-func (h Home) make(fsys atomicfile.FS) error {
+// Make creates the folder and has it ignored by git from within. While a loop may start, the caller holds the lock.
+func (h Home) Make(fsys atomicfile.FS) error {
 	if err := h.sound(); err != nil {
 		return err
 	}

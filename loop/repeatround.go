@@ -335,7 +335,7 @@ func (r *Repeat) mend(log, who string) error {
 	if !healed {
 		return nil
 	}
-	if err := r.home.make(r.tools.FS); err != nil {
+	if err := r.home.Make(r.tools.FS); err != nil {
 		return err
 	}
 	return r.warnUndone("the " + who + " meddled with " + r.relative(r.journal.path) + ", which is put back")

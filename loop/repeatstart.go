@@ -36,7 +36,7 @@ func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOption
 		return r, err
 	}
 	defer func() { err = errors.Join(err, ids.release()) }()
-	if err := r.home.make(tools.FS); err != nil {
+	if err := r.home.Make(tools.FS); err != nil {
 		return r, err
 	}
 	if err := r.choose(ctx, opt); err != nil {

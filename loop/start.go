@@ -98,7 +98,7 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 		return l, err
 	}
 	defer func() { err = errors.Join(err, ids.release()) }()
-	if err := home.make(tools.FS); err != nil {
+	if err := home.Make(tools.FS); err != nil {
 		return l, err
 	}
 	if opt.Resume == "" && j.Config.Baseline != BaselineOff {

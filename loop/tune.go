@@ -37,7 +37,7 @@ func (h Home) Tune(fsys atomicfile.FS, tag, task, text string) error {
 	case !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0:
 		return fmt.Errorf("the text for task %s is not UTF-8 text", task)
 	}
-	if err := h.make(fsys); err != nil {
+	if err := h.Make(fsys); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(h.tunedDir(tag), 0o755); err != nil {

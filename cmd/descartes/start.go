@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/atomicfile"
 	"descartes/internal/mask"
 	"descartes/loop"
 )
@@ -126,7 +127,10 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", o.files(s.dirPath()), s.anew, session()
 	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && cmd.Flags().Changed("plan"))
 	if err != nil {
-		return errors.Join(err, r.reportIdle(s, o, err))
+		if rerr := r.reportIdle(s, o, err); rerr != nil {
+			return rerr
+		}
+		return err
 	}
 	defer r.close()
 	r.branch, r.why = anew, orWord(r.why, s.verifyFrom)
@@ -173,6 +177,14 @@ func (r *ready) reportIdle(s *settings, o *outputs, refused error) error {
 	e := ended{outcome: loop.Outcome{Ending: loop.AllDone, Message: "nothing left to do"}, state: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
 	if none {
 		e.outcome = loop.Outcome{Ending: loop.TasksBlocked, Message: found[0].Message}
+	}
+	for _, path := range o.files(s.dirPath()) {
+		if _, in := below(filepath.Join(r.root, ".descartes"), path); !in {
+			continue
+		}
+		if err := loop.NewHome(r.root).Make(atomicfile.OS()); err != nil { // a fresh clone has none
+			return err
+		}
 	}
 	return o.write(s, &summary{board: r.after(e), run: e}, r.mask)
 }
