@@ -244,7 +244,7 @@ func (r *Repeat) dropGround() error {
 	if r.ledger.turns.open != nil {
 		return r.guard.leave(r.home, r.state.ID)
 	}
-	if err := r.guard.forget(r.home, r.state.ID); err != nil || !r.watches() {
+	if err := r.guard.forget(r.home, r.state.ID); err != nil {
 		return err
 	}
 	if _, held := live(treeLock(r.tools.Repo.Dir())); held {
