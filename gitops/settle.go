@@ -45,6 +45,9 @@ func (s *Settled) noteOnce(g Ground, format string, args ...any) {
 // It may be called again with the same Ground, for what was done since: nothing is told twice.
 func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
 	var s Settled
+	if err := r.settleLogs(ctx, g, &s); err != nil {
+		return s, fmt.Errorf("settle the repository: %w", err)
+	}
 	if r.marked.is(g) && r.marked.holds() && r.kept.stand(r) {
 		return s, nil
 	}
@@ -56,7 +59,7 @@ func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
 // commits are the agent's business, and where others commit in the same repository meanwhile.
 func (r *Repo) SettleSettings(ctx context.Context, g Ground) (Settled, error) {
 	var s Settled
-	err := s.take(ctx, g, r.settleFiles, r.settleHooks, r.settleStash)
+	err := s.take(ctx, g, r.settleLogs, r.settleFiles, r.settleHooks, r.settleStash)
 	return s, err
 }
 
@@ -83,6 +86,33 @@ func (r *Repo) inGit(path string) string {
 		return rel
 	}
 	return path
+}
+
+// settleLogs removes links on the way to the logs of HEAD and its branch: git would write the next commit's line into what they
+// lead to.
+func (r *Repo) settleLogs(_ context.Context, g Ground, s *Settled) error {
+	for _, log := range []string{filepath.Join(r.l.gitDir, "logs", "HEAD"), filepath.Join(r.l.commonDir, "logs", filepath.FromSlash(g.at.Branch))} {
+		dir := r.l.commonDir
+		if strings.HasPrefix(log, r.l.gitDir+"/") {
+			dir = r.l.gitDir
+		}
+		for _, name := range strings.Split(strings.TrimPrefix(log, dir+"/"), "/") {
+			dir = filepath.Join(dir, name)
+			fi, err := os.Lstat(dir)
+			if err != nil {
+				break
+			}
+			if fi.Mode()&os.ModeSymlink == 0 {
+				continue
+			}
+			if err := os.Remove(dir); err != nil {
+				return err
+			}
+			s.note("removed %s, which was a link: the log of a commit would be written to what it leads to", r.inGit(dir))
+			break
+		}
+	}
+	return nil
 }
 
 func (r *Repo) settleLocks(_ context.Context, g Ground, s *Settled) error {
@@ -220,6 +250,9 @@ func (r *Repo) hookName(path string) string {
 
 // keepText keeps what an attempt, or a person meanwhile, made of a file that is put back, and says where.
 func (r *Repo) keepText(path string) (said string) {
+	if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() {
+		return "" // what a link leads to is for nobody to copy who reads the repository
+	}
 	b, err := readPlain(path, 1<<20)
 	if err != nil || len(b) == 0 {
 		return ""
