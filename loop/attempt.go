@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -200,31 +199,22 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 	if err := l.tellNested(gctx, tr, tr.started, "the attempt edited files inside a submodule, which no commit here will hold: "); err != nil {
 		return err
 	}
-	if err := l.tellUncovered(tr); err != nil {
+	if err := l.leaveUncovered(tr); err != nil {
 		return err
 	}
 	return l.judgeLeftOut(tr)
 }
 
-// tellUncovered warns of files that were there before the attempt, ignored by git, and would now be committed with its
-// work: it changed the rules, or staged them by force. Files of folders that it moved are old too, and none of these.
-func (l *Loop) tellUncovered(tr *trial) error {
-	var added []string
-	gone := map[string]bool{}
-	for _, c := range tr.changed {
-		switch c.Op {
-		case 'A':
-			added = append(added, c.Path)
-		case 'D':
-			gone[path.Base(c.Path)] = true
-		}
-	}
-	old := l.tools.Repo.OlderThan(added, l.began(tr.task.ID))
-	old = slices.DeleteFunc(old, func(p string) bool { return gone[path.Base(p)] })
+// leaveUncovered keeps files out of the attempt's work that were there before it, ignored by git: it changed the rules, or
+// staged them by force.
+func (l *Loop) leaveUncovered(tr *trial) error {
+	old := uncovered(l.tools.Repo, tr.changed, l.began(tr.task.ID))
 	if len(old) == 0 {
 		return nil
 	}
-	return l.warn(tr, "files of yours that git ignored before the attempt are part of its work now, since it changed what is ignored or staged them by force: "+few(old))
+	tr.left = append(tr.left, old...)
+	tr.changed = slices.DeleteFunc(tr.changed, func(c gitops.Change) bool { return slices.Contains(old, c.Path) })
+	return l.warn(tr, uncoveredStay+few(old))
 }
 
 // tellNested warns of edits inside submodules and the like, which are neither committed nor restored.

@@ -2,7 +2,9 @@ package loop
 
 import (
 	"context"
+	"path"
 	"slices"
+	"time"
 
 	"descartes/gitops"
 )
@@ -50,6 +52,24 @@ func leavings(ctx context.Context, repo *gitops.Repo, before, agent, after gitop
 		}
 	}
 	return left, taken, work, nil
+}
+
+const uncoveredStay = "files of yours that git ignored before the attempt stay where they are, and no commit will hold them, though it changed what is ignored or staged them by force: "
+
+// uncovered are the files that were there before the attempt, ignored by git, and show as added by it. Files of folders
+// that it moved are old too, and none of these.
+func uncovered(repo *gitops.Repo, changed []gitops.Change, began time.Time) []string {
+	var added []string
+	gone := map[string]bool{}
+	for _, c := range changed {
+		switch c.Op {
+		case 'A':
+			added = append(added, c.Path)
+		case 'D':
+			gone[path.Base(c.Path)] = true
+		}
+	}
+	return slices.DeleteFunc(repo.OlderThan(added, began), func(p string) bool { return gone[path.Base(p)] })
 }
 
 // pathSet are those of changes that are wanted; nil wants all.

@@ -184,6 +184,13 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 		if err := r.tellLeavings(ctx, t); err != nil {
 			return err
 		}
+		if old := uncovered(r.tools.Repo, t.changed, t.started); len(old) > 0 {
+			t.left = append(t.left, old...)
+			t.changed = slices.DeleteFunc(t.changed, func(c gitops.Change) bool { return slices.Contains(old, c.Path) })
+			if err := r.warn(uncoveredStay + few(old)); err != nil {
+				return err
+			}
+		}
 		t.Facts, t.Watched = r.facts(t), true
 		if command := r.job.Config.VerificationCommand; r.fails(t).Reason != "" || t.Result.End == agent.Cancelled && command != "" && command != NoVerify {
 			return nil // what comes next goes on with it

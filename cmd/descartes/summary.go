@@ -153,10 +153,10 @@ func (p *printer) undone(s *loop.State) {
 	}
 }
 
-// verifyLeft names the files that only the verify command made.
+// verifyLeft names the files that only the verify command made, and those that git ignored before an attempt.
 func (p *printer) verifyLeft(s *loop.State) {
 	if n := len(s.VerifyLeft); n > 0 {
-		p.say("left by verify: %s, in no commit; have git ignore what it makes", clean(fewOf(s.VerifyLeft, 8)))
+		p.say("in no commit: %s (made by verify, or ignored before); have git ignore them", clean(fewOf(s.VerifyLeft, 8)))
 	}
 }
 
