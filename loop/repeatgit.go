@@ -184,7 +184,7 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 		if err := r.tellLeavings(ctx, t); err != nil {
 			return err
 		}
-		if old := uncovered(r.tools.Repo, t.changed, t.started); len(old) > 0 {
+		if old := uncovered(r.tools.Repo, t.changed, r.ledger.turns.since); len(old) > 0 {
 			t.left = append(t.left, old...)
 			t.changed = slices.DeleteFunc(t.changed, func(c gitops.Change) bool { return slices.Contains(old, c.Path) })
 			if err := r.warn(uncoveredStay + few(old)); err != nil {

@@ -9,19 +9,20 @@ import (
 
 // turns is what a prompt loop's journal says of its iterations. The ledger's apply alone fills it.
 type turns struct {
-	try      int    // of the last iteration
-	open     *Event // iteration_started without its end
-	agent    *Event // agent_finished of the open iteration
-	last     *Event // the last iteration_finished
-	base     string // the tree before the last iteration, and before those whose work no commit holds
-	reviewed int    // the last iteration that was reviewed
-	troubled bool   // the last iteration failed, or its verification
-	failing  bool   // the verify command did not pass when it was run last
-	words    string // of the last iteration's agent
-	owed     string // the tree before the first iteration whose work no commit holds, "" for none
-	again    bool   // the last iteration is to be repeated
-	failed   int    // times that it was repeated because it had failed
-	crashes  int    // iterations in a row that ended by the agent's crash
+	try      int       // of the last iteration
+	open     *Event    // iteration_started without its end
+	agent    *Event    // agent_finished of the open iteration
+	last     *Event    // the last iteration_finished
+	base     string    // the tree before the last iteration, and before those whose work no commit holds
+	since    time.Time // when base was taken
+	reviewed int       // the last iteration that was reviewed
+	troubled bool      // the last iteration failed, or its verification
+	failing  bool      // the verify command did not pass when it was run last
+	words    string    // of the last iteration's agent
+	owed     string    // the tree before the first iteration whose work no commit holds, "" for none
+	again    bool      // the last iteration is to be repeated
+	failed   int       // times that it was repeated because it had failed
+	crashes  int       // iterations in a row that ended by the agent's crash
 	gate     json.RawMessage
 	next     string
 	kept     string // of next what holds for every try of the iteration
@@ -42,7 +43,9 @@ func (t *turns) apply(e *Event) {
 		if e.Attempt == 1 {
 			t.failed = 0
 		}
-		t.base = e.Tree
+		if t.base = e.Tree; t.owed == "" || t.owed != e.Tree {
+			t.since = e.TS
+		}
 		t.try, t.open, t.agent, t.again = e.Attempt, e, nil, false
 	case SpecRefined:
 		t.reviewed = e.Iteration
