@@ -42,7 +42,7 @@ func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOption
 	if err := r.choose(ctx, opt); err != nil {
 		return r, err
 	}
-	for _, p := range []string{r.path, r.home.Settings(), r.home.settings(r.state.ID)} {
+	for _, p := range []string{r.path, r.home.settings(r.state.ID)} {
 		if _, err := atomicfile.Clean(tools.FS, p); err != nil {
 			return r, fmt.Errorf("remove temporary files of %s: %w", p, err)
 		}

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -147,5 +149,9 @@ func (w *settingsWatch) remember() error {
 	if err := plainfile.Settle(w.root, path); err != nil {
 		return err
 	}
-	return atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)
+	err := atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)
+	if errors.Is(err, fs.ErrNotExist) { // a loop over a tag that starts beside us took the temporary file for a dead one's
+		err = atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)
+	}
+	return err
 }
