@@ -71,6 +71,17 @@ const pollEvery = 300 * time.Millisecond
 
 // watch gives a context that ends when another terminal asks to stop at once. done waits for the watcher.
 func (s *stopper) watch(ctx context.Context) (_ context.Context, done func()) {
+	return s.poll(ctx, nil, func(_ Request, now bool) bool { return now })
+}
+
+// soon gives a context that ends when the run is asked to stop, also after its attempt: for what is none, and is
+// simply done again.
+func (s *stopper) soon(ctx context.Context) (_ context.Context, done func()) {
+	return s.poll(ctx, s.soft, func(r Request, _ bool) bool { return r != "" })
+}
+
+// poll gives a context that ends with soft, or when another terminal's request is one that stops.
+func (s *stopper) poll(ctx context.Context, soft <-chan struct{}, stops func(r Request, now bool) bool) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -80,8 +91,11 @@ func (s *stopper) watch(ctx context.Context) (_ context.Context, done func()) {
 			select {
 			case <-ctx.Done():
 				return
+			case <-soft:
+				cancel()
+				return
 			case <-tick.C:
-				if _, now := s.ask(); now {
+				if stops(s.ask()) {
 					cancel()
 				}
 			}
@@ -145,30 +159,6 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 }
 
 const resumes = "; the work is kept, and descartes loop resume commits it"
-
-// soon gives a context that ends when the run is asked to stop, also after its attempt: for what is none, and is
-// simply done again.
-func (s *stopper) soon(ctx context.Context) (_ context.Context, done func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		tick := time.NewTicker(pollEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-s.soft:
-				cancel()
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if r, _ := s.ask(); r != "" {
-					cancel()
-				}
-			}
-		}
-	})
-	return ctx, func() { cancel(); wg.Wait() }
-}
 
 // ErrTerminated is the cause with which a run's context ends that SIGTERM ended.
 var ErrTerminated = errors.New("terminated")
