@@ -133,7 +133,7 @@ func (k *cage) verdict() Why {
 		case !g.moved:
 		case g.memory && counter(g.dir, g.v2, "memory.events", "memory.oom_control", "oom_kill") > 0:
 			k.why = Memory
-		case g.procs && counter(g.dir, true, "pids.events", "", "max") > 0:
+		case g.procs && (counter(g.dir, true, "pids.events", "", "max") > 0 || current(g.dir) > k.procs):
 			k.why = Procs
 		}
 	}
@@ -156,6 +156,18 @@ func counter(dir string, v2 bool, file, old, name string) int {
 		}
 	}
 	return 0
+}
+
+// current is how many processes and threads a group has now. A command that
+// starts them faster than leave sets the limit has more than the limit, and
+// the kernel, which only refuses new ones, counts no refusal.
+func current(dir string) int {
+	b, err := os.ReadFile(filepath.Join(dir, "pids.current"))
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return n
 }
 
 // resident is what a process holds in memory, in bytes. What it shares with

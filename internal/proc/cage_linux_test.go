@@ -78,6 +78,20 @@ func TestGroupFiles(t *testing.T) {
 	if got := counter(dir, true, "none", "", "max"); got != 0 {
 		t.Errorf("no file: got %d", got)
 	}
+	// A command that has too many processes before its limit is set is over it
+	// all the same, though the kernel had none to refuse.
+	early := t.TempDir()
+	for name, text := range map[string]string{"pids.events": "max 0\n", "pids.current": "21\n"} {
+		if err := os.WriteFile(filepath.Join(early, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[int]Why{20: Procs, 21: ""} {
+		k := &cage{procs: limit, groups: []group{{dir: early, moved: true, procs: true}}}
+		if why := k.exceeded(time.Now()); why != want {
+			t.Errorf("21 processes of %d: got %q, want %q", limit, why, want)
+		}
+	}
 	// A folder of our own stands in for a group that was delegated.
 	places := []groupPlace{{parent: dir, home: dir, v2: true, controllers: []string{"memory", "pids"}}}
 	groups := makeGroups(places, "x", Bounds{Memory: 5 << 20, Procs: 7})
