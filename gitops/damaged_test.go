@@ -42,7 +42,7 @@ var damagedRows = []struct {
 		notes: []string{"put right: 4 refs are back", "branch main was damaged", "branch old was damaged", "branch two was damaged", "branch x was damaged", "HEAD was damaged"}},
 }
 
-func TestSettleDamagedRefs(t *testing.T) {
+func TestRepairDamagedRefs(t *testing.T) {
 	t.Parallel()
 	for _, tt := range damagedRows {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,29 +53,29 @@ func TestSettleDamagedRefs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			g, err := r.Ground(t.Context())
+			g, err := r.Guard(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			before := refValues(s)
 			s.sh(tt.attempt)
-			settled, err := r.Settle(t.Context(), g)
+			repaired, err := g.Repair(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !matchNotes(settled.Notes, tt.notes) {
-				t.Errorf("got notes %q, want %q", settled.Notes, tt.notes)
+			if !matchNotes(repaired.Notes, tt.notes) {
+				t.Errorf("got notes %q, want %q", repaired.Notes, tt.notes)
 			}
 			checkRefs(t, s, before, tt.keeps)
-			if again, err := r.Settle(t.Context(), g); err != nil || again.Commits != "" || len(again.Notes) > 0 {
-				t.Errorf("settled again: %+v, %v", again, err)
+			if again, err := g.Repair(t.Context()); err != nil || again.Commits != "" || len(again.Notes) > 0 {
+				t.Errorf("repaired again: %+v, %v", again, err)
 			}
 		})
 	}
 }
 
 // What git packed itself is not touched, not even its time.
-func TestSettleLeavesWhatGitPacked(t *testing.T) {
+func TestRepairLeavesWhatGitPacked(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{setup: packAll})
 	r, err := s.open("", gitProgram(t))
@@ -83,7 +83,7 @@ func TestSettleLeavesWhatGitPacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	g, err := r.Ground(t.Context())
+	g, err := r.Guard(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestSettleLeavesWhatGitPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Settle(t.Context(), g); err != nil {
+	if _, err := g.Repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if now, err := stampOf(s.path(".git/packed-refs")); err != nil || now != was {
@@ -100,8 +100,8 @@ func TestSettleLeavesWhatGitPacked(t *testing.T) {
 	}
 }
 
-// A killed run's attempt is settled by the next run from what is left: the copy of packed-refs, and the logs of the refs.
-func TestGroundAtOfDamagedRefs(t *testing.T) {
+// A killed run's attempt is repaired by the next run from what is left: the copy of packed-refs, and the logs of the refs.
+func TestGuardSinceOfDamagedRefs(t *testing.T) {
 	t.Parallel()
 	for name, setup := range map[string]string{"packed": packAll + "git branch two; ", "nothing packed": "git branch old; git branch two; ", "by git": bothWays[1].setup + packAll + "git branch two; "} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestGroundAtOfDamagedRefs(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			g, err := dead.Ground(t.Context())
+			g, err := dead.Guard(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,15 +122,15 @@ func TestGroundAtOfDamagedRefs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if g, err = next.GroundAt(t.Context(), g.Head(), nil, began, time.Now()); err != nil {
+			if g, err = next.GuardSince(t.Context(), g.Head(), nil, began, time.Now()); err != nil {
 				t.Fatal(err)
 			}
-			settled, err := next.Settle(t.Context(), g)
-			if want := []string{"packed-refs was damaged", "branch main was damaged", "branch old was damaged", "branch two was damaged", "branch x was damaged"}; err != nil || !matchNotes(settled.Notes, want) {
-				t.Errorf("got notes %q, %v", settled.Notes, err)
+			repaired, err := g.Repair(t.Context())
+			if want := []string{"packed-refs was damaged", "branch main was damaged", "branch old was damaged", "branch two was damaged", "branch x was damaged"}; err != nil || !matchNotes(repaired.Notes, want) {
+				t.Errorf("got notes %q, %v", repaired.Notes, err)
 			}
 			checkRefs(t, s, before, "")
-			if err := next.DropGround(); err != nil {
+			if err := next.DropGuard(); err != nil {
 				t.Error(err)
 			}
 			for _, r := range []*Repo{dead, next} {
@@ -146,7 +146,7 @@ func TestGroundAtOfDamagedRefs(t *testing.T) {
 }
 
 // The copy of packed-refs is written once for each change.
-func TestGroundCopiesPackedRefsOnce(t *testing.T) {
+func TestGuardCopiesPackedRefsOnce(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{setup: packAll})
 	r, err := s.open("", "")
@@ -157,7 +157,7 @@ func TestGroundCopiesPackedRefsOnce(t *testing.T) {
 	var was os.FileInfo
 	for i := range 2 {
 		r.marked = groundMark{}
-		if _, err := r.Ground(t.Context()); err != nil {
+		if _, err := r.Guard(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		now, err := os.Stat(r.keptPacked())
@@ -167,7 +167,7 @@ func TestGroundCopiesPackedRefsOnce(t *testing.T) {
 		was = now
 	}
 	s.sh("git branch more; git pack-refs --all")
-	if _, err := r.Ground(t.Context()); err != nil {
+	if _, err := r.Guard(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(r.keptPacked()); err != nil || !strings.Contains(string(b), "refs/heads/more") {

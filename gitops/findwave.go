@@ -35,10 +35,10 @@ func (r *Repo) FindWave(ctx context.Context, loop string, wave int, tasks []stri
 
 // OursSince reports whether no other loop has committed since an attempt began: no new commit that HEAD leads to has
 // the trailer of another.
-func (r *Repo) OursSince(ctx context.Context, g Ground, loop string) bool {
+func (r *Repo) OursSince(ctx context.Context, g *Guard, loop string) bool {
 	_, at, err := r.refs.head()
 	if err != nil || at == "" || at == g.at.Hash {
-		return true // what is wrong with HEAD is for Settle to find
+		return true // what is wrong with HEAD is for Repair to find
 	}
 	ours, old := true, map[string]bool{}
 	if g.at.Hash != "" {

@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// Ground is how the git directory stood before an attempt: what Settle holds it against. It is valid for the
-// Repo that made it, until that Repo's next commit.
-type Ground struct {
+// Guard knows the git directory as it stood before an attempt, so that Repair can put it back. It is valid until the
+// next commit of its Repo.
+type Guard struct {
+	r       *Repo
 	head    savedFile
 	at      Head
 	index   savedFile
@@ -26,31 +27,32 @@ type Ground struct {
 	shallow savedFile       // the commits whose parents are not here
 	stash   savedFile       // the stash's log: its entries, one a line
 	extra   map[string]bool // lock files and in-progress state that were there already
-	told    map[string]bool // notes of what Settle found and left, to be told once
-	undone  []string        // notes of what GroundAt put back
+	told    map[string]bool // notes of what Repair found and left, to be told once
+	undone  []string        // notes of what GuardSince put back
 }
 
-// Ground notes how things stand. It costs a few dozen stat calls where nothing changed since the last call.
-func (r *Repo) Ground(ctx context.Context) (Ground, error) {
+// Guard reads the state of the git directory before an attempt. It costs a few dozen stat calls where nothing changed
+// since the last call.
+func (r *Repo) Guard(ctx context.Context) (*Guard, error) {
 	if r.marked.holds() {
 		g := r.marked.ground
 		g.told = map[string]bool{}
-		return g, nil
+		return &g, nil
 	}
 	r.keepIndex()
 	g, err := r.ground(ctx)
 	if err != nil {
-		return Ground{}, err
+		return nil, err
 	}
 	r.keepPacked(&g.packed)
 	if err := r.remember(g); err != nil {
-		return Ground{}, fmt.Errorf("look at the repository: %w", err)
+		return nil, fmt.Errorf("look at the repository: %w", err)
 	}
 	return g, nil
 }
 
 // ground reads how things stand.
-func (r *Repo) ground(ctx context.Context) (Ground, error) {
+func (r *Repo) ground(ctx context.Context) (*Guard, error) {
 	g, err := r.files()
 	if err == nil {
 		g.at, err = r.Head(ctx)
@@ -59,13 +61,13 @@ func (r *Repo) ground(ctx context.Context) (Ground, error) {
 		err = r.kept.learn(r)
 	}
 	if err != nil {
-		return Ground{}, fmt.Errorf("look at the repository: %w", err)
+		return nil, fmt.Errorf("look at the repository: %w", err)
 	}
 	return g, nil
 }
 
 // files is the ground but for what HEAD leads to.
-func (r *Repo) files() (Ground, error) {
+func (r *Repo) files() (*Guard, error) {
 	if r.saved == nil {
 		r.saved = savedFiles{}
 	}
@@ -74,9 +76,9 @@ func (r *Repo) files() (Ground, error) {
 	return g, err
 }
 
-func (r *Repo) takeGround() (Ground, error) {
+func (r *Repo) takeGround() (*Guard, error) {
 	l, saved := r.l, r.saved
-	var g Ground
+	g := &Guard{r: r}
 	var err error
 	if g.head, err = saved.save(filepath.Join(l.gitDir, "HEAD")); err != nil {
 		return g, err

@@ -97,7 +97,7 @@ var groundRows = []struct {
 		notes: []string{"index.lock", "config", "hook pre-commit was added", "branch b was checked out", "own commits", "branch b was made", "index"}, commits: true, keeps: "refs/heads/b"},
 }
 
-func TestSettle(t *testing.T) {
+func TestRepair(t *testing.T) {
 	t.Parallel()
 	for _, tt := range groundRows {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestSettle(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			g, err := r.Ground(t.Context())
+			g, err := r.Guard(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestSettle(t *testing.T) {
 			if tt.commits {
 				tip = s.git("rev-parse", "-q", "--verify", "HEAD")
 			}
-			settled, err := r.Settle(t.Context(), g)
+			repaired, err := g.Repair(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,18 +129,18 @@ func TestSettle(t *testing.T) {
 			if diff := diffFiles(tree, files(t, s.dir)); diff != "" && !tt.tree {
 				t.Errorf("the working tree changed: %s", diff)
 			}
-			if !matchNotes(settled.Notes, tt.notes) {
-				t.Errorf("got notes %q, want %q", settled.Notes, tt.notes)
+			if !matchNotes(repaired.Notes, tt.notes) {
+				t.Errorf("got notes %q, want %q", repaired.Notes, tt.notes)
 			}
-			if got := settled.Commits; tt.commits && got != strings.TrimSpace(tip) || !tt.commits && got != "" {
+			if got := repaired.Commits; tt.commits && got != strings.TrimSpace(tip) || !tt.commits && got != "" {
 				t.Errorf("got commits %q, HEAD was %q", got, tip)
 			}
 			now := refNames(s)
 			if more, fewer := strings.Join(without(now, refs), " "), strings.Join(without(refs, now), " "); more != tt.keeps && !(tt.keeps == "moved" && strings.HasPrefix(more, "refs/descartes/moved/") && !strings.Contains(more, " ")) || fewer != tt.loses {
 				t.Errorf("refs more %q, fewer %q, want %q, %q", more, fewer, tt.keeps, tt.loses)
 			}
-			if again, err := r.Settle(t.Context(), g); err != nil || again.Commits != "" || len(again.Notes) > 0 {
-				t.Errorf("settled again: %+v, %v", again, err)
+			if again, err := g.Repair(t.Context()); err != nil || again.Commits != "" || len(again.Notes) > 0 {
+				t.Errorf("repaired again: %+v, %v", again, err)
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func refNames(s *sandbox) []string {
 	return strings.Fields(s.git("for-each-ref", "--format=%(refname)"))
 }
 
-// gitState reads what Settle answers for: small files, hooks, in-progress state, HEAD, and what the index says.
+// gitState reads what Repair answers for: small files, hooks, in-progress state, HEAD, and what the index says.
 func gitState(s *sandbox) map[string]string {
 	s.t.Helper()
 	l := s.layout()
@@ -200,24 +200,24 @@ func TestGroundIsCheapWhereNothingChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	one, err := r.Ground(t.Context())
+	one, err := r.Guard(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := r.Ground(t.Context())
+	two, err := r.Guard(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if &one.index.data[0] != &two.index.data[0] {
 		t.Error("an unchanged index was read again")
 	}
-	if settled, err := r.Settle(t.Context(), two); err != nil || len(settled.Notes) > 0 {
-		t.Errorf("got %+v, %v", settled, err)
+	if repaired, err := two.Repair(t.Context()); err != nil || len(repaired.Notes) > 0 {
+		t.Errorf("got %+v, %v", repaired, err)
 	}
 }
 
 // What other people's git commands hold is left: in another working tree, and here while one of them lives.
-func TestSettleLeavesOthersLocks(t *testing.T) {
+func TestRepairLeavesOthersLocks(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{setup: "git worktree add -q -b side work"})
 	r, err := s.open("", gitProgram(t))
@@ -225,7 +225,7 @@ func TestSettleLeavesOthersLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	g, err := r.Ground(t.Context())
+	g, err := r.Guard(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,15 +246,15 @@ func TestSettleLeavesOthersLocks(t *testing.T) {
 		}
 	}
 	s.sh(": >../.git/index.lock; : >../.git/BISECT_LOG; : >../.git/refs/heads/main.lock; : >../.git/config.lock")
-	settled, err := r.Settle(t.Context(), g)
-	if err != nil || !matchNotes(settled.Notes, []string{"left .git/index.lock: git commit -q (process "}) {
-		t.Errorf("got %q, %v", settled.Notes, err)
+	repaired, err := g.Repair(t.Context())
+	if err != nil || !matchNotes(repaired.Notes, []string{"left .git/index.lock: git commit -q (process "}) {
+		t.Errorf("got %q, %v", repaired.Notes, err)
 	}
 	s.sh("ls ../.git/index.lock ../.git/BISECT_LOG ../.git/refs/heads/main.lock ../.git/config.lock " + lock)
 }
 
 // A branch whose objects went with it cannot be put back, and no ref to nothing is made.
-func TestSettleLostObjects(t *testing.T) {
+func TestRepairLostObjects(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{setup: "git checkout -qb feature; git commit -q --allow-empty -m 2; git checkout -q main"})
 	r, err := s.open("", gitProgram(t))
@@ -262,15 +262,15 @@ func TestSettleLostObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	g, err := r.Ground(t.Context())
+	g, err := r.Guard(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.sh("git branch -qD feature; git reflog expire --expire=now --all; git gc -q --prune=now; git config user.name Agent")
 	var refused *RefusedError
-	settled, err := r.Settle(t.Context(), g)
+	repaired, err := g.Repair(t.Context())
 	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "cannot be put back: branch feature (") {
-		t.Errorf("got %+v, %v", settled, err)
+		t.Errorf("got %+v, %v", repaired, err)
 	}
 	s.git("fsck", "--strict")
 	if name := s.git("config", "user.name"); name == "Agent\n" {
@@ -279,7 +279,7 @@ func TestSettleLostObjects(t *testing.T) {
 }
 
 // Deepening a shallow clone is a fetch's right.
-func TestSettleLeavesDeepened(t *testing.T) {
+func TestRepairLeavesDeepened(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{setup: "git commit -qm2 --allow-empty; git commit -qm3 --allow-empty; git clone -q --depth 1 file://$PWD work"})
 	r, err := s.open("", gitProgram(t))
@@ -288,20 +288,20 @@ func TestSettleLeavesDeepened(t *testing.T) {
 	}
 	defer r.Close()
 	for _, fetch := range []string{"git fetch -q --depth 2", "git fetch -q --unshallow"} {
-		g, err := r.Ground(t.Context())
+		g, err := r.Guard(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.sh(fetch)
-		if settled, err := r.Settle(t.Context(), g); err != nil || len(settled.Notes) > 0 {
-			t.Errorf("%s: %q, %v", fetch, settled.Notes, err)
+		if repaired, err := g.Repair(t.Context()); err != nil || len(repaired.Notes) > 0 {
+			t.Errorf("%s: %q, %v", fetch, repaired.Notes, err)
 		}
 		s.git("fsck", "--strict")
 	}
 }
 
 // What an agent forces into the index although it is ignored counts from then on.
-func TestSettleTracksForcedFiles(t *testing.T) {
+func TestRepairTracksForcedFiles(t *testing.T) {
 	t.Parallel()
 	for _, setup := range []string{"", "git config core.sharedRepository group"} {
 		s := newTwin(t, &scenario{setup: setup})
@@ -313,12 +313,12 @@ func TestSettleTracksForcedFiles(t *testing.T) {
 		if _, err := r.Snapshot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		g, err := r.Ground(t.Context())
+		g, err := r.Guard(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.sh("echo 1 >forced.log; mkdir build; echo 2 >build/out; echo 3 >other.log; git add -f forced.log build/out")
-		if _, err := r.Settle(t.Context(), g); err != nil {
+		if _, err := g.Repair(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		result, done, err := snapshotAndCommit(t.Context(), r)
@@ -334,7 +334,7 @@ func TestSettleTracksForcedFiles(t *testing.T) {
 	}
 }
 
-func TestSettleWithoutRepository(t *testing.T) {
+func TestRepairWithoutRepository(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{})
 	r, err := s.open("", "")
@@ -342,17 +342,17 @@ func TestSettleWithoutRepository(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	g, err := r.Ground(t.Context())
+	g, err := r.Guard(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.sh("rm -rf .git")
-	if _, err := r.Settle(t.Context(), g); err == nil || !strings.Contains(err.Error(), "the repository is gone") {
+	if _, err := g.Repair(t.Context()); err == nil || !strings.Contains(err.Error(), "the repository is gone") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestSettleReplacedRepository(t *testing.T) {
+func TestRepairReplacedRepository(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{})
 	r, err := s.open("", "")
@@ -360,12 +360,12 @@ func TestSettleReplacedRepository(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	g, err := r.Ground(t.Context())
+	g, err := r.Guard(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.sh("rm -rf .git; git init -q .; git add .; git commit -qm other")
-	_, err = r.Settle(t.Context(), g)
+	_, err = g.Repair(t.Context())
 	var refused *RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "it was replaced") {
 		t.Errorf("got %v", err)

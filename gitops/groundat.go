@@ -9,8 +9,13 @@ import (
 	"time"
 )
 
-// Head is where HEAD and the branch stood.
-func (g Ground) Head() Head { return g.at }
+// Head is where HEAD and the branch stood. A nil Guard knows of none.
+func (g *Guard) Head() Head {
+	if g == nil {
+		return Head{}
+	}
+	return g.at
+}
 
 // keptIndex is the index as it was before the running attempt: a second name of its file, which git replaces
 // and never writes to. It is there for the run that follows on one that was killed.
@@ -34,9 +39,9 @@ func (r *Repo) keepIndex() {
 	_ = os.Link(index, kept)
 }
 
-// DropGround removes what Ground kept for the run after one that was cut off: to be called when no attempt is open,
-// at the start of a run that finds none to settle and at the end of one.
-func (r *Repo) DropGround() error {
+// DropGuard removes what Guard kept for the run after one that was cut off: to be called when no attempt is open,
+// at the start of a run that finds none to repair and at the end of one.
+func (r *Repo) DropGuard() error {
 	for _, kept := range []string{r.keptIndex(), r.keptPacked()} {
 		if err := os.Remove(kept); err != nil && !missing(err) {
 			return fmt.Errorf("drop what a killed run left: %w", err)
@@ -45,22 +50,22 @@ func (r *Repo) DropGround() error {
 	return nil
 }
 
-// GroundAt is the ground for an attempt whose run died. HEAD and the branch are as they are known to have stood.
+// GuardSince is the guard of an attempt whose run died. HEAD and the branch are as they are known to have stood.
 // The index is as it was before, and lock files and unfinished operations are the attempt's, where they date from
 // between its beginning and its end; so are refs that git cannot read. Configuration and hooks that changed in that time
-// are put back at once, to what the Settings of its ground say, and the next Settle tells of it. Everything else is as
+// are put back at once, to what the Settings of its guard say, and the next Repair tells of it. Everything else is as
 // it stands now.
-func (r *Repo) GroundAt(ctx context.Context, h Head, settings []byte, began, ended time.Time) (Ground, error) {
+func (r *Repo) GuardSince(ctx context.Context, h Head, settings []byte, began, ended time.Time) (*Guard, error) {
 	during := func(t time.Time) bool { return t.After(began.Add(-markSlack)) && t.Before(ended.Add(markSlack)) }
 	undone, err := r.settingsBack(ctx, settings, during)
 	if err != nil {
-		return Ground{}, fmt.Errorf("put the settings back: %w", err)
+		return nil, fmt.Errorf("put the settings back: %w", err)
 	}
 	g, err := r.files()
-	g.undone = undone
 	if err != nil {
-		return g, fmt.Errorf("look at the repository: %w", err)
+		return nil, fmt.Errorf("look at the repository: %w", err)
 	}
+	g.undone = undone
 	if g.at, err = r.Head(ctx); err != nil { // damaged: h is what it was
 		g.at = Head{}
 	}
@@ -72,7 +77,7 @@ func (r *Repo) GroundAt(ctx context.Context, h Head, settings []byte, began, end
 		kept.path, kept.stamp = g.index.path, fileStamp{}
 		g.index = kept
 	}
-	r.groundRefs(&g, during)
+	r.groundRefs(g, during)
 	if g.at == h || h == (Head{}) { // nothing is known of a HEAD that has neither
 		return g, nil
 	}

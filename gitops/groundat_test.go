@@ -10,7 +10,7 @@ import (
 
 // What a killed run's attempt did to the git directory is undone by the next run, and what others do
 // there afterwards is not.
-func TestGroundAtOfAKilledRun(t *testing.T) {
+func TestGuardSinceOfAKilledRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"in the attempt": false, "after it": true, "in the attempt, by git": false} {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestGroundAtOfAKilledRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			g, err := dead.Ground(t.Context())
+			g, err := dead.Guard(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,10 +46,10 @@ func TestGroundAtOfAKilledRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if g, err = next.GroundAt(t.Context(), g.Head(), nil, began.Add(-2*time.Hour), ended); err != nil {
+			if g, err = next.GuardSince(t.Context(), g.Head(), nil, began.Add(-2*time.Hour), ended); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := next.Settle(t.Context(), g); err != nil {
+			if _, err := g.Repair(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			_, lerr := os.Lstat(s.path(".git/index.lock"))
@@ -60,7 +60,7 @@ func TestGroundAtOfAKilledRun(t *testing.T) {
 			if got := s.git("--no-optional-locks", "status", "--porcelain"); got != want {
 				t.Errorf("git status says:\n%swant:\n%s", got, want)
 			}
-			if err := next.DropGround(); err != nil {
+			if err := next.DropGuard(); err != nil {
 				t.Error(err)
 			}
 			if err := dead.Close(); err != nil {
@@ -90,11 +90,11 @@ func TestSettingsOfAKilledRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := Now()
-			g, err := dead.Ground(t.Context())
+			g, err := dead.Guard(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			settings := dead.Settings(g)
+			settings := g.Settings()
 			s.sh("git config core.autocrlf true; echo evil >.git/hooks/pre-push; echo evil >.git/hooks/post-commit")
 			ended := Now()
 			if late {
@@ -104,10 +104,10 @@ func TestSettingsOfAKilledRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if g, err = next.GroundAt(t.Context(), g.Head(), settings, began, ended); err != nil {
+			if g, err = next.GuardSince(t.Context(), g.Head(), settings, began, ended); err != nil {
 				t.Fatal(err)
 			}
-			did, err := next.Settle(t.Context(), g)
+			did, err := g.Repair(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestSettingsOfAKilledRun(t *testing.T) {
 			if !late && (hook != "mine\n" || added || len(did.Notes) != 3 || strings.Contains(read(".git/config"), "autocrlf")) {
 				t.Errorf("hook %q, added %v, notes %q", hook, added, did.Notes)
 			}
-			if again, err := next.Settle(t.Context(), g); err != nil || len(again.Notes) > 0 {
+			if again, err := g.Repair(t.Context()); err != nil || len(again.Notes) > 0 {
 				t.Errorf("told again: %q, %v", again.Notes, err)
 			}
 		})

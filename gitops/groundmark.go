@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// groundMark is the stat data of everything that a Ground looks at: the files it saved, and each directory in
+// groundMark is the stat data of everything that a Guard looks at: the files it saved, and each directory in
 // which a name could come or go. While it holds, the ground is as it was, and nothing has to be read: a run of
 // short tasks spent a third of its own time on reading it anew, twice a task.
 type groundMark struct {
 	paths  []string
 	stamps []fileStamp
-	ground Ground
+	ground Guard
 	firm   bool // nothing had changed so shortly before that a further change could have the same times
 }
 
@@ -21,8 +21,8 @@ type groundMark struct {
 const markSlack = 20 * time.Millisecond
 
 // mark takes the stat data of what g was read from.
-func (r *Repo) mark(g Ground) (groundMark, error) {
-	m := groundMark{ground: g}
+func (r *Repo) mark(g *Guard) (groundMark, error) {
+	m := groundMark{ground: *g}
 	add := func(p string) { m.paths = append(m.paths, p) }
 	for _, p := range []string{r.l.gitDir, r.l.commonDir, filepath.Join(r.l.commonDir, "refs"),
 		filepath.Join(r.l.gitDir, "logs"), filepath.Join(r.l.commonDir, "logs", "refs", "heads"), filepath.Join(r.l.commonDir, "info")} {
@@ -87,12 +87,12 @@ func (m *groundMark) holds() bool {
 }
 
 // is reports whether g is the ground that the mark was taken for.
-func (m *groundMark) is(g Ground) bool {
+func (m *groundMark) is(g *Guard) bool {
 	return m.ground.at == g.at && m.ground.head.stamp == g.head.stamp && m.ground.index.stamp == g.index.stamp && len(m.ground.files) == len(g.files)
 }
 
 // remember marks a ground if it is still what was read.
-func (r *Repo) remember(g Ground) error {
+func (r *Repo) remember(g *Guard) error {
 	r.marked = groundMark{}
 	m, err := r.mark(g)
 	if err != nil || !m.firm {
@@ -108,7 +108,7 @@ func (r *Repo) remember(g Ground) error {
 	return nil
 }
 
-func sameGround(a, b Ground) bool {
+func sameGround(a, b *Guard) bool {
 	if a.head.stamp != b.head.stamp || a.index.stamp != b.index.stamp || a.packed.stamp != b.packed.stamp || a.stash.stamp != b.stash.stamp || a.shallow.stamp != b.shallow.stamp ||
 		len(a.files) != len(b.files) || len(a.hooks) != len(b.hooks) || len(a.folders) != len(b.folders) || len(a.loose) != len(b.loose) || len(a.extra) != len(b.extra) {
 		return false

@@ -41,7 +41,7 @@ func (r *Repo) keepPacked(f *savedFile) {
 
 // groundRefs corrects the ground of a killed run where its attempt damaged refs: packed-refs is as it was
 // copied, and a branch stood where its log ends.
-func (r *Repo) groundRefs(g *Ground, during func(time.Time) bool) {
+func (r *Repo) groundRefs(g *Guard, during func(time.Time) bool) {
 	old := map[string]string{}
 	kept, err := saveFile(r.keptPacked())
 	known := err == nil && kept.kind == 0
@@ -49,7 +49,7 @@ func (r *Repo) groundRefs(g *Ground, during func(time.Time) bool) {
 		old = packedRefs(kept.data)
 	}
 	gone := known && g.packed.stamp == fileStamp{} // git never removes it
-	_, sound := r.readPacked(&g.packed, *g, old)
+	_, sound := r.readPacked(&g.packed, g, old)
 	if emptied := known && !strings.HasPrefix(string(g.packed.data), packedHeader); gone || during(g.packed.mtime) && (!sound || emptied) {
 		if !known {
 			kept = savedFile{kind: os.ModeIrregular}

@@ -40,12 +40,12 @@ echo p >private; mkdir own; echo '/hidden' >own/.gitignore; echo h >own/hidden; 
 				for info, err := statPath(s.path("docs/old")); !olderThan(info, began) && err == nil; began = Now() {
 					runtime.Gosched()
 				}
-				g, err := r.Ground(t.Context())
+				g, err := r.Guard(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
 				s.sh(tt.attempt + "; echo new >brand-new; mkdir -p fresh; echo 2 >fresh/f; echo changed >f")
-				if _, err := r.Settle(t.Context(), g); err != nil {
+				if _, err := g.Repair(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				mustSnapshot(t, r)

@@ -88,7 +88,7 @@ func (k *keptRefs) learn(r *Repo) (err error) {
 }
 
 // settleKept puts back the private refs that an attempt deleted or moved.
-func (r *Repo) settleKept(ctx context.Context, _ Ground, s *Settled) error {
+func (r *Repo) settleKept(ctx context.Context, _ *Guard, s *Repaired) error {
 	if r.kept.hashes == nil || r.kept.stand(r) {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (r *Repo) settleKept(ctx context.Context, _ Ground, s *Settled) error {
 
 // settleShallow puts the list of commits whose parents are not here back where an attempt cut the history, or left a
 // list that git cannot read or that lacks one. What a fetch makes of it stays.
-func (r *Repo) settleShallow(ctx context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleShallow(ctx context.Context, g *Guard, s *Repaired) error {
 	changed, err := g.shallow.changed()
 	if err != nil || !changed {
 		return err

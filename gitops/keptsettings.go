@@ -14,7 +14,7 @@ import (
 // mostKeptText bounds the files that Settings holds, all together. One that does not fit is taken as it stands.
 const mostKeptText = 8 << 20
 
-// keptSettings is the configuration and the hooks of a Ground in a form that outlives the run.
+// keptSettings is the configuration and the hooks of a Guard in a form that outlives the run.
 type keptSettings struct {
 	Files   []keptFile
 	Hooks   []keptFile
@@ -31,10 +31,10 @@ type keptFile struct {
 	Omitted bool
 }
 
-// Settings is what GroundAt needs to put the configuration and the hooks back after a run that was killed. It is for
+// Settings is what GuardSince needs to put the configuration and the hooks back after a run that was killed. It is for
 // a file that no attempt can write: who writes it decides what git runs.
-func (r *Repo) Settings(g Ground) []byte {
-	k := keptSettings{Folders: g.folders, Tops: r.watched.hooks}
+func (g *Guard) Settings() []byte {
+	k := keptSettings{Folders: g.folders, Tops: g.r.watched.hooks}
 	room := mostKeptText
 	keep := func(from []savedFile) (to []keptFile) {
 		for _, f := range from {
@@ -84,7 +84,7 @@ func (r *Repo) settingsBack(ctx context.Context, settings []byte, during func(ti
 		}
 		return to, nil
 	}
-	g := Ground{folders: k.Folders}
+	g := &Guard{r: r, folders: k.Folders}
 	if g.files, err = saved(k.Files); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (r *Repo) settingsBack(ctx context.Context, settings []byte, during func(ti
 			g.hooks = append(g.hooks, now)
 		}
 	}
-	var s Settled
+	var s Repaired
 	if err := s.take(ctx, g, r.settleFiles, r.settleHooks); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (r *Repo) reread(ctx context.Context) error {
 	}
 	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
 	if err != nil {
-		ix = nil // Open and GroundAt see to it
+		ix = nil // Open and GuardSince see to it
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

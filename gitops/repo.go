@@ -200,8 +200,8 @@ func (r *Repo) Claim() error {
 	return r.cli.claim()
 }
 
-// Close releases what Open took. The repository must not be used afterwards. What Ground kept for an attempt that is
-// still open stays for the next run; DropGround removes it.
+// Close releases what Open took. The repository must not be used afterwards. What Guard kept for an attempt that is
+// still open stays for the next run; DropGuard removes it.
 func (r *Repo) Close() error {
 	err := r.store.writeOut()
 	r.cli.close()

@@ -15,19 +15,19 @@ import (
 	"descartes/internal/proc"
 )
 
-// Settled is what Settle found and undid.
-type Settled struct {
+// Repaired is what Repair found and undid.
+type Repaired struct {
 	Notes   []string // one line each, for people
 	Commits string   // the newest commit of the agent's own, "" if it made none
 	Back    bool     // HEAD or the branch was led to a commit that lacks the one where the attempt began, or a stash was left
 }
 
-func (s *Settled) note(format string, args ...any) {
+func (s *Repaired) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// noteOnce is for what is found and left: it is there still when Settle is called again.
-func (s *Settled) noteOnce(g Ground, format string, args ...any) {
+// noteOnce is for what is found and left: it is there still when Repair is called again.
+func (s *Repaired) noteOnce(g *Guard, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if g.told[line] {
 		return
@@ -38,13 +38,14 @@ func (s *Settled) noteOnce(g Ground, format string, args ...any) {
 	s.Notes = append(s.Notes, line)
 }
 
-// Settle undoes what an agent did to the git directory since g, once all its processes are dead: the branch and
+// Repair undoes what an agent did to the git directory since g, once all its processes are dead: the branch and
 // the index are put back, so are configuration and hooks, and refs that git cannot read; unfinished operations and lock files go. Commits,
 // stashes and new branches stay in the store, and the working tree stays as it is.
 //
-// It may be called again with the same Ground, for what was done since: nothing is told twice.
-func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
-	var s Settled
+// It may be called again, for what was done since: nothing is told twice.
+func (g *Guard) Repair(ctx context.Context) (Repaired, error) {
+	r := g.r
+	var s Repaired
 	if err := r.settleLogs(ctx, g, &s); err != nil {
 		return s, fmt.Errorf("settle the repository: %w", err)
 	}
@@ -55,15 +56,16 @@ func (r *Repo) Settle(ctx context.Context, g Ground) (Settled, error) {
 	return s, err
 }
 
-// SettleSettings undoes what an agent did to the configuration and the hooks, and leaves everything else: for where
+// RepairSettings undoes what an agent did to the configuration and the hooks, and leaves everything else: for where
 // commits are the agent's business, and where others commit in the same repository meanwhile.
-func (r *Repo) SettleSettings(ctx context.Context, g Ground) (Settled, error) {
-	var s Settled
+func (g *Guard) RepairSettings(ctx context.Context) (Repaired, error) {
+	r := g.r
+	var s Repaired
 	err := s.take(ctx, g, r.settleLogs, r.settleFiles, r.settleHooks, r.settleStash)
 	return s, err
 }
 
-func (s *Settled) take(ctx context.Context, g Ground, steps ...func(context.Context, Ground, *Settled) error) error {
+func (s *Repaired) take(ctx context.Context, g *Guard, steps ...func(context.Context, *Guard, *Repaired) error) error {
 	for _, line := range g.undone {
 		s.noteOnce(g, "%s", line)
 	}
@@ -90,7 +92,7 @@ func (r *Repo) inGit(path string) string {
 
 // settleLogs removes links on the way to the logs of HEAD and its branch: git would write the next commit's line into what they
 // lead to.
-func (r *Repo) settleLogs(_ context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleLogs(_ context.Context, g *Guard, s *Repaired) error {
 	for _, log := range []string{filepath.Join(r.l.gitDir, "logs", "HEAD"), filepath.Join(r.l.commonDir, "logs", filepath.FromSlash(g.at.Branch))} {
 		dir := r.l.commonDir
 		if strings.HasPrefix(log, r.l.gitDir+"/") {
@@ -115,7 +117,7 @@ func (r *Repo) settleLogs(_ context.Context, g Ground, s *Settled) error {
 	return nil
 }
 
-func (r *Repo) settleLocks(_ context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleLocks(_ context.Context, g *Guard, s *Repaired) error {
 	if _, err := os.Stat(r.l.gitDir); err != nil {
 		return &RefusedError{Reason: "the repository is gone: " + r.l.gitDir}
 	}
@@ -179,7 +181,7 @@ func (r *Repo) othersAtWork() string {
 	return ""
 }
 
-func (r *Repo) settleFiles(ctx context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleFiles(ctx context.Context, g *Guard, s *Repaired) error {
 	for i := range g.files {
 		f := &g.files[i]
 		changed, err := f.changed()
@@ -198,7 +200,7 @@ func (r *Repo) settleFiles(ctx context.Context, g Ground, s *Settled) error {
 	return nil
 }
 
-func (r *Repo) settleHooks(ctx context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleHooks(ctx context.Context, g *Guard, s *Repaired) error {
 	names, folders, err := r.watched.hookFiles()
 	if err != nil {
 		return err
@@ -276,7 +278,7 @@ func (r *Repo) keepAside(what, path string, b []byte) (said string) {
 }
 
 // settleStates ends merges, rebases and the like that an agent left unfinished. Their commits are in the store.
-func (r *Repo) settleStates(_ context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleStates(_ context.Context, g *Guard, s *Repaired) error {
 	now, err := passing(r.l)
 	if err != nil {
 		return err

@@ -2,15 +2,15 @@ package gitops
 
 import "testing"
 
-// A verification follows the agent and is settled on the same ground.
-func TestSettleTwice(t *testing.T) {
+// A verification follows the agent and is repaired on the same ground.
+func TestRepairTwice(t *testing.T) {
 	t.Parallel()
 	for _, way := range bothWays {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			s, r := openBothWays(t, way.setup, "echo mine >staged; git add staged")
 			base := mustSnapshot(t, r)
-			g, err := r.Ground(t.Context())
+			g, err := r.Guard(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -18,9 +18,9 @@ func TestSettleTwice(t *testing.T) {
 				t.Helper()
 				s.sh(script)
 				tree := files(t, s.dir)
-				settled, err := r.Settle(t.Context(), g)
-				if err != nil || !matchNotes(settled.Notes, want) {
-					t.Errorf("%s: %v, notes %q", script, err, settled.Notes)
+				repaired, err := g.Repair(t.Context())
+				if err != nil || !matchNotes(repaired.Notes, want) {
+					t.Errorf("%s: %v, notes %q", script, err, repaired.Notes)
 				}
 				if diff := diffFiles(tree, files(t, s.dir)); diff != "" {
 					t.Errorf("%s: the working tree changed: %s", script, diff)
@@ -38,10 +38,10 @@ func TestSettleTwice(t *testing.T) {
 			if got, want := s.git("diff", "--name-only", string(base), string(mustSnapshot(t, r))), "f\none.log\ntwo.log\n"; got != want {
 				t.Errorf("the snapshot changes\n%swant\n%s", got, want)
 			}
-			if again, err := r.Ground(t.Context()); err != nil {
+			if again, err := r.Guard(t.Context()); err != nil {
 				t.Error(err)
-			} else if settled, err := r.Settle(t.Context(), again); err != nil || len(settled.Notes) > 0 {
-				t.Errorf("a new ground: %q, %v", settled.Notes, err)
+			} else if repaired, err := again.Repair(t.Context()); err != nil || len(repaired.Notes) > 0 {
+				t.Errorf("a new ground: %q, %v", repaired.Notes, err)
 			}
 		})
 	}

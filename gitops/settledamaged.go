@@ -14,7 +14,7 @@ const packedHeader = "# pack-refs with:"
 
 // settlePacked puts a packed-refs right that git cannot read, or that something other than git took refs from:
 // every git command fails on the one, and the other lost branches. What git packed, by gc or otherwise, stays.
-func (r *Repo) settlePacked(ctx context.Context, g Ground, s *Settled) error {
+func (r *Repo) settlePacked(ctx context.Context, g *Guard, s *Repaired) error {
 	stamp, err := stampOf(g.packed.path)
 	if err != nil || stamp == g.packed.stamp {
 		return err
@@ -51,7 +51,7 @@ func (r *Repo) settlePacked(ctx context.Context, g Ground, s *Settled) error {
 }
 
 // readPacked reads as git does: sound is whether git gets to the end. What there was before is not doubted.
-func (r *Repo) readPacked(f *savedFile, g Ground, old map[string]string) (read map[string]string, sound bool) {
+func (r *Repo) readPacked(f *savedFile, g *Guard, old map[string]string) (read map[string]string, sound bool) {
 	read, sound = map[string]string{}, f.kind == 0 || f.stamp == fileStamp{}
 	if f.kind != 0 {
 		return read, sound
@@ -78,7 +78,7 @@ func (r *Repo) readPacked(f *savedFile, g Ground, old map[string]string) (read m
 
 // packAgain writes what there was before and what can be read besides. It returns how many refs are back, and
 // -1 if there was none of them all, so that the file went.
-func (r *Repo) packAgain(ctx context.Context, g Ground, now *savedFile, old, read map[string]string) (back int, err error) {
+func (r *Repo) packAgain(ctx context.Context, g *Guard, now *savedFile, old, read map[string]string) (back int, err error) {
 	want := map[string]string{}
 	for n, h := range read {
 		want[n] = h
@@ -115,7 +115,7 @@ func (r *Repo) packAgain(ctx context.Context, g Ground, now *savedFile, old, rea
 
 // settleLoose puts back the branches, tags and the stash in whose files something else stands now. One that
 // there was not before goes, and its name with it.
-func (r *Repo) settleLoose(ctx context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleLoose(ctx context.Context, g *Guard, s *Repaired) error {
 	now, err := looseRefs(r.l, r.saved)
 	if err != nil {
 		return err

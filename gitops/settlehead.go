@@ -7,7 +7,7 @@ import (
 )
 
 // settleHead puts HEAD and the branch back and tells which commits the agent made.
-func (r *Repo) settleHead(ctx context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleHead(ctx context.Context, g *Guard, s *Repaired) error {
 	branch, hash, err := r.refs.head()
 	_, bad := parseID(hash)
 	damaged := err != nil || hash == "" && branch == "" || hash != "" && bad != nil
@@ -83,7 +83,7 @@ func (r *Repo) stillHas(hash string) error {
 }
 
 // where is where HEAD stood, for people.
-func (g *Ground) where() string {
+func (g *Guard) where() string {
 	if g.at.Branch == "" {
 		return "commit " + shortHash(g.at.Hash)
 	}
@@ -101,7 +101,7 @@ func shortRef(name string) string {
 }
 
 // resetHead makes HEAD what it was; a damaged one is written back as it stood, as git cannot even read the repository.
-func (r *Repo) resetHead(ctx context.Context, g Ground, damaged bool) error {
+func (r *Repo) resetHead(ctx context.Context, g *Guard, damaged bool) error {
 	if damaged || g.head.kind != 0 {
 		return g.head.putBack(ctx)
 	}
@@ -113,7 +113,7 @@ func (r *Repo) resetHead(ctx context.Context, g Ground, damaged bool) error {
 	return err
 }
 
-func (r *Repo) resetBranch(ctx context.Context, g Ground, from string) error {
+func (r *Repo) resetBranch(ctx context.Context, g *Guard, from string) error {
 	if g.at.Hash == "" { // there was no commit yet
 		return r.removeRef(ctx, g.at.Branch)
 	}
@@ -121,7 +121,7 @@ func (r *Repo) resetBranch(ctx context.Context, g Ground, from string) error {
 }
 
 // isBack reports whether a commit lacks the one where the attempt began.
-func (r *Repo) isBack(ctx context.Context, g Ground, hash string) bool {
+func (r *Repo) isBack(ctx context.Context, g *Guard, hash string) bool {
 	if hash == "" || g.at.Hash == "" || hash == g.at.Hash {
 		return false
 	}
@@ -135,7 +135,7 @@ func (r *Repo) isBack(ctx context.Context, g Ground, hash string) bool {
 
 // isOwn reports whether a commit came to be during the attempt: no ref had it before, and it is no ancestor
 // of where the attempt began.
-func (r *Repo) isOwn(ctx context.Context, g Ground, hash string) (bool, error) {
+func (r *Repo) isOwn(ctx context.Context, g *Guard, hash string) (bool, error) {
 	if hash == "" || hash == g.at.Hash {
 		return false, nil
 	}

@@ -9,7 +9,7 @@ import (
 
 // settleIndex puts the index back byte for byte, unless only its stat data changed. What the agent added to it
 // counts as tracked from now on, ignored or not.
-func (r *Repo) settleIndex(ctx context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleIndex(ctx context.Context, g *Guard, s *Repaired) error {
 	changed, err := g.index.changed()
 	if err != nil || !changed {
 		return err
@@ -39,7 +39,7 @@ func (r *Repo) settleIndex(ctx context.Context, g Ground, s *Settled) error {
 	return r.rewriteIndex(ctx, g, s, "the index was changed during the attempt and put back (the files stay as they are)")
 }
 
-func (r *Repo) rewriteIndex(ctx context.Context, g Ground, s *Settled, note string) error {
+func (r *Repo) rewriteIndex(ctx context.Context, g *Guard, s *Repaired, note string) error {
 	if err := g.index.putBack(ctx); err != nil {
 		return err
 	}

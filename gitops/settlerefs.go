@@ -9,7 +9,7 @@ import (
 )
 
 // settleRefs tells of other branches, tags and the like. Only what was deleted comes back, and replacements go.
-func (r *Repo) settleRefs(ctx context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleRefs(ctx context.Context, g *Guard, s *Repaired) error {
 	packedBefore := packedRefs(g.packed.data)
 	before := map[string]string{}
 	for _, m := range []map[string]string{packedBefore, g.loose} {
@@ -77,7 +77,7 @@ func (r *Repo) settleRefs(ctx context.Context, g Ground, s *Settled) error {
 var errObjectsGone = errors.New("its objects are gone")
 
 // refBack sets a ref to what it was. What has come to stand in its way is moved aside.
-func (r *Repo) refBack(ctx context.Context, name, value string, s *Settled) error {
+func (r *Repo) refBack(ctx context.Context, name, value string, s *Repaired) error {
 	if strings.HasPrefix(value, "ref:") {
 		if err := r.makeRoom(ctx, name, s); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (r *Repo) refBack(ctx context.Context, name, value string, s *Settled) erro
 }
 
 // makeRoom moves the refs aside that cannot be beside one of that name: a file of refs cannot be a folder too.
-func (r *Repo) makeRoom(ctx context.Context, name string, s *Settled) error {
+func (r *Repo) makeRoom(ctx context.Context, name string, s *Repaired) error {
 	blocks := map[string]bool{}
 	note := func(n string) {
 		if strings.HasPrefix(n, name+"/") || strings.HasPrefix(name, n+"/") {
@@ -144,7 +144,7 @@ func (r *Repo) moveAside(ctx context.Context, name string) (to string, err error
 }
 
 // settleStash tells of stash entries: new ones are kept, dropped ones can be had again.
-func (r *Repo) settleStash(_ context.Context, g Ground, s *Settled) error {
+func (r *Repo) settleStash(_ context.Context, g *Guard, s *Repaired) error {
 	now, err := r.saved.save(g.stash.path)
 	if err != nil {
 		return err

@@ -62,13 +62,13 @@ func (v *Verified) Committed(names []string) {
 	maps.DeleteFunc(v.fresh, func(_, name string) bool { return slices.Contains(names, name) })
 }
 
-// Safe is what an attempt may not undo.
-type Safe struct {
+// Protected is what an attempt may not undo.
+type Protected struct {
 	Before Tree      // the tree before the attempt
 	Base   Tree      // and before its task's first one: what is lost comes back from here
 	Work   *Verified // by earlier tasks
 	Users  []string  // paths that the user had changed before the run
-	Back   bool      // git was led back: see Settled
+	Back   bool      // git was led back: see Repaired
 }
 
 // Loss is a path that an attempt undid.
@@ -96,7 +96,7 @@ const undoneLimit = 100
 //   - What the user had changed is undone where it is as HEAD or an ancestor has it, a deletion included.
 //
 // Restoring it loses nothing of the agent's: what it had there is an old version.
-func (r *Repo) Undone(ctx context.Context, now Tree, s Safe) ([]Loss, error) {
+func (r *Repo) Undone(ctx context.Context, now Tree, s Protected) ([]Loss, error) {
 	u, err := r.newUndoing(now, s)
 	if err == nil && len(u.paths) > 0 {
 		err = u.judge(ctx)
@@ -110,7 +110,7 @@ func (r *Repo) Undone(ctx context.Context, now Tree, s Safe) ([]Loss, error) {
 // undoing is one look for what an attempt undid.
 type undoing struct {
 	r       *Repo
-	s       Safe
+	s       Protected
 	paths   map[string]*guardedPath // those that the attempt changed
 	made    map[string]treeItem     // files that the attempt added
 	undone  map[string]bool
@@ -126,7 +126,7 @@ type guardedPath struct {
 	now  treeItem
 }
 
-func (r *Repo) newUndoing(now Tree, s Safe) (*undoing, error) {
+func (r *Repo) newUndoing(now Tree, s Protected) (*undoing, error) {
 	u := &undoing{r: r, s: s, paths: map[string]*guardedPath{}, made: map[string]treeItem{}, undone: map[string]bool{}}
 	if s.Work == nil {
 		u.s.Work = &Verified{}

@@ -58,16 +58,16 @@ func TestUndone(t *testing.T) {
 				}
 			}
 			v.Committed([]string{"task 1"})
-			g, err := r.Ground(t.Context())
+			g, err := r.Guard(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.sh(tt.attempt)
-			settled, err := r.Settle(t.Context(), g)
+			repaired, err := g.Repair(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			losses, err := r.Undone(t.Context(), snap(t, r), Safe{Before: second, Base: second, Work: &v, Users: []string{"gone", "mine", "untracked"}, Back: settled.Back})
+			losses, err := r.Undone(t.Context(), snap(t, r), Protected{Before: second, Base: second, Work: &v, Users: []string{"gone", "mine", "untracked"}, Back: repaired.Back})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestUndone(t *testing.T) {
 			if _, err := r.RestorePaths(t.Context(), second, paths); err != nil {
 				t.Fatal(err)
 			}
-			left, err := r.Undone(t.Context(), snap(t, r), Safe{Before: second, Base: second, Work: &v, Users: []string{"gone", "mine", "untracked"}})
+			left, err := r.Undone(t.Context(), snap(t, r), Protected{Before: second, Base: second, Work: &v, Users: []string{"gone", "mine", "untracked"}})
 			if err != nil || slices.ContainsFunc(left, func(l Loss) bool { return !l.Deleted }) {
 				t.Errorf("after that %v is undone, %v", left, err)
 			}

@@ -95,9 +95,9 @@ func gatherInto(log string, errLog string) (err error) {
 	return nil
 }
 
-// settle undoes what no attempt may change, and says so; who is the part of it that did it.
-func (l *Loop) settle(ctx context.Context, tr *trial, who string) error {
-	notes, err := l.guard.settle(ctx, &tr.footing, who)
+// repair undoes what no attempt may change, and says so; who is the part of it that did it.
+func (l *Loop) repair(ctx context.Context, tr *trial, who string) error {
+	notes, err := l.guard.repair(ctx, &tr.footing, who)
 	if err != nil {
 		return err
 	}

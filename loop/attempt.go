@@ -134,18 +134,18 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	if err != nil {
 		return nil, err
 	}
-	if tr.ground, err = l.tools.Repo.Ground(ctx); err != nil {
+	if tr.git, err = l.tools.Repo.Guard(ctx); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
-	if err := l.guard.keepSettings(l.home, l.state.ID, tr.ground); err != nil {
+	if err := l.guard.keepSettings(l.home, l.state.ID, tr.git); err != nil {
 		return nil, err
 	}
 	events := []*Event{l.event(AttemptStarted, tr)}
 	events[0].Detail = &Detail{SpecTokens: spec.Tokens, Tuned: tr.tuned, Log: l.relative(tr.log), Backend: with.Backend, Model: with.Model}
-	events[0].Tree, events[0].Branch, events[0].Commit = string(tr.before), tr.ground.Head().Branch, tr.ground.Head().Hash
+	events[0].Tree, events[0].Branch, events[0].Commit = string(tr.before), tr.git.Head().Branch, tr.git.Head().Hash
 	if l.ledger.current != t.ID {
 		start := l.event(TaskStarted, tr)
-		start.Attempt, start.Base, start.Commit = 0, string(base), tr.ground.Head().Hash
+		start.Attempt, start.Base, start.Commit = 0, string(base), tr.git.Head().Hash
 		events = slices.Insert(events, 0, start)
 	}
 	if err := l.record(events...); err != nil {
@@ -165,12 +165,12 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 }
 
 // judge takes a trial from the end of its agent to its verdict. The verification runs what the
-// agent wrote, so the repository is settled after it too.
+// agent wrote, so the repository is repaired after it too.
 func (l *Loop) judge(ctx context.Context, tr *trial) error {
 	gctx, done := linger(ctx) // the work is kept, whatever stopped the agent
 	defer done()
 	l.at = ""
-	if err := l.settle(gctx, tr, "attempt"); err != nil {
+	if err := l.repair(gctx, tr, "attempt"); err != nil {
 		return err
 	}
 	if err := l.look(gctx, tr); err != nil {
@@ -186,7 +186,7 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 		if err := l.verify(ctx, tr); err != nil {
 			return err
 		}
-		if err := l.settle(gctx, tr, "verification"); err != nil {
+		if err := l.repair(gctx, tr, "verification"); err != nil {
 			return err
 		}
 		if err := l.lookAgain(gctx, tr); err != nil {
@@ -279,7 +279,7 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 	if err := l.record(l.event(VerifyStarted, tr)); err != nil {
 		return err
 	}
-	l.guard.settled = false
+	l.guard.repaired = false
 	res, err := l.tools.Verify.Run(ctx, l.job.Config.Timed(verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
 		Env: l.environment(tr), Log: tr.log, Mask: l.tools.Mask}))
 	if err != nil {

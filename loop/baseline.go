@@ -185,14 +185,14 @@ func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome,
 func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree, task string) (_ *Baseline, err error) {
 	tr := &trial{task: &tasks.Task{}, footing: footing{base: before, before: before}, after: before, started: l.tools.Now(), log: l.home.baselineLog(l.state.ID)}
 	l.rememberLists()
-	if tr.ground, err = l.tools.Repo.Ground(ctx); err != nil {
+	if tr.git, err = l.tools.Repo.Guard(ctx); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
 	b, err := baselineRun{task: task, record: func(e *Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, l.job.Config.Timed(verify.Request{
 		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: tr.log}),
 		func() (string, []string, error) {
 			gctx := context.WithoutCancel(ctx)
-			if err := l.settle(gctx, tr, "verification"); err != nil {
+			if err := l.repair(gctx, tr, "verification"); err != nil {
 				return "", nil, err
 			}
 			err := l.tidyBaseline(gctx, tr)

@@ -9,7 +9,7 @@ import (
 	"descartes/agent"
 )
 
-// An error that ends the run in the middle of an attempt leaves the attempt open: the next run settles it, whether
+// An error that ends the run in the middle of an attempt leaves the attempt open: the next run repairs what it did, whether
 // its agent is known to have finished or not, and everything that the agents wrote is committed.
 func TestErrorInMidAttempt(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestErrorInMidAttempt(t *testing.T) {
 	}
 }
 
-// The index is put back by the run that settles the attempt, after one that an error ended in the middle of it.
+// The index is put back by the run that takes the attempt over, after one that an error ended in the middle of it.
 func TestErrorInMidAttemptKeepsTheIndex(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)

@@ -23,16 +23,16 @@ type guard struct {
 	learned int // of the ledger's work
 	commits int // and of its commits
 
-	fs      atomicfile.FS
-	kept    []byte // what keepSettings wrote last
-	settled bool   // what the attempt did to the settings is undone, and nothing of it runs any more
+	fs       atomicfile.FS
+	kept     []byte // what keepSettings wrote last
+	repaired bool   // what the attempt did to the settings is undone, and nothing of it runs any more
 }
 
 // keepSettings keeps git's configuration and hooks as they stand before an attempt for the run that follows where this
 // one is killed. The sandbox lets no attempt write there.
-func (g *guard) keepSettings(home Home, id string, ground gitops.Ground) error {
-	g.settled = false
-	now := g.repo.Settings(ground)
+func (g *guard) keepSettings(home Home, id string, git *gitops.Guard) error {
+	g.repaired = false
+	now := git.Settings()
 	if bytes.Equal(now, g.kept) {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (g *guard) keepSettings(home Home, id string, ground gitops.Ground) error {
 
 // drop removes what is kept for the run that follows on a killed one; no attempt is open.
 func (g *guard) drop(home Home, id string) error {
-	if err := g.repo.DropGround(); err != nil {
+	if err := g.repo.DropGuard(); err != nil {
 		return gitErr("clean up", err)
 	}
 	return g.forget(home, id)
@@ -54,7 +54,7 @@ func (g *guard) drop(home Home, id string) error {
 // leave is for an orderly end with an attempt open: what it did to the settings is undone already, so that what changes
 // from here on, perhaps to correct what ended the run, is a person's.
 func (g *guard) leave(home Home, id string) error {
-	if !g.settled {
+	if !g.repaired {
 		return nil
 	}
 	return g.forget(home, id)
@@ -69,37 +69,37 @@ func (g *guard) forget(home Home, id string) error {
 	return nil
 }
 
-// settleSettings is settle for where commits, branches and the index are not the loop's: it does not commit, or others
+// repairSettings is repair for where commits, branches and the index are not the loop's: it does not commit, or others
 // work in the same tree.
-func (g *guard) settleSettings(ctx context.Context, f *footing, who string) (notes []string, err error) {
-	s, err := g.repo.SettleSettings(ctx, f.ground)
+func (g *guard) repairSettings(ctx context.Context, f *footing, who string) (notes []string, err error) {
+	s, err := f.git.RepairSettings(ctx)
 	if err != nil {
 		return nil, gitErr("put the repository back after the "+who, err)
 	}
-	g.settled = true
+	g.repaired = true
 	undone, err := g.restore(ctx, f, who, s.Back)
 	return append(s.Notes, undone...), err
 }
 
 // footing is how things stood before an attempt, what its end is compared with.
 type footing struct {
-	ground  gitops.Ground
+	git     *gitops.Guard
 	base    gitops.Tree // before the task's first attempt
 	before  gitops.Tree // before this one
 	commits string      // tip of commits that the agent made itself
-	stands  bool        // the ground is known
+	stands  bool        // git knows where HEAD and the branch stood
 	deleted []string    // verified files that it deleted, and that were told of
 	left    []string    // what could not be restored, and was told of
 }
 
-// settle undoes what no attempt may do once its processes are dead, and says so; who is the part of it that did it.
+// repair undoes what no attempt may do once its processes are dead, and says so; who is the part of it that did it.
 // It may be called again for what was done since.
-func (g *guard) settle(ctx context.Context, f *footing, who string) (notes []string, err error) {
-	s, err := g.repo.Settle(ctx, f.ground)
+func (g *guard) repair(ctx context.Context, f *footing, who string) (notes []string, err error) {
+	s, err := f.git.Repair(ctx)
 	if err != nil {
 		return nil, gitErr("put the repository back after the "+who, err)
 	}
-	g.settled = true
+	g.repaired = true
 	if s.Commits != "" {
 		f.commits = s.Commits
 	}
@@ -110,7 +110,7 @@ func (g *guard) settle(ctx context.Context, f *footing, who string) (notes []str
 // restore brings back what the attempt undid; see gitops.Repo.Undone for the rule.
 func (g *guard) restore(ctx context.Context, f *footing, who string, back bool) ([]string, error) {
 	g.learn()
-	s := gitops.Safe{Before: f.before, Base: f.base, Users: g.ledger.userPaths, Back: back}
+	s := gitops.Protected{Before: f.before, Base: f.base, Users: g.ledger.userPaths, Back: back}
 	if !g.reworks || back {
 		s.Work = &g.work
 	}

@@ -69,7 +69,7 @@ func TestAgentForgesTheJournal(t *testing.T) {
 	w.clean()
 }
 
-func TestVerificationIsSettledToo(t *testing.T) {
+func TestVerificationIsRepairedToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
 	w.check = func(env map[string]string) verify.Result {

@@ -83,7 +83,7 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 		tr.with = Choice{d.Backend, d.Model}
 	}
 	var err error
-	if tr.ground, err = l.tools.Repo.GroundAt(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, l.home.keptSettings(l.state.ID), open.TS, l.home.ended(l.state.ID, open, l.tools.Now())); err != nil {
+	if tr.git, err = l.tools.Repo.GuardSince(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, l.home.keptSettings(l.state.ID), open.TS, l.home.ended(l.state.ID, open, l.tools.Now())); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
 	tr.result = l.recall(tr)

@@ -31,7 +31,7 @@ func (l *Loop) refine(ctx context.Context, stop *stopper, t *tasks.Task, with Ch
 		return err
 	}
 	l.rememberLists()
-	if tr.ground, err = l.tools.Repo.Ground(ctx); err != nil {
+	if tr.git, err = l.tools.Repo.Guard(ctx); err != nil {
 		return gitErr("read the state of the repository", err)
 	}
 	req := l.request(tr, prompt)
@@ -99,7 +99,7 @@ func (l *Loop) review(ctx context.Context, tr *trial, f Event) (string, error) {
 // undoReview puts back what a review changed, which is asked for its words alone.
 func (l *Loop) undoReview(ctx context.Context, tr *trial) error {
 	l.at = ""
-	if err := l.settle(ctx, tr, "review"); err != nil {
+	if err := l.repair(ctx, tr, "review"); err != nil {
 		return err
 	}
 	if err := l.look(ctx, tr); err != nil {

@@ -226,7 +226,7 @@ func (r *Repeat) finish(out *Outcome) error {
 	if err := r.save(); err != nil {
 		return err
 	}
-	if err := r.dropGround(); err != nil {
+	if err := r.dropGuard(); err != nil {
 		return err
 	}
 	if err := r.handOff(out); err != nil { // everything else is saved
@@ -235,9 +235,9 @@ func (r *Repeat) finish(out *Outcome) error {
 	return r.home.clearRequest(r.state.ID)
 }
 
-// dropGround removes what was kept for a run after one that is cut off in an iteration, unless another loop is at work
+// dropGuard removes what was kept for a run after one that is cut off in an iteration, unless another loop is at work
 // in the tree, whose it may be.
-func (r *Repeat) dropGround() error {
+func (r *Repeat) dropGuard() error {
 	if r.tools.Repo == nil {
 		return nil
 	}
@@ -250,7 +250,7 @@ func (r *Repeat) dropGround() error {
 	if _, held := live(treeLock(r.tools.Repo.Dir())); held {
 		return nil
 	}
-	if err := r.tools.Repo.DropGround(); err != nil {
+	if err := r.tools.Repo.DropGuard(); err != nil {
 		return gitErr("clean up", err)
 	}
 	return nil

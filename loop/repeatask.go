@@ -165,7 +165,7 @@ func (r *Repeat) precheck(ctx context.Context) (gate.Check, error) {
 	if err != nil {
 		return check, fmt.Errorf("run the agent's pre-check: %w", err)
 	}
-	if err := errors.Join(r.gatherErrors(t.log), r.mend(t.log, "pre-check"), r.settle(ctx, t, "pre-check"), r.untouched(context.WithoutCancel(ctx), t)); err != nil {
+	if err := errors.Join(r.gatherErrors(t.log), r.mend(t.log, "pre-check"), r.repair(ctx, t, "pre-check"), r.untouched(context.WithoutCancel(ctx), t)); err != nil {
 		return check, err
 	}
 	e := &Event{Type: AgentFinished, Reason: res.Reason, Detail: agentDetail(res, t.with, maxFinal)}

@@ -75,7 +75,7 @@ func (r *Repeat) checkpoint(ctx context.Context, t *turn) error {
 	keep := func(n int, tree gitops.Tree) (string, error) {
 		ref := fmt.Sprintf("refs/descartes/%s/iteration-%d", r.state.ID, n)
 		var parents []string
-		for _, p := range []string{t.ground.Head().Hash, t.commits} {
+		for _, p := range []string{t.git.Head().Hash, t.commits} {
 			if p != "" && !slices.Contains(parents, p) {
 				parents = append(parents, p)
 			}

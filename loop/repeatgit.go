@@ -56,11 +56,11 @@ func (r *Repeat) lookBefore(ctx context.Context, t *turn) error {
 				return gitErr("snapshot the working tree", err)
 			}
 		}
-		if t.ground, err = r.tools.Repo.Ground(ctx); err != nil {
+		if t.git, err = r.tools.Repo.Guard(ctx); err != nil {
 			return gitErr("read the state of the repository", err)
 		}
 		t.stands = true
-		return r.guard.keepSettings(r.home, r.state.ID, t.ground)
+		return r.guard.keepSettings(r.home, r.state.ID, t.git)
 	})
 	if holder != "" {
 		return r.warnWatched(beside(holder, ""))
@@ -76,7 +76,7 @@ func (r *Repeat) standAt(ctx context.Context, t *turn, open Event) error {
 	t.alone = r.alone()
 	_, err := r.inTree(ctx, func() (err error) {
 		head := gitops.Head{Branch: open.Branch, Hash: open.Commit}
-		if t.ground, err = r.tools.Repo.GroundAt(ctx, head, r.home.keptSettings(r.state.ID), open.TS, r.home.ended(r.state.ID, open, r.tools.Now())); err != nil {
+		if t.git, err = r.tools.Repo.GuardSince(ctx, head, r.home.keptSettings(r.state.ID), open.TS, r.home.ended(r.state.ID, open, r.tools.Now())); err != nil {
 			return gitErr("read the state of the repository", err)
 		}
 		t.stands = head != gitops.Head{}
@@ -93,20 +93,20 @@ func (r *Repeat) alone() bool {
 	})
 }
 
-// settle undoes what no attempt may change, and says so; who is the part of the iteration that did it. Only a loop that
+// repair undoes what no attempt may change, and says so; who is the part of the iteration that did it. Only a loop that
 // commits, and has the tree for itself, may say where the branch and the index stand.
-func (r *Repeat) settle(ctx context.Context, t *turn, who string) error {
+func (r *Repeat) repair(ctx context.Context, t *turn, who string) error {
 	if !t.stands {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
 	var notes []string
 	_, err := r.inTree(ctx, func() (err error) {
-		settle := r.guard.settleSettings
-		if t.alone = t.alone && r.alone() && r.tools.Repo.OursSince(ctx, t.ground, r.state.ID); t.alone && r.job.Config.Git.AutoCommit {
-			settle = r.guard.settle
+		repair := r.guard.repairSettings
+		if t.alone = t.alone && r.alone() && r.tools.Repo.OursSince(ctx, t.git, r.state.ID); t.alone && r.job.Config.Git.AutoCommit {
+			repair = r.guard.repair
 		}
-		notes, err = settle(ctx, &t.footing, who)
+		notes, err = repair(ctx, &t.footing, who)
 		return err
 	})
 	for _, n := range notes {
@@ -209,7 +209,7 @@ func (r *Repeat) commit(ctx context.Context, stop *stopper, t *turn) error {
 	if !r.job.Config.Git.AutoCommit {
 		return nil
 	}
-	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.base, Result: t.after, Head: t.ground.Head().Hash, Without: without(slices.Concat(r.ledger.left, t.left), t.taken)}}, UserPaths: r.ledger.userPaths}
+	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.base, Result: t.after, Head: t.git.Head().Hash, Without: without(slices.Concat(r.ledger.left, t.left), t.taken)}}, UserPaths: r.ledger.userPaths}
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, r.job.Config.Deadline)
 	defer over()

@@ -65,7 +65,7 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 		return nil, err
 	}
 	e := r.event(IterationStarted, t)
-	e.Tree, e.Branch, e.Commit = string(t.base), t.ground.Head().Branch, t.ground.Head().Hash
+	e.Tree, e.Branch, e.Commit = string(t.base), t.git.Head().Branch, t.git.Head().Hash
 	e.Detail = &Detail{Log: r.relative(t.log), Tuned: t.tuned, Backend: with.Backend, Model: with.Model}
 	if f := r.job.Mode.About; f != nil {
 		e.Title = f()
@@ -168,7 +168,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if err := r.mend(t.log, "attempt"); err != nil {
 		return nil, err
 	}
-	if err := r.settle(ctx, t, "attempt"); err != nil {
+	if err := r.repair(ctx, t, "attempt"); err != nil {
 		return nil, err
 	}
 	if e := r.ledger.turns.agent; e != nil { // a loop that died since had recorded it
@@ -200,7 +200,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 		return nil, err
 	}
 	if t.check != nil || t.checks != nil || t.Result.Reason == verifyCancelled {
-		if err := r.settle(ctx, t, "verification"); err != nil {
+		if err := r.repair(ctx, t, "verification"); err != nil {
 			return nil, err
 		}
 	}
@@ -238,7 +238,7 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 	if err := r.record(r.event(VerifyStarted, t)); err != nil {
 		return err
 	}
-	r.guard.settled = false
+	r.guard.repaired = false
 	res, err := r.tools.Verify.Run(ctx, r.job.Config.Timed(verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),
 		Log: t.log, Mask: r.tools.Mask}))
 	if err != nil {

@@ -121,7 +121,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	if err != nil {
 		return false, fmt.Errorf("review iteration %d: %w", t.Iteration, err)
 	}
-	if err := errors.Join(r.gatherErrors(t.log), r.mend(t.log, "review"), r.settle(ctx, t, "review"), r.undoReview(context.WithoutCancel(ctx), before, t.started)); err != nil {
+	if err := errors.Join(r.gatherErrors(t.log), r.mend(t.log, "review"), r.repair(ctx, t, "review"), r.undoReview(context.WithoutCancel(ctx), before, t.started)); err != nil {
 		return false, err
 	}
 	if res.End == agent.Cancelled || res.End == agent.Limited {
