@@ -280,7 +280,7 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 		return err
 	}
 	l.guard.repaired = false
-	res, err := l.tools.Verify.Run(ctx, l.job.Config.Timed(verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
+	res, err := l.tools.Verify.Run(ctx, Timed(&l.job.Config, verify.Request{Label: l.label(tr, "verify"), Command: l.job.verify(), Dir: l.job.Root,
 		Env: l.environment(tr), Log: tr.log, Mask: l.tools.Mask}))
 	if err != nil {
 		return fmt.Errorf("verify task %s: %w", tr.task.ID, err)

@@ -158,7 +158,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 // would be spent on it in vain: the breaker opens.
 func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome, error) {
 	s := &l.ledger.streak
-	if l.job.Config.breaker() == 0 || l.job.Config.Baseline == BaselineOff || l.job.Graph.Status(id) != tasks.Blocked || l.job.verify() == "" ||
+	if breakerOf(&l.job.Config) == 0 || l.job.Config.Baseline == BaselineOff || l.job.Graph.Status(id) != tasks.Blocked || l.job.verify() == "" ||
 		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || l.limits(ctx, stop) != nil {
 		return nil, nil
 	}
@@ -188,7 +188,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree,
 	if tr.git, err = l.tools.Repo.Guard(ctx); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
-	b, err := baselineRun{task: task, record: func(e *Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, l.job.Config.Timed(verify.Request{
+	b, err := baselineRun{task: task, record: func(e *Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, Timed(&l.job.Config, verify.Request{
 		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: tr.log}),
 		func() (string, []string, error) {
 			gctx := context.WithoutCancel(ctx)
@@ -244,8 +244,8 @@ func (r *Repeat) baseline(ctx context.Context, stop *stopper) (*Outcome, error) 
 		return nil, nil
 	}
 	log := r.home.baselineLog(r.state.ID)
-	r.fixed.remember(c.settingsFiles(r.job.Root))
-	b, err := baselineRun{record: func(e *Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, c.Timed(verify.Request{
+	r.fixed.remember(settingsFiles(c, r.job.Root))
+	b, err := baselineRun{record: func(e *Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, Timed(c, verify.Request{
 		Command: command, Dir: r.job.Dir, Env: []string{"DESCARTES_LOOP_ID=" + r.state.ID, "DESCARTES_TAG="}, Log: log}),
 		func() (string, []string, error) { return "", nil, r.mend(log, "verification") })
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	BreakerOff     = -1
 )
 
-// breaker is the setting; 0 where there is none.
-func (c *Config) breaker() int {
+// breakerOf is the setting; 0 where there is none.
+func breakerOf(c *Config) int {
 	switch {
 	case c.Breaker == 0:
 		return DefaultBreaker
@@ -89,7 +89,7 @@ func verifyFailure(output, reason string) (signature, shown string) {
 
 // tripped says why no further attempt is worth starting, or is empty.
 func (l *Loop) tripped() string {
-	n, s := l.job.Config.breaker(), &l.ledger.streak
+	n, s := breakerOf(&l.job.Config), &l.ledger.streak
 	if n == 0 || s.signature == "" || len(s.tasks) < n && !(s.half && len(s.tasks) > 0) {
 		return ""
 	}
@@ -111,7 +111,7 @@ func (l *Loop) tripped() string {
 // agent of this loop has done anything yet, and most likely none can.
 func (l *Loop) putOff(ids []string) bool {
 	s := &l.ledger.streak
-	if l.job.Config.breaker() == 0 || s.worked || s.signature != idleAgent || l.scope.Task != "" || len(s.tasks) >= l.job.Config.breaker() {
+	if breakerOf(&l.job.Config) == 0 || s.worked || s.signature != idleAgent || l.scope.Task != "" || len(s.tasks) >= breakerOf(&l.job.Config) {
 		return false
 	}
 	return slices.ContainsFunc(ids, func(id string) bool { return l.job.Graph.Ready(id) && !slices.Contains(s.tasks, id) })

@@ -24,10 +24,10 @@ var (
 	afterReadOnly  = regexp.MustCompile(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
 )
 
-// denied says in words what the sandbox refused an attempt, each with the setting that opens it: hosts that its proxy refused, and
+// deniedBy says in words what the sandbox refused an attempt, each with the setting that opens it: hosts that its proxy refused, and
 // paths that a program called read-only in the log. What nothing complained of is not known.
-func (c *Config) denied(root, log string, hosts []string) (list []string) {
-	if !c.sandboxed() {
+func deniedBy(c *Config, root, log string, hosts []string) (list []string) {
+	if !sandboxed(c) {
 		return nil
 	}
 	for _, host := range hosts {
@@ -59,7 +59,7 @@ func (c *Config) denied(root, log string, hosts []string) (list []string) {
 }
 
 // sandboxed reports whether commands are held in by a sandbox that is in force.
-func (c *Config) sandboxed() bool {
+func sandboxed(c *Config) bool {
 	return strings.HasPrefix(c.SandboxInForce, "auto") || strings.HasPrefix(c.SandboxInForce, "strict")
 }
 

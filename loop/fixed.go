@@ -210,11 +210,11 @@ func (g *fixedFiles) putBack(fsys atomicfile.FS, who, aside string) (notes []str
 
 // fixedPaths are the places of files that no attempt may change, besides the task file.
 func (l *Loop) fixedPaths() []string {
-	return append(l.job.Config.settingsFiles(l.job.Root), l.job.File.Ahead(l.job.Root)...)
+	return append(settingsFiles(&l.job.Config, l.job.Root), l.job.File.Ahead(l.job.Root)...)
 }
 
 // settingsFiles are where settings are read from: the project's file, and another that was named.
-func (c *Config) settingsFiles(root string) []string {
+func settingsFiles(c *Config, root string) []string {
 	paths := []string{filepath.Join(root, SettingsFile)}
 	if c.SettingsFile != "" && c.SettingsFile != paths[0] {
 		paths = append(paths, c.SettingsFile)

@@ -80,7 +80,7 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 		return nil, err
 	}
 	if d := open.Detail; d != nil && d.Backend != "" {
-		tr.with = Choice{d.Backend, d.Model}
+		tr.with = Choice{Backend: d.Backend, Model: d.Model}
 	}
 	var err error
 	if tr.git, err = l.tools.Repo.GuardSince(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, l.home.keptSettings(l.state.ID), open.TS, l.home.ended(l.state.ID, open, l.tools.Now())); err != nil {

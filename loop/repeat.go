@@ -163,7 +163,7 @@ func (r *Repeat) limits(ctx context.Context, stop *stopper) *Outcome {
 	if out := stop.asked(ctx); out != nil {
 		return out
 	}
-	if why := c.room(r.tools.Free, r.job.Root); why != "" {
+	if why := roomFor(&c, r.tools.Free, r.job.Root); why != "" {
 		return &Outcome{Ending: DiskFull, Message: why}
 	}
 	switch n := c.MaxIterations; {
@@ -174,7 +174,7 @@ func (r *Repeat) limits(ctx context.Context, stop *stopper) *Outcome {
 	case c.Breaker >= 0 && b.turns.crashes >= cmp.Or(c.Breaker, mostCrashes):
 		return &Outcome{Ending: AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s", b.turns.crashes, b.turns.last.Reason)}
 	}
-	return c.spent(r.tools.Now(), b.cost)
+	return usedUp(&c, r.tools.Now(), b.cost)
 }
 
 // mostCrashes is how many iterations in a row may end by the agent's crash where the breaker's setting says nothing.

@@ -148,7 +148,7 @@ func (r *Repeat) precheck(ctx context.Context) (gate.Check, error) {
 	t.log = filepath.Join(r.home.Run(r.state.ID), "logs", "precheck.log")
 	check := gate.Check{Name: "precheck"}
 	if c.Precheck != PrecheckAgent {
-		res, err := r.tools.Verify.Run(ctx, c.Timed(verify.Request{Label: "precheck", Command: c.Precheck, Dir: r.job.Dir, Env: r.environment(t),
+		res, err := r.tools.Verify.Run(ctx, Timed(&c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: r.job.Dir, Env: r.environment(t),
 			Log: t.log, Mask: r.tools.Mask}))
 		if err != nil {
 			return check, fmt.Errorf("run the pre-check: %w", err)

@@ -27,7 +27,7 @@ func (r *Repeat) runChecks(ctx context.Context, t *turn) error {
 		if err := r.record(begin); err != nil {
 			return err
 		}
-		res, err := r.tools.Verify.Run(ctx, r.job.Config.Timed(verify.Request{Label: label(t, fmt.Sprintf("check %d", n+1)), Command: cmd.Run, Dir: r.job.Dir,
+		res, err := r.tools.Verify.Run(ctx, Timed(&r.job.Config, verify.Request{Label: label(t, fmt.Sprintf("check %d", n+1)), Command: cmd.Run, Dir: r.job.Dir,
 			Env: r.environment(t), Log: t.log, Mask: r.tools.Mask}))
 		if err != nil {
 			return fmt.Errorf("check %q after iteration %d: %w", cmd.Name, t.Iteration, err)

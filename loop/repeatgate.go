@@ -15,19 +15,6 @@ const (
 	GateCriteria = "criteria"
 )
 
-// GateConfig is what the status and criteria gates are made of.
-type GateConfig struct {
-	Criteria      []gate.Criterion `json:"criteria,omitempty"`
-	MustNot       []gate.Criterion `json:"must_not,omitempty"`
-	Shape         string           `json:"shape,omitempty"`          // auto, tool, colleague or intent; "" is auto
-	Reversibility string           `json:"reversibility,omitempty"`  // 2A, 2B or 1; "" is read from the prompt
-	Precheck      string           `json:"precheck,omitempty"`       // a command, or "agent", that must agree before work that is hard to take back
-	NoConfirm     bool             `json:"no_confirm,omitempty"`     // G1, G2 and G3 do not ask
-	CooldownSecs  int              `json:"cooldown_secs,omitempty"`  // how long the status gate's circuit breaker stays open; 0 is half an hour
-	MaxFileEdits  int              `json:"max_file_edits,omitempty"` // of one file in one iteration, until the criteria gate's breaker opens; 0 is 5, less is any number
-	LoopState     string           `json:"loop_state,omitempty"`     // what becomes of .loop/state.json: keep, delete; "": kept, but for a cancelled loop's
-}
-
 // NewGate is what ends a loop with these settings. Without a promise to look for it is nil: the first
 // iteration that ends with exit status 0 is the last one. A spec that is too vague for the criteria gate is
 // a *gate.VagueError.
@@ -39,9 +26,9 @@ func NewGate(c Config) (Gate, error) {
 		}
 		return &gate.Promise{Word: c.CompletionPromise}, nil
 	case GateStatus:
-		return &gate.Status{Limits: c.limits()}, nil
+		return &gate.Status{Limits: statusLimits(&c)}, nil
 	case GateCriteria:
-		g, err := gate.NewCriteria(c.options())
+		g, err := gate.NewCriteria(criteriaOptions(&c))
 		if err != nil {
 			return nil, err
 		}
@@ -50,9 +37,9 @@ func NewGate(c Config) (Gate, error) {
 	return nil, fmt.Errorf("no gate %q: there are promise, status and criteria", c.Gate)
 }
 
-// limits are those of the status gate's breaker: off switches all of them off, a number is that of the iterations
+// statusLimits are those of the status gate's breaker: off switches all of them off, a number is that of the iterations
 // without progress.
-func (c *Config) limits() gate.Limits {
+func statusLimits(c *Config) gate.Limits {
 	l := gate.Limits{Cooldown: seconds(c.CooldownSecs), NoProgress: c.Breaker}
 	if c.Breaker < 0 {
 		l.SameError, l.Shrink = BreakerOff, BreakerOff
@@ -60,7 +47,7 @@ func (c *Config) limits() gate.Limits {
 	return l
 }
 
-func (c *Config) options() gate.Options {
+func criteriaOptions(c *Config) gate.Options {
 	o := gate.Options{Spec: c.Prompt, Asked: gate.Asked{Criteria: c.Criteria, MustNot: c.MustNot}, Shape: c.Shape,
 		Reversibility: gate.Reversibility(c.Reversibility), Freely: c.NoConfirm || gate.Freely(c.Prompt)}
 	o.Caps.Iterations, o.Caps.BudgetUSD, o.Caps.FileEdits = c.MaxIterations, c.MaxCostUSD, c.MaxFileEdits

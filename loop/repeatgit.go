@@ -42,7 +42,7 @@ func (r *Repeat) inTree(ctx context.Context, do func() error) (holder string, er
 
 // lookBefore notes what stands before an iteration.
 func (r *Repeat) lookBefore(ctx context.Context, t *turn) error {
-	r.fixed.remember(r.job.Config.settingsFiles(r.job.Root))
+	r.fixed.remember(settingsFiles(&r.job.Config, r.job.Root))
 	if r.tools.Repo == nil {
 		return nil
 	}

@@ -20,7 +20,7 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	if v := t.check; v != nil {
 		end.Detail.Passed = v.Passed
 	}
-	if denied := r.job.Config.denied(r.job.Root, t.log, r.tools.refused()); t.Result.End != agent.Finished || t.check != nil && !t.check.Passed {
+	if denied := deniedBy(&r.job.Config, r.job.Root, t.log, r.tools.refused()); t.Result.End != agent.Finished || t.check != nil && !t.check.Passed {
 		end.Detail.Denied = denied
 	}
 	for _, c := range t.changed[:min(len(t.changed), maxChanged)] {
@@ -42,7 +42,7 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 		return r.paced(end)
 	}
 	if t.Result.End != agent.Finished || t.check != nil && !t.check.Passed {
-		if why := r.job.Config.room(r.tools.Free, r.job.Root); why != "" { // nothing can be said of the agent
+		if why := roomFor(&r.job.Config, r.tools.Free, r.job.Root); why != "" { // nothing can be said of the agent
 			end.Verdict = verdictCancelled
 			return &Outcome{Ending: DiskFull, Message: why}, r.close(end)
 		}

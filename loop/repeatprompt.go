@@ -16,7 +16,7 @@ func (r *Repeat) compose(t Turn) (string, error) {
 	c := r.job.Config
 	parts := []string{c.Prompt}
 	if t.Iteration > 1 && c.IterationContext {
-		parts = append(parts, IterationContext(t.Iteration, t.Max, c.promise()))
+		parts = append(parts, IterationContext(t.Iteration, t.Max, c.Promise()))
 	}
 	if r.job.Gate != nil && !c.Promised() {
 		parts = append(parts, r.job.Gate.Instructions())
@@ -53,21 +53,10 @@ func MostBeside(c Config) int {
 	if c.VerificationCommand != "" && c.VerificationCommand != NoVerify {
 		n += len(c.VerificationCommand) + maxWords + 256
 	}
-	if c.sandboxed() {
+	if sandboxed(&c) {
 		n += maxDenied*(maxDeniedLine+4) + 128
 	}
 	return n
-}
-
-// Promised reports whether the promise alone ends the loop.
-func (c *Config) Promised() bool { return c.Gate == "" || c.Gate == "promise" }
-
-// promise is the word that the agent is asked for; another gate asks for none.
-func (c *Config) promise() string {
-	if !c.Promised() {
-		return ""
-	}
-	return c.CompletionPromise
 }
 
 // Names of what a template may hold.

@@ -130,7 +130,7 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	t.with = r.job.Config.Choices(nil)[0]
 	t.tuned = open.Detail != nil && open.Detail.Tuned
 	if d := open.Detail; d != nil && d.Backend != "" {
-		t.with = Choice{d.Backend, d.Model}
+		t.with = Choice{Backend: d.Backend, Model: d.Model}
 	}
 	if f := r.job.Mode.Adopt; f != nil {
 		f(t.Turn, open.Title)
@@ -239,7 +239,7 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 		return err
 	}
 	r.guard.repaired = false
-	res, err := r.tools.Verify.Run(ctx, r.job.Config.Timed(verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),
+	res, err := r.tools.Verify.Run(ctx, Timed(&r.job.Config, verify.Request{Label: label(t, "verify"), Command: command, Dir: r.job.Dir, Env: r.environment(t),
 		Log: t.log, Mask: r.tools.Mask}))
 	if err != nil {
 		return fmt.Errorf("verify iteration %d: %w", t.Iteration, err)

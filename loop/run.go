@@ -275,7 +275,7 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	if out := stop.asked(ctx); out != nil {
 		return out
 	}
-	if why := c.room(l.tools.Free, l.job.Root); why != "" {
+	if why := roomFor(&c, l.tools.Free, l.job.Root); why != "" {
 		return &Outcome{Ending: DiskFull, Message: why}
 	}
 	if why := l.tripped(); why != "" {
@@ -284,7 +284,7 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	if n := c.Scud.MaxTotalIterations; n > 0 && l.ledger.iteration >= n {
 		return &Outcome{Ending: LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}
 	}
-	return c.spent(l.tools.Now(), l.ledger.cost)
+	return usedUp(&c, l.tools.Now(), l.ledger.cost)
 }
 
 func attempts(n int) string {

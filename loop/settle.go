@@ -32,7 +32,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	var over *Outcome
 	switch tr.verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
-		if why := l.job.Config.room(l.tools.Free, l.job.Root); why != "" {
+		if why := roomFor(&l.job.Config, l.tools.Free, l.job.Root); why != "" {
 			over = &Outcome{Ending: DiskFull, Message: why}
 			tr.verdict, tr.reason = verify.Cancelled, "the disk is full ("+tr.reason+")"
 			end.Verdict, end.Reason = string(tr.verdict), tr.reason
@@ -90,7 +90,7 @@ const mostCutOff = 10
 // describe adds to a failed attempt's event what the next attempt is told.
 func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {
 	end.Detail.Words, end.Detail.Question = tail(tr.result.Final, maxWords), tail(tr.result.Question, maxWords)
-	tr.denied = l.job.Config.denied(l.job.Root, tr.log, l.tools.refused())
+	tr.denied = deniedBy(&l.job.Config, l.job.Root, tr.log, l.tools.refused())
 	end.Detail.Denied = tr.denied
 	if tr.check != nil {
 		end.Detail.Output, end.Detail.Code = tr.check.Tail, tr.check.Code

@@ -48,14 +48,14 @@ func OpenTasks(root string, c ScudConfig) (*tasks.File, error) {
 	if c.TasksFile == "" {
 		return tasks.Open(root, c.Tag)
 	}
-	f, err := tasks.OpenPath(c.tasksPath(root), c.Tag)
+	f, err := tasks.OpenPath(tasksPath(&c, root), c.Tag)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("task file %s: %w", c.TasksFile, fs.ErrNotExist)
 	}
 	return f, err
 }
 
-func (c *ScudConfig) tasksPath(root string) string {
+func tasksPath(c *ScudConfig, root string) string {
 	if filepath.IsAbs(c.TasksFile) {
 		return c.TasksFile
 	}
@@ -123,8 +123,8 @@ func otherTag(root string, c ScudConfig, tag string) (*tasks.File, error) {
 	if c.TasksFile != "" {
 		// A list without tags passes for any: only a file that misses a tag that no file has holds several.
 		var missing *tasks.NotFoundError
-		if _, err := tasks.OpenPath(c.tasksPath(root), "?"); errors.As(err, &missing) && slices.Contains(missing.Known, tag) {
-			if f, err := tasks.OpenPath(c.tasksPath(root), tag); err == nil {
+		if _, err := tasks.OpenPath(tasksPath(&c, root), "?"); errors.As(err, &missing) && slices.Contains(missing.Known, tag) {
+			if f, err := tasks.OpenPath(tasksPath(&c, root), tag); err == nil {
 				return f, nil
 			}
 		}

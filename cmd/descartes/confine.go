@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
 	"descartes/loop"
@@ -109,10 +110,10 @@ func sandboxed(ctx context.Context, root, dir string, cfg loop.Config, b agent.B
 	}
 	switch {
 	case err == nil && h.Mode == sandbox.Strict:
-		h.note = fmt.Sprintf("strict "+loop.InSandbox+"network to %s only)", count(len(sandbox.Hosts(h.Agent))+len(cfg.SandboxDomains), "host"))
+		h.note = fmt.Sprintf("strict "+config.InSandbox+"network to %s only)", count(len(sandbox.Hosts(h.Agent))+len(cfg.SandboxDomains), "host"))
 		return h, nil
 	case err == nil:
-		h.note = "auto " + loop.InSandbox + "network open)"
+		h.note = "auto " + config.InSandbox + "network open)"
 		return h, nil
 	case !errors.As(err, &h.lacking):
 		return h, err

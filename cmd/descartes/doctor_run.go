@@ -165,7 +165,7 @@ func (d *doctor) baseline(ctx context.Context, r *ready) (err error) {
 	defer func() { err = errors.Join(err, shim.Close()) }()
 	v := &lateVerifier{}
 	v.use(shim, held)
-	b, err := loop.TryBaseline(ctx, v, c.Timed(verify.Request{Label: "baseline", Command: c.Scud.VerificationCommand, Dir: r.root,
+	b, err := loop.TryBaseline(ctx, v, loop.Timed(&c, verify.Request{Label: "baseline", Command: c.Scud.VerificationCommand, Dir: r.root,
 		Log: filepath.Join(dir, "baseline.log"), Mask: r.mask}), withheld(c, r.backend, d.env).Verify)
 	if err != nil {
 		return err

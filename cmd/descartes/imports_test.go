@@ -19,6 +19,7 @@ func arrows() map[string][]string {
 		"internal/atomicfile": {"internal/crash"},
 		"internal/bridge":     {"internal/proc"},
 		"internal/crash":      {},
+		"internal/config":     {"agent", "loop/gate", "tasks"}, // of which settings hold values
 		"internal/fence":      {},
 		"internal/mask":       {"internal/crash"},
 		"internal/plainfile":  {},
@@ -32,8 +33,8 @@ func arrows() map[string][]string {
 		"verify":              {"internal/proc", "internal/mask", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
 		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
-		"loop":                {"loop/gate", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask", "internal/plainfile"},
-		"cmd/descartes":       {"loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/bridge", "internal/mask", "internal/plainfile", "internal/proc", "internal/sandbox"},
+		"loop":                {"loop/gate", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask", "internal/plainfile"},
+		"cmd/descartes":       {"internal/config", "loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/bridge", "internal/mask", "internal/plainfile", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate", "internal/plainfile"},
 	}
 }
