@@ -28,6 +28,7 @@ import (
 type cli struct {
 	l        layout
 	program  string
+	version  Version
 	env      []string
 	hooks    bool // run them at commits
 	guard    protection
@@ -109,6 +110,7 @@ type gitCall struct {
 	options []string // of git itself, before the command
 	args    []string
 	index   string // "" for the repository's own
+	env     []string
 	stdin   []byte
 	hooks   bool
 }
@@ -133,9 +135,9 @@ var literally = []string{"--literal-pathspecs"}
 // run returns standard output.
 func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	argv := []string{c.program, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false"}
-	var env []string
+	env := slices.Clip(call.env)
 	if call.index != "" {
-		env = []string{"GIT_INDEX_FILE=" + call.index}
+		env = append(env, "GIT_INDEX_FILE="+call.index)
 		argv = append(argv, "-c", "core.splitIndex=false")
 	}
 	if !call.hooks {

@@ -160,6 +160,19 @@ func (r *objectReader) writer() (io.WriteCloser, func(plumbing.ObjectType, int64
 
 // storages opens the object directory of a repository and, one after the other, those it borrows from.
 func storages(commonDir string) []*filesystem.Storage {
+	var out []*filesystem.Storage
+	for _, d := range objectDirs(commonDir) {
+		if filepath.Base(d) != "objects" {
+			continue // go-git can only look into a directory of that name
+		}
+		out = append(out, filesystem.NewStorageWithOptions(osfs.New(filepath.Dir(d)), cache.NewObjectLRU(8*cache.MiByte),
+			filesystem.Options{LargeObjectThreshold: largeFile}))
+	}
+	return out
+}
+
+// objectDirs lists the object directory of a repository and those it borrows from.
+func objectDirs(commonDir string) []string {
 	dirs := []string{filepath.Join(commonDir, "objects")}
 	for i := 0; i < len(dirs) && i < 16; i++ {
 		b, err := readPlain(filepath.Join(dirs[i], "info", "alternates"), mostLoose)
@@ -177,13 +190,5 @@ func storages(commonDir string) []*filesystem.Storage {
 			dirs = append(dirs, filepath.Clean(line))
 		}
 	}
-	var out []*filesystem.Storage
-	for _, d := range dirs {
-		if filepath.Base(d) != "objects" {
-			continue // go-git can only look into a directory of that name
-		}
-		out = append(out, filesystem.NewStorageWithOptions(osfs.New(filepath.Dir(d)), cache.NewObjectLRU(8*cache.MiByte),
-			filesystem.Options{LargeObjectThreshold: largeFile}))
-	}
-	return out
+	return dirs
 }

@@ -49,7 +49,7 @@ type shownTree struct {
 // Open finds the repository that holds opt.Dir and looks for everything that the native path cannot do.
 // What neither it nor the git program can do is a RefusedError.
 func Open(ctx context.Context, opt Options) (*Repo, error) {
-	program, _, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
+	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,13 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		return nil, err
 	}
 	git := newCLI(l, program, opt)
+	git.version = version
+	return openAt(ctx, opt, git, (*Repo).clearAfterKill)
+}
+
+// openAt opens a repository whose place is known. clear removes what a killed run left of its git commands.
+func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error) (*Repo, error) {
+	l := git.l
 	cfg, err := readConfig(ctx, git)
 	if err != nil {
 		return nil, err
@@ -70,7 +77,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	}
 	r := &Repo{opt: opt, l: l, cfg: cfg, watched: watch(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
 	r.refs = &refStore{l: l}
-	if err := r.clearAfterKill(); err != nil {
+	if err := clear(r); err != nil {
 		return nil, err
 	}
 	ix, err := readIndex(filepath.Join(l.gitDir, "index"))

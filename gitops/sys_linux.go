@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -23,6 +24,13 @@ type rootDir struct {
 	dev      uint32
 	stamped  bool        // the file system stamps a directory whenever a name in it comes or goes
 	noBounds atomic.Bool // openat2 is missing or forbidden here: walk by components
+}
+
+// same reports whether fi is the folder that was opened.
+func (r *rootDir) same(fi os.FileInfo) bool {
+	var st unix.Stat_t
+	now, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && unix.Fstat(r.fd, &st) == nil && st.Ino == now.Ino && uint64(st.Dev) == uint64(now.Dev)
 }
 
 func openRoot(path string) (*rootDir, error) {

@@ -1,0 +1,373 @@
+package gitops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Slot is a working copy of a repository in which an agent may do whatever it likes. Its folder holds two things:
+//
+//	tree  the working tree, with a .git of the agent's own that borrows the repository's objects and is written anew for each attempt
+//	git   HEAD and index as we see them, beside the working tree and out of the agent's reach
+//
+// Every git command of ours works with the second and reads the repository's own configuration, so that nothing
+// the agent writes into its .git is ever taken for a setting, a hook or a filter. What we store goes to the repository's
+// own objects at once: a snapshot of the slot's tree is one of the repository's trees.
+//
+// Why not git clone --shared: it refuses shallow repositories, makes a remote of the user's working tree, and
+// leaves one .git to all attempts. Why not a linked working tree: there an agent writes to the user's refs and settings.
+type Slot struct {
+	*Repo
+	user    *Repo
+	dir     string
+	objects string
+	config  []byte // of the agent's .git
+}
+
+// SlotOptions say where a slot lies.
+type SlotOptions struct {
+	Dir string // its folder, made where it is missing
+	// Objects is the path by which the agent's .git reaches the repository's objects. OpenSlot makes it a link to them. A sandbox that
+	// shows the slot in the place of the user's working tree mounts the objects there.
+	Objects string
+}
+
+// BrokenSlotError says that a slot cannot be brought to the wanted state: it is to be removed and made anew.
+type BrokenSlotError struct {
+	Dir string
+	Err error
+}
+
+func (e *BrokenSlotError) Error() string {
+	return fmt.Sprintf("the slot %s is broken: %v", e.Dir, e.Err)
+}
+func (e *BrokenSlotError) Unwrap() error { return e.Err }
+
+// patience with a git command that reads what an agent wrote.
+const slotPatience = 5 * time.Minute
+
+// OpenSlot opens a slot, or makes an empty one. The caller holds a lock of the slot's: nobody else works in it.
+func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
+	if v := r.cli.version; v.Before(OldestMerging) {
+		return nil, &RefusedError{Reason: fmt.Sprintf("slots need git %s or newer; %s is git %s", OldestMerging, r.cli.program, v),
+			Hint: fmt.Sprintf("install git %s or newer, or run one agent at a time in your own working tree: -j 1", OldestMerging)}
+	}
+	s := &Slot{user: r, dir: opt.Dir, objects: opt.Objects}
+	if err := s.lay(); err != nil {
+		return nil, fmt.Errorf("make the slot %s: %w", opt.Dir, err)
+	}
+	slot := r.opt
+	slot.Dir = s.Tree()
+	l := layout{root: s.Tree(), gitDir: s.own(), commonDir: r.l.commonDir}
+	git := newCLI(l, r.cli.program, slot)
+	git.version = r.cli.version
+	git.env = append(git.env, "GIT_DIR="+l.gitDir, "GIT_WORK_TREE="+l.root, "GIT_CONFIG_COUNT=3",
+		"GIT_CONFIG_KEY_0=core.sparseCheckout", "GIT_CONFIG_VALUE_0=false",
+		"GIT_CONFIG_KEY_1=core.splitIndex", "GIT_CONFIG_VALUE_1=false",
+		"GIT_CONFIG_KEY_2=core.untrackedCache", "GIT_CONFIG_VALUE_2=false")
+	var err error
+	if s.Repo, err = openAt(ctx, slot, git, (*Repo).clearSlot); err != nil {
+		return nil, &BrokenSlotError{opt.Dir, err}
+	}
+	s.config, err = s.agentConfig(ctx)
+	if err == nil {
+		err = s.Claim()
+	}
+	if err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Tree is the slot's working tree.
+func (s *Slot) Tree() string { return filepath.Join(s.dir, "tree") }
+
+// own is where HEAD and index are kept for us.
+func (s *Slot) own() string { return filepath.Join(s.dir, "git") }
+
+// lay makes what is missing of the slot's folder.
+func (s *Slot) lay() error {
+	for _, d := range []string{s.Tree(), s.own()} {
+		if err := os.MkdirAll(d, 0o777); err != nil {
+			return err
+		}
+	}
+	_, hash, err := s.user.refs.head()
+	if err != nil {
+		return err
+	}
+	if hash == "" {
+		hash = "ref: refs/heads/descartes-unborn"
+	}
+	if !isHead(filepath.Join(s.own(), "HEAD")) {
+		if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(hash+"\n"), 0o666); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(s.own(), "commondir"), []byte(s.user.l.commonDir+"\n"), 0o666); err != nil {
+		return err
+	}
+	real := filepath.Join(s.user.l.commonDir, "objects")
+	if to, err := os.Readlink(s.objects); err == nil && to == real {
+		return nil
+	}
+	link := fmt.Sprintf("%s.%d", s.objects, os.Getpid())
+	_ = os.Remove(link)
+	if err := os.Symlink(real, link); err != nil {
+		return err
+	}
+	return os.Rename(link, s.objects)
+}
+
+// clearSlot ends what a killed run left of its git commands in this slot, and removes their lock files.
+func (r *Repo) clearSlot() error {
+	if err := r.cli.endLeft(); err != nil {
+		return err
+	}
+	for _, name := range []string{"index.lock", "HEAD.lock"} {
+		if err := os.Remove(filepath.Join(r.l.gitDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("clear away what a killed run left: %w", err)
+		}
+	}
+	return nil
+}
+
+// Prepare brings the slot to a state: its branch and commit are at, its files those of tree, which may differ from the
+// commit's as an earlier attempt left it. Files that git ignores stay from attempt to attempt, unless fresh is set.
+// A BrokenSlotError says that the slot has to be made anew.
+func (s *Slot) Prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
+	err := s.prepare(ctx, at, tree, fresh)
+	if _, refused := errors.AsType[*RefusedError](err); err == nil || refused || ctx.Err() != nil {
+		return err
+	}
+	return &BrokenSlotError{s.dir, err}
+}
+
+func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fi, err := os.Lstat(s.Tree()); err != nil || !fi.IsDir() || !s.root.same(fi) {
+		return errors.New("its working tree was replaced")
+	}
+	head, err := s.treeOf(at.Hash)
+	if err != nil {
+		return err
+	}
+	s.tree, s.forced = nil, map[string]bool{}
+	if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(at.Hash+"\n"), 0o666); err != nil {
+		return err
+	}
+	if err := s.checkOut(ctx, head.String()); err != nil {
+		return err
+	}
+	index, err := os.ReadFile(filepath.Join(s.own(), "index"))
+	if err != nil {
+		return err
+	}
+	if string(tree) != head.String() {
+		if err := s.checkOut(ctx, string(tree)); err != nil {
+			return err
+		}
+	}
+	if err := s.clean(ctx, fresh); err != nil {
+		return err
+	}
+	return s.agentRepository(at, index)
+}
+
+// checkOut makes index and tracked files those of a tree. An index that git cannot read is made anew.
+func (s *Slot) checkOut(ctx context.Context, tree string) error {
+	_, err := s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(s.own(), "index")); err != nil {
+		return err
+	}
+	loosen(s.Tree())
+	_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", "--reset", "-u", tree}})
+	return err
+}
+
+// clean removes untracked files, and where all is set ignored ones too.
+func (s *Slot) clean(ctx context.Context, all bool) error {
+	args := []string{"clean", "-ffdq"}
+	if all {
+		args = append(args, "-x")
+	}
+	_, err := s.cli.run(ctx, gitCall{args: args})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	loosen(s.Tree())
+	_, err = s.cli.run(ctx, gitCall{args: args})
+	return err
+}
+
+// loosen makes folders writable that their owner closed: nothing in them could be removed.
+func loosen(root string) {
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() {
+			if fi, ierr := e.Info(); ierr == nil && fi.Mode().Perm()&0o700 != 0o700 {
+				_ = os.Chmod(path, fi.Mode().Perm()|0o700) // before the walk enters it
+			}
+		}
+		return nil
+	})
+}
+
+// agentRepository writes the agent's .git anew: the repository's branches and tags, borrowed objects, settings that run
+// no program of ours. The index knows the files' times, so that the agent's first git status is quick.
+func (s *Slot) agentRepository(at Head, index []byte) error {
+	dir := filepath.Join(s.Tree(), ".git")
+	if err := os.RemoveAll(dir); err != nil {
+		loosen(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	hashes, names, err := s.user.refs.list("refs/")
+	if err != nil {
+		return err
+	}
+	head := at.Hash
+	if at.Branch != "" {
+		head = "ref: " + at.Branch
+		if hashes[at.Branch] == "" {
+			names = append(names, at.Branch)
+			slices.Sort(names)
+		}
+		hashes[at.Branch] = at.Hash
+	}
+	refs := []byte("# pack-refs with: sorted \n")
+	for _, n := range names {
+		if !strings.HasPrefix(n, privateRefs) && !strings.HasPrefix(n, "refs/stash") {
+			refs = append(refs, hashes[n]+" "+n+"\n"...)
+		}
+	}
+	alternates := s.objects + "\n"
+	for _, d := range objectDirs(s.user.l.commonDir)[1:] {
+		if real, err := filepath.EvalSymlinks(d); err == nil {
+			alternates += real + "\n"
+		}
+	}
+	files := map[string][]byte{"HEAD": []byte(head + "\n"), "config": s.config, "packed-refs": refs, "index": index, "objects/info/alternates": []byte(alternates)}
+	for _, name := range []string{"info/exclude", "info/attributes", "shallow"} {
+		if b, err := readPlain(filepath.Join(s.user.l.commonDir, name), mostSaved); err == nil {
+			files[name] = b
+		}
+	}
+	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
+			return err
+		}
+	}
+	for _, name := range sortedKeys(files) {
+		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// agentSections are the settings of the repository that hold in an agent's .git as well. Those that run programs of the user's
+// on behalf of git (hooks, credentials, signing) are not among them.
+var agentSections = []string{"user.", "remote.", "branch.", "filter.", "diff.", "merge.", "alias.", "core.autocrlf", "core.eol", "core.safecrlf", "core.filemode",
+	"core.ignorecase", "core.symlinks", "core.precomposeunicode", "core.quotepath", "core.excludesfile", "core.attributesfile", "core.whitespace", "i18n.", "init."}
+
+// agentConfig is the config file of an agent's .git. A remote can be read and not pushed to.
+func (s *Slot) agentConfig(ctx context.Context) ([]byte, error) {
+	b, err := s.user.cli.run(ctx, gitCall{args: []string{"config", "--local", "--includes", "--list", "-z"}})
+	if err != nil {
+		return nil, fmt.Errorf("read git configuration: %w", err)
+	}
+	out := []byte("[core]\n\trepositoryFormatVersion = 0\n\tbare = false\n\tlogAllRefUpdates = true\n[commit]\n\tgpgSign = false\n[gc]\n\tauto = 0\n")
+	remotes := map[string]bool{}
+	for _, entry := range nulSplit(b) {
+		key, value, given := strings.Cut(entry, "\n")
+		if !given {
+			value = "true"
+		}
+		if !slices.ContainsFunc(agentSections, func(p string) bool { return key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(key, p) }) {
+			continue
+		}
+		if strings.HasPrefix(key, "remote.") {
+			remotes[key[:strings.LastIndexByte(key, '.')]] = true
+			if strings.HasSuffix(key, ".pushurl") {
+				continue
+			}
+		}
+		out = appendSetting(out, key, value)
+	}
+	for _, remote := range sortedKeys(remotes) {
+		out = appendSetting(out, remote+".pushurl", "/dev/null/an agent's commits are collected and not pushed")
+	}
+	return out, nil
+}
+
+func appendSetting(b []byte, key, value string) []byte {
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`)
+	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
+	section := key[:first]
+	if last > first {
+		section += ` "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key[first+1:last]) + `"`
+	}
+	return append(b, "["+section+"]\n\t"+key[last+1:]+" = \""+quote.Replace(value)+"\"\n"...)
+}
+
+// ErrNoRepository is the answer of Commits where the agent left no repository that can be read.
+var ErrNoRepository = errors.New("the agent destroyed its repository")
+
+// Commits brings the commits that the agent made since Prepare into the repository and sets ref to the last. It is "" where
+// there are none. Their objects are read as data and checked; nothing that the agent's .git configures runs.
+func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dot := filepath.Join(s.Tree(), ".git")
+	if fi, err := os.Lstat(dot); err != nil || !fi.IsDir() {
+		return "", ErrNoRepository
+	}
+	if _, err := os.Lstat(filepath.Join(dot, "commondir")); err == nil {
+		return "", ErrNoRepository
+	}
+	tip := checkedOut(s.Tree())
+	_, base, err := s.refs.head()
+	if err != nil || tip == base {
+		return "", err
+	}
+	if tip == "" {
+		return "", ErrNoRepository
+	}
+	id, err := parseID(tip)
+	if err != nil {
+		return "", err
+	}
+	if !s.store.reader.has(id) {
+		if err := s.bring(ctx, filepath.Join(dot, "objects"), tip, base); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrNoRepository, err)
+		}
+	}
+	return tip, s.forceRef(ctx, ref, tip, "descartes: commits of an attempt")
+}
+
+// bring copies what a commit needs and the repository lacks from a foreign object directory.
+func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, slotPatience, errors.New("its objects took too long to read"))
+	defer cancel()
+	pack, err := s.cli.run(ctx, gitCall{options: []string{"-c", "core.commitGraph=false", "-c", "core.multiPackIndex=false"},
+		args:  []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"},
+		stdin: []byte(tip + "\n^" + base + "\n"), env: []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + objects}})
+	if err != nil {
+		return err
+	}
+	_, err = s.cli.run(ctx, gitCall{args: []string{"unpack-objects", "-q", "--strict"}, stdin: pack})
+	return err
+}

@@ -1,0 +1,247 @@
+package gitops
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// slotOf opens a slot of a repository, in the repository's own ignored folder.
+func slotOf(t *testing.T, s *sandbox, r *Repo) *Slot {
+	t.Helper()
+	s.put(".descartes/.gitignore", "*\n")
+	slot, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/objects")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { slot.Close() })
+	return slot
+}
+
+// prepared is a slot at HEAD, and a shell in it.
+func prepared(t *testing.T, s *sandbox, r *Repo) (*Slot, *sandbox) {
+	t.Helper()
+	slot := slotOf(t, s, r)
+	prepare(t, r, slot, "", false)
+	in := *s
+	in.dir = slot.Tree()
+	return slot, &in
+}
+
+func prepare(t *testing.T, r *Repo, slot *Slot, tree Tree, fresh bool) Head {
+	t.Helper()
+	head, err := r.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tree == "" {
+		if tree, err = r.HeadTree(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := slot.Prepare(t.Context(), head, tree, fresh); err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+const slotBase = `git init -q .; printf '*.log\nbuild/\n' >.gitignore; echo one >a; mkdir d; echo two >d/b; git add .; git commit -qm first
+git branch other; git tag v1; git remote add origin ../elsewhere.git; git config filter.mine.clean cat`
+
+func TestSlotIsTheRepository(t *testing.T) {
+	t.Parallel()
+	for name, setup := range map[string]string{
+		"plain":    slotBase,
+		"packed":   slotBase + "; git pack-refs --all; git gc -q",
+		"detached": slotBase + "; git checkout -q --detach",
+		"shallow":  slotBase + "; echo 2 >>a; git commit -qam second; git clone -q --depth 1 file://$PWD ../shallow; rm -rf .git; mv ../shallow/.git .git",
+		"borrowed": slotBase + "; git clone -q --shared . ../shared; mv .git ../lender.git; echo \"$(cd ..; pwd)/lender.git/objects\" >../shared/.git/objects/info/alternates; mv ../shared/.git .git",
+		"linked":   slotBase + "; mv $PWD ../main; git -C ../main worktree add -q -b side $PWD",
+		"sparse":   slotBase + "; git sparse-checkout set d",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(setup)
+			r := s.reopen(".descartes/")
+			slot, in := prepared(t, s, r)
+			if out := in.git("status", "--porcelain"); out != "" {
+				t.Errorf("git status in the slot: %s", out)
+			}
+			for _, args := range [][]string{{"log", "--format=%H %D"}, {"for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags"}, {"ls-files", "-s"}, {"rev-parse", "--symbolic-full-name", "HEAD"}} {
+				if want, got := s.git(args...), in.git(args...); want != got {
+					t.Errorf("git %s: got %s want %s", strings.Join(args, " "), got, want)
+				}
+			}
+			in.git("fsck", "--connectivity-only")
+			in.sh("echo changed >>a; echo new >n; rm d/b; echo x >x.log")
+			tree := snap(t, slot.Repo)
+			if want := in.gitTree(); string(tree) != want {
+				t.Errorf("snapshot: got %s want %s", tree, want)
+			}
+			if got := s.git("ls-tree", "--name-only", string(tree)); got != ".gitignore\na\nn\n" {
+				t.Errorf("the snapshot is not the repository's: %s", got)
+			}
+			s.check()
+		})
+	}
+}
+
+func TestSlotIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(slotBase)
+	r := s.reopen(".descartes/")
+	slot, in := prepared(t, s, r)
+	in.sh("git checkout -q -b mine; echo s >a; git stash -q; echo 1 >a; mkdir build; echo o >build/o; echo l >x.log; git init -q inner; echo i >inner/i; mkdir u; echo u >u/u; chmod 500 u; rm -r d; ln -s / d; echo 'u/' >>.gitignore; git config alias.st status")
+	first := snap(t, slot.Repo)
+	prepare(t, r, slot, "", false)
+	if got, want := in.git("status", "--porcelain", "--ignored"), "!! build/\n!! x.log\n"; got != want {
+		t.Errorf("prepared again: got %q want %q", got, want)
+	}
+	if got := in.git("rev-parse", "--abbrev-ref", "HEAD"); got != "main\n" {
+		t.Errorf("branch: %s", got)
+	}
+	if out, code := in.tryGit("config", "alias.st"); code == 0 {
+		t.Errorf("an earlier agent's setting lives on: %s", out)
+	}
+	prepare(t, r, slot, first, true) // the next attempt of a task goes on from its files
+	if got, want := snap(t, slot.Repo), first; got != want {
+		t.Errorf("tree: got %s want %s", got, want)
+	}
+	if got := in.git("status", "--porcelain", "--ignored"); strings.Contains(got, "!!") || !strings.Contains(got, "M .gitignore") {
+		t.Errorf("prepared fresh on the first attempt's tree: %q", got)
+	}
+}
+
+// An agent's .git is data: what it configures never runs, its commits are brought, and the next attempt finds none of it.
+func TestSlotCommits(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(slotBase)
+	r := s.reopen(".descartes/")
+	slot, in := prepared(t, s, r)
+	if tip, err := slot.Commits(t.Context(), "refs/descartes/x/1/1"); tip != "" || err != nil {
+		t.Errorf("no commits: got %q %v", tip, err)
+	}
+	trap := s.home + "/sprung"
+	in.sh("echo more >>a; git commit -qam mine; git checkout -q -b wander; echo w >w; git add w; git commit -qm wandered; git rev-parse HEAD >../tip; git gc -q\n" +
+		"printf '#!/bin/sh\\ntouch " + trap + "\\n' >.git/trap; chmod +x .git/trap; mkdir -p .git/hooks\n" +
+		"for h in pre-commit post-index-change reference-transaction post-checkout pre-auto-gc; do cp .git/trap .git/hooks/$h; done\n" +
+		"git config core.fsmonitor $PWD/.git/trap; git config uploadpack.packObjectsHook $PWD/.git/trap; git config core.alternateRefsCommand $PWD/.git/trap\n" +
+		"git config filter.evil.clean $PWD/.git/trap; git config filter.evil.smudge $PWD/.git/trap; git config filter.mine.clean $PWD/.git/trap; echo 'a filter=evil' >.git/info/attributes\n" +
+		"git config core.hooksPath $PWD/.git/hooks; git config core.worktree /; git config extensions.partialClone origin; git config remote.origin.promisor true; git config remote.origin.url \"ext::$PWD/.git/trap\"\n" +
+		"rm -f " + trap)
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(slot.Tree()), "tip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip := strings.TrimSpace(string(b))
+	got, err := slot.Commits(t.Context(), "refs/descartes/x/1/1")
+	if err != nil || got != tip {
+		t.Fatalf("commits: got %q %v, want %s", got, err, tip)
+	}
+	snap(t, slot.Repo)
+	prepare(t, r, slot, "", false)
+	if _, err := os.Lstat(trap); err == nil {
+		t.Error("something that the agent configured was run")
+	}
+	if got := s.git("log", "--format=%s", "refs/descartes/x/1/1"); got != "wandered\nmine\nfirst\n" {
+		t.Errorf("brought: %s", got)
+	}
+	s.check()
+	if got := s.git("for-each-ref", "--format=%(refname)", "refs/heads"); got != "refs/heads/main\nrefs/heads/other\n" {
+		t.Errorf("branches: %s", got)
+	}
+}
+
+func TestSlotDestroyed(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		script string
+		broken bool // the slot has to be made anew
+	}{
+		"no .git":            {script: "rm -rf .git"},
+		".git is a file":     {script: "rm -rf .git; echo 'gitdir: /' >.git"},
+		".git is a link":     {script: "rm -rf .git; ln -s ../../../../.git .git"},
+		"objects lost":       {script: "echo 1 >a; git commit -qam x; find .git/objects -type f -name '??????????????????????????????????????' -delete"},
+		"objects forged":     {script: "echo 1 >a; git commit -qam x; for f in $(find .git/objects -type f -name '??????????????????????????????????????'); do chmod +w $f; cp .git/index $f; done"},
+		"another's .git":     {script: "git init -q ../other; echo $PWD/../other/.git >.git/commondir"},
+		"a FIFO for HEAD":    {script: "rm .git/HEAD; mkfifo .git/HEAD"},
+		"closed folders":     {script: "mkdir -p u/v; chmod 000 u/v; chmod 000 .git/hooks"},
+		"everything removed": {script: "rm -rf .git * .gitignore"},
+		"tree replaced":      {script: "cd ..; mv tree gone; mkdir tree", broken: true},
+		"tree gone":          {script: "cd ..; rm -rf tree", broken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(slotBase)
+			r := s.reopen(".descartes/")
+			before := s.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags")
+			slot, in := prepared(t, s, r)
+			in.sh(tt.script)
+			if tip, err := slot.Commits(t.Context(), "refs/descartes/x/1/1"); !errors.Is(err, ErrNoRepository) && (!tt.broken && name != "closed folders" || err == nil && tip != "") {
+				t.Errorf("commits: got %q %v", tip, err)
+			}
+			head, err := r.Head(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree, _ := r.HeadTree(t.Context())
+			err = slot.Prepare(t.Context(), head, tree, false)
+			if _, broken := errors.AsType[*BrokenSlotError](err); broken != tt.broken {
+				t.Fatalf("prepare: %v", err)
+			}
+			if tt.broken {
+				slot.Close()
+				if err := os.RemoveAll(filepath.Dir(slot.Tree())); err != nil {
+					t.Fatal(err)
+				}
+				slot = slotOf(t, s, r)
+				prepare(t, r, slot, "", false)
+			}
+			if out := in.git("status", "--porcelain"); out != "" {
+				t.Errorf("git status: %s", out)
+			}
+			if now := s.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags"); now != before {
+				t.Errorf("refs: got %s want %s", now, before)
+			}
+			if out := s.git("status", "--porcelain"); out != "" {
+				t.Errorf("the user's tree: %s", out)
+			}
+			s.check()
+		})
+	}
+}
+
+// A push from a slot fails, by whatever name the remote goes, and nothing of the user's moves.
+func TestSlotPush(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(slotBase + "; git init -q --bare ../elsewhere.git; git config --add remote.origin.pushurl ../elsewhere.git; git push -q origin main")
+	r := s.reopen(".descartes/")
+	_, in := prepared(t, s, r)
+	in.sh("echo 1 >a; git commit -qam mine")
+	out, code := in.tryGit("push", "origin", "main")
+	if code == 0 || !strings.Contains(out, "collected and not pushed") {
+		t.Errorf("push: exit %d: %s", code, out)
+	}
+	if got, want := s.git("-C", "../elsewhere.git", "rev-parse", "main"), s.git("rev-parse", "main"); got != want {
+		t.Errorf("the remote moved: %s", got)
+	}
+}
+
+func TestSlotNeedsNewerGit(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(slotBase)
+	r := s.reopen(".descartes/")
+	r.cli.version = Version{2, 37}
+	_, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/objects")})
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "slots need git 2.38 or newer") || !strings.Contains(refused.Reason, "2.37") {
+		t.Errorf("got %v", err)
+	}
+}
