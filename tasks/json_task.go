@@ -178,6 +178,8 @@ func (r *reader) member(e *entry, name string, key int) *problem {
 		t.AgentType = r.text()
 	case "model_tier":
 		t.ModelTier = r.text()
+	case "scope":
+		t.Scope = r.scope()
 	case "depends_on", "dependencies":
 		e.deps = true
 		r.dependencies(e)
@@ -208,6 +210,38 @@ func (r *reader) text() string {
 		return ""
 	}
 	return r.src[start:r.pos]
+}
+
+// scope reads paths and patterns: an array, or one string with commas between them.
+func (r *reader) scope() []string {
+	var scope []string
+	switch r.peek() {
+	case '"':
+		return scopeOf(r.text())
+	case '[':
+	default:
+		r.value()
+		return nil
+	}
+	for more := r.open(']'); more; more = r.next(']') {
+		if r.peek() != '"' {
+			r.value()
+		} else if name := strings.TrimSpace(r.text()); name != "" {
+			scope = append(scope, name)
+		}
+	}
+	return scope
+}
+
+// scopeOf cuts a list of paths and patterns at its commas.
+func scopeOf(text string) []string {
+	var scope []string
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			scope = append(scope, name)
+		}
+	}
+	return scope
 }
 
 func (r *reader) id(e *entry, key int) *problem {

@@ -150,6 +150,11 @@ func (r *graphReader) node(in section, start, end, number int) *problem {
 	} else {
 		t.RawStatus = letter
 	}
+	for attribute := range strings.SplitSeq(text[cut[4].end:], "|") {
+		if names, ok := strings.CutPrefix(strings.TrimSpace(attribute), "scope="); ok {
+			t.Scope = scopeOf(names)
+		}
+	}
 	f.tasks = append(f.tasks, t)
 	f.sites = append(f.sites, site{start: int32(at), end: int32(at + len(letter)), at: int32(start)})
 	f.enter(i)

@@ -169,6 +169,25 @@ func TestGraphBareBars(t *testing.T) {
 	wantSaved(t, f, "# Phase: x\n@nodes\n2 | a | b | c | D | 3 | M | role=x\n")
 }
 
+func TestScope(t *testing.T) {
+	t.Parallel()
+	graph := graphOf(t, "# Phase: x\n@nodes\n1 | a | P | 3 | M | role=x | scope=cmd/*.go, docs\n")
+	if got, want := graph.Tasks()[0].Scope, []string{"cmd/*.go", "docs"}; !slices.Equal(got, want) {
+		t.Errorf("graph: got %q, want %q", got, want)
+	}
+	for text, want := range map[string][]string{
+		`["a/b.go", 1, " c ", ""]`: {"a/b.go", "c"},
+		`"a, b"`:                   {"a", "b"},
+		`null`:                     nil,
+		`{"a": ["b"]}`:             nil,
+	} {
+		f := open(t, `{"tag": "x", "tasks": [{"id": 1, "title": "a", "status": "pending", "scope": `+text+`}]}`)
+		if got := f.Tasks()[0].Scope; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestGraphRefused(t *testing.T) {
 	t.Parallel()
 	head := "# SCUD Graph v1\n# Phase: x\n"

@@ -17,6 +17,7 @@ type Task struct {
 	Complexity string // literal text of the number or word; "" where missing
 	AgentType  string
 	ModelTier  string
+	Scope      []string // paths and patterns of the files that the task is to change, where the file names them
 
 	// DependsOn holds ids in file order, each once. The prefix of the own tag is removed; ids of other tags stay "tag:id".
 	DependsOn []string

@@ -1,0 +1,222 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// QueueOptions say how a queue chooses among ready tasks.
+type QueueOptions struct {
+	// Slots is how many tasks can run at once. With one, the remaining path does not count: no order is shorter than another.
+	Slots int
+	// Barrier finishes each wave before a task of the next one starts.
+	Barrier bool
+	// Durations are what tasks took in earlier runs. A task without one is taken to last as long as the others do on average.
+	Durations map[string]time.Duration
+	// Forecast says which tasks are likely to change the same files; nil for no forecast.
+	Forecast *Forecast
+	// RespectScope lets a task that the forecast sees meeting a running one wait; otherwise others are only preferred to it.
+	RespectScope bool
+}
+
+// Queue chooses among the ready tasks of a graph. The task of the higher priority comes first: its own, or that of a task that waits
+// for it. Then comes the one with the longest path of work behind it, then the one of the earlier wave, then the lower id.
+// A queue follows the statuses of its graph, and is as little safe for concurrent use.
+type Queue struct {
+	g     *Graph
+	opt   QueueOptions
+	order []string // leaves, the most urgent first
+}
+
+// Now is what is going on when a queue is asked.
+type Now struct {
+	Running []string // tasks that have a slot
+	Free    int      // slots without a task
+	Quota   bool     // no agent can start before a provider's limit resets
+}
+
+// Queue returns the queue of the graph. Priorities, paths and durations are taken as they are now.
+func (g *Graph) Queue(opt QueueOptions) *Queue {
+	q := &Queue{g: g, opt: opt, order: g.Leaves()}
+	priority, path := g.urgency(opt.Durations)
+	slices.SortStableFunc(q.order, func(a, b string) int {
+		va, vb := g.in[g.index[a]], g.in[g.index[b]]
+		wave := cmp.Compare(g.nodes[va].wave, g.nodes[vb].wave)
+		if opt.Barrier && wave != 0 {
+			return wave
+		}
+		if c := cmp.Compare(priority[va], priority[vb]); c != 0 {
+			return c
+		}
+		if opt.Slots > 1 {
+			if c := cmp.Compare(path[vb], path[va]); c != 0 {
+				return c
+			}
+		}
+		return wave
+	})
+	return q
+}
+
+// urgency returns for each vertex its priority, 0 for the highest, and how long the longest path of work from its start is.
+func (g *Graph) urgency(durations map[string]time.Duration) (priority []int, path []time.Duration) {
+	usual := time.Duration(1)
+	if len(durations) > 0 {
+		var sum time.Duration
+		for _, d := range durations {
+			sum += d
+		}
+		usual = max(usual, sum/time.Duration(len(durations)))
+	}
+	priority, path = make([]int, len(g.nodes)), make([]time.Duration, len(g.nodes))
+	for v := range priority {
+		priority[v] = lowestPriority
+	}
+	for _, v := range slices.Backward(g.sorted) {
+		for _, s := range g.succ.of(v) {
+			priority[v], path[v] = min(priority[v], priority[s]), max(path[v], path[s])
+		}
+		n := &g.nodes[v]
+		if n.kind != leaf || n.state != isReady && n.state != isWaiting && n.state != isRunning {
+			continue
+		}
+		task := &g.list[n.place]
+		priority[v] = min(priority[v], priorityOf(task.Priority))
+		if d, ok := durations[task.ID]; ok {
+			path[v] += max(d, 0)
+		} else {
+			path[v] += usual
+		}
+	}
+	return priority, path
+}
+
+const lowestPriority = 3
+
+// priorityOf ranks a task's priority, 0 for the highest; an unknown word is medium.
+func priorityOf(word string) int {
+	switch strings.ToLower(word) {
+	case "critical":
+		return 0
+	case "high":
+		return 1
+	case "low":
+		return lowestPriority
+	}
+	return 2
+}
+
+// Next returns the tasks to start now, the most urgent first: ready ones, at most as many as there are free slots.
+func (q *Queue) Next(now Now) []string {
+	if now.Quota || now.Free < 1 {
+		return nil
+	}
+	running := slices.Clone(now.Running)
+	var start, meeting []string
+	for id := range q.ready(now) {
+		if with, _ := q.opt.Forecast.meets(id, running); with != "" {
+			meeting = append(meeting, id)
+			continue
+		}
+		start, running = append(start, id), append(running, id)
+		if len(start) == now.Free {
+			return start
+		}
+	}
+	if q.opt.RespectScope {
+		return start
+	}
+	return append(start, meeting[:min(len(meeting), now.Free-len(start))]...)
+}
+
+// ready goes through the tasks that may start as far as dependencies and waves are concerned, the most urgent first.
+func (q *Queue) ready(now Now) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		wave := 0
+		for _, id := range q.order {
+			if !q.g.Ready(id) {
+				continue
+			}
+			if q.opt.Barrier {
+				if at := q.g.Wave(id); wave == 0 {
+					wave = at
+				} else if at > wave {
+					return
+				}
+			}
+			if !slices.Contains(now.Running, id) && !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// WaitReason is what a task waits for that is neither done nor running nor out of reach.
+type WaitReason string
+
+// The reasons.
+const (
+	WaitDependency WaitReason = "dependency"
+	WaitWave       WaitReason = "wave" // an earlier wave is still running, with QueueOptions.Barrier
+	WaitQuota      WaitReason = "quota"
+	WaitForecast   WaitReason = "forecast"
+	WaitSlot       WaitReason = "slot"
+)
+
+// Wait says why a task has not started.
+type Wait struct {
+	Task   string     `json:"task"`
+	Reason WaitReason `json:"reason"`
+	On     []string   `json:"on,omitempty"`   // the tasks that it waits for, or is likely to meet
+	Path   string     `json:"path,omitempty"` // where they are likely to meet
+}
+
+func (w Wait) String() string {
+	switch w.Reason {
+	case WaitDependency:
+		return "waiting for " + enumerate(w.On)
+	case WaitWave:
+		return "waiting for the wave before it"
+	case WaitQuota:
+		return "waiting for the provider's quota"
+	case WaitForecast:
+		return fmt.Sprintf("waiting because it may change the same files as task %s: %s", enumerate(w.On), w.Path)
+	}
+	return "waiting for a free slot"
+}
+
+// Waiting says why each task waits that could run in time and has no slot: ready ones, the most urgent first, then those that wait for
+// others. Ask it after the tasks of Next were started.
+func (q *Queue) Waiting(now Now) []Wait {
+	var ready, later []Wait
+	startable := map[string]bool{}
+	for id := range q.ready(now) {
+		startable[id] = true
+	}
+	for _, id := range q.order {
+		if slices.Contains(now.Running, id) {
+			continue
+		}
+		if v := q.g.in[q.g.index[id]]; q.g.nodes[v].state == isWaiting {
+			on := q.g.ids(q.g.behind(v, func(p *node) bool { return !p.satisfied }))
+			later = append(later, Wait{Task: id, Reason: WaitDependency, On: on})
+			continue
+		}
+		if !q.g.Ready(id) {
+			continue
+		}
+		w := Wait{Task: id, Reason: WaitSlot}
+		if with, path := q.opt.Forecast.meets(id, now.Running); !startable[id] {
+			w.Reason = WaitWave
+		} else if now.Quota {
+			w.Reason = WaitQuota
+		} else if with != "" {
+			w.Reason, w.On, w.Path = WaitForecast, []string{with}, path
+		}
+		ready = append(ready, w)
+	}
+	return append(ready, later...)
+}
