@@ -5,10 +5,10 @@ import (
 	"os"
 )
 
-// BridgeCommand is the hidden command that a main program maps to the bridge:
+// ACPCommand is the hidden command that a main program maps to the bridge:
 // it talks with an agent that speaks the Agent Client Protocol and prints what
 // happens as events.
-const BridgeCommand = "__acp"
+const ACPCommand = "__acp"
 
 // bridged is the command line that has a conversation with a program, instead
 // of the one that runs it. The bridge asks for the model, unless the program
@@ -18,7 +18,7 @@ func (b Backend) bridged(argv []string, model string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
 	}
-	line := []string{self, BridgeCommand}
+	line := []string{self, ACPCommand}
 	if model != "" && len(b.ModelArgs) == 0 {
 		line = append(line, "--model", model)
 	}

@@ -133,9 +133,9 @@ func TestACPCommand(t *testing.T) {
 		args  []string
 		want  []string
 	}{
-		{"", nil, []string{self, BridgeCommand, "--", "agent", "--acp"}},
-		{"big", nil, []string{self, BridgeCommand, "--model", "big", "--", "agent", "--acp"}},
-		{"big", []string{"-m", "{model}"}, []string{self, BridgeCommand, "--", "agent", "--acp", "-m", "big"}},
+		{"", nil, []string{self, ACPCommand, "--", "agent", "--acp"}},
+		{"big", nil, []string{self, ACPCommand, "--model", "big", "--", "agent", "--acp"}},
+		{"big", []string{"-m", "{model}"}, []string{self, ACPCommand, "--", "agent", "--acp", "-m", "big"}},
 	} {
 		b.ModelArgs = tt.args
 		argv, _, err := b.command(Request{Model: tt.model, PromptFile: "p"})

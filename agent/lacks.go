@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Place is where a client would run, as far as Lacks looks at it.
-type Place struct {
+// Host is where a client would run, as far as Preflight looks at it.
+type Host struct {
 	Root    bool                     // we are the superuser
 	Env     func(name string) string // of the client
 	Read    func(path string) []byte // the beginning of a file; nil where it cannot be read
@@ -20,13 +20,13 @@ type Place struct {
 	Version string                   // what the program says of its version; "" where it was not asked
 }
 
-// Lack is something that would keep a client from its work.
-type Lack struct {
+// Problem is something that would keep a client from its work.
+type Problem struct {
 	What, Fix string
 	Certain   bool // else it may work all the same
 }
 
-// Known reports whether Lacks knows the backend's program, by its name. Only such a program is sure to understand
+// Known reports whether Preflight knows the backend's program, by its name. Only such a program is sure to understand
 // --version.
 func (b Backend) Known() bool {
 	_, ok := b.needs()
@@ -52,9 +52,9 @@ func (b Backend) needs() (needs, bool) {
 	return needs{}, false
 }
 
-// Lacks says what would keep the program from working as it is called, and what mends that. It looks at nothing but the
+// Preflight says what would keep the program from working as it is called, and what mends that. It looks at nothing but the
 // variables and the files of the place; of a program that it does not know it says nothing.
-func (b Backend) Lacks(p Place) (found []Lack) {
+func (b Backend) Preflight(p Host) (found []Problem) {
 	n, ok := b.needs()
 	if !ok {
 		return nil
@@ -66,19 +66,19 @@ func (b Backend) Lacks(p Place) (found []Lack) {
 		return p.Env(name)
 	}
 	if p.Root && n.root.applies(b.Command, env) {
-		found = append(found, Lack{What: n.root.what, Fix: n.root.fix, Certain: n.root.certain})
+		found = append(found, Problem{What: n.root.what, Fix: n.root.fix, Certain: n.root.certain})
 	}
 	if n.trust.applies(b.Command, env) && !n.trusted.names(p, env) {
-		found = append(found, Lack{What: n.trust.what, Fix: n.trust.fix, Certain: n.trust.certain})
+		found = append(found, Problem{What: n.trust.what, Fix: n.trust.fix, Certain: n.trust.certain})
 	}
 	given := func(name string) bool { return env(name) != "" }
 	holds := func(f file) bool { return f.holds(p, env) }
 	if !slices.ContainsFunc(n.vars, given) && !slices.ContainsFunc(n.files, holds) {
-		found = append(found, Lack{What: "no login of it is found, neither in the environment nor in its files", Fix: n.login})
+		found = append(found, Problem{What: "no login of it is found, neither in the environment nor in its files", Fix: n.login})
 	}
 	for _, t := range n.troubles {
 		if t.of(p.Version) {
-			found = append(found, Lack{What: t.what, Fix: t.fix})
+			found = append(found, Problem{What: t.what, Fix: t.fix})
 		}
 	}
 	return found
@@ -93,7 +93,7 @@ func (r refusal) applies(command []string, env func(string) string) bool {
 }
 
 // read is the file's text.
-func (f file) read(p Place, env func(string) string) []byte {
+func (f file) read(p Host, env func(string) string) []byte {
 	dir := filepath.Join(env("HOME"), f.folder)
 	switch {
 	case f.inProject:
@@ -107,13 +107,13 @@ func (f file) read(p Place, env func(string) string) []byte {
 }
 
 // holds reports whether the file is there and has one of its words.
-func (f file) holds(p Place, env func(string) string) bool {
+func (f file) holds(p Host, env func(string) string) bool {
 	text := f.read(p, env)
 	return len(text) > 0 && (len(f.any) == 0 || slices.ContainsFunc(f.any, func(word string) bool { return bytes.Contains(text, []byte(word)) }))
 }
 
 // names reports whether the file names the project or a folder above it.
-func (f file) names(p Place, env func(string) string) bool {
+func (f file) names(p Host, env func(string) string) bool {
 	if f.name == "" {
 		return false
 	}
@@ -154,9 +154,9 @@ func numberAt(parts []string, i int) int {
 	return n
 }
 
-// Shown is how the program is called for a model, for people: what it gets as its prompt is named, not quoted, and of
+// CommandLine is how the program is called for a model, for people: what it gets as its prompt is named, not quoted, and of
 // the variables that the backend adds only the names are given, for some hold keys.
-func (b Backend) Shown(model string) string {
+func (b Backend) CommandLine(model string) string {
 	words := slices.Clone(b.Command)
 	if model != "" {
 		for _, arg := range b.ModelArgs {

@@ -53,7 +53,7 @@ func TestLacks(t *testing.T) {
 		if tt.command != nil {
 			b.Command = tt.command
 		}
-		p := Place{Root: tt.root, Dir: "/p", Version: tt.version,
+		p := Host{Root: tt.root, Dir: "/p", Version: tt.version,
 			Env: func(name string) string {
 				if v, ok := tt.env[name]; ok || name != "HOME" {
 					return v
@@ -62,7 +62,7 @@ func TestLacks(t *testing.T) {
 			},
 			Read: func(path string) []byte { return []byte(tt.files[filepath.Clean(path)]) }}
 		var got []string
-		for _, l := range b.Lacks(p) {
+		for _, l := range b.Preflight(p) {
 			got = append(got, l.What)
 			if l.Fix == "" || l.Certain != (l.What == rootText) {
 				t.Errorf("%s: %+v", name, l)
@@ -79,14 +79,14 @@ func TestShown(t *testing.T) {
 	gemini, _ := Lookup("gemini")
 	codex, _ := Lookup("codex")
 	for want, got := range map[string]string{
-		"gemini --output-format stream-json --yolo --skip-trust -m big <prompt, with GEMINI_CLI_NO_RELAUNCH set":                              gemini.Shown("big"),
-		"codex exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --ephemeral -c analytics.enabled=false - <prompt": codex.Shown(""),
-		"a acp, and told its prompt by the Agent Client Protocol":                                                                             Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: FormatACP}.Shown(""),
-		"a acp, and told its prompt and the model big by the Agent Client Protocol":                                                           Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: FormatACP}.Shown("big"),
-		"a --yes {prompt}": Backend{Command: []string{"a", "--yes"}, Prompt: ByArg}.Shown("big"),
-		"a {prompt} --yes": Backend{Command: []string{"a", "{prompt}", "--yes"}, Prompt: ByArg}.Shown(""),
-		"a {prompt_file}":  Backend{Command: []string{"a"}, Prompt: ByFile}.Shown(""),
-		"a, the prompt in DESCARTES_PROMPT, with K set": Backend{Command: []string{"a"}, Prompt: ByEnv, Env: map[string]string{"K": "secret"}}.Shown(""),
+		"gemini --output-format stream-json --yolo --skip-trust -m big <prompt, with GEMINI_CLI_NO_RELAUNCH set":                              gemini.CommandLine("big"),
+		"codex exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --ephemeral -c analytics.enabled=false - <prompt": codex.CommandLine(""),
+		"a acp, and told its prompt by the Agent Client Protocol":                                                                             Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: FormatACP}.CommandLine(""),
+		"a acp, and told its prompt and the model big by the Agent Client Protocol":                                                           Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: FormatACP}.CommandLine("big"),
+		"a --yes {prompt}": Backend{Command: []string{"a", "--yes"}, Prompt: ByArg}.CommandLine("big"),
+		"a {prompt} --yes": Backend{Command: []string{"a", "{prompt}", "--yes"}, Prompt: ByArg}.CommandLine(""),
+		"a {prompt_file}":  Backend{Command: []string{"a"}, Prompt: ByFile}.CommandLine(""),
+		"a, the prompt in DESCARTES_PROMPT, with K set": Backend{Command: []string{"a"}, Prompt: ByEnv, Env: map[string]string{"K": "secret"}}.CommandLine(""),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -98,17 +98,17 @@ func TestShown(t *testing.T) {
 func TestLacksUnset(t *testing.T) {
 	t.Parallel()
 	b, _ := Lookup("claude")
-	place := Place{Dir: t.TempDir(), Read: func(string) []byte { return nil }, Env: func(name string) string {
+	place := Host{Dir: t.TempDir(), Read: func(string) []byte { return nil }, Env: func(name string) string {
 		if name == "ANTHROPIC_API_KEY" {
 			return "key"
 		}
 		return ""
 	}}
-	if got := b.Lacks(place); len(got) != 0 {
+	if got := b.Preflight(place); len(got) != 0 {
 		t.Fatalf("with a key: %+v", got)
 	}
 	b.UnsetEnv = append(b.UnsetEnv, "ANTHROPIC_API_KEY")
-	if got := b.Lacks(place); len(got) != 1 {
+	if got := b.Preflight(place); len(got) != 1 {
 		t.Errorf("without it: %+v", got)
 	}
 }

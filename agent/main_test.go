@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"descartes/internal/bridge"
+	"descartes/internal/acp"
 	"descartes/internal/proc"
 )
 
@@ -14,8 +14,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == proc.ShimCommand {
 		os.Exit(proc.Serve())
 	}
-	if len(os.Args) > 2 && os.Args[1] == BridgeCommand {
-		os.Exit(bridge.Serve(os.Args[2:]))
+	if len(os.Args) > 2 && os.Args[1] == ACPCommand {
+		os.Exit(acp.Serve(os.Args[2:]))
 	}
 	if len(os.Args) > 3 && os.Args[1] == fakeCommand {
 		fakeAgent(os.Args[2], os.Args[3])

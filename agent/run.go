@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
-	"descartes/internal/mask"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 )
 
 // Request is one run of an agent.
@@ -26,10 +26,10 @@ type Request struct {
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Model      string        // "" is the program's own choice
 	Clocks     Clocks
-	Mask       *mask.Mask  // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
-	Promise    string      // the word of <promise>word</promise>; "" is COMPLETE
-	Session    string      // goes on with this conversation, where the backend can; "" begins one
-	Bounds     proc.Bounds // what holds the agent in
+	Mask       *redact.Redactor // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
+	Promise    string           // the word of <promise>word</promise>; "" is COMPLETE
+	Session    string           // goes on with this conversation, where the backend can; "" begins one
+	Limits     proc.Limits      // what holds the agent in
 }
 
 // mask overwrites secrets in what was printed and in the stored prompt, which an echo of it is then like again.
@@ -138,7 +138,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	}
 	cmd := proc.Command{
 		Label: q.Label, Argv: argv, Dir: q.Dir, Env: env, Stdout: q.Log, Stderr: q.ErrLog,
-		Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace, Bounds: q.Bounds,
+		Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace, Limits: q.Limits,
 	}
 	if r.backend.Prompt == ByStdin {
 		cmd.Stdin = q.PromptFile

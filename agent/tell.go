@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Tell passes on to w what an agent says while it is read: of a format of events its own words, and of
+// Render passes on to w what an agent says while it is read: of a format of events its own words, and of
 // text, and of lines that are no events, everything. Nothing but an error of r or w ends it early.
-func Tell(format string, r io.Reader, w io.Writer) error {
+func Render(format string, r io.Reader, w io.Writer) error {
 	line := dialectOf(format)
 	if line == nil {
 		_, err := io.Copy(w, r)

@@ -26,13 +26,13 @@ func TestTell(t *testing.T) {
 `, "Half a sentence.\nEnd\n"},
 	} {
 		var whole, bytes strings.Builder
-		if err := Tell(tc.format, strings.NewReader(tc.in), &whole); err != nil {
+		if err := Render(tc.format, strings.NewReader(tc.in), &whole); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if whole.String() != tc.want {
 			t.Errorf("%s: got %q, want %q", name, whole.String(), tc.want)
 		}
-		if err := Tell(tc.format, iotest.OneByteReader(strings.NewReader(tc.in)), &bytes); err != nil || bytes.String() != tc.want {
+		if err := Render(tc.format, iotest.OneByteReader(strings.NewReader(tc.in)), &bytes); err != nil || bytes.String() != tc.want {
 			t.Errorf("%s, byte by byte: got %q, %v", name, bytes.String(), err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"descartes/gitops"
-	"descartes/internal/mask"
+	"descartes/internal/redact"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -41,7 +41,7 @@ func (b *Baseline) Stops(setting string) bool {
 }
 
 // outcome is what the command before the first attempt comes to: the loop's end, a note, or nothing.
-func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m *mask.Mask) (*Outcome, *Event) {
+func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m *redact.Redactor) (*Outcome, *Event) {
 	switch {
 	case b.Result.Cancelled:
 		return stop.outcome(ctx), nil

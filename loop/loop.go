@@ -11,7 +11,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/mask"
+	"descartes/internal/redact"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -35,7 +35,7 @@ type Tools struct {
 	Verify  Verifier
 	FS      atomicfile.FS
 	Now     func() time.Time                // gitops.Now: the age of files is compared with it
-	Mask    *mask.Mask                      // what is printed, recorded or committed nowhere; nil: nothing
+	Mask    *redact.Redactor                // what is printed, recorded or committed nowhere; nil: nothing
 	Free    func(dir string) (int64, error) // bytes that are free on a folder's disk; nil: nobody looks
 	Observe func(Event)                     // hears of each event once it is written, in order, in the run's own goroutine
 

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"descartes/internal/mask"
+	"descartes/internal/redact"
 )
 
 // mask masks what an event says in the words of others. Names by which the journal is read again stay: a task's
 // id, paths, refs and hashes.
-func (e *Event) mask(m *mask.Mask) {
+func (e *Event) mask(m *redact.Redactor) {
 	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Next}
 	for i := range e.Lines {
 		texts = append(texts, &e.Lines[i])
@@ -32,7 +32,7 @@ func (e *Event) mask(m *mask.Mask) {
 }
 
 // maskFiles masks what an interrupted attempt printed: whoever would have done that was killed.
-func maskFiles(m *mask.Mask, paths ...string) error {
+func maskFiles(m *redact.Redactor, paths ...string) error {
 	for _, path := range paths {
 		if _, err := m.File(path, 0); err != nil {
 			return err

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/mask"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 )
 
 // Request is one run of the verify command.
@@ -23,13 +23,13 @@ type Request struct {
 	Command string // for sh -c
 	Dir     string
 	Env     []string
-	Whole   bool          // with all of the caller's variables, for a Verifier that withholds some
-	Log     string        // a header line and both streams are appended here
-	Mask    *mask.Mask    // of secrets in the log, overwritten before it is read; nil: none
-	Timeout time.Duration // of the whole run; 0 is none
-	Idle    time.Duration // longest time without output, of which Log must be given; 0 is none
-	Grace   time.Duration // between SIGTERM and SIGKILL
-	Bounds  proc.Bounds   // what holds the command in
+	Whole   bool             // with all of the caller's variables, for a Verifier that withholds some
+	Log     string           // a header line and both streams are appended here
+	Mask    *redact.Redactor // of secrets in the log, overwritten before it is read; nil: none
+	Timeout time.Duration    // of the whole run; 0 is none
+	Idle    time.Duration    // longest time without output, of which Log must be given; 0 is none
+	Grace   time.Duration    // between SIGTERM and SIGKILL
+	Limits  proc.Limits      // what holds the command in
 }
 
 // Result is what the command came to.
@@ -77,7 +77,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	}
 	exit, err := r.shim.Run(ctx, proc.Command{
 		Label: q.Label, Argv: []string{"sh", "-c", q.Command}, Dir: q.Dir, Env: q.Env,
-		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace, Bounds: q.Bounds,
+		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace, Limits: q.Limits,
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
@@ -99,9 +99,9 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	case proc.Stopped:
 		res.Overran = "stopped the process that watches over it"
 	case proc.Memory:
-		res.Overran = "used more than " + proc.Size(q.Bounds.Memory) + " of memory"
+		res.Overran = "used more than " + proc.Size(q.Limits.Memory) + " of memory"
 	case proc.Procs:
-		res.Overran = fmt.Sprintf("had more than %d processes and threads at a time", q.Bounds.Procs)
+		res.Overran = fmt.Sprintf("had more than %d processes and threads at a time", q.Limits.Procs)
 	default:
 	}
 	if _, err := q.Mask.File(q.Log, start); err != nil {

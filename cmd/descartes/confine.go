@@ -25,7 +25,7 @@ type confined struct {
 	base   []string            // variables for all
 	whole  []string            // the rest of ours
 	proxy  *sandbox.Proxy      // nil but in a strict sandbox
-	limits proc.Bounds
+	limits proc.Limits
 	tmp    string // folder of the commands' temporary files
 }
 
@@ -221,7 +221,7 @@ func fewOf(names []string, most int) string {
 // when the last of them has ended.
 func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend) (c *confined, err error) {
 	c = &confined{boxes: map[string]*sandbox.Box{}, env: map[string][]string{}, tmp: filepath.Join(run, "tmp"),
-		limits: proc.Bounds{Memory: cfg.MaxMemory, Procs: cfg.MaxProcs}}
+		limits: proc.Limits{Memory: cfg.MaxMemory, Procs: cfg.MaxProcs}}
 	if err := sandbox.RemoveTemp(c.tmp); err != nil { // of a loop that was killed
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (c *confined) close() error {
 }
 
 // bounds are those of one command, which calls done when it has ended.
-func (c *confined) bounds(who string) (b proc.Bounds, done func() []string, err error) {
+func (c *confined) bounds(who string) (b proc.Limits, done func() []string, err error) {
 	box := c.boxes[who]
 	if box.Mode() == sandbox.Off {
 		return c.limits, func() []string { return nil }, nil
@@ -283,7 +283,7 @@ func (c *confined) bounds(who string) (b proc.Bounds, done func() []string, err 
 	if err != nil {
 		return b, nil, err
 	}
-	b = box.Bounds(tmp)
+	b = box.Limits(tmp)
 	b.Memory, b.Procs = c.limits.Memory, c.limits.Procs
 	return b, func() (notes []string) {
 		for _, path := range box.Planted() {
@@ -321,7 +321,7 @@ func (v *lateVerifier) Run(ctx context.Context, q verify.Request) (verify.Result
 	if q.Whole {
 		more = v.c.whole
 	}
-	q.Bounds, q.Env = bounds, slices.Concat(more, q.Env)
+	q.Limits, q.Env = bounds, slices.Concat(more, q.Env)
 	res, err := v.r.Run(ctx, q)
 	done()
 	return res, err

@@ -33,7 +33,7 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
 	c := &installed{b: b, path: path}
 	c.ask(ctx, d)
 	d.good("agent", c.text(cfg.Backend.Model))
-	for _, l := range b.Lacks(placeOf(cfg, b, d.root, c.version)) {
+	for _, l := range b.Preflight(placeOf(cfg, b, d.root, c.version)) {
 		if l.Certain {
 			d.bad("agent", b.Name+": "+l.What, l.Fix)
 		} else {
@@ -72,7 +72,7 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 	wg.Wait()
 	for _, c := range found {
 		d.good("agent", c.text(""))
-		for _, l := range c.b.Lacks(placeOf(cfg, c.b, d.root, c.version)) {
+		for _, l := range c.b.Preflight(placeOf(cfg, c.b, d.root, c.version)) {
 			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
 		}
 	}
@@ -109,7 +109,7 @@ func (c *installed) text(model string) string {
 	if version == "" && c.b.Known() {
 		version = "version unknown"
 	}
-	s := c.b.Name + ": " + c.path + inBrackets(version) + ", called as " + c.b.Shown(model)
+	s := c.b.Name + ": " + c.path + inBrackets(version) + ", called as " + c.b.CommandLine(model)
 	if model != "" && len(c.b.ModelArgs) == 0 && c.b.Format != agent.FormatACP {
 		s += ", model " + model + " is not told to it"
 	}
@@ -139,7 +139,7 @@ func (d *doctor) version(ctx context.Context, path string) string {
 }
 
 // placeOf is where a client would run, with the variables that the settings pass on to it, for what it may lack.
-func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Place {
+func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Host {
 	parted := passing(cfg, b, os.Environ())
 	env := slices.Concat(parted.Base, parted.Agent)
 	get := func(name string) string {
@@ -150,12 +150,12 @@ func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Place
 		}
 		return ""
 	}
-	return agent.Place{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
+	return agent.Host{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
 }
 
 // lacking sorts what keeps a client from its work into what stops a start and what is told as a warning.
 func lacking(cfg loop.Config, b agent.Backend, root string) (found problems, warnings []string) {
-	for _, l := range b.Lacks(placeOf(cfg, b, root, "")) {
+	for _, l := range b.Preflight(placeOf(cfg, b, root, "")) {
 		what := b.Name + ": " + l.What
 		if l.Certain {
 			found = append(found, loop.Problem{Message: what, Hint: l.Fix, Err: &failure{code: exitAgent, err: fmt.Errorf("%s", what)}})

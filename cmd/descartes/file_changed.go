@@ -18,8 +18,8 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/mask"
 	"descartes/internal/plainfile"
+	"descartes/internal/redact"
 	"descartes/loop"
 )
 
@@ -35,7 +35,7 @@ type power struct {
 }
 
 // powersOf reads them from a settings file. One that is missing has none; what is wrong with it others have said.
-func powersOf(path string, m *mask.Mask) map[string]power {
+func powersOf(path string, m *redact.Redactor) map[string]power {
 	out := map[string]power{}
 	data, err := plainfile.Read(filepath.Dir(path), path, maxSettings)
 	var doc map[string]any
@@ -71,10 +71,10 @@ func powersOf(path string, m *mask.Mask) map[string]power {
 // .descartes/settings.json, by the file's path.
 type settingsWatch struct {
 	root, file, name string // name is file as it is shown
-	mask             *mask.Mask
+	mask             *redact.Redactor
 }
 
-func watchSettings(root string, c loop.Config, m *mask.Mask) *settingsWatch {
+func watchSettings(root string, c loop.Config, m *redact.Redactor) *settingsWatch {
 	file := orWord(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
 	return &settingsWatch{root: root, file: file, name: shown(root, file), mask: m}
 }

@@ -17,11 +17,11 @@ import (
 func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/atomicfile": {"internal/crash"},
-		"internal/bridge":     {"internal/proc"},
+		"internal/acp":        {"internal/proc"},
 		"internal/crash":      {},
 		"internal/config":     {"agent", "loop/gate", "tasks"}, // of which settings hold values
 		"internal/fence":      {},
-		"internal/mask":       {"internal/crash"},
+		"internal/redact":     {"internal/crash"},
 		"internal/plainfile":  {},
 		"internal/proc":       {},
 		"internal/promise":    {"internal/fence"}, // code shows words and does not say them
@@ -29,12 +29,12 @@ func arrows() map[string][]string {
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence", "internal/plainfile"},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/fence"},
-		"agent":               {"internal/proc", "internal/fence", "internal/mask", "internal/promise"},
-		"verify":              {"internal/proc", "internal/mask", "internal/plainfile"},
+		"agent":               {"internal/proc", "internal/fence", "internal/redact", "internal/promise"},
+		"verify":              {"internal/proc", "internal/redact", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
-		"loop/gate":           {"internal/fence", "internal/mask", "internal/promise"},
-		"loop":                {"loop/gate", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/mask", "internal/plainfile"},
-		"cmd/descartes":       {"internal/config", "loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/bridge", "internal/mask", "internal/plainfile", "internal/proc", "internal/sandbox"},
+		"loop/gate":           {"internal/fence", "internal/redact", "internal/promise"},
+		"loop":                {"loop/gate", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
+		"cmd/descartes":       {"internal/config", "loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate", "internal/plainfile"},
 	}
 }
@@ -42,7 +42,7 @@ func arrows() map[string][]string {
 // only says which packages alone may import something from outside. net/http and templates would make the program a third
 // larger, which has a bound; nothing here needs them.
 func only() map[string]string {
-	return map[string]string{"net/http": "no package", "text/template": "no package", "html/template": "no package", "github.com/coder/acp-go-sdk": "internal/bridge", "os/exec": "internal/proc", "github.com/go-git/go-git/v5": "gitops"}
+	return map[string]string{"net/http": "no package", "text/template": "no package", "html/template": "no package", "github.com/coder/acp-go-sdk": "internal/acp", "os/exec": "internal/proc", "github.com/go-git/go-git/v5": "gitops"}
 }
 
 func TestImports(t *testing.T) {

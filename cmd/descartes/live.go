@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"descartes/internal/mask"
+	"descartes/internal/redact"
 )
 
 // liveWriter buffers what a run prints: a thousand quick tasks are not a thousand writes, yet
@@ -19,7 +19,7 @@ type liveWriter struct {
 	timer *time.Timer
 	armed bool
 	err   error // the first one; nothing is written after it
-	mask  *mask.Mask
+	mask  *redact.Redactor
 }
 
 // flushAfter is how long a line may wait.

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"descartes/agent"
-	"descartes/internal/bridge"
+	"descartes/internal/acp"
 	"descartes/internal/proc"
 	"descartes/internal/sandbox"
 )
@@ -23,11 +23,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return proc.Serve()
 	}
 	if len(args) > 1 && args[0] == sandbox.NetCommand {
-		return sandbox.Bridge(args[1:], stderr)
+		return sandbox.Netforward(args[1:], stderr)
 	}
 	// So is the one that talks with an agent, once per attempt.
-	if len(args) > 0 && args[0] == agent.BridgeCommand {
-		return bridge.Serve(args[1:])
+	if len(args) > 0 && args[0] == agent.ACPCommand {
+		return acp.Serve(args[1:])
 	}
 	root := newRootCmd()
 	root.SetArgs(args)

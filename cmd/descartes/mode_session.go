@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"descartes/agent"
-	"descartes/internal/mask"
+	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/mode"
 )
@@ -24,7 +24,7 @@ type modeSession struct {
 	task   string    // of that
 	format string    // of what the agent prints
 	show   io.Writer
-	mask   *mask.Mask
+	mask   *redact.Redactor
 	began  time.Time
 
 	path    string
@@ -67,7 +67,7 @@ func (m *modeSession) begin(e loop.Event) {
 	wg.Go(func() {
 		defer t.close()
 		record, people := m.mask.Writer(m.log), m.mask.Writer(&visibleWriter{w: m.show})
-		err := agent.Tell(m.format, io.TeeReader(t, record), people)
+		err := agent.Render(m.format, io.TeeReader(t, record), people)
 		m.err = errors.Join(m.err, err, record.Flush(), people.Flush())
 	})
 	m.end = func() { close(t.over); wg.Wait() }

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"descartes/internal/mask"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 	"descartes/loop"
 )
 
@@ -75,7 +75,7 @@ func (o *outputs) files(dir string) []string {
 }
 
 // write makes the files that were asked for.
-func (o *outputs) write(s *settings, sum *summary, m *mask.Mask) error {
+func (o *outputs) write(s *settings, sum *summary, m *redact.Redactor) error {
 	if o.junit == "" && o.summary == "" {
 		return nil
 	}

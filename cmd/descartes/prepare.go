@@ -12,8 +12,8 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
-	"descartes/internal/mask"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/tasks"
 	"descartes/verify"
@@ -37,9 +37,9 @@ type ready struct {
 	settings *settingsWatch // nil for a loop that goes on with its own
 	branch   bool           // a branch that the settings name is made
 	secrets  []secret
-	mask     *mask.Mask // of the secrets
-	large    int        // specs over the budget
-	largest  int        // tokens of the largest of them
+	mask     *redact.Redactor // of the secrets
+	large    int              // specs over the budget
+	largest  int              // tokens of the largest of them
 }
 
 // backends are all that a run may call, the usual one first.

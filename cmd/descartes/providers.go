@@ -182,7 +182,7 @@ func (a *lateAgent) Run(ctx context.Context, r agent.Request) (agent.Result, err
 	if err != nil {
 		return agent.Result{}, err
 	}
-	r.Bounds, r.Env = bounds, slices.Concat(a.c.env[k.Name()], r.Env)
+	r.Limits, r.Env = bounds, slices.Concat(a.c.env[k.Name()], r.Env)
 	res, err := k.Run(ctx, r)
 	res.Notes = append(res.Notes, done()...)
 	return res, err
@@ -245,7 +245,7 @@ func missingFallbacks(others []agent.Backend, cfg loop.Config, root string, look
 			notes = append(notes, fmt.Sprintf("the fallback cannot take over before it is installed: %v", err))
 			continue
 		}
-		for _, l := range b.Lacks(placeOf(cfg, b, root, "")) {
+		for _, l := range b.Preflight(placeOf(cfg, b, root, "")) {
 			notes = append(notes, fmt.Sprintf("the fallback may not be able to take over: %s: %s: %s", b.Name, l.What, l.Fix))
 		}
 	}

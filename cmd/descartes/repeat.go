@@ -14,8 +14,8 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/mask"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/mode"
@@ -30,11 +30,11 @@ type repetition struct {
 	others   []agent.Backend // that take over
 	opt      loop.StartOptions
 	secrets  []secret
-	mask     *mask.Mask // of the secrets
-	mode     *mode.Run  // of a plan or a build
-	from     string     // file of a mode prompt, "" for ours
-	why      string     // where the verify command comes from, "" if it was given
-	branch   string     // made at the start
+	mask     *redact.Redactor // of the secrets
+	mode     *mode.Run        // of a plan or a build
+	from     string           // file of a mode prompt, "" for ours
+	why      string           // where the verify command comes from, "" if it was given
+	branch   string           // made at the start
 	ask      func(context.Context, string) (yes, answered bool)
 	code     func(loop.Outcome) int // the exit status
 	notes    []string               // what a person should know before it starts

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/internal/mask"
+	"descartes/internal/redact"
 	"descartes/loop"
 )
 
@@ -55,28 +55,28 @@ func rowVars(cfg loop.Config) (list []map[string]string) {
 }
 
 // masking is the mask of secrets; nil if there are none.
-func masking(list []secret) *mask.Mask {
+func masking(list []secret) *redact.Redactor {
 	values := make([]string, len(list))
 	for i, s := range list {
 		values[i] = s.value
 	}
-	return mask.New(values)
+	return redact.New(values)
 }
 
 // ownMask is the mask of what our environment alone has, for a message of a command that read no settings.
-func ownMask() *mask.Mask { return masking(secrets(os.Environ(), loop.Config{})) }
+func ownMask() *redact.Redactor { return masking(secrets(os.Environ(), loop.Config{})) }
 
 // secretsOf are the parts of a variable's value that are secret.
 func secretsOf(name, value string, words []string) []string {
 	value = strings.TrimSpace(value)
-	if slices.Contains(words, "!"+name) || len(value) < mask.MinLength {
+	if slices.Contains(words, "!"+name) || len(value) < redact.MinLength {
 		return nil
 	}
 	if slices.Contains(words, name) {
 		return []string{value}
 	}
 	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.User != nil {
-		if word, ok := u.User.Password(); ok && len(word) >= mask.MinLength {
+		if word, ok := u.User.Password(); ok && len(word) >= redact.MinLength {
 			return []string{word, rawPassword(value)}
 		}
 	}
@@ -106,7 +106,7 @@ func members(value string) (out []string) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if text, ok := object[name].(string); ok && len(text) >= mask.MinLength && credential(name) && guarded(name, text) {
+		if text, ok := object[name].(string); ok && len(text) >= redact.MinLength && credential(name) && guarded(name, text) {
 			out = append(out, text)
 		}
 	}

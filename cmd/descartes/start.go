@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
-	"descartes/internal/mask"
+	"descartes/internal/redact"
 	"descartes/loop"
 )
 
@@ -359,7 +359,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 }
 
 // tellBaseline says why a run was refused whose verify command fails before any task.
-func tellBaseline(w *mask.Writer, b *loop.Baseline) {
+func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 	fmt.Fprintf(w, "error: %s\n", clean(b.Reason()))
 	for _, line := range b.Output() {
 		fmt.Fprintf(w, "  %s\n", clean(line))

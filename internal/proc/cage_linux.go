@@ -35,7 +35,7 @@ const cageTick = time.Second
 
 // cage makes what a command's limits need and moves this process there, so
 // that the command is born inside. leave moves us back.
-func (s *server) cage(c Bounds) (*cage, error) {
+func (s *server) cage(c Limits) (*cage, error) {
 	if c.Memory <= 0 && c.Procs <= 0 {
 		return nil, nil
 	}
@@ -229,7 +229,7 @@ func groupPlaces() (places []groupPlace) {
 }
 
 // makeGroups makes a group wherever one of the limits can be set.
-func makeGroups(places []groupPlace, name string, c Bounds) (groups []group) {
+func makeGroups(places []groupPlace, name string, c Limits) (groups []group) {
 	memory, procs := c.Memory > 0, c.Procs > 0
 	for _, p := range places {
 		g := group{dir: filepath.Join(p.parent, name), home: p.home, v2: p.v2}
@@ -251,7 +251,7 @@ func makeGroups(places []groupPlace, name string, c Bounds) (groups []group) {
 }
 
 // limit writes the limits. Swap is no way around the one on memory.
-func (g group) limit(c Bounds) error {
+func (g group) limit(c Limits) error {
 	set := func(file, value string) error { return os.WriteFile(filepath.Join(g.dir, file), []byte(value), 0) }
 	bytes := strconv.FormatInt(c.Memory, 10)
 	if g.memory && g.v2 {
@@ -277,7 +277,7 @@ func (g group) limit(c Bounds) error {
 // Ceilings says by what means limits are kept here: "cgroup v2", "cgroup v1"
 // or "by looking once a second". It makes groups for that, and removes them.
 func Ceilings() string {
-	c := Bounds{Memory: 1 << 40, Procs: 1 << 15}
+	c := Limits{Memory: 1 << 40, Procs: 1 << 15}
 	groups := makeGroups(groupPlaces(), "descartes-try-"+strconv.Itoa(os.Getpid()), c)
 	var means []string
 	for _, g := range groups {

@@ -15,17 +15,17 @@ func TestCage(t *testing.T) {
 	t.Log("limits are kept by:", Ceilings())
 	s := startShim(t, ShimConfig{})
 	many := sh("many", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 30 & done; wait")
-	many.Bounds.Procs = 10
+	many.Limits.Procs = 10
 	if e := run(t, s, many); e.Why != Procs || e.Took > 20*time.Second {
 		t.Errorf("many: got %+v", e)
 	}
 	much := sh("much", "x=$(head -c 60000000 /dev/zero | tr '\\0' a); y=$x$x; sleep 30")
-	much.Bounds.Memory = 32 << 20
+	much.Limits.Memory = 32 << 20
 	if e := run(t, s, much); e.Why != Memory || e.Took > 20*time.Second {
 		t.Errorf("much: got %+v", e)
 	}
 	few := sh("few", "sleep 0 & wait; exit 3")
-	few.Bounds = Bounds{Memory: 1 << 30, Procs: 100}
+	few.Limits = Limits{Memory: 1 << 30, Procs: 100}
 	if e := run(t, s, few); e.Why != Exited || e.Code != 3 {
 		t.Errorf("few: got %+v", e)
 	}
@@ -94,7 +94,7 @@ func TestGroupFiles(t *testing.T) {
 	}
 	// A folder of our own stands in for a group that was delegated.
 	places := []groupPlace{{parent: dir, home: dir, v2: true, controllers: []string{"memory", "pids"}}}
-	groups := makeGroups(places, "x", Bounds{Memory: 5 << 20, Procs: 7})
+	groups := makeGroups(places, "x", Limits{Memory: 5 << 20, Procs: 7})
 	if len(groups) != 1 || !groups[0].memory || !groups[0].procs {
 		t.Fatalf("got %+v", groups)
 	}

@@ -10,7 +10,7 @@ import (
 // cage would hold a command within limits; here there is none.
 type cage struct{}
 
-func (s *server) cage(c Bounds) (*cage, error) {
+func (s *server) cage(c Limits) (*cage, error) {
 	if c.Memory > 0 || c.Procs > 0 {
 		return nil, errors.New("limits of memory and processes are kept on Linux only")
 	}

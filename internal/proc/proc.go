@@ -43,7 +43,7 @@ type Command struct {
 	// directories included. Equal paths share one descriptor; "" is /dev/null.
 	Stdout, Stderr string
 
-	Bounds Bounds
+	Limits Limits
 	Leave  bool // what it leaves running when it ends by itself lives on until the shim is closed
 
 	Timeout time.Duration // of the whole run; 0 is none
@@ -51,8 +51,8 @@ type Command struct {
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0 is DefaultGrace, negative is none
 }
 
-// Bounds hold a command in. The zero value holds nothing.
-type Bounds struct {
+// Limits hold a command in. The zero value holds nothing.
+type Limits struct {
 	// Wrap is bubblewrap's command line up to the program, with --new-session
 	// in it; nil is none. The program is searched and reported as without it,
 	// how it ended comes through, and its output goes through pipes.
@@ -83,8 +83,8 @@ const (
 	Idled      Why = "idle"       // ended by us: Command.Idle
 	Cancelled  Why = "cancelled"  // ended by us: the context
 	Stopped    Why = "stopped"    // ended by us: what watched over it was stopped
-	Memory     Why = "memory"     // ended by us: Bounds.Memory
-	Procs      Why = "procs"      // ended by us: Bounds.Procs
+	Memory     Why = "memory"     // ended by us: Limits.Memory
+	Procs      Why = "procs"      // ended by us: Limits.Procs
 	Orphaned   Why = "orphaned"   // ended by the shim: nobody waited for it any more
 	NotStarted Why = "notstarted" // could not be executed: Code is 127 (no such program) or 126, Err says why
 )
@@ -138,7 +138,7 @@ func (c Command) check() error {
 			return err
 		}
 	}
-	for _, a := range slices.Concat(c.Bounds.Wrap, c.Bounds.Inside) {
+	for _, a := range slices.Concat(c.Limits.Wrap, c.Limits.Inside) {
 		if err := checkString(a, "argument of the sandbox"); err != nil {
 			return err
 		}

@@ -148,15 +148,15 @@ func (s *server) spawn(j *job, f streams) (fault error) {
 		Files: []uintptr{uintptr(f.in), uintptr(f.out), uintptr(f.err)},
 		Sys:   groupAttr(&j.pidfd),
 	}
-	if wrap := c.Bounds.Wrap; len(wrap) > 0 {
+	if wrap := c.Limits.Wrap; len(wrap) > 0 {
 		if attr.Files, err = j.wrap(f); err != nil {
 			return err
 		}
 		defer func() { j.inner.started(attr.Files) }()
-		argv = slices.Concat(wrap, []string{"--json-status-fd", statusFD, "--"}, c.Bounds.Inside, []string{path}, c.Argv[1:])
+		argv = slices.Concat(wrap, []string{"--json-status-fd", statusFD, "--"}, c.Limits.Inside, []string{path}, c.Argv[1:])
 		path = wrap[0]
 	}
-	if j.cage, err = s.cage(c.Bounds); err != nil {
+	if j.cage, err = s.cage(c.Limits); err != nil {
 		return err
 	}
 	defer j.cage.leave()

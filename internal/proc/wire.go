@@ -45,10 +45,10 @@ func runFrame(seq uint64, c Command) []byte {
 		b = appendStrings(b, c.Argv)
 		b = appendString(b, c.Dir)
 		b = appendStrings(b, c.Env)
-		b = appendStrings(b, c.Bounds.Wrap)
-		b = appendStrings(b, c.Bounds.Inside)
-		b = binary.AppendUvarint(b, uint64(max(c.Bounds.Memory, 0)))
-		b = binary.AppendUvarint(b, uint64(max(c.Bounds.Procs, 0)))
+		b = appendStrings(b, c.Limits.Wrap)
+		b = appendStrings(b, c.Limits.Inside)
+		b = binary.AppendUvarint(b, uint64(max(c.Limits.Memory, 0)))
+		b = binary.AppendUvarint(b, uint64(max(c.Limits.Procs, 0)))
 		leave := uint64(0)
 		if c.Leave {
 			leave = 1
@@ -154,7 +154,7 @@ func readRun(body []byte) (seq uint64, c Command, err error) {
 	c.Argv = r.strings()
 	c.Dir = r.string()
 	c.Env = r.strings()
-	c.Bounds = Bounds{Wrap: r.strings(), Inside: r.strings(), Memory: int64(r.uvarint()), Procs: int(r.uvarint())}
+	c.Limits = Limits{Wrap: r.strings(), Inside: r.strings(), Memory: int64(r.uvarint()), Procs: int(r.uvarint())}
 	c.Leave = r.uvarint() == 1
 	c.Stdin, c.Stdout, c.Stderr = r.string(), r.string(), r.string()
 	c.Timeout, c.Idle, c.Grace = r.duration(), r.duration(), r.duration()

@@ -11,7 +11,7 @@ import (
 
 func TestFrames(t *testing.T) {
 	t.Parallel()
-	c := Command{Label: "l", Argv: []string{"a", "", "\xff\n"}, Dir: "/d", Env: []string{"A=\xfe"}, Bounds: Bounds{Wrap: []string{"w"}, Inside: []string{"x", "y"}, Memory: 1 << 40, Procs: 7}, Leave: true, Stdin: "i", Stdout: "o", Stderr: "e",
+	c := Command{Label: "l", Argv: []string{"a", "", "\xff\n"}, Dir: "/d", Env: []string{"A=\xfe"}, Limits: Limits{Wrap: []string{"w"}, Inside: []string{"x", "y"}, Memory: 1 << 40, Procs: 7}, Leave: true, Stdin: "i", Stdout: "o", Stderr: "e",
 		Timeout: time.Hour, Idle: 1, Grace: -1}
 	stream := append(runFrame(300, c), cancelFrame(300)...)
 	for cut := range len(stream) {

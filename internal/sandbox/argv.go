@@ -8,7 +8,7 @@ import (
 )
 
 // NetCommand is the hidden command of our own program that stands between a
-// command and the proxy, see Bridge.
+// command and the proxy, see Netforward.
 const NetCommand = "__net"
 
 // Where things lie inside.
@@ -57,7 +57,7 @@ func (b *Box) Wrap(tmp string) []string {
 			v = append(v, "--remount-ro", m.path)
 		}
 	}
-	if b.bridged() {
+	if b.forwarded() {
 		v = append(v, "--ro-bind", b.c.Socket, insideSocket, "--ro-bind", b.c.Self, insideSelf+filepath.Base(b.c.Self))
 	}
 	if b.c.Mode == Strict {
@@ -119,16 +119,16 @@ func (b *Box) base() []string {
 	return v
 }
 
-// bridged reports whether a command reaches the network through the proxy.
-func (b *Box) bridged() bool {
+// forwarded reports whether a command reaches the network through the proxy.
+func (b *Box) forwarded() bool {
 	return b.c.Mode == Strict && b.c.Socket != "" && (b.c.Role == Agent || b.c.VerifyNetwork)
 }
 
-// Bounds is Wrap, and what goes before the program inside: the way to the
+// Limits is Wrap, and what goes before the program inside: the way to the
 // proxy, where there is one.
-func (b *Box) Bounds(tmp string) proc.Bounds {
-	v := proc.Bounds{Wrap: b.Wrap(tmp)}
-	if v.Wrap != nil && b.bridged() {
+func (b *Box) Limits(tmp string) proc.Limits {
+	v := proc.Limits{Wrap: b.Wrap(tmp)}
+	if v.Wrap != nil && b.forwarded() {
 		v.Inside = []string{insideSelf + filepath.Base(b.c.Self), NetCommand, insideSocket, direct(b.c.Hosts), "--"}
 	}
 	return v

@@ -92,7 +92,7 @@ func TestGrace(t *testing.T) {
 			}
 		}()
 		log := filepath.Join(t.TempDir(), "log")
-		e, err := w.shim.Run(ctx, proc.Command{Label: "x", Argv: []string{"sh", "-c", c.script}, Dir: w.project, Stdout: log, Stderr: log, Grace: time.Second, Bounds: w.box.Bounds(tmp)})
+		e, err := w.shim.Run(ctx, proc.Command{Label: "x", Argv: []string{"sh", "-c", c.script}, Dir: w.project, Stdout: log, Stderr: log, Grace: time.Second, Limits: w.box.Limits(tmp)})
 		cancel()
 		text, _ := os.ReadFile(log)
 		if err != nil || e.Why != proc.Cancelled || !strings.HasSuffix(string(text), c.want) || c.want == "" && len(text) > 0 {
@@ -329,22 +329,22 @@ func BenchmarkSpawn(b *testing.B) {
 		return
 	}
 	log := w.base + "/bench"
-	run := func(bounds proc.Bounds) time.Duration {
+	run := func(bounds proc.Limits) time.Duration {
 		start := time.Now()
-		if e, err := w.shim.Run(b.Context(), proc.Command{Label: "x", Argv: []string{"/bin/sh", "-c", "true"}, Dir: w.project, Stdout: log, Stderr: log, Bounds: bounds}); err != nil || e.Code != 0 {
+		if e, err := w.shim.Run(b.Context(), proc.Command{Label: "x", Argv: []string{"/bin/sh", "-c", "true"}, Dir: w.project, Stdout: log, Stderr: log, Limits: bounds}); err != nil || e.Code != 0 {
 			b.Fatal(e, err)
 		}
 		return time.Since(start)
 	}
 	var plain, held []time.Duration
 	for b.Loop() {
-		plain = append(plain, run(proc.Bounds{}))
+		plain = append(plain, run(proc.Limits{}))
 		start := time.Now()
 		tmp, err := MakeTemp(w.base + "/tmp")
 		if err != nil {
 			b.Fatal(err)
 		}
-		run(w.box.Bounds(tmp))
+		run(w.box.Limits(tmp))
 		if err := RemoveTemp(tmp); err != nil {
 			b.Fatal(err)
 		}

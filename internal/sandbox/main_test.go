@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 		case proc.ShimCommand:
 			os.Exit(proc.Serve())
 		case NetCommand:
-			os.Exit(Bridge(os.Args[2:], os.Stderr))
+			os.Exit(Netforward(os.Args[2:], os.Stderr))
 		case "__attack":
 			os.Exit(attack(os.Args[2:]))
 		}

@@ -182,7 +182,7 @@ func (w *world) run(argv ...string) (proc.Exit, string) {
 	log, in := fmt.Sprintf("%s/log-%d", w.base, w.runs), w.base+"/prompt"
 	w.write(log, "earlier\n")
 	w.write(in, "the prompt\n")
-	e, err := w.shim.Run(context.Background(), proc.Command{Label: "x", Argv: argv, Dir: w.project, Stdin: in, Stdout: log, Stderr: log, Bounds: w.box.Bounds(tmp)})
+	e, err := w.shim.Run(context.Background(), proc.Command{Label: "x", Argv: argv, Dir: w.project, Stdin: in, Stdout: log, Stderr: log, Limits: w.box.Limits(tmp)})
 	if err != nil {
 		w.tb.Fatal(err)
 	}

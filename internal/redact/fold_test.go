@@ -1,4 +1,4 @@
-package mask
+package redact
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-func checkFolded(t *testing.T, m *Mask, text string, least int) {
+func checkFolded(t *testing.T, m *Redactor, text string, least int) {
 	t.Helper()
 	want := m.Text(text)
 	if n := strings.Count(want, "*"); n < least || len(want) != len(text) || !strings.HasPrefix(want, "before: ") || !strings.HasSuffix(want, " after") {

@@ -1,4 +1,4 @@
-// Package bridge is the other side of an agent that speaks the Agent Client
+// Package acp is the other side of an agent that speaks the Agent Client
 // Protocol. It runs in a process of its own, under the shim like any agent: it
 // starts the program, hands over one prompt, answers what the program asks
 // without a person, and prints what happens as lines of JSON.
@@ -10,7 +10,7 @@
 // the agents that were tried run commands themselves, in the shim's tree, and a
 // second way of doing that would bring nothing but another place where output
 // has to be bounded and processes have to be ended.
-package bridge
+package acp
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ import (
 	"syscall"
 	"time"
 
-	acp "github.com/coder/acp-go-sdk"
+	sdk "github.com/coder/acp-go-sdk"
 
 	"descartes/internal/proc"
 )
@@ -70,7 +70,7 @@ type bridge struct {
 	env   func(string) string
 	tree  tree
 	peer  *proc.Peer
-	conn  *acp.Connection
+	conn  *sdk.Connection
 	to    *oneWriter
 
 	mu        sync.Mutex
@@ -134,7 +134,7 @@ func (b *bridge) connect() <-chan struct{} {
 			_, _ = to.Write(append(line, '\n')) // a program that does not read finds its end anyway
 		}
 	}}
-	b.conn = acp.NewConnection(b.serve, to, in)
+	b.conn = sdk.NewConnection(b.serve, to, in)
 	b.conn.SetLogger(slog.New(slog.DiscardHandler))
 	sorted := make(chan struct{})
 	go func() {
@@ -173,7 +173,7 @@ func (b *bridge) heed(ctx context.Context, cancel context.CancelCauseFunc, ended
 	b.mu.Unlock()
 	if turn {
 		go func() { // it may not read
-			_ = b.conn.SendNotification(context.Background(), acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: acp.SessionId(session)})
+			_ = b.conn.SendNotification(context.Background(), sdk.AgentMethodSessionCancel, sdk.CancelNotification{SessionId: sdk.SessionId(session)})
 		}()
 		timer := time.NewTimer(cancelWait)
 		defer timer.Stop()

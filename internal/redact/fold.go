@@ -1,4 +1,4 @@
-package mask
+package redact
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 const maxIndent = 32
 
 // findFolded lists the encoded values that have a line break within. A run is text of base64's letters and breaks.
-func (m *Mask) findFolded(b []byte, spans []span) []span {
+func (m *Redactor) findFolded(b []byte, spans []span) []span {
 	var text []byte
 	var at []int // of each letter of text in b
 	lines := breaks{b, -1}
@@ -56,7 +56,7 @@ func (m *Mask) findFolded(b []byte, spans []span) []span {
 }
 
 // openFolded is where the first folded value may begin that b does not hold the end of; len(b) if none.
-func (m *Mask) openFolded(b []byte, most int) int {
+func (m *Redactor) openFolded(b []byte, most int) int {
 	begin := max(0, len(b)-most)
 	var text []byte
 	var at []int

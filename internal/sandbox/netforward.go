@@ -11,11 +11,11 @@ import (
 	"descartes/internal/proc"
 )
 
-// Bridge is the hidden command NetCommand, inside a strict sandbox: it listens
+// Netforward is the hidden command NetCommand, inside a strict sandbox: it listens
 // on a port of the loopback that only the sandbox has, leads what comes there
 // to the proxy's socket, and runs a program with variables that say so until
 // that ends. args are the socket, the hosts that need no proxy, "--" and the program's command line.
-func Bridge(args []string, stderr io.Writer) int {
+func Netforward(args []string, stderr io.Writer) int {
 	if len(args) < 4 || args[2] != "--" {
 		fmt.Fprintln(stderr, "descartes: this command is for use inside a sandbox only")
 		return 2

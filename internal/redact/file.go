@@ -1,4 +1,4 @@
-package mask
+package redact
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ const chunk = 256 << 10
 // File masks a file in place from an offset on, in constant memory: nothing in it moves, and a file without a
 // secret is only read. masked says whether there was one. To mask it twice is to mask it once. A file that is gone, or that is no regular file any
 // more, is left alone: whoever reads it finds that out.
-func (m *Mask) File(path string, from int64) (masked bool, err error) {
+func (m *Redactor) File(path string, from int64) (masked bool, err error) {
 	if m == nil || path == "" {
 		return false, nil
 	}
@@ -54,7 +54,7 @@ func (m *Mask) File(path string, from int64) (masked bool, err error) {
 
 // overwrite masks a file from an offset on. Chunks overlap by what a needle may have in the one before. The buffer
 // keeps what the file held, so that a needle is found that shares bytes with a masked one.
-func (m *Mask) overwrite(f *os.File, from, size int64) (masked bool, err error) {
+func (m *Redactor) overwrite(f *os.File, from, size int64) (masked bool, err error) {
 	buf := make([]byte, min(max(chunk, 4*int64(m.longest)), max(size-from, 512)))
 	stars := bytes.Repeat([]byte{'*'}, min(len(buf), 4<<10))
 	var spans []span
@@ -88,14 +88,14 @@ func (m *Mask) overwrite(f *os.File, from, size int64) (masked bool, err error) 
 
 // Writer masks what is written to it. What may be the beginning of a secret waits for what follows.
 type Writer struct {
-	mask *Mask
+	mask *Redactor
 	to   io.Writer
 	held []byte // the end of what was written
 	lead int    // bytes of it that belong to a secret
 }
 
 // Writer masks what goes to w. Flush brings out what waits.
-func (m *Mask) Writer(w io.Writer) *Writer { return &Writer{mask: m, to: w} }
+func (m *Redactor) Writer(w io.Writer) *Writer { return &Writer{mask: m, to: w} }
 
 // Write is w's Write, of the masked text. Its count is that of p.
 func (w *Writer) Write(p []byte) (int, error) {
@@ -137,7 +137,7 @@ func (w *Writer) Flush() error {
 }
 
 // open is where the first needle may begin that b does not hold the end of; len(b) if none.
-func (m *Mask) open(b []byte) int {
+func (m *Redactor) open(b []byte) int {
 	most := len(b)
 	if m.folded != nil {
 		most = m.folded.openFolded(b, m.longest)

@@ -1,4 +1,4 @@
-package mask
+package redact
 
 import (
 	"bytes"
@@ -74,7 +74,7 @@ func TestNothingToMask(t *testing.T) {
 	}
 }
 
-func fileErr(m *Mask, path string, from int64) error {
+func fileErr(m *Redactor, path string, from int64) error {
 	_, err := m.File(path, from)
 	return err
 }

@@ -1,4 +1,4 @@
-package bridge
+package acp
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	acp "github.com/coder/acp-go-sdk"
+	sdk "github.com/coder/acp-go-sdk"
 )
 
 // newSession is what is read of the answer to session/new.
@@ -91,9 +91,9 @@ func (b *bridge) chooseModel(ctx context.Context, s newSession) (string, error) 
 	}
 	var err error
 	if s.Models != nil {
-		_, err = ask[json.RawMessage](ctx, b, acp.AgentMethodSessionSetModel, map[string]any{"sessionId": s.SessionID, "modelId": id})
+		_, err = ask[json.RawMessage](ctx, b, sdk.AgentMethodSessionSetModel, map[string]any{"sessionId": s.SessionID, "modelId": id})
 	} else {
-		_, err = ask[json.RawMessage](ctx, b, acp.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": s.SessionID, "configId": option.ID, "value": id})
+		_, err = ask[json.RawMessage](ctx, b, sdk.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": s.SessionID, "configId": option.ID, "value": id})
 	}
 	if err != nil {
 		return current, err

@@ -1,4 +1,4 @@
-package bridge
+package acp
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	acp "github.com/coder/acp-go-sdk"
+	sdk "github.com/coder/acp-go-sdk"
 )
 
 // call is a tool call as far as it was told of. A request for permission may
@@ -94,12 +94,12 @@ func (u toolFields) paths() (list []string) {
 // but a sandbox could tell what they touch.
 func (t tree) judge(c call) string {
 	find := t.findWritable
-	switch acp.ToolKind(c.Kind) {
-	case acp.ToolKindExecute:
+	switch sdk.ToolKind(c.Kind) {
+	case sdk.ToolKindExecute:
 		return ""
-	case acp.ToolKindRead, acp.ToolKindSearch, acp.ToolKindThink, acp.ToolKindFetch:
+	case sdk.ToolKindRead, sdk.ToolKindSearch, sdk.ToolKindThink, sdk.ToolKindFetch:
 		find = t.find
-	case acp.ToolKindEdit, acp.ToolKindDelete, acp.ToolKindMove:
+	case sdk.ToolKindEdit, sdk.ToolKindDelete, sdk.ToolKindMove:
 		if len(c.Paths) == 0 {
 			return "it does not say which file"
 		}
@@ -129,7 +129,7 @@ type option struct {
 }
 
 // choose picks the first option of the first kind that is offered.
-func choose(options []option, kinds ...acp.PermissionOptionKind) (option, bool) {
+func choose(options []option, kinds ...sdk.PermissionOptionKind) (option, bool) {
 	for _, kind := range kinds {
 		for _, o := range options {
 			if o.Kind == string(kind) {
@@ -144,12 +144,12 @@ func choose(options []option, kinds ...acp.PermissionOptionKind) (option, bool) 
 // what an agent asks next is judged by itself.
 func (t tree) answer(c call, options []option) (chosen option, ok bool, why string) {
 	if why = t.judge(c); why == "" {
-		if chosen, ok = choose(options, acp.PermissionOptionKindAllowOnce, acp.PermissionOptionKindAllowAlways); ok {
+		if chosen, ok = choose(options, sdk.PermissionOptionKindAllowOnce, sdk.PermissionOptionKindAllowAlways); ok {
 			return chosen, true, ""
 		}
 		why = "it offers no option that allows it"
 	}
-	chosen, ok = choose(options, acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways)
+	chosen, ok = choose(options, sdk.PermissionOptionKindRejectOnce, sdk.PermissionOptionKindRejectAlways)
 	return chosen, ok, why
 }
 

@@ -1,4 +1,4 @@
-package bridge
+package acp
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"strconv"
 
-	acp "github.com/coder/acp-go-sdk"
+	sdk "github.com/coder/acp-go-sdk"
 )
 
 // update is what is read of a session/update, whatever its kind.
@@ -41,7 +41,7 @@ func (b *bridge) hear(method string, params json.RawMessage) {
 		SessionID string `json:"sessionId"`
 		Update    update `json:"update"`
 	}
-	if method != acp.ClientMethodSessionUpdate || !lenient(json.Unmarshal(params, &n)) {
+	if method != sdk.ClientMethodSessionUpdate || !lenient(json.Unmarshal(params, &n)) {
 		return
 	}
 	u := n.Update
@@ -149,61 +149,61 @@ func (b *bridge) noise(line []byte, size int) {
 }
 
 // serve answers what the program asks.
-func (b *bridge) serve(_ context.Context, method string, params json.RawMessage) (any, *acp.RequestError) {
+func (b *bridge) serve(_ context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
 	switch method {
-	case acp.ClientMethodSessionRequestPermission:
+	case sdk.ClientMethodSessionRequestPermission:
 		return b.permit(params)
-	case acp.ClientMethodFsReadTextFile:
+	case sdk.ClientMethodFsReadTextFile:
 		var q struct {
 			Path  string `json:"path"`
 			Line  int    `json:"line"`
 			Limit int    `json:"limit"`
 		}
 		if !lenient(json.Unmarshal(params, &q)) {
-			return nil, acp.NewInvalidParams(nil)
+			return nil, sdk.NewInvalidParams(nil)
 		}
 		text, err := b.tree.read(q.Path, q.Line, q.Limit)
 		if err != nil {
 			return nil, b.refuse("read "+q.Path, err)
 		}
-		return acp.ReadTextFileResponse{Content: text}, nil
-	case acp.ClientMethodFsWriteTextFile:
+		return sdk.ReadTextFileResponse{Content: text}, nil
+	case sdk.ClientMethodFsWriteTextFile:
 		var q struct {
 			Path    string  `json:"path"`
 			Content *string `json:"content"`
 		}
 		if !lenient(json.Unmarshal(params, &q)) || q.Content == nil {
-			return nil, acp.NewInvalidParams(nil)
+			return nil, sdk.NewInvalidParams(nil)
 		}
 		if err := b.tree.write(q.Path, *q.Content); err != nil {
 			return nil, b.refuse("write "+q.Path, err)
 		}
 		return struct{}{}, nil
 	}
-	return nil, acp.NewMethodNotFound(method)
+	return nil, sdk.NewMethodNotFound(method)
 }
 
 // refuse tells the agent why it does not get a file, and us if it was kept from it.
-func (b *bridge) refuse(what string, err error) *acp.RequestError {
+func (b *bridge) refuse(what string, err error) *sdk.RequestError {
 	var outside *outsideError
 	if errors.As(err, &outside) {
 		b.log.tell(event{Type: "denied", Title: clip(what, 300), Text: outside.why})
-		return &acp.RequestError{Code: -32602, Message: "not allowed: " + err.Error()}
+		return &sdk.RequestError{Code: -32602, Message: "not allowed: " + err.Error()}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return &acp.RequestError{Code: -32002, Message: "Resource not found: " + err.Error()} // gemini knows it by these words
+		return &sdk.RequestError{Code: -32002, Message: "Resource not found: " + err.Error()} // gemini knows it by these words
 	}
-	return &acp.RequestError{Code: -32603, Message: err.Error()}
+	return &sdk.RequestError{Code: -32603, Message: err.Error()}
 }
 
 // permit answers a request for permission.
-func (b *bridge) permit(params json.RawMessage) (any, *acp.RequestError) {
+func (b *bridge) permit(params json.RawMessage) (any, *sdk.RequestError) {
 	var q struct {
 		ToolCall toolFields `json:"toolCall"`
 		Options  []option   `json:"options"`
 	}
 	if !lenient(json.Unmarshal(params, &q)) {
-		return nil, acp.NewInvalidParams(nil)
+		return nil, sdk.NewInvalidParams(nil)
 	}
 	b.mu.Lock()
 	if b.cancelled {

@@ -1,4 +1,4 @@
-package bridge
+package acp
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	acp "github.com/coder/acp-go-sdk"
+	sdk "github.com/coder/acp-go-sdk"
 )
 
 // initialized is what is read of the answer to initialize. Answers are read
@@ -73,8 +73,8 @@ type metaTokens struct {
 // converse hands over the prompt and returns the last event: "end", or "exited"
 // where the program went away in between.
 func (b *bridge) converse(ctx context.Context, prompt string) event {
-	first, err := ask[initialized](ctx, b, acp.AgentMethodInitialize, map[string]any{
-		"protocolVersion":    acp.ProtocolVersionNumber,
+	first, err := ask[initialized](ctx, b, sdk.AgentMethodInitialize, map[string]any{
+		"protocolVersion":    sdk.ProtocolVersionNumber,
 		"clientCapabilities": map[string]any{"fs": map[string]any{"readTextFile": false, "writeTextFile": true}, "terminal": false},
 		"clientInfo":         map[string]any{"name": "descartes", "version": "1"},
 	})
@@ -82,9 +82,9 @@ func (b *bridge) converse(ctx context.Context, prompt string) event {
 		return b.bad("initialize", err, nil)
 	}
 	b.log.tell(event{Type: "agent", Name: first.AgentInfo.Name, Version: first.AgentInfo.Version})
-	if v := first.ProtocolVersion.String(); v != fmt.Sprint(acp.ProtocolVersionNumber) {
+	if v := first.ProtocolVersion.String(); v != fmt.Sprint(sdk.ProtocolVersionNumber) {
 		return event{Type: "end", Stop: "error", Word: "invalid_request", Text: fmt.Sprintf("it speaks version %s of the Agent Client Protocol, and descartes version %d: "+
-			"install a version of %s that speaks %d", or(v, "(none told)"), acp.ProtocolVersionNumber, b.argv[0], acp.ProtocolVersionNumber)}
+			"install a version of %s that speaks %d", or(v, "(none told)"), sdk.ProtocolVersionNumber, b.argv[0], sdk.ProtocolVersionNumber)}
 	}
 	session, err := b.open(ctx, first.AuthMethods)
 	if err != nil {
@@ -98,7 +98,7 @@ func (b *bridge) converse(ctx context.Context, prompt string) event {
 	b.mu.Lock()
 	b.session, b.turn = session.SessionID, true
 	b.mu.Unlock()
-	stop, err := ask[stopped](ctx, b, acp.AgentMethodSessionPrompt, acp.PromptRequest{SessionId: acp.SessionId(session.SessionID), Prompt: []acp.ContentBlock{acp.TextBlock(prompt)}})
+	stop, err := ask[stopped](ctx, b, sdk.AgentMethodSessionPrompt, sdk.PromptRequest{SessionId: sdk.SessionId(session.SessionID), Prompt: []sdk.ContentBlock{sdk.TextBlock(prompt)}})
 	if err != nil {
 		return b.bad("session/prompt", err, first.AuthMethods)
 	}
@@ -114,7 +114,7 @@ func ask[T any](ctx context.Context, b *bridge, method string, params any) (T, e
 	b.mu.Lock()
 	b.asked, b.taken, b.delivered = b.asked+1, taken, false
 	b.mu.Unlock()
-	raw, err := acp.SendRequest[json.RawMessage](b.conn, ctx, method, params)
+	raw, err := sdk.SendRequest[json.RawMessage](b.conn, ctx, method, params)
 	if err != nil {
 		return out, err
 	}
@@ -128,7 +128,7 @@ func ask[T any](ctx context.Context, b *bridge, method string, params any) (T, e
 // needs nobody: a key in the environment.
 func (b *bridge) open(ctx context.Context, methods []authMethod) (session newSession, err error) {
 	params := map[string]any{"cwd": b.tree.dir, "mcpServers": []any{}}
-	session, err = ask[newSession](ctx, b, acp.AgentMethodSessionNew, params)
+	session, err = ask[newSession](ctx, b, sdk.AgentMethodSessionNew, params)
 	if !wantsLogin(err) {
 		return session, err
 	}
@@ -136,14 +136,14 @@ func (b *bridge) open(ctx context.Context, methods []authMethod) (session newSes
 	if at < 0 {
 		return session, err
 	}
-	if _, failed := ask[json.RawMessage](ctx, b, acp.AgentMethodAuthenticate, map[string]any{"methodId": methods[at].ID}); failed != nil {
+	if _, failed := ask[json.RawMessage](ctx, b, sdk.AgentMethodAuthenticate, map[string]any{"methodId": methods[at].ID}); failed != nil {
 		return session, failed
 	}
-	return ask[newSession](ctx, b, acp.AgentMethodSessionNew, params)
+	return ask[newSession](ctx, b, sdk.AgentMethodSessionNew, params)
 }
 
 func wantsLogin(err error) bool {
-	var told *acp.RequestError
+	var told *sdk.RequestError
 	return errors.As(err, &told) && told.Code == -32000
 }
 
@@ -165,7 +165,7 @@ func (m authMethod) unattended(env func(string) string) bool {
 
 // bad is the last event of a conversation that went wrong.
 func (b *bridge) bad(during string, err error, methods []authMethod) event {
-	var told *acp.RequestError
+	var told *sdk.RequestError
 	gone := b.to.isBroken()
 	select {
 	case <-b.conn.Done():
@@ -201,7 +201,7 @@ func (b *bridge) bad(during string, err error, methods []authMethod) event {
 }
 
 // words is what an error says, with its details.
-func words(e *acp.RequestError) string {
+func words(e *sdk.RequestError) string {
 	var inner struct {
 		Error struct {
 			Message string `json:"message"`
@@ -231,16 +231,16 @@ func words(e *acp.RequestError) string {
 // ending is the last event of a turn that the agent ended.
 func ending(reason string) event {
 	e := event{Type: "end", Stop: reason}
-	switch acp.StopReason(reason) {
-	case acp.StopReasonEndTurn:
+	switch sdk.StopReason(reason) {
+	case sdk.StopReasonEndTurn:
 		e.OK = true
-	case acp.StopReasonMaxTokens:
+	case sdk.StopReasonMaxTokens:
 		e.Word, e.Text = "error_max_tokens", "the model's answer reached its greatest length"
-	case acp.StopReasonMaxTurnRequests:
+	case sdk.StopReasonMaxTurnRequests:
 		e.Word, e.Text = "error_max_turn_requests", "it reached its greatest number of requests in a turn"
-	case acp.StopReasonRefusal:
+	case sdk.StopReasonRefusal:
 		e.Word, e.Text = "refusal", "the model refuses to go on with this task"
-	case acp.StopReasonCancelled:
+	case sdk.StopReasonCancelled:
 		e.Word, e.Text = "cancelled", "it cancelled the turn, and nobody had asked for that"
 	default:
 		e.Text = fmt.Sprintf("it stopped for a reason that is not known: %q", clip(reason, 100))

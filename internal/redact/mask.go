@@ -1,5 +1,5 @@
-// Package mask overwrites secrets with as many asterisks, in texts and in files of any size.
-package mask
+// Package redact overwrites secrets with as many asterisks, in texts and in files of any size.
+package redact
 
 import (
 	"bytes"
@@ -11,20 +11,20 @@ import (
 // MinLength is the length, in bytes, below which a value cannot be told from ordinary text.
 const MinLength = 8
 
-// Mask finds a set of values in all their forms. A nil *Mask finds nothing and costs nothing. It is
+// Redactor finds a set of values in all their forms. A nil *Redactor finds nothing and costs nothing. It is
 // safe for concurrent use.
-type Mask struct {
+type Redactor struct {
 	needles [][]byte // longest first
 	window  int      // length of the shortest one, at most 255
 	longest int
 	shift   [1 << 16]uint8      // by two bytes: how far the window may move
 	ending  map[uint16][][]byte // needles by the last two bytes of their window, longest first
 	begins  [256]bool           // first bytes of needles
-	folded  *Mask               // of what may be broken into lines; nil in that itself
+	folded  *Redactor           // of what may be broken into lines; nil in that itself
 }
 
-// New is the mask of these values; nil where there is none of MinLength.
-func New(values []string) *Mask {
+// New finds these values; nil where there is none of MinLength.
+func New(values []string) *Redactor {
 	var all, broken []string
 	for _, v := range values {
 		if v = strings.TrimSpace(v); v != "" {
@@ -42,8 +42,8 @@ func New(values []string) *Mask {
 }
 
 // newMask is the mask of these very texts.
-func newMask(texts []string) *Mask {
-	m := &Mask{ending: map[uint16][][]byte{}}
+func newMask(texts []string) *Redactor {
+	m := &Redactor{ending: map[uint16][][]byte{}}
 	seen := map[string]bool{}
 	for _, text := range texts {
 		if len(text) >= MinLength && !seen[text] {
@@ -82,7 +82,7 @@ type span struct{ from, to int }
 // find lists what is to be masked in b, in order and joined where it touches: every occurrence of every needle,
 // also of those that overlap. It is the search of Wu and Manber: two bytes at the window's end tell how far the
 // next needle is away at least, so that most bytes of ordinary text are never looked at.
-func (m *Mask) find(b []byte, spans []span) []span {
+func (m *Redactor) find(b []byte, spans []span) []span {
 	last := m.window - 2
 	for at := last; at+1 < len(b); {
 		block := blockOf(b[at], b[at+1])
@@ -118,7 +118,7 @@ func add(spans []span, s span) []span {
 }
 
 // Bytes masks b in place and returns it.
-func (m *Mask) Bytes(b []byte) []byte {
+func (m *Redactor) Bytes(b []byte) []byte {
 	if m == nil {
 		return b
 	}
@@ -129,7 +129,7 @@ func (m *Mask) Bytes(b []byte) []byte {
 }
 
 // Text is s, masked. It has the same length.
-func (m *Mask) Text(s string) string {
+func (m *Redactor) Text(s string) string {
 	if m == nil || len(s) < m.window {
 		return s
 	}
