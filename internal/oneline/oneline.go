@@ -1,0 +1,27 @@
+// Package oneline makes foreign text and long lists fit for one line of a message.
+package oneline
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Text is s without line breaks and control characters.
+func Text(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+}
+
+// most is how many items List names.
+const most = 8
+
+// List names the first of many items.
+func List(items []string) string {
+	names := make([]string, 0, most)
+	for _, s := range items[:min(most, len(items))] {
+		names = append(names, Text(s))
+	}
+	if n := len(items) - len(names); n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), n)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,365 @@
+// Package attempt runs one attempt at a piece of work: an agent, the verify command, and the verdict. What it is given and what it returns
+// is plain data, so that another machine can make it. It knows no other attempt and no journal.
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"descartes/agent"
+	"descartes/internal/oneline"
+	"descartes/internal/redact"
+	"descartes/loop/workspace"
+	"descartes/verify"
+)
+
+// Agent runs one coding agent, once: that of the kind which the request names.
+type Agent interface {
+	Run(ctx context.Context, r agent.Request) (agent.Result, error)
+	// Recall tells how the run of a dead loop ended, if it ended by itself.
+	Recall(r agent.Request, exitFile string) (agent.Result, bool)
+}
+
+// Verifier runs the verify command, once.
+type Verifier interface {
+	Run(ctx context.Context, r verify.Request) (verify.Result, error)
+}
+
+// Workspace is where an attempt runs, as package workspace has it.
+type Workspace interface {
+	Dir() string
+	Running()
+	Repair(ctx context.Context, who string) (notes []string, err error)
+	Look(ctx context.Context) (workspace.Result, error)
+	Result(ctx context.Context, verified bool) (workspace.Result, error)
+}
+
+// Clocks say after which times a run is ended; 0 is never.
+type Clocks struct {
+	Timeout, Idle time.Duration
+	Start, Exit   time.Duration // of an agent: until its first event, and from its last one to its exit
+	Spin          int           // an agent's steps in a row without anything done
+}
+
+// Command is a command that looks at the work.
+type Command struct {
+	Name string // of the criterion that it is for; "" for the verify command
+	Run  string // for sh -c; "" for none
+}
+
+// Input is what an attempt is made with. It survives JSON.
+type Input struct {
+	Name    string // of the attempt's processes, for the loop that may have to adopt it
+	Backend string
+	Model   string
+	Promise string
+	Session string // a conversation to go on with; "" begins one
+	Prompt  string
+	Env     []string
+	Log     string
+	Agent   Clocks
+
+	Verify  Command
+	Always  bool // verify whatever an agent that ended well has done and said
+	Checks  []Command
+	Clocks  Clocks   // of those commands
+	Adopted *Adopted // the attempt was begun by a run that was killed
+}
+
+// Adopted is what the journal tells of an attempt that a killed run had begun.
+type Adopted struct {
+	Agent   *agent.Result // nil: its agent's end is not in the journal
+	Changed int           // files that differed then
+}
+
+// Result is what an attempt came to. It survives JSON.
+type Result struct {
+	Agent   agent.Result
+	Verify  *verify.Result  // nil: it was not run
+	Checks  []verify.Result // of the checks that were run, in their order
+	Work    workspace.Result
+	Changed int // files that differed when the agent had ended: what a build leaves behind is no work
+	Verdict verify.Verdict
+	Reason  string
+}
+
+// Moment says what a step tells.
+type Moment int
+
+// The moments of an attempt, in their order. Ended and Undone may come twice, Started and Checked once for each command.
+const (
+	Ended    Moment = iota // the processes of a part of it are dead
+	Undone                 // what that part may not do was undone
+	Answered               // the agent's end is known
+	Started                // a command begins
+	Checked                // it has ended
+	Noted                  // a person should know
+)
+
+// Step is one moment of an attempt, told while it runs.
+type Step struct {
+	Moment  Moment
+	Who     string   // of Ended and Undone: the part of it
+	Lines   []string // of Undone and Noted
+	Command Command  // of Started and Checked
+	Result  *Result  // so far
+	Verify  verify.Result
+}
+
+// Runner makes attempts, one after the other.
+type Runner struct {
+	Agent   Agent
+	Verify  Verifier
+	Mask    *redact.Redactor  // of what is printed and recorded nowhere; nil: nothing
+	Dir     string            // folder of the prompt and of what the running agent prints on standard error
+	Exit    string            // file that tells how the last process ended
+	Observe func(*Step) error // hears of each step; an error ends the attempt without a result
+}
+
+const grace = 5 * time.Second // between the request to end and the kill
+
+// PromptFile holds the prompt of the attempt under way.
+func (r *Runner) PromptFile() string { return filepath.Join(r.Dir, "prompt.md") }
+
+func (r *Runner) errors() string { return filepath.Join(r.Dir, "stderr") }
+
+// run is one attempt under way.
+type run struct {
+	*Runner
+	ws  Workspace
+	in  *Input
+	res Result
+}
+
+// Run makes an attempt in a workspace that is prepared for it, or adopts one whose agent ended while nobody ran the loop. The end of ctx
+// interrupts its processes; what they left is looked at all the same.
+func (r *Runner) Run(ctx context.Context, ws Workspace, in Input) (Result, error) {
+	a := &run{Runner: r, ws: ws, in: &in}
+	if err := a.agent(ctx); err != nil {
+		return a.res, err
+	}
+	gctx, done := Linger(ctx) // the work is kept, whatever stopped the agent
+	defer done()
+	if err := a.over(gctx, "attempt"); err != nil {
+		return a.res, err
+	}
+	if err := a.answered(gctx); err != nil {
+		return a.res, err
+	}
+	ran, err := a.commands(ctx)
+	if err != nil {
+		return a.res, err
+	}
+	if ran {
+		if err := a.over(gctx, "verification"); err != nil {
+			return a.res, err
+		}
+	}
+	if a.res.Work, err = ws.Result(gctx, ran); err != nil {
+		return a.res, err
+	}
+	a.judge()
+	return a.res, a.noted()
+}
+
+// agent runs the agent, or finds out how it ended. The exit file knows that until the verification begins, whose own end then overwrites
+// it; from there on the journal knows it.
+func (a *run) agent(ctx context.Context) (err error) {
+	q := a.request(a.in, "agent", a.PromptFile())
+	q.Dir = a.ws.Dir()
+	if a.in.Adopted == nil {
+		a.res.Agent, err = a.Agent.Run(ctx, q)
+		if err != nil {
+			return fmt.Errorf("run the agent on %s: %w", a.in.Name, err)
+		}
+		return a.gather(q)
+	}
+	for _, path := range []string{q.Log, q.ErrLog, q.PromptFile} { // whoever would have masked them was killed
+		if _, err := a.Mask.File(path, 0); err != nil {
+			return err
+		}
+	}
+	res, known := a.Agent.Recall(q, a.Exit)
+	switch {
+	case known:
+		a.res.Agent = res
+	case a.in.Adopted.Agent != nil:
+		a.res.Agent = *a.in.Adopted.Agent
+	default:
+		a.res.Agent = agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this attempt"}
+	}
+	return a.gather(q)
+}
+
+// request is the agent's side of an attempt; part says what the agent is run for.
+func (r *Runner) request(in *Input, part, file string) agent.Request {
+	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session,
+		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Mask: r.Mask,
+		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: grace, Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
+}
+
+func (r *Runner) environment(in *Input) []string {
+	return append(in.Env[:len(in.Env):len(in.Env)], "DESCARTES_PROMPT_FILE="+r.PromptFile())
+}
+
+// gather adds what an agent printed on standard error to the attempt's log.
+func (r *Runner) gather(q agent.Request) (err error) {
+	fi, err := os.Stat(q.ErrLog)
+	if err != nil || fi.Size() == 0 {
+		return nil // an agent that was never started has none
+	}
+	src, err := os.Open(q.ErrLog)
+	if err != nil {
+		return fmt.Errorf("read what the agent printed: %w", err)
+	}
+	defer func() { err = errors.Join(err, src.Close(), os.Truncate(q.ErrLog, 0)) }()
+	dst, err := os.OpenFile(q.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the attempt's log: %w", err)
+	}
+	if _, err = dst.WriteString("\n--- standard error of the agent ---\n"); err == nil {
+		_, err = io.Copy(dst, src)
+	}
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return fmt.Errorf("write the attempt's log: %w", err)
+	}
+	return nil
+}
+
+// tell tells of a step.
+func (a *run) tell(s Step) error {
+	s.Result = &a.res
+	return a.Observe(&s)
+}
+
+// over undoes what a part of the attempt may not do.
+func (a *run) over(ctx context.Context, who string) error {
+	if err := a.tell(Step{Moment: Ended, Who: who}); err != nil {
+		return err
+	}
+	notes, err := a.ws.Repair(ctx, who)
+	if len(notes) > 0 {
+		err = errors.Join(err, a.tell(Step{Moment: Undone, Who: who, Lines: notes}))
+	}
+	return err
+}
+
+// answered looks at what the agent left, and tells of its end, unless a run that was killed since had done so.
+func (a *run) answered(ctx context.Context) (err error) {
+	if a.res.Work, err = a.ws.Look(ctx); err != nil {
+		return err
+	}
+	if a.res.Changed = len(a.res.Work.Changed); a.in.Adopted != nil && a.in.Adopted.Agent != nil {
+		a.res.Changed = a.in.Adopted.Changed
+		return nil
+	}
+	return a.tell(Step{Moment: Answered})
+}
+
+// commands runs the verify command and the checks, where there is something to look at.
+func (a *run) commands(ctx context.Context) (ran bool, err error) {
+	end := a.res.Agent.End
+	if a.verifies() {
+		ran = true
+		res, err := a.command(ctx, a.in.Verify, "verify")
+		if err != nil {
+			return ran, err
+		}
+		if a.res.Verify = &res; res.Cancelled {
+			return ran, nil
+		}
+	}
+	if end == agent.Cancelled || end == agent.Limited || end == agent.Refused {
+		return ran, nil
+	}
+	for n, c := range a.in.Checks {
+		ran = true
+		res, err := a.command(ctx, c, fmt.Sprintf("check %d", n+1))
+		if err != nil || res.Cancelled {
+			return ran, err
+		}
+		a.res.Checks = append(a.res.Checks, res)
+	}
+	return ran, nil
+}
+
+// verifies reports whether the work is worth a verification. An agent that only asked did none.
+func (a *run) verifies() bool {
+	r := &a.res.Agent
+	if a.in.Verify.Run == "" || r.End != agent.Finished {
+		return false
+	}
+	return a.in.Always || r.Blocked == "" && (a.res.Changed > 0 || r.Complete || r.Question == "")
+}
+
+// command runs a command on the work. One that was cancelled says nothing of it.
+func (a *run) command(ctx context.Context, c Command, part string) (verify.Result, error) {
+	if err := a.tell(Step{Moment: Started, Command: c}); err != nil {
+		return verify.Result{}, err
+	}
+	a.ws.Running()
+	res, err := a.Verify.Run(ctx, verify.Request{Label: a.in.Name + " " + part, Command: c.Run, Dir: a.ws.Dir(), Env: a.environment(a.in),
+		Log: a.in.Log, Mask: a.Mask, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: grace})
+	if err != nil {
+		return res, fmt.Errorf("verify %s: %w", a.in.Name, err)
+	}
+	if res.Cancelled {
+		return res, nil
+	}
+	return res, a.tell(Step{Moment: Checked, Command: c, Verify: res})
+}
+
+// judge comes to the verdict. An attempt that made what no commit can hold fails.
+func (a *run) judge() {
+	r := &a.res.Agent
+	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason, Blocked: r.Blocked, Question: oneline.Text(r.Question),
+		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: a.in.Verify.Run == ""})
+	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
+		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can hold: "+workspace.Reasons(out)
+	}
+}
+
+// noted tells what a person should know of what the attempt left.
+func (a *run) noted() error {
+	if lines := a.res.Work.Notes(); len(lines) > 0 {
+		return a.tell(Step{Moment: Noted, Lines: lines})
+	}
+	return nil
+}
+
+// Consult runs an agent that is asked for its words alone, in a workspace that is prepared for it; who says what for.
+func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string) (agent.Result, error) {
+	q := r.request(&in, who, filepath.Join(r.Dir, who+".md"))
+	q.Dir = ws.Dir()
+	res, err := r.Agent.Run(ctx, q)
+	if err != nil {
+		return res, fmt.Errorf("run the agent for a %s: %w", who, err)
+	}
+	if err := r.gather(q); err != nil {
+		return res, err
+	}
+	a := &run{Runner: r, ws: ws, in: &in, res: Result{Agent: res}}
+	return res, a.over(context.WithoutCancel(ctx), who)
+}
+
+// lingering is how long a run that was told to stop goes on to look at what its attempt left. What takes longer, such
+// as files of many gigabytes, is left to the run that resumes it.
+const lingering = 10 * time.Second
+
+// Linger gives a context that outlasts ctx by that time.
+func Linger(ctx context.Context) (_ context.Context, done func()) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-out.Done():
+		case <-time.After(lingering):
+			cancel()
+		}
+	})
+	return out, func() { stop(); cancel() }
+}

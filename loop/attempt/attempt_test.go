@@ -1,0 +1,63 @@
+package attempt
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/loop/workspace"
+	"descartes/verify"
+)
+
+// Another machine may make an attempt: what it is given and what it returns are the same after a way through JSON.
+func TestDataSurvivesJSON(t *testing.T) {
+	usd := 0.25
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	in := Input{Name: "3 1", Backend: "claude", Model: "m", Promise: "DONE", Session: "s", Prompt: "do\n", Env: []string{"A=b"}, Log: "/x/log", Always: true,
+		Agent: Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7}, Clocks: Clocks{Timeout: time.Minute},
+		Verify: Command{Run: "make test"}, Checks: []Command{{"one", "true"}}, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}}
+	through(t, in)
+	through(t, Result{Changed: 1, Verdict: verify.Verified, Reason: "verify passed",
+		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at, Final: "f", Complete: true, Blocked: "b", Question: "q",
+			Notes: []string{"n"}, Cost: &agent.Cost{USD: &usd, Estimated: true, Tokens: &agent.Tokens{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}}, Session: "s", Model: "m",
+			Events: 5, Unknown: 1, Duration: time.Second, Bytes: 10},
+		Verify: &verify.Result{Passed: true, Code: 1, Signal: 2, TimedOut: true, Cancelled: true, Overran: "o", Tail: "t", Duration: time.Second},
+		Checks: []verify.Result{{Passed: true}},
+		Work: workspace.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}}, Left: []string{"l"}, Fresh: []string{"l"}, Taken: []string{"t"},
+			Grown: []gitops.Change{{Op: 'M', Path: "go.sum"}}, Uncovered: []string{"u"}, LeftOut: []gitops.LeftOut{{Path: "p", Why: "w"}},
+			Old: []gitops.LeftOut{{Path: "o", Why: "w"}}, Nested: []string{"n"}, Commits: "c", Busy: "x"}})
+}
+
+func through[T any](t *testing.T, v T) {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back T
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(v, back) {
+		t.Errorf("got  %+v\nwant %+v", back, v)
+	}
+	missing(t, reflect.TypeOf(v).Name(), reflect.ValueOf(v))
+}
+
+// missing names the fields that the example leaves empty: of these the test says nothing.
+func missing(t *testing.T, name string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Pointer:
+		missing(t, name, v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && v.Field(i).IsZero() && name != "Input.Adopted" && name != "Result.Checks" && name != "Input.Clocks" {
+				t.Errorf("%s.%s is not in the example", name, f.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package workspace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/internal/atomicfile"
+	"descartes/internal/oneline"
+	"descartes/internal/plainfile"
+)
+
+// maxFile bounds, in bytes, a file that is remembered.
+const maxFile = 64 << 20
+
+// Look is what the file system says of the file at a path: of a link, of the link and of what it leads to.
+type Look struct {
+	Path       string
+	to         string      // what it is a link to, word for word; "" for no link
+	link, file os.FileInfo // nil: there is none
+}
+
+// LookAt looks at a path.
+func LookAt(path string) Look {
+	k := Look{Path: path}
+	k.link, _ = os.Lstat(path)
+	k.file, _ = os.Stat(path)
+	k.to, _ = os.Readlink(path)
+	return k
+}
+
+// Same reports whether the path still is what it was.
+func (k Look) Same() bool {
+	now := LookAt(k.Path)
+	return k.to == now.to && unchangedInfo(k.link, now.link) && unchangedInfo(k.file, now.file)
+}
+
+func unchangedInfo(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
+}
+
+// File is a file that no attempt may change as it was before one, and what is needed to put it back.
+type File struct {
+	Look
+	Real string // path without links
+	Data []byte
+}
+
+// readFile remembers the file at a path; one that is not there too.
+func readFile(root, path string) (k File, err error) {
+	k.Look, k.Real = LookAt(path), path
+	if k.link == nil {
+		return k, nil
+	}
+	if k.Real, err = filepath.EvalSymlinks(path); err != nil {
+		return k, err
+	}
+	k.Data, err = plainfile.Read(root, path, maxFile)
+	return k, err
+}
+
+// changed says what became of the file since, in a verb and what comes after the path, and returns its text, nil where it has none
+// that may be read.
+func (k File) changed(root string) (verb, after string, now []byte) {
+	is := LookAt(k.Path)
+	if is.link == nil {
+		return "deleted", "", nil
+	}
+	now, err := plainfile.Read(root, k.Path, maxFile)
+	var refused *plainfile.Error
+	switch {
+	case is.to != k.to && is.to != "":
+		return "replaced", " by a link to " + oneline.Text(is.to), nil
+	case errors.As(err, &refused):
+		return "replaced", " (it now " + refused.Reason + ")", nil
+	case k.link == nil:
+		return "made", "", now
+	}
+	return "changed", "", now
+}
+
+// restore puts a file back in the place of whatever is there. It follows no link that was not there before.
+func (k File) restore(fsys atomicfile.FS) error {
+	if k.link == nil {
+		return os.RemoveAll(k.Path)
+	}
+	if err := clearWay(filepath.Dir(k.Real)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(k.Real), 0o755); err != nil {
+		return err
+	}
+	if fi, err := os.Lstat(k.Real); err == nil && !fi.Mode().IsRegular() {
+		if err := os.RemoveAll(k.Real); err != nil {
+			return err
+		}
+	}
+	mode := fs.FileMode(0o644)
+	if k.file != nil {
+		mode = k.file.Mode().Perm()
+	}
+	if err := atomicfile.Write(fsys, k.Real, k.Data, mode); err != nil {
+		return err
+	}
+	if k.to == "" {
+		return nil
+	}
+	if to, err := os.Readlink(k.Path); err == nil && to == k.to {
+		return nil
+	}
+	if err := os.RemoveAll(k.Path); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(k.Path), 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(k.to, k.Path)
+}
+
+// clearWay removes what lies in the place of a folder, or of one above it: a link too, since dir had none in it.
+func clearWay(dir string) error {
+	for at, rest := "", dir; rest != ""; {
+		name, more, _ := strings.Cut(strings.TrimPrefix(rest, string(filepath.Separator)), string(filepath.Separator))
+		at, rest = at+string(filepath.Separator)+name, more
+		fi, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !fi.IsDir() {
+			return os.Remove(at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Files are files that no attempt may change: the settings, which name commands, and lists that would be read in place of the
+// loop's own.
+type Files struct {
+	root  string
+	files []File
+}
+
+// NewFiles are the given files of the project at root.
+func NewFiles(root string, files ...File) *Files { return &Files{root: root, files: files} }
+
+// remember takes the files at paths as they are now. What cannot be read is none of ours.
+func (g *Files) remember(paths []string) {
+	var now []File
+	for _, path := range paths {
+		i := slices.IndexFunc(g.files, func(k File) bool { return k.Path == path })
+		if i >= 0 && g.files[i].Same() {
+			now = append(now, g.files[i])
+			continue
+		}
+		if k, err := readFile(g.root, path); err == nil {
+			now = append(now, k)
+		}
+	}
+	g.files = now
+}
+
+// PutBack restores what was changed and says so; what was made of it is kept in the folder aside. who is the part of an attempt
+// that did it.
+func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, err error) {
+	for i, k := range g.files {
+		if k.Same() {
+			continue
+		}
+		verb, after, now := k.changed(g.root)
+		if verb == "changed" && bytes.Equal(now, k.Data) {
+			g.files[i].Look = LookAt(k.Path)
+			continue
+		}
+		name := k.Path
+		if rel, err := filepath.Rel(g.root, k.Path); err == nil {
+			name = filepath.ToSlash(rel)
+		}
+		done := "which is put back"
+		if k.link == nil {
+			done = "which is removed"
+		}
+		note := fmt.Sprintf("the %s %s %s%s, %s", who, verb, name, after, done)
+		if now != nil {
+			if err := os.MkdirAll(aside, 0o755); err != nil {
+				return notes, fmt.Errorf("keep the changed %s: %w", name, err)
+			}
+			to := filepath.Join(aside, strings.ReplaceAll(name, "/", "-"))
+			if err := os.WriteFile(to, now, 0o600); err != nil {
+				return notes, fmt.Errorf("keep the changed %s: %w", name, err)
+			}
+			if rel, err := filepath.Rel(g.root, to); err == nil {
+				to = rel
+			}
+			note += "; its text is kept in " + to
+		}
+		if err := k.restore(fsys); err != nil {
+			return notes, fmt.Errorf("put %s back: %w", name, err)
+		}
+		g.files[i].Look = LookAt(k.Path)
+		notes = append(notes, note)
+	}
+	return notes, nil
+}

@@ -1,0 +1,58 @@
+package workspace
+
+import (
+	"context"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+)
+
+// Folder is a folder without git: only the project's settings are looked after.
+type Folder struct {
+	dir   string
+	fs    atomicfile.FS
+	paths []string
+	fixed *Files
+	aside string
+}
+
+// NewFolder is the workspace of attempts that run in dir, in the project at root; fixed are the files that none may change.
+func NewFolder(fs atomicfile.FS, root, dir string, fixed []string) *Folder {
+	return &Folder{dir: dir, fs: fs, paths: fixed, fixed: NewFiles(root)}
+}
+
+// Dir is where commands run.
+func (f *Folder) Dir() string { return f.dir }
+
+// Prepare remembers the files that no attempt may change.
+func (f *Folder) Prepare(_ context.Context, s Start) (Stand, error) {
+	f.aside = s.Aside
+	f.fixed.remember(f.paths)
+	return Stand{}, nil
+}
+
+// Repair restores them.
+func (f *Folder) Repair(_ context.Context, who string) ([]string, error) {
+	return f.fixed.PutBack(f.fs, who, f.aside+".changed")
+}
+
+// Look sees nothing.
+func (f *Folder) Look(context.Context) (Result, error) { return Result{}, nil }
+
+// Result is empty: nobody knows what was changed.
+func (f *Folder) Result(context.Context, bool) (Result, error) { return Result{}, nil }
+
+// Running does nothing.
+func (f *Folder) Running() {}
+
+// Restore does nothing.
+func (f *Folder) Restore(context.Context, gitops.Tree, time.Time) (Restored, error) {
+	return Restored{}, nil
+}
+
+// Stale does nothing.
+func (f *Folder) Stale() {}
+
+// Close does nothing.
+func (f *Folder) Close(bool) error { return nil }
