@@ -47,9 +47,9 @@ type cli struct {
 	patience time.Duration // with a command that may wait for a pipe
 }
 
-func newCLI(l layout, program string, opt Options) *cli {
+func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
-		l: l, program: program, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
+		l: l, program: program, version: version, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
 		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"),
 		patience: 2 * time.Second,
 	}

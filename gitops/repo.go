@@ -60,8 +60,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	git := newCLI(l, program, opt)
-	git.version = version
+	git := newCLI(l, program, version, opt)
 	return openAt(ctx, opt, git, (*Repo).clearAfterKill)
 }
 

@@ -66,8 +66,7 @@ func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	slot := r.opt
 	slot.Dir = s.Tree()
 	l := layout{root: s.Tree(), gitDir: s.own(), commonDir: r.l.commonDir}
-	git := newCLI(l, r.cli.program, slot)
-	git.version = r.cli.version
+	git := newCLI(l, r.cli.program, r.cli.version, slot)
 	git.env = append(git.env, "GIT_DIR="+l.gitDir, "GIT_WORK_TREE="+l.root, "GIT_CONFIG_COUNT=3",
 		"GIT_CONFIG_KEY_0=core.sparseCheckout", "GIT_CONFIG_VALUE_0=false",
 		"GIT_CONFIG_KEY_1=core.splitIndex", "GIT_CONFIG_VALUE_1=false",

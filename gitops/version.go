@@ -25,6 +25,25 @@ func (v Version) Before(w Version) bool {
 	return v.Major < w.Major || v.Major == w.Major && v.Minor < w.Minor
 }
 
+// VersionError is a git program that is too old. It is a RefusedError.
+type VersionError struct {
+	Program       string
+	Found, Needed Version
+	For           string // what it is too old for, "" for everything
+}
+
+func (e *VersionError) Error() string {
+	needed := " is needed"
+	if e.For != "" {
+		needed += " for " + e.For
+	}
+	return fmt.Sprintf("%s is git %s; git %s or newer%s", e.Program, e.Found, e.Needed, needed)
+}
+
+func (e *VersionError) Unwrap() error {
+	return &RefusedError{Reason: e.Error(), Hint: fmt.Sprintf("install git %s or newer", e.Needed)}
+}
+
 // FindGit looks for the git program in env as dir sees it ("" is "git"), and asks for its version. None, or one that is
 // too old, is a RefusedError that says what was found and what is needed.
 func FindGit(ctx context.Context, program, dir string, env []string) (path string, v Version, err error) {
@@ -43,7 +62,7 @@ func FindGit(ctx context.Context, program, dir string, env []string) (path strin
 		return "", Version{}, err
 	}
 	if v.Before(Oldest) {
-		return "", v, &RefusedError{Reason: fmt.Sprintf("%s is git %s; git %s or newer is needed", path, v, Oldest), Hint: fmt.Sprintf("install git %s or newer", Oldest)}
+		return "", v, &VersionError{Program: path, Found: v, Needed: Oldest}
 	}
 	return path, v, nil
 }

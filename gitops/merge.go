@@ -1,0 +1,423 @@
+package gitops
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Conflict is a path that two sides changed in ways that do not go together.
+type Conflict struct {
+	Path string
+	Kind string // "content", "binary", "add/add", "delete/edit", "rename/delete", "rename/rename", "file/directory" ...
+	Why  string // git's own words, "ours" and "theirs" being the two sides
+}
+
+func (c Conflict) String() string { return c.Path + " (" + c.Kind + ")" }
+
+// MergeTrees merges what changed between base and ours with what changed between base and theirs, renames followed and
+// merge drivers run, as `git merge` does. It touches no file, no index and no ref. Where the two do not go together
+// there is no tree but the list of conflicts, sorted by path. It needs git OldestMerging; an older one is a
+// VersionError.
+func (r *Repo) MergeTrees(ctx context.Context, base, ours, theirs Tree) (Tree, []Conflict, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case ours == base || ours == theirs:
+		return theirs, nil, nil
+	case theirs == base:
+		return ours, nil, nil
+	}
+	tree, conflicts, err := r.merge(ctx, base, ours, theirs)
+	if err != nil {
+		return "", nil, fmt.Errorf("merge trees: %w", err)
+	}
+	return tree, conflicts, nil
+}
+
+func (r *Repo) merge(ctx context.Context, base, ours, theirs Tree) (Tree, []Conflict, error) {
+	if r.cli.version.Before(OldestMerging) {
+		return "", nil, &VersionError{Program: r.cli.program, Found: r.cli.version, Needed: OldestMerging, For: "merging"}
+	}
+	b, err := r.side(base, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	o, err := r.side(ours, []string{b})
+	if err != nil {
+		return "", nil, err
+	}
+	t, err := r.side(theirs, []string{b})
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := r.cli.run(ctx, gitCall{options: []string{"-c", "core.fsync=objects"}, args: []string{"merge-tree", "--write-tree", "-z", "--messages", o, t}})
+	if err != nil && exitCode(err) != 1 {
+		return "", nil, err
+	}
+	tree, rest, _ := strings.Cut(string(out), "\x00")
+	if _, perr := parseID(tree); perr != nil {
+		return "", nil, errors.Join(err, perr)
+	}
+	if err == nil {
+		return Tree(tree), nil, nil
+	}
+	conflicts := parseConflicts(rest, strings.NewReplacer("~"+o, "", "~"+t, "", o, "ours", t, "theirs"))
+	if len(conflicts) == 0 {
+		return "", nil, err
+	}
+	return "", conflicts, nil
+}
+
+// side wraps a tree in a commit, the same one for the same tree: git takes the base from the history, and only since
+// 2.45 from a tree.
+func (r *Repo) side(tree Tree, parents []string) (string, error) {
+	id, err := parseID(string(tree))
+	if err != nil {
+		return "", err
+	}
+	if id == emptyTreeID {
+		_, err = r.store.put(kindTree, nil)
+	} else if !r.store.reader.has(id) {
+		err = fmt.Errorf("the tree %s is not in the repository", tree)
+	}
+	if err != nil {
+		return "", err
+	}
+	commit, err := r.putCommit(id, parents, "side of a merge", fallbackPerson, fallbackPerson, time.Unix(0, 0).UTC())
+	return commit.String(), err
+}
+
+// conflictKind puts git's name of a conflict (merge-ort.c) in shorter words; "" for what is none.
+func conflictKind(said string) string {
+	kind, ok := strings.CutPrefix(strings.ReplaceAll(said, "CONFLICT(", "CONFLICT ("), "CONFLICT (")
+	kind = strings.TrimSuffix(kind, ")")
+	switch {
+	case !ok:
+		return ""
+	case kind == "contents":
+		return "content"
+	case kind == "modify/delete":
+		return "delete/edit"
+	case kind == "distinct modes":
+		return "type"
+	case kind == "rename involved in collision":
+		return "rename/add"
+	case strings.Contains(kind, "directory rename"):
+		return "directory rename"
+	case strings.HasPrefix(kind, "submodule"):
+		return "submodule"
+	}
+	return kind
+}
+
+// parseConflicts reads what follows the tree: the entries of unmerged paths, and after an empty one messages, each of
+// them a count of paths, the paths, a kind and a text. plain takes out the names of our own commits.
+func parseConflicts(said string, plain *strings.Replacer) []Conflict {
+	found := map[string]*Conflict{}
+	based := map[string]bool{} // paths that the base has
+	entries, messages, _ := strings.Cut("\x00"+said, "\x00\x00")
+	for entry := range strings.SplitSeq(entries, "\x00") {
+		head, name, ok := strings.Cut(entry, "\t")
+		if !ok {
+			continue
+		}
+		name = plain.Replace(name)
+		found[name] = &Conflict{Path: name}
+		based[name] = based[name] || strings.HasSuffix(head, " 1")
+	}
+	unnamed := len(found) == 0
+	for fields := strings.Split(messages, "\x00"); len(fields) > 3; {
+		n := 0
+		if _, err := fmt.Sscan(fields[0], &n); err != nil || n < 1 || len(fields) < n+3 {
+			break
+		}
+		paths, kind, text := fields[1:n+1], conflictKind(fields[n+1]), strings.TrimSpace(plain.Replace(fields[n+2]))
+		if fields = fields[n+3:]; kind == "" {
+			continue
+		}
+		if unnamed { // git could not say which files a renamed folder's new ones go with
+			name := plain.Replace(paths[0])
+			found[name], based[name] = &Conflict{name, kind, text}, true
+		}
+		for _, name := range paths {
+			c := found[plain.Replace(name)]
+			if c != nil && (c.Kind == "" || c.Kind == "content") { // of a binary file git says both
+				c.Kind, c.Why = kind, text
+			}
+		}
+	}
+	var out []Conflict
+	for _, name := range sortedKeys(found) {
+		c := *found[name]
+		if c.Kind == "" || c.Kind == "content" && !based[name] {
+			c.Kind = map[bool]string{true: "content", false: "add/add"}[based[name]]
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// Forward moves the user's working tree, index and branch from one commit to another, as a fast-forward does; from is
+// "" on an unborn branch. HEAD stands at from, or at to where only the files have still to follow. Only files that
+// differ between the two are touched, and of those none that the user has changed: where there is one, nothing at all
+// is touched, and what stands in the way is returned, sorted by path. Protected files stay as they are; the index gets
+// what the commit holds of them. A Forward that a crash cut short is finished by calling it again.
+func (r *Repo) Forward(ctx context.Context, from, to string) ([]LeftOut, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left, err := r.forward(ctx, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("move forward to %s: %w", shortHash(to), err)
+	}
+	return left, nil
+}
+
+func (r *Repo) forward(ctx context.Context, from, to string) ([]LeftOut, error) {
+	branch, at, err := r.refs.head()
+	if err != nil {
+		return nil, err
+	}
+	if at != from && at != to {
+		return nil, &RefusedError{Reason: fmt.Sprintf("HEAD is at %s, not at %s", shortHash(at), shortHash(from)),
+			Hint: "somebody committed or switched branches meanwhile; merge " + shortHash(to) + " by hand: git merge " + shortHash(to)}
+	}
+	old := emptyTreeID
+	if from != "" {
+		if old, err = r.treeOf(from); err != nil {
+			return nil, err
+		}
+	}
+	next, err := r.treeOf(to)
+	if err != nil {
+		return nil, err
+	}
+	left, err := r.moveFiles(ctx, old, next)
+	if err != nil || len(left) > 0 || at == to {
+		return left, err
+	}
+	if branch == "" {
+		branch = "HEAD"
+	}
+	if err := r.setRef(ctx, branch, from, to, "descartes: forward"); err != nil {
+		_, back := r.moveFiles(context.WithoutCancel(ctx), next, old)
+		return nil, errors.Join(err, back)
+	}
+	return nil, nil
+}
+
+// step is a path that differs between two trees.
+type step struct{ was, is treeItem }
+
+// moveFiles makes the working tree and its index what to holds at every path at which from differs, or touches nothing
+// and says why. A file that is as to has it already is only entered in the index.
+func (r *Repo) moveFiles(ctx context.Context, from, to objectID) ([]LeftOut, error) {
+	steps := map[string]step{}
+	d := differ{reader: &r.store.reader, each: func(name string, was, is treeItem) {
+		was.name, is.name = "", ""
+		steps[strings.Clone(name)] = step{was, is}
+	}}
+	if err := d.dirs("", &from, &to, 0); err != nil || len(steps) == 0 {
+		return nil, err
+	}
+	staged, err := r.cli.stagedAt(ctx, steps)
+	if err != nil {
+		return nil, err
+	}
+	disk, err := r.onDisk(ctx, sortedKeys(steps))
+	if err != nil {
+		return nil, err
+	}
+	var left []LeftOut
+	entries := map[string]treeItem{} // what the index is to say before git moves the rest
+	already := map[string]treeItem{} // what it then says as to does
+	var plan restorePlan
+	modes := r.cfg.boolean("core.filemode", true)
+	for _, name := range sortedKeys(steps) {
+		s, in, now := steps[name], staged[name], disk[name]
+		if !modes && in.mode&modeType == now.mode&modeType {
+			now.mode = in.mode
+		}
+		why := ""
+		switch {
+		case in.unmerged:
+			why = "its merge is not finished"
+		case in.treeItem != s.was && in.treeItem != s.is:
+			why = "another content of it is staged"
+		case s.is.mode == modeGitlink || s.was.mode == modeGitlink || in.skipped && now.mode == 0:
+		case r.guard.covers(name) || now == s.is:
+			entries[name] = s.is
+		case now != s.was && now.mode == 0:
+			why = "it was deleted here, and the commit changes it"
+		case now != s.was:
+			why = "it was changed here, and the commit changes it too"
+		default:
+			entries[name] = s.was
+			if s.is.mode == 0 {
+				plan.deletes = append(plan.deletes, doomed{path: name})
+			} else {
+				plan.writes = append(plan.writes, wanted{name, s.is})
+			}
+		}
+		if why != "" {
+			left = append(left, LeftOut{name, why})
+		}
+		if entered, ok := entries[name]; ok && entered == s.is || !ok && in.treeItem == s.is {
+			already[name] = s.is
+		}
+		if entries[name] == in.treeItem {
+			delete(entries, name)
+		}
+	}
+	for name, why := range (&restoration{r: r}).obstacles(&plan) {
+		left = append(left, LeftOut{name, why})
+	}
+	if len(left) > 0 {
+		slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
+		return left, nil
+	}
+	// git would trip over a file that took a folder's place already.
+	ed := treeEditor{objects: r.store}
+	if from, err = ed.edit("", &from, already); err != nil {
+		return nil, err
+	}
+	r.tree = nil // to be read again from what git makes of the index
+	return nil, r.cli.moveTree(ctx, entries, from, to)
+}
+
+// moveTree enters files in the index and has git move it and the working tree from one tree to another.
+func (c *cli) moveTree(ctx context.Context, entries map[string]treeItem, from, to objectID) error {
+	undo := func() {}
+	if len(entries) > 0 {
+		var err error
+		if undo, err = c.stage(ctx, entries); err != nil {
+			return err
+		}
+	}
+	if from == to {
+		return nil
+	}
+	// Exit status 1: some files differ from the index, which is the user's affair.
+	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}}); err != nil && exitCode(err) != 1 {
+		undo()
+		return err
+	}
+	_, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", from.String(), to.String()}})
+	if said, ok := errors.AsType[*gitError](err); ok {
+		undo()
+		return &RefusedError{Reason: "git does not move the working tree: " + said.said, Hint: "commit or stash what was changed there, and try again"}
+	}
+	return err
+}
+
+// stagedItem is what the index has at a path.
+type stagedItem struct {
+	treeItem
+	unmerged bool
+	skipped  bool // not checked out by a sparse checkout
+}
+
+func (c *cli) stagedAt(ctx context.Context, steps map[string]step) (map[string]stagedItem, error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-s", "-t"}})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]stagedItem{}
+	for _, line := range nulSplit(b) {
+		head, name, _ := strings.Cut(line, "\t")
+		if _, ok := steps[name]; !ok {
+			continue
+		}
+		var tag, id string
+		var mode uint32
+		var stage int
+		if _, err := fmt.Sscanf(head, "%s %o %s %d", &tag, &mode, &id, &stage); err != nil {
+			return nil, fmt.Errorf("git ls-files says %q: %w", line, err)
+		}
+		item := stagedItem{unmerged: stage > 0, skipped: tag == "S"}
+		item.mode = mode
+		if item.id, err = parseID(id); err != nil {
+			return nil, err
+		}
+		out[name] = item
+	}
+	return out, nil
+}
+
+// onDisk is what git would store of files, by its filters; mode 0 stands for none. Of a directory only the absence of
+// a file is told.
+func (r *Repo) onDisk(ctx context.Context, paths []string) (map[string]treeItem, error) {
+	out := map[string]treeItem{}
+	var files []string
+	var ask bytes.Buffer
+	for _, name := range paths {
+		info, err := r.statBelow(name)
+		switch {
+		case err != nil && !isGone(err):
+			return nil, fmt.Errorf("look at %s: %w", name, err)
+		case err != nil || info.mode == modeDir:
+		case info.mode == modeLink:
+			text, err := r.readLink(name)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", name, err)
+			}
+			out[name] = treeItem{mode: modeLink, id: hashObject(kindBlob, text)}
+		case info.mode == 0:
+			out[name] = treeItem{mode: modeDir} // a pipe or a device: nothing that a tree has
+		default:
+			out[name] = treeItem{mode: info.mode}
+			files = append(files, name)
+			ask.WriteString(quotePath(name) + "\n")
+		}
+	}
+	if len(files) == 0 {
+		return out, nil
+	}
+	b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "--stdin-paths"}, stdin: ask.Bytes()})
+	if err != nil {
+		return nil, err
+	}
+	ids := strings.Fields(string(b))
+	if len(ids) != len(files) {
+		return nil, fmt.Errorf("git hash-object named %d of %d files", len(ids), len(files))
+	}
+	for i, name := range files {
+		item := out[name]
+		if item.id, err = parseID(ids[i]); err != nil {
+			return nil, err
+		}
+		out[name] = item
+	}
+	return out, nil
+}
+
+func (r *Repo) readLink(name string) ([]byte, error) {
+	dir, base := path.Split(name)
+	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	b := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(fd, base, b)
+	return b[:max(n, 0)], err
+}
+
+// quotePath writes a path as git reads one from a line.
+func quotePath(name string) string {
+	if !strings.ContainsAny(name, "\n\r") && name[0] != '"' {
+		return name
+	}
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		fmt.Fprintf(&b, `\%03o`, c)
+	}
+	return `"` + b.String() + `"`
+}
