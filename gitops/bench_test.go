@@ -242,3 +242,47 @@ func BenchmarkNewContent(b *testing.B) {
 		})
 	}
 }
+
+// A slot goes from one attempt to the next: six files changed by an agent, the result taken, the next state brought.
+func BenchmarkSlot(b *testing.B) {
+	for _, n := range []int{10_000, 50_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := newBenchRepo(b, n)
+			user := r.open()
+			slot, err := user.OpenSlot(b.Context(), SlotOptions{Dir: filepath.Join(b.TempDir(), "1"), Objects: filepath.Join(b.TempDir(), "objects")})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { slot.Close() })
+			head, err := user.Head(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			tree, err := user.HeadTree(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := slot.Prepare(b.Context(), head, tree, false); err != nil {
+				b.Fatal(err)
+			}
+			in := *r
+			in.dir = slot.Tree()
+			for i := 0; b.Loop(); i++ {
+				b.StopTimer()
+				for k := range 6 {
+					in.put(r.name((i*6+k)%n), fmt.Appendf(nil, "attempt %d\n", i))
+				}
+				b.StartTimer()
+				if _, err := slot.Snapshot(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := slot.Commits(b.Context(), "refs/descartes/bench/1/1"); err != nil {
+					b.Fatal(err)
+				}
+				if err := slot.Prepare(b.Context(), head, tree, false); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -40,9 +40,9 @@ func (b *Box) Wrap(tmp string) []string {
 	for _, m := range b.mounts {
 		switch m.how {
 		case writable, granted:
-			v = append(v, "--bind", m.path, m.path)
+			v = append(v, "--bind", m.source(), m.path)
 		case readable, regained:
-			v = append(v, "--ro-bind", m.path, m.path)
+			v = append(v, "--ro-bind", m.source(), m.path)
 		case emptied:
 			v = append(v, "--tmpfs", m.path)
 		case blanked:

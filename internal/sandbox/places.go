@@ -313,9 +313,37 @@ func (b *Box) beside(program string) {
 	}
 }
 
+// slot puts a working copy in the place of the working tree. What in it belongs to us is the user's own, read-only; of .descartes there
+// is only what is shown. Its .git is the agent's.
+func (b *Box) slot() {
+	b.mounts = slices.DeleteFunc(b.mounts, func(m mount) bool { return within(m.path, b.c.Top) && m.how != emptied && m.how != blanked })
+	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
+	b.own()
+	for i, m := range b.mounts {
+		if m.path == filepath.Join(b.c.Root, ".descartes") || m.path == filepath.Join(b.c.Top, ".descartes") {
+			b.mounts[i].how = emptied
+		}
+	}
+	for _, dir := range b.c.Slot.Shown {
+		b.add(dir, readable)
+	}
+	for i, dir := range b.c.Slot.Objects {
+		if i == 0 {
+			b.mounts = append(b.mounts, mount{path: b.c.Slot.Link, how: readable, from: dir})
+			continue
+		}
+		b.add(dir, readable)
+	}
+}
+
 // tree names the working tree, and what in it belongs to us.
 func (b *Box) tree() {
 	b.add(b.c.Top, writable)
+	b.own()
+}
+
+// own names what in the working tree is ours.
+func (b *Box) own() {
 	for _, dir := range []string{b.c.Root, b.c.Top} {
 		for _, name := range []string{".scud", ".descartes", "descartes.yaml"} {
 			b.add(filepath.Join(dir, name), readable)

@@ -173,7 +173,7 @@ func pointed(file, prefix string) string {
 // mount could not stand because nothing was there, and names it. To be called
 // before anything looks at the repository again.
 func (b *Box) Planted() (removed []string) {
-	if b.c.Mode == Off {
+	if b.c.Mode == Off || b.c.Slot.Tree != "" {
 		return nil
 	}
 	file := filepath.Join(b.c.Top, ".git", "commondir")

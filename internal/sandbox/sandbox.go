@@ -34,6 +34,7 @@ type Config struct {
 	Mode    Mode
 	Root    string   // the project's folder; .scud, .descartes and descartes.yaml in it stay as they are
 	Top     string   // the repository's top level, at Root or above
+	Slot    Slot     // what is seen in the place of Top
 	Env     []string // of this process: tells home, caches and the agent's own folders
 	Role    Role
 	Agent   string   // the backend's name
@@ -54,6 +55,15 @@ type Config struct {
 
 	VerifyNetwork bool // in Strict: the verify command gets the agent's network
 	ShowLogin     bool // the verify command may see what agents keep in the home
+}
+
+// Slot is a working copy that is seen in the place of the working tree, at the same path: commands find the same absolute
+// paths in it, and neither the user's files nor the user's .git. The zero value is none.
+type Slot struct {
+	Tree    string   // the copy, with a .git of its own
+	Link    string   // the path in the project by which that .git reaches the objects
+	Objects []string // the repository's objects, seen at Link, and the folders that they borrow from
+	Shown   []string // folders of .descartes that are seen, read-only
 }
 
 // Role is what a command is for.
@@ -77,6 +87,15 @@ type Box struct {
 type mount struct {
 	path string
 	how  how
+	from string // what is seen there; "" is the place itself
+}
+
+// source is what is seen at the place.
+func (m mount) source() string {
+	if m.from != "" {
+		return m.from
+	}
+	return m.path
 }
 
 // how is what becomes of a place. Where a place is named twice the higher one
@@ -121,8 +140,12 @@ func New(c Config) (*Box, error) {
 	}
 	b.hide()
 	b.open()
-	b.tree()
-	b.repository()
+	if c.Slot.Tree != "" {
+		b.slot()
+	} else {
+		b.tree()
+		b.repository()
+	}
 	b.sockets()
 	b.settle()
 	return b, nil
@@ -162,7 +185,7 @@ func (b *Box) add(path string, what how) {
 	case what < emptied && !info.IsDir() && !info.Mode().IsRegular() && info.Mode()&os.ModeSocket == 0:
 		return
 	}
-	b.mounts = append(b.mounts, mount{real, what})
+	b.mounts = append(b.mounts, mount{path: real, how: what})
 }
 
 // within reports whether path is dir or lies below it.
@@ -191,7 +214,12 @@ func (b *Box) settle() {
 			} else if base.path == dir {
 				continue
 			}
-			between = append(between, mount{dir, writable})
+			m := mount{path: dir, how: writable}
+			if b.c.Slot.Tree != "" && within(dir, b.c.Top) {
+				m.from = b.c.Slot.Tree + strings.TrimPrefix(dir, b.c.Top)
+				_ = os.MkdirAll(m.from, 0o777) // a mount needs a place
+			}
+			between = append(between, m)
 		}
 	}
 	all := append(b.mounts, between...)
