@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 )
 
 func accountsIn(t *testing.T, fsys atomicfile.FS, id string) *Accounts {
@@ -25,9 +26,9 @@ func TestAccountHoldsOthers(t *testing.T) {
 	reset := a.time.Add(90 * time.Minute)
 	a.cfg.OnLimit = OnLimitStop
 	a.script(limitedUntil(reset))
-	a.mustRun(StartOptions{}, QuotaUsedUp)
+	a.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	b.script()
-	b.mustRun(StartOptions{}, AllDone)
+	b.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "the other's wait", b.took(), 90*time.Minute, 91*time.Minute)
 	if !slices.Equal(b.runs, []string{"1 1", "2 1", "3 1"}) || len(b.waits) != 1 || b.waits[0].Reason != "Claude's weekly limit" {
 		t.Errorf("runs %v, waits %+v", b.runs, b.waits)
@@ -60,7 +61,7 @@ func TestAccountTrouble(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.script()
-			p.mustRun(StartOptions{}, AllDone)
+			p.mustRun(StartOptions{}, journal.AllDone)
 			if len(p.warned) != 1 || !strings.Contains(p.warned[0], p.known.path("claude")) {
 				t.Errorf("warned of %q", p.warned)
 			}
@@ -72,7 +73,7 @@ func TestAccountTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.script(limitedUntil(p.time.Add(time.Hour)))
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	if len(p.warned) == 0 || len(p.warned) > 2 {
 		t.Errorf("warned of %q", p.warned)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"descartes/gitops"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -34,19 +35,19 @@ func (l *Loop) look(ctx context.Context, tr *trial) error {
 // package manager brings up to date belongs to the work, but nobody should be surprised by it; one that is new is no work.
 func (l *Loop) lookAgain(ctx context.Context, tr *trial) error {
 	seen := tr.after
-	if d := l.ledger.agent.Detail; d != nil && d.Tree != "" { // else the verification that was killed had begun
+	if d := l.history.OpenAgent.Detail; d != nil && d.Tree != "" { // else the verification that was killed had begun
 		seen = gitops.Tree(d.Tree)
 	}
 	if err := l.look(ctx, tr); err != nil {
 		return err
 	}
-	left, taken, work, err := leavings(ctx, l.tools.Repo, tr.before, seen, tr.after, l.ledger.left)
+	left, taken, work, err := leavings(ctx, l.tools.Repo, tr.before, seen, tr.after, l.history.VerifyLeft)
 	if err != nil {
 		return gitErr("compare the work on task "+tr.task.ID, err)
 	}
 	tr.left, tr.taken = left, taken
 	tr.changed = slices.DeleteFunc(tr.changed, func(c gitops.Change) bool { return slices.Contains(left, c.Path) })
-	if fresh := without(left, l.ledger.left); len(fresh) > 0 {
+	if fresh := without(left, l.history.VerifyLeft); len(fresh) > 0 {
 		if err := l.warn(tr, madeByVerify+few(fresh)); err != nil {
 			return err
 		}
@@ -114,8 +115,8 @@ func (l *Loop) repair(ctx context.Context, tr *trial, who string) error {
 		return err
 	}
 	for _, n := range slices.Concat(mended, put, missed, notes) {
-		e := l.event(Warning, tr)
-		e.Reason, e.Message = reasonUndone, n
+		e := l.event(journal.Warning, tr)
+		e.Reason, e.Message = journal.ReasonUndone, n
 		if err := l.record(e); err != nil {
 			return err
 		}
@@ -183,7 +184,7 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 			return nil, err
 		}
 	}
-	healed, err := l.journal.heal()
+	healed, err := l.journal.Heal()
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +192,7 @@ func (l *Loop) mend(tr *trial, who string) ([]string, error) {
 		if err := l.home.Make(l.tools.FS); err != nil {
 			return nil, err
 		}
-		notes = append(notes, "the "+who+" meddled with "+l.relative(l.journal.path)+", which is put back")
+		notes = append(notes, "the "+who+" meddled with "+l.relative(l.journal.Path())+", which is put back")
 	}
 	return notes, l.relock()
 }

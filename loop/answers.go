@@ -14,6 +14,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/journal"
 	"descartes/specbuild"
 	"descartes/tasks"
 )
@@ -119,16 +120,16 @@ func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) 
 // takeAnswers makes tasks pending again whose questions were answered while the loop ran, and reports whether there
 // were any.
 func (l *Loop) takeAnswers() (bool, error) {
-	asked := slices.ContainsFunc(l.ledger.blocked, func(e Event) bool { return e.Detail != nil && e.Detail.Question != "" })
+	asked := slices.ContainsFunc(l.history.Blocked, func(e journal.Event) bool { return e.Detail != nil && e.Detail.Question != "" })
 	if !asked {
 		return false, nil
 	}
 	answers, err := l.home.Answers(l.state.Tag)
 	if err != nil {
-		return false, l.record(&Event{Type: Warning, Message: err.Error()})
+		return false, l.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
 	}
 	var ids []string
-	for _, e := range l.ledger.blocked {
+	for _, e := range l.history.Blocked {
 		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == e.Task && a.At.After(e.TS) })
 		if e.Detail != nil && e.Detail.Question != "" && answered && l.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)
@@ -138,7 +139,7 @@ func (l *Loop) takeAnswers() (bool, error) {
 		return false, nil
 	}
 	l.job.answers = answers
-	if err := l.record(&Event{Type: LoopResumed, Reason: reasonAnswered, Tasks: ids}); err != nil {
+	if err := l.record(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered, Tasks: ids}); err != nil {
 		return false, err
 	}
 	return true, nil

@@ -10,6 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -78,13 +79,13 @@ func TestQuestionBlocksAtOnce(t *testing.T) {
 		return r
 	}
 	var warned []string
-	w.tell = func(e Event) {
-		if e.Type == Warning {
+	w.tell = func(e journal.Event) {
+		if e.Type == journal.Warning {
 			warned = append(warned, e.Task+" "+e.Message)
 		}
 	}
-	out := w.mustRun(StartOptions{}, TasksBlocked)
-	if out.Ending != TasksBlocked || strings.Join(w.runs, ",") != "1 1,2 1,2 2,3 1" || checked != 3 {
+	out := w.mustRun(StartOptions{}, journal.TasksBlocked)
+	if out.Ending != journal.TasksBlocked || strings.Join(w.runs, ",") != "1 1,2 1,2 2,3 1" || checked != 3 {
 		t.Errorf("%+v after %v, verified %d times", out, w.runs, checked)
 	}
 	if !strings.Contains(prompts["2/2"], "It asked this, and nobody answered; decide yourself:\n\n```\nIs 2/1 right?\n") {

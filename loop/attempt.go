@@ -10,6 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
+	"descartes/loop/journal"
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/verify"
@@ -48,7 +49,7 @@ func (l *Loop) task(ctx context.Context, stop *stopper, id string, others []stri
 		return nil, false, err
 	}
 	for again := false; ; again = true {
-		if again || l.ledger.used[id] > 0 {
+		if again || l.history.Counted[id] > 0 {
 			if out := l.limits(ctx, stop); out != nil {
 				return out, false, nil
 			}
@@ -88,9 +89,9 @@ func (l *Loop) task(ctx context.Context, stop *stopper, id string, others []stri
 
 // chosen is what a task's next attempt is run with. It waits where the providers ask for that.
 func (l *Loop) chosen(ctx context.Context, stop *stopper, t *tasks.Task) (Choice, *Outcome, error) {
-	l.pacer.tell = func(e *Event) error {
-		if e.Type == LimitWaiting {
-			e.Wave, e.Task, e.Title, e.Attempt = l.job.Graph.Wave(t.ID), t.ID, t.Title, l.ledger.begun[t.ID]
+	l.pacer.tell = func(e *journal.Event) error {
+		if e.Type == journal.LimitWaiting {
+			e.Wave, e.Task, e.Title, e.Attempt = l.job.Graph.Wave(t.ID), t.ID, t.Title, l.history.Begun[t.ID]
 		}
 		return l.record(e)
 	}
@@ -106,7 +107,7 @@ func (l *Loop) chosen(ctx context.Context, stop *stopper, t *tasks.Task) (Choice
 
 // taskBase is the tree that a blocked task goes back to: what stood before its first attempt.
 func (l *Loop) taskBase(ctx context.Context, t *tasks.Task) (gitops.Tree, error) {
-	if b := l.ledger.bases[t.ID]; b != "" && l.ledger.current == t.ID {
+	if b := l.history.Bases[t.ID]; b != "" && l.history.Current == t.ID {
 		return gitops.Tree(b), nil
 	}
 	if l.at != "" { // the state after one attempt is the state before the next
@@ -121,8 +122,8 @@ func (l *Loop) taskBase(ctx context.Context, t *tasks.Task) (gitops.Tree, error)
 
 // attempt runs agent and verification once and records the verdict. It knows no other task.
 func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base gitops.Tree, with Choice) (*trial, error) {
-	tr := &trial{task: t, with: with, number: l.ledger.begun[t.ID] + 1, footing: footing{base: base, before: gitops.Tree(l.ledger.tree)}, started: l.tools.Now()}
-	if l.ledger.used[t.ID] == 0 {
+	tr := &trial{task: t, with: with, number: l.history.Begun[t.ID] + 1, footing: footing{base: base, before: gitops.Tree(l.history.Tree)}, started: l.tools.Now()}
+	if l.history.Counted[t.ID] == 0 {
 		tr.before = base
 	}
 	tr.log = l.home.Log(l.state.ID, t.ID, tr.number)
@@ -140,11 +141,11 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, t *tasks.Task, base g
 	if err := l.guard.keepSettings(l.home, l.state.ID, tr.git); err != nil {
 		return nil, err
 	}
-	events := []*Event{l.event(AttemptStarted, tr)}
-	events[0].Detail = &Detail{SpecTokens: spec.Tokens, Tuned: tr.tuned, Log: l.relative(tr.log), Backend: with.Backend, Model: with.Model}
+	events := []*journal.Event{l.event(journal.AttemptStarted, tr)}
+	events[0].Detail = &journal.Detail{SpecTokens: spec.Tokens, Tuned: tr.tuned, Log: l.relative(tr.log), Backend: with.Backend, Model: with.Model}
 	events[0].Tree, events[0].Branch, events[0].Commit = string(tr.before), tr.git.Head().Branch, tr.git.Head().Hash
-	if l.ledger.current != t.ID {
-		start := l.event(TaskStarted, tr)
+	if l.history.Current != t.ID {
+		start := l.event(journal.TaskStarted, tr)
 		start.Attempt, start.Base, start.Commit = 0, string(base), tr.git.Head().Hash
 		events = slices.Insert(events, 0, start)
 	}
@@ -176,12 +177,12 @@ func (l *Loop) judge(ctx context.Context, tr *trial) error {
 	if err := l.look(gctx, tr); err != nil {
 		return err
 	}
-	if l.ledger.agent == nil { // else a loop that died since had recorded it
+	if l.history.OpenAgent == nil { // else a loop that died since had recorded it
 		if err := l.record(withNotes(l.agentEvent(tr))...); err != nil {
 			return err
 		}
 	}
-	worked := l.ledger.agent.Detail.Changed > 0 // what a build leaves behind is no work
+	worked := l.history.OpenAgent.Detail.Changed > 0 // what a build leaves behind is no work
 	if l.verifies(tr, worked) {
 		if err := l.verify(ctx, tr); err != nil {
 			return err
@@ -276,7 +277,7 @@ func (l *Loop) verifies(tr *trial, worked bool) bool {
 }
 
 func (l *Loop) verify(ctx context.Context, tr *trial) error {
-	if err := l.record(l.event(VerifyStarted, tr)); err != nil {
+	if err := l.record(l.event(journal.VerifyStarted, tr)); err != nil {
 		return err
 	}
 	l.guard.repaired = false
@@ -286,7 +287,7 @@ func (l *Loop) verify(ctx context.Context, tr *trial) error {
 		return fmt.Errorf("verify task %s: %w", tr.task.ID, err)
 	}
 	tr.check = &res
-	e := l.event(VerifyFinished, tr)
+	e := l.event(journal.VerifyFinished, tr)
 	e.Detail = verifyDetail(res)
 	e.Detail.Command = l.job.verify()
 	l.recordWithNext(e)
@@ -317,12 +318,12 @@ func (l *Loop) environment(tr *trial) []string {
 	n := strconv.Itoa(tr.number)
 	return []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag, "DESCARTES_TASK_ID=" + tr.task.ID,
 		"SCUD_TASK_ID=" + tr.task.ID, "DESCARTES_WAVE=" + strconv.Itoa(l.job.Graph.Wave(tr.task.ID)), "DESCARTES_ATTEMPT=" + n,
-		"DESCARTES_ITERATION=" + strconv.Itoa(l.ledger.iteration), "DESCARTES_PROMPT_FILE=" + l.promptFile()}
+		"DESCARTES_ITERATION=" + strconv.Itoa(l.history.Iteration), "DESCARTES_PROMPT_FILE=" + l.promptFile()}
 }
 
 // failure is the last attempt as the next one is told of it. It comes from the journal alone, so
 // that a resumed loop tells the same.
-func failure(e Event) *specbuild.Failure {
+func failure(e journal.Event) *specbuild.Failure {
 	f := &specbuild.Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message}
 	if e.Detail != nil {
 		f.Words, f.Output, f.Question, f.Denied = e.Detail.Words, e.Detail.Output, e.Detail.Question, e.Detail.Denied

@@ -10,6 +10,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/redact"
+	"descartes/loop/journal"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -41,14 +42,14 @@ func (b *Baseline) Stops(setting string) bool {
 }
 
 // outcome is what the command before the first attempt comes to: the loop's end, a note, or nothing.
-func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m *redact.Redactor) (*Outcome, *Event) {
+func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m *redact.Redactor) (*Outcome, *journal.Event) {
 	switch {
 	case b.Result.Cancelled:
 		return stop.outcome(ctx), nil
 	case b.Stops(setting):
-		return &Outcome{Ending: BaselineFails, Message: m.Text(b.Reason()), Baseline: b}, nil
+		return &Outcome{Ending: journal.BaselineFails, Message: m.Text(b.Reason()), Baseline: b}, nil
 	case !b.Result.Passed:
-		return nil, &Event{Type: Warning, Message: b.Reason() + "; --baseline warn goes on all the same"}
+		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn goes on all the same"}
 	}
 	return nil, nil
 }
@@ -131,7 +132,7 @@ func (h Home) baselineLog(id string) string { return filepath.Join(h.Run(id), "l
 // baseline runs the verify command once before the first attempt. An outcome says that the run ends here.
 func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	setting := orElse(l.job.Config.Baseline, BaselineRequire)
-	if setting == BaselineOff || l.job.verify() == "" || l.ledger.unsettled() || !l.anyReady() || l.limits(ctx, stop) != nil {
+	if setting == BaselineOff || l.job.verify() == "" || l.history.Unsettled() || !l.anyReady() || l.limits(ctx, stop) != nil {
 		return nil, nil // work of an unfinished attempt lies in the tree, or no attempt will begin
 	}
 	before, err := l.tools.Repo.Snapshot(ctx)
@@ -157,7 +158,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 // command had passed there. Where it fails now, and as it did with that work, the task is not to blame, and others
 // would be spent on it in vain: the breaker opens.
 func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome, error) {
-	s := &l.ledger.streak
+	s := l.streak()
 	if breakerOf(&l.job.Config) == 0 || l.job.Config.Baseline == BaselineOff || l.job.Graph.Status(id) != tasks.Blocked || l.job.verify() == "" ||
 		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || l.limits(ctx, stop) != nil {
 		return nil, nil
@@ -177,7 +178,7 @@ func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome,
 	if signature, _ := verifyFailure(b.Result.Tail, b.Result.Reason()); signature != s.signature {
 		return nil, nil
 	}
-	return &Outcome{Ending: BreakerOpen, Message: l.tools.Mask.Text(b.Reason())}, nil
+	return &Outcome{Ending: journal.BreakerOpen, Message: l.tools.Mask.Text(b.Reason())}, nil
 }
 
 // untouched runs the verify command on a tree without unverified work, and puts back what it does there. The task is
@@ -188,7 +189,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree,
 	if tr.git, err = l.tools.Repo.Guard(ctx); err != nil {
 		return nil, gitErr("read the state of the repository", err)
 	}
-	b, err := baselineRun{task: task, record: func(e *Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, Timed(&l.job.Config, verify.Request{
+	b, err := baselineRun{task: task, record: func(e *journal.Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, Timed(&l.job.Config, verify.Request{
 		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: tr.log}),
 		func() (string, []string, error) {
 			gctx := context.WithoutCancel(ctx)
@@ -206,13 +207,13 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree,
 type baselineRun struct {
 	task   string // that was just blocked
 	tools  *Tools
-	record func(*Event) error
+	record func(*journal.Event) error
 	log    string // as a person types it
 }
 
 // run runs the command; after looks at what it left, and returns the tree and its leavings.
 func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, after func() (tree string, left []string, err error)) (*Baseline, error) {
-	if err := r.record(&Event{Type: VerifyStarted, Task: r.task, Detail: &Detail{Baseline: true, Log: r.log}}); err != nil {
+	if err := r.record(&journal.Event{Type: journal.VerifyStarted, Task: r.task, Detail: &journal.Detail{Baseline: true, Log: r.log}}); err != nil {
 		return nil, err
 	}
 	q.Label, q.Mask = "baseline", r.tools.Mask
@@ -227,7 +228,7 @@ func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, a
 	if err != nil {
 		return nil, err
 	}
-	e := &Event{Type: VerifyFinished, Task: r.task, Tree: tree, Detail: verifyDetail(b.Result)}
+	e := &journal.Event{Type: journal.VerifyFinished, Task: r.task, Tree: tree, Detail: verifyDetail(b.Result)}
 	e.Detail.Baseline, e.Detail.Command, e.Detail.Left = true, b.Command, left
 	if !b.Result.Passed {
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
@@ -240,12 +241,12 @@ func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, a
 func (r *Repeat) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	c := &r.job.Config
 	setting, command := orElse(c.Baseline, BaselineOff), c.VerificationCommand
-	if setting == BaselineOff || command == "" || command == NoVerify || r.ledger.iteration > 0 || r.limits(ctx, stop) != nil {
+	if setting == BaselineOff || command == "" || command == NoVerify || r.history.Iteration > 0 || r.limits(ctx, stop) != nil {
 		return nil, nil
 	}
 	log := r.home.baselineLog(r.state.ID)
 	r.fixed.remember(settingsFiles(c, r.job.Root))
-	b, err := baselineRun{record: func(e *Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, Timed(c, verify.Request{
+	b, err := baselineRun{record: func(e *journal.Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, Timed(c, verify.Request{
 		Command: command, Dir: r.job.Dir, Env: []string{"DESCARTES_LOOP_ID=" + r.state.ID, "DESCARTES_TAG="}, Log: log}),
 		func() (string, []string, error) { return "", nil, r.mend(log, "verification") })
 	if err != nil {
@@ -264,17 +265,17 @@ func (l *Loop) anyReady() bool { return slices.ContainsFunc(l.job.Graph.Leaves()
 // passedBefore reports whether the tree is the one on which the same command passed last, in this loop or in the
 // last one of the tag.
 func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree) (bool, error) {
-	p := l.ledger.passed
-	if p.tree == "" {
+	p := l.history.LastPass
+	if p.Tree == "" {
 		p = l.lastPass
 	}
-	if p.tree == "" || p.command != l.tools.Mask.Text(l.job.verify()) {
+	if p.Tree == "" || p.Command != l.tools.Mask.Text(l.job.verify()) {
 		return false, nil
 	}
-	if p.tree == string(now) {
+	if p.Tree == string(now) {
 		return true, nil
 	}
-	changed, err := l.tools.Repo.Changed(ctx, gitops.Tree(p.tree), now)
+	changed, err := l.tools.Repo.Changed(ctx, gitops.Tree(p.Tree), now)
 	if err != nil {
 		return false, nil // its objects are gone: verifying again costs a run, and nothing else
 	}
@@ -282,20 +283,16 @@ func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree) (bool, error) 
 }
 
 // passOf is what the last loop of the tag knows of its last pass.
-func (h Home) passOf(tag string) pass {
+func (h Home) passOf(tag string) journal.Pass {
 	last, err := h.LastOf(tag)
 	if err != nil || last == nil {
-		return pass{}
+		return journal.Pass{}
 	}
-	events, err := ReadEvents(h.Events(last.State.ID))
+	events, err := journal.ReadEvents(h.Events(last.State.ID))
 	if err != nil {
-		return pass{}
+		return journal.Pass{}
 	}
-	b := newLedger()
-	for i := range events {
-		b.apply(&events[i])
-	}
-	return b.passed
+	return journal.Fold(events).LastPass
 }
 
 // tidyBaseline puts back the files of the repository that the verify command changed; what it changed is kept under
@@ -320,12 +317,12 @@ func (l *Loop) tidyBaseline(ctx context.Context, tr *trial) error {
 		if _, err := l.tools.Repo.RestorePaths(ctx, tr.before, back); err != nil {
 			return gitErr("put back what the verification changed", err)
 		}
-		if err := l.record(&Event{Type: Warning, Message: "the verification before any task changed files, which are restored: " + few(back) + "; as it left them they are in " + ref}); err != nil {
+		if err := l.record(&journal.Event{Type: journal.Warning, Message: "the verification before any task changed files, which are restored: " + few(back) + "; as it left them they are in " + ref}); err != nil {
 			return err
 		}
 	}
 	if tr.left = made; len(made) > 0 {
-		if err := l.record(&Event{Type: Warning, Message: madeByVerify + few(made)}); err != nil {
+		if err := l.record(&journal.Event{Type: journal.Warning, Message: madeByVerify + few(made)}); err != nil {
 			return err
 		}
 	}
@@ -346,7 +343,7 @@ func lockFile(path string) bool {
 
 // dropImport removes the task list that this start had made of the plan: a run that was refused leaves nothing.
 func (l *Loop) dropImport() {
-	if l.job.Import == nil || l.ledger.iteration > 0 {
+	if l.job.Import == nil || l.history.Iteration > 0 {
 		return
 	}
 	path := l.job.File.Path()
@@ -355,6 +352,3 @@ func (l *Loop) dropImport() {
 		_ = os.Remove(filepath.Dir(filepath.Dir(path)))
 	}
 }
-
-// pass is a tree on which a verify command passed.
-type pass struct{ tree, command string }

@@ -8,6 +8,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -32,7 +33,7 @@ func breakerOf(c *Config) int {
 // idleAgent is the signature of an attempt whose agent crashed, or did and said nothing, whatever it printed.
 const idleAgent = "agent"
 
-// streak is the same failure in attempts that followed each other. The ledger's apply alone fills it.
+// streak is the same failure in attempts that followed each other, as the journal has them.
 //
 //	closed --the same failure in N tasks--> open --resume--> half open --the same failure--> open
 //	                                                         half open --anything else--> closed
@@ -42,20 +43,36 @@ type streak struct {
 	tasks     []string
 	half      bool // the breaker was open, and nothing has happened since
 	worked    bool // an agent of this loop did something, at some time
+	learned   int  // of the journal's ends
 }
 
-// apply takes the end of an attempt into account.
-func (s *streak) apply(e *Event) {
+// learn takes in the attempts that ended since the last time.
+func (s *streak) learn(ends []*journal.Event) *streak {
+	for _, e := range ends[s.learned:] {
+		s.add(e)
+	}
+	s.learned = len(ends)
+	return s
+}
+
+// streak is the one up to now.
+func (l *Loop) streak() *streak { return l.failing.learn(l.history.Ends) }
+
+func (s *streak) add(e *journal.Event) {
+	if e.Type == journal.BreakerOpened {
+		s.half, s.tasks = true, nil
+		return
+	}
 	d := e.Detail
-	if d == nil || e.Verdict == verdictCancelled || e.Verdict == verdictLimited || d.End == endRefused || passing(d) {
+	if d == nil || e.Verdict == journal.Cancelled || e.Verdict == journal.Limited || d.End == journal.EndRefused || d.Transient() {
 		return // nobody's fault
 	}
-	if d.End == "finished" && (d.Changed > 0 || d.Claimed || e.Verdict == verdictBlocked) {
+	if d.End == journal.EndFinished && (d.Changed > 0 || d.Claimed || e.Verdict == journal.Blocked) {
 		s.worked = true
 	}
 	signature, shown := failureOf(e)
 	if signature != s.signature {
-		*s = streak{signature: signature, worked: s.worked}
+		*s = streak{signature: signature, worked: s.worked, learned: s.learned}
 	}
 	s.shown = shown
 	if signature == "" {
@@ -66,13 +83,13 @@ func (s *streak) apply(e *Event) {
 }
 
 // failureOf is what an attempt failed with, without what differs from run to run; "" if it did not fail.
-func failureOf(e *Event) (signature, shown string) {
+func failureOf(e *journal.Event) (signature, shown string) {
 	switch {
-	case e.Verdict == verdictVerified || e.Verdict == verdictBlocked:
+	case e.Verdict == journal.Verified || e.Verdict == journal.Blocked:
 		return "", ""
-	case e.Verdict == verdictCrashed, e.Reason == verify.NoSignal, e.Verdict == string(verify.TimedOut) && e.Detail.Changed == 0:
+	case e.Verdict == journal.Crashed, e.Reason == verify.NoSignal, e.Verdict == string(verify.TimedOut) && e.Detail.Changed == 0:
 		return idleAgent, e.Reason
-	case e.Verdict == verdictFailed:
+	case e.Verdict == journal.Failed:
 		return verifyFailure(e.Detail.Output, e.Reason)
 	}
 	return e.Verdict + " " + gate.Signature(e.Reason), e.Reason
@@ -89,7 +106,7 @@ func verifyFailure(output, reason string) (signature, shown string) {
 
 // tripped says why no further attempt is worth starting, or is empty.
 func (l *Loop) tripped() string {
-	n, s := breakerOf(&l.job.Config), &l.ledger.streak
+	n, s := breakerOf(&l.job.Config), l.streak()
 	if n == 0 || s.signature == "" || len(s.tasks) < n && !(s.half && len(s.tasks) > 0) {
 		return ""
 	}
@@ -110,7 +127,7 @@ func (l *Loop) tripped() string {
 // putOff reports whether a task whose agent did nothing has its next attempt after the first one of another: no
 // agent of this loop has done anything yet, and most likely none can.
 func (l *Loop) putOff(ids []string) bool {
-	s := &l.ledger.streak
+	s := l.streak()
 	if breakerOf(&l.job.Config) == 0 || s.worked || s.signature != idleAgent || l.scope.Task != "" || len(s.tasks) >= breakerOf(&l.job.Config) {
 		return false
 	}
@@ -120,8 +137,8 @@ func (l *Loop) putOff(ids []string) bool {
 // openBreaker records that the breaker is open. What the task under way has left in the tree is kept under its
 // attempts' refs, and the tree goes back to what it was before the task.
 func (l *Loop) openBreaker(ctx context.Context, out *Outcome) error {
-	e := &Event{Type: BreakerOpened, Reason: out.Message, Tasks: l.ledger.streak.tasks}
-	if cur := l.ledger.current; cur != "" && l.ledger.bases[cur] != "" && l.ledger.bases[cur] != l.ledger.tree {
+	e := &journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: l.streak().tasks}
+	if cur := l.history.Current; cur != "" && l.history.Bases[cur] != "" && l.history.Bases[cur] != l.history.Tree {
 		if err := l.takeBack(ctx, cur); err != nil {
 			return err
 		}
@@ -133,7 +150,7 @@ func (l *Loop) openBreaker(ctx context.Context, out *Outcome) error {
 // takeBack brings the tree back to what it was before a task that is neither done nor blocked; its attempts' refs keep
 // what it had made.
 func (l *Loop) takeBack(ctx context.Context, id string) error {
-	put, err := l.tools.Repo.Restore(ctx, gitops.Tree(l.ledger.bases[id]), l.began(id))
+	put, err := l.tools.Repo.Restore(ctx, gitops.Tree(l.history.Bases[id]), l.began(id))
 	if err != nil {
 		return gitErr("take back the work on task "+id, err)
 	}
@@ -146,5 +163,5 @@ func (l *Loop) takeBack(ctx context.Context, id string) error {
 	if line == "" {
 		return nil
 	}
-	return l.record(&Event{Type: Warning, Task: id, Tree: string(now), Message: "restored: " + line})
+	return l.record(&journal.Event{Type: journal.Warning, Task: id, Tree: string(now), Message: "restored: " + line})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"descartes/agent"
+	"descartes/loop/journal"
 )
 
 // An error that ends the run in the middle of an attempt leaves the attempt open: the next run repairs what it did, whether
@@ -37,11 +38,11 @@ func TestErrorInMidAttempt(t *testing.T) {
 				return agent.Result{End: agent.Finished, Complete: true}
 			}
 			for range 2 { // the second run fails in the same place, and must lose nothing either
-				w.mustRun(StartOptions{Name: "night"}, GitRefused)
+				w.mustRun(StartOptions{Name: "night"}, journal.GitRefused)
 				w.recall = way.recall
 			}
 			w.git("config", "filter.x.clean", "cat")
-			w.mustRun(StartOptions{}, AllDone)
+			w.mustRun(StartOptions{}, journal.AllDone)
 			if got := w.git("ls-files", "*.bin"); got != "task-1.bin\ntask-2.bin\ntask-3.bin" {
 				t.Errorf("committed %q", got)
 			}
@@ -73,7 +74,7 @@ func TestErrorInMidAttemptKeepsTheIndex(t *testing.T) {
 		return agent.Result{End: agent.Finished, Complete: true}
 	}
 	const before = " M base.txt\nA  staged.txt\n?? mine.txt"
-	if out, err := w.run(StartOptions{Name: "night"}); err == nil || out.Ending != OwnError {
+	if out, err := w.run(StartOptions{Name: "night"}); err == nil || out.Ending != journal.OwnError {
 		t.Fatalf("got %+v, %v, want an error", out, err)
 	}
 	w.cut = nil
@@ -82,7 +83,7 @@ func TestErrorInMidAttemptKeepsTheIndex(t *testing.T) {
 		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
 		return agent.Result{End: agent.Finished, Complete: true}
 	}
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if got := w.git("status", "--porcelain"); got != before {
 		t.Errorf("git status afterwards:\n%s\nwant\n%s", got, before)
 	}

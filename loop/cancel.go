@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 )
 
 // CancelDead marks a loop that no process runs as cancelled, in its journal and its state file. It
@@ -19,15 +20,15 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now
 	defer func() { err = errors.Join(err, lk.release()) }()
 	if s.State.ID == "" { // of another program: there is no journal, and none is begun for this
 		st := *s.State
-		st.ExitReason = ExitReason{Type: string(Cancelled), Message: "cancelled while it was not running"}
+		st.ExitReason = ExitReason{Type: string(journal.UserCancelled), Message: "cancelled while it was not running"}
 		return st.save(fsys, s.Path)
 	}
-	j, _, err := openJournal(fsys, home.Events(s.State.ID), s.State.ID, now)
+	j, _, err := journal.Open(fsys, home.Events(s.State.ID), s.State.ID, now)
 	if err != nil {
 		return err
 	}
-	e := &Event{Type: LoopFinished, Reason: string(Cancelled), Message: "cancelled while it was not running"}
-	if err := errors.Join(j.append(e), j.close()); err != nil {
+	e := &journal.Event{Type: journal.LoopFinished, Reason: string(journal.UserCancelled), Message: "cancelled while it was not running"}
+	if err := errors.Join(j.Append(e), j.Close()); err != nil {
 		return err
 	}
 	st := *s.State

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"descartes/gitops"
+	"descartes/loop/journal"
 )
 
 // Check looks whether the ground is safe to run the job on. It changes no file of the working tree.
@@ -126,19 +127,19 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 		return fail(err)
 	}
 	if last != nil {
-		events, err := ReadEvents(home.Events(last.State.ID))
+		events, err := journal.ReadEvents(home.Events(last.State.ID))
 		if err != nil {
 			return fail(err)
 		}
-		b := newLedger()
+		b := journal.NewState()
 		for i := range events {
-			b.apply(&events[i])
+			b.Apply(&events[i])
 		}
-		if b.unsettled() {
+		if b.Unsettled() {
 			return nil
 		}
-		if b.tree != "" {
-			if dirty, err = changedSince(ctx, repo, gitops.Tree(b.tree), own); err != nil {
+		if b.Tree != "" {
+			if dirty, err = changedSince(ctx, repo, gitops.Tree(b.Tree), own); err != nil {
 				return fail(err)
 			}
 		}

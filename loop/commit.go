@@ -9,24 +9,18 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/crash"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
 // uncommitted reports whether a wave has verified work, or a task that was given up, that no commit holds.
 func (l *Loop) uncommitted(wave int) bool {
-	of := func(e Event) bool { return e.Wave == wave }
-	return slices.ContainsFunc(l.ledger.verified, of) || slices.ContainsFunc(l.ledger.gaveUp, of)
+	of := func(e journal.Event) bool { return e.Wave == wave }
+	return slices.ContainsFunc(l.history.Verified, of) || slices.ContainsFunc(l.history.GivenUp, of)
 }
 
 // Uncommitted are the tasks whose verified work lies in the working tree and in no commit.
-func (l *Loop) Uncommitted() []string { return l.ledger.uncommitted() }
-
-func (l *ledger) uncommitted() (ids []string) {
-	for _, v := range l.verified {
-		ids = append(ids, v.Task)
-	}
-	return ids
-}
+func (l *Loop) Uncommitted() []string { return l.history.Uncommitted() }
 
 // commitWave commits what a wave has verified and no commit holds: the changes of its verified
 // attempts and the task file, nothing else. Where all of its tasks were given up that is the task file
@@ -40,21 +34,21 @@ func (l *Loop) commitWave(ctx context.Context, stop *stopper, number int, ids []
 	}
 	var w gitops.Wave
 	var done []string
-	for _, v := range l.ledger.verified {
+	for _, v := range l.history.Verified {
 		if v.Wave == number {
 			w.Results = append(w.Results, pairOf(v))
 			done = append(done, v.Task)
 		}
 	}
-	var blocked []Event
-	for _, e := range l.ledger.gaveUp {
+	var blocked []journal.Event
+	for _, e := range l.history.GivenUp {
 		if e.Wave == number && l.job.Graph.Status(e.Task) == tasks.Blocked {
 			blocked = append(blocked, e)
 		}
 	}
 	subject := l.subject(number, ids, len(done) > 0)
 	w.Message = l.tools.Mask.Text(l.message(subject, number, done, blocked))
-	w.UserPaths = l.ledger.userPaths
+	w.UserPaths = l.history.UserPaths
 	w.Files = l.taskFile()
 	crash.Point("before-wave-commit")
 	l.at = "" // a hook may change files
@@ -66,22 +60,22 @@ func (l *Loop) commitWave(ctx context.Context, stop *stopper, number int, ids []
 	}
 	crash.Point("wave-committed")
 	for _, n := range c.Notes {
-		if err := l.record(&Event{Type: Warning, Wave: number, Message: n}); err != nil {
+		if err := l.record(&journal.Event{Type: journal.Warning, Wave: number, Message: n}); err != nil {
 			return err
 		}
 	}
 	if c.Empty {
-		of := func(e Event) bool { return e.Wave == number }
-		l.ledger.verified, l.ledger.gaveUp = slices.DeleteFunc(l.ledger.verified, of), slices.DeleteFunc(l.ledger.gaveUp, of)
+		of := func(e journal.Event) bool { return e.Wave == number }
+		l.history.Verified, l.history.GivenUp = slices.DeleteFunc(l.history.Verified, of), slices.DeleteFunc(l.history.GivenUp, of)
 		return nil
 	}
-	return l.record(&Event{Type: WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths), Paths: l.usersIn(c.Paths)})
+	return l.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths), Paths: l.usersIn(c.Paths)})
 }
 
 // usersIn lists those of the user's own changes that a commit holds.
 func (l *Loop) usersIn(committed []string) []string {
 	var out []string
-	for _, p := range l.ledger.userPaths {
+	for _, p := range l.history.UserPaths {
 		if slices.Contains(committed, p) {
 			out = append(out, p)
 		}
@@ -108,7 +102,7 @@ func (l *Loop) commitOnce(ctx context.Context, number int, done []string, w gito
 			if err := repo.TakeBack(ctx, hash, keep); err != nil {
 				return gitops.Commit{}, fmt.Errorf("it differs from what was verified at %s: %w", few(wrong), err)
 			}
-			if err := l.record(&Event{Type: Warning, Wave: number, Message: fmt.Sprintf("commit %.12s, which the killed run had made, differs from what was verified at %s; it is kept as %s, and the wave is committed again",
+			if err := l.record(&journal.Event{Type: journal.Warning, Wave: number, Message: fmt.Sprintf("commit %.12s, which the killed run had made, differs from what was verified at %s; it is kept as %s, and the wave is committed again",
 				hash, few(wrong), keep)}); err != nil {
 				return gitops.Commit{}, err
 			}
@@ -141,7 +135,7 @@ func (l *Loop) taskFile() map[string][]byte {
 // aside. A commit that holds the statuses of given up tasks alone adds no feature.
 func (l *Loop) subject(number int, ids []string, verified bool) string {
 	if t := l.job.Config.Git.CommitTemplate; t != "" {
-		return oneLine(Names{Iteration: l.ledger.iteration, Wave: number, Tag: l.state.Tag, At: l.tools.Now()}.Expand(t))
+		return oneLine(Names{Iteration: l.history.Iteration, Wave: number, Tag: l.state.Tag, At: l.tools.Now()}.Expand(t))
 	}
 	done, of := 0, 0
 	for _, id := range ids {
@@ -163,7 +157,7 @@ func (l *Loop) subject(number int, ids []string, verified bool) string {
 	return fmt.Sprintf("%s(%s): wave %d, %d of %d tasks", kind, l.state.Tag, number, done, of)
 }
 
-func (l *Loop) message(subject string, number int, done []string, blocked []Event) string {
+func (l *Loop) message(subject string, number int, done []string, blocked []journal.Event) string {
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
 	for _, id := range done {
@@ -177,7 +171,7 @@ func (l *Loop) message(subject string, number int, done []string, blocked []Even
 		fmt.Fprintf(&b, "Descartes-Task: %s\n", oneLine(id))
 	}
 	if l.job.Config.Git.CostTrailer {
-		fmt.Fprintf(&b, "Descartes-Cost: %s\n", l.costOf(done).trailer())
+		fmt.Fprintf(&b, "Descartes-Cost: %s\n", l.costOf(done).Trailer())
 	}
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"descartes/internal/config"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -35,8 +36,8 @@ func Timed(c *Config, q verify.Request) verify.Request {
 }
 
 // verifyDetail is a run of the verify command as its event has it.
-func verifyDetail(res verify.Result) *Detail {
-	return &Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+func verifyDetail(res verify.Result) *journal.Detail {
+	return &journal.Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
 }
 
 // NoVerify is the verification command that asks for none.
@@ -46,12 +47,12 @@ const NoVerify = "none"
 func DefaultTotalIterations(n int) int { return max(100, 3*n) }
 
 // usedUp names the deadline or the sum of money that is used up, or nil.
-func usedUp(c *Config, now time.Time, cost Cost) *Outcome {
+func usedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
 	switch {
 	case c.Deadline != nil && !now.Before(*c.Deadline):
-		return &Outcome{Ending: DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) + " has passed"}
+		return &Outcome{Ending: journal.DeadlinePast, Message: "the deadline " + c.Deadline.Format(time.RFC3339) + " has passed"}
 	case c.MaxCostUSD > 0 && cost.USD != nil && *cost.USD >= c.MaxCostUSD:
-		return &Outcome{Ending: CostReached, Message: "the agents cost " + cost.Dollars() + ", the limit is " + Dollars(c.MaxCostUSD)}
+		return &Outcome{Ending: journal.CostReached, Message: "the agents cost " + cost.Dollars() + ", the limit is " + journal.Dollars(c.MaxCostUSD)}
 	}
 	return nil
 }

@@ -3,164 +3,27 @@ package loop
 import (
 	"context"
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
 
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
-// Cost is what runs of agents cost, as far as they told. What is not known is counted, and is never taken for nothing:
-// with Unknown, the true sum of dollars is larger.
-type Cost struct {
-	USD           *float64 `json:"usd"` // nil where no run told
-	InputTokens   *int64   `json:"input_tokens"`
-	OutputTokens  *int64   `json:"output_tokens"`
-	Estimated     bool     `json:"estimated,omitempty"`               // some of the dollars are tokens at the settings' prices
-	Runs          int      `json:"runs,omitempty"`                    // of agents
-	Unknown       int      `json:"unknown_attempts,omitempty"`        // of them, those whose dollars are not known
-	UnknownTokens int      `json:"unknown_tokens_attempts,omitempty"` // and those whose tokens are not known
-}
-
-// Add counts in one run of an agent. One that was refused without a token cost nothing.
-func (c *Cost) Add(d *Detail) {
-	if d == nil || d.End == endRefused && d.USD == nil && d.InputTokens+d.OutputTokens == 0 {
-		return
-	}
-	c.Runs++
-	if d.USD == nil {
-		c.Unknown++
-	} else {
-		sum := dollarSum(c.USD, *d.USD)
-		c.USD, c.Estimated = &sum, c.Estimated || d.Estimated
-	}
-	if d.InputTokens+d.OutputTokens == 0 {
-		c.UnknownTokens++
-		return
-	}
-	in, out := d.InputTokens, d.OutputTokens
-	if c.InputTokens != nil {
-		in, out = in+*c.InputTokens, out+*c.OutputTokens
-	}
-	c.InputTokens, c.OutputTokens = &in, &out
-}
-
-// dollarSum is what was spent and more, to a billionth: ten times $0.10 reach a limit of $1.00.
-func dollarSum(spent *float64, more float64) float64 {
-	if spent != nil {
-		more += *spent
-	}
-	return math.Round(more*1e9) / 1e9
-}
-
-// Plus is both together.
-func (c Cost) Plus(o Cost) Cost {
-	if o.USD != nil {
-		sum := dollarSum(c.USD, *o.USD)
-		c.USD = &sum
-	}
-	if o.InputTokens != nil {
-		in, out := *o.InputTokens, *o.OutputTokens
-		if c.InputTokens != nil {
-			in, out = in+*c.InputTokens, out+*c.OutputTokens
-		}
-		c.InputTokens, c.OutputTokens = &in, &out
-	}
-	c.Estimated = c.Estimated || o.Estimated
-	c.Runs, c.Unknown, c.UnknownTokens = c.Runs+o.Runs, c.Unknown+o.Unknown, c.UnknownTokens+o.UnknownTokens
-	return c
-}
-
-// Dollars says what is known of the sum: "$1.20", "at least $1.20, 2 attempts unknown", "unknown".
-func (c Cost) Dollars() string {
-	if c.USD == nil {
-		return "unknown"
-	}
-	s := Dollars(*c.USD)
-	if c.Estimated {
-		s += " (estimated)"
-	}
-	if c.Unknown > 0 {
-		return "at least " + s + ", " + attempts(c.Unknown) + " unknown"
-	}
-	return s
-}
-
-// Dollars writes a sum so that what is not nothing does not look like it.
-func Dollars(usd float64) string {
-	if usd > 0 && usd < 0.01 {
-		return fmt.Sprintf("$%.4f", max(usd, 0.0001))
-	}
-	return fmt.Sprintf("$%.2f", usd)
-}
-
-// trailer is the sum for a commit: $0.42 (12,345 in, 678 out).
-func (c Cost) trailer() string {
-	s := c.Dollars()
-	if c.InputTokens != nil {
-		s += fmt.Sprintf(" (%s in, %s out)", thousands(*c.InputTokens), thousands(*c.OutputTokens))
-	}
-	return s
-}
-
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i := range len(s) {
-		if i > 0 && (len(s)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-// Costs are the sums of a loop's parts.
-type Costs struct {
-	Tasks map[string]Cost
-	Waves map[int]Cost
-	fresh map[string]float64 // dollars of each task since it was last given new attempts
-}
-
-// add counts a run in where it belongs.
-func (c *Costs) add(e *Event) {
-	if c.Tasks == nil {
-		c.Tasks, c.Waves, c.fresh = map[string]Cost{}, map[int]Cost{}, map[string]float64{}
-	}
-	task, wave := c.Tasks[e.Task], c.Waves[e.Wave]
-	task.Add(e.Detail)
-	wave.Add(e.Detail)
-	c.Tasks[e.Task], c.Waves[e.Wave] = task, wave
-	if e.Detail != nil && e.Detail.USD != nil {
-		fresh := c.fresh[e.Task]
-		c.fresh[e.Task] = dollarSum(&fresh, *e.Detail.USD)
-	}
-}
-
-// spend counts a run of an agent in.
-func (l *ledger) spend(e *Event) {
-	l.cost.Add(e.Detail)
-	if e.Task != "" {
-		l.costs.add(e)
-	}
-}
-
 // Costs are what the loop's tasks and waves cost so far.
-func (l *Loop) Costs() Costs { return l.ledger.costs }
+func (l *Loop) Costs() journal.Costs { return l.history.Costs }
 
 // overpaid says that a task has cost what one may cost, or nothing.
 func (l *Loop) overpaid(task string) string {
-	most, spent := l.job.Config.MaxCostPerTask, l.ledger.costs.fresh[task]
+	most, spent := l.job.Config.MaxCostPerTask, l.history.Costs.Fresh[task]
 	if most <= 0 || spent < most {
 		return ""
 	}
-	return fmt.Sprintf("its attempts cost %s, and a task may cost %s", Dollars(spent), Dollars(most))
+	return fmt.Sprintf("its attempts cost %s, and a task may cost %s", journal.Dollars(spent), journal.Dollars(most))
 }
 
 // costOf is what the attempts at some tasks cost together.
-func (l *Loop) costOf(tasks []string) (sum Cost) {
+func (l *Loop) costOf(tasks []string) (sum journal.Cost) {
 	for _, id := range tasks {
-		sum = sum.Plus(l.ledger.costs.Tasks[id])
+		sum = sum.Plus(l.history.Costs.Tasks[id])
 	}
 	return sum
 }

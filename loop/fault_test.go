@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 )
 
 // faulty is the real file system until its k-th operation, which fails. It keeps failing when sticky.
@@ -91,7 +92,7 @@ func TestEveryWriteFails(t *testing.T) {
 	count := &faulty{FS: atomicfile.OS()}
 	w := newWorld(t, threeTasks)
 	w.fs = count
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	total := count.n
 	if total < 15 {
 		t.Fatalf("a run asks %d things of the disk", total)
@@ -115,13 +116,13 @@ func failAt(t *testing.T, f *faulty) {
 	w := newWorld(t, threeTasks)
 	w.fs = f
 	done := map[string]bool{}
-	w.tell = func(e Event) {
-		if e.Type == TaskDone {
+	w.tell = func(e journal.Event) {
+		if e.Type == journal.TaskDone {
 			done[e.Task] = true
 		}
 	}
 	out, err := w.run(StartOptions{})
-	if full := errors.Is(f.err, syscall.ENOSPC); err == nil && out.Ending != AllDone && (!full || out.Ending != DiskFull || !strings.HasPrefix(out.Message, "the disk is full: ")) {
+	if full := errors.Is(f.err, syscall.ENOSPC); err == nil && out.Ending != journal.AllDone && (!full || out.Ending != journal.DiskFull || !strings.HasPrefix(out.Message, "the disk is full: ")) {
 		t.Errorf("operation %d: ended %+v without an error", f.k, out)
 	}
 	if !strings.HasSuffix(w.read(".scud/tasks/x.json"), "]}\n") {
@@ -129,11 +130,11 @@ func failAt(t *testing.T, f *faulty) {
 	}
 	ran := w.runs
 	w.fs, w.runs, w.tell = atomicfile.OS(), nil, nil
-	if err == nil && out.Ending == AllDone {
+	if err == nil && out.Ending == journal.AllDone {
 		return
 	}
 	nothingLeft := func(err error) bool { return len(done) == 3 && strings.Contains(err.Error(), "no task that can run") }
-	if out, err := w.run(StartOptions{}); err != nil && !nothingLeft(err) || err == nil && out.Ending != AllDone {
+	if out, err := w.run(StartOptions{}); err != nil && !nothingLeft(err) || err == nil && out.Ending != journal.AllDone {
 		t.Errorf("operation %d: the next run: %+v, %v (first: %v; ran %v)", f.k, out, err, done, ran)
 	}
 	for _, r := range w.runs {

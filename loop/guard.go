@@ -11,13 +11,14 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 )
 
 // guard restores what no attempt may change in the repository: the git directory, what the user had changed before
 // the run, and what earlier attempts made that is verified. Loops over a tag and over a prompt use it alike.
 type guard struct {
 	repo    *gitops.Repo
-	ledger  *ledger
+	history *journal.State
 	reworks bool // its attempts are about the same work: only leading git back undoes what an earlier one made
 	work    gitops.Verified
 	learned int // of the ledger's work
@@ -110,7 +111,7 @@ func (g *guard) repair(ctx context.Context, f *footing, who string) (notes []str
 // restore brings back what the attempt undid; see gitops.Repo.Undone for the rule.
 func (g *guard) restore(ctx context.Context, f *footing, who string, back bool) ([]string, error) {
 	g.learn()
-	s := gitops.Protected{Before: f.before, Base: f.base, Users: g.ledger.userPaths, Back: back}
+	s := gitops.Protected{Before: f.before, Base: f.base, Users: g.history.UserPaths, Back: back}
 	if !g.reworks || back {
 		s.Work = &g.work
 	}
@@ -158,57 +159,30 @@ func (g *guard) restore(ctx context.Context, f *footing, who string, back bool) 
 // learn takes in what was verified and committed since the last time. Work of long ago whose objects were pruned
 // meanwhile is passed over: commits hold it.
 func (g *guard) learn() {
-	for _, w := range g.ledger.work[g.learned:] {
-		_ = g.repo.AddVerified(&g.work, w.name, gitops.Tree(w.base), gitops.Tree(w.tree))
-		g.work.Drop(w.left)
-		if w.committed {
-			g.work.Committed([]string{w.name})
+	for _, w := range g.history.Work[g.learned:] {
+		_ = g.repo.AddVerified(&g.work, workName(&w), gitops.Tree(w.Base), gitops.Tree(w.Tree))
+		g.work.Drop(w.Left)
+		if w.Committed {
+			g.work.Committed([]string{workName(&w)})
 		}
 	}
-	g.learned = len(g.ledger.work)
-	for _, c := range g.ledger.commits[g.commits:] {
+	g.learned = len(g.history.Work)
+	for _, c := range g.history.WaveCommits[g.commits:] {
 		names := make([]string, len(c.Tasks))
 		for i, id := range c.Tasks {
 			names[i] = taskWork(id)
 		}
 		g.work.Committed(names)
 	}
-	g.commits = len(g.ledger.commits)
+	g.commits = len(g.history.WaveCommits)
 }
 
-// Undone is what was undone of an attempt, or of an iteration of a prompt loop: it may not do that.
-type Undone struct {
-	Task      string   `json:"task_id,omitempty"`
-	Iteration int      `json:"iteration,omitempty"`
-	Attempt   int      `json:"attempt"`
-	Notes     []string `json:"notes"` // one line each
-}
-
-// reasonUndone marks the warnings that tell of it.
-const reasonUndone = "undone"
-
-// maxUndone bounds the attempts whose undone deeds are kept in the state.
-const maxUndone = 50
-
-// undo takes in a warning that tells what was undone.
-func (l *ledger) undo(e *Event) {
-	n := len(l.undone)
-	if n == 0 || l.undone[n-1].Task != e.Task || l.undone[n-1].Iteration != e.Iteration || l.undone[n-1].Attempt != e.Attempt {
-		if n == maxUndone {
-			return
-		}
-		l.undone = append(l.undone, Undone{Task: e.Task, Iteration: e.Iteration, Attempt: e.Attempt})
-		n++
+// workName names a piece of work for people.
+func workName(w *journal.Work) string {
+	if w.Task == "" {
+		return fmt.Sprintf("iteration %d", w.Iteration)
 	}
-	l.undone[n-1].Notes = append(l.undone[n-1].Notes, e.Message)
-}
-
-// workDone is work of the run that is verified, or of a prompt loop: committed.
-type workDone struct {
-	name       string // for people
-	base, tree string
-	left       []string // of verifications: no work
-	committed  bool
+	return taskWork(w.Task)
 }
 
 func taskWork(id string) string { return "task " + oneLine(id) }

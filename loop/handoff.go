@@ -12,6 +12,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/journal"
 )
 
 // A handoff file tells a next session what it needs. What a person writes into it stays; a loop that
@@ -80,7 +81,7 @@ func (l *Loop) handOff(out *Outcome) error {
 		return nil
 	}
 	section := ""
-	if out.Ending != AllDone {
+	if out.Ending != journal.AllDone {
 		section = l.tools.Mask.Text(l.handoffText(out))
 	}
 	return WriteHandoff(l.tools.FS, l.job.Root, path, section)
@@ -93,28 +94,28 @@ func (l *Loop) handoffText(out *Outcome) string {
 	var b strings.Builder
 	c := l.job.Graph.Counts()
 	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneLine(l.state.Tag))
-	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, out.Ending.words())), c.Done, c.Total)
-	if n := len(l.ledger.commits); n > 0 {
-		fmt.Fprintf(&b, "; the last commit is %.12s", l.ledger.commits[n-1].Commit)
+	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, out.Ending.Words())), c.Done, c.Total)
+	if n := len(l.history.WaveCommits); n > 0 {
+		fmt.Fprintf(&b, "; the last commit is %.12s", l.history.WaveCommits[n-1].Commit)
 	}
 	b.WriteString(".\n")
 	l.handoffCurrent(&b)
-	if len(l.ledger.blocked) > 0 {
+	if len(l.history.Blocked) > 0 {
 		b.WriteString("\n### Blocked\n\nTheir files were put back; what was tried is kept under the refs named.\n\n")
-		for _, e := range l.ledger.blocked[:min(maxHandoffTasks, len(l.ledger.blocked))] {
+		for _, e := range l.history.Blocked[:min(maxHandoffTasks, len(l.history.Blocked))] {
 			fmt.Fprintf(&b, "- %s %s: %s", oneLine(e.Task), oneLine(e.Title), oneLine(e.Reason))
 			if e.Ref != "" {
 				fmt.Fprintf(&b, " (%s)", e.Ref)
 			}
 			b.WriteString("\n")
-			if words := lastWords(l.ledger.failures[e.Task]); words != "" {
+			if words := lastWords(l.history.Failures[e.Task]); words != "" {
 				fmt.Fprintf(&b, "  Its agent's last words: %s\n", words)
 			}
 		}
 	}
 	l.handoffNext(&b)
 	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n", l.state.ID, more(out, &l.job.Config, l.job.Config.Scud.MaxTotalIterations))
-	if len(l.ledger.blocked) > 0 {
+	if len(l.history.Blocked) > 0 {
 		fmt.Fprintf(&b, "    descartes loop tune TASK --scud-tag %s     # change what a blocked task is told\n    descartes loop resume --name %s --retry-blocked\n", oneLine(l.state.Tag), l.state.ID)
 	}
 	return b.String()
@@ -123,13 +124,13 @@ func (l *Loop) handoffText(out *Outcome) string {
 // more is what a loop has to be given to go on after it met a limit or asked a person.
 func more(out *Outcome, c *Config, most int) string {
 	switch out.Ending {
-	case LimitReached:
+	case journal.LimitReached:
 		return fmt.Sprintf(" --max-iterations %d", 2*max(1, most))
-	case DeadlinePast:
+	case journal.DeadlinePast:
 		return " --deadline 8h"
-	case CostReached:
+	case journal.CostReached:
 		return fmt.Sprintf(" --max-cost %g", 2*c.MaxCostUSD)
-	case GateAsks, BreakerOpen:
+	case journal.GateAsks, journal.BreakerOpen:
 		return " --yes"
 	}
 	return ""
@@ -137,12 +138,12 @@ func more(out *Outcome, c *Config, most int) string {
 
 // handoffCurrent tells of the task that is half done.
 func (l *Loop) handoffCurrent(b *strings.Builder) {
-	id := l.ledger.current
+	id := l.history.Current
 	if id == "" {
 		return
 	}
 	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneLine(id), oneLine(l.title(id)))
-	if f, ok := l.ledger.failures[id]; ok {
+	if f, ok := l.history.Failures[id]; ok {
 		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneLine(f.Verdict), oneLine(f.Reason))
 		if words := lastWords(f); words != "" {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
@@ -155,7 +156,7 @@ func (l *Loop) handoffCurrent(b *strings.Builder) {
 func (l *Loop) handoffNext(b *strings.Builder) {
 	var ready []string
 	for _, id := range l.job.Graph.Leaves() {
-		if id != l.ledger.current && l.job.Graph.Ready(id) {
+		if id != l.history.Current && l.job.Graph.Ready(id) {
 			ready = append(ready, id)
 		}
 	}
@@ -172,10 +173,9 @@ func (l *Loop) handoffNext(b *strings.Builder) {
 }
 
 // words is an ending in a sentence.
-func (e Ending) words() string { return strings.ReplaceAll(string(e), "_", " ") }
 
 // lastWords is the end of what an agent said, on one line.
-func lastWords(e Event) string {
+func lastWords(e journal.Event) string {
 	if e.Detail == nil {
 		return ""
 	}

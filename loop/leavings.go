@@ -136,16 +136,3 @@ func (h Home) leftBefore(ctx context.Context, repo *gitops.Repo, dirty []string)
 func without(list, out []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return slices.Contains(out, p) })
 }
-
-// noteLeavings takes into account what a verification left behind.
-func (l *ledger) noteLeavings(d *Detail) {
-	if d == nil || len(d.Left)+len(d.Taken) == 0 {
-		return
-	}
-	l.left = without(l.left, d.Taken)
-	for _, path := range d.Left {
-		if !slices.Contains(l.left, path) {
-			l.left = append(l.left, path)
-		}
-	}
-}

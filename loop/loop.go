@@ -12,6 +12,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/redact"
+	"descartes/loop/journal"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -37,7 +38,7 @@ type Tools struct {
 	Now     func() time.Time                // gitops.Now: the age of files is compared with it
 	Mask    *redact.Redactor                // what is printed, recorded or committed nowhere; nil: nothing
 	Free    func(dir string) (int64, error) // bytes that are free on a folder's disk; nil: nobody looks
-	Observe func(Event)                     // hears of each event once it is written, in order, in the run's own goroutine
+	Observe func(journal.Event)             // hears of each event once it is written, in order, in the run's own goroutine
 
 	Refused func() []string // hosts that the sandbox refused since it was asked last; nil: nobody knows
 
@@ -62,15 +63,15 @@ type Loop struct {
 	tools    Tools
 	home     Home
 	scope    Scope
-	state    State // what does not change while it runs; the rest comes from the ledger
-	ledger   *ledger
+	state    State // what does not change while it runs; the rest comes from the journal
+	history  *journal.State
 	guard    *guard
-	journal  *journal
+	journal  *journal.Journal
 	saver    *saver
 	locks    []*lock
 	resumed  bool
 	pacer    *pacer
-	held     []*Event // written with the next event
+	held     []*journal.Event // written with the next event
 	spare    *spareLog
 	full     bool              // the disk is, and the end could not be recorded
 	entered  int               // the wave whose begin was recorded last
@@ -80,9 +81,10 @@ type Loop struct {
 	fixed    fixedFiles
 	lists    map[string]otherList // of other tags, by path, before the attempt at hand
 	branch   string               // made before the first attempt
-	lastPass pass                 // of the tag's last loop
-	missing  map[string]bool      // withheld variables that were told of
-	at       gitops.Tree          // what the working tree holds; "" where it has to be looked at
+	lastPass journal.Pass         // of the tag's last loop
+	failing  streak
+	missing  map[string]bool // withheld variables that were told of
+	at       gitops.Tree     // what the working tree holds; "" where it has to be looked at
 }
 
 // ID names the loop.
@@ -100,10 +102,10 @@ func (l *Loop) State() *State {
 
 // recordWithNext records an event together with the one that follows it: nothing is lost with it
 // that is not found out again, and a write fewer is a write fewer.
-func (l *Loop) recordWithNext(e *Event) { l.held = append(l.held, e) }
+func (l *Loop) recordWithNext(e *journal.Event) { l.held = append(l.held, e) }
 
 // record writes events to the journal, takes them into account, and lets the observer hear of them.
-func (l *Loop) record(events ...*Event) error {
+func (l *Loop) record(events ...*journal.Event) error {
 	if len(l.held) > 0 {
 		events = slices.Concat(l.held, events)
 		l.held = l.held[:0:0]
@@ -119,24 +121,22 @@ func (l *Loop) record(events ...*Event) error {
 	return nil
 }
 
-func (l *Loop) commitEvents(events []*Event) error {
-	if l.tools.Mask != nil {
-		for _, e := range events {
-			e.mask(l.tools.Mask)
-		}
+func (l *Loop) commitEvents(events []*journal.Event) error {
+	for _, e := range events {
+		maskEvent(l.tools.Mask, e)
 	}
 	l.saver.mu.Lock()
 	defer l.saver.mu.Unlock()
-	if err := l.journal.append(events...); err != nil {
+	if err := l.journal.Append(events...); err != nil {
 		return err
 	}
 	for _, e := range events {
-		l.ledger.apply(e)
-		if e.Type == AttemptFinished {
+		l.history.Apply(e)
+		if e.Type == journal.AttemptFinished {
 			l.state.addSummary(l.summary(e))
 		}
 	}
-	changes := l.ledger.takeChanges(0)
+	changes := l.history.TakeChanges(0)
 	for id, status := range changes {
 		l.job.Graph.SetStatus(id, tasks.Status(status))
 	}
@@ -146,10 +146,10 @@ func (l *Loop) commitEvents(events []*Event) error {
 func (l *Loop) flush() error { return l.saver.flush() }
 
 // summary is an attempt as the state file lists it.
-func (l *Loop) summary(e *Event) IterationSummary {
-	s := IterationSummary{Iteration: max(0, l.ledger.iteration-1), Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: e.Verdict}
+func (l *Loop) summary(e *journal.Event) IterationSummary {
+	s := IterationSummary{Iteration: max(0, l.history.Iteration-1), Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: e.Verdict}
 	if d := e.Detail; d != nil {
-		s.ExitCode, s.PromiseSeen = d.exitCode(e.Verdict), d.Claimed
+		s.ExitCode, s.PromiseSeen = exitCode(d, e.Verdict), d.Claimed
 		s.StartedAt = e.TS.Add(-time.Duration(d.Seconds * float64(time.Second)))
 		s.OutputPreview = preview(d.Words)
 	}
@@ -157,8 +157,8 @@ func (l *Loop) summary(e *Event) IterationSummary {
 }
 
 // exitCode is that of an attempt as state files have it: an interrupted one has none.
-func (d *Detail) exitCode(verdict string) int {
-	if verdict == verdictCancelled && d.Code == 0 {
+func exitCode(d *journal.Detail, verdict string) int {
+	if verdict == journal.Cancelled && d.Code == 0 {
 		return -1
 	}
 	return d.Code
@@ -174,10 +174,10 @@ func preview(s string) string {
 
 // snapshot builds the state from the journal's account. The caller holds the saver's lock.
 func (l *Loop) snapshot() *State {
-	s, b, c := l.state, l.ledger, l.job.Graph.Counts()
+	s, b, c := l.state, l.history, l.job.Graph.Counts()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
-	b.fill(&s, l.taskID)
-	s.Seq = l.journal.seq
+	fill(&s, b, l.taskID)
+	s.Seq = l.journal.Seq()
 	if n := len(s.Summaries); n > 0 {
 		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
 	}
@@ -192,7 +192,7 @@ func (l *Loop) taskID(id string) TaskID {
 // finish records the end and saves everything. A cancelled or paused loop is resumed from here.
 func (l *Loop) finish(out *Outcome) error {
 	e := out.end(string(out.Ending), l.tools.Code)
-	if cur := l.ledger.current; cur != "" && l.ledger.open == nil && l.ledger.tree == l.ledger.bases[cur] {
+	if cur := l.history.Current; cur != "" && l.history.Open == nil && l.history.Tree == l.history.Bases[cur] {
 		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
 	}
 	if err := l.record(e); err != nil {
@@ -202,7 +202,7 @@ func (l *Loop) finish(out *Outcome) error {
 		return err
 	}
 	leave := l.guard.drop
-	if l.ledger.open != nil { // the next run puts the index back
+	if l.history.Open != nil { // the next run puts the index back
 		leave = l.guard.leave
 	}
 	if err := leave(l.home, l.state.ID); err != nil {
@@ -224,7 +224,7 @@ func (l *Loop) Close() error {
 		l.spare.stop()
 	}
 	if l.journal != nil {
-		if err := l.journal.close(); !l.full || !full(err) {
+		if err := l.journal.Close(); !l.full || !full(err) {
 			errs = append(errs, err)
 		}
 	}

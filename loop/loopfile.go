@@ -11,6 +11,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/journal"
 )
 
 // loopDir holds the state of the criteria loop for its agent and for other programs. One criteria loop at a
@@ -135,9 +136,9 @@ func (r *Repeat) endLoopFile(out *Outcome) error {
 	}
 	cancelled := false
 	if asked, _ := r.home.Asked(r.state.ID); asked == RequestCancel {
-		cancelled = out.Ending == Cancelled
+		cancelled = out.Ending == journal.UserCancelled
 	}
-	if dropsLoopFile(r.job.Config, out.Ending.final(), cancelled) {
+	if dropsLoopFile(r.job.Config, out.Ending.Final(), cancelled) {
 		return removeLoopFile(r.job.Dir)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"descartes/agent"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -25,9 +26,9 @@ func TestAgentClearsAwayOurFolder(t *testing.T) {
 		w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
 		return agent.Result{End: agent.Finished, Complete: true}
 	}
-	w.mustRun(StartOptions{Name: "night"}, AllDone)
-	events, err := ReadEvents(NewHome(w.dir).Events("night"))
-	if err != nil || len(events) == 0 || events[len(events)-1].Type != LoopFinished {
+	w.mustRun(StartOptions{Name: "night"}, journal.AllDone)
+	events, err := journal.ReadEvents(NewHome(w.dir).Events("night"))
+	if err != nil || len(events) == 0 || events[len(events)-1].Type != journal.LoopFinished {
 		t.Errorf("journal: %d events, %v", len(events), err)
 	}
 	w.clean()
@@ -57,13 +58,13 @@ func TestAgentForgesTheJournal(t *testing.T) {
 		return agent.Result{End: agent.Finished, Complete: true}
 	}
 	warnings := 0
-	w.tell = func(e Event) {
-		if e.Type == Warning && strings.Contains(e.Message, "meddled with") {
+	w.tell = func(e journal.Event) {
+		if e.Type == journal.Warning && strings.Contains(e.Message, "meddled with") {
 			warnings++
 		}
 	}
-	w.mustRun(StartOptions{Name: "night"}, AllDone)
-	if _, err := ReadEvents(path); err != nil || warnings != 3 {
+	w.mustRun(StartOptions{Name: "night"}, journal.AllDone)
+	if _, err := journal.ReadEvents(path); err != nil || warnings != 3 {
 		t.Errorf("%v, %d warnings", err, warnings)
 	}
 	w.clean()
@@ -80,12 +81,12 @@ func TestVerificationIsRepairedToo(t *testing.T) {
 		return verify.Result{Passed: true}
 	}
 	var told strings.Builder
-	w.tell = func(e Event) {
-		if e.Type == Warning {
+	w.tell = func(e journal.Event) {
+		if e.Type == journal.Warning {
 			told.WriteString(e.Message + "\n")
 		}
 	}
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(w.runs, []string{"1 1", "2 1", "3 1"}) {
 		t.Errorf("runs: %v", w.runs)
 	}
@@ -107,7 +108,7 @@ func TestVerificationIsRepairedToo(t *testing.T) {
 func TestSetAsideTasksAreNotAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(threeTasks, `"Three", "status": "pending"`, `"Three", "status": "cancelled"`, 1))
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	j, problems := Load(w.dir, w.cfg)
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -131,9 +132,9 @@ func TestRetriedTaskIsToldWhatFailed(t *testing.T) {
 	w.check = func(map[string]string) verify.Result {
 		return verify.Result{Passed: pass, Code: 1, Tail: "expected 7 sprockets"}
 	}
-	w.mustRun(StartOptions{Name: "night"}, TasksBlocked)
+	w.mustRun(StartOptions{Name: "night"}, journal.TasksBlocked)
 	pass, w.cfg.Scud.RetryBlocked = true, true
-	w.mustRun(StartOptions{Resume: NewHome(w.dir).Named("night")}, AllDone)
+	w.mustRun(StartOptions{Resume: NewHome(w.dir).Named("night")}, journal.AllDone)
 	if !strings.Contains(spec, "expected 7 sprockets") {
 		t.Errorf("the spec of the retry:\n%s", spec)
 	}
@@ -149,7 +150,7 @@ func TestLinkedTaskFileStaysALink(t *testing.T) {
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "link")
 	w.protect = append(w.protect, "real/x.json")
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if got := w.git("show", "--format=", "--name-only", "HEAD"); got != "real/x.json\ntask-2.txt\ntask-3.txt" {
 		t.Errorf("wave 2 holds:\n%s", got)
 	}

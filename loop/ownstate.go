@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 )
 
 // ownState is the state file of a live loop as the loop left it. Another program may mark the loop there as cancelled,
@@ -42,5 +43,5 @@ func (o *ownState) look() {
 		return
 	}
 	s, err := LoadState(o.path)
-	o.cancelled = err == nil && s.ExitReason.Type == string(Cancelled)
+	o.cancelled = err == nil && s.ExitReason.Type == string(journal.UserCancelled)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/loop/journal"
 )
 
 // What is done when a provider's quota is used up.
@@ -23,22 +24,22 @@ const (
 //	... the agent runs with c ...
 //	until, err := p.after(c, result)                        // goes into the attempt_finished event's Detail.Until
 //
-// What it knows comes back from the journal through pace, and of other loops through Accounts.
+// What it knows comes back from the journal through the events, and of other loops through Accounts.
 type pacer struct {
-	tools    Tools
-	onLimit  string
-	maxWait  time.Duration // of one waiting; 0 is as long as it takes
-	deadline *time.Time
-	pace     *pace
-	anew     bool      // limits of before this run are not believed
-	began    time.Time // this run
-	loop     string
-	tell     func(*Event) error // records a warning or a limit_waiting
-	saved    func() error       // brings what was told to the disk
-	told     string             // the last change of backend
-	warned   []string
-	past     []string             // backends that got past a limit of before this run
-	seen     map[string]time.Time // when the limit was met whose record this run knows already, by backend
+	tools     Tools
+	onLimit   string
+	maxWait   time.Duration // of one waiting; 0 is as long as it takes
+	deadline  *time.Time
+	providers *journal.Providers
+	anew      bool      // limits of before this run are not believed
+	began     time.Time // this run
+	loop      string
+	tell      func(*journal.Event) error // records a warning or a limit_waiting
+	saved     func() error               // brings what was told to the disk
+	told      string                     // the last change of backend
+	warned    []string
+	past      []string             // backends that got past a limit of before this run
+	seen      map[string]time.Time // when the limit was met whose record this run knows already, by backend
 }
 
 // move is what pick came to: a choice to run with, a time to wait for, or an end.
@@ -83,8 +84,8 @@ func (p *pacer) over(choices []Choice) (*Outcome, error) {
 // of the same account are told of a limit.
 func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, error) {
 	now := p.tools.Now().Round(0)
-	s := p.pace.get(c.Backend)
-	until := s.pause(r, now)
+	s := p.providers.Get(c.Backend)
+	until := pause(s, r, now)
 	if r.End == agent.Limited {
 		reset := r.Until.Round(0)
 		if reset.Before(now) {
@@ -113,7 +114,7 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 	now := p.tools.Now().Round(0)
 	var hold move // for the one that is free first
 	var dead []string
-	limited, ending := false, AgentUnusable
+	limited, ending := false, journal.AgentUnusable
 	later := func(m move) {
 		limited = limited || m.limited
 		if hold.until.IsZero() || m.until.Before(hold.until) {
@@ -122,30 +123,30 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 	}
 	first := ""
 	for _, c := range choices {
-		s := *p.pace.get(c.Backend)
+		s := *p.providers.Get(c.Backend)
 		record, err := p.others(c.Backend, &s, now)
 		if err != nil {
 			return move{}, err
 		}
-		why := s.why(now)
-		used := move{choice: c, until: s.until, reason: why, limited: true, record: record}
+		why := why(&s, now)
+		used := move{choice: c, until: s.Until, reason: why, limited: true, record: record}
 		switch {
-		case s.unusable != "":
-			why = s.unusable
+		case s.Unusable != "":
+			why = s.Unusable
 			dead = append(dead, "the agent cannot be run: "+why)
-		case now.Before(s.until) && p.onLimit == OnLimitStop:
-			return move{end: &Outcome{Ending: QuotaUsedUp, Message: used.because(""), Until: s.until}}, nil
-		case now.Before(s.until) && p.onLimit != OnLimitFallback:
+		case now.Before(s.Until) && p.onLimit == OnLimitStop:
+			return move{end: &Outcome{Ending: journal.QuotaUsedUp, Message: used.because(""), Until: s.Until}}, nil
+		case now.Before(s.Until) && p.onLimit != OnLimitFallback:
 			return used, nil
-		case now.Before(s.until):
+		case now.Before(s.Until):
 			later(used)
-		case now.Before(s.rest) && s.faults <= faultTries:
-			return move{choice: c, until: s.rest, reason: why}, nil
-		case now.Before(s.rest):
-			why = fmt.Sprintf("%s; %d tries in a row ended so", why, s.faults)
+		case now.Before(s.Rest) && s.Faults <= faultTries:
+			return move{choice: c, until: s.Rest, reason: why}, nil
+		case now.Before(s.Rest):
+			why = fmt.Sprintf("%s; %d tries in a row ended so", why, s.Faults)
 			dead = append(dead, why)
-			ending = ProviderFails
-			later(move{choice: c, until: s.rest, reason: why})
+			ending = journal.ProviderFails
+			later(move{choice: c, until: s.Rest, reason: why})
 		default:
 			return move{choice: c, instead: first}, nil
 		}
@@ -174,22 +175,22 @@ const clearedLeast = time.Minute
 
 // others adds what other loops know of a backend's account, and says what that is. A limit of before this run that is
 // remembered no more was cleared.
-func (p *pacer) others(backend string, s *standing, now time.Time) (record *Limit, _ error) {
+func (p *pacer) others(backend string, s *journal.Provider, now time.Time) (record *Limit, _ error) {
 	u, found, err := p.tools.Accounts.look(backend, now)
 	if err != nil {
 		return nil, p.warn(err)
 	}
-	if !found && s.met.Before(p.began) && s.until.Sub(now) > clearedLeast && p.tools.Accounts.path(backend) != "" {
-		s.until = time.Time{}
+	if !found && s.Met.Before(p.began) && s.Until.Sub(now) > clearedLeast && p.tools.Accounts.path(backend) != "" {
+		s.Until = time.Time{}
 	}
-	if found && !u.At.After(s.met) && !p.anew && !u.At.Equal(p.seen[backend]) { // our own, of an earlier run, or what that one knew
+	if found && !u.At.After(s.Met) && !p.anew && !u.At.Equal(p.seen[backend]) { // our own, of an earlier run, or what that one knew
 		record = &u
 	}
-	if !found || p.anew && !u.At.After(p.began) || u.At.Equal(p.seen[backend]) || !u.Until.After(s.until) {
+	if !found || p.anew && !u.At.After(p.began) || u.At.Equal(p.seen[backend]) || !u.Until.After(s.Until) {
 		return record, nil
 	}
-	s.until, s.reason = u.Until.Add(spread(min(30*time.Second, u.Until.Sub(now)/10))), u.Reason
-	s.met = u.At
+	s.Until, s.Reason = u.Until.Add(spread(min(30*time.Second, u.Until.Sub(now)/10))), u.Reason
+	s.Met = u.At
 	return &u, nil
 }
 
@@ -198,7 +199,7 @@ func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, erro
 	if out := p.tooLong(m); out != nil {
 		return out, nil
 	}
-	e := &Event{Type: LimitWaiting, Reason: m.reason, Detail: &Detail{Until: &m.until, Backend: m.choice.Backend}}
+	e := &journal.Event{Type: journal.LimitWaiting, Reason: m.reason, Detail: &journal.Detail{Until: &m.until, Backend: m.choice.Backend}}
 	if !m.limited {
 		e.Detail.Cause = string(agent.Transient)
 	}
@@ -212,8 +213,8 @@ func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, erro
 		return out, nil
 	}
 	// Over is over, also where the clock was set back meanwhile and shows an earlier time.
-	s := p.pace.get(m.choice.Backend)
-	s.until, s.rest = time.Time{}, time.Time{}
+	s := p.providers.Get(m.choice.Backend)
+	s.Until, s.Rest = time.Time{}, time.Time{}
 	if m.record != nil {
 		p.seen[m.choice.Backend] = m.record.At
 	}
@@ -222,16 +223,16 @@ func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, erro
 
 // tooLong is the end of a run that would have to wait longer than it may.
 func (p *pacer) tooLong(m move) *Outcome {
-	since := p.pace.since
+	since := p.providers.Since
 	if since.IsZero() {
 		since = p.tools.Now().Round(0)
 	}
 	switch {
 	case !m.limited: // a moment's rest
 	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
-		return &Outcome{Ending: QuotaUsedUp, Message: m.because("; that is longer than --max-wait " + shortDuration(p.maxWait)), Until: m.until}
+		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; that is longer than --max-wait " + shortDuration(p.maxWait)), Until: m.until}
 	case p.deadline != nil && m.until.After(*p.deadline):
-		return &Outcome{Ending: QuotaUsedUp, Message: m.because("; that is after the deadline"), Until: m.until}
+		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; that is after the deadline"), Until: m.until}
 	}
 	return nil
 }
@@ -259,7 +260,7 @@ func (p *pacer) tellSwitch(m move) error {
 		return nil
 	}
 	p.told = text
-	return p.tell(&Event{Type: Warning, Message: text})
+	return p.tell(&journal.Event{Type: journal.Warning, Message: text})
 }
 
 // warn tells of what must not stop a run, once.
@@ -268,14 +269,14 @@ func (p *pacer) warn(err error) error {
 		return nil
 	}
 	p.warned = append(p.warned, err.Error())
-	return p.tell(&Event{Type: Warning, Message: err.Error()})
+	return p.tell(&journal.Event{Type: journal.Warning, Message: err.Error()})
 }
 
 // newPacer is the pacer of a loop. What it tells becomes part of the journal, from which p comes back.
-func newPacer(tools Tools, c *Config, p *pace, loop string, anew bool) *pacer {
+func newPacer(tools Tools, c *Config, p *journal.Providers, loop string, anew bool) *pacer {
 	if anew {
-		*p = newPace()
+		*p = journal.NewProviders()
 	}
-	return &pacer{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline, pace: p, anew: anew,
+	return &pacer{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline, providers: p, anew: anew,
 		began: tools.Now().Round(0), loop: loop, seen: map[string]time.Time{}}
 }

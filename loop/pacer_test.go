@@ -13,6 +13,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 )
 
 // patient is a world whose clock only waiting moves on, in leaps.
@@ -22,7 +23,7 @@ type patient struct {
 	began  time.Time
 	result func(r agent.Request) agent.Result // of each run, in turn
 	asked  []string                           // backend of each run
-	waits  []Event
+	waits  []journal.Event
 	warned []string
 }
 
@@ -43,11 +44,11 @@ func newPatient(t *testing.T) *patient {
 		}
 		return work(r, env)
 	}
-	p.tell = func(e Event) {
+	p.tell = func(e journal.Event) {
 		switch e.Type {
-		case LimitWaiting:
+		case journal.LimitWaiting:
 			p.waits = append(p.waits, e)
-		case Warning:
+		case journal.Warning:
 			p.warned = append(p.warned, e.Message)
 		}
 	}
@@ -96,7 +97,7 @@ func TestLimitInMidTask(t *testing.T) {
 		}
 		return agent.Result{}
 	}
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "the wait", p.took(), 2*time.Hour, 2*time.Hour+40*time.Second)
 	if len(p.waits) != 1 || p.waits[0].Task != "1" || p.waits[0].Detail.Backend != "claude" {
 		t.Errorf("waits: %+v", p.waits)
@@ -121,7 +122,7 @@ func TestLimitUnknownReset(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.result = func(agent.Request) agent.Result { return limitedUntil(time.Time{}) }
-	out := p.mustRun(StartOptions{}, QuotaUsedUp)
+	out := p.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	var got []string
 	last := p.began
 	for _, e := range p.waits {
@@ -143,8 +144,8 @@ func TestLimitGuessIsNotKept(t *testing.T) {
 	p.known = accountsIn(t, atomicfile.OS(), "one")
 	p.cfg.OnLimit = OnLimitStop
 	p.script(limitedUntil(time.Time{}))
-	p.mustRun(StartOptions{}, QuotaUsedUp)
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.QuotaUsedUp)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	if len(p.waits) != 0 || p.took() != 0 {
 		t.Errorf("%d waits, %v", len(p.waits), p.took())
 	}
@@ -155,7 +156,7 @@ func TestLimitPastReset(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.result = func(agent.Request) agent.Result { return limitedUntil(p.time.Add(-time.Hour)) }
-	p.mustRun(StartOptions{}, QuotaUsedUp)
+	p.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	if n := len(p.runs); n < 5 || n > 12 {
 		t.Errorf("%d requests in six hours", n)
 	}
@@ -166,17 +167,17 @@ func TestLimitBeyondMaxWait(t *testing.T) {
 	p := newPatient(t)
 	reset := p.time.Add(50 * time.Hour)
 	p.script(limitedUntil(reset))
-	out := p.mustRun(StartOptions{}, QuotaUsedUp)
+	out := p.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	within(t, "the wait", p.took(), 0, 0)
 	if out.Until.Before(reset) {
 		t.Errorf("outcome: %+v", out)
 	}
-	p.mustRun(StartOptions{}, QuotaUsedUp) // it is known, and not asked for again
+	p.mustRun(StartOptions{}, journal.QuotaUsedUp) // it is known, and not asked for again
 	if len(p.runs) != 1 {
 		t.Errorf("runs: %v", p.runs)
 	}
 	p.time = reset.Add(-time.Hour)
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "the rest of the wait", p.time.Sub(reset), 0, 40*time.Second)
 	if !slices.Equal(p.runs, []string{"1 1", "1 2", "2 1", "3 1"}) {
 		t.Errorf("runs: %v", p.runs)
@@ -188,9 +189,9 @@ func TestLimitIsOfOneBackend(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.script(limitedUntil(p.time.Add(50 * time.Hour)))
-	p.mustRun(StartOptions{}, QuotaUsedUp)
+	p.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	p.cfg.Backend.Type = "codex"
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "the wait", p.took(), 0, 0)
 	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "codex"}) {
 		t.Errorf("asked %v", p.asked)
@@ -210,12 +211,12 @@ func TestAdoptedFallback(t *testing.T) {
 		}
 		return agent.Result{}
 	}
-	if out, err := p.run(StartOptions{}); err == nil || out.Ending != OwnError {
+	if out, err := p.run(StartOptions{}); err == nil || out.Ending != journal.OwnError {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	p.broken = nil
 	p.recall = func() agent.Result { return limitedUntil(reset.Add(-time.Hour)) }
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "the wait", p.took(), 4*time.Hour, 4*time.Hour+40*time.Second)
 	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "codex"}) {
 		t.Errorf("asked %v", p.asked)
@@ -226,11 +227,11 @@ func TestAdoptedFallback(t *testing.T) {
 func TestReasonGrowsOld(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	s := standing{reason: "Claude's weekly limit; resets Mon 23 Nov 20:33 (in 6 h 12 min)", met: now}
-	if got := s.why(now); got != s.reason {
+	s := journal.Provider{Reason: "Claude's weekly limit; resets Mon 23 Nov 20:33 (in 6 h 12 min)", Met: now}
+	if got := why(&s, now); got != s.Reason {
 		t.Errorf("at once: %q", got)
 	}
-	if got := s.why(now.Add(time.Hour)); got != "Claude's weekly limit; resets Mon 23 Nov 20:33" {
+	if got := why(&s, now.Add(time.Hour)); got != "Claude's weekly limit; resets Mon 23 Nov 20:33" {
 		t.Errorf("an hour later: %q", got)
 	}
 }
@@ -242,7 +243,7 @@ func TestLimitAfterDeadline(t *testing.T) {
 	deadline := p.time.Add(time.Hour)
 	p.cfg.Deadline = &deadline
 	p.script(limitedUntil(p.time.Add(2 * time.Hour)))
-	if out := p.mustRun(StartOptions{}, QuotaUsedUp); !strings.Contains(out.Message, "after the deadline") || p.took() != 0 {
+	if out := p.mustRun(StartOptions{}, journal.QuotaUsedUp); !strings.Contains(out.Message, "after the deadline") || p.took() != 0 {
 		t.Errorf("after %v: %+v", p.took(), out)
 	}
 }
@@ -254,8 +255,8 @@ func TestLimitAskedAnew(t *testing.T) {
 	p.known = accountsIn(t, atomicfile.OS(), "one")
 	p.cfg.OnLimit = OnLimitStop
 	p.script(limitedUntil(p.time.Add(50 * time.Hour)))
-	p.mustRun(StartOptions{}, QuotaUsedUp)
-	p.mustRun(StartOptions{Anew: true}, AllDone)
+	p.mustRun(StartOptions{}, journal.QuotaUsedUp)
+	p.mustRun(StartOptions{Anew: true}, journal.AllDone)
 	if names, err := os.ReadDir(p.known.Dir); err != nil || len(names) != 0 {
 		t.Errorf("the record of a limit that is over stays: %v, %v", names, err)
 	}
@@ -279,11 +280,11 @@ func TestWaitSurvivesInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := l.Run(ctx, nil)
-	if cerr := l.Close(); err != nil || cerr != nil || out.Ending != Cancelled {
+	if cerr := l.Close(); err != nil || cerr != nil || out.Ending != journal.UserCancelled {
 		t.Fatalf("got %+v, %v, %v", out, err, cerr)
 	}
 	p.sleep = leap
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "both waits", p.took(), 4*time.Hour, 4*time.Hour+40*time.Second)
 	if !slices.Equal(p.runs, []string{"1 1", "1 2", "2 1", "3 1"}) || len(p.waits) != 2 {
 		t.Errorf("runs: %v, %d waits", p.runs, len(p.waits))
@@ -295,7 +296,7 @@ func TestTransientTries(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.script(transient(), transient(), transient())
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	within(t, "the waits", p.took(), 3*155*time.Second/4, 5*155*time.Second/4+20*time.Second)
 	if !slices.Equal(p.runs, []string{"1 1", "1 2", "1 3", "1 4", "2 1", "3 1"}) {
 		t.Errorf("runs: %v", p.runs)
@@ -307,11 +308,11 @@ func TestTransientOutage(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.script(transient(), transient(), transient(), transient())
-	out := p.mustRun(StartOptions{}, ProviderFails)
+	out := p.mustRun(StartOptions{}, journal.ProviderFails)
 	if !strings.Contains(out.Message, "overloaded; 4 tries in a row") || out.Blocked != 0 {
 		t.Errorf("outcome: %+v", out)
 	}
-	if p.mustRun(StartOptions{}, AllDone); len(p.runs) != 7 {
+	if p.mustRun(StartOptions{}, journal.AllDone); len(p.runs) != 7 {
 		t.Errorf("runs: %v", p.runs)
 	}
 }
@@ -324,7 +325,7 @@ func TestKilledClientCounts(t *testing.T) {
 	killed := transient()
 	killed.Signal = 9
 	p.script(killed, killed)
-	out := p.mustRun(StartOptions{}, TasksBlocked)
+	out := p.mustRun(StartOptions{}, journal.TasksBlocked)
 	if len(p.runs) != 2 || out.Blocked != 1 || p.took() != 0 {
 		t.Errorf("runs %v, outcome %+v", p.runs, out)
 	}
@@ -334,11 +335,11 @@ func TestRefusedStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
 	p.script(agent.Result{End: agent.Refused, Cause: agent.Fatal, Reason: "Claude cannot go on: Invalid API key"})
-	out := p.mustRun(StartOptions{}, AgentUnusable)
+	out := p.mustRun(StartOptions{}, journal.AgentUnusable)
 	if len(p.runs) != 1 || out.Message != "the agent cannot be run: Claude cannot go on: Invalid API key" {
 		t.Errorf("runs %v, outcome %+v", p.runs, out)
 	}
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 }
 
 // While one is out of quota another takes over, and it goes back once that has passed.
@@ -359,7 +360,7 @@ func TestFallback(t *testing.T) {
 		}
 		return agent.Result{}
 	}
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(p.asked, []string{"claude", "codex", "codex", "claude"}) || len(p.waits) != 0 {
 		t.Errorf("asked %v, %d waits", p.asked, len(p.waits))
 	}
@@ -374,7 +375,7 @@ func TestFallbackAllLimited(t *testing.T) {
 	p := newPatient(t)
 	p.cfg.OnLimit, p.cfg.Fallback = OnLimitFallback, []string{"codex", "gemini"}
 	p.script(limitedUntil(p.time.Add(3*time.Hour)), limitedUntil(p.time.Add(time.Hour)), limitedUntil(p.time.Add(5*time.Hour)))
-	p.mustRun(StartOptions{}, AllDone)
+	p.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(p.asked, []string{"claude", "codex", "gemini", "codex", "codex", "codex"}) || len(p.waits) != 1 {
 		t.Errorf("asked %v, %d waits", p.asked, len(p.waits))
 	}
@@ -394,9 +395,9 @@ func TestFallbackForFailures(t *testing.T) {
 			p := newPatient(t)
 			p.cfg.OnLimit, p.cfg.Fallback = OnLimitWait, []string{"codex"}
 			p.script(results...)
-			want := AllDone
+			want := journal.AllDone
 			if name == "outofall" {
-				want = AgentUnusable
+				want = journal.AgentUnusable
 			}
 			p.mustRun(StartOptions{}, want)
 			if p.asked[len(p.asked)-1] != "codex" {
@@ -422,7 +423,7 @@ func TestWaitWatchesTheClock(t *testing.T) {
 					p.time, jump = p.time.Add(jump), 0
 				}
 			}
-			p.mustRun(StartOptions{}, AllDone)
+			p.mustRun(StartOptions{}, journal.AllDone)
 			if name == "slept" {
 				within(t, "the wait", slept, time.Hour, time.Hour+time.Minute)
 			} else {

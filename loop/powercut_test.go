@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -166,19 +168,19 @@ func (d *disk) after(interest []string, f func(map[string]string)) {
 }
 
 // scriptedEvents is a run of n tasks, some of which fail first and one of which is given up.
-func scriptedEvents(n int) [][]*Event {
-	out := [][]*Event{{{Type: LoopStarted, Tree: "t0"}}}
+func scriptedEvents(n int) [][]*journal.Event {
+	out := [][]*journal.Event{{{Type: journal.LoopStarted, Tree: "t0"}}}
 	for i := range n {
 		id := fmt.Sprint(i + 1)
-		out = append(out, []*Event{{Type: TaskStarted, Task: id, Base: "b"}, {Type: AttemptStarted, Task: id, Attempt: 1}},
-			[]*Event{{Type: AgentFinished, Task: id, Attempt: 1}}, []*Event{{Type: VerifyFinished, Task: id, Attempt: 1}})
+		out = append(out, []*journal.Event{{Type: journal.TaskStarted, Task: id, Base: "b"}, {Type: journal.AttemptStarted, Task: id, Attempt: 1}},
+			[]*journal.Event{{Type: journal.AgentFinished, Task: id, Attempt: 1}}, []*journal.Event{{Type: journal.VerifyFinished, Task: id, Attempt: 1}})
 		if i%4 == 3 {
-			out = append(out, []*Event{{Type: AttemptFinished, Task: id, Attempt: 1, Verdict: "failed"}}, []*Event{{Type: TaskBlocked, Task: id, Verdict: "failed"}})
+			out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Task: id, Attempt: 1, Verdict: "failed"}}, []*journal.Event{{Type: journal.TaskBlocked, Task: id, Verdict: "failed"}})
 			continue
 		}
-		out = append(out, []*Event{{Type: AttemptFinished, Task: id, Attempt: 1, Verdict: verdictVerified, Tree: "t" + id}, {Type: TaskDone, Task: id}})
+		out = append(out, []*journal.Event{{Type: journal.AttemptFinished, Task: id, Attempt: 1, Verdict: journal.Verified, Tree: "t" + id}, {Type: journal.TaskDone, Task: id}})
 	}
-	return append(out, []*Event{{Type: WaveCommitted, Wave: 1, Commit: "c"}}, []*Event{{Type: LoopFinished, Reason: string(AllDone)}})
+	return append(out, []*journal.Event{{Type: journal.WaveCommitted, Wave: 1, Commit: "c"}}, []*journal.Event{{Type: journal.LoopFinished, Reason: string(journal.AllDone)}})
 }
 
 // TestPowerCut plays a run's writes, cuts the power at every moment in every way that the disk may
@@ -250,24 +252,24 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 		t.Fatal(problems)
 	}
 	home := NewHome(dir)
-	l := &Loop{job: j, home: home, ledger: newLedger(), state: State{ID: "x"}}
-	l.tools = Tools{FS: rec, Now: clock(), Observe: func(e Event) {
-		if e.Type.durable() {
+	l := &Loop{job: j, home: home, history: journal.NewState(), state: State{ID: "x"}}
+	l.tools = Tools{FS: rec, Now: clock(), Observe: func(e journal.Event) {
+		if e.Type.Durable() {
 			rec.ops = append(rec.ops, diskOp{kind: "told", seq: e.Seq})
 		}
 	}}
 	l.prepareState(StartOptions{})
 	var err error
-	if l.journal, _, err = openJournal(rec, home.Events("x"), "x", l.tools.Now); err != nil {
+	if l.journal, _, err = journal.Open(rec, home.Events("x"), "x", l.tools.Now); err != nil {
 		t.Fatal(err)
 	}
-	l.saver = &saver{fs: rec, file: j.File, own: &ownState{fs: rec, path: home.Default()}, sync: l.journal.sync, state: l.snapshot, pending: map[string]tasks.Status{}}
+	l.saver = &saver{fs: rec, file: j.File, own: &ownState{fs: rec, path: home.Default()}, sync: l.journal.Sync, state: l.snapshot, pending: map[string]tasks.Status{}}
 	return l
 }
 
 // survived says what is wrong with the files that a power cut left.
 func survived(files map[string]string, journalPath, statePath, taskPath string, told int64) error {
-	events, _, err := recoverEvents("journal", []byte(files[journalPath]))
+	events, _, err := journal.Recover("journal", []byte(files[journalPath]))
 	if err != nil {
 		return err
 	}
@@ -288,16 +290,21 @@ func survived(files map[string]string, journalPath, statePath, taskPath string, 
 		return fmt.Errorf("task file: %q", text)
 	}
 	// what the state file says is in the task file must be there
-	want := newLedger()
+	want := journal.NewState()
 	for i := range events {
 		if events[i].Seq <= seq {
-			want.apply(&events[i])
+			want.Apply(&events[i])
 		}
 	}
-	for id, st := range want.takeChanges(0) {
+	for id, st := range want.TakeChanges(0) {
 		if st != "in-progress" && !strings.Contains(files[taskPath], fmt.Sprintf(`{"id": %s, "title": "T", "status": %q}`, id, st)) {
 			return fmt.Errorf("state is at %d, but task %s is not %s in %s", seq, id, st, files[taskPath])
 		}
 	}
 	return nil
+}
+
+func clock() func() time.Time {
+	t := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	return func() time.Time { t = t.Add(time.Second); return t }
 }

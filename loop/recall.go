@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/loop/journal"
 )
 
 // agentEvent tells how the agent's run ended. What it says is all that a resumed loop knows of it: see recalled.
-func (l *Loop) agentEvent(tr *trial) *Event {
+func (l *Loop) agentEvent(tr *trial) *journal.Event {
 	r := tr.result
-	e := l.event(AgentFinished, tr)
+	e := l.event(journal.AgentFinished, tr)
 	e.Reason = r.Reason
 	e.Detail = agentDetail(r, tr.with, maxWords)
 	e.Detail.Changed, e.Detail.Tree = len(tr.changed), string(tr.after)
@@ -19,8 +20,8 @@ func (l *Loop) agentEvent(tr *trial) *Event {
 }
 
 // agentDetail is a result as the journal keeps it, with at most words bytes of the last message.
-func agentDetail(r agent.Result, with Choice, words int) *Detail {
-	d := &Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
+func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
+	d := &journal.Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
 		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
 		Words: tail(r.Final, words), Seconds: r.Duration.Seconds(), Session: r.Session, Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}
 	if !r.Until.IsZero() {
@@ -37,10 +38,10 @@ func agentDetail(r agent.Result, with Choice, words int) *Detail {
 
 // withNotes are the event of an agent's end and a warning for each note in it. They are written together: a journal
 // that has the first has all of them.
-func withNotes(e *Event) []*Event {
-	events := []*Event{e}
+func withNotes(e *journal.Event) []*journal.Event {
+	events := []*journal.Event{e}
 	for _, note := range e.Detail.Notes {
-		w := &Event{Type: Warning, Wave: e.Wave, Task: e.Task, Title: e.Title, Iteration: e.Iteration, Attempt: e.Attempt, Of: e.Of, Message: note}
+		w := &journal.Event{Type: journal.Warning, Wave: e.Wave, Task: e.Task, Title: e.Title, Iteration: e.Iteration, Attempt: e.Attempt, Of: e.Of, Message: note}
 		events = append(events, w)
 	}
 	return events
@@ -50,7 +51,7 @@ func withNotes(e *Event) []*Event {
 const maxNotes = 20
 
 // recalled is the result of an agent whose end the journal tells.
-func recalled(e *Event) agent.Result {
+func recalled(e *journal.Event) agent.Result {
 	d := e.Detail
 	r := agent.Result{End: agent.End(d.End), Cause: agent.Cause(d.Cause), Code: d.Code, Signal: d.Signal, Reason: e.Reason, Complete: d.Claimed,
 		Blocked: d.Blocked, Question: d.Question, Notes: d.Notes, Final: d.Words, Session: d.Session, Model: d.Model,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -32,7 +33,7 @@ func TestJournalKeepsResult(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var e Event
+		var e journal.Event
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatal(err)
 		}

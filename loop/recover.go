@@ -8,6 +8,7 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -15,41 +16,41 @@ import (
 // its agent had finished, else it is no attempt and its work stays for the next one; a task given up is
 // taken back.
 func (l *Loop) recoverAttempt(ctx context.Context, stop *stopper) (*Outcome, error) {
-	if l.ledger.open != nil {
-		return l.recoverOpen(ctx, stop, *l.ledger.open)
+	if l.history.Open != nil {
+		return l.recoverOpen(ctx, stop, *l.history.Open)
 	}
 	return nil, l.recoverTask(ctx)
 }
 
 // recoverTask finishes what stands between the end of an attempt and the end of its task.
 func (l *Loop) recoverTask(ctx context.Context) error {
-	b := l.ledger
+	b := l.history
 	if err := l.guard.drop(l.home, l.state.ID); err != nil {
 		return err
 	}
-	if b.current == "" {
+	if b.Current == "" {
 		return nil
 	}
-	tr, ok := l.revive(b.current, b.begun[b.current])
+	tr, ok := l.revive(b.Current, b.Begun[b.Current])
 	if !ok {
 		return nil
 	}
-	for _, v := range b.verified { // verified, and the line that says done was lost
-		if v.Task == b.current {
-			done := l.event(TaskDone, tr)
+	for _, v := range b.Verified { // verified, and the line that says done was lost
+		if v.Task == b.Current {
+			done := l.event(journal.TaskDone, tr)
 			done.Ref = v.Ref
 			return l.record(done)
 		}
 	}
-	f, failed := b.failures[b.current]
-	if over := l.overpaid(b.current); over != "" && f.Verdict != verdictBlocked {
+	f, failed := b.Failures[b.Current]
+	if over := l.overpaid(b.Current); over != "" && f.Verdict != journal.Blocked {
 		tr.reason = orElse(f.Reason, "none has ended")
 		return l.blockOverpaid(ctx, tr, over)
 	}
 	if !failed {
 		return nil
 	}
-	if f.Verdict == verdictBlocked || b.used[b.current] >= l.job.Config.Scud.MaxIterationsPerTask {
+	if f.Verdict == journal.Blocked || b.Counted[b.Current] >= l.job.Config.Scud.MaxIterationsPerTask {
 		tr.verdict, tr.reason = verify.Verdict(f.Verdict), f.Reason
 		if f.Detail != nil {
 			tr.result.Question = f.Detail.Question
@@ -65,12 +66,12 @@ func (l *Loop) revive(id string, number int) (*trial, bool) {
 	if !ok {
 		return nil, false
 	}
-	return &trial{task: t, number: number, footing: footing{base: gitops.Tree(l.ledger.bases[id]), before: gitops.Tree(l.ledger.tree)},
+	return &trial{task: t, number: number, footing: footing{base: gitops.Tree(l.history.Bases[id]), before: gitops.Tree(l.history.Tree)},
 		log: l.home.Log(l.state.ID, id, number), started: l.tools.Now(), with: l.job.Config.Choices(t)[0]}, true
 }
 
 // recoverOpen ends an attempt that was under way. An outcome says that the run ends here, as it would have.
-func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Outcome, error) {
+func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open journal.Event) (*Outcome, error) {
 	tr, ok := l.revive(open.Task, open.Attempt)
 	if !ok { // the task is gone from the list: its work stays in the tree, and is kept
 		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.own.path))
@@ -101,7 +102,7 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 	if err != nil || tr.verdict != verify.Cancelled {
 		return out, err
 	}
-	if over := l.overpaid(tr.task.ID); over != "" && l.ledger.current == tr.task.ID {
+	if over := l.overpaid(tr.task.ID); over != "" && l.history.Current == tr.task.ID {
 		return nil, l.blockOverpaid(ctx, tr, over)
 	}
 	return nil, nil
@@ -109,7 +110,7 @@ func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open Event) (*Out
 
 // ended is when the last process of an interrupted attempt came to its end, which is when that was
 // recorded; where it was not, the attempt lasted until now.
-func (h Home) ended(id string, open Event, now time.Time) time.Time {
+func (h Home) ended(id string, open journal.Event, now time.Time) time.Time {
 	if fi, err := os.Stat(h.ExitFile(id)); err == nil && fi.ModTime().After(open.TS) {
 		return fi.ModTime()
 	}
@@ -122,7 +123,7 @@ func (l *Loop) recall(tr *trial) agent.Result {
 	if res, ok := l.tools.Agent.Recall(l.request(tr, ""), l.home.ExitFile(l.state.ID)); ok {
 		return res
 	}
-	if e := l.ledger.agent; e != nil && e.Detail != nil {
+	if e := l.history.OpenAgent; e != nil && e.Detail != nil {
 		return recalled(e)
 	}
 	return agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this attempt"}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/loop/journal"
 	"descartes/specbuild"
 	"descartes/tasks"
 )
@@ -20,11 +21,11 @@ const (
 // refine has a second agent look at a failed attempt, and keeps what it advises for all later ones. It
 // is run once for each failure. A review that comes to nothing costs the task nothing.
 func (l *Loop) refine(ctx context.Context, stop *stopper, t *tasks.Task, with Choice) error {
-	f, failed := l.ledger.failures[t.ID]
-	if !failed || l.ledger.reviewed[t.ID] == f.Attempt || l.tuned[fileName(t.ID)+".md"] || stop.asked(ctx) != nil {
+	f, failed := l.history.Failures[t.ID]
+	if !failed || l.history.Reviewed[t.ID] == f.Attempt || l.tuned[fileName(t.ID)+".md"] || stop.asked(ctx) != nil {
 		return nil
 	}
-	tr := &trial{task: t, with: with, number: l.ledger.begun[t.ID] + 1, started: l.tools.Now()}
+	tr := &trial{task: t, with: with, number: l.history.Begun[t.ID] + 1, started: l.tools.Now()}
 	tr.log = filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", fileName(t.ID), tr.number))
 	prompt, err := l.review(ctx, tr, f)
 	if err != nil {
@@ -51,7 +52,7 @@ func (l *Loop) refine(ctx context.Context, stop *stopper, t *tasks.Task, with Ch
 	if tr.result.End == agent.Cancelled || tr.result.End == agent.Limited {
 		return nil // not a review: it is made before the next attempt, if there is one
 	}
-	e := l.event(SpecRefined, tr)
+	e := l.event(journal.SpecRefined, tr)
 	e.Detail = l.agentEvent(tr).Detail
 	e.Detail.Words, e.Detail.Log = "", l.relative(tr.log)
 	if tr.result.End == agent.Finished {
@@ -67,7 +68,7 @@ func (l *Loop) refine(ctx context.Context, stop *stopper, t *tasks.Task, with Ch
 }
 
 // review is the prompt of a review; it notes in tr the tree that the review begins with.
-func (l *Loop) review(ctx context.Context, tr *trial, f Event) (string, error) {
+func (l *Loop) review(ctx context.Context, tr *trial, f journal.Event) (string, error) {
 	id := tr.task.ID
 	if tr.before = l.at; tr.before == "" {
 		var err error
@@ -75,7 +76,7 @@ func (l *Loop) review(ctx context.Context, tr *trial, f Event) (string, error) {
 			return "", gitErr("snapshot the working tree", err)
 		}
 	}
-	r := specbuild.Review{Task: *tr.task, Failure: *failure(f), Earlier: l.ledger.refinements[id]}
+	r := specbuild.Review{Task: *tr.task, Failure: *failure(f), Earlier: l.history.Refinements[id]}
 	variants, err := l.home.Variants(l.state.ID, id)
 	if err != nil {
 		return "", err

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"time"
+
 	"descartes/agent"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 )
 
 // Gate is the rule that ends a prompt loop. It is one of package gate, a pointer: what it knows encodes
@@ -53,7 +56,7 @@ type Mode struct {
 // Failure is why an iteration is to be repeated, and how the run ends where that was done often enough.
 type Failure struct {
 	Reason string // "" for none
-	Ending Ending
+	Ending journal.Ending
 }
 
 // RepeatJob is a prompt made ready to be repeated.
@@ -76,9 +79,9 @@ type Repeat struct {
 	path    string
 	own     *ownState // that file
 	state   State
-	ledger  *ledger
+	history *journal.State
 	guard   *guard
-	journal *journal
+	journal *journal.Journal
 	lock    *lock
 	who     Holder
 	resumed bool
@@ -101,8 +104,8 @@ func (r *Repeat) StatePath() string { return r.path }
 // State is the loop as its state file has it.
 func (r *Repeat) State() *State {
 	s := r.state
-	r.ledger.fill(&s, func(id string) TaskID { return TaskID{ID: id} })
-	s.Seq = r.journal.seq
+	fill(&s, r.history, func(id string) TaskID { return TaskID{ID: id} })
+	s.Seq = r.journal.Seq()
 	if n := len(s.Summaries); n > 0 {
 		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
 	}
@@ -119,7 +122,7 @@ func (r *Repeat) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error)
 		out, err = stop.failed(ctx, err)
 	}
 	ferr := r.finish(&out)
-	if r.full = out.Ending == DiskFull && full(ferr); err == nil && !r.full { // else resuming finds a killed loop
+	if r.full = out.Ending == journal.DiskFull && full(ferr); err == nil && !r.full { // else resuming finds a killed loop
 		err = ferr
 	}
 	return out, err
@@ -134,7 +137,7 @@ func (r *Repeat) work(ctx context.Context, stop *stopper) (Outcome, error) {
 }
 
 func (r *Repeat) rounds(ctx context.Context, stop *stopper) (Outcome, error) {
-	if r.ledger.turns.open != nil {
+	if r.history.Prompt.Open != nil {
 		if out, err := r.adopt(ctx, stop); out != nil || err != nil {
 			return deref(out), err
 		}
@@ -159,22 +162,22 @@ func (r *Repeat) rounds(ctx context.Context, stop *stopper) (Outcome, error) {
 
 // limits names the limit or the request that forbids another iteration, or nil.
 func (r *Repeat) limits(ctx context.Context, stop *stopper) *Outcome {
-	c, b := r.job.Config, r.ledger
+	c, b := r.job.Config, r.history
 	if out := stop.asked(ctx); out != nil {
 		return out
 	}
 	if why := roomFor(&c, r.tools.Free, r.job.Root); why != "" {
-		return &Outcome{Ending: DiskFull, Message: why}
+		return &Outcome{Ending: journal.DiskFull, Message: why}
 	}
 	switch n := c.MaxIterations; {
-	case b.iteration >= n && !b.turns.again:
-		out := &Outcome{Ending: LimitReached, Message: "the limit of " + iterations(n) + " is reached"}
-		out.Crashed = b.turns.crashes >= n
+	case b.Iteration >= n && !b.Prompt.Again:
+		out := &Outcome{Ending: journal.LimitReached, Message: "the limit of " + iterations(n) + " is reached"}
+		out.Crashed = b.Prompt.Crashes >= n
 		return out
-	case c.Breaker >= 0 && b.turns.crashes >= cmp.Or(c.Breaker, mostCrashes):
-		return &Outcome{Ending: AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s", b.turns.crashes, b.turns.last.Reason)}
+	case c.Breaker >= 0 && b.Prompt.Crashes >= cmp.Or(c.Breaker, mostCrashes):
+		return &Outcome{Ending: journal.AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s", b.Prompt.Crashes, b.Prompt.Last.Reason)}
 	}
-	return usedUp(&c, r.tools.Now(), b.cost)
+	return usedUp(&c, r.tools.Now(), b.Cost)
 }
 
 // mostCrashes is how many iterations in a row may end by the agent's crash where the breaker's setting says nothing.
@@ -188,18 +191,16 @@ func iterations(n int) string {
 }
 
 // record writes events to the journal, takes them into account, and lets the observer hear of them.
-func (r *Repeat) record(events ...*Event) error {
-	if r.tools.Mask != nil {
-		for _, e := range events {
-			e.mask(r.tools.Mask)
-		}
+func (r *Repeat) record(events ...*journal.Event) error {
+	for _, e := range events {
+		maskEvent(r.tools.Mask, e)
 	}
-	if err := r.journal.append(events...); err != nil {
+	if err := r.journal.Append(events...); err != nil {
 		return err
 	}
 	for _, e := range events {
-		r.ledger.apply(e)
-		if e.Type == IterationFinished {
+		r.history.Apply(e)
+		if e.Type == journal.IterationFinished {
 			r.state.addSummary(turnSummary(e))
 		}
 	}
@@ -215,8 +216,8 @@ func (r *Repeat) save() error { return r.own.save(r.State()) }
 
 // finish records the end and saves the state.
 func (r *Repeat) finish(out *Outcome) error {
-	e := out.end(out.Ending.seeds(), r.tools.Code)
-	e.Iteration = r.ledger.iteration
+	e := out.end(seedsWord(out.Ending), r.tools.Code)
+	e.Iteration = r.history.Iteration
 	if err := r.endLoopFile(out); err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (r *Repeat) dropGuard() error {
 	if r.tools.Repo == nil {
 		return nil
 	}
-	if r.ledger.turns.open != nil {
+	if r.history.Prompt.Open != nil {
 		return r.guard.leave(r.home, r.state.ID)
 	}
 	if err := r.guard.forget(r.home, r.state.ID); err != nil {
@@ -256,11 +257,11 @@ func (r *Repeat) dropGuard() error {
 	return nil
 }
 
-// seeds is an ending of a prompt loop in the words of its state file, which knows one for all errors.
-func (e Ending) seeds() string {
+// seedsWord is an ending of a prompt loop in the words of its state file, which knows one for all errors.
+func seedsWord(e journal.Ending) string {
 	switch e {
-	case AgentUnusable, GitRefused:
-		return string(OwnError)
+	case journal.AgentUnusable, journal.GitRefused:
+		return string(journal.OwnError)
 	}
 	return string(e)
 }
@@ -269,7 +270,7 @@ func (e Ending) seeds() string {
 func (r *Repeat) Close() error {
 	var errs []error
 	if r.journal != nil {
-		if err := r.journal.close(); !r.full || !full(err) {
+		if err := r.journal.Close(); !r.full || !full(err) {
 			errs = append(errs, err)
 		}
 	}
@@ -282,12 +283,12 @@ func (r *Repeat) Close() error {
 }
 
 func (r *Repeat) warn(message string) error {
-	return r.record(&Event{Type: Warning, Iteration: r.ledger.iteration, Message: message})
+	return r.record(&journal.Event{Type: journal.Warning, Iteration: r.history.Iteration, Message: message})
 }
 
 // warnUndone says what was undone of the iteration.
 func (r *Repeat) warnUndone(message string) error {
-	e := &Event{Type: Warning, Iteration: r.ledger.iteration, Attempt: max(1, r.ledger.turns.try), Reason: reasonUndone, Message: message}
+	e := &journal.Event{Type: journal.Warning, Iteration: r.history.Iteration, Attempt: max(1, r.history.Prompt.Try), Reason: journal.ReasonUndone, Message: message}
 	return r.record(e)
 }
 
@@ -309,4 +310,17 @@ func (r *Repeat) gateState() (json.RawMessage, error) {
 		return nil, fmt.Errorf("save the gate: %w", err)
 	}
 	return b, nil
+}
+
+// turnSummary is an iteration as the state file lists it, from 0.
+func turnSummary(e *journal.Event) IterationSummary {
+	s := IterationSummary{Iteration: e.Iteration - 1, CompletedAt: e.TS, Verdict: e.Verdict, PromiseSeen: e.Verdict == journal.Continue || e.Verdict == journal.Done, Commit: e.Commit}
+	if e.Attempt > 1 {
+		s.Attempt = e.Attempt
+	}
+	if d := e.Detail; d != nil {
+		s.ExitCode, s.StartedAt = exitCode(d, e.Verdict), e.TS.Add(-time.Duration(d.Seconds*float64(time.Second)))
+		s.OutputPreview = preview(d.Words)
+	}
+	return s
 }

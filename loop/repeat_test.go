@@ -13,6 +13,7 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -49,7 +50,7 @@ func (w *world) repeat(resume string) (*State, Outcome, error) {
 	return st, out, errors.Join(err, r.Close())
 }
 
-func (w *world) mustRepeat(resume string, want Ending) *State {
+func (w *world) mustRepeat(resume string, want journal.Ending) *State {
 	w.t.Helper()
 	st, out, err := w.repeat(resume)
 	if err != nil || out.Ending != want {
@@ -81,9 +82,9 @@ func TestRepeatAdopts(t *testing.T) {
 		}
 		return alive(r, env)
 	}
-	w.mustRepeat("", PromiseSeen)
+	w.mustRepeat("", journal.PromiseSeen)
 	dead.recall = func() agent.Result { return agent.Result{End: agent.Finished, Final: "<promise>COMPLETE</promise>"} }
-	st := dead.mustRepeat(NewHome(dead.dir).Default(), PromiseSeen)
+	st := dead.mustRepeat(NewHome(dead.dir).Default(), journal.PromiseSeen)
 	if st.Iteration != 2 || len(dead.runs) != 0 || len(st.Summaries) != 2 {
 		t.Errorf("iteration %d, %d agents, %d summaries; want 2, 0, 2", st.Iteration, len(dead.runs), len(st.Summaries))
 	}
@@ -105,8 +106,8 @@ func TestRepeatAdoptsFromJournal(t *testing.T) {
 		}
 		return verify.Result{Passed: true}
 	}
-	w.mustRepeat("", PromiseSeen)
-	st := dead.mustRepeat(NewHome(dead.dir).Default(), PromiseSeen)
+	w.mustRepeat("", journal.PromiseSeen)
+	st := dead.mustRepeat(NewHome(dead.dir).Default(), journal.PromiseSeen)
 	if st.Iteration != 1 || len(dead.runs) != 0 {
 		t.Errorf("iteration %d, %d agents; want 1 and 0", st.Iteration, len(dead.runs))
 	}
@@ -124,13 +125,13 @@ func TestRepeatCountsTheInterrupted(t *testing.T) {
 		}
 		return alive(r, env)
 	}
-	w.mustRepeat("", PromiseSeen)
+	w.mustRepeat("", journal.PromiseSeen)
 	var prompts []string
 	dead.agent = func(r agent.Request, env map[string]string) agent.Result {
 		prompts = append(prompts, r.Prompt)
 		return alive(r, env)
 	}
-	st := dead.mustRepeat(NewHome(dead.dir).Default(), PromiseSeen)
+	st := dead.mustRepeat(NewHome(dead.dir).Default(), journal.PromiseSeen)
 	if len(prompts) != 2 || !strings.Contains(prompts[0], "- This is iteration 2 of 5\n") {
 		t.Errorf("prompts %q", prompts)
 	}
@@ -148,7 +149,7 @@ func TestRepeatClockBackwards(t *testing.T) {
 		at = at.Add(-time.Hour)
 		return at
 	}
-	st := w.mustRepeat("", PromiseSeen)
+	st := w.mustRepeat("", journal.PromiseSeen)
 	if st.Iteration != 3 {
 		t.Errorf("iteration %d, want 3", st.Iteration)
 	}
@@ -177,12 +178,12 @@ func TestRepeatDiskFails(t *testing.T) {
 			if k < 20 {
 				t.Fatalf("only %d operations", f.n)
 			}
-			if err != nil || out.Ending != PromiseSeen {
+			if err != nil || out.Ending != journal.PromiseSeen {
 				t.Fatalf("undisturbed: %+v, %v", out, err)
 			}
 			return
 		}
-		if err == nil && out.Ending != DiskFull {
+		if err == nil && out.Ending != journal.DiskFull {
 			t.Fatalf("operation %d failed, and the loop ended with %+v", k, out)
 		}
 		w.fs = atomicfile.OS()
@@ -197,7 +198,7 @@ func TestRepeatDiskFails(t *testing.T) {
 		} else if st.Completed {
 			continue
 		}
-		w.mustRepeat(path, PromiseSeen)
+		w.mustRepeat(path, journal.PromiseSeen)
 		if !slices.IsSorted(ran) || len(slices.Compact(slices.Clone(ran))) != len(ran) {
 			t.Fatalf("operation %d: agents for iterations %v", k, ran)
 		}
@@ -216,7 +217,7 @@ func TestRepeatCountsFirst(t *testing.T) {
 		}
 		return alive(r, env)
 	}
-	w.mustRepeat("", PromiseSeen)
+	w.mustRepeat("", journal.PromiseSeen)
 }
 
 // A provider that is out of quota uses up no iteration, and a passing fault of it none either.
@@ -233,7 +234,7 @@ func TestRepeatProviderFails(t *testing.T) {
 		seen = append(seen, env["DESCARTES_ITERATION"]+"/"+env["DESCARTES_ATTEMPT"])
 		return ends[len(seen)-1]
 	}
-	st := w.mustRepeat("", PromiseSeen)
+	st := w.mustRepeat("", journal.PromiseSeen)
 	if want := []string{"1/1", "1/2", "1/3"}; !slices.Equal(seen, want) || st.Iteration != 1 {
 		t.Errorf("agents %v, iteration %d, want %v and 1", seen, st.Iteration, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -111,7 +112,7 @@ func (r *Repeat) reply(ctx context.Context, question string) (yes, answered bool
 
 // tell records what the gate says between iterations, and what it knows then.
 func (r *Repeat) tell(d gate.Decision) error {
-	e := &Event{Type: GateSpoke, Iteration: r.ledger.iteration, Verdict: string(d.Kind), Reason: orElse(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
+	e := &journal.Event{Type: journal.GateSpoke, Iteration: r.history.Iteration, Verdict: string(d.Kind), Reason: orElse(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
 	}
@@ -168,7 +169,7 @@ func (r *Repeat) precheck(ctx context.Context) (gate.Check, error) {
 	if err := errors.Join(r.gatherErrors(t.log), r.mend(t.log, "pre-check"), r.repair(ctx, t, "pre-check"), r.untouched(context.WithoutCancel(ctx), t)); err != nil {
 		return check, err
 	}
-	e := &Event{Type: AgentFinished, Reason: res.Reason, Detail: agentDetail(res, t.with, maxFinal)}
+	e := &journal.Event{Type: journal.AgentFinished, Reason: res.Reason, Detail: agentDetail(res, t.with, maxFinal)}
 	if err := r.record(e); err != nil {
 		return check, err
 	}

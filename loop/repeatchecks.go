@@ -10,6 +10,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -22,7 +23,7 @@ func (r *Repeat) runChecks(ctx context.Context, t *turn) error {
 	}
 	t.checks = nil
 	for n, cmd := range c.Commands() {
-		begin := r.event(VerifyStarted, t)
+		begin := r.event(journal.VerifyStarted, t)
 		begin.Title = cmd.Name
 		if err := r.record(begin); err != nil {
 			return err
@@ -36,7 +37,7 @@ func (r *Repeat) runChecks(ctx context.Context, t *turn) error {
 			return nil // it says nothing
 		}
 		t.checks = append(t.checks, gate.Check{Name: cmd.Name, Passed: res.Passed, Output: res.Tail})
-		e := r.event(VerifyFinished, t)
+		e := r.event(journal.VerifyFinished, t)
 		e.Title = cmd.Name
 		e.Detail = verifyDetail(res)
 		if err := r.record(e); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 )
 
 // TestRepeatPowerCut cuts the power at every moment of a prompt loop in every way that the disk may take it: what
@@ -18,8 +19,8 @@ func TestRepeatPowerCut(t *testing.T) {
 	w := newRepeatWorld(t)
 	rec := &recorder{FS: atomicfile.OS()}
 	w.fs = rec
-	w.tell = func(e Event) {
-		if e.Type.durable() {
+	w.tell = func(e journal.Event) {
+		if e.Type.Durable() {
 			rec.ops = append(rec.ops, diskOp{kind: "told", seq: e.Seq})
 		}
 	}
@@ -28,9 +29,9 @@ func TestRepeatPowerCut(t *testing.T) {
 		rec.ops = append(rec.ops, diskOp{kind: "agent", name: env["DESCARTES_ITERATION"]})
 		return alive(r, env)
 	}
-	st := w.mustRepeat("", PromiseSeen)
+	st := w.mustRepeat("", journal.PromiseSeen)
 	home := NewHome(w.dir)
-	journal, state := home.Events(st.ID), home.Default()
+	record, state := home.Events(st.ID), home.Default()
 	d := &disk{live: map[string]*inode{}, durable: map[string]*inode{}}
 	told, begun, states := int64(0), 0, 0
 	for i, op := range rec.ops {
@@ -47,9 +48,9 @@ func TestRepeatPowerCut(t *testing.T) {
 			continue
 		}
 		d.do(op)
-		d.after([]string{journal, state}, func(files map[string]string) {
+		d.after([]string{record, state}, func(files map[string]string) {
 			states++
-			if err := repeatSurvived(files[journal], files[state], told, begun); err != nil {
+			if err := repeatSurvived(files[record], files[state], told, begun); err != nil {
 				t.Fatalf("after operation %d (%s %s): %v", i, op.kind, filepath.Base(op.name), err)
 			}
 		})
@@ -60,20 +61,17 @@ func TestRepeatPowerCut(t *testing.T) {
 }
 
 // repeatSurvived says what is wrong with the files that a power cut left.
-func repeatSurvived(journal, state string, told int64, begun int) error {
-	events, _, err := recoverEvents("journal", []byte(journal))
+func repeatSurvived(lines, state string, told int64, begun int) error {
+	events, _, err := journal.Recover("journal", []byte(lines))
 	if err != nil {
 		return err
 	}
 	if n := int64(len(events)); n < told {
 		return fmt.Errorf("%d events are left, %d had been told", n, told)
 	}
-	b := newLedger()
-	for i := range events {
-		b.apply(&events[i])
-	}
-	if b.iteration < begun {
-		return fmt.Errorf("the journal counts %d iterations, agents were started for %d", b.iteration, begun)
+	b := journal.Fold(events)
+	if b.Iteration < begun {
+		return fmt.Errorf("the journal counts %d iterations, agents were started for %d", b.Iteration, begun)
 	}
 	if strings.TrimSpace(state) == "" {
 		if begun > 0 {

@@ -83,7 +83,7 @@ func (r *Repeat) restoreGate() error {
 		defer func(spec string, asked gate.Asked, freely bool) { c.Spec, c.Asked, c.Freely = spec, asked, freely }(c.Spec, c.Asked, c.Freely)
 		c.Asked = gate.Asked{} // what is read would be written into its lists
 	}
-	if known := r.ledger.turns.gate; len(known) > 0 && r.job.Gate != nil {
+	if known := r.history.Prompt.Gate; len(known) > 0 && r.job.Gate != nil {
 		if err := json.Unmarshal(known, r.job.Gate); err != nil {
 			return fmt.Errorf("give the gate back what it knew: %w", err)
 		}
@@ -101,8 +101,8 @@ func (r *Repeat) raise() {
 	if cfg.MaxCostUSD == 0 {
 		c.Caps.BudgetUSD = -1
 	}
-	usd := r.ledger.cost.USD
-	if c.Waiting == gate.BreakIterations && r.ledger.iteration < cfg.MaxIterations ||
+	usd := r.history.Cost.USD
+	if c.Waiting == gate.BreakIterations && r.history.Iteration < cfg.MaxIterations ||
 		c.Waiting == gate.BreakBudget && (cfg.MaxCostUSD == 0 || usd != nil && *usd < cfg.MaxCostUSD) {
 		c.Waiting = ""
 	}

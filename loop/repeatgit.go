@@ -11,6 +11,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/crash"
+	"descartes/loop/journal"
 )
 
 // treeWait is how long an iteration waits for the others that look at the working tree or commit in it.
@@ -51,7 +52,7 @@ func (r *Repeat) lookBefore(ctx context.Context, t *turn) error {
 	}
 	t.alone = r.alone()
 	holder, err := r.inTree(ctx, func() (err error) {
-		if r.watches() || len(r.ledger.userPaths) > 0 {
+		if r.watches() || len(r.history.UserPaths) > 0 {
 			if t.before, err = r.tools.Repo.Snapshot(ctx); err != nil {
 				return gitErr("snapshot the working tree", err)
 			}
@@ -69,7 +70,7 @@ func (r *Repeat) lookBefore(ctx context.Context, t *turn) error {
 }
 
 // standAt notes what stood before an iteration that a dead loop had begun.
-func (r *Repeat) standAt(ctx context.Context, t *turn, open Event) error {
+func (r *Repeat) standAt(ctx context.Context, t *turn, open journal.Event) error {
 	if r.tools.Repo == nil {
 		return nil
 	}
@@ -149,11 +150,11 @@ func (r *Repeat) tellLeavings(ctx context.Context, t *turn) (err error) {
 	if t.seen == "" {
 		return nil
 	}
-	if t.left, t.taken, _, err = leavings(ctx, r.tools.Repo, t.base, t.seen, t.after, r.ledger.left); err != nil {
+	if t.left, t.taken, _, err = leavings(ctx, r.tools.Repo, t.base, t.seen, t.after, r.history.VerifyLeft); err != nil {
 		return gitErr("compare the working tree", err)
 	}
 	t.changed = slices.DeleteFunc(t.changed, func(c gitops.Change) bool { return slices.Contains(t.left, c.Path) })
-	if fresh := without(t.left, r.ledger.left); len(fresh) > 0 {
+	if fresh := without(t.left, r.history.VerifyLeft); len(fresh) > 0 {
 		return r.warn(madeByVerify + few(fresh))
 	}
 	return nil
@@ -184,7 +185,7 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 		if err := r.tellLeavings(ctx, t); err != nil {
 			return err
 		}
-		if old := uncovered(r.tools.Repo, t.changed, r.ledger.turns.since); len(old) > 0 {
+		if old := uncovered(r.tools.Repo, t.changed, r.history.Prompt.Since); len(old) > 0 {
 			t.left = append(t.left, old...)
 			t.changed = slices.DeleteFunc(t.changed, func(c gitops.Change) bool { return slices.Contains(old, c.Path) })
 			if err := r.warn(uncoveredStay + few(old)); err != nil {
@@ -209,7 +210,7 @@ func (r *Repeat) commit(ctx context.Context, stop *stopper, t *turn) error {
 	if !r.job.Config.Git.AutoCommit {
 		return nil
 	}
-	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.base, Result: t.after, Head: t.git.Head().Hash, Without: without(slices.Concat(r.ledger.left, t.left), t.taken)}}, UserPaths: r.ledger.userPaths}
+	w := gitops.Wave{Message: r.tools.Mask.Text(r.message(t)), Results: []gitops.Pair{{Base: t.base, Result: t.after, Head: t.git.Head().Hash, Without: without(slices.Concat(r.history.VerifyLeft, t.left), t.taken)}}, UserPaths: r.history.UserPaths}
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, r.job.Config.Deadline)
 	defer over()

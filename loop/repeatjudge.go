@@ -4,18 +4,20 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"descartes/agent"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
 // judge asks the gate about an iteration, records its end, and says whether the run ends with it.
 func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, error) {
-	end := r.event(IterationFinished, t)
+	end := r.event(journal.IterationFinished, t)
 	end.Reason, end.Tree, end.Commit, end.Ref = t.Result.Reason, string(t.after), t.commit, t.ref
-	end.Detail = &Detail{End: string(t.Result.End), Cause: string(t.Result.Cause), Backend: t.with.Backend, Model: t.with.Model, Code: t.Result.Code, Signal: t.Result.Signal, Changed: len(t.changed),
+	end.Detail = &journal.Detail{End: string(t.Result.End), Cause: string(t.Result.Cause), Backend: t.with.Backend, Model: t.with.Model, Code: t.Result.Code, Signal: t.Result.Signal, Changed: len(t.changed),
 		Words: preview(t.Result.Final), Seconds: max(0, r.tools.Now().Sub(t.started).Seconds()), Log: r.relative(t.log), Left: t.left, Taken: t.taken}
 	if v := t.check; v != nil {
 		end.Detail.Passed = v.Passed
@@ -32,19 +34,19 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	}
 	switch t.Result.End {
 	case agent.Limited: // uses up no iteration
-		end.Verdict, end.Next = verdictLimited, t.Next
+		end.Verdict, end.Next = journal.Limited, t.Next
 		return r.paced(end)
 	case agent.Cancelled:
-		end.Verdict = verdictCancelled
+		end.Verdict = journal.Cancelled
 		return stop.outcome(ctx), r.close(end)
 	case agent.Refused:
-		end.Verdict = verdictRetry
+		end.Verdict = journal.Retry
 		return r.paced(end)
 	}
 	if t.Result.End != agent.Finished || t.check != nil && !t.check.Passed {
 		if why := roomFor(&r.job.Config, r.tools.Free, r.job.Root); why != "" { // nothing can be said of the agent
-			end.Verdict = verdictCancelled
-			return &Outcome{Ending: DiskFull, Message: why}, r.close(end)
+			end.Verdict = journal.Cancelled
+			return &Outcome{Ending: journal.DiskFull, Message: why}, r.close(end)
 		}
 	}
 	if note := r.tools.Withheld.missing(r.missing, t.Result, t.check); note != "" {
@@ -64,7 +66,7 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	}
 	if d.Kind == gate.Continue && question != "" {
 		end.Detail.Question, end.Message = question, verify.Asks+oneLine(question)
-		return &Outcome{Ending: GateAsks, Message: "the agent asks: " + oneLine(question), Question: question}, r.close(end)
+		return &Outcome{Ending: journal.GateAsks, Message: "the agent asks: " + oneLine(question), Question: question}, r.close(end)
 	}
 	if err := r.close(end); err != nil {
 		return nil, err
@@ -79,7 +81,7 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 // is no use. Where nobody looks at what changes, it has to ask twice in a row.
 func (r *Repeat) question(t *turn) string {
 	res := t.Result
-	if res.End != agent.Finished || res.Complete || len(t.changed) > 0 || t.after == "" && r.ledger.turns.asked < 2 {
+	if res.End != agent.Finished || res.Complete || len(t.changed) > 0 || t.after == "" && r.history.Prompt.Asked < 2 {
 		return ""
 	}
 	return tail(res.Question, maxWords)
@@ -89,7 +91,7 @@ func (r *Repeat) question(t *turn) string {
 const maxChanged = 100
 
 // close records an iteration's end and saves the state.
-func (r *Repeat) close(end *Event) error {
+func (r *Repeat) close(end *journal.Event) error {
 	if err := r.record(end); err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (r *Repeat) close(end *Event) error {
 }
 
 // decide lets the mode and the gate judge, and puts what they say into the iteration's end.
-func (r *Repeat) decide(t *turn, end *Event) (gate.Decision, error) {
+func (r *Repeat) decide(t *turn, end *journal.Event) (gate.Decision, error) {
 	if f := r.job.Mode.Facts; f != nil {
 		if err := f(&t.Round); err != nil {
 			return gate.Decision{}, err
@@ -135,13 +137,13 @@ func (r *Repeat) outcome(d gate.Decision) *Outcome {
 	case gate.Done:
 		switch {
 		case r.job.Gate == nil:
-			return &Outcome{Ending: CommandSucceeded, Message: d.Reason}
+			return &Outcome{Ending: journal.CommandSucceeded, Message: d.Reason}
 		case r.job.Config.Promised():
-			return &Outcome{Ending: PromiseSeen, Message: d.Reason}
+			return &Outcome{Ending: journal.PromiseSeen, Message: d.Reason}
 		}
-		return &Outcome{Ending: GateDone, Message: d.Reason}
+		return &Outcome{Ending: journal.GateDone, Message: d.Reason}
 	case gate.Blocked:
-		return &Outcome{Ending: GateBlocked, Message: d.Reason}
+		return &Outcome{Ending: journal.GateBlocked, Message: d.Reason}
 	case gate.Open, gate.Ask:
 		return asks(d)
 	case gate.Continue:
@@ -151,15 +153,15 @@ func (r *Repeat) outcome(d gate.Decision) *Outcome {
 
 // asks is the end of a run that a person's answer can go on with.
 func asks(d gate.Decision) *Outcome {
-	out := &Outcome{Ending: BreakerOpen, Message: d.Reason, Until: d.Until}
+	out := &Outcome{Ending: journal.BreakerOpen, Message: d.Reason, Until: d.Until}
 	switch orElse(d.Breaker, d.Gate) {
 	case gate.BreakBudget:
-		out.Ending = CostReached
+		out.Ending = journal.CostReached
 	case gate.BreakIterations:
-		out.Ending = LimitReached
+		out.Ending = journal.LimitReached
 	default:
 		if d.Kind == gate.Ask {
-			out.Ending, out.Message = GateAsks, orElse(d.Question, d.Reason)
+			out.Ending, out.Message = journal.GateAsks, orElse(d.Question, d.Reason)
 		}
 	}
 	return out
@@ -167,16 +169,16 @@ func asks(d gate.Decision) *Outcome {
 
 // repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
 // where the mode says that it failed. done says that the iteration is over with this.
-func (r *Repeat) repeats(t *turn, end *Event) (_ *Outcome, done bool, _ error) {
+func (r *Repeat) repeats(t *turn, end *journal.Event) (_ *Outcome, done bool, _ error) {
 	f, most := r.fails(t), r.job.Mode.Retries
-	if passing(end.Detail) { // how often is the pacer's to say
+	if end.Detail.Transient() { // how often is the pacer's to say
 		f.Reason, most = t.Result.Reason, math.MaxInt
 	}
-	if f.Reason == "" || r.ledger.turns.failed >= most && f.Ending == "" {
+	if f.Reason == "" || r.history.Prompt.Failed >= most && f.Ending == "" {
 		return nil, false, nil
 	}
-	over := r.ledger.turns.failed >= most
-	end.Verdict, end.Reason, end.Next = verdictRetry, f.Reason, joinText(r.ledger.turns.kept, r.failureText(t), t.refusedText())
+	over := r.history.Prompt.Failed >= most
+	end.Verdict, end.Reason, end.Next = journal.Retry, f.Reason, joinText(append(slices.Clone(r.history.Prompt.Kept), r.failureText(t), t.refusedText())...)
 	out, err := r.paced(end)
 	if out == nil && err == nil && over {
 		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", t.Iteration, most+1, f.Reason)}
@@ -188,7 +190,7 @@ func (r *Repeat) repeats(t *turn, end *Event) (_ *Outcome, done bool, _ error) {
 func (r *Repeat) fails(t *turn) Failure {
 	switch {
 	case t.refused != "":
-		return Failure{t.refused, GitRefused}
+		return Failure{t.refused, journal.GitRefused}
 	case r.job.Mode.Fails != nil:
 		return r.job.Mode.Fails(t.Round)
 	}
@@ -204,7 +206,7 @@ func (t *turn) refusedText() string {
 }
 
 // paced records an iteration's end, and says whether its provider ends the run with it.
-func (r *Repeat) paced(end *Event) (*Outcome, error) {
+func (r *Repeat) paced(end *journal.Event) (*Outcome, error) {
 	if err := r.close(end); err != nil {
 		return nil, err
 	}

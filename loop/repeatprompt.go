@@ -21,7 +21,7 @@ func (r *Repeat) compose(t Turn) (string, error) {
 	if r.job.Gate != nil && !c.Promised() {
 		parts = append(parts, r.job.Gate.Instructions())
 	}
-	if last := r.ledger.turns.last; last != nil && last.Detail != nil && len(last.Detail.Denied) > 0 {
+	if last := r.history.Prompt.Last; last != nil && last.Detail != nil && len(last.Detail.Denied) > 0 {
 		parts = append(parts, "What the sandbox refused the last iteration; only a person can open that, so do without it:\n- "+strings.Join(last.Detail.Denied, "\n- "))
 	}
 	if len(parts) == 1 && t.Next == "" {

@@ -13,6 +13,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/crash"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -64,9 +65,9 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := r.event(IterationStarted, t)
+	e := r.event(journal.IterationStarted, t)
 	e.Tree, e.Branch, e.Commit = string(t.base), t.git.Head().Branch, t.git.Head().Hash
-	e.Detail = &Detail{Log: r.relative(t.log), Tuned: t.tuned, Backend: with.Backend, Model: with.Model}
+	e.Detail = &journal.Detail{Log: r.relative(t.log), Tuned: t.tuned, Backend: with.Backend, Model: with.Model}
 	if f := r.job.Mode.About; f != nil {
 		e.Title = f()
 	}
@@ -90,20 +91,20 @@ func (r *Repeat) round(ctx context.Context, stop *stopper) (*Outcome, error) {
 
 // costSoFar is what the loop has cost so far; nil where that is unknown.
 func (r *Repeat) costSoFar() *float64 {
-	if r.ledger.cost.Runs == 0 {
+	if r.history.Cost.Runs == 0 {
 		return new(float64)
 	}
-	return r.ledger.cost.USD
+	return r.history.Cost.USD
 }
 
 // turn is the iteration that comes next.
 func (r *Repeat) turn(ctx context.Context) (*turn, error) {
-	b := r.ledger
+	b := r.history
 	t := &turn{started: r.tools.Now()}
-	t.Iteration, t.Try, t.Max, t.Next = b.iteration+1, 1, r.job.Config.MaxIterations, b.turns.next
-	t.Failing = b.turns.failing
-	if b.turns.again {
-		t.Iteration, t.Try = b.iteration, b.turns.try+1
+	t.Iteration, t.Try, t.Max, t.Next = b.Iteration+1, 1, r.job.Config.MaxIterations, joinText(b.Prompt.Next...)
+	t.Failing = b.Prompt.Failing
+	if b.Prompt.Again {
+		t.Iteration, t.Try = b.Iteration, b.Prompt.Try+1
 	}
 	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
 	return t, r.lookBefore(ctx, t)
@@ -113,16 +114,16 @@ func (r *Repeat) turn(ctx context.Context) (*turn, error) {
 func (r *Repeat) include(t *turn) {
 	t.base = t.before
 	apart := r.job.Mode.Apart != nil && r.job.Mode.Apart()
-	if owed := r.ledger.turns.owed; r.job.Config.Git.AutoCommit && owed != "" && t.before != "" && !apart {
+	if owed := r.history.Prompt.Owed; r.job.Config.Git.AutoCommit && owed != "" && t.before != "" && !apart {
 		t.base = gitops.Tree(owed)
 	}
 }
 
 // adopt brings to its end the iteration that a dead loop had begun: its agent may have finished meanwhile.
 func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
-	open := r.ledger.turns.open
+	open := r.history.Prompt.Open
 	t := &turn{started: open.TS, footing: footing{base: gitops.Tree(open.Tree), before: gitops.Tree(open.Tree)}}
-	t.Iteration, t.Try, t.Max, t.Next = open.Iteration, open.Attempt, r.job.Config.MaxIterations, r.ledger.turns.next
+	t.Iteration, t.Try, t.Max, t.Next = open.Iteration, open.Attempt, r.job.Config.MaxIterations, joinText(r.history.Prompt.Next...)
 	t.log = r.home.TurnLog(r.state.ID, t.Iteration, t.Try)
 	if err := maskFiles(r.tools.Mask, t.log, r.errLog(), r.promptFile()); err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 		f(t.Turn, open.Title)
 	}
 	res, ok := r.tools.Agent.Recall(r.request(t, ""), r.home.ExitFile(r.state.ID))
-	switch e := r.ledger.turns.agent; {
+	switch e := r.history.Prompt.Agent; {
 	case ok:
 		t.Result = res
 	case e != nil && e.Detail != nil:
@@ -171,7 +172,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 	if err := r.repair(ctx, t, "attempt"); err != nil {
 		return nil, err
 	}
-	if e := r.ledger.turns.agent; e != nil { // a loop that died since had recorded it
+	if e := r.history.Prompt.Agent; e != nil { // a loop that died since had recorded it
 		if e.Detail != nil {
 			t.seen = gitops.Tree(e.Detail.Tree)
 		}
@@ -179,7 +180,7 @@ func (r *Repeat) conclude(ctx, actx context.Context, stop *stopper, t *turn) (*O
 		if err := r.lookBetween(context.WithoutCancel(ctx), t); err != nil {
 			return nil, err
 		}
-		e := r.event(AgentFinished, t)
+		e := r.event(journal.AgentFinished, t)
 		e.Reason = t.Result.Reason
 		e.Detail = agentDetail(t.Result, t.with, maxFinal)
 		e.Detail.Tree = string(t.seen)
@@ -235,7 +236,7 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 	if !r.verifies(t) {
 		return nil
 	}
-	if err := r.record(r.event(VerifyStarted, t)); err != nil {
+	if err := r.record(r.event(journal.VerifyStarted, t)); err != nil {
 		return err
 	}
 	r.guard.repaired = false
@@ -249,7 +250,7 @@ func (r *Repeat) verify(ctx context.Context, t *turn) error {
 		return nil
 	}
 	t.check = &res
-	e := r.event(VerifyFinished, t)
+	e := r.event(journal.VerifyFinished, t)
 	e.Detail = verifyDetail(res)
 	return r.record(e)
 }
@@ -259,7 +260,7 @@ const verifyCancelled = "verify was cancelled"
 
 // facts are what the gate is told.
 func (r *Repeat) facts(t *turn) gate.Facts {
-	f := gate.Facts{Iteration: t.Iteration, Final: t.Result.Final, OutputBytes: t.Result.Bytes, Now: r.tools.Now(), CostUSD: r.ledger.cost.USD,
+	f := gate.Facts{Iteration: t.Iteration, Final: t.Result.Final, OutputBytes: t.Result.Bytes, Now: r.tools.Now(), CostUSD: r.history.Cost.USD,
 		Unwatched: t.after == "", Checks: t.checks, State: t.file, Edits: t.edits}
 	for _, c := range t.changed {
 		if !ours(c.Path) {
@@ -286,7 +287,7 @@ func (r *Repeat) request(t *turn, prompt string) agent.Request {
 		Clocks: agent.Clocks{Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs), Spin: c.SpinLimit},
 		Model:  t.with.Model, Promise: c.CompletionPromise}
 	if c.ContinueSession && t.with.Backend == c.Backend.Type { // another knows nothing of that conversation
-		q.Session = r.ledger.turns.session
+		q.Session = r.history.Prompt.Session
 	}
 	return q
 }
@@ -318,7 +319,7 @@ func (r *Repeat) mend(log, who string) error {
 	if err != nil {
 		return err
 	}
-	healed, err := r.journal.heal()
+	healed, err := r.journal.Heal()
 	if err != nil {
 		return err
 	}
@@ -338,10 +339,10 @@ func (r *Repeat) mend(log, who string) error {
 	if err := r.home.Make(r.tools.FS); err != nil {
 		return err
 	}
-	return r.warnUndone("the " + who + " meddled with " + r.relative(r.journal.path) + ", which is put back")
+	return r.warnUndone("the " + who + " meddled with " + r.relative(r.journal.Path()) + ", which is put back")
 }
 
 // event begins an event about an iteration.
-func (r *Repeat) event(what Type, t *turn) *Event {
-	return &Event{Type: what, Iteration: t.Iteration, Attempt: t.Try, Of: t.Max}
+func (r *Repeat) event(what journal.Type, t *turn) *journal.Event {
+	return &journal.Event{Type: what, Iteration: t.Iteration, Attempt: t.Try, Of: t.Max}
 }

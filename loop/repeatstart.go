@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 )
 
 // Ceiling is the most iterations that a loop is started with. A loop that has reached its limit is given
@@ -23,8 +24,8 @@ const idsWait = 60 * time.Second
 // StartRepeat begins a prompt loop, or takes up the one of opt.Resume. It takes the loop's lock and leaves the
 // first iteration to Run. The caller closes the loop.
 func StartRepeat(ctx context.Context, j *RepeatJob, tools Tools, opt StartOptions) (_ *Repeat, err error) {
-	r := &Repeat{job: j, tools: tools, home: NewHome(j.Root), ledger: newLedger(), missing: map[string]bool{}, fixed: fixedFiles{root: j.Root}}
-	r.guard = &guard{repo: tools.Repo, ledger: r.ledger, reworks: true, fs: tools.FS}
+	r := &Repeat{job: j, tools: tools, home: NewHome(j.Root), history: journal.NewState(), missing: map[string]bool{}, fixed: fixedFiles{root: j.Root}}
+	r.guard = &guard{repo: tools.Repo, history: r.history, reworks: true, fs: tools.FS}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
@@ -111,13 +112,13 @@ func (r *Repeat) fresh(opt StartOptions) (err error) {
 
 // begin opens the journal, replays it, and records that the loop runs.
 func (r *Repeat) begin(ctx context.Context, anew bool) error {
-	j, events, err := openJournal(r.tools.FS, r.home.Events(r.state.ID), r.state.ID, r.tools.Now)
+	j, events, err := journal.Open(r.tools.FS, r.home.Events(r.state.ID), r.state.ID, r.tools.Now)
 	if err != nil {
 		return err
 	}
 	r.journal, r.own = j, &ownState{fs: r.tools.FS, path: r.path}
 	if n := int64(len(events)); n > 0 && n < r.state.Seq {
-		return &DamageError{Path: j.path, Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, r.state.Seq)}
+		return &journal.DamageError{Path: j.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, r.state.Seq)}
 	}
 	if err := os.MkdirAll(r.home.Run(r.state.ID)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
@@ -131,17 +132,17 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 	if err := r.readHandoff(); err != nil {
 		return fmt.Errorf("handoff: %w", err)
 	}
-	first := &Event{Type: LoopStarted}
+	first := &journal.Event{Type: journal.LoopStarted}
 	if r.resumed {
-		first.Type = LoopResumed
+		first.Type = journal.LoopResumed
 	}
 	if len(events) == 0 && r.resumed { // the state file is all that there is
 		first.Iteration = r.state.Iteration
 	}
 	r.replay(events, first.Iteration)
-	r.pacer = newPacer(r.tools, &r.job.Config, &r.ledger.pace, r.state.ID, anew)
-	r.pacer.tell = func(e *Event) error {
-		e.Iteration = r.ledger.iteration
+	r.pacer = newPacer(r.tools, &r.job.Config, &r.history.Providers, r.state.ID, anew)
+	r.pacer.tell = func(e *journal.Event) error {
+		e.Iteration = r.history.Iteration
 		return r.record(e)
 	}
 	r.pacer.saved = r.save
@@ -168,8 +169,8 @@ func (r *Repeat) begin(ctx context.Context, anew bool) error {
 
 // lookForUsers notes what the user has not committed, and keeps it. What an interrupted iteration left is its own, as
 // what every iteration left where none commits: it cannot be told from what was changed by hand since.
-func (r *Repeat) lookForUsers(ctx context.Context, first *Event) error {
-	if r.tools.Repo == nil || r.ledger.turns.open != nil || r.resumed && !r.job.Config.Git.AutoCommit {
+func (r *Repeat) lookForUsers(ctx context.Context, first *journal.Event) error {
+	if r.tools.Repo == nil || r.history.Prompt.Open != nil || r.resumed && !r.job.Config.Git.AutoCommit {
 		return nil
 	}
 	if who, held := live(treeLock(r.tools.Repo.Dir())); held && who.Tag != "" {
@@ -180,13 +181,13 @@ func (r *Repeat) lookForUsers(ctx context.Context, first *Event) error {
 			return gitErr("look for uncommitted changes", err)
 		}
 		first.Paths = slices.DeleteFunc(first.Paths, ours)
-		if b := &r.ledger.turns; b.owed != "" && b.last != nil && b.last.Tree != "" { // what the last iterations left
-			left, err := r.tools.Repo.Changed(ctx, gitops.Tree(b.owed), gitops.Tree(b.last.Tree))
+		if b := &r.history.Prompt; b.Owed != "" && b.Last != nil && b.Last.Tree != "" { // what the last iterations left
+			left, err := r.tools.Repo.Changed(ctx, gitops.Tree(b.Owed), gitops.Tree(b.Last.Tree))
 			if err != nil {
 				return gitErr("look for what the last iterations left", err)
 			}
 			first.Paths = slices.DeleteFunc(first.Paths, func(p string) bool {
-				return !slices.Contains(r.ledger.userPaths, p) && slices.ContainsFunc(left, func(c gitops.Change) bool { return c.Path == p })
+				return !slices.Contains(r.history.UserPaths, p) && slices.ContainsFunc(left, func(c gitops.Change) bool { return c.Path == p })
 			})
 		}
 		return r.keepUsers(ctx, first.Paths)
@@ -211,15 +212,15 @@ func (r *Repeat) keepUsers(ctx context.Context, paths []string) error {
 
 // replay takes the journal of an earlier run into account. The state file's summaries count where the
 // journal does not reach back that far.
-func (r *Repeat) replay(events []Event, base int) {
+func (r *Repeat) replay(events []journal.Event, base int) {
 	if len(events) > 0 {
 		base = events[0].Iteration
 	}
 	old := slices.DeleteFunc(r.state.Summaries, func(s IterationSummary) bool { return s.Iteration >= base })
 	r.state.Summaries = old
 	for i := range events {
-		r.ledger.apply(&events[i])
-		if events[i].Type == IterationFinished {
+		r.history.Apply(&events[i])
+		if events[i].Type == journal.IterationFinished {
 			r.state.addSummary(turnSummary(&events[i]))
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"descartes/loop/journal"
 )
 
 // Kinds of loops.
@@ -54,7 +56,7 @@ type promptState struct {
 	Completed       bool               `json:"completed"`
 	ExitReason      ExitReason         `json:"exit_reason"`
 	Summaries       []IterationSummary `json:"iteration_summaries"`
-	Cost            *Cost              `json:"cost,omitempty"`
+	Cost            *journal.Cost      `json:"cost,omitempty"`
 	Tree            string             `json:"tree,omitempty"`
 	Seq             int64              `json:"seq"`
 	Session         string             `json:"session_id,omitempty"`

@@ -14,6 +14,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/journal"
 	"descartes/specbuild"
 )
 
@@ -55,7 +56,7 @@ func (r *Repeat) prompt(t *turn) (string, error) {
 	if hand := strings.TrimSpace(r.hand); hand != "" {
 		more = "## Handoff\n\nWhat an earlier session left for this one:\n\n" + hand
 	}
-	if list := r.ledger.refinements[""]; len(list) > 0 {
+	if list := r.history.Refinements[""]; len(list) > 0 {
 		more = joinText(more, "## Advice from reviews of the earlier iterations", strings.Join(list, "\n\n"))
 	}
 	if more == "" {
@@ -86,9 +87,9 @@ func (r *Repeat) spent(t *turn) {
 // refine has a second agent look at an iteration that failed, and keeps what it advises for all later
 // ones. A review that comes to nothing costs the loop nothing.
 func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) {
-	b := &r.ledger.turns
-	last := b.last
-	if !r.job.Config.AutoTune || last == nil || b.reviewed == last.Iteration || !b.troubled || stop.asked(ctx) != nil {
+	b := &r.history.Prompt
+	last := b.Last
+	if !r.job.Config.AutoTune || last == nil || b.Reviewed == last.Iteration || !b.Troubled || stop.asked(ctx) != nil {
 		return false, nil
 	}
 	t := &turn{started: r.tools.Now(), with: r.job.Config.Choices(nil)[0]}
@@ -101,8 +102,8 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	diff := ""
 	if r.tools.Repo != nil {
 		if _, err := r.inTree(ctx, func() (err error) {
-			if before, err = r.tools.Repo.Snapshot(ctx); err == nil && b.base != "" {
-				diff, err = r.tools.Repo.Patch(ctx, gitops.Tree(b.base), before, maxReviewDiff)
+			if before, err = r.tools.Repo.Snapshot(ctx); err == nil && b.Base != "" {
+				diff, err = r.tools.Repo.Patch(ctx, gitops.Tree(b.Base), before, maxReviewDiff)
 			}
 			return err
 		}); err != nil {
@@ -111,7 +112,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	}
 	kept, _ := plainfile.Read("", r.home.keptPrompt(r.state.ID, t.Iteration, t.Try), maxKept) // without it the rest has to do
 	prompt := specbuild.ReviewPrompt(specbuild.Review{Name: fmt.Sprintf("iteration %d of a prompt", t.Iteration), Spec: string(kept), Diff: diff,
-		Earlier: r.ledger.refinements[""], Failure: specbuild.Failure{Attempt: t.Iteration, Verdict: last.Verdict, Reason: orElse(last.Reason, last.Message), Output: last.Next, Words: b.words}})
+		Earlier: r.history.Refinements[""], Failure: specbuild.Failure{Attempt: t.Iteration, Verdict: last.Verdict, Reason: orElse(last.Reason, last.Message), Output: last.Next, Words: b.Words}})
 	q := r.request(t, prompt)
 	q.Label, q.PromptFile, q.Session = label(t, "review"), filepath.Join(r.home.Run(r.state.ID), "review.md"), ""
 	q.Env = append(q.Env, "DESCARTES_REVIEW=1") // for agents that are scripts
@@ -127,7 +128,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	if res.End == agent.Cancelled || res.End == agent.Limited {
 		return res.End == agent.Cancelled, nil
 	}
-	e := r.event(SpecRefined, t)
+	e := r.event(journal.SpecRefined, t)
 	e.Detail = agentDetail(res, t.with, 0)
 	if res.End == agent.Finished {
 		e.Message = strings.TrimSpace(head(res.Final, maxRefinement))
@@ -144,7 +145,7 @@ func (r *Repeat) undoReview(ctx context.Context, before gitops.Tree, since time.
 	if before == "" {
 		return nil
 	}
-	ref := fmt.Sprintf("refs/descartes/%s/review-%d", r.state.ID, r.ledger.turns.last.Iteration)
+	ref := fmt.Sprintf("refs/descartes/%s/review-%d", r.state.ID, r.history.Prompt.Last.Iteration)
 	var put gitops.Restored
 	_, err := r.inTree(ctx, func() error {
 		now, err := r.tools.Repo.Snapshot(ctx)
@@ -173,7 +174,7 @@ func (r *Repeat) handOff(out *Outcome) error {
 		return nil
 	}
 	section := ""
-	if !out.Ending.final() {
+	if !out.Ending.Final() {
 		section = r.tools.Mask.Text(r.handoffText(out))
 	}
 	return WriteHandoff(r.tools.FS, r.job.Root, path, section)
@@ -181,10 +182,10 @@ func (r *Repeat) handOff(out *Outcome) error {
 
 func (r *Repeat) handoffText(out *Outcome) string {
 	var b strings.Builder
-	turns := &r.ledger.turns
+	turns := &r.history.Prompt
 	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", r.state.ID)
-	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.ledger.iteration), oneLine(orElse(out.Message, out.Ending.words())))
-	if e := turns.last; e != nil {
+	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.history.Iteration), oneLine(orElse(out.Message, out.Ending.Words())))
+	if e := turns.Last; e != nil {
 		fmt.Fprintf(&b, "\n### Iteration %d\n\n", e.Iteration)
 		if text := oneLine(orElse(e.Reason, e.Message)); text != "" {
 			fmt.Fprintf(&b, "- %s\n", text)
@@ -192,7 +193,7 @@ func (r *Repeat) handoffText(out *Outcome) string {
 		if len(e.Paths) > 0 {
 			fmt.Fprintf(&b, "- it changed %s\n", oneLine(strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
 		}
-		if words := lastWords(Event{Detail: &Detail{Words: turns.words}}); words != "" {
+		if words := lastWords(journal.Event{Detail: &journal.Detail{Words: turns.Words}}); words != "" {
 			fmt.Fprintf(&b, "- its agent's last words: %s\n", words)
 		}
 		if next := strings.TrimSpace(e.Next); next != "" {

@@ -7,54 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
-// Ending says in one word why a run came back. The command line turns it into an exit status.
-type Ending string
-
-// The endings, as the state file's exit_reason spells them.
-const (
-	AllDone       Ending = "all_tasks_done"
-	StepDone      Ending = "step_done"
-	TasksBlocked  Ending = "tasks_blocked"
-	AgentUnusable Ending = "agent_unusable"
-	GitRefused    Ending = "git_refused"
-	LimitReached  Ending = "max_iterations_reached"
-	DeadlinePast  Ending = "deadline_reached"
-	CostReached   Ending = "max_cost_reached"
-	QuotaUsedUp   Ending = "quota_used_up"
-	ProviderFails Ending = "provider_fails" // again and again
-	Paused        Ending = "paused"
-	Cancelled     Ending = "user_cancelled"
-	Interrupted   Ending = "interrupted"
-	DiskFull      Ending = "disk_full"
-	BaselineFails Ending = "baseline_failed" // the verify command fails on the untouched tree
-	OwnError      Ending = "error"
-
-	// Of prompt loops. Errors of theirs are all "error" in the state file.
-	PromiseSeen      Ending = "completion_promise_detected"
-	CommandSucceeded Ending = "process_success" // where no promise is asked for
-	GateDone         Ending = "gate_passed"     // another gate than the promise
-	TestsFailed      Ending = "tests_failed"    // of one iteration, as often as it may be repeated
-	PlanMissing      Ending = "plan_missing"    // nothing to build from
-	GateBlocked      Ending = "blocked"         // the agent says that a person is needed
-	BreakerOpen      Ending = "circuit_open"
-	GateAsks         Ending = "waits_for_answer"
-)
-
-// final reports whether a loop that ended so is over; any other ending can be resumed.
-func (e Ending) final() bool {
-	switch e {
-	case AllDone, StepDone, TasksBlocked, PromiseSeen, CommandSucceeded, GateDone:
-		return true
-	}
-	return false
-}
-
 // Outcome is what a run came to.
 type Outcome struct {
-	Ending   Ending
+	Ending   journal.Ending
 	Message  string    // one line: what stopped it
 	Crashed  bool      // every blocked task is so because its agent crashed each time
 	Blocked  int       // tasks that the loop gave up
@@ -65,13 +24,40 @@ type Outcome struct {
 	Baseline *Baseline // of BaselineFails
 }
 
+// OutcomeOf is what the run came to that a loop_finished or loop_paused event ends.
+func OutcomeOf(e *journal.Event) Outcome {
+	out := Outcome{Ending: journal.Ending(e.Reason), Message: e.Message}
+	if d := e.Detail; d != nil {
+		out.Ending = journal.Ending(d.End)
+		if d.Until != nil {
+			out.Until = *d.Until
+		}
+	}
+	return out
+}
+
+// end is the event that ends a run.
+func (out *Outcome) end(word string, code func(Outcome) int) *journal.Event {
+	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending)}}
+	if out.Ending == journal.Paused {
+		e.Type = journal.LoopPaused
+	}
+	if !out.Until.IsZero() {
+		e.Detail.Until = &out.Until
+	}
+	if code != nil {
+		e.Detail.Code = code(*out)
+	}
+	return e
+}
+
 // Run works through the waves until nothing is left to do, a limit is reached, or it is told to
 // stop: soft, when it closes, lets the running attempt finish; the end of ctx interrupts the agent.
 // The state is saved in either case. An error is one of our own or of the machine.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
 	out, err := l.work(ctx, stop)
-	if err == nil && out.Ending == BreakerOpen {
+	if err == nil && out.Ending == journal.BreakerOpen {
 		err = l.openBreaker(context.WithoutCancel(ctx), &out)
 	}
 	l.shelve()
@@ -81,12 +67,12 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	if err != nil {
 		out, err = stop.failed(ctx, err)
 	}
-	out.Crashed, out.Blocked = l.allCrashed(), len(l.ledger.blocked)
+	out.Crashed, out.Blocked = l.allCrashed(), len(l.history.Blocked)
 	ferr := l.finish(&out)
-	if l.full = out.Ending == DiskFull && full(ferr); err == nil && !l.full { // else resuming finds a killed loop
+	if l.full = out.Ending == journal.DiskFull && full(ferr); err == nil && !l.full { // else resuming finds a killed loop
 		err = ferr
 	}
-	if out.Ending == BaselineFails {
+	if out.Ending == journal.BaselineFails {
 		l.dropImport()
 	}
 	return out, err
@@ -150,7 +136,7 @@ func (l *Loop) pass(ctx context.Context, stop *stopper) (*Outcome, error) {
 // halfDone finishes the task that a run was stopped in the middle of before any other begins: its
 // work lies in the tree, and the task's base is what a later block would go back to.
 func (l *Loop) halfDone(ctx context.Context, stop *stopper) (*Outcome, error) {
-	id := l.ledger.current
+	id := l.history.Current
 	if id == "" || !l.job.Graph.Ready(id) {
 		return nil, nil
 	}
@@ -222,7 +208,7 @@ func (l *Loop) enter(number, of int) error {
 		return nil
 	}
 	l.entered = number
-	return l.record(&Event{Type: WaveStarted, Wave: number, Of: of})
+	return l.record(&journal.Event{Type: journal.WaveStarted, Wave: number, Of: of})
 }
 
 // due reports whether a task is to run now. A held one is told of once.
@@ -243,7 +229,7 @@ func (l *Loop) due(id string) (bool, error) {
 		l.told = map[string]string{}
 	}
 	l.told[id] = cause
-	return false, l.record(&Event{Type: TaskHeld, Wave: g.Wave(id), Task: id, Title: l.title(id), Reason: cause, Tasks: roots})
+	return false, l.record(&journal.Event{Type: journal.TaskHeld, Wave: g.Wave(id), Task: id, Title: l.title(id), Reason: cause, Tasks: roots})
 }
 
 // settleWaves commits what is verified or given up when a run ends, whatever ended it: on a machine that is
@@ -260,13 +246,13 @@ func (l *Loop) settleWaves(ctx context.Context, stop *stopper) error {
 // shelve gives the task that a run stops in the middle of back to the list: nobody works on it now. The journal
 // still knows where it stood.
 func (l *Loop) shelve() {
-	if l.ledger.current == "" {
+	if l.history.Current == "" {
 		return
 	}
 	l.saver.mu.Lock()
 	defer l.saver.mu.Unlock()
-	l.saver.pending[l.ledger.current] = tasks.Pending
-	l.job.Graph.SetStatus(l.ledger.current, tasks.Pending)
+	l.saver.pending[l.history.Current] = tasks.Pending
+	l.job.Graph.SetStatus(l.history.Current, tasks.Pending)
 }
 
 // limits names the limit or the request that forbids another attempt, or nil.
@@ -276,15 +262,15 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 		return out
 	}
 	if why := roomFor(&c, l.tools.Free, l.job.Root); why != "" {
-		return &Outcome{Ending: DiskFull, Message: why}
+		return &Outcome{Ending: journal.DiskFull, Message: why}
 	}
 	if why := l.tripped(); why != "" {
-		return &Outcome{Ending: BreakerOpen, Message: why}
+		return &Outcome{Ending: journal.BreakerOpen, Message: why}
 	}
-	if n := c.Scud.MaxTotalIterations; n > 0 && l.ledger.iteration >= n {
-		return &Outcome{Ending: LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}
+	if n := c.Scud.MaxTotalIterations; n > 0 && l.history.Iteration >= n {
+		return &Outcome{Ending: journal.LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}
 	}
-	return usedUp(&c, l.tools.Now(), l.ledger.cost)
+	return usedUp(&c, l.tools.Now(), l.history.Cost)
 }
 
 func attempts(n int) string {
@@ -299,9 +285,9 @@ func (l *Loop) ending() Outcome {
 	g := l.job.Graph
 	if l.scope.Task != "" {
 		if g.Status(l.scope.Task) == tasks.Blocked {
-			return Outcome{Ending: TasksBlocked}
+			return Outcome{Ending: journal.TasksBlocked}
 		}
-		return Outcome{Ending: StepDone}
+		return Outcome{Ending: journal.StepDone}
 	}
 	blocked, left := 0, 0
 	for _, id := range g.Leaves() {
@@ -317,13 +303,13 @@ func (l *Loop) ending() Outcome {
 	}
 	switch {
 	case l.scope.Step && l.waveBlocked():
-		return Outcome{Ending: TasksBlocked}
+		return Outcome{Ending: journal.TasksBlocked}
 	case l.scope.Step && left > 0:
-		return Outcome{Ending: StepDone}
+		return Outcome{Ending: journal.StepDone}
 	case blocked > 0:
-		return Outcome{Ending: TasksBlocked}
+		return Outcome{Ending: journal.TasksBlocked}
 	}
-	return Outcome{Ending: AllDone}
+	return Outcome{Ending: journal.AllDone}
 }
 
 // setAside reports whether a person took the task off the list: nobody asks for it to be done.
@@ -332,7 +318,7 @@ func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.D
 // waveBlocked reports whether the wave of a step has a task that was given up.
 func (l *Loop) waveBlocked() bool {
 	for _, id := range l.job.Graph.Leaves() {
-		if l.job.Graph.Wave(id) == l.ledger.wave && l.job.Graph.Status(id) == tasks.Blocked {
+		if l.job.Graph.Wave(id) == l.history.Wave && l.job.Graph.Status(id) == tasks.Blocked {
 			return true
 		}
 	}
@@ -341,10 +327,10 @@ func (l *Loop) waveBlocked() bool {
 
 // allCrashed reports whether this loop gave up tasks, and each because its agent crashed every time.
 func (l *Loop) allCrashed() bool {
-	for _, b := range l.ledger.blocked {
+	for _, b := range l.history.Blocked {
 		if b.Verdict != "crashed" {
 			return false
 		}
 	}
-	return len(l.ledger.blocked) > 0
+	return len(l.history.Blocked) > 0
 }

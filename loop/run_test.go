@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"descartes/agent"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
 func TestRunTwoWaves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if got := w.git("log", "--format=%s"); got != "feat(x): complete wave 2\nfeat(x): complete wave 1\nstart" {
 		t.Errorf("commits:\n%s", got)
 	}
@@ -52,7 +53,7 @@ func TestRetrySeesFailureAndFiles(t *testing.T) {
 		}
 		return verify.Result{Passed: true}
 	}
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	for _, want := range []string{"expected 7 sprockets", "I did what I could", "half.txt"} {
 		if !strings.Contains(second, want) {
 			t.Errorf("the second spec does not hold %q:\n%s", want, second)
@@ -70,7 +71,7 @@ func TestBlockedIsTakenBackAndHoldsOthers(t *testing.T) {
 		return agent.Result{End: agent.Finished, Complete: true}
 	}
 	w.check = func(map[string]string) verify.Result { return verify.Result{Code: 1, Tail: "no"} }
-	out := w.mustRun(StartOptions{}, TasksBlocked)
+	out := w.mustRun(StartOptions{}, journal.TasksBlocked)
 	if out.Crashed {
 		t.Error("called crashed")
 	}
@@ -104,7 +105,7 @@ func TestMuteAgentCompletesNothing(t *testing.T) {
 		w.write("build-"+env["DESCARTES_ATTEMPT"], "a leaving of the build\n")
 		return verify.Result{Passed: true}
 	}
-	w.mustRun(StartOptions{}, TasksBlocked)
+	w.mustRun(StartOptions{}, journal.TasksBlocked)
 	st, err := LoadState(NewHome(w.dir).Default())
 	if err != nil || len(st.BlockedTasks) != 1 || st.BlockedTasks[0].Reason != verify.NoSignal {
 		t.Errorf("blocked: %+v, %v", st.BlockedTasks, err)
@@ -115,13 +116,13 @@ func TestLimitCommitsAndResumes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
 	w.cfg.Scud.MaxTotalIterations = 2
-	w.mustRun(StartOptions{}, LimitReached)
+	w.mustRun(StartOptions{}, journal.LimitReached)
 	if got := w.git("log", "-1", "--format=%s"); got != "feat(x): wave 2, 1 of 2 tasks" {
 		t.Errorf("commit: %s", got)
 	}
 	w.clean()
 	w.cfg.Scud.MaxTotalIterations = 100
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(w.runs, []string{"1 1", "2 1", "3 1"}) {
 		t.Errorf("runs: %v", w.runs)
 	}
@@ -145,13 +146,13 @@ func TestInterruptKeepsWorkAndGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := l.Run(ctx, nil)
-	if err != nil || out.Ending != Cancelled {
+	if err != nil || out.Ending != journal.UserCancelled {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if !slices.Equal(w.runs, []string{"1 1", "2 1", "2 2", "3 1"}) {
 		t.Errorf("runs: %v", w.runs)
 	}
@@ -188,7 +189,7 @@ func TestUsersChangesStayOutOfCommits(t *testing.T) {
 		t.Error("a refused start left .descartes")
 	}
 	w.cfg.AllowDirty = true
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if got := w.git("status", "--porcelain"); got != " M base.txt\n?? mine.txt" {
 		t.Errorf("status:\n%s", got)
 	}
@@ -197,13 +198,13 @@ func TestUsersChangesStayOutOfCommits(t *testing.T) {
 func TestStepByStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
-	w.mustRun(StartOptions{Scope: Scope{Step: true}, Command: "step"}, StepDone)
-	w.mustRun(StartOptions{Scope: Scope{Task: "3"}, Command: "step"}, StepDone)
+	w.mustRun(StartOptions{Scope: Scope{Step: true}, Command: "step"}, journal.StepDone)
+	w.mustRun(StartOptions{Scope: Scope{Task: "3"}, Command: "step"}, journal.StepDone)
 	if !slices.Equal(w.runs, []string{"1 1", "3 1"}) {
 		t.Errorf("runs: %v", w.runs)
 	}
 	w.clean()
-	w.mustRun(StartOptions{Scope: Scope{Step: true}, Command: "step"}, AllDone)
+	w.mustRun(StartOptions{Scope: Scope{Step: true}, Command: "step"}, journal.AllDone)
 	w.clean()
 }
 
@@ -212,10 +213,10 @@ func TestRetryBlocked(t *testing.T) {
 	w := newWorld(t, threeTasks)
 	pass := false
 	w.check = func(map[string]string) verify.Result { return verify.Result{Passed: pass, Code: 1} }
-	w.mustRun(StartOptions{}, TasksBlocked)
+	w.mustRun(StartOptions{}, journal.TasksBlocked)
 	pass = true
 	w.cfg.Scud.RetryBlocked = true
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	w.clean()
 }
 
@@ -235,7 +236,7 @@ func TestUsersChangesComeBack(t *testing.T) {
 				w.write("task-"+env["DESCARTES_TASK_ID"]+".txt", "done\n")
 				return agent.Result{End: agent.Finished, Complete: true}
 			}
-			w.mustRun(StartOptions{}, AllDone)
+			w.mustRun(StartOptions{}, journal.AllDone)
 			if w.read("mine.txt") != "not finished" || w.read("base.txt") != "my edit\n" {
 				t.Errorf("mine.txt %q, base.txt %q", w.read("mine.txt"), w.read("base.txt"))
 			}
@@ -250,13 +251,13 @@ func TestAdoptedQuotaEndsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
 	w.broken = errors.New("the supervisor died")
-	if out, err := w.run(StartOptions{}); err == nil || out.Ending != OwnError {
+	if out, err := w.run(StartOptions{}); err == nil || out.Ending != journal.OwnError {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	w.broken, w.runs = nil, nil
 	w.recall = func() agent.Result { return agent.Result{End: agent.Limited, Reason: "weekly limit"} }
 	w.cfg.OnLimit = "stop"
-	w.mustRun(StartOptions{}, QuotaUsedUp)
+	w.mustRun(StartOptions{}, journal.QuotaUsedUp)
 	if len(w.runs) > 0 {
 		t.Errorf("with the quota used up the agent ran: %v", w.runs)
 	}
@@ -273,9 +274,9 @@ func TestInterruptionsAreNoAttempts(t *testing.T) {
 		return agent.Result{End: agent.Cancelled}
 	}
 	for range mostCutOff {
-		w.mustRun(StartOptions{}, Cancelled)
+		w.mustRun(StartOptions{}, journal.UserCancelled)
 	}
-	out := w.mustRun(StartOptions{}, TasksBlocked)
+	out := w.mustRun(StartOptions{}, journal.TasksBlocked)
 	if runs != mostCutOff || out.Blocked != 1 {
 		t.Errorf("%d runs of the agent, outcome %+v", runs, out)
 	}

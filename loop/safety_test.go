@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"descartes/loop/journal"
 )
 
 // TestDiskFills: the disk fills up in the middle of a run. It ends, uses up no attempt, and goes on when there is room.
@@ -22,7 +24,7 @@ func TestDiskFills(t *testing.T) {
 		return 1 << 30, nil
 	}
 	free = 3 << 20
-	out := w.mustRun(StartOptions{}, DiskFull)
+	out := w.mustRun(StartOptions{}, journal.DiskFull)
 	if !strings.HasPrefix(out.Message, "3 MiB free on the disk of "+w.dir+", at least 100 MiB") {
 		t.Fatalf("got %+v", out)
 	}
@@ -30,7 +32,7 @@ func TestDiskFills(t *testing.T) {
 		t.Fatalf("ran %v, want %v", w.runs, want)
 	}
 	free = 1 << 30
-	w.mustRun(StartOptions{Resume: NewHome(w.dir).Default()}, AllDone)
+	w.mustRun(StartOptions{Resume: NewHome(w.dir).Default()}, journal.AllDone)
 	if want := []string{"1 1", "2 1", "3 1"}; !slices.Equal(w.runs, want) {
 		t.Errorf("ran %v, want %v", w.runs, want)
 	}

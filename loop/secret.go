@@ -5,28 +5,18 @@ import (
 	"encoding/json"
 
 	"descartes/internal/redact"
+	"descartes/loop/journal"
 )
 
-// mask masks what an event says in the words of others. Names by which the journal is read again stay: a task's
-// id, paths, refs and hashes.
-func (e *Event) mask(m *redact.Redactor) {
-	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Next}
-	for i := range e.Lines {
-		texts = append(texts, &e.Lines[i])
+// maskEvent masks what an event says in the words of others.
+func maskEvent(m *redact.Redactor, e *journal.Event) {
+	if m == nil {
+		return
 	}
 	if gate := m.Bytes(bytes.Clone(e.Gate)); json.Valid(gate) {
 		e.Gate = gate
 	}
-	if d := e.Detail; d != nil {
-		texts = append(texts, &d.Blocked, &d.Question, &d.Words, &d.Output, &d.Command, &d.Session, &d.Model)
-		for i := range d.Notes {
-			texts = append(texts, &d.Notes[i])
-		}
-		for i := range d.Denied {
-			texts = append(texts, &d.Denied[i])
-		}
-	}
-	for _, t := range texts {
+	for _, t := range e.Texts() {
 		*t = m.Text(*t)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -22,9 +23,9 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 		return nil, false, err
 	}
 	l.at = tr.after
-	end := l.event(AttemptFinished, tr)
+	end := l.event(journal.AttemptFinished, tr)
 	end.Verdict, end.Reason, end.Tree, end.Ref = string(tr.verdict), tr.reason, string(tr.after), ref
-	end.Detail = &Detail{End: string(tr.result.End), Cause: string(tr.result.Cause), Backend: tr.with.Backend, Model: l.ledger.agent.Detail.Model, Code: tr.result.Code, Signal: tr.result.Signal, Changed: len(tr.changed), Claimed: tr.result.Complete,
+	end.Detail = &journal.Detail{End: string(tr.result.End), Cause: string(tr.result.Cause), Backend: tr.with.Backend, Model: l.history.OpenAgent.Detail.Model, Code: tr.result.Code, Signal: tr.result.Signal, Changed: len(tr.changed), Claimed: tr.result.Complete,
 		Seconds: l.tools.Now().Sub(tr.started).Seconds(), Log: l.relative(tr.log), Left: tr.left, Taken: tr.taken}
 	if end.Detail.Until, err = l.pacer.after(tr.with, tr.result, tr.reason); err != nil {
 		return nil, false, err
@@ -33,7 +34,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	switch tr.verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
 		if why := roomFor(&l.job.Config, l.tools.Free, l.job.Root); why != "" {
-			over = &Outcome{Ending: DiskFull, Message: why}
+			over = &Outcome{Ending: journal.DiskFull, Message: why}
 			tr.verdict, tr.reason = verify.Cancelled, "the disk is full ("+tr.reason+")"
 			end.Verdict, end.Reason = string(tr.verdict), tr.reason
 		}
@@ -41,7 +42,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	switch tr.verdict {
 	case verify.Verified:
 		end.Message, end.Detail.Words = delivered(tr.changed), preview(tr.result.Final)
-		done := l.event(TaskDone, tr)
+		done := l.event(journal.TaskDone, tr)
 		done.Ref = ref
 		return nil, false, l.record(end, done)
 	case verify.Cancelled:
@@ -51,7 +52,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 		if err := l.record(end); err != nil {
 			return nil, false, err
 		}
-		if n := l.ledger.cutOff[tr.task.ID]; n >= mostCutOff {
+		if n := l.history.Interruptions[tr.task.ID]; n >= mostCutOff {
 			tr.verdict, tr.reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted before their end", n)
 			if err := l.block(gctx, tr); err != nil {
 				return nil, false, err
@@ -73,10 +74,10 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 			return nil, false, err
 		}
 	}
-	if over := l.overpaid(tr.task.ID); over != "" && tr.verdict != verdictBlocked && tr.result.End != agent.Refused {
+	if over := l.overpaid(tr.task.ID); over != "" && tr.verdict != journal.Blocked && tr.result.End != agent.Refused {
 		return nil, false, l.blockOverpaid(gctx, tr, over)
 	}
-	if tr.verdict == verdictBlocked || l.ledger.used[tr.task.ID] >= l.job.Config.Scud.MaxIterationsPerTask {
+	if tr.verdict == journal.Blocked || l.history.Counted[tr.task.ID] >= l.job.Config.Scud.MaxIterationsPerTask {
 		return nil, false, l.block(gctx, tr)
 	}
 	out, err := l.pacer.over(l.job.Config.Choices(tr.task))
@@ -88,7 +89,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 const mostCutOff = 10
 
 // describe adds to a failed attempt's event what the next attempt is told.
-func (l *Loop) describe(ctx context.Context, tr *trial, end *Event) error {
+func (l *Loop) describe(ctx context.Context, tr *trial, end *journal.Event) error {
 	end.Detail.Words, end.Detail.Question = tail(tr.result.Final, maxWords), tail(tr.result.Question, maxWords)
 	tr.denied = deniedBy(&l.job.Config, l.job.Root, tr.log, l.tools.refused())
 	end.Detail.Denied = tr.denied
@@ -134,18 +135,18 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 		return err
 	}
 	l.at = now
-	e := l.event(TaskBlocked, tr)
-	e.Attempt = l.ledger.used[tr.task.ID]
+	e := l.event(journal.TaskBlocked, tr)
+	e.Attempt = l.history.Counted[tr.task.ID]
 	e.Verdict, e.Reason, e.Tree = string(tr.verdict), tr.reason, string(now)
-	if e.Verdict == verdictCrashed && l.ledger.otherEnds[tr.task.ID] {
-		e.Verdict = verdictFailed
+	if e.Verdict == journal.Crashed && l.history.OtherEnds[tr.task.ID] {
+		e.Verdict = journal.Failed
 	}
-	if l.ledger.kept[tr.task.ID] != "" {
+	if l.history.KeptRefs[tr.task.ID] != "" {
 		e.Ref = RefPrefix(l.state.ID, tr.task.ID)
 	}
-	if q := tr.result.Question; q != "" && tr.verdict == verdictBlocked || len(tr.denied) > 0 {
-		e.Detail = &Detail{Denied: tr.denied}
-		if tr.verdict == verdictBlocked {
+	if q := tr.result.Question; q != "" && tr.verdict == journal.Blocked || len(tr.denied) > 0 {
+		e.Detail = &journal.Detail{Denied: tr.denied}
+		if tr.verdict == journal.Blocked {
 			e.Detail.Question = tail(q, maxWords)
 		}
 	}
@@ -157,7 +158,7 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 // began is when a task's first attempt began, by the clock that the files of the working tree are stamped by. A time that
 // has not come yet, since that clock was set back, says nothing: it is zero then.
 func (l *Loop) began(id string) time.Time {
-	t := l.ledger.starts[id]
+	t := l.history.Starts[id]
 	if t.After(gitops.Now()) {
 		return time.Time{}
 	}
@@ -282,13 +283,13 @@ func tail(s string, n int) string {
 }
 
 // event begins an event about a trial.
-func (l *Loop) event(t Type, tr *trial) *Event {
-	return &Event{Type: t, Wave: l.job.Graph.Wave(tr.task.ID), Task: tr.task.ID, Title: tr.task.Title, Attempt: tr.number,
+func (l *Loop) event(t journal.Type, tr *trial) *journal.Event {
+	return &journal.Event{Type: t, Wave: l.job.Graph.Wave(tr.task.ID), Task: tr.task.ID, Title: tr.task.Title, Attempt: tr.number,
 		Of: l.job.Config.Scud.MaxIterationsPerTask}
 }
 
 func (l *Loop) warn(tr *trial, message string) error {
-	e := l.event(Warning, tr)
+	e := l.event(journal.Warning, tr)
 	e.Message = message
 	return l.record(e)
 }
@@ -306,6 +307,6 @@ func oneLine(s string) string {
 }
 
 // pairOf is what a verified attempt changed, for the wave's commit.
-func pairOf(e Event) gitops.Pair {
+func pairOf(e journal.Event) gitops.Pair {
 	return gitops.Pair{Base: gitops.Tree(e.Base), Result: gitops.Tree(e.Tree), Head: e.Commit, Without: e.Paths}
 }

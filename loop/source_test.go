@@ -6,6 +6,7 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -14,17 +15,17 @@ func TestForeignChangeBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
 	var warned []string
-	w.tell = func(e Event) {
+	w.tell = func(e journal.Event) {
 		switch {
-		case e.Type == Warning:
+		case e.Type == journal.Warning:
 			warned = append(warned, e.Message)
-		case e.Type == TaskDone && e.Task == "1":
+		case e.Type == journal.TaskDone && e.Task == "1":
 			w.write(".scud/tasks/x.json", strings.Replace(w.read(".scud/tasks/x.json"), `"Three"`, `"Three, sharper"`, 1))
-		case e.Type == TaskDone && e.Task == "2":
+		case e.Type == journal.TaskDone && e.Task == "2":
 			w.write(".scud/tasks/x.json", strings.Replace(w.read(".scud/tasks/x.json"), `"title": "Two"`, `"title": "Two", "note": "mine"`, 1))
 		}
 	}
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	want := strings.NewReplacer(`"pending"`, `"done"`, `"Three"`, `"Three, sharper"`, `"title": "Two"`, `"title": "Two", "note": "mine"`).Replace(threeTasks)
 	if got := w.read(".scud/tasks/x.json"); got != want {
 		t.Errorf("task file:\n%s\nwant\n%s", got, want)
@@ -40,8 +41,8 @@ func TestForeignDamage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, threeTasks)
 	const half = `{"tag": "x", "tasks": [`
-	w.tell = func(e Event) {
-		if e.Type == TaskDone {
+	w.tell = func(e journal.Event) {
+		if e.Type == journal.TaskDone {
 			w.write(".scud/tasks/x.json", half)
 		}
 	}
@@ -79,7 +80,7 @@ func TestPlanAsSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := l.Run(t.Context(), nil)
-	if cerr := l.Close(); err != nil || cerr != nil || out.Ending != AllDone {
+	if cerr := l.Close(); err != nil || cerr != nil || out.Ending != journal.AllDone {
 		t.Fatalf("got %v, %v, %v", out, err, cerr)
 	}
 	if got := strings.Count(w.read(".scud/tasks/new.json"), `"done"`); got != 3 {
@@ -99,7 +100,7 @@ func TestBlockedWithoutAWord(t *testing.T) {
 	w.check = func(env map[string]string) verify.Result {
 		return verify.Result{Passed: env["DESCARTES_TASK_ID"] != "T002" || !bad, Code: 1}
 	}
-	w.mustRun(StartOptions{}, TasksBlocked)
+	w.mustRun(StartOptions{}, journal.TasksBlocked)
 	if got, want := w.read("specs/y/tasks.md"), "# Tasks\n\n- [x] T001 One\n- [ ] T002 [P] Two\n- [x] T003 [P] Three\n"; got != want {
 		t.Errorf("got\n%s", got)
 	}
@@ -108,7 +109,7 @@ func TestBlockedWithoutAWord(t *testing.T) {
 		t.Errorf("runnable: %v", j.Runnable())
 	}
 	bad, w.cfg.Scud.RetryBlocked = false, true
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if got := w.read("specs/y/tasks.md"); strings.Contains(got, "[ ]") {
 		t.Errorf("got\n%s", got)
 	}
@@ -129,7 +130,7 @@ func TestMirrorIsPutBack(t *testing.T) {
 		w.write(".scud/tasks/tasks.json", "{}")
 		return agent.Result{End: agent.Finished, Complete: true}
 	}
-	w.mustRun(StartOptions{}, AllDone)
+	w.mustRun(StartOptions{}, journal.AllDone)
 	if got := strings.Count(w.read(".scud/tasks/tasks.json"), `"done"`); got != 2 {
 		t.Errorf("mirror:\n%s", w.read(".scud/tasks/tasks.json"))
 	}

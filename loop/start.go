@@ -10,6 +10,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -66,8 +67,8 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 // and journal into step, and leaves the first attempt to Run. The caller closes the loop.
 func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	home := NewHome(j.Root)
-	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, ledger: newLedger(), branch: opt.Branch, missing: map[string]bool{}, fixed: fixedFiles{root: j.Root}}
-	l.guard = &guard{repo: tools.Repo, ledger: l.ledger, fs: tools.FS}
+	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, history: journal.NewState(), branch: opt.Branch, missing: map[string]bool{}, fixed: fixedFiles{root: j.Root}}
+	l.guard = &guard{repo: tools.Repo, history: l.history, fs: tools.FS}
 	l.scope.Step = l.scope.Step || l.scope.Task != ""
 	defer func() {
 		if err != nil {
@@ -192,20 +193,20 @@ func (l *Loop) prepareState(opt StartOptions) {
 
 // begin opens the journal, replays it, and records that the loop runs.
 func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
-	j, events, err := openJournal(l.tools.FS, l.home.Events(l.state.ID), l.state.ID, l.tools.Now)
+	j, events, err := journal.Open(l.tools.FS, l.home.Events(l.state.ID), l.state.ID, l.tools.Now)
 	if err != nil {
 		return err
 	}
 	l.journal = j
 	if n := int64(len(events)); n < l.state.Seq {
-		return &DamageError{Path: j.path, Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, l.state.Seq)}
+		return &journal.DamageError{Path: j.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, l.state.Seq)}
 	}
 	for i := range events {
-		l.ledger.apply(&events[i])
+		l.history.Apply(&events[i])
 	}
-	l.saver = &saver{fs: l.tools.FS, file: l.job.File, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.sync, state: l.snapshot, pending: map[string]tasks.Status{}}
-	l.pacer = newPacer(l.tools, &l.job.Config, &l.ledger.pace, l.state.ID, opt.Anew)
-	l.pacer.tell, l.pacer.saved = func(e *Event) error { return l.record(e) }, l.flush
+	l.saver = &saver{fs: l.tools.FS, file: l.job.File, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.snapshot, pending: map[string]tasks.Status{}}
+	l.pacer = newPacer(l.tools, &l.job.Config, &l.history.Providers, l.state.ID, opt.Anew)
+	l.pacer.tell, l.pacer.saved = func(e *journal.Event) error { return l.record(e) }, l.flush
 	l.catchUp()
 	l.saver.look()
 	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
@@ -237,7 +238,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 // catchUp gives the task file what the journal knows and a dead loop could not write any more.
 func (l *Loop) catchUp() {
 	seq := l.state.Seq
-	for id, st := range l.ledger.takeChanges(seq) {
+	for id, st := range l.history.TakeChanges(seq) {
 		if _, ok := l.job.Graph.Task(id); ok {
 			l.saver.pending[id] = tasks.Status(st)
 			l.job.Graph.SetStatus(id, tasks.Status(st))
@@ -246,15 +247,15 @@ func (l *Loop) catchUp() {
 }
 
 // opening is the event that a run begins with: what the user had changed, what is tried again.
-func (l *Loop) opening(ctx context.Context, fresh bool) (*Event, error) {
-	e := &Event{Type: LoopResumed, Reason: reasonTakeover}
+func (l *Loop) opening(ctx context.Context, fresh bool) (*journal.Event, error) {
+	e := &journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonTakeover}
 	if l.job.Config.Scud.RetryBlocked {
-		e.Tasks, e.Reason = l.job.blockedTasks(), reasonRetry
+		e.Tasks, e.Reason = l.job.blockedTasks(), journal.ReasonRetry
 	}
 	if !fresh {
 		return e, nil
 	}
-	e.Type = LoopStarted
+	e.Type = journal.LoopStarted
 	dirty, err := l.tools.Repo.Dirty(ctx)
 	if err != nil {
 		return nil, gitErr("look for uncommitted changes", err)
@@ -274,7 +275,7 @@ func (l *Loop) opening(ctx context.Context, fresh bool) (*Event, error) {
 	}
 	e.Paths, e.Tree = without(dirty, left), string(tree)
 	if len(left) > 0 {
-		e.Detail = &Detail{Left: left}
+		e.Detail = &journal.Detail{Left: left}
 	}
 	if len(e.Tasks) == 0 {
 		e.Reason = ""
@@ -289,25 +290,18 @@ func (l *Loop) tellUncommitted() error {
 	if err != nil || last == nil {
 		return err
 	}
-	events, err := ReadEvents(l.home.Events(last.State.ID))
+	events, err := journal.ReadEvents(l.home.Events(last.State.ID))
 	if err != nil {
 		return nil // it is told of by the commands that show that loop
 	}
-	b := newLedger()
-	for i := range events {
-		b.apply(&events[i])
-	}
-	if len(b.verified) == 0 || len(l.ledger.userPaths) == 0 {
+	b := journal.Fold(events)
+	if len(b.Verified) == 0 || len(l.history.UserPaths) == 0 {
 		return nil
 	}
-	ids := make([]string, len(b.verified))
-	for i, v := range b.verified {
+	ids := make([]string, len(b.Verified))
+	for i, v := range b.Verified {
 		ids[i] = v.Task
 	}
-	return l.record(&Event{Type: Warning, Message: fmt.Sprintf("loop %s ran with --no-commit: the work of its tasks (%s) is in no commit yet, and this loop will not commit it; commit it yourself",
+	return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("loop %s ran with --no-commit: the work of its tasks (%s) is in no commit yet, and this loop will not commit it; commit it yourself",
 		last.State.ID, strings.Join(ids, ", "))})
 }
-
-// unsettled reports whether a dead loop left a tree that no event describes: an attempt under way,
-// or one given up whose work was not yet taken back.
-func (l *ledger) unsettled() bool { return l.open != nil || l.current != "" }

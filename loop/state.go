@@ -10,6 +10,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/journal"
 )
 
 // StateVersion is the version of the state file that this program writes, and the only one it reads.
@@ -37,11 +38,11 @@ type State struct {
 	CurrentTask     string             `json:"current_task,omitempty"`
 	WaveCommits     []WaveCommit       `json:"wave_commits"`
 	BlockedTasks    []Blocked          `json:"blocked_tasks"`
-	Cost            *Cost              `json:"cost,omitempty"`
-	Agents          []AgentUse         `json:"agents,omitempty"` // what attempts were run with, in the order of first use
+	Cost            *journal.Cost      `json:"cost,omitempty"`
+	Agents          []journal.AgentUse `json:"agents,omitempty"` // what attempts were run with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
 	VerifyLeft      []string           `json:"verify_left,omitempty"` // files that only verify made, in no commit
-	Undone          []Undone           `json:"undone,omitempty"`      // of its attempts
+	Undone          []journal.Undone   `json:"undone,omitempty"`      // of its attempts
 	Tree            string             `json:"tree,omitempty"`        // the working tree as the loop left it
 	Seq             int64              `json:"seq"`                   // events up to this one are in the task file and here
 	Session         string             `json:"session_id,omitempty"`  // of the program that started it
@@ -89,13 +90,6 @@ type Blocked struct {
 	At       time.Time `json:"blocked_at"`
 }
 
-// AgentUse counts the attempts with one backend and model. An attempt that its provider cut short is among them.
-type AgentUse struct {
-	Backend  string `json:"backend"`
-	Model    string `json:"model,omitempty"`
-	Attempts int    `json:"attempts"`
-}
-
 // TaskID is written as a number where the task file has one.
 type TaskID struct {
 	ID      string
@@ -132,8 +126,7 @@ const maxSummaries = 50
 
 // Bounds, in bytes, of what is read of our own files.
 const (
-	maxKept    = 64 << 20
-	maxJournal = 4 << 30
+	maxKept = 64 << 20
 )
 
 // VersionError says that a state file was written by another version of the program.

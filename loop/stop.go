@@ -14,6 +14,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/journal"
 )
 
 // Request is what another terminal can ask of a live loop.
@@ -144,18 +145,18 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	out := s.asked(ctx)
 	switch {
 	case full(err):
-		return Outcome{Ending: DiskFull, Message: "the disk is full: " + err.Error()}, nil
-	case out != nil && (errors.Is(err, context.Canceled) || stopped && (out.Ending == Cancelled || out.Ending == Interrupted)):
+		return Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + err.Error()}, nil
+	case out != nil && (errors.Is(err, context.Canceled) || stopped && (out.Ending == journal.UserCancelled || out.Ending == journal.Interrupted)):
 		out.Message += ": " + err.Error() + resumes
 		return *out, nil
 	case isGit(err):
-		out = &Outcome{Ending: GitRefused, Message: err.Error()}
+		out = &Outcome{Ending: journal.GitRefused, Message: err.Error()}
 		if stopped {
 			out.Message += resumes
 		}
 		return *out, nil
 	}
-	return Outcome{Ending: OwnError, Message: err.Error()}, err
+	return Outcome{Ending: journal.OwnError, Message: err.Error()}, err
 }
 
 const resumes = "; the work is kept, and descartes loop resume commits it"
@@ -166,21 +167,21 @@ var ErrTerminated = errors.New("terminated")
 // asked tells between two attempts whether the run is to end here.
 func (s *stopper) asked(ctx context.Context) *Outcome {
 	if errors.Is(context.Cause(ctx), ErrTerminated) {
-		return &Outcome{Ending: Interrupted, Message: ErrTerminated.Error()}
+		return &Outcome{Ending: journal.Interrupted, Message: ErrTerminated.Error()}
 	}
 	select {
 	case <-s.soft:
-		return &Outcome{Ending: Cancelled, Message: "interrupted"}
+		return &Outcome{Ending: journal.UserCancelled, Message: "interrupted"}
 	default:
 	}
 	if r, _ := s.ask(); r != "" {
 		return requested(r)
 	}
 	if s.marked != nil && s.marked() {
-		return &Outcome{Ending: Cancelled, Message: "marked as cancelled in its state file"}
+		return &Outcome{Ending: journal.UserCancelled, Message: "marked as cancelled in its state file"}
 	}
 	if ctx.Err() != nil {
-		return &Outcome{Ending: Cancelled, Message: "interrupted"}
+		return &Outcome{Ending: journal.UserCancelled, Message: "interrupted"}
 	}
 	return nil
 }
@@ -190,12 +191,12 @@ func (s *stopper) outcome(ctx context.Context) *Outcome {
 	if out := s.asked(ctx); out != nil {
 		return out
 	}
-	return &Outcome{Ending: Cancelled, Message: "interrupted"}
+	return &Outcome{Ending: journal.UserCancelled, Message: "interrupted"}
 }
 
 func requested(r Request) *Outcome {
 	if r == RequestPause {
-		return &Outcome{Ending: Paused, Message: "paused by request"}
+		return &Outcome{Ending: journal.Paused, Message: "paused by request"}
 	}
-	return &Outcome{Ending: Cancelled, Message: "cancelled by request"}
+	return &Outcome{Ending: journal.UserCancelled, Message: "cancelled by request"}
 }

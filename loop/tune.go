@@ -100,7 +100,7 @@ func (l *Loop) spec(tr *trial) (specbuild.Spec, error) {
 			return specbuild.Spec{Text: text, Tokens: specbuild.Tokens(text)}, nil
 		}
 	}
-	return l.job.Spec(l.ledger.request(tr.task.ID))
+	return l.job.Spec(request(l.history, tr.task.ID))
 }
 
 // spent puts aside what an attempt was told, and the text that a person had chosen for it.

@@ -8,6 +8,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/plainfile"
+	"descartes/loop/journal"
 )
 
 // Variant is one attempt of a task, with all that is needed to judge its spec.
@@ -27,65 +28,65 @@ type Variant struct {
 	Before     gitops.Tree
 	After      gitops.Tree
 	Ref        string
-	Cost       Cost
+	Cost       journal.Cost
 	request    SpecRequest
 }
 
 // Variants are the attempts of a task in one loop, in their order.
 func (h Home) Variants(id, task string) ([]Variant, error) {
-	events, err := ReadEvents(h.Events(id))
+	events, err := journal.ReadEvents(h.Events(id))
 	if err != nil {
 		return nil, err
 	}
-	b := newLedger()
+	b := journal.NewState()
 	var out []Variant
 	refinement := ""
 	for i := range events {
 		e := &events[i]
 		if e.Task == task {
 			switch e.Type {
-			case SpecRefined:
+			case journal.SpecRefined:
 				refinement = e.Message
-			case AttemptStarted:
-				v := Variant{Loop: id, Attempt: e.Attempt, Before: gitops.Tree(e.Tree), request: b.request(task), Refinement: refinement}
+			case journal.AttemptStarted:
+				v := Variant{Loop: id, Attempt: e.Attempt, Before: gitops.Tree(e.Tree), request: request(b, task), Refinement: refinement}
 				v.request.Of, v.request.Before, refinement = e.Of, e.TS, ""
 				v.Tuned = e.Detail != nil && e.Detail.Tuned
 				out = append(out, v)
-			case AgentFinished, AttemptFinished:
+			case journal.AgentFinished, journal.AttemptFinished:
 				if n := len(out); n > 0 && out[n-1].Attempt == e.Attempt {
 					out[n-1].take(e)
 				}
 			}
 		}
-		b.apply(e)
+		b.Apply(e)
 	}
 	return out, nil
 }
 
-func (v *Variant) take(e *Event) {
+func (v *Variant) take(e *journal.Event) {
 	d := e.Detail
 	if d == nil {
-		d = &Detail{}
+		d = &journal.Detail{}
 	}
-	if e.Type == AgentFinished {
+	if e.Type == journal.AgentFinished {
 		v.Words = d.Words
 		v.Cost.Add(d)
 		return
 	}
 	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = e.Verdict, e.Reason, e.TS, d.Seconds, e.Ref
 	v.Output, v.After = d.Output, gitops.Tree(e.Tree)
-	if e.Type == IterationFinished {
+	if e.Type == journal.IterationFinished {
 		v.Reason, v.Output = orElse(e.Reason, e.Message), e.Next
 		return
 	}
-	if e.Verdict != verdictVerified {
+	if e.Verdict != journal.Verified {
 		v.DiffStat = e.Message
 	}
 }
 
 // Iterations are those of a prompt loop, each time that one was run.
 func (h Home) Iterations(id string) ([]Variant, error) {
-	events, err := ReadEvents(h.Events(id))
+	events, err := journal.ReadEvents(h.Events(id))
 	if err != nil {
 		return nil, err
 	}
@@ -94,16 +95,16 @@ func (h Home) Iterations(id string) ([]Variant, error) {
 	for i := range events {
 		e := &events[i]
 		switch e.Type {
-		case SpecRefined:
+		case journal.SpecRefined:
 			refinement = e.Message
-		case IterationStarted:
+		case journal.IterationStarted:
 			v := Variant{Loop: id, Attempt: e.Iteration, Before: gitops.Tree(e.Tree), Refinement: refinement}
 			if e.Attempt > 1 {
 				v.Try = e.Attempt
 			}
 			v.Tuned, refinement = e.Detail != nil && e.Detail.Tuned, ""
 			out = append(out, v)
-		case AgentFinished, IterationFinished:
+		case journal.AgentFinished, journal.IterationFinished:
 			if n := len(out); n > 0 && out[n-1].Attempt == e.Iteration {
 				out[n-1].take(e)
 			}

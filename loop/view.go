@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -19,14 +20,14 @@ type View struct {
 	Path     string // of the state file
 	State    State
 	Live     bool
-	At       time.Time // of the last event
-	Last     Type      // the last event; LimitWaiting is a loop that waits for its provider
-	Waiting  *Event    // that event: until when, for whom and why
-	Checked  time.Time // since when the verify command runs that is under way; zero if none is
-	Underway bool      // an attempt or an iteration is running
-	Costs    Costs     // of its tasks and waves
-	Asked    Request   // what another terminal asked of it, where it is live
-	Now      bool      // and whether at once
+	At       time.Time      // of the last event
+	Last     journal.Type   // the last event; LimitWaiting is a loop that waits for its provider
+	Waiting  *journal.Event // that event: until when, for whom and why
+	Checked  time.Time      // since when the verify command runs that is under way; zero if none is
+	Underway bool           // an attempt or an iteration is running
+	Costs    journal.Costs  // of its tasks and waves
+	Asked    Request        // what another terminal asked of it, where it is live
+	Now      bool           // and whether at once
 
 	Uncommitted []string                // tasks whose verified work no commit holds
 	Changes     map[string]tasks.Status // made by events that the task file may not show yet
@@ -39,31 +40,31 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	if _, v.Live = live(lockOf(s.Path)); v.Live {
 		v.Asked, v.Now = h.Asked(s.State.ID)
 	}
-	events, err := ReadEvents(h.Events(s.State.ID))
+	events, err := journal.ReadEvents(h.Events(s.State.ID))
 	if err != nil {
 		return v, err
 	}
 	if len(events) == 0 {
 		return v, nil
 	}
-	b := newLedger()
+	b := journal.NewState()
 	for i := range events {
-		b.apply(&events[i])
+		b.Apply(&events[i])
 		v.Underway = events[i].Underway(v.Underway)
 	}
 	last := &events[len(events)-1]
-	v.Last, v.At, v.Costs, v.Uncommitted = last.Type, last.TS, b.costs, b.uncommitted()
+	v.Last, v.At, v.Costs, v.Uncommitted = last.Type, last.TS, b.Costs, b.Uncommitted()
 	switch last.Type {
-	case LimitWaiting:
+	case journal.LimitWaiting:
 		v.Waiting = last
-	case VerifyStarted:
+	case journal.VerifyStarted:
 		v.Checked = last.TS
 	}
 	v.Changes = map[string]tasks.Status{}
-	for id, st := range b.takeChanges(s.State.Seq) {
+	for id, st := range b.TakeChanges(s.State.Seq) {
 		v.Changes[id] = tasks.Status(st)
 	}
-	b.fill(&v.State, func(id string) TaskID {
+	fill(&v.State, b, func(id string) TaskID {
 		if file == nil {
 			return TaskID{ID: id}
 		}
@@ -135,21 +136,18 @@ func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *ta
 	return v.State.save(fsys, s.Path)
 }
 
-// Line is the event as its journal has it, with the newline.
-func (e *Event) Line() ([]byte, error) { return e.appendLine(nil) }
-
 // LogsOf lists the logs of one task's attempts, or of all with "", oldest first.
 func (h Home) LogsOf(id, task string) ([]string, error) {
-	events, err := ReadEvents(h.Events(id))
+	events, err := journal.ReadEvents(h.Events(id))
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, e := range events {
-		if e.Type == AttemptStarted && (task == "" || e.Task == task) {
+		if e.Type == journal.AttemptStarted && (task == "" || e.Task == task) {
 			out = append(out, h.Log(id, e.Task, e.Attempt))
 		}
-		if n := strconv.Itoa(e.Iteration); e.Type == IterationStarted && (task == "" || task == n) {
+		if n := strconv.Itoa(e.Iteration); e.Type == journal.IterationStarted && (task == "" || task == n) {
 			out = append(out, h.TurnLog(id, e.Iteration, e.Attempt))
 		}
 	}
@@ -209,39 +207,39 @@ func (h Home) Active(s *Saved) time.Time {
 }
 
 // fill puts into a state what the journal says of the loop.
-func (l *ledger) fill(s *State, id func(string) TaskID) {
-	s.Iteration, s.IterationCount = l.iteration, l.iteration
-	s.CurrentWave, s.CurrentTask = l.wave, l.current
-	s.Tree, s.VerifyLeft = l.tree, slices.Clone(l.left[:min(len(l.left), maxLeft)])
-	s.Undone = slices.Clone(l.undone)
-	if !l.started.IsZero() { // else the journal begins where a state file without one was resumed
-		s.StartedAt = l.started
+func fill(s *State, h *journal.State, id func(string) TaskID) {
+	s.Iteration, s.IterationCount = h.Iteration, h.Iteration
+	s.CurrentWave, s.CurrentTask = h.Wave, h.Current
+	s.Tree, s.VerifyLeft = h.Tree, slices.Clone(h.VerifyLeft[:min(len(h.VerifyLeft), maxLeft)])
+	s.Undone = slices.Clone(h.Undone)
+	if !h.Started.IsZero() { // else the journal begins where a state file without one was resumed
+		s.StartedAt = h.Started
 	}
 	s.WaveCommits, s.BlockedTasks = []WaveCommit{}, []Blocked{}
-	for _, e := range l.commits {
+	for _, e := range h.WaveCommits {
 		w := WaveCommit{Wave: e.Wave, Hash: e.Commit, Timestamp: e.TS}
 		for _, t := range e.Tasks {
 			w.Tasks = append(w.Tasks, id(t))
 		}
 		s.WaveCommits = append(s.WaveCommits, w)
 	}
-	for _, e := range l.blocked {
+	for _, e := range h.Blocked {
 		b := Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Attempts: e.Attempt, At: e.TS}
 		if e.Detail != nil {
 			b.Question, b.Denied = e.Detail.Question, e.Detail.Denied
 		}
 		s.BlockedTasks = append(s.BlockedTasks, b)
 	}
-	if l.cost.Runs > 0 {
-		cost := l.cost
+	if h.Cost.Runs > 0 {
+		cost := h.Cost
 		s.Cost = &cost
 	}
-	s.Agents = slices.Clone(l.agents)
-	s.Gate = l.turns.gate
+	s.Agents = slices.Clone(h.Agents)
+	s.Gate = h.Prompt.Gate
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
-	if f := l.finished; f != nil {
+	if f := h.Finished; f != nil {
 		s.ExitReason = ExitReason{Type: f.Reason, Message: f.Message}
-		s.Completed = Ending(f.Reason).final() || Ending(f.Reason) == BaselineFails && l.iteration == 0 // nothing is left of it to go on with
+		s.Completed = journal.Ending(f.Reason).Final() || journal.Ending(f.Reason) == journal.BaselineFails && h.Iteration == 0 // nothing is left of it to go on with
 		s.CurrentTask = ""
 	}
 }
@@ -250,25 +248,25 @@ func (l *ledger) fill(s *State, id func(string) TaskID) {
 // failure before it, and what the tasks before it had delivered then. A blocked task's next attempt is that of
 // --retry-blocked; any other attempt after a loop's end is one of a new loop, which knows nothing.
 func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
-	events, err := ReadEvents(h.Events(id))
+	events, err := journal.ReadEvents(h.Events(id))
 	if err != nil {
 		return SpecRequest{Task: task, Attempt: attempt}, err
 	}
-	b := newLedger()
+	b := journal.NewState()
 	for i := range events {
 		e := &events[i]
-		if e.Type == AttemptStarted && e.Task == task && e.Attempt == attempt {
-			r := b.request(task)
+		if e.Type == journal.AttemptStarted && e.Task == task && e.Attempt == attempt {
+			r := request(b, task)
 			r.Of, r.Before = e.Of, e.TS
 			return r, nil
 		}
-		b.apply(e)
+		b.Apply(e)
 	}
-	r, next := b.request(task), b.begun[task]+1
+	r, next := request(b, task), b.Begun[task]+1
 	switch {
-	case slices.ContainsFunc(b.blocked, func(e Event) bool { return e.Task == task }):
+	case slices.ContainsFunc(b.Blocked, func(e journal.Event) bool { return e.Task == task }):
 		r.Attempt = 1
-	case b.finished != nil && Ending(b.finished.Reason).final():
+	case b.Finished != nil && journal.Ending(b.Finished.Reason).Final():
 		r, next = SpecRequest{Task: task, Attempt: 1}, 1
 	}
 	if attempt > next {
@@ -278,12 +276,12 @@ func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
 }
 
 // request is what a task's next attempt is told of what was before it.
-func (l *ledger) request(task string) SpecRequest {
-	r := SpecRequest{Task: task, Attempt: l.used[task] + 1, Refinements: slices.Clone(l.refinements[task]), Delivered: func(id string) string { return l.delivered[id] }}
-	if f, ok := l.failures[task]; ok {
+func request(h *journal.State, task string) SpecRequest {
+	r := SpecRequest{Task: task, Attempt: h.Counted[task] + 1, Refinements: slices.Clone(h.Refinements[task]), Delivered: func(id string) string { return h.Delivered[id] }}
+	if f, ok := h.Failures[task]; ok {
 		r.Failure = failure(f)
 	}
-	if f, ok := l.cut[task]; ok {
+	if f, ok := h.CutShort[task]; ok {
 		r.Cut = failure(f)
 	}
 	return r

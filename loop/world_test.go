@@ -14,6 +14,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
 	"descartes/verify"
 )
 
@@ -27,7 +28,7 @@ type world struct {
 	check func(env map[string]string) verify.Result
 	mu    sync.Mutex
 	runs  []string // "task attempt", in order
-	tell  func(Event)
+	tell  func(journal.Event)
 	now   func() time.Time
 	sleep func(time.Duration) // nil waits
 	known *Accounts
@@ -186,7 +187,7 @@ func (w *world) run(opt StartOptions) (Outcome, error) {
 	return out, err
 }
 
-func (w *world) mustRun(opt StartOptions, want Ending) Outcome {
+func (w *world) mustRun(opt StartOptions, want journal.Ending) Outcome {
 	w.t.Helper()
 	out, err := w.run(opt)
 	if err != nil || out.Ending != want {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // client is one real agent program.
@@ -312,7 +312,7 @@ func (s *stage) story(t *testing.T) string {
 func (s *stage) ended(t *testing.T) (list []string) {
 	t.Helper()
 	for _, e := range s.journal(t) {
-		if e.Type == loop.AttemptFinished {
+		if e.Type == journal.AttemptFinished {
 			list = append(list, fmt.Sprintf("%s %d %s", e.Task, e.Attempt, e.Verdict))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // leaveKey is what leaves an attached loop running.
@@ -74,10 +75,10 @@ type attached struct {
 	home  loop.Home
 	saved *loop.Saved
 	p     *printer
-	began time.Time   // this run of it
-	end   *loop.Event // of this run
-	asked int         // Ctrl-C
-	told  string      // the last request that was shown
+	began time.Time      // this run of it
+	end   *journal.Event // of this run
+	asked int            // Ctrl-C
+	told  string         // the last request that was shown
 
 	underway bool // an attempt is running
 }
@@ -85,7 +86,7 @@ type attached struct {
 func (a *attached) follow(ctx context.Context) error {
 	s, id := a.saved.State, a.saved.State.ID
 	a.p.waves, a.p.usual = s.TotalWaves, s.Config.Backend.Type
-	f := a.home.Follow(id)
+	f := journal.Follow(a.home.Events(id))
 	events, err := f.Next()
 	if err != nil {
 		return err
@@ -127,18 +128,18 @@ func (a *attached) follow(ctx context.Context) error {
 }
 
 // see takes an event into account.
-func (a *attached) see(e loop.Event) {
+func (a *attached) see(e journal.Event) {
 	a.underway = e.Underway(a.underway)
 	switch {
 	case e.Begins():
 		a.began, a.end = e.TS, nil
-	case e.Type == loop.LoopFinished || e.Type == loop.LoopPaused:
+	case e.Type == journal.LoopFinished || e.Type == journal.LoopPaused:
 		a.end = &e
 	}
 }
 
 // catchUp shows the last lines that this run of the loop has printed.
-func (a *attached) catchUp(events []loop.Event) {
+func (a *attached) catchUp(events []journal.Event) {
 	var lines []string
 	for _, e := range events {
 		if a.see(e); e.Begins() {
@@ -194,7 +195,7 @@ func (a *attached) over(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := a.end.Outcome()
+	out := loop.OutcomeOf(a.end)
 	code := exitCode(out, out.Blocked)
 	if d := a.end.Detail; d != nil {
 		code = d.Code

@@ -12,6 +12,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 func newAttemptsCmd() *cobra.Command {
@@ -86,18 +87,18 @@ func (b *board) attempts(id string, refs []gitops.Ref) ([]attemptJSON, error) {
 		if s.State == nil || s.State.Tag != b.file.Tag() {
 			continue
 		}
-		events, err := loop.ReadEvents(home.Events(s.State.ID))
+		events, err := journal.ReadEvents(home.Events(s.State.ID))
 		if err != nil {
 			return nil, err
 		}
-		var cost loop.Cost
+		var cost journal.Cost
 		for i := range events {
 			e := &events[i]
-			if e.Type == loop.AgentFinished && e.Task == id {
-				cost = loop.Cost{}
+			if e.Type == journal.AgentFinished && e.Task == id {
+				cost = journal.Cost{}
 				cost.Add(e.Detail)
 			}
-			if e.Type != loop.AttemptFinished || e.Task != id {
+			if e.Type != journal.AttemptFinished || e.Task != id {
 				continue
 			}
 			a := attemptJSON{Loop: e.Loop, Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, At: e.TS,

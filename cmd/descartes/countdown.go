@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // countdown shows how long a run still waits for its provider: on a terminal as one line that changes each second,
@@ -18,7 +18,7 @@ type countdown struct {
 const toldEvery = 30 * time.Minute
 
 // startCountdown shows the wait that e tells of on p. The caller stops it.
-func startCountdown(p *printer, e *loop.Event, live bool) *countdown {
+func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
 	c := &countdown{quit: make(chan struct{})}
 	until := e.Detail.Until.Round(0)
 	every, show := toldEvery, func(left string) { p.say("  still waiting, %s left", left) }

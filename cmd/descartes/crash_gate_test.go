@@ -13,6 +13,7 @@ import (
 
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 )
 
 // newGateField is a field for a criteria loop whose agent meets nothing, so that it is stopped after five
@@ -66,13 +67,13 @@ func (f *field) checkGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := loop.ReadEvents(home.Events(st.ID))
+	events, err := journal.ReadEvents(home.Events(st.ID))
 	if err != nil {
 		t.Fatal(err)
 	}
 	judged := map[int]int{}
 	for _, e := range events {
-		if e.Type == loop.IterationFinished && e.Verdict != "cancelled" {
+		if e.Type == journal.IterationFinished && e.Verdict != "cancelled" {
 			judged[e.Iteration]++
 		}
 	}

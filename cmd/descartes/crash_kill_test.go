@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // kills is what the random kill loop counts, over all its runs.
@@ -87,7 +87,7 @@ func (k *kills) run(t *testing.T, random *rand.Rand, whole time.Duration) {
 	k.ended.Add(int64(len(ended)))
 	for _, e := range f.journal(t) {
 		n := note{"end", e.Task, e.Attempt}
-		if e.Type == loop.AttemptFinished && e.Verdict == "cancelled" && ended[n] {
+		if e.Type == journal.AttemptFinished && e.Verdict == "cancelled" && ended[n] {
 			k.repeated.Add(1)
 			t.Logf("attempt %d of task %s had ended and was not adopted", e.Attempt, e.Task)
 		}
@@ -101,9 +101,9 @@ func (f *field) unfinished(t *testing.T, into map[note]bool) {
 	for _, e := range f.journal(t) {
 		n := note{"end", e.Task, e.Attempt}
 		switch e.Type {
-		case loop.AttemptStarted:
+		case journal.AttemptStarted:
 			open[n] = true
-		case loop.AttemptFinished:
+		case journal.AttemptFinished:
 			delete(open, n)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // repeated is how many iterations an undisturbed loop of newRepeatField takes.
@@ -140,7 +141,7 @@ func (f *field) checkRepeat(t *testing.T) {
 	}
 	if st, err := loop.LoadState(loop.NewHome(f.root).Default()); err != nil {
 		t.Error(err)
-	} else if st.ExitReason.Type != string(loop.PromiseSeen) || st.Iteration != calls[len(calls)-1] {
+	} else if st.ExitReason.Type != string(journal.PromiseSeen) || st.Iteration != calls[len(calls)-1] {
 		t.Errorf("ended by %s in iteration %d, the last agent was that of %v", st.ExitReason.Type, st.Iteration, calls)
 	}
 	if out := f.git(t, "status", "--porcelain"); out != "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // TestCrashPoints kills the program at every point of a run of 12 tasks, and at every seventh of one
@@ -138,7 +139,7 @@ func (f *field) promise(t *testing.T, r *launch) {
 		b.WriteString("verified " + id + " 0\n")
 	}
 	for _, e := range f.journal(t) {
-		if e.Type == loop.TaskDone {
+		if e.Type == journal.TaskDone {
 			b.WriteString("verified " + e.Task + " 0\n")
 		}
 	}

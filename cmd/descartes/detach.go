@@ -12,6 +12,7 @@ import (
 
 	"descartes/internal/proc"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // detachedVar marks the run that works in the background for who called it with --detach.
@@ -81,14 +82,14 @@ func detachedText(root, id string, pid int) string {
 }
 
 // letGo is observe, and lets the caller of a run in the background go when its first attempt begins.
-func (o *outputs) letGo(root string, p *printer, observe func(loop.Event)) func(loop.Event) {
+func (o *outputs) letGo(root string, p *printer, observe func(journal.Event)) func(journal.Event) {
 	if o.ready == nil {
 		return observe
 	}
 	gone := false
-	return func(e loop.Event) {
+	return func(e journal.Event) {
 		switch e.Type {
-		case loop.TaskStarted, loop.AttemptStarted, loop.IterationStarted, loop.LimitWaiting:
+		case journal.TaskStarted, journal.AttemptStarted, journal.IterationStarted, journal.LimitWaiting:
 			if gone {
 				break
 			}

@@ -10,6 +10,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -46,29 +47,29 @@ const exitTable = `Exit codes:
 func exitCode(out loop.Outcome, blocked int) int {
 	code := exitError
 	switch out.Ending {
-	case loop.AllDone, loop.StepDone, loop.PromiseSeen, loop.CommandSucceeded, loop.GateDone:
+	case journal.AllDone, journal.StepDone, journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
 		return exitDone
-	case loop.Cancelled:
+	case journal.UserCancelled:
 		return exitInterrupted
-	case loop.Interrupted:
+	case journal.Interrupted:
 		return exitTerminated
-	case loop.GitRefused:
+	case journal.GitRefused:
 		return exitGit
-	case loop.QuotaUsedUp:
+	case journal.QuotaUsedUp:
 		return exitQuota
-	case loop.AgentUnusable, loop.ProviderFails:
+	case journal.AgentUnusable, journal.ProviderFails:
 		return exitAgent
-	case loop.OwnError, loop.DiskFull:
+	case journal.OwnError, journal.DiskFull:
 		return exitError
-	case loop.PlanMissing, loop.BaselineFails:
+	case journal.PlanMissing, journal.BaselineFails:
 		return exitInput
-	case loop.TasksBlocked, loop.TestsFailed:
+	case journal.TasksBlocked, journal.TestsFailed:
 		code = exitBlocked
-	case loop.LimitReached, loop.DeadlinePast, loop.CostReached:
+	case journal.LimitReached, journal.DeadlinePast, journal.CostReached:
 		code = exitLimit
-	case loop.BreakerOpen:
+	case journal.BreakerOpen:
 		return exitWaits // whatever it has seen blocked
-	case loop.Paused, loop.GateBlocked, loop.GateAsks:
+	case journal.Paused, journal.GateBlocked, journal.GateAsks:
 		code = exitWaits
 	}
 	switch {
@@ -154,7 +155,7 @@ func hintOf(err error) string {
 	var missing *tasks.NotFoundError
 	var version *loop.VersionError
 	var state *loop.StateError
-	var damage *loop.DamageError
+	var damage *journal.DamageError
 	var file *loop.LoopFileError
 	switch {
 	case errors.As(err, &f):

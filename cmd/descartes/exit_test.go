@@ -9,38 +9,39 @@ import (
 
 	"descartes/gitops"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
 func TestExitCode(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		ending  loop.Ending
+		ending  journal.Ending
 		crashed bool
 		blocked int
 		want    int
 	}{
-		{loop.AllDone, false, 0, 0},
-		{loop.StepDone, false, 0, 0},
-		{loop.TasksBlocked, false, 1, 3},
-		{loop.TasksBlocked, false, 0, 3}, // blocked by an earlier loop
-		{loop.TasksBlocked, true, 2, 4},
-		{loop.AgentUnusable, false, 0, 4},
-		{loop.AgentUnusable, false, 3, 4},
-		{loop.ProviderFails, false, 1, 4},
-		{loop.GitRefused, true, 3, 5},
-		{loop.LimitReached, false, 0, 6},
-		{loop.LimitReached, false, 1, 3},
-		{loop.LimitReached, true, 1, 4},
-		{loop.DeadlinePast, false, 0, 6},
-		{loop.CostReached, false, 0, 6},
-		{loop.Paused, false, 0, 7},
-		{loop.Paused, false, 1, 3},
-		{loop.QuotaUsedUp, true, 1, 75},
-		{loop.Cancelled, false, 0, 130},
-		{loop.Cancelled, true, 3, 130},
-		{loop.Interrupted, false, 1, 143},
-		{loop.OwnError, false, 1, 1},
+		{journal.AllDone, false, 0, 0},
+		{journal.StepDone, false, 0, 0},
+		{journal.TasksBlocked, false, 1, 3},
+		{journal.TasksBlocked, false, 0, 3}, // blocked by an earlier loop
+		{journal.TasksBlocked, true, 2, 4},
+		{journal.AgentUnusable, false, 0, 4},
+		{journal.AgentUnusable, false, 3, 4},
+		{journal.ProviderFails, false, 1, 4},
+		{journal.GitRefused, true, 3, 5},
+		{journal.LimitReached, false, 0, 6},
+		{journal.LimitReached, false, 1, 3},
+		{journal.LimitReached, true, 1, 4},
+		{journal.DeadlinePast, false, 0, 6},
+		{journal.CostReached, false, 0, 6},
+		{journal.Paused, false, 0, 7},
+		{journal.Paused, false, 1, 3},
+		{journal.QuotaUsedUp, true, 1, 75},
+		{journal.UserCancelled, false, 0, 130},
+		{journal.UserCancelled, true, 3, 130},
+		{journal.Interrupted, false, 1, 143},
+		{journal.OwnError, false, 1, 1},
 		{"something new", false, 0, 1},
 	} {
 		got := exitCode(loop.Outcome{Ending: c.ending, Crashed: c.crashed}, c.blocked)

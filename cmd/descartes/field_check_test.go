@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -30,7 +31,7 @@ func (f *field) checkFiles(t *testing.T) *tasks.File {
 			t.Errorf("the state does not parse: %v", s.Err)
 			continue
 		}
-		if _, err := loop.ReadEvents(loop.NewHome(f.root).Events(s.State.ID)); err != nil {
+		if _, err := journal.ReadEvents(loop.NewHome(f.root).Events(s.State.ID)); err != nil {
 			t.Errorf("the journal does not parse: %v", err)
 		}
 	}
@@ -38,14 +39,14 @@ func (f *field) checkFiles(t *testing.T) *tasks.File {
 }
 
 // journal is what all loops of the field recorded, loop by loop.
-func (f *field) journal(t *testing.T) (events []loop.Event) {
+func (f *field) journal(t *testing.T) (events []journal.Event) {
 	t.Helper()
 	paths, err := filepath.Glob(f.root + "/.descartes/runs/*/events.ndjson")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range paths {
-		e, err := loop.ReadEvents(p)
+		e, err := journal.ReadEvents(p)
 		if err != nil {
 			t.Error(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"descartes/internal/proc"
-	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // field is a real repository with a tag, a scripted agent and a ledger of what that did, in which
@@ -200,8 +200,8 @@ func (r *launch) errors(t *testing.T) string { return readText(t, r.stderr) }
 // announced are the tasks of which the run said on stdout that they are done.
 func (r *launch) announced(t *testing.T) (done []string) {
 	for line := range strings.Lines(readText(t, r.stdout)) {
-		var e loop.Event
-		if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &e) == nil && e.Type == loop.TaskDone {
+		var e journal.Event
+		if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &e) == nil && e.Type == journal.TaskDone {
 			done = append(done, e.Task)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"descartes/agent"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // filePrices are prices of models in descartes.yaml, in dollars per million tokens.
@@ -50,10 +51,10 @@ func (f filePrices) table(setting string) (agent.Prices, error) {
 func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) (told []string) {
 	var limits, reasons, late []string
 	if c.MaxCostUSD > 0 {
-		limits = append(limits, "--max-cost "+loop.Dollars(c.MaxCostUSD))
+		limits = append(limits, "--max-cost "+journal.Dollars(c.MaxCostUSD))
 	}
 	if c.MaxCostPerTask > 0 {
-		limits = append(limits, "--max-cost-per-task "+loop.Dollars(c.MaxCostPerTask))
+		limits = append(limits, "--max-cost-per-task "+journal.Dollars(c.MaxCostPerTask))
 	}
 	if len(limits) == 0 {
 		return nil

@@ -8,10 +8,11 @@ import (
 
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 )
 
 // gateLines is what a gate says between iterations.
-func gateLines(e *loop.Event) string {
+func gateLines(e *journal.Event) string {
 	var out []string
 	for _, l := range e.Lines {
 		out = append(out, clean(l))

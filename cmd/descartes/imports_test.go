@@ -36,9 +36,10 @@ func arrows() map[string][]string {
 		"loop/workspace":      {"gitops", "internal/atomicfile", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline"},
 		"loop/gate":           {"internal/fence", "internal/redact", "internal/promise"},
-		"loop":                {"loop/gate", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"internal/config", "loop", "loop/gate", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
-		"loop/mode":           {"loop", "loop/gate", "internal/plainfile"},
+		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
+		"loop":                {"loop/gate", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
+		"cmd/descartes":       {"internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
+		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/plainfile"},
 	}
 }
 

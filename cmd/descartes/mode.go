@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/loop/mode"
 	"descartes/verify"
 )
@@ -247,9 +248,9 @@ func modeCode(kind mode.Kind, out loop.Outcome) (code int, ok bool) {
 	switch {
 	case out.Crashed:
 		return exitAgent, true
-	case out.Ending == loop.LimitReached && kind == mode.Prompt:
+	case out.Ending == journal.LimitReached && kind == mode.Prompt:
 		return exitAgent, true // its one run came to nothing
-	case out.Ending == loop.LimitReached:
+	case out.Ending == journal.LimitReached:
 		return exitDone, true
 	}
 	return 0, false

@@ -12,6 +12,7 @@ import (
 	"descartes/agent"
 	"descartes/internal/redact"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/loop/mode"
 )
 
@@ -31,28 +32,28 @@ type modeSession struct {
 	log     *os.File
 	err     error // the first one; the run goes on without its session log
 	end     func()
-	detail  *loop.Detail // of the iteration's agent
+	detail  *journal.Detail // of the iteration's agent
 	started time.Time
 	total   int
 	good    int
 	failed  int
 }
 
-func (m *modeSession) observe(e loop.Event) {
+func (m *modeSession) observe(e journal.Event) {
 	switch e.Type {
-	case loop.LoopStarted, loop.LoopResumed:
+	case journal.LoopStarted, journal.LoopResumed:
 		m.path = sessionLog(m.root, e.Loop, m.began)
 		m.log, m.err = openSession(m.path)
-	case loop.IterationStarted:
+	case journal.IterationStarted:
 		m.begin(e)
-	case loop.AgentFinished:
+	case journal.AgentFinished:
 		m.detail = e.Detail
-	case loop.IterationFinished:
+	case journal.IterationFinished:
 		m.finish(e)
 	}
 }
 
-func (m *modeSession) begin(e loop.Event) {
+func (m *modeSession) begin(e journal.Event) {
 	if m.log == nil || m.err != nil || e.Detail == nil {
 		return
 	}
@@ -73,7 +74,7 @@ func (m *modeSession) begin(e loop.Event) {
 	m.end = func() { close(t.over); wg.Wait() }
 }
 
-func (m *modeSession) finish(e loop.Event) {
+func (m *modeSession) finish(e journal.Event) {
 	if m.end == nil { // an iteration that a dead run had begun
 		return
 	}
@@ -83,7 +84,7 @@ func (m *modeSession) finish(e loop.Event) {
 	if d := m.detail; d != nil {
 		f.Model = d.Model
 		if d.USD != nil || d.InputTokens+d.OutputTokens > 0 {
-			c := loop.Cost{USD: d.USD}
+			c := journal.Cost{USD: d.USD}
 			if d.InputTokens+d.OutputTokens > 0 {
 				c.InputTokens, c.OutputTokens = &d.InputTokens, &d.OutputTokens
 			}

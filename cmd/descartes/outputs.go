@@ -13,6 +13,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // outputs say what a run prints and writes, and how it is called.
@@ -79,10 +80,10 @@ func (o *outputs) write(s *settings, sum *summary, m *redact.Redactor) error {
 	if o.junit == "" && o.summary == "" {
 		return nil
 	}
-	var events []loop.Event
+	var events []journal.Event
 	if sum.run.id != "" {
 		var err error
-		if events, err = loop.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id)); err != nil {
+		if events, err = journal.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id)); err != nil {
 			return err
 		}
 	}

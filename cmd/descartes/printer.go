@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // printer shows a run's events: a line per step for a person, the journal's own lines for a program.
@@ -20,13 +20,13 @@ type printer struct {
 	live  bool   // a terminal on which a line can be rewritten
 	usual string // backend of tasks that ask for none
 	began map[string]time.Time
-	count *countdown           // of the wait under way
-	costs map[string]loop.Cost // of the tasks under way
+	count *countdown              // of the wait under way
+	costs map[string]journal.Cost // of the tasks under way
 }
 
 // newPrinter prints for people on stdout, or, with events there, on stderr.
 func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
-	p := &printer{began: map[string]time.Time{}, costs: map[string]loop.Cost{}}
+	p := &printer{began: map[string]time.Time{}, costs: map[string]journal.Cost{}}
 	people := stdout
 	if events {
 		p.lines, people = newLiveWriter(stdout), stderr
@@ -55,7 +55,7 @@ func (p *printer) warn(message string) {
 }
 
 // observe is told of every event.
-func (p *printer) observe(e loop.Event) {
+func (p *printer) observe(e journal.Event) {
 	p.count.stop()
 	p.count = nil
 	if p.lines != nil {
@@ -66,14 +66,14 @@ func (p *printer) observe(e loop.Event) {
 	if line := p.note(&e); line != "" {
 		p.say("%s", line)
 	}
-	if e.Type == loop.LimitWaiting && e.Detail != nil && e.Detail.Until != nil {
+	if e.Type == journal.LimitWaiting && e.Detail != nil && e.Detail.Until != nil {
 		p.count = startCountdown(p, &e, p.live)
 	}
 }
 
 // note takes an event into account and returns its line.
-func (p *printer) note(e *loop.Event) string {
-	if e.Type == loop.AgentFinished || e.Type == loop.SpecRefined {
+func (p *printer) note(e *journal.Event) string {
+	if e.Type == journal.AgentFinished || e.Type == journal.SpecRefined {
 		cost := p.costs[e.Task]
 		cost.Add(e.Detail)
 		p.costs[e.Task] = cost
@@ -82,64 +82,64 @@ func (p *printer) note(e *loop.Event) string {
 }
 
 // line is an event for a person, "" if it is not worth one.
-func (p *printer) line(e *loop.Event) string {
+func (p *printer) line(e *journal.Event) string {
 	switch e.Type {
-	case loop.LoopStarted:
+	case journal.LoopStarted:
 		return fmt.Sprintf("loop %s started", e.Loop)
-	case loop.LoopResumed:
+	case journal.LoopResumed:
 		if n := len(e.Tasks); n > 0 {
 			return fmt.Sprintf("loop %s goes on, %s tried again", e.Loop, count(n, "blocked task"))
 		}
 		return fmt.Sprintf("loop %s goes on", e.Loop)
-	case loop.WaveStarted:
+	case journal.WaveStarted:
 		return p.waveLine(e)
-	case loop.AttemptStarted:
+	case journal.AttemptStarted:
 		return p.attemptLine(e)
-	case loop.AttemptFinished:
+	case journal.AttemptFinished:
 		return p.failedLine(e)
-	case loop.SpecRefined:
+	case journal.SpecRefined:
 		return p.reviewLine(e)
-	case loop.TaskDone:
+	case journal.TaskDone:
 		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.in(green, "done"), p.since(e))
-	case loop.TaskBlocked:
+	case journal.TaskBlocked:
 		line := fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.in(red, "blocked"), count(e.Attempt, "attempt"), clean(e.Reason))
 		if e.Message != "" {
 			line += "\n  restored: " + clean(e.Message)
 		}
 		return line
-	case loop.TaskHeld:
+	case journal.TaskHeld:
 		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.in(yellow, "held"), clean(e.Reason))
-	case loop.WaveCommitted:
+	case journal.WaveCommitted:
 		return fmt.Sprintf("wave %d committed %s%s", e.Wave, p.paint.in(bold, short(e.Commit)), files(e.Of))
-	case loop.LimitWaiting:
+	case journal.LimitWaiting:
 		return p.waitLine(e)
-	case loop.Warning:
+	case journal.Warning:
 		return fmt.Sprintf("%s %s", p.paint.in(yellow, "warning:"), warned(e))
-	case loop.IterationStarted:
+	case journal.IterationStarted:
 		return turnStarted(e)
-	case loop.IterationFinished:
+	case journal.IterationFinished:
 		return p.turnFinished(e)
-	case loop.GateSpoke:
+	case journal.GateSpoke:
 		return gateLines(e)
-	case loop.BreakerOpened:
+	case journal.BreakerOpened:
 		return p.paint.in(red, "breaker opened:") + " " + clean(e.Reason)
-	case loop.VerifyStarted, loop.VerifyFinished:
+	case journal.VerifyStarted, journal.VerifyFinished:
 		return baselineLine(e)
-	case loop.TaskStarted, loop.AgentFinished, loop.LoopPaused, loop.LoopFinished:
+	case journal.TaskStarted, journal.AgentFinished, journal.LoopPaused, journal.LoopFinished:
 	}
 	return ""
 }
 
 // baselineLine announces the verification before the first attempt; how it ended has a line of its own.
-func baselineLine(e *loop.Event) string {
+func baselineLine(e *journal.Event) string {
 	switch d := e.Detail; {
 	case d == nil || !d.Baseline:
 		return ""
-	case e.Type == loop.VerifyStarted && e.Task != "":
+	case e.Type == journal.VerifyStarted && e.Task != "":
 		return "  verify runs once more without the work on task " + clean(e.Task)
 	case e.Task != "" && d.Passed:
 		return "  verify passes without it, in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
-	case e.Type == loop.VerifyStarted:
+	case e.Type == journal.VerifyStarted:
 		return "baseline: verify runs once before the first attempt"
 	case d.Passed:
 		return "baseline: verify passes, in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
@@ -154,14 +154,14 @@ func files(n int) string {
 	return " (" + count(n, "file") + ")"
 }
 
-func warned(e *loop.Event) string {
+func warned(e *journal.Event) string {
 	if e.Task == "" {
 		return clean(e.Message)
 	}
 	return "task " + clean(e.Task) + ": " + clean(e.Message)
 }
 
-func (p *printer) waveLine(e *loop.Event) string {
+func (p *printer) waveLine(e *journal.Event) string {
 	s := fmt.Sprintf("wave %d", e.Wave)
 	if p.waves > 0 {
 		s += fmt.Sprintf(" of %d", p.waves)
@@ -172,7 +172,7 @@ func (p *printer) waveLine(e *loop.Event) string {
 	return p.paint.in(bold, s)
 }
 
-func (p *printer) attemptLine(e *loop.Event) string {
+func (p *printer) attemptLine(e *journal.Event) string {
 	if _, again := p.began[e.Task]; !again {
 		p.began[e.Task] = e.TS
 	}
@@ -187,7 +187,7 @@ func (p *printer) attemptLine(e *loop.Event) string {
 }
 
 // failedLine tells of an attempt that is followed by another; the end of a task has its own line.
-func (p *printer) failedLine(e *loop.Event) string {
+func (p *printer) failedLine(e *journal.Event) string {
 	word := ""
 	switch e.Verdict {
 	case "failed":
@@ -211,7 +211,7 @@ func (p *printer) failedLine(e *loop.Event) string {
 }
 
 // reviewLine shows the whole advice: it becomes part of the next spec.
-func (p *printer) reviewLine(e *loop.Event) string {
+func (p *printer) reviewLine(e *journal.Event) string {
 	what := taskName(e) + " review, for attempt " + itoa(e.Attempt)
 	if e.Task == "" {
 		what = "review of iteration " + itoa(e.Iteration)
@@ -227,7 +227,7 @@ func (p *printer) reviewLine(e *loop.Event) string {
 	return s.String()
 }
 
-func (p *printer) waitLine(e *loop.Event) string {
+func (p *printer) waitLine(e *journal.Event) string {
 	until := ""
 	if e.Detail != nil && e.Detail.Until != nil {
 		until = " until " + e.Detail.Until.Local().Format("2006-01-02 15:04")
@@ -242,7 +242,7 @@ func (p *printer) waitLine(e *loop.Event) string {
 	return fmt.Sprintf("  %swaits%s: %s", who, until, clean(e.Reason))
 }
 
-func (p *printer) since(e *loop.Event) string {
+func (p *printer) since(e *journal.Event) string {
 	began, ok := p.began[e.Task]
 	if !ok {
 		return ""
@@ -270,6 +270,6 @@ func lasted(d time.Duration) string {
 	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
 }
 
-func taskName(e *loop.Event) string {
+func taskName(e *journal.Event) string {
 	return clean(e.Task) + " " + fit(clean(e.Title), 60)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"descartes/agent"
-	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 func TestProviderSettings(t *testing.T) {
@@ -126,9 +126,9 @@ func TestCountdown(t *testing.T) {
 	p := newPrinter(&out, nil, false, false)
 	p.live = true
 	at := time.Now().Add(2*time.Hour + 30*time.Second)
-	p.observe(loop.Event{Type: loop.LimitWaiting, Task: "1", Title: "One", Reason: "weekly limit", Detail: &loop.Detail{Until: &at}})
+	p.observe(journal.Event{Type: journal.LimitWaiting, Task: "1", Title: "One", Reason: "weekly limit", Detail: &journal.Detail{Until: &at}})
 	until(t, "the countdown", func() bool { return strings.Contains(out.String(), "\n  2 h 0 min left\x1b[K\r") })
-	p.observe(loop.Event{Type: loop.AttemptStarted, Task: "1", Title: "One", Attempt: 2})
+	p.observe(journal.Event{Type: journal.AttemptStarted, Task: "1", Title: "One", Attempt: 2})
 	p.close()
 	if got := out.String(); !strings.HasSuffix(got, "\r\x1b[K  1 One attempt 2 started\n") || strings.Count(got, "\n") != 2 {
 		t.Errorf("printed %q", got)

@@ -18,6 +18,7 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/loop/mode"
 )
 
@@ -122,7 +123,7 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	defer said.Flush()
 	log := r.session(s, began, said)
 	var asked requestTeller
-	observe := o.letGo(root, p, func(e loop.Event) {
+	observe := o.letGo(root, p, func(e journal.Event) {
 		in.saw(e)
 		asked.watch(loop.NewHome(root), e.Loop, r.job.Kind, in.underway.Load, p.say)
 		p.observe(e)
@@ -267,7 +268,7 @@ func (r *repetition) agentProblems(cfg loop.Config) (found problems) {
 }
 
 // work runs a prepared prompt loop to its end.
-func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe func(loop.Event)) (_ ended, err error) {
+func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (_ ended, err error) {
 	var e ended
 	if r.branch != "" {
 		if err := r.repo.NewBranch(ctx, r.branch); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // ground opens the repository where there is one.
@@ -107,13 +108,13 @@ func leftBy(home loop.Home, dirty []string) (id, path string) {
 	if last == nil || last.State.Completed {
 		return "", ""
 	}
-	events, err := loop.ReadEvents(home.Events(last.State.ID))
+	events, err := journal.ReadEvents(home.Events(last.State.ID))
 	if err != nil {
 		return "", ""
 	}
 	var paths []string
 	for _, e := range events {
-		if e.Type == loop.IterationFinished {
+		if e.Type == journal.IterationFinished {
 			paths = e.Paths
 			if e.Commit != "" {
 				paths = nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // repeatHeader tells what is about to be repeated.
@@ -92,7 +93,7 @@ func (r *repetition) dry(p *printer, cmd *cobra.Command, o *outputs) error {
 }
 
 // turnStarted is the marker line of an iteration.
-func turnStarted(e *loop.Event) string {
+func turnStarted(e *journal.Event) string {
 	again := ""
 	if e.Attempt > 1 {
 		again = fmt.Sprintf(" again, time %d", e.Attempt)
@@ -105,7 +106,7 @@ func turnStarted(e *loop.Event) string {
 }
 
 // turnFinished tells how an iteration ended and what its gate made of it.
-func (p *printer) turnFinished(e *loop.Event) string {
+func (p *printer) turnFinished(e *journal.Event) string {
 	d := e.Detail
 	if d == nil {
 		return ""
@@ -160,7 +161,7 @@ func (p *printer) repeatSummary(root string, e ended, took time.Duration) {
 		head = "completed"
 	}
 	p.say("%s: %s (loop %s, %s, %s)", p.paint.in(bold, head), clean(orWord(e.outcome.Message, readable(s.ExitReason.Type))), s.ID, count(s.Iteration, "iteration"), lasted(took))
-	if e.outcome.Ending == loop.GitRefused {
+	if e.outcome.Ending == journal.GitRefused {
 		p.say("kept: what the agent wrote is in the working tree; no commit holds what this iteration changed")
 	}
 	p.verifyLeft(s)
@@ -177,7 +178,7 @@ func readable(word string) string { return strings.ReplaceAll(word, "_", " ") }
 func repeatNext(root string, e ended) string {
 	resume, c := resumeOf(root, e.id, e.path), e.state.Config
 	switch e.outcome.Ending {
-	case loop.PromiseSeen, loop.CommandSucceeded, loop.GateDone:
+	case journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
 		if n := commitsIn(e.state); n > 0 {
 			return fmt.Sprintf("git log --stat -%d", n)
 		}
@@ -185,40 +186,40 @@ func repeatNext(root string, e ended) string {
 			return "descartes plan" + fromHere(root)
 		}
 		return "look at what it did; descartes loop logs --name " + e.id + fromHere(root)
-	case loop.LimitReached:
+	case journal.LimitReached:
 		return fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations)
-	case loop.DeadlinePast:
+	case journal.DeadlinePast:
 		return resume + " --deadline 8h"
-	case loop.CostReached:
+	case journal.CostReached:
 		return fmt.Sprintf("%s --max-cost %g", resume, 2*c.MaxCostUSD)
-	case loop.AgentUnusable:
+	case journal.AgentUnusable:
 		if n := len(e.state.Summaries); n > 0 && e.state.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
 			return "descartes loop logs --name " + e.id + fromHere(root) + " shows what it said; then " + resume
 		}
 		return "make the agent run, then " + resume
-	case loop.ProviderFails:
+	case journal.ProviderFails:
 		return "when the agent's provider answers again, " + resume
-	case loop.QuotaUsedUp:
+	case journal.QuotaUsedUp:
 		return resume + afterReset(e.outcome)
-	case loop.DiskFull:
+	case journal.DiskFull:
 		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
-	case loop.PlanMissing:
+	case journal.PlanMissing:
 		return "descartes plan"
-	case loop.GitRefused:
+	case journal.GitRefused:
 		return "correct what git refused, then " + resume
-	case loop.GateBlocked:
+	case journal.GateBlocked:
 		if g := reportGate(e.state); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
 			return "see to that, then " + resume + "; with --yes it goes on all the same"
 		}
 		return "see to that, then " + resume
-	case loop.BreakerOpen:
+	case journal.BreakerOpen:
 		return afterCooldown(e.outcome, resume)
-	case loop.GateAsks:
+	case journal.GateAsks:
 		if e.outcome.Question != "" {
 			return "write the answer into the next prompt with descartes loop tune --name " + e.id + " --edit" + fromHere(root) + ", then " + resume
 		}
 		return resume + " --yes"
-	case loop.AllDone, loop.StepDone, loop.TasksBlocked, loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError, loop.BaselineFails:
+	case journal.AllDone, journal.StepDone, journal.TasksBlocked, journal.Paused, journal.UserCancelled, journal.Interrupted, journal.OwnError, journal.BaselineFails:
 	}
 	return resume
 }

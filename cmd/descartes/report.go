@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"strings"
 
-	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // story is what the journal tells of one task, for reports.
 type story struct {
 	seconds  float64
 	attempts int
-	failure  *loop.Event // the last attempt that failed
-	last     *loop.Event // the last attempt that ended
-	blocked  *loop.Event
+	failure  *journal.Event // the last attempt that failed
+	last     *journal.Event // the last attempt that ended
+	blocked  *journal.Event
 }
 
 // stories goes through a journal once.
-func stories(events []loop.Event) map[string]*story {
+func stories(events []journal.Event) map[string]*story {
 	out := map[string]*story{}
 	for i := range events {
 		e := &events[i]
@@ -31,7 +31,7 @@ func stories(events []loop.Event) map[string]*story {
 			out[e.Task] = t
 		}
 		switch e.Type {
-		case loop.AttemptFinished:
+		case journal.AttemptFinished:
 			t.attempts, t.last = t.attempts+1, e
 			if e.Detail != nil {
 				t.seconds += e.Detail.Seconds
@@ -39,7 +39,7 @@ func stories(events []loop.Event) map[string]*story {
 			if e.Verdict != "verified" {
 				t.failure = e
 			}
-		case loop.TaskBlocked:
+		case journal.TaskBlocked:
 			t.blocked = e
 		default:
 		}
@@ -86,7 +86,7 @@ type junitWords struct {
 }
 
 // junit is a run as a test report: a suite per wave, a case per task.
-func junit(s *summary, events []loop.Event) []byte {
+func junit(s *summary, events []journal.Event) []byte {
 	told := stories(events)
 	all := junitSuites{Name: s.file.Tag(), Props: []junitProp{{"sandbox", clean(inForce(s.run.state.Config))}}}
 	total := 0.0
@@ -155,7 +155,7 @@ func failureOf(st *story) *junitWords {
 }
 
 // markdown is a run as a page for a job's summary.
-func markdown(s *summary, events []loop.Event) []byte {
+func markdown(s *summary, events []journal.Event) []byte {
 	told := stories(events)
 	c := s.graph.Counts()
 	var b strings.Builder

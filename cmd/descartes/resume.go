@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -115,7 +116,7 @@ func unhidden(root string, st *loop.State) (loop.Config, error) {
 // reopened reports whether a loop that ended with blocked tasks has one that is pending again, as descartes answer
 // leaves it: there is something to go on with.
 func reopened(root string, st *loop.State) bool {
-	if loop.Ending(st.ExitReason.Type) != loop.TasksBlocked {
+	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
 	}
 	file, err := loop.OpenTasks(root, listOf(st))
@@ -129,7 +130,7 @@ func reopened(root string, st *loop.State) bool {
 }
 
 func resumeHint(s *loop.Saved) string {
-	if s.State.ExitReason.Type == string(loop.TasksBlocked) {
+	if s.State.ExitReason.Type == string(journal.TasksBlocked) {
 		return "--retry-blocked tries the blocked tasks again"
 	}
 	if s.State.Kind != loop.KindTag {
@@ -189,7 +190,7 @@ func lastOpen(home loop.Home) (*loop.Saved, error) {
 			continue
 		}
 		word := s.State.ExitReason.Type
-		rank := []int{yes(!home.IsLive(*s)), yes(word == "running" || word == "" || word == string(loop.Paused)), yes(mine != "" && s.State.Session == mine)}
+		rank := []int{yes(!home.IsLive(*s)), yes(word == "running" || word == "" || word == string(journal.Paused)), yes(mine != "" && s.State.Session == mine)}
 		if c := slices.Compare(rank, best); found == nil || c > 0 || c == 0 && home.Active(s).After(home.Active(found)) {
 			found, best = s, rank
 		}

@@ -13,6 +13,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/proc"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // ended is what is left of a run when it is over.
@@ -21,13 +22,13 @@ type ended struct {
 	id      string
 	path    string // of the state file
 	state   *loop.State
-	costs   loop.Costs
+	costs   journal.Costs
 	loose   []string // tasks whose verified work is in no commit
 }
 
 // work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
 // ctx interrupts that.
-func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(loop.Event)) (_ ended, err error) {
+func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (_ ended, err error) {
 	var e ended
 	if name := r.newBranch(); name != "" && r.branch {
 		if err := r.repo.CanBranch(name); err != nil {

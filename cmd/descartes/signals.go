@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // interrupts turns signals into the two ways to stop a run.
@@ -19,7 +20,7 @@ type interrupts struct {
 }
 
 // saw takes note of an event.
-func (i *interrupts) saw(e loop.Event) { i.underway.Store(e.Underway(i.underway.Load())) }
+func (i *interrupts) saw(e journal.Event) { i.underway.Store(e.Underway(i.underway.Load())) }
 
 // watch catches signals until stop is called. The context ends with the second Ctrl-C or SIGTERM. The end of the
 // terminal ends nothing: what is printed then is lost, and the journal has it. A signal that our parent had us ignore

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -55,7 +56,7 @@ func (r *launch) signal(t *testing.T, sig syscall.Signal) {
 
 // stopped checks a run that a signal ended in its first attempt: its exit status, that nothing is left
 // running, and that what is saved says how it ended. It returns the attempt's verdict.
-func (f *field) stopped(t *testing.T, r *launch, code int, ending loop.Ending, status tasks.Status) (verdict string) {
+func (f *field) stopped(t *testing.T, r *launch, code int, ending journal.Ending, status tasks.Status) (verdict string) {
 	t.Helper()
 	if got := r.wait(t); got != code {
 		t.Fatalf("exit %d, want %d\n%s", got, code, r.errors(t))
@@ -76,7 +77,7 @@ func (f *field) stopped(t *testing.T, r *launch, code int, ending loop.Ending, s
 		}
 	}
 	for _, e := range f.journal(t) {
-		if e.Type == loop.AttemptFinished && e.Task == "1" && e.Attempt == 1 {
+		if e.Type == journal.AttemptFinished && e.Task == "1" && e.Attempt == 1 {
 			verdict = e.Verdict
 		}
 	}
@@ -100,7 +101,7 @@ func TestSignalTerminate(t *testing.T) {
 	t.Parallel()
 	f, r := held(t)
 	r.signal(t, syscall.SIGTERM)
-	if v := f.stopped(t, r, exitTerminated, loop.Interrupted, tasks.Pending); v != "cancelled" {
+	if v := f.stopped(t, r, exitTerminated, journal.Interrupted, tasks.Pending); v != "cancelled" {
 		t.Errorf("the attempt is %q", v)
 	}
 	f.complete(t)
@@ -113,7 +114,7 @@ func TestSignalInterruptOnce(t *testing.T) {
 	r.signal(t, syscall.SIGINT)
 	until(t, "the answer to Ctrl-C", func() bool { return strings.Contains(r.errors(t), "Ctrl-C again") })
 	f.letGo(t)
-	if v := f.stopped(t, r, exitInterrupted, loop.Cancelled, tasks.Pending); v != "failed" {
+	if v := f.stopped(t, r, exitInterrupted, journal.UserCancelled, tasks.Pending); v != "failed" {
 		t.Errorf("the attempt is %q", v)
 	}
 	if !slices.Contains(f.ledger(t), note{"end", "1", 1}) {
@@ -128,7 +129,7 @@ func TestSignalInterruptTwice(t *testing.T) {
 	r.signal(t, syscall.SIGINT)
 	until(t, "the answer to Ctrl-C", func() bool { return strings.Contains(r.errors(t), "Ctrl-C again") })
 	r.signal(t, syscall.SIGINT)
-	if v := f.stopped(t, r, exitInterrupted, loop.Cancelled, tasks.Pending); v != "cancelled" {
+	if v := f.stopped(t, r, exitInterrupted, journal.UserCancelled, tasks.Pending); v != "cancelled" {
 		t.Errorf("the attempt is %q", v)
 	}
 	if slices.Contains(f.ledger(t), note{"end", "1", 1}) {
@@ -181,7 +182,7 @@ func TestSignalKillOfShim(t *testing.T) {
 	if err := syscall.Kill(f.shim(t), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	f.stopped(t, r, exitError, loop.OwnError, tasks.Pending)
+	f.stopped(t, r, exitError, journal.OwnError, tasks.Pending)
 	f.complete(t)
 }
 

@@ -14,6 +14,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/redact"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 func newStartCmd() *cobra.Command {
@@ -174,9 +175,9 @@ func (r *ready) reportIdle(s *settings, o *outputs, refused error) error {
 	if o.dryRun || refused != nil && !none {
 		return nil
 	}
-	e := ended{outcome: loop.Outcome{Ending: loop.AllDone, Message: "nothing left to do"}, state: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
+	e := ended{outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, state: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
 	if none {
-		e.outcome = loop.Outcome{Ending: loop.TasksBlocked, Message: found[0].Message}
+		e.outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
 	}
 	for _, path := range o.files(s.dirPath()) {
 		if _, in := below(filepath.Join(r.root, ".descartes"), path); !in {
@@ -320,7 +321,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
 	var asked requestTeller
 	home := loop.NewHome(r.root)
-	e, err := r.work(ctx, in.soft, o.letGo(r.root, p, func(e loop.Event) {
+	e, err := r.work(ctx, in.soft, o.letGo(r.root, p, func(e journal.Event) {
 		in.saw(e)
 		asked.watch(home, e.Loop, loop.KindTag, in.underway.Load, p.say)
 		p.observe(e)
@@ -332,7 +333,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 		return cutShort(cut, err)
 	}
 	sum := &summary{board: r.after(e), run: e, step: r.opt.Scope.Step, took: time.Since(began)}
-	if len(e.state.BlockedTasks) > 0 || e.outcome.Ending == loop.GitRefused {
+	if len(e.state.BlockedTasks) > 0 || e.outcome.Ending == journal.GitRefused {
 		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.id+"/")
 		if rerr != nil {
 			p.warn(rerr.Error())

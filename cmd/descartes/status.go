@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -153,17 +154,17 @@ func newLoopStatus(root string, s loop.Saved) (*loopStatus, error) {
 
 // state is the loop's state in one word.
 func (st *loopStatus) state() string {
-	e := loop.Ending(st.view.State.ExitReason.Type)
+	e := journal.Ending(st.view.State.ExitReason.Type)
 	switch {
-	case st.view.Live && st.view.Last == loop.LimitWaiting:
+	case st.view.Live && st.view.Last == journal.LimitWaiting:
 		return "waiting"
 	case st.view.Live:
 		return "running"
 	case e == "running" || e == "":
 		return "dead"
-	case e == loop.Paused:
+	case e == journal.Paused:
 		return "paused"
-	case e == loop.Cancelled || e == loop.Interrupted:
+	case e == journal.UserCancelled || e == journal.Interrupted:
 		return "interrupted"
 	}
 	return "finished"
@@ -258,7 +259,7 @@ func (st *loopStatus) requested() string {
 }
 
 // waiting says until when a loop waits for its provider, and why.
-func waiting(what string, e *loop.Event) string {
+func waiting(what string, e *journal.Event) string {
 	if e != nil && e.Detail != nil && e.Detail.Until != nil {
 		until := e.Detail.Until.Round(0)
 		what += " until " + moment(until)
@@ -275,7 +276,7 @@ func waiting(what string, e *loop.Event) string {
 // completed says whether everything is done: a loop that has nothing left to run may have blocked tasks.
 func (st *loopStatus) completed() string {
 	s := &st.view.State
-	if s.Completed && loop.Ending(s.ExitReason.Type) == loop.TasksBlocked {
+	if s.Completed && journal.Ending(s.ExitReason.Type) == journal.TasksBlocked {
 		return "No, nothing is left that can run"
 	}
 	return yesNo(s.Completed)

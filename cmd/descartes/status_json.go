@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 type statusJSON struct {
@@ -25,7 +26,7 @@ type statusJSON struct {
 	MaxIteration int                 `json:"max_iterations"`
 	Cost         costJSON            `json:"cost"`
 	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
-	Agents       []loop.AgentUse     `json:"agents"`            // what attempts were run with
+	Agents       []journal.AgentUse  `json:"agents"`            // what attempts were run with
 	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
 	Verifying    *time.Time          `json:"verifying_since,omitempty"`
 	Sandbox      string              `json:"sandbox"` // what is in force
@@ -62,12 +63,12 @@ type costJSON struct {
 	UnknownTokens int      `json:"unknown_tokens_attempts"` // whose tokens are in neither sum
 }
 
-func jsonCost(c loop.Cost) costJSON {
+func jsonCost(c journal.Cost) costJSON {
 	return costJSON{c.USD, c.InputTokens, c.OutputTokens, c.Estimated, c.Unknown, c.UnknownTokens}
 }
 
 // taskCosts are those of tasks of which anything is known.
-func taskCosts(all map[string]loop.Cost) map[string]costJSON {
+func taskCosts(all map[string]journal.Cost) map[string]costJSON {
 	out := map[string]costJSON{}
 	for id, c := range all {
 		if c.USD != nil || c.InputTokens != nil {
@@ -92,7 +93,7 @@ func (st *loopStatus) report(waves bool) statusJSON {
 	}
 	out.Sandbox = inForce(s.Config)
 	out.Requested = string(st.view.Asked)
-	out.Agents = append([]loop.AgentUse{}, s.Agents...)
+	out.Agents = append([]journal.AgentUse{}, s.Agents...)
 	out.Gate = reportGate(s)
 	if e := st.view.Waiting; e != nil && e.Detail != nil && e.Detail.Until != nil {
 		out.Waiting = &waitingJSON{Until: *e.Detail.Until, Backend: e.Detail.Backend, Reason: e.Reason}

@@ -8,6 +8,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 // summary is what a run came to, for a person who was not there.
@@ -73,7 +74,7 @@ func (s *summary) print(p *printer) {
 	if m := s.run.outcome.Message; m != "" {
 		p.say("stopped: %s", clean(m))
 	}
-	if s.run.outcome.Ending == loop.GitRefused {
+	if s.run.outcome.Ending == journal.GitRefused {
 		p.say("kept: %s", s.keptWhere())
 	}
 	if text := s.uncommitted(); text != "" {
@@ -110,9 +111,9 @@ func (s *summary) uncommitted() string {
 	switch {
 	case !s.run.state.Config.Scud.AutoCommitWaves:
 		why = "--no-commit"
-	case s.run.outcome.Ending == loop.DiskFull:
+	case s.run.outcome.Ending == journal.DiskFull:
 		why = "the disk is full; resuming commits it"
-	case s.run.outcome.Ending == loop.GitRefused:
+	case s.run.outcome.Ending == journal.GitRefused:
 		why = "git refused; resuming commits it"
 	}
 	return fmt.Sprintf("the verified work on %s %s is in the working tree (%s)", word, list, why)
@@ -188,7 +189,7 @@ func heldWord(state string) string {
 	return "held"
 }
 
-func costText(c *loop.Cost) string {
+func costText(c *journal.Cost) string {
 	if c == nil || c.USD == nil && c.InputTokens == nil {
 		return "unknown"
 	}
@@ -270,17 +271,17 @@ func (s *summary) command() string {
 	tag := s.named()
 	resume := s.resume()
 	switch s.run.outcome.Ending {
-	case loop.AllDone:
+	case journal.AllDone:
 		if n := len(s.run.state.WaveCommits); n > 0 {
 			return fmt.Sprintf("git log --stat -%d", n)
 		}
 		return "git status"
-	case loop.StepDone:
+	case journal.StepDone:
 		if s.board.next() == "" {
 			return "descartes waves" + tag
 		}
 		return "descartes loop step" + tag
-	case loop.TasksBlocked:
+	case journal.TasksBlocked:
 		if asked := s.questions(); len(asked) > 0 {
 			return fmt.Sprintf("%s; then %s", answerCommand(asked[0].Task, tag), resume)
 		}
@@ -288,33 +289,33 @@ func (s *summary) command() string {
 			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", quote(clean(b.Task.ID)), tag, resume)
 		}
 		return "descartes waves" + tag
-	case loop.LimitReached:
+	case journal.LimitReached:
 		return fmt.Sprintf("%s --max-iterations %d", resume, 2*max(1, s.run.state.Config.Scud.MaxTotalIterations))
-	case loop.DeadlinePast:
+	case journal.DeadlinePast:
 		return resume + " --deadline 8h"
-	case loop.CostReached:
+	case journal.CostReached:
 		return fmt.Sprintf("%s --max-cost %g", resume, 2*s.run.state.Config.MaxCostUSD)
-	case loop.AgentUnusable:
+	case journal.AgentUnusable:
 		return "make the agent run, then " + resume
-	case loop.BreakerOpen:
+	case journal.BreakerOpen:
 		if len(s.run.state.BlockedTasks) > 0 {
 			resume += " --retry-blocked"
 		}
 		return "descartes loop logs --name " + s.run.id + fromHere(s.root) + " shows how the last one failed; see to that, then " + resume
-	case loop.DiskFull:
+	case journal.DiskFull:
 		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
-	case loop.GitRefused:
+	case journal.GitRefused:
 		return "correct what git refused, then " + resume
-	case loop.ProviderFails:
+	case journal.ProviderFails:
 		return "when the agent's provider answers again, " + resume
-	case loop.QuotaUsedUp:
+	case journal.QuotaUsedUp:
 		return resume + afterReset(s.run.outcome)
-	case loop.BaselineFails:
+	case journal.BaselineFails:
 		if s.run.state.Completed {
 			resume = "descartes loop start" + tag
 		}
 		return "see .descartes/runs/" + s.run.id + "/logs/baseline.log; then " + resume + ", with --baseline warn where nothing can pass yet"
-	case loop.Paused, loop.Cancelled, loop.Interrupted, loop.OwnError:
+	case journal.Paused, journal.UserCancelled, journal.Interrupted, journal.OwnError:
 	}
 	return resume
 }
@@ -328,7 +329,7 @@ func afterReset(out loop.Outcome) string {
 }
 
 // agentsText counts the attempts by what they were run with, where that was not always the same.
-func agentsText(used []loop.AgentUse) string {
+func agentsText(used []journal.AgentUse) string {
 	if len(used) < 2 {
 		return ""
 	}

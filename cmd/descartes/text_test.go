@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 func TestClean(t *testing.T) {
@@ -79,9 +79,9 @@ func TestLineHasNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	p := &printer{began: map[string]time.Time{}}
 	evil := "a\x1b[2Jb\nc"
-	for _, typ := range []loop.Type{loop.LoopStarted, loop.LoopResumed, loop.WaveStarted, loop.TaskStarted, loop.AttemptStarted, loop.AttemptFinished,
-		loop.TaskDone, loop.TaskBlocked, loop.TaskHeld, loop.WaveCommitted, loop.LimitWaiting, loop.Warning, loop.LoopFinished} {
-		e := loop.Event{Type: typ, Loop: "loop-1", Task: evil, Title: evil, Reason: evil, Message: evil, Verdict: "failed"}
+	for _, typ := range []journal.Type{journal.LoopStarted, journal.LoopResumed, journal.WaveStarted, journal.TaskStarted, journal.AttemptStarted, journal.AttemptFinished,
+		journal.TaskDone, journal.TaskBlocked, journal.TaskHeld, journal.WaveCommitted, journal.LimitWaiting, journal.Warning, journal.LoopFinished} {
+		e := journal.Event{Type: typ, Loop: "loop-1", Task: evil, Title: evil, Reason: evil, Message: evil, Verdict: "failed"}
 		line := strings.Replace(p.line(&e), "\n  restored: ", " ", 1) // what a block put back has a line of its own
 		if strings.ContainsAny(line, "\x1b\n") {
 			t.Errorf("%s: %q", typ, line)

@@ -8,30 +8,30 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
 // variant is one attempt as loop tune shows it.
 type variant struct {
-	Loop       string    `json:"loop"`
-	Attempt    int       `json:"attempt"` // of a prompt loop its iteration
-	Try        int       `json:"try,omitempty"`
-	Verdict    string    `json:"verdict"`
-	Reason     string    `json:"reason"`
-	Seconds    float64   `json:"seconds"`
-	Cost       loop.Cost `json:"cost"`
-	Tuned      bool      `json:"tuned"`      // a person chose its text
-	Refinement string    `json:"refinement"` // what a review advised before it
-	Spec       string    `json:"spec"`
-	Kept       bool      `json:"spec_kept"` // else it was built again
-	SpecDiff   string    `json:"spec_diff"` // from the attempt before
-	Words      string    `json:"words"`
-	Output     string    `json:"verify_output"`
-	DiffStat   string    `json:"diff_stat"`
-	Diff       string    `json:"diff"`
-	Ref        string    `json:"ref"`
-	turn       bool      // an iteration
+	Loop       string       `json:"loop"`
+	Attempt    int          `json:"attempt"` // of a prompt loop its iteration
+	Try        int          `json:"try,omitempty"`
+	Verdict    string       `json:"verdict"`
+	Reason     string       `json:"reason"`
+	Seconds    float64      `json:"seconds"`
+	Cost       journal.Cost `json:"cost"`
+	Tuned      bool         `json:"tuned"`      // a person chose its text
+	Refinement string       `json:"refinement"` // what a review advised before it
+	Spec       string       `json:"spec"`
+	Kept       bool         `json:"spec_kept"` // else it was built again
+	SpecDiff   string       `json:"spec_diff"` // from the attempt before
+	Words      string       `json:"words"`
+	Output     string       `json:"verify_output"`
+	DiffStat   string       `json:"diff_stat"`
+	Diff       string       `json:"diff"`
+	Ref        string       `json:"ref"`
+	turn       bool         // an iteration
 }
 
 // shownDiff bounds, in bytes, the diff that is shown of an attempt; its ref has all of it.

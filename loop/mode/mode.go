@@ -8,6 +8,7 @@ import (
 
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 )
 
 // Retries is how often an iteration is run again that failed.
@@ -60,7 +61,7 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 	}
 	plan, err := r.Project.ReadPlan()
 	if err != nil {
-		return &loop.Outcome{Ending: loop.OwnError, Message: err.Error()}
+		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
 	}
 	r.before, r.at, r.task, r.spec = plan, r.Kind, "", ""
 	r.choice = gate.Choice{}
@@ -75,14 +76,14 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 		}
 	case Build:
 		if plan == nil {
-			return &loop.Outcome{Ending: loop.PlanMissing, Message: "Implementation plan not found. Run 'descartes plan' first."}
+			return &loop.Outcome{Ending: journal.PlanMissing, Message: "Implementation plan not found. Run 'descartes plan' first."}
 		}
 		specs := r.Project.Specs()
 		c := gate.Choose(plan, gate.Situation{TestsFail: t.Failing && t.Try == 1, Failure: t.Next, Specs: specs})
 		r.choice = c
 		switch {
 		case c.Row == gate.RowNothing && len(plan.Items) > 0 && t.Iteration == 1 && t.Try == 1 && r.promised() && !r.Replans():
-			return &loop.Outcome{Ending: loop.GateDone, Message: "nothing is left to build: every item of " + r.Project.Plan + " is checked off (tests were not run)"}
+			return &loop.Outcome{Ending: journal.GateDone, Message: "nothing is left to build: every item of " + r.Project.Plan + " is checked off (tests were not run)"}
 		case c.Item != nil:
 			r.task, r.spec = c.Item.Text, SpecOf(c.Item.Text+" "+strings.Join(c.Item.Detail, " "), specs)
 		default:
@@ -164,16 +165,16 @@ func (r *Run) fails(round loop.Round) loop.Failure {
 	switch {
 	case !r.promised() && says(f.Final): // the gate has the say
 	case f.Verify != nil && !f.Verify.Passed:
-		ending := loop.TestsFailed
+		ending := journal.TestsFailed
 		if plan, err := r.Project.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 {
 			ending = "" // it is planned again, which is where the reason must be looked for
 		}
 		return loop.Failure{Reason: "tests fail: " + f.Verify.Name, Ending: ending}
 	case f.Err != "":
-		return loop.Failure{Reason: f.Err, Ending: loop.AgentUnusable}
+		return loop.Failure{Reason: f.Err, Ending: journal.AgentUnusable}
 	case r.Kind == Prompt, !r.promised(): // a gate has its own breakers for a standstill
 	case round.Watched && len(f.Changed) == 0 && !gate.Promised(f.Final, r.Promise):
-		return loop.Failure{Reason: "No changes detected", Ending: loop.AgentUnusable}
+		return loop.Failure{Reason: "No changes detected", Ending: journal.AgentUnusable}
 	}
 	return loop.Failure{}
 }

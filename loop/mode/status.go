@@ -5,6 +5,7 @@ import (
 
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 )
 
 // Listed is what makes a loop over a prompt with a status gate differ from others: the gate is told of the
@@ -28,7 +29,7 @@ func (l *Listed) Mode() loop.Mode {
 func (l *Listed) prepare(t loop.Turn) *loop.Outcome {
 	plan, err := l.Project.ReadPlan()
 	if err != nil {
-		return &loop.Outcome{Ending: loop.OwnError, Message: err.Error()}
+		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
 	}
 	l.before = plan
 	l.choice = gate.Choose(plan, gate.Situation{TestsFail: t.Failing, Failure: orWord(l.failure, t.Next), Specs: l.Project.Specs()})

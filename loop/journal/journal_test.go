@@ -1,4 +1,4 @@
-package loop
+package journal
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func TestRecoverEveryCut(t *testing.T) {
 		}
 	}
 	for cut := range len(data) + 1 {
-		events, good, err := recoverEvents("j", data[:cut])
+		events, good, err := Recover("j", data[:cut])
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
@@ -78,7 +78,7 @@ func TestRecoverDamage(t *testing.T) {
 				at += bytes.IndexByte(data[at:], '\n') + 1
 			}
 			data[at+20] ^= 1
-			events, _, err := recoverEvents("j", data)
+			events, _, err := Recover("j", data)
 			var damage *DamageError
 			if tt.want < 0 {
 				if !errors.As(err, &damage) || damage.Line != tt.at+1 {
@@ -98,7 +98,7 @@ func TestRecoverRefusesRepeatedLine(t *testing.T) {
 	data := lines(t, LoopStarted, TaskDone, TaskStarted)
 	first := data[:bytes.IndexByte(data, '\n')+1]
 	twice := append(bytes.Clone(first), data...)
-	if _, _, err := recoverEvents("j", twice); err == nil {
+	if _, _, err := Recover("j", twice); err == nil {
 		t.Fatal("a repeated line before a synced one was accepted")
 	}
 }
@@ -106,14 +106,14 @@ func TestRecoverRefusesRepeatedLine(t *testing.T) {
 func TestJournalCutsTornTail(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "runs", "x", "events.ndjson")
-	j, _, err := openJournal(atomicfile.OS(), path, "x", clock())
+	j, _, err := Open(atomicfile.OS(), path, "x", clock())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.append(&Event{Type: LoopStarted}, &Event{Type: TaskStarted, Task: "1"}); err != nil {
+	if err := j.Append(&Event{Type: LoopStarted}, &Event{Type: TaskStarted, Task: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.close(); err != nil {
+	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -123,14 +123,14 @@ func TestJournalCutsTornTail(t *testing.T) {
 	if err := os.WriteFile(path, append(data, `{"seq":3,"ts":`...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	j, events, err := openJournal(atomicfile.OS(), path, "x", clock())
+	j, events, err := Open(atomicfile.OS(), path, "x", clock())
 	if err != nil || len(events) != 2 {
 		t.Fatalf("got %d events, %v, want 2", len(events), err)
 	}
-	if err := j.append(&Event{Type: TaskDone, Task: "1"}); err != nil {
+	if err := j.Append(&Event{Type: TaskDone, Task: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.close(); err != nil {
+	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ReadEvents(path)
@@ -143,23 +143,23 @@ func TestJournalHealsWhenDeleted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "runs", "x", "events.ndjson")
-	j, _, err := openJournal(atomicfile.OS(), path, "x", clock())
+	j, _, err := Open(atomicfile.OS(), path, "x", clock())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.append(&Event{Type: LoopStarted}); err != nil {
+	if err := j.Append(&Event{Type: LoopStarted}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "runs")); err != nil {
 		t.Fatal(err)
 	}
-	if healed, err := j.heal(); err != nil || !healed {
+	if healed, err := j.Heal(); err != nil || !healed {
 		t.Fatalf("got %v, %v", healed, err)
 	}
-	if err := j.append(&Event{Type: TaskDone, Task: "1"}); err != nil {
+	if err := j.Append(&Event{Type: TaskDone, Task: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.close(); err != nil {
+	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := ReadEvents(path); err != nil || len(got) != 2 {
@@ -171,31 +171,16 @@ func FuzzRecover(f *testing.F) {
 	f.Add([]byte("{}\n"))
 	f.Add([]byte(`{"seq":1,"crc":"00000000"}` + "\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		events, good, err := recoverEvents("j", data)
+		events, good, err := Recover("j", data)
 		if err != nil {
 			return
 		}
 		if good > len(data) {
 			t.Fatalf("good %d of %d", good, len(data))
 		}
-		again, g, err := recoverEvents("j", data[:good])
+		again, g, err := Recover("j", data[:good])
 		if err != nil || g != good || len(again) != len(events) {
 			t.Fatalf("second reading: %d events, good %d, %v; first: %d, %d", len(again), g, err, len(events), good)
 		}
 	})
-}
-
-func TestFileNames(t *testing.T) {
-	t.Parallel()
-	seen := map[string]string{}
-	for _, id := range []string{"1", "1.2", "../x", "a/b", "a:b", ".", "..", "...", "x.lock", ".hidden", "end.", "a..b", "ä", "a b", "A", "a@{b", "~^:?*[\\", ""} {
-		n := fileName(id)
-		if prev, dup := seen[n]; dup {
-			t.Errorf("%q and %q are both %q", prev, id, n)
-		}
-		seen[n] = id
-		if bytes.ContainsAny([]byte(n), "/\\ ~^:?*[\x7f") || n == "." || n == ".." {
-			t.Errorf("%q: unsafe name %q", id, n)
-		}
-	}
 }

@@ -1,4 +1,9 @@
-package loop
+// Package journal owns the record of a run: its events and their lines on disk, appending and following them, and the one
+// account of a run that folding them gives, State. It decides nothing.
+//
+// Of ours it imports what replaces, reads and breaks files in tests: a journal is healed by replacing it, only a regular
+// file of bounded size is read, and every append is a crash point.
+package journal
 
 import (
 	"bytes"
@@ -15,11 +20,11 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// journal is the append-only record of a loop, the truth about everything that the task file does
+// Journal is the append-only record of a loop, the truth about everything that the task file does
 // not hold. A transition is one line, appended in one write; a durable one is on the disk before
-// append returns. After a failed write the journal takes nothing more: a line behind a torn one
-// would make the whole unreadable.
-type journal struct {
+// Append returns. After a failed write the journal takes nothing more: a line behind a torn one
+// would make the whole unreadable. It is not safe for concurrent use.
+type Journal struct {
 	fs      atomicfile.FS
 	path    string
 	loop    string
@@ -33,12 +38,15 @@ type journal struct {
 	pending bool        // something was written since the last sync
 }
 
-// recoverEvents reads a journal's bytes. good is the length of the part that can be trusted.
+// maxSize bounds what is read of a journal.
+const maxSize = 4 << 30
+
+// Recover reads a journal's bytes. good is the length of the part that can be trusted.
 //
 // A durable event with another event behind it had been synced, with all before it, when that other
 // one was written. So a bad line before one was damaged since: that stops loudly. Where no such
 // event follows the first bad line, nobody was told of anything from there on, and it is dropped.
-func recoverEvents(name string, data []byte) (events []Event, good int, err error) {
+func Recover(name string, data []byte) (events []Event, good int, err error) {
 	bad, badLine, badErr, durable := -1, 0, error(nil), false
 	line := 0
 	for at := 0; at < len(data); {
@@ -48,7 +56,7 @@ func recoverEvents(name string, data []byte) (events []Event, good int, err erro
 		if nl < 0 {
 			end = len(data)
 		}
-		e, perr := parseLine(data[at:end])
+		e, perr := parse(data[at:end])
 		if perr == nil && nl < 0 {
 			perr = errors.New("cut short")
 		}
@@ -61,7 +69,7 @@ func recoverEvents(name string, data []byte) (events []Event, good int, err erro
 		case perr == nil && bad >= 0 && durable:
 			return nil, 0, &DamageError{Path: name, Line: badLine, Err: badErr}
 		case perr == nil && bad >= 0:
-			durable = e.Type.durable()
+			durable = e.Type.Durable()
 		case perr == nil && bad < 0:
 			events = append(events, e)
 			good = end + 1
@@ -86,25 +94,25 @@ func (e *DamageError) Unwrap() error { return e.Err }
 
 // ReadEvents reads the journal at path without changing it. A missing file is an empty journal.
 func ReadEvents(path string) ([]Event, error) {
-	data, err := plainfile.Read("", path, maxJournal)
+	data, err := plainfile.Read("", path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
-	events, _, err := recoverEvents(path, data)
+	events, _, err := Recover(path, data)
 	return events, err
 }
 
-// openJournal opens or begins the journal of a loop and cuts off a torn tail. The caller holds the loop's lock.
-func openJournal(fsys atomicfile.FS, path, loop string, now func() time.Time) (*journal, []Event, error) {
-	data, err := plainfile.Read("", path, maxJournal)
+// Open opens or begins the journal of a loop and cuts off a torn tail. The caller holds the loop's lock.
+func Open(fsys atomicfile.FS, path, loop string, now func() time.Time) (*Journal, []Event, error) {
+	data, err := plainfile.Read("", path, maxSize)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("read events: %w", err)
 	}
 	fresh := err != nil
-	events, good, err := recoverEvents(path, data)
+	events, good, err := Recover(path, data)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +133,7 @@ func openJournal(fsys atomicfile.FS, path, loop string, now func() time.Time) (*
 			return nil, nil, errors.Join(err, f.Close())
 		}
 	}
-	j := &journal{fs: fsys, path: path, loop: loop, file: f, seq: int64(len(events)), now: now}
+	j := &Journal{fs: fsys, path: path, loop: loop, file: f, seq: int64(len(events)), now: now}
 	j.shadow(data[:good])
 	j.written(nil)
 	return j, events, nil
@@ -141,9 +149,9 @@ func syncParents(fsys atomicfile.FS, path string, n int) error {
 	return nil
 }
 
-// append numbers the events, writes them in one write, and syncs when one of them is durable. The
+// Append numbers the events, writes them in one write, and syncs when one of them is durable. The
 // events are completed in place.
-func (j *journal) append(events ...*Event) error {
+func (j *Journal) Append(events ...*Event) error {
 	if j.broken != nil {
 		return j.broken
 	}
@@ -157,7 +165,7 @@ func (j *journal) append(events ...*Event) error {
 		if j.buf, err = e.appendLine(j.buf); err != nil {
 			return err
 		}
-		sync = sync || e.Type.durable()
+		sync = sync || e.Type.Durable()
 	}
 	crash.Point("before-event-" + string(events[0].Type))
 	if _, err := j.file.Write(j.buf); err != nil {
@@ -167,7 +175,7 @@ func (j *journal) append(events ...*Event) error {
 	j.written(j.buf)
 	crash.Point("event-written-" + string(events[0].Type))
 	if sync {
-		if err := j.sync(); err != nil {
+		if err := j.Sync(); err != nil {
 			return err
 		}
 		crash.Point("event-synced-" + string(events[len(events)-1].Type))
@@ -176,7 +184,12 @@ func (j *journal) append(events ...*Event) error {
 	return nil
 }
 
-func (j *journal) sync() error {
+// Seq is the number of the last event, and Path the file.
+func (j *Journal) Seq() int64   { return j.seq }
+func (j *Journal) Path() string { return j.path }
+
+// Sync brings to the disk what is not there yet.
+func (j *Journal) Sync() error {
 	if !j.pending {
 		return nil
 	}
@@ -188,7 +201,7 @@ func (j *journal) sync() error {
 }
 
 // shadow begins the copy that a journal is mended from. It needs no durability and no name.
-func (j *journal) shadow(data []byte) {
+func (j *Journal) shadow(data []byte) {
 	f, err := os.CreateTemp(filepath.Dir(j.path), ".events-*")
 	if err != nil {
 		return
@@ -204,7 +217,7 @@ func (j *journal) shadow(data []byte) {
 }
 
 // written notes what the file is after a write of ours.
-func (j *journal) written(line []byte) {
+func (j *Journal) written(line []byte) {
 	if j.copy != nil {
 		if _, err := j.copy.Write(line); err != nil {
 			_ = j.copy.Close()
@@ -217,7 +230,7 @@ func (j *journal) written(line []byte) {
 }
 
 // intact reports whether nobody else has touched the file.
-func (j *journal) intact() bool {
+func (j *Journal) intact() bool {
 	fi, err := os.Lstat(j.path)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
@@ -225,8 +238,8 @@ func (j *journal) intact() bool {
 	return j.stamp == nil || os.SameFile(fi, j.stamp) && fi.Size() == j.stamp.Size() && fi.ModTime().Equal(j.stamp.ModTime())
 }
 
-// heal puts the journal back where somebody changed or deleted it while it was open.
-func (j *journal) heal() (bool, error) {
+// Heal puts the journal back where somebody changed or deleted it while it was open.
+func (j *Journal) Heal() (bool, error) {
 	if j.intact() {
 		return false, nil
 	}
@@ -258,13 +271,14 @@ func (j *journal) heal() (bool, error) {
 	return true, err
 }
 
-func (j *journal) fail(what string, err error) error {
+func (j *Journal) fail(what string, err error) error {
 	j.broken = fmt.Errorf("%s %s: %w", what, j.path, err)
 	return j.broken
 }
 
-func (j *journal) close() error {
-	err := j.sync()
+// Close syncs and closes the file.
+func (j *Journal) Close() error {
+	err := j.Sync()
 	if j.copy != nil {
 		_ = j.copy.Close()
 	}

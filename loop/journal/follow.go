@@ -1,4 +1,4 @@
-package loop
+package journal
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ type Follower struct {
 	seq  int64
 }
 
-// Follow begins with the first event of a loop's journal.
-func (h Home) Follow(id string) *Follower { return &Follower{path: h.Events(id)} }
+// Follow begins with the first event of the journal at path.
+func Follow(path string) *Follower { return &Follower{path: path} }
 
 // Next returns the events that were written since the last call.
 func (f *Follower) Next() ([]Event, error) {
@@ -39,7 +39,7 @@ func (f *Follower) Next() ([]Event, error) {
 		if n < 0 { // the rest is being written
 			return out, nil
 		}
-		e, err := parseLine(data[:n])
+		e, err := parse(data[:n])
 		if err != nil || e.Seq != f.seq+1 {
 			return out, nil // somebody meddles with it; the loop puts it back
 		}

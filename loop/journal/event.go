@@ -1,4 +1,4 @@
-package loop
+package journal
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 	"time"
 )
 
@@ -41,10 +42,10 @@ const (
 	GateSpoke         Type = "gate" // what the gate says between iterations: the start, a question, an answer
 )
 
-// durable reports whether an event of this type must be on the disk before anybody hears of it.
+// Durable reports whether an event of this type must be on the disk before anybody hears of it.
 // What is not durable is only ever repeated after a power cut, never lost: an attempt that had
 // started is started again.
-func (t Type) durable() bool {
+func (t Type) Durable() bool {
 	switch t {
 	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, IterationStarted, IterationFinished:
 		return true
@@ -81,6 +82,79 @@ type Event struct {
 	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people of an iteration
 	Next      string          `json:"next,omitempty"`      // what the next iteration's agent is told
 	Gate      json.RawMessage `json:"gate,omitempty"`      // what the gate knows after an iteration
+}
+
+// Verdicts of attempts and iterations, as the journal spells them.
+const (
+	Verified  = "verified"
+	Failed    = "failed"
+	Blocked   = "blocked"
+	Crashed   = "crashed"
+	TimedOut  = "timeout"
+	Limited   = "limited"
+	Cancelled = "cancelled"
+	Retry     = "retry"    // of an iteration that is repeated under its number
+	Continue  = "continue" // of one that another follows
+	Done      = "done"     // of the last one
+)
+
+// Ends of an agent's run and their causes, as far as the account of a run depends on them.
+const (
+	EndFinished    = "finished"
+	EndCrashed     = "crashed"
+	EndRefused     = "refused"
+	EndCancelled   = "cancelled"
+	CauseTransient = "transient"
+)
+
+// Reasons of events that say what kind they are.
+const (
+	ReasonAnswered = "questions were answered"
+	ReasonRetry    = "retry blocked tasks"
+	ReasonTakeover = "the loop had been interrupted"
+	ReasonUndone   = "undone" // of a warning: what the agent did was undone
+)
+
+// Ending says in one word why a run came back. The command line turns it into an exit status.
+type Ending string
+
+// The endings, as the state file's exit_reason spells them.
+const (
+	AllDone       Ending = "all_tasks_done"
+	StepDone      Ending = "step_done"
+	TasksBlocked  Ending = "tasks_blocked"
+	AgentUnusable Ending = "agent_unusable"
+	GitRefused    Ending = "git_refused"
+	LimitReached  Ending = "max_iterations_reached"
+	DeadlinePast  Ending = "deadline_reached"
+	CostReached   Ending = "max_cost_reached"
+	QuotaUsedUp   Ending = "quota_used_up"
+	ProviderFails Ending = "provider_fails" // again and again
+	Paused        Ending = "paused"
+	UserCancelled Ending = "user_cancelled"
+	Interrupted   Ending = "interrupted"
+	DiskFull      Ending = "disk_full"
+	BaselineFails Ending = "baseline_failed" // the verify command fails on the untouched tree
+	OwnError      Ending = "error"
+
+	// Of prompt loops. Errors of theirs are all "error" in the state file.
+	PromiseSeen      Ending = "completion_promise_detected"
+	CommandSucceeded Ending = "process_success" // where no promise is asked for
+	GateDone         Ending = "gate_passed"     // another gate than the promise
+	TestsFailed      Ending = "tests_failed"    // of one iteration, as often as it may be repeated
+	PlanMissing      Ending = "plan_missing"    // nothing to build from
+	GateBlocked      Ending = "blocked"         // the agent says that a person is needed
+	BreakerOpen      Ending = "circuit_open"
+	GateAsks         Ending = "waits_for_answer"
+)
+
+// Final reports whether a loop that ended so is over; any other ending can be resumed.
+func (e Ending) Final() bool {
+	switch e {
+	case AllDone, StepDone, TasksBlocked, PromiseSeen, CommandSucceeded, GateDone:
+		return true
+	}
+	return false
 }
 
 // Detail is what an attempt's steps measured.
@@ -122,7 +196,7 @@ type Detail struct {
 
 // Begins reports whether a run of the loop begins with the event.
 func (e *Event) Begins() bool {
-	return e.Type == LoopStarted || e.Type == LoopResumed && e.Reason != reasonAnswered
+	return e.Type == LoopStarted || e.Type == LoopResumed && e.Reason != ReasonAnswered
 }
 
 // Underway reports whether an attempt or an iteration is running after the event; was says it for before.
@@ -138,32 +212,8 @@ func (e *Event) Underway(was bool) bool {
 	return was
 }
 
-// Outcome is what the run came to that a loop_finished or loop_paused event ends.
-func (e *Event) Outcome() Outcome {
-	out := Outcome{Ending: Ending(e.Reason), Message: e.Message}
-	if d := e.Detail; d != nil {
-		out.Ending = Ending(d.End)
-		if d.Until != nil {
-			out.Until = *d.Until
-		}
-	}
-	return out
-}
-
-// end is the event that ends a run.
-func (out *Outcome) end(word string, code func(Outcome) int) *Event {
-	e := &Event{Type: LoopFinished, Reason: word, Message: out.Message, Detail: &Detail{End: string(out.Ending)}}
-	if out.Ending == Paused {
-		e.Type = LoopPaused
-	}
-	if !out.Until.IsZero() {
-		e.Detail.Until = &out.Until
-	}
-	if code != nil {
-		e.Detail.Code = code(*out)
-	}
-	return e
-}
+// Words is the ending for people.
+func (e Ending) Words() string { return strings.ReplaceAll(string(e), "_", " ") }
 
 const crcField = `,"crc":"`
 
@@ -188,8 +238,8 @@ func (e *Event) appendLine(b []byte) ([]byte, error) {
 
 var errChecksum = errors.New("checksum does not match")
 
-// parseLine reads one line without its newline.
-func parseLine(line []byte) (Event, error) {
+// parse reads one line without its newline.
+func parse(line []byte) (Event, error) {
 	var e Event
 	at := bytes.LastIndex(line, []byte(crcField))
 	if at < 0 || len(line) != at+len(crcField)+len(`00000000"}`) {
@@ -203,4 +253,33 @@ func parseLine(line []byte) (Event, error) {
 		return e, err
 	}
 	return e, nil
+}
+
+// Line is the event as its journal has it, with the newline.
+func (e *Event) Line() ([]byte, error) { return e.appendLine(nil) }
+
+// Transient reports whether an agent's run ended by a fault of its provider's that a later one may not meet. A client
+// that a signal ended ran out of memory or into a fault of its own, perhaps by what the task asks of it: such an
+// attempt counts.
+func (d *Detail) Transient() bool {
+	return d.End == EndCrashed && d.Cause == CauseTransient && d.Signal == 0
+}
+
+// Texts are the members that hold the words of others, for masking. Names by which the journal is read again are not
+// among them: a task's id, paths, refs and hashes.
+func (e *Event) Texts() []*string {
+	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Next}
+	for i := range e.Lines {
+		texts = append(texts, &e.Lines[i])
+	}
+	if d := e.Detail; d != nil {
+		texts = append(texts, &d.Blocked, &d.Question, &d.Words, &d.Output, &d.Command, &d.Session, &d.Model)
+		for i := range d.Notes {
+			texts = append(texts, &d.Notes[i])
+		}
+		for i := range d.Denied {
+			texts = append(texts, &d.Denied[i])
+		}
+	}
+	return texts
 }

@@ -1,0 +1,52 @@
+package journal
+
+import "testing"
+
+func TestCostSums(t *testing.T) {
+	t.Parallel()
+	usd := func(f float64) *float64 { return &f }
+	var c Cost
+	if c.Dollars() != "unknown" {
+		t.Errorf("of nothing: %s", c.Dollars())
+	}
+	c.Add(nil)
+	c.Add(&Detail{End: "refused"}) // never ran
+	if c.Runs != 0 {
+		t.Errorf("a run that was none counts: %+v", c)
+	}
+	for _, tt := range []struct {
+		d    Detail
+		want string
+	}{
+		{Detail{USD: usd(0.1), InputTokens: 1000, OutputTokens: 5}, "$0.10"},
+		{Detail{USD: usd(0.2)}, "$0.30"},
+		{Detail{USD: usd(0)}, "$0.30"},
+		{Detail{USD: usd(0.4), Estimated: true, InputTokens: 11345, OutputTokens: 673}, "$0.70 (estimated)"},
+		{Detail{End: "crashed"}, "at least $0.70 (estimated), 1 attempt unknown"},
+		{Detail{End: "limited", InputTokens: 1}, "at least $0.70 (estimated), 2 attempts unknown"},
+		{Detail{End: "refused", USD: usd(0.3)}, "at least $1.00 (estimated), 2 attempts unknown"},
+	} {
+		c.Add(&tt.d)
+		if got := c.Dollars(); got != tt.want {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
+	}
+	if got := c.Trailer(); got != "at least $1.00 (estimated), 2 attempts unknown (12,346 in, 678 out)" || c.UnknownTokens != 4 {
+		t.Errorf("trailer %s of %+v", got, c)
+	}
+	if got := (Cost{}).Plus(c).Plus(Cost{USD: usd(1), Runs: 1}); *got.USD != 2 || got.Unknown != 2 || got.Runs != c.Runs+1 || *got.InputTokens != 12346 {
+		t.Errorf("plus: %+v", got)
+	}
+	for n, want := range map[float64]string{0: "$0.00", 0.00001: "$0.0001", 0.0042: "$0.0042", 0.01: "$0.01", 12.345: "$12.35"} {
+		if got := Dollars(n); got != want {
+			t.Errorf("%g: %s, want %s", n, got, want)
+		}
+	}
+	sum := 0.0
+	for range 10 {
+		sum = dollarSum(&sum, 0.1)
+	}
+	if sum != 1 {
+		t.Errorf("ten times $0.10 are %g", sum)
+	}
+}

@@ -1,0 +1,94 @@
+package journal
+
+import "time"
+
+// Providers is what a loop knows of its agents' providers. The journal's events fill it through State.Apply alone, so
+// that a loop that is taken up again waits for what is left of a wait, and not for all of it anew.
+type Providers struct {
+	Of    map[string]*Provider // by backend
+	Since time.Time            // when the waiting began that no attempt has got past yet; zero: there is none
+	said  bool                 // the last run's provider said when its quota resets
+}
+
+// Provider is how it stands with one provider.
+//
+//	free --limit--> used up until a time --the time comes--> free, with the limit counted
+//	free --fault--> resting for a moment --the moment is over--> free, with the fault counted
+//	     --fault after the last try--> failing, and asked again a quarter of an hour later
+//	free --refusal--> unusable, until the loop is taken up again
+//
+// An attempt that ends in any other way clears the counts: the provider did its part.
+type Provider struct {
+	Until    time.Time // its quota is used up until then
+	Guess    bool      // which the provider did not say
+	Limits   int       // attempts in a row that met a limit
+	Rest     time.Time // it is not asked again before that
+	Faults   int       // attempts in a row that failed by a fault of its own
+	Unusable string    // why it cannot be used at all
+	Reason   string    // of the last limit or fault
+	Met      time.Time // when that was
+}
+
+// NewProviders is what is known before the first attempt.
+func NewProviders() Providers { return Providers{Of: map[string]*Provider{}} }
+
+// Get is what is known of a backend's provider.
+func (p *Providers) Get(backend string) *Provider {
+	s := p.Of[backend]
+	if s == nil {
+		s = &Provider{}
+		p.Of[backend] = s
+	}
+	return s
+}
+
+// apply takes one event into account.
+func (p *Providers) apply(e *Event) {
+	switch e.Type {
+	case LoopStarted, LoopResumed: // a person may have mended what was wrong
+		for _, s := range p.Of {
+			s.Unusable, s.Faults, s.Rest = "", 0, time.Time{}
+		}
+		p.Since = time.Time{} // nobody waited meanwhile
+	case LimitWaiting:
+		if p.Since.IsZero() {
+			p.Since = e.TS
+		}
+	case LoopPaused, LoopFinished:
+		p.Since = time.Time{}
+		for _, s := range p.Of { // who goes on with a loop that gave up may ask: the time was our guess
+			if s.Guess && e.Reason == string(QuotaUsedUp) {
+				s.Until = time.Time{}
+			}
+		}
+	case AgentFinished:
+		p.said = e.Detail != nil && e.Detail.Until != nil
+	case AttemptFinished, IterationFinished:
+		if e.Detail != nil {
+			p.attempt(e)
+		}
+	}
+}
+
+func (p *Providers) attempt(e *Event) {
+	d := e.Detail
+	s := p.Get(d.Backend)
+	switch {
+	case e.Verdict == Limited:
+		s.Limits, s.Reason, s.Met = s.Limits+1, e.Reason, e.TS
+		s.Guess = !p.said
+		if d.Until != nil {
+			s.Until = *d.Until
+		}
+	case d.Transient():
+		s.Faults, s.Reason, s.Met = s.Faults+1, e.Reason, e.TS
+		if d.Until != nil {
+			s.Rest = *d.Until
+		}
+	case d.End == EndRefused:
+		s.Unusable = e.Reason
+	case d.End == EndCancelled: // nothing is known of it
+	default:
+		*s, p.Since = Provider{}, time.Time{}
+	}
+}

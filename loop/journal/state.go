@@ -1,0 +1,377 @@
+package journal
+
+import (
+	"slices"
+	"time"
+)
+
+// State is the one account of a run: what its events say when they are folded. Replay and the run itself fill it through
+// Apply alone, so that a resumed loop knows exactly what the first one knew. Maps are by task id unless they say otherwise.
+type State struct {
+	Begun         map[string]int // attempts begun, for numbering; a task's attempts are numbered for the whole loop
+	Counted       map[string]int // attempts that count against the limit; --retry-blocked starts anew
+	Interruptions map[string]int // attempts in a row that a person, a reboot or a kill ended
+	Failures      map[string]Event
+	OtherEnds     map[string]bool // tasks with an attempt that failed otherwise than by a crash of the agent
+	Blocked       []Event
+	KeptRefs      map[string]string // the last ref of each task's attempts
+	Delivered     map[string]string
+	Verified      []Event // attempt_finished of tasks whose work is not committed yet
+	GivenUp       []Event // task_blocked of tasks whose status no commit holds yet
+	Work          []Work
+	Undone        []Undone
+	WaveCommits   []Event
+	Open          *Event               // attempt_started without attempt_finished
+	OpenAgent     *Event               // agent_finished of the open attempt
+	Bases         map[string]string    // the tree before each running task's first attempt
+	Heads         map[string]string    // and the commit that HEAD stood at
+	Starts        map[string]time.Time // and when that was
+	Reviewed      map[string]int       // the failed attempt of each task that was reviewed last
+	Refinements   map[string][]string
+	Current       string // task last started and neither done nor blocked
+	Wave          int
+	Iteration     int
+	Tree          string
+	UserPaths     []string // what the user had changed before the loop
+	Started       time.Time
+	Cost          Cost
+	Costs         Costs
+	Finished      *Event // the end of the last run; nil while one runs
+	Prompt        Prompt
+	Providers     Providers
+	CutShort      map[string]Event // the last attempt of a task that its provider cut short, and that had changed something
+	Agents        []AgentUse       // what attempts were run with, in the order of first use
+	LastPass      Pass             // the tree that the verify command passed on last
+	VerifyLeft    []string         // files that only verifications made
+	Ends          []*Event         // attempt_finished and breaker_opened, in order
+
+	shelved bool // the run was stopped in the middle of the current task: the task file calls it pending
+	changes []statusChange
+	checked string  // the verify command of the attempt under way
+	retried []Event // blocked tasks that this run tries again, from where they stand until an attempt begins
+}
+
+// Fold is the account of a journal's events.
+func Fold(events []Event) *State {
+	s := NewState()
+	for i := range events {
+		s.Apply(&events[i])
+	}
+	return s
+}
+
+// statusChange is one task's new status, and the event that made it so.
+type statusChange struct {
+	task, status string
+	seq          int64
+}
+
+// NewState is the account of a loop of which nothing is known.
+func NewState() *State {
+	return &State{Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Event{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
+		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
+		Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Event{}, Providers: NewProviders()}
+}
+
+// Apply takes one event into account.
+func (s *State) Apply(e *Event) {
+	if e.Tree != "" {
+		s.Tree = e.Tree
+	}
+	s.Providers.apply(e)
+	if e.Iteration > 0 {
+		s.Iteration = e.Iteration
+		s.Prompt.apply(e)
+		if e.Type == IterationFinished && e.Commit != "" && s.Prompt.Base != "" {
+			s.Work = append(s.Work, Work{Iteration: e.Iteration, Base: s.Prompt.Base, Tree: e.Tree, Left: s.VerifyLeft, Committed: true})
+		}
+	}
+	if e.Type == GateSpoke {
+		s.Prompt.hear(e)
+	}
+	switch e.Type {
+	case Warning:
+		if e.Reason == ReasonUndone {
+			s.undo(e)
+		}
+	case LoopStarted:
+		s.Started, s.UserPaths = e.TS, e.Paths
+		s.noteLeavings(e.Detail)
+		s.resume(e)
+	case LoopResumed:
+		s.Prompt.Failed = 0
+		if len(e.Paths) > 0 { // of a prompt loop
+			s.UserPaths = e.Paths
+		}
+		s.resume(e)
+	case WaveStarted:
+		s.Wave = e.Wave
+	case TaskStarted:
+		s.Current, s.Bases[e.Task], s.Heads[e.Task], s.Starts[e.Task] = e.Task, e.Base, e.Commit, e.TS
+		s.change(e, "in-progress")
+	case SpecRefined:
+		s.Reviewed[e.Task] = s.Failures[e.Task].Attempt
+		if e.Message != "" {
+			s.Refinements[e.Task] = append(s.Refinements[e.Task], e.Message)
+		}
+		s.spend(e)
+	case AttemptStarted:
+		s.Begun[e.Task], s.Open, s.OpenAgent, s.retried = e.Attempt, e, nil, nil
+		s.Counted[e.Task]++
+		s.Iteration++
+		if s.shelved {
+			s.change(e, "in-progress")
+		}
+		s.shelved = false
+	case AgentFinished:
+		s.OpenAgent = e
+		s.spend(e)
+		s.addUse(e.Detail)
+	case VerifyFinished:
+		if d := e.Detail; d != nil && d.Command != "" {
+			s.noteLeavings(d)
+			switch s.checked = d.Command; {
+			case d.Baseline && d.Passed:
+				s.LastPass = Pass{e.Tree, d.Command}
+			case d.Baseline:
+				s.LastPass = Pass{}
+			}
+		}
+	case IterationFinished:
+		s.noteLeavings(e.Detail)
+	case AttemptFinished:
+		s.finishAttempt(e)
+		s.Ends = append(s.Ends, e)
+	case BreakerOpened:
+		s.Ends = append(s.Ends, e)
+	case TaskDone:
+		s.close(e, "done")
+		s.Blocked = slices.DeleteFunc(s.Blocked, func(b Event) bool { return b.Task == e.Task })
+	case TaskBlocked:
+		s.close(e, "blocked")
+		s.Blocked = slices.DeleteFunc(s.Blocked, func(b Event) bool { return b.Task == e.Task }) // answered, and blocked again
+		s.Blocked, s.GivenUp = append(s.Blocked, *e), append(s.GivenUp, *e)
+	case WaveCommitted:
+		s.WaveCommits, s.GivenUp = append(s.WaveCommits, *e), nil // every commit holds the whole task file
+		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.Paths, p) })
+		s.Verified = slices.DeleteFunc(s.Verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
+	case LoopPaused, LoopFinished:
+		s.Finished = e
+		s.notRetried(e)
+		for _, id := range e.Tasks {
+			if s.Open != nil && s.Open.Task == id {
+				continue // an attempt is under way: the next run settles it, and needs the task's base for that
+			}
+			s.close(&Event{Task: id, Seq: e.Seq}, "pending")
+		}
+		if s.Current != "" { // nobody works on it now
+			s.change(&Event{Task: s.Current, Seq: e.Seq}, "pending")
+			s.shelved = true
+		}
+	}
+}
+
+func (s *State) resume(e *Event) {
+	s.Finished, s.retried = nil, nil
+	if e.Reason != ReasonRetry && e.Reason != ReasonAnswered {
+		return
+	}
+	for _, id := range e.Tasks {
+		delete(s.Counted, id)
+		delete(s.Interruptions, id)
+		delete(s.OtherEnds, id)
+		delete(s.Costs.Fresh, id)
+		s.changes = append(s.changes, statusChange{id, "pending", e.Seq})
+		if e.Reason == ReasonRetry {
+			s.retried = append(s.retried, s.blockedAs(id))
+		}
+	}
+	s.Blocked = slices.DeleteFunc(s.Blocked, func(b Event) bool { return slices.Contains(e.Tasks, b.Task) })
+}
+
+// blockedAs is the event that blocked a task; of one that an earlier loop blocked only its id is known.
+func (s *State) blockedAs(id string) Event {
+	if at := slices.IndexFunc(s.Blocked, func(b Event) bool { return b.Task == id }); at >= 0 {
+		return s.Blocked[at]
+	}
+	return Event{Task: id}
+}
+
+// notRetried blocks the tasks again that were to be tried once more, where the run was refused before any attempt.
+func (s *State) notRetried(e *Event) {
+	if Ending(e.Reason) != BaselineFails {
+		return
+	}
+	for _, b := range s.retried {
+		s.change(&Event{Task: b.Task, Seq: e.Seq}, "blocked")
+		if b.Type != "" {
+			s.Blocked = append(s.Blocked, b)
+		}
+	}
+}
+
+func (s *State) finishAttempt(e *Event) {
+	s.Open, s.OpenAgent = nil, nil
+	s.noteLeavings(e.Detail)
+	if e.Ref != "" {
+		s.KeptRefs[e.Task] = e.Ref
+	}
+	if e.Verdict != Cancelled {
+		delete(s.Interruptions, e.Task)
+	}
+	switch e.Verdict {
+	case Verified:
+		v := *e
+		v.Base, v.Commit, v.Paths = s.Bases[e.Task], s.Heads[e.Task], slices.Clone(s.VerifyLeft)
+		s.LastPass = Pass{e.Tree, s.checked}
+		s.Verified = append(s.Verified, v)
+		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree, Left: v.Paths})
+		if e.Message != "" {
+			s.Delivered[e.Task] = e.Message
+		}
+	case Cancelled: // not an attempt
+		s.Interruptions[e.Task]++
+		s.Counted[e.Task]--
+		s.Iteration--
+		s.cutShort(e)
+		return
+	case Limited: // nor is this
+		s.Counted[e.Task]--
+		s.Iteration--
+		s.cutShort(e)
+		return
+	default:
+		if e.Detail != nil && e.Detail.End == EndRefused { // not the task's fault
+			s.Counted[e.Task]--
+		}
+		if e.Detail != nil && e.Detail.Transient() { // nor this, though it may have cost something
+			s.Counted[e.Task]--
+			s.cutShort(e)
+			return
+		}
+		s.Failures[e.Task] = *e
+		if e.Verdict != Crashed {
+			s.OtherEnds[e.Task] = true
+		}
+	}
+	delete(s.CutShort, e.Task)
+}
+
+// cutShort notes an attempt that is none, whose work lies in the tree all the same.
+func (s *State) cutShort(e *Event) {
+	if e.Detail != nil && e.Detail.Changed > 0 {
+		s.CutShort[e.Task] = *e
+	}
+}
+
+// addUse counts an attempt with what it was run with.
+func (s *State) addUse(d *Detail) {
+	if d == nil {
+		return
+	}
+	at := slices.IndexFunc(s.Agents, func(u AgentUse) bool { return u.Backend == d.Backend && u.Model == d.Model })
+	if at < 0 {
+		at = len(s.Agents)
+		s.Agents = append(s.Agents, AgentUse{Backend: d.Backend, Model: d.Model})
+	}
+	s.Agents[at].Attempts++
+}
+
+func (s *State) close(e *Event, status string) {
+	s.change(e, status)
+	if status == "done" { // a task that is tried again later is told what failed
+		delete(s.Failures, e.Task)
+	}
+	delete(s.CutShort, e.Task)
+	delete(s.Bases, e.Task)
+	delete(s.Heads, e.Task)
+	delete(s.Starts, e.Task)
+	if s.Current == e.Task {
+		s.Current = ""
+	}
+}
+
+func (s *State) change(e *Event, status string) {
+	s.changes = append(s.changes, statusChange{e.Task, status, e.Seq})
+}
+
+// TakeChanges returns the status changes since the last call that the events after seq made, the
+// last one for each task.
+func (s *State) TakeChanges(seq int64) map[string]string {
+	out := make(map[string]string, len(s.changes))
+	for _, c := range s.changes {
+		if c.seq > seq {
+			out[c.task] = c.status
+		}
+	}
+	s.changes = s.changes[:0]
+	return out
+}
+
+// AgentUse counts the attempts with one backend and model. An attempt that its provider cut short is among them.
+type AgentUse struct {
+	Backend  string `json:"backend"`
+	Model    string `json:"model,omitempty"`
+	Attempts int    `json:"attempts"`
+}
+
+// Pass is a tree on which a verify command passed.
+type Pass struct{ Tree, Command string }
+
+// Work is work of the run that is verified, or of a prompt loop: committed.
+type Work struct {
+	Task       string // "" for an iteration's
+	Iteration  int
+	Base, Tree string
+	Left       []string // of verifications: no work
+	Committed  bool
+}
+
+// Undone is what was undone of an attempt, or of an iteration of a prompt loop: it may not do that.
+type Undone struct {
+	Task      string   `json:"task_id,omitempty"`
+	Iteration int      `json:"iteration,omitempty"`
+	Attempt   int      `json:"attempt"`
+	Notes     []string `json:"notes"` // one line each
+}
+
+// maxUndone bounds the attempts whose undone deeds are kept.
+const maxUndone = 50
+
+// undo takes in a warning that tells what was undone.
+func (s *State) undo(e *Event) {
+	n := len(s.Undone)
+	if n == 0 || s.Undone[n-1].Task != e.Task || s.Undone[n-1].Iteration != e.Iteration || s.Undone[n-1].Attempt != e.Attempt {
+		if n == maxUndone {
+			return
+		}
+		s.Undone = append(s.Undone, Undone{Task: e.Task, Iteration: e.Iteration, Attempt: e.Attempt})
+		n++
+	}
+	s.Undone[n-1].Notes = append(s.Undone[n-1].Notes, e.Message)
+}
+
+// noteLeavings takes into account what a verification left behind.
+func (s *State) noteLeavings(d *Detail) {
+	if d == nil || len(d.Left)+len(d.Taken) == 0 {
+		return
+	}
+	s.VerifyLeft = slices.DeleteFunc(slices.Clone(s.VerifyLeft), func(p string) bool { return slices.Contains(d.Taken, p) })
+	for _, path := range d.Left {
+		if !slices.Contains(s.VerifyLeft, path) {
+			s.VerifyLeft = append(s.VerifyLeft, path)
+		}
+	}
+}
+
+// Uncommitted names the tasks whose verified work no commit holds, in the order in which it was verified.
+func (s *State) Uncommitted() (ids []string) {
+	for _, v := range s.Verified {
+		ids = append(ids, v.Task)
+	}
+	return ids
+}
+
+// Unsettled reports whether a dead loop left a tree that no event describes: an attempt under way,
+// or one given up whose work was not yet taken back.
+func (s *State) Unsettled() bool { return s.Open != nil || s.Current != "" }
