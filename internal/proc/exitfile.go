@@ -3,62 +3,35 @@ package proc
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"syscall"
 )
 
-// exitFile holds how the last command ended, so that whoever takes over from
-// a dead process learns it. It is overwritten in place: one write of one
-// line, of which a reader takes the first only.
-type exitFile struct {
-	path string
-	file *os.File
-	size int
-}
-
-func (x *exitFile) write(line []byte) error {
-	if x.path == "" {
+// writeExit records how a command ended, so that whoever takes over from a dead process learns it. The file is
+// overwritten in place: one write of one line, of which a reader takes the first only.
+func writeExit(path string, e Exit) error {
+	if path == "" {
 		return nil
 	}
-	if x.file != nil && gone(x.file) {
-		x.file.Close()
-		x.file = nil
-	}
-	if x.file == nil {
-		fd, err := openMaking(x.path, syscall.O_RDWR|syscall.O_CREAT)
-		if err != nil {
-			return err
-		}
-		x.file, x.size = os.NewFile(uintptr(fd), x.path), 0
-		if info, err := x.file.Stat(); err == nil {
-			x.size = int(info.Size())
-		}
-	}
-	if _, err := x.file.WriteAt(line, 0); err != nil {
-		_ = x.file.Truncate(0) // rather nothing than half of two
-		x.size = 0
+	line, err := json.Marshal(e)
+	if err != nil {
 		return err
 	}
-	if len(line) < x.size {
-		if err := x.file.Truncate(int64(len(line))); err != nil {
-			return err
-		}
+	line = append(line, '\n')
+	fd, err := openMaking(path, syscall.O_WRONLY|syscall.O_CREAT)
+	if err != nil {
+		return err
 	}
-	x.size = len(line)
-	return nil
-}
-
-func (x *exitFile) close() {
-	if x.file != nil {
-		x.file.Close()
+	f := os.NewFile(uintptr(fd), path)
+	n, err := f.WriteAt(line, 0)
+	if err != nil {
+		n = 0 // rather nothing than half of two
 	}
-}
-
-// gone reports whether an open file has been unlinked, as happens when an
-// agent removes the directory of the run.
-func gone(f *os.File) bool {
-	var st syscall.Stat_t
-	return syscall.Fstat(int(f.Fd()), &st) != nil || st.Nlink == 0
+	if info, serr := f.Stat(); serr == nil && info.Mode().IsRegular() && info.Size() != int64(n) {
+		err = errors.Join(err, f.Truncate(int64(n)))
+	}
+	return errors.Join(err, f.Close())
 }
 
 // ReadExit reads what a shim wrote to its ExitFile last. It is false for a

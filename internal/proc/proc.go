@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ShimCommand is the hidden command that a main program maps to Serve.
@@ -179,4 +181,12 @@ type TooLongError struct {
 
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("%s is %d bytes long, the system takes at most %d", e.What, e.Len, MaxString)
+}
+
+// signalName is the usual name, such as SIGKILL.
+func signalName(n int) string {
+	if name := unix.SignalName(unix.Signal(n)); name != "" {
+		return name
+	}
+	return "unknown"
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 )
 
 // ShimConfig says how to start a shim.
@@ -86,7 +87,7 @@ func (s *Shim) connect() (*link, error) {
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	defer theirOut.Close()
-	l := &link{slack: answerSlack, stall: time.Second, patience: 4 * clearBound, replies: replies, requests: requests, lines: bufio.NewReader(replies)}
+	l := &link{look: time.Second, patience: 4 * killBound, replies: replies, requests: requests, lines: bufio.NewReader(replies)}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.close()
@@ -111,9 +112,6 @@ func (s *Shim) connect() (*link, error) {
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	l.born = born(l.proc.Pid)
-	if err := l.send(helloFrame(s.cfg.ExitFile)); err != nil {
-		return nil, fmt.Errorf("start shim: %s: %w", l.bury(), err)
-	}
 	return l, nil
 }
 
@@ -162,28 +160,29 @@ func (s *Shim) Run(ctx context.Context, c Command) (Exit, error) {
 	}
 	s.seq++
 	l, seq, start := s.live, s.seq, time.Now()
-	if err := l.send(runFrame(seq, c)); err != nil {
+	carried := c.mapped(toText)
+	if err := l.send(request{Seq: seq, Command: &carried, ExitFile: toText(s.cfg.ExitFile)}); err != nil {
 		return Exit{}, s.lost(c.Label)
 	}
-	done := l.oversee(ctx, seq, c)
+	done := l.watch(ctx, seq, c)
 	line, err := l.lines.ReadBytes('\n')
 	why := done()
 	switch {
 	case why != "" && err != nil:
 		return s.ended(c, why, start), nil
-	case err != nil || len(line) < 2:
+	case err != nil:
 		return Exit{}, s.lost(c.Label)
 	case why != "": // killed as it answered
 		_, _, _ = s.clean()
 	}
-	if line[0] != replyExit {
-		return Exit{}, fmt.Errorf("run %s: %s", c.Label, strings.TrimSpace(string(line[1:])))
-	}
-	var e Exit
-	if err := json.Unmarshal(line[1:], &e); err != nil {
+	var r reply
+	if err := json.Unmarshal(line, &r); err != nil {
 		return Exit{}, fmt.Errorf("run %s: read the shim's reply: %w", c.Label, err)
 	}
-	return e, nil
+	if r.Fault != "" {
+		return Exit{}, fmt.Errorf("run %s: %s", c.Label, r.Fault)
+	}
+	return r.Exit, nil
 }
 
 func (c Command) grace() time.Duration {
@@ -237,23 +236,17 @@ func (s *Shim) ended(c Command, why Why, start time.Time) Exit {
 	if err != nil {
 		e.Err = joinText(e.Err, err.Error())
 	}
-	line, err := json.Marshal(e)
-	if err == nil {
-		file := exitFile{path: s.cfg.ExitFile}
-		err = file.write(append(line, '\n'))
-		file.close()
-	}
-	if err != nil {
+	if err := writeExit(s.cfg.ExitFile, e); err != nil {
 		e.Err = joinText(e.Err, "the end was not recorded: "+err.Error())
 	}
 	return e
 }
 
-// fallen is a shim that is dead, by what it may have left: the members of its
+// deadShim is a shim that is dead, by what it may have left: the members of its
 // session and, where its orphans became ours, whatever has us for its parent,
 // came after it and is in a session of its own. Its number is not given to
 // another process while the session has a member.
-type fallen struct {
+type deadShim struct {
 	session int // 0: none
 	born    int
 	adopted bool
@@ -267,7 +260,7 @@ func (s *Shim) clean() (how string, killed int, err error) {
 	s.pid.Store(0)
 	how = l.bury()
 	if s.cfg.Cookie != "" {
-		if killed, err = sweep(s.cfg.Cookie, fallen{l.proc.Pid, l.born, s.cfg.Adopt}); err != nil {
+		if killed, err = sweep(s.cfg.Cookie, deadShim{l.proc.Pid, l.born, s.cfg.Adopt}); err != nil {
 			s.dirty = true
 		}
 	}
@@ -292,4 +285,180 @@ func (s *Shim) Close() error {
 		return fmt.Errorf("close shim: %s", how)
 	}
 	return nil
+}
+
+// request is one line of JSON to a shim.
+type request struct {
+	Seq      uint64   `json:"seq"`
+	Cancel   bool     `json:"cancel,omitempty"`    // end the command of this number
+	Command  *Command `json:"command,omitempty"`   // run this one; its strings are as toText has them
+	ExitFile string   `json:"exit_file,omitempty"` // where its end is recorded
+}
+
+// reply is the line that answers a command.
+type reply struct {
+	Exit  Exit   `json:"exit"`
+	Fault string `json:"fault,omitempty"` // the command was not run, and that is not its fault
+}
+
+// mapped is the command with f applied to each of its strings.
+func (c Command) mapped(f func(string) string) Command {
+	for _, list := range []*[]string{&c.Argv, &c.Env, &c.Limits.Wrap, &c.Limits.Inside} {
+		if len(*list) == 0 {
+			continue
+		}
+		to := make([]string, len(*list))
+		for i, s := range *list {
+			to[i] = f(s)
+		}
+		*list = to
+	}
+	for _, s := range []*string{&c.Label, &c.Dir, &c.Stdin, &c.Stdout, &c.Stderr} {
+		*s = f(*s)
+	}
+	return c
+}
+
+// toText turns each byte into the character of that number: JSON carries no bytes that are not UTF-8, and arguments
+// and paths may hold some.
+func toText(s string) string {
+	if isASCII(s) {
+		return s
+	}
+	text := make([]rune, len(s))
+	for i := range len(s) {
+		text[i] = rune(s[i])
+	}
+	return string(text)
+}
+
+// fromText undoes toText.
+func fromText(s string) string {
+	if isASCII(s) {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for _, r := range s {
+		b = append(b, byte(r))
+	}
+	return string(b)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// link is one running shim process and the two pipes to it.
+type link struct {
+	proc     *os.Process
+	born     int           // when the process started, as the system counts
+	look     time.Duration // between two looks at whether it is stopped
+	patience time.Duration // for its answer, when its command's time and grace are over
+	replies  *os.File
+	lines    *bufio.Reader
+
+	mu       sync.Mutex // a cancel and the next request never mix
+	requests *os.File
+}
+
+// blockingPipe is a pipe that the runtime's poller knows nothing of: waiting
+// in read itself is the shorter way to be woken.
+func blockingPipe() (r, w *os.File, err error) {
+	var fds [2]int
+	syscall.ForkLock.RLock()
+	err = syscall.Pipe(fds[:])
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("pipe", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
+}
+
+func (l *link) send(r request) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err = l.requests.Write(append(line, '\n'))
+	return err
+}
+
+// stoppedLooks is how many times in a row a shim is found stopped before it is killed: it is no shim that somebody
+// continues at once.
+const stoppedLooks = 3
+
+// watch kills a shim that does not answer long after it should have, or that stays stopped: what runs under a shim can stop it with
+// SIGSTOP, as often as it is continued, and then no deadline acts there. It also tells the shim to end command seq when
+// ctx ends. done ends the watch and says why the shim was killed, "" where it was not.
+func (l *link) watch(ctx context.Context, seq uint64, c Command) (done func() Why) {
+	over, killed := make(chan struct{}), make(chan Why, 1)
+	go func() { killed <- l.watchdog(ctx, seq, c, over) }()
+	return func() Why {
+		close(over)
+		return <-killed
+	}
+}
+
+func (l *link) watchdog(ctx context.Context, seq uint64, c Command, over <-chan struct{}) Why {
+	look := time.NewTicker(l.look)
+	defer look.Stop()
+	var due time.Time // when the command's end began at the latest; zero for no such time
+	why := TimedOut
+	if c.Timeout > 0 {
+		due = time.Now().Add(c.Timeout)
+	}
+	cancelled := ctx.Done()
+	for stops := 0; ; {
+		select {
+		case <-over:
+			return ""
+		case <-cancelled:
+			_ = l.send(request{Seq: seq, Cancel: true}) // a dead shim shows in the reply
+			cancelled, due, why = nil, time.Now(), Cancelled
+			continue
+		case <-look.C:
+		}
+		if stops++; !stopped(l.proc.Pid) {
+			stops = 0
+		}
+		switch late := time.Since(due); {
+		case !due.IsZero() && late > c.grace()+l.patience:
+		case stops < stoppedLooks:
+			continue
+		case due.IsZero() || late < 0:
+			why = Stopped
+		}
+		_ = l.proc.Kill()
+		return why
+	}
+}
+
+// bury makes sure that the process is dead, reaps it and says how it ended.
+func (l *link) bury() string {
+	l.close()
+	dead := time.AfterFunc(2*killBound, func() { _ = l.proc.Kill() })
+	defer dead.Stop()
+	state, err := l.proc.Wait()
+	if err != nil {
+		return err.Error()
+	}
+	return state.String()
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requests.Close()
+	l.replies.Close()
 }

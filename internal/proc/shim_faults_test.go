@@ -135,19 +135,16 @@ func TestStoppedShim(t *testing.T) {
 		set func(*Command)
 	}{
 		{TimedOut, func(c *Command) { c.Timeout = 50 * time.Millisecond }},
-		{Idled, func(c *Command) { c.Idle = 50 * time.Millisecond }},
 		{Cancelled, func(*Command) {}},
 		{Stopped, func(*Command) {}}, // without any deadline
+		{Stopped, func(c *Command) { c.Idle = 50 * time.Millisecond }},
 	} {
 		t.Run(string(tt.why), func(t *testing.T) {
 			t.Parallel()
 			dir, cookie := t.TempDir(), rand.Text()
 			out, exit := filepath.Join(dir, "out"), filepath.Join(dir, "exit.json")
 			s := startShim(t, ShimConfig{Cookie: cookie, ExitFile: exit})
-			s.live.slack, s.live.stall = 100*time.Millisecond, time.Hour
-			if tt.why == Stopped {
-				s.live.stall = 20 * time.Millisecond
-			}
+			s.live.look = 40 * time.Millisecond
 			pid := s.PID()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -185,7 +182,7 @@ func TestStoppedShim(t *testing.T) {
 func TestSlowShimIsNoStoppedOne(t *testing.T) {
 	t.Parallel()
 	s := startShim(t, ShimConfig{})
-	s.live.slack = 0
+	s.live.look = 5 * time.Millisecond
 	pid := s.PID()
 	c := sh("slow", "while :; do sleep 997 & sleep 0.01; done")
 	c.Timeout, c.Grace = 50*time.Millisecond, -1

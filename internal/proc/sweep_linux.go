@@ -25,14 +25,14 @@ const (
 // returns how many there were. It leaves alone this process, its ancestors,
 // its living shims and all below them, and what belongs to other users.
 // Nothing found costs one read of /proc.
-func Sweep(cookie string) (killed int, err error) { return sweep(cookie, fallen{}) }
+func Sweep(cookie string) (killed int, err error) { return sweep(cookie, deadShim{}) }
 
 // sweep also takes what a dead shim left.
-func sweep(cookie string, of fallen) (killed int, err error) {
+func sweep(cookie string, of deadShim) (killed int, err error) {
 	if cookie == "" || strings.IndexByte(cookie, 0) >= 0 {
 		return 0, fmt.Errorf("sweep: cookie %q is not usable", cookie)
 	}
-	h := hunt{mark: append([]byte(CookieVar+"="+cookie), 0), of: of, stopped: map[info]bool{}, foreign: map[info]bool{}}
+	h := sweeper{mark: append([]byte(CookieVar+"="+cookie), 0), of: of, stopped: map[info]bool{}, foreign: map[info]bool{}}
 	start := time.Now()
 	progress, before := start, 0
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -55,10 +55,10 @@ func sweep(cookie string, of fallen) (killed int, err error) {
 	}
 }
 
-// hunt is one Sweep at work.
-type hunt struct {
+// sweeper is one Sweep at work.
+type sweeper struct {
 	mark    []byte
-	of      fallen
+	of      deadShim
 	stopped map[info]bool
 	foreign map[info]bool // other users': not ours to end
 }
@@ -66,7 +66,7 @@ type hunt struct {
 // round stops what there is until nothing new shows up, then kills all of it:
 // whoever is stopped starts nothing more, and stays the parent of what it has
 // started. It returns how many it found.
-func (h *hunt) round(patient bool) (left int, err error) {
+func (h *sweeper) round(patient bool) (left int, err error) {
 	var found []info
 	for range 64 {
 		if found, err = h.find(); err != nil {
@@ -102,7 +102,7 @@ func (h *hunt) round(patient bool) (left int, err error) {
 }
 
 // find lists what is to be swept up.
-func (h *hunt) find() ([]info, error) {
+func (h *sweeper) find() ([]info, error) {
 	syscall.ForkLock.RLock() // a shim of ours that is being started is not known as one yet
 	defer syscall.ForkLock.RUnlock()
 	list, err := listProcesses()
@@ -144,12 +144,12 @@ func (h *hunt) find() ([]info, error) {
 
 // stray reports whether a process is an orphan of the dead shim that became our child. Programs that we start ourselves, shims
 // aside, stay in our session.
-func (h *hunt) stray(i info, own int) bool {
+func (h *sweeper) stray(i info, own int) bool {
 	return h.of.adopted && i.parent == os.Getpid() && i.session != own && i.start >= h.of.born
 }
 
 // reap collects those of the dead that are our children.
-func (h *hunt) reap() {
+func (h *sweeper) reap() {
 	for i := range h.stopped {
 		if h.of.adopted {
 			_, _ = syscall.Wait4(i.pid, nil, syscall.WNOHANG, nil)

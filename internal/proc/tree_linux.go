@@ -27,9 +27,9 @@ func born(pid int) int {
 	return i.start
 }
 
-// settle makes this process a shim: subreaper, named, deaf to the signals of
+// becomeShim makes this process a shim: subreaper, named, deaf to the signals of
 // a terminal, with nothing to hand on to its children by accident.
-func settle() {
+func becomeShim() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = os.WriteFile("/proc/self/comm", []byte(shimName), 0)
 	if unix.CloseRange(requestFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) != nil {

@@ -61,12 +61,12 @@ func TestChildren(t *testing.T) {
 // besideStuck is a shim's inside next to a child that no signal has ended: it
 // must neither wait for it nor touch it.
 func besideStuck(dir string) int {
-	settle()
+	becomeShim()
 	null, err := syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return 1
 	}
-	s := &server{null: null, base: os.Environ(), stuck: map[int]bool{}, exit: exitFile{path: filepath.Join(dir, "exit.json")}}
+	s := &server{null: null, base: os.Environ(), stuck: map[int]bool{}, exit: filepath.Join(dir, "exit.json")}
 	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exec sleep 997"}, &syscall.ProcAttr{Env: s.base, Files: []uintptr{uintptr(null), uintptr(null), uintptr(null)}})
 	if err != nil {
 		return 2
@@ -78,7 +78,7 @@ func besideStuck(dir string) int {
 		c.Timeout, c.Grace = 200*time.Millisecond, 50*time.Millisecond
 		start := time.Now()
 		s.run(1, c)
-		e, ok := ReadExit(s.exit.path)
+		e, ok := ReadExit(s.exit)
 		if !ok || e.Err != "" || e.Why == Exited && e.Code != 3 || time.Since(start) > 4*time.Second || len(tree()) != 1 {
 			return 10 + n
 		}

@@ -3,10 +3,12 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // Without a subreaper and without /proc a command is its process group: what
@@ -17,7 +19,7 @@ const shimName = "descartes-shim"
 // rssUnit: ru_maxrss counts bytes on macOS.
 const rssUnit = 1
 
-func settle() {
+func becomeShim() {
 	for fd := requestFD; fd < 256; fd++ {
 		syscall.CloseOnExec(fd)
 	}
@@ -57,7 +59,7 @@ func pids(set map[int]bool) (text string) {
 // Sweep finds nothing here: other processes' environments cannot be read.
 func Sweep(string) (killed int, err error) { return 0, nil }
 
-func sweep(string, fallen) (killed int, err error) { return 0, nil }
+func sweep(string, deadShim) (killed int, err error) { return 0, nil }
 
 func adopt() {}
 
@@ -65,3 +67,23 @@ func born(int) int { return 0 }
 
 // Within finds nothing here: where other processes work cannot be read.
 func Within(...string) map[int][]string { return nil }
+
+// limiter would hold a command within limits; here there is none.
+type limiter struct{}
+
+func (s *server) limit(c Limits) (*limiter, error) {
+	if c.Memory > 0 || c.Procs > 0 {
+		return nil, errors.New("limits of memory and processes are kept on Linux only")
+	}
+	return nil, nil
+}
+
+func (*limiter) leave()                 {}
+func (*limiter) remove()                {}
+func (*limiter) exceeded(time.Time) Why { return "" }
+func (*limiter) verdict() Why           { return "" }
+func sealed(int) (int, error)           { return -1, errors.ErrUnsupported }
+func widen(int)                         {}
+
+// Ceilings says by what means limits are kept here: none.
+func Ceilings() string { return "not kept on this system" }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestCage ends what grows beyond its limits, by whatever means this machine has.
-func TestCage(t *testing.T) {
+// TestLimits ends what grows beyond its limits, by whatever means this machine has.
+func TestLimits(t *testing.T) {
 	t.Log("limits are kept by:", Ceilings())
 	s := startShim(t, ShimConfig{})
 	many := sh("many", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 30 & done; wait")
@@ -35,13 +35,13 @@ func TestCage(t *testing.T) {
 	})
 }
 
-// TestCageLooking is the same where no group can be made: the tree is looked at.
-func TestCageLooking(t *testing.T) {
-	k := &cage{procs: 1}
+// TestLimitsLooking is the same where no group can be made: the tree is looked at.
+func TestLimitsLooking(t *testing.T) {
+	k := &limiter{procs: 1}
 	if why := k.exceeded(time.Now()); why != "" {
 		t.Errorf("at once: got %q, it looks once a second", why)
 	}
-	k.last = time.Now().Add(-2 * cageTick)
+	k.last = time.Now().Add(-2 * limitTick)
 	if why := k.exceeded(time.Now()); why != "" {
 		t.Errorf("without children: got %q", why)
 	}
@@ -55,7 +55,7 @@ func TestCageLooking(t *testing.T) {
 	if why := k.exceeded(time.Now()); why != Procs {
 		t.Errorf("with three: got %q", why)
 	}
-	k = &cage{memory: 1}
+	k = &limiter{memory: 1}
 	if why := k.exceeded(time.Now()); why != Memory || k.verdict() != Memory {
 		t.Errorf("with more than a byte: got %q", why)
 	}
@@ -87,7 +87,7 @@ func TestGroupFiles(t *testing.T) {
 		}
 	}
 	for limit, want := range map[int]Why{20: Procs, 21: ""} {
-		k := &cage{procs: limit, groups: []group{{dir: early, moved: true, procs: true}}}
+		k := &limiter{procs: limit, groups: []group{{dir: early, moved: true, procs: true}}}
 		if why := k.exceeded(time.Now()); why != want {
 			t.Errorf("21 processes of %d: got %q, want %q", limit, why, want)
 		}
@@ -123,7 +123,7 @@ func TestNothingLeft(t *testing.T) {
 	if s.left(j) {
 		t.Fatal("something is left")
 	}
-	s.clear(j)
+	s.kill(j)
 	if n := opened(t) - before - counting; n > 0 {
 		t.Errorf("%d files were read where nothing was left", n)
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// cage holds a command's processes within its limits. Where the machine lets
+// limiter holds a command's processes within its limits. Where the machine lets
 // us make a control group the kernel counts; else the tree is looked at once a
 // second, and what grows faster than that is noticed late.
-type cage struct {
+type limiter struct {
 	memory int64
 	procs  int
 	groups []group // made for this command
@@ -31,17 +31,17 @@ type group struct {
 	procs     bool // it limits processes
 }
 
-const cageTick = time.Second
+const limitTick = time.Second
 
-// cage makes what a command's limits need and moves this process there, so
+// limit makes what a command's limits need and moves this process there, so
 // that the command is born inside. leave moves us back.
-func (s *server) cage(c Limits) (*cage, error) {
+func (s *server) limit(c Limits) (*limiter, error) {
 	if c.Memory <= 0 && c.Procs <= 0 {
 		return nil, nil
 	}
-	k := &cage{memory: c.Memory, procs: c.Procs, last: time.Now()}
-	s.caged++
-	k.groups = makeGroups(groupPlaces(), "descartes-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(s.caged), c)
+	k := &limiter{memory: c.Memory, procs: c.Procs, last: time.Now()}
+	s.limited++
+	k.groups = makeGroups(groupPlaces(), "descartes-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(s.limited), c)
 	for i := range k.groups {
 		g := &k.groups[i]
 		g.moved = os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0) == nil
@@ -50,7 +50,7 @@ func (s *server) cage(c Limits) (*cage, error) {
 }
 
 // leave takes this process out again, and closes the door.
-func (k *cage) leave() {
+func (k *limiter) leave() {
 	if k == nil {
 		return
 	}
@@ -65,7 +65,7 @@ func (k *cage) leave() {
 }
 
 // remove takes the groups away; all that was in them is dead.
-func (k *cage) remove() {
+func (k *limiter) remove() {
 	if k == nil {
 		return
 	}
@@ -80,8 +80,8 @@ func (k *cage) remove() {
 }
 
 // exceeded says which limit was overrun, once a second.
-func (k *cage) exceeded(now time.Time) Why {
-	if k == nil || now.Sub(k.last) < cageTick {
+func (k *limiter) exceeded(now time.Time) Why {
+	if k == nil || now.Sub(k.last) < limitTick {
 		return ""
 	}
 	k.last = now
@@ -109,7 +109,7 @@ func (k *cage) exceeded(now time.Time) Why {
 }
 
 // blind says for which limits no group counts.
-func (k *cage) blind() (memory, procs bool) {
+func (k *limiter) blind() (memory, procs bool) {
 	memory, procs = k.memory > 0, k.procs > 0
 	for _, g := range k.groups {
 		if g.moved {
@@ -121,7 +121,7 @@ func (k *cage) blind() (memory, procs bool) {
 
 // verdict is what the groups say, also after the command's own end: one that
 // the kernel killed for its memory did not simply crash.
-func (k *cage) verdict() Why {
+func (k *limiter) verdict() Why {
 	if k == nil || k.why != "" {
 		if k == nil {
 			return ""

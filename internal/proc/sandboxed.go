@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inner is what a command that runs inside bubblewrap needs besides. Its
+// sandboxed is what a command that runs inside bubblewrap needs besides. Its
 // output comes through pipes: a descriptor of the log itself would let whoever
 // runs inside cut or rewrite what the log holds, whatever the mounts say.
-type inner struct {
+type sandboxed struct {
 	in     int // a copy of standard input that nobody can change, -1 for none
 	relays []*relay
 	status int    // bubblewrap writes here what became of the program, -1 for none
-	told   []byte // what it wrote
+	report []byte // what it wrote
 }
 
 // relay copies what a command prints to where it belongs.
@@ -47,8 +47,8 @@ const statusFD = "3"
 // wrap makes the pipes of a wrapped command and returns the descriptors that
 // it is started with.
 func (j *job) wrap(f streams) (files []uintptr, err error) {
-	w := &inner{status: -1, in: -1}
-	j.inner = w
+	w := &sandboxed{status: -1, in: -1}
+	j.sandboxed = w
 	files = []uintptr{uintptr(f.in), uintptr(f.out), uintptr(f.err)}
 	if f.in != f.null {
 		if w.in, err = sealed(f.in); err != nil { // never the file itself, which could be written to through it
@@ -100,7 +100,7 @@ func readyPipe() (read, write int, err error) {
 }
 
 // started closes our copies of what the command holds now.
-func (w *inner) started(files []uintptr) {
+func (w *sandboxed) started(files []uintptr) {
 	for _, r := range w.relays {
 		syscall.Close(r.write)
 	}
@@ -109,7 +109,7 @@ func (w *inner) started(files []uintptr) {
 	}
 }
 
-func (w *inner) close() {
+func (w *sandboxed) close() {
 	if w.in >= 0 {
 		syscall.Close(w.in)
 	}
@@ -124,7 +124,7 @@ func (w *inner) close() {
 }
 
 // polls adds the relays to what the shim waits for.
-func (w *inner) polls(fds []unix.PollFd) []unix.PollFd {
+func (w *sandboxed) polls(fds []unix.PollFd) []unix.PollFd {
 	if w == nil {
 		return fds
 	}
@@ -137,7 +137,7 @@ func (w *inner) polls(fds []unix.PollFd) []unix.PollFd {
 }
 
 // drain copies what has been printed, as much of it as a pipe holds. With all, until nothing is left.
-func (w *inner) drain(all bool) {
+func (w *sandboxed) drain(all bool) {
 	if w == nil {
 		return
 	}
@@ -179,16 +179,16 @@ func (r *relay) copy(chunk []byte) bool {
 // program killed by a signal shows as 128 and its number; there is no telling
 // it from one that exits so, and it is said as what it nearly always is.
 func (j *job) unwrap() (fault error) {
-	w := j.inner
+	w := j.sandboxed
 	if w == nil {
 		return nil
 	}
 	w.drain(true)
-	w.hear()
+	w.readStatus()
 	if j.exit.Why != Exited {
 		return nil
 	}
-	if !bytes.Contains(w.told, []byte(`"exit-code"`)) && j.exit.Code != 0 {
+	if !bytes.Contains(w.report, []byte(`"exit-code"`)) && j.exit.Code != 0 {
 		words := w.complaint()
 		fault = fmt.Errorf("start %s in the sandbox: %s", j.cmd.Argv[0], words)
 		if !strings.HasPrefix(words, "execvp ") {
@@ -203,30 +203,30 @@ func (j *job) unwrap() (fault error) {
 	return nil
 }
 
-// hear reads what bubblewrap has told so far.
-func (w *inner) hear() {
+// readStatus reads what bubblewrap has told so far.
+func (w *sandboxed) readStatus() {
 	buf := make([]byte, maxStatus)
 	if n, err := syscall.Read(w.status, buf); err == nil {
-		w.told = append(w.told, buf[:n]...)
+		w.report = append(w.report, buf[:n]...)
 	}
 }
 
 // first is the first process of the sandbox, bubblewrap's own, 0 if unknown.
 // It outlives the program by a moment.
-func (w *inner) first() (pid int) {
+func (w *sandboxed) first() (pid int) {
 	if w == nil {
 		return 0
 	}
-	w.hear()
+	w.readStatus()
 	var told struct {
 		PID int `json:"child-pid"`
 	}
-	_ = json.NewDecoder(bytes.NewReader(w.told)).Decode(&told)
+	_ = json.NewDecoder(bytes.NewReader(w.report)).Decode(&told)
 	return told.PID
 }
 
 // complaint is bubblewrap's own last words.
-func (w *inner) complaint() string {
+func (w *sandboxed) complaint() string {
 	for _, r := range w.relays {
 		lines := strings.Split(strings.TrimSpace(string(r.last)), "\n")
 		for n := len(lines) - 1; n >= 0; n-- {
@@ -253,7 +253,7 @@ func deadly(sig syscall.Signal) bool {
 // spared is skip and the wrapper itself: bubblewrap's own process would die of
 // a SIGTERM at once and take the program inside along before its grace is over.
 func (j *job) spared(skip map[int]bool) map[int]bool {
-	if j.inner == nil {
+	if j.sandboxed == nil {
 		return skip
 	}
 	out := map[int]bool{j.pid: true}
