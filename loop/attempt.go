@@ -324,7 +324,7 @@ func (l *Loop) environment(tr *trial) []string {
 // failure is the last attempt as the next one is told of it. It comes from the journal alone, so
 // that a resumed loop tells the same.
 func failure(e journal.Event) *specbuild.Failure {
-	f := &specbuild.Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message}
+	f := &specbuild.Failure{Attempt: e.Attempt, Verdict: string(e.Verdict), Reason: e.Reason, DiffStat: e.Message}
 	if e.Detail != nil {
 		f.Words, f.Output, f.Question, f.Denied = e.Detail.Words, e.Detail.Output, e.Detail.Question, e.Detail.Denied
 	}

@@ -64,7 +64,7 @@ func (s *streak) add(e *journal.Event) {
 		return
 	}
 	d := e.Detail
-	if d == nil || e.Verdict == journal.Cancelled || e.Verdict == journal.Limited || d.End == journal.EndRefused || d.Transient() {
+	if d == nil || !e.Verdict.Counts() || d.End == journal.EndRefused || d.Transient() {
 		return // nobody's fault
 	}
 	if d.End == journal.EndFinished && (d.Changed > 0 || d.Claimed || e.Verdict == journal.Blocked) {
@@ -87,12 +87,12 @@ func failureOf(e *journal.Event) (signature, shown string) {
 	switch {
 	case e.Verdict == journal.Verified || e.Verdict == journal.Blocked:
 		return "", ""
-	case e.Verdict == journal.Crashed, e.Reason == verify.NoSignal, e.Verdict == string(verify.TimedOut) && e.Detail.Changed == 0:
+	case e.Verdict == journal.Crashed, e.Reason == verify.NoSignal, e.Verdict == journal.TimedOut && e.Detail.Changed == 0:
 		return idleAgent, e.Reason
 	case e.Verdict == journal.Failed:
 		return verifyFailure(e.Detail.Output, e.Reason)
 	}
-	return e.Verdict + " " + gate.Signature(e.Reason), e.Reason
+	return string(e.Verdict) + " " + gate.Signature(e.Reason), e.Reason
 }
 
 // verifyFailure is what a verification failed with.

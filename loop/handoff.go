@@ -144,7 +144,7 @@ func (l *Loop) handoffCurrent(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneLine(id), oneLine(l.title(id)))
 	if f, ok := l.history.Failures[id]; ok {
-		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneLine(f.Verdict), oneLine(f.Reason))
+		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneLine(string(f.Verdict)), oneLine(f.Reason))
 		if words := lastWords(f); words != "" {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
 		}

@@ -147,9 +147,9 @@ func (l *Loop) flush() error { return l.saver.flush() }
 
 // summary is an attempt as the state file lists it.
 func (l *Loop) summary(e *journal.Event) IterationSummary {
-	s := IterationSummary{Iteration: max(0, l.history.Iteration-1), Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: e.Verdict}
+	s := IterationSummary{Iteration: max(0, l.history.Iteration-1), Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: string(e.Verdict)}
 	if d := e.Detail; d != nil {
-		s.ExitCode, s.PromiseSeen = exitCode(d, e.Verdict), d.Claimed
+		s.ExitCode, s.PromiseSeen = exitCode(d, e.Verdict == journal.Cancelled), d.Claimed
 		s.StartedAt = e.TS.Add(-time.Duration(d.Seconds * float64(time.Second)))
 		s.OutputPreview = preview(d.Words)
 	}
@@ -157,8 +157,8 @@ func (l *Loop) summary(e *journal.Event) IterationSummary {
 }
 
 // exitCode is that of an attempt as state files have it: an interrupted one has none.
-func exitCode(d *journal.Detail, verdict string) int {
-	if verdict == journal.Cancelled && d.Code == 0 {
+func exitCode(d *journal.Detail, cutShort bool) int {
+	if cutShort && d.Code == 0 {
 		return -1
 	}
 	return d.Code

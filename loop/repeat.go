@@ -314,12 +314,12 @@ func (r *Repeat) gateState() (json.RawMessage, error) {
 
 // turnSummary is an iteration as the state file lists it, from 0.
 func turnSummary(e *journal.Event) IterationSummary {
-	s := IterationSummary{Iteration: e.Iteration - 1, CompletedAt: e.TS, Verdict: e.Verdict, PromiseSeen: e.Verdict == journal.Continue || e.Verdict == journal.Done, Commit: e.Commit}
+	s := IterationSummary{Iteration: e.Iteration - 1, CompletedAt: e.TS, Verdict: string(e.Decision), PromiseSeen: e.Decision == journal.Continue || e.Decision == journal.Done, Commit: e.Commit}
 	if e.Attempt > 1 {
 		s.Attempt = e.Attempt
 	}
 	if d := e.Detail; d != nil {
-		s.ExitCode, s.StartedAt = exitCode(d, e.Verdict), e.TS.Add(-time.Duration(d.Seconds*float64(time.Second)))
+		s.ExitCode, s.StartedAt = exitCode(d, e.Decision == journal.CutShort), e.TS.Add(-time.Duration(d.Seconds*float64(time.Second)))
 		s.OutputPreview = preview(d.Words)
 	}
 	return s

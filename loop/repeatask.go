@@ -112,7 +112,7 @@ func (r *Repeat) reply(ctx context.Context, question string) (yes, answered bool
 
 // tell records what the gate says between iterations, and what it knows then.
 func (r *Repeat) tell(d gate.Decision) error {
-	e := &journal.Event{Type: journal.GateSpoke, Iteration: r.history.Iteration, Verdict: string(d.Kind), Reason: orElse(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
+	e := &journal.Event{Type: journal.GateSpoke, Iteration: r.history.Iteration, Decision: journal.Decision(d.Kind), Reason: orElse(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
 	}

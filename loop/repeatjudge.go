@@ -34,18 +34,18 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 	}
 	switch t.Result.End {
 	case agent.Limited: // uses up no iteration
-		end.Verdict, end.Next = journal.Limited, t.Next
+		end.Decision, end.Next = journal.NoQuota, t.Next
 		return r.paced(end)
 	case agent.Cancelled:
-		end.Verdict = journal.Cancelled
+		end.Decision = journal.CutShort
 		return stop.outcome(ctx), r.close(end)
 	case agent.Refused:
-		end.Verdict = journal.Retry
+		end.Decision = journal.Retry
 		return r.paced(end)
 	}
 	if t.Result.End != agent.Finished || t.check != nil && !t.check.Passed {
 		if why := roomFor(&r.job.Config, r.tools.Free, r.job.Root); why != "" { // nothing can be said of the agent
-			end.Verdict = journal.Cancelled
+			end.Decision = journal.CutShort
 			return &Outcome{Ending: journal.DiskFull, Message: why}, r.close(end)
 		}
 	}
@@ -106,7 +106,7 @@ func (r *Repeat) decide(t *turn, end *journal.Event) (gate.Decision, error) {
 		}
 	}
 	d := r.ask(t)
-	end.Verdict, end.Lines, end.Message = string(d.Kind), eachLine(d.Show), d.Reason
+	end.Decision, end.Lines, end.Message = journal.Decision(d.Kind), eachLine(d.Show), d.Reason
 	var err error
 	if end.Gate, err = r.gateState(); err != nil {
 		return d, err
@@ -178,7 +178,7 @@ func (r *Repeat) repeats(t *turn, end *journal.Event) (_ *Outcome, done bool, _ 
 		return nil, false, nil
 	}
 	over := r.history.Prompt.Failed >= most
-	end.Verdict, end.Reason, end.Next = journal.Retry, f.Reason, joinText(append(slices.Clone(r.history.Prompt.Kept), r.failureText(t), t.refusedText())...)
+	end.Decision, end.Reason, end.Next = journal.Retry, f.Reason, joinText(append(slices.Clone(r.history.Prompt.Kept), r.failureText(t), t.refusedText())...)
 	out, err := r.paced(end)
 	if out == nil && err == nil && over {
 		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", t.Iteration, most+1, f.Reason)}

@@ -112,7 +112,7 @@ func (r *Repeat) refine(ctx context.Context, stop *stopper) (ran bool, _ error) 
 	}
 	kept, _ := plainfile.Read("", r.home.keptPrompt(r.state.ID, t.Iteration, t.Try), maxKept) // without it the rest has to do
 	prompt := specbuild.ReviewPrompt(specbuild.Review{Name: fmt.Sprintf("iteration %d of a prompt", t.Iteration), Spec: string(kept), Diff: diff,
-		Earlier: r.history.Refinements[""], Failure: specbuild.Failure{Attempt: t.Iteration, Verdict: last.Verdict, Reason: orElse(last.Reason, last.Message), Output: last.Next, Words: b.Words}})
+		Earlier: r.history.Refinements[""], Failure: specbuild.Failure{Attempt: t.Iteration, Verdict: string(last.Decision), Reason: orElse(last.Reason, last.Message), Output: last.Next, Words: b.Words}})
 	q := r.request(t, prompt)
 	q.Label, q.PromptFile, q.Session = label(t, "review"), filepath.Join(r.home.Run(r.state.ID), "review.md"), ""
 	q.Env = append(q.Env, "DESCARTES_REVIEW=1") // for agents that are scripts

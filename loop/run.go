@@ -328,7 +328,7 @@ func (l *Loop) waveBlocked() bool {
 // allCrashed reports whether this loop gave up tasks, and each because its agent crashed every time.
 func (l *Loop) allCrashed() bool {
 	for _, b := range l.history.Blocked {
-		if b.Verdict != "crashed" {
+		if b.Verdict != journal.Crashed {
 			return false
 		}
 	}

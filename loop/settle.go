@@ -24,7 +24,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 	}
 	l.at = tr.after
 	end := l.event(journal.AttemptFinished, tr)
-	end.Verdict, end.Reason, end.Tree, end.Ref = string(tr.verdict), tr.reason, string(tr.after), ref
+	end.Verdict, end.Reason, end.Tree, end.Ref = journal.Verdict(tr.verdict), tr.reason, string(tr.after), ref
 	end.Detail = &journal.Detail{End: string(tr.result.End), Cause: string(tr.result.Cause), Backend: tr.with.Backend, Model: l.history.OpenAgent.Detail.Model, Code: tr.result.Code, Signal: tr.result.Signal, Changed: len(tr.changed), Claimed: tr.result.Complete,
 		Seconds: l.tools.Now().Sub(tr.started).Seconds(), Log: l.relative(tr.log), Left: tr.left, Taken: tr.taken}
 	if end.Detail.Until, err = l.pacer.after(tr.with, tr.result, tr.reason); err != nil {
@@ -36,7 +36,7 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 		if why := roomFor(&l.job.Config, l.tools.Free, l.job.Root); why != "" {
 			over = &Outcome{Ending: journal.DiskFull, Message: why}
 			tr.verdict, tr.reason = verify.Cancelled, "the disk is full ("+tr.reason+")"
-			end.Verdict, end.Reason = string(tr.verdict), tr.reason
+			end.Verdict, end.Reason = journal.Verdict(tr.verdict), tr.reason
 		}
 	}
 	switch tr.verdict {
@@ -74,10 +74,10 @@ func (l *Loop) after(ctx context.Context, stop *stopper, tr *trial) (_ *Outcome,
 			return nil, false, err
 		}
 	}
-	if over := l.overpaid(tr.task.ID); over != "" && tr.verdict != journal.Blocked && tr.result.End != agent.Refused {
+	if over := l.overpaid(tr.task.ID); over != "" && tr.verdict != verify.Blocked && tr.result.End != agent.Refused {
 		return nil, false, l.blockOverpaid(gctx, tr, over)
 	}
-	if tr.verdict == journal.Blocked || l.history.Counted[tr.task.ID] >= l.job.Config.Scud.MaxIterationsPerTask {
+	if tr.verdict == verify.Blocked || l.history.Counted[tr.task.ID] >= l.job.Config.Scud.MaxIterationsPerTask {
 		return nil, false, l.block(gctx, tr)
 	}
 	out, err := l.pacer.over(l.job.Config.Choices(tr.task))
@@ -137,16 +137,16 @@ func (l *Loop) block(ctx context.Context, tr *trial) error {
 	l.at = now
 	e := l.event(journal.TaskBlocked, tr)
 	e.Attempt = l.history.Counted[tr.task.ID]
-	e.Verdict, e.Reason, e.Tree = string(tr.verdict), tr.reason, string(now)
+	e.Verdict, e.Reason, e.Tree = journal.Verdict(tr.verdict), tr.reason, string(now)
 	if e.Verdict == journal.Crashed && l.history.OtherEnds[tr.task.ID] {
 		e.Verdict = journal.Failed
 	}
 	if l.history.KeptRefs[tr.task.ID] != "" {
 		e.Ref = RefPrefix(l.state.ID, tr.task.ID)
 	}
-	if q := tr.result.Question; q != "" && tr.verdict == journal.Blocked || len(tr.denied) > 0 {
+	if q := tr.result.Question; q != "" && tr.verdict == verify.Blocked || len(tr.denied) > 0 {
 		e.Detail = &journal.Detail{Denied: tr.denied}
-		if tr.verdict == journal.Blocked {
+		if tr.verdict == verify.Blocked {
 			e.Detail.Question = tail(q, maxWords)
 		}
 	}

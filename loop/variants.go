@@ -73,7 +73,7 @@ func (v *Variant) take(e *journal.Event) {
 		v.Cost.Add(d)
 		return
 	}
-	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = e.Verdict, e.Reason, e.TS, d.Seconds, e.Ref
+	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = orElse(string(e.Verdict), string(e.Decision)), e.Reason, e.TS, d.Seconds, e.Ref
 	v.Output, v.After = d.Output, gitops.Tree(e.Tree)
 	if e.Type == journal.IterationFinished {
 		v.Reason, v.Output = orElse(e.Reason, e.Message), e.Next

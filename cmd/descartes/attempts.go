@@ -101,7 +101,7 @@ func (b *board) attempts(id string, refs []gitops.Ref) ([]attemptJSON, error) {
 			if e.Type != journal.AttemptFinished || e.Task != id {
 				continue
 			}
-			a := attemptJSON{Loop: e.Loop, Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, At: e.TS,
+			a := attemptJSON{Loop: e.Loop, Attempt: e.Attempt, Verdict: string(e.Verdict), Reason: e.Reason, At: e.TS,
 				Log: shown(b.root, home.Log(e.Loop, id, e.Attempt))}
 			if d := e.Detail; d != nil {
 				a.Backend, a.Model = d.Backend, d.Model

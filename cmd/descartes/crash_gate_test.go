@@ -73,7 +73,7 @@ func (f *field) checkGate(t *testing.T) {
 	}
 	judged := map[int]int{}
 	for _, e := range events {
-		if e.Type == journal.IterationFinished && e.Verdict != "cancelled" {
+		if e.Type == journal.IterationFinished && e.Decision != journal.CutShort {
 			judged[e.Iteration]++
 		}
 	}

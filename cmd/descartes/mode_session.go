@@ -91,11 +91,10 @@ func (m *modeSession) finish(e journal.Event) {
 			f.Cost = costText(&c)
 		}
 	}
-	switch e.Verdict {
-	case "retry", "cancelled", "limited":
-		f.Status = "failed: " + orWord(e.Reason, e.Verdict)
+	if e.Decision.Failed() {
+		f.Status = "failed: " + orWord(e.Reason, string(e.Decision))
 		m.failed++
-	default:
+	} else {
 		m.good++
 	}
 	m.total = e.Iteration

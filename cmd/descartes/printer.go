@@ -190,13 +190,13 @@ func (p *printer) attemptLine(e *journal.Event) string {
 func (p *printer) failedLine(e *journal.Event) string {
 	word := ""
 	switch e.Verdict {
-	case "failed":
+	case journal.Failed:
 		word = "failed"
-	case "crashed":
+	case journal.Crashed:
 		word = "crashed"
-	case "timeout":
+	case journal.TimedOut:
 		word = "timed out"
-	case "cancelled":
+	case journal.Cancelled:
 		word = "was interrupted"
 	default:
 		return ""

@@ -36,7 +36,7 @@ func stories(events []journal.Event) map[string]*story {
 			if e.Detail != nil {
 				t.seconds += e.Detail.Seconds
 			}
-			if e.Verdict != "verified" {
+			if e.Verdict != journal.Verified {
 				t.failure = e
 			}
 		case journal.TaskBlocked:
@@ -132,9 +132,9 @@ func (st *story) state(t taskJSON) string {
 	switch {
 	case t.State == "blocked" && st != nil && st.blocked != nil:
 		return t.State + ": " + st.blocked.Reason
-	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && st != nil && st.last != nil && st.last.Verdict != "verified":
-		how := st.last.Verdict + ": " + st.last.Reason
-		if st.last.Verdict == "cancelled" {
+	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && st != nil && st.last != nil && st.last.Verdict != journal.Verified:
+		how := string(st.last.Verdict) + ": " + st.last.Reason
+		if st.last.Verdict == journal.Cancelled {
 			how = "interrupted"
 		}
 		return fmt.Sprintf("attempt %d %s, not finished", st.last.Attempt, how)

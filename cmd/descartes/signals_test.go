@@ -78,7 +78,7 @@ func (f *field) stopped(t *testing.T, r *launch, code int, ending journal.Ending
 	}
 	for _, e := range f.journal(t) {
 		if e.Type == journal.AttemptFinished && e.Task == "1" && e.Attempt == 1 {
-			verdict = e.Verdict
+			verdict = string(e.Verdict)
 		}
 	}
 	return verdict

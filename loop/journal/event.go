@@ -63,8 +63,9 @@ type Event struct {
 	Task     string    `json:"task,omitempty"`
 	Title    string    `json:"title,omitempty"`
 	Attempt  int       `json:"attempt,omitempty"`
-	Of       int       `json:"of,omitempty"` // attempts the task may have, tasks the wave has
-	Verdict  string    `json:"verdict,omitempty"`
+	Of       int       `json:"of,omitempty"`      // attempts the task may have, tasks the wave has
+	Verdict  Verdict   `json:"verdict,omitempty"` // of an attempt or a blocked task
+	Decision Decision  `json:"-"`                 // of an iteration or a gate, on disk in the place of a verdict
 	Reason   string    `json:"reason,omitempty"`
 	Message  string    `json:"message,omitempty"`
 	Detail   *Detail   `json:"detail,omitempty"`
@@ -84,19 +85,37 @@ type Event struct {
 	Gate      json.RawMessage `json:"gate,omitempty"`      // what the gate knows after an iteration
 }
 
-// Verdicts of attempts and iterations, as the journal spells them.
+// Verdict is what an attempt came to.
+type Verdict string
+
 const (
-	Verified  = "verified"
-	Failed    = "failed"
-	Blocked   = "blocked"
-	Crashed   = "crashed"
-	TimedOut  = "timeout"
-	Limited   = "limited"
-	Cancelled = "cancelled"
-	Retry     = "retry"    // of an iteration that is repeated under its number
-	Continue  = "continue" // of one that another follows
-	Done      = "done"     // of the last one
+	Verified  Verdict = "verified"
+	Failed    Verdict = "failed"
+	Blocked   Verdict = "blocked" // by its agent
+	Crashed   Verdict = "crashed"
+	TimedOut  Verdict = "timeout"
+	Limited   Verdict = "limited"   // the provider's quota is used up: not an attempt
+	Cancelled Verdict = "cancelled" // by a person, a reboot or a kill: not an attempt
 )
+
+// Counts reports whether such an attempt uses up one of its task's.
+func (v Verdict) Counts() bool { return v != Limited && v != Cancelled }
+
+// Decision is what an iteration came to, or what a gate says between two: a word of the gate's, which knows more than these, or one for an
+// iteration that no gate judged.
+type Decision string
+
+const (
+	Continue Decision = "continue" // another follows
+	Done     Decision = "done"     // everything that was asked for is there
+
+	Retry    Decision = "retry"     // it failed, and is repeated under its number
+	NoQuota  Decision = "limited"   // the provider's quota is used up: it is repeated under its number
+	CutShort Decision = "cancelled" // by a person, a reboot or a kill
+)
+
+// Failed reports whether the iteration came to nothing: no gate judged it.
+func (d Decision) Failed() bool { return d == Retry || d == NoQuota || d == CutShort }
 
 // Ends of an agent's run and their causes, as far as the account of a run depends on them.
 const (
@@ -222,7 +241,11 @@ func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 // appendLine appends the event's line: its JSON object with a CRC-32C of all bytes before the
 // checksum's own field as the last member.
 func (e *Event) appendLine(b []byte) ([]byte, error) {
-	j, err := json.Marshal(e)
+	w := *e
+	if w.Decision != "" {
+		w.Verdict = Verdict(w.Decision)
+	}
+	j, err := json.Marshal(&w)
 	if err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.Type, err)
 	}
@@ -251,6 +274,9 @@ func parse(line []byte) (Event, error) {
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
 		return e, err
+	}
+	if e.Type == IterationFinished || e.Type == GateSpoke {
+		e.Verdict, e.Decision = "", Decision(e.Verdict)
 	}
 	return e, nil
 }

@@ -75,15 +75,15 @@ func (p *Prompt) finish(e *Event) {
 	case e.Commit == "" && p.Owed == "" && e.Tree != "" && e.Tree != p.Base:
 		p.Owed = p.Base
 	}
-	p.Again = e.Verdict == Limited || e.Verdict == Retry
-	if e.Verdict == Retry {
+	p.Again = e.Decision == NoQuota || e.Decision == Retry
+	if e.Decision == Retry {
 		p.Failed++
 	}
 	if len(e.Gate) > 0 {
 		p.Gate = e.Gate
 	}
 	switch {
-	case e.Verdict == Limited || e.Verdict == Cancelled:
+	case e.Decision == NoQuota || e.Decision == CutShort:
 		return // says nothing of the agent
 	case e.Detail != nil && e.Detail.End == EndCrashed:
 		p.Crashes++
@@ -91,7 +91,7 @@ func (p *Prompt) finish(e *Event) {
 		p.Crashes = 0
 	}
 	p.Next = []string{e.Next}
-	if e.Verdict != Retry {
+	if e.Decision != Retry {
 		p.Kept = p.Next
 	}
 }

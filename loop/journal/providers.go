@@ -74,7 +74,7 @@ func (p *Providers) attempt(e *Event) {
 	d := e.Detail
 	s := p.Get(d.Backend)
 	switch {
-	case e.Verdict == Limited:
+	case e.Verdict == Limited || e.Decision == NoQuota:
 		s.Limits, s.Reason, s.Met = s.Limits+1, e.Reason, e.TS
 		s.Guess = !p.said
 		if d.Until != nil {

@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// before are the journals that the version before wrote.
+func before(t *testing.T) map[string][]Event {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join("testdata", "before", "*.ndjson"))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("no journals, %v", err)
+	}
+	out := map[string][]Event{}
+	for _, path := range all {
+		events, err := ReadEvents(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.Base(path)] = events
+	}
+	return out
+}
+
+// random is a run of several attempts at once, in no order that an engine would keep to.
+func random(r *rand.Rand, n int) []Event {
+	types := []Type{LoopStarted, LoopResumed, WaveStarted, TaskStarted, SpecRefined, AttemptStarted, AgentFinished, VerifyStarted, VerifyFinished,
+		AttemptFinished, TaskDone, TaskBlocked, WaveCommitted, LimitWaiting, BreakerOpened, Warning, LoopPaused, LoopFinished,
+		IterationStarted, IterationFinished, GateSpoke}
+	verdicts := []Verdict{Verified, Failed, Blocked, Crashed, TimedOut, Limited, Cancelled}
+	decisions := []Decision{Continue, Done, "ask", Retry, NoQuota, CutShort}
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	out := make([]Event, n)
+	for i := range out {
+		e := Event{Seq: int64(i + 1), TS: at.Add(time.Duration(i) * time.Second), Loop: "x", Type: types[r.IntN(len(types))]}
+		if r.IntN(8) > 0 {
+			e.Task, e.Attempt, e.Wave = fmt.Sprint(1+r.IntN(4)), 1+r.IntN(3), 1+r.IntN(2)
+		}
+		switch e.Type {
+		case IterationStarted, IterationFinished, GateSpoke:
+			e.Task, e.Iteration = "", 1+r.IntN(5)
+		case AttemptFinished, TaskDone:
+			e.Tree = fmt.Sprintf("%040d", r.IntN(100))
+		case WaveCommitted, LoopFinished, LoopResumed:
+			e.Tasks = []string{"1", "2"}
+		}
+		switch e.Type {
+		case AttemptFinished:
+			e.Verdict = verdicts[r.IntN(len(verdicts))]
+		case IterationFinished:
+			e.Decision = decisions[r.IntN(len(decisions))]
+		}
+		if r.IntN(2) == 0 {
+			usd := float64(r.IntN(10)) / 10
+			e.Detail = &Detail{End: []string{"finished", "crashed", "refused"}[r.IntN(3)], Changed: r.IntN(2), USD: &usd, Backend: "claude", Seconds: 1}
+		}
+		out[i] = e
+	}
+	return out
+}
+
+// Folding all at once is folding event by event, and folding what was written and read again.
+func TestFoldLaws(t *testing.T) {
+	t.Parallel()
+	runs := before(t)
+	for seed := range uint64(40) {
+		runs[fmt.Sprintf("random %d", seed)] = random(rand.New(rand.NewPCG(seed, 1)), 120)
+	}
+	for name, events := range runs {
+		whole := Fold(events)
+		parts := NewState()
+		var lines []byte
+		for i := range events {
+			e := events[i]
+			parts.Apply(&e)
+			line, err := e.Line()
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, line...)
+		}
+		if !reflect.DeepEqual(whole, parts) {
+			t.Errorf("%s: event by event it is another state", name)
+		}
+		again, good, err := Recover(name, lines)
+		if err != nil || good != len(lines) || len(again) != len(events) {
+			t.Fatalf("%s: %d of %d events are read again, %v", name, len(again), len(events), err)
+		}
+		if !reflect.DeepEqual(whole, Fold(again)) {
+			t.Errorf("%s: read again it is another state", name)
+		}
+		// a torn last line is dropped, a bad one in the middle is damage where events behind it had been synced
+		torn, _, err := Recover(name, lines[:len(lines)-3])
+		if err != nil || !reflect.DeepEqual(Fold(torn), Fold(events[:len(events)-1])) {
+			t.Errorf("%s: torn, %d events, %v", name, len(torn), err)
+		}
+		bad := bytes.Clone(lines)
+		bad[20] ^= 1
+		var damage *DamageError
+		if _, _, err := Recover(name, bad); !errors.As(err, &damage) || damage.Line != 1 {
+			t.Errorf("%s: damaged, %v", name, err)
+		}
+	}
+}
+
+// An event of the version before is written as it was: other programs read these lines.
+func TestLinesStayTheSame(t *testing.T) {
+	t.Parallel()
+	for name, events := range before(t) {
+		data, err := os.ReadFile(filepath.Join("testdata", "before", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range bytes.SplitAfter(data, []byte("\n")) {
+			if len(line) == 0 {
+				continue
+			}
+			got, err := events[i].Line()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a, b map[string]any
+			if json.Unmarshal(line, &a) != nil || json.Unmarshal(got, &b) != nil {
+				t.Fatalf("%s: line %d is no object", name, i+1)
+			}
+			delete(a, "crc")
+			delete(b, "crc")
+			if !reflect.DeepEqual(a, b) {
+				t.Errorf("%s: line %d was\n%s and is\n%s", name, i+1, line, got)
+			}
+		}
+	}
+}
