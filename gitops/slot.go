@@ -370,3 +370,49 @@ func (s *Slot) bring(ctx context.Context, objects, tip, base string) error {
 	_, err = s.cli.run(ctx, gitCall{args: []string{"unpack-objects", "-q", "--strict"}, stdin: pack})
 	return err
 }
+
+// PinCommit keeps a commit from being pruned, by a ref to it.
+func (r *Repo) PinCommit(ctx context.Context, ref, hash string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.forceRef(ctx, ref, hash, "descartes: pinned")
+}
+
+// ObjectDirs lists the folder of the repository's objects and, after it, those that it borrows from.
+func (r *Repo) ObjectDirs() []string {
+	var out []string
+	for _, d := range objectDirs(r.l.commonDir) {
+		if real, err := filepath.EvalSymlinks(d); err == nil {
+			out = append(out, real)
+		}
+	}
+	return out
+}
+
+// Ignored lists what git ignores in the working tree, folders that are ignored as a whole with a final slash. Protected paths are left out.
+func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"}})
+	if err != nil {
+		return nil, fmt.Errorf("list ignored files: %w", err)
+	}
+	return slices.DeleteFunc(nulSplit(b), func(p string) bool { return r.guard.covers(p) || r.guard.covers(p+"/") }), nil
+}
+
+// Tracked gives the size of all tracked files as the index remembers it, in bytes, and the blobs of those with one of the base names.
+func (r *Repo) Tracked(names []string) (size int64, blobs map[string]string, err error) {
+	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
+	if err != nil {
+		return 0, nil, err
+	}
+	blobs = map[string]string{}
+	for i := range ix.entries {
+		e := &ix.entries[i]
+		size += int64(e.st.size)
+		if slices.Contains(names, e.name[strings.LastIndexByte(e.name, '/')+1:]) {
+			blobs[strings.Clone(e.name)] = e.id.String()
+		}
+	}
+	return size, blobs, nil
+}

@@ -370,28 +370,13 @@ func (t *Tree) Result(ctx context.Context, verified bool) (Result, error) {
 			if err := t.look(ctx, &r); err != nil {
 				return err
 			}
-			if r.Left, r.Taken, r.Grown, err = leavings(ctx, t.opt.Repo, r.Before, r.Seen, r.After, t.start.Left); err != nil {
-				return gitErr("compare the work", err)
-			}
-			r.drop(r.Left)
-			r.Fresh = without(r.Left, t.start.Left)
 		}
-		if r.Nested, err = t.nested(ctx, t.began); err != nil {
+		if err := r.measure(ctx, t.opt.Repo, t.start, verified); err != nil {
 			return err
 		}
-		if r.Uncovered = uncovered(t.opt.Repo, r.Changed, t.since()); len(r.Uncovered) > 0 {
-			r.drop(r.Uncovered)
-			r.Left = append(r.Left, r.Uncovered...)
-		}
-		var old []gitops.LeftOut
-		r.LeftOut, old = t.opt.Repo.LeftOut(t.since())
-		for _, x := range old {
-			if !t.told[x.Path] {
-				t.told[x.Path] = true
-				r.Old = append(r.Old, x)
-			}
-		}
-		return nil
+		r.Old = untold(t.told, r.Old)
+		r.Nested, err = t.nested(ctx, t.began)
+		return err
 	})
 	if busy != "" {
 		r = Result{Busy: busy}
@@ -399,14 +384,7 @@ func (t *Tree) Result(ctx context.Context, verified bool) (Result, error) {
 	return r, err
 }
 
-// drop takes paths out of the work.
-func (r *Result) drop(paths []string) {
-	r.Changed = slices.DeleteFunc(r.Changed, func(c gitops.Change) bool { return slices.Contains(paths, c.Path) })
-}
-
-// since is Start.Since. A time that has not come yet, since the clock was set back, says nothing: it is zero then.
-func (t *Tree) since() time.Time { return past(t.start.Since) }
-
+// past is a time. One that has not come yet, since the clock was set back, says nothing: it is zero then.
 func past(at time.Time) time.Time {
 	if at.After(gitops.Now()) {
 		return time.Time{}

@@ -4,7 +4,9 @@
 package workspace
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"descartes/gitops"
@@ -54,6 +56,39 @@ type Result struct {
 	Nested    []string         // edits inside submodules and the like
 	Commits   string           // tip of the commits that the agent made itself
 	Busy      string           // see Stand
+}
+
+// measure says what of the changes is work. verified says that commands ran after the agent.
+func (r *Result) measure(ctx context.Context, repo *gitops.Repo, start Start, verified bool) (err error) {
+	if verified {
+		if r.Left, r.Taken, r.Grown, err = leavings(ctx, repo, r.Before, r.Seen, r.After, start.Left); err != nil {
+			return gitErr("compare the work", err)
+		}
+		r.drop(r.Left)
+		r.Fresh = without(r.Left, start.Left)
+	}
+	if r.Uncovered = uncovered(repo, r.Changed, past(start.Since)); len(r.Uncovered) > 0 {
+		r.drop(r.Uncovered)
+		r.Left = append(r.Left, r.Uncovered...)
+	}
+	r.LeftOut, r.Old = repo.LeftOut(past(start.Since))
+	return nil
+}
+
+// drop takes paths out of the work.
+func (r *Result) drop(paths []string) {
+	r.Changed = slices.DeleteFunc(r.Changed, func(c gitops.Change) bool { return slices.Contains(paths, c.Path) })
+}
+
+// untold are those that were not told of before, and are now.
+func untold(told map[string]bool, all []gitops.LeftOut) (out []gitops.LeftOut) {
+	for _, x := range all {
+		if !told[x.Path] {
+			told[x.Path] = true
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // Notes are what a person should know of a result, in lines.

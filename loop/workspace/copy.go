@@ -1,0 +1,243 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"descartes/internal/oneline"
+)
+
+// copies are the ignored files of the user's tree that each slot gets: credentials of a test, packages, build folders.
+type copies struct {
+	root  string
+	list  []copied
+	bytes int64
+	limit int64
+	large []copied // what passes the limit
+}
+
+// copied is one of the paths that git lists: a file, or a folder that is ignored as a whole.
+type copied struct {
+	path string // slashes, no final one
+	size int64
+}
+
+// planCopies measures what git ignores, smallest first, up to the limit: half of a folder would be worse than none.
+func planCopies(ctx context.Context, root string, list []string, limit int64) (*copies, error) {
+	c := &copies{root: root, limit: limit}
+	var all []copied
+	for _, path := range list {
+		x := copied{path: strings.TrimSuffix(path, "/")}
+		err := filepath.WalkDir(filepath.Join(root, x.path), func(p string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return context.Cause(ctx) // what cannot be read is named when it is copied
+			}
+			if fi, err := e.Info(); err == nil {
+				x.size += fi.Size()
+			}
+			return context.Cause(ctx)
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b copied) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.path, b.path)) })
+	for i, x := range all {
+		if c.bytes+x.size > limit {
+			c.large = all[i:]
+			break
+		}
+		c.bytes += x.size
+		c.list = append(c.list, x)
+	}
+	return c, nil
+}
+
+// into copies the files into a slot. A disk without room is an error.
+func (c *copies) into(ctx context.Context, tree string) (*copier, error) {
+	from, err := os.OpenRoot(c.root)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	to, err := os.OpenRoot(tree)
+	if err != nil {
+		return nil, err
+	}
+	defer to.Close()
+	w := &copier{copies: c, from: from, to: to}
+	for _, x := range c.list {
+		if dir := filepath.Dir(x.path); dir != "." {
+			if err := to.MkdirAll(dir, 0o777); err != nil {
+				w.bad = append(w.bad, x.path+" ("+reason(err)+")")
+				continue
+			}
+		}
+		if err := w.copy(ctx, x.path); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// copier copies into one slot. No link is followed on either side.
+type copier struct {
+	*copies
+	from, to *os.Root
+	bad      []string // what could not be copied, with the reason
+	out      []string // links that lead out of the project
+	shared   bool     // the file system copies without taking room
+}
+
+// notes tell what slots do not have, in lines.
+func (w *copier) notes() (lines []string) {
+	var large []string
+	for _, x := range w.large {
+		large = append(large, x.path+" ("+size(x.size)+")")
+	}
+	add := func(what string, list []string) {
+		if len(list) > 0 {
+			lines = append(lines, what+oneline.List(list))
+		}
+	}
+	add(fmt.Sprintf("ignored files that are not in the slots, since more than %s would be copied (pool.max_copy): ", size(w.limit)), large)
+	add("ignored files that could not be copied into the slots: ", w.bad)
+	add("links of ignored files that lead out of the project, and do so in the slots: ", w.out)
+	return lines
+}
+
+// copy copies a file or a folder. What is there already stays.
+func (w *copier) copy(ctx context.Context, path string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	fi, err := w.from.Lstat(path)
+	if err == nil {
+		switch mode := fi.Mode(); {
+		case mode.IsDir():
+			return w.folder(ctx, path, fi)
+		case mode.IsRegular():
+			err = w.file(path, fi)
+		case mode&fs.ModeSymlink != 0:
+			err = w.link(path)
+		default:
+			err = errors.New("it is no file: " + kind(mode))
+		}
+	}
+	switch {
+	case err == nil, errors.Is(err, fs.ErrExist):
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return err
+	case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
+	default:
+		w.bad = append(w.bad, path+" ("+reason(err)+")")
+	}
+	return nil
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	}
+	return "a device"
+}
+
+func reason(err error) string {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return err.Error()
+}
+
+func (w *copier) folder(ctx context.Context, path string, fi fs.FileInfo) error {
+	d, err := w.from.Open(path)
+	if err != nil {
+		w.bad = append(w.bad, path+"/ ("+reason(err)+")")
+		return nil
+	}
+	entries, err := d.ReadDir(-1)
+	_ = d.Close()
+	if err != nil {
+		w.bad = append(w.bad, path+"/ ("+reason(err)+")")
+		return nil
+	}
+	if err := w.to.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			return err
+		}
+		w.bad = append(w.bad, path+"/ ("+reason(err)+")")
+		return nil
+	}
+	for _, e := range entries {
+		if err := w.copy(ctx, path+"/"+e.Name()); err != nil {
+			return err
+		}
+	}
+	_ = w.to.Chmod(path, fi.Mode().Perm())
+	_ = w.to.Chtimes(path, time.Time{}, fi.ModTime())
+	return nil
+}
+
+func (w *copier) file(path string, fi fs.FileInfo) (err error) {
+	src, err := w.from.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := w.to.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, dst.Close()); err != nil {
+			_ = w.to.Remove(path)
+		}
+	}()
+	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil {
+		w.shared = true
+	} else if _, err = io.Copy(dst, src); err != nil {
+		return err
+	}
+	if err = dst.Chmod(fi.Mode().Perm()); err != nil {
+		return err
+	}
+	return w.to.Chtimes(path, time.Time{}, fi.ModTime()) // build tools compare times
+}
+
+// link copies a link. One to a place in the project leads to the same place in the slot, any other where it leads from the project.
+func (w *copier) link(path string) error {
+	to, err := w.from.Readlink(path)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(w.root, filepath.Dir(path))
+	target := to
+	if !filepath.IsAbs(to) {
+		target = filepath.Join(dir, to)
+	}
+	switch inside := target == w.root || strings.HasPrefix(target, w.root+"/"); {
+	case inside && filepath.IsAbs(to):
+		if to, err = filepath.Rel(dir, target); err != nil {
+			return err
+		}
+	case !inside:
+		w.out = append(w.out, path+" -> "+target)
+		to = target
+	}
+	return w.to.Symlink(to, path)
+}

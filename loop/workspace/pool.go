@@ -1,0 +1,326 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gofrs/flock"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+)
+
+// PoolOptions say how a project's slots are made.
+type PoolOptions struct {
+	Repo    *gitops.Repo
+	FS      atomicfile.FS
+	Root    string   // the project's folder, with .descartes in it
+	Dir     string   // where commands would run in the user's tree
+	Fixed   []string // files of the project that no attempt may change
+	Shown   bool     // a sandbox shows the slot in the place of the project
+	Fresh   bool     // ignored files do not outlast an attempt
+	MaxCopy int64    // bytes of ignored files that are copied into a slot; 0 copies none
+
+	Setup string                                   // command that is run once in each slot, and again when a lock file changed; "" is none
+	Run   func(ctx context.Context, s *Slot) error // runs it
+	Free  func(dir string) (int64, error)          // bytes that may be written on the disk of a folder
+}
+
+// Pool makes the slots of a project, below .descartes/pool, and hands them out. A slot is made once and stays for later runs. Several loops
+// may take slots of one project: each slot has a lock. Safe for concurrent use.
+type Pool struct {
+	opt PoolOptions
+
+	mu      sync.Mutex
+	planned *copies // nil until the first slot is made
+	said    bool    // what is not copied was told
+	shares  bool    // the file system copies without taking room
+	notes   []string
+}
+
+// NewPool makes nothing yet.
+func NewPool(o PoolOptions) *Pool { return &Pool{opt: o} }
+
+// RoomError says that the disk has no room for a slot.
+type RoomError struct {
+	Need, Free int64
+	Dir        string
+}
+
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("a slot takes about %s, and %s are free on the disk of %s", size(e.Need), size(e.Free), e.Dir)
+}
+
+// PoolDir is where the slots of a project lie.
+func PoolDir(root string) string { return filepath.Join(root, ".descartes", "pool") }
+
+// Objects is the path by which the .git of each slot reaches the repository's objects.
+func Objects(root string) string { return filepath.Join(root, ".descartes", "objects") }
+
+func (p *Pool) dir(number int) string {
+	return filepath.Join(PoolDir(p.opt.Root), strconv.Itoa(number))
+}
+
+// lockSlot locks a slot; nil where somebody else has it. The lock file is never removed, so that two never hold different ones.
+func lockSlot(root string, number int) (*flock.Flock, error) {
+	path := filepath.Join(PoolDir(root), strconv.Itoa(number)+".lock")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	ok, err := f.TryLock()
+	if err != nil || !ok {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Take gives the caller a slot for itself: one of a number, or with 0 the first that nobody has. nil: somebody else has that number.
+// The slot is made by its first Prepare where it is not there yet.
+func (p *Pool) Take(ctx context.Context, number int) (*Slot, error) {
+	for n := max(1, number); ; n++ {
+		lock, err := lockSlot(p.opt.Root, n)
+		if err != nil {
+			return nil, fmt.Errorf("lock slot %d: %w", n, err)
+		}
+		if lock == nil && number > 0 {
+			return nil, nil
+		}
+		if lock == nil {
+			continue
+		}
+		s := &Slot{Number: n, pool: p, lock: lock, told: map[string]bool{}, fixed: NewFiles(p.opt.Root)}
+		if err := p.open(ctx, s); err != nil {
+			return nil, errors.Join(err, lock.Close())
+		}
+		return s, nil
+	}
+}
+
+// Notes are what a person should know of the slots that were made since they were asked for last, in lines.
+func (p *Pool) Notes() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	notes := p.notes
+	p.notes = nil
+	return notes
+}
+
+// slotState is what is known of a slot between runs.
+type slotState struct {
+	Furnished bool   `json:"furnished"`       // the ignored files are there
+	Setup     string `json:"setup,omitempty"` // what the set-up command was run for
+}
+
+func (p *Pool) stateFile(s *Slot) string { return filepath.Join(p.dir(s.Number), "slot.json") }
+
+func (p *Pool) state(s *Slot) (st slotState) {
+	if b, err := os.ReadFile(p.stateFile(s)); err == nil {
+		_ = json.Unmarshal(b, &st) // a torn file says nothing
+	}
+	return st
+}
+
+func (p *Pool) setState(s *Slot, st slotState) error {
+	b, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.stateFile(s), append(b, '\n'), 0o644)
+}
+
+// open opens the slot's folder. One that was being made when its run was killed is removed first.
+func (p *Pool) open(ctx context.Context, s *Slot) error {
+	if _, err := os.Lstat(p.dir(s.Number)); err == nil && !p.state(s).Furnished {
+		if err := RemoveAll(p.dir(s.Number)); err != nil {
+			return fmt.Errorf("remove half of slot %d: %w", s.Number, err)
+		}
+	}
+	git, err := p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Root)})
+	if _, broken := errors.AsType[*gitops.BrokenSlotError](err); broken {
+		if err = RemoveAll(p.dir(s.Number)); err == nil {
+			git, err = p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Root)})
+		}
+	}
+	s.git = git
+	return err
+}
+
+// remake removes a slot and opens it anew, empty.
+func (p *Pool) remake(ctx context.Context, s *Slot) error {
+	_ = s.git.Close() // whatever it still holds is removed
+	if err := RemoveAll(p.dir(s.Number)); err != nil {
+		return err
+	}
+	return p.open(ctx, s)
+}
+
+// fixed are the files that no attempt may change, where they lie in the slot. A sandbox that shows the slot keeps them itself.
+func (p *Pool) fixed(s *Slot) (paths []string) {
+	if p.opt.Shown {
+		return nil
+	}
+	for _, path := range p.opt.Fixed {
+		paths = append(paths, s.Host(path))
+	}
+	return paths
+}
+
+// furnish brings the ignored files into a slot that is new, and runs the set-up command where that is due.
+func (p *Pool) furnish(ctx context.Context, s *Slot) error {
+	st := p.state(s)
+	if !st.Furnished {
+		if err := p.copyInto(ctx, s); err != nil {
+			return fmt.Errorf("copy ignored files into slot %d: %w", s.Number, err)
+		}
+		st.Furnished = true
+		if err := p.setState(s, st); err != nil {
+			return fmt.Errorf("make slot %d: %w", s.Number, err)
+		}
+	}
+	if p.opt.Setup == "" {
+		return nil
+	}
+	key, err := p.setupKey(s)
+	if err != nil || st.Setup == key {
+		return err
+	}
+	if err := p.opt.Run(ctx, s); err != nil {
+		return err
+	}
+	st.Setup = key
+	if err := p.setState(s, st); err != nil {
+		return fmt.Errorf("set up slot %d: %w", s.Number, err)
+	}
+	return nil
+}
+
+// lockFiles name, exactly, what package managers fix versions in: a new one asks for a set-up.
+var lockFiles = []string{"go.sum", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock", "Cargo.lock",
+	"poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "requirements.txt", "Gemfile.lock", "composer.lock", "mix.lock", "gradle.lockfile", "packages.lock.json",
+	"pubspec.lock", "Podfile.lock", "Package.resolved", "flake.lock", ".gitmodules"}
+
+// setupKey says what a set-up is for: the command, and the lock files as the slot has them.
+func (p *Pool) setupKey(s *Slot) (string, error) {
+	_, blobs, err := s.git.Tracked(lockFiles)
+	if err != nil {
+		return "", fmt.Errorf("look for lock files in slot %d: %w", s.Number, err)
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n", p.opt.Setup)
+	paths := make([]string, 0, len(blobs))
+	for path := range blobs {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		fmt.Fprintf(h, "%s %s\n", blobs[path], path)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+// copyInto copies what git ignores in the user's tree.
+func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
+	c, err := p.plan(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := c.into(ctx, s.git.Tree())
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shares = p.shares || done.shared
+	if !p.said {
+		p.said = true
+		p.notes = append(p.notes, done.notes()...)
+	}
+	return nil
+}
+
+// plan finds out, once, what is copied.
+func (p *Pool) plan(ctx context.Context) (*copies, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.planned != nil {
+		return p.planned, nil
+	}
+	list, err := p.opt.Repo.Ignored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.planned, err = planCopies(ctx, p.opt.Repo.Root(), list, p.opt.MaxCopy)
+	return p.planned, err
+}
+
+// spare is what stays free on a disk on which slots are made.
+const spare = 64 << 20
+
+// Room reports whether the disk has room for so many slots, as far as they are not there yet: a *RoomError if it has not.
+func (p *Pool) Room(ctx context.Context, slots int) error {
+	missing := 0
+	for n := 1; n <= slots; n++ {
+		if !p.state(&Slot{Number: n}).Furnished {
+			missing++
+		}
+	}
+	if missing == 0 || p.opt.Free == nil {
+		return nil
+	}
+	free, err := p.opt.Free(p.opt.Root)
+	if err != nil {
+		return nil // a file system that does not tell is let be
+	}
+	c, err := p.plan(ctx)
+	if err != nil {
+		return err
+	}
+	files, _, err := p.opt.Repo.Tracked(nil)
+	if err != nil {
+		return err
+	}
+	if !p.shares {
+		files += c.bytes
+	}
+	if need := int64(missing)*files + spare; need > free {
+		return &RoomError{Need: files, Free: free, Dir: p.opt.Root}
+	}
+	return nil
+}
+
+// RemoveAll removes a folder, also where folders in it are closed to their owner.
+func RemoveAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	v, u := float64(n), 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[u]
+}
