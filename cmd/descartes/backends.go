@@ -1,64 +1,16 @@
 package main
 
 import (
-	"fmt"
-	"maps"
+	"errors"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-shellwords"
-
 	"descartes/agent"
+	"descartes/internal/config"
 	"descartes/loop"
 )
-
-// fileRow is one backend in descartes.yaml: what it says goes over what is built in.
-type fileRow struct {
-	Command   string            `yaml:"command"`
-	Args      []string          `yaml:"args"`
-	Prompt    string            `yaml:"prompt"`
-	StdinArgs []string          `yaml:"stdin_args"`
-	Parser    string            `yaml:"parser"`
-	Env       map[string]string `yaml:"env"`
-	UnsetEnv  []string          `yaml:"unset_env"`
-	EnvPass   []string          `yaml:"env_pass"`
-	ModelArgs []string          `yaml:"model_args"`
-	Session   []string          `yaml:"session_args"`
-	ExitCodes map[int]string    `yaml:"exit_codes"`
-	Prices    filePrices        `yaml:"prices"`
-
-	Model      string            `yaml:"model"` // where nothing else names one
-	ModelTiers map[string]string `yaml:"model_tiers"`
-
-	StderrLimit []string `yaml:"stderr_limit"`
-}
-
-// backendRows reads the file's rows and checks them against the built-in table.
-func backendRows(file map[string]fileRow) (map[string]agent.Row, error) {
-	if len(file) == 0 {
-		return nil, nil
-	}
-	rows := make(map[string]agent.Row, len(file))
-	for _, name := range slices.Sorted(maps.Keys(file)) {
-		f := file[name]
-		command, err := splitCommand(fmt.Sprintf("backends.%s.command", name), f.Command)
-		if err != nil {
-			return nil, err
-		}
-		prices, err := f.Prices.table("backends." + name + ".prices")
-		if err != nil {
-			return nil, err
-		}
-		rows[name] = agent.Row{Prices: prices, Command: command, Args: f.Args, Prompt: f.Prompt, StdinArgs: f.StdinArgs, Format: f.Parser,
-			Env: f.Env, UnsetEnv: f.UnsetEnv, EnvPass: f.EnvPass, ModelArgs: f.ModelArgs, SessionArgs: f.Session, ExitCodes: f.ExitCodes, StderrLimit: f.StderrLimit}
-	}
-	if _, err := agent.NewTable(rows); err != nil {
-		return nil, fmt.Errorf("backends: %w", err)
-	}
-	return rows, nil
-}
 
 // resolveBackend finds the agent to run, and says in the words of the state file what it is.
 func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) {
@@ -146,19 +98,12 @@ func wholeCommand(cfg loop.Config) string {
 	return strings.Join(words, " ")
 }
 
-// splitCommand splits a command line as a shell would, and expands nothing in it. A blank one is nil.
+// splitCommand is config.SplitCommand, with its hint.
 func splitCommand(setting, line string) ([]string, error) {
-	if strings.TrimSpace(line) == "" {
-		return nil, nil
+	words, err := config.SplitCommand(setting, line)
+	var wrong *config.CommandError
+	if errors.As(err, &wrong) {
+		return nil, badInput(wrong.Hint, "%w", err)
 	}
-	p := shellwords.NewParser()
-	p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
-	words, err := p.Parse(line)
-	if err != nil {
-		return nil, badInput("quote it as for a shell; for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: %w", setting, line, err)
-	}
-	if p.Position >= 0 || len(words) == 0 {
-		return nil, badInput("for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: one program with its arguments is wanted", setting, line)
-	}
-	return words, nil
+	return words, err
 }

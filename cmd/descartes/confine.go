@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"descartes/agent"
 	"descartes/internal/config"
@@ -165,7 +166,6 @@ func strictEnv(cfg loop.Config) bool {
 const (
 	envOpen   = "open"
 	envStrict = "strict"
-	envWords  = envOpen + "|" + envStrict
 )
 
 // withheld names the variables of ours that agents and verify commands do not get.
@@ -325,4 +325,13 @@ func (v *lateVerifier) Run(ctx context.Context, q verify.Request) (verify.Result
 	res, err := v.r.Run(ctx, q)
 	done()
 	return res, err
+}
+
+// freeDisk is what an unprivileged program may still write below a folder, or above where it will be.
+func freeDisk(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
 }

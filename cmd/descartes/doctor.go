@@ -30,7 +30,7 @@ unless --baseline off is given.
 Exit codes: 0 it could start, 2 it could not.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := findRoot(s.dir)
+			root, err := findRoot(s.Dir)
 			if err != nil {
 				return err
 			}
@@ -38,9 +38,13 @@ Exit codes: 0 it could start, 2 it could not.`,
 			d.paint = colours(isTerminal(d.w))
 			wants := typed(cmd.Flags())
 			_, err = s.load(cmd.Flags())
-			if wants.any("prompt", "prompt-file") != "" && err == nil {
+			switch prompt := wants.any("prompt", "prompt-file") != ""; {
+			case prompt && err == nil:
 				d.checkPrompt(cmd, s, wants)
-			} else {
+			default:
+				if err == nil {
+					err = s.completeTag(cmd.Flags(), root)
+				}
 				d.check(cmd.Context(), s, cmd.Flags().Changed("plan"), err)
 			}
 			if d.ill {
@@ -49,7 +53,7 @@ Exit codes: 0 it could start, 2 it could not.`,
 			return nil
 		},
 	}
-	s.register(cmd)
+	s.register(cmd, ofStart)
 	return cmd
 }
 

@@ -28,10 +28,10 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 		d.tags(d.root)
 		return
 	}
-	if path := filepath.Join(d.root, "descartes.yaml"); s.file == "" && exists(path) {
+	if path := filepath.Join(d.root, "descartes.yaml"); s.File == "" && exists(path) {
 		d.good("settings", shown(d.root, path))
-	} else if s.file != "" {
-		d.good("settings", s.file)
+	} else if s.File != "" {
+		d.good("settings", s.File)
 	}
 	d.backend(ctx, s.Config)
 	d.verify(ctx, s)

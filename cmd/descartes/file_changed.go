@@ -18,17 +18,13 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/loop"
 )
 
-// powers are the settings that say what is run, and what that may touch and see; with a final dot all below it.
-var powers = []string{"command", "args", "verification_command", "scud.verification_command", "backend.", "backends.", "fallback", "agent_types.",
-	"criteria", "mustNot", "precheck", "git.hooks", "sandbox", "sandbox_domains", "sandbox_write", "sandbox_read", "verify_network", "verify_env",
-	"env", "env_pass", "mask", "working_directory", "state_file", "scud.spec.spec_template"}
-
-// power is the value of such a setting: as it is shown, and the sum by which it is compared.
+// power is the value of a setting that says what is run, or what that may touch and see: as it is shown, and the sum by which it is compared.
 type power struct {
 	Text string `json:"text"`
 	Sum  string `json:"sum"`
@@ -37,7 +33,7 @@ type power struct {
 // powersOf reads them from a settings file. One that is missing has none; what is wrong with it others have said.
 func powersOf(path string, m *redact.Redactor) map[string]power {
 	out := map[string]power{}
-	data, err := plainfile.Read(filepath.Dir(path), path, maxSettings)
+	data, err := plainfile.Read(filepath.Dir(path), path, config.MaxFile)
 	var doc map[string]any
 	if err != nil || yaml.Unmarshal(data, &doc) != nil {
 		return out
@@ -50,7 +46,7 @@ func powersOf(path string, m *redact.Redactor) map[string]power {
 			}
 			return
 		}
-		if !slices.ContainsFunc(powers, func(p string) bool { return p == key || strings.HasSuffix(p, ".") && strings.HasPrefix(key, p) }) {
+		if !slices.ContainsFunc(config.All(), func(s *config.Setting) bool { return s.Power && strings.HasPrefix(key+".", s.Key+".") }) {
 			return
 		}
 		var b bytes.Buffer
@@ -81,7 +77,7 @@ func watchSettings(root string, c loop.Config, m *redact.Redactor) *settingsWatc
 
 // seen is what the last run found, by the file's path; what cannot be read was not found.
 func (w *settingsWatch) seen() (files map[string]map[string]power, text []byte) {
-	text, err := plainfile.Read(w.root, loop.NewHome(w.root).Settings(), 4*maxSettings)
+	text, err := plainfile.Read(w.root, loop.NewHome(w.root).Settings(), 4*config.MaxFile)
 	if err != nil || json.Unmarshal(text, &files) != nil || files == nil {
 		files = map[string]map[string]power{}
 	}

@@ -17,36 +17,6 @@ import (
 	"descartes/verify"
 )
 
-// gateFlags are what the flags of a gate write into, beside the settings.
-type gateFlags struct {
-	criteria  []string
-	shapeFile string
-	yes       bool
-	from      []string // where criteria were found that nobody gave
-}
-
-const gateWords = "promise|status|criteria"
-
-// registerGate binds what ends a prompt loop, a plan or a build.
-func (s *settings) registerGate(f *pflag.FlagSet) {
-	f.Var(choice{&s.Gate, gateWords}, "gate", "what ends a prompt loop: promise, status or criteria (default: the promise)")
-	f.StringArrayVar(&s.gates.criteria, "criterion", nil, "`criterion` that must be met, or \"text :: command\" that the loop runs itself; may be repeated")
-	f.StringVar(&s.gates.shapeFile, "shape-file", "", "`file` with criteria, mustNot and verification (default: .loop/shape/SHAPE.md or SHAPE.md)")
-	f.Var(choice{&s.Shape, "auto|tool|colleague|intent"}, "shape", "how much a criteria loop asks: auto, tool, colleague or intent")
-	f.StringVar(&s.Reversibility, "reversibility", "", "how hard the work is to take back: 2A, 2B or 1 (default: read from the prompt)")
-	f.StringVar(&s.Precheck, "precheck", "", "`command` that must agree before work of type 1; agent: the agent is asked")
-	f.Var(choice{&s.LoopState, "keep|delete"}, "loop-state", "what becomes of .loop/state.json at the end: keep or delete")
-	s.registerAnswers(f)
-}
-
-// registerAnswers binds what a resumed loop may be told too.
-func (s *settings) registerAnswers(f *pflag.FlagSet) {
-	f.BoolVar(&s.gates.yes, "yes", false, "answer the question of the loop's gate with yes")
-	f.BoolVar(&s.NoConfirm, "no-confirm", false, "proceed without confirmation: G1, G2 and G3 do not ask")
-	f.Var(cooldown{(*secs)(&s.CooldownSecs)}, "cooldown", "how long a circuit breaker that has opened stays open (default 30m)")
-	f.IntVar(&s.MaxFileEdits, "max-file-edits", 0, "edits of one file in one iteration at which a criteria loop stops (default 5; -1: any number)")
-}
-
 // criteriaIterations and criteriaCost are the limits of a criteria loop where none is given.
 const (
 	criteriaIterations = 10
@@ -55,7 +25,7 @@ const (
 
 // limitGate gives a criteria loop its limits, before those of other loops are chosen.
 func (s *settings) limitGate(f *pflag.FlagSet) {
-	if s.Gate == "" && len(s.gates.criteria) > 0 {
+	if s.Gate == "" && len(s.Criterion) > 0 {
 		s.Gate = loop.GateCriteria
 	}
 	if s.Gate != loop.GateCriteria {
@@ -89,14 +59,9 @@ func (s *settings) completeGate(f *pflag.FlagSet, root string) error {
 	return nil
 }
 
-// gateNames are the flags of registerGate.
-func gateNames() []string {
-	return []string{"gate", "criterion", "shape-file", "shape", "reversibility", "precheck", "loop-state", "no-confirm", "yes", "cooldown", "max-file-edits"}
-}
-
 // noGate refuses what a prompt that is run once has no use for.
 func noGate(f *pflag.FlagSet) error {
-	if name := firstChanged(f, gateNames()...); name != "" {
+	if name := firstChanged(f, flagsIn("gate")...); name != "" {
 		return badInput("descartes loop start --prompt-file repeats a prompt until a gate ends it", "descartes prompt does not take --%s: it runs its prompt once", name)
 	}
 	return nil
@@ -104,7 +69,7 @@ func noGate(f *pflag.FlagSet) error {
 
 // gateOfTag refuses what only loops over a prompt have. It looks at what was typed, before the environment is read.
 func gateOfTag(f *pflag.FlagSet) error {
-	if name := firstChanged(f, gateNames()...); name != "" {
+	if name := firstChanged(f, flagsIn("gate")...); name != "" {
 		return badInput("leave it out: the verify command decides about each task", "--%s is for loops over a prompt, not over the tasks of a tag", name)
 	}
 	return nil
@@ -135,8 +100,8 @@ func (s *settings) completeStatus(f *pflag.FlagSet, root string) error {
 }
 
 func (s *settings) completeCriteria(f *pflag.FlagSet, root string) error {
-	if len(s.gates.criteria) > 0 {
-		list, err := gate.ParseCriteria(s.gates.criteria)
+	if len(s.Criterion) > 0 {
+		list, err := gate.ParseCriteria(s.Criterion)
 		if err != nil {
 			return badInput(`--criterion "tests pass :: make test"`, "%w", err)
 		}
@@ -168,12 +133,12 @@ func (s *settings) readShape(root string) error {
 	for _, dir := range slices.Compact([]string{orWord(s.WorkingDirectory, root), root}) {
 		names = append(names, filepath.Join(dir, ".loop", "shape", "SHAPE.md"), filepath.Join(dir, "SHAPE.md"))
 	}
-	if s.gates.shapeFile != "" {
-		names = []string{absolute(s.dirPath(), s.gates.shapeFile)}
+	if s.ShapeFile != "" {
+		names = []string{absolute(s.dirPath(), s.ShapeFile)}
 	}
 	for _, name := range names {
 		text, err := readPromptFile(root, name)
-		if _, serr := os.Stat(name); errors.Is(serr, fs.ErrNotExist) && s.gates.shapeFile == "" {
+		if _, serr := os.Stat(name); errors.Is(serr, fs.ErrNotExist) && s.ShapeFile == "" {
 			continue
 		}
 		if err != nil {
@@ -184,7 +149,7 @@ func (s *settings) readShape(root string) error {
 			return badInput("", "%s %s", shown(root, name), strings.TrimPrefix(err.Error(), "SHAPE.md "))
 		}
 		s.Criteria, s.MustNot = addCriteria(s.Criteria, a.Criteria), addCriteria(s.MustNot, a.MustNot)
-		s.gates.from = append(s.gates.from, shown(root, name))
+		s.criteriaFrom = append(s.criteriaFrom, shown(root, name))
 		return nil
 	}
 	return nil

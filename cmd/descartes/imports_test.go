@@ -19,7 +19,7 @@ func arrows() map[string][]string {
 		"internal/atomicfile": {"internal/crash"},
 		"internal/acp":        {"internal/proc"},
 		"internal/crash":      {},
-		"internal/config":     {"agent", "loop/gate", "tasks"}, // of which settings hold values
+		"internal/config":     {"agent", "loop/gate", "tasks", "internal/plainfile"}, // of which settings hold values
 		"internal/fence":      {},
 		"internal/redact":     {"internal/crash"},
 		"internal/plainfile":  {},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/tasks"
 )
@@ -127,7 +128,7 @@ func (w *initWriter) file(from, to string) {
 		w.err = badInput("remove it first", "init: %s is not a regular file", to)
 		return
 	}
-	old, err := plainfile.Read(w.root, full, maxSettings)
+	old, err := plainfile.Read(w.root, full, config.MaxFile)
 	switch {
 	case err == nil && bytes.Equal(old, text):
 		w.lines = append(w.lines, "unchanged "+to)

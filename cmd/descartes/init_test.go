@@ -1,15 +1,15 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
-	"descartes/loop"
+	"github.com/spf13/pflag"
+
+	"descartes/internal/config"
 )
 
 // TestInitSettings reads the settings that init writes with every comment that holds a setting taken
@@ -25,8 +25,8 @@ func TestInitSettings(t *testing.T) {
 	if err := os.WriteFile(path, all, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := defaults()
-	if err := readFile(path, true, &c); err != nil {
+	c, err := config.ReadFile(path, true)
+	if err != nil {
 		t.Fatalf("%v in\n%s", err, all)
 	}
 	if c.Scud.Tag != "feature-x" || c.Backend.Model != "opus" || len(c.Backends) != 1 {
@@ -63,19 +63,22 @@ func TestInitDefaults(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Join(kept, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want, got := settings{Config: defaults()}, settings{Config: defaults()}
-	if err := readFile(path, true, &got.Config); err != nil {
+	file, err := config.ReadFile(path, true)
+	if err != nil {
 		t.Fatalf("%v in\n%s", err, strings.Join(kept, ""))
 	}
-	want.fillDefaults()
-	got.fillDefaults()
-	shown := func(c *loop.Config) map[string]string {
+	want, got := config.New(), config.Settings{Config: file.Config}
+	want.Fill()
+	got.Fill()
+	shown := func(s *config.Settings) map[string]string {
 		out := map[string]string{}
-		flatten("", reflect.ValueOf(c).Elem(), func(key string, v reflect.Value) { out[key] = fmt.Sprint(v.Interface()) })
+		for _, v := range s.Show(pflag.NewFlagSet("", pflag.ContinueOnError), nil, "", nil) {
+			out[v.Key] = v.Text()
+		}
 		return out
 	}
-	w := shown(&want.Config)
-	for key, v := range shown(&got.Config) {
+	w := shown(&want)
+	for key, v := range shown(&got) {
 		if v != w[key] {
 			t.Errorf("%s: the file says %s, the default is %s", key, v, w[key])
 		}

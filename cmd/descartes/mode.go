@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"descartes/internal/config"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
@@ -51,12 +51,6 @@ ${PROMISE} ${PROJECT_DIR} and ${TIMESTAMP} are filled in. What the agent says go
 Exit codes: 0 complete, or the limit of iterations is reached; 2 usage, or no plan to build from; 3 tests fail
 beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others as for loop start.`
 
-// modeFlags are the flags of a run that mean something to a mode.
-var modeFlags = []string{"allow-dirty", "auto-tune", "backend", "baseline", "branch", "branch-template", "breaker", "ci", "command", "completion-promise", "config", "cooldown", "create-branch", "criterion", "deadline", "detach",
-	"dry-run", "env", "env-pass", "exit-grace", "fallback", "gate", "handoff", "hook-timeout", "hooks", "idle-timeout", "json", "loop-state", "max-cost", "max-file-edits", "max-iterations", "max-memory", "max-procs", "max-wait",
-	"min-free-disk", "model", "name", "no-commit", "no-confirm", "on-limit", "precheck", "prompt-mode", "reversibility", "sandbox", "shape", "shape-file", "spin-limit", "start-timeout", "state-file", "timeout", "verify",
-	"verify-idle-timeout", "verify-timeout", "working-dir", "yes"}
-
 func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 	s, o := &settings{}, &outputs{}
 	least, what := 0, "at most a number of iterations"
@@ -70,23 +64,18 @@ func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 			return runMode(cmd, kind, s, o, args)
 		},
 	}
-	s.register(cmd)
+	s.register(cmd, func(one *config.Setting) bool { return ofStart(one) || kind == mode.Build })
 	o.register(cmd)
 	f := cmd.Flags()
-	if kind == mode.Build {
-		f.BoolVar(&s.Replan, "replan", false, "plan again where nothing is unchecked but tests fail, or a spec has no place in the plan")
-	}
-	f.VisitAll(func(fl *pflag.Flag) {
-		if fl.Name != "replan" && !slices.Contains(modeFlags, fl.Name) {
-			fl.Hidden = true
+	for _, one := range config.All() {
+		if fl := f.Lookup(one.Flag); fl != nil && one.Help != "" {
+			fl.Hidden = !one.Is("mode") && !one.Is("build") || kind == mode.Prompt && one.Is("gate")
 		}
-	})
+	}
+	for _, name := range []string{"junit", "parallel", "summary"} { // are of tags
+		f.Lookup(name).Hidden = true
+	}
 	f.Lookup("max-iterations").Usage = "iterations, also as the argument (default 10)"
-	if kind == mode.Prompt {
-		for _, name := range gateNames() {
-			f.Lookup(name).Hidden = true
-		}
-	}
 	return cmd
 }
 
@@ -117,7 +106,7 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, o *outputs, args [
 	if err := s.completeMode(f, root, kind, args); err != nil {
 		return err
 	}
-	opt := loop.StartOptions{Name: o.name, StatePath: s.stateFile, Command: string(kind)}
+	opt := loop.StartOptions{Name: o.name, StatePath: s.statePath(root), Command: string(kind)}
 	if o.stateFile != "" {
 		opt.StatePath = absolute(s.dirPath(), o.stateFile)
 	}
@@ -129,10 +118,9 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, o *outputs, args [
 
 // completeMode turns what was typed into what a mode runs.
 func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, args []string) (err error) {
-	s.besidePrompt(f)
 	verifyCommand := s.Scud.VerificationCommand
 	s.Scud, s.VerificationCommand = loop.ScudConfig{MaxIterationsPerTask: s.Scud.MaxIterationsPerTask}, ""
-	s.Git.AutoCommit = !s.noCommit
+	s.Git.AutoCommit = !s.NoCommit
 	s.workIn(f, root)
 	s.WorkingDirectory = root // plan, specs and tests are the project's
 	s.mode = kind

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"descartes/internal/plainfile"
 	"descartes/loop"
@@ -25,12 +24,7 @@ const maxPrompt = 16 << 20
 // completePrompt turns what was typed into what a prompt loop runs.
 func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 	f := cmd.Flags()
-	s.besidePrompt(f)
-	s.Scud = loop.ScudConfig{VerificationCommand: s.Scud.VerificationCommand}
-	if f.Changed("verify") {
-		s.VerificationCommand = s.Scud.VerificationCommand
-	}
-	s.Scud.VerificationCommand = ""
+	s.Scud = loop.ScudConfig{}
 	if s.Command == "" && s.Backend.Type == "" {
 		return badInput(`--command "claude -p", or --backend claude`, "which agent? A prompt loop needs --command or --backend")
 	}
@@ -42,40 +36,18 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 		return badInput(fmt.Sprintf("start with at most %d; a loop that has reached its limit goes on with loop resume --max-iterations N", loop.Ceiling),
 			"--max-iterations %d: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
 	}
-	if f.Changed("isolated") && f.Changed("continue") && s.isolated && s.ContinueSession {
+	if f.Changed("isolated") && f.Changed("continue") && s.Isolated && s.ContinueSession {
 		return badInput("", "--isolated and --continue are opposites; give one")
 	}
 	if f.Changed("isolated") {
-		s.ContinueSession = !s.isolated
+		s.ContinueSession = !s.Isolated
 	}
 	s.workIn(f, root)
-	s.Git.AutoCommit = s.commits
-	if s.noCommit {
-		s.Git.AutoCommit = false
-	}
+	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
 	if err := s.readPrompt(cmd, root); err != nil {
 		return err
 	}
 	return s.completeGate(f, root)
-}
-
-// besidePrompt keeps what a prompt loop is given by flags that a loop over a tag has too.
-func (s *settings) besidePrompt(f *pflag.FlagSet) {
-	if f.Changed("handoff") {
-		s.PromptHandoff = s.Scud.HandoffPath
-	}
-	if f.Changed("auto-tune") {
-		s.AutoTune = s.Scud.AutoTune
-	}
-}
-
-// workIn is where the agent works: --working-dir, the setting of that name, or here.
-func (s *settings) workIn(f *pflag.FlagSet, root string) {
-	if s.workDir != "" && !f.Changed("working-dir") {
-		s.WorkingDirectory = absolute(root, s.workDir)
-		return
-	}
-	s.WorkingDirectory = s.dirPath()
 }
 
 // readPrompt reads the prompt from where the flags say; - is standard input.
@@ -86,16 +58,16 @@ func (s *settings) readPrompt(cmd *cobra.Command, root string) error {
 	}
 	what, dir := "--prompt", s.dirPath()
 	switch {
-	case s.Prompt == "-" && f.Changed("prompt"), s.promptFile == "-":
+	case s.Prompt == "-" && f.Changed("prompt"), s.PromptFile == "-":
 		what = "the prompt on standard input"
 		text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxPrompt+1))
 		if err != nil {
 			return badInput("", "read the prompt from standard input: %w", err)
 		}
 		s.Prompt = string(text)
-	case s.promptFile != "" && !f.Changed("prompt"):
-		what = "prompt file " + s.promptFile
-		text, err := readPromptFile(dir, absolute(dir, s.promptFile))
+	case s.PromptFile != "" && !f.Changed("prompt"):
+		what = "prompt file " + s.PromptFile
+		text, err := readPromptFile(dir, absolute(dir, s.PromptFile))
 		if err != nil {
 			return badInput("", "%s: %w", what, err)
 		}

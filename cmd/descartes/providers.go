@@ -7,121 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"descartes/agent"
 	"descartes/internal/proc"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
-
-// defaultMaxWait is how long a run waits for a provider at most, in seconds.
-const defaultMaxWait = 6 * 60 * 60
-
-// onLimitWords are what --on-limit takes.
-const onLimitWords = loop.OnLimitWait + "|" + loop.OnLimitStop + "|" + loop.OnLimitFallback
-
-// registerProviders binds what is done when a provider gives no more.
-func (s *settings) registerProviders(f *pflag.FlagSet) {
-	f.Var(choice{&s.OnLimit, onLimitWords}, "on-limit", "when the provider's quota is used up: wait, stop, or fallback to the next backend (default: wait, with --fallback fallback)")
-	f.Var((*secs)(&s.MaxWaitSecs), "max-wait", "longest waiting for a provider; a reset further away ends the run; 0: any")
-	f.StringSliceVar(&s.Fallback, "fallback", nil, "`backends` that take over, in this order, when one is out of quota, keeps failing or cannot be used")
-}
-
-// asksAnew reports whether a person wants the providers asked, whatever is known of their quotas: by giving --on-limit
-// again. It is to be called before the environment has its say.
-func asksAnew(f *pflag.FlagSet) bool { return f.Changed("on-limit") }
-
-// completeProviders says what is done at a limit where nobody did, and refuses what cannot be.
-func (s *settings) completeProviders(f *pflag.FlagSet) error {
-	given := f.Changed("on-limit")
-	if f.Changed("fallback") && len(s.Fallback) == 0 && !given && s.OnLimit == loop.OnLimitFallback { // taken back
-		s.OnLimit = ""
-	}
-	switch {
-	case given:
-	case s.ci && len(s.Fallback) == 0:
-		s.OnLimit = loop.OnLimitStop
-	case s.ci:
-		s.OnLimit = loop.OnLimitFallback
-		if !f.Changed("max-wait") { // a job waits for nobody
-			s.MaxWaitSecs = 1
-		}
-	case len(s.Fallback) > 0 && (s.OnLimit == "" || f.Changed("fallback")):
-		s.OnLimit = loop.OnLimitFallback
-	case s.OnLimit == "":
-		s.OnLimit = loop.OnLimitWait
-	}
-	if s.OnLimit == loop.OnLimitFallback && len(s.Fallback) == 0 {
-		return badInput("name a backend with --fallback, e.g. --fallback codex", "--on-limit fallback: there is no backend to fall back to")
-	}
-	return nil
-}
-
-// fileProviders is what descartes.yaml says of providers and models.
-type fileProviders struct {
-	MaxWait    string               `yaml:"max_wait"`
-	Fallback   fileWords            `yaml:"fallback"`
-	ModelTiers map[string]string    `yaml:"model_tiers"`
-	AgentTypes map[string]fileAgent `yaml:"agent_types"`
-}
-
-type fileAgent struct {
-	Backend string `yaml:"backend"`
-	Model   string `yaml:"model"`
-	Tier    string `yaml:"tier"`
-}
-
-// fileWords is a list, or one line with commas.
-type fileWords []string
-
-// UnmarshalYAML reads either.
-func (w *fileWords) UnmarshalYAML(read func(any) error) error {
-	var line string
-	if read(&line) == nil {
-		for word := range strings.SplitSeq(line, ",") {
-			if word = strings.TrimSpace(word); word != "" {
-				*w = append(*w, word)
-			}
-		}
-		return nil
-	}
-	return read((*[]string)(w))
-}
-
-func (f *fileProviders) check() error {
-	var n secs
-	if err := n.Set(f.MaxWait); err != nil {
-		return fmt.Errorf("max_wait: %w", err)
-	}
-	return nil
-}
-
-// into puts it into c, with the models of the file's backends.
-func (f *fileProviders) into(c *loop.Config, backends map[string]fileRow) {
-	if f.MaxWait != "" {
-		var n secs
-		if n.Set(f.MaxWait) == nil { // check has looked
-			c.MaxWaitSecs = int(n)
-		}
-	}
-	c.Fallback, c.ModelTiers = f.Fallback, f.ModelTiers
-	for name, t := range f.AgentTypes {
-		if c.AgentTypes == nil {
-			c.AgentTypes = map[string]loop.AgentType{}
-		}
-		c.AgentTypes[name] = loop.AgentType{Backend: t.Backend, Model: t.Model, Tier: t.Tier}
-	}
-	for name, row := range backends {
-		if row.Model == "" && len(row.ModelTiers) == 0 {
-			continue
-		}
-		if c.Models == nil {
-			c.Models = map[string]loop.Models{}
-		}
-		c.Models[name] = loop.Models{Default: row.Model, Tiers: row.ModelTiers}
-	}
-}
 
 // otherBackends are those that tasks or a fallback name besides the usual one.
 func otherBackends(cfg loop.Config) (out []agent.Backend, err error) {
@@ -250,4 +141,53 @@ func missingFallbacks(others []agent.Backend, cfg loop.Config, root string, look
 		}
 	}
 	return notes
+}
+
+// powerless says of the limits of money that they may not act, because what an agent costs will not be known. chosen
+// is all that attempts may be run with.
+func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) (told []string) {
+	var limits, reasons, late []string
+	if c.MaxCostUSD > 0 {
+		limits = append(limits, "--max-cost "+journal.Dollars(c.MaxCostUSD))
+	}
+	if c.MaxCostPerTask > 0 {
+		limits = append(limits, "--max-cost-per-task "+journal.Dollars(c.MaxCostPerTask))
+	}
+	if len(limits) == 0 {
+		return nil
+	}
+	for _, with := range chosen {
+		at := slices.IndexFunc(backends, func(b agent.Backend) bool { return b.Name == with.Backend })
+		if at < 0 {
+			continue
+		}
+		ok, why := backends[at].TellsCost(with.Model)
+		if !ok && !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+		if ok && backends[at].TellsAtEnd() && !slices.Contains(late, with.Backend) {
+			late = append(late, with.Backend)
+		}
+	}
+	of := strings.Join(limits, " and ")
+	if len(reasons) > 0 {
+		told = append(told, of+" may not act: "+strings.Join(reasons, "; "))
+	}
+	if len(late) > 0 {
+		told = append(told, of+" cannot see attempts that are cut short: "+strings.Join(late, " and ")+" tells its cost at the end of a run")
+	}
+	return told
+}
+
+// chosen is all that the attempts of a job may be run with.
+func chosen(job *loop.Job) (out []loop.Choice) {
+	for _, id := range job.Runnable() {
+		t, _ := job.Graph.Task(id)
+		for _, c := range job.Config.Choices(t) {
+			if !slices.Contains(out, c) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
 }

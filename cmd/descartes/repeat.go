@@ -63,7 +63,7 @@ func startPrompt(cmd *cobra.Command, root string, s *settings, o *outputs) error
 	if err := s.completePrompt(cmd, root); err != nil {
 		return err
 	}
-	opt := loop.StartOptions{Name: o.name, StatePath: s.stateFile}
+	opt := loop.StartOptions{Name: o.name, StatePath: s.statePath(root)}
 	if o.stateFile != "" {
 		opt.StatePath = absolute(s.dirPath(), o.stateFile)
 		s.StateFile = shown(root, opt.StatePath)
@@ -77,6 +77,14 @@ func startPrompt(cmd *cobra.Command, root string, s *settings, o *outputs) error
 		}
 	}
 	return repeat(cmd, root, loop.KindPrompt, s, o, opt)
+}
+
+// statePath is where the settings file wants the state of a prompt loop; "" is where it usually is.
+func (s *settings) statePath(root string) string {
+	if s.StateFile == "" {
+		return ""
+	}
+	return absolute(root, s.StateFile)
 }
 
 // noReports refuses what only a loop over a tag can write.
@@ -96,12 +104,12 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	}
 	defer r.close()
 	r.from, r.why = s.promptFrom, s.verifyFrom
-	r.job.Yes = s.gates.yes || opt.Resume != "" && s.NoConfirm && cmd.Flags().Changed("no-confirm")
+	r.job.Yes = s.Yes || opt.Resume != "" && s.NoConfirm && cmd.Flags().Changed("no-confirm")
 	if opt.Resume == "" {
 		r.settings = watchSettings(root, r.job.Config, r.mask)
 		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
 	}
-	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.CI)
 	p.text.mask = r.mask
 	defer p.close()
 	p.repeatHeader(r)
@@ -113,7 +121,7 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	}
 	var h *person
 	if r.job.Gate != nil && !r.job.Config.Promised() {
-		h = atTerminal(cmd, p, s.ci)
+		h = atTerminal(cmd, p, s.CI)
 	}
 	r.disclose(cmd.Context(), p, h)
 	var in interrupts

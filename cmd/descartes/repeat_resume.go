@@ -12,9 +12,6 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, o *outputs, save
 	if err := o.noReports(); err != nil {
 		return err
 	}
-	if err := s.promptLimits(cmd.Flags()); err != nil {
-		return err
-	}
 	if err := checkPrompt("the prompt in "+shown(root, saved.Path), s.Prompt); err != nil {
 		return err
 	}

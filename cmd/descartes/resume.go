@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/config"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/tasks"
@@ -38,16 +39,12 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 			return resume(cmd, s, o, last)
 		},
 	}
-	completeLoops(cmd, &s.dir)
+	completeLoops(cmd, &s.Dir)
+	s.register(cmd, ofResume)
 	f := cmd.Flags()
-	s.Config = defaults()
-	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")
 	f.StringVar(&o.name, "name", "", "`id` of the loop")
 	f.StringVar(&o.stateFile, "state-file", "", "state `file` of the loop")
 	f.BoolVar(&last, "last", false, "the last loop that has not ended, whatever its name")
-	s.registerLimits(f)
-	s.registerHooks(f)
-	s.registerAnswers(f)
 	o.registerReports(cmd)
 	o.registerDetach(f)
 	o.parallel = 1
@@ -55,7 +52,7 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 }
 
 func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
-	root, err := findRoot(s.dir)
+	root, err := findRoot(s.Dir)
 	if err != nil {
 		return err
 	}
@@ -72,16 +69,19 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if away, err := o.background(cmd, root); away || err != nil {
 		return err
 	}
-	given := remember(f)
 	retry := s.Scud.RetryBlocked
 	if saved.State.Completed && !retry && !reopened(root, saved.State) {
 		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", orWord(saved.State.ID, "of "+shown(root, saved.Path)), saved.State.ExitReason.Type)
 	}
-	if s.Config, err = unhidden(root, saved.State); err != nil {
+	was, err := unhidden(root, saved.State)
+	if err != nil {
 		return err
 	}
-	s.Scud.RetryBlocked = false
-	if err := replay(f, given); err != nil {
+	was.Scud.RetryBlocked = false
+	if err := s.Over(f, was, nil); err != nil {
+		return badInput("", "%w", err)
+	}
+	if err := s.checkSafety(); err != nil {
 		return err
 	}
 	if err := s.completeProviders(f); err != nil {
@@ -93,7 +93,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if gated != nil {
 		return gated
 	}
-	if err := s.completeLimits(f); err != nil {
+	if err := s.completeTag(f, root); err != nil {
 		return err
 	}
 	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path}, false)
@@ -101,9 +101,9 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 
 // unhidden is a loop's settings with the values of secrets, which its state file does not have.
 func unhidden(root string, st *loop.State) (loop.Config, error) {
-	file := defaults()
-	if err := readFile(filepath.Join(root, "descartes.yaml"), false, &file); err != nil {
-		file = loop.Config{} // resuming needs nothing of it but what it has of these
+	var file loop.Config // resuming needs nothing of it but what it has of these
+	if f, err := config.ReadFile(filepath.Join(root, loop.SettingsFile), false); err == nil {
+		file = f.Config
 	}
 	cfg, missing := revealed(st.Config, os.Environ(), file)
 	if len(missing) > 0 {

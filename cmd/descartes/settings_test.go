@@ -6,60 +6,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 )
-
-func TestParseDeadline(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 3, 28, 22, 30, 0, 0, time.UTC)
-	for text, want := range map[string]time.Time{
-		"2026-04-01T06:00:00Z": time.Date(2026, 4, 1, 6, 0, 0, 0, time.UTC),
-		"23:15":                time.Date(2026, 3, 28, 23, 15, 0, 0, time.UTC),
-		"06:00":                time.Date(2026, 3, 29, 6, 0, 0, 0, time.UTC),
-		"22:30":                time.Date(2026, 3, 29, 22, 30, 0, 0, time.UTC),
-		"90m":                  now.Add(90 * time.Minute),
-	} {
-		got, err := parseDeadline(text, now)
-		if err != nil || !got.Equal(want) {
-			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "soon", "25:00", "-1h", "0s"} {
-		if got, err := parseDeadline(text, now); err == nil {
-			t.Errorf("%q: got %v, want an error", text, got)
-		}
-	}
-}
-
-func TestSecs(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{"": 0, "300": 300, "20m": 1200, "1500ms": 2} {
-		var s secs
-		if err := s.Set(text); err != nil || int(s) != want {
-			t.Errorf("%q: got %d, %v, want %d", text, s, err, want)
-		}
-	}
-	for _, text := range []string{"-1", "x", "-5m", "99999999999"} {
-		var s secs
-		if err := s.Set(text); err == nil {
-			t.Errorf("%q: got %d, want an error", text, s)
-		}
-	}
-}
 
 // parsed gives what a command line makes of the settings in a project.
 func parsed(t *testing.T, dir string, args ...string) (*settings, error) {
 	t.Helper()
 	s := &settings{}
 	cmd := &cobra.Command{Use: "x"}
-	s.register(cmd)
+	s.register(cmd, ofStart)
 	if err := cmd.ParseFlags(append([]string{"--working-dir", dir}, args...)); err != nil {
 		return s, err
 	}
-	_, err := s.load(cmd.Flags())
-	return s, err
+	root, err := s.load(cmd.Flags())
+	if err != nil {
+		return s, err
+	}
+	return s, s.completeTag(cmd.Flags(), root)
 }
 
 func TestPrecedence(t *testing.T) {
@@ -115,7 +79,7 @@ func TestSettingsFileErrors(t *testing.T) {
 		"on_limit: never\n":                   "on_limit: \"never\" is none of wait, stop",
 		"verify_timeout_secs: -1\n":           "verify_timeout_secs: -1 is negative",
 		"git:\n  hooks: maybe\n":              "git.hooks",
-		"scud:\n  max_iterations_per_task: 0": "--max-attempts 0",
+		"scud:\n  max_iterations_per_task: 0": "scud.max_iterations_per_task: 0: must be at least 1",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "descartes.yaml"), []byte(yaml), 0o666); err != nil {

@@ -49,10 +49,11 @@ func (l *looking) source(cmd *cobra.Command) (root string, c loop.ScudConfig, er
 	if root, err = findRoot(l.dir); err != nil {
 		return "", c, err
 	}
-	cfg := defaults()
-	if err := readFile(filepath.Join(root, "descartes.yaml"), false, &cfg); err != nil {
+	file, err := readSettings(filepath.Join(root, loop.SettingsFile), false)
+	if err != nil {
 		return root, c, err
 	}
+	cfg := file.Config
 	l.file = cfg
 	c = loop.ScudConfig{Tag: l.scud.Tag, TasksFile: cfg.Scud.TasksFile, PlanPath: cfg.Scud.PlanPath, OpenInDone: cfg.Scud.OpenInDone}
 	if c.Tag == "" && l.scud.TasksFile == "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/config"
 	"descartes/loop"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -89,21 +90,13 @@ func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
 
 // registerSource binds the flags that say what specs are made of.
 func (s *settings) registerSource(cmd *cobra.Command) {
-	s.Config = defaults()
-	f := cmd.Flags()
-	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")
-	f.StringVar(&s.file, "config", "", "settings `file` (default: descartes.yaml in the project)")
-	f.StringVar(&s.Scud.Tag, "scud-tag", "", "tag of the task (default: the active one, or the only one)")
-	f.StringVar(&s.Scud.VerificationCommand, "verify", "", "`command` that decides whether the task is done (default: found from the project)")
-	f.IntVar(&s.Scud.MaxIterationsPerTask, "max-attempts", 3, "attempts per task")
-	s.registerList(f)
-	s.registerSpec(f)
-	completeTags(cmd, &s.dir)
+	s.register(cmd, func(one *config.Setting) bool { return one.Is("spec") })
+	cmd.Flags().Lookup("scud-tag").Usage = "tag of the task (default: the active one, or the only one)"
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return taskIDs(cmd, s.dir, s.Scud.Tag, s.Scud.TasksFile)
+		return taskIDs(cmd, s.Dir, s.Scud.Tag, s.Scud.TasksFile)
 	}
 }
 
@@ -158,7 +151,7 @@ func (src *specSource) next(id string, attempt int) (specbuild.Spec, error) {
 // adopt takes from the tag's last loop what neither a flag nor the settings file says.
 func (s *settings) adopt(given func(string) bool, was loop.Config) {
 	c, old := &s.Scud, was.Scud
-	if s.CompletionPromise == defaults().CompletionPromise && was.CompletionPromise != "" {
+	if s.CompletionPromise == config.New().CompletionPromise && was.CompletionPromise != "" {
 		s.CompletionPromise = was.CompletionPromise
 	}
 	for _, x := range []struct {

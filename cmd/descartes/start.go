@@ -39,7 +39,7 @@ Where a loop over the tag was killed or stopped, start resumes it.
 			return startRun(cmd, s, o, loop.Scope{})
 		},
 	}
-	s.register(cmd)
+	s.register(cmd, ofStart)
 	o.register(cmd)
 	return cmd
 }
@@ -66,6 +66,9 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	}
 	if gated != nil {
 		return gated
+	}
+	if err := s.completeTag(cmd.Flags(), root); err != nil {
+		return err
 	}
 	given := s.Scud.TasksFile
 	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
@@ -143,7 +146,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 		r.settings = watchSettings(root, r.job.Config, r.mask)
 		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
 	}
-	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.ci)
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.CI)
 	p.text.mask = r.mask
 	defer p.close()
 	if r.nothing {

@@ -20,11 +20,11 @@ func newStepCmd() *cobra.Command {
 			return startRun(cmd, s, o, loop.Scope{Step: true, Task: task})
 		},
 	}
-	s.register(cmd)
+	s.register(cmd, ofStart)
 	o.register(cmd)
 	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
 	known := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return taskIDs(cmd, s.dir, s.Scud.Tag, s.Scud.TasksFile)
+		return taskIDs(cmd, s.Dir, s.Scud.Tag, s.Scud.TasksFile)
 	}
 	if err := cmd.RegisterFlagCompletionFunc("task", known); err != nil {
 		panic(err) // it was registered above

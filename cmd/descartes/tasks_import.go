@@ -31,9 +31,8 @@ A tag that has tasks already is never written to.`,
 			return importPlan(cmd, s, dryRun, asJSON)
 		},
 	}
-	s.Config = defaults()
 	f := cmd.Flags()
-	f.StringVar(&s.dir, "working-dir", ".", "work as if started in this `directory`")
+	f.StringVar(&s.Dir, "working-dir", ".", "work as if started in this `directory`")
 	f.StringVar(&s.Scud.PlanPath, "plan", "", "plan `file`")
 	f.StringVar(&s.Scud.Tag, "scud-tag", "", "`tag` that the tasks get (default: the one in the plan's front matter)")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be written, and write nothing")
@@ -51,7 +50,7 @@ type importJSON struct {
 }
 
 func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
-	root, err := findRoot(s.dir)
+	root, err := findRoot(s.Dir)
 	if err != nil {
 		return err
 	}

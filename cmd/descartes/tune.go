@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -80,11 +81,9 @@ type tune struct {
 }
 
 func (t *tune) check(args []string) error {
-	word := t.format
-	if err := (choice{&word, "text|json|markdown"}).Set(t.format); err != nil {
-		return badInput("", "--format: %w", err)
-	}
 	switch {
+	case !slices.Contains([]string{"text", "json", "markdown"}, t.format):
+		return badInput("", "--format: %q is none of text, json, markdown", t.format)
 	case t.selected < 0:
 		return badInput("", "--select %d: must be at least 1", t.selected)
 	case t.drop && (t.selected > 0 || t.edit):

@@ -19,7 +19,7 @@ func (t *tune) promptLoop(cmd *cobra.Command, args []string) (*loop.Saved, error
 	if t.name == "" && (len(args) > 0 || f.Changed("scud-tag") || f.Changed("tasks-file")) {
 		return nil, nil
 	}
-	root, err := findRoot(t.dir)
+	root, err := findRoot(t.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (t *tune) promptLoop(cmd *cobra.Command, args []string) (*loop.Saved, error
 		}
 		return s, nil
 	}
-	s, err := lookUp(root, t.dir, t.name, "")
+	s, err := lookUp(root, t.Dir, t.name, "")
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (t *tune) promptLoop(cmd *cobra.Command, args []string) (*loop.Saved, error
 
 // runPrompt shows the iterations of a prompt loop, or chooses the text of its next one.
 func (t *tune) runPrompt(cmd *cobra.Command, s *loop.Saved) error {
-	root, err := findRoot(t.dir)
+	root, err := findRoot(t.Dir)
 	if err != nil {
 		return err
 	}

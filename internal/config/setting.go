@@ -1,0 +1,440 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"descartes/agent"
+)
+
+// Setting is one field of Settings: what its tags say.
+type Setting struct {
+	Key   string   // in descartes.yaml and config show, as "git.hooks"; "" for what is only of a start
+	YAML  bool     // descartes.yaml may have it
+	Flag  string   // "" for none
+	From  string   // the flag that it is made from in another way; "" for none
+	Help  string   // of the flag, with its value's name in backquotes
+	Words []string // that it may be; nil for any
+	Power bool     // says what is run, or what that may touch
+
+	kind    string // how it is written: its type tag, else its field's type
+	initial string // the default tag
+	open    string
+	least   *int
+	in      []string
+	index   []int
+}
+
+// all are the settings, in the order of their fields.
+var all = settingsOf(reflect.TypeFor[Settings](), "", nil)
+
+// All lists the settings. It is not to be changed.
+func All() []*Setting { return all }
+
+// Is reports whether a setting counts there: one of the words of its in tag.
+func (s *Setting) Is(word string) bool { return slices.Contains(s.in, word) }
+
+// Variable is the environment variable that gives a flag its value.
+func Variable(flag string) string {
+	return "DESCARTES_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		at, tag := append(slices.Clone(index), i), f.Tag
+		name, _, _ := strings.Cut(tag.Get("json"), ",")
+		yaml := cmp.Or(tag.Get("yaml"), name)
+		switch {
+		case f.Anonymous:
+			list = append(list, settingsOf(f.Type, prefix, at)...)
+			continue
+		case f.Type.Kind() == reflect.Struct:
+			list = append(list, settingsOf(f.Type, prefix+name+".", at)...)
+			continue
+		case tag.Get("flag") == "" && (yaml == "-" || yaml == ""):
+			continue // what a run finds out, and keeps with its settings
+		}
+		s := &Setting{YAML: yaml != "-" && yaml != "", Flag: tag.Get("flag"), From: tag.Get("from"), Help: tag.Get("help"), Power: tag.Get("power") == "yes",
+			kind: cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), in: strings.Fields(tag.Get("in")), index: at}
+		if name != "" {
+			s.Key = prefix + name
+			if s.YAML {
+				s.Key = prefix + yaml
+			}
+		}
+		if f.Type == reflect.TypeFor[[]string]() && tag.Get("type") == "" {
+			s.kind = "lines"
+		}
+		if w := tag.Get("words"); w != "" {
+			s.Words = strings.Split(w, "|")
+		}
+		if n, err := strconv.Atoi(tag.Get("least")); err == nil {
+			s.least = &n
+		}
+		if arg := tag.Get("arg"); arg != "" {
+			s.Help = strings.Replace(s.Help, arg, "`"+arg+"`", 1)
+		}
+		s.Help = strings.Replace(s.Help, "{backends}", strings.Join(agent.Names(), ", "), 1)
+		list = append(list, s)
+	}
+	return list
+}
+
+// value is the setting's field.
+func (s *Setting) value(of *Settings) reflect.Value {
+	return reflect.ValueOf(of).Elem().FieldByIndex(s.index)
+}
+
+// New is the settings without any source but the defaults.
+func New() Settings {
+	var s Settings
+	for _, one := range all {
+		if one.initial != "" {
+			if err := one.parse(one.value(&s), one.initial); err != nil {
+				panic(fmt.Sprintf("default of %s%s: %v", one.Key, one.Flag, err)) // our own tag
+			}
+		}
+	}
+	return s
+}
+
+// parse reads what a flag or the environment says; a list may be given by several texts.
+func (s *Setting) parse(v reflect.Value, texts ...string) error {
+	text := texts[len(texts)-1]
+	switch s.kind {
+	case "lines", "paths":
+		v.Set(reflect.ValueOf(slices.Clone(texts)))
+	case "words":
+		v.Set(reflect.ValueOf(wordsOf(texts)))
+	case "bool":
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return err
+		}
+		v.SetBool(b)
+	case "cut":
+		if !slices.Contains(s.Words, text) {
+			return noneOf(text, s.Words)
+		}
+		v.SetBool(text == "cut")
+	case "int":
+		n, err := strconv.ParseInt(text, 0, 64)
+		if err != nil {
+			return err
+		}
+		v.SetInt(n)
+	case "float64":
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return err
+		}
+		v.SetFloat(x)
+	case "secs", "duration", "cooldown":
+		n, err := parseSeconds(text)
+		if err != nil {
+			return err
+		}
+		if s.kind == "cooldown" && n == 0 && text != "" {
+			return errors.New("it must be more than 0; loop resume --yes lets the loop try at once")
+		}
+		v.SetInt(n)
+	case "size":
+		n, err := parseSize(text)
+		if err != nil {
+			return err
+		}
+		v.SetInt(n)
+	case "breaker":
+		n, err := parseBreaker(text)
+		if err != nil {
+			return err
+		}
+		v.SetInt(n)
+	case "deadline":
+		at, err := parseDeadline(text, time.Now())
+		if err != nil {
+			return err
+		}
+		v.Set(reflect.ValueOf(at))
+	default:
+		if s.Words != nil && !slices.Contains(s.Words, text) {
+			return noneOf(text, s.Words)
+		}
+		v.SetString(text)
+	}
+	return nil
+}
+
+// text is a value as it is typed; "" for the zero value of what has a unit.
+func (s *Setting) text(v reflect.Value) string {
+	switch s.kind {
+	case "lines", "paths", "words":
+		return strings.Join(v.Interface().([]string), ",")
+	case "cut":
+		return s.Words[map[bool]int{true: 1}[v.Bool()]]
+	case "secs", "duration", "cooldown":
+		return secondsText(v.Int())
+	case "size":
+		return sizeText(v.Int())
+	case "breaker":
+		switch n := v.Int(); {
+		case n < 0:
+			return "off"
+		case n == 0:
+			return ""
+		}
+	case "deadline":
+		if v.IsNil() {
+			return ""
+		}
+		return v.Interface().(*time.Time).Format(time.RFC3339Nano)
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// check refuses a number that is out of bounds; name is what a person wrote, a flag or a key.
+func (s *Setting) check(name string, v reflect.Value) error {
+	if s.kind == "float64" && (v.Float() < 0 || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
+		return fmt.Errorf("%s %g: a sum of dollars is wanted", name, v.Float())
+	}
+	least := s.least
+	if least == nil && (s.kind == "secs" || s.kind == "cooldown") {
+		least = new(int)
+	}
+	if least == nil || v.Int() >= int64(*least) {
+		return nil
+	}
+	switch flag := strings.HasPrefix(name, "--"); {
+	case *least == 0 && !flag:
+		return fmt.Errorf("%s: %d is negative", name, v.Int())
+	case *least == 0:
+		return fmt.Errorf("%s %d: must not be negative", name, v.Int())
+	case !flag:
+		name += ":"
+	}
+	return fmt.Errorf("%s %d: must be at least %d", name, v.Int(), *least)
+}
+
+// typeName is the name of a flag's value in its help, where no word of the help is.
+func (s *Setting) typeName() string {
+	switch s.kind {
+	case "secs", "duration", "cooldown", "deadline":
+		return "time"
+	case "size":
+		return "size"
+	case "breaker":
+		return "N|off"
+	case "lines", "paths", "words":
+		return "strings"
+	}
+	if s.Words != nil {
+		return strings.Join(s.Words, "|")
+	}
+	return strings.Replace(s.kind, "path", "string", 1)
+}
+
+// given is the value of a flag: it writes into the settings that it is of, and keeps what it was given for Over.
+type given struct {
+	of    []*Setting // the one with the help first
+	to    *Settings
+	texts []string
+}
+
+func (g *given) String() string {
+	if g == nil || g.to == nil {
+		return ""
+	}
+	return g.of[0].text(g.of[0].value(g.to))
+}
+func (g *given) Type() string { return g.of[0].typeName() }
+
+func (g *given) Set(text string) error {
+	texts := []string{text}
+	if slices.Contains([]string{"lines", "paths", "words"}, g.of[0].kind) {
+		texts = append(slices.Clone(g.texts), text)
+	}
+	for _, s := range g.of {
+		if err := s.parse(s.value(g.to), texts...); err != nil {
+			return err
+		}
+	}
+	g.texts = texts
+	if g.of[0].kind == "deadline" && text != "" { // 8h counts from now on
+		g.texts = []string{g.String()}
+	}
+	return nil
+}
+
+// Bind makes the flags of the settings that are wanted. s is to be from New, and to stay where it is.
+func (s *Settings) Bind(f *pflag.FlagSet, wanted func(*Setting) bool) {
+	for _, one := range all {
+		if one.Flag == "" || one.Help == "" || !wanted(one) {
+			continue
+		}
+		g := &given{of: []*Setting{one}, to: s}
+		for _, other := range all {
+			if other.Flag == one.Flag && other != one {
+				g.of = append(g.of, other)
+			}
+		}
+		fl := f.VarPF(g, one.Flag, "", one.Help)
+		if one.kind == "bool" {
+			fl.NoOptDefVal = "true"
+		}
+	}
+}
+
+// Over puts what the flags were given over those settings. at makes a path that was typed one of the project; nil leaves
+// it as it is.
+func (s *Settings) Over(f *pflag.FlagSet, below Config, at func(path string) string) (err error) {
+	s.Config = below
+	f.Visit(func(fl *pflag.Flag) {
+		g, ok := fl.Value.(*given)
+		if !ok || err != nil {
+			return
+		}
+		for _, one := range g.of {
+			texts := slices.Clone(g.texts)
+			for i := range texts {
+				if at != nil && strings.HasPrefix(one.kind, "path") && texts[i] != "" {
+					texts[i] = at(texts[i])
+				}
+			}
+			v := one.value(s)
+			if err = one.parse(v, texts...); err == nil {
+				err = one.check("--"+fl.Name, v)
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	return err
+}
+
+func noneOf(text string, words []string) error {
+	return fmt.Errorf("%q is none of %s", text, strings.Join(words, ", "))
+}
+
+// wordsOf are the words of lines with commas.
+func wordsOf(lines []string) []string {
+	out := []string{}
+	for _, line := range lines {
+		for word := range strings.SplitSeq(line, ",") {
+			if word = strings.TrimSpace(word); word != "" {
+				out = append(out, word)
+			}
+		}
+	}
+	return out
+}
+
+// parseSeconds reads a number of seconds, given as such or as a duration.
+func parseSeconds(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		d, derr := time.ParseDuration(text)
+		if derr != nil {
+			return 0, fmt.Errorf("%q is no number of seconds and no duration like 20m", text)
+		}
+		n = int(math.Ceil(d.Seconds()))
+	}
+	if n < 0 || n > 1<<30 {
+		return 0, fmt.Errorf("%q is out of range", text)
+	}
+	return int64(n), nil
+}
+
+func secondsText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	text := (time.Duration(n) * time.Second).String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
+
+// parseSize reads a number of bytes, with or without a letter for its unit.
+func parseSize(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	number := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(text)), "B"), "I")
+	unit := 1.0
+	if n := len(number); n > 0 {
+		if at := strings.IndexByte("KMGT", number[n-1]); at >= 0 {
+			unit, number = math.Pow(1024, float64(at+1)), number[:n-1]
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || math.IsNaN(v) || v < 0 || v*unit > 1<<50 {
+		return 0, fmt.Errorf("%q is no size like 512M or 4G", text)
+	}
+	return int64(v * unit), nil
+}
+
+func sizeText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	letter := ""
+	for _, unit := range []string{"K", "M", "G", "T"} {
+		if n%1024 != 0 {
+			break
+		}
+		n, letter = n/1024, unit
+	}
+	return strconv.FormatInt(n, 10) + letter
+}
+
+// parseBreaker reads a number of tasks, or off.
+func parseBreaker(text string) (int64, error) {
+	if text == "off" || text == "false" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is neither a number of tasks nor off", text)
+	}
+	return int64(n), nil
+}
+
+// parseDeadline reads a point in time, given as such, as the next HH:MM, or as a duration from now; nil is none.
+func parseDeadline(text string, now time.Time) (*time.Time, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return &t, nil
+	}
+	if c, err := time.Parse("15:04", text); err == nil {
+		t := time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), 0, 0, now.Location())
+		if !t.After(now) {
+			t = t.AddDate(0, 0, 1)
+		}
+		return &t, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		t := now.Add(d)
+		return &t, nil
+	}
+	return nil, fmt.Errorf("%q is no time like 2006-01-02T15:04:05Z, no 15:04 and no duration like 8h", text)
+}
