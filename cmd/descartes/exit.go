@@ -142,8 +142,9 @@ func isInput(err error) bool {
 		state   *loop.StateError
 		refused *gitops.RefusedError
 		file    *loop.LoopFileError
+		wave    *loop.NoWaveError
 	)
-	return errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
+	return errors.As(err, &wave) || errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
 		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &state) || errors.As(err, &refused) || errors.As(err, &file) ||
 		errors.Is(err, tasks.ErrLocked) || errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
 }
@@ -157,7 +158,10 @@ func hintOf(err error) string {
 	var state *loop.StateError
 	var damage *journal.DamageError
 	var file *loop.LoopFileError
+	var wave *loop.NoWaveError
 	switch {
+	case errors.As(err, &wave):
+		return "descartes waves" + ofTag(wave.Tag, "") + " shows the waves and their commits"
 	case errors.As(err, &f):
 		return f.hint
 	case errors.Is(err, syscall.ENOSPC):

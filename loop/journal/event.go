@@ -35,6 +35,7 @@ const (
 	LoopPaused      Type = "loop_paused"
 	LoopResumed     Type = "loop_resumed"
 	LoopFinished    Type = "loop_finished"
+	LoopRewound     Type = "loop_rewound" // by a person: what came after a wave was taken back
 
 	// Of loops that repeat a prompt. agent_finished, verify_started and verify_finished stand between the two.
 	IterationStarted  Type = "iteration_started"
@@ -47,7 +48,7 @@ const (
 // started is started again.
 func (t Type) Durable() bool {
 	switch t {
-	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, IterationStarted, IterationFinished:
+	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, LoopRewound, IterationStarted, IterationFinished:
 		return true
 	}
 	return false
@@ -155,6 +156,7 @@ const (
 	DiskFull      Ending = "disk_full"
 	BaselineFails Ending = "baseline_failed" // the verify command fails on the untouched tree
 	OwnError      Ending = "error"
+	Rewound       Ending = "rewound" // a person took the last waves back
 
 	// Of prompt loops. Errors of theirs are all "error" in the state file.
 	PromiseSeen      Ending = "completion_promise_detected"
@@ -225,7 +227,7 @@ func (e *Event) Underway(was bool) bool {
 		return true
 	case VerifyStarted: // of an attempt whose agent ended while nobody ran the loop, too
 		return e.Detail == nil || !e.Detail.Baseline
-	case LoopStarted, LoopResumed, LimitWaiting, LoopPaused, LoopFinished:
+	case LoopStarted, LoopResumed, LimitWaiting, LoopPaused, LoopFinished, LoopRewound:
 		return false
 	}
 	return was

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -155,6 +156,8 @@ func (s *State) Apply(e *Event) {
 		s.WaveCommits, s.GivenUp = append(s.WaveCommits, *e), nil // every commit holds the whole task file
 		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.Paths, p) })
 		s.Verified = slices.DeleteFunc(s.Verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
+	case LoopRewound:
+		s.rewind(e)
 	case LoopPaused, LoopFinished:
 		s.Finished = e
 		s.notRetried(e)
@@ -169,6 +172,42 @@ func (s *State) Apply(e *Event) {
 			s.shelved = true
 		}
 	}
+}
+
+// After are the commits that came after a wave: those behind its last one, or where it has none, from the first of a
+// later wave on.
+func After(commits []Event, wave int) []Event {
+	for i := len(commits) - 1; i >= 0; i-- {
+		if commits[i].Wave == wave {
+			return commits[i+1:]
+		}
+	}
+	for i, c := range commits {
+		if c.Wave > wave {
+			return commits[i:]
+		}
+	}
+	return nil
+}
+
+// rewind forgets what came after a wave. Attempts keep their numbers, and what is kept of them its refs.
+func (s *State) rewind(e *Event) {
+	again := func(task string) bool { return slices.Contains(e.Tasks, task) }
+	ofTask := func(x Event) bool { return again(x.Task) }
+	s.WaveCommits = s.WaveCommits[:len(s.WaveCommits)-len(After(s.WaveCommits, e.Wave))]
+	s.Verified, s.Blocked, s.GivenUp = slices.DeleteFunc(s.Verified, ofTask), slices.DeleteFunc(s.Blocked, ofTask), slices.DeleteFunc(s.GivenUp, ofTask)
+	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return again(w.Task) })
+	for _, id := range e.Tasks {
+		delete(s.Counted, id)
+		delete(s.Interruptions, id)
+		delete(s.OtherEnds, id)
+		delete(s.Failures, id)
+		delete(s.Delivered, id)
+		delete(s.Costs.Fresh, id)
+		s.close(&Event{Task: id, Seq: e.Seq}, "pending")
+	}
+	s.Wave, s.LastPass, s.Ends = min(s.Wave, e.Wave), Pass{}, nil
+	s.Finished = &Event{Seq: e.Seq, TS: e.TS, Type: e.Type, Reason: string(Rewound), Message: fmt.Sprintf("went back to the state after wave %d", e.Wave)}
 }
 
 func (s *State) resume(e *Event) {

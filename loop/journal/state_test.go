@@ -140,3 +140,25 @@ func TestLinesStayTheSame(t *testing.T) {
 		}
 	}
 }
+
+// TestAfter: a wave may have several commits, and with early tasks a later one may come before an earlier.
+func TestAfter(t *testing.T) {
+	commits := func(waves ...int) (out []Event) {
+		for _, w := range waves {
+			out = append(out, Event{Wave: w})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		waves    []int
+		to, left int
+	}{
+		{[]int{1, 2, 3}, 2, 2}, {[]int{1, 2, 3}, 3, 3}, {[]int{1, 2, 3}, 0, 0}, {[]int{1, 1, 2, 2}, 1, 2}, {[]int{2, 1, 3}, 1, 2},
+		{[]int{1, 3}, 2, 1}, {[]int{3}, 2, 0}, {nil, 0, 0}, {[]int{1}, 7, 1},
+	} {
+		all := commits(c.waves...)
+		if got := len(all) - len(After(all, c.to)); got != c.left {
+			t.Errorf("commits of waves %v, back to %d: %d stay, want %d", c.waves, c.to, got, c.left)
+		}
+	}
+}

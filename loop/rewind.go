@@ -1,0 +1,238 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
+	"descartes/tasks"
+)
+
+// rewindLimit bounds how far back in HEAD's history a wave's commit is looked for.
+const rewindLimit = 10000
+
+// Rewind is the way back to the state after one of a tag's waves: the branch, the files, the statuses and the loops'
+// journals go back together, and a branch keeps what was. PlanRewind makes one, and changes nothing.
+type Rewind struct {
+	Tag     string   `json:"tag"`
+	Wave    int      `json:"wave"`    // the last that stays; 0 is the state before the first
+	Branch  string   `json:"branch"`  // that goes back, "" for a detached HEAD
+	From    string   `json:"from"`    // where it stands
+	To      string   `json:"to"`      // and where it goes
+	Keep    string   `json:"kept_as"` // the branch that keeps From
+	Commits []string `json:"commits"` // that are taken back, newest first
+	Tasks   []string `json:"tasks"`   // that are to be done again
+	Foreign []string `json:"foreign"` // of Commits those that no loop over the tag made, each with its subject
+	Pushed  []string `json:"pushed"`  // remote branches that hold one of Commits
+	Dirty   []string `json:"dirty"`   // uncommitted changes
+
+	home   Home
+	list   *tasks.File
+	loops  []Saved
+	undone map[string]bool // commits of waves
+}
+
+// NoWaveError says that there is nothing to take back.
+type NoWaveError struct {
+	Tag  string
+	Wave int
+	Why  string
+}
+
+func (e *NoWaveError) Error() string {
+	return fmt.Sprintf("tag %q cannot go back to wave %d: %s", e.Tag, e.Wave, e.Why)
+}
+
+// PlanRewind looks which commits of a tag's loops came after a wave, and where HEAD stood before the first of them. The
+// caller has made sure that no loop runs.
+func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewind, error) {
+	home, list := NewHome(j.Root), j.File
+	w := &Rewind{Tag: list.Tag(), Wave: wave, Tasks: []string{}, Foreign: []string{}, Pushed: []string{}, Dirty: []string{}, home: home, list: list, undone: map[string]bool{}}
+	all, err := home.List()
+	if err != nil {
+		return nil, err
+	}
+	var commits []journal.Event
+	folds := map[string]*journal.State{}
+	for _, s := range all {
+		if s.State == nil || s.State.Kind != KindTag || s.State.Tag != w.Tag {
+			continue
+		}
+		events, err := journal.ReadEvents(home.Events(s.State.ID))
+		if err != nil {
+			return nil, err
+		}
+		fold := journal.Fold(events)
+		if fold.Unsettled() {
+			return nil, &NoWaveError{w.Tag, wave, "loop " + s.State.ID + " was stopped in the middle of a task; finish that first with descartes loop resume --name " + s.State.ID}
+		}
+		commits = append(commits, fold.WaveCommits...)
+		folds[s.State.ID] = fold
+		w.loops = append(w.loops, s)
+	}
+	slices.SortStableFunc(commits, func(a, b journal.Event) int { return a.TS.Compare(b.TS) })
+	later := journal.After(commits, wave)
+	if len(later) == 0 {
+		return nil, &NoWaveError{w.Tag, wave, "no loop here has committed a later one"}
+	}
+	for _, c := range later {
+		w.undone[c.Commit] = true
+	}
+	if err := w.history(ctx, repo, later[0].Commit, later[len(later)-1].Commit); err != nil {
+		return nil, err
+	}
+	again := map[string]bool{}
+	for _, c := range later {
+		for _, id := range c.Tasks {
+			again[id] = true
+		}
+	}
+	for _, fold := range folds {
+		for _, e := range slices.Concat(fold.Blocked, fold.Verified) {
+			if e.Wave > wave {
+				again[e.Task] = true
+			}
+		}
+	}
+	for id := range again {
+		if _, ok := list.Task(id); ok {
+			w.Tasks = append(w.Tasks, id)
+		}
+	}
+	slices.SortFunc(w.Tasks, tasks.CompareIDs)
+	dirty, err := repo.Dirty(ctx)
+	if err != nil {
+		return nil, gitErr("look for uncommitted changes", err)
+	}
+	left, err := home.leftBefore(ctx, repo, dirty)
+	if err != nil {
+		return nil, gitErr("look for what verify left", err)
+	}
+	w.Dirty = append(w.Dirty, without(foreign(dirty, j.ownPaths(repo.Root())), left)...)
+	return w, nil
+}
+
+// history finds where the branch goes back to, and what else goes with the commits from first to last. Where an earlier
+// call was cut off after the branch had moved, that is what is still to be finished.
+func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last string) error {
+	head, err := repo.Head(ctx)
+	if err != nil {
+		return gitErr("read HEAD", err)
+	}
+	w.From = head.Hash
+	list, ok, err := repo.History(ctx, w.From, first, rewindLimit)
+	if err == nil && !ok {
+		if list, ok, err = repo.History(ctx, last, first, rewindLimit); ok {
+			w.From, ok = last, list[len(list)-1].Parent == head.Hash
+		}
+	}
+	switch {
+	case err != nil:
+		return gitErr("read the history", err)
+	case !ok:
+		return &NoWaveError{w.Tag, w.Wave, fmt.Sprintf("commit %.12s of a later wave is not in the history of HEAD; switch to the branch that has it", first)}
+	}
+	w.Branch, w.To = strings.TrimPrefix(head.Branch, "refs/heads/"), list[len(list)-1].Parent
+	if w.To == "" {
+		return &NoWaveError{w.Tag, w.Wave, "the repository had no commit before"}
+	}
+	w.Keep = fmt.Sprintf("descartes/before-rewind-%.12s", w.From)
+	for _, c := range list {
+		w.Commits = append(w.Commits, c.Hash)
+		if !w.undone[c.Hash] {
+			w.Foreign = append(w.Foreign, fmt.Sprintf("%.12s %s", c.Hash, oneLine(c.Subject)))
+		}
+	}
+	if w.Pushed, err = repo.Pushed(ctx, first); err != nil {
+		return gitErr("look at the remote branches", err)
+	}
+	return nil
+}
+
+// Do goes back. First comes the branch that keeps what was, then the files and the branch, the journals, the statuses,
+// the state files: after a crash the same call finishes it. A file of the user's that stands in the way is returned, and
+// nothing has changed.
+func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, now func() time.Time) (left []gitops.LeftOut, err error) {
+	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: w.Tag, At: now(), Files: filesOf(w.list)}
+	for _, path := range []string{treeLock(repo.Dir()), lockOf(w.home.tree())} {
+		k, lerr := takeLock(ctx, path, lockWait, who)
+		if lerr != nil {
+			return nil, lerr
+		}
+		defer func() { err = errors.Join(err, k.release()) }()
+	}
+	if err := repo.Claim(); err != nil {
+		return nil, err
+	}
+	if err := unchanged(w.list); err != nil {
+		return nil, err
+	}
+	if err := repo.MakeBranch(ctx, w.Keep, w.From); err != nil {
+		return nil, gitErr("keep what was", err)
+	}
+	if left, err = repo.Forward(ctx, w.From, w.To); err != nil || len(left) > 0 {
+		if err != nil {
+			err = gitErr("go back", err)
+		}
+		return left, err
+	}
+	tree, err := repo.HeadTree(ctx)
+	if err != nil {
+		return nil, gitErr("read HEAD", err)
+	}
+	for _, s := range w.loops {
+		if err := w.record(fsys, s, string(tree), now); err != nil {
+			return nil, err
+		}
+	}
+	return nil, w.reopen(fsys)
+}
+
+// record notes in a loop's journal what of it was taken back.
+func (w *Rewind) record(fsys atomicfile.FS, s Saved, tree string, now func() time.Time) error {
+	j, events, err := journal.Open(fsys, w.home.Events(s.State.ID), s.State.ID, now)
+	if err != nil {
+		return err
+	}
+	if len(events) > 0 {
+		err = j.Append(&journal.Event{Type: journal.LoopRewound, Wave: w.Wave, Tasks: w.Tasks, Tree: tree, Base: w.From, Commit: w.To, Branch: w.Keep})
+	}
+	return errors.Join(err, j.Close())
+}
+
+// reopen sets the statuses back, and brings the state files into step. The task list may have come back with the files.
+func (w *Rewind) reopen(fsys atomicfile.FS) error {
+	list, err := tasks.OpenPath(w.list.Path(), w.list.Tag())
+	if err != nil {
+		return err
+	}
+	changes := map[string]tasks.Status{}
+	for _, id := range w.Tasks {
+		if t, ok := list.Task(id); ok && t.Status != tasks.Pending {
+			changes[id] = tasks.Pending
+		}
+	}
+	if len(changes) > 0 {
+		if err := list.Save(fsys, changes); err != nil {
+			return fmt.Errorf("save task file: %w", err)
+		}
+	}
+	for _, s := range w.loops {
+		v, err := w.home.View(s, list)
+		if err != nil {
+			return err
+		}
+		st := v.State
+		if err := st.save(fsys, s.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
