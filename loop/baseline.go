@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,8 +10,11 @@ import (
 	"strings"
 
 	"descartes/gitops"
+	"descartes/internal/oneline"
 	"descartes/internal/redact"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
 )
@@ -60,7 +64,7 @@ func (b *Baseline) Reason() string {
 	if b.Task != "" {
 		s = "verify fails without the work on task " + b.Task + " too, on a tree where it passed before: `"
 	}
-	s += oneLine(b.Command) + "` "
+	s += oneline.Text(b.Command) + "` "
 	r := &b.Result
 	switch {
 	case r.Overran != "" || r.Signal != 0:
@@ -70,7 +74,7 @@ func (b *Baseline) Reason() string {
 	}
 	switch {
 	case len(b.Withheld) > 0:
-		s += "; it passes with all of your variables, of which these are withheld: " + few(b.Withheld)
+		s += "; it passes with all of your variables, of which these are withheld: " + oneline.List(b.Withheld)
 	case b.CannotRun() && r.Code == 126:
 		s += ": something in it cannot be executed"
 	case b.CannotRun():
@@ -106,7 +110,7 @@ func (b *Baseline) Output() []string {
 
 // TryBaseline runs a verify command on the tree as it is; where it fails and variables are withheld from it, it is
 // run once more with all of them.
-func TryBaseline(ctx context.Context, v Verifier, q verify.Request, withheld []string) (*Baseline, error) {
+func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, withheld []string) (*Baseline, error) {
 	res, err := v.Run(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("verify before any task: %w", err)
@@ -135,9 +139,9 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if setting == BaselineOff || l.job.verify() == "" || l.history.Unsettled() || !l.anyReady() || l.limits(ctx, stop) != nil {
 		return nil, nil // work of an unfinished attempt lies in the tree, or no attempt will begin
 	}
-	before, err := l.tools.Repo.Snapshot(ctx)
+	before, err := l.ws.Holds(ctx)
 	if err != nil {
-		return nil, gitErr("snapshot the working tree", err)
+		return nil, err
 	}
 	passed, err := l.passedBefore(ctx, before)
 	if err != nil || passed {
@@ -163,10 +167,14 @@ func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome,
 		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || l.limits(ctx, stop) != nil {
 		return nil, nil
 	}
-	if known, err := l.passedBefore(ctx, l.at); err != nil || !known {
+	now, err := l.ws.Holds(ctx)
+	if err != nil {
 		return nil, err
 	}
-	b, err := l.untouched(ctx, stop, l.at, id)
+	if known, err := l.passedBefore(ctx, now); err != nil || !known {
+		return nil, err
+	}
+	b, err := l.untouched(ctx, stop, now, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -184,23 +192,13 @@ func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome,
 // untouched runs the verify command on a tree without unverified work, and puts back what it does there. The task is
 // the one that was just blocked, "" before any.
 func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree, task string) (_ *Baseline, err error) {
-	tr := &trial{task: &tasks.Task{}, footing: footing{base: before, before: before}, after: before, started: l.tools.Now(), log: l.home.baselineLog(l.state.ID)}
-	l.rememberLists()
-	if tr.git, err = l.tools.Repo.Guard(ctx); err != nil {
-		return nil, gitErr("read the state of the repository", err)
+	u := &unit{task: &tasks.Task{}, before: before, base: before, log: l.home.baselineLog(l.state.ID)}
+	if _, err := l.ws.Prepare(ctx, l.start(u)); err != nil {
+		return nil, err
 	}
-	b, err := baselineRun{task: task, record: func(e *journal.Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(tr.log)}.run(ctx, stop, Timed(&l.job.Config, verify.Request{
-		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: tr.log}),
-		func() (string, []string, error) {
-			gctx := context.WithoutCancel(ctx)
-			if err := l.repair(gctx, tr, "verification"); err != nil {
-				return "", nil, err
-			}
-			err := l.tidyBaseline(gctx, tr)
-			return string(tr.after), tr.left, err
-		})
-	l.at = ""
-	return b, err
+	return baselineRun{task: task, record: func(e *journal.Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(u.log)}.run(ctx, stop, Timed(&l.job.Config, verify.Request{
+		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: u.log}),
+		func() (string, []string, error) { return l.tidyBaseline(context.WithoutCancel(ctx), u) })
 }
 
 // baselineRun is what running the command on an untouched tree needs of a loop.
@@ -297,48 +295,31 @@ func (h Home) passOf(tag string) journal.Pass {
 
 // tidyBaseline puts back the files of the repository that the verify command changed; what it changed is kept under
 // a ref. New files stay where they are.
-func (l *Loop) tidyBaseline(ctx context.Context, tr *trial) error {
-	if err := l.look(ctx, tr); err != nil || len(tr.changed) == 0 {
-		return err
+func (l *Loop) tidyBaseline(ctx context.Context, u *unit) (tree string, made []string, err error) {
+	if err := l.heal(u, "verification"); err != nil {
+		return "", nil, err
 	}
-	var back, made []string
-	for _, c := range tr.changed {
-		if c.Op == 'A' && !lockFile(c.Path) {
-			made = append(made, c.Path)
-		} else {
-			back = append(back, c.Path)
-		}
+	notes, err := l.ws.Repair(ctx, "verification")
+	if err := errors.Join(err, l.undone(u, notes)); err != nil {
+		return "", nil, err
+	}
+	ref := "refs/descartes/" + l.state.ID + "/baseline"
+	back, made, err := l.ws.Untouched(ctx, ref)
+	if err != nil {
+		return "", nil, err
 	}
 	if len(back) > 0 {
-		ref := "refs/descartes/" + l.state.ID + "/baseline"
-		if err := l.tools.Repo.Pin(ctx, ref, tr.after); err != nil {
-			return gitErr("keep what the verification changed", err)
-		}
-		if _, err := l.tools.Repo.RestorePaths(ctx, tr.before, back); err != nil {
-			return gitErr("put back what the verification changed", err)
-		}
-		if err := l.record(&journal.Event{Type: journal.Warning, Message: "the verification before any task changed files, which are restored: " + few(back) + "; as it left them they are in " + ref}); err != nil {
-			return err
+		if err := l.record(&journal.Event{Type: journal.Warning, Message: "the verification before any task changed files, which are restored: " + oneline.List(back) + "; as it left them they are in " + ref}); err != nil {
+			return "", nil, err
 		}
 	}
-	if tr.left = made; len(made) > 0 {
-		if err := l.record(&journal.Event{Type: journal.Warning, Message: madeByVerify + few(made)}); err != nil {
-			return err
+	if len(made) > 0 {
+		if err := l.record(&journal.Event{Type: journal.Warning, Message: workspace.MadeByVerify + oneline.List(made)}); err != nil {
+			return "", nil, err
 		}
 	}
-	return l.look(ctx, tr)
-}
-
-// lockFile reports whether a file is one in which a package manager writes down the versions that it chose: a build
-// that brings it up to date does so for the project.
-func lockFile(path string) bool {
-	switch filepath.Base(path) {
-	case "go.sum", "go.work.sum", "Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock",
-		"uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pixi.lock", "conda-lock.yml", "Gemfile.lock", "composer.lock", "mix.lock", "rebar.lock", "pubspec.lock",
-		"Podfile.lock", "Package.resolved", "packages.lock.json", "paket.lock", "gradle.lockfile", "flake.lock", "Manifest.toml", "cabal.project.freeze", "stack.yaml.lock", "renv.lock":
-		return true
-	}
-	return false
+	now, err := l.ws.Holds(ctx)
+	return string(now), made, err
 }
 
 // dropImport removes the task list that this start had made of the plan: a run that was refused leaves nothing.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/gitops"
+	"descartes/internal/oneline"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/verify"
@@ -121,7 +121,7 @@ func (l *Loop) tripped() string {
 	if s.half {
 		where = " again after the breaker had opened"
 	}
-	return what + where + " (" + strings.Join(s.tasks, ", ") + "): " + oneLine(s.shown)
+	return what + where + " (" + strings.Join(s.tasks, ", ") + "): " + oneline.Text(s.shown)
 }
 
 // putOff reports whether a task whose agent did nothing has its next attempt after the first one of another: no
@@ -139,29 +139,11 @@ func (l *Loop) putOff(ids []string) bool {
 func (l *Loop) openBreaker(ctx context.Context, out *Outcome) error {
 	e := &journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: l.streak().tasks}
 	if cur := l.history.Current; cur != "" && l.history.Bases[cur] != "" && l.history.Bases[cur] != l.history.Tree {
-		if err := l.takeBack(ctx, cur); err != nil {
+		tree, err := l.takeBack(ctx, cur)
+		if err != nil {
 			return err
 		}
-		e.Task, e.Tree, e.Ref = cur, string(l.at), RefPrefix(l.state.ID, cur)
+		e.Task, e.Tree, e.Ref = cur, string(tree), RefPrefix(l.state.ID, cur)
 	}
 	return l.record(e)
-}
-
-// takeBack brings the tree back to what it was before a task that is neither done nor blocked; its attempts' refs keep
-// what it had made.
-func (l *Loop) takeBack(ctx context.Context, id string) error {
-	put, err := l.tools.Repo.Restore(ctx, gitops.Tree(l.history.Bases[id]), l.began(id))
-	if err != nil {
-		return gitErr("take back the work on task "+id, err)
-	}
-	now, err := l.tools.Repo.Snapshot(ctx)
-	if err != nil {
-		return gitErr("look at the tree after task "+id, err)
-	}
-	l.at = now
-	line := restoredLine(put, RefPrefix(l.state.ID, id)) + notRestored(put)
-	if line == "" {
-		return nil
-	}
-	return l.record(&journal.Event{Type: journal.Warning, Task: id, Tree: string(now), Message: "restored: " + line})
 }

@@ -9,6 +9,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/crash"
+	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/tasks"
 )
@@ -51,7 +52,7 @@ func (l *Loop) commitWave(ctx context.Context, stop *stopper, number int, ids []
 	w.UserPaths = l.history.UserPaths
 	w.Files = l.taskFile()
 	crash.Point("before-wave-commit")
-	l.at = "" // a hook may change files
+	l.ws.Stale() // a hook may change files
 	cctx, over := stop.committing(ctx, l.job.Config.Deadline)
 	defer over()
 	c, err := l.commitOnce(cctx, number, done, w)
@@ -100,10 +101,10 @@ func (l *Loop) commitOnce(ctx context.Context, number int, done []string, w gito
 			}
 			keep := fmt.Sprintf("refs/descartes/%s/wave-%d", l.state.ID, number)
 			if err := repo.TakeBack(ctx, hash, keep); err != nil {
-				return gitops.Commit{}, fmt.Errorf("it differs from what was verified at %s: %w", few(wrong), err)
+				return gitops.Commit{}, fmt.Errorf("it differs from what was verified at %s: %w", oneline.List(wrong), err)
 			}
 			if err := l.record(&journal.Event{Type: journal.Warning, Wave: number, Message: fmt.Sprintf("commit %.12s, which the killed run had made, differs from what was verified at %s; it is kept as %s, and the wave is committed again",
-				hash, few(wrong), keep)}); err != nil {
+				hash, oneline.List(wrong), keep)}); err != nil {
 				return gitops.Commit{}, err
 			}
 		}
@@ -135,7 +136,7 @@ func (l *Loop) taskFile() map[string][]byte {
 // aside. A commit that holds the statuses of given up tasks alone adds no feature.
 func (l *Loop) subject(number int, ids []string, verified bool) string {
 	if t := l.job.Config.Git.CommitTemplate; t != "" {
-		return oneLine(Names{Iteration: l.history.Iteration, Wave: number, Tag: l.state.Tag, At: l.tools.Now()}.Expand(t))
+		return oneline.Text(Names{Iteration: l.history.Iteration, Wave: number, Tag: l.state.Tag, At: l.tools.Now()}.Expand(t))
 	}
 	done, of := 0, 0
 	for _, id := range ids {
@@ -161,17 +162,22 @@ func (l *Loop) message(subject string, number int, done []string, blocked []jour
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
 	for _, id := range done {
-		fmt.Fprintf(&b, "- %s %s\n", oneLine(id), oneLine(l.title(id)))
+		fmt.Fprintf(&b, "- %s %s\n", oneline.Text(id), oneline.Text(l.title(id)))
 	}
 	for _, e := range blocked {
-		fmt.Fprintf(&b, "- %s %s (blocked: %s)\n", oneLine(e.Task), oneLine(e.Title), oneLine(e.Reason))
+		fmt.Fprintf(&b, "- %s %s (blocked: %s)\n", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
 	}
 	fmt.Fprintf(&b, "\nDescartes-Loop: %s\nDescartes-Wave: %d\n", l.state.ID, number)
 	for _, id := range done {
-		fmt.Fprintf(&b, "Descartes-Task: %s\n", oneLine(id))
+		fmt.Fprintf(&b, "Descartes-Task: %s\n", oneline.Text(id))
 	}
 	if l.job.Config.Git.CostTrailer {
 		fmt.Fprintf(&b, "Descartes-Cost: %s\n", l.costOf(done).Trailer())
 	}
 	return b.String()
+}
+
+// pairOf is what a verified attempt changed, for the wave's commit.
+func pairOf(e journal.Event) gitops.Pair {
+	return gitops.Pair{Base: gitops.Tree(e.Base), Result: gitops.Tree(e.Tree), Head: e.Commit, Without: e.Paths}
 }

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"path/filepath"
 	"time"
 
 	"descartes/internal/config"
@@ -55,4 +56,16 @@ func usedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
 		return &Outcome{Ending: journal.CostReached, Message: "the agents cost " + cost.Dollars() + ", the limit is " + journal.Dollars(c.MaxCostUSD)}
 	}
 	return nil
+}
+
+// SettingsFile is where a project's settings lie.
+const SettingsFile = "descartes.yaml"
+
+// settingsFiles are where settings are read from: the project's file, and another that was named.
+func settingsFiles(c *Config, root string) []string {
+	paths := []string{filepath.Join(root, SettingsFile)}
+	if c.SettingsFile != "" && c.SettingsFile != paths[0] {
+		paths = append(paths, c.SettingsFile)
+	}
+	return paths
 }

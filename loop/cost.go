@@ -29,7 +29,7 @@ func (l *Loop) costOf(tasks []string) (sum journal.Cost) {
 }
 
 // blockOverpaid gives up a task that has cost what one may cost.
-func (l *Loop) blockOverpaid(ctx context.Context, tr *trial, over string) error {
-	tr.verdict, tr.reason = verify.Failed, over+"; the last one: "+tr.reason
-	return l.block(ctx, tr)
+func (l *Loop) blockOverpaid(ctx context.Context, u *unit, over string) error {
+	u.res.Verdict, u.res.Reason = verify.Failed, over+"; the last one: "+u.res.Reason
+	return l.block(ctx, u)
 }

@@ -29,12 +29,12 @@ func TestCostSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	t1, _ := l.job.Graph.Task("1")
-	tr := &trial{task: t1, number: 1, result: dear, footing: footing{before: "x"}}
-	start := l.event(journal.AttemptStarted, tr)
+	u := &unit{task: t1, number: 1}
+	start := l.event(journal.AttemptStarted, u)
 	start.Tree = l.history.Tree
-	begin := l.event(journal.TaskStarted, tr)
+	begin := l.event(journal.TaskStarted, u)
 	begin.Base = l.history.Tree
-	if err := l.record(begin, start, l.agentEvent(tr)); err != nil {
+	if err := l.record(begin, start, agentEnd(l.event(journal.AgentFinished, u), dear, u.with, maxWords)); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 )
 
@@ -51,7 +52,7 @@ func deniedBy(c *Config, root, log string, hosts []string) (list []string) {
 		list = append(list, "writing to "+path+"; sandbox_write: ["+open+"] in descartes.yaml opens it")
 	}
 	for i := range list {
-		list[i] = oneLine(list[i])
+		list[i] = oneline.Text(list[i])
 	}
 	slices.Sort(list)
 	list = slices.DeleteFunc(slices.Compact(list), func(s string) bool { return len(s) > maxDeniedLine })

@@ -11,11 +11,9 @@ import (
 	"strings"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 )
-
-// SettingsFile is where a project's settings lie.
-const SettingsFile = "descartes.yaml"
 
 // look is what the file system says of the file at a path: of a link, of the link and of what it leads to.
 type look struct {
@@ -76,7 +74,7 @@ func (k fixedFile) changed(root string) (verb, after string, now []byte) {
 	var refused *plainfile.Error
 	switch {
 	case is.to != k.to && is.to != "":
-		return "replaced", " by a link to " + oneLine(is.to), nil
+		return "replaced", " by a link to " + oneline.Text(is.to), nil
 	case errors.As(err, &refused):
 		return "replaced", " (it now " + refused.Reason + ")", nil
 	case k.link == nil:
@@ -206,18 +204,4 @@ func (g *fixedFiles) putBack(fsys atomicfile.FS, who, aside string) (notes []str
 		notes = append(notes, note)
 	}
 	return notes, nil
-}
-
-// fixedPaths are the places of files that no attempt may change, besides the task file.
-func (l *Loop) fixedPaths() []string {
-	return append(settingsFiles(&l.job.Config, l.job.Root), l.job.File.Ahead(l.job.Root)...)
-}
-
-// settingsFiles are where settings are read from: the project's file, and another that was named.
-func settingsFiles(c *Config, root string) []string {
-	paths := []string{filepath.Join(root, SettingsFile)}
-	if c.SettingsFile != "" && c.SettingsFile != paths[0] {
-		paths = append(paths, c.SettingsFile)
-	}
-	return paths
 }

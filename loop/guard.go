@@ -11,7 +11,9 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 )
 
 // guard restores what no attempt may change in the repository: the git directory, what the user had changed before
@@ -147,7 +149,7 @@ func (g *guard) restore(ctx context.Context, f *footing, who string, back bool) 
 	}
 	notes := lossNotes(slices.DeleteFunc(losses, func(l gitops.Loss) bool { return !l.Deleted && !slices.Contains(put.Back, l.Path) }), who)
 	put.Left = slices.DeleteFunc(put.Left, func(l gitops.LeftOut) bool { return slices.Contains(f.left, l.Path) })
-	if left := notRestored(put); left != "" {
+	if left := workspace.NotRestored(put); left != "" {
 		notes = append(notes, "not everything that the "+who+" undid could be restored"+left+"; git show "+string(s.Base)+":PATH prints it")
 	}
 	for _, l := range put.Left {
@@ -185,7 +187,7 @@ func workName(w *journal.Work) string {
 	return taskWork(w.Task)
 }
 
-func taskWork(id string) string { return "task " + oneLine(id) }
+func taskWork(id string) string { return "task " + oneline.Text(id) }
 
 // lossNotes tell what an attempt undid: one line for the user's, one for each set of tasks.
 func lossNotes(losses []gitops.Loss, who string) []string {
@@ -204,7 +206,7 @@ func lossNotes(losses []gitops.Loss, who string) []string {
 		paths[line] = append(paths[line], l.Path)
 	}
 	for i, line := range order {
-		order[i] = line + few(paths[line])
+		order[i] = line + oneline.List(paths[line])
 	}
 	return order
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 	"descartes/loop/journal"
 )
@@ -93,8 +94,8 @@ const maxHandoffTasks = 20
 func (l *Loop) handoffText(out *Outcome) string {
 	var b strings.Builder
 	c := l.job.Graph.Counts()
-	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneLine(l.state.Tag))
-	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneLine(orElse(out.Message, out.Ending.Words())), c.Done, c.Total)
+	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneline.Text(l.state.Tag))
+	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneline.Text(orElse(out.Message, out.Ending.Words())), c.Done, c.Total)
 	if n := len(l.history.WaveCommits); n > 0 {
 		fmt.Fprintf(&b, "; the last commit is %.12s", l.history.WaveCommits[n-1].Commit)
 	}
@@ -103,7 +104,7 @@ func (l *Loop) handoffText(out *Outcome) string {
 	if len(l.history.Blocked) > 0 {
 		b.WriteString("\n### Blocked\n\nTheir files were put back; what was tried is kept under the refs named.\n\n")
 		for _, e := range l.history.Blocked[:min(maxHandoffTasks, len(l.history.Blocked))] {
-			fmt.Fprintf(&b, "- %s %s: %s", oneLine(e.Task), oneLine(e.Title), oneLine(e.Reason))
+			fmt.Fprintf(&b, "- %s %s: %s", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
 			if e.Ref != "" {
 				fmt.Fprintf(&b, " (%s)", e.Ref)
 			}
@@ -116,7 +117,7 @@ func (l *Loop) handoffText(out *Outcome) string {
 	l.handoffNext(&b)
 	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n", l.state.ID, more(out, &l.job.Config, l.job.Config.Scud.MaxTotalIterations))
 	if len(l.history.Blocked) > 0 {
-		fmt.Fprintf(&b, "    descartes loop tune TASK --scud-tag %s     # change what a blocked task is told\n    descartes loop resume --name %s --retry-blocked\n", oneLine(l.state.Tag), l.state.ID)
+		fmt.Fprintf(&b, "    descartes loop tune TASK --scud-tag %s     # change what a blocked task is told\n    descartes loop resume --name %s --retry-blocked\n", oneline.Text(l.state.Tag), l.state.ID)
 	}
 	return b.String()
 }
@@ -142,9 +143,9 @@ func (l *Loop) handoffCurrent(b *strings.Builder) {
 	if id == "" {
 		return
 	}
-	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneLine(id), oneLine(l.title(id)))
+	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(l.title(id)))
 	if f, ok := l.history.Failures[id]; ok {
-		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneLine(string(f.Verdict)), oneLine(f.Reason))
+		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneline.Text(string(f.Verdict)), oneline.Text(f.Reason))
 		if words := lastWords(f); words != "" {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
 		}
@@ -165,7 +166,7 @@ func (l *Loop) handoffNext(b *strings.Builder) {
 	}
 	b.WriteString("\n### Next\n\n")
 	for _, id := range ready[:min(maxHandoffTasks, len(ready))] {
-		fmt.Fprintf(b, "- %s %s\n", oneLine(id), oneLine(l.title(id)))
+		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(l.title(id)))
 	}
 	if n := len(ready) - maxHandoffTasks; n > 0 {
 		fmt.Fprintf(b, "- and %d more\n", n)

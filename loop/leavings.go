@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -135,4 +136,16 @@ func (h Home) leftBefore(ctx context.Context, repo *gitops.Repo, dirty []string)
 // without leaves out of a list what another has.
 func without(list, out []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return slices.Contains(out, p) })
+}
+
+// lockFile reports whether a file is one in which a package manager writes down the versions that it chose: a build
+// that brings it up to date does so for the project.
+func lockFile(path string) bool {
+	switch filepath.Base(path) {
+	case "go.sum", "go.work.sum", "Cargo.lock", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock",
+		"uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pixi.lock", "conda-lock.yml", "Gemfile.lock", "composer.lock", "mix.lock", "rebar.lock", "pubspec.lock",
+		"Podfile.lock", "Package.resolved", "packages.lock.json", "paket.lock", "gradle.lockfile", "flake.lock", "Manifest.toml", "cabal.project.freeze", "stack.yaml.lock", "renv.lock":
+		return true
+	}
+	return false
 }

@@ -8,32 +8,20 @@ import (
 	"slices"
 	"time"
 
-	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/redact"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/tasks"
-	"descartes/verify"
 )
-
-// Agent runs one coding agent, once: that of the kind which the request names.
-type Agent interface {
-	Run(ctx context.Context, r agent.Request) (agent.Result, error)
-	// Recall tells how the run of a dead loop ended, if it ended by itself.
-	Recall(r agent.Request, exitFile string) (agent.Result, bool)
-}
-
-// Verifier runs the verify command, once.
-type Verifier interface {
-	Run(ctx context.Context, r verify.Request) (verify.Result, error)
-}
 
 // Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld, Code and Ask.
 type Tools struct {
 	Repo    *gitops.Repo
-	Agent   Agent
-	Verify  Verifier
+	Agent   attempt.Agent
+	Verify  attempt.Verifier
 	FS      atomicfile.FS
 	Now     func() time.Time                // gitops.Now: the age of files is compared with it
 	Mask    *redact.Redactor                // what is printed, recorded or committed nowhere; nil: nothing
@@ -65,7 +53,10 @@ type Loop struct {
 	scope    Scope
 	state    State // what does not change while it runs; the rest comes from the journal
 	history  *journal.State
-	guard    *guard
+	ws       *workspace.Tree
+	runner   *attempt.Runner
+	taught   int // of the account's work: what the workspace knows is verified
+	commits  int // and of its commits
 	journal  *journal.Journal
 	saver    *saver
 	locks    []*lock
@@ -76,15 +67,11 @@ type Loop struct {
 	full     bool              // the disk is, and the end could not be recorded
 	entered  int               // the wave whose begin was recorded last
 	told     map[string]string // held tasks that were told of, and why
-	passed   map[string]bool   // paths in no snapshot that were told of
 	tuned    map[string]bool   // tasks whose next text a person chose, by file name
-	fixed    fixedFiles
-	lists    map[string]otherList // of other tags, by path, before the attempt at hand
-	branch   string               // made before the first attempt
-	lastPass journal.Pass         // of the tag's last loop
+	branch   string            // made before the first attempt
+	lastPass journal.Pass      // of the tag's last loop
 	failing  streak
 	missing  map[string]bool // withheld variables that were told of
-	at       gitops.Tree     // what the working tree holds; "" where it has to be looked at
 }
 
 // ID names the loop.
@@ -201,11 +188,7 @@ func (l *Loop) finish(out *Outcome) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	leave := l.guard.drop
-	if l.history.Open != nil { // the next run puts the index back
-		leave = l.guard.leave
-	}
-	if err := leave(l.home, l.state.ID); err != nil {
+	if err := l.ws.Close(l.history.Open != nil); err != nil { // with one open the next run puts the index back
 		return err
 	}
 	if err := l.handOff(out); err != nil { // everything else is saved

@@ -5,6 +5,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 )
 
 // ownState is the state file of a live loop as the loop left it. Another program may mark the loop there as cancelled,
@@ -14,7 +15,7 @@ type ownState struct {
 	path string
 
 	mu        sync.Mutex
-	seen      look // the zero one until we have written it
+	seen      workspace.Look // the zero one until we have written it
 	cancelled bool
 }
 
@@ -26,7 +27,7 @@ func (o *ownState) save(s *State) error {
 	if err := s.save(o.fs, o.path); err != nil {
 		return err
 	}
-	o.seen = lookAt(o.path)
+	o.seen = workspace.LookAt(o.path)
 	return nil
 }
 
@@ -39,7 +40,7 @@ func (o *ownState) marked() bool {
 }
 
 func (o *ownState) look() {
-	if o.cancelled || o.seen.path == "" || o.seen.same() {
+	if o.cancelled || o.seen.Path == "" || o.seen.Same() {
 		return
 	}
 	s, err := LoadState(o.path)

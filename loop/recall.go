@@ -9,13 +9,10 @@ import (
 	"descartes/loop/journal"
 )
 
-// agentEvent tells how the agent's run ended. What it says is all that a resumed loop knows of it: see recalled.
-func (l *Loop) agentEvent(tr *trial) *journal.Event {
-	r := tr.result
-	e := l.event(journal.AgentFinished, tr)
-	e.Reason = r.Reason
-	e.Detail = agentDetail(r, tr.with, maxWords)
-	e.Detail.Changed, e.Detail.Tree = len(tr.changed), string(tr.after)
+// agentEnd makes an event tell how an agent's run ended, with at most words bytes of its last message. What it says is all that a resumed
+// loop knows of the run: see recalled.
+func agentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal.Event {
+	e.Type, e.Reason, e.Detail = journal.AgentFinished, r.Reason, agentDetail(r, with, words)
 	return e
 }
 

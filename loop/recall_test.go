@@ -8,18 +8,11 @@ import (
 
 	"descartes/agent"
 	"descartes/loop/journal"
-	"descartes/tasks"
 )
 
 // A loop that takes up a dead one's attempt knows of its agent what the journal says, and that is all.
 func TestJournalKeepsResult(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, threeTasks)
-	l, err := w.start(StartOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	usd := 0.25
 	for _, want := range []agent.Result{
 		{End: agent.Crashed, Cause: agent.Transient, Code: 1, Reason: "Claude failed: overloaded", Notes: []string{"the output has no end event"}},
@@ -29,7 +22,7 @@ func TestJournalKeepsResult(t *testing.T) {
 		{End: agent.Finished, Complete: true, Cost: &agent.Cost{Tokens: &agent.Tokens{Output: 3}}},
 		{End: agent.Crashed, Signal: 9},
 	} {
-		line, err := json.Marshal(l.agentEvent(&trial{task: &tasks.Task{ID: "1"}, number: 1, result: want}))
+		line, err := json.Marshal(agentEnd(&journal.Event{}, want, Choice{}, maxWords))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,12 +3,15 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
 	"descartes/agent"
 	"descartes/gitops"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
@@ -17,7 +20,7 @@ import (
 // taken back.
 func (l *Loop) recoverAttempt(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if l.history.Open != nil {
-		return l.recoverOpen(ctx, stop, *l.history.Open)
+		return l.adopt(ctx, stop, *l.history.Open)
 	}
 	return nil, l.recoverTask(ctx)
 }
@@ -25,106 +28,108 @@ func (l *Loop) recoverAttempt(ctx context.Context, stop *stopper) (*Outcome, err
 // recoverTask finishes what stands between the end of an attempt and the end of its task.
 func (l *Loop) recoverTask(ctx context.Context) error {
 	b := l.history
-	if err := l.guard.drop(l.home, l.state.ID); err != nil {
+	if err := l.ws.Forget(); err != nil {
 		return err
 	}
 	if b.Current == "" {
 		return nil
 	}
-	tr, ok := l.revive(b.Current, b.Begun[b.Current])
+	u, ok := l.revive(b.Current, b.Begun[b.Current])
 	if !ok {
 		return nil
 	}
 	for _, v := range b.Verified { // verified, and the line that says done was lost
 		if v.Task == b.Current {
-			done := l.event(journal.TaskDone, tr)
+			done := l.event(journal.TaskDone, u)
 			done.Ref = v.Ref
 			return l.record(done)
 		}
 	}
 	f, failed := b.Failures[b.Current]
 	if over := l.overpaid(b.Current); over != "" && f.Verdict != journal.Blocked {
-		tr.reason = orElse(f.Reason, "none has ended")
-		return l.blockOverpaid(ctx, tr, over)
+		u.res.Reason = orElse(f.Reason, "none has ended")
+		return l.blockOverpaid(ctx, u, over)
 	}
 	if !failed {
 		return nil
 	}
 	if f.Verdict == journal.Blocked || b.Counted[b.Current] >= l.job.Config.Scud.MaxIterationsPerTask {
-		tr.verdict, tr.reason = verify.Verdict(f.Verdict), f.Reason
+		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
 		if f.Detail != nil {
-			tr.result.Question = f.Detail.Question
+			u.res.Agent.Question = f.Detail.Question
 		}
-		return l.block(ctx, tr)
+		return l.block(ctx, u)
 	}
 	return nil
 }
 
-// revive is the trial that the journal tells of. It fails for a task that the list no longer has.
-func (l *Loop) revive(id string, number int) (*trial, bool) {
+// revive is the unit that the journal tells of. It fails for a task that the list no longer has.
+func (l *Loop) revive(id string, number int) (*unit, bool) {
 	t, ok := l.job.Graph.Task(id)
 	if !ok {
 		return nil, false
 	}
-	return &trial{task: t, number: number, footing: footing{base: gitops.Tree(l.history.Bases[id]), before: gitops.Tree(l.history.Tree)},
+	return &unit{task: t, number: number, base: gitops.Tree(l.history.Bases[id]), before: gitops.Tree(l.history.Tree),
 		log: l.home.Log(l.state.ID, id, number), started: l.tools.Now(), with: l.job.Config.Choices(t)[0]}, true
 }
 
-// recoverOpen ends an attempt that was under way. An outcome says that the run ends here, as it would have.
-func (l *Loop) recoverOpen(ctx context.Context, stop *stopper, open journal.Event) (*Outcome, error) {
-	tr, ok := l.revive(open.Task, open.Attempt)
+// adopt ends an attempt that was under way. An outcome says that the run ends here, as it would have.
+func (l *Loop) adopt(ctx context.Context, stop *stopper, open journal.Event) (*Outcome, error) {
+	u, ok := l.revive(open.Task, open.Attempt)
 	if !ok { // the task is gone from the list: its work stays in the tree, and is kept
 		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + l.relative(l.saver.own.path))
 	}
-	tr.started = open.TS
-	if err := maskFiles(l.tools.Mask, tr.log, l.errLog(), l.promptFile()); err != nil {
+	u.started = open.TS
+	if d := open.Detail; d != nil {
+		if u.tuned = d.Tuned; d.Backend != "" {
+			u.with = Choice{Backend: d.Backend, Model: d.Model}
+		}
+	}
+	start, known := l.start(u), adopted(l.history.OpenAgent)
+	start.Resumed = l.home.resumed(l.state.ID, open, l.history.OpenAgent, l.tools.Now())
+	if _, err := l.ws.Prepare(ctx, start); err != nil {
 		return nil, err
 	}
-	if d := open.Detail; d != nil && d.Backend != "" {
-		tr.with = Choice{Backend: d.Backend, Model: d.Model}
-	}
+	in := l.input(u, "")
+	in.Adopted = &known
 	var err error
-	if tr.git, err = l.tools.Repo.GuardSince(ctx, gitops.Head{Branch: open.Branch, Hash: open.Commit}, l.home.keptSettings(l.state.ID), open.TS, l.home.ended(l.state.ID, open, l.tools.Now())); err != nil {
-		return nil, gitErr("read the state of the repository", err)
+	if u.res, err = l.runner.Run(ctx, l.ws, in, l.observe(u)); err != nil {
+		return nil, fmt.Errorf("task %s: %w", u.task.ID, err)
 	}
-	tr.result = l.recall(tr)
-	if err := l.judge(ctx, tr); err != nil {
-		return nil, err
-	}
-	if len(tr.changed) > 0 && tr.result.End == agent.Cancelled {
-		if err := l.warn(tr, "the interrupted attempt left changes, which the next one goes on from: "+names(tr.changed)); err != nil {
+	if changed := u.res.Work.Changed; len(changed) > 0 && u.res.Agent.End == agent.Cancelled {
+		if err := l.warn(u, "the interrupted attempt left changes, which the next one goes on from: "+workspace.Paths(changed)); err != nil {
 			return nil, err
 		}
 	}
-	tr.tuned = open.Detail != nil && open.Detail.Tuned
-	out, _, err := l.after(ctx, stop, tr)
-	l.spent(tr)
-	if err != nil || tr.verdict != verify.Cancelled {
+	out, _, err := l.conclude(ctx, stop, u)
+	l.spent(u)
+	if err != nil || u.res.Verdict != verify.Cancelled {
 		return out, err
 	}
-	if over := l.overpaid(tr.task.ID); over != "" && l.history.Current == tr.task.ID {
-		return nil, l.blockOverpaid(ctx, tr, over)
+	if over := l.overpaid(u.task.ID); over != "" && l.history.Current == u.task.ID {
+		return nil, l.blockOverpaid(ctx, u, over)
 	}
 	return nil, nil
 }
 
-// ended is when the last process of an interrupted attempt came to its end, which is when that was
-// recorded; where it was not, the attempt lasted until now.
-func (h Home) ended(id string, open journal.Event, now time.Time) time.Time {
-	if fi, err := os.Stat(h.ExitFile(id)); err == nil && fi.ModTime().After(open.TS) {
-		return fi.ModTime()
+// adopted is what the journal tells of an attempt that a killed run had begun.
+func adopted(end *journal.Event) (a attempt.Adopted) {
+	if end == nil || end.Detail == nil {
+		return a
 	}
-	return now
+	res := recalled(end)
+	return attempt.Adopted{Agent: &res, Changed: end.Detail.Changed}
 }
 
-// recall tells how the agent of an interrupted attempt ended. The exit file knows it until the
-// verification begins, whose own end then overwrites it; from there on the journal knows it.
-func (l *Loop) recall(tr *trial) agent.Result {
-	if res, ok := l.tools.Agent.Recall(l.request(tr, ""), l.home.ExitFile(l.state.ID)); ok {
-		return res
+// resumed is what the workspace is told of it.
+func (h Home) resumed(id string, open journal.Event, end *journal.Event, now time.Time) *workspace.Resumed {
+	r := &workspace.Resumed{Head: gitops.Head{Branch: open.Branch, Hash: open.Commit}, Began: open.TS, Ended: now}
+	// Its last process ended when that was recorded; where it was not, the attempt lasted until now.
+	if fi, err := os.Stat(h.ExitFile(id)); err == nil && fi.ModTime().After(open.TS) {
+		r.Ended = fi.ModTime()
 	}
-	if e := l.history.OpenAgent; e != nil && e.Detail != nil {
-		return recalled(e)
+	if end != nil && end.Detail != nil {
+		r.Seen = gitops.Tree(end.Detail.Tree)
 	}
-	return agent.Result{End: agent.Cancelled, Code: -1, Reason: "descartes was stopped during this attempt"}
+	return r
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
 )
@@ -25,58 +27,49 @@ func (l *Loop) refine(ctx context.Context, stop *stopper, t *tasks.Task, with Ch
 	if !failed || l.history.Reviewed[t.ID] == f.Attempt || l.tuned[fileName(t.ID)+".md"] || stop.asked(ctx) != nil {
 		return nil
 	}
-	tr := &trial{task: t, with: with, number: l.history.Begun[t.ID] + 1, started: l.tools.Now()}
-	tr.log = filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", fileName(t.ID), tr.number))
-	prompt, err := l.review(ctx, tr, f)
+	u := &unit{task: t, with: with, number: l.history.Begun[t.ID] + 1, started: l.tools.Now()}
+	u.log = filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", fileName(t.ID), u.number))
+	var err error
+	if u.before, err = l.ws.Holds(ctx); err != nil {
+		return err
+	}
+	prompt, err := l.review(ctx, u, f)
 	if err != nil {
 		return err
 	}
-	l.rememberLists()
-	if tr.git, err = l.tools.Repo.Guard(ctx); err != nil {
-		return gitErr("read the state of the repository", err)
+	if _, err := l.ws.Prepare(ctx, l.start(u)); err != nil {
+		return err
 	}
-	req := l.request(tr, prompt)
-	req.Env = append(req.Env, "DESCARTES_REVIEW=1") // for agents that are scripts
-	req.Label, req.PromptFile = l.label(tr, "review"), filepath.Join(l.home.Run(l.state.ID), "review.md")
+	in := l.input(u, prompt)
+	in.Env = append(in.Env, "DESCARTES_REVIEW=1") // for agents that are scripts
 	actx, done := stop.watch(ctx)
 	defer done()
-	if tr.result, err = l.tools.Agent.Run(actx, req); err != nil {
+	res, err := l.runner.Consult(actx, l.ws, in, "review", l.observe(u))
+	if err == nil {
+		err = l.undoReview(context.WithoutCancel(ctx), u)
+	}
+	if err != nil {
 		return fmt.Errorf("review the last attempt of task %s: %w", t.ID, err)
 	}
-	if err := l.gatherErrors(tr); err != nil {
-		return err
-	}
-	if err := l.undoReview(context.WithoutCancel(ctx), tr); err != nil {
-		return err
-	}
-	if tr.result.End == agent.Cancelled || tr.result.End == agent.Limited {
+	if res.End == agent.Cancelled || res.End == agent.Limited {
 		return nil // not a review: it is made before the next attempt, if there is one
 	}
-	e := l.event(journal.SpecRefined, tr)
-	e.Detail = l.agentEvent(tr).Detail
-	e.Detail.Words, e.Detail.Log = "", l.relative(tr.log)
-	if tr.result.End == agent.Finished {
-		e.Message = strings.TrimSpace(head(tr.result.Final, maxRefinement))
+	e := l.event(journal.SpecRefined, u)
+	e.Reason, e.Detail = res.Reason, agentDetail(res, with, 0)
+	e.Detail.Log = l.relative(u.log)
+	if res.End == agent.Finished {
+		e.Message = strings.TrimSpace(head(res.Final, maxRefinement))
 	}
 	if e.Message == "" {
-		e.Reason = "it advised nothing"
-		if tr.result.Reason != "" {
-			e.Reason = tr.result.Reason
-		}
+		e.Reason = orElse(res.Reason, "it advised nothing")
 	}
 	return l.record(e)
 }
 
-// review is the prompt of a review; it notes in tr the tree that the review begins with.
-func (l *Loop) review(ctx context.Context, tr *trial, f journal.Event) (string, error) {
-	id := tr.task.ID
-	if tr.before = l.at; tr.before == "" {
-		var err error
-		if tr.before, err = l.tools.Repo.Snapshot(ctx); err != nil {
-			return "", gitErr("snapshot the working tree", err)
-		}
-	}
-	r := specbuild.Review{Task: *tr.task, Failure: *failure(f), Earlier: l.history.Refinements[id]}
+// review is the prompt of a review.
+func (l *Loop) review(ctx context.Context, u *unit, f journal.Event) (string, error) {
+	id := u.task.ID
+	r := specbuild.Review{Task: *u.task, Failure: *failure(f), Earlier: l.history.Refinements[id]}
 	variants, err := l.home.Variants(l.state.ID, id)
 	if err != nil {
 		return "", err
@@ -98,30 +91,18 @@ func (l *Loop) review(ctx context.Context, tr *trial, f journal.Event) (string, 
 }
 
 // undoReview puts back what a review changed, which is asked for its words alone.
-func (l *Loop) undoReview(ctx context.Context, tr *trial) error {
-	l.at = ""
-	if err := l.repair(ctx, tr, "review"); err != nil {
+func (l *Loop) undoReview(ctx context.Context, u *unit) error {
+	left, err := l.ws.Look(ctx)
+	if err != nil || len(left.Changed) == 0 {
 		return err
 	}
-	if err := l.look(ctx, tr); err != nil {
+	put, err := l.ws.Restore(ctx, u.before, u.started)
+	if err != nil {
 		return err
 	}
-	l.at = tr.after
-	if len(tr.changed) == 0 {
-		return nil
-	}
-	put, err := l.tools.Repo.Restore(ctx, tr.before, tr.started)
-	if err != nil {
-		return gitErr("take back what a review changed", err)
-	}
-	now, err := l.tools.Repo.Snapshot(ctx)
-	if err != nil {
-		return gitErr("look at the tree after a review", err)
-	}
-	l.at = now
-	ref := RefPrefix(l.state.ID, tr.task.ID) + fmt.Sprintf("%d-review", tr.number)
-	if _, err := l.tools.Repo.Keep(ctx, ref, tr.after, nil, "what the review of task "+oneLine(tr.task.ID)+" changed\n"); err != nil {
+	ref := RefPrefix(l.state.ID, u.task.ID) + fmt.Sprintf("%d-review", u.number)
+	if _, err := l.tools.Repo.Keep(ctx, ref, left.After, nil, "what the review of task "+oneline.Text(u.task.ID)+" changed\n"); err != nil {
 		return gitErr("keep what a review changed", err)
 	}
-	return l.warn(tr, "the review changed files, which is put back and kept as "+ref+": "+names(tr.changed)+notRestored(put))
+	return l.warn(u, "the review changed files, which is put back and kept as "+ref+": "+workspace.Paths(left.Changed)+workspace.NotRestored(put.Restored))
 }

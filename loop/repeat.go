@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-
 	"time"
 
 	"descartes/agent"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,10 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/crash"
+	"descartes/internal/oneline"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 )
 
 // treeWait is how long an iteration waits for the others that look at the working tree or commit in it.
@@ -155,7 +159,7 @@ func (r *Repeat) tellLeavings(ctx context.Context, t *turn) (err error) {
 	}
 	t.changed = slices.DeleteFunc(t.changed, func(c gitops.Change) bool { return slices.Contains(t.left, c.Path) })
 	if fresh := without(t.left, r.history.VerifyLeft); len(fresh) > 0 {
-		return r.warn(madeByVerify + few(fresh))
+		return r.warn(workspace.MadeByVerify + oneline.List(fresh))
 	}
 	return nil
 }
@@ -165,14 +169,14 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 	if t.before == "" || !r.watches() {
 		return nil
 	}
-	ctx, done := linger(rctx)
+	ctx, done := attempt.Linger(rctx)
 	defer done()
 	holder, err := r.inTree(ctx, func() (err error) {
 		if t.after, err = r.tools.Repo.Snapshot(ctx); err != nil {
 			return gitErr("snapshot the working tree", err)
 		}
 		if left, _ := r.tools.Repo.LeftOut(t.started); len(left) > 0 {
-			if err := r.warn(fmt.Sprintf("iteration %d left what no commit can hold: %s", t.Iteration, fewOf(left))); err != nil {
+			if err := r.warn(fmt.Sprintf("iteration %d left what no commit can hold: %s", t.Iteration, workspace.Reasons(left))); err != nil {
 				return err
 			}
 		}
@@ -188,7 +192,7 @@ func (r *Repeat) lookAfter(rctx context.Context, stop *stopper, t *turn) error {
 		if old := uncovered(r.tools.Repo, t.changed, r.history.Prompt.Since); len(old) > 0 {
 			t.left = append(t.left, old...)
 			t.changed = slices.DeleteFunc(t.changed, func(c gitops.Change) bool { return slices.Contains(old, c.Path) })
-			if err := r.warn(uncoveredStay + few(old)); err != nil {
+			if err := r.warn(uncoveredStay + oneline.List(old)); err != nil {
 				return err
 			}
 		}
@@ -244,4 +248,13 @@ func (r *Repeat) message(t *turn) string {
 		subject = n.Expand(orElse(r.job.Config.Git.CommitTemplate, DefaultCommitTemplate))
 	}
 	return fmt.Sprintf("%s\n\nDescartes-Loop: %s\nDescartes-Iteration: %d\n", strings.TrimSpace(subject), r.state.ID, t.Iteration)
+}
+
+// ended is when the last process of an interrupted attempt came to its end, which is when that was
+// recorded; where it was not, the attempt lasted until now.
+func (h Home) ended(id string, open journal.Event, now time.Time) time.Time {
+	if fi, err := os.Stat(h.ExitFile(id)); err == nil && fi.ModTime().After(open.TS) {
+		return fi.ModTime()
+	}
+	return now
 }

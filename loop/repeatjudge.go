@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/internal/oneline"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
 	"descartes/verify"
@@ -65,8 +66,8 @@ func (r *Repeat) judge(ctx context.Context, stop *stopper, t *turn) (*Outcome, e
 		return nil, err
 	}
 	if d.Kind == gate.Continue && question != "" {
-		end.Detail.Question, end.Message = question, verify.Asks+oneLine(question)
-		return &Outcome{Ending: journal.GateAsks, Message: "the agent asks: " + oneLine(question), Question: question}, r.close(end)
+		end.Detail.Question, end.Message = question, verify.Asks+oneline.Text(question)
+		return &Outcome{Ending: journal.GateAsks, Message: "the agent asks: " + oneline.Text(question), Question: question}, r.close(end)
 	}
 	if err := r.close(end); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"descartes/internal/crash"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
@@ -155,7 +157,7 @@ func (r *Repeat) adopt(ctx context.Context, stop *stopper) (*Outcome, error) {
 		return out, err
 	}
 	if len(t.changed) > 0 { // the run that goes on with it has not been told to stop
-		return nil, r.warn("the interrupted iteration left changes, which the next one goes on from: " + names(t.changed))
+		return nil, r.warn("the interrupted iteration left changes, which the next one goes on from: " + workspace.Paths(t.changed))
 	}
 	return nil, nil
 }
@@ -345,4 +347,28 @@ func (r *Repeat) mend(log, who string) error {
 // event begins an event about an iteration.
 func (r *Repeat) event(what journal.Type, t *turn) *journal.Event {
 	return &journal.Event{Type: what, Iteration: t.Iteration, Attempt: t.Try, Of: t.Max}
+}
+
+// gatherInto appends what an agent printed on standard error to a log.
+func gatherInto(log string, errLog string) (err error) {
+	fi, err := os.Stat(errLog)
+	if err != nil || fi.Size() == 0 {
+		return nil // an agent that was never started has none
+	}
+	src, err := os.Open(errLog)
+	if err != nil {
+		return fmt.Errorf("read what the agent printed: %w", err)
+	}
+	defer func() { err = errors.Join(err, src.Close(), os.Truncate(errLog, 0)) }()
+	dst, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the attempt's log: %w", err)
+	}
+	if _, err = dst.WriteString("\n--- standard error of the agent ---\n"); err == nil {
+		_, err = io.Copy(dst, src)
+	}
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return fmt.Errorf("write the attempt's log: %w", err)
+	}
+	return nil
 }

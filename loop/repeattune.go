@@ -13,8 +13,10 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/specbuild"
 )
 
@@ -164,7 +166,7 @@ func (r *Repeat) undoReview(ctx context.Context, before gitops.Tree, since time.
 	if len(touched)+len(put.Left) == 0 {
 		return nil
 	}
-	return r.warn("the review changed files, which is put back and kept as " + ref + ": " + few(touched) + notRestored(put))
+	return r.warn("the review changed files, which is put back and kept as " + ref + ": " + oneline.List(touched) + workspace.NotRestored(put))
 }
 
 // handOff writes what a next session needs where a run ends with work left.
@@ -184,14 +186,14 @@ func (r *Repeat) handoffText(out *Outcome) string {
 	var b strings.Builder
 	turns := &r.history.Prompt
 	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", r.state.ID)
-	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.history.Iteration), oneLine(orElse(out.Message, out.Ending.Words())))
+	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", r.tools.Now().Format(time.RFC1123Z), iterations(r.history.Iteration), oneline.Text(orElse(out.Message, out.Ending.Words())))
 	if e := turns.Last; e != nil {
 		fmt.Fprintf(&b, "\n### Iteration %d\n\n", e.Iteration)
-		if text := oneLine(orElse(e.Reason, e.Message)); text != "" {
+		if text := oneline.Text(orElse(e.Reason, e.Message)); text != "" {
 			fmt.Fprintf(&b, "- %s\n", text)
 		}
 		if len(e.Paths) > 0 {
-			fmt.Fprintf(&b, "- it changed %s\n", oneLine(strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
+			fmt.Fprintf(&b, "- it changed %s\n", oneline.Text(strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
 		}
 		if words := lastWords(journal.Event{Detail: &journal.Detail{Words: turns.Words}}); words != "" {
 			fmt.Fprintf(&b, "- its agent's last words: %s\n", words)

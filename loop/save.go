@@ -7,6 +7,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
+	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
@@ -24,7 +25,7 @@ type saver struct {
 	last    time.Time
 	took    time.Duration
 	timer   *time.Timer
-	seen    look
+	seen    workspace.Look
 	mirror  *mirror // nil if none is in step
 	err     error   // of a rewrite by the timer; told at the next call
 }
@@ -34,7 +35,7 @@ type mirror struct {
 	path string
 	real string // path without links
 	data []byte
-	seen look
+	seen workspace.Look
 }
 
 // note takes status changes in and rewrites the files if it is time. The caller holds mu.
@@ -134,17 +135,17 @@ func (s *saver) takeIn(id string, status tasks.Status) error {
 
 // look remembers the task file's identity as we left it, and the mirror's.
 func (s *saver) look() {
-	s.seen = lookAt(s.file.Path())
+	s.seen = workspace.LookAt(s.file.Path())
 	s.mirror = nil
 	if m, ok := s.file.Mirror(); ok {
-		s.mirror = &mirror{path: m.Path(), real: m.Target(), data: m.Bytes(), seen: lookAt(m.Path())}
+		s.mirror = &mirror{path: m.Path(), real: m.Target(), data: m.Bytes(), seen: workspace.LookAt(m.Path())}
 	}
 }
 
 // intact reports whether the task file and its mirror are, by their stat data, the ones that we wrote
 // or read. The caller holds mu.
 func (s *saver) intact() bool {
-	return s.seen.same() && (s.mirror == nil || s.mirror.seen.same())
+	return s.seen.Same() && (s.mirror == nil || s.mirror.seen.Same())
 }
 
 // writes reports whether a path is the task file or its mirror.

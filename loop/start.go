@@ -10,7 +10,9 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
@@ -67,8 +69,7 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 // and journal into step, and leaves the first attempt to Run. The caller closes the loop.
 func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	home := NewHome(j.Root)
-	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, history: journal.NewState(), branch: opt.Branch, missing: map[string]bool{}, fixed: fixedFiles{root: j.Root}}
-	l.guard = &guard{repo: tools.Repo, history: l.history, fs: tools.FS}
+	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, history: journal.NewState(), branch: opt.Branch, missing: map[string]bool{}}
 	l.scope.Step = l.scope.Step || l.scope.Task != ""
 	defer func() {
 		if err != nil {
@@ -209,6 +210,9 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	l.pacer.tell, l.pacer.saved = func(e *journal.Event) error { return l.record(e) }, l.flush
 	l.catchUp()
 	l.saver.look()
+	l.ws = workspace.NewTree(workspace.Options{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.job.Root, Dir: l.job.Root, Settings: l.home.settings(l.state.ID),
+		Fixed: append(settingsFiles(&l.job.Config, l.job.Root), l.job.File.Ahead(l.job.Root)...), OwnList: l.saver.writes, Watch: true, Loop: l.state.ID})
+	l.runner = &attempt.Runner{Agent: l.tools.Agent, Verify: l.tools.Verify, Mask: l.tools.Mask, Dir: l.home.Run(l.state.ID), Exit: l.home.ExitFile(l.state.ID)}
 	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}

@@ -87,31 +87,31 @@ func (h Home) keptSpec(id, task string, attempt int) string {
 	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("%s-%d.md", fileName(task), attempt))
 }
 
-// spec is the text of a trial: the one that a person chose for it, else the one built from task, plan
+// spec is the text of a unit: the one that a person chose for it, else the one built from task, plan
 // and what failed last time.
-func (l *Loop) spec(tr *trial) (specbuild.Spec, error) {
-	if l.tuned[fileName(tr.task.ID)+".md"] {
-		text, err := l.home.Tuned(l.state.Tag, tr.task.ID)
+func (l *Loop) spec(u *unit) (specbuild.Spec, error) {
+	if l.tuned[fileName(u.task.ID)+".md"] {
+		text, err := l.home.Tuned(l.state.Tag, u.task.ID)
 		if err != nil {
 			return specbuild.Spec{}, err
 		}
 		if text != "" {
-			tr.tuned = true
+			u.tuned = true
 			return specbuild.Spec{Text: text, Tokens: specbuild.Tokens(text)}, nil
 		}
 	}
-	return l.job.Spec(request(l.history, tr.task.ID))
+	return l.job.Spec(request(l.history, u.task.ID))
 }
 
 // spent puts aside what an attempt was told, and the text that a person had chosen for it.
-func (l *Loop) spent(tr *trial) {
-	if tr.verdict != verify.Verified {
-		to := l.home.keptSpec(l.state.ID, tr.task.ID, tr.number)
-		putAside(l.promptFile(), to)
+func (l *Loop) spent(u *unit) {
+	if u.res.Verdict != verify.Verified {
+		to := l.home.keptSpec(l.state.ID, u.task.ID, u.number)
+		putAside(l.runner.PromptFile(), to)
 	}
-	if tr.tuned && tr.verdict != verify.Limited && tr.verdict != verify.Cancelled {
-		delete(l.tuned, fileName(tr.task.ID)+".md")
-		_ = os.Remove(l.home.tuned(l.state.Tag, tr.task.ID)) // at worst it is used once more
+	if u.tuned && u.res.Verdict != verify.Limited && u.res.Verdict != verify.Cancelled {
+		delete(l.tuned, fileName(u.task.ID)+".md")
+		_ = os.Remove(l.home.tuned(l.state.Tag, u.task.ID)) // at worst it is used once more
 	}
 }
 

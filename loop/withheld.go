@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"descartes/agent"
+	"descartes/internal/oneline"
 	"descartes/verify"
 )
 
@@ -35,5 +36,5 @@ func (w *Withheld) missing(told map[string]bool, res agent.Result, check *verify
 	if len(names) == 0 {
 		return ""
 	}
-	return "the failure names variables of yours that are withheld: " + few(names) + "; --env-pass passes them on, env_pass in descartes.yaml in every run"
+	return "the failure names variables of yours that are withheld: " + oneline.List(names) + "; --env-pass passes them on, env_pass in descartes.yaml in every run"
 }

@@ -131,15 +131,17 @@ func (r *Runner) errors() string { return filepath.Join(r.Dir, "stderr") }
 // run is one attempt under way.
 type run struct {
 	*Runner
-	ws  Workspace
-	in  *Input
-	res Result
+	ws      Workspace
+	in      *Input
+	observe func(*Step) error
+	res     Result
 }
 
 // Run makes an attempt in a workspace that is prepared for it, or adopts one whose agent ended while nobody ran the loop. The end of ctx
-// interrupts its processes; what they left is looked at all the same.
-func (r *Runner) Run(ctx context.Context, ws Workspace, in Input) (Result, error) {
-	a := &run{Runner: r, ws: ws, in: &in}
+// interrupts its processes; what they left is looked at all the same. observe hears of each step, and ends the attempt without a result by
+// an error.
+func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*Step) error) (Result, error) {
+	a := &run{Runner: r, ws: ws, in: &in, observe: observe}
 	if err := a.agent(ctx); err != nil {
 		return a.res, err
 	}
@@ -175,7 +177,7 @@ func (a *run) agent(ctx context.Context) (err error) {
 	if a.in.Adopted == nil {
 		a.res.Agent, err = a.Agent.Run(ctx, q)
 		if err != nil {
-			return fmt.Errorf("run the agent on %s: %w", a.in.Name, err)
+			return fmt.Errorf("run the agent: %w", err)
 		}
 		return a.gather(q)
 	}
@@ -234,7 +236,7 @@ func (r *Runner) gather(q agent.Request) (err error) {
 // tell tells of a step.
 func (a *run) tell(s Step) error {
 	s.Result = &a.res
-	return a.Observe(&s)
+	return a.observe(&s)
 }
 
 // over undoes what a part of the attempt may not do.
@@ -306,7 +308,7 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	res, err := a.Verify.Run(ctx, verify.Request{Label: a.in.Name + " " + part, Command: c.Run, Dir: a.ws.Dir(), Env: a.environment(a.in),
 		Log: a.in.Log, Mask: a.Mask, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: grace})
 	if err != nil {
-		return res, fmt.Errorf("verify %s: %w", a.in.Name, err)
+		return res, fmt.Errorf("verify the work: %w", err)
 	}
 	if res.Cancelled {
 		return res, nil
@@ -333,7 +335,7 @@ func (a *run) noted() error {
 }
 
 // Consult runs an agent that is asked for its words alone, in a workspace that is prepared for it; who says what for.
-func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string) (agent.Result, error) {
+func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string, observe func(*Step) error) (agent.Result, error) {
 	q := r.request(&in, who, filepath.Join(r.Dir, who+".md"))
 	q.Dir = ws.Dir()
 	res, err := r.Agent.Run(ctx, q)
@@ -343,7 +345,7 @@ func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string
 	if err := r.gather(q); err != nil {
 		return res, err
 	}
-	a := &run{Runner: r, ws: ws, in: &in, res: Result{Agent: res}}
+	a := &run{Runner: r, ws: ws, in: &in, observe: observe, res: Result{Agent: res}}
 	return res, a.over(context.WithoutCancel(ctx), who)
 }
 
