@@ -1,15 +1,25 @@
 package main
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"descartes/agent"
+	"descartes/internal/atomicfile"
 	"descartes/internal/config"
+	"descartes/internal/proc"
 	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/tasks"
 )
 
 // resolveBackend finds the agent to run, and says in the words of the state file what it is.
@@ -106,4 +116,234 @@ func splitCommand(setting, line string) ([]string, error) {
 		return nil, badInput(wrong.Hint, "%w", err)
 	}
 	return words, err
+}
+
+// otherBackends are those that tasks or a fallback name besides the usual one.
+func otherBackends(cfg loop.Config) (out []agent.Backend, err error) {
+	table, err := agent.NewTable(cfg.Backends)
+	if err != nil {
+		return nil, badInput("", "%w", err)
+	}
+	add := func(where, name string) error {
+		known := func(b agent.Backend) bool { return b.Name == name }
+		if name == "" || name == cfg.Backend.Type || slices.ContainsFunc(out, known) {
+			return nil
+		}
+		b, ok := table.Lookup(name)
+		switch {
+		case !ok:
+			return badInput("", "%s: no backend %q: there are %s", where, name, strings.Join(table.Names(), ", "))
+		case len(b.Command) == 0:
+			return badInput("give backends."+name+".command in descartes.yaml", "%s: backend %s has no command", where, name)
+		}
+		out = append(out, b.WithPrices(cfg.Prices))
+		return nil
+	}
+	for _, name := range cfg.Fallback {
+		if err := add("fallback", name); err != nil {
+			return nil, err
+		}
+	}
+	for _, word := range slices.Sorted(maps.Keys(cfg.AgentTypes)) {
+		if err := add("agent_types."+word, cfg.AgentTypes[word].Backend); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// kinds are the agents of a run, each under its own name; the first is the usual one.
+type kinds []*agent.Runner
+
+func (k kinds) of(name string) *agent.Runner {
+	for _, r := range k {
+		if r.Name() == name {
+			return r
+		}
+	}
+	return k[0]
+}
+
+// lateAgent is the agent of a loop. Its runners come to be once the loop has an id, because the supervising process
+// records each command's end in the loop's folder.
+type lateAgent struct {
+	kinds
+	c *confined
+}
+
+func (a *lateAgent) Run(ctx context.Context, r agent.Request) (agent.Result, error) {
+	k := a.of(r.Backend)
+	bounds, done, err := a.c.bounds(k.Name())
+	if err != nil {
+		return agent.Result{}, err
+	}
+	r.Limits, r.Env = bounds, slices.Concat(a.c.env[k.Name()], r.Env)
+	res, err := k.Run(ctx, r)
+	res.Notes = append(res.Notes, done()...)
+	return res, err
+}
+
+func (a *lateAgent) Recall(r agent.Request, exitFile string) (agent.Result, bool) {
+	return a.of(r.Backend).Recall(r, exitFile)
+}
+
+func (a *lateAgent) use(sh *proc.Shim, c *confined, backends ...agent.Backend) {
+	a.c = c
+	for _, b := range backends {
+		a.kinds = append(a.kinds, agent.NewRunner(sh, b))
+	}
+}
+
+// otherProblems says which backends that tasks ask for cannot be run, and notes those of a fallback and the words of
+// tasks that mean nothing.
+func (r *ready) otherProblems(look func(string) (string, error)) (found problems) {
+	cfg := r.job.Config
+	asked := map[string]string{} // backend to the first task that asks for it
+	var list []tasks.Task
+	for _, id := range r.job.Runnable() {
+		t, _ := r.job.Graph.Task(id)
+		list = append(list, *t)
+		if name := cfg.Choices(t)[0].Backend; asked[name] == "" {
+			asked[name] = id
+		}
+	}
+	for _, b := range r.others {
+		if err := b.Check(look, 0); err != nil && asked[b.Name] != "" {
+			err = fmt.Errorf("task %s: %w", asked[b.Name], err)
+			found = append(found, loop.Problem{Message: err.Error(), Hint: "install it, or give agent_types another backend", Err: &failure{code: exitAgent, err: err}})
+		} else if err == nil && asked[b.Name] != "" {
+			more, warnings := lacking(cfg, b, r.root)
+			found, r.lacks = append(found, more...), append(r.lacks, warnings...)
+		}
+	}
+	r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.root, look)...)
+	tiers, types := cfg.Unmapped(list)
+	for _, words := range []struct {
+		what, setting string
+		list          []string
+	}{{"model tier", "model_tiers", tiers}, {"agent type", "agent_types", types}} {
+		if n := len(words.list); n > 0 {
+			r.notes = append(r.notes, fmt.Sprintf("%s %s of tasks: %s says nothing of it, the default model is used", words.what,
+				strings.Join(words.list[:min(n, 10)], ", "), words.setting))
+		}
+	}
+	return found
+}
+
+// missingFallbacks names the backends that cannot take over.
+func missingFallbacks(others []agent.Backend, cfg loop.Config, root string, look func(string) (string, error)) (notes []string) {
+	for _, b := range others {
+		if !slices.Contains(cfg.Fallback, b.Name) {
+			continue
+		}
+		if err := b.Check(look, 0); err != nil {
+			notes = append(notes, fmt.Sprintf("the fallback cannot take over before it is installed: %v", err))
+			continue
+		}
+		for _, l := range b.Preflight(placeOf(cfg, b, root, "")) {
+			notes = append(notes, fmt.Sprintf("the fallback may not be able to take over: %s: %s: %s", b.Name, l.What, l.Fix))
+		}
+	}
+	return notes
+}
+
+// powerless says of the limits of money that they may not act, because what an agent costs will not be known. chosen
+// is all that attempts may be run with.
+func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) (told []string) {
+	var limits, reasons, late []string
+	if c.MaxCostUSD > 0 {
+		limits = append(limits, "--max-cost "+journal.Dollars(c.MaxCostUSD))
+	}
+	if c.MaxCostPerTask > 0 {
+		limits = append(limits, "--max-cost-per-task "+journal.Dollars(c.MaxCostPerTask))
+	}
+	if len(limits) == 0 {
+		return nil
+	}
+	for _, with := range chosen {
+		at := slices.IndexFunc(backends, func(b agent.Backend) bool { return b.Name == with.Backend })
+		if at < 0 {
+			continue
+		}
+		ok, why := backends[at].TellsCost(with.Model)
+		if !ok && !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+		if ok && backends[at].TellsAtEnd() && !slices.Contains(late, with.Backend) {
+			late = append(late, with.Backend)
+		}
+	}
+	of := strings.Join(limits, " and ")
+	if len(reasons) > 0 {
+		told = append(told, of+" may not act: "+strings.Join(reasons, "; "))
+	}
+	if len(late) > 0 {
+		told = append(told, of+" cannot see attempts that are cut short: "+strings.Join(late, " and ")+" tells its cost at the end of a run")
+	}
+	return told
+}
+
+// chosen is all that the attempts of a job may be run with.
+func chosen(job *loop.Job) (out []loop.Choice) {
+	for _, id := range job.Runnable() {
+		t, _ := job.Graph.Task(id)
+		for _, c := range job.Config.Choices(t) {
+			if !slices.Contains(out, c) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// accounts is what is known of the quotas of a run's backends, under the user's state directory; root is its project.
+func accounts(backends []agent.Backend, root string, env func(string) string) *loop.Accounts {
+	dir := env("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) {
+		if !filepath.IsAbs(env("HOME")) {
+			return nil
+		}
+		dir = filepath.Join(env("HOME"), ".local", "state")
+	}
+	ids := map[string]string{}
+	for _, b := range backends {
+		if b.Format != agent.FormatText { // whose limits nobody can tell
+			ids[b.Name] = accountOf(b, env, os.Environ())
+		}
+	}
+	return &loop.Accounts{FS: atomicfile.OS(), Dir: filepath.Join(dir, "descartes", "limits"), For: root, ID: func(backend string) string { return ids[backend] }}
+}
+
+// accountOf names the account that a backend works with by its program and a hash of what may choose the account: the
+// home directory, and the provider's variables for keys, addresses and folders. The same key in another project is the
+// same account, and so is the same client run in another way.
+func accountOf(b agent.Backend, env func(string) string, environ []string) string {
+	program := filepath.Base(b.Command[0])
+	values := map[string]string{"HOME": env("HOME")}
+	for _, kv := range environ {
+		if name, value, _ := strings.Cut(kv, "="); choosesAccount(name) {
+			values[name] = value
+		}
+	}
+	for name, value := range b.Env {
+		if name == "HOME" || choosesAccount(name) {
+			values[name] = value
+		}
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00", program)
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(h, "%s=%s\x00", name, values[name])
+	}
+	return program + "-" + hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// choosesAccount reports whether a variable says who pays: which key, which service, which login.
+func choosesAccount(name string) bool {
+	vendor := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+	part := func(suffix string) bool { return strings.HasSuffix(name, suffix) }
+	return slices.ContainsFunc([]string{"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "COPILOT_", "GH_", "GITHUB_", "QWEN_",
+		"DASHSCOPE_", "OPENCODE_", "OPENROUTER_", "CLINE_", "AMP_", "CURSOR_"}, vendor) &&
+		slices.ContainsFunc([]string{"_KEY", "_TOKEN", "_URL", "_HOME", "_DIR", "_PROJECT", "_PROFILE"}, part)
 }

@@ -9,12 +9,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"descartes/agent"
 	"descartes/gitops"
+	"descartes/internal/plainfile"
+	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/tasks"
+	"descartes/verify"
 )
 
 func newDoctorCmd() *cobra.Command {
@@ -168,4 +174,404 @@ func (d *doctor) tag(c loop.ScudConfig, imports bool) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// backend is the agent that the settings choose, then what else there is.
+func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
+	b, _, err := resolveBackend(cfg)
+	if err != nil {
+		d.bad("agent", err.Error(), hintOf(err))
+		d.agents(ctx, cfg, agent.Backend{})
+		return
+	}
+	look := func(program string) (string, error) { return proc.Look(program, d.root, d.env) }
+	if err := b.Check(look, 0); err != nil {
+		d.bad("agent", err.Error(), `install it`+inBrackets(b.Install())+`, or give any program with --command "my-agent --flag"`)
+		d.agents(ctx, cfg, b)
+		return
+	}
+	path, _ := look(b.Command[0]) // Check has found it
+	c := &installed{b: b, path: path}
+	c.ask(ctx, d)
+	d.good("agent", c.text(cfg.Backend.Model))
+	for _, l := range b.Preflight(placeOf(cfg, b, d.root, c.version)) {
+		if l.Certain {
+			d.bad("agent", b.Name+": "+l.What, l.Fix)
+		} else {
+			d.lacking("agent", b.Name+": "+l.What, l.Fix)
+		}
+	}
+	d.agents(ctx, cfg, b)
+}
+
+// agents tells of every client of the table with the settings' rows, but the chosen one, and of accounts that are used
+// up.
+func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backend) {
+	defer d.limits()
+	table, err := agent.NewTable(cfg.Backends)
+	if err != nil {
+		d.bad("agent", err.Error(), "correct it in the settings")
+		return
+	}
+	var found []*installed
+	for _, name := range table.Names() {
+		b, ok := table.Lookup(name)
+		if !ok || len(b.Command) == 0 || b.Name == chosen.Name {
+			continue
+		}
+		path, err := proc.Look(b.Command[0], d.root, d.env)
+		if err != nil {
+			d.lacking("agent", name+": "+b.Command[0]+" is not on PATH"+inBrackets(b.Install()), "")
+			continue
+		}
+		found = append(found, &installed{b: b, path: path})
+	}
+	var wg sync.WaitGroup // some need seconds to tell their version
+	for _, c := range found {
+		wg.Go(func() { c.ask(ctx, d) })
+	}
+	wg.Wait()
+	for _, c := range found {
+		d.good("agent", c.text(""))
+		for _, l := range c.b.Preflight(placeOf(cfg, c.b, d.root, c.version)) {
+			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
+		}
+	}
+	if len(found) == 0 && len(chosen.Command) == 0 {
+		d.fix(`install one, or give any program with --command "my-agent --flag"`)
+	}
+}
+
+// inBrackets is a remark after a sentence, where there is one.
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+// installed is a backend whose program is there.
+type installed struct {
+	b       agent.Backend
+	path    string
+	version string // as the program tells it, "" where it did not or was not asked
+}
+
+// ask asks a program that is known for its version: any other may do anything when it is called so.
+func (c *installed) ask(ctx context.Context, d *doctor) {
+	if c.b.Known() {
+		c.version = d.version(ctx, c.path)
+	}
+}
+
+// text is what is there, and how it is called.
+func (c *installed) text(model string) string {
+	version := c.version
+	if version == "" && c.b.Known() {
+		version = "version unknown"
+	}
+	s := c.b.Name + ": " + c.path + inBrackets(version) + ", called as " + c.b.CommandLine(model)
+	if model != "" && len(c.b.ModelArgs) == 0 && c.b.Format != agent.FormatACP {
+		s += ", model " + model + " is not told to it"
+	}
+	return s
+}
+
+// version is the first line of what a program says of its version. It is asked in a folder of its own, which is its home
+// too: a wrapper under a client's name may write where it stands, and clients leave settings and caches behind.
+func (d *doctor) version(ctx context.Context, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "descartes-doctor-")
+	if err != nil {
+		return ""
+	}
+	defer os.RemoveAll(dir)
+	env := slices.Clone(d.env)
+	for _, name := range []string{"HOME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME"} {
+		env = append(env, name+"="+dir)
+	}
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{path, "--version"}, Dir: dir, Env: env})
+	line, _, _ := strings.Cut(strings.TrimSpace(string(reply.Stdout)), "\n")
+	if err != nil || reply.Code != 0 {
+		return ""
+	}
+	return fit(line, 60)
+}
+
+// placeOf is where a client would run, with the variables that the settings pass on to it, for what it may lack.
+func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Host {
+	parted := passing(cfg, b, os.Environ())
+	env := slices.Concat(parted.Base, parted.Agent)
+	get := func(name string) string {
+		for i := len(env) - 1; i >= 0; i-- { // the last one counts
+			if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+				return v
+			}
+		}
+		return ""
+	}
+	return agent.Host{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
+}
+
+// lacking sorts what keeps a client from its work into what stops a start and what is told as a warning.
+func lacking(cfg loop.Config, b agent.Backend, root string) (found problems, warnings []string) {
+	for _, l := range b.Preflight(placeOf(cfg, b, root, "")) {
+		what := b.Name + ": " + l.What
+		if l.Certain {
+			found = append(found, loop.Problem{Message: what, Hint: l.Fix, Err: &failure{code: exitAgent, err: fmt.Errorf("%s", what)}})
+			continue
+		}
+		warnings = append(warnings, what+": "+l.Fix)
+	}
+	return found, warnings
+}
+
+// beginning is the first of a file's bytes, where it is one: settings of a client are shorter than this.
+func beginning(path string) []byte {
+	b, err := plainfile.Read("", path, 4<<20)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// checkPrompt looks at what a loop over a prompt needs.
+func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants wanted) {
+	ctx := cmd.Context()
+	d.git(ctx, d.root)
+	_, err := wants.prompt(s)
+	if err == nil {
+		err = s.completePrompt(cmd, d.root)
+	}
+	if err != nil {
+		d.bad("run", err.Error(), hintOf(err))
+		return
+	}
+	d.backend(ctx, s.Config)
+	if s.VerificationCommand != "" {
+		s.Scud.VerificationCommand = s.VerificationCommand
+		d.verify(ctx, s)
+	}
+	d.safety(ctx, s.Config)
+	r, err := prepareRepeat(ctx, d.root, loop.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
+	var found problems
+	switch {
+	case errors.As(err, &found):
+		for _, p := range found {
+			d.bad("run", p.Message, orWord(p.Hint, hintOf(p.Err)))
+		}
+		return
+	case err != nil:
+		d.bad("run", err.Error(), hintOf(err))
+		return
+	}
+	defer r.close()
+	if !d.ill {
+		d.good("run", "the prompt can be repeated, "+count(s.MaxIterations, "iteration")+" at most")
+	}
+	for _, n := range r.notes {
+		d.lacking("", n, "")
+	}
+}
+
+// check looks at everything. imports says that the plan was named for this run; wrong is why the settings cannot be
+// used, or nil.
+func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong error) {
+	d.git(ctx, d.root)
+	d.repository(ctx, d.root)
+	if wrong != nil {
+		d.bad("settings", wrong.Error(), orWord(hintOf(wrong), "correct it, or run without it"))
+		d.agents(ctx, loop.Config{}, agent.Backend{})
+		d.tags(d.root)
+		return
+	}
+	if path := filepath.Join(d.root, "descartes.yaml"); s.File == "" && exists(path) {
+		d.good("settings", shown(d.root, path))
+	} else if s.File != "" {
+		d.good("settings", s.File)
+	}
+	d.backend(ctx, s.Config)
+	d.verify(ctx, s)
+	d.safety(ctx, s.Config)
+	d.documents(s.Scud)
+	d.run(ctx, s, imports)
+}
+
+// verify says which command decides, and whether its program is there.
+func (d *doctor) verify(ctx context.Context, s *settings) {
+	command, why, ok := s.Scud.VerificationCommand, s.verifyFrom, true
+	if command == "" {
+		command, why, ok = detect(d.root)
+	}
+	switch {
+	case !ok:
+		d.bad("verify", "no verify command given, and none found from the project's files", `give --verify "make test", or --verify none`)
+		return
+	case command == loop.NoVerify:
+		d.good("verify", "none, the agent's word is taken")
+		return
+	case why != "":
+		why = " (found: " + why + ")"
+	}
+	if word, lacks := d.lacksProgram(ctx, command); lacks {
+		d.bad("verify", command+why+": there is no command "+word, "install it, or name another command with --verify")
+		return
+	}
+	d.good("verify", command+why)
+}
+
+// lacksProgram reports whether the first word of a shell command is no command. What is no plain word is not judged.
+func (d *doctor) lacksProgram(ctx context.Context, command string) (word string, lacks bool) {
+	word = strings.Fields(command + " :")[0]
+	if strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789_-+./") != "" {
+		return "", false
+	}
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{"/bin/sh", "-c", `command -v -- "$0" >/dev/null`, word}, Dir: d.root, Env: d.env})
+	return word, err == nil && reply.Code != 0
+}
+
+// documents are the plan and the other texts of a spec.
+func (d *doctor) documents(c loop.ScudConfig) {
+	if c.PlanPath != "" {
+		if _, err := loop.PlanText(d.root, c.PlanPath); err != nil {
+			d.bad("plan", err.Error(), "correct --plan, or scud.plan_path in descartes.yaml")
+		} else {
+			d.good("plan", c.PlanPath)
+		}
+	}
+}
+
+// run checks what a start with these settings would check, which knows all that is in its way.
+func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
+	if err := chooseSource(io.Discard, d.root, &s.Scud); err != nil {
+		d.tags(d.root)
+		if len(tasks.Known(d.root)) > 0 {
+			d.bad("run", err.Error(), hintOf(err))
+		}
+		return
+	}
+	d.tag(s.Scud, imports)
+	var opt loop.StartOptions
+	old, err := unfinished(d.root, s.Scud.Tag)
+	if err == nil && old != nil {
+		opt.Resume = old.Path
+	}
+	var r *ready
+	if err == nil {
+		r, err = prepare(ctx, d.root, s.Config, opt, imports)
+	}
+	var found problems
+	switch {
+	case errors.As(err, &found):
+		for _, p := range found {
+			if p.Hint == "" && p.Err != nil {
+				p.Hint = hintOf(p.Err)
+			}
+			d.bad("run", p.Message, p.Hint)
+		}
+		return
+	case err != nil:
+		d.bad("run", err.Error(), hintOf(err))
+		return
+	}
+	defer r.close()
+	switch {
+	case r.nothing:
+		d.good("run", "nothing is left to do in tag "+s.Scud.Tag)
+	case d.ill:
+	case old != nil:
+		d.good("run", "loop "+old.State.ID+" can go on")
+	default:
+		d.good("run", count(len(r.job.Runnable()), "task")+" can run")
+	}
+	for _, w := range r.warnings() {
+		d.lacking("", w, "")
+	}
+	if !r.nothing && !d.ill {
+		if err := d.baseline(ctx, r); err != nil {
+			d.bad("baseline", err.Error(), hintOf(err))
+		}
+	}
+}
+
+// baseline runs the verify command as a start would before its first attempt.
+func (d *doctor) baseline(ctx context.Context, r *ready) (err error) {
+	c := r.job.Config
+	setting := orWord(c.Baseline, loop.BaselineRequire)
+	if setting == loop.BaselineOff || c.Scud.VerificationCommand == loop.NoVerify {
+		return nil
+	}
+	before, err := r.repo.Dirty(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "descartes-doctor-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	held, err := confine(dir, c, r.held, r.backends()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, held.close()) }()
+	shim, err := supervise(r.root, filepath.Join(dir, "exit.json"), cookieOf(dir), held)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shim.Close()) }()
+	v := &lateVerifier{}
+	v.use(shim, held)
+	b, err := loop.TryBaseline(ctx, v, loop.Timed(&c, verify.Request{Label: "baseline", Command: c.Scud.VerificationCommand, Dir: r.root,
+		Log: filepath.Join(dir, "baseline.log"), Mask: r.mask}), withheld(c, r.backend, d.env).Verify)
+	if err != nil {
+		return err
+	}
+	switch {
+	case b.Result.Passed:
+		d.good("baseline", "verify passes before any task, in "+lasted(b.Result.Duration))
+	case b.Stops(setting):
+		d.bad("baseline", r.mask.Text(b.Reason()), "")
+		d.output(r, b)
+		d.fix(b.Hint())
+	default:
+		d.lacking("baseline", r.mask.Text(b.Reason()), "")
+		d.output(r, b)
+	}
+	after, err := r.repo.Dirty(ctx)
+	if left := slices.DeleteFunc(after, func(p string) bool { return slices.Contains(before, p) }); len(left) > 0 {
+		d.lacking("", "the verify command changed files: "+strings.Join(left[:min(8, len(left))], ", "), "have git ignore what it makes")
+	}
+	return err
+}
+
+func (d *doctor) output(r *ready, b *loop.Baseline) {
+	for _, line := range b.Output() {
+		fmt.Fprintf(d.w, "    %s\n", clean(r.mask.Text(line)))
+	}
+}
+
+// safety tells what agents would be held in by, and what they would be given of our environment.
+func (d *doctor) safety(ctx context.Context, cfg loop.Config) {
+	b, _, err := resolveBackend(cfg)
+	if err != nil {
+		return // told with the agent
+	}
+	held, err := sandboxed(ctx, d.root, d.root, cfg, b)
+	switch {
+	case err != nil:
+		d.bad("sandbox", err.Error(), hintOf(err))
+	case held.lacking != nil:
+		d.lacking("sandbox", held.note, held.lacking.Fix)
+	default:
+		d.good("sandbox", held.note)
+	}
+	d.good("environment", environmentText(cfg, b))
+	if cfg.MaxMemory > 0 || cfg.MaxProcs > 0 {
+		d.good("ceilings", "kept by "+proc.Ceilings())
+	}
+	if why := loop.Room(freeDisk, d.root, cfg.MinFreeDisk); why != "" && cfg.MinFreeDisk > 0 {
+		d.bad("disk", why, "free some, or start with --min-free-disk 0")
+	}
 }

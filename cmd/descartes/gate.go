@@ -2,17 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/journal"
 	"descartes/loop/mode"
 	"descartes/verify"
 )
@@ -221,4 +225,221 @@ func eachCriterion(list []gate.Criterion, change func(string) string) []gate.Cri
 		list[i].Text, list[i].Command = change(list[i].Text), change(list[i].Command)
 	}
 	return list
+}
+
+// gatePlan is what a criteria loop makes of its spec, before anything is run.
+type gatePlan struct {
+	Score         int         `json:"score"`
+	Dimensions    []dimension `json:"dimensions"`
+	Shape         gate.Shape  `json:"shape"`
+	Workflow      string      `json:"workflow"`
+	WorkflowGate  string      `json:"workflow_gate"`
+	Reversibility string      `json:"reversibility"`
+	Why           string      `json:"reversibility_reason"`
+	Steps         []string    `json:"steps"`
+	Budget        float64     `json:"budget_usd"`
+	Lines         []string    `json:"-"`
+}
+
+type dimension struct {
+	Name   string `json:"name"`
+	Points int    `json:"points"`
+	Reason string `json:"reason"`
+	Ask    string `json:"clearer,omitempty"`
+}
+
+// gatePlan is nil for a loop without a criteria gate.
+func (r *repetition) gatePlan() *gatePlan {
+	c := r.criteria()
+	if c == nil {
+		return nil
+	}
+	clarity := gate.Score(c.Spec, c.Asked)
+	out := &gatePlan{Score: clarity.Total(), Shape: c.Shape, Workflow: c.Workflow.Name(), WorkflowGate: c.Workflow.Gate(), Reversibility: c.Class.Text(),
+		Why: "it was given", Steps: c.Steps, Budget: r.job.Config.MaxCostUSD, Lines: clarity.Lines()}
+	if r.job.Config.Reversibility == "" {
+		_, out.Why = gate.Classify(c.Spec)
+	}
+	for _, d := range clarity.Dimensions() {
+		out.Dimensions = append(out.Dimensions, dimension{d.Name, d.Points, d.Reason, d.Ask})
+	}
+	return out
+}
+
+func (g *gatePlan) print(p *printer) {
+	if g == nil {
+		return
+	}
+	p.say("\nclarity: %d of 10", g.Score)
+	for _, l := range g.Lines {
+		p.say("  %s", clean(l))
+	}
+	p.say("shape: %s", g.Shape)
+	p.say("workflow: %s: %s", g.Workflow, g.WorkflowGate)
+	p.say("reversibility: %s, because %s", g.Reversibility, clean(g.Why))
+	p.say("steps:")
+	for i, s := range g.Steps {
+		p.say("  %d. %s", i+1, clean(s))
+	}
+}
+
+// criteria is the gate that ends the loop, where it is one by criteria.
+func (r *repetition) criteria() *gate.Criteria {
+	g := r.job.Gate
+	if outer, ok := g.(interface{ Within() loop.Gate }); ok {
+		g = outer.Within()
+	}
+	c, _ := g.(*gate.Criteria)
+	return c
+}
+
+// gateLines is what a gate says between iterations.
+func gateLines(e *journal.Event) string {
+	var out []string
+	for _, l := range e.Lines {
+		out = append(out, clean(l))
+	}
+	return strings.Join(out, "\n")
+}
+
+// gateHeader tells what ends a loop that a status or criteria gate ends.
+func (r *repetition) gateHeader(p *printer) {
+	c := r.job.Config
+	p.say("ends with: the %s gate, or after %s", c.Gate, count(c.MaxIterations, "iteration"))
+	if c.Gate != loop.GateCriteria {
+		return
+	}
+	for _, k := range c.Criteria {
+		p.say("criterion: %s%s", clean(k.Text), howChecked(k))
+	}
+	for _, k := range c.MustNot {
+		p.say("must not be: %s%s", clean(k.Text), howChecked(k))
+	}
+}
+
+// disclosure says that a file is written, in the words of the question, with its answer.
+func disclosure(c loop.Config) string {
+	switch c.LoopState {
+	case loop.LoopStateDelete:
+		return gate.Disclosure + " y"
+	case loop.LoopStateKeep:
+		return gate.Disclosure + " n"
+	}
+	return gate.Disclosure + " n, but loop cancel deletes it (--loop-state keep or delete answers otherwise)"
+}
+
+func howChecked(k gate.Criterion) string {
+	switch {
+	case k.Command != "":
+		return " (runs: " + clean(k.Command) + ")"
+	case k.Verification != "":
+		return " (by " + clean(k.Verification) + ")"
+	}
+	return ""
+}
+
+// afterCooldown is what to type when a circuit breaker has opened.
+func afterCooldown(out loop.Outcome, resume string) string {
+	if out.Until.IsZero() {
+		return "see to that, then " + resume + " --yes"
+	}
+	return fmt.Sprintf("%s after %s, when one iteration may try; %s --yes lets it try now", resume, out.Until.Local().Format("2006-01-02 15:04:05"), resume)
+}
+
+// gateReport is what a status shows of a gate.
+type gateReport struct {
+	Kind    string          `json:"kind"`
+	Breaker *breakerReport  `json:"circuit_breaker,omitempty"`
+	State   json.RawMessage `json:"state,omitempty"` // what the gate knows
+
+	criteria *gate.Criteria
+}
+
+type breakerReport struct {
+	State      string     `json:"state"`
+	NoProgress int        `json:"consecutive_no_progress"`
+	SameError  int        `json:"consecutive_same_error"`
+	Evidence   string     `json:"evidence,omitempty"`
+	Until      *time.Time `json:"half_open_at,omitempty"`
+}
+
+// reportGate reads what a loop's gate knows; nil for the promise, and for one that knows nothing.
+func reportGate(s *loop.State) *gateReport {
+	kind := s.Config.Gate
+	if kind != loop.GateStatus && kind != loop.GateCriteria {
+		return nil
+	}
+	out := &gateReport{Kind: kind, State: insideGate(s.Gate)}
+	switch kind {
+	case loop.GateStatus:
+		var g gate.Status
+		if len(out.State) > 0 && json.Unmarshal(out.State, &g) != nil {
+			return out
+		}
+		b := g.Breaker
+		out.Breaker = &breakerReport{State: orWord(string(b.State), string(gate.BreakerClosed)), NoProgress: b.NoProgress, SameError: b.SameError, Evidence: b.Evidence}
+		if b.State == gate.BreakerOpen {
+			cooldown := time.Duration(s.Config.CooldownSecs) * time.Second
+			if cooldown == 0 {
+				cooldown = gate.DefaultCooldown
+			}
+			until := b.OpenedAt.Add(cooldown)
+			out.Breaker.Until = &until
+		}
+	case loop.GateCriteria:
+		var g gate.Criteria
+		if len(out.State) > 0 && json.Unmarshal(out.State, &g) == nil {
+			out.criteria = &g
+		}
+	}
+	return out
+}
+
+// insideGate is what the gate knows that decides, of a build that plans again the one inside.
+func insideGate(state json.RawMessage) json.RawMessage {
+	var outer struct {
+		Inner json.RawMessage `json:"inner"`
+	}
+	if json.Unmarshal(state, &outer) == nil && len(outer.Inner) > 0 {
+		return outer.Inner
+	}
+	return state
+}
+
+// lines is the report for a person.
+func (g *gateReport) lines(row func(name, format string, args ...any)) {
+	row("Gate", "%s", g.Kind)
+	if b := g.Breaker; b != nil {
+		text := fmt.Sprintf("%s (no progress %d in a row, same error %d in a row)", b.State, b.NoProgress, b.SameError)
+		if b.Until != nil {
+			text += ", half-open at " + b.Until.UTC().Format(time.RFC3339)
+		}
+		row("Circuit breaker", "%s", text)
+		if b.Evidence != "" {
+			row("Evidence", "%s", b.Evidence)
+		}
+	}
+	c := g.criteria
+	if c == nil {
+		return
+	}
+	row("Shape", "%s (%d/10), workflow %s, reversible: %s", c.Shape, c.Score, c.Workflow.Name(), c.Class)
+	unmet := map[string]bool{}
+	for _, u := range c.Unmet() {
+		unmet[u] = true
+	}
+	for _, k := range c.Asked.Criteria {
+		mark, how := "x", orWord(c.Status[k.Text].Verification, "the agent's word")
+		if unmet[k.Text] {
+			mark = " "
+		}
+		row("Criterion", "[%s] %s (%s)", mark, k.Text, how)
+	}
+	row("Stuck", "the same criteria unmet %d in a row, the same error %d in a row", c.Count.Stuck, c.Count.SameError)
+	if step := c.Step(); step != "" {
+		row("Step", "%s", step)
+	}
+	if c.Waiting != "" {
+		row("Waits at", "%s", c.Waiting)
+	}
 }

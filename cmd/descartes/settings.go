@@ -1,18 +1,33 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
 
 	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 	"descartes/internal/sandbox"
 	"descartes/loop"
 	"descartes/loop/mode"
@@ -273,4 +288,266 @@ func (a wanted) prompt(s *settings) (bool, error) {
 		return false, badInput("descartes loop start --help", "--%s is for a loop over the tasks of a tag, not over a prompt", name)
 	}
 	return true, nil
+}
+
+// fromPlan takes from the plan's front matter what is not set elsewhere. A plan that cannot be read is
+// named when it is loaded.
+func (s *settings) fromPlan(root string) {
+	c := &s.Scud
+	if c.PlanPath == "" {
+		return
+	}
+	text, err := loop.PlanText(root, c.PlanPath)
+	if err != nil {
+		return
+	}
+	var front tasks.FrontMatter
+	front, s.front = tasks.ReadFrontMatter([]byte(text))
+	if c.Tag == "" {
+		c.Tag = front.Tag
+	}
+	if c.VerificationCommand == "" && front.Verify != "" {
+		c.VerificationCommand, s.verifyFrom = front.Verify, "front matter of "+c.PlanPath
+	}
+	if len(c.Spec.AdditionalSpecs) > 0 {
+		return
+	}
+	for _, p := range front.SpecFiles {
+		// As in descartes.yaml, a path begins at the project; one beside the plan is found too.
+		if beside := filepath.Join(filepath.Dir(absolute(root, c.PlanPath)), p); !filepath.IsAbs(p) {
+			_, here := os.Stat(filepath.Join(root, p))
+			if _, err := os.Stat(beside); err == nil && here != nil {
+				p = shown(root, beside)
+			}
+		}
+		c.Spec.AdditionalSpecs = append(c.Spec.AdditionalSpecs, p)
+	}
+}
+
+// frontProblem says what is wrong with the plan's front matter, where the tag was to come from there.
+func (s *settings) frontProblem() error {
+	if s.Scud.Tag != "" || len(s.front) == 0 {
+		return nil
+	}
+	var found problems
+	for _, f := range s.front {
+		found = append(found, loop.Problem{Message: placed(s.Scud.PlanPath, f)})
+	}
+	found[len(found)-1].Hint = "mend it, or name the tag with --scud-tag"
+	return found
+}
+
+// defaultIterations is the limit of a prompt loop where none is given.
+const defaultIterations = 20
+
+// maxPrompt bounds a prompt in bytes: it is kept in the state file.
+const maxPrompt = 16 << 20
+
+// completePrompt turns what was typed into what a prompt loop runs.
+func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
+	f := cmd.Flags()
+	s.Scud = loop.ScudConfig{}
+	if s.Command == "" && s.Backend.Type == "" {
+		return badInput(`--command "claude -p", or --backend claude`, "which agent? A prompt loop needs --command or --backend")
+	}
+	s.limitGate(f)
+	if s.MaxIterations == 0 {
+		s.MaxIterations = defaultIterations
+	}
+	if s.MaxIterations > loop.Ceiling {
+		return badInput(fmt.Sprintf("start with at most %d; a loop that has reached its limit goes on with loop resume --max-iterations N", loop.Ceiling),
+			"--max-iterations %d: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
+	}
+	if f.Changed("isolated") && f.Changed("continue") && s.Isolated && s.ContinueSession {
+		return badInput("", "--isolated and --continue are opposites; give one")
+	}
+	if f.Changed("isolated") {
+		s.ContinueSession = !s.Isolated
+	}
+	s.workIn(f, root)
+	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
+	if err := s.readPrompt(cmd, root); err != nil {
+		return err
+	}
+	return s.completeGate(f, root)
+}
+
+// readPrompt reads the prompt from where the flags say; - is standard input.
+func (s *settings) readPrompt(cmd *cobra.Command, root string) error {
+	f := cmd.Flags()
+	if f.Changed("prompt") && f.Changed("prompt-file") {
+		return badInput("", "--prompt and --prompt-file are two prompts; give one")
+	}
+	what, dir := "--prompt", s.dirPath()
+	switch {
+	case s.Prompt == "-" && f.Changed("prompt"), s.PromptFile == "-":
+		what = "the prompt on standard input"
+		text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxPrompt+1))
+		if err != nil {
+			return badInput("", "read the prompt from standard input: %w", err)
+		}
+		s.Prompt = string(text)
+	case s.PromptFile != "" && !f.Changed("prompt"):
+		what = "prompt file " + s.PromptFile
+		text, err := readPromptFile(dir, absolute(dir, s.PromptFile))
+		if err != nil {
+			return badInput("", "%s: %w", what, err)
+		}
+		s.Prompt = text
+	}
+	return checkPrompt(what, s.Prompt)
+}
+
+func readPromptFile(root, path string) (string, error) {
+	b, err := plainfile.Read(root, path, maxPrompt)
+	var refused *plainfile.Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", errors.New("no such file")
+	case errors.As(err, &refused):
+		return "", errors.New("it " + refused.Reason)
+	}
+	return string(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))), err
+}
+
+func checkPrompt(what, text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return badInput("say what the agent is to do", "%s is empty", what)
+	case len(text) > maxPrompt:
+		return badInput("", "%s is larger than %s", what, size(maxPrompt))
+	case !utf8.ValidString(text):
+		return badInput("", "%s is not UTF-8 text", what)
+	case strings.IndexByte(text, 0) >= 0:
+		return badInput("", "%s is not text: it holds a NUL byte", what)
+	}
+	return nil
+}
+
+// power is the value of a setting that says what is run, or what that may touch and see: as it is shown, and the sum by which it is compared.
+type power struct {
+	Text string `json:"text"`
+	Sum  string `json:"sum"`
+}
+
+// powersOf reads them from a settings file. One that is missing has none; what is wrong with it others have said.
+func powersOf(path string, m *redact.Redactor) map[string]power {
+	out := map[string]power{}
+	data, err := plainfile.Read(filepath.Dir(path), path, config.MaxFile)
+	var doc map[string]any
+	if err != nil || yaml.Unmarshal(data, &doc) != nil {
+		return out
+	}
+	var walk func(prefix string, v any)
+	walk = func(key string, v any) {
+		if below, ok := v.(map[string]any); ok {
+			for name, v := range below {
+				walk(strings.TrimPrefix(key+"."+name, "."), v)
+			}
+			return
+		}
+		if !slices.ContainsFunc(config.All(), func(s *config.Setting) bool { return s.Power && strings.HasPrefix(key+".", s.Key+".") }) {
+			return
+		}
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if e.Encode(v) != nil {
+			b.Reset()
+			fmt.Fprintf(&b, "%v", v)
+		}
+		sum := sha256.Sum256(b.Bytes())
+		out[key] = power{m.Text(strings.TrimSpace(b.String())), hex.EncodeToString(sum[:])}
+	}
+	walk("", doc)
+	return out
+}
+
+// settingsWatch tells what became of the commands in a settings file since the last run of the project. What that found is kept in
+// .descartes/settings.json, by the file's path.
+type settingsWatch struct {
+	root, file, name string // name is file as it is shown
+	mask             *redact.Redactor
+}
+
+func watchSettings(root string, c loop.Config, m *redact.Redactor) *settingsWatch {
+	file := orWord(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
+	return &settingsWatch{root: root, file: file, name: shown(root, file), mask: m}
+}
+
+// seen is what the last run found, by the file's path; what cannot be read was not found.
+func (w *settingsWatch) seen() (files map[string]map[string]power, text []byte) {
+	text, err := plainfile.Read(w.root, loop.NewHome(w.root).Settings(), 4*config.MaxFile)
+	if err != nil || json.Unmarshal(text, &files) != nil || files == nil {
+		files = map[string]map[string]power{}
+	}
+	return files, text
+}
+
+// changed says it in one line for each setting.
+func (w *settingsWatch) changed(ctx context.Context, repo *gitops.Repo) (notes []string) {
+	files, _ := w.seen()
+	was, known := files[w.name]
+	if !known {
+		return nil
+	}
+	now := powersOf(w.file, w.mask)
+	keys := maps.Clone(was)
+	maps.Copy(keys, now)
+	by := ""
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if was[key].Sum == now[key].Sum {
+			continue
+		}
+		if len(notes) == 0 {
+			by = w.by(ctx, repo)
+		}
+		notes = append(notes, fmt.Sprintf("%s changed since the last run: %s: %s -> %s%s", w.name, key,
+			fit(orWord(was[key].Text, "none"), 200), fit(orWord(now[key].Text, "none"), 200), by))
+	}
+	return notes
+}
+
+// by names the commit that the file is from.
+func (w *settingsWatch) by(ctx context.Context, repo *gitops.Repo) string {
+	if repo == nil {
+		return ""
+	}
+	rel, ok := below(repo.Root(), w.file)
+	if !ok {
+		return ""
+	}
+	commit, author, err := repo.LastChange(ctx, rel)
+	switch {
+	case err != nil:
+		return " (git does not say by whom: " + err.Error() + ")"
+	case commit == "":
+		return " (not committed)"
+	}
+	return " (commit " + commit + " by " + author + ")"
+}
+
+// remember keeps what the file says for the next run.
+func (w *settingsWatch) remember() error {
+	if w == nil {
+		return nil
+	}
+	files, old := w.seen()
+	files[w.name] = powersOf(w.file, w.mask)
+	var b bytes.Buffer
+	if err := writeJSON(&b, files); err != nil {
+		return err
+	}
+	path := loop.NewHome(w.root).Settings()
+	if bytes.Equal(old, b.Bytes()) {
+		return nil
+	}
+	if err := plainfile.Settle(w.root, path); err != nil {
+		return err
+	}
+	err := atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)
+	if errors.Is(err, fs.ErrNotExist) { // a loop over a tag that starts beside us took the temporary file for a dead one's
+		err = atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)
+	}
+	return err
 }
