@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/tasks"
 )
@@ -147,7 +148,7 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	for _, c := range list {
 		w.Commits = append(w.Commits, c.Hash)
 		if !w.undone[c.Hash] {
-			w.Foreign = append(w.Foreign, fmt.Sprintf("%.12s %s", c.Hash, oneLine(c.Subject)))
+			w.Foreign = append(w.Foreign, fmt.Sprintf("%.12s %s", c.Hash, oneline.Text(c.Subject)))
 		}
 	}
 	if w.Pushed, err = repo.Pushed(ctx, first); err != nil {
