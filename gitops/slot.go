@@ -56,8 +56,7 @@ const slotPatience = 5 * time.Minute
 // OpenSlot opens a slot, or makes an empty one. The caller holds a lock of the slot's: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	if v := r.cli.version; v.Before(OldestMerging) {
-		return nil, &RefusedError{Reason: fmt.Sprintf("slots need git %s or newer; %s is git %s", OldestMerging, r.cli.program, v),
-			Hint: fmt.Sprintf("install git %s or newer, or run one agent at a time in your own working tree: -j 1", OldestMerging)}
+		return nil, &VersionError{Program: r.cli.program, Found: v, Needed: OldestMerging, For: "slots"}
 	}
 	s := &Slot{user: r, dir: opt.Dir, objects: opt.Objects}
 	if err := s.lay(); err != nil {

@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -241,7 +242,62 @@ func TestSlotNeedsNewerGit(t *testing.T) {
 	r := s.reopen(".descartes/")
 	r.cli.version = Version{2, 37}
 	_, err := r.OpenSlot(t.Context(), SlotOptions{Dir: s.path(".descartes/pool/1"), Objects: s.path(".descartes/objects")})
-	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "slots need git 2.38 or newer") || !strings.Contains(refused.Reason, "2.37") {
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Reason, "is git 2.37; git 2.38 or newer is needed for slots") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A wave is committed in a slot, with the user's hooks and identity, and the user's branch and clean files follow.
+func TestSlotCommitsAWave(t *testing.T) {
+	t.Parallel()
+	for _, hooks := range []bool{false, true} {
+		t.Run(fmt.Sprint("hooks ", hooks), func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.sh(slotBase + "; mkdir .scud; echo pending >.scud/t.json; git add .; git commit -qm tasks")
+			if hooks {
+				s.sh("mkdir -p .git/hooks; printf '#!/bin/sh\ncat a n >../ran\ngit diff --cached --name-only >>../ran\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit")
+			}
+			s.sh("echo mine >d/b; echo u >untracked; echo done >.scud/t.json")
+			r := s.reopen(".descartes/", ".scud/")
+			slot, in := prepared(t, s, r)
+			in.sh("echo changed >a; echo new >n; echo report >left")
+			tree, err := r.TreeWithout(headTree(t, r), snap(t, slot.Repo), []string{"left"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			head := prepare(t, r, slot, tree, false)
+			done, err := slot.CommitWave(t.Context(), Wave{Message: "feat(x): complete wave 1", Results: []Pair{{Base: headTree(t, r), Result: tree, Head: head.Hash}},
+				Files: map[string][]byte{".scud/t.json": []byte("done\n")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now, _ := r.Head(t.Context()); now != head {
+				t.Errorf("the user's branch moved before: %v", now)
+			}
+			left, err := r.Forward(t.Context(), head.Hash, done.Hash)
+			if err != nil || len(left) > 0 {
+				t.Fatalf("forward: %v %v", left, err)
+			}
+			if got := s.git("show", "--format=%an %s", "--name-only", "HEAD"); got != "A U Thor feat(x): complete wave 1\n\n.scud/t.json\na\nn\n" {
+				t.Errorf("the commit: %q", got)
+			}
+			if got := s.git("status", "--porcelain"); got != " M d/b\n?? .descartes/\n?? untracked\n" && got != " M d/b\n?? untracked\n" {
+				t.Errorf("the user's tree: %q", got)
+			}
+			if b, err := os.ReadFile(filepath.Dir(slot.Tree()) + "/ran"); hooks != (err == nil) || hooks && string(b) != "changed\nnew\n.scud/t.json\na\nn\n" {
+				t.Errorf("the hook: %q %v", b, err)
+			}
+			s.check()
+		})
+	}
+}
+
+func headTree(t *testing.T, r *Repo) Tree {
+	t.Helper()
+	tree, err := r.HeadTree(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
 }

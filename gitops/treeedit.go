@@ -114,3 +114,32 @@ func (r *Repo) pathIgnored(path string) bool {
 		d = &folder{path: d.path + name + "/", parent: d}
 	}
 }
+
+// TreeWithout is a tree in which some paths are as base has them: what an attempt left there is no work of its.
+func (r *Repo) TreeWithout(base, tree Tree, paths []string) (Tree, error) {
+	if len(paths) == 0 || base == tree {
+		return tree, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	from, err := parseID(string(base))
+	if err != nil {
+		return "", err
+	}
+	id, err := parseID(string(tree))
+	if err != nil {
+		return "", err
+	}
+	before := &treeView{reader: &r.store.reader, root: from}
+	edits := map[string]treeItem{}
+	for _, path := range paths {
+		if edits[path], err = before.file(path); err != nil {
+			return "", err
+		}
+	}
+	e := treeEditor{objects: r.store}
+	if id, err = e.edit("", &id, edits); err != nil {
+		return "", fmt.Errorf("leave files out of a tree: %w", err)
+	}
+	return Tree(id.String()), r.store.writeOut()
+}
