@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"descartes/internal/fence"
+	"descartes/internal/markdown"
 )
 
 // heard is what an agent said. story is nil where it printed no events.
@@ -110,7 +110,7 @@ func unfenced(text string) string {
 	}
 	all := strings.Split(text, "\n")
 	var own []string
-	code := fence.Code(all)
+	code := markdown.Code(all)
 	for n, line := range all {
 		switch {
 		case !code[n]:

@@ -52,7 +52,7 @@ func (d *draft) cutSection(spec Spec) string {
 	over := (spec.Tokens-d.req.MaxTokens)*4 + 120 // the note about it costs something too
 	for len(p) > 0 && over > 0 {
 		part := &p[len(p)-1]
-		start := plan.lineStart(part.FirstLine - 1)
+		start := plan.doc.Offset(part.FirstLine - 1)
 		keep := len(part.Text) - over
 		if keep < minSection {
 			over -= len(part.Text)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"descartes/tasks"
+
+	"descartes/internal/markdown"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -111,7 +113,7 @@ func TestMapping(t *testing.T) {
 			golden(t, name+".map", got+"\nheadings\n"+p.headingList()+"\n")
 
 			crlf := strings.ReplaceAll(string(src), "\n", "\r\n")
-			for how, text := range map[string]string{"CRLF": crlf, "CR": strings.ReplaceAll(crlf, "\r\n", "\r"), "BOM": bom + string(src)} {
+			for how, text := range map[string]string{"CRLF": crlf, "CR": strings.ReplaceAll(crlf, "\r\n", "\r"), "BOM": markdown.BOM + string(src)} {
 				if other := mapping(parsePlan(t, text), list); other != got {
 					t.Errorf("with %s the mapping is\n%s", how, other)
 				}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"descartes/internal/markdown"
 )
 
 // place is a part of the plan that stands for a task.
@@ -24,9 +26,10 @@ const (
 
 // findMarkers fills the table of explicit markers: headings, then lines of text, then tables. Where
 // they disagree the earlier kind holds, unless the later one names a part of the same section.
-func (p *Plan) findMarkers(found scanned) {
+func (p *Plan) findMarkers() {
 	p.marks = map[string][]place{}
-	if len(found.scud) == 0 && len(found.tables) == 0 && !strings.Contains(p.src, "(Task") && !strings.Contains(p.src, "(task") {
+	scud := p.mentions("CUD Task", "CUD task", "cud Task", "cud task")
+	if len(scud) == 0 && !strings.Contains(p.src, "--") && !strings.Contains(p.src, "(Task") && !strings.Contains(p.src, "(task") {
 		return
 	}
 	for i, h := range p.heads {
@@ -36,8 +39,8 @@ func (p *Plan) findMarkers(found scanned) {
 	}
 	p.deepest()
 	r := p.references()
-	p.weaker(func() { p.textMarkers(r, found.scud) })
-	p.weaker(func() { p.tableMarkers(r, found.tables) })
+	p.weaker(func() { p.textMarkers(r, scud) })
+	p.weaker(func() { p.tableMarkers(r) })
 }
 
 // weaker runs find with an empty table and adds what it found for unnamed tasks, or within the section
@@ -203,17 +206,17 @@ func appendRange(ids []string, lo, hi string) []string {
 // names, else the section that it stands in.
 func (p *Plan) textMarkers(r references, lines []int) {
 	for _, n := range lines {
-		if p.inFence(n) {
+		if p.doc.Fenced(n) {
 			continue
 		}
-		at := int(p.lines[n])
-		raw := strings.TrimSpace(p.line(n))
+		at := p.doc.Offset(n)
+		raw := strings.TrimSpace(p.doc.Line(n))
 		if strings.HasPrefix(raw, "#") || strings.HasPrefix(raw, "|") {
 			continue
 		}
-		text := plain(strings.TrimLeft(raw, "->*+ "))
-		if words, ok := checkbox(text); ok {
-			text = words
+		text := markdown.Bare(strings.TrimLeft(raw, "->*+ "))
+		if p.doc.Lines[n].Box != 0 {
+			text = markdown.Bare(p.doc.Words(n))
 		}
 		whole, ids := markerIn(text, false)
 		if len(ids) == 0 || !strings.HasPrefix(text, whole) && raw == text {
@@ -229,7 +232,7 @@ func (p *Plan) textMarkers(r references, lines []int) {
 // lineMeans is the place that a marked line at offset at stands for.
 func (p *Plan) lineMeans(r references, at int, rest string) (place, bool) {
 	last := sort.Search(len(p.items), func(i int) bool { return p.items[i].start > at }) - 1
-	for i := last; i >= 0 && i > last-maxMarkers; i-- {
+	for i := last; i >= 0 && i > last-maxPlaces; i-- {
 		if it := p.items[i]; at < it.end {
 			return place{extent: extent{it.start, it.end}, head: it.parent, item: true}, true
 		}
@@ -252,7 +255,20 @@ func (p *Plan) headAt(at int) int {
 	return sort.Search(len(p.heads), func(i int) bool { return p.heads[i].start > at }) - 1
 }
 
-func (p *Plan) inFence(n int) bool {
-	i := sort.Search(len(p.fences), func(i int) bool { return p.fences[i].Last >= n })
-	return i < len(p.fences) && p.fences[i].First <= n
+// mentions are the lines that hold one of the words.
+func (p *Plan) mentions(words ...string) []int {
+	var lines []int
+	for _, word := range words {
+		for at := 0; ; {
+			i := strings.Index(p.src[at:], word)
+			if i < 0 {
+				break
+			}
+			n := p.doc.LineAt(at + i)
+			lines = append(lines, n)
+			at = p.doc.Offset(n + 1)
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
 }

@@ -38,7 +38,7 @@ func (p *Plan) overview() *Part {
 			}
 		}
 	}
-	at := place{extent: extent{p.body, len(p.src)}, head: -1}
+	at := place{extent: extent{p.doc.Offset(p.doc.Body), len(p.src)}, head: -1}
 	if len(p.heads) > 0 {
 		at.end = p.heads[0].start
 		if p.isTitle(0) {
@@ -67,11 +67,11 @@ func (p *Plan) blockEnd(start, end, size int) int {
 	if end-start <= size {
 		return end
 	}
-	first := p.lineAt(start)
+	first := p.doc.LineAt(start)
 	block, whole := start, start
-	for n := first; n < len(p.lines) && p.lineStart(n+1)-start <= size; n++ {
-		whole = p.lineStart(n + 1)
-		if strings.TrimSpace(p.line(n)) == "" && !p.inFence(n) {
+	for n := first; n < len(p.doc.Lines) && p.doc.Offset(n+1)-start <= size; n++ {
+		whole = p.doc.Offset(n + 1)
+		if strings.TrimSpace(p.doc.Line(n)) == "" && !p.doc.Fenced(n) {
 			block = whole
 		}
 	}
@@ -98,7 +98,7 @@ func (p *Plan) headingList() string {
 			continue
 		}
 		written++
-		fmt.Fprintf(&b, "%s- %s (line %d)\n", strings.Repeat("  ", h.level-1), clip(h.text, 120), p.lineAt(h.start)+1)
+		fmt.Fprintf(&b, "%s- %s (line %d)\n", strings.Repeat("  ", h.level-1), clip(h.text, 120), p.doc.LineAt(h.start)+1)
 	}
 	if left > 0 {
 		fmt.Fprintf(&b, "- ... and %d more headings\n", left)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"descartes/tasks"
+
+	"descartes/internal/markdown"
 )
 
 // header is the first line: # Task 3: Title (tag feature-x, attempt 2 of 3)
@@ -153,7 +155,7 @@ func (d *draft) outline(w *writer) {
 	if s.Outline != "" {
 		at := w.Len()
 		w.WriteString("\n" + s.Outline + "\n")
-		w.from(at, Source{Part: "outline", File: file, FirstLine: 1, LastLine: len(d.req.Plan.lines), Rule: d.rule()})
+		w.from(at, Source{Part: "outline", File: file, FirstLine: 1, LastLine: len(d.req.Plan.doc.Lines), Rule: d.rule()})
 	}
 }
 
@@ -165,7 +167,7 @@ func (d *draft) custom(w *writer) {
 	w.WriteString("\n## Further documents\n")
 	for _, f := range d.req.Files {
 		at := w.Len()
-		text := strings.TrimRight(lineEnds(strings.TrimPrefix(f.Text, bom)), "\n")
+		text := strings.TrimRight(lineEnds(strings.TrimPrefix(f.Text, markdown.BOM)), "\n")
 		w.WriteString("\n")
 		enclose(w, "document", fmt.Sprintf(" name=%q", f.Name), text)
 		w.from(at, Source{Part: "file", File: f.Name, FirstLine: 1, LastLine: 1 + strings.Count(text, "\n")})

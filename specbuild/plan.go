@@ -3,45 +3,26 @@ package specbuild
 import (
 	"bytes"
 	"fmt"
-	"sort"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
-	"descartes/internal/fence"
-
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/text"
-	"github.com/yuin/goldmark/util"
+	"descartes/internal/markdown"
 )
 
 const (
 	// MaxPlanBytes is the largest plan that ParsePlan reads. Beyond it a plan is a data file.
 	MaxPlanBytes = 8 << 20
-	// These keep the time and memory of a hostile plan near those of a real one of the same size.
-	maxHeadings = 50_000
-	maxLines    = 300_000
-	// maxMarkers is the number of quote and list markers that one line may open. goldmark is quadratic
-	// in them: 100 KB of "> > >" costs it a second.
-	maxMarkers = 16
-	// maxIndent is the indentation beyond which a line cannot matter; each level of a list costs goldmark
-	// time on every line under it.
-	maxIndent = 100
 	// maxText is where the text of a heading or a checklist entry is cut.
 	maxText = 400
-	// maxFrontMatter is the number of lines in which front matter must end to be taken for such.
-	maxFrontMatter = 200
 )
 
 // Plan is a parsed plan document: its text and a table of its headings and checklist items, each with
 // its range of bytes. Safe for concurrent use.
 type Plan struct {
 	name    string
-	src     string             // LF line ends, no BOM
-	lines   []int32            // offset of each line
-	body    int                // offset behind the front matter
-	fences  []fence.Span       // line ranges of fenced code, both fences included
+	doc     *markdown.Document
+	src     string             // of doc: LF line ends, no BOM
 	heads   []heading          // document order
 	items   []item             // checklist items, document order
 	marks   map[string][]place // by task id: explicit markers
@@ -79,10 +60,7 @@ type item struct {
 }
 
 // ParsePlan reads a Markdown plan; name is used in messages and as the file in a source map.
-// Headings are what CommonMark takes for headings, with three allowances for plans as they are
-// written: fences may nest (see fence.Pair), front matter is no text, and in a plan that writes its
-// headings with # a line of dashes under a paragraph is a rule, not a heading; underlined with equals
-// signs only the first heading may be.
+// What is a heading and what an entry is the business of markdown.Parse.
 //
 // A plan that is larger than MaxPlanBytes, binary or not UTF-8 is refused.
 func ParsePlan(name string, src []byte) (*Plan, error) {
@@ -93,25 +71,20 @@ func ParsePlan(name string, src []byte) (*Plan, error) {
 	if err := CheckText(src); err != nil {
 		return nil, fmt.Errorf("plan %s %w", name, err)
 	}
-	p := &Plan{name: name, src: lineEnds(strings.TrimPrefix(string(src), bom))}
-	found := p.scan()
-	if len(p.lines) > maxLines {
-		return nil, fmt.Errorf("plan %s has %d lines, at most %d can be read", name, len(p.lines), maxLines)
+	p := &Plan{name: name, src: lineEnds(strings.TrimPrefix(string(src), markdown.BOM))}
+	doc, err := markdown.Parse(p.src)
+	if err != nil {
+		return nil, fmt.Errorf("plan %s %w", name, err)
 	}
-	if found.headings > maxHeadings {
-		return nil, fmt.Errorf("plan %s has %d headings, at most %d can be read", name, found.headings, maxHeadings)
-	}
-	p.fences = fence.Pair(found.fences, len(p.lines), p.line)
-	p.outline(parseBlocks(p.mask(found.deep)))
-	p.findMarkers(found)
+	p.doc = doc
+	p.outline()
+	p.findMarkers()
 	p.findTaskHeadings()
 	return p, nil
 }
 
 // Name is the name that ParsePlan was given.
 func (p *Plan) Name() string { return p.name }
-
-const bom = "\ufeff"
 
 // CheckText says why src cannot be part of a prompt: binary data or an encoding other than UTF-8. The
 // message continues a sentence: "is not text: ...".
@@ -147,89 +120,22 @@ func lineEnds(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 }
 
-// forget empties paragraphs as soon as goldmark has closed them: nobody reads them, and its pass over
-// inline text would otherwise build a node for each of their lines, a third of the time of a parse. What
-// is still needed stays: the text over a line of dashes, which becomes a heading, and checklist entries.
-type forget struct{}
-
-func (forget) Transform(node *ast.Paragraph, reader text.Reader, _ parser.Context) {
-	lines := node.Lines()
-	if lines.Len() == 0 {
-		return
-	}
-	next, _ := reader.PeekLine()
-	if next = bytes.TrimSpace(next); len(next) > 0 && (len(bytes.Trim(next, "-")) == 0 || len(bytes.Trim(next, "=")) == 0) {
-		return
-	}
-	lines.SetSliced(0, 1)
-	first := lines.At(0)
-	if node.Parent().Kind() == ast.KindListItem && bytes.HasPrefix(bytes.TrimSpace(first.Value(reader.Source())), []byte("[")) {
-		return
-	}
-	lines.Set(0, text.NewSegment(first.Start, first.Start))
-}
-
-// parseBlocks finds headings and lists by the rules of CommonMark; inline text is never parsed, which is
-// several times faster and free of the quadratic cases.
-func parseBlocks(masked []byte) ast.Node {
-	blocks := parser.NewParser(
-		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
-		parser.WithParagraphTransformers(util.Prioritized(forget{}, 100)),
-	)
-	return blocks.Parse(text.NewReader(masked))
-}
-
 // outline fills the tables of headings and checklist items.
-func (p *Plan) outline(doc ast.Node) {
-	hashes := p.writesHashes(doc)
-	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		switch node := n.(type) {
-		case *ast.Heading:
-			p.addHeading(node, hashes)
-		case *ast.List:
-			end := len(p.src)
-			if next := n.NextSibling(); next != nil && next.Pos() >= 0 {
-				end = next.Pos()
-			}
-			p.addItems(node, end)
+func (p *Plan) outline() {
+	for n := range p.doc.Lines {
+		switch l := &p.doc.Lines[n]; {
+		case l.Kind == markdown.Heading:
+			text := markdown.Bare(clip(p.doc.Words(n), maxText))
+			p.heads = append(p.heads, heading{
+				level: l.Level, text: text, folded: fold(text), start: p.doc.Offset(n), body: p.doc.Offset(n + l.Rows), parent: -1,
+			})
+		case l.Kind == markdown.Entry && l.Box != 0:
+			end := p.doc.Offset(p.doc.EntryEnd(n, len(p.doc.Lines)))
+			text := markdown.Bare(clip(p.doc.Words(n), maxText))
+			p.items = append(p.items, item{text: text, start: p.doc.Offset(n), end: end, parent: len(p.heads) - 1})
 		}
 	}
 	p.closeHeadings()
-}
-
-// writesHashes reports whether the plan has a heading of level 2 or deeper that is written with #.
-func (p *Plan) writesHashes(doc ast.Node) bool {
-	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		if h, ok := n.(*ast.Heading); ok && h.Level > 1 && p.src[h.Pos()] == '#' {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *Plan) addHeading(node *ast.Heading, hashes bool) {
-	at := node.Pos()
-	if at < 0 || at >= len(p.src) {
-		return
-	}
-	first := p.lineAt(at)
-	last := first
-	if p.src[at] != '#' {
-		if hashes && (node.Level == 2 || len(p.heads) > 0) {
-			return
-		}
-		last = first + node.Lines().Len()
-	}
-	var words []string
-	for i := 0; i < node.Lines().Len(); i++ {
-		seg := node.Lines().At(i)
-		words = append(words, strings.TrimSpace(p.src[seg.Start:seg.Stop]))
-	}
-	text := plain(clip(strings.Join(words, " "), maxText))
-	p.heads = append(p.heads, heading{
-		level: node.Level, text: text, folded: fold(text),
-		start: p.lineStart(first), body: p.lineStart(last + 1), parent: -1,
-	})
 }
 
 // closeHeadings gives each heading its end and its parent, with one stack.
@@ -249,60 +155,6 @@ func (p *Plan) closeHeadings() {
 	for _, i := range open {
 		p.heads[i].end = len(p.src)
 	}
-}
-
-// addItems adds the entries of a list that have a checkbox, also nested ones. end is where the list
-// ends.
-func (p *Plan) addItems(list ast.Node, end int) {
-	for n := list.FirstChild(); n != nil; n = n.NextSibling() {
-		stop := end
-		if next := n.NextSibling(); next != nil && next.Pos() >= 0 {
-			stop = p.lineStart(p.lineAt(next.Pos()))
-		}
-		first := n.FirstChild()
-		if first == nil {
-			continue
-		}
-		if lines := first.Lines(); lines != nil && lines.Len() > 0 {
-			seg := lines.At(0)
-			if words, ok := checkbox(clip(p.src[seg.Start:seg.Stop], maxText)); ok {
-				start := p.lineStart(p.lineAt(seg.Start))
-				p.items = append(p.items, item{text: words, start: start, end: stop, parent: len(p.heads) - 1})
-			}
-		}
-		for c := first; c != nil; c = c.NextSibling() {
-			if c.Kind() == ast.KindList {
-				p.addItems(c, stop)
-			}
-		}
-	}
-}
-
-// checkbox splits "[x] Implement it" and reports whether there was a box.
-func checkbox(s string) (string, bool) {
-	s = strings.TrimSpace(s)
-	if len(s) < 4 || s[0] != '[' || s[2] != ']' || s[3] != ' ' || !strings.ContainsRune(" xX-~", rune(s[1])) {
-		return "", false
-	}
-	return plain(s[4:]), true
-}
-
-// line is line n without its line end.
-func (p *Plan) line(n int) string {
-	return strings.TrimSuffix(p.src[p.lines[n]:p.lineStart(n+1)], "\n")
-}
-
-// lineStart is the offset of line n, or the end of the plan behind the last one.
-func (p *Plan) lineStart(n int) int {
-	if n >= len(p.lines) {
-		return len(p.src)
-	}
-	return int(p.lines[n])
-}
-
-// lineAt is the line that holds offset at.
-func (p *Plan) lineAt(at int) int {
-	return sort.Search(len(p.lines), func(i int) bool { return int(p.lines[i]) > at }) - 1
 }
 
 // path is the text of a heading's enclosing headings, outermost first.

@@ -114,7 +114,7 @@ func joinWhy(places []place) string {
 func (p *Plan) part(at place) Part {
 	text := strings.TrimRight(p.src[at.start:at.end], " \t\n")
 	text = strings.TrimRight(strings.TrimSuffix(text, "\n---"), " \t\n")
-	first := p.lineAt(at.start)
+	first := p.doc.LineAt(at.start)
 	return Part{
 		Heading: p.path(at.head), Text: text,
 		FirstLine: first + 1, LastLine: first + 1 + strings.Count(text, "\n"),

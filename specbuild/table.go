@@ -3,31 +3,30 @@ package specbuild
 import (
 	"fmt"
 	"strings"
+
+	"descartes/internal/markdown"
 )
 
-// isDelimiterRow recognises the second line of a table: |---|:--:|
-func isDelimiterRow(s string) bool {
-	s = strings.TrimRight(s, " \t")
-	return strings.Contains(s, "|") && strings.Contains(s, "--") && strings.Trim(s, "|-: \t") == ""
-}
-
 // tableMarkers reads the tables that have a column of task ids and a column of plan sections.
-func (p *Plan) tableMarkers(r references, delimiters []int) {
-	for i, n := range delimiters {
-		if n == 0 || p.inFence(n) {
-			continue
+func (p *Plan) tableMarkers(r references) {
+	var delimiters []int
+	for n := p.doc.Body; n < len(p.doc.Lines); n++ {
+		if n > 0 && p.doc.Lines[n].Kind != markdown.Hidden && markdown.IsDelimiterRow(p.doc.Line(n)) {
+			delimiters = append(delimiters, n)
 		}
-		head := cells(p.line(n - 1))
+	}
+	for i, n := range delimiters {
+		head := cells(p.doc.Line(n - 1))
 		task, section := taskColumn(head), sectionColumn(head)
 		if task < 0 || section < 0 {
 			continue
 		}
-		end := len(p.lines)
+		end := len(p.doc.Lines)
 		if i+1 < len(delimiters) {
 			end = delimiters[i+1] - 1 // a table without a blank line behind it ends where the next one begins
 		}
 		for row := n + 1; row < end; row++ {
-			line := p.line(row)
+			line := p.doc.Line(row)
 			if !strings.Contains(line, "|") {
 				break
 			}
@@ -77,28 +76,13 @@ func sectionColumn(head []string) int {
 	return -1
 }
 
-// cells splits a table row; \| is a bar in a cell.
+// cells splits a table row.
 func cells(line string) []string {
-	line = strings.TrimSpace(line)
-	line = strings.TrimPrefix(line, "|")
-	if strings.HasSuffix(line, "|") && !strings.HasSuffix(line, `\|`) {
-		line = line[:len(line)-1]
+	list := markdown.Cells(line)
+	for i, c := range list {
+		list[i] = markdown.Bare(c)
 	}
-	var out []string
-	var cell strings.Builder
-	for i := 0; i < len(line); i++ {
-		switch {
-		case line[i] == '\\' && i+1 < len(line) && line[i+1] == '|':
-			cell.WriteByte('|')
-			i++
-		case line[i] == '|':
-			out = append(out, plain(strings.TrimSpace(cell.String())))
-			cell.Reset()
-		default:
-			cell.WriteByte(line[i])
-		}
-	}
-	return append(out, plain(strings.TrimSpace(cell.String())))
+	return list
 }
 
 // references finds headings by what people call them. Each table maps to the index of the one heading

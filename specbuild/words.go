@@ -6,45 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// plain is a heading's text without emphasis, code marks and link targets.
-func plain(s string) string {
-	if !strings.ContainsAny(s, "*`[_\\") {
-		return strings.TrimSpace(s)
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '*' || c == '`':
-		case c == '_' && i+1 < len(s) && s[i+1] == '_':
-			i++
-		case c == '\\' && i+1 < len(s) && strings.IndexByte("*`[]_\\#|()<>-.", s[i+1]) >= 0:
-			i++
-			b.WriteByte(s[i])
-		case c == '[':
-			text, after, ok := cutLink(s[i:])
-			if !ok {
-				b.WriteByte(c)
-				continue
-			}
-			b.WriteString(text)
-			i = len(s) - len(after) - 1
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// cutLink splits "[text](target) rest".
-func cutLink(s string) (text, rest string, ok bool) {
-	text, after, ok := strings.Cut(s[1:], "](")
-	if !ok || strings.ContainsAny(text, "[]") {
-		return "", s, false
-	}
-	_, rest, ok = strings.Cut(after, ")")
-	return strings.Trim(text, "*`"), rest, ok
-}
-
 // fold makes two spellings of one heading equal: case, spaces and closing punctuation.
 func fold(s string) string {
 	if strings.ContainsAny(s, "\t\n") || strings.Contains(s, "  ") {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"descartes/internal/markdown"
 )
 
 // maxCheckWork bounds how often statements of dependencies are compared with the order of a list.
@@ -16,7 +18,7 @@ const maxLinks = 1_000_000
 // checklist is a Markdown task list whose entries have ids, as spec-kit writes them: "- [ ] T001 [P] [US1] Title". The order of the list
 // is the dependency, except between neighbours that are all marked [P].
 type checklist struct {
-	md      *markdown
+	md      *markdown.Document
 	entries []checkEntry
 	strays  []int // lines of entries with a box and without an id
 	near    []int // lines that were meant to be entries: "-[ ] T001"
@@ -35,26 +37,26 @@ func readChecklist(src string) (*checklist, *problem) {
 	if p := notText(src); p != nil {
 		return nil, p
 	}
-	md, p := scanMarkdown(src)
+	md, p := readMarkdown(src)
 	if p != nil {
 		return nil, p
 	}
 	c := &checklist{md: md}
 	var heads []int
 	codes := false
-	for n := range md.lines {
-		switch l := &md.lines[n]; {
-		case l.kind == mdHeading:
-			for len(heads) > 0 && md.lines[heads[len(heads)-1]].level >= l.level {
+	for n := range md.Lines {
+		switch l := &md.Lines[n]; {
+		case l.Kind == markdown.Heading:
+			for len(heads) > 0 && md.Lines[heads[len(heads)-1]].Level >= l.Level {
 				heads = heads[:len(heads)-1]
 			}
 			heads = append(slices.Clip(heads), n)
-		case l.kind == mdEntry && l.box:
+		case l.Kind == markdown.Entry && l.Box != 0:
 			e := checkEntry{line: n, heads: heads}
-			e.split(inline(clip(md.words(n))))
+			e.split(markdown.Inline(clip(md.Words(n))))
 			codes = codes || codeID(e.id)
 			c.entries = append(c.entries, e)
-		case l.kind != mdCode && nearBox(md.line(n)):
+		case l.Kind != markdown.Hidden && nearBox(md.Line(n)):
 			c.near = append(c.near, n)
 		}
 	}
@@ -63,7 +65,7 @@ func readChecklist(src string) (*checklist, *problem) {
 		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxPlanTasks)}
 	}
 	if len(c.entries) == 0 && len(c.strays) > 0 {
-		return nil, &problem{md.lines[c.strays[0]].start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), so that a status cannot be kept; it can be imported as a plan`}
+		return nil, &problem{md.Lines[c.strays[0]].Start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), so that a status cannot be kept; it can be imported as a plan`}
 	}
 	if len(c.entries) == 0 {
 		return nil, &problem{0, `the file has no tasks: expected a checklist such as "- [ ] T001 Title"`}
@@ -83,11 +85,11 @@ func (c *checklist) drop(codes bool) {
 	}
 	c.entries = kept
 	for k := range kept {
-		end := len(c.md.lines)
+		end := len(c.md.Lines)
 		if k+1 < len(kept) {
 			end = kept[k+1].line
 		}
-		kept[k].last = c.md.entryEnd(kept[k].line, end)
+		kept[k].last = c.md.EntryEnd(kept[k].line, end)
 	}
 }
 
@@ -150,21 +152,21 @@ func (c *checklist) decode(f *File) *problem {
 	f.grow(len(c.entries))
 	for i := range c.entries {
 		e := &c.entries[i]
-		l := &c.md.lines[e.line]
+		l := &c.md.Lines[e.line]
 		if reason := idProblem(e.id); reason != "" {
-			return &problem{l.start, reason}
+			return &problem{l.Start, reason}
 		}
-		status := boxStatus(f.src[l.mark])
+		status := boxStatus(l.Box)
 		f.tasks = append(f.tasks, Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Status: status,
 			RawStatus: string(status), Priority: c.priority(e), Line: e.line + 1})
-		f.sites = append(f.sites, site{start: int32(l.mark), end: int32(l.mark + 1), at: int32(l.start)})
+		f.sites = append(f.sites, site{start: int32(l.Mark), end: int32(l.Mark + len(string(l.Box))), at: int32(l.Start)})
 		f.enter(i)
 	}
 	for _, n := range c.strays {
-		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf("%q has a box but no id, it is no task", short(c.md.words(n)))})
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf("%q has a box but no id, it is no task", short(c.md.Words(n)))})
 	}
 	for _, n := range c.near {
-		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf(`%q is no task: an entry begins with "- [ ] T001"`, short(strings.TrimSpace(c.md.line(n))))})
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf(`%q is no task: an entry begins with "- [ ] T001"`, short(strings.TrimSpace(c.md.Line(n))))})
 	}
 	c.relate(f)
 	if !c.order(f) {
@@ -178,8 +180,8 @@ func (c *checklist) decode(f *File) *problem {
 func (c *checklist) around(e *checkEntry) string {
 	var names []string
 	for _, n := range e.heads {
-		if c.md.lines[n].level > 1 {
-			names = append(names, strings.TrimRight(inline(clip(c.md.words(n))), "# "))
+		if c.md.Lines[n].Level > 1 {
+			names = append(names, strings.TrimRight(markdown.Inline(clip(c.md.Words(n))), "# "))
 		}
 	}
 	return strings.Join(names, " > ")
@@ -188,7 +190,7 @@ func (c *checklist) around(e *checkEntry) string {
 func (c *checklist) nested(e *checkEntry) string {
 	var lines []string
 	for n := e.line + 1; n < e.last; n++ {
-		lines = append(lines, c.md.line(n))
+		lines = append(lines, c.md.Line(n))
 	}
 	return block(lines)
 }
@@ -196,7 +198,7 @@ func (c *checklist) nested(e *checkEntry) string {
 // priority reads "(Priority: P1)" in the headings around an entry.
 func (c *checklist) priority(e *checkEntry) string {
 	for _, n := range slices.Backward(e.heads) {
-		_, rest, ok := strings.Cut(lowerASCII(clip(c.md.words(n))), "priority:")
+		_, rest, ok := strings.Cut(lowerASCII(clip(c.md.Words(n))), "priority:")
 		if word, _, closed := strings.Cut(rest, ")"); ok && closed && planPriority(word) != "" {
 			return planPriority(word)
 		}
@@ -251,7 +253,7 @@ func (c *checklist) statements(f *File) {
 	for i := range c.entries {
 		if e := &c.entries[i]; f.index[e.id] == i {
 			for n := e.line; n < e.last; n++ {
-				for _, s := range statementsIn(inline(c.md.words(n))) {
+				for _, s := range statementsIn(markdown.Inline(c.md.Words(n))) {
 					c.take(f, i, s)
 				}
 			}
@@ -292,4 +294,46 @@ func (f *File) wait(i, k int) {
 	default:
 		t.DependsOn = append(slices.Clip(t.DependsOn), on)
 	}
+}
+
+// readMarkdown is markdown.Parse for a file.
+func readMarkdown(src string) (*markdown.Document, *problem) {
+	doc, err := markdown.Parse(src)
+	if err != nil {
+		return nil, &problem{0, "the file " + err.Error()}
+	}
+	return doc, nil
+}
+
+// boxStatus is what a mark in a box says.
+func boxStatus(mark rune) Status {
+	switch mark {
+	case 'x', 'X', '✓', '✔', '✅', '☑':
+		return Done
+	case '~', '/':
+		return InProgress
+	case '-':
+		return Cancelled
+	case '>':
+		return Deferred
+	case '!':
+		return Blocked
+	}
+	return Pending
+}
+
+// maxTitle is where headings and titles are cut.
+const maxTitle = 500
+
+// clip cuts a long text.
+func clip(s string) string {
+	if len(s) <= maxTitle {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxTitle], "")
+}
+
+// fold makes two spellings of one heading or title equal: case, spaces and punctuation around it.
+func fold(s string) string {
+	return strings.ToLower(strings.Trim(strings.Join(strings.Fields(strings.ReplaceAll(s, "`", "")), " "), " .:"))
 }

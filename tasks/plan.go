@@ -3,6 +3,8 @@ package tasks
 import (
 	"fmt"
 	"strings"
+
+	"descartes/internal/markdown"
 )
 
 const (
@@ -52,7 +54,7 @@ func FromPlan(name string, src []byte) (*PlanTasks, error) {
 		fault = &problem{strings.IndexByte(text, 0), "not a text: it holds a NUL byte"}
 	}
 	if fault == nil {
-		p.md, fault = scanMarkdown(text)
+		p.md, fault = readMarkdown(text)
 	}
 	if fault == nil {
 		p.frontMatter()
@@ -81,7 +83,7 @@ func (p *PlanTasks) Findings() []Finding { return p.findings }
 
 // planner turns the lines of a plan into tasks.
 type planner struct {
-	md       *markdown
+	md       *markdown.Document
 	plan     *PlanTasks
 	heads    []planHead
 	phases   []planPhase
@@ -137,7 +139,7 @@ func (p *planner) enter() *problem {
 	kept := p.plan.tasks[:0]
 	for _, t := range p.plan.tasks {
 		if reason := idProblem(t.ID); reason != "" {
-			return &problem{p.md.lines[t.Line-1].start, reason}
+			return &problem{p.md.Lines[t.Line-1].Start, reason}
 		}
 		if first, ok := p.index[t.ID]; ok {
 			p.find(t.Line, t.ID, "duplicate", fmt.Sprintf("task %s: the id is taken by line %d, this task is not used", t.ID, kept[first].Line))

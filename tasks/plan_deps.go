@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"descartes/internal/markdown"
 )
 
 // statements reads what the text of phases and tasks says about their order.
@@ -41,12 +43,12 @@ func (p *planner) phaseStatements(k int) {
 
 // take reads one line of a task, or of a phase where there is no task. Tables are read elsewhere.
 func (p *planner) take(task, phase, line int) {
-	kind := p.md.lines[line].kind
-	text := inline(p.md.words(line))
-	if kind == mdCode || kind == mdBlank || strings.HasPrefix(text, "|") {
+	kind := p.md.Lines[line].Kind
+	text := markdown.Inline(p.md.Words(line))
+	if kind == markdown.Hidden || kind == markdown.Blank || strings.HasPrefix(text, "|") {
 		return
 	}
-	if kind == mdHeading && slices.Contains([]string{"dependencies", "depends on", "blocked by"}, fold(text)) {
+	if kind == markdown.Heading && slices.Contains([]string{"dependencies", "depends on", "blocked by"}, fold(text)) {
 		text = "dependencies:"
 	}
 	for _, s := range statementsIn(text) {
@@ -61,15 +63,15 @@ func (p *planner) take(task, phase, line int) {
 // takeEntries reads the list under a line that ends with "Depends on:".
 func (p *planner) takeEntries(task, phase, line int, s statement) {
 	const most = 100
-	for n := line; n < min(len(p.md.lines), line+most); n++ {
-		switch l := &p.md.lines[n]; {
+	for n := line; n < min(len(p.md.Lines), line+most); n++ {
+		switch l := &p.md.Lines[n]; {
 		case p.links > maxPlanLinks:
 			return
-		case l.kind == mdEntry && !l.box:
+		case l.Kind == markdown.Entry && l.Box == 0:
 			p.links++
-			s.text = inline(p.md.words(n))
+			s.text = markdown.Inline(p.md.Words(n))
 			p.takeStatement(task, phase, n, s)
-		case l.kind != mdBlank || n > line+1:
+		case l.Kind != markdown.Blank || n > line+1:
 			return
 		}
 	}

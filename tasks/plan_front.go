@@ -19,7 +19,7 @@ type FrontMatter struct {
 // ReadFrontMatter reads the settings at the top of a plan and nothing else of it, and says what is wrong with them.
 func ReadFrontMatter(src []byte) (FrontMatter, []Finding) {
 	end := 0
-	for range maxFrontMatter {
+	for range 200 { // more lines are no front matter
 		next := bytes.IndexByte(src[end:], '\n')
 		if next < 0 {
 			end = len(src)
@@ -29,7 +29,7 @@ func ReadFrontMatter(src []byte) (FrontMatter, []Finding) {
 	}
 	p := &planner{plan: &PlanTasks{}}
 	var fault *problem
-	if p.md, fault = scanMarkdown(string(src[:end])); fault == nil {
+	if p.md, fault = readMarkdown(string(src[:end])); fault == nil {
 		p.frontMatter()
 	}
 	return p.plan.FrontMatter, p.plan.findings
@@ -37,16 +37,16 @@ func ReadFrontMatter(src []byte) (FrontMatter, []Finding) {
 
 // frontMatter reads the settings at the top. What is wrong there is a finding: the tasks do not depend on it.
 func (p *planner) frontMatter() {
-	if p.md.front == "" {
+	if p.md.Front == "" {
 		return
 	}
 	const most = 64 << 10
-	if len(p.md.front) > most {
+	if len(p.md.Front) > most {
 		p.find(1, "", "member", "the front matter is too long, it is not used")
 		return
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(p.md.front), &doc); err != nil {
+	if err := yaml.Unmarshal([]byte(p.md.Front), &doc); err != nil {
 		line, reason := yamlPlace(err)
 		p.find(line+1, "", "member", "the front matter is not valid YAML, it is not used: "+reason)
 		return

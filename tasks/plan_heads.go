@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"descartes/internal/markdown"
 )
 
 // planHead is one heading of a plan.
@@ -39,18 +41,18 @@ const (
 
 // outline finds the headings and where their sections end.
 func (p *planner) outline() {
-	for n := range p.md.lines {
-		l := &p.md.lines[n]
-		level, text := int(l.level), ""
+	for n := range p.md.Lines {
+		l := &p.md.Lines[n]
+		level, text := l.Level, ""
 		switch {
-		case l.kind == mdHeading:
-			text = strings.TrimRight(p.md.words(n), "# ")
-		case l.kind == mdText && l.indent < 4 && boldLine(p.md.words(n)):
-			level, text = pseudoLevel, p.md.words(n)
+		case l.Kind == markdown.Heading:
+			text = strings.TrimRight(p.md.Words(n), "# ")
+		case l.Kind == markdown.Text && l.Indent < 4 && markdown.BoldLine(p.md.Words(n)):
+			level, text = pseudoLevel, p.md.Words(n)
 		default:
 			continue
 		}
-		h := planHead{level: level, line: n, text: clip(inline(clip(text)))}
+		h := planHead{level: level, line: n, text: clip(markdown.Inline(clip(text)))}
 		h.split()
 		if level == pseudoLevel && (h.word == "" || h.title == "") || len(p.heads) == maxHeads {
 			continue
@@ -68,14 +70,8 @@ func (p *planner) outline() {
 		open = append(open, i)
 	}
 	for _, i := range open {
-		p.heads[i].end = len(p.md.lines)
+		p.heads[i].end = len(p.md.Lines)
 	}
-}
-
-// boldLine reports whether a whole line is in bold.
-func boldLine(s string) bool {
-	s = strings.TrimSuffix(s, ":")
-	return len(s) > 4 && strings.HasPrefix(s, "**") && strings.HasSuffix(s, "**") && !strings.Contains(s[2:len(s)-2], "**")
 }
 
 // split takes a heading's text apart: a mark that says how far it is, the word, the number, the title.
@@ -93,10 +89,10 @@ func cutStatus(s string) (rest string, status Status, settled bool) {
 	s, status = strings.TrimSpace(s), Pending
 	last := len(s) - 3
 	switch {
-	case last > 0 && s[0] == '[' && s[2] == ']' && strings.IndexByte(boxMarks, s[1]) >= 0:
-		status, settled, s = boxStatus(s[1]), true, strings.TrimSpace(s[3:])
-	case last > 0 && s[last] == '[' && s[last+2] == ']' && strings.IndexByte(boxMarks, s[last+1]) >= 0:
-		status, settled, s = boxStatus(s[last+1]), true, strings.TrimSpace(s[:last])
+	case last > 0 && s[0] == '[' && s[2] == ']' && strings.IndexByte(markdown.Boxes, s[1]) >= 0:
+		status, settled, s = boxStatus(rune(s[1])), true, strings.TrimSpace(s[3:])
+	case last > 0 && s[last] == '[' && s[last+2] == ']' && strings.IndexByte(markdown.Boxes, s[last+1]) >= 0:
+		status, settled, s = boxStatus(rune(s[last+1])), true, strings.TrimSpace(s[:last])
 	}
 	for _, tick := range []string{"✅", "✓", "✔️", "✔", "☑"} {
 		if cut := strings.TrimSuffix(strings.TrimPrefix(s, tick), tick); cut != s {

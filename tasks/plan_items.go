@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"descartes/internal/markdown"
 )
 
 // add appends a task that begins in a line and whose own text goes to another one.
@@ -117,10 +119,10 @@ func (p *planner) itemsOf(phase int) []planItem {
 	if items := p.headingItems(p.phases[phase].head+1, h.end); len(items) > 0 {
 		return items
 	}
-	if items := p.entries(h.line+1, h.end, func(l *mdLine) bool { return l.box }); len(items) > 0 {
+	if items := p.entries(h.line+1, h.end, func(l *markdown.Line) bool { return l.Box != 0 }); len(items) > 0 {
 		return items
 	}
-	return p.entries(h.line+1, h.end, func(l *mdLine) bool { return l.number != "" })
+	return p.entries(h.line+1, h.end, func(l *markdown.Line) bool { return l.Number != "" })
 }
 
 // headingItems are the numbered headings of the highest level that has such, among the headings from i on.
@@ -146,17 +148,17 @@ func (p *planner) headingItems(i, end int) []planItem {
 }
 
 // entries are the list entries of a kind in some lines, background left out. What is nested in one is its text.
-func (p *planner) entries(first, end int, match func(*mdLine) bool) []planItem {
+func (p *planner) entries(first, end int, match func(*markdown.Line) bool) []planItem {
 	var items []planItem
 	head := p.headAt(first)
 	for n := first; n < end; n++ {
 		for head+1 < len(p.heads) && p.heads[head+1].line <= n {
 			head++
 		}
-		if l := &p.md.lines[n]; l.kind != mdEntry || head >= 0 && p.heads[head].background || !match(l) {
+		if l := &p.md.Lines[n]; l.Kind != markdown.Entry || head >= 0 && p.heads[head].background || !match(l) {
 			continue
 		}
-		stop := p.md.entryEnd(n, end)
+		stop := p.md.EntryEnd(n, end)
 		items = append(items, planItem{p.entryTask(n), n, stop})
 		n = stop - 1
 	}
@@ -165,15 +167,15 @@ func (p *planner) entries(first, end int, match func(*mdLine) bool) []planItem {
 
 // entryTask is the task of one list entry; its id is what the entry begins with, or the number before it, or "".
 func (p *planner) entryTask(n int) planTask {
-	l := &p.md.lines[n]
-	t := planTask{Task: Task{Title: inline(clip(p.md.words(n))), Status: Pending}, settled: l.box}
-	if l.box {
-		t.Status = boxStatus(p.md.src[l.mark])
+	l := &p.md.Lines[n]
+	t := planTask{Task: Task{Title: markdown.Inline(clip(p.md.Words(n))), Status: Pending}, settled: l.Box != 0}
+	if l.Box != 0 {
+		t.Status = boxStatus(l.Box)
 	}
 	if id, title := leadingID(t.Title); id != "" {
 		t.ID, t.Title = id, title
-	} else if l.number != "" {
-		t.ID = l.number
+	} else if l.Number != "" {
+		t.ID = l.Number
 	}
 	return t
 }
@@ -239,9 +241,9 @@ func (p *planner) anyBox(items []planItem) bool {
 // boxes counts the ticked and the other boxes of some lines.
 func (p *planner) boxes(first, end int) (ticked, open int) {
 	for n := first; n < end; n++ {
-		if l := &p.md.lines[n]; l.box && boxStatus(p.md.src[l.mark]) == Done {
+		if l := &p.md.Lines[n]; l.Box != 0 && boxStatus(l.Box) == Done {
 			ticked++
-		} else if l.box {
+		} else if l.Box != 0 {
 			open++
 		}
 	}
@@ -255,12 +257,12 @@ func (p *planner) allTicked(first, end int) bool {
 
 // checklist makes tasks of a checklist outside of phases.
 func (p *planner) checklist() bool {
-	return p.addItems(p.entries(0, len(p.md.lines), func(l *mdLine) bool { return l.box }))
+	return p.addItems(p.entries(0, len(p.md.Lines), func(l *markdown.Line) bool { return l.Box != 0 }))
 }
 
 // numberedHeadings makes tasks of headings that have nothing but a number.
 func (p *planner) numberedHeadings() bool {
-	items := p.headingItems(0, len(p.md.lines))
+	items := p.headingItems(0, len(p.md.Lines))
 	return len(items) > 1 && p.addItems(items)
 }
 

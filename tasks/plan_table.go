@@ -3,6 +3,8 @@ package tasks
 import (
 	"slices"
 	"strings"
+
+	"descartes/internal/markdown"
 )
 
 // planTable is a table with a column of task ids, or of tasks.
@@ -27,13 +29,13 @@ func (r planRow) cell(column int) string {
 // tables finds the tables that may be about tasks.
 func (p *planner) tables() []planTable {
 	var list []planTable
-	for n := 1; n < len(p.md.lines); n++ {
-		if p.md.lines[n].kind == mdCode || !isDelimiterRow(p.md.line(n)) || p.md.lines[n-1].kind == mdCode {
+	for n := 1; n < len(p.md.Lines); n++ {
+		if p.md.Lines[n].Kind == markdown.Hidden || !markdown.IsDelimiterRow(p.md.Line(n)) || p.md.Lines[n-1].Kind == markdown.Hidden {
 			continue
 		}
-		t := columnsOf(tableCells(p.md.line(n - 1)))
-		for n++; n < len(p.md.lines) && p.md.lines[n].kind != mdCode && strings.Contains(p.md.line(n), "|"); n++ {
-			t.rows = append(t.rows, planRow{n, tableCells(p.md.line(n))})
+		t := columnsOf(tableCells(p.md.Line(n - 1)))
+		for n++; n < len(p.md.Lines) && p.md.Lines[n].Kind != markdown.Hidden && strings.Contains(p.md.Line(n), "|"); n++ {
+			t.rows = append(t.rows, planRow{n, tableCells(p.md.Line(n))})
 		}
 		if len(t.rows) > 0 && (t.id >= 0 || t.title >= 0) {
 			list = append(list, t)
@@ -42,24 +44,13 @@ func (p *planner) tables() []planTable {
 	return list
 }
 
-func isDelimiterRow(s string) bool {
-	return strings.Contains(s, "|") && strings.Contains(s, "--") && strings.Trim(s, "|-: \t") == ""
-}
-
-// tableCells splits a row of a table; \| is a bar in a cell.
+// tableCells splits a row of a table.
 func tableCells(line string) []string {
-	line = strings.TrimPrefix(strings.TrimSpace(line), "|")
-	if strings.HasSuffix(line, "|") && !strings.HasSuffix(line, `\|`) {
-		line = line[:len(line)-1]
+	cells := markdown.Cells(line)
+	for i, c := range cells {
+		cells[i] = markdown.Inline(c)
 	}
-	var out []string
-	for from, i := 0, 0; i <= len(line); i++ {
-		if i == len(line) || line[i] == '|' && (i == 0 || line[i-1] != '\\') {
-			out = append(out, inline(strings.ReplaceAll(line[from:i], `\|`, "|")))
-			from = i + 1
-		}
-	}
-	return out
+	return cells
 }
 
 // columnsOf tells the columns apart by their heads.

@@ -224,7 +224,7 @@ func TestPlanRefused(t *testing.T) {
 	t.Parallel()
 	for name, src := range map[string]string{
 		"empty": "", "prose": "# Plan\n\nWe shall see.\n", "binary": "## Task 1: A\n\x00", "latin1": "## Task 1: \xe9\n",
-		"large": strings.Repeat(" ", maxPlan+1), "lines": strings.Repeat("\n", maxMarkdownLines+1),
+		"large": strings.Repeat(" ", maxPlan+1), "lines": strings.Repeat("\n", 300_000+1),
 	} {
 		if p, err := FromPlan("plan.md", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "plan.md:") {
 			t.Errorf("%s: got %v, %v", name, p, err)

@@ -1,6 +1,10 @@
 package tasks
 
-import "strings"
+import (
+	"strings"
+
+	"descartes/internal/markdown"
+)
 
 // describe gives each task its text, and what that says about its status and priority.
 func (p *planner) describe() {
@@ -9,19 +13,19 @@ func (p *planner) describe() {
 		var text, checks []string
 		checking := 0 // level of the heading over checks, 0 for none
 		for n := t.first; n < t.last; n++ {
-			l := &p.md.lines[n]
-			if l.kind == mdHeading && (checking == 0 || int(l.level) <= checking) {
+			l := &p.md.Lines[n]
+			if l.Kind == markdown.Heading && (checking == 0 || l.Level <= checking) {
 				checking = 0
-				if isCriteria(fold(inline(p.md.words(n)))) {
-					checking = int(l.level)
+				if isCriteria(fold(markdown.Inline(p.md.Words(n)))) {
+					checking = l.Level
 					continue
 				}
 			}
 			p.attribute(t, n)
 			if checking > 0 {
-				checks = append(checks, p.md.line(n))
+				checks = append(checks, p.md.Line(n))
 			} else {
-				text = append(text, p.md.line(n))
+				text = append(text, p.md.Line(n))
 			}
 		}
 		if t.Description == "" {
@@ -62,10 +66,10 @@ func block(lines []string) string {
 
 // attribute reads a line "Status: done" or "Priority: high" of a task.
 func (p *planner) attribute(t *planTask, n int) {
-	if k := p.md.lines[n].kind; k != mdText && k != mdEntry {
+	if k := p.md.Lines[n].Kind; k != markdown.Text && k != markdown.Entry {
 		return
 	}
-	name, value, ok := strings.Cut(inline(p.md.words(n)), ":")
+	name, value, ok := strings.Cut(markdown.Inline(p.md.Words(n)), ":")
 	if !ok || len(name) > 20 {
 		return
 	}

@@ -20,22 +20,22 @@ func arrows() map[string][]string {
 		"internal/acp":        {"internal/proc"},
 		"internal/crash":      {},
 		"internal/config":     {"agent", "loop/gate", "tasks", "internal/plainfile"}, // of which settings hold values
-		"internal/fence":      {},
+		"internal/markdown":   {},
 		"internal/redact":     {"internal/crash"},
 		"internal/plainfile":  {},
 		"internal/proc":       {},
-		"internal/promise":    {"internal/fence"}, // code shows words and does not say them
-		"internal/sandbox":    {"internal/proc"},  // mounts, variables and the proxy of what proc starts
-		"tasks":               {"internal/atomicfile", "internal/crash", "internal/fence", "internal/plainfile"},
+		"internal/promise":    {"internal/markdown"}, // code shows words and does not say them
+		"internal/sandbox":    {"internal/proc"},     // mounts, variables and the proxy of what proc starts
+		"tasks":               {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile"},
 		"scheduler":           {"tasks"},
-		"specbuild":           {"tasks", "internal/fence"},
-		"agent":               {"internal/proc", "internal/fence", "internal/redact", "internal/promise"},
+		"specbuild":           {"tasks", "internal/markdown"},
+		"agent":               {"internal/proc", "internal/markdown", "internal/redact", "internal/promise"},
 		"verify":              {"internal/proc", "internal/redact", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
 		"internal/oneline":    {},
 		"loop/workspace":      {"gitops", "internal/atomicfile", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline"},
-		"loop/gate":           {"internal/fence", "internal/redact", "internal/promise"},
+		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"loop/gate", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
 		"cmd/descartes":       {"internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},

@@ -21,7 +21,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"descartes/internal/fence"
+	"descartes/internal/markdown"
 )
 
 // The tag's two halves.
@@ -42,7 +42,7 @@ type Line struct {
 // Lines splits a message.
 func Lines(message string) []Line {
 	raw := strings.Split(strings.ReplaceAll(message, "\r\n", "\n"), "\n")
-	code := fence.Code(raw)
+	code := markdown.Code(raw)
 	lines := make([]Line, len(raw))
 	for n, line := range raw {
 		text := strings.Join(strings.Fields(line), " ")

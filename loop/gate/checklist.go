@@ -3,6 +3,8 @@ package gate
 import (
 	"strconv"
 	"strings"
+
+	"descartes/internal/markdown"
 )
 
 // maxItems bounds how many entries of a plan are read.
@@ -34,22 +36,21 @@ type Item struct {
 
 // ParsePlan reads a plan. It understands entries behind -, *, + and numbers, at any depth, and x, X
 // and check marks in the box; an entry that is struck through is dropped. Fenced code and comments
-// are not read.
+// are not read, nor is a plan that is too large for a document.
 func ParsePlan(text string) Plan {
+	doc, err := markdown.Parse(text)
+	if err != nil {
+		return Plan{}
+	}
 	var p planReader
-	lines, code := prose(text)
-	for n, line := range lines {
-		if code[n] {
-			continue
-		}
-		p.line(n, line)
+	for n := range doc.Lines {
+		p.line(n, &doc.Lines[n], doc.Words(n))
 	}
 	return p.plan
 }
 
 type planReader struct {
 	plan    Plan
-	comment bool
 	missing bool // the lines that follow list missing specs
 	section string
 	ranked  []int // priority of the open headings, by level
@@ -57,55 +58,40 @@ type planReader struct {
 	parents []int
 }
 
-func (p *planReader) line(n int, line string) {
-	if line = p.uncomment(line); strings.TrimSpace(line) == "" {
+func (p *planReader) line(n int, l *markdown.Line, words string) {
+	if l.Kind == markdown.Heading {
+		p.head(l.Level, words)
 		return
 	}
-	if level := heading(line); level > 0 {
-		p.head(level, strings.Trim(line, "# \t"))
+	if l.Kind == markdown.Hidden || l.Kind == markdown.Blank {
 		return
 	}
-	text := bare(line)
-	if rest, ok := missingSpecs(text); ok {
+	if before, rest, ok := strings.Cut(words, "<!--"); ok {
+		_, after, _ := strings.Cut(rest, "-->")
+		words = strings.TrimSpace(before + after)
+	}
+	if rest, ok := missingSpecs(bare(words)); ok && l.Box == 0 {
 		p.missing = rest == ""
 		p.addMissing(rest)
 		return
 	}
-	indent, box, rest, ok := entry(line)
+	box := l.Box
+	if rest, ok := strings.CutPrefix(words, "[]"); ok && l.Kind == markdown.Entry {
+		box, words = ' ', strings.TrimSpace(rest)
+	}
 	switch {
-	case ok:
+	case box != 0 && words != "":
 		p.missing = false
-		p.item(n, indent, box, rest)
-	case p.missing && listMark(strings.TrimSpace(line)) > 0:
-		text = strings.TrimSpace(line)
-		p.addMissing(text[listMark(text):])
-	case len(p.plan.Items) > 0 && indentOf(line) > 0 && len(p.indents) > 0:
+		p.item(n, l.Indent, box, words)
+	case p.missing && l.Kind == markdown.Entry:
+		p.addMissing(words)
+	case len(p.plan.Items) > 0 && l.Indent > 0 && len(p.indents) > 0:
 		it := &p.plan.Items[len(p.plan.Items)-1]
 		if len(it.Detail) < 50 {
-			it.Detail = append(it.Detail, oneLine(line, 500))
+			it.Detail = append(it.Detail, oneLine(words, 500))
 		}
 	default:
 		p.missing, p.indents, p.parents = false, nil, nil
-	}
-}
-
-// uncomment takes HTML comments out of a line.
-func (p *planReader) uncomment(line string) string {
-	var b strings.Builder
-	for {
-		if p.comment {
-			_, rest, ok := strings.Cut(line, "-->")
-			if !ok {
-				return b.String()
-			}
-			line, p.comment = rest, false
-		}
-		before, rest, ok := strings.Cut(line, "<!--")
-		b.WriteString(before)
-		if !ok {
-			return b.String()
-		}
-		line, p.comment = rest, true
 	}
 }
 
@@ -122,7 +108,7 @@ func (p *planReader) head(level int, text string) {
 	p.ranked = append(p.ranked[:level-1], rank(text))
 }
 
-func (p *planReader) item(n, indent int, box, text string) {
+func (p *planReader) item(n, indent int, box rune, text string) {
 	text = squeeze(text)
 	if len(p.plan.Items) >= maxItems || strings.HasPrefix(text, "~~") && strings.HasSuffix(text, "~~") {
 		return
@@ -132,9 +118,9 @@ func (p *planReader) item(n, indent int, box, text string) {
 	}
 	it := Item{Text: text, Line: n + 1, Depth: len(p.indents), Section: p.section, Priority: rank(text)}
 	switch box {
-	case "x", "X", "✓", "✔", "✅", "☑":
+	case 'x', 'X', '✓', '✔', '✅', '☑':
 		it.Checked = true
-	case "!":
+	case '!':
 		it.Waits = true
 	}
 	it.Blocks, it.Waits = blocks(text), it.Waits || waits(text)

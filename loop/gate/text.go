@@ -5,13 +5,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"descartes/internal/fence"
+	"descartes/internal/markdown"
 )
 
 // prose splits a message into lines and says which of them are fenced code, the fences included.
 func prose(text string) (lines []string, code []bool) {
 	lines = strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	return lines, fence.Code(lines)
+	return lines, markdown.Code(lines)
 }
 
 // bare takes quote marks off the start of a line, and emphasis and blanks off both ends.

@@ -1,17 +1,17 @@
-// Package fence finds fenced code in Markdown as people write it, so that comments in code are not taken for headings.
-package fence
+package markdown
 
 import "strings"
 
-// maxMarkers is the number of quote and list markers that a fence may stand behind.
+// maxMarkers is the number of quote and list markers that a line may begin with. goldmark is quadratic in them: 100 KB of "> > >" costs it
+// a second.
 const maxMarkers = 16
 
 // Span is a range of lines, the last one included; both count from 0.
 type Span struct{ First, Last int }
 
-// Line is one line that opens or closes fenced code.
-type Line struct {
-	N    int    // of the line, from 0
+// fence is one line that opens or closes fenced code.
+type fence struct {
+	n    int    // of the line, from 0
 	char byte   // ` or ~
 	size int    // number of them
 	info string // what follows up to the first space, in lower case; a closing fence has none
@@ -20,9 +20,9 @@ type Line struct {
 // Code says of each line of a message whether it is fenced code, the fences included.
 func Code(lines []string) []bool {
 	code := make([]bool, len(lines))
-	var fences []Line
+	var fences []fence
 	for n, line := range lines {
-		if f, ok := Read(n, line); ok {
+		if f, ok := readFence(n, line); ok {
 			fences = append(fences, f)
 		}
 	}
@@ -32,7 +32,7 @@ func Code(lines []string) []bool {
 		}
 		return lines[n]
 	}
-	for _, s := range Pair(fences, len(lines), at) {
+	for _, s := range pairFences(fences, len(lines), at) {
 		for n := s.First; n <= s.Last && n < len(lines); n++ {
 			code[n] = true
 		}
@@ -43,20 +43,20 @@ func Code(lines []string) []bool {
 // nestWindow bounds how many fence lines one fence may hold, so that hostile input stays linear.
 const nestWindow = 256
 
-// Read reads a line as a fence, inside quotes and list items too and at any indentation: a fence
+// readFence reads a line as a fence, inside quotes and list items too and at any indentation: a fence
 // that is indented less than its list item asks for is common, and CommonMark then turns the rest of
 // the document inside out.
-func Read(n int, line string) (Line, bool) {
-	s := TrimIndent(line)
+func readFence(n int, line string) (fence, bool) {
+	s := trimIndent(line)
 	for range maxMarkers {
 		rest, ok := cutMarker(s)
 		if !ok {
 			break
 		}
-		s = TrimIndent(rest)
+		s = trimIndent(rest)
 	}
 	if len(s) < 3 || s[0] != '`' && s[0] != '~' {
-		return Line{}, false
+		return fence{}, false
 	}
 	size := 1
 	for size < len(s) && s[size] == s[0] {
@@ -64,14 +64,14 @@ func Read(n int, line string) (Line, bool) {
 	}
 	info := strings.TrimSpace(s[size:])
 	if size < 3 || s[0] == '`' && strings.IndexByte(info, '`') >= 0 {
-		return Line{}, false
+		return fence{}, false
 	}
 	word, _, _ := strings.Cut(info, " ")
-	return Line{N: n, char: s[0], size: size, info: strings.ToLower(word)}, true
+	return fence{n: n, char: s[0], size: size, info: strings.ToLower(word)}, true
 }
 
-// TrimIndent is strings.TrimLeft(s, " \t"), several times faster on the short strings that it gets here.
-func TrimIndent(s string) string {
+// trimIndent is strings.TrimLeft(s, " \t"), several times faster on the short strings that it gets here.
+func trimIndent(s string) string {
 	for s != "" && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]
 	}
@@ -99,43 +99,43 @@ func cutMarker(s string) (string, bool) {
 	return s, false
 }
 
-// Pair pairs fences. A fence normally runs to the next bare fence of at least its size, as in
+// pairFences pairs fences. A fence normally runs to the next bare fence of at least its size, as in
 // CommonMark. It may also nest: a fence with a language inside a fence opens an inner one, because it
 // cannot close anything; and inside Markdown a bare fence that has a blank line above and text below
 // opens an inner one too. Nesting is believed only if it comes out even; otherwise the strict reading
 // holds. A fence that is never closed ends before the next heading of level 2 or deeper, so that one
 // forgotten line does not swallow the plan.
-func Pair(fences []Line, lines int, line func(int) string) []Span {
+func pairFences(fences []fence, lines int, line func(int) string) []Span {
 	var out []Span
 	longest := longestClosers(fences)
 	for i := 0; i < len(fences); {
 		open := fences[i]
 		if close, ok := nestedClose(fences, i, line); ok {
-			out = append(out, Span{open.N, fences[close].N})
+			out = append(out, Span{open.n, fences[close].n})
 			i = close + 1
 			continue
 		}
 		if close, ok := strictClose(fences, longest, i); ok {
-			out = append(out, Span{open.N, fences[close].N})
+			out = append(out, Span{open.n, fences[close].n})
 			i = close + 1
 			continue
 		}
-		last := unclosedEnd(open.N, lines, line)
-		out = append(out, Span{open.N, last})
-		for i < len(fences) && fences[i].N <= last {
+		last := unclosedEnd(open.n, lines, line)
+		out = append(out, Span{open.n, last})
+		for i < len(fences) && fences[i].n <= last {
 			i++
 		}
 	}
 	return out
 }
 
-func (f Line) closes(open Line) bool {
+func (f fence) closes(open fence) bool {
 	return f.char == open.char && f.size >= open.size && f.info == ""
 }
 
 // strictClose is CommonMark's rule. longest[j] holds the longest closing fence of each kind from j on,
 // so that a fence which nothing closes is not searched for to the end.
-func strictClose(fences []Line, longest [][2]int, i int) (int, bool) {
+func strictClose(fences []fence, longest [][2]int, i int) (int, bool) {
 	if longest[i+1][kind(fences[i].char)] < fences[i].size {
 		return 0, false
 	}
@@ -147,7 +147,7 @@ func strictClose(fences []Line, longest [][2]int, i int) (int, bool) {
 	return 0, false
 }
 
-func longestClosers(fences []Line) [][2]int {
+func longestClosers(fences []fence) [][2]int {
 	longest := make([][2]int, len(fences)+1)
 	for i := len(fences) - 1; i >= 0; i-- {
 		longest[i] = longest[i+1]
@@ -167,7 +167,7 @@ func kind(char byte) int {
 
 // nestedClose finds the end of a fence that holds fences of its own kind. It reports false if there
 // are none inside or if they do not come out even.
-func nestedClose(fences []Line, i int, line func(int) string) (int, bool) {
+func nestedClose(fences []fence, i int, line func(int) string) (int, bool) {
 	open := fences[i]
 	if !mayNest(open) {
 		return 0, false
@@ -182,7 +182,7 @@ func nestedClose(fences []Line, i int, line func(int) string) (int, bool) {
 		case f.info != "":
 			depth++
 			inner = true
-		case depth == 1 && isMarkdown(open.info) && j+1 < len(fences) && looksOpening(f.N, line):
+		case depth == 1 && isMarkdown(open.info) && j+1 < len(fences) && looksOpening(f.n, line):
 			depth++
 			inner = true
 		default:
@@ -198,7 +198,7 @@ func nestedClose(fences []Line, i int, line func(int) string) (int, bool) {
 // mayNest reports whether a fence's language is one that holds other people's fences: Markdown, plain
 // text and none. In a fence of program text an inner opening fence is more likely the sign of a
 // forgotten closing one.
-func mayNest(open Line) bool {
+func mayNest(open fence) bool {
 	switch open.info {
 	case "", "text", "txt", "plaintext", "plain", "prompt", "template", "xml", "html", "yaml", "yml":
 		return true

@@ -1,4 +1,4 @@
-package fence
+package markdown
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 
 func spans(src string) []Span {
 	lines := strings.Split(src, "\n")
-	var fences []Line
+	var fences []fence
 	for n, line := range lines {
-		if f, ok := Read(n, line); ok {
+		if f, ok := readFence(n, line); ok {
 			fences = append(fences, f)
 		}
 	}
-	return Pair(fences, len(lines), func(n int) string { return lines[n] })
+	return pairFences(fences, len(lines), func(n int) string { return lines[n] })
 }
 
-func TestPair(t *testing.T) {
+func TestFences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		src  string
@@ -44,8 +44,8 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// FuzzPair: spans are in order, do not overlap and lie within the text.
-func FuzzPair(f *testing.F) {
+// FuzzFences: spans are in order, do not overlap and lie within the text.
+func FuzzFences(f *testing.F) {
 	f.Add("a\n```go\n# x\n```\nb")
 	f.Add("```md\n```\n~~~\n\n```x\ny\n```\n## B")
 	f.Fuzz(func(t *testing.T, src string) {

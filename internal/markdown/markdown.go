@@ -1,0 +1,477 @@
+// Package markdown is the one reader of Markdown documents that people write: plans, checklists, criteria. It finds headings, list
+// entries and their boxes, line by line and with their places in the source, and tells them from code, comments and front matter.
+package markdown
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+const (
+	maxLines    = 300_000
+	maxHeadings = 50_000
+	// maxIndent is the indentation beyond which a line cannot matter; each level of a list costs goldmark
+	// time on every line under it.
+	maxIndent = 100
+	// maxFrontMatter is the number of lines in which front matter must end to be taken for such.
+	maxFrontMatter = 200
+)
+
+// BOM is the byte order mark that some editors put first.
+const BOM = "\ufeff"
+
+// Kind is what a line is.
+type Kind uint8
+
+// The kinds of lines.
+const (
+	Text Kind = iota
+	Blank
+	Heading // its first line, where it is underlined
+	Entry   // the first line of an entry in a list
+	Hidden  // fenced code, a comment, front matter
+)
+
+// Line is one line of a document. Places are offsets in the source, so that a box can be ticked in place.
+type Line struct {
+	Start, End int // without the line end
+	Kind       Kind
+	Level      int    // of a heading
+	Rows       int    // of a heading: how many lines it takes
+	Indent     int    // columns before the marker of an entry, or before a text
+	Text       int    // where the words of a heading or an entry begin, behind the box
+	Number     string // before an entry: "3" for "3."
+	Box        rune   // what stands in the box of an entry, 0 where it has none
+	Mark       int    // where that stands
+}
+
+// Document is a text and what its lines are. It does not change after Parse.
+type Document struct {
+	Source string
+	Lines  []Line
+	Front  string // YAML at the top, without its marks
+	Body   int    // the first line behind the front matter
+
+	fences []Span
+}
+
+// LimitError says that a document is larger than can be read. Its message continues a sentence: "has 3 lines, at most 2 can be read".
+type LimitError struct {
+	What      string
+	Have, Max int
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("has %d %s, at most %d can be read", e.Have, e.What, e.Max)
+}
+
+// Parse reads a document. Headings are what CommonMark takes for headings outside of lists and quotes, with allowances for documents as
+// they are written: fences may nest (see pairFences), front matter and comments are no text, and where headings are written with # a line of
+// dashes under a paragraph is a rule, not a heading; underlined with equals signs only the first heading may be. Entries of lists count
+// wherever they stand. A *LimitError says that the document is too large.
+func Parse(src string) (*Document, error) {
+	d := &Document{Source: src}
+	d.split()
+	if len(d.Lines) > maxLines {
+		return nil, &LimitError{"lines", len(d.Lines), maxLines}
+	}
+	d.frontMatter()
+	deep, headings := d.scan()
+	if headings > maxHeadings {
+		return nil, &LimitError{"headings", headings, maxHeadings}
+	}
+	d.comments()
+	d.headings(parseBlocks(d.mask(deep)))
+	for n := range d.Lines {
+		if l := &d.Lines[n]; l.Kind == Text {
+			l.classify(d.Line(n))
+		}
+	}
+	return d, nil
+}
+
+// Line is line n, without its line end.
+func (d *Document) Line(n int) string { return d.Source[d.Lines[n].Start:d.Lines[n].End] }
+
+// Words is the text of a heading or an entry, behind its marks; of another line all of it.
+func (d *Document) Words(n int) string {
+	l := &d.Lines[n]
+	switch l.Kind {
+	case Entry:
+		return strings.TrimSpace(d.Source[l.Text:l.End])
+	case Heading:
+		words := strings.TrimSpace(d.Source[l.Text:l.End])
+		for k := n + 1; k < n+l.Rows-1; k++ {
+			words += " " + strings.TrimSpace(d.Line(k))
+		}
+		return strings.TrimRight(strings.TrimRight(words, "#"), " \t")
+	}
+	return strings.TrimSpace(d.Line(n))
+}
+
+// Offset is where line n begins, or the end of the source behind the last one.
+func (d *Document) Offset(n int) int {
+	if n >= len(d.Lines) {
+		return len(d.Source)
+	}
+	return d.Lines[n].Start
+}
+
+// LineAt is the line that holds an offset.
+func (d *Document) LineAt(at int) int {
+	return sort.Search(len(d.Lines), func(i int) bool { return d.Lines[i].Start > at }) - 1
+}
+
+// Fenced reports whether line n is in fenced code, the fences included.
+func (d *Document) Fenced(n int) bool {
+	i := sort.Search(len(d.fences), func(i int) bool { return d.fences[i].Last >= n })
+	return i < len(d.fences) && d.fences[i].First <= n
+}
+
+// EntryEnd is the line behind a list entry with all that is nested in it; end bounds it.
+func (d *Document) EntryEnd(n, end int) int {
+	indent := d.Lines[n].Indent
+	last := n + 1
+	for k := n + 1; k < end; k++ {
+		switch l := &d.Lines[k]; {
+		case l.Kind == Heading, l.Kind == Entry && l.Indent <= indent:
+			return last
+		case l.Kind == Text && l.Indent <= indent && (d.Lines[k-1].Kind == Blank || BoldLine(d.Words(k))):
+			return last
+		case l.Kind != Blank:
+			last = k + 1
+		}
+	}
+	return last
+}
+
+// BoldLine reports whether a whole line is in bold.
+func BoldLine(s string) bool {
+	s = strings.TrimSuffix(s, ":")
+	return len(s) > 4 && strings.HasPrefix(s, "**") && strings.HasSuffix(s, "**") && !strings.Contains(s[2:len(s)-2], "**")
+}
+
+// split finds the lines.
+func (d *Document) split() {
+	at := 0
+	if strings.HasPrefix(d.Source, BOM) {
+		at = len(BOM)
+	}
+	d.Lines = make([]Line, 0, len(d.Source)/32+1)
+	for at < len(d.Source) {
+		next := len(d.Source)
+		if end := strings.IndexByte(d.Source[at:], '\n'); end >= 0 {
+			next = at + end + 1
+		}
+		d.Lines = append(d.Lines, Line{Start: at, End: at + len(strings.TrimRight(d.Source[at:next], "\r\n"))})
+		at = next
+	}
+}
+
+func (d *Document) hide(first, last int) {
+	for n := first; n <= last && n < len(d.Lines); n++ {
+		d.Lines[n].Kind = Hidden
+	}
+}
+
+// frontMatter finds a YAML or TOML block at the very top.
+func (d *Document) frontMatter() {
+	if len(d.Lines) == 0 {
+		return
+	}
+	mark := strings.TrimRight(d.Line(0), " \t")
+	if mark != "---" && mark != "+++" {
+		return
+	}
+	for n := 1; n < len(d.Lines) && n < maxFrontMatter; n++ {
+		line := strings.TrimRight(d.Line(n), " \t")
+		if line == "" && n == 1 || strings.HasPrefix(line, "## ") {
+			return // a rule at the top, then prose
+		}
+		if line == mark || mark == "---" && line == "..." {
+			if mark == "---" {
+				d.Front = d.Source[d.Lines[1].Start:d.Lines[n].Start]
+			}
+			d.Body = n + 1
+			d.hide(0, n)
+			return
+		}
+	}
+}
+
+// scan hides fenced code, and returns the lines that are too deep for goldmark and an upper bound of the number of headings.
+func (d *Document) scan() (deep []int, headings int) {
+	var fences []fence
+	for n := d.Body; n < len(d.Lines); n++ {
+		line := d.Line(n)
+		bare := trimIndent(line)
+		if bare == "" {
+			continue
+		}
+		if bare[0] == '#' || bare[0] == '=' {
+			headings++
+		}
+		if f, ok := readFence(n, line); ok {
+			fences = append(fences, f)
+		} else if len(line)-len(bare) > maxIndent || markersOf(bare) > maxMarkers {
+			deep = append(deep, n)
+		}
+	}
+	d.fences = pairFences(fences, len(d.Lines), d.Line)
+	for _, s := range d.fences {
+		d.hide(s.First, s.Last)
+	}
+	return deep, headings
+}
+
+// markersOf counts the quote and list markers at the start of a line.
+func markersOf(line string) int {
+	count := 0
+	for {
+		rest, ok := cutMarker(trimIndent(line))
+		if !ok || count > maxMarkers {
+			return count
+		}
+		line = rest
+		count++
+	}
+}
+
+// comments hides <!-- ... --> that begins a line: templates explain themselves in such, with sample tasks.
+func (d *Document) comments() {
+	for n := d.Body; n < len(d.Lines); n++ {
+		if d.Lines[n].Kind == Hidden || !strings.HasPrefix(trimIndent(d.Line(n)), "<!--") {
+			continue
+		}
+		last := n
+		for last < len(d.Lines) && !strings.Contains(d.Line(last), "-->") {
+			last++
+		}
+		if last == len(d.Lines) {
+			return // never closed, so it is none; nor is any later one
+		}
+		d.hide(n, last)
+		n = last
+	}
+}
+
+// mask is the text for the block parser, at the same offsets: what is hidden or too deep is blank.
+func (d *Document) mask(deep []int) []byte {
+	out := []byte(d.Source)
+	blank := func(n int) {
+		for i := d.Lines[n].Start; i < d.Lines[n].End; i++ {
+			out[i] = ' '
+		}
+	}
+	if strings.HasPrefix(d.Source, BOM) {
+		copy(out, "   ")
+	}
+	for n := range d.Lines {
+		if d.Lines[n].Kind == Hidden {
+			blank(n)
+		}
+	}
+	for _, n := range deep {
+		blank(n)
+	}
+	return out
+}
+
+// forget empties paragraphs as soon as goldmark has closed them: nobody reads them, and its pass over inline text would otherwise build a
+// node for each of their lines, a third of the time of a parse. The text over a line of dashes stays, because it becomes a heading.
+type forget struct{}
+
+func (forget) Transform(node *ast.Paragraph, reader text.Reader, _ parser.Context) {
+	lines := node.Lines()
+	if lines.Len() == 0 {
+		return
+	}
+	next, _ := reader.PeekLine()
+	if next = bytes.TrimSpace(next); len(next) > 0 && (len(bytes.Trim(next, "-")) == 0 || len(bytes.Trim(next, "=")) == 0) {
+		return
+	}
+	first := lines.At(0)
+	lines.SetSliced(0, 1)
+	lines.Set(0, text.NewSegment(first.Start, first.Start))
+}
+
+// parseBlocks finds headings by the rules of CommonMark; inline text is never parsed, which is several times faster and free of the
+// quadratic cases.
+func parseBlocks(masked []byte) ast.Node {
+	blocks := parser.NewParser(
+		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+		parser.WithParagraphTransformers(util.Prioritized(forget{}, 100)),
+	)
+	return blocks.Parse(text.NewReader(masked))
+}
+
+// headings marks the lines of the document's own headings.
+func (d *Document) headings(doc ast.Node) {
+	var list []*ast.Heading
+	hashes := false // a heading of level 2 or deeper is written with #
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok && h.Pos() >= 0 && h.Pos() < len(d.Source) {
+			list = append(list, h)
+			hashes = hashes || h.Level > 1 && d.Source[h.Pos()] == '#'
+		}
+	}
+	first := true
+	for _, h := range list {
+		n := d.LineAt(h.Pos())
+		l := &d.Lines[n]
+		if d.Source[h.Pos()] == '#' {
+			l.Kind, l.Level, l.Rows, l.Text = Heading, h.Level, 1, h.Pos()+h.Level
+			first = false
+			continue
+		}
+		rows := 1 + h.Lines().Len()
+		if hashes && (h.Level == 2 || !first) || n+rows > len(d.Lines) {
+			continue
+		}
+		first = false
+		l.Kind, l.Level, l.Rows, l.Text = Heading, h.Level, rows, h.Pos()
+		for k := n + 1; k < n+rows; k++ {
+			d.Lines[k].Kind = Blank
+		}
+	}
+}
+
+// classify reads the marks at the start of a line of text.
+func (l *Line) classify(line string) {
+	bare := trimIndent(line)
+	for _, c := range []byte(line[:len(line)-len(bare)]) {
+		if l.Indent++; c == '\t' {
+			l.Indent += 3
+		}
+	}
+	if strings.TrimSpace(bare) == "" {
+		l.Kind = Blank
+		return
+	}
+	n := 0
+	for n < len(bare) && n < 9 && bare[n] >= '0' && bare[n] <= '9' {
+		n++
+	}
+	number := bare[:n]
+	switch {
+	case n > 0 && n < len(bare) && (bare[n] == '.' || bare[n] == ')'):
+	case n == 0 && strings.IndexByte("-*+", bare[0]) >= 0:
+	default:
+		return
+	}
+	rest := trimIndent(bare[n+1:])
+	if rest != "" && len(rest) == len(bare[n+1:]) {
+		return // 1.5 or **bold**
+	}
+	l.Kind, l.Number, l.Text = Entry, number, l.End-len(rest)
+	if len(rest) < 3 || rest[0] != '[' {
+		return
+	}
+	box, size := utf8.DecodeRuneInString(rest[1:])
+	if !strings.ContainsRune(Boxes, box) || !strings.HasPrefix(rest[1+size:], "]") {
+		return
+	}
+	if behind := rest[size+2:]; behind != "" && behind[0] != ' ' && behind[0] != '\t' {
+		return // a link
+	}
+	l.Box, l.Mark, l.Text = box, l.Text+1, l.Text+2+size
+}
+
+// Boxes are what people put in a box.
+const Boxes = " xX✓✔✅☑~/-!>"
+
+// IsDelimiterRow recognises the second line of a table: |---|:--:|
+func IsDelimiterRow(s string) bool {
+	return strings.Contains(s, "|") && strings.Contains(s, "--") && strings.Trim(s, "|-: \t") == ""
+}
+
+// Cells splits a row of a table; \| is a bar in a cell.
+func Cells(line string) []string {
+	line = strings.TrimPrefix(strings.TrimSpace(line), "|")
+	if strings.HasSuffix(line, "|") && !strings.HasSuffix(line, `\|`) {
+		line = line[:len(line)-1]
+	}
+	var out []string
+	for from, i := 0, 0; i <= len(line); i++ {
+		if i == len(line) || line[i] == '|' && (i == 0 || line[i-1] != '\\') {
+			out = append(out, strings.TrimSpace(strings.ReplaceAll(line[from:i], `\|`, "|")))
+			from = i + 1
+		}
+	}
+	return out
+}
+
+// Bare is a heading or an entry without emphasis, code marks, link targets and escapes.
+func Bare(s string) string {
+	if !strings.ContainsAny(s, "*`[_\\~") {
+		return strings.TrimSpace(s)
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '*' || c == '`':
+		case c == '_' && i+1 < len(s) && s[i+1] == '_', c == '~' && i+1 < len(s) && s[i+1] == '~':
+			i++
+		case c == '\\' && i+1 < len(s) && strings.IndexByte("*`[]_\\#|()<>-.", s[i+1]) >= 0:
+			i++
+			b.WriteByte(s[i])
+		case c == '[':
+			if words, rest, ok := cutLink(s[i:]); ok {
+				b.WriteString(strings.Trim(words, "*`"))
+				i = len(s) - len(rest) - 1
+				continue
+			}
+			b.WriteByte(c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// Inline is a text without bold, struck through text and link targets. Single stars and underscores stay: they are in paths more often
+// than not. So does code.
+func Inline(s string) string {
+	if !strings.ContainsAny(s, "*[~") {
+		return strings.TrimSpace(s)
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if strings.HasPrefix(s[i:], "**") || strings.HasPrefix(s[i:], "~~") {
+			i++
+			continue
+		}
+		if s[i] == '[' {
+			if words, rest, ok := cutLink(s[i:]); ok {
+				b.WriteString(words)
+				i = len(s) - len(rest) - 1
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// cutLink splits "[text](target) rest".
+func cutLink(s string) (words, rest string, ok bool) {
+	const most = 400
+	end := strings.IndexByte(s[:min(len(s), most)], ']')
+	if end < 0 || !strings.HasPrefix(s[end:], "](") {
+		return "", s, false
+	}
+	target := s[end+2:]
+	closing := strings.IndexByte(target[:min(len(target), 10*most)], ')')
+	if closing < 0 {
+		return "", s, false
+	}
+	return s[1:end], target[closing+1:], true
+}
