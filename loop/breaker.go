@@ -43,56 +43,60 @@ type streak struct {
 	tasks     []string
 	half      bool // the breaker was open, and nothing has happened since
 	worked    bool // an agent of this loop did something, at some time
-	learned   int  // of the journal's ends
+	learned   int  // of the attempts that ended
+	openings  int  // and of the breaker's
 }
 
 // learn takes in the attempts that ended since the last time.
-func (s *streak) learn(ends []*journal.Event) *streak {
-	for _, e := range ends[s.learned:] {
-		s.add(e)
+func (s *streak) learn(h *journal.State) *streak {
+	s.learned = max(s.learned, h.Rewound)
+	for {
+		if s.openings < len(h.BreakerOpenings) && h.BreakerOpenings[s.openings] <= s.learned {
+			s.half, s.tasks, s.openings = true, nil, s.openings+1
+			continue
+		}
+		if s.learned == len(h.Ended) {
+			return s
+		}
+		s.add(h.Ended[s.learned])
+		s.learned++
 	}
-	s.learned = len(ends)
-	return s
 }
 
 // streak is the one up to now.
-func (l *Loop) streak() *streak { return l.failing.learn(l.history.Ends) }
+func (l *Loop) streak() *streak { return l.failing.learn(l.history) }
 
-func (s *streak) add(e *journal.Event) {
-	if e.Type == journal.BreakerOpened {
-		s.half, s.tasks = true, nil
-		return
-	}
-	d := e.Detail
-	if d == nil || !e.Verdict.Counts() || d.End == journal.EndRefused || d.Transient() {
+func (s *streak) add(a *journal.Attempt) {
+	d := a.Result
+	if d == nil || !a.Verdict.Counts() || d.End == journal.EndRefused || d.Transient() {
 		return // nobody's fault
 	}
-	if d.End == journal.EndFinished && (d.Changed > 0 || d.Claimed || e.Verdict == journal.Blocked) {
+	if d.End == journal.EndFinished && (d.Changed > 0 || d.Claimed || a.Verdict == journal.Blocked) {
 		s.worked = true
 	}
-	signature, shown := failureOf(e)
+	signature, shown := failureOf(a)
 	if signature != s.signature {
-		*s = streak{signature: signature, worked: s.worked, learned: s.learned}
+		*s = streak{signature: signature, worked: s.worked, learned: s.learned, openings: s.openings}
 	}
 	s.shown = shown
 	if signature == "" {
 		s.half = false
-	} else if !slices.Contains(s.tasks, e.Task) {
-		s.tasks = append(s.tasks, e.Task)
+	} else if !slices.Contains(s.tasks, a.Task) {
+		s.tasks = append(s.tasks, a.Task)
 	}
 }
 
 // failureOf is what an attempt failed with, without what differs from run to run; "" if it did not fail.
-func failureOf(e *journal.Event) (signature, shown string) {
+func failureOf(a *journal.Attempt) (signature, shown string) {
 	switch {
-	case e.Verdict == journal.Verified || e.Verdict == journal.Blocked:
+	case a.Verdict == journal.Verified || a.Verdict == journal.Blocked:
 		return "", ""
-	case e.Verdict == journal.Crashed, e.Reason == verify.NoSignal, e.Verdict == journal.TimedOut && e.Detail.Changed == 0:
-		return idleAgent, e.Reason
-	case e.Verdict == journal.Failed:
-		return verifyFailure(e.Detail.Output, e.Reason)
+	case a.Verdict == journal.Crashed, a.Reason == verify.NoSignal, a.Verdict == journal.TimedOut && a.Result.Changed == 0:
+		return idleAgent, a.Reason
+	case a.Verdict == journal.Failed:
+		return verifyFailure(a.Result.Output, a.Reason)
 	}
-	return string(e.Verdict) + " " + gate.Signature(e.Reason), e.Reason
+	return string(a.Verdict) + " " + gate.Signature(a.Reason), a.Reason
 }
 
 // verifyFailure is what a verification failed with.

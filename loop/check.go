@@ -131,10 +131,7 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 		if err != nil {
 			return fail(err)
 		}
-		b := journal.NewState()
-		for i := range events {
-			b.Apply(&events[i])
-		}
+		b := journal.Fold(events)
 		if b.Unsettled() {
 			return nil
 		}

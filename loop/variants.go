@@ -39,49 +39,46 @@ func (h Home) Variants(id, task string) ([]Variant, error) {
 		return nil, err
 	}
 	b := journal.NewState()
-	var out []Variant
-	refinement := ""
+	var requests []SpecRequest
 	for i := range events {
 		e := &events[i]
-		if e.Task == task {
-			switch e.Type {
-			case journal.SpecRefined:
-				refinement = e.Message
-			case journal.AttemptStarted:
-				v := Variant{Loop: id, Attempt: e.Attempt, Before: gitops.Tree(e.Tree), request: request(b, task), Refinement: refinement}
-				v.request.Of, v.request.Before, refinement = e.Of, e.TS, ""
-				v.Tuned = e.Detail != nil && e.Detail.Tuned
-				out = append(out, v)
-			case journal.AgentFinished, journal.AttemptFinished:
-				if n := len(out); n > 0 && out[n-1].Attempt == e.Attempt {
-					out[n-1].take(e)
-				}
-			}
+		if e.Type == journal.AttemptStarted && e.Task == task {
+			r := request(b, task)
+			r.Of, r.Before = e.Of, e.TS
+			requests = append(requests, r)
 		}
 		b.Apply(e)
+	}
+	var out []Variant
+	for _, a := range b.Attempts {
+		if a.Task == task && len(out) < len(requests) {
+			v := variantOf(id, a)
+			v.request = requests[len(out)]
+			out = append(out, v)
+		}
 	}
 	return out, nil
 }
 
-func (v *Variant) take(e *journal.Event) {
-	d := e.Detail
-	if d == nil {
-		d = &journal.Detail{}
+func variantOf(loop string, a *journal.Attempt) Variant {
+	v := Variant{Loop: loop, Attempt: a.Number, Before: gitops.Tree(a.Before), Refinement: a.Refinement, Tuned: a.Tuned, Cost: a.Cost}
+	if a.Iteration > 0 {
+		if v.Attempt = a.Iteration; a.Number > 1 {
+			v.Try = a.Number
+		}
 	}
-	if e.Type == journal.AgentFinished {
-		v.Words = d.Words
-		v.Cost.Add(d)
-		return
+	if a.Agent != nil {
+		v.Words = a.Agent.Words
 	}
-	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = orElse(string(e.Verdict), string(e.Decision)), e.Reason, e.TS, d.Seconds, e.Ref
-	v.Output, v.After = d.Output, gitops.Tree(e.Tree)
-	if e.Type == journal.IterationFinished {
-		v.Reason, v.Output = orElse(e.Reason, e.Message), e.Next
-		return
+	if a.Ended.IsZero() {
+		return v
 	}
-	if e.Verdict != journal.Verified {
-		v.DiffStat = e.Message
+	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = orElse(string(a.Verdict), string(a.Decision)), a.Reason, a.Ended, a.Seconds(), a.Ref
+	v.After, v.DiffStat, v.Output = gitops.Tree(a.After), a.DiffStat, a.Next
+	if a.Iteration == 0 && a.Result != nil {
+		v.Output = a.Result.Output
 	}
+	return v
 }
 
 // Iterations are those of a prompt loop, each time that one was run.
@@ -91,24 +88,8 @@ func (h Home) Iterations(id string) ([]Variant, error) {
 		return nil, err
 	}
 	var out []Variant
-	refinement := ""
-	for i := range events {
-		e := &events[i]
-		switch e.Type {
-		case journal.SpecRefined:
-			refinement = e.Message
-		case journal.IterationStarted:
-			v := Variant{Loop: id, Attempt: e.Iteration, Before: gitops.Tree(e.Tree), Refinement: refinement}
-			if e.Attempt > 1 {
-				v.Try = e.Attempt
-			}
-			v.Tuned, refinement = e.Detail != nil && e.Detail.Tuned, ""
-			out = append(out, v)
-		case journal.AgentFinished, journal.IterationFinished:
-			if n := len(out); n > 0 && out[n-1].Attempt == e.Iteration {
-				out[n-1].take(e)
-			}
-		}
+	for _, a := range journal.Fold(events).Attempts {
+		out = append(out, variantOf(id, a))
 	}
 	return out, nil
 }

@@ -17,26 +17,20 @@ import (
 
 // View is a loop as its journal tells it, whatever its state file could still be given.
 type View struct {
-	Path     string // of the state file
-	State    State
-	Live     bool
-	At       time.Time      // of the last event
-	Last     journal.Type   // the last event; LimitWaiting is a loop that waits for its provider
-	Waiting  *journal.Event // that event: until when, for whom and why
-	Checked  time.Time      // since when the verify command runs that is under way; zero if none is
-	Underway bool           // an attempt or an iteration is running
-	Costs    journal.Costs  // of its tasks and waves
-	Asked    Request        // what another terminal asked of it, where it is live
-	Now      bool           // and whether at once
+	Path    string         // of the state file
+	State   State          // that file, as it would be written now
+	History *journal.State // what the journal says
+	Live    bool
+	Asked   Request // what another terminal asked of it, where it is live
+	Now     bool    // and whether at once
 
-	Uncommitted []string                // tasks whose verified work no commit holds
-	Changes     map[string]tasks.Status // made by events that the task file may not show yet
+	Changes map[string]tasks.Status // made by events that the task file may not show yet
 }
 
 // View reads a loop's journal into account. file is the loop's task list, for the form of its ids;
 // nil leaves them texts. Nothing is changed.
 func (h Home) View(s Saved, file *tasks.File) (View, error) {
-	v := View{Path: s.Path, State: *s.State}
+	v := View{Path: s.Path, State: *s.State, History: journal.NewState()}
 	if _, v.Live = live(lockOf(s.Path)); v.Live {
 		v.Asked, v.Now = h.Asked(s.State.ID)
 	}
@@ -47,19 +41,8 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	if len(events) == 0 {
 		return v, nil
 	}
-	b := journal.NewState()
-	for i := range events {
-		b.Apply(&events[i])
-		v.Underway = events[i].Underway(v.Underway)
-	}
-	last := &events[len(events)-1]
-	v.Last, v.At, v.Costs, v.Uncommitted = last.Type, last.TS, b.Costs, b.Uncommitted()
-	switch last.Type {
-	case journal.LimitWaiting:
-		v.Waiting = last
-	case journal.VerifyStarted:
-		v.Checked = last.TS
-	}
+	b := journal.Fold(events)
+	v.History = b
 	v.Changes = map[string]tasks.Status{}
 	for id, st := range b.TakeChanges(s.State.Seq) {
 		v.Changes[id] = tasks.Status(st)
@@ -71,7 +54,7 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 		t, ok := file.Task(id)
 		return TaskID{ID: id, Numeric: ok && t.Numeric}
 	})
-	v.State.Seq = last.Seq
+	v.State.Seq = b.Seq
 	return v, nil
 }
 
@@ -143,12 +126,12 @@ func (h Home) LogsOf(id, task string) ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, e := range events {
-		if e.Type == journal.AttemptStarted && (task == "" || e.Task == task) {
-			out = append(out, h.Log(id, e.Task, e.Attempt))
-		}
-		if n := strconv.Itoa(e.Iteration); e.Type == journal.IterationStarted && (task == "" || task == n) {
-			out = append(out, h.TurnLog(id, e.Iteration, e.Attempt))
+	for _, a := range journal.Fold(events).Attempts {
+		switch {
+		case a.Iteration == 0 && (task == "" || a.Task == task):
+			out = append(out, h.Log(id, a.Task, a.Number))
+		case a.Iteration > 0 && (task == "" || task == strconv.Itoa(a.Iteration)):
+			out = append(out, h.TurnLog(id, a.Iteration, a.Number))
 		}
 	}
 	return out, nil

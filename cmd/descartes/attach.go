@@ -47,7 +47,7 @@ started. ` + leaveKey + ` leaves it running, and so does the end of this termina
 			}
 			p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), asJSON, false)
 			defer p.close()
-			a := &attached{root: root, home: loop.NewHome(root), saved: s, p: p}
+			a := &attached{root: root, home: loop.NewHome(root), saved: s, p: p, run: journal.NewState()}
 			return a.follow(cmd.Context())
 		},
 	}
@@ -80,7 +80,7 @@ type attached struct {
 	asked int            // Ctrl-C
 	told  string         // the last request that was shown
 
-	underway bool // an attempt is running
+	run *journal.State // what the journal has said so far
 }
 
 func (a *attached) follow(ctx context.Context) error {
@@ -129,7 +129,7 @@ func (a *attached) follow(ctx context.Context) error {
 
 // see takes an event into account.
 func (a *attached) see(e journal.Event) {
-	a.underway = e.Underway(a.underway)
+	a.run.Apply(&e)
 	switch {
 	case e.Begins():
 		a.began, a.end = e.TS, nil
@@ -162,7 +162,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	case syscall.SIGINT:
 		a.asked++
 		now := a.asked > 1
-		a.told = requestText(loop.RequestCancel, now, a.saved.State.Kind, a.underway)
+		a.told = requestText(loop.RequestCancel, now, a.saved.State.Kind, a.run.Underway())
 		a.p.say("%s", a.told)
 		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, loop.RequestCancel, now)
 	}
@@ -172,7 +172,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 
 // tellRequest shows a pause or cancel that was asked for elsewhere.
 func (a *attached) tellRequest() {
-	if text := requestOf(a.home, a.saved.State.ID, a.saved.State.Kind, a.underway); text != "" && text != a.told {
+	if text := requestOf(a.home, a.saved.State.ID, a.saved.State.Kind, a.run.Underway()); text != "" && text != a.told {
 		a.told = text
 		a.p.say("%s", text)
 	}
@@ -200,7 +200,7 @@ func (a *attached) over(ctx context.Context) error {
 	if d := a.end.Detail; d != nil {
 		code = d.Code
 	}
-	e := ended{outcome: out, id: id, path: s.Path, state: &st.view.State, costs: st.view.Costs, loose: st.view.Uncommitted}
+	e := ended{outcome: out, id: id, path: s.Path, state: &st.view.State, costs: st.view.History.Costs, loose: st.view.History.Uncommitted()}
 	took := a.end.TS.Sub(a.began)
 	switch {
 	case st.view.State.Kind != loop.KindTag:

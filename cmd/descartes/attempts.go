@@ -91,29 +91,23 @@ func (b *board) attempts(id string, refs []gitops.Ref) ([]attemptJSON, error) {
 		if err != nil {
 			return nil, err
 		}
-		var cost journal.Cost
-		for i := range events {
-			e := &events[i]
-			if e.Type == journal.AgentFinished && e.Task == id {
-				cost = journal.Cost{}
-				cost.Add(e.Detail)
-			}
-			if e.Type != journal.AttemptFinished || e.Task != id {
+		for _, one := range journal.Fold(events).Ended {
+			if one.Task != id {
 				continue
 			}
-			a := attemptJSON{Loop: e.Loop, Attempt: e.Attempt, Verdict: string(e.Verdict), Reason: e.Reason, At: e.TS,
-				Log: shown(b.root, home.Log(e.Loop, id, e.Attempt))}
-			if d := e.Detail; d != nil {
+			a := attemptJSON{Loop: s.State.ID, Attempt: one.Number, Verdict: string(one.Verdict), Reason: one.Reason, At: one.Ended,
+				Log: shown(b.root, home.Log(s.State.ID, id, one.Number))}
+			if d := one.Result; d != nil {
 				a.Backend, a.Model = d.Backend, d.Model
 			}
-			name := loop.RefPrefix(e.Loop, id) + strconv.Itoa(e.Attempt)
+			name := loop.RefPrefix(s.State.ID, id) + strconv.Itoa(one.Number)
 			if r, ok := kept[name]; ok {
 				a.Ref, a.Commit = &r.Name, &r.Hash
 			}
 			told[name] = true
-			if cost.Runs > 0 {
-				c := jsonCost(cost)
-				a.Cost, a.dollars = &c, cost.Dollars()
+			if one.Cost.Runs > 0 {
+				c := jsonCost(one.Cost)
+				a.Cost, a.dollars = &c, one.Cost.Dollars()
 			}
 			out = append(out, a)
 		}

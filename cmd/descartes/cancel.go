@@ -71,7 +71,7 @@ func askLive(home loop.Home, id, kind string, r loop.Request, done string, now b
 		if err != nil {
 			return "", err
 		}
-		underway = v.Underway
+		underway = v.History.Underway()
 	}
 	switch {
 	case !underway:

@@ -80,19 +80,20 @@ func (o *outputs) write(s *settings, sum *summary, m *redact.Redactor) error {
 	if o.junit == "" && o.summary == "" {
 		return nil
 	}
-	var events []journal.Event
+	h := journal.NewState()
 	if sum.run.id != "" {
-		var err error
-		if events, err = journal.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id)); err != nil {
+		events, err := journal.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id))
+		if err != nil {
 			return err
 		}
+		h = journal.Fold(events)
 	}
 	var errs []error
 	if o.junit != "" {
-		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), o.junit), m.Bytes(junit(sum, events))))
+		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), o.junit), m.Bytes(junit(sum, h))))
 	}
 	if o.summary != "" {
-		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), o.summary), m.Bytes(markdown(sum, events))))
+		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), o.summary), m.Bytes(markdown(sum, h))))
 	}
 	return errors.Join(errs...)
 }

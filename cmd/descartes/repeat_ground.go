@@ -113,13 +113,8 @@ func leftBy(home loop.Home, dirty []string) (id, path string) {
 		return "", ""
 	}
 	var paths []string
-	for _, e := range events {
-		if e.Type == journal.IterationFinished {
-			paths = e.Paths
-			if e.Commit != "" {
-				paths = nil
-			}
-		}
+	if ended := journal.Fold(events).Ended; len(ended) > 0 && ended[len(ended)-1].Commit == "" {
+		paths = ended[len(ended)-1].Paths
 	}
 	if !slices.ContainsFunc(paths, func(p string) bool { return slices.Contains(dirty, p) }) {
 		return "", ""

@@ -12,37 +12,29 @@ import (
 type story struct {
 	seconds  float64
 	attempts int
-	failure  *journal.Event // the last attempt that failed
-	last     *journal.Event // the last attempt that ended
+	failure  *journal.Attempt // the last one that failed
+	last     *journal.Attempt // the last one that ended
 	blocked  *journal.Event
 }
 
-// stories goes through a journal once.
-func stories(events []journal.Event) map[string]*story {
+// stories are those of all tasks that the journal knows.
+func stories(h *journal.State) map[string]*story {
 	out := map[string]*story{}
-	for i := range events {
-		e := &events[i]
-		if e.Task == "" {
-			continue
+	of := func(task string) *story {
+		if out[task] == nil {
+			out[task] = &story{}
 		}
-		t := out[e.Task]
-		if t == nil {
-			t = &story{}
-			out[e.Task] = t
+		return out[task]
+	}
+	for _, a := range h.Ended {
+		t := of(a.Task)
+		t.attempts, t.last, t.seconds = t.attempts+1, a, t.seconds+a.Seconds()
+		if a.Verdict != journal.Verified {
+			t.failure = a
 		}
-		switch e.Type {
-		case journal.AttemptFinished:
-			t.attempts, t.last = t.attempts+1, e
-			if e.Detail != nil {
-				t.seconds += e.Detail.Seconds
-			}
-			if e.Verdict != journal.Verified {
-				t.failure = e
-			}
-		case journal.TaskBlocked:
-			t.blocked = e
-		default:
-		}
+	}
+	for i := range h.Blocked {
+		of(h.Blocked[i].Task).blocked = &h.Blocked[i]
 	}
 	return out
 }
@@ -86,8 +78,8 @@ type junitWords struct {
 }
 
 // junit is a run as a test report: a suite per wave, a case per task.
-func junit(s *summary, events []journal.Event) []byte {
-	told := stories(events)
+func junit(s *summary, h *journal.State) []byte {
+	told := stories(h)
 	all := junitSuites{Name: s.file.Tag(), Props: []junitProp{{"sandbox", clean(inForce(s.run.state.Config))}}}
 	total := 0.0
 	for _, w := range s.waves() {
@@ -137,7 +129,7 @@ func (st *story) state(t taskJSON) string {
 		if st.last.Verdict == journal.Cancelled {
 			how = "interrupted"
 		}
-		return fmt.Sprintf("attempt %d %s, not finished", st.last.Attempt, how)
+		return fmt.Sprintf("attempt %d %s, not finished", st.last.Number, how)
 	}
 	return strings.TrimSuffix(t.State+": "+t.Cause, ": ")
 }
@@ -148,15 +140,15 @@ func failureOf(st *story) *junitWords {
 		return w
 	}
 	w.Message = clean(st.blocked.Reason)
-	if f := st.failure; f != nil && f.Detail != nil {
-		w.Text = cleanLines(strings.TrimSpace(f.Detail.Output + "\n" + f.Detail.Words))
+	if f := st.failure; f != nil && f.Result != nil {
+		w.Text = cleanLines(strings.TrimSpace(f.Result.Output + "\n" + f.Result.Words))
 	}
 	return w
 }
 
 // markdown is a run as a page for a job's summary.
-func markdown(s *summary, events []journal.Event) []byte {
-	told := stories(events)
+func markdown(s *summary, h *journal.State) []byte {
+	told := stories(h)
 	c := s.graph.Counts()
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.file.Tag()), c.Done, count(c.Total, "task"))

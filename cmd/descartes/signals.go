@@ -15,12 +15,19 @@ import (
 
 // interrupts turns signals into the two ways to stop a run.
 type interrupts struct {
-	soft     chan struct{} // closed by the first Ctrl-C: finish the running attempt
-	underway atomic.Bool   // an attempt is running
+	soft     chan struct{}  // closed by the first Ctrl-C: finish the running attempt
+	run      *journal.State // what this run has recorded
+	underway atomic.Bool    // an attempt is running
 }
 
 // saw takes note of an event.
-func (i *interrupts) saw(e journal.Event) { i.underway.Store(e.Underway(i.underway.Load())) }
+func (i *interrupts) saw(e journal.Event) {
+	if i.run == nil {
+		i.run = journal.NewState()
+	}
+	i.run.Apply(&e)
+	i.underway.Store(i.run.Underway())
+}
 
 // watch catches signals until stop is called. The context ends with the second Ctrl-C or SIGTERM. The end of the
 // terminal ends nothing: what is printed then is lost, and the journal has it. A signal that our parent had us ignore

@@ -156,9 +156,10 @@ func newLoopStatus(root string, s loop.Saved) (*loopStatus, error) {
 func (st *loopStatus) state() string {
 	e := journal.Ending(st.view.State.ExitReason.Type)
 	switch {
-	case st.view.Live && st.view.Last == journal.LimitWaiting:
-		return "waiting"
 	case st.view.Live:
+		if _, waits := st.view.History.WaitsUntil(); waits {
+			return "waiting"
+		}
 		return "running"
 	case e == "running" || e == "":
 		return "dead"
@@ -229,14 +230,15 @@ func (st *loopStatus) reason() string {
 	switch word := st.state(); word {
 	case "running":
 		text := "Running"
-		if since := st.view.Checked; !since.IsZero() {
+		if since := st.view.History.Verifying(); !since.IsZero() {
 			text += ", verifying for " + lasted(time.Since(since).Round(time.Second))
 		}
 		return text + st.requested()
 	case "waiting":
-		return waiting("Waiting", st.view.Waiting) + st.requested()
+		w, _ := st.view.History.WaitsUntil()
+		return waiting("Waiting", w) + st.requested()
 	case "dead":
-		if w := st.view.Waiting; w != nil {
+		if w, waited := st.view.History.WaitsUntil(); waited {
 			return waiting("Killed while it waited", w) + "; descartes loop resume goes on"
 		}
 		return "Killed; descartes loop resume goes on"
@@ -252,23 +254,23 @@ func (st *loopStatus) reason() string {
 
 // requested is what another terminal asked of a live loop, as the end of a sentence.
 func (st *loopStatus) requested() string {
-	if text := requestText(st.view.Asked, st.view.Now, st.view.State.Kind, st.view.Underway); text != "" {
+	if text := requestText(st.view.Asked, st.view.Now, st.view.State.Kind, st.view.History.Underway()); text != "" {
 		return "; " + text
 	}
 	return ""
 }
 
 // waiting says until when a loop waits for its provider, and why.
-func waiting(what string, e *journal.Event) string {
-	if e != nil && e.Detail != nil && e.Detail.Until != nil {
-		until := e.Detail.Until.Round(0)
+func waiting(what string, w journal.Wait) string {
+	if !w.Until.IsZero() {
+		until := w.Until.Round(0)
 		what += " until " + moment(until)
 		if left := time.Until(until); left > 0 {
 			what += " (" + spell(left) + ")"
 		}
 	}
-	if e != nil && e.Reason != "" {
-		what += ": " + e.Reason
+	if w.Reason != "" {
+		what += ": " + w.Reason
 	}
 	return what
 }

@@ -88,15 +88,15 @@ func (st *loopStatus) report(waves bool) statusJSON {
 	if s.Kind != loop.KindTag {
 		out.MaxIteration = s.Config.MaxIterations
 	}
-	if since := st.view.Checked; st.view.Live && !since.IsZero() {
+	if since := st.view.History.Verifying(); st.view.Live && !since.IsZero() {
 		out.Verifying = &since
 	}
 	out.Sandbox = inForce(s.Config)
 	out.Requested = string(st.view.Asked)
 	out.Agents = append([]journal.AgentUse{}, s.Agents...)
 	out.Gate = reportGate(s)
-	if e := st.view.Waiting; e != nil && e.Detail != nil && e.Detail.Until != nil {
-		out.Waiting = &waitingJSON{Until: *e.Detail.Until, Backend: e.Detail.Backend, Reason: e.Reason}
+	if w, waits := st.view.History.WaitsUntil(); waits && !w.Until.IsZero() {
+		out.Waiting = &waitingJSON{Until: w.Until, Backend: w.Backend, Reason: w.Reason}
 	}
 	if c := s.Cost; c != nil {
 		out.Cost = jsonCost(*c)
@@ -109,9 +109,9 @@ func (st *loopStatus) report(waves bool) statusJSON {
 		out.Tasks = tasksJSON{c.Total, c.Done, c.Blocked, c.InProgress, c.Pending, c.Held, c.Other}
 		if waves {
 			out.Waves = b.wavesWithCommits()
-			out.TaskCosts = taskCosts(st.view.Costs.Tasks)
+			out.TaskCosts = taskCosts(st.view.History.Costs.Tasks)
 			for i := range out.Waves {
-				if c, ok := st.view.Costs.Waves[out.Waves[i].Number]; ok {
+				if c, ok := st.view.History.Costs.Waves[out.Waves[i].Number]; ok {
 					cost := jsonCost(c)
 					out.Waves[i].Cost = &cost
 				}
@@ -126,7 +126,7 @@ func (st *loopStatus) report(waves bool) statusJSON {
 }
 
 func (st *loopStatus) lastActivity() time.Time {
-	if at := st.view.At; !at.IsZero() {
+	if at := st.view.History.At; !at.IsZero() {
 		return at
 	}
 	if at := st.view.State.LastIterationAt; at != nil {

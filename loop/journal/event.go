@@ -25,6 +25,7 @@ const (
 	VerifyStarted   Type = "verify_started"
 	VerifyFinished  Type = "verify_finished"
 	AttemptFinished Type = "attempt_finished"
+	Integrated      Type = "integrated"
 	TaskDone        Type = "task_done"
 	TaskBlocked     Type = "task_blocked"
 	TaskHeld        Type = "task_held"
@@ -218,19 +219,6 @@ type Detail struct {
 // Begins reports whether a run of the loop begins with the event.
 func (e *Event) Begins() bool {
 	return e.Type == LoopStarted || e.Type == LoopResumed && e.Reason != ReasonAnswered
-}
-
-// Underway reports whether an attempt or an iteration is running after the event; was says it for before.
-func (e *Event) Underway(was bool) bool {
-	switch e.Type {
-	case AttemptStarted, IterationStarted:
-		return true
-	case VerifyStarted: // of an attempt whose agent ended while nobody ran the loop, too
-		return e.Detail == nil || !e.Detail.Baseline
-	case LoopStarted, LoopResumed, LimitWaiting, LoopPaused, LoopFinished, LoopRewound:
-		return false
-	}
-	return was
 }
 
 // Words is the ending for people.

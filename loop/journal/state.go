@@ -44,9 +44,19 @@ type State struct {
 	Agents        []AgentUse       // what attempts were run with, in the order of first use
 	LastPass      Pass             // the tree that the verify command passed on last
 	VerifyLeft    []string         // files that only verifications made
-	Ends          []*Event         // attempt_finished and breaker_opened, in order
 
-	shelved bool // the run was stopped in the middle of the current task: the task file calls it pending
+	Attempts        []*Attempt       // in the order in which they began
+	Ended           []*Attempt       // in the order in which they ended
+	Running         map[Key]*Attempt // begun, and neither integrated nor ended otherwise
+	Waiting         map[string]Wait  // for a provider, by the task that waits, "" for a prompt loop
+	Baseline        time.Time        // when the verification before any task began that is under way; zero if none is
+	BreakerOpenings []int            // how many attempts had ended when the breaker opened
+	Rewound         int              // how many attempts had ended when a person went back last
+	Seq             int64            // of the last event
+	At              time.Time        // and its time
+
+	refined map[string]string // advice of a review that no attempt was given yet
+	shelved bool              // the run was stopped in the middle of the current task: the task file calls it pending
 	changes []statusChange
 	checked string  // the verify command of the attempt under way
 	retried []Event // blocked tasks that this run tries again, from where they stand until an attempt begins
@@ -71,11 +81,14 @@ type statusChange struct {
 func NewState() *State {
 	return &State{Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Event{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
-		Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Event{}, Providers: NewProviders()}
+		Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Event{}, Providers: NewProviders(),
+		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{}}
 }
 
 // Apply takes one event into account.
 func (s *State) Apply(e *Event) {
+	s.Seq, s.At = e.Seq, e.TS
+	s.follow(e)
 	if e.Tree != "" {
 		s.Tree = e.Tree
 	}
@@ -142,9 +155,6 @@ func (s *State) Apply(e *Event) {
 		s.noteLeavings(e.Detail)
 	case AttemptFinished:
 		s.finishAttempt(e)
-		s.Ends = append(s.Ends, e)
-	case BreakerOpened:
-		s.Ends = append(s.Ends, e)
 	case TaskDone:
 		s.close(e, "done")
 		s.Blocked = slices.DeleteFunc(s.Blocked, func(b Event) bool { return b.Task == e.Task })
@@ -206,7 +216,7 @@ func (s *State) rewind(e *Event) {
 		delete(s.Costs.Fresh, id)
 		s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 	}
-	s.Wave, s.LastPass, s.Ends = min(s.Wave, e.Wave), Pass{}, nil
+	s.Wave, s.LastPass, s.Rewound, s.BreakerOpenings = min(s.Wave, e.Wave), Pass{}, len(s.Ended), nil
 	s.Finished = &Event{Seq: e.Seq, TS: e.TS, Type: e.Type, Reason: string(Rewound), Message: fmt.Sprintf("went back to the state after wave %d", e.Wave)}
 }
 

@@ -1,0 +1,212 @@
+package journal
+
+import "time"
+
+// Attempt is one attempt at a task, or one run of an iteration of a prompt loop, as far as it has come. Nobody but State
+// changes it.
+type Attempt struct {
+	Task      string // "" for an iteration's
+	Iteration int    // 0 for a task's
+	Number    int    // of the task's attempts in this loop, or of the iteration's runs; from 1
+	Of        int    // attempts that the task may have, iterations that the loop may have
+	Title     string
+	Wave      int
+
+	Started    time.Time
+	Before     string // the tree that it began on
+	Branch     string // where HEAD stood then
+	Head       string
+	Refinement string // of its spec, by a review of the attempt before it
+	Tuned      bool   // a person chose or wrote its spec
+	Log        string
+
+	Phase Phase
+	Since time.Time // when the phase began
+	Agent *Detail   // what its agent came to; nil while it runs
+	Cost  Cost      // of its agent
+
+	Ended     time.Time // zero until then; what follows is of the end
+	Verdict   Verdict   // of a task's attempt
+	Decision  Decision  // of an iteration
+	Reason    string
+	Delivered string   // of a verified attempt: what it delivers to others
+	DiffStat  string   // of any other: what it changed
+	After     string   // the tree that it left
+	Ref       string   // that keeps it
+	Commit    string   // of an iteration
+	Paths     []string // of an iteration: the first that its agent changed
+	Next      string   // of an iteration: what the next one's agent is told
+	Result    *Detail  // what its steps measured; nil until its end
+}
+
+// Phase is what an attempt is doing.
+//
+//	agent --the agent ended--> agent --verify began--> verify --the attempt ended--> integrating, where it is verified
+//	any --the run ended, or another began--> open, until a run takes it up or settles it
+type Phase string
+
+const (
+	PhaseAgent       Phase = "agent"
+	PhaseVerify      Phase = "verify"
+	PhaseIntegrating Phase = "integrating"
+	PhaseOpen        Phase = "open" // nobody works on it: its run is over
+)
+
+// Key names an attempt within its loop.
+type Key struct {
+	Task              string
+	Iteration, Number int
+}
+
+// Key names the attempt.
+func (a *Attempt) Key() Key { return Key{a.Task, a.Iteration, a.Number} }
+
+// Seconds is how long it took, as its end says.
+func (a *Attempt) Seconds() float64 {
+	if a.Result == nil {
+		return 0
+	}
+	return a.Result.Seconds
+}
+
+// Wait is a wait for a provider.
+type Wait struct {
+	Since   time.Time
+	Until   time.Time // zero where nobody knows
+	Backend string
+	Reason  string
+}
+
+// follow takes an event into the attempt that it tells of.
+func (s *State) follow(e *Event) {
+	switch e.Type {
+	case SpecRefined:
+		s.refined[e.Task] = e.Message
+	case AttemptStarted, IterationStarted:
+		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Started: e.TS, Before: e.Tree,
+			Branch: e.Branch, Head: e.Commit, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
+		if d := e.Detail; d != nil {
+			a.Tuned, a.Log = d.Tuned, d.Log
+		}
+		delete(s.refined, e.Task)
+		s.Attempts, s.Running[a.Key()] = append(s.Attempts, a), a
+		delete(s.Waiting, e.Task)
+	case LimitWaiting:
+		w := Wait{Since: e.TS, Reason: e.Reason}
+		if d := e.Detail; d != nil {
+			w.Backend = d.Backend
+			if d.Until != nil {
+				w.Until = *d.Until
+			}
+		}
+		s.Waiting[e.Task] = w
+	case AgentFinished:
+		if a := s.Running[keyOf(e)]; a != nil && e.Detail != nil {
+			if a.Agent = e.Detail; a.Phase == PhaseOpen {
+				a.Phase, a.Since = PhaseAgent, e.TS
+			}
+			a.Cost.Add(e.Detail)
+		}
+	case VerifyStarted:
+		if e.Detail != nil && e.Detail.Baseline {
+			s.Baseline = e.TS
+		} else {
+			a := s.running(e)
+			a.Phase, a.Since = PhaseVerify, e.TS
+		}
+	case VerifyFinished:
+		if e.Detail != nil && e.Detail.Baseline {
+			s.Baseline = time.Time{}
+		}
+	case AttemptFinished, IterationFinished:
+		s.ended(s.running(e), e)
+	case Integrated:
+		delete(s.Running, keyOf(e))
+	case TaskDone, TaskBlocked:
+		delete(s.Waiting, e.Task)
+		for k, a := range s.Running {
+			if k.Task == e.Task && !a.Ended.IsZero() {
+				delete(s.Running, k)
+			}
+		}
+	case BreakerOpened:
+		s.BreakerOpenings = append(s.BreakerOpenings, len(s.Ended))
+	case LoopStarted, LoopResumed, LoopPaused, LoopFinished, LoopRewound:
+		if e.Reason == ReasonAnswered { // in the middle of a run
+			return
+		}
+		clear(s.Waiting)
+		s.Baseline = time.Time{}
+		for k, a := range s.Running {
+			if a.Ended.IsZero() {
+				a.Phase, a.Since = PhaseOpen, e.TS
+			} else {
+				delete(s.Running, k)
+			}
+		}
+	}
+}
+
+// running is the attempt that an event tells of, also one whose beginning is not among the events.
+func (s *State) running(e *Event) *Attempt {
+	a := s.Running[keyOf(e)]
+	if a == nil {
+		a = &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Started: e.TS}
+		s.Attempts, s.Running[a.Key()] = append(s.Attempts, a), a
+	}
+	return a
+}
+
+func (s *State) ended(a *Attempt, e *Event) {
+	a.Ended, a.Verdict, a.Decision, a.Reason, a.After, a.Ref = e.TS, e.Verdict, e.Decision, e.Reason, e.Tree, e.Ref
+	a.Result, a.Next, a.Paths, a.Commit = e.Detail, e.Next, e.Paths, e.Commit
+	s.Ended = append(s.Ended, a)
+	switch {
+	case e.Type == IterationFinished:
+		if a.Reason == "" {
+			a.Reason = e.Message
+		}
+	case a.Verdict == Verified:
+		a.Delivered, a.Phase, a.Since = e.Message, PhaseIntegrating, e.TS
+		return
+	default:
+		a.DiffStat = e.Message
+	}
+	delete(s.Running, a.Key())
+}
+
+// Underway reports whether an attempt or an iteration is being worked on.
+func (s *State) Underway() bool {
+	for _, a := range s.Running {
+		if a.Phase != PhaseOpen {
+			return true
+		}
+	}
+	return false
+}
+
+// Verifying is when the verification began that has run longest, zero where none is under way.
+func (s *State) Verifying() time.Time {
+	since := s.Baseline
+	for _, a := range s.Running {
+		if a.Phase == PhaseVerify && (since.IsZero() || a.Since.Before(since)) {
+			since = a.Since
+		}
+	}
+	return since
+}
+
+// WaitsUntil is the wait that ends first where nothing is worked on before that; ok is false where something is.
+func (s *State) WaitsUntil() (w Wait, ok bool) {
+	if s.Underway() {
+		return Wait{}, false
+	}
+	for _, one := range s.Waiting {
+		if !ok || one.Until.Before(w.Until) || one.Until.Equal(w.Until) && one.Since.Before(w.Since) {
+			w, ok = one, true
+		}
+	}
+	return w, ok
+}
+
+func keyOf(e *Event) Key { return Key{e.Task, e.Iteration, e.Attempt} }

@@ -1,0 +1,72 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is going on is known after each event, with several attempts at once.
+func TestPhases(t *testing.T) {
+	t.Parallel()
+	reset := time.Date(2026, 3, 1, 18, 0, 0, 0, time.UTC)
+	now := clock()
+	s := NewState()
+	for _, step := range []struct {
+		event Event
+		want  string
+	}{
+		{Event{Type: LoopStarted}, ""},
+		{Event{Type: VerifyStarted, Detail: &Detail{Baseline: true}}, "baseline"},
+		{Event{Type: VerifyFinished, Detail: &Detail{Baseline: true, Passed: true}}, ""},
+		{Event{Type: AttemptStarted, Task: "1", Attempt: 1}, "1/1 agent"},
+		{Event{Type: AttemptStarted, Task: "2", Attempt: 1}, "1/1 agent, 2/1 agent"},
+		{Event{Type: AgentFinished, Task: "1", Attempt: 1, Detail: &Detail{End: EndFinished}}, "1/1 agent, 2/1 agent"},
+		{Event{Type: VerifyStarted, Task: "1", Attempt: 1}, "1/1 verify, 2/1 agent"},
+		{Event{Type: LimitWaiting, Task: "3", Detail: &Detail{Until: &reset, Backend: "claude"}}, "1/1 verify, 2/1 agent, 3 waits"},
+		{Event{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Verified}, "1/1 integrating, 2/1 agent, 3 waits"},
+		{Event{Type: Integrated, Task: "1", Attempt: 1}, "2/1 agent, 3 waits"},
+		{Event{Type: TaskDone, Task: "1", Attempt: 1}, "2/1 agent, 3 waits"},
+		{Event{Type: AttemptFinished, Task: "2", Attempt: 1, Verdict: Failed}, "3 waits, and nothing else"},
+		{Event{Type: AttemptStarted, Task: "3", Attempt: 1}, "3/1 agent"},
+		{Event{Type: AttemptStarted, Task: "2", Attempt: 2}, "2/2 agent, 3/1 agent"},
+		{Event{Type: LoopResumed, Reason: ReasonAnswered, Tasks: []string{"4"}}, "2/2 agent, 3/1 agent"},
+		{Event{Type: LoopFinished, Reason: string(Interrupted)}, "2/2 open, 3/1 open"},
+		{Event{Type: LoopResumed, Reason: ReasonTakeover}, "2/2 open, 3/1 open"},
+		{Event{Type: VerifyStarted, Task: "2", Attempt: 2}, "2/2 verify, 3/1 open"},
+		{Event{Type: AttemptFinished, Task: "3", Attempt: 1, Verdict: Cancelled}, "2/2 verify"},
+		{Event{Type: AttemptFinished, Task: "2", Attempt: 2, Verdict: Verified}, "2/2 integrating"},
+		{Event{Type: TaskDone, Task: "2", Attempt: 2}, ""},
+	} {
+		e := step.event
+		e.TS = now()
+		s.Apply(&e)
+		if got := going(s, e.TS); got != step.want {
+			t.Fatalf("after %s of %s: %q, want %q", e.Type, e.Task, got, step.want)
+		}
+	}
+	if len(s.Attempts) != 4 || len(s.Ended) != 4 {
+		t.Errorf("%d attempts, %d ended", len(s.Attempts), len(s.Ended))
+	}
+}
+
+func going(s *State, now time.Time) string {
+	var out []string
+	for k, a := range s.Running {
+		out = append(out, fmt.Sprintf("%s/%d %s", k.Task, k.Number, a.Phase))
+	}
+	slices.Sort(out)
+	if !s.Baseline.IsZero() {
+		out = append(out, "baseline")
+	}
+	for id := range s.Waiting {
+		line := id + " waits"
+		if w, alone := s.WaitsUntil(); alone && w.Until.After(now) {
+			line += ", and nothing else"
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, ", ")
+}
