@@ -51,10 +51,7 @@ func (r *Repo) commitByGit(ctx context.Context, w Wave) (Commit, error) {
 		return Commit{}, fmt.Errorf("commit wave: %w", err)
 	}
 	r.store.settled()
-	if r.tree != nil {
-		err = r.retrack()
-	}
-	return done, err
+	return done, nil
 }
 
 func (r *Repo) planOnHead(w Wave) (*wavePlan, error) {
@@ -67,21 +64,6 @@ func (r *Repo) planOnHead(w Wave) (*wavePlan, error) {
 		return nil, err
 	}
 	return r.planWave(w, hash, tree)
-}
-
-// retrack learns from the index what git committed.
-func (r *Repo) retrack() error {
-	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
-	if err != nil {
-		return err
-	}
-	for i := range ix.entries {
-		e := &ix.entries[i]
-		if safePath(e.name) && e.stage() == 0 {
-			r.tree.settle(strings.Clone(e.name), treeItem{mode: e.mode, id: e.id}, r.guard)
-		}
-	}
-	return nil
 }
 
 // waveCommit is one native wave commit under way.
@@ -134,12 +116,6 @@ func (c *waveCommit) run(ctx context.Context) (Commit, error) {
 		return Commit{}, err
 	}
 	c.r.store.settled()
-	if c.r.tree == nil { // the git program had to look again
-		return Commit{Hash: commit, Paths: changed, Notes: c.plan.notes(changed)}, nil
-	}
-	for p, item := range c.edits {
-		c.r.tree.settle(p, item, c.r.guard)
-	}
 	return Commit{Hash: commit, Paths: changed, Notes: c.plan.notes(changed)}, nil
 }
 
@@ -157,9 +133,6 @@ func (c *waveCommit) start() error {
 		if c.parentTree, err = c.r.treeOf(hash); err != nil {
 			return err
 		}
-	}
-	if c.r.tree == nil {
-		return c.r.load()
 	}
 	return nil
 }

@@ -64,9 +64,11 @@ func (e *indexEntry) stage() int { return int(e.flags&flagStage) >> 12 }
 type index struct {
 	version uint32
 	entries []indexEntry
-	tree    *cacheTree // nil when the file has none
-	mtime   time.Time  // of the file: entries not older than it are to be hashed again
+	mtime   time.Time // of the file: entries not older than it are to be hashed again
 }
+
+// maxTreeDepth bounds the recursion over bytes that we did not write; paths are at most 4096 bytes long.
+const maxTreeDepth = 2048
 
 var errIndexFormat = errors.New("damaged index")
 
@@ -230,16 +232,10 @@ func (ix *index) parseExtensions(b []byte) error {
 		if n > len(b)-8 {
 			return errIndexFormat
 		}
-		data := b[8 : 8+n]
 		b = b[8+n:]
-		switch sig {
-		case "TREE":
-			ix.tree = parseCacheTree(data) // a damaged one is dropped: it is only a cache
-		default:
-			// Optional extensions have an upper-case first letter: caches that git makes again.
-			if sig[0] < 'A' || sig[0] > 'Z' {
-				return unsupported("index extension %q", sig)
-			}
+		// Optional extensions have an upper-case first letter: caches that git makes again.
+		if sig[0] < 'A' || sig[0] > 'Z' {
+			return unsupported("index extension %q", sig)
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func (r *Repo) reread(ctx context.Context) error {
 		return fmt.Errorf("read the configuration again: %w", err)
 	}
 	if r.viaGit {
-		r.tree = nil
+		r.last = nil
 	}
 	r.scanner = r.newScanner()
 	return nil

@@ -68,8 +68,8 @@ func (r *Repo) leftOut() []LeftOut {
 
 // leave notes a path that the scan passes over.
 func (s *scanner) leave(path, why string) {
-	s.outMu.Lock()
-	defer s.outMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.out = append(s.out, LeftOut{strings.Clone(path), why}) // a name aliases the buffer that it was read into
 }
 

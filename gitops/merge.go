@@ -288,7 +288,6 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID) ([]LeftOut, err
 	if from, err = ed.edit("", &from, already); err != nil {
 		return nil, err
 	}
-	r.tree = nil // to be read again from what git makes of the index
 	return nil, r.cli.moveTree(ctx, entries, from, to)
 }
 

@@ -52,37 +52,22 @@ func editsIn(ctx context.Context, dir string, since time.Time) []string {
 	if err != nil {
 		return nil
 	}
-	tree, err := newWorktree(ix, nil)
-	if err != nil {
-		return nil
-	}
 	root, err := openRoot(dir)
 	if err != nil {
 		return nil
 	}
 	defer root.close()
 	s := &scanner{root: root, strict: true, global: []*ruleFile{{path: exclude}}, attrs: func([]byte) string { return "" }}
-	if err := s.scan(ctx, tree, readKnown); err != nil {
+	top, err := s.scan(ctx, ix, nil, nil, readKnown)
+	if err != nil {
 		return nil
 	}
-	var out []string
 	at := &Repo{root: root}
-	tree.each(func(name string, f *file) {
-		look := name
-		if !f.present() {
-			look = path.Dir(name)
+	return slices.DeleteFunc(ix.differs(top, nil), func(name string) bool {
+		info, err := at.statBelow(name)
+		if err != nil {
+			info, err = at.statBelow(path.Dir(name))
 		}
-		info, err := at.statBelow(look)
-		if differsFrom(ix, name, f) && (err != nil || !olderThan(info, since)) {
-			out = append(out, name)
-		}
+		return err == nil && olderThan(info, since)
 	})
-	return out
-}
-
-// differsFrom says whether a file of the working tree is not as an index has it.
-func differsFrom(ix *index, name string, f *file) bool {
-	i, known := ix.find(name)
-	known = known && ix.entries[i].ext&extIntent == 0
-	return f.flags&fileFixed == 0 && (known != f.present() || known && (f.id != ix.entries[i].id || f.mode != ix.entries[i].mode))
 }

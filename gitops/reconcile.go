@@ -7,40 +7,28 @@ import (
 	"strings"
 )
 
-// packStamp is what shows that objects were packed anew, and perhaps pruned: an agent may run `git gc`.
-type packStamp struct {
-	known bool
-	names string // of the packs; go-git makes each object's temporary file beside them, so the folder's time says nothing
-}
-
-func stampPacks(dir string) (packStamp, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !os.IsNotExist(err) {
-		return packStamp{}, err
-	}
+// packNames is what shows that objects were packed anew, and perhaps pruned: an agent may run `git gc`. go-git makes each
+// object's temporary file beside the packs, so that the folder's time says nothing.
+func (o *objectStore) packNames() string {
+	entries, _ := os.ReadDir(o.dir + "/pack")
 	var names strings.Builder
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".pack") {
 			names.WriteString(e.Name() + "\n")
 		}
 	}
-	return packStamp{true, names.String()}, nil
+	return names.String()
 }
 
-// reconcile makes the next snapshot store again what was pruned. What no ref leads to may be gone when an agent or
-// the verification ran `git gc` or `git prune`, although the in-memory index takes it for stored.
-func (r *Repo) reconcile() {
-	now, err := stampPacks(r.store.dir + "/pack")
-	if err != nil {
-		return
-	}
+// doubt makes the next snapshot store again what was pruned. What no ref leads to may be gone when an agent or the
+// verification ran `git gc` or `git prune`: then only what the index has is taken for stored.
+func (r *Repo) doubt() {
 	old := r.packs
-	r.packs = now
-	if lost := r.store.lost(); !lost && (!old.known || old == now) || r.tree == nil {
-		return
+	r.packs = r.store.packNames()
+	if r.last != nil && (r.store.lost() || old != r.packs) {
+		r.store.settled() // what is missing is stored again, and noted again
+		r.last = nil
 	}
-	r.store.settled() // what is missing is stored again, and noted again
-	r.tree.root.doubt(&r.store.reader)
 }
 
 // whole makes sure that everything that a wave commits is in the store, and stores again what still lies in the
@@ -64,7 +52,7 @@ func (r *Repo) whole(ctx context.Context, edits map[string]treeItem) error {
 
 // storeAgain makes a snapshot that takes nothing for stored.
 func (r *Repo) storeAgain(ctx context.Context) error {
-	r.tree = nil
+	r.last = nil
 	r.cli.based = fileInfo{}
 	_, err := r.snapshot(ctx)
 	return err
@@ -89,19 +77,4 @@ func (r *Repo) absent(edits map[string]treeItem) []string {
 		}
 	}
 	return out
-}
-
-// doubt forgets every tree, and the content of every file that was stored by us and is not there any more.
-func (d *folder) doubt(reader *objectReader) {
-	for i := range d.files {
-		f := &d.files[i]
-		if f.flags&fileStored != 0 && !reader.has(f.id) {
-			f.id = objectID{}
-			f.flags |= fileStale
-		}
-	}
-	d.valid, d.stored, d.data = false, false, nil
-	for _, c := range d.dirs {
-		c.doubt(reader)
-	}
 }

@@ -34,16 +34,10 @@ type Repo struct {
 
 	mu      sync.Mutex
 	scanner *scanner
-	tree    *worktree       // nil until needed, and after an error that left it unsure
+	last    *folder         // what the last scan found, nil for none
+	ix      *index          // as it was then
 	forced  map[string]bool // tracked although no index says so: force-added by an agent
-	shown   shownTree
-	packs   packStamp
-}
-
-// shownTree is the last snapshot, spelled.
-type shownTree struct {
-	id   objectID
-	text Tree
+	packs   string
 }
 
 // Open finds the repository that holds opt.Dir and looks for everything that the native path cannot do.
@@ -95,12 +89,6 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error)
 	}
 	r.store = newObjectStore(l.commonDir)
 	r.scanner = r.newScanner()
-	if ix != nil && !r.viaGit {
-		if r.tree, err = newWorktree(ix, r.guard); err != nil && !r.fallBack(&err) {
-			r.Close()
-			return nil, err
-		}
-	}
 	return r, nil
 }
 
@@ -173,7 +161,7 @@ func (r *Repo) fallBack(err *error) bool {
 	if !ok {
 		return false
 	}
-	r.viaGit, r.commitGit, r.tree = true, true, nil
+	r.viaGit, r.commitGit, r.last = true, true, nil
 	r.note(only.reason, true)
 	return true
 }

@@ -35,7 +35,6 @@ func (r *Repo) Restore(ctx context.Context, to Tree, since time.Time) (Restored,
 	}
 	x := &restoration{r: r, to: id, since: since, view: &treeView{reader: &r.store.reader, root: id}, done: map[string]bool{}, left: map[string]string{}, stuck: map[string]bool{}}
 	if err := x.run(ctx); err != nil {
-		r.tree = nil // what was done and what was not is not known
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
 	return x.result(), nil
@@ -47,7 +46,6 @@ func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Resto
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fail := func(err error) (Restored, error) {
-		r.tree = nil
 		return Restored{}, fmt.Errorf("restore %d files: %w", len(paths), err)
 	}
 	id, err := parseID(string(to))
@@ -68,11 +66,6 @@ func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Resto
 			p.writes = append(p.writes, wanted{name, item})
 		} else if info, err := r.statBelow(name); err == nil && info.mode != modeDir && info.mode != modeGitlink {
 			p.deletes = append(p.deletes, doomed{path: name})
-		}
-	}
-	if !r.viaGit && r.tree == nil {
-		if err := r.load(); err != nil && !r.fallBack(&err) {
-			return fail(err)
 		}
 	}
 	if err := x.check(&p); err != nil {
@@ -97,7 +90,6 @@ func (r *Repo) untrack(to objectID) error {
 		}
 		if item.mode == 0 {
 			delete(r.forced, p)
-			r.tree = nil
 		}
 	}
 	r.cli.tracked = slices.DeleteFunc(r.cli.tracked, func(p string) bool { return !r.forced[p] })
@@ -111,12 +103,12 @@ type restoration struct {
 	view  *treeView // of to
 	since time.Time
 
-	rules map[string]*folder // of to, by directory
-	index map[string]bool    // what the repository tracks, once git was asked
-	done  map[string]bool    // paths that were dealt with: true where written, false where deleted
-	left  map[string]string  // paths that could not be, and why
-	stuck map[string]bool    // ignore files that were tried
-	old   []string           // what the last plan spares for its age alone
+	rules map[string]*scope // of to, by directory
+	index map[string]bool   // what the repository tracks, once git was asked
+	done  map[string]bool   // paths that were dealt with: true where written, false where deleted
+	left  map[string]string // paths that could not be, and why
+	stuck map[string]bool   // ignore files that were tried
+	old   []string          // what the last plan spares for its age alone
 }
 
 // restorePlan is what has to be done to a working tree.
@@ -178,7 +170,7 @@ func (x *restoration) plan(ctx context.Context) (*restorePlan, error) {
 	if !r.viaGit {
 		err := r.scan(ctx, readKnown)
 		if err == nil {
-			err = p.compare(r, r.tree.root, &x.to, "", 0)
+			err = p.compare(r, r.last, &x.to, "", 0)
 		}
 		if err != nil && !r.fallBack(&err) {
 			return nil, err
@@ -262,7 +254,7 @@ func (p *restorePlan) paths() []string {
 
 // compare plans for one folder, nil where there is none, and the tree that it is to become, nil for none.
 func (p *restorePlan) compare(r *Repo, d *folder, to *objectID, prefix string, depth int) error {
-	if d != nil && (d.frozen || to != nil && d.valid && d.id == *to) || prefix != "" && r.guard.covers(prefix) {
+	if d != nil && to != nil && d.id == *to || prefix != "" && r.guard.covers(prefix) {
 		return nil
 	}
 	if depth > maxTreeDepth {
@@ -287,9 +279,8 @@ func (p *restorePlan) compare(r *Repo, d *folder, to *objectID, prefix string, d
 			f := &d.files[i]
 			item, ok := files[f.name]
 			switch {
-			case f.flags&fileFixed != 0:
+			case f.fixed:
 				delete(files, f.name)
-			case !f.present():
 			case !ok:
 				p.deletes = append(p.deletes, doomed{prefix + f.name, f.id})
 			case item.id == f.id && item.mode == f.mode:
@@ -335,8 +326,8 @@ func (x *restoration) ignores(ctx context.Context, name string) (bool, error) {
 // tracked says whether the index of the repository has a file.
 func (x *restoration) tracked(ctx context.Context, name string) (bool, error) {
 	if !x.r.viaGit {
-		_, f := x.r.tree.lookup(name)
-		return f != nil && f.flags&fileTracked != 0 && !x.r.forced[name], nil
+		_, yes := x.r.ix.find(name)
+		return yes, nil
 	}
 	if x.index == nil {
 		b, err := x.r.cli.run(ctx, gitCall{args: []string{"ls-files", "-z"}})
@@ -354,16 +345,16 @@ func (x *restoration) tracked(ctx context.Context, name string) (bool, error) {
 // ruledOut evaluates the rules of the snapshot, and those outside the working tree.
 func (x *restoration) ruledOut(name string) (bool, error) {
 	if x.rules == nil {
-		x.rules = map[string]*folder{}
+		x.rules = map[string]*scope{}
 		for _, g := range x.r.scanner.global {
 			g.refresh()
 		}
 	}
-	var up *folder
+	var up *scope
 	for dir := ""; ; {
 		d := x.rules[dir]
 		if d == nil {
-			d = &folder{path: dir, parent: up}
+			d = &scope{path: dir, up: up}
 			item, err := x.view.file(dir + ".gitignore")
 			if err != nil {
 				return false, err
@@ -379,7 +370,7 @@ func (x *restoration) ruledOut(name string) (bool, error) {
 		}
 		part, _, below := strings.Cut(name[len(dir):], "/")
 		if !below {
-			return x.r.scanner.ignores(d, part), nil
+			return d.ignores(x.r.scanner, part), nil
 		}
 		if x.r.scanner.verdict(d, dir+part, part, true) == ignored {
 			return true, nil

@@ -39,8 +39,7 @@ func (x *restoration) carryOut(ctx context.Context, p *restorePlan) error {
 			paths = append(paths, w.path)
 			continue
 		}
-		info, err := r.writeFile(w.path, w.item)
-		if err != nil {
+		if err := r.writeFile(w.path, w.item); err != nil {
 			if ends(err) {
 				return fmt.Errorf("write %s: %w", w.path, err)
 			}
@@ -48,7 +47,6 @@ func (x *restoration) carryOut(ctx context.Context, p *restorePlan) error {
 			continue
 		}
 		crash.Point("git: file restored")
-		r.tree.enter(w.path, w.item, info, r.guard)
 	}
 	return x.checkout(ctx, paths)
 }
@@ -72,7 +70,7 @@ func (x *restoration) checkout(ctx context.Context, paths []string) error {
 }
 
 func (x *restoration) deleteFiles(ctx context.Context, doomed []doomed) error {
-	touched, dirs := map[*folder]bool{}, map[string]bool{}
+	dirs := map[string]bool{}
 	for _, f := range doomed {
 		name := f.path
 		if x.left[name] != "" {
@@ -93,15 +91,6 @@ func (x *restoration) deleteFiles(ctx context.Context, doomed []doomed) error {
 		for dir := path.Dir(name); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
 			dirs[dir] = true
 		}
-		if x.r.viaGit || x.r.tree == nil {
-			continue
-		}
-		if d, f := x.r.tree.lookup(name); f != nil {
-			forget(d, f, touched)
-		}
-	}
-	for d := range touched {
-		d.tidy()
 	}
 	emptied := sortedKeys(dirs)
 	slices.Reverse(emptied) // what is deeper comes first
@@ -119,23 +108,6 @@ func ends(err error) bool {
 		}
 	}
 	return false
-}
-
-// enter records a file that was just written. It is stale: it may yet change within the same clock tick.
-func (w *worktree) enter(path string, item treeItem, info fileInfo, guard protection) {
-	d := w.folderFor(path, guard)
-	name := path[len(d.path):]
-	i, ok := d.findFile(name)
-	if !ok {
-		d.files = append(d.files, file{name: name})
-		d.files[len(d.files)-1].mode = item.mode
-		d.tidy()
-		i, _ = d.findFile(name)
-	}
-	f := &d.files[i]
-	f.id, f.mode, f.st = item.id, item.mode, info.st
-	f.flags = f.flags&^(fileAbsent|fileUnsaved) | fileStale | fileStored
-	d.spoil()
 }
 
 // statBelow stats a path of the working tree, following no symbolic link.
@@ -203,11 +175,11 @@ func (r *Repo) clearPlace(p string) error {
 }
 
 // writeFile puts a blob of the store at a path.
-func (r *Repo) writeFile(p string, item treeItem) (fileInfo, error) {
+func (r *Repo) writeFile(p string, item treeItem) error {
 	dir, name := path.Split(p)
 	fd, err := r.makeDirs(dir)
 	if err != nil {
-		return fileInfo{}, err
+		return err
 	}
 	defer unix.Close(fd)
 	err = unix.Unlinkat(fd, name, 0)
@@ -218,14 +190,14 @@ func (r *Repo) writeFile(p string, item treeItem) (fileInfo, error) {
 	case nil, unix.ENOENT:
 	case unix.EISDIR, unix.EPERM:
 		if !removeHollow(fd, name) {
-			return fileInfo{}, errors.New("it is a directory now that is not empty")
+			return errors.New("it is a directory now that is not empty")
 		}
 	default:
-		return fileInfo{}, err
+		return err
 	}
 	_, size, rc, err := r.store.reader.open(item.id)
 	if err != nil {
-		return fileInfo{}, err
+		return err
 	}
 	defer rc.Close()
 	if item.mode == modeLink {
@@ -287,14 +259,14 @@ func (r *Repo) makeDirs(dir string) (int, error) {
 	return at, nil
 }
 
-func makeFile(dirfd int, name string, mode uint32, size int64, content io.Reader) (fileInfo, error) {
+func makeFile(dirfd int, name string, mode uint32, size int64, content io.Reader) error {
 	perm := uint32(0o666)
 	if mode == modeExec {
 		perm = 0o777
 	}
 	fd, err := unix.Openat(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
 	if err != nil {
-		return fileInfo{}, err
+		return err
 	}
 	defer unix.Close(fd)
 	n, err := io.CopyBuffer(struct{ io.Writer }{fdWriter(fd)}, content, make([]byte, min(size+1, 256<<10)))
@@ -303,21 +275,21 @@ func makeFile(dirfd int, name string, mode uint32, size int64, content io.Reader
 	}
 	if err != nil {
 		_ = unix.Unlinkat(dirfd, name, 0)
-		return fileInfo{}, err
+		return err
 	}
-	return statFD(fd)
+	return nil
 }
 
-func makeLink(dirfd int, name string, size int64, content io.Reader) (fileInfo, error) {
+func makeLink(dirfd int, name string, size int64, content io.Reader) error {
 	if size > unix.PathMax {
-		return fileInfo{}, fmt.Errorf("a symbolic link of %d bytes", size)
+		return fmt.Errorf("a symbolic link of %d bytes", size)
 	}
 	b, err := io.ReadAll(content)
 	if err != nil {
-		return fileInfo{}, err
+		return err
 	}
 	if err := unix.Symlinkat(string(b), dirfd, name); err != nil {
-		return fileInfo{}, os.NewSyscallError("symlink", err)
+		return os.NewSyscallError("symlink", err)
 	}
-	return statAt(dirfd, name)
+	return nil
 }

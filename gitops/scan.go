@@ -2,161 +2,382 @@ package gitops
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// scanner brings a worktree up to date with the file system. One scan has three steps: a parallel walk that
-// reads directories and stats files but changes no entry, the parallel hashing of what differs, and the
-// update. The walk enters no ignored directory.
+// scanner finds what `git add -A` would stage. It is our own because neither go-git (wrong ignore rules) nor the git
+// program (two to three times slower, and it writes an index) does it as well.
 type scanner struct {
 	root   *rootDir
 	guard  protection
-	global []*ruleFile // info/exclude, then core.excludesFile: the first has the say
+	global []*ruleFile // info/exclude, then core.excludesfile: the first has the say
 	store  *objectStore
 	ends   string                   // why git would make CRLF line ends LF, "" if it would not
 	attrs  func(text []byte) string // says which line of a .gitattributes only git can follow, "" if none
+	strict bool                     // git would refuse names that only Windows takes for .git
 
-	strict bool // git would refuse names that only Windows takes for .git
+	mu  sync.Mutex
+	out []LeftOut // what the last scan passed over
+	err error
+}
 
-	outMu sync.Mutex
-	out   []LeftOut // what the last scan passed over
+// reading is what a scan does with the content of files that differ from what is known of them.
+type reading int
 
-	workers []*walker
+const (
+	readKnown    reading = iota // names it; what is new is not even read
+	readAll                     // names it, that of new files too
+	readAndStore                // stores it
+)
+
+// scope is a folder with the ignore rules that hold in it.
+type scope struct {
+	path     string
+	up       *scope
+	rules    *ignoreRules // of its own .gitignore
+	excluded bool         // what is not tracked in it is ignored, whatever the rules say
+}
+
+// pass is one scan under way.
+type pass struct {
+	*scanner
+	ctx     context.Context // of one call: a pass lives no longer
+	ix      *index
+	forced  []string // tracked although the index does not say so
+	how     reading
 	started time.Time
-
-	mu      sync.Mutex
-	more    sync.Cond
-	queue   []visit
-	active  int // workers that may still add to the queue
-	running int
-	err     error
+	free    chan struct{} // one place for each goroutine beside the first
 }
 
-// visit is a folder to be looked into.
-type visit struct {
-	d      *folder
-	retest bool // rules above it changed: what is not tracked is to be tested again
-}
-
-// work is a file that has to be read.
-type work struct {
-	d    *folder
-	at   int    // in d.files, -1 for a new one
-	name string // of a new one
-	info fileInfo
-
-	id     objectID
-	gone   bool // it vanished meanwhile
-	passed bool // it is there, and left out
-	unread bool // it is left to the next scan
-	stored bool // its content is new in the store
-	wanted bool // its content is not in the store
-}
-
-// walker is the state of one worker of the walk.
-type walker struct {
-	buf   []byte
-	names []dirent
-	next  []visit
-	seen  []bool
-
-	works []work
-	gone  []work    // known files that are not there any more
-	lost  []*folder // known folders that are not there any more
-	tidy  []*folder // folders with new names
-}
-
-// Below this many waiting folders a second worker costs more than it saves.
-const shareAt = 24
-
-// scan updates w. It reports an unsupportedError for what only git treats rightly.
-func (s *scanner) scan(ctx context.Context, w *worktree, how reading) error {
+// scan reads the working tree. What ix or the last scan says of a file is believed where its stat data are the same. For
+// what only git treats rightly the error is an unsupportedError.
+func (s *scanner) scan(ctx context.Context, ix *index, last *folder, forced []string, how reading) (*folder, error) {
 	now, err := scanClock()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.started = now
 	if err := s.root.renew(); err != nil {
-		return err
+		return nil, err
 	}
-	s.out = s.out[:0:0]
-	retest := !w.scanned
+	s.out, s.err = nil, nil
 	for _, g := range s.global {
 		g.refresh()
-		retest = g.news || retest
-		g.news = false
 	}
-	if err := s.walk(visit{w.root, retest}); err != nil {
+	p := &pass{scanner: s, ctx: ctx, ix: ix, forced: forced, how: how, started: now, free: make(chan struct{}, min(runtime.GOMAXPROCS(0), 8)-1)}
+	top := p.visit("", nil, last, 0, len(ix.entries))
+	return top, s.err
+}
+
+// fail ends the scan. What only git can treat matters more than what could not be read.
+func (s *scanner) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := errors.AsType[*unsupportedError](err); ok || s.err == nil {
+		s.err = err
+	}
+}
+
+func (p *pass) stopped() bool {
+	if err := context.Cause(p.ctx); err != nil {
+		p.fail(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err != nil
+}
+
+// spread calls do for 0 to n-1, on as many goroutines as there are places for.
+func (p *pass) spread(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		select {
+		case p.free <- struct{}{}:
+			wg.Go(func() {
+				do(i)
+				<-p.free
+			})
+		default:
+			do(i)
+		}
+	}
+	wg.Wait()
+}
+
+// place is the folder that is being looked into.
+type place struct {
+	*scope
+	d       *folder
+	last    *folder // as the last scan found it, or nil
+	fd      int
+	lo, hi  int // its entries in the index
+	guarded bool
+	below   []*place        // folders to be visited
+	met     map[string]bool // their names
+	unread  []file          // to be read
+}
+
+// visit looks into a folder and all below it, and gives nil where there is nothing.
+func (p *pass) visit(path string, up *scope, last *folder, lo, hi int) *folder {
+	return p.look(&place{scope: &scope{path: path, up: up}, last: last, lo: lo, hi: hi})
+}
+
+func (p *pass) look(at *place) *folder {
+	if p.stopped() {
+		return nil
+	}
+	at.d, at.guarded, at.met = &folder{path: at.path}, p.guard.within(at.path), map[string]bool{}
+	fd, err := p.root.open(at.path, openDirFlags, 0)
+	if err == nil {
+		at.fd = fd
+		err = p.names(at)
+		unix.Close(fd)
+	}
+	if why := passesOver(err); why != "" { // git warns and goes on
+		p.leave(at.path, why)
+		if at.last != nil {
+			return at.last
+		}
+		return p.ix.folder(at.path, at.lo, at.hi, func(e *indexEntry) bool { return true })
+	}
+	if err != nil && !isGone(err) {
+		p.fail(fmt.Errorf("read directory %s: %w", strings.TrimSuffix(at.path, "/"), err))
+		return nil
+	}
+	p.unmet(at)
+	dirs := make([]*folder, len(at.below))
+	p.spread(len(dirs), func(i int) { dirs[i] = p.look(at.below[i]) })
+	at.d.dirs = append(at.d.dirs, slices.DeleteFunc(dirs, func(c *folder) bool { return c == nil })...)
+	if len(at.d.files)+len(at.d.dirs) == 0 && at.path != "" {
+		return nil
+	}
+	at.d.seal(at.last)
+	return at.d
+}
+
+var listings = sync.Pool{New: func() any { return &listing{buf: make([]byte, 0, 32<<10)} }}
+
+type listing struct {
+	buf   []byte
+	names []dirent // alias buf
+}
+
+// names deals with every name in a folder, and reads the files that are to be read.
+func (p *pass) names(at *place) (err error) {
+	l := listings.Get().(*listing)
+	defer listings.Put(l)
+	if l.buf, l.names, err = list(at.fd, l.buf, l.names[:0]); err != nil {
 		return err
 	}
-	works := s.collect()
-	if err := s.hashAll(ctx, works, how); err != nil {
-		return err
+	if slices.ContainsFunc(l.names, func(e dirent) bool { return e.name == ".gitignore" }) {
+		at.rules = readIgnoreAt(at.fd, at.path)
 	}
-	s.apply(works)
-	w.scanned = true
+	for _, e := range l.names {
+		if e.typ == unix.DT_UNKNOWN {
+			e.typ = typeOf(at.fd, e.name)
+		}
+		switch {
+		case e.name == ".git":
+			if at.path != "" && at.lo == at.hi && isRepository(at.fd, e.typ) && !p.forcedBelow(at.path) {
+				return unsupported("%s is a repository of its own", strings.TrimSuffix(at.path, "/"))
+			}
+		case e.typ == unix.DT_DIR:
+			err = p.meetDir(at, e.name)
+		case e.typ == unix.DT_REG || e.typ == unix.DT_LNK: // git does not store pipes, sockets and devices either
+			err = p.meetFile(at, e.name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	done := make([]bool, len(at.unread))
+	p.spread(len(at.unread), func(i int) { done[i] = !p.stopped() && p.read(at, &at.unread[i]) })
+	for i, ok := range done {
+		if ok {
+			at.d.files = append(at.d.files, at.unread[i])
+		}
+	}
 	return nil
 }
 
-// walk visits first and all that it leads to, on the calling goroutine and, in large trees, on more.
-func (s *scanner) walk(first visit) error {
-	if s.workers == nil {
-		s.more.L = &s.mu
-		for range max(1, min(runtime.GOMAXPROCS(0), 8)) {
-			s.workers = append(s.workers, &walker{buf: make([]byte, 0, 32<<10)})
-		}
+// isRepository is git's question about the ".git" of a directory that it does not know yet.
+func isRepository(fd int, typ byte) bool {
+	if typ == unix.DT_REG {
+		return true // the file of a linked working tree or of a submodule
 	}
-	for _, w := range s.workers {
-		w.works, w.gone, w.lost, w.tidy = w.works[:0], w.gone[:0], w.lost[:0], w.tidy[:0]
-	}
-	s.queue, s.err = append(s.queue[:0], first), nil
-	s.active, s.running = 1, 1
-	var extra sync.WaitGroup
-	s.drain(s.workers[0], &extra)
-	extra.Wait()
-	return s.err
+	_, err := statAt(fd, ".git/HEAD")
+	return typ == unix.DT_DIR && err == nil
 }
 
-// drain visits folders until none is left and nobody can add any.
-func (s *scanner) drain(w *walker, extra *sync.WaitGroup) {
-	s.mu.Lock()
-	for {
-		for len(s.queue) == 0 && s.active > 1 {
-			s.active--
-			s.more.Wait()
-			s.active++
+func typeOf(fd int, name string) byte {
+	info, err := statAt(fd, name)
+	switch {
+	case err != nil || info.mode == 0:
+		return unix.DT_UNKNOWN
+	case info.mode == modeDir:
+		return unix.DT_DIR
+	case info.mode == modeLink:
+		return unix.DT_LNK
+	}
+	return unix.DT_REG
+}
+
+func (p *pass) forcedBelow(dir string) bool {
+	return slices.ContainsFunc(p.forced, func(path string) bool { return strings.HasPrefix(path, dir) })
+}
+
+func (p *pass) meetDir(at *place, name string) error {
+	if e := p.ix.within(len(at.path), at.lo, at.hi, name); e != nil && e.mode == modeGitlink {
+		return unsupported("%s is a submodule", e.name)
+	}
+	path := at.path + name + "/"
+	if p.guard.covers(path) {
+		return nil
+	}
+	name = path[len(at.path) : len(path)-1]
+	lo, hi := p.ix.below(len(at.path), at.lo, at.hi, name)
+	excluded := at.excluded || p.verdict(at.scope, path[:len(path)-1], name, true) == ignored
+	if lo == hi && !p.forcedBelow(path) {
+		if excluded {
+			return nil
 		}
-		if len(s.queue) == 0 {
-			break
-		}
-		v := s.queue[len(s.queue)-1]
-		s.queue = s.queue[:len(s.queue)-1]
-		if len(s.queue) > shareAt && s.running == 1 {
-			for _, other := range s.workers[1:] {
-				s.running++
-				s.active++
-				extra.Go(func() { s.drain(other, extra) })
-			}
-		}
-		s.mu.Unlock()
-		w.next = w.next[:0]
-		err := s.visit(w, v)
-		s.mu.Lock()
-		if err != nil && s.err == nil {
-			s.err = err
-		}
-		if s.err != nil {
-			s.queue = s.queue[:0]
-			continue
-		}
-		s.queue = append(s.queue, w.next...)
-		if len(w.next) > 0 && s.running > 1 {
-			s.more.Broadcast()
+		if !safeName(name) {
+			return p.refuse(path)
 		}
 	}
-	s.active--
-	s.mu.Unlock()
-	s.more.Broadcast()
+	at.met[name] = true
+	at.below = append(at.below, &place{scope: &scope{path: path, up: at.scope, excluded: excluded}, last: at.last.dir(name), lo: lo, hi: hi})
+	return nil
+}
+
+func (p *pass) meetFile(at *place, name string) error {
+	e := p.ix.within(len(at.path), at.lo, at.hi, name)
+	last := at.last.file(name)
+	switch {
+	case e != nil:
+		name = e.name[len(at.path):]
+		if e.fixed() || at.guarded && p.guard.covers(e.name) {
+			return nil // unmet takes it
+		}
+	case len(p.forced) > 0 && slices.Contains(p.forced, at.path+name):
+	case at.ignores(p.scanner, name) || at.guarded && p.guard.covers(at.path+name):
+		if name == ".gitattributes" { // it counts although it is not stored
+			return p.checkAttributes(at.path, readRulesAt(at.fd, name))
+		}
+		return nil
+	case !safeName(name):
+		return p.refuse(at.path + name)
+	case len(at.path)+len(name) >= unix.PathMax:
+		p.leave(at.path+name, whyLong)
+		return nil
+	}
+	if e == nil && last != nil {
+		name = last.name
+	} else if e == nil {
+		name = strings.Clone(name)
+	}
+	info, err := statAt(at.fd, name)
+	if isGone(err) || err == nil && (info.mode == modeDir || info.mode == 0) {
+		return nil // it went away again
+	}
+	f := file{name: name, mode: info.mode, st: info.st}
+	switch {
+	case err != nil:
+		if passesOver(err) == "" {
+			return fmt.Errorf("stat %s%s: %w", at.path, name, err)
+		}
+	case last != nil && !last.unsure && last.mode == f.mode && last.st.same(&f.st) && !(last.unsaved && p.how == readAndStore):
+		at.d.files = append(at.d.files, *last)
+		return nil
+	case e != nil && e.ext&extIntent == 0 && e.mode == f.mode && e.st.same(&f.st) && stampBefore(e.st.mtimeS, e.st.mtimeN, p.ix.mtime):
+		f.id = e.id
+		at.d.files = append(at.d.files, f)
+		return nil
+	case e == nil && last == nil && p.how == readKnown:
+		f.unsure, f.unsaved = true, true
+		at.d.files = append(at.d.files, f)
+		return nil
+	}
+	at.unread = append(at.unread, f)
+	return nil
+}
+
+// fixed says that git does not look at the file in the working tree.
+func (e *indexEntry) fixed() bool { return e.flags&flagAssume != 0 || e.ext&extSkip != 0 }
+
+// unmet takes from the index what the scan does not look for, whether it is there or not.
+func (p *pass) unmet(at *place) {
+	for i := at.lo; i < at.hi; {
+		e := &p.ix.entries[i]
+		name, _, below := strings.Cut(e.name[len(at.path):], "/")
+		if !below {
+			if e.fixed() || at.guarded && p.guard.covers(e.name) {
+				at.d.files = append(at.d.files, file{name: name, id: e.id, mode: e.mode, st: e.st, fixed: true})
+			}
+			i++
+			continue
+		}
+		dir := e.name[:len(at.path)+len(name)+1]
+		end := prefixEnd(p.ix.entries, i, at.hi, dir)
+		if !at.met[name] {
+			all := p.guard.covers(dir)
+			c := p.ix.folder(dir, i, end, func(e *indexEntry) bool { return all || e.fixed() || p.guard.covers(e.name) })
+			if c != nil {
+				at.d.dirs = append(at.d.dirs, c)
+			}
+		}
+		i = end
+	}
+}
+
+// refuse passes over a name that git takes for ".git", as git does unless it was told otherwise.
+func (p *pass) refuse(path string) error {
+	if !p.strict {
+		return unsupported("path %q", path)
+	}
+	p.leave(path, whyName)
+	return nil
+}
+
+// checkAttributes leaves to git what the attribute file of a folder asks for.
+func (s *scanner) checkAttributes(dir string, text []byte) error {
+	if a := s.attrs(text); a != "" {
+		return unsupported("%s.gitattributes asks for a conversion (%s)", dir, a)
+	}
+	return nil
+}
+
+// checkEnds leaves a file to git whose line ends it may have to convert. Without CRLF there is nothing to convert.
+func (s *scanner) checkEnds(path string, data []byte) error {
+	if s.ends != "" && strings.Contains(aliasString(data), "\r\n") {
+		return unsupported("%s has CRLF line ends, and %s", path, s.ends)
+	}
+	return nil
+}
+
+// ignores says whether a file directly in the folder is ignored.
+func (sc *scope) ignores(s *scanner, name string) bool {
+	return sc.excluded || s.verdict(sc, sc.path+name, name, false) == ignored
+}
+
+// verdict asks the rules of a folder, of those above it, and of the whole repository, in this order.
+func (s *scanner) verdict(sc *scope, path, name string, isDir bool) verdict {
+	for ; sc != nil; sc = sc.up {
+		if v := sc.rules.match(path, name, isDir); v != unsaid {
+			return v
+		}
+	}
+	for _, g := range s.global {
+		if v := g.rules.match(path, name, isDir); v != unsaid {
+			return v
+		}
+	}
+	return unsaid
 }

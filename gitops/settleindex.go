@@ -82,9 +82,6 @@ func (r *Repo) track(paths []string) {
 			continue
 		}
 		r.forced[p] = true
-		if r.tree != nil {
-			r.tree.track(p, r.guard)
-		}
 	}
 	r.cli.track(paths)
 }

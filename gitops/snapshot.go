@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 )
-
-// manyTrees is the number of new trees from which on a look at HEAD's saves more than it costs.
-const manyTrees = 16
 
 // Snapshot stores the working tree as it is, tracked files and untracked ones that are not ignored, and
 // returns its tree. Protected paths are in it as the index has them.
@@ -39,59 +35,34 @@ func (r *Repo) nativeSnapshot(ctx context.Context) (Tree, error) {
 	if err := r.scan(ctx, readAndStore); err != nil {
 		return "", err
 	}
-	id, err := r.storeTree(r.tree)
-	if err != nil {
-		return "", err
-	}
-	if r.shown.id != id || r.shown.text == "" {
-		r.shown = shownTree{id, Tree(id.String())}
-	}
-	return r.shown.text, nil
-}
-
-// scan brings the in-memory index up to date.
-func (r *Repo) scan(ctx context.Context, how reading) error {
-	if r.tree == nil {
-		if err := r.load(); err != nil {
-			return err
-		}
-	}
-	r.reconcile()
-	err := r.scanner.scan(ctx, r.tree, how)
-	if err != nil {
-		r.tree = nil // entries may be half updated
-	}
-	return err
-}
-
-// load starts again from the index file.
-func (r *Repo) load() error {
-	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
-	if err != nil {
-		return err
-	}
-	if r.tree, err = newWorktree(ix, r.guard); err != nil {
-		return err
-	}
-	for p := range r.forced {
-		r.tree.track(p, r.guard)
-	}
-	return nil
-}
-
-// storeTree writes the trees that are not in the store yet.
-func (r *Repo) storeTree(w *worktree) (objectID, error) {
-	w.root.hashTrees()
-	if w.root.stored {
-		return w.root.id, nil
-	}
-	var known *objectID
-	if w.root.unstored() > manyTrees {
+	if !r.last.stored {
+		var known *objectID
 		if id, err := r.headTree(); err == nil {
 			known = &id
 		}
+		if err := r.last.store(r.store, known); err != nil {
+			return "", err
+		}
 	}
-	return w.root.id, w.root.storeTrees(r.store, known)
+	return Tree(r.last.id.String()), nil
+}
+
+// scan reads the index and the working tree.
+func (r *Repo) scan(ctx context.Context, how reading) error {
+	r.doubt()
+	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
+	if err == nil {
+		err = ix.plain()
+	}
+	if err != nil {
+		return err
+	}
+	now, err := r.scanner.scan(ctx, ix, r.last, sortedKeys(r.forced), how)
+	if err != nil {
+		return err
+	}
+	r.ix, r.last = ix, now
+	return nil
 }
 
 // Dirty lists the paths that differ between HEAD, the index and the working tree, untracked ones included and
@@ -114,33 +85,17 @@ func (r *Repo) nativeDirty(ctx context.Context) ([]string, error) {
 	if err := r.scan(ctx, readKnown); err != nil {
 		return nil, err
 	}
-	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
-	if err != nil {
-		return nil, err
-	}
-	staged, err := newWorktree(ix, r.guard)
-	if err != nil {
-		return nil, err
-	}
 	head, err := r.headTree()
 	if err != nil {
 		return nil, err
 	}
-	staged.each(func(path string, f *file) {
-		if !r.guard.covers(path) {
-			f.flags &^= fileFixed // only the working tree of such a file is not looked at
-		}
-	})
+	staged := r.ix.folder("", 0, len(r.ix.entries), func(e *indexEntry) bool { return e.ext&extIntent == 0 })
+	staged.each(func(_ string, f *file) { f.fixed = false })
 	var p restorePlan
-	if err := p.compare(r, staged.root, &head, "", 0); err != nil {
+	if err := p.compare(r, staged, &head, "", 0); err != nil {
 		return nil, err
 	}
-	out := p.paths()
-	r.tree.each(func(path string, f *file) {
-		if differsFrom(ix, path, f) {
-			out = append(out, path)
-		}
-	})
+	out := slices.DeleteFunc(append(p.paths(), r.ix.differs(r.last, r.guard)...), r.guard.covers)
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
@@ -156,7 +111,7 @@ func (r *Repo) ChangedSince(ctx context.Context, tree Tree) ([]string, error) {
 	if !r.viaGit {
 		var p restorePlan
 		if err = r.scan(ctx, readAll); err == nil {
-			err = p.compare(r, r.tree.root, &id, "", 0)
+			err = p.compare(r, r.last, &id, "", 0)
 		}
 		if err == nil {
 			return slices.Sorted(slices.Values(p.paths())), nil
@@ -166,46 +121,4 @@ func (r *Repo) ChangedSince(ctx context.Context, tree Tree) ([]string, error) {
 		}
 	}
 	return r.cli.changedSince(ctx, tree, r.opt.Protect)
-}
-
-// each calls do for every file, tracked ones that are absent included.
-func (w *worktree) each(do func(path string, f *file)) { w.root.each(do) }
-
-func (d *folder) each(do func(path string, f *file)) {
-	for i := range d.files {
-		do(d.path+d.files[i].name, &d.files[i])
-	}
-	for _, c := range d.dirs {
-		c.each(do)
-	}
-}
-
-// track makes a path belong to snapshots even where an ignore rule covers it.
-func (w *worktree) track(path string, guard protection) {
-	d := w.folderFor(path, guard)
-	name := path[len(d.path):]
-	if i, ok := d.findFile(name); ok {
-		d.files[i].flags |= fileTracked
-		return
-	}
-	d.files = append(d.files, file{name: name, mode: modeRegular, flags: fileTracked | fileAbsent | fileStale})
-	d.tidy()
-}
-
-// folderFor finds or makes the folder that a path lies in.
-func (w *worktree) folderFor(path string, guard protection) *folder {
-	d := w.root
-	for {
-		name, _, below := strings.Cut(path[len(d.path):], "/")
-		if !below {
-			return d
-		}
-		i, ok := d.findDir(name)
-		if !ok {
-			d.dirs = append(d.dirs, d.newEmpty(path[:len(d.path)+len(name)+1], guard))
-			d.tidy()
-			i, _ = d.findDir(name)
-		}
-		d = d.dirs[i]
-	}
 }

@@ -95,7 +95,7 @@ func (e *treeEditor) write(dir string, base *objectID, items map[string][]treeIt
 
 // pathIgnored evaluates the ignore rules as they stand on the disk for one path that need not exist.
 func (r *Repo) pathIgnored(path string) bool {
-	d := &folder{}
+	d := &scope{}
 	for _, g := range r.scanner.global {
 		g.refresh()
 	}
@@ -106,12 +106,12 @@ func (r *Repo) pathIgnored(path string) bool {
 		}
 		name, _, below := strings.Cut(path[len(d.path):], "/")
 		if !below {
-			return r.scanner.ignores(d, name)
+			return d.ignores(r.scanner, name)
 		}
 		if r.scanner.verdict(d, d.path+name, name, true) == ignored {
 			return true
 		}
-		d = &folder{path: d.path + name + "/", parent: d}
+		d = &scope{path: d.path + name + "/", up: d}
 	}
 }
 

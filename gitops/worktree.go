@@ -7,132 +7,193 @@ import (
 	"time"
 )
 
-// worktree is what the last scan found: every tracked file and every untracked one that is not ignored,
-// as a tree of directories, each with the git tree object that it makes.
-type worktree struct {
-	root    *folder
-	scanned bool
-}
-
-// folder is a directory of the working tree.
+// folder is a directory of the working tree as a scan found it, with the git tree that it makes: tracked files, and
+// untracked ones that are not ignored. A scan makes new folders and never changes old ones; what an old one says of a
+// file that did not change since is taken from there.
 type folder struct {
-	path   string // "" or "a/b/"
-	parent *folder
+	path   string    // "" or "a/b/"
 	files  []file    // sorted by name
-	dirs   []*folder // sorted as trees are: by name with a slash
-
-	id     objectID // the tree of this folder, while valid
-	valid  bool
-	empty  bool   // while valid: nothing to store below
-	stored bool   // while valid: the object and all below it are in the store
-	data   []byte // the encoded tree between hashing and storing
-
-	frozen    bool         // protected: never looked into
-	guarded   bool         // protected files lie directly in it
-	excluded  bool         // new names in it are ignored, whatever the rules say of them
-	away      bool         // it was not there at the last scan, so that excluded may be out of date
-	rules     *ignoreRules // its own .gitignore
-	rulesStat fileStat     // of that file; zero when there is none
-	rulesOld  bool         // the rules cannot have changed unnoticed since rulesStat was taken
-
-	listed  bool     // nothing was added or removed unless the stat data below changed
-	listing fileStat // of the folder itself, when its names were read
-
-	fresh  []*folder // found by the scan that is running
-	untidy bool      // files or dirs are to be sorted or cleared of what is gone
+	dirs   []*folder // sorted as trees are, by name with a slash; none is empty
+	id     objectID  // of its tree
+	data   []byte    // its tree, until that is stored
+	stored bool      // the tree and all below it are in the store
 }
 
 // file is a file or symbolic link of the working tree.
 type file struct {
-	name  string
-	id    objectID
-	mode  uint32 // 0 marks a file that is to be cleared away
-	flags uint32
-	st    fileStat
+	name    string
+	id      objectID // zero where it was not read
+	mode    uint32
+	st      fileStat
+	fixed   bool // taken as the index has it: protected, assume-unchanged or skip-worktree
+	unsure  bool // it may have changed, or change yet, without a change of st
+	unsaved bool // its content is not in the store
 }
 
-const (
-	fileTracked = 1 << iota // in the index of the repository
-	fileAbsent              // tracked, but not in the working tree or without content yet
-	fileFixed               // taken as the index has it: protected, assume-unchanged or skip-worktree
-	fileStale               // to be hashed again, whatever its stat data say
-	fileUnsaved             // its content was named but not stored
-	fileStored              // its content was stored by us, and perhaps nothing leads to it yet
-)
+func (d *folder) name() string {
+	return d.path[strings.LastIndexByte(d.path[:len(d.path)-1], '/')+1 : len(d.path)-1]
+}
 
-// holds says whether the file is known to have this content, and the store too.
-func (f *file) holds(id objectID) bool { return f != nil && f.id == id && f.flags&fileUnsaved == 0 }
-
-func (f *file) present() bool { return f.mode != 0 && f.flags&fileAbsent == 0 }
-
-// newWorktree is the working tree as the index describes it.
-func newWorktree(ix *index, guard protection) (*worktree, error) {
-	w := &worktree{root: &folder{}}
-	w.root.protect(guard)
-	if err := w.root.fill(ix, 0, len(ix.entries), ix.tree, guard); err != nil {
-		return nil, err
+// file finds a file directly in the folder, nil where it has none; so does dir.
+func (d *folder) file(name string) *file {
+	if d == nil {
+		return nil
 	}
-	return w, nil
+	i, ok := slices.BinarySearchFunc(d.files, name, func(f file, name string) int { return strings.Compare(f.name, name) })
+	if !ok {
+		return nil
+	}
+	return &d.files[i]
 }
 
-// fill makes the folder from the index entries lo to hi, which are those below it.
-func (d *folder) fill(ix *index, lo, hi int, known *cacheTree, guard protection) error {
-	plain := true
+func (d *folder) dir(name string) *folder {
+	if d == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(d.dirs, name, func(c *folder, name string) int { return compareEntries(c.name(), true, name, true) })
+	if !ok {
+		return nil
+	}
+	return d.dirs[i]
+}
+
+// each calls do for every file.
+func (d *folder) each(do func(path string, f *file)) {
+	for i := range d.files {
+		do(d.path+d.files[i].name, &d.files[i])
+	}
+	for _, c := range d.dirs {
+		c.each(do)
+	}
+}
+
+// seal sorts what was found and makes the tree of it. prev is the folder as it was before, or nil.
+func (d *folder) seal(prev *folder) {
+	slices.SortFunc(d.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(d.dirs, func(a, b *folder) int { return compareEntries(a.name(), true, b.name(), true) })
+	b := make([]byte, 0, 64+40*(len(d.files)+len(d.dirs)))
+	i := 0
+	for _, c := range d.dirs {
+		name := c.name()
+		for ; i < len(d.files) && compareEntries(d.files[i].name, false, name, true) < 0; i++ {
+			b = appendEntry(b, d.files[i].mode, d.files[i].name, d.files[i].id)
+		}
+		b = appendEntry(b, modeDir, name, c.id)
+	}
+	for ; i < len(d.files); i++ {
+		b = appendEntry(b, d.files[i].mode, d.files[i].name, d.files[i].id)
+	}
+	d.id = hashObject(kindTree, b)
+	if d.stored = prev != nil && prev.stored && prev.id == d.id; !d.stored {
+		d.data = b
+	}
+}
+
+// store writes the trees that are not in the store. known is a tree that is there, HEAD's at the same place, or nil:
+// what is the same need not be written.
+func (d *folder) store(o *objectStore, known *objectID) error {
+	if d.stored {
+		return nil
+	}
+	if known != nil && *known == d.id {
+		d.markStored()
+		return nil
+	}
+	var items []treeItem
+	if known != nil {
+		b, err := o.reader.tree(*known)
+		if err == nil {
+			items, err = parseTree(b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, c := range d.dirs {
+		var k *objectID
+		if e := findItem(items, c.name(), true); e.mode != 0 {
+			k = &e.id
+		}
+		if err := c.store(o, k); err != nil {
+			return err
+		}
+	}
+	if err := o.write(d.id, kindTree, d.data); err != nil {
+		return err
+	}
+	d.stored, d.data = true, nil
+	return nil
+}
+
+func (d *folder) markStored() {
+	d.stored, d.data = true, nil
+	for _, c := range d.dirs {
+		c.markStored()
+	}
+}
+
+// folder is what the index has at a path ("" or "a/b/"): its entries lo to hi, but for those that keep does not want;
+// nil where that is nothing.
+func (ix *index) folder(path string, lo, hi int, keep func(e *indexEntry) bool) *folder {
+	d := &folder{path: path}
 	for i := lo; i < hi; {
 		e := &ix.entries[i]
-		name, _, below := strings.Cut(e.name[len(d.path):], "/")
-		if !safeName(name) {
-			return unsupported("path %q", e.name)
-		}
+		name, _, below := strings.Cut(e.name[len(path):], "/")
 		if below {
-			end := prefixEnd(ix.entries, i, hi, e.name[:len(d.path)+len(name)+1])
-			c := d.newChild(e.name[:len(d.path)+len(name)+1], guard)
-			d.dirs = append(d.dirs, c)
-			if err := c.fill(ix, i, end, known.child(name), guard); err != nil {
-				return err
+			dir := e.name[:len(path)+len(name)+1]
+			end := prefixEnd(ix.entries, i, hi, dir)
+			if c := ix.folder(dir, i, end, keep); c != nil {
+				d.dirs = append(d.dirs, c)
 			}
-			plain = plain && c.valid
 			i = end
 			continue
 		}
+		if keep(e) {
+			d.files = append(d.files, file{name: name, id: e.id, mode: e.mode, st: e.st, fixed: true})
+		}
+		i++
+	}
+	if len(d.files)+len(d.dirs) == 0 && path != "" {
+		return nil
+	}
+	d.seal(nil)
+	return d
+}
+
+// plain says that the index holds nothing that only git treats rightly.
+func (ix *index) plain() error {
+	for i := range ix.entries {
+		e := &ix.entries[i]
 		if e.stage() != 0 {
 			return unsupported("unmerged index")
 		}
-		f := fileOf(e, name, ix.mtime)
-		if d.frozen || d.guarded && guard.covers(e.name) {
-			f.flags |= fileFixed
+		if !safePath(e.name) {
+			return unsupported("path %q", e.name)
 		}
-		plain = plain && f.flags&fileAbsent == 0
-		d.files = append(d.files, f)
-		i++
-	}
-	// The count tells a tree that was known for other entries, which a foreign index may hold.
-	if known != nil && plain && known.entries == hi-lo {
-		d.id, d.valid, d.stored, d.empty = known.id, true, true, lo == hi
 	}
 	return nil
 }
 
-func fileOf(e *indexEntry, name string, indexTime time.Time) file {
-	f := file{name: name, id: e.id, mode: e.mode, st: e.st, flags: fileTracked}
-	switch {
-	case e.ext&extIntent != 0:
-		f.flags |= fileAbsent | fileStale
-	case e.flags&flagAssume != 0 || e.ext&extSkip != 0:
-		f.flags |= fileFixed
-	case !stampBefore(e.st.mtimeS, e.st.mtimeN, indexTime):
-		f.flags |= fileStale // racily clean: it may have changed after the index was written
+// within finds the entry of a file in a folder, nil where there is none; lo and hi are the entries of that folder, whose
+// path is n bytes long.
+func (ix *index) within(n, lo, hi int, name string) *indexEntry {
+	i := lo + sort.Search(hi-lo, func(k int) bool { return ix.entries[lo+k].name[n:] >= name })
+	if i < hi && ix.entries[i].name[n:] == name {
+		return &ix.entries[i]
 	}
-	return f
+	return nil
 }
 
-// stampBefore compares the seconds and nanoseconds of a stat with a time.
-func stampBefore(s, ns uint32, t time.Time) bool {
-	sec := uint32(t.Unix())
-	if ns == 0 { // a file system with coarse stamps
-		return int64(s)+2 < t.Unix()
+// below finds the entries of a folder in that folder.
+func (ix *index) below(n, lo, hi int, name string) (from, to int) {
+	from = lo + sort.Search(hi-lo, func(k int) bool {
+		rest := ix.entries[lo+k].name[n:]
+		return rest > name && !(strings.HasPrefix(rest, name) && rest[len(name)] < '/')
+	})
+	if from == hi || !strings.HasPrefix(ix.entries[from].name[n:], name) || ix.entries[from].name[n+len(name)] != '/' {
+		return from, from
 	}
-	return s < sec || s == sec && ns < uint32(t.Nanosecond())
+	return from, prefixEnd(ix.entries, from, hi, ix.entries[from].name[:n+len(name)+1])
 }
 
 // prefixEnd is the end of the run of entries from i on whose names start with prefix.
@@ -146,133 +207,31 @@ func prefixEnd(entries []indexEntry, i, hi int, prefix string) int {
 	return i + sort.Search(n, func(k int) bool { return !strings.HasPrefix(entries[i+k].name, prefix) })
 }
 
-// newEmpty is a folder of which nothing is known yet, and which therefore makes the empty tree.
-func (d *folder) newEmpty(path string, guard protection) *folder {
-	c := d.newChild(path, guard)
-	c.id, c.valid, c.empty, c.stored = emptyTreeID, true, true, true
-	return c
-}
-
-func (d *folder) newChild(path string, guard protection) *folder {
-	c := &folder{path: path, parent: d, frozen: d.frozen}
-	c.protect(guard)
-	return c
-}
-
-func (d *folder) protect(guard protection) {
-	d.frozen = d.frozen || d.path != "" && guard.covers(d.path)
-	d.guarded = guard.within(d.path)
-}
-
-// name is the last component, "" for the root.
-func (d *folder) name() string {
-	if d.parent == nil {
-		return ""
-	}
-	return d.path[len(d.parent.path) : len(d.path)-1]
-}
-
-// spoil says that the tree of the folder, and so of all above it, is not known any more. Above a folder whose
-// tree is not known there is none that is.
-func (d *folder) spoil() {
-	for ; d != nil && d.valid; d = d.parent {
-		d.valid, d.stored, d.data = false, false, nil
-	}
-}
-
-func (d *folder) findFile(name string) (int, bool) {
-	return slices.BinarySearchFunc(d.files, name, func(f file, name string) int { return strings.Compare(f.name, name) })
-}
-
-func (d *folder) findDir(name string) (int, bool) {
-	return slices.BinarySearchFunc(d.dirs, name, func(c *folder, name string) int { return compareAsDirs(c.name(), name) })
-}
-
-// compareAsDirs compares as if both names ended in a slash, which is the order of trees and of the index.
-func compareAsDirs(a, b string) int {
-	n := min(len(a), len(b))
-	if c := strings.Compare(a[:n], b[:n]); c != 0 || len(a) == len(b) {
-		return c
-	}
-	if len(a) == n {
-		return int('/') - int(b[n])
-	}
-	return int(a[n]) - int('/')
-}
-
-// lookup finds a file by its path.
-func (w *worktree) lookup(path string) (*folder, *file) {
-	d := w.root
-	for {
-		name, rest, below := strings.Cut(path, "/")
-		if !below {
-			if i, ok := d.findFile(name); ok {
-				return d, &d.files[i]
-			}
-			return d, nil
+// differs lists the paths at which the working tree is not as the index has it, in no order.
+func (ix *index) differs(top *folder, guard protection) []string {
+	var out []string
+	there := map[string]bool{}
+	top.each(func(path string, f *file) {
+		there[path] = true
+		i, known := ix.find(path)
+		known = known && ix.entries[i].ext&extIntent == 0
+		if !f.fixed && (!known || f.id != ix.entries[i].id || f.mode != ix.entries[i].mode) {
+			out = append(out, path)
 		}
-		i, ok := d.findDir(name)
-		if !ok {
-			return nil, nil
-		}
-		d, path = d.dirs[i], rest
-	}
-}
-
-// hasTracked says whether the index has anything below the folder.
-func (d *folder) hasTracked() bool {
-	for i := range d.files {
-		if d.files[i].flags&fileTracked != 0 {
-			return true
+	})
+	for i := range ix.entries {
+		if e := &ix.entries[i]; e.ext&extIntent == 0 && !there[e.name] && !guard.covers(e.name) {
+			out = append(out, strings.Clone(e.name))
 		}
 	}
-	return slices.ContainsFunc(d.dirs, (*folder).hasTracked)
+	return out
 }
 
-// tidy brings the folder back in order after a scan or a restore.
-func (d *folder) tidy() {
-	d.files = slices.DeleteFunc(d.files, func(f file) bool { return f.mode == 0 })
-	slices.SortFunc(d.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
-	d.dirs = append(d.dirs, d.fresh...)
-	d.fresh = nil
-	d.dirs = slices.DeleteFunc(d.dirs, func(c *folder) bool { return c.parent == nil })
-	slices.SortFunc(d.dirs, func(a, b *folder) int { return compareAsDirs(a.name(), b.name()) })
-	d.untidy = false
-}
-
-// settle makes the in-memory index agree with what was committed for a path.
-func (w *worktree) settle(path string, item treeItem, guard protection) {
-	if item.mode == 0 {
-		if d, f := w.lookup(path); f != nil {
-			f.flags &^= fileTracked
-			if f.flags&fileFixed != 0 || !f.present() {
-				if f.present() {
-					d.spoil()
-				}
-				f.mode = 0
-				d.tidy()
-			}
-		}
-		return
+// stampBefore compares the seconds and nanoseconds of a stat with a time.
+func stampBefore(s, ns uint32, t time.Time) bool {
+	sec := uint32(t.Unix())
+	if ns == 0 { // a file system with coarse stamps
+		return int64(s)+2 < t.Unix()
 	}
-	protected := guard.covers(path)
-	if d, f := w.lookup(path); f != nil {
-		f.flags |= fileTracked
-		if protected && (f.id != item.id || f.mode != item.mode || !f.present()) {
-			f.id, f.mode = item.id, item.mode
-			f.flags &^= fileAbsent
-			d.spoil()
-		}
-		return
-	}
-	d := w.folderFor(path, guard)
-	f := file{name: path[len(d.path):], id: item.id, mode: item.mode, flags: fileTracked}
-	if protected {
-		f.flags |= fileFixed
-		d.spoil()
-	} else {
-		f.flags |= fileAbsent | fileStale
-	}
-	d.files = append(d.files, f)
-	d.tidy()
+	return s < sec || s == sec && ns < uint32(t.Nanosecond())
 }
