@@ -109,7 +109,7 @@ func TestProxy(t *testing.T) {
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "hello "+r.Host) }))
 	defer web.Close()
-	w.proxy.up = func(string, string) (*url.URL, error) { return nil, nil }
+	w.proxy.upstream = func(*url.URL) (*url.URL, error) { return nil, nil }
 	w.proxy.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
 		switch host {
 		case "allowed.test":
@@ -165,7 +165,7 @@ func TestProxy(t *testing.T) {
 	defer office.Close()
 	w.proxy.dial = (&net.Dialer{}).DialContext
 	for user, want := range map[string]string{"u:p": "office", "x:y": "407"} {
-		w.proxy.up = func(string, string) (*url.URL, error) {
+		w.proxy.upstream = func(*url.URL) (*url.URL, error) {
 			return url.Parse(strings.Replace(office.URL, "://", "://"+user+"@", 1))
 		}
 		if _, text := w.run("bash", "-c", ask(`GET http://allowed.test/ HTTP/1.1\r\nHost: allowed.test`)); !strings.Contains(text, want) {
