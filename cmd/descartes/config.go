@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/internal/config"
+	"descartes/internal/redact"
 	"descartes/loop"
 )
 
@@ -57,7 +58,7 @@ one like "git.", prints only what it names.`,
 					return badInput("descartes config show lists them", "there is no setting %q", args[0])
 				}
 			}
-			w := masking(secrets(os.Environ(), s.Config)).Writer(cmd.OutOrStdout())
+			w := redact.Of(s.Secrets(os.Environ())).Writer(cmd.OutOrStdout())
 			if asJSON {
 				err = writeJSON(w, list)
 			} else {

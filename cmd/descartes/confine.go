@@ -13,6 +13,7 @@ import (
 	"descartes/agent"
 	"descartes/internal/config"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 	"descartes/internal/sandbox"
 	"descartes/loop"
 	"descartes/verify"
@@ -154,7 +155,7 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 func passing(cfg loop.Config, b agent.Backend, env []string) sandbox.Parted {
 	words := slices.DeleteFunc(slices.Clone(cfg.Mask), func(w string) bool { return w == "off" })
 	return sandbox.Passing{Backend: familyOf(b), Pass: cfg.EnvPass, Own: b.EnvPass, Strict: strictEnv(cfg),
-		Credential: func(name, value string) bool { return len(secretsOf(name, value, words)) > 0 }}.Part(env)
+		Credential: func(name, value string) bool { return len(redact.Parts(name, value, words)) > 0 }}.Part(env)
 }
 
 // strictEnv reports whether only the variables of the list are passed on.

@@ -218,15 +218,6 @@ func (r *repetition) disclose(ctx context.Context, p *printer, h *person) {
 	p.say("%s", disclosure(*c))
 }
 
-// eachCriterion changes what is said in criteria, in a copy of them.
-func eachCriterion(list []gate.Criterion, change func(string) string) []gate.Criterion {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Text, list[i].Command = change(list[i].Text), change(list[i].Command)
-	}
-	return list
-}
-
 // gatePlan is what a criteria loop makes of its spec, before anything is run.
 type gatePlan struct {
 	Score         int         `json:"score"`

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/plainfile"
+	"descartes/internal/redact"
 	"descartes/loop"
 )
 
@@ -78,7 +79,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	if err != nil {
 		cfg = s.State.Config // what it hides is not known here either
 	}
-	masked := masking(secrets(os.Environ(), cfg)).Writer(&visibleWriter{w: w}) // that of a running attempt is not masked yet
+	masked := redact.Of(cfg.Secrets(os.Environ())).Writer(&visibleWriter{w: w}) // that of a running attempt is not masked yet
 	if l.follow {
 		err = followLogs(ctx, masked, home, *s, task, file)
 	} else {

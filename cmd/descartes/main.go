@@ -8,7 +8,9 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/acp"
+	"descartes/internal/config"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 	"descartes/internal/sandbox"
 )
 
@@ -38,7 +40,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitDone
 	}
-	w := ownMask().Writer(stderr)
+	w := redact.Of(new(config.Config).Secrets(os.Environ())).Writer(stderr)
 	defer w.Flush()
 	return report(w, err)
 }

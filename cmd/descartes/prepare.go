@@ -36,7 +36,7 @@ type ready struct {
 	dryRun   bool
 	settings *settingsWatch // nil for a loop that goes on with its own
 	branch   bool           // a branch that the settings name is made
-	secrets  []secret
+	secrets  []redact.Secret
 	mask     *redact.Redactor // of the secrets
 	large    int              // specs over the budget
 	largest  int              // tokens of the largest of them
@@ -56,8 +56,8 @@ func (r *ready) close() error {
 // imports says that the plan may stand in for a missing task list: one that was named for this start,
 // so that a tag mistyped does not become a new one of the project's usual plan.
 func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *ready, err error) {
-	r := &ready{root: root, opt: opt, secrets: secrets(os.Environ(), cfg)}
-	r.mask = masking(r.secrets)
+	r := &ready{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}
+	r.mask = redact.Of(r.secrets)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())

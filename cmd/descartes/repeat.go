@@ -14,6 +14,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/loop"
@@ -30,7 +31,7 @@ type repetition struct {
 	backend  agent.Backend
 	others   []agent.Backend // that take over
 	opt      loop.StartOptions
-	secrets  []secret
+	secrets  []redact.Secret
 	mask     *redact.Redactor // of the secrets
 	mode     *mode.Run        // of a plan or a build
 	from     string           // file of a mode prompt, "" for ours
@@ -197,8 +198,8 @@ func session() string {
 
 // prepareRepeat reads and checks everything that a prompt loop needs. It names all that is wrong at once.
 func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *repetition, err error) {
-	r := &repetition{root: root, opt: opt, job: &loop.RepeatJob{Root: root, Dir: cfg.WorkingDirectory, Kind: kind}, secrets: secrets(os.Environ(), cfg)}
-	r.mask = masking(r.secrets)
+	r := &repetition{root: root, opt: opt, job: &loop.RepeatJob{Root: root, Dir: cfg.WorkingDirectory, Kind: kind}, secrets: cfg.Secrets(os.Environ())}
+	r.mask = redact.Of(r.secrets)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -284,7 +285,7 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 		}
 	}
 	a, v := &lateAgent{}, &lateVerifier{}
-	saved := hidden(r.job.Config, r.secrets)
+	saved := config.Hide(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
 	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: observe, Code: r.code, Ask: r.ask,
 		Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(r.job.Config, r.backend, os.Environ())}, r.opt)

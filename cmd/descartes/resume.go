@@ -105,7 +105,7 @@ func unhidden(root string, st *loop.State) (loop.Config, error) {
 	if f, err := config.ReadFile(filepath.Join(root, loop.SettingsFile), false); err == nil {
 		file = f.Config
 	}
-	cfg, missing := revealed(st.Config, os.Environ(), file)
+	cfg, missing := config.Reveal(st.Config, os.Environ(), file)
 	if len(missing) > 0 {
 		return cfg, badInput("set "+strings.Join(missing, ", ")+" again, or put back into descartes.yaml what was there",
 			"loop %s was started with a command or variables that hold the value of %s, which is in no state file", st.ID, strings.Join(missing, ", "))

@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -37,7 +38,7 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(jou
 		r.opt.Branch = name
 	}
 	a, v := &lateAgent{}, &lateVerifier{}
-	saved := hidden(r.job.Config, r.secrets)
+	saved := config.Hide(r.job.Config, r.secrets)
 	r.opt.Saved = &saved
 	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: observe,
 		Code:     func(out loop.Outcome) int { return exitCode(out, out.Blocked) },

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"reflect"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"descartes/agent"
-	"descartes/loop"
 )
 
 func TestSecretsGuessed(t *testing.T) {
@@ -51,8 +50,8 @@ func TestSecretsGuessed(t *testing.T) {
 		{"PATH=/usr/bin:/bin", ""},
 	} {
 		var got []string
-		for _, s := range secrets([]string{tt.kv}, loop.Config{}) {
-			got = append(got, s.value)
+		for _, s := range new(Config).Secrets([]string{tt.kv}) {
+			got = append(got, s.Value)
 		}
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.kv, got, tt.want)
@@ -63,7 +62,7 @@ func TestSecretsGuessed(t *testing.T) {
 func TestSecretsChosen(t *testing.T) {
 	t.Parallel()
 	environ := []string{"A_TOKEN=aaaa-0001", "B_TOKEN=bbbb-0002", "PIN=cccc-0003"}
-	cfg := loop.Config{Backend: loop.BackendConfig{Environment: map[string]string{"C_TOKEN": "dddd-0004", "PLAIN": "eeee-0005"}},
+	cfg := Config{Backend: BackendConfig{Environment: map[string]string{"C_TOKEN": "dddd-0004", "PLAIN": "eeee-0005"}},
 		Backends: map[string]agent.Row{"x": {Env: map[string]string{"D_TOKEN": "ffff-0006"}}}}
 	for words, want := range map[string]string{
 		"":              "A_TOKEN B_TOKEN C_TOKEN D_TOKEN",
@@ -73,8 +72,8 @@ func TestSecretsChosen(t *testing.T) {
 	} {
 		cfg.Mask = strings.Fields(words)
 		var got []string
-		for _, s := range secrets(environ, cfg) {
-			got = append(got, s.name)
+		for _, s := range cfg.Secrets(environ) {
+			got = append(got, s.Name)
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("mask %s: got %q, want %q", words, got, want)
@@ -86,11 +85,11 @@ func TestSecretsChosen(t *testing.T) {
 func TestHiddenConfig(t *testing.T) {
 	t.Parallel()
 	environ := []string{"A_TOKEN=aaaa-0001", "B_TOKEN=other-than-the-files"}
-	cfg := loop.Config{Command: "agent", Args: []string{"--key=aaaa-0001", "x"}, Backend: loop.BackendConfig{Environment: map[string]string{"B_TOKEN": "bbbb-0002", "PLAIN": "p"}},
+	cfg := Config{Command: "agent", Args: []string{"--key=aaaa-0001", "x"}, Backend: BackendConfig{Environment: map[string]string{"B_TOKEN": "bbbb-0002", "PLAIN": "p"}},
 		Backends: map[string]agent.Row{"y": {Command: []string{"y", "bbbb-0002"}, Env: map[string]string{"C_TOKEN": "cccc-0003"}}, "z": {}}}
 	cfg.Scud.VerificationCommand = "make TOKEN=aaaa-0001"
-	was := loop.Config{Backend: cfg.Backend, Backends: cfg.Backends}
-	saved := hidden(cfg, secrets(environ, cfg))
+	was := Config{Backend: cfg.Backend, Backends: cfg.Backends}
+	saved := Hide(cfg, cfg.Secrets(environ))
 	if saved.Args[0] != "--key={secret:A_TOKEN}" || saved.Backend.Environment["B_TOKEN"] != "{secret:B_TOKEN}" || saved.Backend.Environment["PLAIN"] != "p" ||
 		saved.Backends["y"].Env["C_TOKEN"] != "{secret:C_TOKEN}" || saved.Scud.VerificationCommand != "make TOKEN={secret:A_TOKEN}" {
 		t.Errorf("saved: %+v", saved)
@@ -99,11 +98,11 @@ func TestHiddenConfig(t *testing.T) {
 		t.Errorf("hiding changed the settings themselves: %+v", cfg)
 	}
 	environ[1] = "B_TOKEN=bbbb-0002"
-	got, missing := revealed(saved, environ, was)
+	got, missing := Reveal(saved, environ, was)
 	if len(missing) > 0 || !reflect.DeepEqual(got, cfg) {
 		t.Errorf("missing %q, got %+v\nwant %+v", missing, got, cfg)
 	}
-	if _, missing := revealed(saved, nil, loop.Config{}); strings.Join(missing, " ") != "A_TOKEN B_TOKEN C_TOKEN" {
+	if _, missing := Reveal(saved, nil, Config{}); strings.Join(missing, " ") != "A_TOKEN B_TOKEN C_TOKEN" {
 		t.Errorf("missing %q", missing)
 	}
 }

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"descartes/internal/redact"
+	"descartes/loop/gate"
+)
+
+// Secrets are those of our environment, handed on to agents or not, and of the settings' own variables. What looks
+// like a credential is one, unless the settings say otherwise.
+func (c *Config) Secrets(environ []string) []redact.Secret {
+	if slices.Contains(c.Mask, "off") {
+		return nil
+	}
+	vars := map[string][]string{}
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		vars[name] = append(vars[name], value)
+	}
+	for _, env := range append([]map[string]string{c.Backend.Environment}, c.rowVars()...) {
+		for name, value := range env {
+			vars[name] = append(vars[name], value)
+		}
+	}
+	var out []redact.Secret
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		for _, value := range vars[name] {
+			for _, v := range redact.Parts(name, value, c.Mask) {
+				if s := (redact.Secret{Name: name, Value: v}); !slices.Contains(out, s) {
+					out = append(out, s)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (c *Config) rowVars() (list []map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+		list = append(list, c.Backends[name].Env)
+	}
+	return list
+}
+
+// placeholder stands in a state file for the value of a secret.
+func placeholder(name string) string { return "{secret:" + name + "}" }
+
+// Hide is the settings as the state file has them: the names of secrets and not their values, which resuming
+// reads again.
+func Hide(cfg Config, list []redact.Secret) Config {
+	if len(list) == 0 {
+		return cfg
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b redact.Secret) int { return cmp.Compare(len(b.Value), len(a.Value)) })
+	return eachText(cfg, func(text string) string {
+		for _, s := range list {
+			text = strings.ReplaceAll(text, s.Value, placeholder(s.Name))
+		}
+		return text
+	})
+}
+
+// Reveal is Hide's opposite. missing names the secrets that are not to be had any more.
+func Reveal(cfg Config, environ []string, file Config) (_ Config, missing []string) {
+	file.Mask = cfg.Mask
+	list := file.Secrets(environ)
+	cfg.Backend.Environment = again(cfg.Backend.Environment, file.Backend.Environment)
+	cfg.Backends = maps.Clone(cfg.Backends)
+	for name, row := range cfg.Backends {
+		row.Env = again(row.Env, file.Backends[name].Env)
+		cfg.Backends[name] = row
+	}
+	cfg = eachText(cfg, func(text string) string {
+		for _, s := range list {
+			text = strings.ReplaceAll(text, placeholder(s.Name), s.Value)
+		}
+		for _, m := range regexp.MustCompile(`\{secret:([^{}\s]+)\}`).FindAllStringSubmatch(text, -1) {
+			missing = append(missing, m[1])
+		}
+		return text
+	})
+	slices.Sort(missing)
+	return cfg, slices.Compact(missing)
+}
+
+// again is saved variables, with the values of those that were hidden from the settings file.
+func again(saved, file map[string]string) map[string]string {
+	saved = maps.Clone(saved)
+	for name, value := range saved {
+		if now, ok := file[name]; ok && value == placeholder(name) {
+			saved[name] = now
+		}
+	}
+	return saved
+}
+
+// eachText is the settings with each text changed that may hold a secret: commands, variables and the prompt.
+func eachText(cfg Config, change func(string) string) Config {
+	values := func(vars map[string]string) map[string]string {
+		vars = maps.Clone(vars)
+		for name, value := range vars {
+			vars[name] = change(value)
+		}
+		return vars
+	}
+	words := func(list []string) []string {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i] = change(list[i])
+		}
+		return list
+	}
+	cfg.Command, cfg.Args, cfg.Prompt, cfg.PlanPrompt = change(cfg.Command), words(cfg.Args), change(cfg.Prompt), change(cfg.PlanPrompt)
+	cfg.VerificationCommand, cfg.Scud.VerificationCommand = change(cfg.VerificationCommand), change(cfg.Scud.VerificationCommand)
+	cfg.Criteria, cfg.MustNot, cfg.Precheck = eachCriterion(cfg.Criteria, change), eachCriterion(cfg.MustNot, change), change(cfg.Precheck)
+	cfg.Backend.Environment = values(cfg.Backend.Environment)
+	cfg.Backends = maps.Clone(cfg.Backends)
+	for name, row := range cfg.Backends {
+		row.Command, row.Args, row.StdinArgs, row.Env = words(row.Command), words(row.Args), words(row.StdinArgs), values(row.Env)
+		cfg.Backends[name] = row
+	}
+	return cfg
+}
+
+// eachCriterion changes what is said in criteria, in a copy of them.
+func eachCriterion(list []gate.Criterion, change func(string) string) []gate.Criterion {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Text, list[i].Command = change(list[i].Text), change(list[i].Command)
+	}
+	return list
+}
