@@ -251,20 +251,3 @@ func syncRange(f *os.File, flags int) error {
 	}
 	return os.NewSyscallError("write out object", err)
 }
-
-// fdWriter writes to a descriptor without owning it.
-type fdWriter int
-
-func (fd fdWriter) Write(p []byte) (n int, err error) {
-	for n < len(p) {
-		k, err := unix.Write(int(fd), p[n:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return n, os.NewSyscallError("write", err)
-		}
-		n += k
-	}
-	return n, nil
-}

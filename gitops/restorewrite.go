@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +16,7 @@ import (
 	"descartes/internal/crash"
 )
 
-// carryOut does what the plan says but for what is left, deletions first, and updates the in-memory index.
+// carryOut does what the plan says but for what is left, deletions first.
 func (x *restoration) carryOut(ctx context.Context, p *restorePlan) error {
 	r := x.r
 	if err := x.deleteFiles(ctx, p.deletes); err != nil {
@@ -31,22 +31,11 @@ func (x *restoration) carryOut(ctx context.Context, p *restorePlan) error {
 			return err
 		}
 		x.done[w.path] = true
-		if r.viaGit {
-			if err := r.clearPlace(w.path); err != nil {
-				x.left[w.path] = err.Error()
-				continue
-			}
-			paths = append(paths, w.path)
-			continue
-		}
-		if err := r.writeFile(w.path, w.item); err != nil {
-			if ends(err) {
-				return fmt.Errorf("write %s: %w", w.path, err)
-			}
+		if err := r.clearPlace(w.path); err != nil {
 			x.left[w.path] = err.Error()
 			continue
 		}
-		crash.Point("git: file restored")
+		paths = append(paths, w.path)
 	}
 	return x.checkout(ctx, paths)
 }
@@ -54,7 +43,8 @@ func (x *restoration) carryOut(ctx context.Context, p *restorePlan) error {
 // checkout has the git program write files. Where it cannot write them all, each is tried alone.
 func (x *restoration) checkout(ctx context.Context, paths []string) error {
 	err := x.r.cli.checkout(ctx, Tree(x.to.String()), paths)
-	if exitCode(err) == 0 || context.Cause(ctx) != nil {
+	crash.Point("git: files restored")
+	if exitCode(err) == 0 || context.Cause(ctx) != nil || strings.Contains(err.Error(), "No space left on device") {
 		return err
 	}
 	for _, p := range paths {
@@ -160,7 +150,7 @@ func (r *Repo) leaveDir(dir string) {
 	unix.Close(fd)
 }
 
-// clearPlace removes the empty directory that a file is to replace.
+// clearPlace makes room for a file: it removes an empty directory in its place, and opens up a closed one around it.
 func (r *Repo) clearPlace(p string) error {
 	dir, name := path.Split(p)
 	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
@@ -168,42 +158,11 @@ func (r *Repo) clearPlace(p string) error {
 		return nil // git makes it
 	}
 	defer unix.Close(fd)
+	openUp(fd)
 	if info, err := statAt(fd, name); err == nil && info.mode == modeDir && !removeHollow(fd, name) {
 		return errors.New("it is a directory now that is not empty")
 	}
 	return nil
-}
-
-// writeFile puts a blob of the store at a path.
-func (r *Repo) writeFile(p string, item treeItem) error {
-	dir, name := path.Split(p)
-	fd, err := r.makeDirs(dir)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	err = unix.Unlinkat(fd, name, 0)
-	if err == unix.EACCES && openUp(fd) {
-		err = unix.Unlinkat(fd, name, 0)
-	}
-	switch err {
-	case nil, unix.ENOENT:
-	case unix.EISDIR, unix.EPERM:
-		if !removeHollow(fd, name) {
-			return errors.New("it is a directory now that is not empty")
-		}
-	default:
-		return err
-	}
-	_, size, rc, err := r.store.reader.open(item.id)
-	if err != nil {
-		return err
-	}
-	defer rc.Close()
-	if item.mode == modeLink {
-		return makeLink(fd, name, size, rc)
-	}
-	return makeFile(fd, name, item.mode, size, rc)
 }
 
 // removeHollow removes a directory that holds nothing but directories.
@@ -228,68 +187,35 @@ func removeHollow(dirfd int, name string) bool {
 	return unix.Unlinkat(dirfd, name, unix.AT_REMOVEDIR) == nil
 }
 
-// makeDirs opens a directory and makes what is missing of it, never through a symbolic link.
-func (r *Repo) makeDirs(dir string) (int, error) {
-	fd, err := r.root.open(dir, openDirFlags, 0)
-	if err == nil || dir == "" {
-		return fd, err
+// checkout writes paths as the tree has them, filters included. Attribute files come first: git reads them
+// from the working tree.
+func (c *cli) checkout(ctx context.Context, to Tree, paths []string) error {
+	if len(paths) == 0 {
+		return nil
 	}
-	at, err := r.root.open("", openDirFlags, 0)
-	if err != nil {
-		return -1, err
-	}
-	done := ""
-	for name := range strings.SplitSeq(strings.TrimSuffix(dir, "/"), "/") {
-		done += name
-		err := unix.Mkdirat(at, name, 0o777)
-		next := -1
-		if err == nil || err == unix.EEXIST {
-			next, err = unix.Openat(at, name, openDirFlags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		}
-		unix.Close(at)
-		if err == unix.ENOTDIR || err == unix.ELOOP {
-			return -1, fmt.Errorf("%s is no directory now", done)
-		}
-		if err != nil {
-			return -1, err
-		}
-		at = next
-		done += "/"
-	}
-	return at, nil
-}
-
-func makeFile(dirfd int, name string, mode uint32, size int64, content io.Reader) error {
-	perm := uint32(0o666)
-	if mode == modeExec {
-		perm = 0o777
-	}
-	fd, err := unix.Openat(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+	index, err := c.indexCopy(filepath.Join(c.l.gitDir, "descartes-none"))
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	n, err := io.CopyBuffer(struct{ io.Writer }{fdWriter(fd)}, content, make([]byte, min(size+1, 256<<10)))
-	if err == nil && n != size {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		_ = unix.Unlinkat(dirfd, name, 0)
+	defer os.Remove(index)
+	if _, err := c.run(ctx, gitCall{args: []string{"read-tree", string(to)}, index: index}); err != nil {
 		return err
 	}
-	return nil
-}
-
-func makeLink(dirfd int, name string, size int64, content io.Reader) error {
-	if size > unix.PathMax {
-		return fmt.Errorf("a symbolic link of %d bytes", size)
+	var first, rest []string
+	for _, p := range paths {
+		if path.Base(p) == ".gitattributes" {
+			first = append(first, p)
+		} else {
+			rest = append(rest, p)
+		}
 	}
-	b, err := io.ReadAll(content)
-	if err != nil {
-		return err
-	}
-	if err := unix.Symlinkat(string(b), dirfd, name); err != nil {
-		return os.NewSyscallError("symlink", err)
+	for _, part := range [][]string{first, rest} {
+		if len(part) == 0 {
+			continue
+		}
+		if _, err := c.run(ctx, gitCall{args: []string{"checkout-index", "-f", "-z", "--stdin"}, index: index, stdin: nulJoin(part)}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
