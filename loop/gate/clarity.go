@@ -2,7 +2,7 @@ package gate
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 )
 
@@ -46,223 +46,283 @@ func (c Clarity) Lines() []string {
 	return out
 }
 
-// Score judges how clear a spec is, by its text and by the criteria and conditions that come with it.
-// It is a rule of thumb made of words, the same for the same text: what it cannot see, a person says
-// by choosing the shape.
+// Score judges how clear a spec is by what can be counted in it: targets, places, prohibitions, criteria and their commands. It is the same
+// for the same text, and knows no words of a trade: what it cannot see, a person says by choosing the shape.
 func Score(spec string, a Asked) Clarity {
-	r := read(spec)
-	for _, c := range a.Criteria {
-		r.add(c.Text)
+	spec = clip(spec, 256<<10)
+	c := Clarity{
+		Outcome:     Dimension{Name: "Outcome", Ask: `a result that can be measured, as in "p95 latency <100ms"`, Reason: "no result is named"},
+		Scope:       Dimension{Name: "Scope", Ask: `the files, functions or paths, as in "Fix /api/auth/token"`, Reason: "no part of the project is named"},
+		Constraints: Dimension{Name: "Constraints", Ask: `what must not change or grow, as in "No new deps, <500 LOC"`, Reason: "none stated"},
+		Success:     Dimension{Name: "Success", Ask: `a second criterion, or one with a command, as in --criterion "tests pass :: make test"`, Reason: "none stated"},
+		Done:        Dimension{Name: "Done", Ask: `the point at which it is over, as in "Done when the PR is merged"`, Reason: "implied"},
 	}
-	return Clarity{Outcome: r.outcome(), Scope: r.scope(), Constraints: r.constraints(a), Success: r.success(a), Done: r.done(a)}
-}
-
-// specText is a spec in clauses, each in lower case words and as it was written.
-type specText struct {
-	raw     []string
-	clauses [][]string
-}
-
-func read(spec string) *specText {
-	r := &specText{}
-	r.add(clip(spec, 256<<10))
-	return r
-}
-
-func (r *specText) add(text string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		for _, c := range sentences(line) {
-			c = strings.TrimSpace(c)
-			if ws := words(c); len(ws) > 0 {
-				r.raw, r.clauses = append(r.raw, c), append(r.clauses, ws)
-			}
-		}
+	told := len(strings.Fields(spec)) >= enoughWords
+	switch text := targetText.FindString(spec); {
+	case text != "":
+		c.Outcome.earn(2, "a target: %q", oneLine(text, 80))
+	case told:
+		c.Outcome.earn(1, "says what is to change, not how much")
 	}
-}
-
-// find is the first clause for which ok holds, shortened for a reason.
-func (r *specText) find(ok func(i int) bool) (string, bool) {
-	for i := range r.clauses {
-		if ok(i) {
-			return fmt.Sprintf("%q", oneLine(r.raw[i], 80)), true
-		}
+	switch text := placeText.FindString(linkText.ReplaceAllString(spec, "")); {
+	case text != "":
+		c.Scope.earn(2, "names a place: %q", oneLine(text, 80))
+	case told:
+		c.Scope.earn(1, "names no file, path or piece of code")
 	}
-	return "", false
-}
-
-func has(ws []string, any ...string) bool {
-	return slices.ContainsFunc(ws, func(w string) bool { return slices.Contains(any, w) })
-}
-
-// phrase reports whether text stands in ws, word by word.
-func phrase(ws []string, text string) bool {
-	want := strings.Fields(text)
-	for i := 0; i+len(want) <= len(ws); i++ {
-		if slices.Equal(ws[i:i+len(want)], want) {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *specText) outcome() Dimension {
-	d := Dimension{Name: "Outcome", Ask: `a result that can be measured, as in "p95 latency <100ms"`}
-	if text, ok := r.find(func(i int) bool { return measured(r.raw[i], r.clauses[i]) }); ok {
-		return Dimension{d.Name, 2, "measurable: " + text, ""}
-	}
-	if text, ok := r.find(func(i int) bool { return has(r.clauses[i], metrics()...) || len(target(r.clauses[i])) > 0 }); ok {
-		d.Points, d.Reason = 1, "says what is to change, not how much: "+text
-		return d
-	}
-	d.Reason = "no result is named"
-	return d
-}
-
-// measured reports whether a clause has a target: a number that is not a size of the change itself, a
-// change from one thing to another, or a literal result.
-func measured(raw string, ws []string) bool {
-	if has(ws, "loc", "lines", "deps", "dependencies", "files") {
-		return false
-	}
-	number := strings.ContainsAny(raw, "0123456789")
-	switch {
-	case number && (strings.ContainsAny(raw, "<>≤≥%=") || has(ws, "under", "below", "above", "least", "most", "than", "within", "exactly", "returns", "return", "status", "responds", "code", "exit", "ms")):
-		return true
-	case has(ws, "returns", "prints", "responds", "outputs") && strings.ContainsAny(raw, "`\""):
-		return true
-	case has(ws, "replace", "migrate", "rename", "convert", "move") && has(ws, "with", "to", "by", "into"):
-		return true
-	}
-	return false
-}
-
-func (r *specText) scope() Dimension {
-	d := Dimension{Name: "Scope", Ask: `the files, functions or paths, as in "Fix /api/auth/token"`}
-	if text, ok := r.find(func(i int) bool { return located(r.raw[i]) }); ok {
-		return Dimension{d.Name, 2, "names a place: " + text, ""}
-	}
-	if text, ok := r.find(func(i int) bool {
-		return slices.ContainsFunc(target(r.clauses[i]), func(w string) bool { return len(w) > 2 && !slices.Contains(metrics(), w) })
-	}); ok {
-		d.Points, d.Reason = 1, "names a part: "+text
-		return d
-	}
-	d.Reason = "no part of the project is named"
-	return d
-}
-
-func (r *specText) constraints(a Asked) Dimension {
-	d := Dimension{Name: "Constraints", Ask: `what must not change or grow, as in "No new deps, <500 LOC"`}
-	var general, exact []string
-	for i, ws := range r.clauses {
-		number := strings.ContainsAny(r.raw[i], "0123456789")
-		noWhat := slices.Index(ws, "no")
-		switch {
-		case number && has(ws, "loc", "lines", "files", "deps", "dependencies", "mb", "kb"),
-			noWhat >= 0 && noWhat+1 < len(ws) && (has(ws, "new", "breaking", "changes", "other", "external", "additional") && len(ws) <= 12),
-			has(ws, "without") && has(ws, "changing", "breaking", "adding", "touching", "new"),
-			phrase(ws, "do not") && has(ws, "change", "touch", "modify", "add", "break"), phrase(ws, "don t") && has(ws, "change", "touch", "modify", "add", "break"),
-			has(ws, "compatible", "compatibility"), phrase(ws, "must not"):
-			exact = append(exact, r.raw[i])
-		case has(ws, "existing", "keep", "preserve", "only", "unchanged", "conventions") || has(ws, "without"):
-			general = append(general, r.raw[i])
-		}
-	}
-	switch n := len(exact) + len(general); {
-	case len(a.MustNot) > 1 || len(a.MustNot) == 1 && (n > 0 || a.MustNot[0].Command != ""):
-		d.Points, d.Reason = 2, fmt.Sprintf("%s that must not become true", count(len(a.MustNot), "condition"))
-	case len(exact) > 0:
-		d.Points, d.Reason = 2, fmt.Sprintf("explicit: %q", oneLine(exact[0], 80))
-	case n > 1:
-		d.Points, d.Reason = 2, fmt.Sprintf("%d constraints: %q and others", n, oneLine(general[0], 80))
-	case n == 1:
-		d.Points, d.Reason = 1, fmt.Sprintf("general: %q", oneLine(general[0], 80))
+	limits := limitText.FindAllString(spec, -1)
+	switch commands := withCommand(a.MustNot); {
+	case len(limits)+len(a.MustNot) > 1 || commands > 0:
+		c.Constraints.earn(2, "%s, %s that must not become true", count(len(limits), "limit"), count(len(a.MustNot), "condition"))
+	case len(limits) == 1:
+		c.Constraints.earn(1, "one: %q", oneLine(limits[0], 80))
 	case len(a.MustNot) == 1:
-		d.Points, d.Reason = 1, fmt.Sprintf("must not be: %q", oneLine(a.MustNot[0].Text, 80))
-	default:
-		d.Reason = "none stated"
+		c.Constraints.earn(1, "must not be: %q", oneLine(a.MustNot[0].Text, 80))
 	}
-	if d.Points == 2 {
+	commands := withCommand(a.Criteria)
+	switch n := len(a.Criteria); {
+	case n > 1 || commands > 0:
+		c.Success.earn(2, "%s, %d with a command", criteriaCount(n), commands)
+	case n == 1:
+		c.Success.earn(1, "one criterion, by the agent's word")
+	}
+	switch text := endText.FindString(spec); {
+	case text != "":
+		c.Done.earn(2, "an end: %q", oneLine(text, 80))
+	case commands > 0 && commands == len(a.Criteria):
+		c.Done.earn(2, "every criterion has a command that decides")
+	case len(a.Criteria) > 0:
+		c.Done.earn(1, "when the criteria are met, by the agent's word")
+	}
+	return c
+}
+
+// enoughWords is how long a spec is that says more than a wish.
+const enoughWords = 6
+
+var (
+	// A number that is compared, a share, a measure (100ms), or a literal result (returns 200).
+	targetText = regexp.MustCompile(`[^\s]*\s?[<>≤≥=]\s?\d[^\s]*|\d+(\.\d+)?\s?(%|[a-zµ]{1,4}\b)|(returns|prints|exits with|responds with) \S+`)
+	// A path, a file, a function or code in backquotes; not "client/server", whose parts are two words.
+	placeText = regexp.MustCompile("`[^`\\s]+`|[\\w.-]*/[\\w.-]+/[\\w./-]*|(^|\\s)\\.{0,2}/[\\w./-]+\\w|\\b[\\w-]+/(\\s|$)|\\b[\\w/-]{2,}\\.[a-z]{1,4}\\b|\\w+\\(\\)|\\b[a-z]+_[a-z]\\w*")
+	linkText  = regexp.MustCompile(`\w+://\S+`)
+	limitText = regexp.MustCompile(`(?i)\b(no|not|never|without|only|keep|existing)\b[^.,;\n]*|[<≤]\s?\d[^.,;\n]*`)
+	endText   = regexp.MustCompile(`(?i)\b(done|finished|over|complete) (when|once|as soon as)\b[^.\n]*|\buntil\b[^.\n]*|\b(merged|released|deployed)\b[^.\n]*`)
+)
+
+func (d *Dimension) earn(points int, format string, args ...any) {
+	d.Points, d.Reason = points, fmt.Sprintf(format, args...)
+	if points == 2 {
 		d.Ask = ""
 	}
-	return d
 }
 
-func (r *specText) success(a Asked) Dimension {
-	d := Dimension{Name: "Success", Ask: `a second way to verify, or criteria with commands, as in --criterion "tests pass :: make test"`}
-	var ways []string
-	way := func(w string) {
-		if !slices.Contains(ways, w) {
-			ways = append(ways, w)
+func withCommand(list []Criterion) int {
+	n := 0
+	for _, c := range list {
+		if c.Command != "" {
+			n++
 		}
 	}
-	for i, ws := range r.clauses {
-		if has(ws, "test", "tests", "suite", "spec") && has(ws, "pass", "passes", "passing", "green", "succeed", "succeeds", "all", "existing", "run") {
-			way("tests")
+	return n
+}
+
+func criteriaCount(n int) string {
+	if n == 1 {
+		return "1 criterion"
+	}
+	return fmt.Sprintf("%d criteria", n)
+}
+
+// Shape says how much a loop asks on its way.
+type Shape string
+
+// The shapes.
+const (
+	Tool      Shape = "tool"      // runs without a pause, reports at the end
+	Colleague Shape = "colleague" // asks at G1, G2 and G3
+	Intent    Shape = "intent"    // does not start: the spec has to become clearer first
+)
+
+// ShapeFor is the shape for a score: Tool from 8, Colleague from 5, Intent below.
+func ShapeFor(score int) Shape {
+	switch {
+	case score >= 8:
+		return Tool
+	case score >= 5:
+		return Colleague
+	}
+	return Intent
+}
+
+// String is the shape's name in announcements.
+func (s Shape) String() string {
+	switch s {
+	case Tool:
+		return "Tool"
+	case Colleague:
+		return "Colleague"
+	case Intent:
+		return "Intent"
+	}
+	return string(s)
+}
+
+// VagueError says that a spec is too vague to start with, and what is missing.
+type VagueError struct{ Clarity Clarity }
+
+// Error names the score and, per dimension that lacks points, what would earn them.
+func (e *VagueError) Error() string {
+	var missing []string
+	for _, d := range e.Clarity.Dimensions() {
+		if d.Points < 2 {
+			missing = append(missing, fmt.Sprintf("%s %d/2: %s; say %s", d.Name, d.Points, d.Reason, d.Ask))
 		}
-		for _, w := range ws {
-			switch w {
-			case "lint", "linter", "typecheck", "benchmark", "coverage", "ci", "qa", "screenshot", "e2e", "compiles", "latency", "p95", "p99":
-				way(w)
-			case "manual", "manually":
-				way("qa")
+	}
+	return fmt.Sprintf("the spec scores %d of 10 for clarity, and 5 are needed to start:\n  %s", e.Clarity.Total(), strings.Join(missing, "\n  "))
+}
+
+// SelectShape is what asked, one of auto, tool, colleague and intent, comes to for a score. auto and
+// intent refuse a spec below 5 with a *VagueError; intent refuses every spec, since its work is to
+// make one clearer. Who asks for tool or colleague by name has decided that the spec will do.
+func SelectShape(asked string, c Clarity) (Shape, error) {
+	switch Shape(asked) {
+	case "", "auto":
+		if s := ShapeFor(c.Total()); s != Intent {
+			return s, nil
+		}
+		return Intent, &VagueError{c}
+	case Tool, Colleague:
+		return Shape(asked), nil
+	case Intent:
+		return Intent, &VagueError{c}
+	}
+	return "", fmt.Errorf("shape %q: expected auto, tool, colleague or intent", asked)
+}
+
+// Reversibility says how hard it would be to take the work back.
+type Reversibility string
+
+// The classes.
+const (
+	Type2A Reversibility = "2A" // under a minute: config changes, renames
+	Type2B Reversibility = "2B" // under five minutes: dependencies, refactors
+	Type1  Reversibility = "1"  // hours or more: schema changes, public APIs
+)
+
+// The examples of the classes; what names none is 2B: a checkpoint at each step costs little.
+var (
+	type1Text  = regexp.MustCompile(`(?i)\b(schemas?|public (api|interface)s?|migrat\w+ (the )?data\w*|drop (table|column))\b`)
+	type2BText = regexp.MustCompile(`(?i)\b(dependenc(y|ies)|deps|refactor\w*)\b`)
+	type2AText = regexp.MustCompile(`(?i)\b(config|configuration|settings?|renames?|typos?)\b`)
+	negated    = regexp.MustCompile(`(?i)\b(no|not|without|never)(\s+\w+){0,3}\s*$`)
+)
+
+// Classify reads from a spec how hard it would be to take back, and by which word.
+func Classify(spec string) (Reversibility, string) {
+	spec = clip(spec, 256<<10)
+	for _, class := range []struct {
+		r    Reversibility
+		text *regexp.Regexp
+	}{{Type1, type1Text}, {Type2B, type2BText}, {Type2A, type2AText}} {
+		for _, at := range class.text.FindAllStringIndex(spec, 100) {
+			if !negated.MatchString(spec[max(0, at[0]-60):at[0]]) {
+				return class.r, fmt.Sprintf("it speaks of %q", squeeze(spec[at[0]:at[1]]))
 			}
 		}
-		if has(ws, "returns", "responds", "prints") && measured(r.raw[i], ws) {
-			way("a literal result")
-		}
 	}
-	bound := len(ways)
-	for _, c := range a.Criteria {
-		if c.Command != "" {
-			bound++
-		}
-	}
-	switch {
-	case bound > 1 || len(a.Criteria) > 1:
-		d.Points, d.Ask = 2, ""
-		d.Reason = "more than one way to verify"
-	case len(ways) == 1 || len(a.Criteria) == 1:
-		d.Points, d.Reason = 1, "one way to verify"
-	default:
-		d.Reason = "none stated"
-	}
-	if len(ways) > 0 {
-		d.Reason += ": " + strings.Join(ways, ", ")
-	} else if n := len(a.Criteria); n > 0 {
-		d.Reason += ": " + fmt.Sprintf("%d given as criteria", n)
-	}
-	return d
+	return Type2B, "it names nothing that is easier or harder to take back"
 }
 
-func (r *specText) done(a Asked) Dimension {
-	d := Dimension{Name: "Done", Ask: `the point at which it is over, as in "PR merged to main"`}
-	if text, ok := r.find(func(i int) bool {
-		ws := r.clauses[i]
-		return has(ws, "merged", "deployed", "released", "published", "pushed", "committed", "shipped", "tagged") ||
-			has(ws, "pr", "release", "branch") && has(ws, "open", "opened", "ready", "review", "approved")
-	}); ok {
-		return Dimension{d.Name, 2, "an observable end: " + text, ""}
+// Checkpoint reports whether the state is to be kept after each step.
+func (r Reversibility) Checkpoint() bool { return r == Type2B || r == Type1 }
+
+// Precheck reports whether somebody else must agree before the first step.
+func (r Reversibility) Precheck() bool { return r == Type1 }
+
+// Text is the class with what it asks for.
+func (r Reversibility) Text() string {
+	switch r {
+	case Type2A:
+		return "2A (rollback in under a minute): execute freely"
+	case Type2B:
+		return "2B (rollback in under 5 minutes): a checkpoint at each step"
+	case Type1:
+		return "1 (rollback takes hours): a pre-check must agree first, and a checkpoint at each step"
 	}
-	bound := len(a.Criteria) > 0
-	for _, c := range a.Criteria {
-		bound = bound && c.Command != ""
+	return string(r)
+}
+
+// ParseReversibility reads a class as a person writes it.
+func ParseReversibility(s string) (Reversibility, error) {
+	switch r := Reversibility(strings.ToUpper(strings.TrimSpace(s))); r {
+	case Type2A, Type2B, Type1:
+		return r, nil
 	}
-	if bound {
-		return Dimension{d.Name, 2, "every criterion has a command that decides", ""}
+	return "", fmt.Errorf("reversibility %q: expected 2A, 2B or 1", s)
+}
+
+// Workflow is the kind of work that a spec asks for.
+type Workflow string
+
+// The workflows.
+const (
+	Build    Workflow = "A"
+	Debug    Workflow = "B"
+	Refactor Workflow = "C"
+)
+
+var (
+	buildText    = regexp.MustCompile(`(?i)\b(adds?|implements?|creates?|new feature)\b`)
+	debugText    = regexp.MustCompile(`(?i)\b(fix(es)?|debug|broken|errors?|failing|bugs?)\b`)
+	refactorText = regexp.MustCompile(`(?i)\b(refactor(s|ing)?|clean ?up|reorganize|migrat(es?|ion))\b`)
+)
+
+// DetectWorkflow counts the indicators of each workflow in a spec; of equal ones the first to be
+// named counts. A spec without any is A.
+func DetectWorkflow(spec string) Workflow {
+	best, most, first := Build, 0, len(spec)
+	for _, kind := range []struct {
+		w    Workflow
+		text *regexp.Regexp
+	}{{Build, buildText}, {Debug, debugText}, {Refactor, refactorText}} {
+		if at := kind.text.FindAllStringIndex(clip(spec, 256<<10), -1); len(at) > most || len(at) == most && most > 0 && at[0][0] < first {
+			best, most, first = kind.w, len(at), at[0][0]
+		}
 	}
-	text, ok := r.find(func(i int) bool {
-		ws := r.clauses[i]
-		return has(ws, "when", "until", "once") && has(ws, "work", "works", "done", "finished", "complete", "it", "all", "pass", "passes", "green") ||
-			phrase(ws, "is done") || has(ws, "promise")
-	})
-	switch {
-	case ok:
-		d.Points, d.Reason = 1, "a vague end: "+text
-	case len(a.Criteria) > 0:
-		d.Points, d.Reason = 1, "when the criteria are met, by the agent's word"
-	default:
-		d.Reason = "implied"
+	return best
+}
+
+// Name is the workflow with its letter: "A (Build)".
+func (w Workflow) Name() string {
+	switch w {
+	case Build:
+		return "A (Build)"
+	case Debug:
+		return "B (Debug)"
+	case Refactor:
+		return "C (Refactor)"
 	}
-	return d
+	return string(w)
+}
+
+// Gate is what the workflow asks for before its work, as the prompt says it.
+func (w Workflow) Gate() string {
+	switch w {
+	case Build:
+		return "Library search required: before you write new code, search the project and the libraries that it uses for what already does the job, and say what you found."
+	case Debug:
+		return "Root cause before workaround: reproduce the failure and name its root cause before you change anything; a workaround is no fix."
+	case Refactor:
+		return "Deletion before redesign: look first for what can be deleted; redesign only what has to stay. Behaviour stays as it is."
+	}
+	return ""
+}
+
+var freelyText = regexp.MustCompile(`(?i)\bproceed\s+without\s+confirmation\b`)
+
+// Freely reports whether a spec says "proceed without confirmation", and does not forbid it.
+func Freely(spec string) bool {
+	at := freelyText.FindStringIndex(clip(spec, 256<<10))
+	return at != nil && !negated.MatchString(spec[max(0, at[0]-60):at[0]])
 }

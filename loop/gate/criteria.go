@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -309,4 +310,316 @@ func (c *Criteria) Step() string {
 		}
 	}
 	return ""
+}
+
+// The circuit breakers of a criteria loop, as Decision.Breaker names them.
+const (
+	BreakCriteria   = "same criteria unmet"
+	BreakError      = "same error"
+	BreakEdits      = "same file edits"
+	BreakBudget     = "budget exceeded"
+	BreakIterations = "iteration limit"
+	BreakMustNot    = "mustNot"
+)
+
+// Caps say when they open. A field that is 0 has its default; a negative one never opens it.
+type Caps struct {
+	Unmet      int     `json:"same_criteria,omitempty"` // iterations in a row with the same criteria unmet; 5
+	SameError  int     `json:"same_error,omitempty"`    // iterations in a row with one error; 3
+	FileEdits  int     `json:"file_edits,omitempty"`    // edits of one file in one iteration; 5
+	BudgetUSD  float64 `json:"budget_usd,omitempty"`    // 25
+	Iterations int     `json:"iterations,omitempty"`    // 10
+
+	Step struct {
+		BudgetUSD  float64 `json:"budget_usd,omitempty"`
+		Iterations int     `json:"iterations,omitempty"`
+	} `json:"step,omitzero"` // what a person's yes adds; set by NewCriteria
+}
+
+func (l Caps) orDefault() Caps {
+	pick := func(n *int, def int) {
+		if *n == 0 {
+			*n = def
+		}
+	}
+	pick(&l.Unmet, 5)
+	pick(&l.SameError, 3)
+	pick(&l.FileEdits, 5)
+	pick(&l.Iterations, 10)
+	if l.BudgetUSD == 0 {
+		l.BudgetUSD = 25
+	}
+	if l.Step.Iterations == 0 {
+		l.Step.BudgetUSD, l.Step.Iterations = l.BudgetUSD, l.Iterations
+	}
+	return l
+}
+
+func (l Caps) budgetStep() float64 { return max(l.Step.BudgetUSD, 0) }
+func (l Caps) iterationStep() int  { return max(l.Step.Iterations, 0) }
+
+// Counts are what the breakers have seen so far.
+type Counts struct {
+	Stuck     int    `json:"stuck,omitempty"`
+	LastUnmet string `json:"last_unmet,omitempty"`
+	SameError int    `json:"same_error,omitempty"`
+	LastError string `json:"last_error,omitempty"` // signature
+}
+
+// judge counts one iteration and names the breaker that it opens, and why. Without one both are "".
+func (n *Counts) judge(f Facts, unmet []string, l Caps) (breaker, why string) {
+	l = l.orDefault()
+	now := strings.Join(unmet, ", ")
+	if now == n.LastUnmet && now != "" {
+		n.Stuck++
+	} else {
+		n.Stuck = 0
+	}
+	n.LastUnmet = now
+	signature, shown := failure(f)
+	switch {
+	case signature == "":
+		n.SameError = 0
+	case signature == n.LastError:
+		n.SameError++
+	default:
+		n.SameError = 1
+	}
+	n.LastError = signature
+	file, edits := mostEdited(f.Edits)
+	switch {
+	case l.SameError > 0 && n.SameError >= l.SameError:
+		return BreakError, fmt.Sprintf("the same error came %d times in a row: %s", n.SameError, shown)
+	case l.FileEdits > 0 && edits >= l.FileEdits:
+		return BreakEdits, fmt.Sprintf("%s was edited %d times in one iteration, likely thrashing", file, edits)
+	case l.Unmet > 0 && n.Stuck >= l.Unmet:
+		return BreakCriteria, fmt.Sprintf("the same criteria were unmet after %d iterations in a row: %s", n.Stuck, list(unmet, 5))
+	case l.BudgetUSD > 0 && f.CostUSD != nil && *f.CostUSD > l.BudgetUSD:
+		return BreakBudget, fmt.Sprintf("the loop has cost %s, more than its budget of %s", money(*f.CostUSD), money(l.BudgetUSD))
+	case l.Iterations > 0 && f.Iteration >= l.Iterations:
+		if f.Iteration == 1 {
+			return BreakIterations, "1 iteration is over"
+		}
+		return BreakIterations, fmt.Sprintf("%d iterations are over", f.Iteration)
+	}
+	return "", ""
+}
+
+func mostEdited(edits map[string]int) (file string, n int) {
+	for _, f := range slices.Sorted(maps.Keys(edits)) {
+		if edits[f] > n {
+			file, n = f, edits[f]
+		}
+	}
+	return file, n
+}
+
+// money writes dollars: $25, $4.50.
+func money(usd float64) string {
+	return "$" + strings.TrimSuffix(fmt.Sprintf("%.2f", usd), ".00")
+}
+
+// heard is what an agent says in one iteration, from whichever place it says it.
+type heard struct {
+	signal  bool
+	blocked string
+}
+
+// listen reads .loop/state.json, the last ---LOOP_STATUS--- block (or, in its other dialect,
+// ---RALPH_STATUS---) and the tags of the final message. The block outranks the file, which the loop
+// itself wrote before; the tag <loop-complete> is a signal where there is no block.
+func (c *Criteria) listen(f Facts, d *Decision) heard {
+	s := c.readState(f.State, d)
+	done, blocked, inner := tags(f.Final)
+	b, _, ok := lastBlock(f.Final, "LOOP_STATUS")
+	if !ok {
+		b, _, ok = lastBlock(f.Final, "RALPH_STATUS")
+	}
+	switch {
+	case ok:
+		s.signal = b.signal(func(format string, args ...any) { d.warn("status block: "+format, args...) })
+		c.hear(&b, d)
+		if done && !s.signal {
+			d.warn("the message has <loop-complete>, but EXIT_SIGNAL is not true")
+		}
+	case done:
+		s.signal = true
+		c.ticks(inner)
+	default:
+		d.warn("the final message has no ---LOOP_STATUS--- block")
+		d.Prompt += "Your last message had no ---LOOP_STATUS--- block. End every message with it, in exactly the format below.\n"
+	}
+	switch {
+	case blocked:
+		s.blocked = orElse(oneLine(inner, 500), "it gives no reason")
+	case ok && fieldKey(b.values["STATUS"]) == IsBlocked:
+		s.blocked = orElse(oneLine(orElse(b.values["RECOMMENDATION"], b.values["NEXT"]), 500), "it gives no reason")
+	}
+	return s
+}
+
+// readState takes over what the agent wrote into the file: which criteria are met, which steps are
+// complete. The criteria themselves are not the agent's to change.
+func (c *Criteria) readState(src []byte, d *Decision) heard {
+	if src == nil {
+		return heard{}
+	}
+	st, problems, err := DecodeState(src)
+	if err != nil {
+		d.warn("%s; it is written anew", err)
+		return heard{}
+	}
+	d.Warnings = append(d.Warnings, problems...)
+	c.Others = st.Encode()
+	for _, k := range slices.Sorted(maps.Keys(st.Status)) {
+		c.state(k, st.Status[k], d)
+	}
+	for _, k := range c.Asked.Criteria {
+		if len(st.Criteria) > 0 && !slices.ContainsFunc(st.Criteria, func(s string) bool { return name(s) == name(k.Text) }) {
+			d.warn("the criterion %q is gone from .loop/state.json; it still counts", k.Text)
+		}
+	}
+	if n := len(st.Steps); n > 0 && n <= maxCriteria {
+		c.Steps = st.Steps
+	}
+	c.Completed = slices.DeleteFunc(slices.Clone(st.Completed), func(s string) bool { return !slices.Contains(c.Steps, s) })
+	return heard{signal: st.ExitSignal}
+}
+
+// hear takes a block's CRITERIA and NEXT. CRITERIA is a JSON object, on one line or several, of
+// booleans or of {"met": ..., "verification": ...}; where it is none, "name: true" lines are read.
+func (c *Criteria) hear(b *fields, d *Decision) {
+	if next := orElse(b.values["NEXT"], b.values["RECOMMENDATION"]); next != "" {
+		c.Next = oneLine(next, 300)
+	}
+	body := strings.Join(b.body, "\n")
+	at := strings.Index(strings.ToUpper(body), "CRITERIA")
+	if at >= 0 && len(strings.ToUpper(body)) == len(body) {
+		body = body[at:]
+	}
+	if from := strings.IndexByte(body, '{'); at >= 0 && from >= 0 {
+		var status map[string]json.RawMessage
+		if err := json.NewDecoder(strings.NewReader(body[from:])).Decode(&status); err != nil {
+			d.warn("status block: CRITERIA is not a JSON object")
+			return
+		}
+		for _, k := range slices.Sorted(maps.Keys(status)) {
+			m, ok := decodeMet(status[k])
+			if !ok {
+				d.warn("status block: %q is neither true nor false", oneLine(k, 80))
+				m.Met = false
+			}
+			c.state(k, m, d)
+		}
+		return
+	}
+	for _, k := range c.Asked.Criteria {
+		if yes, ok := truth(b.values[fieldKey(k.Text)]); ok {
+			c.state(k.Text, Met{Met: yes}, d)
+		}
+	}
+}
+
+// state takes what is said about one criterion, by any spelling of its name.
+func (c *Criteria) state(said string, m Met, d *Decision) {
+	for _, k := range c.Asked.Criteria {
+		if name(k.Text) != name(said) {
+			continue
+		}
+		if m.Verification == "" {
+			m.Verification = orElse(c.Status[k.Text].Verification, k.Verification)
+		}
+		c.Status[k.Text] = m
+		return
+	}
+	if unknown := fmt.Sprintf("%q is no criterion of this loop", oneLine(said, 80)); !slices.Contains(d.Warnings, unknown) {
+		d.warn("%s", unknown)
+	}
+}
+
+// ticks takes the list inside <loop-complete>: "- tests pass: ✓".
+func (c *Criteria) ticks(inner string) {
+	for line := range strings.SplitSeq(inner, "\n") {
+		line = strings.TrimSpace(line)
+		text := strings.TrimSpace(line[listMark(line):])
+		for _, mark := range []string{"✓", "✔", "✅"} {
+			if rest, ok := strings.CutSuffix(text, mark); ok {
+				c.state(strings.TrimRight(rest, " :-—"), Met{Met: true}, &Decision{})
+			}
+		}
+	}
+}
+
+// check lets the commands decide that are bound to criteria, and warns of what rests on nothing.
+func (c *Criteria) check(f Facts, d *Decision) {
+	for _, k := range c.Asked.Criteria {
+		m := c.Status[k.Text]
+		if k.Command != "" {
+			agent := m.Met
+			m.Met, m.Verification = false, ByExecution
+			at := slices.IndexFunc(f.Checks, func(r Check) bool { return r.Name == k.Text })
+			switch {
+			case at < 0:
+				d.warn("the command of %q has not run", k.Text)
+			case f.Checks[at].Passed:
+				m.Met = true
+			case agent:
+				d.warn("the agent says that %q is met, but its command fails", k.Text)
+			}
+			c.Status[k.Text] = m
+		}
+		if m.Met && assumed(m.Verification) {
+			d.warn("%q rests on an assumption (%s) and does not count", k.Text, oneLine(m.Verification, 80))
+		}
+	}
+}
+
+// violated names the first mustNot condition whose command says that it is true.
+func (c *Criteria) violated(f Facts) string {
+	for _, k := range c.Asked.MustNot {
+		for _, r := range f.Checks {
+			if r.Name == mustNotName(k) && r.Passed {
+				return k.Text
+			}
+		}
+	}
+	return ""
+}
+
+// tags finds <loop-complete> and <loop-blocked> at the start of a line outside code, the last of
+// either. inner is what stands between the tag and its end, or the end of the message.
+func tags(message string) (done, blocked bool, inner string) {
+	lines, code := prose(message)
+	end := ""
+	var body []string
+	for n, line := range lines {
+		text := bare(line)
+		for _, tag := range []string{"complete", "blocked"} {
+			rest, ok := strings.CutPrefix(text, "<loop-"+tag+">")
+			if !ok || code[n] || strings.HasPrefix(strings.TrimLeft(line, " \t>*_"), "`") && !strings.HasSuffix(strings.TrimSpace(line), "`") {
+				continue
+			}
+			done, blocked, end, body = tag == "complete", tag == "blocked", "</loop-"+tag+">", nil
+			text, line = rest, rest
+		}
+		if end == "" {
+			continue
+		}
+		before, _, closed := strings.Cut(line, end)
+		if body = append(body, before); closed {
+			end = ""
+			inner = strings.TrimSpace(strings.Join(body, "\n"))
+		}
+	}
+	if end != "" {
+		inner = strings.TrimSpace(strings.Join(body, "\n"))
+	}
+	return done, blocked, inner
+}
+
+func orElse(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
 }

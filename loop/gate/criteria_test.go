@@ -343,7 +343,7 @@ func TestAnnouncements(t *testing.T) {
 	t.Parallel()
 	usd := 4.5
 	g := newCriteria(t, Options{Spec: "Fix auth", Reversibility: Type2B})
-	if got := g.Starting(); got != "[LOOP] Starting | Shape: Tool (5/10) | Workflow: B | Steps: 2 | Budget: $25" {
+	if got := g.Starting(); got != "[LOOP] Starting | Shape: Tool (3/10) | Workflow: B | Steps: 2 | Budget: $25" {
 		t.Errorf("got %q", got)
 	}
 	if got := g.Before(1, 10, &usd); got != "[LOOP] Iteration 1/10 | Cost: $4.50/$25 | Step: tests pass" {

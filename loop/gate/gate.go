@@ -9,9 +9,13 @@ package gate
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"descartes/internal/markdown"
 	"descartes/internal/promise"
 )
 
@@ -117,4 +121,109 @@ func list(texts []string, limit int) string {
 		fmt.Fprintf(&b, "%q", clip(t, 120))
 	}
 	return b.String()
+}
+
+// Promised reports whether an agent's final message makes the promise word, as package promise says.
+func Promised(final, word string) bool { return promise.Made(promise.Lines(final), word) >= 0 }
+
+// prose splits a message into lines and says which of them are fenced code, the fences included.
+func prose(text string) (lines []string, code []bool) {
+	lines = strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	return lines, markdown.Code(lines)
+}
+
+// bare takes quote marks off the start of a line, and emphasis and blanks off both ends.
+func bare(line string) string {
+	return strings.TrimRight(strings.TrimLeft(line, " \t\r>*_`"), " \t\r*_`")
+}
+
+// words are a text's words in lower case, letters and digits.
+func words(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
+// squeeze makes every run of blanks one space.
+func squeeze(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// clip shortens a text to at most n bytes.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return strings.TrimRight(text[:n], " \t\n") + "…"
+}
+
+// oneLine is a text's words on one line, shortened.
+func oneLine(text string, n int) string { return clip(squeeze(text), n) }
+
+// signatureLimit bounds how much of an error is compared.
+const signatureLimit = 4 << 10
+
+var (
+	tempPath  = regexp.MustCompile(`(?i)\S*(?:[/\\]tmp|\btmp[/\\]|[/\\]var[/\\]folders[/\\]|[/\\]temp[/\\])\S*`)
+	folders   = regexp.MustCompile(`\S*[/\\](\S)`)
+	hash      = regexp.MustCompile(`\b0[xX][0-9a-fA-F]+\b|\b[0-9a-fA-F]{6,}\b`)
+	figures   = regexp.MustCompile(`(?:\d+(?:[.,:]\d+)*(?:[nuµμm]?s|[mhdtTZ]|[kmgKMG]?[bB])?)+`)
+	figureRow = regexp.MustCompile(`#[T#]*#`)
+)
+
+// Signature is an error without what differs from run to run: numbers, times, addresses, hashes and
+// paths of temporary files are taken out, of other paths the directories. Two errors are the same if
+// their signatures are.
+func Signature(text string) string {
+	text = squeeze(clip(strings.ToValidUTF8(text, ""), signatureLimit))
+	text = tempPath.ReplaceAllString(text, "<path>")
+	text = folders.ReplaceAllString(text, "<path>$1")
+	text = hash.ReplaceAllStringFunc(text, func(s string) string {
+		if strings.ContainsAny(s, "0123456789") {
+			return "#"
+		}
+		return s
+	})
+	text = figures.ReplaceAllString(text, "#")
+	return clip(figureRow.ReplaceAllString(text, "#"), signatureLimit)
+}
+
+// failure is the signature of what went wrong in an iteration, and the line that shows it; both are ""
+// where nothing did. Of a failed verification the lines that speak of an error count, or else the last.
+func failure(f Facts) (signature, shown string) {
+	if f.Err != "" {
+		return "iteration: " + Signature(f.Err), oneLine(f.Err, 300)
+	}
+	if f.Verify == nil || f.Verify.Passed {
+		return "", ""
+	}
+	return Failed(f.Verify.Output)
+}
+
+// Failed is the signature of what a failed verification printed, and the line that shows it.
+func Failed(output string) (signature, shown string) {
+	var told, last []string
+	for line := range strings.SplitSeq(output, "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if last = append(last, line); len(last) > 5 {
+			last = last[1:]
+		}
+		low := strings.ToLower(clip(line, 300))
+		for _, w := range []string{"error", "fail", "panic", "exception", "undefined", "cannot", "expected"} {
+			if strings.Contains(low, w) && len(told) < 30 {
+				told = append(told, line)
+				break
+			}
+		}
+	}
+	if len(told) == 0 {
+		told = last
+	}
+	if len(told) == 0 {
+		return "verify: no output", "verify failed without any output"
+	}
+	return "verify: " + Signature(strings.Join(told, "\n")), oneLine(told[0], 300)
 }

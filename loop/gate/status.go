@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -187,4 +188,361 @@ func orMissing(s string) string {
 		return "missing"
 	}
 	return s
+}
+
+// Report is what an agent says in a ---RALPH_STATUS--- block.
+type Report struct {
+	Status         string // IN_PROGRESS, COMPLETE or BLOCKED; "" where missing or none of them
+	Tasks          int    // TASKS_COMPLETED_THIS_LOOP
+	Files          int    // FILES_MODIFIED
+	Tests          string // PASSING, FAILING or NOT_RUN; "" where missing
+	Work           string // IMPLEMENTATION, TESTING, DOCUMENTATION, REFACTORING ...; "" where missing
+	ExitSignal     bool
+	Recommendation string
+	Problems       []string // what the block lacks and which values mean nothing
+}
+
+// Words of a report's fields.
+const (
+	InProgress = "IN_PROGRESS"
+	Complete   = "COMPLETE"
+	IsBlocked  = "BLOCKED"
+
+	Passing = "PASSING"
+	Failing = "FAILING"
+	NotRun  = "NOT_RUN"
+)
+
+// ParseReport reads the last ---RALPH_STATUS--- block of a message, or, where there is none, the last
+// ---LOOP_STATUS--- block with the same fields; ok is false where there is neither.
+// A block that shows the choices, as in "STATUS: IN_PROGRESS | COMPLETE | BLOCKED", is read as one
+// without values: it can end nothing.
+func ParseReport(message string) (r Report, ok bool) {
+	f, _, ok := lastBlock(message, "RALPH_STATUS")
+	if !ok {
+		if f, _, ok = lastBlock(message, "LOOP_STATUS"); !ok {
+			return r, false
+		}
+	}
+	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
+	if f.values["STATUS"] == "" {
+		problem("STATUS is missing")
+	}
+	r.Status = f.word("STATUS", []string{InProgress, Complete, IsBlocked}, map[string]string{"COMPLETED": Complete}, problem)
+	r.Tasks = f.number("TASKS_COMPLETED_THIS_LOOP", problem)
+	r.Files = f.number("FILES_MODIFIED", problem)
+	r.Tests = f.word("TESTS_STATUS", []string{Passing, Failing, NotRun},
+		map[string]string{"PASS": Passing, "PASSED": Passing, "FAIL": Failing, "FAILED": Failing, "NONE": NotRun, "N/A": NotRun}, problem)
+	r.Work = f.word("WORK_TYPE", []string{"IMPLEMENTATION", "TESTING", "DOCUMENTATION", "REFACTORING", "PLANNING"}, nil, problem)
+	r.ExitSignal = f.signal(problem)
+	r.Recommendation = f.values["RECOMMENDATION"]
+	if !f.closed {
+		problem("the block has no ---END_RALPH_STATUS--- line")
+	}
+	return r, true
+}
+
+// Indicators counts how often a message says that the work is done: the words done, complete,
+// completed and finished, and phrases such as "ready for review" or "nothing left to do". Not counted
+// is what is denied ("not all tasks are done yet"), hoped for ("once it is done"), partial ("almost
+// done", "80% complete"), asked or commanded ("complete the API"); nor what stands in code or in a
+// status block, which states the same for itself.
+func Indicators(message string) int {
+	for _, name := range []string{"RALPH_STATUS", "LOOP_STATUS"} {
+		_, message, _ = lastBlock(message, name)
+	}
+	lines, code := prose(message)
+	n := 0
+	for i, line := range lines {
+		if code[i] || entryOpen(line) {
+			continue
+		}
+		for _, s := range sentences(line) {
+			n += indicated(s)
+		}
+	}
+	return n
+}
+
+// entryOpen reports whether a line is an unchecked entry of a checklist.
+func entryOpen(line string) bool {
+	_, box, _, ok := entry(line)
+	return ok && box == ""
+}
+
+// sentences splits a line into clauses that a denial does not reach across; a question is dropped.
+func sentences(line string) []string {
+	var out []string
+	start := 0
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '.', '!', ';', ',', '?':
+			if line[i] == '.' && i+1 < len(line) && line[i+1] != ' ' && line[i+1] != '\t' {
+				continue // 1.2, main.go
+			}
+			if line[i] != '?' {
+				out = append(out, line[start:i])
+			}
+			start = i + 1
+		}
+	}
+	out = append(out, line[start:])
+	var parts []string
+	for _, s := range out {
+		for low := strings.ToLower(s); len(low) == len(s); low = strings.ToLower(s) {
+			at := strings.Index(low, " but ")
+			if at < 0 {
+				break
+			}
+			parts, s = append(parts, s[:at]), s[at+len(" but "):]
+		}
+		parts = append(parts, s)
+	}
+	return parts
+}
+
+func indicated(clause string) int {
+	clause = strings.ReplaceAll(strings.ReplaceAll(clause, "’", "'"), "n't", " not")
+	percent := strings.Contains(clause, "%") && !strings.Contains(clause, "100%")
+	ws := words(clause)
+	n := 0
+	for i := 0; i < len(ws); i++ {
+		size := indicator(ws[i:])
+		if size == 0 {
+			continue
+		}
+		if !percent && !denied(ws, i) && !commanded(ws, i, size) {
+			n++
+		}
+		i += size - 1
+	}
+	return n
+}
+
+// indicator is the number of words of the indicator that ws begins with, or 0.
+func indicator(ws []string) int {
+	for _, phrase := range [][]string{
+		{"ready", "for", "review"}, {"ready", "to", "merge"}, {"ready", "to", "ship"},
+		{"nothing", "left"}, {"nothing", "remains"}, {"nothing", "is", "left"}, {"nothing", "else", "to", "do"},
+		{"no", "remaining", "tasks"}, {"no", "remaining", "work"}, {"no", "tasks", "remain"}, {"no", "tasks", "remaining"},
+		{"no", "tasks", "left"}, {"no", "further", "work"}, {"no", "work", "remains"}, {"no", "meaningful", "work", "remains"},
+	} {
+		if len(ws) >= len(phrase) && slices.Equal(ws[:len(phrase)], phrase) {
+			return len(phrase)
+		}
+	}
+	switch ws[0] {
+	case "done", "complete", "completed", "finished":
+		return 1
+	}
+	return 0
+}
+
+// reach is how many words before and after it can deny a word.
+const reach = 40
+
+// denied reports whether the clause takes back or puts off what it says at word i.
+func denied(ws []string, i int) bool {
+	from := max(0, i-reach)
+	ws, i = ws[from:min(len(ws), i+reach)], i-from
+	for k, w := range ws {
+		switch w {
+		case "yet", "remaining", "almost", "nearly", "partially", "partly", "half", "mostly":
+			if k < i || w == "yet" {
+				return true
+			}
+		case "not", "never", "cannot", "without", "until", "unless", "when", "whenever", "once", "if", "before", "will", "would",
+			"should", "must", "could", "might", "may", "far", "isn", "aren", "hasn", "haven", "neither", "nor", "none", "nothing":
+			if k < i {
+				return true
+			}
+		case "no":
+			if k < i && i-k <= 3 {
+				return true
+			}
+		case "to":
+			if k == i-1 || k == i-2 && ws[i-1] == "be" || k == i-2 && ws[i-1] == "get" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// commanded reports whether the word at i tells somebody to complete something, or names a thing that
+// is to be: "complete the API", "a complete rewrite".
+func commanded(ws []string, i, size int) bool {
+	if size != 1 || ws[i] != "complete" {
+		return false
+	}
+	if i > 0 && (ws[i-1] == "a" || ws[i-1] == "the") {
+		return true
+	}
+	if i+1 == len(ws) {
+		return false
+	}
+	switch ws[i+1] {
+	case "the", "a", "an", "this", "that", "these", "those", "it", "them", "all", "each", "every", "my", "your", "our", "its", "task", "step":
+		return i == 0 || ws[i-1] != "is" && ws[i-1] != "are"
+	}
+	return false
+}
+
+// BreakerState is where a circuit breaker stands.
+//
+//	closed --no progress, same error, output shrinks--> open --cooldown or a person--> half-open
+//	half-open --progress--> closed
+//	half-open --none, or an error--> open
+type BreakerState string
+
+// The states. The zero value of a Breaker is closed.
+const (
+	BreakerClosed   BreakerState = "closed"
+	BreakerOpen     BreakerState = "open"
+	BreakerHalfOpen BreakerState = "half-open"
+)
+
+// Limits say when a breaker opens. A field that is 0 has its default; a negative one never opens it.
+type Limits struct {
+	NoProgress int           `json:"no_progress,omitempty"`    // iterations in a row without progress; 3
+	SameError  int           `json:"same_error,omitempty"`     // iterations in a row with one error; 5
+	Shrink     int           `json:"output_decline,omitempty"` // percent by which the output shrank; 70
+	Cooldown   time.Duration `json:"cooldown,omitempty"`       // how long it stays open; 30 minutes
+}
+
+// DefaultCooldown is how long a breaker stays open where nothing is said.
+const DefaultCooldown = 30 * time.Minute
+
+func (l Limits) orDefault() Limits {
+	pick := func(n *int, def int) {
+		if *n == 0 {
+			*n = def
+		}
+	}
+	pick(&l.NoProgress, 3)
+	pick(&l.SameError, 5)
+	pick(&l.Shrink, 70)
+	if l.Cooldown == 0 {
+		l.Cooldown = DefaultCooldown
+	}
+	return l
+}
+
+// Output below minOutput bytes is too little to see it shrink, and so many iterations are looked back.
+const (
+	minOutput    = 500
+	outputWindow = 5
+)
+
+// Breaker watches a loop for standstill. It belongs to one run: see Begin.
+type Breaker struct {
+	Run        string       `json:"run,omitempty"`
+	State      BreakerState `json:"state,omitempty"`
+	NoProgress int          `json:"consecutive_no_progress,omitempty"`
+	SameError  int          `json:"consecutive_same_error,omitempty"`
+	LastError  string       `json:"last_error,omitempty"` // signature
+	Outputs    []int64      `json:"outputs,omitempty"`    // bytes, of the last iterations
+	OpenedAt   time.Time    `json:"opened_at,omitzero"`
+	Evidence   string       `json:"evidence,omitempty"` // why it is open, in words
+}
+
+func (b *Breaker) state() BreakerState {
+	if b.State == "" {
+		return BreakerClosed
+	}
+	return b.State
+}
+
+// Begin says which run the breaker watches from now on. What it knows of another run is forgotten, so
+// that a breaker that an earlier run left open never holds up a new one.
+func (b *Breaker) Begin(run string) {
+	if b.Run != run {
+		*b = Breaker{Run: run}
+	}
+}
+
+// Ready reports whether an iteration may start. A breaker whose cooldown is over becomes half-open and
+// lets one iteration try; until is when that will be. A clock that went backwards does not lengthen
+// the wait beyond the cooldown.
+func (b *Breaker) Ready(now time.Time, l Limits) (ok bool, until time.Time) {
+	if b.State != BreakerOpen {
+		return true, time.Time{}
+	}
+	cooldown := l.orDefault().Cooldown
+	if now.Before(b.OpenedAt) {
+		b.OpenedAt = now
+	}
+	if until = b.OpenedAt.Add(cooldown); now.Before(until) {
+		return false, until
+	}
+	b.HalfOpen()
+	return true, time.Time{}
+}
+
+// HalfOpen lets one iteration try although the breaker is open: a person said so.
+func (b *Breaker) HalfOpen() {
+	if b.State == BreakerOpen {
+		b.State = BreakerHalfOpen
+	}
+}
+
+// Judge counts one iteration and reports whether the breaker is open after it. Progress is a changed
+// file or a newly checked item.
+func (b *Breaker) Judge(f Facts, l Limits) bool {
+	l = l.orDefault()
+	progress := len(f.Changed) > 0 || f.Unwatched && f.Err == "" || len(NewlyChecked(f.Before, f.After)) > 0
+	signature, shown := failure(f)
+	shrunk, from := b.shrunk(f.OutputBytes, l.Shrink)
+	if b.Outputs = append(b.Outputs, f.OutputBytes); len(b.Outputs) > outputWindow {
+		b.Outputs = b.Outputs[1:]
+	}
+	b.tally(progress, signature)
+	var why []string
+	if l.NoProgress > 0 && b.NoProgress >= l.NoProgress {
+		why = append(why, fmt.Sprintf("%s in a row changed no file and checked off no item", count(b.NoProgress, "iteration")))
+	}
+	if l.SameError > 0 && b.SameError >= l.SameError {
+		why = append(why, fmt.Sprintf("the same error came %d times in a row: %s", b.SameError, shown))
+	}
+	if shrunk && !progress {
+		why = append(why, fmt.Sprintf("without any progress the agent's output shrank by %d %% or more: from %d bytes to %d", l.Shrink, from, f.OutputBytes))
+	}
+	if b.State == BreakerHalfOpen && len(why) == 0 {
+		if progress && f.Err == "" {
+			*b = Breaker{Run: b.Run, Outputs: b.Outputs, LastError: b.LastError, SameError: min(b.SameError, 1)}
+			return false
+		}
+		why = append(why, "the iteration that was to show whether it goes on again made no progress ("+b.Evidence+")")
+	}
+	if len(why) == 0 {
+		return false
+	}
+	b.State, b.OpenedAt, b.Evidence = BreakerOpen, f.Now, strings.Join(why, "; ")
+	return true
+}
+
+// tally counts iterations in a row.
+func (b *Breaker) tally(progress bool, signature string) {
+	if progress {
+		b.NoProgress = 0
+	} else {
+		b.NoProgress++
+	}
+	switch {
+	case signature == "":
+		b.SameError, b.LastError = 0, ""
+	case signature == b.LastError:
+		b.SameError++
+	default:
+		b.SameError, b.LastError = 1, signature
+	}
+}
+
+// shrunk reports whether an output is smaller by percent than the largest of the last ones.
+func (b *Breaker) shrunk(now int64, percent int) (bool, int64) {
+	var most int64
+	for _, n := range b.Outputs {
+		most = max(most, n)
+	}
+	return percent > 0 && most >= minOutput && (most-now)*100 >= most*int64(percent), most
 }
