@@ -25,7 +25,7 @@ const (
 	VerifyStarted   Type = "verify_started"
 	VerifyFinished  Type = "verify_finished"
 	AttemptFinished Type = "attempt_finished"
-	Integrated      Type = "integrated"
+	Integrated      Type = "integrated" // with slots: a verified result is folded in, or with a verdict not
 	TaskDone        Type = "task_done"
 	TaskBlocked     Type = "task_blocked"
 	TaskHeld        Type = "task_held"
@@ -49,7 +49,7 @@ const (
 // started is started again.
 func (t Type) Durable() bool {
 	switch t {
-	case LoopStarted, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, LoopRewound, IterationStarted, IterationFinished:
+	case LoopStarted, Integrated, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, LoopRewound, IterationStarted, IterationFinished:
 		return true
 	}
 	return false
@@ -65,6 +65,7 @@ type Event struct {
 	Task     string    `json:"task,omitempty"`
 	Title    string    `json:"title,omitempty"`
 	Attempt  int       `json:"attempt,omitempty"`
+	Slot     int       `json:"slot,omitempty"`    // that an attempt runs in; 0 for the user's tree
 	Of       int       `json:"of,omitempty"`      // attempts the task may have, tasks the wave has
 	Verdict  Verdict   `json:"verdict,omitempty"` // of an attempt or a blocked task
 	Decision Decision  `json:"-"`                 // of an iteration or a gate, on disk in the place of a verdict

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -30,9 +31,12 @@ type State struct {
 	Reviewed      map[string]int       // the failed attempt of each task that was reviewed last
 	Refinements   map[string][]string
 	Current       string // task last started and neither done nor blocked
+	Tasks         map[string]*Task
 	Wave          int
 	Iteration     int
 	Tree          string
+	Integrated    string   // with slots: the tree of everything verified so far; "" before there is any
+	IntegratedOn  string   // and the commit that it goes on from
 	UserPaths     []string // what the user had changed before the loop
 	Started       time.Time
 	Cost          Cost
@@ -56,10 +60,18 @@ type State struct {
 	At              time.Time        // and its time
 
 	refined map[string]string // advice of a review that no attempt was given yet
-	shelved bool              // the run was stopped in the middle of the current task: the task file calls it pending
 	changes []statusChange
 	checked string  // the verify command of the attempt under way
 	retried []Event // blocked tasks that this run tries again, from where they stand until an attempt begins
+}
+
+// Task is one that was started and is neither done nor blocked.
+type Task struct {
+	Tree  string // that its last attempt left, or the base
+	Open  *Event // attempt_started without attempt_finished
+	Agent *Event // agent_finished of that attempt
+
+	shelved bool // the run was stopped in the middle of the task: the task file calls it pending
 }
 
 // Fold is the account of a journal's events.
@@ -79,7 +91,7 @@ type statusChange struct {
 
 // NewState is the account of a loop of which nothing is known.
 func NewState() *State {
-	return &State{Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Event{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
+	return &State{Tasks: map[string]*Task{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Event{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
 		Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Event{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{}}
@@ -91,6 +103,9 @@ func (s *State) Apply(e *Event) {
 	s.follow(e)
 	if e.Tree != "" {
 		s.Tree = e.Tree
+		if u := s.Tasks[e.Task]; u != nil {
+			u.Tree = e.Tree
+		}
 	}
 	s.Providers.apply(e)
 	if e.Iteration > 0 {
@@ -122,6 +137,7 @@ func (s *State) Apply(e *Event) {
 		s.Wave = e.Wave
 	case TaskStarted:
 		s.Current, s.Bases[e.Task], s.Heads[e.Task], s.Starts[e.Task] = e.Task, e.Base, e.Commit, e.TS
+		s.Tasks[e.Task] = &Task{Tree: e.Base}
 		s.change(e, "in-progress")
 	case SpecRefined:
 		s.Reviewed[e.Task] = s.Failures[e.Task].Attempt
@@ -133,12 +149,17 @@ func (s *State) Apply(e *Event) {
 		s.Begun[e.Task], s.Open, s.OpenAgent, s.retried = e.Attempt, e, nil, nil
 		s.Counted[e.Task]++
 		s.Iteration++
-		if s.shelved {
-			s.change(e, "in-progress")
+		if u := s.Tasks[e.Task]; u != nil {
+			if u.Open, u.Agent = e, nil; u.shelved {
+				s.change(e, "in-progress")
+			}
+			u.shelved = false
 		}
-		s.shelved = false
 	case AgentFinished:
 		s.OpenAgent = e
+		if u := s.Tasks[e.Task]; u != nil {
+			u.Agent = e
+		}
 		s.spend(e)
 		s.addUse(e.Detail)
 	case VerifyFinished:
@@ -162,7 +183,12 @@ func (s *State) Apply(e *Event) {
 		s.close(e, "blocked")
 		s.Blocked = slices.DeleteFunc(s.Blocked, func(b Event) bool { return b.Task == e.Task }) // answered, and blocked again
 		s.Blocked, s.GivenUp = append(s.Blocked, *e), append(s.GivenUp, *e)
+	case Integrated:
+		s.integrate(e)
 	case WaveCommitted:
+		if e.Tree != "" {
+			s.Integrated, s.IntegratedOn = e.Tree, e.Commit
+		}
 		s.WaveCommits, s.GivenUp = append(s.WaveCommits, *e), nil // every commit holds the whole task file
 		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.Paths, p) })
 		s.Verified = slices.DeleteFunc(s.Verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
@@ -172,14 +198,14 @@ func (s *State) Apply(e *Event) {
 		s.Finished = e
 		s.notRetried(e)
 		for _, id := range e.Tasks {
-			if s.Open != nil && s.Open.Task == id {
+			if u := s.Tasks[id]; u != nil && u.Open != nil {
 				continue // an attempt is under way: the next run settles it, and needs the task's base for that
 			}
 			s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 		}
-		if s.Current != "" { // nobody works on it now
-			s.change(&Event{Task: s.Current, Seq: e.Seq}, "pending")
-			s.shelved = true
+		for _, id := range slices.Sorted(maps.Keys(s.Tasks)) { // nobody works on them now
+			s.change(&Event{Task: id, Seq: e.Seq}, "pending")
+			s.Tasks[id].shelved = true
 		}
 	}
 }
@@ -260,7 +286,12 @@ func (s *State) notRetried(e *Event) {
 }
 
 func (s *State) finishAttempt(e *Event) {
-	s.Open, s.OpenAgent = nil, nil
+	if s.Open != nil && s.Open.Task == e.Task {
+		s.Open, s.OpenAgent = nil, nil
+	}
+	if u := s.Tasks[e.Task]; u != nil {
+		u.Open, u.Agent = nil, nil
+	}
 	s.noteLeavings(e.Detail)
 	if e.Ref != "" {
 		s.KeptRefs[e.Task] = e.Ref
@@ -306,6 +337,21 @@ func (s *State) finishAttempt(e *Event) {
 	delete(s.CutShort, e.Task)
 }
 
+// integrate takes in what became of a verified result that was to be folded in: it is part of the state now, or the task goes on from the
+// state as it is.
+func (s *State) integrate(e *Event) {
+	s.Integrated, s.IntegratedOn = e.Tree, e.Commit
+	if e.Verdict == "" {
+		return
+	}
+	of := func(task string) bool { return task == e.Task }
+	s.Verified = slices.DeleteFunc(s.Verified, func(v Event) bool { return of(v.Task) })
+	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return of(w.Task) && !w.Committed })
+	delete(s.Delivered, e.Task)
+	s.Failures[e.Task], s.OtherEnds[e.Task] = *e, true
+	s.Bases[e.Task], s.Heads[e.Task] = e.Tree, e.Commit
+}
+
 // cutShort notes an attempt that is none, whose work lies in the tree all the same.
 func (s *State) cutShort(e *Event) {
 	if e.Detail != nil && e.Detail.Changed > 0 {
@@ -335,6 +381,7 @@ func (s *State) close(e *Event, status string) {
 	delete(s.Bases, e.Task)
 	delete(s.Heads, e.Task)
 	delete(s.Starts, e.Task)
+	delete(s.Tasks, e.Task)
 	if s.Current == e.Task {
 		s.Current = ""
 	}

@@ -162,3 +162,35 @@ func TestAfter(t *testing.T) {
 		}
 	}
 }
+
+// With slots several tasks are under way at once, and a verified result becomes part of the state or goes back.
+func TestTasksSideBySide(t *testing.T) {
+	t.Parallel()
+	s := Fold([]Event{
+		{Type: TaskStarted, Task: "1", Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Task: "1", Attempt: 1, Slot: 1, Tree: "T0"},
+		{Type: TaskStarted, Task: "2", Base: "T0", Commit: "c0"}, {Type: AttemptStarted, Task: "2", Attempt: 1, Slot: 2, Tree: "T0"},
+		{Type: AgentFinished, Task: "1", Detail: &Detail{}},
+	})
+	if a, b := s.Tasks["1"], s.Tasks["2"]; a.Agent == nil || a.Open.Slot != 1 || b.Agent != nil || b.Open.Slot != 2 {
+		t.Fatalf("under way: %+v %+v", a, b)
+	}
+	for _, e := range []Event{
+		{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Verified, Tree: "T1", Detail: &Detail{}}, {Type: Integrated, Task: "1", Tree: "T1", Commit: "c0"}, {Type: TaskDone, Task: "1"},
+		{Type: AttemptFinished, Task: "2", Attempt: 1, Verdict: Verified, Tree: "T2", Detail: &Detail{}},
+		{Type: Integrated, Task: "2", Tree: "T1", Commit: "c0", Verdict: Failed, Reason: "its changes conflict"},
+	} {
+		s.Apply(&e)
+	}
+	if len(s.Verified) != 1 || s.Verified[0].Task != "1" || s.Integrated != "T1" || s.Failures["2"].Reason != "its changes conflict" || s.Bases["2"] != "T1" || s.Tasks["2"].Tree != "T1" || s.Tasks["1"] != nil {
+		t.Errorf("after the integration: verified %v, state %s, failures %v, bases %v", s.Verified, s.Integrated, s.Failures, s.Bases)
+	}
+	s.Apply(&Event{Type: WaveCommitted, Tasks: []string{"1"}, Commit: "c1", Tree: "T1+"})
+	if s.Integrated != "T1+" || s.IntegratedOn != "c1" || len(s.Verified) != 0 {
+		t.Errorf("after the commit: %s on %s", s.Integrated, s.IntegratedOn)
+	}
+	s.TakeChanges(0)
+	s.Apply(&Event{Seq: 99, Type: LoopFinished})
+	if got := s.TakeChanges(98); len(got) != 1 || got["2"] != "pending" {
+		t.Errorf("statuses at the end: %v", got)
+	}
+}
