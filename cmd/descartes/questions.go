@@ -40,11 +40,11 @@ func asked(cmd *cobra.Command, look looking) (boards []*board, err error) {
 	if err := environment(cmd.Flags()); err != nil {
 		return nil, err
 	}
-	if look.scud.Tag != "" || look.scud.TasksFile != "" {
+	if f := cmd.Flags(); f.Changed("scud-tag") || f.Changed("tasks-file") {
 		b, err := look.board(cmd)
 		return []*board{b}, err
 	}
-	root, err := findRoot(look.dir)
+	root, err := findRoot(look.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/config"
 	"descartes/loop"
 	"descartes/tasks"
 )
@@ -97,8 +98,9 @@ func completeWords(cmd *cobra.Command, flag string, words ...string) {
 }
 
 // taskIDs offers the ids of the list that the flags given so far mean, with their titles.
-func taskIDs(cmd *cobra.Command, dir, tag, file string) ([]string, cobra.ShellCompDirective) {
-	look := looking{dir: dir, scud: loop.ScudConfig{Tag: tag, TasksFile: file}}
+func taskIDs(cmd *cobra.Command, dir string) ([]string, cobra.ShellCompDirective) {
+	look := looking{settings: settings{Settings: config.New()}}
+	look.Dir = dir
 	root, c, err := look.source(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
@@ -119,7 +121,7 @@ func (l *looking) completeTask(cmd *cobra.Command, more ...string) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
-			return taskIDs(cmd, l.dir, l.scud.Tag, l.scud.TasksFile)
+			return taskIDs(cmd, l.Dir)
 		case 1:
 			return more, cobra.ShellCompDirectiveNoFileComp
 		}

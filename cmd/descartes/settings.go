@@ -78,9 +78,16 @@ func flagsIn(word string) (names []string) {
 	return names
 }
 
-// load completes the settings that the flags began: environment and file are read, and what they
-// say is put below the flags.
+// load completes the settings that the flags began.
 func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
+	if root, err = s.read(f); err != nil {
+		return "", err
+	}
+	return root, s.complete(f, root)
+}
+
+// read reads the environment and the settings file, and puts what they say below the flags.
+func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
 	s.anew = asksAnew(f)
 	if err := environment(f); err != nil {
 		return "", err
@@ -110,7 +117,7 @@ func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
 	if err := s.Over(f, file.Config, func(path string) string { return inProject(root, typed, path) }); err != nil {
 		return "", badInput("", "%w", err)
 	}
-	return root, s.complete(f, root)
+	return root, nil
 }
 
 // readSettings reads a settings file; one that is missing says nothing, unless it must be there.

@@ -10,66 +10,44 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/config"
 	"descartes/loop"
 	"descartes/tasks"
 )
 
 // looking holds the flags of the commands that look at a tag.
 type looking struct {
-	dir  string
+	settings
 	json bool
-	scud loop.ScudConfig // what the flags say
-	file loop.Config     // what descartes.yaml says; source reads it
 }
 
 func (l *looking) register(cmd *cobra.Command, withJSON string) {
-	f := cmd.Flags()
-	f.StringVar(&l.scud.Tag, "scud-tag", "", "tag to look at (default: the active one, or the only one)")
-	f.StringVar(&l.scud.TasksFile, "tasks-file", "", "task list `file` of any known format (default: where the tag is found)")
-	registerDir(cmd, &l.dir)
-	completeTags(cmd, &l.dir)
+	l.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") })
+	cmd.Flags().Lookup("scud-tag").Usage = "tag to look at (default: the active one, or the only one)"
 	if withJSON != "" {
-		f.BoolVar(&l.json, "json", false, withJSON)
+		cmd.Flags().BoolVar(&l.json, "json", false, withJSON)
 	}
 }
 
 // registerGraph binds what changes the graph of a list.
 func (l *looking) registerGraph(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&l.scud.PlanPath, "plan", "", "plan `file` whose dependencies count too")
-	f.BoolVar(&l.scud.OpenInDone, "open-in-done", false, "count open subtasks of a task that is done as work to do")
+	l.Bind(f, func(one *config.Setting) bool { return one.Is("graph") })
+	f.Lookup("plan").Usage = "plan `file` whose dependencies count too"
+	f.Lookup("open-in-done").Usage = "count open subtasks of a task that is done as work to do"
 }
 
 // source is the project and which list of it is meant: by flags, else by descartes.yaml, else by the
 // tag's unfinished loop.
 func (l *looking) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
-	if err := environment(cmd.Flags()); err != nil {
-		return "", c, err
-	}
-	if root, err = findRoot(l.dir); err != nil {
-		return "", c, err
-	}
-	file, err := readSettings(filepath.Join(root, loop.SettingsFile), false)
-	if err != nil {
+	f := cmd.Flags()
+	if root, err = l.read(f); err != nil {
 		return root, c, err
 	}
-	cfg := file.Config
-	l.file = cfg
-	c = loop.ScudConfig{Tag: l.scud.Tag, TasksFile: cfg.Scud.TasksFile, PlanPath: cfg.Scud.PlanPath, OpenInDone: cfg.Scud.OpenInDone}
-	if c.Tag == "" && l.scud.TasksFile == "" {
-		c.Tag = cfg.Scud.Tag
+	c = loop.ScudConfig{Tag: l.Scud.Tag, TasksFile: l.Scud.TasksFile, PlanPath: l.Scud.PlanPath, OpenInDone: l.Scud.OpenInDone}
+	if f.Changed("tasks-file") && !f.Changed("scud-tag") { // the tag of the settings is that of another file
+		c.Tag = ""
 	}
-	typed := l.dir
-	if dir, err := realDir(l.dir); err == nil {
-		typed = dir
-	}
-	if p := l.scud.TasksFile; p != "" {
-		c.TasksFile = inProject(root, typed, p)
-	}
-	if p := l.scud.PlanPath; p != "" {
-		c.PlanPath = inProject(root, typed, p)
-	}
-	c.OpenInDone = c.OpenInDone || l.scud.OpenInDone
 	return root, c, chooseSource(cmd.ErrOrStderr(), root, &c)
 }
 
@@ -80,7 +58,7 @@ func (l *looking) board(cmd *cobra.Command) (*board, error) {
 		return nil, err
 	}
 	job, found := loop.Load(root, l.models(c))
-	if job == nil || len(found) > 0 && l.scud.PlanPath != "" {
+	if job == nil || len(found) > 0 && cmd.Flags().Changed("plan") {
 		return nil, problems(found)
 	}
 	return newBoard(job)
@@ -88,8 +66,8 @@ func (l *looking) board(cmd *cobra.Command) (*board, error) {
 
 // models is the settings of a look at a list, with what tasks are run with.
 func (l *looking) models(c loop.ScudConfig) loop.Config {
-	cfg := loop.Config{Scud: c, Models: l.file.Models, ModelTiers: l.file.ModelTiers, AgentTypes: l.file.AgentTypes}
-	if _, backend, err := resolveBackend(l.file); err == nil {
+	cfg := loop.Config{Scud: c, Models: l.Models, ModelTiers: l.ModelTiers, AgentTypes: l.AgentTypes}
+	if _, backend, err := resolveBackend(l.Config); err == nil {
 		cfg.Backend = backend
 	}
 	return cfg

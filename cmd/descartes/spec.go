@@ -96,7 +96,7 @@ func (s *settings) registerSource(cmd *cobra.Command) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return taskIDs(cmd, s.Dir, s.Scud.Tag, s.Scud.TasksFile)
+		return taskIDs(cmd, s.Dir)
 	}
 }
 

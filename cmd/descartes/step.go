@@ -24,7 +24,7 @@ func newStepCmd() *cobra.Command {
 	o.register(cmd)
 	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
 	known := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return taskIDs(cmd, s.Dir, s.Scud.Tag, s.Scud.TasksFile)
+		return taskIDs(cmd, s.Dir)
 	}
 	if err := cmd.RegisterFlagCompletionFunc("task", known); err != nil {
 		panic(err) // it was registered above

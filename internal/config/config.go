@@ -18,14 +18,15 @@ import (
 //	yaml     that key where it is another; "-" where descartes.yaml has none
 //	flag     its flag, and DESCARTES_<FLAG> in the environment; two settings may share one, whose help stands at the first
 //	help     of the flag and the schema; arg is the word in it that names the flag's value
-//	default  the value without any other; open is what a run takes for a zero value, which config show tells
-//	type     how it is written where the type of the field does not tell: see kinds
+//	default  the value without any other; open is what a run takes for a zero value, which config show prints
+//	type     how it is written where the type of the field does not say it: see parse
 //	words    all the values there are, with | between them
 //	least    the smallest number that it may be
 //	in       where it counts: tag or prompt for one kind of loop alone, gate for what ends a prompt loop, mode for plan,
-//	         build and prompt, resume for what a resumed loop may be given anew, spec for descartes spec, build for that alone
+//	         build and prompt, resume for what a resumed loop may be given anew, spec for descartes spec, look for the commands that look at a
+//	         list and graph for those that read its graph, build for that alone
 //	from     the flag whose text becomes its value in another way than by being read
-//	power    yes for what says which commands run, or what they may touch: a change of it in descartes.yaml is told
+//	power    yes for what says which commands run, or what they may touch: a start names its changes in descartes.yaml
 //
 // A struct without tags of these is a group: its json name begins the keys of its settings, as in "git.hooks".
 type Settings struct {
@@ -35,7 +36,7 @@ type Settings struct {
 
 // Start is what is only for the start of a run, and not kept.
 type Start struct {
-	Dir        string   `flag:"working-dir" default:"." arg:"directory" in:"mode resume spec" help:"work as if started in this directory"`
+	Dir        string   `flag:"working-dir" default:"." arg:"directory" in:"mode resume spec look" help:"work as if started in this directory"`
 	File       string   `flag:"config" arg:"file" in:"mode spec" help:"settings file (default: descartes.yaml in the project)"`
 	PromptFile string   `flag:"prompt-file" arg:"file" help:"repeat the prompt in this file; - is standard input"`
 	Isolated   bool     `flag:"isolated" default:"true" in:"prompt" help:"each iteration is a fresh agent"`
@@ -140,9 +141,9 @@ type GitConfig struct {
 
 // ScudConfig is the part of a loop over a tag.
 type ScudConfig struct {
-	Tag                  string     `json:"tag" flag:"scud-tag" arg:"tag" in:"spec" help:"run the tasks of this tag"`
-	TasksFile            string     `json:"tasks_file,omitempty" flag:"tasks-file" type:"path" arg:"file" in:"tag spec" help:"task list file of any known format (default: where the tag is found)"`
-	PlanPath             string     `json:"plan_path,omitempty" flag:"plan" type:"path" arg:"file" in:"tag spec" help:"implementation plan file; each task is given its section"`
+	Tag                  string     `json:"tag" flag:"scud-tag" arg:"tag" in:"spec look" help:"run the tasks of this tag"`
+	TasksFile            string     `json:"tasks_file,omitempty" flag:"tasks-file" type:"path" arg:"file" in:"tag spec look" help:"task list file of any known format (default: where the tag is found)"`
+	PlanPath             string     `json:"plan_path,omitempty" flag:"plan" type:"path" arg:"file" in:"tag spec graph" help:"implementation plan file; each task is given its section"`
 	HandoffPath          string     `json:"handoff_path,omitempty" flag:"handoff" type:"path" arg:"file" in:"mode spec" help:"file with what a next session needs: in every task's spec, and written when a loop stops with work left"`
 	MaxIterationsPerTask int        `json:"max_iterations_per_task" flag:"max-attempts" default:"3" least:"1" in:"tag resume spec" help:"attempts per task"`
 	MaxTotalIterations   int        `json:"max_total_iterations" flag:"max-total-iterations" open:"100" least:"0" in:"tag resume" help:"attempts in all (default: 100, or three for each task if that is more)"`
@@ -151,7 +152,7 @@ type ScudConfig struct {
 	AutoCommitWaves      bool       `json:"auto_commit_waves" flag:"auto-commit" default:"true" help:"commit each wave; each iteration of a prompt loop (there false unless given)"`
 	RetryBlocked         bool       `json:"retry_blocked,omitempty" flag:"retry-blocked" in:"tag resume" help:"try blocked tasks again"`
 	AutoTune             bool       `json:"auto_tune,omitempty" flag:"auto-tune" in:"mode resume" help:"have a second agent review each failed attempt, and give its advice to the later ones"`
-	OpenInDone           bool       `json:"open_in_done,omitempty" flag:"open-in-done" in:"tag spec" help:"open subtasks of a task that is done are work to do"`
+	OpenInDone           bool       `json:"open_in_done,omitempty" flag:"open-in-done" in:"tag spec graph" help:"open subtasks of a task that is done are work to do"`
 	Spec                 SpecConfig `json:"spec"`
 }
 
