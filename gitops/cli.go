@@ -113,6 +113,7 @@ type gitCall struct {
 	env     []string
 	stdin   []byte
 	hooks   bool
+	warned  *string // gets standard error, if not nil
 }
 
 // gitError is a run that ended with another status than 0.
@@ -148,6 +149,9 @@ func (c *cli) run(ctx context.Context, call gitCall) ([]byte, error) {
 	reply, err := c.start(ctx, call.args[0], proc.Call{Argv: argv, Dir: c.l.root, Env: env, Stdin: call.stdin})
 	if err != nil {
 		return nil, err
+	}
+	if call.warned != nil {
+		*call.warned = string(reply.Stderr)
 	}
 	if reply.Code != 0 {
 		said := strings.TrimSpace(string(reply.Stderr))

@@ -173,13 +173,13 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 // stage puts entries into the user's index; undo puts back what was there.
 func (c *cli) stage(ctx context.Context, entries map[string]treeItem) (undo func(), err error) {
 	own := filepath.Join(c.l.gitDir, "index")
-	saved, err := saveFile(own)
+	before, err := copyFile(own)
 	if err != nil {
 		return nil, err
 	}
 	undo = func() {
-		if changed, err := saved.changed(); err != nil || changed {
-			_ = saved.putBack(context.WithoutCancel(ctx))
+		if changed, err := before.changed(); err != nil || changed {
+			_ = before.restore(context.WithoutCancel(ctx))
 		}
 	}
 	deadline := time.Now().Add(lockPatience)

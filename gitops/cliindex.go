@@ -37,7 +37,7 @@ func (c *cli) indexCopy(from string) (string, error) {
 	if err == nil || errors.Is(err, os.ErrNotExist) {
 		return to, nil
 	}
-	b, err := readPlain(from, mostSaved)
+	b, err := readPlain(from, mostCopied)
 	if err != nil {
 		return "", err
 	}

@@ -75,7 +75,7 @@ var errIndexFormat = errors.New("damaged index")
 // readIndex reads an index file of version 2, 3 or 4 over SHA-1. A missing file is an empty index.
 // What only git understands (split and sparse indexes, unknown mandatory extensions) is an unsupportedError.
 func readIndex(path string) (*index, error) {
-	f, fi, err := openPlain(path, mostSaved)
+	f, fi, err := openPlain(path, mostCopied)
 	if errors.Is(err, os.ErrNotExist) {
 		return &index{version: 2}, nil
 	}

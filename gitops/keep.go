@@ -54,7 +54,7 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 	if err := r.forceRef(ctx, ref, commit.String(), subject); err != nil {
 		return "", err
 	}
-	return commit.String(), r.kept.add(r, ref, commit.String())
+	return commit.String(), r.attempts.add(r, ref, commit.String())
 }
 
 // putCommit stores a commit object.

@@ -1,88 +1,15 @@
 package gitops
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"descartes/internal/crash"
 )
-
-// lockFile is git's way to change a file: NAME.lock, made exclusively, becomes NAME by renaming. It is for files of the
-// git directory that are put back whole; refs and the index are changed by git itself.
-type lockFile struct {
-	path string
-	f    *os.File
-}
-
-// takeLock makes the lock of a file, and waits a little for another holder.
-func takeLock(ctx context.Context, file string) (*lockFile, error) {
-	deadline := time.Now().Add(lockPatience)
-	for {
-		f, err := os.OpenFile(file+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		switch {
-		case err == nil:
-			crash.Point("git: locked " + filepath.Base(file))
-			return &lockFile{path: file, f: f}, nil
-		case errors.Is(err, fs.ErrNotExist):
-			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-				return nil, fmt.Errorf("lock %s: %w", file, err)
-			}
-		case !errors.Is(err, fs.ErrExist):
-			return nil, fmt.Errorf("lock %s: %w", file, err)
-		}
-		if time.Now().After(deadline) {
-			return nil, lockedBy(file, err)
-		}
-		if errors.Is(err, fs.ErrExist) {
-			if err := pause(ctx, 20*time.Millisecond); err != nil {
-				return nil, fmt.Errorf("lock %s: %w", file, err)
-			}
-		}
-	}
-}
-
-// fill writes the whole new content and brings it to the disk.
-func (k *lockFile) fill(data []byte) error {
-	if _, err := k.f.Write(data); err != nil {
-		return fmt.Errorf("write %s.lock: %w", k.path, err)
-	}
-	if err := unix.Fdatasync(int(k.f.Fd())); err != nil {
-		return fmt.Errorf("sync %s.lock: %w", k.path, err)
-	}
-	crash.Point("git: written " + filepath.Base(k.path))
-	return nil
-}
-
-// commit puts the new content in place. The lock is gone afterwards, whatever happens.
-func (k *lockFile) commit() error {
-	err := os.Rename(k.path+".lock", k.path)
-	if err != nil {
-		k.drop()
-		return fmt.Errorf("replace %s: %w", k.path, err)
-	}
-	crash.Point("git: replaced " + filepath.Base(k.path))
-	k.f.Close()
-	k.f = nil
-	return nil
-}
-
-// drop gives the lock up; it is harmless after commit.
-func (k *lockFile) drop() {
-	if k.f == nil {
-		return
-	}
-	os.Remove(k.path + ".lock")
-	k.f.Close()
-	k.f = nil
-}
 
 // presence is a file in the git directory, never removed, that is locked with flock(2) by every run that works there,
 // for as long as it does. It says "running" until the last of them ends. Who finds it so, and unlocked, follows on a
@@ -173,15 +100,6 @@ func (r *Repo) clearAfterKill() error {
 		return fmt.Errorf("clear away what a killed run left: %w", err)
 	}
 	return f.Truncate(0)
-}
-
-// within finds what matches the pattern in a folder, whatever the folder's own name has of a pattern.
-func within(dir, pattern string) ([]string, error) {
-	return filepath.Glob(filepath.Join(quotePattern(dir), pattern))
-}
-
-func quotePattern(dir string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
 
 // Locked names a lock that would stop the next commit: of the index, of HEAD or of the branch that is checked out.

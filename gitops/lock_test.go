@@ -18,11 +18,8 @@ func TestLockCommitAndDrop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.fill([]byte("x\n")); err != nil {
-			t.Fatal(err)
-		}
 		if commit {
-			err = k.commit()
+			err = k.replace([]byte("x\n"), 0o644, time.Now())
 		}
 		k.drop()
 		if _, lerr := os.Lstat(file + ".lock"); err != nil || lerr == nil {

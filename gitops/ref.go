@@ -98,7 +98,7 @@ func (s *refStore) hash(name string) (string, error) {
 
 // packed calls each for every line of packed-refs.
 func (s *refStore) packed(each func(name, hash string)) error {
-	b, err := readPlain(s.l.commonDir+"/packed-refs", mostSaved)
+	b, err := readPlain(s.l.commonDir+"/packed-refs", mostCopied)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

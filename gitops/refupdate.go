@@ -46,14 +46,22 @@ func (r *Repo) updateRef(ctx context.Context, name, message, command string) err
 	if name != "HEAD" && !validRef(name) {
 		return fmt.Errorf("%q is no valid ref name", name)
 	}
-	// git waits for another command's lock, as long as we do.
-	wait := []string{"-c", fmt.Sprintf("core.filesRefLockTimeout=%d", lockPatience.Milliseconds())}
 	crash.Point("git: before " + name)
-	_, err := r.cli.run(ctx, gitCall{options: append(wait, r.people.asKeeper(ctx)...),
-		args: []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "--stdin"}, stdin: []byte(command)})
-	if err != nil {
+	if err := r.updateRefs(ctx, message, command); err != nil {
 		return lockedBy(r.refs.file(name), err)
 	}
 	crash.Point("git: after " + name)
 	return nil
+}
+
+// updateRefs gives git commands for refs, which it does all or none of.
+func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
+	if commands == "" {
+		return nil
+	}
+	// git waits for another command's lock, as long as we do.
+	wait := []string{"-c", fmt.Sprintf("core.filesRefLockTimeout=%d", lockPatience.Milliseconds())}
+	_, err := r.cli.run(ctx, gitCall{options: append(wait, r.people.asKeeper(ctx)...),
+		args: []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "--stdin"}, stdin: []byte(commands)})
+	return err
 }

@@ -12,25 +12,24 @@ import (
 
 // Repo is an open repository with its working tree. Safe for concurrent use; calls wait for each other.
 type Repo struct {
-	opt     Options
-	l       layout
-	cfg     *gitConfig
-	kept    keptRefs
-	watched watched
-	people  identities
-	guard   protection
-	notes   []string
+	opt      Options
+	l        layout
+	cfg      *gitConfig
+	attempts attemptRefs
+	settings settingPaths
+	people   identities
+	guard    protection
+	notes    []string
 
 	cli       *cli
 	viaGit    bool   // the git program makes snapshots and restores them
 	commitGit bool   // it makes the wave commit
 	ends      string // why files with CRLF line ends are git's, "" if they are not
 
-	root   *rootDir
-	store  *objectStore
-	refs   *refStore
-	saved  savedFiles
-	marked groundMark
+	root  *rootDir
+	store *objectStore
+	refs  *refStore
+	index fileCopy // as the last Guard read it
 
 	mu      sync.Mutex
 	scanner *scanner
@@ -68,7 +67,7 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error)
 	if err := refusal(formatFindings(cfg)); err != nil {
 		return nil, err
 	}
-	r := &Repo{opt: opt, l: l, cfg: cfg, watched: watch(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}, saved: savedFiles{}}
+	r := &Repo{opt: opt, l: l, cfg: cfg, settings: findSettings(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}}
 	r.refs = &refStore{l: l}
 	if err := clear(r); err != nil {
 		return nil, err

@@ -259,7 +259,7 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 	}
 	files := map[string][]byte{"HEAD": []byte(head + "\n"), "config": s.config, "packed-refs": refs, "index": index, "objects/info/alternates": []byte(alternates)}
 	for _, name := range []string{"info/exclude", "info/attributes", "shallow"} {
-		if b, err := readPlain(filepath.Join(s.user.l.commonDir, name), mostSaved); err == nil {
+		if b, err := readPlain(filepath.Join(s.user.l.commonDir, name), mostCopied); err == nil {
 			files[name] = b
 		}
 	}

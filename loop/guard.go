@@ -77,7 +77,7 @@ func (g *guard) forget(home Home, id string) error {
 func (g *guard) repairSettings(ctx context.Context, f *footing, who string) (notes []string, err error) {
 	s, err := f.git.RepairSettings(ctx)
 	if err != nil {
-		return nil, gitErr("put the repository back after the "+who, err)
+		return s.Notes, gitErr("put the repository back after the "+who, err)
 	}
 	g.repaired = true
 	undone, err := g.restore(ctx, f, who, s.Back)
@@ -96,11 +96,12 @@ type footing struct {
 }
 
 // repair undoes what no attempt may do once its processes are dead, and says so; who is the part of it that did it.
-// It may be called again for what was done since.
+// It may be called again for what was done since. With
+// an error it returns what was undone before that.
 func (g *guard) repair(ctx context.Context, f *footing, who string) (notes []string, err error) {
 	s, err := f.git.Repair(ctx)
 	if err != nil {
-		return nil, gitErr("put the repository back after the "+who, err)
+		return s.Notes, gitErr("put the repository back after the "+who, err)
 	}
 	g.repaired = true
 	if s.Commits != "" {

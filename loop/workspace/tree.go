@@ -230,6 +230,7 @@ func (t *Tree) Repair(ctx context.Context, who string) (notes []string, err erro
 			repair = t.git.Repair
 		}
 		done, err := repair(ctx)
+		notes = append(notes, done.Notes...)
 		if err != nil {
 			return gitErr("put the repository back after the "+who, err)
 		}
@@ -238,7 +239,7 @@ func (t *Tree) Repair(ctx context.Context, who string) (notes []string, err erro
 			t.commits = done.Commits
 		}
 		undone, err := t.restore(ctx, who, done.Back)
-		notes = append(append(notes, done.Notes...), undone...)
+		notes = append(notes, undone...)
 		return err
 	})
 	return notes, err

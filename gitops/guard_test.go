@@ -13,7 +13,7 @@ import (
 
 // What an agent does to the git directory, and what becomes of it: HEAD, branch, index, configuration, hooks
 // and state are as before, the working tree is as the agent left it, and each undoing is told in one note.
-var groundRows = []struct {
+var guardRows = []struct {
 	name, setup, attempt string
 	notes                []string // a part of each, in order
 	commits              bool     // the agent's own are reported
@@ -22,15 +22,15 @@ var groundRows = []struct {
 }{
 	{name: "nothing", attempt: "echo 2 >>f"},
 	{name: "git status", attempt: "touch f src/x.go; git status >/dev/null"},
-	{name: "commit", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"branch main went from", "own commits up to", "index was changed"}, commits: true},
-	{name: "several commits", attempt: "echo 2 >>f; git commit -qam own; echo 3 >n; git add n; git commit -qm own2", notes: []string{"branch main went", "own commits", "index"}, commits: true},
-	{name: "amend", attempt: "echo 2 >>f; git commit -qa --amend -m other", notes: []string{"branch main went", "own commits", "index"}, commits: true},
+	{name: "commit", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"index was changed", "branch main went from", "own commits up to"}, commits: true},
+	{name: "several commits", attempt: "echo 2 >>f; git commit -qam own; echo 3 >n; git add n; git commit -qm own2", notes: []string{"index", "branch main went", "own commits"}, commits: true},
+	{name: "amend", attempt: "echo 2 >>f; git commit -qa --amend -m other", notes: []string{"index", "branch main went", "own commits"}, commits: true},
 	{name: "reset to an older commit", setup: "git commit -qm2 --allow-empty", attempt: "git reset -q --hard HEAD~1", notes: []string{"branch main went"}},
-	{name: "commit on an unborn branch", setup: "!git init -q .", attempt: "echo 1 >f; git add f; git commit -qm own", notes: []string{"branch main went from nothing", "own commits", "index"}, commits: true},
-	{name: "commit when detached", setup: "git checkout -q --detach", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"HEAD stood at commit", "own commits", "index"}, commits: true},
+	{name: "commit on an unborn branch", setup: "!git init -q .", attempt: "echo 1 >f; git add f; git commit -qm own", notes: []string{"index", "branch main went from nothing", "own commits"}, commits: true},
+	{name: "commit when detached", setup: "git checkout -q --detach", attempt: "echo 2 >>f; git commit -qam own", notes: []string{"index", "HEAD stood at commit", "own commits"}, commits: true},
 	{name: "new branch", attempt: "git checkout -qb side", notes: []string{"branch side was checked out; switched back to branch main", "branch side was made"}, keeps: "refs/heads/side"},
-	{name: "new branch with a commit", attempt: "git checkout -qb side; echo 2 >>f; git commit -qam own", notes: []string{"branch side was checked out", "own commits", "branch side was made", "index"}, commits: true, keeps: "refs/heads/side"},
-	{name: "old branch", setup: "git branch old; echo 2 >>f; git commit -qam2", attempt: "git checkout -q old", notes: []string{"branch old was checked out", "index"}},
+	{name: "new branch with a commit", attempt: "git checkout -qb side; echo 2 >>f; git commit -qam own", notes: []string{"index", "branch side was checked out", "own commits", "branch side was made"}, commits: true, keeps: "refs/heads/side"},
+	{name: "old branch", setup: "git branch old; echo 2 >>f; git commit -qam2", attempt: "git checkout -q old", notes: []string{"index", "branch old was checked out"}},
 	{name: "detached by the attempt", attempt: "git checkout -q --detach", notes: []string{"HEAD stood at commit"}},
 	{name: "orphan branch", attempt: "git checkout -q --orphan fresh", notes: []string{"branch fresh was checked out"}},
 	{name: "branch deleted", attempt: "git checkout -q --detach; git branch -qD main", notes: []string{"HEAD stood", "branch main went"}},
@@ -49,8 +49,8 @@ var groundRows = []struct {
 	{name: "stash and pop", attempt: "echo 2 >>f; git stash -q; git stash pop -q"},
 	{name: "user's stash dropped", setup: "echo 2 >>f; git stash -q", attempt: "git stash drop -q", notes: []string{"dropped the stash entry"}, loses: "refs/stash"},
 	{name: "merge left", setup: conflict, attempt: "git merge -q x || true", notes: []string{"unfinished by the attempt: .git/MERGE_HEAD .git/MERGE_MODE .git/MERGE_MSG; kept: commit", "index"}},
-	{name: "merge done", setup: "git checkout -qb x; echo x >n; git add n; git commit -qm2; git checkout -q main; git commit -qm3 --allow-empty", attempt: "git merge -q -m merged x", notes: []string{"branch main went", "own commits", "index"}, commits: true},
-	{name: "rebase left", setup: conflict, attempt: "git rebase -q x || true", notes: []string{".git/rebase-merge", "HEAD stood", "index"}},
+	{name: "merge done", setup: "git checkout -qb x; echo x >n; git add n; git commit -qm2; git checkout -q main; git commit -qm3 --allow-empty", attempt: "git merge -q -m merged x", notes: []string{"index", "branch main went", "own commits"}, commits: true},
+	{name: "rebase left", setup: conflict, attempt: "git rebase -q x || true", notes: []string{".git/rebase-merge", "index", "HEAD stood"}},
 	{name: "cherry-pick left", setup: conflict, attempt: "git cherry-pick x || true", notes: []string{".git/CHERRY_PICK_HEAD", "index"}},
 	{name: "bisect left", setup: "git commit -qm2 --allow-empty", attempt: "git bisect start -q HEAD HEAD~1", notes: []string{"BISECT"}},
 	{name: "config", attempt: "git config core.hooksPath /tmp/evil; git config user.name Agent", notes: []string{".git/config was changed"}},
@@ -65,10 +65,10 @@ var groundRows = []struct {
 	{name: "hooks deleted", setup: hook("pre-push", "exit 0"), attempt: "rm -r .git/hooks", notes: []string{"hook pre-push was changed"}},
 	{name: "info", setup: "mkdir -p .git/info; echo '*.x' >.git/info/exclude", attempt: "echo '*' >.git/info/exclude; echo '* text' >.git/info/attributes; git rev-parse HEAD >.git/info/grafts", notes: []string{"info/attributes", "info/exclude", "info/grafts"}},
 	{name: "locks left", attempt: ": >.git/index.lock; : >.git/HEAD.lock; : >.git/refs/heads/main.lock; : >.git/config.lock; echo 2 >>f", notes: []string{"HEAD.lock", "config.lock", "index.lock", "refs/heads/main.lock"}},
-	{name: "housekeeping killed", attempt: "echo 2 >>f; git commit -qam own; : >.git/objects/maintenance.lock; : >.git/objects/pack/multi-pack-index.lock", commits: true, notes: []string{"objects/maintenance.lock", "multi-pack-index.lock", "branch main went", "own commits", "index"}},
+	{name: "housekeeping killed", attempt: "echo 2 >>f; git commit -qam own; : >.git/objects/maintenance.lock; : >.git/objects/pack/multi-pack-index.lock", commits: true, notes: []string{"objects/maintenance.lock", "multi-pack-index.lock", "index", "branch main went", "own commits"}},
 	{name: "lock of before", setup: ": >.git/index.lock", attempt: "echo 2 >>f"},
 	{name: "HEAD damaged", attempt: "echo nonsense >.git/HEAD", notes: []string{"HEAD was damaged"}},
-	{name: "linked working tree", setup: "git worktree add -q -b side work", attempt: "echo 2 >>f; git commit -qam own; git checkout -q --detach", notes: []string{"HEAD stood", "branch side went", "own commits", "index"}, commits: true},
+	{name: "linked working tree", setup: "git worktree add -q -b side work", attempt: "echo 2 >>f; git commit -qam own; git checkout -q --detach", notes: []string{"index", "HEAD stood", "branch side went", "own commits"}, commits: true},
 	{name: "branch renamed below itself", attempt: "git branch -m main main/login", notes: []string{"branch main/login stands in the way of branch main; it is moved to refs/descartes/moved/heads/main/login-", "branch main/login was checked out", "branch main went"}, keeps: "moved"},
 	{name: "branch replaced by a folder", setup: "git branch feature", attempt: "git branch -D feature; git branch feature/login", notes: []string{"branch feature/login stands in the way of branch feature", "branch feature was deleted during the attempt and put back"}, keeps: "moved"},
 	{name: "branch in the place of a folder", setup: "git branch feature/login; git branch feature/x; git pack-refs --all", attempt: "git branch -D feature/login feature/x; git branch feature; git pack-refs --all",
@@ -76,9 +76,9 @@ var groundRows = []struct {
 	{name: "remote refs, notes and replacements", setup: "git update-ref refs/remotes/origin/x HEAD; git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/x; git notes add -m n",
 		attempt: "git update-ref -d refs/remotes/origin/x; git symbolic-ref -d refs/remotes/origin/HEAD; git update-ref -d refs/notes/commits; git replace -f $(git rev-parse HEAD) $(git commit-tree -m x HEAD^{tree})",
 		notes:   []string{"refs/notes/commits was deleted", "refs/remotes/origin/HEAD was deleted", "refs/remotes/origin/x was deleted", "refs/replace/"}, keeps: "moved"},
-	{name: "FIFOs", attempt: "git update-ref refs/remotes/origin/x HEAD; for f in HEAD MERGE_HEAD index packed-refs logs/HEAD refs/heads/main refs/heads/x config; do rm -f .git/$f; mkfifo .git/$f; done",
-		notes: []string{"removed .git/HEAD, which", "removed .git/MERGE_HEAD, which", "removed .git/config, which", "removed .git/index, which", "removed .git/logs/HEAD, which", "removed .git/packed-refs, which", ".git/config was changed", "branch main was damaged", "branch x was damaged", "HEAD was damaged", "index was"}, keeps: "refs/remotes/origin/x"},
-	{name: "sparse files", attempt: "for f in HEAD MERGE_HEAD refs/heads/main refs/heads/x; do truncate -s 8G .git/$f; done", notes: []string{"left unfinished by the attempt: .git/MERGE_HEAD", "branch main was damaged", "branch x was damaged", "HEAD was damaged"}},
+	{name: "FIFOs", attempt: "for f in HEAD MERGE_HEAD index logs/HEAD config shallow; do rm -f .git/$f; mkfifo .git/$f; done",
+		notes: []string{"removed .git/logs/HEAD, which", ".git/config was changed", "unfinished by the attempt: .git/MERGE_HEAD", ".git/shallow was changed", "index was", "HEAD was damaged"}},
+	{name: "sparse files", attempt: "for f in HEAD MERGE_HEAD; do truncate -s 8G .git/$f; done", notes: []string{"left unfinished by the attempt: .git/MERGE_HEAD", "HEAD was damaged"}},
 	{name: "hooks in subfolders", setup: "mkdir -p .git/hooks/pre-commit.d; echo 1 >.git/hooks/pre-commit.d/1", attempt: "echo evil >.git/hooks/pre-commit.d/1; mkdir -p .git/hooks/new.d/sub; echo 2 >.git/hooks/new.d/sub/2",
 		notes: []string{"hook pre-commit.d/1 was changed during the attempt and put back; its text is kept in .git/descartes-changed/1-", "hook new.d/sub/2 was added"}},
 	{name: "logs that lead elsewhere", attempt: "ln -s ~/.gitconfig .git/shallow; rm -rf .git/logs/HEAD .git/logs/refs/heads; ln -s ~/.gitconfig .git/logs/HEAD; ln -s ~ .git/logs/refs/heads; rm -rf .git/descartes-changed",
@@ -94,12 +94,12 @@ var groundRows = []struct {
 	{name: "kept attempts deleted", setup: "git update-ref refs/descartes/l/1/1 HEAD; git update-ref refs/descartes/l/1/2 HEAD; git update-ref refs/descartes/l/2/1 HEAD", attempt: "git update-ref -d refs/descartes/l/1/1; rm -r .git/refs/descartes/l/2",
 		notes: []string{"2 of the kept attempts under refs/descartes/ were deleted during the attempt and put back"}},
 	{name: "everything at once", attempt: "git checkout -qb b; echo 2 >>f; git add f; git commit -qm own; git config x.y z; " + hook("pre-commit", "exit 1") + ": >.git/index.lock",
-		notes: []string{"index.lock", "config", "hook pre-commit was added", "branch b was checked out", "own commits", "branch b was made", "index"}, commits: true, keeps: "refs/heads/b"},
+		notes: []string{"index.lock", "config", "hook pre-commit was added", "index", "branch b was checked out", "own commits", "branch b was made"}, commits: true, keeps: "refs/heads/b"},
 }
 
 func TestRepair(t *testing.T) {
 	t.Parallel()
-	for _, tt := range groundRows {
+	for _, tt := range guardRows {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newTwin(t, &scenario{setup: tt.setup})
@@ -192,30 +192,6 @@ func gitState(s *sandbox) map[string]string {
 	return out
 }
 
-func TestGroundIsCheapWhereNothingChanged(t *testing.T) {
-	t.Parallel()
-	s := newTwin(t, &scenario{})
-	r, err := s.open("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	one, err := r.Guard(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := r.Guard(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if &one.index.data[0] != &two.index.data[0] {
-		t.Error("an unchanged index was read again")
-	}
-	if repaired, err := two.Repair(t.Context()); err != nil || len(repaired.Notes) > 0 {
-		t.Errorf("got %+v, %v", repaired, err)
-	}
-}
-
 // What other people's git commands hold is left: in another working tree, and here while one of them lives.
 func TestRepairLeavesOthersLocks(t *testing.T) {
 	t.Parallel()
@@ -251,6 +227,51 @@ func TestRepairLeavesOthersLocks(t *testing.T) {
 		t.Errorf("got %q, %v", repaired.Notes, err)
 	}
 	s.sh("ls ../.git/index.lock ../.git/BISECT_LOG ../.git/refs/heads/main.lock ../.git/config.lock " + lock)
+}
+
+// A verification follows the agent and is repaired on the same ground.
+func TestRepairTwice(t *testing.T) {
+	t.Parallel()
+	for _, way := range bothWays {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			s, r := openBothWays(t, way.setup, "echo mine >staged; git add staged")
+			base := mustSnapshot(t, r)
+			g, err := r.Guard(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := func(script string, want ...string) {
+				t.Helper()
+				s.sh(script)
+				tree := files(t, s.dir)
+				repaired, err := g.Repair(t.Context())
+				if err != nil || !matchNotes(repaired.Notes, want) {
+					t.Errorf("%s: %v, notes %q", script, err, repaired.Notes)
+				}
+				if diff := diffFiles(tree, files(t, s.dir)); diff != "" {
+					t.Errorf("%s: the working tree changed: %s", script, diff)
+				}
+				if got := s.git("diff", "--cached", "--name-only"); got != "staged\n" {
+					t.Errorf("%s: staged is\n%s", script, got)
+				}
+			}
+			after("echo 1 >one.log; echo 2 >>f; git add -f one.log f; git branch side; : >.git/index.lock", "index.lock", "index was changed", "branch side was made")
+			after("true")
+			after("git status >/dev/null; touch f; git status >/dev/null")
+			mustSnapshot(t, r)
+			after("echo 2 >two.log; git add -f two.log; git commit -qm own; git branch -f side", "index was changed", "branch main went", "own commits", "branch side was moved")
+			after("rm f; git checkout -q f; echo 3 >>f")
+			if got, want := s.git("diff", "--name-only", string(base), string(mustSnapshot(t, r))), "f\none.log\ntwo.log\n"; got != want {
+				t.Errorf("the snapshot changes\n%swant\n%s", got, want)
+			}
+			if again, err := r.Guard(t.Context()); err != nil {
+				t.Error(err)
+			} else if repaired, err := again.Repair(t.Context()); err != nil || len(repaired.Notes) > 0 {
+				t.Errorf("a new guard: %q, %v", repaired.Notes, err)
+			}
+		})
+	}
 }
 
 // A branch whose objects went with it cannot be put back, and no ref to nothing is made.

@@ -1,0 +1,354 @@
+package gitops
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// settingPaths are the files and folders that an attempt may not change, wherever they lie: they decide what git does
+// and runs, here or for whoever works here next. Some need not be there yet.
+type settingPaths struct {
+	files []string
+	hooks []string // folders of hooks
+}
+
+// findSettings takes them from the layout and from what git says of its settings.
+func findSettings(l layout, cfg *gitConfig, env []string) settingPaths {
+	p := settingPaths{hooks: []string{filepath.Join(l.commonDir, "hooks")}}
+	for _, f := range []string{"config", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates", "hooks"} {
+		p.files = append(p.files, filepath.Join(l.commonDir, filepath.FromSlash(f)))
+	}
+	for _, f := range []string{"config.worktree", "info/sparse-checkout", "commondir", "gitdir"} {
+		p.files = append(p.files, filepath.Join(l.gitDir, filepath.FromSlash(f)))
+	}
+	if dot := filepath.Join(l.root, ".git"); dot != l.gitDir {
+		p.files = append(p.files, dot) // the .git file of a linked working tree or a submodule, or a link
+	}
+	for _, inc := range cfg.includes {
+		path, home := inc.path, envValue(env, "HOME")
+		if rest, ok := strings.CutPrefix(path, "~/"); ok && home != "" {
+			path = filepath.Join(home, rest)
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(inc.from), path)
+		}
+		if path = filepath.Clean(path); inc.ours || l.holds(path) { // a person's own settings elsewhere are his to change
+			p.files = append(p.files, path)
+		}
+	}
+	if dir, ok := cfg.pathname("core.hookspath"); ok && dir != "" {
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(l.root, dir)
+		}
+		dir = filepath.Clean(dir)
+		if dir != "/" && dir != os.DevNull && dir != l.root && !strings.HasPrefix(l.root, dir+"/") {
+			p.hooks = append(p.hooks, dir)
+			p.files = append(p.files, dir) // it may be, or become, a link
+		}
+	}
+	slices.Sort(p.files)
+	p.files = slices.Compact(p.files)
+	return p
+}
+
+// holds reports whether a path lies in the working tree or in the git directory.
+func (l layout) holds(path string) bool {
+	return slices.ContainsFunc([]string{l.root, l.gitDir, l.commonDir}, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
+}
+
+// mostHooks bounds the files in subfolders of a folder of hooks that are watched. Git itself runs none of them.
+const mostHooks = 2000
+
+// listHooks lists the folders of hooks with everything in them, samples left out. Where one is a link to elsewhere, what
+// is there is not the repository's: only the link is watched.
+func listHooks(tops []string) (files, folders []string, err error) {
+	for _, top := range tops {
+		if fi, err := os.Lstat(top); err != nil || !fi.IsDir() {
+			continue
+		}
+		folders = append(folders, top)
+		deep := 0
+		err := filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil && missing(err), path == top:
+				return nil
+			case err != nil:
+				return err
+			}
+			if filepath.Dir(path) != top {
+				if deep++; deep > mostHooks {
+					return fs.SkipDir
+				}
+			}
+			if e.IsDir() {
+				folders = append(folders, path)
+			} else if !strings.HasSuffix(path, ".sample") {
+				files = append(files, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return files, folders, nil
+}
+
+// settings are the configuration and the hooks as they stood, in a form that outlives the run, and where the refs
+// stood: that is for people to read.
+type settings struct {
+	Files   []fileCopy
+	Hooks   []fileCopy
+	Folders []string // of hooks, and those in them
+	Tops    []string // of these, those where git or the configuration looks
+	Refs    refValues
+	Broken  []string // refs that git could not read
+}
+
+func (p settingPaths) read() (now settings, err error) {
+	now.Tops = p.hooks
+	var hooks []string
+	if hooks, now.Folders, err = listHooks(p.hooks); err != nil {
+		return now, err
+	}
+	if now.Files, err = copyFiles(p.files); err != nil {
+		return now, err
+	}
+	now.Hooks, err = copyFiles(hooks)
+	return now, err
+}
+
+func copyFiles(paths []string) ([]fileCopy, error) {
+	out := make([]fileCopy, len(paths))
+	for i, p := range paths {
+		var err error
+		if out[i], err = copyFile(p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// mostSettings bounds the text of the files that Settings holds, all together. One that does not fit is taken as it
+// stands then.
+const mostSettings = 8 << 20
+
+// Settings is what GuardSince needs to put the configuration and the hooks back after a run that was killed. It is for
+// a file that no attempt can write: who writes it decides what git runs.
+func (g *Guard) Settings() []byte {
+	s, room := g.settings, mostSettings
+	trim := func(from []fileCopy) []fileCopy {
+		to := slices.Clone(from)
+		for i := range to {
+			if f := &to[i]; len(f.Text) > room || f.Kind == fs.ModeDevice {
+				f.Omitted, f.Text = true, nil
+			}
+			room -= len(to[i].Text)
+		}
+		return to
+	}
+	s.Files, s.Hooks = trim(s.Files), trim(s.Hooks)
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil // a path that is no text: nothing is kept
+	}
+	return b
+}
+
+// parseSettings reads what Settings wrote.
+func parseSettings(b []byte) (was settings, ok bool) {
+	ok = json.Unmarshal(b, &was) == nil && len(was.Files) > 0
+	return was, ok
+}
+
+// restoreSettings undoes what was done to the configuration and the hooks.
+func (r *Repo) restoreSettings(ctx context.Context, was *settings, s *Repaired) error {
+	for i := range was.Files {
+		if kept, undone, err := r.restoreFile(ctx, &was.Files[i]); err != nil {
+			return err
+		} else if undone {
+			s.note("%s was changed during the attempt and put back%s", r.inGit(was.Files[i].Path), kept)
+		}
+	}
+	names, folders, err := listHooks(was.Tops)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for i := range was.Hooks {
+		f := &was.Hooks[i]
+		known[f.Path] = true
+		if kept, undone, err := r.restoreFile(ctx, f); err != nil {
+			return err
+		} else if undone {
+			s.note("the hook %s was changed during the attempt and put back%s", r.hookName(f.Path), kept)
+		}
+	}
+	for _, n := range names {
+		if known[n] {
+			continue
+		}
+		kept := r.keepText(n)
+		if err := os.RemoveAll(n); err != nil {
+			return err
+		}
+		s.note("the hook %s was added during the attempt and removed%s", r.hookName(n), kept)
+	}
+	slices.Reverse(folders) // the inner ones first
+	for _, f := range folders {
+		if !slices.Contains(was.Folders, f) {
+			_ = os.Remove(f) // if it is empty
+		}
+	}
+	return nil
+}
+
+// restoreFile puts a file back if it changed, and says where its new text is kept.
+func (r *Repo) restoreFile(ctx context.Context, f *fileCopy) (kept string, undone bool, err error) {
+	if changed, err := f.changed(); err != nil || !changed {
+		return "", false, err
+	}
+	kept = r.keepText(f.Path)
+	return kept, true, f.restore(ctx)
+}
+
+// keepText keeps what an attempt, or a person meanwhile, made of a file that is put back, and says where.
+func (r *Repo) keepText(path string) (said string) {
+	if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() {
+		return "" // what a link leads to is for nobody to copy who reads the repository
+	}
+	b, err := readPlain(path, 1<<20)
+	if err != nil || len(b) == 0 {
+		return ""
+	}
+	if file := r.keepAside(filepath.Base(path), b); file != "" {
+		said = "; its text is kept in " + r.inGit(file)
+	}
+	return said
+}
+
+// keepAside writes a text to a file of the git directory that nothing reads; "" if that cannot be.
+func (r *Repo) keepAside(name string, b []byte) (file string) {
+	root, err := os.OpenRoot(r.l.gitDir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	sum := sha256.Sum256(b)
+	name = "descartes-changed/" + name + "-" + hex.EncodeToString(sum[:4])
+	_ = root.Mkdir("descartes-changed", 0o700)
+	if err := root.WriteFile(name, b, 0o600); err != nil {
+		return ""
+	}
+	return filepath.Join(r.l.gitDir, name)
+}
+
+// inGit names a file of the git directory for people.
+func (r *Repo) inGit(path string) string {
+	for _, dir := range []string{r.l.gitDir, r.l.commonDir} {
+		if rel, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(rel, "..") {
+			return ".git/" + filepath.ToSlash(rel)
+		}
+	}
+	if rel, ok := strings.CutPrefix(path, r.l.root+"/"); ok {
+		return rel
+	}
+	return path
+}
+
+// hookName is a hook's path in git's own folder of hooks, or in the project.
+func (r *Repo) hookName(path string) string {
+	for _, dir := range []string{filepath.Join(r.l.commonDir, "hooks"), r.l.root} {
+		if rel, ok := strings.CutPrefix(path, dir+"/"); ok {
+			return rel
+		}
+	}
+	return path
+}
+
+// settingsSince undoes what the attempt of a killed run did to configuration and hooks, and reads them again: until then
+// they were the attempt's. What changed after its end stays, as it may be somebody else's; what it was is kept aside.
+func (r *Repo) settingsSince(ctx context.Context, was settings, during func(time.Time) bool) (notes []string, err error) {
+	ours := func(s fileStamp) bool { return s == fileStamp{} || during(time.Unix(s.ctime.Unix())) }
+	choose := func(files []fileCopy) error {
+		for i := range files {
+			f := &files[i]
+			f.stamp = fileStamp{ino: 1, size: -1} // of no file: it is read
+			now, err := copyFile(f.Path)
+			if err != nil {
+				return err
+			}
+			changed, err := f.changed()
+			if err != nil {
+				return err
+			}
+			if f.Omitted || !changed {
+				*f = now
+			} else if !ours(now.stamp) {
+				kept := ""
+				if file := r.keepAside(filepath.Base(f.Path), f.Text); file != "" {
+					kept = "; its text of before is kept in " + r.inGit(file)
+				}
+				notes = append(notes, fmt.Sprintf("%s was changed since the attempt began, the last time after its end, and stays%s", r.inGit(f.Path), kept))
+				*f = now
+			}
+		}
+		return nil
+	}
+	if err := choose(was.Files); err != nil {
+		return nil, err
+	}
+	if err := choose(was.Hooks); err != nil {
+		return nil, err
+	}
+	names, _, err := listHooks(was.Tops)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		now, err := copyFile(n)
+		if err != nil {
+			return nil, err
+		}
+		if !ours(now.stamp) && !slices.ContainsFunc(was.Hooks, func(f fileCopy) bool { return f.Path == n }) {
+			was.Hooks = append(was.Hooks, now)
+		}
+	}
+	var s Repaired
+	if err := r.restoreSettings(ctx, &was, &s); err != nil {
+		return nil, err
+	}
+	return append(s.Notes, notes...), r.readSettings(ctx)
+}
+
+// readSettings reads the configuration again, and decides anew who makes snapshots and commits.
+func (r *Repo) readSettings(ctx context.Context) error {
+	cfg, err := readConfig(ctx, r.cli)
+	if err != nil {
+		return err
+	}
+	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
+	if err != nil {
+		ix = nil // Open and GuardSince see to it
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cfg, r.settings, r.people.cfg = cfg, findSettings(r.l, cfg, r.opt.Env), cfg
+	if err := r.decide(inspect(r.l, cfg, ix, r.opt)); err != nil {
+		return fmt.Errorf("read the configuration again: %w", err)
+	}
+	if r.viaGit {
+		r.last = nil
+	}
+	r.scanner = r.newScanner()
+	return nil
+}
