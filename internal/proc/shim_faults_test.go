@@ -136,8 +136,8 @@ func TestStoppedShim(t *testing.T) {
 	}{
 		{TimedOut, func(c *Command) { c.Timeout = 50 * time.Millisecond }},
 		{Cancelled, func(*Command) {}},
-		{Stopped, func(*Command) {}}, // without any deadline
-		{Stopped, func(c *Command) { c.Idle = 50 * time.Millisecond }},
+		{Stopped, func(*Command) {}},                             // without any deadline
+		{Stopped, func(c *Command) { c.Idle = 2 * time.Second }}, // which a busy machine does not reach before the shim is stopped
 	} {
 		t.Run(string(tt.why), func(t *testing.T) {
 			t.Parallel()
