@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"descartes/internal/proc"
+	"descartes/internal/terminal"
 )
 
 // endless is a tool call that never ends, and leaves a second process that has fled into a session of its own.
@@ -29,7 +30,7 @@ func timedOut(t *testing.T, c client, flag string, first rule, underWay func(*st
 	t.Helper()
 	for limit := c.soon(); ; limit *= 2 {
 		s := newStage(t, c, first)
-		r := s.does(t, exitBlocked, "step", "--task", "1", "--max-attempts", "1", flag, itoa(limit))
+		r := s.does(t, exitBlocked, "step", "--task", "1", "--max-attempts", "1", flag, strconv.Itoa(limit))
 		if got := s.ended(t); len(got) != 1 || got[0] != "1 1 timeout" && got[0] != "1 1 idle" {
 			t.Errorf("attempts %q", got)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/internal/terminal"
 	"descartes/loop/journal"
 )
 
@@ -361,7 +362,7 @@ func TestAgentsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pid, p := range everything() {
-		if ns, err := os.Readlink("/proc/" + itoa(pid) + "/ns/net"); err == nil && ns == own && pid != os.Getpid() && !p.dead && pid != os.Getppid() {
+		if ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net"); err == nil && ns == own && pid != os.Getpid() && !p.dead && pid != os.Getppid() {
 			t.Errorf("%d %s", pid, p.line)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
 )
@@ -73,7 +74,7 @@ func writtenAnswer(cmd *cobra.Command, root string, file *tasks.File, id string)
 	text := "\n\n" + cutHere + "\n"
 	for _, q := range open {
 		if q.Task == id {
-			text += "\n" + clean(id+" "+q.Title) + "\n\n" + cleanLines(q.Question) + "\n"
+			text += "\n" + terminal.Clean(id+" "+q.Title) + "\n\n" + terminal.CleanLines(q.Question) + "\n"
 		}
 	}
 	if text, err = edited(cmd.Context(), "answer.md", text); err != nil {
@@ -166,7 +167,7 @@ func handOver(cmd *cobra.Command, look looking, home loop.Home, file *tasks.File
 	if look.json {
 		return writeJSON(cmd.OutOrStdout(), answered{change, a.Question, text, ""})
 	}
-	return write(cmd.OutOrStdout(), fmt.Sprintf("task %s: answered; loop %s is running and tries the task again when nothing else is left\n", clean(id), who.Loop))
+	return write(cmd.OutOrStdout(), fmt.Sprintf("task %s: answered; loop %s is running and tries the task again when nothing else is left\n", terminal.Clean(id), who.Loop))
 }
 
 // answerText is the answer as it was typed, or standard input.
@@ -197,7 +198,7 @@ func answerable(t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
 	case t.Status == tasks.Pending || t.Status == tasks.InProgress:
 		return nil
 	case t.Status == tasks.Done:
-		return badInput("descartes tasks set "+quote(t.ID)+" pending"+ofTag(file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
+		return badInput("descartes tasks set "+terminal.Quote(t.ID)+" pending"+ofTag(file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
 	}
 	if err := tasks.CanChange(t.Status, tasks.Pending); err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
@@ -229,7 +230,7 @@ func told(cmd *cobra.Command, look looking, a answered) error {
 	if look.json {
 		return writeJSON(cmd.OutOrStdout(), a)
 	}
-	return write(cmd.OutOrStdout(), fmt.Sprintf("task %s: answered; %s\nnext: %s\n", clean(a.Task.ID), a.outcome(), clean(a.Next)))
+	return write(cmd.OutOrStdout(), fmt.Sprintf("task %s: answered; %s\nnext: %s\n", terminal.Clean(a.Task.ID), a.outcome(), terminal.Clean(a.Next)))
 }
 
 func (a answered) outcome() string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/gitops"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -149,7 +151,7 @@ func trailer(message, key string) string {
 
 func attemptTable(id string, list []attemptJSON) string {
 	if len(list) == 0 {
-		return "task " + clean(id) + " has no attempts\n"
+		return "task " + terminal.Clean(id) + " has no attempts\n"
 	}
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
@@ -162,7 +164,7 @@ func attemptTable(id string, list []attemptJSON) string {
 		if !mixed {
 			return ""
 		}
-		return strings.TrimSpace(clean(a.Backend)+" "+clean(a.Model)) + "\t"
+		return strings.TrimSpace(terminal.Clean(a.Backend)+" "+terminal.Clean(a.Model)) + "\t"
 	}
 	agent := ""
 	if mixed {
@@ -176,9 +178,9 @@ func attemptTable(id string, list []attemptJSON) string {
 			ref = *a.Ref
 		}
 		if several {
-			fmt.Fprintf(w, "%s\t", clean(a.Loop))
+			fmt.Fprintf(w, "%s\t", terminal.Clean(a.Loop))
 		}
-		fmt.Fprintf(w, "%d\t%s%s\t%s%s\t%s\n", a.Attempt, with(a), clean(a.Verdict), column(priced, orWord(a.dollars, "unknown")+"\t"), ref, fit(clean(a.Reason), 80))
+		fmt.Fprintf(w, "%d\t%s%s\t%s%s\t%s\n", a.Attempt, with(a), terminal.Clean(a.Verdict), column(priced, cmp.Or(a.dollars, "unknown")+"\t"), ref, terminal.Fit(terminal.Clean(a.Reason), 80))
 	}
 	w.Flush() // into memory
 	for _, a := range list {

@@ -17,6 +17,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/proc"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/tasks"
@@ -93,7 +94,7 @@ func commandLine(cfg loop.Config) ([]string, error) {
 
 // savedCommand is a command as the state file has it: the program, quoted where commandLine would split it, and the rest.
 func savedCommand(words []string) (program string, args []string) {
-	return quote(words[0]), slices.Clone(words[1:])
+	return terminal.Quote(words[0]), slices.Clone(words[1:])
 }
 
 // wholeCommand is what a state file says is run.
@@ -103,7 +104,7 @@ func wholeCommand(cfg loop.Config) string {
 		words[0] = cfg.Backend.Type
 	}
 	for _, a := range cfg.Args {
-		words = append(words, quote(a))
+		words = append(words, terminal.Quote(a))
 	}
 	return strings.Join(words, " ")
 }

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"descartes/internal/terminal"
 )
 
 const barWidth = 16
 
 // bars is the wave view: one bar per wave, the task under way, what is blocked. reached is the last wave that a loop
 // began, 0 where none did.
-func (b *board) bars(p paint, reached int, current string, blocked []blockedLine) []string {
+func (b *board) bars(p terminal.Paint, reached int, current string, blocked []blockedLine) []string {
 	waves := b.waves()
 	c := b.graph.Counts()
 	now := 0
@@ -19,27 +22,27 @@ func (b *board) bars(p paint, reached int, current string, blocked []blockedLine
 		if now == 0 && bar.done < bar.all {
 			now = w.Number
 		}
-		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.in(bar.colour(), bar.blocks()), bar.words()))
+		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.colour(), bar.blocks()), bar.words()))
 	}
 	where := ""
 	switch {
 	case now == 0:
-		now, where = len(waves), "All "+count(len(waves), "wave")
+		now, where = len(waves), "All "+terminal.Count(len(waves), "wave")
 	case reached > 0 && reached <= len(waves):
 		now = reached
 	}
-	head := []string{orWord(where, fmt.Sprintf("Wave %d of %d", now, len(waves))), fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total), ""}
+	head := []string{cmp.Or(where, fmt.Sprintf("Wave %d of %d", now, len(waves))), fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total), ""}
 	out := append(head, foldWaves(lines, now)...)
 	if t, ok := b.graph.Task(current); ok && current != "" {
-		out = append(out, "", "Current Task: "+clean(t.Title), "Status: "+clean(string(b.graph.Status(current))))
+		out = append(out, "", "Current Task: "+terminal.Clean(t.Title), "Status: "+terminal.Clean(string(b.graph.Status(current))))
 		if t.Complexity != "" {
-			out = append(out, "Complexity: "+clean(t.Complexity))
+			out = append(out, "Complexity: "+terminal.Clean(t.Complexity))
 		}
 	}
 	if len(blocked) > 0 {
 		out = append(out, "", fmt.Sprintf("Blocked Tasks: %d", len(blocked)))
 		for _, t := range blocked {
-			out = append(out, fmt.Sprintf("  - Task %s: \"%s\" (%s)", clean(t.id), fit(clean(t.title), 40), clean(t.reason)))
+			out = append(out, fmt.Sprintf("  - Task %s: \"%s\" (%s)", terminal.Clean(t.id), terminal.Fit(terminal.Clean(t.title), 40), terminal.Clean(t.reason)))
 		}
 	}
 	return out
@@ -54,10 +57,10 @@ func foldWaves(lines []string, now int) []string {
 	first := min(max(0, now-1-most/2), len(lines)-most)
 	out := append([]string{}, lines[first:first+most]...)
 	if first > 0 {
-		out = append([]string{fmt.Sprintf("(%s before)", count(first, "wave"))}, out...)
+		out = append([]string{fmt.Sprintf("(%s before)", terminal.Count(first, "wave"))}, out...)
 	}
 	if rest := len(lines) - first - most; rest > 0 {
-		out = append(out, fmt.Sprintf("(%s after)", count(rest, "wave")))
+		out = append(out, fmt.Sprintf("(%s after)", terminal.Count(rest, "wave")))
 	}
 	return out
 }
@@ -101,11 +104,11 @@ func (n bar) blocks() string {
 }
 
 func (n bar) words() string {
-	tasks := count(n.all, "task")
+	tasks := terminal.Count(n.all, "task")
 	part := fmt.Sprintf("%d/%s", n.done, tasks)
 	switch {
 	case n.all == 0 && n.aside > 0:
-		return "Set aside (" + count(n.aside, "task") + ")"
+		return "Set aside (" + terminal.Count(n.aside, "task") + ")"
 	case n.done == n.all:
 		return "Complete (" + tasks + ")"
 	case n.running > 0 || n.done > 0 && n.ready > 0:
@@ -121,48 +124,11 @@ func (n bar) words() string {
 func (n bar) colour() string {
 	switch {
 	case n.done == n.all:
-		return green
+		return terminal.Green
 	case n.blocked > 0:
-		return red
+		return terminal.Red
 	case n.held > 0:
-		return yellow
+		return terminal.Yellow
 	}
-	return bold
-}
-
-const boxWidth = 69
-
-// box draws lines in a frame, as wide as the seed's picture.
-func box(title string, lines []string) string {
-	var s strings.Builder
-	edge := strings.Repeat("─", boxWidth)
-	row := func(text string) {
-		pad := boxWidth - 2 - width(unpainted(text))
-		if pad < 0 {
-			text, pad = fit(unpainted(text), boxWidth-2), 0
-		}
-		s.WriteString("│  " + text + strings.Repeat(" ", pad) + "│\n")
-	}
-	s.WriteString("┌" + edge + "┐\n")
-	row(title)
-	s.WriteString("├" + edge + "┤\n")
-	row("")
-	for _, l := range lines {
-		row(l)
-	}
-	row("")
-	s.WriteString("└" + edge + "┘\n")
-	return s.String()
-}
-
-// unpainted is a text without our own colour codes; clean let no others in.
-func unpainted(s string) string {
-	for {
-		before, rest, ok := strings.Cut(s, "\x1b[")
-		if !ok {
-			return s
-		}
-		_, after, _ := strings.Cut(rest, "m")
-		s = before + after
-	}
+	return terminal.Bold
 }

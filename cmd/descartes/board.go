@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/scheduler"
 	"descartes/tasks"
@@ -162,7 +163,7 @@ func (a *agentJSON) String() string {
 	if a == nil {
 		return ""
 	}
-	return strings.TrimSpace(clean(a.Backend) + " " + clean(a.Model))
+	return strings.TrimSpace(terminal.Clean(a.Backend) + " " + terminal.Clean(a.Model))
 }
 
 func (b *board) agent(t *tasks.Task) *agentJSON {

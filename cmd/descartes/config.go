@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"descartes/internal/config"
 	"descartes/internal/redact"
+	"descartes/internal/terminal"
 	"descartes/loop"
 )
 
@@ -111,7 +113,7 @@ func settingTable(list []config.Value) string {
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "SETTING\tVALUE\tSOURCE")
 	for _, one := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", one.Key, fit(clean(one.Text()), 60), clean(orWord(one.From, one.Source)))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", one.Key, terminal.Fit(terminal.Clean(one.Text()), 60), terminal.Clean(cmp.Or(one.From, one.Source)))
 	}
 	w.Flush() // into memory
 	return b.String()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/sandbox"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/verify"
 )
@@ -37,7 +39,7 @@ const verifying = ""
 // sandboxConfig is the sandbox that settings ask for.
 func sandboxConfig(root, dir string, cfg loop.Config, b agent.Backend) (sandbox.Config, error) {
 	env := os.Environ()
-	c := sandbox.Config{Mode: sandbox.Mode(orWord(cfg.Sandbox, string(sandbox.Auto))), Root: root, Top: gitTop(dir), Env: env, Agent: familyOf(b),
+	c := sandbox.Config{Mode: sandbox.Mode(cmp.Or(cfg.Sandbox, string(sandbox.Auto))), Root: root, Top: gitTop(dir), Env: env, Agent: familyOf(b),
 		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork, Hosts: cfg.SandboxDomains}
 	c.Program = programOf(b, dir)
 	c.ShowLogin = cfg.VerifyEnv == "inherit"
@@ -112,7 +114,7 @@ func sandboxed(ctx context.Context, root, dir string, cfg loop.Config, b agent.B
 	}
 	switch {
 	case err == nil && h.Mode == sandbox.Strict:
-		h.note = fmt.Sprintf("strict "+config.InSandbox+"network to %s only)", count(len(sandbox.Hosts(h.Agent))+len(cfg.SandboxDomains), "host"))
+		h.note = fmt.Sprintf("strict "+config.InSandbox+"network to %s only)", terminal.Count(len(sandbox.Hosts(h.Agent))+len(cfg.SandboxDomains), "host"))
 		return h, nil
 	case err == nil:
 		h.note = "auto " + config.InSandbox + "network open)"
@@ -181,7 +183,7 @@ func withheld(cfg loop.Config, b agent.Backend, env []string) (w loop.Withheld) 
 }
 
 // inForce is the sandbox that a loop's commands ran in, in words.
-func inForce(c loop.Config) string { return orWord(c.SandboxInForce, "not known") }
+func inForce(c loop.Config) string { return cmp.Or(c.SandboxInForce, "not known") }
 
 const (
 	wantedShown   = 6
@@ -192,30 +194,21 @@ const (
 // only a list is passed on those that look needed.
 func environmentText(cfg loop.Config, b agent.Backend) string {
 	parted := passing(cfg, b, os.Environ())
-	text := fmt.Sprintf("%s passed on", count(len(parted.Base)+len(parted.Agent), "variable"))
+	text := fmt.Sprintf("%s passed on", terminal.Count(len(parted.Base)+len(parted.Agent), "variable"))
 	if strictEnv(cfg) {
 		commands := append(slices.Clone(b.Command), cfg.Scud.VerificationCommand, cfg.VerificationCommand)
 		if names := parted.Wanted(commands...); len(names) > 0 {
-			text += "; not " + fewOf(names, wantedShown) + " (--env-pass passes them on)"
+			text += "; not " + terminal.Few(names, wantedShown) + " (--env-pass passes them on)"
 		}
 		return text
 	}
 	if names := parted.Names(); len(names) > 0 {
-		text += "; withheld: " + fewOf(names, withheldShown) + " (--env-pass passes them on)"
+		text += "; withheld: " + terminal.Few(names, withheldShown) + " (--env-pass passes them on)"
 	}
 	if names := slices.Sorted(slices.Values(parted.Never)); len(names) > 0 {
-		text += "; never passed on: " + fewOf(names, wantedShown)
+		text += "; never passed on: " + terminal.Few(names, wantedShown)
 	}
 	return text
-}
-
-// fewOf lists names, no more than so many of them.
-func fewOf(names []string, most int) string {
-	more := ""
-	if n := len(names) - most; n > 0 {
-		names, more = names[:most], fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(names, ", ") + more
 }
 
 // confine makes ready what the commands of a run are held in by. run is the folder of the loop's files. close is for

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"descartes/internal/terminal"
 	"descartes/loop/journal"
 )
 
@@ -38,7 +39,7 @@ func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
 				return
 			case <-tick.C:
 				if left := until.Sub(time.Now().Round(0)); left > 0 { // by the wall clock, as the wait itself
-					show(spell(left))
+					show(terminal.Spell(left))
 				}
 			}
 		}
@@ -52,30 +53,4 @@ func (c *countdown) stop() {
 		close(c.quit)
 		c.done.Wait()
 	}
-}
-
-// spell is a time to wait in a person's words.
-func spell(d time.Duration) string {
-	d = d.Round(time.Second)
-	days, h, m, s := int(d/(24*time.Hour)), int(d/time.Hour)%24, int(d/time.Minute)%60, int(d/time.Second)%60
-	switch {
-	case days > 0:
-		return fmt.Sprintf("%d d %d h", days, h)
-	case h > 0:
-		return fmt.Sprintf("%d h %d min", h, m)
-	case m >= 10:
-		return fmt.Sprintf("%d min", m)
-	case m > 0:
-		return fmt.Sprintf("%d min %d s", m, s)
-	}
-	return fmt.Sprintf("%d s", s)
-}
-
-// moment is a point in time as a person says it.
-func moment(t time.Time) string {
-	t = t.Local()
-	if t.Year() != time.Now().Year() {
-		return t.Format("Mon 2 Jan 2006 15:04")
-	}
-	return t.Format("Mon 2 Jan 15:04")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/proc"
+	"descartes/internal/terminal"
 	"descartes/tasks"
 )
 
@@ -31,7 +32,7 @@ Needs git, and Go to build the sample.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := &demo{in: cmd.InOrStdin(), out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
-			d.paint = colours(isTerminal(d.out))
+			d.paint = terminal.Colours(terminal.IsTerminal(d.out))
 			err := d.run(cmd.Context(), dir)
 			if q := quiet(0); err == nil || d.project == "" || errors.As(err, &q) {
 				return err
@@ -47,7 +48,7 @@ Needs git, and Go to build the sample.`,
 type demo struct {
 	in        io.Reader
 	out, errs io.Writer
-	paint     paint
+	paint     terminal.Paint
 	project   string // the repository
 	agent     string // the command line of the script
 }
@@ -120,7 +121,7 @@ func (d *demo) end(ctx context.Context) error {
 
 // where tells how to go on from here by hand.
 func (d *demo) where(command string) {
-	fmt.Fprintf(d.out, "\n  cd %s\n  %s %s\n", quote(d.project), selfName(), command)
+	fmt.Fprintf(d.out, "\n  cd %s\n  %s %s\n", terminal.Quote(d.project), selfName(), command)
 }
 
 // prepare makes the repository and puts the agent beside it.
@@ -136,7 +137,7 @@ func (d *demo) prepare(ctx context.Context, dir string) error {
 	}
 	d.project = filepath.Join(dir, "tally")
 	script := filepath.Join(dir, "agent")
-	d.agent = "sh " + quote(filepath.Join(script, "agent.sh"))
+	d.agent = "sh " + terminal.Quote(filepath.Join(script, "agent.sh"))
 	if err := errors.Join(installDemo("project", d.project), installDemo("agent", script)); err != nil {
 		return fmt.Errorf("prepare the demo: %w", err)
 	}
@@ -211,9 +212,9 @@ func (d *demo) say(lines ...string) {
 func (d *demo) typed(args ...string) {
 	words := make([]string, len(args))
 	for i, a := range args {
-		words[i] = quote(a)
+		words[i] = terminal.Quote(a)
 	}
-	fmt.Fprintf(d.out, "\n%s\n", d.paint.in(bold, "$ "+strings.Join(words, " ")))
+	fmt.Fprintf(d.out, "\n%s\n", d.paint.In(terminal.Bold, "$ "+strings.Join(words, " ")))
 }
 
 // descartes runs one of our own commands, just as it runs when it is typed.
@@ -235,7 +236,7 @@ func (d *demo) descartes(ctx context.Context, want int, args ...string) error {
 func (d *demo) other(ctx context.Context, args ...string) error {
 	d.typed(args...)
 	out, err := d.output(ctx, args...)
-	fmt.Fprint(d.out, cleanLines(string(out)))
+	fmt.Fprint(d.out, terminal.CleanLines(string(out)))
 	return err
 }
 
@@ -260,18 +261,7 @@ func selfName() string {
 			return "descartes"
 		}
 	}
-	return quote(self)
-}
-
-// quote is a word as it is typed in a shell.
-func quote(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%") == "" {
-		return word
-	}
-	if !strings.ContainsAny(word, "\"$`\\!") {
-		return `"` + word + `"`
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return terminal.Quote(self)
 }
 
 // demoFiles holds the demo's project and its agent. Go files and go.mod carry the suffix .txt, so that

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"descartes/internal/terminal"
 )
 
 func TestInstallDemo(t *testing.T) {
@@ -54,7 +56,7 @@ func TestQuote(t *testing.T) {
 		"a$b":          `'a$b'`,
 		`it's "x"`:     `'it'\''s "x"'`,
 	} {
-		if got := quote(word); got != want {
+		if got := terminal.Quote(word); got != want {
 			t.Errorf("quote(%q) = %s, want %s", word, got, want)
 		}
 	}
@@ -79,7 +81,7 @@ func TestDemo(t *testing.T) {
 		"$ go run ./cmd/tally plan.md\n", "characters      2,015\n",
 		"$ git log --graph --oneline\n", "feat(tally): wave 4, 1 of 2 tasks\n", "feat(tally): complete wave 1\n", "plan tally\n",
 		"$ descartes loop status\n", "7/10",
-		"cd " + quote(filepath.Join(dir, "tally")) + "\n",
+		"cd " + terminal.Quote(filepath.Join(dir, "tally")) + "\n",
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/proc"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -37,7 +38,7 @@ func (o *outputs) background(cmd *cobra.Command, root string) (away bool, err er
 		return true, fmt.Errorf("find our own program: %w", err)
 	}
 	var stdin *os.File
-	if f, ok := cmd.InOrStdin().(*os.File); ok && !isTerminal(f) {
+	if f, ok := cmd.InOrStdin().(*os.File); ok && !terminal.IsTerminal(f) {
 		stdin = f
 	}
 	// Ctrl-C reaches only us: the other has no terminal.

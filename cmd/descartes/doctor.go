@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
 	"descartes/verify"
@@ -41,7 +43,7 @@ Exit codes: 0 it could start, 2 it could not.`,
 				return err
 			}
 			d := &doctor{w: cmd.OutOrStdout(), env: os.Environ(), root: root}
-			d.paint = colours(isTerminal(d.w))
+			d.paint = terminal.Colours(terminal.IsTerminal(d.w))
 			wants := typed(cmd.Flags())
 			_, err = s.load(cmd.Flags())
 			switch prompt := wants.any("prompt", "prompt-file") != ""; {
@@ -66,7 +68,7 @@ Exit codes: 0 it could start, 2 it could not.`,
 // doctor prints one line for each thing that it looks at.
 type doctor struct {
 	w     io.Writer
-	paint paint
+	paint terminal.Paint
 	env   []string
 	root  string
 	ill   bool
@@ -74,7 +76,7 @@ type doctor struct {
 }
 
 func (d *doctor) good(what, found string) {
-	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.in(green, "ok "), what, clean(found))
+	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.In(terminal.Green, "ok "), what, terminal.Clean(found))
 }
 
 // bad is something without which a loop cannot run; lacking is something that it may do without.
@@ -83,18 +85,18 @@ func (d *doctor) bad(what, found, fix string) {
 		return
 	}
 	d.ill, d.told = true, append(d.told, found)
-	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.in(red, "bad"), what, clean(found))
+	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.In(terminal.Red, "bad"), what, terminal.Clean(found))
 	d.fix(fix)
 }
 
 func (d *doctor) lacking(what, found, fix string) {
-	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.in(yellow, "-- "), what, clean(found))
+	fmt.Fprintf(d.w, "%s %-12s %s\n", d.paint.In(terminal.Yellow, "-- "), what, terminal.Clean(found))
 	d.fix(fix)
 }
 
 func (d *doctor) fix(fix string) {
 	if fix != "" {
-		fmt.Fprintf(d.w, "    hint: %s\n", clean(fix))
+		fmt.Fprintf(d.w, "    hint: %s\n", terminal.Clean(fix))
 	}
 }
 
@@ -163,9 +165,9 @@ func (d *doctor) tag(c loop.ScudConfig, imports bool) {
 		d.bad("tag "+c.Tag, err.Error(), hintOf(err))
 		return
 	}
-	text := fmt.Sprintf("%s in %s", count(len(f.Tasks()), "task"), shown(d.root, f.Path()))
+	text := fmt.Sprintf("%s in %s", terminal.Count(len(f.Tasks()), "task"), shown(d.root, f.Path()))
 	if n := len(f.Findings()); n > 0 {
-		d.lacking("tag "+c.Tag, text+", "+count(n, "finding"), "descartes tasks check"+ofTag(c.Tag, c.TasksFile))
+		d.lacking("tag "+c.Tag, text+", "+terminal.Count(n, "finding"), "descartes tasks check"+ofTag(c.Tag, c.TasksFile))
 		return
 	}
 	d.good("tag "+c.Tag, text)
@@ -296,7 +298,7 @@ func (d *doctor) version(ctx context.Context, path string) string {
 	if err != nil || reply.Code != 0 {
 		return ""
 	}
-	return fit(line, 60)
+	return terminal.Fit(line, 60)
 }
 
 // placeOf is where a client would run, with the variables that the settings pass on to it, for what it may lack.
@@ -359,7 +361,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants wanted) {
 	switch {
 	case errors.As(err, &found):
 		for _, p := range found {
-			d.bad("run", p.Message, orWord(p.Hint, hintOf(p.Err)))
+			d.bad("run", p.Message, cmp.Or(p.Hint, hintOf(p.Err)))
 		}
 		return
 	case err != nil:
@@ -368,7 +370,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants wanted) {
 	}
 	defer r.close()
 	if !d.ill {
-		d.good("run", "the prompt can be repeated, "+count(s.MaxIterations, "iteration")+" at most")
+		d.good("run", "the prompt can be repeated, "+terminal.Count(s.MaxIterations, "iteration")+" at most")
 	}
 	for _, n := range r.notes {
 		d.lacking("", n, "")
@@ -381,7 +383,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	d.git(ctx, d.root)
 	d.repository(ctx, d.root)
 	if wrong != nil {
-		d.bad("settings", wrong.Error(), orWord(hintOf(wrong), "correct it, or run without it"))
+		d.bad("settings", wrong.Error(), cmp.Or(hintOf(wrong), "correct it, or run without it"))
 		d.agents(ctx, loop.Config{}, agent.Backend{})
 		d.tags(d.root)
 		return
@@ -483,7 +485,7 @@ func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 	case old != nil:
 		d.good("run", "loop "+old.State.ID+" can go on")
 	default:
-		d.good("run", count(len(r.job.Runnable()), "task")+" can run")
+		d.good("run", terminal.Count(len(r.job.Runnable()), "task")+" can run")
 	}
 	for _, w := range r.warnings() {
 		d.lacking("", w, "")
@@ -498,7 +500,7 @@ func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 // baseline runs the verify command as a start would before its first attempt.
 func (d *doctor) baseline(ctx context.Context, r *ready) (err error) {
 	c := r.job.Config
-	setting := orWord(c.Baseline, loop.BaselineRequire)
+	setting := cmp.Or(c.Baseline, loop.BaselineRequire)
 	if setting == loop.BaselineOff || c.Scud.VerificationCommand == loop.NoVerify {
 		return nil
 	}
@@ -530,7 +532,7 @@ func (d *doctor) baseline(ctx context.Context, r *ready) (err error) {
 	}
 	switch {
 	case b.Result.Passed:
-		d.good("baseline", "verify passes before any task, in "+lasted(b.Result.Duration))
+		d.good("baseline", "verify passes before any task, in "+terminal.Duration(b.Result.Duration))
 	case b.Stops(setting):
 		d.bad("baseline", r.mask.Text(b.Reason()), "")
 		d.output(r, b)
@@ -548,7 +550,7 @@ func (d *doctor) baseline(ctx context.Context, r *ready) (err error) {
 
 func (d *doctor) output(r *ready, b *loop.Baseline) {
 	for _, line := range b.Output() {
-		fmt.Fprintf(d.w, "    %s\n", clean(r.mask.Text(line)))
+		fmt.Fprintf(d.w, "    %s\n", terminal.Clean(r.mask.Text(line)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,7 +13,7 @@ import (
 // edited lets a person change a text in their editor: $VISUAL, else $EDITOR, else vi. name is that of the
 // file it is shown in. A text of which the editor says that it failed is not taken.
 func edited(ctx context.Context, name, text string) (string, error) {
-	line := orWord(os.Getenv("VISUAL"), orWord(os.Getenv("EDITOR"), "vi"))
+	line := cmp.Or(os.Getenv("VISUAL"), cmp.Or(os.Getenv("EDITOR"), "vi"))
 	argv, err := splitCommand("EDITOR", line)
 	if err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"syscall"
 
 	"descartes/gitops"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
@@ -177,20 +179,13 @@ func hintOf(err error) string {
 	case errors.Is(err, gitops.ErrBare):
 		return "work in a clone, or in a git worktree, of it"
 	case errors.As(err, &missing) && len(missing.Known) == 0:
-		return "write .scud/tasks/" + orWord(missing.Tag, "<tag>") + ".json first, or make it of a plan with --plan plan.md"
+		return "write .scud/tasks/" + cmp.Or(missing.Tag, "<tag>") + ".json first, or make it of a plan with --plan plan.md"
 	case errors.As(err, &version) || errors.As(err, &state):
 		return "move it away, or choose another with --state-file"
 	case errors.As(err, &damage):
 		return "move " + damage.Path + " away: a prompt loop is then resumed from its state file; over a tag move the state file away too and start again, the task file is enough"
 	}
 	return ""
-}
-
-func orWord(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // problems is everything that is wrong before anything was done.
@@ -204,13 +199,13 @@ func (p problems) print(w io.Writer) {
 		if hint == "" && one.Err != nil {
 			hint = hintOf(one.Err)
 		}
-		text := clean(one.Message)
+		text := terminal.Clean(one.Message)
 		if vague := (*gate.VagueError)(nil); errors.As(one.Err, &vague) { // a line for each thing that is missing
-			text = cleanLines(one.Message)
+			text = terminal.CleanLines(one.Message)
 		}
 		fmt.Fprintf(w, "error: %s\n", text)
 		if hint != "" {
-			fmt.Fprintf(w, "hint: %s\n", clean(hint))
+			fmt.Fprintf(w, "hint: %s\n", terminal.Clean(hint))
 		}
 	}
 }

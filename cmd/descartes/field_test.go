@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"descartes/internal/proc"
+	"descartes/internal/terminal"
 	"descartes/loop/journal"
 )
 
@@ -32,7 +33,7 @@ type field struct {
 
 // verifyLine passes where the work is good, and says so in the ledger last.
 func (f *field) verifyLine() string {
-	return `read -r word rest <work-$SCUD_TASK_ID.txt && [ "$word" = good ] && echo "verified $SCUD_TASK_ID $DESCARTES_ATTEMPT" >>` + quote(f.aside+"/ledger")
+	return `read -r word rest <work-$SCUD_TASK_ID.txt && [ "$word" = good ] && echo "verified $SCUD_TASK_ID $DESCARTES_ATTEMPT" >>` + terminal.Quote(f.aside+"/ledger")
 }
 
 // newField makes a committed repository for a plan.

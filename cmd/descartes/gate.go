@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
@@ -97,7 +99,7 @@ func (s *settings) completeStatus(f *pflag.FlagSet, root string) error {
 	if s.mode != "" || s.VerificationCommand != "" || f.Changed("verify") {
 		return nil
 	}
-	if cmd, why, ok := verify.Detect(orWord(s.WorkingDirectory, root)); ok {
+	if cmd, why, ok := verify.Detect(cmp.Or(s.WorkingDirectory, root)); ok {
 		s.VerificationCommand, s.verifyFrom = cmd, why
 	}
 	return nil
@@ -134,7 +136,7 @@ func (s *settings) completeCriteria(f *pflag.FlagSet, root string) error {
 // are verified, and what must not be.
 func (s *settings) readShape(root string) error {
 	var names []string
-	for _, dir := range slices.Compact([]string{orWord(s.WorkingDirectory, root), root}) {
+	for _, dir := range slices.Compact([]string{cmp.Or(s.WorkingDirectory, root), root}) {
 		names = append(names, filepath.Join(dir, ".loop", "shape", "SHAPE.md"), filepath.Join(dir, "SHAPE.md"))
 	}
 	if s.ShapeFile != "" {
@@ -184,8 +186,8 @@ func addCriteria(list, more []gate.Criterion) []gate.Criterion {
 			list = append(list, m)
 			continue
 		}
-		list[at].Verification = orWord(list[at].Verification, m.Verification)
-		list[at].Command = orWord(list[at].Command, m.Command)
+		list[at].Verification = cmp.Or(list[at].Verification, m.Verification)
+		list[at].Command = cmp.Or(list[at].Command, m.Command)
 	}
 	return list
 }
@@ -263,14 +265,14 @@ func (g *gatePlan) print(p *printer) {
 	}
 	p.say("\nclarity: %d of 10", g.Score)
 	for _, l := range g.Lines {
-		p.say("  %s", clean(l))
+		p.say("  %s", terminal.Clean(l))
 	}
 	p.say("shape: %s", g.Shape)
 	p.say("workflow: %s: %s", g.Workflow, g.WorkflowGate)
-	p.say("reversibility: %s, because %s", g.Reversibility, clean(g.Why))
+	p.say("reversibility: %s, because %s", g.Reversibility, terminal.Clean(g.Why))
 	p.say("steps:")
 	for i, s := range g.Steps {
-		p.say("  %d. %s", i+1, clean(s))
+		p.say("  %d. %s", i+1, terminal.Clean(s))
 	}
 }
 
@@ -288,7 +290,7 @@ func (r *repetition) criteria() *gate.Criteria {
 func gateLines(e *journal.Event) string {
 	var out []string
 	for _, l := range e.Lines {
-		out = append(out, clean(l))
+		out = append(out, terminal.Clean(l))
 	}
 	return strings.Join(out, "\n")
 }
@@ -296,15 +298,15 @@ func gateLines(e *journal.Event) string {
 // gateHeader tells what ends a loop that a status or criteria gate ends.
 func (r *repetition) gateHeader(p *printer) {
 	c := r.job.Config
-	p.say("ends with: the %s gate, or after %s", c.Gate, count(c.MaxIterations, "iteration"))
+	p.say("ends with: the %s gate, or after %s", c.Gate, terminal.Count(c.MaxIterations, "iteration"))
 	if c.Gate != loop.GateCriteria {
 		return
 	}
 	for _, k := range c.Criteria {
-		p.say("criterion: %s%s", clean(k.Text), howChecked(k))
+		p.say("criterion: %s%s", terminal.Clean(k.Text), howChecked(k))
 	}
 	for _, k := range c.MustNot {
-		p.say("must not be: %s%s", clean(k.Text), howChecked(k))
+		p.say("must not be: %s%s", terminal.Clean(k.Text), howChecked(k))
 	}
 }
 
@@ -322,9 +324,9 @@ func disclosure(c loop.Config) string {
 func howChecked(k gate.Criterion) string {
 	switch {
 	case k.Command != "":
-		return " (runs: " + clean(k.Command) + ")"
+		return " (runs: " + terminal.Clean(k.Command) + ")"
 	case k.Verification != "":
-		return " (by " + clean(k.Verification) + ")"
+		return " (by " + terminal.Clean(k.Verification) + ")"
 	}
 	return ""
 }
@@ -368,7 +370,7 @@ func reportGate(s *loop.State) *gateReport {
 			return out
 		}
 		b := g.Breaker
-		out.Breaker = &breakerReport{State: orWord(string(b.State), string(gate.BreakerClosed)), NoProgress: b.NoProgress, SameError: b.SameError, Evidence: b.Evidence}
+		out.Breaker = &breakerReport{State: cmp.Or(string(b.State), string(gate.BreakerClosed)), NoProgress: b.NoProgress, SameError: b.SameError, Evidence: b.Evidence}
 		if b.State == gate.BreakerOpen {
 			cooldown := time.Duration(s.Config.CooldownSecs) * time.Second
 			if cooldown == 0 {
@@ -420,7 +422,7 @@ func (g *gateReport) lines(row func(name, format string, args ...any)) {
 		unmet[u] = true
 	}
 	for _, k := range c.Asked.Criteria {
-		mark, how := "x", orWord(c.Status[k.Text].Verification, "the agent's word")
+		mark, how := "x", cmp.Or(c.Status[k.Text].Verification, "the agent's word")
 		if unmet[k.Text] {
 			mark = " "
 		}

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the two ends of a pseudo terminal; ok is false where the machine has none.
-func terminal(t *testing.T) (ours, theirs *os.File, ok bool) {
+// pseudoTerminal is the two ends of a pseudo terminal; ok is false where the machine has none.
+func pseudoTerminal(t *testing.T) (ours, theirs *os.File, ok bool) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *shownText) text() string {
 
 // TestGateAsksAtATerminal answers every question of a colleague's loop where a person would type.
 func TestGateAsksAtATerminal(t *testing.T) {
-	ours, theirs, ok := terminal(t)
+	ours, theirs, ok := pseudoTerminal(t)
 	if !ok {
 		t.Log("this machine has no pseudo terminals")
 		return
@@ -122,7 +122,7 @@ func TestGateAsksAtATerminal(t *testing.T) {
 
 // TestGateAsksUntilItIsCancelled cancels a loop that waits for an answer at a terminal.
 func TestGateAsksUntilItIsCancelled(t *testing.T) {
-	ours, theirs, ok := terminal(t)
+	ours, theirs, ok := pseudoTerminal(t)
 	if !ok {
 		t.Log("this machine has no pseudo terminals")
 		return

@@ -16,6 +16,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
+	"descartes/internal/terminal"
 	"descartes/tasks"
 )
 
@@ -97,7 +98,7 @@ func (w *initWriter) project() {
 	} else {
 		w.file("project/sample.json", filepath.Join(".scud", "tasks", "sample.json"))
 	}
-	w.next("descartes doctor", "descartes waves --scud-tag "+quote(tag), "descartes loop start --scud-tag "+quote(tag)+verify)
+	w.next("descartes doctor", "descartes waves --scud-tag "+terminal.Quote(tag), "descartes loop start --scud-tag "+terminal.Quote(tag)+verify)
 }
 
 // tree writes all files of one folder of initFiles.
@@ -160,11 +161,11 @@ func (w *initWriter) next(steps ...string) { w.steps = append(w.steps, steps...)
 func (w *initWriter) text() string {
 	var b strings.Builder
 	for _, l := range w.lines {
-		b.WriteString(clean(l) + "\n")
+		b.WriteString(terminal.Clean(l) + "\n")
 	}
 	b.WriteString("\nNext:\n")
 	for _, s := range w.steps {
-		b.WriteString("  " + clean(s) + "\n")
+		b.WriteString("  " + terminal.Clean(s) + "\n")
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/agent"
+	"descartes/internal/terminal"
 	"descartes/loop"
 )
 
@@ -45,7 +47,7 @@ machine waits for them without asking, or ends with 75. descartes limits clear [
 			if len(args) == 1 && len(cleared) == 0 {
 				return badInput("descartes limits", "nothing is remembered of an account %q", args[0])
 			}
-			return write(cmd.OutOrStdout(), fmt.Sprintf("forgotten: %s\n", orWord(clean(strings.Join(cleared, ", ")), "nothing was remembered")))
+			return write(cmd.OutOrStdout(), fmt.Sprintf("forgotten: %s\n", cmp.Or(terminal.Clean(strings.Join(cleared, ", ")), "nothing was remembered")))
 		},
 	})
 	return cmd
@@ -59,7 +61,7 @@ func limitTable(list []loop.Limit) string {
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "ACCOUNT\tUSED UP UNTIL\tMET BY\tREASON")
 	for _, l := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", clean(l.Account), moment(l.Until), clean(l.By()), clean(l.Reason))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", terminal.Clean(l.Account), terminal.Moment(l.Until), terminal.Clean(l.By()), terminal.Clean(l.Reason))
 	}
 	w.Flush() // into memory
 	s.WriteString("\ndescartes limits clear [ACCOUNT] forgets them: the next loop asks the provider\n")
@@ -75,7 +77,7 @@ func (p *printer) warnLimits(root string, backends []agent.Backend, anew bool) {
 	a := accounts(backends, root, os.Getenv)
 	for _, b := range backends {
 		if l, ok := a.Known(b.Name, time.Now()); ok {
-			p.warn(fmt.Sprintf("%s's quota is used up until %s: %s; %s", b.Name, moment(l.Until), l.Reason, l.Forget()))
+			p.warn(fmt.Sprintf("%s's quota is used up until %s: %s; %s", b.Name, terminal.Moment(l.Until), l.Reason, l.Forget()))
 		}
 	}
 }
@@ -87,6 +89,6 @@ func (d *doctor) limits() {
 		d.lacking("quota", err.Error(), "")
 	}
 	for _, l := range list {
-		d.lacking("quota", fmt.Sprintf("%s is used up until %s: %s; remembered from %s", l.Account, moment(l.Until), l.Reason, l.By()), "descartes limits clear "+l.Account+" forgets it")
+		d.lacking("quota", fmt.Sprintf("%s is used up until %s: %s; remembered from %s", l.Account, terminal.Moment(l.Until), l.Reason, l.By()), "descartes limits clear "+l.Account+" forgets it")
 	}
 }

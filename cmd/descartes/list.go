@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/terminal"
 	"descartes/loop"
 )
 
@@ -31,13 +33,13 @@ func newListCmd() *cobra.Command {
 			var bad []string
 			for _, s := range all {
 				if s.State == nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", clean(s.Err.Error()))
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(s.Err.Error()))
 					bad = append(bad, shown(root, s.Path))
 					continue
 				}
 				st, err := newLoopStatus(root, s)
 				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", clean(err.Error()))
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(err.Error()))
 					bad = append(bad, s.State.ID)
 					continue
 				}
@@ -67,7 +69,7 @@ func loopTable(list []statusJSON, bad []string) string {
 		if exit == "running" {
 			exit = "-"
 		}
-		done := count(l.Iteration, "attempt")
+		done := terminal.Count(l.Iteration, "attempt")
 		if l.Kind != loop.KindTag {
 			done = fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
 		}
@@ -75,10 +77,10 @@ func loopTable(list []statusJSON, bad []string) string {
 		if l.Requested != "" {
 			state += ", " + l.Requested + " requested"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", orWord(l.ID, "-"), kindShown(l), orWord(clean(l.Tag), "-"), state, clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.ID, "-"), kindShown(l), cmp.Or(terminal.Clean(l.Tag), "-"), state, terminal.Clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
 	}
 	for _, name := range bad {
-		fmt.Fprintf(w, "%s\t-\t-\tunreadable\t-\t-\t-\n", clean(name))
+		fmt.Fprintf(w, "%s\t-\t-\tunreadable\t-\t-\t-\n", terminal.Clean(name))
 	}
 	w.Flush() // into memory
 	return s.String()
@@ -87,9 +89,9 @@ func loopTable(list []statusJSON, bad []string) string {
 // kindShown is a loop's kind, with the gate that ends it where that is not the promise.
 func kindShown(l statusJSON) string {
 	if l.Gate == nil {
-		return clean(l.Kind)
+		return terminal.Clean(l.Kind)
 	}
-	return clean(l.Kind) + " (" + l.Gate.Kind + ")"
+	return terminal.Clean(l.Kind) + " (" + l.Gate.Kind + ")"
 }
 
 // completeLoops lets a shell complete the first argument of a command, a loop.
@@ -106,7 +108,7 @@ func completeLoops(cmd *cobra.Command, dir *string) {
 		var out []string
 		for _, s := range all {
 			if s.State != nil && s.State.ID != "" && !s.Archived {
-				out = append(out, cobra.CompletionWithDesc(s.State.ID, clean(s.State.Kind+" "+readable(s.State.ExitReason.Type))))
+				out = append(out, cobra.CompletionWithDesc(s.State.ID, terminal.Clean(s.State.Kind+" "+readable(s.State.ExitReason.Type))))
 			}
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"descartes/internal/redact"
+	"descartes/internal/terminal"
 )
 
 // liveWriter buffers what a run prints: a thousand quick tasks are not a thousand writes, yet
@@ -27,7 +28,7 @@ const flushAfter = 100 * time.Millisecond
 
 func newLiveWriter(w io.Writer) *liveWriter {
 	l := &liveWriter{}
-	if isTerminal(w) {
+	if terminal.IsTerminal(w) {
 		l.term = &screen{w: w}
 		w = l.term
 	}

@@ -17,6 +17,7 @@ import (
 
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
+	"descartes/internal/terminal"
 	"descartes/loop"
 )
 
@@ -79,7 +80,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	if err != nil {
 		cfg = s.State.Config // what it hides is not known here either
 	}
-	masked := redact.Of(cfg.Secrets(os.Environ())).Writer(&visibleWriter{w: w}) // that of a running attempt is not masked yet
+	masked := redact.Of(cfg.Secrets(os.Environ())).Writer(&terminal.Writer{W: w}) // that of a running attempt is not masked yet
 	if l.follow {
 		err = followLogs(ctx, masked, home, *s, task, file)
 	} else {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/redact"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
@@ -67,7 +69,7 @@ func (m *modeSession) begin(e journal.Event) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer t.close()
-		record, people := m.mask.Writer(m.log), m.mask.Writer(&visibleWriter{w: m.show})
+		record, people := m.mask.Writer(m.log), m.mask.Writer(&terminal.Writer{W: m.show})
 		err := agent.Render(m.format, io.TeeReader(t, record), people)
 		m.err = errors.Join(m.err, err, record.Flush(), people.Flush())
 	})
@@ -92,7 +94,7 @@ func (m *modeSession) finish(e journal.Event) {
 		}
 	}
 	if e.Decision.Failed() {
-		f.Status = "failed: " + orWord(e.Reason, string(e.Decision))
+		f.Status = "failed: " + cmp.Or(e.Reason, string(e.Decision))
 		m.failed++
 	} else {
 		m.good++
@@ -116,7 +118,7 @@ func (m *modeSession) close(p *printer, out loop.Outcome, code int) {
 	}
 	if m.err == nil {
 		m.put(mode.Summary{Total: m.total, Successful: m.good, Failed: m.failed, Took: time.Since(m.began),
-			Reason: m.mask.Text(orWord(out.Message, readable(string(out.Ending)))), Code: code})
+			Reason: m.mask.Text(cmp.Or(out.Message, readable(string(out.Ending)))), Code: code})
 	}
 	if err := errors.Join(m.err, m.log.Close()); err != nil {
 		p.warn(fmt.Sprintf("the session log %s is not complete: %s", shown(m.root, m.path), err))

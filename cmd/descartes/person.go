@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"descartes/internal/terminal"
 )
 
 // person is who sits at the terminal.
@@ -20,11 +22,11 @@ type person struct {
 // atTerminal is the person at the terminal; nil where nobody is there. The goroutine that reads ends with the
 // program: a read of a terminal cannot be ended.
 func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
-	if ci || p.lines != nil || !isTerminal(cmd.OutOrStdout()) {
+	if ci || p.lines != nil || !terminal.IsTerminal(cmd.OutOrStdout()) {
 		return nil
 	}
 	in, ok := cmd.InOrStdin().(*os.File)
-	if !ok || !isTerminal(in) {
+	if !ok || !terminal.IsTerminal(in) {
 		return nil
 	}
 	h := &person{p: p, lines: make(chan string)}
@@ -40,7 +42,7 @@ func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
 // ask asks a question whose usual answer is yes.
 func (h *person) ask(ctx context.Context, question string) (yes, answered bool) {
 	for range 5 {
-		fmt.Fprintf(h.p.text, "%s [Y/n] ", clean(question))
+		fmt.Fprintf(h.p.text, "%s [Y/n] ", terminal.Clean(question))
 		h.p.text.Flush()
 		var line string
 		ok := false

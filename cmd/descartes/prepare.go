@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
 	"descartes/verify"
@@ -154,7 +157,7 @@ func openRepo(ctx context.Context, root string, job *loop.Job) (*gitops.Repo, er
 
 // own are further paths that are no part of an attempt's work: a stop writes the handoff.
 func openHooked(ctx context.Context, root string, job *loop.Job, c loop.GitConfig, own ...string) (*gitops.Repo, error) {
-	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: orWord(c.Hooks, "run"), HookTimeout: time.Duration(c.HookTimeout) * time.Second}
+	opt := gitops.Options{Dir: root, Env: os.Environ(), Hooks: cmp.Or(c.Hooks, "run"), HookTimeout: time.Duration(c.HookTimeout) * time.Second}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
@@ -283,7 +286,7 @@ func (r *ready) warnings() []string {
 	}
 	if r.large > 0 {
 		out = append(out, fmt.Sprintf("%s over %d tokens, the largest has about %d; --spec-budget cut shortens them",
-			count(r.large, "spec"), r.job.Config.Scud.Spec.MaxSpecTokens, r.largest))
+			terminal.Count(r.large, "spec"), r.job.Config.Scud.Spec.MaxSpecTokens, r.largest))
 	}
 	return out
 }
@@ -294,7 +297,7 @@ func (r *ready) named() string { return ofTag(r.job.File.Tag(), r.job.Config.Scu
 // placed is a finding with its place in the file, where it has one.
 func placed(path string, f tasks.Finding) string {
 	if f.Line > 0 {
-		path += ":" + itoa(f.Line)
+		path += ":" + strconv.Itoa(f.Line)
 	}
 	return path + ": " + f.Message
 }

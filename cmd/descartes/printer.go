@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"descartes/internal/terminal"
 	"descartes/loop/journal"
 )
 
@@ -14,7 +16,7 @@ import (
 type printer struct {
 	text  *liveWriter // people's text
 	lines *liveWriter // events as JSON; nil if nobody wants them
-	paint paint
+	paint terminal.Paint
 	box   bool // there is room for the wave box
 	waves int
 	live  bool   // a terminal on which a line can be rewritten
@@ -32,9 +34,9 @@ func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 		p.lines, people = newLiveWriter(stdout), stderr
 	}
 	p.text = newLiveWriter(people)
-	p.box = roomForBox(people) && !ci
-	p.live = isTerminal(people) && !ci && os.Getenv("TERM") != "dumb"
-	p.paint = colours(isTerminal(people) && !ci)
+	p.box = terminal.HasRoom(people) && !ci
+	p.live = terminal.IsTerminal(people) && !ci && os.Getenv("TERM") != "dumb"
+	p.paint = terminal.Colours(terminal.IsTerminal(people) && !ci)
 	return p
 }
 
@@ -51,7 +53,7 @@ func (p *printer) close() {
 func (p *printer) say(format string, args ...any) { fmt.Fprintf(p.text, format+"\n", args...) }
 
 func (p *printer) warn(message string) {
-	p.say("%s %s", p.paint.in(yellow, "warning:"), clean(message))
+	p.say("%s %s", p.paint.In(terminal.Yellow, "warning:"), terminal.Clean(message))
 }
 
 // observe is told of every event.
@@ -88,7 +90,7 @@ func (p *printer) line(e *journal.Event) string {
 		return fmt.Sprintf("loop %s started", e.Loop)
 	case journal.LoopResumed:
 		if n := len(e.Tasks); n > 0 {
-			return fmt.Sprintf("loop %s goes on, %s tried again", e.Loop, count(n, "blocked task"))
+			return fmt.Sprintf("loop %s goes on, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
 		}
 		return fmt.Sprintf("loop %s goes on", e.Loop)
 	case journal.WaveStarted:
@@ -100,21 +102,21 @@ func (p *printer) line(e *journal.Event) string {
 	case journal.SpecRefined:
 		return p.reviewLine(e)
 	case journal.TaskDone:
-		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.in(green, "done"), p.since(e))
+		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.In(terminal.Green, "done"), p.since(e))
 	case journal.TaskBlocked:
-		line := fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.in(red, "blocked"), count(e.Attempt, "attempt"), clean(e.Reason))
+		line := fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.In(terminal.Red, "blocked"), terminal.Count(e.Attempt, "attempt"), terminal.Clean(e.Reason))
 		if e.Message != "" {
-			line += "\n  restored: " + clean(e.Message)
+			line += "\n  restored: " + terminal.Clean(e.Message)
 		}
 		return line
 	case journal.TaskHeld:
-		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.in(yellow, "held"), clean(e.Reason))
+		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.In(terminal.Yellow, "held"), terminal.Clean(e.Reason))
 	case journal.WaveCommitted:
-		return fmt.Sprintf("wave %d committed %s%s", e.Wave, p.paint.in(bold, short(e.Commit)), files(e.Of))
+		return fmt.Sprintf("wave %d committed %s%s", e.Wave, p.paint.In(terminal.Bold, short(e.Commit)), files(e.Of))
 	case journal.LimitWaiting:
 		return p.waitLine(e)
 	case journal.Warning:
-		return fmt.Sprintf("%s %s", p.paint.in(yellow, "warning:"), warned(e))
+		return fmt.Sprintf("%s %s", p.paint.In(terminal.Yellow, "warning:"), warned(e))
 	case journal.IterationStarted:
 		return turnStarted(e)
 	case journal.IterationFinished:
@@ -122,7 +124,7 @@ func (p *printer) line(e *journal.Event) string {
 	case journal.GateSpoke:
 		return gateLines(e)
 	case journal.BreakerOpened:
-		return p.paint.in(red, "breaker opened:") + " " + clean(e.Reason)
+		return p.paint.In(terminal.Red, "breaker opened:") + " " + terminal.Clean(e.Reason)
 	case journal.VerifyStarted, journal.VerifyFinished:
 		return baselineLine(e)
 	case journal.TaskStarted, journal.AgentFinished, journal.LoopPaused, journal.LoopFinished:
@@ -136,13 +138,13 @@ func baselineLine(e *journal.Event) string {
 	case d == nil || !d.Baseline:
 		return ""
 	case e.Type == journal.VerifyStarted && e.Task != "":
-		return "  verify runs once more without the work on task " + clean(e.Task)
+		return "  verify runs once more without the work on task " + terminal.Clean(e.Task)
 	case e.Task != "" && d.Passed:
-		return "  verify passes without it, in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
+		return "  verify passes without it, in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
 	case e.Type == journal.VerifyStarted:
 		return "baseline: verify runs once before the first attempt"
 	case d.Passed:
-		return "baseline: verify passes, in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
+		return "baseline: verify passes, in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
 	}
 	return "" // the lines that follow say why not
 }
@@ -151,14 +153,14 @@ func files(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return " (" + count(n, "file") + ")"
+	return " (" + terminal.Count(n, "file") + ")"
 }
 
 func warned(e *journal.Event) string {
 	if e.Task == "" {
-		return clean(e.Message)
+		return terminal.Clean(e.Message)
 	}
-	return "task " + clean(e.Task) + ": " + clean(e.Message)
+	return "task " + terminal.Clean(e.Task) + ": " + terminal.Clean(e.Message)
 }
 
 func (p *printer) waveLine(e *journal.Event) string {
@@ -167,9 +169,9 @@ func (p *printer) waveLine(e *journal.Event) string {
 		s += fmt.Sprintf(" of %d", p.waves)
 	}
 	if e.Of > 0 {
-		s += ": " + count(e.Of, "task")
+		s += ": " + terminal.Count(e.Of, "task")
 	}
-	return p.paint.in(bold, s)
+	return p.paint.In(terminal.Bold, s)
 }
 
 func (p *printer) attemptLine(e *journal.Event) string {
@@ -178,7 +180,7 @@ func (p *printer) attemptLine(e *journal.Event) string {
 	}
 	with := ""
 	if d := e.Detail; d != nil && d.Backend != "" && p.usual != "" && d.Backend != p.usual {
-		with = " with " + clean(d.Backend)
+		with = " with " + terminal.Clean(d.Backend)
 	}
 	if e.Attempt <= 1 {
 		return fmt.Sprintf("  %s started%s", taskName(e), with)
@@ -201,10 +203,10 @@ func (p *printer) failedLine(e *journal.Event) string {
 	default:
 		return ""
 	}
-	line := fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.in(yellow, word), clean(e.Reason))
+	line := fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.In(terminal.Yellow, word), terminal.Clean(e.Reason))
 	if e.Detail != nil {
 		for _, what := range e.Detail.Denied {
-			line += "\n    the sandbox refused " + clean(what)
+			line += "\n    the sandbox refused " + terminal.Clean(what)
 		}
 	}
 	return line
@@ -212,17 +214,17 @@ func (p *printer) failedLine(e *journal.Event) string {
 
 // reviewLine shows the whole advice: it becomes part of the next spec.
 func (p *printer) reviewLine(e *journal.Event) string {
-	what := taskName(e) + " review, for attempt " + itoa(e.Attempt)
+	what := taskName(e) + " review, for attempt " + strconv.Itoa(e.Attempt)
 	if e.Task == "" {
-		what = "review of iteration " + itoa(e.Iteration)
+		what = "review of iteration " + strconv.Itoa(e.Iteration)
 	}
 	if e.Message == "" {
-		return fmt.Sprintf("  %s: %s", what, clean(e.Reason))
+		return fmt.Sprintf("  %s: %s", what, terminal.Clean(e.Reason))
 	}
 	var s strings.Builder
 	fmt.Fprintf(&s, "  %s:", what)
 	for line := range strings.SplitSeq(strings.TrimSpace(e.Message), "\n") {
-		s.WriteString("\n    " + clean(line))
+		s.WriteString("\n    " + terminal.Clean(line))
 	}
 	return s.String()
 }
@@ -237,9 +239,9 @@ func (p *printer) waitLine(e *journal.Event) string {
 		who = taskName(e) + " "
 	}
 	if d := e.Detail; d != nil && d.Until != nil && d.Cause != "" { // the end of the attempt was told with its reason
-		return fmt.Sprintf("  %stries again in %s", who, spell(d.Until.Sub(e.TS)))
+		return fmt.Sprintf("  %stries again in %s", who, terminal.Spell(d.Until.Sub(e.TS)))
 	}
-	return fmt.Sprintf("  %swaits%s: %s", who, until, clean(e.Reason))
+	return fmt.Sprintf("  %swaits%s: %s", who, until, terminal.Clean(e.Reason))
 }
 
 func (p *printer) since(e *journal.Event) string {
@@ -247,7 +249,7 @@ func (p *printer) since(e *journal.Event) string {
 	if !ok {
 		return ""
 	}
-	s := " in " + lasted(e.TS.Sub(began))
+	s := " in " + terminal.Duration(e.TS.Sub(began))
 	if cost := p.costs[e.Task]; cost.USD != nil {
 		s += ", " + cost.Dollars()
 	}
@@ -259,17 +261,6 @@ func (p *printer) since(e *journal.Event) string {
 	return s
 }
 
-// lasted is a duration as a person says it.
-func lasted(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.0fs", d.Seconds())
-	}
-	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
-}
-
 func taskName(e *journal.Event) string {
-	return clean(e.Task) + " " + fit(clean(e.Title), 60)
+	return terminal.Clean(e.Task) + " " + terminal.Fit(terminal.Clean(e.Title), 60)
 }

@@ -1,15 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // findRoot is the project's folder: the nearest one at or above dir that has .scud, looked for up
 // to the top of the git working tree; without any, that top; without git, dir itself.
@@ -38,7 +36,7 @@ func findRoot(dir string) (string, error) {
 			break
 		}
 	}
-	top = orWord(top, dir)
+	top = cmp.Or(top, dir)
 	return top, hasRoom(top)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/internal/terminal"
 	"descartes/loop/journal"
 )
 
@@ -135,7 +136,7 @@ func TestCountdown(t *testing.T) {
 	}
 	for d, want := range map[time.Duration]string{50 * time.Hour: "2 d 2 h", 90 * time.Minute: "1 h 30 min", 59 * time.Minute: "59 min",
 		61 * time.Second: "1 min 1 s", 1400 * time.Millisecond: "1 s"} {
-		if got := spell(d); got != want {
+		if got := terminal.Spell(d); got != want {
 			t.Errorf("%v: %q", d, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
 )
@@ -102,7 +103,7 @@ func showQuestion(cmd *cobra.Command, look looking, id string) error {
 	for _, a := range answers {
 		if a.Task == t.ID {
 			report.Answers = append(report.Answers, a)
-			fmt.Fprintf(&text, "answered %s:\n%s", a.At.Local().Format(time.DateTime), indented(a.Text))
+			fmt.Fprintf(&text, "answered %s:\n%s", a.At.Local().Format(time.DateTime), terminal.Indent(a.Text))
 		}
 	}
 	for _, q := range open {
@@ -115,7 +116,7 @@ func showQuestion(cmd *cobra.Command, look looking, id string) error {
 		return writeJSON(cmd.OutOrStdout(), report)
 	}
 	if report.Question == nil {
-		fmt.Fprintf(&text, "task %s waits for no answer\n", clean(t.ID))
+		fmt.Fprintf(&text, "task %s waits for no answer\n", terminal.Clean(t.ID))
 	}
 	return write(cmd.OutOrStdout(), text.String())
 }
@@ -124,18 +125,13 @@ func showQuestion(cmd *cobra.Command, look looking, id string) error {
 func questionLines(list []loop.Question, named string) string {
 	var s strings.Builder
 	for _, q := range list {
-		fmt.Fprintf(&s, "asks: %s %s\n%s  %s\n", clean(q.Task), fit(clean(q.Title), 60), indented(q.Question), answerCommand(q.Task, named))
+		fmt.Fprintf(&s, "asks: %s %s\n%s  %s\n", terminal.Clean(q.Task), terminal.Fit(terminal.Clean(q.Title), 60), terminal.Indent(q.Question), answerCommand(q.Task, named))
 	}
 	return s.String()
 }
 
-// indented is foreign text of several lines.
-func indented(text string) string {
-	return "  " + strings.ReplaceAll(cleanLines(strings.TrimSpace(text)), "\n", "\n  ") + "\n"
-}
-
 func answerCommand(task, named string) string {
-	return "descartes answer " + quote(clean(task)) + ` "..."` + named
+	return "descartes answer " + terminal.Quote(terminal.Clean(task)) + ` "..."` + named
 }
 
 // openQuestions are those of one loop whose tasks are still blocked.
@@ -153,9 +149,9 @@ func (s *summary) questions() []loop.Question { return openQuestions(s.board, s.
 // why is the reason of a blocked task on one line; a question is shown whole elsewhere.
 func why(b loop.Blocked) string {
 	if b.Question != "" {
-		return fit(clean(b.Reason), 80)
+		return terminal.Fit(terminal.Clean(b.Reason), 80)
 	}
-	return clean(b.Reason)
+	return terminal.Clean(b.Reason)
 }
 
 type questionJSON struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -98,7 +99,7 @@ func (o *outputs) noReports() error {
 
 // repeat prepares a prompt loop, runs it, and reports.
 func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt loop.StartOptions) error {
-	opt.Command, opt.Session, opt.Anew = orWord(opt.Command, "loop"), session(), s.anew
+	opt.Command, opt.Session, opt.Anew = cmp.Or(opt.Command, "loop"), session(), s.anew
 	r, err := prepareRepeat(cmd.Context(), root, kind, s.Config, opt)
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func (r *repetition) session(s *settings, began time.Time, show io.Writer) *mode
 // session names the program's session that we are started from: a loop of the same one is preferred when the
 // last loop is to be gone on with.
 func session() string {
-	return orWord(os.Getenv("DESCARTES_SESSION_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID"))
+	return cmp.Or(os.Getenv("DESCARTES_SESSION_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID"))
 }
 
 // prepareRepeat reads and checks everything that a prompt loop needs. It names all that is wrong at once.

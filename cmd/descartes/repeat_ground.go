@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"descartes/gitops"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -19,7 +21,7 @@ import (
 func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found problems) {
 	commits := cfg.Git.AutoCommit || cfg.Git.CreateBranch || cfg.Git.Branch != ""
 	note := func(err error, hint string) {
-		found = append(found, loop.Problem{Message: err.Error(), Hint: orWord(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
+		found = append(found, loop.Problem{Message: err.Error(), Hint: cmp.Or(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
 	}
 	repo, err := openHooked(ctx, r.root, nil, cfg.Git, cfg.PromptHandoff)
 	if err != nil {
@@ -47,13 +49,13 @@ func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found proble
 		return found
 	}
 	if r.branch = cfg.Git.Branch; r.branch == "" && cfg.Git.CreateBranch {
-		n := loop.Names{Tag: orWord(r.opt.Name, "loop"), At: time.Now()}
-		r.branch = n.Expand(orWord(cfg.Git.BranchTemplate, loop.DefaultBranchTemplate))
+		n := loop.Names{Tag: cmp.Or(r.opt.Name, "loop"), At: time.Now()}
+		r.branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, loop.DefaultBranchTemplate))
 	}
 	if dirty, err := repo.Dirty(ctx); err != nil {
 		note(err, "")
 	} else if len(dirty) > 0 && cfg.Git.AutoCommit {
-		r.notes = append(r.notes, fmt.Sprintf("%s of yours: in no commit, but for files that the agent changes too", count(len(dirty), "uncommitted change")))
+		r.notes = append(r.notes, fmt.Sprintf("%s of yours: in no commit, but for files that the agent changes too", terminal.Count(len(dirty), "uncommitted change")))
 		if id, path := leftBy(loop.NewHome(r.root), dirty); id != "" {
 			r.notes = append(r.notes, fmt.Sprintf("loop %s left work among them that no commit holds; %s goes on with it instead", id, resumeOf(r.root, id, path)))
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -17,37 +19,37 @@ func (p *printer) repeatHeader(r *repetition) {
 	c := r.job.Config
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n")
 	if r.mode != nil {
-		p.say("mode: %s, with %s", r.mode.Kind, orWord(clean(r.from), "the prompt of descartes"))
+		p.say("mode: %s, with %s", r.mode.Kind, cmp.Or(terminal.Clean(r.from), "the prompt of descartes"))
 	} else {
-		p.say("prompt: %s (%s)", fit(clean(first), 70), size(len(c.Prompt)))
+		p.say("prompt: %s (%s)", terminal.Fit(terminal.Clean(first), 70), size(len(c.Prompt)))
 	}
-	p.say("agent: %s (%s%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
+	p.say("agent: %s (%s%s)", terminal.Clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
 	switch {
 	case r.job.Gate == nil:
-		p.say("ends with: the first exit status 0, or after %s", count(c.MaxIterations, "iteration"))
+		p.say("ends with: the first exit status 0, or after %s", terminal.Count(c.MaxIterations, "iteration"))
 	case c.Gate == "" || c.Gate == "promise":
-		p.say("ends with: <promise>%s</promise> in the agent's final message, or after %s", clean(c.CompletionPromise), count(c.MaxIterations, "iteration"))
+		p.say("ends with: <promise>%s</promise> in the agent's final message, or after %s", terminal.Clean(c.CompletionPromise), terminal.Count(c.MaxIterations, "iteration"))
 	default:
 		r.gateHeader(p)
 	}
 	if c.VerificationCommand != "" && c.VerificationCommand != loop.NoVerify {
 		found := ""
 		if r.why != "" {
-			found = " (found: " + clean(r.why) + ")"
+			found = " (found: " + terminal.Clean(r.why) + ")"
 		}
-		p.say("verify: %s%s", clean(c.VerificationCommand), found)
+		p.say("verify: %s%s", terminal.Clean(c.VerificationCommand), found)
 		p.verifyClocks(c, c.VerificationCommand)
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.branch))
 		p.treeTaken(r.root)
 	} else if r.branch != "" {
-		p.say("branch: %s is made at HEAD", clean(r.branch))
+		p.say("branch: %s is made at HEAD", terminal.Clean(r.branch))
 	}
-	p.say("sandbox: %s", clean(inForce(c)))
-	p.say("environment: %s", clean(environmentText(c, r.backend)))
+	p.say("sandbox: %s", terminal.Clean(inForce(c)))
+	p.say("environment: %s", terminal.Clean(environmentText(c, r.backend)))
 	for _, n := range r.notes {
-		p.say("note: %s", clean(n))
+		p.say("note: %s", terminal.Clean(n))
 	}
 	if why := r.held.warning(); why != "" {
 		p.warn(why)
@@ -59,14 +61,14 @@ func onBranch(name string) string {
 	if name == "" {
 		return ""
 	}
-	return ", on the new branch " + clean(name)
+	return ", on the new branch " + terminal.Clean(name)
 }
 
 // size is a number of bytes as a person says it.
 func size(n int) string {
 	switch {
 	case n < 10<<10:
-		return count(n, "byte")
+		return terminal.Count(n, "byte")
 	case n < 10<<20:
 		return fmt.Sprintf("%d KiB", n>>10)
 	}
@@ -86,7 +88,7 @@ func (r *repetition) dry(p *printer, cmd *cobra.Command, o *outputs) error {
 		}{r.job.Kind, r.root, r.backend.Command, r.job.Config, r.gatePlan()})
 		return errors.Join(err, w.Flush())
 	}
-	p.say("\n%s", cleanLines(strings.TrimRight(r.job.Config.Prompt, "\n")))
+	p.say("\n%s", terminal.CleanLines(strings.TrimRight(r.job.Config.Prompt, "\n")))
 	r.gatePlan().print(p)
 	p.say("\ndry run: nothing was touched")
 	return nil
@@ -100,7 +102,7 @@ func turnStarted(e *journal.Event) string {
 	}
 	line := fmt.Sprintf("[loop %s iteration %d/%d]%s", e.Loop, e.Iteration, e.Of, again)
 	for _, l := range e.Lines {
-		line += "\n" + clean(l)
+		line += "\n" + terminal.Clean(l)
 	}
 	return line
 }
@@ -111,42 +113,42 @@ func (p *printer) turnFinished(e *journal.Event) string {
 	if d == nil {
 		return ""
 	}
-	colour, word := green, "exit status 0"
+	colour, word := terminal.Green, "exit status 0"
 	switch d.End {
 	case "finished":
 	case "crashed":
-		colour, word = yellow, "the agent failed"
+		colour, word = terminal.Yellow, "the agent failed"
 	case "timeout":
-		colour, word = yellow, "timed out"
+		colour, word = terminal.Yellow, "timed out"
 	case "idle":
-		colour, word = yellow, "the agent was silent too long"
+		colour, word = terminal.Yellow, "the agent was silent too long"
 	case "limited":
-		colour, word = yellow, "out of quota"
+		colour, word = terminal.Yellow, "out of quota"
 	case "cancelled":
-		colour, word = yellow, "interrupted"
+		colour, word = terminal.Yellow, "interrupted"
 	default:
-		colour, word = yellow, d.End
+		colour, word = terminal.Yellow, d.End
 	}
-	s := "  " + p.paint.in(colour, word) + " in " + lasted(time.Duration(d.Seconds*float64(time.Second)))
+	s := "  " + p.paint.In(colour, word) + " in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
 	if d.Changed > 0 {
-		s += ", " + count(d.Changed, "file") + " changed"
+		s += ", " + terminal.Count(d.Changed, "file") + " changed"
 	}
 	if e.Commit != "" {
-		s += ", committed " + p.paint.in(bold, short(e.Commit))
+		s += ", committed " + p.paint.In(terminal.Bold, short(e.Commit))
 	}
-	text := orWord(e.Message, e.Reason) // of one that is done again there is only the reason
+	text := cmp.Or(e.Message, e.Reason) // of one that is done again there is only the reason
 	if d.End != "finished" {
 		text = e.Reason
 	}
 	if text != "" && d.End != "cancelled" {
-		s += ": " + clean(text)
+		s += ": " + terminal.Clean(text)
 	}
 	for _, what := range d.Denied {
-		s += "\n    the sandbox refused " + clean(what)
+		s += "\n    the sandbox refused " + terminal.Clean(what)
 	}
 	for _, line := range e.Lines {
 		if line != "[status] "+e.Message { // which was just said
-			s += "\n  " + clean(line)
+			s += "\n  " + terminal.Clean(line)
 		}
 	}
 	return s
@@ -160,13 +162,13 @@ func (p *printer) repeatSummary(root string, e ended, took time.Duration) {
 	if s.Completed {
 		head = "completed"
 	}
-	p.say("%s: %s (loop %s, %s, %s)", p.paint.in(bold, head), clean(orWord(e.outcome.Message, readable(s.ExitReason.Type))), s.ID, count(s.Iteration, "iteration"), lasted(took))
+	p.say("%s: %s (loop %s, %s, %s)", p.paint.In(terminal.Bold, head), terminal.Clean(cmp.Or(e.outcome.Message, readable(s.ExitReason.Type))), s.ID, terminal.Count(s.Iteration, "iteration"), terminal.Duration(took))
 	if e.outcome.Ending == journal.GitRefused {
 		p.say("kept: what the agent wrote is in the working tree; no commit holds what this iteration changed")
 	}
 	p.verifyLeft(s)
 	p.undone(s)
-	p.say("sandbox: %s", clean(inForce(s.Config)))
+	p.say("sandbox: %s", terminal.Clean(inForce(s.Config)))
 	p.say("cost: %s", costText(s.Cost))
 	p.say("next: %s", repeatNext(root, e))
 }
@@ -242,7 +244,7 @@ func resumeOf(root, id, path string) string {
 	case home.Named(id):
 		return "descartes loop resume --name " + id + fromHere(root)
 	}
-	return "descartes loop resume --state-file " + quote(path) + fromHere(root)
+	return "descartes loop resume --state-file " + terminal.Quote(path) + fromHere(root)
 }
 
 // fromHere is what a command needs besides where it is typed in another project than that of root.
@@ -250,5 +252,5 @@ func fromHere(root string) string {
 	if here, err := findRoot("."); err == nil && here == root {
 		return ""
 	}
-	return " --working-dir " + quote(root)
+	return " --working-dir " + terminal.Quote(root)
 }

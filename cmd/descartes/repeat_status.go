@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	"descartes/internal/terminal"
 	"descartes/loop"
 )
 
@@ -13,7 +15,7 @@ func (st *loopStatus) turnsText() string {
 	s := &st.view.State
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s: %s\n", name, clean(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "  %s: %s\n", name, terminal.Clean(fmt.Sprintf(format, args...)))
 	}
 	b.WriteString("Loop Status\n===========\n")
 	row("State file", "%s", shown(st.root, st.view.Path))
@@ -49,7 +51,7 @@ func (st *loopStatus) turnsText() string {
 		row("Verify", "%s", c)
 	}
 	if s.Config.Git.AutoCommit {
-		subject := orWord(s.Config.Git.CommitTemplate, loop.DefaultCommitTemplate)
+		subject := cmp.Or(s.Config.Git.CommitTemplate, loop.DefaultCommitTemplate)
 		if s.Kind != loop.KindPrompt {
 			subject = s.Kind + ": iteration {iteration} - <task>"
 		}
@@ -78,7 +80,7 @@ func history(list []loop.IterationSummary) string {
 	b.WriteString("\nIteration History:\n  #    Duration   Exit  Preview\n")
 	for n := len(list) - 1; n >= max(0, len(list)-historyShown); n-- {
 		s := list[n]
-		fmt.Fprintf(&b, "  %-4d %-10s %-5d %s\n", s.Iteration+1, lasted(s.CompletedAt.Sub(s.StartedAt)), s.ExitCode, fit(clean(s.OutputPreview), 60))
+		fmt.Fprintf(&b, "  %-4d %-10s %-5d %s\n", s.Iteration+1, terminal.Duration(s.CompletedAt.Sub(s.StartedAt)), s.ExitCode, terminal.Fit(terminal.Clean(s.OutputPreview), 60))
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"descartes/internal/terminal"
 	"descartes/loop/journal"
 )
 
@@ -80,13 +81,13 @@ type junitWords struct {
 // junit is a run as a test report: a suite per wave, a case per task.
 func junit(s *summary, h *journal.State) []byte {
 	told := stories(h)
-	all := junitSuites{Name: s.file.Tag(), Props: []junitProp{{"sandbox", clean(inForce(s.run.state.Config))}}}
+	all := junitSuites{Name: s.file.Tag(), Props: []junitProp{{"sandbox", terminal.Clean(inForce(s.run.state.Config))}}}
 	total := 0.0
 	for _, w := range s.waves() {
 		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.file.Tag(), w.Number)}
 		sum := 0.0
 		for _, t := range w.Tasks {
-			c := junitCase{Name: clean(t.ID.ID + " " + t.Title), Class: clean(s.file.Tag())}
+			c := junitCase{Name: terminal.Clean(t.ID.ID + " " + t.Title), Class: terminal.Clean(s.file.Tag())}
 			st := told[t.ID.ID]
 			if st != nil {
 				sum += st.seconds
@@ -102,7 +103,7 @@ func junit(s *summary, h *journal.State) []byte {
 				c.Failure = failureOf(st)
 			default:
 				suite.Skipped++
-				c.Skipped = &junitWords{Message: clean(st.state(t))}
+				c.Skipped = &junitWords{Message: terminal.Clean(st.state(t))}
 			}
 			suite.Cases = append(suite.Cases, c)
 		}
@@ -139,9 +140,9 @@ func failureOf(st *story) *junitWords {
 	if st == nil || st.blocked == nil {
 		return w
 	}
-	w.Message = clean(st.blocked.Reason)
+	w.Message = terminal.Clean(st.blocked.Reason)
 	if f := st.failure; f != nil && f.Result != nil {
-		w.Text = cleanLines(strings.TrimSpace(f.Result.Output + "\n" + f.Result.Words))
+		w.Text = terminal.CleanLines(strings.TrimSpace(f.Result.Output + "\n" + f.Result.Words))
 	}
 	return w
 }
@@ -151,7 +152,7 @@ func markdown(s *summary, h *journal.State) []byte {
 	told := stories(h)
 	c := s.graph.Counts()
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.file.Tag()), c.Done, count(c.Total, "task"))
+	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.file.Tag()), c.Done, terminal.Count(c.Total, "task"))
 	who := "No loop ran"
 	if s.run.id != "" {
 		who = fmt.Sprintf("Loop `%s` ended", s.run.id)
@@ -188,7 +189,7 @@ func markdown(s *summary, h *journal.State) []byte {
 
 // mdText makes foreign text harmless in a table of Markdown.
 func mdText(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'").Replace(clean(s))
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'").Replace(terminal.Clean(s))
 }
 
 // column is the part of a line that only a table with that column has.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,7 +72,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	}
 	retry := s.Scud.RetryBlocked
 	if saved.State.Completed && !retry && !reopened(root, saved.State) {
-		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", orWord(saved.State.ID, "of "+shown(root, saved.Path)), saved.State.ExitReason.Type)
+		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+shown(root, saved.Path)), saved.State.ExitReason.Type)
 	}
 	was, err := unhidden(root, saved.State)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/terminal"
 	"descartes/loop"
 )
 
@@ -92,7 +94,7 @@ func refuseRewind(w *loop.Rewind, force bool) error {
 		add("git revert is kinder to those who have them; --force goes back here alone", "the commits were pushed: %s has them", strings.Join(w.Pushed, ", "))
 	}
 	if len(w.Foreign) > 0 {
-		add("--force takes them back too; "+w.Keep+" keeps them", "%s would go too, made by no loop over tag %q: %s", count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))
+		add("--force takes them back too; "+w.Keep+" keeps them", "%s would go too, made by no loop over tag %q: %s", terminal.Count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))
 	}
 	if len(found) == 0 {
 		return nil
@@ -121,17 +123,17 @@ func rewindText(w *loop.Rewind, dry bool, c loop.ScudConfig) string {
 	if dry {
 		went, kept = "would go back to", "would be kept as"
 	}
-	fmt.Fprintf(&b, "tag %s %s %s\n", clean(w.Tag), went, to)
-	fmt.Fprintf(&b, "%s: %.12s -> %.12s (%s, %s %s)\n", orWord(clean(w.Branch), "HEAD"), w.From, w.To, count(len(w.Commits), "commit"), kept, w.Keep)
+	fmt.Fprintf(&b, "tag %s %s %s\n", terminal.Clean(w.Tag), went, to)
+	fmt.Fprintf(&b, "%s: %.12s -> %.12s (%s, %s %s)\n", cmp.Or(terminal.Clean(w.Branch), "HEAD"), w.From, w.To, terminal.Count(len(w.Commits), "commit"), kept, w.Keep)
 	if len(w.Tasks) > 0 {
-		fmt.Fprintf(&b, "to do again: %s\n", clean(strings.Join(w.Tasks, ", ")))
+		fmt.Fprintf(&b, "to do again: %s\n", terminal.Clean(strings.Join(w.Tasks, ", ")))
 	}
 	if dry {
 		if err := refuseRewind(w, false); err != nil {
 			var found problems
 			if errors.As(err, &found) {
 				for _, p := range found {
-					fmt.Fprintf(&b, "needs --force: %s\n", clean(p.Message))
+					fmt.Fprintf(&b, "needs --force: %s\n", terminal.Clean(p.Message))
 				}
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
 )
@@ -111,7 +112,7 @@ func taskIDs(cmd *cobra.Command, dir string) ([]string, cobra.ShellCompDirective
 	}
 	var out []string
 	for _, t := range f.Tasks() {
-		out = append(out, cobra.CompletionWithDesc(clean(t.ID), clean(t.Title)))
+		out = append(out, cobra.CompletionWithDesc(terminal.Clean(t.ID), terminal.Clean(t.Title)))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

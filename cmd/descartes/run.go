@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -73,7 +74,7 @@ func (r *ready) newBranch() string {
 	if g.Branch != "" || !g.CreateBranch || r.opt.Resume != "" {
 		return g.Branch
 	}
-	return loop.Names{Tag: r.job.File.Tag(), At: time.Now()}.Expand(orWord(g.BranchTemplate, loop.DefaultBranchTemplate))
+	return loop.Names{Tag: r.job.File.Tag(), At: time.Now()}.Expand(cmp.Or(g.BranchTemplate, loop.DefaultBranchTemplate))
 }
 
 // supervise ends what an earlier run under the same cookie left running, and starts the process that the

@@ -13,7 +13,7 @@ import (
 // TestRunOutlivesItsTerminal closes the terminal of a run in the middle of an attempt: the run ends well all the same.
 func TestRunOutlivesItsTerminal(t *testing.T) {
 	t.Parallel()
-	ours, theirs, ok := terminal(t)
+	ours, theirs, ok := pseudoTerminal(t)
 	if !ok {
 		t.Log("this machine has no pseudo terminals")
 		return

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,6 +30,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/sandbox"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/mode"
 	"descartes/tasks"
@@ -478,7 +480,7 @@ type settingsWatch struct {
 }
 
 func watchSettings(root string, c loop.Config, m *redact.Redactor) *settingsWatch {
-	file := orWord(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
+	file := cmp.Or(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
 	return &settingsWatch{root: root, file: file, name: shown(root, file), mask: m}
 }
 
@@ -510,7 +512,7 @@ func (w *settingsWatch) changed(ctx context.Context, repo *gitops.Repo) (notes [
 			by = w.by(ctx, repo)
 		}
 		notes = append(notes, fmt.Sprintf("%s changed since the last run: %s: %s -> %s%s", w.name, key,
-			fit(orWord(was[key].Text, "none"), 200), fit(orWord(now[key].Text, "none"), 200), by))
+			terminal.Fit(cmp.Or(was[key].Text, "none"), 200), terminal.Fit(cmp.Or(now[key].Text, "none"), 200), by))
 	}
 	return notes
 }

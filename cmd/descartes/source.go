@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
 )
@@ -90,7 +91,7 @@ func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 	}
 	if c.Tag == "master" { // which Task Master takes for the first tag where there is none of that name
 		if f, err := loop.OpenTasks(root, *c); err == nil && f.Tag() != c.Tag {
-			fmt.Fprintf(say, "note: there is no tag master, the first one is meant: %s\n", clean(f.Tag()))
+			fmt.Fprintf(say, "note: there is no tag master, the first one is meant: %s\n", terminal.Clean(f.Tag()))
 			c.Tag = f.Tag()
 		}
 	}
@@ -124,7 +125,7 @@ func activeTag(say io.Writer, root string) (string, error) {
 		}
 		return "", badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", shown(root, from), tag)
 	case len(known) > 1:
-		fmt.Fprintf(say, "note: tag %s, which %s names\n", clean(tag), clean(shown(root, from)))
+		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(shown(root, from)))
 	}
 	return tag, nil
 }
@@ -163,9 +164,9 @@ func tagOfFile(root string, c *loop.ScudConfig) error {
 
 // ofTag is how a person names the list in another command.
 func ofTag(tag, file string) string {
-	s := " --scud-tag " + quote(clean(tag))
+	s := " --scud-tag " + terminal.Quote(terminal.Clean(tag))
 	if file != "" {
-		s += " --tasks-file " + quote(clean(file))
+		s += " --tasks-file " + terminal.Quote(terminal.Clean(file))
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -41,7 +42,7 @@ recorded of the attempt before.`,
 			if spec.Over {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: about %d tokens, over --max-spec-tokens %d\n", spec.Tokens, s.Scud.Spec.MaxSpecTokens)
 			}
-			return write(&visibleWriter{w: w}, spec.Text) // as the agent gets it with --json
+			return write(&terminal.Writer{W: w}, spec.Text) // as the agent gets it with --json
 		},
 	}
 	s.registerSource(cmd)
@@ -182,22 +183,22 @@ func explained(spec specbuild.Spec) string {
 	for _, src := range spec.Sources {
 		fmt.Fprintf(&s, "%-12s %6d tokens", src.Part, src.Tokens)
 		if src.File != "" {
-			fmt.Fprintf(&s, "  %s", clean(filepath.ToSlash(src.File)))
+			fmt.Fprintf(&s, "  %s", terminal.Clean(filepath.ToSlash(src.File)))
 			if src.FirstLine > 0 {
 				fmt.Fprintf(&s, ":%d-%d", src.FirstLine, src.LastLine)
 			}
 		}
 		if src.Rule != "" {
-			fmt.Fprintf(&s, "  [%s]", clean(src.Rule))
+			fmt.Fprintf(&s, "  [%s]", terminal.Clean(src.Rule))
 		}
 		if len(src.Heading) > 0 {
-			fmt.Fprintf(&s, "  %s", clean(strings.Join(src.Heading, " > ")))
+			fmt.Fprintf(&s, "  %s", terminal.Clean(strings.Join(src.Heading, " > ")))
 		}
 		s.WriteString("\n")
 	}
 	fmt.Fprintf(&s, "%-12s %6d tokens\n", "total", spec.Tokens)
 	for _, c := range spec.Cut {
-		fmt.Fprintf(&s, "left out: %s\n", clean(c))
+		fmt.Fprintf(&s, "left out: %s\n", terminal.Clean(c))
 	}
 	if spec.Over {
 		s.WriteString("over the budget\n")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/redact"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -86,7 +88,7 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 		opt.Resume = old.Path
 		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
 			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
-				"loop %s over tag %q has not ended, and runs on %s", old.State.ID, old.State.Tag, orWord(file, old.State.TaskFile))
+				"loop %s over tag %q has not ended, and runs on %s", old.State.ID, old.State.Tag, cmp.Or(file, old.State.TaskFile))
 		}
 	}
 	if err := o.free(root, opt, old); err != nil {
@@ -137,7 +139,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 		return err
 	}
 	defer r.close()
-	r.branch, r.why = anew, orWord(r.why, s.verifyFrom)
+	r.branch, r.why = anew, cmp.Or(r.why, s.verifyFrom)
 	r.front = s.front
 	if n := ralphNote(root); n != "" {
 		r.notes = append(r.notes, n)
@@ -150,7 +152,7 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 	p.text.mask = r.mask
 	defer p.close()
 	if r.nothing {
-		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), count(r.job.Graph.Counts().Total, "task"))
+		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))
 		return r.reportIdle(s, o, nil)
 	}
 	if task := opt.Scope.Task; task != "" {
@@ -216,28 +218,28 @@ func (r *ready) canRun(id string) error {
 func (p *printer) header(r *ready) {
 	c := r.job.Config
 	g := r.job.Graph.Counts()
-	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), count(g.Total, "task"), count(p.waves, "wave"), g.Done)
+	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.waves, "wave"), g.Done)
 	if plan := r.job.Import; plan != nil {
-		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), count(g.Total, "task"), clean(plan.Name), r.willBe(g.Total), clean(shown(r.root, r.job.File.Path())))
+		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(shown(r.root, r.job.File.Path())))
 	}
-	p.say("agent: %s (%s%s)", clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
+	p.say("agent: %s (%s%s)", terminal.Clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
 	if len(c.Fallback) > 0 {
-		p.say("fallback: %s", clean(strings.Join(c.Fallback, ", ")))
+		p.say("fallback: %s", terminal.Clean(strings.Join(c.Fallback, ", ")))
 	}
 	switch {
 	case c.Scud.VerificationCommand == loop.NoVerify:
 		p.say("verify: none, the agent's word is taken")
 	case r.why != "":
-		p.say("verify: %s (found: %s)", clean(c.Scud.VerificationCommand), clean(r.why))
+		p.say("verify: %s (found: %s)", terminal.Clean(c.Scud.VerificationCommand), terminal.Clean(r.why))
 	default:
-		p.say("verify: %s", clean(c.Scud.VerificationCommand))
+		p.say("verify: %s", terminal.Clean(c.Scud.VerificationCommand))
 	}
 	p.verifyClocks(c, c.Scud.VerificationCommand)
 	p.treeTaken(r.root)
-	p.say("sandbox: %s", clean(inForce(c)))
-	p.say("environment: %s", clean(environmentText(c, r.backend)))
+	p.say("sandbox: %s", terminal.Clean(inForce(c)))
+	p.say("environment: %s", terminal.Clean(environmentText(c, r.backend)))
 	for _, n := range append(r.notes, r.addedByPlan()...) {
-		p.say("note: %s", clean(n))
+		p.say("note: %s", terminal.Clean(n))
 	}
 	for _, w := range append(r.warnings(), r.lacks...) {
 		p.warn(w)
@@ -247,7 +249,7 @@ func (p *printer) header(r *ready) {
 
 // treeTaken tells whose the working tree is while the run lasts.
 func (p *printer) treeTaken(root string) {
-	p.say("tree: this working tree and its branch belong to the run until it ends; to keep working: git worktree add --detach %s", quote("../"+clean(filepath.Base(root))+"-work"))
+	p.say("tree: this working tree and its branch belong to the run until it ends; to keep working: git worktree add --detach %s", terminal.Quote("../"+terminal.Clean(filepath.Base(root))+"-work"))
 }
 
 // verifyClocks tells after which times a verify command is ended.
@@ -257,10 +259,10 @@ func (p *printer) verifyClocks(c loop.Config, command string) {
 	}
 	var ends []string
 	if n := c.VerifyTimeoutSecs; n > 0 {
-		ends = append(ends, "after "+lasted(time.Duration(n)*time.Second))
+		ends = append(ends, "after "+terminal.Duration(time.Duration(n)*time.Second))
 	}
 	if n := c.VerifyIdleSecs; n > 0 {
-		ends = append(ends, "after "+lasted(time.Duration(n)*time.Second)+" without output")
+		ends = append(ends, "after "+terminal.Duration(time.Duration(n)*time.Second)+" without output")
 	}
 	if len(ends) > 0 {
 		p.say("verify is ended %s", strings.Join(ends, ", or "))
@@ -272,7 +274,7 @@ func modelOf(c loop.Config) string {
 	if c.Backend.Model == "" {
 		return ""
 	}
-	return ", model " + clean(c.Backend.Model)
+	return ", model " + terminal.Clean(c.Backend.Model)
 }
 
 // willBe is "is" or "are", and for a dry run "would be".
@@ -364,11 +366,11 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 
 // tellBaseline says why a run was refused whose verify command fails before any task.
 func tellBaseline(w *redact.Writer, b *loop.Baseline) {
-	fmt.Fprintf(w, "error: %s\n", clean(b.Reason()))
+	fmt.Fprintf(w, "error: %s\n", terminal.Clean(b.Reason()))
 	for _, line := range b.Output() {
-		fmt.Fprintf(w, "  %s\n", clean(line))
+		fmt.Fprintf(w, "  %s\n", terminal.Clean(line))
 	}
-	fmt.Fprintf(w, "no agent was started\nhint: %s\n", clean(b.Hint()))
+	fmt.Fprintf(w, "no agent was started\nhint: %s\n", terminal.Clean(b.Hint()))
 	_ = w.Flush()
 }
 

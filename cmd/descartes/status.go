@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/tasks"
@@ -64,7 +65,7 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON bool) (bo
 	if asJSON {
 		return st.view.Live, writeJSON(w, st.report(true))
 	}
-	return st.view.Live, write(w, st.text(colours(isTerminal(w)), roomForBox(w)))
+	return st.view.Live, write(w, st.text(terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w)))
 }
 
 // lookUp is the loop that a looking command means.
@@ -98,7 +99,7 @@ func watchStatus(ctx context.Context, w io.Writer, show func(io.Writer) (bool, e
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for {
-		if isTerminal(w) {
+		if terminal.IsTerminal(w) {
 			fmt.Fprint(w, "\x1b[H\x1b[2J")
 		}
 		live, err := show(w)
@@ -172,7 +173,7 @@ func (st *loopStatus) state() string {
 }
 
 // text is the seed's status, and the wave bars.
-func (st *loopStatus) text(p paint, boxed bool) string {
+func (st *loopStatus) text(p terminal.Paint, boxed bool) string {
 	s := &st.view.State
 	if s.Kind != loop.KindTag {
 		return st.turnsText()
@@ -180,7 +181,7 @@ func (st *loopStatus) text(p paint, boxed bool) string {
 	var b strings.Builder
 	b.WriteString("Loop Status\n===========\n")
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s: %s\n", name, clean(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "  %s: %s\n", name, terminal.Clean(fmt.Sprintf(format, args...)))
 	}
 	row("State file", "%s", shown(st.root, st.view.Path))
 	row("Iteration", "%d", s.Iteration)
@@ -206,16 +207,16 @@ func (st *loopStatus) text(p paint, boxed bool) string {
 	return b.String()
 }
 
-func (st *loopStatus) waveView(p paint, boxed bool) string {
+func (st *loopStatus) waveView(p terminal.Paint, boxed bool) string {
 	s := &st.view.State
 	var blocked []blockedLine
 	for _, t := range s.BlockedTasks {
 		blocked = append(blocked, blockedLine{t.Task.ID, t.Title, t.Reason})
 	}
 	lines := st.board.bars(p, s.CurrentWave, s.CurrentTask, blocked)
-	title := "SCUD Loop: " + clean(s.Tag)
+	title := "SCUD Loop: " + terminal.Clean(s.Tag)
 	if boxed {
-		return box(title, lines)
+		return terminal.Box(title, lines)
 	}
 	var b strings.Builder
 	b.WriteString(title + "\n")
@@ -231,7 +232,7 @@ func (st *loopStatus) reason() string {
 	case "running":
 		text := "Running"
 		if since := st.view.History.Verifying(); !since.IsZero() {
-			text += ", verifying for " + lasted(time.Since(since).Round(time.Second))
+			text += ", verifying for " + terminal.Duration(time.Since(since).Round(time.Second))
 		}
 		return text + st.requested()
 	case "waiting":
@@ -264,9 +265,9 @@ func (st *loopStatus) requested() string {
 func waiting(what string, w journal.Wait) string {
 	if !w.Until.IsZero() {
 		until := w.Until.Round(0)
-		what += " until " + moment(until)
+		what += " until " + terminal.Moment(until)
 		if left := time.Until(until); left > 0 {
-			what += " (" + spell(left) + ")"
+			what += " (" + terminal.Spell(left) + ")"
 		}
 	}
 	if w.Reason != "" {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"descartes/gitops"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -42,7 +44,7 @@ func (s *summary) blocked() []blockedLine {
 func (s *summary) print(p *printer) {
 	p.say("")
 	if p.box {
-		p.text.Write([]byte(box("SCUD Loop: "+clean(s.file.Tag()), s.bars(p.paint, s.run.state.CurrentWave, "", s.blocked()))))
+		p.text.Write([]byte(terminal.Box("SCUD Loop: "+terminal.Clean(s.file.Tag()), s.bars(p.paint, s.run.state.CurrentWave, "", s.blocked()))))
 	}
 	c := s.graph.Counts()
 	head := fmt.Sprintf("done %d/%d", c.Done, c.Total)
@@ -62,17 +64,17 @@ func (s *summary) print(p *printer) {
 	if off > 0 {
 		head += fmt.Sprintf(", set aside %d", off)
 	}
-	p.say("%s (loop %s, %s, %s)", p.paint.in(bold, head), s.run.id, count(s.run.state.Iteration, "attempt"), lasted(s.took))
+	p.say("%s (loop %s, %s, %s)", p.paint.In(terminal.Bold, head), s.run.id, terminal.Count(s.run.state.Iteration, "attempt"), terminal.Duration(s.took))
 	for _, b := range s.run.state.BlockedTasks {
-		p.say("blocked: %s %s: %s (%s%s)", clean(b.Task.ID), fit(clean(b.Title), 60), why(b), count(b.Attempts, "attempt"), s.where(b.Task.ID))
+		p.say("blocked: %s %s: %s (%s%s)", terminal.Clean(b.Task.ID), terminal.Fit(terminal.Clean(b.Title), 60), why(b), terminal.Count(b.Attempts, "attempt"), s.where(b.Task.ID))
 		for _, what := range b.Denied {
-			p.say("  the sandbox refused %s", clean(what))
+			p.say("  the sandbox refused %s", terminal.Clean(what))
 		}
 	}
 	s.printHeld(p)
 	fmt.Fprint(p.text, questionLines(s.questions(), s.named()))
 	if m := s.run.outcome.Message; m != "" {
-		p.say("stopped: %s", clean(m))
+		p.say("stopped: %s", terminal.Clean(m))
 	}
 	if s.run.outcome.Ending == journal.GitRefused {
 		p.say("kept: %s", s.keptWhere())
@@ -82,7 +84,7 @@ func (s *summary) print(p *printer) {
 	}
 	p.verifyLeft(s.run.state)
 	p.undone(s.run.state)
-	p.say("sandbox: %s", clean(inForce(s.run.state.Config)))
+	p.say("sandbox: %s", terminal.Clean(inForce(s.run.state.Config)))
 	p.say("cost: %s", costText(s.run.state.Cost))
 	s.printCosts(p)
 	if used := agentsText(s.run.state.Agents); used != "" {
@@ -100,7 +102,7 @@ func (s *summary) uncommitted() string {
 	if n == 0 {
 		return ""
 	}
-	list, why := clean(strings.Join(s.run.loose[:min(n, tasksPriced)], ", ")), "the run ended with an error; resuming commits it"
+	list, why := terminal.Clean(strings.Join(s.run.loose[:min(n, tasksPriced)], ", ")), "the run ended with an error; resuming commits it"
 	word := "tasks"
 	if n == 1 {
 		word = "task"
@@ -136,7 +138,7 @@ func (s *summary) keptWhere() string {
 func (p *printer) undone(s *loop.State) {
 	const most = 5
 	for _, u := range s.Undone[:min(most, len(s.Undone))] {
-		what := "task " + clean(u.Task) + fmt.Sprintf(" attempt %d", u.Attempt)
+		what := "task " + terminal.Clean(u.Task) + fmt.Sprintf(" attempt %d", u.Attempt)
 		switch {
 		case u.Task == "" && u.Iteration == 0:
 			what = "before the first attempt"
@@ -147,17 +149,17 @@ func (p *printer) undone(s *loop.State) {
 		if n := len(u.Notes) - 1; n > 0 {
 			more = fmt.Sprintf(", and %d more", n)
 		}
-		p.say("undone: %s: %s%s", what, clean(u.Notes[0]), more)
+		p.say("undone: %s: %s%s", what, terminal.Clean(u.Notes[0]), more)
 	}
 	if n := len(s.Undone) - most; n > 0 {
-		p.say("undone: of %s more, see undone in the state file", count(n, "attempt"))
+		p.say("undone: of %s more, see undone in the state file", terminal.Count(n, "attempt"))
 	}
 }
 
 // verifyLeft names the files that only the verify command made, and those that git ignored before an attempt.
 func (p *printer) verifyLeft(s *loop.State) {
 	if n := len(s.VerifyLeft); n > 0 {
-		p.say("in no commit: %s (made by verify, or ignored before); have git ignore them", clean(fewOf(s.VerifyLeft, 8)))
+		p.say("in no commit: %s (made by verify, or ignored before); have git ignore them", terminal.Clean(terminal.Few(s.VerifyLeft, 8)))
 	}
 }
 
@@ -173,7 +175,7 @@ func (s *summary) printHeld(p *printer) {
 			}
 			if n++; n <= heldShown {
 				t, _ := s.graph.Task(id)
-				p.say("%s: %s %s: %s", heldWord(string(state)), clean(id), fit(clean(t.Title), 60), clean(orWord(cause, "its status is "+string(t.Status))))
+				p.say("%s: %s %s: %s", heldWord(string(state)), terminal.Clean(id), terminal.Fit(terminal.Clean(t.Title), 60), terminal.Clean(cmp.Or(cause, "its status is "+string(t.Status))))
 			}
 		}
 	}
@@ -226,7 +228,7 @@ func (s *summary) printCosts(p *printer) {
 		var list []string
 		for _, id := range w.Tasks {
 			if c := s.run.costs.Tasks[id]; c.USD != nil {
-				list = append(list, clean(id)+": "+c.Dollars())
+				list = append(list, terminal.Clean(id)+": "+c.Dollars())
 			}
 		}
 		more := ""
@@ -236,7 +238,7 @@ func (s *summary) printCosts(p *printer) {
 		p.say("  wave %d: %s (%s%s)", w.Number, sum.Dollars(), strings.Join(list, "; "), more)
 	}
 	if n := shown - wavesPriced; n > 0 {
-		p.say("  and %s more", count(n, "wave"))
+		p.say("  and %s more", terminal.Count(n, "wave"))
 	}
 }
 
@@ -249,7 +251,7 @@ func (s *summary) nextStep() string {
 		for _, id := range w.Tasks {
 			if s.graph.Ready(id) {
 				t, _ := s.graph.Task(id)
-				names = append(names, clean(id)+" "+fit(clean(t.Title), 40))
+				names = append(names, terminal.Clean(id)+" "+terminal.Fit(terminal.Clean(t.Title), 40))
 			}
 		}
 		if len(names) > 0 {
@@ -286,7 +288,7 @@ func (s *summary) command() string {
 			return fmt.Sprintf("%s; then %s", answerCommand(asked[0].Task, tag), resume)
 		}
 		for _, b := range s.run.state.BlockedTasks {
-			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", quote(clean(b.Task.ID)), tag, resume)
+			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", terminal.Quote(terminal.Clean(b.Task.ID)), tag, resume)
 		}
 		return "descartes waves" + tag
 	case journal.LimitReached:
@@ -325,7 +327,7 @@ func afterReset(out loop.Outcome) string {
 	if out.Until.IsZero() {
 		return ""
 	}
-	return "   (after " + moment(out.Until) + "; with --on-limit wait it asks at once)"
+	return "   (after " + terminal.Moment(out.Until) + "; with --on-limit wait it asks at once)"
 }
 
 // agentsText counts the attempts by what they were run with, where that was not always the same.
@@ -339,7 +341,7 @@ func agentsText(used []journal.AgentUse) string {
 		if u.Model != "" {
 			name += " " + u.Model
 		}
-		words = append(words, clean(name)+" "+count(u.Attempts, "attempt"))
+		words = append(words, terminal.Clean(name)+" "+terminal.Count(u.Attempts, "attempt"))
 	}
 	return strings.Join(words, ", ")
 }

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
 )
@@ -30,7 +32,7 @@ func newTasksListCmd() *cobra.Command {
 				return err
 			}
 			for _, message := range b.elsewhere() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", clean(message))
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(message))
 			}
 			if look.json {
 				return writeJSON(cmd.OutOrStdout(), b.details())
@@ -114,17 +116,17 @@ func (b *board) table() string {
 	list := b.details()
 	ids, states := 0, 0
 	for _, t := range list {
-		ids, states = max(ids, width(clean(t.ID.ID))), max(states, width(clean(string(t.Status))))
+		ids, states = max(ids, terminal.Width(terminal.Clean(t.ID.ID))), max(states, terminal.Width(terminal.Clean(string(t.Status))))
 	}
 	for _, t := range list {
-		id, status := clean(t.ID.ID), clean(string(t.Status))
-		title := clean(t.Title)
+		id, status := terminal.Clean(t.ID.ID), terminal.Clean(string(t.Status))
+		title := terminal.Clean(t.Title)
 		if len(t.Children) > 0 {
-			title += fmt.Sprintf("  (%s)", count(len(t.Children), "subtask"))
+			title += fmt.Sprintf("  (%s)", terminal.Count(len(t.Children), "subtask"))
 		} else if t.State == "held" && t.Cause != "" {
-			title += fmt.Sprintf("  (held: %s)", clean(t.Cause))
+			title += fmt.Sprintf("  (held: %s)", terminal.Clean(t.Cause))
 		}
-		fmt.Fprintf(&s, "%s%s  %s%s  %s\n", id, strings.Repeat(" ", ids-width(id)), status, strings.Repeat(" ", states-width(status)), title)
+		fmt.Fprintf(&s, "%s%s  %s%s  %s\n", id, strings.Repeat(" ", ids-terminal.Width(id)), status, strings.Repeat(" ", states-terminal.Width(status)), title)
 	}
 	return s.String()
 }
@@ -164,28 +166,28 @@ func (d *detailJSON) text() string {
 			fmt.Fprintf(&s, "  %-13s %s\n", name+":", value)
 		}
 	}
-	fmt.Fprintf(&s, "%s %s\n", clean(d.ID.ID), clean(d.Title))
-	field("Status", clean(string(d.Status)))
+	fmt.Fprintf(&s, "%s %s\n", terminal.Clean(d.ID.ID), terminal.Clean(d.Title))
+	field("Status", terminal.Clean(string(d.Status)))
 	state := d.State
 	if d.Cause != "" {
-		state += " (" + clean(d.Cause) + ")"
+		state += " (" + terminal.Clean(d.Cause) + ")"
 	}
 	field("State", state)
 	if d.Wave > 0 {
-		field("Wave", itoa(d.Wave))
+		field("Wave", strconv.Itoa(d.Wave))
 	}
 	field("Depends on", idList(d.DependsOn))
 	if d.Parent != nil {
-		field("Part of", clean(d.Parent.ID))
+		field("Part of", terminal.Clean(d.Parent.ID))
 	}
 	field("Subtasks", idList(d.Children))
-	field("Priority", clean(d.Priority))
-	field("Complexity", clean(string(d.Complexity)))
+	field("Priority", terminal.Clean(d.Priority))
+	field("Complexity", terminal.Clean(string(d.Complexity)))
 	field("Agent", d.Agent.String())
-	field("Line", itoa(d.Line))
+	field("Line", strconv.Itoa(d.Line))
 	for _, part := range []struct{ name, text string }{{"Description", d.Description}, {"Details", d.Details}, {"Test strategy", d.TestStrategy}} {
 		if part.text != "" {
-			fmt.Fprintf(&s, "\n%s\n  %s\n", part.name, strings.ReplaceAll(cleanLines(strings.TrimRight(part.text, "\n")), "\n", "\n  "))
+			fmt.Fprintf(&s, "\n%s\n  %s\n", part.name, strings.ReplaceAll(terminal.CleanLines(strings.TrimRight(part.text, "\n")), "\n", "\n  "))
 		}
 	}
 	return s.String()
@@ -194,7 +196,7 @@ func (d *detailJSON) text() string {
 func idList(list []loop.TaskID) string {
 	names := make([]string, 0, len(list))
 	for _, id := range list {
-		names = append(names, clean(id.ID))
+		names = append(names, terminal.Clean(id.ID))
 	}
 	return strings.Join(names, ", ")
 }
@@ -227,7 +229,7 @@ func newTasksNextCmd() *cobra.Command {
 			if look.json {
 				return writeJSON(w, d)
 			}
-			_, err = fmt.Fprintf(w, "%s %s\n", clean(id), clean(t.Title))
+			_, err = fmt.Fprintf(w, "%s %s\n", terminal.Clean(id), terminal.Clean(t.Title))
 			return err
 		},
 	}
@@ -251,7 +253,7 @@ func (b *board) next() string {
 func (b *board) nothingReady() string {
 	c := b.graph.Counts()
 	if c.Done == c.Total {
-		return "nothing left to do: " + count(c.Total, "task") + " done"
+		return "nothing left to do: " + terminal.Count(c.Total, "task") + " done"
 	}
 	return fmt.Sprintf("no task is ready%s; descartes waves%s shows why", b.tally(), b.named())
 }
@@ -357,9 +359,9 @@ type statusChange struct {
 
 func (c statusChange) text() string {
 	if c.From == c.To {
-		return fmt.Sprintf("task %s: %s already\n", clean(c.Task.ID), c.To)
+		return fmt.Sprintf("task %s: %s already\n", terminal.Clean(c.Task.ID), c.To)
 	}
-	return fmt.Sprintf("task %s: %s -> %s\n", clean(c.Task.ID), clean(string(c.From)), c.To)
+	return fmt.Sprintf("task %s: %s -> %s\n", terminal.Clean(c.Task.ID), terminal.Clean(string(c.From)), c.To)
 }
 
 func newTasksCheckCmd() *cobra.Command {
@@ -447,17 +449,17 @@ func sameIDs(list []loop.TaskID, ids []string) bool {
 
 func (b *board) checkText(found []findingJSON) string {
 	var s strings.Builder
-	list := clean(shown(b.root, b.file.Path()))
+	list := terminal.Clean(shown(b.root, b.file.Path()))
 	for _, f := range found {
-		path := clean(orWord(f.File, list))
+		path := terminal.Clean(cmp.Or(f.File, list))
 		if f.Line > 0 {
-			fmt.Fprintf(&s, "%s:%d: %s: %s\n", path, f.Line, f.Kind, clean(f.Message))
+			fmt.Fprintf(&s, "%s:%d: %s: %s\n", path, f.Line, f.Kind, terminal.Clean(f.Message))
 		} else {
-			fmt.Fprintf(&s, "%s: %s: %s\n", path, f.Kind, clean(f.Message))
+			fmt.Fprintf(&s, "%s: %s: %s\n", path, f.Kind, terminal.Clean(f.Message))
 		}
 	}
 	if len(found) == 0 {
-		fmt.Fprintf(&s, "%s: %s, nothing suspicious\n", list, count(b.graph.Counts().Total, "task"))
+		fmt.Fprintf(&s, "%s: %s, nothing suspicious\n", list, terminal.Count(b.graph.Counts().Total, "task"))
 	}
 	return s.String()
 }
@@ -548,9 +550,9 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 		return writeJSON(cmd.OutOrStdout(), importJSON{s.Scud.Tag, s.Scud.PlanPath, file, !dryRun, b.details(), b.planFindings(job.Import)})
 	}
 	var out strings.Builder
-	out.WriteString(b.text(colours(isTerminal(cmd.OutOrStdout()))) + "\n")
+	out.WriteString(b.text(terminal.Colours(terminal.IsTerminal(cmd.OutOrStdout()))) + "\n")
 	for _, f := range job.Import.Findings() {
-		fmt.Fprintf(&out, "warning: %s\n", clean(placed(s.Scud.PlanPath, f)))
+		fmt.Fprintf(&out, "warning: %s\n", terminal.Clean(placed(s.Scud.PlanPath, f)))
 	}
 	c := b.graph.Counts()
 	done := ""
@@ -561,7 +563,7 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 	if dryRun {
 		verb = "dry run: would write"
 	}
-	fmt.Fprintf(&out, "%s %s: %s of %s%s\n", verb, clean(file), count(c.Total, "task"), clean(s.Scud.PlanPath), done)
+	fmt.Fprintf(&out, "%s %s: %s of %s%s\n", verb, terminal.Clean(file), terminal.Count(c.Total, "task"), terminal.Clean(s.Scud.PlanPath), done)
 	return write(cmd.OutOrStdout(), out.String())
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/internal/terminal"
 	"descartes/loop/journal"
 )
 
@@ -18,7 +19,7 @@ func TestClean(t *testing.T) {
 		"\x9b31m and \u009b": "\uFFFD31m and \uFFFD",
 		"right\u202eleft":    "right\uFFFDleft",
 	} {
-		if got := clean(in); got != want {
+		if got := terminal.Clean(in); got != want {
 			t.Errorf("clean(%q): got %q, want %q", in, got, want)
 		}
 	}
@@ -31,7 +32,7 @@ func TestFit(t *testing.T) {
 		n    int
 		want string
 	}{{"short", 10, "short"}, {"exactly", 7, "exactly"}, {"longer text", 7, "longer…"}, {"日本語文", 5, "日本…"}} {
-		if got := fit(c.in, c.n); got != c.want || width(got) > c.n {
+		if got := terminal.Fit(c.in, c.n); got != c.want || terminal.Width(got) > c.n {
 			t.Errorf("fit(%q, %d): got %q, want %q", c.in, c.n, got, c.want)
 		}
 	}
@@ -39,11 +40,11 @@ func TestFit(t *testing.T) {
 
 func TestBox(t *testing.T) {
 	t.Parallel()
-	p := paint(true)
-	got := box("SCUD Loop: x", []string{"Wave 1: " + p.in(green, "████") + " Complete", strings.Repeat("very long ", 20), "日本"})
+	p := terminal.Paint(true)
+	got := terminal.Box("SCUD Loop: x", []string{"Wave 1: " + p.In(terminal.Green, "████") + " Complete", strings.Repeat("very long ", 20), "日本"})
 	for line := range strings.Lines(got) {
-		if n := width(unpainted(strings.TrimSuffix(line, "\n"))); n != boxWidth+2 {
-			t.Errorf("%d columns, want %d: %q", n, boxWidth+2, line)
+		if n := terminal.Width(terminal.Unpainted(strings.TrimSuffix(line, "\n"))); n != terminal.BoxWidth+2 {
+			t.Errorf("%d columns, want %d: %q", n, terminal.BoxWidth+2, line)
 		}
 	}
 }

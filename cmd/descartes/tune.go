@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/tasks"
@@ -125,7 +128,7 @@ func (t *tune) run(cmd *cobra.Command, src *specSource, id string) error {
 func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, list []variant) error {
 	tag := src.file.Tag()
 	if task.Status == tasks.Done {
-		return badInput(fmt.Sprintf("descartes tasks set %s pending%s", quote(task.ID), ofTag(tag, src.scud.TasksFile)), "task %s is done", task.ID)
+		return badInput(fmt.Sprintf("descartes tasks set %s pending%s", terminal.Quote(task.ID), ofTag(tag, src.scud.TasksFile)), "task %s is done", task.ID)
 	}
 	if err := unowned(src.home, src.file); err != nil {
 		return err
@@ -134,7 +137,7 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 		if err := src.home.Untune(atomicfile.OS(), tag, task.ID); err != nil {
 			return err
 		}
-		return write(cmd.ErrOrStderr(), fmt.Sprintf("task %s: its next attempt is told what is built for it\n", clean(task.ID)))
+		return write(cmd.ErrOrStderr(), fmt.Sprintf("task %s: its next attempt is told what is built for it\n", terminal.Clean(task.ID)))
 	}
 	text, err := t.text(src, task.ID, list)
 	if err != nil {
@@ -153,11 +156,11 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 	if err != nil {
 		return err
 	}
-	note := fmt.Sprintf("task %s: the next attempt is told the chosen text, word for word\n", clean(task.ID))
+	note := fmt.Sprintf("task %s: the next attempt is told the chosen text, word for word\n", terminal.Clean(task.ID))
 	if from != tasks.Pending && from != tasks.InProgress {
-		note += fmt.Sprintf("task %s: %s -> pending\n", clean(task.ID), clean(string(from)))
+		note += fmt.Sprintf("task %s: %s -> pending\n", terminal.Clean(task.ID), terminal.Clean(string(from)))
 	}
-	note += "next: " + goOn(filepath.Dir(string(src.home)), src.file, src.scud) + ", or look again: descartes spec " + quote(task.ID) + ofTag(tag, src.scud.TasksFile) + "\n"
+	note += "next: " + goOn(filepath.Dir(string(src.home)), src.file, src.scud) + ", or look again: descartes spec " + terminal.Quote(task.ID) + ofTag(tag, src.scud.TasksFile) + "\n"
 	return write(cmd.ErrOrStderr(), note)
 }
 
@@ -205,7 +208,7 @@ func (t *tune) text(src *specSource, id string, list []variant) (string, error) 
 				return v.Spec, nil
 			}
 		}
-		return "", badInput("descartes loop tune "+quote(id)+" lists them", "task %s has no attempt %d in its last loop", id, t.selected)
+		return "", badInput("descartes loop tune "+terminal.Quote(id)+" lists them", "task %s has no attempt %d in its last loop", id, t.selected)
 	}
 	if text, err := src.home.Tuned(src.file.Tag(), id); text != "" || err != nil {
 		return text, err
@@ -247,16 +250,16 @@ func (t *tune) candidates(cmd *cobra.Command, src *specSource) error {
 		return writeJSON(cmd.OutOrStdout(), rows)
 	}
 	if len(rows) == 0 {
-		return write(cmd.OutOrStdout(), "no task of tag "+clean(src.file.Tag())+" has an attempt that failed\n")
+		return write(cmd.OutOrStdout(), "no task of tag "+terminal.Clean(src.file.Tag())+" has an attempt that failed\n")
 	}
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "TASK\tSTATUS\tATTEMPTS\tTITLE\tLAST REASON")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", clean(r.ID.ID), clean(r.Status), r.Attempts, fit(clean(r.Title), 40), fit(clean(r.Reason), 60))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", terminal.Clean(r.ID.ID), terminal.Clean(r.Status), r.Attempts, terminal.Fit(terminal.Clean(r.Title), 40), terminal.Fit(terminal.Clean(r.Reason), 60))
 	}
 	w.Flush() // into memory
-	fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s\n", quote(rows[0].ID.ID), ofTag(src.file.Tag(), src.scud.TasksFile))
+	fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s\n", terminal.Quote(rows[0].ID.ID), ofTag(src.file.Tag(), src.scud.TasksFile))
 	return write(cmd.OutOrStdout(), s.String())
 }
 
@@ -329,7 +332,7 @@ func (t *tune) runPrompt(cmd *cobra.Command, s *loop.Saved) error {
 }
 
 func (t *tune) choosePrompt(cmd *cobra.Command, home loop.Home, s *loop.Saved, list []variant, chosen string) error {
-	text := orWord(chosen, s.State.Config.Prompt)
+	text := cmp.Or(chosen, s.State.Config.Prompt)
 	if n := len(list); n > 0 && chosen == "" && list[n-1].Spec != "" {
 		text = list[n-1].Spec
 	}
@@ -368,7 +371,7 @@ func iterationsOf(cmd *cobra.Command, root string, s *loop.Saved) ([]variant, er
 	var repo *gitops.Repo
 	list := make([]variant, 0, len(found)) // never null in JSON
 	for i, f := range found {
-		v := variant{Loop: f.Loop, Attempt: f.Attempt, Try: f.Try, turn: true, Verdict: orWord(f.Verdict, "running"), Reason: f.Reason, Seconds: f.Seconds, Cost: f.Cost,
+		v := variant{Loop: f.Loop, Attempt: f.Attempt, Try: f.Try, turn: true, Verdict: cmp.Or(f.Verdict, "running"), Reason: f.Reason, Seconds: f.Seconds, Cost: f.Cost,
 			Tuned: f.Tuned, Refinement: f.Refinement, Words: f.Words, Output: f.Output}
 		v.Spec, v.Kept = home.IterationPrompt(f)
 		if i > 0 && list[i-1].Spec != "" && v.Spec != "" {
@@ -397,7 +400,7 @@ func (t *tune) renderPrompt(s *loop.Saved, list []variant, chosen string) (strin
 		return b.String(), err
 	}
 	m := t.format == "markdown"
-	heading(&b, m, 1, fmt.Sprintf("loop %s: %s", s.State.ID, count(len(list), "iteration")))
+	heading(&b, m, 1, fmt.Sprintf("loop %s: %s", s.State.ID, terminal.Count(len(list), "iteration")))
 	for _, v := range list {
 		v.text(&b, m)
 	}
@@ -452,7 +455,7 @@ func (src *specSource) variants(ctx context.Context, id string) ([]variant, erro
 	defer repo.Close()
 	list := make([]variant, 0, len(found)) // never null in JSON
 	for i, f := range found {
-		v := variant{Loop: f.Loop, Attempt: f.Attempt, Verdict: orWord(f.Verdict, "running"), Reason: f.Reason, Seconds: f.Seconds, Cost: f.Cost,
+		v := variant{Loop: f.Loop, Attempt: f.Attempt, Verdict: cmp.Or(f.Verdict, "running"), Reason: f.Reason, Seconds: f.Seconds, Cost: f.Cost,
 			Tuned: f.Tuned, Refinement: f.Refinement, Words: f.Words, Output: f.Output, DiffStat: f.DiffStat, Ref: f.Ref}
 		if v.Spec, v.Kept, err = src.home.VariantSpec(src.job, f); err != nil {
 			return nil, err
@@ -487,11 +490,11 @@ func (t *tune) render(src *specSource, task *tasks.Task, list []variant) (string
 		return s.String(), err
 	}
 	if len(list) == 0 {
-		return "task " + clean(task.ID) + " has no attempts in a loop that is known here\n", nil
+		return "task " + terminal.Clean(task.ID) + " has no attempts in a loop that is known here\n", nil
 	}
 	m := t.format == "markdown"
 	var s strings.Builder
-	title := fmt.Sprintf("task %s  %s: %s, %s in loop %s", clean(task.ID), clean(task.Title), src.graph.Status(task.ID), count(len(list), "attempt"), clean(list[0].Loop))
+	title := fmt.Sprintf("task %s  %s: %s, %s in loop %s", terminal.Clean(task.ID), terminal.Clean(task.Title), src.graph.Status(task.ID), terminal.Count(len(list), "attempt"), terminal.Clean(list[0].Loop))
 	heading(&s, m, 1, title)
 	for _, v := range list {
 		v.text(&s, m)
@@ -503,9 +506,9 @@ func (t *tune) render(src *specSource, task *tasks.Task, list []variant) (string
 	if chosen != "" {
 		last := list[len(list)-1]
 		heading(&s, m, 2, "next attempt: a chosen text")
-		block(&s, m, "differs from that of attempt "+itoa(last.Attempt), changes("", last.Spec, "", chosen))
+		block(&s, m, "differs from that of attempt "+strconv.Itoa(last.Attempt), changes("", last.Spec, "", chosen))
 	}
-	at := quote(task.ID) + ofTag(src.file.Tag(), src.scud.TasksFile)
+	at := terminal.Quote(task.ID) + ofTag(src.file.Tag(), src.scud.TasksFile)
 	if !m && src.graph.Status(task.ID) != tasks.Done {
 		fmt.Fprintf(&s, "\nnext: descartes loop tune %s --select N, or --edit\n", at)
 	}
@@ -513,12 +516,12 @@ func (t *tune) render(src *specSource, task *tasks.Task, list []variant) (string
 }
 
 func (v *variant) text(s *strings.Builder, m bool) {
-	line := fmt.Sprintf("%s  %s", v.name(), clean(v.Verdict))
+	line := fmt.Sprintf("%s  %s", v.name(), terminal.Clean(v.Verdict))
 	if v.Reason != "" {
-		line += ": " + clean(v.Reason)
+		line += ": " + terminal.Clean(v.Reason)
 	}
 	heading(s, m, 2, line)
-	facts := fmt.Sprintf("took %s, cost %s", lasted(time.Duration(v.Seconds*float64(time.Second))), costText(&v.Cost))
+	facts := fmt.Sprintf("took %s, cost %s", terminal.Duration(time.Duration(v.Seconds*float64(time.Second))), costText(&v.Cost))
 	if v.Tuned {
 		facts += "; its text was chosen by hand"
 	}
@@ -583,6 +586,6 @@ func block(s *strings.Builder, markdown bool, lead, text string) {
 	}
 	fmt.Fprintf(s, "  %s:\n", lead)
 	for line := range strings.SplitSeq(text, "\n") {
-		s.WriteString(strings.TrimRight("    "+clean(strings.ReplaceAll(line, "\t", "    ")), " ") + "\n")
+		s.WriteString(strings.TrimRight("    "+terminal.Clean(strings.ReplaceAll(line, "\t", "    ")), " ") + "\n")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"descartes/internal/terminal"
 )
 
 func newWavesCmd() *cobra.Command {
@@ -32,7 +34,7 @@ func newWavesCmd() *cobra.Command {
 			case look.json || dot || mermaid:
 				return badInput("", "choose one of --json, --dot and --mermaid")
 			}
-			return write(w, b.text(colours(isTerminal(w))))
+			return write(w, b.text(terminal.Colours(terminal.IsTerminal(w))))
 		},
 	}
 	look.register(cmd, "print waves and problems as JSON")
@@ -67,16 +69,16 @@ func (b *board) report() wavesJSON {
 }
 
 // text is the plan for a person.
-func (b *board) text(p paint) string {
+func (b *board) text(p terminal.Paint) string {
 	var s strings.Builder
 	waves := b.waves()
-	fmt.Fprintf(&s, "%s: %s in %s (%s)%s\n", b.file.Tag(), count(b.graph.Counts().Total, "task"), count(len(waves), "wave"),
-		clean(shown(b.root, b.file.Path())), b.tally())
+	fmt.Fprintf(&s, "%s: %s in %s (%s)%s\n", b.file.Tag(), terminal.Count(b.graph.Counts().Total, "task"), terminal.Count(len(waves), "wave"),
+		terminal.Clean(shown(b.root, b.file.Path())), b.tally())
 	commits := b.committed()
 	ids := 0
 	for _, w := range waves {
 		for _, t := range w.Tasks {
-			ids = max(ids, width(clean(t.ID.ID)))
+			ids = max(ids, terminal.Width(terminal.Clean(t.ID.ID)))
 		}
 	}
 	for _, w := range waves {
@@ -84,7 +86,7 @@ func (b *board) text(p paint) string {
 		if hash := commits[w.Number]; hash != "" {
 			commit = "  committed " + short(hash)
 		}
-		fmt.Fprintf(&s, "\n%s%s\n", p.in(bold, fmt.Sprintf("Wave %d", w.Number)), commit)
+		fmt.Fprintf(&s, "\n%s%s\n", p.In(terminal.Bold, fmt.Sprintf("Wave %d", w.Number)), commit)
 		for _, t := range w.Tasks {
 			if b.interrupted(t.ID.ID) {
 				t.State = "interrupted"
@@ -94,28 +96,28 @@ func (b *board) text(p paint) string {
 	}
 	for i, d := range b.added() {
 		if i == 0 {
-			fmt.Fprintf(&s, "\nAdded by %s\n", clean(b.scud.PlanPath))
+			fmt.Fprintf(&s, "\nAdded by %s\n", terminal.Clean(b.scud.PlanPath))
 		}
-		fmt.Fprintf(&s, "  %s waits for %s\n", clean(d.Task.ID), clean(d.On.ID))
+		fmt.Fprintf(&s, "  %s waits for %s\n", terminal.Clean(d.Task.ID), terminal.Clean(d.On.ID))
 	}
 	for i, problem := range b.problems() {
 		if i == 0 {
 			s.WriteString("\nProblems\n")
 		}
-		fmt.Fprintf(&s, "  %s: %s\n", p.in(yellow, problem.Kind), clean(problem.Message))
+		fmt.Fprintf(&s, "  %s: %s\n", p.In(terminal.Yellow, problem.Kind), terminal.Clean(problem.Message))
 	}
 	return s.String()
 }
 
-func writeTaskLine(s *strings.Builder, p paint, t taskJSON, ids int) {
-	id := clean(t.ID.ID)
-	fmt.Fprintf(s, "  %s%s  %s%s  %s", id, strings.Repeat(" ", ids-width(id)), p.in(stateColour(t.State), t.State),
-		strings.Repeat(" ", max(0, 7-len(t.State))), clean(t.Title))
+func writeTaskLine(s *strings.Builder, p terminal.Paint, t taskJSON, ids int) {
+	id := terminal.Clean(t.ID.ID)
+	fmt.Fprintf(s, "  %s%s  %s%s  %s", id, strings.Repeat(" ", ids-terminal.Width(id)), p.In(stateColour(t.State), t.State),
+		strings.Repeat(" ", max(0, 7-len(t.State))), terminal.Clean(t.Title))
 	switch {
 	case t.Cause != "":
-		fmt.Fprintf(s, "  (%s)", clean(t.Cause))
+		fmt.Fprintf(s, "  (%s)", terminal.Clean(t.Cause))
 	case t.State == "other":
-		fmt.Fprintf(s, "  (status %s)", clean(string(t.Status)))
+		fmt.Fprintf(s, "  (status %s)", terminal.Clean(string(t.Status)))
 	}
 	if t.Agent != nil && t.State != "done" {
 		fmt.Fprintf(s, "  [%s]", t.Agent)
@@ -126,13 +128,13 @@ func writeTaskLine(s *strings.Builder, p paint, t taskJSON, ids int) {
 func stateColour(state string) string {
 	switch state {
 	case "done":
-		return green
+		return terminal.Green
 	case "blocked":
-		return red
+		return terminal.Red
 	case "held", "other", "interrupted":
-		return yellow
+		return terminal.Yellow
 	}
-	return faint
+	return terminal.Faint
 }
 
 // tally counts what is not simply waiting.
@@ -180,7 +182,7 @@ func (b *board) dot() string {
 }
 
 func dotQuote(s string) string {
-	return `"` + strings.ReplaceAll(strings.ReplaceAll(clean(s), `\`, `\\`), `"`, `\"`) + `"`
+	return `"` + strings.ReplaceAll(strings.ReplaceAll(terminal.Clean(s), `\`, `\\`), `"`, `\"`) + `"`
 }
 
 // mermaid is the graph for Mermaid. Ids are numbered, because Mermaid takes few characters in them.
@@ -210,5 +212,5 @@ func (b *board) mermaid() string {
 }
 
 func mermaidText(s string) string {
-	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "#", "&#35;").Replace(clean(s))
+	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "#", "&#35;").Replace(terminal.Clean(s))
 }

@@ -1,0 +1,291 @@
+// Package terminal owns the form in which text reaches a person: safe to print, cut to its columns, coloured or not, with
+// counts, times and durations in words.
+package terminal
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Clean makes foreign text safe for a terminal and fit for one line: titles, reasons and file names
+// come from files that anybody may have written.
+func Clean(s string) string {
+	if plain(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\r' {
+			return ' '
+		}
+		return visible(r)
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// visible is a character, or what stands for one that a terminal or a reader would take for something else: escape sequences
+// begin with control characters, the older half of which are one byte and the newer ones two; others turn the direction of text.
+func visible(r rune) rune {
+	if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
+		return '\uFFFD'
+	}
+	return r
+}
+
+// Writer makes what goes to w safe for a terminal, line by line as it stands: what agents print comes from anybody.
+type Writer struct {
+	W    io.Writer
+	held []byte // the beginning of a character
+}
+
+// Write is w's Write. Its count is that of p.
+func (v *Writer) Write(p []byte) (int, error) {
+	all := append(v.held, p...)
+	end := len(all)
+	for k := 1; k < utf8.UTFMax && k <= len(all); k++ {
+		if utf8.RuneStart(all[len(all)-k]) {
+			if !utf8.FullRune(all[len(all)-k:]) {
+				end = len(all) - k
+			}
+			break
+		}
+	}
+	text := visibleLines(all[:end])
+	v.held = bytes.Clone(all[end:])
+	_, err := v.W.Write(text)
+	return len(p), err
+}
+
+// visibleLines is a text of several lines, each character visible. A line may end as on Windows.
+func visibleLines(text []byte) []byte {
+	safe := true
+	for _, c := range text {
+		if c < ' ' && c != '\n' && c != '\t' || c > '~' {
+			safe = false
+			break
+		}
+	}
+	if safe {
+		return text
+	}
+	text = bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte("\r\n"), []byte("\n"))
+	return bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		return visible(r)
+	}, text)
+}
+
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// CleanLines is clean for a text of several lines.
+func CleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = Clean(strings.ReplaceAll(l, "\t", "    "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Width is how many columns a clean text takes on a terminal.
+func Width(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+// runeWidth knows the wide blocks that titles are written in; what it does not know is one column.
+func runeWidth(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.Is(unicode.Mn, r):
+		return 0
+	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
+		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
+		return 2
+	}
+	return 1
+}
+
+// Fit cuts a clean text to at most n columns.
+func Fit(s string, n int) string {
+	if Width(s) <= n {
+		return s
+	}
+	var b strings.Builder
+	left := n - 1
+	for _, r := range s {
+		if left -= runeWidth(r); left < 0 {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String() + "…"
+}
+
+// Count counts a thing in words: "1 task", "2 tasks".
+func Count(n int, thing string) string {
+	s := strconv.Itoa(n) + " " + thing
+	if n != 1 {
+		s += "s"
+	}
+	return s
+}
+
+// IsTerminal reports whether w is a terminal that a person looks at.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// HasRoom reports whether w is a terminal that is wide enough for the wave box.
+func HasRoom(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	return err == nil && (columns == 0 || columns >= BoxWidth+2) // 0: a terminal that does not say
+}
+
+// Paint colours words, or leaves them as they are.
+type Paint bool
+
+// Colours reports whether a terminal wants colour: NO_COLOR and TERM=dumb say no.
+func Colours(terminal bool) Paint {
+	return Paint(terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
+}
+
+// The colours.
+const (
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+	Faint  = "2"
+	Bold   = "1"
+)
+
+// In is s in a colour.
+func (p Paint) In(colour, s string) string {
+	if !p {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+// Quote is a word as it is typed in a shell.
+func Quote(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%") == "" {
+		return word
+	}
+	if !strings.ContainsAny(word, "\"$`\\!") {
+		return `"` + word + `"`
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Few lists names, no more than so many of them.
+func Few(names []string, most int) string {
+	more := ""
+	if n := len(names) - most; n > 0 {
+		names, more = names[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(names, ", ") + more
+}
+
+// Duration is a duration as a person says it.
+func Duration(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	}
+	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+}
+
+// Spell is a time to wait in a person's words.
+func Spell(d time.Duration) string {
+	d = d.Round(time.Second)
+	days, h, m, s := int(d/(24*time.Hour)), int(d/time.Hour)%24, int(d/time.Minute)%60, int(d/time.Second)%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%d d %d h", days, h)
+	case h > 0:
+		return fmt.Sprintf("%d h %d min", h, m)
+	case m >= 10:
+		return fmt.Sprintf("%d min", m)
+	case m > 0:
+		return fmt.Sprintf("%d min %d s", m, s)
+	}
+	return fmt.Sprintf("%d s", s)
+}
+
+// Moment is a point in time as a person says it.
+func Moment(t time.Time) string {
+	t = t.Local()
+	if t.Year() != time.Now().Year() {
+		return t.Format("Mon 2 Jan 2006 15:04")
+	}
+	return t.Format("Mon 2 Jan 15:04")
+}
+
+// Indent is foreign text of several lines.
+func Indent(text string) string {
+	return "  " + strings.ReplaceAll(CleanLines(strings.TrimSpace(text)), "\n", "\n  ") + "\n"
+}
+
+const BoxWidth = 69
+
+// Box draws lines in a frame, as wide as the seed's picture.
+func Box(title string, lines []string) string {
+	var s strings.Builder
+	edge := strings.Repeat("─", BoxWidth)
+	row := func(text string) {
+		pad := BoxWidth - 2 - Width(Unpainted(text))
+		if pad < 0 {
+			text, pad = Fit(Unpainted(text), BoxWidth-2), 0
+		}
+		s.WriteString("│  " + text + strings.Repeat(" ", pad) + "│\n")
+	}
+	s.WriteString("┌" + edge + "┐\n")
+	row(title)
+	s.WriteString("├" + edge + "┤\n")
+	row("")
+	for _, l := range lines {
+		row(l)
+	}
+	row("")
+	s.WriteString("└" + edge + "┘\n")
+	return s.String()
+}
+
+// Unpainted is a text without our own colour codes; clean let no others in.
+func Unpainted(s string) string {
+	for {
+		before, rest, ok := strings.Cut(s, "\x1b[")
+		if !ok {
+			return s
+		}
+		_, after, _ := strings.Cut(rest, "m")
+		s = before + after
+	}
+}
