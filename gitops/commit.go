@@ -1,11 +1,14 @@
 package gitops
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -209,4 +212,370 @@ func (c *waveCommit) write(ctx context.Context, tree objectID, author, committer
 		return "", err
 	}
 	return id.String(), nil
+}
+
+// wavePlan is what a wave makes of each path, on top of HEAD.
+type wavePlan struct {
+	w     Wave
+	edits map[string]treeItem // mode 0 deletes
+	left  []string            // paths that stay as HEAD has them, one note each
+	late  string              // a note on how the commit was made, "" for none
+}
+
+// planWave takes for each path the last result that changed it. Where HEAD has something that none of the wave's
+// attempts began with or came to, somebody has committed it meanwhile: that stays, but for what the user had
+// changed before the run.
+func (r *Repo) planWave(w Wave, head string, tree objectID) (*wavePlan, error) {
+	p := &wavePlan{w: w, edits: map[string]treeItem{}}
+	known, err := r.collectEdits(p, head)
+	if err != nil {
+		return nil, err
+	}
+	now := &treeView{reader: &r.store.reader, root: tree}
+	users := map[string]bool{}
+	for _, name := range w.UserPaths {
+		users[name] = true
+	}
+	var foreign []string
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if _, ours := w.Files[name]; ours || users[name] {
+			continue
+		}
+		at, err := now.file(name)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(known[name], func(k treeItem) bool { return k.mode == at.mode && k.id == at.id }) {
+			foreign = append(foreign, name)
+		}
+	}
+	p.leave(foreign)
+	if foreign, err = p.inTheWay(now); err != nil {
+		return nil, err
+	}
+	p.leave(foreign)
+	return p, nil
+}
+
+// collectEdits fills in the edits and returns what HEAD may have at each path whose fate depends on that.
+func (r *Repo) collectEdits(p *wavePlan, head string) (map[string][]treeItem, error) {
+	known, settled := map[string][]treeItem{}, map[string]bool{}
+	views := map[string]*treeView{}
+	for _, pair := range p.w.Results {
+		then := views[pair.Head]
+		if pair.Head != "" && pair.Head != head && then == nil {
+			tree, err := r.treeOf(pair.Head)
+			if err != nil {
+				return nil, fmt.Errorf("read where HEAD stood: %w", err)
+			}
+			then = &treeView{reader: &r.store.reader, root: tree}
+			views[pair.Head] = then
+		}
+		var failed error
+		err := r.diffTrees(pair.Base, pair.Result, func(name string, a, b treeItem) {
+			if slices.Contains(pair.Without, name) {
+				return
+			}
+			name = strings.Clone(name)
+			p.edits[name] = b
+			if settled[name] || pair.Head != "" && pair.Head == head { // nobody has committed anything since
+				settled[name] = true
+				delete(known, name)
+				return
+			}
+			known[name] = append(known[name], a, b)
+			if then != nil {
+				at, err := then.file(name)
+				if err != nil {
+					failed = err
+				}
+				known[name] = append(known[name], at)
+			}
+		})
+		if err == nil {
+			err = failed
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+func (p *wavePlan) leave(names []string) {
+	for _, name := range names {
+		delete(p.edits, name)
+		p.left = append(p.left, name)
+	}
+	slices.Sort(p.left)
+}
+
+// inTheWay finds the files that could only be added at the cost of others in HEAD: a directory that became a
+// file there, or one that got more files where we have a file.
+func (p *wavePlan) inTheWay(now *treeView) ([]string, error) {
+	gone := func(name string) bool {
+		item, ok := p.edits[name]
+		return ok && item.mode == 0
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(p.edits)) {
+		if p.edits[name].mode == 0 {
+			continue
+		}
+		blocked := false
+		for dir := path.Dir(name); dir != "." && !blocked; dir = path.Dir(dir) {
+			at, err := now.file(dir)
+			if err != nil {
+				return nil, err
+			}
+			blocked = at.mode != 0 && !gone(dir)
+		}
+		below, err := now.below(name)
+		if err != nil {
+			return nil, err
+		}
+		if blocked || slices.ContainsFunc(below, func(f string) bool { return !gone(f) }) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// notes are for people: what was left, and what is odd about what is committed at paths.
+func (p *wavePlan) notes(paths []string) []string {
+	var out []string
+	if p.late != "" {
+		out = append(out, p.late)
+	}
+	for _, name := range p.left {
+		out = append(out, name+" was committed by somebody else meanwhile and is left as it is")
+	}
+	for _, name := range paths {
+		if p.edits[name].mode == modeGitlink {
+			out = append(out, name+" is a repository of its own: the commit holds only the id of its commit")
+		}
+		if slices.Contains(p.w.UserPaths, name) {
+			out = append(out, name+" had uncommitted changes of yours, which are in this commit too")
+		}
+	}
+	return out
+}
+
+// historyLimit bounds every walk through history: what a run looks for is never far from HEAD.
+const historyLimit = 500
+
+// FindWave looks for the commit of a wave that holds these tasks, by the trailers Descartes-Loop, Descartes-Wave
+// and Descartes-Task, from HEAD back through its newest few hundred ancestors.
+func (r *Repo) FindWave(ctx context.Context, loop string, wave int, tasks []string) (hash string, ok bool, err error) {
+	_, at, err := r.refs.head()
+	if err != nil || at == "" {
+		return "", false, err
+	}
+	number := strconv.Itoa(wave)
+	err = r.walk(ctx, at, historyLimit, func(h string, message []byte) bool {
+		t := trailers(string(message))
+		if slices.Contains(t["Descartes-Loop"], loop) && slices.Contains(t["Descartes-Wave"], number) && containsAll(t["Descartes-Task"], tasks) {
+			hash, ok = h, true
+		}
+		return !ok
+	})
+	if err != nil {
+		return "", false, fmt.Errorf("look for wave %d: %w", wave, err)
+	}
+	return hash, ok, nil
+}
+
+// OursSince reports whether no other loop has committed since an attempt began: no new commit that HEAD leads to has
+// the trailer of another.
+func (r *Repo) OursSince(ctx context.Context, g *Guard, loop string) bool {
+	_, at, err := r.refs.head()
+	if err != nil || at == "" || at == g.at.Hash {
+		return true // what is wrong with HEAD is for Repair to find
+	}
+	ours, old := true, map[string]bool{}
+	if g.at.Hash != "" {
+		_ = r.walk(ctx, g.at.Hash, historyLimit, func(h string, _ []byte) bool { old[h] = true; return true })
+	}
+	_ = r.walk(ctx, at, historyLimit, func(h string, message []byte) bool {
+		if old[h] {
+			return true
+		}
+		for _, l := range trailers(string(message))["Descartes-Loop"] {
+			ours = ours && l == loop
+		}
+		return ours
+	})
+	return ours
+}
+
+// trailers reads the last paragraphs of a commit message, as far back as every line has the form "Key: value":
+// a hook may have added one of its own.
+func trailers(message string) map[string][]string {
+	out := map[string][]string{}
+	paragraphs := strings.Split(strings.TrimRight(message, "\n \t"), "\n\n")
+	for i := len(paragraphs) - 1; i > 0; i-- {
+		for line := range strings.Lines(paragraphs[i]) {
+			k, v, found := strings.Cut(strings.TrimSpace(line), ": ")
+			if !found || strings.Contains(k, " ") {
+				return out
+			}
+			out[k] = append(out[k], v)
+		}
+	}
+	return out
+}
+
+func containsAll(have, want []string) bool {
+	for _, w := range want {
+		if !slices.Contains(have, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// walk calls visit for a commit and its ancestors, nearest first, until it says false or limit is reached.
+// History that is not there (a shallow clone) ends quietly.
+func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash string, message []byte) bool) error {
+	queue, seen := []string{from}, map[string]bool{from: true}
+	for n := 0; n < limit && n < len(queue); n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		id, err := parseID(queue[n])
+		if err != nil {
+			return err
+		}
+		b, err := r.store.reader.read(id, kindCommit)
+		if err != nil {
+			if n == 0 {
+				return err
+			}
+			continue
+		}
+		head, message, _ := bytes.Cut(b, []byte("\n\n"))
+		if !visit(queue[n], message) {
+			return nil
+		}
+		for line := range bytes.Lines(head) {
+			p, found := strings.CutPrefix(string(bytes.TrimSpace(line)), "parent ")
+			if found && !seen[p] {
+				seen[p] = true
+				queue = append(queue, p)
+			}
+		}
+	}
+	return nil
+}
+
+// WaveDiffers lists the paths at which a commit holds something else than CommitWave makes of the wave on that
+// commit's parent. The wave's files do not count: they may have been written since.
+func (r *Repo) WaveDiffers(ctx context.Context, commit string, w Wave) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out, err := r.waveDiffers(commit, w)
+	if err != nil {
+		return nil, fmt.Errorf("compare commit %s with the wave: %w", shortHash(commit), err)
+	}
+	return out, nil
+}
+
+func (r *Repo) waveDiffers(commit string, w Wave) ([]string, error) {
+	parent, err := r.parentOf(commit)
+	if err != nil {
+		return nil, err
+	}
+	before := emptyTreeID
+	if parent != "" {
+		if before, err = r.treeOf(parent); err != nil {
+			return nil, err
+		}
+	}
+	after, err := r.treeOf(commit)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := r.planWave(w, parent, before)
+	if err != nil {
+		return nil, err
+	}
+	then, wrong := &treeView{reader: &r.store.reader, root: before}, map[string]bool{}
+	for name, want := range plan.edits {
+		at, err := then.file(name)
+		if err != nil {
+			return nil, err
+		}
+		wrong[name] = at.mode != want.mode || at.id != want.id // until it shows in the commit
+	}
+	d := differ{reader: &r.store.reader, each: func(name string, _, is treeItem) {
+		want, planned := plan.edits[name]
+		wrong[strings.Clone(name)] = !planned || want.mode != is.mode || want.id != is.id
+	}}
+	if err := d.dirs("", &before, &after, 0); err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range sortedKeys(wrong) {
+		if _, ours := w.Files[name]; wrong[name] && !ours {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// parentOf is the first parent of a commit, "" for one without.
+func (r *Repo) parentOf(commit string) (parent string, err error) {
+	id, err := parseID(commit)
+	if err != nil {
+		return "", err
+	}
+	b, err := r.store.reader.read(id, kindCommit)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(b)) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "parent "); ok {
+			return p, nil
+		}
+		if strings.TrimSpace(line) == "" {
+			break
+		}
+	}
+	return "", nil
+}
+
+// TakeBack keeps the newest commit of the branch as a ref and puts the branch back to its parent. Neither the index
+// nor a file changes. A commit with others on top of it is a RefusedError.
+func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	branch, at, err := r.refs.head()
+	if err == nil && at != commit {
+		return &RefusedError{Reason: fmt.Sprintf("commit %s is followed by others", shortHash(commit)), Hint: "look at it with git show " + shortHash(commit) + "; take it back with git revert " + shortHash(commit)}
+	}
+	parent := ""
+	if err == nil {
+		parent, err = r.parentOf(commit)
+	}
+	var old string
+	if err == nil {
+		old, err = r.refs.hash(keep)
+	}
+	if err == nil {
+		err = r.setRef(ctx, keep, old, commit, "descartes: kept")
+	}
+	if branch == "" {
+		branch = "HEAD"
+	}
+	switch {
+	case err != nil:
+	case parent == "":
+		err = r.removeRef(ctx, branch)
+	default:
+		err = r.setRef(ctx, branch, commit, parent, "descartes: taken back")
+	}
+	if err != nil {
+		return fmt.Errorf("take back commit %s: %w", shortHash(commit), err)
+	}
+	return nil
 }

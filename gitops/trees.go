@@ -2,7 +2,11 @@ package gitops
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -79,4 +83,292 @@ func tailByte(s string, n int, dir bool) byte {
 		return '/'
 	}
 	return 0
+}
+
+// treeView looks up paths in a tree, reading each directory once.
+type treeView struct {
+	reader *objectReader
+	root   objectID
+	dirs   map[string][]treeItem
+}
+
+// file is the entry at a path, the zero one where there is none or a directory.
+func (v *treeView) file(name string) (treeItem, error) {
+	dir, base := path.Split(name)
+	items, err := v.list(strings.TrimSuffix(dir, "/"))
+	return findItem(items, base, false), err
+}
+
+// list reads a directory, "" for the top; one that is not there is empty.
+func (v *treeView) list(dir string) ([]treeItem, error) {
+	if items, ok := v.dirs[dir]; ok {
+		return items, nil
+	}
+	id := v.root
+	if dir != "" {
+		above, base := path.Split(dir)
+		items, err := v.list(strings.TrimSuffix(above, "/"))
+		if err != nil {
+			return nil, err
+		}
+		if id = findItem(items, base, true).id; id.isZero() {
+			return nil, nil
+		}
+	}
+	b, err := v.reader.tree(id)
+	if err != nil {
+		return nil, err
+	}
+	items, err := parseTree(b)
+	if err != nil {
+		return nil, err
+	}
+	if v.dirs == nil {
+		v.dirs = map[string][]treeItem{}
+	}
+	v.dirs[dir] = items
+	return items, nil
+}
+
+// below lists the files below a directory.
+func (v *treeView) below(dir string) ([]string, error) {
+	items, err := v.list(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, it := range items {
+		name := dir + "/" + it.name
+		if !it.isDir() {
+			out = append(out, name)
+			continue
+		}
+		more, err := v.below(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+func findItem(items []treeItem, name string, dir bool) treeItem {
+	i, ok := slices.BinarySearchFunc(items, name, func(it treeItem, name string) int {
+		return compareEntries(it.name, it.isDir(), name, dir)
+	})
+	if !ok || items[i].isDir() != dir {
+		return treeItem{}
+	}
+	return items[i]
+}
+
+// Changed lists what differs between two trees, protected paths left out, sorted by path.
+func (r *Repo) Changed(ctx context.Context, from, to Tree) ([]Change, error) {
+	var out []Change
+	err := r.diffTrees(from, to, func(path string, a, b treeItem) {
+		out = append(out, Change{Path: path, Op: opOf(a, b)})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("compare snapshots: %w", err)
+	}
+	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return out, nil
+}
+
+func opOf(a, b treeItem) byte {
+	switch {
+	case a.mode == 0:
+		return 'A'
+	case b.mode == 0:
+		return 'D'
+	case a.mode&modeType != b.mode&modeType:
+		return 'T'
+	}
+	return 'M'
+}
+
+func (r *Repo) diffTrees(from, to Tree, each func(path string, a, b treeItem)) error {
+	a, err := parseID(string(from))
+	if err != nil {
+		return err
+	}
+	b, err := parseID(string(to))
+	if err != nil {
+		return err
+	}
+	return r.diff(a, b, each)
+}
+
+// diff calls each for every file that differs and is not protected; mode 0 stands for no file.
+func (r *Repo) diff(a, b objectID, each func(path string, a, b treeItem)) error {
+	d := differ{reader: &r.store.reader, guard: r.guard, each: each}
+	return d.dirs("", &a, &b, 0)
+}
+
+type differ struct {
+	reader *objectReader
+	guard  protection
+	each   func(path string, a, b treeItem)
+}
+
+// dirs compares two directories; nil is one that is not there.
+func (d *differ) dirs(prefix string, a, b *objectID, depth int) error {
+	if a != nil && b != nil && *a == *b || prefix != "" && d.guard.covers(prefix) {
+		return nil
+	}
+	if depth > maxTreeDepth {
+		return errTreeFormat
+	}
+	as, err := d.items(a)
+	if err != nil {
+		return err
+	}
+	bs, err := d.items(b)
+	if err != nil {
+		return err
+	}
+	for len(as) > 0 || len(bs) > 0 {
+		c := 0
+		switch {
+		case len(bs) == 0:
+			c = -1
+		case len(as) == 0:
+			c = 1
+		default:
+			c = compareEntries(as[0].name, as[0].isDir(), bs[0].name, bs[0].isDir())
+		}
+		var x, y treeItem
+		if c <= 0 {
+			x, as = as[0], as[1:]
+		}
+		if c >= 0 {
+			y, bs = bs[0], bs[1:]
+		}
+		if err := d.pair(prefix, x, y, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *differ) items(id *objectID) ([]treeItem, error) {
+	if id == nil {
+		return nil, nil
+	}
+	b, err := d.reader.tree(*id)
+	if err != nil {
+		return nil, err
+	}
+	return parseTree(b)
+}
+
+// pair compares two entries of one name and sort, of which one may be missing.
+func (d *differ) pair(prefix string, x, y treeItem, depth int) error {
+	if x.id == y.id && x.mode == y.mode {
+		return nil
+	}
+	name := x.name
+	if name == "" {
+		name = y.name
+	}
+	path := prefix + name
+	if x.isDir() || y.isDir() {
+		var a, b *objectID
+		if x.mode != 0 {
+			a = &x.id
+		}
+		if y.mode != 0 {
+			b = &y.id
+		}
+		return d.dirs(path+"/", a, b, depth+1)
+	}
+	if !d.guard.covers(path) {
+		d.each(path, x, y)
+	}
+	return nil
+}
+
+// treeEditor makes a tree from another one and a few edits, reading and writing only the directories on the
+// way.
+type treeEditor struct{ objects *objectStore }
+
+// edit returns the tree of a directory after the edits, whose paths are relative to it; mode 0 deletes. A
+// directory without entries is emptyTreeID.
+func (e *treeEditor) edit(dir string, base *objectID, edits map[string]treeItem) (objectID, error) {
+	items := map[string][]treeItem{}
+	if base != nil {
+		b, err := e.objects.reader.tree(*base)
+		if err != nil {
+			return objectID{}, err
+		}
+		list, err := parseTree(b)
+		if err != nil {
+			return objectID{}, fmt.Errorf("tree of %q: %w", dir, err)
+		}
+		for _, it := range list {
+			items[it.name] = append(items[it.name], it)
+		}
+	}
+	below := map[string]map[string]treeItem{}
+	for path, item := range edits {
+		name, rest, deeper := strings.Cut(path, "/")
+		if deeper {
+			if below[name] == nil {
+				below[name] = map[string]treeItem{}
+			}
+			below[name][rest] = item
+			continue
+		}
+		items[name] = slices.DeleteFunc(items[name], func(it treeItem) bool { return !it.isDir() || item.mode != 0 && !deletedBelow(edits, name) })
+		if item.mode != 0 {
+			items[name] = append(items[name], treeItem{name: name, mode: item.mode, id: item.id})
+		}
+	}
+	for _, name := range sortedKeys(below) {
+		var sub *objectID
+		for _, it := range items[name] {
+			if it.isDir() {
+				sub = ptr(it.id)
+			}
+		}
+		id, err := e.edit(strings.TrimPrefix(dir+"/"+name, "/"), sub, below[name])
+		if err != nil {
+			return objectID{}, err
+		}
+		items[name] = slices.DeleteFunc(items[name], func(it treeItem) bool { return it.isDir() || id != emptyTreeID && !it.isDir() })
+		if id != emptyTreeID {
+			items[name] = append(items[name], treeItem{name: name, mode: modeDir, id: id})
+		}
+	}
+	return e.write(dir, base, items)
+}
+
+// deletedBelow says whether edits speak of something below a directory that a file is to replace.
+func deletedBelow(edits map[string]treeItem, name string) bool {
+	for p := range edits {
+		if strings.HasPrefix(p, name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *treeEditor) write(dir string, base *objectID, items map[string][]treeItem) (objectID, error) {
+	var list []treeItem
+	for name, its := range items {
+		if len(its) > 1 {
+			return objectID{}, fmt.Errorf("%s would be a file and a directory", strings.TrimPrefix(dir+"/"+name, "/"))
+		}
+		list = append(list, its...)
+	}
+	slices.SortFunc(list, func(a, b treeItem) int { return compareEntries(a.name, a.isDir(), b.name, b.isDir()) })
+	var b []byte
+	for _, it := range list {
+		b = appendEntry(b, it.mode, it.name, it.id)
+	}
+	id := hashObject(kindTree, b)
+	if base != nil && id == *base || len(b) == 0 && dir != "" {
+		return id, nil
+	}
+	return id, e.objects.write(id, kindTree, b)
 }
