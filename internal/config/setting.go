@@ -108,71 +108,50 @@ func New() Settings {
 	return s
 }
 
-// parse reads what a flag or the environment says; a list may be given by several texts.
-func (s *Setting) parse(v reflect.Value, texts ...string) error {
+// parse puts what a flag or the environment says into the setting's field; a list may be given by several texts.
+func (s *Setting) parse(field reflect.Value, texts ...string) error {
+	x, err := s.parsed(texts)
+	if err == nil {
+		field.Set(reflect.ValueOf(x).Convert(field.Type()))
+	}
+	return err
+}
+
+func (s *Setting) parsed(texts []string) (any, error) {
 	text := texts[len(texts)-1]
 	switch s.kind {
 	case "lines", "paths":
-		v.Set(reflect.ValueOf(slices.Clone(texts)))
+		return slices.Clone(texts), nil
 	case "words":
-		v.Set(reflect.ValueOf(wordsOf(texts)))
+		return wordsOf(texts), nil
 	case "bool":
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return err
-		}
-		v.SetBool(b)
-	case "cut":
-		if !slices.Contains(s.Words, text) {
-			return noneOf(text, s.Words)
-		}
-		v.SetBool(text == "cut")
+		return strconv.ParseBool(text)
 	case "int":
-		n, err := strconv.ParseInt(text, 0, 64)
-		if err != nil {
-			return err
-		}
-		v.SetInt(n)
+		return strconv.ParseInt(text, 0, 64)
 	case "float64":
-		x, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return err
-		}
-		v.SetFloat(x)
-	case "secs", "duration", "cooldown":
+		return strconv.ParseFloat(text, 64)
+	case "secs", "duration":
+		return parseSeconds(text)
+	case "cooldown":
 		n, err := parseSeconds(text)
-		if err != nil {
-			return err
+		if err == nil && n == 0 && text != "" {
+			err = errors.New("it must be more than 0; loop resume --yes lets the loop try at once")
 		}
-		if s.kind == "cooldown" && n == 0 && text != "" {
-			return errors.New("it must be more than 0; loop resume --yes lets the loop try at once")
-		}
-		v.SetInt(n)
+		return n, err
 	case "size":
-		n, err := parseSize(text)
-		if err != nil {
-			return err
-		}
-		v.SetInt(n)
+		return parseSize(text)
 	case "breaker":
-		n, err := parseBreaker(text)
-		if err != nil {
-			return err
-		}
-		v.SetInt(n)
+		return parseBreaker(text)
 	case "deadline":
-		at, err := parseDeadline(text, time.Now())
-		if err != nil {
-			return err
-		}
-		v.Set(reflect.ValueOf(at))
-	default:
-		if s.Words != nil && !slices.Contains(s.Words, text) {
-			return noneOf(text, s.Words)
-		}
-		v.SetString(text)
+		return parseDeadline(text, time.Now())
 	}
-	return nil
+	if s.Words != nil && !slices.Contains(s.Words, text) {
+		return nil, noneOf(text, s.Words)
+	}
+	if s.kind == "cut" {
+		return text == "cut", nil
+	}
+	return text, nil
 }
 
 // text is a value as it is typed; "" for the zero value of what has a unit.
