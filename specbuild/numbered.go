@@ -81,12 +81,12 @@ func (p *Plan) byTaskHeading(id string, t tasks.Task) (found, bool) {
 // the title has to agree as if there were none, only less clearly.
 func (p *Plan) agreeing(heads []int, t tasks.Task, really bool) (int, bool) {
 	var best, second hit
-	where := 0
+	where, title := 0, wordsOf(t.Title)
 	for _, i := range heads {
 		if p.idx.byHead[i] < 0 {
 			continue
 		}
-		h := p.idx.one(t.Title, p.idx.byHead[i])
+		h := p.idx.rate(p.idx.byHead[i], title)
 		if h.score > best.score {
 			best, second, where = h, best, i
 		} else if h.score > second.score {

@@ -31,10 +31,9 @@ type Plan struct {
 
 	tasksRestart, numbersRestart bool // "Task 1", "1." come again in a later phase
 
-	mu       sync.Mutex  // guards what follows, which is made when it is asked for
-	idx      *titleIndex // of the task list that was asked about last
-	fallback *Section    // for tasks without a section
-	lower    string      // src in lower case
+	mu       sync.Mutex // guards what follows, which is made when it is asked for
+	idx      *titles    // of the task list that was asked about last
+	fallback *Section   // for tasks without a section
 }
 
 // extent is a range of bytes of the plan's text.

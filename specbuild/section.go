@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"descartes/tasks"
+
+	"descartes/internal/markdown"
 )
 
 // The rules that find a task's section, in the order in which they are tried.
@@ -47,7 +49,7 @@ func (p *Plan) Section(t tasks.Task, parents []tasks.Task, all []tasks.Task) Sec
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.idx == nil || !p.idx.of(all) {
-		p.idx = newTitleIndex(p, all)
+		p.idx = newTitles(p, all)
 	}
 	f, ok := p.find(t, parents)
 	if !ok {
@@ -151,7 +153,7 @@ func (p *Plan) criteria(places []place) []Part {
 // criteriaOf is the first heading directly under up that is about success criteria.
 func (p *Plan) criteriaOf(up int) (int, bool) {
 	for i := up + 1; i < len(p.heads) && p.heads[i].start < p.heads[up].end; i++ {
-		if p.heads[i].parent == up && isCriteria(p.heads[i].folded) {
+		if p.heads[i].parent == up && markdown.Criteria(p.heads[i].folded) {
 			return i, true
 		}
 	}

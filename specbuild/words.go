@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"descartes/internal/markdown"
 )
 
 // fold makes two spellings of one heading equal: case, spaces and closing punctuation.
@@ -65,106 +67,5 @@ func isBoilerplate(text string) bool {
 		"design decisions", "details", "todo", "work items", "plan":
 		return true
 	}
-	return isBackground(text)
-}
-
-// isBackground recognises headings over what is no work to do, folded: what is there already, what is
-// left out, how it is checked.
-func isBackground(text string) bool {
-	switch text {
-	case "overview", "summary", "executive summary", "introduction", "background", "context", "motivation", "non-goals",
-		"problem statement", "current state", "current state analysis", "what exists", "desired end state", "desired state",
-		"what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "scope",
-		"testing strategy", "test strategy", "testing", "manual testing", "manual testing steps", "key discoveries",
-		"key findings", "references", "related", "notes", "performance considerations", "security considerations",
-		"open questions", "risks", "risk assessment", "table of contents", "contents", "appendix", "timeline",
-		"rollback plan", "scud task mapping", "task mapping", "changelog":
-		return true
-	}
-	return isCriteria(text)
-}
-
-// isCriteria recognises the heading over the checks that a phase must pass; text is folded.
-func isCriteria(text string) bool {
-	switch text {
-	case "success criteria", "acceptance criteria", "automated verification", "manual verification", "verification",
-		"verification criteria", "definition of done", "exit criteria", "done when", "success metrics":
-		return true
-	}
-	return false
-}
-
-// words splits text into the words that carry meaning: folded, cut to their stem, identifiers taken
-// apart (LoopConfig, loop_config), without the articles and prepositions of English.
-func words(text string) []string {
-	var out []string
-	start, prev := -1, rune(0)
-	flush := func(end int) {
-		if start >= 0 {
-			if w := stem(strings.ToLower(text[start:end])); w != "" {
-				out = append(out, w)
-			}
-		}
-		start = -1
-	}
-	for i, r := range text {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			if r == '\'' || r == '’' {
-				continue
-			}
-			flush(i)
-		case start < 0:
-			start = i
-		case unicode.IsUpper(r) && unicode.IsLower(prev), isIdeograph(r), isIdeograph(prev):
-			flush(i)
-			start = i
-		}
-		prev = r
-	}
-	flush(len(text))
-	return out
-}
-
-// isIdeograph reports scripts that are written without spaces; there each sign counts as a word.
-func isIdeograph(r rune) bool {
-	return r > 0x2e7f && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
-}
-
-// maxStem is where words are cut, so that "validate" and "validation" agree.
-const maxStem = 7
-
-func stem(w string) string {
-	if isStopWord(w) {
-		return ""
-	}
-	if strings.ContainsAny(w, "0123456789") {
-		return w
-	}
-	for _, suffix := range []string{"ies", "ing", "ers", "er", "ed", "es", "s"} {
-		if len(w) > len(suffix)+3 && strings.HasSuffix(w, suffix) && !strings.HasSuffix(w, "ss") && !strings.HasSuffix(w, "us") {
-			w = strings.TrimSuffix(w, suffix)
-			break
-		}
-	}
-	if len(w) > 4 && (strings.HasSuffix(w, "e") || strings.HasSuffix(w, "y")) {
-		w = w[:len(w)-1]
-	}
-	n := 0
-	for i := range w {
-		if n == maxStem {
-			return w[:i]
-		}
-		n++
-	}
-	return w
-}
-
-func isStopWord(w string) bool {
-	switch w {
-	case "a", "an", "the", "of", "and", "or", "to", "for", "in", "on", "with", "from", "by", "into", "via", "at", "as",
-		"is", "be", "are", "it", "its", "that", "this", "all", "new", "when", "if", "not", "s":
-		return true
-	}
-	return false
+	return markdown.Background(text)
 }

@@ -66,7 +66,7 @@ func (p *planner) outline() {
 			p.heads[open[len(open)-1]].end = h.line
 			open = open[:len(open)-1]
 		}
-		h.background = h.word == "" && isBackground(fold(h.title)) || len(open) > 0 && p.heads[open[len(open)-1]].background
+		h.background = h.word == "" && markdown.Background(fold(h.title)) || len(open) > 0 && p.heads[open[len(open)-1]].background
 		open = append(open, i)
 	}
 	for _, i := range open {
@@ -160,27 +160,6 @@ func isNumberedWord(w string) bool {
 // phaseWords are the words for parts of a plan that follow each other, the largest first.
 func phaseWords() []string {
 	return []string{"phase", "milestone", "stage", "sprint", "iteration", "part", "wave", "step"}
-}
-
-// isBackground recognises headings over what is no work to do: what is there already, what is left out, how the work is checked.
-func isBackground(text string) bool {
-	for _, word := range []string{"success criteria", "acceptance criteria", "verification", "checkpoint", "definition of done", "exit criteria",
-		"done when", "checklist", "validation"} {
-		if strings.HasSuffix(text, word) || strings.HasPrefix(text, word) {
-			return true
-		}
-	}
-	switch text {
-	case "overview", "summary", "executive summary", "introduction", "background", "context", "motivation", "goals", "non-goals",
-		"problem statement", "current state", "current state analysis", "what exists", "desired end state", "desired state",
-		"what we're not doing", "what we are not doing", "what we’re not doing", "out of scope", "scope",
-		"testing strategy", "test strategy", "testing", "test plan", "manual testing", "manual testing steps", "key discoveries",
-		"key findings", "references", "related", "notes", "performance considerations", "security considerations", "success metrics",
-		"open questions", "risks", "risk assessment", "table of contents", "contents", "appendix", "timeline",
-		"rollback plan", "scud task mapping", "task mapping", "changelog", "prerequisites", "requirements", "assumptions":
-		return true
-	}
-	return false
 }
 
 // findPhases fills the list of phases: the headings with the largest of the words for one, those within another left out.
