@@ -30,7 +30,7 @@ func (r *Repo) gitCommit(ctx context.Context, plan *wavePlan) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	head := &treeView{reader: &r.store.reader, root: before}
+	head := &treeView{store: r.store, root: before}
 	entries, err := r.waveEntries(ctx, plan, head)
 	if err != nil {
 		return Commit{}, err
@@ -83,7 +83,7 @@ func (r *Repo) committed(ctx context.Context, plan *wavePlan, before objectID, p
 		return Commit{}, err
 	}
 	final := map[string]treeItem{}
-	d := differ{reader: &r.store.reader, each: func(name string, _, is treeItem) {
+	d := differ{store: r.store, each: func(name string, _, is treeItem) {
 		final[strings.Clone(name)] = treeItem{mode: is.mode, id: is.id}
 	}}
 	if err := d.dirs("", &before, &after, 0); err != nil {

@@ -1,7 +1,6 @@
 package gitops
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -177,7 +176,7 @@ func (c *waveCommit) collect(ctx context.Context, ix *index) error {
 
 func (c *waveCommit) changedPaths(tree objectID) ([]string, error) {
 	var out []string
-	d := differ{reader: &c.r.store.reader, each: func(path string, _, _ treeItem) { out = append(out, path) }}
+	d := differ{store: c.r.store, each: func(path string, _, _ treeItem) { out = append(out, path) }}
 	if err := d.dirs("", &c.parentTree, &tree, 0); err != nil {
 		return nil, err
 	}
@@ -231,7 +230,7 @@ func (r *Repo) planWave(w Wave, head string, tree objectID) (*wavePlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := &treeView{reader: &r.store.reader, root: tree}
+	now := &treeView{store: r.store, root: tree}
 	users := map[string]bool{}
 	for _, name := range w.UserPaths {
 		users[name] = true
@@ -268,7 +267,7 @@ func (r *Repo) collectEdits(p *wavePlan, head string) (map[string][]treeItem, er
 			if err != nil {
 				return nil, fmt.Errorf("read where HEAD stood: %w", err)
 			}
-			then = &treeView{reader: &r.store.reader, root: tree}
+			then = &treeView{store: r.store, root: tree}
 			views[pair.Head] = then
 		}
 		var failed error
@@ -372,8 +371,8 @@ func (r *Repo) FindWave(ctx context.Context, loop string, wave int, tasks []stri
 		return "", false, err
 	}
 	number := strconv.Itoa(wave)
-	err = r.walk(ctx, at, historyLimit, func(h string, message []byte) bool {
-		t := trailers(string(message))
+	err = r.walk(ctx, at, historyLimit, func(h, message string) bool {
+		t := trailers(message)
 		if slices.Contains(t["Descartes-Loop"], loop) && slices.Contains(t["Descartes-Wave"], number) && containsAll(t["Descartes-Task"], tasks) {
 			hash, ok = h, true
 		}
@@ -394,13 +393,13 @@ func (r *Repo) OursSince(ctx context.Context, g *Guard, loop string) bool {
 	}
 	ours, old := true, map[string]bool{}
 	if g.at.Hash != "" {
-		_ = r.walk(ctx, g.at.Hash, historyLimit, func(h string, _ []byte) bool { old[h] = true; return true })
+		_ = r.walk(ctx, g.at.Hash, historyLimit, func(h, _ string) bool { old[h] = true; return true })
 	}
-	_ = r.walk(ctx, at, historyLimit, func(h string, message []byte) bool {
+	_ = r.walk(ctx, at, historyLimit, func(h, message string) bool {
 		if old[h] {
 			return true
 		}
-		for _, l := range trailers(string(message))["Descartes-Loop"] {
+		for _, l := range trailers(message)["Descartes-Loop"] {
 			ours = ours && l == loop
 		}
 		return ours
@@ -436,30 +435,24 @@ func containsAll(have, want []string) bool {
 
 // walk calls visit for a commit and its ancestors, nearest first, until it says false or limit is reached.
 // History that is not there (a shallow clone) ends quietly.
-func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash string, message []byte) bool) error {
+func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash, message string) bool) error {
 	queue, seen := []string{from}, map[string]bool{from: true}
 	for n := 0; n < limit && n < len(queue); n++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		id, err := parseID(queue[n])
-		if err != nil {
-			return err
-		}
-		b, err := r.store.reader.read(id, kindCommit)
+		c, err := r.store.commit(queue[n])
 		if err != nil {
 			if n == 0 {
 				return err
 			}
 			continue
 		}
-		head, message, _ := bytes.Cut(b, []byte("\n\n"))
-		if !visit(queue[n], message) {
+		if !visit(queue[n], c.Message) {
 			return nil
 		}
-		for line := range bytes.Lines(head) {
-			p, found := strings.CutPrefix(string(bytes.TrimSpace(line)), "parent ")
-			if found && !seen[p] {
+		for _, parent := range c.ParentHashes {
+			if p := parent.String(); !seen[p] {
 				seen[p] = true
 				queue = append(queue, p)
 			}
@@ -499,7 +492,7 @@ func (r *Repo) waveDiffers(commit string, w Wave) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	then, wrong := &treeView{reader: &r.store.reader, root: before}, map[string]bool{}
+	then, wrong := &treeView{store: r.store, root: before}, map[string]bool{}
 	for name, want := range plan.edits {
 		at, err := then.file(name)
 		if err != nil {
@@ -507,7 +500,7 @@ func (r *Repo) waveDiffers(commit string, w Wave) ([]string, error) {
 		}
 		wrong[name] = at.mode != want.mode || at.id != want.id // until it shows in the commit
 	}
-	d := differ{reader: &r.store.reader, each: func(name string, _, is treeItem) {
+	d := differ{store: r.store, each: func(name string, _, is treeItem) {
 		want, planned := plan.edits[name]
 		wrong[strings.Clone(name)] = !planned || want.mode != is.mode || want.id != is.id
 	}}
@@ -524,24 +517,12 @@ func (r *Repo) waveDiffers(commit string, w Wave) ([]string, error) {
 }
 
 // parentOf is the first parent of a commit, "" for one without.
-func (r *Repo) parentOf(commit string) (parent string, err error) {
-	id, err := parseID(commit)
-	if err != nil {
+func (r *Repo) parentOf(commit string) (string, error) {
+	c, err := r.store.commit(commit)
+	if err != nil || len(c.ParentHashes) == 0 {
 		return "", err
 	}
-	b, err := r.store.reader.read(id, kindCommit)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(b)) {
-		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "parent "); ok {
-			return p, nil
-		}
-		if strings.TrimSpace(line) == "" {
-			break
-		}
-	}
-	return "", nil
+	return c.ParentHashes[0].String(), nil
 }
 
 // TakeBack keeps the newest commit of the branch as a ref and puts the branch back to its parent. Neither the index

@@ -246,7 +246,7 @@ func (r *Repo) lacks(hash string) bool {
 	if _, err := os.Lstat(filepath.Join(r.l.commonDir, "objects", "info", "alternates")); err == nil {
 		return false
 	}
-	return !r.store.reader.has(id)
+	return !r.store.has(id)
 }
 
 // repairLogs removes what is no file or folder on the way to the logs of HEAD and its branch: git would write the next
@@ -428,7 +428,7 @@ func (g *Guard) repairShallow(ctx context.Context, s *Repaired) error {
 // fetched reports whether each commit that is new in the list lacks a parent here, and each that left it lacks none.
 func (r *Repo) fetched(before, after []string) bool {
 	complete := func(hash string) (all, ok bool) {
-		c, err := r.store.reader.commit(hash)
+		c, err := r.store.commit(hash)
 		if err != nil {
 			return false, false
 		}

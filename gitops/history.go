@@ -19,7 +19,7 @@ func (r *Repo) History(ctx context.Context, from, last string, limit int) (list 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for at := from; at != "" && len(list) < limit; {
-		c, err := r.store.reader.commit(at)
+		c, err := r.store.commit(at)
 		if err == nil {
 			err = ctx.Err()
 		}

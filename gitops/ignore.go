@@ -227,7 +227,7 @@ func (r *Repo) TreeWithout(base, tree Tree, paths []string) (Tree, error) {
 	if err != nil {
 		return "", err
 	}
-	before := &treeView{reader: &r.store.reader, root: from}
+	before := &treeView{store: r.store, root: from}
 	edits := map[string]treeItem{}
 	for _, path := range paths {
 		if edits[path], err = before.file(path); err != nil {

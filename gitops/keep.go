@@ -40,7 +40,7 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 			return "", err
 		}
 	}
-	if !r.store.reader.has(id) {
+	if !r.store.has(id) {
 		return "", fmt.Errorf("the snapshot %s is gone: somebody pruned the repository", tree)
 	}
 	commit, err := r.putCommit(id, parents, message, who, who, now)
@@ -89,7 +89,7 @@ func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 	}
 	var out []Ref
 	for _, n := range names {
-		c, err := r.store.reader.commit(hashes[n])
+		c, err := r.store.commit(hashes[n])
 		if err != nil {
 			continue
 		}

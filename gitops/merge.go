@@ -85,7 +85,7 @@ func (r *Repo) side(tree Tree, parents []string) (string, error) {
 	}
 	if id == emptyTreeID {
 		_, err = r.store.put(kindTree, nil)
-	} else if !r.store.reader.has(id) {
+	} else if !r.store.has(id) {
 		err = fmt.Errorf("the tree %s is not in the repository", tree)
 	}
 	if err != nil {
@@ -220,7 +220,7 @@ type step struct{ was, is treeItem }
 // and says why. A file that is as to has it already is only entered in the index.
 func (r *Repo) moveFiles(ctx context.Context, from, to objectID) ([]LeftOut, error) {
 	steps := map[string]step{}
-	d := differ{reader: &r.store.reader, each: func(name string, was, is treeItem) {
+	d := differ{store: r.store, each: func(name string, was, is treeItem) {
 		was.name, is.name = "", ""
 		steps[strings.Clone(name)] = step{was, is}
 	}}

@@ -61,7 +61,7 @@ func (r *Repo) storeAgain(ctx context.Context) error {
 // wholeTrees stores the wave's last tree again where it was pruned and is what the working tree holds.
 func (r *Repo) wholeTrees(ctx context.Context, w Wave) error {
 	for _, p := range w.Results {
-		if id, err := parseID(string(p.Result)); err == nil && !r.store.reader.has(id) {
+		if id, err := parseID(string(p.Result)); err == nil && !r.store.has(id) {
 			return r.storeAgain(ctx)
 		}
 	}
@@ -72,7 +72,7 @@ func (r *Repo) wholeTrees(ctx context.Context, w Wave) error {
 func (r *Repo) absent(edits map[string]treeItem) []string {
 	var out []string
 	for _, name := range sortedKeys(edits) {
-		if e := edits[name]; e.mode != 0 && e.mode != modeGitlink && !r.store.reader.has(e.id) {
+		if e := edits[name]; e.mode != 0 && e.mode != modeGitlink && !r.store.has(e.id) {
 			out = append(out, name)
 		}
 	}

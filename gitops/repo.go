@@ -240,7 +240,7 @@ func (r *Repo) headTree() (objectID, error) {
 
 // treeOf is the tree of a commit.
 func (r *Repo) treeOf(commit string) (objectID, error) {
-	c, err := r.store.reader.commit(commit)
+	c, err := r.store.commit(commit)
 	if err != nil {
 		return objectID{}, err
 	}

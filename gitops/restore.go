@@ -33,7 +33,7 @@ func (r *Repo) Restore(ctx context.Context, to Tree, since time.Time) (Restored,
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
-	x := &restoration{r: r, to: id, since: since, view: &treeView{reader: &r.store.reader, root: id}, done: map[string]bool{}, left: map[string]string{}, stuck: map[string]bool{}}
+	x := &restoration{r: r, to: id, since: since, view: &treeView{store: r.store, root: id}, done: map[string]bool{}, left: map[string]string{}, stuck: map[string]bool{}}
 	if err := x.run(ctx); err != nil {
 		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
@@ -52,7 +52,7 @@ func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Resto
 	if err != nil {
 		return fail(err)
 	}
-	x := &restoration{r: r, to: id, view: &treeView{reader: &r.store.reader, root: id}, done: map[string]bool{}, left: map[string]string{}}
+	x := &restoration{r: r, to: id, view: &treeView{store: r.store, root: id}, done: map[string]bool{}, left: map[string]string{}}
 	var p restorePlan
 	for _, name := range paths {
 		item, err := x.view.file(name)
@@ -82,7 +82,7 @@ func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Resto
 
 // untrack ends the tracking of what agents added although it is ignored, but for what the snapshot has.
 func (r *Repo) untrack(to objectID) error {
-	view := &treeView{reader: &r.store.reader, root: to}
+	view := &treeView{store: r.store, root: to}
 	for p := range r.forced {
 		item, err := view.file(p)
 		if err != nil {
@@ -262,7 +262,7 @@ func (p *restorePlan) compare(r *Repo, d *folder, to *objectID, prefix string, d
 	}
 	files, dirs := map[string]treeItem{}, map[string]treeItem{}
 	if to != nil {
-		items, err := (&differ{reader: &r.store.reader}).items(to)
+		items, err := (&differ{store: r.store}).items(to)
 		if err != nil {
 			return fmt.Errorf("%s: %w", strings.TrimSuffix(prefix, "/"), err)
 		}
@@ -360,7 +360,7 @@ func (x *restoration) ruledOut(name string) (bool, error) {
 				return false, err
 			}
 			if item.mode == modeRegular || item.mode == modeExec {
-				b, err := x.r.store.reader.read(item.id, kindBlob)
+				b, err := x.r.store.read(item.id, kindBlob)
 				if err != nil {
 					return false, err
 				}
@@ -385,7 +385,7 @@ func (x *restoration) check(p *restorePlan) error {
 		if !safePath(w.path) {
 			return &RefusedError{Reason: fmt.Sprintf("%q is no safe path", w.path)}
 		}
-		if !x.r.store.reader.has(w.item.id) {
+		if !x.r.store.has(w.item.id) {
 			x.left[w.path] = "the repository lost the content that it had, " + w.item.id.String()[:12] + ": somebody pruned it"
 		}
 	}

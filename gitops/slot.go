@@ -348,7 +348,7 @@ func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !s.store.reader.has(id) {
+	if !s.store.has(id) {
 		if err := s.bring(ctx, filepath.Join(dot, "objects"), tip, base); err != nil {
 			return "", fmt.Errorf("%w: %w", ErrNoRepository, err)
 		}

@@ -87,9 +87,9 @@ func tailByte(s string, n int, dir bool) byte {
 
 // treeView looks up paths in a tree, reading each directory once.
 type treeView struct {
-	reader *objectReader
-	root   objectID
-	dirs   map[string][]treeItem
+	store *objectStore
+	root  objectID
+	dirs  map[string][]treeItem
 }
 
 // file is the entry at a path, the zero one where there is none or a directory.
@@ -115,7 +115,7 @@ func (v *treeView) list(dir string) ([]treeItem, error) {
 			return nil, nil
 		}
 	}
-	b, err := v.reader.tree(id)
+	b, err := v.store.tree(id)
 	if err != nil {
 		return nil, err
 	}
@@ -201,14 +201,14 @@ func (r *Repo) diffTrees(from, to Tree, each func(path string, a, b treeItem)) e
 
 // diff calls each for every file that differs and is not protected; mode 0 stands for no file.
 func (r *Repo) diff(a, b objectID, each func(path string, a, b treeItem)) error {
-	d := differ{reader: &r.store.reader, guard: r.guard, each: each}
+	d := differ{store: r.store, guard: r.guard, each: each}
 	return d.dirs("", &a, &b, 0)
 }
 
 type differ struct {
-	reader *objectReader
-	guard  protection
-	each   func(path string, a, b treeItem)
+	store *objectStore
+	guard protection
+	each  func(path string, a, b treeItem)
 }
 
 // dirs compares two directories; nil is one that is not there.
@@ -255,7 +255,7 @@ func (d *differ) items(id *objectID) ([]treeItem, error) {
 	if id == nil {
 		return nil, nil
 	}
-	b, err := d.reader.tree(*id)
+	b, err := d.store.tree(*id)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +297,7 @@ type treeEditor struct{ objects *objectStore }
 func (e *treeEditor) edit(dir string, base *objectID, edits map[string]treeItem) (objectID, error) {
 	items := map[string][]treeItem{}
 	if base != nil {
-		b, err := e.objects.reader.tree(*base)
+		b, err := e.objects.tree(*base)
 		if err != nil {
 			return objectID{}, err
 		}

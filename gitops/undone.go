@@ -206,7 +206,7 @@ func (u *undoing) lookBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	head := &treeView{reader: &u.r.store.reader, root: tree}
+	head := &treeView{store: u.r.store, root: tree}
 	var open []string // whose present content is to be looked for in history
 	for _, path := range slices.Sorted(maps.Keys(u.paths)) {
 		g := u.paths[path]
@@ -235,12 +235,12 @@ func (u *undoing) lookBack(ctx context.Context) error {
 		return err
 	}
 	var failed error
-	err = u.r.walk(ctx, hash, undoneLimit, func(h string, _ []byte) bool {
+	err = u.r.walk(ctx, hash, undoneLimit, func(h, _ string) bool {
 		tree, err := u.r.treeOf(h)
 		if err != nil {
 			return true // history that is not there ends
 		}
-		then := &treeView{reader: &u.r.store.reader, root: tree}
+		then := &treeView{store: u.r.store, root: tree}
 		open = slices.DeleteFunc(open, func(path string) bool {
 			at, err := then.file(path)
 			failed = err
@@ -301,7 +301,7 @@ func (u *undoing) text(item treeItem) ([]byte, error) {
 	if item.mode&modeType != modeRegular&modeType {
 		return nil, nil
 	}
-	_, size, rc, err := u.r.store.reader.open(item.id)
+	_, size, rc, err := u.r.store.open(item.id)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (d *folder) store(o *objectStore, known *objectID) error {
 	}
 	var items []treeItem
 	if known != nil {
-		b, err := o.reader.tree(*known)
+		b, err := o.tree(*known)
 		if err == nil {
 			items, err = parseTree(b)
 		}

@@ -26,7 +26,7 @@ func TestObjectsAreReadByGitAndBack(t *testing.T) {
 		if got := s.git("cat-file", "blob", id.String()); got != string(data) {
 			t.Errorf("git reads %d bytes of %d", len(got), len(data))
 		}
-		got, err := r.store.reader.read(id, kindBlob)
+		got, err := r.store.read(id, kindBlob)
 		if err != nil || !bytes.Equal(got, data) {
 			t.Errorf("own reader: %d bytes of %d, %v", len(got), len(data), err)
 		}
@@ -67,9 +67,9 @@ func TestPackedAndBorrowedObjectsAreRead(t *testing.T) {
 		}
 	}
 	s.sh("git clone -q --shared . ../borrower")
-	reader := objectReader{dir: s.path("../borrower/.git/objects"), common: s.path("../borrower/.git")}
+	borrower := newObjectStore(s.path("../borrower/.git"))
 	id, _ := parseID(strings.TrimSpace(s.git("rev-parse", "HEAD")))
-	if _, err := reader.read(id, kindCommit); err != nil {
+	if _, err := borrower.read(id, kindCommit); err != nil {
 		t.Error(err)
 	}
 }
@@ -111,7 +111,7 @@ func TestStreamThatIsNotWhatItsNameSays(t *testing.T) {
 		if err := r.store.stream(id, kindBlob, strings.NewReader(content), 6); err != errChanged {
 			t.Errorf("%q: got %v, want %v", content, err, errChanged)
 		}
-		if r.store.reader.has(id) {
+		if r.store.has(id) {
 			t.Errorf("%q: %s is there", content, id)
 		}
 	}

@@ -10,13 +10,18 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 	"golang.org/x/sys/unix"
 
 	"descartes/internal/crash"
@@ -70,26 +75,30 @@ func hashStream(r io.Reader, size int64) (objectID, error) {
 	return objectID(h.Sum(make([]byte, 0, 20))), err
 }
 
-// objectStore writes objects, through go-git. Safe for concurrent use.
+// objectStore reads and writes objects, through go-git. Safe for concurrent use.
 //
 // go-git renames an object into place without waiting for the disk. So each file's bytes are handed to the disk once
 // they are written, writeOut waits for them, and the fdatasync of the lock file of the ref or index that needs them,
 // which follows in every case but that of a private ref (see Keep), flushes the disk's cache and the journal that
 // holds their names.
 type objectStore struct {
-	dir    string // objects
-	reader objectReader
+	common string // the git directory
+	dir    string // its objects
 
 	mu      sync.Mutex
 	written []*os.File // objects whose bytes may be on their way
 	recent  []objectID // what was stored since the last commit, to which perhaps nothing leads yet
+
+	reading sync.Mutex
+	stores  []*filesystem.Storage // of the repository and of those that it borrows from, once needed
+	trees   map[objectID][]byte   // trees that were read or written
+	kept    int                   // bytes in trees
 }
 
 const maxWritten = 32
 
 func newObjectStore(commonDir string) *objectStore {
-	dir := commonDir + "/objects"
-	return &objectStore{dir: dir, reader: objectReader{dir: dir, common: commonDir}}
+	return &objectStore{common: commonDir, dir: commonDir + "/objects"}
 }
 
 func (o *objectStore) path(id objectID) string {
@@ -123,7 +132,7 @@ func (o *objectStore) putCommit(c *object.Commit) (objectID, error) {
 // write stores an object whose name is known.
 func (o *objectStore) write(id objectID, kind objectKind, data []byte) error {
 	if kind == kindTree {
-		o.reader.remember(id, data)
+		o.keepTree(id, data)
 	}
 	return o.stream(id, kind, bytes.NewReader(data), int64(len(data)))
 }
@@ -143,7 +152,7 @@ func (o *objectStore) stream(id objectID, kind objectKind, r io.Reader, size int
 			err = fmt.Errorf("write object %s: %w", id, err)
 		}
 	}()
-	w, header, err := o.reader.writer()
+	w, header, err := o.writer()
 	if err != nil {
 		return err
 	}
@@ -250,4 +259,170 @@ func syncRange(f *os.File, flags int) error {
 		err = unix.Fdatasync(int(f.Fd()))
 	}
 	return os.NewSyscallError("write out object", err)
+}
+
+const (
+	maxKeptTrees = 8 << 20
+	maxInMemory  = 1 << 30 // no tree or commit is larger
+)
+
+// keepTree keeps a tree at hand: what was just written is what is compared next.
+func (o *objectStore) keepTree(id objectID, tree []byte) {
+	o.reading.Lock()
+	defer o.reading.Unlock()
+	if o.trees == nil || o.kept+len(tree) > maxKeptTrees {
+		o.trees, o.kept = map[objectID][]byte{}, 0
+	}
+	if _, ok := o.trees[id]; !ok {
+		o.trees[id] = append([]byte(nil), tree...)
+		o.kept += len(tree)
+	}
+}
+
+// tree reads a tree object.
+func (o *objectStore) tree(id objectID) ([]byte, error) {
+	o.reading.Lock()
+	b, ok := o.trees[id]
+	o.reading.Unlock()
+	if ok {
+		return b, nil
+	}
+	if id == emptyTreeID { // git knows it without an object
+		return nil, nil
+	}
+	b, err := o.read(id, kindTree)
+	if err == nil {
+		o.keepTree(id, b)
+	}
+	return b, err
+}
+
+// read reads a whole object of a known kind.
+func (o *objectStore) read(id objectID, kind objectKind) ([]byte, error) {
+	got, size, rc, err := o.open(id)
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	if got != kind {
+		return nil, fmt.Errorf("object %s is a %s, not a %s", id, got, kind)
+	}
+	if size > maxInMemory {
+		return nil, fmt.Errorf("object %s of %d bytes is too large", id, size)
+	}
+	b := make([]byte, size)
+	if _, err := io.ReadFull(rc, b); err != nil {
+		return nil, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return b, nil
+}
+
+// open gives the kind and size of an object and a reader of its content, which the caller closes.
+func (o *objectStore) open(id objectID) (objectKind, int64, io.ReadCloser, error) {
+	found, err := o.find(plumbing.Hash(id))
+	if err != nil {
+		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+	}
+	rc, err := found.Reader()
+	if err != nil {
+		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return objectKind(found.Type().String()), found.Size(), rc, nil
+}
+
+// commit reads a commit object. It has no storage behind it: only its own fields may be asked for.
+func (o *objectStore) commit(hash string) (*object.Commit, error) {
+	id, err := parseID(hash)
+	if err != nil {
+		return nil, err
+	}
+	found, err := o.find(plumbing.Hash(id))
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", hash, err)
+	}
+	c, err := object.DecodeCommit(nil, found)
+	if err != nil {
+		return nil, fmt.Errorf("read commit %s: %w", hash, err)
+	}
+	return c, nil
+}
+
+// has says whether an object is there.
+func (o *objectStore) has(id objectID) bool {
+	x := id.String()
+	if _, err := os.Lstat(o.dir + "/" + x[:2] + "/" + x[2:]); err == nil {
+		return true
+	}
+	_, err := o.find(plumbing.Hash(id))
+	return err == nil
+}
+
+// find looks in the repository, and in the object directories that it borrows from.
+func (o *objectStore) find(id plumbing.Hash) (plumbing.EncodedObject, error) {
+	o.reading.Lock()
+	defer o.reading.Unlock()
+	var first error
+	for _, again := range []bool{false, true} {
+		if o.stores == nil || again { // packs come and go while we run
+			o.stores, first = storages(o.common), nil
+		}
+		for _, s := range o.stores {
+			found, err := s.EncodedObject(plumbing.AnyObject, id)
+			if err == nil {
+				return found, nil
+			}
+			if first == nil && !errors.Is(err, plumbing.ErrObjectNotFound) {
+				first = err
+			}
+		}
+	}
+	if first != nil {
+		return nil, first
+	}
+	return nil, plumbing.ErrObjectNotFound
+}
+
+// writer makes an object of the repository itself: kind and size first, then the content; it is there once it is closed.
+func (o *objectStore) writer() (io.WriteCloser, func(plumbing.ObjectType, int64) error, error) {
+	o.reading.Lock()
+	defer o.reading.Unlock()
+	if o.stores == nil {
+		o.stores = storages(o.common)
+	}
+	return o.stores[0].LazyWriter()
+}
+
+// storages opens the object directory of a repository and, one after the other, those it borrows from.
+func storages(commonDir string) []*filesystem.Storage {
+	var out []*filesystem.Storage
+	for _, d := range objectDirs(commonDir) {
+		if filepath.Base(d) != "objects" {
+			continue // go-git can only look into a directory of that name
+		}
+		out = append(out, filesystem.NewStorageWithOptions(osfs.New(filepath.Dir(d)), cache.NewObjectLRU(8*cache.MiByte),
+			filesystem.Options{LargeObjectThreshold: largeFile}))
+	}
+	return out
+}
+
+// objectDirs lists the object directory of a repository and those it borrows from.
+func objectDirs(commonDir string) []string {
+	dirs := []string{filepath.Join(commonDir, "objects")}
+	for i := 0; i < len(dirs) && i < 16; i++ {
+		b, err := readPlain(filepath.Join(dirs[i], "info", "alternates"), mostLoose)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			line = strings.TrimSpace(line)
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			if !filepath.IsAbs(line) {
+				line = filepath.Join(dirs[i], line)
+			}
+			dirs = append(dirs, filepath.Clean(line))
+		}
+	}
+	return dirs
 }
