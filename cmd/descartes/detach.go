@@ -22,15 +22,15 @@ const detachedVar = "DESCARTES_DETACHED"
 // background starts the same command once more, in a session of its own, where --detach asks for that. Everything up
 // to the first attempt is still seen by the caller, and ends with the exit code that it has in the foreground. away
 // says that this process has nothing more to do.
-func (o *outputs) background(cmd *cobra.Command, root string) (away bool, err error) {
+func (s *settings) background(cmd *cobra.Command, root string) (away bool, err error) {
 	switch {
-	case !o.detach || o.dryRun:
+	case !s.Detach || s.DryRun:
 		return false, nil
 	case os.Getenv(detachedVar) != "":
 		os.Unsetenv(detachedVar)
-		o.ready = proc.NewReady()
+		s.ready = proc.NewReady()
 		return false, nil
-	case o.json:
+	case s.JSON:
 		return true, badInput("descartes loop attach --json prints the events of a loop in the background", "--detach and --json: a run in the background has no stdout")
 	}
 	self, err := os.Executable()
@@ -83,8 +83,8 @@ func detachedText(root, id string, pid int) string {
 }
 
 // letGo is observe, and lets the caller of a run in the background go when its first attempt begins.
-func (o *outputs) letGo(root string, p *printer, observe func(journal.Event)) func(journal.Event) {
-	if o.ready == nil {
+func (s *settings) letGo(root string, p *printer, observe func(journal.Event)) func(journal.Event) {
+	if s.ready == nil {
 		return observe
 	}
 	gone := false
@@ -96,7 +96,7 @@ func (o *outputs) letGo(root string, p *printer, observe func(journal.Event)) fu
 			}
 			gone = true
 			p.text.Flush()
-			if err := o.ready.Say(e.Loop, filepath.Join(loop.NewHome(root).Run(e.Loop), "console.log")); err != nil {
+			if err := s.ready.Say(e.Loop, filepath.Join(loop.NewHome(root).Run(e.Loop), "console.log")); err != nil {
 				p.warn(err.Error())
 			}
 		}

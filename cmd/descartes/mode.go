@@ -52,7 +52,7 @@ Exit codes: 0 complete, or the limit of iterations is reached; 2 usage, or no pl
 beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others as for loop start.`
 
 func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
-	s, o := &settings{}, &outputs{}
+	s := &settings{}
 	least, what := 0, "at most a number of iterations"
 	if kind == mode.Prompt {
 		least, what = 1, "one prompt file"
@@ -61,25 +61,21 @@ func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 		Use: use, Short: short, Long: long + modeText,
 		Args: takes(least, 1, what),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runMode(cmd, kind, s, o, args)
+			return runMode(cmd, kind, s, args)
 		},
 	}
-	s.register(cmd, func(one *config.Setting) bool { return ofStart(one) || kind == mode.Build })
-	o.register(cmd)
+	s.register(cmd, func(one *config.Setting) bool { return ofRun(one) || kind == mode.Build })
 	f := cmd.Flags()
 	for _, one := range config.All() {
 		if fl := f.Lookup(one.Flag); fl != nil && one.Help != "" {
 			fl.Hidden = !one.Is("mode") && !one.Is("build") || kind == mode.Prompt && one.Is("gate")
 		}
 	}
-	for _, name := range []string{"junit", "parallel", "summary"} { // are of tags
-		f.Lookup(name).Hidden = true
-	}
 	f.Lookup("max-iterations").Usage = "iterations, also as the argument (default 10)"
 	return cmd
 }
 
-func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, o *outputs, args []string) error {
+func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) error {
 	f := cmd.Flags()
 	var wrong error
 	if kind == mode.Prompt {
@@ -97,23 +93,20 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, o *outputs, args [
 	if err != nil {
 		return err
 	}
-	if err := o.check(); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
-	if away, err := o.background(cmd, root); away || err != nil {
+	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}
 	if err := s.completeMode(f, root, kind, args); err != nil {
 		return err
 	}
-	opt := loop.StartOptions{Name: o.name, StatePath: s.statePath(root), Command: string(kind)}
-	if o.stateFile != "" {
-		opt.StatePath = absolute(s.dirPath(), o.stateFile)
-	}
-	if err := o.free(root, opt, nil); err != nil {
+	opt := loop.StartOptions{Name: s.Name, StatePath: s.stateAt(root), Command: string(kind)}
+	if err := s.free(root, opt, nil); err != nil {
 		return err
 	}
-	return repeat(cmd, root, string(kind), s, o, opt)
+	return repeat(cmd, root, string(kind), s, opt)
 }
 
 // completeMode turns what was typed into what a mode runs.

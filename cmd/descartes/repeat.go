@@ -58,19 +58,18 @@ func (r *repetition) close() error {
 }
 
 // startPrompt is loop start without a tag.
-func startPrompt(cmd *cobra.Command, root string, s *settings, o *outputs) error {
-	if err := o.noReports(); err != nil {
+func startPrompt(cmd *cobra.Command, root string, s *settings) error {
+	if err := s.noReports(); err != nil {
 		return err
 	}
 	if err := s.completePrompt(cmd, root); err != nil {
 		return err
 	}
-	opt := loop.StartOptions{Name: o.name, StatePath: s.statePath(root)}
-	if o.stateFile != "" {
-		opt.StatePath = absolute(s.dirPath(), o.stateFile)
+	opt := loop.StartOptions{Name: s.Name, StatePath: s.stateAt(root)}
+	if s.StatePath != "" {
 		s.StateFile = shown(root, opt.StatePath)
 	}
-	if err := o.free(root, opt, nil); err != nil {
+	if err := s.free(root, opt, nil); err != nil {
 		return err
 	}
 	if opt.Name == "" && opt.StatePath == "" {
@@ -78,27 +77,30 @@ func startPrompt(cmd *cobra.Command, root string, s *settings, o *outputs) error
 			return err
 		}
 	}
-	return repeat(cmd, root, loop.KindPrompt, s, o, opt)
+	return repeat(cmd, root, loop.KindPrompt, s, opt)
 }
 
-// statePath is where the settings file wants the state of a prompt loop; "" is where it usually is.
-func (s *settings) statePath(root string) string {
-	if s.StateFile == "" {
-		return ""
+// stateAt is where the state of a prompt loop is wanted, by its flag or in the settings file; "" is the usual place.
+func (s *settings) stateAt(root string) string {
+	switch {
+	case s.StatePath != "":
+		return absolute(s.dirPath(), s.StatePath)
+	case s.StateFile != "":
+		return absolute(root, s.StateFile)
 	}
-	return absolute(root, s.StateFile)
+	return ""
 }
 
 // noReports refuses what only a loop over a tag can write.
-func (o *outputs) noReports() error {
-	if o.junit != "" || o.summary != "" {
+func (s *settings) noReports() error {
+	if s.JUnit != "" || s.Summary != "" {
 		return badInput("--json prints the events of any loop", "--junit and --summary are reports on the tasks of a tag")
 	}
 	return nil
 }
 
 // repeat prepares a prompt loop, runs it, and reports.
-func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt loop.StartOptions) error {
+func repeat(cmd *cobra.Command, root, kind string, s *settings, opt loop.StartOptions) error {
 	opt.Command, opt.Session, opt.Anew = cmp.Or(opt.Command, "loop"), session(), s.anew
 	r, err := prepareRepeat(cmd.Context(), root, kind, s.Config, opt)
 	if err != nil {
@@ -111,15 +113,15 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 		r.settings = watchSettings(root, r.job.Config, r.mask)
 		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
 	}
-	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.CI)
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.text.mask = r.mask
 	defer p.close()
 	p.repeatHeader(r)
 	for _, w := range powerless(r.job.Config, r.backends(), r.job.Config.Choices(nil)) {
 		p.warn(w)
 	}
-	if o.dryRun {
-		return r.dry(p, cmd, o)
+	if s.DryRun {
+		return r.dry(p, cmd, s)
 	}
 	var h *person
 	if r.job.Gate != nil && !r.job.Config.Promised() {
@@ -133,7 +135,7 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, o *outputs, opt 
 	defer said.Flush()
 	log := r.session(s, began, said)
 	var asked requestTeller
-	observe := o.letGo(root, p, func(e journal.Event) {
+	observe := s.letGo(root, p, func(e journal.Event) {
 		in.saw(e)
 		asked.watch(loop.NewHome(root), e.Loop, r.job.Kind, in.underway.Load, p.say)
 		p.observe(e)

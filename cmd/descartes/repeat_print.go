@@ -76,8 +76,8 @@ func size(n int) string {
 }
 
 // dry tells what a prompt loop would do.
-func (r *repetition) dry(p *printer, cmd *cobra.Command, o *outputs) error {
-	if o.json {
+func (r *repetition) dry(p *printer, cmd *cobra.Command, s *settings) error {
+	if s.JSON {
 		w := r.mask.Writer(cmd.OutOrStdout())
 		err := writeJSON(w, struct {
 			Kind    string      `json:"kind"`

@@ -8,8 +8,8 @@ import (
 
 // resumePrompt goes on with a loop that repeats a prompt. Its settings are the saved ones, with the limits that
 // were given now over them.
-func resumePrompt(cmd *cobra.Command, root string, s *settings, o *outputs, saved *loop.Saved) error {
-	if err := o.noReports(); err != nil {
+func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Saved) error {
+	if err := s.noReports(); err != nil {
 		return err
 	}
 	if err := checkPrompt("the prompt in "+shown(root, saved.Path), s.Prompt); err != nil {
@@ -21,7 +21,7 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, o *outputs, save
 	if saved.State.Kind == loop.KindPlan || saved.State.Kind == loop.KindBuild {
 		s.promptFrom = "its prompt"
 	}
-	return repeat(cmd, root, saved.State.Kind, s, o, loop.StartOptions{Resume: saved.Path})
+	return repeat(cmd, root, saved.State.Kind, s, loop.StartOptions{Resume: saved.Path})
 }
 
 // live refuses to go on with a loop that runs.

@@ -19,7 +19,7 @@ import (
 )
 
 func newResumeCmd() *cobra.Command {
-	s, o := &settings{}, &outputs{}
+	s := &settings{}
 	var last bool
 	cmd := &cobra.Command{
 		Use:   "resume [loop]",
@@ -32,32 +32,29 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 		Args: takes(0, 1, "at most one loop"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				if o.name != "" && o.name != args[0] {
-					return badInput("", "two loops are named: %q and %q", args[0], o.name)
+				if s.Name != "" && s.Name != args[0] {
+					return badInput("", "two loops are named: %q and %q", args[0], s.Name)
 				}
-				o.name = args[0]
+				s.Name = args[0]
 			}
-			return resume(cmd, s, o, last)
+			return resume(cmd, s, last)
 		},
 	}
 	completeLoops(cmd, &s.Dir)
 	s.register(cmd, ofResume)
 	f := cmd.Flags()
-	f.StringVar(&o.name, "name", "", "`id` of the loop")
-	f.StringVar(&o.stateFile, "state-file", "", "state `file` of the loop")
+	f.Lookup("name").Usage = "`id` of the loop"
+	f.Lookup("state-file").Usage = "state `file` of the loop"
 	f.BoolVar(&last, "last", false, "the last loop that has not ended, whatever its name")
-	o.registerReports(cmd)
-	o.registerDetach(f)
-	o.parallel = 1
 	return cmd
 }
 
-func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
+func resume(cmd *cobra.Command, s *settings, last bool) error {
 	root, err := findRoot(s.Dir)
 	if err != nil {
 		return err
 	}
-	saved, err := findSaved(root, s, o, last)
+	saved, err := findSaved(root, s, last)
 	if err != nil {
 		return err
 	}
@@ -67,7 +64,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if err := environment(f); err != nil {
 		return err
 	}
-	if away, err := o.background(cmd, root); away || err != nil {
+	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}
 	retry := s.Scud.RetryBlocked
@@ -89,7 +86,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 		return err
 	}
 	if saved.State.Kind != loop.KindTag {
-		return resumePrompt(cmd, root, s, o, saved)
+		return resumePrompt(cmd, root, s, saved)
 	}
 	if gated != nil {
 		return gated
@@ -97,7 +94,7 @@ func resume(cmd *cobra.Command, s *settings, o *outputs, last bool) error {
 	if err := s.completeTag(f, root); err != nil {
 		return err
 	}
-	return execute(cmd, root, s, o, loop.StartOptions{Resume: saved.Path}, false)
+	return execute(cmd, root, s, loop.StartOptions{Resume: saved.Path}, false)
 }
 
 // unhidden is a loop's settings with the values of secrets, which its state file does not have.
@@ -141,23 +138,23 @@ func resumeHint(s *loop.Saved) string {
 }
 
 // findSaved is the loop to go on with.
-func findSaved(root string, s *settings, o *outputs, last bool) (*loop.Saved, error) {
+func findSaved(root string, s *settings, last bool) (*loop.Saved, error) {
 	home := loop.NewHome(root)
 	switch {
-	case o.stateFile != "":
-		path := absolute(s.dirPath(), o.stateFile)
+	case s.StatePath != "":
+		path := absolute(s.dirPath(), s.StatePath)
 		st, err := loop.LoadState(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, badInput("descartes loop list", "nothing to resume: no state file %s", o.stateFile)
+			return nil, badInput("descartes loop list", "nothing to resume: no state file %s", s.StatePath)
 		}
 		if err != nil {
 			return nil, err
 		}
 		return &loop.Saved{Path: path, State: st}, nil
-	case o.name != "":
-		found, err := home.Find(o.name)
+	case s.Name != "":
+		found, err := home.Find(s.Name)
 		if err == nil && found == nil {
-			err = badInput("descartes loop list", "no loop %q", o.name)
+			err = badInput("descartes loop list", "no loop %q", s.Name)
 		}
 		return found, err
 	}

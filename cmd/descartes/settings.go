@@ -47,6 +47,7 @@ type settings struct {
 	anew         bool            // the providers are asked, whatever is known of their quotas
 	front        []tasks.Finding // what is wrong with the plan's front matter
 	lines        map[string]int  // of the settings file, on which each key stands
+	ready        *proc.Ready     // where a run in the background says that it has begun
 }
 
 // register binds the flags of those settings, for all but a build's if none are named.
@@ -66,8 +67,10 @@ func (s *settings) register(cmd *cobra.Command, wanted func(*config.Setting) boo
 	}
 }
 
-// ofStart are the settings of loop start; ofResume those that a resumed loop may be given anew.
-func ofStart(one *config.Setting) bool  { return !one.Is("build") }
+// ofRun are the settings of loop start; ofStart those of a command that only looks at what a start would do; ofResume those
+// that a resumed loop may be given anew.
+func ofRun(one *config.Setting) bool    { return !one.Is("build") }
+func ofStart(one *config.Setting) bool  { return ofRun(one) && !one.Is("run") }
 func ofResume(one *config.Setting) bool { return one.Is("resume") }
 
 // flagsIn are the flags of the settings that count there.

@@ -15,7 +15,7 @@ func parsed(t *testing.T, dir string, args ...string) (*settings, error) {
 	t.Helper()
 	s := &settings{}
 	cmd := &cobra.Command{Use: "x"}
-	s.register(cmd, ofStart)
+	s.register(cmd, ofRun)
 	if err := cmd.ParseFlags(append([]string{"--working-dir", dir}, args...)); err != nil {
 		return s, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -20,7 +22,7 @@ import (
 )
 
 func newStartCmd() *cobra.Command {
-	s, o := &settings{}, &outputs{}
+	s := &settings{}
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Run the tasks of a tag, wave by wave, or repeat a prompt until the agent says that it is done",
@@ -38,25 +40,24 @@ Where a loop over the tag was killed or stopped, start resumes it.
 ` + exitTable,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return startRun(cmd, s, o, loop.Scope{})
+			return startRun(cmd, s, loop.Scope{})
 		},
 	}
-	s.register(cmd, ofStart)
-	o.register(cmd)
+	s.register(cmd, ofRun)
 	return cmd
 }
 
 // startRun is loop start and loop step.
-func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) error {
+func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	wants, gated := typed(cmd.Flags()), gateOfTag(cmd.Flags())
 	root, err := s.load(cmd.Flags())
 	if err != nil {
 		return err
 	}
-	if err := o.check(); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
-	if away, err := o.background(cmd, root); away || err != nil {
+	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}
 	if prompt, err := wants.prompt(s); err != nil {
@@ -64,7 +65,7 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	} else if prompt && scope.Step {
 		return badInput("descartes loop start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")
 	} else if prompt {
-		return startPrompt(cmd, root, s, o)
+		return startPrompt(cmd, root, s)
 	}
 	if gated != nil {
 		return gated
@@ -76,9 +77,9 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 	if err := chooseSource(cmd.ErrOrStderr(), root, &s.Scud); err != nil {
 		return err
 	}
-	opt := loop.StartOptions{Name: o.name, Scope: scope}
-	if o.stateFile != "" {
-		opt.StatePath = absolute(s.dirPath(), o.stateFile)
+	opt := loop.StartOptions{Name: s.Name, Scope: scope}
+	if s.StatePath != "" {
+		opt.StatePath = absolute(s.dirPath(), s.StatePath)
 	}
 	old, err := unfinished(root, s.Scud.Tag)
 	if err != nil {
@@ -91,25 +92,25 @@ func startRun(cmd *cobra.Command, s *settings, o *outputs, scope loop.Scope) err
 				"loop %s over tag %q has not ended, and runs on %s", old.State.ID, old.State.Tag, cmp.Or(file, old.State.TaskFile))
 		}
 	}
-	if err := o.free(root, opt, old); err != nil {
+	if err := s.free(root, opt, old); err != nil {
 		return err
 	}
-	return execute(cmd, root, s, o, opt, true)
+	return execute(cmd, root, s, opt, true)
 }
 
 // free says whether a loop may have the name and the state file that it was given.
-func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) error {
+func (s *settings) free(root string, opt loop.StartOptions, old *loop.Saved) error {
 	if old != nil {
-		if o.name != "" && o.name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
+		if s.Name != "" && s.Name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
 			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
 				"loop %s over tag %q has not ended: a start resumes it under its own name and state file", old.State.ID, old.State.Tag)
 		}
 		return nil
 	}
-	if o.name != "" {
-		taken, err := loop.NewHome(root).Find(o.name)
+	if s.Name != "" {
+		taken, err := loop.NewHome(root).Find(s.Name)
 		if err == nil && taken != nil {
-			err = badInput("choose another name; descartes loop list shows what there is", "a loop named %q exists", o.name)
+			err = badInput("choose another name; descartes loop list shows what there is", "a loop named %q exists", s.Name)
 		}
 		if err != nil {
 			return err
@@ -122,18 +123,18 @@ func (o *outputs) free(root string, opt loop.StartOptions, old *loop.Saved) erro
 		case err != nil:
 			return badInput("choose another --state-file", "%w", err)
 		case !st.Completed:
-			return badInput("descartes loop resume --state-file "+o.stateFile, "%s belongs to loop %s, which has not ended", o.stateFile, st.ID)
+			return badInput("descartes loop resume --state-file "+s.StatePath, "%s belongs to loop %s, which has not ended", s.StatePath, st.ID)
 		}
 	}
 	return nil
 }
 
 // execute prepares a run, does it, and reports. anew says that the settings were given now, not saved earlier.
-func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.StartOptions, anew bool) error {
-	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", o.files(s.dirPath()), s.anew, session()
+func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions, anew bool) error {
+	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", s.reports(), s.anew, session()
 	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && cmd.Flags().Changed("plan"))
 	if err != nil {
-		if rerr := r.reportIdle(s, o, err); rerr != nil {
+		if rerr := r.reportIdle(s, err); rerr != nil {
 			return rerr
 		}
 		return err
@@ -148,12 +149,12 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 		r.settings = watchSettings(root, r.job.Config, r.mask)
 		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
 	}
-	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, s.CI)
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.text.mask = r.mask
 	defer p.close()
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))
-		return r.reportIdle(s, o, nil)
+		return r.reportIdle(s, nil)
 	}
 	if task := opt.Scope.Task; task != "" {
 		if err := r.canRun(task); err != nil {
@@ -161,30 +162,30 @@ func execute(cmd *cobra.Command, root string, s *settings, o *outputs, opt loop.
 		}
 	}
 	p.waves, p.usual = len(r.job.Graph.Waves()), r.job.Config.Backend.Type
-	r.dryRun = o.dryRun
+	r.dryRun = s.DryRun
 	p.header(r)
 	if cmd.Flags().Changed("completion-promise") {
 		p.warn("--completion-promise is for loops over a prompt: a task's agent reports with <promise>COMPLETE</promise> or TASK_COMPLETE")
 	}
-	if o.dryRun {
-		return r.dry(p, cmd, o)
+	if s.DryRun {
+		return r.dry(p, cmd, s)
 	}
-	return runAndReport(cmd, r, s, o, p)
+	return runAndReport(cmd, r, s, p)
 }
 
 // reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything
 // left is blocked: a nightly job collects them each night.
-func (r *ready) reportIdle(s *settings, o *outputs, refused error) error {
+func (r *ready) reportIdle(s *settings, refused error) error {
 	var found problems
 	none := errors.As(refused, &found) && found.code() == exitBlocked
-	if o.dryRun || refused != nil && !none {
+	if s.DryRun || refused != nil && !none {
 		return nil
 	}
 	e := ended{outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, state: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
 	if none {
 		e.outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
 	}
-	for _, path := range o.files(s.dirPath()) {
+	for _, path := range s.reports() {
 		if _, in := below(filepath.Join(r.root, ".descartes"), path); !in {
 			continue
 		}
@@ -192,7 +193,7 @@ func (r *ready) reportIdle(s *settings, o *outputs, refused error) error {
 			return err
 		}
 	}
-	return o.write(s, &summary{board: r.after(e), run: e}, r.mask)
+	return s.report(&summary{board: r.after(e), run: e}, r.mask)
 }
 
 // canRun says why a task cannot be the one of a step.
@@ -305,12 +306,12 @@ func (r *ready) addedByPlan() []string {
 }
 
 // dry tells what a run would do.
-func (r *ready) dry(p *printer, cmd *cobra.Command, o *outputs) error {
+func (r *ready) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	b, err := newBoard(r.job)
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if s.JSON {
 		return writeJSON(cmd.OutOrStdout(), b.report())
 	}
 	p.say("")
@@ -320,13 +321,13 @@ func (r *ready) dry(p *printer, cmd *cobra.Command, o *outputs) error {
 }
 
 // runAndReport runs and tells how it ended.
-func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *printer) error {
+func runAndReport(cmd *cobra.Command, r *ready, s *settings, p *printer) error {
 	var in interrupts
 	began := time.Now()
 	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
 	var asked requestTeller
 	home := loop.NewHome(r.root)
-	e, err := r.work(ctx, in.soft, o.letGo(r.root, p, func(e journal.Event) {
+	e, err := r.work(ctx, in.soft, s.letGo(r.root, p, func(e journal.Event) {
 		in.saw(e)
 		asked.watch(home, e.Loop, loop.KindTag, in.underway.Load, p.say)
 		p.observe(e)
@@ -352,7 +353,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, o *outputs, p *prin
 		sum.print(p)
 	}
 	p.close()
-	if rerr := o.write(s, sum, r.mask); rerr != nil {
+	if rerr := s.report(sum, r.mask); rerr != nil {
 		err = errors.Join(err, rerr)
 	}
 	if err != nil {
@@ -378,4 +379,66 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 func (r *ready) after(e ended) *board {
 	b := &board{root: r.root, scud: r.job.Config.Scud, file: r.job.File, graph: r.job.Graph, commits: e.state.WaveCommits}
 	return b
+}
+
+// check refuses how a run may not be called.
+func (s *settings) check() error {
+	if s.Parallel != 1 {
+		return badInput("leave -j out", "-j %d: only one task at a time is built yet", s.Parallel)
+	}
+	if s.Name != "" {
+		if err := loop.ValidID(s.Name); err != nil {
+			return badInput("", "%w", err)
+		}
+	}
+	return nil
+}
+
+// reports are the files that were asked for, as git sees them.
+func (s *settings) reports() []string {
+	var out []string
+	for _, p := range []string{s.JUnit, s.Summary} {
+		if p == "" {
+			continue
+		}
+		p = absolute(s.dirPath(), p)
+		if real, err := realDir(filepath.Dir(p)); err == nil {
+			p = filepath.Join(real, filepath.Base(p))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// report writes the files that were asked for.
+func (s *settings) report(sum *summary, m *redact.Redactor) error {
+	if s.JUnit == "" && s.Summary == "" {
+		return nil
+	}
+	h := journal.NewState()
+	if sum.run.id != "" {
+		events, err := journal.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id))
+		if err != nil {
+			return err
+		}
+		h = journal.Fold(events)
+	}
+	var errs []error
+	if s.JUnit != "" {
+		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), s.JUnit), m.Bytes(junit(sum, h))))
+	}
+	if s.Summary != "" {
+		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), s.Summary), m.Bytes(markdown(sum, h))))
+	}
+	return errors.Join(errs...)
+}
+
+func writeReport(root, path string, data []byte) error {
+	if err := plainfile.Settle(root, path); err != nil {
+		return fmt.Errorf("report %w", err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
 }

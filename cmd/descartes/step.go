@@ -7,7 +7,7 @@ import (
 )
 
 func newStepCmd() *cobra.Command {
-	s, o := &settings{}, &outputs{}
+	s := &settings{}
 	var task string
 	cmd := &cobra.Command{
 		Use:   "step",
@@ -17,11 +17,10 @@ func newStepCmd() *cobra.Command {
 ` + exitTable,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return startRun(cmd, s, o, loop.Scope{Step: true, Task: task})
+			return startRun(cmd, s, loop.Scope{Step: true, Task: task})
 		},
 	}
-	s.register(cmd, ofStart)
-	o.register(cmd)
+	s.register(cmd, ofRun)
 	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
 	known := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return taskIDs(cmd, s.Dir)

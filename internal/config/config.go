@@ -17,14 +17,14 @@ import (
 //	json     its name in the state file, and its key in descartes.yaml below those of the structs around it
 //	yaml     that key where it is another; "-" where descartes.yaml has none
 //	flag     its flag, and DESCARTES_<FLAG> in the environment; two settings may share one, whose help stands at the first
-//	help     of the flag and the schema; arg is the word in it that names the flag's value
+//	help     of the flag and the schema; arg is the word in it that names the flag's value; short is the flag's letter
 //	default  the value without any other; open is what a run takes for a zero value, which config show prints
 //	type     how it is written where the type of the field does not say it: see parse
 //	words    all the values there are, with | between them
 //	least    the smallest number that it may be
 //	in       where it counts: tag or prompt for one kind of loop alone, gate for what ends a prompt loop, mode for plan,
 //	         build and prompt, resume for what a resumed loop may be given anew, spec for descartes spec, look for the commands that look at a
-//	         list and graph for those that read its graph, build for that alone
+//	         list and graph for those that read its graph; run for the commands that run something alone, build for that one alone
 //	from     the flag whose text becomes its value in another way than by being read
 //	power    yes for what says which commands run, or what they may touch: a start names its changes in descartes.yaml
 //
@@ -45,6 +45,14 @@ type Start struct {
 	Criterion  []string `flag:"criterion" type:"lines" arg:"criterion" in:"gate mode" help:"criterion that must be met, or \"text :: command\" that the loop runs itself; may be repeated"`
 	ShapeFile  string   `flag:"shape-file" arg:"file" in:"gate mode" help:"file with criteria, mustNot and verification (default: .loop/shape/SHAPE.md or SHAPE.md)"`
 	Yes        bool     `flag:"yes" in:"gate mode resume" help:"answer the question of the loop's gate with yes"`
+	Name       string   `flag:"name" in:"run mode resume" help:"name of the loop: a-z, 0-9 and - (default: drawn)"`
+	StatePath  string   `flag:"state-file" arg:"file" in:"run mode resume" help:"file of the loop's state (default: .descartes/loop-state.json)"`
+	DryRun     bool     `flag:"dry-run" in:"run mode" help:"check everything, print what would be done, and touch nothing"`
+	Parallel   int      `flag:"parallel" short:"j" default:"1" in:"run" help:"tasks at the same time; only 1 is built yet"`
+	Detach     bool     `flag:"detach" in:"run mode resume" help:"run in the background once the first attempt begins, and print how to follow it"`
+	JSON       bool     `flag:"json" in:"run mode resume" help:"print the events as JSON lines on stdout, people's text on stderr"`
+	JUnit      string   `flag:"junit" arg:"file" in:"run resume" help:"write a JUnit report to this file at the end"`
+	Summary    string   `flag:"summary" arg:"file" in:"run resume" help:"write a summary in Markdown to this file at the end"`
 	CI         bool     `flag:"ci" in:"mode resume" help:"for a job without a person: plain output, and --on-limit stop unless that is given"`
 }
 

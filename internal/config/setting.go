@@ -29,6 +29,7 @@ type Setting struct {
 	kind    string // how it is written: its type tag, else its field's type
 	initial string // the default tag
 	open    string
+	short   string // the flag's letter
 	least   *int
 	in      []string
 	index   []int
@@ -65,7 +66,7 @@ func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting) {
 			continue // what a run finds out, and keeps with its settings
 		}
 		s := &Setting{YAML: yaml != "-" && yaml != "", Flag: tag.Get("flag"), From: tag.Get("from"), Help: tag.Get("help"), Power: tag.Get("power") == "yes",
-			kind: cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), in: strings.Fields(tag.Get("in")), index: at}
+			kind: cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), short: tag.Get("short"), in: strings.Fields(tag.Get("in")), index: at}
 		if name != "" {
 			s.Key = prefix + name
 			if s.YAML {
@@ -266,7 +267,7 @@ func (s *Settings) Bind(f *pflag.FlagSet, wanted func(*Setting) bool) {
 				g.of = append(g.of, other)
 			}
 		}
-		fl := f.VarPF(g, one.Flag, "", one.Help)
+		fl := f.VarPF(g, one.Flag, one.short, one.Help)
 		if one.kind == "bool" {
 			fl.NoOptDefVal = "true"
 		}
