@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -245,4 +246,99 @@ func (ix *index) parseExtensions(b []byte) error {
 func (ix *index) find(name string) (int, bool) {
 	i := sort.Search(len(ix.entries), func(i int) bool { return ix.entries[i].name >= name })
 	return i, i < len(ix.entries) && ix.entries[i].name == name
+}
+
+// folder is what the index has at a path ("" or "a/b/"): its entries lo to hi, but for those that keep does not want;
+// nil where that is nothing.
+func (ix *index) folder(path string, lo, hi int, keep func(e *indexEntry) bool) *folder {
+	d := &folder{path: path}
+	for i := lo; i < hi; {
+		e := &ix.entries[i]
+		name, _, below := strings.Cut(e.name[len(path):], "/")
+		if below {
+			dir := e.name[:len(path)+len(name)+1]
+			end := prefixEnd(ix.entries, i, hi, dir)
+			if c := ix.folder(dir, i, end, keep); c != nil {
+				d.dirs = append(d.dirs, c)
+			}
+			i = end
+			continue
+		}
+		if keep(e) {
+			d.files = append(d.files, file{name: name, id: e.id, mode: e.mode, st: e.st, fixed: true})
+		}
+		i++
+	}
+	if len(d.files)+len(d.dirs) == 0 && path != "" {
+		return nil
+	}
+	d.seal(nil)
+	return d
+}
+
+// plain says that the index holds nothing that only git treats rightly.
+func (ix *index) plain() error {
+	for i := range ix.entries {
+		e := &ix.entries[i]
+		if e.stage() != 0 {
+			return unsupported("unmerged index")
+		}
+		if !safePath(e.name) {
+			return unsupported("path %q", e.name)
+		}
+	}
+	return nil
+}
+
+// within finds the entry of a file in a folder, nil where there is none; lo and hi are the entries of that folder, whose
+// path is n bytes long.
+func (ix *index) within(n, lo, hi int, name string) *indexEntry {
+	i := lo + sort.Search(hi-lo, func(k int) bool { return ix.entries[lo+k].name[n:] >= name })
+	if i < hi && ix.entries[i].name[n:] == name {
+		return &ix.entries[i]
+	}
+	return nil
+}
+
+// below finds the entries of a folder in that folder.
+func (ix *index) below(n, lo, hi int, name string) (from, to int) {
+	from = lo + sort.Search(hi-lo, func(k int) bool {
+		rest := ix.entries[lo+k].name[n:]
+		return rest > name && !(strings.HasPrefix(rest, name) && rest[len(name)] < '/')
+	})
+	if from == hi || !strings.HasPrefix(ix.entries[from].name[n:], name) || ix.entries[from].name[n+len(name)] != '/' {
+		return from, from
+	}
+	return from, prefixEnd(ix.entries, from, hi, ix.entries[from].name[:n+len(name)+1])
+}
+
+// prefixEnd is the end of the run of entries from i on whose names start with prefix.
+func prefixEnd(entries []indexEntry, i, hi int, prefix string) int {
+	step := 1
+	for i+step < hi && strings.HasPrefix(entries[i+step].name, prefix) {
+		i += step
+		step *= 2
+	}
+	n := min(step, hi-i)
+	return i + sort.Search(n, func(k int) bool { return !strings.HasPrefix(entries[i+k].name, prefix) })
+}
+
+// differs lists the paths at which the working tree is not as the index has it, in no order.
+func (ix *index) differs(top *folder, guard protection) []string {
+	var out []string
+	there := map[string]bool{}
+	top.each(func(path string, f *file) {
+		there[path] = true
+		i, known := ix.find(path)
+		known = known && ix.entries[i].ext&extIntent == 0
+		if !f.fixed && (!known || f.id != ix.entries[i].id || f.mode != ix.entries[i].mode) {
+			out = append(out, path)
+		}
+	})
+	for i := range ix.entries {
+		if e := &ix.entries[i]; e.ext&extIntent == 0 && !there[e.name] && !guard.covers(e.name) {
+			out = append(out, strings.Clone(e.name))
+		}
+	}
+	return out
 }

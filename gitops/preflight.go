@@ -345,9 +345,6 @@ func readSmall(path string) (b []byte, present bool, err error) {
 	return b, err == nil, err
 }
 
-// readAttributesAt reads the .gitattributes of a directory.
-func readAttributesAt(dirfd int) []byte { return readRulesAt(dirfd, ".gitattributes") }
-
 // attributeFindings names the attribute files that convert: those outside the working tree, and the tracked
 // ones in it. Files that are not tracked yet are met by the scan.
 func attributeFindings(l layout, c *gitConfig, tracked []string, env []string) []finding {

@@ -585,3 +585,137 @@ func preadFull(fd int, p []byte, off int64) (n int, err error) {
 	}
 	return n, nil
 }
+
+// folder is a directory of the working tree as a scan found it, with the git tree that it makes: tracked files, and
+// untracked ones that are not ignored. A scan makes new folders and never changes old ones; what an old one says of a
+// file that did not change since is taken from there.
+type folder struct {
+	path   string    // "" or "a/b/"
+	files  []file    // sorted by name
+	dirs   []*folder // sorted as trees are, by name with a slash; none is empty
+	id     objectID  // of its tree
+	data   []byte    // its tree, until that is stored
+	stored bool      // the tree and all below it are in the store
+}
+
+// file is a file or symbolic link of the working tree.
+type file struct {
+	name    string
+	id      objectID // zero where it was not read
+	mode    uint32
+	st      fileStat
+	fixed   bool // taken as the index has it: protected, assume-unchanged or skip-worktree
+	unsure  bool // it may have changed, or change yet, without a change of st
+	unsaved bool // its content is not in the store
+}
+
+func (d *folder) name() string {
+	return d.path[strings.LastIndexByte(d.path[:len(d.path)-1], '/')+1 : len(d.path)-1]
+}
+
+// file finds a file directly in the folder, nil where it has none; so does dir.
+func (d *folder) file(name string) *file {
+	if d == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(d.files, name, func(f file, name string) int { return strings.Compare(f.name, name) })
+	if !ok {
+		return nil
+	}
+	return &d.files[i]
+}
+
+func (d *folder) dir(name string) *folder {
+	if d == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(d.dirs, name, func(c *folder, name string) int { return compareEntries(c.name(), true, name, true) })
+	if !ok {
+		return nil
+	}
+	return d.dirs[i]
+}
+
+// each calls do for every file.
+func (d *folder) each(do func(path string, f *file)) {
+	for i := range d.files {
+		do(d.path+d.files[i].name, &d.files[i])
+	}
+	for _, c := range d.dirs {
+		c.each(do)
+	}
+}
+
+// seal sorts what was found and makes the tree of it. prev is the folder as it was before, or nil.
+func (d *folder) seal(prev *folder) {
+	slices.SortFunc(d.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(d.dirs, func(a, b *folder) int { return compareEntries(a.name(), true, b.name(), true) })
+	b := make([]byte, 0, 64+40*(len(d.files)+len(d.dirs)))
+	i := 0
+	for _, c := range d.dirs {
+		name := c.name()
+		for ; i < len(d.files) && compareEntries(d.files[i].name, false, name, true) < 0; i++ {
+			b = appendEntry(b, d.files[i].mode, d.files[i].name, d.files[i].id)
+		}
+		b = appendEntry(b, modeDir, name, c.id)
+	}
+	for ; i < len(d.files); i++ {
+		b = appendEntry(b, d.files[i].mode, d.files[i].name, d.files[i].id)
+	}
+	d.id = hashObject(kindTree, b)
+	if d.stored = prev != nil && prev.stored && prev.id == d.id; !d.stored {
+		d.data = b
+	}
+}
+
+// store writes the trees that are not in the store. known is a tree that is there, HEAD's at the same place, or nil:
+// what is the same need not be written.
+func (d *folder) store(o *objectStore, known *objectID) error {
+	if d.stored {
+		return nil
+	}
+	if known != nil && *known == d.id {
+		d.markStored()
+		return nil
+	}
+	var items []treeItem
+	if known != nil {
+		b, err := o.tree(*known)
+		if err == nil {
+			items, err = parseTree(b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, c := range d.dirs {
+		var k *objectID
+		if e := findItem(items, c.name(), true); e.mode != 0 {
+			k = &e.id
+		}
+		if err := c.store(o, k); err != nil {
+			return err
+		}
+	}
+	if err := o.write(d.id, kindTree, d.data); err != nil {
+		return err
+	}
+	d.stored, d.data = true, nil
+	return nil
+}
+
+func (d *folder) markStored() {
+	d.stored, d.data = true, nil
+	for _, c := range d.dirs {
+		c.markStored()
+	}
+}
+
+// stampBefore compares the seconds and nanoseconds of a stat with a time.
+func stampBefore(s, ns uint32, t time.Time) bool {
+	sec := uint32(t.Unix())
+	if ns == 0 { // a file system with coarse stamps
+		return int64(s)+2 < t.Unix()
+	}
+	return s < sec || s == sec && ns < uint32(t.Nanosecond())
+}

@@ -2,9 +2,15 @@ package gitops
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Snapshot stores the working tree as it is, tracked files and untracked ones that are not ignored, and
@@ -121,4 +127,153 @@ func (r *Repo) ChangedSince(ctx context.Context, tree Tree) ([]string, error) {
 		}
 	}
 	return r.cli.changedSince(ctx, tree, r.opt.Protect)
+}
+
+// LeftOut is a path that could not be dealt with, and why.
+type LeftOut struct{ Path, Why string }
+
+func (l LeftOut) String() string { return l.Path + " (" + l.Why + ")" }
+
+const (
+	whyName = "git refuses such a name"
+	whyLong = "its path is too long"
+)
+
+// maxFile bounds what is read of one file: beyond it a snapshot would take minutes, and no host takes the commit.
+const maxFile = 4 << 30
+
+var errTooLarge = errors.New("too large")
+
+// LeftOut lists what the last snapshot could not hold, sorted by path: what was changed since a time apart from what
+// is older, or has so long a path that git passes over it too.
+func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.leftOut() {
+		info, err := r.statBelow(strings.TrimSuffix(x.Path, "/"))
+		if err != nil || x.Why == whyLong || olderThan(info, since) {
+			old = append(old, x)
+		} else {
+			recent = append(recent, x)
+		}
+	}
+	return recent, old
+}
+
+// OlderThan picks those paths whose files were changed last before a time. What is in a snapshot for the first time and
+// is older than the attempt was ignored before.
+func (r *Repo) OlderThan(paths []string, t time.Time) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, p := range paths {
+		if info, err := r.statBelow(p); err == nil && info.mode != modeDir && olderThan(info, t) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (r *Repo) leftOut() []LeftOut {
+	list := r.scanner.out
+	if r.viaGit {
+		list = r.cli.out
+	}
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(list, func(a, b LeftOut) bool { return a.Path == b.Path })
+}
+
+// leave notes a path that the scan passes over.
+func (s *scanner) leave(path, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = append(s.out, LeftOut{strings.Clone(path), why}) // a name aliases the buffer that it was read into
+}
+
+// passesOver says why a path that cannot be read is left out rather than ending the scan, "" where it is not.
+func passesOver(err error) string {
+	switch {
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return "it cannot be read: permission denied"
+	case errors.Is(err, unix.ENAMETOOLONG):
+		return whyLong
+	case errors.Is(err, errTooLarge):
+		return fmt.Sprintf("files of more than %d GiB are not committed", maxFile>>30)
+	case errors.Is(err, errChanged):
+		return "it keeps changing while it is read"
+	}
+	return ""
+}
+
+// packNames is what shows that objects were packed anew, and perhaps pruned: an agent may run `git gc`. go-git makes each
+// object's temporary file beside the packs, so that the folder's time says nothing.
+func (o *objectStore) packNames() string {
+	entries, _ := os.ReadDir(o.dir + "/pack")
+	var names strings.Builder
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".pack") {
+			names.WriteString(e.Name() + "\n")
+		}
+	}
+	return names.String()
+}
+
+// doubt makes the next snapshot store again what was pruned. What no ref leads to may be gone when an agent or the
+// verification ran `git gc` or `git prune`: then only what the index has is taken for stored.
+func (r *Repo) doubt() {
+	old := r.packs
+	r.packs = r.store.packNames()
+	if r.last != nil && (r.store.lost() || old != r.packs) {
+		r.store.settled() // what is missing is stored again, and noted again
+		r.last = nil
+	}
+}
+
+// whole makes sure that everything that a wave commits is in the store, and stores again what still lies in the
+// working tree.
+func (r *Repo) whole(ctx context.Context, edits map[string]treeItem) error {
+	if r.absent(edits) == nil {
+		return nil
+	}
+	if err := r.storeAgain(ctx); err != nil {
+		return err
+	}
+	missing := r.absent(edits)
+	if missing == nil {
+		return nil
+	}
+	return &RefusedError{
+		Reason: fmt.Sprintf("the repository lost the content of %d files that the wave commits, %s among them: somebody pruned it (git gc --prune=now, git prune)", len(missing), missing[0]),
+		Hint:   "what is left of them lies in the working tree: look at it, and commit it yourself",
+	}
+}
+
+// storeAgain makes a snapshot that takes nothing for stored.
+func (r *Repo) storeAgain(ctx context.Context) error {
+	r.last = nil
+	r.cli.based = fileInfo{}
+	_, err := r.snapshot(ctx)
+	return err
+}
+
+// wholeTrees stores the wave's last tree again where it was pruned and is what the working tree holds.
+func (r *Repo) wholeTrees(ctx context.Context, w Wave) error {
+	for _, p := range w.Results {
+		if id, err := parseID(string(p.Result)); err == nil && !r.store.has(id) {
+			return r.storeAgain(ctx)
+		}
+	}
+	return nil
+}
+
+// absent lists the paths whose content is not in the store, sorted.
+func (r *Repo) absent(edits map[string]treeItem) []string {
+	var out []string
+	for _, name := range sortedKeys(edits) {
+		if e := edits[name]; e.mode != 0 && e.mode != modeGitlink && !r.store.has(e.id) {
+			out = append(out, name)
+		}
+	}
+	return out
 }

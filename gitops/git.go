@@ -14,8 +14,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -296,22 +298,6 @@ func exitCode(err error) int {
 	return 0
 }
 
-// dirty lists the paths that differ between HEAD, index and working tree, untracked ones included.
-func (c *cli) dirty(ctx context.Context) ([]string, error) {
-	b, err := c.run(ctx, gitCall{args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"}})
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, entry := range nulSplit(b) {
-		if len(entry) > 3 && !c.guard.covers(entry[3:]) {
-			out = append(out, entry[3:])
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
 func nulSplit(b []byte) []string {
 	s := strings.TrimSuffix(string(b), "\x00")
 	if s == "" {
@@ -329,158 +315,94 @@ func nulJoin(paths []string) []byte {
 	return b.Bytes()
 }
 
-// snapshot stages the whole working tree in a private index and writes its tree. Protected paths stay as the
-// repository's index has them.
-func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
-	index, from, now, err := c.privateIndex()
-	if err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	defer os.Remove(index)
-	if err := c.addAll(ctx, index, newProtection(protect)); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	if err := c.dropIgnored(ctx, index); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	if err := c.addTracked(ctx, index); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	tree, err := c.word(ctx, index, "write-tree")
-	if err != nil && from == c.cache && exitCode(err) != 0 { // what that index knows may have been pruned
-		c.based = fileInfo{}
-		return c.snapshot(ctx, protect)
-	}
-	if err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
-	}
-	if err := os.Rename(index, c.cache); err == nil {
-		c.based = now
-	}
-	return Tree(tree), nil
-}
-
-// changedSince compares the working tree with a snapshot. What git stores on the way goes into a folder that is removed.
-func (c *cli) changedSince(ctx context.Context, tree Tree, protect []string) ([]string, error) {
-	dir, err := os.MkdirTemp(c.l.gitDir, "descartes-look-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	look := *c
-	look.cache, look.based = filepath.Join(dir, "index"), fileInfo{}
-	look.cookie, look.shim = "", nil // a shim has an environment of its own
-	look.env = append(slices.Clip(c.env), "GIT_OBJECT_DIRECTORY="+dir, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(c.l.commonDir, "objects"))
-	now, err := look.snapshot(ctx, protect)
-	if err != nil {
-		return nil, err
-	}
-	b, err := look.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", string(tree), string(now)}})
-	if err != nil {
-		return nil, err
-	}
-	return slices.Sorted(slices.Values(slices.DeleteFunc(nulSplit(b), c.guard.covers))), nil
-}
-
-// addAll is `git add -A` but for protected paths and for nested repositories without a commit, which git
-// cannot record.
-func (c *cli) addAll(ctx context.Context, index string, guard protection) error {
-	inner, gone, err := c.nested(ctx, index)
-	if err == nil {
-		err = c.forget(ctx, index, gone)
-	}
-	if err != nil {
-		return err
-	}
-	var skip []string
-	for _, n := range inner {
-		skip = append(skip, n.path)
-	}
-	for {
-		args := append([]string{"add", "-A", "--ignore-errors"}, append(c.sparse(), "--", ".")...)
-		for _, p := range append(skip, guard...) {
-			args = append(args, ":(top,exclude,literal)"+p)
-		}
-		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index})
-		if c.out = leftByGit(err); err == nil {
-			return c.setNested(ctx, index, inner)
-		}
-		bare, ok := uncommittedRepository(err)
-		if !ok && len(c.out) > 0 {
-			return c.setNested(ctx, index, inner)
-		}
-		if !ok || slices.Contains(skip, bare) {
-			return err
-		}
-		skip = append(skip, bare)
-	}
-}
-
-// dropIgnored takes out what an earlier snapshot added and a rule covers since: for git, what is in an index is
-// tracked, but only the repository's own index has a say here.
-func (c *cli) dropIgnored(ctx context.Context, index string) error {
-	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-i", "-c", "--exclude-standard"}, index: index})
-	covered := nulSplit(b)
-	if err != nil || len(covered) == 0 {
-		return err
-	}
-	if b, err = c.run(ctx, gitCall{args: []string{"ls-files", "-z"}}); err != nil {
-		return err
-	}
-	own := map[string]bool{}
-	for _, p := range nulSplit(b) {
-		own[p] = true
-	}
-	covered = slices.DeleteFunc(covered, func(p string) bool { return own[p] || slices.Contains(c.tracked, p) })
-	if len(covered) == 0 {
-		return nil
-	}
-	return c.forget(ctx, index, covered)
-}
-
-// sparse is the option without which git add leaves out what lies outside a sparse checkout. Older versions of
-// git do not know it, nor do they need it.
-func (c *cli) sparse() []string {
-	if _, err := os.Stat(filepath.Join(c.l.gitDir, "info", "sparse-checkout")); err != nil {
-		return nil
-	}
-	return []string{"--sparse"}
-}
-
-// uncommittedRepository finds the nested repository that git add stumbled over.
-func uncommittedRepository(err error) (string, bool) {
-	var ge *gitError
-	if !errors.As(err, &ge) {
-		return "", false
-	}
-	for line := range strings.Lines(ge.said) {
-		rest, found := strings.CutPrefix(line, "error: '")
-		path, _, here := strings.Cut(rest, "' does not have a commit checked out")
-		if found && here {
-			return path, true
+// sweep removes what a dead process left of its copies, and of the streams of its git commands. None of those is
+// at work any more: the caller has seen to that.
+func (c *cli) sweep() {
+	names, _ := within(filepath.Dir(c.cache), filepath.Base(c.cache)+".*")
+	for _, n := range names {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(n, c.cache+"."), ".")
+		p, err := strconv.Atoi(pid)
+		if err == nil && p != os.Getpid() && errors.Is(syscall.Kill(p, 0), syscall.ESRCH) {
+			_ = os.Remove(n)
 		}
 	}
-	return "", false
 }
 
-func (c *cli) addTracked(ctx context.Context, index string) error {
-	var there []string
-	for _, p := range c.tracked {
-		if _, err := os.Lstat(filepath.Join(c.l.root, p)); err == nil && !c.guard.covers(p) {
-			there = append(there, p)
-		}
+// close ends the shim and removes the last snapshot's index, if it is ours.
+func (c *cli) close() {
+	if c.shim != nil {
+		_ = c.shim.Close() // whatever it was at has ended
 	}
-	if len(there) == 0 {
-		return nil
+	if c.based != (fileInfo{}) {
+		_ = os.Remove(c.cache)
 	}
-	_, err := c.run(ctx, gitCall{options: literally, index: index, stdin: nulJoin(there),
-		args: append([]string{"add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"}, c.sparse()...)})
-	return err
+	c.leave()
 }
 
-// track makes snapshots hold paths although an ignore rule covers them.
-func (c *cli) track(paths []string) {
-	c.tracked = append(c.tracked, paths...)
-	slices.Sort(c.tracked)
-	c.tracked = slices.Compact(c.tracked)
+// Oldest is the first version of the git program that has what is asked of it here. merge-tree --write-tree, which
+// working copies of their own need, came with OldestMerging.
+var (
+	Oldest        = Version{2, 30}
+	OldestMerging = Version{2, 38}
+)
+
+// Version is the git program's, as far as it matters.
+type Version struct{ Major, Minor int }
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// Before reports whether v is older than w.
+func (v Version) Before(w Version) bool {
+	return v.Major < w.Major || v.Major == w.Major && v.Minor < w.Minor
+}
+
+// VersionError is a git program that is too old. It is a RefusedError.
+type VersionError struct {
+	Program       string
+	Found, Needed Version
+	For           string // what it is too old for, "" for everything
+}
+
+func (e *VersionError) Error() string {
+	needed := " is needed"
+	if e.For != "" {
+		needed += " for " + e.For
+	}
+	return fmt.Sprintf("%s is git %s; git %s or newer%s", e.Program, e.Found, e.Needed, needed)
+}
+
+func (e *VersionError) Unwrap() error {
+	return &RefusedError{Reason: e.Error(), Hint: fmt.Sprintf("install git %s or newer", e.Needed)}
+}
+
+// FindGit looks for the git program in env as dir sees it ("" is "git"), and asks for its version. None, or one that is
+// too old, is a RefusedError that says what was found and what is needed.
+func FindGit(ctx context.Context, program, dir string, env []string) (path string, v Version, err error) {
+	if program == "" {
+		program = "git"
+	}
+	if path, err = proc.Look(program, dir, env); err != nil {
+		return "", Version{}, &RefusedError{Reason: "the git program is not on the PATH", Hint: fmt.Sprintf("install git %s or newer", Oldest)}
+	}
+	git := &cli{program: path, env: gitEnv(env), l: layout{root: dir}}
+	said, err := git.word(ctx, "", "version")
+	if err != nil {
+		return "", Version{}, fmt.Errorf("ask git for its version: %w", err)
+	}
+	if v, err = parseVersion(said); err != nil {
+		return "", Version{}, err
+	}
+	if v.Before(Oldest) {
+		return "", v, &VersionError{Program: path, Found: v, Needed: Oldest}
+	}
+	return path, v, nil
+}
+
+// parseVersion reads "git version 2.39.5 (Apple Git-154)" and the like.
+func parseVersion(said string) (Version, error) {
+	var v Version
+	if _, err := fmt.Sscanf(strings.TrimSpace(said), "git version %d.%d", &v.Major, &v.Minor); err != nil {
+		return Version{}, fmt.Errorf("git calls its version %q, which is not understood", said)
+	}
+	return v, nil
 }

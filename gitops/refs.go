@@ -1,0 +1,397 @@
+package gitops
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"golang.org/x/sys/unix"
+
+	"descartes/internal/crash"
+)
+
+// refStore reads refs as git's files backend has them, without ever waiting for what is no file; git writes them.
+type refStore struct{ l layout }
+
+// refDir is where a ref's file lies: some belong to one working tree, all others to the repository.
+func (s *refStore) refDir(name string) string {
+	if !strings.HasPrefix(name, "refs/") || strings.HasPrefix(name, "refs/worktree/") ||
+		strings.HasPrefix(name, "refs/bisect/") || strings.HasPrefix(name, "refs/rewritten/") {
+		return s.l.gitDir
+	}
+	return s.l.commonDir
+}
+
+func (s *refStore) file(name string) string { return s.refDir(name) + "/" + name }
+
+// head resolves HEAD: the branch it names ("" when detached) and the commit ("" when unborn).
+func (s *refStore) head() (branch, hash string, err error) {
+	name := "HEAD"
+	for range 5 {
+		value, err := s.readLoose(name)
+		if err != nil {
+			return "", "", err
+		}
+		to, symbolic := strings.CutPrefix(value, "ref:")
+		if !symbolic {
+			if name == "HEAD" {
+				return "", value, nil
+			}
+			hash, err := s.hash(name)
+			return name, hash, err
+		}
+		name = strings.TrimSpace(to)
+		if !validRef(name) {
+			return "", "", fmt.Errorf("HEAD names the ref %q", name)
+		}
+	}
+	return "", "", fmt.Errorf("%s: too many symbolic refs", name)
+}
+
+// readLoose is the text of a ref's own file, "" where there is none.
+func (s *refStore) readLoose(name string) (string, error) {
+	b, err := readPlain(s.file(name), mostLoose)
+	if err != nil {
+		if to, lerr := os.Readlink(s.file(name)); lerr == nil && name == "HEAD" {
+			return "ref: " + to, nil // a symbolic link to an unborn branch
+		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EISDIR) || errors.Is(err, errNotPlain) {
+			return "", nil
+		}
+		return "", fmt.Errorf("read ref %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// hash is the commit that a ref names, "" if there is no such ref.
+func (s *refStore) hash(name string) (string, error) {
+	for range 5 {
+		value, err := s.readLoose(name)
+		if err != nil {
+			return "", err
+		}
+		if value == "" {
+			break
+		}
+		to, symbolic := strings.CutPrefix(value, "ref:")
+		if !symbolic {
+			if _, err := parseID(value); err != nil {
+				return "", fmt.Errorf("read ref %s: %w", name, err)
+			}
+			return value, nil
+		}
+		if name = strings.TrimSpace(to); !validRef(name) {
+			return "", fmt.Errorf("symbolic ref to %q", name)
+		}
+	}
+	hash := ""
+	err := s.packed(func(n, h string) {
+		if n == name {
+			hash = h
+		}
+	})
+	return hash, err
+}
+
+// packed calls each for every line of packed-refs.
+func (s *refStore) packed(each func(name, hash string)) error {
+	b, err := readPlain(s.l.commonDir+"/packed-refs", mostCopied)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read packed refs: %w", err)
+	}
+	for line := range bytes.Lines(b) {
+		if hash, name, ok := packedLine(line); ok {
+			each(name, hash)
+		}
+	}
+	return nil
+}
+
+func packedLine(line []byte) (hash, name string, ok bool) {
+	hash, name, ok = strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+	return hash, name, ok && len(hash) == 40 && isHex(hash)
+}
+
+// list names every ref below a prefix, sorted.
+func (s *refStore) list(prefix string) (map[string]string, []string, error) {
+	found := map[string]string{}
+	err := s.packed(func(name, hash string) {
+		if strings.HasPrefix(name, prefix) {
+			found[name] = hash
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	top := s.file(prefix[:strings.LastIndexByte(prefix, '/')+1])
+	err = filepath.WalkDir(top, func(p string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name := strings.TrimPrefix(p, s.refDir(prefix)+"/")
+		if !strings.HasPrefix(name, prefix) || !validRef(name) {
+			return nil
+		}
+		h, err := s.hash(name)
+		if err == nil && h != "" {
+			found[name] = h
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list refs: %w", err)
+	}
+	names := make([]string, 0, len(found))
+	for n := range found {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return found, names, nil
+}
+
+// validRef follows git check-ref-format.
+func validRef(name string) bool {
+	if !strings.HasPrefix(name, "refs/") || strings.HasSuffix(name, ".") || strings.ContainsAny(name, " ~^:?*[\\\x7f") ||
+		strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.Count(name, "/") < 2 {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
+}
+
+// privateRefs is where attempts are kept. Only the loop that holds the working tree's lock writes there.
+const privateRefs = "refs/descartes/"
+
+const noObject = "0000000000000000000000000000000000000000"
+
+func shortHash(h string) string {
+	if h == "" {
+		return "nothing"
+	}
+	return h[:min(len(h), 12)]
+}
+
+// setRef moves a ref that is still at old ("" is none), and HEAD's log with the branch that is checked out. "HEAD" is
+// the detached one itself.
+func (r *Repo) setRef(ctx context.Context, name, old, new, message string) error {
+	if old == "" {
+		old = noObject
+	}
+	return r.updateRef(ctx, name, message, "update "+name+" "+new+" "+old+"\n")
+}
+
+// forceRef sets a ref whatever it is at.
+func (r *Repo) forceRef(ctx context.Context, name, new, message string) error {
+	return r.updateRef(ctx, name, message, "update "+name+" "+new+"\n")
+}
+
+// removeRef deletes a ref, packed or not, with its log. A ref that is not there is no error.
+func (r *Repo) removeRef(ctx context.Context, name string) error {
+	if hash, err := r.refs.hash(name); err == nil && hash == "" {
+		return nil
+	}
+	return r.updateRef(ctx, name, "descartes: removed", "delete "+name+"\n")
+}
+
+func (r *Repo) updateRef(ctx context.Context, name, message, command string) error {
+	if name != "HEAD" && !validRef(name) {
+		return fmt.Errorf("%q is no valid ref name", name)
+	}
+	crash.Point("git: before " + name)
+	if err := r.updateRefs(ctx, message, command); err != nil {
+		return lockedBy(r.refs.file(name), err)
+	}
+	crash.Point("git: after " + name)
+	return nil
+}
+
+// updateRefs gives git commands for refs, which it does all or none of.
+func (r *Repo) updateRefs(ctx context.Context, message, commands string) error {
+	if commands == "" {
+		return nil
+	}
+	// git waits for another command's lock, as long as we do.
+	wait := []string{"-c", fmt.Sprintf("core.filesRefLockTimeout=%d", lockPatience.Milliseconds())}
+	_, err := r.cli.run(ctx, gitCall{options: append(wait, r.people.asKeeper(ctx)...),
+		args: []string{"update-ref", "--no-deref", "-m", strings.Join(strings.Fields(message), " "), "--stdin"}, stdin: []byte(commands)})
+	return err
+}
+
+// CanBranch reports, as a RefusedError, why NewBranch would not make a branch.
+func (r *Repo) CanBranch(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _, err := r.freeBranch(name)
+	return err
+}
+
+// freeBranch is where HEAD stands when a branch of that name can be made there.
+func (r *Repo) freeBranch(name string) (at, hash string, err error) {
+	ref := "refs/heads/" + name
+	if !validRef(ref) || strings.HasPrefix(name, "-") || name == "HEAD" {
+		return "", "", &RefusedError{Reason: fmt.Sprintf("%q is no valid branch name", name)}
+	}
+	if at, hash, err = r.refs.head(); err != nil {
+		return "", "", fmt.Errorf("make branch %s: %w", name, err)
+	}
+	if at == ref {
+		return at, hash, nil
+	}
+	old, err := r.refs.hash(ref)
+	if err != nil {
+		return "", "", fmt.Errorf("make branch %s: %w", name, err)
+	}
+	if old != "" {
+		return "", "", &RefusedError{Reason: fmt.Sprintf("branch %q exists", name), Hint: "git switch " + name + " to work on it, or choose another name"}
+	}
+	return at, hash, nil
+}
+
+// NewBranch makes a branch at HEAD and switches to it; neither the index nor a file changes. On that branch
+// already, it does nothing; one that exists elsewhere is a RefusedError.
+func (r *Repo) NewBranch(ctx context.Context, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ref := "refs/heads/" + name
+	at, hash, err := r.freeBranch(name)
+	if err != nil || at == ref {
+		return err
+	}
+	was := strings.TrimPrefix(at, "refs/heads/")
+	if was == "" {
+		was = hash
+	}
+	if hash != "" {
+		if err := r.setRef(ctx, ref, "", hash, "branch: Created from HEAD"); err != nil {
+			return fmt.Errorf("make branch %s: %w", name, err)
+		}
+	}
+	if err := r.pointHead(ctx, ref, "checkout: moving from "+was+" to "+name); err != nil {
+		return fmt.Errorf("switch to branch %s: %w", name, err)
+	}
+	return nil
+}
+
+// pointHead makes HEAD name a branch; no file changes.
+func (r *Repo) pointHead(ctx context.Context, ref, message string) error {
+	_, err := r.cli.run(ctx, gitCall{options: r.people.asKeeper(ctx), args: []string{"symbolic-ref", "-m", message, "HEAD", ref}})
+	return err
+}
+
+// Keep makes a commit of a tree and sets a ref to it, whatever the ref named before. Afterwards both are on the disk.
+func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (hash string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hash, err = r.keep(ctx, ref, tree, parents, message, r.people.keeper(ctx), time.Now())
+	if err != nil {
+		return "", fmt.Errorf("keep %s: %w", ref, err)
+	}
+	return hash, nil
+}
+
+// Pin keeps a tree from being pruned, by a ref to a commit of it without parents.
+func (r *Repo) Pin(ctx context.Context, ref string, tree Tree) error {
+	_, err := r.Keep(ctx, ref, tree, nil, "snapshot")
+	return err
+}
+
+func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string, message string, who person, now time.Time) (string, error) {
+	if !validRef(ref) {
+		return "", fmt.Errorf("%q is no valid ref name", ref)
+	}
+	id, err := parseID(string(tree))
+	if err != nil {
+		return "", err
+	}
+	if id == emptyTreeID { // the only tree that can be named without having been written
+		if _, err := r.store.put(kindTree, nil); err != nil {
+			return "", err
+		}
+	}
+	if !r.store.has(id) {
+		return "", fmt.Errorf("the snapshot %s is gone: somebody pruned the repository", tree)
+	}
+	commit, err := r.putCommit(id, parents, message, who, who, now)
+	if err != nil {
+		return "", err
+	}
+	if err := r.store.writeOut(); err != nil {
+		return "", err
+	}
+	subject, _, _ := strings.Cut(message, "\n")
+	if err := r.forceRef(ctx, ref, commit.String(), subject); err != nil {
+		return "", err
+	}
+	return commit.String(), r.attempts.add(r, ref, commit.String())
+}
+
+// putCommit stores a commit object.
+func (r *Repo) putCommit(tree objectID, parents []string, message string, author, committer person, when time.Time) (objectID, error) {
+	if !strings.HasSuffix(message, "\n") {
+		message += "\n"
+	}
+	c := object.Commit{TreeHash: plumbing.Hash(tree), Message: message,
+		Author:    object.Signature{Name: author.name, Email: author.email, When: when},
+		Committer: object.Signature{Name: committer.name, Email: committer.email, When: when}}
+	for _, p := range parents {
+		id, err := parseID(p)
+		if err != nil {
+			return objectID{}, err
+		}
+		c.ParentHashes = append(c.ParentHashes, plumbing.Hash(id))
+	}
+	return r.store.putCommit(&c)
+}
+
+// Refs lists the refs whose names start with prefix, which ends in a slash or names a directory of refs,
+// sorted by name. Those that name no commit are left out.
+func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !strings.HasPrefix(prefix, "refs/") {
+		return nil, fmt.Errorf("list refs: %q is not below refs/", prefix)
+	}
+	hashes, names, err := r.refs.list(prefix)
+	if err != nil {
+		return nil, err
+	}
+	var out []Ref
+	for _, n := range names {
+		c, err := r.store.commit(hashes[n])
+		if err != nil {
+			continue
+		}
+		ref := Ref{Name: n, Hash: hashes[n], Message: c.Message, When: c.Committer.When}
+		out = append(out, ref)
+	}
+	return out, nil
+}
+
+// DeleteRef deletes a ref; one that is not there is no error.
+func (r *Repo) DeleteRef(ctx context.Context, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.removeRef(ctx, name); err != nil {
+		return fmt.Errorf("delete ref %s: %w", name, err)
+	}
+	return nil
+}
