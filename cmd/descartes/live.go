@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"sync"
 	"time"
 
 	"descartes/internal/redact"
 	"descartes/internal/terminal"
+	"descartes/loop/journal"
 )
 
 // liveWriter buffers what a run prints: a thousand quick tasks are not a thousand writes, yet
@@ -78,5 +80,117 @@ func (l *liveWriter) Flush() {
 	}
 	if l.term != nil {
 		l.term.settle()
+	}
+}
+
+// countdown shows how long a run still waits for its provider: on a terminal as one line that changes each second,
+// elsewhere as a line each half hour. It is over with the next event.
+type countdown struct {
+	quit chan struct{}
+	done sync.WaitGroup
+}
+
+const toldEvery = 30 * time.Minute
+
+// startCountdown shows the wait that e tells of on p. The caller stops it.
+func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
+	c := &countdown{quit: make(chan struct{})}
+	until := e.Detail.Until.Round(0)
+	every, show := toldEvery, func(left string) { p.say("  still waiting, %s left", left) }
+	if live {
+		// The cursor stays at the line's begin: whatever is printed next takes its place.
+		every, show = time.Second, func(left string) { fmt.Fprintf(p.text, "  %s left\x1b[K\r", left) }
+	}
+	c.done.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-c.quit:
+				if live {
+					fmt.Fprint(p.text, "\x1b[K")
+				}
+				return
+			case <-tick.C:
+				if left := until.Sub(time.Now().Round(0)); left > 0 { // by the wall clock, as the wait itself
+					show(terminal.Spell(left))
+				}
+			}
+		}
+	})
+	return c
+}
+
+// stop ends it, and returns when nothing more is shown. A nil countdown has ended.
+func (c *countdown) stop() {
+	if c != nil {
+		close(c.quit)
+		c.done.Wait()
+	}
+}
+
+// screen hands text to a terminal in a goroutine of its own: one that takes nothing (Ctrl-S, a connection that
+// stalls) must not hold up a run, and one that is gone must not end it.
+type screen struct {
+	w    io.Writer
+	mu   sync.Mutex
+	text []byte        // not written yet
+	idle chan struct{} // closed when everything is; nil while nothing is under way
+	gone bool          // nothing is written any more
+}
+
+const (
+	screenHolds = 1 << 20 // bytes that wait for a terminal; what comes then is dropped
+	screenWait  = 2 * time.Second
+)
+
+// Write takes text in. It never fails, and never waits.
+func (t *screen) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.gone || len(t.text)+len(p) > screenHolds {
+		return len(p), nil
+	}
+	t.text = append(t.text, p...)
+	if t.idle == nil {
+		t.idle = make(chan struct{})
+		go t.drain()
+	}
+	return len(p), nil
+}
+
+func (t *screen) drain() {
+	for {
+		t.mu.Lock()
+		text := t.text
+		t.text = nil
+		if len(text) == 0 || t.gone {
+			close(t.idle)
+			t.idle = nil
+			t.mu.Unlock()
+			return
+		}
+		t.mu.Unlock()
+		if _, err := t.w.Write(text); err != nil {
+			t.mu.Lock()
+			t.gone = true
+			t.mu.Unlock()
+		}
+	}
+}
+
+// settle waits until everything is written, for as long as anybody would wait for a terminal.
+func (t *screen) settle() {
+	t.mu.Lock()
+	idle := t.idle
+	t.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(screenWait)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
 	}
 }
