@@ -125,6 +125,22 @@ func (s *Slot) lay() error {
 	return os.Rename(link, s.objects)
 }
 
+// isHead is whether a file reads like a HEAD.
+func isHead(path string) bool {
+	if to, err := os.Readlink(path); err == nil { // the form of git's first years
+		return strings.HasPrefix(to, "refs/")
+	}
+	b, err := readPlain(path, mostLoose)
+	if err != nil {
+		return false
+	}
+	if to, ok := strings.CutPrefix(string(b), "ref:"); ok {
+		return strings.HasPrefix(strings.TrimLeft(to, " \t"), "refs/")
+	}
+	s := strings.TrimRight(string(b), "\r\n")
+	return (len(s) == 40 || len(s) == 64) && isHex(s)
+}
+
 // clearSlot ends what a killed run left of its git commands in this slot, and removes their lock files.
 func (r *Repo) clearSlot() error {
 	if err := r.cli.endLeft(); err != nil {
@@ -336,7 +352,7 @@ func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	if _, err := os.Lstat(filepath.Join(dot, "commondir")); err == nil {
 		return "", ErrNoRepository
 	}
-	tip := checkedOut(s.Tree())
+	tip := s.cli.checkedOut(ctx, s.Tree())
 	_, base, err := s.refs.head()
 	if err != nil || tip == base {
 		return "", err

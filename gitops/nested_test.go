@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const submodule = base + `git init -q ../lib; echo 1 >../lib/f; git -C ../lib add f; git -C ../lib commit -qm1
@@ -51,6 +52,24 @@ func TestSubmodulesRunNothing(t *testing.T) {
 				t.Errorf("the wave holds %q", got)
 			}
 		})
+	}
+}
+
+// A pipe in the place of a submodule's HEAD is not waited for.
+func TestSubmoduleWithPipes(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.sh(submodule)
+	r, err := Open(t.Context(), Options{Dir: s.dir, Git: gitProgram(t), Env: s.env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	first := snap(t, r)
+	r.cli.patience = 20 * time.Millisecond
+	s.sh("rm .git/modules/lib/HEAD; mkfifo .git/modules/lib/HEAD")
+	if now := snap(t, r); now != first {
+		t.Errorf("the snapshot is %s, not %s", now, first)
 	}
 }
 

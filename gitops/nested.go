@@ -1,0 +1,176 @@
+package gitops
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// nestedRepo is a repository of its own in the working tree, such as a submodule, that an index knows.
+type nestedRepo struct {
+	path string
+	was  string // the commit that the index has
+	now  string // the one that is checked out; "" where that cannot be told
+}
+
+// nested finds the repositories that git add would ask for their status. It does so by a git that obeys what
+// their configuration says, filters among it, and an agent may have written that. So they are kept from it: only
+// their HEAD is read, by us.
+func (c *cli) nested(ctx context.Context, index string) (found []nestedRepo, gone []string, err error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-s", "-z"}, index: index})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, entry := range nulSplit(b) {
+		info, path, _ := strings.Cut(entry, "\t")
+		rest, is := strings.CutPrefix(info, "160000 ")
+		if !is {
+			continue
+		}
+		was, _, _ := strings.Cut(rest, " ")
+		switch c.kindOf(path) {
+		case nestedHere:
+			found = append(found, nestedRepo{path, was, c.checkedOut(ctx, filepath.Join(c.l.root, path))})
+		case nestedReplaced:
+			gone = append(gone, path)
+		}
+	}
+	return found, gone, nil
+}
+
+type nestedKind int
+
+const (
+	nestedNone     nestedKind = iota // it is not checked out, or gone: git has nothing to ask
+	nestedHere                       // it is there
+	nestedReplaced                   // something else has its place, which may lead to another repository
+)
+
+func (c *cli) kindOf(path string) nestedKind {
+	at := c.l.root
+	for _, part := range strings.Split(filepath.Dir(path), "/") {
+		at = filepath.Join(at, part)
+		if fi, err := os.Lstat(at); err != nil || !fi.IsDir() {
+			return nestedNone // for git the path is gone
+		}
+	}
+	at = filepath.Join(c.l.root, path)
+	fi, err := os.Lstat(at)
+	if err != nil {
+		return nestedNone
+	}
+	if !fi.IsDir() {
+		return nestedReplaced
+	}
+	if _, err := os.Lstat(filepath.Join(at, ".git")); err != nil {
+		return nestedNone
+	}
+	return nestedHere
+}
+
+// checkedOut is the commit that is checked out in another repository, "" where that cannot be told. Nothing that its
+// configuration names is run for that, and git is not waited for where a pipe has the place of one of its files.
+func (c *cli) checkedOut(ctx context.Context, dir string) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*c.patience)
+	defer cancel()
+	hash, err := c.run(ctx, gitCall{options: []string{"--git-dir=" + filepath.Join(dir, ".git")}, args: []string{"rev-parse", "--verify", "--quiet", "HEAD"}})
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(hash))
+}
+
+// readGitFile follows the one-line .git file of a linked working tree or a submodule.
+func readGitFile(path string) (string, error) {
+	b, err := readPlain(path, mostLoose)
+	if err != nil {
+		return "", fmt.Errorf("find repository: %w", err)
+	}
+	to, ok := strings.CutPrefix(string(b), "gitdir: ")
+	to = strings.TrimRight(to, "\r\n")
+	if !ok || to == "" {
+		return "", fmt.Errorf("%s is no git file: %w", path, ErrNotRepo)
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(path), to)
+	}
+	return filepath.Clean(to), nil
+}
+
+// setNested gives the nested repositories of an index the commits that are checked out.
+func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) error {
+	var moved bytes.Buffer
+	for _, n := range found {
+		if n.now != "" && n.now != n.was {
+			fmt.Fprintf(&moved, "160000 %s\t%s\x00", n.now, n.path)
+		}
+	}
+	if moved.Len() == 0 {
+		return nil
+	}
+	_, err := c.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: moved.Bytes()})
+	return err
+}
+
+// NestedEdits lists files inside submodules and other nested repositories that were edited since a time and are not
+// committed there, sorted. No snapshot holds them: neither a commit nor a restore touches them.
+func (r *Repo) NestedEdits(ctx context.Context, since time.Time) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.viaGit { // what is nested is not for the native path
+		return nil, nil
+	}
+	found, _, err := r.cli.nested(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, n := range found {
+		for _, name := range editsIn(ctx, filepath.Join(r.l.root, filepath.FromSlash(n.path)), since) {
+			out = append(out, path.Join(n.path, name))
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// editsIn compares a repository's working tree with its index without asking git, which would obey a configuration that
+// an agent may have written. Where that cannot be read, nothing is found.
+func editsIn(ctx context.Context, dir string, since time.Time) []string {
+	gitDir := filepath.Join(dir, ".git")
+	if fi, err := os.Stat(gitDir); err != nil {
+		return nil
+	} else if !fi.IsDir() {
+		if gitDir, err = readGitFile(gitDir); err != nil {
+			return nil
+		}
+	}
+	ix, err := readIndex(filepath.Join(gitDir, "index"))
+	if err != nil {
+		return nil
+	}
+	root, err := openRoot(dir)
+	if err != nil {
+		return nil
+	}
+	defer root.close()
+	s := &scanner{root: root, strict: true, global: []*ruleFile{{path: filepath.Join(gitDir, "info", "exclude")}}, attrs: func([]byte) string { return "" }}
+	top, err := s.scan(ctx, ix, nil, nil, readKnown)
+	if err != nil {
+		return nil
+	}
+	at := &Repo{root: root}
+	return slices.DeleteFunc(ix.differs(top, nil), func(name string) bool {
+		info, err := at.statBelow(name)
+		if err != nil {
+			info, err = at.statBelow(path.Dir(name))
+		}
+		return err == nil && olderThan(info, since)
+	})
+}
