@@ -3,12 +3,12 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"descartes/internal/proc"
-	"descartes/internal/terminal"
 )
 
 // endless is a tool call that never ends, and leaves a second process that has fled into a session of its own.

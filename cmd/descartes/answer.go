@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
@@ -97,7 +98,7 @@ func answer(cmd *cobra.Command, look looking, id, text string) error {
 	if t, ok := file.Task(id); ok { // under the name that the list has, before a person writes anything
 		id = t.ID
 	} else {
-		return badInput("descartes tasks list"+ofTag(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+		return badInput("descartes tasks list"+report.ListFlags(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	if cmd.Flags().Changed("edit") {
 		if text, err = writtenAnswer(cmd, root, file, id); err != nil {
@@ -134,7 +135,7 @@ func answerTask(cmd *cobra.Command, look looking, root string, file *tasks.File,
 			a.Question = q.Question
 		}
 	}
-	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: shown(root, file.Path())}
+	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: report.Relative(root, file.Path())}
 	// The answer first: a task that is pending without it would be asked the same again.
 	if err := home.Answer(cmd.Context(), atomicfile.OS(), file.Tag(), a); err != nil {
 		return err
@@ -163,7 +164,7 @@ func handOver(cmd *cobra.Command, look looking, home loop.Home, file *tasks.File
 		return err
 	}
 	t, _ := file.Task(id)
-	change := statusChange{Task: loop.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: shown(filepath.Dir(string(home)), file.Path())}
+	change := statusChange{Task: loop.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: report.Relative(filepath.Dir(string(home)), file.Path())}
 	if look.json {
 		return writeJSON(cmd.OutOrStdout(), answered{change, a.Question, text, ""})
 	}
@@ -198,7 +199,7 @@ func answerable(t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
 	case t.Status == tasks.Pending || t.Status == tasks.InProgress:
 		return nil
 	case t.Status == tasks.Done:
-		return badInput("descartes tasks set "+terminal.Quote(t.ID)+" pending"+ofTag(file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
+		return badInput("descartes tasks set "+terminal.Quote(t.ID)+" pending"+report.ListFlags(file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
 	}
 	if err := tasks.CanChange(t.Status, tasks.Pending); err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
@@ -210,7 +211,7 @@ func answerable(t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
 func goOn(root string, file *tasks.File, c loop.ScudConfig) string {
 	last, err := loop.NewHome(root).LastOf(file.Tag())
 	if err != nil || last == nil || last.State.Completed && !reopened(root, last.State) {
-		return "descartes loop start" + ofTag(file.Tag(), c.TasksFile)
+		return "descartes loop start" + report.ListFlags(file.Tag(), c.TasksFile)
 	}
 	if last.Path == loop.NewHome(root).Default() {
 		return "descartes loop resume"

@@ -13,6 +13,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -99,7 +100,7 @@ func (a *attached) follow(ctx context.Context) error {
 	ch := make(chan os.Signal, 4)
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer signal.Stop(ch)
-	a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, unitOf(s.Kind), leaveKey)
+	a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, report.Unit(s.Kind), leaveKey)
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -162,7 +163,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	case syscall.SIGINT:
 		a.asked++
 		now := a.asked > 1
-		a.told = requestText(loop.RequestCancel, now, a.saved.State.Kind, a.run.Underway())
+		a.told = report.RequestText(loop.RequestCancel, now, a.saved.State.Kind, a.run.Underway())
 		a.p.say("%s", a.told)
 		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, loop.RequestCancel, now)
 	}
@@ -191,7 +192,7 @@ func (a *attached) over(ctx context.Context) error {
 	if a.end == nil {
 		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " takes it up again"}
 	}
-	st, err := newLoopStatus(a.root, *s)
+	st, err := report.NewStatus(a.root, *s)
 	if err != nil {
 		return err
 	}
@@ -200,14 +201,14 @@ func (a *attached) over(ctx context.Context) error {
 	if d := a.end.Detail; d != nil {
 		code = d.Code
 	}
-	e := ended{outcome: out, id: id, path: s.Path, state: &st.view.State, costs: st.view.History.Costs, loose: st.view.History.Uncommitted()}
+	e := report.Run{Here: fromHere(a.root), Outcome: out, ID: id, Path: s.Path, State: &st.View.State, Costs: st.View.History.Costs, Loose: st.View.History.Uncommitted()}
 	took := a.end.TS.Sub(a.began)
 	switch {
-	case st.view.State.Kind != loop.KindTag:
-		a.p.repeatSummary(a.root, e, took)
-	case st.board != nil:
-		sum := &summary{board: st.board, run: e, took: took, kept: a.kept(ctx, st)}
-		sum.print(a.p)
+	case st.View.State.Kind != loop.KindTag:
+		a.p.tell(report.PromptSummary(a.p.paint, a.root, e, took))
+	case st.Board != nil:
+		sum := &report.Summary{Board: st.Board, Run: e, Took: took, Kept: a.kept(ctx, st)}
+		a.p.tell(sum.Text(a.p.paint, a.p.box))
 	}
 	if code != exitDone {
 		return quiet(code)
@@ -216,13 +217,13 @@ func (a *attached) over(ctx context.Context) error {
 }
 
 // kept are the loop's attempts in the repository; none where it cannot be read.
-func (a *attached) kept(ctx context.Context, st *loopStatus) []gitops.Ref {
+func (a *attached) kept(ctx context.Context, st *report.Status) []gitops.Ref {
 	repo, err := openHooked(ctx, a.root, nil, loop.GitConfig{})
 	if err != nil {
 		return nil
 	}
 	defer repo.Close()
-	refs, err := repo.Refs(ctx, "refs/descartes/"+st.view.State.ID+"/")
+	refs, err := repo.Refs(ctx, "refs/descartes/"+st.View.State.ID+"/")
 	if err != nil {
 		return nil
 	}

@@ -1,20 +1,9 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-	"text/tabwriter"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"descartes/gitops"
-	"descartes/internal/terminal"
-	"descartes/loop"
-	"descartes/loop/journal"
+	"descartes/internal/report"
 )
 
 func newAttemptsCmd() *cobra.Command {
@@ -28,11 +17,11 @@ func newAttemptsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := b.need(args[0])
+			t, err := need(b, args[0])
 			if err != nil {
 				return err
 			}
-			repo, err := openRepo(cmd.Context(), b.root, nil)
+			repo, err := openRepo(cmd.Context(), b.Root, nil)
 			if err != nil {
 				return err
 			}
@@ -41,153 +30,17 @@ func newAttemptsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := b.attempts(t.ID, refs)
+			list, err := b.Attempts(t.ID, refs)
 			if err != nil {
 				return err
 			}
 			if look.json {
 				return writeJSON(cmd.OutOrStdout(), list)
 			}
-			return write(cmd.OutOrStdout(), attemptTable(t.ID, list))
+			return write(cmd.OutOrStdout(), report.AttemptTable(t.ID, list))
 		},
 	}
 	look.register(cmd, "print the attempts as JSON")
 	look.completeTask(cmd)
 	return cmd
-}
-
-type attemptJSON struct {
-	Loop    string    `json:"loop"`
-	Attempt int       `json:"attempt"`
-	Verdict string    `json:"verdict"`
-	Reason  string    `json:"reason"`
-	Ref     *string   `json:"ref"` // null where the attempt left nothing to keep
-	Commit  *string   `json:"commit"`
-	Backend string    `json:"backend,omitempty"` // what it was run with
-	Model   string    `json:"model,omitempty"`
-	Log     string    `json:"log"`
-	At      time.Time `json:"at"`
-	Cost    *costJSON `json:"cost"` // null where nothing tells
-	dollars string
-}
-
-// attempts joins what the journals tell of a task's attempts with the refs that keep them. Refs
-// whose journal is gone tell by their own message.
-func (b *board) attempts(id string, refs []gitops.Ref) ([]attemptJSON, error) {
-	home := loop.NewHome(b.root)
-	all, err := home.List()
-	if err != nil {
-		return nil, err
-	}
-	kept := map[string]gitops.Ref{}
-	for _, r := range refs {
-		kept[r.Name] = r
-	}
-	out := []attemptJSON{}
-	told := map[string]bool{}
-	for _, s := range all {
-		if s.State == nil || s.State.Tag != b.file.Tag() {
-			continue
-		}
-		events, err := journal.ReadEvents(home.Events(s.State.ID))
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range journal.Fold(events).Ended {
-			if one.Task != id {
-				continue
-			}
-			a := attemptJSON{Loop: s.State.ID, Attempt: one.Number, Verdict: string(one.Verdict), Reason: one.Reason, At: one.Ended,
-				Log: shown(b.root, home.Log(s.State.ID, id, one.Number))}
-			if d := one.Result; d != nil {
-				a.Backend, a.Model = d.Backend, d.Model
-			}
-			name := loop.RefPrefix(s.State.ID, id) + strconv.Itoa(one.Number)
-			if r, ok := kept[name]; ok {
-				a.Ref, a.Commit = &r.Name, &r.Hash
-			}
-			told[name] = true
-			if one.Cost.Runs > 0 {
-				c := jsonCost(one.Cost)
-				a.Cost, a.dollars = &c, one.Cost.Dollars()
-			}
-			out = append(out, a)
-		}
-	}
-	for _, r := range refs {
-		if a, ok := fromRef(r, b.file.Tag(), id); ok && !told[r.Name] {
-			out = append(out, a)
-		}
-	}
-	return out, nil
-}
-
-// fromRef reads an attempt from the commit that keeps it.
-func fromRef(r gitops.Ref, tag, id string) (attemptJSON, bool) {
-	rest := strings.TrimPrefix(r.Name, "refs/descartes/")
-	name, rest, ok := strings.Cut(rest, "/")
-	if !ok || !strings.HasPrefix(r.Name, loop.RefPrefix(name, id)) || !strings.HasPrefix(r.Message, tag+": task ") {
-		return attemptJSON{}, false
-	}
-	n, err := strconv.Atoi(rest[strings.LastIndexByte(rest, '/')+1:])
-	if err != nil {
-		return attemptJSON{}, false
-	}
-	a := attemptJSON{Loop: name, Attempt: n, Verdict: trailer(r.Message, "Descartes-Verdict"), Ref: &r.Name, Commit: &r.Hash, At: r.When}
-	if lines := strings.Split(r.Message, "\n"); len(lines) > 2 {
-		a.Reason = lines[2]
-	}
-	return a, true
-}
-
-func trailer(message, key string) string {
-	for line := range strings.SplitSeq(message, "\n") {
-		if v, ok := strings.CutPrefix(line, key+": "); ok {
-			return v
-		}
-	}
-	return ""
-}
-
-func attemptTable(id string, list []attemptJSON) string {
-	if len(list) == 0 {
-		return "task " + terminal.Clean(id) + " has no attempts\n"
-	}
-	var s strings.Builder
-	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
-	several := slices.ContainsFunc(list, func(a attemptJSON) bool { return a.Loop != list[0].Loop })
-	if several {
-		fmt.Fprint(w, "LOOP\t")
-	}
-	mixed := slices.ContainsFunc(list, func(a attemptJSON) bool { return a.Backend != list[0].Backend || a.Model != list[0].Model })
-	with := func(a attemptJSON) string {
-		if !mixed {
-			return ""
-		}
-		return strings.TrimSpace(terminal.Clean(a.Backend)+" "+terminal.Clean(a.Model)) + "\t"
-	}
-	agent := ""
-	if mixed {
-		agent = "AGENT\t"
-	}
-	priced := slices.ContainsFunc(list, func(a attemptJSON) bool { return a.Cost != nil && a.Cost.USD != nil })
-	fmt.Fprintln(w, "ATTEMPT\t"+agent+"VERDICT\t"+column(priced, "COST\t")+"REF\tREASON")
-	for _, a := range list {
-		ref := "nothing to keep"
-		if a.Ref != nil {
-			ref = *a.Ref
-		}
-		if several {
-			fmt.Fprintf(w, "%s\t", terminal.Clean(a.Loop))
-		}
-		fmt.Fprintf(w, "%d\t%s%s\t%s%s\t%s\n", a.Attempt, with(a), terminal.Clean(a.Verdict), column(priced, cmp.Or(a.dollars, "unknown")+"\t"), ref, terminal.Fit(terminal.Clean(a.Reason), 80))
-	}
-	w.Flush() // into memory
-	for _, a := range list {
-		if a.Ref != nil {
-			fmt.Fprintf(&s, "\nlook at one: git diff HEAD %s\n", *a.Ref)
-			break
-		}
-	}
-	return s.String()
 }

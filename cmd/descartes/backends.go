@@ -97,18 +97,6 @@ func savedCommand(words []string) (program string, args []string) {
 	return terminal.Quote(words[0]), slices.Clone(words[1:])
 }
 
-// wholeCommand is what a state file says is run.
-func wholeCommand(cfg loop.Config) string {
-	words := []string{cfg.Command}
-	if cfg.Command == "" {
-		words[0] = cfg.Backend.Type
-	}
-	for _, a := range cfg.Args {
-		words = append(words, terminal.Quote(a))
-	}
-	return strings.Join(words, " ")
-}
-
 // splitCommand is config.SplitCommand, with its hint.
 func splitCommand(setting, line string) ([]string, error) {
 	words, err := config.SplitCommand(setting, line)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/report"
 	"descartes/loop"
 )
 
@@ -60,7 +61,7 @@ func askLive(home loop.Home, id, kind string, r loop.Request, done string, now b
 	if err := home.Ask(atomicfile.OS(), id, r, now); err != nil {
 		return "", err
 	}
-	when := "once its running " + unitOf(kind) + " is finished"
+	when := "once its running " + report.Unit(kind) + " is finished"
 	s, err := home.Find(id)
 	if err != nil {
 		return "", err
@@ -75,7 +76,7 @@ func askLive(home loop.Home, id, kind string, r loop.Request, done string, now b
 	}
 	switch {
 	case !underway:
-		when = "now: no " + unitOf(kind) + " of it is running"
+		when = "now: no " + report.Unit(kind) + " of it is running"
 	case now:
 		when = "now: its agent is interrupted"
 	}

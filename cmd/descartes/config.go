@@ -14,6 +14,7 @@ import (
 
 	"descartes/internal/config"
 	"descartes/internal/redact"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 )
@@ -95,7 +96,7 @@ func (s *settings) show(f *pflag.FlagSet) ([]config.Value, error) {
 	if s.File != "" {
 		path = absolute(s.Dir, s.File)
 	}
-	return s.Show(f, typed.flags, shown(root, path), s.lines), nil
+	return s.Show(f, typed.flags, report.Relative(root, path), s.lines), nil
 }
 
 // named are the settings of that key, or that begin so.

@@ -182,9 +182,6 @@ func withheld(cfg loop.Config, b agent.Backend, env []string) (w loop.Withheld) 
 	return w
 }
 
-// inForce is the sandbox that a loop's commands ran in, in words.
-func inForce(c loop.Config) string { return cmp.Or(c.SandboxInForce, "not known") }
-
 const (
 	wantedShown   = 6
 	withheldShown = 12

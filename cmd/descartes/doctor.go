@@ -19,6 +19,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
@@ -124,7 +125,7 @@ func (d *doctor) repository(ctx context.Context, root string) {
 	case head.Hash == "":
 		d.good("repository", repo.Root()+", branch "+where+", no commit yet")
 	case where == "":
-		d.good("repository", repo.Root()+", at commit "+short(head.Hash)+" of no branch")
+		d.good("repository", repo.Root()+", at commit "+report.Short(head.Hash)+" of no branch")
 	default:
 		d.good("repository", repo.Root()+", branch "+where)
 	}
@@ -165,9 +166,9 @@ func (d *doctor) tag(c loop.ScudConfig, imports bool) {
 		d.bad("tag "+c.Tag, err.Error(), hintOf(err))
 		return
 	}
-	text := fmt.Sprintf("%s in %s", terminal.Count(len(f.Tasks()), "task"), shown(d.root, f.Path()))
+	text := fmt.Sprintf("%s in %s", terminal.Count(len(f.Tasks()), "task"), report.Relative(d.root, f.Path()))
 	if n := len(f.Findings()); n > 0 {
-		d.lacking("tag "+c.Tag, text+", "+terminal.Count(n, "finding"), "descartes tasks check"+ofTag(c.Tag, c.TasksFile))
+		d.lacking("tag "+c.Tag, text+", "+terminal.Count(n, "finding"), "descartes tasks check"+report.ListFlags(c.Tag, c.TasksFile))
 		return
 	}
 	d.good("tag "+c.Tag, text)
@@ -389,7 +390,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 		return
 	}
 	if path := filepath.Join(d.root, "descartes.yaml"); s.File == "" && exists(path) {
-		d.good("settings", shown(d.root, path))
+		d.good("settings", report.Relative(d.root, path))
 	} else if s.File != "" {
 		d.good("settings", s.File)
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"descartes/gitops"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
@@ -103,8 +104,8 @@ type quiet int
 
 func (q quiet) Error() string { return fmt.Sprintf("exit status %d", int(q)) }
 
-// report prints what a command ended with and returns the exit status.
-func report(w io.Writer, err error) int {
+// printError prints what a command ended with and returns the exit status.
+func printError(w io.Writer, err error) int {
 	var q quiet
 	var found problems
 	switch {
@@ -163,7 +164,7 @@ func hintOf(err error) string {
 	var wave *loop.NoWaveError
 	switch {
 	case errors.As(err, &wave):
-		return "descartes waves" + ofTag(wave.Tag, "") + " shows the waves and their commits"
+		return "descartes waves" + report.ListFlags(wave.Tag, "") + " shows the waves and their commits"
 	case errors.As(err, &f):
 		return f.hint
 	case errors.Is(err, syscall.ENOSPC):

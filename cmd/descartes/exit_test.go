@@ -73,7 +73,7 @@ func TestReport(t *testing.T) {
 		{&loop.BusyError{Holder: loop.Holder{Loop: "l"}}, 2, "error: loop l is running (pid"},
 	} {
 		var b strings.Builder
-		if got := report(&b, c.err); got != c.want || !strings.HasPrefix(b.String(), c.text) {
+		if got := printError(&b, c.err); got != c.want || !strings.HasPrefix(b.String(), c.text) {
 			t.Errorf("%v: got %d and %q, want %d and %q", c.err, got, b.String(), c.want, c.text)
 		}
 	}

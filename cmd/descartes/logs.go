@@ -17,6 +17,7 @@ import (
 
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 )
@@ -68,7 +69,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	}
 	if l.paths {
 		for _, file := range files {
-			fmt.Fprintln(w, shown(root, file))
+			fmt.Fprintln(w, report.Relative(root, file))
 		}
 		return nil
 	}

@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	w := redact.Of(new(config.Config).Secrets(os.Environ())).Writer(stderr)
 	defer w.Flush()
-	return report(w, err)
+	return printError(w, err)
 }
 
 func newVersionCmd() *cobra.Command {

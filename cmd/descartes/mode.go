@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/internal/config"
+	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
@@ -203,7 +204,7 @@ func (s *settings) completeAdhoc(root, name string) error {
 		return badInput("", "%w", err)
 	}
 	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(root), Text: text, Now: time.Now}
-	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = shown(root, absolute(s.dirPath(), name)), 1, "", ""
+	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = report.Relative(root, absolute(s.dirPath(), name)), 1, "", ""
 	s.Prompt = run.Once()
 	s.Git.CommitTemplate = run.Subject()
 	s.IterationContext = false

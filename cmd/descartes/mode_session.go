@@ -12,6 +12,7 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/redact"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -90,7 +91,7 @@ func (m *modeSession) finish(e journal.Event) {
 			if d.InputTokens+d.OutputTokens > 0 {
 				c.InputTokens, c.OutputTokens = &d.InputTokens, &d.OutputTokens
 			}
-			f.Cost = costText(&c)
+			f.Cost = report.CostText(&c)
 		}
 	}
 	if e.Decision.Failed() {
@@ -118,13 +119,13 @@ func (m *modeSession) close(p *printer, out loop.Outcome, code int) {
 	}
 	if m.err == nil {
 		m.put(mode.Summary{Total: m.total, Successful: m.good, Failed: m.failed, Took: time.Since(m.began),
-			Reason: m.mask.Text(cmp.Or(out.Message, readable(string(out.Ending)))), Code: code})
+			Reason: m.mask.Text(cmp.Or(out.Message, report.Readable(string(out.Ending)))), Code: code})
 	}
 	if err := errors.Join(m.err, m.log.Close()); err != nil {
-		p.warn(fmt.Sprintf("the session log %s is not complete: %s", shown(m.root, m.path), err))
+		p.warn(fmt.Sprintf("the session log %s is not complete: %s", report.Relative(m.root, m.path), err))
 		return
 	}
-	p.say("session log: %s", shown(m.root, m.path))
+	p.say("session log: %s", report.Relative(m.root, m.path))
 }
 
 func (m *modeSession) put(block io.WriterTo) {

@@ -16,6 +16,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
@@ -264,7 +265,7 @@ func (r *ready) warnings() []string {
 	}
 	for _, f := range r.job.File.Findings() {
 		if !slices.Contains(out, f.Message) && f.Kind != "duplicate" {
-			out = append(out, placed(shown(r.root, r.job.File.Path()), f))
+			out = append(out, placed(report.Relative(r.root, r.job.File.Path()), f))
 		}
 	}
 	for _, f := range r.job.Conflicts {
@@ -292,7 +293,9 @@ func (r *ready) warnings() []string {
 }
 
 // named is how another command is told of the list.
-func (r *ready) named() string { return ofTag(r.job.File.Tag(), r.job.Config.Scud.TasksFile) }
+func (r *ready) named() string {
+	return report.ListFlags(r.job.File.Tag(), r.job.Config.Scud.TasksFile)
+}
 
 // placed is a finding with its place in the file, where it has one.
 func placed(path string, f tasks.Finding) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
 )
@@ -51,6 +52,9 @@ func (p *printer) close() {
 }
 
 func (p *printer) say(format string, args ...any) { fmt.Fprintf(p.text, format+"\n", args...) }
+
+// tell shows a text of whole lines.
+func (p *printer) tell(text string) { fmt.Fprint(p.text, text) }
 
 func (p *printer) warn(message string) {
 	p.say("%s %s", p.paint.In(terminal.Yellow, "warning:"), terminal.Clean(message))
@@ -112,7 +116,7 @@ func (p *printer) line(e *journal.Event) string {
 	case journal.TaskHeld:
 		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.In(terminal.Yellow, "held"), terminal.Clean(e.Reason))
 	case journal.WaveCommitted:
-		return fmt.Sprintf("wave %d committed %s%s", e.Wave, p.paint.In(terminal.Bold, short(e.Commit)), files(e.Of))
+		return fmt.Sprintf("wave %d committed %s%s", e.Wave, p.paint.In(terminal.Bold, report.Short(e.Commit)), files(e.Of))
 	case journal.LimitWaiting:
 		return p.waitLine(e)
 	case journal.Warning:

@@ -6,7 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"descartes/internal/report"
 )
 
 // findRoot is the project's folder: the nearest one at or above dir that has .scud, looked for up
@@ -62,14 +63,6 @@ func realDir(dir string) (string, error) {
 	return dir, err
 }
 
-// shown is a path the way a person in the project's folder would type it.
-func shown(root, path string) string {
-	if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-		return rel
-	}
-	return path
-}
-
 // inProject makes a path that was typed in dir one that is relative to root, where it lies below it.
 func inProject(root, dir, path string) string {
 	if path == "" {
@@ -78,7 +71,7 @@ func inProject(root, dir, path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	return shown(root, path)
+	return report.Relative(root, path)
 }
 
 func absolute(dir, path string) string {

@@ -18,6 +18,7 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
+	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
@@ -67,7 +68,7 @@ func startPrompt(cmd *cobra.Command, root string, s *settings) error {
 	}
 	opt := loop.StartOptions{Name: s.Name, StatePath: s.stateAt(root)}
 	if s.StatePath != "" {
-		s.StateFile = shown(root, opt.StatePath)
+		s.StateFile = report.Relative(root, opt.StatePath)
 	}
 	if err := s.free(root, opt, nil); err != nil {
 		return err
@@ -158,18 +159,18 @@ func repeat(cmd *cobra.Command, root, kind string, s *settings, opt loop.StartOp
 	cut := context.Cause(ctx)
 	stop()
 	asked.stop()
-	if e.state == nil {
+	if e.State == nil {
 		return cutShort(cut, err)
 	}
-	code := r.code(e.outcome)
-	if b := e.outcome.Baseline; b != nil {
+	code := r.code(e.Outcome)
+	if b := e.Outcome.Baseline; b != nil {
 		p.close()
 		tellBaseline(r.mask.Writer(cmd.ErrOrStderr()), b)
 	} else {
-		p.repeatSummary(root, e, time.Since(began))
+		p.tell(report.PromptSummary(p.paint, root, e, time.Since(began)))
 	}
 	if log != nil {
-		log.close(p, e.outcome, code)
+		log.close(p, e.Outcome, code)
 	}
 	if err != nil {
 		return err
@@ -280,8 +281,8 @@ func (r *repetition) agentProblems(cfg loop.Config) (found problems) {
 }
 
 // work runs a prepared prompt loop to its end.
-func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (_ ended, err error) {
-	var e ended
+func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (_ report.Run, err error) {
+	var e report.Run
 	if r.branch != "" {
 		if err := r.repo.NewBranch(ctx, r.branch); err != nil {
 			return e, err
@@ -312,5 +313,5 @@ func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe fun
 	a.use(shim, c, r.backends()...)
 	v.use(shim, c)
 	out, err := l.Run(ctx, soft)
-	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State()}, err
+	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State()}, err
 }

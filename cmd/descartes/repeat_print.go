@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -46,7 +47,7 @@ func (p *printer) repeatHeader(r *repetition) {
 	} else if r.branch != "" {
 		p.say("branch: %s is made at HEAD", terminal.Clean(r.branch))
 	}
-	p.say("sandbox: %s", terminal.Clean(inForce(c)))
+	p.say("sandbox: %s", terminal.Clean(report.Sandbox(c)))
 	p.say("environment: %s", terminal.Clean(environmentText(c, r.backend)))
 	for _, n := range r.notes {
 		p.say("note: %s", terminal.Clean(n))
@@ -134,7 +135,7 @@ func (p *printer) turnFinished(e *journal.Event) string {
 		s += ", " + terminal.Count(d.Changed, "file") + " changed"
 	}
 	if e.Commit != "" {
-		s += ", committed " + p.paint.In(terminal.Bold, short(e.Commit))
+		s += ", committed " + p.paint.In(terminal.Bold, report.Short(e.Commit))
 	}
 	text := cmp.Or(e.Message, e.Reason) // of one that is done again there is only the reason
 	if d.End != "finished" {
@@ -154,103 +155,15 @@ func (p *printer) turnFinished(e *journal.Event) string {
 	return s
 }
 
-// repeatSummary tells the end of a prompt loop, and what to type next.
-func (p *printer) repeatSummary(root string, e ended, took time.Duration) {
-	s := e.state
-	p.say("")
-	head := "stopped"
-	if s.Completed {
-		head = "completed"
-	}
-	p.say("%s: %s (loop %s, %s, %s)", p.paint.In(terminal.Bold, head), terminal.Clean(cmp.Or(e.outcome.Message, readable(s.ExitReason.Type))), s.ID, terminal.Count(s.Iteration, "iteration"), terminal.Duration(took))
-	if e.outcome.Ending == journal.GitRefused {
-		p.say("kept: what the agent wrote is in the working tree; no commit holds what this iteration changed")
-	}
-	p.verifyLeft(s)
-	p.undone(s)
-	p.say("sandbox: %s", terminal.Clean(inForce(s.Config)))
-	p.say("cost: %s", costText(s.Cost))
-	p.say("next: %s", repeatNext(root, e))
-}
-
-// readable is an ending's word in a sentence.
-func readable(word string) string { return strings.ReplaceAll(word, "_", " ") }
-
-// repeatNext is the command that a person would type now.
-func repeatNext(root string, e ended) string {
-	resume, c := resumeOf(root, e.id, e.path), e.state.Config
-	switch e.outcome.Ending {
-	case journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
-		if n := commitsIn(e.state); n > 0 {
-			return fmt.Sprintf("git log --stat -%d", n)
-		}
-		if e.state.Iteration == 0 { // nothing was left to do
-			return "descartes plan" + fromHere(root)
-		}
-		return "look at what it did; descartes loop logs --name " + e.id + fromHere(root)
-	case journal.LimitReached:
-		return fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations)
-	case journal.DeadlinePast:
-		return resume + " --deadline 8h"
-	case journal.CostReached:
-		return fmt.Sprintf("%s --max-cost %g", resume, 2*c.MaxCostUSD)
-	case journal.AgentUnusable:
-		if n := len(e.state.Summaries); n > 0 && e.state.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
-			return "descartes loop logs --name " + e.id + fromHere(root) + " shows what it said; then " + resume
-		}
-		return "make the agent run, then " + resume
-	case journal.ProviderFails:
-		return "when the agent's provider answers again, " + resume
-	case journal.QuotaUsedUp:
-		return resume + afterReset(e.outcome)
-	case journal.DiskFull:
-		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
-	case journal.PlanMissing:
-		return "descartes plan"
-	case journal.GitRefused:
-		return "correct what git refused, then " + resume
-	case journal.GateBlocked:
-		if g := reportGate(e.state); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
-			return "see to that, then " + resume + "; with --yes it goes on all the same"
-		}
-		return "see to that, then " + resume
-	case journal.BreakerOpen:
-		return afterCooldown(e.outcome, resume)
-	case journal.GateAsks:
-		if e.outcome.Question != "" {
-			return "write the answer into the next prompt with descartes loop tune --name " + e.id + " --edit" + fromHere(root) + ", then " + resume
-		}
-		return resume + " --yes"
-	case journal.AllDone, journal.StepDone, journal.TasksBlocked, journal.Paused, journal.UserCancelled, journal.Interrupted, journal.OwnError, journal.BaselineFails:
-	}
-	return resume
-}
-
-func commitsIn(s *loop.State) (n int) {
-	for _, i := range s.Summaries {
-		if i.Commit != "" {
-			n++
-		}
-	}
-	return n
-}
-
-// resumeOf is the command that goes on with a loop.
-func resumeOf(root, id, path string) string {
-	home := loop.NewHome(root)
-	switch path {
-	case home.Default():
-		return "descartes loop resume" + fromHere(root)
-	case home.Named(id):
-		return "descartes loop resume --name " + id + fromHere(root)
-	}
-	return "descartes loop resume --state-file " + terminal.Quote(path) + fromHere(root)
-}
-
 // fromHere is what a command needs besides where it is typed in another project than that of root.
 func fromHere(root string) string {
 	if here, err := findRoot("."); err == nil && here == root {
 		return ""
 	}
 	return " --working-dir " + terminal.Quote(root)
+}
+
+// resumeOf is the command that resumes a loop.
+func resumeOf(root, id, path string) string {
+	return report.ResumeCommand(root, id, path, fromHere(root))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"descartes/internal/report"
 	"descartes/loop"
 )
 
@@ -12,7 +13,7 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Save
 	if err := s.noReports(); err != nil {
 		return err
 	}
-	if err := checkPrompt("the prompt in "+shown(root, saved.Path), s.Prompt); err != nil {
+	if err := checkPrompt("the prompt in "+report.Relative(root, saved.Path), s.Prompt); err != nil {
 		return err
 	}
 	if err := live(root, saved); err != nil {

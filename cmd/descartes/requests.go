@@ -4,29 +4,9 @@ import (
 	"sync"
 	"time"
 
+	"descartes/internal/report"
 	"descartes/loop"
 )
-
-// unitOf is what a loop of a kind finishes before it stops.
-func unitOf(kind string) string {
-	if kind == loop.KindTag {
-		return "attempt"
-	}
-	return "iteration"
-}
-
-// requestText says what a loop was asked to do, "" for nothing. underway says that an attempt is running.
-func requestText(r loop.Request, now bool, kind string, underway bool) string {
-	switch {
-	case r == "":
-		return ""
-	case !underway:
-		return string(r) + " requested: no " + unitOf(kind) + " is running, the loop stops now"
-	case now:
-		return string(r) + " requested: the agent is interrupted now"
-	}
-	return string(r) + " requested: the loop stops when its running " + unitOf(kind) + " is finished"
-}
 
 // requestTeller shows in a run's own terminal what another one asks of it.
 type requestTeller struct {
@@ -61,7 +41,7 @@ func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() b
 // requestOf says what a live loop is asked to do, "" for nothing.
 func requestOf(home loop.Home, id, kind string, underway bool) string {
 	r, now := home.Asked(id)
-	return requestText(r, now, kind, underway)
+	return report.RequestText(r, now, kind, underway)
 }
 
 // stop ends it, and returns when nothing more is shown.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
+	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/tasks"
@@ -69,7 +70,7 @@ func resume(cmd *cobra.Command, s *settings, last bool) error {
 	}
 	retry := s.Scud.RetryBlocked
 	if saved.State.Completed && !retry && !reopened(root, saved.State) {
-		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+shown(root, saved.Path)), saved.State.ExitReason.Type)
+		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), saved.State.ExitReason.Type)
 	}
 	was, err := unhidden(root, saved.State)
 	if err != nil {
@@ -117,7 +118,7 @@ func reopened(root string, st *loop.State) bool {
 	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
 	}
-	file, err := loop.OpenTasks(root, listOf(st))
+	file, err := loop.OpenTasks(root, report.ListOf(st))
 	if err != nil {
 		return false
 	}

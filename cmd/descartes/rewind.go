@@ -10,6 +10,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 )
@@ -139,6 +140,6 @@ func rewindText(w *loop.Rewind, dry bool, c loop.ScudConfig) string {
 		}
 		return b.String()
 	}
-	fmt.Fprintf(&b, "next: descartes loop start%s; or git merge --ff-only %s brings it all back\n", ofTag(w.Tag, c.TasksFile), w.Keep)
+	fmt.Fprintf(&b, "next: descartes loop start%s; or git merge --ff-only %s brings it all back\n", report.ListFlags(w.Tag, c.TasksFile), w.Keep)
 	return b.String()
 }

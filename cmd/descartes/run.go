@@ -14,24 +14,15 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/proc"
+	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
 
-// ended is what is left of a run when it is over.
-type ended struct {
-	outcome loop.Outcome
-	id      string
-	path    string // of the state file
-	state   *loop.State
-	costs   journal.Costs
-	loose   []string // tasks whose verified work is in no commit
-}
-
 // work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
 // ctx interrupts that.
-func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (_ ended, err error) {
-	var e ended
+func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (_ report.Run, err error) {
+	var e report.Run
 	if name := r.newBranch(); name != "" && r.branch {
 		if err := r.repo.CanBranch(name); err != nil {
 			return e, err
@@ -65,7 +56,7 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(jou
 	a.use(shim, c, r.backends()...)
 	v.use(shim, c)
 	out, err := l.Run(ctx, soft)
-	return ended{outcome: out, id: l.ID(), path: l.StatePath(), state: l.State(), costs: l.Costs(), loose: l.Uncommitted()}, err
+	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Loose: l.Uncommitted()}, err
 }
 
 // newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.

@@ -29,6 +29,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
+	"descartes/internal/report"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -329,7 +330,7 @@ func (s *settings) fromPlan(root string) {
 		if beside := filepath.Join(filepath.Dir(absolute(root, c.PlanPath)), p); !filepath.IsAbs(p) {
 			_, here := os.Stat(filepath.Join(root, p))
 			if _, err := os.Stat(beside); err == nil && here != nil {
-				p = shown(root, beside)
+				p = report.Relative(root, beside)
 			}
 		}
 		c.Spec.AdditionalSpecs = append(c.Spec.AdditionalSpecs, p)
@@ -484,7 +485,7 @@ type settingsWatch struct {
 
 func watchSettings(root string, c loop.Config, m *redact.Redactor) *settingsWatch {
 	file := cmp.Or(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
-	return &settingsWatch{root: root, file: file, name: shown(root, file), mask: m}
+	return &settingsWatch{root: root, file: file, name: report.Relative(root, file), mask: m}
 }
 
 // seen is what the last run found, by the file's path; what cannot be read was not found.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
@@ -53,7 +54,7 @@ func (l *looking) source(cmd *cobra.Command) (root string, c loop.ScudConfig, er
 }
 
 // board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
-func (l *looking) board(cmd *cobra.Command) (*board, error) {
+func (l *looking) board(cmd *cobra.Command) (*report.Board, error) {
 	root, c, err := l.source(cmd)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (l *looking) board(cmd *cobra.Command) (*board, error) {
 	if job == nil || len(found) > 0 && cmd.Flags().Changed("plan") {
 		return nil, problems(found)
 	}
-	return newBoard(job)
+	return report.NewBoard(job)
 }
 
 // models is the settings of a look at a list, with what tasks are run with.
@@ -123,9 +124,9 @@ func activeTag(say io.Writer, root string) (string, error) {
 		if _, err := tasks.Open(root, tag); err != nil && !errors.As(err, &missing) {
 			return "", err
 		}
-		return "", badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", shown(root, from), tag)
+		return "", badInput("name one with --scud-tag: "+strings.Join(known, ", "), "%s says that the tag is %q, which no task file has", report.Relative(root, from), tag)
 	case len(known) > 1:
-		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(shown(root, from)))
+		fmt.Fprintf(say, "note: tag %s, which %s names\n", terminal.Clean(tag), terminal.Clean(report.Relative(root, from)))
 	}
 	return tag, nil
 }
@@ -162,11 +163,14 @@ func tagOfFile(root string, c *loop.ScudConfig) error {
 	return err
 }
 
-// ofTag is how a person names the list in another command.
-func ofTag(tag, file string) string {
-	s := " --scud-tag " + terminal.Quote(terminal.Clean(tag))
-	if file != "" {
-		s += " --tasks-file " + terminal.Quote(terminal.Clean(file))
+// need is the task of that id, or an error that names it.
+func need(b *report.Board, id string) (*tasks.Task, error) {
+	t, ok := b.Graph.Task(id)
+	if !ok {
+		t, ok = b.File.Task(id)
 	}
-	return s
+	if !ok {
+		return nil, badInput("descartes tasks list"+b.Named(), "tag %q has no task %q", b.File.Tag(), id)
+	}
+	return t, nil
 }

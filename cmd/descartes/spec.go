@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/internal/config"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/specbuild"
@@ -58,7 +59,7 @@ type specSource struct {
 	home loop.Home
 	last *loop.Saved // the tag's last loop; nil if there was none
 	job  *loop.Job
-	*board
+	*report.Board
 }
 
 // specSource reads the tag, with what neither flag nor file says taken from its last loop.
@@ -85,7 +86,7 @@ func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
 	if src.job, found = loop.Load(root, s.Config); len(found) > 0 {
 		return nil, problems(found)
 	}
-	src.board, err = newBoard(src.job)
+	src.Board, err = report.NewBoard(src.job)
 	return src, err
 }
 
@@ -102,10 +103,10 @@ func (s *settings) registerSource(cmd *cobra.Command) {
 }
 
 // leaf is a task that an agent can be given.
-func (b *board) leaf(id string) (*tasks.Task, error) {
-	t, err := b.need(id)
+func leaf(b *report.Board, id string) (*tasks.Task, error) {
+	t, err := need(b, id)
 	if err == nil && t.Container() {
-		err = badInput("its subtasks are: "+idList(b.fileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
+		err = badInput("its subtasks are: "+report.IDList(b.FileIDs(t.Children)), "task %s has subtasks and never runs", t.ID)
 	}
 	return t, err
 }
@@ -117,7 +118,7 @@ func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.S
 	if err != nil {
 		return none, err
 	}
-	t, err := src.leaf(id)
+	t, err := leaf(src.Board, id)
 	if err != nil {
 		return none, err
 	}
@@ -125,7 +126,7 @@ func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.S
 		return none, badInput("", "--attempt %d: must be at least 1", attempt)
 	}
 	if attempt == 0 {
-		text, err := src.home.Tuned(src.file.Tag(), t.ID)
+		text, err := src.home.Tuned(src.File.Tag(), t.ID)
 		if err != nil {
 			return none, err
 		}

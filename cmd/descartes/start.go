@@ -16,6 +16,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -181,9 +182,9 @@ func (r *ready) reportIdle(s *settings, refused error) error {
 	if s.DryRun || refused != nil && !none {
 		return nil
 	}
-	e := ended{outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, state: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
+	e := report.Run{Here: fromHere(r.root), Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, State: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
 	if none {
-		e.outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
+		e.Outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
 	}
 	for _, path := range s.reports() {
 		if _, in := below(filepath.Join(r.root, ".descartes"), path); !in {
@@ -193,7 +194,7 @@ func (r *ready) reportIdle(s *settings, refused error) error {
 			return err
 		}
 	}
-	return s.report(&summary{board: r.after(e), run: e}, r.mask)
+	return s.report(&report.Summary{Board: r.after(e), Run: e}, r.mask)
 }
 
 // canRun says why a task cannot be the one of a step.
@@ -221,7 +222,7 @@ func (p *printer) header(r *ready) {
 	g := r.job.Graph.Counts()
 	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.waves, "wave"), g.Done)
 	if plan := r.job.Import; plan != nil {
-		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(shown(r.root, r.job.File.Path())))
+		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(report.Relative(r.root, r.job.File.Path())))
 	}
 	p.say("agent: %s (%s%s)", terminal.Clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
 	if len(c.Fallback) > 0 {
@@ -237,7 +238,7 @@ func (p *printer) header(r *ready) {
 	}
 	p.verifyClocks(c, c.Scud.VerificationCommand)
 	p.treeTaken(r.root)
-	p.say("sandbox: %s", terminal.Clean(inForce(c)))
+	p.say("sandbox: %s", terminal.Clean(report.Sandbox(c)))
 	p.say("environment: %s", terminal.Clean(environmentText(c, r.backend)))
 	for _, n := range append(r.notes, r.addedByPlan()...) {
 		p.say("note: %s", terminal.Clean(n))
@@ -307,15 +308,15 @@ func (r *ready) addedByPlan() []string {
 
 // dry tells what a run would do.
 func (r *ready) dry(p *printer, cmd *cobra.Command, s *settings) error {
-	b, err := newBoard(r.job)
+	b, err := report.NewBoard(r.job)
 	if err != nil {
 		return err
 	}
 	if s.JSON {
-		return writeJSON(cmd.OutOrStdout(), b.report())
+		return writeJSON(cmd.OutOrStdout(), b.Report())
 	}
 	p.say("")
-	fmt.Fprint(p.text, b.text(p.paint))
+	fmt.Fprint(p.text, b.Text(p.paint))
 	p.say("\ndry run: nothing was touched")
 	return nil
 }
@@ -335,22 +336,22 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, p *printer) error {
 	cut := context.Cause(ctx)
 	stop()
 	asked.stop()
-	if e.state == nil {
+	if e.State == nil {
 		return cutShort(cut, err)
 	}
-	sum := &summary{board: r.after(e), run: e, step: r.opt.Scope.Step, took: time.Since(began)}
-	if len(e.state.BlockedTasks) > 0 || e.outcome.Ending == journal.GitRefused {
-		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.id+"/")
+	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: time.Since(began)}
+	if len(e.State.BlockedTasks) > 0 || e.Outcome.Ending == journal.GitRefused {
+		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.ID+"/")
 		if rerr != nil {
 			p.warn(rerr.Error())
 		}
-		sum.kept = refs
+		sum.Kept = refs
 	}
-	if b := e.outcome.Baseline; b != nil {
+	if b := e.Outcome.Baseline; b != nil {
 		p.close()
 		tellBaseline(r.mask.Writer(cmd.ErrOrStderr()), b)
 	} else {
-		sum.print(p)
+		p.tell(sum.Text(p.paint, p.box))
 	}
 	p.close()
 	if rerr := s.report(sum, r.mask); rerr != nil {
@@ -359,7 +360,7 @@ func runAndReport(cmd *cobra.Command, r *ready, s *settings, p *printer) error {
 	if err != nil {
 		return err
 	}
-	if code := exitCode(e.outcome, e.outcome.Blocked); code != exitDone {
+	if code := exitCode(e.Outcome, e.Outcome.Blocked); code != exitDone {
 		return quiet(code)
 	}
 	return nil
@@ -376,8 +377,8 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 }
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.
-func (r *ready) after(e ended) *board {
-	b := &board{root: r.root, scud: r.job.Config.Scud, file: r.job.File, graph: r.job.Graph, commits: e.state.WaveCommits}
+func (r *ready) after(e report.Run) *report.Board {
+	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits}
 	return b
 }
 
@@ -411,13 +412,13 @@ func (s *settings) reports() []string {
 }
 
 // report writes the files that were asked for.
-func (s *settings) report(sum *summary, m *redact.Redactor) error {
+func (s *settings) report(sum *report.Summary, m *redact.Redactor) error {
 	if s.JUnit == "" && s.Summary == "" {
 		return nil
 	}
 	h := journal.NewState()
-	if sum.run.id != "" {
-		events, err := journal.ReadEvents(loop.NewHome(sum.root).Events(sum.run.id))
+	if sum.Run.ID != "" {
+		events, err := journal.ReadEvents(loop.NewHome(sum.Root).Events(sum.Run.ID))
 		if err != nil {
 			return err
 		}
@@ -425,10 +426,10 @@ func (s *settings) report(sum *summary, m *redact.Redactor) error {
 	}
 	var errs []error
 	if s.JUnit != "" {
-		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), s.JUnit), m.Bytes(junit(sum, h))))
+		errs = append(errs, writeReport(sum.Root, absolute(s.dirPath(), s.JUnit), m.Bytes(report.JUnit(sum, h))))
 	}
 	if s.Summary != "" {
-		errs = append(errs, writeReport(sum.root, absolute(s.dirPath(), s.Summary), m.Bytes(markdown(sum, h))))
+		errs = append(errs, writeReport(sum.Root, absolute(s.dirPath(), s.Summary), m.Bytes(report.Markdown(sum, h))))
 	}
 	return errors.Join(errs...)
 }

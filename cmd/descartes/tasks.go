@@ -1,20 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
@@ -31,104 +28,18 @@ func newTasksListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, message := range b.elsewhere() {
+			for _, message := range b.Elsewhere() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", terminal.Clean(message))
 			}
 			if look.json {
-				return writeJSON(cmd.OutOrStdout(), b.details())
+				return writeJSON(cmd.OutOrStdout(), b.Details())
 			}
-			return write(cmd.OutOrStdout(), b.table())
+			return write(cmd.OutOrStdout(), b.Table())
 		},
 	}
 	look.register(cmd, "print the tasks as JSON")
 	look.registerGraph(cmd)
 	return cmd
-}
-
-// detailJSON is everything about one task. A container has no state.
-type detailJSON struct {
-	taskJSON
-	Description  string        `json:"description,omitempty"`
-	Details      string        `json:"details,omitempty"`
-	TestStrategy string        `json:"test_strategy,omitempty"`
-	Priority     string        `json:"priority,omitempty"`
-	Complexity   measure       `json:"complexity,omitempty"`
-	Parent       *loop.TaskID  `json:"parent_id,omitempty"`
-	Children     []loop.TaskID `json:"subtasks,omitempty"`
-	Wave         int           `json:"wave,omitempty"`
-	Line         int           `json:"line"`
-}
-
-// measure is a number in JSON where its text is one, and text elsewhere.
-type measure string
-
-func (m measure) MarshalJSON() ([]byte, error) {
-	if m != "" && (m[0] == '-' || m[0] >= '0' && m[0] <= '9') && json.Valid([]byte(m)) {
-		return []byte(m), nil
-	}
-	return json.Marshal(string(m))
-}
-
-// details lists every task in the file's order, containers included, each id once.
-func (b *board) details() []detailJSON {
-	out := []detailJSON{}
-	seen := map[string]bool{}
-	for i := range b.file.Tasks() {
-		t := &b.file.Tasks()[i]
-		if !seen[t.ID] {
-			seen[t.ID] = true
-			out = append(out, b.detail(t))
-		}
-	}
-	return out
-}
-
-func (b *board) detail(t *tasks.Task) detailJSON {
-	d := detailJSON{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Priority: t.Priority,
-		Complexity: measure(t.Complexity), Children: b.fileIDs(t.Children), Line: t.Line}
-	d.taskJSON = taskJSON{ID: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t)}
-	if t.Parent != "" {
-		d.Parent = &b.fileIDs([]string{t.Parent})[0]
-	}
-	if t.Container() {
-		d.State = "container"
-		return d
-	}
-	d.Status = b.graph.Status(t.ID)
-	state, cause := b.graph.State(t.ID)
-	d.State, d.Cause, d.Wave = string(state), cause, b.graph.Wave(t.ID)
-	return d
-}
-
-// fileIDs gives ids, containers' too, the form that they have in the file.
-func (b *board) fileIDs(list []string) []loop.TaskID {
-	out := make([]loop.TaskID, 0, len(list))
-	for _, id := range list {
-		t, ok := b.file.Task(id)
-		out = append(out, loop.TaskID{ID: id, Numeric: ok && t.Numeric})
-	}
-	return out
-}
-
-// table is the list for a person: containers stand before the tasks in them.
-func (b *board) table() string {
-	var s strings.Builder
-	list := b.details()
-	ids, states := 0, 0
-	for _, t := range list {
-		ids, states = max(ids, terminal.Width(terminal.Clean(t.ID.ID))), max(states, terminal.Width(terminal.Clean(string(t.Status))))
-	}
-	for _, t := range list {
-		id, status := terminal.Clean(t.ID.ID), terminal.Clean(string(t.Status))
-		title := terminal.Clean(t.Title)
-		if len(t.Children) > 0 {
-			title += fmt.Sprintf("  (%s)", terminal.Count(len(t.Children), "subtask"))
-		} else if t.State == "held" && t.Cause != "" {
-			title += fmt.Sprintf("  (held: %s)", terminal.Clean(t.Cause))
-		}
-		fmt.Fprintf(&s, "%s%s  %s%s  %s\n", id, strings.Repeat(" ", ids-terminal.Width(id)), status, strings.Repeat(" ", states-terminal.Width(status)), title)
-	}
-	return s.String()
 }
 
 func newTasksShowCmd() *cobra.Command {
@@ -142,63 +53,21 @@ func newTasksShowCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := b.need(args[0])
+			t, err := need(b, args[0])
 			if err != nil {
 				return err
 			}
-			d := b.detail(t)
+			d := b.Detail(t)
 			if look.json {
 				return writeJSON(cmd.OutOrStdout(), d)
 			}
-			return write(cmd.OutOrStdout(), d.text())
+			return write(cmd.OutOrStdout(), d.Text())
 		},
 	}
 	look.register(cmd, "print the task as JSON")
 	look.registerGraph(cmd)
 	look.completeTask(cmd)
 	return cmd
-}
-
-func (d *detailJSON) text() string {
-	var s strings.Builder
-	field := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&s, "  %-13s %s\n", name+":", value)
-		}
-	}
-	fmt.Fprintf(&s, "%s %s\n", terminal.Clean(d.ID.ID), terminal.Clean(d.Title))
-	field("Status", terminal.Clean(string(d.Status)))
-	state := d.State
-	if d.Cause != "" {
-		state += " (" + terminal.Clean(d.Cause) + ")"
-	}
-	field("State", state)
-	if d.Wave > 0 {
-		field("Wave", strconv.Itoa(d.Wave))
-	}
-	field("Depends on", idList(d.DependsOn))
-	if d.Parent != nil {
-		field("Part of", terminal.Clean(d.Parent.ID))
-	}
-	field("Subtasks", idList(d.Children))
-	field("Priority", terminal.Clean(d.Priority))
-	field("Complexity", terminal.Clean(string(d.Complexity)))
-	field("Agent", d.Agent.String())
-	field("Line", strconv.Itoa(d.Line))
-	for _, part := range []struct{ name, text string }{{"Description", d.Description}, {"Details", d.Details}, {"Test strategy", d.TestStrategy}} {
-		if part.text != "" {
-			fmt.Fprintf(&s, "\n%s\n  %s\n", part.name, strings.ReplaceAll(terminal.CleanLines(strings.TrimRight(part.text, "\n")), "\n", "\n  "))
-		}
-	}
-	return s.String()
-}
-
-func idList(list []loop.TaskID) string {
-	names := make([]string, 0, len(list))
-	for _, id := range list {
-		names = append(names, terminal.Clean(id.ID))
-	}
-	return strings.Join(names, ", ")
 }
 
 func newTasksNextCmd() *cobra.Command {
@@ -213,19 +82,19 @@ func newTasksNextCmd() *cobra.Command {
 				return err
 			}
 			w := cmd.OutOrStdout()
-			id := b.next()
+			id := b.Next()
 			switch {
 			case id == "" && look.json:
 				return writeJSON(w, nil)
 			case id == "":
-				fmt.Fprintln(cmd.ErrOrStderr(), b.nothingReady())
+				fmt.Fprintln(cmd.ErrOrStderr(), b.NothingReady())
 				return nil
 			}
-			t, err := b.need(id)
+			t, err := need(b, id)
 			if err != nil {
 				return err
 			}
-			d := b.detail(t)
+			d := b.Detail(t)
 			if look.json {
 				return writeJSON(w, d)
 			}
@@ -236,26 +105,6 @@ func newTasksNextCmd() *cobra.Command {
 	look.register(cmd, "print the task as JSON, null if there is none")
 	look.registerGraph(cmd)
 	return cmd
-}
-
-// next is the first task in wave order that is ready, or "".
-func (b *board) next() string {
-	for _, w := range b.graph.Waves() {
-		for _, id := range w.Tasks {
-			if b.graph.Ready(id) {
-				return id
-			}
-		}
-	}
-	return ""
-}
-
-func (b *board) nothingReady() string {
-	c := b.graph.Counts()
-	if c.Done == c.Total {
-		return "nothing left to do: " + terminal.Count(c.Total, "task") + " done"
-	}
-	return fmt.Sprintf("no task is ready%s; descartes waves%s shows why", b.tally(), b.named())
 }
 
 func newTasksSetCmd() *cobra.Command {
@@ -299,9 +148,9 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 		return badInput("", "task %s: %w", t.ID, err)
 	}
 	if !file.Holds(to) {
-		return badInput("there are done and pending", "%s has no word for %s", shown(root, file.Path()), to)
+		return badInput("there are done and pending", "%s has no word for %s", report.Relative(root, file.Path()), to)
 	}
-	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: shown(root, file.Path())}
+	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: report.Relative(root, file.Path())}
 	if same := change.From == to && tasks.Status(t.RawStatus) == to; !same {
 		if err := file.Save(atomicfile.OS(), map[string]tasks.Status{change.Task.ID: to}); err != nil {
 			return unwritable(err)
@@ -324,7 +173,7 @@ func ownTask(ctx context.Context, home loop.Home, file *tasks.File, c loop.ScudC
 	}
 	t, ok := file.Task(id)
 	if !ok {
-		return nil, badInput("descartes tasks list"+ofTag(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+		return nil, badInput("descartes tasks list"+report.ListFlags(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	return t, nil
 }
@@ -380,12 +229,12 @@ Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be rea
 			if err != nil {
 				return err
 			}
-			found := b.findings()
+			found := b.Findings()
 			w := cmd.OutOrStdout()
 			if look.json {
 				err = writeJSON(w, found)
 			} else {
-				err = write(w, b.checkText(found))
+				err = write(w, b.CheckText(found))
 			}
 			if err == nil && len(found) > 0 {
 				return quiet(exitBlocked)
@@ -396,72 +245,6 @@ Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be rea
 	look.register(cmd, "print the findings as JSON")
 	look.registerGraph(cmd)
 	return cmd
-}
-
-type findingJSON struct {
-	File    string        `json:"file,omitempty"` // where it is not the task file
-	Line    int           `json:"line,omitempty"`
-	Kind    string        `json:"kind"`
-	Tasks   []loop.TaskID `json:"tasks"`
-	Message string        `json:"message"`
-}
-
-// findings joins what the reader and the graph have to say, in the order of the file.
-func (b *board) findings() []findingJSON {
-	out := []findingJSON{}
-	for _, f := range slices.Concat(b.file.Findings(), b.file.Lint(b.root)) {
-		out = append(out, b.finding(f))
-	}
-	for _, f := range b.against {
-		one := b.finding(f)
-		one.File, one.Kind = b.scud.PlanPath, "plan"
-		out = append(out, one)
-	}
-	for _, p := range b.graph.Problems() {
-		if slices.ContainsFunc(out, func(f findingJSON) bool { return f.Kind == p.Kind && sameIDs(f.Tasks, p.Tasks) }) {
-			continue
-		}
-		one := findingJSON{Kind: p.Kind, Tasks: b.fileIDs(p.Tasks), Message: p.Message}
-		if len(p.Tasks) > 0 {
-			if t, ok := b.file.Task(p.Tasks[0]); ok {
-				one.Line = t.Line
-			}
-		}
-		out = append(out, one)
-	}
-	slices.SortStableFunc(out, func(x, y findingJSON) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line)) })
-	return slices.CompactFunc(out, func(x, y findingJSON) bool {
-		return x.File == y.File && x.Line == y.Line && x.Kind == y.Kind && x.Message == y.Message
-	})
-}
-
-func (b *board) finding(f tasks.Finding) findingJSON {
-	one := findingJSON{Line: f.Line, Kind: f.Kind, Tasks: []loop.TaskID{}, Message: f.Message}
-	if f.ID != "" {
-		one.Tasks = b.fileIDs([]string{f.ID})
-	}
-	return one
-}
-
-func sameIDs(list []loop.TaskID, ids []string) bool {
-	return slices.EqualFunc(list, ids, func(x loop.TaskID, y string) bool { return x.ID == y })
-}
-
-func (b *board) checkText(found []findingJSON) string {
-	var s strings.Builder
-	list := terminal.Clean(shown(b.root, b.file.Path()))
-	for _, f := range found {
-		path := terminal.Clean(cmp.Or(f.File, list))
-		if f.Line > 0 {
-			fmt.Fprintf(&s, "%s:%d: %s: %s\n", path, f.Line, f.Kind, terminal.Clean(f.Message))
-		} else {
-			fmt.Fprintf(&s, "%s: %s: %s\n", path, f.Kind, terminal.Clean(f.Message))
-		}
-	}
-	if len(found) == 0 {
-		fmt.Fprintf(&s, "%s: %s, nothing suspicious\n", list, terminal.Count(b.graph.Counts().Total, "task"))
-	}
-	return s.String()
 }
 
 func newTasksImportCmd() *cobra.Command {
@@ -492,12 +275,12 @@ A tag that has tasks already is never written to.`,
 }
 
 type importJSON struct {
-	Tag      string        `json:"tag"`
-	Plan     string        `json:"plan"`
-	File     string        `json:"file"`
-	Written  bool          `json:"written"`
-	Tasks    []detailJSON  `json:"tasks"`
-	Findings []findingJSON `json:"findings"`
+	Tag      string              `json:"tag"`
+	Plan     string              `json:"plan"`
+	File     string              `json:"file"`
+	Written  bool                `json:"written"`
+	Tasks    []report.TaskDetail `json:"tasks"`
+	Findings []report.Finding    `json:"findings"`
 }
 
 func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
@@ -529,7 +312,7 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 	case job.Import == nil:
 		return taken(root, s.Scud.Tag, job.File.Path())
 	}
-	b, err := newBoard(job)
+	b, err := report.NewBoard(job)
 	if err != nil {
 		return err
 	}
@@ -545,16 +328,16 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 			return err
 		}
 	}
-	file := shown(root, job.File.Path())
+	file := report.Relative(root, job.File.Path())
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), importJSON{s.Scud.Tag, s.Scud.PlanPath, file, !dryRun, b.details(), b.planFindings(job.Import)})
+		return writeJSON(cmd.OutOrStdout(), importJSON{s.Scud.Tag, s.Scud.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(job.Import)})
 	}
 	var out strings.Builder
-	out.WriteString(b.text(terminal.Colours(terminal.IsTerminal(cmd.OutOrStdout()))) + "\n")
+	out.WriteString(b.Text(terminal.Colours(terminal.IsTerminal(cmd.OutOrStdout()))) + "\n")
 	for _, f := range job.Import.Findings() {
 		fmt.Fprintf(&out, "warning: %s\n", terminal.Clean(placed(s.Scud.PlanPath, f)))
 	}
-	c := b.graph.Counts()
+	c := b.Graph.Counts()
 	done := ""
 	if c.Done > 0 {
 		done = fmt.Sprintf(", %d of them done", c.Done)
@@ -568,14 +351,5 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 }
 
 func taken(root, tag, path string) error {
-	return badInput("choose another --scud-tag, or move that file away: an import never changes a task list", "tag %q has tasks already, in %s", tag, shown(root, path))
-}
-
-// planFindings is what was odd about a plan.
-func (b *board) planFindings(p *tasks.PlanTasks) []findingJSON {
-	out := []findingJSON{}
-	for _, f := range p.Findings() {
-		out = append(out, b.finding(f))
-	}
-	return out
+	return badInput("choose another --scud-tag, or move that file away: an import never changes a task list", "tag %q has tasks already, in %s", tag, report.Relative(root, path))
 }

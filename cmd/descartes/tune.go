@@ -18,6 +18,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/proc"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -102,7 +103,7 @@ func (t *tune) check(args []string) error {
 }
 
 func (t *tune) run(cmd *cobra.Command, src *specSource, id string) error {
-	task, err := src.leaf(id)
+	task, err := leaf(src.Board, id)
 	if err != nil {
 		return err
 	}
@@ -128,11 +129,11 @@ func (t *tune) run(cmd *cobra.Command, src *specSource, id string) error {
 
 // choose keeps a text for the next attempt and makes the task pending.
 func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, list []variant) error {
-	tag := src.file.Tag()
+	tag := src.File.Tag()
 	if task.Status == tasks.Done {
-		return badInput(fmt.Sprintf("descartes tasks set %s pending%s", terminal.Quote(task.ID), ofTag(tag, src.scud.TasksFile)), "task %s is done", task.ID)
+		return badInput(fmt.Sprintf("descartes tasks set %s pending%s", terminal.Quote(task.ID), report.ListFlags(tag, src.Scud.TasksFile)), "task %s is done", task.ID)
 	}
-	if err := unowned(src.home, src.file); err != nil {
+	if err := unowned(src.home, src.File); err != nil {
 		return err
 	}
 	if t.drop {
@@ -148,13 +149,13 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 	if text, err = t.changed(cmd, "spec.md", text); text == "" || err != nil {
 		return err
 	}
-	if err := src.home.CatchUp(cmd.Context(), atomicfile.OS(), src.file, time.Now); err != nil {
+	if err := src.home.CatchUp(cmd.Context(), atomicfile.OS(), src.File, time.Now); err != nil {
 		return unwritable(err)
 	}
 	if err := src.home.Tune(atomicfile.OS(), tag, task.ID, text); err != nil {
 		return badInput("", "%w", err)
 	}
-	from, err := reopen(src.file, task.ID)
+	from, err := reopen(src.File, task.ID)
 	if err != nil {
 		return err
 	}
@@ -162,7 +163,7 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 	if from != tasks.Pending && from != tasks.InProgress {
 		note += fmt.Sprintf("task %s: %s -> pending\n", terminal.Clean(task.ID), terminal.Clean(string(from)))
 	}
-	note += "next: " + goOn(filepath.Dir(string(src.home)), src.file, src.scud) + ", or look again: descartes spec " + terminal.Quote(task.ID) + ofTag(tag, src.scud.TasksFile) + "\n"
+	note += "next: " + goOn(filepath.Dir(string(src.home)), src.File, src.Scud) + ", or look again: descartes spec " + terminal.Quote(task.ID) + report.ListFlags(tag, src.Scud.TasksFile) + "\n"
 	return write(cmd.ErrOrStderr(), note)
 }
 
@@ -212,7 +213,7 @@ func (t *tune) text(src *specSource, id string, list []variant) (string, error) 
 		}
 		return "", badInput("descartes loop tune "+terminal.Quote(id)+" lists them", "task %s has no attempt %d in its last loop", id, t.selected)
 	}
-	if text, err := src.home.Tuned(src.file.Tag(), id); text != "" || err != nil {
+	if text, err := src.home.Tuned(src.File.Tag(), id); text != "" || err != nil {
 		return text, err
 	}
 	spec, err := src.next(id, 0)
@@ -230,8 +231,8 @@ func (t *tune) candidates(cmd *cobra.Command, src *specSource) error {
 		Tuned    bool        `json:"tuned"`
 	}
 	rows := []row{}
-	for _, id := range src.graph.Leaves() {
-		if src.last == nil || src.graph.Status(id) == tasks.Done {
+	for _, id := range src.Graph.Leaves() {
+		if src.last == nil || src.Graph.Status(id) == tasks.Done {
 			continue
 		}
 		list, err := src.home.Variants(src.last.State.ID, id)
@@ -241,18 +242,18 @@ func (t *tune) candidates(cmd *cobra.Command, src *specSource) error {
 		if len(list) == 0 {
 			continue
 		}
-		task, _ := src.graph.Task(id)
-		text, err := src.home.Tuned(src.file.Tag(), id)
+		task, _ := src.Graph.Task(id)
+		text, err := src.home.Tuned(src.File.Tag(), id)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, row{src.id(id), task.Title, string(src.graph.Status(id)), len(list), list[len(list)-1].Reason, text != ""})
+		rows = append(rows, row{src.ID(id), task.Title, string(src.Graph.Status(id)), len(list), list[len(list)-1].Reason, text != ""})
 	}
 	if t.format == "json" {
 		return writeJSON(cmd.OutOrStdout(), rows)
 	}
 	if len(rows) == 0 {
-		return write(cmd.OutOrStdout(), "no task of tag "+terminal.Clean(src.file.Tag())+" has an attempt that failed\n")
+		return write(cmd.OutOrStdout(), "no task of tag "+terminal.Clean(src.File.Tag())+" has an attempt that failed\n")
 	}
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
@@ -261,7 +262,7 @@ func (t *tune) candidates(cmd *cobra.Command, src *specSource) error {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", terminal.Clean(r.ID.ID), terminal.Clean(r.Status), r.Attempts, terminal.Fit(terminal.Clean(r.Title), 40), terminal.Fit(terminal.Clean(r.Reason), 60))
 	}
 	w.Flush() // into memory
-	fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s\n", terminal.Quote(rows[0].ID.ID), ofTag(src.file.Tag(), src.scud.TasksFile))
+	fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s\n", terminal.Quote(rows[0].ID.ID), report.ListFlags(src.File.Tag(), src.Scud.TasksFile))
 	return write(cmd.OutOrStdout(), s.String())
 }
 
@@ -450,7 +451,7 @@ func (src *specSource) variants(ctx context.Context, id string) ([]variant, erro
 	if err != nil {
 		return nil, err
 	}
-	repo, err := openRepo(ctx, src.root, nil)
+	repo, err := openRepo(ctx, src.Root, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -496,12 +497,12 @@ func (t *tune) render(src *specSource, task *tasks.Task, list []variant) (string
 	}
 	m := t.format == "markdown"
 	var s strings.Builder
-	title := fmt.Sprintf("task %s  %s: %s, %s in loop %s", terminal.Clean(task.ID), terminal.Clean(task.Title), src.graph.Status(task.ID), terminal.Count(len(list), "attempt"), terminal.Clean(list[0].Loop))
+	title := fmt.Sprintf("task %s  %s: %s, %s in loop %s", terminal.Clean(task.ID), terminal.Clean(task.Title), src.Graph.Status(task.ID), terminal.Count(len(list), "attempt"), terminal.Clean(list[0].Loop))
 	heading(&s, m, 1, title)
 	for _, v := range list {
 		v.text(&s, m)
 	}
-	chosen, err := src.home.Tuned(src.file.Tag(), task.ID)
+	chosen, err := src.home.Tuned(src.File.Tag(), task.ID)
 	if err != nil {
 		return "", err
 	}
@@ -510,8 +511,8 @@ func (t *tune) render(src *specSource, task *tasks.Task, list []variant) (string
 		heading(&s, m, 2, "next attempt: a chosen text")
 		block(&s, m, "differs from that of attempt "+strconv.Itoa(last.Attempt), changes("", last.Spec, "", chosen))
 	}
-	at := terminal.Quote(task.ID) + ofTag(src.file.Tag(), src.scud.TasksFile)
-	if !m && src.graph.Status(task.ID) != tasks.Done {
+	at := terminal.Quote(task.ID) + report.ListFlags(src.File.Tag(), src.Scud.TasksFile)
+	if !m && src.Graph.Status(task.ID) != tasks.Done {
 		fmt.Fprintf(&s, "\nnext: descartes loop tune %s --select N, or --edit\n", at)
 	}
 	return s.String(), nil
@@ -523,7 +524,7 @@ func (v *variant) text(s *strings.Builder, m bool) {
 		line += ": " + terminal.Clean(v.Reason)
 	}
 	heading(s, m, 2, line)
-	facts := fmt.Sprintf("took %s, cost %s", terminal.Duration(time.Duration(v.Seconds*float64(time.Second))), costText(&v.Cost))
+	facts := fmt.Sprintf("took %s, cost %s", terminal.Duration(time.Duration(v.Seconds*float64(time.Second))), report.CostText(&v.Cost))
 	if v.Tuned {
 		facts += "; its text was chosen by hand"
 	}

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"encoding/xml"
@@ -78,16 +78,16 @@ type junitWords struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit is a run as a test report: a suite per wave, a case per task.
-func junit(s *summary, h *journal.State) []byte {
+// JUnit is a run as a test report: a suite per wave, a case per task.
+func JUnit(s *Summary, h *journal.State) []byte {
 	told := stories(h)
-	all := junitSuites{Name: s.file.Tag(), Props: []junitProp{{"sandbox", terminal.Clean(inForce(s.run.state.Config))}}}
+	all := junitSuites{Name: s.File.Tag(), Props: []junitProp{{"sandbox", terminal.Clean(Sandbox(s.Run.State.Config))}}}
 	total := 0.0
 	for _, w := range s.waves() {
-		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.file.Tag(), w.Number)}
+		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.File.Tag(), w.Number)}
 		sum := 0.0
 		for _, t := range w.Tasks {
-			c := junitCase{Name: terminal.Clean(t.ID.ID + " " + t.Title), Class: terminal.Clean(s.file.Tag())}
+			c := junitCase{Name: terminal.Clean(t.ID.ID + " " + t.Title), Class: terminal.Clean(s.File.Tag())}
 			st := told[t.ID.ID]
 			if st != nil {
 				sum += st.seconds
@@ -121,7 +121,7 @@ func junit(s *summary, h *journal.State) []byte {
 }
 
 // state is how a task stands at the end of a run. st is nil where the journal tells nothing of it.
-func (st *story) state(t taskJSON) string {
+func (st *story) state(t Task) string {
 	switch {
 	case t.State == "blocked" && st != nil && st.blocked != nil:
 		return t.State + ": " + st.blocked.Reason
@@ -147,31 +147,31 @@ func failureOf(st *story) *junitWords {
 	return w
 }
 
-// markdown is a run as a page for a job's summary.
-func markdown(s *summary, h *journal.State) []byte {
+// Markdown is a run as a page for a job's summary.
+func Markdown(s *Summary, h *journal.State) []byte {
 	told := stories(h)
-	c := s.graph.Counts()
+	c := s.Graph.Counts()
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.file.Tag()), c.Done, terminal.Count(c.Total, "task"))
+	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.File.Tag()), c.Done, terminal.Count(c.Total, "task"))
 	who := "No loop ran"
-	if s.run.id != "" {
-		who = fmt.Sprintf("Loop `%s` ended", s.run.id)
+	if s.Run.ID != "" {
+		who = fmt.Sprintf("Loop `%s` ended", s.Run.ID)
 	}
-	fmt.Fprintf(&b, "%s: %s", who, strings.ReplaceAll(string(s.run.outcome.Ending), "_", " "))
-	if m := s.run.outcome.Message; m != "" {
+	fmt.Fprintf(&b, "%s: %s", who, strings.ReplaceAll(string(s.Run.Outcome.Ending), "_", " "))
+	if m := s.Run.Outcome.Message; m != "" {
 		fmt.Fprintf(&b, " (%s)", mdText(m))
 	}
-	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.run.state.Iteration, mdText(costText(s.run.state.Cost)), mdText(inForce(s.run.state.Config)))
-	if used := agentsText(s.run.state.Agents); used != "" {
+	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.Run.State.Iteration, mdText(CostText(s.Run.State.Cost)), mdText(Sandbox(s.Run.State.Config)))
+	if used := agentsText(s.Run.State.Agents); used != "" {
 		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
 	}
 	commits := s.committed()
 	for _, w := range s.waves() {
 		fmt.Fprintf(&b, "\n## Wave %d", w.Number)
 		if hash := commits[w.Number]; hash != "" {
-			fmt.Fprintf(&b, " (%s)", short(hash))
+			fmt.Fprintf(&b, " (%s)", Short(hash))
 		}
-		priced := s.run.costs.Waves[w.Number].USD != nil
+		priced := s.Run.Costs.Waves[w.Number].USD != nil
 		b.WriteString("\n\n| Task | Title | State | Attempts | Time |")
 		b.WriteString(column(priced, " Cost |") + "\n|---|---|---|---|---|" + column(priced, "---|") + "\n")
 		for _, t := range w.Tasks {
@@ -180,7 +180,7 @@ func markdown(s *summary, h *journal.State) []byte {
 				st = &story{}
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1fs |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(st.state(t)), st.attempts, st.seconds,
-				column(priced, " "+s.run.costs.Tasks[t.ID.ID].Dollars()+" |"))
+				column(priced, " "+s.Run.Costs.Tasks[t.ID.ID].Dollars()+" |"))
 		}
 	}
 	fmt.Fprintf(&b, "\nNext: `%s`\n", strings.ReplaceAll(s.command(), "`", ""))

@@ -1,0 +1,317 @@
+// Package report owns what people and programs are shown of a tag and of its loops: status, waves, tasks, summaries, JUnit and
+// Markdown, as text and as JSON, out of the task list, its graph and journal.State. It prints nothing itself.
+package report
+
+import (
+	"cmp"
+	"maps"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/scheduler"
+	"descartes/tasks"
+)
+
+// Board is a tag as it stands now: its task list and graph, with what the journal of a loop knows
+// beyond the task file, and the commits of its waves.
+type Board struct {
+	Root    string
+	Scud    loop.ScudConfig
+	File    *tasks.File
+	Graph   *scheduler.Graph
+	mapped  *loop.Config    // says what each task is run with; nil where that is the same for all
+	against []tasks.Finding // what the plan states against the list
+	view    *loop.View      // of the tag's last loop; nil if there was none
+	Commits []loop.WaveCommit
+}
+
+// NewBoard takes a job's graph for the board's own: it is given the statuses that the journal knows.
+func NewBoard(job *loop.Job) (*Board, error) {
+	root, file := job.Root, job.File
+	b := &Board{Root: root, Scud: job.Config.Scud, File: file, Graph: job.Graph, against: job.Conflicts}
+	if job.Config.Mapped() {
+		b.mapped = &job.Config
+	}
+	home := loop.NewHome(root)
+	all, err := home.List()
+	if err != nil {
+		return nil, err
+	}
+	changes := map[string]tasks.Status{}
+	for _, s := range all {
+		if s.State == nil || s.State.Tag != file.Tag() {
+			continue
+		}
+		if s.Archived { // over and saved: its state says it all
+			b.Commits = append(b.Commits, s.State.WaveCommits...)
+			continue
+		}
+		v, err := home.View(s, file)
+		if err != nil {
+			return nil, err
+		}
+		b.Commits = append(b.Commits, v.State.WaveCommits...)
+		maps.Copy(changes, v.Changes)
+		if b.view == nil || v.Live || !b.view.Live && v.State.StartedAt.After(b.view.State.StartedAt) {
+			b.view = &v
+		}
+	}
+	for id, status := range changes {
+		if _, ok := b.Graph.Task(id); ok {
+			b.Graph.SetStatus(id, status)
+		}
+	}
+	return b, nil
+}
+
+// committed is the last commit that holds tasks of each wave, whatever number the wave had then. A wave with a
+// task that was committed and is to be done again has none.
+func (b *Board) committed() map[int]string {
+	out, last, again := map[int]string{}, map[int]time.Time{}, map[int]bool{}
+	for _, c := range b.Commits {
+		for _, t := range c.Tasks {
+			if _, ok := b.Graph.Task(t.ID); !ok {
+				continue
+			}
+			w := b.Graph.Wave(t.ID)
+			again[w] = again[w] || b.Graph.Status(t.ID) != tasks.Done
+			if at, ok := last[w]; !ok || !c.Timestamp.Before(at) {
+				out[w], last[w] = c.Hash, c.Timestamp
+			}
+		}
+	}
+	for w := range again {
+		if again[w] {
+			delete(out, w)
+		}
+	}
+	return out
+}
+
+// setAside reports whether a person took a task off the list: nobody asks for it to be done.
+func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
+
+// setAside counts the tasks that a person took off the list, and those that wait for one otherwise.
+func (b *Board) setAside() (off, other int) {
+	for _, id := range b.Graph.Leaves() {
+		if s, _ := b.Graph.State(id); s != scheduler.StateOther {
+			continue
+		}
+		if setAside(b.Graph.Status(id)) {
+			off++
+		} else {
+			other++
+		}
+	}
+	return off, other
+}
+
+// interrupted reports whether a task only seems to run: its loop is dead.
+func (b *Board) interrupted(id string) bool {
+	return b.view != nil && !b.view.Live && b.view.State.CurrentTask == id
+}
+
+// ID is a task's id as reports write it: a number where the task file has one.
+func (b *Board) ID(id string) loop.TaskID {
+	t, ok := b.Graph.Task(id)
+	return loop.TaskID{ID: id, Numeric: ok && t.Numeric}
+}
+
+func (b *Board) ids(list []string) []loop.TaskID {
+	out := make([]loop.TaskID, 0, len(list))
+	for _, id := range list {
+		out = append(out, b.ID(id))
+	}
+	return out
+}
+
+// The JSON shapes of waves, status and tasks.
+type Wave struct {
+	Number int    `json:"number"`
+	Tasks  []Task `json:"tasks"`
+}
+
+type Task struct {
+	ID        loop.TaskID   `json:"id"`
+	Title     string        `json:"title"`
+	Status    tasks.Status  `json:"status"`
+	DependsOn []loop.TaskID `json:"depends_on"`
+	State     string        `json:"state"`
+	Cause     string        `json:"cause"`
+	Agent     *agentJSON    `json:"agent,omitempty"` // where tasks differ in it
+}
+
+// agentJSON is what a task's next attempt is run with, if nothing takes its place.
+type agentJSON struct {
+	Backend string `json:"backend"`
+	Model   string `json:"model,omitempty"`
+}
+
+func (a *agentJSON) String() string {
+	if a == nil {
+		return ""
+	}
+	return strings.TrimSpace(terminal.Clean(a.Backend) + " " + terminal.Clean(a.Model))
+}
+
+func (b *Board) agent(t *tasks.Task) *agentJSON {
+	if b.mapped == nil || t.Container() {
+		return nil
+	}
+	c := b.mapped.Choices(t)[0]
+	return &agentJSON{c.Backend, c.Model}
+}
+
+type problemJSON struct {
+	Kind    string        `json:"kind"`
+	Tasks   []loop.TaskID `json:"tasks"`
+	Message string        `json:"message"`
+}
+
+// waves lists every wave with its tasks.
+func (b *Board) waves() []Wave {
+	out := []Wave{}
+	for _, w := range b.Graph.Waves() {
+		one := Wave{Number: w.Number, Tasks: make([]Task, 0, len(w.Tasks))}
+		for _, id := range w.Tasks {
+			one.Tasks = append(one.Tasks, b.task(id))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// wavesWithCommits is waves with the commit of each, null where there is none.
+func (b *Board) wavesWithCommits() []CommittedWave {
+	out, commits := []CommittedWave{}, b.committed()
+	for _, w := range b.waves() {
+		c := CommittedWave{Number: w.Number, Tasks: w.Tasks}
+		if hash := commits[w.Number]; hash != "" {
+			c.Commit = &hash
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+type CommittedWave struct {
+	Number int       `json:"number"`
+	Commit *string   `json:"commit"`
+	Cost   *costJSON `json:"cost"` // null where no agent ran in it
+	Tasks  []Task    `json:"tasks"`
+}
+
+func (b *Board) task(id string) Task {
+	t, _ := b.Graph.Task(id)
+	state, cause := b.Graph.State(id)
+	return Task{ID: b.ID(id), Title: t.Title, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
+		State: string(state), Cause: cause, Agent: b.agent(t)}
+}
+
+// dependsOn is what the file says that a task depends on; an id that nothing has looks like the task's own.
+func (b *Board) dependsOn(t *tasks.Task) []loop.TaskID {
+	out := b.FileIDs(t.DependsOn)
+	for i := range out {
+		if _, ok := b.File.Task(out[i].ID); !ok && t.Numeric {
+			_, err := strconv.ParseUint(out[i].ID, 10, 63)
+			out[i].Numeric = err == nil
+		}
+	}
+	return out
+}
+
+func (b *Board) problems() []problemJSON {
+	out := []problemJSON{}
+	for _, p := range b.Graph.Problems() {
+		out = append(out, problemJSON{Kind: p.Kind, Tasks: b.ids(p.Tasks), Message: p.Message})
+	}
+	for _, f := range b.against {
+		out = append(out, problemJSON{Kind: "plan", Tasks: b.ids([]string{f.ID}), Message: f.Message})
+	}
+	for _, message := range b.Elsewhere() {
+		out = append(out, problemJSON{Kind: "source", Tasks: []loop.TaskID{}, Message: message})
+	}
+	return out
+}
+
+// Elsewhere says where else the tag may be, beyond the list that is read.
+func (b *Board) Elsewhere() []string {
+	var out []string
+	for _, f := range b.File.Findings() {
+		if f.Kind == "source" {
+			out = append(out, f.Message)
+		}
+	}
+	return out
+}
+
+// addedJSON is a dependency that only the plan states.
+type addedJSON struct {
+	Task loop.TaskID `json:"task"`
+	On   loop.TaskID `json:"on"`
+}
+
+func (b *Board) added() []addedJSON {
+	var out []addedJSON
+	for _, d := range b.Graph.Added() {
+		out = append(out, addedJSON{b.ID(d.Task), b.ID(d.On)})
+	}
+	return out
+}
+
+// Named is how another command is told of this list.
+func (b *Board) Named() string { return ListFlags(b.File.Tag(), b.Scud.TasksFile) }
+
+// FileIDs gives ids, containers' too, the form that they have in the file.
+func (b *Board) FileIDs(list []string) []loop.TaskID {
+	out := make([]loop.TaskID, 0, len(list))
+	for _, id := range list {
+		t, ok := b.File.Task(id)
+		out = append(out, loop.TaskID{ID: id, Numeric: ok && t.Numeric})
+	}
+	return out
+}
+
+// Relative is a path the way a person in the project's folder would type it.
+func Relative(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+		return rel
+	}
+	return path
+}
+
+// ListFlags is how a person names the list in another command.
+func ListFlags(tag, file string) string {
+	s := " --scud-tag " + terminal.Quote(terminal.Clean(tag))
+	if file != "" {
+		s += " --tasks-file " + terminal.Quote(terminal.Clean(file))
+	}
+	return s
+}
+
+func Short(hash string) string { return hash[:min(7, len(hash))] }
+
+// ListOf is the task list and graph that a loop runs over.
+func ListOf(s *loop.State) loop.ScudConfig {
+	c := s.Config.Scud
+	return loop.ScudConfig{Tag: s.Tag, TasksFile: c.TasksFile, PlanPath: c.PlanPath, OpenInDone: c.OpenInDone}
+}
+
+// Sandbox is the sandbox that a loop's commands ran in, in words.
+func Sandbox(c loop.Config) string { return cmp.Or(c.SandboxInForce, "not known") }
+
+// wholeCommand is what a state file says is run.
+func wholeCommand(cfg loop.Config) string {
+	words := []string{cfg.Command}
+	if cfg.Command == "" {
+		words[0] = cfg.Backend.Type
+	}
+	for _, a := range cfg.Args {
+		words = append(words, terminal.Quote(a))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,117 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"descartes/loop"
+	"descartes/loop/gate"
+)
+
+// gateReport is what a status shows of a gate.
+type gateReport struct {
+	Kind    string          `json:"kind"`
+	Breaker *breakerReport  `json:"circuit_breaker,omitempty"`
+	State   json.RawMessage `json:"state,omitempty"` // what the gate knows
+
+	criteria *gate.Criteria
+}
+
+type breakerReport struct {
+	State      string     `json:"state"`
+	NoProgress int        `json:"consecutive_no_progress"`
+	SameError  int        `json:"consecutive_same_error"`
+	Evidence   string     `json:"evidence,omitempty"`
+	Until      *time.Time `json:"half_open_at,omitempty"`
+}
+
+// reportGate reads what a loop's gate knows; nil for the promise, and for one that knows nothing.
+func reportGate(s *loop.State) *gateReport {
+	kind := s.Config.Gate
+	if kind != loop.GateStatus && kind != loop.GateCriteria {
+		return nil
+	}
+	out := &gateReport{Kind: kind, State: insideGate(s.Gate)}
+	switch kind {
+	case loop.GateStatus:
+		var g gate.Status
+		if len(out.State) > 0 && json.Unmarshal(out.State, &g) != nil {
+			return out
+		}
+		b := g.Breaker
+		out.Breaker = &breakerReport{State: cmp.Or(string(b.State), string(gate.BreakerClosed)), NoProgress: b.NoProgress, SameError: b.SameError, Evidence: b.Evidence}
+		if b.State == gate.BreakerOpen {
+			cooldown := time.Duration(s.Config.CooldownSecs) * time.Second
+			if cooldown == 0 {
+				cooldown = gate.DefaultCooldown
+			}
+			until := b.OpenedAt.Add(cooldown)
+			out.Breaker.Until = &until
+		}
+	case loop.GateCriteria:
+		var g gate.Criteria
+		if len(out.State) > 0 && json.Unmarshal(out.State, &g) == nil {
+			out.criteria = &g
+		}
+	}
+	return out
+}
+
+// insideGate is what the gate knows that decides, of a build that plans again the one inside.
+func insideGate(state json.RawMessage) json.RawMessage {
+	var outer struct {
+		Inner json.RawMessage `json:"inner"`
+	}
+	if json.Unmarshal(state, &outer) == nil && len(outer.Inner) > 0 {
+		return outer.Inner
+	}
+	return state
+}
+
+// lines is the report for a person.
+func (g *gateReport) lines(row func(name, format string, args ...any)) {
+	row("Gate", "%s", g.Kind)
+	if b := g.Breaker; b != nil {
+		text := fmt.Sprintf("%s (no progress %d in a row, same error %d in a row)", b.State, b.NoProgress, b.SameError)
+		if b.Until != nil {
+			text += ", half-open at " + b.Until.UTC().Format(time.RFC3339)
+		}
+		row("Circuit breaker", "%s", text)
+		if b.Evidence != "" {
+			row("Evidence", "%s", b.Evidence)
+		}
+	}
+	c := g.criteria
+	if c == nil {
+		return
+	}
+	row("Shape", "%s (%d/10), workflow %s, reversible: %s", c.Shape, c.Score, c.Workflow.Name(), c.Class)
+	unmet := map[string]bool{}
+	for _, u := range c.Unmet() {
+		unmet[u] = true
+	}
+	for _, k := range c.Asked.Criteria {
+		mark, how := "x", cmp.Or(c.Status[k.Text].Verification, "the agent's word")
+		if unmet[k.Text] {
+			mark = " "
+		}
+		row("Criterion", "[%s] %s (%s)", mark, k.Text, how)
+	}
+	row("Stuck", "the same criteria unmet %d in a row, the same error %d in a row", c.Count.Stuck, c.Count.SameError)
+	if step := c.Step(); step != "" {
+		row("Step", "%s", step)
+	}
+	if c.Waiting != "" {
+		row("Waits at", "%s", c.Waiting)
+	}
+}
+
+// afterCooldown is what to type when a circuit breaker has opened.
+func afterCooldown(out loop.Outcome, resume string) string {
+	if out.Until.IsZero() {
+		return "see to that, then " + resume + " --yes"
+	}
+	return fmt.Sprintf("%s after %s, when one iteration may try; %s --yes lets it try now", resume, out.Until.Local().Format("2006-01-02 15:04:05"), resume)
+}

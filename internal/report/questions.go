@@ -1,0 +1,60 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+// QuestionLines shows questions with what to type; "" if there are none.
+func QuestionLines(list []loop.Question, named string) string {
+	var s strings.Builder
+	for _, q := range list {
+		fmt.Fprintf(&s, "asks: %s %s\n%s  %s\n", terminal.Clean(q.Task), terminal.Fit(terminal.Clean(q.Title), 60), terminal.Indent(q.Question), answerCommand(q.Task, named))
+	}
+	return s.String()
+}
+
+func answerCommand(task, named string) string {
+	return "descartes answer " + terminal.Quote(terminal.Clean(task)) + ` "..."` + named
+}
+
+// openQuestions are those of one loop whose tasks are still blocked.
+func openQuestions(b *Board, s *loop.State) (out []loop.Question) {
+	for _, t := range s.BlockedTasks {
+		if t.Question != "" && b.Graph.Status(t.Task.ID) == tasks.Blocked {
+			out = append(out, loop.Question{Loop: s.ID, Task: t.Task.ID, Title: t.Title, Question: t.Question, At: t.At})
+		}
+	}
+	return out
+}
+
+func (s *Summary) questions() []loop.Question { return openQuestions(s.Board, s.Run.State) }
+
+// why is the reason of a blocked task on one line; a question is shown whole elsewhere.
+func why(b loop.Blocked) string {
+	if b.Question != "" {
+		return terminal.Fit(terminal.Clean(b.Reason), 80)
+	}
+	return terminal.Clean(b.Reason)
+}
+
+type Question struct {
+	Tag      string      `json:"tag"`
+	Task     loop.TaskID `json:"task_id"`
+	Title    string      `json:"title"`
+	Question string      `json:"question"`
+	Loop     string      `json:"loop"`
+	Command  string      `json:"command"`
+}
+
+func QuestionList(b *Board, list []loop.Question) []Question {
+	out := []Question{}
+	for _, q := range list {
+		out = append(out, Question{b.File.Tag(), b.ID(q.Task), q.Title, q.Question, q.Loop, answerCommand(q.Task, b.Named())})
+	}
+	return out
+}

@@ -1,0 +1,435 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/tasks"
+)
+
+// Status is a loop and the tag that it runs over, as they stand now.
+type Status struct {
+	root  string
+	View  loop.View
+	Board *Board // nil if the task list cannot be read any more
+}
+
+func NewStatus(root string, s loop.Saved) (*Status, error) {
+	st := &Status{root: root}
+	var file *tasks.File
+	if s.State.Kind != loop.KindTag {
+		v, err := loop.NewHome(root).View(s, nil)
+		st.View = v
+		return st, err
+	}
+	if job, _ := loop.Load(root, loop.Config{Scud: ListOf(s.State)}); job != nil {
+		b, err := NewBoard(job)
+		if err != nil {
+			return nil, err
+		}
+		st.Board, file = b, job.File
+	}
+	v, err := loop.NewHome(root).View(s, file)
+	st.View = v
+	if st.Board != nil { // the commits shown are this loop's
+		st.Board.Commits = v.State.WaveCommits
+		if file.Holds(tasks.Blocked) { // answered, or set by hand since
+			st.View.State.BlockedTasks = slices.DeleteFunc(slices.Clone(v.State.BlockedTasks), func(b loop.Blocked) bool { return st.Board.Graph.Status(b.Task.ID) == tasks.Pending })
+		}
+	}
+	return st, err
+}
+
+// state is the loop's state in one word.
+func (st *Status) state() string {
+	e := journal.Ending(st.View.State.ExitReason.Type)
+	switch {
+	case st.View.Live:
+		if _, waits := st.View.History.WaitsUntil(); waits {
+			return "waiting"
+		}
+		return "running"
+	case e == "running" || e == "":
+		return "dead"
+	case e == journal.Paused:
+		return "paused"
+	case e == journal.UserCancelled || e == journal.Interrupted:
+		return "interrupted"
+	}
+	return "finished"
+}
+
+// Text is the seed's status, with the wave bars of a tag, or the last iterations.
+func (st *Status) Text(p terminal.Paint, boxed bool) string {
+	s := &st.View.State
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %s: %s\n", name, terminal.Clean(fmt.Sprintf(format, args...)))
+	}
+	b.WriteString("Loop Status\n===========\n")
+	row("State file", "%s", Relative(st.root, st.View.Path))
+	row("Iteration", "%d", s.Iteration)
+	row("Started", "%s", s.StartedAt.UTC().Format(time.RFC3339))
+	row("Completed", "%s", st.completed())
+	row("Exit reason", "%s", st.reason())
+	if s.ID != "" {
+		row("Loop", "%s", s.ID)
+	}
+	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
+	if s.Kind == loop.KindTag || s.Cost != nil {
+		row("Cost", "%s", CostText(s.Cost))
+	}
+	if s.Kind != loop.KindTag {
+		b.WriteString("  Progress: " + progress(s.Iteration, s.Config.MaxIterations) + "\n")
+	}
+	if s.Kind == loop.KindTag || s.Config.SandboxInForce != "" {
+		row("Sandbox", "%s", Sandbox(s.Config))
+	}
+	if g := reportGate(s); g != nil && s.Kind != loop.KindTag {
+		b.WriteString("\nGate:\n")
+		g.lines(row)
+	}
+	b.WriteString("\nConfig:\n")
+	if s.Kind != loop.KindTag {
+		promptConfig(s, row)
+		b.WriteString(history(s.Summaries))
+		return b.String()
+	}
+	row("Command", "%s", wholeCommand(s.Config))
+	row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)
+	row("Completion promise", "%q", s.Config.CompletionPromise)
+	row("Verify", "%s", s.Config.Scud.VerificationCommand)
+	row("Max attempts per task", "%d", s.Config.Scud.MaxIterationsPerTask)
+	if st.Board != nil {
+		b.WriteString("\n" + st.waveView(p, boxed))
+		if lines := QuestionLines(openQuestions(st.Board, s), st.Board.Named()); lines != "" {
+			b.WriteString("\n" + lines)
+		}
+	}
+	return b.String()
+}
+
+func (st *Status) waveView(p terminal.Paint, boxed bool) string {
+	s := &st.View.State
+	var blocked []blockedLine
+	for _, t := range s.BlockedTasks {
+		blocked = append(blocked, blockedLine{t.Task.ID, t.Title, t.Reason})
+	}
+	lines := st.Board.bars(p, s.CurrentWave, s.CurrentTask, blocked)
+	title := "SCUD Loop: " + terminal.Clean(s.Tag)
+	if boxed {
+		return terminal.Box(title, lines)
+	}
+	var b strings.Builder
+	b.WriteString(title + "\n")
+	for _, l := range lines {
+		b.WriteString(strings.TrimRight("  "+l, " ") + "\n")
+	}
+	return b.String()
+}
+
+func (st *Status) reason() string {
+	s := &st.View.State
+	switch word := st.state(); word {
+	case "running":
+		text := "Running"
+		if since := st.View.History.Verifying(); !since.IsZero() {
+			text += ", verifying for " + terminal.Duration(time.Since(since).Round(time.Second))
+		}
+		return text + st.requested()
+	case "waiting":
+		w, _ := st.View.History.WaitsUntil()
+		return waiting("Waiting", w) + st.requested()
+	case "dead":
+		if w, waited := st.View.History.WaitsUntil(); waited {
+			return waiting("Killed while it waited", w) + "; descartes loop resume goes on"
+		}
+		return "Killed; descartes loop resume goes on"
+	default:
+		text := strings.ReplaceAll(s.ExitReason.Type, "_", " ")
+		text = strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+		if s.ExitReason.Message != "" {
+			text += " (" + s.ExitReason.Message + ")"
+		}
+		return text
+	}
+}
+
+// requested is what another terminal asked of a live loop, as the end of a sentence.
+func (st *Status) requested() string {
+	if text := RequestText(st.View.Asked, st.View.Now, st.View.State.Kind, st.View.History.Underway()); text != "" {
+		return "; " + text
+	}
+	return ""
+}
+
+// waiting says until when a loop waits for its provider, and why.
+func waiting(what string, w journal.Wait) string {
+	if !w.Until.IsZero() {
+		until := w.Until.Round(0)
+		what += " until " + terminal.Moment(until)
+		if left := time.Until(until); left > 0 {
+			what += " (" + terminal.Spell(left) + ")"
+		}
+	}
+	if w.Reason != "" {
+		what += ": " + w.Reason
+	}
+	return what
+}
+
+// completed says whether everything is done: a loop that has nothing left to run may have blocked tasks.
+func (st *Status) completed() string {
+	s := &st.View.State
+	if s.Completed && journal.Ending(s.ExitReason.Type) == journal.TasksBlocked {
+		return "No, nothing is left that can run"
+	}
+	return yesNo(s.Completed)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "Yes"
+	}
+	return "No"
+}
+
+// Unit is what a loop of a kind finishes before it stops.
+func Unit(kind string) string {
+	if kind == loop.KindTag {
+		return "attempt"
+	}
+	return "iteration"
+}
+
+// RequestText says what a loop was asked to do, "" for nothing. underway says that an attempt is running.
+func RequestText(r loop.Request, now bool, kind string, underway bool) string {
+	switch {
+	case r == "":
+		return ""
+	case !underway:
+		return string(r) + " requested: no " + Unit(kind) + " is running, the loop stops now"
+	case now:
+		return string(r) + " requested: the agent is interrupted now"
+	}
+	return string(r) + " requested: the loop stops when its running " + Unit(kind) + " is finished"
+}
+
+type StatusJSON struct {
+	ID           string              `json:"id"`
+	Kind         string              `json:"kind"`
+	State        string              `json:"state"`
+	Requested    string              `json:"requested,omitempty"` // pause or cancel, of a live loop
+	ExitReason   loop.ExitReason     `json:"exit_reason"`
+	Tag          string              `json:"tag"`
+	CurrentWave  int                 `json:"current_wave"`
+	TotalWaves   int                 `json:"total_waves"`
+	CurrentTask  *loop.TaskID        `json:"current_task"`
+	Tasks        tasksJSON           `json:"tasks"`
+	Waves        []CommittedWave     `json:"waves,omitempty"`
+	Blocked      []loop.Blocked      `json:"blocked_tasks"`
+	Questions    []Question          `json:"questions"`
+	Commits      []loop.WaveCommit   `json:"wave_commits"`
+	Iteration    int                 `json:"iteration"`
+	MaxIteration int                 `json:"max_iterations"`
+	Cost         costJSON            `json:"cost"`
+	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
+	Agents       []journal.AgentUse  `json:"agents"`            // what attempts were run with
+	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
+	Verifying    *time.Time          `json:"verifying_since,omitempty"`
+	Sandbox      string              `json:"sandbox"` // what is in force
+	StartedAt    time.Time           `json:"started_at"`
+	LastActivity time.Time           `json:"last_activity_at"`
+	PID          int                 `json:"pid"`
+	Gate         *gateReport         `json:"gate,omitempty"` // of a loop that a status or criteria gate ends
+	StateFile    string              `json:"state_file"`
+	EventsFile   string              `json:"events_file"`
+}
+
+type waitingJSON struct {
+	Until   time.Time `json:"until"`
+	Backend string    `json:"backend"`
+	Reason  string    `json:"reason"`
+}
+
+type tasksJSON struct {
+	Total      int `json:"total"`
+	Done       int `json:"done"`
+	Blocked    int `json:"blocked"`
+	InProgress int `json:"in_progress"`
+	Pending    int `json:"pending"`
+	Held       int `json:"held"`
+	Other      int `json:"other"`
+}
+
+type costJSON struct {
+	USD           *float64 `json:"usd"`
+	InputTokens   *int64   `json:"input_tokens"`
+	OutputTokens  *int64   `json:"output_tokens"`
+	Estimated     bool     `json:"estimated"`               // by the settings' prices
+	Unknown       int      `json:"unknown_attempts"`        // whose dollars are not in usd
+	UnknownTokens int      `json:"unknown_tokens_attempts"` // whose tokens are in neither sum
+}
+
+func jsonCost(c journal.Cost) costJSON {
+	return costJSON{c.USD, c.InputTokens, c.OutputTokens, c.Estimated, c.Unknown, c.UnknownTokens}
+}
+
+// taskCosts are those of tasks of which anything is known.
+func taskCosts(all map[string]journal.Cost) map[string]costJSON {
+	out := map[string]costJSON{}
+	for id, c := range all {
+		if c.USD != nil || c.InputTokens != nil {
+			out[id] = jsonCost(c)
+		}
+	}
+	return out
+}
+
+func (st *Status) Report(waves bool) StatusJSON {
+	s := &st.View.State
+	home := loop.NewHome(st.root)
+	out := StatusJSON{ID: s.ID, Kind: s.Kind, State: st.state(), ExitReason: s.ExitReason, Tag: s.Tag, CurrentWave: s.CurrentWave,
+		TotalWaves: s.TotalWaves, Blocked: append([]loop.Blocked{}, s.BlockedTasks...), Commits: append([]loop.WaveCommit{}, s.WaveCommits...),
+		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: st.lastActivity(),
+		PID: s.PID, StateFile: Relative(st.root, st.View.Path), EventsFile: Relative(st.root, home.Events(s.ID))}
+	if s.Kind != loop.KindTag {
+		out.MaxIteration = s.Config.MaxIterations
+	}
+	if since := st.View.History.Verifying(); st.View.Live && !since.IsZero() {
+		out.Verifying = &since
+	}
+	out.Sandbox = Sandbox(s.Config)
+	out.Requested = string(st.View.Asked)
+	out.Agents = append([]journal.AgentUse{}, s.Agents...)
+	out.Gate = reportGate(s)
+	if w, waits := st.View.History.WaitsUntil(); waits && !w.Until.IsZero() {
+		out.Waiting = &waitingJSON{Until: w.Until, Backend: w.Backend, Reason: w.Reason}
+	}
+	if c := s.Cost; c != nil {
+		out.Cost = jsonCost(*c)
+	}
+	out.Tasks = tasksJSON{Total: s.TasksTotal, Done: s.TasksCompleted}
+	out.Questions = []Question{}
+	if b := st.Board; b != nil {
+		out.Questions = QuestionList(b, openQuestions(b, s))
+		c := b.Graph.Counts()
+		out.Tasks = tasksJSON{c.Total, c.Done, c.Blocked, c.InProgress, c.Pending, c.Held, c.Other}
+		if waves {
+			out.Waves = b.wavesWithCommits()
+			out.TaskCosts = taskCosts(st.View.History.Costs.Tasks)
+			for i := range out.Waves {
+				if c, ok := st.View.History.Costs.Waves[out.Waves[i].Number]; ok {
+					cost := jsonCost(c)
+					out.Waves[i].Cost = &cost
+				}
+			}
+		}
+		if s.CurrentTask != "" {
+			id := b.ID(s.CurrentTask)
+			out.CurrentTask = &id
+		}
+	}
+	return out
+}
+
+func (st *Status) lastActivity() time.Time {
+	if at := st.View.History.At; !at.IsZero() {
+		return at
+	}
+	if at := st.View.State.LastIterationAt; at != nil {
+		return *at
+	}
+	return st.View.State.StartedAt
+}
+
+// promptConfig shows what a loop that repeats a prompt was given.
+func promptConfig(s *loop.State, row func(name, format string, args ...any)) {
+	row("Command", "%s", s.Config.Command)
+	row("Max iterations", "%d", s.Config.MaxIterations)
+	if s.Config.Promised() {
+		row("Completion promise", "%q", s.Config.CompletionPromise)
+	}
+	if len(s.Config.Args) > 0 {
+		row("Arguments", "%s", wholeCommand(loop.Config{Command: s.Config.Args[0], Args: s.Config.Args[1:]}))
+	}
+	if c := s.Config.VerificationCommand; c != "" {
+		row("Verify", "%s", c)
+	}
+	if s.Config.Git.AutoCommit {
+		subject := cmp.Or(s.Config.Git.CommitTemplate, loop.DefaultCommitTemplate)
+		if s.Kind != loop.KindPrompt {
+			subject = s.Kind + ": iteration {iteration} - <task>"
+		}
+		row("Commits", "%s", subject)
+	}
+}
+
+// progress is a bar of the iterations that a loop may have.
+func progress(done, most int) string {
+	share := float64(min(done, most)) / float64(max(1, most))
+	full := int(share*barWidth + 0.5)
+	return fmt.Sprintf("%s%s %d%% (%d/%d iterations)", strings.Repeat("█", full), strings.Repeat("░", barWidth-full), int(share*100+0.5), done, most)
+}
+
+// historyShown is how many iterations a status lists.
+const historyShown = 10
+
+// history lists the last iterations, the latest first.
+func history(list []loop.IterationSummary) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nIteration History:\n  #    Duration   Exit  Preview\n")
+	for n := len(list) - 1; n >= max(0, len(list)-historyShown); n-- {
+		s := list[n]
+		fmt.Fprintf(&b, "  %-4d %-10s %-5d %s\n", s.Iteration+1, terminal.Duration(s.CompletedAt.Sub(s.StartedAt)), s.ExitCode, terminal.Fit(terminal.Clean(s.OutputPreview), 60))
+	}
+	return b.String()
+}
+
+// LoopTable is the list for a person. bad are those of which nothing can be told: ids, or state files.
+func LoopTable(list []StatusJSON, bad []string) string {
+	if len(list)+len(bad) == 0 {
+		return "no loop was started here\n"
+	}
+	var s strings.Builder
+	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "LOOP\tKIND\tTAG\tSTATE\tEXIT\tDONE\tLAST ACTIVITY")
+	for _, l := range list {
+		exit := l.ExitReason.Type
+		if exit == "running" {
+			exit = "-"
+		}
+		done := terminal.Count(l.Iteration, "attempt")
+		if l.Kind != loop.KindTag {
+			done = fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
+		}
+		state := l.State
+		if l.Requested != "" {
+			state += ", " + l.Requested + " requested"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.ID, "-"), kindShown(l), cmp.Or(terminal.Clean(l.Tag), "-"), state, terminal.Clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
+	}
+	for _, name := range bad {
+		fmt.Fprintf(w, "%s\t-\t-\tunreadable\t-\t-\t-\n", terminal.Clean(name))
+	}
+	w.Flush() // into memory
+	return s.String()
+}
+
+// kindShown is a loop's kind, with the gate that ends it where that is not the promise.
+func kindShown(l StatusJSON) string {
+	if l.Gate == nil {
+		return terminal.Clean(l.Kind)
+	}
+	return terminal.Clean(l.Kind) + " (" + l.Gate.Kind + ")"
+}

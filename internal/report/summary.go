@@ -1,0 +1,451 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/journal"
+)
+
+// Summary is what a run came to, for a person who was not there.
+type Summary struct {
+	*Board
+	Run  Run
+	Step bool
+	Took time.Duration
+	Kept []gitops.Ref // of attempts; only looked up where tasks are blocked
+}
+
+// where says where the work on a blocked task is kept.
+func (s *Summary) where(id string) string {
+	prefix := loop.RefPrefix(s.Run.ID, id)
+	if !slices.ContainsFunc(s.Kept, func(r gitops.Ref) bool { return strings.HasPrefix(r.Name, prefix) }) {
+		return "; it left nothing"
+	}
+	return "; kept in " + prefix
+}
+
+func (s *Summary) blocked() []blockedLine {
+	var out []blockedLine
+	for _, b := range s.Run.State.BlockedTasks {
+		out = append(out, blockedLine{b.Task.ID, b.Title, b.Reason})
+	}
+	return out
+}
+
+// Text tells the end of a run: bars on a terminal, then what is done, blocked and held, the cost,
+// and what to type next.
+func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
+	p := &page{}
+	p.say("")
+	if boxed {
+		p.WriteString(terminal.Box("SCUD Loop: "+terminal.Clean(s.File.Tag()), s.bars(paint, s.Run.State.CurrentWave, "", s.blocked())))
+	}
+	c := s.Graph.Counts()
+	head := fmt.Sprintf("done %d/%d", c.Done, c.Total)
+	if c.Blocked > 0 {
+		head += fmt.Sprintf(", blocked %d", c.Blocked)
+	}
+	if c.Held > 0 {
+		head += fmt.Sprintf(", held %d", c.Held)
+	}
+	if n := c.Total - c.Done - c.Blocked - c.Other - c.Held; n > 0 {
+		head += fmt.Sprintf(", left %d", n)
+	}
+	off, other := s.setAside()
+	if other > 0 {
+		head += fmt.Sprintf(", not run %d", other)
+	}
+	if off > 0 {
+		head += fmt.Sprintf(", set aside %d", off)
+	}
+	p.say("%s (loop %s, %s, %s)", paint.In(terminal.Bold, head), s.Run.ID, terminal.Count(s.Run.State.Iteration, "attempt"), terminal.Duration(s.Took))
+	for _, b := range s.Run.State.BlockedTasks {
+		p.say("blocked: %s %s: %s (%s%s)", terminal.Clean(b.Task.ID), terminal.Fit(terminal.Clean(b.Title), 60), why(b), terminal.Count(b.Attempts, "attempt"), s.where(b.Task.ID))
+		for _, what := range b.Denied {
+			p.say("  the sandbox refused %s", terminal.Clean(what))
+		}
+	}
+	s.sayHeld(p)
+	p.WriteString(QuestionLines(s.questions(), s.Named()))
+	if m := s.Run.Outcome.Message; m != "" {
+		p.say("stopped: %s", terminal.Clean(m))
+	}
+	if s.Run.Outcome.Ending == journal.GitRefused {
+		p.say("kept: %s", s.keptWhere())
+	}
+	if text := s.uncommitted(); text != "" {
+		p.say("not committed: %s", text)
+	}
+	p.verifyLeft(s.Run.State)
+	p.undone(s.Run.State)
+	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Run.State.Config)))
+	p.say("cost: %s", CostText(s.Run.State.Cost))
+	s.sayCosts(p)
+	if used := agentsText(s.Run.State.Agents); used != "" {
+		p.say("agents: %s", used)
+	}
+	if s.Step {
+		p.say("%s", s.nextStep())
+	}
+	p.say("next: %s", s.command())
+	return p.String()
+}
+
+// uncommitted names the tasks whose verified work is in the working tree only, and says why; "" for none.
+func (s *Summary) uncommitted() string {
+	n := len(s.Run.Loose)
+	if n == 0 {
+		return ""
+	}
+	list, why := terminal.Clean(strings.Join(s.Run.Loose[:min(n, tasksPriced)], ", ")), "the run ended with an error; resuming commits it"
+	word := "tasks"
+	if n == 1 {
+		word = "task"
+	}
+	if n > tasksPriced {
+		list += fmt.Sprintf(" and %d more", n-tasksPriced)
+	}
+	switch {
+	case !s.Run.State.Config.Scud.AutoCommitWaves:
+		why = "--no-commit"
+	case s.Run.Outcome.Ending == journal.DiskFull:
+		why = "the disk is full; resuming commits it"
+	case s.Run.Outcome.Ending == journal.GitRefused:
+		why = "git refused; resuming commits it"
+	}
+	return fmt.Sprintf("the verified work on %s %s is in the working tree (%s)", word, list, why)
+}
+
+// keptWhere says what there is of a run that git ended.
+func (s *Summary) keptWhere() string {
+	refs := "refs/descartes/" + s.Run.ID + "/"
+	attempts := slices.ContainsFunc(s.Kept, func(r gitops.Ref) bool { return r.Name != refs+"start" })
+	switch {
+	case attempts:
+		return "what the agents wrote is in the working tree, and as commits under " + refs
+	case s.Run.State.Iteration == 0:
+		return "the working tree is as it was, no agent ran"
+	}
+	return "what the agents wrote is in the working tree; no commit holds it"
+}
+
+// undone tells of which attempts something was undone, and what.
+func (p *page) undone(s *loop.State) {
+	const most = 5
+	for _, u := range s.Undone[:min(most, len(s.Undone))] {
+		what := "task " + terminal.Clean(u.Task) + fmt.Sprintf(" attempt %d", u.Attempt)
+		switch {
+		case u.Task == "" && u.Iteration == 0:
+			what = "before the first attempt"
+		case u.Task == "":
+			what = fmt.Sprintf("iteration %d attempt %d", u.Iteration, u.Attempt)
+		}
+		more := ""
+		if n := len(u.Notes) - 1; n > 0 {
+			more = fmt.Sprintf(", and %d more", n)
+		}
+		p.say("undone: %s: %s%s", what, terminal.Clean(u.Notes[0]), more)
+	}
+	if n := len(s.Undone) - most; n > 0 {
+		p.say("undone: of %s more, see undone in the state file", terminal.Count(n, "attempt"))
+	}
+}
+
+// verifyLeft names the files that only the verify command made, and those that git ignored before an attempt.
+func (p *page) verifyLeft(s *loop.State) {
+	if n := len(s.VerifyLeft); n > 0 {
+		p.say("in no commit: %s (made by verify, or ignored before); have git ignore them", terminal.Clean(terminal.Few(s.VerifyLeft, 8)))
+	}
+}
+
+const heldShown = 20
+
+func (s *Summary) sayHeld(p *page) {
+	n := 0
+	for _, w := range s.Graph.Waves() {
+		for _, id := range w.Tasks {
+			state, cause := s.Graph.State(id)
+			if state != "held" && state != "other" {
+				continue
+			}
+			if n++; n <= heldShown {
+				t, _ := s.Graph.Task(id)
+				p.say("%s: %s %s: %s", heldWord(string(state)), terminal.Clean(id), terminal.Fit(terminal.Clean(t.Title), 60), terminal.Clean(cmp.Or(cause, "its status is "+string(t.Status))))
+			}
+		}
+	}
+	if n > heldShown {
+		p.say("and %d more: descartes waves%s", n-heldShown, s.Named())
+	}
+}
+
+func heldWord(state string) string {
+	if state == "other" {
+		return "not run"
+	}
+	return "held"
+}
+
+func CostText(c *journal.Cost) string {
+	if c == nil || c.USD == nil && c.InputTokens == nil {
+		return "unknown"
+	}
+	s := c.Dollars()
+	if c.USD == nil {
+		s = "dollars unknown"
+	}
+	if c.InputTokens == nil {
+		return s
+	}
+	least := ""
+	if c.UnknownTokens > 0 {
+		least = "at least "
+	}
+	return s + fmt.Sprintf(", %s%d tokens in, %d out", least, *c.InputTokens, *c.OutputTokens)
+}
+
+const (
+	wavesPriced = 20
+	tasksPriced = 12
+)
+
+// sayCosts tells what waves and tasks cost, where that is known of any.
+func (s *Summary) sayCosts(p *page) {
+	shown := 0
+	for _, w := range s.Graph.Waves() {
+		sum, ok := s.Run.Costs.Waves[w.Number]
+		if !ok || sum.USD == nil {
+			continue
+		}
+		if shown++; shown > wavesPriced {
+			continue
+		}
+		var list []string
+		for _, id := range w.Tasks {
+			if c := s.Run.Costs.Tasks[id]; c.USD != nil {
+				list = append(list, terminal.Clean(id)+": "+c.Dollars())
+			}
+		}
+		more := ""
+		if n := len(list) - tasksPriced; n > 0 {
+			list, more = list[:tasksPriced], fmt.Sprintf(" and %d more", n)
+		}
+		p.say("  wave %d: %s (%s%s)", w.Number, sum.Dollars(), strings.Join(list, "; "), more)
+	}
+	if n := shown - wavesPriced; n > 0 {
+		p.say("  and %s more", terminal.Count(n, "wave"))
+	}
+}
+
+const stepShown = 10
+
+// nextStep says what another step would do.
+func (s *Summary) nextStep() string {
+	for _, w := range s.Graph.Waves() {
+		var names []string
+		for _, id := range w.Tasks {
+			if s.Graph.Ready(id) {
+				t, _ := s.Graph.Task(id)
+				names = append(names, terminal.Clean(id)+" "+terminal.Fit(terminal.Clean(t.Title), 40))
+			}
+		}
+		if len(names) > 0 {
+			more := ""
+			if n := len(names) - stepShown; n > 0 {
+				names, more = names[:stepShown], fmt.Sprintf(" and %d more", n)
+			}
+			return fmt.Sprintf("next step: wave %d: %s%s", w.Number, strings.Join(names, ", "), more)
+		}
+	}
+	return "next step: nothing is left to run"
+}
+
+// resume is the command that goes on with this loop.
+func (s *Summary) resume() string { return ResumeCommand(s.Root, s.Run.ID, s.Run.Path, s.Run.Here) }
+
+// command is what a person would type now.
+func (s *Summary) command() string {
+	tag := s.Named()
+	resume := s.resume()
+	switch s.Run.Outcome.Ending {
+	case journal.AllDone:
+		if n := len(s.Run.State.WaveCommits); n > 0 {
+			return fmt.Sprintf("git log --stat -%d", n)
+		}
+		return "git status"
+	case journal.StepDone:
+		if s.Board.Next() == "" {
+			return "descartes waves" + tag
+		}
+		return "descartes loop step" + tag
+	case journal.TasksBlocked:
+		if asked := s.questions(); len(asked) > 0 {
+			return fmt.Sprintf("%s; then %s", answerCommand(asked[0].Task, tag), resume)
+		}
+		for _, b := range s.Run.State.BlockedTasks {
+			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", terminal.Quote(terminal.Clean(b.Task.ID)), tag, resume)
+		}
+		return "descartes waves" + tag
+	case journal.LimitReached:
+		return fmt.Sprintf("%s --max-iterations %d", resume, 2*max(1, s.Run.State.Config.Scud.MaxTotalIterations))
+	case journal.BreakerOpen:
+		if len(s.Run.State.BlockedTasks) > 0 {
+			resume += " --retry-blocked"
+		}
+		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + " shows how the last one failed; see to that, then " + resume
+	case journal.BaselineFails:
+		if s.Run.State.Completed {
+			resume = "descartes loop start" + tag
+		}
+		return "see .descartes/runs/" + s.Run.ID + "/logs/baseline.log; then " + resume + ", with --baseline warn where nothing can pass yet"
+	}
+	return s.Run.next(resume)
+}
+
+// next is what to type after an end that every kind of loop knows.
+func (r *Run) next(resume string) string {
+	switch r.Outcome.Ending {
+	case journal.DeadlinePast:
+		return resume + " --deadline 8h"
+	case journal.CostReached:
+		return fmt.Sprintf("%s --max-cost %g", resume, 2*r.State.Config.MaxCostUSD)
+	case journal.AgentUnusable:
+		return "make the agent run, then " + resume
+	case journal.ProviderFails:
+		return "when the agent's provider answers again, " + resume
+	case journal.QuotaUsedUp:
+		return resume + afterReset(r.Outcome)
+	case journal.DiskFull:
+		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
+	case journal.GitRefused:
+		return "correct what git refused, then " + resume
+	}
+	return resume
+}
+
+// afterReset says when there is more of a quota, as the end of a command line.
+func afterReset(out loop.Outcome) string {
+	if out.Until.IsZero() {
+		return ""
+	}
+	return "   (after " + terminal.Moment(out.Until) + "; with --on-limit wait it asks at once)"
+}
+
+// agentsText counts the attempts by what they were run with, where that was not always the same.
+func agentsText(used []journal.AgentUse) string {
+	if len(used) < 2 {
+		return ""
+	}
+	words := make([]string, 0, len(used))
+	for _, u := range used {
+		name := u.Backend
+		if u.Model != "" {
+			name += " " + u.Model
+		}
+		words = append(words, terminal.Clean(name)+" "+terminal.Count(u.Attempts, "attempt"))
+	}
+	return strings.Join(words, ", ")
+}
+
+// Run is what is left of a run when it is over.
+type Run struct {
+	Outcome loop.Outcome
+	ID      string
+	Path    string // of the state file
+	State   *loop.State
+	Costs   journal.Costs
+	Loose   []string // tasks whose verified work is in no commit
+	Here    string   // what a command needs besides where it is typed
+}
+
+// page is a text that grows line by line.
+type page struct{ strings.Builder }
+
+func (p *page) say(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+// PromptSummary tells the end of a prompt loop, and what to type next.
+func PromptSummary(paint terminal.Paint, root string, e Run, took time.Duration) string {
+	p, s := &page{}, e.State
+	p.say("")
+	head := "stopped"
+	if s.Completed {
+		head = "completed"
+	}
+	p.say("%s: %s (loop %s, %s, %s)", paint.In(terminal.Bold, head), terminal.Clean(cmp.Or(e.Outcome.Message, Readable(s.ExitReason.Type))), s.ID, terminal.Count(s.Iteration, "iteration"), terminal.Duration(took))
+	if e.Outcome.Ending == journal.GitRefused {
+		p.say("kept: what the agent wrote is in the working tree; no commit holds what this iteration changed")
+	}
+	p.verifyLeft(s)
+	p.undone(s)
+	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Config)))
+	p.say("cost: %s", CostText(s.Cost))
+	p.say("next: %s", promptNext(root, e))
+	return p.String()
+}
+
+// Readable is an ending's word in a sentence.
+func Readable(word string) string { return strings.ReplaceAll(word, "_", " ") }
+
+// promptNext is the command that a person would type now.
+func promptNext(root string, e Run) string {
+	resume, c := ResumeCommand(root, e.ID, e.Path, e.Here), e.State.Config
+	switch e.Outcome.Ending {
+	case journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
+		if n := commitsIn(e.State); n > 0 {
+			return fmt.Sprintf("git log --stat -%d", n)
+		}
+		if e.State.Iteration == 0 { // nothing was left to do
+			return "descartes plan" + e.Here
+		}
+		return "look at what it did; descartes loop logs --name " + e.ID + e.Here
+	case journal.LimitReached:
+		return fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations)
+	case journal.AgentUnusable:
+		if n := len(e.State.Summaries); n > 0 && e.State.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
+			return "descartes loop logs --name " + e.ID + e.Here + " shows what it said; then " + resume
+		}
+	case journal.PlanMissing:
+		return "descartes plan"
+	case journal.GateBlocked:
+		if g := reportGate(e.State); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
+			return "see to that, then " + resume + "; with --yes it goes on all the same"
+		}
+		return "see to that, then " + resume
+	case journal.BreakerOpen:
+		return afterCooldown(e.Outcome, resume)
+	case journal.GateAsks:
+		if e.Outcome.Question != "" {
+			return "write the answer into the next prompt with descartes loop tune --name " + e.ID + " --edit" + e.Here + ", then " + resume
+		}
+		return resume + " --yes"
+	}
+	return e.next(resume)
+}
+
+func commitsIn(s *loop.State) (n int) {
+	for _, i := range s.Summaries {
+		if i.Commit != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// ResumeCommand is the command that resumes a loop, typed where the user is.
+func ResumeCommand(root, id, path, here string) string {
+	home := loop.NewHome(root)
+	switch path {
+	case home.Default():
+		return "descartes loop resume" + here
+	case home.Named(id):
+		return "descartes loop resume --name " + id + here
+	}
+	return "descartes loop resume --state-file " + terminal.Quote(path) + here
+}

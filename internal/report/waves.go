@@ -1,0 +1,291 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"descartes/internal/terminal"
+)
+
+type WavesJSON struct {
+	Tag      string        `json:"tag"`
+	Source   string        `json:"source"`
+	Waves    []Wave        `json:"waves"`
+	Added    []addedJSON   `json:"added,omitempty"` // dependencies that only the plan states
+	Problems []problemJSON `json:"problems"`
+}
+
+func (b *Board) Report() WavesJSON {
+	return WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.waves(), Added: b.added(), Problems: b.problems()}
+}
+
+// Text is the plan for a person.
+func (b *Board) Text(p terminal.Paint) string {
+	var s strings.Builder
+	waves := b.waves()
+	fmt.Fprintf(&s, "%s: %s in %s (%s)%s\n", b.File.Tag(), terminal.Count(b.Graph.Counts().Total, "task"), terminal.Count(len(waves), "wave"),
+		terminal.Clean(Relative(b.Root, b.File.Path())), b.tally())
+	commits := b.committed()
+	ids := 0
+	for _, w := range waves {
+		for _, t := range w.Tasks {
+			ids = max(ids, terminal.Width(terminal.Clean(t.ID.ID)))
+		}
+	}
+	for _, w := range waves {
+		commit := ""
+		if hash := commits[w.Number]; hash != "" {
+			commit = "  committed " + Short(hash)
+		}
+		fmt.Fprintf(&s, "\n%s%s\n", p.In(terminal.Bold, fmt.Sprintf("Wave %d", w.Number)), commit)
+		for _, t := range w.Tasks {
+			if b.interrupted(t.ID.ID) {
+				t.State = "interrupted"
+			}
+			writeTaskLine(&s, p, t, ids)
+		}
+	}
+	for i, d := range b.added() {
+		if i == 0 {
+			fmt.Fprintf(&s, "\nAdded by %s\n", terminal.Clean(b.Scud.PlanPath))
+		}
+		fmt.Fprintf(&s, "  %s waits for %s\n", terminal.Clean(d.Task.ID), terminal.Clean(d.On.ID))
+	}
+	for i, problem := range b.problems() {
+		if i == 0 {
+			s.WriteString("\nProblems\n")
+		}
+		fmt.Fprintf(&s, "  %s: %s\n", p.In(terminal.Yellow, problem.Kind), terminal.Clean(problem.Message))
+	}
+	return s.String()
+}
+
+func writeTaskLine(s *strings.Builder, p terminal.Paint, t Task, ids int) {
+	id := terminal.Clean(t.ID.ID)
+	fmt.Fprintf(s, "  %s%s  %s%s  %s", id, strings.Repeat(" ", ids-terminal.Width(id)), p.In(stateColour(t.State), t.State),
+		strings.Repeat(" ", max(0, 7-len(t.State))), terminal.Clean(t.Title))
+	switch {
+	case t.Cause != "":
+		fmt.Fprintf(s, "  (%s)", terminal.Clean(t.Cause))
+	case t.State == "other":
+		fmt.Fprintf(s, "  (status %s)", terminal.Clean(string(t.Status)))
+	}
+	if t.Agent != nil && t.State != "done" {
+		fmt.Fprintf(s, "  [%s]", t.Agent)
+	}
+	s.WriteString("\n")
+}
+
+func stateColour(state string) string {
+	switch state {
+	case "done":
+		return terminal.Green
+	case "blocked":
+		return terminal.Red
+	case "held", "other", "interrupted":
+		return terminal.Yellow
+	}
+	return terminal.Faint
+}
+
+// tally counts what is not simply waiting.
+func (b *Board) tally() string {
+	c := b.Graph.Counts()
+	off, other := b.setAside()
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		word string
+	}{{c.Done, "done"}, {c.InProgress, "in progress"}, {c.Blocked, "blocked"}, {c.Held, "held"}, {off, "set aside"}, {other, "not run"}} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.word))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// Dot is the graph for Graphviz, arrows from what comes first.
+func (b *Board) Dot() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "digraph %s {\n  rankdir=LR;\n  node [shape=box];\n", dotQuote(b.File.Tag()))
+	waves := b.waves()
+	for _, w := range waves {
+		fmt.Fprintf(&s, "  subgraph cluster_%d {\n    label=\"Wave %d\";\n", w.Number, w.Number)
+		for _, t := range w.Tasks {
+			fmt.Fprintf(&s, "    %s [label=%s, class=%s];\n", dotQuote(t.ID.ID), dotQuote(t.ID.ID+" "+t.Title), dotQuote(t.State))
+		}
+		s.WriteString("  }\n")
+	}
+	for _, w := range waves {
+		for _, t := range w.Tasks {
+			for _, d := range b.Graph.Deps(t.ID.ID) {
+				fmt.Fprintf(&s, "  %s -> %s;\n", dotQuote(d), dotQuote(t.ID.ID))
+			}
+		}
+	}
+	s.WriteString("}\n")
+	return s.String()
+}
+
+func dotQuote(s string) string {
+	return `"` + strings.ReplaceAll(strings.ReplaceAll(terminal.Clean(s), `\`, `\\`), `"`, `\"`) + `"`
+}
+
+// Mermaid is the graph for Mermaid. Ids are numbered, because Mermaid takes few characters in them.
+func (b *Board) Mermaid() string {
+	var s strings.Builder
+	s.WriteString("flowchart LR\n")
+	node := map[string]string{}
+	waves := b.waves()
+	for _, w := range waves {
+		fmt.Fprintf(&s, "  subgraph wave%d [Wave %d]\n", w.Number, w.Number)
+		for _, t := range w.Tasks {
+			node[t.ID.ID] = fmt.Sprintf("t%d", len(node)+1)
+			fmt.Fprintf(&s, "    %s[\"%s\"]:::%s\n", node[t.ID.ID], mermaidText(t.ID.ID+" "+t.Title), t.State)
+		}
+		s.WriteString("  end\n")
+	}
+	for _, w := range waves {
+		for _, t := range w.Tasks {
+			for _, d := range b.Graph.Deps(t.ID.ID) {
+				if from := node[d]; from != "" {
+					fmt.Fprintf(&s, "  %s --> %s\n", from, node[t.ID.ID])
+				}
+			}
+		}
+	}
+	return s.String()
+}
+
+func mermaidText(s string) string {
+	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "#", "&#35;").Replace(terminal.Clean(s))
+}
+
+const barWidth = 16
+
+// bars is the wave view: one bar per wave, the task under way, what is blocked. reached is the last wave that a loop
+// began, 0 where none did.
+func (b *Board) bars(p terminal.Paint, reached int, current string, blocked []blockedLine) []string {
+	waves := b.waves()
+	c := b.Graph.Counts()
+	now := 0
+	lines := make([]string, 0, len(waves))
+	for _, w := range waves {
+		bar := barOf(w)
+		if now == 0 && bar.done < bar.all {
+			now = w.Number
+		}
+		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.colour(), bar.blocks()), bar.words()))
+	}
+	where := ""
+	switch {
+	case now == 0:
+		now, where = len(waves), "All "+terminal.Count(len(waves), "wave")
+	case reached > 0 && reached <= len(waves):
+		now = reached
+	}
+	head := []string{cmp.Or(where, fmt.Sprintf("Wave %d of %d", now, len(waves))), fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total), ""}
+	out := append(head, foldWaves(lines, now)...)
+	if t, ok := b.Graph.Task(current); ok && current != "" {
+		out = append(out, "", "Current Task: "+terminal.Clean(t.Title), "Status: "+terminal.Clean(string(b.Graph.Status(current))))
+		if t.Complexity != "" {
+			out = append(out, "Complexity: "+terminal.Clean(t.Complexity))
+		}
+	}
+	if len(blocked) > 0 {
+		out = append(out, "", fmt.Sprintf("Blocked Tasks: %d", len(blocked)))
+		for _, t := range blocked {
+			out = append(out, fmt.Sprintf("  - Task %s: \"%s\" (%s)", terminal.Clean(t.id), terminal.Fit(terminal.Clean(t.title), 40), terminal.Clean(t.reason)))
+		}
+	}
+	return out
+}
+
+// foldWaves leaves out waves far from the one under way, where there are many.
+func foldWaves(lines []string, now int) []string {
+	const most = 24
+	if len(lines) <= most {
+		return lines
+	}
+	first := min(max(0, now-1-most/2), len(lines)-most)
+	out := append([]string{}, lines[first:first+most]...)
+	if first > 0 {
+		out = append([]string{fmt.Sprintf("(%s before)", terminal.Count(first, "wave"))}, out...)
+	}
+	if rest := len(lines) - first - most; rest > 0 {
+		out = append(out, fmt.Sprintf("(%s after)", terminal.Count(rest, "wave")))
+	}
+	return out
+}
+
+// blockedLine is a task that was given up.
+type blockedLine struct{ id, title, reason string }
+
+// bar is one wave in numbers; all are those that somebody wants done.
+type bar struct{ all, done, running, ready, blocked, held, aside int }
+
+func barOf(w Wave) bar {
+	n := bar{all: len(w.Tasks)}
+	for _, t := range w.Tasks {
+		if t.State == "other" && setAside(t.Status) {
+			n.aside++
+			n.all--
+			continue
+		}
+		switch t.State {
+		case "done":
+			n.done++
+		case "running":
+			n.running++
+		case "ready", "waiting":
+			n.ready++
+		case "held":
+			n.held++
+		default:
+			n.blocked++
+		}
+	}
+	return n
+}
+
+func (n bar) blocks() string {
+	full := barWidth
+	if n.all > 0 {
+		full = barWidth * n.done / n.all
+	}
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+}
+
+func (n bar) words() string {
+	tasks := terminal.Count(n.all, "task")
+	part := fmt.Sprintf("%d/%s", n.done, tasks)
+	switch {
+	case n.all == 0 && n.aside > 0:
+		return "Set aside (" + terminal.Count(n.aside, "task") + ")"
+	case n.done == n.all:
+		return "Complete (" + tasks + ")"
+	case n.running > 0 || n.done > 0 && n.ready > 0:
+		return "In Progress (" + part + ")"
+	case n.ready > 0:
+		return "Pending (" + tasks + ")"
+	case n.blocked > 0:
+		return "Blocked (" + part + ")"
+	}
+	return "Held (" + part + ")"
+}
+
+func (n bar) colour() string {
+	switch {
+	case n.done == n.all:
+		return terminal.Green
+	case n.blocked > 0:
+		return terminal.Red
+	case n.held > 0:
+		return terminal.Yellow
+	}
+	return terminal.Bold
+}

@@ -1,0 +1,46 @@
+package terminal
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain":              "plain",
+		"Grüße 日本":           "Grüße 日本",
+		"two\nlines\tand\r":  "two lines and ",
+		"\x1b]0;evil\x07":    "\uFFFD]0;evil\uFFFD",
+		"\x9b31m and \u009b": "\uFFFD31m and \uFFFD",
+		"right\u202eleft":    "right\uFFFDleft",
+	} {
+		if got := Clean(in); got != want {
+			t.Errorf("clean(%q): got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{{"short", 10, "short"}, {"exactly", 7, "exactly"}, {"longer text", 7, "longer…"}, {"日本語文", 5, "日本…"}} {
+		if got := Fit(c.in, c.n); got != c.want || Width(got) > c.n {
+			t.Errorf("fit(%q, %d): got %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+}
+
+func TestBox(t *testing.T) {
+	t.Parallel()
+	p := Paint(true)
+	got := Box("SCUD Loop: x", []string{"Wave 1: " + p.In(Green, "████") + " Complete", strings.Repeat("very long ", 20), "日本"})
+	for line := range strings.Lines(got) {
+		if n := Width(Unpainted(strings.TrimSuffix(line, "\n"))); n != BoxWidth+2 {
+			t.Errorf("%d columns, want %d: %q", n, BoxWidth+2, line)
+		}
+	}
+}
