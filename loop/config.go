@@ -24,12 +24,6 @@ type (
 	Choice        = config.Choice
 )
 
-// Verify commands end after these where nothing else is said.
-const (
-	DefaultVerifyTimeout = 30 * time.Minute
-	DefaultVerifyIdle    = 15 * time.Minute
-)
-
 // Timed gives a run of the verify command its clocks.
 func Timed(c *Config, q verify.Request) verify.Request {
 	q.Timeout, q.Idle, q.Grace = seconds(c.VerifyTimeoutSecs), seconds(c.VerifyIdleSecs), grace

@@ -6,8 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"descartes/agent"
+	"descartes/internal/config"
+	"descartes/internal/sandbox"
+	"descartes/loop"
+	"descartes/loop/gate"
 )
 
 // parsed gives what a command line makes of the settings in a project.
@@ -106,6 +113,43 @@ func TestNoCommit(t *testing.T) {
 		s, err := parsed(t, t.TempDir(), c.args...)
 		if err != nil || s.Scud.AutoCommitWaves != c.want || s.Git.AutoCommit != c.want {
 			t.Errorf("%q: got %v, %v, want %v", c.args, s.Scud.AutoCommitWaves, err, c.want)
+		}
+	}
+}
+
+// The defaults of the settings are those of the packages that have some of their own.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	s := config.New()
+	s.Fill()
+	secs := func(d time.Duration) int { return int(d.Seconds()) }
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"start", s.StartTimeoutSecs, secs(agent.DefaultStart)},
+		{"idle", s.IdleTimeoutSecs, secs(agent.DefaultIdle)},
+		{"exit", s.ExitGraceSecs, secs(agent.DefaultExit)},
+		{"spin", s.SpinLimit, agent.DefaultSpin},
+		{"breaker", s.Breaker, loop.DefaultBreaker},
+		{"cooldown", s.CooldownSecs, secs(gate.DefaultCooldown)},
+		{"iterations", s.MaxIterations, defaultIterations},
+		{"attempts", s.Scud.MaxTotalIterations, loop.DefaultTotalIterations(0)},
+		{"subject", s.Git.CommitTemplate, loop.DefaultCommitTemplate},
+		{"branch", s.Git.BranchTemplate, loop.DefaultBranchTemplate},
+		{"baseline", s.Baseline, loop.BaselineRequire},
+		{"limit", s.OnLimit, loop.OnLimitWait},
+		{"gate", s.Gate, loop.GatePromise},
+		{"env", s.Env, envOpen},
+		{"state", s.StateFile, strings.TrimPrefix(loop.NewHome("").Default(), "/")},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: the setting is %v, the package has %v", c.what, c.got, c.want)
+		}
+	}
+	for _, one := range config.All() {
+		if one.Key == "sandbox" && strings.Join(one.Words, "|") != sandbox.Modes {
+			t.Errorf("sandbox: %v", one.Words)
 		}
 	}
 }

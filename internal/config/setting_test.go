@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,7 +284,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("%s is not in the schema", s.Key)
 			continue
 		}
-		if at["description"] == nil && s.Flag == "" {
+		if at["description"] == "" {
 			t.Errorf("%s has no help", s.Key)
 		}
 		_, inFile := s.sample()
@@ -325,6 +326,9 @@ func fits(schema map[string]any, v any) bool {
 			}
 		}
 		return false
+	}
+	if types, ok := schema["type"].([]string); ok {
+		return slices.ContainsFunc(types, func(t string) bool { return fits(map[string]any{"type": t}, v) })
 	}
 	switch v := v.(type) {
 	case string:

@@ -85,6 +85,16 @@ func (v Value) Text() string {
 	return string(j)
 }
 
+// about is the help of a setting, or of the one with which it shares its flag.
+func (s *Setting) about() string {
+	for _, other := range all {
+		if s.Help == "" && s.Flag == other.Flag && other.Help != "" {
+			s = other
+		}
+	}
+	return strings.ReplaceAll(s.Help, "`", "")
+}
+
 // Schema is the JSON Schema of descartes.yaml.
 func Schema() map[string]any {
 	root := object()
@@ -103,9 +113,7 @@ func Schema() map[string]any {
 			at = below[group].(map[string]any)
 		}
 		one := s.schema()
-		if s.Help != "" {
-			one["description"] = strings.ReplaceAll(s.Help, "`", "")
-		}
+		one["description"] = s.about()
 		if v := s.value(&defaults); !v.IsZero() {
 			one["default"] = v.Interface()
 		}
@@ -162,6 +170,9 @@ func schemaOf(t reflect.Type) map[string]any {
 	case reflect.Pointer:
 		return schemaOf(t.Elem())
 	case reflect.Map:
+		if t.Elem().Kind() == reflect.String { // PORT: 8080 is one too
+			return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []string{"string", "number", "boolean"}}}
+		}
 		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem())}
 	case reflect.Slice:
 		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
@@ -204,14 +215,8 @@ func Reference() string {
 		if r := s.value(&defaults); r.IsZero() || r.Kind() == reflect.Map || value == "0" {
 			value = ""
 		}
-		help := s.Help
-		for _, other := range all {
-			if help == "" && other.Flag == s.Flag {
-				help = other.Help
-			}
-		}
 		if key != "" || s.Help != "" { // else the setting that shares its flag says it
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(key), cell(flag), cell(value), strings.NewReplacer("`", "", "|", "\\|", "<", "&lt;").Replace(help))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(key), cell(flag), cell(value), strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(s.about()))
 		}
 	}
 	return b.String()
