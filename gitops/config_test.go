@@ -86,7 +86,7 @@ func TestFindGit(t *testing.T) {
 		}
 	}
 	_, _, err := FindGit(t.Context(), "", s.dir, []string{"PATH=" + s.home})
-	if got := errText(err); got != "the git program is not on the PATH" {
+	if got := errText(err); got != "the git program is not on the PATH; git 2.30 or newer is needed" {
 		t.Errorf("got %q", got)
 	}
 }

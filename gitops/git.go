@@ -382,7 +382,7 @@ func FindGit(ctx context.Context, program, dir string, env []string) (path strin
 		program = "git"
 	}
 	if path, err = proc.Look(program, dir, env); err != nil {
-		return "", Version{}, &RefusedError{Reason: "the git program is not on the PATH", Hint: fmt.Sprintf("install git %s or newer", Oldest)}
+		return "", Version{}, &RefusedError{Reason: fmt.Sprintf("the git program is not on the PATH; git %s or newer is needed", Oldest), Hint: fmt.Sprintf("install git %s or newer", Oldest)}
 	}
 	git := &cli{program: path, env: gitEnv(env), l: layout{root: dir}}
 	said, err := git.word(ctx, "", "version")

@@ -1,13 +1,32 @@
-// Package gitops owns the repository that a run works in: whether it is safe to start, snapshots of the
-// working tree, restoring one, keeping an attempt's result as a ref, and the commit of a wave.
+// Package gitops owns the repository that a run works in: whether it is safe to start there, snapshots of the working
+// tree, restoring one, keeping an attempt's result as a ref, merging results, and the commit of a wave.
 //
-// Snapshots are plain git trees of what `git add -A` would stage. They are made by an own scan against an
-// in-memory index: the state after one attempt is the state before the next, so a scan stats every file,
-// reads only those that differ, and computes only the trees that changed. Whatever that path cannot do
-// exactly as git does (filters, sparse checkouts, hooks, signing ...) is handed to the git program.
+//	Open          a repository, by Options; Repo.Author, Dirty, Locked, Head: is it safe to start?
+//	Snapshot      the working tree as a Tree: what `git add -A` would stage
+//	Changed       what differs between two trees; DiffStat and Patch say it to people
+//	Keep          a tree as a commit under a ref, so that nothing an agent made is lost
+//	Restore       makes the working tree a snapshot's again
+//	MergeTrees    two results on one base; Forward moves the user's branch and files to a commit
+//	CommitWave    the changes of a wave's attempts, and nothing else, on top of HEAD
+//	Guard         what an attempt may not change of the repository, and Guard.Repair puts back
+//	OpenSlot      a working copy for an attempt beside the user's
 //
-// Nothing here follows a symbolic link out of the working tree, touches an ignored file, or writes the
-// index or a ref other than by lock file and rename.
+// A repository is read and written in three ways, each where it is the right one:
+//
+// Through go-git: reading and writing every object, blobs, trees and commits (objects.go, trees.go, commit.go). go-git does
+// not wait for the disk, so objects.go does before a ref names what was written.
+//
+// By the git program, one call each, because go-git loses or damages what git keeps: settings and identity (config.go),
+// refs with their logs (refs.go), the index after a commit (gitcommit.go), the files of a restore (restore.go), diffs for
+// people (diff.go) and merges (merge.go). Where filters, line ends, submodules, sparse checkouts, hooks or signing are in play
+// it makes the snapshots (gitsnapshot.go) and the whole commit (gitcommit.go) too; preflight.go finds that out, and
+// Repo.Notes says so. git.go runs it.
+//
+// By ourselves, because go-git is wrong and the git program slow there: the scan of the working tree (scan.go), the ignore
+// rules (ignore.go) and reading the index (index.go).
+//
+// Nothing here follows a symbolic link out of the working tree, deletes an ignored file, or writes the index or a ref other
+// than git does.
 package gitops
 
 import (

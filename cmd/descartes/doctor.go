@@ -108,6 +108,9 @@ func (d *doctor) git(ctx context.Context, root string) {
 		return
 	}
 	d.good("git program", "git "+version.String()+" ("+path+")")
+	if version.Before(gitops.OldestMerging) {
+		d.lacking("slots", fmt.Sprintf("several tasks at the same time need git %s or newer", gitops.OldestMerging), "")
+	}
 }
 
 func (d *doctor) repository(ctx context.Context, root string) {
