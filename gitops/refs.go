@@ -395,3 +395,23 @@ func (r *Repo) DeleteRef(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// DeleteRefs deletes refs in one go; those that are not there are no error.
+func (r *Repo) DeleteRefs(ctx context.Context, names []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(names) == 0 {
+		return nil
+	}
+	var command strings.Builder
+	for _, name := range names {
+		if !validRef(name) {
+			return fmt.Errorf("%q is no valid ref name", name)
+		}
+		command.WriteString("delete " + name + "\n")
+	}
+	if err := r.updateRef(ctx, names[0], "descartes: removed", command.String()); err != nil {
+		return fmt.Errorf("delete %d refs: %w", len(names), err)
+	}
+	return nil
+}

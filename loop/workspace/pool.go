@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -323,4 +324,54 @@ func size(n int64) string {
 		v, u = v/1024, u+1
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[u]
+}
+
+// Slots lists the slots of a project, by number.
+func Slots(root string) (out []SlotInfo) {
+	entries, _ := os.ReadDir(PoolDir(root))
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil || !e.IsDir() || n < 1 {
+			continue
+		}
+		i := SlotInfo{Number: n, Dir: filepath.Join(PoolDir(root), e.Name())}
+		var st slotState
+		if b, err := os.ReadFile(filepath.Join(i.Dir, "slot.json")); err == nil {
+			i.Whole = json.Unmarshal(b, &st) == nil && st.Furnished
+		}
+		for _, name := range []string{"slot.json", "git/HEAD", "git/index"} { // written by each Prepare
+			if fi, err := os.Lstat(filepath.Join(i.Dir, name)); err == nil && fi.ModTime().After(i.Last) {
+				i.Last = fi.ModTime()
+			}
+		}
+		lock, err := lockSlot(root, n)
+		if i.Busy = lock == nil || err != nil; lock != nil {
+			_ = lock.Close()
+		}
+		out = append(out, i)
+	}
+	slices.SortFunc(out, func(a, b SlotInfo) int { return a.Number - b.Number })
+	return out
+}
+
+// SlotInfo is what is known of a slot from outside.
+type SlotInfo struct {
+	Number int
+	Dir    string
+	Busy   bool // somebody has it
+	Whole  bool // it was made to the end
+	Last   time.Time
+}
+
+// RemoveSlot removes a slot; false where somebody has it. Its lock file stays.
+func RemoveSlot(root string, number int) (bool, error) {
+	lock, err := lockSlot(root, number)
+	if err != nil || lock == nil {
+		return false, err
+	}
+	err = RemoveAll(filepath.Join(PoolDir(root), strconv.Itoa(number)))
+	if err = errors.Join(err, lock.Close()); err != nil {
+		return false, fmt.Errorf("remove slot %d: %w", number, err)
+	}
+	return true, nil
 }

@@ -1,0 +1,240 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+)
+
+// Leftover is something that runs left and nobody needs any more.
+type Leftover struct {
+	Kind string // "run", "refs", "slot"
+	Name string // the loop's id, or the slot's number
+	Why  string
+	Last time.Time // when it was used last
+	Size int64     // bytes on the disk
+	Refs []string
+
+	paths []string
+	slot  int
+}
+
+const poolRefs = "refs/descartes/pool/"
+
+// Leftovers lists what was not used since a time: runs that are over, kept refs of loops that are gone, slots. What a live loop, one that can
+// be resumed, or the last one of a tag needs is not among them. repo is nil where there is none.
+func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, before time.Time) ([]Leftover, error) {
+	refs := map[string][]gitops.Ref{}
+	if repo != nil {
+		all, err := repo.Refs(ctx, "refs/descartes/")
+		if err != nil {
+			return nil, gitErr("list kept refs", err)
+		}
+		for _, r := range all {
+			id, _, below := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
+			if below && !strings.HasPrefix(r.Name, poolRefs) {
+				refs[id] = append(refs[id], r)
+			}
+		}
+	}
+	saved, err := h.List()
+	if err != nil {
+		return nil, err
+	}
+	needed, slots := h.needed(saved)
+	runs, err := os.ReadDir(filepath.Dir(h.Run("x")))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	found := map[string]*Leftover{}
+	for _, s := range saved {
+		if s.State != nil && !needed[s.State.ID] && s.Path != h.Default() {
+			found[s.State.ID] = &Leftover{Kind: "run", Name: s.State.ID, Why: "its loop is over", Last: s.State.lastActivity(), paths: []string{s.Path, lockOf(s.Path)}}
+		} else if s.State != nil {
+			needed[s.State.ID] = true
+		}
+	}
+	for _, r := range runs {
+		if needed[r.Name()] || ValidID(r.Name()) != nil {
+			continue
+		}
+		if found[r.Name()] == nil {
+			found[r.Name()] = &Leftover{Kind: "run", Name: r.Name(), Why: "its loop's state is gone"}
+		}
+		l := found[r.Name()]
+		l.paths = append(l.paths, h.Run(r.Name()))
+		l.Last = later(l.Last, newest(h.Run(r.Name()), h.Events(r.Name())))
+	}
+	for id, list := range refs {
+		if needed[id] {
+			continue
+		}
+		if found[id] == nil {
+			found[id] = &Leftover{Kind: "refs", Name: id, Why: "its loop is gone"}
+		}
+		for _, r := range list {
+			found[id].Refs, found[id].Last = append(found[id].Refs, r.Name), later(found[id].Last, r.When)
+		}
+	}
+	var out []Leftover
+	for _, l := range found {
+		if l.Last.Before(before) {
+			out = append(out, *l)
+		}
+	}
+	for _, l := range h.oldSlots(before) {
+		if !slots[l.slot] {
+			if repo != nil {
+				kept, err := repo.Refs(ctx, poolRefs+l.Name+"/")
+				if err != nil {
+					return nil, gitErr("list the refs of slots", err)
+				}
+				for _, r := range kept {
+					l.Refs = append(l.Refs, r.Name)
+				}
+			}
+			out = append(out, l)
+		}
+	}
+	for i := range out {
+		for _, path := range out[i].paths {
+			out[i].Size += sizeOf(path)
+		}
+	}
+	slices.SortFunc(out, func(a, b Leftover) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return out, nil
+}
+
+// needed names the loops that live, can be resumed, or are the last of their tag, and the slots in which they left an attempt open.
+func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
+	ids, slots = map[string]bool{}, map[int]bool{}
+	last := map[string]*State{}
+	for _, s := range saved {
+		if s.State == nil {
+			continue
+		}
+		kind := s.State.Kind + " " + s.State.Tag
+		if l := last[kind]; l == nil || s.State.StartedAt.After(l.StartedAt) {
+			last[kind] = s.State
+		}
+		if _, busy := live(lockOf(s.Path)); s.State.Completed && !busy {
+			continue
+		}
+		ids[s.State.ID] = true
+		events, err := journal.ReadEvents(h.Events(s.State.ID))
+		if err != nil {
+			continue
+		}
+		for _, t := range journal.Fold(events).Tasks {
+			if t.Open != nil {
+				slots[t.Open.Slot] = true
+			}
+		}
+	}
+	for _, s := range last {
+		ids[s.ID] = true
+	}
+	return ids, slots
+}
+
+// oldSlots lists the slots that nobody uses. One that was never finished is old whatever its age.
+func (h Home) oldSlots(before time.Time) (out []Leftover) {
+	for _, s := range workspace.Slots(filepath.Dir(string(h))) {
+		if s.Busy || s.Whole && !s.Last.Before(before) {
+			continue
+		}
+		l := Leftover{Kind: "slot", Name: fmt.Sprint(s.Number), Why: "nobody uses it", Last: s.Last, paths: []string{s.Dir}, slot: s.Number}
+		if !s.Whole {
+			l.Why = "it was never finished"
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Remove removes leftovers. The caller listed them; one that is in use by now is left alone, and named.
+func (h Home) Remove(ctx context.Context, repo *gitops.Repo, list []Leftover, who Holder) (left []string, err error) {
+	ids, err := takeLock(ctx, lockOf(h.ids()), lockWait, who) // no loop begins meanwhile
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, ids.release()) }()
+	for _, l := range list {
+		if l.Kind == "slot" {
+			ok, err := workspace.RemoveSlot(filepath.Dir(string(h)), l.slot)
+			if err != nil {
+				return left, err
+			}
+			if !ok {
+				left = append(left, "slot "+l.Name)
+				continue
+			}
+		} else {
+			if len(l.paths) > 0 {
+				if _, busy := live(lockOf(l.paths[0])); busy {
+					left = append(left, l.Name)
+					continue
+				}
+			}
+			for _, path := range l.paths {
+				if err := workspace.RemoveAll(path); err != nil {
+					return left, fmt.Errorf("remove %s: %w", path, err)
+				}
+			}
+		}
+		if len(l.Refs) > 0 {
+			if err := repo.DeleteRefs(ctx, l.Refs); err != nil {
+				return left, gitErr("remove kept refs", err)
+			}
+		}
+	}
+	return left, nil
+}
+
+// lastActivity is when the loop did something last.
+func (s *State) lastActivity() time.Time {
+	if s.LastIterationAt != nil {
+		return later(s.StartedAt, *s.LastIterationAt)
+	}
+	return s.StartedAt
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// newest is when one of the files was changed last.
+func newest(files ...string) (t time.Time) {
+	for _, f := range files {
+		if fi, err := os.Lstat(f); err == nil {
+			t = later(t, fi.ModTime())
+		}
+	}
+	return t
+}
+
+func sizeOf(path string) (n int64) {
+	_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if fi, err := e.Info(); err == nil {
+				n += fi.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
