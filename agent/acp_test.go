@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"descartes/agent/stream"
 )
 
 // acpScript is an agent that speaks the protocol as a shell can: it reads a
@@ -13,7 +15,7 @@ import (
 // beginning of an update.
 func acpScript(turn string) Backend {
 	const update = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":`
-	return Backend{Name: "mine", Prompt: ByStdin, Format: FormatACP, Command: []string{"sh", "-c", `read l
+	return Backend{Name: "mine", Prompt: ByStdin, Format: stream.FormatACP, Command: []string{"sh", "-c", `read l
 echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
 read l
 echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}'
@@ -127,7 +129,7 @@ func TestACPCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := Backend{Name: "x", Command: []string{"agent", "--acp"}, Prompt: ByStdin, Format: FormatACP}
+	b := Backend{Name: "x", Command: []string{"agent", "--acp"}, Prompt: ByStdin, Format: stream.FormatACP}
 	for _, tt := range []struct {
 		model string
 		args  []string

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/stream"
 	"descartes/internal/proc"
 )
 
@@ -17,7 +18,7 @@ func BenchmarkRun(b *testing.B) {
 	s := newStage(b)
 	q := s.request("bench")
 	q.Prompt = strings.Repeat("a line of a prompt, which has many of them\n", 8<<10/43)
-	backend := Backend{Name: "generic", Command: []string{"/bin/sh", "-c", "true"}, Prompt: ByStdin, Format: FormatText}
+	backend := Backend{Name: "generic", Command: []string{"/bin/sh", "-c", "true"}, Prompt: ByStdin, Format: stream.FormatText}
 	bare := proc.Command{Label: "bare", Argv: backend.Command}
 	var under, ours []time.Duration
 	for n := 0; b.Loop(); n++ {

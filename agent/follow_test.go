@@ -15,7 +15,7 @@ import (
 // live feeds a file to a follower while it reads it.
 type live struct {
 	tb   testing.TB
-	f    *follower
+	f    *watchdog
 	q    Request
 	log  *os.File
 	tick chan time.Time
@@ -26,16 +26,16 @@ type live struct {
 // goLive starts a follower of a file that others may have begun.
 func goLive(tb testing.TB, b Backend, q Request, begun []byte) *live {
 	tb.Helper()
-	return goFollow(tb, NewRunner(nil, b).follower(q, time.Now(), func(error) {}), begun)
+	return goFollow(tb, NewRunner(nil, b).watchdog(q, time.Now(), func(error) {}), begun)
 }
 
-func goFollow(tb testing.TB, f *follower, begun []byte) *live {
+func goFollow(tb testing.TB, f *watchdog, begun []byte) *live {
 	tb.Helper()
-	log, err := os.OpenFile(f.hear.q.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(f.transcript.q.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l := &live{tb: tb, f: f, q: f.hear.q, log: log, tick: make(chan time.Time), over: make(chan struct{}), done: make(chan struct{})}
+	l := &live{tb: tb, f: f, q: f.transcript.q, log: log, tick: make(chan time.Time), over: make(chan struct{}), done: make(chan struct{})}
 	l.print(begun)
 	f.tick, f.over = l.tick, l.over
 	go func() { defer close(l.done); l.f.run() }()
@@ -48,7 +48,7 @@ func (l *live) print(p []byte) {
 	}
 }
 
-// wait returns when the follower has read what was there.
+// wait returns when the watchdog has read what was there.
 func (l *live) wait() {
 	for range 2 { // it may have looked before the last bytes came
 		select {
@@ -103,7 +103,7 @@ func TestRecordedStreamsLive(t *testing.T) {
 	}
 }
 
-// What an agent does to its log must not make the follower tell anything else
+// What an agent does to its log must not make the watchdog tell anything else
 // than reading it afterwards would.
 func TestFollowedFileIsMeddledWith(t *testing.T) {
 	t.Parallel()
@@ -172,7 +172,7 @@ func TestClockJump(t *testing.T) {
 	for _, hours := range []int{-1, 1, -24 * 365, 24 * 365} {
 		for _, text := range []string{"", `{"type":"result","is_error":false,"result":"TASK_COMPLETE"}` + "\n"} {
 			q := Request{Log: filepath.Join(t.TempDir(), "log"), Clocks: limits}
-			f := NewRunner(nil, b).follower(q, jumped(t, time.Now().Add(-time.Minute), hours), func(error) {})
+			f := NewRunner(nil, b).watchdog(q, jumped(t, time.Now().Add(-time.Minute), hours), func(error) {})
 			l := goFollow(t, f, []byte(text))
 			l.wait()
 			close(l.over)
@@ -182,8 +182,8 @@ func TestClockJump(t *testing.T) {
 			}
 			// And with the time for it really gone they act.
 			f.clock.began = jumped(t, time.Now().Add(-11*time.Minute), hours)
-			f.clock.ends, f.clock.ended = f.hear.story.ends, 0
-			if now := time.Since(f.clock.began); f.clock.check(&f.hear.story, now, f.hear.started()) == nil {
+			f.clock.ends, f.clock.ended = f.transcript.progress.ends, 0
+			if now := time.Since(f.clock.began); f.clock.check(&f.transcript.progress, now, f.transcript.started()) == nil {
 				t.Errorf("set by %d hours: not ended after %v", hours, now)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/stream"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 )
@@ -24,7 +25,7 @@ func TestMaskedRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := &Runner{backend: Backend{Name: "generic", Format: FormatText}}
+	r := &Runner{backend: Backend{Name: "generic", Format: stream.FormatText}}
 	res, err := r.result(q, proc.Exit{Why: proc.Exited, Code: 1, End: time.Now()}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -7,31 +7,33 @@ import (
 	"strings"
 	"time"
 
+	"descartes/agent/quota"
+	"descartes/agent/stream"
 	"descartes/internal/proc"
 )
 
 // result joins what was said with how the process ended. What we ended stays
 // ended by us, whatever the agent said: agents answer SIGTERM with promises.
 // f is nil where nobody followed the run.
-func (r *Runner) result(q Request, exit proc.Exit, f *follower) (Result, error) {
+func (r *Runner) result(q Request, exit proc.Exit, f *watchdog) (Result, error) {
 	masked, err := q.mask()
 	if err != nil {
 		return Result{}, err
 	}
-	h, why := f.heard(exit)
+	h, why := f.said(exit)
 	if h == nil || masked { // what was heard while it ran is not masked
-		if h, err = listen(r.backend.Format, q); err != nil {
+		if h, err = readTranscript(r.backend.Format, q); err != nil {
 			return Result{}, fmt.Errorf("read agent output: %w", err)
 		}
 	}
 	res := Result{Code: exit.Code, Signal: exit.Signal, Final: h.final, Bytes: h.bytes, Duration: exit.Took}
-	if s := h.story; s != nil {
+	if s := h.progress; s != nil {
 		res.Cost, res.Session, res.Model, res.Events, res.Unknown = s.cost(), s.session, s.model, s.events, s.unknown
 		r.backend.priced(res.Cost, res.Model, q.Model)
 	}
 	switch exit.Why {
 	case proc.Exited, proc.Signaled:
-		if h.story == nil {
+		if h.progress == nil {
 			r.concludeText(&res, h, q, exit)
 		} else {
 			r.conclude(&res, h, q, exit)
@@ -47,7 +49,7 @@ func (r *Runner) result(q Request, exit proc.Exit, f *follower) (Result, error) 
 		res.End, res.Reason = Crashed, exit.String()
 	case proc.Cancelled, proc.Orphaned:
 		if why != nil {
-			r.halted(&res, h, q, exit, why)
+			r.cutOff(&res, h, q, exit, why)
 			break
 		}
 		res.End, res.Reason = Cancelled, "cancelled"
@@ -66,7 +68,7 @@ func (r *Runner) result(q Request, exit proc.Exit, f *follower) (Result, error) 
 }
 
 // concludeText judges plain output, which only the exit status can.
-func (r *Runner) concludeText(res *Result, h *heard, q Request, exit proc.Exit) {
+func (r *Runner) concludeText(res *Result, h *said, q Request, exit proc.Exit) {
 	failed := exit.Why == proc.Signaled || exit.Code != 0
 	switch {
 	case h.blocked != "":
@@ -84,10 +86,10 @@ func (r *Runner) concludeText(res *Result, h *heard, q Request, exit proc.Exit) 
 	if line := lastLine(errs, res.Final); line != "" {
 		res.Reason += ": " + line
 	}
-	if dialectOf(r.backend.Format) == nil {
+	if !stream.HasEvents(r.backend.Format) {
 		return
 	}
-	name, until, ok := limitIn(res.Final, exit.End)
+	name, until, ok := quota.Find(res.Final, exit.End)
 	if more, at, is := r.limitOnErrors(errs, exit.End); is {
 		name, until, ok = more, at, true
 	}
@@ -115,10 +117,10 @@ func (r *Runner) concludeText(res *Result, h *heard, q Request, exit proc.Exit) 
 // conclude judges a stream: a limit comes first, then how the client says that
 // it ended, and only then the exit status, which alone is worth nothing. Half
 // of the clients exit with 0 after one failure or another.
-func (r *Runner) conclude(res *Result, h *heard, q Request, exit proc.Exit) {
-	s := h.story
+func (r *Runner) conclude(res *Result, h *said, q Request, exit proc.Exit) {
+	s := h.progress
 	failed := exit.Why == proc.Signaled || exit.Code != 0
-	good := s.ended && s.end.ok
+	good := s.ended && s.end.OK
 	res.Notes = s.notes(r.backend.title(), exit, good)
 	mute := !s.spoke && !s.acted
 	if good || !s.ended && !failed && !s.limited && !s.troubled && !mute {
@@ -130,22 +132,22 @@ func (r *Runner) conclude(res *Result, h *heard, q Request, exit proc.Exit) {
 	if !s.ended {
 		told = s.trouble
 	}
-	if line := lastLine(q.lastErrors()); told.word == "exited" && line != "" {
-		told.text += ": " + line
+	if line := lastLine(q.lastErrors()); told.Word == "exited" && line != "" {
+		told.Text += ": " + line
 	}
-	if strings.Contains(told.text, "server logs") { // the client's own, of which standard error has the end
-		told.text = or(loggedError(q.lastErrors()), told.text)
+	if strings.Contains(told.Text, "server logs") { // the client's own, of which standard error has the end
+		told.Text = or(loggedError(q.lastErrors()), told.Text)
 	}
 	if r.quota(res, s, told, q, exit, failed) {
 		return
 	}
 	cause := r.cause(told, exit)
-	if told.word == "exited" && mute && exit.Code != 0 {
+	if told.Word == "exited" && mute && exit.Code != 0 {
 		if why, misused := r.misused(q); misused {
-			cause, told.text = Fatal, "it does not accept its command line: "+why
+			cause, told.Text = Fatal, "it does not accept its command line: "+why
 		}
 	}
-	words := sentence(told.text)
+	words := sentence(told.Text)
 	if words == "" && failed {
 		words = exit.String()
 		if line := lastLine(q.lastErrors()); line != "" {
@@ -171,16 +173,16 @@ func (r *Runner) conclude(res *Result, h *heard, q Request, exit proc.Exit) {
 
 // quota looks for a used-up quota in what the client told: first for an event
 // of its own, then in its words, and where no end is told on standard error.
-func (r *Runner) quota(res *Result, s *story, told event, q Request, exit proc.Exit, failed bool) bool {
-	name, ok := limitWords(told.text)
-	until := resetTime(told.text, exit.End)
+func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, exit proc.Exit, failed bool) bool {
+	name, ok := quota.Named(told.Text)
+	until := quota.Reset(told.Text, exit.End)
 	if !ok && !s.ended && failed {
 		name, until, ok = r.limitOnErrors(q.lastErrors(), exit.End)
 	}
 	if s.limited {
-		name, ok = or(limitName(s.limit.word), or(name, "usage limit")), true
-		if !s.limit.until.IsZero() {
-			until = s.limit.until
+		name, ok = or(quota.Kind(s.limit.Word), or(name, "usage limit")), true
+		if !s.limit.Until.IsZero() {
+			until = s.limit.Until
 		}
 	}
 	if ok {
@@ -191,58 +193,58 @@ func (r *Runner) quota(res *Result, s *story, told event, q Request, exit proc.E
 
 // limitOnErrors looks for a used-up quota in what was printed on standard error.
 func (r *Runner) limitOnErrors(text string, now time.Time) (name string, until time.Time, ok bool) {
-	if name, until, ok = limitIn(text, now); ok {
+	if name, until, ok = quota.Find(text, now); ok {
 		return name, until, ok
 	}
 	line, ok := limitLine(r.backend.limitPatterns(), []byte(text))
 	if !ok || fatalWords(line) {
 		return "", until, false
 	}
-	name, _ = limitWords(line)
-	return name, resetTime(line, now), true
+	name, _ = quota.Named(line)
+	return name, quota.Reset(line, now), true
 }
 
 // waitsFor says what a silent client waits for, where it said so.
 func (r *Runner) waitsFor(q Request, now time.Time) string {
-	if name, _, ok := r.limitOnErrors(q.lastErrors(), now); ok && dialectOf(r.backend.Format) != nil {
+	if name, _, ok := r.limitOnErrors(q.lastErrors(), now); ok && stream.HasEvents(r.backend.Format) {
 		return ": it waits for " + r.backend.title() + "'s " + name
 	}
 	return ""
 }
 
 func (r *Runner) limited(res *Result, name string, until, now time.Time) {
-	res.End, res.Until, res.Reason = Limited, until, limitReason(r.backend.title(), name, until, now)
+	res.End, res.Until, res.Reason = Limited, until, quota.Reason(r.backend.title(), name, until, now)
 }
 
 // cause tells apart what a later try may mend and what it will not: by the
 // status, then by the client's words, then by its exit status.
-func (r *Runner) cause(told event, exit proc.Exit) Cause {
-	status := told.status
+func (r *Runner) cause(told stream.Event, exit proc.Exit) Cause {
+	status := told.Status
 	if status == 0 {
-		if m := regexp.MustCompile(`(?i)(?:API Error:?|status:?|HTTP) (\d{3})\b`).FindStringSubmatch(told.text); m != nil {
+		if m := regexp.MustCompile(`(?i)(?:API Error:?|status:?|HTTP) (\d{3})\b`).FindStringSubmatch(told.Text); m != nil {
 			status, _ = strconv.Atoi(m[1])
 		}
 	}
 	switch {
-	case hopeless(told.text):
+	case hopeless(told.Text):
 		return Fatal
 	case status == 408 || status == 409 || status == 425 || status == 429 || status >= 500:
 		return Transient
 	case status >= 400:
 		return Fatal
-	case strings.HasPrefix(told.word, "error_max"):
+	case strings.HasPrefix(told.Word, "error_max"):
 		return Budget
 	}
-	switch told.word {
+	switch told.Word {
 	case "billing_error", "invalid_request", "model_not_found", "authentication_failed", "authentication", "not_started", "ContextOverflowError":
 		return Fatal
 	case "refusal": // of this task; the next one is another matter
 		return ""
 	}
-	if regexp.MustCompile(`(?i)\bloop (was |has been )?detect|potential loop\b`).MatchString(told.text) { // of this task too
+	if regexp.MustCompile(`(?i)\bloop (was |has been )?detect|potential loop\b`).MatchString(told.Text) { // of this task too
 		return ""
 	}
-	if fatalWords(told.text) {
+	if fatalWords(told.Text) {
 		return Fatal
 	}
 	if cause := r.backend.exitCause(exit); cause != "" {
@@ -286,31 +288,6 @@ func (b Backend) exitCause(exit proc.Exit) Cause {
 	return b.ExitCodes[exit.Code]
 }
 
-// notes are what a person should know of a run besides its result.
-func (s *story) notes(owner string, exit proc.Exit, good bool) (notes []string) {
-	if len(s.denied) > 0 {
-		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, clip(strings.Join(s.denied, ", "), 200)))
-	}
-	if len(s.kept) > 0 {
-		notes = append(notes, "descartes did not allow: "+clip(strings.Join(s.kept, "; "), 300))
-	}
-	switch {
-	case !s.ended && s.troubled && s.trouble.word == "exited":
-	case !s.ended && s.cut:
-		notes = append(notes, "the output is cut off before its end event")
-	case !s.ended:
-		notes = append(notes, "the output has no end event")
-	}
-	if s.unknown > 0 && (!s.ended || 2*s.unknown > s.events) {
-		notes = append(notes, fmt.Sprintf("%d of %d events are of kinds that are not known here: %s may be of another version than was reckoned with",
-			s.unknown, s.events, owner))
-	}
-	if good && (exit.Why == proc.Signaled || exit.Code != 0) {
-		notes = append(notes, exit.String()+", after "+owner+" had told that it was finished")
-	}
-	return notes
-}
-
 // sentence is a client's error as one line.
 func sentence(text string) string {
 	text = strings.TrimSpace(plain(strings.ToValidUTF8(text, "\uFFFD")))
@@ -321,4 +298,32 @@ func sentence(text string) string {
 		text = strings.TrimSuffix(inner, "]")
 	}
 	return clip(strings.Join(strings.Fields(text), " "), 300)
+}
+
+// overran says which limit ended a run.
+func (q Request) overran(why proc.Why) string {
+	if why == proc.Memory {
+		return "the agent's processes used more than " + proc.Size(q.Limits.Memory) + " of memory and were ended"
+	}
+	return fmt.Sprintf("the agent had more than %d processes and threads at a time and was ended", q.Limits.Procs)
+}
+
+// refusalIn looks for clients' words for what no further attempt would mend,
+// in what a failed run printed as text. The agent's own words may be among it,
+// so these are whole phrases only.
+func refusalIn(text string) (line string, ok bool) {
+	fatal := regexp.MustCompile(`(?i)not logged in|invalid api key|credit balance is too low|cannot be used with root|authentication_(error|failed)|oauth token has expired|no authentication information found|no auth type is selected`)
+	for l := range strings.Lines(text) {
+		if fatal.MatchString(l) {
+			line, ok = clip(strings.TrimSpace(l), 200), true
+		}
+	}
+	return line, ok
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
 }

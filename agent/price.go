@@ -3,6 +3,8 @@ package agent
 import (
 	"cmp"
 	"strings"
+
+	"descartes/agent/stream"
 )
 
 // Price is what a model costs, in dollars per million tokens. Input is what is neither read from a cache nor
@@ -65,15 +67,15 @@ func (b Backend) priced(c *Cost, model, asked string) {
 // TellsCost reports whether it can be known what a run of this backend costs in dollars when it is asked to use
 // that model, "" for its own choice; why says what is missing.
 func (b Backend) TellsCost(model string) (ok bool, why string) {
-	if _, priced := b.Prices.For(model); priced && model != "" && b.Format != FormatText && b.Format != FormatCopilot {
+	if _, priced := b.Prices.For(model); priced && model != "" && b.Format != stream.FormatText && b.Format != stream.FormatCopilot {
 		return true, ""
 	}
 	switch {
-	case b.Format == FormatText:
+	case b.Format == stream.FormatText:
 		return false, b.title() + " prints plain text, which tells no cost"
-	case b.Format == FormatCopilot:
+	case b.Format == stream.FormatCopilot:
 		return false, b.title() + " tells no cost"
-	case b.Format == FormatClaude && b.Name != "qwen", b.Format == FormatOpencode, b.Format == FormatCline:
+	case b.Format == stream.FormatClaude && b.Name != "qwen", b.Format == stream.FormatOpencode, b.Format == stream.FormatCline:
 		return true, ""
 	case model == "":
 		return false, b.title() + " tells its tokens only, and which price they have is not known without --model"
@@ -83,7 +85,7 @@ func (b Backend) TellsCost(model string) (ok bool, why string) {
 
 // TellsAtEnd reports whether a run of this backend tells what it cost only when it ends by itself: of one that is
 // cut short nothing is known.
-func (b Backend) TellsAtEnd() bool { return b.Format != FormatOpencode }
+func (b Backend) TellsAtEnd() bool { return b.Format != stream.FormatOpencode }
 
 // WithPrices is the backend with prices for the models that its own row has none for.
 func (b Backend) WithPrices(p Prices) Backend {

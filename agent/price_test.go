@@ -3,6 +3,8 @@ package agent
 import (
 	"math"
 	"testing"
+
+	"descartes/agent/stream"
 )
 
 func TestPrices(t *testing.T) {
@@ -77,7 +79,7 @@ func TestTellsCost(t *testing.T) {
 			t.Errorf("%s with model %q: %v %q", tt.backend, tt.model, ok, why)
 		}
 	}
-	if ok, _ := (Backend{Format: FormatText}).TellsCost("gemini-3"); ok {
+	if ok, _ := (Backend{Format: stream.FormatText}).TellsCost("gemini-3"); ok {
 		t.Error("plain text tells no cost")
 	}
 }

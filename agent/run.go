@@ -2,9 +2,16 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
+	"descartes/agent/stream"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 )
@@ -99,6 +106,9 @@ type Result struct {
 	Bytes    int64 // printed to Log
 }
 
+// Tokens are what a run was charged for. Cached ones are part of Input.
+type Tokens = stream.Tokens
+
 // Cost is what a run cost, as the agent reported it. What it did not report is
 // nil: never taken for nothing.
 type Cost struct {
@@ -172,4 +182,42 @@ func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
 	}
 	res, err := r.result(q, exit, nil)
 	return res, err == nil
+}
+
+// writePrompt stores the prompt for the agent and for whoever looks later. A
+// file that is there is overwritten in place: cut to nothing and filled again,
+// ext4 would write it out on close, which takes as long as a whole small task.
+// Whatever else an earlier agent may have left in its place is removed.
+func writePrompt(path, prompt string) (err error) {
+	f, err := openPrompt(path)
+	if err != nil {
+		return fmt.Errorf("store prompt: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = fmt.Errorf("store prompt: %w", err)
+		}
+	}()
+	if _, err := io.WriteString(f, prompt); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(prompt)))
+}
+
+func openPrompt(path string) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+		f, err = os.OpenFile(path, flags, 0o600)
+	}
+	if err == nil {
+		if info, statErr := f.Stat(); statErr == nil && info.Mode().IsRegular() && info.Mode().Perm() == 0o600 {
+			return f, nil
+		}
+		err = errors.Join(fs.ErrExist, f.Close())
+	}
+	if os.Remove(path) != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, flags|os.O_EXCL, 0o600)
 }

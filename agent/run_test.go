@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/stream"
 	"descartes/internal/proc"
 )
 
@@ -49,7 +50,7 @@ func (s *stage) request(label string) Request {
 }
 
 func script(mode PromptMode, text string) Backend {
-	return Backend{Name: "generic", Command: []string{"sh", "-c", text, "agent"}, Prompt: mode, Format: FormatText}
+	return Backend{Name: "generic", Command: []string{"sh", "-c", text, "agent"}, Prompt: mode, Format: stream.FormatText}
 }
 
 func (s *stage) run(b Backend, q Request) Result {
@@ -150,7 +151,7 @@ func TestOffset(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := script(ByStdin, "echo broken >&2; exit 1")
-	b.Format = FormatClaude
+	b.Format = stream.FormatClaude
 	if res := s.run(b, q); res.End != Crashed || res.Reason != "exit status 1: broken" {
 		t.Errorf("errors of a run before: %+v", res)
 	}
@@ -184,7 +185,7 @@ func TestRecall(t *testing.T) {
 func TestClaudeLimits(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	claude := func(text string) Backend { b := script(ByStdin, text); b.Format = FormatClaude; return b }
+	claude := func(text string) Backend { b := script(ByStdin, text); b.Format = stream.FormatClaude; return b }
 	res := s.run(claude("echo 'Claude AI usage limit reached|1893456000'; exit 1"), s.request("limit"))
 	if res.End != Limited || res.Until.Unix() != 1893456000 || res.Reason == "" {
 		t.Errorf("limit: %+v", res)

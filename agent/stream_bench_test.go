@@ -10,43 +10,45 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/stream"
 	"descartes/internal/proc"
 )
 
 // BenchmarkStream reads 16 MB of events in lines of 4 MB and compares the
-// CPU time with that of `cat | cat` on the same file. The goal is 2.5, and for
-// lines that do their worst 7.5.
+// CPU time with that of `cat | cat` on the same file. The goal is 3 for what
+// clients print most, tool results, of which no more than the type is read. The
+// rest is read by encoding/json.
 func BenchmarkStream(b *testing.B) {
 	const size, line = 16 << 20, 4 << 20
 	for _, bench := range []struct{ name, format, begin, again, end string }{
-		{"tool-results", FormatClaude, `{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `func main() {\n\tfmt.Println(\"hello, world\")\n}\n`, `"}]}}`},
-		{"codex-output", FormatCodex, `{"type":"item.completed","item":{"type":"command_execution","aggregated_output":"`, `ok\n`, `"}}`},
-		{"type-last-dense", FormatCodex, `{"item":{"aggregated_output":"`,
+		{"tool-results", stream.FormatClaude, `{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `func main() {\n\tfmt.Println(\"hello, world\")\n}\n`, `"}]}}`},
+		{"codex-output", stream.FormatCodex, `{"type":"item.completed","item":{"type":"command_execution","aggregated_output":"`, `ok\n`, `"}}`},
+		{"type-last-dense", stream.FormatCodex, `{"item":{"aggregated_output":"`,
 			`ok  \tdescartes/agent\t1.885s\n--- FAIL: TestX (0.00s)\n    x_test.go:12: got \"a\", want \"b\"\n`, `"}}`},
-		{"type-last", FormatClaude, `{"message":{"content":[{"content":"`, `some text that a tool has printed, of usual length\n`, `"}]},"type":"user"}`},
-		{"hostile-quotes", FormatClaude, `{"x":"`, `\"`, `","type":"user"}`},
-		{"hostile-answer", FormatClaude, `{"message":{"content":[{"type":"text","text":"`, `a\n`, `"}]},"type":"assistant"}`},
-		{"hostile-nesting", FormatClaude, `{"x":[0`, `,[1,{}]`, `],"type":"user"}`},
-		{"hostile-depth", FormatClaude, `{"x":`, `[{"a":`, ``},
-		{"hostile-strings", FormatClaude, `{"x":[0`, `,"a","b"`, `],"type":"user"}`},
-		{"hostile-members", FormatClaude, `{"x":0`, `,"a":0`, `,"type":"user"}`},
-		{"hostile-usage", FormatClaude, `{"x":0`, `,"usage":{"input_tokens":1}`, `,"type":"user"}`},
-		{"hostile-escapes", FormatCodex, `{"item":{"text":"`, `\u00e9\n`, `","type":"agent_message"},"type":"item.completed"}`},
-		{"hostile-blanks", FormatClaude, `{"x":0`, `  	`, `}`},
-		{"unterminated", FormatClaude, `{"x":"`, `words words \\`, ``},
-		{"invalid-utf8", FormatClaude, `{"message":{"content":[{"text":"`, "\xff\xfe\xc3", `","type":"text"}]},"type":"assistant"}`},
-		{"endless-text", FormatClaude, ``, `words words `, ``},
-		{"tiny-lines", FormatClaude, ``, "\n", ``},
-		{"tiny-text", FormatClaude, ``, "x\n", ``},
-		{"tiny-objects", FormatClaude, ``, "{}\n", ``},
-		{"tiny-events", FormatClaude, ``, `{"type":"x"}` + "\n", ``},
-		{"tiny-opencode", FormatOpencode, ``, `{"type":"step_start"}` + "\n", ``},
-		{"tiny-said", FormatGemini, ``, `{"type":"message","role":"assistant","content":"a"}` + "\n", ``},
-		{"tiny-messages", FormatCodex, ``, `{"type":"item.completed","item":{"type":"agent_message","text":"a"}}` + "\n", ``},
-		{"text-promises", FormatText, ``, `promise>` + "\n", ``},
-		{"text-colours", FormatText, ``, "\x1b[31mTASK_COMPLETE\x1b[0m\n", ``},
-		{"text-echo", FormatText, ``, "do it\n", ``},
-		{"text-blocked", FormatText, ``, "TASK_BLOCKED: x\n", ``},
+		{"type-last", stream.FormatClaude, `{"message":{"content":[{"content":"`, `some text that a tool has printed, of usual length\n`, `"}]},"type":"user"}`},
+		{"hostile-quotes", stream.FormatClaude, `{"x":"`, `\"`, `","type":"user"}`},
+		{"hostile-answer", stream.FormatClaude, `{"message":{"content":[{"type":"text","text":"`, `a\n`, `"}]},"type":"assistant"}`},
+		{"hostile-nesting", stream.FormatClaude, `{"x":[0`, `,[1,{}]`, `],"type":"user"}`},
+		{"hostile-depth", stream.FormatClaude, `{"x":`, `[{"a":`, ``},
+		{"hostile-strings", stream.FormatClaude, `{"x":[0`, `,"a","b"`, `],"type":"user"}`},
+		{"hostile-members", stream.FormatClaude, `{"x":0`, `,"a":0`, `,"type":"user"}`},
+		{"hostile-usage", stream.FormatClaude, `{"x":0`, `,"usage":{"input_tokens":1}`, `,"type":"user"}`},
+		{"hostile-escapes", stream.FormatCodex, `{"item":{"text":"`, `\u00e9\n`, `","type":"agent_message"},"type":"item.completed"}`},
+		{"hostile-blanks", stream.FormatClaude, `{"x":0`, `  	`, `}`},
+		{"unterminated", stream.FormatClaude, `{"x":"`, `words words \\`, ``},
+		{"invalid-utf8", stream.FormatClaude, `{"message":{"content":[{"text":"`, "\xff\xfe\xc3", `","type":"text"}]},"type":"assistant"}`},
+		{"endless-text", stream.FormatClaude, ``, `words words `, ``},
+		{"tiny-lines", stream.FormatClaude, ``, "\n", ``},
+		{"tiny-text", stream.FormatClaude, ``, "x\n", ``},
+		{"tiny-objects", stream.FormatClaude, ``, "{}\n", ``},
+		{"tiny-events", stream.FormatClaude, ``, `{"type":"x"}` + "\n", ``},
+		{"tiny-opencode", stream.FormatOpencode, ``, `{"type":"step_start"}` + "\n", ``},
+		{"tiny-said", stream.FormatGemini, ``, `{"type":"message","role":"assistant","content":"a"}` + "\n", ``},
+		{"tiny-messages", stream.FormatCodex, ``, `{"type":"item.completed","item":{"type":"agent_message","text":"a"}}` + "\n", ``},
+		{"text-promises", stream.FormatText, ``, `promise>` + "\n", ``},
+		{"text-colours", stream.FormatText, ``, "\x1b[31mTASK_COMPLETE\x1b[0m\n", ``},
+		{"text-echo", stream.FormatText, ``, "do it\n", ``},
+		{"text-blocked", stream.FormatText, ``, "TASK_BLOCKED: x\n", ``},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "stream")
@@ -76,7 +78,7 @@ func BenchmarkStream(b *testing.B) {
 				}
 				cats += exit.User + exit.System
 				before := cpuTime(b)
-				if _, err := listen(bench.format, Request{Log: path, Prompt: strings.Repeat("do it\n", 100)}); err != nil {
+				if _, err := readTranscript(bench.format, Request{Log: path, Prompt: strings.Repeat("do it\n", 100)}); err != nil {
 					b.Fatal(err)
 				}
 				ours += cpuTime(b) - before

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
+	"descartes/agent/stream"
 	"descartes/internal/proc"
 )
 
@@ -44,7 +46,7 @@ func cases(tb testing.TB) (all []recorded) {
 // backend is the one that the case was recorded with. Cline has no row.
 func (c recorded) backend(tb testing.TB) Backend {
 	tb.Helper()
-	table, err := NewTable(map[string]Row{"cline": {Command: []string{"cline"}, Prompt: "arg", Format: FormatCline}})
+	table, err := NewTable(map[string]Row{"cline": {Command: []string{"cline"}, Prompt: "arg", Format: stream.FormatCline}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -138,9 +140,9 @@ func TestRecordedStreams(t *testing.T) {
 }
 
 // listenTo reads a case's words alone.
-func listenTo(tb testing.TB, c recorded) *heard {
+func listenTo(tb testing.TB, c recorded) *said {
 	tb.Helper()
-	h, err := listen(c.backend(tb).Format, Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)})
+	h, err := readTranscript(c.backend(tb).Format, Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -241,18 +243,12 @@ func TestCostOfStreams(t *testing.T) {
 func TestStreamsInPieces(t *testing.T) {
 	t.Parallel()
 	for _, c := range cases(t) {
-		line := dialectOf(c.backend(t).Format)
-		var whole, pieces, dirty story
-		for s, l := range map[*story]*lines{
-			&whole:  newLines(bytes.NewReader(c.stream), len(c.stream)),
-			&pieces: newLines(bytes.NewReader(c.stream), 7),
-			&dirty:  newLines(bytes.NewReader([]byte("starting\n\n[1]\n"+strings.ReplaceAll(string(c.stream), "\n", "\r\n \x00\n\n"))), 64),
-		} {
-			if err := s.read(l, line); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for name, s := range map[string]*story{"in pieces": &pieces, "with noise": &dirty} {
+		format := c.backend(t).Format
+		dirtied := "starting\n\n[1]\n" + strings.ReplaceAll(string(c.stream), "\n", "\r\n \x00\n\n")
+		whole := readProgress(t, format, bytes.NewReader(c.stream), len(c.stream))
+		pieces := readProgress(t, format, iotest.OneByteReader(bytes.NewReader(c.stream)), 7)
+		dirty := readProgress(t, format, strings.NewReader(dirtied), 64)
+		for name, s := range map[string]*progress{"in pieces": &pieces, "with noise": &dirty} {
 			if string(s.message) != string(whole.message) || s.ended != whole.ended || s.end != whole.end || s.tokens != whole.tokens || s.events != whole.events {
 				t.Errorf("%s %s: got %+v, want %+v", c.File, name, s, whole)
 			}

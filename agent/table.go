@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"descartes/agent/stream"
 )
 
 // builtin lists what is known. A function, so that nothing is built before it
@@ -16,7 +18,7 @@ func builtin() []Backend {
 			Name:      "claude",
 			Command:   []string{"claude", "-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"},
 			Prompt:    ByStdin,
-			Format:    FormatClaude,
+			Format:    stream.FormatClaude,
 			UnsetEnv:  []string{"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"},
 			ModelArgs: []string{"--model", "{model}"},
 
@@ -29,7 +31,7 @@ func builtin() []Backend {
 			Name:      "opencode",
 			Command:   []string{"opencode", "run", "--format", "json", "--auto", "--print-logs", "--log-level", "WARN"},
 			Prompt:    ByStdin,
-			Format:    FormatOpencode,
+			Format:    stream.FormatOpencode,
 			Env:       map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
 			ModelArgs: []string{"-m", "{model}"},
 			// It then sleeps until the quota is renewed, be it for days.
@@ -44,7 +46,7 @@ func builtin() []Backend {
 				"--ephemeral", "-c", "analytics.enabled=false"},
 			Prompt:    ByStdin,
 			StdinArgs: []string{"-"},
-			Format:    FormatCodex,
+			Format:    stream.FormatCodex,
 			ModelArgs: []string{"-m", "{model}"},
 			Subjects: [][]string{{"exec", "e"}, {"--json", "--experimental-json"}, {"-m", "--model", "-c model"},
 				{"--dangerously-bypass-approvals-and-sandbox", "--yolo", "--sandbox", "-s", "--ask-for-approval", "-a", "--full-auto", "--approve-for-me",
@@ -54,7 +56,7 @@ func builtin() []Backend {
 			Name:      "gemini",
 			Command:   []string{"gemini", "--output-format", "stream-json", "--yolo", "--skip-trust"},
 			Prompt:    ByStdin,
-			Format:    FormatGemini,
+			Format:    stream.FormatGemini,
 			Env:       map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
 			ModelArgs: []string{"-m", "{model}"},
 			Subjects:  [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"}},
@@ -66,7 +68,7 @@ func builtin() []Backend {
 			Name:      "copilot",
 			Command:   []string{"copilot", "--output-format", "json", "--allow-all-tools", "--allow-all-paths", "--allow-all-urls", "--no-auto-update", "--no-ask-user"},
 			Prompt:    ByStdin,
-			Format:    FormatCopilot,
+			Format:    stream.FormatCopilot,
 			ModelArgs: []string{"--model", "{model}"},
 			Subjects: [][]string{
 				{"--allow-all-tools", "--allow-all", "--yolo", "--allow-tool", "--assisted-approval", "--plan", "--mode plan"},
@@ -77,7 +79,7 @@ func builtin() []Backend {
 			Name:      "qwen",
 			Command:   []string{"qwen", "--output-format", "stream-json", "--yolo"},
 			Prompt:    ByStdin,
-			Format:    FormatClaude,
+			Format:    stream.FormatClaude,
 			ModelArgs: []string{"-m", "{model}"},
 			Subjects:  [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Budget},
@@ -88,7 +90,7 @@ func builtin() []Backend {
 			Name:    "gemini-acp",
 			Command: []string{"gemini", "--acp", "--skip-trust"},
 			Prompt:  ByStdin,
-			Format:  FormatACP,
+			Format:  stream.FormatACP,
 			Env:     map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
 
 			Subjects: [][]string{{"--acp", "--experimental-acp"}},
@@ -97,7 +99,7 @@ func builtin() []Backend {
 			Name:    "opencode-acp",
 			Command: []string{"opencode", "acp", "--print-logs", "--log-level", "WARN"},
 			Prompt:  ByStdin,
-			Format:  FormatACP,
+			Format:  stream.FormatACP,
 			Env:     map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"},
 			// As opencode's.
 			StderrLimit: []string{`AI_APICallError: .*(usage limit|quota)`},
@@ -105,7 +107,7 @@ func builtin() []Backend {
 		{
 			Name:   "generic", // the user says which program
 			Prompt: ByArg,
-			Format: FormatText,
+			Format: stream.FormatText,
 		},
 	}
 }
@@ -177,8 +179,8 @@ func (b Backend) over(r Row) (Backend, error) {
 		b.Prompt = mode
 	}
 	if r.Format != "" {
-		if !slices.Contains(Formats(), r.Format) {
-			return b, fmt.Errorf("parser %q is none of %s", r.Format, strings.Join(Formats(), ", "))
+		if !slices.Contains(stream.Formats(), r.Format) {
+			return b, fmt.Errorf("parser %q is none of %s", r.Format, strings.Join(stream.Formats(), ", "))
 		}
 		b.Format = r.Format
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"descartes/agent/stream"
 )
 
 func TestRows(t *testing.T) {
@@ -22,7 +24,7 @@ func TestRows(t *testing.T) {
 	}
 	claude, _ := table.Lookup("claude")
 	argv, env, err := claude.command(Request{PromptFile: "/p", Model: "big"})
-	if got, want := strings.Join(argv, " "), "claude -p"; err != nil || got != want || claude.Format != FormatClaude {
+	if got, want := strings.Join(argv, " "), "claude -p"; err != nil || got != want || claude.Format != stream.FormatClaude {
 		t.Errorf("claude: got %q, want %q; %v", got, want, err)
 	}
 	if got, want := strings.Join(env, " "), "CLAUDECODE= CLAUDE_CODE_ENTRYPOINT= A=1 DESCARTES_PROMPT_FILE=/p"; got != want {
@@ -143,10 +145,10 @@ func TestWithKeepsWhatIsStated(t *testing.T) {
 func TestBuiltinBackends(t *testing.T) {
 	t.Parallel()
 	for _, b := range builtin() {
-		if !slices.Contains(Formats(), b.Format) || b.title() == "" {
+		if !slices.Contains(stream.Formats(), b.Format) || b.title() == "" {
 			t.Errorf("%s: %+v", b.Name, b)
 		}
-		if b.Format != FormatText && (dialectOf(b.Format) == nil || b.Prompt != ByStdin) {
+		if b.Format != stream.FormatText && (!stream.HasEvents(b.Format) || b.Prompt != ByStdin) {
 			t.Errorf("%s: no dialect, or a prompt that may not fit", b.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/agent/stream"
 	"descartes/gitops"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
@@ -53,7 +54,7 @@ func (r *Repeat) countEdits(t *turn) error {
 		return nil
 	}
 	var err error
-	if t.edits, err = agent.Edits(t.log); err != nil {
+	if t.edits, err = stream.Edits(t.log); err != nil {
 		return r.warn(err.Error())
 	}
 	for path, n := range t.edits { // as a person in the project's folder would type it

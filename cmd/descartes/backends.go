@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"descartes/agent"
+	"descartes/agent/stream"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/proc"
@@ -67,7 +68,7 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 	case "", "json", "text":
 	case "stream-json":
 		if b.Name == "generic" { // a program that prints as Claude Code does; text is still read as text
-			b.Format = agent.FormatClaude
+			b.Format = stream.FormatClaude
 		}
 	default:
 		return b, saved, badInput("", "output_format %q is none of stream-json, json, text", saved.OutputFormat)
@@ -76,7 +77,7 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 	saved.PromptMode = string(b.Prompt)
 	if saved.OutputFormat == "" {
 		saved.OutputFormat = "text"
-		if b.Format != agent.FormatText {
+		if b.Format != stream.FormatText {
 			saved.OutputFormat = "stream-json"
 		}
 	}
@@ -296,7 +297,7 @@ func accounts(backends []agent.Backend, root string, env func(string) string) *l
 	}
 	ids := map[string]string{}
 	for _, b := range backends {
-		if b.Format != agent.FormatText { // whose limits nobody can tell
+		if b.Format != stream.FormatText { // whose limits nobody can tell
 			ids[b.Name] = accountOf(b, env, os.Environ())
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"descartes/agent"
+	"descartes/agent/stream"
 	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
@@ -240,7 +241,7 @@ func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend
 		if cfg.VerifyEnv == "inherit" {
 			c.env[verifying] = slices.Concat(parted.Agent, parted.Left)
 		}
-		own.Role, own.Agent, own.Program, own.Own = sandbox.Agent, familyOf(b), programOf(b, h.dir), b.Format == agent.FormatACP
+		own.Role, own.Agent, own.Program, own.Own = sandbox.Agent, familyOf(b), programOf(b, h.dir), b.Format == stream.FormatACP
 		if c.boxes[b.Name], err = sandbox.New(own); err != nil {
 			return nil, errors.Join(err, c.close())
 		}

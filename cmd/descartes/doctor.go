@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/agent"
+	"descartes/agent/stream"
 	"descartes/gitops"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
@@ -277,7 +278,7 @@ func (c *installed) text(model string) string {
 		version = "version unknown"
 	}
 	s := c.b.Name + ": " + c.path + inBrackets(version) + ", called as " + c.b.CommandLine(model)
-	if model != "" && len(c.b.ModelArgs) == 0 && c.b.Format != agent.FormatACP {
+	if model != "" && len(c.b.ModelArgs) == 0 && c.b.Format != stream.FormatACP {
 		s += ", model " + model + " is not told to it"
 	}
 	return s

@@ -29,7 +29,9 @@ func arrows() map[string][]string {
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile"},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/markdown"},
-		"agent":               {"internal/proc", "internal/markdown", "internal/redact", "internal/promise"},
+		"agent/quota":         {},
+		"agent/stream":        {"agent/quota"},
+		"agent":               {"agent/quota", "agent/stream", "internal/proc", "internal/markdown", "internal/redact", "internal/promise"},
 		"verify":              {"internal/proc", "internal/redact", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
 		"internal/report":     {"internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
@@ -39,8 +41,8 @@ func arrows() map[string][]string {
 		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline"},
 		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
-		"loop":                {"loop/gate", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
+		"loop":                {"loop/gate", "agent/stream", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
+		"cmd/descartes":       {"agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/plainfile"},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"descartes/agent"
+	"descartes/agent/stream"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
@@ -71,7 +71,7 @@ func (m *modeSession) begin(e journal.Event) {
 	wg.Go(func() {
 		defer t.close()
 		record, people := m.mask.Writer(m.log), m.mask.Writer(&terminal.Writer{W: m.show})
-		err := agent.Render(m.format, io.TeeReader(t, record), people)
+		err := stream.Render(m.format, io.TeeReader(t, record), people)
 		m.err = errors.Join(m.err, err, record.Flush(), people.Flush())
 	})
 	m.end = func() { close(t.over); wg.Wait() }

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"descartes/agent/stream"
 )
 
 func TestLacks(t *testing.T) {
@@ -81,8 +83,8 @@ func TestShown(t *testing.T) {
 	for want, got := range map[string]string{
 		"gemini --output-format stream-json --yolo --skip-trust -m big <prompt, with GEMINI_CLI_NO_RELAUNCH set":                              gemini.CommandLine("big"),
 		"codex exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --ephemeral -c analytics.enabled=false - <prompt": codex.CommandLine(""),
-		"a acp, and told its prompt by the Agent Client Protocol":                                                                             Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: FormatACP}.CommandLine(""),
-		"a acp, and told its prompt and the model big by the Agent Client Protocol":                                                           Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: FormatACP}.CommandLine("big"),
+		"a acp, and told its prompt by the Agent Client Protocol":                                                                             Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine(""),
+		"a acp, and told its prompt and the model big by the Agent Client Protocol":                                                           Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine("big"),
 		"a --yes {prompt}": Backend{Command: []string{"a", "--yes"}, Prompt: ByArg}.CommandLine("big"),
 		"a {prompt} --yes": Backend{Command: []string{"a", "{prompt}", "--yes"}, Prompt: ByArg}.CommandLine(""),
 		"a {prompt_file}":  Backend{Command: []string{"a"}, Prompt: ByFile}.CommandLine(""),

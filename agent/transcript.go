@@ -10,49 +10,50 @@ import (
 	"strings"
 	"syscall"
 
+	"descartes/agent/stream"
 	"descartes/internal/markdown"
 )
 
-// heard is what an agent said. story is nil where it printed no events.
-type heard struct {
-	story    *story
+// said is what an agent said. progress is nil where it printed no events.
+type said struct {
+	progress *progress
 	final    string
 	complete bool
 	blocked  string
 	bytes    int64
 }
 
-// hearing takes what an agent prints: as events where the format has them, and
+// transcript takes what an agent prints: as events where the format has them, and
 // as text as long as there is not a single one, as a script under a client's
 // name prints it, or a client that does not come as far as its first event.
-type hearing struct {
-	q     Request
-	line  dialect // nil for plain text
-	story story
-	scan  *textScan // nil once there are events
-	from  io.Reader
-	begun bool // something was printed
-	text  bool // and it did not begin like an event
+type transcript struct {
+	q        Request
+	format   string
+	progress progress
+	scan     *textScan // nil once there are events
+	from     io.Reader
+	begun    bool // something was printed
+	text     bool // and it did not begin like an event
 }
 
-func newHearing(format string, q Request) *hearing {
-	return &hearing{q: q, line: dialectOf(format), scan: newTextScan(q.Prompt, ownLimit)}
+func newTranscript(format string, q Request) *transcript {
+	return &transcript{q: q, format: format, scan: newTextScan(q.Prompt, ownLimit)}
 }
 
 // take reads to the end, in pieces of the given size.
-func (h *hearing) take(r io.Reader, size int) error {
-	if h.line == nil {
+func (h *transcript) take(r io.Reader, size int) error {
+	if !stream.HasEvents(h.format) {
 		return pour(h.scan, r, size)
 	}
 	h.from = r
-	return h.story.read(newLines(h, size), h.line)
+	return stream.Read(h.format, h, size, stream.Handler{Event: h.progress.hear, Line: h.progress.line})
 }
 
 // Read hands a piece to the events' reader, and to the text's while it counts.
-func (h *hearing) Read(p []byte) (int, error) {
+func (h *transcript) Read(p []byte) (int, error) {
 	n, err := h.from.Read(p)
 	if h.scan != nil {
-		if h.story.events > 0 {
+		if h.progress.events > 0 {
 			h.scan = nil
 		} else {
 			h.scan.Write(p[:n])
@@ -65,40 +66,40 @@ func (h *hearing) Read(p []byte) (int, error) {
 }
 
 // started reports whether an event or some text came.
-func (h *hearing) started() bool { return h.text || h.story.events+h.story.noise > 0 }
+func (h *transcript) started() bool { return h.text || h.progress.events+h.progress.noise > 0 }
 
-// heard is what it comes to.
-func (h *hearing) heard() *heard {
-	if h.story.events > 0 {
-		out := &heard{story: &h.story}
+// said is what it comes to.
+func (h *transcript) said() *said {
+	if h.progress.events > 0 {
+		out := &said{progress: &h.progress}
 		out.judgeMessage(h.q)
 		return out
 	}
 	h.scan.end()
-	out := &heard{final: h.scan.final()}
+	out := &said{final: h.scan.final()}
 	out.complete, out.blocked = h.scan.claims(h.q.Promise)
 	return out
 }
 
-// listen reads all that was printed.
-func listen(format string, q Request) (*heard, error) {
-	h := newHearing(format, q)
+// readTranscript reads all that was printed.
+func readTranscript(format string, q Request) (*said, error) {
+	h := newTranscript(format, q)
 	n, err := readFrom(q.Log, q.Offset, h.take)
 	if err != nil {
 		return nil, err
 	}
-	out := h.heard()
+	out := h.said()
 	out.bytes = n
 	return out, nil
 }
 
 // judgeMessage looks for the completion words in the final message.
-func (h *heard) judgeMessage(q Request) {
+func (h *said) judgeMessage(q Request) {
 	var words tail
-	words.Write(h.story.message)
+	words.Write(h.progress.message)
 	h.final = words.text()
 	scan := newTextScan(q.Prompt, messageLimit)
-	scan.Write(h.story.message)
+	scan.Write(h.progress.message)
 	scan.end()
 	h.complete, h.blocked = scan.claims(q.Promise)
 }

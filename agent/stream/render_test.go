@@ -1,4 +1,4 @@
-package agent
+package stream
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"testing/iotest"
 )
 
-func TestTell(t *testing.T) {
+func TestRender(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ format, in, want string }{
 		"text":      {FormatText, "a\nb", "a\nb"},

@@ -1,24 +1,26 @@
-package agent
+// Package quota reads what providers' clients say of a quota that is used up: which one it is and when it resets.
+package quota
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
 	"time"
 )
 
-// limitWords looks for what clients say of a used-up quota, and gives it a
+// Named looks for what clients say of a used-up quota, and gives it a
 // name. "Rate limit reached for M on tokens per min" is none: the client or the
 // next attempt gets past it.
-func limitWords(text string) (name string, ok bool) {
-	if name, ok := limitPhrase(text); ok {
+func Named(text string) (name string, ok bool) {
+	if name, ok := Phrase(text); ok {
 		return name, true
 	}
 	return "usage limit", strings.Contains(strings.ToLower(text), "usage limit")
 }
 
-// limitPhrase is limitWords for text that may be the agent's own.
-func limitPhrase(text string) (name string, ok bool) {
+// Phrase is Named for text that may be the agent's own.
+func Phrase(text string) (name string, ok bool) {
 	text = strings.ReplaceAll(text, "’", "'")
 	limit := regexp.MustCompile(`(?i)hit your (.{0,40}?) ?limit\b|(usage|\d+-hour|hour|hourly|daily|weekly|session|opus|sonnet|spending) limit (?:has been )?reached|out of (extra usage)` +
 		`|exhausted your (daily quota|capacity)|exceed your (account)'s rate limit`)
@@ -33,11 +35,11 @@ func limitPhrase(text string) (name string, ok bool) {
 	case m[5] != "":
 		return "account rate limit", true
 	}
-	return strings.TrimSpace(or(m[1], or(m[2], "usage"))) + " limit", true
+	return strings.TrimSpace(cmp.Or(m[1], m[2], "usage")) + " limit", true
 }
 
-// limitName is the name of a limit that claude's stream tells of.
-func limitName(word string) string {
+// Kind is the name of a limit that claude's stream tells of.
+func Kind(word string) string {
 	switch word {
 	case "five_hour":
 		return "5-hour limit"
@@ -53,20 +55,20 @@ func limitName(word string) string {
 	return ""
 }
 
-// limitIn looks through the lines of a text for a limit and for when it ends.
+// Find looks through the lines of a text for a limit and for when it ends.
 // The last one counts. Only the end of a run that failed is to be given to it:
 // a working agent may well write about limits.
-func limitIn(text string, now time.Time) (name string, until time.Time, ok bool) {
+func Find(text string, now time.Time) (name string, until time.Time, ok bool) {
 	for l := range strings.Lines(text) {
-		if n, is := limitPhrase(l); is {
-			name, until, ok = n, resetTime(l, now), true
+		if n, is := Phrase(l); is {
+			name, until, ok = n, Reset(l, now), true
 		}
 	}
 	return name, until, ok
 }
 
-// limitReason says in a person's words what is used up, and until when.
-func limitReason(owner, name string, until, now time.Time) string {
+// Reason says in a person's words what is used up, and until when.
+func Reason(owner, name string, until, now time.Time) string {
 	what := owner + "'s " + name
 	if until.IsZero() {
 		return what + " is used up; it does not say when it resets"
@@ -99,24 +101,4 @@ func inWords(d time.Duration) string {
 		return fmt.Sprintf("in %d h %d min", hours, minutes)
 	}
 	return fmt.Sprintf("in %d min", minutes)
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-// refusalIn looks for clients' words for what no further attempt would mend,
-// in what a failed run printed as text. The agent's own words may be among it,
-// so these are whole phrases only.
-func refusalIn(text string) (line string, ok bool) {
-	fatal := regexp.MustCompile(`(?i)not logged in|invalid api key|credit balance is too low|cannot be used with root|authentication_(error|failed)|oauth token has expired|no authentication information found|no auth type is selected`)
-	for l := range strings.Lines(text) {
-		if fatal.MatchString(l) {
-			line, ok = clip(strings.TrimSpace(l), 200), true
-		}
-	}
-	return line, ok
 }

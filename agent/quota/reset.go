@@ -1,18 +1,19 @@
-package agent
+package quota
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// resetTime reads when a limit ends: "|1750708800", "in 5 days 22 hours",
+// Reset reads when a limit ends: "|1750708800", "in 5 days 22 hours",
 // "after 8h32m10s", "at Nov 23rd, 2026 8:33 PM", "resets Nov 23, 8:33pm
 // (Europe/Lisbon)", "resets 9:32pm (UTC)", "at 9:10 PM". Without a zone it is
 // the local one, without a date the next such time; zero means that there is
 // none.
-func resetTime(line string, now time.Time) time.Time {
+func Reset(line string, now time.Time) time.Time {
 	if m := regexp.MustCompile(`\|(\d{10}|\d{13})\b`).FindStringSubmatch(line); m != nil {
 		return epochText(m[1])
 	}
@@ -32,7 +33,7 @@ func epochText(s string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	return epoch(n)
+	return Epoch(n)
 }
 
 // longestWait is more than any limit lasts.
@@ -85,7 +86,7 @@ func resetClock(line string, now time.Time) time.Time {
 			zone = z
 		}
 	}
-	clock, err := time.Parse("3:04pm", m[4]+":"+or(m[5], "00")+strings.ToLower(m[6]))
+	clock, err := time.Parse("3:04pm", m[4]+":"+cmp.Or(m[5], "00")+strings.ToLower(m[6]))
 	if err != nil {
 		return time.Time{}
 	}
@@ -112,4 +113,15 @@ func resetClock(line string, now time.Time) time.Time {
 		at = at.AddDate(1, 0, 0)
 	}
 	return at
+}
+
+// Epoch reads seconds or milliseconds since 1970; zero for none.
+func Epoch(n float64) time.Time {
+	switch {
+	case n >= 1e9 && n < 1e11:
+		return time.Unix(int64(n), 0)
+	case n >= 1e12 && n < 1e14:
+		return time.UnixMilli(int64(n))
+	}
+	return time.Time{}
 }

@@ -1,4 +1,4 @@
-package agent
+package quota
 
 import (
 	"testing"
@@ -38,7 +38,7 @@ func TestResetTime(t *testing.T) {
 		{"resets 25pm", time.Time{}},
 		{"in 999999 days 999999 days", time.Time{}},
 	} {
-		if got := resetTime(tt.text, now); !got.Equal(tt.want) {
+		if got := Reset(tt.text, now); !got.Equal(tt.want) {
 			t.Errorf("%q: got %v, want %v", tt.text, got, tt.want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestLimitReason(t *testing.T) {
 		"Claude's weekly limit; resets Sat 2 Jan 2027 14:21 (in 40 d)":     now.Add(40 * 24 * time.Hour),
 		"Claude's weekly limit is used up; it does not say when it resets": {},
 	} {
-		if got := limitReason("Claude", "weekly limit", until, now); got != want {
+		if got := Reason("Claude", "weekly limit", until, now); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -81,7 +81,7 @@ func TestLimitWords(t *testing.T) {
 		"Resource has been exhausted (e.g. check quota). Suggested retry after 1s.": "",
 		"Quota exceeded. Check your plan and billing details.":                      "",
 	} {
-		got, ok := limitWords(text)
+		got, ok := Named(text)
 		if !ok {
 			got = ""
 		}

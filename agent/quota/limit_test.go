@@ -1,11 +1,11 @@
-package agent
+package quota
 
 import (
 	"testing"
 	"time"
 )
 
-func TestLimitIn(t *testing.T) {
+func TestFind(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 14, 30, 0, 0, time.UTC)
 	day := func(d, h, m int) time.Time { return time.Date(2026, 11, d, h, m, 0, 0, time.UTC) }
@@ -31,7 +31,7 @@ func TestLimitIn(t *testing.T) {
 		{"API Error: Request rejected (429)", false, time.Time{}},
 		{"", false, time.Time{}},
 	} {
-		line, until, ok := limitIn(tt.text, now)
+		line, until, ok := Find(tt.text, now)
 		if ok != tt.limit || !until.Equal(tt.until) || ok == (line == "") {
 			t.Errorf("%q: got %q %v %v, want %v %v", tt.text, line, until, ok, tt.limit, tt.until)
 		}

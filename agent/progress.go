@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/agent/stream"
+	"descartes/internal/proc"
+)
+
+// messageLimit is how much of a final message is looked at. No model answers
+// at such length.
+const messageLimit = 1 << 20
+
+// progress is what the events of a run come to.
+type progress struct {
+	events, unknown, noise int64
+	tooLong                int64 // lines that were not read
+	cut                    bool  // the last line is not whole
+	session, model         string
+	message                []byte // own words since the last tool call
+	spoke, acted           bool   // any words, any tool
+	retries, retryStatus   int
+	retrying               string // what the client said last, where that is that it tries again
+	moved                  int64  // events that were more than that
+	refused                int    // of them, those in a row for a key that was refused
+	refusal                string // the client's word for it
+	limited                bool
+	limit                  stream.Event
+	denied, kept           []string
+	tokens                 Tokens
+	usd                    float64
+	trouble                stream.Event // the last one
+	troubled               bool         // nothing was said or done after it
+	ended                  bool
+	end                    stream.Event
+	ends                   int64 // how often an end was told
+	more                   bool  // something was begun after it
+	steps                  int   // turns in a row in which nothing was said or done
+	overflows              int   // of the context window, since the last tool call
+}
+
+// hear takes the next event.
+func (s *progress) hear(e stream.Event) {
+	if e.Kind == stream.Retry {
+		s.retrying = or(e.Text, or(e.Word, "it tries again"))
+	} else {
+		s.retrying, s.moved = "", s.moved+1
+	}
+	switch e.Kind {
+	case stream.Session:
+		s.session, s.model = or(e.ID, s.session), or(e.Model, s.model)
+		s.more = true
+	case stream.Begin:
+		s.ended, s.troubled, s.more = false, false, true
+		s.steps++
+	case stream.Text:
+		s.troubled = s.troubled && e.Text == "" // it got past it
+		if e.Whole {
+			s.message = s.message[:0]
+		}
+		s.message = keepEnd(append(s.message, e.Text...), messageLimit)
+		if e.Text != "" {
+			s.spoke, s.steps, s.refused = true, 0, 0
+		}
+	case stream.Tool:
+		s.message, s.acted, s.troubled = s.message[:0], true, false
+		s.steps, s.overflows, s.refused, s.more = 0, 0, 0, true
+	case stream.Retry:
+		s.retries, s.retryStatus = s.retries+1, e.Status
+		if s.refusal = e.Word; e.Status != 401 && e.Status != 403 {
+			s.refused = -1
+		}
+		s.refused++
+	case stream.Trouble:
+		s.trouble, s.troubled = e, true
+		if e.Word == stream.Overflow {
+			s.overflows++
+		}
+	case stream.Limit:
+		s.limit, s.limited = e, true
+	case stream.Allowed:
+		s.limited = false
+	case stream.Denied:
+		if len(s.denied) < 100 && !slices.Contains(s.denied, e.Word) {
+			s.denied = append(s.denied, e.Word)
+		}
+	case stream.Kept:
+		if len(s.kept) < 100 && !slices.Contains(s.kept, e.Word) {
+			s.kept = append(s.kept, e.Word)
+		}
+	case stream.Usage:
+		if e.Tokens.Output > 0 {
+			s.steps = 0
+		}
+		if e.Add {
+			e.Tokens, e.USD = s.tokens.Plus(e.Tokens), s.usd+e.USD
+		}
+		s.tokens, s.usd = e.Tokens, e.USD
+	case stream.End:
+		s.end, s.ended, s.more = e, true, false
+		s.ends++
+		if !e.OK && e.Text == "" && s.troubled {
+			s.end.Text, s.end.Word = s.trouble.Text, or(e.Word, s.trouble.Word)
+			if e.Status == 0 {
+				s.end.Status = s.trouble.Status
+			}
+		}
+	}
+}
+
+// line counts what a line was.
+func (s *progress) line(kind stream.LineKind, _ []byte, whole bool) {
+	switch kind {
+	case stream.Known:
+		s.events++
+	case stream.Unknown:
+		s.events, s.unknown = s.events+1, s.unknown+1
+	case stream.Noise:
+		s.noise, s.cut = s.noise+1, !whole
+	case stream.TooLong:
+		s.events, s.tooLong, s.cut = s.events+1, s.tooLong+1, !whole
+	}
+}
+
+// cost is what the run cost, nil where nothing is known. Clients print zeros
+// for what they do not know: an answer costs tokens, and tokens cost money.
+func (s *progress) cost() *Cost {
+	var c Cost
+	if s.tokens.Input+s.tokens.Output > 0 {
+		c.Tokens = &s.tokens
+	}
+	if s.usd > 0 {
+		c.USD = &s.usd
+	}
+	if c == (Cost{}) {
+		return nil
+	}
+	return &c
+}
+
+// notes are what a person should know of a run besides its result.
+func (s *progress) notes(owner string, exit proc.Exit, good bool) (notes []string) {
+	if len(s.denied) > 0 {
+		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, clip(strings.Join(s.denied, ", "), 200)))
+	}
+	if len(s.kept) > 0 {
+		notes = append(notes, "descartes did not allow: "+clip(strings.Join(s.kept, "; "), 300))
+	}
+	switch {
+	case !s.ended && s.troubled && s.trouble.Word == "exited":
+	case !s.ended && s.cut:
+		notes = append(notes, "the output is cut off before its end event")
+	case !s.ended:
+		notes = append(notes, "the output has no end event")
+	}
+	if s.tooLong > 0 {
+		notes = append(notes, fmt.Sprintf("%d lines of the output are longer than %s and were not read", s.tooLong, proc.Size(stream.MaxLine)))
+	}
+	if s.unknown > 0 && (!s.ended || 2*s.unknown > s.events) {
+		notes = append(notes, fmt.Sprintf("%d of %d events are of kinds that are not known here: %s may be of another version than was reckoned with",
+			s.unknown, s.events, owner))
+	}
+	if good && (exit.Why == proc.Signaled || exit.Code != 0) {
+		notes = append(notes, exit.String()+", after "+owner+" had told that it was finished")
+	}
+	return notes
+}
