@@ -122,6 +122,9 @@ func keysBelow(prefix string) (out []string) {
 func (r *reader) unknown(k *yaml.Node, prefix string, known []string) {
 	r.note(k, "unknown setting %s", k.Value)
 	best, least := "", 3
+	if len(k.Value) > 40 {
+		known = nil // no slip of the finger
+	}
 	for _, word := range known {
 		if d := distance(k.Value, word); d < least || strings.HasPrefix(word, k.Value+"_") && least == 3 {
 			best, least = word, min(d, least-1)

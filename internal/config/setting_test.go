@@ -452,3 +452,26 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a file holds, reading it ends, with settings or with an error.
+func FuzzFile(f *testing.F) {
+	for _, text := range []string{"command: x\n", "git: &a {<<: *a}\n", "criteria: &a [*a]\n", "backends: {x: &a {prices: *a, exit_codes: {1: fatal}}}\n", "mask: off\nfallback: a, b\n",
+		"scud: {spec: {additional_specs: [a]}}\n", "max_memory: 1e99\nbreaker: off\n", "? [a]\n: b\n", "a: !!binary x\n", "prices: {m: {input: .nan, output: 1}}\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s := New()
+		r := &reader{to: &s, lines: map[string]int{}}
+		if r.read(text) != nil {
+			return
+		}
+		for key, line := range r.lines {
+			if line < 1 {
+				t.Errorf("%s stands on line %d", key, line)
+			}
+		}
+		if _, err := json.Marshal(s.Config); err != nil {
+			t.Error(err)
+		}
+	})
+}
