@@ -86,7 +86,7 @@ type attached struct {
 
 func (a *attached) follow(ctx context.Context) error {
 	s, id := a.saved.State, a.saved.State.ID
-	a.p.waves, a.p.usual = s.TotalWaves, s.Config.Backend.Type
+	a.p.events.Waves, a.p.events.Usual = s.TotalWaves, s.Config.Backend.Type
 	f := journal.Follow(a.home.Events(id))
 	events, err := f.Next()
 	if err != nil {
@@ -146,7 +146,7 @@ func (a *attached) catchUp(events []journal.Event) {
 		if a.see(e); e.Begins() {
 			lines = nil
 		}
-		if line := a.p.note(&e); line != "" {
+		if line := a.p.events.Line(&e); line != "" {
 			lines = append(lines, line)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
-	"descartes/loop/journal"
 	"descartes/loop/mode"
 	"descartes/verify"
 )
@@ -282,15 +281,6 @@ func (r *repetition) criteria() *gate.Criteria {
 	}
 	c, _ := g.(*gate.Criteria)
 	return c
-}
-
-// gateLines is what a gate says between iterations.
-func gateLines(e *journal.Event) string {
-	var out []string
-	for _, l := range e.Lines {
-		out = append(out, terminal.Clean(l))
-	}
-	return strings.Join(out, "\n")
 }
 
 // gateHeader tells what ends a loop that a status or criteria gate ends.

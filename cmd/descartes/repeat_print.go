@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
-	"descartes/loop/journal"
 )
 
 // repeatHeader tells what is about to be repeated.
@@ -93,66 +91,6 @@ func (r *repetition) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	r.gatePlan().print(p)
 	p.say("\ndry run: nothing was touched")
 	return nil
-}
-
-// turnStarted is the marker line of an iteration.
-func turnStarted(e *journal.Event) string {
-	again := ""
-	if e.Attempt > 1 {
-		again = fmt.Sprintf(" again, time %d", e.Attempt)
-	}
-	line := fmt.Sprintf("[loop %s iteration %d/%d]%s", e.Loop, e.Iteration, e.Of, again)
-	for _, l := range e.Lines {
-		line += "\n" + terminal.Clean(l)
-	}
-	return line
-}
-
-// turnFinished tells how an iteration ended and what its gate made of it.
-func (p *printer) turnFinished(e *journal.Event) string {
-	d := e.Detail
-	if d == nil {
-		return ""
-	}
-	colour, word := terminal.Green, "exit status 0"
-	switch d.End {
-	case "finished":
-	case "crashed":
-		colour, word = terminal.Yellow, "the agent failed"
-	case "timeout":
-		colour, word = terminal.Yellow, "timed out"
-	case "idle":
-		colour, word = terminal.Yellow, "the agent was silent too long"
-	case "limited":
-		colour, word = terminal.Yellow, "out of quota"
-	case "cancelled":
-		colour, word = terminal.Yellow, "interrupted"
-	default:
-		colour, word = terminal.Yellow, d.End
-	}
-	s := "  " + p.paint.In(colour, word) + " in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
-	if d.Changed > 0 {
-		s += ", " + terminal.Count(d.Changed, "file") + " changed"
-	}
-	if e.Commit != "" {
-		s += ", committed " + p.paint.In(terminal.Bold, report.Short(e.Commit))
-	}
-	text := cmp.Or(e.Message, e.Reason) // of one that is done again there is only the reason
-	if d.End != "finished" {
-		text = e.Reason
-	}
-	if text != "" && d.End != "cancelled" {
-		s += ": " + terminal.Clean(text)
-	}
-	for _, what := range d.Denied {
-		s += "\n    the sandbox refused " + terminal.Clean(what)
-	}
-	for _, line := range e.Lines {
-		if line != "[status] "+e.Message { // which was just said
-			s += "\n  " + terminal.Clean(line)
-		}
-	}
-	return s
 }
 
 // fromHere is what a command needs besides where it is typed in another project than that of root.

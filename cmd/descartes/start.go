@@ -162,7 +162,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 			return err
 		}
 	}
-	p.waves, p.usual = len(r.job.Graph.Waves()), r.job.Config.Backend.Type
+	p.events.Waves, p.events.Usual = len(r.job.Graph.Waves()), r.job.Config.Backend.Type
 	r.dryRun = s.DryRun
 	p.header(r)
 	if cmd.Flags().Changed("completion-promise") {
@@ -220,7 +220,7 @@ func (r *ready) canRun(id string) error {
 func (p *printer) header(r *ready) {
 	c := r.job.Config
 	g := r.job.Graph.Counts()
-	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.waves, "wave"), g.Done)
+	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.events.Waves, "wave"), g.Done)
 	if plan := r.job.Import; plan != nil {
 		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(report.Relative(r.root, r.job.File.Path())))
 	}

@@ -1,0 +1,287 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/internal/terminal"
+	"descartes/loop/journal"
+)
+
+// Events says a run's events to a person, a line each, or a few.
+type Events struct {
+	Waves int    // of the tag; 0 where nobody knows
+	Usual string // the backend of tasks that ask for none
+	paint terminal.Paint
+	began map[string]time.Time    // of the tasks under way
+	costs map[string]journal.Cost // of their agents
+}
+
+// NewEvents begins with a run.
+func NewEvents(paint terminal.Paint) *Events {
+	return &Events{paint: paint, began: map[string]time.Time{}, costs: map[string]journal.Cost{}}
+}
+
+// Line takes an event into account and is what it says to a person, "" if it is not worth a line.
+func (p *Events) Line(e *journal.Event) string {
+	if e.Type == journal.AgentFinished || e.Type == journal.SpecRefined {
+		cost := p.costs[e.Task]
+		cost.Add(e.Detail)
+		p.costs[e.Task] = cost
+	}
+	return p.line(e)
+}
+
+// line is an event for a person, "" if it is not worth one.
+func (p *Events) line(e *journal.Event) string {
+	switch e.Type {
+	case journal.LoopStarted:
+		return fmt.Sprintf("loop %s started", e.Loop)
+	case journal.LoopResumed:
+		if n := len(e.Tasks); n > 0 {
+			return fmt.Sprintf("loop %s goes on, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
+		}
+		return fmt.Sprintf("loop %s goes on", e.Loop)
+	case journal.WaveStarted:
+		return p.waveLine(e)
+	case journal.AttemptStarted:
+		return p.attemptLine(e)
+	case journal.AttemptFinished:
+		return p.failedLine(e)
+	case journal.SpecRefined:
+		return p.reviewLine(e)
+	case journal.TaskDone:
+		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.In(terminal.Green, "done"), p.since(e))
+	case journal.TaskBlocked:
+		line := fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.In(terminal.Red, "blocked"), terminal.Count(e.Attempt, "attempt"), terminal.Clean(e.Reason))
+		if e.Message != "" {
+			line += "\n  restored: " + terminal.Clean(e.Message)
+		}
+		return line
+	case journal.TaskHeld:
+		return fmt.Sprintf("  %s %s: %s", taskName(e), p.paint.In(terminal.Yellow, "held"), terminal.Clean(e.Reason))
+	case journal.WaveCommitted:
+		return fmt.Sprintf("wave %d committed %s%s", e.Wave, p.paint.In(terminal.Bold, Short(e.Commit)), files(e.Of))
+	case journal.LimitWaiting:
+		return p.waitLine(e)
+	case journal.Warning:
+		return fmt.Sprintf("%s %s", p.paint.In(terminal.Yellow, "warning:"), warned(e))
+	case journal.IterationStarted:
+		return iterationStarted(e)
+	case journal.IterationFinished:
+		return p.iterationFinished(e)
+	case journal.GateSpoke:
+		return gateLines(e)
+	case journal.BreakerOpened:
+		return p.paint.In(terminal.Red, "breaker opened:") + " " + terminal.Clean(e.Reason)
+	case journal.VerifyStarted, journal.VerifyFinished:
+		return baselineLine(e)
+	case journal.TaskStarted, journal.AgentFinished, journal.LoopPaused, journal.LoopFinished:
+	}
+	return ""
+}
+
+// baselineLine announces the verification before the first attempt; how it ended has a line of its own.
+func baselineLine(e *journal.Event) string {
+	switch d := e.Detail; {
+	case d == nil || !d.Baseline:
+		return ""
+	case e.Type == journal.VerifyStarted && e.Task != "":
+		return "  verify runs once more without the work on task " + terminal.Clean(e.Task)
+	case e.Task != "" && d.Passed:
+		return "  verify passes without it, in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
+	case e.Type == journal.VerifyStarted:
+		return "baseline: verify runs once before the first attempt"
+	case d.Passed:
+		return "baseline: verify passes, in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
+	}
+	return "" // the lines that follow say why not
+}
+
+func files(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " (" + terminal.Count(n, "file") + ")"
+}
+
+func warned(e *journal.Event) string {
+	if e.Task == "" {
+		return terminal.Clean(e.Message)
+	}
+	return "task " + terminal.Clean(e.Task) + ": " + terminal.Clean(e.Message)
+}
+
+func (p *Events) waveLine(e *journal.Event) string {
+	s := fmt.Sprintf("wave %d", e.Wave)
+	if p.Waves > 0 {
+		s += fmt.Sprintf(" of %d", p.Waves)
+	}
+	if e.Of > 0 {
+		s += ": " + terminal.Count(e.Of, "task")
+	}
+	return p.paint.In(terminal.Bold, s)
+}
+
+func (p *Events) attemptLine(e *journal.Event) string {
+	if _, again := p.began[e.Task]; !again {
+		p.began[e.Task] = e.TS
+	}
+	with := ""
+	if d := e.Detail; d != nil && d.Backend != "" && p.Usual != "" && d.Backend != p.Usual {
+		with = " with " + terminal.Clean(d.Backend)
+	}
+	if e.Attempt <= 1 {
+		return fmt.Sprintf("  %s started%s", taskName(e), with)
+	}
+	return fmt.Sprintf("  %s attempt %d started%s", taskName(e), e.Attempt, with)
+}
+
+// failedLine tells of an attempt that is followed by another; the end of a task has its own line.
+func (p *Events) failedLine(e *journal.Event) string {
+	word := ""
+	switch e.Verdict {
+	case journal.Failed:
+		word = "failed"
+	case journal.Crashed:
+		word = "crashed"
+	case journal.TimedOut:
+		word = "timed out"
+	case journal.Cancelled:
+		word = "was interrupted"
+	default:
+		return ""
+	}
+	line := fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.In(terminal.Yellow, word), terminal.Clean(e.Reason))
+	if e.Detail != nil {
+		for _, what := range e.Detail.Denied {
+			line += "\n    the sandbox refused " + terminal.Clean(what)
+		}
+	}
+	return line
+}
+
+// reviewLine shows the whole advice: it becomes part of the next spec.
+func (p *Events) reviewLine(e *journal.Event) string {
+	what := taskName(e) + " review, for attempt " + strconv.Itoa(e.Attempt)
+	if e.Task == "" {
+		what = "review of iteration " + strconv.Itoa(e.Iteration)
+	}
+	if e.Message == "" {
+		return fmt.Sprintf("  %s: %s", what, terminal.Clean(e.Reason))
+	}
+	var s strings.Builder
+	fmt.Fprintf(&s, "  %s:", what)
+	for line := range strings.SplitSeq(strings.TrimSpace(e.Message), "\n") {
+		s.WriteString("\n    " + terminal.Clean(line))
+	}
+	return s.String()
+}
+
+func (p *Events) waitLine(e *journal.Event) string {
+	until := ""
+	if e.Detail != nil && e.Detail.Until != nil {
+		until = " until " + e.Detail.Until.Local().Format("2006-01-02 15:04")
+	}
+	who := ""
+	if e.Task != "" {
+		who = taskName(e) + " "
+	}
+	if d := e.Detail; d != nil && d.Until != nil && d.Cause != "" { // the end of the attempt was told with its reason
+		return fmt.Sprintf("  %stries again in %s", who, terminal.Spell(d.Until.Sub(e.TS)))
+	}
+	return fmt.Sprintf("  %swaits%s: %s", who, until, terminal.Clean(e.Reason))
+}
+
+func (p *Events) since(e *journal.Event) string {
+	began, ok := p.began[e.Task]
+	if !ok {
+		return ""
+	}
+	s := " in " + terminal.Duration(e.TS.Sub(began))
+	if cost := p.costs[e.Task]; cost.USD != nil {
+		s += ", " + cost.Dollars()
+	}
+	delete(p.began, e.Task)
+	delete(p.costs, e.Task)
+	if e.Attempt > 1 {
+		s += fmt.Sprintf(" (attempt %d)", e.Attempt)
+	}
+	return s
+}
+
+func taskName(e *journal.Event) string {
+	return terminal.Clean(e.Task) + " " + terminal.Fit(terminal.Clean(e.Title), 60)
+}
+
+// iterationStarted is the marker line of an iteration.
+func iterationStarted(e *journal.Event) string {
+	again := ""
+	if e.Attempt > 1 {
+		again = fmt.Sprintf(" again, time %d", e.Attempt)
+	}
+	line := fmt.Sprintf("[loop %s iteration %d/%d]%s", e.Loop, e.Iteration, e.Of, again)
+	for _, l := range e.Lines {
+		line += "\n" + terminal.Clean(l)
+	}
+	return line
+}
+
+// iterationFinished tells how an iteration ended and what its gate made of it.
+func (p *Events) iterationFinished(e *journal.Event) string {
+	d := e.Detail
+	if d == nil {
+		return ""
+	}
+	colour, word := terminal.Green, "exit status 0"
+	switch d.End {
+	case "finished":
+	case "crashed":
+		colour, word = terminal.Yellow, "the agent failed"
+	case "timeout":
+		colour, word = terminal.Yellow, "timed out"
+	case "idle":
+		colour, word = terminal.Yellow, "the agent was silent too long"
+	case "limited":
+		colour, word = terminal.Yellow, "out of quota"
+	case "cancelled":
+		colour, word = terminal.Yellow, "interrupted"
+	default:
+		colour, word = terminal.Yellow, d.End
+	}
+	s := "  " + p.paint.In(colour, word) + " in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
+	if d.Changed > 0 {
+		s += ", " + terminal.Count(d.Changed, "file") + " changed"
+	}
+	if e.Commit != "" {
+		s += ", committed " + p.paint.In(terminal.Bold, Short(e.Commit))
+	}
+	text := cmp.Or(e.Message, e.Reason) // of one that is done again there is only the reason
+	if d.End != "finished" {
+		text = e.Reason
+	}
+	if text != "" && d.End != "cancelled" {
+		s += ": " + terminal.Clean(text)
+	}
+	for _, what := range d.Denied {
+		s += "\n    the sandbox refused " + terminal.Clean(what)
+	}
+	for _, line := range e.Lines {
+		if line != "[status] "+e.Message { // which was just said
+			s += "\n  " + terminal.Clean(line)
+		}
+	}
+	return s
+}
+
+// gateLines is what a gate says between iterations.
+func gateLines(e *journal.Event) string {
+	var out []string
+	for _, l := range e.Lines {
+		out = append(out, terminal.Clean(l))
+	}
+	return strings.Join(out, "\n")
+}
