@@ -16,6 +16,7 @@ import (
 	"descartes/scheduler"
 	"descartes/specbuild"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // Problem is one thing that stands in the way of a run, with what to do about it where that is known.
@@ -31,9 +32,9 @@ type Job struct {
 	Config    Config
 	File      *tasks.File
 	Graph     *scheduler.Graph
-	Import    *tasks.PlanTasks // of which Start makes the task file; nil where there is one
-	Conflicts []tasks.Finding  // what the plan states against the task file
-	all       []tasks.Task     // as they were read; the file's own list changes with each save
+	Import    *plan.Plan      // of which Start makes the task file; nil where there is one
+	Conflicts []tasks.Finding // what the plan states against the task file
+	all       []tasks.Task    // as they were read; the file's own list changes with each save
 	plan      *specbuild.Plan
 	specs     []specbuild.File
 	hand      string

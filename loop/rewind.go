@@ -221,7 +221,8 @@ func (w *Rewind) reopen(fsys atomicfile.FS) error {
 		}
 	}
 	if len(changes) > 0 {
-		if err := list.Save(fsys, changes); err != nil {
+		list.SetReplace(atomicfile.Replacer(fsys))
+		if err := list.Save(changes); err != nil {
 			return fmt.Errorf("save task file: %w", err)
 		}
 	}

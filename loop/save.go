@@ -98,7 +98,8 @@ func (s *saver) write() error {
 	}
 	if len(s.pending) > 0 {
 		crash.Point("before-task-file")
-		if err := s.file.Save(s.fs, s.pending); err != nil {
+		s.file.SetReplace(atomicfile.Replacer(s.fs))
+		if err := s.file.Save(s.pending); err != nil {
 			return fmt.Errorf("save task file: %w", err)
 		}
 		clear(s.pending)

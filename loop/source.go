@@ -9,21 +9,22 @@ import (
 
 	"descartes/scheduler"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
-// open reads the task list and makes its graph. plan adds the dependencies that only it states; with
+// open reads the task list and makes its graph. The plan's text adds the dependencies that only it states; with
 // imports, it stands in for a missing list.
-func (j *Job) open(plan string, imports bool) error {
+func (j *Job) open(text string, imports bool) error {
 	c := &j.Config.Scud
 	file, err := OpenTasks(j.Root, *c)
 	var missing *tasks.NotFoundError
 	imports = imports && c.TasksFile == "" && errors.As(err, &missing)
-	if err != nil && (!imports || plan == "") {
+	if err != nil && (!imports || text == "") {
 		return err
 	}
 	var more map[string][]string
-	if plan != "" {
-		p, perr := tasks.FromPlan(c.PlanPath, []byte(plan))
+	if text != "" {
+		p, perr := plan.Parse(c.PlanPath, []byte(text))
 		switch {
 		case imports && perr != nil:
 			return fmt.Errorf("%w; and of the plan none can be made: %w", err, perr)

@@ -88,7 +88,7 @@ func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop,
 		return l, err
 	}
 	if j.Import != nil {
-		if _, err := tasks.WriteTagFile(tools.FS, j.Root, j.File.Tag(), j.Import); err != nil {
+		if _, err := j.Import.Write(j.Root, j.File.Tag()); err != nil {
 			return l, err
 		}
 	}

@@ -113,7 +113,8 @@ func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *ta
 	if err != nil || len(v.Changes) == 0 {
 		return err
 	}
-	if err := file.Save(fsys, v.Changes); err != nil {
+	file.SetReplace(atomicfile.Replacer(fsys))
+	if err := file.Save(v.Changes); err != nil {
 		return fmt.Errorf("save task file: %w", err)
 	}
 	return v.State.save(fsys, s.Path)

@@ -1,11 +1,9 @@
 package specbuild
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"descartes/internal/markdown"
 )
@@ -67,7 +65,7 @@ func ParsePlan(name string, src []byte) (*Plan, error) {
 		return nil, fmt.Errorf("plan %s is too large: %.1f MiB, at most %d MiB can be read",
 			name, float64(len(src))/(1<<20), MaxPlanBytes>>20)
 	}
-	if err := CheckText(src); err != nil {
+	if err := markdown.CheckText(src); err != nil {
 		return nil, fmt.Errorf("plan %s %w", name, err)
 	}
 	p := &Plan{name: name, src: lineEnds(strings.TrimPrefix(string(src), markdown.BOM))}
@@ -84,32 +82,6 @@ func ParsePlan(name string, src []byte) (*Plan, error) {
 
 // Name is the name that ParsePlan was given.
 func (p *Plan) Name() string { return p.name }
-
-// CheckText says why src cannot be part of a prompt: binary data or an encoding other than UTF-8. The
-// message continues a sentence: "is not text: ...".
-func CheckText(src []byte) error {
-	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
-		return fmt.Errorf("is UTF-16 text; save it as UTF-8")
-	}
-	if i := bytes.IndexByte(src, 0); i >= 0 {
-		return fmt.Errorf("is not text: NUL byte in line %d", 1+bytes.Count(src[:i], []byte("\n")))
-	}
-	if utf8.Valid(src) {
-		return nil
-	}
-	line := 1
-	for len(src) > 0 {
-		r, n := utf8.DecodeRune(src)
-		if r == utf8.RuneError && n == 1 {
-			break
-		}
-		if r == '\n' {
-			line++
-		}
-		src = src[n:]
-	}
-	return fmt.Errorf("is not UTF-8 text: invalid byte in line %d", line)
-}
 
 // lineEnds turns CRLF and lone CR into LF, so that the line count stays what an editor shows.
 func lineEnds(s string) string {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"descartes/internal/markdown"
 	"descartes/tasks"
 )
 
@@ -124,7 +125,7 @@ func checkString(s string) error {
 	if strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) {
 		return nil
 	}
-	return CheckText([]byte(s))
+	return markdown.CheckText([]byte(s))
 }
 
 // draft is a request on its way to a text: what is still in it may be cut.

@@ -106,7 +106,7 @@ func BenchmarkSave(b *testing.B) {
 			for b.Loop() {
 				status := []Status{Done, Pending}[len(ratios)%2]
 				start := time.Now()
-				if err := f.Save(atomicfile.OS(), map[string]Status{id: status}); err != nil {
+				if err := f.Save(map[string]Status{id: status}); err != nil {
 					b.Fatal(err)
 				}
 				middle := time.Now()

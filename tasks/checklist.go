@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"descartes/internal/markdown"
+
+	"descartes/tasks/prose"
 )
 
 // maxCheckWork bounds how often statements of dependencies are compared with the order of a list.
@@ -14,6 +16,8 @@ const maxCheckWork = 50_000_000
 
 // maxLinks is how many dependencies the order of a list may make.
 const maxLinks = 1_000_000
+
+const maxEntries = 20_000
 
 // checklist is a Markdown task list whose entries have ids, as spec-kit writes them: "- [ ] T001 [P] [US1] Title". The order of the list
 // is the dependency, except between neighbours that are all marked [P].
@@ -53,16 +57,16 @@ func readChecklist(src string) (*checklist, *problem) {
 			heads = append(slices.Clip(heads), n)
 		case l.Kind == markdown.Entry && l.Box != 0:
 			e := checkEntry{line: n, heads: heads}
-			e.split(markdown.Inline(clip(md.Words(n))))
-			codes = codes || codeID(e.id)
+			e.split(markdown.Inline(prose.Clip(md.Words(n))))
+			codes = codes || prose.CodeID(e.id)
 			c.entries = append(c.entries, e)
 		case l.Kind != markdown.Hidden && nearBox(md.Line(n)):
 			c.near = append(c.near, n)
 		}
 	}
 	c.drop(codes)
-	if len(c.entries) > maxPlanTasks {
-		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxPlanTasks)}
+	if len(c.entries) > maxEntries {
+		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxEntries)}
 	}
 	if len(c.entries) == 0 && len(c.strays) > 0 {
 		return nil, &problem{md.Lines[c.strays[0]].Start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), so that a status cannot be kept; it can be imported as a plan`}
@@ -77,7 +81,7 @@ func readChecklist(src string) (*checklist, *problem) {
 func (c *checklist) drop(codes bool) {
 	kept := c.entries[:0]
 	for _, e := range c.entries {
-		if e.id == "" || codes && !codeID(e.id) {
+		if e.id == "" || codes && !prose.CodeID(e.id) {
 			c.strays = append(c.strays, e.line)
 			continue
 		}
@@ -104,13 +108,13 @@ func nearBox(line string) bool {
 		return false
 	}
 	word, _, _ := strings.Cut(strings.TrimLeft(rest, " \t"), " ")
-	return codeID(word)
+	return prose.CodeID(word)
 }
 
 // split takes an entry's text apart: "T001 [P] [US1] Title", the marks also before the id.
 func (e *checkEntry) split(s string) {
 	s = e.cutMarks(s)
-	e.id, e.title = leadingID(s)
+	e.id, e.title = prose.LeadingID(s)
 	if e.title = e.cutMarks(e.title); e.title == "" {
 		e.title = "Task " + e.id
 	}
@@ -153,20 +157,20 @@ func (c *checklist) decode(f *File) *problem {
 	for i := range c.entries {
 		e := &c.entries[i]
 		l := &c.md.Lines[e.line]
-		if reason := idProblem(e.id); reason != "" {
+		if reason := prose.IDProblem(e.id); reason != "" {
 			return &problem{l.Start, reason}
 		}
-		status := boxStatus(l.Box)
+		status := BoxStatus(l.Box)
 		f.tasks = append(f.tasks, Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Status: status,
 			RawStatus: string(status), Priority: c.priority(e), Line: e.line + 1})
 		f.sites = append(f.sites, site{start: int32(l.Mark), end: int32(l.Mark + len(string(l.Box))), at: int32(l.Start)})
 		f.enter(i)
 	}
 	for _, n := range c.strays {
-		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf("%q has a box but no id, it is no task", short(c.md.Words(n)))})
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf("%q has a box but no id, it is no task", prose.Short(c.md.Words(n)))})
 	}
 	for _, n := range c.near {
-		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf(`%q is no task: an entry begins with "- [ ] T001"`, short(strings.TrimSpace(c.md.Line(n))))})
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf(`%q is no task: an entry begins with "- [ ] T001"`, prose.Short(strings.TrimSpace(c.md.Line(n))))})
 	}
 	c.relate(f)
 	if !c.order(f) {
@@ -181,7 +185,7 @@ func (c *checklist) around(e *checkEntry) string {
 	var names []string
 	for _, n := range e.heads {
 		if c.md.Lines[n].Level > 1 {
-			names = append(names, strings.TrimRight(markdown.Inline(clip(c.md.Words(n))), "# "))
+			names = append(names, strings.TrimRight(markdown.Inline(prose.Clip(c.md.Words(n))), "# "))
 		}
 	}
 	return strings.Join(names, " > ")
@@ -192,15 +196,15 @@ func (c *checklist) nested(e *checkEntry) string {
 	for n := e.line + 1; n < e.last; n++ {
 		lines = append(lines, c.md.Line(n))
 	}
-	return block(lines)
+	return prose.Block(lines)
 }
 
 // priority reads "(Priority: P1)" in the headings around an entry.
 func (c *checklist) priority(e *checkEntry) string {
 	for _, n := range slices.Backward(e.heads) {
-		_, rest, ok := strings.Cut(lowerASCII(clip(c.md.Words(n))), "priority:")
-		if word, _, closed := strings.Cut(rest, ")"); ok && closed && planPriority(word) != "" {
-			return planPriority(word)
+		_, rest, ok := strings.Cut(prose.LowerASCII(prose.Clip(c.md.Words(n))), "priority:")
+		if word, _, closed := strings.Cut(rest, ")"); ok && closed && prose.Priority(word) != "" {
+			return prose.Priority(word)
 		}
 	}
 	return "medium"
@@ -253,7 +257,7 @@ func (c *checklist) statements(f *File) {
 	for i := range c.entries {
 		if e := &c.entries[i]; f.index[e.id] == i {
 			for n := e.line; n < e.last; n++ {
-				for _, s := range statementsIn(markdown.Inline(c.md.Words(n))) {
+				for _, s := range prose.Statements(markdown.Inline(c.md.Words(n))) {
 					c.take(f, i, s)
 				}
 			}
@@ -261,22 +265,22 @@ func (c *checklist) statements(f *File) {
 	}
 }
 
-func (c *checklist) take(f *File, i int, s statement) {
-	refs, rest := refsIn(s.text)
-	if s.beside || !isList(refs, rest) {
+func (c *checklist) take(f *File, i int, s prose.Statement) {
+	refs, rest := prose.Refs(s.Text)
+	if s.Beside || !prose.IsList(refs, rest) {
 		return
 	}
 	for _, r := range refs {
 		if c.work += 1 + len(f.tasks[i].DependsOn); c.work > maxCheckWork {
 			return
 		}
-		k, ok := f.index[r.id]
+		k, ok := f.index[r.ID]
 		switch {
-		case r.phase || !s.strong && !r.word || ok && k == i:
-		case !ok && s.strong && codeID(r.id) && codeID(c.entries[i].id) && !s.blocks:
-			f.note(i, "dependency", fmt.Sprintf("it depends on %s, which is not in the list", r.id))
+		case r.Phase || !s.Strong && !r.Word || ok && k == i:
+		case !ok && s.Strong && prose.CodeID(r.ID) && prose.CodeID(c.entries[i].id) && !s.Blocks:
+			f.note(i, "dependency", fmt.Sprintf("it depends on %s, which is not in the list", r.ID))
 		case !ok:
-		case s.blocks:
+		case s.Blocks:
 			f.wait(k, i)
 		default:
 			f.wait(i, k)
@@ -305,8 +309,8 @@ func readMarkdown(src string) (*markdown.Document, *problem) {
 	return doc, nil
 }
 
-// boxStatus is what a mark in a box says.
-func boxStatus(mark rune) Status {
+// BoxStatus is what a mark in a box says.
+func BoxStatus(mark rune) Status {
 	switch mark {
 	case 'x', 'X', '✓', '✔', '✅', '☑':
 		return Done
@@ -320,20 +324,4 @@ func boxStatus(mark rune) Status {
 		return Blocked
 	}
 	return Pending
-}
-
-// maxTitle is where headings and titles are cut.
-const maxTitle = 500
-
-// clip cuts a long text.
-func clip(s string) string {
-	if len(s) <= maxTitle {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxTitle], "")
-}
-
-// fold makes two spellings of one heading or title equal: case, spaces and punctuation around it.
-func fold(s string) string {
-	return strings.ToLower(strings.Trim(strings.Join(strings.Fields(strings.ReplaceAll(s, "`", "")), " "), " .:"))
 }

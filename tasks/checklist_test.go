@@ -3,15 +3,12 @@ package tasks
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"descartes/internal/atomicfile"
 )
 
 // taskLines shows tasks, one line for each: id, status, title, dependencies, container.
@@ -96,7 +93,7 @@ func TestChecklistForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, err := decode("tasks.md", "x", c.src)
+			f, err := Parse("tasks.md", "x", []byte(c.src))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +104,7 @@ func TestChecklistForms(t *testing.T) {
 	for name, src := range map[string]string{
 		"empty": "", "prose": "# Tasks\n\nnone\n", "no ids": "- [ ] a\n- [ ] b\n", "latin1": "- [ ] T1 \xe9\n", "groups": manyGroups(1200),
 	} {
-		if f, err := decode("tasks.md", "x", src); err == nil || !strings.HasPrefix(err.Error(), "tasks.md:") {
+		if f, err := Parse("tasks.md", "x", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "tasks.md:") {
 			t.Errorf("%s: got %v, %v", name, f, err)
 		}
 	}
@@ -152,7 +149,7 @@ func TestSaveChecklist(t *testing.T) {
 		{map[string]Status{"T1": Done, "T4": Blocked}, "- [x] T1 a\r\n- [x] T2 b\n- [~] T3 c\n- [ ] T4 d\n- [ ] T5 e"},
 		{map[string]Status{"T3": Pending, "x:T2": InProgress}, "- [x] T1 a\r\n- [ ] T2 b\n- [ ] T3 c\n- [ ] T4 d\n- [ ] T5 e"},
 	} {
-		if err := f.Save(atomicfile.OS(), c.set); err != nil {
+		if err := f.Save(c.set); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
@@ -166,7 +163,7 @@ func TestSaveChecklist(t *testing.T) {
 		sameLines(t, taskLines(f.Tasks()), taskLines(again.Tasks()))
 	}
 	writeFile(t, path, "new line\n- [ ] T5 other\n- [ ] T1 a\n")
-	if err := f.Save(atomicfile.OS(), map[string]Status{"T5": Done}); err != nil {
+	if err := f.Save(map[string]Status{"T5": Done}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "new line\n- [x] T5 other\n- [ ] T1 a\n" {
@@ -186,7 +183,7 @@ func TestSaveChecklistParts(t *testing.T) {
 		status Status
 		want   string
 	}{{Done, "- [x] 1. a\n  - [x] 1.1 b\n  - [x] 1.2 c\n"}, {Pending, "- [ ] 1. a\n  - [x] 1.1 b\n  - [ ] 1.2 c\n"}} {
-		if err := f.Save(atomicfile.OS(), map[string]Status{"1.2": c.status}); err != nil {
+		if err := f.Save(map[string]Status{"1.2": c.status}); err != nil {
 			t.Fatal(err)
 		}
 		if got := string(f.Bytes()); got != c.want {
@@ -227,9 +224,6 @@ func TestOtherSources(t *testing.T) {
 	if err != nil || below(root, f.Path()) != ".scud/tasks/shop.json" || len(f.Findings()) != 1 || !strings.Contains(f.Findings()[0].Message, "prd.json") {
 		t.Errorf("got %+v, %v", f, err)
 	}
-	if _, err := WriteTagFile(atomicfile.OS(), root, "001-x", fromPlan(t, "- [ ] A\n")); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("a tag that spec-kit has was imported: %v", err)
-	}
 }
 
 // FuzzChecklist: no text makes the reader panic, and setting statuses changes boxes only.
@@ -244,7 +238,7 @@ func FuzzChecklist(f *testing.F) {
 // checkBinary edits statuses of a list and reads it again.
 func checkBinary(t *testing.T, name, src string, which uint8) {
 	t.Helper()
-	file, err := decode(name, "x", src)
+	file, err := Parse(name, "x", []byte(src))
 	if err != nil || file.binary == notBinary {
 		return
 	}
@@ -263,7 +257,7 @@ func checkBinary(t *testing.T, name, src string, which uint8) {
 	list := file.splices(edits, file.time)
 	file.apply(edits, list, file.spliced(list))
 	file.shared = false
-	again, err := decode(name, "x", file.src)
+	again, err := Parse(name, "x", []byte(file.src))
 	if err != nil {
 		t.Fatalf("%q became %q: %v", src, file.src, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 const parentMark = "[PARENT] " // how the oldest SCUD files mark a container
@@ -95,7 +97,7 @@ func (f *File) adopt(i int, children []string) {
 		k, ok := f.index[id]
 		switch {
 		case !ok:
-			f.note(i, "family", fmt.Sprintf("its subtask %s is not in the list", short(id)))
+			f.note(i, "family", fmt.Sprintf("its subtask %s is not in the list", prose.Short(id)))
 		case id == t.ID:
 			f.note(i, "family", "it lists itself as a subtask")
 		case f.tasks[k].Parent == "":

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"descartes/internal/plainfile"
+
+	"descartes/tasks/prose"
 )
 
 // File is one tag of one task file as it was read: its bytes, its tasks, and where each status stands.
@@ -30,6 +32,7 @@ type File struct {
 	binary    binary
 	updated   span // SCG: the time of the last change of the tag; empty where it has none
 	clock     func() time.Time
+	replace   func(path string, data []byte) error
 	shared    bool  // others may be reading tasks, which they were given
 	mirror    *File // of tasks.scg: the tag in tasks.json beside it, once that was looked at
 }
@@ -102,9 +105,9 @@ func takeApart(path, src string) (*text, error) {
 	return t, nil
 }
 
-// decode makes a File of the bytes of one.
-func decode(path, tag, src string) (*File, error) {
-	t, err := takeApart(path, src)
+// Parse is OpenPath for the bytes of a file.
+func Parse(path, tag string, src []byte) (*File, error) {
+	t, err := takeApart(path, string(src))
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +167,7 @@ func (t *text) open(tag string) (*File, error) {
 	}
 	if tag == master && t.taskMaster() && len(tags) > 0 && !slices.Contains(tags, tag) {
 		f.tag = tags[0] // as Task Master does
-		f.find("tag", fmt.Sprintf("there is no tag %s, the first one is read: %s", master, short(f.tag)))
+		f.find("tag", fmt.Sprintf("there is no tag %s, the first one is read: %s", master, prose.Short(f.tag)))
 	}
 	var found bool
 	var p *problem

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-
-	"descartes/internal/atomicfile"
 )
 
 func fileSeeds() []string {
@@ -30,7 +28,7 @@ func FuzzOpen(f *testing.F) {
 		f.Add(text, uint8(7))
 	}
 	f.Fuzz(func(t *testing.T, text string, which uint8) {
-		file, err := decode("x.json", "x", text)
+		file, err := Parse("x.json", "x", []byte(text))
 		if err != nil || file.binary != notBinary { // FuzzStories is about those
 			return
 		}
@@ -51,7 +49,7 @@ func FuzzOpen(f *testing.F) {
 		next := file
 		list := next.splices(edits, next.time)
 		next.apply(edits, list, next.spliced(list))
-		again, err := decode("x.json", "x", next.src)
+		again, err := Parse("x.json", "x", []byte(next.src))
 		if err != nil {
 			t.Fatalf("%q became %q: %v", text, next.src, err)
 		}
@@ -160,8 +158,8 @@ func FuzzSave(f *testing.F) {
 		if err := os.WriteFile(path, []byte(second), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		theirs, theirErr := decode(path, "x", second)
-		err = file.Save(atomicfile.OS(), map[string]Status{file.Tasks()[0].ID: Cancelled})
+		theirs, theirErr := Parse(path, "x", []byte(second))
+		err = file.Save(map[string]Status{file.Tasks()[0].ID: Cancelled})
 		if (err == nil) != (theirErr == nil) {
 			t.Fatalf("save: %v, though reading says %v", err, theirErr)
 		}
@@ -222,7 +220,7 @@ func FuzzGraph(f *testing.F) {
 			edits, gone := file.edits(set)
 			list := file.splices(edits, noon)
 			file.apply(edits, list, file.spliced(list))
-			again, err := decode("tasks.scg", tag, file.src)
+			again, err := Parse("tasks.scg", tag, []byte(file.src))
 			if err != nil || len(gone) > 0 {
 				t.Fatalf("%q became %q: %v, gone %v", text, file.src, err, gone)
 			}

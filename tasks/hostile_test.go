@@ -46,7 +46,7 @@ func TestHostileTexts(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		f, err := decode(test.path, "x", test.text)
+		f, err := Parse(test.path, "x", []byte(test.text))
 		if err == nil {
 			set := map[string]Status{}
 			for i := range f.tasks {
@@ -64,5 +64,24 @@ func TestHostileTexts(t *testing.T) {
 		if used := after.TotalAlloc - before.TotalAlloc; used > 200<<20 {
 			t.Errorf("%s: %d MiB for %d KiB", test.name, used>>20, len(test.text)>>10)
 		}
+	}
+}
+
+// Checklists at sizes at which anything that is not linear would show.
+func TestChecklistHostile(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 18
+	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
+	for name, src := range map[string]string{
+		"statements": strings.Repeat("- [ ] T1 [P] a\n", 1) + strings.Repeat("- [ ] T2 [P] b (depends on "+strings.Repeat("T1, ", 500)+"T1)\n", 400),
+		"heading":    "## " + fill("x ") + "\n" + manyGroups(400),
+		"group":      strings.Repeat("- [ ] T1 [P] a\n", 9000),
+	} {
+		t.Run("list "+name, func(t *testing.T) {
+			t.Parallel()
+			if f, err := Parse("tasks.md", "x", []byte(src)); err == nil && len(f.Tasks()) == 0 {
+				t.Error("no tasks")
+			}
+		})
 	}
 }

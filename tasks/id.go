@@ -3,15 +3,15 @@ package tasks
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"descartes/tasks/prose"
 )
 
-const (
-	maxIDLength  = 100
-	maxTagLength = 100
-)
+const maxTagLength = 100
 
 // CompareIDs orders ids as people count: 2 before 10, 1.9 before 1.10, numbers before words. It is a total order.
 func CompareIDs(a, b string) int {
@@ -37,7 +37,7 @@ func CompareIDs(a, b string) int {
 }
 
 func comparePart(a, b string) int {
-	numberA, numberB := isNumber(a), isNumber(b)
+	numberA, numberB := prose.IsNumber(a), prose.IsNumber(b)
 	switch {
 	case numberA && numberB:
 		a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
@@ -51,45 +51,6 @@ func comparePart(a, b string) int {
 		return 1
 	}
 	return strings.Compare(a, b)
-}
-
-func isNumber(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// idProblem says what is wrong with an id, or "".
-func idProblem(id string) string {
-	switch {
-	case id == "":
-		return "an empty id"
-	case len(id) > maxIDLength:
-		return fmt.Sprintf("an id of %d bytes (at most %d)", len(id), maxIDLength)
-	case !idStart(id):
-		return fmt.Sprintf("the id %q: it must begin with a letter, a digit or _", id)
-	}
-	for _, r := range id {
-		if !idRune(r) {
-			return fmt.Sprintf("the id %q: only letters, digits, - _ . and : are allowed", id)
-		}
-	}
-	return ""
-}
-
-func idStart(id string) bool {
-	r, _ := utf8.DecodeRuneInString(id)
-	return idRune(r) && r != '-' && r != '.' && r != ':'
-}
-
-func idRune(r rune) bool {
-	if r < utf8.RuneSelf {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '.' || r == ':'
-	}
-	return unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
 // TagError says why a text cannot be a tag.
@@ -151,4 +112,12 @@ func ownID(tag, id string) string {
 		return id[len(tag)+1:]
 	}
 	return id
+}
+
+// TagPath is where the task list of one tag has its own file, and a *TagError if it cannot have one.
+func TagPath(root, tag string) (string, error) {
+	if err := plainTag(tag); err != nil {
+		return "", err
+	}
+	return filepath.Join(root, ".scud", "tasks", tag+".json"), nil
 }

@@ -3,6 +3,8 @@ package tasks
 import (
 	"fmt"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // dependencies reads an array of ids. What cannot be an id is kept as its literal text: it names no task, so the task is held
@@ -18,7 +20,7 @@ func (r *reader) dependencies(e *entry) {
 		start := r.pos
 		id := strings.TrimSpace(r.text())
 		if first != '"' && first != '-' && (first < '0' || first > '9') || id == "" {
-			id = short(r.src[start:r.pos])
+			id = prose.Short(r.src[start:r.pos])
 			r.note(e, "dependency", fmt.Sprintf("a dependency must be an id, found %s", id))
 		}
 		seen = e.depend(ownID(r.file.tag, id), seen)
@@ -32,11 +34,11 @@ func (r *reader) looseDependencies(e *entry) {
 	if text == "" {
 		return
 	}
-	ids := []string{short(r.src[start:r.pos])}
+	ids := []string{prose.Short(r.src[start:r.pos])}
 	if first != '{' {
 		ids = strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
 	}
-	r.note(e, "dependency", "dependencies should be an array of ids, read as "+short(strings.Join(ids, ", ")))
+	r.note(e, "dependency", "dependencies should be an array of ids, read as "+prose.Short(strings.Join(ids, ", ")))
 	var seen map[string]bool
 	for _, id := range ids {
 		seen = e.depend(ownID(r.file.tag, id), seen)

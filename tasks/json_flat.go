@@ -1,6 +1,10 @@
 package tasks
 
-import "fmt"
+import (
+	"fmt"
+
+	"descartes/tasks/prose"
+)
 
 // flat reports whether the document is one list: {"tag": ..., "tasks": [...]}, or {"tasks": [...], "metadata": ...}. Task Master leaves
 // an old list beside its tags in some files, and does not look at it any more.
@@ -36,7 +40,7 @@ func decodeFlat(d *document, f *File) *problem {
 		f.tag = name
 	}
 	if name != f.tag && name != "" {
-		f.find("tag", fmt.Sprintf("the file says that its tag is %s, it is read as %s", short(name), f.tag))
+		f.find("tag", fmt.Sprintf("the file says that its tag is %s, it is read as %s", prose.Short(name), f.tag))
 	}
 	m, _ := d.find("tasks")
 	return decodeTasks(d, f, m)

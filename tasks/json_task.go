@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // reader decodes the tasks of one array. The document is valid JSON: only its meaning can be wrong here.
@@ -254,7 +256,7 @@ func (r *reader) id(e *entry, key int) *problem {
 	e.task.Numeric = first != '"'
 	e.id = true
 	r.family.namespaced = r.family.namespaced || e.task.ID != text
-	if reason := idProblem(e.task.ID); reason != "" {
+	if reason := prose.IDProblem(e.task.ID); reason != "" {
 		return &problem{start, reason}
 	}
 	e.idEnd = r.pos
@@ -297,13 +299,4 @@ func (r *reader) subtasks(e *entry) *problem {
 	p := r.list(e)
 	r.family.explicit = r.family.explicit || len(r.file.tasks) > before || len(e.children) > 0
 	return p
-}
-
-// short cuts a foreign text for a message.
-func short(text string) string {
-	const limit = 40
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "..."
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"descartes/tasks/prose"
 )
 
 // Lint names what a reader goes on from without a word, but a person should look at: what SCUD would refuse or lose, statuses that
@@ -126,7 +128,7 @@ func (l *linter) limits(t *Task) {
 		l.say(t, "title", "it has no title")
 	}
 	if !slices.Contains([]string{"critical", "high", "medium", "low"}, t.Priority) {
-		l.say(t, "priority", "priority %s is none of critical, high, medium, low", short(t.Priority))
+		l.say(t, "priority", "priority %s is none of critical, high, medium, low", prose.Short(t.Priority))
 	}
 	if !l.scud() {
 		return
@@ -138,7 +140,7 @@ func (l *linter) limits(t *Task) {
 		l.say(t, "description", "its description has %d characters, scud takes at most 5000", n)
 	}
 	if fibonacci := []string{"", "0", "1", "2", "3", "5", "8", "13", "21", "34", "55", "89"}; !slices.Contains(fibonacci, t.Complexity) {
-		l.say(t, "complexity", "complexity %s is none of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89", short(t.Complexity))
+		l.say(t, "complexity", "complexity %s is none of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89", prose.Short(t.Complexity))
 	}
 }
 
@@ -154,7 +156,7 @@ func (l *linter) losses(t *Task) {
 				l.say(t, "details", "its text has a blank line, which scud loses when it writes the file")
 				return
 			case line != "" && (line[0] == '@' || line[0] == '#'):
-				l.say(t, "details", "its text has the line %s, which scud may lose when it writes the file", short(line))
+				l.say(t, "details", "its text has the line %s, which scud may lose when it writes the file", prose.Short(line))
 				return
 			}
 		}
@@ -177,7 +179,7 @@ func (l *linter) declaredWaves() {
 		for _, raw := range w.TaskIDs {
 			id := ownID(l.tag, strings.Trim(string(raw), `"`))
 			if _, ok := l.index[id]; !ok {
-				l.out = append(l.out, Finding{Kind: "waves", Message: fmt.Sprintf("declared wave %d names task %s, which is not in the list", w.Number, short(id))})
+				l.out = append(l.out, Finding{Kind: "waves", Message: fmt.Sprintf("declared wave %d names task %s, which is not in the list", w.Number, prose.Short(id))})
 				continue
 			}
 			in[id] = w.Number
@@ -232,11 +234,11 @@ func (l *linter) activeTags(root string) {
 		where := below(root, s.from)
 		switch {
 		case !slices.Contains(known, s.tag):
-			l.out = append(l.out, Finding{Kind: "tag", Message: fmt.Sprintf("%s names the tag %s, which no task file has", where, short(s.tag))})
+			l.out = append(l.out, Finding{Kind: "tag", Message: fmt.Sprintf("%s names the tag %s, which no task file has", where, prose.Short(s.tag))})
 		case first == "":
 			first, from = s.tag, where
 		case s.tag != first && filepath.Dir(s.from) == filepath.Join(root, ".scud"): // Task Master has its own
-			l.out = append(l.out, Finding{Kind: "tag", Message: fmt.Sprintf("%s names the tag %s, %s names %s: the former counts", from, short(first), where, short(s.tag))})
+			l.out = append(l.out, Finding{Kind: "tag", Message: fmt.Sprintf("%s names the tag %s, %s names %s: the former counts", from, prose.Short(first), where, prose.Short(s.tag))})
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // dialect names what a tasks.scg has that is not read here, or is read as something else.
@@ -27,7 +29,7 @@ func (l *linter) dialect() {
 		case in == inHeader && strings.HasPrefix(text, "@"):
 			name, _, _ := strings.Cut(text, " ")
 			if sectionOf(text) == inOther && name != "@assignments" {
-				l.odd(number, "", "section", "the section %s is not read here, it is kept as it is; scud may lose it when it writes the file", short(name))
+				l.odd(number, "", "section", "the section %s is not read here, it is kept as it is; scud may lose it when it writes the file", prose.Short(name))
 			}
 		case in == inNodes:
 			l.priorityLetter(text, number)
@@ -56,7 +58,7 @@ func (l *linter) priorityLetter(text string, number int) {
 	id, word := ownID(l.tag, field(0)), field(4)
 	i, ok := l.index[id]
 	if ok && l.tasks[i].Line == number && word != "" && word != "M" && !strings.EqualFold(word, "medium") && priorityOf(word) == "medium" {
-		l.odd(number, id, "priority", "task %s: the priority letter %q is unknown, it is read as medium", id, short(word))
+		l.odd(number, id, "priority", "task %s: the priority letter %q is unknown, it is read as medium", id, prose.Short(word))
 	}
 }
 
@@ -66,7 +68,7 @@ func (l *linter) detailField(text string, number int) {
 	field = strings.TrimSpace(field)
 	if ok && !slices.Contains([]string{"description", "details", "test_strategy", "testStrategy"}, field) {
 		id = ownID(l.tag, strings.TrimSpace(id))
-		l.odd(number, id, "details", "task %s: the field %s is not read here; it is kept as it is", short(id), short(field))
+		l.odd(number, id, "details", "task %s: the field %s is not read here; it is kept as it is", prose.Short(id), prose.Short(field))
 	}
 }
 

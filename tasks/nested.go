@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // kin names a task by its container, as 1 + its place, and by its id as the file has it.
@@ -33,8 +35,8 @@ func (r *reader) settle() *problem {
 			t.Parent = f.tasks[s.up-1].ID
 			byKin[kin{s.up, t.ID}] = nestedID(t.Parent, own[s.up-1], t.ID)
 			t.ID = byKin[kin{s.up, t.ID}]
-			if len(t.ID) > maxIDLength {
-				return &problem{int(s.at), idProblem(t.ID)}
+			if len(t.ID) > prose.MaxID {
+				return &problem{int(s.at), prose.IDProblem(t.ID)}
 			}
 		}
 		f.enter(i)

@@ -25,13 +25,13 @@ import (
 //
 // A tasks.md and a prd.json say only whether a task is done. A status that they have no word for is no error: it makes a task that was
 // done undone, and otherwise leaves the bytes alone.
-func (f *File) Save(fsys atomicfile.FS, set map[string]Status) error {
+func (f *File) Save(set map[string]Status) error {
 	set, err := f.check(set)
 	if err != nil || len(set) == 0 {
 		return err
 	}
 	if !f.letters {
-		_, err = f.save(fsys, set)
+		_, err = f.save(set)
 		return err
 	}
 	if f.changes(set) {
@@ -43,10 +43,10 @@ func (f *File) Save(fsys atomicfile.FS, set map[string]Status) error {
 	if err != nil {
 		return err
 	}
-	changes, err := f.save(fsys, set)
+	changes, err := f.save(set)
 	release()
 	if err == nil && len(changes) > 0 {
-		f.follow(fsys, changes)
+		f.follow(changes)
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (f *File) mirrorWritable() error {
 }
 
 // follow brings the mirror in step again. It is not the truth, so what fails there is a finding.
-func (f *File) follow(fsys atomicfile.FS, changes map[string]change) {
+func (f *File) follow(changes map[string]change) {
 	m := f.beside()
 	if m == nil || !f.inStep(m, changes) {
 		return
@@ -87,13 +87,14 @@ func (f *File) follow(fsys atomicfile.FS, changes map[string]change) {
 	for id, c := range changes {
 		set[id] = c.to
 	}
-	if _, err := m.save(fsys, set); err != nil {
+	m.replace = f.replace
+	if _, err := m.save(set); err != nil {
 		f.find("source", fmt.Sprintf("%s is no longer in step with %s: %v", manyTags, graphText, err))
 	}
 }
 
 // save is Save without locks. It returns the statuses that it changed.
-func (f *File) save(fsys atomicfile.FS, set map[string]Status) (map[string]change, error) {
+func (f *File) save(set map[string]Status) (map[string]change, error) {
 	now, deleted, err := f.current()
 	if err != nil {
 		return nil, err
@@ -120,7 +121,7 @@ func (f *File) save(fsys atomicfile.FS, set map[string]Status) (map[string]chang
 	list := now.splices(edits, f.time)
 	out := now.spliced(list)
 	crash.Point("tasks: save")
-	if err := atomicfile.Write(fsys, f.real, out, 0o644); err != nil {
+	if err := f.replaceFile(f.real, out); err != nil {
 		return nil, fmt.Errorf("save %s: %w", f.path, err)
 	}
 	changes := make(map[string]change, len(edits))
@@ -130,6 +131,16 @@ func (f *File) save(fsys atomicfile.FS, set map[string]Status) (map[string]chang
 	now.apply(edits, list, out)
 	*f = *now
 	return changes, nil
+}
+
+// SetReplace gives Save another way to replace a file whole; without it, a temporary file is written, synced and renamed.
+func (f *File) SetReplace(replace func(path string, data []byte) error) { f.replace = replace }
+
+func (f *File) replaceFile(path string, data []byte) error {
+	if f.replace == nil {
+		return atomicfile.Write(atomicfile.OS(), path, data, 0o644)
+	}
+	return f.replace(path, data)
 }
 
 // SetClock gives Save the time to write where a format has one; without it, Save asks the machine. Times are UTC in the file.
@@ -172,10 +183,10 @@ func (f *File) current() (now *File, gone bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if now, err = decode(f.path, f.tag, src); err != nil {
+	if now, err = Parse(f.path, f.tag, []byte(src)); err != nil {
 		return nil, false, err
 	}
-	now.clock, now.mirror, now.real = f.clock, f.mirror, f.real
+	now.clock, now.replace, now.mirror, now.real = f.clock, f.replace, f.mirror, f.real
 	for _, x := range f.findings {
 		if x.Kind == "source" {
 			now.findings = append(now.findings, x)

@@ -18,7 +18,7 @@ import (
 
 func save(t *testing.T, f *File, set map[string]Status) {
 	t.Helper()
-	if err := f.Save(atomicfile.OS(), set); err != nil {
+	if err := f.Save(set); err != nil {
 		t.Fatal(err)
 	}
 	wantFresh(t, f)
@@ -31,6 +31,7 @@ func wantFresh(t *testing.T, f *File) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.replace = nil
 	again.shared = f.shared
 	if !reflect.DeepEqual(f, again) {
 		t.Errorf("after saving:\n%+v\nread anew:\n%+v", f, again)
@@ -99,7 +100,8 @@ func TestSaveNothing(t *testing.T) {
 	f := open(t, flatSample)
 	broken := &faultFS{FS: atomicfile.OS(), at: 1}
 	for _, set := range []map[string]Status{nil, {}, {"1": Done, "2": InProgress}} {
-		if err := f.Save(broken, set); err != nil || broken.count > 0 {
+		f.SetReplace(atomicfile.Replacer(broken))
+		if err := f.Save(set); err != nil || broken.count > 0 {
 			t.Errorf("%v: %v after %d operations", set, err, broken.count)
 		}
 	}
@@ -113,7 +115,7 @@ func TestSaveRefuses(t *testing.T) {
 		`unknown status`:  {"1": "finished"},
 		`"awaiting-tune"`: {"1": "awaiting-tune"},
 	} {
-		if err := f.Save(atomicfile.OS(), set); err == nil || !strings.Contains(err.Error(), want) {
+		if err := f.Save(set); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -143,7 +145,7 @@ func TestSaveOverOthersChanges(t *testing.T) {
 
 	// A task that is gone is a finding.
 	write(t, f.Path(), `{"tasks":[{"id":5,"status":"pending"}]}`)
-	if err := f.Save(atomicfile.OS(), map[string]Status{"1": Done}); err != nil {
+	if err := f.Save(map[string]Status{"1": Done}); err != nil {
 		t.Fatal(err)
 	}
 	if found := f.Findings(); len(found) != 1 || found[0].Kind != "gone" || !strings.Contains(found[0].Message, "task 1 is no longer in") {
@@ -170,7 +172,7 @@ func TestSaveOverBrokenFile(t *testing.T) {
 		f := open(t, flatSample)
 		write(t, f.Path(), text)
 		var format *FormatError
-		if err := f.Save(atomicfile.OS(), map[string]Status{"2": Done}); !errors.As(err, &format) {
+		if err := f.Save(map[string]Status{"2": Done}); !errors.As(err, &format) {
 			t.Errorf("%q: got %v", text, err)
 		}
 		if onDisk(t, f) != text {
@@ -211,7 +213,7 @@ func TestSaveKeepsFindingsOfTheSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, f.Path(), taggedSample+"\n")
-	if err := f.Save(atomicfile.OS(), map[string]Status{"2": Done}); err != nil {
+	if err := f.Save(map[string]Status{"2": Done}); err != nil {
 		t.Fatal(err)
 	}
 	if found := f.Findings(); len(found) != 1 || found[0].Kind != "source" {
@@ -231,7 +233,7 @@ func TestSaveReadOnly(t *testing.T) {
 	if err := os.Chmod(f.Path(), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{f.Writable(), f.Save(atomicfile.OS(), map[string]Status{"2": Done})} {
+	for _, err := range []error{f.Writable(), f.Save(map[string]Status{"2": Done})} {
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "read-only") {
 			t.Errorf("got %v", err)
 		}
@@ -320,7 +322,8 @@ func TestSaveEveryFault(t *testing.T) {
 		for k := 1; ; k++ {
 			f := open(t, flatSample)
 			fsys := &faultFS{FS: atomicfile.OS(), at: k, err: fault}
-			err := f.Save(fsys, set)
+			f.SetReplace(atomicfile.Replacer(fsys))
+			err := f.Save(set)
 			if err == nil {
 				if k != 6 { // open, write, sync, rename, fsync of the directory
 					t.Errorf("%d operations can fail, want 5", k-1)

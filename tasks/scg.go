@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // isGraph reports whether a file is read as SCUD's graph text: by its name, or by its content where the name says nothing.
@@ -172,7 +174,7 @@ func decodeGraph(list []phase, f *File) (bool, *problem) {
 		case own == nil:
 			own = p
 		default:
-			f.findings = append(f.findings, Finding{Line: p.line, Kind: "tag", Message: fmt.Sprintf("the tag %s comes a second time here, only the first one is used", short(f.tag))})
+			f.findings = append(f.findings, Finding{Line: p.line, Kind: "tag", Message: fmt.Sprintf("the tag %s comes a second time here, only the first one is used", prose.Short(f.tag))})
 		}
 	}
 	if own == nil {

@@ -3,6 +3,8 @@ package tasks
 import (
 	"fmt"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // relation reads the lines that speak of nodes: edges, parents, agents and details.
@@ -71,8 +73,8 @@ func (r *graphReader) depend(i int, id string) {
 	switch {
 	case id == "":
 		return
-	case idProblem(id) != "":
-		id = short(id)
+	case prose.IDProblem(id) != "":
+		id = prose.Short(id)
 		r.file.note(i, "dependency", fmt.Sprintf("a dependency must be an id, found %q", id))
 	}
 	seen := r.wide[i]
@@ -131,7 +133,7 @@ func (r *graphReader) parent(text string, number int) {
 
 // atColon splits at the first colon that has a known task on its left.
 func (r *graphReader) atColon(text string) (left, right string, ok bool) {
-	for k := 0; k < len(text) && k <= 2*maxIDLength; k++ {
+	for k := 0; k < len(text) && k <= 2*prose.MaxID; k++ {
 		if text[k] != ':' {
 			continue
 		}

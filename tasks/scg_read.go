@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // section is what the lines of a graph text mean.
@@ -97,7 +99,7 @@ func (r *graphReader) strange(number int, text, why string) {
 	r.odd++
 	switch {
 	case r.odd < most:
-		r.file.findings = append(r.file.findings, Finding{Line: number, Kind: "line", Message: fmt.Sprintf("%q %s", short(strings.TrimSpace(text)), why)})
+		r.file.findings = append(r.file.findings, Finding{Line: number, Kind: "line", Message: fmt.Sprintf("%q %s", prose.Short(strings.TrimSpace(text)), why)})
 	case r.odd == most:
 		r.file.findings = append(r.file.findings, Finding{Line: number, Kind: "line", Message: "and more lines that are not understood"})
 	}
@@ -127,7 +129,7 @@ func (r *graphReader) node(in section, start, end, number int) *problem {
 	if strings.EqualFold(id, "id") && strings.EqualFold(field(1), "title") {
 		return nil // a heading without #
 	}
-	if reason := idProblem(id); reason != "" {
+	if reason := prose.IDProblem(id); reason != "" {
 		return &problem{start, reason}
 	}
 	if len(f.tasks) == maxTasks {
@@ -162,7 +164,7 @@ func (r *graphReader) node(in section, start, end, number int) *problem {
 		f.note(i, "line", `its title has a bar that should be written \|, scud cuts it off there`)
 	}
 	if !known {
-		f.note(i, "unknown-status", fmt.Sprintf("the status letter %q is unknown, it is read as pending", short(letter)))
+		f.note(i, "unknown-status", fmt.Sprintf("the status letter %q is unknown, it is read as pending", prose.Short(letter)))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func wantSaved(t *testing.T, f *File, text string) {
 func saveAtNoon(t *testing.T, f *File, set map[string]Status) {
 	t.Helper()
 	f.SetClock(noon)
-	if err := f.Save(atomicfile.OS(), set); err != nil {
+	if err := f.Save(set); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -112,7 +112,7 @@ func TestSaveGraphOverOthersChanges(t *testing.T) {
 	}
 	write(t, f.Path(), "{}")
 	var format *FormatError
-	if err := f.Save(atomicfile.OS(), map[string]Status{"1": Done}); !errors.As(err, &format) || onDisk(t, f) != "{}" {
+	if err := f.Save(map[string]Status{"1": Done}); !errors.As(err, &format) || onDisk(t, f) != "{}" {
 		t.Errorf("got %v", err)
 	}
 	if err := os.Remove(f.Path()); err != nil {
@@ -128,7 +128,7 @@ func TestSaveGraphReadOnly(t *testing.T) {
 	if err := os.Chmod(f.Path(), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Save(atomicfile.OS(), map[string]Status{"1": Done}); !errors.Is(err, fs.ErrPermission) || onDisk(t, f) != smallGraph {
+	if err := f.Save(map[string]Status{"1": Done}); !errors.Is(err, fs.ErrPermission) || onDisk(t, f) != smallGraph {
 		t.Errorf("got %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestSaveGraphWaitsForTheLock(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	done := make(chan error)
-	go func() { done <- f.Save(atomicfile.OS(), map[string]Status{"1": Done}) }()
+	go func() { done <- f.Save(map[string]Status{"1": Done}) }()
 	// As scud writes: truncated first, then in place.
 	write(t, f.Path(), "")
 	write(t, f.Path(), strings.Replace(smallGraph, "2 | b | P", "2 | b | R", 1))
@@ -283,7 +283,8 @@ func TestMirrorThatCannotBeWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Save(noMirror{atomicfile.OS()}, map[string]Status{"1": Done}); err != nil {
+	f.SetReplace(atomicfile.Replacer(noMirror{atomicfile.OS()}))
+	if err := f.Save(map[string]Status{"1": Done}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(found(f), "tasks.json is no longer in step with tasks.scg") || !strings.Contains(onDisk(t, f), "a | D") {
@@ -295,7 +296,8 @@ func TestSaveGraphEveryFault(t *testing.T) {
 	t.Parallel()
 	for k := 1; ; k++ {
 		f := graphOf(t, smallGraph)
-		err := f.Save(&faultFS{FS: atomicfile.OS(), at: k, err: fs.ErrInvalid}, map[string]Status{"1": Done})
+		f.SetReplace(atomicfile.Replacer(&faultFS{FS: atomicfile.OS(), at: k, err: fs.ErrInvalid}))
+		err := f.Save(map[string]Status{"1": Done})
 		if err == nil {
 			if k != 6 {
 				t.Errorf("%d operations can fail, want 5", k-1)
@@ -324,7 +326,7 @@ func TestMirrorReadOnly(t *testing.T) {
 	if err := os.Chmod(mirror, 0o444); err != nil {
 		t.Fatal(err)
 	}
-	for what, err := range map[string]error{"save": f.Save(atomicfile.OS(), map[string]Status{"1": Done}), "writable": f.Writable()} {
+	for what, err := range map[string]error{"save": f.Save(map[string]Status{"1": Done}), "writable": f.Writable()} {
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), mirror) {
 			t.Errorf("%s: got %v", what, err)
 		}
@@ -332,7 +334,7 @@ func TestMirrorReadOnly(t *testing.T) {
 	if got := onDisk(t, f); got != smallGraph {
 		t.Errorf("graph %q", got)
 	}
-	if err := f.Save(atomicfile.OS(), map[string]Status{"1": Pending}); err != nil {
+	if err := f.Save(map[string]Status{"1": Pending}); err != nil {
 		t.Errorf("nothing to write: %v", err)
 	}
 	if err := os.Chmod(mirror, 0o644); err != nil {

@@ -1,6 +1,10 @@
 package tasks
 
-import "strings"
+import (
+	"strings"
+
+	"descartes/tasks/prose"
+)
 
 // nodeFields finds the first five fields of a node line. Only a title may hold bars, escaped.
 func nodeFields(text string, cut *[5]span) bool {
@@ -37,7 +41,7 @@ func bareBars(text string, cut *[5]span) bool {
 	part := func(k int) string { return strings.TrimSpace(text[bars[k]+1 : bars[k+1]]) }
 	for k := 2; k+3 < len(bars); k++ {
 		_, letter := statusOf(part(k))
-		if !letter || !isNumber(part(k+1)) || len(part(k+2)) != 1 || !strings.Contains("CHML", part(k+2)) {
+		if !letter || !prose.IsNumber(part(k+1)) || len(part(k+2)) != 1 || !strings.Contains("CHML", part(k+2)) {
 			continue
 		}
 		cut[1].end = bars[k]

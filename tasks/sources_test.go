@@ -237,7 +237,7 @@ func TestSlashTags(t *testing.T) {
 	if tag, _, ok := Active(root); !ok || tag != "feature/auth" {
 		t.Errorf("got %q", tag)
 	}
-	if _, err := fromPlan(t, "- [ ] A\n").List(root, "new/one"); !errors.As(err, &invalid) {
+	if _, err := TagPath(root, "new/one"); !errors.As(err, &invalid) {
 		t.Errorf("got %v", err)
 	}
 }

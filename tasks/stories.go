@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // stories returns the list of user stories in a prd.json.
@@ -83,7 +85,7 @@ func (r *storyReader) story() *problem {
 			text := r.text()
 			if rank, err := strconv.ParseFloat(text, 64); err == nil && rank == rank {
 				r.ranks[e.index], ranked = rank, true
-			} else if word := planPriority(text); word != "" {
+			} else if word := prose.Priority(text); word != "" {
 				e.task.Priority = word
 			}
 		case "passes":
@@ -132,7 +134,7 @@ func (r *storyReader) passes(e *entry) (odd string) {
 		e.task.Status = Done
 	case "false", "":
 	default:
-		odd = short(text)
+		odd = prose.Short(text)
 	}
 	e.task.RawStatus = string(e.task.Status)
 	return odd

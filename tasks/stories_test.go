@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"descartes/internal/atomicfile"
 )
 
 func TestStories(t *testing.T) {
@@ -47,7 +45,7 @@ func TestStoryForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, err := decode("prd.json", "x", c.src)
+			f, err := Parse("prd.json", "x", []byte(c.src))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +54,7 @@ func TestStoryForms(t *testing.T) {
 		})
 	}
 	for name, src := range map[string]string{"no id": `{"stories":[{"title":"a"}]}`, "no object": `{"stories":[1]}`, "no list": `{"stories":{}}`, "array": `[{"category":"x","passes":false}]`} {
-		if f, err := decode("prd.json", "x", src); err == nil || !strings.HasPrefix(err.Error(), "prd.json:") {
+		if f, err := Parse("prd.json", "x", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "prd.json:") {
 			t.Errorf("%s: got %v, %v", name, f, err)
 		}
 	}
@@ -74,13 +72,13 @@ func TestSaveStories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Save(atomicfile.OS(), map[string]Status{"US-001": Done, "US-002": InProgress, "US-003": Blocked, "US-004": Failed}); err != nil {
+	if err := f.Save(map[string]Status{"US-001": Done, "US-002": InProgress, "US-003": Blocked, "US-004": Failed}); err != nil {
 		t.Fatal(err)
 	}
 	if string(f.Bytes()) != string(src) {
 		t.Errorf("the flag cannot show these, got %s", f.Bytes())
 	}
-	if err := f.Save(atomicfile.OS(), map[string]Status{"US-001": Pending, "US-002": Done, "US-003": Done, "US-004": Done}); err != nil {
+	if err := f.Save(map[string]Status{"US-001": Pending, "US-002": Done, "US-003": Done, "US-004": Done}); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.NewReplacer(`"passes": true,`, `"passes": false,`, `"passes": false,
@@ -105,7 +103,7 @@ func FuzzStories(f *testing.F) {
 	f.Add(`{"stories":[{"id":1,"passes":true,"priority":1e9},{ "id" : "b" , "dependsOn":[1,"b"]},{"passes":[],"id":"c"}]}`, uint8(1))
 	f.Fuzz(func(t *testing.T, src string, which uint8) {
 		checkBinary(t, "prd.json", src, which)
-		file, err := decode("prd.json", "x", src)
+		file, err := Parse("prd.json", "x", []byte(src))
 		if err != nil || file.binary != flags {
 			return
 		}

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"descartes/internal/atomicfile"
 )
 
 func TestTaskMaster(t *testing.T) {
@@ -172,7 +170,7 @@ func TestSaveTaskMasterInserts(t *testing.T) {
 func TestSaveContainersOfIDsStay(t *testing.T) {
 	t.Parallel()
 	f := open(t, `{"tasks":[{"id":1,"status":"expanded","subtasks":["2"]},{"id":2,"status":"pending"},{"id":3,"status":"done","subtasks":["4"]},{"id":4,"status":"done"}]}`)
-	if err := f.Save(atomicfile.OS(), map[string]Status{"2": Done, "4": InProgress}); err != nil {
+	if err := f.Save(map[string]Status{"2": Done, "4": InProgress}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "saved", onDisk(t, f), `{"tasks":[{"id":1,"status":"expanded","subtasks":["2"]},{"id":2,"status":"done"},{"id":3,"status":"expanded","subtasks":["4"]},{"id":4,"status":"in-progress"}]}`)

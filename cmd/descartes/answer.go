@@ -142,7 +142,7 @@ func answerTask(cmd *cobra.Command, look looking, root string, file *tasks.File,
 		return err
 	}
 	if change.From != change.To {
-		if err := file.Save(atomicfile.OS(), map[string]tasks.Status{t.ID: change.To}); err != nil {
+		if err := file.Save(map[string]tasks.Status{t.ID: change.To}); err != nil {
 			return unwritable(err)
 		}
 	}

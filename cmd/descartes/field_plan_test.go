@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// plan is a tag of size tasks in waves of width: task i depends on task i-width.
-type plan struct {
+// fieldPlan is a tag of size tasks in waves of width: task i depends on task i-width.
+type fieldPlan struct {
 	size, width int
 	flaky       []int // fail verification once
 	refused     []int // their agent says TASK_BLOCKED
@@ -19,17 +19,17 @@ type plan struct {
 }
 
 // smallPlan has four waves, each with something that ends well.
-func smallPlan() plan {
-	return plan{size: 12, width: 3, flaky: []int{1, 7}, refused: []int{5}, strays: []int{4}, committers: []int{6}, stagers: []int{5, 10}}
+func smallPlan() fieldPlan {
+	return fieldPlan{size: 12, width: 3, flaky: []int{1, 7}, refused: []int{5}, strays: []int{4}, committers: []int{6}, stagers: []int{5, 10}}
 }
 
 // largePlan has five waves.
-func largePlan() plan {
-	return plan{size: 50, width: 10, flaky: []int{3, 14, 27, 38}, refused: []int{12}, hopeless: []int{25}, strays: []int{9, 31}, committers: []int{14}, stagers: []int{25}}
+func largePlan() fieldPlan {
+	return fieldPlan{size: 50, width: 10, flaky: []int{3, 14, 27, 38}, refused: []int{12}, hopeless: []int{25}, strays: []int{9, 31}, committers: []int{14}, stagers: []int{25}}
 }
 
 // outcome is the state that a plan must end in: done, blocked and held tasks.
-func (p plan) outcome() (done, blocked, held []string) {
+func (p fieldPlan) outcome() (done, blocked, held []string) {
 	fate := make([]string, p.size+1)
 	for i := 1; i <= p.size; i++ {
 		switch {
@@ -47,7 +47,7 @@ func (p plan) outcome() (done, blocked, held []string) {
 	return done, blocked, held
 }
 
-func (p plan) taskFile() []byte {
+func (p fieldPlan) taskFile() []byte {
 	type task struct {
 		ID        int    `json:"id"`
 		Title     string `json:"title"`
@@ -71,7 +71,7 @@ func (p plan) taskFile() []byte {
 
 // agentScript writes a line before and after its work, and its work over that of earlier attempts.
 // Its last act is the line: nothing that it does is lost once that is written.
-func (p plan) agentScript() string {
+func (p fieldPlan) agentScript() string {
 	alternatives := func(ids []int) string {
 		words := []string{"none"}
 		for _, id := range ids {

@@ -23,7 +23,7 @@ import (
 type field struct {
 	root   string // the repository
 	aside  string // outside of it: the ledger, the agent's memory, what descartes printed
-	plan   plan
+	plan   fieldPlan
 	flags  []string
 	env    []string // of every run
 	runs   int
@@ -37,7 +37,7 @@ func (f *field) verifyLine() string {
 }
 
 // newField makes a committed repository for a plan.
-func newField(t *testing.T, p plan, flags ...string) *field {
+func newField(t *testing.T, p fieldPlan, flags ...string) *field {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -26,7 +26,9 @@ func arrows() map[string][]string {
 		"internal/proc":       {},
 		"internal/promise":    {"internal/markdown"}, // code shows words and does not say them
 		"internal/sandbox":    {"internal/proc"},     // mounts, variables and the proxy of what proc starts
-		"tasks":               {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile"},
+		"tasks":               {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile", "tasks/prose"},
+		"tasks/plan":          {"tasks", "tasks/prose", "internal/atomicfile", "internal/markdown"},
+		"tasks/prose":         {},
 		"scheduler":           {"tasks"},
 		"specbuild":           {"tasks", "internal/markdown"},
 		"agent/quota":         {},
@@ -34,15 +36,15 @@ func arrows() map[string][]string {
 		"agent":               {"agent/quota", "agent/stream", "internal/proc", "internal/markdown", "internal/redact", "internal/promise"},
 		"verify":              {"internal/proc", "internal/redact", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
-		"internal/report":     {"internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
+		"internal/report":     {"internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "tasks/plan", "gitops"},
 		"internal/terminal":   {},
 		"internal/oneline":    {},
 		"loop/workspace":      {"gitops", "internal/atomicfile", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline"},
 		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
-		"loop":                {"loop/gate", "agent/stream", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
+		"loop":                {"loop/gate", "agent/stream", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
+		"cmd/descartes":       {"agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/plainfile"},
 	}
 }

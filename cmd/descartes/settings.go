@@ -35,6 +35,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/mode"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // settings are what a run is asked for, and what was found out while they were completed. A flag beats the environment, that
@@ -314,8 +315,8 @@ func (s *settings) fromPlan(root string) {
 	if err != nil {
 		return
 	}
-	var front tasks.FrontMatter
-	front, s.front = tasks.ReadFrontMatter([]byte(text))
+	var front plan.FrontMatter
+	front, s.front = plan.ReadFrontMatter([]byte(text))
 	if c.Tag == "" {
 		c.Tag = front.Tag
 	}

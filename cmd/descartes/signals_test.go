@@ -14,8 +14,8 @@ import (
 )
 
 // tinyPlan has two waves and something that stays blocked.
-func tinyPlan() plan {
-	return plan{size: 4, width: 2, flaky: []int{1}, refused: []int{2}, strays: []int{3}}
+func tinyPlan() fieldPlan {
+	return fieldPlan{size: 4, width: 2, flaky: []int{1}, refused: []int{2}, strays: []int{3}}
 }
 
 // held starts a run whose first agent waits until it is let go.

@@ -152,7 +152,7 @@ func setStatus(cmd *cobra.Command, look looking, id, word string) error {
 	}
 	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: to, File: report.Relative(root, file.Path())}
 	if same := change.From == to && tasks.Status(t.RawStatus) == to; !same {
-		if err := file.Save(atomicfile.OS(), map[string]tasks.Status{change.Task.ID: to}); err != nil {
+		if err := file.Save(map[string]tasks.Status{change.Task.ID: to}); err != nil {
 			return unwritable(err)
 		}
 	}
@@ -320,7 +320,7 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 		if err := unowned(loop.NewHome(root), job.File); err != nil {
 			return err
 		}
-		_, err := tasks.WriteTagFile(atomicfile.OS(), root, s.Scud.Tag, job.Import)
+		_, err := job.Import.Write(root, s.Scud.Tag)
 		if errors.Is(err, fs.ErrExist) {
 			return taken(root, s.Scud.Tag, job.File.Path())
 		}

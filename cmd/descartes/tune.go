@@ -197,7 +197,7 @@ func reopen(file *tasks.File, id string) (from tasks.Status, err error) {
 		return "", badInput("", "task %s: %w", id, err)
 	}
 	from = now.Status
-	if err := file.Save(atomicfile.OS(), map[string]tasks.Status{id: tasks.Pending}); err != nil {
+	if err := file.Save(map[string]tasks.Status{id: tasks.Pending}); err != nil {
 		return "", unwritable(err)
 	}
 	return from, nil

@@ -156,3 +156,8 @@ func Clean(fsys FS, path string) (int, error) {
 	}
 	return count, nil
 }
+
+// Replacer is Write on a file system, for who is to know neither it nor permissions.
+func Replacer(fsys FS) func(path string, data []byte) error {
+	return func(path string, data []byte) error { return Write(fsys, path, data, 0o644) }
+}

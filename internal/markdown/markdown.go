@@ -475,3 +475,29 @@ func cutLink(s string) (words, rest string, ok bool) {
 	}
 	return s[1:end], target[closing+1:], true
 }
+
+// CheckText says why src is no text: binary data or an encoding other than UTF-8. The
+// message continues a sentence: "is not text: ...".
+func CheckText(src []byte) error {
+	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
+		return fmt.Errorf("is UTF-16 text; save it as UTF-8")
+	}
+	if i := bytes.IndexByte(src, 0); i >= 0 {
+		return fmt.Errorf("is not text: NUL byte in line %d", 1+bytes.Count(src[:i], []byte("\n")))
+	}
+	if utf8.Valid(src) {
+		return nil
+	}
+	line := 1
+	for len(src) > 0 {
+		r, n := utf8.DecodeRune(src)
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		if r == '\n' {
+			line++
+		}
+		src = src[n:]
+	}
+	return fmt.Errorf("is not UTF-8 text: invalid byte in line %d", line)
+}

@@ -11,6 +11,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 // TaskDetail is everything about one task. A container has no state.
@@ -218,7 +219,7 @@ func (b *Board) CheckText(found []Finding) string {
 }
 
 // PlanFindings is what was odd about a plan.
-func (b *Board) PlanFindings(p *tasks.PlanTasks) []Finding {
+func (b *Board) PlanFindings(p *plan.Plan) []Finding {
 	out := []Finding{}
 	for _, f := range p.Findings() {
 		out = append(out, b.finding(f))

@@ -1,16 +1,18 @@
-package tasks
+package plan
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"descartes/tasks"
 )
 
 // planLines shows the tasks of a plan, one line for each (id, status, title, what it depends on), and its findings.
 func planLines(t *testing.T, src string) (lines, findings []string) {
 	t.Helper()
-	p, err := FromPlan("plan.md", []byte(src))
+	p, err := Parse("plan.md", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +178,7 @@ func TestPlanLists(t *testing.T) {
 
 func TestPlanText(t *testing.T) {
 	t.Parallel()
-	p, err := FromPlan("plan.md", []byte("# P\n## Phase 1: First\n### Task 1: A\nDo it.\n\n```go\n# x\n```\nPriority: P1\nComplexity: 5\n#### Success Criteria\n- [ ] `make`\n#### Notes\nlast\n### Task 2: B\n- one\n"))
+	p, err := Parse("plan.md", []byte("# P\n## Phase 1: First\n### Task 1: A\nDo it.\n\n```go\n# x\n```\nPriority: P1\nComplexity: 5\n#### Success Criteria\n- [ ] `make`\n#### Notes\nlast\n### Task 2: B\n- one\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +189,7 @@ func TestPlanText(t *testing.T) {
 	if a.TestStrategy != "- [ ] `make`" || a.Priority != "high" || a.Complexity != "5" || a.Line != 3 || !a.Numeric {
 		t.Errorf("got %+v", a)
 	}
-	p, err = FromPlan("plan.md", []byte("- [ ] A\n   - nested\n\n     deeper\n- [ ] B\n\nprose\n"))
+	p, err = Parse("plan.md", []byte("- [ ] A\n   - nested\n\n     deeper\n- [ ] B\n\nprose\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +204,7 @@ func TestPlanText(t *testing.T) {
 func TestPlanFrontMatter(t *testing.T) {
 	t.Parallel()
 	const tail = "\n- [ ] A\n"
-	p, err := FromPlan("plan.md", []byte("---\ntag: feature-x\nverify: make test\nspec_files:\n  - a.md\n  - b.md\nother: [1]\n---"+tail))
+	p, err := Parse("plan.md", []byte("---\ntag: feature-x\nverify: make test\nspec_files:\n  - a.md\n  - b.md\nother: [1]\n---"+tail))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +212,7 @@ func TestPlanFrontMatter(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	for src, line := range map[string]int{"---\ntag: ../x\n---": 2, "---\nx: 1\nverify: [a]\n---": 3, "---\n: : [\n---": 1, "---\nspecs: {a: b}\n---": 2, "---\ntag: [x]\n---": 2} {
-		p, err := FromPlan("plan.md", []byte(src+tail))
+		p, err := Parse("plan.md", []byte(src+tail))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +228,7 @@ func TestPlanRefused(t *testing.T) {
 		"empty": "", "prose": "# Plan\n\nWe shall see.\n", "binary": "## Task 1: A\n\x00", "latin1": "## Task 1: \xe9\n",
 		"large": strings.Repeat(" ", maxPlan+1), "lines": strings.Repeat("\n", 300_000+1),
 	} {
-		if p, err := FromPlan("plan.md", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "plan.md:") {
+		if p, err := Parse("plan.md", []byte(src)); err == nil || !strings.HasPrefix(err.Error(), "plan.md:") {
 			t.Errorf("%s: got %v, %v", name, p, err)
 		}
 	}
@@ -242,7 +244,7 @@ func TestPlanLimits(t *testing.T) {
 		"tasks":  {strings.Repeat("- [ ] x\n", maxPlanTasks+1), "more than 20000 tasks", 0},
 		"phases": {"## Phase 1: A\n" + strings.Repeat("- [ ] x\n", 2000) + "## Phase 2: B\n" + strings.Repeat("- [ ] x\n", 2000), "so large phases", 4000},
 	} {
-		p, err := FromPlan("plan.md", []byte(c.src))
+		p, err := Parse("plan.md", []byte(c.src))
 		if err != nil || len(p.Tasks()) != c.tasks {
 			t.Fatalf("%s: got %v", name, err)
 		}
@@ -254,12 +256,12 @@ func TestPlanLimits(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	var list []Task
+	var list []tasks.Task
 	for i := range maxPlanTasks { // and linear: with a search for circles for each this takes minutes
 		fmt.Fprintf(&b, "### Task %d: Do\nDepends on: %d\n", i+1, max(1, i))
-		list = append(list, Task{ID: fmt.Sprint(i + 1)})
+		list = append(list, tasks.Task{ID: fmt.Sprint(i + 1)})
 	}
-	p, err := FromPlan("plan.md", []byte(b.String()))
+	p, err := Parse("plan.md", []byte(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,13 @@
-package tasks
+package plan
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"descartes/tasks/prose"
+
+	"descartes/tasks"
 )
 
 // Extra returns the dependencies that only the plan states, between tasks of the list: by id, what else the task waits for. They are
@@ -12,7 +16,7 @@ import (
 //
 // A dependency that would close a circle in the list is left out; such are in conflicts, as are the dependencies of those tasks that
 // name nothing in the plan, and a limit that the plan is beyond.
-func (p *PlanTasks) Extra(existing []Task) (more map[string][]string, conflicts []Finding) {
+func (p *Plan) Extra(existing []tasks.Task) (more map[string][]string, conflicts []tasks.Finding) {
 	x := extra{list: existing, index: make(map[string]int, len(existing)), more: map[string][]string{}}
 	for i := range existing {
 		if _, ok := x.index[existing[i].ID]; !ok {
@@ -20,7 +24,7 @@ func (p *PlanTasks) Extra(existing []Task) (more map[string][]string, conflicts 
 		}
 	}
 	if p.limit != nil && len(p.tasks) == 0 {
-		return x.more, []Finding{{Kind: "plan", Message: p.limit.Reason}}
+		return x.more, []tasks.Finding{{Kind: "plan", Message: p.limit.Reason}}
 	}
 	same := map[string]string{} // id in the plan to id in the list
 	for i := range p.tasks {
@@ -39,10 +43,10 @@ func (p *PlanTasks) Extra(existing []Task) (more map[string][]string, conflicts 
 			case x.work > maxExtraWork:
 				if !x.tired {
 					x.tired = true
-					conflicts = append(conflicts, Finding{Kind: "plan", Message: "the list or the plan has so many circles that not all dependencies of the plan can be checked: the rest is not used"})
+					conflicts = append(conflicts, tasks.Finding{Kind: "plan", Message: "the list or the plan has so many circles that not all dependencies of the plan can be checked: the rest is not used"})
 				}
 			case x.mayCircle(id, on) && x.reaches(on, id):
-				conflicts = append(conflicts, Finding{Line: t.Line, ID: id, Kind: "dependency",
+				conflicts = append(conflicts, tasks.Finding{Line: t.Line, ID: id, Kind: "dependency",
 					Message: fmt.Sprintf("task %s: the plan says that it waits for %s, by the task file %s waits for it: the task file holds", id, on, on)})
 			default:
 				x.more[id] = append(x.more[id], on)
@@ -60,16 +64,16 @@ func (p *PlanTasks) Extra(existing []Task) (more map[string][]string, conflicts 
 
 // find is the task of the list that a task of the plan is.
 func (x *extra) find(t *planTask) (string, bool) {
-	if at := strings.Index(lowerASCII(t.Title), "scud task"); at >= 0 {
-		refs, rest := refsIn(t.Title[at+len("scud "):])
-		if len(refs) != 1 || !isList(refs, rest) {
+	if at := strings.Index(prose.LowerASCII(t.Title), "scud task"); at >= 0 {
+		refs, rest := prose.Refs(t.Title[at+len("scud "):])
+		if len(refs) != 1 || !prose.IsList(refs, rest) {
 			return "", false
 		}
-		_, ok := x.index[refs[0].id]
-		return refs[0].id, ok
+		_, ok := x.index[refs[0].ID]
+		return refs[0].ID, ok
 	}
 	k, ok := x.index[t.ID]
-	return t.ID, ok && (!t.made || fold(x.list[k].Title) == fold(t.Title))
+	return t.ID, ok && (!t.made || prose.Fold(x.list[k].Title) == prose.Fold(t.Title))
 }
 
 // maxExtraWork bounds the search for circles, in tasks looked at.
@@ -77,7 +81,7 @@ const maxExtraWork = 10_000_000
 
 // extra is a task list with the dependencies added to it.
 type extra struct {
-	list  []Task
+	list  []tasks.Task
 	index map[string]int
 	more  map[string][]string
 	core  []bool // by vertex, if all that the plan states were added: it may be on a circle
@@ -92,7 +96,7 @@ func (x *extra) mayCircle(id, on string) bool {
 
 // findCore finds what is left of the graph when all that waits for nothing left is taken away, again and again. A task is two vertices:
 // what it waits for (even), and itself with what is in it (odd).
-func (x *extra) findCore(p *PlanTasks, same map[string]string) {
+func (x *extra) findCore(p *Plan, same map[string]string) {
 	waiting := make([]int32, 2*len(x.list)) // for how many
 	before := make([][]int32, 2*len(x.list))
 	edge := func(from, to int) {

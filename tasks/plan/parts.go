@@ -1,8 +1,10 @@
-package tasks
+package plan
 
 import (
 	"fmt"
 	"strings"
+
+	"descartes/tasks/prose"
 )
 
 // endsOpen reports whether a list goes on behind the text.
@@ -12,19 +14,19 @@ func endsOpen(s string) bool {
 }
 
 // byTitle resolves a statement that names tasks by their titles, or some by their ids.
-func (p *planner) byTitle(task, phase, line int, s statement) {
-	if s.strong && task >= 0 && !s.beside {
+func (p *planner) byTitle(task, phase, line int, s prose.Statement) {
+	if s.Strong && task >= 0 && !s.Beside {
 		p.takeParts(task, phase, line, s, false)
 	}
 }
 
 // takeParts resolves a list part by part. A part that names nothing is a finding and drops no other; where ids went before, a longer
 // one is the rest of a sentence. A list of which no part names anything is one finding.
-func (p *planner) takeParts(task, phase, line int, s statement, behind bool) {
+func (p *planner) takeParts(task, phase, line int, s prose.Statement, behind bool) {
 	const most = 1000
-	text, _, _ := strings.Cut(s.text, ")")
+	text, _, _ := strings.Cut(s.Text, ")")
 	text, _, _ = strings.Cut(text, ";")
-	if len(text) > most || task < 0 || s.beside {
+	if len(text) > most || task < 0 || s.Beside {
 		return
 	}
 	var unknown []string
@@ -41,8 +43,8 @@ func (p *planner) takeParts(task, phase, line int, s statement, behind bool) {
 		unknown = []string{text}
 	}
 	for _, part := range unknown {
-		if id := p.plan.tasks[task].ID; !s.blocks {
-			p.find(line+1, id, "dependency", fmt.Sprintf("task %s: %q names no task, it is not used", id, short(strings.TrimSpace(part))))
+		if id := p.plan.tasks[task].ID; !s.Blocks {
+			p.find(line+1, id, "dependency", fmt.Sprintf("task %s: %q names no task, it is not used", id, prose.Short(strings.TrimSpace(part))))
 		}
 	}
 }
@@ -70,15 +72,15 @@ func (p *planner) parts(text string) []string {
 
 // titled is the one task of a title.
 func (p *planner) titled(text string) (int, bool) {
-	i, ok := p.titles[fold(text)]
+	i, ok := p.titles[prose.Fold(text)]
 	return i, ok && i >= 0
 }
 
 // takePart resolves one part of a list: a title, ids, or an id without a digit as in "Task A".
-func (p *planner) takePart(task, phase, line int, s statement, part string) bool {
+func (p *planner) takePart(task, phase, line int, s prose.Statement, part string) bool {
 	i, ok := p.titled(part)
 	if !ok {
-		if refs, rest := refsIn(part); isList(refs, rest) && strings.Trim(rest, " .") == "" {
+		if refs, rest := prose.Refs(part); prose.IsList(refs, rest) && strings.Trim(rest, " .") == "" {
 			p.linkAll(task, phase, line, s, refs)
 			return true
 		}

@@ -1,4 +1,4 @@
-package tasks
+package plan
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"descartes/internal/markdown"
+	"descartes/tasks"
 )
 
 // FrontMatter is what the YAML at the top of a plan sets; empty where it sets nothing.
@@ -17,7 +20,7 @@ type FrontMatter struct {
 }
 
 // ReadFrontMatter reads the settings at the top of a plan and nothing else of it, and says what is wrong with them.
-func ReadFrontMatter(src []byte) (FrontMatter, []Finding) {
+func ReadFrontMatter(src []byte) (FrontMatter, []tasks.Finding) {
 	end := 0
 	for range 200 { // more lines are no front matter
 		next := bytes.IndexByte(src[end:], '\n')
@@ -27,9 +30,9 @@ func ReadFrontMatter(src []byte) (FrontMatter, []Finding) {
 		}
 		end += next + 1
 	}
-	p := &planner{plan: &PlanTasks{}}
-	var fault *problem
-	if p.md, fault = readMarkdown(string(src[:end])); fault == nil {
+	p := &planner{plan: &Plan{}}
+	if doc, err := markdown.Parse(string(src[:end])); err == nil {
+		p.md = doc
 		p.frontMatter()
 	}
 	return p.plan.FrontMatter, p.plan.findings
@@ -80,8 +83,8 @@ func (p *planner) setting(key string, value *yaml.Node) {
 		switch {
 		case value.Kind != yaml.ScalarNode:
 			p.find(line, "", "member", "the tag in the front matter is no text, it is not used")
-		case ValidTag(value.Value) != nil:
-			p.find(line, "", "member", fmt.Sprintf("front matter: %v", ValidTag(value.Value)))
+		case tasks.ValidTag(value.Value) != nil:
+			p.find(line, "", "member", fmt.Sprintf("front matter: %v", tasks.ValidTag(value.Value)))
 		default:
 			p.plan.Tag = value.Value
 		}

@@ -1,4 +1,4 @@
-package tasks
+package plan
 
 import (
 	"errors"
@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"descartes/internal/atomicfile"
+	"descartes/tasks"
 )
 
-func fromPlan(t *testing.T, src string) *PlanTasks {
+func fromPlan(t *testing.T, src string) *Plan {
 	t.Helper()
-	p, err := FromPlan("plan.md", []byte(src))
+	p, err := Parse("plan.md", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func fromPlan(t *testing.T, src string) *PlanTasks {
 }
 
 // sameTasks compares what a plan says with what is read back from the file that was made of it.
-func sameTasks(t *testing.T, p *PlanTasks, f *File) {
+func sameTasks(t *testing.T, p *Plan, f *tasks.File) {
 	t.Helper()
 	if len(f.Tasks()) != len(p.Tasks()) {
 		t.Fatalf("got %d tasks, want %d", len(f.Tasks()), len(p.Tasks()))
@@ -40,7 +40,7 @@ func sameTasks(t *testing.T, p *PlanTasks, f *File) {
 	}
 }
 
-func TestWriteTagFile(t *testing.T) {
+func TestWrite(t *testing.T) {
 	t.Parallel()
 	src, err := os.ReadFile(filepath.Join("testdata", "plan.md"))
 	if err != nil {
@@ -48,11 +48,11 @@ func TestWriteTagFile(t *testing.T) {
 	}
 	p := fromPlan(t, string(src))
 	root := t.TempDir()
-	path, err := WriteTagFile(atomicfile.OS(), root, "x", p)
-	if err != nil || path != TagPath(root, "x") {
+	path, err := p.Write(root, "x")
+	if err != nil || path != filepath.Join(root, ".scud", "tasks", "x.json") {
 		t.Fatal(path, err)
 	}
-	f, err := Open(root, "x")
+	f, err := tasks.Open(root, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestWriteTagFile(t *testing.T) {
 	if string(f.Bytes()) != string(want) {
 		t.Errorf("got\n%s", f.Bytes())
 	}
-	if _, err := WriteTagFile(atomicfile.OS(), root, "x", fromPlan(t, "- [ ] other\n")); !errors.Is(err, fs.ErrExist) {
+	if _, err := fromPlan(t, "- [ ] other\n").Write(root, "x"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second time: %v", err)
 	}
 	if again, err := os.ReadFile(path); err != nil || string(again) != string(want) {
@@ -72,11 +72,21 @@ func TestWriteTagFile(t *testing.T) {
 	}
 }
 
-func TestWriteTagFileRefuses(t *testing.T) {
+func TestWriteRefuses(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	p := fromPlan(t, "- [ ] A\n")
-	if _, err := WriteTagFile(atomicfile.OS(), root, "../x", p); err == nil {
+	spec := filepath.Join(root, "specs", "001-x")
+	if err := os.MkdirAll(spec, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(spec, "tasks.md"), []byte("- [ ] T1 a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Write(root, "001-x"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a tag that spec-kit has was imported: %v", err)
+	}
+	if _, err := p.Write(root, "../x"); err == nil {
 		t.Error("a path was taken for a tag")
 	}
 	dir := filepath.Join(root, ".scud", "tasks")
@@ -86,20 +96,20 @@ func TestWriteTagFileRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "tasks.json"), []byte(`{"x":{"tasks":[{"id":"1"}]}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := WriteTagFile(atomicfile.OS(), root, "x", p); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "tasks.json") {
+	if _, err := p.Write(root, "x"); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "tasks.json") {
 		t.Errorf("the tag is in tasks.json: %v", err)
 	}
 	if err := os.Symlink("nowhere", filepath.Join(dir, "y.json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := WriteTagFile(atomicfile.OS(), root, "y", p); !errors.Is(err, fs.ErrExist) {
+	if _, err := p.Write(root, "y"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a dangling link: %v", err)
 	}
 }
 
 func TestExtra(t *testing.T) {
 	t.Parallel()
-	list := []Task{{ID: "1", Title: "A"}, {ID: "2", Title: "B", DependsOn: []string{"1"}}, {ID: "3", Title: "C", Children: []string{"3.1"}},
+	list := []tasks.Task{{ID: "1", Title: "A"}, {ID: "2", Title: "B", DependsOn: []string{"1"}}, {ID: "3", Title: "C", Children: []string{"3.1"}},
 		{ID: "3.1", Title: "D", Parent: "3", DependsOn: []string{"2"}}, {ID: "1.1", Title: "Reader"}, {ID: "1.2", Title: "Other"}}
 	for name, c := range map[string]struct {
 		src       string
@@ -133,7 +143,7 @@ func TestExtra(t *testing.T) {
 
 // FuzzFromPlan: no text makes the reader panic; what it finds is a list without duplicates and without circles of its own making, and
 // is read back the same from the file that is made of it.
-func FuzzFromPlan(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	if src, err := os.ReadFile(filepath.Join("testdata", "plan.md")); err == nil {
 		f.Add(string(src))
 	}
@@ -145,7 +155,7 @@ func FuzzFromPlan(f *testing.F) {
 		f.Add(src)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
-		p, err := FromPlan("plan.md", []byte(src))
+		p, err := Parse("plan.md", []byte(src))
 		if err != nil {
 			return
 		}
@@ -156,7 +166,7 @@ func FuzzFromPlan(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file, err := decode("x.json", "x", string(out))
+		file, err := tasks.Parse("x.json", "x", out)
 		if err != nil {
 			t.Fatalf("%q became %s: %v", src, out, err)
 		}
@@ -166,7 +176,6 @@ func FuzzFromPlan(f *testing.F) {
 				t.Fatalf("%q: got %+v, want %+v", src, got, want)
 			}
 		}
-		checkFamilies(t, file)
 		p.Extra(file.Tasks())
 	})
 }
@@ -181,7 +190,7 @@ func TestPlanList(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameTasks(t, p, f)
-	path, err := WriteTagFile(atomicfile.OS(), root, "x", p)
+	path, err := p.Write(root, "x")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package tasks
+package plan
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"descartes/internal/markdown"
+
+	"descartes/tasks/prose"
 )
 
 // statements reads what the text of phases and tasks says about their order.
@@ -18,7 +20,7 @@ func (p *planner) statements() {
 		for n := t.Line - 1; n < t.last; n++ {
 			p.take(i, -1, n)
 		}
-		t.Title = cutStatements(t.Title)
+		t.Title = prose.WithoutStatements(t.Title)
 	}
 }
 
@@ -48,11 +50,11 @@ func (p *planner) take(task, phase, line int) {
 	if kind == markdown.Hidden || kind == markdown.Blank || strings.HasPrefix(text, "|") {
 		return
 	}
-	if kind == markdown.Heading && slices.Contains([]string{"dependencies", "depends on", "blocked by"}, fold(text)) {
+	if kind == markdown.Heading && slices.Contains([]string{"dependencies", "depends on", "blocked by"}, prose.Fold(text)) {
 		text = "dependencies:"
 	}
-	for _, s := range statementsIn(text) {
-		if s.text == "" && s.strong && !s.beside {
+	for _, s := range prose.Statements(text) {
+		if s.Text == "" && s.Strong && !s.Beside {
 			p.takeEntries(task, phase, line+1, s)
 			continue
 		}
@@ -61,7 +63,7 @@ func (p *planner) take(task, phase, line int) {
 }
 
 // takeEntries reads the list under a line that ends with "Depends on:".
-func (p *planner) takeEntries(task, phase, line int, s statement) {
+func (p *planner) takeEntries(task, phase, line int, s prose.Statement) {
 	const most = 100
 	for n := line; n < min(len(p.md.Lines), line+most); n++ {
 		switch l := &p.md.Lines[n]; {
@@ -69,7 +71,7 @@ func (p *planner) takeEntries(task, phase, line int, s statement) {
 			return
 		case l.Kind == markdown.Entry && l.Box == 0:
 			p.links++
-			s.text = markdown.Inline(p.md.Words(n))
+			s.Text = markdown.Inline(p.md.Words(n))
 			p.takeStatement(task, phase, n, s)
 		case l.Kind != markdown.Blank || n > line+1:
 			return
@@ -77,34 +79,34 @@ func (p *planner) takeEntries(task, phase, line int, s statement) {
 	}
 }
 
-func (p *planner) takeStatement(task, phase, line int, s statement) {
-	if s.strong && !s.blocks && !s.beside && saysNone(s.text) {
+func (p *planner) takeStatement(task, phase, line int, s prose.Statement) {
+	if s.Strong && !s.Blocks && !s.Beside && prose.SaysNone(s.Text) {
 		p.state(task, phase)
 		return
 	}
-	refs, rest := refsIn(s.text)
-	if !isList(refs, rest) {
+	refs, rest := prose.Refs(s.Text)
+	if !prose.IsList(refs, rest) {
 		p.byTitle(task, phase, line, s)
 		return
 	}
 	p.linkAll(task, phase, line, s, refs)
-	if behind := s.text[:len(s.text)-len(rest)]; s.strong && endsOpen(behind) {
-		s.text = rest
+	if behind := s.Text[:len(s.Text)-len(rest)]; s.Strong && endsOpen(behind) {
+		s.Text = rest
 		p.takeParts(task, phase, line, s, true)
 	}
 }
 
-func (p *planner) linkAll(task, phase, line int, s statement, refs []planRef) {
+func (p *planner) linkAll(task, phase, line int, s prose.Statement, refs []prose.Ref) {
 	for _, r := range refs {
-		if s.strong || r.word {
-			r.phase = r.phase || task < 0 && !r.word
+		if s.Strong || r.Word {
+			r.Phase = r.Phase || task < 0 && !r.Word
 			p.link(task, phase, line, s, r)
 		}
 	}
 }
 
 // link resolves one reference.
-func (p *planner) link(task, phase, line int, s statement, r planRef) {
+func (p *planner) link(task, phase, line int, s prose.Statement, r prose.Ref) {
 	if p.links++; p.links > maxPlanLinks {
 		return
 	}
@@ -112,7 +114,7 @@ func (p *planner) link(task, phase, line int, s statement, r planRef) {
 	if task >= 0 {
 		from = p.plan.tasks[task].phase
 	}
-	if s.beside {
+	if s.Beside {
 		p.runBeside(task, phase, from, r)
 		return
 	}
@@ -120,7 +122,7 @@ func (p *planner) link(task, phase, line int, s statement, r planRef) {
 		p.connect(task, phase, s, found)
 		return
 	}
-	if !s.strong {
+	if !s.Strong {
 		return
 	}
 	who, id, what := "a phase", "", "task"
@@ -128,30 +130,30 @@ func (p *planner) link(task, phase, line int, s statement, r planRef) {
 		id = p.plan.tasks[task].ID
 		who = "task " + id
 	}
-	if r.phase {
+	if r.Phase {
 		what = "phase"
 	}
-	p.find(line+1, id, "dependency", fmt.Sprintf("%s: there is no %s %s in the plan", who, what, r.id))
-	if task >= 0 && !s.blocks && !r.phase && p.plausible(r.id) {
+	p.find(line+1, id, "dependency", fmt.Sprintf("%s: there is no %s %s in the plan", who, what, r.ID))
+	if task >= 0 && !s.Blocks && !r.Phase && p.plausible(r.ID) {
 		p.state(task, phase)
-		p.say(task, r.id) // it is held rather than started too early
+		p.say(task, r.ID) // it is held rather than started too early
 	}
 }
 
 // runBeside notes that a phase runs beside another one. Tasks that do are in the same phase, or there is no order to begin with.
-func (p *planner) runBeside(task, phase, from int, r planRef) {
+func (p *planner) runBeside(task, phase, from int, r prose.Ref) {
 	if task >= 0 && from >= 0 && p.plan.tasks[task].Line-1 == p.heads[p.phases[from].head].line {
 		phase = from // the phase is a task
 	}
 	const most = 100
-	if k := p.phaseOf(r.id); k >= 0 && phase >= 0 && r.phase && len(p.phases[phase].beside) < most {
+	if k := p.phaseOf(r.ID); k >= 0 && phase >= 0 && r.Phase && len(p.phases[phase].beside) < most {
 		p.phases[phase].beside = append(p.phases[phase].beside, k)
 	}
 }
 
 // plausible reports whether something that is not in the plan could be one of its ids: a number, or letters as other ids have them.
 func (p *planner) plausible(id string) bool {
-	return isDotted(id) || p.stems[strings.TrimRight(id, "0123456789")]
+	return prose.IsDotted(id) || p.stems[strings.TrimRight(id, "0123456789")]
 }
 
 // state notes that the plan says what a task or a phase waits for.
@@ -164,17 +166,17 @@ func (p *planner) state(task, phase int) {
 }
 
 // connect makes a task, or the tasks of a phase, wait for others, or the others for it.
-func (p *planner) connect(task, phase int, s statement, others []int) {
+func (p *planner) connect(task, phase int, s prose.Statement, others []int) {
 	mine := []int{task}
 	if task < 0 {
 		mine = p.phases[phase].tasks
 	}
-	if !s.blocks {
+	if !s.Blocks {
 		p.state(task, phase)
 	}
 	for _, a := range mine {
 		for _, b := range others {
-			if s.blocks {
+			if s.Blocks {
 				p.say(b, p.plan.tasks[a].ID)
 			} else {
 				p.say(a, p.plan.tasks[b].ID)
@@ -205,20 +207,20 @@ func (p *planner) phaseOf(id string) int {
 
 // resolve finds what a reference in a phase means: the task of that id, else the one of that number in the same phase, else all tasks
 // of the phase of that number.
-func (p *planner) resolve(r planRef, from int) []int {
-	if !r.phase {
-		for _, id := range []string{r.id, strings.ToUpper(r.id)} {
+func (p *planner) resolve(r prose.Ref, from int) []int {
+	if !r.Phase {
+		for _, id := range []string{r.ID, strings.ToUpper(r.ID)} {
 			if i, ok := p.index[id]; ok {
 				return []int{i}
 			}
 		}
 		if from >= 0 {
-			if i, ok := p.index[p.phases[from].id+"."+r.id]; ok {
+			if i, ok := p.index[p.phases[from].id+"."+r.ID]; ok {
 				return []int{i}
 			}
 		}
 	}
-	if k := p.phaseOf(r.id); k >= 0 && (r.phase || !r.word) && k != from && len(p.phases[k].tasks) > 0 {
+	if k := p.phaseOf(r.ID); k >= 0 && (r.Phase || !r.Word) && k != from && len(p.phases[k].tasks) > 0 {
 		return p.phases[k].tasks
 	}
 	return nil

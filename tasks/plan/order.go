@@ -1,4 +1,4 @@
-package tasks
+package plan
 
 import "slices"
 
@@ -22,14 +22,14 @@ func (p *planner) order() {
 			}
 		}
 	}
-	if links > maxLinks {
+	if links > maxOrder {
 		p.limit = "the plan has so large phases one after the other that the dependencies of their tasks cannot be listed: state them, or split the phases"
 	}
 	for i := range list {
 		if t := &list[i]; p.limit != "" {
 			t.DependsOn = t.said
 		} else if len(t.said) > 0 {
-			t.DependsOn = unique(slices.Concat(t.said, t.DependsOn))
+			t.DependsOn = joined(t.said, t.DependsOn)
 		}
 	}
 }
@@ -90,4 +90,17 @@ func (p *planner) early() map[int]bool {
 		enter(i, -2)
 	}
 	return early
+}
+
+// maxOrder is how many dependencies the order of phases may make.
+const maxOrder = 1_000_000
+
+// joined is two lists as one, each entry once.
+func joined(a, b []string) []string {
+	met := map[string]bool{}
+	return slices.DeleteFunc(slices.Concat(a, b), func(id string) bool {
+		known := met[id]
+		met[id] = true
+		return known
+	})
 }

@@ -1,4 +1,4 @@
-package tasks
+package plan
 
 import (
 	"bytes"
@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 
 	"descartes/internal/atomicfile"
+
+	"descartes/tasks"
 )
 
-// tagFile is .scud/tasks/<tag>.json as WriteTagFile makes it.
+// tagFile is .scud/tasks/<tag>.json as Write makes it.
 type tagFile struct {
 	Tag   string    `json:"tag"`
 	Tasks []tagTask `json:"tasks"`
@@ -22,7 +24,7 @@ type tagTask struct {
 	Title        string            `json:"title"`
 	Description  string            `json:"description,omitempty"`
 	TestStrategy string            `json:"test_strategy,omitempty"`
-	Status       Status            `json:"status"`
+	Status       tasks.Status      `json:"status"`
 	Complexity   json.RawMessage   `json:"complexity"` // some readers of this format want it always
 	Priority     string            `json:"priority"`
 	DependsOn    []json.RawMessage `json:"depends_on"`
@@ -30,22 +32,19 @@ type tagTask struct {
 	Phase        string            `json:"phase,omitempty"`
 }
 
-// TagPath is where the task list of one tag has its own file.
-func TagPath(root, tag string) string { return filepath.Join(root, ".scud", "tasks", tag+".json") }
-
-// WriteTagFile makes the file .scud/tasks/<tag>.json of the project at root from a plan and returns its path. Where a task file has the
+// Write makes the file .scud/tasks/<tag>.json of the project at root and returns its path. Where a task file has the
 // tag already, wherever that is, nothing is written and the error is an fs.ErrExist.
-func WriteTagFile(fsys atomicfile.FS, root, tag string, p *PlanTasks) (string, error) {
-	if err := plainTag(tag); err != nil {
+func (p *Plan) Write(root, tag string) (string, error) {
+	path, err := tasks.TagPath(root, tag)
+	if err != nil {
 		return "", err
 	}
-	path := TagPath(root, tag)
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("import tasks to %s: %w", path, fs.ErrExist)
 	} else if !os.IsNotExist(err) {
 		return "", err
 	}
-	if f, err := Open(root, tag); err == nil {
+	if f, err := tasks.Open(root, tag); err == nil {
 		return "", fmt.Errorf("import tasks to %s: the tag is in %s: %w", path, f.Path(), fs.ErrExist)
 	}
 	out, err := p.encode(tag)
@@ -55,26 +54,27 @@ func WriteTagFile(fsys atomicfile.FS, root, tag string, p *PlanTasks) (string, e
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	if err := atomicfile.Write(fsys, path, out, 0o644); err != nil {
+	if err := atomicfile.Write(atomicfile.OS(), path, out, 0o644); err != nil {
 		return "", fmt.Errorf("import tasks to %s: %w", path, err)
 	}
 	return path, nil
 }
 
-// List is the task file that WriteTagFile would make, before it is there.
-func (p *PlanTasks) List(root, tag string) (*File, error) {
-	if err := plainTag(tag); err != nil {
+// List is the task file that Write would make, before it is there.
+func (p *Plan) List(root, tag string) (*tasks.File, error) {
+	path, err := tasks.TagPath(root, tag)
+	if err != nil {
 		return nil, err
 	}
 	out, err := p.encode(tag)
 	if err != nil {
 		return nil, err
 	}
-	return decode(TagPath(root, tag), tag, string(out))
+	return tasks.Parse(path, tag, out)
 }
 
 // encode writes the list as a task file of one tag.
-func (p *PlanTasks) encode(tag string) ([]byte, error) {
+func (p *Plan) encode(tag string) ([]byte, error) {
 	if p.limit != nil {
 		return nil, p.limit
 	}

@@ -1,10 +1,14 @@
-package tasks
+package plan
 
 import (
 	"fmt"
 	"strings"
 
 	"descartes/internal/markdown"
+
+	"descartes/tasks/prose"
+
+	"descartes/tasks"
 )
 
 const (
@@ -13,20 +17,20 @@ const (
 	maxPlanLinks = 2_000_000
 )
 
-// PlanTasks is what a plan document says about tasks. It does not change after FromPlan.
-type PlanTasks struct {
+// Plan is what a plan document says about tasks. It does not change after Parse.
+type Plan struct {
 	Name string // as given to FromPlan
 
 	FrontMatter
 
 	tasks    []planTask
-	findings []Finding
-	limit    *FormatError // why the tasks are left out, or cannot be written as a list
+	findings []tasks.Finding
+	limit    *tasks.FormatError // why the tasks are left out, or cannot be written as a list
 }
 
 // planTask is a task with what only a plan knows about it.
 type planTask struct {
-	Task
+	tasks.Task
 	phase       int             // place of its phase, -1 for none
 	label       string          // name of that phase
 	made        bool            // the id is not one that the plan gives to a task: a number of a list, or ours
@@ -37,54 +41,51 @@ type planTask struct {
 	first, last int             // lines of its own text, the one that it begins with not counted
 }
 
-// FromPlan finds the tasks in a Markdown plan: in headings "Task N: Title", or else in phases with items (numbered headings, checklists,
+// Parse finds the tasks in a Markdown plan: in headings "Task N: Title", or else in phases with items (numbered headings, checklists,
 // numbered lists), or else in a table of tasks, in phases alone, in checklists, or in numbered headings. Phases wait for the phase
 // before them, except where the plan states dependencies. name is used in messages.
 //
 // A plan that is larger than 8 MiB, is not text, or has no tasks in it is a *FormatError. One that has too many tasks or dependencies
-// has none of them; List and WriteTagFile then give that as their error, Extra as a conflict.
-func FromPlan(name string, src []byte) (*PlanTasks, error) {
+// has none of them; List and Write then give that as their error, Extra as a conflict.
+func Parse(name string, src []byte) (*Plan, error) {
 	if len(src) > maxPlan {
-		return nil, &FormatError{Path: name, Reason: fmt.Sprintf("larger than %d MiB", maxPlan>>20)}
+		return nil, &tasks.FormatError{Path: name, Reason: fmt.Sprintf("larger than %d MiB", maxPlan>>20)}
 	}
-	text := string(src)
-	p := &planner{plan: &PlanTasks{Name: name}}
-	fault := notText(text)
-	if fault == nil && strings.IndexByte(text, 0) >= 0 {
-		fault = &problem{strings.IndexByte(text, 0), "not a text: it holds a NUL byte"}
+	if err := markdown.CheckText(src); err != nil {
+		return nil, &tasks.FormatError{Path: name, Reason: "the file " + err.Error()}
 	}
-	if fault == nil {
-		p.md, fault = readMarkdown(text)
+	doc, err := markdown.Parse(string(src))
+	if err != nil {
+		return nil, &tasks.FormatError{Path: name, Reason: "the file " + err.Error()}
 	}
-	if fault == nil {
-		p.frontMatter()
-		fault = p.read()
-	}
-	if fault != nil {
-		return nil, (&File{path: name, src: text}).refuse(fault)
+	p := &planner{md: doc, plan: &Plan{Name: name}}
+	p.frontMatter()
+	if fault := p.read(); fault != nil {
+		fault.Path = name
+		return nil, fault
 	}
 	if p.limit != "" {
-		p.plan.limit = &FormatError{Path: name, Reason: p.limit}
+		p.plan.limit = &tasks.FormatError{Path: name, Reason: p.limit}
 	}
 	return p.plan, nil
 }
 
 // Tasks returns the tasks in the order of the plan. Their lists are shared: the caller must not change them.
-func (p *PlanTasks) Tasks() []Task {
-	list := make([]Task, len(p.tasks))
+func (p *Plan) Tasks() []tasks.Task {
+	list := make([]tasks.Task, len(p.tasks))
 	for i := range p.tasks {
 		list[i] = p.tasks[i].Task
 	}
 	return list
 }
 
-// Findings returns what FromPlan went on from, such as a dependency on a task that is not there.
-func (p *PlanTasks) Findings() []Finding { return p.findings }
+// Findings returns what Parse went on from, such as a dependency on a task that is not there.
+func (p *Plan) Findings() []tasks.Finding { return p.findings }
 
 // planner turns the lines of a plan into tasks.
 type planner struct {
 	md       *markdown.Document
-	plan     *PlanTasks
+	plan     *Plan
 	heads    []planHead
 	phases   []planPhase
 	phaseIDs map[string]int  // id in lower case to place
@@ -96,7 +97,7 @@ type planner struct {
 }
 
 // read finds the tasks and what they depend on.
-func (p *planner) read() *problem {
+func (p *planner) read() *tasks.FormatError {
 	p.outline()
 	tables := p.tables()
 	p.findPhases()
@@ -108,7 +109,7 @@ func (p *planner) read() *problem {
 	case p.checklist():
 	case p.numberedHeadings():
 	default:
-		return &problem{0, `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist or a table of tasks`}
+		return &tasks.FormatError{Reason: `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist or a table of tasks`}
 	}
 	if len(p.plan.tasks) > maxPlanTasks {
 		return p.exceed("the plan has more than %d tasks, none of them and none of their dependencies is used", maxPlanTasks)
@@ -128,18 +129,18 @@ func (p *planner) read() *problem {
 }
 
 // exceed notes a limit that the plan is beyond, and leaves it without tasks.
-func (p *planner) exceed(format string, limit int) *problem {
+func (p *planner) exceed(format string, limit int) *tasks.FormatError {
 	p.limit, p.plan.tasks = fmt.Sprintf(format, limit), nil
 	return nil
 }
 
 // enter makes ids unique and fills the index.
-func (p *planner) enter() *problem {
+func (p *planner) enter() *tasks.FormatError {
 	p.index, p.titles, p.stems = map[string]int{}, map[string]int{}, map[string]bool{}
 	kept := p.plan.tasks[:0]
 	for _, t := range p.plan.tasks {
-		if reason := idProblem(t.ID); reason != "" {
-			return &problem{p.md.Lines[t.Line-1].Start, reason}
+		if reason := prose.IDProblem(t.ID); reason != "" {
+			return &tasks.FormatError{Line: t.Line, Reason: reason}
 		}
 		if first, ok := p.index[t.ID]; ok {
 			p.find(t.Line, t.ID, "duplicate", fmt.Sprintf("task %s: the id is taken by line %d, this task is not used", t.ID, kept[first].Line))
@@ -147,9 +148,9 @@ func (p *planner) enter() *problem {
 		}
 		p.index[t.ID] = len(kept)
 		p.stems[strings.TrimRight(t.ID, "0123456789")] = true
-		p.nameTitle(fold(t.Title), len(kept))
+		p.nameTitle(prose.Fold(t.Title), len(kept))
 		if short, _, ok := strings.Cut(t.Title, " ("); ok {
-			p.nameTitle(fold(short), len(kept))
+			p.nameTitle(prose.Fold(short), len(kept))
 		}
 		kept = append(kept, t)
 	}
@@ -181,8 +182,8 @@ func (p *planner) nameTitle(title string, i int) {
 func (p *planner) finish() {
 	for i := range p.plan.tasks {
 		t := &p.plan.tasks[i]
-		if t.Container() && t.Status != Done {
-			t.Status = Expanded
+		if t.Container() && t.Status != tasks.Done {
+			t.Status = tasks.Expanded
 		}
 		t.RawStatus = string(t.Status)
 		t.isSaid = nil
@@ -192,11 +193,11 @@ func (p *planner) finish() {
 func (p *planner) find(line int, id, kind, message string) {
 	const most = 1000
 	if len(p.plan.findings) < most {
-		p.plan.findings = append(p.plan.findings, Finding{Line: line, ID: id, Kind: kind, Message: message})
+		p.plan.findings = append(p.plan.findings, tasks.Finding{Line: line, ID: id, Kind: kind, Message: message})
 	}
 }
 
 // plainNumber reports whether an id can be written as a JSON number and is read back the same.
 func plainNumber(id string) bool {
-	return isNumber(id) && len(id) < 16 && (id == "0" || id[0] != '0')
+	return prose.IsNumber(id) && len(id) < 16 && (id == "0" || id[0] != '0')
 }

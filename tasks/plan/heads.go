@@ -1,13 +1,16 @@
-package tasks
+package plan
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"descartes/internal/markdown"
+
+	"descartes/tasks/prose"
+
+	"descartes/tasks"
 )
 
 // planHead is one heading of a plan.
@@ -19,7 +22,7 @@ type planHead struct {
 	word       string // "task", "phase" or another word that numbers follow; "" where the heading begins with its number
 	id         string // the number, "" if it has none
 	title      string // what follows the number
-	status     Status
+	status     tasks.Status
 	settled    bool // the heading says the status
 	background bool // about no work to do, like all under it
 }
@@ -52,7 +55,7 @@ func (p *planner) outline() {
 		default:
 			continue
 		}
-		h := planHead{level: level, line: n, text: clip(markdown.Inline(clip(text)))}
+		h := planHead{level: level, line: n, text: prose.Clip(markdown.Inline(prose.Clip(text)))}
 		h.split()
 		if level == pseudoLevel && (h.word == "" || h.title == "") || len(p.heads) == maxHeads {
 			continue
@@ -66,7 +69,7 @@ func (p *planner) outline() {
 			p.heads[open[len(open)-1]].end = h.line
 			open = open[:len(open)-1]
 		}
-		h.background = h.word == "" && markdown.Background(fold(h.title)) || len(open) > 0 && p.heads[open[len(open)-1]].background
+		h.background = h.word == "" && markdown.Background(prose.Fold(h.title)) || len(open) > 0 && p.heads[open[len(open)-1]].background
 		open = append(open, i)
 	}
 	for _, i := range open {
@@ -78,94 +81,40 @@ func (p *planner) outline() {
 func (h *planHead) split() {
 	text, status, settled := cutStatus(h.text)
 	h.status, h.settled = status, settled
-	h.word, h.id, h.title = numbered(text)
+	h.word, h.id, h.title = prose.Numbered(text)
 	if title, status, ok := cutStatus(h.title); ok && !settled {
 		h.title, h.status, h.settled = title, status, true // "2. ✅ Title"
 	}
 }
 
 // cutStatus takes marks of status off a heading: a box, a tick, a word in parentheses or behind a dash at the end.
-func cutStatus(s string) (rest string, status Status, settled bool) {
-	s, status = strings.TrimSpace(s), Pending
+func cutStatus(s string) (rest string, status tasks.Status, settled bool) {
+	s, status = strings.TrimSpace(s), tasks.Pending
 	last := len(s) - 3
 	switch {
 	case last > 0 && s[0] == '[' && s[2] == ']' && strings.IndexByte(markdown.Boxes, s[1]) >= 0:
-		status, settled, s = boxStatus(rune(s[1])), true, strings.TrimSpace(s[3:])
+		status, settled, s = tasks.BoxStatus(rune(s[1])), true, strings.TrimSpace(s[3:])
 	case last > 0 && s[last] == '[' && s[last+2] == ']' && strings.IndexByte(markdown.Boxes, s[last+1]) >= 0:
-		status, settled, s = boxStatus(rune(s[last+1])), true, strings.TrimSpace(s[:last])
+		status, settled, s = tasks.BoxStatus(rune(s[last+1])), true, strings.TrimSpace(s[:last])
 	}
 	for _, tick := range []string{"✅", "✓", "✔️", "✔", "☑"} {
 		if cut := strings.TrimSuffix(strings.TrimPrefix(s, tick), tick); cut != s {
-			status, settled, s = Done, true, strings.TrimSpace(cut)
+			status, settled, s = tasks.Done, true, strings.TrimSpace(cut)
 		}
 	}
 	if open := strings.LastIndexAny(s, "([—"); open > 0 {
 		_, n := utf8.DecodeRuneInString(s[open:])
-		if known, ok := ParseStatus(strings.Trim(s[open+n:], ")] .✅✓")); ok && known != Expanded {
+		if known, ok := tasks.ParseStatus(strings.Trim(s[open+n:], ")] .✅✓")); ok && known != tasks.Expanded {
 			status, settled, s = known, true, strings.TrimRight(strings.TrimSpace(s[:open]), " -–:")
 		}
 	}
 	return s, status, settled
 }
 
-// numbered splits "Task 3: Title", "Phase 2 - Name", "2.1 Name" and "4. Name". Without a number, id is "" and the title is all.
-func numbered(s string) (word, id, title string) {
-	text := s
-	first, after, _ := strings.Cut(s, " ")
-	if w := strings.ToLower(strings.Trim(first, ":[")); isNumberedWord(w) {
-		word, text = w, strings.TrimLeft(after, " #[")
-	}
-	n := 0
-	for n < len(text) && idByte(text[n]) && text[n] != ':' {
-		n++
-	}
-	id = strings.TrimRight(text[:n], ".-_")
-	rest := text[len(id):]
-	next, _ := utf8.DecodeRuneInString(rest)
-	title = strings.TrimLeft(rest, " .):]-–—")
-	switch {
-	case id == "" || !idStart(id) || isOrdinal(id) || rest != "" && (unicode.IsLetter(next) || unicode.IsDigit(next)):
-	case word == "task" || word == "subtask":
-		if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(rest, ":") {
-			return word, id, title
-		}
-	case word != "":
-		if isDotted(id) || len(id) == 1 && (rest == "" || next != ' ') {
-			return word, id, title
-		}
-	case isDotted(id) && title != "" && (strings.Contains(id, ".") || next == '.' || next == ')' || next == ':'):
-		return "", id, title
-	}
-	return "", "", s
-}
-
-// isOrdinal recognises 1st, 2nd and the like.
-func isOrdinal(id string) bool {
-	tail := strings.TrimLeft(id, "0123456789")
-	return tail != id && (tail == "st" || tail == "nd" || tail == "rd" || tail == "th")
-}
-
-// idByte reports whether an ASCII byte may be in an id.
-func idByte(c byte) bool { return c < utf8.RuneSelf && idRune(rune(c)) }
-
-// isDotted reports whether id is made of numbers and dots.
-func isDotted(id string) bool {
-	return id != "" && id[0] != '.' && strings.Trim(id, "0123456789.") == "" && !strings.Contains(id, "..")
-}
-
-func isNumberedWord(w string) bool {
-	return w == "task" || w == "subtask" || w == "item" || slices.Contains(phaseWords(), w)
-}
-
-// phaseWords are the words for parts of a plan that follow each other, the largest first.
-func phaseWords() []string {
-	return []string{"phase", "milestone", "stage", "sprint", "iteration", "part", "wave", "step"}
-}
-
 // findPhases fills the list of phases: the headings with the largest of the words for one, those within another left out.
 func (p *planner) findPhases() {
 	p.phaseIDs = map[string]int{}
-	for _, word := range phaseWords() {
+	for _, word := range prose.PhaseWords() {
 		known := map[string]int{} // id to line
 		end := 0
 		for i, h := range p.heads {

@@ -1,9 +1,13 @@
-package tasks
+package plan
 
 import (
 	"strings"
 
 	"descartes/internal/markdown"
+
+	"descartes/tasks/prose"
+
+	"descartes/tasks"
 )
 
 // describe gives each task its text, and what that says about its status and priority.
@@ -16,7 +20,7 @@ func (p *planner) describe() {
 			l := &p.md.Lines[n]
 			if l.Kind == markdown.Heading && (checking == 0 || l.Level <= checking) {
 				checking = 0
-				if isCriteria(fold(markdown.Inline(p.md.Words(n)))) {
+				if isCriteria(prose.Fold(markdown.Inline(p.md.Words(n)))) {
 					checking = l.Level
 					continue
 				}
@@ -29,11 +33,11 @@ func (p *planner) describe() {
 			}
 		}
 		if t.Description == "" {
-			t.Description = block(text)
+			t.Description = prose.Block(text)
 		}
-		t.TestStrategy = block(checks)
+		t.TestStrategy = prose.Block(checks)
 		if !t.settled && p.allTicked(t.first, t.last) {
-			t.Status = Done
+			t.Status = tasks.Done
 		}
 	}
 }
@@ -48,22 +52,6 @@ func isCriteria(text string) bool {
 	return text == "testing" || text == "tests"
 }
 
-// block joins lines without what all of them are indented by, and without blank lines around.
-func block(lines []string) string {
-	common := -1
-	for _, line := range lines {
-		if bare := strings.TrimLeft(line, " \t"); bare != "" && (common < 0 || len(line)-len(bare) < common) {
-			common = len(line) - len(bare)
-		}
-	}
-	var b strings.Builder
-	for _, line := range lines {
-		b.WriteString(strings.TrimRight(line[min(len(line), max(common, 0)):], " \t"))
-		b.WriteByte('\n')
-	}
-	return strings.Trim(strings.TrimSuffix(strings.TrimRight(b.String(), "\n"), "\n---"), "\n") // a rule before the next heading
-}
-
 // attribute reads a line "Status: done" or "Priority: high" of a task.
 func (p *planner) attribute(t *planTask, n int) {
 	if k := p.md.Lines[n].Kind; k != markdown.Text && k != markdown.Entry {
@@ -76,11 +64,11 @@ func (p *planner) attribute(t *planTask, n int) {
 	value = strings.Trim(value, " *`.✅✓⏳🚧")
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "status":
-		if status, ok := ParseStatus(value); ok && status != Expanded {
+		if status, ok := tasks.ParseStatus(value); ok && status != tasks.Expanded {
 			t.Status, t.settled = status, true
 		}
 	case "priority":
-		if word := planPriority(value); word != "" {
+		if word := prose.Priority(value); word != "" {
 			t.Priority = word
 		}
 	case "complexity":
@@ -88,21 +76,4 @@ func (p *planner) attribute(t *planTask, n int) {
 			t.Complexity = value
 		}
 	}
-}
-
-// planPriority reads a word for a priority, or P0 to P3; "" for anything else.
-func planPriority(s string) string {
-	switch s = strings.ToLower(strings.TrimSpace(s)); s {
-	case "critical", "high", "medium", "low":
-		return s
-	case "p0":
-		return "critical"
-	case "p1":
-		return "high"
-	case "p2":
-		return "medium"
-	case "p3", "p4":
-		return "low"
-	}
-	return ""
 }

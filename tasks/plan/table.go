@@ -1,10 +1,14 @@
-package tasks
+package plan
 
 import (
 	"slices"
 	"strings"
 
 	"descartes/internal/markdown"
+
+	"descartes/tasks/prose"
+
+	"descartes/tasks"
 )
 
 // planTable is a table with a column of task ids, or of tasks.
@@ -85,20 +89,20 @@ func columnsOf(head []string) planTable {
 }
 
 // refOf is what a row is about, and its title.
-func (t *planTable) refOf(r planRow) (ref planRef, title string) {
+func (t *planTable) refOf(r planRow) (ref prose.Ref, title string) {
 	title = r.cell(t.title)
 	text := r.cell(t.id)
-	title = clip(title)
+	title = prose.Clip(title)
 	if t.id < 0 {
-		if id, rest := leadingID(title); id != "" {
-			return planRef{id: id, word: true}, rest
+		if id, rest := prose.LeadingID(title); id != "" {
+			return prose.Ref{ID: id, Word: true}, rest
 		}
 		text = title
 	}
-	if refs, rest := refsIn(text); len(refs) == 1 && strings.TrimSpace(rest) == "" {
+	if refs, rest := prose.Refs(text); len(refs) == 1 && strings.TrimSpace(rest) == "" {
 		return refs[0], title
 	}
-	return planRef{}, title
+	return prose.Ref{}, title
 }
 
 // tableTasks makes tasks of the first table that has a title in each row, and a number or dependencies.
@@ -107,10 +111,10 @@ func (p *planner) tableTasks(list []planTable) bool {
 		items := make([]planItem, 0, len(t.rows))
 		for _, r := range t.rows {
 			ref, title := t.refOf(r)
-			if title == "" || ref.phase || ref.id == "" && t.after < 0 {
+			if title == "" || ref.Phase || ref.ID == "" && t.after < 0 {
 				break
 			}
-			items = append(items, planItem{planTask{Task: Task{ID: ref.id, Title: title, Description: r.cell(t.text)}}, r.line, r.line + 1})
+			items = append(items, planItem{planTask{Task: tasks.Task{ID: ref.ID, Title: title, Description: r.cell(t.text)}}, r.line, r.line + 1})
 		}
 		if len(items) < len(t.rows) || t.id < 0 && t.after < 0 {
 			continue
@@ -150,12 +154,12 @@ func (p *planner) tableRows(list []planTable) {
 
 func (p *planner) tableRow(t *planTable, r planRow, task, phase int) {
 	if text := r.cell(t.after); text != "" {
-		p.takeStatement(task, phase, r.line, statement{strong: true, text: text})
+		p.takeStatement(task, phase, r.line, prose.Statement{Strong: true, Text: text})
 	} else if t.after >= 0 {
 		p.state(task, phase)
 	}
-	if text := r.cell(t.blocks); text != "" && !saysNone(text) {
-		p.takeStatement(task, phase, r.line, statement{strong: true, blocks: true, text: text})
+	if text := r.cell(t.blocks); text != "" && !prose.SaysNone(text) {
+		p.takeStatement(task, phase, r.line, prose.Statement{Strong: true, Blocks: true, Text: text})
 	}
 	if task < 0 {
 		return
@@ -166,7 +170,7 @@ func (p *planner) tableRow(t *planTable, r planRow, task, phase int) {
 			x.Status, x.settled = status, true
 		}
 	}
-	if word := planPriority(r.cell(t.priority)); word != "" {
+	if word := prose.Priority(r.cell(t.priority)); word != "" {
 		x.Priority = word
 	}
 }
@@ -174,13 +178,13 @@ func (p *planner) tableRow(t *planTable, r planRow, task, phase int) {
 // rowTask is the task or the phase that a row is about.
 func (p *planner) rowTask(t *planTable, r planRow) (task, phase int) {
 	ref, title := t.refOf(r)
-	if i, ok := p.index[ref.id]; ok && !ref.phase {
+	if i, ok := p.index[ref.ID]; ok && !ref.Phase {
 		return i, -1
 	}
-	if i, ok := p.titles[fold(title)]; ok && i >= 0 && title != "" {
+	if i, ok := p.titles[prose.Fold(title)]; ok && i >= 0 && title != "" {
 		return i, -1
 	}
-	if k := p.phaseOf(ref.id); k >= 0 && ref.phase {
+	if k := p.phaseOf(ref.ID); k >= 0 && ref.Phase {
 		return -1, k
 	}
 	return -1, -1

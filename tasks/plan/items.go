@@ -1,4 +1,4 @@
-package tasks
+package plan
 
 import (
 	"slices"
@@ -6,13 +6,17 @@ import (
 	"strings"
 
 	"descartes/internal/markdown"
+
+	"descartes/tasks/prose"
+
+	"descartes/tasks"
 )
 
 // add appends a task that begins in a line and whose own text goes to another one.
 func (p *planner) add(t planTask, line, end int) {
 	t.Line, t.first, t.last = line+1, line+1, end
 	if t.Status == "" {
-		t.Status = Pending
+		t.Status = tasks.Pending
 	}
 	t.Priority = "medium"
 	if t.phase = p.phaseAt(line); t.phase >= 0 {
@@ -48,7 +52,7 @@ func (p *planner) taskHeadings() bool {
 	ids := map[int]string{}
 	for k, i := range list {
 		h := p.heads[i]
-		t := planTask{Task: Task{ID: h.id, Title: h.title, Status: h.status}, settled: h.settled}
+		t := planTask{Task: tasks.Task{ID: h.id, Title: h.title, Status: h.status}, settled: h.settled}
 		if at := p.phaseAt(h.line); anew && at >= 0 && !strings.HasPrefix(h.id, p.phases[at].id+".") {
 			t.ID, t.made = p.phases[at].id+"."+h.id, true
 		}
@@ -82,11 +86,11 @@ func (p *planner) phaseItems() bool {
 			continue
 		}
 		head := p.heads[p.phases[i].head]
-		finished := head.settled && head.status == Done || !p.anyBox(items[i]) && p.allTicked(head.line+1, head.end)
+		finished := head.settled && head.status == tasks.Done || !p.anyBox(items[i]) && p.allTicked(head.line+1, head.end)
 		p.nameItems(items[i], p.phases[i].id)
 		for _, it := range items[i] {
 			if finished && !it.task.settled {
-				it.task.Status, it.task.settled = Done, true
+				it.task.Status, it.task.settled = tasks.Done, true
 			}
 			p.add(it.task, it.line, it.end)
 		}
@@ -104,7 +108,7 @@ func (p *planner) phaseTasks() bool {
 
 func (p *planner) addPhase(i int) {
 	h := p.heads[p.phases[i].head]
-	p.add(planTask{Task: Task{ID: h.id, Title: h.title, Status: h.status}, settled: h.settled, made: true}, h.line, h.end)
+	p.add(planTask{Task: tasks.Task{ID: h.id, Title: h.title, Status: h.status}, settled: h.settled, made: true}, h.line, h.end)
 }
 
 // planItem is a task whose id may still be a bare number.
@@ -142,7 +146,7 @@ func (p *planner) headingItems(i, end int) []planItem {
 	items := make([]planItem, 0, len(found))
 	for _, i := range found {
 		h := p.heads[i]
-		items = append(items, planItem{planTask{Task: Task{ID: h.id, Title: h.title, Status: h.status}, settled: h.settled}, h.line, min(h.end, end)})
+		items = append(items, planItem{planTask{Task: tasks.Task{ID: h.id, Title: h.title, Status: h.status}, settled: h.settled}, h.line, min(h.end, end)})
 	}
 	return items
 }
@@ -168,42 +172,16 @@ func (p *planner) entries(first, end int, match func(*markdown.Line) bool) []pla
 // entryTask is the task of one list entry; its id is what the entry begins with, or the number before it, or "".
 func (p *planner) entryTask(n int) planTask {
 	l := &p.md.Lines[n]
-	t := planTask{Task: Task{Title: markdown.Inline(clip(p.md.Words(n))), Status: Pending}, settled: l.Box != 0}
+	t := planTask{Task: tasks.Task{Title: markdown.Inline(prose.Clip(p.md.Words(n))), Status: tasks.Pending}, settled: l.Box != 0}
 	if l.Box != 0 {
-		t.Status = boxStatus(l.Box)
+		t.Status = tasks.BoxStatus(l.Box)
 	}
-	if id, title := leadingID(t.Title); id != "" {
+	if id, title := prose.LeadingID(t.Title); id != "" {
 		t.ID, t.Title = id, title
 	} else if l.Number != "" {
 		t.ID = l.Number
 	}
 	return t
-}
-
-// leadingID splits "T001 Title", "2.1 Title", "Task 3: Title".
-func leadingID(s string) (id, title string) {
-	if word, id, title := numbered(s); id != "" && title != "" && (word == "task" || word == "subtask" || word == "") {
-		return id, title
-	}
-	n := 0
-	for n < len(s) && idByte(s[n]) && s[n] != ':' {
-		n++
-	}
-	first := strings.TrimRight(s[:n], ".")
-	if !codeID(first) || n == len(s) || s[n] != ' ' && s[n] != ':' {
-		return "", s
-	}
-	return first, strings.TrimLeft(s[n:], " .:-–—")
-}
-
-// codeID reports whether a word is an id like T001, US-12 or AUTH-3.1: capital letters, then a number.
-func codeID(w string) bool {
-	n := 0
-	for n < len(w) && w[n] >= 'A' && w[n] <= 'Z' {
-		n++
-	}
-	digits := strings.TrimLeft(w[n:], "-_")
-	return n > 0 && n < 9 && digits != "" && digits[0] >= '0' && digits[0] <= '9' && strings.Trim(digits, "0123456789.-abcdefgh") == ""
 }
 
 // nameItems gives the items of a phase their ids: what they have if that is one of its own (2.1, T004), else the number of the phase
@@ -220,9 +198,9 @@ func (p *planner) nameItems(items []planItem, prefix string) {
 	}
 	for k := range items {
 		t := &items[k].task
-		t.made = !unique || !codeID(t.ID) // numbers of a plan seldom are numbers of tasks
+		t.made = !unique || !prose.CodeID(t.ID) // numbers of a plan seldom are numbers of tasks
 		switch own := t.ID; {
-		case unique && (codeID(own) || strings.HasPrefix(own, prefix)):
+		case unique && (prose.CodeID(own) || strings.HasPrefix(own, prefix)):
 		case unique && !strings.Contains(own, "."):
 			t.ID = prefix + own
 		default:
@@ -241,7 +219,7 @@ func (p *planner) anyBox(items []planItem) bool {
 // boxes counts the ticked and the other boxes of some lines.
 func (p *planner) boxes(first, end int) (ticked, open int) {
 	for n := first; n < end; n++ {
-		if l := &p.md.Lines[n]; l.Box != 0 && boxStatus(l.Box) == Done {
+		if l := &p.md.Lines[n]; l.Box != 0 && tasks.BoxStatus(l.Box) == tasks.Done {
 			ticked++
 		} else if l.Box != 0 {
 			open++

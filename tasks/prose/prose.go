@@ -1,0 +1,425 @@
+// Package prose owns how people write about tasks: ids and references to them, statements of order ("depends on 1, 2"), priorities. It
+// knows no file and no format.
+package prose
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxID is how long an id may be, in bytes.
+const MaxID = 100
+
+func IsNumber(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// IDProblem says what is wrong with an id, or "".
+func IDProblem(id string) string {
+	switch {
+	case id == "":
+		return "an empty id"
+	case len(id) > MaxID:
+		return fmt.Sprintf("an id of %d bytes (at most %d)", len(id), MaxID)
+	case !idStart(id):
+		return fmt.Sprintf("the id %q: it must begin with a letter, a digit or _", id)
+	}
+	for _, r := range id {
+		if !idRune(r) {
+			return fmt.Sprintf("the id %q: only letters, digits, - _ . and : are allowed", id)
+		}
+	}
+	return ""
+}
+
+func idStart(id string) bool {
+	r, _ := utf8.DecodeRuneInString(id)
+	return idRune(r) && r != '-' && r != '.' && r != ':'
+}
+
+func idRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '.' || r == ':'
+	}
+	return unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// Numbered splits "Task 3: Title", "Phase 2 - Name", "2.1 Name" and "4. Name". Without a number, id is "" and the title is all.
+func Numbered(s string) (word, id, title string) {
+	text := s
+	first, after, _ := strings.Cut(s, " ")
+	if w := strings.ToLower(strings.Trim(first, ":[")); isNumberedWord(w) {
+		word, text = w, strings.TrimLeft(after, " #[")
+	}
+	n := 0
+	for n < len(text) && idByte(text[n]) && text[n] != ':' {
+		n++
+	}
+	id = strings.TrimRight(text[:n], ".-_")
+	rest := text[len(id):]
+	next, _ := utf8.DecodeRuneInString(rest)
+	title = strings.TrimLeft(rest, " .):]-–—")
+	switch {
+	case id == "" || !idStart(id) || isOrdinal(id) || rest != "" && (unicode.IsLetter(next) || unicode.IsDigit(next)):
+	case word == "task" || word == "subtask":
+		if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(rest, ":") {
+			return word, id, title
+		}
+	case word != "":
+		if IsDotted(id) || len(id) == 1 && (rest == "" || next != ' ') {
+			return word, id, title
+		}
+	case IsDotted(id) && title != "" && (strings.Contains(id, ".") || next == '.' || next == ')' || next == ':'):
+		return "", id, title
+	}
+	return "", "", s
+}
+
+// isOrdinal recognises 1st, 2nd and the like.
+func isOrdinal(id string) bool {
+	tail := strings.TrimLeft(id, "0123456789")
+	return tail != id && (tail == "st" || tail == "nd" || tail == "rd" || tail == "th")
+}
+
+// idByte reports whether an ASCII byte may be in an id.
+func idByte(c byte) bool { return c < utf8.RuneSelf && idRune(rune(c)) }
+
+// IsDotted reports whether id is made of numbers and dots.
+func IsDotted(id string) bool {
+	return id != "" && id[0] != '.' && strings.Trim(id, "0123456789.") == "" && !strings.Contains(id, "..")
+}
+
+func isNumberedWord(w string) bool {
+	return w == "task" || w == "subtask" || w == "item" || slices.Contains(PhaseWords(), w)
+}
+
+// PhaseWords are the words for parts of a plan that follow each other, the largest first.
+func PhaseWords() []string {
+	return []string{"phase", "milestone", "stage", "sprint", "iteration", "part", "wave", "step"}
+}
+
+// LeadingID splits "T001 Title", "2.1 Title", "Task 3: Title".
+func LeadingID(s string) (id, title string) {
+	if word, id, title := Numbered(s); id != "" && title != "" && (word == "task" || word == "subtask" || word == "") {
+		return id, title
+	}
+	n := 0
+	for n < len(s) && idByte(s[n]) && s[n] != ':' {
+		n++
+	}
+	first := strings.TrimRight(s[:n], ".")
+	if !CodeID(first) || n == len(s) || s[n] != ' ' && s[n] != ':' {
+		return "", s
+	}
+	return first, strings.TrimLeft(s[n:], " .:-–—")
+}
+
+// CodeID reports whether a word is an id like T001, US-12 or AUTH-3.1: capital letters, then a number.
+func CodeID(w string) bool {
+	n := 0
+	for n < len(w) && w[n] >= 'A' && w[n] <= 'Z' {
+		n++
+	}
+	digits := strings.TrimLeft(w[n:], "-_")
+	return n > 0 && n < 9 && digits != "" && digits[0] >= '0' && digits[0] <= '9' && strings.Trim(digits, "0123456789.-abcdefgh") == ""
+}
+
+// Priority reads a word for a priority, or P0 to P3; "" for anything else.
+func Priority(s string) string {
+	switch s = strings.ToLower(strings.TrimSpace(s)); s {
+	case "critical", "high", "medium", "low":
+		return s
+	case "p0":
+		return "critical"
+	case "p1":
+		return "high"
+	case "p2":
+		return "medium"
+	case "p3", "p4":
+		return "low"
+	}
+	return ""
+}
+
+// Block joins lines without what all of them are indented by, and without blank lines around.
+func Block(lines []string) string {
+	common := -1
+	for _, line := range lines {
+		if bare := strings.TrimLeft(line, " \t"); bare != "" && (common < 0 || len(line)-len(bare) < common) {
+			common = len(line) - len(bare)
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(strings.TrimRight(line[min(len(line), max(common, 0)):], " \t"))
+		b.WriteByte('\n')
+	}
+	return strings.Trim(strings.TrimSuffix(strings.TrimRight(b.String(), "\n"), "\n---"), "\n") // a rule before the next heading
+}
+
+// maxTitle is where headings and titles are cut.
+const maxTitle = 500
+
+// Clip cuts a long text.
+func Clip(s string) string {
+	if len(s) <= maxTitle {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxTitle], "")
+}
+
+// Fold makes two spellings of one heading or title equal: case, spaces and punctuation around it.
+func Fold(s string) string {
+	return strings.ToLower(strings.Trim(strings.Join(strings.Fields(strings.ReplaceAll(s, "`", "")), " "), " .:"))
+}
+
+// Ref names a task or a phase, as people write it in a plan.
+type Ref struct {
+	ID    string
+	Phase bool
+	Word  bool // "Task 3" or T003: not a mere number
+}
+
+// Statement is what a line says about an order: "depends on 1, 2", "blocks 4".
+type Statement struct {
+	Blocks bool
+	Beside bool // "in parallel with"
+	Strong bool // a line, a parenthesis or a clause of its own, not the middle of a sentence
+	Text   string
+}
+
+// keywords begin a statement.
+func keywords() []string {
+	return []string{"depends on", "depends upon", "dependent on", "blocked by", "blocked on", "in parallel with", "parallel to", "parallel with",
+		"dependencies:", "dependency:", "depends:", "deps:", "blocks"}
+}
+
+// Statements finds the statements of a line.
+func Statements(line string) []Statement {
+	const most, longest = 8, 4000
+	line = line[:min(len(line), longest)] // what is longer is no statement
+	lower := LowerASCII(line)
+	if !strings.Contains(lower, "depend") && !strings.Contains(lower, "block") && !strings.Contains(lower, "parallel") && !strings.Contains(lower, "deps:") {
+		return nil // nearly all lines
+	}
+	line = strings.NewReplacer("**", "", "`", "", "__", "").Replace(line)
+	lower = LowerASCII(line)
+	var list []Statement
+	for at := 0; len(list) < most; {
+		found, word := -1, ""
+		for _, k := range keywords() {
+			if i := strings.Index(lower[at:], k); i >= 0 && (found < 0 || i < found) {
+				found, word = i, k
+			}
+		}
+		if found < 0 {
+			break
+		}
+		start := at + found
+		at = start + len(word)
+		if start > 0 && letterOrDigit(lower[start-1]) || at < len(lower) && !strings.HasSuffix(word, ":") && letterOrDigit(lower[at]) {
+			continue // part of a longer word
+		}
+		list = append(list, Statement{
+			Blocks: word == "blocks",
+			Beside: strings.Contains(word, "parallel"),
+			Strong: beginsClause(line[:start]),
+			Text:   strings.TrimLeft(line[at:], " :*"),
+		})
+	}
+	return list
+}
+
+// beginsClause reports whether what follows the text begins a clause of its own.
+func beginsClause(before string) bool {
+	before = strings.TrimRight(before, " ")
+	if strings.Trim(before, "-*+>| _") == "" {
+		return true
+	}
+	return strings.IndexByte("([,;.:|-", before[len(before)-1]) >= 0 || strings.HasSuffix(before, "—") || strings.HasSuffix(before, "–")
+}
+
+func letterOrDigit(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+func LowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// SaysNone reports whether a text says that there is nothing to wait for.
+func SaysNone(s string) bool {
+	s = strings.ToLower(strings.TrimSpace(s))
+	if end := strings.IndexAny(s, ").;,("); end >= 0 {
+		s = strings.TrimSpace(s[:end])
+	}
+	switch s {
+	case "-", "–", "—", "none", "nothing", "n/a", "na", "no", "nil", "no dependencies", "no other tasks", "no other task":
+		return true
+	}
+	return strings.HasPrefix(s, "none ") || strings.HasPrefix(s, "nothing ")
+}
+
+// Refs reads "1, 2", "Task 3 and Task 4", "T001-T004", "Phases 1 & 2" and returns what follows. Remarks in parentheses after an
+// id are skipped.
+func Refs(s string) (refs []Ref, rest string) {
+	const most = 1000
+	phase, word := false, false
+	for len(refs) < most {
+		t := strings.TrimLeft(s, " #[")
+		if first, _, ok := strings.Cut(t[:min(len(t), 2*MaxID)], " "); ok {
+			w := strings.TrimSuffix(strings.ToLower(first), "s")
+			isTask := w == "task" || w == "subtask" || w == "item" || w == "story" || w == "storie"
+			if isTask || slices.Contains(PhaseWords(), w) {
+				phase, word, t = !isTask, true, strings.TrimLeft(t[len(first):], " #[")
+			}
+		}
+		id, after := cutID(t)
+		if id == "" {
+			return refs, s
+		}
+		list := []string{id}
+		if tail, ok := cutRange(after); ok {
+			if hi, behind := cutID(tail); hi != "" {
+				after = behind
+				if list, ok = idRange(id, hi); !ok {
+					list = []string{id, hi}
+				}
+			}
+		} else if lo, hi, ok := strings.Cut(id, "-"); ok {
+			if many, ok := idRange(lo, hi); ok {
+				list = many
+			}
+		}
+		for _, id := range list {
+			refs = append(refs, Ref{ID: id, Phase: phase, Word: word || CodeID(id)})
+		}
+		s = cutRemark(strings.TrimLeft(after, "]"))
+		next, ok := cutSeparator(strings.TrimLeft(s, " "))
+		if !ok {
+			break
+		}
+		s = next
+	}
+	return refs, s
+}
+
+// cutRemark drops a parenthesis at the start of s.
+func cutRemark(s string) string {
+	if remark, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "("); ok {
+		if _, behind, closed := strings.Cut(remark, ")"); closed {
+			return behind
+		}
+	}
+	return s
+}
+
+// cutID takes an id with a digit in it off the start of s.
+func cutID(s string) (id, rest string) {
+	n := 0
+	for n < len(s) && n <= MaxID && idByte(s[n]) && s[n] != ':' {
+		n++
+	}
+	id = strings.TrimRight(s[:n], ".-_")
+	if !strings.ContainsAny(id, "0123456789") || IDProblem(id) != "" {
+		return "", s
+	}
+	return id, s[len(id):]
+}
+
+func cutRange(s string) (string, bool) {
+	t := strings.TrimLeft(s, " ")
+	for _, mark := range []string{"–", "—", "- ", "to ", "through ", ".."} {
+		if rest, ok := strings.CutPrefix(t, mark); ok {
+			return strings.TrimLeft(rest, " "), true
+		}
+	}
+	return s, false
+}
+
+func cutSeparator(s string) (string, bool) {
+	some := false
+	for _, mark := range []string{",", "&", "+", "/", "and ", "or "} {
+		if rest, ok := strings.CutPrefix(s, mark); ok {
+			s, some = strings.TrimLeft(rest, " "), true
+		}
+	}
+	return s, some
+}
+
+// idRange are the ids from lo to hi, if these differ in their last number and are not too many.
+func idRange(lo, hi string) ([]string, bool) {
+	const most = 100
+	stem := strings.TrimRight(lo, "0123456789")
+	from, to := lo[len(stem):], strings.TrimPrefix(hi, stem)
+	a, errA := strconv.Atoi(from)
+	b, errB := strconv.Atoi(to)
+	if errA != nil || errB != nil || b < a || b-a > most || !IsNumber(to) {
+		return nil, false
+	}
+	var list []string
+	for ; a <= b; a++ {
+		list = append(list, fmt.Sprintf("%s%0*d", stem, len(from), a))
+	}
+	return list, true
+}
+
+// IsList reports whether what was read is a list of ids rather than the start of a sentence ("blocks 3 other tasks").
+func IsList(refs []Ref, rest string) bool {
+	if len(refs) == 0 {
+		return false
+	}
+	rest = strings.TrimLeft(rest, " ")
+	return len(refs) > 1 || refs[0].Word || rest == "" || strings.IndexByte(").;,]|(-", rest[0]) >= 0 || strings.HasPrefix(rest, "—") || strings.HasPrefix(rest, "–")
+}
+
+// WithoutStatements drops what a title says about order in parentheses: it is in other fields.
+func WithoutStatements(title string) string {
+	for at := 0; ; {
+		open := strings.IndexByte(title[at:], '(')
+		if open < 0 {
+			break
+		}
+		open += at
+		closing := strings.IndexByte(title[open:], ')')
+		if closing < 0 {
+			break
+		}
+		if at = open + 1; statesOrder(title[open+1 : open+closing]) {
+			title, at = strings.TrimRight(title[:open], " ")+title[open+closing+1:], open
+			at = min(at, len(title))
+		}
+	}
+	return strings.TrimRight(strings.Join(strings.Fields(title), " "), " :-–")
+}
+
+func statesOrder(s string) bool {
+	return slices.ContainsFunc(Statements(s), func(x Statement) bool {
+		refs, rest := Refs(x.Text)
+		return IsList(refs, rest) || SaysNone(x.Text)
+	})
+}
+
+// Short cuts a foreign text for a message.
+func Short(text string) string {
+	const limit = 40
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "..."
+}
