@@ -229,7 +229,7 @@ func TestRepairLeavesOthersLocks(t *testing.T) {
 	s.sh("ls ../.git/index.lock ../.git/BISECT_LOG ../.git/refs/heads/main.lock ../.git/config.lock " + lock)
 }
 
-// A verification follows the agent and is repaired on the same ground.
+// A verification follows the agent and is repaired after by the same guard.
 func TestRepairTwice(t *testing.T) {
 	t.Parallel()
 	for _, way := range bothWays {
