@@ -1,0 +1,421 @@
+//go:build crashpoints
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"descartes/loop"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+)
+
+// kills is what the random kill loop counts, over all its runs.
+type kills struct {
+	runs, kills     atomic.Int64
+	ended, repeated atomic.Int64 // attempts whose agent had ended when the kill came, and those of them run again
+}
+
+// TestCrashRandom kills the program 500 times (DESCARTES_CRASH_KILLS), one to eight times a run, at
+// any moment at all. DESCARTES_CRASH_SEED repeats the choices, if not the machine's timing.
+func TestCrashRandom(t *testing.T) {
+	seed := uint64(number(t, "DESCARTES_CRASH_SEED", int(time.Now().UnixNano()&(1<<40-1))))
+	wanted := int64(number(t, "DESCARTES_CRASH_KILLS", 500))
+	t.Logf("DESCARTES_CRASH_SEED=%d", seed)
+	f := newField(t, smallPlan(), randomFlags()...)
+	r := f.begin(t, "start")
+	if code := r.wait(t); code != exitBlocked {
+		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
+	}
+	f.checkEnd(t)
+	whole := time.Since(r.began)
+	var k kills
+	t.Run("kills", func(t *testing.T) {
+		for worker := range 2 {
+			t.Run(fmt.Sprint(worker), func(t *testing.T) {
+				t.Parallel()
+				random := rand.New(rand.NewPCG(seed, uint64(worker)))
+				for n := 1; k.kills.Load() < wanted && !t.Failed(); n++ {
+					t.Run(fmt.Sprint(n), func(t *testing.T) { k.run(t, random, whole) })
+				}
+			})
+		}
+	})
+	t.Logf("%d kills over %d runs; an undisturbed run takes %v", k.kills.Load(), k.runs.Load(), whole.Round(time.Millisecond))
+	t.Logf("%d times the agent had ended when the kill came; it was run again %d times, %.3f for each such kill", k.ended.Load(), k.repeated.Load(),
+		float64(k.repeated.Load())/float64(max(1, k.ended.Load())))
+	// About one in twenty is killed between its last line and its exit, more on a busy machine.
+	if n := k.ended.Load(); n > 20 && k.repeated.Load()*4 > n {
+		t.Error("adoption does not work")
+	}
+}
+
+// randomFlags give a task so many attempts that kills alone do not use them up.
+func randomFlags() []string { return []string{"--max-attempts", "12", "--max-iterations", "1000"} }
+
+// run is one run with its kills.
+func (k *kills) run(t *testing.T, random *rand.Rand, whole time.Duration) {
+	f := newField(t, smallPlan(), randomFlags()...)
+	k.runs.Add(1)
+	ended := map[note]bool{} // attempts that were open in the journal with their agent's end in the ledger
+	for range 1 + random.IntN(8) {
+		if f.over(t) {
+			break
+		}
+		r := f.begin(t, f.goOn(t, random.IntN(2)))
+		select {
+		case <-r.ended:
+		case <-time.After(time.Duration(random.Int64N(int64(whole / 3)))):
+			_ = r.p.Kill()
+		}
+		switch code := r.wait(t); code {
+		case -int(syscall.SIGKILL):
+			k.kills.Add(1)
+		case exitBlocked:
+		default:
+			t.Fatalf("exit %d\n%s", code, r.errors(t))
+		}
+		f.checkFiles(t)
+		f.promise(t, r)
+		f.unfinished(t, ended)
+	}
+	f.finish(t, f.goOn(t, random.IntN(2)))
+	f.checkEnd(t)
+	k.ended.Add(int64(len(ended)))
+	for _, e := range f.journal(t) {
+		n := note{"end", e.Task, e.Attempt}
+		if e.Type == journal.AttemptFinished && e.Verdict == "cancelled" && ended[n] {
+			k.repeated.Add(1)
+			t.Logf("attempt %d of task %s had ended and was not adopted", e.Attempt, e.Task)
+		}
+	}
+}
+
+// unfinished adds the attempts whose agent has come to its end, of which the journal knows only the beginning.
+func (f *field) unfinished(t *testing.T, into map[note]bool) {
+	t.Helper()
+	open := map[note]bool{}
+	for _, e := range f.journal(t) {
+		n := note{"end", e.Task, e.Attempt}
+		switch e.Type {
+		case journal.AttemptStarted:
+			open[n] = true
+		case journal.AttemptFinished:
+			delete(open, n)
+		}
+	}
+	for _, n := range f.ledger(t) {
+		if open[n] {
+			into[n] = true
+		}
+	}
+}
+
+// newGateField is a field for a criteria loop whose agent meets nothing, so that it is stopped after five
+// iterations that were judged.
+func newGateField(t *testing.T) *field {
+	t.Helper()
+	f := newField(t, smallPlan())
+	script := "echo $DESCARTES_ITERATION >>" + f.aside + "/calls\necho work >work-$DESCARTES_ITERATION.txt\n" +
+		"printf -- '---LOOP_STATUS---\\nEXIT_SIGNAL: false\\nCRITERIA: {\"a\": false, \"b\": false}\\n---END_STATUS---\\n'\n"
+	if err := os.WriteFile(f.aside+"/gate.sh", []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.flags = []string{"--command", "sh " + f.aside + "/gate.sh", "--prompt", "go", "--auto-commit", "--json", "--max-iterations", "30",
+		"--criterion", "a :: test -e no-such-file", "--criterion", "b", "--shape", "tool", "--reversibility", "2B"}
+	return f
+}
+
+// TestCrashGate kills a criteria loop at every point of it: no iteration is judged twice or forgotten, and the
+// breaker opens with the same count as undisturbed.
+func TestCrashGate(t *testing.T) {
+	f := newGateField(t)
+	list := filepath.Join(f.aside, "points")
+	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
+	if code := r.wait(t); code != exitWaits {
+		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
+	}
+	f.checkGate(t)
+	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
+	t.Logf("%d points of %d kinds", len(points), kindsOf(points))
+	for k := range points {
+		t.Run(strconv.Itoa(k+1)+" "+points[k], func(t *testing.T) {
+			t.Parallel()
+			f := newGateField(t)
+			r := f.begin(t, "start", "DESCARTES_CRASH_AT="+strconv.Itoa(k+1))
+			if code := r.wait(t); code != -int(syscall.SIGKILL) && code != exitWaits {
+				t.Fatalf("to be killed at point %d: exit %d\n%s", k+1, code, r.errors(t))
+			}
+			if r := f.begin(t, f.repeatVerb()); r.wait(t) != exitWaits {
+				t.Fatalf("after the kill: %s", r.errors(t))
+			}
+			f.checkGate(t)
+		})
+	}
+}
+
+// checkGate counts the iterations that were judged.
+func (f *field) checkGate(t *testing.T) {
+	t.Helper()
+	home := loop.NewHome(f.root)
+	st, err := loop.LoadState(home.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := journal.ReadEvents(home.Events(st.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := map[int]int{}
+	for _, e := range events {
+		if e.Type == journal.IterationFinished && e.Decision != journal.CutShort {
+			judged[e.Iteration]++
+		}
+	}
+	var g gate.Criteria
+	if err := json.Unmarshal(st.Gate, &g); err != nil {
+		t.Fatal(err)
+	}
+	if len(judged) != 5 || g.Count.Stuck != 5 || g.Waiting != gate.BreakCriteria {
+		t.Errorf("judged %v, stuck %d, waits at %q", judged, g.Count.Stuck, g.Waiting)
+	}
+	for n, times := range judged {
+		if times != 1 {
+			t.Errorf("iteration %d was judged %d times", n, times)
+		}
+	}
+	file, err := os.ReadFile(filepath.Join(f.root, ".loop", "state.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, problems, err := gate.DecodeState(file); err != nil || len(problems) > 0 || s.Stuck != 5 || s.State != "paused" {
+		t.Errorf("the state file says %s: %v, %v", file, problems, err)
+	}
+	if out := f.git(t, "status", "--porcelain"); out != "" {
+		t.Errorf("left uncommitted:\n%s", out)
+	}
+}
+
+const crashToken = "tok-0123456789-abcdef"
+
+// TestCrashMask kills the program when it is about to overwrite a secret in a log: whoever goes on does it.
+func TestCrashMask(t *testing.T) {
+	chatty := func(t *testing.T) *field {
+		f := newField(t, smallPlan())
+		script := f.aside + "/agent.sh"
+		quiet := readText(t, script)
+		text := "echo out $MY_TOKEN; echo err $MY_TOKEN >&2\n" + quiet
+		if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for i := range f.flags {
+			if i > 0 && f.flags[i-1] == "--verify" {
+				f.flags[i] = "echo verify $MY_TOKEN; " + f.flags[i]
+			}
+		}
+		f.flags = append(f.flags, "--env-pass", "MY_TOKEN")
+		f.env = []string{"MY_TOKEN=" + crashToken}
+		return f
+	}
+	f := chatty(t)
+	list := filepath.Join(f.aside, "points")
+	if code := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list).wait(t); code != exitBlocked {
+		t.Fatalf("undisturbed: exit %d", code)
+	}
+	if found := f.leaks(t); len(found) > 0 {
+		t.Errorf("undisturbed: the secret is in %q", found)
+	}
+	points, seen := strings.Split(strings.TrimSpace(readText(t, list)), "\n"), 0
+	for k, p := range points {
+		if p != "mask" {
+			continue
+		}
+		if seen++; seen%3 != 1 && seen > 6 {
+			continue
+		}
+		t.Run(strconv.Itoa(k+1), func(t *testing.T) {
+			t.Parallel()
+			f := chatty(t)
+			f.fall(t, k+1, "start")
+			if f.killed && len(f.leaks(t)) == 0 {
+				t.Error("killed before it masked anything, and no log has the secret")
+			}
+			f.finish(t, f.goOn(t, k))
+			f.checkEnd(t)
+			if found := f.leaks(t); len(found) > 0 {
+				t.Errorf("the secret is in %q", found)
+			}
+		})
+	}
+	if seen < 6 {
+		t.Errorf("%d points", seen)
+	}
+}
+
+// leaks lists the files of the loops that have the secret.
+func (f *field) leaks(t *testing.T) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(f.root+"/.descartes", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.Contains(readText(t, path), crashToken) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// repeated is how many iterations an undisturbed loop of newRepeatField takes.
+const repeated = 3
+
+// newRepeatField is a field for a prompt loop. Its agent notes each iteration that it begins, and promises from
+// the third on.
+func newRepeatField(t *testing.T) *field {
+	t.Helper()
+	f := newField(t, smallPlan())
+	script := "echo $DESCARTES_ITERATION >>" + f.aside + "/calls\necho work >work-$DESCARTES_ITERATION.txt\n" +
+		"if [ $DESCARTES_ITERATION -ge " + strconv.Itoa(repeated) + " ]; then echo '<promise>COMPLETE</promise>'; else echo more; fi\n"
+	if err := os.WriteFile(f.aside+"/repeat.sh", []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.flags = []string{"--command", "sh " + f.aside + "/repeat.sh", "--prompt", "go", "--auto-commit", "--json"}
+	return f
+}
+
+// TestCrashRepeat kills a prompt loop at every point of it, every third time also while it is taken up again: its
+// counter never goes back, no iteration runs twice, and all that an agent wrote is committed once.
+func TestCrashRepeat(t *testing.T) {
+	f := newRepeatField(t)
+	list := filepath.Join(f.aside, "points")
+	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
+	if code := r.wait(t); code != exitDone {
+		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
+	}
+	f.checkRepeat(t)
+	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
+	t.Logf("%d points of %d kinds in a run of %v", len(points), kindsOf(points), time.Since(r.began).Round(time.Millisecond))
+	for k := range points {
+		t.Run(strconv.Itoa(k+1)+" "+points[k], func(t *testing.T) {
+			t.Parallel()
+			f := newRepeatField(t)
+			f.fallRepeat(t, k+1)
+			if k%3 == 0 {
+				f.fallRepeat(t, 1+k*5%17)
+			}
+			if f.lastIteration(t) > 0 && f.ended(t) {
+				f.checkRepeat(t)
+				return
+			}
+			if r := f.begin(t, f.repeatVerb()); r.wait(t) != exitDone {
+				t.Fatalf("after the kill: %s", r.errors(t))
+			}
+			f.checkRepeat(t)
+		})
+	}
+}
+
+// repeatVerb goes on with the loop if its state was written.
+func (f *field) repeatVerb() string {
+	if _, err := os.Stat(loop.NewHome(f.root).Default()); err != nil {
+		return "start"
+	}
+	return "resume"
+}
+
+// fallRepeat kills a run at point k. The counter is then not behind what the agents have seen.
+func (f *field) fallRepeat(t *testing.T, k int) {
+	t.Helper()
+	if f.lastIteration(t) > 0 && f.ended(t) {
+		return
+	}
+	before := f.lastIteration(t)
+	r := f.begin(t, f.repeatVerb(), "DESCARTES_CRASH_AT="+strconv.Itoa(k))
+	switch code := r.wait(t); code {
+	case -int(syscall.SIGKILL), exitDone:
+	default:
+		t.Fatalf("to be killed at point %d: exit %d\n%s", k, code, r.errors(t))
+	}
+	calls := f.repeatCalls(t)
+	after := f.lastIteration(t)
+	if after < before || len(calls) > 0 && after < calls[len(calls)-1] {
+		t.Fatalf("the counter is %d; it was %d, and the agents have seen %v", after, before, calls)
+	}
+}
+
+// lastIteration is the counter in the state file, 0 without one.
+func (f *field) lastIteration(t *testing.T) int {
+	t.Helper()
+	st, err := loop.LoadState(loop.NewHome(f.root).Default())
+	if os.IsNotExist(err) || err != nil && strings.Contains(err.Error(), "no such file") {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Iteration
+}
+
+func (f *field) ended(t *testing.T) bool {
+	t.Helper()
+	st, err := loop.LoadState(loop.NewHome(f.root).Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Completed
+}
+
+// repeatCalls are the iterations that agents were started for.
+func (f *field) repeatCalls(t *testing.T) (calls []int) {
+	t.Helper()
+	text, err := os.ReadFile(f.aside + "/calls")
+	if err != nil {
+		return nil
+	}
+	for word := range strings.FieldsSeq(string(text)) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, n)
+	}
+	return calls
+}
+
+// checkRepeat holds the end of a loop against what its agents did.
+func (f *field) checkRepeat(t *testing.T) {
+	t.Helper()
+	calls := f.repeatCalls(t)
+	if !slices.IsSorted(calls) || len(slices.Compact(slices.Clone(calls))) != len(calls) {
+		t.Errorf("the agents were started for iterations %v", calls)
+	}
+	if st, err := loop.LoadState(loop.NewHome(f.root).Default()); err != nil {
+		t.Error(err)
+	} else if st.ExitReason.Type != string(journal.PromiseSeen) || st.Iteration != calls[len(calls)-1] {
+		t.Errorf("ended by %s in iteration %d, the last agent was that of %v", st.ExitReason.Type, st.Iteration, calls)
+	}
+	if out := f.git(t, "status", "--porcelain"); out != "" {
+		t.Errorf("left uncommitted:\n%s", out)
+	}
+	subjects := strings.Fields(strings.ReplaceAll(f.git(t, "log", "--reverse", "--format=%s", "HEAD"), "loop: iteration ", ""))[1:]
+	var want []string
+	for _, n := range calls {
+		want = append(want, strconv.Itoa(n))
+	}
+	if !slices.Equal(subjects, want) {
+		t.Errorf("commits of iterations %v, agents of %v", subjects, want)
+	}
+}
