@@ -76,7 +76,7 @@ func number(t *testing.T, name string, otherwise int) int {
 }
 
 // crashEach kills a run of a plan at each point, or at every few, in fields that prepare has its way with.
-func crashEach(t *testing.T, p plan, every, offset int, prepare func(*testing.T, *field)) {
+func crashEach(t *testing.T, p fieldPlan, every, offset int, prepare func(*testing.T, *field)) {
 	f := newField(t, p)
 	prepare(t, f)
 	list := filepath.Join(f.aside, "points")
