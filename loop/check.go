@@ -127,11 +127,10 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 		return fail(err)
 	}
 	if last != nil {
-		events, err := journal.ReadEvents(home.Events(last.State.ID))
+		b, err := journal.Load(home.Events(last.State.ID))
 		if err != nil {
 			return fail(err)
 		}
-		b := journal.Fold(events)
 		if b.Unsettled() {
 			return nil
 		}

@@ -132,11 +132,11 @@ func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 			continue
 		}
 		ids[s.State.ID] = true
-		events, err := journal.ReadEvents(h.Events(s.State.ID))
+		known, err := journal.Load(h.Events(s.State.ID))
 		if err != nil {
 			continue
 		}
-		for _, t := range journal.Fold(events).Tasks {
+		for _, t := range known.Tasks {
 			if t.Open != nil {
 				slots[t.Open.Slot] = true
 			}

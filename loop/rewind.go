@@ -66,11 +66,10 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 		if s.State == nil || s.State.Kind != KindTag || s.State.Tag != w.Tag {
 			continue
 		}
-		events, err := journal.ReadEvents(home.Events(s.State.ID))
+		fold, err := journal.Load(home.Events(s.State.ID))
 		if err != nil {
 			return nil, err
 		}
-		fold := journal.Fold(events)
 		if fold.Unsettled() {
 			return nil, &NoWaveError{w.Tag, wave, "loop " + s.State.ID + " was stopped in the middle of a task; finish that first with descartes loop resume --name " + s.State.ID}
 		}

@@ -83,12 +83,12 @@ func variantOf(loop string, a *journal.Attempt) Variant {
 
 // Iterations are those of a prompt loop, each time that one was run.
 func (h Home) Iterations(id string) ([]Variant, error) {
-	events, err := journal.ReadEvents(h.Events(id))
+	b, err := journal.Load(h.Events(id))
 	if err != nil {
 		return nil, err
 	}
 	var out []Variant
-	for _, a := range journal.Fold(events).Attempts {
+	for _, a := range b.Attempts {
 		out = append(out, variantOf(id, a))
 	}
 	return out, nil

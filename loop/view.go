@@ -34,14 +34,10 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	if _, v.Live = live(lockOf(s.Path)); v.Live {
 		v.Asked, v.Now = h.Asked(s.State.ID)
 	}
-	events, err := journal.ReadEvents(h.Events(s.State.ID))
-	if err != nil {
+	b, err := journal.Load(h.Events(s.State.ID))
+	if err != nil || b.Seq == 0 {
 		return v, err
 	}
-	if len(events) == 0 {
-		return v, nil
-	}
-	b := journal.Fold(events)
 	v.History = b
 	v.Changes = map[string]tasks.Status{}
 	for id, st := range b.TakeChanges(s.State.Seq) {
@@ -122,12 +118,12 @@ func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *ta
 
 // LogsOf lists the logs of one task's attempts, or of all with "", oldest first.
 func (h Home) LogsOf(id, task string) ([]string, error) {
-	events, err := journal.ReadEvents(h.Events(id))
+	b, err := journal.Load(h.Events(id))
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, a := range journal.Fold(events).Attempts {
+	for _, a := range b.Attempts {
 		switch {
 		case a.Iteration == 0 && (task == "" || a.Task == task):
 			out = append(out, h.Log(id, a.Task, a.Number))

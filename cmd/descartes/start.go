@@ -418,11 +418,10 @@ func (s *settings) report(sum *report.Summary, m *redact.Redactor) error {
 	}
 	h := journal.NewState()
 	if sum.Run.ID != "" {
-		events, err := journal.ReadEvents(loop.NewHome(sum.Root).Events(sum.Run.ID))
-		if err != nil {
+		var err error
+		if h, err = journal.Load(loop.NewHome(sum.Root).Events(sum.Run.ID)); err != nil {
 			return err
 		}
-		h = journal.Fold(events)
 	}
 	var errs []error
 	if s.JUnit != "" {

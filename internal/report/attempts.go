@@ -48,11 +48,11 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 		if s.State == nil || s.State.Tag != b.File.Tag() {
 			continue
 		}
-		events, err := journal.ReadEvents(home.Events(s.State.ID))
+		h, err := journal.Load(home.Events(s.State.ID))
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range journal.Fold(events).Ended {
+		for _, one := range h.Ended {
 			if one.Task != id {
 				continue
 			}

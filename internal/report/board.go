@@ -112,7 +112,15 @@ func (b *Board) setAside() (off, other int) {
 
 // interrupted reports whether a task only seems to run: its loop is dead.
 func (b *Board) interrupted(id string) bool {
-	return b.view != nil && !b.view.Live && b.view.State.CurrentTask == id
+	if b.view == nil || b.view.Live {
+		return false
+	}
+	for k := range b.view.History.Running {
+		if k.Task == id {
+			return true
+		}
+	}
+	return b.view.State.CurrentTask == id
 }
 
 // ID is a task's id as reports write it: a number where the task file has one.

@@ -116,13 +116,37 @@ func (st *Status) Text(p terminal.Paint, boxed bool) string {
 	return b.String()
 }
 
+// current are the tasks that are worked on, or that a loop which is dead or between two attempts has begun.
+func (st *Status) current() (ids []string) {
+	for _, a := range st.running() {
+		if a.Task != "" && !slices.Contains(ids, a.Task) {
+			ids = append(ids, a.Task)
+		}
+	}
+	if id := st.View.State.CurrentTask; id != "" && !slices.Contains(ids, id) {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// running are the attempts that are worked on, the oldest first.
+func (st *Status) running() []*journal.Attempt {
+	var out []*journal.Attempt
+	for _, a := range st.View.History.Attempts {
+		if st.View.History.Running[a.Key()] == a && st.View.Live && a.Phase != journal.PhaseOpen {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 func (st *Status) waveView(p terminal.Paint, boxed bool) string {
 	s := &st.View.State
 	var blocked []blockedLine
 	for _, t := range s.BlockedTasks {
 		blocked = append(blocked, blockedLine{t.Task.ID, t.Title, t.Reason})
 	}
-	lines := st.Board.bars(p, s.CurrentWave, s.CurrentTask, blocked)
+	lines := st.Board.bars(p, s.CurrentWave, st.current(), blocked)
 	title := "SCUD Loop: " + terminal.Clean(s.Tag)
 	if boxed {
 		return terminal.Box(title, lines)
@@ -244,7 +268,8 @@ type StatusJSON struct {
 	Agents       []journal.AgentUse  `json:"agents"`            // what attempts were run with
 	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
 	Verifying    *time.Time          `json:"verifying_since,omitempty"`
-	Sandbox      string              `json:"sandbox"` // what is in force
+	Running      []runningJSON       `json:"running,omitempty"` // what is worked on
+	Sandbox      string              `json:"sandbox"`           // what is in force
 	StartedAt    time.Time           `json:"started_at"`
 	LastActivity time.Time           `json:"last_activity_at"`
 	PID          int                 `json:"pid"`
@@ -257,6 +282,16 @@ type waitingJSON struct {
 	Until   time.Time `json:"until"`
 	Backend string    `json:"backend"`
 	Reason  string    `json:"reason"`
+}
+
+type runningJSON struct {
+	Task      *loop.TaskID  `json:"task_id,omitempty"`
+	Iteration int           `json:"iteration,omitempty"`
+	Attempt   int           `json:"attempt"`
+	Slot      int           `json:"slot,omitempty"`
+	Phase     journal.Phase `json:"phase"`
+	Since     time.Time     `json:"since"` // of the phase
+	StartedAt time.Time     `json:"started_at"`
 }
 
 type tasksJSON struct {
@@ -305,6 +340,16 @@ func (st *Status) Report(waves bool) StatusJSON {
 	}
 	if since := st.View.History.Verifying(); st.View.Live && !since.IsZero() {
 		out.Verifying = &since
+	}
+	for _, a := range st.running() {
+		r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Slot: a.Slot, Phase: a.Phase, Since: a.Since, StartedAt: a.Started}
+		if a.Task != "" {
+			r.Task = &loop.TaskID{ID: a.Task}
+			if st.Board != nil {
+				*r.Task = st.Board.ID(a.Task)
+			}
+		}
+		out.Running = append(out.Running, r)
 	}
 	out.Sandbox = Sandbox(s.Config)
 	out.Requested = string(st.View.Asked)

@@ -45,7 +45,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	p := &page{}
 	p.say("")
 	if boxed {
-		p.WriteString(terminal.Box("SCUD Loop: "+terminal.Clean(s.File.Tag()), s.bars(paint, s.Run.State.CurrentWave, "", s.blocked())))
+		p.WriteString(terminal.Box("SCUD Loop: "+terminal.Clean(s.File.Tag()), s.bars(paint, s.Run.State.CurrentWave, nil, s.blocked())))
 	}
 	c := s.Graph.Counts()
 	head := fmt.Sprintf("done %d/%d", c.Done, c.Total)

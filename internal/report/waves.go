@@ -167,9 +167,9 @@ func mermaidText(s string) string {
 
 const barWidth = 16
 
-// bars is the wave view: one bar per wave, the task under way, what is blocked. reached is the last wave that a loop
+// bars is the wave view: one bar per wave, the tasks under way, what is blocked. reached is the last wave that a loop
 // began, 0 where none did.
-func (b *Board) bars(p terminal.Paint, reached int, current string, blocked []blockedLine) []string {
+func (b *Board) bars(p terminal.Paint, reached int, current []string, blocked []blockedLine) []string {
 	waves := b.waves()
 	c := b.Graph.Counts()
 	now := 0
@@ -190,8 +190,12 @@ func (b *Board) bars(p terminal.Paint, reached int, current string, blocked []bl
 	}
 	head := []string{cmp.Or(where, fmt.Sprintf("Wave %d of %d", now, len(waves))), fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total), ""}
 	out := append(head, foldWaves(lines, now)...)
-	if t, ok := b.Graph.Task(current); ok && current != "" {
-		out = append(out, "", "Current Task: "+terminal.Clean(t.Title), "Status: "+terminal.Clean(string(b.Graph.Status(current))))
+	for _, id := range current {
+		t, ok := b.Graph.Task(id)
+		if !ok {
+			continue
+		}
+		out = append(out, "", "Current Task: "+terminal.Clean(t.Title), "Status: "+terminal.Clean(string(b.Graph.Status(id))))
 		if t.Complexity != "" {
 			out = append(out, "Complexity: "+terminal.Clean(t.Complexity))
 		}

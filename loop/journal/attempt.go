@@ -11,6 +11,7 @@ type Attempt struct {
 	Of        int    // attempts that the task may have, iterations that the loop may have
 	Title     string
 	Wave      int
+	Slot      int // that it runs in; 0 for the user's tree
 
 	Started    time.Time
 	Before     string // the tree that it began on
@@ -83,7 +84,7 @@ func (s *State) follow(e *Event) {
 	case SpecRefined:
 		s.refined[e.Task] = e.Message
 	case AttemptStarted, IterationStarted:
-		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Started: e.TS, Before: e.Tree,
+		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Slot: e.Slot, Started: e.TS, Before: e.Tree,
 			Branch: e.Branch, Head: e.Commit, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
 		if d := e.Detail; d != nil {
 			a.Tuned, a.Log = d.Tuned, d.Log

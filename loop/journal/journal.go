@@ -105,6 +105,15 @@ func ReadEvents(path string) ([]Event, error) {
 	return events, err
 }
 
+// Load is the account of the journal at path. A missing file is that of a loop of which nothing is known.
+func Load(path string) (*State, error) {
+	events, err := ReadEvents(path)
+	if err != nil {
+		return nil, err
+	}
+	return Fold(events), nil
+}
+
 // Open opens or begins the journal of a loop and cuts off a torn tail. The caller holds the loop's lock.
 func Open(fsys atomicfile.FS, path, loop string, now func() time.Time) (*Journal, []Event, error) {
 	data, err := plainfile.Read("", path, maxSize)

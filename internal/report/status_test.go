@@ -1,0 +1,81 @@
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"descartes/internal/atomicfile"
+	"descartes/loop"
+	"descartes/loop/journal"
+)
+
+// A status names everything that is worked on, and what each attempt is doing.
+func TestStatusOfSeveralAttempts(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	home := loop.NewHome(root)
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(root, ".scud", "tasks", "x.json"), `{"tasks":[
+  {"id": 1, "title": "First", "status": "in-progress", "dependencies": []},
+  {"id": 2, "title": "Second", "status": "in-progress", "dependencies": []},
+  {"id": 3, "title": "Third", "status": "pending", "dependencies": [1]}
+]}`)
+	write(home.Default(), `{"version":"1.0","id":"loop-1","kind":"tag","tag":"x","config":{"scud":{"tag":"x"}}}`)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	now := func() time.Time { at = at.Add(time.Second); return at }
+	j, _, err := journal.Open(atomicfile.OS(), home.Events("loop-1"), "loop-1", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []journal.Event{{Type: journal.LoopStarted}, {Type: journal.WaveStarted, Wave: 1},
+		{Type: journal.TaskStarted, Task: "1"}, {Type: journal.AttemptStarted, Task: "1", Attempt: 1, Slot: 1},
+		{Type: journal.TaskStarted, Task: "2"}, {Type: journal.AttemptStarted, Task: "2", Attempt: 1, Slot: 2},
+		{Type: journal.AgentFinished, Task: "2", Attempt: 1, Detail: &journal.Detail{End: journal.EndFinished}},
+		{Type: journal.VerifyStarted, Task: "2", Attempt: 1}} {
+		if err := j.Append(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := loop.LoadState(home.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := NewStatus(root, loop.Saved{Path: home.Default(), State: saved})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := st.Report(false); got.State != "dead" || len(got.Running) != 0 {
+		t.Errorf("nobody runs it: %s, %v", got.State, got.Running)
+	}
+	st.View.Live = true // a lock says so otherwise
+	got, err := json.Marshal(st.Report(false).Running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"task_id":1,"attempt":1,"slot":1,"phase":"agent","since":"2026-03-01T12:00:04Z","started_at":"2026-03-01T12:00:04Z"},` +
+		`{"task_id":2,"attempt":1,"slot":2,"phase":"verify","since":"2026-03-01T12:00:08Z","started_at":"2026-03-01T12:00:06Z"}]`
+	if string(got) != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+	text := st.Text(false, false)
+	for _, line := range []string{"  Wave 1: ░░░░░░░░░░░░░░░░ In Progress (0/2 tasks)", "  Current Task: First", "  Current Task: Second", "  Exit reason: Running, verifying for "} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
