@@ -119,27 +119,27 @@ func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) 
 
 // takeAnswers makes tasks pending again whose questions were answered while the loop ran, and reports whether there
 // were any.
-func (l *Loop) takeAnswers() (bool, error) {
-	asked := slices.ContainsFunc(l.history.Blocked, func(e journal.Event) bool { return e.Detail != nil && e.Detail.Question != "" })
+func (w *tagWork) takeAnswers() (bool, error) {
+	asked := slices.ContainsFunc(w.history.Blocked, func(e journal.Event) bool { return e.Detail != nil && e.Detail.Question != "" })
 	if !asked {
 		return false, nil
 	}
-	answers, err := l.home.Answers(l.state.Tag)
+	answers, err := w.home.Answers(w.state.Tag)
 	if err != nil {
-		return false, l.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
+		return false, w.record(&journal.Event{Type: journal.Warning, Message: err.Error()})
 	}
 	var ids []string
-	for _, e := range l.history.Blocked {
+	for _, e := range w.history.Blocked {
 		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == e.Task && a.At.After(e.TS) })
-		if e.Detail != nil && e.Detail.Question != "" && answered && l.job.Graph.Status(e.Task) == tasks.Blocked {
+		if e.Detail != nil && e.Detail.Question != "" && answered && w.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)
 		}
 	}
 	if len(ids) == 0 {
 		return false, nil
 	}
-	l.job.answers = answers
-	if err := l.record(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered, Tasks: ids}); err != nil {
+	w.job.answers = answers
+	if err := w.record(&journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonAnswered, Tasks: ids}); err != nil {
 		return false, err
 	}
 	return true, nil

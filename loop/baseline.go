@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,11 +132,16 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, with
 // baselineLog is the output of the verify command before any task.
 func (h Home) baselineLog(id string) string { return filepath.Join(h.Run(id), "logs", "baseline.log") }
 
-// baseline runs the verify command once before the first attempt. An outcome says that the run ends here.
+// baseline runs the verify command once before the first attempt. An outcome says that the run ends here. A tag requires that it passes; many
+// prompts are there to make it pass.
 func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
-	setting := orElse(l.job.Config.Baseline, BaselineRequire)
-	if setting == BaselineOff || l.job.verify() == "" || l.history.Unsettled() || !l.anyReady() || l.limits(ctx, stop) != nil {
-		return nil, nil // work of an unfinished attempt lies in the tree, or no attempt will begin
+	setting := BaselineRequire
+	if l.state.Kind != KindTag {
+		setting = BaselineOff
+	}
+	setting = orElse(l.config.Baseline, setting)
+	if setting == BaselineOff || verifyCommand(l.config, l.state.Kind) == "" || !l.work.testable() || l.limits(ctx, stop) != nil {
+		return nil, nil
 	}
 	before, err := l.ws.Holds(ctx)
 	if err != nil {
@@ -158,23 +162,35 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	return out, err
 }
 
+// verifyCommand is the command that decides about the work of a run of that kind; "" for none.
+func verifyCommand(c *Config, kind string) string {
+	command := c.VerificationCommand
+	if kind == KindTag {
+		command = c.Scud.VerificationCommand
+	}
+	if command == NoVerify {
+		return ""
+	}
+	return command
+}
+
 // recheck runs the verify command once more on the tree that a task was blocked on, without its work, where the same
 // command had passed there. Where it fails now, and as it did with that work, the task is not to blame, and others
 // would be spent on it in vain: the breaker opens.
-func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome, error) {
-	s := l.streak()
-	if breakerOf(&l.job.Config) == 0 || l.job.Config.Baseline == BaselineOff || l.job.Graph.Status(id) != tasks.Blocked || l.job.verify() == "" ||
-		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || l.limits(ctx, stop) != nil {
+func (w *tagWork) recheck(ctx context.Context, stop *stopper, id string) (*Outcome, error) {
+	s := w.streak()
+	if breakerOf(w.config) == 0 || w.config.Baseline == BaselineOff || w.job.Graph.Status(id) != tasks.Blocked || verifyCommand(w.config, KindTag) == "" ||
+		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || w.limits(ctx, stop) != nil {
 		return nil, nil
 	}
-	now, err := l.ws.Holds(ctx)
+	now, err := w.ws.Holds(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if known, err := l.passedBefore(ctx, now); err != nil || !known {
+	if known, err := w.passedBefore(ctx, now); err != nil || !known {
 		return nil, err
 	}
-	b, err := l.untouched(ctx, stop, now, id)
+	b, err := w.untouched(ctx, stop, now, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -186,88 +202,47 @@ func (l *Loop) recheck(ctx context.Context, stop *stopper, id string) (*Outcome,
 	if signature, _ := verifyFailure(b.Result.Tail, b.Result.Reason()); signature != s.signature {
 		return nil, nil
 	}
-	return &Outcome{Ending: journal.BreakerOpen, Message: l.tools.Mask.Text(b.Reason())}, nil
+	return &Outcome{Ending: journal.BreakerOpen, Message: w.tools.Mask.Text(b.Reason())}, nil
 }
 
-// untouched runs the verify command on a tree without unverified work, and puts back what it does there. The task is
-// the one that was just blocked, "" before any.
-func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree, task string) (_ *Baseline, err error) {
-	u := &unit{task: &tasks.Task{}, before: before, base: before, log: l.home.baselineLog(l.state.ID)}
+// untouched runs the verify command on a tree without unverified work, and puts back what it does there. Where it fails and variables are
+// withheld from it, it is run once more with all of them. The task is the one that was just blocked, "" before any.
+func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree, task string) (*Baseline, error) {
+	u := &unit{before: before, base: before, log: l.home.baselineLog(l.state.ID)}
 	if _, err := l.ws.Prepare(ctx, l.start(u)); err != nil {
 		return nil, err
 	}
-	return baselineRun{task: task, record: func(e *journal.Event) error { return l.record(e) }, tools: &l.tools, log: l.relative(u.log)}.run(ctx, stop, Timed(&l.job.Config, verify.Request{
-		Command: l.job.verify(), Dir: l.job.Root, Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: u.log}),
-		func() (string, []string, error) { return l.tidyBaseline(context.WithoutCancel(ctx), u) })
-}
-
-// baselineRun is what running the command on an untouched tree needs of a loop.
-type baselineRun struct {
-	task   string // that was just blocked
-	tools  *Tools
-	record func(*journal.Event) error
-	log    string // as a person types it
-}
-
-// run runs the command; after looks at what it left, and returns the tree and its leavings.
-func (r baselineRun) run(ctx context.Context, stop *stopper, q verify.Request, after func() (tree string, left []string, err error)) (*Baseline, error) {
-	if err := r.record(&journal.Event{Type: journal.VerifyStarted, Task: r.task, Detail: &journal.Detail{Baseline: true, Log: r.log}}); err != nil {
+	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Task: task, Detail: &journal.Detail{Baseline: true, Log: l.relative(u.log)}}); err != nil {
 		return nil, err
 	}
-	q.Label, q.Mask = "baseline", r.tools.Mask
 	actx, end := stop.soon(ctx)
-	b, err := TryBaseline(actx, r.tools.Verify, q, r.tools.Withheld.Verify)
+	b, err := TryBaseline(actx, l.tools.Verify, Timed(l.config, verify.Request{Label: "baseline", Command: verifyCommand(l.config, l.state.Kind), Dir: l.ws.Dir(),
+		Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: u.log, Mask: l.tools.Mask}), l.tools.Withheld.Verify)
 	end()
 	if err != nil {
 		return nil, err
 	}
-	b.Task = r.task
-	tree, left, err := after()
+	b.Task = task
+	tree, left, err := l.tidy(context.WithoutCancel(ctx), u)
 	if err != nil {
 		return nil, err
 	}
-	e := &journal.Event{Type: journal.VerifyFinished, Task: r.task, Tree: tree, Detail: verifyDetail(b.Result)}
+	e := &journal.Event{Type: journal.VerifyFinished, Task: task, Tree: tree, Detail: verifyDetail(b.Result)}
 	e.Detail.Baseline, e.Detail.Command, e.Detail.Left = true, b.Command, left
 	if !b.Result.Passed {
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
 	}
-	return b, r.record(e)
+	return b, l.record(e)
 }
-
-// baseline runs a prompt loop's verify command once before its first iteration, where that is asked for: many such
-// loops are there to make it pass.
-func (r *Repeat) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
-	c := &r.job.Config
-	setting, command := orElse(c.Baseline, BaselineOff), c.VerificationCommand
-	if setting == BaselineOff || command == "" || command == NoVerify || r.history.Iteration > 0 || r.limits(ctx, stop) != nil {
-		return nil, nil
-	}
-	log := r.home.baselineLog(r.state.ID)
-	r.fixed.remember(settingsFiles(c, r.job.Root))
-	b, err := baselineRun{record: func(e *journal.Event) error { return r.record(e) }, tools: &r.tools, log: r.relative(log)}.run(ctx, stop, Timed(c, verify.Request{
-		Command: command, Dir: r.job.Dir, Env: []string{"DESCARTES_LOOP_ID=" + r.state.ID, "DESCARTES_TAG="}, Log: log}),
-		func() (string, []string, error) { return "", nil, r.mend(log, "verification") })
-	if err != nil {
-		return nil, err
-	}
-	out, note := b.outcome(ctx, stop, setting, r.tools.Mask)
-	if note != nil {
-		err = r.record(note)
-	}
-	return out, err
-}
-
-// anyReady reports whether a task can begin.
-func (l *Loop) anyReady() bool { return slices.ContainsFunc(l.job.Graph.Leaves(), l.job.Graph.Ready) }
 
 // passedBefore reports whether the tree is the one on which the same command passed last, in this loop or in the
 // last one of the tag.
 func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree) (bool, error) {
 	p := l.history.LastPass
 	if p.Tree == "" {
-		p = l.lastPass
+		p = l.last
 	}
-	if p.Tree == "" || p.Command != l.tools.Mask.Text(l.job.verify()) {
+	if p.Tree == "" || p.Command != l.tools.Mask.Text(verifyCommand(l.config, l.state.Kind)) {
 		return false, nil
 	}
 	if p.Tree == string(now) {
@@ -293,9 +268,9 @@ func (h Home) passOf(tag string) journal.Pass {
 	return journal.Fold(events).LastPass
 }
 
-// tidyBaseline puts back the files of the repository that the verify command changed; what it changed is kept under
+// tidy puts back the files of the repository that the verify command changed; what it changed is kept under
 // a ref. New files stay where they are.
-func (l *Loop) tidyBaseline(ctx context.Context, u *unit) (tree string, made []string, err error) {
+func (l *Loop) tidy(ctx context.Context, u *unit) (tree string, made []string, err error) {
 	if err := l.heal(u, "verification"); err != nil {
 		return "", nil, err
 	}
@@ -320,16 +295,4 @@ func (l *Loop) tidyBaseline(ctx context.Context, u *unit) (tree string, made []s
 	}
 	now, err := l.ws.Holds(ctx)
 	return string(now), made, err
-}
-
-// dropImport removes the task list that this start had made of the plan: a run that was refused leaves nothing.
-func (l *Loop) dropImport() {
-	if l.job.Import == nil || l.history.Iteration > 0 {
-		return
-	}
-	path := l.job.File.Path()
-	if os.Remove(path) == nil {
-		_ = os.Remove(filepath.Dir(path)) // only where it is empty
-		_ = os.Remove(filepath.Dir(filepath.Dir(path)))
-	}
 }

@@ -64,7 +64,7 @@ func (s *streak) learn(h *journal.State) *streak {
 }
 
 // streak is the one up to now.
-func (l *Loop) streak() *streak { return l.failing.learn(l.history) }
+func (w *tagWork) streak() *streak { return w.failing.learn(w.history) }
 
 func (s *streak) add(a *journal.Attempt) {
 	d := a.Result
@@ -109,8 +109,8 @@ func verifyFailure(output, reason string) (signature, shown string) {
 }
 
 // tripped says why no further attempt is worth starting, or is empty.
-func (l *Loop) tripped() string {
-	n, s := breakerOf(&l.job.Config), l.streak()
+func (w *tagWork) tripped() string {
+	n, s := breakerOf(w.config), w.streak()
 	if n == 0 || s.signature == "" || len(s.tasks) < n && !(s.half && len(s.tasks) > 0) {
 		return ""
 	}
@@ -130,24 +130,24 @@ func (l *Loop) tripped() string {
 
 // putOff reports whether a task whose agent did nothing has its next attempt after the first one of another: no
 // agent of this loop has done anything yet, and most likely none can.
-func (l *Loop) putOff(ids []string) bool {
-	s := l.streak()
-	if breakerOf(&l.job.Config) == 0 || s.worked || s.signature != idleAgent || l.scope.Task != "" || len(s.tasks) >= breakerOf(&l.job.Config) {
+func (w *tagWork) putOff(ids []string) bool {
+	s := w.streak()
+	if breakerOf(w.config) == 0 || s.worked || s.signature != idleAgent || w.scope.Task != "" || len(s.tasks) >= breakerOf(w.config) {
 		return false
 	}
-	return slices.ContainsFunc(ids, func(id string) bool { return l.job.Graph.Ready(id) && !slices.Contains(s.tasks, id) })
+	return slices.ContainsFunc(ids, func(id string) bool { return w.job.Graph.Ready(id) && !slices.Contains(s.tasks, id) })
 }
 
 // openBreaker records that the breaker is open. What the task under way has left in the tree is kept under its
 // attempts' refs, and the tree goes back to what it was before the task.
-func (l *Loop) openBreaker(ctx context.Context, out *Outcome) error {
-	e := &journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: l.streak().tasks}
-	if cur := l.history.Current; cur != "" && l.history.Bases[cur] != "" && l.history.Bases[cur] != l.history.Tree {
-		tree, err := l.takeBack(ctx, cur)
+func (w *tagWork) openBreaker(ctx context.Context, out *Outcome) error {
+	e := &journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks}
+	if cur := w.history.Current; cur != "" && w.history.Bases[cur] != "" && w.history.Bases[cur] != w.history.Tree {
+		tree, err := w.takeBack(ctx, cur)
 		if err != nil {
 			return err
 		}
-		e.Task, e.Tree, e.Ref = cur, string(tree), RefPrefix(l.state.ID, cur)
+		e.Task, e.Tree, e.Ref = cur, string(tree), RefPrefix(w.state.ID, cur)
 	}
-	return l.record(e)
+	return w.record(e)
 }

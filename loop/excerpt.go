@@ -25,6 +25,10 @@ func isGit(err error) bool {
 // maxWords bounds, in bytes, what the journal keeps of an agent's last words; its log has all of them.
 const maxWords = 4 << 10
 
+// maxFinal bounds, in bytes, what the journal keeps of the final message, which a resumed loop looks for
+// the promise in: all that is read of it.
+const maxFinal = 16 << 10
+
 // head is the beginning of s, at most n bytes of whole characters.
 func head(s string, n int) string {
 	if len(s) <= n {

@@ -75,49 +75,44 @@ func splice(text, section string) string {
 	return before + section + rest
 }
 
-// handOff writes what a next session needs where a run ends with work left.
-func (l *Loop) handOff(out *Outcome) error {
-	path := l.job.Config.Scud.HandoffPath
-	if path == "" {
-		return nil
+// handoff is what a next session over the tag needs.
+func (w *tagWork) handoff(out *Outcome) (path, text string) {
+	if path = w.config.Scud.HandoffPath; path != "" && out.Ending != journal.AllDone {
+		text = w.handoffText(out)
 	}
-	section := ""
-	if out.Ending != journal.AllDone {
-		section = l.tools.Mask.Text(l.handoffText(out))
-	}
-	return WriteHandoff(l.tools.FS, l.job.Root, path, section)
+	return path, text
 }
 
 // maxHandoffTasks bounds each list of a handoff; the task file has all.
 const maxHandoffTasks = 20
 
-func (l *Loop) handoffText(out *Outcome) string {
+func (w *tagWork) handoffText(out *Outcome) string {
 	var b strings.Builder
-	c := l.job.Graph.Counts()
-	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneline.Text(l.state.Tag))
-	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", l.state.ID, l.tools.Now().Format(time.RFC1123Z), oneline.Text(orElse(out.Message, out.Ending.Words())), c.Done, c.Total)
-	if n := len(l.history.WaveCommits); n > 0 {
-		fmt.Fprintf(&b, "; the last commit is %.12s", l.history.WaveCommits[n-1].Commit)
+	c := w.job.Graph.Counts()
+	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneline.Text(w.state.Tag))
+	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", w.state.ID, w.tools.Now().Format(time.RFC1123Z), oneline.Text(orElse(out.Message, out.Ending.Words())), c.Done, c.Total)
+	if n := len(w.history.WaveCommits); n > 0 {
+		fmt.Fprintf(&b, "; the last commit is %.12s", w.history.WaveCommits[n-1].Commit)
 	}
 	b.WriteString(".\n")
-	l.handoffCurrent(&b)
-	if len(l.history.Blocked) > 0 {
+	w.handoffCurrent(&b)
+	if len(w.history.Blocked) > 0 {
 		b.WriteString("\n### Blocked\n\nTheir files were put back; what was tried is kept under the refs named.\n\n")
-		for _, e := range l.history.Blocked[:min(maxHandoffTasks, len(l.history.Blocked))] {
+		for _, e := range w.history.Blocked[:min(maxHandoffTasks, len(w.history.Blocked))] {
 			fmt.Fprintf(&b, "- %s %s: %s", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
 			if e.Ref != "" {
 				fmt.Fprintf(&b, " (%s)", e.Ref)
 			}
 			b.WriteString("\n")
-			if words := lastWords(l.history.Failures[e.Task]); words != "" {
+			if words := lastWords(w.history.Failures[e.Task]); words != "" {
 				fmt.Fprintf(&b, "  Its agent's last words: %s\n", words)
 			}
 		}
 	}
-	l.handoffNext(&b)
-	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n", l.state.ID, more(out, &l.job.Config, l.job.Config.Scud.MaxTotalIterations))
-	if len(l.history.Blocked) > 0 {
-		fmt.Fprintf(&b, "    descartes loop tune TASK --scud-tag %s     # change what a blocked task is told\n    descartes loop resume --name %s --retry-blocked\n", oneline.Text(l.state.Tag), l.state.ID)
+	w.handoffNext(&b)
+	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n", w.state.ID, more(out, w.config, w.config.Scud.MaxTotalIterations))
+	if len(w.history.Blocked) > 0 {
+		fmt.Fprintf(&b, "    descartes loop tune TASK --scud-tag %s     # change what a blocked task is told\n    descartes loop resume --name %s --retry-blocked\n", oneline.Text(w.state.Tag), w.state.ID)
 	}
 	return b.String()
 }
@@ -138,13 +133,13 @@ func more(out *Outcome, c *Config, most int) string {
 }
 
 // handoffCurrent tells of the task that is half done.
-func (l *Loop) handoffCurrent(b *strings.Builder) {
-	id := l.history.Current
+func (w *tagWork) handoffCurrent(b *strings.Builder) {
+	id := w.history.Current
 	if id == "" {
 		return
 	}
-	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(l.title(id)))
-	if f, ok := l.history.Failures[id]; ok {
+	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.title(id)))
+	if f, ok := w.history.Failures[id]; ok {
 		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneline.Text(string(f.Verdict)), oneline.Text(f.Reason))
 		if words := lastWords(f); words != "" {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
@@ -154,10 +149,10 @@ func (l *Loop) handoffCurrent(b *strings.Builder) {
 }
 
 // handoffNext lists what could run next.
-func (l *Loop) handoffNext(b *strings.Builder) {
+func (w *tagWork) handoffNext(b *strings.Builder) {
 	var ready []string
-	for _, id := range l.job.Graph.Leaves() {
-		if id != l.history.Current && l.job.Graph.Ready(id) {
+	for _, id := range w.job.Graph.Leaves() {
+		if id != w.history.Current && w.job.Graph.Ready(id) {
 			ready = append(ready, id)
 		}
 	}
@@ -166,7 +161,7 @@ func (l *Loop) handoffNext(b *strings.Builder) {
 	}
 	b.WriteString("\n### Next\n\n")
 	for _, id := range ready[:min(maxHandoffTasks, len(ready))] {
-		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(l.title(id)))
+		fmt.Fprintf(b, "- %s %s\n", oneline.Text(id), oneline.Text(w.title(id)))
 	}
 	if n := len(ready) - maxHandoffTasks; n > 0 {
 		fmt.Fprintf(b, "- and %d more\n", n)

@@ -156,7 +156,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
 		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: cmp.Or(r.Of, c.MaxIterationsPerTask),
-		Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: j.verify(), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
+		Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: verifyCommand(&j.Config, KindTag), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
 	}
 	req.Failure = unasked(req.Failure, req.Answers)
 	if !c.Spec.IncludePlanSection {
@@ -178,13 +178,6 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 		return s, fmt.Errorf("spec of task %s: %w", r.Task, err)
 	}
 	return s, nil
-}
-
-func (j *Job) verify() string {
-	if j.Config.Scud.VerificationCommand == NoVerify {
-		return ""
-	}
-	return j.Config.Scud.VerificationCommand
 }
 
 // Runnable lists the leaves that a run would start now or once others are done, in wave order.

@@ -1,23 +1,31 @@
+// Package loop owns a run: the order of its steps, its attempts and limits, its journal and state.
 package loop
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/crash"
+	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
+	"descartes/specbuild"
 	"descartes/tasks"
 )
 
-// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld, Code and Ask.
+// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld, Code and Ask; Repo is nil where a
+// prompt is repeated without git.
 type Tools struct {
 	Repo    *gitops.Repo
 	Agent   attempt.Agent
@@ -39,39 +47,154 @@ type Tools struct {
 	Ask func(ctx context.Context, question string) (yes, answered bool) // a person; nil: nobody is there
 }
 
-// Scope narrows a run: one wave, or one task.
-type Scope struct {
-	Step bool
-	Task string // implies Step
+// Outcome is what a run came to.
+type Outcome struct {
+	Ending   journal.Ending
+	Message  string    // one line: what stopped it
+	Crashed  bool      // every blocked task is so because its agent crashed each time; of a prompt: each iteration crashed
+	Blocked  int       // tasks that the loop gave up
+	Next     string    // what the next step would do, for a step
+	Question string    // that the agent waits for an answer to
+	Until    time.Time // of QuotaUsedUp: when there is more
+
+	Baseline *Baseline // of BaselineFails
 }
 
-// Loop is one run over a tag. It is not safe for concurrent use.
+// OutcomeOf is what the run came to that a loop_finished or loop_paused event ends.
+func OutcomeOf(e *journal.Event) Outcome {
+	out := Outcome{Ending: journal.Ending(e.Reason), Message: e.Message}
+	if d := e.Detail; d != nil {
+		out.Ending = journal.Ending(d.End)
+		if d.Until != nil {
+			out.Until = *d.Until
+		}
+	}
+	return out
+}
+
+// end is the event that ends a run.
+func (out *Outcome) end(word string, code func(Outcome) int) *journal.Event {
+	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending)}}
+	if out.Ending == journal.Paused {
+		e.Type = journal.LoopPaused
+	}
+	if !out.Until.IsZero() {
+		e.Detail.Until = &out.Until
+	}
+	if code != nil {
+		e.Detail.Code = code(*out)
+	}
+	return e
+}
+
+// unit is one attempt at a piece of work that is ready: what it begins with, and what came of it.
+type unit struct {
+	task    *tasks.Task // nil: an iteration of a prompt
+	it      *Iteration  // nil: a task
+	number  int         // of the attempt; of a task within the loop, of an iteration within that
+	base    gitops.Tree // before the first attempt at the same work: what a blocked task goes back to
+	before  gitops.Tree // before this one; "" is the tree as it is
+	whole   bool        // see workspace.Start
+	stand   workspace.Stand
+	log     string
+	with    Choice
+	started time.Time
+	tuned   bool // a person chose its text
+	res     attempt.Result
+	denied  []string  // what the sandbox refused it
+	since   time.Time // when the first attempt at the same work began; zero: now
+}
+
+// work is what runs over a tag and runs of a prompt differ in.
+type work interface {
+	// hold takes what no other run may have, before the loop's id is chosen.
+	hold(ctx context.Context) error
+	// choose decides which loop this is and where its state lies.
+	choose(ctx context.Context, opt StartOptions) (path string, err error)
+	// replay takes over what the journal of earlier runs says, and gets ready.
+	replay(ctx context.Context, events []journal.Event) error
+	// opening completes the event that the run begins with; opened tells what people should know at once.
+	opening(ctx context.Context, first *journal.Event, fresh bool) error
+	opened(fresh bool) error
+
+	// recover finishes what an earlier run left.
+	recover(ctx context.Context, stop *stopper) (*Outcome, error)
+	// next is the unit to run now. Without one and without an outcome everything is done that can be.
+	next(ctx context.Context, stop *stopper) (*unit, *Outcome, error)
+	// limit names what forbids another attempt besides what forbids any run one.
+	limit() *Outcome
+	// spec is the text for a unit's agent. An outcome says that the run ends instead.
+	spec(u *unit) (specbuild.Spec, *Outcome, error)
+	// begun are the events of a unit's begin.
+	begun(u *unit, first *journal.Event) []*journal.Event
+	// input completes what the settings say of a unit's attempt.
+	input(u *unit, in *attempt.Input)
+	// event begins an event about a unit.
+	event(what journal.Type, u *unit) *journal.Event
+	// waits completes an event about the providers of a unit's agent.
+	waits(u *unit, e *journal.Event)
+	// mend restores what is the run's own where that part of an attempt changed it.
+	mend(u *unit, who string) (lines []string, err error)
+	// conclude comes to a verdict, records it and does what it asks for.
+	conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error)
+	// reviewed is the unit whose failure a second agent is to look at before u; nil: none is. review is what it is shown.
+	reviewed(u *unit) *unit
+	review(ctx context.Context, u *unit, now gitops.Tree) (r specbuild.Review, ref string, err error)
+	// testable reports whether the verify command may run on the tree as it is before the first attempt.
+	testable() bool
+
+	// settle does what is left to do when a run ends, with that error or nil.
+	settle(ctx context.Context, stop *stopper, out *Outcome, err error) error
+	// ending judges a run that nothing stopped; ended completes its outcome and makes the event of its end.
+	ending() Outcome
+	ended(out *Outcome) (*journal.Event, error)
+	// handoff is what a next session needs to know; "" where all is done.
+	handoff(out *Outcome) (path, text string)
+	// fill gives the state file what is this kind of run's own, and taskID a task's id in the form of the task file.
+	fill(s *State)
+	taskID(id string) TaskID
+	changed(id, status string)
+	close() error
+}
+
+// Workspace is where attempts run; see package workspace.
+type Workspace interface {
+	attempt.Workspace
+	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
+	Restore(ctx context.Context, to gitops.Tree, since time.Time) (workspace.Restored, error)
+	Untouched(ctx context.Context, ref string) (back, made []string, err error)
+	Holds(ctx context.Context) (gitops.Tree, error)
+	Stale()
+	Verified(name string, base, result gitops.Tree, left []string)
+	Committed(names []string)
+	Forget() error
+	Close(open bool) error
+}
+
+// Loop is one run: over a tag, or of a prompt that is repeated. It is not safe for concurrent use.
 type Loop struct {
-	job      *Job
-	tools    Tools
-	home     Home
-	scope    Scope
-	state    State // what does not change while it runs; the rest comes from the journal
-	history  *journal.State
-	ws       *workspace.Tree
-	runner   *attempt.Runner
-	taught   int // of the account's work: what the workspace knows is verified
-	commits  int // and of its commits
-	journal  *journal.Journal
-	saver    *saver
-	locks    []*lock
-	resumed  bool
-	pacer    *pacer
-	held     []*journal.Event // written with the next event
-	spare    *spareLog
-	full     bool              // the disk is, and the end could not be recorded
-	entered  int               // the wave whose begin was recorded last
-	told     map[string]string // held tasks that were told of, and why
-	tuned    map[string]bool   // tasks whose next text a person chose, by file name
-	branch   string            // made before the first attempt
-	lastPass journal.Pass      // of the tag's last loop
-	failing  streak
-	missing  map[string]bool // withheld variables that were told of
+	work    work
+	root    string // of the project
+	config  *Config
+	tools   Tools
+	home    Home
+	who     Holder
+	state   State // what does not change while it runs; the rest comes from the journal
+	history *journal.State
+	journal *journal.Journal
+	saver   *saver
+	locks   []*lock
+	pacer   *pacer
+	ws      Workspace
+	runner  *attempt.Runner
+	spare   *spareLog
+	taught  int              // of the account's work: what the workspace knows is verified
+	commits int              // and of its commits
+	held    []*journal.Event // written with the next event
+	missing map[string]bool  // withheld variables that were told of
+	last    journal.Pass     // of the tag's last loop
+	resumed bool
+	full    bool // the disk is, and the end could not be recorded
 }
 
 // ID names the loop.
@@ -80,11 +203,297 @@ func (l *Loop) ID() string { return l.state.ID }
 // StatePath is the loop's state file.
 func (l *Loop) StatePath() string { return l.saver.own.path }
 
+// Costs are what the loop's tasks and waves cost so far.
+func (l *Loop) Costs() journal.Costs { return l.history.Costs }
+
+// Uncommitted are the tasks whose verified work lies in the working tree and in no commit.
+func (l *Loop) Uncommitted() []string { return l.history.Uncommitted() }
+
 // State is the loop as its state file would show it now.
 func (l *Loop) State() *State {
 	l.saver.mu.Lock()
 	defer l.saver.mu.Unlock()
 	return l.snapshot()
+}
+
+// snapshot builds the state from the journal's account. The caller holds the saver's lock.
+func (l *Loop) snapshot() *State {
+	s := l.state
+	l.work.fill(&s)
+	fill(&s, l.history, l.work.taskID)
+	s.Seq = l.journal.Seq()
+	if n := len(s.Summaries); n > 0 {
+		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
+	}
+	return &s
+}
+
+// Run works until nothing is left to do, a limit is reached, or it is told to stop: soft, when it closes, lets the running attempt finish; the
+// end of ctx interrupts the agent. The state is saved in either case. An error is one of our own or of the machine.
+func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
+	out, err := l.run(ctx, stop)
+	if err = l.work.settle(ctx, stop, &out, err); err != nil {
+		out, err = stop.failed(ctx, err)
+	}
+	ferr := l.finish(&out)
+	if l.full = out.Ending == journal.DiskFull && full(ferr); err == nil && !l.full { // else resuming finds a killed loop
+		err = ferr
+	}
+	return out, err
+}
+
+func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
+	out, err := l.baseline(ctx, stop)
+	if out == nil && err == nil {
+		out, err = l.work.recover(ctx, stop)
+	}
+	for out == nil && err == nil {
+		var u *unit
+		if u, out, err = l.work.next(ctx, stop); out != nil || err != nil {
+			break
+		}
+		if u == nil {
+			return l.work.ending(), nil
+		}
+		out, err = l.step(ctx, stop, u)
+	}
+	if out == nil {
+		out = &Outcome{}
+	}
+	return *out, err
+}
+
+// step makes one attempt.
+func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+	out, err := l.choose(ctx, stop, u)
+	if out != nil || err != nil {
+		return out, err
+	}
+	if r := l.work.reviewed(u); r != nil && stop.asked(ctx) == nil {
+		if err := l.consult(ctx, stop, r); err != nil {
+			return nil, err
+		}
+		if out := l.limits(ctx, stop); out != nil { // it took a while, and may have cost something
+			return out, nil
+		}
+	}
+	spec, out, err := l.work.spec(u)
+	if out != nil || err != nil {
+		return out, err
+	}
+	if err := l.attempt(ctx, stop, u, spec); err != nil {
+		return nil, err
+	}
+	return l.work.conclude(ctx, stop, u)
+}
+
+// choose decides what a unit's attempt is run with. It waits where the providers ask for that.
+func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome, err error) {
+	l.pacer.tell = func(e *journal.Event) error {
+		l.work.waits(u, e)
+		return l.record(e)
+	}
+	with, waited, out, err := l.pacer.before(ctx, stop, l.config.Choices(u.task))
+	u.with = with
+	if waited {
+		l.ws.Stale() // nobody knows what the hours brought
+		if out == nil && err == nil {
+			out = l.limits(ctx, stop)
+		}
+	}
+	return out, err
+}
+
+// attempt runs agent and verification of a unit once.
+func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbuild.Spec) error {
+	u.started = l.tools.Now()
+	var err error
+	if u.stand, err = l.ws.Prepare(ctx, l.start(u)); err != nil {
+		return err
+	}
+	first := l.work.event(journal.AttemptStarted, u)
+	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Tuned: u.tuned, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
+	first.Branch, first.Commit = u.stand.Head.Branch, u.stand.Head.Hash
+	if err := l.record(l.work.begun(u, first)...); err != nil {
+		return err
+	}
+	if u.it != nil { // its number is on the disk before its agent starts: whatever happens then, it is used up
+		if err := l.flush(); err != nil {
+			return err
+		}
+		crash.Point("iteration-saved")
+	}
+	l.spare.become(u.log)
+	actx, done := stop.watch(ctx)
+	defer done()
+	u.res, err = l.runner.Run(actx, l.ws, l.input(u, spec.Text), l.observe(u))
+	return err
+}
+
+// adopt brings an attempt to its end that a killed run had begun: its agent may have finished meanwhile.
+func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *journal.Event) error {
+	u.started = open.TS
+	if d := open.Detail; d != nil {
+		if u.tuned = d.Tuned; d.Backend != "" {
+			u.with = Choice{Backend: d.Backend, Model: d.Model}
+		}
+	}
+	start := l.start(u)
+	start.Resumed = l.home.resumed(l.state.ID, open, end, l.tools.Now())
+	var err error
+	if u.stand, err = l.ws.Prepare(ctx, start); err != nil {
+		return err
+	}
+	in := l.input(u, "")
+	in.Adopted = adopted(end)
+	actx, done := stop.watch(ctx)
+	defer done()
+	u.res, err = l.runner.Run(actx, l.ws, in, l.observe(u))
+	return err
+}
+
+// start is what the workspace is told of a unit.
+func (l *Loop) start(u *unit) workspace.Start {
+	l.teach()
+	return workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Users: l.history.UserPaths, Left: l.history.VerifyLeft,
+		Aside: strings.TrimSuffix(u.log, ".log")}
+}
+
+// teach tells the workspace what was verified and committed since the last time.
+func (l *Loop) teach() {
+	for _, w := range l.history.Work[l.taught:] {
+		l.ws.Verified(workName(&w), gitops.Tree(w.Base), gitops.Tree(w.Tree), w.Left)
+		if w.Committed {
+			l.ws.Committed([]string{workName(&w)})
+		}
+	}
+	l.taught = len(l.history.Work)
+	for _, c := range l.history.WaveCommits[l.commits:] {
+		names := make([]string, len(c.Tasks))
+		for i, id := range c.Tasks {
+			names[i] = taskWork(id)
+		}
+		l.ws.Committed(names)
+	}
+	l.commits = len(l.history.WaveCommits)
+}
+
+// workName names a piece of work for people.
+func workName(w *journal.Work) string {
+	if w.Task == "" {
+		return fmt.Sprintf("iteration %d", w.Iteration)
+	}
+	return taskWork(w.Task)
+}
+
+func taskWork(id string) string { return "task " + oneline.Text(id) }
+
+// input is what a unit's attempt is made with.
+func (l *Loop) input(u *unit, prompt string) attempt.Input {
+	c := l.config
+	in := attempt.Input{Backend: u.with.Backend, Model: u.with.Model, Promise: c.CompletionPromise, Prompt: prompt, Log: u.log,
+		Agent: attempt.Clocks{Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs),
+			Spin: c.SpinLimit},
+		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}}
+	in.Env = []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
+	l.work.input(u, &in)
+	return in
+}
+
+// observe records what an attempt tells of its steps.
+func (l *Loop) observe(u *unit) func(*attempt.Step) error {
+	return func(s *attempt.Step) error {
+		switch s.Moment {
+		case attempt.Ended:
+			return l.heal(u, s.Who)
+		case attempt.Undone:
+			return l.undone(u, s.Lines)
+		case attempt.Answered:
+			words := maxWords
+			if u.it != nil {
+				words = maxFinal
+			}
+			e := agentEnd(l.work.event(journal.AgentFinished, u), s.Result.Agent, u.with, words)
+			e.Detail.Changed, e.Detail.Tree = s.Result.Changed, string(s.Result.Work.After)
+			return l.record(withNotes(e)...)
+		case attempt.Started:
+			e := l.work.event(journal.VerifyStarted, u)
+			if s.Command.Name != "" {
+				e.Title = s.Command.Name
+			}
+			return l.record(e)
+		case attempt.Checked:
+			e := l.work.event(journal.VerifyFinished, u)
+			e.Detail = verifyDetail(s.Verify)
+			if s.Command.Name != "" {
+				e.Title = s.Command.Name
+			}
+			if u.it != nil {
+				return l.record(e)
+			}
+			e.Detail.Command = s.Command.Run
+			l.recordWithNext(e)
+		case attempt.Noted:
+			for _, line := range s.Lines {
+				if err := l.warn(u, line); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// undone says what was undone of a unit.
+func (l *Loop) undone(u *unit, lines []string) error {
+	for _, line := range lines {
+		e := l.work.event(journal.Warning, u)
+		e.Reason, e.Message = journal.ReasonUndone, line
+		if err := l.record(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Loop) warn(u *unit, message string) error {
+	e := l.work.event(journal.Warning, u)
+	e.Message = message
+	return l.record(e)
+}
+
+// heal restores what is ours where the attempt changed it: the run's own files, the journal, the locks. who is the part of it that did it.
+func (l *Loop) heal(u *unit, who string) error {
+	lines, err := l.work.mend(u, who)
+	if err := errors.Join(err, l.undone(u, lines)); err != nil {
+		return err
+	}
+	l.saver.mu.Lock()
+	healed, err := l.journal.Heal()
+	err = errors.Join(err, l.relock())
+	l.saver.mu.Unlock()
+	if err != nil || !healed {
+		return err
+	}
+	if err := l.home.Make(l.tools.FS); err != nil {
+		return err
+	}
+	return l.undone(u, []string{"the " + who + " meddled with " + l.relative(l.journal.Path()) + ", which is put back"})
+}
+
+// limits names the limit or the request that forbids another attempt, or nil.
+func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
+	if out := stop.asked(ctx); out != nil {
+		return out
+	}
+	if why := roomFor(l.config, l.tools.Free, l.root); why != "" {
+		return &Outcome{Ending: journal.DiskFull, Message: why}
+	}
+	if out := l.work.limit(); out != nil {
+		return out
+	}
+	return usedUp(l.config, l.tools.Now(), l.history.Cost)
 }
 
 // recordWithNext records an event together with the one that follows it: nothing is lost with it
@@ -97,7 +506,7 @@ func (l *Loop) record(events ...*journal.Event) error {
 		events = slices.Concat(l.held, events)
 		l.held = l.held[:0:0]
 	}
-	if err := l.commitEvents(events); err != nil {
+	if err := l.write(events); err != nil {
 		return err
 	}
 	if l.tools.Observe != nil {
@@ -108,7 +517,7 @@ func (l *Loop) record(events ...*journal.Event) error {
 	return nil
 }
 
-func (l *Loop) commitEvents(events []*journal.Event) error {
+func (l *Loop) write(events []*journal.Event) error {
 	for _, e := range events {
 		maskEvent(l.tools.Mask, e)
 	}
@@ -119,68 +528,24 @@ func (l *Loop) commitEvents(events []*journal.Event) error {
 	}
 	for _, e := range events {
 		l.history.Apply(e)
-		if e.Type == journal.AttemptFinished {
-			l.state.addSummary(l.summary(e))
+		if s, ok := summary(l.history, e); ok {
+			l.state.addSummary(s)
 		}
 	}
 	changes := l.history.TakeChanges(0)
 	for id, status := range changes {
-		l.job.Graph.SetStatus(id, tasks.Status(status))
+		l.work.changed(id, status)
 	}
 	return l.saver.note(changes)
 }
 
 func (l *Loop) flush() error { return l.saver.flush() }
 
-// summary is an attempt as the state file lists it.
-func (l *Loop) summary(e *journal.Event) IterationSummary {
-	s := IterationSummary{Iteration: max(0, l.history.Iteration-1), Task: e.Task, Attempt: e.Attempt, CompletedAt: e.TS, Verdict: string(e.Verdict)}
-	if d := e.Detail; d != nil {
-		s.ExitCode, s.PromiseSeen = exitCode(d, e.Verdict == journal.Cancelled), d.Claimed
-		s.StartedAt = e.TS.Add(-time.Duration(d.Seconds * float64(time.Second)))
-		s.OutputPreview = preview(d.Words)
-	}
-	return s
-}
-
-// exitCode is that of an attempt as state files have it: an interrupted one has none.
-func exitCode(d *journal.Detail, cutShort bool) int {
-	if cutShort && d.Code == 0 {
-		return -1
-	}
-	return d.Code
-}
-
-func preview(s string) string {
-	r := []rune(s)
-	if len(r) > 200 {
-		return string(r[:200]) + "..."
-	}
-	return s
-}
-
-// snapshot builds the state from the journal's account. The caller holds the saver's lock.
-func (l *Loop) snapshot() *State {
-	s, b, c := l.state, l.history, l.job.Graph.Counts()
-	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
-	fill(&s, b, l.taskID)
-	s.Seq = l.journal.Seq()
-	if n := len(s.Summaries); n > 0 {
-		s.LastIterationAt = &s.Summaries[n-1].CompletedAt
-	}
-	return &s
-}
-
-func (l *Loop) taskID(id string) TaskID {
-	t, ok := l.job.Graph.Task(id)
-	return TaskID{ID: id, Numeric: ok && t.Numeric}
-}
-
 // finish records the end and saves everything. A cancelled or paused loop is resumed from here.
 func (l *Loop) finish(out *Outcome) error {
-	e := out.end(string(out.Ending), l.tools.Code)
-	if cur := l.history.Current; cur != "" && l.history.Open == nil && l.history.Tree == l.history.Bases[cur] {
-		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
+	e, err := l.work.ended(out)
+	if err != nil {
+		return err
 	}
 	if err := l.record(e); err != nil {
 		return err
@@ -188,11 +553,13 @@ func (l *Loop) finish(out *Outcome) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	if err := l.ws.Close(l.history.Open != nil); err != nil { // with one open the next run puts the index back
+	if err := l.ws.Close(l.history.Open != nil || l.history.Prompt.Open != nil); err != nil { // with one open the next run puts the index back
 		return err
 	}
-	if err := l.handOff(out); err != nil { // everything else is saved
-		return err
+	if path, text := l.work.handoff(out); path != "" { // everything else is saved
+		if err := WriteHandoff(l.tools.FS, l.root, path, l.tools.Mask.Text(text)); err != nil {
+			return err
+		}
 	}
 	return l.home.clearRequest(l.state.ID)
 }
@@ -214,12 +581,12 @@ func (l *Loop) Close() error {
 	for _, k := range l.locks {
 		errs = append(errs, k.release())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, l.work.close())...)
 }
 
 // relative shows a path the way a person in the project's folder would type it.
 func (l *Loop) relative(path string) string {
-	if rel, err := filepath.Rel(l.job.Root, path); err == nil {
+	if rel, err := filepath.Rel(l.root, path); err == nil {
 		return rel
 	}
 	return path

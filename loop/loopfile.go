@@ -30,23 +30,23 @@ const (
 
 // holdLoopFile takes the file for a loop with a criteria gate; another that lives is a *BusyError. What
 // another program had written there is put aside into the loop's own folder.
-func (r *Repeat) holdLoopFile(ctx context.Context) (err error) {
-	if r.criteria() == nil {
+func (w *promptWork) holdLoopFile(ctx context.Context) (err error) {
+	if w.criteria() == nil {
 		return nil
 	}
-	if r.fileLock, err = takeLock(ctx, r.home.loopFileLock(), lockWait, r.who); err != nil {
+	if w.fileLock, err = takeLock(ctx, w.home.loopFileLock(), lockWait, w.who); err != nil {
 		var busy *BusyError
 		if errors.As(err, &busy) {
 			return &LoopFileError{busy.Holder.Loop}
 		}
 		return err
 	}
-	if b := r.readLoopFile(); len(b) > 0 && !r.resumed {
-		aside := filepath.Join(r.home.Run(r.state.ID), "loop-state-before.json")
-		if err := atomicfile.Write(r.tools.FS, aside, b, 0o644); err != nil {
+	if b := w.readLoopFile(); len(b) > 0 && !w.resumed {
+		aside := filepath.Join(w.home.Run(w.state.ID), "loop-state-before.json")
+		if err := atomicfile.Write(w.tools.FS, aside, b, 0o644); err != nil {
 			return fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
 		}
-		r.notes = append(r.notes, loopDir+"/state.json was there already; what it held is kept in "+r.relative(aside))
+		w.notes = append(w.notes, loopDir+"/state.json was there already; what it held is kept in "+w.relative(aside))
 	}
 	return nil
 }
@@ -69,12 +69,12 @@ func (e *LoopFileError) Error() string {
 }
 
 // readLoopFile is the file as it lies there, nil where there is none that can be read.
-func (r *Repeat) readLoopFile() []byte {
-	path := loopFile(r.job.Dir)
-	if plainfile.Settle(r.job.Dir, path) != nil { // writing it says so
+func (w *promptWork) readLoopFile() []byte {
+	path := loopFile(w.job.Dir)
+	if plainfile.Settle(w.job.Dir, path) != nil { // writing it says so
 		return nil
 	}
-	b, err := plainfile.Read(r.job.Dir, path, maxLoopFile)
+	b, err := plainfile.Read(w.job.Dir, path, maxLoopFile)
 	if err != nil {
 		return nil
 	}
@@ -82,20 +82,20 @@ func (r *Repeat) readLoopFile() []byte {
 }
 
 // writeLoopFile writes the state of a criteria loop. That the folder cannot be written stops nothing.
-func (r *Repeat) writeLoopFile() error {
-	c := r.criteria()
+func (w *promptWork) writeLoopFile() error {
+	c := w.criteria()
 	if c == nil {
 		return nil
 	}
-	if err := r.putLoopFile(r.tools.Mask.Bytes(c.StateFile())); err != nil {
-		return r.warn(err.Error())
+	if err := w.putLoopFile(w.tools.Mask.Bytes(c.StateFile())); err != nil {
+		return w.note(err.Error())
 	}
 	return nil
 }
 
-func (r *Repeat) putLoopFile(text []byte) error {
-	path := loopFile(r.job.Dir)
-	if err := plainfile.Settle(r.job.Dir, path); err != nil {
+func (w *promptWork) putLoopFile(text []byte) error {
+	path := loopFile(w.job.Dir)
+	if err := plainfile.Settle(w.job.Dir, path); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -103,11 +103,11 @@ func (r *Repeat) putLoopFile(text []byte) error {
 	}
 	ignore := filepath.Join(filepath.Dir(path), ".gitignore")
 	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
-		if err := atomicfile.Write(r.tools.FS, ignore, []byte(ignoreAll), 0o644); err != nil {
+		if err := atomicfile.Write(w.tools.FS, ignore, []byte(ignoreAll), 0o644); err != nil {
 			return fmt.Errorf("write %s/.gitignore: %w", loopDir, err)
 		}
 	}
-	if err := atomicfile.Write(r.tools.FS, path, text, 0o644); err != nil {
+	if err := atomicfile.Write(w.tools.FS, path, text, 0o644); err != nil {
 		return fmt.Errorf("write %s/state.json: %w", loopDir, err)
 	}
 	return nil
@@ -115,31 +115,20 @@ func (r *Repeat) putLoopFile(text []byte) error {
 
 const ignoreAll = "*\n"
 
-// takeLoopFile reads what the agent wrote into the file and puts back what stood there before the iteration,
-// so that it is no change and no commit holds it, whatever git is told of it.
-func (r *Repeat) takeLoopFile(t *turn) error {
-	c := r.criteria()
-	if c == nil {
-		return nil
-	}
-	t.file = r.readLoopFile()
-	return r.writeLoopFile()
-}
-
 // endLoopFile removes the file where that was asked for, or where the loop was cancelled.
-func (r *Repeat) endLoopFile(out *Outcome) error {
-	if r.criteria() == nil {
+func (w *promptWork) endLoopFile(out *Outcome) error {
+	if w.criteria() == nil {
 		return nil
 	}
-	if err := r.writeLoopFile(); err != nil {
+	if err := w.writeLoopFile(); err != nil {
 		return err
 	}
 	cancelled := false
-	if asked, _ := r.home.Asked(r.state.ID); asked == RequestCancel {
+	if asked, _ := w.home.Asked(w.state.ID); asked == RequestCancel {
 		cancelled = out.Ending == journal.UserCancelled
 	}
-	if dropsLoopFile(r.job.Config, out.Ending.Final(), cancelled) {
-		return removeLoopFile(r.job.Dir)
+	if dropsLoopFile(*w.config, out.Ending.Final(), cancelled) {
+		return removeLoopFile(w.job.Dir)
 	}
 	return nil
 }

@@ -252,13 +252,13 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 		t.Fatal(problems)
 	}
 	home := NewHome(dir)
-	l := &Loop{job: j, home: home, history: journal.NewState(), state: State{ID: "x"}}
+	l := &Loop{root: dir, home: home, history: journal.NewState(), state: State{Version: StateVersion, ID: "x", Kind: KindTag, Tag: "x"}}
+	l.work = j.begin(l, StartOptions{})
 	l.tools = Tools{FS: rec, Now: clock(), Observe: func(e journal.Event) {
 		if e.Type.Durable() {
 			rec.ops = append(rec.ops, diskOp{kind: "told", seq: e.Seq})
 		}
 	}}
-	l.prepareState(StartOptions{})
 	var err error
 	if l.journal, _, err = journal.Open(rec, home.Events("x"), "x", l.tools.Now); err != nil {
 		t.Fatal(err)

@@ -39,8 +39,8 @@ func (w *world) repeat(resume string) (*State, Outcome, error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	j := &RepeatJob{Root: w.dir, Dir: w.dir, Kind: KindPrompt, Config: w.cfg, Gate: gate}
-	r, err := StartRepeat(w.t.Context(), j, Tools{Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep},
+	j := &PromptJob{Dir: w.dir, Kind: KindPrompt, Config: w.cfg, Gate: gate}
+	r, err := Start(w.t.Context(), w.dir, j, Tools{Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep},
 		StartOptions{Command: "loop", Resume: resume})
 	if err != nil {
 		return nil, Outcome{}, err

@@ -75,7 +75,7 @@ func TestPlanAsSource(t *testing.T) {
 	if len(problems) > 0 || j.Import == nil || len(j.File.Tasks()) != 3 {
 		t.Fatalf("got %v", problems)
 	}
-	l, err := Start(t.Context(), j, Tools{Repo: w.repo(), Agent: w, Verify: checker{w}, FS: w.fs, Now: gitops.Now}, StartOptions{Command: "loop"})
+	l, err := Start(t.Context(), w.dir, j, Tools{Repo: w.repo(), Agent: w, Verify: checker{w}, FS: w.fs, Now: gitops.Now}, StartOptions{Command: "loop"})
 	if err != nil {
 		t.Fatal(err)
 	}

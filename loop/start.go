@@ -5,14 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"strings"
+	"time"
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
-	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
@@ -65,68 +65,123 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 	return found, nil
 }
 
-// Start begins a loop, or takes up the one that had not ended. It takes the locks, brings task file
-// and journal into step, and leaves the first attempt to Run. The caller closes the loop.
-func Start(ctx context.Context, j *Job, tools Tools, opt StartOptions) (_ *Loop, err error) {
-	home := NewHome(j.Root)
-	l := &Loop{job: j, tools: tools, home: home, scope: opt.Scope, history: journal.NewState(), branch: opt.Branch, missing: map[string]bool{}}
-	l.scope.Step = l.scope.Step || l.scope.Task != ""
+// Source is what a run works on: a *Job, or a *PromptJob.
+type Source interface {
+	begin(l *Loop, opt StartOptions) work
+}
+
+// Start begins a run, or takes up one that had not ended. It takes the locks, brings task file and journal into step, and leaves the first
+// attempt to Run. The caller closes the loop.
+func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
+	l := &Loop{root: root, tools: tools, home: NewHome(root), history: journal.NewState(), missing: map[string]bool{}}
+	l.who = Holder{PID: os.Getpid(), Host: hostname(), At: tools.Now()}
+	l.work = j.begin(l, opt)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: j.File.Tag(), At: tools.Now(), Files: filesOf(j.File)}
-	for _, path := range []string{treeLock(tools.Repo.Dir()), lockOf(home.tree())} {
-		k, err := takeLock(ctx, path, lockWait, who)
-		if err != nil {
-			return l, err
-		}
-		l.locks = append(l.locks, k)
-	}
-	if err := tools.Repo.Claim(); err != nil {
+	if err := l.work.hold(ctx); err != nil {
 		return l, err
 	}
-	if j.Import != nil {
-		if _, err := j.Import.Write(j.Root, j.File.Tag()); err != nil {
-			return l, err
-		}
-	}
-	if err := unchanged(j.File); err != nil {
-		return l, err
-	}
-	ids, err := home.lockIDs(ctx, who) // prompt loops may be starting beside us
+	ids, err := l.home.lockIDs(ctx, l.who) // others may be starting beside us
 	if err != nil {
 		return l, err
 	}
 	defer func() { err = errors.Join(err, ids.release()) }()
-	if err := home.Make(tools.FS); err != nil {
+	if err := l.home.Make(tools.FS); err != nil {
 		return l, err
 	}
-	if opt.Resume == "" && j.Config.Baseline != BaselineOff {
-		l.lastPass = home.passOf(j.File.Tag())
-	}
-	path, err := l.choose(opt)
+	path, err := l.work.choose(ctx, opt)
 	if err != nil {
 		return l, err
 	}
-	who.Loop = l.state.ID
-	own, err := takeLock(ctx, lockOf(path), lockWait, who)
-	if err != nil {
-		return l, err
+	s := &l.state
+	s.Version, s.Config, s.Session = StateVersion, *l.config, opt.Session
+	if opt.Saved != nil {
+		s.Config = *opt.Saved
 	}
-	l.locks = append(l.locks, own)
-	for _, k := range l.locks {
-		if err := k.sign(who); err != nil {
-			return l, err
-		}
-	}
-	for _, p := range []string{path, j.File.Path(), home.Settings(), home.settings(l.state.ID)} { // what a killed loop left half written
+	s.PID, s.Host = l.who.PID, l.who.Host
+	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
+	for _, p := range []string{path, l.home.settings(s.ID)} { // what a killed loop left half written
 		if _, err := atomicfile.Clean(tools.FS, p); err != nil {
 			return l, fmt.Errorf("remove temporary files of %s: %w", p, err)
 		}
 	}
-	return l, l.begin(ctx, path, opt)
+	if err := l.begin(ctx, path, opt); err != nil {
+		return l, err
+	}
+	return l, l.home.archiveEnded(tools.FS, path)
+}
+
+// takeLock takes the lock of the loop's state file, and signs all of the loop's with its id.
+func (l *Loop) takeLock(ctx context.Context, path string) error {
+	l.who.Loop = l.state.ID
+	own, err := takeLock(ctx, lockOf(path), lockWait, l.who)
+	if err != nil {
+		return err
+	}
+	l.locks = append(l.locks, own)
+	return l.sign()
+}
+
+func (l *Loop) sign() error {
+	for _, k := range l.locks {
+		if err := k.sign(l.who); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fresh names a new loop and its state file.
+func (l *Loop) fresh(opt StartOptions) (path string, err error) {
+	id, err := l.home.freeID(opt)
+	if err != nil {
+		return "", err
+	}
+	l.state = State{ID: id, StartedAt: l.tools.Now()}
+	return l.home.freePath(l.tools.FS, id, opt)
+}
+
+// begin opens the journal, replays it, and records that the loop runs.
+func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
+	j, events, err := journal.Open(l.tools.FS, l.home.Events(l.state.ID), l.state.ID, l.tools.Now)
+	if err != nil {
+		return err
+	}
+	l.journal = j
+	l.saver = &saver{fs: l.tools.FS, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.snapshot, pending: map[string]tasks.Status{}}
+	l.runner = &attempt.Runner{Agent: l.tools.Agent, Verify: l.tools.Verify, Mask: l.tools.Mask, Dir: l.home.Run(l.state.ID), Exit: l.home.ExitFile(l.state.ID)}
+	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
+		return fmt.Errorf("make the run's folder: %w", err)
+	}
+	if err := l.home.note(l.tools.FS, l.state.ID, path); err != nil {
+		return err
+	}
+	if err := l.home.clearRequest(l.state.ID); err != nil {
+		return err
+	}
+	if err := l.work.replay(ctx, events); err != nil {
+		return err
+	}
+	l.pacer = newPacer(l.tools, l.config, &l.history.Providers, l.state.ID, opt.Anew)
+	l.pacer.saved = l.flush
+	l.spare = newSpareLog(l.home.Run(l.state.ID) + "/logs")
+	first := &journal.Event{Type: journal.LoopStarted}
+	if l.resumed {
+		first.Type = journal.LoopResumed
+	}
+	if err := l.work.opening(ctx, first, len(events) == 0); err != nil {
+		return err
+	}
+	if err := l.record(first); err != nil {
+		return err
+	}
+	if err := l.work.opened(len(events) == 0); err != nil {
+		return err
+	}
+	return l.flush()
 }
 
 // StaleError says that the task file became another between its reading and the lock: another loop
@@ -148,164 +203,81 @@ func unchanged(f *tasks.File) error {
 	return nil
 }
 
-// choose decides which loop this is and where its state lies.
-func (l *Loop) choose(opt StartOptions) (path string, err error) {
-	old, err := l.predecessor(opt)
-	if err != nil {
+// lockIDs is held while a loop chooses its id and its state file, and until both are on the disk.
+func (h Home) lockIDs(ctx context.Context, who Holder) (*lock, error) {
+	return takeLock(ctx, lockOf(h.ids()), idsWait, who)
+}
+
+// freeID is the id of a new loop: the name asked for, or a drawn one. The caller holds the lock of the ids.
+func (h Home) freeID(opt StartOptions) (string, error) {
+	if opt.Name == "" {
+		return h.newID(opt.Command)
+	}
+	if err := ValidID(opt.Name); err != nil {
 		return "", err
 	}
-	if old != nil {
-		l.state, l.resumed = *old.State, true
-		l.prepareState(opt)
-		return old.Path, nil
+	if h.taken(opt.Name) {
+		return "", fmt.Errorf("a loop named %q exists: descartes loop list shows it; choose another name", opt.Name)
 	}
-	id, err := l.home.freeID(opt)
-	if err != nil {
+	return opt.Name, nil
+}
+
+// freePath is the state file of a new loop: the one asked for, the named one, or the default one
+// once the finished loop that lies there is archived. The caller holds the lock of the ids.
+func (h Home) freePath(fsys atomicfile.FS, id string, opt StartOptions) (string, error) {
+	path := opt.StatePath
+	if path == "" && opt.Name != "" {
+		return h.Named(id), nil
+	}
+	if path == "" {
+		path = h.Default()
+	}
+	_, busy := live(lockOf(path))
+	old, err := LoadState(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !busy:
+		return path, nil
+	case err != nil && !busy:
 		return "", err
 	}
-	l.state = State{ID: id, StartedAt: l.tools.Now()}
-	l.prepareState(opt)
-	return l.home.freePath(l.tools.FS, id, opt)
+	if busy || !old.Completed {
+		if opt.StatePath != "" {
+			who := "a loop"
+			if old != nil {
+				who = "loop " + old.ID
+			}
+			return "", fmt.Errorf("%s belongs to %s, which has not ended", path, who)
+		}
+		return h.Named(id), nil
+	}
+	return path, h.archive(fsys, old, path)
 }
 
-// predecessor is the loop to go on with, or nil.
-func (l *Loop) predecessor(opt StartOptions) (*Saved, error) {
-	if opt.Resume == "" {
-		return l.home.Unfinished(l.job.File.Tag())
-	}
-	s, err := LoadState(opt.Resume)
-	if err != nil {
-		return nil, err
-	}
-	return &Saved{Path: opt.Resume, State: s}, nil
-}
-
-func (l *Loop) prepareState(opt StartOptions) {
-	s := &l.state
-	s.Version, s.Kind, s.Tag, s.Config = StateVersion, KindTag, l.job.File.Tag(), l.job.Config
-	if opt.Saved != nil {
-		s.Config = *opt.Saved
-	}
-	s.TotalWaves = len(l.job.Graph.Waves())
-	s.TaskFile = l.relative(l.job.File.Path())
-	s.PID, s.Host, s.Session = os.Getpid(), hostname(), opt.Session
-	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
-}
-
-// begin opens the journal, replays it, and records that the loop runs.
-func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
-	j, events, err := journal.Open(l.tools.FS, l.home.Events(l.state.ID), l.state.ID, l.tools.Now)
+// archiveEnded puts the state files of named prompt loops that are over into the archive; one over a tag can still
+// be gone on with when its blocked tasks are tried again. The caller holds the lock of the ids; but is the state
+// file of its own loop.
+func (h Home) archiveEnded(fsys atomicfile.FS, but string) error {
+	all, err := h.List()
 	if err != nil {
 		return err
 	}
-	l.journal = j
-	if n := int64(len(events)); n < l.state.Seq {
-		return &journal.DamageError{Path: j.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, l.state.Seq)}
-	}
-	for i := range events {
-		l.history.Apply(&events[i])
-	}
-	l.saver = &saver{fs: l.tools.FS, file: l.job.File, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.snapshot, pending: map[string]tasks.Status{}}
-	l.pacer = newPacer(l.tools, &l.job.Config, &l.history.Providers, l.state.ID, opt.Anew)
-	l.pacer.tell, l.pacer.saved = func(e *journal.Event) error { return l.record(e) }, l.flush
-	l.catchUp()
-	l.saver.look()
-	l.ws = workspace.NewTree(workspace.Options{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.job.Root, Dir: l.job.Root, Settings: l.home.settings(l.state.ID),
-		Fixed: append(settingsFiles(&l.job.Config, l.job.Root), l.job.File.Ahead(l.job.Root)...), OwnList: l.saver.writes, Watch: true, Loop: l.state.ID})
-	l.runner = &attempt.Runner{Agent: l.tools.Agent, Verify: l.tools.Verify, Mask: l.tools.Mask, Dir: l.home.Run(l.state.ID), Exit: l.home.ExitFile(l.state.ID)}
-	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
-		return fmt.Errorf("make the run's folder: %w", err)
-	}
-	if err := l.home.note(l.tools.FS, l.state.ID, path); err != nil {
-		return err
-	}
-	if err := l.home.clearRequest(l.state.ID); err != nil {
-		return err
-	}
-	l.tuned = l.home.tunedNames(l.state.Tag)
-	l.spare = newSpareLog(l.home.Run(l.state.ID) + "/logs")
-	first, err := l.opening(ctx, len(events) == 0)
-	if err != nil {
-		return err
-	}
-	if err := l.record(first); err != nil {
-		return err
-	}
-	if len(events) == 0 {
-		if err := l.tellUncommitted(); err != nil {
+	for _, s := range all {
+		if s.State == nil || s.Archived || s.State.Kind == KindTag || !s.State.Completed || s.Path == but || s.Path != h.Named(s.State.ID) {
+			continue
+		}
+		if _, busy := live(lockOf(s.Path)); busy {
+			continue
+		}
+		if err := h.archive(fsys, s.State, s.Path); err != nil {
 			return err
 		}
 	}
-	return l.flush()
+	return nil
 }
 
-// catchUp gives the task file what the journal knows and a dead loop could not write any more.
-func (l *Loop) catchUp() {
-	seq := l.state.Seq
-	for id, st := range l.history.TakeChanges(seq) {
-		if _, ok := l.job.Graph.Task(id); ok {
-			l.saver.pending[id] = tasks.Status(st)
-			l.job.Graph.SetStatus(id, tasks.Status(st))
-		}
-	}
-}
+// Ceiling is the most iterations that a loop is started with. A loop that has reached its limit is given
+// more by resuming it with a higher one.
+const Ceiling = 200
 
-// opening is the event that a run begins with: what the user had changed, what is tried again.
-func (l *Loop) opening(ctx context.Context, fresh bool) (*journal.Event, error) {
-	e := &journal.Event{Type: journal.LoopResumed, Reason: journal.ReasonTakeover}
-	if l.job.Config.Scud.RetryBlocked {
-		e.Tasks, e.Reason = l.job.blockedTasks(), journal.ReasonRetry
-	}
-	if !fresh {
-		return e, nil
-	}
-	e.Type = journal.LoopStarted
-	dirty, err := l.tools.Repo.Dirty(ctx)
-	if err != nil {
-		return nil, gitErr("look for uncommitted changes", err)
-	}
-	tree, err := l.tools.Repo.Snapshot(ctx)
-	if err != nil {
-		return nil, gitErr("snapshot the working tree", err)
-	}
-	if len(dirty) > 0 {
-		if err := l.tools.Repo.Pin(ctx, StartRef(l.state.ID), tree); err != nil {
-			return nil, gitErr("keep the state before the run", err)
-		}
-	}
-	left, err := l.home.leftBefore(ctx, l.tools.Repo, dirty)
-	if err != nil {
-		return nil, gitErr("look for what verify left", err)
-	}
-	e.Paths, e.Tree = without(dirty, left), string(tree)
-	if len(left) > 0 {
-		e.Detail = &journal.Detail{Left: left}
-	}
-	if len(e.Tasks) == 0 {
-		e.Reason = ""
-	}
-	return e, nil
-}
-
-// tellUncommitted names the tasks that are done though no commit holds their work: those of an
-// earlier loop with --no-commit.
-func (l *Loop) tellUncommitted() error {
-	last, err := l.home.LastOf(l.state.Tag)
-	if err != nil || last == nil {
-		return err
-	}
-	events, err := journal.ReadEvents(l.home.Events(last.State.ID))
-	if err != nil {
-		return nil // it is told of by the commands that show that loop
-	}
-	b := journal.Fold(events)
-	if len(b.Verified) == 0 || len(l.history.UserPaths) == 0 {
-		return nil
-	}
-	ids := make([]string, len(b.Verified))
-	for i, v := range b.Verified {
-		ids[i] = v.Task
-	}
-	return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("loop %s ran with --no-commit: the work of its tasks (%s) is in no commit yet, and this loop will not commit it; commit it yourself",
-		last.State.ID, strings.Join(ids, ", "))})
-}
+// idsWait is how long a start waits for others that draw their ids: each takes a few file syncs.
+const idsWait = 60 * time.Second

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -194,4 +195,120 @@ func (s *State) addSummary(sum IterationSummary) {
 	if n := len(s.Summaries) - maxSummaries; n > 0 {
 		s.Summaries = append(s.Summaries[:0], s.Summaries[n:]...)
 	}
+}
+
+// summary is the end of an attempt or an iteration as the state file lists it; ok is false for other events.
+func summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
+	s = IterationSummary{CompletedAt: e.TS}
+	cut := false
+	switch e.Type {
+	case journal.AttemptFinished:
+		s.Iteration, s.Task, s.Attempt, s.Verdict = max(0, h.Iteration-1), e.Task, e.Attempt, string(e.Verdict)
+		cut = e.Verdict == journal.Cancelled
+	case journal.IterationFinished:
+		s.Iteration, s.Verdict, s.Commit = e.Iteration-1, string(e.Decision), e.Commit
+		if s.PromiseSeen, cut = e.Decision == journal.Continue || e.Decision == journal.Done, e.Decision == journal.CutShort; e.Attempt > 1 {
+			s.Attempt = e.Attempt
+		}
+	default:
+		return s, false
+	}
+	if d := e.Detail; d != nil {
+		s.ExitCode, s.OutputPreview = d.Code, preview(d.Words)
+		if cut && d.Code == 0 {
+			s.ExitCode = -1 // an interrupted one has none
+		}
+		if s.Task != "" {
+			s.PromiseSeen = d.Claimed
+		}
+		s.StartedAt = e.TS.Add(-time.Duration(d.Seconds * float64(time.Second)))
+	}
+	return s, true
+}
+
+func preview(s string) string {
+	r := []rune(s)
+	if len(r) > 200 {
+		return string(r[:200]) + "..."
+	}
+	return s
+}
+
+// Kinds of loops.
+const (
+	KindTag    = "tag"
+	KindPrompt = "prompt"
+	KindPlan   = "plan"
+	KindBuild  = "build"
+)
+
+// oldMaxIterations is the limit of a state file that has none.
+const oldMaxIterations = 10
+
+// complete gives a state file of another program, or of an older one, what it lacks.
+func (s *State) complete(path string) error {
+	if s.Kind == "" {
+		s.Kind = KindPrompt
+		if s.Tag != "" || s.Config.Scud.Tag != "" {
+			s.Kind = KindTag
+		}
+	}
+	if s.Kind == KindTag {
+		return nil
+	}
+	if s.Config.MaxIterations == 0 {
+		s.Config.MaxIterations = oldMaxIterations
+	}
+	if s.Iteration < 0 || s.Config.MaxIterations < 0 {
+		return &StateError{path, "its counts are negative"}
+	}
+	if s.ID != "" {
+		if err := ValidID(s.ID); err != nil {
+			return &StateError{path, err.Error()}
+		}
+	}
+	return nil
+}
+
+// promptState is the state of a loop that repeats a prompt, without what only a tag has.
+type promptState struct {
+	Version         string             `json:"version"`
+	ID              string             `json:"id,omitempty"`
+	Kind            string             `json:"kind"`
+	Iteration       int                `json:"iteration"`
+	Config          promptConfig       `json:"config"`
+	StartedAt       time.Time          `json:"started_at"`
+	LastIterationAt *time.Time         `json:"last_iteration_at"`
+	Completed       bool               `json:"completed"`
+	ExitReason      ExitReason         `json:"exit_reason"`
+	Summaries       []IterationSummary `json:"iteration_summaries"`
+	Cost            *journal.Cost      `json:"cost,omitempty"`
+	Tree            string             `json:"tree,omitempty"`
+	Seq             int64              `json:"seq"`
+	Session         string             `json:"session_id,omitempty"`
+	Gate            json.RawMessage    `json:"gate,omitempty"`
+	PID             int                `json:"pid"`
+	Host            string             `json:"host,omitempty"`
+}
+
+type promptConfig struct {
+	Config
+	Scud *ScudConfig `json:"scud,omitempty"` // hides the one of Config
+}
+
+// encode is the state file's text. Prompts hold tags, which stay readable.
+func (s *State) encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if s.Kind == KindTag {
+		err := e.Encode(s)
+		return b.Bytes(), err
+	}
+	p := promptState{Version: s.Version, ID: s.ID, Kind: s.Kind, Iteration: s.Iteration, Config: promptConfig{Config: s.Config}, StartedAt: s.StartedAt,
+		LastIterationAt: s.LastIterationAt, Completed: s.Completed, ExitReason: s.ExitReason, Summaries: append([]IterationSummary{}, s.Summaries...),
+		Cost: s.Cost, Tree: s.Tree, Seq: s.Seq, Session: s.Session, Gate: s.Gate, PID: s.PID, Host: s.Host}
+	err := e.Encode(p)
+	return b.Bytes(), err
 }

@@ -11,7 +11,6 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
-	"descartes/specbuild"
 	"descartes/verify"
 )
 
@@ -87,31 +86,15 @@ func (h Home) keptSpec(id, task string, attempt int) string {
 	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("%s-%d.md", fileName(task), attempt))
 }
 
-// spec is the text of a unit: the one that a person chose for it, else the one built from task, plan
-// and what failed last time.
-func (l *Loop) spec(u *unit) (specbuild.Spec, error) {
-	if l.tuned[fileName(u.task.ID)+".md"] {
-		text, err := l.home.Tuned(l.state.Tag, u.task.ID)
-		if err != nil {
-			return specbuild.Spec{}, err
-		}
-		if text != "" {
-			u.tuned = true
-			return specbuild.Spec{Text: text, Tokens: specbuild.Tokens(text)}, nil
-		}
-	}
-	return l.job.Spec(request(l.history, u.task.ID))
-}
-
 // spent puts aside what an attempt was told, and the text that a person had chosen for it.
-func (l *Loop) spent(u *unit) {
+func (w *tagWork) spent(u *unit) {
 	if u.res.Verdict != verify.Verified {
-		to := l.home.keptSpec(l.state.ID, u.task.ID, u.number)
-		putAside(l.runner.PromptFile(), to)
+		to := w.home.keptSpec(w.state.ID, u.task.ID, u.number)
+		putAside(w.runner.PromptFile(), to)
 	}
 	if u.tuned && u.res.Verdict != verify.Limited && u.res.Verdict != verify.Cancelled {
-		delete(l.tuned, fileName(u.task.ID)+".md")
-		_ = os.Remove(l.home.tuned(l.state.Tag, u.task.ID)) // at worst it is used once more
+		delete(w.tuned, fileName(u.task.ID)+".md")
+		_ = os.Remove(w.home.tuned(w.state.Tag, u.task.ID)) // at worst it is used once more
 	}
 }
 
@@ -121,4 +104,27 @@ func putAside(from, to string) {
 	if os.Rename(from, to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
 		_ = os.Rename(from, to)
 	}
+}
+
+// loopKey is under which a text for a prompt loop's next iteration is kept. No tag has a colon.
+func loopKey(id string) string { return "loop:" + id }
+
+// promptKey stands where a tag's text has its task.
+const promptKey = "prompt"
+
+// TunePrompt keeps a text for the next iteration of a prompt loop, which is given it word for word; ""
+// forgets the one that was kept.
+func (h Home) TunePrompt(fsys atomicfile.FS, id, text string) error {
+	if text == "" {
+		return h.Untune(fsys, loopKey(id), promptKey)
+	}
+	return h.Tune(fsys, loopKey(id), promptKey, text)
+}
+
+// TunedPrompt is the text kept for the next iteration of a prompt loop; "" if there is none.
+func (h Home) TunedPrompt(id string) (string, error) { return h.Tuned(loopKey(id), promptKey) }
+
+// keptPrompt is where the prompt of an iteration is kept.
+func (h Home) keptPrompt(id string, iteration, try int) string {
+	return h.keptSpec(id, fmt.Sprintf("iteration-%d", iteration), try)
 }

@@ -170,7 +170,7 @@ func (w *world) start(opt StartOptions) (*Loop, error) {
 	if opt.Command == "" {
 		opt.Command = "loop"
 	}
-	return Start(w.t.Context(), j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known}, opt)
+	return Start(w.t.Context(), w.dir, j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known}, opt)
 }
 
 // run starts a loop, runs it to its end and closes it.

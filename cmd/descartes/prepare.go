@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
@@ -25,42 +24,22 @@ import (
 
 // ready is a run prepared to start: everything was read and checked, nothing was touched.
 type ready struct {
-	root     string
-	job      *loop.Job
-	repo     *gitops.Repo
-	backend  agent.Backend
-	others   []agent.Backend // that tasks ask for, or that take over
-	opt      loop.StartOptions
-	why      string          // where the verify command comes from, "" if it was given
-	front    []tasks.Finding // what is wrong with the plan's front matter
-	notes    []string        // what a person should know before it starts
-	lacks    []string        // what may keep the agent from its work
-	held     enclosure       // the sandbox of its commands
-	nothing  bool            // every task is done already
-	dryRun   bool
-	settings *settingsWatch // nil for a loop that goes on with its own
-	branch   bool           // a branch that the settings name is made
-	secrets  []redact.Secret
-	mask     *redact.Redactor // of the secrets
-	large    int              // specs over the budget
-	largest  int              // tokens of the largest of them
-}
-
-// backends are all that a run may call, the usual one first.
-func (r *ready) backends() []agent.Backend { return append([]agent.Backend{r.backend}, r.others...) }
-
-func (r *ready) close() error {
-	if r.repo == nil {
-		return nil
-	}
-	return r.repo.Close()
+	prepared
+	job     *loop.Job
+	front   []tasks.Finding // what is wrong with the plan's front matter
+	lacks   []string        // what may keep the agent from its work
+	nothing bool            // every task is done already
+	dryRun  bool
+	branch  bool // a branch that the settings name is made
+	large   int  // specs over the budget
+	largest int  // tokens of the largest of them
 }
 
 // prepare reads everything that a run needs and checks the ground. It names all that is wrong at once.
 // imports says that the plan may stand in for a missing task list: one that was named for this start,
 // so that a tag mistyped does not become a new one of the project's usual plan.
 func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *ready, err error) {
-	r := &ready{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}
+	r := &ready{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}}
 	r.mask = redact.Of(r.secrets)
 	defer func() {
 		if err != nil {

@@ -12,10 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"descartes/agent"
-	"descartes/gitops"
-	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
@@ -27,35 +23,12 @@ import (
 
 // repetition is a prompt loop prepared to start: everything was read and checked, nothing was touched.
 type repetition struct {
-	root     string
-	job      *loop.RepeatJob
-	repo     *gitops.Repo // nil where git is not needed
-	backend  agent.Backend
-	others   []agent.Backend // that take over
-	opt      loop.StartOptions
-	secrets  []redact.Secret
-	mask     *redact.Redactor // of the secrets
-	mode     *mode.Run        // of a plan or a build
-	from     string           // file of a mode prompt, "" for ours
-	why      string           // where the verify command comes from, "" if it was given
-	branch   string           // made at the start
-	ask      func(context.Context, string) (yes, answered bool)
-	code     func(loop.Outcome) int // the exit status
-	notes    []string               // what a person should know before it starts
-	held     enclosure
-	settings *settingsWatch // nil for a loop that goes on with its own
-}
-
-// backends are all that a run may call, the usual one first.
-func (r *repetition) backends() []agent.Backend {
-	return append([]agent.Backend{r.backend}, r.others...)
-}
-
-func (r *repetition) close() error {
-	if r.repo == nil {
-		return nil
-	}
-	return r.repo.Close()
+	prepared
+	job  *loop.PromptJob
+	mode *mode.Run // of a plan or a build
+	from string    // file of a mode prompt, "" for ours
+	ask  func(context.Context, string) (yes, answered bool)
+	code func(loop.Outcome) int // the exit status
 }
 
 // startPrompt is loop start without a tag.
@@ -202,7 +175,7 @@ func session() string {
 
 // prepareRepeat reads and checks everything that a prompt loop needs. It names all that is wrong at once.
 func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *repetition, err error) {
-	r := &repetition{root: root, opt: opt, job: &loop.RepeatJob{Root: root, Dir: cfg.WorkingDirectory, Kind: kind}, secrets: cfg.Secrets(os.Environ())}
+	r := &repetition{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}, job: &loop.PromptJob{Dir: cfg.WorkingDirectory, Kind: kind}}
 	r.mask = redact.Of(r.secrets)
 	defer func() {
 		if err != nil {
@@ -235,9 +208,9 @@ func prepareRepeat(ctx context.Context, root, kind string, cfg loop.Config, opt 
 		c.Steps = gate.StepsOf("", c.Asked) // the lists of a mode's prompt are no steps of its work
 	}
 	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
-		r.job.Mode = r.mode.Mode()
+		r.job.Rules = r.mode.Rules()
 	} else if g, ok := r.job.Gate.(*gate.Status); ok {
-		r.job.Mode = (&mode.Listed{Project: planned(r.job.Dir, root), Config: cfg, Gate: g}).Mode()
+		r.job.Rules = (&mode.Listed{Project: planned(r.job.Dir, root), Config: cfg, Gate: g}).Rules()
 	}
 	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.ground(ctx, &cfg)...)
@@ -281,37 +254,7 @@ func (r *repetition) agentProblems(cfg loop.Config) (found problems) {
 }
 
 // work runs a prepared prompt loop to its end.
-func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (_ report.Run, err error) {
-	var e report.Run
-	if r.branch != "" {
-		if err := r.repo.NewBranch(ctx, r.branch); err != nil {
-			return e, err
-		}
-	}
-	a, v := &lateAgent{}, &lateVerifier{}
-	saved := config.Hide(r.job.Config, r.secrets)
-	r.opt.Saved = &saved
-	l, err := loop.StartRepeat(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: observe, Code: r.code, Ask: r.ask,
-		Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(r.job.Config, r.backend, os.Environ())}, r.opt)
-	if err != nil {
-		return e, err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := r.settings.remember(); err != nil {
-		return e, err
-	}
-	c, err := confine(loop.NewHome(r.root).Run(l.ID()), r.job.Config, r.held, r.backends()...)
-	if err != nil {
-		return e, err
-	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	shim, err := supervise(r.job.Dir, loop.NewHome(r.root).ExitFile(l.ID()), cookieOf(r.root+"\x00"+l.ID()), c)
-	if err != nil {
-		return e, err
-	}
-	defer func() { err = errors.Join(err, shim.Close()) }()
-	a.use(shim, c, r.backends()...)
-	v.use(shim, c)
-	out, err := l.Run(ctx, soft)
-	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State()}, err
+func (r *repetition) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (report.Run, error) {
+	return r.prepared.work(ctx, soft, job{Source: r.job, cfg: &r.job.Config, dir: r.job.Dir, cookie: func(id string) string { return cookieOf(r.root + "\x00" + id) },
+		observe: observe, code: r.code, ask: r.ask})
 }

@@ -48,9 +48,9 @@ func (r *repetition) ground(ctx context.Context, cfg *loop.Config) (found proble
 	if r.opt.Resume != "" {
 		return found
 	}
-	if r.branch = cfg.Git.Branch; r.branch == "" && cfg.Git.CreateBranch {
+	if r.opt.Branch = cfg.Git.Branch; r.opt.Branch == "" && cfg.Git.CreateBranch {
 		n := loop.Names{Tag: cmp.Or(r.opt.Name, "loop"), At: time.Now()}
-		r.branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, loop.DefaultBranchTemplate))
+		r.opt.Branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, loop.DefaultBranchTemplate))
 	}
 	if dirty, err := repo.Dirty(ctx); err != nil {
 		note(err, "")

@@ -40,10 +40,10 @@ func (p *printer) repeatHeader(r *repetition) {
 		p.verifyClocks(c, c.VerificationCommand)
 	}
 	if c.Git.AutoCommit {
-		p.say("commits: each iteration%s", onBranch(r.branch))
+		p.say("commits: each iteration%s", onBranch(r.opt.Branch))
 		p.treeTaken(r.root)
-	} else if r.branch != "" {
-		p.say("branch: %s is made at HEAD", terminal.Clean(r.branch))
+	} else if r.opt.Branch != "" {
+		p.say("branch: %s is made at HEAD", terminal.Clean(r.opt.Branch))
 	}
 	p.say("sandbox: %s", terminal.Clean(report.Sandbox(c)))
 	p.say("environment: %s", terminal.Clean(environmentText(c, r.backend)))

@@ -10,31 +10,66 @@ import (
 	"os"
 	"time"
 
+	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
 
+// prepared is what a run of any kind is prepared with: everything was read and checked, nothing was touched.
+type prepared struct {
+	root     string
+	repo     *gitops.Repo // nil where git is not needed
+	backend  agent.Backend
+	others   []agent.Backend // that tasks ask for, or that take over
+	opt      loop.StartOptions
+	why      string         // where the verify command comes from, "" if it was given
+	notes    []string       // what a person should know before it starts
+	held     enclosure      // the sandbox of its commands
+	settings *settingsWatch // nil for a loop that goes on with its own
+	secrets  []redact.Secret
+	mask     *redact.Redactor // of the secrets
+}
+
+// backends are all that a run may call, the usual one first.
+func (r *prepared) backends() []agent.Backend { return append([]agent.Backend{r.backend}, r.others...) }
+
+func (r *prepared) close() error {
+	if r.repo == nil {
+		return nil
+	}
+	return r.repo.Close()
+}
+
+// job is what a run works on, with what it tells and asks.
+type job struct {
+	loop.Source
+	cfg     *loop.Config
+	dir     string // where its commands run
+	cookie  func(id string) string
+	observe func(journal.Event)
+	code    func(loop.Outcome) int // the exit status
+	ask     func(context.Context, string) (yes, answered bool)
+}
+
 // work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
 // ctx interrupts that.
-func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (_ report.Run, err error) {
-	var e report.Run
-	if name := r.newBranch(); name != "" && r.branch {
-		if err := r.repo.CanBranch(name); err != nil {
+func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e report.Run, err error) {
+	if r.opt.Branch != "" {
+		if err := r.repo.CanBranch(r.opt.Branch); err != nil {
 			return e, err
 		}
-		r.opt.Branch = name
 	}
 	a, v := &lateAgent{}, &lateVerifier{}
-	saved := config.Hide(r.job.Config, r.secrets)
+	saved := config.Hide(*j.cfg, r.secrets)
 	r.opt.Saved = &saved
-	l, err := loop.Start(ctx, r.job, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: observe,
-		Code:     func(out loop.Outcome) int { return exitCode(out, out.Blocked) },
-		Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(r.job.Config, r.backend, os.Environ())}, r.opt)
+	l, err := loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: j.observe,
+		Code: j.code, Ask: j.ask, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(*j.cfg, r.backend, os.Environ())}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -42,13 +77,13 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(jou
 	if err := r.settings.remember(); err != nil {
 		return e, err
 	}
-	// The working tree's lock is ours now: what a killed loop left running in it may be ended.
-	c, err := confine(loop.NewHome(r.root).Run(l.ID()), r.job.Config, r.held, r.backends()...)
+	// The loop's locks are ours now: what a killed run left running may be ended.
+	c, err := confine(loop.NewHome(r.root).Run(l.ID()), *j.cfg, r.held, r.backends()...)
 	if err != nil {
 		return e, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	shim, err := supervise(r.root, loop.NewHome(r.root).ExitFile(l.ID()), cookieOf(r.root), c)
+	shim, err := supervise(j.dir, loop.NewHome(r.root).ExitFile(l.ID()), j.cookie(l.ID()), c)
 	if err != nil {
 		return e, err
 	}
@@ -57,6 +92,15 @@ func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(jou
 	v.use(shim, c)
 	out, err := l.Run(ctx, soft)
 	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Loose: l.Uncommitted()}, err
+}
+
+// work runs a prepared run over a tag to its end.
+func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (report.Run, error) {
+	if r.branch {
+		r.opt.Branch = r.newBranch()
+	}
+	return r.prepared.work(ctx, soft, job{Source: r.job, cfg: &r.job.Config, dir: r.root, cookie: func(string) string { return cookieOf(r.root) }, observe: observe,
+		code: func(out loop.Outcome) int { return exitCode(out, out.Blocked) }})
 }
 
 // newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.

@@ -36,9 +36,9 @@ type Run struct {
 // Replans reports whether a build may plan again.
 func (r *Run) Replans() bool { return r.Kind == Build && r.Plan != "" }
 
-// Mode is the run for the loop that repeats it.
-func (r *Run) Mode() loop.Mode {
-	m := loop.Mode{Before: r.prepare, About: r.about, Adopt: r.adopt, Compose: r.compose, Checks: r.checks, Facts: r.facts, Fails: r.fails, Apart: func() bool { return r.Kind == Build && r.at == Plan }, Subject: r.subject}
+// Rules are the run for the loop that repeats it.
+func (r *Run) Rules() loop.Rules {
+	m := loop.Rules{Before: r.prepare, About: r.about, Adopt: r.adopt, Compose: r.compose, Checks: r.checks, Facts: r.facts, Fails: r.fails, Apart: func() bool { return r.Kind == Build && r.at == Plan }, Subject: r.subject}
 	if r.Kind != Prompt {
 		m.Retries = Retries
 	}
@@ -50,7 +50,7 @@ func (r *Run) Task() (kind Kind, task, spec string) { return r.at, r.task, r.spe
 
 // prepare reads the plan and chooses what the iteration is about. One that is repeated stays with it, though
 // its agent may have checked it off.
-func (r *Run) prepare(t loop.Turn) *loop.Outcome {
+func (r *Run) prepare(t *loop.Iteration) *loop.Outcome {
 	if t.Try > 1 && r.task != "" {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 		c := gate.Choose(plan, gate.Situation{TestsFail: t.Failing && t.Try == 1, Failure: t.Next, Specs: specs})
 		r.choice = c
 		switch {
-		case c.Row == gate.RowNothing && len(plan.Items) > 0 && t.Iteration == 1 && t.Try == 1 && r.promised() && !r.Replans():
+		case c.Row == gate.RowNothing && len(plan.Items) > 0 && t.Number == 1 && t.Try == 1 && r.promised() && !r.Replans():
 			return &loop.Outcome{Ending: journal.GateDone, Message: "nothing is left to build: every item of " + r.Project.Plan + " is checked off (tests were not run)"}
 		case c.Item != nil:
 			r.task, r.spec = c.Item.Text, SpecOf(c.Item.Text+" "+strings.Join(c.Item.Detail, " "), specs)
@@ -97,7 +97,7 @@ func (r *Run) prepare(t loop.Turn) *loop.Outcome {
 // about says what the iteration at hand does, and adopt is its opposite.
 func (r *Run) about() string { return string(r.at) + ": " + r.task }
 
-func (r *Run) adopt(_ loop.Turn, about string) {
+func (r *Run) adopt(_ *loop.Iteration, about string) {
 	kind, task, _ := strings.Cut(about, ": ")
 	r.before, r.at, r.task, r.spec = nil, r.Kind, task, "" // the plan may have been changed since
 	if k := Kind(kind); k == Plan || k == Build {
@@ -115,14 +115,14 @@ func title(text string) string {
 	return ""
 }
 
-func (r *Run) compose(t loop.Turn) (string, error) {
+func (r *Run) compose(t *loop.Iteration) (string, error) {
 	text := r.Text
 	if r.at == Plan && r.Kind == Build {
 		text = r.Plan
 	}
 	text = r.variables(t).Expand(text)
 	if !strings.HasPrefix(text, "#") { // a prompt that begins with - or / is an option or a command to some clients
-		text = fmt.Sprintf("# %s, iteration %d\n\n%s", r.at, t.Iteration, text)
+		text = fmt.Sprintf("# %s, iteration %d\n\n%s", r.at, t.Number, text)
 	}
 	parts := []string{strings.TrimRight(text, "\n")}
 	if s, ok := r.decider().(*gate.Status); ok && r.at == Build {
@@ -137,31 +137,31 @@ func (r *Run) compose(t loop.Turn) (string, error) {
 }
 
 // variables are those of the iteration's prompt.
-func (r *Run) variables(t loop.Turn) Variables {
+func (r *Run) variables(t *loop.Iteration) Variables {
 	specs := ""
 	if len(r.Project.Specs()) > 0 {
 		specs = "specs/"
 	}
-	return Variables{Mode: r.at, Iteration: t.Iteration, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
+	return Variables{Mode: r.at, Iteration: t.Number, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
 		Test: r.Test, Promise: r.Promise, Root: r.Project.Root, Start: r.Now().Format(time.RFC3339)}
 }
 
 // checks: only what was built is tested.
-func (r *Run) checks(loop.Turn) bool { return r.at == Build }
+func (r *Run) checks(*loop.Iteration) bool { return r.at == Build }
 
-func (r *Run) facts(round *loop.Round) error {
+func (r *Run) facts(it *loop.Iteration) error {
 	after, err := r.Project.ReadPlan()
 	if err != nil {
 		return err
 	}
-	round.Facts.Before, round.Facts.After = r.before, after
+	it.Facts.Before, it.Facts.After = r.before, after
 	return nil
 }
 
 // fails: an agent that failed, tests that do not pass, an iteration that changed nothing and does not
 // claim that nothing was left to do.
-func (r *Run) fails(round loop.Round) loop.Failure {
-	f := round.Facts
+func (r *Run) fails(it *loop.Iteration) loop.Failure {
+	f := it.Facts
 	switch {
 	case !r.promised() && says(f.Final): // the gate has the say
 	case f.Verify != nil && !f.Verify.Passed:
@@ -173,7 +173,7 @@ func (r *Run) fails(round loop.Round) loop.Failure {
 	case f.Err != "":
 		return loop.Failure{Reason: f.Err, Ending: journal.AgentUnusable}
 	case r.Kind == Prompt, !r.promised(): // a gate has its own breakers for a standstill
-	case round.Watched && len(f.Changed) == 0 && !gate.Promised(f.Final, r.Promise):
+	case it.Watched && len(f.Changed) == 0 && !gate.Promised(f.Final, r.Promise):
 		return loop.Failure{Reason: "No changes detected", Ending: journal.AgentUnusable}
 	}
 	return loop.Failure{}
@@ -184,7 +184,7 @@ const maxSubject = 80
 
 // subject is the first line of an iteration's commit. What was checked off says more than what was
 // to be done.
-func (r *Run) subject(round loop.Round) string {
+func (r *Run) subject(it *loop.Iteration) string {
 	task := r.task
 	if after, err := r.Project.ReadPlan(); err == nil && r.at == Build {
 		if done := gate.NewlyChecked(r.before, after); len(done) == 1 {
@@ -198,9 +198,9 @@ func (r *Run) subject(round loop.Round) string {
 		task = strings.TrimSpace(string(runes[:maxSubject-1])) + "…"
 	}
 	if task == "" {
-		return fmt.Sprintf("%s: iteration %d", r.at, round.Iteration)
+		return fmt.Sprintf("%s: iteration %d", r.at, it.Number)
 	}
-	return fmt.Sprintf("%s: iteration %d - %s", r.at, round.Iteration, task)
+	return fmt.Sprintf("%s: iteration %d - %s", r.at, it.Number, task)
 }
 
 // Alternate is the gate of a build that plans again: it leaves the end to another gate, and says which
@@ -219,8 +219,8 @@ func NewAlternate(inner loop.Gate, specs func() []string) *Alternate {
 }
 
 // plans decides about an iteration; of the first nobody has judged anything.
-func (a *Alternate) plans(t loop.Turn, plan *gate.Plan, specs []string) bool {
-	if t.Iteration == 1 && t.Try == 1 {
+func (a *Alternate) plans(t *loop.Iteration, plan *gate.Plan, specs []string) bool {
+	if t.Number == 1 && t.Try == 1 {
 		a.Plans, a.Why = a.Planner.Judge(plan, false, specs)
 	}
 	return a.Plans
@@ -280,13 +280,13 @@ func (a *Alternate) UnmarshalJSON(b []byte) error {
 
 // Once is the text of a prompt that is run a single time.
 func (r *Run) Once() string {
-	r.prepare(loop.Turn{Iteration: 1, Max: 1, Try: 1})
-	text, _ := r.compose(loop.Turn{Iteration: 1, Max: 1, Try: 1}) // of a Prompt, which reads nothing
+	r.prepare(&loop.Iteration{Number: 1, Max: 1, Try: 1})
+	text, _ := r.compose(&loop.Iteration{Number: 1, Max: 1, Try: 1}) // of a Prompt, which reads nothing
 	return text
 }
 
 // Subject is the first line of the commit of a prompt that is run once.
 func (r *Run) Subject() string {
-	r.prepare(loop.Turn{Iteration: 1, Max: 1, Try: 1})
-	return r.subject(loop.Round{Turn: loop.Turn{Iteration: 1}})
+	r.prepare(&loop.Iteration{Number: 1, Max: 1, Try: 1})
+	return r.subject(&loop.Iteration{Number: 1})
 }

@@ -21,12 +21,12 @@ type Listed struct {
 	failure string // what the verify command printed when it failed last
 }
 
-// Mode is it for the loop that repeats the prompt.
-func (l *Listed) Mode() loop.Mode {
-	return loop.Mode{Before: l.prepare, Compose: l.compose, Facts: l.facts}
+// Rules are those of the loop that repeats the prompt.
+func (l *Listed) Rules() loop.Rules {
+	return loop.Rules{Before: l.prepare, Compose: l.compose, Facts: l.facts}
 }
 
-func (l *Listed) prepare(t loop.Turn) *loop.Outcome {
+func (l *Listed) prepare(t *loop.Iteration) *loop.Outcome {
 	plan, err := l.Project.ReadPlan()
 	if err != nil {
 		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
@@ -36,10 +36,10 @@ func (l *Listed) prepare(t loop.Turn) *loop.Outcome {
 	return nil
 }
 
-func (l *Listed) compose(t loop.Turn) (string, error) {
+func (l *Listed) compose(t *loop.Iteration) (string, error) {
 	parts := []string{l.Config.Prompt}
-	if t.Iteration > 1 && l.Config.IterationContext {
-		parts = append(parts, loop.IterationContext(t.Iteration, t.Max, ""))
+	if t.Number > 1 && l.Config.IterationContext {
+		parts = append(parts, loop.IterationContext(t.Number, t.Max, ""))
 	}
 	parts = append(parts, l.instructions(), t.Next)
 	return joined(parts), nil
@@ -53,13 +53,13 @@ func (l *Listed) instructions() string {
 	return l.Gate.Prompt(l.choice)
 }
 
-func (l *Listed) facts(round *loop.Round) error {
+func (l *Listed) facts(it *loop.Iteration) error {
 	after, err := l.Project.ReadPlan()
 	if err != nil {
 		return err
 	}
-	round.Facts.Before, round.Facts.After = l.before, after
-	if v := round.Facts.Verify; v != nil {
+	it.Facts.Before, it.Facts.After = l.before, after
+	if v := it.Facts.Verify; v != nil {
 		l.failure = v.Output
 	}
 	return nil

@@ -51,6 +51,23 @@ func (f *Folder) Restore(context.Context, gitops.Tree, time.Time) (Restored, err
 	return Restored{}, nil
 }
 
+// Untouched finds nothing.
+func (f *Folder) Untouched(context.Context, string) (back, made []string, err error) {
+	return nil, nil, nil
+}
+
+// Holds knows nothing.
+func (f *Folder) Holds(context.Context) (gitops.Tree, error) { return "", nil }
+
+// Verified does nothing.
+func (f *Folder) Verified(string, gitops.Tree, gitops.Tree, []string) {}
+
+// Committed does nothing.
+func (f *Folder) Committed([]string) {}
+
+// Forget does nothing.
+func (f *Folder) Forget() error { return nil }
+
 // Stale does nothing.
 func (f *Folder) Stale() {}
 

@@ -8,28 +8,6 @@ import (
 	"time"
 )
 
-// compose makes the text of an iteration of its mode, or of the settings' prompt.
-func (r *Repeat) compose(t Turn) (string, error) {
-	if f := r.job.Mode.Compose; f != nil {
-		return f(t)
-	}
-	c := r.job.Config
-	parts := []string{c.Prompt}
-	if t.Iteration > 1 && c.IterationContext {
-		parts = append(parts, IterationContext(t.Iteration, t.Max, c.Promise()))
-	}
-	if r.job.Gate != nil && !c.Promised() {
-		parts = append(parts, r.job.Gate.Instructions())
-	}
-	if last := r.history.Prompt.Last; last != nil && last.Detail != nil && len(last.Detail.Denied) > 0 {
-		parts = append(parts, "What the sandbox refused the last iteration; only a person can open that, so do without it:\n- "+strings.Join(last.Detail.Denied, "\n- "))
-	}
-	if len(parts) == 1 && t.Next == "" {
-		return c.Prompt, nil // byte for byte
-	}
-	return joinText(append(parts, t.Next)...) + "\n", nil
-}
-
 // IterationContext tells the agent of a later iteration where it stands. Without a promise it says nothing of
 // one.
 func IterationContext(iteration, most int, promise string) string {

@@ -1,0 +1,400 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+	"descartes/verify"
+)
+
+// The gates of a prompt loop, as Config.Gate names them. "" is the promise.
+const (
+	GatePromise  = "promise"
+	GateStatus   = "status"
+	GateCriteria = "criteria"
+)
+
+// NewGate is what ends a loop with these settings. Without a promise to look for it is nil: the first
+// iteration that ends with exit status 0 is the last one. A spec that is too vague for the criteria gate is
+// a *gate.VagueError.
+func NewGate(c Config) (Gate, error) {
+	switch c.Gate {
+	case "", GatePromise:
+		if strings.TrimSpace(c.CompletionPromise) == "" {
+			return nil, nil
+		}
+		return &gate.Promise{Word: c.CompletionPromise}, nil
+	case GateStatus:
+		return &gate.Status{Limits: statusLimits(&c)}, nil
+	case GateCriteria:
+		g, err := gate.NewCriteria(criteriaOptions(&c))
+		if err != nil {
+			return nil, err
+		}
+		return g, nil
+	}
+	return nil, fmt.Errorf("no gate %q: there are promise, status and criteria", c.Gate)
+}
+
+// statusLimits are those of the status gate's breaker: off switches all of them off, a number is that of the iterations
+// without progress.
+func statusLimits(c *Config) gate.Limits {
+	l := gate.Limits{Cooldown: seconds(c.CooldownSecs), NoProgress: c.Breaker}
+	if c.Breaker < 0 {
+		l.SameError, l.Shrink = BreakerOff, BreakerOff
+	}
+	return l
+}
+
+func criteriaOptions(c *Config) gate.Options {
+	o := gate.Options{Spec: c.Prompt, Asked: gate.Asked{Criteria: c.Criteria, MustNot: c.MustNot}, Shape: c.Shape,
+		Reversibility: gate.Reversibility(c.Reversibility), Freely: c.NoConfirm || gate.Freely(c.Prompt)}
+	o.Caps.Iterations, o.Caps.BudgetUSD, o.Caps.FileEdits = c.MaxIterations, c.MaxCostUSD, c.MaxFileEdits
+	if c.MaxCostUSD == 0 {
+		o.Caps.BudgetUSD = -1 // whoever makes the settings has put the default there
+	}
+	return o
+}
+
+// deciding is the gate that decides, where another stands around it.
+func deciding(g Gate) Gate {
+	for {
+		outer, ok := g.(interface{ Within() Gate })
+		if !ok {
+			return g
+		}
+		g = outer.Within()
+	}
+}
+
+func (w *promptWork) criteria() *gate.Criteria {
+	c, _ := deciding(w.job.Gate).(*gate.Criteria)
+	return c
+}
+
+// restoreGate gives the gate back what it knew when the loop was left. What the loop is asked for comes from
+// its settings: limits may have been given anew, and the journal has no secrets.
+func (w *promptWork) restoreGate() error {
+	if s, ok := deciding(w.job.Gate).(*gate.Status); ok {
+		defer func(l gate.Limits) { s.Limits = l; s.Breaker.Begin(w.state.ID) }(s.Limits)
+	}
+	if c := w.criteria(); c != nil {
+		defer func(spec string, asked gate.Asked, freely bool) { c.Spec, c.Asked, c.Freely = spec, asked, freely }(c.Spec, c.Asked, c.Freely)
+		c.Asked = gate.Asked{} // what is read would be written into its lists
+	}
+	if known := w.history.Prompt.Gate; len(known) > 0 && w.job.Gate != nil {
+		if err := json.Unmarshal(known, w.job.Gate); err != nil {
+			return fmt.Errorf("give the gate back what it knew: %w", err)
+		}
+	}
+	return nil
+}
+
+// raise gives the criteria gate limits that the settings have anew. More of what it stopped for is an answer.
+func (w *promptWork) raise() {
+	c, cfg := w.criteria(), w.config
+	if c == nil {
+		return
+	}
+	c.Caps.Iterations, c.Caps.BudgetUSD, c.Caps.FileEdits = cfg.MaxIterations, cfg.MaxCostUSD, cfg.MaxFileEdits
+	if cfg.MaxCostUSD == 0 {
+		c.Caps.BudgetUSD = -1
+	}
+	usd := w.history.Cost.USD
+	if c.Waiting == gate.BreakIterations && w.history.Iteration < cfg.MaxIterations ||
+		c.Waiting == gate.BreakBudget && (cfg.MaxCostUSD == 0 || usd != nil && *usd < cfg.MaxCostUSD) {
+		c.Waiting = ""
+	}
+}
+
+// raised takes over limits that a person's yes has raised.
+func (w *promptWork) raised() {
+	c := w.criteria()
+	if c == nil {
+		return
+	}
+	for _, cfg := range []*Config{w.config, &w.state.Config} {
+		cfg.MaxIterations = max(cfg.MaxIterations, c.Caps.Iterations)
+		if cfg.MaxCostUSD > 0 {
+			cfg.MaxCostUSD = max(cfg.MaxCostUSD, c.Caps.BudgetUSD)
+		}
+	}
+}
+
+// asker is a gate that has something to say before the first iteration, and that a person can answer.
+type asker interface {
+	Begin(now time.Time) gate.Decision
+	Answer(yes bool) gate.Decision
+}
+
+// PrecheckAgent is the pre-check that is made by the loop's own agent.
+const PrecheckAgent = "agent"
+
+// beginGate asks the gate whether an iteration may start: before the first one, and when the loop is taken up
+// again. What the gate waited for when the loop stopped it still waits for.
+//
+// A circuit breaker that has opened ends the loop, which says when it will be half-open: nothing waits for
+// that without a person. A loop that is resumed after the cooldown goes on half-open, with one iteration that
+// has to make progress; before it only by a person's yes. A breaker belongs to its loop: a new one begins with
+// a closed one.
+func (w *promptWork) beginGate(ctx context.Context, stop *stopper) (*Outcome, error) {
+	a, ok := deciding(w.job.Gate).(asker)
+	if !ok {
+		return nil, nil
+	}
+	before, err := w.gateState()
+	if err != nil {
+		return nil, err
+	}
+	d := a.Begin(w.tools.Now())
+	if c := w.criteria(); c != nil && d.Gate == "precheck" && w.config.Precheck != "" && !(w.resumed && w.job.Yes) {
+		actx, done := stop.watch(ctx)
+		check, err := w.precheck(actx)
+		done()
+		if err != nil {
+			return nil, err
+		}
+		if out := stop.asked(ctx); out != nil {
+			return out, nil // one that was stopped says nothing: it is made again
+		}
+		d = c.Precheck(check)
+	}
+	after, err := w.gateState()
+	if err != nil {
+		return nil, err
+	}
+	if d.Kind != gate.Continue || len(d.Show) > 0 || string(before) != string(after) {
+		if err := w.tell(d); err != nil {
+			return nil, err
+		}
+	}
+	out, err := w.answered(ctx, d)
+	w.job.Yes = false
+	return out, err
+}
+
+// answered asks a person, where there is one, what the gate wants to know. Without an answer the run ends, and
+// waits for one.
+func (w *promptWork) answered(ctx context.Context, d gate.Decision) (*Outcome, error) {
+	for {
+		out := w.outcome(d)
+		a, ok := deciding(w.job.Gate).(asker)
+		if out == nil || !ok || d.Question == "" {
+			return out, nil
+		}
+		yes, answered := w.reply(ctx, d.Question)
+		if asked, _ := w.home.Asked(w.state.ID); !answered && asked != "" {
+			return requested(asked), nil
+		}
+		if !answered {
+			return out, nil
+		}
+		said := d.Show
+		d = a.Answer(yes)
+		d.Show = slices.DeleteFunc(slices.Clone(d.Show), func(line string) bool { return slices.Contains(said, line) })
+		w.raised()
+		if err := w.tell(d); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// reply is a person's answer: the one that was given with the command, else what a terminal says.
+func (w *promptWork) reply(ctx context.Context, question string) (yes, answered bool) {
+	if w.job.Yes {
+		w.job.Yes = !w.resumed // a yes before the start is one to all that is asked there
+		return true, true
+	}
+	if w.tools.Ask == nil || ctx.Err() != nil {
+		return false, false
+	}
+	// Another terminal may ask the loop to stop meanwhile.
+	stop := &stopper{ask: func() (Request, bool) { asked, _ := w.home.Asked(w.state.ID); return asked, asked != "" }}
+	ctx, done := stop.watch(ctx)
+	defer done()
+	return w.tools.Ask(ctx, question)
+}
+
+// tell records what the gate says between iterations, and what it knows then.
+func (w *promptWork) tell(d gate.Decision) error {
+	e := &journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Decision(d.Kind), Reason: orElse(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
+	if d.Kind == gate.Ask && d.Question != "" {
+		e.Message = d.Question
+	}
+	var err error
+	if e.Gate, err = w.gateState(); err != nil {
+		return err
+	}
+	if err := w.record(e); err != nil {
+		return err
+	}
+	for _, text := range d.Warnings {
+		if err := w.note(text); err != nil {
+			return err
+		}
+	}
+	if err := w.writeLoopFile(); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// eachLine makes one text of each line.
+func eachLine(texts []string) (out []string) {
+	for _, t := range texts {
+		out = append(out, strings.Split(strings.TrimRight(t, "\n"), "\n")...)
+	}
+	return out
+}
+
+// precheck asks the command, or the agent, that must agree before work that is hard to take back.
+func (w *promptWork) precheck(ctx context.Context) (gate.Check, error) {
+	c := w.config
+	check := gate.Check{Name: "precheck"}
+	u := &unit{with: c.Choices(nil)[0], log: filepath.Join(w.home.Run(w.state.ID), "logs", "precheck.log")}
+	if c.Precheck != PrecheckAgent {
+		res, err := w.tools.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: w.job.Dir, Env: w.Loop.input(u, "").Env,
+			Log: u.log, Mask: w.tools.Mask}))
+		if err != nil {
+			return check, fmt.Errorf("run the pre-check: %w", err)
+		}
+		check.Passed, check.Output = res.Passed, orElse(endOf(res.Tail), res.Reason())
+		return check, nil
+	}
+	if _, err := w.ws.Prepare(context.WithoutCancel(ctx), w.start(u)); err != nil {
+		return check, err
+	}
+	in := w.Loop.input(u, precheckPrompt(c.Prompt))
+	in.Session = ""
+	res, err := w.runner.Consult(ctx, w.ws, in, "pre-check", w.observe(u))
+	if err == nil {
+		err = w.leftAlone(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return check, err
+	}
+	if err := w.record(agentEnd(&journal.Event{}, res, u.with, maxFinal)); err != nil {
+		return check, err
+	}
+	check.Passed = res.End == agent.Finished && gate.Promised(res.Final, "AGREED")
+	check.Output = orElse(endOf(res.Final), orElse(res.Reason, "it says nothing"))
+	return check, nil
+}
+
+// leftAlone warns of what a pre-check changed, which it was told not to do. It is left for a person to see.
+func (w *promptWork) leftAlone(ctx context.Context) error {
+	left, err := w.ws.Look(ctx)
+	if err != nil || len(left.Changed) == 0 {
+		return err
+	}
+	return w.note(fmt.Sprintf("the pre-check changed what it was to leave alone, %d in all: %s", len(left.Changed), workspace.Paths(left.Changed)))
+}
+
+// endOf is the end of what was printed.
+func endOf(text string) string { return strings.TrimSpace(tail(text, 500)) }
+
+func precheckPrompt(spec string) string {
+	return `# Adversarial pre-check
+
+The work below is hard to take back. Change nothing. Look for what speaks against doing it: data that would be lost, users that would break, a way back that is missing, a step that nobody has thought of, a smaller change that would do.
+
+If nothing speaks against it, end your message with this line:
+
+<promise>AGREED</promise>
+
+Otherwise say in a few lines what has to be cleared up first.
+
+## The work
+
+` + spec + "\n"
+}
+
+// decide lets the mode and the gate judge, and puts what they say into the iteration's end.
+func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) {
+	if f := w.job.Rules.Facts; f != nil {
+		if err := f(u.it); err != nil {
+			return gate.Decision{}, err
+		}
+	}
+	d := w.ask(u)
+	end.Decision, end.Lines, end.Message = journal.Decision(d.Kind), eachLine(d.Show), d.Reason
+	var err error
+	if end.Gate, err = w.gateState(); err != nil {
+		return d, err
+	}
+	end.Next = joinText(d.Prompt, w.failureText(u))
+	for _, text := range d.Warnings {
+		if err := w.note(text); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// ask is the gate's word, or, without a gate, that of the exit status.
+func (w *promptWork) ask(u *unit) gate.Decision {
+	switch {
+	case w.job.Gate != nil:
+		return w.job.Gate.Judge(u.it.Facts)
+	case u.it.Facts.Err == "":
+		return gate.Decision{Kind: gate.Done, Reason: "the command succeeded"}
+	}
+	return gate.Decision{Kind: gate.Continue, Reason: u.it.Facts.Err}
+}
+
+// outcome is what the gate's decision makes of the run; nil goes on.
+func (w *promptWork) outcome(d gate.Decision) *Outcome {
+	switch d.Kind {
+	case gate.Done:
+		switch {
+		case w.job.Gate == nil:
+			return &Outcome{Ending: journal.CommandSucceeded, Message: d.Reason}
+		case w.config.Promised():
+			return &Outcome{Ending: journal.PromiseSeen, Message: d.Reason}
+		}
+		return &Outcome{Ending: journal.GateDone, Message: d.Reason}
+	case gate.Blocked:
+		return &Outcome{Ending: journal.GateBlocked, Message: d.Reason}
+	case gate.Open, gate.Ask:
+		return asks(d)
+	case gate.Continue:
+	}
+	return nil
+}
+
+// asks is the end of a run that a person's answer can go on with.
+func asks(d gate.Decision) *Outcome {
+	out := &Outcome{Ending: journal.BreakerOpen, Message: d.Reason, Until: d.Until}
+	switch orElse(d.Breaker, d.Gate) {
+	case gate.BreakBudget:
+		out.Ending = journal.CostReached
+	case gate.BreakIterations:
+		out.Ending = journal.LimitReached
+	default:
+		if d.Kind == gate.Ask {
+			out.Ending, out.Message = journal.GateAsks, orElse(d.Question, d.Reason)
+		}
+	}
+	return out
+}
+
+// gateState is what the gate knows, for the journal.
+func (w *promptWork) gateState() (json.RawMessage, error) {
+	if w.job.Gate == nil {
+		return nil, nil
+	}
+	b, err := json.Marshal(w.job.Gate)
+	if err != nil {
+		return nil, fmt.Errorf("save the gate: %w", err)
+	}
+	return b, nil
+}

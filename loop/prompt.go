@@ -1,0 +1,870 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/agent/stream"
+	"descartes/gitops"
+	"descartes/internal/crash"
+	"descartes/internal/oneline"
+	"descartes/internal/plainfile"
+	"descartes/loop/attempt"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+	"descartes/specbuild"
+	"descartes/verify"
+)
+
+// Gate is the rule that ends a prompt loop. It is one of package gate, a pointer: what it knows encodes
+// to JSON, is kept in the journal with each iteration, and is given back to it when the loop is resumed.
+type Gate interface {
+	Judge(gate.Facts) gate.Decision
+	Instructions() string
+}
+
+// Iteration is one iteration of a prompt loop, repeated or not.
+type Iteration struct {
+	Number  int // from 1
+	Max     int
+	Try     int    // from 1; more than 1 where the iteration is repeated
+	Next    string // what the iteration before it, or the gate, has to tell the agent
+	Failing bool   // the verify command did not pass when it was run last
+
+	// of one that has ended
+	Facts   gate.Facts
+	Watched bool // Facts.Changed is known
+
+	base    gitops.Tree // the tree before what its commit is to hold
+	edits   map[string]int
+	file    []byte // .loop/state.json as the agent left it
+	commit  string
+	ref     string // of the checkpoint
+	refused string // why git did not take the commit, where the iteration can be repeated
+}
+
+// Rules are what makes a prompt loop of one kind differ from another. Each function may be nil.
+type Rules struct {
+	Before  func(*Iteration) *Outcome        // looks whether the iteration may begin; an outcome says that the run ends
+	About   func() string                    // what the iteration is about, in one line; kept with its start
+	Adopt   func(*Iteration, string)         // takes over an iteration that a killed run had begun about that, instead of Before
+	Compose func(*Iteration) (string, error) // the prompt; nil: the settings' prompt with its iteration context
+	Checks  func(*Iteration) bool            // whether the verify command is run after it; nil: it is
+	Facts   func(*Iteration) error           // completes what the gate is told
+	Fails   func(*Iteration) Failure         // whether the iteration is to be repeated; what failed is not committed
+	Retries int                              // how often one iteration is repeated because it failed
+	Apart   func() bool                      // what it changes is committed without the earlier iterations' work that failed
+	Subject func(*Iteration) (line string)   // first line of the commit message; nil: the settings' template
+}
+
+// Failure is why an iteration is to be repeated, and how the run ends where that was done often enough.
+type Failure struct {
+	Reason string // "" for none
+	Ending journal.Ending
+}
+
+// PromptJob is a prompt made ready to be repeated.
+type PromptJob struct {
+	Dir    string // where the agent works
+	Kind   string // prompt, plan, build
+	Config Config
+	Gate   Gate // nil: the first iteration that ends with exit status 0 ends the loop
+	Rules  Rules
+	Watch  bool // look at what each iteration changes, also where nothing is committed
+	Yes    bool // a person's answer to what the gate waits with, or begins with
+}
+
+// promptWork is the work of a run that repeats a prompt: a chain of iterations, each of which waits for the one before it.
+type promptWork struct {
+	*Loop
+	job      *PromptJob
+	hand     string   // text of the handoff file
+	notes    []string // what a person should know, once the journal is open
+	fileLock *lock    // of .loop/state.json, for a criteria gate
+	branch   string   // made before the first iteration; "" for none
+}
+
+// begin makes the job the work of a run.
+func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
+	l.config = &j.Config
+	return &promptWork{Loop: l, job: j, branch: opt.Branch}
+}
+
+func (w *promptWork) hold(context.Context) error { return nil }
+
+// choose goes on with the loop that is asked for, or begins another.
+func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
+	if path = opt.Resume; path == "" {
+		if path, err = w.fresh(opt); err != nil {
+			return "", err
+		}
+	}
+	if w.who.Loop = w.state.ID; w.who.Loop == "" {
+		if s, err := LoadState(path); err == nil {
+			w.who.Loop = s.ID
+		}
+	}
+	k, err := takeLock(ctx, lockOf(path), lockWait, w.who)
+	if err != nil {
+		return "", err
+	}
+	w.locks = append(w.locks, k)
+	if opt.Resume != "" { // read under its lock: another may have gone on with it meanwhile
+		st, err := LoadState(path)
+		if err != nil {
+			return "", err
+		}
+		if st.Completed {
+			return "", &StaleError{Path: path}
+		}
+		if w.state, w.resumed = *st, true; w.state.ID == "" {
+			if w.state.ID, err = w.home.newID(opt.Command); err != nil {
+				return "", err
+			}
+		}
+	}
+	w.state.Kind, w.who.Loop = w.job.Kind, w.state.ID
+	return path, w.sign()
+}
+
+// replay takes the journal of an earlier run into account. The state file's summaries count where the journal does not reach back that far.
+func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
+	if n := int64(len(events)); n > 0 && n < w.state.Seq {
+		return &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
+	}
+	first := w.state.Iteration
+	if len(events) > 0 {
+		first = events[0].Iteration
+	}
+	w.state.Summaries = slices.DeleteFunc(w.state.Summaries, func(s IterationSummary) bool { return s.Iteration >= first })
+	for i := range events {
+		w.history.Apply(&events[i])
+		if s, ok := summary(w.history, &events[i]); ok {
+			w.state.addSummary(s)
+		}
+	}
+	if p := w.config.PromptHandoff; p != "" {
+		var err error
+		if w.hand, err = readText(w.root, p, maxSpecFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("handoff: %w", err)
+		}
+	}
+	fixed := settingsFiles(w.config, w.root)
+	if w.ws = workspace.NewFolder(w.tools.FS, w.root, w.job.Dir, fixed); w.tools.Repo != nil {
+		w.ws = workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.job.Dir, Settings: w.home.settings(w.state.ID), Fixed: fixed,
+			Shared: w, Watch: w.watches(), Commits: w.config.Git.AutoCommit, Reworks: true, Loop: w.state.ID})
+	}
+	if err := w.restoreGate(); err != nil {
+		return err
+	}
+	w.raise()
+	return w.holdLoopFile(ctx)
+}
+
+// watches reports whether what an iteration changes is looked at.
+func (w *promptWork) watches() bool {
+	return w.tools.Repo != nil && (w.job.Watch || w.config.Git.AutoCommit)
+}
+
+// treeWait is how long an iteration waits for the others that look at the working tree or commit in it.
+const treeWait = 60 * time.Second
+
+// Enter does something with the working tree that no other loop may do at the same time. A loop over a tag has
+// the tree for as long as it runs: then it is named, and nothing is done.
+func (w *promptWork) Enter(ctx context.Context, do func() error) (busy string, err error) {
+	path := treeLock(w.tools.Repo.Dir())
+	if who, held := live(path); held && who.Tag != "" {
+		return who.Loop + " over tag " + who.Tag, nil
+	}
+	k, err := takeLock(ctx, path, treeWait, w.who)
+	if held, ok := errors.AsType[*BusyError](err); ok {
+		return held.Holder.Loop, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if err = w.tools.Repo.Claim(); err == nil {
+		err = do()
+	}
+	return "", errors.Join(err, k.release())
+}
+
+// Alone reports whether no other loop over a prompt works in the project.
+func (w *promptWork) Alone() bool {
+	all, err := w.home.List()
+	return err == nil && !slices.ContainsFunc(all, func(s Saved) bool {
+		return s.State != nil && !s.Archived && s.State.Kind != KindTag && s.Path != w.saver.own.path && w.home.IsLive(s)
+	})
+}
+
+// opening notes what the user has not committed, and keeps it. What an interrupted iteration left is its own, as
+// what every iteration left where none commits: it cannot be told from what was changed by hand since.
+func (w *promptWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
+	if fresh && w.resumed { // the state file is all that there is
+		e.Iteration = w.state.Iteration
+		w.history.Apply(e)
+	}
+	if w.tools.Repo == nil || w.history.Prompt.Open != nil || w.resumed && !w.config.Git.AutoCommit {
+		return nil
+	}
+	_, err := w.Enter(ctx, func() (err error) { // elsewhere whose is whose is not known
+		if e.Paths, err = w.tools.Repo.Dirty(ctx); err != nil {
+			return gitErr("look for uncommitted changes", err)
+		}
+		e.Paths = slices.DeleteFunc(e.Paths, ours)
+		if b := &w.history.Prompt; b.Owed != "" && b.Last != nil && b.Last.Tree != "" { // what the last iterations left
+			left, err := w.tools.Repo.Changed(ctx, gitops.Tree(b.Owed), gitops.Tree(b.Last.Tree))
+			if err != nil {
+				return gitErr("look for what the last iterations left", err)
+			}
+			e.Paths = slices.DeleteFunc(e.Paths, func(p string) bool {
+				return !slices.Contains(w.history.UserPaths, p) && slices.ContainsFunc(left, func(c gitops.Change) bool { return c.Path == p })
+			})
+		}
+		if w.resumed || len(e.Paths) == 0 {
+			return nil
+		}
+		tree, err := w.tools.Repo.Snapshot(ctx)
+		if err == nil {
+			err = w.tools.Repo.Pin(ctx, StartRef(w.state.ID), tree)
+		}
+		if err != nil {
+			return gitErr("keep the state before the run", err)
+		}
+		return nil
+	})
+	return err
+}
+
+func (w *promptWork) opened(bool) error {
+	for _, n := range w.notes {
+		if err := w.note(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note warns of something that is no single attempt's.
+func (w *promptWork) note(message string) error {
+	return w.record(&journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: message})
+}
+
+func (w *promptWork) testable() bool { return w.history.Iteration == 0 }
+
+// recover brings the iteration to its end that a killed run had begun, and lets the gate speak before another.
+func (w *promptWork) recover(ctx context.Context, stop *stopper) (*Outcome, error) {
+	if w.branch != "" {
+		if err := w.tools.Repo.NewBranch(ctx, w.branch); err != nil {
+			return nil, err
+		}
+	}
+	if open := w.history.Prompt.Open; open != nil {
+		u := w.iteration(open.Iteration, open.Attempt)
+		u.before = gitops.Tree(open.Tree)
+		u.it.base, u.with = u.before, w.config.Choices(nil)[0]
+		if f := w.job.Rules.Adopt; f != nil {
+			f(u.it, open.Title)
+		}
+		if err := w.adopt(ctx, stop, u, open, w.history.Prompt.Agent); err != nil {
+			return nil, err
+		}
+		out, err := w.conclude(ctx, stop, u)
+		switch {
+		case err != nil || u.res.Agent.End != agent.Cancelled:
+			if out != nil || err != nil {
+				return out, err
+			}
+		case len(u.res.Work.Changed) > 0: // the run that goes on with it has not been told to stop
+			if err := w.note("the interrupted iteration left changes, which the next one goes on from: " + workspace.Paths(u.res.Work.Changed)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return w.beginGate(ctx, stop)
+}
+
+// iteration is the unit of an iteration.
+func (w *promptWork) iteration(number, try int) *unit {
+	b := &w.history.Prompt
+	it := &Iteration{Number: number, Try: try, Max: w.config.MaxIterations, Next: joinText(b.Next...), Failing: b.Failing}
+	return &unit{it: it, number: try, log: w.home.TurnLog(w.state.ID, number, try)}
+}
+
+// next is the iteration that follows, or the last one again.
+func (w *promptWork) next(ctx context.Context, stop *stopper) (*unit, *Outcome, error) {
+	if out := w.limits(ctx, stop); out != nil {
+		return nil, out, nil
+	}
+	b := &w.history.Prompt
+	if b.Again {
+		return w.iteration(w.history.Iteration, b.Try+1), nil, nil
+	}
+	return w.iteration(w.history.Iteration+1, 1), nil, nil
+}
+
+// limit: too many iterations, or too many crashes in a row.
+func (w *promptWork) limit() *Outcome {
+	b := &w.history.Prompt
+	switch n := w.config.MaxIterations; {
+	case w.history.Iteration >= n && !b.Again:
+		return &Outcome{Ending: journal.LimitReached, Message: "the limit of " + iterations(n) + " is reached", Crashed: b.Crashes >= n}
+	case w.config.Breaker >= 0 && b.Crashes >= cmp.Or(w.config.Breaker, mostCrashes):
+		return &Outcome{Ending: journal.AgentUnusable, Message: fmt.Sprintf("the agent failed %d times in a row: %s", b.Crashes, b.Last.Reason)}
+	}
+	return nil
+}
+
+// mostCrashes is how many iterations in a row may end by the agent's crash where the breaker's setting says nothing.
+const mostCrashes = 5
+
+func iterations(n int) string {
+	if n == 1 {
+		return "1 iteration"
+	}
+	return fmt.Sprintf("%d iterations", n)
+}
+
+// spec is the text that an iteration's agent is given: what a person chose for it, else the composed
+// one with the handoff and what reviews advise.
+func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
+	if f := w.job.Rules.Before; f != nil {
+		if out := f(u.it); out != nil {
+			return s, out, nil
+		}
+	}
+	apart := w.job.Rules.Apart != nil && w.job.Rules.Apart()
+	if owed := w.history.Prompt.Owed; w.config.Git.AutoCommit && owed != "" && w.watches() && !apart { // what no commit holds so far is part of its work
+		u.base, u.whole = gitops.Tree(owed), true
+	}
+	if u.base != "" && w.history.Prompt.Base == string(u.base) {
+		u.since = w.history.Prompt.Since
+	}
+	if s.Text, err = w.home.TunedPrompt(w.state.ID); err != nil || s.Text != "" {
+		u.tuned = s.Text != ""
+		return s, nil, err
+	}
+	if s.Text, err = w.compose(u.it); err != nil {
+		return s, nil, err
+	}
+	more := ""
+	if hand := strings.TrimSpace(w.hand); hand != "" {
+		more = "## Handoff\n\nWhat an earlier session left for this one:\n\n" + hand
+	}
+	if list := w.history.Refinements[""]; len(list) > 0 {
+		more = joinText(more, "## Advice from reviews of the earlier iterations", strings.Join(list, "\n\n"))
+	}
+	if more != "" {
+		s.Text = joinText(s.Text, more) + "\n"
+	}
+	return s, nil, nil
+}
+
+// compose makes the text of an iteration by its rules, or of the settings' prompt.
+func (w *promptWork) compose(it *Iteration) (string, error) {
+	if f := w.job.Rules.Compose; f != nil {
+		return f(it)
+	}
+	c := w.config
+	parts := []string{c.Prompt}
+	if it.Number > 1 && c.IterationContext {
+		parts = append(parts, IterationContext(it.Number, it.Max, c.Promise()))
+	}
+	if w.job.Gate != nil && !c.Promised() {
+		parts = append(parts, w.job.Gate.Instructions())
+	}
+	if last := w.history.Prompt.Last; last != nil && last.Detail != nil && len(last.Detail.Denied) > 0 {
+		parts = append(parts, "What the sandbox refused the last iteration; only a person can open that, so do without it:\n- "+strings.Join(last.Detail.Denied, "\n- "))
+	}
+	if len(parts) == 1 && it.Next == "" {
+		return c.Prompt, nil // byte for byte
+	}
+	return joinText(append(parts, it.Next)...) + "\n", nil
+}
+
+// begun says what an iteration is about.
+func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
+	first.Type = journal.IterationStarted
+	if u.it.base = u.base; u.it.base == "" {
+		u.it.base = u.stand.Tree
+	}
+	first.Tree = string(u.it.base)
+	if f := w.job.Rules.About; f != nil {
+		first.Title = f()
+	}
+	if c := w.criteria(); c != nil {
+		first.Lines = []string{c.Before(u.it.Number, u.it.Max, w.costSoFar())}
+	}
+	if u.stand.Busy != "" && w.watches() {
+		w.held = append(w.held, &journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: beside(u.stand.Busy)})
+	}
+	return []*journal.Event{first}
+}
+
+func beside(loop string) string {
+	return "loop " + loop + " works in this tree: what this iteration changes is not told apart, and not committed by this loop"
+}
+
+// costSoFar is what the loop has cost so far; nil where that is unknown.
+func (w *promptWork) costSoFar() *float64 {
+	if w.history.Cost.Runs == 0 {
+		return new(float64)
+	}
+	return w.history.Cost.USD
+}
+
+func (w *promptWork) input(u *unit, in *attempt.Input) {
+	number := 0 // of an agent that is asked before the first one
+	if u.it != nil {
+		number = u.it.Number
+		in.Name = fmt.Sprintf("iteration %d %d", number, u.it.Try)
+		if f := w.job.Rules.Checks; f == nil || f(u.it) {
+			in.Verify.Run = verifyCommand(w.config, KindPrompt)
+		}
+	}
+	in.Always = true
+	in.Env = append(in.Env, "DESCARTES_ITERATION="+strconv.Itoa(number), "DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE=") // not those of a loop that we run in
+	if w.config.ContinueSession && u.with.Backend == w.config.Backend.Type {                                                                         // another knows nothing of that conversation
+		in.Session = w.history.Prompt.Session
+	}
+	if c := w.criteria(); c != nil { // what the commands that are bound to criteria say outranks the agent's word
+		for _, cmd := range c.Commands() {
+			in.Checks = append(in.Checks, attempt.Command{Name: cmd.Name, Run: cmd.Run})
+		}
+	}
+}
+
+// event begins an event about an iteration.
+func (w *promptWork) event(what journal.Type, u *unit) *journal.Event {
+	e := &journal.Event{Type: what, Iteration: w.history.Iteration, Attempt: max(1, w.history.Prompt.Try)}
+	if u.it != nil {
+		e.Iteration, e.Attempt, e.Of = u.it.Number, u.it.Try, u.it.Max
+	}
+	return e
+}
+
+func (w *promptWork) waits(_ *unit, e *journal.Event) { e.Iteration = w.history.Iteration }
+
+// mend takes what the agent wrote into .loop/state.json, and puts back what stood there before the iteration, so that it is no change and no
+// commit holds it, whatever git is told of it.
+func (w *promptWork) mend(u *unit, who string) ([]string, error) {
+	if w.criteria() == nil || u.it == nil {
+		return nil, nil
+	}
+	if who == "attempt" {
+		u.it.file = w.readLoopFile()
+	}
+	return nil, w.writeLoopFile()
+}
+
+// conclude commits what an iteration changed, asks the gate about it, records its end, and says whether the run ends with it.
+func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+	it, res := u.it, &u.res
+	if v := res.Verify; v != nil && v.Cancelled { // it says nothing of the work
+		res.Verify, res.Agent.End, res.Agent.Reason = nil, agent.Cancelled, v.Reason()
+	}
+	if err := w.countEdits(u); err != nil {
+		return nil, err
+	}
+	it.Facts, it.Watched = w.facts(u), res.Work.After != ""
+	if res.Work.Busy != "" {
+		if err := w.note(beside(res.Work.Busy)); err != nil {
+			return nil, err
+		}
+	}
+	if out := res.Work.LeftOut; len(out) > 0 {
+		if err := w.note(fmt.Sprintf("iteration %d left what no commit can hold: %s", it.Number, workspace.Reasons(out))); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.commit(ctx, stop, u); err != nil {
+		return nil, err
+	}
+	if err := w.checkpoint(context.WithoutCancel(ctx), u); err != nil {
+		return nil, err
+	}
+	out, err := w.judge(ctx, stop, u)
+	putAside(w.runner.PromptFile(), w.home.keptPrompt(w.state.ID, it.Number, it.Try))
+	if u.tuned && res.Agent.End != agent.Limited && res.Agent.End != agent.Cancelled {
+		_ = w.home.TunePrompt(w.tools.FS, w.state.ID, "") // at worst it is used once more
+	}
+	return out, err
+}
+
+// facts are what the gate is told.
+func (w *promptWork) facts(u *unit) gate.Facts {
+	res := &u.res
+	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, OutputBytes: res.Agent.Bytes, Now: w.tools.Now(), CostUSD: w.history.Cost.USD,
+		Unwatched: res.Work.After == "", State: u.it.file, Edits: u.it.edits}
+	if c := w.criteria(); c != nil {
+		for i, cmd := range c.Commands()[:len(res.Checks)] {
+			f.Checks = append(f.Checks, gate.Check{Name: cmd.Name, Passed: res.Checks[i].Passed, Output: res.Checks[i].Tail})
+		}
+	}
+	for _, c := range res.Work.Changed {
+		if !ours(c.Path) {
+			f.Changed = append(f.Changed, c.Path)
+		}
+	}
+	if res.Agent.End != agent.Finished {
+		f.Err = orElse(res.Agent.Reason, string(res.Agent.End))
+	}
+	if v := res.Verify; v != nil {
+		f.Verify = &gate.Check{Name: w.config.VerificationCommand, Passed: v.Passed, Output: v.Tail}
+		if !v.Passed && w.config.Promised() && f.Err == "" {
+			f.Err = v.Reason()
+		}
+	}
+	return f
+}
+
+// countEdits counts the edits of each file, for the gate that looks at them. What cannot be read is not known.
+func (w *promptWork) countEdits(u *unit) error {
+	if w.criteria() == nil {
+		return nil
+	}
+	var err error
+	if u.it.edits, err = stream.Edits(u.log); err != nil {
+		return w.note(err.Error())
+	}
+	for path, n := range u.it.edits { // as a person in the project's folder would type it
+		if rel := w.relative(path); filepath.IsAbs(path) && filepath.IsLocal(rel) {
+			delete(u.it.edits, path)
+			u.it.edits[rel] += n
+		}
+	}
+	return nil
+}
+
+// ours reports whether a path is below .loop, which is the loop's own and nobody's work.
+func ours(path string) bool {
+	return strings.HasPrefix(path, loopDir+"/") || strings.Contains(path, "/"+loopDir+"/")
+}
+
+// commit commits what an iteration changed and nothing else. One that a dead loop had made is found to leave
+// nothing to commit.
+func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
+	work := &u.res.Work
+	if !w.config.Git.AutoCommit || work.After == "" || work.After == u.it.base {
+		return nil
+	}
+	if w.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && verifyCommand(w.config, KindPrompt) != "" {
+		return nil // what comes next goes on with it
+	}
+	busy, err := w.Enter(context.WithoutCancel(ctx), func() error {
+		c := gitops.Wave{Message: w.tools.Mask.Text(w.message(u)), UserPaths: w.history.UserPaths,
+			Results: []gitops.Pair{{Base: u.it.base, Result: work.After, Head: u.stand.Head.Hash, Without: without(slices.Concat(w.history.VerifyLeft, work.Left), work.Taken)}}}
+		crash.Point("before-iteration-commit")
+		cctx, over := stop.committing(ctx, w.config.Deadline)
+		defer over()
+		made, err := w.tools.Repo.CommitWave(cctx, c)
+		if err != nil && w.job.Rules.Retries > 0 && cctx.Err() == nil {
+			u.it.refused = fmt.Sprintf("commit iteration %d: %s", u.it.Number, err)
+			return nil
+		}
+		if err != nil {
+			return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
+		}
+		crash.Point("iteration-committed")
+		for _, n := range made.Notes {
+			if err := w.note(n); err != nil {
+				return err
+			}
+		}
+		if !made.Empty {
+			u.it.commit = made.Hash
+		}
+		return nil
+	})
+	if busy != "" {
+		return w.note(beside(busy))
+	}
+	return err
+}
+
+func (w *promptWork) message(u *unit) string {
+	subject := ""
+	if f := w.job.Rules.Subject; f != nil {
+		subject = f(u.it)
+	}
+	if subject == "" {
+		n := Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.state.ID, At: w.tools.Now()}
+		subject = n.Expand(orElse(w.config.Git.CommitTemplate, DefaultCommitTemplate))
+	}
+	return fmt.Sprintf("%s\n\nDescartes-Loop: %s\nDescartes-Iteration: %d\n", strings.TrimSpace(subject), w.state.ID, u.it.Number)
+}
+
+// checkpoint keeps what an iteration leaves behind, where the work is of a class that asks for it or the agent
+// committed by itself: below refs/descartes/<loop>/, the start as iteration-0.
+func (w *promptWork) checkpoint(ctx context.Context, u *unit) (err error) {
+	c, work := w.criteria(), &u.res.Work
+	class := c != nil && c.Class.Checkpoint()
+	if !class && work.Commits == "" || work.After == "" {
+		return nil
+	}
+	keep := func(n int, tree gitops.Tree) (string, error) {
+		ref := fmt.Sprintf("refs/descartes/%s/iteration-%d", w.state.ID, n)
+		var parents []string
+		for _, p := range []string{u.stand.Head.Hash, work.Commits} {
+			if p != "" && !slices.Contains(parents, p) {
+				parents = append(parents, p)
+			}
+		}
+		if _, err := w.tools.Repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("loop %s: checkpoint of iteration %d", w.state.ID, n)); err != nil {
+			return "", gitErr("keep a checkpoint", err)
+		}
+		return ref, nil
+	}
+	if class && u.it.Number == 1 && u.it.Try == 1 {
+		if _, err := keep(0, u.it.base); err != nil {
+			return err
+		}
+	}
+	u.it.ref, err = keep(u.it.Number, work.After)
+	return err
+}
+
+// judge asks the gate about an iteration, records its end, and says whether the run ends with it.
+func (w *promptWork) judge(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+	res := &u.res
+	end := w.event(journal.IterationFinished, u)
+	end.Reason, end.Tree, end.Commit, end.Ref = res.Agent.Reason, string(res.Work.After), u.it.commit, u.it.ref
+	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: u.with.Model, Code: res.Agent.Code, Signal: res.Agent.Signal,
+		Changed: len(res.Work.Changed), Words: preview(res.Agent.Final), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log),
+		Left: res.Work.Left, Taken: res.Work.Taken}
+	troubled := res.Agent.End != agent.Finished || res.Verify != nil && !res.Verify.Passed
+	end.Detail.Passed = res.Verify != nil && res.Verify.Passed
+	if denied := deniedBy(w.config, w.root, u.log, w.tools.refused()); troubled {
+		end.Detail.Denied = denied
+	}
+	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), maxChanged)] {
+		end.Paths = append(end.Paths, c.Path)
+	}
+	var err error
+	if end.Detail.Until, err = w.pacer.after(u.with, res.Agent, res.Agent.Reason); err != nil {
+		return nil, err
+	}
+	switch res.Agent.End {
+	case agent.Limited: // uses up no iteration
+		end.Decision, end.Next = journal.NoQuota, u.it.Next
+		return w.paced(end)
+	case agent.Cancelled:
+		end.Decision = journal.CutShort
+		return stop.outcome(ctx), w.ends(end)
+	case agent.Refused:
+		end.Decision = journal.Retry
+		return w.paced(end)
+	}
+	if troubled {
+		if why := roomFor(w.config, w.tools.Free, w.root); why != "" { // nothing can be said of the agent
+			end.Decision = journal.CutShort
+			return &Outcome{Ending: journal.DiskFull, Message: why}, w.ends(end)
+		}
+	}
+	if note := w.tools.Withheld.missing(w.missing, res.Agent, res.Verify); note != "" {
+		if err := w.note(note); err != nil {
+			return nil, err
+		}
+	}
+	question := w.question(u)
+	if question == "" {
+		if out, done, err := w.repeats(u, end); done || err != nil {
+			return out, err
+		}
+	}
+	d, err := w.decide(u, end)
+	if err != nil {
+		return nil, err
+	}
+	if d.Kind == gate.Continue && question != "" {
+		end.Detail.Question, end.Message = question, verify.Asks+oneline.Text(question)
+		return &Outcome{Ending: journal.GateAsks, Message: "the agent asks: " + oneline.Text(question), Question: question}, w.ends(end)
+	}
+	if err := w.ends(end); err != nil {
+		return nil, err
+	}
+	if err := w.writeLoopFile(); err != nil {
+		return nil, err
+	}
+	return w.answered(ctx, d)
+}
+
+// maxChanged bounds the changed paths that the journal keeps of an iteration.
+const maxChanged = 100
+
+// question is what the agent asks and waits for: one that ended well, claimed nothing and changed nothing. Asking it again
+// is no use. Where nobody looks at what changes, it has to ask twice in a row.
+func (w *promptWork) question(u *unit) string {
+	r, work := &u.res.Agent, &u.res.Work
+	if r.End != agent.Finished || r.Complete || len(work.Changed) > 0 || work.After == "" && w.history.Prompt.Asked < 2 {
+		return ""
+	}
+	return tail(r.Question, maxWords)
+}
+
+// ends records an iteration's end and saves the state.
+func (w *promptWork) ends(end *journal.Event) error {
+	if err := w.record(end); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// paced records an iteration's end, and says whether its provider ends the run with it.
+func (w *promptWork) paced(end *journal.Event) (*Outcome, error) {
+	if err := w.ends(end); err != nil {
+		return nil, err
+	}
+	return w.pacer.over(w.config.Choices(nil))
+}
+
+// repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
+// where its rules say that it failed. done says that the iteration is over with this.
+func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool, _ error) {
+	f, most, failed := w.fails(u), w.job.Rules.Retries, w.history.Prompt.Failed
+	if end.Detail.Transient() { // how often is the pacer's to say
+		f.Reason, most = u.res.Agent.Reason, math.MaxInt
+	}
+	if f.Reason == "" || failed >= most && f.Ending == "" {
+		return nil, false, nil
+	}
+	refused := ""
+	if u.it.refused != "" {
+		refused = "Committing the last try of this iteration was refused. Mend what it says:\n\n" + tail(u.it.refused, maxWords) + "\n"
+	}
+	end.Decision, end.Reason, end.Next = journal.Retry, f.Reason, joinText(joinText(w.history.Prompt.Kept...), w.failureText(u), refused)
+	out, err := w.paced(end)
+	if out == nil && err == nil && failed >= most {
+		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", u.it.Number, most+1, f.Reason)}
+	}
+	return out, true, err
+}
+
+// fails is what the rules make of an iteration, or of git's refusal to commit it.
+func (w *promptWork) fails(u *unit) Failure {
+	switch {
+	case u.it.refused != "":
+		return Failure{u.it.refused, journal.GitRefused}
+	case w.job.Rules.Fails != nil:
+		return w.job.Rules.Fails(u.it)
+	}
+	return Failure{}
+}
+
+// failureText tells the next iteration's agent how the verification failed.
+func (w *promptWork) failureText(u *unit) string {
+	v := u.res.Verify
+	if v == nil || v.Passed {
+		return ""
+	}
+	fence := "```"
+	for strings.Contains(v.Tail, fence) {
+		fence += "`"
+	}
+	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s\n%s\n%s\n",
+		w.config.VerificationCommand, v.Reason(), fence, strings.TrimRight(tail(v.Tail, maxWords), "\n"), fence)
+}
+
+// joinText joins parts of a prompt, a blank line between them.
+func joinText(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p = strings.TrimRight(p, "\n"); strings.TrimSpace(p) != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, "\n\n")
+}
+
+// reviewed is the unit of the last iteration where it failed and was not reviewed.
+func (w *promptWork) reviewed(*unit) *unit {
+	b := &w.history.Prompt
+	if !w.config.AutoTune || b.Last == nil || b.Reviewed == b.Last.Iteration || !b.Troubled {
+		return nil
+	}
+	u := w.iteration(b.Last.Iteration, b.Last.Attempt)
+	u.with = w.config.Choices(nil)[0]
+	u.log = strings.TrimSuffix(u.log, ".log") + ".tune.log"
+	return u
+}
+
+// review is what a review of it is shown, and where what it changes is kept.
+func (w *promptWork) review(ctx context.Context, u *unit, now gitops.Tree) (r specbuild.Review, ref string, err error) {
+	b := &w.history.Prompt
+	if b.Base != "" && now != "" {
+		if r.Diff, err = w.tools.Repo.Patch(ctx, gitops.Tree(b.Base), now, maxReviewDiff); err != nil {
+			return r, "", gitErr("look at the work of the last iteration", err)
+		}
+	}
+	kept, _ := plainfile.Read("", w.home.keptPrompt(w.state.ID, u.it.Number, u.it.Try), maxKept) // without it the rest has to do
+	r.Name, r.Spec, r.Earlier = fmt.Sprintf("iteration %d of a prompt", u.it.Number), string(kept), w.history.Refinements[""]
+	r.Failure = specbuild.Failure{Attempt: u.it.Number, Verdict: string(b.Last.Decision), Reason: orElse(b.Last.Reason, b.Last.Message), Output: b.Last.Next, Words: b.Words}
+	return r, fmt.Sprintf("refs/descartes/%s/review-%d", w.state.ID, u.it.Number), nil
+}
+
+func (w *promptWork) settle(_ context.Context, _ *stopper, _ *Outcome, err error) error { return err }
+
+func (w *promptWork) ending() Outcome { return Outcome{} }
+
+// ended says the ending in the words of a prompt loop's state file, which knows one for all errors.
+func (w *promptWork) ended(out *Outcome) (*journal.Event, error) {
+	word := out.Ending
+	if word == journal.AgentUnusable || word == journal.GitRefused {
+		word = journal.OwnError
+	}
+	e := out.end(string(word), w.tools.Code)
+	e.Iteration = w.history.Iteration
+	return e, w.endLoopFile(out)
+}
+
+// handoff is what a next session needs to go on with the prompt.
+func (w *promptWork) handoff(out *Outcome) (path, text string) {
+	path = w.config.PromptHandoff
+	if path == "" || out.Ending.Final() {
+		return path, ""
+	}
+	var b strings.Builder
+	p := &w.history.Prompt
+	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", w.state.ID)
+	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", w.tools.Now().Format(time.RFC1123Z), iterations(w.history.Iteration), oneline.Text(orElse(out.Message, out.Ending.Words())))
+	if e := p.Last; e != nil {
+		fmt.Fprintf(&b, "\n### Iteration %d\n\n", e.Iteration)
+		if text := oneline.Text(orElse(e.Reason, e.Message)); text != "" {
+			fmt.Fprintf(&b, "- %s\n", text)
+		}
+		if len(e.Paths) > 0 {
+			fmt.Fprintf(&b, "- it changed %s\n", oneline.Text(strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
+		}
+		if words := lastWords(journal.Event{Detail: &journal.Detail{Words: p.Words}}); words != "" {
+			fmt.Fprintf(&b, "- its agent's last words: %s\n", words)
+		}
+		if next := strings.TrimSpace(e.Next); next != "" {
+			fmt.Fprintf(&b, "\n%s\n", tail(next, maxWords))
+		}
+	}
+	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n    descartes loop tune --name %s --edit     # change what the next iteration is told\n",
+		w.state.ID, more(out, w.config, w.config.MaxIterations), w.state.ID)
+	return path, b.String()
+}
+
+func (w *promptWork) fill(*State)             {}
+func (w *promptWork) taskID(id string) TaskID { return TaskID{ID: id} }
+func (w *promptWork) changed(_, _ string)     {}
+
+func (w *promptWork) close() error {
+	if w.fileLock == nil {
+		return nil
+	}
+	return w.fileLock.release()
+}

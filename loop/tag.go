@@ -1,0 +1,435 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/internal/atomicfile"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+	"descartes/tasks"
+)
+
+// Scope narrows a run: one wave, or one task.
+type Scope struct {
+	Step bool
+	Task string // implies Step
+}
+
+// tagWork is the work of a run over a tag: its tasks, wave by wave, each with several attempts.
+type tagWork struct {
+	*Loop
+	job     *Job
+	scope   Scope
+	branch  string            // made before the first attempt
+	told    map[string]string // held tasks that were told of, and why
+	tuned   map[string]bool   // tasks whose next text a person chose, by file name
+	failing streak
+	void    bool // the run was refused before it began
+
+	// where the run stands in its waves
+	wave    int      // the wave at hand; 0 before the first
+	queue   []string // its tasks that are left in this pass
+	active  bool     // something was done in it
+	worked  bool     // something was done in a wave of this pass
+	entered int      // the wave whose begin was recorded last
+	again   string   // the task that gets another attempt
+	late    bool     // that task goes first: its work lies in the tree
+}
+
+// begin makes the job the work of a run.
+func (j *Job) begin(l *Loop, opt StartOptions) work {
+	w := &tagWork{Loop: l, job: j, scope: opt.Scope, branch: opt.Branch}
+	w.scope.Step = w.scope.Step || w.scope.Task != ""
+	l.root, l.config = j.Root, &j.Config
+	l.who.Tag, l.who.Files = j.File.Tag(), filesOf(j.File)
+	return w
+}
+
+// hold takes the working tree: nobody else works in it until the run ends.
+func (w *tagWork) hold(ctx context.Context) error {
+	for _, path := range []string{treeLock(w.tools.Repo.Dir()), lockOf(w.home.tree())} {
+		k, err := takeLock(ctx, path, lockWait, w.who)
+		if err != nil {
+			return err
+		}
+		w.locks = append(w.locks, k)
+	}
+	if err := w.tools.Repo.Claim(); err != nil {
+		return err
+	}
+	if w.job.Import != nil {
+		if _, err := w.job.Import.Write(w.root, w.job.File.Tag()); err != nil {
+			return err
+		}
+	}
+	return unchanged(w.job.File)
+}
+
+// choose goes on with the loop that is asked for, or with the tag's unfinished one, or begins another.
+func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
+	if opt.Resume == "" && w.config.Baseline != BaselineOff {
+		w.last = w.home.passOf(w.job.File.Tag())
+	}
+	var old *Saved
+	if opt.Resume == "" {
+		old, err = w.home.Unfinished(w.job.File.Tag())
+	} else {
+		old = &Saved{Path: opt.Resume}
+		old.State, err = LoadState(opt.Resume)
+	}
+	if err != nil {
+		return "", err
+	}
+	if old != nil {
+		w.state, w.resumed, path = *old.State, true, old.Path
+	} else if path, err = w.fresh(opt); err != nil {
+		return "", err
+	}
+	s := &w.state
+	s.Kind, s.Tag, s.TotalWaves, s.TaskFile = KindTag, w.job.File.Tag(), len(w.job.Graph.Waves()), w.relative(w.job.File.Path())
+	for _, p := range []string{w.job.File.Path(), w.home.Settings()} { // what a killed loop left half written
+		if _, err := atomicfile.Clean(w.tools.FS, p); err != nil {
+			return "", fmt.Errorf("remove temporary files of %s: %w", p, err)
+		}
+	}
+	return path, w.takeLock(ctx, path)
+}
+
+// replay gives the task file what the journal knows and a dead loop could not write any more.
+func (w *tagWork) replay(_ context.Context, events []journal.Event) error {
+	if n := int64(len(events)); n < w.state.Seq {
+		return &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
+	}
+	for i := range events {
+		w.history.Apply(&events[i])
+	}
+	w.saver.file = w.job.File
+	for id, st := range w.history.TakeChanges(w.state.Seq) {
+		if _, ok := w.job.Graph.Task(id); ok {
+			w.saver.pending[id] = tasks.Status(st)
+			w.job.Graph.SetStatus(id, tasks.Status(st))
+		}
+	}
+	w.saver.look()
+	w.tuned = w.home.tunedNames(w.state.Tag)
+	w.ws = workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.root, Settings: w.home.settings(w.state.ID),
+		Fixed: append(settingsFiles(w.config, w.root), w.job.File.Ahead(w.root)...), OwnList: w.saver.writes, Watch: true, Loop: w.state.ID})
+	return nil
+}
+
+// opening says what the user had changed and what is tried again.
+func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
+	if !fresh {
+		e.Reason = journal.ReasonTakeover
+	}
+	if w.config.Scud.RetryBlocked {
+		if e.Tasks = w.job.blockedTasks(); !fresh || len(e.Tasks) > 0 {
+			e.Reason = journal.ReasonRetry
+		}
+	}
+	if !fresh {
+		return nil
+	}
+	dirty, err := w.tools.Repo.Dirty(ctx)
+	if err != nil {
+		return gitErr("look for uncommitted changes", err)
+	}
+	tree, err := w.tools.Repo.Snapshot(ctx)
+	if err != nil {
+		return gitErr("snapshot the working tree", err)
+	}
+	if len(dirty) > 0 {
+		if err := w.tools.Repo.Pin(ctx, StartRef(w.state.ID), tree); err != nil {
+			return gitErr("keep the state before the run", err)
+		}
+	}
+	left, err := w.home.leftBefore(ctx, w.tools.Repo, dirty)
+	if err != nil {
+		return gitErr("look for what verify left", err)
+	}
+	e.Paths, e.Tree = without(dirty, left), string(tree)
+	if len(left) > 0 {
+		e.Detail = &journal.Detail{Left: left}
+	}
+	return nil
+}
+
+// opened names the tasks that are done though no commit holds their work: those of an earlier loop with --no-commit.
+func (w *tagWork) opened(fresh bool) error {
+	if !fresh {
+		return nil
+	}
+	last, err := w.home.LastOf(w.state.Tag)
+	if err != nil || last == nil {
+		return err
+	}
+	events, err := journal.ReadEvents(w.home.Events(last.State.ID))
+	if err != nil {
+		return nil // it is told of by the commands that show that loop
+	}
+	ids := journal.Fold(events).Uncommitted()
+	if len(ids) == 0 || len(w.history.UserPaths) == 0 {
+		return nil
+	}
+	return w.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("loop %s ran with --no-commit: the work of its tasks (%s) is in no commit yet, and this loop will not commit it; commit it yourself",
+		last.State.ID, strings.Join(ids, ", "))})
+}
+
+// testable: no work of an unfinished attempt lies in the tree, and an attempt will begin.
+func (w *tagWork) testable() bool {
+	return !w.history.Unsettled() && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
+}
+
+// recover brings to its end what a dead loop had begun: an attempt under way is adopted when its agent had finished, else it is no attempt and
+// its work stays for the next one; a task given up is taken back. The task that a run was stopped in the middle of goes first then: its work
+// lies in the tree, and the task's base is what a later block would go back to.
+func (w *tagWork) recover(ctx context.Context, stop *stopper) (*Outcome, error) {
+	if w.branch != "" {
+		if err := w.tools.Repo.NewBranch(ctx, w.branch); err != nil {
+			return nil, err
+		}
+	}
+	if open := w.history.Open; open != nil {
+		if out, err := w.recoverAttempt(ctx, stop, open); out != nil || err != nil {
+			return out, err
+		}
+	} else if err := w.recoverTask(ctx); err != nil {
+		return nil, err
+	}
+	id := w.history.Current
+	if w.again = ""; id == "" || !w.job.Graph.Ready(id) {
+		return nil, nil
+	}
+	if w.scope.Task != "" && w.scope.Task != id {
+		return nil, fmt.Errorf("task %s is half done: finish it first with descartes loop resume, or descartes loop step --task %s", id, id)
+	}
+	w.again, w.late = id, true
+	return nil, nil
+}
+
+// next goes through the waves: the ready tasks of one in id order, then its commit.
+func (w *tagWork) next(ctx context.Context, stop *stopper) (*unit, *Outcome, error) {
+	for {
+		id := w.again
+		if w.again = ""; id == "" {
+			if len(w.queue) == 0 {
+				if over, err := w.turn(ctx, stop); over || err != nil {
+					return nil, nil, err
+				}
+				continue
+			}
+			id, w.queue = w.queue[0], w.queue[1:]
+			if w.scope.Task != "" && id != w.scope.Task {
+				continue
+			}
+			if run, err := w.due(id); err != nil {
+				return nil, nil, err
+			} else if !run {
+				continue
+			}
+		}
+		if out := w.limits(ctx, stop); out != nil {
+			return nil, out, nil
+		}
+		if !w.late {
+			w.active = true
+		}
+		if err := w.enter(w.job.Graph.Wave(id)); err != nil {
+			return nil, nil, err
+		}
+		u, err := w.unit(ctx, id)
+		return u, nil, err
+	}
+}
+
+// turn ends the wave at hand, whose tasks have all had their turn, and begins the next one. over says that there is none.
+func (w *tagWork) turn(ctx context.Context, stop *stopper) (over bool, err error) {
+	waves := w.job.Graph.Waves()
+	if w.wave > 0 {
+		w.worked = w.worked || w.active || w.uncommitted(w.wave)
+		if err := w.commitWave(ctx, stop, w.wave, waves[w.wave-1].Tasks); err != nil {
+			return true, err
+		}
+		if w.scope.Step && w.worked {
+			return true, nil
+		}
+	}
+	if w.wave == len(waves) {
+		if w.scope.Step {
+			return true, nil
+		}
+		if again, err := w.takeAnswers(); err != nil || !again {
+			return true, err
+		}
+		w.wave, w.worked = 0, false
+	}
+	w.wave++
+	w.queue, w.active = slices.Clone(waves[w.wave-1].Tasks), false
+	if w.scope.Task != "" && w.job.Graph.Wave(w.scope.Task) != w.wave {
+		w.queue = nil
+	}
+	return false, nil
+}
+
+// enter records that a wave begins, unless the half done task that went first had begun it.
+func (w *tagWork) enter(number int) error {
+	if w.entered == number {
+		return nil
+	}
+	w.entered = number
+	return w.record(&journal.Event{Type: journal.WaveStarted, Wave: number, Of: len(w.job.Graph.Waves()[number-1].Tasks)})
+}
+
+// due reports whether a task is to run now. A held one is told of once.
+func (w *tagWork) due(id string) (bool, error) {
+	g := w.job.Graph
+	if g.Ready(id) {
+		return true, nil
+	}
+	roots, held := g.Held(id)
+	if !held || g.Status(id) == tasks.Done || g.Status(id) == tasks.Blocked {
+		return false, nil
+	}
+	_, cause := g.State(id)
+	if w.told[id] == cause { // in an earlier pass
+		return false, nil
+	}
+	if w.told == nil {
+		w.told = map[string]string{}
+	}
+	w.told[id] = cause
+	return false, w.record(&journal.Event{Type: journal.TaskHeld, Wave: g.Wave(id), Task: id, Title: w.title(id), Reason: cause, Tasks: roots})
+}
+
+// limit: too many attempts in all, or the breaker.
+func (w *tagWork) limit() *Outcome {
+	if why := w.tripped(); why != "" {
+		return &Outcome{Ending: journal.BreakerOpen, Message: why}
+	}
+	if n := w.config.Scud.MaxTotalIterations; n > 0 && w.history.Iteration >= n {
+		return &Outcome{Ending: journal.LimitReached, Message: fmt.Sprintf("the limit of %s in all is reached", attempts(n))}
+	}
+	return nil
+}
+
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
+}
+
+// settle commits what is verified or given up when a run ends, whatever ended it: on a machine that is thrown away after a job, what is not
+// committed is lost, and so is what somebody stashes in the morning.
+func (w *tagWork) settle(ctx context.Context, stop *stopper, out *Outcome, err error) error {
+	if err == nil && out.Ending == journal.BreakerOpen {
+		err = w.openBreaker(context.WithoutCancel(ctx), out)
+	}
+	w.shelve()
+	if err != nil {
+		return err
+	}
+	for _, wave := range w.job.Graph.Waves() {
+		if err := w.commitWave(ctx, stop, wave.Number, wave.Tasks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shelve gives the task that a run stops in the middle of back to the list: nobody works on it now. The journal
+// still knows where it stood.
+func (w *tagWork) shelve() {
+	if w.history.Current == "" {
+		return
+	}
+	w.saver.mu.Lock()
+	defer w.saver.mu.Unlock()
+	w.saver.pending[w.history.Current] = tasks.Pending
+	w.job.Graph.SetStatus(w.history.Current, tasks.Pending)
+}
+
+// ending judges a run that nothing stopped.
+func (w *tagWork) ending() Outcome {
+	g := w.job.Graph
+	if w.scope.Task != "" {
+		if g.Status(w.scope.Task) == tasks.Blocked {
+			return Outcome{Ending: journal.TasksBlocked}
+		}
+		return Outcome{Ending: journal.StepDone}
+	}
+	blocked, left := 0, 0
+	for _, id := range g.Leaves() {
+		switch s, _ := g.State(id); s {
+		case "done":
+		case "ready", "waiting", "running":
+			left++
+		default:
+			if !setAside(g.Status(id)) {
+				blocked++
+			}
+		}
+	}
+	switch {
+	case w.scope.Step && w.waveBlocked():
+		return Outcome{Ending: journal.TasksBlocked}
+	case w.scope.Step && left > 0:
+		return Outcome{Ending: journal.StepDone}
+	case blocked > 0:
+		return Outcome{Ending: journal.TasksBlocked}
+	}
+	return Outcome{Ending: journal.AllDone}
+}
+
+// setAside reports whether a person took the task off the list: nobody asks for it to be done.
+func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
+
+// waveBlocked reports whether the wave of a step has a task that was given up.
+func (w *tagWork) waveBlocked() bool {
+	return slices.ContainsFunc(w.job.Graph.Leaves(), func(id string) bool {
+		return w.job.Graph.Wave(id) == w.history.Wave && w.job.Graph.Status(id) == tasks.Blocked
+	})
+}
+
+// ended says which tasks were given up, and which goes back to the list.
+func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
+	blocked := w.history.Blocked
+	out.Blocked = len(blocked)
+	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b journal.Event) bool { return b.Verdict != journal.Crashed })
+	w.void = out.Ending == journal.BaselineFails
+	e := out.end(string(out.Ending), w.tools.Code)
+	if cur := w.history.Current; cur != "" && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {
+		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
+	}
+	return e, nil
+}
+
+func (w *tagWork) fill(s *State) {
+	c := w.job.Graph.Counts()
+	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
+}
+
+func (w *tagWork) taskID(id string) TaskID {
+	t, ok := w.job.Graph.Task(id)
+	return TaskID{ID: id, Numeric: ok && t.Numeric}
+}
+
+func (w *tagWork) changed(id, status string) { w.job.Graph.SetStatus(id, tasks.Status(status)) }
+
+// close removes the task list that this start had made of the plan where the run was refused: it leaves nothing.
+func (w *tagWork) close() error {
+	if !w.void || w.job.Import == nil || w.history.Iteration > 0 {
+		return nil
+	}
+	path := w.job.File.Path()
+	if os.Remove(path) == nil {
+		_ = os.Remove(filepath.Dir(path)) // only where it is empty
+		_ = os.Remove(filepath.Dir(filepath.Dir(path)))
+	}
+	return nil
+}
