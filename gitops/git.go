@@ -41,10 +41,10 @@ type cli struct {
 	shim     *proc.Shim    // nil until the first run of the program after that
 	runs     int           // so far, for names
 
-	cache   string    // the private index after the last snapshot
-	based   fileInfo  // the index that cache was copied from
-	tracked []string  // added by an agent although ignored
-	out     []LeftOut // what the last snapshot could not take
+	cache  string          // the private index after the last snapshot
+	based  fileInfo        // the index that cache was copied from
+	forced map[string]bool // in every snapshot although ignored: added by an agent
+	out    []LeftOut       // what the last snapshot could not take
 
 	patience time.Duration // with a command that may wait for a pipe
 }
@@ -52,7 +52,7 @@ type cli struct {
 func newCLI(l layout, program string, version Version, opt Options) *cli {
 	c := &cli{
 		l: l, program: program, version: version, env: gitEnv(opt.Env), hooks: opt.Hooks != "skip",
-		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"),
+		guard: newProtection(opt.Protect), limit: opt.HookTimeout, argv: opt.Shim, cache: filepath.Join(l.gitDir, "descartes-snapshot"), forced: map[string]bool{},
 		patience: 2 * time.Second,
 	}
 	return c

@@ -41,7 +41,7 @@ func (c *cli) snapshot(ctx context.Context, protect []string) (Tree, error) {
 	if err := c.dropIgnored(ctx, index); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
-	if err := c.addTracked(ctx, index); err != nil {
+	if err := c.addForced(ctx, index); err != nil {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
 	tree, err := c.word(ctx, index, "write-tree")
@@ -129,7 +129,7 @@ func (c *cli) dropIgnored(ctx context.Context, index string) error {
 	for _, p := range nulSplit(b) {
 		own[p] = true
 	}
-	covered = slices.DeleteFunc(covered, func(p string) bool { return own[p] || slices.Contains(c.tracked, p) })
+	covered = slices.DeleteFunc(covered, func(p string) bool { return own[p] || c.forced[p] })
 	if len(covered) == 0 {
 		return nil
 	}
@@ -161,9 +161,9 @@ func uncommittedRepository(err error) (string, bool) {
 	return "", false
 }
 
-func (c *cli) addTracked(ctx context.Context, index string) error {
+func (c *cli) addForced(ctx context.Context, index string) error {
 	var there []string
-	for _, p := range c.tracked {
+	for _, p := range sortedKeys(c.forced) {
 		if _, err := os.Lstat(filepath.Join(c.l.root, p)); err == nil && !c.guard.covers(p) {
 			there = append(there, p)
 		}
@@ -174,13 +174,6 @@ func (c *cli) addTracked(ctx context.Context, index string) error {
 	_, err := c.run(ctx, gitCall{options: literally, index: index, stdin: nulJoin(there),
 		args: append([]string{"add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"}, c.sparse()...)})
 	return err
-}
-
-// track makes snapshots hold paths although an ignore rule covers them.
-func (c *cli) track(paths []string) {
-	c.tracked = append(c.tracked, paths...)
-	slices.Sort(c.tracked)
-	c.tracked = slices.Compact(c.tracked)
 }
 
 // leftByGit reads from the words of `git add --ignore-errors` what it could not add.

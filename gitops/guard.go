@@ -550,7 +550,6 @@ func (r *Repo) track(paths []string) {
 		}
 		r.forced[p] = true
 	}
-	r.cli.track(paths)
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

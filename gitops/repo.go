@@ -36,7 +36,7 @@ type Repo struct {
 	scanner *scanner
 	last    *folder         // what the last scan found, nil for none
 	ix      *index          // as it was then
-	forced  map[string]bool // tracked although no index says so: force-added by an agent
+	forced  map[string]bool // of cli: in every snapshot although ignored
 	packs   string
 }
 
@@ -68,7 +68,7 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error)
 	if err := refusal(formatFindings(cfg)); err != nil {
 		return nil, err
 	}
-	r := &Repo{opt: opt, l: l, cfg: cfg, settings: findSettings(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: map[string]bool{}}
+	r := &Repo{opt: opt, l: l, cfg: cfg, settings: findSettings(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced}
 	r.refs = &refStore{l: l}
 	if err := clear(r); err != nil {
 		return nil, err

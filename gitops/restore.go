@@ -96,7 +96,6 @@ func (r *Repo) untrack(to objectID) error {
 			delete(r.forced, p)
 		}
 	}
-	r.cli.tracked = slices.DeleteFunc(r.cli.tracked, func(p string) bool { return !r.forced[p] })
 	return nil
 }
 
@@ -331,7 +330,7 @@ func (x *restoration) ignores(ctx context.Context, name string) (bool, error) {
 func (x *restoration) tracked(ctx context.Context, name string) (bool, error) {
 	if !x.r.viaGit {
 		_, yes := x.r.ix.find(name)
-		return yes, nil
+		return yes && !x.r.forced[name], nil
 	}
 	if x.index == nil {
 		b, err := x.r.cli.run(ctx, gitCall{args: []string{"ls-files", "-z"}})
@@ -343,7 +342,7 @@ func (x *restoration) tracked(ctx context.Context, name string) (bool, error) {
 			x.index[p] = true
 		}
 	}
-	return x.index[name], nil
+	return x.index[name] && !x.r.forced[name], nil
 }
 
 // ruledOut evaluates the rules of the snapshot, and those outside the working tree.

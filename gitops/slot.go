@@ -175,7 +175,8 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err != nil {
 		return err
 	}
-	s.last, s.forced = nil, map[string]bool{}
+	s.last = nil
+	clear(s.forced)
 	if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(at.Hash+"\n"), 0o666); err != nil {
 		return err
 	}
