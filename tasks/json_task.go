@@ -1,7 +1,9 @@
 package tasks
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,7 +111,7 @@ func (r *reader) object(up *entry, depth, nth int) *problem {
 	f.tasks, f.sites = append(f.tasks, Task{}), append(f.sites, site{}) // its place, before the tasks in it
 	for more := r.open('}'); more; more = r.next('}') {
 		key := r.pos
-		name, _ := r.key()
+		name := r.key()
 		if p := r.member(e, name, key); p != nil {
 			return p
 		}
@@ -299,4 +301,171 @@ func (r *reader) subtasks(e *entry) *problem {
 	p := r.list(e)
 	r.family.explicit = r.family.explicit || len(r.file.tasks) > before || len(e.children) > 0
 	return p
+}
+
+// dependencies reads an array of ids. What cannot be an id is kept as its literal text: it names no task, so the task is held
+// rather than started too early.
+func (r *reader) dependencies(e *entry) {
+	if r.peek() != '[' {
+		r.looseDependencies(e)
+		return
+	}
+	var seen map[string]bool
+	for more := r.open(']'); more; more = r.next(']') {
+		first := r.peek()
+		start := r.pos
+		id := strings.TrimSpace(r.text())
+		if first != '"' && first != '-' && (first < '0' || first > '9') || id == "" {
+			id = prose.Short(r.src[start:r.pos])
+			r.note(e, "dependency", fmt.Sprintf("a dependency must be an id, found %s", id))
+		}
+		seen = e.depend(ownID(r.file.tag, id), seen)
+	}
+}
+
+// looseDependencies reads a lone id, or several in one string.
+func (r *reader) looseDependencies(e *entry) {
+	start, first := r.pos, r.peek()
+	text := r.text()
+	if text == "" {
+		return
+	}
+	ids := []string{prose.Short(r.src[start:r.pos])}
+	if first != '{' {
+		ids = strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
+	}
+	r.note(e, "dependency", "dependencies should be an array of ids, read as "+prose.Short(strings.Join(ids, ", ")))
+	var seen map[string]bool
+	for _, id := range ids {
+		seen = e.depend(ownID(r.file.tag, id), seen)
+	}
+}
+
+// depend adds one dependency unless it is there already; seen appears with the first long list.
+func (e *entry) depend(id string, seen map[string]bool) map[string]bool {
+	list := e.dependsOn
+	if seen == nil && len(list) >= 16 {
+		seen = make(map[string]bool, 2*len(list))
+		for _, d := range list {
+			seen[d] = true
+		}
+	}
+	if seen != nil {
+		if !seen[id] {
+			seen[id] = true
+			e.dependsOn = append(list, id)
+		}
+		return seen
+	}
+	for _, d := range list {
+		if d == id {
+			return nil
+		}
+	}
+	e.dependsOn = append(list, id)
+	return nil
+}
+
+// keep copies a list out of the memory that the next task uses; many lists share one allocation.
+func (r *reader) keep(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	if cap(r.pool)-len(r.pool) < len(list) {
+		r.pool = make([]string, 0, max(1024, len(list)))
+	}
+	from := len(r.pool)
+	r.pool = append(r.pool, list...)
+	return r.pool[from:len(r.pool):len(r.pool)]
+}
+
+// kin names a task by its container, as 1 + its place, and by its id as the file has it.
+type kin struct {
+	up int32
+	id string
+}
+
+// settle completes what was read: ids of nested tasks get the ids of their containers before them, dependencies between these are
+// found, and families are made to agree.
+func (r *reader) settle() *problem {
+	f := r.file
+	nested := len(r.levels) > 1
+	var byKin map[kin]string
+	var own []string // ids as the file has them
+	if nested {
+		byKin, own = make(map[kin]string, len(f.tasks)), make([]string, len(f.tasks))
+	}
+	slices.SortStableFunc(r.notes, func(a, b note) int { return cmp.Compare(a.task, b.task) })
+	notes := r.notes
+	for i := range f.tasks {
+		t, s := &f.tasks[i], &f.sites[i]
+		if nested {
+			own[i] = t.ID
+		}
+		if s.up > 0 {
+			t.Parent = f.tasks[s.up-1].ID
+			byKin[kin{s.up, t.ID}] = nestedID(t.Parent, own[s.up-1], t.ID)
+			t.ID = byKin[kin{s.up, t.ID}]
+			if len(t.ID) > prose.MaxID {
+				return &problem{int(s.at), prose.IDProblem(t.ID)}
+			}
+		}
+		f.enter(i)
+		for len(notes) > 0 && notes[0].task == i {
+			f.note(i, notes[0].kind, notes[0].message)
+			notes = notes[1:]
+		}
+	}
+	if nested {
+		f.resolveNested(byKin)
+	}
+	f.relate(&r.family)
+	return nil
+}
+
+// nestedID is the complete id of a task in a container: 12 and 3 is 12.3. Some files repeat the container's id, whole (12.3, also as
+// the number 12.3) or its last part (in 1.2, 2.3 is 1.2.3).
+func nestedID(parent, ownParent, id string) string {
+	if strings.HasPrefix(id, parent+".") {
+		return id
+	}
+	if rest, ok := strings.CutPrefix(id, ownParent+"."); ok {
+		id = rest
+	}
+	return parent + "." + id
+}
+
+// resolveNested finds what the dependencies of nested tasks mean: a task in the same container, else one in a container around that,
+// else one of the list.
+func (f *File) resolveNested(byKin map[kin]string) {
+	for i := range f.tasks {
+		up := f.sites[i].up
+		if up == 0 {
+			continue
+		}
+		changed := false
+		list := f.tasks[i].DependsOn
+		for k, id := range list {
+			for u := up; u > 0; u = f.sites[u-1].up {
+				if full, ok := byKin[kin{u, id}]; ok {
+					changed = changed || full != id
+					list[k] = full
+					break
+				}
+			}
+		}
+		if changed {
+			f.tasks[i].DependsOn = unique(list)
+		}
+	}
+}
+
+// unique drops what comes a second time.
+func unique(list []string) []string {
+	seen := make(map[string]bool, len(list))
+	return slices.DeleteFunc(list, func(id string) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
 }

@@ -76,7 +76,7 @@ func (r *storyReader) story() *problem {
 	ranked, odd := false, ""
 	for more := r.open('}'); more; more = r.next('}') {
 		key := r.pos
-		switch name, _ := r.key(); name {
+		switch name := r.key(); name {
 		case "acceptanceCriteria", "acceptance_criteria":
 			e.task.TestStrategy = r.bullets()
 		case "notes":

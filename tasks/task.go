@@ -2,6 +2,17 @@
 // any other byte. It knows no graph, no git and no process.
 package tasks
 
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"descartes/tasks/prose"
+)
+
 // Task is one entry of a task list, whatever format it was read from.
 type Task struct {
 	ID           string // as text, without the prefix of its own tag
@@ -39,4 +50,219 @@ type Finding struct {
 	Kind    string
 	Message string
 	place   int // of the task in the list, from 1; 0 if none
+}
+
+// Status is what a task file says about a task. The nine constants are all that SCUD knows; a file may hold other words,
+// which are kept as they are and are never written.
+//
+//	            ┌─────────── reopened ───────────┐
+//	            v                                │
+//	pending ─> in-progress ─> done, review, blocked, failed
+//	   │            ^             (review, blocked and failed may also be taken up again directly)
+//	   └─> deferred, cancelled ─> pending
+//
+// expanded is set by the program that splits a task, never by hand. CanChange has the complete table.
+type Status string
+
+// The statuses that SCUD knows.
+const (
+	Pending    Status = "pending"
+	InProgress Status = "in-progress"
+	Done       Status = "done"
+	Review     Status = "review"
+	Blocked    Status = "blocked"
+	Deferred   Status = "deferred"
+	Cancelled  Status = "cancelled"
+	Expanded   Status = "expanded"
+	Failed     Status = "failed"
+)
+
+const statusWords = "pending, in-progress, done, review, blocked, deferred, cancelled, failed"
+
+// ParseStatus reads a status word or one of its aliases. For any other word it returns the word itself and false.
+func ParseStatus(s string) (Status, bool) {
+	if status := Status(s); status.Known() {
+		return status, true
+	}
+	word := strings.ToLower(strings.TrimSpace(s))
+	word = strings.Map(func(r rune) rune {
+		if r == '_' || r == ' ' {
+			return '-'
+		}
+		return r
+	}, word)
+	switch word {
+	case "completed", "complete":
+		return Done, true
+	case "todo", "to-do":
+		return Pending, true
+	case "canceled":
+		return Cancelled, true
+	}
+	if status := Status(word); status.Known() {
+		return status, true
+	}
+	return Status(s), false
+}
+
+// Known reports whether s is one of the nine words, aliases not counted.
+func (s Status) Known() bool {
+	switch s {
+	case Pending, InProgress, Done, Review, Blocked, Deferred, Cancelled, Expanded, Failed:
+		return true
+	}
+	return false
+}
+
+// UnknownStatus is the sentence about a task whose status is no known word.
+func UnknownStatus(id string, s Status) string {
+	if s == "awaiting-tune" {
+		return fmt.Sprintf("task %s has the status awaiting-tune, which an earlier loop left: it is not run, set it to pending to run it again", id)
+	}
+	return fmt.Sprintf("task %s has the unknown status %.40q: it is not run and does not count as done", id, string(s))
+}
+
+// CanChange says why a person may not change a status from one word to another; nil means that the change is legal.
+// What a run does by itself is not asked here.
+func CanChange(from, to Status) error {
+	if !to.Known() {
+		return fmt.Errorf("unknown status %q: use one of %s", string(to), statusWords)
+	}
+	if from == to {
+		return nil
+	}
+	switch to {
+	case Expanded:
+		return fmt.Errorf("status expanded is for a task with subtasks, it is not set by hand")
+	case Pending, Done, Cancelled, Deferred:
+		if from == Done && to == Deferred {
+			return reopenFirst(from, to)
+		}
+		return nil
+	case InProgress, Review, Blocked, Failed:
+		switch from {
+		case Pending, InProgress, Review, Blocked, Failed:
+			return nil
+		case Done:
+			if to == Review {
+				return nil
+			}
+		}
+	}
+	return reopenFirst(from, to)
+}
+
+func reopenFirst(from, to Status) error {
+	return fmt.Errorf("a task that is %s cannot become %s: set it to pending first", from, to)
+}
+
+const maxTagLength = 100
+
+// CompareIDs orders ids as people count: 2 before 10, 1.9 before 1.10, numbers before words. It is a total order.
+func CompareIDs(a, b string) int {
+	restA, restB := a, b
+	for {
+		var partA, partB string
+		var moreA, moreB bool
+		partA, restA, moreA = strings.Cut(restA, ".")
+		partB, restB, moreB = strings.Cut(restB, ".")
+		if c := comparePart(partA, partB); c != 0 {
+			return c
+		}
+		if !moreA || !moreB {
+			if moreA != moreB {
+				if moreB {
+					return -1
+				}
+				return 1
+			}
+			return strings.Compare(a, b) // 1 and 01
+		}
+	}
+}
+
+func comparePart(a, b string) int {
+	numberA, numberB := prose.IsNumber(a), prose.IsNumber(b)
+	switch {
+	case numberA && numberB:
+		a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+		if c := cmp.Compare(len(a), len(b)); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	case numberA:
+		return -1
+	case numberB:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// TagError says why a text cannot be a tag.
+type TagError struct{ Tag, Reason string }
+
+func (e *TagError) Error() string {
+	return fmt.Sprintf("tag %q %s: a tag is a plain name of letters, digits, - _ . and the like, not a path, at most %d bytes",
+		e.Tag, e.Reason, maxTagLength)
+}
+
+// ValidTag returns a *TagError if tag cannot name a task list. A tag becomes part of commit messages, and of file names unless it has a
+// / in it as in feature/auth: SCUD's and Task Master's files of several tags may have such.
+func ValidTag(tag string) error {
+	if reason := tagProblem(tag); reason != "" {
+		return &TagError{Tag: tag, Reason: reason}
+	}
+	return nil
+}
+
+func tagProblem(tag string) string {
+	switch {
+	case tag == "":
+		return "is empty"
+	case len(tag) > maxTagLength:
+		return "is too long"
+	case !utf8.ValidString(tag):
+		return "is not valid UTF-8"
+	case strings.Contains(tag, `\`), strings.Contains(tag, "/") && (strings.Contains("/"+tag+"/", "//") || strings.Contains("/"+tag, "/.")):
+		return "is a path"
+	case strings.Contains(tag, ":"):
+		return "contains a colon, which separates tag and id"
+	case tag[0] == '-' || tag[0] == '.':
+		return fmt.Sprintf("begins with %q", tag[0])
+	case strings.TrimSpace(tag) != tag:
+		return "begins or ends with a space"
+	}
+	for _, r := range tag {
+		if !unicode.IsPrint(r) {
+			return "contains a control or invisible character"
+		}
+	}
+	return ""
+}
+
+// plainTag returns a *TagError if tag cannot be the name of a file either.
+func plainTag(tag string) error {
+	if err := ValidTag(tag); err != nil {
+		return err
+	}
+	if strings.Contains(tag, "/") {
+		return &TagError{Tag: tag, Reason: "has a / in it and cannot have a file of its own"}
+	}
+	return nil
+}
+
+// ownID removes the prefix of the own tag: within a tag, "tag:id" and "id" are the same task.
+func ownID(tag, id string) string {
+	if tag != "" && len(id) > len(tag)+1 && id[len(tag)] == ':' && id[:len(tag)] == tag {
+		return id[len(tag)+1:]
+	}
+	return id
+}
+
+// TagPath is where the task list of one tag has its own file, and a *TagError if it cannot have one.
+func TagPath(root, tag string) (string, error) {
+	if err := plainTag(tag); err != nil {
+		return "", err
+	}
+	return filepath.Join(root, ".scud", "tasks", tag+".json"), nil
 }
