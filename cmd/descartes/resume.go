@@ -80,6 +80,9 @@ func resume(cmd *cobra.Command, s *settings, last bool) error {
 	if err := s.Over(f, was, nil); err != nil {
 		return badInput("", "%w", err)
 	}
+	if err := s.Check(); err != nil {
+		return badInput("correct it there, or start another loop", "%s: config.%w", report.Relative(root, saved.Path), err)
+	}
 	if err := s.checkSafety(); err != nil {
 		return err
 	}

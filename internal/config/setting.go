@@ -182,6 +182,23 @@ func (s *Setting) text(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
+// Check refuses values that no flag and no file could have given: a state file may be written by others.
+func (s *Settings) Check() error {
+	for _, one := range all {
+		v := one.value(s)
+		if one.Key == "" || v.IsZero() {
+			continue
+		}
+		if one.Words != nil && one.kind == "string" && !slices.Contains(one.Words, v.String()) {
+			return fmt.Errorf("%s: %w", one.Key, noneOf(v.String(), one.Words))
+		}
+		if err := one.check(one.Key, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // check refuses a number that is out of bounds; name is what a person wrote, a flag or a key.
 func (s *Setting) check(name string, v reflect.Value) error {
 	if s.kind == "float64" && (v.Float() < 0 || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {

@@ -181,6 +181,25 @@ func TestOverSaved(t *testing.T) {
 	}
 }
 
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	s := New()
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	if err := new(Settings).Check(); err != nil { // an old state file has few of them
+		t.Error(err)
+	}
+	s.Sandbox = "perhaps"
+	if err := s.Check(); err == nil || err.Error() != `sandbox: "perhaps" is none of auto, strict, off` {
+		t.Error(err)
+	}
+	s.Sandbox, s.MaxIterations = "off", -1
+	if err := s.Check(); err == nil || err.Error() != "max_iterations: -1: must be at least 1" {
+		t.Error(err)
+	}
+}
+
 func TestFlagErrors(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]string{
