@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
 )
 
 // PromptMode is how a program takes its prompt.
@@ -95,7 +95,7 @@ func (b Backend) Check(look func(program string) (string, error), promptLen int)
 // fits refuses a prompt that the system would not take. Cutting it is never
 // an option.
 func (b Backend) fits(promptLen int) error {
-	limit := proc.MaxString
+	limit := process.MaxString
 	switch b.Prompt {
 	case ByStdin, ByFile:
 		return nil
@@ -104,7 +104,7 @@ func (b Backend) fits(promptLen int) error {
 	case ByArg:
 		for _, arg := range b.Command {
 			if strings.Contains(arg, "{prompt}") {
-				limit = min(limit, proc.MaxString-len(arg)+len("{prompt}"))
+				limit = min(limit, process.MaxString-len(arg)+len("{prompt}"))
 			}
 		}
 	default:

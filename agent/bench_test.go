@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
 )
 
 // BenchmarkRun runs the same mute program under the shim and as an agent with
@@ -19,7 +19,7 @@ func BenchmarkRun(b *testing.B) {
 	q := s.request("bench")
 	q.Prompt = strings.Repeat("a line of a prompt, which has many of them\n", 8<<10/43)
 	backend := Backend{Name: "generic", Command: []string{"/bin/sh", "-c", "true"}, Prompt: ByStdin, Format: stream.FormatText}
-	bare := proc.Command{Label: "bare", Argv: backend.Command}
+	bare := process.Command{Label: "bare", Argv: backend.Command}
 	var under, ours []time.Duration
 	for n := 0; b.Loop(); n++ {
 		name := filepath.Join(s.dir, strconv.Itoa(n))

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"descartes/internal/proc"
+	"descartes/agent/process"
 )
 
 // told is the result of a stream and an exit status.
@@ -14,7 +14,7 @@ func told(t *testing.T, backend string, code int, stream ...string) Result {
 	if !ok {
 		t.Fatalf("no backend %s", backend)
 	}
-	return judged(t, b, []byte(strings.Join(stream, "\n")+"\n"), proc.Exit{Why: proc.Exited, Code: code, End: recordedAt()})
+	return judged(t, b, []byte(strings.Join(stream, "\n")+"\n"), process.Exit{Why: process.Exited, Code: code, End: recordedAt()})
 }
 
 func TestOldCodex(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
 	"descartes/internal/proc"
 )
@@ -77,7 +78,7 @@ func TestLargeOutput(t *testing.T) {
 	for _, dialect := range []string{"claude", "text"} {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "measured")
-		exit, err := s.shim.Run(t.Context(), proc.Command{Label: dialect, Argv: []string{exe, measureCommand, dialect, dir}, Stdout: out, Stderr: out})
+		exit, err := s.shim.Run(t.Context(), process.Command{Label: dialect, Argv: []string{exe, measureCommand, dialect, dir}, Stdout: out, Stderr: out})
 		text, rerr := os.ReadFile(out)
 		var m measured
 		if err != nil || rerr != nil || exit.Code != 0 || json.Unmarshal(text, &m) != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"descartes/internal/proc"
+	"descartes/agent/process"
 )
 
 // live feeds a file to a follower while it reads it.
@@ -59,7 +59,7 @@ func (l *live) wait() {
 }
 
 // finish is the run's result.
-func (l *live) finish(b Backend, exit proc.Exit) Result {
+func (l *live) finish(b Backend, exit process.Exit) Result {
 	l.tb.Helper()
 	close(l.over)
 	<-l.done
@@ -109,7 +109,7 @@ func TestFollowedFileIsMeddledWith(t *testing.T) {
 	t.Parallel()
 	b, _ := Lookup("claude")
 	const end = `{"type":"result","is_error":false,"result":"TASK_COMPLETE"}` + "\n"
-	exit := proc.Exit{Why: proc.Exited, End: recordedAt()}
+	exit := process.Exit{Why: process.Exited, End: recordedAt()}
 	for name, meddle := range map[string]func(l *live) error{
 		"cut short":   func(l *live) error { return os.Truncate(l.q.Log, 0) },
 		"removed":     func(l *live) error { return os.Remove(l.q.Log) },

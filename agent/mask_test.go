@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
 	"descartes/internal/redact"
 )
 
@@ -26,7 +26,7 @@ func TestMaskedRun(t *testing.T) {
 		}
 	}
 	r := &Runner{backend: Backend{Name: "generic", Format: stream.FormatText}}
-	res, err := r.result(q, proc.Exit{Why: proc.Exited, Code: 1, End: time.Now()}, nil)
+	res, err := r.result(q, process.Exit{Why: process.Exited, Code: 1, End: time.Now()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

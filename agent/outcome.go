@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/agent/quota"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
 )
 
 // result joins what was said with how the process ended. What we ended stays
 // ended by us, whatever the agent said: agents answer SIGTERM with promises.
 // f is nil where nobody followed the run.
-func (r *Runner) result(q Request, exit proc.Exit, f *watchdog) (Result, error) {
+func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, error) {
 	masked, err := q.mask()
 	if err != nil {
 		return Result{}, err
@@ -32,33 +32,33 @@ func (r *Runner) result(q Request, exit proc.Exit, f *watchdog) (Result, error) 
 		r.backend.priced(res.Cost, res.Model, q.Model)
 	}
 	switch exit.Why {
-	case proc.Exited, proc.Signaled:
+	case process.Exited, process.Signaled:
 		if h.progress == nil {
 			r.concludeText(&res, h, q, exit)
 		} else {
 			r.conclude(&res, h, q, exit)
 		}
-	case proc.TimedOut:
+	case process.TimedOut:
 		res.End, res.Reason = TimedOut, fmt.Sprintf("not finished after %v", q.Timeout)
-	case proc.Idled:
+	case process.Idled:
 		res.End, res.Cause, res.Reason = Idled, Transient, fmt.Sprintf("no output for %v", q.Idle)
 		res.Reason += r.waitsFor(q, exit.End)
-	case proc.Memory, proc.Procs:
+	case process.Memory, process.Procs:
 		res.End, res.Reason = Crashed, q.overran(exit.Why)
-	case proc.Stopped:
+	case process.Stopped:
 		res.End, res.Reason = Crashed, exit.String()
-	case proc.Cancelled, proc.Orphaned:
+	case process.Cancelled, process.Orphaned:
 		if why != nil {
 			r.cutOff(&res, h, q, exit, why)
 			break
 		}
 		res.End, res.Reason = Cancelled, "cancelled"
-	case proc.NotStarted:
+	case process.NotStarted:
 		res.End, res.Reason = Refused, exit.Err
 	default:
 		return Result{}, fmt.Errorf("run agent: unknown end %q", exit.Why)
 	}
-	if exit.Left > 0 && (exit.Why == proc.Exited || exit.Why == proc.Signaled) {
+	if exit.Left > 0 && (exit.Why == process.Exited || exit.Why == process.Signaled) {
 		res.Notes = append(res.Notes, fmt.Sprintf("processes that it left running were ended: %d", exit.Left))
 	}
 	if res.End == Finished && !res.Complete && res.Blocked == "" {
@@ -68,8 +68,8 @@ func (r *Runner) result(q Request, exit proc.Exit, f *watchdog) (Result, error) 
 }
 
 // concludeText judges plain output, which only the exit status can.
-func (r *Runner) concludeText(res *Result, h *said, q Request, exit proc.Exit) {
-	failed := exit.Why == proc.Signaled || exit.Code != 0
+func (r *Runner) concludeText(res *Result, h *said, q Request, exit process.Exit) {
+	failed := exit.Why == process.Signaled || exit.Code != 0
 	switch {
 	case h.blocked != "":
 		res.End, res.Blocked = Finished, h.blocked
@@ -99,7 +99,7 @@ func (r *Runner) concludeText(res *Result, h *said, q Request, exit proc.Exit) {
 	}
 	line, refused := refusalIn(res.Final + "\n" + errs)
 	why, misused := "", false
-	if strings.TrimSpace(res.Final) == "" && exit.Why != proc.Signaled {
+	if strings.TrimSpace(res.Final) == "" && exit.Why != process.Signaled {
 		why, misused = r.misused(q)
 	}
 	switch cause := r.backend.exitCause(exit); {
@@ -117,9 +117,9 @@ func (r *Runner) concludeText(res *Result, h *said, q Request, exit proc.Exit) {
 // conclude judges a stream: a limit comes first, then how the client says that
 // it ended, and only then the exit status, which alone is worth nothing. Half
 // of the clients exit with 0 after one failure or another.
-func (r *Runner) conclude(res *Result, h *said, q Request, exit proc.Exit) {
+func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 	s := h.progress
-	failed := exit.Why == proc.Signaled || exit.Code != 0
+	failed := exit.Why == process.Signaled || exit.Code != 0
 	good := s.ended && s.end.OK
 	res.Notes = s.notes(r.backend.title(), exit, good)
 	mute := !s.spoke && !s.acted
@@ -173,7 +173,7 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit proc.Exit) {
 
 // quota looks for a used-up quota in what the client told: first for an event
 // of its own, then in its words, and where no end is told on standard error.
-func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, exit proc.Exit, failed bool) bool {
+func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, exit process.Exit, failed bool) bool {
 	name, ok := quota.Named(told.Text)
 	until := quota.Reset(told.Text, exit.End)
 	if !ok && !s.ended && failed {
@@ -218,7 +218,7 @@ func (r *Runner) limited(res *Result, name string, until, now time.Time) {
 
 // cause tells apart what a later try may mend and what it will not: by the
 // status, then by the client's words, then by its exit status.
-func (r *Runner) cause(told stream.Event, exit proc.Exit) Cause {
+func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	status := told.Status
 	if status == 0 {
 		if m := regexp.MustCompile(`(?i)(?:API Error:?|status:?|HTTP) (\d{3})\b`).FindStringSubmatch(told.Text); m != nil {
@@ -281,8 +281,8 @@ func loggedError(log string) string {
 }
 
 // exitCause is what the exit status means to this client; "" if nothing.
-func (b Backend) exitCause(exit proc.Exit) Cause {
-	if exit.Why == proc.Signaled {
+func (b Backend) exitCause(exit process.Exit) Cause {
+	if exit.Why == process.Signaled {
 		return ""
 	}
 	return b.ExitCodes[exit.Code]
@@ -301,9 +301,9 @@ func sentence(text string) string {
 }
 
 // overran says which limit ended a run.
-func (q Request) overran(why proc.Why) string {
-	if why == proc.Memory {
-		return "the agent's processes used more than " + proc.Size(q.Limits.Memory) + " of memory and were ended"
+func (q Request) overran(why process.Why) string {
+	if why == process.Memory {
+		return "the agent's processes used more than " + process.Size(q.Limits.Memory) + " of memory and were ended"
 	}
 	return fmt.Sprintf("the agent had more than %d processes and threads at a time and was ended", q.Limits.Procs)
 }

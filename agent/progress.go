@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
 )
 
 // messageLimit is how much of a final message is looked at. No model answers
@@ -141,7 +141,7 @@ func (s *progress) cost() *Cost {
 }
 
 // notes are what a person should know of a run besides its result.
-func (s *progress) notes(owner string, exit proc.Exit, good bool) (notes []string) {
+func (s *progress) notes(owner string, exit process.Exit, good bool) (notes []string) {
 	if len(s.denied) > 0 {
 		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, clip(strings.Join(s.denied, ", "), 200)))
 	}
@@ -156,13 +156,13 @@ func (s *progress) notes(owner string, exit proc.Exit, good bool) (notes []strin
 		notes = append(notes, "the output has no end event")
 	}
 	if s.tooLong > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines of the output are longer than %s and were not read", s.tooLong, proc.Size(stream.MaxLine)))
+		notes = append(notes, fmt.Sprintf("%d lines of the output are longer than %s and were not read", s.tooLong, process.Size(stream.MaxLine)))
 	}
 	if s.unknown > 0 && (!s.ended || 2*s.unknown > s.events) {
 		notes = append(notes, fmt.Sprintf("%d of %d events are of kinds that are not known here: %s may be of another version than was reckoned with",
 			s.unknown, s.events, owner))
 	}
-	if good && (exit.Why == proc.Signaled || exit.Code != 0) {
+	if good && (exit.Why == process.Signaled || exit.Code != 0) {
 		notes = append(notes, exit.String()+", after "+owner+" had told that it was finished")
 	}
 	return notes

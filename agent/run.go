@@ -11,9 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
-	"descartes/internal/redact"
 )
 
 // Request is one run of an agent.
@@ -33,10 +32,16 @@ type Request struct {
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Model      string        // "" is the program's own choice
 	Clocks     Clocks
-	Mask       *redact.Redactor // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
-	Promise    string           // the word of <promise>word</promise>; "" is COMPLETE
-	Session    string           // goes on with this conversation, where the backend can; "" begins one
-	Limits     proc.Limits      // what holds the agent in
+	Mask       Redactor       // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
+	Promise    string         // the word of <promise>word</promise>; "" is COMPLETE
+	Session    string         // goes on with this conversation, where the backend can; "" begins one
+	Limits     process.Limits // what holds the agent in
+}
+
+// Redactor overwrites secrets, in files and in texts.
+type Redactor interface {
+	File(path string, from int64) (found bool, err error) // in place, from an offset on; twice is as once
+	Text(s string) string
 }
 
 // mask overwrites secrets in what was printed and in the stored prompt, which an echo of it is then like again.
@@ -117,15 +122,20 @@ type Cost struct {
 	Tokens    *Tokens
 }
 
+// Process runs a command, with all that it starts, to its end. That it fails or is ended is a result.
+type Process interface {
+	Run(ctx context.Context, c process.Command) (process.Exit, error)
+}
+
 // Runner runs agents of one backend, one after the other.
 type Runner struct {
-	shim    *proc.Shim
+	process Process
 	backend Backend
 }
 
-// NewRunner makes a Runner; the shim stays the caller's.
-func NewRunner(sh *proc.Shim, b Backend) *Runner {
-	return &Runner{shim: sh, backend: b}
+// NewRunner makes a Runner; p stays the caller's.
+func NewRunner(p Process, b Backend) *Runner {
+	return &Runner{process: p, backend: b}
 }
 
 // Name is its backend's.
@@ -146,7 +156,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if info, err := os.Stat(q.ErrLog); err == nil && q.ErrOffset == 0 {
 		q.ErrOffset = info.Size() // what others wrote there is not this run's
 	}
-	cmd := proc.Command{
+	cmd := process.Command{
 		Label: q.Label, Argv: argv, Dir: q.Dir, Env: env, Stdout: q.Log, Stderr: q.ErrLog,
 		Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace, Limits: q.Limits,
 	}
@@ -156,7 +166,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	stop := r.follow(q, end)
-	exit, err := r.shim.Run(ctx, cmd)
+	exit, err := r.process.Run(ctx, cmd)
 	f := stop()
 	if f != nil && f.why != nil && context.Cause(ctx) != error(f.why) { // somebody else was first
 		f = nil
@@ -171,8 +181,8 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 // to hear of it, from the shim's exit file and the log. It is false for every
 // other run than the one of this label.
 func (r *Runner) Recall(q Request, exitFile string) (Result, bool) {
-	exit, ok := proc.ReadExit(exitFile)
-	if !ok || exit.Label != q.Label || exit.Why != proc.Exited && exit.Why != proc.Signaled {
+	exit, ok := process.ReadExit(exitFile)
+	if !ok || exit.Label != q.Label || exit.Why != process.Exited && exit.Why != process.Signaled {
 		return Result{}, false
 	}
 	if q.Prompt == "" && q.PromptFile != "" {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
 )
 
 // BenchmarkStream reads 16 MB of events in lines of 4 MB and compares the
@@ -72,7 +72,7 @@ func BenchmarkStream(b *testing.B) {
 			sh := newStage(b).shim
 			var cats, ours time.Duration
 			for b.Loop() {
-				exit, err := sh.Run(b.Context(), proc.Command{Label: "cat", Argv: []string{"sh", "-c", "cat \"$0\" | cat >/dev/null", path}})
+				exit, err := sh.Run(b.Context(), process.Command{Label: "cat", Argv: []string{"sh", "-c", "cat \"$0\" | cat >/dev/null", path}})
 				if err != nil || exit.Code != 0 {
 					b.Fatal(exit, err)
 				}
@@ -113,7 +113,7 @@ func BenchmarkFollow(b *testing.B) {
 	claude := claudeScript("sleep 0.15; cat " + path)
 	var cats, ours time.Duration
 	for b.Loop() {
-		exit, err := s.shim.Run(b.Context(), proc.Command{Label: "cat", Argv: []string{"sh", "-c", "cat \"$0\" | cat >/dev/null", path}})
+		exit, err := s.shim.Run(b.Context(), process.Command{Label: "cat", Argv: []string{"sh", "-c", "cat \"$0\" | cat >/dev/null", path}})
 		if err != nil || exit.Code != 0 {
 			b.Fatal(exit, err)
 		}

@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
 )
 
 // recorded is one row of testdata/streams/cases.json.
@@ -61,13 +61,13 @@ func (c recorded) backend(tb testing.TB) Backend {
 func recordedAt() time.Time { return time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) }
 
 // exit is how the recorded run ended, as the shim would tell it.
-func (c recorded) exit() proc.Exit {
-	e := proc.Exit{Why: proc.Exited, End: recordedAt()}
+func (c recorded) exit() process.Exit {
+	e := process.Exit{Why: process.Exited, End: recordedAt()}
 	if c.ExitCode != nil {
 		e.Code = *c.ExitCode
 	}
 	if c.Signal != nil {
-		e.Why = proc.TimedOut
+		e.Why = process.TimedOut
 	}
 	return e
 }
@@ -75,7 +75,7 @@ func (c recorded) exit() proc.Exit {
 const recordedPrompt = "Create fake.txt. Say <promise>COMPLETE</promise> when done.\n"
 
 // judged is a result of a stream in a file.
-func judged(tb testing.TB, b Backend, stream []byte, exit proc.Exit) Result {
+func judged(tb testing.TB, b Backend, stream []byte, exit process.Exit) Result {
 	tb.Helper()
 	log := filepath.Join(tb.TempDir(), "log")
 	if err := os.WriteFile(log, stream, 0o600); err != nil {
@@ -162,10 +162,10 @@ func TestCutStreams(t *testing.T) {
 				if res.Complete && c.Outcome != "complete" && c.Outcome != "truncated" {
 					t.Errorf("cut at %d: complete: %+v", n, res)
 				}
-				if exit.Why == proc.TimedOut && res.End != TimedOut {
+				if exit.Why == process.TimedOut && res.End != TimedOut {
 					t.Errorf("cut at %d: %+v", n, res)
 				}
-				if c.ExitCode != nil && *c.ExitCode != 0 && exit.Why == proc.Exited && res.End == Finished {
+				if c.ExitCode != nil && *c.ExitCode != 0 && exit.Why == process.Exited && res.End == Finished {
 					t.Errorf("cut at %d, exit status %d: %+v", n, *c.ExitCode, res)
 				}
 			}

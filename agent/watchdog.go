@@ -8,9 +8,9 @@ import (
 	"regexp"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/agent/quota"
 	"descartes/agent/stream"
-	"descartes/internal/proc"
 )
 
 const (
@@ -185,11 +185,11 @@ func (f *watchdog) look(over, all bool) {
 
 // said is what was heard of a run that ended so, and why the watchdog ended
 // it, nil where it did not. It is nil where all has to be read afterwards.
-func (f *watchdog) said(exit proc.Exit) (*said, *cutoff) {
+func (f *watchdog) said(exit process.Exit) (*said, *cutoff) {
 	switch {
 	case f == nil || f.err != nil:
 		return nil, nil
-	case f.why != nil && exit.Why != proc.Cancelled: // it ended by itself just then, or something else came first
+	case f.why != nil && exit.Why != process.Cancelled: // it ended by itself just then, or something else came first
 		return nil, nil
 	case f.lost:
 		return nil, f.why
@@ -292,7 +292,7 @@ func (c *clocks) check(s *progress, now time.Duration, started bool) *cutoff {
 }
 
 // cutOff judges a run that the watchdog ended.
-func (r *Runner) cutOff(res *Result, h *said, q Request, exit proc.Exit, why *cutoff) {
+func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why *cutoff) {
 	who := r.backend.title()
 	switch why.clock {
 	case cutoffStart:
@@ -305,7 +305,7 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit proc.Exit, why *cu
 		}
 	case cutoffExit:
 		// What it said before the end is what counts, how it died does not.
-		exit.Why, exit.Code, exit.Signal = proc.Exited, 0, 0
+		exit.Why, exit.Code, exit.Signal = process.Exited, 0, 0
 		r.conclude(res, h, q, exit)
 		res.Notes = append(res.Notes, fmt.Sprintf("%s had told that it was finished and was still running %v later: it was ended", who, q.Clocks.Exit))
 	case cutoffSpin:

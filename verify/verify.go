@@ -13,8 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"descartes/internal/proc"
-	"descartes/internal/redact"
+	"descartes/agent/process"
 )
 
 // Request is one run of the verify command.
@@ -23,13 +22,13 @@ type Request struct {
 	Command string // for sh -c
 	Dir     string
 	Env     []string
-	Whole   bool             // with all of the caller's variables, for a Verifier that withholds some
-	Log     string           // a header line and both streams are appended here
-	Mask    *redact.Redactor // of secrets in the log, overwritten before it is read; nil: none
-	Timeout time.Duration    // of the whole run; 0 is none
-	Idle    time.Duration    // longest time without output, of which Log must be given; 0 is none
-	Grace   time.Duration    // between SIGTERM and SIGKILL
-	Limits  proc.Limits      // what holds the command in
+	Whole   bool           // with all of the caller's variables, for a Verifier that withholds some
+	Log     string         // a header line and both streams are appended here
+	Mask    Redactor       // of secrets in the log, overwritten before it is read; nil: none
+	Timeout time.Duration  // of the whole run; 0 is none
+	Idle    time.Duration  // longest time without output, of which Log must be given; 0 is none
+	Grace   time.Duration  // between SIGTERM and SIGKILL
+	Limits  process.Limits // what holds the command in
 }
 
 // Result is what the command came to.
@@ -63,44 +62,64 @@ func (r *Result) Reason() string {
 }
 
 // Runner runs verify commands, one after the other.
-type Runner struct{ shim *proc.Shim }
+type Runner struct{ process Process }
 
-// NewRunner makes a Runner; the shim stays the caller's.
-func NewRunner(sh *proc.Shim) *Runner { return &Runner{shim: sh} }
+// Process runs a command, with all that it starts, to its end. That it fails or is ended is a result.
+type Process interface {
+	Run(ctx context.Context, c process.Command) (process.Exit, error)
+}
+
+// NewRunner makes a Runner; p stays the caller's.
+func NewRunner(p Process) *Runner { return &Runner{process: p} }
+
+// Redactor overwrites secrets, in files and in texts.
+type Redactor interface {
+	File(path string, from int64) (found bool, err error) // in place, from an offset on; twice is as once
+	Text(s string) string
+}
+
+// nothing redacts nothing.
+type nothing struct{}
+
+func (nothing) File(string, int64) (bool, error) { return false, nil }
+func (nothing) Text(s string) string             { return s }
 
 // Run runs the command once. That it fails is a result; an error means that
 // there is none: no shell, no such directory, no place for the log.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
+	if q.Mask == nil {
+		q.Mask = nothing{}
+	}
 	start, err := header(q.Log, q.Mask.Text(q.Command))
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
-	exit, err := r.shim.Run(ctx, proc.Command{
+	exit, err := r.process.Run(ctx, process.Command{
 		Label: q.Label, Argv: []string{"sh", "-c", q.Command}, Dir: q.Dir, Env: q.Env,
 		Stdout: q.Log, Stderr: q.Log, Timeout: q.Timeout, Idle: q.Idle, Grace: q.Grace, Limits: q.Limits,
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
-	if exit.Why == proc.NotStarted {
+	if exit.Why == process.NotStarted {
 		return Result{}, fmt.Errorf("verify: %s", exit.Err)
 	}
 	res := Result{
-		Passed: exit.Why == proc.Exited && exit.Code == 0, Code: exit.Code, Signal: exit.Signal,
-		TimedOut:  exit.Why == proc.TimedOut || exit.Why == proc.Idled,
-		Cancelled: exit.Why == proc.Cancelled || exit.Why == proc.Orphaned,
+		Passed: exit.Why == process.Exited && exit.Code == 0, Code: exit.Code, Signal: exit.Signal,
+		TimedOut:  exit.Why == process.TimedOut || exit.Why == process.Idled,
+		Cancelled: exit.Why == process.Cancelled || exit.Why == process.Orphaned,
 		Duration:  exit.Took,
 	}
 	switch exit.Why {
-	case proc.TimedOut:
+	case process.TimedOut:
 		res.Overran = "timed out: not finished after " + q.Timeout.String()
-	case proc.Idled:
+	case process.Idled:
 		res.Overran = "timed out: it printed nothing for " + q.Idle.String()
-	case proc.Stopped:
+	case process.Stopped:
 		res.Overran = "stopped the process that watches over it"
-	case proc.Memory:
-		res.Overran = "used more than " + proc.Size(q.Limits.Memory) + " of memory"
-	case proc.Procs:
+	case process.Memory:
+		res.Overran = "used more than " + process.Size(q.Limits.Memory) + " of memory"
+	case process.Procs:
 		res.Overran = fmt.Sprintf("had more than %d processes and threads at a time", q.Limits.Procs)
 	default:
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/agent/process"
 	"descartes/gitops"
-	"descartes/internal/proc"
 	"descartes/internal/terminal"
 	"descartes/loop"
 )
@@ -94,7 +94,7 @@ func leftoverTable(list []loop.Leftover) string {
 		if !l.Last.IsZero() {
 			last = l.Last.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.Kind, terminal.Clean(l.Name), last, proc.Size(l.Size), len(l.Refs), l.Why)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", l.Kind, terminal.Clean(l.Name), last, process.Size(l.Size), len(l.Refs), l.Why)
 	}
 	w.Flush() // into memory
 	return s.String()

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"descartes/agent"
+	"descartes/agent/process"
 	"descartes/agent/stream"
 	"descartes/internal/config"
 	"descartes/internal/proc"
@@ -30,7 +31,7 @@ type confined struct {
 	base   []string            // variables for all
 	whole  []string            // the rest of ours
 	proxy  *sandbox.Proxy      // nil but in a strict sandbox
-	limits proc.Limits
+	limits process.Limits
 	tmp    string // folder of the commands' temporary files
 }
 
@@ -213,7 +214,7 @@ func environmentText(cfg loop.Config, b agent.Backend) string {
 // when the last of them has ended.
 func confine(run string, cfg loop.Config, h enclosure, backends ...agent.Backend) (c *confined, err error) {
 	c = &confined{boxes: map[string]*sandbox.Box{}, env: map[string][]string{}, tmp: filepath.Join(run, "tmp"),
-		limits: proc.Limits{Memory: cfg.MaxMemory, Procs: cfg.MaxProcs}}
+		limits: process.Limits{Memory: cfg.MaxMemory, Procs: cfg.MaxProcs}}
 	if err := sandbox.RemoveTemp(c.tmp); err != nil { // of a loop that was killed
 		return nil, err
 	}
@@ -266,7 +267,7 @@ func (c *confined) close() error {
 }
 
 // bounds are those of one command, which calls done when it has ended.
-func (c *confined) bounds(who string) (b proc.Limits, done func() []string, err error) {
+func (c *confined) bounds(who string) (b process.Limits, done func() []string, err error) {
 	box := c.boxes[who]
 	if box.Mode() == sandbox.Off {
 		return c.limits, func() []string { return nil }, nil

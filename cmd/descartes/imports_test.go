@@ -17,15 +17,15 @@ import (
 func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/atomicfile": {"internal/crash"},
-		"internal/acp":        {"internal/proc"},
+		"internal/acp":        {"agent/process", "internal/proc"},
 		"internal/crash":      {},
 		"internal/config":     {"agent", "loop/gate", "tasks", "internal/plainfile", "internal/redact"}, // of which settings hold values
 		"internal/markdown":   {},
 		"internal/redact":     {"internal/crash"},
 		"internal/plainfile":  {},
-		"internal/proc":       {},
-		"internal/promise":    {"internal/markdown"}, // code shows words and does not say them
-		"internal/sandbox":    {"internal/proc"},     // mounts, variables and the proxy of what proc starts
+		"internal/proc":       {"agent/process"},
+		"internal/promise":    {"internal/markdown"},              // code shows words and does not say them
+		"internal/sandbox":    {"agent/process", "internal/proc"}, // mounts, variables and the proxy of what proc starts
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile", "tasks/prose"},
 		"tasks/plan":          {"tasks", "tasks/prose", "internal/atomicfile", "internal/markdown"},
 		"tasks/prose":         {},
@@ -33,8 +33,9 @@ func arrows() map[string][]string {
 		"specbuild":           {"tasks", "internal/markdown"},
 		"agent/quota":         {},
 		"agent/stream":        {"agent/quota"},
-		"agent":               {"agent/quota", "agent/stream", "internal/proc", "internal/markdown", "internal/redact", "internal/promise"},
-		"verify":              {"internal/proc", "internal/redact", "internal/plainfile"},
+		"agent/process":       {},
+		"agent":               {"agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
+		"verify":              {"agent/process", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
 		"internal/report":     {"internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "tasks/plan", "gitops"},
 		"internal/terminal":   {},
@@ -44,7 +45,7 @@ func arrows() map[string][]string {
 		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"loop/gate", "agent/stream", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
+		"cmd/descartes":       {"agent/process", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/plainfile"},
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"descartes/agent"
+	"descartes/agent/process"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
@@ -239,7 +240,7 @@ func (s *settings) checkSafety() error {
 		}
 	}
 	if 0 < s.MaxMemory && s.MaxMemory < 16<<20 {
-		return badInput("4G is four GiB", "--max-memory %s: no agent runs in less than 16 MiB", proc.Size(s.MaxMemory))
+		return badInput("4G is four GiB", "--max-memory %s: no agent runs in less than 16 MiB", process.Size(s.MaxMemory))
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ import (
 
 	sdk "github.com/coder/acp-go-sdk"
 
+	"descartes/agent/process"
 	"descartes/internal/proc"
 )
 
@@ -209,7 +210,7 @@ func (b *bridge) finish(ctx context.Context, end event) int {
 		return 143
 	}
 	end.Code, end.Signal = exit.Code, exit.Signal
-	if end.Text += " (" + exit.String() + ")"; exit.Why == proc.Exited && exit.Code == 0 {
+	if end.Text += " (" + exit.String() + ")"; exit.Why == process.Exited && exit.Code == 0 {
 		exit.Code = 1
 	}
 	b.log.tell(end)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"descartes/agent/process"
 )
 
 // BenchmarkRun runs the same no-op by bare os/exec (shared /dev/null, prepared
@@ -23,7 +25,7 @@ func BenchmarkRun(b *testing.B) {
 	defer null.Close()
 	env := os.Environ()
 	log := filepath.Join(dir, "log")
-	cmd := Command{Label: "noop", Argv: []string{"/bin/sh", "-c", "true"}, Stdout: log, Stderr: log}
+	cmd := process.Command{Label: "noop", Argv: []string{"/bin/sh", "-c", "true"}, Stdout: log, Stderr: log}
 	var bare, ours []time.Duration
 	for b.Loop() {
 		t0 := time.Now()
@@ -33,7 +35,7 @@ func BenchmarkRun(b *testing.B) {
 			b.Fatal(err)
 		}
 		t1 := time.Now()
-		if e, err := s.Run(b.Context(), cmd); err != nil || e.Why != Exited || e.Code != 0 {
+		if e, err := s.Run(b.Context(), cmd); err != nil || e.Why != process.Exited || e.Code != 0 {
 			b.Fatal(e, err)
 		}
 		bare, ours = append(bare, t1.Sub(t0)), append(ours, time.Since(t1))

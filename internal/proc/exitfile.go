@@ -1,16 +1,17 @@
 package proc
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
 	"syscall"
+
+	"descartes/agent/process"
 )
 
 // writeExit records how a command ended, so that whoever takes over from a dead process learns it. The file is
 // overwritten in place: one write of one line, of which a reader takes the first only.
-func writeExit(path string, e Exit) error {
+func writeExit(path string, e process.Exit) error {
 	if path == "" {
 		return nil
 	}
@@ -32,19 +33,4 @@ func writeExit(path string, e Exit) error {
 		err = errors.Join(err, f.Truncate(int64(n)))
 	}
 	return errors.Join(err, f.Close())
-}
-
-// ReadExit reads what a shim wrote to its ExitFile last. It is false for a
-// file that is missing, empty or torn.
-func ReadExit(path string) (Exit, bool) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return Exit{}, false
-	}
-	line, _, whole := bytes.Cut(data, []byte{'\n'})
-	var e Exit
-	if !whole || json.Unmarshal(line, &e) != nil || e.Why == "" {
-		return Exit{}, false
-	}
-	return e, true
 }

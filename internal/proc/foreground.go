@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"descartes/agent/process"
 )
 
 // Attend runs a program with our own standard streams to its end and returns
@@ -35,7 +37,7 @@ func Attend(argv, env []string) (int, error) {
 // Interactive runs a program on our own terminal, such as a person's editor, and waits for it. A
 // non-zero exit status is no error.
 func Interactive(ctx context.Context, argv []string, dir string) (code int, err error) {
-	if err := (Command{Argv: argv, Dir: dir}).check(); err != nil {
+	if err := (process.Command{Argv: argv, Dir: dir}).Check(); err != nil {
 		return 0, err
 	}
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)

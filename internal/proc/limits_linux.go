@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"descartes/agent/process"
 )
 
 // limiter holds a command's processes within its limits. Where the machine lets
@@ -19,7 +21,7 @@ type limiter struct {
 	procs  int
 	groups []group // made for this command
 	last   time.Time
-	why    Why
+	why    process.Why
 }
 
 // group is one control group and the files that say how it went.
@@ -35,7 +37,7 @@ const limitTick = time.Second
 
 // limit makes what a command's limits need and moves this process there, so
 // that the command is born inside. leave moves us back.
-func (s *server) limit(c Limits) (*limiter, error) {
+func (s *server) limit(c process.Limits) (*limiter, error) {
 	if c.Memory <= 0 && c.Procs <= 0 {
 		return nil, nil
 	}
@@ -80,7 +82,7 @@ func (k *limiter) remove() {
 }
 
 // exceeded says which limit was overrun, once a second.
-func (k *limiter) exceeded(now time.Time) Why {
+func (k *limiter) exceeded(now time.Time) process.Why {
 	if k == nil || now.Sub(k.last) < limitTick {
 		return ""
 	}
@@ -101,9 +103,9 @@ func (k *limiter) exceeded(now time.Time) Why {
 	}
 	switch {
 	case memory && bytes > k.memory:
-		k.why = Memory
+		k.why = process.Memory
 	case procs && n > k.procs:
-		k.why = Procs
+		k.why = process.Procs
 	}
 	return k.why
 }
@@ -121,7 +123,7 @@ func (k *limiter) blind() (memory, procs bool) {
 
 // verdict is what the groups say, also after the command's own end: one that
 // the kernel killed for its memory did not simply crash.
-func (k *limiter) verdict() Why {
+func (k *limiter) verdict() process.Why {
 	if k == nil || k.why != "" {
 		if k == nil {
 			return ""
@@ -132,9 +134,9 @@ func (k *limiter) verdict() Why {
 		switch {
 		case !g.moved:
 		case g.memory && counter(g.dir, g.v2, "memory.events", "memory.oom_control", "oom_kill") > 0:
-			k.why = Memory
+			k.why = process.Memory
 		case g.procs && (counter(g.dir, true, "pids.events", "", "max") > 0 || current(g.dir) > k.procs):
-			k.why = Procs
+			k.why = process.Procs
 		}
 	}
 	return k.why
@@ -229,7 +231,7 @@ func groupPlaces() (places []groupPlace) {
 }
 
 // makeGroups makes a group wherever one of the limits can be set.
-func makeGroups(places []groupPlace, name string, c Limits) (groups []group) {
+func makeGroups(places []groupPlace, name string, c process.Limits) (groups []group) {
 	memory, procs := c.Memory > 0, c.Procs > 0
 	for _, p := range places {
 		g := group{dir: filepath.Join(p.parent, name), home: p.home, v2: p.v2}
@@ -251,7 +253,7 @@ func makeGroups(places []groupPlace, name string, c Limits) (groups []group) {
 }
 
 // limit writes the limits. Swap is no way around the one on memory.
-func (g group) limit(c Limits) error {
+func (g group) limit(c process.Limits) error {
 	set := func(file, value string) error { return os.WriteFile(filepath.Join(g.dir, file), []byte(value), 0) }
 	bytes := strconv.FormatInt(c.Memory, 10)
 	if g.memory && g.v2 {
@@ -277,7 +279,7 @@ func (g group) limit(c Limits) error {
 // Ceilings says by what means limits are kept here: "cgroup v2", "cgroup v1"
 // or "by looking once a second". It makes groups for that, and removes them.
 func Ceilings() string {
-	c := Limits{Memory: 1 << 40, Procs: 1 << 15}
+	c := process.Limits{Memory: 1 << 40, Procs: 1 << 15}
 	groups := makeGroups(groupPlaces(), "descartes-try-"+strconv.Itoa(os.Getpid()), c)
 	var means []string
 	for _, g := range groups {

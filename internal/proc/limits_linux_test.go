@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"descartes/agent/process"
 )
 
 // TestLimits ends what grows beyond its limits, by whatever means this machine has.
@@ -16,17 +18,17 @@ func TestLimits(t *testing.T) {
 	s := startShim(t, ShimConfig{})
 	many := sh("many", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 30 & done; wait")
 	many.Limits.Procs = 10
-	if e := run(t, s, many); e.Why != Procs || e.Took > 20*time.Second {
+	if e := run(t, s, many); e.Why != process.Procs || e.Took > 20*time.Second {
 		t.Errorf("many: got %+v", e)
 	}
 	much := sh("much", "x=$(head -c 60000000 /dev/zero | tr '\\0' a); y=$x$x; sleep 30")
 	much.Limits.Memory = 32 << 20
-	if e := run(t, s, much); e.Why != Memory || e.Took > 20*time.Second {
+	if e := run(t, s, much); e.Why != process.Memory || e.Took > 20*time.Second {
 		t.Errorf("much: got %+v", e)
 	}
 	few := sh("few", "sleep 0 & wait; exit 3")
-	few.Limits = Limits{Memory: 1 << 30, Procs: 100}
-	if e := run(t, s, few); e.Why != Exited || e.Code != 3 {
+	few.Limits = process.Limits{Memory: 1 << 30, Procs: 100}
+	if e := run(t, s, few); e.Why != process.Exited || e.Code != 3 {
 		t.Errorf("few: got %+v", e)
 	}
 	eventually(t, "the groups' end", func() bool {
@@ -52,11 +54,11 @@ func TestLimitsLooking(t *testing.T) {
 	defer func() { killTree(0, nil); _, _ = child.Wait() }()
 	eventually(t, "three processes", func() bool { return len(tree()) >= 3 })
 	k.last = time.Time{}
-	if why := k.exceeded(time.Now()); why != Procs {
+	if why := k.exceeded(time.Now()); why != process.Procs {
 		t.Errorf("with three: got %q", why)
 	}
 	k = &limiter{memory: 1}
-	if why := k.exceeded(time.Now()); why != Memory || k.verdict() != Memory {
+	if why := k.exceeded(time.Now()); why != process.Memory || k.verdict() != process.Memory {
 		t.Errorf("with more than a byte: got %q", why)
 	}
 }
@@ -86,7 +88,7 @@ func TestGroupFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for limit, want := range map[int]Why{20: Procs, 21: ""} {
+	for limit, want := range map[int]process.Why{20: process.Procs, 21: ""} {
 		k := &limiter{procs: limit, groups: []group{{dir: early, moved: true, procs: true}}}
 		if why := k.exceeded(time.Now()); why != want {
 			t.Errorf("21 processes of %d: got %q, want %q", limit, why, want)
@@ -94,7 +96,7 @@ func TestGroupFiles(t *testing.T) {
 	}
 	// A folder of our own stands in for a group that was delegated.
 	places := []groupPlace{{parent: dir, home: dir, v2: true, controllers: []string{"memory", "pids"}}}
-	groups := makeGroups(places, "x", Limits{Memory: 5 << 20, Procs: 7})
+	groups := makeGroups(places, "x", process.Limits{Memory: 5 << 20, Procs: 7})
 	if len(groups) != 1 || !groups[0].memory || !groups[0].procs {
 		t.Fatalf("got %+v", groups)
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"descartes/agent/process"
 )
 
 // Without a subreaper and without /proc a command is its process group: what
@@ -71,19 +73,19 @@ func Within(...string) map[int][]string { return nil }
 // limiter would hold a command within limits; here there is none.
 type limiter struct{}
 
-func (s *server) limit(c Limits) (*limiter, error) {
+func (s *server) limit(c process.Limits) (*limiter, error) {
 	if c.Memory > 0 || c.Procs > 0 {
 		return nil, errors.New("limits of memory and processes are kept on Linux only")
 	}
 	return nil, nil
 }
 
-func (*limiter) leave()                 {}
-func (*limiter) remove()                {}
-func (*limiter) exceeded(time.Time) Why { return "" }
-func (*limiter) verdict() Why           { return "" }
-func sealed(int) (int, error)           { return -1, errors.ErrUnsupported }
-func widen(int)                         {}
+func (*limiter) leave()                         {}
+func (*limiter) remove()                        {}
+func (*limiter) exceeded(time.Time) process.Why { return "" }
+func (*limiter) verdict() process.Why           { return "" }
+func sealed(int) (int, error)                   { return -1, errors.ErrUnsupported }
+func widen(int)                                 {}
 
 // Ceilings says by what means limits are kept here: none.
 func Ceilings() string { return "not kept on this system" }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"descartes/agent/process"
 )
 
 // DefaultLimit bounds the standard output that Output keeps when Call.Limit
@@ -46,7 +48,7 @@ type Reply struct {
 // no error.
 func (s *Shim) Output(ctx context.Context, call Call, scratch string, grace time.Duration) (r Reply, err error) {
 	name := strings.Join(call.Argv[:min(2, len(call.Argv))], " ")
-	c := Command{Label: name, Argv: call.Argv, Dir: call.Dir, Env: call.Env, Stdout: scratch + ".out", Stderr: scratch + ".err", Leave: true, Grace: grace}
+	c := process.Command{Label: name, Argv: call.Argv, Dir: call.Dir, Env: call.Env, Stdout: scratch + ".out", Stderr: scratch + ".err", Leave: true, Grace: grace}
 	defer func() {
 		for _, file := range []string{c.Stdin, c.Stdout, c.Stderr} {
 			_ = os.Remove(file)
@@ -62,7 +64,7 @@ func (s *Shim) Output(ctx context.Context, call Call, scratch string, grace time
 	if err != nil {
 		return r, err
 	}
-	if e.Why == NotStarted {
+	if e.Why == process.NotStarted {
 		return r, errors.New(e.Err)
 	}
 	limit := call.Limit
@@ -70,14 +72,14 @@ func (s *Shim) Output(ctx context.Context, call Call, scratch string, grace time
 		limit = DefaultLimit
 	}
 	out, errs := &capped{limit: limit}, &capped{limit: stderrLimit}
-	if err := errors.Join(out.read(c.Stdout), errs.read(c.Stderr)); err != nil && e.Why == Exited {
+	if err := errors.Join(out.read(c.Stdout), errs.read(c.Stderr)); err != nil && e.Why == process.Exited {
 		return r, fmt.Errorf("run %s: %w", name, err)
 	}
 	r = Reply{Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes(), Code: e.Code}
 	switch {
-	case e.Why == Cancelled:
+	case e.Why == process.Cancelled:
 		return r, fmt.Errorf("run %s: %w", name, context.Cause(ctx))
-	case e.Why != Exited:
+	case e.Why != process.Exited:
 		return r, fmt.Errorf("run %s: %s", name, e)
 	case out.full:
 		return r, fmt.Errorf("run %s: it printed more than %d bytes", name, limit)
@@ -88,7 +90,7 @@ func (s *Shim) Output(ctx context.Context, call Call, scratch string, grace time
 // Output runs a program in a process group of its own. A non-zero exit status
 // is no error. The end of ctx kills the group.
 func Output(ctx context.Context, call Call) (Reply, error) {
-	if err := (Command{Argv: call.Argv, Dir: call.Dir}).check(); err != nil {
+	if err := (process.Command{Argv: call.Argv, Dir: call.Dir}).Check(); err != nil {
 		return Reply{}, err
 	}
 	name := strings.Join(call.Argv[:min(2, len(call.Argv))], " ")

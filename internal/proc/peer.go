@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"descartes/agent/process"
 )
 
 // Peer is a program that is talked with over its standard input and output.
@@ -21,13 +23,13 @@ type Peer struct {
 
 	cmd   *exec.Cmd
 	ended chan struct{}
-	exit  Exit
+	exit  process.Exit
 }
 
 // StartPeer starts a program in our directory, with our environment and our
 // standard error. A program that cannot be found is an ErrNoProgram.
 func StartPeer(argv []string) (*Peer, error) {
-	if err := (Command{Argv: argv}).check(); err != nil {
+	if err := (process.Command{Argv: argv}).Check(); err != nil {
 		return nil, err
 	}
 	path, err := Look(argv[0], "", os.Environ())
@@ -62,9 +64,9 @@ func (p *Peer) wait() {
 	if err != nil && !errors.As(err, &failed) {
 		p.exit.Err = err.Error()
 	}
-	p.exit.Why = Exited
+	p.exit.Why = process.Exited
 	if s, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		p.exit.Why, p.exit.Signal = Signaled, int(s.Signal())
+		p.exit.Why, p.exit.Signal = process.Signaled, int(s.Signal())
 		return
 	}
 	p.exit.Code = p.cmd.ProcessState.ExitCode()
@@ -72,20 +74,20 @@ func (p *Peer) wait() {
 
 // Ended waits at most the time given for the program's own end; false if it
 // still runs.
-func (p *Peer) Ended(within time.Duration) (Exit, bool) {
+func (p *Peer) Ended(within time.Duration) (process.Exit, bool) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
 	case <-p.ended:
 		return p.exit, true
 	case <-timer.C:
-		return Exit{}, false
+		return process.Exit{}, false
 	}
 }
 
 // End closes the program's input and waits, then sends SIGTERM and waits, then
 // SIGKILL, each time for the time given. What it started is for the shim to end.
-func (p *Peer) End(within time.Duration) Exit {
+func (p *Peer) End(within time.Duration) process.Exit {
 	p.In.Close()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		if exit, ok := p.Ended(within); ok {

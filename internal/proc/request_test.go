@@ -7,14 +7,16 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"descartes/agent/process"
 )
 
 // Whatever the bytes of a command's strings are, they reach the shim.
 func TestRequest(t *testing.T) {
 	t.Parallel()
-	c := Command{Label: "l", Argv: []string{"a", "", "\xff\n", "ö\u2028"}, Dir: "/d", Env: []string{"A=\xfe"}, Limits: Limits{Wrap: []string{"w"}, Inside: []string{"x", "y"}, Memory: 1 << 40, Procs: 7}, Leave: true, Stdin: "i", Stdout: "o", Stderr: "e",
+	c := process.Command{Label: "l", Argv: []string{"a", "", "\xff\n", "ö\u2028"}, Dir: "/d", Env: []string{"A=\xfe"}, Limits: process.Limits{Wrap: []string{"w"}, Inside: []string{"x", "y"}, Memory: 1 << 40, Procs: 7}, Leave: true, Stdin: "i", Stdout: "o", Stderr: "e",
 		Timeout: time.Hour, Idle: 1, Grace: -1}
-	carried := c.mapped(toText)
+	carried := mapped(c, toText)
 	line, err := json.Marshal(request{Seq: 300, Command: &carried})
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +27,7 @@ func TestRequest(t *testing.T) {
 		if r, ok := s.next(false); ok != (n == len(line)+1) {
 			t.Fatalf("after %d bytes: %+v", n, r)
 		} else if ok {
-			if got := r.Command.mapped(fromText); r.Seq != 300 || !reflect.DeepEqual(got, c) {
+			if got := mapped(*r.Command, fromText); r.Seq != 300 || !reflect.DeepEqual(got, c) {
 				t.Errorf("got %+v, want %+v", got, c)
 			}
 		}
@@ -39,13 +41,13 @@ func TestRequest(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add("a", "\xff\x00ö")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		carried := Command{Label: a, Argv: []string{b}}.mapped(toText)
+		carried := mapped(process.Command{Label: a, Argv: []string{b}}, toText)
 		line, err := json.Marshal(carried)
-		var back Command
+		var back process.Command
 		if err == nil {
 			err = json.Unmarshal(line, &back)
 		}
-		if got := back.mapped(fromText); err != nil || got.Label != a || got.Argv[0] != b {
+		if got := mapped(back, fromText); err != nil || got.Label != a || got.Argv[0] != b {
 			t.Errorf("%q, %q came back as %+v, %v", a, b, got, err)
 		}
 	})

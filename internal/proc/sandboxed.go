@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/agent/process"
 )
 
 // sandboxed is what a command that runs inside bubblewrap needs besides. Its
@@ -185,7 +187,7 @@ func (j *job) unwrap() (fault error) {
 	}
 	w.drain(true)
 	w.readStatus()
-	if j.exit.Why != Exited {
+	if j.exit.Why != process.Exited {
 		return nil
 	}
 	if !bytes.Contains(w.report, []byte(`"exit-code"`)) && j.exit.Code != 0 {
@@ -194,11 +196,11 @@ func (j *job) unwrap() (fault error) {
 		if !strings.HasPrefix(words, "execvp ") {
 			return fault
 		}
-		j.exit.Why, j.exit.Code, j.exit.Err = NotStarted, 126, fault.Error() // the program's own fault
+		j.exit.Why, j.exit.Code, j.exit.Err = process.NotStarted, 126, fault.Error() // the program's own fault
 		return nil
 	}
 	if sig := syscall.Signal(j.exit.Code - 128); deadly(sig) {
-		j.exit.Why, j.exit.Code, j.exit.Signal = Signaled, 0, int(sig)
+		j.exit.Why, j.exit.Code, j.exit.Signal = process.Signaled, 0, int(sig)
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/agent/process"
 )
 
 // Descriptors that a shim is started with.
@@ -61,7 +63,7 @@ func Serve() int {
 		case r.Command == nil: // a cancel that came after the end of its command
 		default:
 			s.exit = fromText(r.ExitFile)
-			if !s.run(r.Seq, r.Command.mapped(fromText)) {
+			if !s.run(r.Seq, mapped(*r.Command, fromText)) {
 				return 0
 			}
 		}
@@ -119,9 +121,9 @@ func answer(r reply) bool {
 
 // job is the running command.
 type job struct {
-	cmd    Command
+	cmd    process.Command
 	seq    uint64
-	exit   Exit
+	exit   process.Exit
 	pid    int
 	pidfd  int   // -1 where the system has none
 	output []int // descriptors whose growth counts against Idle
@@ -134,9 +136,9 @@ type job struct {
 }
 
 // run runs one command and answers. It is false when nobody is left to answer.
-func (s *server) run(seq uint64, c Command) bool {
+func (s *server) run(seq uint64, c process.Command) bool {
 	j := &job{cmd: c, seq: seq, pidfd: -1}
-	j.exit = Exit{Label: c.Label, Start: time.Now()}
+	j.exit = process.Exit{Label: c.Label, Start: time.Now()}
 	files, err := s.open(c)
 	if err != nil {
 		return answer(reply{Fault: err.Error()})
@@ -148,7 +150,7 @@ func (s *server) run(seq uint64, c Command) bool {
 	if fault != nil {
 		return answer(reply{Fault: fault.Error()})
 	}
-	if j.exit.Why != NotStarted {
+	if j.exit.Why != process.NotStarted {
 		why := s.watch(j)
 		s.finish(j, why)
 		if fault = j.unwrap(); fault != nil {
@@ -161,12 +163,12 @@ func (s *server) run(seq uint64, c Command) bool {
 		// The result stands; only a successor would not hear of it.
 		j.exit.Err = joinText(j.exit.Err, "the end was not recorded: "+err.Error())
 	}
-	return answer(reply{Exit: j.exit}) && j.exit.Why != Orphaned
+	return answer(reply{Exit: j.exit}) && j.exit.Why != process.Orphaned
 }
 
 // watch waits until the command ends by itself, then returns "", or until
 // there is a reason to end it.
-func (s *server) watch(j *job) Why {
+func (s *server) watch(j *job) process.Why {
 	c, start := j.cmd, time.Now() // monotonic: neither clock changes nor suspend count
 	grown, size := start, j.size()
 	for {
@@ -193,13 +195,13 @@ func (s *server) watch(j *job) Why {
 			return why
 		}
 		if c.Timeout > 0 && now.Sub(start) >= c.Timeout {
-			return TimedOut
+			return process.TimedOut
 		}
 		if c.Idle > 0 {
 			if n := j.size(); n != size {
 				grown, size = now, n
 			} else if now.Sub(grown) >= c.Idle {
-				return Idled
+				return process.Idled
 			}
 		}
 	}
@@ -226,28 +228,28 @@ func (s *server) sleep(j *job, d time.Duration, requests bool) bool {
 
 // orphaned doubts an end that is no success while nobody waits any more: it
 // is more likely that somebody ends us all than that the command failed just now.
-func (s *server) orphaned(j *job) Why {
+func (s *server) orphaned(j *job) process.Why {
 	if !j.status.Signaled() && j.status.ExitStatus() == 0 {
 		return ""
 	}
 	fds := []unix.PollFd{{Fd: requestFD, Events: unix.POLLIN}}
 	if n, err := unix.Poll(fds, 0); err == nil && n > 0 && fds[0].Revents&unix.POLLHUP != 0 {
-		return Orphaned
+		return process.Orphaned
 	}
 	return ""
 }
 
 // cancelled reads what came while a command runs: its cancellation, or the end of
 // the lifeline.
-func (s *server) cancelled(j *job) Why {
+func (s *server) cancelled(j *job) process.Why {
 	if !s.fill() {
-		return Orphaned
+		return process.Orphaned
 	}
 	for {
 		if r, ok := s.next(false); !ok {
 			return ""
 		} else if r.Cancel && r.Seq == j.seq {
-			return Cancelled
+			return process.Cancelled
 		}
 	}
 }
@@ -313,7 +315,7 @@ type streams struct {
 	null         int
 }
 
-func (s *server) open(c Command) (f streams, err error) {
+func (s *server) open(c process.Command) (f streams, err error) {
 	f = streams{in: s.null, out: s.null, err: s.null, null: s.null}
 	if c.Stdin != "" {
 		if f.in, err = syscall.Open(c.Stdin, syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err != nil {
@@ -459,7 +461,7 @@ func wrapped(err error) error {
 }
 
 func (j *job) notStarted(err error) {
-	j.exit.Why, j.exit.Code, j.exit.Err = NotStarted, 126, err.Error()
+	j.exit.Why, j.exit.Code, j.exit.Err = process.NotStarted, 126, err.Error()
 	if errors.Is(err, ErrNoProgram) {
 		j.exit.Code = 127
 	}
@@ -496,7 +498,7 @@ const killBound = 5 * time.Second
 
 // finish ends what is left of a command and fills in how it ended. With why
 // empty the command ended by itself: what it left gets no grace.
-func (s *server) finish(j *job, why Why) {
+func (s *server) finish(j *job, why process.Why) {
 	if why != "" && s.left(j) {
 		s.terminate(j)
 	}
@@ -504,9 +506,9 @@ func (s *server) finish(j *job, why Why) {
 		s.kill(j)
 	}
 	if j.status.Signaled() {
-		j.exit.Why, j.exit.Signal = Signaled, int(j.status.Signal())
+		j.exit.Why, j.exit.Signal = process.Signaled, int(j.status.Signal())
 	} else {
-		j.exit.Why, j.exit.Code = Exited, j.status.ExitStatus()
+		j.exit.Why, j.exit.Code = process.Exited, j.status.ExitStatus()
 	}
 	if why == "" {
 		why = j.limiter.verdict()
@@ -520,16 +522,16 @@ func (s *server) finish(j *job, why Why) {
 // put their own children in groups of their own, hence every group. A stopped
 // process could not obey, hence SIGCONT.
 func (s *server) terminate(j *job) {
-	grace := j.cmd.grace()
-	if grace == 0 {
+	patience := grace(j.cmd)
+	if patience == 0 {
 		return
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		signalGroups(j.pid, sig, j.spared(s.stuck))
 	}
 	start := time.Now()
-	for pause := time.Millisecond; s.left(j) && time.Since(start) < grace; pause = min(2*pause, 20*time.Millisecond) {
-		s.sleep(j, min(pause, grace-time.Since(start)), false)
+	for pause := time.Millisecond; s.left(j) && time.Since(start) < patience; pause = min(2*pause, 20*time.Millisecond) {
+		s.sleep(j, min(pause, patience-time.Since(start)), false)
 		j.sandboxed.drain(false)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"descartes/agent/process"
 )
 
 // ShimConfig says how to start a shim.
@@ -145,24 +147,24 @@ func (s *Shim) PID() int { return int(s.pid.Load()) }
 // result, and so is that the shim does not answer after its end is due; an
 // error means that there is none. When the shim itself dies, Run sweeps up what
 // it left and returns a *DiedError; the next Run starts another.
-func (s *Shim) Run(ctx context.Context, c Command) (Exit, error) {
-	if err := c.check(); err != nil {
-		return Exit{}, err
+func (s *Shim) Run(ctx context.Context, c process.Command) (process.Exit, error) {
+	if err := c.Check(); err != nil {
+		return process.Exit{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ctx.Err() != nil {
 		now := time.Now()
-		return Exit{Label: c.Label, Why: Cancelled, Start: now, End: now}, nil
+		return process.Exit{Label: c.Label, Why: process.Cancelled, Start: now, End: now}, nil
 	}
 	if err := s.revive(); err != nil {
-		return Exit{}, err
+		return process.Exit{}, err
 	}
 	s.seq++
 	l, seq, start := s.live, s.seq, time.Now()
-	carried := c.mapped(toText)
+	carried := mapped(c, toText)
 	if err := l.send(request{Seq: seq, Command: &carried, ExitFile: toText(s.cfg.ExitFile)}); err != nil {
-		return Exit{}, s.lost(c.Label)
+		return process.Exit{}, s.lost(c.Label)
 	}
 	done := l.watch(ctx, seq, c)
 	line, err := l.lines.ReadBytes('\n')
@@ -171,23 +173,23 @@ func (s *Shim) Run(ctx context.Context, c Command) (Exit, error) {
 	case why != "" && err != nil:
 		return s.ended(c, why, start), nil
 	case err != nil:
-		return Exit{}, s.lost(c.Label)
+		return process.Exit{}, s.lost(c.Label)
 	case why != "": // killed as it answered
 		_, _, _ = s.clean()
 	}
 	var r reply
 	if err := json.Unmarshal(line, &r); err != nil {
-		return Exit{}, fmt.Errorf("run %s: read the shim's reply: %w", c.Label, err)
+		return process.Exit{}, fmt.Errorf("run %s: read the shim's reply: %w", c.Label, err)
 	}
 	if r.Fault != "" {
-		return Exit{}, fmt.Errorf("run %s: %s", c.Label, r.Fault)
+		return process.Exit{}, fmt.Errorf("run %s: %s", c.Label, r.Fault)
 	}
 	return r.Exit, nil
 }
 
-func (c Command) grace() time.Duration {
+func grace(c process.Command) time.Duration {
 	if c.Grace == 0 {
-		return DefaultGrace
+		return process.DefaultGrace
 	}
 	return max(c.Grace, 0)
 }
@@ -228,9 +230,9 @@ func (s *Shim) lost(label string) error {
 
 // ended is the end of a command whose shim did not answer any more and was
 // killed for it. It is recorded as the shim would have done.
-func (s *Shim) ended(c Command, why Why, start time.Time) Exit {
+func (s *Shim) ended(c process.Command, why process.Why, start time.Time) process.Exit {
 	_, killed, err := s.clean()
-	e := Exit{Label: c.Label, Why: why, Signal: int(syscall.SIGKILL), Start: start, End: time.Now(), Left: killed,
+	e := process.Exit{Label: c.Label, Why: why, Signal: int(syscall.SIGKILL), Start: start, End: time.Now(), Left: killed,
 		Err: "the supervising process (" + shimName + ") did not answer and was killed"}
 	e.Took = e.End.Sub(e.Start)
 	if err != nil {
@@ -289,20 +291,20 @@ func (s *Shim) Close() error {
 
 // request is one line of JSON to a shim.
 type request struct {
-	Seq      uint64   `json:"seq"`
-	Cancel   bool     `json:"cancel,omitempty"`    // end the command of this number
-	Command  *Command `json:"command,omitempty"`   // run this one; its strings are as toText has them
-	ExitFile string   `json:"exit_file,omitempty"` // where its end is recorded
+	Seq      uint64           `json:"seq"`
+	Cancel   bool             `json:"cancel,omitempty"`    // end the command of this number
+	Command  *process.Command `json:"command,omitempty"`   // run this one; its strings are as toText has them
+	ExitFile string           `json:"exit_file,omitempty"` // where its end is recorded
 }
 
 // reply is the line that answers a command.
 type reply struct {
-	Exit  Exit   `json:"exit"`
-	Fault string `json:"fault,omitempty"` // the command was not run, and that is not its fault
+	Exit  process.Exit `json:"exit"`
+	Fault string       `json:"fault,omitempty"` // the command was not run, and that is not its fault
 }
 
-// mapped is the command with f applied to each of its strings.
-func (c Command) mapped(f func(string) string) Command {
+// mapped is a command with f applied to each of its strings.
+func mapped(c process.Command, f func(string) string) process.Command {
 	for _, list := range []*[]string{&c.Argv, &c.Env, &c.Limits.Wrap, &c.Limits.Inside} {
 		if len(*list) == 0 {
 			continue
@@ -401,20 +403,20 @@ const stoppedLooks = 3
 // watch kills a shim that does not answer long after it should have, or that stays stopped: what runs under a shim can stop it with
 // SIGSTOP, as often as it is continued, and then no deadline acts there. It also tells the shim to end command seq when
 // ctx ends. done ends the watch and says why the shim was killed, "" where it was not.
-func (l *link) watch(ctx context.Context, seq uint64, c Command) (done func() Why) {
-	over, killed := make(chan struct{}), make(chan Why, 1)
+func (l *link) watch(ctx context.Context, seq uint64, c process.Command) (done func() process.Why) {
+	over, killed := make(chan struct{}), make(chan process.Why, 1)
 	go func() { killed <- l.watchdog(ctx, seq, c, over) }()
-	return func() Why {
+	return func() process.Why {
 		close(over)
 		return <-killed
 	}
 }
 
-func (l *link) watchdog(ctx context.Context, seq uint64, c Command, over <-chan struct{}) Why {
+func (l *link) watchdog(ctx context.Context, seq uint64, c process.Command, over <-chan struct{}) process.Why {
 	look := time.NewTicker(l.look)
 	defer look.Stop()
 	var due time.Time // when the command's end began at the latest; zero for no such time
-	why := TimedOut
+	why := process.TimedOut
 	if c.Timeout > 0 {
 		due = time.Now().Add(c.Timeout)
 	}
@@ -425,7 +427,7 @@ func (l *link) watchdog(ctx context.Context, seq uint64, c Command, over <-chan 
 			return ""
 		case <-cancelled:
 			_ = l.send(request{Seq: seq, Cancel: true}) // a dead shim shows in the reply
-			cancelled, due, why = nil, time.Now(), Cancelled
+			cancelled, due, why = nil, time.Now(), process.Cancelled
 			continue
 		case <-look.C:
 		}
@@ -433,11 +435,11 @@ func (l *link) watchdog(ctx context.Context, seq uint64, c Command, over <-chan 
 			stops = 0
 		}
 		switch late := time.Since(due); {
-		case !due.IsZero() && late > c.grace()+l.patience:
+		case !due.IsZero() && late > grace(c)+l.patience:
 		case stops < stoppedLooks:
 			continue
 		case due.IsZero() || late < 0:
-			why = Stopped
+			why = process.Stopped
 		}
 		_ = l.proc.Kill()
 		return why

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/agent/process"
 )
 
 func TestShimDies(t *testing.T) {
@@ -131,13 +133,13 @@ func TestStoppedShim(t *testing.T) {
 	t.Parallel()
 	const script = "(while :; do kill -STOP $PPID; sleep 0.01; done) & echo started; wait"
 	for _, tt := range []struct {
-		why Why
-		set func(*Command)
+		why process.Why
+		set func(*process.Command)
 	}{
-		{TimedOut, func(c *Command) { c.Timeout = 50 * time.Millisecond }},
-		{Cancelled, func(*Command) {}},
-		{Stopped, func(*Command) {}},                             // without any deadline
-		{Stopped, func(c *Command) { c.Idle = 2 * time.Second }}, // which a busy machine does not reach before the shim is stopped
+		{process.TimedOut, func(c *process.Command) { c.Timeout = 50 * time.Millisecond }},
+		{process.Cancelled, func(*process.Command) {}},
+		{process.Stopped, func(*process.Command) {}},                             // without any deadline
+		{process.Stopped, func(c *process.Command) { c.Idle = 2 * time.Second }}, // which a busy machine does not reach before the shim is stopped
 	} {
 		t.Run(string(tt.why), func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +155,7 @@ func TestStoppedShim(t *testing.T) {
 			tt.set(&c)
 			go func() {
 				eventually(t, "the shim to be stopped", func() bool { return stopped(pid) })
-				if tt.why == Cancelled {
+				if tt.why == process.Cancelled {
 					cancel()
 				}
 			}()
@@ -165,7 +167,7 @@ func TestStoppedShim(t *testing.T) {
 			if took := time.Since(begun); took > 4*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			if last, ok := ReadExit(exit); !ok || last.Why != tt.why || last.Label != "stopper" {
+			if last, ok := process.ReadExit(exit); !ok || last.Why != tt.why || last.Label != "stopper" {
 				t.Errorf("recorded: %+v", last)
 			}
 			if left := append(carriers(cookie), shims(cookie)...); len(left) > 0 {
@@ -186,7 +188,7 @@ func TestSlowShimIsNoStoppedOne(t *testing.T) {
 	pid := s.PID()
 	c := sh("slow", "while :; do sleep 997 & sleep 0.01; done")
 	c.Timeout, c.Grace = 50*time.Millisecond, -1
-	if e := run(t, s, c); e.Why != TimedOut || e.Err != "" || s.PID() != pid {
+	if e := run(t, s, c); e.Why != process.TimedOut || e.Err != "" || s.PID() != pid {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -195,7 +197,7 @@ func TestSlowShimIsNoStoppedOne(t *testing.T) {
 func TestExitFileCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := startShim(t, ShimConfig{ExitFile: "/dev/full"})
-	if e := run(t, s, sh("full", "exit 3")); e.Why != Exited || e.Code != 3 || !strings.Contains(e.Err, "not recorded") {
+	if e := run(t, s, sh("full", "exit 3")); e.Why != process.Exited || e.Code != 3 || !strings.Contains(e.Err, "not recorded") {
 		t.Errorf("got %+v", e)
 	}
 	s = startShim(t, ShimConfig{ExitFile: "/proc/none/exit.json"})

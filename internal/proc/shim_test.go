@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"descartes/agent/process"
 )
 
 func self(tb testing.TB) string {
@@ -42,11 +44,11 @@ func startShim(tb testing.TB, c ShimConfig) *Shim {
 	return s
 }
 
-func sh(label, script string) Command {
-	return Command{Label: label, Argv: []string{"sh", "-c", script}}
+func sh(label, script string) process.Command {
+	return process.Command{Label: label, Argv: []string{"sh", "-c", script}}
 }
 
-func run(tb testing.TB, s *Shim, c Command) Exit {
+func run(tb testing.TB, s *Shim, c process.Command) process.Exit {
 	tb.Helper()
 	e, err := s.Run(tb.Context(), c)
 	if err != nil {
@@ -95,24 +97,24 @@ func TestRunEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		argv []string
-		why  Why
+		why  process.Why
 		code int
 		sig  int
 		err  string
 	}{
-		{"zero", []string{"true"}, Exited, 0, 0, ""},
-		{"three", []string{"sh", "-c", "exit 3"}, Exited, 3, 0, ""},
-		{"signal", []string{"sh", "-c", "kill -KILL $$"}, Signaled, 0, 9, ""},
-		{"segv", []string{"sh", "-c", "kill -SEGV $$"}, Signaled, 0, 11, ""},
-		{"missing", []string{"descartes-no-such-program"}, NotStarted, 127, 0, "descartes-no-such-program: no such program on PATH"},
-		{"missing path", []string{"/no/such/program"}, NotStarted, 127, 0, "no such program"},
-		{"not executable", []string{plain}, NotStarted, 126, 0, "not executable"},
-		{"directory", []string{dir}, NotStarted, 126, 0, "is a directory"},
-		{"no interpreter", []string{odd}, NotStarted, 126, 0, "interpreter"},
-		{"no format", []string{garbage}, NotStarted, 126, 0, "exec format error"},
-		{"through a file", []string{plain + "/x"}, NotStarted, 127, 0, "no such program"},
+		{"zero", []string{"true"}, process.Exited, 0, 0, ""},
+		{"three", []string{"sh", "-c", "exit 3"}, process.Exited, 3, 0, ""},
+		{"signal", []string{"sh", "-c", "kill -KILL $$"}, process.Signaled, 0, 9, ""},
+		{"segv", []string{"sh", "-c", "kill -SEGV $$"}, process.Signaled, 0, 11, ""},
+		{"missing", []string{"descartes-no-such-program"}, process.NotStarted, 127, 0, "descartes-no-such-program: no such program on PATH"},
+		{"missing path", []string{"/no/such/program"}, process.NotStarted, 127, 0, "no such program"},
+		{"not executable", []string{plain}, process.NotStarted, 126, 0, "not executable"},
+		{"directory", []string{dir}, process.NotStarted, 126, 0, "is a directory"},
+		{"no interpreter", []string{odd}, process.NotStarted, 126, 0, "interpreter"},
+		{"no format", []string{garbage}, process.NotStarted, 126, 0, "exec format error"},
+		{"through a file", []string{plain + "/x"}, process.NotStarted, 127, 0, "no such program"},
 	} {
-		e := run(t, s, Command{Label: tt.name, Argv: tt.argv})
+		e := run(t, s, process.Command{Label: tt.name, Argv: tt.argv})
 		if e.Label != tt.name || e.Why != tt.why || e.Code != tt.code || e.Signal != tt.sig || !strings.Contains(e.Err, tt.err) {
 			t.Errorf("%s: got %+v", tt.name, e)
 		}
@@ -185,7 +187,7 @@ func TestRunBusyProgram(t *testing.T) {
 	}
 	time.AfterFunc(30*time.Millisecond, func() { f.Close() })
 	s := startShim(t, ShimConfig{})
-	if e := run(t, s, Command{Label: "busy", Argv: []string{path}}); e.Code != 9 {
+	if e := run(t, s, process.Command{Label: "busy", Argv: []string{path}}); e.Code != 9 {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -195,7 +197,7 @@ func TestRunEnvironment(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	base := []string{"PATH=" + os.Getenv("PATH"), "KEPT=1", "CHANGED=base", CookieVar + "=stale"}
 	s := startShim(t, ShimConfig{Env: base, Cookie: "cookie-" + rand.Text()})
-	c := Command{Label: "env", Argv: []string{"env"}, Stdout: out,
+	c := process.Command{Label: "env", Argv: []string{"env"}, Stdout: out,
 		Env: []string{"CHANGED=one", "NEW=\xff\xfe", "CHANGED=two", CookieVar + "=forged"}}
 	run(t, s, c)
 	got := "\n" + read(t, out)
@@ -212,17 +214,17 @@ func TestRunEnvironment(t *testing.T) {
 func TestRunRefusesWhatNoSystemTakes(t *testing.T) {
 	t.Parallel()
 	s := startShim(t, ShimConfig{})
-	long := strings.Repeat("x", MaxString+1)
-	for name, c := range map[string]Command{
+	long := strings.Repeat("x", process.MaxString+1)
+	for name, c := range map[string]process.Command{
 		"argument": {Argv: []string{"true", long}},
 		"variable": {Argv: []string{"true"}, Env: []string{"A=" + long}},
 	} {
-		var tooLong *TooLongError
+		var tooLong *process.TooLongError
 		if _, err := s.Run(t.Context(), c); !errors.As(err, &tooLong) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, c := range map[string]Command{
+	for name, c := range map[string]process.Command{
 		"nothing":  {},
 		"zero":     {Argv: []string{"echo", "a\x00b"}},
 		"variable": {Argv: []string{"true"}, Env: []string{"novalue"}},
@@ -232,15 +234,15 @@ func TestRunRefusesWhatNoSystemTakes(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	fits := strings.Repeat("x", MaxString)
-	if e := run(t, s, Command{Argv: []string{"true", fits, fits}}); e.Code != 0 || e.Why != Exited {
+	fits := strings.Repeat("x", process.MaxString)
+	if e := run(t, s, process.Command{Argv: []string{"true", fits, fits}}); e.Code != 0 || e.Why != process.Exited {
 		t.Errorf("longest argument: %+v", e)
 	}
 	many := []string{"true"}
 	for range 64 {
 		many = append(many, fits)
 	}
-	if e := run(t, s, Command{Argv: many}); e.Why != NotStarted || e.Code != 126 {
+	if e := run(t, s, process.Command{Argv: many}); e.Why != process.NotStarted || e.Code != 126 {
 		t.Errorf("8 MiB of arguments: %+v", e)
 	}
 }
@@ -252,32 +254,32 @@ func TestDeadlines(t *testing.T) {
 
 	c := sh("timeout", "echo started; exec sleep 600")
 	c.Timeout, c.Stdout = 100*time.Millisecond, out
-	if e := run(t, s, c); e.Why != TimedOut || e.Signal != int(syscall.SIGTERM) || e.End.Sub(e.Start) < c.Timeout {
+	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGTERM) || e.End.Sub(e.Start) < c.Timeout {
 		t.Errorf("timeout: %+v", e)
 	}
 	c = sh("stubborn", "trap '' TERM; while :; do sleep 0.01; done")
 	c.Timeout, c.Grace = 50*time.Millisecond, 100*time.Millisecond
-	if e := run(t, s, c); e.Why != TimedOut || e.Signal != int(syscall.SIGKILL) || e.End.Sub(e.Start) < 150*time.Millisecond {
+	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGKILL) || e.End.Sub(e.Start) < 150*time.Millisecond {
 		t.Errorf("ignores TERM: %+v", e)
 	}
 	c = sh("polite", "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done")
 	c.Timeout, c.Stdout = 200*time.Millisecond, out
-	if e := run(t, s, c); e.Why != TimedOut || e.Code != 5 || !strings.HasSuffix(read(t, out), "bye\n") {
+	if e := run(t, s, c); e.Why != process.TimedOut || e.Code != 5 || !strings.HasSuffix(read(t, out), "bye\n") {
 		t.Errorf("obeys TERM: %+v", e)
 	}
 	c = sh("no grace", "trap 'exit 5' TERM; while :; do sleep 0.01; done")
 	c.Timeout, c.Grace = 100*time.Millisecond, -1
-	if e := run(t, s, c); e.Why != TimedOut || e.Signal != int(syscall.SIGKILL) {
+	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGKILL) {
 		t.Errorf("no grace: %+v", e)
 	}
 	c = sh("idle", "echo one; exec >&- 2>&-; sleep 600")
 	c.Idle, c.Stdout = 80*time.Millisecond, out
-	if e := run(t, s, c); e.Why != Idled {
+	if e := run(t, s, c); e.Why != process.Idled {
 		t.Errorf("closes its output and hangs: %+v", e)
 	}
 	c = sh("busy", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo $i; sleep 0.02; done")
 	c.Idle, c.Stdout = 250*time.Millisecond, out
-	if e := run(t, s, c); e.Why != Exited || e.Code != 0 {
+	if e := run(t, s, c); e.Why != process.Exited || e.Code != 0 {
 		t.Errorf("prints all the time: %+v", e)
 	}
 }
@@ -294,11 +296,11 @@ func TestCancel(t *testing.T) {
 		cancel()
 	}()
 	e, err := s.Run(ctx, c)
-	if err != nil || e.Why != Cancelled || e.Signal != int(syscall.SIGTERM) {
+	if err != nil || e.Why != process.Cancelled || e.Signal != int(syscall.SIGTERM) {
 		t.Errorf("cancelled: %+v %v", e, err)
 	}
 	e, err = s.Run(ctx, sh("never", "touch "+out+".never"))
-	if err != nil || e.Why != Cancelled || e.Label != "never" {
+	if err != nil || e.Why != process.Cancelled || e.Label != "never" {
 		t.Errorf("cancelled before: %+v %v", e, err)
 	}
 	if _, err := os.Stat(out + ".never"); err == nil {
@@ -312,7 +314,7 @@ func TestCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		if e := run(t, s, sh("next", "true")); e.Why != Exited {
+		if e := run(t, s, sh("next", "true")); e.Why != process.Exited {
 			t.Fatalf("after a late cancel: %+v", e)
 		}
 	}
@@ -325,8 +327,8 @@ func TestExitFile(t *testing.T) {
 	s := startShim(t, ShimConfig{ExitFile: path})
 	run(t, s, sh(strings.Repeat("long ", 50), "exit 7"))
 	run(t, s, sh("b", "exit 8"))
-	e, ok := ReadExit(path)
-	if !ok || e.Label != "b" || e.Code != 8 || e.Why != Exited {
+	e, ok := process.ReadExit(path)
+	if !ok || e.Label != "b" || e.Code != 8 || e.Why != process.Exited {
 		t.Errorf("got %+v %v", e, ok)
 	}
 	if n := strings.Count(read(t, path), "\n"); n != 1 {
@@ -336,18 +338,18 @@ func TestExitFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, s, sh("c", "exit 9"))
-	if e, ok := ReadExit(path); !ok || e.Label != "c" {
+	if e, ok := process.ReadExit(path); !ok || e.Label != "c" {
 		t.Errorf("after its directory was removed: %+v %v", e, ok)
 	}
 	for _, text := range []string{"", "{", `{"label":"x","why":"exited"}`, "null\n", "[]\n", "\x00\x00\x00\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if e, ok := ReadExit(path); ok {
+		if e, ok := process.ReadExit(path); ok {
 			t.Errorf("%q read as %+v", text, e)
 		}
 	}
-	if _, ok := ReadExit(filepath.Join(dir, "none")); ok {
+	if _, ok := process.ReadExit(filepath.Join(dir, "none")); ok {
 		t.Error("a missing file was read")
 	}
 }

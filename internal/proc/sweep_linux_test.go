@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"descartes/agent/process"
 )
 
 func TestSweepFindsNothing(t *testing.T) {
@@ -61,7 +63,7 @@ func TestSweepSparesOthers(t *testing.T) {
 	}()
 	c := sh("kept", "touch up; while ! test -e swept; do sleep 0.01; done; exit 7")
 	c.Dir = dir
-	if e := run(t, s, c); e.Why != Exited || e.Code != 7 {
+	if e := run(t, s, c); e.Why != process.Exited || e.Code != 7 {
 		t.Errorf("the command of a living shim: %+v", e)
 	}
 	for k, p := range others {
@@ -94,7 +96,7 @@ func TestSweepLetsADyingShimFinish(t *testing.T) {
 	if len(carriers(cookie))+len(shims(cookie)) > 0 {
 		t.Error("survivors")
 	}
-	if e, ok := ReadExit(filepath.Join(dir, "exit.json")); !ok || e.Why != Orphaned {
+	if e, ok := process.ReadExit(filepath.Join(dir, "exit.json")); !ok || e.Why != process.Orphaned {
 		t.Errorf("exit file after %v: %+v %v", time.Since(start), e, ok)
 	}
 }

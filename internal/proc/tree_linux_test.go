@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"descartes/agent/process"
 )
 
 // shapes are the ways in which what a command starts gets away from whoever
@@ -72,16 +74,16 @@ func trial(t *testing.T, script string, up int, end string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ready := func() bool { return len(carriers(cookie)) >= up }
-	want := Cancelled
+	want := process.Cancelled
 	done := make(chan struct{})
 	switch end {
 	case "exit":
 		c.Argv[2] = "(" + script + ") & while ! test -e go; do sleep 0.01; done"
 		up++
-		want = Exited
+		want = process.Exited
 	case "timeout":
 		c.Timeout = 300 * time.Millisecond
-		want = TimedOut
+		want = process.TimedOut
 	}
 	go func() {
 		defer close(done)
@@ -113,7 +115,7 @@ func trial(t *testing.T, script string, up int, end string) {
 	var died *DiedError
 	switch {
 	case up == 0:
-		want = Exited
+		want = process.Exited
 		fallthrough
 	case end != "shim killed":
 		if err != nil || e.Why != want {
@@ -200,10 +202,10 @@ func TestNoSurvivorsOfAKilledOrchestrator(t *testing.T) {
 					return
 				}
 				eventually(t, "everything to end", func() bool { return len(carriers(cookie))+len(shims(cookie)) == 0 })
-				e, ok := ReadExit(filepath.Join(dir, "exit.json"))
-				want := Orphaned
+				e, ok := process.ReadExit(filepath.Join(dir, "exit.json"))
+				want := process.Orphaned
 				if shape.up == 0 {
-					want = Exited
+					want = process.Exited
 				}
 				if !ok || e.Why != want || e.Label != "orchestrated" {
 					t.Errorf("exit file: %+v %v", e, ok)
@@ -225,8 +227,8 @@ func TestNested(t *testing.T) {
 			eventually(t, "the inner tree to be up", func() bool { return len(carriers(inner)) >= 3 })
 			cancel()
 		}()
-		e, err := s.Run(ctx, Command{Label: "outer", Argv: []string{self(t), "__orchestrate", dir, inner, script}, Grace: time.Second})
-		if err != nil || e.Why != Cancelled {
+		e, err := s.Run(ctx, process.Command{Label: "outer", Argv: []string{self(t), "__orchestrate", dir, inner, script}, Grace: time.Second})
+		if err != nil || e.Why != process.Cancelled {
 			t.Errorf("got %+v, %v", e, err)
 		}
 		if left := append(carriers(inner), carriers(outer)...); len(left) > 0 {
@@ -244,7 +246,7 @@ func TestForkBomb(t *testing.T) {
 	c := sh("bomb", `ulimit -u 4000; b() { i=0; while [ $i -lt 400 ]; do (sleep 997 & exec setsid sh -c 'sleep 0.01; sleep 997') & i=$((i+1)); done; }; b & b & wait; sleep 997`)
 	c.Timeout, c.Grace = 300*time.Millisecond, -1
 	e := run(t, s, c)
-	if left := carriers(cookie); len(left) > 0 || e.Why != TimedOut || e.Err != "" {
+	if left := carriers(cookie); len(left) > 0 || e.Why != process.TimedOut || e.Err != "" {
 		t.Errorf("%d survivors; %+v", len(left), e)
 	}
 }
@@ -262,7 +264,7 @@ func TestForkChain(t *testing.T) {
 		c := sh("chain", hop+"; sleep 997")
 		c.Timeout, c.Grace = 100*time.Millisecond, -1
 		e := run(t, s, c)
-		if left := carriers(cookie); len(left) > 0 || e.Why != TimedOut || e.Err != "" {
+		if left := carriers(cookie); len(left) > 0 || e.Why != process.TimedOut || e.Err != "" {
 			t.Errorf("survivors %v; %+v", left, e)
 		}
 	}
@@ -277,7 +279,7 @@ func TestGraceIsForTheWholeTree(t *testing.T) {
 	c := sh("launcher", `setsid sh -c 'trap "sleep 0.05; touch saved; exit" TERM; touch up; while :; do sleep 0.01; done' & sleep 997`)
 	c.Dir, c.Timeout, c.Grace = dir, 400*time.Millisecond, 5*time.Second
 	e := run(t, s, c)
-	if e.Why != TimedOut || e.Signal != int(syscall.SIGTERM) || e.Left != 0 {
+	if e.Why != process.TimedOut || e.Signal != int(syscall.SIGTERM) || e.Left != 0 {
 		t.Errorf("got %+v", e)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "saved")); err != nil {
@@ -301,8 +303,8 @@ func TestSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := Command{Label: "status", Argv: []string{"grep", "-E", "^(SigBlk|SigIgn)", "/proc/self/status"}, Stdout: out}
-	if e := run(t, s, c); e.Why != Exited || s.PID() != pid {
+	c := process.Command{Label: "status", Argv: []string{"grep", "-E", "^(SigBlk|SigIgn)", "/proc/self/status"}, Stdout: out}
+	if e := run(t, s, c); e.Why != process.Exited || s.PID() != pid {
 		t.Errorf("after signals: %+v", e)
 	}
 	for line := range strings.Lines(read(t, out)) {

@@ -8,25 +8,27 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"descartes/agent/process"
 )
 
 func TestExitString(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		e    Exit
+		e    process.Exit
 		want string
 	}{
-		{Exit{Why: Exited, Code: 3}, "exit status 3"},
-		{Exit{Why: Signaled, Signal: 9}, "ended by signal 9 (SIGKILL)"},
-		{Exit{Why: Signaled, Signal: 99}, "ended by signal 99 (unknown)"},
-		{Exit{Why: NotStarted, Code: 127, Err: "x: no such program on PATH"}, "x: no such program on PATH"},
-		{Exit{Why: TimedOut, Code: 1}, "timeout"},
+		{process.Exit{Why: process.Exited, Code: 3}, "exit status 3"},
+		{process.Exit{Why: process.Signaled, Signal: 9}, "ended by signal 9 (SIGKILL)"},
+		{process.Exit{Why: process.Signaled, Signal: 99}, "ended by signal 99 (unknown)"},
+		{process.Exit{Why: process.NotStarted, Code: 127, Err: "x: no such program on PATH"}, "x: no such program on PATH"},
+		{process.Exit{Why: process.TimedOut, Code: 1}, "timeout"},
 	} {
 		if got := tt.e.String(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
-	long := &TooLongError{What: "argument 1 of sh", Len: 200000}
+	long := &process.TooLongError{What: "argument 1 of sh", Len: 200000}
 	if got, want := long.Error(), "argument 1 of sh is 200000 bytes long, the system takes at most 131071"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -78,8 +80,8 @@ func besideStuck(dir string) int {
 		c.Timeout, c.Grace = 200*time.Millisecond, 50*time.Millisecond
 		start := time.Now()
 		s.run(1, c)
-		e, ok := ReadExit(s.exit)
-		if !ok || e.Err != "" || e.Why == Exited && e.Code != 3 || time.Since(start) > 4*time.Second || len(tree()) != 1 {
+		e, ok := process.ReadExit(s.exit)
+		if !ok || e.Err != "" || e.Why == process.Exited && e.Code != 3 || time.Since(start) > 4*time.Second || len(tree()) != 1 {
 			return 10 + n
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/agent/process"
 	"descartes/internal/proc"
 )
 
@@ -28,31 +29,31 @@ func TestEnds(t *testing.T) {
 	}
 	for _, c := range []struct {
 		script string
-		why    proc.Why
+		why    process.Why
 		code   int
 		signal int
 	}{
-		{"exit 0", proc.Exited, 0, 0},
-		{"exit 3", proc.Exited, 3, 0},
-		{"exit 127", proc.Exited, 127, 0},
-		{"exit 173", proc.Exited, 173, 0}, // a status of gemini's, and 128 and a signal that kills nobody
-		{"kill -9 $$", proc.Signaled, 0, 9},
-		{"kill -SEGV $$", proc.Signaled, 0, 11},
-		{"kill -TERM $$", proc.Signaled, 0, 15},
+		{"exit 0", process.Exited, 0, 0},
+		{"exit 3", process.Exited, 3, 0},
+		{"exit 127", process.Exited, 127, 0},
+		{"exit 173", process.Exited, 173, 0}, // a status of gemini's, and 128 and a signal that kills nobody
+		{"kill -9 $$", process.Signaled, 0, 9},
+		{"kill -SEGV $$", process.Signaled, 0, 11},
+		{"kill -TERM $$", process.Signaled, 0, 15},
 	} {
 		e, text := w.run("sh", "-c", c.script)
 		if e.Why != c.why || e.Code != c.code || e.Signal != c.signal {
 			t.Errorf("%s: got %s %d %d, want %s %d %d\n%s", c.script, e.Why, e.Code, e.Signal, c.why, c.code, c.signal, text)
 		}
 	}
-	if e, _ := w.run("no-such-program"); e.Why != proc.NotStarted || e.Code != 127 {
+	if e, _ := w.run("no-such-program"); e.Why != process.NotStarted || e.Code != 127 {
 		t.Errorf("no such program: got %+v", e)
 	}
 	w.write(w.project+"/broken", "#!/no/such/interpreter\n")
 	if err := os.Chmod(w.project+"/broken", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if e, _ := w.run("./broken"); e.Why != proc.NotStarted || !strings.Contains(e.Err, "execvp") {
+	if e, _ := w.run("./broken"); e.Why != process.NotStarted || !strings.Contains(e.Err, "execvp") {
 		t.Errorf("no such interpreter: got %+v", e)
 	}
 	if e, text := w.run("sh", "-c", "cat; pwd; echo $TMPDIR; echo x >$TMPDIR/y; echo 1 >file; echo err >&2"); e.Code != 0 || text != "the prompt\n"+w.project+"\n/tmp\nerr\n" {
@@ -92,10 +93,10 @@ func TestGrace(t *testing.T) {
 			}
 		}()
 		log := filepath.Join(t.TempDir(), "log")
-		e, err := w.shim.Run(ctx, proc.Command{Label: "x", Argv: []string{"sh", "-c", c.script}, Dir: w.project, Stdout: log, Stderr: log, Grace: time.Second, Limits: w.box.Limits(tmp)})
+		e, err := w.shim.Run(ctx, process.Command{Label: "x", Argv: []string{"sh", "-c", c.script}, Dir: w.project, Stdout: log, Stderr: log, Grace: time.Second, Limits: w.box.Limits(tmp)})
 		cancel()
 		text, _ := os.ReadFile(log)
-		if err != nil || e.Why != proc.Cancelled || !strings.HasSuffix(string(text), c.want) || c.want == "" && len(text) > 0 {
+		if err != nil || e.Why != process.Cancelled || !strings.HasSuffix(string(text), c.want) || c.want == "" && len(text) > 0 {
 			t.Errorf("%s: got %+v, %v, %q", c.script, e, err, text)
 		}
 	}
@@ -187,10 +188,10 @@ func TestProxy(t *testing.T) {
 			t.Errorf("verify, network %v: got %q", open, text)
 		}
 	}
-	if e, _ := w.run("sh", "-c", "exit 3"); e.Why != proc.Exited || e.Code != 3 {
+	if e, _ := w.run("sh", "-c", "exit 3"); e.Why != process.Exited || e.Code != 3 {
 		t.Errorf("exit 3 behind the bridge: got %v", e)
 	}
-	if e, _ := w.run("sh", "-c", "kill -9 $$"); e.Why != proc.Signaled || e.Signal != 9 {
+	if e, _ := w.run("sh", "-c", "kill -9 $$"); e.Why != process.Signaled || e.Signal != 9 {
 		t.Errorf("killed behind the bridge: got %v", e)
 	}
 }
@@ -329,16 +330,16 @@ func BenchmarkSpawn(b *testing.B) {
 		return
 	}
 	log := w.base + "/bench"
-	run := func(bounds proc.Limits) time.Duration {
+	run := func(bounds process.Limits) time.Duration {
 		start := time.Now()
-		if e, err := w.shim.Run(b.Context(), proc.Command{Label: "x", Argv: []string{"/bin/sh", "-c", "true"}, Dir: w.project, Stdout: log, Stderr: log, Limits: bounds}); err != nil || e.Code != 0 {
+		if e, err := w.shim.Run(b.Context(), process.Command{Label: "x", Argv: []string{"/bin/sh", "-c", "true"}, Dir: w.project, Stdout: log, Stderr: log, Limits: bounds}); err != nil || e.Code != 0 {
 			b.Fatal(e, err)
 		}
 		return time.Since(start)
 	}
 	var plain, held []time.Duration
 	for b.Loop() {
-		plain = append(plain, run(proc.Limits{}))
+		plain = append(plain, run(process.Limits{}))
 		start := time.Now()
 		tmp, err := MakeTemp(w.base + "/tmp")
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"descartes/internal/proc"
+	"descartes/agent/process"
 )
 
 // Mode says how much a command is held in.
@@ -366,8 +366,8 @@ func (b *Box) forwarded() bool {
 
 // Limits is Wrap, and what goes before the program inside: the way to the
 // proxy, where there is one.
-func (b *Box) Limits(tmp string) proc.Limits {
-	v := proc.Limits{Wrap: b.Wrap(tmp)}
+func (b *Box) Limits(tmp string) process.Limits {
+	v := process.Limits{Wrap: b.Wrap(tmp)}
 	if v.Wrap != nil && b.forwarded() {
 		v.Inside = []string{insideSelf + filepath.Base(b.c.Self), NetCommand, insideSocket, direct(b.c.Hosts), "--"}
 	}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"descartes/agent/process"
 	"descartes/internal/proc"
 )
 
@@ -167,7 +168,7 @@ func (w *world) start(mode Mode) {
 }
 
 // run runs a program inside and returns how it ended and all that is in its log.
-func (w *world) run(argv ...string) (proc.Exit, string) {
+func (w *world) run(argv ...string) (process.Exit, string) {
 	w.tb.Helper()
 	tmp, err := MakeTemp(w.base + "/tmp")
 	if err != nil {
@@ -182,7 +183,7 @@ func (w *world) run(argv ...string) (proc.Exit, string) {
 	log, in := fmt.Sprintf("%s/log-%d", w.base, w.runs), w.base+"/prompt"
 	w.write(log, "earlier\n")
 	w.write(in, "the prompt\n")
-	e, err := w.shim.Run(context.Background(), proc.Command{Label: "x", Argv: argv, Dir: w.project, Stdin: in, Stdout: log, Stderr: log, Limits: w.box.Limits(tmp)})
+	e, err := w.shim.Run(context.Background(), process.Command{Label: "x", Argv: argv, Dir: w.project, Stdin: in, Stdout: log, Stderr: log, Limits: w.box.Limits(tmp)})
 	if err != nil {
 		w.tb.Fatal(err)
 	}

@@ -1,0 +1,196 @@
+// Package process says how a command is run as one unit with all that it starts, and how that ended, for whoever runs commands and
+// whoever has them run.
+package process
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultGrace is what a command gets between SIGTERM and SIGKILL when its
+// Grace is zero.
+const DefaultGrace = 5 * time.Second
+
+// Command is one program to run.
+type Command struct {
+	Label string   // names the run in the exit file and in errors
+	Argv  []string // Argv[0] without a slash is searched on PATH of the command's environment
+	Dir   string   // "" is the shim's directory
+	Env   []string // added to the shim's environment, or overriding it
+	Stdin string   // path; "" is /dev/null
+
+	// Paths, opened for appending and created with mode 0600, missing
+	// directories included. Equal paths share one descriptor; "" is /dev/null.
+	Stdout, Stderr string
+
+	Limits Limits
+	Leave  bool // what it leaves running when it ends by itself lives on until the shim is closed
+
+	Timeout time.Duration // of the whole run; 0 is none
+	Idle    time.Duration // without growth of Stdout or Stderr, of which one must be a file; 0 is none
+	Grace   time.Duration // between SIGTERM and SIGKILL; 0 is DefaultGrace, negative is none
+}
+
+// Limits hold a command in. The zero value holds nothing.
+type Limits struct {
+	// Wrap is bubblewrap's command line up to the program, with --new-session
+	// in it; nil is none. The program is searched and reported as without it,
+	// how it ended comes through, and its output goes through pipes.
+	Wrap   []string
+	Inside []string // of Wrap: arguments put before the program
+
+	Memory int64 // bytes of all processes together; 0 is no limit
+	Procs  int   // processes, each thread counted, at the same time; 0 is no limit
+}
+
+// Why says what ended a command.
+type Why string
+
+const (
+	Exited     Why = "exited"     // by itself, with Exit.Code
+	Signaled   Why = "signaled"   // by a signal that we did not send
+	TimedOut   Why = "timeout"    // ended by us: Command.Timeout
+	Idled      Why = "idle"       // ended by us: Command.Idle
+	Cancelled  Why = "cancelled"  // ended by us: the context
+	Stopped    Why = "stopped"    // ended by us: what watched over it was stopped
+	Memory     Why = "memory"     // ended by us: Limits.Memory
+	Procs      Why = "procs"      // ended by us: Limits.Procs
+	Orphaned   Why = "orphaned"   // ended by the shim: nobody waited for it any more
+	NotStarted Why = "notstarted" // could not be executed: Code is 127 (no such program) or 126, Err says why
+)
+
+// Exit tells how a command ended. After TimedOut, Idled, Cancelled, Memory,
+// Procs and Orphaned, Code and Signal tell how the command took the end.
+type Exit struct {
+	Label  string        `json:"label"`
+	Why    Why           `json:"why"`
+	Code   int           `json:"code"`
+	Signal int           `json:"signal,omitempty"`
+	Start  time.Time     `json:"start"`
+	End    time.Time     `json:"end"`
+	User   time.Duration `json:"user_ns"`
+	System time.Duration `json:"system_ns"`
+	MaxRSS int64         `json:"max_rss"`       // bytes, of the largest process
+	Took   time.Duration `json:"took_ns"`       // unlike End less Start, no change of the clock falsifies it
+	Left   int           `json:"left"`          // processes that had to be killed after the command's own end or its grace
+	Err    string        `json:"err,omitempty"` // of NotStarted; otherwise what went wrong besides
+}
+
+// String is Exit in a few words: "exit status 3", "killed by signal 9 (killed)".
+func (e Exit) String() string {
+	switch e.Why {
+	case Exited:
+		return fmt.Sprintf("exit status %d", e.Code)
+	case Signaled:
+		return fmt.Sprintf("ended by signal %d (%s)", e.Signal, signalName(e.Signal))
+	case NotStarted:
+		return e.Err
+	case Stopped:
+		return "the process that watches over it (descartes-shim) was stopped, by it or from outside; both were ended"
+	case Memory:
+		return "its processes used too much memory and were ended"
+	case Procs:
+		return "it had too many processes and was ended"
+	case TimedOut, Idled, Cancelled, Orphaned:
+		return string(e.Why)
+	default:
+		return string(e.Why)
+	}
+}
+
+// Size is a number of bytes as a person would say it: "4 GiB".
+func Size(n int64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	v, u := float64(n), 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + units[u]
+}
+
+// signalName is the usual name, such as SIGKILL.
+func signalName(n int) string {
+	if name := unix.SignalName(unix.Signal(n)); name != "" {
+		return name
+	}
+	return "unknown"
+}
+
+// MaxString is the longest single argument or environment string that Linux
+// takes (MAX_ARG_STRLEN less the closing zero byte).
+const MaxString = 128<<10 - 1
+
+// Check refuses what no system call could take, before anything is started.
+func (c Command) Check() error {
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return fmt.Errorf("run %q: no program given", c.Label)
+	}
+	for i, a := range c.Argv {
+		if err := checkString(a, fmt.Sprintf("argument %d of %s", i, c.Argv[0])); err != nil {
+			return err
+		}
+	}
+	for _, a := range slices.Concat(c.Limits.Wrap, c.Limits.Inside) {
+		if err := checkString(a, "argument of the sandbox"); err != nil {
+			return err
+		}
+	}
+	for _, kv := range c.Env {
+		name, _, ok := strings.Cut(kv, "=")
+		if !ok || name == "" {
+			return fmt.Errorf("environment entry %q is not NAME=value", kv)
+		}
+		if err := checkString(kv, "environment variable "+name); err != nil {
+			return err
+		}
+	}
+	for _, p := range []string{c.Dir, c.Stdin, c.Stdout, c.Stderr} {
+		if strings.IndexByte(p, 0) >= 0 {
+			return fmt.Errorf("path %q holds a NUL byte", p)
+		}
+	}
+	return nil
+}
+
+func checkString(s, what string) error {
+	if len(s) > MaxString {
+		return &TooLongError{What: what, Len: len(s)}
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		return fmt.Errorf("%s holds a NUL byte", what)
+	}
+	return nil
+}
+
+// TooLongError is an argument or environment variable that the system would
+// refuse.
+type TooLongError struct {
+	What string
+	Len  int
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("%s is %d bytes long, the system takes at most %d", e.What, e.Len, MaxString)
+}
+
+// ReadExit reads what a shim wrote to its ExitFile last. It is false for a
+// file that is missing, empty or torn.
+func ReadExit(path string) (Exit, bool) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Exit{}, false
+	}
+	line, _, whole := bytes.Cut(data, []byte{'\n'})
+	var e Exit
+	if !whole || json.Unmarshal(line, &e) != nil || e.Why == "" {
+		return Exit{}, false
+	}
+	return e, true
+}
