@@ -70,7 +70,7 @@ func variantOf(loop string, a *journal.Attempt) Variant {
 	if a.Agent != nil {
 		v.Words = a.Agent.Words
 	}
-	if a.Ended.IsZero() {
+	if !a.Over() {
 		return v
 	}
 	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = orElse(string(a.Verdict), string(a.Decision)), a.Reason, a.Ended, a.Seconds(), a.Ref

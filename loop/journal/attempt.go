@@ -26,7 +26,7 @@ type Attempt struct {
 	Agent *Detail   // what its agent came to; nil while it runs
 	Cost  Cost      // of its agent
 
-	Ended     time.Time // zero until then; what follows is of the end
+	Ended     time.Time // what follows is of its end, and not there before
 	Verdict   Verdict   // of a task's attempt
 	Decision  Decision  // of an iteration
 	Reason    string
@@ -61,6 +61,9 @@ type Key struct {
 
 // Key names the attempt.
 func (a *Attempt) Key() Key { return Key{a.Task, a.Iteration, a.Number} }
+
+// Over reports whether it has ended, though its work may not be integrated yet.
+func (a *Attempt) Over() bool { return a.Verdict != "" || a.Decision != "" }
 
 // Seconds is how long it took, as its end says.
 func (a *Attempt) Seconds() float64 {
@@ -126,7 +129,7 @@ func (s *State) follow(e *Event) {
 	case TaskDone, TaskBlocked:
 		delete(s.Waiting, e.Task)
 		for k, a := range s.Running {
-			if k.Task == e.Task && !a.Ended.IsZero() {
+			if k.Task == e.Task && a.Over() {
 				delete(s.Running, k)
 			}
 		}
@@ -139,7 +142,7 @@ func (s *State) follow(e *Event) {
 		clear(s.Waiting)
 		s.Baseline = time.Time{}
 		for k, a := range s.Running {
-			if a.Ended.IsZero() {
+			if !a.Over() {
 				a.Phase, a.Since = PhaseOpen, e.TS
 			} else {
 				delete(s.Running, k)

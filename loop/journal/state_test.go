@@ -194,3 +194,61 @@ func TestTasksSideBySide(t *testing.T) {
 		t.Errorf("statuses at the end: %v", got)
 	}
 }
+
+// Whatever the events are, folding them panics for none of them.
+func FuzzFold(f *testing.F) {
+	all, err := filepath.Glob(filepath.Join("testdata", "before", "*.ndjson"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range all {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"type":"wave_committed","wave":2}` + "\n" + `{"type":"loop_rewound","wave":1,"tasks":["1"]}` + "\n" + `{"type":"attempt_finished","verdict":"verified"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var events []Event
+		for line := range bytes.SplitSeq(data, []byte("\n")) {
+			var e Event
+			if json.Unmarshal(line, &e) == nil {
+				events = append(events, e)
+			}
+		}
+		s := Fold(events)
+		s.Underway()
+		s.Verifying()
+		s.WaitsUntil()
+		s.TakeChanges(0)
+	})
+}
+
+// BenchmarkFold folds the journal of a tag of 10,000 tasks.
+func BenchmarkFold(b *testing.B) {
+	events := make([]Event, 0, 60_001)
+	add := func(e Event) {
+		e.Seq = int64(len(events) + 1)
+		events = append(events, e)
+	}
+	add(Event{Type: LoopStarted})
+	var wave []string
+	for i := range 10_000 {
+		id := fmt.Sprint(i)
+		wave = append(wave, id)
+		add(Event{Type: TaskStarted, Task: id})
+		add(Event{Type: AttemptStarted, Task: id, Attempt: 1})
+		add(Event{Type: AgentFinished, Task: id, Attempt: 1, Detail: &Detail{End: EndFinished, Words: "done"}})
+		add(Event{Type: VerifyStarted, Task: id, Attempt: 1})
+		add(Event{Type: AttemptFinished, Task: id, Attempt: 1, Verdict: Verified, Detail: &Detail{End: EndFinished, Changed: 1}})
+		add(Event{Type: TaskDone, Task: id, Attempt: 1})
+		if i%100 == 99 {
+			add(Event{Type: WaveCommitted, Wave: i / 100, Tasks: wave})
+			wave = nil
+		}
+	}
+	for b.Loop() {
+		Fold(events)
+	}
+}
