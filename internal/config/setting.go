@@ -201,6 +201,10 @@ func (s *Settings) Check() error {
 
 // check refuses a number that is out of bounds; name is what a person wrote, a flag or a key.
 func (s *Setting) check(name string, v reflect.Value) error {
+	flag := strings.HasPrefix(name, "--")
+	if !flag {
+		name += ":"
+	}
 	if s.kind == "float64" && (v.Float() < 0 || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
 		return fmt.Errorf("%s %g: a sum of dollars is wanted", name, v.Float())
 	}
@@ -208,18 +212,15 @@ func (s *Setting) check(name string, v reflect.Value) error {
 	if least == nil && (s.kind == "secs" || s.kind == "cooldown") {
 		least = new(int)
 	}
-	if least == nil || v.Int() >= int64(*least) {
+	switch {
+	case least == nil || v.Int() >= int64(*least):
 		return nil
-	}
-	switch flag := strings.HasPrefix(name, "--"); {
-	case *least == 0 && !flag:
-		return fmt.Errorf("%s: %d is negative", name, v.Int())
-	case *least == 0:
+	case *least > 0:
+		return fmt.Errorf("%s %d: must be at least %d", name, v.Int(), *least)
+	case flag:
 		return fmt.Errorf("%s %d: must not be negative", name, v.Int())
-	case !flag:
-		name += ":"
 	}
-	return fmt.Errorf("%s %d: must be at least %d", name, v.Int(), *least)
+	return fmt.Errorf("%s %d is negative", name, v.Int())
 }
 
 // typeName is the name of a flag's value in its help, where no word of the help is.

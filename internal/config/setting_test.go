@@ -247,7 +247,7 @@ func TestFile(t *testing.T) {
 		"command: [a]\n":                       "line 1: there is a list, where a text is wanted",
 		"verify_network: perhaps\n":            "line 1: there is `perhaps`, where true or false is wanted",
 		"max_cost_usd: much\n":                 "line 1: there is `much`, where a number is wanted",
-		"max_cost_usd: -1\n":                   "max_cost_usd -1: a sum of dollars is wanted",
+		"max_cost_usd: -1\n":                   "max_cost_usd: -1: a sum of dollars is wanted",
 		"idle_timeout_secs: 20m\n":             "line 1: there is `20m`, where a whole number is wanted",
 		"idle_timeout_secs: -1\n":              "idle_timeout_secs: -1 is negative",
 		"git: {hook_timeout: soon}\n":          "git.hook_timeout: \"soon\" is no number of seconds",
