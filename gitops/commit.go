@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,197 +19,185 @@ import (
 func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.wholeTrees(ctx, w); err != nil {
-		return Commit{}, fmt.Errorf("commit wave: %w", err)
-	}
-	if r.commitGit {
-		return r.commitByGit(ctx, w)
-	}
-	c := waveCommit{r: r, w: w}
-	done, err := c.run(ctx)
-	if err == nil {
-		return done, nil
-	}
+	done, err := r.commitWave(ctx, w)
 	if r.fallBack(&err) {
-		return r.commitByGit(ctx, w)
+		done, err = r.commitWave(ctx, w)
 	}
-	return Commit{}, fmt.Errorf("commit wave: %w", err)
-}
-
-func (r *Repo) commitByGit(ctx context.Context, w Wave) (Commit, error) {
-	if err := r.store.writeOut(); err != nil {
-		return Commit{}, fmt.Errorf("commit wave: %w", err)
-	}
-	plan, err := r.planOnHead(w)
 	if err != nil {
 		return Commit{}, fmt.Errorf("commit wave: %w", err)
 	}
-	if err := r.whole(ctx, plan.edits); err != nil {
-		return Commit{}, fmt.Errorf("commit wave: %w", err)
-	}
-	done, err := r.gitCommit(ctx, plan)
-	if err != nil {
-		return Commit{}, fmt.Errorf("commit wave: %w", err)
-	}
-	r.store.settled()
 	return done, nil
 }
 
-func (r *Repo) planOnHead(w Wave) (*wavePlan, error) {
-	_, hash, err := r.refs.head()
-	if err != nil {
-		return nil, err
-	}
-	tree, err := r.headTree()
-	if err != nil {
-		return nil, err
-	}
-	return r.planWave(w, hash, tree)
-}
-
-// waveCommit is one native wave commit under way.
-type waveCommit struct {
-	r     *Repo
-	w     Wave
-	plan  *wavePlan
-	edits map[string]treeItem // of plan, and those of the wave's files; mode 0 deletes
-	paths []string            // of edits, sorted
-
-	head       string // the ref to move, "HEAD" when detached
-	parent     string
-	parentTree objectID
-	when       time.Time
-}
-
-func (c *waveCommit) run(ctx context.Context) (Commit, error) {
-	author, err := c.r.people.author(ctx)
-	if err != nil {
+func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
+	if err := r.wholeTrees(ctx, w); err != nil {
 		return Commit{}, err
 	}
-	committer, err := c.r.people.committer(ctx)
-	if err != nil {
+	c := waveCommit{r: r}
+	var err error
+	if c.branch, c.parent, err = r.refs.head(); err != nil {
 		return Commit{}, err
 	}
-	ix, err := readIndex(filepath.Join(c.r.l.gitDir, "index"))
-	if err != nil {
+	if c.before, err = r.headTree(); err != nil {
 		return Commit{}, err
 	}
-	if err := c.start(); err != nil {
+	if c.plan, err = r.planWave(w, c.parent, c.before); err != nil {
 		return Commit{}, err
 	}
-	if err := c.collect(ctx, ix); err != nil {
+	if err := r.whole(ctx, c.plan.edits); err != nil {
 		return Commit{}, err
 	}
-	ed := treeEditor{objects: c.r.store}
-	tree, err := ed.edit("", &c.parentTree, c.edits)
-	if err != nil {
+	head := &treeView{store: r.store, root: c.before}
+	if err := c.collect(ctx, head); err != nil {
 		return Commit{}, err
 	}
-	if tree == c.parentTree {
-		return Commit{Empty: true, Notes: c.plan.notes(nil)}, nil
-	}
-	changed, err := c.changedPaths(tree)
-	if err != nil {
-		return Commit{}, err
-	}
-	commit, err := c.write(ctx, tree, author, committer)
-	if err != nil {
-		return Commit{}, err
-	}
-	c.r.store.settled()
-	return Commit{Hash: commit, Paths: changed, Notes: c.plan.notes(changed)}, nil
-}
-
-// start finds the branch and its commit.
-func (c *waveCommit) start() error {
-	branch, hash, err := c.r.refs.head()
-	if err != nil {
-		return err
-	}
-	c.head, c.parent, c.parentTree, c.when = branch, hash, emptyTreeID, time.Now()
-	if branch == "" {
-		c.head = "HEAD"
-	}
-	if hash != "" {
-		if c.parentTree, err = c.r.treeOf(hash); err != nil {
-			return err
+	changes := map[string]treeItem{}
+	for name, item := range c.entries {
+		is, err := head.file(name)
+		if err != nil {
+			return Commit{}, err
+		}
+		if is.mode != item.mode || is.id != item.id {
+			changes[name] = item
 		}
 	}
-	return nil
+	if len(changes) == 0 {
+		return Commit{Empty: true, Notes: c.plan.notes(nil)}, nil
+	}
+	hash := ""
+	if r.commitGit {
+		hash, err = c.byGit(ctx)
+	} else {
+		hash, err = c.byUs(ctx)
+	}
+	if err != nil {
+		return Commit{}, err
+	}
+	r.store.settled()
+	return c.made(context.WithoutCancel(ctx), hash, changes)
 }
 
-// collect finds what each path becomes: by the last result that changed it, then by Files.
-func (c *waveCommit) collect(ctx context.Context, ix *index) error {
-	var err error
-	if c.plan, err = c.r.planWave(c.w, c.parent, c.parentTree); err != nil {
-		return err
+// waveCommit is a wave commit under way.
+type waveCommit struct {
+	r       *Repo
+	plan    *wavePlan
+	entries map[string]treeItem // of the plan, and of the wave's files; mode 0 deletes
+
+	branch string // "" when HEAD is detached
+	parent string // "" on an unborn branch
+	before objectID
+}
+
+// collect finds what each path becomes: by the plan, then by the wave's files.
+func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
+	c.entries = map[string]treeItem{}
+	for name, item := range c.plan.edits {
+		c.entries[name] = treeItem{mode: item.mode, id: item.id}
 	}
-	if err := c.r.whole(ctx, c.plan.edits); err != nil {
-		return err
-	}
-	c.edits = maps.Clone(c.plan.edits)
-	for _, name := range slices.Sorted(maps.Keys(c.w.Files)) {
+	for _, name := range slices.Sorted(maps.Keys(c.plan.w.Files)) {
 		if !safePath(name) {
 			return &RefusedError{Reason: fmt.Sprintf("%q is no path inside the repository", name)}
 		}
-		mode := uint32(modeRegular)
-		i, tracked := ix.find(name)
-		if tracked && ix.entries[i].mode != modeLink {
-			mode = ix.entries[i].mode
-		}
-		if !tracked && c.r.pathIgnored(name) {
-			continue
-		}
-		if err := c.r.scanner.checkEnds(name, c.w.Files[name]); err != nil {
-			return err
-		}
-		id, err := c.r.store.put(kindBlob, c.w.Files[name])
+		is, err := head.file(name)
 		if err != nil {
 			return err
 		}
-		c.edits[name] = treeItem{mode: mode, id: id}
+		if is.mode == 0 && c.r.pathIgnored(name) {
+			continue
+		}
+		item := treeItem{mode: modeRegular}
+		if is.mode == modeExec {
+			item.mode = modeExec
+		}
+		if item.id, err = c.r.putFile(ctx, name, c.plan.w.Files[name]); err != nil {
+			return err
+		}
+		c.entries[name] = item
 	}
-	c.paths = slices.Sorted(maps.Keys(c.edits))
 	return nil
 }
 
-func (c *waveCommit) changedPaths(tree objectID) ([]string, error) {
-	var out []string
-	d := differ{store: c.r.store, each: func(path string, _, _ treeItem) { out = append(out, path) }}
-	if err := d.dirs("", &c.parentTree, &tree, 0); err != nil {
-		return nil, err
+// putFile stores what a commit is to hold of a file with this content.
+func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID, error) {
+	if !r.commitGit {
+		if err := r.scanner.checkEnds(name, data); err != nil {
+			return objectID{}, err
+		}
+		return r.store.put(kindBlob, data)
 	}
-	slices.Sort(out)
-	return out, nil
+	b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: data})
+	if err != nil {
+		return objectID{}, err
+	}
+	return parseID(strings.TrimSpace(string(b)))
 }
 
-// write makes the commit and, when everything is on the disk, shows first the index and then the ref.
-func (c *waveCommit) write(ctx context.Context, tree objectID, author, committer person) (string, error) {
+// byUs makes the commit through go-git and, when everything is on the disk, shows first the index and then the ref.
+func (c *waveCommit) byUs(ctx context.Context) (hash string, err error) {
+	author, err := c.r.people.author(ctx)
+	if err != nil {
+		return "", err
+	}
+	committer, err := c.r.people.committer(ctx)
+	if err != nil {
+		return "", err
+	}
+	ed := treeEditor{objects: c.r.store}
+	tree, err := ed.edit("", &c.before, c.entries)
+	if err != nil {
+		return "", err
+	}
+	kind, ref := "commit: ", c.branch
 	var parents []string
-	if c.parent != "" {
+	if c.parent == "" {
+		kind = "commit (initial): "
+	} else {
 		parents = []string{c.parent}
 	}
-	id, err := c.r.putCommit(tree, parents, c.w.Message, author, committer, c.when)
+	if ref == "" {
+		ref = "HEAD"
+	}
+	id, err := c.r.putCommit(tree, parents, c.plan.w.Message, author, committer, time.Now())
 	if err != nil {
 		return "", err
 	}
 	if err := c.r.store.writeOut(); err != nil {
 		return "", err
 	}
-	undo, err := c.r.cli.stage(ctx, c.edits)
+	undo, err := c.r.cli.stage(ctx, c.entries)
 	if err != nil {
 		return "", err
 	}
-	subject, _, _ := strings.Cut(c.w.Message, "\n")
-	kind := "commit: "
-	if c.parent == "" {
-		kind = "commit (initial): "
-	}
-	if err := c.r.setRef(ctx, c.head, c.parent, id.String(), kind+subject); err != nil {
+	subject, _, _ := strings.Cut(c.plan.w.Message, "\n")
+	if err := c.r.setRef(ctx, ref, c.parent, id.String(), kind+subject); err != nil {
 		undo()
 		return "", err
 	}
 	return id.String(), nil
+}
+
+// made reads what became of it: hooks may have had their say.
+func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]treeItem) (Commit, error) {
+	after, err := c.r.treeOf(hash)
+	if err != nil {
+		return Commit{}, err
+	}
+	final := map[string]treeItem{}
+	d := differ{store: c.r.store, each: func(name string, _, is treeItem) {
+		final[strings.Clone(name)] = treeItem{mode: is.mode, id: is.id}
+	}}
+	if err := d.dirs("", &c.before, &after, 0); err != nil {
+		return Commit{}, err
+	}
+	done := Commit{Hash: hash, Paths: sortedKeys(final)}
+	done.Notes = c.plan.notes(done.Paths)
+	if !maps.Equal(final, planned) {
+		done.Notes = append(done.Notes, "hooks changed what was committed")
+		if _, err := c.r.cli.stage(ctx, final); err != nil {
+			return Commit{}, err
+		}
+	}
+	return done, nil
 }
 
 // wavePlan is what a wave makes of each path, on top of HEAD.

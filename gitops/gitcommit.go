@@ -9,125 +9,41 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
 const lockPatience = 2 * time.Second
 
-// gitCommit records a wave with `git commit`, so that hooks, filters and signing act. Like `git commit --only`
+// byGit records the wave with `git commit`, so that hooks, filters and signing act. Like `git commit --only`
 // it commits from an index of its own, made from HEAD and the wave's entries; the user's index gets the same
 // entries and keeps everything else that is staged in it.
 //
 // The user's index is written before the commit: a crash between the two leaves the wave staged, and the next
 // try commits it. The other way round it would leave a commit that looks reverted.
-func (r *Repo) gitCommit(ctx context.Context, plan *wavePlan) (Commit, error) {
-	_, parent, err := r.refs.head()
-	if err != nil {
-		return Commit{}, err
+func (c *waveCommit) byGit(ctx context.Context) (hash string, err error) {
+	cli := c.r.cli
+	if err := c.r.store.writeOut(); err != nil {
+		return "", err
 	}
-	before, err := r.headTree()
-	if err != nil {
-		return Commit{}, err
-	}
-	head := &treeView{store: r.store, root: before}
-	entries, err := r.waveEntries(ctx, plan, head)
-	if err != nil {
-		return Commit{}, err
-	}
-	planned := map[string]treeItem{} // what the commit changes
-	for name, item := range entries {
-		is, err := head.file(name)
-		if err != nil {
-			return Commit{}, err
-		}
-		if is.mode != item.mode || is.id != item.id {
-			planned[name] = item
-		}
-	}
-	if len(planned) == 0 {
-		return Commit{Empty: true, Notes: plan.notes(nil)}, nil
-	}
-	index, err := r.cli.commitIndex(ctx, parent, entries)
+	index, err := cli.commitIndex(ctx, c.parent, c.entries)
 	defer os.Remove(index)
 	if err != nil {
-		return Commit{}, err
+		return "", err
 	}
-	undo, err := r.cli.stage(ctx, entries)
+	undo, err := cli.stage(ctx, c.entries)
 	if err != nil {
-		return Commit{}, err
+		return "", err
 	}
-	_, err = r.cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(plan.w.Message), hooks: r.cli.hooks})
-	stopped, _ := errors.AsType[*StoppedError](err)
-	ctx = context.WithoutCancel(ctx)
-	if stopped != nil { // perhaps by a hook that runs when the commit is made
-		if _, now, herr := r.refs.head(); herr == nil && now != parent {
-			plan.late, err = stopped.Error()+", when the commit was made", nil
-		}
+	_, err = cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(c.plan.w.Message), hooks: cli.hooks})
+	_, hash, herr := c.r.refs.head()
+	if stopped, ok := errors.AsType[*StoppedError](err); ok && herr == nil && hash != c.parent { // perhaps by a hook that runs when the commit is made
+		c.plan.late, err = stopped.Error()+", when the commit was made", nil
 	}
 	if err != nil {
 		undo()
-		return Commit{}, err
+		return "", err
 	}
-	return r.committed(ctx, plan, before, planned)
-}
-
-// committed reads what became of it: hooks may have had their say.
-func (r *Repo) committed(ctx context.Context, plan *wavePlan, before objectID, planned map[string]treeItem) (Commit, error) {
-	_, hash, err := r.refs.head()
-	if err != nil {
-		return Commit{}, err
-	}
-	after, err := r.treeOf(hash)
-	if err != nil {
-		return Commit{}, err
-	}
-	final := map[string]treeItem{}
-	d := differ{store: r.store, each: func(name string, _, is treeItem) {
-		final[strings.Clone(name)] = treeItem{mode: is.mode, id: is.id}
-	}}
-	if err := d.dirs("", &before, &after, 0); err != nil {
-		return Commit{}, err
-	}
-	done := Commit{Hash: hash, Paths: sortedKeys(final)}
-	done.Notes = plan.notes(done.Paths)
-	if !maps.Equal(final, planned) {
-		done.Notes = append(done.Notes, "hooks changed what was committed")
-		if _, err := r.cli.stage(ctx, final); err != nil {
-			return Commit{}, err
-		}
-	}
-	return done, nil
-}
-
-// waveEntries is what each path of the wave becomes, by the plan and then by the wave's files.
-func (r *Repo) waveEntries(ctx context.Context, plan *wavePlan, head *treeView) (map[string]treeItem, error) {
-	out := map[string]treeItem{}
-	for name, item := range plan.edits {
-		out[name] = treeItem{mode: item.mode, id: item.id}
-	}
-	for _, name := range slices.Sorted(maps.Keys(plan.w.Files)) {
-		item, err := head.file(name)
-		if err != nil {
-			return nil, err
-		}
-		if item.mode == 0 {
-			if r.pathIgnored(name) {
-				continue
-			}
-			item.mode = modeRegular
-		}
-		b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "-w", "--stdin", "--path=" + name}, stdin: plan.w.Files[name]})
-		if err != nil {
-			return nil, err
-		}
-		id, err := parseID(strings.TrimSpace(string(b)))
-		if err != nil {
-			return nil, err
-		}
-		out[name] = treeItem{mode: item.mode, id: id}
-	}
-	return out, nil
+	return hash, herr
 }
 
 // commitIndex is HEAD with the wave's entries; it keeps what the user's index knows of unchanged files.
