@@ -64,7 +64,7 @@ func (s newSession) modelOption() (configOption, bool) {
 
 // chooseModel asks for the model that was wanted, and returns the one in use, ""
 // where that is not told.
-func (b *bridge) chooseModel(ctx context.Context, s newSession) (string, error) {
+func (b *conversation) chooseModel(ctx context.Context, s newSession) (string, error) {
 	option, isOption := s.modelOption()
 	current, offered := "", []configValue(nil)
 	switch {

@@ -60,7 +60,7 @@ func launch(t *testing.T, dir, scenario string, more ...string) *launched {
 	l.cmd.Stdout = log
 	l.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "SCRIPTED_API_KEY="+os.Getenv("SCRIPTED_TEST_KEY"))
 	for n, a := range more {
-		if a == "--key" { // for the agent, not for the bridge
+		if a == "--key" { // for the agent, not for package acp
 			l.cmd.Args = append(l.cmd.Args[:2+n], l.cmd.Args[3+n:]...)
 			l.cmd.Env = append(l.cmd.Env, "SCRIPTED_API_KEY=secret")
 		}
@@ -71,7 +71,7 @@ func launch(t *testing.T, dir, scenario string, more ...string) *launched {
 	return l
 }
 
-// await waits until the bridge has printed a text.
+// await waits until package acp has printed a text.
 func (l *launched) await(t *testing.T, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -405,7 +405,7 @@ func TestStaysAfterItsEnd(t *testing.T) {
 
 func TestNoProgram(t *testing.T) {
 	t.Parallel()
-	b := &bridge{log: &journal{w: io.Discard}, argv: []string{"no-such-agent-anywhere"}}
+	b := &conversation{log: &eventLog{w: io.Discard}, argv: []string{"no-such-agent-anywhere"}}
 	if code := b.run(t.Context(), strings.NewReader("x")); code != 127 {
 		t.Errorf("code %d", code)
 	}

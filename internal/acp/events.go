@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// event is one line of what the bridge prints. agent's dialect "acp" reads it.
+// event is one line of what package acp prints. agent's dialect "acp" reads it.
 //
 //	agent    the program answered: name, version
 //	session  id, model
@@ -56,15 +56,15 @@ type Usage struct {
 	Context    int64   `json:"context,omitempty"` // tokens in the context now
 }
 
-// journal prints events, each in one write.
-type journal struct {
+// eventLog prints events, each in one write.
+type eventLog struct {
 	mu  sync.Mutex
 	w   io.Writer
 	buf bytes.Buffer
 	err error // of the first write that failed
 }
 
-func (j *journal) tell(e event) {
+func (j *eventLog) print(e event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.buf.Reset()
@@ -82,7 +82,7 @@ func (j *journal) tell(e event) {
 	}
 }
 
-func (j *journal) failed() error {
+func (j *eventLog) failed() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.err
