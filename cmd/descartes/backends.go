@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -86,9 +85,12 @@ func resolveBackend(cfg loop.Config) (agent.Backend, loop.BackendConfig, error) 
 
 // commandLine is the command and the arguments that the settings give.
 func commandLine(cfg loop.Config) ([]string, error) {
-	words, err := splitCommand("--command", cfg.Command)
-	if err != nil || words == nil {
-		return nil, err
+	words, err := config.SplitCommand("--command", cfg.Command)
+	if err != nil {
+		return nil, wrongSetting(err)
+	}
+	if words == nil {
+		return nil, nil
 	}
 	return append(words, cfg.Args...), nil
 }
@@ -96,16 +98,6 @@ func commandLine(cfg loop.Config) ([]string, error) {
 // savedCommand is a command as the state file has it: the program, quoted where commandLine would split it, and the rest.
 func savedCommand(words []string) (program string, args []string) {
 	return terminal.Quote(words[0]), slices.Clone(words[1:])
-}
-
-// splitCommand is config.SplitCommand, with its hint.
-func splitCommand(setting, line string) ([]string, error) {
-	words, err := config.SplitCommand(setting, line)
-	var wrong *config.CommandError
-	if errors.As(err, &wrong) {
-		return nil, badInput(wrong.Hint, "%w", err)
-	}
-	return words, err
 }
 
 // otherBackends are those that tasks or a fallback name besides the usual one.

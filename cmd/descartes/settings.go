@@ -134,15 +134,16 @@ func readSettings(path string, must bool) (*config.File, error) {
 	if err == nil {
 		return file, nil
 	}
-	var wrong *config.FileError
-	var command *config.CommandError
-	switch {
-	case errors.As(err, &command):
-		return nil, badInput(command.Hint, "%w", err)
-	case errors.As(err, &wrong):
-		return nil, badInput(wrong.Hint, "%w", err)
+	return nil, wrongSetting(err)
+}
+
+// wrongSetting is an error of config, with its hint.
+func wrongSetting(err error) error {
+	var wrong *config.Error
+	if errors.As(err, &wrong) {
+		return badInput(wrong.Hint, "%w", err)
 	}
-	return nil, badInput("", "%w", err)
+	return badInput("", "%w", err)
 }
 
 // environment reads the variables of the flags that were not given. Those that a loop sets for its agents are no settings.

@@ -17,6 +17,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
@@ -597,9 +598,9 @@ func block(s *strings.Builder, markdown bool, lead, text string) {
 // file it is shown in. A text of which the editor says that it failed is not taken.
 func edited(ctx context.Context, name, text string) (string, error) {
 	line := cmp.Or(os.Getenv("VISUAL"), cmp.Or(os.Getenv("EDITOR"), "vi"))
-	argv, err := splitCommand("EDITOR", line)
+	argv, err := config.SplitCommand("EDITOR", line)
 	if err != nil {
-		return "", err
+		return "", wrongSetting(err)
 	}
 	dir, err := os.MkdirTemp("", "descartes-edit-")
 	if err != nil {

@@ -32,14 +32,14 @@ type File struct {
 	Lines map[string]int // on which each key of it stands
 }
 
-// FileError says what is wrong with descartes.yaml; Hint is what may have been meant.
-type FileError struct {
-	Path, Hint string
-	err        error
+// Error says what is wrong with descartes.yaml or a command line; Hint is what may have been meant, "" where nothing is known.
+type Error struct {
+	Hint string
+	err  error
 }
 
-func (e *FileError) Error() string { return fmt.Sprintf("settings %s: %v", e.Path, e.err) }
-func (e *FileError) Unwrap() error { return e.err }
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
 
 // ReadFile reads descartes.yaml. One that is missing says nothing, unless it must be there.
 func ReadFile(path string, must bool) (*File, error) {
@@ -50,10 +50,14 @@ func ReadFile(path string, must bool) (*File, error) {
 		return &File{Config: s.Config, Lines: r.lines}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("settings: %w", err)
+		return nil, &Error{err: fmt.Errorf("settings: %w", err)}
 	}
 	if err := r.read(data); err != nil {
-		return nil, &FileError{Path: path, Hint: r.hint, err: err}
+		var command *Error
+		if errors.As(err, &command) {
+			r.hint = command.Hint
+		}
+		return nil, &Error{Hint: r.hint, err: fmt.Errorf("settings %s: %w", path, err)}
 	}
 	return &File{Config: s.Config, Lines: r.lines}, nil
 }
@@ -411,16 +415,7 @@ func (r *reader) backends(n *yaml.Node) error {
 	return nil
 }
 
-// CommandError is a command line that cannot be split into words; Hint is how it may be written.
-type CommandError struct {
-	Hint string
-	err  error
-}
-
-func (e *CommandError) Error() string { return e.err.Error() }
-func (e *CommandError) Unwrap() error { return e.err }
-
-// SplitCommand splits a command line as a shell would, and expands nothing in it. A blank one is nil.
+// SplitCommand splits a command line as a shell would, and expands nothing in it. A blank one is nil; an error is an *Error.
 func SplitCommand(setting, line string) ([]string, error) {
 	if strings.TrimSpace(line) == "" {
 		return nil, nil
@@ -429,10 +424,10 @@ func SplitCommand(setting, line string) ([]string, error) {
 	p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
 	words, err := p.Parse(line)
 	if err != nil {
-		return nil, &CommandError{"quote it as for a shell; for pipes and variables use " + setting + " \"sh -c '...'\"", fmt.Errorf("%s %q: %w", setting, line, err)}
+		return nil, &Error{"quote it as for a shell; for pipes and variables use " + setting + " \"sh -c '...'\"", fmt.Errorf("%s %q: %w", setting, line, err)}
 	}
 	if p.Position >= 0 || len(words) == 0 {
-		return nil, &CommandError{"for pipes and variables use " + setting + " \"sh -c '...'\"", fmt.Errorf("%s %q: one program with its arguments is wanted", setting, line)}
+		return nil, &Error{"for pipes and variables use " + setting + " \"sh -c '...'\"", fmt.Errorf("%s %q: one program with its arguments is wanted", setting, line)}
 	}
 	return words, nil
 }

@@ -274,7 +274,7 @@ func TestFile(t *testing.T) {
 		"max_cost_per_task: 2x": "",
 	} {
 		_, err := read(text)
-		if wrong, ok := err.(*FileError); !ok || wrong.Hint != want {
+		if wrong, ok := err.(*Error); !ok || wrong.Hint != want {
 			t.Errorf("%q: got %#v, want the hint %q", text, err, want)
 		}
 	}
