@@ -16,11 +16,10 @@
 // Through go-git: reading and writing every object, blobs, trees and commits (objects.go, trees.go, commit.go). go-git does
 // not wait for the disk, so objects.go does before a ref names what was written.
 //
-// By the git program, one call each, because go-git loses or damages what git keeps: settings and identity (config.go),
-// refs with their logs (refs.go), the index after a commit (gitcommit.go), the files of a restore (restore.go), diffs for
-// people (diff.go) and merges (merge.go). Where filters, line ends, submodules, sparse checkouts, hooks or signing are in play
-// it makes the snapshots (gitsnapshot.go) and the whole commit (gitcommit.go) too; preflight.go finds that out, and
-// Repo.Notes says so. git.go runs it.
+// By the git program, because go-git loses or damages what git keeps: settings and identity (config.go), refs with their
+// logs (refs.go), the index after a commit, the files of a restore (restore.go), diffs for people (diff.go) and merges
+// (merge.go). Where filters, line ends, submodules, sparse checkouts, hooks or signing are in play it makes the snapshots
+// and the whole commit too (bygit.go); preflight.go finds that out, and Repo.Notes says so. git.go runs it.
 //
 // By ourselves, because go-git is wrong and the git program slow there: the scan of the working tree (scan.go), the ignore
 // rules (ignore.go) and reading the index (index.go).
