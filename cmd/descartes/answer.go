@@ -356,25 +356,32 @@ type requestTeller struct {
 	once sync.Once
 	quit chan struct{}
 	done sync.WaitGroup
+	look func(last bool)
 }
 
 // watch begins with the first call. The caller stops it.
 func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() bool, say func(string, ...any)) {
 	t.once.Do(func() {
 		t.quit = make(chan struct{})
+		var mu sync.Mutex
+		told := ""
+		t.look = func(last bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			if text := requestOf(home, id, kind, underway()); text != "" && text != told && (told == "" || !last) {
+				told = text
+				say("%s", text)
+			}
+		}
 		t.done.Go(func() {
 			tick := time.NewTicker(300 * time.Millisecond)
 			defer tick.Stop()
-			told := ""
 			for {
 				select {
 				case <-t.quit:
 					return
 				case <-tick.C:
-				}
-				if text := requestOf(home, id, kind, underway()); text != "" && text != told {
-					told = text
-					say("%s", text)
+					t.look(false)
 				}
 			}
 		})

@@ -178,7 +178,7 @@ func (a *lateAgent) use(sh *proc.Shim, c *confined, backends ...agent.Backend) {
 
 // otherProblems says which backends that tasks ask for cannot be run, and notes those of a fallback and the words of
 // tasks that mean nothing.
-func (r *ready) otherProblems(look func(string) (string, error)) (found problems) {
+func (r *tagRun) otherProblems(look func(string) (string, error)) (found problems) {
 	cfg := r.job.Config
 	asked := map[string]string{} // backend to the first task that asks for it
 	var list []tasks.Task

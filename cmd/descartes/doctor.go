@@ -361,7 +361,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants wanted) {
 		d.verify(ctx, s)
 	}
 	d.safety(ctx, s.Config)
-	r, err := prepareRepeat(ctx, d.root, loop.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
+	r, err := preparePrompt(ctx, d.root, loop.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
 	var found problems
 	switch {
 	case errors.As(err, &found):
@@ -464,7 +464,7 @@ func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 	if err == nil && old != nil {
 		opt.Resume = old.Path
 	}
-	var r *ready
+	var r *tagRun
 	if err == nil {
 		r, err = prepare(ctx, d.root, s.Config, opt, imports)
 	}
@@ -503,7 +503,7 @@ func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 }
 
 // baseline runs the verify command as a start would before its first attempt.
-func (d *doctor) baseline(ctx context.Context, r *ready) (err error) {
+func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	c := r.job.Config
 	setting := cmp.Or(c.Baseline, loop.BaselineRequire)
 	if setting == loop.BaselineOff || c.Scud.VerificationCommand == loop.NoVerify {
@@ -553,7 +553,7 @@ func (d *doctor) baseline(ctx context.Context, r *ready) (err error) {
 	return err
 }
 
-func (d *doctor) output(r *ready, b *loop.Baseline) {
+func (d *doctor) output(r *tagRun, b *loop.Baseline) {
 	for _, line := range b.Output() {
 		fmt.Fprintf(d.w, "    %s\n", terminal.Clean(r.mask.Text(line)))
 	}

@@ -199,7 +199,7 @@ func gateProblem(err error) error {
 }
 
 // disclose says that a file is written, and asks what is to become of it where somebody can answer.
-func (r *repetition) disclose(ctx context.Context, p *printer, h *person) {
+func (r *promptRun) disclose(ctx context.Context, p *printer, h *person) {
 	c := &r.job.Config
 	if c.Gate != loop.GateCriteria || r.opt.Resume != "" {
 		return
@@ -239,7 +239,7 @@ type dimension struct {
 }
 
 // gatePlan is nil for a loop without a criteria gate.
-func (r *repetition) gatePlan() *gatePlan {
+func (r *promptRun) gatePlan() *gatePlan {
 	c := r.criteria()
 	if c == nil {
 		return nil
@@ -274,7 +274,7 @@ func (g *gatePlan) print(p *printer) {
 }
 
 // criteria is the gate that ends the loop, where it is one by criteria.
-func (r *repetition) criteria() *gate.Criteria {
+func (r *promptRun) criteria() *gate.Criteria {
 	g := r.job.Gate
 	if outer, ok := g.(interface{ Within() loop.Gate }); ok {
 		g = outer.Within()
@@ -284,7 +284,7 @@ func (r *repetition) criteria() *gate.Criteria {
 }
 
 // gateHeader tells what ends a loop that a status or criteria gate ends.
-func (r *repetition) gateHeader(p *printer) {
+func (r *promptRun) gateHeader(p *printer) {
 	c := r.job.Config
 	p.say("ends with: the %s gate, or after %s", c.Gate, terminal.Count(c.MaxIterations, "iteration"))
 	if c.Gate != loop.GateCriteria {

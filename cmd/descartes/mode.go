@@ -113,7 +113,7 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 	if err := s.free(root, opt, nil); err != nil {
 		return err
 	}
-	return repeat(cmd, root, string(kind), s, opt)
+	return runPrompt(cmd, root, string(kind), s, opt)
 }
 
 // completeMode turns what was typed into what a mode runs.
@@ -295,6 +295,14 @@ func (m *modeSession) observe(e journal.Event) {
 	case journal.IterationFinished:
 		m.finish(e)
 	}
+}
+
+// code is the exit status that an outcome gets.
+func (m *modeSession) code(out loop.Outcome) int {
+	if code, ok := modeCode(m.kind, out); ok {
+		return code
+	}
+	return exitCode(out, 0)
 }
 
 func (m *modeSession) begin(e journal.Event) {

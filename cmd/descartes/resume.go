@@ -235,7 +235,7 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Save
 	if saved.State.Kind == loop.KindPlan || saved.State.Kind == loop.KindBuild {
 		s.promptFrom = "its prompt"
 	}
-	return repeat(cmd, root, saved.State.Kind, s, loop.StartOptions{Resume: saved.Path})
+	return runPrompt(cmd, root, saved.State.Kind, s, loop.StartOptions{Resume: saved.Path})
 }
 
 // live refuses to go on with a loop that runs.

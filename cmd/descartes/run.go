@@ -1,14 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"descartes/agent"
 	"descartes/gitops"
@@ -17,6 +20,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -49,12 +53,13 @@ func (r *prepared) close() error {
 // job is what a run works on, with what it tells and asks.
 type job struct {
 	loop.Source
+	kind    string
 	cfg     *loop.Config
 	dir     string // where its commands run
 	cookie  func(id string) string
-	observe func(journal.Event)
+	observe func(journal.Event)    // nil: nobody hears of events but the printer
 	code    func(loop.Outcome) int // the exit status
-	ask     func(context.Context, string) (yes, answered bool)
+	person  *person                // who answers questions; nil: nobody is there
 }
 
 // work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
@@ -65,11 +70,15 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 			return e, err
 		}
 	}
+	var ask func(context.Context, string) (yes, answered bool)
+	if j.person != nil {
+		ask = j.person.ask
+	}
 	a, v := &lateAgent{}, &lateVerifier{}
 	saved := config.Hide(*j.cfg, r.secrets)
 	r.opt.Saved = &saved
 	l, err := loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: j.observe,
-		Code: j.code, Ask: j.ask, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(*j.cfg, r.backend, os.Environ())}, r.opt)
+		Code: j.code, Ask: ask, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(*j.cfg, r.backend, os.Environ())}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -94,22 +103,94 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Loose: l.Uncommitted()}, err
 }
 
-// work runs a prepared run over a tag to its end.
-func (r *ready) work(ctx context.Context, soft <-chan struct{}, observe func(journal.Event)) (report.Run, error) {
-	if r.branch {
-		r.opt.Branch = r.newBranch()
+// conduct does a prepared run, and tells people of it while it lasts. A run that was asked to stop before it had begun has no state.
+func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (e report.Run, took time.Duration, err error) {
+	var in interrupts
+	began := time.Now()
+	ctx, stop := in.watch(cmd.Context(), func(text string) {
+		if j.kind != loop.KindTag {
+			text = strings.Replace(text, "attempt", "iteration", 1)
+		}
+		p.say("%s", text)
+	})
+	var asked requestTeller
+	home, observe := loop.NewHome(r.root), j.observe
+	j.observe = s.letGo(r.root, p, func(e journal.Event) {
+		in.saw(e)
+		asked.watch(home, e.Loop, j.kind, in.underway.Load, p.say)
+		if e.Type == journal.LoopPaused || e.Type == journal.LoopFinished { // the loop may have seen a request first
+			asked.look(true)
+		}
+		p.observe(e)
+		if observe != nil {
+			observe(e)
+		}
+	})
+	if j.person != nil {
+		j.person.soft = in.soft
 	}
-	return r.prepared.work(ctx, soft, job{Source: r.job, cfg: &r.job.Config, dir: r.root, cookie: func(string) string { return cookieOf(r.root) }, observe: observe,
-		code: func(out loop.Outcome) int { return exitCode(out, out.Blocked) }})
+	e, err = r.work(ctx, in.soft, j)
+	cut := context.Cause(ctx)
+	stop()
+	asked.stop()
+	if e.State == nil {
+		return e, 0, cutShort(cut, err)
+	}
+	if b := e.Outcome.Baseline; b != nil {
+		p.close()
+		tellBaseline(r.mask.Writer(cmd.ErrOrStderr()), b)
+	}
+	return e, time.Since(began), err
 }
 
-// newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.
-func (r *ready) newBranch() string {
-	g := r.job.Config.Git
-	if g.Branch != "" || !g.CreateBranch || r.opt.Resume != "" {
-		return g.Branch
+// treeTaken tells whose the working tree is while the run lasts.
+func (p *printer) treeTaken(root string) {
+	p.say("tree: this working tree and its branch belong to the run until it ends; to keep working: git worktree add --detach %s", terminal.Quote("../"+terminal.Clean(filepath.Base(root))+"-work"))
+}
+
+// verifyClocks tells after which times a verify command is ended.
+func (p *printer) verifyClocks(c loop.Config, command string) {
+	if command == "" || command == loop.NoVerify {
+		return
 	}
-	return loop.Names{Tag: r.job.File.Tag(), At: time.Now()}.Expand(cmp.Or(g.BranchTemplate, loop.DefaultBranchTemplate))
+	var ends []string
+	if n := c.VerifyTimeoutSecs; n > 0 {
+		ends = append(ends, "after "+terminal.Duration(time.Duration(n)*time.Second))
+	}
+	if n := c.VerifyIdleSecs; n > 0 {
+		ends = append(ends, "after "+terminal.Duration(time.Duration(n)*time.Second)+" without output")
+	}
+	if len(ends) > 0 {
+		p.say("verify is ended %s", strings.Join(ends, ", or "))
+	}
+}
+
+// agent names the agent, and its model where one was asked for.
+func (p *printer) agent(r *prepared, c loop.Config) {
+	model := ""
+	if c.Backend.Model != "" {
+		model = ", model " + terminal.Clean(c.Backend.Model)
+	}
+	p.say("agent: %s (%s%s)", terminal.Clean(strings.Join(r.backend.Command, " ")), r.backend.Name, model)
+}
+
+// surroundings tells what commands run in, and what a person should know before.
+func (p *printer) surroundings(r *prepared, c loop.Config, more ...string) {
+	p.say("sandbox: %s", terminal.Clean(report.Sandbox(c)))
+	p.say("environment: %s", terminal.Clean(environmentText(c, r.backend)))
+	for _, n := range append(r.notes, more...) {
+		p.say("note: %s", terminal.Clean(n))
+	}
+}
+
+// tellBaseline says why a run was refused whose verify command fails before any task.
+func tellBaseline(w *redact.Writer, b *loop.Baseline) {
+	fmt.Fprintf(w, "error: %s\n", terminal.Clean(b.Reason()))
+	for _, line := range b.Output() {
+		fmt.Fprintf(w, "  %s\n", terminal.Clean(line))
+	}
+	fmt.Fprintf(w, "no agent was started\nhint: %s\n", terminal.Clean(b.Hint()))
+	_ = w.Flush()
 }
 
 // supervise ends what an earlier run under the same cookie left running, and starts the process that the

@@ -2,14 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -176,7 +173,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 
 // reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything
 // left is blocked: a nightly job collects them each night.
-func (r *ready) reportIdle(s *settings, refused error) error {
+func (r *tagRun) reportIdle(s *settings, refused error) error {
 	var found problems
 	none := errors.As(refused, &found) && found.code() == exitBlocked
 	if s.DryRun || refused != nil && !none {
@@ -195,191 +192,6 @@ func (r *ready) reportIdle(s *settings, refused error) error {
 		}
 	}
 	return s.report(&report.Summary{Board: r.after(e), Run: e}, r.mask)
-}
-
-// canRun says why a task cannot be the one of a step.
-func (r *ready) canRun(id string) error {
-	if _, ok := r.job.Graph.Task(id); !ok {
-		return badInput("descartes tasks list"+r.named(), "tag %q has no task %q", r.job.File.Tag(), id)
-	}
-	state, cause := r.job.Graph.State(id)
-	if r.job.Graph.Ready(id) || state == "blocked" && r.job.Config.Scud.RetryBlocked {
-		return nil
-	}
-	hint := ""
-	if state == "blocked" {
-		hint = "--retry-blocked tries it again"
-	}
-	if cause != "" {
-		cause = ": " + cause
-	}
-	return badInput(hint, "task %s cannot run now, it is %s%s", id, state, cause)
-}
-
-// header tells what is about to run, and what is odd about it.
-func (p *printer) header(r *ready) {
-	c := r.job.Config
-	g := r.job.Graph.Counts()
-	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.events.Waves, "wave"), g.Done)
-	if plan := r.job.Import; plan != nil {
-		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(report.Relative(r.root, r.job.File.Path())))
-	}
-	p.say("agent: %s (%s%s)", terminal.Clean(strings.Join(r.backend.Command, " ")), r.backend.Name, modelOf(c))
-	if len(c.Fallback) > 0 {
-		p.say("fallback: %s", terminal.Clean(strings.Join(c.Fallback, ", ")))
-	}
-	switch {
-	case c.Scud.VerificationCommand == loop.NoVerify:
-		p.say("verify: none, the agent's word is taken")
-	case r.why != "":
-		p.say("verify: %s (found: %s)", terminal.Clean(c.Scud.VerificationCommand), terminal.Clean(r.why))
-	default:
-		p.say("verify: %s", terminal.Clean(c.Scud.VerificationCommand))
-	}
-	p.verifyClocks(c, c.Scud.VerificationCommand)
-	p.treeTaken(r.root)
-	p.say("sandbox: %s", terminal.Clean(report.Sandbox(c)))
-	p.say("environment: %s", terminal.Clean(environmentText(c, r.backend)))
-	for _, n := range append(r.notes, r.addedByPlan()...) {
-		p.say("note: %s", terminal.Clean(n))
-	}
-	for _, w := range append(r.warnings(), r.lacks...) {
-		p.warn(w)
-	}
-	p.warnLimits(r.root, r.backends(), r.opt.Anew)
-}
-
-// treeTaken tells whose the working tree is while the run lasts.
-func (p *printer) treeTaken(root string) {
-	p.say("tree: this working tree and its branch belong to the run until it ends; to keep working: git worktree add --detach %s", terminal.Quote("../"+terminal.Clean(filepath.Base(root))+"-work"))
-}
-
-// verifyClocks tells after which times a verify command is ended.
-func (p *printer) verifyClocks(c loop.Config, command string) {
-	if command == "" || command == loop.NoVerify {
-		return
-	}
-	var ends []string
-	if n := c.VerifyTimeoutSecs; n > 0 {
-		ends = append(ends, "after "+terminal.Duration(time.Duration(n)*time.Second))
-	}
-	if n := c.VerifyIdleSecs; n > 0 {
-		ends = append(ends, "after "+terminal.Duration(time.Duration(n)*time.Second)+" without output")
-	}
-	if len(ends) > 0 {
-		p.say("verify is ended %s", strings.Join(ends, ", or "))
-	}
-}
-
-// modelOf names the model where one was asked for.
-func modelOf(c loop.Config) string {
-	if c.Backend.Model == "" {
-		return ""
-	}
-	return ", model " + terminal.Clean(c.Backend.Model)
-}
-
-// willBe is "is" or "are", and for a dry run "would be".
-func (r *ready) willBe(n int) string {
-	switch {
-	case r.dryRun:
-		return "would be"
-	case n == 1:
-		return "is"
-	}
-	return "are"
-}
-
-// addedByPlan names the dependencies that only the plan states.
-func (r *ready) addedByPlan() []string {
-	added := r.job.Graph.Added()
-	if len(added) == 0 {
-		return nil
-	}
-	var list []string
-	for _, d := range added[:min(10, len(added))] {
-		list = append(list, d.Task+" waits for "+d.On)
-	}
-	if n := len(added) - len(list); n > 0 {
-		list = append(list, fmt.Sprintf("and %d more", n))
-	}
-	return []string{"dependencies that only " + r.job.Config.Scud.PlanPath + " states: " + strings.Join(list, ", ")}
-}
-
-// dry tells what a run would do.
-func (r *ready) dry(p *printer, cmd *cobra.Command, s *settings) error {
-	b, err := report.NewBoard(r.job)
-	if err != nil {
-		return err
-	}
-	if s.JSON {
-		return writeJSON(cmd.OutOrStdout(), b.Report())
-	}
-	p.say("")
-	fmt.Fprint(p.text, b.Text(p.paint))
-	p.say("\ndry run: nothing was touched")
-	return nil
-}
-
-// runAndReport runs and tells how it ended.
-func runAndReport(cmd *cobra.Command, r *ready, s *settings, p *printer) error {
-	var in interrupts
-	began := time.Now()
-	ctx, stop := in.watch(cmd.Context(), func(text string) { p.say("%s", text) })
-	var asked requestTeller
-	home := loop.NewHome(r.root)
-	e, err := r.work(ctx, in.soft, s.letGo(r.root, p, func(e journal.Event) {
-		in.saw(e)
-		asked.watch(home, e.Loop, loop.KindTag, in.underway.Load, p.say)
-		p.observe(e)
-	}))
-	cut := context.Cause(ctx)
-	stop()
-	asked.stop()
-	if e.State == nil {
-		return cutShort(cut, err)
-	}
-	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: time.Since(began)}
-	if len(e.State.BlockedTasks) > 0 || e.Outcome.Ending == journal.GitRefused {
-		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.ID+"/")
-		if rerr != nil {
-			p.warn(rerr.Error())
-		}
-		sum.Kept = refs
-	}
-	if b := e.Outcome.Baseline; b != nil {
-		p.close()
-		tellBaseline(r.mask.Writer(cmd.ErrOrStderr()), b)
-	} else {
-		p.tell(sum.Text(p.paint, p.box))
-	}
-	p.close()
-	if rerr := s.report(sum, r.mask); rerr != nil {
-		err = errors.Join(err, rerr)
-	}
-	if err != nil {
-		return err
-	}
-	if code := exitCode(e.Outcome, e.Outcome.Blocked); code != exitDone {
-		return quiet(code)
-	}
-	return nil
-}
-
-// tellBaseline says why a run was refused whose verify command fails before any task.
-func tellBaseline(w *redact.Writer, b *loop.Baseline) {
-	fmt.Fprintf(w, "error: %s\n", terminal.Clean(b.Reason()))
-	for _, line := range b.Output() {
-		fmt.Fprintf(w, "  %s\n", terminal.Clean(line))
-	}
-	fmt.Fprintf(w, "no agent was started\nhint: %s\n", terminal.Clean(b.Hint()))
-	_ = w.Flush()
-}
-
-// after is the board when a run is over: the graph was kept up to date by the run itself.
-func (r *ready) after(e report.Run) *report.Board {
-	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits}
-	return b
 }
 
 // check refuses how a run may not be called.

@@ -12,18 +12,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"descartes/gitops"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 	"descartes/verify"
 )
 
-// ready is a run prepared to start: everything was read and checked, nothing was touched.
-type ready struct {
+// tagRun is a run over a tag prepared to start: everything was read and checked, nothing was touched.
+type tagRun struct {
 	prepared
 	job     *loop.Job
 	front   []tasks.Finding // what is wrong with the plan's front matter
@@ -38,8 +41,8 @@ type ready struct {
 // prepare reads everything that a run needs and checks the ground. It names all that is wrong at once.
 // imports says that the plan may stand in for a missing task list: one that was named for this start,
 // so that a tag mistyped does not become a new one of the project's usual plan.
-func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *ready, err error) {
-	r := &ready{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}}
+func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *tagRun, err error) {
+	r := &tagRun{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}}
 	r.mask = redact.Of(r.secrets)
 	defer func() {
 		if err != nil {
@@ -98,7 +101,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 }
 
 // ground opens the repository and checks that a run is safe in it.
-func (r *ready) ground(ctx context.Context) (found problems) {
+func (r *tagRun) ground(ctx context.Context) (found problems) {
 	note := func(err error) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: &failure{code: exitInput, err: err}})
 	}
@@ -198,7 +201,7 @@ func below(top, path string) (string, bool) {
 }
 
 // agentProblems says whether the agent can be run, and given every task's spec.
-func (r *ready) agentProblems(cfg loop.Config) (found problems) {
+func (r *tagRun) agentProblems(cfg loop.Config) (found problems) {
 	look := func(program string) (string, error) { return proc.Look(program, r.root, os.Environ()) }
 	if err := r.backend.Check(look, 0); err != nil {
 		hint := "install it" + inBrackets(r.backend.Install()) + ", or name another with --command"
@@ -223,7 +226,7 @@ func (r *ready) agentProblems(cfg loop.Config) (found problems) {
 }
 
 // weigh counts a spec of n bytes that is over the budget.
-func (r *ready) weigh(n int) {
+func (r *tagRun) weigh(n int) {
 	if most := r.job.Config.Scud.Spec.MaxSpecTokens; most > 0 && tokens(n) > most {
 		r.large++
 		r.largest = max(r.largest, tokens(n))
@@ -237,7 +240,7 @@ func tokens(n int) int { return (n + 3) / 4 }
 func detect(root string) (command, why string, ok bool) { return verify.Detect(root) }
 
 // warnings is what is odd about a list of which something can run.
-func (r *ready) warnings() []string {
+func (r *tagRun) warnings() []string {
 	var out []string
 	for _, p := range r.job.Graph.Problems() {
 		out = append(out, p.Message)
@@ -272,7 +275,7 @@ func (r *ready) warnings() []string {
 }
 
 // named is how another command is told of the list.
-func (r *ready) named() string {
+func (r *tagRun) named() string {
 	return report.ListFlags(r.job.File.Tag(), r.job.Config.Scud.TasksFile)
 }
 
@@ -290,4 +293,141 @@ func unfinished(root, tag string) (*loop.Saved, error) {
 		return nil, nil
 	}
 	return loop.NewHome(root).Unfinished(tag)
+}
+
+// newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.
+func (r *tagRun) newBranch() string {
+	g := r.job.Config.Git
+	if g.Branch != "" || !g.CreateBranch || r.opt.Resume != "" {
+		return g.Branch
+	}
+	return loop.Names{Tag: r.job.File.Tag(), At: time.Now()}.Expand(cmp.Or(g.BranchTemplate, loop.DefaultBranchTemplate))
+}
+
+// canRun says why a task cannot be the one of a step.
+func (r *tagRun) canRun(id string) error {
+	if _, ok := r.job.Graph.Task(id); !ok {
+		return badInput("descartes tasks list"+r.named(), "tag %q has no task %q", r.job.File.Tag(), id)
+	}
+	state, cause := r.job.Graph.State(id)
+	if r.job.Graph.Ready(id) || state == "blocked" && r.job.Config.Scud.RetryBlocked {
+		return nil
+	}
+	hint := ""
+	if state == "blocked" {
+		hint = "--retry-blocked tries it again"
+	}
+	if cause != "" {
+		cause = ": " + cause
+	}
+	return badInput(hint, "task %s cannot run now, it is %s%s", id, state, cause)
+}
+
+// header tells what is about to run, and what is odd about it.
+func (p *printer) header(r *tagRun) {
+	c := r.job.Config
+	g := r.job.Graph.Counts()
+	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.events.Waves, "wave"), g.Done)
+	if plan := r.job.Import; plan != nil {
+		p.say("no task file has tag %s: %s of %s %s imported into %s", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Clean(plan.Name), r.willBe(g.Total), terminal.Clean(report.Relative(r.root, r.job.File.Path())))
+	}
+	p.agent(&r.prepared, c)
+	if len(c.Fallback) > 0 {
+		p.say("fallback: %s", terminal.Clean(strings.Join(c.Fallback, ", ")))
+	}
+	switch {
+	case c.Scud.VerificationCommand == loop.NoVerify:
+		p.say("verify: none, the agent's word is taken")
+	case r.why != "":
+		p.say("verify: %s (found: %s)", terminal.Clean(c.Scud.VerificationCommand), terminal.Clean(r.why))
+	default:
+		p.say("verify: %s", terminal.Clean(c.Scud.VerificationCommand))
+	}
+	p.verifyClocks(c, c.Scud.VerificationCommand)
+	p.treeTaken(r.root)
+	p.surroundings(&r.prepared, c, r.addedByPlan()...)
+	for _, w := range append(r.warnings(), r.lacks...) {
+		p.warn(w)
+	}
+	p.warnLimits(r.root, r.backends(), r.opt.Anew)
+}
+
+// willBe is "is" or "are", and for a dry run "would be".
+func (r *tagRun) willBe(n int) string {
+	switch {
+	case r.dryRun:
+		return "would be"
+	case n == 1:
+		return "is"
+	}
+	return "are"
+}
+
+// addedByPlan names the dependencies that only the plan states.
+func (r *tagRun) addedByPlan() []string {
+	added := r.job.Graph.Added()
+	if len(added) == 0 {
+		return nil
+	}
+	var list []string
+	for _, d := range added[:min(10, len(added))] {
+		list = append(list, d.Task+" waits for "+d.On)
+	}
+	if n := len(added) - len(list); n > 0 {
+		list = append(list, fmt.Sprintf("and %d more", n))
+	}
+	return []string{"dependencies that only " + r.job.Config.Scud.PlanPath + " states: " + strings.Join(list, ", ")}
+}
+
+// dry tells what a run would do.
+func (r *tagRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
+	b, err := report.NewBoard(r.job)
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		return writeJSON(cmd.OutOrStdout(), b.Report())
+	}
+	p.say("")
+	fmt.Fprint(p.text, b.Text(p.paint))
+	p.say("\ndry run: nothing was touched")
+	return nil
+}
+
+// runAndReport runs and tells how it ended.
+func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error {
+	if r.branch {
+		r.opt.Branch = r.newBranch()
+	}
+	j := job{Source: r.job, kind: loop.KindTag, cfg: &r.job.Config, dir: r.root, cookie: func(string) string { return cookieOf(r.root) },
+		code: func(out loop.Outcome) int { return exitCode(out, out.Blocked) }}
+	e, took, err := r.conduct(cmd, s, p, j)
+	if e.State == nil {
+		return err
+	}
+	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: took}
+	if len(e.State.BlockedTasks) > 0 || e.Outcome.Ending == journal.GitRefused {
+		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.ID+"/")
+		if rerr != nil {
+			p.warn(rerr.Error())
+		}
+		sum.Kept = refs
+	}
+	if e.Outcome.Baseline == nil {
+		p.tell(sum.Text(p.paint, p.box))
+	}
+	p.close()
+	if err = errors.Join(err, s.report(sum, r.mask)); err != nil {
+		return err
+	}
+	if code := j.code(e.Outcome); code != exitDone {
+		return quiet(code)
+	}
+	return nil
+}
+
+// after is the board when a run is over: the graph was kept up to date by the run itself.
+func (r *tagRun) after(e report.Run) *report.Board {
+	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits}
+	return b
 }

@@ -1,0 +1,429 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"descartes/gitops"
+	"descartes/internal/proc"
+	"descartes/internal/redact"
+	"descartes/internal/report"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+	"descartes/loop/mode"
+)
+
+// promptRun is a prompt loop prepared to start: everything was read and checked, nothing was touched.
+type promptRun struct {
+	prepared
+	job  *loop.PromptJob
+	mode *mode.Run // of a plan or a build
+	from string    // file of a mode prompt, "" for ours
+}
+
+// startPrompt is loop start without a tag.
+func startPrompt(cmd *cobra.Command, root string, s *settings) error {
+	if err := s.noReports(); err != nil {
+		return err
+	}
+	if err := s.completePrompt(cmd, root); err != nil {
+		return err
+	}
+	opt := loop.StartOptions{Name: s.Name, StatePath: s.stateAt(root)}
+	if s.StatePath != "" {
+		s.StateFile = report.Relative(root, opt.StatePath)
+	}
+	if err := s.free(root, opt, nil); err != nil {
+		return err
+	}
+	if opt.Name == "" && opt.StatePath == "" {
+		if _, err := loop.LoadState(loop.NewHome(root).Default()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return runPrompt(cmd, root, loop.KindPrompt, s, opt)
+}
+
+// stateAt is where the state of a prompt loop is wanted, by its flag or in the settings file; "" is the usual place.
+func (s *settings) stateAt(root string) string {
+	switch {
+	case s.StatePath != "":
+		return absolute(s.dirPath(), s.StatePath)
+	case s.StateFile != "":
+		return absolute(root, s.StateFile)
+	}
+	return ""
+}
+
+// noReports refuses what only a loop over a tag can write.
+func (s *settings) noReports() error {
+	if s.JUnit != "" || s.Summary != "" {
+		return badInput("--json prints the events of any loop", "--junit and --summary are reports on the tasks of a tag")
+	}
+	return nil
+}
+
+// runPrompt prepares a prompt loop, runs it, and reports.
+func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.StartOptions) error {
+	opt.Command, opt.Session, opt.Anew = cmp.Or(opt.Command, "loop"), session(), s.anew
+	r, err := preparePrompt(cmd.Context(), root, kind, s.Config, opt)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	r.from, r.why = s.promptFrom, s.verifyFrom
+	r.job.Yes = s.Yes || opt.Resume != "" && s.NoConfirm && cmd.Flags().Changed("no-confirm")
+	if opt.Resume == "" {
+		r.settings = watchSettings(root, r.job.Config, r.mask)
+		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
+	}
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
+	p.text.mask = r.mask
+	defer p.close()
+	p.promptHeader(r)
+	for _, w := range powerless(r.job.Config, r.backends(), r.job.Config.Choices(nil)) {
+		p.warn(w)
+	}
+	if s.DryRun {
+		return r.dry(p, cmd, s)
+	}
+	var h *person
+	if r.job.Gate != nil && !r.job.Config.Promised() {
+		h = atTerminal(cmd, p, s.CI)
+	}
+	r.disclose(cmd.Context(), p, h)
+	said := newLiveWriter(cmd.ErrOrStderr())
+	defer said.Flush()
+	log := r.session(s, time.Now(), said)
+	j := job{Source: r.job, kind: r.job.Kind, cfg: &r.job.Config, dir: r.job.Dir, cookie: func(id string) string { return cookieOf(root + "\x00" + id) }, person: h}
+	j.code = func(out loop.Outcome) int { return exitCode(out, 0) }
+	if log != nil {
+		j.observe, j.code = log.observe, log.code
+	}
+	e, took, err := r.conduct(cmd, s, p, j)
+	if e.State == nil {
+		return err
+	}
+	if e.Outcome.Baseline == nil {
+		p.tell(report.PromptSummary(p.paint, root, e, took))
+	}
+	code := j.code(e.Outcome)
+	if log != nil {
+		log.close(p, e.Outcome, code)
+	}
+	if err != nil {
+		return err
+	}
+	if code != exitDone {
+		return quiet(code)
+	}
+	return nil
+}
+
+// session is the session log of a mode; nil for a loop over a prompt alone.
+func (r *promptRun) session(s *settings, began time.Time, show io.Writer) *modeSession {
+	kind := s.mode
+	if r.mode != nil {
+		kind = r.mode.Kind
+	}
+	if kind == "" {
+		return nil
+	}
+	return &modeSession{root: r.root, kind: kind, run: r.mode, task: strings.TrimPrefix(r.job.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
+		format: r.backend.Format, show: show, mask: r.mask, began: began}
+}
+
+// session names the program's session that we are started from: a loop of the same one is preferred when the
+// last loop is to be gone on with.
+func session() string {
+	return cmp.Or(os.Getenv("DESCARTES_SESSION_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID"))
+}
+
+// preparePrompt reads and checks everything that a prompt loop needs. It names all that is wrong at once.
+func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *promptRun, err error) {
+	r := &promptRun{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}, job: &loop.PromptJob{Dir: cfg.WorkingDirectory, Kind: kind}}
+	r.mask = redact.Of(r.secrets)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	var found problems
+	note := func(err error) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
+	}
+	if r.job.Dir == "" {
+		r.job.Dir = root
+	} else if fi, err := os.Stat(r.job.Dir); err != nil || !fi.IsDir() {
+		note(badInput("", "working directory %s: no such directory", r.job.Dir))
+	}
+	if r.backend, cfg.Backend, err = resolveBackend(cfg); err != nil {
+		note(err)
+	} else {
+		cfg.Command, cfg.Args = savedCommand(r.backend.Command)
+		cfg.AgentTypes = nil // there are no tasks that could have one
+		if r.others, err = otherBackends(cfg); err != nil {
+			note(err)
+		}
+		found = append(found, r.agentProblems(cfg)...)
+		r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.job.Dir, func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) })...)
+	}
+	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
+		note(gateProblem(err))
+	} else if c := r.criteria(); c != nil && kind != loop.KindPrompt {
+		c.Steps = gate.StepsOf("", c.Asked) // the lists of a mode's prompt are no steps of its work
+	}
+	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
+		r.job.Rules = r.mode.Rules()
+	} else if g, ok := r.job.Gate.(*gate.Status); ok {
+		r.job.Rules = (&mode.Listed{Project: planned(r.job.Dir, root), Config: cfg, Gate: g}).Rules()
+	}
+	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
+	found = append(found, r.ground(ctx, &cfg)...)
+	r.besides(cfg)
+	if r.criteria() != nil {
+		if err := loop.NewHome(root).LoopFileFree(); err != nil {
+			note(err)
+		}
+	}
+	if c := r.criteria(); c != nil && c.Class.Checkpoint() && r.repo == nil && opt.Resume == "" {
+		r.notes = append(r.notes, "work of type "+string(c.Class)+" asks for a checkpoint at each step, and without a git repository none can be kept")
+	}
+	var wrong problems
+	r.held, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
+	found = append(found, wrong...)
+	r.job.Config = cfg
+	if len(found) > 0 {
+		return r, found
+	}
+	return r, nil
+}
+
+// agentProblems says whether the agent can be run, and given its prompt.
+func (r *promptRun) agentProblems(cfg loop.Config) (found problems) {
+	look := func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) }
+	if err := r.backend.Check(look, 0); err != nil {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: "install it" + inBrackets(r.backend.Install()) + ", or name another with --command", Err: &failure{code: exitAgent, err: err}})
+	}
+	more, warnings := lacking(cfg, r.backend, r.job.Dir)
+	found, r.notes = append(found, more...), append(r.notes, warnings...)
+	known := func(string) (string, error) { return "", nil }
+	longest := len(cfg.Prompt) + loop.MostBeside(cfg)
+	if err := r.backend.Check(known, longest); err != nil {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: "--prompt-mode stdin, or file, hands over a prompt of any length", Err: err})
+	}
+	if cfg.ContinueSession && len(r.backend.SessionArgs) == 0 {
+		err := badInput("leave --continue out: each iteration is then a fresh agent", "backend %s cannot go on with a conversation", r.backend.Name)
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
+	}
+	return found
+}
+
+// promptHeader tells what is about to be repeated.
+func (p *printer) promptHeader(r *promptRun) {
+	c := r.job.Config
+	first, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n")
+	if r.mode != nil {
+		p.say("mode: %s, with %s", r.mode.Kind, cmp.Or(terminal.Clean(r.from), "the prompt of descartes"))
+	} else {
+		p.say("prompt: %s (%s)", terminal.Fit(terminal.Clean(first), 70), size(len(c.Prompt)))
+	}
+	p.agent(&r.prepared, c)
+	switch {
+	case r.job.Gate == nil:
+		p.say("ends with: the first exit status 0, or after %s", terminal.Count(c.MaxIterations, "iteration"))
+	case c.Gate == "" || c.Gate == "promise":
+		p.say("ends with: <promise>%s</promise> in the agent's final message, or after %s", terminal.Clean(c.CompletionPromise), terminal.Count(c.MaxIterations, "iteration"))
+	default:
+		r.gateHeader(p)
+	}
+	if c.VerificationCommand != "" && c.VerificationCommand != loop.NoVerify {
+		found := ""
+		if r.why != "" {
+			found = " (found: " + terminal.Clean(r.why) + ")"
+		}
+		p.say("verify: %s%s", terminal.Clean(c.VerificationCommand), found)
+		p.verifyClocks(c, c.VerificationCommand)
+	}
+	if c.Git.AutoCommit {
+		p.say("commits: each iteration%s", onBranch(r.opt.Branch))
+		p.treeTaken(r.root)
+	} else if r.opt.Branch != "" {
+		p.say("branch: %s is made at HEAD", terminal.Clean(r.opt.Branch))
+	}
+	p.surroundings(&r.prepared, c)
+	if why := r.held.warning(); why != "" {
+		p.warn(why)
+	}
+	p.warnLimits(r.root, r.backends(), r.opt.Anew)
+}
+
+func onBranch(name string) string {
+	if name == "" {
+		return ""
+	}
+	return ", on the new branch " + terminal.Clean(name)
+}
+
+// size is a number of bytes as a person says it.
+func size(n int) string {
+	switch {
+	case n < 10<<10:
+		return terminal.Count(n, "byte")
+	case n < 10<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+// dry tells what a prompt loop would do.
+func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
+	if s.JSON {
+		w := r.mask.Writer(cmd.OutOrStdout())
+		err := writeJSON(w, struct {
+			Kind    string      `json:"kind"`
+			Root    string      `json:"root"`
+			Command []string    `json:"command"`
+			Config  loop.Config `json:"config"`
+			Gate    *gatePlan   `json:"gate,omitempty"`
+		}{r.job.Kind, r.root, r.backend.Command, r.job.Config, r.gatePlan()})
+		return errors.Join(err, w.Flush())
+	}
+	p.say("\n%s", terminal.CleanLines(strings.TrimRight(r.job.Config.Prompt, "\n")))
+	r.gatePlan().print(p)
+	p.say("\ndry run: nothing was touched")
+	return nil
+}
+
+// fromHere is what a command needs besides where it is typed in another project than that of root.
+func fromHere(root string) string {
+	if here, err := findRoot("."); err == nil && here == root {
+		return ""
+	}
+	return " --working-dir " + terminal.Quote(root)
+}
+
+// resumeOf is the command that resumes a loop.
+func resumeOf(root, id, path string) string {
+	return report.ResumeCommand(root, id, path, fromHere(root))
+}
+
+// ground opens the repository where there is one.
+func (r *promptRun) ground(ctx context.Context, cfg *loop.Config) (found problems) {
+	commits := cfg.Git.AutoCommit || cfg.Git.CreateBranch || cfg.Git.Branch != ""
+	note := func(err error, hint string) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: cmp.Or(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
+	}
+	repo, err := openHooked(ctx, r.root, nil, cfg.Git, cfg.PromptHandoff)
+	if err != nil {
+		switch {
+		case commits || r.mode != nil:
+			note(err, "")
+		case !errors.Is(err, gitops.ErrNotRepo) && !errors.Is(err, gitops.ErrBare):
+			r.notes = append(r.notes, "what the agent does to git's hooks and settings, and to what you have not committed, is not looked at: "+err.Error())
+		}
+		return found
+	}
+	r.repo = repo
+	if !commits {
+		return nil
+	}
+	r.notes = append(r.notes, repo.Notes()...)
+	if _, _, err := repo.Author(ctx); err != nil {
+		note(err, "")
+	}
+	if who, live := loop.NewHome(r.root).Live(); live {
+		note(fmt.Errorf("loop %s over tag %q commits in this working tree", who.Loop, who.Tag),
+			"start without --auto-commit, work in a git worktree of its own, or wait until it has ended")
+	}
+	if r.opt.Resume != "" {
+		return found
+	}
+	if r.opt.Branch = cfg.Git.Branch; r.opt.Branch == "" && cfg.Git.CreateBranch {
+		n := loop.Names{Tag: cmp.Or(r.opt.Name, "loop"), At: time.Now()}
+		r.opt.Branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, loop.DefaultBranchTemplate))
+	}
+	if dirty, err := repo.Dirty(ctx); err != nil {
+		note(err, "")
+	} else if len(dirty) > 0 && cfg.Git.AutoCommit {
+		r.notes = append(r.notes, fmt.Sprintf("%s of yours: in no commit, but for files that the agent changes too", terminal.Count(len(dirty), "uncommitted change")))
+		if id, path := leftBy(loop.NewHome(r.root), dirty); id != "" {
+			r.notes = append(r.notes, fmt.Sprintf("loop %s left work among them that no commit holds; %s goes on with it instead", id, resumeOf(r.root, id, path)))
+		}
+	}
+	return found
+}
+
+// besides tells of what else is going on in the project.
+func (r *promptRun) besides(cfg loop.Config) {
+	home := loop.NewHome(r.root)
+	if who, live := home.Live(); live && !cfg.Git.AutoCommit {
+		r.notes = append(r.notes, fmt.Sprintf("loop %s over tag %s works in this tree: what this loop's agent changes may end up in its commits, or be put back by it", who.Loop, who.Tag))
+	}
+	if cfg.Git.AutoCommit {
+		var others []string
+		for _, s := range liveLoops(home) {
+			if s.State.Kind != loop.KindTag && s.State.ID != r.opt.Name && s.Path != r.opt.Resume {
+				others = append(others, s.State.ID)
+			}
+		}
+		if len(others) > 0 {
+			r.notes = append(r.notes, "in this tree too: "+strings.Join(others, ", ")+". A commit holds all that changed during its iteration, whoever changed it; a git worktree for each loop keeps them apart")
+		}
+	}
+	if n := ralphNote(r.root); n != "" {
+		r.notes = append(r.notes, n)
+	}
+}
+
+// ralphNote tells a user of the Ralph plugin which of the two loops counts. The plugin's file is left alone.
+func ralphNote(root string) string {
+	if _, err := os.Lstat(filepath.Join(root, ".claude", "ralph-loop.local.md")); err != nil {
+		return ""
+	}
+	return "this loop overrides Ralph Loop. The ralph-loop plugin's state file is unchanged; cancel the ralph loop separately if you want it gone."
+}
+
+// leftBy is the loop over a prompt that did something last, where it was to commit, did not commit its last iteration,
+// and what that changed is still uncommitted.
+func leftBy(home loop.Home, dirty []string) (id, path string) {
+	all, _ := home.List() // what cannot be read is told of elsewhere
+	var last *loop.Saved
+	for i := range all {
+		s := &all[i]
+		if s.State == nil || s.State.Kind == loop.KindTag || !s.State.Config.Git.AutoCommit || home.IsLive(*s) {
+			continue
+		}
+		if last == nil || home.Active(s).After(home.Active(last)) {
+			last = s
+		}
+	}
+	if last == nil || last.State.Completed {
+		return "", ""
+	}
+	events, err := journal.ReadEvents(home.Events(last.State.ID))
+	if err != nil {
+		return "", ""
+	}
+	var paths []string
+	if ended := journal.Fold(events).Ended; len(ended) > 0 && ended[len(ended)-1].Commit == "" {
+		paths = ended[len(ended)-1].Paths
+	}
+	if !slices.ContainsFunc(paths, func(p string) bool { return slices.Contains(dirty, p) }) {
+		return "", ""
+	}
+	return last.State.ID, last.Path
+}
