@@ -120,7 +120,7 @@ func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) 
 // takeAnswers makes tasks pending again whose questions were answered while the loop ran, and reports whether there
 // were any.
 func (w *tagWork) takeAnswers() (bool, error) {
-	asked := slices.ContainsFunc(w.history.Blocked, func(e journal.Event) bool { return e.Detail != nil && e.Detail.Question != "" })
+	asked := slices.ContainsFunc(w.history.Blocked, func(b journal.BlockedTask) bool { return b.Question != "" })
 	if !asked {
 		return false, nil
 	}
@@ -130,8 +130,8 @@ func (w *tagWork) takeAnswers() (bool, error) {
 	}
 	var ids []string
 	for _, e := range w.history.Blocked {
-		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == e.Task && a.At.After(e.TS) })
-		if e.Detail != nil && e.Detail.Question != "" && answered && w.job.Graph.Status(e.Task) == tasks.Blocked {
+		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == e.Task && a.At.After(e.At) })
+		if e.Question != "" && answered && w.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 
 // uncommitted reports whether a wave has verified work, or a task that was given up, that no commit holds.
 func (w *tagWork) uncommitted(wave int) bool {
-	of := func(e journal.Event) bool { return e.Wave == wave }
-	return slices.ContainsFunc(w.history.Verified, of) || slices.ContainsFunc(w.history.GivenUp, of)
+	return slices.ContainsFunc(w.history.Verified, func(v journal.VerifiedTask) bool { return v.Wave == wave }) ||
+		slices.ContainsFunc(w.history.GivenUp, func(b journal.BlockedTask) bool { return b.Wave == wave })
 }
 
 // commitWave commits what a wave has verified and no commit holds: the changes of its verified
@@ -38,7 +38,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, number int, ids
 			done = append(done, v.Task)
 		}
 	}
-	var blocked []journal.Event
+	var blocked []journal.BlockedTask
 	for _, e := range w.history.GivenUp {
 		if e.Wave == number && w.job.Graph.Status(e.Task) == tasks.Blocked {
 			blocked = append(blocked, e)
@@ -63,8 +63,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, number int, ids
 		}
 	}
 	if c.Empty {
-		of := func(e journal.Event) bool { return e.Wave == number }
-		w.history.Verified, w.history.GivenUp = slices.DeleteFunc(w.history.Verified, of), slices.DeleteFunc(w.history.GivenUp, of)
+		w.history.Settle(number)
 		return nil
 	}
 	return w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths), Paths: w.usersIn(c.Paths)})
@@ -155,7 +154,7 @@ func (w *tagWork) subject(number int, ids []string, verified bool) string {
 	return fmt.Sprintf("%s(%s): wave %d, %d of %d tasks", kind, w.state.Tag, number, done, of)
 }
 
-func (w *tagWork) message(subject string, number int, done []string, blocked []journal.Event) string {
+func (w *tagWork) message(subject string, number int, done []string, blocked []journal.BlockedTask) string {
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
 	for _, id := range done {
@@ -175,6 +174,6 @@ func (w *tagWork) message(subject string, number int, done []string, blocked []j
 }
 
 // pairOf is what a verified attempt changed, for the wave's commit.
-func pairOf(e journal.Event) gitops.Pair {
-	return gitops.Pair{Base: gitops.Tree(e.Base), Result: gitops.Tree(e.Tree), Head: e.Commit, Without: e.Paths}
+func pairOf(v journal.VerifiedTask) gitops.Pair {
+	return gitops.Pair{Base: gitops.Tree(v.Base), Result: gitops.Tree(v.Tree), Head: v.Head, Without: v.Left}
 }

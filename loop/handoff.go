@@ -104,7 +104,7 @@ func (w *tagWork) handoffText(out *Outcome) string {
 				fmt.Fprintf(&b, " (%s)", e.Ref)
 			}
 			b.WriteString("\n")
-			if words := lastWords(w.history.Failures[e.Task]); words != "" {
+			if words := lastWords(w.history.Failures[e.Task].Result); words != "" {
 				fmt.Fprintf(&b, "  Its agent's last words: %s\n", words)
 			}
 		}
@@ -141,7 +141,7 @@ func (w *tagWork) handoffCurrent(b *strings.Builder) {
 	fmt.Fprintf(b, "\n### Half done\n\n- %s %s", oneline.Text(id), oneline.Text(w.title(id)))
 	if f, ok := w.history.Failures[id]; ok {
 		fmt.Fprintf(b, ": attempt %d %s (%s)", f.Attempt, oneline.Text(string(f.Verdict)), oneline.Text(f.Reason))
-		if words := lastWords(f); words != "" {
+		if words := lastWords(f.Result); words != "" {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
 		}
 	}
@@ -171,11 +171,11 @@ func (w *tagWork) handoffNext(b *strings.Builder) {
 // words is an ending in a sentence.
 
 // lastWords is the end of what an agent said, on one line.
-func lastWords(e journal.Event) string {
-	if e.Detail == nil {
+func lastWords(d *journal.Detail) string {
+	if d == nil {
 		return ""
 	}
-	return strings.TrimSpace(tail(strings.Join(strings.Fields(e.Detail.Words), " "), 400))
+	return strings.TrimSpace(tail(strings.Join(strings.Fields(d.Words), " "), 400))
 }
 
 func orElse(s, otherwise string) string {

@@ -846,7 +846,7 @@ func (w *promptWork) handoff(out *Outcome) (path, text string) {
 		if len(e.Paths) > 0 {
 			fmt.Fprintf(&b, "- it changed %s\n", oneline.Text(strings.Join(e.Paths[:min(maxHandoffTasks, len(e.Paths))], ", ")))
 		}
-		if words := lastWords(journal.Event{Detail: &journal.Detail{Words: p.Words}}); words != "" {
+		if words := lastWords(&journal.Detail{Words: p.Words}); words != "" {
 			fmt.Fprintf(&b, "- its agent's last words: %s\n", words)
 		}
 		if next := strings.TrimSpace(e.Next); next != "" {

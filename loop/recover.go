@@ -44,8 +44,8 @@ func (w *tagWork) recoverTask(ctx context.Context) error {
 	}
 	if f.Verdict == journal.Blocked || b.Counted[b.Current] >= w.config.Scud.MaxIterationsPerTask {
 		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
-		if f.Detail != nil {
-			u.res.Agent.Question = f.Detail.Question
+		if f.Result != nil {
+			u.res.Agent.Question = f.Result.Question
 		}
 		return w.block(ctx, u)
 	}

@@ -60,7 +60,7 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 	if err != nil {
 		return nil, err
 	}
-	var commits []journal.Event
+	var commits []journal.WaveCommit
 	folds := map[string]*journal.State{}
 	for _, s := range all {
 		if s.State == nil || s.State.Kind != KindTag || s.State.Tag != w.Tag {
@@ -77,7 +77,7 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 		folds[s.State.ID] = fold
 		w.loops = append(w.loops, s)
 	}
-	slices.SortStableFunc(commits, func(a, b journal.Event) int { return a.TS.Compare(b.TS) })
+	slices.SortStableFunc(commits, func(a, b journal.WaveCommit) int { return a.At.Compare(b.At) })
 	later := journal.After(commits, wave)
 	if len(later) == 0 {
 		return nil, &NoWaveError{w.Tag, wave, "no loop here has committed a later one"}
@@ -95,14 +95,15 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 		}
 	}
 	for _, fold := range folds {
-		for _, e := range slices.Concat(fold.Blocked, fold.Verified) {
-			if e.Wave > wave {
-				again[e.Task] = true
-			}
+		for _, b := range fold.Blocked {
+			again[b.Task] = again[b.Task] || b.Wave > wave
+		}
+		for _, v := range fold.Verified {
+			again[v.Task] = again[v.Task] || v.Wave > wave
 		}
 	}
-	for id := range again {
-		if _, ok := list.Task(id); ok {
+	for id, goes := range again {
+		if _, ok := list.Task(id); ok && goes {
 			w.Tasks = append(w.Tasks, id)
 		}
 	}

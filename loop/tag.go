@@ -400,7 +400,7 @@ func (w *tagWork) waveBlocked() bool {
 func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 	blocked := w.history.Blocked
 	out.Blocked = len(blocked)
-	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b journal.Event) bool { return b.Verdict != journal.Crashed })
+	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
 	w.void = out.Ending == journal.BaselineFails
 	e := out.end(string(out.Ending), w.tools.Code)
 	if cur := w.history.Current; cur != "" && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {

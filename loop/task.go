@@ -345,10 +345,10 @@ func (w *tagWork) takeBack(ctx context.Context, id string) (gitops.Tree, error) 
 
 // failure is the last attempt as the next one is told of it. It comes from the journal alone, so
 // that a resumed loop tells the same.
-func failure(e journal.Event) *specbuild.Failure {
-	f := &specbuild.Failure{Attempt: e.Attempt, Verdict: string(e.Verdict), Reason: e.Reason, DiffStat: e.Message}
-	if e.Detail != nil {
-		f.Words, f.Output, f.Question, f.Denied = e.Detail.Words, e.Detail.Output, e.Detail.Question, e.Detail.Denied
+func failure(of journal.Failure) *specbuild.Failure {
+	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Reason: of.Reason, DiffStat: of.DiffStat}
+	if d := of.Result; d != nil {
+		f.Words, f.Output, f.Question, f.Denied = d.Words, d.Output, d.Question, d.Denied
 	}
 	return f
 }

@@ -197,18 +197,14 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 	}
 	s.WaveCommits, s.BlockedTasks = []WaveCommit{}, []Blocked{}
 	for _, e := range h.WaveCommits {
-		w := WaveCommit{Wave: e.Wave, Hash: e.Commit, Timestamp: e.TS}
+		w := WaveCommit{Wave: e.Wave, Hash: e.Commit, Timestamp: e.At}
 		for _, t := range e.Tasks {
 			w.Tasks = append(w.Tasks, id(t))
 		}
 		s.WaveCommits = append(s.WaveCommits, w)
 	}
 	for _, e := range h.Blocked {
-		b := Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Attempts: e.Attempt, At: e.TS}
-		if e.Detail != nil {
-			b.Question, b.Denied = e.Detail.Question, e.Detail.Denied
-		}
-		s.BlockedTasks = append(s.BlockedTasks, b)
+		s.BlockedTasks = append(s.BlockedTasks, Blocked{Task: id(e.Task), Title: e.Title, Reason: e.Reason, Question: e.Question, Denied: e.Denied, Attempts: e.Attempts, At: e.At})
 	}
 	if h.Cost.Runs > 0 {
 		cost := h.Cost
@@ -218,8 +214,8 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.Gate = h.Prompt.Gate
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
 	if f := h.Finished; f != nil {
-		s.ExitReason = ExitReason{Type: f.Reason, Message: f.Message}
-		s.Completed = journal.Ending(f.Reason).Final() || journal.Ending(f.Reason) == journal.BaselineFails && h.Iteration == 0 // nothing is left of it to go on with
+		s.ExitReason = ExitReason{Type: string(f.Ending), Message: f.Message}
+		s.Completed = f.Ending.Final() || f.Ending == journal.BaselineFails && h.Iteration == 0 // nothing is left of it to go on with
 		s.CurrentTask = ""
 	}
 }
@@ -244,9 +240,9 @@ func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
 	}
 	r, next := request(b, task), b.Begun[task]+1
 	switch {
-	case slices.ContainsFunc(b.Blocked, func(e journal.Event) bool { return e.Task == task }):
+	case slices.ContainsFunc(b.Blocked, func(t journal.BlockedTask) bool { return t.Task == task }):
 		r.Attempt = 1
-	case b.Finished != nil && journal.Ending(b.Finished.Reason).Final():
+	case b.Finished != nil && b.Finished.Ending.Final():
 		r, next = SpecRequest{Task: task, Attempt: 1}, 1
 	}
 	if attempt > next {

@@ -15,7 +15,7 @@ type story struct {
 	attempts int
 	failure  *journal.Attempt // the last one that failed
 	last     *journal.Attempt // the last one that ended
-	blocked  *journal.Event
+	blocked  *journal.BlockedTask
 }
 
 // stories are those of all tasks that the journal knows.

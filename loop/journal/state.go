@@ -10,19 +10,19 @@ import (
 // State is the one account of a run: what its events say when they are folded. Replay and the run itself fill it through
 // Apply alone, so that a resumed loop knows exactly what the first one knew. Maps are by task id unless they say otherwise.
 type State struct {
-	Begun         map[string]int // attempts begun, for numbering; a task's attempts are numbered for the whole loop
-	Counted       map[string]int // attempts that count against the limit; --retry-blocked starts anew
-	Interruptions map[string]int // attempts in a row that a person, a reboot or a kill ended
-	Failures      map[string]Event
-	OtherEnds     map[string]bool // tasks with an attempt that failed otherwise than by a crash of the agent
-	Blocked       []Event
+	Begun         map[string]int     // attempts begun, for numbering; a task's attempts are numbered for the whole loop
+	Counted       map[string]int     // attempts that count against the limit; --retry-blocked starts anew
+	Interruptions map[string]int     // attempts in a row that a person, a reboot or a kill ended
+	Failures      map[string]Failure // of the last attempt that counted, or of its integration
+	OtherEnds     map[string]bool    // tasks with an attempt that failed otherwise than by a crash of the agent
+	Blocked       []BlockedTask
 	KeptRefs      map[string]string // the last ref of each task's attempts
 	Delivered     map[string]string
-	Verified      []Event // attempt_finished of tasks whose work is not committed yet
-	GivenUp       []Event // task_blocked of tasks whose status no commit holds yet
+	Verified      []VerifiedTask // whose work no commit holds yet
+	GivenUp       []BlockedTask  // whose status no commit holds yet
 	Work          []Work
 	Undone        []Undone
-	WaveCommits   []Event
+	WaveCommits   []WaveCommit
 	Open          *Event               // attempt_started without attempt_finished
 	OpenAgent     *Event               // agent_finished of the open attempt
 	Bases         map[string]string    // the tree before each running task's first attempt
@@ -41,13 +41,13 @@ type State struct {
 	Started       time.Time
 	Cost          Cost
 	Costs         Costs
-	Finished      *Event // the end of the last run; nil while one runs
+	Finished      *End // of the last run; nil while one runs
 	Prompt        Prompt
 	Providers     Providers
-	CutShort      map[string]Event // the last attempt of a task that its provider cut short, and that had changed something
-	Agents        []AgentUse       // what attempts were run with, in the order of first use
-	LastPass      Pass             // the tree that the verify command passed on last
-	VerifyLeft    []string         // files that only verifications made
+	CutShort      map[string]Failure // the last attempt of a task that its provider cut short, and that had changed something
+	Agents        []AgentUse         // what attempts were run with, in the order of first use
+	LastPass      Pass               // the tree that the verify command passed on last
+	VerifyLeft    []string           // files that only verifications made
 
 	Attempts        []*Attempt       // in the order in which they began
 	Ended           []*Attempt       // in the order in which they ended
@@ -61,8 +61,8 @@ type State struct {
 
 	refined map[string]string // advice of a review that no attempt was given yet
 	changes []statusChange
-	checked string  // the verify command of the attempt under way
-	retried []Event // blocked tasks that this run tries again, from where they stand until an attempt begins
+	checked string        // the verify command of the attempt under way
+	retried []BlockedTask // blocked tasks that this run tries again, from where they stand until an attempt begins
 }
 
 // Task is one that was started and is neither done nor blocked.
@@ -91,9 +91,9 @@ type statusChange struct {
 
 // NewState is the account of a loop of which nothing is known.
 func NewState() *State {
-	return &State{Tasks: map[string]*Task{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Event{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
+	return &State{Tasks: map[string]*Task{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Failure{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
-		Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Event{}, Providers: NewProviders(),
+		Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{}}
 }
 
@@ -178,24 +178,25 @@ func (s *State) Apply(e *Event) {
 		s.finishAttempt(e)
 	case TaskDone:
 		s.close(e, "done")
-		s.Blocked = slices.DeleteFunc(s.Blocked, func(b Event) bool { return b.Task == e.Task })
+		s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return b.Task == e.Task })
 	case TaskBlocked:
 		s.close(e, "blocked")
-		s.Blocked = slices.DeleteFunc(s.Blocked, func(b Event) bool { return b.Task == e.Task }) // answered, and blocked again
-		s.Blocked, s.GivenUp = append(s.Blocked, *e), append(s.GivenUp, *e)
+		s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return b.Task == e.Task }) // answered, and blocked again
+		b := blockedTask(e)
+		s.Blocked, s.GivenUp = append(s.Blocked, b), append(s.GivenUp, b)
 	case Integrated:
 		s.integrate(e)
 	case WaveCommitted:
 		if e.Tree != "" {
 			s.Integrated, s.IntegratedOn = e.Tree, e.Commit
 		}
-		s.WaveCommits, s.GivenUp = append(s.WaveCommits, *e), nil // every commit holds the whole task file
+		s.WaveCommits, s.GivenUp = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks}), nil // every commit holds the whole task file
 		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.Paths, p) })
-		s.Verified = slices.DeleteFunc(s.Verified, func(v Event) bool { return slices.Contains(e.Tasks, v.Task) })
+		s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopRewound:
 		s.rewind(e)
 	case LoopPaused, LoopFinished:
-		s.Finished = e
+		s.Finished = &End{Ending(e.Reason), e.Message}
 		s.notRetried(e)
 		for _, id := range e.Tasks {
 			if u := s.Tasks[id]; u != nil && u.Open != nil {
@@ -210,9 +211,15 @@ func (s *State) Apply(e *Event) {
 	}
 }
 
+// Settle forgets that a wave has anything to commit: its commit would hold nothing.
+func (s *State) Settle(wave int) {
+	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return v.Wave == wave })
+	s.GivenUp = slices.DeleteFunc(s.GivenUp, func(b BlockedTask) bool { return b.Wave == wave })
+}
+
 // After are the commits that came after a wave: those behind its last one, or where it has none, from the first of a
 // later wave on.
-func After(commits []Event, wave int) []Event {
+func After(commits []WaveCommit, wave int) []WaveCommit {
 	for i := len(commits) - 1; i >= 0; i-- {
 		if commits[i].Wave == wave {
 			return commits[i+1:]
@@ -229,9 +236,10 @@ func After(commits []Event, wave int) []Event {
 // rewind forgets what came after a wave. Attempts keep their numbers, and what is kept of them its refs.
 func (s *State) rewind(e *Event) {
 	again := func(task string) bool { return slices.Contains(e.Tasks, task) }
-	ofTask := func(x Event) bool { return again(x.Task) }
+	ofTask := func(x BlockedTask) bool { return again(x.Task) }
 	s.WaveCommits = s.WaveCommits[:len(s.WaveCommits)-len(After(s.WaveCommits, e.Wave))]
-	s.Verified, s.Blocked, s.GivenUp = slices.DeleteFunc(s.Verified, ofTask), slices.DeleteFunc(s.Blocked, ofTask), slices.DeleteFunc(s.GivenUp, ofTask)
+	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return again(v.Task) })
+	s.Blocked, s.GivenUp = slices.DeleteFunc(s.Blocked, ofTask), slices.DeleteFunc(s.GivenUp, ofTask)
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return again(w.Task) })
 	for _, id := range e.Tasks {
 		delete(s.Counted, id)
@@ -243,7 +251,7 @@ func (s *State) rewind(e *Event) {
 		s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 	}
 	s.Wave, s.LastPass, s.Rewound, s.BreakerOpenings = min(s.Wave, e.Wave), Pass{}, len(s.Ended), nil
-	s.Finished = &Event{Seq: e.Seq, TS: e.TS, Type: e.Type, Reason: string(Rewound), Message: fmt.Sprintf("went back to the state after wave %d", e.Wave)}
+	s.Finished = &End{Rewound, fmt.Sprintf("went back to the state after wave %d", e.Wave)}
 }
 
 func (s *State) resume(e *Event) {
@@ -261,15 +269,15 @@ func (s *State) resume(e *Event) {
 			s.retried = append(s.retried, s.blockedAs(id))
 		}
 	}
-	s.Blocked = slices.DeleteFunc(s.Blocked, func(b Event) bool { return slices.Contains(e.Tasks, b.Task) })
+	s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return slices.Contains(e.Tasks, b.Task) })
 }
 
-// blockedAs is the event that blocked a task; of one that an earlier loop blocked only its id is known.
-func (s *State) blockedAs(id string) Event {
-	if at := slices.IndexFunc(s.Blocked, func(b Event) bool { return b.Task == id }); at >= 0 {
+// blockedAs is a blocked task; of one that an earlier loop blocked only its id is known.
+func (s *State) blockedAs(id string) BlockedTask {
+	if at := slices.IndexFunc(s.Blocked, func(b BlockedTask) bool { return b.Task == id }); at >= 0 {
 		return s.Blocked[at]
 	}
-	return Event{Task: id}
+	return BlockedTask{Task: id}
 }
 
 // notRetried blocks the tasks again that were to be tried once more, where the run was refused before any attempt.
@@ -279,7 +287,7 @@ func (s *State) notRetried(e *Event) {
 	}
 	for _, b := range s.retried {
 		s.change(&Event{Task: b.Task, Seq: e.Seq}, "blocked")
-		if b.Type != "" {
+		if !b.At.IsZero() {
 			s.Blocked = append(s.Blocked, b)
 		}
 	}
@@ -301,11 +309,10 @@ func (s *State) finishAttempt(e *Event) {
 	}
 	switch e.Verdict {
 	case Verified:
-		v := *e
-		v.Base, v.Commit, v.Paths = s.Bases[e.Task], s.Heads[e.Task], slices.Clone(s.VerifyLeft)
+		v := VerifiedTask{Task: e.Task, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: e.Ref, Left: slices.Clone(s.VerifyLeft)}
 		s.LastPass = Pass{e.Tree, s.checked}
 		s.Verified = append(s.Verified, v)
-		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree, Left: v.Paths})
+		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree, Left: v.Left})
 		if e.Message != "" {
 			s.Delivered[e.Task] = e.Message
 		}
@@ -329,7 +336,7 @@ func (s *State) finishAttempt(e *Event) {
 			s.cutShort(e)
 			return
 		}
-		s.Failures[e.Task] = *e
+		s.Failures[e.Task] = failure(e)
 		if e.Verdict != Crashed {
 			s.OtherEnds[e.Task] = true
 		}
@@ -345,17 +352,17 @@ func (s *State) integrate(e *Event) {
 		return
 	}
 	of := func(task string) bool { return task == e.Task }
-	s.Verified = slices.DeleteFunc(s.Verified, func(v Event) bool { return of(v.Task) })
+	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return of(v.Task) })
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return of(w.Task) && !w.Committed })
 	delete(s.Delivered, e.Task)
-	s.Failures[e.Task], s.OtherEnds[e.Task] = *e, true
+	s.Failures[e.Task], s.OtherEnds[e.Task] = failure(e), true
 	s.Bases[e.Task], s.Heads[e.Task] = e.Tree, e.Commit
 }
 
 // cutShort notes an attempt that is none, whose work lies in the tree all the same.
 func (s *State) cutShort(e *Event) {
 	if e.Detail != nil && e.Detail.Changed > 0 {
-		s.CutShort[e.Task] = *e
+		s.CutShort[e.Task] = failure(e)
 	}
 }
 
@@ -402,6 +409,63 @@ func (s *State) TakeChanges(seq int64) map[string]string {
 	}
 	s.changes = s.changes[:0]
 	return out
+}
+
+// Failure is what an attempt that was not verified, or the integration of one that was, came to.
+type Failure struct {
+	Attempt          int
+	Verdict          Verdict
+	Reason, DiffStat string
+	Result           *Detail // nil where nothing was measured
+}
+
+func failure(e *Event) Failure {
+	return Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message, Result: e.Detail}
+}
+
+// BlockedTask is one that was given up.
+type BlockedTask struct {
+	Task, Title string
+	Wave        int
+	Verdict     Verdict // of its last attempt
+	Reason      string
+	Question    string   // that its agent asked instead of doing it
+	Denied      []string // what the sandbox refused its last attempt
+	Attempts    int
+	Ref         string    // where its work is kept
+	At          time.Time // zero where an earlier loop blocked it
+}
+
+func blockedTask(e *Event) BlockedTask {
+	b := BlockedTask{Task: e.Task, Title: e.Title, Wave: e.Wave, Verdict: e.Verdict, Reason: e.Reason, Attempts: e.Attempt, Ref: e.Ref, At: e.TS}
+	if e.Detail != nil {
+		b.Question, b.Denied = e.Detail.Question, e.Detail.Denied
+	}
+	return b
+}
+
+// VerifiedTask is one whose work is verified: the trees before and after it.
+type VerifiedTask struct {
+	Task       string
+	Wave       int
+	Base, Tree string
+	Head       string   // where HEAD stood before its first attempt
+	Ref        string   // that keeps it
+	Left       []string // files that only verifications made: no work
+}
+
+// WaveCommit is one commit of a loop.
+type WaveCommit struct {
+	Wave   int
+	Commit string
+	At     time.Time
+	Tasks  []string
+}
+
+// End is how a run ended.
+type End struct {
+	Ending  Ending // as the state file has it
+	Message string
 }
 
 // AgentUse counts the attempts with one backend and model. An attempt that its provider cut short is among them.

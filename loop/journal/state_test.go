@@ -143,9 +143,9 @@ func TestLinesStayTheSame(t *testing.T) {
 
 // TestAfter: a wave may have several commits, and with early tasks a later one may come before an earlier.
 func TestAfter(t *testing.T) {
-	commits := func(waves ...int) (out []Event) {
+	commits := func(waves ...int) (out []WaveCommit) {
 		for _, w := range waves {
-			out = append(out, Event{Wave: w})
+			out = append(out, WaveCommit{Wave: w})
 		}
 		return out
 	}
