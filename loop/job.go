@@ -155,10 +155,10 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	c := j.Config.Scud
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
-		Files: j.specs, Handoff: j.hand, Attempt: max(1, r.Attempt), MaxAttempts: cmp.Or(r.Of, c.MaxIterationsPerTask),
-		Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: verifyCommand(&j.Config, KindTag), Template: c.Spec.SpecTemplate, MaxTokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut,
+		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: verifyCommand(&j.Config, KindTag), Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
+		Attempt: specbuild.Attempt{Number: max(1, r.Attempt), Max: cmp.Or(r.Of, c.MaxIterationsPerTask), Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements},
 	}
-	req.Failure = unasked(req.Failure, req.Answers)
+	req.Attempt.Failure = unasked(req.Attempt.Failure, req.Answers)
 	if !c.Spec.IncludePlanSection {
 		req.Plan = nil
 	}

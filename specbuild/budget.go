@@ -13,7 +13,7 @@ func (d *draft) fit(spec Spec) Spec {
 	}
 	steps = append(steps, func() string { return d.cutSection(spec) }, d.cutCriteria, d.cutHandoff, d.cutParents, d.cutDelivered, d.cutOutput)
 	for _, cut := range steps {
-		if spec.Tokens <= d.req.MaxTokens {
+		if spec.Tokens <= d.req.Budget.Tokens {
 			break
 		}
 		if name := cut(); name != "" {
@@ -49,7 +49,7 @@ func (d *draft) cutSection(spec Spec) string {
 	}
 	p, plan := d.section.Parts, d.req.Plan
 	first, last := p[0].FirstLine, p[len(p)-1].LastLine
-	over := (spec.Tokens-d.req.MaxTokens)*4 + 120 // the note about it costs something too
+	over := (spec.Tokens-d.req.Budget.Tokens)*4 + 120 // the note about it costs something too
 	for len(p) > 0 && over > 0 {
 		part := &p[len(p)-1]
 		start := plan.doc.Offset(part.FirstLine - 1)
@@ -107,7 +107,7 @@ func (d *draft) cutDelivered() string {
 }
 
 func (d *draft) cutOutput() string {
-	if f := d.req.Failure; f == nil || f.Output == "" && f.Words == "" {
+	if f := d.req.Attempt.Failure; f == nil || f.Output == "" && f.Words == "" {
 		return ""
 	}
 	d.noOutput = true

@@ -28,7 +28,7 @@ func FuzzParsePlan(f *testing.F) {
 		list := []tasks.Task{{ID: "1", Title: "Write tests"}, {ID: id, Title: title, Parent: "1"}}
 		for _, req := range []Request{
 			{Task: list[0], AllTasks: list, Plan: p},
-			{Task: list[1], Parents: list[:1], AllTasks: list, Plan: p, MaxTokens: 200, Cut: true},
+			{Task: list[1], Parents: list[:1], AllTasks: list, Plan: p, Budget: Budget{Tokens: 200, Cut: true}},
 		} {
 			spec, err := Build(req)
 			if err != nil {

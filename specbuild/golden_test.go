@@ -147,25 +147,25 @@ func TestSpecText(t *testing.T) {
 	for name, req := range map[string]Request{
 		"plain": {Task: plain},
 		"first": {
-			Tag: "linkcheck", Task: plain, AllTasks: list, Plan: phases, Attempt: 1, MaxAttempts: 3, Verify: "make check test",
+			Tag: "linkcheck", Task: plain, AllTasks: list, Plan: phases, Attempt: Attempt{Number: 1, Max: 3}, Verify: "make check test",
 			Dependencies: []Dependency{{ID: "2", Title: "Extract links from Markdown", Delivered: "links.Extract(name, src) []Link\nA Link has Line and Target."}, {ID: "3", Title: "Check local link targets and anchors"}},
 		},
 		"retry": {
-			Tag: "linkcheck", Task: full, Parents: []tasks.Task{parent}, AllTasks: list, Plan: phases, Attempt: 2, MaxAttempts: 3,
+			Tag: "linkcheck", Task: full, Parents: []tasks.Task{parent}, AllTasks: list, Plan: phases,
 			Verify: "go vet ./... &&\ngo test ./...", Handoff: "The parser of goldmark is already a dependency.",
 			Files: []File{{"docs/STYLE.md", "# Style\n\nShort names.\n"}, {"docs/TAGS.md", "A </document> inside.\n"}},
-			Failure: &Failure{
+			Attempt: Attempt{Number: 2, Max: 3, Failure: &Failure{
 				Attempt: 1, Verdict: "failed", Reason: "verify exited with 1",
 				Output:   "\x1b[31m--- FAIL: TestExtract/fenced\x1b[0m\n    got 2 links, want 1\n```\n# quoted\n````\nFAIL\r\n",
 				Words:    "All done.\n<promise>COMPLETE</promise>",
 				DiffStat: " links/extract.go | 12 ++++++------\n 1 file changed, 6 insertions(+), 6 deletions(-)",
-			},
+			}},
 		},
-		"outline": {Tag: "linkcheck", Task: task("10"), AllTasks: list, Plan: phases, Attempt: 1, MaxAttempts: 1, Verify: "make"},
+		"outline": {Tag: "linkcheck", Task: task("10"), AllTasks: list, Plan: phases, Attempt: Attempt{Number: 1, Max: 1}, Verify: "make"},
 		"template": {
-			Tag: "linkcheck", Task: plain, AllTasks: list, Plan: phases, Attempt: 2, MaxAttempts: 2, Verify: "make",
+			Tag: "linkcheck", Task: plain, AllTasks: list, Plan: phases, Verify: "make",
 			Template: "/role engineer {unknown} {task\n\n{task}\n---\n{plan}\n---\n{custom}{verification}\nend {}",
-			Failure:  &Failure{Attempt: 1, Verdict: "timeout", Words: "{task} still open"},
+			Attempt:  Attempt{Number: 2, Max: 2, Failure: &Failure{Attempt: 1, Verdict: "timeout", Words: "{task} still open"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,10 +18,10 @@ func (d *draft) header() string {
 		about = append(about, "tag "+oneLine(d.req.Tag))
 	}
 	switch {
-	case d.req.Attempt > 0 && d.req.MaxAttempts > 0:
-		about = append(about, fmt.Sprintf("attempt %d of %d", d.req.Attempt, d.req.MaxAttempts))
-	case d.req.Attempt > 0:
-		about = append(about, fmt.Sprintf("attempt %d", d.req.Attempt))
+	case d.req.Attempt.Number > 0 && d.req.Attempt.Max > 0:
+		about = append(about, fmt.Sprintf("attempt %d of %d", d.req.Attempt.Number, d.req.Attempt.Max))
+	case d.req.Attempt.Number > 0:
+		about = append(about, fmt.Sprintf("attempt %d", d.req.Attempt.Number))
 	}
 	if len(about) > 0 {
 		b.WriteString(" (" + strings.Join(about, ", ") + ")")
@@ -190,7 +190,7 @@ const maxWords = 4 << 10
 
 func (d *draft) failure(w *writer) {
 	defer func() { d.cutShort(w); d.refinements(w) }()
-	f := d.req.Failure
+	f := d.req.Attempt.Failure
 	if f == nil {
 		return
 	}
@@ -213,7 +213,7 @@ func (d *draft) failure(w *writer) {
 
 // cutShort tells of work in the tree that nobody has judged.
 func (d *draft) cutShort(w *writer) {
-	f := d.req.CutShort
+	f := d.req.Attempt.CutShort
 	if f == nil {
 		return
 	}

@@ -64,7 +64,7 @@ and the cause, not general virtues. Where the specification itself is wrong or l
 // refinements is what second agents advised, all of it: an advice that is dropped is learned again at
 // the price of an attempt.
 func (d *draft) refinements(w *writer) {
-	for i, advice := range d.req.Refinements {
+	for i, advice := range d.req.Attempt.Refinements {
 		text := clean(advice)
 		if text == "" {
 			continue

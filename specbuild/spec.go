@@ -27,17 +27,27 @@ type Request struct {
 	Handoff      string
 	Answers      []Answer // oldest first
 
-	Attempt     int      // from 1
-	MaxAttempts int      // 0: not mentioned
+	Attempt Attempt
+
+	Promise  string // the word of <promise>word</promise> that claims completion; "" is COMPLETE
+	Verify   string // the verify command; "" if the agent's own word is all there is
+	Template string // "" for the built-in layout, see Build
+	Budget   Budget
+}
+
+// Attempt says which attempt the text is for, and what went before it.
+type Attempt struct {
+	Number      int      // from 1; 0: not mentioned
+	Max         int      // 0: not mentioned
 	Failure     *Failure // the attempt before, nil for the first
 	Refinements []string // what reviews of earlier attempts advise, oldest first
 	CutShort    *Failure // an attempt since then that ended in its middle by no fault of its agent, and left something
+}
 
-	Promise   string // the word of <promise>word</promise> that claims completion; "" is COMPLETE
-	Verify    string // the verify command; "" if the agent's own word is all there is
-	Template  string // "" for the built-in layout, see Build
-	MaxTokens int    // 0: no budget
-	Cut       bool   // keep the budget by leaving out what is least specific
+// Budget says how long the text may be.
+type Budget struct {
+	Tokens int  // 0: any length
+	Cut    bool // keep to it by leaving out what is least specific
 }
 
 // Dependency is a finished task that the task depends on.
@@ -71,7 +81,7 @@ type Answer struct {
 type Spec struct {
 	Text    string
 	Tokens  int      // estimated, see Tokens
-	Over    bool     // Tokens is more than Request.MaxTokens, which is then not 0
+	Over    bool     // Tokens is more than Budget.Tokens, which is then not 0
 	Cut     []string // what was left out or shortened to keep the budget, in that order
 	Sources []Source // where each part came from, in the order of the text
 }
@@ -104,7 +114,7 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // second attempt would know nothing of the first, and no attempt could report. Other braces are left
 // alone, and what a part contains is not looked at again.
 //
-// MaxTokens alone only sets Over. With Cut the least specific parts are left out until the text fits:
+// Budget.Tokens alone only sets Over. With Cut the least specific parts are left out until the text fits:
 // the outline of the plan, extra files from the last on, the end of the plan section, the success
 // criteria, the handoff, the containers, what dependencies delivered, the last failure's output. The
 // text says what was left out, so that the agent can read it itself. What remains is never cut: Over
@@ -119,10 +129,10 @@ func Build(req Request) (Spec, error) {
 	}
 	d := newDraft(req)
 	spec := d.render()
-	if req.MaxTokens > 0 && req.Cut {
+	if req.Budget.Tokens > 0 && req.Budget.Cut {
 		spec = d.fit(spec)
 	}
-	spec.Over = req.MaxTokens > 0 && spec.Tokens > req.MaxTokens
+	spec.Over = req.Budget.Tokens > 0 && spec.Tokens > req.Budget.Tokens
 	return spec, nil
 }
 

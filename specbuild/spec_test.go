@@ -43,9 +43,9 @@ func TestForeignText(t *testing.T) {
 	spec := build(t, Request{
 		Tag:  "x\ny",
 		Task: tasks.Task{ID: "1", Title: "-p /slash\n# two\x00lines", Description: "\r\n  indented\r\nnext\x1b[31mred\x1b[0m\x07\n\n"},
-		Failure: &Failure{
+		Attempt: Attempt{Failure: &Failure{
 			Attempt: 1, Verdict: "failed", Reason: "exit\n1", Output: "\xff\xfe\x1b]0;title\x07ok\n~~~\n`````\n", Words: strings.Repeat("päh ", 4000) + "\nend",
-		},
+		}},
 	})
 	for _, want := range []string{
 		"# Task 1: -p /slash # twolines (tag x y)\n", "\n\n  indented\nnextred\n\n", "failed (exit 1)", "``````\n\ufffdok\n~~~\n`````\n``````\n", "[...]\n", "\nend\n```\n",
@@ -63,7 +63,7 @@ func TestTemplate(t *testing.T) {
 	t.Parallel()
 	req := Request{
 		Task: tasks.Task{ID: "1", Title: "T", Description: "{report} {plan}"}, Verify: "make", Handoff: "from before",
-		Files: []File{{"a.md", "{task}"}}, Failure: &Failure{Attempt: 1, Verdict: "failed"},
+		Files: []File{{"a.md", "{task}"}}, Attempt: Attempt{Failure: &Failure{Attempt: 1, Verdict: "failed"}},
 	}
 	has := func(template string, want ...string) {
 		t.Helper()
@@ -98,9 +98,9 @@ func bulky(t *testing.T) Request {
 		Dependencies: []Dependency{{ID: "1", Title: "Dep", Delivered: strings.Repeat("delivered ", 50)}},
 		Plan:         parsePlan(t, strings.Replace(string(planFile(t, "phases")), "A path must exist;", strings.Repeat("Long paragraph.\n\n", 200)+"A path must exist;", 1)),
 		Files:        []File{{"first.md", strings.Repeat("first\n", 100)}, {"second.md", strings.Repeat("second\n", 100)}},
-		Handoff:      strings.Repeat("handoff ", 50), Attempt: 2,
-		Failure: &Failure{Attempt: 1, Verdict: "failed", Output: strings.Repeat("output ", 50), Words: "words"},
-		Verify:  "make check",
+		Handoff:      strings.Repeat("handoff ", 50),
+		Attempt:      Attempt{Number: 2, Failure: &Failure{Attempt: 1, Verdict: "failed", Output: strings.Repeat("output ", 50), Words: "words"}},
+		Verify:       "make check",
 	}
 }
 
@@ -112,17 +112,17 @@ func TestBudget(t *testing.T) {
 	if whole.Over || len(whole.Cut) > 0 {
 		t.Errorf("without a budget: over %v, cut %v", whole.Over, whole.Cut)
 	}
-	req.MaxTokens = whole.Tokens - 1
+	req.Budget.Tokens = whole.Tokens - 1
 	if warned := build(t, req); !warned.Over || warned.Text != whole.Text {
 		t.Errorf("a budget alone warns and changes nothing: over %v, cut %v", warned.Over, warned.Cut)
 	}
-	req.Cut = true
+	req.Budget.Cut = true
 	order := []string{
 		"second.md", "first.md", "plan.md, lines ", "success criteria in plan.md", "handoff", "the tasks that this one is a part of",
 		"what its dependencies delivered", "output of the last attempt",
 	}
 	for size := whole.Tokens - 1; size > 360; size -= 97 {
-		req.MaxTokens = size
+		req.Budget.Tokens = size
 		spec := build(t, req)
 		if spec.Over || spec.Tokens > size {
 			t.Fatalf("budget %d: %d tokens, cut %v", size, spec.Tokens, spec.Cut)
@@ -133,7 +133,7 @@ func TestBudget(t *testing.T) {
 			}
 		}
 	}
-	req.MaxTokens = 1
+	req.Budget.Tokens = 1
 	least := build(t, req)
 	if !least.Over || len(least.Cut) != len(order) {
 		t.Errorf("got over %v, cut %v", least.Over, least.Cut)
@@ -152,7 +152,7 @@ func TestBudget(t *testing.T) {
 func TestSectionIsCutAtBlocks(t *testing.T) {
 	t.Parallel()
 	req := bulky(t)
-	req.Files, req.MaxTokens, req.Cut = nil, 1000, true
+	req.Files, req.Budget.Tokens, req.Budget.Cut = nil, 1000, true
 	spec := build(t, req)
 	for _, s := range spec.Sources {
 		if s.Part == "plan" {
@@ -170,11 +170,11 @@ func TestOutlineIsCutFirst(t *testing.T) {
 	t.Parallel()
 	req := bulky(t)
 	req.Task = tasks.Task{ID: "77", Title: "Unheard of"}
-	req.MaxTokens, req.Cut = build(t, req).Tokens-1, true
+	req.Budget.Tokens, req.Budget.Cut = build(t, req).Tokens-1, true
 	if spec := build(t, req); len(spec.Cut) != 1 || spec.Cut[0] != "outline of plan.md" || strings.Contains(spec.Text, "## The plan") {
 		t.Errorf("cut %v\n%s", spec.Cut, spec.Text)
 	}
-	req.MaxTokens = 0
+	req.Budget.Tokens = 0
 	if s := req.Plan.Section(req.Task, nil, req.AllTasks); s.Outline == "" || s.Overview == nil {
 		t.Errorf("cutting one spec changed the plan: %+v", s)
 	}
