@@ -15,7 +15,7 @@ import (
 // readProgress is what a stream comes to.
 func readProgress(tb testing.TB, format string, r io.Reader, size int) (s progress) {
 	tb.Helper()
-	if err := stream.Read(format, r, size, stream.Handler{Event: s.hear, Line: s.line}); err != nil {
+	if err := stream.Read(format, r, size, stream.Handler{Event: s.apply, Line: s.line}); err != nil {
 		tb.Fatal(err)
 	}
 	return s
@@ -47,7 +47,7 @@ func FuzzDialects(f *testing.F) {
 
 // endless is a line made of a beginning, many times the same, and an end.
 func endless(begin, again, end string, size int) io.Reader {
-	again = strings.Repeat(again, 4096)
+	again = strings.Repeat(again, max(1, 64<<10/len(again)))
 	size = size / len(again) * len(again)
 	return io.MultiReader(strings.NewReader(begin), &repeat{text: again, left: size}, strings.NewReader(end))
 }

@@ -21,7 +21,7 @@ func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, erro
 		return Result{}, err
 	}
 	h, why := f.said(exit)
-	if h == nil || masked { // what was heard while it ran is not masked
+	if h == nil || masked { // what was read while it ran is not redacted
 		if h, err = readTranscript(r.backend.Format, q); err != nil {
 			return Result{}, fmt.Errorf("read agent output: %w", err)
 		}

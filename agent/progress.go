@@ -41,8 +41,8 @@ type progress struct {
 	overflows              int   // of the context window, since the last tool call
 }
 
-// hear takes the next event.
-func (s *progress) hear(e stream.Event) {
+// apply takes the next event.
+func (s *progress) apply(e stream.Event) {
 	if e.Kind == stream.Retry {
 		s.retrying = or(e.Text, or(e.Word, "it tries again"))
 	} else {

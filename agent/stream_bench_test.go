@@ -21,6 +21,7 @@ import (
 func BenchmarkStream(b *testing.B) {
 	const size, line = 16 << 20, 4 << 20
 	for _, bench := range []struct{ name, format, begin, again, end string }{
+		{"usual-mix", stream.FormatClaude, ``, usualMix(), ``},
 		{"tool-results", stream.FormatClaude, `{"type":"user","message":{"content":[{"type":"tool_result","content":"`, `func main() {\n\tfmt.Println(\"hello, world\")\n}\n`, `"}]}}`},
 		{"codex-output", stream.FormatCodex, `{"type":"item.completed","item":{"type":"command_execution","aggregated_output":"`, `ok\n`, `"}}`},
 		{"type-last-dense", stream.FormatCodex, `{"item":{"aggregated_output":"`,
@@ -131,6 +132,15 @@ func BenchmarkFollow(b *testing.B) {
 	b.ReportMetric(float64(ours.Milliseconds())/float64(b.N), "ours-cpu-ms")
 	b.ReportMetric(float64(cats.Milliseconds())/float64(b.N), "cat-cpu-ms")
 	b.ReportMetric(float64(ours)/float64(cats), "ratio")
+}
+
+// usualMix is what a client prints of ten calls of a tool and a word about them.
+func usualMix() string {
+	call := `{"type":"assistant","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"tool_use","id":"t","name":"Edit","input":{"file_path":"/w/x.go","old_string":"` +
+		strings.Repeat(`a := b\n`, 60) + `"}}],"usage":{"input_tokens":1,"output_tokens":2}},"parent_tool_use_id":null,"session_id":"s"}` + "\n"
+	result := `{"type":"user","message":{"role":"user","content":[{"tool_use_id":"t","type":"tool_result","content":"` + strings.Repeat(`    1→package main\n`, 200) + `"}]},"parent_tool_use_id":null}` + "\n"
+	text := `{"type":"assistant","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"I look at the tests now."}]},"parent_tool_use_id":null,"session_id":"s"}` + "\n"
+	return strings.Repeat(call+result, 10) + text
 }
 
 func cpuTime(b *testing.B) time.Duration {

@@ -67,23 +67,13 @@ func (s *textScan) lines(p []byte) {
 		s.words.Write(p)
 		return
 	}
-	var last []byte // the line before, where nothing was held back before it and after it
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n') + 1
-		if last != nil && bytes.Equal(p[:end], last) { // once more changes nothing
-			s.words.Write(p[:end])
-			p = p[end:]
-			continue
-		}
-		free := s.free()
 		if end <= s.limit {
 			s.whole(p[:end])
 		} else {
 			s.extend(p[:end])
 			s.endLine()
-		}
-		if last = nil; free && s.free() && len(s.echo.bare) != 1 {
-			last = p[:end]
 		}
 		p = p[end:]
 	}

@@ -46,7 +46,7 @@ func (h *transcript) take(r io.Reader, size int) error {
 		return pour(h.scan, r, size)
 	}
 	h.from = r
-	return stream.Read(h.format, h, size, stream.Handler{Event: h.progress.hear, Line: h.progress.line})
+	return stream.Read(h.format, h, size, stream.Handler{Event: h.progress.apply, Line: h.progress.line})
 }
 
 // Read hands a piece to the events' reader, and to the text's while it counts.

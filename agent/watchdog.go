@@ -22,11 +22,12 @@ const (
 )
 
 // watchdog reads what an agent prints while it runs, and ends the run where
-// that says that waiting is no use. It is the reader of the agent's hearing:
+// that says that waiting is no use. It is the reader of the agent's transcript:
 // Read waits for more until the run is over, so the same code reads the same
 // output live and afterwards, and afterwards only the rest is left.
 //
-// Everything happens on its one goroutine.
+// Everything happens on its one goroutine. The timeouts of the whole run and of
+// silence need no look at the output: internal/proc's server keeps them.
 type watchdog struct {
 	transcript *transcript
 	clock      clocks
