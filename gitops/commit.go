@@ -73,7 +73,7 @@ func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	r.store.settled()
+	r.store.forgetRecent()
 	return c.made(context.WithoutCancel(ctx), hash, changes)
 }
 

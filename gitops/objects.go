@@ -199,8 +199,8 @@ func (o *objectStore) lost() bool {
 	})
 }
 
-// settled forgets what was stored so far: a commit holds it, or a ref.
-func (o *objectStore) settled() {
+// forgetRecent forgets what was stored so far: a commit holds it, or a ref.
+func (o *objectStore) forgetRecent() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recent = nil

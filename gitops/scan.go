@@ -73,7 +73,7 @@ func (s *scanner) scan(ctx context.Context, ix *index, last *folder, forced []st
 		g.refresh()
 	}
 	p := &pass{scanner: s, ctx: ctx, ix: ix, forced: forced, how: how, started: now, free: make(chan struct{}, min(runtime.GOMAXPROCS(0), 8)-1)}
-	top := p.visit("", nil, last, 0, len(ix.entries))
+	top := p.look(&place{scope: &scope{}, last: last, hi: len(ix.entries)})
 	return top, s.err
 }
 
@@ -120,16 +120,12 @@ type place struct {
 	fd      int
 	lo, hi  int // its entries in the index
 	guarded bool
-	below   []*place        // folders to be visited
+	below   []*place        // folders to be looked into
 	met     map[string]bool // their names
 	unread  []file          // to be read
 }
 
-// visit looks into a folder and all below it, and gives nil where there is nothing.
-func (p *pass) visit(path string, up *scope, last *folder, lo, hi int) *folder {
-	return p.look(&place{scope: &scope{path: path, up: up}, last: last, lo: lo, hi: hi})
-}
-
+// look looks into a folder and all below it, and gives nil where there is nothing.
 func (p *pass) look(at *place) *folder {
 	if p.stopped() {
 		return nil

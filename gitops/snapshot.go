@@ -225,7 +225,7 @@ func (r *Repo) doubt() {
 	old := r.packs
 	r.packs = r.store.packNames()
 	if r.last != nil && (r.store.lost() || old != r.packs) {
-		r.store.settled() // what is missing is stored again, and noted again
+		r.store.forgetRecent() // what is missing is stored again, and noted again
 		r.last = nil
 	}
 }
