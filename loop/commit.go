@@ -66,7 +66,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, number int, ids
 		w.history.Settle(number)
 		return nil
 	}
-	return w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths), Paths: w.usersIn(c.Paths)})
+	return w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths), UserPaths: w.usersIn(c.Paths)})
 }
 
 // usersIn lists those of the user's own changes that a commit holds.

@@ -314,7 +314,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 	}
 	first := l.work.event(journal.AttemptStarted, u)
 	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Tuned: u.tuned, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
-	first.Branch, first.Commit = u.stand.Head.Branch, u.stand.Head.Hash
+	first.Branch, first.Head = u.stand.Head.Branch, u.stand.Head.Hash
 	if err := l.record(l.work.begun(u, first)...); err != nil {
 		return err
 	}

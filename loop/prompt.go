@@ -219,20 +219,20 @@ func (w *promptWork) opening(ctx context.Context, e *journal.Event, fresh bool) 
 		return nil
 	}
 	_, err := w.Enter(ctx, func() (err error) { // elsewhere whose is whose is not known
-		if e.Paths, err = w.tools.Repo.Dirty(ctx); err != nil {
+		if e.UserPaths, err = w.tools.Repo.Dirty(ctx); err != nil {
 			return gitErr("look for uncommitted changes", err)
 		}
-		e.Paths = slices.DeleteFunc(e.Paths, ours)
+		e.UserPaths = slices.DeleteFunc(e.UserPaths, ours)
 		if b := &w.history.Prompt; b.Owed != "" && b.Last != nil && b.Last.Tree != "" { // what the last iterations left
 			left, err := w.tools.Repo.Changed(ctx, gitops.Tree(b.Owed), gitops.Tree(b.Last.Tree))
 			if err != nil {
 				return gitErr("look for what the last iterations left", err)
 			}
-			e.Paths = slices.DeleteFunc(e.Paths, func(p string) bool {
+			e.UserPaths = slices.DeleteFunc(e.UserPaths, func(p string) bool {
 				return !slices.Contains(w.history.UserPaths, p) && slices.ContainsFunc(left, func(c gitops.Change) bool { return c.Path == p })
 			})
 		}
-		if w.resumed || len(e.Paths) == 0 {
+		if w.resumed || len(e.UserPaths) == 0 {
 			return nil
 		}
 		tree, err := w.tools.Repo.Snapshot(ctx)

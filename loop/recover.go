@@ -99,7 +99,7 @@ func adopted(end *journal.Event) *attempt.Adopted {
 
 // resumed is what the workspace is told of it.
 func (h Home) resumed(id string, open, end *journal.Event, now time.Time) *workspace.Resumed {
-	r := &workspace.Resumed{Head: gitops.Head{Branch: open.Branch, Hash: open.Commit}, Began: open.TS, Ended: now}
+	r := &workspace.Resumed{Head: gitops.Head{Branch: open.Branch, Hash: open.Head}, Began: open.TS, Ended: now}
 	// Its last process ended when that was recorded; where it was not, the attempt lasted until now.
 	if fi, err := os.Stat(h.ExitFile(id)); err == nil && fi.ModTime().After(open.TS) {
 		r.Ended = fi.ModTime()

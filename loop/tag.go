@@ -152,7 +152,7 @@ func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) err
 	if err != nil {
 		return gitErr("look for what verify left", err)
 	}
-	e.Paths, e.Tree = without(dirty, left), string(tree)
+	e.UserPaths, e.Tree = without(dirty, left), string(tree)
 	if len(left) > 0 {
 		e.Detail = &journal.Detail{Left: left}
 	}

@@ -67,7 +67,7 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 		return []*journal.Event{first}
 	}
 	e := w.event(journal.TaskStarted, u)
-	e.Attempt, e.Base, e.Commit = 0, string(u.base), u.stand.Head.Hash
+	e.Attempt, e.Base, e.Head = 0, string(u.base), u.stand.Head.Hash
 	return []*journal.Event{e, first}
 }
 
@@ -178,7 +178,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	}
 	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
-		end.Message, end.Detail.Words = delivered(res.Work.Changed), preview(res.Agent.Final)
+		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), preview(res.Agent.Final)
 		done := w.event(journal.TaskDone, u)
 		done.Ref = ref
 		return nil, false, w.record(end, done)
@@ -280,7 +280,7 @@ func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) err
 	if err != nil {
 		return gitErr("compare the work on task "+u.task.ID, err)
 	}
-	end.Message = stat
+	end.DiffStat = stat
 	return nil
 }
 

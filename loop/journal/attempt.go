@@ -88,7 +88,7 @@ func (s *State) follow(e *Event) {
 		s.refined[e.Task] = e.Message
 	case AttemptStarted, IterationStarted:
 		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Slot: e.Slot, Started: e.TS, Before: e.Tree,
-			Branch: e.Branch, Head: e.Commit, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
+			Branch: e.Branch, Head: e.Head, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
 		if d := e.Detail; d != nil {
 			a.Tuned, a.Log = d.Tuned, d.Log
 		}
@@ -171,10 +171,10 @@ func (s *State) ended(a *Attempt, e *Event) {
 			a.Reason = e.Message
 		}
 	case a.Verdict == Verified:
-		a.Delivered, a.Phase, a.Since = e.Message, PhaseIntegrating, e.TS
+		a.Delivered, a.Phase, a.Since = e.Delivered, PhaseIntegrating, e.TS
 		return
 	default:
-		a.DiffStat = e.Message
+		a.DiffStat = e.DiffStat
 	}
 	delete(s.Running, a.Key())
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -55,7 +56,8 @@ func (t Type) Durable() bool {
 	return false
 }
 
-// Event is one line of a loop's journal. Fields that a type does not use are absent.
+// Event is one line of a loop's journal. Fields that a type does not use are absent. Those without a name in JSON share a
+// member of the line with another: see onDisk.
 type Event struct {
 	Seq      int64     `json:"seq"` // from 1, without gaps
 	TS       time.Time `json:"ts"`
@@ -71,16 +73,22 @@ type Event struct {
 	Decision Decision  `json:"-"`                 // of an iteration or a gate, on disk in the place of a verdict
 	Reason   string    `json:"reason,omitempty"`
 	Message  string    `json:"message,omitempty"`
-	Detail   *Detail   `json:"detail,omitempty"`
-	Tasks    []string  `json:"tasks,omitempty"`
-	Paths    []string  `json:"paths,omitempty"`    // what the user had changed before the loop
-	Restored []string  `json:"restored,omitempty"` // of a blocked task: the first of the paths put back
-	Removed  []string  `json:"removed,omitempty"`  // and of those deleted, as they were not there before
-	Branch   string    `json:"branch,omitempty"`   // where HEAD stood before an attempt, with Commit
-	Base     string    `json:"base,omitempty"`     // tree before the task's first attempt
-	Tree     string    `json:"tree,omitempty"`     // tree that the event leaves behind
-	Ref      string    `json:"ref,omitempty"`      // where the attempt is kept
-	Commit   string    `json:"commit,omitempty"`   // hash of a commit
+
+	Delivered string   `json:"-"` // of a verified attempt: what it delivers to others; on disk a message
+	DiffStat  string   `json:"-"` // of any other attempt: what it changed; on disk a message
+	Head      string   `json:"-"` // of an attempt, an iteration or a task that begins: the commit HEAD stood at; on disk a commit
+	UserPaths []string `json:"-"` // of a run that begins, what the user had changed before; of a wave's commit, what of that it holds; on disk paths
+
+	Detail   *Detail  `json:"detail,omitempty"`
+	Tasks    []string `json:"tasks,omitempty"`
+	Paths    []string `json:"paths,omitempty"`    // of an iteration: the first that its agent changed
+	Restored []string `json:"restored,omitempty"` // of a blocked task: the first of the paths put back
+	Removed  []string `json:"removed,omitempty"`  // and of those deleted, as they were not there before
+	Branch   string   `json:"branch,omitempty"`   // where HEAD stood before an attempt, with Head
+	Base     string   `json:"base,omitempty"`     // tree before the task's first attempt
+	Tree     string   `json:"tree,omitempty"`     // tree that the event leaves behind
+	Ref      string   `json:"ref,omitempty"`      // where the attempt is kept
+	Commit   string   `json:"commit,omitempty"`   // that was made, or that the branch went back to
 
 	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; of its first event, those of before the journal
 	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people of an iteration
@@ -232,10 +240,7 @@ func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 // appendLine appends the event's line: its JSON object with a CRC-32C of all bytes before the
 // checksum's own field as the last member.
 func (e *Event) appendLine(b []byte) ([]byte, error) {
-	w := *e
-	if w.Decision != "" {
-		w.Verdict = Verdict(w.Decision)
-	}
+	w := e.onDisk()
 	j, err := json.Marshal(&w)
 	if err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.Type, err)
@@ -266,10 +271,39 @@ func parse(line []byte) (Event, error) {
 	if err := json.Unmarshal(line, &e); err != nil {
 		return e, err
 	}
-	if e.Type == IterationFinished || e.Type == GateSpoke {
-		e.Verdict, e.Decision = "", Decision(e.Verdict)
-	}
+	e.fromDisk()
 	return e, nil
+}
+
+// onDisk is the event with the members that its line has. Lines keep them as they were from the beginning: a decision is
+// a verdict there, what was delivered and a diff stat are messages, HEAD is a commit, the user's paths are paths.
+func (e *Event) onDisk() Event {
+	w := *e
+	w.Verdict = cmp.Or(w.Verdict, Verdict(w.Decision))
+	w.Message = cmp.Or(w.Message, w.Delivered, w.DiffStat)
+	w.Commit = cmp.Or(w.Commit, w.Head)
+	if len(w.Paths) == 0 {
+		w.Paths = w.UserPaths
+	}
+	return w
+}
+
+// fromDisk undoes onDisk.
+func (e *Event) fromDisk() {
+	switch e.Type {
+	case IterationFinished, GateSpoke:
+		e.Verdict, e.Decision = "", Decision(e.Verdict)
+	case AttemptStarted, IterationStarted, TaskStarted:
+		e.Commit, e.Head = "", e.Commit
+	case LoopStarted, LoopResumed, WaveCommitted:
+		e.Paths, e.UserPaths = nil, e.Paths
+	case AttemptFinished:
+		if e.Verdict == Verified {
+			e.Message, e.Delivered = "", e.Message
+		} else {
+			e.Message, e.DiffStat = "", e.Message
+		}
+	}
 }
 
 // Line is the event as its journal has it, with the newline.
@@ -285,7 +319,7 @@ func (d *Detail) Transient() bool {
 // Texts are the members that hold the words of others, for masking. Names by which the journal is read again are not
 // among them: a task's id, paths, refs and hashes.
 func (e *Event) Texts() []*string {
-	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Next}
+	texts := []*string{&e.Title, &e.Reason, &e.Message, &e.Delivered, &e.DiffStat, &e.Next}
 	for i := range e.Lines {
 		texts = append(texts, &e.Lines[i])
 	}

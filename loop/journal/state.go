@@ -124,19 +124,19 @@ func (s *State) Apply(e *Event) {
 			s.undo(e)
 		}
 	case LoopStarted:
-		s.Started, s.UserPaths = e.TS, e.Paths
+		s.Started, s.UserPaths = e.TS, e.UserPaths
 		s.noteLeavings(e.Detail)
 		s.resume(e)
 	case LoopResumed:
 		s.Prompt.Failed = 0
-		if len(e.Paths) > 0 { // of a prompt loop
-			s.UserPaths = e.Paths
+		if len(e.UserPaths) > 0 { // of a prompt loop
+			s.UserPaths = e.UserPaths
 		}
 		s.resume(e)
 	case WaveStarted:
 		s.Wave = e.Wave
 	case TaskStarted:
-		s.Current, s.Bases[e.Task], s.Heads[e.Task], s.Starts[e.Task] = e.Task, e.Base, e.Commit, e.TS
+		s.Current, s.Bases[e.Task], s.Heads[e.Task], s.Starts[e.Task] = e.Task, e.Base, e.Head, e.TS
 		s.Tasks[e.Task] = &Task{Tree: e.Base}
 		s.change(e, "in-progress")
 	case SpecRefined:
@@ -191,7 +191,7 @@ func (s *State) Apply(e *Event) {
 			s.Integrated, s.IntegratedOn = e.Tree, e.Commit
 		}
 		s.WaveCommits, s.GivenUp = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks}), nil // every commit holds the whole task file
-		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.Paths, p) })
+		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.UserPaths, p) })
 		s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return slices.Contains(e.Tasks, v.Task) })
 	case LoopRewound:
 		s.rewind(e)
@@ -313,8 +313,8 @@ func (s *State) finishAttempt(e *Event) {
 		s.LastPass = Pass{e.Tree, s.checked}
 		s.Verified = append(s.Verified, v)
 		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree, Left: v.Left})
-		if e.Message != "" {
-			s.Delivered[e.Task] = e.Message
+		if e.Delivered != "" {
+			s.Delivered[e.Task] = e.Delivered
 		}
 	case Cancelled: // not an attempt
 		s.Interruptions[e.Task]++
@@ -420,7 +420,7 @@ type Failure struct {
 }
 
 func failure(e *Event) Failure {
-	return Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.Message, Result: e.Detail}
+	return Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.DiffStat, Result: e.Detail}
 }
 
 // BlockedTask is one that was given up.

@@ -55,7 +55,15 @@ func random(r *rand.Rand, n int) []Event {
 		}
 		switch e.Type {
 		case AttemptFinished:
-			e.Verdict = verdicts[r.IntN(len(verdicts))]
+			if e.Verdict = verdicts[r.IntN(len(verdicts))]; e.Verdict == Verified {
+				e.Delivered = "a file"
+			} else {
+				e.DiffStat = "1 file"
+			}
+		case AttemptStarted, IterationStarted, TaskStarted:
+			e.Head = "c0"
+		case LoopStarted, WaveCommitted:
+			e.UserPaths = []string{"mine.txt"}
 		case IterationFinished:
 			e.Decision = decisions[r.IntN(len(decisions))]
 		}
