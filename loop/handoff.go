@@ -27,7 +27,7 @@ const (
 // WriteHandoff puts a section into a handoff file, in the place of the one that a loop wrote before; ""
 // takes that away, and with it a file that holds nothing else.
 func WriteHandoff(fsys atomicfile.FS, root, path, section string) error {
-	if err := plainfile.Settle(root, path); err != nil {
+	if err := plainfile.Writable(root, path); err != nil {
 		return fmt.Errorf("handoff %w", err)
 	}
 	old, err := plainfile.Read(root, path, maxSpecFile)

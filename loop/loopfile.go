@@ -71,7 +71,7 @@ func (e *LoopFileError) Error() string {
 // readLoopFile is the file as it lies there, nil where there is none that can be read.
 func (w *promptWork) readLoopFile() []byte {
 	path := loopFile(w.job.Dir)
-	if plainfile.Settle(w.job.Dir, path) != nil { // writing it says so
+	if plainfile.Writable(w.job.Dir, path) != nil { // writing it says so
 		return nil
 	}
 	b, err := plainfile.Read(w.job.Dir, path, maxLoopFile)
@@ -95,7 +95,7 @@ func (w *promptWork) writeLoopFile() error {
 
 func (w *promptWork) putLoopFile(text []byte) error {
 	path := loopFile(w.job.Dir)
-	if err := plainfile.Settle(w.job.Dir, path); err != nil {
+	if err := plainfile.Writable(w.job.Dir, path); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -140,7 +140,7 @@ func dropsLoopFile(c Config, completed, cancelled bool) bool {
 // removeLoopFile removes the file, and the folder where nothing else is in it.
 func removeLoopFile(dir string) error {
 	path := loopFile(dir)
-	if plainfile.Settle(dir, path) != nil {
+	if plainfile.Writable(dir, path) != nil {
 		return nil // it was never written
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -558,7 +558,7 @@ func (w *settingsWatch) remember() error {
 	if bytes.Equal(old, b.Bytes()) {
 		return nil
 	}
-	if err := plainfile.Settle(w.root, path); err != nil {
+	if err := plainfile.Writable(w.root, path); err != nil {
 		return err
 	}
 	err := atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)

@@ -246,7 +246,7 @@ func (s *settings) report(sum *report.Summary, m *redact.Redactor) error {
 }
 
 func writeReport(root, path string, data []byte) error {
-	if err := plainfile.Settle(root, path); err != nil {
+	if err := plainfile.Writable(root, path); err != nil {
 		return fmt.Errorf("report %w", err)
 	}
 	if err := os.WriteFile(path, data, 0o644); err != nil {

@@ -81,10 +81,10 @@ func Check(root, path string) error {
 	return f.Close()
 }
 
-// Settle says whether a file of ours may be written at path: no link lies on the way to it in the project, and what is there is a
+// Writable says whether a file of ours may be written at path: no link lies on the way to it in the project, and what is there is a
 // regular file or nothing. Otherwise it is an *Error: an agent could have aimed the write at another file. A path in no project is
 // its owner's.
-func Settle(root, path string) error {
+func Writable(root, path string) error {
 	project, _, rel, err := locate(root, path)
 	if err != nil {
 		return err

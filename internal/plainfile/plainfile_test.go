@@ -102,7 +102,7 @@ func TestSettle(t *testing.T) {
 		"within":                       "is a link", "folder/a.md": "is a link", "out": "is a link", "otherrepo/new": "is a link", "dangling": "is a link", "fifo": "is a FIFO",
 		"docs": "is a directory", "docs/a.md/x": "is a file", "/dev/null": "",
 	} {
-		err := Settle(project, path)
+		err := Writable(project, path)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
 		}
