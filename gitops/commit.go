@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +104,13 @@ func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
 			return err
 		}
 		if is.mode == 0 && c.r.pathIgnored(name) {
-			continue
+			ix, err := readIndex(filepath.Join(c.r.l.gitDir, "index"))
+			if err != nil {
+				continue // it is one that only git can read
+			}
+			if _, staged := ix.find(name); !staged {
+				continue
+			}
 		}
 		item := treeItem{mode: modeRegular}
 		if is.mode == modeExec {

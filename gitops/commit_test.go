@@ -351,3 +351,14 @@ func TestWaveTellsOfNestedRepositories(t *testing.T) {
 		})
 	}
 }
+
+// A file of the wave that a rule ignores is committed where the user staged it, and else left out.
+func TestWaveFilesIgnored(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.sh("echo list/ >>.gitignore; git commit -qam rule; mkdir list; echo 1 >list/staged; echo 1 >list/loose; git add -f list/staged")
+	c := commitWave(t, r, Wave{Message: "w", Files: map[string][]byte{"list/staged": []byte("2\n"), "list/loose": []byte("2\n")}})
+	if !slices.Equal(c.Paths, []string{"list/staged"}) {
+		t.Errorf("committed %q", c.Paths)
+	}
+}
