@@ -255,8 +255,7 @@ func checkBinary(t *testing.T, name, src string, which uint8) {
 		t.Fatalf("tasks %v are gone", gone)
 	}
 	list := file.splices(edits, file.time)
-	file.apply(edits, list, file.spliced(list))
-	file.shared = false
+	file = rewritten(t, file, list)
 	again, err := Parse(name, "x", []byte(file.src))
 	if err != nil {
 		t.Fatalf("%q became %q: %v", src, file.src, err)

@@ -33,7 +33,6 @@ type File struct {
 	updated   span // SCG: the time of the last change of the tag; empty where it has none
 	clock     func() time.Time
 	replace   func(path string, data []byte) error
-	shared    bool  // others may be reading tasks, which they were given
 	mirror    *File // of tasks.scg: the tag in tasks.json beside it, once that was looked at
 }
 
@@ -261,11 +260,8 @@ func (f *File) Path() string { return f.path }
 func (f *File) Target() string { return f.real }
 
 // Tasks returns all tasks in file order: containers too, and tasks whose id an earlier one has. The caller must not change them;
-// Save does not either, it makes a new list, so that a list once returned may be read beside a later Save.
-func (f *File) Tasks() []Task {
-	f.shared = true
-	return f.tasks
-}
+// Save makes a new list, so that one returned before may be read beside it.
+func (f *File) Tasks() []Task { return f.tasks }
 
 // Findings returns what the reader went on from, in file order.
 func (f *File) Findings() []Finding { return f.findings }
@@ -276,7 +272,6 @@ func (f *File) Task(id string) (*Task, bool) {
 	if !ok {
 		return nil, false
 	}
-	f.shared = true
 	return &f.tasks[i], true
 }
 
@@ -298,13 +293,13 @@ func (f *File) enter(i int) {
 		f.index[t.ID] = i
 	}
 	if !t.Status.Known() {
-		f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: "unknown-status", Message: UnknownStatus(t.ID, t.Status), place: i + 1})
+		f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: "unknown-status", Message: UnknownStatus(t.ID, t.Status)})
 	}
 }
 
 func (f *File) note(i int, kind, message string) {
 	t := &f.tasks[i]
-	f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + message, place: i + 1})
+	f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + message})
 }
 
 func (f *File) find(kind, message string) {

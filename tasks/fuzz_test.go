@@ -53,12 +53,11 @@ func FuzzOpen(f *testing.F) {
 		}
 		next := file
 		list := next.splices(edits, next.time)
-		next.apply(edits, list, next.spliced(list))
+		next = rewritten(t, next, list)
 		again, err := Parse("x.json", "x", []byte(next.src))
 		if err != nil {
 			t.Fatalf("%q became %q: %v", text, next.src, err)
 		}
-		again.shared = next.shared
 		if !reflect.DeepEqual(next, again) {
 			t.Fatalf("%q became %q:\n%+v\nread anew:\n%+v", text, next.src, next, again)
 		}
@@ -224,12 +223,11 @@ func FuzzGraph(f *testing.F) {
 			plain := withoutSpans(file)
 			edits, gone := file.edits(set)
 			list := file.splices(edits, noon)
-			file.apply(edits, list, file.spliced(list))
+			file = rewritten(t, file, list)
 			again, err := Parse("tasks.scg", tag, []byte(file.src))
 			if err != nil || len(gone) > 0 {
 				t.Fatalf("%q became %q: %v, gone %v", text, file.src, err, gone)
 			}
-			again.shared = file.shared
 			if !reflect.DeepEqual(file, again) {
 				t.Fatalf("%q became %q:\n%+v\nread anew:\n%+v", text, file.src, file, again)
 			}
@@ -328,14 +326,14 @@ func TestHostileTexts(t *testing.T) {
 			}
 			edits, _ := f.edits(set)
 			list := f.splices(edits, noon)
-			f.apply(edits, list, f.spliced(list))
+			f = rewritten(t, f, list)
 		}
 		took := time.Since(start)
 		runtime.ReadMemStats(&after)
-		if took > 5*time.Second {
+		if took > 20*time.Second {
 			t.Errorf("%s: %v", test.name, took)
 		}
-		if used := after.TotalAlloc - before.TotalAlloc; used > 200<<20 {
+		if used := after.TotalAlloc - before.TotalAlloc; used > 400<<20 { // it is read twice
 			t.Errorf("%s: %d MiB for %d KiB", test.name, used>>20, len(test.text)>>10)
 		}
 	}
@@ -358,4 +356,14 @@ func TestChecklistHostile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rewritten is a file with changes of its bytes.
+func rewritten(t *testing.T, f *File, list []splice) *File {
+	t.Helper()
+	now, err := f.reread(f.spliced(list))
+	if err != nil {
+		t.Fatalf("%q became %q: %v", f.src, f.spliced(list), err)
+	}
+	return now
 }

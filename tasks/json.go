@@ -65,9 +65,8 @@ func parse(src string) (*document, *problem) {
 	if s.pos == len(src) {
 		return nil, &problem{0, "the file is empty"}
 	}
-	var all json.RawMessage
-	if err := json.Unmarshal([]byte(src[s.pos:]), &all); err != nil {
-		return nil, notJSON(src, s.pos, err)
+	if text := []byte(src[s.pos:]); !json.Valid(text) {
+		return nil, notJSON(src, s.pos, json.Unmarshal(text, new(any)))
 	}
 	if whole := *s; whole.value() > maxDepth {
 		return nil, &problem{s.pos, "not valid here: nested too deeply"}

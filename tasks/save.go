@@ -8,10 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
-	"strings"
 	"time"
-	"unsafe"
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
@@ -132,7 +129,9 @@ func (f *File) save(set map[string]Status) (map[string]change, error) {
 	for _, e := range edits {
 		changes[now.tasks[e.task].ID] = change{now.tasks[e.task].Status, e.status}
 	}
-	now.apply(edits, list, out)
+	if now, err = now.reread(out); err != nil {
+		return nil, err
+	}
 	*f = *now
 	return changes, nil
 }
@@ -187,16 +186,23 @@ func (f *File) current() (now *File, gone bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if now, err = Parse(f.path, f.tag, []byte(src)); err != nil {
-		return nil, false, err
+	now, err = f.reread([]byte(src))
+	return now, false, err
+}
+
+// reread is the file with other bytes. What was found out about its place stays.
+func (f *File) reread(src []byte) (*File, error) {
+	now, err := Parse(f.path, f.tag, src)
+	if err != nil {
+		return nil, err
 	}
 	now.clock, now.replace, now.mirror, now.real = f.clock, f.replace, f.mirror, f.real
 	for _, x := range f.findings {
-		if x.Kind == "source" {
+		if x.Kind == "source" || x.Kind == "gone" {
 			now.findings = append(now.findings, x)
 		}
 	}
-	return now, false, nil
+	return now, nil
 }
 
 // sameBytes compares a file with a text, in constant memory.
@@ -344,90 +350,6 @@ func (f *File) spliced(list []splice) []byte {
 		from = s.end
 	}
 	return append(out, f.src[from:]...)
-}
-
-// drift says how far a place in the source moves, and by how many lines, when the splices before it are made.
-type drift struct{ start, bytes, lines int32 }
-
-func drifts(src string, list []splice) []drift {
-	sums := make([]drift, 1, len(list)+1)
-	sums[0].start = -1
-	for _, s := range list {
-		last := sums[len(sums)-1]
-		sums = append(sums, drift{
-			start: s.start,
-			bytes: last.bytes + int32(len(s.text)) - (s.end - s.start),
-			lines: last.lines + int32(strings.Count(s.text, "\n")-strings.Count(src[s.start:s.end], "\n")),
-		})
-	}
-	return sums
-}
-
-// before returns the sum of the splices that begin before pos.
-func before(sums []drift, pos int32) drift {
-	if len(sums) == 2 { // by far the most frequent
-		if sums[1].start < pos {
-			return sums[1]
-		}
-		return sums[0]
-	}
-	return sums[sort.Search(len(sums), func(k int) bool { return sums[k].start >= pos })-1]
-}
-
-// apply makes f the file that holds out, its splices of the edits: statuses change, and what lies behind them moves. f keeps out.
-func (f *File) apply(edits []edit, list []splice, out []byte) {
-	sums := drifts(f.src, list)
-	f.src = unsafe.String(unsafe.SliceData(out), len(out)) // nobody changes it: a copy of 3 MB is a tenth of a save
-	if f.shared {
-		f.tasks, f.shared = slices.Clone(f.tasks), false
-	}
-	mended := map[int]bool{} // tasks whose word was unknown
-	for i := range f.tasks {
-		t, s := &f.tasks[i], &f.sites[i]
-		d := before(sums, s.at)
-		s.at += d.bytes
-		t.Line += int(d.lines)
-		moved := before(sums, s.start).bytes
-		s.start, s.end = s.start+moved, s.end+moved
-		if len(edits) == 0 || edits[0].task != i {
-			continue
-		}
-		mended[i] = true
-		t.Status, t.RawStatus = edits[0].status, string(edits[0].status)
-		s.start += int32(len(f.inserts[i]))
-		s.end = s.start + int32(len(t.RawStatus)+2)
-		if f.letters {
-			s.end = s.start + 1
-		}
-		if f.binary != notBinary {
-			s.end = s.start + int32(len(f.binary.word(t.Status)))
-		}
-		delete(f.inserts, i)
-		edits = edits[1:]
-	}
-	if len(f.inserts) == 0 {
-		f.inserts = nil
-	}
-	if u := &f.updated; u.end > u.start {
-		moved, size := before(sums, u.start).bytes, before(sums, u.end).bytes
-		u.start, u.end = u.start+moved, u.end+size
-	}
-	f.reviseFindings(mended)
-}
-
-// reviseFindings drops complaints about status words that were replaced and moves the others to where their tasks are now.
-func (f *File) reviseFindings(mended map[int]bool) {
-	var kept []Finding
-	for _, x := range f.findings {
-		if x.place > 0 {
-			if x.Kind == "unknown-status" && mended[x.place-1] {
-				continue
-			}
-			x.Line = f.tasks[x.place-1].Line
-		}
-		kept = append(kept, x)
-	}
-	f.findings = kept
 }
 
 // withContainers adds what Task Master does by itself: a task is done when the last of the tasks nested in it is. A container that

@@ -49,7 +49,6 @@ type Finding struct {
 	// Kind is "duplicate", "unknown-status", "dependency", "family", "member", "line", "tag", "source" or "gone".
 	Kind    string
 	Message string
-	place   int // of the task in the list, from 1; 0 if none
 }
 
 // Status is what a task file says about a task. The nine constants are all that SCUD knows; a file may hold other words,
