@@ -26,12 +26,12 @@ type Attempt struct {
 	Model   string    `json:"model,omitempty"`
 	Log     string    `json:"log"`
 	At      time.Time `json:"at"`
-	Cost    *costJSON `json:"cost"` // null where nothing tells
+	Cost    *costJSON `json:"cost"` // null where unknown
 	dollars string
 }
 
-// Attempts joins what the journals tell of a task's attempts with the refs that keep them. Refs
-// whose journal is gone tell by their own message.
+// Attempts joins a task's attempts in the journals with the refs that keep them. A ref whose journal is gone is
+// described by its own message.
 func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 	home := loop.NewHome(b.Root)
 	all, err := home.List()

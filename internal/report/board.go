@@ -271,7 +271,7 @@ func (b *Board) added() []addedJSON {
 	return out
 }
 
-// Named is how another command is told of this list.
+// Named are the flags that name this list in another command.
 func (b *Board) Named() string { return ListFlags(b.File.Tag(), b.Scud.TasksFile) }
 
 // FileIDs gives ids, containers' too, the form that they have in the file.

@@ -140,7 +140,7 @@ func (p *Events) attemptLine(e *journal.Event) string {
 	return fmt.Sprintf("  %s attempt %d started%s", taskName(e), e.Attempt, with)
 }
 
-// failedLine tells of an attempt that is followed by another; the end of a task has its own line.
+// failedLine is for an attempt that another follows; the end of a task has its own line.
 func (p *Events) failedLine(e *journal.Event) string {
 	word := ""
 	switch e.Verdict {
@@ -190,7 +190,7 @@ func (p *Events) waitLine(e *journal.Event) string {
 	if e.Task != "" {
 		who = taskName(e) + " "
 	}
-	if d := e.Detail; d != nil && d.Until != nil && d.Cause != "" { // the end of the attempt was told with its reason
+	if d := e.Detail; d != nil && d.Until != nil && d.Cause != "" { // the line of the attempt's end had the reason
 		return fmt.Sprintf("  %stries again in %s", who, terminal.Spell(d.Until.Sub(e.TS)))
 	}
 	return fmt.Sprintf("  %swaits%s: %s", who, until, terminal.Clean(e.Reason))
@@ -230,7 +230,7 @@ func iterationStarted(e *journal.Event) string {
 	return line
 }
 
-// iterationFinished tells how an iteration ended and what its gate made of it.
+// iterationFinished says how an iteration ended and what its gate made of it.
 func (p *Events) iterationFinished(e *journal.Event) string {
 	d := e.Detail
 	if d == nil {
@@ -238,16 +238,16 @@ func (p *Events) iterationFinished(e *journal.Event) string {
 	}
 	colour, word := terminal.Green, "exit status 0"
 	switch d.End {
-	case "finished":
-	case "crashed":
+	case journal.EndFinished:
+	case journal.EndCrashed:
 		colour, word = terminal.Yellow, "the agent failed"
-	case "timeout":
+	case journal.EndTimedOut:
 		colour, word = terminal.Yellow, "timed out"
-	case "idle":
+	case journal.EndIdle:
 		colour, word = terminal.Yellow, "the agent was silent too long"
-	case "limited":
+	case journal.EndLimited:
 		colour, word = terminal.Yellow, "out of quota"
-	case "cancelled":
+	case journal.EndCancelled:
 		colour, word = terminal.Yellow, "interrupted"
 	default:
 		colour, word = terminal.Yellow, d.End
@@ -260,10 +260,10 @@ func (p *Events) iterationFinished(e *journal.Event) string {
 		s += ", committed " + p.paint.In(terminal.Bold, Short(e.Commit))
 	}
 	text := cmp.Or(e.Message, e.Reason) // of one that is done again there is only the reason
-	if d.End != "finished" {
+	if d.End != journal.EndFinished {
 		text = e.Reason
 	}
-	if text != "" && d.End != "cancelled" {
+	if text != "" && d.End != journal.EndCancelled {
 		s += ": " + terminal.Clean(text)
 	}
 	for _, what := range d.Denied {

@@ -9,7 +9,7 @@ import (
 	"descartes/loop/journal"
 )
 
-// story is what the journal tells of one task, for reports.
+// story is one task in the journal, for reports.
 type story struct {
 	seconds  float64
 	attempts int
@@ -120,7 +120,7 @@ func JUnit(s *Summary, h *journal.State) []byte {
 	return append(append([]byte(xml.Header), b...), '\n')
 }
 
-// state is how a task stands at the end of a run. st is nil where the journal tells nothing of it.
+// state is how a task stands at the end of a run. st is nil where the journal does not mention it.
 func (st *story) state(t Task) string {
 	switch {
 	case t.State == "blocked" && st != nil && st.blocked != nil:

@@ -441,7 +441,7 @@ func history(list []loop.IterationSummary) string {
 	return b.String()
 }
 
-// LoopTable is the list for a person. bad are those of which nothing can be told: ids, or state files.
+// LoopTable is the list for a person. bad are those that cannot be read: ids, or state files.
 func LoopTable(list []StatusJSON, bad []string) string {
 	if len(list)+len(bad) == 0 {
 		return "no loop was started here\n"

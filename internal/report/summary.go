@@ -39,7 +39,7 @@ func (s *Summary) blocked() []blockedLine {
 	return out
 }
 
-// Text tells the end of a run: bars on a terminal, then what is done, blocked and held, the cost,
+// Text is the end of a run: bars on a terminal, then what is done, blocked and held, the cost,
 // and what to type next.
 func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	p := &page{}
@@ -136,7 +136,7 @@ func (s *Summary) keptWhere() string {
 	return "what the agents wrote is in the working tree; no commit holds it"
 }
 
-// undone tells of which attempts something was undone, and what.
+// undone lists the attempts of which something was undone, and what.
 func (p *page) undone(s *loop.State) {
 	const most = 5
 	for _, u := range s.Undone[:min(most, len(s.Undone))] {
@@ -216,7 +216,7 @@ const (
 	tasksPriced = 12
 )
 
-// sayCosts tells what waves and tasks cost, where that is known of any.
+// sayCosts lists what waves and tasks cost, where that is known of any.
 func (s *Summary) sayCosts(p *page) {
 	shown := 0
 	for _, w := range s.Graph.Waves() {
@@ -267,7 +267,7 @@ func (s *Summary) nextStep() string {
 	return "next step: nothing is left to run"
 }
 
-// resume is the command that goes on with this loop.
+// resume is the command that resumes this loop.
 func (s *Summary) resume() string { return ResumeCommand(s.Root, s.Run.ID, s.Run.Path, s.Run.Here) }
 
 // command is what a person would type now.
@@ -370,7 +370,7 @@ type page struct{ strings.Builder }
 
 func (p *page) say(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// PromptSummary tells the end of a prompt loop, and what to type next.
+// PromptSummary is the end of a prompt loop, and what to type next.
 func PromptSummary(paint terminal.Paint, root string, e Run, took time.Duration) string {
 	p, s := &page{}, e.State
 	p.say("")

@@ -36,14 +36,14 @@ type Attempt struct {
 	Ref       string   // that keeps it
 	Commit    string   // of an iteration
 	Paths     []string // of an iteration: the first that its agent changed
-	Next      string   // of an iteration: what the next one's agent is told
+	Next      string   // of an iteration: what the next one's prompt adds
 	Result    *Detail  // what its steps measured; nil until its end
 }
 
 // Phase is what an attempt is doing.
 //
 //	agent --the agent ended--> agent --verify began--> verify --the attempt ended--> integrating, where it is verified
-//	any --the run ended, or another began--> open, until a run takes it up or settles it
+//	any --the run ended, or another began--> open, until a run adopts it or ends it
 type Phase string
 
 const (
@@ -81,7 +81,7 @@ type Wait struct {
 	Reason  string
 }
 
-// follow takes an event into the attempt that it tells of.
+// follow updates the attempt that an event is about.
 func (s *State) follow(e *Event) {
 	switch e.Type {
 	case SpecRefined:
@@ -151,7 +151,7 @@ func (s *State) follow(e *Event) {
 	}
 }
 
-// running is the attempt that an event tells of, also one whose beginning is not among the events.
+// running is the attempt that an event is about, also one whose beginning is not among the events.
 func (s *State) running(e *Event) *Attempt {
 	a := s.Running[keyOf(e)]
 	if a == nil {

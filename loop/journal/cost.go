@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Cost is what runs of agents cost, as far as they told. What is not known is counted, and is never taken for nothing:
+// Cost is what runs of agents cost, as far as they reported it. What is unknown is counted, never taken for zero:
 // with Unknown, the true sum of dollars is larger.
 type Cost struct {
-	USD           *float64 `json:"usd"` // nil where no run told
+	USD           *float64 `json:"usd"` // nil where no run reported it
 	InputTokens   *int64   `json:"input_tokens"`
 	OutputTokens  *int64   `json:"output_tokens"`
 	Estimated     bool     `json:"estimated,omitempty"`               // some of the dollars are tokens at the settings' prices
@@ -68,7 +68,7 @@ func (c Cost) Plus(o Cost) Cost {
 	return c
 }
 
-// Dollars says what is known of the sum: "$1.20", "at least $1.20, 2 attempts unknown", "unknown".
+// Dollars is the known sum in words: "$1.20", "at least $1.20, 2 attempts unknown", "unknown".
 func (c Cost) Dollars() string {
 	if c.USD == nil {
 		return "unknown"

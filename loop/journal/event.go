@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Type names what an event tells. The words are the contract of events.ndjson and of --json.
+// Type names what happened. The words are the contract of events.ndjson and of --json.
 type Type string
 
-// The types of events, in the order in which a run tells them.
+// The types of events, in the order in which they occur in a run.
 const (
 	LoopStarted     Type = "loop_started"
 	WaveStarted     Type = "wave_started"
@@ -45,7 +45,7 @@ const (
 	GateSpoke         Type = "gate" // what the gate says between iterations: the start, a question, an answer
 )
 
-// Durable reports whether an event of this type must be on the disk before anybody hears of it.
+// Durable reports whether an event of this type must be on the disk before it is announced.
 // What is not durable is only ever repeated after a power cut, never lost: an attempt that had
 // started is started again.
 func (t Type) Durable() bool {
@@ -91,8 +91,8 @@ type Event struct {
 	Commit   string   `json:"commit,omitempty"`   // that was made, or that the branch went back to
 
 	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; of its first event, those of before the journal
-	Lines     []string        `json:"lines,omitempty"`     // what the gate tells people of an iteration
-	Next      string          `json:"next,omitempty"`      // what the next iteration's agent is told
+	Lines     []string        `json:"lines,omitempty"`     // what the gate says to people about an iteration
+	Next      string          `json:"next,omitempty"`      // what the next iteration's prompt adds
 	Gate      json.RawMessage `json:"gate,omitempty"`      // what the gate knows after an iteration
 }
 
@@ -128,10 +128,13 @@ const (
 // Failed reports whether the iteration came to nothing: no gate judged it.
 func (d Decision) Failed() bool { return d == Retry || d == NoQuota || d == CutShort }
 
-// Ends of an agent's run and their causes, as far as the account of a run depends on them.
+// Ends of an agent's run, and the cause that the account of a run depends on.
 const (
 	EndFinished    = "finished"
 	EndCrashed     = "crashed"
+	EndTimedOut    = "timeout"
+	EndIdle        = "idle"
+	EndLimited     = "limited"
 	EndRefused     = "refused"
 	EndCancelled   = "cancelled"
 	CauseTransient = "transient"
@@ -215,7 +218,7 @@ type Detail struct {
 	Log          string     `json:"log,omitempty"`
 	Until        *time.Time `json:"until,omitempty"`
 	Backend      string     `json:"backend,omitempty"` // kind of agent
-	Model        string     `json:"model,omitempty"`   // as the agent told, or as it was asked to use
+	Model        string     `json:"model,omitempty"`   // as the agent reported it, or as it was asked to use
 	Session      string     `json:"session,omitempty"` // the agent's own name for its run
 	USD          *float64   `json:"usd,omitempty"`
 	Estimated    bool       `json:"estimated,omitempty"`    // the dollars are the tokens at the settings' prices

@@ -41,7 +41,7 @@ func (f *Follower) Next() ([]Event, error) {
 		}
 		e, err := parse(data[:n])
 		if err != nil || e.Seq != f.seq+1 {
-			return out, nil // somebody meddles with it; the loop puts it back
+			return out, nil // somebody changed the file; the loop restores it
 		}
 		out = append(out, e)
 		data, f.at, f.seq = data[n+1:], f.at+int64(n)+1, e.Seq

@@ -1,7 +1,7 @@
 // Package journal owns the record of a run: its events and their lines on disk, appending and following them, and the one
 // account of a run that folding them gives, State. It decides nothing.
 //
-// Of ours it imports what replaces, reads and breaks files in tests: a journal is healed by replacing it, only a regular
+// Of ours it imports what replaces, reads and breaks files in tests: a damaged journal is replaced, only a regular
 // file of bounded size is read, and every append is a crash point.
 package journal
 
@@ -22,7 +22,7 @@ import (
 
 // Journal is the append-only record of a loop, the truth about everything that the task file does
 // not hold. A transition is one line, appended in one write; a durable one is on the disk before
-// Append returns. After a failed write the journal takes nothing more: a line behind a torn one
+// Append returns. After a failed write the journal accepts nothing more: a line behind a torn one
 // would make the whole unreadable. It is not safe for concurrent use.
 type Journal struct {
 	fs      atomicfile.FS
@@ -45,7 +45,7 @@ const maxSize = 4 << 30
 //
 // A durable event with another event behind it had been synced, with all before it, when that other
 // one was written. So a bad line before one was damaged since: that stops loudly. Where no such
-// event follows the first bad line, nobody was told of anything from there on, and it is dropped.
+// event follows the first bad line, nothing from there on was announced, and it is dropped.
 func Recover(name string, data []byte) (events []Event, good int, err error) {
 	bad, badLine, badErr, durable := -1, 0, error(nil), false
 	line := 0
@@ -209,7 +209,7 @@ func (j *Journal) Sync() error {
 	return nil
 }
 
-// shadow begins the copy that a journal is mended from. It needs no durability and no name.
+// shadow starts the copy that Heal restores the journal from. It needs no durability and no name.
 func (j *Journal) shadow(data []byte) {
 	f, err := os.CreateTemp(filepath.Dir(j.path), ".events-*")
 	if err != nil {

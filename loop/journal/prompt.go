@@ -23,7 +23,7 @@ type Prompt struct {
 	Failed   int       // times that it was repeated because it had failed
 	Crashes  int       // iterations in a row that ended by the agent's crash
 	Gate     json.RawMessage
-	Next     []string // what the next iteration's agent is told, in parts
+	Next     []string // what the next iteration's prompt adds, in parts
 	Kept     []string // of Next what holds for every try of the iteration
 	Session  string
 	Asked    int // iterations in a row that ended with a question
@@ -62,7 +62,7 @@ func (p *Prompt) apply(e *Event) {
 	}
 }
 
-// hear takes over what a gate said between iterations.
+// hear records what a gate said between iterations.
 func (p *Prompt) hear(e *Event) {
 	p.Gate, p.Next, p.Kept = e.Gate, append(slices.Clone(p.Next), e.Next), append(slices.Clone(p.Kept), e.Next)
 }

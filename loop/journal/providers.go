@@ -3,7 +3,7 @@ package journal
 import "time"
 
 // Providers is what a loop knows of its agents' providers. The journal's events fill it through State.Apply alone, so
-// that a loop that is taken up again waits for what is left of a wait, and not for all of it anew.
+// that a resumed loop waits for what is left of a wait, not for all of it again.
 type Providers struct {
 	Of    map[string]*Provider // by backend
 	Since time.Time            // when the waiting began that no attempt has got past yet; zero: there is none
@@ -15,7 +15,7 @@ type Providers struct {
 //	free --limit--> used up until a time --the time comes--> free, with the limit counted
 //	free --fault--> resting for a moment --the moment is over--> free, with the fault counted
 //	     --fault after the last try--> failing, and asked again a quarter of an hour later
-//	free --refusal--> unusable, until the loop is taken up again
+//	free --refusal--> unusable, until the loop is resumed
 //
 // An attempt that ends in any other way clears the counts: the provider did its part.
 type Provider struct {
@@ -45,7 +45,7 @@ func (p *Providers) Get(backend string) *Provider {
 // apply takes one event into account.
 func (p *Providers) apply(e *Event) {
 	switch e.Type {
-	case LoopStarted, LoopResumed: // a person may have mended what was wrong
+	case LoopStarted, LoopResumed: // a person may have fixed what was wrong
 		for _, s := range p.Of {
 			s.Unusable, s.Faults, s.Rest = "", 0, time.Time{}
 		}
@@ -56,7 +56,7 @@ func (p *Providers) apply(e *Event) {
 		}
 	case LoopPaused, LoopFinished:
 		p.Since = time.Time{}
-		for _, s := range p.Of { // who goes on with a loop that gave up may ask: the time was our guess
+		for _, s := range p.Of { // who resumes a loop that gave up may ask again: the time was our guess
 			if s.Guess && e.Reason == string(QuotaUsedUp) {
 				s.Until = time.Time{}
 			}

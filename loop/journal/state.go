@@ -36,7 +36,7 @@ type State struct {
 	Iteration     int
 	Tree          string
 	Integrated    string   // with slots: the tree of everything verified so far; "" before there is any
-	IntegratedOn  string   // and the commit that it goes on from
+	IntegratedOn  string   // and the commit that it builds on
 	UserPaths     []string // what the user had changed before the loop
 	Started       time.Time
 	Cost          Cost
@@ -200,7 +200,7 @@ func (s *State) Apply(e *Event) {
 		s.notRetried(e)
 		for _, id := range e.Tasks {
 			if u := s.Tasks[id]; u != nil && u.Open != nil {
-				continue // an attempt is under way: the next run settles it, and needs the task's base for that
+				continue // an attempt is under way: the next run ends it, and needs the task's base for that
 			}
 			s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 		}
@@ -344,7 +344,7 @@ func (s *State) finishAttempt(e *Event) {
 	delete(s.CutShort, e.Task)
 }
 
-// integrate takes in what became of a verified result that was to be folded in: it is part of the state now, or the task goes on from the
+// integrate takes in what became of a verified result that was to be folded in: it is part of the state now, or the task is tried again on the
 // state as it is.
 func (s *State) integrate(e *Event) {
 	s.Integrated, s.IntegratedOn = e.Tree, e.Commit
@@ -381,7 +381,7 @@ func (s *State) addUse(d *Detail) {
 
 func (s *State) close(e *Event, status string) {
 	s.change(e, status)
-	if status == "done" { // a task that is tried again later is told what failed
+	if status == "done" { // a task that is tried again later needs what failed for its spec
 		delete(s.Failures, e.Task)
 	}
 	delete(s.CutShort, e.Task)
@@ -495,10 +495,10 @@ type Undone struct {
 	Notes     []string `json:"notes"` // one line each
 }
 
-// maxUndone bounds the attempts whose undone deeds are kept.
+// maxUndone bounds the attempts whose undone actions are kept.
 const maxUndone = 50
 
-// undo takes in a warning that tells what was undone.
+// undo records a warning that something was undone.
 func (s *State) undo(e *Event) {
 	n := len(s.Undone)
 	if n == 0 || s.Undone[n-1].Task != e.Task || s.Undone[n-1].Iteration != e.Iteration || s.Undone[n-1].Attempt != e.Attempt {
@@ -511,7 +511,7 @@ func (s *State) undo(e *Event) {
 	s.Undone[n-1].Notes = append(s.Undone[n-1].Notes, e.Message)
 }
 
-// noteLeavings takes into account what a verification left behind.
+// noteLeavings records which files a verification left behind.
 func (s *State) noteLeavings(d *Detail) {
 	if d == nil || len(d.Left)+len(d.Taken) == 0 {
 		return
