@@ -55,8 +55,8 @@ const slotPatience = 5 * time.Minute
 
 // OpenSlot opens a slot, or makes an empty one. The caller holds a lock of the slot's: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
-	if v := r.cli.version; v.Before(OldestMerging) {
-		return nil, &VersionError{Program: r.cli.program, Found: v, Needed: OldestMerging, For: "slots"}
+	if err := r.CanSlot(); err != nil {
+		return nil, err
 	}
 	s := &Slot{user: r, dir: opt.Dir, objects: opt.Objects}
 	if err := s.lay(); err != nil {
@@ -83,6 +83,14 @@ func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// CanSlot is a *VersionError where git is too old for slots.
+func (r *Repo) CanSlot() error {
+	if v := r.cli.version; v.Before(OldestMerging) {
+		return &VersionError{Program: r.cli.program, Found: v, Needed: OldestMerging, For: "slots"}
+	}
+	return nil
 }
 
 // Tree is the slot's working tree.
@@ -431,4 +439,29 @@ func (r *Repo) Tracked(names []string) (size int64, blobs map[string]string, err
 		}
 	}
 	return size, blobs, nil
+}
+
+// CommitTree is the tree of a commit, the empty tree for "".
+func (r *Repo) CommitTree(hash string) (Tree, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if hash == "" {
+		return Tree(emptyTreeID.String()), nil
+	}
+	id, err := r.treeOf(hash)
+	return Tree(id.String()), err
+}
+
+// RefCommit is the commit that a ref names, "" if there is no such ref.
+func (r *Repo) RefCommit(ref string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refs.hash(ref)
+}
+
+// MoveRef moves a ref that is still at old.
+func (r *Repo) MoveRef(ctx context.Context, ref, old, new string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.setRef(ctx, ref, old, new, "descartes: wave committed")
 }

@@ -37,7 +37,11 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
 			Hint: "wait for it to end; if no git process runs any more, remove the file"})
 	}
-	if p := checkTree(ctx, j, repo, home, opt); p != nil {
+	if j.Config.Slots() > 0 { // nobody works in the user's tree
+		if err := repo.CanSlot(); err != nil {
+			problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or run one agent at a time in your working tree: -j 1", Err: err})
+		}
+	} else if p := checkTree(ctx, j, repo, home, opt); p != nil {
 		problems = append(problems, *p)
 	}
 	return problems

@@ -33,7 +33,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, number int, ids
 	var wave gitops.Wave
 	var done []string
 	for _, v := range w.history.Verified {
-		if v.Wave == number {
+		if v.Wave == number || w.slots != nil && w.job.Graph.Status(v.Task) == tasks.Done {
 			wave.Results = append(wave.Results, pairOf(v))
 			done = append(done, v.Task)
 		}
@@ -52,7 +52,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, number int, ids
 	w.ws.Stale() // a hook may change files
 	cctx, over := stop.committing(ctx, w.config.Deadline)
 	defer over()
-	c, err := w.commitOnce(cctx, number, done, wave)
+	c, tree, err := w.commitOnce(cctx, number, done, wave)
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit wave %d", number), err)
 	}
@@ -66,7 +66,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, number int, ids
 		w.history.Settle(number)
 		return nil
 	}
-	return w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tasks: done, Message: subject, Of: len(c.Paths), UserPaths: w.usersIn(c.Paths)})
+	return w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tree: string(tree), Tasks: done, Message: subject, Of: len(c.Paths), UserPaths: w.usersIn(c.Paths)})
 }
 
 // usersIn lists those of the user's own changes that a commit holds.
@@ -83,29 +83,33 @@ func (w *tagWork) usersIn(committed []string) []string {
 // commitOnce makes the commit, unless a loop that died before it could note the hash had made it:
 // its trailers tell. One that holds something else than the wave, as a hook may have made it, is kept as a ref and
 // made again.
-func (w *tagWork) commitOnce(ctx context.Context, number int, done []string, wave gitops.Wave) (gitops.Commit, error) {
+func (w *tagWork) commitOnce(ctx context.Context, number int, done []string, wave gitops.Wave) (c gitops.Commit, tree gitops.Tree, err error) {
 	repo := w.tools.Repo
+	if w.slots != nil {
+		return w.slots.commit(ctx, w, number, done, wave)
+	}
 	if w.resumed && len(done) > 0 {
 		hash, found, err := repo.FindWave(ctx, w.state.ID, number, done)
 		if err != nil {
-			return gitops.Commit{}, err
+			return c, "", err
 		}
 		if found {
 			wrong, err := repo.WaveDiffers(ctx, hash, wave)
 			if err != nil || len(wrong) == 0 {
-				return gitops.Commit{Hash: hash}, err
+				return gitops.Commit{Hash: hash}, "", err
 			}
 			keep := fmt.Sprintf("refs/descartes/%s/wave-%d", w.state.ID, number)
 			if err := repo.TakeBack(ctx, hash, keep); err != nil {
-				return gitops.Commit{}, fmt.Errorf("it differs from what was verified at %s: %w", oneline.List(wrong), err)
+				return c, "", fmt.Errorf("it differs from what was verified at %s: %w", oneline.List(wrong), err)
 			}
 			if err := w.record(&journal.Event{Type: journal.Warning, Wave: number, Message: fmt.Sprintf("commit %.12s, which the killed run had made, differs from what was verified at %s; it is kept as %s, and the wave is committed again",
 				hash, oneline.List(wrong), keep)}); err != nil {
-				return gitops.Commit{}, err
+				return c, "", err
 			}
 		}
 	}
-	return repo.CommitWave(ctx, wave)
+	c, err = repo.CommitWave(ctx, wave)
+	return c, "", err
 }
 
 // taskFile is the task file as the commit holds it, where it lies in the repository, and the mirror that follows it.

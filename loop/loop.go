@@ -45,6 +45,11 @@ type Tools struct {
 	Code     func(Outcome) int // the exit status that an outcome gets; nil: 0 for all
 
 	Ask func(ctx context.Context, question string) (yes, answered bool) // a person; nil: nobody is there
+
+	// Slot gives the agents and the verify command of a slot, and what ends their processes; dir is for their files. Shown says that a sandbox
+	// shows a slot in the place of the project.
+	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
+	Shown bool
 }
 
 // Outcome is what a run came to.
@@ -179,13 +184,14 @@ type Loop struct {
 	tools   Tools
 	home    Home
 	who     Holder
-	state   State // what does not change while it runs; the rest comes from the journal
+	state   *State // what does not change while it runs; the rest comes from the journal
 	history *journal.State
 	journal *journal.Journal
 	saver   *saver
 	locks   []*lock
 	pacer   *pacer
 	ws      Workspace
+	slot    int // that it is; 0 for the user's tree
 	runner  *attempt.Runner
 	spare   *spareLog
 	taught  int              // of the account's work: what the workspace knows is verified
@@ -218,7 +224,7 @@ func (l *Loop) State() *State {
 
 // snapshot builds the state from the journal's account. The caller holds the saver's lock.
 func (l *Loop) snapshot() *State {
-	s := l.state
+	s := *l.state
 	l.work.fill(&s)
 	fill(&s, l.history, l.work.taskID)
 	s.Seq = l.journal.Seq()
@@ -244,6 +250,12 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 }
 
 func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
+	if w, ok := l.work.(*tagWork); ok && l.config.Slots() > 0 {
+		return w.sideBySide(ctx, stop)
+	}
+	if open := l.history.Open; l.history.Integrated != "" && len(l.history.Verified)+len(l.history.Tasks) > 0 || open != nil && open.Slot > 0 {
+		return Outcome{}, errors.New("the loop has work in slots that no commit holds: resume it as it was started, with -j or --isolate")
+	}
 	out, err := l.baseline(ctx, stop)
 	if out == nil && err == nil {
 		out, err = l.work.recover(ctx, stop)
@@ -314,7 +326,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 	}
 	first := l.work.event(journal.AttemptStarted, u)
 	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Tuned: u.tuned, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
-	first.Branch, first.Head = u.stand.Head.Branch, u.stand.Head.Hash
+	first.Slot, first.Branch, first.Head = l.slot, u.stand.Head.Branch, u.stand.Head.Hash
 	if err := l.record(l.work.begun(u, first)...); err != nil {
 		return err
 	}
@@ -362,6 +374,9 @@ func (l *Loop) start(u *unit) workspace.Start {
 
 // teach tells the workspace what was verified and committed since the last time.
 func (l *Loop) teach() {
+	if l.slot > 0 { // nobody else's work lies in a slot
+		return
+	}
 	for _, w := range l.history.Work[l.taught:] {
 		l.ws.Verified(workName(&w), gitops.Tree(w.Base), gitops.Tree(w.Tree), w.Left)
 		if w.Committed {
@@ -398,6 +413,9 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}}
 	in.Env = []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
 	l.work.input(u, &in)
+	if s, ok := l.ws.(*slotSpace); ok {
+		in.Env = append(in.Env, s.Env()...)
+	}
 	return in
 }
 

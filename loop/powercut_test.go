@@ -252,7 +252,7 @@ func recordedLoop(t *testing.T, dir string, rec *recorder) *Loop {
 		t.Fatal(problems)
 	}
 	home := NewHome(dir)
-	l := &Loop{root: dir, home: home, history: journal.NewState(), state: State{Version: StateVersion, ID: "x", Kind: KindTag, Tag: "x"}}
+	l := &Loop{root: dir, home: home, history: journal.NewState(), state: &State{Version: StateVersion, ID: "x", Kind: KindTag, Tag: "x"}}
 	l.work = j.begin(l, StartOptions{})
 	l.tools = Tools{FS: rec, Now: clock(), Observe: func(e journal.Event) {
 		if e.Type.Durable() {

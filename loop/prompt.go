@@ -128,7 +128,7 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 		if st.Completed {
 			return "", &StaleError{Path: path}
 		}
-		if w.state, w.resumed = *st, true; w.state.ID == "" {
+		if *w.state, w.resumed = *st, true; w.state.ID == "" {
 			if w.state.ID, err = w.home.newID(opt.Command); err != nil {
 				return "", err
 			}

@@ -73,7 +73,7 @@ type Source interface {
 // Start begins a run, or takes up one that had not ended. It takes the locks, brings task file and journal into step, and leaves the first
 // attempt to Run. The caller closes the loop.
 func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
-	l := &Loop{root: root, tools: tools, home: NewHome(root), history: journal.NewState(), missing: map[string]bool{}}
+	l := &Loop{root: root, tools: tools, home: NewHome(root), history: journal.NewState(), state: &State{}, missing: map[string]bool{}}
 	l.who = Holder{PID: os.Getpid(), Host: hostname(), At: tools.Now()}
 	l.work = j.begin(l, opt)
 	defer func() {
@@ -96,7 +96,7 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	if err != nil {
 		return l, err
 	}
-	s := &l.state
+	s := l.state
 	s.Version, s.Config, s.Session = StateVersion, *l.config, opt.Session
 	if opt.Saved != nil {
 		s.Config = *opt.Saved
@@ -140,7 +140,7 @@ func (l *Loop) fresh(opt StartOptions) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	l.state = State{ID: id, StartedAt: l.tools.Now()}
+	*l.state = State{ID: id, StartedAt: l.tools.Now()}
 	return l.home.freePath(l.tools.FS, id, opt)
 }
 

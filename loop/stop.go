@@ -64,7 +64,8 @@ func (h Home) clearRequest(id string) error {
 type stopper struct {
 	soft   <-chan struct{}
 	ask    func() (Request, bool)
-	marked func() bool // as cancelled, in its state file by another program; nil: nobody does that
+	marked func() bool  // as cancelled, in its state file by another program; nil: nobody does that
+	yield  func(func()) // lets others work while it waits; nil: there are none
 }
 
 // pollEvery is how often a running attempt looks for a request to stop at once.

@@ -29,7 +29,8 @@ type tagWork struct {
 	told    map[string]string // held tasks that were told of, and why
 	tuned   map[string]bool   // tasks whose next text a person chose, by file name
 	failing streak
-	void    bool // the run was refused before it began
+	void    bool   // the run was refused before it began
+	slots   *slots // nil: attempts run in the user's tree
 
 	// where the run stands in its waves
 	wave    int      // the wave at hand; 0 before the first
@@ -86,11 +87,12 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 		return "", err
 	}
 	if old != nil {
-		w.state, w.resumed, path = *old.State, true, old.Path
+		w.resumed, path = true, old.Path
+		*w.state = *old.State
 	} else if path, err = w.fresh(opt); err != nil {
 		return "", err
 	}
-	s := &w.state
+	s := w.state
 	s.Kind, s.Tag, s.TotalWaves, s.TaskFile = KindTag, w.job.File.Tag(), len(w.job.Graph.Waves()), w.relative(w.job.File.Path())
 	for _, p := range []string{w.job.File.Path(), w.home.Settings()} { // what a killed loop left half written
 		if _, err := atomicfile.Clean(w.tools.FS, p); err != nil {
@@ -132,7 +134,7 @@ func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) err
 			e.Reason = journal.ReasonRetry
 		}
 	}
-	if !fresh {
+	if !fresh || w.config.Slots() > 0 { // nobody works in the user's tree
 		return nil
 	}
 	dirty, err := w.tools.Repo.Dirty(ctx)
@@ -334,6 +336,9 @@ func (w *tagWork) settle(ctx context.Context, stop *stopper, out *Outcome, err e
 	if err != nil {
 		return err
 	}
+	if w.slots != nil {
+		return w.slots.settle(ctx, stop)
+	}
 	for _, wave := range w.job.Graph.Waves() {
 		if err := w.commitWave(ctx, stop, wave.Number, wave.Tasks); err != nil {
 			return err
@@ -403,7 +408,7 @@ func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
 	w.void = out.Ending == journal.BaselineFails
 	e := out.end(string(out.Ending), w.tools.Code)
-	if cur := w.history.Current; cur != "" && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {
+	if cur := w.history.Current; cur != "" && w.slots == nil && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {
 		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
 	}
 	return e, nil
@@ -423,6 +428,11 @@ func (w *tagWork) changed(id, status string) { w.job.Graph.SetStatus(id, tasks.S
 
 // close removes the task list that this start had made of the plan where the run was refused: it leaves nothing.
 func (w *tagWork) close() error {
+	if w.slots != nil {
+		if err := w.slots.closeLanes(); err != nil {
+			return err
+		}
+	}
 	if !w.void || w.job.Import == nil || w.history.Iteration > 0 {
 		return nil
 	}

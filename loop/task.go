@@ -28,6 +28,15 @@ func (w *tagWork) unit(ctx context.Context, id string) (*unit, error) {
 	}
 	u := &unit{task: t, number: w.history.Begun[id] + 1, before: gitops.Tree(w.history.Tree), since: w.history.Starts[id]}
 	u.log = w.home.Log(w.state.ID, id, u.number)
+	if w.slots != nil {
+		if u.base, u.before = w.slots.state.Tree, ""; w.started(id) {
+			u.base, u.before = gitops.Tree(w.history.Bases[id]), gitops.Tree(w.history.Tasks[id].Tree)
+		}
+		if u.before == "" || w.history.Counted[id] == 0 {
+			u.before = u.base
+		}
+		return u, nil
+	}
 	if u.base = gitops.Tree(w.history.Bases[id]); u.base == "" || w.history.Current != id {
 		var err error
 		if u.base, err = w.ws.Holds(ctx); err != nil { // what stood before the task's first attempt
@@ -60,10 +69,18 @@ func (w *tagWork) spec(u *unit) (specbuild.Spec, *Outcome, error) {
 	return spec, nil, err
 }
 
+// started reports whether a task has begun and is neither done nor blocked.
+func (w *tagWork) started(id string) bool {
+	if w.slots != nil {
+		return w.history.Tasks[id] != nil
+	}
+	return w.history.Current == id
+}
+
 // begun tells of the task, too, at its first attempt.
 func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Tree = string(u.before)
-	if w.history.Current == u.task.ID {
+	if w.started(u.task.ID) {
 		return []*journal.Event{first}
 	}
 	e := w.event(journal.TaskStarted, u)
@@ -162,7 +179,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	}
 	end := w.event(journal.AttemptFinished, u)
 	end.Tree, end.Ref = string(res.Work.After), ref
-	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.OpenAgent.Detail.Model,
+	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.Tasks[u.task.ID].Agent.Detail.Model,
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
 	if end.Detail.Until, err = w.pacer.after(u.with, res.Agent, res.Reason); err != nil {
@@ -179,6 +196,13 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
 		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), preview(res.Agent.Final)
+		if w.slots != nil {
+			if err := w.record(end); err != nil {
+				return nil, false, err
+			}
+			again, err := w.integrate(ctx, u, ref)
+			return nil, again, err
+		}
 		done := w.event(journal.TaskDone, u)
 		done.Ref = ref
 		return nil, false, w.record(end, done)

@@ -30,6 +30,12 @@ func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) *Outcome 
 
 // sleep waits for d, or until something ends the run.
 func (s *stopper) sleep(ctx context.Context, t *Tools, d time.Duration) {
+	if s.yield != nil {
+		alone := *s
+		alone.yield = nil
+		s.yield(func() { alone.sleep(ctx, t, d) })
+		return
+	}
 	if t.Sleep != nil {
 		t.Sleep(d)
 		return

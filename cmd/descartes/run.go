@@ -20,9 +20,12 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
+	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 )
 
 // prepared is what a run of any kind is prepared with: everything was read and checked, nothing was touched.
@@ -74,11 +77,15 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	if j.person != nil {
 		ask = j.person.ask
 	}
+	var l *loop.Loop
 	a, v := &lateAgent{}, &lateVerifier{}
+	slot := func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
+		return r.slot(j, s, dir, loop.NewHome(r.root).Run(l.ID()))
+	}
 	saved := config.Hide(*j.cfg, r.secrets)
 	r.opt.Saved = &saved
-	l, err := loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: j.observe,
-		Code: j.code, Ask: ask, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Withheld: withheld(*j.cfg, r.backend, os.Environ())}, r.opt)
+	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: j.observe,
+		Code: j.code, Ask: ask, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Slot: slot, Shown: r.held.Mode != sandbox.Off, Withheld: withheld(*j.cfg, r.backend, os.Environ())}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -101,6 +108,24 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	v.use(shim, c)
 	out, err := l.Run(ctx, soft)
 	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Loose: l.Uncommitted()}, err
+}
+
+// slot gives the agents and the verify command of a slot, which run in a sandbox of their own and under a process of their own.
+func (r *prepared) slot(j job, s *workspace.Slot, dir, run string) (attempt.Agent, attempt.Verifier, func() error, error) {
+	held := r.held
+	held.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.root), Objects: r.repo.ObjectDirs(), Shown: []string{run}}
+	c, err := confine(dir, *j.cfg, held, r.backends()...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	shim, err := supervise(r.root, filepath.Join(dir, "exit.json"), cookieOf(fmt.Sprintf("%s/slot-%d", r.root, s.Number)), c)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, c.close())
+	}
+	a, v := &lateAgent{}, &lateVerifier{}
+	a.use(shim, c, r.backends()...)
+	v.use(shim, c)
+	return a, v, func() error { return errors.Join(shim.Close(), c.close()) }, nil
 }
 
 // conduct does a prepared run, and tells people of it while it lasts. A run that was asked to stop before it had begun has no state.

@@ -196,9 +196,6 @@ func (r *tagRun) reportIdle(s *settings, refused error) error {
 
 // check refuses how a run may not be called.
 func (s *settings) check() error {
-	if s.Parallel != 1 {
-		return badInput("leave -j out", "-j %d: only one task at a time is built yet", s.Parallel)
-	}
 	if s.Name != "" {
 		if err := loop.ValidID(s.Name); err != nil {
 			return badInput("", "%w", err)

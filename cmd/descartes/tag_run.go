@@ -18,6 +18,7 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
+	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -344,7 +345,13 @@ func (p *printer) header(r *tagRun) {
 		p.say("verify: %s", terminal.Clean(c.Scud.VerificationCommand))
 	}
 	p.verifyClocks(c, c.Scud.VerificationCommand)
-	p.treeTaken(r.root)
+	if n := c.Slots(); n == 0 {
+		p.treeTaken(r.root)
+	} else if r.held.Mode == sandbox.Off {
+		p.say("slots: %s at a time, each in a copy of the project below .descartes/pool; your files follow when a wave is committed", terminal.Count(n, "agent"))
+	} else {
+		p.say("slots: %s at a time, each in a copy of the project that it sees at the project's own path; your files follow when a wave is committed", terminal.Count(n, "agent"))
+	}
 	p.surroundings(&r.prepared, c, r.addedByPlan()...)
 	for _, w := range append(r.warnings(), r.lacks...) {
 		p.warn(w)

@@ -48,7 +48,6 @@ type Start struct {
 	Name       string   `flag:"name" in:"run mode resume" help:"name of the loop: a-z, 0-9 and - (default: drawn)"`
 	StatePath  string   `flag:"state-file" arg:"file" in:"run mode resume" help:"file of the loop's state (default: .descartes/loop-state.json)"`
 	DryRun     bool     `flag:"dry-run" in:"run mode" help:"check everything, print what would be done, and touch nothing"`
-	Parallel   int      `flag:"parallel" short:"j" default:"1" in:"run" help:"tasks at the same time; only 1 is built yet"`
 	Detach     bool     `flag:"detach" in:"run mode resume" help:"run in the background once the first attempt begins, and print how to follow it"`
 	JSON       bool     `flag:"json" in:"run mode resume" help:"print the events as JSON lines on stdout, people's text on stderr"`
 	JUnit      string   `flag:"junit" arg:"file" in:"run resume" help:"write a JUnit report to this file at the end"`
@@ -84,6 +83,10 @@ type Config struct {
 	AllowDirty        bool          `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" help:"start with uncommitted changes; they are kept and not committed"`
 	Backend           BackendConfig `json:"backend"`
 	SettingsFile      string        `json:"settings_file,omitempty" yaml:"-"` // that was named in place of descartes.yaml; absolute
+	Parallel          int           `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"tag resume" help:"agents that work at the same time, each in a copy of the project of its own (default 1: in your working tree)"`
+	Isolate           bool          `json:"isolate,omitempty" flag:"isolate" in:"tag resume" help:"a copy of the project for the agent, also where only one works at a time"`
+	Barrier           bool          `json:"barrier,omitempty" flag:"barrier" in:"tag resume" help:"finish each wave before the next begins"`
+	Pool              PoolConfig    `json:"pool"`
 	Git               GitConfig     `json:"git"`
 	Scud              ScudConfig    `json:"scud"`
 	SafetyConfig
@@ -145,6 +148,22 @@ type GitConfig struct {
 	HookTimeout    int    `json:"hook_timeout_secs,omitempty" yaml:"hook_timeout" flag:"hook-timeout" type:"duration" default:"10m" in:"mode resume" help:"longest run of a git command with its hooks, filters and signing; 0: any"`
 	Branch         string `json:"branch,omitempty" flag:"branch" arg:"branch" in:"mode" help:"make this branch at HEAD and work on it"`
 	CostTrailer    bool   `json:"cost_trailer,omitempty" flag:"cost-trailer" in:"tag" help:"say in each wave's commit what its tasks cost, as Descartes-Cost"`
+}
+
+// Slots is how many agents work at a time, each in a copy of the project; 0: one in the working tree.
+func (c *Config) Slots() int {
+	if c.Parallel > 1 || c.Isolate {
+		return max(1, c.Parallel)
+	}
+	return 0
+}
+
+// PoolConfig says how the copies of the project are made in which agents work side by side.
+type PoolConfig struct {
+	MaxCopy      int64  `json:"max_copy" type:"size" default:"5G" help:"most that is copied into each of the files that git ignores, like 5G; 0: nothing"`
+	Setup        string `json:"setup,omitempty" power:"yes" help:"command that is run once in each copy, and again when a lock file of a package manager changed"`
+	SetupTimeout int    `json:"setup_timeout_secs,omitempty" yaml:"setup_timeout" type:"duration" default:"10m" help:"longest run of that command"`
+	Fresh        bool   `json:"fresh,omitempty" help:"remove ignored files from a copy between attempts"`
 }
 
 // ScudConfig is the part of a loop over a tag.

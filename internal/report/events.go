@@ -53,6 +53,11 @@ func (p *Events) line(e *journal.Event) string {
 		return p.failedLine(e)
 	case journal.SpecRefined:
 		return p.reviewLine(e)
+	case journal.Integrated:
+		if e.Verdict == "" {
+			return ""
+		}
+		return fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.In(terminal.Yellow, "not integrated"), terminal.Clean(e.Reason))
 	case journal.TaskDone:
 		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.In(terminal.Green, "done"), p.since(e))
 	case journal.TaskBlocked:

@@ -78,6 +78,9 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 	if err != nil {
 		return stand, gitErr("read where the branch stands", err)
 	}
+	if start.At != "" {
+		head.Hash = start.At
+	}
 	if r := start.Resumed; r != nil {
 		s.began = r.Began
 		s.fixed.remember(s.pool.fixed(s))
@@ -117,7 +120,7 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 // commit is a commit of the base, pinned by a ref: HEAD itself where it holds that tree.
 func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 	repo := s.pool.opt.Repo
-	tree, err := repo.HeadTree(ctx)
+	tree, err := repo.CommitTree(head)
 	if err != nil {
 		return "", err
 	}
