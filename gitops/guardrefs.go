@@ -22,7 +22,7 @@ type refValues map[string]string
 var watchedRefs = []string{"refs/heads", "refs/tags", "refs/stash", "refs/remotes", "refs/notes", "refs/replace"}
 
 // eachRefFile walks the files of refs but for ours.
-func eachRefFile(l layout, visit func(path string, e fs.DirEntry) error) error {
+func eachRefFile(l layout, visit func(path string) error) error {
 	top := filepath.Join(l.commonDir, "refs")
 	return filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
 		switch {
@@ -35,7 +35,7 @@ func eachRefFile(l layout, visit func(path string, e fs.DirEntry) error) error {
 		case e.IsDir():
 			return nil
 		}
-		return visit(path, e)
+		return visit(path)
 	})
 }
 
@@ -48,16 +48,16 @@ func (r *Repo) listRefs(ctx context.Context) (refs refValues, broken []string, e
 		}
 		return nil
 	}
-	if err := plain(filepath.Join(r.l.commonDir, "packed-refs"), mostCopied); err != nil {
+	packed := filepath.Join(r.l.commonDir, "packed-refs")
+	if err := plain(packed, mostCopied); err != nil {
 		return nil, nil, err
 	}
-	if err := eachRefFile(r.l, func(path string, _ fs.DirEntry) error { return plain(path, mostLoose) }); err != nil {
+	if err := eachRefFile(r.l, func(path string) error { return plain(path, mostLoose) }); err != nil {
 		return nil, nil, err
 	}
 	var warned string
 	b, err := r.cli.run(ctx, gitCall{args: append([]string{"for-each-ref", "--format=%(refname) %(objectname) %(symref)"}, watchedRefs...), warned: &warned})
 	if said, ok := errors.AsType[*gitError](err); ok {
-		packed := filepath.Join(r.l.commonDir, "packed-refs")
 		return nil, nil, &RefusedError{Reason: "git cannot read the refs of the repository: " + fatal(said.said), Hint: "mv " + packed + " " + packed + ".damaged"}
 	}
 	if err != nil {
@@ -81,14 +81,14 @@ func (r *Repo) listRefs(ctx context.Context) (refs refValues, broken []string, e
 	return refs, broken, nil
 }
 
-// wayOut tells of a refusal how to bring the refs back that stood before: they are written to a file for git.
+// wayOut tells of a refusal how to restore the refs of before: they are written to a file for git.
 func (r *Repo) wayOut(err error, was refValues) error {
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok {
 		return err
 	}
 	var text bytes.Buffer
-	for _, refs := range []refValues{was, r.attempts.hashes} {
+	for _, refs := range []refValues{was, r.kept} {
 		for _, n := range sortedKeys(refs) {
 			if isHex(refs[n]) {
 				fmt.Fprintf(&text, "update %s %s\n", n, refs[n])
@@ -102,20 +102,78 @@ func (r *Repo) wayOut(err error, was refValues) error {
 	return &out
 }
 
-// repairRefs puts HEAD, the branch and what was deleted back, and tells of what else changed, and of the commits that
-// the agent made.
-func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
+// readable refuses files without which no git command should run: a HEAD that names neither a branch nor a commit, a log of
+// HEAD that leads elsewhere, and history that was cut.
+func (g *Guard) readable(ctx context.Context, _ *Repaired) error {
 	r := g.r
-	branch, hash, damaged, err := g.readHead(ctx, s)
+	value, err := r.refs.readLoose("HEAD")
+	to, symbolic := strings.CutPrefix(value, "ref:")
+	if _, bad := parseID(value); err != nil || symbolic && !validRef(strings.TrimSpace(to)) || !symbolic && bad != nil {
+		head, text := filepath.Join(r.l.gitDir, "HEAD"), g.at.Hash
+		if g.at.Branch != "" {
+			text = "ref: " + g.at.Branch
+		}
+		return &RefusedError{Reason: "the attempt damaged " + r.inGit(head), Hint: fmt.Sprintf("rm -rf %s && echo '%s' >%[1]s", head, text)}
+	}
+	if odd := r.oddLog(g.at.Branch); odd != "" && odd != g.log {
+		return &RefusedError{Reason: fmt.Sprintf("the attempt made %s a link, a FIFO or a device: the log of a commit would be written to what it leads to", r.inGit(odd)), Hint: "rm " + odd}
+	}
+	if changed, err := g.shallow.changed(); err != nil || !changed {
+		return err
+	}
+	file := g.shallow.Path
+	now, err := copyFile(file)
 	if err != nil {
 		return err
 	}
+	if len(g.shallow.Text) == 0 && len(now.Text) == 0 && now.Kind != fs.ModeDevice {
+		return nil
+	}
+	if len(g.shallow.Text) > 0 && (now.Kind == 0 || now.stamp == fileStamp{}) { // fetches change it too
+		if _, err := r.cli.run(ctx, gitCall{args: []string{"rev-list", "--quiet", "HEAD"}}); exitCode(err) == 0 {
+			return err
+		}
+	}
+	hint := "rm -f " + file
+	if kept := r.keepAside("shallow", g.shallow.Text); len(g.shallow.Text) > 0 {
+		hint += " && cp " + kept + " " + file
+	}
+	return &RefusedError{Reason: "the attempt cut the history: " + r.inGit(file) + " has changed", Hint: hint + "; where a fetch of the attempt's changed it: git fetch --unshallow"}
+}
+
+// oddLog is what is no file or folder on the way to the logs of HEAD and a branch, "" for none: git would write the next
+// commit's line into what a link leads to, and wait for who reads a FIFO.
+func (r *Repo) oddLog(branch string) string {
+	for _, log := range [][2]string{{r.l.gitDir, "logs/HEAD"}, {r.l.commonDir, "logs/" + branch}} {
+		at := log[0]
+		for name := range strings.SplitSeq(log[1], "/") {
+			at = filepath.Join(at, name)
+			fi, err := os.Lstat(at)
+			if err != nil {
+				break
+			}
+			if !fi.Mode().IsRegular() && !fi.IsDir() {
+				return at
+			}
+		}
+	}
+	return ""
+}
+
+// repairRefs restores HEAD, the branch and what was deleted, and tells of what else changed, and of the commits that the
+// agent made. What git cannot read, or has no object for, is refused before anything changes.
+func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
+	r := g.r
 	now, broken, err := r.listRefs(ctx)
 	if err == nil {
 		err = g.sound(ctx, now, broken)
 	}
 	if err != nil {
-		return r.wayOut(err, g.settings.Refs)
+		return r.wayOut(err, g.before)
+	}
+	branch, hash, err := r.refs.head()
+	if err != nil {
+		return err
 	}
 	back := refValues{}
 	for n, was := range g.refs {
@@ -128,10 +186,19 @@ func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
 			back[g.at.Branch] = g.at.Hash
 		}
 	}
-	switched := !damaged && (branch != g.at.Branch || branch == "" && hash != g.at.Hash)
-	aside := g.inTheWay(now, back, switched || damaged)
-	for _, n := range sortedKeys(aside) {
-		s.note("%s stands in the way of %s; it is moved to %s", shortRef(n), shortRef(aside[n]), movedRef(n, now[n]))
+	kept, err := g.lostAttempts()
+	if err != nil {
+		return err
+	}
+	if err := g.bringBack(ctx, back, kept, now); err != nil {
+		return r.wayOut(err, g.before)
+	}
+
+	switched := branch != g.at.Branch || branch == "" && hash != g.at.Hash
+	if switched {
+		if err := g.resetHead(ctx); err != nil {
+			return err
+		}
 	}
 	switch {
 	case switched && branch == "":
@@ -144,10 +211,10 @@ func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
 		s.note("%s went from %s to %s and was put back", shortRef(g.at.Branch), shortHash(g.at.Hash), shortHash(now[g.at.Branch]))
 		tip = cmp.Or(now[g.at.Branch], tip)
 	}
-	s.Back = s.Back || r.isBack(ctx, g, hash) || r.isBack(ctx, g, tip)
-	if own, err := r.isOwn(ctx, g, tip); err != nil {
-		return err
-	} else if own {
+	for _, h := range slices.Compact([]string{hash, tip}) {
+		s.Back = s.Back || h != "" && g.at.Hash != "" && h != g.at.Hash && !r.leadsTo(ctx, h, g.at.Hash)
+	}
+	if old := slices.Collect(maps.Values(g.refs)); tip != "" && tip != g.at.Hash && !slices.Contains(old, tip) && (g.at.Hash == "" || !r.leadsTo(ctx, g.at.Hash, tip)) {
 		s.Commits = tip
 		s.note("the attempt's own commits up to %s are kept (yours too, if you committed here meanwhile): git log %[1]s", shortHash(tip))
 	}
@@ -159,55 +226,23 @@ func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
 	for _, n := range sortedKeys(now) {
 		was, known := g.refs[n]
 		switch {
-		case aside[n] != "" || was == now[n] || n == g.at.Branch || n == "refs/stash" || strings.HasPrefix(n, "refs/remotes/"): // a fetch is no harm, and the stash is told by its log
-		case !known && strings.HasPrefix(n, "refs/replace/"):
-			aside[n] = n
-			s.note("%s, which shows another object in the place of one, was made during the attempt; it is moved to %s", n, movedRef(n, now[n]))
+		case was == now[n] || n == g.at.Branch || n == "refs/stash" || strings.HasPrefix(n, "refs/remotes/"): // a fetch is no harm, and the stash is told by its log
 		case !known:
 			s.note("%s was made during the attempt and is left at %s", shortRef(n), shortHash(now[n]))
 		default:
 			s.note("%s was moved during the attempt from %s to %s and is left there", shortRef(n), shortHash(was), shortHash(now[n]))
 		}
 	}
-	if err := r.moveAside(ctx, aside, now); err != nil {
-		return err
-	}
-	if err := r.bringBack(ctx, back, now); err != nil {
-		return err
-	}
-	if switched {
-		if err := g.resetHead(ctx); err != nil {
-			return err
-		}
-	}
-	for n := range aside {
-		delete(now, n)
+	if len(kept) > 0 {
+		s.note("%d of the kept attempts under %s were deleted during the attempt and put back", len(kept), privateRefs)
 	}
 	maps.Copy(now, back)
 	g.refs = now
 	return nil
 }
 
-// readHead says where HEAD leads. One that git cannot read is put back at once: git cannot even open the repository.
-func (g *Guard) readHead(ctx context.Context, s *Repaired) (branch, hash string, damaged bool, err error) {
-	changed, err := g.head.changed()
-	if err != nil {
-		return "", "", false, err
-	}
-	branch, hash, herr := g.r.refs.head()
-	_, bad := parseID(hash)
-	now, err := copyFile(g.head.Path)
-	if err != nil {
-		return "", "", false, err
-	}
-	if changed && (herr != nil || hash == "" && branch == "" || hash != "" && bad != nil || now.Kind != 0 || g.head.Kind != 0) {
-		s.note("HEAD was damaged and put back to %s", g.where())
-		return "", "", true, g.head.restore(ctx)
-	}
-	return branch, hash, false, nil
-}
-
-// sound refuses refs that git cannot read, or that name no object, and those whose objects were deleted with them.
+// sound refuses refs that git cannot read, those that show other objects than there are, and those whose objects are not
+// there.
 func (g *Guard) sound(ctx context.Context, now refValues, broken []string) error {
 	if bad := slices.DeleteFunc(broken, func(n string) bool { return slices.Contains(g.broken, n) }); len(bad) > 0 {
 		hint := "delete the line of " + bad[0] + " in " + g.r.inGit(filepath.Join(g.r.l.commonDir, "packed-refs"))
@@ -219,98 +254,54 @@ func (g *Guard) sound(ctx context.Context, now refValues, broken []string) error
 		}
 		return &RefusedError{Reason: "git cannot read what the attempt made of " + strings.Join(bad, ", "), Hint: hint}
 	}
-	var asked []string
+	changed := map[string][]string{} // by what they name, or named
+	for n, h := range now {
+		if id, ok := strings.CutPrefix(n, "refs/replace/"); ok && g.refs[n] != h {
+			return &RefusedError{Reason: "the attempt made " + n + ", which shows another object in the place of one", Hint: "git replace -d " + id}
+		}
+		if g.refs[n] != h && isHex(h) {
+			changed[h] = append(changed[h], n)
+		}
+	}
 	for n, was := range g.refs {
 		if now[n] == "" && n != "refs/stash" && isHex(was) {
-			asked = append(asked, was)
+			changed[was] = append(changed[was], n)
 		}
 	}
-	for n, h := range now {
-		if g.refs[n] != h && isHex(h) {
-			asked = append(asked, h)
-		}
+	if len(changed) == 0 {
+		return nil
 	}
-	gone, err := g.r.absentObjects(ctx, asked)
-	if err != nil || len(gone) == 0 {
+	b, err := g.r.cli.run(ctx, gitCall{args: []string{"cat-file", "--batch-check=%(objectname)"}, stdin: []byte(strings.Join(sortedKeys(changed), "\n") + "\n")})
+	if err != nil {
 		return err
 	}
-	var lost, empty []string
-	for _, n := range sortedKeys(g.refs) {
-		if was := g.refs[n]; now[n] == "" && slices.Contains(gone, was) {
-			lost = append(lost, shortRef(n)+" ("+shortHash(was)+")")
-			delete(g.refs, n)
-		}
-	}
-	for _, n := range sortedKeys(now) {
-		if slices.Contains(gone, now[n]) {
-			empty = append(empty, shortRef(n)+" ("+shortHash(now[n])+")")
-		}
-	}
-	if len(empty) > 0 {
-		return &RefusedError{Reason: "changed during the attempt to something that is not in the repository: " + strings.Join(empty, ", "),
-			Hint: "git update-ref -d for each of them, by its whole name (refs/heads/... is a branch)"}
-	}
-	return &RefusedError{Reason: "deleted during the attempt, with its objects, so that it cannot be put back: " + strings.Join(lost, ", "),
-		Hint: "fetch what is missing from a clone or a remote, or restore a backup; descartes loop resume goes on without it"}
-}
-
-// absentObjects lists which of these are not in the repository.
-func (r *Repo) absentObjects(ctx context.Context, hashes []string) (absent []string, err error) {
-	if len(hashes) == 0 {
-		return nil, nil
-	}
-	b, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "--batch-check=%(objectname)"}, stdin: []byte(strings.Join(hashes, "\n") + "\n")})
+	var lost []string
 	for line := range strings.Lines(string(b)) {
-		if hash, ok := strings.CutSuffix(strings.TrimSpace(line), " missing"); ok {
-			absent = append(absent, hash)
-		}
-	}
-	return absent, err
-}
-
-// inTheWay finds the refs that cannot be beside one that comes back: a file of refs cannot be a folder too.
-func (g *Guard) inTheWay(now, back refValues, head bool) map[string]string {
-	names := sortedKeys(back)
-	if head && g.at.Branch != "" { // HEAD moves to a branch that can be there
-		names = append(names, g.at.Branch)
-	}
-	aside := map[string]string{}
-	for n := range now {
-		for _, name := range names {
-			if strings.HasPrefix(n, name+"/") || strings.HasPrefix(name, n+"/") {
-				aside[n] = name
-				break
+		hash, absent := strings.CutSuffix(strings.TrimSpace(line), " missing")
+		for _, n := range changed[hash] {
+			if absent {
+				lost = append(lost, shortRef(n)+" ("+shortHash(hash)+")")
+				delete(g.refs, n)
+				delete(g.before, n)
 			}
 		}
 	}
-	return aside
-}
-
-// movedRef is the name that a ref gets that is moved aside.
-func movedRef(name, hash string) string {
-	return privateRefs + "moved/" + strings.TrimPrefix(name, "refs/") + "-" + strings.ReplaceAll(shortHash(hash), "/", "-")
-}
-
-func (r *Repo) moveAside(ctx context.Context, aside map[string]string, now refValues) error {
-	var commands strings.Builder
-	for _, n := range sortedKeys(aside) {
-		if isHex(now[n]) {
-			fmt.Fprintf(&commands, "update %s %s\n", movedRef(n, now[n]), now[n])
-		}
-		fmt.Fprintf(&commands, "delete %s\n", n)
+	if len(lost) == 0 {
+		return nil
 	}
-	return r.updateRefs(ctx, "descartes: moved aside", commands.String())
+	slices.Sort(lost)
+	return &RefusedError{Reason: "the attempt deleted or changed refs whose objects are not in the repository: " + strings.Join(lost, ", "),
+		Hint: "fetch what is missing from a clone or a remote, and delete what is left of them: git update-ref -d, by the whole name (refs/heads/... is a branch)"}
 }
 
-func (r *Repo) bringBack(ctx context.Context, back, now refValues) error {
+// bringBack gives refs the values they had, all or none. What git refuses is a RefusedError: a ref in the way of one that
+// comes back, or objects that are gone.
+func (g *Guard) bringBack(ctx context.Context, back, kept, now refValues) error {
+	r := g.r
 	var commands strings.Builder
 	for _, n := range sortedKeys(back) {
-		to, symbolic := strings.CutPrefix(back[n], "ref:")
 		switch {
-		case symbolic:
-			if _, err := r.cli.run(ctx, gitCall{args: []string{"symbolic-ref", n, strings.TrimSpace(to)}}); err != nil {
-				return err
-			}
+		case strings.HasPrefix(back[n], "ref:"): // below
 		case back[n] == "": // there was no commit yet
 			fmt.Fprintf(&commands, "delete %s\n", n)
 		case strings.HasPrefix(now[n], "ref:"):
@@ -319,7 +310,20 @@ func (r *Repo) bringBack(ctx context.Context, back, now refValues) error {
 			fmt.Fprintf(&commands, "update %s %s %s\n", n, back[n], cmp.Or(now[n], noObject))
 		}
 	}
-	return r.updateRefs(ctx, "descartes: back to where the attempt began", commands.String())
+	for _, n := range sortedKeys(kept) {
+		fmt.Fprintf(&commands, "update %s %s\n", n, kept[n])
+	}
+	err := r.updateRefs(ctx, "descartes: back to where the attempt began", commands.String())
+	for _, n := range sortedKeys(back) {
+		if to, symbolic := strings.CutPrefix(back[n], "ref:"); symbolic && err == nil {
+			_, err = r.cli.run(ctx, gitCall{args: []string{"symbolic-ref", n, to}})
+		}
+	}
+	if said, ok := errors.AsType[*gitError](err); ok {
+		return &RefusedError{Reason: "git cannot put back the refs that the attempt changed: " + fatal(said.said),
+			Hint: "rename a branch that is in the way (git branch -m OLD NEW), or fetch what is missing from a clone or a remote"}
+	}
+	return err
 }
 
 // resetHead makes HEAD what it was; the log tells of it.
@@ -349,129 +353,44 @@ func shortRef(name string) string {
 	return name
 }
 
-// isBack reports whether a commit lacks the one where the attempt began.
-func (r *Repo) isBack(ctx context.Context, g *Guard, hash string) bool {
-	return hash != "" && g.at.Hash != "" && hash != g.at.Hash && !r.leadsTo(ctx, hash, g.at.Hash)
-}
-
-// isOwn reports whether a commit came to be during the attempt: no ref had it before, and it is no ancestor
-// of where the attempt began.
-func (r *Repo) isOwn(ctx context.Context, g *Guard, hash string) (bool, error) {
-	if hash == "" || hash == g.at.Hash {
-		return false, nil
-	}
-	for _, h := range g.refs {
-		if h == hash {
-			return false, nil
-		}
-	}
-	return g.at.Hash == "" || !r.leadsTo(ctx, g.at.Hash, hash), nil
-}
-
 // leadsTo reports whether a commit has another among its ancestors.
 func (r *Repo) leadsTo(ctx context.Context, from, to string) bool {
 	_, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "--is-ancestor", to, from}})
 	return err == nil
 }
 
-// attemptRefs are the private refs there should be: those of before the run, and what it kept since. A run keeps one for
-// every attempt, so what shows that none went are the times of a few folders; all are looked at only when one changed.
-type attemptRefs struct {
-	hashes refValues // nil until the first look
-	last   string    // the ref kept last
-	stamps map[string]fileStamp
-}
-
-// add notes a ref that we set ourselves.
-func (a *attemptRefs) add(r *Repo, name, hash string) (err error) {
-	if a.hashes == nil || !strings.HasPrefix(name, privateRefs) {
-		return nil
-	}
-	a.hashes[name], a.last = hash, name
-	a.stamps, err = a.look(r)
-	return err
-}
-
-// look reads the times of the folders.
-func (a *attemptRefs) look(r *Repo) (map[string]fileStamp, error) {
+// keptStamps are the times of the folders of kept attempts. A run keeps a ref for every attempt: all are looked at only
+// where one of these changed.
+func (r *Repo) keptStamps() (map[string]fileStamp, error) {
 	top := r.refs.file(path.Clean(privateRefs))
-	dirs := []string{top, filepath.Dir(r.refs.file(cmp.Or(a.last, privateRefs+"any")))}
 	entries, err := os.ReadDir(top)
 	if err != nil && !missing(err) {
 		return nil, err
 	}
-	for _, e := range entries {
-		dirs = append(dirs, filepath.Join(top, e.Name()))
-	}
 	out := map[string]fileStamp{}
-	for _, dir := range dirs {
-		if out[dir], err = stampOf(dir); err != nil {
+	for _, dir := range append(entries, nil) {
+		at := top
+		if dir != nil {
+			at = filepath.Join(top, dir.Name())
+		}
+		if out[at], err = stampOf(at); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// learn reads them for the first time.
-func (a *attemptRefs) learn(r *Repo) (err error) {
-	if a.hashes != nil {
-		return nil
+// lostAttempts are the refs of kept attempts that an attempt deleted or moved.
+func (g *Guard) lostAttempts() (refValues, error) {
+	stamps, err := g.r.keptStamps()
+	if err != nil || maps.Equal(stamps, g.kept) {
+		return nil, err
 	}
-	if a.hashes, _, err = r.refs.list(privateRefs); err == nil {
-		a.stamps, err = a.look(r)
-	}
-	return err
-}
-
-// repairAttempts puts back the private refs that an attempt deleted or moved.
-func (g *Guard) repairAttempts(ctx context.Context, s *Repaired) error {
-	r, a := g.r, &g.r.attempts
-	stamps, err := a.look(r)
-	if err != nil || a.hashes == nil || maps.Equal(stamps, a.stamps) {
-		return err
-	}
-	now, _, err := r.refs.list(privateRefs)
+	now, _, err := g.r.refs.list(privateRefs)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var asked []string
-	for n, h := range a.hashes {
-		if now[n] != h {
-			asked = append(asked, h)
-		}
-	}
-	gone, err := r.absentObjects(ctx, asked)
-	if err != nil {
-		return err
-	}
-	var commands strings.Builder
-	back, lost := 0, 0
-	for _, n := range sortedKeys(a.hashes) {
-		h := a.hashes[n]
-		switch {
-		case now[n] == h:
-		case slices.Contains(gone, h):
-			delete(a.hashes, n)
-			lost++
-		default:
-			fmt.Fprintf(&commands, "update %s %s\n", n, h)
-			back++
-		}
-	}
-	if err := r.updateRefs(ctx, "descartes: put back", commands.String()); err != nil {
-		return err
-	}
-	if back > 0 {
-		s.note("%d of the kept attempts under %s were deleted during the attempt and put back", back, privateRefs)
-	}
-	if lost > 0 {
-		s.note("%d of the kept attempts under %s were deleted during the attempt with their objects, and are lost", lost, privateRefs)
-	}
-	for n, h := range now { // of other loops in this repository
-		if _, known := a.hashes[n]; !known {
-			a.hashes[n] = h
-		}
-	}
-	a.stamps, err = a.look(r)
-	return err
+	lost := maps.Clone(g.r.kept)
+	maps.DeleteFunc(lost, func(n, hash string) bool { return now[n] == hash })
+	return lost, nil
 }

@@ -341,7 +341,10 @@ func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string
 	if err := r.forceRef(ctx, ref, commit.String(), subject); err != nil {
 		return "", err
 	}
-	return commit.String(), r.attempts.add(r, ref, commit.String())
+	if r.kept != nil && strings.HasPrefix(ref, privateRefs) {
+		r.kept[ref] = commit.String()
+	}
+	return commit.String(), nil
 }
 
 // putCommit stores a commit object.

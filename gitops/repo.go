@@ -16,7 +16,7 @@ type Repo struct {
 	opt      Options
 	l        layout
 	cfg      *gitConfig
-	attempts attemptRefs
+	kept     refValues // where attempts are kept: what the first Guard found, and what this Repo kept since
 	settings settingPaths
 	people   identities
 	guard    protection

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
 // settingPaths are the files and folders that an attempt may not change, wherever they lie: they decide what git does
@@ -167,34 +166,60 @@ func (g *Guard) Settings() []byte {
 // parseSettings reads what Settings wrote.
 func parseSettings(b []byte) (was settings, ok bool) {
 	ok = json.Unmarshal(b, &was) == nil && len(was.Files) > 0
+	for _, f := range was.all() {
+		f.stamp = fileStamp{ino: 1, size: -1} // of no file: it is read
+	}
 	return was, ok
 }
 
-// restoreSettings undoes what was done to the configuration and the hooks.
-func (r *Repo) restoreSettings(ctx context.Context, was *settings, s *Repaired) error {
-	for i := range was.Files {
-		if kept, undone, err := r.restoreFile(ctx, &was.Files[i]); err != nil {
-			return err
-		} else if undone {
-			s.note("%s was changed during the attempt and put back%s", r.inGit(was.Files[i].Path), kept)
+func (s *settings) all() (files []*fileCopy) {
+	for _, list := range [][]fileCopy{s.Files, s.Hooks} {
+		for i := range list {
+			files = append(files, &list[i])
 		}
+	}
+	return files
+}
+
+// restoreSettings undoes what was done to the configuration and the hooks, and keeps the texts that it replaces. Of files
+// that a stamp says were changed later than by the attempt it only tells: they may be somebody else's.
+func (r *Repo) restoreSettings(ctx context.Context, was *settings, later func(fileStamp) bool, s *Repaired) error {
+	known := map[string]bool{}
+	for i, f := range was.all() {
+		known[f.Path] = true
+		name := r.inGit(f.Path)
+		if i >= len(was.Files) {
+			name = "the hook " + r.hookName(f.Path)
+		}
+		now, err := stampOf(f.Path)
+		if err != nil {
+			return err
+		}
+		if changed, err := f.changed(); err != nil {
+			return err
+		} else if !changed || f.Omitted {
+			continue
+		}
+		if later(now) {
+			s.note("%s was changed since the attempt began, the last time after its end, and stays%s", name, r.keepTold("; its text of before is kept in ", f.Path, f.Text))
+			continue
+		}
+		kept := r.keepText(f.Path)
+		if err := f.restore(ctx); err != nil {
+			return err
+		}
+		s.note("%s was changed during the attempt and put back%s", name, kept)
 	}
 	names, folders, err := listHooks(was.Tops)
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
-	for i := range was.Hooks {
-		f := &was.Hooks[i]
-		known[f.Path] = true
-		if kept, undone, err := r.restoreFile(ctx, f); err != nil {
-			return err
-		} else if undone {
-			s.note("the hook %s was changed during the attempt and put back%s", r.hookName(f.Path), kept)
-		}
-	}
 	for _, n := range names {
-		if known[n] {
+		now, err := stampOf(n)
+		if err != nil {
+			return err
+		}
+		if known[n] || later(now) {
 			continue
 		}
 		kept := r.keepText(n)
@@ -212,15 +237,6 @@ func (r *Repo) restoreSettings(ctx context.Context, was *settings, s *Repaired) 
 	return nil
 }
 
-// restoreFile puts a file back if it changed, and says where its new text is kept.
-func (r *Repo) restoreFile(ctx context.Context, f *fileCopy) (kept string, undone bool, err error) {
-	if changed, err := f.changed(); err != nil || !changed {
-		return "", false, err
-	}
-	kept = r.keepText(f.Path)
-	return kept, true, f.restore(ctx)
-}
-
 // keepText keeps what an attempt, or a person meanwhile, made of a file that is put back, and says where.
 func (r *Repo) keepText(path string) (said string) {
 	if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() {
@@ -230,10 +246,15 @@ func (r *Repo) keepText(path string) (said string) {
 	if err != nil || len(b) == 0 {
 		return ""
 	}
-	if file := r.keepAside(filepath.Base(path), b); file != "" {
-		said = "; its text is kept in " + r.inGit(file)
+	return r.keepTold("; its text is kept in ", path, b)
+}
+
+// keepTold keeps a file's text, and says where.
+func (r *Repo) keepTold(words, path string, text []byte) string {
+	if file := r.keepAside(filepath.Base(path), text); file != "" {
+		return words + r.inGit(file)
 	}
-	return said
+	return ""
 }
 
 // keepAside writes a text to a file of the git directory that nothing reads; "" if that cannot be.
@@ -273,61 +294,6 @@ func (r *Repo) hookName(path string) string {
 		}
 	}
 	return path
-}
-
-// settingsSince undoes what the attempt of a killed run did to configuration and hooks, and reads them again: until then
-// they were the attempt's. What changed after its end stays, as it may be somebody else's; what it was is kept aside.
-func (r *Repo) settingsSince(ctx context.Context, was settings, during func(time.Time) bool) (notes []string, err error) {
-	ours := func(s fileStamp) bool { return s == fileStamp{} || during(time.Unix(s.ctime.Unix())) }
-	choose := func(files []fileCopy) error {
-		for i := range files {
-			f := &files[i]
-			f.stamp = fileStamp{ino: 1, size: -1} // of no file: it is read
-			now, err := copyFile(f.Path)
-			if err != nil {
-				return err
-			}
-			changed, err := f.changed()
-			if err != nil {
-				return err
-			}
-			if f.Omitted || !changed {
-				*f = now
-			} else if !ours(now.stamp) {
-				kept := ""
-				if file := r.keepAside(filepath.Base(f.Path), f.Text); file != "" {
-					kept = "; its text of before is kept in " + r.inGit(file)
-				}
-				notes = append(notes, fmt.Sprintf("%s was changed since the attempt began, the last time after its end, and stays%s", r.inGit(f.Path), kept))
-				*f = now
-			}
-		}
-		return nil
-	}
-	if err := choose(was.Files); err != nil {
-		return nil, err
-	}
-	if err := choose(was.Hooks); err != nil {
-		return nil, err
-	}
-	names, _, err := listHooks(was.Tops)
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range names {
-		now, err := copyFile(n)
-		if err != nil {
-			return nil, err
-		}
-		if !ours(now.stamp) && !slices.ContainsFunc(was.Hooks, func(f fileCopy) bool { return f.Path == n }) {
-			was.Hooks = append(was.Hooks, now)
-		}
-	}
-	var s Repaired
-	if err := r.restoreSettings(ctx, &was, &s); err != nil {
-		return nil, err
-	}
-	return append(s.Notes, notes...), r.readSettings(ctx)
 }
 
 // readSettings reads the configuration again, and decides anew who makes snapshots and commits.
