@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"descartes/internal/crash"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/tasks"
 )
 
@@ -180,4 +182,12 @@ func (w *tagWork) message(subject string, number int, done []string, blocked []j
 // pairOf is what a verified attempt changed, for the wave's commit.
 func pairOf(v journal.VerifiedTask) gitops.Pair {
 	return gitops.Pair{Base: gitops.Tree(v.Base), Result: gitops.Tree(v.Tree), Head: v.Head, Without: v.Left}
+}
+
+// gitErr marks what git refused, so that the run ends with that and not as an error of our own.
+func gitErr(what string, err error) error { return &workspace.GitError{What: what, Err: err} }
+
+func isGit(err error) bool {
+	_, git := errors.AsType[*workspace.GitError](err)
+	return git
 }

@@ -2,7 +2,9 @@
 package loop
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -193,7 +195,6 @@ type Loop struct {
 	ws      Workspace
 	slot    int // that it is; 0 for the user's tree
 	runner  *attempt.Runner
-	spare   *spareLog
 	taught  int              // of the account's work: what the workspace knows is verified
 	commits int              // and of its commits
 	held    []*journal.Event // written with the next event
@@ -336,7 +337,6 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 		}
 		crash.Point("iteration-saved")
 	}
-	l.spare.become(u.log)
 	actx, done := stop.watch(ctx)
 	defer done()
 	u.res, err = l.runner.Run(actx, l.ws, l.input(u, spec.Text), l.observe(u))
@@ -588,9 +588,6 @@ func (l *Loop) Close() error {
 	if l.saver != nil {
 		l.saver.stop()
 	}
-	if l.spare != nil {
-		l.spare.stop()
-	}
 	if l.journal != nil {
 		if err := l.journal.Close(); !l.full || !full(err) {
 			errs = append(errs, err)
@@ -616,4 +613,17 @@ func hostname() string {
 		return ""
 	}
 	return h
+}
+
+// maskEvent masks what an event says in the words of others.
+func maskEvent(m *redact.Redactor, e *journal.Event) {
+	if m == nil {
+		return
+	}
+	if gate := m.Bytes(bytes.Clone(e.Gate)); json.Valid(gate) {
+		e.Gate = gate
+	}
+	for _, t := range e.Texts() {
+		*t = m.Text(*t)
+	}
 }

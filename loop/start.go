@@ -167,7 +167,6 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	}
 	l.pacer = newPacer(l.tools, l.config, &l.history.Providers, l.state.ID, opt.Anew)
 	l.pacer.saved = l.flush
-	l.spare = newSpareLog(l.home.Run(l.state.ID) + "/logs")
 	first := &journal.Event{Type: journal.LoopStarted}
 	if l.resumed {
 		first.Type = journal.LoopResumed

@@ -204,3 +204,76 @@ func requested(r Request) *Outcome {
 	}
 	return &Outcome{Ending: journal.UserCancelled, Message: "cancelled by request"}
 }
+
+// wait waits until the wall clock shows a time, or until the run is to end. The wall clock is looked at on
+// each tick: a machine that slept is late by a tick at most, and one whose clock was set back waits no longer
+// than it would have.
+func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) *Outcome {
+	until = until.Round(0) // a reading of the monotonic clock would stand still while the machine sleeps
+	last := t.Now().Round(0)
+	for {
+		if out := s.asked(ctx); out != nil {
+			return out
+		}
+		now := t.Now().Round(0)
+		if now.Before(last) {
+			until = now.Add(until.Sub(last))
+		}
+		last = now
+		left := until.Sub(now)
+		if left <= 0 {
+			return nil
+		}
+		s.sleep(ctx, t, min(left, pollEvery))
+	}
+}
+
+// sleep waits for d, or until something ends the run.
+func (s *stopper) sleep(ctx context.Context, t *Tools, d time.Duration) {
+	if s.yield != nil {
+		alone := *s
+		alone.yield = nil
+		s.yield(func() { alone.sleep(ctx, t, d) })
+		return
+	}
+	if t.Sleep != nil {
+		t.Sleep(d)
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-s.soft:
+	}
+}
+
+// CancelDead marks a loop that no process runs as cancelled, in its journal and its state file. It
+// can be resumed all the same. A live loop is a *BusyError: ask it with Home.Ask.
+func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now func() time.Time) (err error) {
+	lk, err := takeLock(ctx, lockOf(s.Path), 50*time.Millisecond, Holder{Loop: s.State.ID, Tag: s.State.Tag, At: now()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lk.release()) }()
+	if s.State.ID == "" { // of another program: there is no journal, and none is begun for this
+		st := *s.State
+		st.ExitReason = ExitReason{Type: string(journal.UserCancelled), Message: "cancelled while it was not running"}
+		return st.save(fsys, s.Path)
+	}
+	j, _, err := journal.Open(fsys, home.Events(s.State.ID), s.State.ID, now)
+	if err != nil {
+		return err
+	}
+	e := &journal.Event{Type: journal.LoopFinished, Reason: string(journal.UserCancelled), Message: "cancelled while it was not running"}
+	if err := errors.Join(j.Append(e), j.Close()); err != nil {
+		return err
+	}
+	st := *s.State
+	st.ExitReason = ExitReason{Type: e.Reason, Message: e.Message}
+	if err := st.save(fsys, s.Path); err != nil || !dropsLoopFile(st.Config, false, true) {
+		return err
+	}
+	return removeLoopFile(orElse(st.Config.WorkingDirectory, filepath.Dir(string(home))))
+}
