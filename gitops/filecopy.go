@@ -112,11 +112,7 @@ func copyFile(path string) (fileCopy, error) {
 		}
 		c.Kind, c.Text = fs.ModeSymlink, []byte(to)
 	case syscall.S_IFREG:
-		limit := int64(mostCopied)
-		if filepath.Base(path) == "HEAD" {
-			limit = mostLoose
-		}
-		c.Text, err = readPlain(path, limit)
+		c.Text, err = readPlain(path, mostCopied)
 		if errors.Is(err, errNotPlain) {
 			c.Kind = fs.ModeDevice
 			break
@@ -145,16 +141,15 @@ func (c *fileCopy) changed() (bool, error) {
 	return now.Kind != c.Kind || now.Perm != c.Perm || !bytes.Equal(now.Text, c.Text), nil
 }
 
-// restore makes the file what it was, under git's own lock, so that no git command writes it meanwhile.
+// restore makes the file what it was.
 func (c *fileCopy) restore(ctx context.Context) error {
-	switch {
+	switch fi, err := os.Lstat(c.Path); {
 	case c.Kind == fs.ModeDevice:
 		return &RefusedError{Reason: fmt.Sprintf("%s was %s before the attempt", c.Path, errNotPlain)}
-	case c.Kind == fs.ModeIrregular:
-		if err := os.RemoveAll(c.Path); err != nil {
-			return fmt.Errorf("remove %s: %w", c.Path, err)
+	case c.Kind == fs.ModeIrregular, err == nil && fi.IsDir():
+		if err := os.RemoveAll(c.Path); err != nil || c.Kind == fs.ModeIrregular {
+			return err
 		}
-		return nil
 	}
 	if err := c.write(ctx); err != nil {
 		return fmt.Errorf("put back %s: %w", c.Path, err)
@@ -162,98 +157,59 @@ func (c *fileCopy) restore(ctx context.Context) error {
 	return nil
 }
 
+// write gives the file its content as git does, so that no git command writes it meanwhile: NAME.lock, made exclusively,
+// becomes NAME by renaming. It has the time of its last change too: entries of an index that are not older than its file
+// are those that git looks at again.
 func (c *fileCopy) write(ctx context.Context) error {
-	if fi, err := os.Lstat(c.Path); err == nil && fi.IsDir() {
-		if err := os.RemoveAll(c.Path); err != nil {
-			return err
-		}
-	}
-	lock, err := takeLock(ctx, c.Path)
+	lock := c.Path + ".lock"
+	f, err := takeLock(ctx, lock)
 	if err != nil {
-		return err
+		return lockedBy(c.Path, err)
 	}
-	defer lock.drop()
-	if c.Kind == fs.ModeSymlink {
+	defer f.Close()
+	crash.Point("git: locked " + filepath.Base(c.Path))
+	if c.Kind == fs.ModeSymlink { // a link cannot be made where the lock is
 		link := c.Path + ".link"
-		if err := os.RemoveAll(link); err != nil {
-			return err
+		_ = os.Remove(link)
+		if err = os.Symlink(string(c.Text), link); err == nil {
+			err = os.Rename(link, c.Path)
 		}
-		if err := os.Symlink(string(c.Text), link); err != nil {
-			return err
-		}
-		return os.Rename(link, c.Path)
+		return errors.Join(err, os.Remove(lock))
 	}
-	return lock.replace(c.Text, c.Perm, c.Time)
-}
-
-// lockFile is git's way to change a file: NAME.lock, made exclusively, becomes NAME by renaming. It is for files of the
-// git directory that are put back whole; refs and the index are changed by git itself.
-type lockFile struct {
-	path string
-	f    *os.File
-}
-
-// takeLock makes the lock of a file, and waits a little for another holder.
-func takeLock(ctx context.Context, file string) (*lockFile, error) {
-	deadline := time.Now().Add(lockPatience)
-	for {
-		f, err := os.OpenFile(file+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		switch {
-		case err == nil:
-			crash.Point("git: locked " + filepath.Base(file))
-			return &lockFile{path: file, f: f}, nil
-		case errors.Is(err, fs.ErrNotExist):
-			if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-				return nil, fmt.Errorf("lock %s: %w", file, err)
-			}
-		case !errors.Is(err, fs.ErrExist):
-			return nil, fmt.Errorf("lock %s: %w", file, err)
-		}
-		if time.Now().After(deadline) {
-			return nil, lockedBy(file, err)
-		}
-		if errors.Is(err, fs.ErrExist) {
-			if err := pause(ctx, 20*time.Millisecond); err != nil {
-				return nil, fmt.Errorf("lock %s: %w", file, err)
-			}
-		}
-	}
-}
-
-// replace gives the file its new content, on the disk before it has the name, and the time of its last change: entries
-// of an index that are not older than its file are those that git looks at again.
-func (k *lockFile) replace(text []byte, perm fs.FileMode, changed time.Time) error {
-	_, err := k.f.Write(text)
-	if err == nil {
-		err = k.f.Chmod(perm)
+	if _, err = f.Write(c.Text); err == nil {
+		err = f.Chmod(c.Perm)
 	}
 	if err == nil {
-		err = os.Chtimes(k.path+".lock", changed, changed)
+		err = os.Chtimes(lock, c.Time, c.Time)
 	}
 	if err == nil {
-		err = unix.Fdatasync(int(k.f.Fd()))
+		err = unix.Fdatasync(int(f.Fd())) // on the disk before it has the name
+	}
+	crash.Point("git: written " + filepath.Base(c.Path))
+	if err == nil {
+		err = os.Rename(lock, c.Path)
 	}
 	if err != nil {
-		return err
+		return errors.Join(err, os.Remove(lock))
 	}
-	crash.Point("git: written " + filepath.Base(k.path))
-	if err := os.Rename(k.path+".lock", k.path); err != nil {
-		return err
-	}
-	crash.Point("git: replaced " + filepath.Base(k.path))
-	k.f.Close()
-	k.f = nil
+	crash.Point("git: replaced " + filepath.Base(c.Path))
 	return nil
 }
 
-// drop gives the lock up; it is harmless after replace.
-func (k *lockFile) drop() {
-	if k.f == nil {
-		return
+// takeLock makes a lock file, and waits a little for another holder.
+func takeLock(ctx context.Context, lock string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(lock), 0o777); err != nil {
+		return nil, err
 	}
-	os.Remove(k.path + ".lock")
-	k.f.Close()
-	k.f = nil
+	for deadline := time.Now().Add(lockPatience); ; {
+		f, err := os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) || time.Now().After(deadline) {
+			return f, err
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // within finds what matches the pattern in a folder, whatever the folder's own name has of a pattern.

@@ -10,24 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestLockCommitAndDrop(t *testing.T) {
+func TestRestoreFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "deep", "HEAD")
-	for _, commit := range []bool{true, false} {
-		k, err := takeLock(t.Context(), file)
-		if err != nil {
+	c := fileCopy{Path: file, Text: []byte("x\n"), Perm: 0o640, Time: time.Unix(1e9, 0)}
+	for range 2 {
+		if err := c.restore(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if commit {
-			err = k.replace([]byte("x\n"), 0o644, time.Now())
+		if _, err := os.Lstat(file + ".lock"); err == nil {
+			t.Error("the lock is left")
 		}
-		k.drop()
-		if _, lerr := os.Lstat(file + ".lock"); err != nil || lerr == nil {
-			t.Errorf("commit %v: %v %v", commit, err, lerr)
+		if now, err := copyFile(file); err != nil || string(now.Text) != "x\n" || now.Perm != c.Perm || !now.Time.Equal(c.Time) {
+			t.Errorf("got %+v, %v", now, err)
 		}
-		if _, err := os.Lstat(file); err != nil {
-			t.Error(err)
-		}
+	}
+	if err := os.WriteFile(file+".lock", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.restore(t.Context()); err == nil || !strings.Contains(err.Error(), "HEAD.lock is held") {
+		t.Errorf("restored under another's lock: %v", err)
 	}
 }
 

@@ -1,10 +1,8 @@
 package gitops
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -91,7 +89,7 @@ const undoneLimit = 100
 //   - A file that had content then, and one that the work had deleted, is always restored.
 //   - A file that the work had made, and that is gone, may have been deleted on purpose. It is restored where it went
 //     with all verified files that no commit holds (git clean), and where git was led back to an older commit or a
-//     stash was left, unless its content, or half of its lines, moved to a new file. Otherwise the deletion is
+//     stash was left, unless git sees it renamed. Otherwise the deletion is
 //     reported and belongs to the attempt.
 //   - What the user had changed is undone where it is as HEAD or an ancestor has it, a deletion included.
 //
@@ -99,7 +97,7 @@ const undoneLimit = 100
 func (r *Repo) Undone(ctx context.Context, now Tree, s Protected) ([]Loss, error) {
 	u, err := r.newUndoing(now, s)
 	if err == nil && len(u.paths) > 0 {
-		err = u.judge(ctx)
+		err = u.judge(ctx, now)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for undone work: %w", err)
@@ -112,7 +110,6 @@ type undoing struct {
 	r       *Repo
 	s       Protected
 	paths   map[string]*guardedPath // those that the attempt changed
-	made    map[string]treeItem     // files that the attempt added
 	undone  map[string]bool
 	deleted []string // of those that verified work had made
 	losses  []Loss
@@ -127,7 +124,7 @@ type guardedPath struct {
 }
 
 func (r *Repo) newUndoing(now Tree, s Protected) (*undoing, error) {
-	u := &undoing{r: r, s: s, paths: map[string]*guardedPath{}, made: map[string]treeItem{}, undone: map[string]bool{}}
+	u := &undoing{r: r, s: s, paths: map[string]*guardedPath{}, undone: map[string]bool{}}
 	if s.Work == nil {
 		u.s.Work = &Verified{}
 	}
@@ -135,12 +132,7 @@ func (r *Repo) newUndoing(now Tree, s Protected) (*undoing, error) {
 		return u, nil
 	}
 	changed := map[string]bool{}
-	err := r.diffTrees(s.Before, now, func(path string, a, b treeItem) {
-		path = strings.Clone(path)
-		if changed[path] = true; a.mode == 0 {
-			u.made[path] = b
-		}
-	})
+	err := r.diffTrees(s.Before, now, func(path string, _, _ treeItem) { changed[strings.Clone(path)] = true })
 	if err != nil || len(changed) == 0 {
 		return u, err
 	}
@@ -160,21 +152,21 @@ func (r *Repo) newUndoing(now Tree, s Protected) (*undoing, error) {
 func sameItem(a, b treeItem) bool { return a.mode == b.mode && a.id == b.id }
 
 // judge fills in the losses.
-func (u *undoing) judge(ctx context.Context) error {
+func (u *undoing) judge(ctx context.Context, now Tree) error {
 	if err := u.lookBack(ctx); err != nil {
 		return err
 	}
-	moved := map[string]bool{}
-	for _, path := range u.deleted {
+	var moved map[string]bool
+	if len(u.deleted) > 0 {
 		var err error
-		if moved[path], err = u.moved(u.paths[path].was); err != nil {
+		if moved, err = u.moved(ctx, now); err != nil {
 			return err
 		}
 	}
 	for _, path := range u.deleted {
 		switch {
 		case moved[path]:
-		case u.s.Back || u.fresh(path) && u.cleaned(moved):
+		case u.s.Back || u.s.Work.fresh[path] != "" && u.cleaned(moved):
 			u.undone[path] = true
 		default:
 			u.losses = append(u.losses, Loss{Path: path, Of: u.paths[path].of, Deleted: true})
@@ -187,10 +179,7 @@ func (u *undoing) judge(ctx context.Context) error {
 	return nil
 }
 
-// fresh reports whether a path is a verified file that no commit holds.
-func (u *undoing) fresh(path string) bool { return u.s.Work.fresh[path] != "" }
-
-// cleaned reports whether no such file is left, nor was moved.
+// cleaned reports whether no verified file that no commit holds is left, nor was moved.
 func (u *undoing) cleaned(moved map[string]bool) bool {
 	for path := range u.s.Work.fresh {
 		if g := u.paths[path]; g == nil || g.now.mode != 0 || moved[path] {
@@ -257,57 +246,12 @@ func (u *undoing) lookBack(ctx context.Context) error {
 	return err
 }
 
-// mostCompared bounds, in bytes, the files that are looked for under another name.
-const mostCompared = 1 << 20
-
-// moved reports whether a file that is gone lives on in one that the attempt added: its content, or half of its lines.
-func (u *undoing) moved(was treeItem) (bool, error) {
-	var lines map[string]int
-	for _, path := range slices.Sorted(maps.Keys(u.made)) {
-		if lines == nil {
-			text, err := u.text(was)
-			if err != nil || len(text) == 0 {
-				return false, err
-			}
-			lines = map[string]int{}
-			for line := range bytes.Lines(text) {
-				lines[string(line)]++
-			}
-		}
-		if u.made[path].id == was.id {
-			return true, nil
-		}
-		text, err := u.text(u.made[path])
-		if err != nil {
-			return false, err
-		}
-		all, shared, seen := 0, 0, map[string]int{}
-		for line := range bytes.Lines(text) {
-			seen[string(line)]++
-		}
-		for line, n := range lines {
-			all += n
-			shared += min(n, seen[line])
-		}
-		if all > 1 && 2*shared >= all {
-			return true, nil
-		}
+// moved lists the files that live on, whole or for the most part, under a new name, as git sees renames.
+func (u *undoing) moved(ctx context.Context, now Tree) (map[string]bool, error) {
+	b, err := u.r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-z", "--name-status", "--diff-filter=R", "-M", "-l0", string(u.s.Before), string(now)}})
+	out := map[string]bool{}
+	for fields := nulSplit(b); len(fields) > 2; fields = fields[3:] { // how alike, the old name, the new one
+		out[fields[1]] = true
 	}
-	return false, nil
-}
-
-// text reads a regular file; one that is none, or too large, has none.
-func (u *undoing) text(item treeItem) ([]byte, error) {
-	if item.mode&modeType != modeRegular&modeType {
-		return nil, nil
-	}
-	_, size, rc, err := u.r.store.open(item.id)
-	if err != nil {
-		return nil, err
-	}
-	defer rc.Close()
-	if size > mostCompared {
-		return nil, nil
-	}
-	return io.ReadAll(rc)
+	return out, err
 }
