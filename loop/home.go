@@ -14,6 +14,7 @@ import (
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/workspace"
 )
 
 // Home is the folder .descartes of a project: every file of every loop, ignored by git.
@@ -98,6 +99,9 @@ func (h Home) sound() error {
 	entries, _ := os.ReadDir(string(h))
 	for _, e := range entries {
 		dir := filepath.Join(string(h), e.Name())
+		if dir == workspace.Objects(filepath.Dir(string(h))) { // slots read through it, and OpenSlot sees to where it leads
+			continue
+		}
 		if err := odd(dir, e.Type()); err != nil {
 			return err
 		}

@@ -320,6 +320,10 @@ func (b *Box) slot() {
 	b.mounts = append(b.mounts, mount{path: b.c.Top, how: writable, from: b.c.Slot.Tree})
 	b.own()
 	for i, m := range b.mounts {
+		// The user's own file may be replaced by the loop while this sandbox is made, that of the working copy is not.
+		if file := b.c.Slot.Tree + strings.TrimPrefix(m.path, b.c.Top); m.how == readable && m.from == "" && within(m.path, b.c.Top) && regular(m.path) && regular(file) {
+			b.mounts[i].from = file
+		}
 		if m.path == filepath.Join(b.c.Root, ".descartes") || m.path == filepath.Join(b.c.Top, ".descartes") {
 			b.mounts[i].how = emptied
 		}
@@ -350,10 +354,20 @@ func (b *Box) own() {
 		}
 	}
 	for _, path := range b.c.Keep {
-		if real, err := filepath.EvalSymlinks(path); err == nil && within(real, b.c.Top) {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil || !within(real, b.c.Top) {
+			continue
+		}
+		// A file that is replaced while a sandbox is made is no place for a mount; its folder is.
+		if in, ok := b.nearest(real); !ok || in.how != readable {
 			b.add(real, readable)
 		}
 	}
+}
+
+func regular(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.Mode().IsRegular()
 }
 
 // sockets are those of other programs that lie outside what is hidden anyway.
