@@ -213,7 +213,6 @@ func (w *promptWork) Alone() bool {
 func (w *promptWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
 	if fresh && w.resumed { // the state file is all that there is
 		e.Iteration = w.state.Iteration
-		w.history.Apply(e)
 	}
 	if w.tools.Repo == nil || w.history.Prompt.Open != nil || w.resumed && !w.config.Git.AutoCommit {
 		return nil
@@ -273,7 +272,7 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper) (*Outcome, erro
 	if open := w.history.Prompt.Open; open != nil {
 		u := w.iteration(open.Iteration, open.Attempt)
 		u.before = gitops.Tree(open.Tree)
-		u.it.base, u.with = u.before, w.config.Choices(nil)[0]
+		u.it.base, u.with, u.since = u.before, w.config.Choices(nil)[0], w.history.Prompt.Since
 		if f := w.job.Rules.Adopt; f != nil {
 			f(u.it, open.Title)
 		}
