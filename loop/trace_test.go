@@ -34,7 +34,7 @@ func TestStepsOfAnAttempt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for kind, w := range map[string]*world{KindTag: newWorld(t, threeTasks), KindPrompt: newRepeatWorld(t)} {
+			for kind, w := range map[string]*world{KindTag: newWorld(t, threeTasks), KindPrompt: newPromptWorld(t)} {
 				var steps []string
 				w.cfg.OnLimit, w.cfg.VerificationCommand = OnLimitStop, "check"
 				w.agent = func(agent.Request, map[string]string) agent.Result { return c.agent }
@@ -50,7 +50,7 @@ func TestStepsOfAnAttempt(t *testing.T) {
 					if _, err := w.run(StartOptions{}); err != nil {
 						t.Fatal(err)
 					}
-				} else if _, _, err := w.repeat(""); err != nil {
+				} else if _, _, err := w.prompt(""); err != nil {
 					t.Fatal(err)
 				}
 				if got := strings.Join(steps, " "); got != c.want {

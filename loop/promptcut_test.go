@@ -12,11 +12,11 @@ import (
 	"descartes/loop/journal"
 )
 
-// TestRepeatPowerCut cuts the power at every moment of a prompt loop in every way that the disk may take it: what
+// TestPromptPowerCut cuts the power at every moment of a prompt loop in every way that the disk may take it: what
 // somebody was told is left, and so is the count of each iteration whose agent had been started.
-func TestRepeatPowerCut(t *testing.T) {
+func TestPromptPowerCut(t *testing.T) {
 	t.Parallel()
-	w := newRepeatWorld(t)
+	w := newPromptWorld(t)
 	rec := &recorder{FS: atomicfile.OS()}
 	w.fs = rec
 	w.tell = func(e journal.Event) {
@@ -29,7 +29,7 @@ func TestRepeatPowerCut(t *testing.T) {
 		rec.ops = append(rec.ops, diskOp{kind: "agent", name: env["DESCARTES_ITERATION"]})
 		return alive(r, env)
 	}
-	st := w.mustRepeat("", journal.PromiseSeen)
+	st := w.mustPrompt("", journal.PromiseSeen)
 	home := NewHome(w.dir)
 	record, state := home.Events(st.ID), home.Default()
 	d := &disk{live: map[string]*inode{}, durable: map[string]*inode{}}
@@ -50,7 +50,7 @@ func TestRepeatPowerCut(t *testing.T) {
 		d.do(op)
 		d.after([]string{record, state}, func(files map[string]string) {
 			states++
-			if err := repeatSurvived(files[record], files[state], told, begun); err != nil {
+			if err := promptSurvived(files[record], files[state], told, begun); err != nil {
 				t.Fatalf("after operation %d (%s %s): %v", i, op.kind, filepath.Base(op.name), err)
 			}
 		})
@@ -60,8 +60,8 @@ func TestRepeatPowerCut(t *testing.T) {
 	}
 }
 
-// repeatSurvived says what is wrong with the files that a power cut left.
-func repeatSurvived(lines, state string, told int64, begun int) error {
+// promptSurvived says what is wrong with the files that a power cut left.
+func promptSurvived(lines, state string, told int64, begun int) error {
 	events, _, err := journal.Recover("journal", []byte(lines))
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 	"descartes/verify"
 )
 
-// newRepeatWorld is a folder without git, in which a prompt is repeated.
-func newRepeatWorld(t *testing.T) *world {
+// newPromptWorld is a folder without git, in which a prompt is repeated.
+func newPromptWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), fs: atomicfile.OS(), now: time.Now}
 	w.cfg = Config{Prompt: "go", CompletionPromise: "COMPLETE", MaxIterations: 5, IterationContext: true}
@@ -32,8 +32,8 @@ func newRepeatWorld(t *testing.T) *world {
 	return w
 }
 
-// repeat starts a prompt loop, or goes on with the one of resume, and runs it to its end.
-func (w *world) repeat(resume string) (*State, Outcome, error) {
+// prompt starts a prompt loop, or goes on with the one of resume, and runs it to its end.
+func (w *world) prompt(resume string) (*State, Outcome, error) {
 	w.t.Helper()
 	gate, err := NewGate(w.cfg)
 	if err != nil {
@@ -50,9 +50,9 @@ func (w *world) repeat(resume string) (*State, Outcome, error) {
 	return st, out, errors.Join(err, r.Close())
 }
 
-func (w *world) mustRepeat(resume string, want journal.Ending) *State {
+func (w *world) mustPrompt(resume string, want journal.Ending) *State {
 	w.t.Helper()
-	st, out, err := w.repeat(resume)
+	st, out, err := w.prompt(resume)
 	if err != nil || out.Ending != want {
 		w.t.Fatalf("got %+v, %v, want %s", out, err, want)
 	}
@@ -62,7 +62,7 @@ func (w *world) mustRepeat(resume string, want journal.Ending) *State {
 // fork is another world whose loop died at this moment.
 func (w *world) fork() *world {
 	w.t.Helper()
-	dead := newRepeatWorld(w.t)
+	dead := newPromptWorld(w.t)
 	dead.cfg = w.cfg
 	if err := os.CopyFS(filepath.Join(dead.dir, ".descartes"), os.DirFS(filepath.Join(w.dir, ".descartes"))); err != nil {
 		w.t.Fatal(err)
@@ -71,9 +71,9 @@ func (w *world) fork() *world {
 }
 
 // An agent that finished while nobody was there is not run again; its promise counts.
-func TestRepeatAdopts(t *testing.T) {
+func TestPromptAdopts(t *testing.T) {
 	t.Parallel()
-	w := newRepeatWorld(t)
+	w := newPromptWorld(t)
 	var dead *world
 	alive := w.agent
 	w.agent = func(r agent.Request, env map[string]string) agent.Result {
@@ -82,18 +82,18 @@ func TestRepeatAdopts(t *testing.T) {
 		}
 		return alive(r, env)
 	}
-	w.mustRepeat("", journal.PromiseSeen)
+	w.mustPrompt("", journal.PromiseSeen)
 	dead.recall = func() agent.Result { return agent.Result{End: agent.Finished, Final: "<promise>COMPLETE</promise>"} }
-	st := dead.mustRepeat(NewHome(dead.dir).Default(), journal.PromiseSeen)
+	st := dead.mustPrompt(NewHome(dead.dir).Default(), journal.PromiseSeen)
 	if st.Iteration != 2 || len(dead.runs) != 0 || len(st.Summaries) != 2 {
 		t.Errorf("iteration %d, %d agents, %d summaries; want 2, 0, 2", st.Iteration, len(dead.runs), len(st.Summaries))
 	}
 }
 
 // One killed during the verification has its agent's end in the journal, the whole of its final message.
-func TestRepeatAdoptsFromJournal(t *testing.T) {
+func TestPromptAdoptsFromJournal(t *testing.T) {
 	t.Parallel()
-	w := newRepeatWorld(t)
+	w := newPromptWorld(t)
 	w.cfg.VerificationCommand = "check"
 	long := "<promise>COMPLETE</promise>\n" + strings.Repeat("and that is all.\n", 800)
 	w.agent = func(agent.Request, map[string]string) agent.Result {
@@ -106,17 +106,17 @@ func TestRepeatAdoptsFromJournal(t *testing.T) {
 		}
 		return verify.Result{Passed: true}
 	}
-	w.mustRepeat("", journal.PromiseSeen)
-	st := dead.mustRepeat(NewHome(dead.dir).Default(), journal.PromiseSeen)
+	w.mustPrompt("", journal.PromiseSeen)
+	st := dead.mustPrompt(NewHome(dead.dir).Default(), journal.PromiseSeen)
 	if st.Iteration != 1 || len(dead.runs) != 0 {
 		t.Errorf("iteration %d, %d agents; want 1 and 0", st.Iteration, len(dead.runs))
 	}
 }
 
 // An iteration that was interrupted is used up, and the one after it is told which it is.
-func TestRepeatCountsTheInterrupted(t *testing.T) {
+func TestPromptCountsTheInterrupted(t *testing.T) {
 	t.Parallel()
-	w := newRepeatWorld(t)
+	w := newPromptWorld(t)
 	var dead *world
 	alive := w.agent
 	w.agent = func(r agent.Request, env map[string]string) agent.Result {
@@ -125,13 +125,13 @@ func TestRepeatCountsTheInterrupted(t *testing.T) {
 		}
 		return alive(r, env)
 	}
-	w.mustRepeat("", journal.PromiseSeen)
+	w.mustPrompt("", journal.PromiseSeen)
 	var prompts []string
 	dead.agent = func(r agent.Request, env map[string]string) agent.Result {
 		prompts = append(prompts, r.Prompt)
 		return alive(r, env)
 	}
-	st := dead.mustRepeat(NewHome(dead.dir).Default(), journal.PromiseSeen)
+	st := dead.mustPrompt(NewHome(dead.dir).Default(), journal.PromiseSeen)
 	if len(prompts) != 2 || !strings.Contains(prompts[0], "- This is iteration 2 of 5\n") {
 		t.Errorf("prompts %q", prompts)
 	}
@@ -141,15 +141,15 @@ func TestRepeatCountsTheInterrupted(t *testing.T) {
 }
 
 // A clock that goes backwards changes no count and no order, and nothing lasts less than nothing.
-func TestRepeatClockBackwards(t *testing.T) {
+func TestPromptClockBackwards(t *testing.T) {
 	t.Parallel()
-	w := newRepeatWorld(t)
+	w := newPromptWorld(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	w.now = func() time.Time {
 		at = at.Add(-time.Hour)
 		return at
 	}
-	st := w.mustRepeat("", journal.PromiseSeen)
+	st := w.mustPrompt("", journal.PromiseSeen)
 	if st.Iteration != 3 {
 		t.Errorf("iteration %d, want 3", st.Iteration)
 	}
@@ -161,10 +161,10 @@ func TestRepeatClockBackwards(t *testing.T) {
 }
 
 // Whatever write fails, the counter on the disk is not behind the agents, and the loop can be gone on with.
-func TestRepeatDiskFails(t *testing.T) {
+func TestPromptDiskFails(t *testing.T) {
 	t.Parallel()
 	for k := 1; ; k++ {
-		w := newRepeatWorld(t)
+		w := newPromptWorld(t)
 		var ran []string
 		alive := w.agent
 		w.agent = func(r agent.Request, env map[string]string) agent.Result {
@@ -173,7 +173,7 @@ func TestRepeatDiskFails(t *testing.T) {
 		}
 		f := &faulty{FS: atomicfile.OS(), k: k, err: syscall.ENOSPC, sticky: true}
 		w.fs = f
-		_, out, err := w.repeat("")
+		_, out, err := w.prompt("")
 		if f.n < k {
 			if k < 20 {
 				t.Fatalf("only %d operations", f.n)
@@ -198,7 +198,7 @@ func TestRepeatDiskFails(t *testing.T) {
 		} else if st.Completed {
 			continue
 		}
-		w.mustRepeat(path, journal.PromiseSeen)
+		w.mustPrompt(path, journal.PromiseSeen)
 		if !slices.IsSorted(ran) || len(slices.Compact(slices.Clone(ran))) != len(ran) {
 			t.Fatalf("operation %d: agents for iterations %v", k, ran)
 		}
@@ -206,9 +206,9 @@ func TestRepeatDiskFails(t *testing.T) {
 }
 
 // The counter is on the disk when the agent starts.
-func TestRepeatCountsFirst(t *testing.T) {
+func TestPromptCountsFirst(t *testing.T) {
 	t.Parallel()
-	w := newRepeatWorld(t)
+	w := newPromptWorld(t)
 	alive := w.agent
 	w.agent = func(r agent.Request, env map[string]string) agent.Result {
 		st, err := LoadState(NewHome(w.dir).Default())
@@ -217,13 +217,13 @@ func TestRepeatCountsFirst(t *testing.T) {
 		}
 		return alive(r, env)
 	}
-	w.mustRepeat("", journal.PromiseSeen)
+	w.mustPrompt("", journal.PromiseSeen)
 }
 
 // A provider that is out of quota uses up no iteration, and a passing fault of it none either.
-func TestRepeatProviderFails(t *testing.T) {
+func TestPromptProviderFails(t *testing.T) {
 	t.Parallel()
-	w := newRepeatWorld(t)
+	w := newPromptWorld(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	w.now = func() time.Time { return at }
 	w.sleep = func(d time.Duration) { at = at.Add(d) }
@@ -234,7 +234,7 @@ func TestRepeatProviderFails(t *testing.T) {
 		seen = append(seen, env["DESCARTES_ITERATION"]+"/"+env["DESCARTES_ATTEMPT"])
 		return ends[len(seen)-1]
 	}
-	st := w.mustRepeat("", journal.PromiseSeen)
+	st := w.mustPrompt("", journal.PromiseSeen)
 	if want := []string{"1/1", "1/2", "1/3"}; !slices.Equal(seen, want) || st.Iteration != 1 {
 		t.Errorf("agents %v, iteration %d, want %v and 1", seen, st.Iteration, want)
 	}
