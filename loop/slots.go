@@ -249,9 +249,6 @@ func (s *slots) run(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if out, err := first.baseline(ctx, stop); out != nil || err != nil {
 		return out, err
 	}
-	if err := s.takeUp(ctx); err != nil {
-		return nil, err
-	}
 	var wg sync.WaitGroup
 	for _, l := range s.lanes[:s.config.Slots()] {
 		wg.Go(func() {
@@ -372,6 +369,15 @@ func (s *slots) task(ctx context.Context, stop *stopper, l *lane, id string) (*O
 func (s *slots) openOrNew(ctx context.Context, stop *stopper, l *lane, id string) (*Outcome, error) {
 	t := s.history.Tasks[id]
 	if t == nil || t.Open == nil {
+		if t != nil {
+			again, ok, err := s.settled(ctx, l, id)
+			if again {
+				l.again = id
+			}
+			if ok || err != nil {
+				return nil, err
+			}
+		}
 		u, err := l.unit(ctx, id)
 		if err != nil {
 			return nil, err
@@ -404,33 +410,26 @@ func (s *slots) openOrNew(ctx context.Context, stop *stopper, l *lane, id string
 	return out, err
 }
 
-// takeUp finishes what a dead loop left between the end of an attempt and the end of its task.
-func (s *slots) takeUp(ctx context.Context) error {
-	l := s.lanes[0]
-	for _, id := range sortedIDs(s.history.Tasks) {
-		t := s.history.Tasks[id]
-		u, ok := l.revive(id, s.history.Begun[id])
-		if t.Open != nil || !ok {
-			continue
-		}
-		if i := slices.IndexFunc(s.history.Verified, func(v journal.VerifiedTask) bool { return v.Task == id }); i >= 0 {
-			v := s.history.Verified[i]
-			u.base, u.res.Verdict = gitops.Tree(v.Base), verify.Verified
-			u.res.Work.After, u.res.Work.Left = gitops.Tree(v.Tree), v.Left
-			if _, err := l.integrate(ctx, u, v.Ref); err != nil {
-				return err
-			}
-			continue
-		}
-		f, failed := s.history.Failures[id]
-		if failed && (f.Verdict == journal.Blocked || s.history.Counted[id] >= s.config.Scud.MaxIterationsPerTask) {
-			u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
-			if err := l.block(ctx, u); err != nil {
-				return err
-			}
-		}
+// settled finishes what a dead loop left between the end of an attempt and the end of its task: a verified result is folded in, a task without
+// attempts left is blocked. ok is false where there is nothing of it.
+func (s *slots) settled(ctx context.Context, l *lane, id string) (again, ok bool, err error) {
+	u, known := l.revive(id, s.history.Begun[id])
+	if !known {
+		return false, false, nil
 	}
-	return nil
+	if i := slices.IndexFunc(s.history.Verified, func(v journal.VerifiedTask) bool { return v.Task == id }); i >= 0 {
+		v := s.history.Verified[i]
+		u.base, u.res.Verdict = gitops.Tree(v.Base), verify.Verified
+		u.res.Work.After, u.res.Work.Left = gitops.Tree(v.Tree), v.Left
+		again, err = l.integrate(ctx, u, v.Ref)
+		return again, true, err
+	}
+	f, failed := s.history.Failures[id]
+	if failed && (f.Verdict == journal.Blocked || s.history.Counted[id] >= s.config.Scud.MaxIterationsPerTask) {
+		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
+		return false, true, l.block(ctx, u)
+	}
+	return false, false, nil
 }
 
 func sortedIDs(m map[string]*journal.Task) (ids []string) {

@@ -184,7 +184,7 @@ func (w *tagWork) opened(fresh bool) error {
 
 // testable: no work of an unfinished attempt lies in the tree, and an attempt will begin.
 func (w *tagWork) testable() bool {
-	return !w.history.Unsettled() && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
+	return !w.history.Unsettled() && (w.slots == nil || len(w.history.Tasks) == 0) && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
 }
 
 // recover brings to its end what a dead loop had begun: an attempt under way is adopted when its agent had finished, else it is no attempt and
