@@ -325,10 +325,8 @@ Otherwise say in a few lines what has to be cleared up first.
 
 // decide lets the mode and the gate judge, and puts what they say into the iteration's end.
 func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) {
-	if f := w.job.Rules.Facts; f != nil {
-		if err := f(u.it); err != nil {
-			return gate.Decision{}, err
-		}
+	if err := w.job.Rules.Facts(u.it); err != nil {
+		return gate.Decision{}, err
 	}
 	d := w.ask(u)
 	end.Decision, end.Lines, end.Message = journal.Decision(d.Kind), eachLine(d.Show), d.Reason

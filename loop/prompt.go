@@ -54,19 +54,33 @@ type Iteration struct {
 	refused string // why git did not take the commit, where the iteration can be repeated
 }
 
-// Rules are what makes a prompt loop of one kind differ from another. Each function may be nil.
-type Rules struct {
-	Before  func(*Iteration) *Outcome        // looks whether the iteration may begin; an outcome says that the run ends
-	About   func() string                    // what the iteration is about, in one line; kept with its start
-	Adopt   func(*Iteration, string)         // takes over an iteration that a killed run had begun about that, instead of Before
-	Compose func(*Iteration) (string, error) // the prompt; nil: the settings' prompt with its iteration context
-	Checks  func(*Iteration) bool            // whether the verify command is run after it; nil: it is
-	Facts   func(*Iteration) error           // completes what the gate is told
-	Fails   func(*Iteration) Failure         // whether the iteration is to be repeated; what failed is not committed
-	Retries int                              // how often one iteration is repeated because it failed
-	Apart   func() bool                      // what it changes is committed without the earlier iterations' work that failed
-	Subject func(*Iteration) (line string)   // first line of the commit message; nil: the settings' template
+// Rules are what makes a prompt loop of one kind differ from another. Plain has none of its own.
+type Rules interface {
+	Before(*Iteration) *Outcome                // looks whether the iteration may begin; an outcome says that the run ends
+	About() string                             // what the iteration is about, in one line; kept with its start
+	Adopt(it *Iteration, about string)         // takes over an iteration that a killed run had begun about that, instead of Before
+	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: the settings' prompt with its iteration context
+	Checks(*Iteration) bool                    // whether the verify command is run after it
+	Facts(*Iteration) error                    // completes what the gate is told
+	Fails(*Iteration) Failure                  // whether the iteration is to be repeated; what failed is not committed
+	Retries() int                              // how often one iteration is repeated because it failed
+	Apart() bool                               // what it changes is committed without the earlier iterations' work that failed
+	Subject(*Iteration) (line string)          // first line of the commit message; "": the settings' template
 }
+
+// Plain are the rules of a prompt that is repeated as it is.
+type Plain struct{}
+
+func (Plain) Before(*Iteration) *Outcome        { return nil }
+func (Plain) About() string                     { return "" }
+func (Plain) Adopt(*Iteration, string)          {}
+func (Plain) Compose(*Iteration) (string, bool) { return "", false }
+func (Plain) Checks(*Iteration) bool            { return true }
+func (Plain) Facts(*Iteration) error            { return nil }
+func (Plain) Fails(*Iteration) Failure          { return Failure{} }
+func (Plain) Retries() int                      { return 0 }
+func (Plain) Apart() bool                       { return false }
+func (Plain) Subject(*Iteration) string         { return "" }
 
 // Failure is why an iteration is to be repeated, and how the run ends where that was done often enough.
 type Failure struct {
@@ -79,10 +93,10 @@ type PromptJob struct {
 	Dir    string // where the agent works
 	Kind   string // prompt, plan, build
 	Config Config
-	Gate   Gate // nil: the first iteration that ends with exit status 0 ends the loop
-	Rules  Rules
-	Watch  bool // look at what each iteration changes, also where nothing is committed
-	Yes    bool // a person's answer to what the gate waits with, or begins with
+	Gate   Gate  // nil: the first iteration that ends with exit status 0 ends the loop
+	Rules  Rules // nil: Plain
+	Watch  bool  // look at what each iteration changes, also where nothing is committed
+	Yes    bool  // a person's answer to what the gate waits with, or begins with
 }
 
 // promptWork is the work of a run that repeats a prompt: a chain of iterations, each of which waits for the one before it.
@@ -98,6 +112,9 @@ type promptWork struct {
 // begin makes the job the work of a run.
 func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
 	l.config = &j.Config
+	if j.Rules == nil {
+		j.Rules = Plain{}
+	}
 	return &promptWork{Loop: l, job: j, branch: opt.Branch}
 }
 
@@ -273,9 +290,7 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper) (*Outcome, erro
 		u := w.iteration(open.Iteration, open.Attempt)
 		u.before = gitops.Tree(open.Tree)
 		u.it.base, u.with, u.since = u.before, w.config.Choices(nil)[0], w.history.Prompt.Since
-		if f := w.job.Rules.Adopt; f != nil {
-			f(u.it, open.Title)
-		}
+		w.job.Rules.Adopt(u.it, open.Title)
 		if err := w.adopt(ctx, stop, u, open, w.history.Prompt.Agent); err != nil {
 			return nil, err
 		}
@@ -338,12 +353,10 @@ func iterations(n int) string {
 // spec is the text that an iteration's agent is given: what a person chose for it, else the composed
 // one with the handoff and what reviews advise.
 func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
-	if f := w.job.Rules.Before; f != nil {
-		if out := f(u.it); out != nil {
-			return s, out, nil
-		}
+	if out := w.job.Rules.Before(u.it); out != nil {
+		return s, out, nil
 	}
-	apart := w.job.Rules.Apart != nil && w.job.Rules.Apart()
+	apart := w.job.Rules.Apart()
 	if owed := w.history.Prompt.Owed; w.config.Git.AutoCommit && owed != "" && w.watches() && !apart { // what no commit holds so far is part of its work
 		u.base, u.whole = gitops.Tree(owed), true
 	}
@@ -354,9 +367,7 @@ func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
 		u.tuned = s.Text != ""
 		return s, nil, err
 	}
-	if s.Text, err = w.compose(u.it); err != nil {
-		return s, nil, err
-	}
+	s.Text = w.compose(u.it)
 	more := ""
 	if hand := strings.TrimSpace(w.hand); hand != "" {
 		more = "## Handoff\n\nWhat an earlier session left for this one:\n\n" + hand
@@ -371,9 +382,9 @@ func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
 }
 
 // compose makes the text of an iteration by its rules, or of the settings' prompt.
-func (w *promptWork) compose(it *Iteration) (string, error) {
-	if f := w.job.Rules.Compose; f != nil {
-		return f(it)
+func (w *promptWork) compose(it *Iteration) string {
+	if text, ok := w.job.Rules.Compose(it); ok {
+		return text
 	}
 	c := w.config
 	parts := []string{c.Prompt}
@@ -387,9 +398,9 @@ func (w *promptWork) compose(it *Iteration) (string, error) {
 		parts = append(parts, "What the sandbox refused the last iteration; only a person can open that, so do without it:\n- "+strings.Join(last.Detail.Denied, "\n- "))
 	}
 	if len(parts) == 1 && it.Next == "" {
-		return c.Prompt, nil // byte for byte
+		return c.Prompt // byte for byte
 	}
-	return joinText(append(parts, it.Next)...) + "\n", nil
+	return joinText(append(parts, it.Next)...) + "\n"
 }
 
 // begun says what an iteration is about.
@@ -399,9 +410,7 @@ func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
 		u.it.base = u.stand.Tree
 	}
 	first.Tree = string(u.it.base)
-	if f := w.job.Rules.About; f != nil {
-		first.Title = f()
-	}
+	first.Title = w.job.Rules.About()
 	if c := w.criteria(); c != nil {
 		first.Lines = []string{c.Before(u.it.Number, u.it.Max, w.costSoFar())}
 	}
@@ -428,7 +437,7 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 	if u.it != nil {
 		number = u.it.Number
 		in.Name = fmt.Sprintf("iteration %d %d", number, u.it.Try)
-		if f := w.job.Rules.Checks; f == nil || f(u.it) {
+		if w.job.Rules.Checks(u.it) {
 			in.Verify.Run = verifyCommand(w.config, KindPrompt)
 		}
 	}
@@ -568,7 +577,7 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 		cctx, over := stop.committing(ctx, w.config.Deadline)
 		defer over()
 		made, err := w.tools.Repo.CommitWave(cctx, c)
-		if err != nil && w.job.Rules.Retries > 0 && cctx.Err() == nil {
+		if err != nil && w.job.Rules.Retries() > 0 && cctx.Err() == nil {
 			u.it.refused = fmt.Sprintf("commit iteration %d: %s", u.it.Number, err)
 			return nil
 		}
@@ -593,10 +602,7 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 }
 
 func (w *promptWork) message(u *unit) string {
-	subject := ""
-	if f := w.job.Rules.Subject; f != nil {
-		subject = f(u.it)
-	}
+	subject := w.job.Rules.Subject(u.it)
 	if subject == "" {
 		n := Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.state.ID, At: w.tools.Now()}
 		subject = n.Expand(orElse(w.config.Git.CommitTemplate, DefaultCommitTemplate))
@@ -731,7 +737,7 @@ func (w *promptWork) paced(end *journal.Event) (*Outcome, error) {
 // repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
 // where its rules say that it failed. done says that the iteration is over with this.
 func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool, _ error) {
-	f, most, failed := w.fails(u), w.job.Rules.Retries, w.history.Prompt.Failed
+	f, most, failed := w.fails(u), w.job.Rules.Retries(), w.history.Prompt.Failed
 	if end.Detail.Transient() { // how often is the pacer's to say
 		f.Reason, most = u.res.Agent.Reason, math.MaxInt
 	}
@@ -752,13 +758,10 @@ func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool
 
 // fails is what the rules make of an iteration, or of git's refusal to commit it.
 func (w *promptWork) fails(u *unit) Failure {
-	switch {
-	case u.it.refused != "":
+	if u.it.refused != "" {
 		return Failure{u.it.refused, journal.GitRefused}
-	case w.job.Rules.Fails != nil:
-		return w.job.Rules.Fails(u.it)
 	}
-	return Failure{}
+	return w.job.Rules.Fails(u.it)
 }
 
 // failureText tells the next iteration's agent how the verification failed.

@@ -212,7 +212,7 @@ func (s *settings) completeAdhoc(root, name string) error {
 	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(root), Text: text, Now: time.Now}
 	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = report.Relative(root, absolute(s.dirPath(), name)), 1, "", ""
 	s.Prompt = run.Once()
-	s.Git.CommitTemplate = run.Subject()
+	s.Git.CommitTemplate = run.OnceSubject()
 	s.IterationContext = false
 	return nil
 }

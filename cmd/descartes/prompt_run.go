@@ -187,9 +187,9 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 		c.Steps = gate.StepsOf("", c.Asked) // the lists of a mode's prompt are no steps of its work
 	}
 	if r.mode, r.job.Gate = modeOf(root, kind, cfg, r.job.Gate); r.mode != nil {
-		r.job.Rules = r.mode.Rules()
+		r.job.Rules = r.mode
 	} else if g, ok := r.job.Gate.(*gate.Status); ok {
-		r.job.Rules = (&mode.Listed{Project: planned(r.job.Dir, root), Config: cfg, Gate: g}).Rules()
+		r.job.Rules = &mode.Listed{Project: planned(r.job.Dir, root), Config: cfg, Gate: g}
 	}
 	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.ground(ctx, &cfg)...)

@@ -36,21 +36,23 @@ type Run struct {
 // Replans reports whether a build may plan again.
 func (r *Run) Replans() bool { return r.Kind == Build && r.Plan != "" }
 
-// Rules are the run for the loop that repeats it.
-func (r *Run) Rules() loop.Rules {
-	m := loop.Rules{Before: r.prepare, About: r.about, Adopt: r.adopt, Compose: r.compose, Checks: r.checks, Facts: r.facts, Fails: r.fails, Apart: func() bool { return r.Kind == Build && r.at == Plan }, Subject: r.subject}
-	if r.Kind != Prompt {
-		m.Retries = Retries
+// Retries is how often a failed iteration is repeated: a prompt that is run once is not.
+func (r *Run) Retries() int {
+	if r.Kind == Prompt {
+		return 0
 	}
-	return m
+	return Retries
 }
+
+// Apart says that what a build plans is committed without what it built and did not pass.
+func (r *Run) Apart() bool { return r.Kind == Build && r.at == Plan }
 
 // Task is what the iteration at hand is about, and the spec that goes with it.
 func (r *Run) Task() (kind Kind, task, spec string) { return r.at, r.task, r.spec }
 
-// prepare reads the plan and chooses what the iteration is about. One that is repeated stays with it, though
+// Before reads the plan and chooses what the iteration is about. One that is repeated stays with it, though
 // its agent may have checked it off.
-func (r *Run) prepare(t *loop.Iteration) *loop.Outcome {
+func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 	if t.Try > 1 && r.task != "" {
 		return nil
 	}
@@ -94,10 +96,11 @@ func (r *Run) prepare(t *loop.Iteration) *loop.Outcome {
 	return nil
 }
 
-// about says what the iteration at hand does, and adopt is its opposite.
-func (r *Run) about() string { return string(r.at) + ": " + r.task }
+// About says what the iteration at hand does, and Adopt is its opposite.
+func (r *Run) About() string { return string(r.at) + ": " + r.task }
 
-func (r *Run) adopt(_ *loop.Iteration, about string) {
+// Adopt takes over an iteration about that.
+func (r *Run) Adopt(_ *loop.Iteration, about string) {
 	kind, task, _ := strings.Cut(about, ": ")
 	r.before, r.at, r.task, r.spec = nil, r.Kind, task, "" // the plan may have been changed since
 	if k := Kind(kind); k == Plan || k == Build {
@@ -115,7 +118,8 @@ func title(text string) string {
 	return ""
 }
 
-func (r *Run) compose(t *loop.Iteration) (string, error) {
+// Compose makes the iteration's prompt.
+func (r *Run) Compose(t *loop.Iteration) (string, bool) {
 	text := r.Text
 	if r.at == Plan && r.Kind == Build {
 		text = r.Plan
@@ -133,7 +137,7 @@ func (r *Run) compose(t *loop.Iteration) (string, error) {
 	if t.Next != "" {
 		parts = append(parts, strings.TrimRight(t.Next, "\n"))
 	}
-	return strings.Join(parts, "\n\n") + "\n", nil
+	return strings.Join(parts, "\n\n") + "\n", true
 }
 
 // variables are those of the iteration's prompt.
@@ -146,10 +150,11 @@ func (r *Run) variables(t *loop.Iteration) Variables {
 		Test: r.Test, Promise: r.Promise, Root: r.Project.Root, Start: r.Now().Format(time.RFC3339)}
 }
 
-// checks: only what was built is tested.
-func (r *Run) checks(*loop.Iteration) bool { return r.at == Build }
+// Checks: only what was built is tested.
+func (r *Run) Checks(*loop.Iteration) bool { return r.at == Build }
 
-func (r *Run) facts(it *loop.Iteration) error {
+// Facts tells the gate of the plan, before and after.
+func (r *Run) Facts(it *loop.Iteration) error {
 	after, err := r.Project.ReadPlan()
 	if err != nil {
 		return err
@@ -158,9 +163,9 @@ func (r *Run) facts(it *loop.Iteration) error {
 	return nil
 }
 
-// fails: an agent that failed, tests that do not pass, an iteration that changed nothing and does not
+// Fails: an agent that failed, tests that do not pass, an iteration that changed nothing and does not
 // claim that nothing was left to do.
-func (r *Run) fails(it *loop.Iteration) loop.Failure {
+func (r *Run) Fails(it *loop.Iteration) loop.Failure {
 	f := it.Facts
 	switch {
 	case !r.promised() && says(f.Final): // the gate has the say
@@ -182,9 +187,9 @@ func (r *Run) fails(it *loop.Iteration) loop.Failure {
 // maxSubject bounds the task's part of a commit's first line, in characters.
 const maxSubject = 80
 
-// subject is the first line of an iteration's commit. What was checked off says more than what was
+// Subject is the first line of an iteration's commit. What was checked off says more than what was
 // to be done.
-func (r *Run) subject(it *loop.Iteration) string {
+func (r *Run) Subject(it *loop.Iteration) string {
 	task := r.task
 	if after, err := r.Project.ReadPlan(); err == nil && r.at == Build {
 		if done := gate.NewlyChecked(r.before, after); len(done) == 1 {
@@ -280,13 +285,13 @@ func (a *Alternate) UnmarshalJSON(b []byte) error {
 
 // Once is the text of a prompt that is run a single time.
 func (r *Run) Once() string {
-	r.prepare(&loop.Iteration{Number: 1, Max: 1, Try: 1})
-	text, _ := r.compose(&loop.Iteration{Number: 1, Max: 1, Try: 1}) // of a Prompt, which reads nothing
+	r.Before(&loop.Iteration{Number: 1, Max: 1, Try: 1})
+	text, _ := r.Compose(&loop.Iteration{Number: 1, Max: 1, Try: 1}) // of a Prompt, which reads nothing
 	return text
 }
 
-// Subject is the first line of the commit of a prompt that is run once.
-func (r *Run) Subject() string {
-	r.prepare(&loop.Iteration{Number: 1, Max: 1, Try: 1})
-	return r.subject(&loop.Iteration{Number: 1})
+// OnceSubject is the first line of the commit of a prompt that is run once.
+func (r *Run) OnceSubject() string {
+	r.Before(&loop.Iteration{Number: 1, Max: 1, Try: 1})
+	return r.Subject(&loop.Iteration{Number: 1})
 }

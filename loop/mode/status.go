@@ -12,6 +12,7 @@ import (
 // project's plan, and each prompt names the item that comes next. It is made once for a loop and not safe for
 // concurrent use.
 type Listed struct {
+	loop.Plain
 	Project Project
 	Config  loop.Config
 	Gate    *gate.Status
@@ -21,12 +22,8 @@ type Listed struct {
 	failure string // what the verify command printed when it failed last
 }
 
-// Rules are those of the loop that repeats the prompt.
-func (l *Listed) Rules() loop.Rules {
-	return loop.Rules{Before: l.prepare, Compose: l.compose, Facts: l.facts}
-}
-
-func (l *Listed) prepare(t *loop.Iteration) *loop.Outcome {
+// Before chooses the plan's item that comes next.
+func (l *Listed) Before(t *loop.Iteration) *loop.Outcome {
 	plan, err := l.Project.ReadPlan()
 	if err != nil {
 		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
@@ -36,13 +33,14 @@ func (l *Listed) prepare(t *loop.Iteration) *loop.Outcome {
 	return nil
 }
 
-func (l *Listed) compose(t *loop.Iteration) (string, error) {
+// Compose names it in the prompt.
+func (l *Listed) Compose(t *loop.Iteration) (string, bool) {
 	parts := []string{l.Config.Prompt}
 	if t.Number > 1 && l.Config.IterationContext {
 		parts = append(parts, loop.IterationContext(t.Number, t.Max, ""))
 	}
 	parts = append(parts, l.instructions(), t.Next)
-	return joined(parts), nil
+	return joined(parts), true
 }
 
 // instructions are the gate's. Where there is no plan nothing is said of its items.
@@ -53,7 +51,8 @@ func (l *Listed) instructions() string {
 	return l.Gate.Prompt(l.choice)
 }
 
-func (l *Listed) facts(it *loop.Iteration) error {
+// Facts tells the gate of the plan, before and after.
+func (l *Listed) Facts(it *loop.Iteration) error {
 	after, err := l.Project.ReadPlan()
 	if err != nil {
 		return err
