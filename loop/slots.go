@@ -39,9 +39,11 @@ type slots struct {
 	queue  []*candidate
 	folds  bool // somebody folds or commits: the state is his
 
-	busy map[string]bool // tasks that a lane has
-	out  *Outcome        // the run ends with it
-	err  error
+	busy    map[string]bool // tasks that a lane has
+	order   *scheduler.Queue
+	waiting map[string]bool // tasks of which was said that they wait for another's files
+	out     *Outcome        // the run ends with it
+	err     error
 }
 
 // candidate is a verified result that waits to be folded in.
@@ -66,13 +68,17 @@ func (s *slots) unlocked(do func()) {
 
 // openSlots takes the slots and finds out where the run stands.
 func (w *tagWork) openSlots(ctx context.Context) (*slots, error) {
-	s := &slots{tagWork: w, busy: map[string]bool{}}
+	s := &slots{tagWork: w, busy: map[string]bool{}, waiting: map[string]bool{}}
 	s.changed = sync.NewCond(&s.mu)
 	c := &w.config.Pool
 	s.pool = workspace.NewPool(workspace.PoolOptions{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.root, Shown: w.tools.Shown,
 		Fixed: append(settingsFiles(w.config, w.root), w.job.File.Path()), Fresh: c.Fresh, MaxCopy: c.MaxCopy, Setup: c.Setup, Run: s.setUp, Free: w.tools.Free})
 	n := w.config.Slots()
 	if err := s.pool.Room(ctx, n); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.order, err = w.order(n); err != nil {
 		return nil, err
 	}
 	w.slots = s
@@ -307,14 +313,15 @@ func (s *slots) work(ctx context.Context, stop *stopper, l *lane) (*Outcome, err
 	return nil, nil
 }
 
-// next is a task that a lane can go on with or begin: one whose attempt is open in its slot, else the first that is ready. Held tasks are
-// told of.
+// next is a task that a lane can go on with or begin: one whose attempt is open in its slot, else the first of those that are ready, as the
+// queue orders them. Held tasks are told of.
 func (s *slots) next(l *lane) (string, error) {
 	for _, id := range sortedIDs(s.history.Tasks) {
 		if t := s.history.Tasks[id]; t.Open != nil && t.Open.Slot == l.slot.Number && !s.busy[id] && s.job.Graph.Ready(id) {
 			return id, s.enter(s.job.Graph.Wave(id))
 		}
 	}
+	var ready []string
 	for _, wave := range s.job.Graph.Waves() {
 		open := false
 		for _, id := range wave.Tasks {
@@ -325,18 +332,24 @@ func (s *slots) next(l *lane) (string, error) {
 			if s.scope.Task != "" && id != s.scope.Task || s.elsewhere(l, id) {
 				continue
 			}
-			if run, err := s.due(id); err != nil || run {
-				return id, errors.Join(err, s.enter(wave.Number))
+			run, err := s.due(id)
+			if err != nil {
+				return "", err
+			}
+			if run {
+				ready = append(ready, id)
+				open = true
 			}
 		}
-		if open && (s.config.Barrier || s.scope.Step) {
-			break
-		}
-		if s.scope.Step && s.stepped(wave) {
+		if open && (s.config.Barrier || s.scope.Step) || s.scope.Step && s.stepped(wave) {
 			break
 		}
 	}
-	return "", nil
+	id, err := s.first(ready)
+	if err != nil || id == "" {
+		return "", err
+	}
+	return id, s.enter(s.job.Graph.Wave(id))
 }
 
 // elsewhere reports whether a task's attempt is open in the slot of another lane that works.

@@ -11,7 +11,7 @@ import (
 
 func newWavesCmd() *cobra.Command {
 	var look looking
-	var dot, mermaid bool
+	var dot, mermaid, explain bool
 	cmd := &cobra.Command{
 		Use:   "waves",
 		Short: "Show the plan of a tag: waves, what is ready, what is held and why",
@@ -22,7 +22,12 @@ func newWavesCmd() *cobra.Command {
 				return err
 			}
 			w := cmd.OutOrStdout()
+			if explain && (look.json || dot || mermaid) {
+				return badInput("", "choose one of --explain, --json, --dot and --mermaid")
+			}
 			switch {
+			case explain:
+				return write(w, b.Explain())
 			case look.json && !dot && !mermaid:
 				return writeJSON(w, b.Report())
 			case dot && !look.json && !mermaid:
@@ -37,6 +42,7 @@ func newWavesCmd() *cobra.Command {
 	}
 	look.register(cmd, "print waves and problems as JSON")
 	look.registerGraph(cmd)
+	cmd.Flags().BoolVar(&explain, "explain", false, "say what would start next, and what every other task waits for")
 	cmd.Flags().BoolVar(&dot, "dot", false, "print the graph for Graphviz")
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "print the graph for Mermaid")
 	return cmd

@@ -4,8 +4,10 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +25,7 @@ type Board struct {
 	Scud    loop.ScudConfig
 	File    *tasks.File
 	Graph   *scheduler.Graph
+	job     *loop.Job
 	mapped  *loop.Config    // says what each task is run with; nil where that is the same for all
 	against []tasks.Finding // what the plan states against the list
 	view    *loop.View      // of the tag's last loop; nil if there was none
@@ -32,7 +35,7 @@ type Board struct {
 // NewBoard takes a job's graph for the board's own: it is given the statuses that the journal knows.
 func NewBoard(job *loop.Job) (*Board, error) {
 	root, file := job.Root, job.File
-	b := &Board{Root: root, Scud: job.Config.Scud, File: file, Graph: job.Graph, against: job.Conflicts}
+	b := &Board{job: job, Root: root, Scud: job.Config.Scud, File: file, Graph: job.Graph, against: job.Conflicts}
 	if job.Config.Mapped() {
 		b.mapped = &job.Config
 	}
@@ -322,4 +325,34 @@ func wholeCommand(cfg loop.Config) string {
 		words = append(words, terminal.Quote(a))
 	}
 	return strings.Join(words, " ")
+}
+
+// Explain says what a loop would start next with a slot for each, and what every other task waits for.
+func (b *Board) Explain() string {
+	var now scheduler.Now
+	if b.view != nil && b.view.Live {
+		for k := range b.view.History.Running {
+			now.Running = append(now.Running, k.Task)
+		}
+		slices.Sort(now.Running)
+	}
+	now.Free = len(b.Graph.Leaves())
+	q := b.job.Queue(now.Free, nil)
+	var out strings.Builder
+	say := func(what string, ids []string) {
+		if len(ids) > 0 {
+			fmt.Fprintf(&out, "%s: %s\n", what, terminal.Clean(strings.Join(ids, ", ")))
+		}
+	}
+	say("running", now.Running)
+	next := q.Next(scheduler.Now{Running: now.Running, Free: now.Free})
+	now.Running = append(now.Running, next...)
+	say("next", next)
+	for _, w := range q.Waiting(now) {
+		fmt.Fprintf(&out, "%s: %s\n", terminal.Clean(w.Task), terminal.Clean(w.String()))
+	}
+	if out.Len() == 0 {
+		return "no task waits to be started\n"
+	}
+	return out.String()
 }
