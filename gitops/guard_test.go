@@ -59,7 +59,18 @@ var guardRows = []struct {
 	{name: "hook added", attempt: hook("pre-commit", "exit 1"), notes: []string{"hook pre-commit was added"}},
 	{name: "hook changed", setup: hook("pre-push", "exit 0"), attempt: hook("pre-push", "exit 1"), notes: []string{"hook pre-push was changed"}},
 	{name: "hook made executable", setup: hook("pre-push", "exit 0") + "chmod -x .git/hooks/pre-push", attempt: "chmod +x .git/hooks/pre-push", notes: []string{"hook pre-push was changed"}},
-	{name: "hooks are a link", setup: "mkdir h; rm -r .git/hooks; ln -s ../h .git/hooks", attempt: "echo 1 >h/pre-commit; chmod +x h/pre-commit"},
+	{name: "hooks are a link", setup: "mkdir h; rm -r .git/hooks; ln -s ../h .git/hooks", attempt: "echo 1 >h/pre-commit; chmod +x h/pre-commit", tree: true, notes: []string{"hook h/pre-commit was added during the attempt and removed"}},
+	{name: "hooks are a link outside", setup: "mkdir ../h; rm -r .git/hooks; ln -s ../../h .git/hooks", attempt: "echo 1 >../h/pre-commit; chmod +x ../h/pre-commit"},
+	{name: "hook in what hooks are a link to", setup: "mkdir h; echo 1 >h/pre-push; rm -r .git/hooks; ln -s ../h .git/hooks", attempt: "echo evil >h/pre-push", tree: true, notes: []string{"hook h/pre-push was changed"}},
+	{name: "hook is a link", setup: hookLink, attempt: "echo evil >s/a", tree: true, notes: []string{"hook s/a was changed during the attempt and put back; its text is kept in .git/descartes-changed/a-"}},
+	{name: "hook is a link through links", setup: hookLink + "ln -s s t; ln -s a s/b; ln -sf ../../t/b .git/hooks/pre-push", attempt: "echo evil >s/c; ln -sf c s/b; mkdir u; echo evil >u/b; rm t; ln -s u t", tree: true,
+		notes: []string{"hook s/b was changed", "hook t was changed"}},
+	{name: "folder of a linked hook replaced", setup: hookLink, attempt: "mkdir u; echo evil >u/a; mv s v; ln -s u s", tree: true, notes: []string{"hook s/a was changed"}},
+	{name: "hook is a link to nothing", setup: "mkdir -p .git/hooks; ln -s ../../no .git/hooks/pre-push", attempt: "echo evil >no", tree: true, notes: []string{"hook no was changed during the attempt and put back"}},
+	{name: "hook linked to a file by the attempt", attempt: "mkdir -p .git/hooks; ln -s ../../f .git/hooks/pre-push", notes: []string{"hook pre-push was added during the attempt and removed"}},
+	{name: "hook is a link to itself", setup: "mkdir -p .git/hooks; ln -s pre-push .git/hooks/pre-push; ln -s $PWD/../l ../l; ln -s ../../../l .git/hooks/pre-commit", attempt: "echo 2 >>f"},
+	{name: "hooks of a submodule", setup: linkedLib, attempt: "git -C sm config core.fsmonitor evil; mkdir -p .git/modules/sm/hooks; echo evil >.git/modules/sm/hooks/pre-commit; echo '* filter=x' >.git/modules/sm/info/attributes",
+		notes: []string{".git/modules/sm/config was changed", ".git/modules/sm/info/attributes was changed", "hook .git/modules/sm/hooks/pre-commit was added"}},
 	{name: "hooks linked away", setup: hook("pre-push", "exit 0"), attempt: "mkdir h; rm -r .git/hooks; ln -s ../h .git/hooks", notes: []string{".git/hooks was changed", "hook pre-push was changed"}},
 	{name: "hooks link replaced", setup: "mkdir h; rm -r .git/hooks; ln -s ../h .git/hooks", attempt: "rm .git/hooks; " + hook("pre-commit", "exit 1"), notes: []string{".git/hooks was changed"}},
 	{name: "hooks deleted", setup: hook("pre-push", "exit 0"), attempt: "rm -r .git/hooks", notes: []string{"hook pre-push was changed"}},
@@ -85,6 +96,12 @@ var guardRows = []struct {
 	{name: "everything at once", attempt: "git checkout -qb b; echo 2 >>f; git add f; git commit -qm own; git config x.y z; " + hook("pre-commit", "exit 1") + ": >.git/index.lock",
 		notes: []string{"index.lock", "config", "hook pre-commit was added", "index", "branch b was checked out", "own commits", "branch b was made"}, commits: true, keeps: "refs/heads/b"},
 }
+
+// hookLink makes a hook a link to a tracked file, linkedLib has a submodule sm.
+const (
+	hookLink  = "mkdir -p .git/hooks s; echo 1 >s/a; git add s; git commit -qm2; ln -s ../../s/a .git/hooks/pre-push\n"
+	linkedLib = "git init -q ../lib; git -C ../lib commit -qm1 --allow-empty; git submodule --quiet add ../lib sm; git commit -qm2\n"
+)
 
 func TestRepair(t *testing.T) {
 	t.Parallel()

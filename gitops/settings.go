@@ -16,13 +16,14 @@ import (
 // settingPaths are the files and folders that an attempt may not change, wherever they lie: they decide what git does
 // and runs, here or for whoever works here next. Some need not be there yet.
 type settingPaths struct {
+	l     layout
 	files []string
 	hooks []string // folders of hooks
 }
 
 // findSettings takes them from the layout and from what git says of its settings.
 func findSettings(l layout, cfg *gitConfig, env []string) settingPaths {
-	p := settingPaths{hooks: []string{filepath.Join(l.commonDir, "hooks")}}
+	p := settingPaths{l: l, hooks: []string{filepath.Join(l.commonDir, "hooks")}}
 	for _, f := range []string{"config", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates", "hooks"} {
 		p.files = append(p.files, filepath.Join(l.commonDir, filepath.FromSlash(f)))
 	}
@@ -54,9 +55,33 @@ func findSettings(l layout, cfg *gitConfig, env []string) settingPaths {
 			p.files = append(p.files, dir) // it may be, or become, a link
 		}
 	}
+	p.addModules(filepath.Join(l.commonDir, "modules"), 0)
 	slices.Sort(p.files)
 	p.files = slices.Compact(p.files)
 	return p
+}
+
+// addModules adds what decides the same in the repositories of submodules: git enters them for the status of this one.
+func (p *settingPaths) addModules(dir string, depth int) {
+	entries, err := os.ReadDir(dir)
+	if err != nil || depth > 6 {
+		return
+	}
+	for _, e := range entries[:min(len(entries), 500)] {
+		module := filepath.Join(dir, e.Name())
+		if !e.IsDir() {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(module, "HEAD")); err != nil {
+			p.addModules(module, depth+1) // names of submodules hold slashes
+			continue
+		}
+		for _, f := range []string{"config", "config.worktree", "info/attributes", "objects/info/alternates", "commondir", "hooks"} {
+			p.files = append(p.files, filepath.Join(module, filepath.FromSlash(f)))
+		}
+		p.hooks = append(p.hooks, filepath.Join(module, "hooks"))
+		p.addModules(filepath.Join(module, "modules"), depth+1)
+	}
 }
 
 // holds reports whether a path lies in the working tree or in the git directory.
@@ -67,10 +92,15 @@ func (l layout) holds(path string) bool {
 // mostHooks bounds the files in subfolders of a folder of hooks that are watched. Git itself runs none of them.
 const mostHooks = 2000
 
-// listHooks lists the folders of hooks with everything in them, samples left out. Where one is a link to elsewhere, what
-// is there is not the repository's: only the link is watched.
-func listHooks(tops []string) (files, folders []string, err error) {
+// listHooks lists the folders of hooks with everything in them, samples left out, and behind them the links on the way there
+// and the files that hooks are links to, in the project: git runs those too. What lies elsewhere is not the repository's.
+func (l layout) listHooks(tops []string) (files, behind, folders []string, err error) {
 	for _, top := range tops {
+		links, end := l.follow(top)
+		behind = append(behind, links...)
+		if fi, err := os.Lstat(top); err == nil && fi.Mode()&fs.ModeSymlink != 0 && l.holds(end) && end != l.gitDir && end != l.commonDir {
+			top = end
+		}
 		if fi, err := os.Lstat(top); err != nil || !fi.IsDir() {
 			continue
 		}
@@ -93,13 +123,48 @@ func listHooks(tops []string) (files, folders []string, err error) {
 			} else if !strings.HasSuffix(path, ".sample") {
 				files = append(files, path)
 			}
+			if e.Type()&fs.ModeSymlink == 0 {
+				return nil
+			}
+			links, end := l.follow(path)
+			behind = append(behind, links...)
+			if fi, err := os.Stat(end); l.holds(end) && (err != nil || !fi.IsDir()) {
+				behind = append(behind, end)
+			}
 			return nil
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
-	return files, folders, nil
+	return files, behind, folders, nil
+}
+
+// follow lists the links in the project that a path goes through, and where it ends.
+func (l layout) follow(path string) (links []string, end string) {
+	end = "/"
+	followed := 0
+	for rest := strings.Split(path, "/"); len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		dir := end
+		end = filepath.Join(dir, name) // "" and "." stay, ".." goes up
+		to, err := os.Readlink(end)
+		if err != nil {
+			continue
+		}
+		if l.holds(end) {
+			links = append(links, end)
+		}
+		if followed++; followed > 40 { // git cannot follow them either
+			return links, ""
+		}
+		if end = dir; filepath.IsAbs(to) {
+			end = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	return links, end
 }
 
 // settings are the configuration and the hooks as they stood, in a form that outlives the run, and where the refs
@@ -115,10 +180,13 @@ type settings struct {
 
 func (p settingPaths) read() (now settings, err error) {
 	now.Tops = p.hooks
-	var hooks []string
-	if hooks, now.Folders, err = listHooks(p.hooks); err != nil {
+	hooks, behind, folders, err := p.l.listHooks(p.hooks)
+	if err != nil {
 		return now, err
 	}
+	hooks, now.Folders = append(hooks, behind...), folders
+	slices.Sort(hooks)
+	hooks = slices.DeleteFunc(slices.Compact(hooks), func(path string) bool { return slices.Contains(p.files, path) })
 	if now.Files, err = copyFiles(p.files); err != nil {
 		return now, err
 	}
@@ -210,7 +278,7 @@ func (r *Repo) restoreSettings(ctx context.Context, was *settings, later func(fi
 		}
 		s.note("%s was changed during the attempt and put back%s", name, kept)
 	}
-	names, folders, err := listHooks(was.Tops)
+	names, _, folders, err := r.l.listHooks(was.Tops)
 	if err != nil {
 		return err
 	}
