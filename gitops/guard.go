@@ -25,6 +25,7 @@ type Guard struct {
 	broken   []string             // refs that git cannot read
 	kept     map[string]fileStamp // folders of kept attempts
 	index    fileCopy
+	held     heldFiles
 	shallow  fileCopy // the commits whose parents are not here
 	stash    fileCopy // the stash's log: its entries, one a line
 	log      string   // what is no file or folder where HEAD's log is, "" for none
@@ -56,6 +57,9 @@ func (r *Repo) Guard(ctx context.Context) (*Guard, error) {
 		return nil, err
 	}
 	g.log = r.oddLog(g.at.Branch)
+	if g.held, err = r.hold(ctx, &g.index); err != nil {
+		return nil, fmt.Errorf("keep the files that git was told not to look at: %w", err)
+	}
 	return g, nil
 }
 
@@ -124,6 +128,9 @@ func (r *Repo) keepIndex() {
 // DropGuard removes what Guard kept for the run after one that was cut off: to be called when no attempt is open,
 // at the start of a run that finds none to repair after and at the end of one.
 func (r *Repo) DropGuard() error {
+	if err := r.removeRef(context.Background(), heldRef); err != nil {
+		return err
+	}
 	if err := os.Remove(r.keptIndex()); err != nil && !missing(err) {
 		return fmt.Errorf("drop what a killed run left: %w", err)
 	}
@@ -178,6 +185,9 @@ func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended
 	} else if h.Branch != "" {
 		g.refs[h.Branch] = h.Hash
 	}
+	if g.held, err = r.heldSince(during); err != nil {
+		return nil, err
+	}
 	return g, nil
 }
 
@@ -188,13 +198,13 @@ func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended
 //
 // It may be called again, for what was done since: nothing is told twice.
 func (g *Guard) Repair(ctx context.Context) (Repaired, error) {
-	return g.take(ctx, g.present, g.clear, g.repairSettings, g.repairStash, g.repairIndex, g.readable, g.repairRefs)
+	return g.take(ctx, g.present, g.clear, g.repairHeld, g.repairSettings, g.repairStash, g.repairIndex, g.readable, g.repairRefs)
 }
 
 // RepairSettings undoes what an agent did to the configuration and the hooks, and leaves everything else: for where
 // commits are the agent's business, and where others commit in the same repository meanwhile.
 func (g *Guard) RepairSettings(ctx context.Context) (Repaired, error) {
-	return g.take(ctx, g.repairSettings, g.repairStash)
+	return g.take(ctx, g.repairHeld, g.repairSettings, g.repairStash)
 }
 
 func (g *Guard) take(ctx context.Context, steps ...func(context.Context, *Repaired) error) (Repaired, error) {

@@ -30,7 +30,8 @@ type Repo struct {
 	root  *rootDir
 	store *objectStore
 	refs  *refStore
-	index fileCopy // as the last Guard read it
+	index fileCopy  // as the last Guard read it
+	held  heldFiles // as it held them
 
 	mu      sync.Mutex
 	scanner *scanner

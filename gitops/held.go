@@ -1,0 +1,270 @@
+package gitops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// heldFiles are the files that git was told not to look at (skip-worktree, assume-unchanged) as they lay in the working
+// tree, by path. No snapshot and no commit holds what they hold.
+type heldFiles map[string]heldFile
+
+type heldFile struct {
+	item treeItem
+	st   fileStat
+}
+
+// heldRef keeps their content for the run that follows on a killed one, and from being pruned.
+const heldRef = "refs/worktree/descartes/held"
+
+// hold stores the content of those files, as they lie there byte for byte, under heldRef.
+func (r *Repo) hold(ctx context.Context, f *fileCopy) (heldFiles, error) {
+	names, err := r.overlooked(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.root.renew(); err != nil {
+		return nil, err
+	}
+	held, same := heldFiles{}, true
+	for _, name := range names {
+		info, err := r.statBelow(name)
+		if err != nil || info.mode == 0 || info.mode == modeDir {
+			continue // it is not checked out
+		}
+		h := r.held[name]
+		if h.item.mode != info.mode || !h.st.same(&info.st) || !stampBefore(info.st.ctimeS, info.st.ctimeN, Now().Add(-clockSlack)) || !r.store.has(h.item.id) {
+			f, err := r.readRaw(ctx, name)
+			if passesOver(err) != "" || err != nil && isGone(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", name, err)
+			}
+			h = heldFile{treeItem{mode: f.mode, id: f.id}, f.st}
+		}
+		same = same && sameItem(h.item, r.held[name].item)
+		held[name] = h
+	}
+	if same = same && len(held) == len(r.held); same && len(held) > 0 {
+		at, err := r.refs.hash(heldRef)
+		same = err == nil && at != ""
+	}
+	first := r.held == nil
+	r.held = held
+	switch {
+	case same && len(held) == 0 && !first:
+		return nil, nil
+	case len(held) == 0:
+		return nil, r.removeRef(ctx, heldRef)
+	case same:
+		return held, nil
+	}
+	items := map[string]treeItem{}
+	for name, h := range held {
+		items[name] = h.item
+	}
+	tree, err := (&treeEditor{objects: r.store}).edit("", &emptyTreeID, items)
+	if err == nil {
+		_, err = r.keep(ctx, heldRef, Tree(tree.String()), nil, "files that git was told not to look at", r.people.keeper(ctx), time.Now())
+	}
+	return held, err
+}
+
+// heldSince reads what the guard of a killed run held, but for what somebody changed after that run's attempt.
+func (r *Repo) heldSince(during func(time.Time) bool) (heldFiles, error) {
+	at, err := r.refs.hash(heldRef)
+	if err != nil || at == "" {
+		return nil, err
+	}
+	tree, err := r.treeOf(at)
+	if err != nil {
+		return nil, err
+	}
+	held := heldFiles{}
+	d := differ{store: r.store, each: func(name string, _, is treeItem) {
+		held[strings.Clone(name)] = heldFile{item: treeItem{mode: is.mode, id: is.id}}
+	}}
+	err = d.dirs("", &emptyTreeID, &tree, 0)
+	maps.DeleteFunc(held, func(name string, _ heldFile) bool {
+		info, err := r.statBelow(name)
+		return err == nil && !during(time.Unix(int64(info.st.ctimeS), int64(info.st.ctimeN)))
+	})
+	return held, err
+}
+
+// overlooked lists the files that git was told not to look at. In a sparse checkout it looks all the same at those outside
+// the cone that are there, since version 2.36.
+func (r *Repo) overlooked(ctx context.Context, f *fileCopy) (names []string, err error) {
+	sparse := r.cfg.boolean("core.sparsecheckout", false) && !r.cli.version.Before(Version{2, 36})
+	ix, err := indexOf(f)
+	if err == nil {
+		for i := range ix.entries {
+			e := &ix.entries[i]
+			if (e.flags&flagAssume != 0 || e.ext&extSkip != 0 && !sparse) && e.mode != modeGitlink && safePath(e.name) && !r.guard.covers(e.name) {
+				names = append(names, strings.Clone(e.name))
+			}
+		}
+		return names, nil
+	}
+	if _, ok := errors.AsType[*unsupportedError](err); !ok {
+		return nil, nil // snapshots tell of it
+	}
+	b, err := r.cli.run(ctx, gitCall{args: []string{"ls-files", "-v", "-z"}})
+	for _, line := range nulSplit(b) {
+		tag, name, _ := strings.Cut(line, " ")
+		if (tag == "S" && !sparse || tag != "" && strings.ToLower(tag) == tag) && safePath(name) && !r.guard.covers(name) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// repairHeld puts back the held files that the attempt changed: what it made of them would be verified and never committed.
+func (g *Guard) repairHeld(ctx context.Context, s *Repaired) error {
+	r := g.r
+	if len(g.held) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.root.renew(); err != nil {
+		return err
+	}
+	for _, name := range sortedKeys(g.held) {
+		was := g.held[name]
+		if info, err := r.statBelow(name); err == nil && info.mode == was.item.mode && info.st.same(&was.st) && was.st != (fileStat{}) {
+			continue
+		}
+		now, err := r.readRaw(ctx, name)
+		if context.Cause(ctx) != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil && now.mode == was.item.mode && now.id == was.item.id {
+			continue
+		}
+		kept := ""
+		if err == nil && now.mode != modeLink {
+			if b, err := r.store.read(now.id, kindBlob); err == nil {
+				if file := r.keepAside(path.Base(name), b); file != "" {
+					kept = "; what it held is in " + r.inGit(file)
+				}
+			}
+		}
+		if err := r.writeRaw(name, was.item); err != nil {
+			if ends(err) {
+				return fmt.Errorf("restore %s: %w", name, err)
+			}
+			s.note("%s, which git was told not to look at, was changed during the attempt and cannot be restored (%v): git cat-file blob %s prints it", name, err, was.item.id)
+			delete(g.held, name) // nothing is told twice
+			continue
+		}
+		s.note("%s was changed during the attempt and restored: git was told not to look at it (skip-worktree or assume-unchanged), so no commit would hold the change%s", name, kept)
+	}
+	return nil
+}
+
+// readRaw reads a file as it lies in the working tree, whatever git would make of it, and stores its content.
+func (r *Repo) readRaw(ctx context.Context, name string) (file, error) {
+	dir, base := path.Split(name)
+	f := file{name: base}
+	fd, err := r.root.open(dir, openDirFlags, 0)
+	if err != nil {
+		return f, err
+	}
+	defer unix.Close(fd)
+	plain := &scanner{store: r.store, attrs: func([]byte) string { return "" }}
+	x := fileReader{pass: &pass{scanner: plain, ctx: ctx, how: readAndStore}, at: &place{scope: &scope{path: dir}, fd: fd}, f: &f, holds: r.store.has}
+	return f, x.untilStill()
+}
+
+// writeRaw makes a file hold exactly what a blob holds. The permissions of one that is there stay, but for the executable bit.
+func (r *Repo) writeRaw(name string, item treeItem) error {
+	_, _, src, err := r.store.open(item.id)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if err := r.clearPlace(name); err != nil {
+		return err
+	}
+	dir, base := path.Split(name)
+	if err := r.makeDirs(dir); err != nil {
+		return err
+	}
+	fd, err := r.root.open(dir, openDirFlags, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	tmp := fmt.Sprintf(".descartes-%d", os.Getpid())
+	_ = unix.Unlinkat(fd, tmp, 0)
+	if item.mode == modeLink {
+		to, err := io.ReadAll(io.LimitReader(src, unix.PathMax))
+		if err == nil {
+			err = unix.Symlinkat(string(to), fd, tmp)
+		}
+		if err == nil {
+			err = unix.Renameat(fd, tmp, fd, base)
+		}
+		return err
+	}
+	perm := uint32(0o666)
+	if item.mode == modeExec {
+		perm = 0o777
+	}
+	out, err := unix.Openat(fd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+	if err != nil {
+		return err
+	}
+	w := os.NewFile(uintptr(out), tmp)
+	_, err = io.Copy(w, src)
+	var st unix.Stat_t
+	if unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && err == nil {
+		perm = st.Mode & 0o777 &^ 0o111
+		if item.mode == modeExec {
+			perm |= perm & 0o444 >> 2
+		}
+		err = unix.Fchmod(out, perm)
+	}
+	if err = errors.Join(err, w.Close()); err == nil {
+		err = unix.Renameat(fd, tmp, fd, base)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(fd, tmp, 0)
+	}
+	return err
+}
+
+// makeDirs makes the directories that a file needs.
+func (r *Repo) makeDirs(dir string) error {
+	for i, c := range dir {
+		if c != '/' {
+			continue
+		}
+		above, base := path.Split(dir[:i])
+		fd, err := r.root.open(above, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return err
+		}
+		if err = unix.Mkdirat(fd, base, 0o777); err == unix.EEXIST {
+			err = nil
+		}
+		unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
