@@ -2,11 +2,13 @@ package gitops
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -267,7 +269,7 @@ const lockPatience = 2 * time.Second
 //
 // The user's index is written before the commit: a crash between the two leaves the wave staged, and the next
 // try commits it. The other way round it would leave a commit that looks reverted.
-func (c *waveCommit) byGit(ctx context.Context) (hash string, err error) {
+func (c *waveCommit) byGit(ctx context.Context) (string, error) {
 	cli := c.r.cli
 	if err := c.r.store.writeOut(); err != nil {
 		return "", err
@@ -277,20 +279,86 @@ func (c *waveCommit) byGit(ctx context.Context) (hash string, err error) {
 	if err != nil {
 		return "", err
 	}
-	undo, err := cli.stage(ctx, c.entries)
-	if err != nil {
+	if c.staged, err = cli.stage(ctx, c.entries); err != nil {
 		return "", err
 	}
-	_, err = cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(c.plan.w.Message), hooks: cli.hooks})
-	_, hash, herr := c.r.refs.head()
-	if stopped, ok := errors.AsType[*StoppedError](err); ok && herr == nil && hash != c.parent { // perhaps by a hook that runs when the commit is made
-		c.plan.late, err = stopped.Error()+", when the commit was made", nil
-	}
+	hash, err := c.runCommit(ctx, index)
 	if err != nil {
-		undo()
-		return "", err
+		return "", c.unstage(ctx, err)
 	}
-	return hash, herr
+	return hash, nil
+}
+
+// runCommit gives where HEAD stands afterwards. `git commit` takes for the parent whatever HEAD is when it begins, but
+// the tree is made for c.parent: on another one it would undo what that one brought, so such a commit is taken back.
+func (c *waveCommit) runCommit(ctx context.Context, index string) (string, error) {
+	if _, head, err := c.r.refs.head(); err != nil || head != c.parent {
+		return "", cmp.Or(err, errHeadMoved)
+	}
+	_, err := c.r.cli.run(ctx, gitCall{args: []string{"commit", "-q", "--cleanup=verbatim", "-F", "-"}, index: index, stdin: []byte(c.plan.w.Message), hooks: c.r.cli.hooks})
+	stopped, late := errors.AsType[*StoppedError](err)
+	if err != nil && !late {
+		return "", c.orMoved(err)
+	}
+	ctx = context.WithoutCancel(ctx)
+	branch, head, herr := c.r.refs.head()
+	if herr != nil {
+		return "", cmp.Or(err, herr)
+	}
+	made, parent, ferr := c.find(ctx, index, head, late)
+	switch {
+	case ferr != nil:
+		return "", cmp.Or(err, ferr)
+	case made == "" && late:
+		return "", err
+	case made == "":
+		return "", &RefusedError{Reason: "git made the commit, and a hook or somebody else took it off the branch again", Hint: "git reflog lists it"}
+	case parent != c.parent && made != head:
+		return "", &RefusedError{Reason: fmt.Sprintf("commit %s of this wave undoes what commit %s changed, which was made at the same moment, and is followed by others", shortHash(made), shortHash(parent)),
+			Hint: "git revert " + shortHash(made)}
+	case parent != c.parent:
+		if terr := c.r.backToParent(ctx, branch, made); terr != nil {
+			return "", terr
+		}
+		return "", cmp.Or(err, errHeadMoved)
+	case late: // perhaps by a hook that runs when the commit is made
+		c.plan.late = stopped.Error() + ", when the commit was made"
+	}
+	return head, nil
+}
+
+// find looks back from HEAD for the commit that git made of an index; "" is none. Somebody else may have committed before
+// or after. That HEAD follows on c.parent says enough where git has said that it made one; else the tree tells.
+func (c *waveCommit) find(ctx context.Context, index, head string, doubtful bool) (hash, parent string, err error) {
+	if head == c.parent {
+		return "", "", nil
+	}
+	if parent, err = c.r.parentOf(head); err != nil || parent == c.parent && !doubtful {
+		return head, parent, err
+	}
+	tree, err := c.r.cli.word(ctx, index, "write-tree")
+	if err != nil {
+		return "", "", err
+	}
+	at := head
+	for range historyLimit {
+		if at == "" || at == c.parent {
+			break
+		}
+		is, err := c.r.treeOf(at)
+		if err != nil {
+			return "", "", err
+		}
+		next, err := c.r.parentOf(at)
+		if err != nil {
+			return "", "", err
+		}
+		if is.String() == tree {
+			hash, parent = at, next
+		}
+		at = next
+	}
+	return hash, parent, nil
 }
 
 // commitIndex is HEAD with the wave's entries; it keeps what the user's index knows of unchanged files.
@@ -333,32 +401,170 @@ func (c *cli) setEntries(ctx context.Context, index string, entries map[string]t
 	return nil
 }
 
-// stage puts entries into the user's index; undo puts back what was there.
-func (c *cli) stage(ctx context.Context, entries map[string]treeItem) (undo func(), err error) {
+// staging is what was put into the user's index.
+type staging struct {
+	cli     *cli
+	entries map[string]treeItem
+	before  fileCopy
+	after   fileStamp
+}
+
+// stage puts entries into the user's index.
+func (c *cli) stage(ctx context.Context, entries map[string]treeItem) (*staging, error) {
+	s := &staging{cli: c, entries: entries}
 	own := filepath.Join(c.l.gitDir, "index")
-	before, err := copyFile(own)
+	err := c.editIndex(ctx, func(index string) (err error) {
+		if s.before, err = copyFile(own); err != nil {
+			return err
+		}
+		if err := c.setEntries(ctx, index, entries); err != nil {
+			return err
+		}
+		s.after, err = stampOf(index)
+		return err
+	})
+	return s, err
+}
+
+// editIndex has edit change a copy of the user's index, which then takes its place. No other git command writes the
+// index meanwhile.
+func (c *cli) editIndex(ctx context.Context, edit func(index string) error) error {
+	own := filepath.Join(c.l.gitDir, "index")
+	f, err := takeLock(ctx, own+".lock")
+	if err != nil {
+		return lockedBy(own, err)
+	}
+	defer os.Remove(own + ".lock")
+	defer f.Close()
+	index, err := c.indexCopy(own)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(index)
+	if err := edit(index); err != nil {
+		return err
+	}
+	if err := os.Rename(index, own); !errors.Is(err, os.ErrNotExist) { // there was none, and nothing to put into one
+		return err
+	}
+	return nil
+}
+
+// takeBack gives the user's index what it had for our entries, but for those that somebody has staged anew since, and
+// those in held.
+func (s *staging) takeBack(ctx context.Context, held map[string]bool) error {
+	return s.cli.editIndex(ctx, func(index string) error {
+		now, err := stampOf(index)
+		if err != nil {
+			return err
+		}
+		old := index + ".old"
+		defer os.Remove(old)
+		if s.before.Kind == 0 {
+			if err := os.WriteFile(old, s.before.Text, s.before.Perm); err != nil {
+				return err
+			}
+			if err := os.Chtimes(old, s.before.Time, s.before.Time); err != nil {
+				return err
+			}
+			if len(held) == 0 && now.ino == s.after.ino && now.mtime == s.after.mtime && now.size == s.after.size {
+				return os.Rename(old, index) // nobody has written it since
+			}
+		}
+		was, err := s.cli.listed(ctx, old)
+		if err != nil {
+			return err
+		}
+		is, err := s.cli.listed(ctx, index)
+		if err != nil {
+			return err
+		}
+		var removed, set, skipped bytes.Buffer
+		put := func(name string) {
+			set.WriteString(was[name].lines)
+			if was[name].skipped {
+				skipped.WriteString(name + "\x00")
+			}
+		}
+		theirs := map[string]bool{} // what somebody else has staged, and the directories that it is in
+		for name, at := range is {
+			if ours, ok := s.entries[name]; !ok || held[name] || at.lines != entryLine(name, ours) {
+				addWithParents(theirs, name)
+			}
+		}
+		over := map[string]bool{} // the same of our entries that go
+		for _, name := range sortedKeys(s.entries) {
+			ours := entryLine(name, s.entries[name])
+			if held[name] || is[name].lines != ours || was[name].lines == ours || ours == "" && theirs[name] {
+				continue
+			}
+			fmt.Fprintf(&removed, "0 %040d\t%s\x00", 0, name)
+			put(name)
+			addWithParents(over, name)
+		}
+		for name := range was { // a file that gave way to a folder of ours, or one in a folder that gave way to our file
+			_, ours := s.entries[name]
+			gaveWay := over[name]
+			for dir := path.Dir(name); dir != "." && !gaveWay; dir = path.Dir(dir) {
+				gaveWay = is[dir].lines != "" && is[dir].lines == entryLine(dir, s.entries[dir]) && !held[dir]
+			}
+			if !ours && gaveWay && !theirs[name] {
+				put(name)
+			}
+		}
+		removed.Write(set.Bytes())
+		if _, err := s.cli.run(ctx, gitCall{args: []string{"update-index", "-z", "--index-info"}, index: index, stdin: removed.Bytes()}); err != nil || skipped.Len() == 0 {
+			return err
+		}
+		_, err = s.cli.run(ctx, gitCall{args: []string{"update-index", "-z", "--skip-worktree", "--stdin"}, index: index, stdin: skipped.Bytes()})
+		return err
+	})
+}
+
+func addWithParents(to map[string]bool, name string) {
+	for ; name != "." && !to[name]; name = path.Dir(name) {
+		to[name] = true
+	}
+}
+
+// restage puts entries into the user's index where it has what is expected.
+func (c *cli) restage(ctx context.Context, expected, entries map[string]treeItem) error {
+	return c.editIndex(ctx, func(index string) error {
+		is, err := c.listed(ctx, index)
+		if err != nil {
+			return err
+		}
+		set := maps.Clone(entries)
+		maps.DeleteFunc(set, func(name string, _ treeItem) bool { return is[name].lines != entryLine(name, expected[name]) })
+		return c.setEntries(ctx, index, set)
+	})
+}
+
+// listedItem is what an index has at a path, as update-index takes it: a line, and more than one where it is unmerged.
+type listedItem struct {
+	lines   string
+	skipped bool
+}
+
+func entryLine(name string, e treeItem) string {
+	if e.mode == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%06o %s 0\t%s\x00", e.mode, e.id, name)
+}
+
+func (c *cli) listed(ctx context.Context, index string) (map[string]listedItem, error) {
+	b, err := c.run(ctx, gitCall{args: []string{"ls-files", "-z", "-s", "-t"}, index: index})
 	if err != nil {
 		return nil, err
 	}
-	undo = func() {
-		if changed, err := before.changed(); err != nil || changed {
-			_ = before.restore(context.WithoutCancel(ctx))
-		}
+	out := map[string]listedItem{}
+	for _, line := range nulSplit(b) {
+		tag, line, _ := strings.Cut(line, " ")
+		_, name, _ := strings.Cut(line, "\t")
+		out[name] = listedItem{out[name].lines + line + "\x00", tag == "S"}
 	}
-	deadline := time.Now().Add(lockPatience)
-	for {
-		if err = c.setEntries(ctx, "", entries); err == nil {
-			break
-		}
-		if _, held := os.Lstat(own + ".lock"); held != nil || time.Now().After(deadline) {
-			undo()
-			return nil, lockedBy(own, err)
-		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
-	return undo, nil
+	return out, nil
 }
 
 // lockedBy explains a lock file that did not go away.

@@ -1,7 +1,9 @@
 package gitops
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -30,7 +32,29 @@ func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
 	return done, nil
 }
 
+// errHeadMoved says that somebody else has moved HEAD since the commit was planned, and that nothing was committed.
+var errHeadMoved = errors.New("HEAD was moved meanwhile")
+
+// commitWave plans anew where somebody else moves HEAD before the commit is made.
 func (r *Repo) commitWave(ctx context.Context, w Wave) (Commit, error) {
+	_, first, err := r.refs.head()
+	if err != nil {
+		return Commit{}, err
+	}
+	for range 3 {
+		done, err := r.commitOnHead(ctx, w)
+		if err == errHeadMoved {
+			continue
+		}
+		if _, head, herr := r.refs.head(); err == nil && herr == nil && done.Empty && head != first {
+			done.Notes = append(done.Notes, fmt.Sprintf("somebody else committed what this wave changed meanwhile: HEAD is %s", shortHash(head)))
+		}
+		return done, err
+	}
+	return Commit{}, &RefusedError{Reason: "HEAD was moved each of the three times that the commit was tried", Hint: "look for what commits here at the same time: git log"}
+}
+
+func (r *Repo) commitOnHead(ctx context.Context, w Wave) (Commit, error) {
 	if err := r.wholeTrees(ctx, w); err != nil {
 		return Commit{}, err
 	}
@@ -87,6 +111,54 @@ type waveCommit struct {
 	branch string // "" when HEAD is detached
 	parent string // "" on an unborn branch
 	before objectID
+	staged *staging
+}
+
+// unstage takes the wave out of the user's index again, but for what another commit holds by now: the wave's commit
+// failed.
+func (c *waveCommit) unstage(ctx context.Context, failed error) error {
+	ctx = context.WithoutCancel(ctx)
+	held, err := c.heldByHead()
+	if err == nil {
+		err = c.staged.takeBack(ctx, held)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (and the index still has what was to be committed: %w)", failed, err)
+	}
+	return failed
+}
+
+// heldByHead lists the wave's paths that a commit made meanwhile has as the wave has them.
+func (c *waveCommit) heldByHead() (map[string]bool, error) {
+	_, head, err := c.r.refs.head()
+	if err != nil || head == c.parent {
+		return nil, err
+	}
+	tree, err := c.r.headTree()
+	if err != nil {
+		return nil, err
+	}
+	held, now := map[string]bool{}, &treeView{store: c.r.store, root: tree}
+	for name, ours := range c.entries {
+		at, err := now.file(name)
+		if err != nil {
+			return nil, err
+		}
+		held[name] = sameItem(at, ours)
+	}
+	return held, nil
+}
+
+// orMoved is errHeadMoved if that is why git refused.
+func (c *waveCommit) orMoved(err error) error {
+	said, ok := errors.AsType[*gitError](err)
+	if !ok || !strings.Contains(said.said, "cannot lock ref") {
+		return err
+	}
+	if _, head, herr := c.r.refs.head(); herr == nil && head != c.parent {
+		return errHeadMoved
+	}
+	return err
 }
 
 // collect finds what each path becomes: by the plan, then by the wave's files.
@@ -171,14 +243,12 @@ func (c *waveCommit) byUs(ctx context.Context) (hash string, err error) {
 	if err := c.r.store.writeOut(); err != nil {
 		return "", err
 	}
-	undo, err := c.r.cli.stage(ctx, c.entries)
-	if err != nil {
+	if c.staged, err = c.r.cli.stage(ctx, c.entries); err != nil {
 		return "", err
 	}
 	subject, _, _ := strings.Cut(c.plan.w.Message, "\n")
 	if err := c.r.setRef(ctx, ref, c.parent, id.String(), kind+subject); err != nil {
-		undo()
-		return "", err
+		return "", c.unstage(ctx, c.orMoved(err))
 	}
 	return id.String(), nil
 }
@@ -189,9 +259,13 @@ func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]t
 	if err != nil {
 		return Commit{}, err
 	}
-	final := map[string]treeItem{}
-	d := differ{store: c.r.store, each: func(name string, _, is treeItem) {
-		final[strings.Clone(name)] = treeItem{mode: is.mode, id: is.id}
+	final, staged := map[string]treeItem{}, maps.Clone(c.entries)
+	d := differ{store: c.r.store, each: func(name string, was, is treeItem) {
+		name = strings.Clone(name)
+		final[name] = treeItem{mode: is.mode, id: is.id}
+		if _, ours := staged[name]; !ours {
+			staged[name] = was
+		}
 	}}
 	if err := d.dirs("", &c.before, &after, 0); err != nil {
 		return Commit{}, err
@@ -200,7 +274,7 @@ func (c *waveCommit) made(ctx context.Context, hash string, planned map[string]t
 	done.Notes = c.plan.notes(done.Paths)
 	if !maps.Equal(final, planned) {
 		done.Notes = append(done.Notes, "hooks changed what was committed")
-		if _, err := c.r.cli.stage(ctx, final); err != nil {
+		if err := c.r.cli.restage(ctx, staged, final); err != nil {
 			return Commit{}, err
 		}
 	}
@@ -528,10 +602,6 @@ func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
 	if err == nil && at != commit {
 		return &RefusedError{Reason: fmt.Sprintf("commit %s is followed by others", shortHash(commit)), Hint: "look at it with git show " + shortHash(commit) + "; take it back with git revert " + shortHash(commit)}
 	}
-	parent := ""
-	if err == nil {
-		parent, err = r.parentOf(commit)
-	}
 	var old string
 	if err == nil {
 		old, err = r.refs.hash(keep)
@@ -539,18 +609,24 @@ func (r *Repo) TakeBack(ctx context.Context, commit, keep string) error {
 	if err == nil {
 		err = r.setRef(ctx, keep, old, commit, "descartes: kept")
 	}
-	if branch == "" {
-		branch = "HEAD"
-	}
-	switch {
-	case err != nil:
-	case parent == "":
-		err = r.removeRef(ctx, branch)
-	default:
-		err = r.setRef(ctx, branch, commit, parent, "descartes: taken back")
+	if err == nil {
+		err = r.backToParent(ctx, branch, commit)
 	}
 	if err != nil {
 		return fmt.Errorf("take back commit %s: %w", shortHash(commit), err)
 	}
 	return nil
+}
+
+// backToParent puts a branch ("" is a detached HEAD) that is at commit to that one's parent.
+func (r *Repo) backToParent(ctx context.Context, branch, commit string) error {
+	parent, err := r.parentOf(commit)
+	if err != nil {
+		return err
+	}
+	branch = cmp.Or(branch, "HEAD")
+	if parent == "" {
+		return r.removeRef(ctx, branch)
+	}
+	return r.setRef(ctx, branch, commit, parent, "descartes: taken back")
 }

@@ -293,25 +293,24 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID) ([]LeftOut, err
 
 // moveTree enters files in the index and has git move it and the working tree from one tree to another.
 func (c *cli) moveTree(ctx context.Context, entries map[string]treeItem, from, to objectID) error {
-	undo := func() {}
+	undo := func(err error) error { return err }
 	if len(entries) > 0 {
-		var err error
-		if undo, err = c.stage(ctx, entries); err != nil {
+		staged, err := c.stage(ctx, entries)
+		if err != nil {
 			return err
 		}
+		undo = func(err error) error { return errors.Join(err, staged.takeBack(context.WithoutCancel(ctx), nil)) }
 	}
 	if from == to {
 		return nil
 	}
 	// Exit status 1: some files differ from the index, which is the user's affair.
 	if _, err := c.run(ctx, gitCall{args: []string{"update-index", "-q", "--refresh"}}); err != nil && exitCode(err) != 1 {
-		undo()
-		return err
+		return undo(err)
 	}
 	_, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", from.String(), to.String()}})
 	if said, ok := errors.AsType[*gitError](err); ok {
-		undo()
-		return &RefusedError{Reason: "git does not move the working tree: " + said.said, Hint: "commit or stash what was changed there, and try again"}
+		return undo(&RefusedError{Reason: "git does not move the working tree: " + said.said, Hint: "commit or stash what was changed there, and try again"})
 	}
 	return err
 }
