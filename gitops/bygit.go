@@ -140,9 +140,12 @@ func (c *cli) dropIgnored(ctx context.Context, index string) error {
 	return c.forget(ctx, index, covered)
 }
 
-// sparse is the option without which git add leaves out what lies outside a sparse checkout. Older versions of
-// git do not know it, nor do they need it.
+// sparse is the option without which git add leaves out what lies outside a sparse checkout. Versions of git before
+// 2.34 do not know it, nor do they need it.
 func (c *cli) sparse() []string {
+	if c.version.Before(Version{2, 34}) {
+		return nil
+	}
 	if _, err := os.Stat(filepath.Join(c.l.gitDir, "info", "sparse-checkout")); err != nil {
 		return nil
 	}

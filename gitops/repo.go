@@ -260,7 +260,7 @@ type layout struct {
 // (a repository of somebody else, of a format that it does not know) is a RefusedError.
 func locate(ctx context.Context, program string, opt Options) (layout, error) {
 	git := &cli{program: program, env: gitEnv(opt.Env), l: layout{root: opt.Dir}}
-	b, err := git.run(ctx, gitCall{args: []string{"rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"}})
+	b, err := git.run(ctx, gitCall{args: []string{"rev-parse", "--show-toplevel", "--git-dir", "--git-common-dir"}})
 	var said *gitError
 	if errors.As(err, &said) {
 		return layout{}, layoutError(opt.Dir, said)
@@ -272,8 +272,23 @@ func locate(ctx context.Context, program string, opt Options) (layout, error) {
 	if len(lines) != 3 {
 		return layout{}, &RefusedError{Reason: fmt.Sprintf("the path of the repository at %q holds a line break", opt.Dir)}
 	}
+	dir, err := filepath.Abs(opt.Dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return layout{}, fmt.Errorf("find repository: %w", err)
+	}
+	for i, p := range lines { // git before 2.31 cannot make them absolute
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(dir, p)
+		}
+		if lines[i], err = filepath.EvalSymlinks(p); err != nil {
+			return layout{}, fmt.Errorf("find repository: %w", err)
+		}
+	}
 	l := layout{root: lines[0], gitDir: lines[1], commonDir: lines[2]}
-	if dir, err := filepath.EvalSymlinks(opt.Dir); err == nil && dir != l.root && !strings.HasPrefix(dir, l.root+"/") {
+	if dir != l.root && !strings.HasPrefix(dir, l.root+"/") {
 		return layout{}, &RefusedError{Reason: "core.worktree puts the working tree at " + l.root, Hint: "git config --unset core.worktree, or start there"}
 	}
 	return l, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -148,5 +149,38 @@ func TestLocateBrokenGitFile(t *testing.T) {
 	}
 	if _, err := locate(t.Context(), gitProgram(t), Options{Dir: filepath.Join(s.dir, "missing"), Env: s.env}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing directory: got %v", err)
+	}
+}
+
+// The oldest version of git lacks options of later ones.
+func TestOldestGit(t *testing.T) {
+	t.Parallel()
+	for name, setup := range map[string]string{"plain": "", "sparse checkout": "git sparse-checkout set docs"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTwin(t, &scenario{setup: setup})
+			s.put("../git", "#!/bin/sh\nfor a; do last=$a; case $a in --path-format*|--sparse) echo \"unknown option: $a\" >&2; exit 129;; esac; done\n"+
+				"if [ \"$last\" = version ]; then echo git version 2.30.2; else exec "+gitProgram(t)+" \"$@\"; fi\n")
+			s.sh("chmod +x ../git; mkdir -p docs/deep; ln -s repo/docs/deep ../link")
+			root := s.dir
+			for _, s.dir = range []string{root, root + "/docs/deep", root + "/../link"} {
+				r, err := s.open("", root+"/../git")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := (layout{root: root, gitDir: root + "/.git", commonDir: root + "/.git"}); r.l != want {
+					t.Errorf("%s: got %+v, want %+v", s.dir, r.l, want)
+				}
+				base := mustSnapshot(t, r)
+				s.sh("echo " + s.dir + " >" + root + "/docs/new")
+				done, err := r.CommitWave(t.Context(), Wave{Message: waveMessage, Results: []Pair{{Base: base, Result: mustSnapshot(t, r)}}})
+				if err != nil || !slices.Equal(done.Paths, []string{"docs/new"}) {
+					t.Errorf("got %+v, %v", done, err)
+				}
+				if err := r.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
