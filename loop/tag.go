@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
+	"descartes/scheduler"
 	"descartes/tasks"
 )
 
@@ -29,8 +31,9 @@ type tagWork struct {
 	told    map[string]string // held tasks that were told of, and why
 	tuned   map[string]bool   // tasks whose next text a person chose, by file name
 	failing streak
-	void    bool   // the run was refused before it began
-	slots   *slots // nil: attempts run in the user's tree
+	void    bool                              // the run was refused before it began
+	slots   *slots                            // nil: attempts run in the user's tree
+	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutine
 
 	// where the run stands in its waves
 	wave    int      // the wave at hand; 0 before the first
@@ -44,7 +47,8 @@ type tagWork struct {
 
 // begin makes the job the work of a run.
 func (j *Job) begin(l *Loop, opt StartOptions) work {
-	w := &tagWork{Loop: l, job: j, scope: opt.Scope, branch: opt.Branch}
+	w := &tagWork{Loop: l, job: j, scope: opt.Scope, branch: opt.Branch, counts: &atomic.Pointer[scheduler.Counts]{}}
+	w.count()
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
 	l.root, l.config = j.Root, &j.Config
 	l.who.Tag, l.who.Files = j.File.Tag(), filesOf(j.File)
@@ -114,7 +118,7 @@ func (w *tagWork) replay(_ context.Context, events []journal.Event) error {
 	for id, st := range w.history.TakeChanges(w.state.Seq) {
 		if _, ok := w.job.Graph.Task(id); ok {
 			w.saver.pending[id] = tasks.Status(st)
-			w.job.Graph.SetStatus(id, tasks.Status(st))
+			w.setStatus(id, tasks.Status(st))
 		}
 	}
 	w.saver.look()
@@ -356,7 +360,7 @@ func (w *tagWork) shelve() {
 	w.saver.mu.Lock()
 	defer w.saver.mu.Unlock()
 	w.saver.pending[w.history.Current] = tasks.Pending
-	w.job.Graph.SetStatus(w.history.Current, tasks.Pending)
+	w.setStatus(w.history.Current, tasks.Pending)
 }
 
 // ending judges a run that nothing stopped.
@@ -415,7 +419,7 @@ func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 }
 
 func (w *tagWork) fill(s *State) {
-	c := w.job.Graph.Counts()
+	c := w.counts.Load()
 	s.TasksCompleted, s.TasksTotal = c.Done, c.Total
 }
 
@@ -424,7 +428,17 @@ func (w *tagWork) taskID(id string) TaskID {
 	return TaskID{ID: id, Numeric: ok && t.Numeric}
 }
 
-func (w *tagWork) changed(id, status string) { w.job.Graph.SetStatus(id, tasks.Status(status)) }
+func (w *tagWork) changed(id, status string) { w.setStatus(id, tasks.Status(status)) }
+
+func (w *tagWork) setStatus(id string, status tasks.Status) {
+	w.job.Graph.SetStatus(id, status)
+	w.count()
+}
+
+func (w *tagWork) count() {
+	c := w.job.Graph.Counts()
+	w.counts.Store(&c)
+}
 
 // close removes the task list that this start had made of the plan where the run was refused: it leaves nothing.
 func (w *tagWork) close() error {
