@@ -3,6 +3,7 @@ package gitops
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -167,8 +168,12 @@ func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended
 		g.before, g.broken, g.settings.Refs, g.settings.Broken = was.Refs, was.Broken, was.Refs, was.Broken
 	}
 	for _, n := range sortedKeys(was.Refs) {
-		if hash := was.Refs[n]; g.refs[n] == "" && n != h.Branch && n != "refs/stash" {
-			s.note("%s, at %s when the attempt began, is gone: git update-ref %s %s brings it back", shortRef(n), shortHash(hash), n, hash)
+		if hash := was.Refs[n]; g.refs[n] == "" && n != h.Branch {
+			command := "git update-ref " + n + " " + hash
+			if n == "refs/stash" {
+				command = "git stash store " + hash
+			}
+			s.note("%s, at %s when the attempt began, is gone: %s brings it back", shortRef(n), shortHash(hash), command)
 		}
 	}
 	g.notes = s.Notes
@@ -347,26 +352,47 @@ func (g *Guard) repairSettings(ctx context.Context, s *Repaired) error {
 	return g.r.restoreSettings(ctx, &g.settings, func(fileStamp) bool { return false }, s)
 }
 
-// repairStash tells of stash entries: new ones are kept, dropped ones can be had again.
-func (g *Guard) repairStash(_ context.Context, s *Repaired) error {
+// repairStash tells of stash entries. New ones are kept, dropped ones can be had again, and are put back where none is left.
+// Those whose objects are gone are a RefusedError.
+func (g *Guard) repairStash(ctx context.Context, s *Repaired) error {
 	now, err := copyFile(g.stash.Path)
 	if err != nil {
 		return err
 	}
-	before, after := stashEntries(g.stash.Text), stashEntries(now.Text)
+	was := g.stash.Text
+	before, after := stashEntries(was), stashEntries(now.Text)
 	for _, h := range after {
 		if !slices.Contains(before, h) {
 			s.Back = true
 			s.note("the attempt ran git stash; its entry %s is kept (git stash list)", shortHash(h))
 		}
 	}
-	for _, h := range before {
-		if !slices.Contains(after, h) {
-			s.note("the attempt dropped the stash entry %s; git stash store %s brings it back", shortHash(h), h)
-		}
-	}
+	dropped := slices.DeleteFunc(before, func(h string) bool { return slices.Contains(after, h) })
 	g.stash = now
-	return nil
+	lost, err := g.r.missingObjects(ctx, dropped)
+	if err != nil {
+		return err
+	}
+	dropped = slices.DeleteFunc(dropped, func(h string) bool { return slices.Contains(lost, h) })
+	for _, h := range dropped { // the oldest first
+		back := "; git stash store " + h + " brings it back"
+		if len(after) == 0 {
+			_, err := g.r.cli.run(ctx, gitCall{args: []string{"stash", "store", "-q", "-m", stashMessage(was, h), h}})
+			if _, said := errors.AsType[*gitError](err); err != nil && !said {
+				return err
+			}
+			if err == nil { // else refs/stash is damaged, and repairRefs refuses it
+				back = "; it was put back"
+			}
+		}
+		s.note("the attempt dropped the stash entry %s%s", shortHash(h), back)
+	}
+	if g.stash, err = copyFile(g.stash.Path); err != nil || len(lost) == 0 {
+		return err
+	}
+	delete(g.refs, "refs/stash")
+	return &RefusedError{Reason: "the attempt deleted stash entries whose objects are not in the repository: " + strings.Join(lost, ", "),
+		Hint: "fetch what is missing from a copy or a backup of the repository; git stash list shows the entries that are left"}
 }
 
 // stashEntries are the commits that a reflog leads to.
@@ -377,6 +403,17 @@ func stashEntries(log []byte) (out []string) {
 		}
 	}
 	return out
+}
+
+// stashMessage is what the log of the stash says of an entry.
+func stashMessage(log []byte, entry string) (message string) {
+	for line := range strings.Lines(string(log)) {
+		at, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if f := strings.Fields(at); len(f) > 1 && f[1] == entry {
+			message = text
+		}
+	}
+	return message
 }
 
 // repairIndex restores the index byte for byte, unless only its stat data changed. What the agent added to it counts as

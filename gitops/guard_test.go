@@ -47,7 +47,13 @@ var guardRows = []struct {
 	{name: "index split", attempt: "git update-index --split-index; echo 2 >>f; git add f", notes: []string{"index was changed"}},
 	{name: "stash", attempt: "echo 2 >>f; git stash -q", notes: []string{"ran git stash; its entry"}, keeps: "refs/stash"},
 	{name: "stash and pop", attempt: "echo 2 >>f; git stash -q; git stash pop -q"},
-	{name: "user's stash dropped", setup: "echo 2 >>f; git stash -q", attempt: "git stash drop -q", notes: []string{"dropped the stash entry"}, loses: "refs/stash"},
+	{name: "user's stash dropped", setup: "echo 2 >>f; git stash -q", attempt: "git stash drop -q", notes: []string{"dropped the stash entry"}},
+	{name: "user's stashes cleared", setup: "for n in 2 3; do echo $n >>f; git stash -q; done", attempt: "git stash clear", notes: []string{"dropped the stash entry", "dropped the stash entry"}},
+	{name: "one stash of two dropped", setup: "for n in 2 3; do echo $n >>f; git stash -q; done", attempt: "git stash drop -q", notes: []string{"brings it back"}},
+	{name: "log of the stash deleted", setup: "echo 2 >>f; git stash -q", attempt: "rm .git/logs/refs/stash", notes: []string{"; it was put back"}},
+	{name: "ref of the stash deleted", setup: "echo 2 >>f; git stash -q", attempt: "rm .git/refs/stash", notes: []string{"refs/stash was deleted during the attempt and put back"}},
+	{name: "refs of other tools deleted", setup: "git update-ref refs/jj/keep/1 HEAD; git update-ref refs/original/refs/heads/main HEAD; git pack-refs --all; git update-ref refs/one HEAD",
+		attempt: "for r in jj/keep/1 original/refs/heads/main one; do git update-ref -d refs/$r; done", notes: []string{"refs/jj/keep/1 was deleted during the attempt and put back", "refs/one was deleted", "refs/original/refs/heads/main was deleted"}},
 	{name: "merge left", setup: conflict, attempt: "git merge -q x || true", notes: []string{"commands of the attempt left unfinished: .git/MERGE_HEAD .git/MERGE_MODE .git/MERGE_MSG; kept: commit", "index"}},
 	{name: "merge done", setup: "git checkout -qb x; echo x >n; git add n; git commit -qm2; git checkout -q main; git commit -qm3 --allow-empty", attempt: "git merge -q -m merged x", notes: []string{"index", "branch main went", "own commits"}, commits: true},
 	{name: "rebase left", setup: conflict, attempt: "git rebase -q x || true", notes: []string{".git/rebase-merge", "index", "HEAD stood"}},
@@ -93,6 +99,8 @@ var guardRows = []struct {
 		attempt: "for f in team.inc deep.inc mine.inc ../other.inc ~/theirs.inc; do echo '[core] hooksPath = evil' >$f; done", tree: true, notes: []string{"/other.inc was changed", "deep.inc was changed", "mine.inc was changed", "team.inc was changed during the attempt and put back; its text is kept in .git/descartes-changed/team.inc-"}},
 	{name: "kept attempts deleted", setup: "git update-ref refs/descartes/l/1/1 HEAD; git update-ref refs/descartes/l/1/2 HEAD; git update-ref refs/descartes/l/2/1 HEAD", attempt: "git update-ref -d refs/descartes/l/1/1; rm -r .git/refs/descartes/l/2",
 		notes: []string{"2 of the kept attempts under refs/descartes/ were deleted during the attempt and put back"}},
+	{name: "kept attempt deleted beside another", setup: "git update-ref refs/descartes/l/1/1 HEAD; git update-ref refs/descartes/l/1/2 HEAD", attempt: "git update-ref -d refs/descartes/l/1/1", notes: []string{"1 of the kept attempts"}},
+	{name: "kept attempt deleted from packed-refs", setup: "git update-ref refs/descartes/l/1/1 HEAD; git pack-refs --all", attempt: "sed -i /descartes/d .git/packed-refs", notes: []string{"1 of the kept attempts"}},
 	{name: "everything at once", attempt: "git checkout -qb b; echo 2 >>f; git add f; git commit -qm own; git config x.y z; " + hook("pre-commit", "exit 1") + ": >.git/index.lock",
 		notes: []string{"index.lock", "config", "hook pre-commit was added", "index", "branch b was checked out", "own commits", "branch b was made"}, commits: true, keeps: "refs/heads/b"},
 }
@@ -302,6 +310,37 @@ func TestRepairLostObjects(t *testing.T) {
 	s.git("fsck", "--strict")
 	if name := s.git("config", "user.name"); name == "Agent\n" {
 		t.Error("the rest was not put back")
+	}
+}
+
+// A stash whose objects are gone is refused once; the entries that are left are put back.
+func TestRepairLostStash(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{setup: "echo 2 >>f; git stash -q -m one; echo 3 >>f; git stash -q -m two; git tag keep stash@{1}"})
+	r, err := s.open("", gitProgram(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	g, err := r.Guard(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := strings.TrimSpace(s.git("rev-parse", "stash"))
+	s.sh("git stash clear; git gc -q --prune=now")
+	repaired, err := g.Repair(t.Context())
+	var refused *RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "stash entries whose objects are not in the repository: "+lost) {
+		t.Errorf("got %+v, %v", repaired, err)
+	}
+	if !matchNotes(repaired.Notes, []string{"; it was put back"}) {
+		t.Errorf("got notes %q", repaired.Notes)
+	}
+	if got := s.git("stash", "list"); got != "stash@{0}: On main: one\n" {
+		t.Errorf("the stash is\n%s", got)
+	}
+	if again, err := g.Repair(t.Context()); err != nil || len(again.Notes) > 0 {
+		t.Errorf("repaired again: %+v, %v", again, err)
 	}
 }
 

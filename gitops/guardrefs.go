@@ -18,8 +18,24 @@ import (
 // refValues is where refs stand: name to hash, or to "ref:" and a name for a symbolic one.
 type refValues map[string]string
 
-// watchedRefs are the refs that Guard lists. It leaves those out where attempts are kept: a run has as many as attempts.
-var watchedRefs = []string{"refs/heads", "refs/tags", "refs/stash", "refs/remotes", "refs/notes", "refs/replace"}
+// watched lists the folders of refs that Guard looks at. It leaves those out where attempts are kept, a run has as many as
+// attempts, and those of a bisect or a rebase, which end with it.
+func (s *refStore) watched() []string {
+	found := map[string]bool{"refs/heads": true} // without any, git would list all
+	add := func(name string) {
+		if top := strings.SplitN(name, "/", 3); len(top) > 1 && !slices.Contains([]string{"descartes", "bisect", "rewritten"}, top[1]) {
+			found["refs/"+top[1]] = true
+		}
+	}
+	for _, dir := range []string{s.l.commonDir, s.l.gitDir} {
+		entries, _ := os.ReadDir(filepath.Join(dir, "refs"))
+		for _, e := range entries {
+			add("refs/" + e.Name())
+		}
+	}
+	_ = s.packed(func(name, _ string) { add(name) }) // what cannot be read is git's to say
+	return sortedKeys(found)
+}
 
 // eachRefFile walks the files of refs but for ours.
 func eachRefFile(l layout, visit func(path string) error) error {
@@ -56,7 +72,7 @@ func (r *Repo) listRefs(ctx context.Context) (refs refValues, broken []string, e
 		return nil, nil, err
 	}
 	var warned string
-	b, err := r.cli.run(ctx, gitCall{args: append([]string{"for-each-ref", "--format=%(refname) %(objectname) %(symref)"}, watchedRefs...), warned: &warned})
+	b, err := r.cli.run(ctx, gitCall{args: append([]string{"for-each-ref", "--format=%(refname) %(objectname) %(symref)"}, r.refs.watched()...), warned: &warned})
 	if said, ok := errors.AsType[*gitError](err); ok {
 		return nil, nil, &RefusedError{Reason: "git cannot read the refs of the repository: " + fatal(said.said), Hint: "mv " + packed + " " + packed + ".damaged"}
 	}
@@ -177,7 +193,7 @@ func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
 	}
 	back := refValues{}
 	for n, was := range g.refs {
-		if now[n] == "" && n != "refs/stash" {
+		if now[n] == "" {
 			back[n] = was
 		}
 	}
@@ -264,26 +280,20 @@ func (g *Guard) sound(ctx context.Context, now refValues, broken []string) error
 		}
 	}
 	for n, was := range g.refs {
-		if now[n] == "" && n != "refs/stash" && isHex(was) {
+		if now[n] == "" && isHex(was) {
 			changed[was] = append(changed[was], n)
 		}
 	}
-	if len(changed) == 0 {
-		return nil
-	}
-	b, err := g.r.cli.run(ctx, gitCall{args: []string{"cat-file", "--batch-check=%(objectname)"}, stdin: []byte(strings.Join(sortedKeys(changed), "\n") + "\n")})
+	absent, err := g.r.missingObjects(ctx, sortedKeys(changed))
 	if err != nil {
 		return err
 	}
 	var lost []string
-	for line := range strings.Lines(string(b)) {
-		hash, absent := strings.CutSuffix(strings.TrimSpace(line), " missing")
+	for _, hash := range absent {
 		for _, n := range changed[hash] {
-			if absent {
-				lost = append(lost, shortRef(n)+" ("+shortHash(hash)+")")
-				delete(g.refs, n)
-				delete(g.before, n)
-			}
+			lost = append(lost, shortRef(n)+" ("+shortHash(hash)+")")
+			delete(g.refs, n)
+			delete(g.before, n)
 		}
 	}
 	if len(lost) == 0 {
@@ -292,6 +302,20 @@ func (g *Guard) sound(ctx context.Context, now refValues, broken []string) error
 	slices.Sort(lost)
 	return &RefusedError{Reason: "the attempt deleted or changed refs whose objects are not in the repository: " + strings.Join(lost, ", "),
 		Hint: "fetch what is missing from a clone or a remote, and delete what is left of them: git update-ref -d, by the whole name (refs/heads/... is a branch)"}
+}
+
+// missingObjects are those of the objects that are not in the repository.
+func (r *Repo) missingObjects(ctx context.Context, hashes []string) (out []string, err error) {
+	if len(hashes) == 0 {
+		return nil, nil
+	}
+	b, err := r.cli.run(ctx, gitCall{args: []string{"cat-file", "--batch-check=%(objectname)"}, stdin: []byte(strings.Join(hashes, "\n") + "\n")})
+	for line := range strings.Lines(string(b)) {
+		if hash, missing := strings.CutSuffix(strings.TrimSpace(line), " missing"); missing {
+			out = append(out, hash)
+		}
+	}
+	return out, err
 }
 
 // bringBack gives refs the values they had, all or none. What git refuses is a RefusedError: a ref in the way of one that
@@ -359,26 +383,29 @@ func (r *Repo) leadsTo(ctx context.Context, from, to string) bool {
 	return err == nil
 }
 
-// keptStamps are the times of the folders of kept attempts. A run keeps a ref for every attempt: all are looked at only
-// where one of these changed.
+// keptStamps are the times of the folders of kept attempts, and of packed-refs. A run keeps a ref for every attempt: all are
+// looked at only where one of these changed.
 func (r *Repo) keptStamps() (map[string]fileStamp, error) {
-	top := r.refs.file(path.Clean(privateRefs))
-	entries, err := os.ReadDir(top)
-	if err != nil && !missing(err) {
+	packed := filepath.Join(r.l.commonDir, "packed-refs")
+	stamp, err := stampOf(packed)
+	if err != nil {
 		return nil, err
 	}
-	out := map[string]fileStamp{}
-	for _, dir := range append(entries, nil) {
-		at := top
-		if dir != nil {
-			at = filepath.Join(top, dir.Name())
+	out := map[string]fileStamp{packed: stamp}
+	err = filepath.WalkDir(r.refs.file(path.Clean(privateRefs)), func(dir string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			out[dir], err = stampOf(dir)
 		}
-		if out[at], err = stampOf(at); err != nil {
-			return nil, err
+		if missing(err) {
+			return nil
 		}
-	}
-	return out, nil
+		return err
+	})
+	return out, err
 }
+
+// poolRefs are those of slots, which change under other loops' hands.
+const poolRefs = privateRefs + "pool/"
 
 // lostAttempts are the refs of kept attempts that an attempt deleted or moved.
 func (g *Guard) lostAttempts() (refValues, error) {
@@ -391,6 +418,6 @@ func (g *Guard) lostAttempts() (refValues, error) {
 		return nil, err
 	}
 	lost := maps.Clone(g.r.kept)
-	maps.DeleteFunc(lost, func(n, hash string) bool { return now[n] == hash })
+	maps.DeleteFunc(lost, func(n, hash string) bool { return now[n] == hash || strings.HasPrefix(n, poolRefs) })
 	return lost, nil
 }
