@@ -268,3 +268,71 @@ func (r *Repo) makeDirs(dir string) error {
 	}
 	return nil
 }
+
+// rawKey is a file as a snapshot has it.
+type rawKey struct {
+	path string
+	id   objectID
+}
+
+// noteRaw remembers what the uncommitted files of a snapshot that git made hold byte for byte: a checkout gives them the
+// line ends and the filters' output that git would choose. It lasts as long as the Repo.
+func (r *Repo) noteRaw(ctx context.Context, tree Tree) error {
+	to, err := parseID(string(tree))
+	if err != nil {
+		return err
+	}
+	head, err := r.headTree()
+	if err != nil {
+		return err
+	}
+	converted := map[string]file{}
+	var failed error
+	err = r.diff(head, to, func(name string, _, is treeItem) {
+		key := rawKey{strings.Clone(name), is.id}
+		if _, known := r.raw[key]; known || failed != nil || is.mode != modeRegular && is.mode != modeExec {
+			return
+		}
+		info, err := r.statBelow(name)
+		if err != nil || info.mode != modeRegular && info.mode != modeExec || info.size > largeFile || strings.Contains(name, "\n") {
+			return
+		}
+		f, err := r.readRaw(ctx, key.path)
+		switch {
+		case context.Cause(ctx) != nil:
+			failed = context.Cause(ctx)
+		case err != nil: // it is restored as git does
+		case f.id == is.id:
+			r.raw[key] = f.id
+		default:
+			f.name = is.id.String()
+			converted[key.path] = f
+		}
+	})
+	if err = errors.Join(err, failed); err != nil || len(converted) == 0 {
+		return err
+	}
+	return r.noteConverted(ctx, converted)
+}
+
+// noteConverted takes those of which git says, while they stay as they were read, that they are what the snapshot has:
+// each goes by the id that it has there.
+func (r *Repo) noteConverted(ctx context.Context, files map[string]file) error {
+	names := sortedKeys(files)
+	b, err := r.cli.run(ctx, gitCall{args: []string{"hash-object", "--stdin-paths"}, options: []string{"-c", "core.safecrlf=false"}, stdin: []byte(strings.Join(names, "\n") + "\n")})
+	if exitCode(err) != 0 {
+		return nil // one went away: they are restored as git does
+	}
+	if err != nil {
+		return err
+	}
+	for i, id := range strings.Fields(string(b)) {
+		f := files[names[i]]
+		info, err := r.statBelow(names[i])
+		was, perr := parseID(f.name)
+		if err == nil && perr == nil && id == f.name && info.mode == f.mode && info.st == f.st {
+			r.raw[rawKey{names[i], was}] = f.id
+		}
+	}
+	return nil
+}

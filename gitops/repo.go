@@ -39,6 +39,7 @@ type Repo struct {
 	ix      *index          // as it was then
 	forced  map[string]bool // of cli: in every snapshot although ignored
 	packs   string
+	raw     map[rawKey]objectID // the bytes of files that git converts
 }
 
 // Open finds the repository that holds opt.Dir and looks for everything that the native path cannot do.
@@ -69,7 +70,7 @@ func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error)
 	if err := refusal(formatFindings(cfg)); err != nil {
 		return nil, err
 	}
-	r := &Repo{opt: opt, l: l, cfg: cfg, settings: findSettings(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced}
+	r := &Repo{opt: opt, l: l, cfg: cfg, settings: findSettings(l, cfg, opt.Env), people: identities{git: git, cfg: cfg}, cli: git, guard: newProtection(opt.Protect), forced: git.forced, raw: map[rawKey]objectID{}}
 	r.refs = &refStore{l: l}
 	if err := clear(r); err != nil {
 		return nil, err

@@ -574,6 +574,9 @@ func (x *restoration) carryOut(ctx context.Context, p *restorePlan) error {
 			x.left[w.path] = err.Error()
 			continue
 		}
+		if raw, known := r.raw[rawKey{w.path, w.item.id}]; known && r.writeRaw(w.path, treeItem{mode: w.item.mode, id: raw}) == nil {
+			continue
+		}
 		paths = append(paths, w.path)
 	}
 	return x.checkout(ctx, paths)

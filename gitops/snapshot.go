@@ -34,7 +34,14 @@ func (r *Repo) snapshot(ctx context.Context) (Tree, error) {
 			return "", fmt.Errorf("snapshot: %w", err)
 		}
 	}
-	return r.cli.snapshot(ctx, r.opt.Protect)
+	tree, err := r.cli.snapshot(ctx, r.opt.Protect)
+	if err != nil {
+		return "", err
+	}
+	if err := r.noteRaw(ctx, tree); err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	return tree, nil
 }
 
 func (r *Repo) nativeSnapshot(ctx context.Context) (Tree, error) {
