@@ -90,6 +90,14 @@ func (s *sandbox) sh(script string) {
 	}
 }
 
+// gitScript makes ../git, a program to be called instead of git. This process never has it open for writing: a child that
+// another test starts meanwhile would have it open too, and who is to run it finds it busy.
+func (s *sandbox) gitScript(text string) {
+	s.t.Helper()
+	s.put(s.dir+"/../git.sh", "#!/bin/sh\n"+text)
+	s.sh("cp ../git.sh ../git; chmod +x ../git")
+}
+
 func (s *sandbox) layout() layout {
 	s.t.Helper()
 	l, err := s.locate()
