@@ -16,7 +16,7 @@ func (s *sandbox) once(script string) {
 func openBeside(t *testing.T, s *sandbox, command string) *Repo {
 	t.Helper()
 	s.put("../after.sh", "")
-	s.gitScript("for a; do if [ \"$a\" = "+command+" ] && [ -e ../armed ]; then sh ../user.sh; "+gitProgram(t)+" \"$@\"; code=$?; sh ../after.sh; exit $code; fi; done\nexec "+gitProgram(t)+" \"$@\"\n")
+	s.gitScript("for a; do if [ \"$a\" = " + command + " ] && [ -e ../armed ]; then sh ../user.sh; " + gitProgram(t) + " \"$@\"; code=$?; sh ../after.sh; exit $code; fi; done\nexec " + gitProgram(t) + " \"$@\"\n")
 	r, err := s.open("", s.path("../git"))
 	if err != nil {
 		t.Fatal(err)

@@ -198,7 +198,7 @@ func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
 
 // putFile stores what a commit is to hold of a file with this content.
 func (r *Repo) putFile(ctx context.Context, name string, data []byte) (objectID, error) {
-	if !r.commitGit {
+	if !r.viaGit { // then git converts nothing
 		if err := r.scanner.checkEnds(name, data); err != nil {
 			return objectID{}, err
 		}

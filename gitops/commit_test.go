@@ -362,3 +362,33 @@ func TestWaveFilesIgnored(t *testing.T) {
 		t.Errorf("committed %q", c.Paths)
 	}
 }
+
+// However many files of the wave there are, a commit with hooks takes the same few calls of git.
+func TestWaveFilesTakeNoCallEach(t *testing.T) {
+	t.Parallel()
+	s := newTwin(t, &scenario{setup: hook("pre-commit", "true")})
+	s.gitScript("echo . >>../calls; exec " + gitProgram(t) + " \"$@\"\n")
+	r, err := s.open("", s.path("../git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	calls := func(files map[string][]byte) int {
+		s.put("../calls", "")
+		if done := commitWave(t, r, Wave{Message: waveMessage, Files: files}); len(done.Paths) != len(files) {
+			t.Errorf("committed %q", done.Paths)
+		}
+		b, err := os.ReadFile(s.path("../calls"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(b), "\n")
+	}
+	one := calls(map[string][]byte{"a": []byte("1\n")})
+	if three := calls(map[string][]byte{"a": []byte("2\n"), "b": []byte("2\r\n"), "c": nil}); three != one || one > 5 {
+		t.Errorf("one file takes %d calls, three take %d", one, three)
+	}
+	if got := s.git("show", "HEAD:a", "HEAD:b"); got != "2\n2\r\n" {
+		t.Errorf("committed %q", got)
+	}
+}

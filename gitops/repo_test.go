@@ -159,8 +159,8 @@ func TestOldestGit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newTwin(t, &scenario{setup: setup})
-			s.gitScript("for a; do last=$a; case $a in --path-format*|--sparse) echo \"unknown option: $a\" >&2; exit 129;; esac; done\n"+
-				"if [ \"$last\" = version ]; then echo git version 2.30.2; else exec "+gitProgram(t)+" \"$@\"; fi\n")
+			s.gitScript("for a; do last=$a; case $a in --path-format*|--sparse) echo \"unknown option: $a\" >&2; exit 129;; esac; done\n" +
+				"if [ \"$last\" = version ]; then echo git version 2.30.2; else exec " + gitProgram(t) + " \"$@\"; fi\n")
 			s.sh("mkdir -p docs/deep; ln -s repo/docs/deep ../link")
 			root := s.dir
 			for _, s.dir = range []string{root, root + "/docs/deep", root + "/../link"} {
