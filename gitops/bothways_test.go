@@ -247,3 +247,19 @@ func TestLookingStoresNothing(t *testing.T) {
 		})
 	}
 }
+
+// A protected folder may be ignored too.
+func TestSnapshotBesideAnIgnoredFolder(t *testing.T) {
+	t.Parallel()
+	for _, way := range bothWays[:2] {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			s, r := openBothWays(t, way.setup, "echo /own >>.gitignore; git commit -qam rule", "own/")
+			base := mustSnapshot(t, r)
+			s.sh("mkdir own; echo 1 >own/f; echo 1 >new; rm run.sh")
+			if got := s.git("diff", "--name-status", string(base), string(mustSnapshot(t, r))); got != "A\tnew\nD\trun.sh\n" {
+				t.Errorf("the snapshot says\n%s", got)
+			}
+		})
+	}
+}

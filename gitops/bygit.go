@@ -104,7 +104,7 @@ func (c *cli) addAll(ctx context.Context, index string, guard protection) error 
 			args = append(args, ":(top,exclude,literal)"+p)
 		}
 		_, err := c.run(ctx, gitCall{options: []string{"-c", "core.safecrlf=false"}, args: args, index: index})
-		if c.out = leftByGit(err); err == nil {
+		if c.out = leftByGit(err); err == nil || onlyIgnored(err) {
 			return c.setNested(ctx, index, inner)
 		}
 		bare, ok := uncommittedRepository(err)
@@ -181,6 +181,13 @@ func (c *cli) addForced(ctx context.Context, index string) error {
 	_, err := c.run(ctx, gitCall{options: literally, index: index, stdin: nulJoin(there),
 		args: append([]string{"add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"}, c.sparse()...)})
 	return err
+}
+
+// onlyIgnored reports whether git add did everything, and complains that a path that it was told to leave out is ignored.
+func onlyIgnored(err error) bool {
+	var ge *gitError
+	return errors.As(err, &ge) && ge.code == 1 && strings.HasPrefix(ge.said, "The following paths are ignored by one of your .gitignore files:") &&
+		!strings.Contains(ge.said, "error: ") && !strings.Contains(ge.said, "fatal: ")
 }
 
 // leftByGit reads from the words of `git add --ignore-errors` what it could not add.
