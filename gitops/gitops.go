@@ -24,8 +24,8 @@
 // By ourselves, because go-git is wrong and the git program slow there: the scan of the working tree (scan.go), the ignore
 // rules (ignore.go) and reading the index (index.go).
 //
-// Nothing here follows a symbolic link out of the working tree, deletes an ignored file, or writes the index or a ref other
-// than git does.
+// Nothing here follows a symbolic link out of the working tree or deletes an ignored file. git writes the index and the refs,
+// but for what an attempt did to the index, which filecopy.go puts back as git replaces a file: under its lock, by renaming.
 package gitops
 
 import (

@@ -63,7 +63,8 @@ func formatFindings(c *gitConfig) []finding {
 			// the native path reads and adds objects, and knows config.worktree
 		case "objectformat":
 			if value != "sha1" {
-				out = append(out, finding{reason: "its object format is " + value + "; only sha1 is supported", refuse: true})
+				out = append(out, finding{reason: "its object format is " + value + "; only sha1 is supported",
+					hint: "git init --object-format=sha1 makes a repository that works; git fast-export and git fast-import bring the history there", refuse: true})
 			}
 		case "refstorage":
 			if value != "files" {
