@@ -474,16 +474,16 @@ func (f *family) look(root int) {
 	}
 }
 
-// process is what /proc says of one.
-type process struct {
+// procStat is what /proc says of a process.
+type procStat struct {
 	parent      int
 	start, line string
 	dead        bool
 }
 
 // everything is the machine's processes.
-func everything() map[int]process {
-	all := map[int]process{}
+func everything() map[int]procStat {
+	all := map[int]procStat{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		b, err := os.ReadFile(path)
@@ -495,7 +495,7 @@ func everything() map[int]process {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		parent, _ := strconv.Atoi(fields[1])
 		line, _ := os.ReadFile(filepath.Dir(path) + "/cmdline")
-		all[pid] = process{parent: parent, start: fields[19], dead: fields[0] == "Z" || fields[0] == "X",
+		all[pid] = procStat{parent: parent, start: fields[19], dead: fields[0] == "Z" || fields[0] == "X",
 			line: string(bytes.ReplaceAll(line, []byte{0}, []byte{' '}))}
 	}
 	return all
