@@ -17,7 +17,7 @@
 // not wait for the disk, so objects.go does before a ref names what was written.
 //
 // By the git program, because go-git loses or damages what git keeps: settings and identity (config.go), refs with their
-// logs (refs.go), the index after a commit, the files of a restore (restore.go), diffs for people (diff.go) and merges
+// logs (refs.go), the index after a commit, the files of a restore (restore.go), diffs for people (trees.go) and merges
 // (merge.go). Where filters, line ends, submodules, sparse checkouts, hooks or signing are in play it makes the snapshots
 // and the whole commit too (bygit.go); preflight.go finds that out, and Repo.Notes says so. git.go runs it.
 //

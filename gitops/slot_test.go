@@ -58,7 +58,7 @@ func TestSlotIsTheRepository(t *testing.T) {
 		"packed":   slotBase + "; git pack-refs --all; git gc -q",
 		"detached": slotBase + "; git checkout -q --detach",
 		"shallow":  slotBase + "; echo 2 >>a; git commit -qam second; git clone -q --depth 1 file://$PWD ../shallow; rm -rf .git; mv ../shallow/.git .git",
-		"borrowed": slotBase + "; git clone -q --shared . ../shared; mv .git ../lender.git; echo \"$(cd ..; pwd)/lender.git/objects\" >../shared/.git/objects/info/alternates; mv ../shared/.git .git",
+		"borrowed": slotBase + "; git clone -q --shared . ../borrower; mv .git ../lender.git; echo \"$(cd ..; pwd)/lender.git/objects\" >../borrower/.git/objects/info/alternates; mv ../borrower/.git .git",
 		"linked":   slotBase + "; mv $PWD ../main; git -C ../main worktree add -q -b side $PWD",
 		"sparse":   slotBase + "; git sparse-checkout set d",
 	} {
