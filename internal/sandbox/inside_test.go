@@ -157,10 +157,14 @@ func TestProxy(t *testing.T) {
 			rw.WriteHeader(http.StatusProxyAuthRequired)
 			return
 		}
-		c, _, err := http.NewResponseController(rw).Hijack()
-		if err == nil {
-			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\noffice")
-			c.Close()
+		c, buffered, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
+		if _, err := http.ReadRequest(buffered.Reader); err == nil { // a client refuses an answer that came before its question
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\noffice")
 		}
 	}))
 	defer office.Close()
