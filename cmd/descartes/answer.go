@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -349,55 +348,4 @@ func showQuestion(cmd *cobra.Command, look looking, id string) error {
 		fmt.Fprintf(&text, "task %s waits for no answer\n", terminal.Clean(t.ID))
 	}
 	return write(cmd.OutOrStdout(), text.String())
-}
-
-// requestTeller shows in a run's own terminal what another one asks of it.
-type requestTeller struct {
-	once sync.Once
-	quit chan struct{}
-	done sync.WaitGroup
-	look func(last bool)
-}
-
-// watch begins with the first call. The caller stops it.
-func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() bool, say func(string, ...any)) {
-	t.once.Do(func() {
-		t.quit = make(chan struct{})
-		var mu sync.Mutex
-		told := ""
-		t.look = func(last bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			if text := requestOf(home, id, kind, underway()); text != "" && text != told && (told == "" || !last) {
-				told = text
-				say("%s", text)
-			}
-		}
-		t.done.Go(func() {
-			tick := time.NewTicker(300 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				select {
-				case <-t.quit:
-					return
-				case <-tick.C:
-					t.look(false)
-				}
-			}
-		})
-	})
-}
-
-// requestOf says what a live loop is asked to do, "" for nothing.
-func requestOf(home loop.Home, id, kind string, underway bool) string {
-	r, now := home.Asked(id)
-	return report.RequestText(r, now, kind, underway)
-}
-
-// stop ends it, and returns when nothing more is shown.
-func (t *requestTeller) stop() {
-	if t.quit != nil {
-		close(t.quit)
-		t.done.Wait()
-	}
 }

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
+	"sync"
+	"time"
 
+	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
@@ -69,5 +74,187 @@ func (p *printer) observe(e journal.Event) {
 	}
 	if e.Type == journal.LimitWaiting && e.Detail != nil && e.Detail.Until != nil {
 		p.count = startCountdown(p, &e, p.live)
+	}
+}
+
+// liveWriter buffers what a run prints: a thousand quick tasks are not a thousand writes, yet
+// nothing waits longer than a moment to be seen. A terminal sees each line at once.
+type liveWriter struct {
+	mu    sync.Mutex
+	b     *bufio.Writer
+	term  *screen // sees each line at once; nil for anything else
+	timer *time.Timer
+	armed bool
+	err   error // the first one; nothing is written after it
+	mask  *redact.Redactor
+}
+
+// flushAfter is how long a line may wait.
+const flushAfter = 100 * time.Millisecond
+
+func newLiveWriter(w io.Writer) *liveWriter {
+	l := &liveWriter{}
+	if terminal.IsTerminal(w) {
+		l.term = &screen{w: w}
+		w = l.term
+	}
+	l.b = bufio.NewWriterSize(w, 32<<10)
+	return l
+}
+
+// Write takes text in, whole lines of it. It never fails: a run does not end because nobody reads any more.
+func (l *liveWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return len(p), nil
+	}
+	if l.mask != nil {
+		p = l.mask.Bytes(bytes.Clone(p))
+	}
+	_, l.err = l.b.Write(p)
+	switch {
+	case l.err != nil:
+	case l.term != nil:
+		l.err = l.b.Flush()
+	case l.timer == nil:
+		l.timer, l.armed = time.AfterFunc(flushAfter, l.flushLate), true
+	case !l.armed:
+		l.timer.Reset(flushAfter)
+		l.armed = true
+	}
+	return len(p), nil
+}
+
+func (l *liveWriter) flushLate() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = false
+	if l.err == nil {
+		l.err = l.b.Flush()
+	}
+}
+
+// Flush brings out what is waiting.
+func (l *liveWriter) Flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.b.Flush()
+	}
+	if l.term != nil {
+		l.term.settle()
+	}
+}
+
+// countdown shows how long a run still waits for its provider: on a terminal as one line that changes each second,
+// elsewhere as a line each half hour. It is over with the next event.
+type countdown struct {
+	quit chan struct{}
+	done sync.WaitGroup
+}
+
+const toldEvery = 30 * time.Minute
+
+// startCountdown shows the wait that e tells of on p. The caller stops it.
+func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
+	c := &countdown{quit: make(chan struct{})}
+	until := e.Detail.Until.Round(0)
+	every, show := toldEvery, func(left string) { p.say("  still waiting, %s left", left) }
+	if live {
+		// The cursor stays at the line's begin: whatever is printed next takes its place.
+		every, show = time.Second, func(left string) { fmt.Fprintf(p.text, "  %s left\x1b[K\r", left) }
+	}
+	c.done.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-c.quit:
+				if live {
+					fmt.Fprint(p.text, "\x1b[K")
+				}
+				return
+			case <-tick.C:
+				if left := until.Sub(time.Now().Round(0)); left > 0 { // by the wall clock, as the wait itself
+					show(terminal.Spell(left))
+				}
+			}
+		}
+	})
+	return c
+}
+
+// stop ends it, and returns when nothing more is shown. A nil countdown has ended.
+func (c *countdown) stop() {
+	if c != nil {
+		close(c.quit)
+		c.done.Wait()
+	}
+}
+
+// screen hands text to a terminal in a goroutine of its own: one that takes nothing (Ctrl-S, a connection that
+// stalls) must not hold up a run, and one that is gone must not end it.
+type screen struct {
+	w    io.Writer
+	mu   sync.Mutex
+	text []byte        // not written yet
+	idle chan struct{} // closed when everything is; nil while nothing is under way
+	gone bool          // nothing is written any more
+}
+
+const (
+	screenHolds = 1 << 20 // bytes that wait for a terminal; what comes then is dropped
+	screenWait  = 2 * time.Second
+)
+
+// Write takes text in. It never fails, and never waits.
+func (t *screen) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.gone || len(t.text)+len(p) > screenHolds {
+		return len(p), nil
+	}
+	t.text = append(t.text, p...)
+	if t.idle == nil {
+		t.idle = make(chan struct{})
+		go t.drain()
+	}
+	return len(p), nil
+}
+
+func (t *screen) drain() {
+	for {
+		t.mu.Lock()
+		text := t.text
+		t.text = nil
+		if len(text) == 0 || t.gone {
+			close(t.idle)
+			t.idle = nil
+			t.mu.Unlock()
+			return
+		}
+		t.mu.Unlock()
+		if _, err := t.w.Write(text); err != nil {
+			t.mu.Lock()
+			t.gone = true
+			t.mu.Unlock()
+		}
+	}
+}
+
+// settle waits until everything is written, for as long as anybody would wait for a terminal.
+func (t *screen) settle() {
+	t.mu.Lock()
+	idle := t.idle
+	t.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(screenWait)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
 	}
 }

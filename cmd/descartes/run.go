@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -236,4 +240,140 @@ func supervise(dir, exitFile, cookie string, c *confined) (*proc.Shim, error) {
 func cookieOf(root string) string {
 	sum := sha256.Sum256([]byte(root))
 	return hex.EncodeToString(sum[:8])
+}
+
+// person is who sits at the terminal.
+type person struct {
+	p     *printer
+	lines chan string
+	soft  <-chan struct{} // closed by Ctrl-C, which is no answer
+}
+
+// atTerminal is the person at the terminal; nil where nobody is there. The goroutine that reads ends with the
+// program: a read of a terminal cannot be ended.
+func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
+	if ci || p.lines != nil || !terminal.IsTerminal(cmd.OutOrStdout()) {
+		return nil
+	}
+	in, ok := cmd.InOrStdin().(*os.File)
+	if !ok || !terminal.IsTerminal(in) {
+		return nil
+	}
+	h := &person{p: p, lines: make(chan string)}
+	go func() {
+		defer close(h.lines)
+		for s := bufio.NewScanner(in); s.Scan(); {
+			h.lines <- s.Text()
+		}
+	}()
+	return h
+}
+
+// ask asks a question whose usual answer is yes.
+func (h *person) ask(ctx context.Context, question string) (yes, answered bool) {
+	for range 5 {
+		fmt.Fprintf(h.p.text, "%s [Y/n] ", terminal.Clean(question))
+		h.p.text.Flush()
+		var line string
+		ok := false
+		select {
+		case line, ok = <-h.lines:
+		case <-h.soft:
+		case <-ctx.Done():
+		}
+		if !ok {
+			h.p.say("")
+			return false, false
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "", "y", "yes":
+			return true, true
+		case "n", "no":
+			return false, true
+		}
+	}
+	return false, false
+}
+
+// interrupts turns signals into the two ways to stop a run.
+type interrupts struct {
+	soft     chan struct{}  // closed by the first Ctrl-C: finish the running attempt
+	run      *journal.State // what this run has recorded
+	underway atomic.Bool    // an attempt is running
+}
+
+// saw takes note of an event.
+func (i *interrupts) saw(e journal.Event) {
+	if i.run == nil {
+		i.run = journal.NewState()
+	}
+	i.run.Apply(&e)
+	i.underway.Store(i.run.Underway())
+}
+
+// watch catches signals until stop is called. The context ends with the second Ctrl-C or SIGTERM. The end of the
+// terminal ends nothing: what is printed then is lost, and the journal has it. A signal that our parent had us ignore
+// stays ignored.
+func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	i.soft = make(chan struct{})
+	ch := make(chan os.Signal, 4)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(ch, s)
+		}
+	}
+	// A reader that goes away must not end the run in its middle: writing then fails, and that is all.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		asked, hungUp := false, false
+		for {
+			select {
+			case <-quit:
+				return
+			case s := <-ch:
+				switch {
+				case s == syscall.SIGHUP && !hungUp:
+					hungUp = true
+					say("the terminal is gone: the run continues without it; descartes loop attach follows it")
+				case s == syscall.SIGHUP:
+				case s == syscall.SIGINT && !asked:
+					asked = true
+					close(i.soft)
+					if i.underway.Load() {
+						say("interrupted: the running attempt is finished first; Ctrl-C again interrupts it")
+					} else {
+						say("interrupted: no attempt is running, the state is saved")
+					}
+				case s == syscall.SIGTERM:
+					say("stopping: the agent is interrupted, the state is saved")
+					cancel(loop.ErrTerminated)
+				default:
+					say("stopping: the agent is interrupted, the state is saved")
+					cancel(nil)
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(ch)
+		signal.Stop(broken)
+		close(quit)
+		<-done
+		cancel(nil)
+	}
+}
+
+// cutShort is the error of a run that was asked to stop, for cause, before it had begun.
+func cutShort(cause, err error) error {
+	switch {
+	case cause == nil || err == nil:
+		return err
+	case errors.Is(cause, loop.ErrTerminated):
+		return &failure{code: exitTerminated, err: fmt.Errorf("terminated while starting, nothing was begun: %w", err)}
+	}
+	return &failure{code: exitInterrupted, err: fmt.Errorf("interrupted while starting, nothing was begun: %w", err)}
 }

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"descartes/internal/terminal"
@@ -46,16 +43,4 @@ func newWavesCmd() *cobra.Command {
 	cmd.Flags().BoolVar(&dot, "dot", false, "print the graph for Graphviz")
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "print the graph for Mermaid")
 	return cmd
-}
-
-func write(w io.Writer, s string) error {
-	_, err := io.WriteString(w, s)
-	return err
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
