@@ -87,7 +87,7 @@ func (c *Criteria) Verdict() string {
 	return Ship
 }
 
-// Box is the verdict with its evidence, in a frame.
+// Box is the verdict with its evidence, in a frame that is open to the right: evidence is as long as it is.
 func (c *Criteria) Box() string {
 	var kinds, rest []string
 	for _, k := range c.Asked.Criteria {
@@ -106,65 +106,11 @@ func (c *Criteria) Box() string {
 	lines = append(lines, fmt.Sprintf("Criteria: %d/%d met", len(c.Asked.Criteria)-len(rest), len(c.Asked.Criteria)), "Reversible: "+string(c.Class))
 	verdict := c.Verdict()
 	light := map[string]string{Ship: "🟢", Monitor: "🟡", Research: "🔴"}[verdict]
-	return frame(light+" "+verdict, lines)
+	return fmt.Sprintf("╭─ %s %s %s╮\n│ %s\n╰%s╯\n", light, verdict, strings.Repeat("─", boxWidth-6-len(verdict)), strings.Join(lines, "\n│ "), strings.Repeat("─", boxWidth))
 }
 
 // boxWidth is the number of columns inside the frame.
 const boxWidth = 37
-
-func frame(title string, lines []string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "╭─ %s %s╮\n", title, strings.Repeat("─", boxWidth-3-columns(title)))
-	for _, line := range lines {
-		for _, part := range wrap(line, boxWidth-2) {
-			fmt.Fprintf(&b, "│ %s%s │\n", part, strings.Repeat(" ", max(0, boxWidth-2-columns(part))))
-		}
-	}
-	fmt.Fprintf(&b, "╰%s╯\n", strings.Repeat("─", boxWidth))
-	return b.String()
-}
-
-// columns is how wide a text is on a terminal.
-func columns(s string) int {
-	n := 0
-	for _, r := range s {
-		n += runeColumns(r)
-	}
-	return n
-}
-
-func runeColumns(r rune) int {
-	if r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0x1f300) {
-		return 2
-	}
-	return 1
-}
-
-// wrap breaks a line into parts that are at most width columns wide.
-func wrap(line string, width int) []string {
-	var out []string
-	now := ""
-	for _, word := range strings.Fields(line) {
-		if now != "" && columns(now)+1+columns(word) > width {
-			out, now = append(out, now), ""
-		}
-		if now != "" {
-			now += " "
-		}
-		now += word
-		for columns(now) > width {
-			n, at := 0, 0
-			for i, r := range now {
-				if n += runeColumns(r); n > width {
-					at = i
-					break
-				}
-			}
-			out, now = append(out, now[:at]), now[at:]
-		}
-	}
-	return append(out, now)
-}
 
 // StateFile is .loop/state.json as it is to be written now, with what others put into it.
 func (c *Criteria) StateFile() []byte {

@@ -1,9 +1,6 @@
 package gate
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // fields are the "KEY: value" lines of one status block, keys in capitals with _ for blanks.
 type fields struct {
@@ -77,7 +74,7 @@ func (f *fields) add(line string) {
 	if len(f.body) < 1000 {
 		f.body = append(f.body, line)
 	}
-	line = strings.TrimSpace(line[listMark(line):])
+	line, _ = entry(line)
 	at := strings.IndexAny(line, ":=")
 	if at <= 0 || len(f.values) >= 64 {
 		return
@@ -117,21 +114,6 @@ func (f *fields) signal(problem func(string, ...any)) bool {
 		return false
 	}
 	return yes
-}
-
-// number reads a count.
-func (f *fields) number(key string, problem func(string, ...any)) int {
-	value, given := f.values[key]
-	if !given {
-		return 0
-	}
-	digits, _, _ := strings.Cut(strings.TrimSpace(value), " ")
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 0 || n > 1_000_000 {
-		problem("%s is %q, not a number", key, clip(value, 80))
-		return 0
-	}
-	return n
 }
 
 // word reads one of the words that a field may have.

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"descartes/internal/markdown"
 )
 
 // Criteria is the gate that ends a loop when every criterion is met with evidence and the agent
@@ -76,11 +79,10 @@ func NewCriteria(o Options) (*Criteria, error) {
 // StepsOf are the steps that a spec lists, or, where it lists none, one for each criterion.
 func StepsOf(spec string, a Asked) []string {
 	var steps []string
-	lines, code := prose(clip(spec, 256<<10))
-	for n, line := range lines {
-		text := strings.TrimSpace(line)
-		if mark := listMark(text); mark > 0 && !code[n] && len(steps) < maxCriteria {
-			steps = append(steps, oneLine(text[mark:], 200))
+	doc := document(clip(spec, 256<<10))
+	for n := range doc.Lines {
+		if doc.Lines[n].Kind == markdown.Entry && len(steps) < maxCriteria {
+			steps = append(steps, oneLine(doc.Words(n), 200))
 		}
 	}
 	if len(steps) > 1 {
@@ -540,8 +542,7 @@ func (c *Criteria) state(said string, m Met, d *Decision) {
 // ticks takes the list inside <loop-complete>: "- tests pass: ✓".
 func (c *Criteria) ticks(inner string) {
 	for line := range strings.SplitSeq(inner, "\n") {
-		line = strings.TrimSpace(line)
-		text := strings.TrimSpace(line[listMark(line):])
+		text, _ := entry(line)
 		for _, mark := range []string{"✓", "✔", "✅"} {
 			if rest, ok := strings.CutSuffix(text, mark); ok {
 				c.state(strings.TrimRight(rest, " :-—"), Met{Met: true}, &Decision{})
@@ -586,35 +587,24 @@ func (c *Criteria) violated(f Facts) string {
 	return ""
 }
 
+var loopTag = regexp.MustCompile("^[\\s>*_]*(?:`[\\s*_]*<loop-(complete|blocked)>.*`\\s*$|<loop-(complete|blocked)>)")
+
 // tags finds <loop-complete> and <loop-blocked> at the start of a line outside code, the last of
 // either. inner is what stands between the tag and its end, or the end of the message.
 func tags(message string) (done, blocked bool, inner string) {
-	lines, code := prose(message)
-	end := ""
-	var body []string
-	for n, line := range lines {
-		text := bare(line)
-		for _, tag := range []string{"complete", "blocked"} {
-			rest, ok := strings.CutPrefix(text, "<loop-"+tag+">")
-			if !ok || code[n] || strings.HasPrefix(strings.TrimLeft(line, " \t>*_"), "`") && !strings.HasSuffix(strings.TrimSpace(line), "`") {
-				continue
-			}
-			done, blocked, end, body = tag == "complete", tag == "blocked", "</loop-"+tag+">", nil
-			text, line = rest, rest
-		}
-		if end == "" {
-			continue
-		}
-		before, _, closed := strings.Cut(line, end)
-		if body = append(body, before); closed {
-			end = ""
-			inner = strings.TrimSpace(strings.Join(body, "\n"))
+	doc := document(message)
+	from, tag := -1, ""
+	for n := range doc.Lines {
+		if m := loopTag.FindStringSubmatch(doc.Line(n)); m != nil && doc.Lines[n].Kind != markdown.Hidden {
+			tag = m[1] + m[2]
+			from = doc.Lines[n].Start + strings.Index(doc.Line(n), "<loop-"+tag+">") + len("<loop->") + len(tag)
 		}
 	}
-	if end != "" {
-		inner = strings.TrimSpace(strings.Join(body, "\n"))
+	if tag == "" {
+		return false, false, ""
 	}
-	return done, blocked, inner
+	inner, _, _ = strings.Cut(message[from:], "</loop-"+tag+">")
+	return tag == "complete", tag == "blocked", strings.Trim(inner, " \t\r\n*_`")
 }
 
 func orElse(a, b string) string {

@@ -1,12 +1,13 @@
 package gate
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"descartes/internal/markdown"
 )
 
 // maxCriteria and maxText bound what a person can ask of a criteria loop.
@@ -218,143 +219,69 @@ func sectionOf(title string) string {
 // criteria nor mustNot is an error: its author meant to ask something.
 func ParseShape(text string) (Asked, error) {
 	if len(text) > 1<<20 {
-		return Asked{}, fmt.Errorf("SHAPE.md is larger than 1 MiB")
+		return Asked{}, errors.New("SHAPE.md is larger than 1 MiB")
 	}
-	r := shapeReader{how: map[string]string{}, commands: map[string]string{}}
-	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
-		r.line(line)
-		if r.err != nil {
-			return Asked{}, r.err
-		}
-	}
-	r.asked.verify(r.how)
-	for i := range r.asked.Criteria {
-		if c := &r.asked.Criteria[i]; c.Command == "" {
-			c.Command = r.commands[name(c.Text)]
-		}
-	}
-	if len(r.asked.Criteria)+len(r.asked.MustNot) == 0 {
-		return Asked{}, fmt.Errorf(`SHAPE.md has no criteria: expected a section "criteria:" with a list`)
-	}
-	return r.asked, CheckCriteria(r.asked.Criteria)
-}
-
-type shapeReader struct {
-	asked    Asked
-	section  string
-	fenced   bool
-	header   bool              // the next row of a table is its head
-	how      map[string]string // name of a criterion to its kind of verification
-	commands map[string]string
-	err      error
-}
-
-func (r *shapeReader) line(line string) {
-	text := strings.TrimSpace(line)
-	switch {
-	case text == "" || text == "---":
-		r.header = true
-		return
-	case strings.HasPrefix(text, "```") || strings.HasPrefix(text, "~~~"):
-		if r.fenced = !r.fenced; !r.fenced && r.section != "" && indentOf(line) == 0 {
-			r.header = true
-		}
-		return
-	case heading(text) > 0 && !r.fenced:
-		r.section, r.header = sectionOf(strings.Trim(text, "# \t")), true
-		return
-	case strings.HasSuffix(text, ":") && listMark(text) == 0 && indentOf(line) == 0:
-		if s := sectionOf(bare(text)); s != "" || r.fenced {
-			r.section = s
-		}
-		return
-	}
-	if r.json(text) {
-		return
-	}
-	switch r.section {
-	case "criteria":
-		r.item(text, &r.asked.Criteria)
-	case "mustnot":
-		r.item(text, &r.asked.MustNot)
-	case "verification":
-		r.verification(text)
-	}
-}
-
-// item takes a list item; other lines of the section are its prose, and tables in it are details.
-func (r *shapeReader) item(text string, to *[]Criterion) {
-	mark := listMark(text)
-	if strings.HasPrefix(text, "|") {
-		if to == &r.asked.Criteria {
-			r.verification(text)
-		}
-		return
-	}
-	if mark == 0 {
-		return
-	}
-	if _, _, rest, ok := entry(text); ok {
-		text, mark = rest, 0
-	}
-	text = strings.TrimSpace(text[mark:])
-	if n := len(text); n > 1 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
-		text = text[1 : n-1]
-	}
-	c, err := ParseCriterion(text)
-	if err == nil && len(*to) >= maxCriteria {
-		err = fmt.Errorf("SHAPE.md has more than %d entries in one section", maxCriteria)
-	}
+	doc, err := markdown.Parse(text)
 	if err != nil {
-		r.err = err
-		return
+		return Asked{}, fmt.Errorf("SHAPE.md %w", err)
 	}
-	*to = append(*to, c)
-}
-
-// verification takes "name: kind", or a row of the table Criterion, Verification Type, Command/Method.
-// A method that is one piece of code binds it as a command, where the kind is execution output.
-func (r *shapeReader) verification(text string) {
-	if strings.HasPrefix(text, "|") {
-		cells := strings.Split(strings.Trim(text, "|"), "|")
-		if strings.Trim(text, "|-: \t") == "" || r.header {
-			r.header = false
-			return
+	var a Asked
+	section, how, commands := "", map[string]string{}, map[string]string{}
+	for n := range doc.Lines {
+		line := strings.TrimSpace(doc.Line(n))
+		label := strings.HasSuffix(line, ":") && doc.Line(n)[0] == line[0] && sectionOf(line) != ""
+		if doc.Lines[n].Kind == markdown.Heading || label {
+			section = sectionOf(line)
+			continue
 		}
-		if len(cells) < 2 {
-			return
-		}
-		k, kind := name(unquote(cells[0])), squeeze(bare(cells[1]))
-		r.how[k] = kind
-		if len(cells) > 2 && isExecution(kind) {
-			method := strings.TrimSpace(strings.Join(cells[2:], "|"))
-			if n := len(method); n > 2 && method[0] == '`' && method[n-1] == '`' && strings.Count(method, "`") == 2 {
-				r.commands[k] = method[1 : n-1]
+		item, listed := entry(line)
+		var c Criterion
+		switch {
+		case strings.HasPrefix(line, "|") && (section == "criteria" || section == "verification"):
+			verificationRow(line, how, commands)
+		case section == "verification" && strings.Contains(line, ":"):
+			at := strings.LastIndex(item, ":")
+			how[name(unquote(item[:at]))] = squeeze(unquote(item[at+1:]))
+		case listed && (section == "criteria" || section == "mustnot"):
+			if n := len(item); n > 1 && strings.ContainsRune(`"'`, rune(item[0])) && item[n-1] == item[0] {
+				item = item[1 : n-1]
+			}
+			if c, err = ParseCriterion(item); err != nil {
+				return Asked{}, err
+			}
+			if section == "criteria" {
+				a.Criteria = append(a.Criteria, c)
+			} else {
+				a.MustNot = append(a.MustNot, c)
 			}
 		}
-		return
 	}
-	text = strings.TrimSpace(text[listMark(text):])
-	if at := strings.LastIndex(text, ":"); at > 0 && len(r.how) < maxCriteria {
-		r.how[name(unquote(text[:at]))] = squeeze(unquote(text[at+1:]))
-	}
-}
-
-// json takes a line of a criteriaStatus mapping: "tests pass": {"met": false, "verification": "..."}.
-func (r *shapeReader) json(text string) bool {
-	if !r.fenced || !strings.HasPrefix(text, `"`) || !strings.Contains(text, `"verification"`) {
-		return false
-	}
-	var m map[string]struct{ Verification string }
-	if json.Unmarshal([]byte("{"+strings.TrimSuffix(text, ",")+"}"), &m) != nil {
-		return false
-	}
-	for k, v := range m {
-		if v.Verification != "" && len(r.how) < maxCriteria {
-			r.how[name(k)] = squeeze(v.Verification)
+	a.verify(how)
+	for i := range a.Criteria {
+		if c := &a.Criteria[i]; c.Command == "" {
+			c.Command = commands[name(c.Text)]
 		}
 	}
-	return true
+	if len(a.Criteria)+len(a.MustNot) == 0 {
+		return Asked{}, errors.New(`SHAPE.md has no criteria: expected a section "criteria:" with a list`)
+	}
+	return a, errors.Join(CheckCriteria(a.Criteria), CheckCriteria(a.MustNot))
+}
+
+// verificationRow takes a row of the table Criterion, Verification Type, Command/Method. A method that is
+// one piece of code binds it as a command, where the kind is execution output.
+func verificationRow(row string, how, commands map[string]string) {
+	cells := markdown.Cells(row)
+	if len(cells) < 2 {
+		return
+	}
+	k, kind := name(unquote(cells[0])), squeeze(bare(cells[1]))
+	how[k] = kind
+	if len(cells) > 2 && isExecution(kind) {
+		if code := strings.Trim(cells[2], "`"); len(code) == len(cells[2])-2 && !strings.Contains(code, "`") {
+			commands[k] = code
+		}
+	}
 }
 
 func unquote(s string) string { return strings.Trim(s, " \t\"'*_`") }

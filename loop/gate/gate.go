@@ -126,10 +126,21 @@ func list(texts []string, limit int) string {
 // Promised reports whether an agent's final message makes the promise word, as package promise says.
 func Promised(final, word string) bool { return promise.Made(promise.Lines(final), word) >= 0 }
 
-// prose splits a message into lines and says which of them are fenced code, the fences included.
-func prose(text string) (lines []string, code []bool) {
-	lines = strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	return lines, markdown.Code(lines)
+// document is a text as Markdown; one that is too large for that has no lines.
+func document(text string) *markdown.Document {
+	doc, err := markdown.Parse(text)
+	if err != nil {
+		return &markdown.Document{}
+	}
+	return doc
+}
+
+var listMark = regexp.MustCompile(`^\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[.?\]\s+)?`)
+
+// entry is the text of a line that is an entry of a list, without its box.
+func entry(line string) (text string, ok bool) {
+	mark := listMark.FindString(line)
+	return strings.TrimSpace(line[len(mark):]), mark != ""
 }
 
 // bare takes quote marks off the start of a line, and emphasis and blanks off both ends.

@@ -3,8 +3,8 @@ package gate
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"descartes/internal/markdown"
@@ -73,7 +73,7 @@ func (p *planReader) line(n int, l *markdown.Line, words string) {
 		_, after, _ := strings.Cut(rest, "-->")
 		words = strings.TrimSpace(before + after)
 	}
-	if rest, ok := missingSpecs(bare(words)); ok && l.Box == 0 {
+	if rest, ok := missingSpecs(bare(words)); ok && l.Box == 0 && strings.Contains(words, ":") {
 		p.missing = rest == ""
 		p.addMissing(rest)
 		return
@@ -101,7 +101,7 @@ func (p *planReader) line(n int, l *markdown.Line, words string) {
 func (p *planReader) head(level int, text string) {
 	p.missing, p.indents, p.parents = false, nil, nil
 	p.section = squeeze(text)
-	if rest, ok := missingSpecs(text); ok || strings.EqualFold(squeeze(text), "missing specs") {
+	if rest, ok := missingSpecs(text); ok {
 		p.missing = true
 		p.addMissing(rest)
 	}
@@ -126,7 +126,7 @@ func (p *planReader) item(n, indent int, box rune, text string) {
 	case '!':
 		it.Waits = true
 	}
-	it.Blocks, it.Waits = blocks(text), it.Waits || waits(text)
+	it.Blocks, it.Waits = blocksText.MatchString(text), it.Waits || waitsText.MatchString(text)
 	if len(p.parents) > 0 {
 		above := &p.plan.Items[p.parents[len(p.parents)-1]]
 		above.Parent = true
@@ -152,96 +152,29 @@ func (p *planReader) addMissing(text string) {
 	}
 }
 
+var missingHead = regexp.MustCompile(`(?i)^missing spec(?:s|ifications)?(?: identified)?\W*(?::\W*(.*)|$)`)
+
 // missingSpecs reads "Missing specs: text" and "Missing specs identified: text".
 func missingSpecs(line string) (string, bool) {
-	before, rest, ok := strings.Cut(line, ":")
-	switch strings.Join(words(before), " ") {
-	case "missing specs", "missing spec", "missing specs identified", "missing specifications":
-		return strings.Trim(rest, " *_`"), ok
+	m := missingHead.FindStringSubmatch(line)
+	if m == nil {
+		return "", false
 	}
-	return "", false
+	return m[1], true
 }
 
-// heading is the level of a heading line, or 0.
-func heading(line string) int {
-	n := 0
-	for n < len(line) && line[n] == '#' {
-		n++
-	}
-	if n == 0 || n > 6 || n == len(line) || line[n] != ' ' && line[n] != '\t' {
-		return 0
-	}
-	return n
-}
-
-// entry reads "- [x] text": how far it is indented, what is in the box, the text.
-func entry(line string) (indent int, box, text string, ok bool) {
-	indent = indentOf(line)
-	rest := strings.TrimLeft(line, " \t>")
-	mark := listMark(rest)
-	if mark == 0 {
-		return 0, "", "", false
-	}
-	rest = strings.TrimLeft(rest[mark:], " \t")
-	if !strings.HasPrefix(rest, "[") {
-		return 0, "", "", false
-	}
-	box, text, ok = strings.Cut(rest[1:], "]")
-	if ok && (strings.HasPrefix(text, "(") || strings.HasPrefix(text, "[")) {
-		return 0, "", "", false // a link
-	}
-	if box = strings.TrimSpace(box); !ok || len([]rune(box)) > 1 || strings.TrimSpace(text) == "" {
-		return 0, "", "", false
-	}
-	return indent, box, text, true
-}
-
-func indentOf(line string) int {
-	n := 0
-	for _, r := range line {
-		switch r {
-		case ' ', '>':
-			n++
-		case '\t':
-			n += 4
-		default:
-			return n
-		}
-	}
-	return n
-}
-
-// listMark is the length of the list mark, with the blank after it, that a text begins with.
-func listMark(s string) int {
-	n := 0
-	for n < len(s) && n < 9 && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	if n > 0 && (n >= len(s) || s[n] != '.' && s[n] != ')') || n == 0 && (s == "" || !strings.ContainsRune("-*+", rune(s[0]))) {
-		return 0
-	}
-	if n++; n >= len(s) || s[n] != ' ' && s[n] != '\t' {
-		return 0
-	}
-	return n + 1
-}
+var (
+	rankText   = regexp.MustCompile(`(?i)\bP(\d)\b|\bpriority\W+(\w+)|(\w+)\W+priority\b|^\W*(\w+)\W*$`)
+	fixesText  = regexp.MustCompile(`(?i)\b(fix|repair)(es)?\b.*\b(tests?|build|lint|fail\w*)\b`)
+	blocksText = regexp.MustCompile(`(?i)\b(un)?block(s|er)\b`)
+	waitsText  = regexp.MustCompile(`(?i)\b(blocked by|depends on|wait(s|ing) (for|on))\b`)
+)
 
 // rank is the priority that a text states: P0 to P9, or critical, high, medium and low where the text
 // speaks of priority.
 func rank(text string) int {
-	ws := words(text)
-	for _, w := range ws {
-		if len(w) == 2 && w[0] == 'p' && w[1] >= '0' && w[1] <= '9' {
-			n, _ := strconv.Atoi(w[1:])
-			return n
-		}
-	}
-	for i, w := range ws {
-		near := i > 0 && ws[i-1] == "priority" || i+1 < len(ws) && ws[i+1] == "priority" || len(ws) == 1
-		if !near {
-			continue
-		}
-		switch w {
+	for _, m := range rankText.FindAllStringSubmatch(text, -1) {
+		switch word := strings.ToLower(strings.Join(m[1:], "")); word {
 		case "critical", "highest", "urgent":
 			return 0
 		case "high":
@@ -250,31 +183,13 @@ func rank(text string) int {
 			return 2
 		case "low", "lowest":
 			return 3
+		default:
+			if m[1] != "" {
+				return int(word[0] - '0')
+			}
 		}
 	}
 	return NoPriority
-}
-
-// blocks reports whether an item says that others wait for it: "P0 — blocks 3 other tasks".
-func blocks(text string) bool {
-	for _, w := range words(text) {
-		switch w {
-		case "blocks", "blocker", "unblocks":
-			return true
-		}
-	}
-	return false
-}
-
-// waits reports whether an item says that it waits for another.
-func waits(text string) bool {
-	low := " " + strings.Join(words(text), " ") + " "
-	for _, phrase := range []string{" blocked by ", " depends on ", " waits for ", " waiting for ", " waiting on "} {
-		if strings.Contains(low, phrase) {
-			return true
-		}
-	}
-	return false
 }
 
 // Open are the items that are not checked off, in the plan's order. An item with entries of its own
@@ -361,7 +276,6 @@ func key(text string) string {
 // Situation is what the choice of the next task depends on, beside the plan.
 type Situation struct {
 	TestsFail bool
-	Failure   string   // what the failing tests print
 	Specs     []string // the spec files that there are, slash paths
 }
 
@@ -384,32 +298,28 @@ const (
 )
 
 // Choose names the most important remaining task. A blocker comes before failing tests, those before
-// priority, and among items of one priority the one with the clearest spec wins: one that names a spec
-// file that exists, then one whose words a spec file is named for, then the one with the most detail,
-// then the first. Items that wait for others are only taken where nothing else is left.
+// priority, and among items of one priority the one with the clearest spec wins: one that a spec file is
+// named for, then the one with the most detail, then the first. Items that wait for others are only
+// taken where nothing else is left.
 func Choose(p *Plan, s Situation) Choice {
 	open := candidates(p)
-	if i := slices.IndexFunc(open, func(it Item) bool { return it.Blocks }); i >= 0 {
-		it := best(slices.DeleteFunc(slices.Clone(open), func(it Item) bool { return !it.Blocks }), s)
+	if blockers := slices.DeleteFunc(slices.Clone(open), func(it Item) bool { return !it.Blocks }); len(blockers) > 0 {
+		it, _ := best(blockers, s.Specs)
 		return Choice{Item: &it, Row: RowBlocker, Reason: "other tasks wait for it"}
 	}
 	if s.TestsFail {
-		if it, ok := fixes(open, s.Failure); ok {
-			return Choice{Item: &it, Row: RowFailing, Reason: "it is the task that fixes the failing tests"}
+		if i := slices.IndexFunc(open, func(it Item) bool { return fixesText.MatchString(it.Text) }); i >= 0 {
+			return Choice{Item: &open[i], Row: RowFailing, Reason: "it is the task that fixes the failing tests"}
 		}
 		return Choice{Row: RowFailing, Reason: "tests fail, and no item of the plan is about that: fix them first"}
 	}
 	if len(open) == 0 {
 		return Choice{Row: RowNothing, Reason: "no item of the plan is unchecked"}
 	}
-	it := best(open, s)
-	if why := specGone(p, it, s.Specs); why != "" {
-		return Choice{Item: &it, Row: RowSpecGone, Reason: why, Replan: true}
-	}
-	same := 0
-	for _, other := range open {
-		if other.Priority == it.Priority {
-			same++
+	it, same := best(open, s.Specs)
+	for _, name := range specNames(it) {
+		if !there(name, s.Specs) {
+			return Choice{Item: &it, Row: RowSpecGone, Reason: fmt.Sprintf("its spec %s does not exist", name), Replan: true}
 		}
 	}
 	if same > 1 {
@@ -428,111 +338,44 @@ func candidates(p *Plan) []Item {
 	return open
 }
 
-func best(open []Item, s Situation) Item {
-	top, names := open[0], specWords(s.Specs)
-	clear := clarity(top, names)
-	for _, it := range open[1:] {
-		if it.Priority > top.Priority {
-			continue
-		}
-		c := clarity(it, names)
-		if it.Priority < top.Priority || it.Priority == top.Priority && c > clear {
-			top, clear = it, c
-		}
-	}
-	return top
-}
-
-// specName is a spec file's name and the words in it.
-type specName struct {
-	base  string
-	words []string
-}
-
-func specWords(specs []string) []specName {
-	var out []specName
-	for _, spec := range specs {
-		base := strings.ToLower(path.Base(spec))
-		out = append(out, specName{base, slices.DeleteFunc(words(strings.TrimSuffix(base, path.Ext(base))), func(w string) bool { return len(w) < 3 })})
-	}
-	return out
-}
-
-// clarity orders items by how clear their spec is.
-func clarity(it Item, specs []specName) int {
-	text := it.Text + "\n" + strings.Join(it.Detail, "\n")
-	low, ws := strings.ToLower(text), words(text)
-	named, near := 0, 0
-	for _, spec := range specs {
-		if strings.Contains(low, spec.base) {
-			named = 1
-		}
-		if near == 0 && slices.ContainsFunc(spec.words, func(w string) bool { return slices.Contains(ws, w) }) {
-			near = 1
-		}
-	}
-	return named*100000 + near*10000 + min(len(it.Detail), 20)*100
-}
-
-// fixes finds the item that is about what fails: one that shares a telling word with the failure and
-// speaks of fixing, then one that speaks of fixing tests.
-func fixes(open []Item, failure string) (Item, bool) {
-	told := map[string]bool{}
-	for _, w := range words(clip(failure, 16<<10)) {
-		told[w] = len(w) > 3 && !dull(w)
-	}
-	top, score := Item{}, 0
+// best is the item of the highest priority whose spec is the clearest, and how many have that priority.
+func best(open []Item, specs []string) (top Item, same int) {
+	clearest := -1
 	for _, it := range open {
-		shared, fix, test := 0, 0, 0
-		for _, w := range words(it.Text) {
-			switch w {
-			case "fix", "fixes", "repair", "failing", "failure", "failures", "broken":
-				fix = 1
-			case "test", "tests", "regression", "build", "lint", "compile":
-				test = 1
-			default:
-				if told[w] {
-					shared = 1
-				}
+		clarity := min(len(it.Detail), 20)
+		if slices.ContainsFunc(specs, func(spec string) bool { return Mentions(it.words(), spec) }) {
+			clarity += 100
+		}
+		switch {
+		case same == 0 || it.Priority < top.Priority:
+			top, clearest, same = it, clarity, 1
+		case it.Priority == top.Priority:
+			if same++; clarity > clearest {
+				top, clearest = it, clarity
 			}
 		}
-		if n := fix*(2+2*shared+test) + shared; n > score && (fix == 1 && shared+test > 0) {
-			top, score = it, n
-		}
 	}
-	return top, score > 0
+	return top, same
 }
 
-func dull(w string) bool {
-	switch w {
-	case "fail", "failed", "error", "errors", "tests", "test", "expected", "with", "from", "want", "this", "that", "line", "panic":
-		return true
-	}
-	return false
+// words are those of the item with its section and its detail, between blanks.
+func (it *Item) words() string {
+	return Words(it.Section + " " + it.Text + " " + strings.Join(it.Detail, " "))
 }
 
-// specGone says which spec the item lacks, or "".
-func specGone(p *Plan, it Item, specs []string) string {
-	for _, name := range specNames(it) {
-		if !slices.ContainsFunc(specs, func(s string) bool {
-			return s == name || strings.HasSuffix(s, "/"+name) || path.Base(s) == path.Base(name)
-		}) {
-			return fmt.Sprintf("its spec %s does not exist", name)
-		}
-	}
-	for _, missing := range p.MissingSpecs {
-		shared := 0
-		ws := words(it.Text)
-		for _, w := range words(missing) {
-			if len(w) > 3 && w != "spec" && w != "specs" && w != "needs" && slices.Contains(ws, w) {
-				shared++
-			}
-		}
-		if shared >= 2 {
-			return "the plan says that its spec is missing: " + oneLine(missing, 200)
-		}
-	}
-	return ""
+// Words are a text's words in lower case, each between blanks, as Mentions wants them.
+func Words(text string) string { return " " + strings.Join(words(text), " ") + " " }
+
+// Mentions reports whether words speak of a spec file: whether all words of its name are among them.
+func Mentions(said, spec string) bool {
+	base := path.Base(spec)
+	name := words(strings.TrimSuffix(base, path.Ext(base)))
+	return len(name) > 0 && !slices.ContainsFunc(name, func(w string) bool { return !strings.Contains(said, " "+w+" ") })
+}
+
+// there reports whether one of the spec files has the name of another path to it.
+func there(name string, specs []string) bool {
+	return slices.ContainsFunc(specs, func(s string) bool { return path.Base(s) == path.Base(name) })
 }
 
 // specNames are the spec files that an item names: paths below a directory specs, and *.spec.md.
@@ -605,8 +448,7 @@ func (p *Planner) gap(plan *Plan, specs []string) string {
 	}
 	for _, it := range plan.Open() {
 		for _, name := range specNames(it) {
-			there := slices.ContainsFunc(specs, func(s string) bool { return path.Base(s) == path.Base(name) })
-			if !there && ask(name) {
+			if !there(name, specs) && ask(name) {
 				return fmt.Sprintf("the spec %s, which %q names, is missing", name, oneLine(it.Text, 80))
 			}
 		}
@@ -616,43 +458,14 @@ func (p *Planner) gap(plan *Plan, specs []string) string {
 			return "the plan says that a spec is missing: " + oneLine(missing, 120)
 		}
 	}
-	said := wordingOf(plan)
+	var said []string
+	for _, it := range plan.Items {
+		said = append(said, it.words())
+	}
 	for _, spec := range specs {
-		if !said.mentions(spec) && ask(spec) {
+		if !slices.ContainsFunc(said, func(words string) bool { return Mentions(words, spec) }) && ask(spec) {
 			return fmt.Sprintf("the plan does not mention the spec %s", spec)
 		}
 	}
 	return ""
-}
-
-// wording is what a plan says of each item, as it is compared with the names of specs.
-type wording struct {
-	text  []string // in lower case
-	words []map[string]bool
-}
-
-func wordingOf(plan *Plan) *wording {
-	w := &wording{}
-	for _, it := range plan.Items {
-		text := strings.ToLower(it.Section + " " + it.Text + " " + strings.Join(it.Detail, " "))
-		set := map[string]bool{}
-		for _, word := range words(text) {
-			set[word] = true
-		}
-		w.text, w.words = append(w.text, text), append(w.words, set)
-	}
-	return w
-}
-
-// mentions reports whether a plan speaks of a spec file: by its name, or by all words of it.
-func (w *wording) mentions(spec string) bool {
-	base := strings.ToLower(path.Base(spec))
-	name := words(strings.TrimSuffix(base, path.Ext(base)))
-	for i := range w.text {
-		missing := slices.ContainsFunc(name, func(word string) bool { return !w.words[i][word] })
-		if len(name) > 0 && !missing || strings.Contains(w.text[i], base) {
-			return true
-		}
-	}
-	return false
 }

@@ -2,9 +2,11 @@ package gate
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 	"time"
+
+	"descartes/internal/markdown"
 )
 
 // NeedIndicators is how often a final message must say that the work is done.
@@ -193,10 +195,7 @@ func orMissing(s string) string {
 // Report is what an agent says in a ---RALPH_STATUS--- block.
 type Report struct {
 	Status         string // IN_PROGRESS, COMPLETE or BLOCKED; "" where missing or none of them
-	Tasks          int    // TASKS_COMPLETED_THIS_LOOP
-	Files          int    // FILES_MODIFIED
 	Tests          string // PASSING, FAILING or NOT_RUN; "" where missing
-	Work           string // IMPLEMENTATION, TESTING, DOCUMENTATION, REFACTORING ...; "" where missing
 	ExitSignal     bool
 	Recommendation string
 	Problems       []string // what the block lacks and which values mean nothing
@@ -229,11 +228,8 @@ func ParseReport(message string) (r Report, ok bool) {
 		problem("STATUS is missing")
 	}
 	r.Status = f.word("STATUS", []string{InProgress, Complete, IsBlocked}, map[string]string{"COMPLETED": Complete}, problem)
-	r.Tasks = f.number("TASKS_COMPLETED_THIS_LOOP", problem)
-	r.Files = f.number("FILES_MODIFIED", problem)
 	r.Tests = f.word("TESTS_STATUS", []string{Passing, Failing, NotRun},
 		map[string]string{"PASS": Passing, "PASSED": Passing, "FAIL": Failing, "FAILED": Failing, "NONE": NotRun, "N/A": NotRun}, problem)
-	r.Work = f.word("WORK_TYPE", []string{"IMPLEMENTATION", "TESTING", "DOCUMENTATION", "REFACTORING", "PLANNING"}, nil, problem)
 	r.ExitSignal = f.signal(problem)
 	r.Recommendation = f.values["RECOMMENDATION"]
 	if !f.closed {
@@ -242,150 +238,47 @@ func ParseReport(message string) (r Report, ok bool) {
 	return r, true
 }
 
+var (
+	saysDone = regexp.MustCompile(`(?i)\b(done|completed?|finished)\b`)
+	// What says the same in other words.
+	donePhrase = regexp.MustCompile(`(?i)\b(ready (for review|to (merge|ship))|nothing (is |else )?(left|remains|to do)( to (do|be done))?|` +
+		`no (remaining (tasks|work)|(meaningful )?(tasks|work) (remain|remains|remaining|left)|further work))\b`)
+	partlyDone = regexp.MustCompile(`(?i)\byet\b|\b\d{1,2}(\.\d+)? ?%`)
+	// What denies or puts off what follows it.
+	denial = regexp.MustCompile(`(?i)\b(not|never|cannot|without|until|unless|when|whenever|once|if|before|will|would|should|must|could|might|may|far|neither|nor|none|` +
+		`nothing|almost|nearly|partially|partly|half|mostly|remaining)\b|n['’]t\b|\b(no(\W+\w+){0,2}|to( be| get)?|an?|the)\W+$`)
+	command  = regexp.MustCompile(`(?i)^complete (the|an?|this|that|these|those|it|them|all|each|every|my|your|our|its|task|step)\b`)
+	question = regexp.MustCompile(`[^.!?]*\?`)
+	clauses  = regexp.MustCompile(`[.!;,](\s|$)|\bbut\b`)
+)
+
 // Indicators counts how often a message says that the work is done: the words done, complete,
 // completed and finished, and phrases such as "ready for review" or "nothing left to do". Not counted
 // is what is denied ("not all tasks are done yet"), hoped for ("once it is done"), partial ("almost
-// done", "80% complete"), asked or commanded ("complete the API"); nor what stands in code or in a
-// status block, which states the same for itself.
-func Indicators(message string) int {
+// done", "80% complete"), asked or commanded ("complete the API"); nor what stands in code, in an
+// unchecked box or in a status block, which states the same for itself.
+func Indicators(message string) (n int) {
 	for _, name := range []string{"RALPH_STATUS", "LOOP_STATUS"} {
 		_, message, _ = lastBlock(message, name)
 	}
-	lines, code := prose(message)
-	n := 0
-	for i, line := range lines {
-		if code[i] || entryOpen(line) {
+	doc := document(message)
+	for i := range doc.Lines {
+		if doc.Lines[i].Kind == markdown.Hidden || doc.Lines[i].Box == ' ' {
 			continue
 		}
-		for _, s := range sentences(line) {
-			n += indicated(s)
+		for _, clause := range clauses.Split(question.ReplaceAllString(doc.Line(i), ""), -1) {
+			clause = donePhrase.ReplaceAllString(clause, "done")
+			if partlyDone.MatchString(clause) {
+				continue
+			}
+			for _, at := range saysDone.FindAllStringIndex(clause, -1) {
+				if !denial.MatchString(clause[:at[0]]) && !command.MatchString(clause[at[0]:]) {
+					n++
+				}
+			}
 		}
 	}
 	return n
-}
-
-// entryOpen reports whether a line is an unchecked entry of a checklist.
-func entryOpen(line string) bool {
-	_, box, _, ok := entry(line)
-	return ok && box == ""
-}
-
-// sentences splits a line into clauses that a denial does not reach across; a question is dropped.
-func sentences(line string) []string {
-	var out []string
-	start := 0
-	for i := 0; i < len(line); i++ {
-		switch line[i] {
-		case '.', '!', ';', ',', '?':
-			if line[i] == '.' && i+1 < len(line) && line[i+1] != ' ' && line[i+1] != '\t' {
-				continue // 1.2, main.go
-			}
-			if line[i] != '?' {
-				out = append(out, line[start:i])
-			}
-			start = i + 1
-		}
-	}
-	out = append(out, line[start:])
-	var parts []string
-	for _, s := range out {
-		for low := strings.ToLower(s); len(low) == len(s); low = strings.ToLower(s) {
-			at := strings.Index(low, " but ")
-			if at < 0 {
-				break
-			}
-			parts, s = append(parts, s[:at]), s[at+len(" but "):]
-		}
-		parts = append(parts, s)
-	}
-	return parts
-}
-
-func indicated(clause string) int {
-	clause = strings.ReplaceAll(strings.ReplaceAll(clause, "’", "'"), "n't", " not")
-	percent := strings.Contains(clause, "%") && !strings.Contains(clause, "100%")
-	ws := words(clause)
-	n := 0
-	for i := 0; i < len(ws); i++ {
-		size := indicator(ws[i:])
-		if size == 0 {
-			continue
-		}
-		if !percent && !denied(ws, i) && !commanded(ws, i, size) {
-			n++
-		}
-		i += size - 1
-	}
-	return n
-}
-
-// indicator is the number of words of the indicator that ws begins with, or 0.
-func indicator(ws []string) int {
-	for _, phrase := range [][]string{
-		{"ready", "for", "review"}, {"ready", "to", "merge"}, {"ready", "to", "ship"},
-		{"nothing", "left"}, {"nothing", "remains"}, {"nothing", "is", "left"}, {"nothing", "else", "to", "do"},
-		{"no", "remaining", "tasks"}, {"no", "remaining", "work"}, {"no", "tasks", "remain"}, {"no", "tasks", "remaining"},
-		{"no", "tasks", "left"}, {"no", "further", "work"}, {"no", "work", "remains"}, {"no", "meaningful", "work", "remains"},
-	} {
-		if len(ws) >= len(phrase) && slices.Equal(ws[:len(phrase)], phrase) {
-			return len(phrase)
-		}
-	}
-	switch ws[0] {
-	case "done", "complete", "completed", "finished":
-		return 1
-	}
-	return 0
-}
-
-// reach is how many words before and after it can deny a word.
-const reach = 40
-
-// denied reports whether the clause takes back or puts off what it says at word i.
-func denied(ws []string, i int) bool {
-	from := max(0, i-reach)
-	ws, i = ws[from:min(len(ws), i+reach)], i-from
-	for k, w := range ws {
-		switch w {
-		case "yet", "remaining", "almost", "nearly", "partially", "partly", "half", "mostly":
-			if k < i || w == "yet" {
-				return true
-			}
-		case "not", "never", "cannot", "without", "until", "unless", "when", "whenever", "once", "if", "before", "will", "would",
-			"should", "must", "could", "might", "may", "far", "isn", "aren", "hasn", "haven", "neither", "nor", "none", "nothing":
-			if k < i {
-				return true
-			}
-		case "no":
-			if k < i && i-k <= 3 {
-				return true
-			}
-		case "to":
-			if k == i-1 || k == i-2 && ws[i-1] == "be" || k == i-2 && ws[i-1] == "get" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// commanded reports whether the word at i tells somebody to complete something, or names a thing that
-// is to be: "complete the API", "a complete rewrite".
-func commanded(ws []string, i, size int) bool {
-	if size != 1 || ws[i] != "complete" {
-		return false
-	}
-	if i > 0 && (ws[i-1] == "a" || ws[i-1] == "the") {
-		return true
-	}
-	if i+1 == len(ws) {
-		return false
-	}
-	switch ws[i+1] {
-	case "the", "a", "an", "this", "that", "these", "those", "it", "them", "all", "each", "every", "my", "your", "our", "its", "task", "step":
-		return i == 0 || ws[i-1] != "is" && ws[i-1] != "are"
-	}
-	return false
 }
 
 // BreakerState is where a circuit breaker stands.

@@ -81,7 +81,7 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 			return &loop.Outcome{Ending: journal.PlanMissing, Message: "Implementation plan not found. Run 'descartes plan' first."}
 		}
 		specs := r.Project.Specs()
-		c := gate.Choose(plan, gate.Situation{TestsFail: t.Failing && t.Try == 1, Failure: t.Next, Specs: specs})
+		c := gate.Choose(plan, gate.Situation{TestsFail: t.Failing && t.Try == 1, Specs: specs})
 		r.choice = c
 		switch {
 		case c.Row == gate.RowNothing && len(plan.Items) > 0 && t.Number == 1 && t.Try == 1 && r.promised() && !r.Replans():

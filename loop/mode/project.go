@@ -1,15 +1,18 @@
 package mode
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/internal/markdown"
 	"descartes/internal/plainfile"
 	"descartes/loop/gate"
 )
@@ -75,28 +78,13 @@ func (p Project) Specs() []string {
 	return out
 }
 
-// SpecOf is the spec file that an item of the plan names, or that is named for words of it; "" for none.
+// SpecOf is the spec file that an item of the plan speaks of; "" for none.
 func SpecOf(item string, specs []string) string {
-	low := strings.ToLower(item)
-	for _, s := range specs {
-		if strings.Contains(low, strings.ToLower(path.Base(s))) {
-			return s
-		}
+	said := gate.Words(item)
+	if i := slices.IndexFunc(specs, func(spec string) bool { return gate.Mentions(said, spec) }); i >= 0 {
+		return specs[i]
 	}
-	words := strings.FieldsFunc(low, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
-	best, most := "", 0
-	for _, s := range specs {
-		n := 0
-		for _, w := range strings.FieldsFunc(strings.ToLower(strings.TrimSuffix(path.Base(s), path.Ext(s))), func(r rune) bool { return r == '-' || r == '_' || r == '.' || r == ' ' }) {
-			if len(w) > 2 && slices.Contains(words, w) {
-				n++
-			}
-		}
-		if n > most {
-			best, most = s, n
-		}
-	}
-	return best
+	return ""
 }
 
 // TestCommand is the command that AGENTS.md gives for the project's tests, "" where it gives none: the
@@ -112,113 +100,55 @@ func (p Project) TestCommand() string {
 // testCommand looks for, in this order: a line "Test: `command`"; the first fenced command, or the first
 // command in backquotes, below a heading that speaks of tests; a command in backquotes on a line that does.
 func testCommand(text string) string {
+	doc, err := markdown.Parse(text)
+	if err != nil {
+		return ""
+	}
 	var inSection, fenced, onLine string
-	section, fence, shell := false, "", false
-	level := 0
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
-		bare := strings.TrimSpace(line)
-		if mark := fenceOf(bare); mark != "" {
-			switch {
-			case fence == "":
-				fence, shell = mark, isShell(strings.Trim(bare, "`~ "))
-			case strings.HasPrefix(bare, fence):
-				fence = ""
+	section, shell, level := false, false, 0
+	for n := range doc.Lines {
+		line := strings.TrimSpace(doc.Line(n))
+		switch l := &doc.Lines[n]; {
+		case l.Kind == markdown.Heading:
+			if about := aboutTests.MatchString(line); about || l.Level <= level {
+				section, level = about, l.Level
 			}
-			continue
-		}
-		if fence != "" {
-			if cmd := strings.TrimPrefix(bare, "$ "); section && shell && fenced == "" && cmd != "" && !strings.HasPrefix(cmd, "#") {
-				fenced = cmd
+		case doc.Fenced(n) && (strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~")):
+			shell = slices.Contains([]string{"", "sh", "bash", "shell", "console", "zsh", "text"}, strings.ToLower(strings.Trim(line, "`~ ")))
+		case doc.Fenced(n):
+			if section && shell && !strings.HasPrefix(line, "#") {
+				fenced = cmp.Or(fenced, strings.TrimPrefix(line, "$ "))
 			}
-			continue
-		}
-		if n := len(bare) - len(strings.TrimLeft(bare, "#")); n > 0 && n <= 6 && strings.HasPrefix(bare[n:], " ") {
-			if about := speaksOfTests(bare); about || n <= level {
-				section, level = about, n
+		case l.Kind != markdown.Hidden:
+			if m := testLabel.FindStringSubmatch(line); m != nil {
+				return cmp.Or(inline(m[1]), m[1])
 			}
-			continue
-		}
-		if cmd := labelled(bare); cmd != "" {
-			return cmd
-		}
-		code := inline(bare)
-		if section && inSection == "" {
-			inSection = code
-		}
-		if speaksOfTests(bare) && onLine == "" {
-			onLine = code
+			code := inline(line)
+			if section {
+				inSection = cmp.Or(inSection, code)
+			}
+			if aboutTests.MatchString(line) {
+				onLine = cmp.Or(onLine, code)
+			}
 		}
 	}
-	for _, cmd := range []string{fenced, inSection, onLine} {
-		if cmd != "" {
-			return cmd
-		}
-	}
-	return ""
+	return cmp.Or(fenced, inSection, onLine)
 }
 
-func fenceOf(line string) string {
-	for _, mark := range []string{"```", "~~~"} {
-		if strings.HasPrefix(line, mark) {
-			return mark
-		}
-	}
-	return ""
-}
+var (
+	aboutTests = regexp.MustCompile(`(?i)\b(tests?|testing|validation|verify|verification)\b`)
+	testLabel  = regexp.MustCompile("(?i)^[-*+ ]*[*_`]*(?:tests?|test command|run (?:the )?tests|testing)[*_` ]*:[*_ ]*(.*?\\S)[*_ ]*$")
+)
 
-func isShell(lang string) bool {
-	switch strings.ToLower(lang) {
-	case "", "sh", "bash", "shell", "console", "zsh", "text":
-		return true
-	}
-	return false
-}
-
-func speaksOfTests(line string) bool {
-	for _, w := range strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return r < 'a' || r > 'z' }) {
-		switch w {
-		case "test", "tests", "testing", "validation", "verify", "verification":
-			return true
-		}
-	}
-	return false
-}
-
-// labelled is the command of a line like "- **Tests**: `make test`" or "test: make test".
-func labelled(line string) string {
-	label, rest, ok := strings.Cut(strings.TrimLeft(line, "-*+ "), ":")
-	if !ok {
-		return ""
-	}
-	switch strings.ToLower(strings.Trim(label, "*_` ")) {
-	case "test", "tests", "test command", "run tests", "run the tests", "testing":
-	default:
-		return ""
-	}
-	rest = strings.TrimSpace(strings.Trim(strings.TrimSpace(rest), "*_"))
-	if code := inline(rest); code != "" {
-		return code
-	}
-	return rest
-}
+var codeSpan = regexp.MustCompile("`\\s*(?:\\$ )?([^`]*?)\\s*`")
 
 // inline is the first text in backquotes that looks like a command.
 func inline(line string) string {
-	for {
-		_, rest, ok := strings.Cut(line, "`")
-		if !ok {
-			return ""
+	for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
+		first, _, _ := strings.Cut(m[1], " ")
+		if m[1] != "" && !strings.HasSuffix(first, ".md") && !strings.HasSuffix(first, "/") && !strings.ContainsAny(first, "<>(){}") {
+			return m[1]
 		}
-		code, after, ok := strings.Cut(rest, "`")
-		if !ok {
-			return ""
-		}
-		code = strings.TrimPrefix(strings.TrimSpace(code), "$ ")
-		first, _, _ := strings.Cut(code, " ")
-		if code != "" && !strings.HasSuffix(first, ".md") && !strings.HasSuffix(first, "/") && !strings.ContainsAny(first, "<>(){}") {
-			return code
-		}
-		line = after
 	}
+	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -80,61 +81,24 @@ type Variables struct {
 	Start     string // ${TIMESTAMP}
 }
 
+var variable = regexp.MustCompile(`\$\{(\w+)\}`)
+
 // Expand fills in the variables of a prompt, once: what they hold is not looked at again. A name that is
 // not known stays as it is.
 func (v Variables) Expand(text string) string {
-	var b strings.Builder
-	for {
-		at := strings.Index(text, "${")
-		if at < 0 {
-			break
-		}
-		b.WriteString(text[:at])
-		text = text[at:]
-		end := strings.IndexByte(text, '}')
-		if end < 0 {
-			break
-		}
-		if value, ok := v.value(text[2:end]); ok {
-			b.WriteString(value)
-		} else {
-			b.WriteString(text[:2])
-			end = 1
-		}
-		text = text[end+1:]
+	task, spec := orWord(v.Task, "none is named"), orWord(v.Spec, "none is named")
+	specs := orWord(v.Specs, "there is no folder specs/: look for them in the documents of the project")
+	values := map[string]string{
+		"MODE": string(v.Mode), "ITERATION": strconv.Itoa(v.Iteration), "MAX_ITERATIONS": strconv.Itoa(v.Max), "RETRY": strconv.Itoa(max(0, v.Try-1)),
+		"TASK_DESCRIPTION": task, "TASK": task, "ASSOCIATED_SPEC": spec, "SPEC": spec, "PLAN_FILE": v.PlanFile, "SPECS": specs, "SPECS_DIR": specs,
+		"TEST_COMMAND": orWord(v.Test, "as AGENTS.md says"), "PROMISE": v.Promise, "PROJECT_DIR": v.Root, "TIMESTAMP": v.Start,
 	}
-	b.WriteString(text)
-	return b.String()
-}
-
-func (v Variables) value(name string) (string, bool) {
-	switch name {
-	case "MODE":
-		return string(v.Mode), true
-	case "ITERATION":
-		return strconv.Itoa(v.Iteration), true
-	case "MAX_ITERATIONS":
-		return strconv.Itoa(v.Max), true
-	case "RETRY":
-		return strconv.Itoa(max(0, v.Try-1)), true
-	case "TASK_DESCRIPTION", "TASK":
-		return orWord(v.Task, "none is named"), true
-	case "ASSOCIATED_SPEC", "SPEC":
-		return orWord(v.Spec, "none is named"), true
-	case "PLAN_FILE":
-		return v.PlanFile, true
-	case "SPECS", "SPECS_DIR":
-		return orWord(v.Specs, "there is no folder specs/: look for them in the documents of the project"), true
-	case "TEST_COMMAND":
-		return orWord(v.Test, "as AGENTS.md says"), true
-	case "PROMISE":
-		return v.Promise, true
-	case "PROJECT_DIR":
-		return v.Root, true
-	case "TIMESTAMP":
-		return v.Start, true
-	}
-	return "", false
+	return variable.ReplaceAllStringFunc(text, func(name string) string {
+		if value, ok := values[name[2:len(name)-1]]; ok {
+			return value
+		}
+		return name
+	})
 }
 
 func orWord(s, otherwise string) string {

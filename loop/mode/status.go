@@ -17,9 +17,8 @@ type Listed struct {
 	Config  loop.Config
 	Gate    *gate.Status
 
-	before  *gate.Plan
-	choice  gate.Choice
-	failure string // what the verify command printed when it failed last
+	before *gate.Plan
+	choice gate.Choice
 }
 
 // Before chooses the plan's item that comes next.
@@ -29,7 +28,7 @@ func (l *Listed) Before(t *loop.Iteration) *loop.Outcome {
 		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
 	}
 	l.before = plan
-	l.choice = gate.Choose(plan, gate.Situation{TestsFail: t.Failing, Failure: orWord(l.failure, t.Next), Specs: l.Project.Specs()})
+	l.choice = gate.Choose(plan, gate.Situation{TestsFail: t.Failing, Specs: l.Project.Specs()})
 	return nil
 }
 
@@ -58,9 +57,6 @@ func (l *Listed) Facts(it *loop.Iteration) error {
 		return err
 	}
 	it.Facts.Before, it.Facts.After = l.before, after
-	if v := it.Facts.Verify; v != nil {
-		l.failure = v.Output
-	}
 	return nil
 }
 
