@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"descartes/agent"
-	"descartes/agent/stream"
+	"descartes/agent/render"
 	"descartes/gitops"
 	"descartes/internal/crash"
 	"descartes/internal/oneline"
@@ -543,7 +543,7 @@ func (w *promptWork) countEdits(u *unit) error {
 		return nil
 	}
 	var err error
-	if u.it.edits, err = stream.Edits(u.log); err != nil {
+	if u.it.edits, err = render.Edits(u.log); err != nil {
 		return w.note(err.Error())
 	}
 	for path, n := range u.it.edits { // as a person in the project's folder would type it

@@ -106,17 +106,27 @@ func Read(format string, r io.Reader, size int, h Handler) error {
 func (d dialect) line(line []byte, h Handler) {
 	text, whole := bytes.CutSuffix(line, []byte{'\n'})
 	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
-	kind := Noise
-	switch {
-	case len(text) == 0 || text[0] == 0:
-		kind, text = Blank, nil
-	case text[0] != '{':
-	case d.skim(typeOf(text), text, h.Event):
-		kind = Known
-	default:
-		kind = d.read(text, h.Event)
+	if len(text) == 0 || text[0] == 0 {
+		h.Line(Blank, nil, whole)
+		return
 	}
-	h.Line(kind, text, whole)
+	h.Line(d.event(text, h.Event), text, whole)
+}
+
+// event reads a line that is not blank.
+func (d dialect) event(text []byte, tell func(Event)) LineKind {
+	switch {
+	case text[0] != '{':
+		return Noise
+	case d.skim(typeOf(text), text, tell):
+		return Known
+	}
+	return d.read(text, tell)
+}
+
+// Line reads one line of a stream of a format of events, which has no spaces around it and is not empty.
+func Line(format string, text []byte, tell func(Event)) LineKind {
+	return dialectOf(format).event(text, tell)
 }
 
 // long reads a line of which only the beginning is in the buffer.

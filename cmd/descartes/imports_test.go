@@ -33,6 +33,7 @@ func arrows() map[string][]string {
 		"specbuild":           {"tasks", "internal/markdown"},
 		"agent/quota":         {},
 		"agent/stream":        {"agent/quota"},
+		"agent/render":        {"agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
 		"agent/process":       {},
 		"agent":               {"agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
 		"verify":              {"agent/process", "internal/plainfile"},
@@ -44,8 +45,8 @@ func arrows() map[string][]string {
 		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline"},
 		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
-		"loop":                {"loop/gate", "agent/stream", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"loop/attempt", "loop/workspace", "agent/process", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
+		"loop":                {"loop/gate", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
+		"cmd/descartes":       {"loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox"},
 		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile"},
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/agent/render"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/report"
@@ -88,6 +89,18 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 		err = printLog(masked, file)
 	}
 	return errors.Join(err, masked.Flush())
+}
+
+// readable shows on w what an agent of a format prints.
+func readable(w io.Writer, format, root string) *render.Renderer {
+	width := terminal.Columns(w)
+	r := render.New(format, func(i render.Item) {
+		for _, line := range i.Lines(width) {
+			fmt.Fprintln(w, line)
+		}
+	})
+	r.Root = root
+	return r
 }
 
 // wordOf is what a log is of: an attempt at a task, or an iteration.

@@ -15,11 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"descartes/agent/stream"
 	"descartes/internal/config"
 	"descartes/internal/redact"
 	"descartes/internal/report"
-	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/loop/mode"
@@ -319,8 +317,10 @@ func (m *modeSession) begin(e journal.Event) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer t.close()
-		record, people := m.mask.Writer(m.log), m.mask.Writer(&terminal.Writer{W: m.show})
-		err := stream.Render(m.format, io.TeeReader(t, record), people)
+		text := readable(m.show, m.format, m.root)
+		defer text.Close()
+		record, people := m.mask.Writer(m.log), m.mask.Writer(text)
+		_, err := io.Copy(io.MultiWriter(record, people), t)
 		m.err = errors.Join(m.err, err, record.Flush(), people.Flush())
 	})
 	m.end = func() { close(t.over); wg.Wait() }

@@ -130,15 +130,66 @@ func Fit(s string, n int) string {
 	if Width(s) <= n {
 		return s
 	}
-	var b strings.Builder
-	left := n - 1
-	for _, r := range s {
-		if left -= runeWidth(r); left < 0 {
-			break
+	return upTo(s, n-1) + "…"
+}
+
+// upTo is the beginning of a text, of at most n columns.
+func upTo(s string, n int) string {
+	for at, r := range s {
+		if n -= runeWidth(r); n < 0 {
+			return s[:at]
 		}
-		b.WriteRune(r)
 	}
-	return b.String() + "…"
+	return s
+}
+
+// FitWords cuts a clean text to at most n columns, between two words where one begins in its second half.
+func FitWords(s string, n int) string {
+	cut := Fit(s, n)
+	if at := strings.LastIndexByte(cut, ' '); len(cut) != len(s) && at > len(cut)/2 && s[len(cut)-len("…")] != ' ' {
+		return strings.TrimRight(cut[:at], " ,;:") + "…"
+	}
+	return cut
+}
+
+// Wrap breaks a clean text into lines of at most n columns, at words where it can; 0 keeps its lines as they are. What a
+// line is indented by, its other lines are too.
+func Wrap(s string, n int) (lines []string) {
+	if n > 0 {
+		n = max(n, 8)
+	}
+	for line := range strings.SplitSeq(s, "\n") {
+		if n <= 0 || Width(line) <= n {
+			lines = append(lines, line)
+			continue
+		}
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		if len(indent) > n/2 {
+			indent = ""
+		}
+		row, used := indent, len(indent)
+		for _, word := range strings.Fields(line) {
+			for gap := 1; ; gap = 0 { // a word that is longer than a line goes on in the next
+				if row == indent {
+					gap = 0
+				}
+				if used+gap+Width(word) <= n {
+					row, used = row+strings.Repeat(" ", gap)+word, used+gap+Width(word)
+					break
+				}
+				if row != indent {
+					lines, row, used = append(lines, row), indent, len(indent)
+					continue
+				}
+				head := upTo(word, n-used)
+				lines, word = append(lines, row+head), word[len(head):]
+			}
+		}
+		if row != indent {
+			lines = append(lines, row)
+		}
+	}
+	return lines
 }
 
 // Count counts a thing in words: "1 task", "2 tasks".
@@ -164,6 +215,19 @@ func HasRoom(w io.Writer) bool {
 	}
 	columns, _, err := term.GetSize(int(f.Fd()))
 	return err == nil && (columns == 0 || columns >= BoxWidth+2) // 0: a terminal that does not say
+}
+
+// Columns is how wide a terminal is; 0 where w is none, or does not say.
+func Columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
 }
 
 // Paint colours words, or leaves them as they are.
