@@ -110,7 +110,7 @@ func TestGroupFiles(t *testing.T) {
 // TestNothingLeft: after a command that left nothing, the kernel's word is enough, and /proc is not read.
 func TestNothingLeft(t *testing.T) {
 	s := &server{stuck: map[int]bool{}}
-	j := &job{pidfd: -1}
+	j := &job{}
 	pid, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
 	if err != nil {
 		t.Fatal(err)

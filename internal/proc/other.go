@@ -28,8 +28,6 @@ func becomeShim() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP)
 }
 
-func groupAttr(*int) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 func groupLeft(pgid int) bool { return syscall.Kill(-pgid, 0) == nil }
 
 func living(pgid int) []int {
@@ -84,8 +82,10 @@ func (*limiter) leave()                         {}
 func (*limiter) remove()                        {}
 func (*limiter) exceeded(time.Time) process.Why { return "" }
 func (*limiter) verdict() process.Why           { return "" }
-func sealed(int) (int, error)                   { return -1, errors.ErrUnsupported }
-func widen(int)                                 {}
+
+func inMemory(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func widen(*os.File) {}
 
 // Ceilings says by what means limits are kept here: none.
 func Ceilings() string { return "not kept on this system" }

@@ -3,11 +3,13 @@
 package proc
 
 import (
-	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -26,135 +28,94 @@ const (
 	replyFD   = 4
 )
 
-// tick is the longest that the shim sleeps while a command runs: orphans are
-// reaped this often.
+// tick is the longest that the shim sleeps while a command runs.
 const tick = time.Second
 
-// blindTick replaces it where the end of a child cannot be waited for by poll.
-const blindTick = 5 * time.Millisecond
-
-// server is the inside of a shim: one thread, no goroutines, no timers. It
-// sleeps in poll on the request pipe and the running command's pidfd.
+// server is the inside of a shim. It runs one command at a time.
 type server struct {
-	null    int
-	base    []string     // environment of every command
-	exit    string       // file where the end of each command is recorded
-	input   []byte       // read from the pipe and not yet used
-	reaped  int          // children collected so far
-	stuck   map[int]bool // processes that no signal ends; not waited for again
-	limited int          // commands with limits so far
+	null     *os.File
+	base     []string // environment of every command
+	exit     string   // file where the end of each command is recorded
+	requests chan request
+	children chan os.Signal // one of them changed its state
+	reaped   int            // children collected so far
+	stuck    map[int]bool   // processes that no signal ends; not waited for again
+	limited  int            // commands with limits so far
 }
 
 // Serve is the main function of the hidden command. It returns when the
 // lifeline closes, with the exit code for the process.
 func Serve() int {
-	runtime.LockOSThread()
+	runtime.LockOSThread() // children get the signal mask of the thread that starts them
 	becomeShim()
-	null, err := syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	s, err := newServer()
 	if err != nil {
 		return 1
 	}
-	s := &server{null: null, base: os.Environ(), stuck: map[int]bool{}}
-	for {
-		r, ok := s.next(true)
-		switch {
-		case !ok:
-			return 0
-		case r.Command == nil: // a cancel that came after the end of its command
-		default:
-			s.exit = fromText(r.ExitFile)
-			if !s.run(r.Seq, mapped(*r.Command, fromText)) {
-				return 0
-			}
+	answers := gob.NewEncoder(os.NewFile(replyFD, "replies"))
+	for r := range s.requests {
+		if r.Command == nil { // a cancel that came after the end of its command
+			continue
+		}
+		s.exit = r.ExitFile
+		exit, fault := s.run(*r.Command)
+		answer := reply{Exit: exit}
+		if fault != nil {
+			answer = reply{Fault: fault.Error()}
+		}
+		if answers.Encode(answer) != nil || exit.Why == process.Orphaned {
+			break
 		}
 	}
+	return 0
 }
 
-// next is the next request that is there as a whole, or, with wait, that comes; false is none: with wait, the end of the
-// lifeline, or a peer that talks nonsense.
-func (s *server) next(wait bool) (r request, ok bool) {
-	for {
-		if line, rest, whole := bytes.Cut(s.input, []byte{'\n'}); whole {
-			s.input = rest
-			err := json.Unmarshal(line, &r)
-			return r, err == nil && (r.Cancel || r.Command != nil && len(r.Command.Argv) > 0)
-		}
-		if !wait || !s.fill() {
-			return r, false
-		}
-	}
-}
-
-// fill reads what is there, waiting for at least one byte.
-func (s *server) fill() bool {
-	var chunk [16 << 10]byte
-	for {
-		n, err := syscall.Read(requestFD, chunk[:])
-		switch {
-		case err == syscall.EINTR:
-		case err == syscall.EAGAIN:
-			_, _ = unix.Poll([]unix.PollFd{{Fd: requestFD, Events: unix.POLLIN}}, -1)
-		case n <= 0:
-			return false
-		default:
-			s.input = append(s.input, chunk[:n]...)
-			return true
-		}
-	}
-}
-
-// answer replies to the running request. It is false when nobody reads any more.
-func answer(r reply) bool {
-	b, err := json.Marshal(r)
+func newServer() (*server, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	for b = append(b, '\n'); len(b) > 0; {
-		n, err := syscall.Write(replyFD, b)
-		if err != nil && err != syscall.EINTR && err != syscall.EAGAIN {
-			return false
+	s := &server{null: null, base: os.Environ(), requests: make(chan request), children: make(chan os.Signal, 1), stuck: map[int]bool{}}
+	signal.Notify(s.children, syscall.SIGCHLD)
+	go func() {
+		defer close(s.requests)
+		for in := gob.NewDecoder(os.NewFile(requestFD, "requests")); ; {
+			var r request
+			if in.Decode(&r) != nil {
+				return
+			}
+			s.requests <- r
 		}
-		b = b[max(n, 0):]
-	}
-	return true
+	}()
+	return s, nil
 }
 
 // job is the running command.
 type job struct {
-	cmd    process.Command
-	seq    uint64
-	exit   process.Exit
-	pid    int
-	pidfd  int   // -1 where the system has none
-	output []int // descriptors whose growth counts against Idle
-
-	sandboxed *sandboxed // nil for a command that runs as it is
-	limiter   *limiter   // nil for one without limits
-
-	ended  bool
-	status syscall.WaitStatus
+	cmd         process.Command
+	exit        process.Exit
+	pid         int
+	in, out, to *os.File // standard input, output and error
+	sandboxed   *sandboxed
+	limiter     *limiter // nil for one without limits
+	ended       bool
+	status      syscall.WaitStatus
 }
 
-// run runs one command and answers. It is false when nobody is left to answer.
-func (s *server) run(seq uint64, c process.Command) bool {
-	j := &job{cmd: c, seq: seq, pidfd: -1}
-	j.exit = process.Exit{Label: c.Label, Start: time.Now()}
-	files, err := s.open(c)
-	if err != nil {
-		return answer(reply{Fault: err.Error()})
+// run runs one command to its end. A fault is what is wrong with the machine, not with the command.
+func (s *server) run(c process.Command) (_ process.Exit, fault error) {
+	j := &job{cmd: c, in: s.null, out: s.null, to: s.null, exit: process.Exit{Label: c.Label, Start: time.Now()}}
+	defer s.release(j)
+	if err := j.open(); err != nil {
+		return process.Exit{}, err
 	}
-	defer files.close()
-	defer j.release()
-	j.output = files.output()
-	fault := s.spawn(j, files)
-	if fault != nil {
-		return answer(reply{Fault: fault.Error()})
+	if err := s.spawn(j); err != nil {
+		return process.Exit{}, err
 	}
 	if j.exit.Why != process.NotStarted {
-		why := s.watch(j)
-		s.finish(j, why)
-		if fault = j.unwrap(); fault != nil {
-			return answer(reply{Fault: fault.Error()})
+		s.finish(j, s.watch(j))
+		if err := j.unwrap(); err != nil {
+			return process.Exit{}, err
 		}
 	}
 	j.exit.End = time.Now()
@@ -163,7 +124,7 @@ func (s *server) run(seq uint64, c process.Command) bool {
 		// The result stands; only a successor would not hear of it.
 		j.exit.Err = joinText(j.exit.Err, "the end was not recorded: "+err.Error())
 	}
-	return answer(reply{Exit: j.exit}) && j.exit.Why != process.Orphaned
+	return j.exit, nil
 }
 
 // watch waits until the command ends by itself, then returns "", or until
@@ -179,16 +140,21 @@ func (s *server) watch(j *job) process.Why {
 		if c.Idle > 0 {
 			wait = min(wait, c.Idle-time.Since(grown), max(c.Idle/8, 5*time.Millisecond))
 		}
-		request := s.sleep(j, wait, true)
-		j.sandboxed.drain(false)
+		var why process.Why
+		select {
+		case <-s.children:
+		case <-time.After(wait):
+		case _, alive := <-s.requests: // while a command runs there is none but its cancel
+			if why = process.Orphaned; alive {
+				why = process.Cancelled
+			}
+		}
 		s.reap(j)
 		if j.ended {
-			return s.orphaned(j)
+			return j.orphaned()
 		}
-		if request {
-			if why := s.cancelled(j); why != "" {
-				return why
-			}
+		if why != "" {
+			return why
 		}
 		now := time.Now()
 		if why := j.limiter.exceeded(now); why != "" {
@@ -207,28 +173,9 @@ func (s *server) watch(j *job) process.Why {
 	}
 }
 
-// sleep waits for the end of the command, for a request if asked to, or for
-// the time given. It reports whether a request (or the lifeline's end) is there.
-func (s *server) sleep(j *job, d time.Duration, requests bool) bool {
-	if j.pidfd < 0 {
-		d = min(d, blindTick)
-	}
-	fds := []unix.PollFd{{Fd: -1}, {Fd: -1}}
-	if requests {
-		fds[0] = unix.PollFd{Fd: requestFD, Events: unix.POLLIN}
-	}
-	if !j.ended {
-		fds[1] = unix.PollFd{Fd: int32(j.pidfd), Events: unix.POLLIN}
-	}
-	fds = j.sandboxed.polls(fds)
-	ms := (max(d, 0) + time.Millisecond - 1) / time.Millisecond
-	n, err := unix.Poll(fds, int(ms))
-	return err == nil && n > 0 && fds[0].Revents != 0
-}
-
 // orphaned doubts an end that is no success while nobody waits any more: it
 // is more likely that somebody ends us all than that the command failed just now.
-func (s *server) orphaned(j *job) process.Why {
+func (j *job) orphaned() process.Why {
 	if !j.status.Signaled() && j.status.ExitStatus() == 0 {
 		return ""
 	}
@@ -237,21 +184,6 @@ func (s *server) orphaned(j *job) process.Why {
 		return process.Orphaned
 	}
 	return ""
-}
-
-// cancelled reads what came while a command runs: its cancellation, or the end of
-// the lifeline.
-func (s *server) cancelled(j *job) process.Why {
-	if !s.fill() {
-		return process.Orphaned
-	}
-	for {
-		if r, ok := s.next(false); !ok {
-			return ""
-		} else if r.Cancel && r.Seq == j.seq {
-			return process.Cancelled
-		}
-	}
 }
 
 // reap collects every child that has ended and reports whether any is left.
@@ -283,108 +215,70 @@ func (s *server) reap(j *job) bool {
 	}
 }
 
-// release closes what a command that is over held.
-func (j *job) release() {
-	if j.pidfd >= 0 {
-		syscall.Close(j.pidfd)
-	}
-	if j.sandboxed != nil {
-		j.sandboxed.close()
-	}
-	j.limiter.remove()
-}
-
 // size is what the command has printed, and anybody else written to the same
 // files.
 func (j *job) size() (n int64) {
 	if j.cmd.Idle <= 0 {
 		return 0
 	}
-	for _, fd := range j.output {
-		var st syscall.Stat_t
-		if syscall.Fstat(fd, &st) == nil {
-			n += st.Size
+	for _, f := range []*os.File{j.out, j.to} {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			n += info.Size()
 		}
 	}
 	return n
 }
 
-// streams are a command's three descriptors.
-type streams struct {
-	in, out, err int
-	null         int
-}
-
-func (s *server) open(c process.Command) (f streams, err error) {
-	f = streams{in: s.null, out: s.null, err: s.null, null: s.null}
+// open opens the command's files, each /dev/null until then.
+func (j *job) open() error {
+	c, null := j.cmd, j.in
 	if c.Stdin != "" {
-		if f.in, err = syscall.Open(c.Stdin, syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err != nil {
-			f.in = s.null
-			return f, fmt.Errorf("open input %s: %w", c.Stdin, err)
+		f, err := os.Open(c.Stdin)
+		if err != nil {
+			return fmt.Errorf("input: %w", err)
 		}
+		j.in = f
 	}
-	if f.out, err = openOutput(c.Stdout, s.null); err != nil {
-		f.close()
-		return f, err
+	for _, o := range []struct {
+		to   **os.File
+		path string
+	}{{&j.out, c.Stdout}, {&j.to, c.Stderr}} {
+		if o.path == "" {
+			continue
+		}
+		if o.path == c.Stdout && j.out != null {
+			*o.to = j.out
+			continue
+		}
+		// O_NONBLOCK: a FIFO in its place must not hang us; a file does not mind.
+		f, err := openMaking(o.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK)
+		if err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+		*o.to = f
 	}
-	if c.Stderr == c.Stdout {
-		f.err = f.out
-		return f, nil
-	}
-	if f.err, err = openOutput(c.Stderr, s.null); err != nil {
-		f.close()
-	}
-	return f, err
-}
-
-func openOutput(path string, null int) (int, error) {
-	if path == "" {
-		return null, nil
-	}
-	// O_NONBLOCK: a FIFO in its place must not hang us; a file does not mind.
-	fd, err := openMaking(path, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CREAT|syscall.O_NONBLOCK)
-	if err != nil {
-		return null, fmt.Errorf("open output: %w", err)
-	}
-	return fd, nil
+	return nil
 }
 
 // openMaking opens a file, making the directories it lies in where they are
 // missing: an agent may have removed them.
-func openMaking(path string, flags int) (int, error) {
-	for try := 0; ; try++ {
-		fd, err := syscall.Open(path, flags|syscall.O_CLOEXEC, 0o600)
-		if err == syscall.ENOENT && try == 0 && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
-			continue
-		}
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil {
-			return -1, &os.PathError{Op: "open", Path: path, Err: err}
-		}
-		return fd, nil
+func openMaking(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+		f, err = os.OpenFile(path, flags, 0o600)
 	}
+	return f, err
 }
 
-func (f streams) output() []int {
-	var list []int
-	if f.out != f.null {
-		list = append(list, f.out)
+// release closes what a command that is over held.
+func (s *server) release(j *job) {
+	for _, f := range []*os.File{j.in, j.out, j.to} {
+		if f != s.null {
+			f.Close() // twice for one file under two names
+		}
 	}
-	if f.err != f.null && f.err != f.out {
-		list = append(list, f.err)
-	}
-	return list
-}
-
-func (f streams) close() {
-	if f.in != f.null {
-		syscall.Close(f.in)
-	}
-	for _, fd := range f.output() {
-		syscall.Close(fd)
-	}
+	j.sandboxed.close()
+	j.limiter.remove()
 }
 
 // busyTries: a program that was just written may still be open for writing in
@@ -393,15 +287,16 @@ const busyTries = 8
 
 // spawn starts the command. What is wrong with the command itself ends up in
 // j.exit as NotStarted; a fault is what is wrong with the machine.
-func (s *server) spawn(j *job, f streams) (fault error) {
+func (s *server) spawn(j *job) (fault error) {
 	c := j.cmd
 	env := s.environ(c.Env)
 	if c.Dir != "" {
-		if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
-			if err == nil {
-				err = syscall.ENOTDIR
-			}
-			return fmt.Errorf("working directory %s: %w", c.Dir, errors.Unwrap(wrapped(err)))
+		info, err := os.Stat(c.Dir)
+		if err == nil && !info.IsDir() {
+			err = syscall.ENOTDIR
+		}
+		if err != nil {
+			return fmt.Errorf("working directory: %w", err)
 		}
 	}
 	path, err := Look(c.Argv[0], c.Dir, env)
@@ -409,18 +304,12 @@ func (s *server) spawn(j *job, f streams) (fault error) {
 		j.notStarted(err)
 		return nil
 	}
-	argv := c.Argv
-	attr := &syscall.ProcAttr{
-		Dir:   c.Dir,
-		Env:   env,
-		Files: []uintptr{uintptr(f.in), uintptr(f.out), uintptr(f.err)},
-		Sys:   groupAttr(&j.pidfd),
-	}
+	argv, files := c.Argv, []*os.File{j.in, j.out, j.to}
 	if wrap := c.Limits.Wrap; len(wrap) > 0 {
-		if attr.Files, err = j.wrap(f); err != nil {
-			return err
+		if files, err = j.wrap(files); err != nil {
+			return fmt.Errorf("start %s in the sandbox: %w", c.Argv[0], err)
 		}
-		defer func() { j.sandboxed.started(attr.Files) }()
+		defer j.sandboxed.started()
 		argv = slices.Concat(wrap, []string{"--json-status-fd", statusFD, "--"}, c.Limits.Inside, []string{path}, c.Argv[1:])
 		path = wrap[0]
 	}
@@ -428,6 +317,10 @@ func (s *server) spawn(j *job, f streams) (fault error) {
 		return err
 	}
 	defer j.limiter.leave()
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
 	for try := range busyTries {
 		j.pid, err = syscall.ForkExec(path, argv, attr)
 		if err != syscall.ETXTBSY {
@@ -450,16 +343,6 @@ func (s *server) spawn(j *job, f streams) (fault error) {
 	return nil
 }
 
-// wrapped makes sure that there is one layer to take off: a PathError repeats
-// the path.
-func wrapped(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path
-	}
-	return fmt.Errorf("%w", err)
-}
-
 func (j *job) notStarted(err error) {
 	j.exit.Why, j.exit.Code, j.exit.Err = process.NotStarted, 126, err.Error()
 	if errors.Is(err, ErrNoProgram) {
@@ -469,22 +352,15 @@ func (j *job) notStarted(err error) {
 
 // environ is the base environment with extra applied to it. The cookie stays.
 func (s *server) environ(extra []string) []string {
-	if len(extra) == 0 {
-		return s.base
-	}
-	env := make([]string, len(s.base), len(s.base)+len(extra))
-	copy(env, s.base)
-next:
+	env := slices.Clone(s.base)
 	for _, kv := range extra {
 		name := kv[:strings.IndexByte(kv, '=')+1]
 		if name == CookieVar+"=" {
 			continue
 		}
-		for i, old := range env {
-			if strings.HasPrefix(old, name) {
-				env[i] = kv
-				continue next
-			}
+		if at := slices.IndexFunc(env, func(old string) bool { return strings.HasPrefix(old, name) }); at >= 0 {
+			env[at] = kv
+			continue
 		}
 		env = append(env, kv)
 	}
@@ -529,10 +405,14 @@ func (s *server) terminate(j *job) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		signalGroups(j.pid, sig, j.spared(s.stuck))
 	}
-	start := time.Now()
-	for pause := time.Millisecond; s.left(j) && time.Since(start) < patience; pause = min(2*pause, 20*time.Millisecond) {
-		s.sleep(j, min(pause, patience-time.Since(start)), false)
-		j.sandboxed.drain(false)
+	over := time.After(patience)
+	for s.left(j) {
+		select {
+		case <-s.children:
+		case <-time.After(20 * time.Millisecond):
+		case <-over:
+			return
+		}
 	}
 }
 
@@ -586,4 +466,28 @@ func joinText(a, b string) string {
 		return b
 	}
 	return a + "; " + b
+}
+
+// writeExit records how a command ended, so that whoever takes over from a dead process learns it. The file is
+// overwritten in place: one write of one line, of which a reader takes the first only.
+func writeExit(path string, e process.Exit) error {
+	if path == "" {
+		return nil
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	f, err := openMaking(path, os.O_WRONLY|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	n, err := f.WriteAt(append(line, '\n'), 0)
+	if err != nil {
+		n = 0 // rather nothing than half of two
+	}
+	if info, serr := f.Stat(); serr == nil && info.Mode().IsRegular() && info.Size() != int64(n) {
+		err = errors.Join(err, f.Truncate(int64(n)))
+	}
+	return errors.Join(err, f.Close())
 }

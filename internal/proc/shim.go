@@ -1,9 +1,8 @@
 package proc
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"descartes/agent/process"
 )
@@ -35,8 +33,7 @@ type Shim struct {
 	pid    atomic.Int64
 	mu     sync.Mutex // held for the whole of a Run
 	live   *link      // nil when the shim died and no Run has followed
-	seq    uint64
-	dirty  bool // a shim died and its sweep failed
+	dirty  bool       // a shim died and its sweep failed
 	closed bool
 }
 
@@ -78,18 +75,18 @@ func Start(c ShimConfig) (*Shim, error) {
 }
 
 func (s *Shim) connect() (*link, error) {
-	theirIn, requests, err := blockingPipe()
+	theirIn, requests, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	defer theirIn.Close()
-	replies, theirOut, err := blockingPipe()
+	replies, theirOut, err := os.Pipe()
 	if err != nil {
 		requests.Close()
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	defer theirOut.Close()
-	l := &link{look: time.Second, patience: 4 * killBound, replies: replies, requests: requests, lines: bufio.NewReader(replies)}
+	l := &link{look: time.Second, patience: 4 * killBound, replies: replies, requests: requests, hear: gob.NewDecoder(replies), tell: gob.NewEncoder(requests)}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		l.close()
@@ -160,14 +157,13 @@ func (s *Shim) Run(ctx context.Context, c process.Command) (process.Exit, error)
 	if err := s.revive(); err != nil {
 		return process.Exit{}, err
 	}
-	s.seq++
-	l, seq, start := s.live, s.seq, time.Now()
-	carried := mapped(c, toText)
-	if err := l.send(request{Seq: seq, Command: &carried, ExitFile: toText(s.cfg.ExitFile)}); err != nil {
+	l, start := s.live, time.Now()
+	if err := l.tell.Encode(request{Command: &c, ExitFile: s.cfg.ExitFile}); err != nil {
 		return process.Exit{}, s.lost(c.Label)
 	}
-	done := l.watch(ctx, seq, c)
-	line, err := l.lines.ReadBytes('\n')
+	done := l.watch(ctx, c)
+	var r reply
+	err := l.hear.Decode(&r)
 	why := done()
 	switch {
 	case why != "" && err != nil:
@@ -176,10 +172,6 @@ func (s *Shim) Run(ctx context.Context, c process.Command) (process.Exit, error)
 		return process.Exit{}, s.lost(c.Label)
 	case why != "": // killed as it answered
 		_, _, _ = s.clean()
-	}
-	var r reply
-	if err := json.Unmarshal(line, &r); err != nil {
-		return process.Exit{}, fmt.Errorf("run %s: read the shim's reply: %w", c.Label, err)
 	}
 	if r.Fault != "" {
 		return process.Exit{}, fmt.Errorf("run %s: %s", c.Label, r.Fault)
@@ -289,111 +281,28 @@ func (s *Shim) Close() error {
 	return nil
 }
 
-// request is one line of JSON to a shim.
+// request is what a shim is told: to run a command, or, without one, to end the one that runs.
 type request struct {
-	Seq      uint64           `json:"seq"`
-	Cancel   bool             `json:"cancel,omitempty"`    // end the command of this number
-	Command  *process.Command `json:"command,omitempty"`   // run this one; its strings are as toText has them
-	ExitFile string           `json:"exit_file,omitempty"` // where its end is recorded
+	Command  *process.Command
+	ExitFile string // where its end is recorded
 }
 
-// reply is the line that answers a command.
+// reply answers a request with a command.
 type reply struct {
-	Exit  process.Exit `json:"exit"`
-	Fault string       `json:"fault,omitempty"` // the command was not run, and that is not its fault
+	Exit  process.Exit
+	Fault string // the command was not run, and that is not its fault
 }
 
-// mapped is a command with f applied to each of its strings.
-func mapped(c process.Command, f func(string) string) process.Command {
-	for _, list := range []*[]string{&c.Argv, &c.Env, &c.Limits.Wrap, &c.Limits.Inside} {
-		if len(*list) == 0 {
-			continue
-		}
-		to := make([]string, len(*list))
-		for i, s := range *list {
-			to[i] = f(s)
-		}
-		*list = to
-	}
-	for _, s := range []*string{&c.Label, &c.Dir, &c.Stdin, &c.Stdout, &c.Stderr} {
-		*s = f(*s)
-	}
-	return c
-}
-
-// toText turns each byte into the character of that number: JSON carries no bytes that are not UTF-8, and arguments
-// and paths may hold some.
-func toText(s string) string {
-	if isASCII(s) {
-		return s
-	}
-	text := make([]rune, len(s))
-	for i := range len(s) {
-		text[i] = rune(s[i])
-	}
-	return string(text)
-}
-
-// fromText undoes toText.
-func fromText(s string) string {
-	if isASCII(s) {
-		return s
-	}
-	b := make([]byte, 0, len(s))
-	for _, r := range s {
-		b = append(b, byte(r))
-	}
-	return string(b)
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
-// link is one running shim process and the two pipes to it.
+// link is one running shim process and the two pipes to it. What goes through them is gob, because arguments and paths
+// may hold bytes that no JSON carries.
 type link struct {
-	proc     *os.Process
-	born     int           // when the process started, as the system counts
-	look     time.Duration // between two looks at whether it is stopped
-	patience time.Duration // for its answer, when its command's time and grace are over
-	replies  *os.File
-	lines    *bufio.Reader
-
-	mu       sync.Mutex // a cancel and the next request never mix
-	requests *os.File
-}
-
-// blockingPipe is a pipe that the runtime's poller knows nothing of: waiting
-// in read itself is the shorter way to be woken.
-func blockingPipe() (r, w *os.File, err error) {
-	var fds [2]int
-	syscall.ForkLock.RLock()
-	err = syscall.Pipe(fds[:])
-	if err == nil {
-		syscall.CloseOnExec(fds[0])
-		syscall.CloseOnExec(fds[1])
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, nil, os.NewSyscallError("pipe", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
-}
-
-func (l *link) send(r request) error {
-	line, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err = l.requests.Write(append(line, '\n'))
-	return err
+	proc              *os.Process
+	born              int           // when the process started, as the system counts
+	look              time.Duration // between two looks at whether it is stopped
+	patience          time.Duration // for its answer, when its command's time and grace are over
+	requests, replies *os.File
+	tell              *gob.Encoder
+	hear              *gob.Decoder
 }
 
 // stoppedLooks is how many times in a row a shim is found stopped before it is killed: it is no shim that somebody
@@ -401,18 +310,18 @@ func (l *link) send(r request) error {
 const stoppedLooks = 3
 
 // watch kills a shim that does not answer long after it should have, or that stays stopped: what runs under a shim can stop it with
-// SIGSTOP, as often as it is continued, and then no deadline acts there. It also tells the shim to end command seq when
-// ctx ends. done ends the watch and says why the shim was killed, "" where it was not.
-func (l *link) watch(ctx context.Context, seq uint64, c process.Command) (done func() process.Why) {
+// SIGSTOP, as often as it is continued, and then no deadline acts there. It also tells the shim to end its command when
+// ctx ends. done ends the watch and says why the shim was killed, "" where it was not. After it nobody but the next command writes to the shim.
+func (l *link) watch(ctx context.Context, c process.Command) (done func() process.Why) {
 	over, killed := make(chan struct{}), make(chan process.Why, 1)
-	go func() { killed <- l.watchdog(ctx, seq, c, over) }()
+	go func() { killed <- l.watchdog(ctx, c, over) }()
 	return func() process.Why {
 		close(over)
 		return <-killed
 	}
 }
 
-func (l *link) watchdog(ctx context.Context, seq uint64, c process.Command, over <-chan struct{}) process.Why {
+func (l *link) watchdog(ctx context.Context, c process.Command, over <-chan struct{}) process.Why {
 	look := time.NewTicker(l.look)
 	defer look.Stop()
 	var due time.Time // when the command's end began at the latest; zero for no such time
@@ -426,7 +335,7 @@ func (l *link) watchdog(ctx context.Context, seq uint64, c process.Command, over
 		case <-over:
 			return ""
 		case <-cancelled:
-			_ = l.send(request{Seq: seq, Cancel: true}) // a dead shim shows in the reply
+			_ = l.tell.Encode(request{}) // a dead shim shows in the reply
 			cancelled, due, why = nil, time.Now(), process.Cancelled
 			continue
 		case <-look.C:
@@ -459,8 +368,6 @@ func (l *link) bury() string {
 }
 
 func (l *link) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.requests.Close()
 	l.replies.Close()
 }

@@ -2,6 +2,8 @@ package proc
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -49,8 +51,30 @@ func becomeShim() {
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &none, nil)
 }
 
-func groupAttr(pidfd *int) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, PidFD: pidfd}
+// inMemory is a copy of a file that is nowhere on the disk.
+func inMemory(f *os.File) (*os.File, error) {
+	fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	copied := os.NewFile(uintptr(fd), "stdin")
+	if _, err = io.Copy(copied, f); err == nil {
+		_, err = copied.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, copied.Close())
+	}
+	return copied, nil
+}
+
+// widen gives a pipe room, as much as there is to be had: clients that do not wait for who reads lose the rest at
+// their exit.
+func widen(pipe *os.File) {
+	for size := 1 << 20; size > 64<<10; size /= 2 {
+		if _, err := unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, size); err == nil {
+			return
+		}
+	}
 }
 
 // groupLeft: a subreaper without children has nothing left.

@@ -64,12 +64,12 @@ func TestChildren(t *testing.T) {
 // must neither wait for it nor touch it.
 func besideStuck(dir string) int {
 	becomeShim()
-	null, err := syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	s, err := newServer()
 	if err != nil {
 		return 1
 	}
-	s := &server{null: null, base: os.Environ(), stuck: map[int]bool{}, exit: filepath.Join(dir, "exit.json")}
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exec sleep 997"}, &syscall.ProcAttr{Env: s.base, Files: []uintptr{uintptr(null), uintptr(null), uintptr(null)}})
+	s.exit = filepath.Join(dir, "exit.json")
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exec sleep 997"}, &syscall.ProcAttr{Env: s.base, Files: []uintptr{s.null.Fd(), s.null.Fd(), s.null.Fd()}})
 	if err != nil {
 		return 2
 	}
@@ -79,15 +79,16 @@ func besideStuck(dir string) int {
 		c := sh(strconv.Itoa(n), script)
 		c.Timeout, c.Grace = 200*time.Millisecond, 50*time.Millisecond
 		start := time.Now()
-		s.run(1, c)
+		if _, err := s.run(c); err != nil {
+			return 9
+		}
 		e, ok := process.ReadExit(s.exit)
 		if !ok || e.Err != "" || e.Why == process.Exited && e.Code != 3 || time.Since(start) > 4*time.Second || len(tree()) != 1 {
 			return 10 + n
 		}
 	}
 	_ = syscall.Kill(pid, syscall.SIGKILL)
-	s.run(1, sh("last", "sleep 0.05"))
-	if len(s.stuck) != 0 {
+	if _, err := s.run(sh("last", "sleep 0.05")); err != nil || len(s.stuck) != 0 {
 		return 20
 	}
 	return 0
