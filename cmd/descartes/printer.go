@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -77,73 +76,41 @@ func (p *printer) observe(e journal.Event) {
 	}
 }
 
-// liveWriter buffers what a run prints: a thousand quick tasks are not a thousand writes, yet
-// nothing waits longer than a moment to be seen. A terminal sees each line at once.
+// liveWriter is what a run prints to: a run does not end because nobody reads any more, and no secret is shown.
 type liveWriter struct {
-	mu    sync.Mutex
-	b     *bufio.Writer
-	term  *screen // sees each line at once; nil for anything else
-	timer *time.Timer
-	armed bool
-	err   error // the first one; nothing is written after it
-	mask  *redact.Redactor
+	mu   sync.Mutex
+	w    io.Writer
+	term *screen // where w is one
+	err  error   // the first one; nothing is written after it
+	mask *redact.Redactor
 }
-
-// flushAfter is how long a line may wait.
-const flushAfter = 100 * time.Millisecond
 
 func newLiveWriter(w io.Writer) *liveWriter {
-	l := &liveWriter{}
 	if terminal.IsTerminal(w) {
-		l.term = &screen{w: w}
-		w = l.term
+		t := &screen{w: w}
+		return &liveWriter{w: t, term: t}
 	}
-	l.b = bufio.NewWriterSize(w, 32<<10)
-	return l
+	return &liveWriter{w: w}
 }
 
-// Write takes text in, whole lines of it. It never fails: a run does not end because nobody reads any more.
+// Write takes text in, whole lines of it. It never fails.
 func (l *liveWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return len(p), nil
-	}
-	if l.mask != nil {
-		p = l.mask.Bytes(bytes.Clone(p))
-	}
-	_, l.err = l.b.Write(p)
-	switch {
-	case l.err != nil:
-	case l.term != nil:
-		l.err = l.b.Flush()
-	case l.timer == nil:
-		l.timer, l.armed = time.AfterFunc(flushAfter, l.flushLate), true
-	case !l.armed:
-		l.timer.Reset(flushAfter)
-		l.armed = true
+	if l.err == nil {
+		b := p
+		if l.mask != nil {
+			b = l.mask.Bytes(bytes.Clone(p))
+		}
+		_, l.err = l.w.Write(b)
 	}
 	return len(p), nil
 }
 
-func (l *liveWriter) flushLate() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.armed = false
-	if l.err == nil {
-		l.err = l.b.Flush()
-	}
-}
-
-// Flush brings out what is waiting.
+// Flush waits for a terminal to have shown everything.
 func (l *liveWriter) Flush() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = l.b.Flush()
-	}
 	if l.term != nil {
-		l.term.settle()
+		l.term.wait()
 	}
 }
 
@@ -154,13 +121,11 @@ type countdown struct {
 	done sync.WaitGroup
 }
 
-const toldEvery = 30 * time.Minute
-
 // startCountdown shows the wait that e tells of on p. The caller stops it.
 func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
 	c := &countdown{quit: make(chan struct{})}
 	until := e.Detail.Until.Round(0)
-	every, show := toldEvery, func(left string) { p.say("  still waiting, %s left", left) }
+	every, show := 30*time.Minute, func(left string) { p.say("  still waiting, %s left", left) }
 	if live {
 		// The cursor stays at the line's begin: whatever is printed next takes its place.
 		every, show = time.Second, func(left string) { fmt.Fprintf(p.text, "  %s left\x1b[K\r", left) }
@@ -243,8 +208,8 @@ func (t *screen) drain() {
 	}
 }
 
-// settle waits until everything is written, for as long as anybody would wait for a terminal.
-func (t *screen) settle() {
+// wait returns when everything is written, or after as long as anybody would wait for a terminal.
+func (t *screen) wait() {
 	t.mu.Lock()
 	idle := t.idle
 	t.mu.Unlock()

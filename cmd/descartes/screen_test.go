@@ -73,7 +73,7 @@ func TestScreenNeverHoldsUp(t *testing.T) {
 		}
 	}
 	close(w.free)
-	s.settle()
+	s.wait()
 	if n := w.got.Len(); n < screenHolds-len(line) || n > 2*screenHolds || n%len(line) != 0 {
 		t.Errorf("%d bytes were shown", n)
 	}
