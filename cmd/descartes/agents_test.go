@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"descartes/internal/proc"
+	"descartes/internal/supervise"
 )
 
 // each runs a test with the clients that go through all of them.
@@ -505,7 +506,7 @@ func everything() map[int]procStat {
 // having been seen below the program, or by standing in its folders.
 func (s *stage) left(t *testing.T) (found []kin) {
 	t.Helper()
-	mark, home := []byte("\x00"+proc.CookieVar+"="+cookieOf(s.root)+"\x00"), []byte("\x00HOME="+s.home+"\x00")
+	mark, home := []byte("\x00"+proc.CookieVar+"="+supervise.Cookie(s.root)+"\x00"), []byte("\x00HOME="+s.home+"\x00")
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
 	for pid, p := range everything() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -12,7 +11,6 @@ import (
 	"descartes/agent"
 	"descartes/agent/stream"
 	"descartes/internal/config"
-	"descartes/internal/proc"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -128,48 +126,6 @@ func otherBackends(cfg loop.Config) (out []agent.Backend, err error) {
 		}
 	}
 	return out, nil
-}
-
-// kinds are the agents of a run, each under its own name; the first is the usual one.
-type kinds []*agent.Runner
-
-func (k kinds) of(name string) *agent.Runner {
-	for _, r := range k {
-		if r.Name() == name {
-			return r
-		}
-	}
-	return k[0]
-}
-
-// lateAgent is the agent of a loop. Its runners come to be once the loop has an id, because the supervising process
-// records each command's end in the loop's folder.
-type lateAgent struct {
-	kinds
-	c *confined
-}
-
-func (a *lateAgent) Run(ctx context.Context, r agent.Request) (agent.Result, error) {
-	k := a.of(r.Backend)
-	bounds, done, err := a.c.bounds(k.Name())
-	if err != nil {
-		return agent.Result{}, err
-	}
-	r.Limits, r.Env = bounds, slices.Concat(a.c.env[k.Name()], r.Env)
-	res, err := k.Run(ctx, r)
-	res.Notes = append(res.Notes, done()...)
-	return res, err
-}
-
-func (a *lateAgent) Recall(r agent.Request, exitFile string) (agent.Result, bool) {
-	return a.of(r.Backend).Recall(r, exitFile)
-}
-
-func (a *lateAgent) use(sh *proc.Shim, c *confined, backends ...agent.Backend) {
-	a.c = c
-	for _, b := range backends {
-		a.kinds = append(a.kinds, agent.NewRunner(sh, b))
-	}
 }
 
 // otherProblems says which backends that tasks ask for cannot be run, and notes those of a fallback and the words of

@@ -85,9 +85,6 @@ func (s *settings) show(f *pflag.FlagSet) ([]config.Value, error) {
 	s.workIn(f, root)
 	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
 	s.Scud.AutoCommitWaves = s.Scud.AutoCommitWaves && !s.NoCommit
-	if strictEnv(s.Config) {
-		s.Env = envStrict
-	}
 	s.Fill()
 	if _, backend, err := resolveBackend(s.Config); err == nil {
 		s.Backend = backend

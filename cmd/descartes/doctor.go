@@ -21,6 +21,7 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/report"
+	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
@@ -308,7 +309,7 @@ func (d *doctor) version(ctx context.Context, path string) string {
 
 // placeOf is where a client would run, with the variables that the settings pass on to it, for what it may lack.
 func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Host {
-	parted := passing(cfg, b, os.Environ())
+	parted := supervise.Part(cfg, b, os.Environ())
 	env := slices.Concat(parted.Base, parted.Agent)
 	get := func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- { // the last one counts
@@ -518,20 +519,14 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	held, err := confine(dir, c, r.held, r.backends()...)
-	if err != nil {
+	var commands supervise.Commands
+	if err := commands.Start(r.commands(c, dir, filepath.Join(dir, "exit.json"), dir)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, held.close()) }()
-	shim, err := supervise(r.root, filepath.Join(dir, "exit.json"), cookieOf(dir), held)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, shim.Close()) }()
-	v := &lateVerifier{}
-	v.use(shim, held)
-	b, err := loop.TryBaseline(ctx, v, loop.Timed(&c, verify.Request{Label: "baseline", Command: c.Scud.VerificationCommand, Dir: r.root,
-		Log: filepath.Join(dir, "baseline.log"), Mask: r.mask}), withheld(c, r.backend, d.env).Verify)
+	defer func() { err = errors.Join(err, commands.Close()) }()
+	_, withheld := supervise.Withheld(c, r.backend, d.env)
+	b, err := loop.TryBaseline(ctx, commands.Verifier(), loop.Timed(&c, verify.Request{Label: "baseline", Command: c.Scud.VerificationCommand, Dir: r.root,
+		Log: filepath.Join(dir, "baseline.log"), Mask: r.mask}), withheld)
 	if err != nil {
 		return err
 	}
@@ -565,16 +560,16 @@ func (d *doctor) safety(ctx context.Context, cfg loop.Config) {
 	if err != nil {
 		return // told with the agent
 	}
-	held, err := sandboxed(ctx, d.root, d.root, cfg, b)
+	box, err := findSandbox(ctx, d.root, d.root, cfg, b)
 	switch {
 	case err != nil:
 		d.bad("sandbox", err.Error(), hintOf(err))
-	case held.lacking != nil:
-		d.lacking("sandbox", held.note, held.lacking.Fix)
+	case box.Lacking != nil:
+		d.lacking("sandbox", box.Note, box.Lacking.Fix)
 	default:
-		d.good("sandbox", held.note)
+		d.good("sandbox", box.Note)
 	}
-	d.good("environment", environmentText(cfg, b))
+	d.good("environment", supervise.EnvironmentText(cfg, b, d.env))
 	if cfg.MaxMemory > 0 || cfg.MaxProcs > 0 {
 		d.good("ceilings", "kept by "+proc.Ceilings())
 	}

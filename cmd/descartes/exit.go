@@ -10,6 +10,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/report"
+	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
@@ -146,8 +147,9 @@ func isInput(err error) bool {
 		refused *gitops.RefusedError
 		file    *loop.LoopFileError
 		wave    *loop.NoWaveError
+		strict  *supervise.StrictError
 	)
-	return errors.As(err, &wave) || errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
+	return errors.As(err, &wave) || errors.As(err, &strict) || errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
 		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &state) || errors.As(err, &refused) || errors.As(err, &file) ||
 		errors.Is(err, tasks.ErrLocked) || errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
 }
@@ -162,11 +164,14 @@ func hintOf(err error) string {
 	var damage *journal.DamageError
 	var file *loop.LoopFileError
 	var wave *loop.NoWaveError
+	var strict *supervise.StrictError
 	switch {
 	case errors.As(err, &wave):
 		return "descartes waves" + report.ListFlags(wave.Tag, "") + " shows the waves and their commits"
 	case errors.As(err, &f):
 		return f.hint
+	case errors.As(err, &strict):
+		return strict.Fix + "; or run without it: --sandbox off"
 	case errors.Is(err, syscall.ENOSPC):
 		return "the disk is full: free some space, and try again"
 	case errors.As(err, &refused):

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"descartes/internal/proc"
+	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -70,7 +71,7 @@ func newField(t *testing.T, p fieldPlan, flags ...string) *field {
 	f.git(t, "add", ".")
 	f.git(t, "commit", "-q", "-m", "start")
 	t.Cleanup(func() { // nothing outlives a test, whatever it found
-		if _, err := proc.Sweep(cookieOf(f.root)); err != nil {
+		if _, err := proc.Sweep(supervise.Cookie(f.root)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -254,7 +255,7 @@ func until(t *testing.T, what string, true func() bool) {
 // carriers are the processes that carry the mark of this field's loops.
 func (f *field) carriers(t *testing.T) (found []string) {
 	t.Helper()
-	mark := []byte(proc.CookieVar + "=" + cookieOf(f.root) + "\x00")
+	mark := []byte(proc.CookieVar + "=" + supervise.Cookie(f.root) + "\x00")
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		t.Fatal(err)

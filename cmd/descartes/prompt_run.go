@@ -108,7 +108,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	said := newLiveWriter(cmd.ErrOrStderr())
 	defer said.Flush()
 	log := r.session(s, time.Now(), said)
-	j := job{Source: r.job, kind: r.job.Kind, cfg: &r.job.Config, dir: r.job.Dir, cookie: func(id string) string { return cookieOf(root + "\x00" + id) }, person: h}
+	j := job{Source: r.job, kind: r.job.Kind, cfg: &r.job.Config, dir: r.job.Dir, cookie: func(id string) string { return root + "\x00" + id }, person: h}
 	j.code = func(out loop.Outcome) int { return exitCode(out, 0) }
 	if log != nil {
 		j.observe, j.code = log.observe, log.code
@@ -203,7 +203,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 		r.notes = append(r.notes, "work of type "+string(c.Class)+" asks for a checkpoint at each step, and without a git repository none can be kept")
 	}
 	var wrong problems
-	r.held, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
+	r.sandbox, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
 	found = append(found, wrong...)
 	r.job.Config = cfg
 	if len(found) > 0 {
@@ -265,7 +265,7 @@ func (p *printer) promptHeader(r *promptRun) {
 		p.say("branch: %s is made at HEAD", terminal.Clean(r.opt.Branch))
 	}
 	p.surroundings(&r.prepared, c)
-	if why := r.held.warning(); why != "" {
+	if why := r.sandbox.Warning(); why != "" {
 		p.warn(why)
 	}
 	p.warnLimits(r.root, r.backends(), r.opt.Anew)

@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -21,10 +19,10 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
-	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/sandbox"
+	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/attempt"
@@ -39,9 +37,9 @@ type prepared struct {
 	backend  agent.Backend
 	others   []agent.Backend // that tasks ask for, or that take over
 	opt      loop.StartOptions
-	why      string         // where the verify command comes from, "" if it was given
-	notes    []string       // what a person should know before it starts
-	held     enclosure      // the sandbox of its commands
+	why      string   // where the verify command comes from, "" if it was given
+	notes    []string // what a person should know before it starts
+	sandbox  supervise.Sandbox
 	settings *settingsWatch // nil for a loop that goes on with its own
 	secrets  []redact.Secret
 	mask     *redact.Redactor // of the secrets
@@ -62,8 +60,8 @@ type job struct {
 	loop.Source
 	kind    string
 	cfg     *loop.Config
-	dir     string // where its commands run
-	cookie  func(id string) string
+	dir     string                 // where its commands run
+	cookie  func(id string) string // by which its processes are known
 	observe func(journal.Event)    // nil: nobody hears of events but the printer
 	code    func(loop.Outcome) int // the exit status
 	person  *person                // who answers questions; nil: nobody is there
@@ -82,14 +80,16 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		ask = j.person.ask
 	}
 	var l *loop.Loop
-	a, v := &lateAgent{}, &lateVerifier{}
+	var commands supervise.Commands
 	slot := func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
 		return r.slot(j, s, dir, loop.NewHome(r.root).Run(l.ID()))
 	}
+	var withheld loop.Withheld
+	withheld.Agents, withheld.Verify = supervise.Withheld(*j.cfg, r.backend, os.Environ())
 	saved := config.Hide(*j.cfg, r.secrets)
 	r.opt.Saved = &saved
-	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: a, Verify: v, FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: j.observe,
-		Code: j.code, Ask: ask, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: v.refused, Slot: slot, Shown: r.held.Mode != sandbox.Off, Withheld: withheld(*j.cfg, r.backend, os.Environ())}, r.opt)
+	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: j.observe,
+		Code: j.code, Ask: ask, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mode != sandbox.Off, Withheld: withheld}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -98,38 +98,30 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		return e, err
 	}
 	// The loop's locks are ours now: what a killed run left running may be ended.
-	c, err := confine(loop.NewHome(r.root).Run(l.ID()), *j.cfg, r.held, r.backends()...)
-	if err != nil {
+	q := r.commands(*j.cfg, loop.NewHome(r.root).Run(l.ID()), loop.NewHome(r.root).ExitFile(l.ID()), j.cookie(l.ID()))
+	q.Dir = j.dir
+	if err := commands.Start(q); err != nil {
 		return e, err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	shim, err := supervise(j.dir, loop.NewHome(r.root).ExitFile(l.ID()), j.cookie(l.ID()), c)
-	if err != nil {
-		return e, err
-	}
-	defer func() { err = errors.Join(err, shim.Close()) }()
-	a.use(shim, c, r.backends()...)
-	v.use(shim, c)
+	defer func() { err = errors.Join(err, commands.Close()) }()
 	out, err := l.Run(ctx, soft)
 	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Loose: l.Uncommitted()}, err
 }
 
 // slot gives the agents and the verify command of a slot, which run in a sandbox of their own and under a process of their own.
 func (r *prepared) slot(j job, s *workspace.Slot, dir, run string) (attempt.Agent, attempt.Verifier, func() error, error) {
-	held := r.held
-	held.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.root), Objects: r.repo.ObjectDirs(), Shown: []string{run}}
-	c, err := confine(dir, *j.cfg, held, r.backends()...)
-	if err != nil {
+	q := r.commands(*j.cfg, dir, filepath.Join(dir, "exit.json"), fmt.Sprintf("%s/slot-%d", r.root, s.Number))
+	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.root), Objects: r.repo.ObjectDirs(), Shown: []string{run}}
+	var c supervise.Commands
+	if err := c.Start(q); err != nil {
 		return nil, nil, nil, err
 	}
-	shim, err := supervise(r.root, filepath.Join(dir, "exit.json"), cookieOf(fmt.Sprintf("%s/slot-%d", r.root, s.Number)), c)
-	if err != nil {
-		return nil, nil, nil, errors.Join(err, c.close())
-	}
-	a, v := &lateAgent{}, &lateVerifier{}
-	a.use(shim, c, r.backends()...)
-	v.use(shim, c)
-	return a, v, func() error { return errors.Join(shim.Close(), c.close()) }, nil
+	return c.Agents(), c.Verifier(), c.Close, nil
+}
+
+// commands is what the run's commands are started with: files is the folder of theirs, and name marks their processes.
+func (r *prepared) commands(cfg loop.Config, files, exitFile, name string) supervise.Run {
+	return supervise.Run{Config: cfg, Sandbox: r.sandbox, Backends: r.backends(), Files: files, Dir: r.root, ExitFile: exitFile, Cookie: supervise.Cookie(name)}
 }
 
 // conduct does a prepared run, and tells people of it while it lasts. A run that was asked to stop before it had begun has no state.
@@ -206,7 +198,7 @@ func (p *printer) agent(r *prepared, c loop.Config) {
 // surroundings tells what commands run in, and what a person should know before.
 func (p *printer) surroundings(r *prepared, c loop.Config, more ...string) {
 	p.say("sandbox: %s", terminal.Clean(report.Sandbox(c)))
-	p.say("environment: %s", terminal.Clean(environmentText(c, r.backend)))
+	p.say("environment: %s", terminal.Clean(supervise.EnvironmentText(c, r.backend, os.Environ())))
 	for _, n := range append(r.notes, more...) {
 		p.say("note: %s", terminal.Clean(n))
 	}
@@ -222,24 +214,41 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 	_ = w.Flush()
 }
 
-// supervise ends what an earlier run under the same cookie left running, and starts the process that the
-// agents and verify commands of a loop run under.
-func supervise(dir, exitFile, cookie string, c *confined) (*proc.Shim, error) {
-	if _, err := proc.Sweep(cookie); err != nil {
-		return nil, fmt.Errorf("end what an earlier loop left running: %w", err)
-	}
-	self, err := os.Executable()
+// safety finds out what sandbox there is for commands in dir, and whether there is room on the disk. It writes into the
+// settings what came of it.
+func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Backend) (box supervise.Sandbox, found problems) {
+	box, err := findSandbox(ctx, root, dir, *cfg, b)
 	if err != nil {
-		return nil, fmt.Errorf("find our own program: %w", err)
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
 	}
-	return proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: c.base, Cookie: cookie, ExitFile: exitFile, Dir: dir, Adopt: true})
+	cfg.SandboxInForce = box.Note
+	if cfg.MinFreeDisk > 0 {
+		if why := loop.Room(freeDisk, root, cfg.MinFreeDisk); why != "" {
+			hint := "free some, or start with --min-free-disk 0"
+			found = append(found, loop.Problem{Message: why, Hint: hint, Err: &failure{code: exitError, err: errors.New(why)}})
+		}
+	}
+	return box, found
 }
 
-// cookieOf marks every process that a loop in this folder starts, so that a later one finds what
-// was left running.
-func cookieOf(root string) string {
-	sum := sha256.Sum256([]byte(root))
-	return hex.EncodeToString(sum[:8])
+// findSandbox finds out what sandbox there is for commands in dir. The list of the tag is no command's to change.
+func findSandbox(ctx context.Context, root, dir string, cfg loop.Config, b agent.Backend) (supervise.Sandbox, error) {
+	at := supervise.Place{Root: root, Dir: dir, Top: gitTop(dir)}
+	if cfg.Scud.Tag != "" {
+		if f, err := loop.OpenTasks(root, cfg.Scud); err == nil { // else there is none to keep yet
+			at.Keep = append(at.Keep, f.Path())
+		}
+	}
+	return supervise.FindSandbox(ctx, at, cfg, b)
+}
+
+// freeDisk is what an unprivileged program may still write below a folder, or above where it will be.
+func freeDisk(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
 // person is who sits at the terminal.

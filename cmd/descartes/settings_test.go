@@ -140,7 +140,7 @@ func TestDefaults(t *testing.T) {
 		{"baseline", s.Baseline, loop.BaselineRequire},
 		{"limit", s.OnLimit, loop.OnLimitWait},
 		{"gate", s.Gate, loop.GatePromise},
-		{"env", s.Env, envOpen},
+		{"env", s.Env, config.EnvOpen},
 		{"state", s.StateFile, strings.TrimPrefix(loop.NewHome("").Default(), "/")},
 	} {
 		if c.got != c.want {

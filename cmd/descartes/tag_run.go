@@ -92,7 +92,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	}
 	if r.job != nil {
 		var wrong problems
-		r.held, wrong = safety(ctx, root, root, &r.job.Config, r.backend)
+		r.sandbox, wrong = safety(ctx, root, root, &r.job.Config, r.backend)
 		found = append(found, wrong...)
 	}
 	if len(found) > 0 {
@@ -265,7 +265,7 @@ func (r *tagRun) warnings() []string {
 		out = append(shown, fmt.Sprintf("and %d more: descartes tasks check%s", len(out)-len(shown), r.named()))
 	}
 	out = append(out, powerless(r.job.Config, r.backends(), chosen(r.job))...)
-	if why := r.held.warning(); why != "" {
+	if why := r.sandbox.Warning(); why != "" {
 		out = append(out, why)
 	}
 	if r.large > 0 {
@@ -347,7 +347,7 @@ func (p *printer) header(r *tagRun) {
 	p.verifyClocks(c, c.Scud.VerificationCommand)
 	if n := c.Slots(); n == 0 {
 		p.treeTaken(r.root)
-	} else if r.held.Mode == sandbox.Off {
+	} else if r.sandbox.Mode == sandbox.Off {
 		p.say("slots: %s at a time, each in a copy of the project below .descartes/pool; your files follow when a wave is committed", terminal.Count(n, "agent"))
 	} else {
 		p.say("slots: %s at a time, each in a copy of the project that it sees at the project's own path; your files follow when a wave is committed", terminal.Count(n, "agent"))
@@ -406,7 +406,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 	if r.branch {
 		r.opt.Branch = r.newBranch()
 	}
-	j := job{Source: r.job, kind: loop.KindTag, cfg: &r.job.Config, dir: r.root, cookie: func(string) string { return cookieOf(r.root) },
+	j := job{Source: r.job, kind: loop.KindTag, cfg: &r.job.Config, dir: r.root, cookie: func(string) string { return r.root },
 		code: func(out loop.Outcome) int { return exitCode(out, out.Blocked) }}
 	e, took, err := r.conduct(cmd, s, p, j)
 	if e.State == nil {

@@ -216,6 +216,17 @@ const InSandbox = "(bubblewrap, "
 // Confined reports whether agents and verify commands run in a sandbox on this machine.
 func (c *SafetyConfig) Confined() bool { return strings.Contains(c.SandboxInForce, InSandbox) }
 
+// StrictEnv reports whether only the variables of a list are passed on to agents and verify commands.
+func (c *SafetyConfig) StrictEnv() bool {
+	return c.Env == EnvStrict || c.Env == "" && c.Sandbox == "strict"
+}
+
+// What is passed on of the caller's variables where nothing is said of one.
+const (
+	EnvOpen   = "open"
+	EnvStrict = "strict"
+)
+
 // Promised reports whether the promise alone ends the loop.
 func (c *Config) Promised() bool { return c.Gate == "" || c.Gate == "promise" }
 

@@ -37,6 +37,9 @@ func Environment(f *pflag.FlagSet, without ...string) (err error) {
 
 // Fill puts in what a run takes where a setting is left open.
 func (s *Settings) Fill() {
+	if s.StrictEnv() {
+		s.Env = EnvStrict
+	}
 	for _, one := range all {
 		if v := one.value(s); one.open != "" && v.IsZero() {
 			if err := one.parse(v, one.open); err != nil {

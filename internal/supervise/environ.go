@@ -1,0 +1,63 @@
+package supervise
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/agent"
+	"descartes/internal/config"
+	"descartes/internal/redact"
+	"descartes/internal/sandbox"
+	"descartes/internal/terminal"
+)
+
+// family is the name by which a backend's folders, hosts and variables are known: that of the client, however it is called.
+func family(b agent.Backend) string { return strings.TrimSuffix(b.Name, "-acp") }
+
+// Part divides an environment between agents and verify commands. What is masked is withheld.
+func Part(cfg config.Config, b agent.Backend, env []string) sandbox.Parted {
+	words := slices.DeleteFunc(slices.Clone(cfg.Mask), func(w string) bool { return w == "off" })
+	return sandbox.Passing{Backend: family(b), Pass: cfg.EnvPass, Own: b.EnvPass, Strict: cfg.StrictEnv(),
+		Credential: func(name, value string) bool { return len(redact.Parts(name, value, words)) > 0 }}.Part(env)
+}
+
+// Withheld names the variables that agents and the verify command do not get.
+func Withheld(cfg config.Config, b agent.Backend, env []string) (agents, verify []string) {
+	parted := Part(cfg, b, env)
+	agents = parted.Names()
+	if !verifyInherits(cfg) {
+		parted.Left = append(parted.Left, parted.Agent...)
+		verify = parted.Names()
+	}
+	return agents, verify
+}
+
+// verifyInherits reports whether the verify command gets every variable.
+func verifyInherits(cfg config.Config) bool { return cfg.VerifyEnv == "inherit" }
+
+const (
+	neededShown   = 6
+	withheldShown = 12
+)
+
+// EnvironmentText says how many variables agents get, and names those that are withheld: all of them, or, where only those of
+// a list are passed on, those that look needed.
+func EnvironmentText(cfg config.Config, b agent.Backend, env []string) string {
+	parted := Part(cfg, b, env)
+	text := fmt.Sprintf("%s passed on", terminal.Count(len(parted.Base)+len(parted.Agent), "variable"))
+	if cfg.StrictEnv() {
+		commands := append(slices.Clone(b.Command), cfg.Scud.VerificationCommand, cfg.VerificationCommand)
+		if names := parted.Wanted(commands...); len(names) > 0 {
+			text += "; not " + terminal.Few(names, neededShown) + " (--env-pass passes them on)"
+		}
+		return text
+	}
+	if names := parted.Names(); len(names) > 0 {
+		text += "; withheld: " + terminal.Few(names, withheldShown) + " (--env-pass passes them on)"
+	}
+	if names := slices.Sorted(slices.Values(parted.Never)); len(names) > 0 {
+		text += "; never passed on: " + terminal.Few(names, neededShown)
+	}
+	return text
+}

@@ -1,0 +1,126 @@
+package supervise
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/agent"
+	"descartes/internal/config"
+	"descartes/internal/proc"
+	"descartes/internal/sandbox"
+	"descartes/internal/terminal"
+)
+
+// Place is where the commands of a run work.
+type Place struct {
+	Root string   // the project
+	Dir  string   // where the commands start
+	Top  string   // the folder of the repository, or Dir
+	Keep []string // files, besides the usual ones, that commands may not change
+}
+
+// Sandbox is the one that this machine gives.
+type Sandbox struct {
+	sandbox.Config
+	Dir     string               // where commands start
+	Note    string               // what is in force, in words
+	Lacking *sandbox.CannotError // why there is less than was asked for; nil: there is not
+}
+
+// StrictError says that there is no sandbox where nothing may run without one.
+type StrictError struct{ sandbox.CannotError }
+
+func (e *StrictError) Error() string { return "--sandbox strict: " + e.Why }
+
+// FindSandbox finds out what sandbox there is for the commands of cfg, most of all for b. One that is missing is an error, a
+// *StrictError, only where cfg allows nothing else.
+func FindSandbox(ctx context.Context, at Place, cfg config.Config, b agent.Backend) (s Sandbox, err error) {
+	s.Dir = at.Dir
+	if s.Config, err = sandboxConfig(at, cfg, b); err != nil {
+		return s, err
+	}
+	if s.Mode == sandbox.Off {
+		s.Note = "off"
+		return s, nil
+	}
+	box, err := sandbox.New(s.Config)
+	if err == nil {
+		s.Userns, err = box.Probe(ctx)
+	}
+	switch {
+	case err == nil && s.Mode == sandbox.Strict:
+		s.Note = fmt.Sprintf("strict "+config.InSandbox+"network to %s only)", terminal.Count(len(sandbox.Hosts(s.Agent))+len(cfg.SandboxDomains), "host"))
+		return s, nil
+	case err == nil:
+		s.Note = "auto " + config.InSandbox + "network open)"
+		return s, nil
+	case !errors.As(err, &s.Lacking):
+		return s, err
+	case s.Mode == sandbox.Strict:
+		return s, &StrictError{*s.Lacking}
+	}
+	s.Mode, s.Note = sandbox.Off, "none ("+s.Lacking.Why+")"
+	return s, nil
+}
+
+// Warning is the one line about a sandbox that is missing, "" where there is one or none was wanted.
+func (s Sandbox) Warning() string {
+	if s.Lacking == nil {
+		return ""
+	}
+	return "agents run without a sandbox: " + s.Lacking.Why + "; " + s.Lacking.Fix + "; --sandbox off silences this"
+}
+
+// sandboxConfig is the sandbox that settings ask for.
+func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config, error) {
+	env := os.Environ()
+	c := sandbox.Config{Mode: sandbox.Mode(cmp.Or(cfg.Sandbox, string(sandbox.Auto))), Root: at.Root, Top: at.Top, Env: env, Agent: family(b), Program: programOf(b, at.Dir),
+		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork, Hosts: cfg.SandboxDomains, ShowLogin: verifyInherits(cfg), Keep: at.Keep}
+	c.Named = slices.Concat(b.Command[min(1, len(b.Command)):], strings.FieldsFunc(cfg.Scud.VerificationCommand+" "+cfg.VerificationCommand, func(r rune) bool {
+		return strings.ContainsRune(" \t\n;&|<>()\"'`=", r)
+	}))
+	if path, err := proc.Look("bwrap", "/", env); err == nil && filepath.IsAbs(path) {
+		c.Bwrap = path
+	}
+	c.Write, c.Read = paths(at.Root, cfg.SandboxWrite), paths(at.Root, cfg.SandboxRead)
+	if cfg.SettingsFile != "" {
+		c.Keep = append(c.Keep, cfg.SettingsFile)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return c, fmt.Errorf("find our own program: %w", err)
+	}
+	c.Self = self
+	return c, nil
+}
+
+// paths are those of a setting: below the user's home, or the project.
+func paths(root string, list []string) (out []string) {
+	for _, path := range list {
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			path = filepath.Join(os.Getenv("HOME"), rest)
+		} else if !filepath.IsAbs(path) {
+			path = filepath.Join(root, path)
+		}
+		out = append(out, path)
+	}
+	return out
+}
+
+// programOf is where a backend's program is, "" if it is nowhere.
+func programOf(b agent.Backend, dir string) string {
+	if len(b.Command) == 0 {
+		return ""
+	}
+	path, err := proc.Look(b.Command[0], dir, os.Environ())
+	if err == nil && !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return path
+}

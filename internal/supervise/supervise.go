@@ -1,0 +1,227 @@
+// Package supervise runs the commands of a loop, its agents and its verify command: each in the sandbox, with the variables and
+// under the limits that the settings give it, all below one process that ends them.
+package supervise
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/agent"
+	"descartes/agent/process"
+	"descartes/agent/stream"
+	"descartes/internal/config"
+	"descartes/internal/proc"
+	"descartes/internal/sandbox"
+	"descartes/verify"
+)
+
+// Run is what the commands of a run are started with.
+type Run struct {
+	Config   config.Config
+	Sandbox  Sandbox
+	Backends []agent.Backend // the usual one first
+	Files    string          // folder of temporary files
+	Dir      string          // where the supervising process works
+	ExitFile string          // where that notes how a command ended
+	Cookie   string          // marks every process, see Cookie
+}
+
+// Cookie marks every process that a loop of that name starts, so that a later one finds what was left running.
+func Cookie(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Commands are the agents and the verify command of a loop, which gets them before they can run: they are started once the loop
+// has its locks and an id.
+type Commands struct {
+	shim   *proc.Shim
+	agents []*agent.Runner // each under its own name
+	verify *verify.Runner
+	boxes  map[string]*sandbox.Box // by the backend's name, and verifying
+	env    map[string][]string     // besides those for all
+	whole  []string                // all of ours besides those for all
+	proxy  *sandbox.Proxy          // nil but in a strict sandbox
+	limits process.Limits
+	tmp    string // folder of the commands' temporary files
+}
+
+// verifying stands for the verify command where others stand under a backend's name.
+const verifying = ""
+
+// Start ends what an earlier run under the same cookie left running, and makes the commands ready. Close is for when the last of
+// them has ended; after an error there is nothing to close.
+func (c *Commands) Start(r Run) (err error) {
+	c.boxes, c.env, c.tmp = map[string]*sandbox.Box{}, map[string][]string{}, filepath.Join(r.Files, "tmp")
+	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs}
+	if err := sandbox.RemoveTemp(c.tmp); err != nil { // of a loop that was killed
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	base, err := c.confine(r)
+	if err != nil {
+		return err
+	}
+	if _, err := proc.Sweep(r.Cookie); err != nil {
+		return fmt.Errorf("end what an earlier loop left running: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find our own program: %w", err)
+	}
+	c.shim, err = proc.Start(proc.ShimConfig{Argv: []string{self, proc.ShimCommand}, Env: base, Cookie: r.Cookie, ExitFile: r.ExitFile, Dir: r.Dir, Adopt: true})
+	if err != nil {
+		return err
+	}
+	for _, b := range r.Backends {
+		c.agents = append(c.agents, agent.NewRunner(c.shim, b))
+	}
+	c.verify = verify.NewRunner(c.shim)
+	return nil
+}
+
+// confine makes each command's sandbox and environment, and returns the variables for all.
+func (c *Commands) confine(r Run) (base []string, err error) {
+	own := r.Sandbox.Config
+	own.Make, own.Cache = true, filepath.Join(c.tmp, "cache")
+	if own.Mode == sandbox.Strict {
+		hosts := slices.Clone(r.Config.SandboxDomains)
+		for _, b := range r.Backends {
+			hosts = append(hosts, sandbox.Hosts(family(b))...)
+		}
+		if c.proxy, err = sandbox.StartProxy(hosts, r.Files); err != nil {
+			return nil, err
+		}
+		own.Socket = c.proxy.Socket()
+	}
+	for _, b := range r.Backends {
+		parted := Part(r.Config, b, os.Environ())
+		base, c.whole = parted.Base, slices.Concat(parted.Agent, parted.Left)
+		for _, kv := range parted.Agent {
+			name, _, _ := strings.Cut(kv, "=")
+			if _, set := b.Env[name]; !set && !slices.Contains(b.UnsetEnv, name) {
+				c.env[b.Name] = append(c.env[b.Name], kv)
+			}
+		}
+		own.Role, own.Agent, own.Program, own.Own = sandbox.Agent, family(b), programOf(b, r.Sandbox.Dir), b.Format == stream.FormatACP
+		if c.boxes[b.Name], err = sandbox.New(own); err != nil {
+			return nil, err
+		}
+	}
+	if verifyInherits(r.Config) {
+		c.env[verifying] = c.whole
+	}
+	own.Role, own.Own = sandbox.Verify, false
+	c.boxes[verifying], err = sandbox.New(own)
+	return base, err
+}
+
+// Close ends every process, and removes the temporary files.
+func (c *Commands) Close() (err error) {
+	if c.shim != nil {
+		err = c.shim.Close()
+	}
+	err = errors.Join(err, sandbox.RemoveTemp(c.tmp))
+	if c.proxy != nil {
+		err = errors.Join(err, c.proxy.Close())
+	}
+	return err
+}
+
+// Refused are the hosts that the sandbox refused since it was asked last.
+func (c *Commands) Refused() []string {
+	if c.proxy == nil {
+		return nil
+	}
+	return c.proxy.Refused()
+}
+
+// limitsOf are those of one command, which calls done when it has ended.
+func (c *Commands) limitsOf(who string) (l process.Limits, done func() []string, err error) {
+	box := c.boxes[who]
+	if box.Mode() == sandbox.Off {
+		return c.limits, func() []string { return nil }, nil
+	}
+	tmp, err := sandbox.MakeTemp(c.tmp)
+	if err != nil {
+		return l, nil, err
+	}
+	l = box.Limits(tmp)
+	l.Memory, l.Procs = c.limits.Memory, c.limits.Procs
+	return l, func() (notes []string) {
+		for _, path := range box.Planted() {
+			notes = append(notes, "the attempt made "+path+", which leads git elsewhere: it was removed")
+		}
+		if err := sandbox.RemoveTemp(tmp); err != nil {
+			notes = append(notes, "temporary files are left: "+err.Error())
+		}
+		return notes
+	}, nil
+}
+
+// Agents are those of a loop as one: a request says which of them it is for.
+type Agents struct{ c *Commands }
+
+// Agents runs the agents once the commands are started.
+func (c *Commands) Agents() Agents { return Agents{c} }
+
+// of is the agent of that name, else the usual one.
+func (a Agents) of(name string) *agent.Runner {
+	for _, r := range a.c.agents {
+		if r.Name() == name {
+			return r
+		}
+	}
+	return a.c.agents[0]
+}
+
+// Run runs one agent.
+func (a Agents) Run(ctx context.Context, q agent.Request) (agent.Result, error) {
+	r := a.of(q.Backend)
+	limits, done, err := a.c.limitsOf(r.Name())
+	if err != nil {
+		return agent.Result{}, err
+	}
+	q.Limits, q.Env = limits, slices.Concat(a.c.env[r.Name()], q.Env)
+	res, err := r.Run(ctx, q)
+	res.Notes = append(res.Notes, done()...)
+	return res, err
+}
+
+// Recall is what came of an agent that a killed run had started.
+func (a Agents) Recall(q agent.Request, exitFile string) (agent.Result, bool) {
+	return a.of(q.Backend).Recall(q, exitFile)
+}
+
+// Verifier runs the verify command of a loop.
+type Verifier struct{ c *Commands }
+
+// Verifier runs the verify command once the commands are started.
+func (c *Commands) Verifier() Verifier { return Verifier{c} }
+
+// Run runs the verify command.
+func (v Verifier) Run(ctx context.Context, q verify.Request) (verify.Result, error) {
+	limits, done, err := v.c.limitsOf(verifying)
+	if err != nil {
+		return verify.Result{}, err
+	}
+	more := v.c.env[verifying]
+	if q.Whole {
+		more = v.c.whole
+	}
+	q.Limits, q.Env = limits, slices.Concat(more, q.Env)
+	res, err := v.c.verify.Run(ctx, q)
+	done()
+	return res, err
+}
