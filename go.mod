@@ -3,7 +3,6 @@ module descartes
 go 1.26.0
 
 require (
-	github.com/coder/acp-go-sdk v0.13.0
 	github.com/dominikbraun/graph v0.23.0
 	github.com/go-git/go-billy/v5 v5.9.2
 	github.com/go-git/go-git/v5 v5.19.3

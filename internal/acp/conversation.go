@@ -4,12 +4,9 @@
 // without a person, and prints what happens as lines of JSON.
 //
 // Of the client's abilities it announces the writing of files, which it keeps
-// to the working tree. It serves reading too, and does not announce it: there
-// are no unsaved buffers here to read from, and gemini 0.61.0 cannot make a new
-// file when the client tells it that there is none. Terminals it does not have:
-// the agents that were tried run commands themselves, in the shim's tree, and a
-// second way of doing that would bring nothing but another place where output
-// has to be bounded and processes have to be ended.
+// to the working tree. Reading it does not have, for there are no unsaved
+// buffers here, nor terminals: the agents that were tried run commands
+// themselves, in the shim's tree.
 package acp
 
 import (
@@ -19,8 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -29,8 +24,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	sdk "github.com/coder/acp-go-sdk"
 
 	"descartes/agent/process"
 	"descartes/internal/proc"
@@ -76,13 +69,9 @@ type conversation struct {
 	env   func(string) string
 	tree  tree
 	peer  *proc.Peer
-	conn  *sdk.Connection
-	to    *oneWriter
+	rpc   *rpc
 
 	mu        sync.Mutex
-	asked     int           // requests so far, which is the last one's id: the SDK counts them from 1
-	taken     chan struct{} // closes when the last one's answer is taken, or given up
-	delivered bool          // that answer was handed on
 	session   string
 	turn      bool // the prompt was handed over and is not answered yet
 	cancelled bool // by a signal: what is said from then on does not count
@@ -111,84 +100,36 @@ func (b *conversation) run(ctx context.Context, stdin io.Reader) int {
 		return 127
 	}
 	b.calls = map[string]*call{}
-	talk, cancel := context.WithCancelCause(context.Background())
-	sorted := b.connect()
+	b.rpc = &rpc{to: b.peer.In, serve: b.serve, hear: b.notified, noise: b.noise, heard: b.answered, closed: make(chan struct{})}
+	go b.rpc.listen(bufio.NewReaderSize(b.peer.Out, 64<<10))
+	talk, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		b.awaitSignal(ctx, cancel, ended)
-	}()
+	// After a signal the program is asked to stop, and after a while the conversation is over.
+	defer context.AfterFunc(ctx, func() {
+		if b.interrupt() {
+			select {
+			case <-ended:
+			case <-time.After(cancelWait):
+			}
+		}
+		cancel(errCancelled)
+	})()
 	end := b.converse(talk, string(prompt))
 	close(ended)
-	<-watched
-	code := b.finish(ctx, end)
-	cancel(nil)
-	<-sorted
-	return code
+	return b.finish(ctx, end)
 }
 
-// connect lays the SDK's connection over the program's pipes. The channel closes
-// when the program's output is read to its end.
-func (b *conversation) connect() <-chan struct{} {
-	in, out := io.Pipe()
-	to := &oneWriter{w: b.peer.In}
-	b.to = to
-	s := &sorter{in: bufio.NewReaderSize(b.peer.Out, 64<<10), to: out, hear: b.notified, noise: b.noise, answered: b.answered, reply: func(id json.RawMessage, message string) {
-		line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": -32600, "message": message}})
-		if err == nil {
-			_, _ = to.Write(append(line, '\n')) // a program that does not read finds its end anyway
-		}
-	}}
-	b.conn = sdk.NewConnection(b.serve, to, in)
-	b.conn.SetLogger(slog.New(slog.DiscardHandler))
-	sorted := make(chan struct{})
-	go func() {
-		defer close(sorted)
-		err := s.run()
-		b.awaitTaken()
-		out.CloseWithError(err)
-		_, _ = io.Copy(io.Discard, s.in) // so that the program does not hang in a write
-	}()
-	return sorted
-}
-
-// awaitTaken waits until an answer that was handed on is taken. The SDK forgets it
-// where the connection closes at the same time, as it does when a program
-// answers and exits.
-func (b *conversation) awaitTaken() {
+// interrupt asks the program to end its turn; it is false where it has none.
+func (b *conversation) interrupt() bool {
 	b.mu.Lock()
-	taken, delivered := b.taken, b.delivered
-	b.mu.Unlock()
-	if delivered {
-		<-taken
-	}
-}
-
-// awaitSignal waits for a signal or the end of the conversation. After a signal the
-// program is asked to stop, and after a while the conversation is over.
-func (b *conversation) awaitSignal(ctx context.Context, cancel context.CancelCauseFunc, ended <-chan struct{}) {
-	select {
-	case <-ended:
-		return
-	case <-ctx.Done():
-	}
-	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.cancelled = true
-	session, turn := b.session, b.turn
-	b.mu.Unlock()
-	if turn {
+	if b.turn {
 		go func() { // it may not read
-			_ = b.conn.SendNotification(context.Background(), sdk.AgentMethodSessionCancel, sdk.CancelNotification{SessionId: sdk.SessionId(session)})
+			_ = b.rpc.send(nil, "session/cancel", map[string]any{"sessionId": b.session})
 		}()
-		timer := time.NewTimer(cancelWait)
-		defer timer.Stop()
-		select {
-		case <-ended:
-		case <-timer.C:
-		}
 	}
-	cancel(errCancelled)
+	return b.turn
 }
 
 var errCancelled = errors.New("ended by a signal")
@@ -225,30 +166,10 @@ func (b *conversation) finish(ctx context.Context, end event) int {
 	return exit.Code
 }
 
-// oneWriter writes one message at a time.
-type oneWriter struct {
-	mu     sync.Mutex
-	w      io.Writer
-	broken bool // nobody reads any more
-}
+// version is that of the protocol.
+const version = 1
 
-func (o *oneWriter) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	n, err := o.w.Write(p)
-	o.broken = o.broken || err != nil
-	return n, err
-}
-
-func (o *oneWriter) isBroken() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.broken
-}
-
-// initialized is what is read of the answer to initialize. Answers are read
-// into our own types: the SDK's refuse a whole answer for one member that is
-// newer than they are.
+// initialized is what is read of the answer to initialize.
 type initialized struct {
 	ProtocolVersion json.Number `json:"protocolVersion"`
 	AgentInfo       struct {
@@ -273,12 +194,12 @@ type authMethod struct {
 // stopped is the answer to session/prompt.
 type stopped struct {
 	StopReason string     `json:"stopReason"`
-	Usage      *sdkUsage  `json:"usage"`
+	Usage      *turnUsage `json:"usage"`
 	Meta       metaTokens `json:"_meta"`
 }
 
-// sdkUsage is a turn's usage; ours is a session of one turn.
-type sdkUsage struct {
+// turnUsage is a turn's usage; ours is a session of one turn.
+type turnUsage struct {
 	Input      int64 `json:"inputTokens"`
 	Output     int64 `json:"outputTokens"`
 	Thought    int64 `json:"thoughtTokens"`
@@ -291,7 +212,7 @@ type sdkUsage struct {
 // opencode tells them, and not of the turn: each answer is asked for with all
 // that was said before it, so that the sum for two is more than the context
 // holds in the end.
-func (u sdkUsage) lastOnly(context int64) bool {
+func (u turnUsage) lastOnly(context int64) bool {
 	return context > 0 && u.Input+u.CacheRead+u.CacheWrite <= context
 }
 
@@ -308,18 +229,19 @@ type metaTokens struct {
 // converse hands over the prompt and returns the last event: "end", or "exited"
 // where the program went away in between.
 func (b *conversation) converse(ctx context.Context, prompt string) event {
-	first, err := ask[initialized](ctx, b, sdk.AgentMethodInitialize, map[string]any{
-		"protocolVersion":    sdk.ProtocolVersionNumber,
+	var first initialized
+	err := b.rpc.call(ctx, "initialize", map[string]any{
+		"protocolVersion":    version,
 		"clientCapabilities": map[string]any{"fs": map[string]any{"readTextFile": false, "writeTextFile": true}, "terminal": false},
 		"clientInfo":         map[string]any{"name": "descartes", "version": "1"},
-	})
+	}, &first)
 	if err != nil {
 		return b.failure("initialize", err, nil)
 	}
 	b.log.print(event{Type: "agent", Name: first.AgentInfo.Name, Version: first.AgentInfo.Version})
-	if v := first.ProtocolVersion.String(); v != fmt.Sprint(sdk.ProtocolVersionNumber) {
+	if v := first.ProtocolVersion.String(); v != strconv.Itoa(version) {
 		return event{Type: "end", Stop: "error", Word: "invalid_request", Text: fmt.Sprintf("it speaks version %s of the Agent Client Protocol, and descartes version %d: "+
-			"install a version of %s that speaks %d", or(v, "(none told)"), sdk.ProtocolVersionNumber, b.argv[0], sdk.ProtocolVersionNumber)}
+			"install a version of %s that speaks %d", or(v, "(none told)"), version, b.argv[0], version)}
 	}
 	session, err := b.open(ctx, first.AuthMethods)
 	if err != nil {
@@ -333,7 +255,8 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	b.mu.Lock()
 	b.session, b.turn = session.SessionID, true
 	b.mu.Unlock()
-	stop, err := ask[stopped](ctx, b, sdk.AgentMethodSessionPrompt, sdk.PromptRequest{SessionId: sdk.SessionId(session.SessionID), Prompt: []sdk.ContentBlock{sdk.TextBlock(prompt)}})
+	var stop stopped
+	err = b.rpc.call(ctx, "session/prompt", map[string]any{"sessionId": session.SessionID, "prompt": []any{map[string]any{"type": "text", "text": prompt}}}, &stop)
 	if err != nil {
 		return b.failure("session/prompt", err, first.AuthMethods)
 	}
@@ -341,46 +264,27 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	return ending(stop.StopReason)
 }
 
-// ask sends a request and waits for its answer.
-func ask[T any](ctx context.Context, b *conversation, method string, params any) (T, error) {
-	var out T
-	taken := make(chan struct{})
-	defer close(taken)
-	b.mu.Lock()
-	b.asked, b.taken, b.delivered = b.asked+1, taken, false
-	b.mu.Unlock()
-	raw, err := sdk.SendRequest[json.RawMessage](b.conn, ctx, method, params)
-	if err != nil {
-		return out, err
-	}
-	if err := json.Unmarshal(raw, &out); err != nil && !lenient(err) {
-		return out, fmt.Errorf("its answer to %s cannot be read: %w", method, err)
-	}
-	return out, nil
-}
-
 // open makes a session. An agent that wants a login first gets one if that
 // needs nobody: a key in the environment.
 func (b *conversation) open(ctx context.Context, methods []authMethod) (session newSession, err error) {
 	params := map[string]any{"cwd": b.tree.dir, "mcpServers": []any{}}
-	session, err = ask[newSession](ctx, b, sdk.AgentMethodSessionNew, params)
-	if !wantsLogin(err) {
+	err = b.rpc.call(ctx, "session/new", params, &session)
+	var told *rpcError
+	if !errors.As(err, &told) || told.Code != wantsLogin {
 		return session, err
 	}
 	at := slices.IndexFunc(methods, func(m authMethod) bool { return m.unattended(b.env) })
 	if at < 0 {
 		return session, err
 	}
-	if _, failed := ask[json.RawMessage](ctx, b, sdk.AgentMethodAuthenticate, map[string]any{"methodId": methods[at].ID}); failed != nil {
-		return session, failed
+	if err := b.rpc.call(ctx, "authenticate", map[string]any{"methodId": methods[at].ID}, &struct{}{}); err != nil {
+		return session, err
 	}
-	return ask[newSession](ctx, b, sdk.AgentMethodSessionNew, params)
+	return session, b.rpc.call(ctx, "session/new", params, &session)
 }
 
-func wantsLogin(err error) bool {
-	var told *sdk.RequestError
-	return errors.As(err, &told) && told.Code == -32000
-}
+// wantsLogin is the code of an error that a login would mend.
+const wantsLogin = -32000
 
 // unattended reports whether the method works without a person: its variables
 // are set, or it is an API key's and the variable of that name is
@@ -400,18 +304,10 @@ func (m authMethod) unattended(env func(string) string) bool {
 
 // failure is the last event of a conversation that went wrong.
 func (b *conversation) failure(during string, err error, methods []authMethod) event {
-	var told *sdk.RequestError
-	gone := b.to.isBroken()
-	select {
-	case <-b.conn.Done():
-		b.mu.Lock()
-		gone = gone || !b.delivered
-		b.mu.Unlock()
-	default:
+	if err == errGone {
+		return event{Type: "exited", Word: "exited", Text: err.Error() + " to " + during}
 	}
-	if gone {
-		return event{Type: "exited", Word: "exited", Text: "it ended without an answer to " + during}
-	}
+	var told *rpcError
 	if !errors.As(err, &told) {
 		e := event{Type: "end", Stop: "error", Text: err.Error()}
 		if _, ok := errors.AsType[*modelError](err); ok {
@@ -421,7 +317,7 @@ func (b *conversation) failure(during string, err error, methods []authMethod) e
 	}
 	e := event{Type: "end", Stop: "error", Text: words(told)}
 	switch {
-	case told.Code == -32000:
+	case told.Code == wantsLogin:
 		e.Word = "authentication"
 		e.Text = strings.TrimRight(e.Text, ". ") + ": log in with " + b.argv[0] + " by hand first"
 		for _, m := range methods {
@@ -436,7 +332,7 @@ func (b *conversation) failure(during string, err error, methods []authMethod) e
 }
 
 // words is what an error says, with its details.
-func words(e *sdk.RequestError) string {
+func words(e *rpcError) string {
 	var inner struct {
 		Error struct {
 			Message string `json:"message"`
@@ -466,16 +362,16 @@ func words(e *sdk.RequestError) string {
 // ending is the last event of a turn that the agent ended.
 func ending(reason string) event {
 	e := event{Type: "end", Stop: reason}
-	switch sdk.StopReason(reason) {
-	case sdk.StopReasonEndTurn:
+	switch reason {
+	case "end_turn":
 		e.OK = true
-	case sdk.StopReasonMaxTokens:
+	case "max_tokens":
 		e.Word, e.Text = "error_max_tokens", "the model's answer reached its greatest length"
-	case sdk.StopReasonMaxTurnRequests:
+	case "max_turn_requests":
 		e.Word, e.Text = "error_max_turn_requests", "it reached its greatest number of requests in a turn"
-	case sdk.StopReasonRefusal:
+	case "refusal":
 		e.Word, e.Text = "refusal", "the model refuses to go on with this task"
-	case sdk.StopReasonCancelled:
+	case "cancelled":
 		e.Word, e.Text = "cancelled", "it cancelled the turn, and nobody had asked for that"
 	default:
 		e.Text = fmt.Sprintf("it stopped for a reason that is not known: %q", clip(reason, 100))
@@ -530,7 +426,7 @@ func (b *conversation) notified(method string, params json.RawMessage) {
 		SessionID string `json:"sessionId"`
 		Update    update `json:"update"`
 	}
-	if method != sdk.ClientMethodSessionUpdate || !lenient(json.Unmarshal(params, &n)) {
+	if method != "session/update" || !lenient(json.Unmarshal(params, &n)) {
 		return
 	}
 	u := n.Update
@@ -554,12 +450,10 @@ func (b *conversation) notified(method string, params json.RawMessage) {
 }
 
 // answered ends the turn with the answer to the prompt.
-func (b *conversation) answered(id string) {
+func (b *conversation) answered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if id == strconv.Itoa(b.asked) {
-		b.turn, b.delivered = false, true
-	}
+	b.turn = false
 }
 
 // piece prints a piece of a message.
@@ -628,6 +522,9 @@ func (b *conversation) spend(u update) {
 	}
 }
 
+// noiseLimit is how many lines of noise are recorded.
+const noiseLimit = 50
+
 // noise prints the beginning of a line that is no message.
 func (b *conversation) noise(line []byte, size int) {
 	b.mu.Lock()
@@ -638,61 +535,42 @@ func (b *conversation) noise(line []byte, size int) {
 }
 
 // serve answers what the program asks.
-func (b *conversation) serve(_ context.Context, method string, params json.RawMessage) (any, *sdk.RequestError) {
+func (b *conversation) serve(method string, params json.RawMessage) (any, *rpcError) {
 	switch method {
-	case sdk.ClientMethodSessionRequestPermission:
+	case "session/request_permission":
 		return b.permit(params)
-	case sdk.ClientMethodFsReadTextFile:
-		var q struct {
-			Path  string `json:"path"`
-			Line  int    `json:"line"`
-			Limit int    `json:"limit"`
-		}
-		if !lenient(json.Unmarshal(params, &q)) {
-			return nil, sdk.NewInvalidParams(nil)
-		}
-		text, err := b.tree.read(q.Path, q.Line, q.Limit)
-		if err != nil {
-			return nil, b.refuse("read "+q.Path, err)
-		}
-		return sdk.ReadTextFileResponse{Content: text}, nil
-	case sdk.ClientMethodFsWriteTextFile:
+	case "fs/write_text_file":
 		var q struct {
 			Path    string  `json:"path"`
 			Content *string `json:"content"`
 		}
 		if !lenient(json.Unmarshal(params, &q)) || q.Content == nil {
-			return nil, sdk.NewInvalidParams(nil)
+			return nil, invalidParams()
 		}
-		if err := b.tree.write(q.Path, *q.Content); err != nil {
-			return nil, b.refuse("write "+q.Path, err)
+		err := b.tree.write(q.Path, *q.Content)
+		var outside *outsideError
+		switch {
+		case errors.As(err, &outside):
+			b.log.print(event{Type: "denied", Title: clip("write "+q.Path, 300), Text: outside.why})
+			return nil, &rpcError{Code: -32602, Message: "not allowed: " + err.Error()}
+		case err != nil:
+			return nil, &rpcError{Code: -32603, Message: err.Error()}
 		}
 		return struct{}{}, nil
 	}
-	return nil, sdk.NewMethodNotFound(method)
+	return nil, &rpcError{Code: -32601, Message: "Method not found: " + method}
 }
 
-// refuse tells the agent why it does not get a file, and us if it was kept from it.
-func (b *conversation) refuse(what string, err error) *sdk.RequestError {
-	var outside *outsideError
-	if errors.As(err, &outside) {
-		b.log.print(event{Type: "denied", Title: clip(what, 300), Text: outside.why})
-		return &sdk.RequestError{Code: -32602, Message: "not allowed: " + err.Error()}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return &sdk.RequestError{Code: -32002, Message: "Resource not found: " + err.Error()} // gemini knows it by these words
-	}
-	return &sdk.RequestError{Code: -32603, Message: err.Error()}
-}
+func invalidParams() *rpcError { return &rpcError{Code: -32602, Message: "Invalid params"} }
 
 // permit answers a request for permission.
-func (b *conversation) permit(params json.RawMessage) (any, *sdk.RequestError) {
+func (b *conversation) permit(params json.RawMessage) (any, *rpcError) {
 	var q struct {
 		ToolCall toolFields `json:"toolCall"`
 		Options  []option   `json:"options"`
 	}
 	if !lenient(json.Unmarshal(params, &q)) {
-		return nil, sdk.NewInvalidParams(nil)
+		return nil, invalidParams()
 	}
 	b.mu.Lock()
 	if b.cancelled {

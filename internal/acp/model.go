@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-
-	sdk "github.com/coder/acp-go-sdk"
 )
 
 // newSession is what is read of the answer to session/new.
@@ -89,13 +87,11 @@ func (b *conversation) chooseModel(ctx context.Context, s newSession) (string, e
 	if id == current {
 		return current, nil
 	}
-	var err error
+	method, params := "session/set_config_option", map[string]any{"sessionId": s.SessionID, "configId": option.ID, "value": id}
 	if s.Models != nil {
-		_, err = ask[json.RawMessage](ctx, b, sdk.AgentMethodSessionSetModel, map[string]any{"sessionId": s.SessionID, "modelId": id})
-	} else {
-		_, err = ask[json.RawMessage](ctx, b, sdk.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": s.SessionID, "configId": option.ID, "value": id})
+		method, params = "session/set_model", map[string]any{"sessionId": s.SessionID, "modelId": id}
 	}
-	if err != nil {
+	if err := b.rpc.call(ctx, method, params, &struct{}{}); err != nil {
 		return current, err
 	}
 	return id, nil

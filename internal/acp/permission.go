@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-
-	sdk "github.com/coder/acp-go-sdk"
 )
 
 // call is a tool call as far as it was told of. A request for permission may
@@ -94,12 +92,12 @@ func (u toolFields) paths() (list []string) {
 // but a sandbox could tell what they touch.
 func (t tree) judge(c call) string {
 	find := t.findWritable
-	switch sdk.ToolKind(c.Kind) {
-	case sdk.ToolKindExecute:
+	switch c.Kind {
+	case "execute":
 		return ""
-	case sdk.ToolKindRead, sdk.ToolKindSearch, sdk.ToolKindThink, sdk.ToolKindFetch:
+	case "read", "search", "think", "fetch":
 		find = t.find
-	case sdk.ToolKindEdit, sdk.ToolKindDelete, sdk.ToolKindMove:
+	case "edit", "delete", "move":
 		if len(c.Paths) == 0 {
 			return "it does not say which file"
 		}
@@ -129,10 +127,10 @@ type option struct {
 }
 
 // choose picks the first option of the first kind that is offered.
-func choose(options []option, kinds ...sdk.PermissionOptionKind) (option, bool) {
+func choose(options []option, kinds ...string) (option, bool) {
 	for _, kind := range kinds {
 		for _, o := range options {
-			if o.Kind == string(kind) {
+			if o.Kind == kind {
 				return o, true
 			}
 		}
@@ -144,12 +142,12 @@ func choose(options []option, kinds ...sdk.PermissionOptionKind) (option, bool) 
 // what an agent asks next is judged by itself.
 func (t tree) answer(c call, options []option) (chosen option, ok bool, why string) {
 	if why = t.judge(c); why == "" {
-		if chosen, ok = choose(options, sdk.PermissionOptionKindAllowOnce, sdk.PermissionOptionKindAllowAlways); ok {
+		if chosen, ok = choose(options, "allow_once", "allow_always"); ok {
 			return chosen, true, ""
 		}
 		why = "it offers no option that allows it"
 	}
-	chosen, ok = choose(options, sdk.PermissionOptionKindRejectOnce, sdk.PermissionOptionKindRejectAlways)
+	chosen, ok = choose(options, "reject_once", "reject_always")
 	return chosen, ok, why
 }
 

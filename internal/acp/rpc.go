@@ -1,0 +1,189 @@
+package acp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// lineLimit is the longest line that is read at all: what is longer can only be a file's content.
+const lineLimit = 32 << 20
+
+// brokenWait is how long an answer of a program that reads no more may still take.
+const brokenWait = 100 * time.Millisecond
+
+// message is a line of the protocol, which is JSON-RPC.
+type message struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *rpcError       `json:"error,omitempty"`
+}
+
+// rpcError is what a request is answered with that could not be served.
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
+}
+
+func (e *rpcError) Error() string { return e.Message }
+
+// rpc talks with a program, line by line. Of our requests one is under way at a time. What the program
+// sends is heard in its order, each message before the next line is read.
+type rpc struct {
+	to     io.Writer                                                    // what the program reads
+	serve  func(method string, params json.RawMessage) (any, *rpcError) // answers a request
+	hear   func(method string, params json.RawMessage)                  // takes a notification
+	noise  func(line []byte, size int)                                  // takes a line that is no message
+	heard  func()                                                       // the answer to our request is there
+	closed chan struct{}                                                // nothing more comes
+
+	writing sync.Mutex // one message is written at a time
+	mu      sync.Mutex // guards what follows
+	asked   int
+	answer  chan message // to the last request
+}
+
+// errGone is a program that went away without an answer.
+var errGone = errors.New("it ended without an answer")
+
+// call sends a request and reads its answer into result.
+func (c *rpc) call(ctx context.Context, method string, params, result any) error {
+	answer, gone := make(chan message, 1), make(chan struct{})
+	c.mu.Lock()
+	c.asked++
+	c.answer = answer
+	id := strconv.Itoa(c.asked)
+	c.mu.Unlock()
+	go func() { // it may not read
+		defer close(gone)
+		if c.send(json.RawMessage(id), method, params) == nil {
+			<-c.closed
+		}
+	}()
+	var m message
+	select {
+	case m = <-answer:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-gone:
+		select {
+		case m = <-answer:
+		case <-time.After(brokenWait):
+			return errGone
+		}
+	}
+	if m.Error != nil {
+		return m.Error
+	}
+	if err := json.Unmarshal(m.Result, result); err != nil && !lenient(err) {
+		return fmt.Errorf("its answer to %s cannot be read: %w", method, err)
+	}
+	return nil
+}
+
+// send sends a request, or, without an id, a notification.
+func (c *rpc) send(id json.RawMessage, method string, params any) error {
+	text, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	return c.write(message{ID: id, Method: method, Params: text})
+}
+
+func (c *rpc) write(m message) error {
+	m.Version = "2.0"
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err = c.to.Write(append(line, '\n'))
+	return err
+}
+
+// listen reads to the end of what the program prints.
+func (c *rpc) listen(r *bufio.Reader) {
+	defer close(c.closed)
+	for {
+		line, size, err := readLine(r)
+		if len(bytes.TrimSpace(line)) > 0 || size > lineLimit {
+			c.take(line, size)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (c *rpc) take(line []byte, size int) {
+	var m message
+	if size > lineLimit || !bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) || !lenient(json.Unmarshal(line, &m)) {
+		c.noise(line, size)
+		return
+	}
+	request := len(m.ID) > 0 && !bytes.Equal(m.ID, []byte("null"))
+	switch {
+	case !request && m.Method == "":
+		c.noise(line, size)
+	case !request:
+		c.hear(m.Method, m.Params)
+	case m.Method != "":
+		answer, failed := c.serve(m.Method, m.Params)
+		result, err := json.Marshal(answer)
+		if err != nil {
+			result, failed = nil, &rpcError{Code: -32603, Message: err.Error()}
+		}
+		if failed != nil {
+			result = nil
+		}
+		_ = c.write(message{ID: m.ID, Result: result, Error: failed}) // a program that does not read finds its end anyway
+	default:
+		c.deliver(m)
+	}
+}
+
+// deliver hands an answer to who waits for it.
+func (c *rpc) deliver(m message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if string(m.ID) == strconv.Itoa(c.asked) && c.answer != nil {
+		c.heard()
+		c.answer <- m
+		c.answer = nil
+	}
+}
+
+// readLine reads a line, of which at most lineLimit bytes are kept; size is its
+// whole length.
+func readLine(r *bufio.Reader) (line []byte, size int, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		size += len(part)
+		if len(line)+len(part) <= lineLimit {
+			line = append(line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		return bytes.TrimRight(line, "\r\n"), size, err
+	}
+}
+
+// lenient is false for what is no JSON. A member of another type than is
+// known counts as absent.
+func lenient(err error) bool {
+	var other *json.UnmarshalTypeError
+	return err == nil || errors.As(err, &other)
+}
