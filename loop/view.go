@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"descartes/internal/atomicfile"
@@ -114,24 +113,6 @@ func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *ta
 		return fmt.Errorf("save task file: %w", err)
 	}
 	return v.State.save(fsys, s.Path)
-}
-
-// LogsOf lists the logs of one task's attempts, or of all with "", oldest first.
-func (h Home) LogsOf(id, task string) ([]string, error) {
-	b, err := journal.Load(h.Events(id))
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, a := range b.Attempts {
-		switch {
-		case a.Iteration == 0 && (task == "" || a.Task == task):
-			out = append(out, h.Log(id, a.Task, a.Number))
-		case a.Iteration > 0 && (task == "" || task == strconv.Itoa(a.Iteration)):
-			out = append(out, h.TurnLog(id, a.Iteration, a.Number))
-		}
-	}
-	return out, nil
 }
 
 // Find is the loop of that id, or nil. Its error is that of the state file that should be the loop's.

@@ -9,26 +9,32 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"descartes/agent"
 	"descartes/agent/render"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 func newLogsCmd() *cobra.Command {
 	l := &logs{}
 	cmd := &cobra.Command{
 		Use:   "logs [task|iteration]",
-		Short: "Print what agent and verification printed in a task's last attempt, or in an iteration",
-		Args:  takes(0, 1, "at most one task or iteration"),
+		Short: "Show what agent and verification printed in a task's last attempt, or in an iteration",
+		Long: `Show what agent and verification printed: the agent's words, the tools that it
+called, how their output ended, and all of the verify command's output. Of the
+last attempt, of every one that runs with --follow, of all with --all.`,
+		Args: takes(0, 1, "at most one task or iteration"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return l.show(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
 		},
@@ -37,16 +43,18 @@ func newLogsCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&l.name, "name", "", "`id` of the loop (default: the live one, or the last)")
 	f.IntVar(&l.attempt, "attempt", 0, "number of the attempt (default: the last)")
+	f.BoolVar(&l.all, "all", false, "every attempt, from the first on")
 	f.BoolVarP(&l.follow, "follow", "f", false, "go on printing while the loop runs")
+	f.BoolVar(&l.raw, "raw", false, "print the log as the agent wrote it")
 	f.BoolVar(&l.paths, "paths", false, "print the names of all log files instead")
 	return cmd
 }
 
 // logs are the flags of loop logs.
 type logs struct {
-	dir, name     string
-	attempt       int
-	follow, paths bool
+	dir, name               string
+	attempt                 int
+	all, follow, raw, paths bool
 }
 
 func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
@@ -59,36 +67,281 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 		return err
 	}
 	home := loop.NewHome(root)
-	files, err := home.LogsOf(s.State.ID, task)
-	switch {
-	case err != nil:
+	v := logView{home: home, saved: s, root: root, task: task, raw: l.raw, journal: journal.Follow(home.Events(s.State.ID)), state: journal.NewState(), out: w, width: terminal.Columns(w)}
+	if err := v.follow(); err != nil {
 		return err
-	case len(files) == 0:
+	}
+	list := v.attempts
+	switch {
+	case len(list) == 0:
 		return badInput("descartes loop status", "loop %s has no %s", s.State.ID, wordOf(s.State.Kind, task))
 	case l.attempt > 0 && task == "":
 		return badInput("", "--attempt needs a task")
+	case l.attempt > 0:
+		at := slices.IndexFunc(list, func(a *journal.Attempt) bool { return a.Number == l.attempt })
+		if at < 0 {
+			return badInput("", "there is no log %s", home.LogOf(s.State, task, l.attempt))
+		}
+		list = list[at:]
+		if !l.follow {
+			list = list[:1]
+		}
+	case l.paths || l.all:
+	case l.follow && task == "":
+		list = v.underway()
+	default:
+		list = list[len(list)-1:]
 	}
 	if l.paths {
-		for _, file := range files {
-			fmt.Fprintln(w, report.Relative(root, file))
+		for _, a := range list {
+			fmt.Fprintln(w, report.Relative(root, v.path(a)))
 		}
 		return nil
 	}
-	file := files[len(files)-1]
-	if l.attempt > 0 {
-		file = home.LogOf(s.State, task, l.attempt)
+	if err := v.understand(); err != nil {
+		return err
 	}
-	cfg, err := unhidden(root, s.State)
-	if err != nil {
-		cfg = s.State.Config // what it hides is not known here either
-	}
-	masked := redact.Of(cfg.Secrets(os.Environ())).Writer(&terminal.Writer{W: w}) // that of a running attempt is not masked yet
 	if l.follow {
-		err = followLogs(ctx, masked, home, *s, task, file)
-	} else {
-		err = printLog(masked, file)
+		return v.live(ctx, list)
 	}
-	return errors.Join(err, masked.Flush())
+	for _, a := range list {
+		if err := v.whole(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logView shows the logs of a loop's attempts, as its journal tells of them.
+type logView struct {
+	home     loop.Home
+	saved    *loop.Saved
+	root     string
+	task     string // or iteration, that is asked for; "" for every one
+	raw      bool
+	journal  *journal.Follower
+	state    *journal.State
+	attempts []*journal.Attempt // that are asked for
+
+	mask    *redact.Redactor // that of a running attempt is not masked yet
+	formats agent.Table
+	usual   agent.Backend
+	out     io.Writer
+	width   int
+	open    []*openLog
+}
+
+// openLog is a log that is being shown.
+type openLog struct {
+	of     *journal.Attempt
+	file   *os.File
+	text   *render.Renderer // nil for one that is shown raw
+	masked *redact.Writer
+}
+
+// follow takes in what the journal says by now.
+func (v *logView) follow() error {
+	events, err := v.journal.Next()
+	if err != nil {
+		return err
+	}
+	known := len(v.state.Attempts)
+	for i := range events {
+		v.state.Apply(&events[i])
+	}
+	for _, a := range v.state.Attempts[known:] {
+		if v.task == "" || a.Task == v.task && a.Iteration == 0 || a.Iteration > 0 && strconv.Itoa(a.Iteration) == v.task {
+			v.attempts = append(v.attempts, a)
+		}
+	}
+	return nil
+}
+
+// underway are the attempts that run, or where none does, the last one.
+func (v *logView) underway() (list []*journal.Attempt) {
+	for _, a := range v.attempts {
+		if !a.Over() && a.Phase != journal.PhaseOpen {
+			list = append(list, a)
+		}
+	}
+	if len(list) == 0 {
+		list = v.attempts[len(v.attempts)-1:]
+	}
+	return list
+}
+
+// understand finds out how the loop's agents print, and what is secret in it.
+func (v *logView) understand() error {
+	cfg, err := unhidden(v.root, v.saved.State)
+	if err != nil {
+		cfg = v.saved.State.Config // what it hides is not known here either
+	}
+	v.mask = redact.Of(cfg.Secrets(os.Environ()))
+	if v.usual, _, err = resolveBackend(cfg); err != nil {
+		return err
+	}
+	v.formats, err = agent.NewTable(cfg.Backends)
+	return err
+}
+
+func (v *logView) path(a *journal.Attempt) string {
+	if a.Iteration > 0 {
+		return v.home.TurnLog(v.saved.State.ID, a.Iteration, a.Number)
+	}
+	return v.home.Log(v.saved.State.ID, a.Task, a.Number)
+}
+
+// begin opens the log of an attempt; its error is fs.ErrNotExist where there is none.
+func (v *logView) begin(a *journal.Attempt) (*openLog, error) {
+	f, err := plainfile.Open("", v.path(a))
+	if err != nil {
+		return nil, err
+	}
+	o := &openLog{of: a, file: f}
+	v.open = append(v.open, o)
+	if v.raw {
+		var to io.Writer = v.out
+		if terminal.IsTerminal(v.out) {
+			to = &terminal.Writer{W: v.out}
+		}
+		o.masked = v.mask.Writer(to)
+		return o, nil
+	}
+	v.say(a, terminal.Bold, "started "+terminal.Clock(a.Started))
+	format := v.usual.Format
+	if b, ok := v.formats.Lookup(a.Backend); ok && a.Backend != v.usual.Name {
+		format = b.Format
+	}
+	o.text = render.New(format, func(i render.Item) {
+		prefix := v.prefix(a)
+		width := v.width
+		if width > 0 {
+			width = max(20, width-len(prefix))
+		}
+		for _, line := range i.Lines(width) {
+			fmt.Fprintln(v.out, strings.TrimRight(prefix+line, " "))
+		}
+	})
+	o.text.Root = v.root
+	o.masked = v.mask.Writer(o.text)
+	return o, nil
+}
+
+// prefix names the attempt that a line is of, where several are shown at the same time.
+func (v *logView) prefix(a *journal.Attempt) string {
+	if len(v.open) < 2 {
+		return ""
+	}
+	return terminal.Clean(a.Task) + " | "
+}
+
+// say writes a line about an attempt.
+func (v *logView) say(a *journal.Attempt, colour, what string) {
+	name := "iteration " + strconv.Itoa(a.Iteration)
+	if a.Iteration == 0 {
+		name = terminal.Clean(a.Task) + " " + terminal.FitWords(terminal.Clean(a.Title), 40)
+	}
+	if a.Iteration == 0 || a.Number > 1 {
+		name += ", attempt " + strconv.Itoa(a.Number)
+	}
+	if a.Slot > 0 {
+		name += ", slot " + strconv.Itoa(a.Slot)
+	}
+	line := "== " + name + ", " + what
+	if v.width > 0 {
+		line = terminal.FitWords(line, v.width)
+	}
+	fmt.Fprintln(v.out, terminal.Colours(v.width > 0).In(colour, line))
+}
+
+// end closes a log, and says what the attempt came to.
+func (v *logView) end(o *openLog) error {
+	_, err := io.Copy(o.masked, o.file)
+	err = errors.Join(err, o.masked.Flush(), o.file.Close())
+	v.open = slices.DeleteFunc(v.open, func(other *openLog) bool { return other == o })
+	if o.text == nil {
+		return err
+	}
+	o.text.Close()
+	a := o.of
+	switch took := terminal.Duration(time.Duration(a.Seconds() * float64(time.Second))); {
+	case a.Decision != "":
+		v.say(a, terminal.Faint, "ended after "+took)
+	case a.Over():
+		v.say(a, terminal.Faint, report.VerdictWord(a.Verdict)+" after "+took+because(a))
+	case v.home.IsLive(*v.saved):
+		v.say(a, terminal.Faint, "still running")
+	default:
+		v.say(a, terminal.Faint, "cut short")
+	}
+	return err
+}
+
+// because is why an attempt came to nothing, as the end of a sentence.
+func because(a *journal.Attempt) string {
+	if a.Verdict == journal.Verified || a.Reason == "" {
+		return ""
+	}
+	return ": " + terminal.Clean(a.Reason)
+}
+
+// whole shows the log of one attempt.
+func (v *logView) whole(a *journal.Attempt) error {
+	o, err := v.begin(a)
+	if errors.Is(err, fs.ErrNotExist) {
+		return badInput("", "there is no log %s", v.path(a))
+	}
+	if err != nil {
+		return err
+	}
+	return v.end(o)
+}
+
+// live shows logs while they grow, those in the list and those of attempts that begin later, until the loop ends.
+func (v *logView) live(ctx context.Context, list []*journal.Attempt) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	defer func() {
+		for _, o := range v.open {
+			o.file.Close()
+		}
+	}()
+	for list = slices.Clone(list); ; {
+		over := !v.home.IsLive(*v.saved)
+		known := len(v.attempts)
+		if err := v.follow(); err != nil {
+			return err
+		}
+		list = append(list, v.attempts[known:]...)
+		for _, o := range slices.Clone(v.open) {
+			if _, err := io.Copy(o.masked, o.file); err != nil {
+				return err
+			}
+			if o.of.Over() || o.of.Phase == journal.PhaseOpen || over {
+				if err := v.end(o); err != nil {
+					return err
+				}
+			}
+		}
+		var later []*journal.Attempt
+		for _, a := range list {
+			if _, err := v.begin(a); errors.Is(err, fs.ErrNotExist) && !a.Over() && !over {
+				later = append(later, a) // its agent has not begun
+			} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if list = later; over && len(v.open) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // readable shows on w what an agent of a format prints.
@@ -119,60 +372,4 @@ func ofTask(id string) string {
 		return ""
 	}
 	return fmt.Sprintf(" of task %q", id)
-}
-
-func printLog(w io.Writer, path string) error {
-	f, err := openLog(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(w, f)
-	return err
-}
-
-func openLog(path string) (*os.File, error) {
-	f, err := plainfile.Open("", path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, badInput("", "there is no log %s", path)
-	}
-	return f, err
-}
-
-// followLogs copies a log while it grows, then those of the attempts that follow, until the loop ends.
-func followLogs(ctx context.Context, w io.Writer, home loop.Home, s loop.Saved, task, path string) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	f, err := openLog(path)
-	if err != nil {
-		return err
-	}
-	defer func() { f.Close() }()
-	for {
-		over := !home.IsLive(s)
-		files, err := home.LogsOf(s.State.ID, task)
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(w, f); err != nil { // before another is opened: this one is complete then
-			return err
-		}
-		if at := slices.Index(files, path); at >= 0 && at+1 < len(files) {
-			next, err := plainfile.Open("", files[at+1])
-			if err == nil { // else its agent has not begun
-				f.Close()
-				f, path = next, files[at+1]
-				continue
-			}
-		} else if over {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
 }

@@ -145,21 +145,28 @@ func (p *Events) attemptLine(e *journal.Event) string {
 	return fmt.Sprintf("  %s attempt %d started%s", taskName(e), e.Attempt, with)
 }
 
+// VerdictWord is a verdict as what an attempt did.
+func VerdictWord(v journal.Verdict) string {
+	switch v {
+	case journal.Verified:
+		return "done"
+	case journal.TimedOut:
+		return "timed out"
+	case journal.Cancelled:
+		return "was interrupted"
+	case journal.Limited:
+		return "ran out of quota"
+	case journal.Blocked, journal.Crashed, journal.Failed:
+	}
+	return string(v)
+}
+
 // failedLine is for an attempt that another follows; the end of a task has its own line.
 func (p *Events) failedLine(e *journal.Event) string {
-	word := ""
-	switch e.Verdict {
-	case journal.Failed:
-		word = "failed"
-	case journal.Crashed:
-		word = "crashed"
-	case journal.TimedOut:
-		word = "timed out"
-	case journal.Cancelled:
-		word = "was interrupted"
-	default:
+	if e.Verdict != journal.Failed && e.Verdict != journal.Crashed && e.Verdict != journal.TimedOut && e.Verdict != journal.Cancelled {
 		return ""
 	}
+	word := VerdictWord(e.Verdict)
 	line := fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.In(terminal.Yellow, word), terminal.Clean(e.Reason))
 	if e.Detail != nil {
 		for _, what := range e.Detail.Denied {

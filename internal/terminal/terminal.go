@@ -312,6 +312,15 @@ func Moment(t time.Time) string {
 	return t.Format("Mon 2 Jan 15:04")
 }
 
+// Clock is a point in time that is likely today: to the second, and with its day if it is another.
+func Clock(t time.Time) string {
+	t = t.Local()
+	if y, m, d := time.Now().Date(); t.Year() != y || t.Month() != m || t.Day() != d {
+		return t.Format("Mon 2 Jan 15:04:05")
+	}
+	return t.Format("15:04:05")
+}
+
 // Indent is foreign text of several lines.
 func Indent(text string) string {
 	return "  " + strings.ReplaceAll(CleanLines(strings.TrimSpace(text)), "\n", "\n  ") + "\n"

@@ -20,6 +20,8 @@ type Attempt struct {
 	Refinement string // of its spec, by a review of the attempt before it
 	Tuned      bool   // a person chose or wrote its spec
 	Log        string
+	Backend    string // that it was begun with
+	Model      string // that was asked for; "" for the backend's own choice
 
 	Phase Phase
 	Since time.Time // when the phase began
@@ -90,7 +92,7 @@ func (s *State) follow(e *Event) {
 		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Slot: e.Slot, Started: e.TS, Before: e.Tree,
 			Branch: e.Branch, Head: e.Head, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
 		if d := e.Detail; d != nil {
-			a.Tuned, a.Log = d.Tuned, d.Log
+			a.Tuned, a.Log, a.Backend, a.Model = d.Tuned, d.Log, d.Backend, d.Model
 		}
 		delete(s.refined, e.Task)
 		s.Attempts, s.Running[a.Key()] = append(s.Attempts, a), a
