@@ -62,6 +62,10 @@ type Backend struct {
 
 	// SessionArgs are added, {session} filled in, to go on with a conversation; none: it cannot.
 	SessionArgs []string
+	// Forgets are options of Command without which the client keeps a conversation for later.
+	Forgets []string
+	// Cumulative: of a conversation that it goes on with the client tells the tokens from its beginning.
+	Cumulative bool
 
 	// Subjects groups the options by which the client is told the same thing, or its opposite. Where the user's
 	// command has one of a group, no other of it is added. "--mode plan" is the
@@ -144,6 +148,9 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 	}
 	filled := false
 	for _, arg := range b.Command {
+		if (r.Keep || r.Session != "") && slices.Contains(b.Forgets, arg) {
+			continue
+		}
 		full := strings.ReplaceAll(arg, "{prompt_file}", r.PromptFile)
 		filled = filled || b.Prompt == ByFile && full != arg
 		if b.Prompt == ByArg && strings.Contains(full, "{prompt}") {

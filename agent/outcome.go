@@ -28,6 +28,9 @@ func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, erro
 	}
 	res := Result{Code: exit.Code, Signal: exit.Signal, Final: h.final, Bytes: h.bytes, Duration: exit.Took}
 	if s := h.progress; s != nil {
+		if q.Session != "" && q.Spent != nil && r.backend.Cumulative {
+			s.tokens = s.tokens.Minus(*q.Spent)
+		}
 		res.Cost, res.Session, res.Model, res.Events, res.Unknown = s.cost(), s.session, s.model, s.events, s.unknown
 		r.backend.priced(res.Cost, res.Model, q.Model)
 	}
@@ -57,6 +60,9 @@ func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, erro
 		res.End, res.Reason = Refused, exit.Err
 	default:
 		return Result{}, fmt.Errorf("run agent: unknown end %q", exit.Why)
+	}
+	if s := h.progress; q.Session != "" && exit.Why == process.Exited && exit.Code != 0 && (s == nil && h.final == "" || s != nil && !s.spoke && !s.acted) {
+		res.Gone = noSession(plain(q.lastErrors()) + "\n" + res.Reason)
 	}
 	if exit.Left > 0 && (exit.Why == process.Exited || exit.Why == process.Signaled) {
 		res.Notes = append(res.Notes, fmt.Sprintf("processes that it left running were ended: %d", exit.Left))
@@ -298,6 +304,11 @@ func sentence(text string) string {
 		text = strings.TrimSuffix(inner, "]")
 	}
 	return clip(strings.Join(strings.Fields(text), " "), 300)
+}
+
+// noSession reports whether a client says that it does not know the conversation that it was to go on with.
+func noSession(text string) bool {
+	return regexp.MustCompile(`(?i)\b(no|invalid) ([a-z]+,? ){0,3}(sessions?|conversation|rollout|thread)\b|\b(session|conversation|thread) (was )?not found`).MatchString(text)
 }
 
 // overran says which limit ended a run.

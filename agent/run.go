@@ -35,6 +35,8 @@ type Request struct {
 	Mask       Redactor       // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
 	Promise    string         // the word of <promise>word</promise>; "" is COMPLETE
 	Session    string         // goes on with this conversation, where the backend can; "" begins one
+	Spent      *Tokens        // that conversation's so far, for clients that tell them from its beginning
+	Keep       bool           // the conversation may be gone on with later
 	Limits     process.Limits // what holds the agent in
 }
 
@@ -104,6 +106,7 @@ type Result struct {
 	Notes    []string  // what a person should know besides, one line each
 	Cost     *Cost     // nil where unknown
 	Session  string    // the client's name for it; "" where not told
+	Gone     bool      // the conversation that it was to go on with is not there any more: nothing was done, or all by a fresh agent
 	Model    string    // as the client told
 	Events   int64     // of a stream; 0 for text
 	Unknown  int64     // of them, those that its dialect does not know

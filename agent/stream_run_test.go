@@ -56,6 +56,59 @@ func TestTextUnderAClientsName(t *testing.T) {
 	}
 }
 
+// A client that does not know the conversation it was to go on with says so in its own words, and has done nothing.
+func TestSessionGone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, tt := range []struct {
+		backend, text string
+		gone          bool
+	}{
+		{"claude", `echo '{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["No conversation found with session ID: 0"]}'; echo 'No conversation found with session ID: 0' >&2; exit 1`, true},
+		{"codex", `echo 'Error: thread/resume: thread/resume failed: no rollout found for thread id 0 (code -32600)' >&2; exit 1`, true},
+		{"gemini", `echo 'Error resuming session: Invalid session identifier "0".' >&2; exit 42`, true},
+		{"gemini", `echo 'Error resuming session: No previous sessions found for this project.' >&2; exit 42`, true},
+		{"qwen", `echo 'No saved session found with ID 0. Run qwen --resume.' >&2; exit 1`, true},
+		{"copilot", `echo "Error: No session, task, or name matched '0'." >&2; exit 1`, true},
+		{"opencode", `printf '\033[91m\033[1mError: \033[0mSession not found\n' >&2; exit 1`, true},
+		{"codex", `echo 'Error: no route to host' >&2; exit 1`, false},
+		{"claude", `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"hi"}]}}'; echo 'No conversation found' >&2; exit 1`, false},
+		{"claude", `echo 'No conversation found with session ID: 0' >&2`, false},
+	} {
+		b, _ := Lookup(tt.backend)
+		b.Command = []string{"sh", "-c", tt.text, tt.backend}
+		q := s.request(tt.backend)
+		q.Session = "0"
+		if res := s.run(b, q); res.Gone != tt.gone {
+			t.Errorf("%s: %s: got %+v", tt.backend, tt.text, res)
+		}
+		q.Session = ""
+		if res := s.run(b, q); res.Gone {
+			t.Errorf("%s, not asked to go on: %s: got %+v", tt.backend, tt.text, res)
+		}
+	}
+}
+
+// Of a conversation that goes on some clients tell the tokens from its beginning: what it cost before is taken off.
+func TestTokensOfASessionThatGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for backend, want := range map[string]int64{"codex": 1200, "qwen": 1200, "claude": 3600} {
+		b, _ := Lookup(backend)
+		b.Command = []string{"sh", "-c", `echo '{"type":"thread.started","thread_id":"s"}'
+echo '{"type":"item.completed","item":{"type":"agent_message","text":"Done."}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":3600,"cached_input_tokens":600,"output_tokens":102}}'`}
+		if b.Format != "codex" {
+			b.Command[2] = `echo '{"type":"result","is_error":false,"result":"Done.","usage":{"input_tokens":3000,"cache_read_input_tokens":600,"output_tokens":102,"total_tokens":3702}}'`
+		}
+		q := s.request(backend)
+		q.Session, q.Spent = "s", &Tokens{Input: 2400, CacheRead: 400, Output: 68}
+		if res := s.run(b, q); res.Cost == nil || res.Cost.Tokens.Input != want {
+			t.Errorf("%s: got %+v", backend, res.Cost)
+		}
+	}
+}
+
 func TestQuestionOfARun(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

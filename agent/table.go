@@ -44,10 +44,13 @@ func builtin() []Backend {
 			Name: "codex",
 			Command: []string{"codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check",
 				"--ephemeral", "-c", "analytics.enabled=false"},
-			Prompt:    ByStdin,
-			StdinArgs: []string{"-"},
-			Format:    stream.FormatCodex,
-			ModelArgs: []string{"-m", "{model}"},
+			Prompt:      ByStdin,
+			StdinArgs:   []string{"-"},
+			Format:      stream.FormatCodex,
+			ModelArgs:   []string{"-m", "{model}"},
+			SessionArgs: []string{"resume", "{session}"},
+			Forgets:     []string{"--ephemeral"},
+			Cumulative:  true,
 			Subjects: [][]string{{"exec", "e"}, {"--json", "--experimental-json"}, {"-m", "--model", "-c model"},
 				{"--dangerously-bypass-approvals-and-sandbox", "--yolo", "--sandbox", "-s", "--ask-for-approval", "-a", "--full-auto", "--approve-for-me",
 					"-c sandbox_mode", "-c sandbox_workspace_write", "-c approval_policy", "-c default_permissions", "-c permissions"}},
@@ -59,7 +62,10 @@ func builtin() []Backend {
 			Format:    stream.FormatGemini,
 			Env:       map[string]string{"GEMINI_CLI_NO_RELAUNCH": "true"},
 			ModelArgs: []string{"-m", "{model}"},
-			Subjects:  [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"}},
+
+			SessionArgs: []string{"--resume", "{session}"},
+			Subjects: [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"},
+				{"--resume", "-r", "--session-id", "--session-file"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Fatal,
 				// HTTP statuses modulo 256
 				144: Fatal, 145: Fatal, 147: Fatal, 173: Transient, 244: Transient, 247: Transient},
@@ -70,6 +76,8 @@ func builtin() []Backend {
 			Prompt:    ByStdin,
 			Format:    stream.FormatCopilot,
 			ModelArgs: []string{"--model", "{model}"},
+
+			SessionArgs: []string{"--resume={session}"},
 			Subjects: [][]string{
 				{"--allow-all-tools", "--allow-all", "--yolo", "--allow-tool", "--assisted-approval", "--plan", "--mode plan"},
 				{"--allow-all-paths", "--allow-all", "--yolo", "--add-dir", "--disallow-temp-dir", "--plan", "--mode plan"},
@@ -81,7 +89,11 @@ func builtin() []Backend {
 			Prompt:    ByStdin,
 			Format:    stream.FormatClaude,
 			ModelArgs: []string{"-m", "{model}"},
-			Subjects:  [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"}},
+
+			SessionArgs: []string{"--resume", "{session}"},
+			Cumulative:  true,
+			Subjects: [][]string{{"--output-format", "-o"}, {"--yolo", "-y", "--approval-mode", "--allowed-tools"}, {"-m", "--model"},
+				{"--resume", "-r", "--continue", "-c", "--session-id"}},
 			ExitCodes: map[int]Cause{41: Fatal, 42: Fatal, 52: Fatal, 53: Budget, 55: Budget},
 			// It asks again for hours, and tells nothing of it in its events.
 			StderrLimit: []string{`\[API Error: 429 .*(usage limit|quota)`},

@@ -120,7 +120,7 @@ func TestWithKeepsWhatIsStated(t *testing.T) {
 	for _, tt := range []struct{ name, command, model, session string }{
 		{"codex", "codex exec -m a -", "", ""},
 		{"codex", "codex exec --config model=a -", "", ""},
-		{"gemini", "gemini --model=a", "", ""},
+		{"gemini", "gemini --model=a", "", "--resume s"},
 		{"claude", "claude -p --model a", "", "--resume s"},
 		{"claude", "claude -p --continue", "--model b", ""},
 		{"opencode", "opencode run -s x", "-m b", ""},
@@ -152,9 +152,21 @@ func TestBuiltinBackends(t *testing.T) {
 			t.Errorf("%s: no dialect, or a prompt that may not fit", b.Name)
 		}
 	}
-	codex, _ := Lookup("codex")
-	argv, _, err := codex.command(Request{PromptFile: "/p", Model: "m"})
-	if err != nil || !strings.HasSuffix(strings.Join(argv, " "), "-c analytics.enabled=false -m m -") {
-		t.Errorf("codex: %q %v", argv, err)
+	for want, q := range map[string]Request{
+		"codex --ephemeral -c analytics.enabled=false -m m -":        {Model: "m"},
+		"codex -c analytics.enabled=false -m m -":                    {Model: "m", Keep: true},
+		"codex -c analytics.enabled=false -m m resume s -":           {Model: "m", Session: "s"},
+		"gemini --skip-trust --resume s":                             {Session: "s", Keep: true},
+		"qwen --yolo --resume s":                                     {Session: "s"},
+		"copilot --no-ask-user --resume=s":                           {Session: "s"},
+		"opencode --print-logs --log-level WARN -m m --session s":    {Model: "m", Session: "s"},
+		"claude --dangerously-skip-permissions --model m --resume s": {Model: "m", Session: "s"},
+	} {
+		name, end, _ := strings.Cut(want, " ")
+		b, _ := Lookup(name)
+		q.PromptFile = "/p"
+		if argv, _, err := b.command(q); err != nil || !strings.HasSuffix(strings.Join(argv, " "), end) || strings.Contains(strings.Join(argv, " "), "--ephemeral") != strings.Contains(end, "--ephemeral") {
+			t.Errorf("%s: %q %v", want, argv, err)
+		}
 	}
 }

@@ -279,7 +279,7 @@ func (w *promptWork) precheck(ctx context.Context) (gate.Check, error) {
 		return check, err
 	}
 	in := w.Loop.input(u, precheckPrompt(c.Prompt))
-	in.Session = ""
+	in.Session, in.Spent, in.Keep = "", nil, false
 	res, err := w.runner.Consult(ctx, w.ws, in, "pre-check", w.observe(u))
 	if err == nil {
 		err = w.leftAlone(context.WithoutCancel(ctx))

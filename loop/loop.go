@@ -26,7 +26,7 @@ import (
 	"descartes/tasks"
 )
 
-// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld, Code and Ask; Repo is nil where a
+// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld, Code, Continues and Ask; Repo is nil where a
 // prompt is repeated without git.
 type Tools struct {
 	Repo    *gitops.Repo
@@ -45,6 +45,8 @@ type Tools struct {
 
 	Withheld Withheld          // variables of the caller's that commands do not get
 	Code     func(Outcome) int // the exit status that an outcome gets; nil: 0 for all
+
+	Continues func(backend string) bool // whether its client can go on in a session; nil: none can
 
 	Ask func(ctx context.Context, question string) (yes, answered bool) // a person; nil: nobody is there
 
@@ -106,7 +108,8 @@ type unit struct {
 	log     string
 	with    Choice
 	started time.Time
-	tuned   bool // a person chose its text
+	tuned   bool            // a person chose its text
+	session journal.Session // that it goes on in; zero for a fresh agent
 	res     attempt.Result
 	denied  []string  // what the sandbox refused it
 	since   time.Time // when the first attempt at the same work began; zero: now
@@ -212,6 +215,9 @@ func (l *Loop) StatePath() string { return l.saver.own.path }
 
 // Costs are what the loop's tasks and waves cost so far.
 func (l *Loop) Costs() journal.Costs { return l.history.Costs }
+
+// Chains are what its attempts that went on in a session came to.
+func (l *Loop) Chains() journal.Chains { return l.history.Chains() }
 
 // Uncommitted are the tasks whose verified work lies in the working tree and in no commit.
 func (l *Loop) Uncommitted() []string { return l.history.Uncommitted() }
@@ -350,6 +356,9 @@ func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *jou
 		if u.tuned = d.Tuned; d.Backend != "" {
 			u.with = Choice{Backend: d.Backend, Model: d.Model}
 		}
+	}
+	if a := l.history.Running[journal.Key{Task: open.Task, Iteration: open.Iteration, Number: open.Attempt}]; a != nil && a.From != nil {
+		u.session = *a.From
 	}
 	start := l.start(u)
 	start.Resumed = l.home.resumed(l.state.ID, open, end, l.tools.Now())

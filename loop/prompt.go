@@ -443,8 +443,8 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 	}
 	in.Always = true
 	in.Env = append(in.Env, "DESCARTES_ITERATION="+strconv.Itoa(number), "DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE=") // not those of a loop that we run in
-	if w.config.ContinueSession && u.with.Backend == w.config.Backend.Type {                                                                         // another knows nothing of that conversation
-		in.Session = w.history.Prompt.Session
+	if in.Keep = w.config.ContinueSession; in.Keep && u.with.Backend == w.config.Backend.Type {                                                      // another knows nothing of that conversation
+		goOn(in, w.history.Prompt.Session)
 	}
 	if c := w.criteria(); c != nil { // what the commands that are bound to criteria say outranks the agent's word
 		for _, cmd := range c.Commands() {

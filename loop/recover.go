@@ -125,7 +125,7 @@ func agentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal
 func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
 	d := &journal.Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
 		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
-		Words: tail(r.Final, words), Seconds: r.Duration.Seconds(), Session: r.Session, Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}
+		Words: tail(r.Final, words), Seconds: r.Duration.Seconds(), Session: r.Session, Anew: r.Gone, Model: cmp.Or(r.Model, with.Model), Backend: with.Backend}
 	if !r.Until.IsZero() {
 		d.Until = &r.Until
 	}
@@ -156,7 +156,7 @@ const maxNotes = 20
 func recalled(e *journal.Event) agent.Result {
 	d := e.Detail
 	r := agent.Result{End: agent.End(d.End), Cause: agent.Cause(d.Cause), Code: d.Code, Signal: d.Signal, Reason: e.Reason, Complete: d.Claimed,
-		Blocked: d.Blocked, Question: d.Question, Notes: d.Notes, Final: d.Words, Session: d.Session, Model: d.Model,
+		Blocked: d.Blocked, Question: d.Question, Notes: d.Notes, Final: d.Words, Session: d.Session, Gone: d.Anew, Model: d.Model,
 		Duration: time.Duration(d.Seconds * float64(time.Second))}
 	if d.Until != nil {
 		r.Until = *d.Until

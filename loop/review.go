@@ -32,7 +32,7 @@ func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 		return err
 	}
 	in := l.input(u, specbuild.ReviewPrompt(r))
-	in.Session, in.Env = "", append(in.Env, "DESCARTES_REVIEW=1") // for agents that are scripts
+	in.Session, in.Spent, in.Keep, in.Env = "", nil, false, append(in.Env, "DESCARTES_REVIEW=1") // for agents that are scripts
 	actx, done := stop.watch(ctx)
 	defer done()
 	res, err := l.runner.Consult(actx, l.ws, in, "review", l.observe(u))

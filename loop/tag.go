@@ -32,6 +32,8 @@ type tagWork struct {
 	tuned   map[string]bool   // tasks whose next text a person chose, by file name
 	failing streak
 	void    bool                              // the run was refused before it began
+	chains  bool                              // a task may go on in another's session
+	without map[string]bool                   // backends of which was said that they go on in none
 	slots   *slots                            // nil: attempts run in the user's tree
 	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutine
 
@@ -49,6 +51,7 @@ type tagWork struct {
 func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{Loop: l, job: j, scope: opt.Scope, branch: opt.Branch, counts: &atomic.Pointer[scheduler.Counts]{}}
 	w.count()
+	w.chains, w.without = j.chains(), map[string]bool{}
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
 	l.root, l.config = j.Root, &j.Config
 	l.who.Tag, l.who.Files = j.File.Tag(), filesOf(j.File)

@@ -80,15 +80,24 @@ func (w *tagWork) started(id string) bool {
 // begun tells of the task, too, at its first attempt.
 func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Tree = string(u.before)
+	events := []*journal.Event{first}
+	if w.chains {
+		first.Detail.Dir = w.ws.Dir()
+		if warning := w.goOn(u, first); warning != nil {
+			events = append(events, warning)
+		}
+	}
 	if w.started(u.task.ID) {
-		return []*journal.Event{first}
+		return events
 	}
 	e := w.event(journal.TaskStarted, u)
 	e.Attempt, e.Base, e.Head = 0, string(u.base), u.stand.Head.Hash
-	return []*journal.Event{e, first}
+	return append([]*journal.Event{e}, events...)
 }
 
 func (w *tagWork) input(u *unit, in *attempt.Input) {
+	in.Keep = w.chains
+	goOn(in, u.session)
 	in.Name, in.Verify.Run = fmt.Sprintf("%s %d", u.task.ID, u.number), verifyCommand(w.config, KindTag)
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
 		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))

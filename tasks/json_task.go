@@ -184,6 +184,10 @@ func (r *reader) member(e *entry, name string, key int) *problem {
 		t.ModelTier = r.text()
 	case "scope":
 		t.Scope = r.scope()
+	case "chain", "candidates":
+		if text := r.text(); text != "" && !t.attribute(name, text) {
+			r.note(e, "member", fmt.Sprintf("its %s is %s, which says nothing", name, prose.Short(text)))
+		}
 	case "depends_on", "dependencies":
 		e.deps = true
 		r.dependencies(e)
@@ -214,6 +218,27 @@ func (r *reader) text() string {
 		return ""
 	}
 	return r.src[start:r.pos]
+}
+
+// attribute takes in what a list says about how the task is run; false: it makes no sense, and says nothing.
+func (t *Task) attribute(name, text string) bool {
+	switch name {
+	case "scope":
+		t.Scope = scopeOf(text)
+	case "chain":
+		yes, err := strconv.ParseBool(text)
+		if err != nil {
+			return false
+		}
+		t.Chain = &yes
+	case "candidates":
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return false
+		}
+		t.Candidates = n
+	}
+	return true
 }
 
 // scope reads paths and patterns: an array, or one string with commas between them.

@@ -340,8 +340,10 @@ func (r *graphReader) node(in section, start, end, number int) *problem {
 		t.RawStatus = letter
 	}
 	for attribute := range strings.SplitSeq(text[cut[4].end:], "|") {
-		if names, ok := strings.CutPrefix(strings.TrimSpace(attribute), "scope="); ok {
-			t.Scope = scopeOf(names)
+		if name, text, ok := strings.Cut(strings.TrimSpace(attribute), "="); ok {
+			if !t.attribute(name, text) {
+				f.note(i, "line", fmt.Sprintf("its %s is %s, which says nothing", name, prose.Short(text)))
+			}
 		}
 	}
 	f.tasks = append(f.tasks, t)

@@ -29,6 +29,8 @@ type Task struct {
 	AgentType  string
 	ModelTier  string
 	Scope      []string // paths and patterns of the files that the task is to change, where the file names them
+	Chain      *bool    // whether it goes on in the session of the agent that did its only dependency; nil where the file says nothing
+	Candidates int      // attempts at a time, of which one is taken; 0 where the file says nothing
 
 	// DependsOn holds ids in file order, each once. The prefix of the own tag is removed; ids of other tags stay "tag:id".
 	DependsOn []string

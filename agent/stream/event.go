@@ -55,6 +55,11 @@ func (t Tokens) Plus(o Tokens) Tokens {
 	return Tokens{t.Input + o.Input, t.CacheRead + o.CacheRead, t.CacheWrite + o.CacheWrite, t.Output + o.Output}
 }
 
+// Minus is what is left without those, never less than none.
+func (t Tokens) Minus(o Tokens) Tokens {
+	return Tokens{max(0, t.Input-o.Input), max(0, t.CacheRead-o.CacheRead), max(0, t.CacheWrite-o.CacheWrite), max(0, t.Output-o.Output)}
+}
+
 // number is a JSON number that counts something; what is none counts nothing.
 type number float64
 

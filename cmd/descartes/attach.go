@@ -205,7 +205,7 @@ func (a *attached) over(ctx context.Context) error {
 	if d := a.end.Detail; d != nil {
 		code = d.Code
 	}
-	e := report.Run{Here: fromHere(a.root), Outcome: out, ID: id, Path: s.Path, State: &st.View.State, Costs: st.View.History.Costs, Loose: st.View.History.Uncommitted()}
+	e := report.Run{Here: fromHere(a.root), Outcome: out, ID: id, Path: s.Path, State: &st.View.State, Costs: st.View.History.Costs, Chains: st.View.History.Chains(), Loose: st.View.History.Uncommitted()}
 	took := a.end.TS.Sub(a.began)
 	switch {
 	case st.View.State.Kind != loop.KindTag:

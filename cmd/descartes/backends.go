@@ -128,6 +128,11 @@ func otherBackends(cfg loop.Config) (out []agent.Backend, err error) {
 	return out, nil
 }
 
+// continues reports whether a backend's client can go on in a session.
+func (r *prepared) continues(backend string) bool {
+	return slices.ContainsFunc(r.backends(), func(b agent.Backend) bool { return b.Name == backend && len(b.SessionArgs) > 0 })
+}
+
 // otherProblems says which backends that tasks ask for cannot be run, and notes those of a fallback and the words of
 // tasks that mean nothing.
 func (r *tagRun) otherProblems(look func(string) (string, error)) (found problems) {

@@ -89,7 +89,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	saved := config.Hide(*j.cfg, r.secrets)
 	r.opt.Saved = &saved
 	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: j.observe,
-		Code: j.code, Ask: ask, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mode != sandbox.Off, Withheld: withheld}, r.opt)
+		Code: j.code, Ask: ask, Continues: r.continues, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mode != sandbox.Off, Withheld: withheld}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -105,7 +105,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	out, err := l.Run(ctx, soft)
-	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Loose: l.Uncommitted()}, err
+	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Chains: l.Chains(), Loose: l.Uncommitted()}, err
 }
 
 // slot gives the agents and the verify command of a slot, which run in a sandbox of their own and under a process of their own.

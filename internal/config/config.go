@@ -180,6 +180,7 @@ type ScudConfig struct {
 	AutoCommitWaves      bool       `json:"auto_commit_waves" flag:"auto-commit" default:"true" help:"commit each wave; each iteration of a prompt loop (there false unless given)"`
 	RetryBlocked         bool       `json:"retry_blocked,omitempty" flag:"retry-blocked" in:"tag resume" help:"try blocked tasks again"`
 	AutoTune             bool       `json:"auto_tune,omitempty" flag:"auto-tune" in:"mode resume" help:"have a second agent review each failed attempt, and give its advice to the later ones"`
+	Chain                bool       `json:"chain,omitempty" flag:"chain" in:"tag resume" help:"a task whose only dependency was done by the loop goes on in the session of that agent, where the client can; a task's own chain says otherwise"`
 	OpenInDone           bool       `json:"open_in_done,omitempty" flag:"open-in-done" in:"tag spec graph" help:"open subtasks of a task that is done are work to do"`
 	Spec                 SpecConfig `json:"spec"`
 }

@@ -24,6 +24,7 @@ type Attempt struct {
 	Commit  *string   `json:"commit"`
 	Backend string    `json:"backend,omitempty"` // what it was run with
 	Model   string    `json:"model,omitempty"`
+	Session string    `json:"session_of,omitempty"` // the task in whose session it went on
 	Log     string    `json:"log"`
 	At      time.Time `json:"at"`
 	Cost    *costJSON `json:"cost"` // null where unknown
@@ -60,6 +61,9 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 				Log: Relative(b.Root, home.Log(s.State.ID, id, one.Number))}
 			if d := one.Result; d != nil {
 				a.Backend, a.Model = d.Backend, d.Model
+			}
+			if one.From != nil {
+				a.Session = one.From.Task
 			}
 			name := loop.RefPrefix(s.State.ID, id) + strconv.Itoa(one.Number)
 			if r, ok := kept[name]; ok {

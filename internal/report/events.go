@@ -139,6 +139,9 @@ func (p *Events) attemptLine(e *journal.Event) string {
 	if d := e.Detail; d != nil && d.Backend != "" && p.Usual != "" && d.Backend != p.Usual {
 		with = " with " + terminal.Clean(d.Backend)
 	}
+	if len(e.Tasks) > 0 {
+		with += " in the session of task " + terminal.Clean(e.Tasks[0])
+	}
 	if e.Attempt <= 1 {
 		return fmt.Sprintf("  %s started%s", taskName(e), with)
 	}

@@ -162,6 +162,9 @@ func Markdown(s *Summary, h *journal.State) []byte {
 		fmt.Fprintf(&b, " (%s)", mdText(m))
 	}
 	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.Run.State.Iteration, mdText(CostText(s.Run.State.Cost)), mdText(Sandbox(s.Run.State.Config)))
+	if text := s.Run.Chains.String(); text != "" {
+		fmt.Fprintf(&b, "Chains: %s.\n", mdText(text))
+	}
 	if used := agentsText(s.Run.State.Agents); used != "" {
 		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
 	}

@@ -86,6 +86,9 @@ func (st *Status) Text(p terminal.Paint, boxed bool) string {
 	if s.Kind == loop.KindTag || s.Cost != nil {
 		row("Cost", "%s", CostText(s.Cost))
 	}
+	if chains := st.View.History.Chains(); s.Kind == loop.KindTag && chains.Attempts > 0 {
+		row("Chains", "%s", chains)
+	}
 	if s.Kind != loop.KindTag {
 		b.WriteString("  Progress: " + progress(s.Iteration, s.Config.MaxIterations) + "\n")
 	}
@@ -264,6 +267,7 @@ type StatusJSON struct {
 	Iteration    int                 `json:"iteration"`
 	MaxIteration int                 `json:"max_iterations"`
 	Cost         costJSON            `json:"cost"`
+	Chains       *journal.Chains     `json:"chains,omitempty"` // what went on in the session of another task
 	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
 	Agents       []journal.AgentUse  `json:"agents"`            // what attempts were run with
 	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
@@ -360,6 +364,9 @@ func (st *Status) Report(waves bool) StatusJSON {
 	}
 	if c := s.Cost; c != nil {
 		out.Cost = jsonCost(*c)
+	}
+	if c := st.View.History.Chains(); c.Attempts > 0 {
+		out.Chains = &c
 	}
 	out.Tasks = tasksJSON{Total: s.TasksTotal, Done: s.TasksCompleted}
 	out.Questions = []Question{}

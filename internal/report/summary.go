@@ -91,6 +91,9 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if used := agentsText(s.Run.State.Agents); used != "" {
 		p.say("agents: %s", used)
 	}
+	if text := s.Run.Chains.String(); text != "" {
+		p.say("chains: %s", text)
+	}
 	if s.Step {
 		p.say("%s", s.nextStep())
 	}
@@ -361,6 +364,7 @@ type Run struct {
 	Path    string // of the state file
 	State   *loop.State
 	Costs   journal.Costs
+	Chains  journal.Chains
 	Loose   []string // tasks whose verified work is in no commit
 	Here    string   // what a command needs besides where it is typed
 }

@@ -58,7 +58,9 @@ type Input struct {
 	Backend string
 	Model   string
 	Promise string
-	Session string // a conversation to go on with; "" begins one
+	Session string        // a conversation to go on with; "" begins one
+	Spent   *agent.Tokens // that conversation's so far
+	Keep    bool          // the conversation may be gone on with later
 	Prompt  string
 	Env     []string
 	Log     string
@@ -176,6 +178,9 @@ func (a *run) agent(ctx context.Context) (err error) {
 	q.Dir = a.ws.Dir()
 	if a.in.Adopted == nil {
 		a.res.Agent, err = a.Agent.Run(ctx, q)
+		if err == nil && a.res.Agent.Gone {
+			err = a.anew(ctx, q)
+		}
 		if err != nil {
 			return fmt.Errorf("run the agent: %w", err)
 		}
@@ -198,9 +203,26 @@ func (a *run) agent(ctx context.Context) (err error) {
 	return a.gather(q)
 }
 
+// anew runs a fresh agent in place of one that was to go on in a session which its client does not have any more.
+func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
+	if err := a.gather(q); err != nil {
+		return err
+	}
+	if err := a.tell(Step{Moment: Noted, Lines: []string{"a fresh agent: its client no longer has the session that it was to go on in (" + oneline.Text(a.res.Agent.Reason) + ")"}}); err != nil {
+		return err
+	}
+	if fi, err := os.Stat(q.Log); err == nil {
+		q.Offset = fi.Size()
+	}
+	q.Session = ""
+	a.res.Agent, err = a.Agent.Run(ctx, q)
+	a.res.Agent.Gone = true
+	return err
+}
+
 // request is the agent's side of an attempt; part says what the agent is run for.
 func (r *Runner) request(in *Input, part, file string) agent.Request {
-	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session,
+	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session, Spent: in.Spent, Keep: in.Keep,
 		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Mask: r.Mask,
 		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: grace, Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
 }

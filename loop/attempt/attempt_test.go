@@ -16,13 +16,13 @@ import (
 func TestDataSurvivesJSON(t *testing.T) {
 	usd := 0.25
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	in := Input{Name: "3 1", Backend: "claude", Model: "m", Promise: "DONE", Session: "s", Prompt: "do\n", Env: []string{"A=b"}, Log: "/x/log", Always: true,
+	in := Input{Name: "3 1", Backend: "claude", Model: "m", Promise: "DONE", Session: "s", Spent: &agent.Tokens{Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}, Keep: true, Prompt: "do\n", Env: []string{"A=b"}, Log: "/x/log", Always: true,
 		Agent: Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7}, Clocks: Clocks{Timeout: time.Minute},
 		Verify: Command{Run: "make test"}, Checks: []Command{{"one", "true"}}, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}}
 	through(t, in)
 	through(t, Result{Changed: 1, Verdict: verify.Verified, Reason: "verify passed",
 		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at, Final: "f", Complete: true, Blocked: "b", Question: "q",
-			Notes: []string{"n"}, Cost: &agent.Cost{USD: &usd, Estimated: true, Tokens: &agent.Tokens{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}}, Session: "s", Model: "m",
+			Notes: []string{"n"}, Cost: &agent.Cost{USD: &usd, Estimated: true, Tokens: &agent.Tokens{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}}, Session: "s", Gone: true, Model: "m",
 			Events: 5, Unknown: 1, Duration: time.Second, Bytes: 10},
 		Verify: &verify.Result{Passed: true, Code: 1, Signal: 2, TimedOut: true, Cancelled: true, Overran: "o", Tail: "t", Duration: time.Second},
 		Checks: []verify.Result{{Passed: true}},

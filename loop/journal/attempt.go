@@ -20,8 +20,10 @@ type Attempt struct {
 	Refinement string // of its spec, by a review of the attempt before it
 	Tuned      bool   // a person chose or wrote its spec
 	Log        string
-	Backend    string // that it was begun with
-	Model      string // that was asked for; "" for the backend's own choice
+	Backend    string   // that it was begun with
+	Model      string   // that was asked for; "" for the backend's own choice
+	Dir        string   // where its agent runs, if another attempt may go on in its session
+	From       *Session // of another task, that it goes on in; nil for a fresh agent
 
 	Phase Phase
 	Since time.Time // when the phase began
@@ -92,7 +94,14 @@ func (s *State) follow(e *Event) {
 		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Slot: e.Slot, Started: e.TS, Before: e.Tree,
 			Branch: e.Branch, Head: e.Head, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
 		if d := e.Detail; d != nil {
-			a.Tuned, a.Log, a.Backend, a.Model = d.Tuned, d.Log, d.Backend, d.Model
+			a.Tuned, a.Log, a.Backend, a.Model, a.Dir = d.Tuned, d.Log, d.Backend, d.Model, d.Dir
+		}
+		if len(e.Tasks) > 0 {
+			from := s.Sessions[e.Tasks[0]]
+			a.From = &from
+			taken := from
+			taken.By = e.Task
+			s.Sessions[e.Tasks[0]] = taken
 		}
 		delete(s.refined, e.Task)
 		s.Attempts, s.Running[a.Key()] = append(s.Attempts, a), a
@@ -111,7 +120,9 @@ func (s *State) follow(e *Event) {
 			if a.Agent = e.Detail; a.Phase == PhaseOpen {
 				a.Phase, a.Since = PhaseAgent, e.TS
 			}
-			a.Cost.Add(e.Detail)
+			if a.Cost.Add(e.Detail); e.Detail.Anew {
+				a.From = nil
+			}
 		}
 	case VerifyStarted:
 		if e.Detail != nil && e.Detail.Baseline {

@@ -80,7 +80,7 @@ type Event struct {
 	UserPaths []string `json:"-"` // of a run that begins, what the user had changed before; of a wave's commit, what of that it holds; on disk paths
 
 	Detail   *Detail  `json:"detail,omitempty"`
-	Tasks    []string `json:"tasks,omitempty"`
+	Tasks    []string `json:"tasks,omitempty"`    // that it is about; of an attempt that begins in another task's session, that one
 	Paths    []string `json:"paths,omitempty"`    // of an iteration: the first that its agent changed
 	Restored []string `json:"restored,omitempty"` // of a blocked task: the first of the paths put back
 	Removed  []string `json:"removed,omitempty"`  // and of those deleted, as they were not there before
@@ -219,7 +219,9 @@ type Detail struct {
 	Until        *time.Time `json:"until,omitempty"`
 	Backend      string     `json:"backend,omitempty"` // kind of agent
 	Model        string     `json:"model,omitempty"`   // as the agent reported it, or as it was asked to use
-	Session      string     `json:"session,omitempty"` // the agent's own name for its run
+	Session      string     `json:"session,omitempty"` // the agent's own name for its run; of an attempt that begins, the one that it goes on in
+	Anew         bool       `json:"anew,omitempty"`    // that session was gone: it was a fresh agent's
+	Dir          string     `json:"dir,omitempty"`     // of an attempt in whose session another may go on: where its agent runs
 	USD          *float64   `json:"usd,omitempty"`
 	Estimated    bool       `json:"estimated,omitempty"`    // the dollars are the tokens at the settings' prices
 	InputTokens  int64      `json:"input_tokens,omitempty"` // cached ones are part of them

@@ -25,7 +25,7 @@ type Prompt struct {
 	Gate     json.RawMessage
 	Next     []string // what the next iteration's prompt adds, in parts
 	Kept     []string // of Next what holds for every try of the iteration
-	Session  string
+	Session  Session
 	Asked    int // iterations in a row that ended with a question
 }
 
@@ -51,7 +51,11 @@ func (p *Prompt) apply(e *Event) {
 			}
 		}
 		if e.Detail != nil && e.Detail.Session != "" {
-			p.Session = e.Detail.Session
+			before := Tokens{}
+			if p.Session.ID == e.Detail.Session {
+				before = p.Session.Spent
+			}
+			p.Session = Session{ID: e.Detail.Session, Spent: before.plus(e.Detail)}
 		}
 	case VerifyFinished:
 		if e.Title == "" && e.Detail != nil { // else it is the command of a criterion

@@ -28,6 +28,7 @@ type State struct {
 	Bases         map[string]string    // the tree before each running task's first attempt
 	Heads         map[string]string    // and the commit that HEAD stood at
 	Starts        map[string]time.Time // and when that was
+	Sessions      map[string]Session   // in which tasks were done
 	Reviewed      map[string]int       // the failed attempt of each task that was reviewed last
 	Refinements   map[string][]string
 	Current       string // task last started and neither done nor blocked
@@ -93,7 +94,7 @@ type statusChange struct {
 func NewState() *State {
 	return &State{Tasks: map[string]*Task{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Failure{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
-		Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
+		Sessions: map[string]Session{}, Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{}}
 }
 
@@ -177,6 +178,7 @@ func (s *State) Apply(e *Event) {
 	case AttemptFinished:
 		s.finishAttempt(e)
 	case TaskDone:
+		s.keepSession(e)
 		s.close(e, "done")
 		s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return b.Task == e.Task })
 	case TaskBlocked:
@@ -247,6 +249,7 @@ func (s *State) rewind(e *Event) {
 		delete(s.OtherEnds, id)
 		delete(s.Failures, id)
 		delete(s.Delivered, id)
+		delete(s.Sessions, id)
 		delete(s.Costs.Fresh, id)
 		s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 	}
