@@ -86,7 +86,7 @@ func (s *settings) show(f *pflag.FlagSet) ([]config.Value, error) {
 	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
 	s.Scud.AutoCommitWaves = s.Scud.AutoCommitWaves && !s.NoCommit
 	s.Fill()
-	if _, backend, err := resolveBackend(s.Config); err == nil {
+	if _, backend, err := config.ResolveBackend(s.Config); err == nil {
 		s.Backend = backend
 	}
 	path := filepath.Join(root, loop.SettingsFile)

@@ -18,6 +18,7 @@ import (
 	"descartes/agent"
 	"descartes/agent/stream"
 	"descartes/gitops"
+	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/report"
@@ -186,7 +187,7 @@ func exists(path string) bool {
 
 // backend is the agent that the settings choose, then what else there is.
 func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
-	b, _, err := resolveBackend(cfg)
+	b, _, err := config.ResolveBackend(cfg)
 	if err != nil {
 		d.bad("agent", err.Error(), hintOf(err))
 		d.agents(ctx, cfg, agent.Backend{})
@@ -556,7 +557,7 @@ func (d *doctor) output(r *tagRun, b *loop.Baseline) {
 
 // safety tells what agents would be held in by, and what they would be given of our environment.
 func (d *doctor) safety(ctx context.Context, cfg loop.Config) {
-	b, _, err := resolveBackend(cfg)
+	b, _, err := config.ResolveBackend(cfg)
 	if err != nil {
 		return // told with the agent
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"descartes/gitops"
+	"descartes/internal/config"
 	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
@@ -148,8 +149,9 @@ func isInput(err error) bool {
 		file    *loop.LoopFileError
 		wave    *loop.NoWaveError
 		strict  *supervise.StrictError
+		setting *config.Error
 	)
-	return errors.As(err, &wave) || errors.As(err, &strict) || errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
+	return errors.As(err, &wave) || errors.As(err, &strict) || errors.As(err, &setting) || errors.As(err, &tag) || errors.As(err, &missing) || errors.As(err, &format) || errors.As(err, &busy) || errors.As(err, &stale) ||
 		errors.As(err, &dirty) || errors.As(err, &version) || errors.As(err, &state) || errors.As(err, &refused) || errors.As(err, &file) ||
 		errors.Is(err, tasks.ErrLocked) || errors.Is(err, gitops.ErrNotRepo) || errors.Is(err, gitops.ErrBare) || errors.Is(err, fs.ErrNotExist)
 }
@@ -165,11 +167,14 @@ func hintOf(err error) string {
 	var file *loop.LoopFileError
 	var wave *loop.NoWaveError
 	var strict *supervise.StrictError
+	var setting *config.Error
 	switch {
 	case errors.As(err, &wave):
 		return "descartes waves" + report.ListFlags(wave.Tag, "") + " shows the waves and their commits"
 	case errors.As(err, &f):
 		return f.hint
+	case errors.As(err, &setting):
+		return setting.Hint
 	case errors.As(err, &strict):
 		return strict.Fix + "; or run without it: --sandbox off"
 	case errors.Is(err, syscall.ENOSPC):

@@ -18,6 +18,7 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/render"
+	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/report"
@@ -177,7 +178,7 @@ func (v *logView) understand() error {
 		cfg = v.saved.State.Config // what it hides is not known here either
 	}
 	v.mask = redact.Of(cfg.Secrets(os.Environ()))
-	if v.usual, _, err = resolveBackend(cfg); err != nil {
+	if v.usual, _, err = config.ResolveBackend(cfg); err != nil {
 		return err
 	}
 	v.formats, err = agent.NewTable(cfg.Backends)

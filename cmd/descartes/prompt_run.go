@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/gitops"
+	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
@@ -87,8 +88,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	r.from, r.why = s.promptFrom, s.verifyFrom
 	r.job.Yes = s.Yes || opt.Resume != "" && s.NoConfirm && cmd.Flags().Changed("no-confirm")
 	if opt.Resume == "" {
-		r.settings = watchSettings(root, r.job.Config, r.mask)
-		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
+		r.watchSettings(cmd.Context(), r.job.Config)
 	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.text.mask = r.mask
@@ -170,12 +170,12 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	} else if fi, err := os.Stat(r.job.Dir); err != nil || !fi.IsDir() {
 		note(badInput("", "working directory %s: no such directory", r.job.Dir))
 	}
-	if r.backend, cfg.Backend, err = resolveBackend(cfg); err != nil {
+	if r.backend, cfg.Backend, err = config.ResolveBackend(cfg); err != nil {
 		note(err)
 	} else {
-		cfg.Command, cfg.Args = savedCommand(r.backend.Command)
+		cfg.Command, cfg.Args = config.SavedCommand(r.backend.Command)
 		cfg.AgentTypes = nil // there are no tasks that could have one
-		if r.others, err = otherBackends(cfg); err != nil {
+		if r.others, err = config.OtherBackends(cfg); err != nil {
 			note(err)
 		}
 		found = append(found, r.agentProblems(cfg)...)

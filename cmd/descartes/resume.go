@@ -78,7 +78,7 @@ func resume(cmd *cobra.Command, s *settings, last bool) error {
 	}
 	was.Scud.RetryBlocked = false
 	if err := s.Over(f, was, nil); err != nil {
-		return badInput("", "%w", err)
+		return err
 	}
 	if err := s.Check(); err != nil {
 		return badInput("correct it there, or start another loop", "%s: config.%w", report.Relative(root, saved.Path), err)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -40,13 +42,18 @@ type prepared struct {
 	why      string   // where the verify command comes from, "" if it was given
 	notes    []string // what a person should know before it starts
 	sandbox  supervise.Sandbox
-	settings *settingsWatch // nil for a loop that goes on with its own
+	settings *config.Watch // nil for a loop that goes on with its own
 	secrets  []redact.Secret
 	mask     *redact.Redactor // of the secrets
 }
 
 // backends are all that a run may call, the usual one first.
 func (r *prepared) backends() []agent.Backend { return append([]agent.Backend{r.backend}, r.others...) }
+
+// continues reports whether a backend's client can go on in a session.
+func (r *prepared) continues(backend string) bool {
+	return slices.ContainsFunc(r.backends(), func(b agent.Backend) bool { return b.Name == backend && len(b.SessionArgs) > 0 })
+}
 
 func (r *prepared) close() error {
 	if r.repo == nil {
@@ -94,7 +101,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		return e, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := r.settings.remember(); err != nil {
+	if err := r.settings.Remember(); err != nil {
 		return e, err
 	}
 	// The loop's locks are ours now: what a killed run left running may be ended.
@@ -212,6 +219,32 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 	}
 	fmt.Fprintf(w, "no agent was started\nhint: %s\n", terminal.Clean(b.Hint()))
 	_ = w.Flush()
+}
+
+// watchSettings notes what became of the commands in the settings file since the last run of the project.
+func (r *prepared) watchSettings(ctx context.Context, c loop.Config) {
+	file := cmp.Or(c.SettingsFile, filepath.Join(r.root, loop.SettingsFile))
+	r.settings = &config.Watch{Root: r.root, File: file, Name: report.Relative(r.root, file), Seen: loop.NewHome(r.root).Settings(), Redact: r.mask}
+	r.notes = append(r.notes, r.settings.Changed(func() string { return r.changedBy(ctx, file) })...)
+}
+
+// changedBy names the commit that a file is from.
+func (r *prepared) changedBy(ctx context.Context, file string) string {
+	if r.repo == nil {
+		return ""
+	}
+	rel, ok := below(r.repo.Root(), file)
+	if !ok {
+		return ""
+	}
+	commit, author, err := r.repo.LastChange(ctx, rel)
+	switch {
+	case err != nil:
+		return " (git does not say by whom: " + err.Error() + ")"
+	case commit == "":
+		return " (not committed)"
+	}
+	return " (commit " + commit + " by " + author + ")"
 }
 
 // safety finds out what sandbox there is for commands in dir, and whether there is room on the disk. It writes into the
@@ -385,4 +418,57 @@ func cutShort(cause, err error) error {
 		return &failure{code: exitTerminated, err: fmt.Errorf("terminated while starting, nothing was begun: %w", err)}
 	}
 	return &failure{code: exitInterrupted, err: fmt.Errorf("interrupted while starting, nothing was begun: %w", err)}
+}
+
+// missingFallbacks names the backends that cannot take over.
+func missingFallbacks(others []agent.Backend, cfg loop.Config, root string, look func(string) (string, error)) (notes []string) {
+	for _, b := range others {
+		if !slices.Contains(cfg.Fallback, b.Name) {
+			continue
+		}
+		if err := b.Check(look, 0); err != nil {
+			notes = append(notes, fmt.Sprintf("the fallback cannot take over before it is installed: %v", err))
+			continue
+		}
+		for _, l := range b.Preflight(placeOf(cfg, b, root, "")) {
+			notes = append(notes, fmt.Sprintf("the fallback may not be able to take over: %s: %s: %s", b.Name, l.What, l.Fix))
+		}
+	}
+	return notes
+}
+
+// powerless says of the limits of money that they may not act, because what an agent costs will not be known. chosen
+// is all that attempts may be run with.
+func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) (told []string) {
+	var limits, reasons, late []string
+	if c.MaxCostUSD > 0 {
+		limits = append(limits, "--max-cost "+journal.Dollars(c.MaxCostUSD))
+	}
+	if c.MaxCostPerTask > 0 {
+		limits = append(limits, "--max-cost-per-task "+journal.Dollars(c.MaxCostPerTask))
+	}
+	if len(limits) == 0 {
+		return nil
+	}
+	for _, with := range chosen {
+		at := slices.IndexFunc(backends, func(b agent.Backend) bool { return b.Name == with.Backend })
+		if at < 0 {
+			continue
+		}
+		ok, why := backends[at].TellsCost(with.Model)
+		if !ok && !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+		if ok && backends[at].TellsAtEnd() && !slices.Contains(late, with.Backend) {
+			late = append(late, with.Backend)
+		}
+	}
+	of := strings.Join(limits, " and ")
+	if len(reasons) > 0 {
+		told = append(told, of+" may not act: "+strings.Join(reasons, "; "))
+	}
+	if len(late) > 0 {
+		told = append(told, of+" cannot see attempts that are cut short: "+strings.Join(late, " and ")+" tells its cost at the end of a run")
+	}
+	return told
 }

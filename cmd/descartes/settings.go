@@ -2,16 +2,10 @@ package main
 
 import (
 	"bytes"
-	"cmp"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,19 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"gopkg.in/yaml.v3"
 
 	"descartes/agent"
 	"descartes/agent/process"
-	"descartes/gitops"
-	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
-	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/sandbox"
-	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/mode"
 	"descartes/tasks"
@@ -109,7 +98,7 @@ func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
 			return "", err
 		}
 	}
-	file, err := readSettings(path, must)
+	file, err := config.ReadFile(path, must)
 	if err != nil {
 		return "", err
 	}
@@ -122,36 +111,12 @@ func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
 	}
 	// Paths of the file begin at the project, those of flags where the user is.
 	typed := s.dirPath()
-	if err := s.Over(f, file.Config, func(path string) string { return inProject(root, typed, path) }); err != nil {
-		return "", badInput("", "%w", err)
-	}
-	return root, nil
-}
-
-// readSettings reads a settings file; one that is missing says nothing, unless it must be there.
-func readSettings(path string, must bool) (*config.File, error) {
-	file, err := config.ReadFile(path, must)
-	if err == nil {
-		return file, nil
-	}
-	return nil, wrongSetting(err)
-}
-
-// wrongSetting is an error of config, with its hint.
-func wrongSetting(err error) error {
-	var wrong *config.Error
-	if errors.As(err, &wrong) {
-		return badInput(wrong.Hint, "%w", err)
-	}
-	return badInput("", "%w", err)
+	return root, s.Over(f, file.Config, func(path string) string { return inProject(root, typed, path) })
 }
 
 // environment reads the variables of the flags that were not given. Those that a loop sets for its agents are no settings.
 func environment(f *pflag.FlagSet) error {
-	if err := config.Environment(f, "help", "prompt", "prompt-file", "name", "task", "attempt", "explain"); err != nil {
-		return badInput("", "%w", err)
-	}
-	return nil
+	return config.Environment(f, "help", "prompt", "prompt-file", "name", "task", "attempt", "explain")
 }
 
 // complete turns what was typed into what is run, as far as loops of every kind do it alike.
@@ -438,132 +403,4 @@ func checkPrompt(what, text string) error {
 		return badInput("", "%s is not text: it holds a NUL byte", what)
 	}
 	return nil
-}
-
-// power is the value of a setting that says what is run, or what that may touch and see: as it is shown, and the sum by which it is compared.
-type power struct {
-	Text string `json:"text"`
-	Sum  string `json:"sum"`
-}
-
-// powersOf reads them from a settings file. One that is missing has none; what is wrong with it others have said.
-func powersOf(path string, m *redact.Redactor) map[string]power {
-	out := map[string]power{}
-	data, err := plainfile.Read(filepath.Dir(path), path, config.MaxFile)
-	var doc map[string]any
-	if err != nil || yaml.Unmarshal(data, &doc) != nil {
-		return out
-	}
-	var walk func(prefix string, v any)
-	walk = func(key string, v any) {
-		if below, ok := v.(map[string]any); ok {
-			for name, v := range below {
-				walk(strings.TrimPrefix(key+"."+name, "."), v)
-			}
-			return
-		}
-		if !slices.ContainsFunc(config.All(), func(s *config.Setting) bool { return s.Power && strings.HasPrefix(key+".", s.Key+".") }) {
-			return
-		}
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if e.Encode(v) != nil {
-			b.Reset()
-			fmt.Fprintf(&b, "%v", v)
-		}
-		sum := sha256.Sum256(b.Bytes())
-		out[key] = power{m.Text(strings.TrimSpace(b.String())), hex.EncodeToString(sum[:])}
-	}
-	walk("", doc)
-	return out
-}
-
-// settingsWatch tells what became of the commands in a settings file since the last run of the project. What that found is kept in
-// .descartes/settings.json, by the file's path.
-type settingsWatch struct {
-	root, file, name string // name is file as it is shown
-	mask             *redact.Redactor
-}
-
-func watchSettings(root string, c loop.Config, m *redact.Redactor) *settingsWatch {
-	file := cmp.Or(c.SettingsFile, filepath.Join(root, loop.SettingsFile))
-	return &settingsWatch{root: root, file: file, name: report.Relative(root, file), mask: m}
-}
-
-// seen is what the last run found, by the file's path; what cannot be read was not found.
-func (w *settingsWatch) seen() (files map[string]map[string]power, text []byte) {
-	text, err := plainfile.Read(w.root, loop.NewHome(w.root).Settings(), 4*config.MaxFile)
-	if err != nil || json.Unmarshal(text, &files) != nil || files == nil {
-		files = map[string]map[string]power{}
-	}
-	return files, text
-}
-
-// changed says it in one line for each setting.
-func (w *settingsWatch) changed(ctx context.Context, repo *gitops.Repo) (notes []string) {
-	files, _ := w.seen()
-	was, known := files[w.name]
-	if !known {
-		return nil
-	}
-	now := powersOf(w.file, w.mask)
-	keys := maps.Clone(was)
-	maps.Copy(keys, now)
-	by := ""
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if was[key].Sum == now[key].Sum {
-			continue
-		}
-		if len(notes) == 0 {
-			by = w.by(ctx, repo)
-		}
-		notes = append(notes, fmt.Sprintf("%s changed since the last run: %s: %s -> %s%s", w.name, key,
-			terminal.Fit(cmp.Or(was[key].Text, "none"), 200), terminal.Fit(cmp.Or(now[key].Text, "none"), 200), by))
-	}
-	return notes
-}
-
-// by names the commit that the file is from.
-func (w *settingsWatch) by(ctx context.Context, repo *gitops.Repo) string {
-	if repo == nil {
-		return ""
-	}
-	rel, ok := below(repo.Root(), w.file)
-	if !ok {
-		return ""
-	}
-	commit, author, err := repo.LastChange(ctx, rel)
-	switch {
-	case err != nil:
-		return " (git does not say by whom: " + err.Error() + ")"
-	case commit == "":
-		return " (not committed)"
-	}
-	return " (commit " + commit + " by " + author + ")"
-}
-
-// remember keeps what the file says for the next run.
-func (w *settingsWatch) remember() error {
-	if w == nil {
-		return nil
-	}
-	files, old := w.seen()
-	files[w.name] = powersOf(w.file, w.mask)
-	var b bytes.Buffer
-	if err := writeJSON(&b, files); err != nil {
-		return err
-	}
-	path := loop.NewHome(w.root).Settings()
-	if bytes.Equal(old, b.Bytes()) {
-		return nil
-	}
-	if err := plainfile.Writable(w.root, path); err != nil {
-		return err
-	}
-	err := atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)
-	if errors.Is(err, fs.ErrNotExist) { // a loop over a tag that starts beside us took the temporary file for a dead one's
-		err = atomicfile.Write(atomicfile.OS(), path, b.Bytes(), 0o600)
-	}
-	return err
 }

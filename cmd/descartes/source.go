@@ -72,7 +72,7 @@ func (l *looking) board(cmd *cobra.Command) (*report.Board, error) {
 // models is the settings of a look at a list, with what tasks are run with.
 func (l *looking) models(c loop.ScudConfig) loop.Config {
 	cfg := loop.Config{Scud: c, Models: l.Models, ModelTiers: l.ModelTiers, AgentTypes: l.AgentTypes}
-	if _, backend, err := resolveBackend(l.Config); err == nil {
+	if _, backend, err := config.ResolveBackend(l.Config); err == nil {
 		cfg.Backend = backend
 	}
 	return cfg

@@ -144,8 +144,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 		r.notes = append(r.notes, n)
 	}
 	if anew {
-		r.settings = watchSettings(root, r.job.Config, r.mask)
-		r.notes = append(r.notes, r.settings.changed(cmd.Context(), r.repo)...)
+		r.watchSettings(cmd.Context(), r.job.Config)
 	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.text.mask = r.mask

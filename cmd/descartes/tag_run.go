@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/gitops"
+	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
@@ -62,12 +63,12 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 		}
 	}
 	var mode bool
-	if r.backend, cfg.Backend, err = resolveBackend(cfg); err != nil {
+	if r.backend, cfg.Backend, err = config.ResolveBackend(cfg); err != nil {
 		note(err, "")
 	} else {
 		mode = true
-		cfg.Command, cfg.Args = savedCommand(r.backend.Command)
-		if r.others, err = otherBackends(cfg); err != nil {
+		cfg.Command, cfg.Args = config.SavedCommand(r.backend.Command)
+		if r.others, err = config.OtherBackends(cfg); err != nil {
 			note(err, "")
 		}
 	}
@@ -437,4 +438,53 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 func (r *tagRun) after(e report.Run) *report.Board {
 	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits}
 	return b
+}
+
+// otherProblems says which backends that tasks ask for cannot be run, and notes those of a fallback and the words of
+// tasks that mean nothing.
+func (r *tagRun) otherProblems(look func(string) (string, error)) (found problems) {
+	cfg := r.job.Config
+	asked := map[string]string{} // backend to the first task that asks for it
+	var list []tasks.Task
+	for _, id := range r.job.Runnable() {
+		t, _ := r.job.Graph.Task(id)
+		list = append(list, *t)
+		if name := cfg.Choices(t)[0].Backend; asked[name] == "" {
+			asked[name] = id
+		}
+	}
+	for _, b := range r.others {
+		if err := b.Check(look, 0); err != nil && asked[b.Name] != "" {
+			err = fmt.Errorf("task %s: %w", asked[b.Name], err)
+			found = append(found, loop.Problem{Message: err.Error(), Hint: "install it, or give agent_types another backend", Err: &failure{code: exitAgent, err: err}})
+		} else if err == nil && asked[b.Name] != "" {
+			more, warnings := lacking(cfg, b, r.root)
+			found, r.lacks = append(found, more...), append(r.lacks, warnings...)
+		}
+	}
+	r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.root, look)...)
+	tiers, types := cfg.Unmapped(list)
+	for _, words := range []struct {
+		what, setting string
+		list          []string
+	}{{"model tier", "model_tiers", tiers}, {"agent type", "agent_types", types}} {
+		if n := len(words.list); n > 0 {
+			r.notes = append(r.notes, fmt.Sprintf("%s %s of tasks: %s says nothing of it, the default model is used", words.what,
+				strings.Join(words.list[:min(n, 10)], ", "), words.setting))
+		}
+	}
+	return found
+}
+
+// chosen is all that the attempts of a job may be run with.
+func chosen(job *loop.Job) (out []loop.Choice) {
+	for _, id := range job.Runnable() {
+		t, _ := job.Graph.Task(id)
+		for _, c := range job.Config.Choices(t) {
+			if !slices.Contains(out, c) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
 }

@@ -600,7 +600,7 @@ func edited(ctx context.Context, name, text string) (string, error) {
 	line := cmp.Or(os.Getenv("VISUAL"), cmp.Or(os.Getenv("EDITOR"), "vi"))
 	argv, err := config.SplitCommand("EDITOR", line)
 	if err != nil {
-		return "", wrongSetting(err)
+		return "", err
 	}
 	dir, err := os.MkdirTemp("", "descartes-edit-")
 	if err != nil {

@@ -38,6 +38,11 @@ type Error struct {
 	err  error
 }
 
+// wrong is an *Error.
+func wrong(hint, format string, args ...any) *Error {
+	return &Error{Hint: hint, err: fmt.Errorf(format, args...)}
+}
+
 func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
@@ -50,14 +55,14 @@ func ReadFile(path string, must bool) (*File, error) {
 		return &File{Config: s.Config, Lines: r.lines}, nil
 	}
 	if err != nil {
-		return nil, &Error{err: fmt.Errorf("settings: %w", err)}
+		return nil, wrong("", "settings: %w", err)
 	}
 	if err := r.read(data); err != nil {
 		var command *Error
 		if errors.As(err, &command) {
 			r.hint = command.Hint
 		}
-		return nil, &Error{Hint: r.hint, err: fmt.Errorf("settings %s: %w", path, err)}
+		return nil, wrong(r.hint, "settings %s: %w", path, err)
 	}
 	return &File{Config: s.Config, Lines: r.lines}, nil
 }
@@ -424,10 +429,10 @@ func SplitCommand(setting, line string) ([]string, error) {
 	p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
 	words, err := p.Parse(line)
 	if err != nil {
-		return nil, &Error{"quote it as for a shell; for pipes and variables use " + setting + " \"sh -c '...'\"", fmt.Errorf("%s %q: %w", setting, line, err)}
+		return nil, wrong("quote it as for a shell; for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: %w", setting, line, err)
 	}
 	if p.Position >= 0 || len(words) == 0 {
-		return nil, &Error{"for pipes and variables use " + setting + " \"sh -c '...'\"", fmt.Errorf("%s %q: one program with its arguments is wanted", setting, line)}
+		return nil, wrong("for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: one program with its arguments is wanted", setting, line)
 	}
 	return words, nil
 }

@@ -293,7 +293,7 @@ func (s *Settings) Bind(f *pflag.FlagSet, wanted func(*Setting) bool) {
 }
 
 // Over puts what the flags were given over those settings. at makes a path that was typed one of the project; nil leaves
-// it as it is.
+// it as it is. An error is an *Error.
 func (s *Settings) Over(f *pflag.FlagSet, below Config, at func(path string) string) (err error) {
 	s.Config = below
 	f.Visit(func(fl *pflag.Flag) {
@@ -317,7 +317,10 @@ func (s *Settings) Over(f *pflag.FlagSet, below Config, at func(path string) str
 			}
 		}
 	})
-	return err
+	if err != nil {
+		return wrong("", "%w", err)
+	}
+	return nil
 }
 
 func noneOf(text string, words []string) error {

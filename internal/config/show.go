@@ -20,7 +20,7 @@ type Value struct {
 }
 
 // Environment gives the value of DESCARTES_<FLAG> to each flag that was not given, but those for which there is no such
-// variable: what a loop sets for its agents is no setting.
+// variable: what a loop sets for its agents is no setting. An error is an *Error.
 func Environment(f *pflag.FlagSet, without ...string) (err error) {
 	f.VisitAll(func(fl *pflag.Flag) {
 		name := Variable(fl.Name)
@@ -29,7 +29,7 @@ func Environment(f *pflag.FlagSet, without ...string) (err error) {
 			return
 		}
 		if e := f.Set(fl.Name, v); e != nil {
-			err = fmt.Errorf("%s=%q: %w", name, v, e)
+			err = wrong("", "%s=%q: %w", name, v, e)
 		}
 	})
 	return err
