@@ -27,8 +27,9 @@ type File struct {
 	inserts   map[int]string // by task: what has to come before a status that is not there yet
 	index     map[string]int // id to the first task that has it
 	findings  []Finding
-	master    bool // a Task Master file
-	letters   bool // statuses are SCG letters, not JSON strings
+	remarks   []Finding // what Lint alone says of how it is written
+	master    bool      // a Task Master file
+	letters   bool      // statuses are SCG letters, not JSON strings
 	binary    binary
 	updated   span // SCG: the time of the last change of the tag; empty where it has none
 	clock     func() time.Time
@@ -127,7 +128,7 @@ func (t *text) findTags() []string {
 		if _, ok := t.doc.stories(); ok {
 			return []string{t.doc.storiesTag()}
 		}
-		return t.doc.tags()
+		return t.doc.lists()
 	}
 	if tag := t.doc.flatTag(); tag != "" {
 		return []string{tag}
@@ -179,7 +180,7 @@ func (t *text) open(tag string) (*File, error) {
 		found, p = true, decodeFlat(t.doc, f)
 	default:
 		if list, ok := t.doc.stories(); ok {
-			found, p = true, decodeStories(t.doc, f, list)
+			found, p = true, decodeStories(f, list)
 		} else {
 			found, p = decodeTagged(t.doc, f)
 		}
@@ -300,6 +301,10 @@ func (f *File) enter(i int) {
 func (f *File) note(i int, kind, message string) {
 	t := &f.tasks[i]
 	f.findings = append(f.findings, Finding{Line: t.Line, ID: t.ID, Kind: kind, Message: "task " + t.ID + ": " + message})
+}
+
+func (f *File) remark(line int, id, kind, format string, args ...any) {
+	f.remarks = append(f.remarks, Finding{Line: line, ID: id, Kind: kind, Message: fmt.Sprintf(format, args...)})
 }
 
 func (f *File) find(kind, message string) {

@@ -222,7 +222,7 @@ func TestRefused(t *testing.T) {
 		{"task is a string", `{"tasks":["a"]}`, "a task must be an object"},
 		{"odd subtasks", `{"tasks":[{"id":1,"subtasks":"2"}]}`, "subtasks must be an array"},
 		{"odd subtask", `{"tasks":[{"id":1,"subtasks":[null]}]}`, "be given by its id"},
-		{"deep", `{"tasks":[{"id":1,"extra":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}]}`, "nested too deeply"},
+		{"deep", `{"tasks":[` + strings.Repeat(`{"id":1,"subtasks":[`, 200) + strings.Repeat("]}", 200) + `]}`, "nested too deeply"},
 		{"tag without tasks", `{"x":{"name":"x"},"y":{"tasks":[]}}`, "the tag holds no array of tasks"},
 	}
 	for _, test := range tests {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 )
 
 func fileSeeds() []string {
@@ -255,29 +254,6 @@ func jsonSeeds() []string {
 	return []string{``, ` `, `{}`, `[]`, `{"a":1}`, `[1,2,]`, `{"a"}`, `{"a":}`, `{,}`, `[,]`, `nul`, `null`, `true`, `tru`, `-`, `-0`, `01`, `1.`, `.5`,
 		`1e5`, `1E+`, `1e-2`, `"`, `"\`, `"\u12`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00\ud83d"`, `"\ud83d\u0041"`, `"\x"`, "\"\t\"", "\"\x00\"", `{"a":[{"b":"c\n"}]}`,
 		`{"a":1}}`, `[[]`, `"a" "b"`, `[1 2]`, `{"a" 1}`, "\u00a0[]", `"é\/\b\f\n\r\t\"\\"`}
-}
-
-// The walker goes behind what encoding/json takes for a value, and reads its strings the same.
-func FuzzScanner(f *testing.F) {
-	for _, s := range jsonSeeds() {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, src string) {
-		s := &scanner{src: src}
-		s.space()
-		if !json.Valid([]byte(src)) {
-			return
-		}
-		start := s.pos
-		s.value()
-		if strings.TrimRight(src[s.pos:], " \t\r\n") != "" {
-			t.Fatalf("%q: stopped at %d", src, s.pos)
-		}
-		var want string
-		if src[start] == '"' && json.Unmarshal([]byte(src), &want) == nil && utf8.ValidString(src) && unquote(src[start:s.pos]) != want {
-			t.Fatalf("%q: got %q, want %q", src, unquote(src[start:s.pos]), want)
-		}
-	})
 }
 
 // TestHostileTexts: no text of a few megabytes takes long or more than a small multiple of its size in memory.

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"descartes/tasks/prose"
 )
 
 const (
 	maxFile     = 64 << 20
 	maxTasks    = 250_000
-	maxDepth    = 100    // of arrays and objects; real files reach six
-	maxMembers  = 10_000 // top-level members looked at; a multi-tag file has one per tag
+	maxDepth    = 100 // of subtasks in subtasks; real files reach two
 	byteOrder   = "\ufeff"
 	scgFirst    = "# SCUD Graph"
 	lfsFirst    = "version https://git-lfs"
@@ -28,68 +29,73 @@ type problem struct {
 	reason string
 }
 
-// member is one top-level member: its name and where its value is.
+// member is one member of an object. A value's Index is its place in the source.
 type member struct {
-	name       string
-	start, end int
+	name  string
+	value gjson.Result
 }
 
-// document is a JSON text known to be valid, with its top level taken apart.
+// members are those of an object.
+func members(object gjson.Result) []member {
+	list := []member{}
+	object.ForEach(func(key, value gjson.Result) bool {
+		list = append(list, member{key.Str, value})
+		return true
+	})
+	return list
+}
+
+// last returns the last member of a name, as JSON readers do.
+func last(list []member, name string) (gjson.Result, bool) {
+	for _, m := range slices.Backward(list) {
+		if m.name == name {
+			return m.value, true
+		}
+	}
+	return gjson.Result{}, false
+}
+
+// end is where a value ends in the source.
+func end(v gjson.Result) int { return v.Index + len(v.Raw) }
+
+// plain is a string, "" for null, and the literal text of anything else.
+func plain(v gjson.Result) string {
+	switch v.Type {
+	case gjson.String:
+		return v.Str
+	case gjson.Null:
+		return ""
+	}
+	return v.Raw
+}
+
+// document is a JSON text known to be valid, with the members of its top level.
 type document struct {
 	src     string
 	members []member // nil unless the top level is an object
 	array   bool     // the top level is an array
 }
 
-// find returns the last member of that name, as JSON readers do.
-func (d *document) find(name string) (member, bool) {
-	for _, m := range slices.Backward(d.members) {
-		if m.name == name {
-			return m, true
-		}
-	}
-	return member{}, false
-}
+func (d *document) find(name string) (gjson.Result, bool) { return last(d.members, name) }
 
 // parse validates src as a whole and takes its top level apart.
 func parse(src string) (*document, *problem) {
 	if p := notText(src); p != nil {
 		return nil, p
 	}
-	doc := &document{src: src}
-	s := &scanner{src: src}
-	if strings.HasPrefix(src, byteOrder) {
-		s.pos = len(byteOrder)
-	}
-	s.space()
-	if s.pos == len(src) {
+	text := strings.TrimLeft(strings.TrimPrefix(src, byteOrder), " \n\r\t")
+	start := len(src) - len(text)
+	if text == "" {
 		return nil, &problem{0, "the file is empty"}
 	}
-	if text := []byte(src[s.pos:]); !json.Valid(text) {
-		return nil, notJSON(src, s.pos, json.Unmarshal(text, new(any)))
+	if !json.Valid([]byte(text)) {
+		return nil, notJSON(src, start, json.Unmarshal([]byte(text), new(any)))
 	}
-	if whole := *s; whole.value() > maxDepth {
-		return nil, &problem{s.pos, "not valid here: nested too deeply"}
-	}
-	switch s.peek() {
-	case '{':
-		doc.split(s)
-	case '[':
-		doc.array = true
+	doc := &document{src: src, array: text[0] == '['}
+	if text[0] == '{' {
+		doc.members = members(gjson.Result{Type: gjson.JSON, Raw: text, Index: start})
 	}
 	return doc, nil
-}
-
-// split notes the members of the object that begins here.
-func (d *document) split(s *scanner) {
-	d.members = []member{}
-	for more := s.open('}'); more; more = s.next('}') {
-		name, start := s.key(), s.pos
-		s.value()
-		if len(d.members) < maxMembers {
-			d.members = append(d.members, member{name, start, s.pos})
-		}
-	}
 }
 
 // notText refuses what is no UTF-8 text.
@@ -141,11 +147,11 @@ func (d *document) lookalike() *problem {
 	case d.members == nil:
 		return &problem{0, "no task list: expected an object with tasks"}
 	}
-	if m, ok := d.find("tasks"); ok && d.src[m.start] == '{' {
-		return &problem{m.start, `"tasks" is an object here, not an array: this is some other program's file`}
+	if v, ok := d.find("tasks"); ok && v.IsObject() {
+		return &problem{v.Index, `"tasks" is an object here, not an array: this is some other program's file`}
 	}
-	if m, ok := d.find("parallel_execution_plan"); ok {
-		return &problem{m.start, "a hand-made wave list (parallel_execution_plan), not a task file"}
+	if v, ok := d.find("parallel_execution_plan"); ok {
+		return &problem{v.Index, "a hand-made wave list (parallel_execution_plan), not a task file"}
 	}
 	names := make([]string, 0, 6)
 	for _, m := range d.members {
@@ -164,28 +170,14 @@ func (d *document) lookalike() *problem {
 // flat reports whether the document is one list: {"tag": ..., "tasks": [...]}, or {"tasks": [...], "metadata": ...}. Task Master leaves
 // an old list beside its tags in some files, and does not look at it any more.
 func (d *document) flat() bool {
-	m, ok := d.find("tasks")
-	if !ok || d.src[m.start] != '[' {
-		return false
-	}
-	if d.flatTag() != "" {
-		return true
-	}
-	for _, m := range d.members {
-		if _, ok := d.list(m); ok {
-			return false
-		}
-	}
-	return true
+	v, ok := d.find("tasks")
+	return ok && v.IsArray() && (d.flatTag() != "" || len(d.lists()) == 0)
 }
 
 // flatTag returns the tag that a flat document names, "" if none.
 func (d *document) flatTag() string {
-	m, ok := d.find("tag")
-	if !ok || d.src[m.start] != '"' {
-		return ""
-	}
-	return unquote(d.src[m.start:m.end])
+	v, _ := d.find("tag")
+	return v.Str
 }
 
 // decodeFlat reads {"tag": ..., "tasks": [...]}. Declared waves, the summary and everything else are left alone.
@@ -197,147 +189,29 @@ func decodeFlat(d *document, f *File) *problem {
 	if name != f.tag && name != "" {
 		f.find("tag", fmt.Sprintf("the file says that its tag is %s, it is read as %s", prose.Short(name), f.tag))
 	}
-	m, _ := d.find("tasks")
-	return decodeTasks(d, f, m)
+	list, _ := d.find("tasks")
+	return decodeTasks(f, list)
 }
 
-// tags returns the tags of a multi-tag document, {"<tag>": {"name": ..., "tasks": [...]}, ...}: its members that hold a task list.
-func (d *document) tags() []string {
-	if d.flat() {
-		return nil
-	}
-	var names []string
+// lists are the tags of a multi-tag document, {"<tag>": {"name": ..., "tasks": [...]}, ...}: its members that hold a task list.
+func (d *document) lists() (tags []string) {
 	for _, m := range d.members {
-		if _, ok := d.list(m); ok {
-			names = append(names, m.name)
+		if v, ok := last(members(m.value), "tasks"); ok && m.value.IsObject() && v.IsArray() {
+			tags = append(tags, m.name)
 		}
 	}
-	return names
-}
-
-// list returns the tasks member of one tag.
-func (d *document) list(tag member) (member, bool) {
-	if d.src[tag.start] != '{' {
-		return member{}, false
-	}
-	inner := &document{src: d.src[:tag.end]}
-	inner.split(&scanner{src: inner.src, pos: tag.start})
-	m, ok := inner.find("tasks")
-	return m, ok && d.src[m.start] == '['
+	return tags
 }
 
 // decodeTagged reads one tag of {"<tag>": {"name": ..., "tasks": [...]}, ...}. It reports false if the tag is not there.
 func decodeTagged(d *document, f *File) (bool, *problem) {
-	m, ok := d.find(f.tag)
+	tag, ok := d.find(f.tag)
 	if !ok {
 		return false, nil
 	}
-	list, ok := d.list(m)
-	if !ok {
-		return true, &problem{m.start, "the tag holds no array of tasks"}
+	list, ok := last(members(tag), "tasks")
+	if !ok || !tag.IsObject() || !list.IsArray() {
+		return true, &problem{tag.Index, "the tag holds no array of tasks"}
 	}
-	return true, decodeTasks(d, f, list)
-}
-
-// scanner walks over a JSON text that is known to be valid, and knows where it is: statuses are changed in place.
-type scanner struct {
-	src string
-	pos int
-}
-
-func (s *scanner) space() {
-	for s.pos < len(s.src) && strings.IndexByte(" \n\r\t", s.src[s.pos]) >= 0 {
-		s.pos++
-	}
-}
-
-// peek returns the next byte, 0 at the end.
-func (s *scanner) peek() byte {
-	if s.pos < len(s.src) {
-		return s.src[s.pos]
-	}
-	return 0
-}
-
-// open enters the array or object that begins here and reports whether it has a first element.
-func (s *scanner) open(closing byte) bool {
-	s.pos++
-	s.space()
-	return !s.close(closing)
-}
-
-// next goes to the following element of an array or object, or behind its end.
-func (s *scanner) next(closing byte) bool {
-	s.space()
-	if s.close(closing) {
-		return false
-	}
-	s.pos++ // a comma
-	s.space()
-	return true
-}
-
-func (s *scanner) close(closing byte) bool {
-	if s.peek() != closing {
-		return false
-	}
-	s.pos++
-	return true
-}
-
-// key reads the name of a member and goes to its value.
-func (s *scanner) key() string {
-	start := s.pos
-	s.str()
-	name := unquote(s.src[start:s.pos])
-	s.space()
-	s.pos++ // a colon
-	s.space()
-	return name
-}
-
-// value goes behind the value that begins here and returns how deep it is nested.
-func (s *scanner) value() (deepest int) {
-	depth := 0
-	for {
-		switch s.peek() {
-		case '{', '[':
-			depth++
-			deepest = max(deepest, depth)
-			s.pos++
-		case '}', ']':
-			depth--
-			s.pos++
-		case '"':
-			s.str()
-		case ' ', '\n', '\r', '\t', ',', ':':
-			s.pos++
-		default: // a number or a word
-			for s.pos < len(s.src) && strings.IndexByte(" \n\r\t,]}", s.src[s.pos]) < 0 {
-				s.pos++
-			}
-		}
-		if depth == 0 {
-			return deepest
-		}
-	}
-}
-
-func (s *scanner) str() {
-	for s.pos++; s.src[s.pos] != '"'; s.pos++ {
-		if s.src[s.pos] == '\\' {
-			s.pos++
-		}
-	}
-	s.pos++
-}
-
-// unquote returns the text of a string token. Without escapes it is a part of the source and costs nothing.
-func unquote(token string) string {
-	if strings.IndexByte(token, '\\') < 0 {
-		return token[1 : len(token)-1]
-	}
-	var text string
-	_ = json.Unmarshal([]byte(token), &text) // a valid token
-	return text
+	return true, decodeTasks(f, list)
 }

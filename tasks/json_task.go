@@ -7,17 +7,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"descartes/tasks/prose"
 )
 
 // reader decodes the tasks of one array. The document is valid JSON: only its meaning can be wrong here.
 type reader struct {
-	scanner
 	file   *File
 	line   int // of the byte at seen
 	seen   int
-	levels []*entry // one for each level of nesting; their memory is used again for the next task
-	pool   []string // from which lists of dependencies are cut
+	nested bool // some task is in another
 	family family
 	notes  []note
 	deps   bool // some task has dependencies
@@ -32,29 +32,40 @@ type note struct {
 
 // entry is one task object while it is read.
 type entry struct {
-	task      Task
-	index     int
-	site      site
-	children  []string // ids, as the file lists them
-	dependsOn []string
-	deps      bool // has a list of dependencies
-	flag      bool // has a boolean "completed"
-	id        bool
-	idEnd     int
-	gap       string // white space after the comma behind the id
-	colon     string // between the name and the value of the id
-	status    int    // how many status members
+	task     Task
+	index    int
+	site     site
+	children []string // ids, as the file lists them
+	deps     bool     // has a list of dependencies
+	flag     bool     // has a boolean "completed"
+	key, id  gjson.Result
+	status   int // how many status members
 }
 
 func (r *reader) note(e *entry, kind, message string) {
 	r.notes = append(r.notes, note{e.index, kind, message})
 }
 
-// decodeTasks reads the array of tasks at list into f.
-func decodeTasks(d *document, f *File, list member) *problem {
-	r := &reader{scanner: scanner{src: d.src, pos: list.start}, file: f, line: 1}
-	f.grow(min(strings.Count(d.src[list.start:list.end], "{"), maxTasks))
-	if p := r.list(nil); p != nil {
+// each visits the elements of an array or the members of an object, until one is a problem.
+func each(v gjson.Result, visit func(key, value gjson.Result) *problem) (p *problem) {
+	v.ForEach(func(key, value gjson.Result) bool {
+		p = visit(key, value)
+		return p == nil
+	})
+	return p
+}
+
+// isID reports whether a value can be an id.
+func isID(v gjson.Result) bool { return v.Type == gjson.String || v.Type == gjson.Number }
+
+// own is a value as an id of the tag.
+func (r *reader) own(v gjson.Result) string { return ownID(r.file.tag, strings.TrimSpace(plain(v))) }
+
+// decodeTasks reads an array of tasks into f.
+func decodeTasks(f *File, list gjson.Result) *problem {
+	r := &reader{file: f, line: 1}
+	f.grow(min(strings.Count(list.Raw, "{"), maxTasks))
+	if p := r.list(list, nil); p != nil {
 		return p
 	}
 	if r.alike > 0 && !r.deps {
@@ -64,160 +75,142 @@ func decodeTasks(d *document, f *File, list member) *problem {
 }
 
 // list reads an array of tasks: those of the list, or those in a container.
-func (r *reader) list(up *entry) *problem {
-	depth, count := 0, 0
-	if up != nil {
-		depth = int(up.site.depth) + 1
-	}
-	for more := r.open(']'); more; more = r.next(']') {
+func (r *reader) list(array gjson.Result, up *entry) *problem {
+	count := 0
+	return each(array, func(_, v gjson.Result) *problem {
 		count++
-		switch first := r.peek(); {
-		case first == '{':
-			if p := r.object(up, depth, count); p != nil {
-				return p
-			}
+		switch {
+		case v.IsObject():
+			return r.object(v, up, count)
 		case up == nil:
-			return &problem{r.pos, "a task must be an object"}
-		case first != '"' && first != '-' && (first < '0' || first > '9'):
-			return &problem{r.pos, "a subtask must be an object or be given by its id"}
-		default:
-			up.children = append(up.children, ownID(r.file.tag, strings.TrimSpace(r.text())))
+			return &problem{v.Index, "a task must be an object"}
+		case !isID(v):
+			return &problem{v.Index, "a subtask must be an object or be given by its id"}
 		}
-	}
-	return nil
+		up.children = append(up.children, r.own(v))
+		return nil
+	})
 }
 
-func (r *reader) lineAt(pos int) int {
-	r.line += strings.Count(r.src[r.seen:pos], "\n")
-	r.seen = pos
-	return r.line
+// begin makes room for the task at v, before the tasks in it.
+func (r *reader) begin(v gjson.Result) (*entry, *problem) {
+	f := r.file
+	if len(f.tasks) == maxTasks {
+		return nil, &problem{v.Index, fmt.Sprintf("more than %d tasks", maxTasks)}
+	}
+	r.line += strings.Count(f.src[r.seen:v.Index], "\n")
+	r.seen = v.Index
+	e := &entry{task: Task{Status: Pending, Priority: "medium", Line: r.line}, index: len(f.tasks), site: site{at: int32(v.Index)}}
+	f.tasks, f.sites = append(f.tasks, Task{}), append(f.sites, site{})
+	return e, nil
 }
 
 // object reads one task, which is the nth of its list.
-func (r *reader) object(up *entry, depth, nth int) *problem {
-	f, start := r.file, r.pos
-	if len(f.tasks) == maxTasks {
-		return &problem{start, fmt.Sprintf("more than %d tasks", maxTasks)}
+func (r *reader) object(v gjson.Result, up *entry, nth int) *problem {
+	e, p := r.begin(v)
+	if p != nil {
+		return p
 	}
-	if depth == len(r.levels) {
-		r.levels = append(r.levels, new(entry))
-	}
-	e := r.levels[depth]
-	*e = entry{task: Task{Status: Pending, Priority: "medium", Line: r.lineAt(start)}, index: len(f.tasks), dependsOn: e.dependsOn[:0]}
-	e.site = site{at: int32(start), depth: uint8(depth)}
 	if up != nil {
-		e.site.up = int32(up.index + 1)
-	}
-	f.tasks, f.sites = append(f.tasks, Task{}), append(f.sites, site{}) // its place, before the tasks in it
-	for more := r.open('}'); more; more = r.next('}') {
-		key := r.pos
-		name := r.key()
-		if p := r.member(e, name, key); p != nil {
-			return p
+		r.nested = true
+		e.site.up, e.site.depth = int32(up.index+1), up.site.depth+1
+		if e.site.depth > maxDepth {
+			return &problem{v.Index, "subtasks nested too deeply"}
 		}
 	}
-	return r.finish(e, start, nth)
-}
-
-// finish completes a task whose last member was read.
-func (r *reader) finish(e *entry, start, nth int) *problem {
-	f := r.file
+	if p := each(v, func(key, value gjson.Result) *problem { return r.member(e, key, value) }); p != nil {
+		return p
+	}
 	switch {
-	case !e.id && (e.site.up == 0 || e.status == 0):
-		return &problem{start, "a task without id"}
-	case !e.id:
+	case !e.id.Exists() && (up == nil || e.status == 0):
+		return &problem{v.Index, "a task without id"}
+	case !e.id.Exists():
 		e.task.ID = strconv.Itoa(nth)
 		r.note(e, "member", "it has no id of its own, its number in the list is taken")
 	}
-	if e.site.up > 0 {
+	if up != nil {
 		e.task.Numeric, e.task.Parent = false, ""
 	}
 	r.deps = r.deps || e.deps
-	if e.flag && !e.deps && r.alike == 0 && e.site.up == 0 {
-		r.alike = start + 1
-	}
-	if e.status > 1 {
-		r.note(e, "member", "status is given more than once, the last one counts")
-	}
-	if e.status == 0 {
-		e.site.start, e.site.end = int32(e.idEnd), int32(e.idEnd)
-		if f.inserts == nil {
-			f.inserts = map[int]string{}
-		}
-		f.inserts[e.index] = "," + e.gap + `"status"` + e.colon
+	if e.flag && !e.deps && r.alike == 0 && up == nil {
+		r.alike = v.Index + 1
 	}
 	if rest, ok := strings.CutPrefix(e.task.Title, parentMark); ok {
 		e.task.Title = rest
 		r.family.mark(e.index)
 	}
 	r.family.list(e.index, e.children)
-	e.task.DependsOn = r.keep(e.dependsOn)
-	f.tasks[e.index], f.sites[e.index] = e.task, e.site
+	r.finish(e, "status")
 	return nil
 }
 
-// member reads the value of one member of a task.
-func (r *reader) member(e *entry, name string, key int) *problem {
-	t := &e.task
-	switch name {
-	case "id":
-		return r.id(e, key)
-	case "title":
-		t.Title = r.text()
-	case "description":
-		t.Description = r.text()
-	case "details":
-		t.Details = r.text()
-	case "test_strategy", "testStrategy":
-		t.TestStrategy = r.text()
-	case "status":
-		r.status(e)
-	case "priority":
-		if word := r.text(); word != "" {
-			t.Priority = word
+// finish puts a task in its place. One without a status gets it behind its id, with white space as it is there.
+func (r *reader) finish(e *entry, status string) {
+	const blank = " \t\r\n"
+	f := r.file
+	if e.status > 1 {
+		r.note(e, "member", status+" is given more than once, the last one counts")
+	}
+	if e.status == 0 {
+		at := end(e.id)
+		gap := f.src[len(strings.TrimRight(f.src[:e.key.Index], blank)):e.key.Index]
+		if rest, ok := strings.CutPrefix(strings.TrimLeft(f.src[at:], blank), ","); ok {
+			gap = rest[:len(rest)-len(strings.TrimLeft(rest, blank))]
 		}
+		e.site.start, e.site.end = int32(at), int32(at)
+		if f.inserts == nil {
+			f.inserts = map[int]string{}
+		}
+		f.inserts[e.index] = "," + gap + strconv.Quote(status) + f.src[end(e.key):e.id.Index]
+	}
+	f.tasks[e.index], f.sites[e.index] = e.task, e.site
+}
+
+// member reads one member of a task.
+func (r *reader) member(e *entry, key, v gjson.Result) *problem {
+	t := &e.task
+	switch key.Str {
+	case "id":
+		return r.id(e, key, v)
+	case "title":
+		t.Title = plain(v)
+	case "description":
+		t.Description = plain(v)
+	case "details":
+		t.Details = plain(v)
+	case "test_strategy", "testStrategy":
+		t.TestStrategy = plain(v)
+	case "status":
+		t.RawStatus, t.Status = e.mark(v), Pending
+		if t.RawStatus != "" {
+			t.Status, _ = ParseStatus(t.RawStatus)
+		}
+	case "priority":
+		t.Priority = cmp.Or(plain(v), t.Priority)
 	case "complexity":
-		t.Complexity = r.text()
+		t.Complexity = plain(v)
 	case "agent_type":
-		t.AgentType = r.text()
+		t.AgentType = plain(v)
 	case "model_tier":
-		t.ModelTier = r.text()
+		t.ModelTier = plain(v)
 	case "scope":
-		t.Scope = r.scope()
+		t.Scope = scope(v)
 	case "chain", "candidates":
-		if text := r.text(); text != "" && !t.attribute(name, text) {
-			r.note(e, "member", fmt.Sprintf("its %s is %s, which says nothing", name, prose.Short(text)))
+		if text := plain(v); text != "" && !t.attribute(key.Str, text) {
+			r.note(e, "member", fmt.Sprintf("its %s is %s, which says nothing", key.Str, prose.Short(text)))
 		}
 	case "depends_on", "dependencies":
-		e.deps = true
-		r.dependencies(e)
+		r.dependencies(e, v)
 	case "subtasks":
-		return r.subtasks(e)
+		return r.subtasks(e, v)
 	case "parent_id", "parentId", "parentTaskId":
-		if parent := ownID(r.file.tag, strings.TrimSpace(r.text())); parent != "" {
+		if parent := r.own(v); parent != "" {
 			t.Parent, r.family.explicit = parent, true
 		}
 	case "completed":
-		e.flag = e.flag || r.peek() == 't' || r.peek() == 'f'
-		r.value()
-	default:
-		r.value()
+		e.flag = e.flag || v.IsBool()
 	}
 	return nil
-}
-
-// text reads a string, "" for null, and the literal text of anything else.
-func (r *reader) text() string {
-	start := r.pos
-	first := r.peek()
-	r.value()
-	switch first {
-	case '"':
-		return unquote(r.src[start:r.pos])
-	case 'n':
-		return ""
-	}
-	return r.src[start:r.pos]
 }
 
 // attribute takes in what a list says about how the task is run; false: it makes no sense, and says nothing.
@@ -242,20 +235,13 @@ func (t *Task) attribute(name, text string) bool {
 }
 
 // scope reads paths and patterns: an array, or one string with commas between them.
-func (r *reader) scope() []string {
-	var scope []string
-	switch r.peek() {
-	case '"':
-		return scopeOf(r.text())
-	case '[':
-	default:
-		r.value()
-		return nil
+func scope(v gjson.Result) []string {
+	if v.Type == gjson.String {
+		return scopeOf(v.Str)
 	}
-	for more := r.open(']'); more; more = r.next(']') {
-		if r.peek() != '"' {
-			r.value()
-		} else if name := strings.TrimSpace(r.text()); name != "" {
+	var scope []string
+	for _, name := range v.Array() {
+		if name := strings.TrimSpace(name.Str); name != "" && v.IsArray() {
 			scope = append(scope, name)
 		}
 	}
@@ -273,135 +259,65 @@ func scopeOf(text string) []string {
 	return scope
 }
 
-func (r *reader) id(e *entry, key int) *problem {
-	start, first := r.pos, r.peek()
-	if first != '"' && first != '-' && (first < '0' || first > '9') {
-		return &problem{start, "the id of a task must be a string or a number"}
+func (r *reader) id(e *entry, key, v gjson.Result) *problem {
+	if !isID(v) {
+		return &problem{v.Index, "the id of a task must be a string or a number"}
 	}
-	text := strings.TrimSpace(r.text())
-	e.task.ID = ownID(r.file.tag, text)
-	e.task.Numeric = first != '"'
-	e.id = true
-	r.family.namespaced = r.family.namespaced || e.task.ID != text
+	e.key, e.id = key, v
+	e.task.ID, e.task.Numeric = r.own(v), v.Type == gjson.Number
+	r.family.namespaced = r.family.namespaced || e.task.ID != strings.TrimSpace(plain(v))
 	if reason := prose.IDProblem(e.task.ID); reason != "" {
-		return &problem{start, reason}
+		return &problem{v.Index, reason}
 	}
-	e.idEnd = r.pos
-	name := scanner{src: r.src, pos: key}
-	name.str()
-	e.colon = r.src[name.pos:start]
-	after := scanner{src: r.src, pos: r.pos}
-	if after.space(); after.peek() == ',' {
-		comma := after.pos + 1
-		after.pos = comma
-		after.space()
-		e.gap = r.src[comma:after.pos]
-		return nil
-	}
-	e.gap = r.src[len(strings.TrimRight(r.src[:key], " \t\r\n")):key]
 	return nil
 }
 
-func (r *reader) status(e *entry) {
-	start := r.pos
-	e.task.RawStatus = r.text()
+// mark notes where the status stands, and returns its word.
+func (e *entry) mark(v gjson.Result) string {
 	e.status++
-	e.site.start, e.site.end = int32(start), int32(r.pos)
-	e.task.Status = Pending
-	if e.task.RawStatus != "" {
-		e.task.Status, _ = ParseStatus(e.task.RawStatus)
-	}
+	e.site.start, e.site.end = int32(v.Index), int32(end(v))
+	return plain(v)
 }
 
 // subtasks reads what a container holds: objects, as Task Master nests them, or ids, as SCUD lists them.
-func (r *reader) subtasks(e *entry) *problem {
-	if r.peek() != '[' {
-		start := r.pos
-		if text := r.text(); text != "" {
-			return &problem{start, "subtasks must be an array"}
+func (r *reader) subtasks(e *entry, v gjson.Result) *problem {
+	if !v.IsArray() {
+		if plain(v) != "" {
+			return &problem{v.Index, "subtasks must be an array"}
 		}
 		return nil
 	}
 	before := len(r.file.tasks)
-	p := r.list(e)
+	p := r.list(v, e)
 	r.family.explicit = r.family.explicit || len(r.file.tasks) > before || len(e.children) > 0
 	return p
 }
 
-// dependencies reads an array of ids. What cannot be an id is kept as its literal text: it names no task, so the task is held
-// rather than started too early.
-func (r *reader) dependencies(e *entry) {
-	if r.peek() != '[' {
-		r.looseDependencies(e)
-		return
-	}
-	var seen map[string]bool
-	for more := r.open(']'); more; more = r.next(']') {
-		first := r.peek()
-		start := r.pos
-		id := strings.TrimSpace(r.text())
-		if first != '"' && first != '-' && (first < '0' || first > '9') || id == "" {
-			id = prose.Short(r.src[start:r.pos])
-			r.note(e, "dependency", fmt.Sprintf("a dependency must be an id, found %s", id))
+// dependencies reads an array of ids, or a lone id, or several in one string. What cannot be an id is kept as its literal text: it
+// names no task, so the task is held rather than started too early.
+func (r *reader) dependencies(e *entry, v gjson.Result) {
+	e.deps = true
+	var ids []string
+	switch text := plain(v); {
+	case v.IsArray():
+		for _, d := range v.Array() {
+			id := strings.TrimSpace(plain(d))
+			if !isID(d) || id == "" {
+				id = prose.Short(d.Raw)
+				r.note(e, "dependency", "a dependency must be an id, found "+id)
+			}
+			ids = append(ids, id)
 		}
-		seen = e.depend(ownID(r.file.tag, id), seen)
+	case text != "":
+		if ids = []string{prose.Short(v.Raw)}; !v.IsObject() {
+			ids = strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
+		}
+		r.note(e, "dependency", "dependencies should be an array of ids, read as "+prose.Short(strings.Join(ids, ", ")))
 	}
-}
-
-// looseDependencies reads a lone id, or several in one string.
-func (r *reader) looseDependencies(e *entry) {
-	start, first := r.pos, r.peek()
-	text := r.text()
-	if text == "" {
-		return
-	}
-	ids := []string{prose.Short(r.src[start:r.pos])}
-	if first != '{' {
-		ids = strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
-	}
-	r.note(e, "dependency", "dependencies should be an array of ids, read as "+prose.Short(strings.Join(ids, ", ")))
-	var seen map[string]bool
 	for _, id := range ids {
-		seen = e.depend(ownID(r.file.tag, id), seen)
+		e.task.DependsOn = append(e.task.DependsOn, ownID(r.file.tag, id))
 	}
-}
-
-// depend adds one dependency unless it is there already; seen appears with the first long list.
-func (e *entry) depend(id string, seen map[string]bool) map[string]bool {
-	list := e.dependsOn
-	if seen == nil && len(list) >= 16 {
-		seen = make(map[string]bool, 2*len(list))
-		for _, d := range list {
-			seen[d] = true
-		}
-	}
-	if seen != nil {
-		if !seen[id] {
-			seen[id] = true
-			e.dependsOn = append(list, id)
-		}
-		return seen
-	}
-	for _, d := range list {
-		if d == id {
-			return nil
-		}
-	}
-	e.dependsOn = append(list, id)
-	return nil
-}
-
-// keep copies a list out of the memory that the next task uses; many lists share one allocation.
-func (r *reader) keep(list []string) []string {
-	if len(list) == 0 {
-		return nil
-	}
-	if cap(r.pool)-len(r.pool) < len(list) {
-		r.pool = make([]string, 0, max(1024, len(list)))
-	}
-	from := len(r.pool)
-	r.pool = append(r.pool, list...)
-	return r.pool[from:len(r.pool):len(r.pool)]
+	e.task.DependsOn = unique(e.task.DependsOn)
 }
 
 // kin names a task by its container, as 1 + its place, and by its id as the file has it.
@@ -414,17 +330,16 @@ type kin struct {
 // found, and families are made to agree.
 func (r *reader) settle() *problem {
 	f := r.file
-	nested := len(r.levels) > 1
 	var byKin map[kin]string
 	var own []string // ids as the file has them
-	if nested {
+	if r.nested {
 		byKin, own = make(map[kin]string, len(f.tasks)), make([]string, len(f.tasks))
 	}
 	slices.SortStableFunc(r.notes, func(a, b note) int { return cmp.Compare(a.task, b.task) })
 	notes := r.notes
 	for i := range f.tasks {
 		t, s := &f.tasks[i], &f.sites[i]
-		if nested {
+		if r.nested {
 			own[i] = t.ID
 		}
 		if s.up > 0 {
@@ -441,7 +356,7 @@ func (r *reader) settle() *problem {
 			notes = notes[1:]
 		}
 	}
-	if nested {
+	if r.nested {
 		f.resolveNested(byKin)
 	}
 	f.relate(&r.family)
@@ -487,6 +402,9 @@ func (f *File) resolveNested(byKin map[kin]string) {
 
 // unique drops what comes a second time.
 func unique(list []string) []string {
+	if len(list) < 2 {
+		return list
+	}
 	seen := make(map[string]bool, len(list))
 	return slices.DeleteFunc(list, func(id string) bool {
 		again := seen[id]

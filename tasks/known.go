@@ -337,10 +337,9 @@ func stateTag(path string, names []string) string {
 		return ""
 	}
 	for _, name := range names {
-		if m, ok := doc.find(name); ok && src[m.start] == '"' {
-			if tag := strings.TrimSpace(unquote(src[m.start:m.end])); ValidTag(tag) == nil {
-				return tag
-			}
+		v, _ := doc.find(name)
+		if tag := strings.TrimSpace(v.Str); ValidTag(tag) == nil {
+			return tag
 		}
 	}
 	return ""

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,25 +14,22 @@ import (
 )
 
 // Lint names what a reader goes on from without a word, but a person should look at: what SCUD would refuse or lose, statuses that
-// contradict each other, counts and a mirror that are stale, circles through other tags, a tag that is active in one place and not in another. The project is at root.
+// contradict each other, a mirror that is stale, a tag that is active in one place and not in another. The project is at root.
 func (f *File) Lint(root string) []Finding {
-	l := &linter{File: f, results: map[*File]*outcomes{f: f.outcomes()}}
+	l := &linter{File: f, results: map[*File]*outcomes{f: f.outcomes()}, out: slices.Clone(f.remarks)}
 	for i := range f.tasks {
 		if t := &f.tasks[i]; f.index[t.ID] == i {
 			l.statuses(t)
 			l.numbering(t)
 			l.limits(t)
 			l.losses(t)
-			l.fromOutside(t)
 		}
 	}
-	l.dialect()
 	l.otherTags(root)
 	l.declaredWaves()
 	if !l.letters && l.binary == notBinary {
 		if d, p := parse(l.src); p == nil {
 			l.leftOvers(d)
-			l.summary(d)
 		}
 	}
 	l.stale()
@@ -99,27 +95,16 @@ func (l *linter) word(t *Task) string { return cmp.Or(t.RawStatus, string(t.Stat
 
 // numbering names holes in the numbers of subtasks: a subtask may have been lost there.
 func (l *linter) numbering(t *Task) {
-	seen := map[int]bool{}
-	most := 0
-	for _, id := range t.Children {
-		rest, ok := strings.CutPrefix(id, t.ID+".")
-		n, err := strconv.Atoi(rest)
-		if !ok || err != nil || n < 1 || n > 10*len(t.Children)+10 {
+	next := 1
+	for _, id := range slices.SortedFunc(slices.Values(t.Children), CompareIDs) {
+		n, err := strconv.Atoi(strings.TrimPrefix(id, t.ID+"."))
+		if err != nil || n < next {
 			return
 		}
-		seen[n], most = true, max(most, n)
-	}
-	var holes []string
-	for n := 1; n < most; n++ {
-		if !seen[n] {
-			holes = append(holes, t.ID+"."+strconv.Itoa(n))
+		if n > next {
+			l.say(t, "numbering", "its subtasks skip %s.%d", t.ID, next)
 		}
-	}
-	if len(holes) > 8 {
-		holes = append(holes[:8], "...")
-	}
-	if len(holes) > 0 {
-		l.say(t, "numbering", "its subtasks skip %s", strings.Join(holes, ", "))
+		next = n + 1
 	}
 }
 
@@ -244,156 +229,20 @@ func (l *linter) activeTags(root string) {
 	}
 }
 
-// dialect names what a tasks.scg has that is not read here, or is read as something else.
-func (l *linter) dialect() {
-	if !l.letters {
-		return
-	}
-	list, p := cutGraph(l.src)
-	at := slices.IndexFunc(list, func(x phase) bool { return x.tag == l.tag })
-	if p != nil || at < 0 {
-		return
-	}
-	r := &graphReader{file: l.File, phase: &list[at]}
-	tab := false
-	_ = r.walk(func(in section, start, end, number int) *problem {
-		text := l.src[start:end]
-		switch {
-		case in == inHeader && strings.HasPrefix(text, "@"):
-			name, _, _ := strings.Cut(text, " ")
-			if sectionOf(text) == inOther && name != "@assignments" {
-				l.odd(number, "", "section", "the section %s is not read here, it is kept as it is; scud may lose it when it writes the file", prose.Short(name))
-			}
-		case in == inNodes:
-			l.priorityLetter(text, number)
-		case in == inDetails && strings.HasPrefix(text, "\t"):
-			if !tab {
-				l.odd(number, "", "details", "the text is indented by a tab, scud wants two spaces")
-			}
-			tab = true
-		case in == inDetails && text != "" && !indented(text):
-			l.detailField(text, number)
-		}
-		return nil
-	})
-}
-
-// priorityLetter names a letter that is read as medium.
-func (l *linter) priorityLetter(text string, number int) {
-	var cut [5]span
-	if !nodeFields(text, &cut) {
-		return
-	}
-	field := func(k int) string { return strings.TrimSpace(text[cut[k].start:cut[k].end]) }
-	if _, ok := statusOf(field(2)); !ok {
-		bareBars(text, &cut)
-	}
-	id, word := ownID(l.tag, field(0)), field(4)
-	i, ok := l.index[id]
-	if ok && l.tasks[i].Line == number && word != "" && word != "M" && !strings.EqualFold(word, "medium") && priorityOf(word) == "medium" {
-		l.odd(number, id, "priority", "task %s: the priority letter %q is unknown, it is read as medium", id, prose.Short(word))
-	}
-}
-
-func (l *linter) detailField(text string, number int) {
-	id, rest, ok := strings.Cut(text, "|")
-	field, _, _ := strings.Cut(rest, "|")
-	field = strings.TrimSpace(field)
-	if ok && !slices.Contains([]string{"description", "details", "test_strategy", "testStrategy"}, field) {
-		id = ownID(l.tag, strings.TrimSpace(id))
-		l.odd(number, id, "details", "task %s: the field %s is not read here; it is kept as it is", prose.Short(id), prose.Short(field))
-	}
-}
-
 func (l *linter) odd(line int, id, kind, format string, args ...any) {
 	l.out = append(l.out, Finding{Line: line, ID: id, Kind: kind, Message: fmt.Sprintf(format, args...)})
 }
 
-// fromOutside names dependencies on a part of another task: scud splits tasks anew, and then such a part may be gone.
-func (l *linter) fromOutside(t *Task) {
-	if !l.scud() {
-		return
-	}
-	for _, id := range t.DependsOn {
-		on, ok := l.Task(id)
-		if !ok || on.Parent == "" || on.Parent == t.ID {
-			continue
-		}
-		for up := t.Parent; ; {
-			if up == on.Parent {
-				break
-			}
-			if up == "" {
-				l.say(t, "dependency", "it depends on %s, which is a part of task %s, from outside of that task", id, on.Parent)
-				break
-			}
-			p, _ := l.Task(up)
-			up = p.Parent
-		}
-	}
-}
-
 // leftOvers names a list that lies beside tags: Task Master does not look at it any more.
 func (l *linter) leftOvers(d *document) {
-	if m, ok := d.find("tasks"); ok && !d.flat() && d.src[m.start] == '[' {
-		l.odd(1+strings.Count(d.src[:m.start], "\n"), "", "source", `an old list "tasks" lies beside the tags, it is not read`)
-	}
-}
-
-// summary compares the counts that a file declares with its tasks.
-func (l *linter) summary(d *document) {
-	if !d.flat() {
-		tag, ok := d.find(l.tag)
-		if !ok || d.src[tag.start] != '{' {
-			return
-		}
-		inner := &document{src: d.src[:tag.end]}
-		inner.split(&scanner{src: inner.src, pos: tag.start})
-		d = inner
-	}
-	top, done, topDone := 0, 0, 0
-	complexity, whole := 0.0, true
-	for i := range l.tasks {
-		t := &l.tasks[i]
-		if t.Status == Done {
-			done++
-		}
-		if t.Parent == "" {
-			top++
-			if t.Status == Done {
-				topDone++
-			}
-		}
-		n, err := strconv.ParseFloat(t.Complexity, 64)
-		whole = whole && (err == nil || t.Complexity == "")
-		complexity += n
-	}
-	for _, name := range []string{"summary", "metadata"} {
-		m, ok := d.find(name)
-		var said map[string]any
-		if !ok || json.Unmarshal([]byte(d.src[m.start:m.end]), &said) != nil {
-			continue
-		}
-		line := 1 + strings.Count(d.src[:m.start], "\n")
-		for _, c := range []struct {
-			key  string
-			want []float64
-		}{
-			{"total_tasks", []float64{float64(len(l.tasks)), float64(top)}}, {"totalTasks", []float64{float64(top), float64(len(l.tasks))}},
-			{"taskCount", []float64{float64(top), float64(len(l.tasks))}}, {"completedCount", []float64{float64(topDone), float64(done)}},
-			{"total_complexity", []float64{complexity}},
-		} {
-			n, ok := said[c.key].(float64)
-			if ok && (c.key != "total_complexity" || whole && !math.IsNaN(complexity)) && !slices.Contains(c.want, n) {
-				l.odd(line, "", "summary", "%s says %s %v, it is %v", name, c.key, n, c.want[0])
-			}
-		}
+	if v, ok := d.find("tasks"); ok && !d.flat() && v.IsArray() {
+		l.odd(1+strings.Count(d.src[:v.Index], "\n"), "", "source", `an old list "tasks" lies beside the tags, it is not read`)
 	}
 }
 
 // otherTags compares dependencies on tasks of other tags with these.
 func (l *linter) otherTags(root string) {
-	x := &crossing{linter: l, root: root, files: map[string]*File{l.tag: l.File}}
+	files := map[string]*File{} // by tag, nil for one that cannot be read
 	for i := range l.tasks {
 		t := &l.tasks[i]
 		if l.index[t.ID] != i {
@@ -401,8 +250,16 @@ func (l *linter) otherTags(root string) {
 		}
 		own, _ := l.outcome(l.File, t.ID)
 		for _, id := range t.DependsOn {
-			f, rest := x.find(l.File, id)
-			if f == nil || f == l.File {
+			tag, rest, ok := strings.Cut(id, ":")
+			if _, here := l.index[id]; here || !ok {
+				continue
+			}
+			f, seen := files[tag]
+			if !seen {
+				f = l.open(root, tag)
+				files[tag] = f
+			}
+			if f == nil {
 				continue
 			}
 			switch s, ok := l.outcome(f, rest); {
@@ -412,88 +269,17 @@ func (l *linter) otherTags(root string) {
 			case own == Done && s != Done:
 				l.say(t, "status", "it is done, but depends on %s, which is %s", id, s)
 			}
-			if x.reaches(f, rest, t.ID) {
-				l.say(t, "cycle", "it depends on %s, which waits for this task in turn", id)
-			}
 		}
 	}
 }
 
-// crossing follows dependencies from one tag to another.
-type crossing struct {
-	*linter
-	root  string
-	files map[string]*File
-	work  int
-}
-
-// find is the list that an id of a list is in, nil if there is none, and the id in there.
-func (x *crossing) find(from *File, id string) (*File, string) {
-	if _, ok := from.Task(id); ok {
-		return from, ownID(from.tag, id)
-	}
-	tag, rest, ok := strings.Cut(id, ":")
-	if !ok {
-		return nil, ""
-	}
-	f, seen := x.files[tag]
-	if !seen {
-		f = x.open(tag)
-		x.files[tag] = f
-	}
-	return f, rest
-}
-
-// open reads another tag, from the same file if that has it.
-func (x *crossing) open(tag string) *File {
-	if t, err := load(x.path); err == nil && slices.Contains(t.tags(), tag) {
-		if f, err := t.open(tag); err == nil {
-			return f
-		}
-	}
-	f, err := Open(x.root, tag)
+// open reads another tag, from the same file if that has it; nil if it cannot be read.
+func (l *linter) open(root, tag string) *File {
+	f, err := OpenPath(l.path, tag)
 	if err != nil {
-		return nil
+		if f, err = Open(root, tag); err != nil {
+			return nil
+		}
 	}
 	return f
-}
-
-// reaches reports whether a task of another list waits for a task of this one, directly or not. What a task waits for are its own
-// dependencies, those of its containers, and the tasks in it.
-func (x *crossing) reaches(f *File, id, target string) bool {
-	const most = 200_000
-	type place struct {
-		file *File
-		id   string
-	}
-	seen := map[place]bool{}
-	var stack []place
-	push := func(p place) {
-		if p.file != nil && !seen[p] {
-			seen[p] = true
-			stack = append(stack, p)
-		}
-	}
-	for push(place{f, id}); len(stack) > 0; x.work++ {
-		p := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if p.file == x.File && p.id == target || x.work > most {
-			return x.work <= most
-		}
-		t, ok := p.file.Task(p.id)
-		if !ok {
-			continue
-		}
-		for _, child := range t.Children {
-			push(place{p.file, child})
-		}
-		for ok {
-			for _, on := range t.DependsOn {
-				other, rest := x.find(p.file, on)
-				push(place{other, rest})
-			}
-			t, ok = p.file.Task(t.Parent)
-		}
-	}
-	return false
 }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,39 +27,56 @@ func isGraph(path, src string) bool {
 	return false
 }
 
+const maxPhases = 10_000
+
 // phase is the part of a graph text that holds one tag.
 type phase struct {
-	tag        string
+	tag      string
+	line     int // of its start
+	lines    []graphLine
+	headed   bool
+	sections bool
+}
+
+// graphLine is a line that holds something, and what it means.
+type graphLine struct {
 	start, end int
-	line       int // of start
-	nodes      int // about how many tasks there are
-	headed     bool
-	sections   bool
+	number     int // from 1
+	in         section
 }
 
-// lines walks over the lines of a text.
-type lines struct {
-	src      string
-	pos, end int
-	number   int // of the line that next returned, from 1
-}
+// section is what the lines of a graph text mean.
+type section uint8
 
-// next returns where the next line is, without its end of line.
-func (l *lines) next() (start, end int, ok bool) {
-	if l.pos >= l.end {
-		return 0, 0, false
+const (
+	inHeader section = iota // or a comment, or the line that a section begins with
+	inMeta
+	inNodes
+	inEdges
+	inParents
+	inAgents
+	inDetails
+	inOther // unknown to us, kept as it is
+)
+
+func sectionOf(word string) section {
+	name, _, _ := strings.Cut(word, " ")
+	name, _, _ = strings.Cut(name, "{")
+	switch name {
+	case "@meta":
+		return inMeta
+	case "@nodes":
+		return inNodes
+	case "@edges":
+		return inEdges
+	case "@parents":
+		return inParents
+	case "@agents":
+		return inAgents
+	case "@details":
+		return inDetails
 	}
-	start, end = l.pos, l.end
-	l.pos = l.end
-	if n := strings.IndexByte(l.src[start:l.end], '\n'); n >= 0 {
-		end = start + n
-		l.pos = end + 1
-	}
-	for end > start && l.src[end-1] == '\r' {
-		end--
-	}
-	l.number++
-	return start, end, true
+	return inOther
 }
 
 func indented(text string) bool { return text != "" && (text[0] == ' ' || text[0] == '\t') }
@@ -68,44 +86,52 @@ func cutGraph(src string) ([]phase, *problem) {
 	if p := notGraph(src); p != nil {
 		return nil, p
 	}
-	start := len(src) - len(strings.TrimPrefix(src, byteOrder))
-	all := lines{src: src, pos: start, end: len(src)}
-	list := []phase{{start: start, line: 1}}
-	details, nodes := false, false
-	for {
-		from, to, ok := all.next()
-		if !ok {
-			break
-		}
-		now := &list[len(list)-1]
-		text := src[from:to]
-		word := strings.TrimSpace(text)
+	list := []phase{{line: 1}}
+	in, number := inHeader, 0
+	at := len(src) - len(strings.TrimPrefix(src, byteOrder))
+	for line := range strings.Lines(src[at:]) {
+		text := strings.TrimRight(line, "\r\n")
+		l := graphLine{at, at + len(text), number + 1, in}
+		at, number = at+len(line), number+1
+		now, word := &list[len(list)-1], strings.TrimSpace(text)
 		switch {
 		case strings.HasPrefix(text, mergeMarker):
-			return nil, &problem{from, "merge conflict markers, resolve the conflict first"}
-		case word == "" || details && indented(text):
+			return nil, &problem{l.start, "merge conflict markers, resolve the conflict first"}
+		case in == inDetails && (text == "" || indented(text)):
+		case word == "":
+			continue
 		case word == "---": // the Go program trims the line, the Rust one does not
-			now.end = from
-			if len(list) == maxMembers {
-				return nil, &problem{from, fmt.Sprintf("more than %d phases", maxMembers)}
+			if len(list) == maxPhases {
+				return nil, &problem{l.start, fmt.Sprintf("more than %d phases", maxPhases)}
 			}
-			list = append(list, phase{start: all.pos, line: all.number + 1})
-			details, nodes = false, false
-		case word[0] == '@':
+			list, in = append(list, phase{line: number + 1}), inHeader
+			continue
+		case word[0] == '@' && (in != inOther || text[0] == '@'):
 			now.sections = true
-			details, nodes = strings.HasPrefix(word, "@details"), strings.HasPrefix(word, "@nodes")
-			if now.tag == "" {
-				now.tag = metaName(src, from, to, all)
+			in, l.in = sectionOf(word), inHeader
+			if in == inMeta && strings.HasSuffix(word, "}") {
+				in, l.in = inHeader, inMeta
 			}
-		case nodes:
-			now.nodes++
-		case word[0] == '#' && !now.sections:
-			now.header(word)
+		case in == inMeta && strings.HasSuffix(word, "}"):
+			in, l.in = inHeader, inHeader
+		case word[0] == '#':
+			l.in = inHeader
+			if !now.sections {
+				now.header(word)
+			}
 		}
+		if m := metaName.FindStringSubmatch(text); m != nil && l.in == inMeta && now.tag == "" {
+			now.tag = strings.TrimSpace(m[1] + m[2])
+		}
+		now.lines = append(now.lines, l)
 	}
-	list[len(list)-1].end = len(src)
-	return named(src, list)
+	return named(list)
 }
+
+var (
+	metaName    = regexp.MustCompile(`^\s*(?:@meta\s*\{.*?\bname\s+"?([^\s"}]+)|name\s+"?([^"]+))`)
+	metaUpdated = regexp.MustCompile(`^\s*(?:@meta\s*\{.*?\b)?updated\s+"?([^\s",}]+)`)
+)
 
 // header reads a comment above the first section.
 func (p *phase) header(word string) {
@@ -118,18 +144,17 @@ func (p *phase) header(word string) {
 }
 
 // named drops parts without content. One that has content and no name is no task list.
-func named(src string, list []phase) ([]phase, *problem) {
+func named(list []phase) ([]phase, *problem) {
 	kept := list[:0]
 	for _, p := range list {
-		empty := strings.TrimSpace(src[p.start:p.end]) == ""
 		switch {
 		case p.tag != "" && (p.headed || p.sections):
 			kept = append(kept, p)
-		case empty:
+		case len(p.lines) == 0:
 		case p.sections || p.headed:
-			return nil, &problem{p.start, `a phase without a tag: expected "# Phase: <tag>"`}
+			return nil, &problem{p.lines[0].start, `a phase without a tag: expected "# Phase: <tag>"`}
 		default:
-			return nil, &problem{p.start, `no SCUD graph text: expected "# SCUD Graph v1" and "# Phase: <tag>"`}
+			return nil, &problem{p.lines[0].start, `no SCUD graph text: expected "# SCUD Graph v1" and "# Phase: <tag>"`}
 		}
 	}
 	return kept, nil
@@ -181,62 +206,50 @@ func decodeGraph(list []phase, f *File) (bool, *problem) {
 	if own == nil {
 		return false, nil
 	}
-	r := &graphReader{file: f, phase: own}
-	f.grow(min(own.nodes, maxTasks))
-	if p := r.walk(r.node); p != nil {
-		return true, p
+	r := &graphReader{file: f}
+	nodes := 0
+	for _, l := range own.lines {
+		if l.in == inNodes {
+			nodes++
+		}
 	}
-	if p := r.walk(r.relation); p != nil {
-		return true, p
+	f.grow(min(nodes, maxTasks))
+	for _, l := range own.lines {
+		switch text := f.src[l.start:l.end]; {
+		case l.in == inNodes:
+			if p := r.node(l, text); p != nil {
+				return true, p
+			}
+		case l.in == inMeta && f.updated.end == 0:
+			if m := metaUpdated.FindStringSubmatchIndex(text); m != nil {
+				f.updated = span{int32(l.start + m[2]), int32(l.start + m[3])}
+			}
+		case l.in == inHeader && strings.HasPrefix(text, "@"):
+			name, _, _ := strings.Cut(text, " ")
+			if sectionOf(text) == inOther && name != "@assignments" {
+				f.remark(l.number, "", "section", "the section %s is not read here, it is kept as it is; scud may lose it when it writes the file", prose.Short(name))
+			}
+		}
+	}
+	for _, l := range own.lines { // sections come in any order
+		r.relation(l, f.src[l.start:l.end])
 	}
 	r.closeDetail()
+	for i := range f.tasks {
+		f.tasks[i].DependsOn = unique(f.tasks[i].DependsOn)
+	}
 	r.family.explicit = true // there is a section for it
 	f.relate(&r.family)
 	return true, nil
 }
 
-// section is what the lines of a graph text mean.
-type section uint8
-
-const (
-	inHeader section = iota // or a comment, or the line that a section begins with
-	inMeta
-	inNodes
-	inEdges
-	inParents
-	inAgents
-	inDetails
-	inOther // unknown to us, kept as it is
-)
-
-func sectionOf(word string) section {
-	name, _, _ := strings.Cut(word, " ")
-	name, _, _ = strings.Cut(name, "{")
-	switch name {
-	case "@meta":
-		return inMeta
-	case "@nodes":
-		return inNodes
-	case "@edges":
-		return inEdges
-	case "@parents":
-		return inParents
-	case "@agents":
-		return inAgents
-	case "@details":
-		return inDetails
-	}
-	return inOther
-}
-
-// graphReader decodes one phase. Sections come in any order, so the nodes are read first, and then all that speaks of them.
+// graphReader decodes one phase.
 type graphReader struct {
 	file   *File
-	phase  *phase
 	family family
-	odd    int                     // lines that were not understood
-	wide   map[int]map[string]bool // dependencies of tasks that have many
+	odd    int // lines that were not understood
 	detail detail
+	tab    bool // some text is indented by a tab
 }
 
 // detail is a text that is being read.
@@ -247,91 +260,59 @@ type detail struct {
 	open  bool
 }
 
-// walk goes over the lines that hold something.
-func (r *graphReader) walk(line func(in section, start, end, number int) *problem) *problem {
-	all := lines{src: r.file.src, pos: r.phase.start, end: r.phase.end, number: r.phase.line - 1}
-	in := inHeader
-	for {
-		start, end, ok := all.next()
-		if !ok {
-			return nil
-		}
-		text := r.file.src[start:end]
-		word := strings.TrimSpace(text)
-		inside := in == inDetails && (indented(text) || text == "")
-		as := in
-		switch {
-		case inside:
-		case word == "":
-			continue
-		case word[0] == '@' && (in != inOther || text[0] == '@'):
-			in, as = sectionOf(word), inHeader
-			if in == inMeta && strings.HasSuffix(word, "}") {
-				in, as = inHeader, inMeta
-			}
-		case in == inMeta && strings.HasSuffix(word, "}"):
-			in = inHeader
-		case word[0] == '#':
-			as = inHeader
-		}
-		if p := line(as, start, end, all.number); p != nil {
-			return p
-		}
-	}
-}
-
 // strange notes a line that means nothing to us.
-func (r *graphReader) strange(number int, text, why string) {
+func (r *graphReader) strange(l graphLine, why string) {
 	const most = 100
 	r.odd++
-	switch {
+	switch text := r.file.src[l.start:l.end]; {
 	case r.odd < most:
-		r.file.findings = append(r.file.findings, Finding{Line: number, Kind: "line", Message: fmt.Sprintf("%q %s", prose.Short(strings.TrimSpace(text)), why)})
+		r.file.findings = append(r.file.findings, Finding{Line: l.number, Kind: "line", Message: fmt.Sprintf("%q %s", prose.Short(strings.TrimSpace(text)), why)})
 	case r.odd == most:
-		r.file.findings = append(r.file.findings, Finding{Line: number, Kind: "line", Message: "and more lines that are not understood"})
+		r.file.findings = append(r.file.findings, Finding{Line: l.number, Kind: "line", Message: "and more lines that are not understood"})
 	}
 }
 
-// node reads the lines of @nodes: id | title | status | complexity | priority, and attributes that are not for us.
-func (r *graphReader) node(in section, start, end, number int) *problem {
+var (
+	// id | title | status | complexity | priority | attributes. Only a title may hold bars, escaped.
+	nodeLine = regexp.MustCompile(`^([^|]*)\|((?:\\.|[^|\\])*)\|([^|]*)\|([^|]*)\|([^|]*)(\|.*)?$`)
+	// The same with bars in a title that was written by hand, without backslashes.
+	bareNode = regexp.MustCompile(`^([^|]*)\|(.*?)\|(\s*[PIDRBFCX!]\s*)\|(\s*\d+\s*)\|(\s*[CHML]\s*)(\|.*)?$`)
+)
+
+// node reads the lines of @nodes.
+func (r *graphReader) node(l graphLine, text string) *problem {
 	f := r.file
-	if in == inMeta {
-		r.meta(start, end)
-	}
-	if in != inNodes {
+	at := nodeLine.FindStringSubmatchIndex(text)
+	if at == nil {
+		r.strange(l, "has fewer than five fields, it is no task")
 		return nil
 	}
-	text := f.src[start:end]
-	var cut [5]span
-	if !nodeFields(text, &cut) {
-		r.strange(number, text, "has fewer than five fields, it is no task")
-		return nil
-	}
-	field := func(k int) string { return strings.TrimSpace(text[cut[k].start:cut[k].end]) }
+	field := func(k int) string { return strings.TrimSpace(text[at[2*k]:at[2*k+1]]) }
 	bars := false
-	if _, ok := statusOf(field(2)); !ok {
-		bars = bareBars(text, &cut)
+	if _, ok := statusOf(field(3)); !ok {
+		if bare := bareNode.FindStringSubmatchIndex(text); bare != nil {
+			at, bars = bare, true
+		}
 	}
-	id := ownID(f.tag, field(0))
-	if strings.EqualFold(id, "id") && strings.EqualFold(field(1), "title") {
+	id := ownID(f.tag, field(1))
+	if strings.EqualFold(id, "id") && strings.EqualFold(field(2), "title") {
 		return nil // a heading without #
 	}
 	if reason := prose.IDProblem(id); reason != "" {
-		return &problem{start, reason}
+		return &problem{l.start, reason}
 	}
 	if len(f.tasks) == maxTasks {
-		return &problem{start, fmt.Sprintf("more than %d tasks", maxTasks)}
+		return &problem{l.start, fmt.Sprintf("more than %d tasks", maxTasks)}
 	}
-	i := len(f.tasks)
-	t := Task{ID: id, Complexity: field(3), Priority: priorityOf(field(4)), Line: number}
+	i, letter := len(f.tasks), field(3)
+	t := Task{ID: id, Complexity: field(4), Priority: priorityOf(field(5)), Line: l.number}
 	var marked bool
-	if t.Title, marked = strings.CutPrefix(unescapeTitle(field(1)), parentMark); marked {
+	if t.Title, marked = strings.CutPrefix(unescapeTitle(field(2)), parentMark); marked {
 		r.family.mark(i)
 	}
-	letter := field(2)
-	at := start + int(cut[2].start) + strings.Index(text[cut[2].start:cut[2].end], letter)
-	if letter == "" && cut[2].end > cut[2].start {
-		at++
+	start := l.start + at[6] + strings.Index(text[at[6]:at[7]], letter)
+	if letter == "" && at[7] > at[6] {
+		start++
 	}
 	var known bool
 	if t.Status, known = statusOf(letter); known {
@@ -339,21 +320,24 @@ func (r *graphReader) node(in section, start, end, number int) *problem {
 	} else {
 		t.RawStatus = letter
 	}
-	for attribute := range strings.SplitSeq(text[cut[4].end:], "|") {
-		if name, text, ok := strings.Cut(strings.TrimSpace(attribute), "="); ok {
-			if !t.attribute(name, text) {
+	if at[12] >= 0 {
+		for attribute := range strings.SplitSeq(text[at[12]:], "|") {
+			if name, text, ok := strings.Cut(strings.TrimSpace(attribute), "="); ok && !t.attribute(name, text) {
 				f.note(i, "line", fmt.Sprintf("its %s is %s, which says nothing", name, prose.Short(text)))
 			}
 		}
 	}
 	f.tasks = append(f.tasks, t)
-	f.sites = append(f.sites, site{start: int32(at), end: int32(at + len(letter)), at: int32(start)})
+	f.sites = append(f.sites, site{start: int32(start), end: int32(start + len(letter)), at: int32(l.start)})
 	f.enter(i)
 	if bars {
 		f.note(i, "line", `its title has a bar that should be written \|, scud cuts it off there`)
 	}
 	if !known {
 		f.note(i, "unknown-status", fmt.Sprintf("the status letter %q is unknown, it is read as pending", prose.Short(letter)))
+	}
+	if word := field(5); word != "" && word != "M" && !strings.EqualFold(word, "medium") && t.Priority == "medium" {
+		f.remark(l.number, id, "priority", "task %s: the priority letter %q is unknown, it is read as medium", id, prose.Short(word))
 	}
 	return nil
 }
@@ -398,115 +382,6 @@ func priorityOf(letter string) string {
 	return "medium"
 }
 
-// meta reads one line of @meta: the lines of the block, or the block in one line.
-func (r *graphReader) meta(start, end int) {
-	f := r.file
-	words := fieldsAt(f.src, start, end)
-	oneLine := len(words) > 0 && f.src[words[0].start] == '@'
-	for k, w := range words {
-		if f.src[w.start:w.end] != "updated" || k+1 == len(words) || !oneLine && k > 0 || f.updated.end > 0 {
-			continue
-		}
-		value := words[k+1]
-		text := f.src[value.start:value.end]
-		left := len(text) - len(strings.TrimLeft(text, `"`))
-		value.start += int32(left)
-		value.end = value.start + int32(len(strings.Trim(text, `",`)))
-		f.updated = value
-	}
-}
-
-// fieldsAt is strings.Fields that says where the words are.
-func fieldsAt(src string, start, end int) []span {
-	var words []span
-	for start < end {
-		if strings.IndexByte(" \t\r{}", src[start]) >= 0 {
-			start++
-			continue
-		}
-		from := start
-		for start < end && strings.IndexByte(" \t\r{}", src[start]) < 0 {
-			start++
-		}
-		words = append(words, span{int32(from), int32(start)})
-	}
-	return words
-}
-
-// metaName returns the name that a @meta section at from gives, "" if none.
-func metaName(src string, from, to int, rest lines) string {
-	for first, ok := true, sectionOf(strings.TrimSpace(src[from:to])) == inMeta; ok; from, to, ok = rest.next() {
-		text := strings.TrimSpace(src[from:to])
-		if !first && strings.HasPrefix(text, "@") {
-			break
-		}
-		body := strings.Trim(strings.TrimPrefix(text, "@meta"), " \t{}")
-		if name, ok := strings.CutPrefix(body, "name "); ok {
-			name = strings.TrimSpace(name)
-			quoted := len(name) > 1 && name[0] == '"' && strings.IndexByte(name[1:], '"') >= 0
-			switch words := strings.Fields(name); {
-			case quoted:
-				name, _, _ = strings.Cut(name[1:], `"`)
-			case first && len(words) > 0:
-				name = words[0]
-			}
-			return strings.TrimSpace(name)
-		}
-		if strings.HasSuffix(text, "}") {
-			break
-		}
-		first = false
-	}
-	return ""
-}
-
-// nodeFields finds the first five fields of a node line. Only a title may hold bars, escaped.
-func nodeFields(text string, cut *[5]span) bool {
-	from := 0
-	for k := range cut {
-		to := from
-		for to < len(text) && text[to] != '|' {
-			if k == 1 && text[to] == '\\' && to+1 < len(text) {
-				to++
-			}
-			to++
-		}
-		cut[k] = span{int32(from), int32(to)}
-		if to == len(text) && k < 4 {
-			return false
-		}
-		from = to + 1
-	}
-	return true
-}
-
-// bareBars looks for status, complexity and priority further on, where a title that was written by hand has bars without backslashes.
-func bareBars(text string, cut *[5]span) bool {
-	const most = 20 // bars
-	bars := []int32{cut[1].start - 1}
-	for at := int(cut[1].start); at < len(text) && len(bars) < most; at++ {
-		if text[at] == '|' {
-			bars = append(bars, int32(at))
-		}
-	}
-	if len(bars) < most {
-		bars = append(bars, int32(len(text)))
-	}
-	part := func(k int) string { return strings.TrimSpace(text[bars[k]+1 : bars[k+1]]) }
-	for k := 2; k+3 < len(bars); k++ {
-		_, letter := statusOf(part(k))
-		if !letter || !prose.IsNumber(part(k+1)) || len(part(k+2)) != 1 || !strings.Contains("CHML", part(k+2)) {
-			continue
-		}
-		cut[1].end = bars[k]
-		for n := range 3 {
-			cut[2+n] = span{bars[k+n] + 1, bars[k+n+1]}
-		}
-		return true
-	}
-	return false
-}
-
 func unescapeTitle(text string) string {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text
@@ -515,54 +390,52 @@ func unescapeTitle(text string) string {
 }
 
 // relation reads the lines that speak of nodes: edges, parents, agents and details.
-func (r *graphReader) relation(in section, start, end, number int) *problem {
-	text := r.file.src[start:end]
-	if in == inDetails && (text == "" || indented(text)) {
-		r.detailLine(text)
-		return nil
+func (r *graphReader) relation(l graphLine, text string) {
+	if l.in == inDetails && (text == "" || indented(text)) {
+		r.detailLine(l, text)
+		return
 	}
 	r.closeDetail()
-	switch in {
+	switch l.in {
 	case inEdges:
-		r.edge(text, number)
+		r.edge(l, text)
 	case inParents:
-		r.parent(text, number)
+		r.parent(l, text)
 	case inAgents:
-		r.agent(text, number)
+		r.agent(l, text)
 	case inDetails:
-		r.openDetail(text, number)
+		r.openDetail(l, text)
 	}
-	return nil
 }
 
 // place finds the task that a line speaks of.
-func (r *graphReader) place(id string, text string, number int) (int, bool) {
+func (r *graphReader) place(l graphLine, id string) (int, bool) {
 	i, ok := r.file.index[ownID(r.file.tag, id)]
 	if !ok {
-		r.strange(number, text, "names a task that is not in the list")
+		r.strange(l, "names a task that is not in the list")
 	}
 	return i, ok
 }
 
 // edge reads "dependent -> dependency". What newer dialects put behind a bar is not for us.
-func (r *graphReader) edge(text string, number int) {
+func (r *graphReader) edge(l graphLine, text string) {
 	body, tail, _ := strings.Cut(text, "|")
 	left, right, _ := strings.Cut(body, "->")
 	left = strings.TrimSpace(left)
 	if left == "" || strings.TrimSpace(right) == "" {
-		r.strange(number, text, "is no edge that is known here, it is ignored")
+		r.strange(l, "is no edge that is known here, it is ignored")
 		return
 	}
 	if strings.EqualFold(left, "dependent") {
 		return // a heading without #
 	}
 	if tail = strings.TrimSpace(tail); tail != "" && !strings.HasPrefix(tail, "reason") {
-		r.strange(number, text, "has a condition, which is not known here")
+		r.strange(l, "has a condition, which is not known here")
 	}
 	for right != "" {
 		on, rest, _ := strings.Cut(right, "->") // a -> b -> c
 		for id := range strings.SplitSeq(left, ",") {
-			if i, ok := r.place(strings.TrimSpace(id), text, number); ok {
+			if i, ok := r.place(l, strings.TrimSpace(id)); ok {
 				for d := range strings.SplitSeq(on, ",") {
 					r.depend(i, strings.TrimSpace(d))
 				}
@@ -572,60 +445,33 @@ func (r *graphReader) edge(text string, number int) {
 	}
 }
 
-// depend adds a dependency unless it is there already.
 func (r *graphReader) depend(i int, id string) {
-	const many = 16
-	t := &r.file.tasks[i]
-	id = ownID(r.file.tag, id)
-	switch {
-	case id == "":
+	if id = ownID(r.file.tag, id); id == "" {
 		return
-	case prose.IDProblem(id) != "":
+	}
+	if prose.IDProblem(id) != "" {
 		id = prose.Short(id)
 		r.file.note(i, "dependency", fmt.Sprintf("a dependency must be an id, found %q", id))
 	}
-	seen := r.wide[i]
-	if seen == nil {
-		for _, d := range t.DependsOn {
-			if d == id {
-				return
-			}
-		}
-		if len(t.DependsOn) == many {
-			if r.wide == nil {
-				r.wide = map[int]map[string]bool{}
-			}
-			seen = map[string]bool{}
-			for _, d := range t.DependsOn {
-				seen[d] = true
-			}
-			r.wide[i] = seen
-		}
-	}
-	if seen != nil {
-		if seen[id] {
-			return
-		}
-		seen[id] = true
-	}
+	t := &r.file.tasks[i]
 	t.DependsOn = append(t.DependsOn, id)
 }
 
 // parent reads "parent: subtask, subtask". SCUD itself splits at the first colon, wherever the id has one.
-func (r *graphReader) parent(text string, number int) {
+func (r *graphReader) parent(l graphLine, text string) {
 	left, right, ok := strings.Cut(text, ": ")
 	if !ok {
 		left, right, ok = r.atColon(strings.TrimSpace(text))
 	}
 	left = strings.TrimSpace(left)
 	if !ok {
-		r.strange(number, text, "is no list of subtasks, it is ignored")
+		r.strange(l, "is no list of subtasks, it is ignored")
 		return
 	}
 	if strings.EqualFold(left, "parent") {
 		return // a heading without #
 	}
-	i, ok := r.place(left, text, number)
+	i, ok := r.place(l, left)
 	if !ok {
 		return
 	}
@@ -653,17 +499,17 @@ func (r *graphReader) atColon(text string) (left, right string, ok bool) {
 }
 
 // agent reads "id | type" or "id | type | tier".
-func (r *graphReader) agent(text string, number int) {
+func (r *graphReader) agent(l graphLine, text string) {
 	fields := strings.SplitN(text, "|", 4)
 	id := strings.TrimSpace(fields[0])
 	if len(fields) < 2 {
-		r.strange(number, text, "is no agent line, it is ignored")
+		r.strange(l, "is no agent line, it is ignored")
 		return
 	}
 	if strings.EqualFold(id, "id") {
 		return // a heading without #
 	}
-	i, ok := r.place(id, text, number)
+	i, ok := r.place(l, id)
 	if !ok {
 		return
 	}
@@ -675,17 +521,21 @@ func (r *graphReader) agent(text string, number int) {
 }
 
 // openDetail reads "id | field |", after which the text comes, indented. What stands behind the second bar is its first line.
-func (r *graphReader) openDetail(text string, number int) {
+func (r *graphReader) openDetail(l graphLine, text string) {
 	id, rest, ok := strings.Cut(text, "|")
 	if !ok {
-		r.strange(number, text, "is no detail line, it is ignored")
+		r.strange(l, "is no detail line, it is ignored")
 		return
 	}
-	i, ok := r.place(strings.TrimSpace(id), text, number)
+	i, ok := r.place(l, strings.TrimSpace(id))
 	if !ok {
 		return
 	}
 	field, first, _ := strings.Cut(rest, "|")
+	if !slices.Contains([]string{"description", "details", "test_strategy", "testStrategy"}, strings.TrimSpace(field)) {
+		id = r.file.tasks[i].ID
+		r.file.remark(l.number, id, "details", "task %s: the field %s is not read here; it is kept as it is", id, prose.Short(strings.TrimSpace(field)))
+	}
 	r.detail = detail{task: i, field: strings.TrimSpace(field), lines: r.detail.lines[:0], open: true}
 	if first = strings.TrimSpace(first); first != "" {
 		r.detail.lines = append(r.detail.lines, first)
@@ -693,8 +543,12 @@ func (r *graphReader) openDetail(text string, number int) {
 }
 
 // detailLine adds a line to the text. It is indented by two spaces, all that is more belongs to it, empty lines between others too.
-func (r *graphReader) detailLine(text string) {
+func (r *graphReader) detailLine(l graphLine, text string) {
 	d := &r.detail
+	if strings.HasPrefix(text, "\t") && !r.tab {
+		r.tab = true
+		r.file.remark(l.number, "", "details", "the text is indented by a tab, scud wants two spaces")
+	}
 	if !d.open {
 		return
 	}

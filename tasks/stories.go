@@ -7,30 +7,30 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"descartes/tasks/prose"
 )
 
 // stories returns the list of user stories in a prd.json.
-func (d *document) stories() (member, bool) {
-	if d.flat() || len(d.tags()) > 0 {
-		return member{}, false
+func (d *document) stories() (gjson.Result, bool) {
+	if d.flat() || len(d.lists()) > 0 {
+		return gjson.Result{}, false
 	}
 	for _, name := range []string{"userStories", "user_stories", "stories"} {
-		if m, ok := d.find(name); ok && d.src[m.start] == '[' {
-			return m, true
+		if v, ok := d.find(name); ok && v.IsArray() {
+			return v, true
 		}
 	}
-	return member{}, false
+	return gjson.Result{}, false
 }
 
 // storiesTag is the tag of a prd.json: the last part of its branchName, else "prd".
 func (d *document) storiesTag() string {
 	for _, name := range []string{"branchName", "branch_name", "branch"} {
-		if m, ok := d.find(name); ok && d.src[m.start] == '"' {
-			branch := unquote(d.src[m.start:m.end])
-			if tag := branch[strings.LastIndexByte(branch, '/')+1:]; ValidTag(tag) == nil {
-				return tag
-			}
+		v, _ := d.find(name)
+		if tag := v.Str[strings.LastIndexByte(v.Str, '/')+1:]; ValidTag(tag) == nil {
+			return tag
 		}
 	}
 	return strings.TrimSuffix(storiesName, ".json")
@@ -45,109 +45,81 @@ type storyReader struct {
 
 // decodeStories reads user stories. They are worked on by priority, equal ones beside each other; without numbers the order of the
 // list is that of the work. Where stories name dependencies, these are all there are.
-func decodeStories(d *document, f *File, list member) *problem {
+func decodeStories(f *File, list gjson.Result) *problem {
 	f.binary = flags
-	r := &storyReader{reader: reader{scanner: scanner{src: d.src, pos: list.start}, file: f, line: 1}, ranked: true}
-	f.grow(min(strings.Count(d.src[list.start:list.end], "{"), maxTasks))
-	for more := r.open(']'); more; more = r.next(']') {
-		if r.peek() != '{' {
-			return &problem{r.pos, "a user story must be an object"}
-		}
-		if len(f.tasks) == maxTasks {
-			return &problem{r.pos, fmt.Sprintf("more than %d stories", maxTasks)}
-		}
-		if p := r.story(); p != nil {
-			return p
-		}
+	r := &storyReader{reader: reader{file: f, line: 1}, ranked: true}
+	f.grow(min(strings.Count(list.Raw, "{"), maxTasks))
+	if p := each(list, func(_, v gjson.Result) *problem { return r.story(v) }); p != nil {
+		return p
 	}
 	if p := r.settle(); p != nil {
 		return p
 	}
 	if !slices.ContainsFunc(f.tasks, func(t Task) bool { return len(t.DependsOn) > 0 }) && !r.order() {
-		return &problem{list.start, "so many stories of equal priority that their dependencies cannot be listed"}
+		return &problem{list.Index, "so many stories of equal priority that their dependencies cannot be listed"}
 	}
 	return nil
 }
 
-func (r *storyReader) story() *problem {
-	f, start := r.file, r.pos
-	e := &entry{task: Task{Status: Pending, Priority: "medium", Line: r.lineAt(start)}, index: len(f.tasks), site: site{at: int32(start)}}
-	r.ranks = append(r.ranks, 0)
-	ranked, odd := false, ""
-	for more := r.open('}'); more; more = r.next('}') {
-		key := r.pos
-		switch name := r.key(); name {
+func (r *storyReader) story(v gjson.Result) *problem {
+	if !v.IsObject() {
+		return &problem{v.Index, "a user story must be an object"}
+	}
+	e, p := r.begin(v)
+	if p != nil {
+		return p
+	}
+	rank, ranked, odd := 0.0, false, ""
+	p = each(v, func(key, value gjson.Result) *problem {
+		switch key.Str {
 		case "acceptanceCriteria", "acceptance_criteria":
-			e.task.TestStrategy = r.bullets()
+			e.task.TestStrategy = bullets(value)
 		case "notes":
-			e.task.Details = r.text()
+			e.task.Details = plain(value)
 		case "priority":
-			text := r.text()
-			if rank, err := strconv.ParseFloat(text, 64); err == nil && rank == rank {
-				r.ranks[e.index], ranked = rank, true
-			} else if word := prose.Priority(text); word != "" {
-				e.task.Priority = word
+			if n, err := strconv.ParseFloat(plain(value), 64); err == nil && n == n {
+				rank, ranked = n, true
+			} else {
+				e.task.Priority = cmp.Or(prose.Priority(plain(value)), e.task.Priority)
 			}
 		case "passes":
-			odd = r.passes(e)
-		case "dependsOn", "depends_on", "dependencies":
-			r.dependencies(e)
-		case "id", "title", "description", "details":
-			if p := r.member(e, name, key); p != nil {
-				return p
+			e.task.Status, odd = Pending, ""
+			switch word := e.mark(value); word {
+			case "true":
+				e.task.Status = Done
+			case "false", "":
+			default:
+				odd = prose.Short(word)
 			}
-		default:
-			r.value()
+			e.task.RawStatus = string(e.task.Status)
+		case "dependsOn", "depends_on", "dependencies":
+			r.dependencies(e, value)
+		case "id", "title", "description", "details":
+			return r.member(e, key, value)
 		}
-	}
-	if !e.id {
-		return &problem{start, "a user story without id"}
-	}
-	r.ranked = r.ranked && ranked
-	if odd != "" {
+		return nil
+	})
+	switch {
+	case p != nil:
+		return p
+	case !e.id.Exists():
+		return &problem{v.Index, "a user story without id"}
+	case odd != "":
 		r.note(e, "unknown-status", fmt.Sprintf("passes should be true or false, found %s: read as false", odd))
 	}
-	if e.status > 1 {
-		r.note(e, "member", "passes is given more than once, the last one counts")
-	}
-	if e.status == 0 {
-		e.site.start, e.site.end = int32(e.idEnd), int32(e.idEnd)
-		if f.inserts == nil {
-			f.inserts = map[int]string{}
-		}
-		f.inserts[e.index] = "," + e.gap + `"passes"` + e.colon
-	}
-	e.task.DependsOn = slices.Clone(e.dependsOn)
-	f.tasks, f.sites = append(f.tasks, e.task), append(f.sites, e.site)
+	r.ranks, r.ranked = append(r.ranks, rank), r.ranked && ranked
+	r.finish(e, "passes")
 	return nil
-}
-
-// passes reads the flag. It returns what stands there instead of one.
-func (r *storyReader) passes(e *entry) (odd string) {
-	start := r.pos
-	text := r.text()
-	e.status++
-	e.site.start, e.site.end = int32(start), int32(r.pos)
-	e.task.Status = Pending
-	switch text {
-	case "true":
-		e.task.Status = Done
-	case "false", "":
-	default:
-		odd = prose.Short(text)
-	}
-	e.task.RawStatus = string(e.task.Status)
-	return odd
 }
 
 // bullets reads an array of texts as a list, anything else as text.
-func (r *storyReader) bullets() string {
-	if r.peek() != '[' {
-		return r.text()
+func bullets(v gjson.Result) string {
+	if !v.IsArray() {
+		return plain(v)
 	}
 	var lines []string
-	for more := r.open(']'); more; more = r.next(']') {
-		if text := r.text(); text != "" {
+	for _, x := range v.Array() {
+		if text := plain(x); text != "" {
 			lines = append(lines, "- "+text)
 		}
 	}
