@@ -134,7 +134,7 @@ func (h Home) baselineLog(id string) string { return filepath.Join(h.Run(id), "l
 
 // baseline runs the verify command once before the first attempt. An outcome says that the run ends here. A tag requires that it passes; many
 // prompts are there to make it pass.
-func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
+func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	setting := BaselineRequire
 	if l.state.Kind != KindTag {
 		setting = BaselineOff
@@ -143,7 +143,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if setting == BaselineOff || verifyCommand(l.config, l.state.Kind) == "" || !l.work.testable() || l.limits(ctx, stop) != nil {
 		return nil, nil
 	}
-	before, err := l.ws.Holds(ctx)
+	before, err := l.holds(ctx, ln)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper) (*Outcome, error) {
 	if err != nil || passed {
 		return nil, err
 	}
-	b, err := l.untouched(ctx, stop, before, "")
+	b, err := l.untouched(ctx, stop, ln, before, "")
 	if err != nil {
 		return nil, err
 	}
@@ -177,20 +177,20 @@ func verifyCommand(c *Config, kind string) string {
 // recheck runs the verify command once more on the tree that a task was blocked on, without its work, where the same
 // command had passed there. Where it fails now, and as it did with that work, the task is not to blame, and others
 // would be spent on it in vain: the breaker opens.
-func (w *tagWork) recheck(ctx context.Context, stop *stopper, id string) (*Outcome, error) {
-	s := w.streak()
+func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+	s, id := w.streak(), u.task.ID
 	if breakerOf(w.config) == 0 || w.config.Baseline == BaselineOff || w.job.Graph.Status(id) != tasks.Blocked || verifyCommand(w.config, KindTag) == "" ||
 		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || w.limits(ctx, stop) != nil {
 		return nil, nil
 	}
-	now, err := w.ws.Holds(ctx)
+	now, err := w.holds(ctx, u.lane)
 	if err != nil {
 		return nil, err
 	}
 	if known, err := w.passedBefore(ctx, now); err != nil || !known {
 		return nil, err
 	}
-	b, err := w.untouched(ctx, stop, now, id)
+	b, err := w.untouched(ctx, stop, u.lane, now, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -207,17 +207,18 @@ func (w *tagWork) recheck(ctx context.Context, stop *stopper, id string) (*Outco
 
 // untouched runs the verify command on a tree without unverified work, and puts back what it does there. Where it fails and variables are
 // withheld from it, it is run once more with all of them. The task is the one that was just blocked, "" before any.
-func (l *Loop) untouched(ctx context.Context, stop *stopper, before gitops.Tree, task string) (*Baseline, error) {
-	u := &unit{before: before, base: before, log: l.home.baselineLog(l.state.ID)}
-	if _, err := l.ws.Prepare(ctx, l.start(u)); err != nil {
+func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, task string) (b *Baseline, err error) {
+	u := &unit{lane: ln, before: before, base: before, log: l.home.baselineLog(l.state.ID)}
+	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
 		return nil, err
 	}
 	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Task: task, Detail: &journal.Detail{Baseline: true, Log: l.relative(u.log)}}); err != nil {
 		return nil, err
 	}
 	actx, end := stop.soon(ctx)
-	b, err := TryBaseline(actx, l.tools.Verify, Timed(l.config, verify.Request{Label: "baseline", Command: verifyCommand(l.config, l.state.Kind), Dir: l.ws.Dir(),
-		Env: []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_TAG=" + l.state.Tag}, Log: u.log, Mask: l.tools.Mask}), l.tools.Withheld.Verify)
+	q := Timed(l.config, verify.Request{Label: "baseline", Command: verifyCommand(l.config, l.state.Kind), Dir: ln.ws.Dir(),
+		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag), Log: u.log, Mask: l.tools.Mask})
+	l.unlocked(func() { b, err = TryBaseline(actx, ln.runner.Verify, q, l.tools.Withheld.Verify) })
 	end()
 	if err != nil {
 		return nil, err
@@ -274,14 +275,16 @@ func (l *Loop) tidy(ctx context.Context, u *unit) (tree string, made []string, e
 	if err := l.heal(u, "verification"); err != nil {
 		return "", nil, err
 	}
-	notes, err := l.ws.Repair(ctx, "verification")
+	notes, err := u.lane.ws.Repair(ctx, "verification")
 	if err := errors.Join(err, l.undone(u, notes)); err != nil {
 		return "", nil, err
 	}
 	ref := "refs/descartes/" + l.state.ID + "/baseline"
-	back, made, err := l.ws.Untouched(ctx, ref)
-	if err != nil {
-		return "", nil, err
+	var back []string
+	if u.lane.tree != nil {
+		if back, made, err = u.lane.tree.Untouched(ctx, ref); err != nil {
+			return "", nil, err
+		}
 	}
 	if len(back) > 0 {
 		if err := l.record(&journal.Event{Type: journal.Warning, Message: "the verification before any task changed files, which are restored: " + oneline.List(back) + "; as it left them they are in " + ref}); err != nil {
@@ -293,6 +296,6 @@ func (l *Loop) tidy(ctx context.Context, u *unit) (tree string, made []string, e
 			return "", nil, err
 		}
 	}
-	now, err := l.ws.Holds(ctx)
+	now, err := l.holds(ctx, u.lane)
 	return string(now), made, err
 }

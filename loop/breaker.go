@@ -128,22 +128,22 @@ func (w *tagWork) tripped() string {
 	return what + where + " (" + strings.Join(s.tasks, ", ") + "): " + oneline.Text(s.shown)
 }
 
-// putOff reports whether a task whose agent did nothing has its next attempt after the first one of another: no
+// idles reports whether a task whose agent did nothing has its next attempt after the first one of another: no
 // agent of this loop has done anything yet, and most likely none can.
-func (w *tagWork) putOff(ids []string) bool {
+func (w *tagWork) idles() bool {
 	s := w.streak()
 	if breakerOf(w.config) == 0 || s.worked || s.signature != idleAgent || w.scope.Task != "" || len(s.tasks) >= breakerOf(w.config) {
 		return false
 	}
-	return slices.ContainsFunc(ids, func(id string) bool { return w.job.Graph.Ready(id) && !slices.Contains(s.tasks, id) })
+	return slices.ContainsFunc(w.job.Graph.Waves()[w.passed].Tasks, func(id string) bool { return w.job.Graph.Ready(id) && !w.taken(id) && !slices.Contains(s.tasks, id) })
 }
 
 // openBreaker records that the breaker is open. What the task under way has left in the tree is kept under its
 // attempts' refs, and the tree goes back to what it was before the task.
 func (w *tagWork) openBreaker(ctx context.Context, out *Outcome) error {
 	e := &journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks}
-	if cur := w.history.Current; cur != "" && w.history.Bases[cur] != "" && w.history.Bases[cur] != w.history.Tree {
-		tree, err := w.takeBack(ctx, cur)
+	if cur := w.history.Current; w.trunk == nil && cur != "" && w.history.Bases[cur] != "" && w.history.Bases[cur] != w.history.Tree {
+		tree, err := w.takeBack(ctx, w.lanes[0], cur)
 		if err != nil {
 			return err
 		}

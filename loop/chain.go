@@ -54,7 +54,7 @@ func (w *tagWork) goOn(u *unit, first *journal.Event) (warning *journal.Event) {
 		why = fmt.Sprintf("task %s went on in the session of task %s already", oneline.Text(s.By), name)
 	case s.Backend != u.with.Backend:
 		why = fmt.Sprintf("task %s was done with %s, and this one is with %s", name, s.Backend, u.with.Backend)
-	case s.Dir != w.ws.Dir():
+	case s.Dir != u.lane.ws.Dir():
 		why = fmt.Sprintf("the session of task %s was in another folder, where its client keeps it", name)
 	default:
 		u.session, first.Tasks, first.Detail.Session = s, []string{dep}, s.ID

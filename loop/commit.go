@@ -13,6 +13,7 @@ import (
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
+	"descartes/scheduler"
 	"descartes/tasks"
 )
 
@@ -22,20 +23,31 @@ func (w *tagWork) uncommitted(wave int) bool {
 		slices.ContainsFunc(w.history.GivenUp, func(b journal.BlockedTask) bool { return b.Wave == wave })
 }
 
+// commitAlone commits what a wave has to commit, while no slot's work is folded in.
+func (w *tagWork) commitAlone(ctx context.Context, stop *stopper, ln *lane, wave scheduler.Wave) error {
+	commit := func() error {
+		if !w.uncommitted(wave.Number) || !w.config.Scud.AutoCommitWaves {
+			return nil
+		}
+		return w.commitWave(ctx, stop, ln, wave.Number, wave.Tasks)
+	}
+	if w.trunk == nil {
+		return commit()
+	}
+	return w.trunk.alone(commit)
+}
+
 // commitWave commits what a wave has verified and no commit holds: the changes of its verified
 // attempts and the task file, nothing else. Where all of its tasks were given up that is the task file
 // alone: a fresh clone must not pay for them again.
-func (w *tagWork) commitWave(ctx context.Context, stop *stopper, number int, ids []string) error {
-	if !w.uncommitted(number) || !w.config.Scud.AutoCommitWaves {
-		return nil
-	}
+func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, number int, ids []string) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
 	var wave gitops.Wave
 	var done []string
 	for _, v := range w.history.Verified {
-		if v.Wave == number || w.slots != nil && w.job.Graph.Status(v.Task) == tasks.Done {
+		if v.Wave == number || w.trunk != nil && w.job.Graph.Status(v.Task) == tasks.Done {
 			wave.Results = append(wave.Results, pairOf(v))
 			done = append(done, v.Task)
 		}
@@ -51,10 +63,10 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, number int, ids
 	wave.UserPaths = w.history.UserPaths
 	wave.Files = w.taskFile()
 	crash.Point("before-wave-commit")
-	w.ws.Stale() // a hook may change files
+	ln.stale() // a hook may change files
 	cctx, over := stop.committing(ctx, w.config.Deadline)
 	defer over()
-	c, tree, err := w.commitOnce(cctx, number, done, wave)
+	c, tree, err := w.commitOnce(cctx, ln, number, done, wave)
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit wave %d", number), err)
 	}
@@ -85,13 +97,14 @@ func (w *tagWork) usersIn(committed []string) []string {
 // commitOnce makes the commit, unless a loop that died before it could note the hash had made it:
 // its trailers tell. One that holds something else than the wave, as a hook may have made it, is kept as a ref and
 // made again.
-func (w *tagWork) commitOnce(ctx context.Context, number int, done []string, wave gitops.Wave) (c gitops.Commit, tree gitops.Tree, err error) {
+func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []string, wave gitops.Wave) (c gitops.Commit, tree gitops.Tree, err error) {
 	repo := w.tools.Repo
-	if w.slots != nil {
-		return w.slots.commit(ctx, w, number, done, wave)
+	made := func() (string, bool, error) { return repo.FindWave(ctx, w.state.ID, number, done) }
+	if w.trunk != nil {
+		return w.trunk.commit(ctx, ln, wave, made)
 	}
 	if w.resumed && len(done) > 0 {
-		hash, found, err := repo.FindWave(ctx, w.state.ID, number, done)
+		hash, found, err := made()
 		if err != nil {
 			return c, "", err
 		}

@@ -151,7 +151,7 @@ const PrecheckAgent = "agent"
 // that without a person. A loop that is resumed after the cooldown goes on half-open, with one iteration that
 // has to make progress; before it only by a person's yes. A breaker belongs to its loop: a new one begins with
 // a closed one.
-func (w *promptWork) beginGate(ctx context.Context, stop *stopper) (*Outcome, error) {
+func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	a, ok := deciding(w.job.Gate).(asker)
 	if !ok {
 		return nil, nil
@@ -163,7 +163,7 @@ func (w *promptWork) beginGate(ctx context.Context, stop *stopper) (*Outcome, er
 	d := a.Begin(w.tools.Now())
 	if c := w.criteria(); c != nil && d.Gate == "precheck" && w.config.Precheck != "" && !(w.resumed && w.job.Yes) {
 		actx, done := stop.watch(ctx)
-		check, err := w.precheck(actx)
+		check, err := w.precheck(actx, ln)
 		done()
 		if err != nil {
 			return nil, err
@@ -262,12 +262,12 @@ func eachLine(texts []string) (out []string) {
 }
 
 // precheck asks the command, or the agent, that must agree before work that is hard to take back.
-func (w *promptWork) precheck(ctx context.Context) (gate.Check, error) {
+func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
 	c := w.config
 	check := gate.Check{Name: "precheck"}
-	u := &unit{with: c.Choices(nil)[0], log: filepath.Join(w.home.Run(w.state.ID), "logs", "precheck.log")}
+	u := &unit{lane: ln, with: c.Choices(nil)[0], log: filepath.Join(w.home.Run(w.state.ID), "logs", "precheck.log")}
 	if c.Precheck != PrecheckAgent {
-		res, err := w.tools.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: w.job.Dir, Env: w.Loop.input(u, "").Env,
+		res, err := ln.runner.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: w.job.Dir, Env: w.Loop.input(u, "").Env,
 			Log: u.log, Mask: w.tools.Mask}))
 		if err != nil {
 			return check, fmt.Errorf("run the pre-check: %w", err)
@@ -275,14 +275,16 @@ func (w *promptWork) precheck(ctx context.Context) (gate.Check, error) {
 		check.Passed, check.Output = res.Passed, orElse(endOf(res.Tail), res.Reason())
 		return check, nil
 	}
-	if _, err := w.ws.Prepare(context.WithoutCancel(ctx), w.start(u)); err != nil {
+	if _, err := w.prepare(context.WithoutCancel(ctx), ln, w.start(u)); err != nil {
 		return check, err
 	}
 	in := w.Loop.input(u, precheckPrompt(c.Prompt))
 	in.Session, in.Spent, in.Keep = "", nil, false
-	res, err := w.runner.Consult(ctx, w.ws, in, "pre-check", w.observe(u))
+	var res agent.Result
+	var err error
+	w.unlocked(func() { res, err = ln.runner.Consult(ctx, ln.ws, in, "pre-check", w.observe(u)) })
 	if err == nil {
-		err = w.leftAlone(context.WithoutCancel(ctx))
+		err = w.leftAlone(context.WithoutCancel(ctx), ln)
 	}
 	if err != nil {
 		return check, err
@@ -296,8 +298,8 @@ func (w *promptWork) precheck(ctx context.Context) (gate.Check, error) {
 }
 
 // leftAlone warns of what a pre-check changed, which it was told not to do. It is left for a person to see.
-func (w *promptWork) leftAlone(ctx context.Context) error {
-	left, err := w.ws.Look(ctx)
+func (w *promptWork) leftAlone(ctx context.Context, ln *lane) error {
+	left, err := ln.ws.Look(ctx)
 	if err != nil || len(left.Changed) == 0 {
 		return err
 	}

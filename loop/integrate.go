@@ -3,11 +3,14 @@ package loop
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/verify"
 )
 
@@ -178,3 +181,210 @@ func (g *Integration) check(ctx context.Context, known verdicts, tree gitops.Tre
 	}
 	return known[tree], nil
 }
+
+// trunk is where the work of slots comes together: everything verified so far, and the branch that its commits go to.
+type trunk struct {
+	*Loop
+	pool   *workspace.Pool
+	merged Integration
+	on     string // the commit that the state goes on from
+	branch string // ref that takes the commits; "" is the user's branch, whose files follow
+	queue  []*candidate
+	busy   bool // somebody folds or commits: the state is his
+}
+
+// candidate is a verified result that waits to be folded in.
+type candidate struct {
+	Candidate
+	fate *Fate
+}
+
+// newTrunk finds the integration state: that of the journal, else HEAD.
+func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (*trunk, error) {
+	repo := l.tools.Repo
+	t := &trunk{Loop: l, pool: pool, merged: Integration{merge: repo.MergeTrees}}
+	if l.config.Git.Branch != "" {
+		t.branch = "refs/heads/" + l.config.Git.Branch
+	}
+	if l.history.Integrated != "" {
+		t.merged.Tree, t.on = gitops.Tree(l.history.Integrated), l.history.IntegratedOn
+		if t.branch == "" && t.on != "" {
+			if at, err := repo.RefCommit(t.aside()); err == nil && at == t.on {
+				t.branch = t.aside()
+			}
+		}
+		return t, nil
+	}
+	head, err := repo.Head(ctx)
+	if err != nil {
+		return nil, gitErr("read HEAD", err)
+	}
+	if t.branch != "" {
+		if at, err := repo.RefCommit(t.branch); err != nil || at == "" {
+			if err := repo.PinCommit(ctx, t.branch, head.Hash); err != nil {
+				return nil, gitErr("make the branch "+t.branch, err)
+			}
+		}
+	}
+	if t.on, err = t.tip(ctx); err != nil {
+		return nil, err
+	}
+	t.merged.Tree, err = repo.CommitTree(t.on)
+	return t, err
+}
+
+// aside is the branch that takes commits which the user's own tree cannot follow.
+func (t *trunk) aside() string { return "refs/heads/descartes/" + fileName(t.state.Tag) }
+
+// tip is the commit that the next one goes on.
+func (t *trunk) tip(ctx context.Context) (string, error) {
+	if t.branch != "" {
+		return t.tools.Repo.RefCommit(t.branch)
+	}
+	head, err := t.tools.Repo.Head(ctx)
+	return head.Hash, err
+}
+
+// alone does something with the state while nobody else folds or commits.
+func (t *trunk) alone(do func() error) error {
+	for t.busy {
+		t.changed.Wait()
+	}
+	t.busy = true
+	defer func() { t.busy = false; t.changed.Broadcast() }()
+	return do()
+}
+
+// fold waits for its turn and folds in all that wait, the lane's own candidate among them. Who folds verifies in his own slot.
+func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate) (*Fate, error) {
+	mine := &candidate{Candidate: c}
+	t.queue = append(t.queue, mine)
+	err := t.alone(func() error {
+		if mine.fate != nil { // by somebody else meanwhile
+			return nil
+		}
+		batch := t.queue
+		t.queue = nil
+		list := make([]Candidate, len(batch))
+		for i := range batch {
+			list[i] = batch[i].Candidate
+		}
+		t.merged.verify = func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error) {
+			return t.verify(ctx, ln, tree, units)
+		}
+		fates, err := t.merged.Fold(ctx, list)
+		for i := range fates {
+			batch[i].fate = &fates[i]
+		}
+		t.queue = append(batch[len(fates):], t.queue...) // of an interrupted one: for whoever is next
+		return err
+	})
+	if mine.fate == nil {
+		t.queue = slices.DeleteFunc(t.queue, func(x *candidate) bool { return x == mine })
+		return nil, err
+	}
+	return mine.fate, nil
+}
+
+// verify runs the verify command on an integration state.
+func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string) (res verify.Result, err error) {
+	command := verifyCommand(t.config, t.state.Kind)
+	if command == "" {
+		return verify.Result{Passed: true}, nil
+	}
+	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
+	if _, err := t.prepare(ctx, ln, workspace.Start{Base: tree, Aside: strings.TrimSuffix(log, ".log")}); err != nil {
+		return res, err
+	}
+	t.unlocked(func() {
+		res, err = ln.runner.Verify.Run(ctx, Timed(t.config, verify.Request{Label: "integration of " + oneline.List(units), Command: command, Dir: ln.ws.Dir(),
+			Env: append(ln.env(), "DESCARTES_LOOP_ID="+t.state.ID, "DESCARTES_TAG="+t.state.Tag), Log: log, Mask: t.tools.Mask}))
+	})
+	return res, err
+}
+
+// commit makes a commit of the state in a slot and has the branch follow, with the user's files. Where they cannot the commits go to a branch
+// aside. made finds the commit that a dead loop had made.
+func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made func() (string, bool, error)) (c gitops.Commit, tree gitops.Tree, err error) {
+	repo := t.tools.Repo
+	tip, err := t.tip(ctx)
+	if err != nil {
+		return c, "", err
+	}
+	base, err := repo.CommitTree(tip)
+	if err != nil {
+		return c, "", err
+	}
+	if tip != t.on && t.resumed && t.branch == "" { // a loop that died before it could note the hash may have made it
+		if hash, found, err := made(); err != nil || found && hash == tip {
+			if err == nil {
+				t.merged.Tree, t.on = base, tip
+			}
+			return gitops.Commit{Hash: hash}, base, err
+		}
+	}
+	if tip != t.on { // somebody committed meanwhile
+		if err := t.follow(ctx, ln, tip, base); err != nil {
+			return c, "", err
+		}
+	}
+	if _, err := t.prepare(ctx, ln, workspace.Start{Base: base, Before: t.merged.Tree, At: tip}); err != nil {
+		return c, "", err
+	}
+	wave.Results, wave.UserPaths = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}, nil
+	t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may take long
+	if err != nil || c.Empty {
+		return c, base, err
+	}
+	if tree, err = repo.CommitTree(c.Hash); err != nil {
+		return c, "", err
+	}
+	if t.branch != "" {
+		err = repo.MoveRef(ctx, t.branch, tip, c.Hash)
+	} else {
+		var left []gitops.LeftOut
+		if left, err = repo.Forward(ctx, tip, c.Hash); err == nil && len(left) > 0 {
+			t.branch = t.aside()
+			if err = repo.PinCommit(ctx, t.branch, c.Hash); err == nil {
+				err = t.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s: commit or stash your changes, then git merge %[2]s",
+					workspace.Reasons(left), strings.TrimPrefix(t.branch, "refs/heads/"))})
+			}
+		}
+	}
+	if err != nil {
+		return c, "", err
+	}
+	t.merged.Tree, t.on = tree, c.Hash
+	return c, tree, nil
+}
+
+// follow brings in what somebody else committed: the state goes on from there, once it is verified as a whole.
+func (t *trunk) follow(ctx context.Context, ln *lane, tip string, base gitops.Tree) error {
+	was, err := t.tools.Repo.CommitTree(t.on)
+	if err != nil {
+		return err
+	}
+	next, met, err := t.merged.merge(ctx, was, base, t.merged.Tree)
+	if err != nil {
+		return err
+	}
+	fate := Fate{Conflicts: met}
+	if len(met) == 0 && next != base {
+		res, err := t.verify(ctx, ln, next, []string{"what was committed meanwhile"})
+		if err != nil {
+			return err
+		}
+		if !res.Passed {
+			fate.Failure = &res
+		}
+	}
+	if len(met) > 0 || fate.Failure != nil {
+		return &gitops.RefusedError{Reason: fmt.Sprintf("somebody committed %.12s meanwhile, and the verified work does not go with it: %s", tip, fate.Reason()),
+			Hint: "the verified work is kept as " + t.kept() + ": merge it by hand"}
+	}
+	t.merged.Tree, t.on = next, tip
+	return nil
+}
+
+// kept is the ref that keeps the state.
+func (t *trunk) kept() string { return "refs/descartes/" + t.state.ID + "/state" }

@@ -3,21 +3,21 @@ package loop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
-	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
@@ -98,6 +98,7 @@ func (out *Outcome) end(word string, code func(Outcome) int) *journal.Event {
 
 // unit is one attempt at a piece of work that is ready: what it begins with, and what came of it.
 type unit struct {
+	lane    *lane       // where it runs
 	task    *tasks.Task // nil: an iteration of a prompt
 	it      *Iteration  // nil: a task
 	number  int         // of the attempt; of a task within the loop, of an iteration within that
@@ -127,10 +128,13 @@ type work interface {
 	opening(ctx context.Context, first *journal.Event, fresh bool) error
 	opened(fresh bool) error
 
-	// recover finishes what an earlier run left.
-	recover(ctx context.Context, stop *stopper) (*Outcome, error)
-	// next is the unit to run now. Without one and without an outcome everything is done that can be.
-	next(ctx context.Context, stop *stopper) (*unit, *Outcome, error)
+	// here is the user's own tree or folder as a workspace, and fixed are the files that no attempt in a slot may change.
+	here() Workspace
+	fixed() []string
+	// recover finishes what an earlier run left in a lane.
+	recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error)
+	// next is the unit that a lane runs now. Without one and without an outcome there is nothing to do before another lane has ended something.
+	next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error)
 	// limit names what forbids another attempt besides what forbids any run one.
 	limit() *Outcome
 	// spec is the text for a unit's agent. An outcome says that the run ends instead.
@@ -167,21 +171,7 @@ type work interface {
 	close() error
 }
 
-// Workspace is where attempts run; see package workspace.
-type Workspace interface {
-	attempt.Workspace
-	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
-	Restore(ctx context.Context, to gitops.Tree, since time.Time) (workspace.Restored, error)
-	Untouched(ctx context.Context, ref string) (back, made []string, err error)
-	Holds(ctx context.Context) (gitops.Tree, error)
-	Stale()
-	Verified(name string, base, result gitops.Tree, left []string)
-	Committed(names []string)
-	Forget() error
-	Close(open bool) error
-}
-
-// Loop is one run: over a tag, or of a prompt that is repeated. It is not safe for concurrent use.
+// Loop is one run: over a tag, or of a prompt that is repeated. It is not safe for concurrent use, though its lanes work side by side.
 type Loop struct {
 	work    work
 	root    string // of the project
@@ -195,16 +185,22 @@ type Loop struct {
 	saver   *saver
 	locks   []*lock
 	pacer   *pacer
-	ws      Workspace
-	slot    int // that it is; 0 for the user's tree
-	runner  *attempt.Runner
-	taught  int              // of the account's work: what the workspace knows is verified
-	commits int              // and of its commits
+	branch  string           // made before the first attempt; "" for none
 	held    []*journal.Event // written with the next event
 	missing map[string]bool  // withheld variables that were told of
 	last    journal.Pass     // of the tag's last loop
 	resumed bool
 	full    bool // the disk is, and the end could not be recorded
+
+	// Everything that decides runs under mu, as it would with one agent. It is given up while an agent, a command or a long git command works, and
+	// while a lane waits.
+	mu      sync.Mutex
+	changed *sync.Cond // something has ended: there may be something to do
+	lanes   []*lane
+	trunk   *trunk   // nil: attempts run in the user's tree
+	idle    int      // lanes that have nothing to do now, or no more
+	out     *Outcome // the run ends with it, or with err
+	err     error
 }
 
 // ID names the loop.
@@ -244,7 +240,9 @@ func (l *Loop) snapshot() *State {
 // Run works until nothing is left to do, a limit is reached, or it is told to stop: soft, when it closes, lets the running attempt finish; the
 // end of ctx interrupts the agent. The state is saved in either case. An error is one of our own or of the machine.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
-	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked, yield: l.unlocked}
 	out, err := l.run(ctx, stop)
 	if err = l.work.settle(ctx, stop, &out, err); err != nil {
 		out, err = stop.failed(ctx, err)
@@ -256,32 +254,74 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	return out, err
 }
 
-func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
-	if w, ok := l.work.(*tagWork); ok && l.config.Slots() > 0 {
-		return w.sideBySide(ctx, stop)
-	}
-	if open := l.history.Open; l.history.Integrated != "" && len(l.history.Verified)+len(l.history.Tasks) > 0 || open != nil && open.Slot > 0 {
-		return Outcome{}, errors.New("the loop has work in slots that no commit holds: resume it as it was started, with -j or --isolate")
-	}
-	out, err := l.baseline(ctx, stop)
-	if out == nil && err == nil {
-		out, err = l.work.recover(ctx, stop)
-	}
-	for out == nil && err == nil {
-		var u *unit
-		if u, out, err = l.work.next(ctx, stop); out != nil || err != nil {
-			break
-		}
-		if u == nil {
-			return l.work.ending(), nil
-		}
-		out, err = l.step(ctx, stop, u)
-	}
-	if out == nil {
-		out = &Outcome{}
-	}
-	return *out, err
+// unlocked does something that takes long, while the other lanes go on.
+func (l *Loop) unlocked(do func()) {
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	do()
 }
+
+// run has the lanes work side by side until the run ends.
+func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
+	err := l.open(ctx)
+	if room, ok := errors.AsType[*workspace.RoomError](err); ok {
+		return Outcome{Ending: journal.DiskFull, Message: room.Error()}, nil
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if out, err := l.baseline(ctx, stop, l.lanes[0]); out != nil || err != nil {
+		return *cmp.Or(out, &Outcome{}), err
+	}
+	if l.branch != "" && l.trunk == nil {
+		if err := l.tools.Repo.NewBranch(ctx, l.branch); err != nil {
+			return Outcome{}, err
+		}
+	}
+	var wg sync.WaitGroup
+	for _, ln := range l.lanes {
+		wg.Go(func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			out, err := l.drive(ctx, stop, ln)
+			if l.out == nil && l.err == nil {
+				l.out, l.err = out, err
+			}
+			l.idle++
+			l.changed.Broadcast()
+		})
+	}
+	l.unlocked(wg.Wait)
+	if l.out == nil && l.err == nil {
+		return l.work.ending(), nil
+	}
+	return *cmp.Or(l.out, &Outcome{}), l.err
+}
+
+// drive makes attempts in a lane until nothing is left for it to do, or the run ends.
+func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
+	out, err := l.work.recover(ctx, stop, ln)
+	for out == nil && err == nil && l.out == nil && l.err == nil && !ln.spare {
+		var u *unit
+		u, out, err = l.work.next(ctx, stop, ln)
+		switch {
+		case out != nil || err != nil:
+		case u != nil:
+			l.changed.Broadcast() // what the lane had done before may let others go on
+			out, err = l.step(ctx, stop, u)
+		case l.lone():
+			return nil, nil
+		default:
+			l.idle++
+			l.changed.Wait()
+			l.idle--
+		}
+	}
+	return out, err
+}
+
+// lone reports whether no other lane does anything.
+func (l *Loop) lone() bool { return l.idle == len(l.lanes)-1 }
 
 // step makes one attempt.
 func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
@@ -309,14 +349,10 @@ func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, erro
 
 // choose decides what a unit's attempt is run with. It waits where the providers ask for that.
 func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome, err error) {
-	l.pacer.tell = func(e *journal.Event) error {
-		l.work.waits(u, e)
-		return l.record(e)
-	}
-	with, waited, out, err := l.pacer.before(ctx, stop, l.config.Choices(u.task))
+	with, waited, out, err := l.pacer.before(ctx, stop, l.config.Choices(u.task), l.teller(u))
 	u.with = with
 	if waited {
-		l.ws.Stale() // nobody knows what the hours brought
+		u.lane.stale() // nobody knows what the hours brought
 		if out == nil && err == nil {
 			out = l.limits(ctx, stop)
 		}
@@ -324,16 +360,24 @@ func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome
 	return out, err
 }
 
+// teller records what the pacer says about a unit.
+func (l *Loop) teller(u *unit) teller {
+	return func(e *journal.Event) error {
+		l.work.waits(u, e)
+		return l.record(e)
+	}
+}
+
 // attempt runs agent and verification of a unit once.
 func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbuild.Spec) error {
 	u.started = l.tools.Now()
 	var err error
-	if u.stand, err = l.ws.Prepare(ctx, l.start(u)); err != nil {
+	if u.stand, err = l.prepare(ctx, u.lane, l.start(u)); err != nil {
 		return err
 	}
 	first := l.work.event(journal.AttemptStarted, u)
 	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Tuned: u.tuned, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
-	first.Slot, first.Branch, first.Head = l.slot, u.stand.Head.Branch, u.stand.Head.Hash
+	first.Slot, first.Branch, first.Head = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := l.record(l.work.begun(u, first)...); err != nil {
 		return err
 	}
@@ -343,9 +387,14 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 		}
 		crash.Point("iteration-saved")
 	}
+	return l.execute(ctx, stop, u, l.input(u, spec.Text))
+}
+
+// execute runs what a unit's attempt consists of.
+func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, in attempt.Input) (err error) {
 	actx, done := stop.watch(ctx)
 	defer done()
-	u.res, err = l.runner.Run(actx, l.ws, l.input(u, spec.Text), l.observe(u))
+	l.unlocked(func() { u.res, err = u.lane.runner.Run(actx, u.lane.ws, in, l.observe(u)) })
 	return err
 }
 
@@ -361,57 +410,22 @@ func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *jou
 		u.session = *a.From
 	}
 	start := l.start(u)
-	start.Resumed = l.home.resumed(l.state.ID, open, end, l.tools.Now())
+	start.Resumed = resumed(u.lane.runner.Exit, open, end, l.tools.Now())
 	var err error
-	if u.stand, err = l.ws.Prepare(ctx, start); err != nil {
+	if u.stand, err = l.prepare(ctx, u.lane, start); err != nil {
 		return err
 	}
 	in := l.input(u, "")
 	in.Adopted = adopted(end)
-	actx, done := stop.watch(ctx)
-	defer done()
-	u.res, err = l.runner.Run(actx, l.ws, in, l.observe(u))
-	return err
+	return l.execute(ctx, stop, u, in)
 }
 
 // start is what the workspace is told of a unit.
 func (l *Loop) start(u *unit) workspace.Start {
-	l.teach()
+	l.teach(u.lane)
 	return workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Users: l.history.UserPaths, Left: l.history.VerifyLeft,
 		Aside: strings.TrimSuffix(u.log, ".log")}
 }
-
-// teach tells the workspace what was verified and committed since the last time.
-func (l *Loop) teach() {
-	if l.slot > 0 { // nobody else's work lies in a slot
-		return
-	}
-	for _, w := range l.history.Work[l.taught:] {
-		l.ws.Verified(workName(&w), gitops.Tree(w.Base), gitops.Tree(w.Tree), w.Left)
-		if w.Committed {
-			l.ws.Committed([]string{workName(&w)})
-		}
-	}
-	l.taught = len(l.history.Work)
-	for _, c := range l.history.WaveCommits[l.commits:] {
-		names := make([]string, len(c.Tasks))
-		for i, id := range c.Tasks {
-			names[i] = taskWork(id)
-		}
-		l.ws.Committed(names)
-	}
-	l.commits = len(l.history.WaveCommits)
-}
-
-// workName names a piece of work for people.
-func workName(w *journal.Work) string {
-	if w.Task == "" {
-		return fmt.Sprintf("iteration %d", w.Iteration)
-	}
-	return taskWork(w.Task)
-}
-
-func taskWork(id string) string { return "task " + oneline.Text(id) }
 
 // input is what a unit's attempt is made with.
 func (l *Loop) input(u *unit, prompt string) attempt.Input {
@@ -422,15 +436,15 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}}
 	in.Env = []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
 	l.work.input(u, &in)
-	if s, ok := l.ws.(*slotSpace); ok {
-		in.Env = append(in.Env, s.Env()...)
-	}
+	in.Env = append(in.Env, u.lane.env()...)
 	return in
 }
 
 // observe records what an attempt tells of its steps.
 func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 	return func(s *attempt.Step) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		switch s.Moment {
 		case attempt.Ended:
 			return l.heal(u, s.Who)
@@ -580,8 +594,10 @@ func (l *Loop) finish(out *Outcome) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	if err := l.ws.Close(l.history.Open != nil || l.history.Prompt.Open != nil); err != nil { // with one open the next run puts the index back
-		return err
+	for _, ln := range l.lanes {
+		if err := ln.ws.Close(l.history.Open != nil || l.history.Prompt.Open != nil); err != nil { // with one open the next run puts the index back
+			return err
+		}
 	}
 	if path, text := l.work.handoff(out); path != "" { // everything else is saved
 		if err := WriteHandoff(l.tools.FS, l.root, path, l.tools.Mask.Text(text)); err != nil {
@@ -593,7 +609,7 @@ func (l *Loop) finish(out *Outcome) error {
 
 // Close releases the loop's files and locks. What was recorded is on the disk before it returns.
 func (l *Loop) Close() error {
-	var errs []error
+	errs := []error{l.closeLanes()}
 	if l.saver != nil {
 		l.saver.stop()
 	}

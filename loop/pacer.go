@@ -21,9 +21,9 @@ const (
 
 // pacer says with which backend an agent may run next, and holds a run where none can be asked:
 //
-//	c, waited, out, err := p.before(ctx, stop, choices)    // out ends the run
+//	c, waited, out, err := p.before(ctx, stop, choices, tell)    // out ends the run
 //	... the agent runs with c ...
-//	until, err := p.after(c, result)                        // goes into the attempt_finished event's Detail.Until
+//	until, err := p.after(c, result, reason, tell)               // goes into the attempt_finished event's Detail.Until
 //
 // What it knows comes back from the journal through the events, and of other loops through Accounts.
 type pacer struct {
@@ -35,13 +35,15 @@ type pacer struct {
 	anew      bool      // limits of before this run are not believed
 	began     time.Time // this run
 	loop      string
-	tell      func(*journal.Event) error // records a warning or a limit_waiting
-	saved     func() error               // brings what was told to the disk
-	told      string                     // the last change of backend
+	saved     func() error // brings what was told to the disk
+	told      string       // the last change of backend
 	warned    []string
 	past      []string             // backends that got past a limit of before this run
 	seen      map[string]time.Time // when the limit was met whose record this run knows already, by backend
 }
+
+// teller records a warning or a limit_waiting about who asks.
+type teller func(*journal.Event) error
 
 // move is what pick came to: a choice to run with, a time to wait for, or an end.
 type move struct {
@@ -55,17 +57,17 @@ type move struct {
 }
 
 // before finds what the next run may be made with, and waits where it has to.
-func (p *pacer) before(ctx context.Context, stop *stopper, choices []Choice) (_ Choice, waited bool, _ *Outcome, _ error) {
+func (p *pacer) before(ctx context.Context, stop *stopper, choices []Choice, tell teller) (_ Choice, waited bool, _ *Outcome, _ error) {
 	for {
-		m, err := p.pick(choices)
+		m, err := p.pick(choices, tell)
 		switch {
 		case err != nil || m.end != nil:
 			return m.choice, waited, m.end, err
 		case m.until.IsZero():
-			return m.choice, waited, nil, p.tellSwitch(m)
+			return m.choice, waited, nil, p.tellSwitch(m, tell)
 		}
 		waited = true
-		out, err := p.hold(ctx, stop, m)
+		out, err := p.hold(ctx, stop, m, tell)
 		if out != nil || err != nil {
 			return m.choice, waited, out, err
 		}
@@ -73,8 +75,8 @@ func (p *pacer) before(ctx context.Context, stop *stopper, choices []Choice) (_ 
 }
 
 // over is the end that a run has come to by what its providers did, or nil. It does not wait.
-func (p *pacer) over(choices []Choice) (*Outcome, error) {
-	m, err := p.pick(choices)
+func (p *pacer) over(choices []Choice, tell teller) (*Outcome, error) {
+	m, err := p.pick(choices, tell)
 	if err == nil && m.end == nil && !m.until.IsZero() {
 		m.end = p.tooLong(m)
 	}
@@ -83,7 +85,7 @@ func (p *pacer) over(choices []Choice) (*Outcome, error) {
 
 // after says until when the provider of a run that ended so is left alone, nil where it is not. Other loops
 // of the same account are told of a limit.
-func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, error) {
+func (p *pacer) after(c Choice, r agent.Result, reason string, tell teller) (*time.Time, error) {
 	now := p.tools.Now().Round(0)
 	s := p.providers.Get(c.Backend)
 	until := pause(s, r, now)
@@ -98,11 +100,11 @@ func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, erro
 		if r.Until.IsZero() && p.onLimit == OnLimitStop { // others may ask for themselves
 			return &until, nil
 		}
-		return &until, p.warn(p.tools.Accounts.note(Limit{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}))
+		return &until, p.warn(p.tools.Accounts.note(Limit{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}), tell)
 	}
 	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {
 		p.past = append(p.past, c.Backend)
-		return nil, p.warn(p.tools.Accounts.forget(c.Backend))
+		return nil, p.warn(p.tools.Accounts.forget(c.Backend), tell)
 	}
 	if until.IsZero() {
 		return nil, nil
@@ -111,7 +113,7 @@ func (p *pacer) after(c Choice, r agent.Result, reason string) (*time.Time, erro
 }
 
 // pick goes through the choices, best first.
-func (p *pacer) pick(choices []Choice) (move, error) {
+func (p *pacer) pick(choices []Choice, tell teller) (move, error) {
 	now := p.tools.Now().Round(0)
 	var hold move // for the one that is free first
 	var dead []string
@@ -125,7 +127,7 @@ func (p *pacer) pick(choices []Choice) (move, error) {
 	first := ""
 	for _, c := range choices {
 		s := *p.providers.Get(c.Backend)
-		record, err := p.others(c.Backend, &s, now)
+		record, err := p.others(c.Backend, &s, now, tell)
 		if err != nil {
 			return move{}, err
 		}
@@ -176,10 +178,10 @@ const clearedLeast = time.Minute
 
 // others adds what other loops know of a backend's account, and says what that is. A limit of before this run that is
 // remembered no more was cleared.
-func (p *pacer) others(backend string, s *journal.Provider, now time.Time) (record *Limit, _ error) {
+func (p *pacer) others(backend string, s *journal.Provider, now time.Time, tell teller) (record *Limit, _ error) {
 	u, found, err := p.tools.Accounts.look(backend, now)
 	if err != nil {
-		return nil, p.warn(err)
+		return nil, p.warn(err, tell)
 	}
 	if !found && s.Met.Before(p.began) && s.Until.Sub(now) > clearedLeast && p.tools.Accounts.path(backend) != "" {
 		s.Until = time.Time{}
@@ -196,7 +198,7 @@ func (p *pacer) others(backend string, s *journal.Provider, now time.Time) (reco
 }
 
 // hold waits for what was picked, as long as that is allowed.
-func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, error) {
+func (p *pacer) hold(ctx context.Context, stop *stopper, m move, tell teller) (*Outcome, error) {
 	if out := p.tooLong(m); out != nil {
 		return out, nil
 	}
@@ -204,7 +206,7 @@ func (p *pacer) hold(ctx context.Context, stop *stopper, m move) (*Outcome, erro
 	if !m.limited {
 		e.Detail.Cause = string(agent.Transient)
 	}
-	if err := p.tell(e); err != nil {
+	if err := tell(e); err != nil {
 		return nil, err
 	}
 	if err := p.saved(); err != nil {
@@ -251,7 +253,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // tellSwitch says once that another backend takes over.
-func (p *pacer) tellSwitch(m move) error {
+func (p *pacer) tellSwitch(m move, tell teller) error {
 	if m.instead == "" {
 		p.told = ""
 		return nil
@@ -261,16 +263,16 @@ func (p *pacer) tellSwitch(m move) error {
 		return nil
 	}
 	p.told = text
-	return p.tell(&journal.Event{Type: journal.Warning, Message: text})
+	return tell(&journal.Event{Type: journal.Warning, Message: text})
 }
 
 // warn tells of what must not stop a run, once.
-func (p *pacer) warn(err error) error {
+func (p *pacer) warn(err error, tell teller) error {
 	if err == nil || slices.Contains(p.warned, err.Error()) {
 		return nil
 	}
 	p.warned = append(p.warned, err.Error())
-	return p.tell(&journal.Event{Type: journal.Warning, Message: err.Error()})
+	return tell(&journal.Event{Type: journal.Warning, Message: err.Error()})
 }
 
 // newPacer is the pacer of a loop. What it tells becomes part of the journal, from which p comes back.

@@ -106,7 +106,6 @@ type promptWork struct {
 	hand     string   // text of the handoff file
 	notes    []string // what a person should know, once the journal is open
 	fileLock *lock    // of .loop/state.json, for a criteria gate
-	branch   string   // made before the first iteration; "" for none
 }
 
 // begin makes the job the work of a run.
@@ -115,7 +114,7 @@ func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
 	if j.Rules == nil {
 		j.Rules = Plain{}
 	}
-	return &promptWork{Loop: l, job: j, branch: opt.Branch}
+	return &promptWork{Loop: l, job: j}
 }
 
 func (w *promptWork) hold(context.Context) error { return nil }
@@ -177,17 +176,22 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
 			return fmt.Errorf("handoff: %w", err)
 		}
 	}
-	fixed := settingsFiles(w.config, w.root)
-	if w.ws = workspace.NewFolder(w.tools.FS, w.root, w.job.Dir, fixed); w.tools.Repo != nil {
-		w.ws = workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.job.Dir, Settings: w.home.settings(w.state.ID), Fixed: fixed,
-			Shared: w, Watch: w.watches(), Commits: w.config.Git.AutoCommit, Reworks: true, Loop: w.state.ID})
-	}
 	if err := w.restoreGate(); err != nil {
 		return err
 	}
 	w.raise()
 	return w.holdLoopFile(ctx)
 }
+
+func (w *promptWork) here() Workspace {
+	if w.tools.Repo == nil {
+		return workspace.NewFolder(w.tools.FS, w.root, w.job.Dir, w.fixed())
+	}
+	return workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.job.Dir, Settings: w.home.settings(w.state.ID), Fixed: w.fixed(),
+		Shared: w, Watch: w.watches(), Commits: w.config.Git.AutoCommit, Reworks: true, Loop: w.state.ID})
+}
+
+func (w *promptWork) fixed() []string { return settingsFiles(w.config, w.root) }
 
 // watches reports whether what an iteration changes is looked at.
 func (w *promptWork) watches() bool {
@@ -280,14 +284,9 @@ func (w *promptWork) note(message string) error {
 func (w *promptWork) testable() bool { return w.history.Iteration == 0 }
 
 // recover brings the iteration to its end that a killed run had begun, and lets the gate speak before another.
-func (w *promptWork) recover(ctx context.Context, stop *stopper) (*Outcome, error) {
-	if w.branch != "" {
-		if err := w.tools.Repo.NewBranch(ctx, w.branch); err != nil {
-			return nil, err
-		}
-	}
+func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	if open := w.history.Prompt.Open; open != nil {
-		u := w.iteration(open.Iteration, open.Attempt)
+		u := w.iteration(ln, open.Iteration, open.Attempt)
 		u.before = gitops.Tree(open.Tree)
 		u.it.base, u.with, u.since = u.before, w.config.Choices(nil)[0], w.history.Prompt.Since
 		w.job.Rules.Adopt(u.it, open.Title)
@@ -306,26 +305,26 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper) (*Outcome, erro
 			}
 		}
 	}
-	return w.beginGate(ctx, stop)
+	return w.beginGate(ctx, stop, ln)
 }
 
 // iteration is the unit of an iteration.
-func (w *promptWork) iteration(number, try int) *unit {
+func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	b := &w.history.Prompt
 	it := &Iteration{Number: number, Try: try, Max: w.config.MaxIterations, Next: joinText(b.Next...), Failing: b.Failing}
-	return &unit{it: it, number: try, log: w.home.TurnLog(w.state.ID, number, try)}
+	return &unit{lane: ln, it: it, number: try, log: w.home.TurnLog(w.state.ID, number, try)}
 }
 
 // next is the iteration that follows, or the last one again.
-func (w *promptWork) next(ctx context.Context, stop *stopper) (*unit, *Outcome, error) {
+func (w *promptWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error) {
 	if out := w.limits(ctx, stop); out != nil {
 		return nil, out, nil
 	}
 	b := &w.history.Prompt
 	if b.Again {
-		return w.iteration(w.history.Iteration, b.Try+1), nil, nil
+		return w.iteration(ln, w.history.Iteration, b.Try+1), nil, nil
 	}
-	return w.iteration(w.history.Iteration+1, 1), nil, nil
+	return w.iteration(ln, w.history.Iteration+1, 1), nil, nil
 }
 
 // limit: too many iterations, or too many crashes in a row.
@@ -503,7 +502,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 		return nil, err
 	}
 	out, err := w.judge(ctx, stop, u)
-	putAside(w.runner.PromptFile(), w.home.keptPrompt(w.state.ID, it.Number, it.Try))
+	putAside(u.lane.runner.PromptFile(), w.home.keptPrompt(w.state.ID, it.Number, it.Try))
 	if u.tuned && res.Agent.End != agent.Limited && res.Agent.End != agent.Cancelled {
 		_ = w.home.TunePrompt(w.tools.FS, w.state.ID, "") // at worst it is used once more
 	}
@@ -657,19 +656,19 @@ func (w *promptWork) judge(ctx context.Context, stop *stopper, u *unit) (*Outcom
 		end.Paths = append(end.Paths, c.Path)
 	}
 	var err error
-	if end.Detail.Until, err = w.pacer.after(u.with, res.Agent, res.Agent.Reason); err != nil {
+	if end.Detail.Until, err = w.pacer.after(u.with, res.Agent, res.Agent.Reason, w.teller(u)); err != nil {
 		return nil, err
 	}
 	switch res.Agent.End {
 	case agent.Limited: // uses up no iteration
 		end.Decision, end.Next = journal.NoQuota, u.it.Next
-		return w.paced(end)
+		return w.paced(u, end)
 	case agent.Cancelled:
 		end.Decision = journal.CutShort
 		return stop.outcome(ctx), w.ends(end)
 	case agent.Refused:
 		end.Decision = journal.Retry
-		return w.paced(end)
+		return w.paced(u, end)
 	}
 	if troubled {
 		if why := roomFor(w.config, w.tools.Free, w.root); why != "" { // nothing can be said of the agent
@@ -727,11 +726,11 @@ func (w *promptWork) ends(end *journal.Event) error {
 }
 
 // paced records an iteration's end, and says whether its provider ends the run with it.
-func (w *promptWork) paced(end *journal.Event) (*Outcome, error) {
+func (w *promptWork) paced(u *unit, end *journal.Event) (*Outcome, error) {
 	if err := w.ends(end); err != nil {
 		return nil, err
 	}
-	return w.pacer.over(w.config.Choices(nil))
+	return w.pacer.over(w.config.Choices(nil), w.teller(u))
 }
 
 // repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
@@ -749,7 +748,7 @@ func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool
 		refused = "Committing the last try of this iteration was refused. Mend what it says:\n\n" + tail(u.it.refused, maxWords) + "\n"
 	}
 	end.Decision, end.Reason, end.Next = journal.Retry, f.Reason, joinText(joinText(w.history.Prompt.Kept...), w.failureText(u), refused)
-	out, err := w.paced(end)
+	out, err := w.paced(u, end)
 	if out == nil && err == nil && failed >= most {
 		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", u.it.Number, most+1, f.Reason)}
 	}
@@ -790,12 +789,12 @@ func joinText(parts ...string) string {
 }
 
 // reviewed is the unit of the last iteration where it failed and was not reviewed.
-func (w *promptWork) reviewed(*unit) *unit {
+func (w *promptWork) reviewed(next *unit) *unit {
 	b := &w.history.Prompt
 	if !w.config.AutoTune || b.Last == nil || b.Reviewed == b.Last.Iteration || !b.Troubled {
 		return nil
 	}
-	u := w.iteration(b.Last.Iteration, b.Last.Attempt)
+	u := w.iteration(next.lane, b.Last.Iteration, b.Last.Attempt)
 	u.with = w.config.Choices(nil)[0]
 	u.log = strings.TrimSuffix(u.log, ".log") + ".tune.log"
 	return u

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -45,11 +46,11 @@ func durations(h *journal.State) map[string]time.Duration {
 // order is the queue of a run with slots. What tasks took in the tag's last loop counts where this one is new.
 func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 	took := map[string]time.Duration{}
-	last, err := w.home.LastOf(w.Loop.state.Tag)
+	last, err := w.home.LastOf(w.state.Tag)
 	if err != nil {
 		return nil, err
 	}
-	if last != nil && last.State.ID != w.Loop.state.ID {
+	if last != nil && last.State.ID != w.state.ID {
 		if h, err := journal.Load(w.home.Events(last.State.ID)); err == nil { // what is wrong with it is said by the commands that show that loop
 			took = durations(h)
 		}
@@ -58,29 +59,172 @@ func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 	return w.job.Queue(slots, took), nil
 }
 
+// next is the unit that a lane runs: the next attempt at the task that it has, or at the task to do first of those that are ready.
+func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error) {
+	for {
+		if ln.task == "" {
+			if err := w.pass(ctx, stop, ln); err != nil {
+				return nil, nil, err
+			}
+		}
+		if out := w.limits(ctx, stop); out != nil {
+			return nil, out, nil
+		}
+		if ln.task != "" {
+			if err := w.enter(w.job.Graph.Wave(ln.task)); err != nil {
+				return nil, nil, err
+			}
+			u, err := w.unit(ctx, ln)
+			return u, nil, err
+		}
+		id, err := w.pick(ln)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ln.task = id; id == "" {
+			if w.scope.Step || !w.lone() {
+				return nil, nil, nil
+			}
+			if again, err := w.takeAnswers(); err != nil || !again {
+				return nil, nil, err
+			}
+			w.passed = 0
+		} else if ln.slot != nil && w.history.Tasks[id] != nil { // a dead loop, or another lane, had begun it
+			if out, err := w.takeUp(ctx, stop, ln); out != nil || err != nil {
+				return nil, out, err
+			}
+		}
+	}
+}
+
+// pass goes past the waves in which nothing is left to do, and commits what is verified of them. Held tasks are told of. A commit of slots holds
+// what is done of later waves too.
+func (w *tagWork) pass(ctx context.Context, stop *stopper, ln *lane) error {
+	waves := w.job.Graph.Waves()
+	for i := w.passed; i < len(waves) && !w.beyond(waves[i]); i++ {
+		for _, id := range waves[i].Tasks {
+			if open, err := w.open(id); open || err != nil {
+				return err
+			}
+		}
+		commits := len(w.history.WaveCommits)
+		if err := w.commitAlone(ctx, stop, ln, waves[i]); err != nil {
+			return err
+		}
+		if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
+			w.entered = waves[i].Number
+		}
+		w.passed = max(w.passed, i+1) // somebody else may have come here meanwhile
+	}
+	return nil
+}
+
+// beyond reports whether a wave comes after the one that a step does.
+func (w *tagWork) beyond(wave scheduler.Wave) bool {
+	return w.scope.Step && w.entered > 0 && wave.Number > w.entered
+}
+
+// open reports whether something is left to do for a task: now, or when others are done. A held one is told of once.
+func (w *tagWork) open(id string) (bool, error) {
+	g := w.job.Graph
+	switch s, cause := g.State(id); s {
+	case scheduler.StateReady, scheduler.StateRunning, scheduler.StateWaiting:
+		return true, nil
+	case scheduler.StateHeld:
+		if w.told[id] == cause { // in an earlier pass
+			return false, nil
+		}
+		if w.told == nil {
+			w.told = map[string]string{}
+		}
+		w.told[id] = cause
+		roots, _ := g.Held(id)
+		return false, w.record(&journal.Event{Type: journal.TaskHeld, Wave: g.Wave(id), Task: id, Title: w.title(id), Reason: cause, Tasks: roots})
+	}
+	return false, nil
+}
+
+// pick chooses among the ready tasks that no lane has, "" where there is none. In the user's tree, with a barrier and in a step a wave is passed
+// before the next one begins; the first in the order of the list goes first in the user's tree, elsewhere the most urgent. A task that was put
+// off comes after all others.
+func (w *tagWork) pick(ln *lane) (string, error) {
+	if id := w.scope.Task; id != "" {
+		if !w.job.Graph.Ready(id) {
+			return "", nil
+		}
+		return id, nil
+	}
+	inOrder := w.trunk == nil || w.config.Barrier || w.scope.Step
+	var ready []string
+	for _, wave := range w.job.Graph.Waves()[w.passed:] {
+		if w.beyond(wave) {
+			break
+		}
+		for _, id := range wave.Tasks {
+			if _, err := w.open(id); err != nil {
+				return "", err
+			}
+			if w.job.Graph.Ready(id) && !w.taken(id) {
+				ready = append(ready, id)
+			}
+		}
+		if inOrder {
+			break
+		}
+	}
+	if fresh := slices.DeleteFunc(slices.Clone(ready), func(id string) bool { return slices.Contains(w.putOff, id) }); len(fresh) > 0 {
+		ready = fresh
+	}
+	if ln.slot == nil && len(ready) > 0 {
+		return ready[0], nil
+	}
+	return w.first(ready)
+}
+
+// taken reports whether a lane has the task.
+func (w *tagWork) taken(id string) bool {
+	return slices.ContainsFunc(w.lanes, func(ln *lane) bool { return ln.task == id })
+}
+
 // first is the most urgent of some ready tasks, "" where each of them has to wait. A task that waits because it is likely to meet one that
 // is running is told of, once.
-func (s *slots) first(ready []string) (string, error) {
-	now := scheduler.Now{Running: slices.Sorted(maps.Keys(s.busy)), Free: len(s.job.Graph.Leaves())}
+func (w *tagWork) first(ready []string) (string, error) {
+	if len(ready) == 0 {
+		return "", nil
+	}
+	if w.queue == nil {
+		var err error
+		if w.queue, err = w.order(w.config.Slots()); err != nil {
+			return "", err
+		}
+	}
+	now := scheduler.Now{Free: len(w.job.Graph.Leaves())}
+	for _, ln := range w.lanes {
+		if ln.task != "" {
+			now.Running = append(now.Running, ln.task)
+		}
+	}
+	slices.Sort(now.Running)
 	id := ""
-	for _, next := range s.order.Next(now) {
+	for _, next := range w.queue.Next(now) {
 		if slices.Contains(ready, next) {
 			id = next
 			break
 		}
 	}
-	if id == "" && len(s.busy) == 0 && len(ready) > 0 { // only others than these meet any
+	if id == "" && len(now.Running) == 0 { // only others than these meet any
 		id = ready[0]
 	}
-	for _, w := range s.order.Waiting(now) {
-		if w.Reason != scheduler.WaitForecast || w.Task == id || s.waiting[w.Task] || !slices.Contains(ready, w.Task) {
+	for _, x := range w.queue.Waiting(now) {
+		if x.Reason != scheduler.WaitForecast || x.Task == id || w.waiting[x.Task] || !slices.Contains(ready, x.Task) {
 			continue
 		}
-		s.waiting[w.Task] = true
-		t, _ := s.job.Graph.Task(w.Task)
-		e := &journal.Event{Type: journal.Warning, Wave: s.job.Graph.Wave(w.Task), Task: w.Task, Title: t.Title,
-			Message: oneline.Text(w.String())}
-		if err := s.record(e); err != nil {
+		if w.waiting == nil {
+			w.waiting = map[string]bool{}
+		}
+		w.waiting[x.Task] = true
+		e := &journal.Event{Type: journal.Warning, Wave: w.job.Graph.Wave(x.Task), Task: x.Task, Title: w.title(x.Task), Message: oneline.Text(x.String())}
+		if err := w.record(e); err != nil {
 			return "", err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -18,62 +19,56 @@ import (
 	"descartes/verify"
 )
 
-// recoverTask finishes what stands between the end of an attempt and the end of its task.
-func (w *tagWork) recoverTask(ctx context.Context) error {
-	b := w.history
-	if err := w.ws.Forget(); err != nil {
-		return err
-	}
-	if b.Current == "" {
-		return nil
-	}
-	u, ok := w.revive(b.Current, b.Begun[b.Current])
-	if !ok {
-		return nil
-	}
-	for _, v := range b.Verified { // verified, and the line that says done was lost
-		if v.Task == b.Current {
-			done := w.event(journal.TaskDone, u)
-			done.Ref = v.Ref
-			return w.record(done)
+// recover takes up what a dead loop had begun in a lane. A task that a run was stopped in the middle of in the user's tree goes first there: its
+// work lies in the tree, and the task's base is what a later block would go back to.
+func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
+	if ln.tree != nil {
+		ln.task = w.history.Current
+		if w.history.Open == nil {
+			if err := ln.tree.Forget(); err != nil {
+				return nil, err
+			}
 		}
 	}
-	f, failed := b.Failures[b.Current]
-	if over := w.overpaid(b.Current); over != "" && f.Verdict != journal.Blocked {
-		u.res.Reason = orElse(f.Reason, "none has ended")
-		return w.blockOverpaid(ctx, u, over)
+	if ln.task == "" {
+		return nil, nil
 	}
-	if !failed {
-		return nil
+	out, err := w.takeUp(ctx, stop, ln)
+	if id := ln.task; out == nil && err == nil && ln.tree != nil && id != "" && w.scope.Task != "" && w.scope.Task != id {
+		return nil, fmt.Errorf("task %s is half done: finish it first with descartes loop resume, or descartes loop step --task %s", id, id)
 	}
-	if f.Verdict == journal.Blocked || b.Counted[b.Current] >= w.config.Scud.MaxIterationsPerTask {
-		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
-		if f.Result != nil {
-			u.res.Agent.Question = f.Result.Question
-		}
-		return w.block(ctx, u)
+	if ln.spare {
+		ln.task = ""
 	}
-	return nil
+	return out, err
 }
 
-// revive is the unit that the journal tells of. It fails for a task that the list no longer has.
-func (w *tagWork) revive(id string, number int) (*unit, bool) {
-	t, ok := w.job.Graph.Task(id)
-	if !ok {
-		return nil, false
+// takeUp brings to its end what a dead loop had begun of a lane's task: an attempt under way is adopted when its agent had finished, else it is
+// no attempt and its work stays for the next one; what is verified is integrated; a task given up is taken back. The lane keeps the task where
+// there is more to do.
+func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Outcome, err error) {
+	id, begun := ln.task, w.history.Tasks[ln.task]
+	if u, ok := w.revive(ln, id, w.history.Begun[id]); ok && begun.Open != nil {
+		out, err = w.endOpen(ctx, stop, u, begun)
+	} else if ok {
+		err = w.settled(ctx, u)
+	} else if begun.Open != nil { // the task is gone from the list: its work stays where it is
+		err = errors.New("task " + id + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
 	}
-	return &unit{task: t, number: number, base: gitops.Tree(w.history.Bases[id]), before: gitops.Tree(w.history.Tree),
-		since: w.history.Starts[id],
-		log:   w.home.Log(w.state.ID, id, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}, true
+	if w.history.Tasks[id] == nil || !w.job.Graph.Ready(id) {
+		ln.task = ""
+	}
+	return out, err
 }
 
-// recoverAttempt ends an attempt that was under way. An outcome says that the run ends here, as it would have.
-func (w *tagWork) recoverAttempt(ctx context.Context, stop *stopper, open *journal.Event) (*Outcome, error) {
-	u, ok := w.revive(open.Task, open.Attempt)
-	if !ok { // the task is gone from the list: its work stays in the tree, and is kept
-		return nil, errors.New("task " + open.Task + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
+// endOpen ends an attempt that was under way. An outcome says that the run ends here, as it would have.
+func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, begun *journal.Task) (*Outcome, error) {
+	if begun.Open.Slot != u.lane.number() { // its slot is in use by others
+		e := w.event(journal.AttemptFinished, u)
+		e.Verdict, e.Reason, e.Detail = journal.Cancelled, "the run was interrupted, and goes on in another slot", &journal.Detail{}
+		return nil, w.record(e)
 	}
-	if err := w.adopt(ctx, stop, u, open, w.history.OpenAgent); err != nil {
+	if err := w.adopt(ctx, stop, u, begun.Open, begun.Agent); err != nil {
 		return nil, err
 	}
 	if changed := u.res.Work.Changed; len(changed) > 0 && u.res.Agent.End == agent.Cancelled {
@@ -86,10 +81,46 @@ func (w *tagWork) recoverAttempt(ctx context.Context, stop *stopper, open *journ
 	if err != nil || u.res.Verdict != verify.Cancelled {
 		return out, err
 	}
-	if over := w.overpaid(u.task.ID); over != "" && w.history.Current == u.task.ID {
+	if over := w.overpaid(u.task.ID); over != "" && w.history.Tasks[u.task.ID] != nil {
 		return nil, w.blockOverpaid(ctx, u, over)
 	}
 	return nil, nil
+}
+
+// settled finishes what stands between the end of an attempt and the end of its task.
+func (w *tagWork) settled(ctx context.Context, u *unit) error {
+	id, h := u.task.ID, w.history
+	for _, v := range h.Verified {
+		if v.Task == id {
+			u.base, u.res.Verdict = gitops.Tree(v.Base), verify.Verified
+			u.res.Work.After, u.res.Work.Left = gitops.Tree(v.Tree), v.Left
+			_, err := w.integrate(ctx, u, v.Ref)
+			return err
+		}
+	}
+	f, failed := h.Failures[id]
+	if over := w.overpaid(id); over != "" && f.Verdict != journal.Blocked {
+		u.res.Reason = orElse(f.Reason, "none has ended")
+		return w.blockOverpaid(ctx, u, over)
+	}
+	if failed && (f.Verdict == journal.Blocked || h.Counted[id] >= w.config.Scud.MaxIterationsPerTask) {
+		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
+		if f.Result != nil {
+			u.res.Agent.Question = f.Result.Question
+		}
+		return w.block(ctx, u)
+	}
+	return nil
+}
+
+// revive is the unit that the journal tells of. It fails for a task that the list no longer has.
+func (w *tagWork) revive(ln *lane, id string, number int) (*unit, bool) {
+	t, ok := w.job.Graph.Task(id)
+	if !ok {
+		return nil, false
+	}
+	return &unit{lane: ln, task: t, number: number, base: gitops.Tree(w.history.Bases[id]), before: gitops.Tree(w.history.Tasks[id].Tree), since: w.history.Starts[id],
+		log: w.home.Log(w.state.ID, id, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}, true
 }
 
 // adopted is what the journal tells of an attempt that a killed run had begun.
@@ -102,10 +133,10 @@ func adopted(end *journal.Event) *attempt.Adopted {
 }
 
 // resumed is what the workspace is told of it.
-func (h Home) resumed(id string, open, end *journal.Event, now time.Time) *workspace.Resumed {
+func resumed(exit string, open, end *journal.Event, now time.Time) *workspace.Resumed {
 	r := &workspace.Resumed{Head: gitops.Head{Branch: open.Branch, Hash: open.Head}, Began: open.TS, Ended: now}
 	// Its last process ended when that was recorded; where it was not, the attempt lasted until now.
-	if fi, err := os.Stat(h.ExitFile(id)); err == nil && fi.ModTime().After(open.TS) {
+	if fi, err := os.Stat(exit); err == nil && fi.ModTime().After(open.TS) {
 		r.Ended = fi.ModTime()
 	}
 	if end != nil && end.Detail != nil {

@@ -23,7 +23,7 @@ const (
 // review that comes to nothing costs nothing.
 func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 	u.started = l.tools.Now()
-	stand, err := l.ws.Prepare(ctx, l.start(u))
+	stand, err := l.prepare(ctx, u.lane, l.start(u))
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,8 @@ func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 	in.Session, in.Spent, in.Keep, in.Env = "", nil, false, append(in.Env, "DESCARTES_REVIEW=1") // for agents that are scripts
 	actx, done := stop.watch(ctx)
 	defer done()
-	res, err := l.runner.Consult(actx, l.ws, in, "review", l.observe(u))
+	var res agent.Result
+	l.unlocked(func() { res, err = u.lane.runner.Consult(actx, u.lane.ws, in, "review", l.observe(u)) })
 	if err == nil {
 		err = l.undoReview(context.WithoutCancel(ctx), u, ref)
 	}
@@ -60,14 +61,14 @@ func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 // undoReview restores what a review changed, which is asked for its words alone, and keeps it below the ref: a person may have saved a file
 // meanwhile.
 func (l *Loop) undoReview(ctx context.Context, u *unit, ref string) error {
-	left, err := l.ws.Look(ctx)
+	left, err := u.lane.ws.Look(ctx)
 	if err != nil || len(left.Changed) == 0 {
 		return err
 	}
 	if _, err := l.tools.Repo.Keep(ctx, ref, left.After, nil, "what a review changed\n"); err != nil {
 		return gitErr("keep what a review changed", err)
 	}
-	put, err := l.ws.Restore(ctx, left.Before, u.started)
+	put, err := u.lane.ws.Restore(ctx, left.Before, u.started)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (w *tagWork) reviewed(u *unit) *unit {
 	if !w.config.Scud.AutoTune || !failed || w.history.Reviewed[id] == f.Attempt || w.tuned[fileName(id)+".md"] {
 		return nil
 	}
-	return &unit{task: u.task, with: u.with, number: u.number, since: u.since,
+	return &unit{lane: u.lane, task: u.task, with: u.with, number: u.number, since: u.since,
 		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", fileName(id), u.number))}
 }
 

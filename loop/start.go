@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
-	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/tasks"
 )
@@ -73,7 +73,8 @@ type Source interface {
 // Start begins a run, or takes up one that had not ended. It takes the locks, brings task file and journal into step, and leaves the first
 // attempt to Run. The caller closes the loop.
 func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
-	l := &Loop{root: root, tools: tools, home: NewHome(root), history: journal.NewState(), state: &State{}, missing: map[string]bool{}}
+	l := &Loop{root: root, tools: tools, home: NewHome(root), history: journal.NewState(), state: &State{}, missing: map[string]bool{}, branch: opt.Branch}
+	l.changed = sync.NewCond(&l.mu)
 	l.who = Holder{PID: os.Getpid(), Host: hostname(), At: tools.Now()}
 	l.work = j.begin(l, opt)
 	defer func() {
@@ -152,7 +153,6 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	}
 	l.journal = j
 	l.saver = &saver{fs: l.tools.FS, own: &ownState{fs: l.tools.FS, path: path}, sync: l.journal.Sync, state: l.snapshot, pending: map[string]tasks.Status{}}
-	l.runner = &attempt.Runner{Agent: l.tools.Agent, Verify: l.tools.Verify, Mask: l.tools.Mask, Dir: l.home.Run(l.state.ID), Exit: l.home.ExitFile(l.state.ID)}
 	if err := os.MkdirAll(l.home.Run(l.state.ID)+"/logs", 0o755); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}

@@ -27,29 +27,24 @@ type tagWork struct {
 	*Loop
 	job     *Job
 	scope   Scope
-	branch  string            // made before the first attempt
 	told    map[string]string // held tasks that were told of, and why
+	waiting map[string]bool   // tasks of which was said that they wait for another's files
 	tuned   map[string]bool   // tasks whose next text a person chose, by file name
 	failing streak
 	void    bool                              // the run was refused before it began
 	chains  bool                              // a task may go on in another's session
 	without map[string]bool                   // backends of which was said that they go on in none
-	slots   *slots                            // nil: attempts run in the user's tree
-	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutine
+	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutines
 
-	// where the run stands in its waves
-	wave    int      // the wave at hand; 0 before the first
-	queue   []string // its tasks that are left in this pass
-	active  bool     // something was done in it
-	worked  bool     // something was done in a wave of this pass
-	entered int      // the wave whose begin was recorded last
-	again   string   // the task that gets another attempt
-	late    bool     // that task goes first: its work lies in the tree
+	queue   *scheduler.Queue // of slots
+	passed  int              // waves in which nothing is left to do
+	entered int              // the wave whose begin was recorded last
+	putOff  []string         // tasks whose next attempt comes after the first one of others
 }
 
 // begin makes the job the work of a run.
 func (j *Job) begin(l *Loop, opt StartOptions) work {
-	w := &tagWork{Loop: l, job: j, scope: opt.Scope, branch: opt.Branch, counts: &atomic.Pointer[scheduler.Counts]{}}
+	w := &tagWork{Loop: l, job: j, scope: opt.Scope, counts: &atomic.Pointer[scheduler.Counts]{}}
 	w.count()
 	w.chains, w.without = j.chains(), map[string]bool{}
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
@@ -126,10 +121,15 @@ func (w *tagWork) replay(_ context.Context, events []journal.Event) error {
 	}
 	w.saver.look()
 	w.tuned = w.home.tunedNames(w.state.Tag)
-	w.ws = workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.root, Settings: w.home.settings(w.state.ID),
-		Fixed: append(settingsFiles(w.config, w.root), w.job.File.Ahead(w.root)...), OwnList: w.saver.writes, Watch: true, Loop: w.state.ID})
 	return nil
 }
+
+func (w *tagWork) here() Workspace {
+	return workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.root, Settings: w.home.settings(w.state.ID),
+		Fixed: append(settingsFiles(w.config, w.root), w.job.File.Ahead(w.root)...), OwnList: w.saver.writes, Watch: true, Loop: w.state.ID})
+}
+
+func (w *tagWork) fixed() []string { return append(settingsFiles(w.config, w.root), w.job.File.Path()) }
 
 // opening says what the user had changed and what is tried again.
 func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
@@ -191,128 +191,16 @@ func (w *tagWork) opened(fresh bool) error {
 
 // testable: no work of an unfinished attempt lies in the tree, and an attempt will begin.
 func (w *tagWork) testable() bool {
-	return !w.history.Unsettled() && (w.slots == nil || len(w.history.Tasks) == 0) && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
+	return !w.history.Unsettled() && (w.trunk == nil || len(w.history.Tasks) == 0) && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
 }
 
-// recover brings to its end what a dead loop had begun: an attempt under way is adopted when its agent had finished, else it is no attempt and
-// its work stays for the next one; a task given up is taken back. The task that a run was stopped in the middle of goes first then: its work
-// lies in the tree, and the task's base is what a later block would go back to.
-func (w *tagWork) recover(ctx context.Context, stop *stopper) (*Outcome, error) {
-	if w.branch != "" {
-		if err := w.tools.Repo.NewBranch(ctx, w.branch); err != nil {
-			return nil, err
-		}
-	}
-	if open := w.history.Open; open != nil {
-		if out, err := w.recoverAttempt(ctx, stop, open); out != nil || err != nil {
-			return out, err
-		}
-	} else if err := w.recoverTask(ctx); err != nil {
-		return nil, err
-	}
-	id := w.history.Current
-	if w.again = ""; id == "" || !w.job.Graph.Ready(id) {
-		return nil, nil
-	}
-	if w.scope.Task != "" && w.scope.Task != id {
-		return nil, fmt.Errorf("task %s is half done: finish it first with descartes loop resume, or descartes loop step --task %s", id, id)
-	}
-	w.again, w.late = id, true
-	return nil, nil
-}
-
-// next goes through the waves: the ready tasks of one in id order, then its commit.
-func (w *tagWork) next(ctx context.Context, stop *stopper) (*unit, *Outcome, error) {
-	for {
-		id := w.again
-		if w.again = ""; id == "" {
-			if len(w.queue) == 0 {
-				if over, err := w.turn(ctx, stop); over || err != nil {
-					return nil, nil, err
-				}
-				continue
-			}
-			id, w.queue = w.queue[0], w.queue[1:]
-			if w.scope.Task != "" && id != w.scope.Task {
-				continue
-			}
-			if run, err := w.due(id); err != nil {
-				return nil, nil, err
-			} else if !run {
-				continue
-			}
-		}
-		if out := w.limits(ctx, stop); out != nil {
-			return nil, out, nil
-		}
-		if !w.late {
-			w.active = true
-		}
-		if err := w.enter(w.job.Graph.Wave(id)); err != nil {
-			return nil, nil, err
-		}
-		u, err := w.unit(ctx, id)
-		return u, nil, err
-	}
-}
-
-// turn ends the wave at hand, whose tasks have all had their turn, and begins the next one. over says that there is none.
-func (w *tagWork) turn(ctx context.Context, stop *stopper) (over bool, err error) {
-	waves := w.job.Graph.Waves()
-	if w.wave > 0 {
-		w.worked = w.worked || w.active || w.uncommitted(w.wave)
-		if err := w.commitWave(ctx, stop, w.wave, waves[w.wave-1].Tasks); err != nil {
-			return true, err
-		}
-		if w.scope.Step && w.worked {
-			return true, nil
-		}
-	}
-	if w.wave == len(waves) {
-		if w.scope.Step {
-			return true, nil
-		}
-		if again, err := w.takeAnswers(); err != nil || !again {
-			return true, err
-		}
-		w.wave, w.worked = 0, false
-	}
-	w.wave++
-	w.queue, w.active = slices.Clone(waves[w.wave-1].Tasks), false
-	if w.scope.Task != "" && w.job.Graph.Wave(w.scope.Task) != w.wave {
-		w.queue = nil
-	}
-	return false, nil
-}
-
-// enter records that a wave begins, unless the half done task that went first had begun it.
+// enter records that a wave begins, unless its begin was recorded last.
 func (w *tagWork) enter(number int) error {
 	if w.entered == number {
 		return nil
 	}
 	w.entered = number
 	return w.record(&journal.Event{Type: journal.WaveStarted, Wave: number, Of: len(w.job.Graph.Waves()[number-1].Tasks)})
-}
-
-// due reports whether a task is to run now. A held one is told of once.
-func (w *tagWork) due(id string) (bool, error) {
-	g := w.job.Graph
-	if g.Ready(id) {
-		return true, nil
-	}
-	roots, held := g.Held(id)
-	if !held || g.Status(id) == tasks.Done || g.Status(id) == tasks.Blocked {
-		return false, nil
-	}
-	_, cause := g.State(id)
-	if w.told[id] == cause { // in an earlier pass
-		return false, nil
-	}
-	if w.told == nil {
-		w.told = map[string]string{}
-	}
-	w.told[id] = cause
-	return false, w.record(&journal.Event{Type: journal.TaskHeld, Wave: g.Wave(id), Task: id, Title: w.title(id), Reason: cause, Tasks: roots})
 }
 
 // limit: too many attempts in all, or the breaker.
@@ -340,30 +228,26 @@ func (w *tagWork) settle(ctx context.Context, stop *stopper, out *Outcome, err e
 		err = w.openBreaker(context.WithoutCancel(ctx), out)
 	}
 	w.shelve()
-	if err != nil {
+	if err != nil || len(w.lanes) == 0 {
 		return err
 	}
-	if w.slots != nil {
-		return w.slots.settle(ctx, stop)
-	}
 	for _, wave := range w.job.Graph.Waves() {
-		if err := w.commitWave(ctx, stop, wave.Number, wave.Tasks); err != nil {
+		if err := w.commitAlone(ctx, stop, w.lanes[0], wave); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// shelve gives the task that a run stops in the middle of back to the list: nobody works on it now. The journal
-// still knows where it stood.
+// shelve gives the tasks that a run stops in the middle of back to the list: nobody works on them now. The journal
+// still knows where they stood.
 func (w *tagWork) shelve() {
-	if w.history.Current == "" {
-		return
-	}
 	w.saver.mu.Lock()
 	defer w.saver.mu.Unlock()
-	w.saver.pending[w.history.Current] = tasks.Pending
-	w.setStatus(w.history.Current, tasks.Pending)
+	for id := range w.history.Tasks {
+		w.saver.pending[id] = tasks.Pending
+		w.setStatus(id, tasks.Pending)
+	}
 }
 
 // ending judges a run that nothing stopped.
@@ -415,7 +299,7 @@ func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
 	w.void = out.Ending == journal.BaselineFails
 	e := out.end(string(out.Ending), w.tools.Code)
-	if cur := w.history.Current; cur != "" && w.slots == nil && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {
+	if cur := w.history.Current; cur != "" && w.trunk == nil && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {
 		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
 	}
 	return e, nil
@@ -445,11 +329,6 @@ func (w *tagWork) count() {
 
 // close removes the task list that this start had made of the plan where the run was refused: it leaves nothing.
 func (w *tagWork) close() error {
-	if w.slots != nil {
-		if err := w.slots.closeLanes(); err != nil {
-			return err
-		}
-	}
 	if !w.void || w.job.Import == nil || w.history.Iteration > 0 {
 		return nil
 	}

@@ -20,30 +20,21 @@ import (
 	"descartes/verify"
 )
 
-// unit is a task's next attempt.
-func (w *tagWork) unit(ctx context.Context, id string) (*unit, error) {
+// unit is the next attempt at a lane's task.
+func (w *tagWork) unit(ctx context.Context, ln *lane) (_ *unit, err error) {
+	id, h := ln.task, w.history
 	t, ok := w.job.Graph.Task(id)
 	if !ok {
 		return nil, fmt.Errorf("task %s vanished from the graph", id)
 	}
-	u := &unit{task: t, number: w.history.Begun[id] + 1, before: gitops.Tree(w.history.Tree), since: w.history.Starts[id]}
+	u := &unit{lane: ln, task: t, number: h.Begun[id] + 1, since: h.Starts[id]}
 	u.log = w.home.Log(w.state.ID, id, u.number)
-	if w.slots != nil {
-		if u.base, u.before = w.slots.state.Tree, ""; w.started(id) {
-			u.base, u.before = gitops.Tree(w.history.Bases[id]), gitops.Tree(w.history.Tasks[id].Tree)
-		}
-		if u.before == "" || w.history.Counted[id] == 0 {
-			u.before = u.base
-		}
-		return u, nil
+	if w.started(u) {
+		u.base, u.before = gitops.Tree(h.Bases[id]), gitops.Tree(h.Tasks[id].Tree)
+	} else if u.base, err = w.holds(ctx, ln); err != nil { // what stood before the task's first attempt
+		return nil, err
 	}
-	if u.base = gitops.Tree(w.history.Bases[id]); u.base == "" || w.history.Current != id {
-		var err error
-		if u.base, err = w.ws.Holds(ctx); err != nil { // what stood before the task's first attempt
-			return nil, err
-		}
-	}
-	if w.history.Counted[id] == 0 {
+	if u.before == "" || h.Counted[id] == 0 {
 		u.before = u.base
 	}
 	return u, nil
@@ -69,12 +60,13 @@ func (w *tagWork) spec(u *unit) (specbuild.Spec, *Outcome, error) {
 	return spec, nil, err
 }
 
-// started reports whether a task has begun and is neither done nor blocked.
-func (w *tagWork) started(id string) bool {
-	if w.slots != nil {
-		return w.history.Tasks[id] != nil
+// started reports whether a unit's task has begun and is neither done nor blocked. In the user's tree, where one task is under way at a time,
+// what another one has begun was taken back.
+func (w *tagWork) started(u *unit) bool {
+	if u.lane.slot != nil {
+		return w.history.Tasks[u.task.ID] != nil
 	}
-	return w.history.Current == id
+	return w.history.Current == u.task.ID
 }
 
 // begun tells of the task, too, at its first attempt.
@@ -82,12 +74,12 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Tree = string(u.before)
 	events := []*journal.Event{first}
 	if w.chains {
-		first.Detail.Dir = w.ws.Dir()
+		first.Detail.Dir = u.lane.ws.Dir()
 		if warning := w.goOn(u, first); warning != nil {
 			events = append(events, warning)
 		}
 	}
-	if w.started(u.task.ID) {
+	if w.started(u) {
 		return events
 	}
 	e := w.event(journal.TaskStarted, u)
@@ -111,27 +103,23 @@ func (w *tagWork) waits(u *unit, e *journal.Event) {
 
 // conclude gives the task another attempt where it failed and may have one, at once or after the first ones of others.
 func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
-	id, late := u.task.ID, w.late
+	id, ln := u.task.ID, u.lane
 	out, again, err := w.verdict(ctx, stop, u)
 	w.spent(u)
 	switch {
 	case out != nil || err != nil:
 		return out, err
 	case !again:
-		if w.late = false; late {
-			return nil, nil
-		}
-		return w.recheck(ctx, stop, id)
-	case !late && w.putOff(w.queue):
-		if u.res.Work.After != u.base {
-			if _, err := w.takeBack(context.WithoutCancel(ctx), id); err != nil {
+		out, err = w.recheck(ctx, stop, u)
+		ln.task = ""
+		return out, err
+	case w.idles():
+		if ln.tree != nil && u.res.Work.After != u.base {
+			if _, err := w.takeBack(context.WithoutCancel(ctx), ln, id); err != nil {
 				return nil, err
 			}
 		}
-		w.shelve()
-		w.queue = append(w.queue, id)
-	default:
-		w.again = id
+		w.putOff, ln.task = append(w.putOff, id), ""
 	}
 	return nil, nil
 }
@@ -191,7 +179,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.Tasks[u.task.ID].Agent.Detail.Model,
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
-	if end.Detail.Until, err = w.pacer.after(u.with, res.Agent, res.Reason); err != nil {
+	if end.Detail.Until, err = w.pacer.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
 		return nil, false, err
 	}
 	var over *Outcome
@@ -205,16 +193,8 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
 		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), preview(res.Agent.Final)
-		if w.slots != nil {
-			if err := w.record(end); err != nil {
-				return nil, false, err
-			}
-			again, err := w.integrate(ctx, u, ref)
-			return nil, again, err
-		}
-		done := w.event(journal.TaskDone, u)
-		done.Ref = ref
-		return nil, false, w.record(end, done)
+		again, err := w.integrate(ctx, u, ref, end)
+		return nil, again, err
 	}
 	if err := w.describe(gctx, u, end); err != nil {
 		return nil, false, err
@@ -246,8 +226,46 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	if res.Verdict == verify.Blocked || w.history.Counted[id] >= w.config.Scud.MaxIterationsPerTask {
 		return nil, false, w.block(gctx, u)
 	}
-	out, err := w.pacer.over(w.config.Choices(u.task))
+	out, err := w.pacer.over(w.config.Choices(u.task), w.teller(u))
 	return out, true, err
+}
+
+// integrate makes a verified result part of what later attempts begin with, and records what became of it, after the attempt's end. again: the
+// task gets another attempt, on top of the state.
+func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*journal.Event) (again bool, err error) {
+	done := w.event(journal.TaskDone, u)
+	done.Ref = ref
+	if u.lane.slot == nil {
+		return false, w.record(append(end, done)...)
+	}
+	if err := w.record(end...); err != nil {
+		return false, err
+	}
+	tree, err := w.tools.Repo.TreeWithout(u.base, u.res.Work.After, u.res.Work.Left)
+	if err != nil {
+		return false, gitErr("take the work of task "+u.task.ID, err)
+	}
+	fate, err := w.trunk.fold(ctx, u.lane, Candidate{Unit: u.task.ID, Base: u.base, Tree: tree})
+	if err != nil {
+		return false, err
+	}
+	e := w.event(journal.Integrated, u)
+	e.Tree, e.Commit = string(w.trunk.merged.Tree), w.trunk.on
+	if fate.Accepted() {
+		if err := w.tools.Repo.Pin(ctx, w.trunk.kept(), w.trunk.merged.Tree); err != nil {
+			return false, gitErr("pin the state", err)
+		}
+		return false, w.record(e, done)
+	}
+	e.Verdict, e.Reason, e.Detail = journal.Failed, fate.Reason(), &journal.Detail{Output: tail(fate.Detail(), maxWords)}
+	if err := w.record(e); err != nil {
+		return false, err
+	}
+	u.res.Verdict, u.res.Reason, u.base = verify.Failed, e.Reason, w.trunk.merged.Tree
+	if w.history.Counted[u.task.ID] >= w.config.Scud.MaxIterationsPerTask {
+		return false, w.block(ctx, u)
+	}
+	return true, nil
 }
 
 // mostCutOff is how many attempts of a task in a row may be interrupted: none of them counts as an attempt, but
@@ -320,7 +338,7 @@ func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) err
 // block gives a task up: its work is kept as refs, the working tree goes back to what it was.
 func (w *tagWork) block(ctx context.Context, u *unit) error {
 	id := u.task.ID
-	put, err := w.ws.Restore(ctx, u.base, w.history.Starts[id])
+	put, err := u.lane.ws.Restore(ctx, u.base, w.history.Starts[id])
 	if err != nil {
 		return fmt.Errorf("take back the work on task %s: %w", id, err)
 	}
@@ -364,8 +382,8 @@ const maxListed = 1000
 
 // takeBack brings the tree back to what it was before a task that is neither done nor blocked; its attempts' refs keep
 // what it had made.
-func (w *tagWork) takeBack(ctx context.Context, id string) (gitops.Tree, error) {
-	put, err := w.ws.Restore(ctx, gitops.Tree(w.history.Bases[id]), w.history.Starts[id])
+func (w *tagWork) takeBack(ctx context.Context, ln *lane, id string) (gitops.Tree, error) {
+	put, err := ln.ws.Restore(ctx, gitops.Tree(w.history.Bases[id]), w.history.Starts[id])
 	if err != nil {
 		return "", fmt.Errorf("take back the work on task %s: %w", id, err)
 	}

@@ -93,7 +93,7 @@ func (h Home) keptSpec(id, task string, attempt int) string {
 func (w *tagWork) spent(u *unit) {
 	if u.res.Verdict != verify.Verified {
 		to := w.home.keptSpec(w.state.ID, u.task.ID, u.number)
-		putAside(w.runner.PromptFile(), to)
+		putAside(u.lane.runner.PromptFile(), to)
 	}
 	if u.tuned && u.res.Verdict != verify.Limited && u.res.Verdict != verify.Cancelled {
 		delete(w.tuned, fileName(u.task.ID)+".md")

@@ -1,0 +1,241 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/loop/attempt"
+	"descartes/loop/journal"
+	"descartes/loop/workspace"
+	"descartes/verify"
+)
+
+// Workspace is where attempts run; see package workspace.
+type Workspace interface {
+	attempt.Workspace
+	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
+	Restore(ctx context.Context, to gitops.Tree, since time.Time) (workspace.Restored, error)
+	Close(open bool) error
+}
+
+// lane is where attempts run, one after the other: the user's own tree or folder, or a slot.
+type lane struct {
+	ws     Workspace
+	tree   *workspace.Tree // ws, where it is the user's tree in a repository
+	slot   *workspace.Slot // ws, where it is a slot
+	runner *attempt.Runner
+	end    func() error // ends the processes of a slot and gives it back; nil outside of slots
+
+	task  string // that it has begun and goes on with; "" for none
+	spare bool   // it only ends the attempt that a dead loop left open in its slot
+
+	taught, commits int // what the tree knows of the account's work and commits
+}
+
+// number is the slot's; 0 for the user's tree.
+func (ln *lane) number() int {
+	if ln.slot == nil {
+		return 0
+	}
+	return ln.slot.Number
+}
+
+// env is what commands need besides.
+func (ln *lane) env() []string {
+	if ln.slot == nil {
+		return nil
+	}
+	return ln.slot.Env()
+}
+
+// stale says that the tree may hold something else than the last attempt left.
+func (ln *lane) stale() {
+	if ln.tree != nil {
+		ln.tree.Stale()
+	}
+}
+
+// holds is what the next attempt at something new begins with: the tree as it is, or everything that is integrated.
+func (l *Loop) holds(ctx context.Context, ln *lane) (gitops.Tree, error) {
+	switch {
+	case ln.slot != nil:
+		return l.trunk.merged.Tree, nil
+	case ln.tree != nil:
+		return ln.tree.Holds(ctx)
+	}
+	return "", nil
+}
+
+// prepare brings a lane to what a unit begins with.
+func (l *Loop) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand workspace.Stand, err error) {
+	if ln.slot != nil { // nobody else's work lies there
+		s.Users, s.Left = nil, nil
+	}
+	l.unlocked(func() { stand, err = ln.ws.Prepare(ctx, s) })
+	if l.trunk == nil {
+		return stand, err
+	}
+	for _, note := range l.trunk.pool.Notes() {
+		err = errors.Join(err, l.record(&journal.Event{Type: journal.Warning, Message: note}))
+	}
+	return stand, err
+}
+
+// teach tells the user's tree what was verified and committed since the last time.
+func (l *Loop) teach(ln *lane) {
+	if ln.tree == nil {
+		return
+	}
+	for _, w := range l.history.Work[ln.taught:] {
+		ln.tree.Verified(workName(&w), gitops.Tree(w.Base), gitops.Tree(w.Tree), w.Left)
+		if w.Committed {
+			ln.tree.Committed([]string{workName(&w)})
+		}
+	}
+	ln.taught = len(l.history.Work)
+	for _, c := range l.history.WaveCommits[ln.commits:] {
+		names := make([]string, len(c.Tasks))
+		for i, id := range c.Tasks {
+			names[i] = taskWork(id)
+		}
+		ln.tree.Committed(names)
+	}
+	ln.commits = len(l.history.WaveCommits)
+}
+
+// workName names a piece of work for people.
+func workName(w *journal.Work) string {
+	if w.Task == "" {
+		return fmt.Sprintf("iteration %d", w.Iteration)
+	}
+	return taskWork(w.Task)
+}
+
+func taskWork(id string) string { return "task " + oneline.Text(id) }
+
+// open makes the lanes: one for the user's tree, or one for each slot.
+func (l *Loop) open(ctx context.Context) error {
+	h, slots := l.history, l.config.Slots()
+	inSlots := len(h.Attempts) > 0 && h.Attempts[len(h.Attempts)-1].Slot > 0
+	switch {
+	case slots == 0 && inSlots && (h.Open != nil || len(h.Verified)+len(h.Tasks) > 0):
+		return errors.New("the loop has work in slots that no commit holds: resume it as it was started, with -j or --isolate")
+	case slots > 0 && !inSlots && (h.Open != nil || len(h.Verified) > 0):
+		return errors.New("the loop has work in your working tree that no commit holds: resume it there first, with -j 1 and without --isolate")
+	case slots > 0:
+		return l.openSlots(ctx, slots)
+	}
+	ws := l.work.here()
+	tree, _ := ws.(*workspace.Tree)
+	l.lanes = []*lane{{ws: ws, tree: tree, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.Run(l.state.ID), l.home.ExitFile(l.state.ID))}}
+	return nil
+}
+
+func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *attempt.Runner {
+	return &attempt.Runner{Agent: a, Verify: v, Mask: l.tools.Mask, Dir: dir, Exit: exit}
+}
+
+// openSlots takes so many slots, and those in which a dead loop left attempts open, and finds out where the run stands.
+func (l *Loop) openSlots(ctx context.Context, n int) error {
+	c := &l.config.Pool
+	pool := workspace.NewPool(workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.root, Dir: l.root, Shown: l.tools.Shown,
+		Fixed: l.work.fixed(), Fresh: c.Fresh, MaxCopy: c.MaxCopy, Setup: c.Setup, Run: l.setUp, Free: l.tools.Free})
+	if err := pool.Room(ctx, n); err != nil {
+		return err
+	}
+	var err error
+	if l.trunk, err = l.newTrunk(ctx, pool); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.history.Tasks)) {
+		if open := l.history.Tasks[id].Open; open != nil && open.Slot > 0 {
+			ln, err := l.openSlot(ctx, open.Slot)
+			if err != nil {
+				return err
+			}
+			if ln != nil { // else somebody else has it, and the attempt in it is lost
+				ln.task, ln.spare = id, len(l.lanes) >= n
+				l.lanes = append(l.lanes, ln)
+			}
+		}
+	}
+	for len(l.lanes) < n {
+		ln, err := l.openSlot(ctx, 0)
+		if err != nil {
+			return err
+		}
+		l.lanes = append(l.lanes, ln)
+	}
+	return nil
+}
+
+// openSlot takes a slot of that number, or with 0 the first that is free; nil: somebody else has that number.
+func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
+	slot, err := l.trunk.pool.Take(ctx, number)
+	if slot == nil || err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(l.home.Run(l.state.ID), "slots", strconv.Itoa(slot.Number))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close(true))
+	}
+	a, v, end, err := l.tools.Slot(slot, dir)
+	if err != nil {
+		return nil, errors.Join(err, slot.Close(true))
+	}
+	return &lane{ws: slot, slot: slot, runner: l.runner(a, v, dir, filepath.Join(dir, "exit.json")),
+		end: func() error { return errors.Join(end(), slot.Close(true)) }}, nil
+}
+
+// closeLanes ends the processes of the slots, and gives them back.
+func (l *Loop) closeLanes() (err error) {
+	for _, ln := range l.lanes {
+		if ln.end != nil {
+			err = errors.Join(err, ln.end())
+		}
+	}
+	return err
+}
+
+// setUp runs the set-up command in a slot.
+func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
+	i := slices.IndexFunc(l.lanes, func(ln *lane) bool { return ln.slot == slot })
+	if i < 0 {
+		return fmt.Errorf("slot %d is nobody's", slot.Number)
+	}
+	log := filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
+	res, err := l.lanes[i].runner.Verify.Run(ctx, verify.Request{Label: "setup", Command: l.config.Pool.Setup, Dir: slot.Dir(), Env: slot.Env(), Log: log, Mask: l.tools.Mask,
+		Timeout: time.Duration(l.config.Pool.SetupTimeout) * time.Second, Grace: 5 * time.Second})
+	if err != nil {
+		return fmt.Errorf("set up slot %d: %w", slot.Number, err)
+	}
+	if res.Cancelled {
+		return context.Canceled
+	}
+	if !res.Passed {
+		return &SetupError{Slot: slot.Number, Command: l.config.Pool.Setup, Reason: strings.TrimPrefix(res.Reason(), "verify "), Output: res.Tail, Log: l.relative(log)}
+	}
+	return nil
+}
+
+// SetupError says that pool.setup failed in a slot.
+type SetupError struct {
+	Slot            int
+	Command, Reason string
+	Output, Log     string
+}
+
+func (e *SetupError) Error() string {
+	lines := strings.Split(strings.TrimRight(e.Output, "\n"), "\n")
+	return fmt.Sprintf("pool.setup in slot %d: `%s` %s: %s (see %s)", e.Slot, oneline.Text(e.Command), e.Reason, oneline.Text(lines[len(lines)-1]), e.Log)
+}
