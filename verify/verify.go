@@ -40,6 +40,7 @@ type Result struct {
 	Cancelled bool
 	Overran   string // the limit that ended it, in words; "" for none
 	Tail      string // the end of what it printed on both streams, see Tail
+	Why       string // the line of it that says why the command failed; "" where it passed, was ended, or printed nothing
 	Duration  time.Duration
 }
 
@@ -56,6 +57,8 @@ func (r *Result) Reason() string {
 		return "verify was cancelled"
 	case r.Signal != 0:
 		return fmt.Sprintf("verify was ended by signal %d", r.Signal)
+	case r.Why != "":
+		return "verify: " + r.Why
 	default:
 		return fmt.Sprintf("verify failed with exit status %d", r.Code)
 	}
@@ -132,6 +135,9 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	}
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
+	}
+	if exit.Why == process.Exited && !res.Passed {
+		res.Why = Why(strings.ReplaceAll(res.Tail, q.Dir+string(filepath.Separator), ""))
 	}
 	return res, nil
 }

@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 		want          Result
 	}{
 		{"passes", "echo out; echo err >&2", Result{Passed: true, Tail: "out\nerr\n"}},
-		{"fails", "echo no; exit 3", Result{Code: 3, Tail: "no\n"}},
+		{"fails", "echo no; exit 3", Result{Code: 3, Tail: "no\n", Why: "no"}},
 		{"and", "true && false && echo never", Result{Code: 1}},
 		{"signal", "echo x; kill -KILL $$", Result{Signal: int(syscall.SIGKILL), Tail: "x\n"}},
 		{"slow", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: not finished after 200ms", Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
