@@ -1,14 +1,15 @@
 package specbuild
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"descartes/internal/markdown"
+	"descartes/tasks/prose"
 )
 
 // place is a part of the plan that stands for a task.
@@ -19,19 +20,12 @@ type place struct {
 	how  string // what matched, for the source map
 }
 
-const (
-	maxRange  = 100 // of "SCUD Tasks 3-9"
-	maxPlaces = 16  // of one task
-)
+const maxPlaces = 16 // of one task
 
 // findMarkers fills the table of explicit markers: headings, then lines of text, then tables. Where
 // they disagree the earlier kind holds, unless the later one names a part of the same section.
 func (p *Plan) findMarkers() {
 	p.marks = map[string][]place{}
-	scud := p.mentions("CUD Task", "CUD task", "cud Task", "cud task")
-	if len(scud) == 0 && !strings.Contains(p.src, "--") && !strings.Contains(p.src, "(Task") && !strings.Contains(p.src, "(task") {
-		return
-	}
 	for i, h := range p.heads {
 		if text, ids := markerIn(h.text, true); len(ids) > 0 {
 			p.mark(ids, p.headPlace(i, fmt.Sprintf("heading %q marks it (%s)", h.text, text)))
@@ -39,7 +33,7 @@ func (p *Plan) findMarkers() {
 	}
 	p.deepest()
 	r := p.references()
-	p.weaker(func() { p.textMarkers(r, scud) })
+	p.weaker(func() { p.textMarkers(r) })
 	p.weaker(func() { p.tableMarkers(r) })
 }
 
@@ -90,130 +84,47 @@ func (p *Plan) headPlace(i int, how string) place {
 	return place{extent: extent{p.heads[i].start, p.heads[i].end}, head: i, how: how}
 }
 
+var markerText = regexp.MustCompile(`(?i)\bscud tasks?\b[ :#]*|\(\s*tasks?\b[ :#]*`)
+
 // markerIn finds "SCUD Task 3", "SCUD Tasks 3.1, 3.2" and, in parentheses alone, "(Task 3)". It returns
 // the marker and the ids; heading allows a marker anywhere in the line.
 func markerIn(s string, heading bool) (string, []string) {
-	lower := strings.ToLower(s)
-	for from := 0; ; {
-		i := strings.Index(lower[from:], "task")
-		if i < 0 || len(lower) != len(s) {
-			return "", nil
+	for _, at := range markerText.FindAllStringIndex(s, -1) {
+		ids, after := idList(s[at[1]:])
+		start, bare := at[0], s[at[0]] == '('
+		if bare {
+			start++
 		}
-		i += from
-		from = i + len("task")
-		rest := strings.TrimPrefix(lower[from:], "s")
-		rest = s[len(s)-len(rest):]
-		before := strings.TrimRight(lower[:i], " ")
-		scud := strings.HasSuffix(before, "scud") && len(before) < i
-		start := i
-		if scud {
-			start = len(before) - len("scud")
-		}
-		opened := strings.HasSuffix(strings.TrimRight(s[:start], " "), "(")
-		ids, after := idList(rest)
-		closed := strings.HasPrefix(after, ")") || strings.Contains(after, ")")
-		if len(ids) == 0 || !scud && !(opened && strings.HasPrefix(after, ")")) {
+		if len(ids) == 0 || bare && !strings.HasPrefix(after, ")") {
 			continue
 		}
-		whole := strings.TrimSpace(s[start : len(s)-len(after)])
-		if heading || start == 0 || opened && closed && strings.TrimSpace(s[strings.LastIndex(s, ")")+1:]) == "" {
-			return whole, ids
+		opened := strings.HasSuffix(strings.TrimRight(s[:start], " "), "(")
+		if heading || start == 0 || opened && strings.Contains(after, ")") && strings.TrimSpace(s[strings.LastIndex(s, ")")+1:]) == "" {
+			return strings.TrimSpace(s[start : len(s)-len(after)]), ids
 		}
 	}
+	return "", nil
 }
 
 // idList reads "3", "3.1, 3.2", "3 and 4", "3-5" and returns what follows.
 func idList(s string) (ids []string, rest string) {
-	for {
-		t := strings.TrimLeft(s, " #*`:")
-		id, after := cutID(t)
-		if id == "" {
-			return ids, s
-		}
-		if lo, hi, ok := strings.Cut(id, "-"); ok && isNumber(lo) && isNumber(hi) {
-			ids = appendRange(ids, lo, hi)
-		} else {
-			ids = append(ids, id)
-		}
-		s = strings.TrimLeft(after, "`*")
-		t = strings.TrimLeft(s, " ")
-		if r, ok := cutRange(t); ok && isNumber(id) {
-			if hi, after := cutID(strings.TrimLeft(r, " ")); isNumber(hi) {
-				ids = appendRange(ids[:len(ids)-1], id, hi)
-				s, t = after, strings.TrimLeft(after, " ")
-			}
-		}
-		next, ok := cutAny(t, ",", "&", "/", "and ", "und ")
-		if !ok {
-			return ids, s
-		}
-		s = strings.TrimPrefix(strings.TrimLeft(next, " "), "and ")
+	refs, rest := prose.Refs(s)
+	for _, r := range refs {
+		ids = append(ids, r.ID)
 	}
-}
-
-func cutRange(s string) (string, bool) {
-	return cutAny(s, "–", "—", "-", "to ", "through ")
-}
-
-func cutAny(s string, prefixes ...string) (string, bool) {
-	for _, pre := range prefixes {
-		if rest, ok := strings.CutPrefix(s, pre); ok {
-			return rest, true
-		}
-	}
-	return s, false
-}
-
-// cutID takes a task id off the start of s. An id in a list has a digit in it: without one it is a word
-// of the sentence.
-func cutID(s string) (id, rest string) {
-	n := 0
-	for n < len(s) && isIDByte(s[n]) {
-		n++
-	}
-	id = strings.TrimRight(s[:n], ".:-_")
-	if !strings.ContainsAny(id, "0123456789") {
-		return "", s
-	}
-	if r, _ := utf8.DecodeRuneInString(s[len(id):]); isWordRune(r) {
-		return "", s // the id goes on in a script that ids are not written in
-	}
-	return id, s[len(id):]
-}
-
-func isIDByte(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("-_.:", c) >= 0
-}
-
-func isNumber(s string) bool {
-	return s != "" && len(s) < 7 && strings.Trim(s, "0123456789") == ""
-}
-
-func appendRange(ids []string, lo, hi string) []string {
-	a, _ := strconv.Atoi(lo)
-	b, _ := strconv.Atoi(hi)
-	if b < a || b-a > maxRange {
-		return append(ids, lo, hi)
-	}
-	for ; a <= b; a++ {
-		ids = append(ids, strconv.Itoa(a))
-	}
-	return ids
+	return ids, rest
 }
 
 // textMarkers looks at lines that begin with a marker ("SCUD Task 3: ...") and at list entries and bold
 // lines that end with one. Such a line marks its checklist entry, else the heading that its own text
 // names, else the section that it stands in.
-func (p *Plan) textMarkers(r references, lines []int) {
-	for _, n := range lines {
-		if p.doc.Fenced(n) {
+func (p *Plan) textMarkers(r references) {
+	for n := range p.doc.Lines {
+		raw := strings.TrimSpace(p.doc.Line(n))
+		if !strings.Contains(raw, "ask") && !strings.Contains(raw, "ASK") || p.doc.Fenced(n) || strings.HasPrefix(raw, "#") || strings.HasPrefix(raw, "|") {
 			continue
 		}
 		at := p.doc.Offset(n)
-		raw := strings.TrimSpace(p.doc.Line(n))
-		if strings.HasPrefix(raw, "#") || strings.HasPrefix(raw, "|") {
-			continue
-		}
 		text := markdown.Bare(strings.TrimLeft(raw, "->*+ "))
 		if p.doc.Lines[n].Box != 0 {
 			text = markdown.Bare(p.doc.Words(n))
@@ -255,24 +166,6 @@ func (p *Plan) headAt(at int) int {
 	return sort.Search(len(p.heads), func(i int) bool { return p.heads[i].start > at }) - 1
 }
 
-// mentions are the lines that hold one of the words.
-func (p *Plan) mentions(words ...string) []int {
-	var lines []int
-	for _, word := range words {
-		for at := 0; ; {
-			i := strings.Index(p.src[at:], word)
-			if i < 0 {
-				break
-			}
-			n := p.doc.LineAt(at + i)
-			lines = append(lines, n)
-			at = p.doc.Offset(n + 1)
-		}
-	}
-	slices.Sort(lines)
-	return slices.Compact(lines)
-}
-
 // tableMarkers reads the tables that have a column of task ids and a column of plan sections.
 func (p *Plan) tableMarkers(r references) {
 	var delimiters []int
@@ -305,13 +198,7 @@ func (p *Plan) tableRow(r references, row int, c []string, task, section int) {
 	if task >= len(c) || section >= len(c) {
 		return
 	}
-	text := c[task]
-	for _, word := range []string{"scud ", "tasks ", "task "} {
-		if len(text) > len(word) && strings.EqualFold(text[:len(word)], word) {
-			text = text[len(word):]
-		}
-	}
-	ids, rest := idList(text)
+	ids, rest := idList(scudWord.ReplaceAllString(c[task], ""))
 	if strings.TrimSpace(rest) != "" {
 		return // a title that begins with a number, not a list of ids
 	}
@@ -351,23 +238,27 @@ func cells(line string) []string {
 	return list
 }
 
+var (
+	scudWord  = regexp.MustCompile(`(?i)^scud `)
+	reference = regexp.MustCompile(`^(?:([a-z]+)\s+)?(\d+(?:\.\d+)*)(?:[a-z]?|:.*|\s*(?:-|–|—|to )\s*(\d+(?:\.\d+)*))$`)
+)
+
 // references finds headings by what people call them. Each table maps to the index of the one heading
 // that is meant, or to ambiguous.
 type references struct {
-	text   map[string]int // the whole text, folded
-	bare   map[string]int // the text without its number
+	text   map[string]int // the whole text, and the text without its number, folded
 	number map[string]int // "phase 2", "2.1"
 }
 
 const ambiguous = -1
 
 func (p *Plan) references() references {
-	r := references{map[string]int{}, map[string]int{}, map[string]int{}}
+	r := references{map[string]int{}, map[string]int{}}
 	for i, h := range p.heads {
-		kind, num, rest := numberOf(h.text)
+		kind, num, rest := prose.Numbered(h.text)
 		note(r.text, h.folded, i)
-		note(r.bare, fold(rest), i)
 		if num != "" {
+			note(r.text, prose.Fold(rest), i)
 			note(r.number, strings.TrimSpace(kind+" "+num), i)
 		}
 	}
@@ -391,60 +282,36 @@ func lookup(m map[string]int, key string) (int, bool) {
 // none.
 func (p *Plan) resolve(r references, ref string) []place {
 	ref = strings.TrimSpace(strings.TrimLeft(ref, "§# "))
-	if i, ok := lookup(r.text, fold(ref)); ok {
+	if i, ok := lookup(r.text, prose.Fold(ref)); ok {
 		return []place{p.headPlace(i, "")}
-	}
-	if i, ok := lookup(r.bare, fold(ref)); ok {
-		return []place{p.headPlace(i, "")}
-	}
-	lower, kind := strings.ToLower(ref), ""
-	if rest, ok := cutAny(lower, "phase ", "section ", "step ", "milestone ", "part ", "task ", "item ", "stage "); ok {
-		kind, lower = lower[:len(lower)-len(rest)-1], strings.TrimSpace(rest)
 	}
 	var out []place
-	for _, part := range strings.FieldsFunc(lower, func(r rune) bool { return r == ',' || r == '&' }) {
-		places := p.resolveNumber(r, kind, strings.TrimSpace(part))
-		if places == nil {
+	kind := ""
+	for _, part := range strings.FieldsFunc(strings.ToLower(ref), func(r rune) bool { return r == ',' || r == '&' }) {
+		m := reference.FindStringSubmatch(strings.TrimSpace(part))
+		if m == nil {
 			return nil
 		}
-		out = append(out, places...)
-	}
-	return out
-}
-
-// resolveNumber finds "2", "2.1", "1.3a" and "4.2-4.3" among the numbered headings.
-func (p *Plan) resolveNumber(r references, kind, s string) []place {
-	num, rest := cutNumber(s)
-	i, ok := r.numbered(kind, num)
-	if !ok {
-		return nil
-	}
-	out := []place{p.headPlace(i, "")}
-	rest = strings.TrimSpace(rest)
-	if to, ok := cutAny(rest, "-", "–", "—", "to "); ok {
-		last, tail := cutNumber(strings.TrimSpace(to))
-		j, ok := r.numbered(kind, last)
-		if !ok || j < i || strings.TrimSpace(tail) != "" {
+		kind = cmp.Or(m[1], kind)
+		i, ok := r.numbered(kind, m[2])
+		last := i
+		if m[3] != "" && ok {
+			last, ok = r.numbered(kind, m[3])
+		}
+		if !ok || last < i {
 			return nil
 		}
-		for k := i + 1; k <= j && len(out) < maxPlaces; k++ {
+		for k := i; k <= last && len(out) < maxPlaces; k++ {
 			if p.heads[k].parent == p.heads[i].parent {
 				out = append(out, p.headPlace(k, ""))
 			}
 		}
-		return out
-	}
-	if len(rest) > 1 && rest[0] != ':' {
-		return nil // more than a letter follows: some other kind of reference
 	}
 	return out
 }
 
 // numbered finds the one heading with a number; kind is the word before it ("phase") or "".
 func (r references) numbered(kind, num string) (int, bool) {
-	if num == "" {
-		return 0, false
-	}
 	if i, ok := lookup(r.number, strings.TrimSpace(kind+" "+num)); ok {
 		return i, true
 	}

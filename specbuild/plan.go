@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"descartes/internal/markdown"
+	"descartes/tasks/prose"
 )
 
 const (
@@ -98,7 +99,7 @@ func (p *Plan) outline() {
 		case l.Kind == markdown.Heading:
 			text := markdown.Bare(clip(p.doc.Words(n), maxText))
 			p.heads = append(p.heads, heading{
-				level: l.Level, text: text, folded: fold(text), start: p.doc.Offset(n), body: p.doc.Offset(n + l.Rows), parent: -1,
+				level: l.Level, text: text, folded: prose.Fold(text), start: p.doc.Offset(n), body: p.doc.Offset(n + l.Rows), parent: -1,
 			})
 		case l.Kind == markdown.Entry && l.Box != 0:
 			end := p.doc.Offset(p.doc.EntryEnd(n, len(p.doc.Lines)))

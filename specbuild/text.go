@@ -1,6 +1,7 @@
 package specbuild
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,53 +27,17 @@ func isClean(s string) bool {
 	return utf8.ValidString(s)
 }
 
+// sequence is a terminal's: colours, titles, other escapes.
+var sequence = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\?)|\\]|[ -~])?")
+
 // scrub drops escape sequences and control characters.
 func scrub(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == 0x1b:
-			i += escapeLength(s[i:]) - 1
-		case c < ' ' && c != '\n' && c != '\t' || c == 0x7f:
-		default:
-			b.WriteByte(c)
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+			return -1
 		}
-	}
-	return b.String()
-}
-
-// escapeLength is the length of the terminal sequence that s begins with.
-func escapeLength(s string) int {
-	if len(s) < 2 {
-		return 1
-	}
-	switch s[1] {
-	case '[':
-		for i := 2; i < len(s); i++ {
-			if s[i] >= 0x40 && s[i] <= 0x7e {
-				return i + 1
-			}
-			if s[i] < 0x20 || s[i] > 0x7e {
-				return i
-			}
-		}
-		return len(s)
-	case ']':
-		for i := 2; i < len(s) && s[i] != '\n'; i++ {
-			if s[i] == 7 {
-				return i + 1
-			}
-			if s[i] == 0x1b {
-				return min(i+2, len(s))
-			}
-		}
-		return 2
-	}
-	if s[1] < utf8.RuneSelf && s[1] >= ' ' {
-		return 2
-	}
-	return 1
+		return r
+	}, sequence.ReplaceAllString(s, ""))
 }
 
 // tail is the end of s, from the start of a line where that costs little.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"descartes/internal/markdown"
 	"descartes/tasks"
+	"descartes/tasks/prose"
 )
 
 // How sure a title match must be. Scores are from 0 (no common word) to 1 (the same words).
@@ -107,8 +107,8 @@ func (x *titles) addHeadings(p *Plan) []bool {
 }
 
 func (x *titles) add(at place, text string, above []string) *candidate {
-	_, _, rest := numberOf(text)
-	c := candidate{place: at, words: wordsOf(rest), above: above, key: fold(rest)}
+	_, _, rest := prose.Numbered(text)
+	c := candidate{place: at, words: wordsOf(rest), above: above, key: prose.Fold(rest)}
 	if c.core = wordsOf(inParentheses.ReplaceAllString(rest, " ")); len(c.core) == 0 {
 		c.core = c.words
 	}
@@ -423,48 +423,27 @@ func (p *Plan) findTaskHeadings() {
 	p.named, p.numbers = map[string][]int{}, map[string][]int{}
 	texts := map[string]string{} // by kind and number
 	for i, h := range p.heads {
-		if kind, num, rest := numberOf(h.text); num != "" {
-			p.numbers[num] = append(p.numbers[num], i)
-			key := kind + " " + num
-			first, again := texts[key]
-			if rest = fold(rest); again && rest != first {
-				p.tasksRestart = p.tasksRestart || kind == "task"
-				p.numbersRestart = p.numbersRestart || kind == "" || kind == "task" || kind == "step" || kind == "item"
-			} else {
-				texts[key] = rest
-			}
-		}
-		text := strings.Trim(h.text, "[] ")
-		word, rest, _ := strings.Cut(text, " ")
-		switch w := strings.ToLower(strings.Trim(word, "[]")); {
-		case w == "task" || w == "subtask":
-			text = strings.TrimLeft(rest, " #[")
-		case strings.Trim(w, "0123456789.:-)") == "":
-			continue // a number alone is rule 4's
-		case !strings.ContainsAny(w, "0123456789-_"):
-			continue // an ordinary word
-		}
-		if id := headingID(text); id != "" {
+		kind, id, rest := prose.Numbered(strings.Trim(h.text, "[] "))
+		switch first, _, _ := strings.Cut(h.text, " "); {
+		case kind == "task" || kind == "subtask":
 			p.named[id] = append(p.named[id], i)
+		case id == "" && strings.ContainsAny(first, "0123456789-_") && !prose.IsDotted(first):
+			first = strings.Trim(first, "[].:-_")
+			p.named[first] = append(p.named[first], i)
+		}
+		if !prose.IsDotted(id) {
+			continue
+		}
+		p.numbers[id] = append(p.numbers[id], i)
+		key := kind + " " + id
+		first, again := texts[key]
+		if rest = prose.Fold(rest); again && rest != first {
+			p.tasksRestart = p.tasksRestart || kind == "task"
+			p.numbersRestart = p.numbersRestart || kind == "" || kind == "task" || kind == "step" || kind == "item"
+		} else {
+			texts[key] = rest
 		}
 	}
-}
-
-// headingID is the id at the start of a heading's text, up to a delimiter: "10" in "10: x" and "10 x",
-// nothing in "1st". "3:Name" is task 3, "tag:3" is an id.
-func headingID(s string) string {
-	n := 0
-	for n < len(s) && isIDByte(s[n]) {
-		n++
-	}
-	id := strings.TrimRight(s[:n], ".:-_")
-	if r, _ := utf8.DecodeRuneInString(s[n:]); isWordRune(r) {
-		return ""
-	}
-	if num, name := cutNumber(id); num != "" && strings.HasPrefix(name, ":") {
-		return num
-	}
-	return id
 }
 
 // byTaskHeading is rule 2. Where several headings have the id the title decides among them, or nothing
@@ -519,55 +498,6 @@ func (p *Plan) byNumber(id string, t tasks.Task) (found, bool) {
 	}
 	why := fmt.Sprintf("heading %q has the task's number and agrees with its title", clip(p.heads[i].text, 80))
 	return found{RuleNumber, why, []place{p.headPlace(i, "")}}, true
-}
-
-// fold makes two spellings of one heading equal: case, spaces and closing punctuation.
-func fold(s string) string {
-	if strings.ContainsAny(s, "\t\n") || strings.Contains(s, "  ") {
-		s = strings.Join(strings.Fields(s), " ")
-	}
-	return strings.ToLower(strings.Trim(s, " .:"))
-}
-
-// numberOf splits "Phase 2: Name", "2.1 Name" and "1. Name" into the word before the number in lower
-// case, the number, and the rest. Without a number the rest is all of the text.
-func numberOf(s string) (kind, num, rest string) {
-	t := s
-	word, after, ok := strings.Cut(s, " ")
-	if ok && isNumberedWord(strings.ToLower(word)) {
-		kind, t = strings.ToLower(word), strings.TrimLeft(after, " #")
-	}
-	num, tail := cutNumber(t)
-	if num == "" {
-		return "", "", s
-	}
-	r, _ := utf8.DecodeRuneInString(tail)
-	if isWordRune(r) || tail != "" && kind == "" && r == ' ' && !strings.Contains(num, ".") {
-		return "", "", s // "3D view", "10 ways to fail"
-	}
-	return kind, num, strings.TrimSpace(strings.TrimLeft(tail, " .):-–—"))
-}
-
-func isNumberedWord(s string) bool {
-	switch s {
-	case "phase", "step", "task", "section", "part", "milestone", "stage", "item", "subtask", "wave":
-		return true
-	}
-	return false
-}
-
-// cutNumber takes "2" or "2.1.3" off the start of s.
-func cutNumber(s string) (num, rest string) {
-	n := 0
-	for n < len(s) && (s[n] >= '0' && s[n] <= '9' || s[n] == '.' && n > 0) {
-		n++
-	}
-	num = strings.TrimRight(s[:n], ".")
-	return num, s[len(num):]
-}
-
-func isWordRune(r rune) bool {
-	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
 // isBoilerplate reports whether a heading, folded, is one that every plan has, so that it says nothing
