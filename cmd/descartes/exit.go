@@ -16,10 +16,11 @@ import (
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
+	"descartes/loop/mode"
 	"descartes/tasks"
 )
 
-// Exit codes. exitTable says what they mean; exitCode and codeOf are the only ones to choose.
+// Exit codes. exitTable says what they mean; exitCode, promptCode and codeOf are the only ones to choose.
 const (
 	exitDone        = 0
 	exitError       = 1
@@ -84,6 +85,19 @@ func exitCode(out loop.Outcome, blocked int) int {
 		return exitBlocked
 	}
 	return code
+}
+
+// promptCode is exitCode for a loop over a prompt. For plan and build the limit of iterations is no failure; a prompt that is run
+// once has come to nothing there.
+func promptCode(kind mode.Kind, out loop.Outcome) int {
+	limit := out.Ending == journal.LimitReached
+	switch {
+	case kind != "" && (out.Crashed || limit && kind == mode.Prompt):
+		return exitAgent
+	case kind != "" && limit:
+		return exitDone
+	}
+	return exitCode(out, 0)
 }
 
 // failure is an error with the exit status and, where it is known, what the user can do next.

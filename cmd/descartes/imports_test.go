@@ -48,7 +48,7 @@ func arrows() map[string][]string {
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"loop/gate", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
 		"cmd/descartes":       {"loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
-		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile"},
+		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -107,11 +106,17 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	r.disclose(cmd.Context(), p, h)
 	said := newLiveWriter(cmd.ErrOrStderr())
 	defer said.Flush()
-	log := r.session(s, time.Now(), said)
+	of := s.mode
+	if r.mode != nil {
+		of = r.mode.Kind
+	}
 	j := job{Source: r.job, kind: r.job.Kind, cfg: &r.job.Config, dir: r.job.Dir, cookie: func(id string) string { return root + "\x00" + id }, person: h}
-	j.code = func(out loop.Outcome) int { return exitCode(out, 0) }
-	if log != nil {
-		j.observe, j.code = log.observe, log.code
+	j.code = func(out loop.Outcome) int { return promptCode(of, out) }
+	var log *mode.Session
+	if of != "" {
+		log = &mode.Session{Root: root, Kind: of, Run: r.mode, Task: strings.TrimPrefix(r.job.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
+			Show: func() mode.Shown { return readable(said, r.backend.Format, root) }, Redact: r.mask, Began: time.Now()}
+		j.observe = log.Observe
 	}
 	e, took, err := r.conduct(cmd, s, p, j)
 	if e.State == nil {
@@ -122,7 +127,12 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	}
 	code := j.code(e.Outcome)
 	if log != nil {
-		log.close(p, e.Outcome, code)
+		switch path, err := log.Close(e.Outcome, code); {
+		case err != nil:
+			p.warn(err.Error())
+		case path != "":
+			p.say("session log: %s", report.Relative(root, path))
+		}
 	}
 	if err != nil {
 		return err
@@ -131,19 +141,6 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 		return quiet(code)
 	}
 	return nil
-}
-
-// session is the session log of a mode; nil for a loop over a prompt alone.
-func (r *promptRun) session(s *settings, began time.Time, show io.Writer) *modeSession {
-	kind := s.mode
-	if r.mode != nil {
-		kind = r.mode.Kind
-	}
-	if kind == "" {
-		return nil
-	}
-	return &modeSession{root: r.root, kind: kind, run: r.mode, task: strings.TrimPrefix(r.job.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
-		format: r.backend.Format, show: show, mask: r.mask, began: began}
 }
 
 // session names the program's session that we are started from: a loop of the same one is preferred when the

@@ -525,7 +525,7 @@ func (v *variant) text(s *strings.Builder, m bool) {
 		line += ": " + terminal.Clean(v.Reason)
 	}
 	heading(s, m, 2, line)
-	facts := fmt.Sprintf("took %s, cost %s", terminal.Duration(time.Duration(v.Seconds*float64(time.Second))), report.CostText(&v.Cost))
+	facts := fmt.Sprintf("took %s, cost %s", terminal.Duration(time.Duration(v.Seconds*float64(time.Second))), v.Cost.Text())
 	if v.Tuned {
 		facts += "; its text was chosen by hand"
 	}

@@ -161,7 +161,7 @@ func Markdown(s *Summary, h *journal.State) []byte {
 	if m := s.Run.Outcome.Message; m != "" {
 		fmt.Fprintf(&b, " (%s)", mdText(m))
 	}
-	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.Run.State.Iteration, mdText(CostText(s.Run.State.Cost)), mdText(Sandbox(s.Run.State.Config)))
+	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.Run.State.Iteration, mdText(s.Run.State.Cost.Text()), mdText(Sandbox(s.Run.State.Config)))
 	if text := s.Run.Chains.String(); text != "" {
 		fmt.Fprintf(&b, "Chains: %s.\n", mdText(text))
 	}

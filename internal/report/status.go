@@ -84,7 +84,7 @@ func (st *Status) Text(p terminal.Paint, boxed bool) string {
 	}
 	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
 	if s.Kind == loop.KindTag || s.Cost != nil {
-		row("Cost", "%s", CostText(s.Cost))
+		row("Cost", "%s", s.Cost.Text())
 	}
 	if chains := st.View.History.Chains(); s.Kind == loop.KindTag && chains.Attempts > 0 {
 		row("Chains", "%s", chains)

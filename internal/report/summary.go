@@ -86,7 +86,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	p.verifyLeft(s.Run.State)
 	p.undone(s.Run.State)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Run.State.Config)))
-	p.say("cost: %s", CostText(s.Run.State.Cost))
+	p.say("cost: %s", s.Run.State.Cost.Text())
 	s.sayCosts(p)
 	if used := agentsText(s.Run.State.Agents); used != "" {
 		p.say("agents: %s", used)
@@ -194,24 +194,6 @@ func heldWord(state string) string {
 		return "not run"
 	}
 	return "held"
-}
-
-func CostText(c *journal.Cost) string {
-	if c == nil || c.USD == nil && c.InputTokens == nil {
-		return "unknown"
-	}
-	s := c.Dollars()
-	if c.USD == nil {
-		s = "dollars unknown"
-	}
-	if c.InputTokens == nil {
-		return s
-	}
-	least := ""
-	if c.UnknownTokens > 0 {
-		least = "at least "
-	}
-	return s + fmt.Sprintf(", %s%d tokens in, %d out", least, *c.InputTokens, *c.OutputTokens)
 }
 
 const (
@@ -389,7 +371,7 @@ func PromptSummary(paint terminal.Paint, root string, e Run, took time.Duration)
 	p.verifyLeft(s)
 	p.undone(s)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Config)))
-	p.say("cost: %s", CostText(s.Cost))
+	p.say("cost: %s", s.Cost.Text())
 	p.say("next: %s", promptNext(root, e))
 	return p.String()
 }

@@ -68,6 +68,25 @@ func (c Cost) Plus(o Cost) Cost {
 	return c
 }
 
+// Text is what is known, money and tokens, in words.
+func (c *Cost) Text() string {
+	if c == nil || c.USD == nil && c.InputTokens == nil {
+		return "unknown"
+	}
+	s := c.Dollars()
+	if c.USD == nil {
+		s = "dollars unknown"
+	}
+	if c.InputTokens == nil {
+		return s
+	}
+	least := ""
+	if c.UnknownTokens > 0 {
+		least = "at least "
+	}
+	return s + fmt.Sprintf(", %s%d tokens in, %d out", least, *c.InputTokens, *c.OutputTokens)
+}
+
 // Dollars is the known sum in words: "$1.20", "at least $1.20, 2 attempts unknown", "unknown".
 func (c Cost) Dollars() string {
 	if c.USD == nil {

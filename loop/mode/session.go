@@ -1,10 +1,19 @@
 package mode
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"time"
+
+	"descartes/internal/redact"
+	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 const (
@@ -78,4 +87,171 @@ func (s Summary) WriteTo(w io.Writer) (int64, error) {
 // oneLine keeps foreign text from writing lines of its own into a block.
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+}
+
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("session log: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("session log: %w", err)
+	}
+	return f, nil
+}
+
+// Shown is where people read what one agent prints.
+type Shown interface {
+	io.Writer
+	Close()
+}
+
+// Session writes the session log of a run, and shows what its agents say while they say it. Its methods belong to the run's own
+// goroutine.
+type Session struct {
+	Root   string
+	Kind   Kind
+	Run    *Run         // nil for a prompt that is run once
+	Task   string       // of that
+	Show   func() Shown // for what an agent prints, and is closed when that has ended
+	Redact *redact.Redactor
+	Began  time.Time
+
+	path    string
+	log     *os.File
+	err     error // the first one; the run goes on without its session log
+	end     func()
+	detail  *journal.Detail // of the iteration's agent
+	started time.Time
+	total   int
+	good    int
+	failed  int
+}
+
+// Observe takes note of an event.
+func (m *Session) Observe(e journal.Event) {
+	switch e.Type {
+	case journal.LoopStarted, journal.LoopResumed:
+		m.path = filepath.Join(loop.NewHome(m.Root).Run(e.Loop), "logs", SessionName(m.Began))
+		m.log, m.err = openLog(m.path)
+	case journal.IterationStarted:
+		m.begin(e)
+	case journal.AgentFinished:
+		m.detail = e.Detail
+	case journal.IterationFinished:
+		m.finish(e)
+	}
+}
+
+func (m *Session) begin(e journal.Event) {
+	if m.log == nil || m.err != nil || e.Detail == nil {
+		return
+	}
+	kind, task, spec := m.Kind, m.Task, ""
+	if m.Run != nil {
+		kind, task, spec = m.Run.Task()
+	}
+	m.detail, m.started = nil, e.TS
+	m.put(Header{Iteration: e.Iteration, Mode: kind, Task: m.Redact.Text(task), Spec: spec, Start: e.TS})
+	t := &tailReader{path: filepath.Join(m.Root, e.Detail.Log), over: make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer t.close()
+		text := m.Show()
+		defer text.Close()
+		record, people := m.Redact.Writer(m.log), m.Redact.Writer(text)
+		_, err := io.Copy(io.MultiWriter(record, people), t)
+		m.err = errors.Join(m.err, err, record.Flush(), people.Flush())
+	})
+	m.end = func() { close(t.over); wg.Wait() }
+}
+
+func (m *Session) finish(e journal.Event) {
+	if m.end == nil { // an iteration that a dead run had begun
+		return
+	}
+	m.end()
+	m.end = nil
+	f := Footer{Iteration: e.Iteration, End: e.TS, Took: e.TS.Sub(m.started), Retries: max(0, e.Attempt-1), Status: "success"}
+	if d := m.detail; d != nil {
+		f.Model = d.Model
+		if d.USD != nil || d.InputTokens+d.OutputTokens > 0 {
+			c := journal.Cost{USD: d.USD}
+			if d.InputTokens+d.OutputTokens > 0 {
+				c.InputTokens, c.OutputTokens = &d.InputTokens, &d.OutputTokens
+			}
+			f.Cost = c.Text()
+		}
+	}
+	if e.Decision.Failed() {
+		f.Status = "failed: " + cmp.Or(e.Reason, string(e.Decision))
+		m.failed++
+	} else {
+		m.good++
+	}
+	m.total = e.Iteration
+	if m.err == nil {
+		m.put(f)
+	}
+}
+
+// Close writes the summary, and returns where the log lies, "" where none was begun.
+func (m *Session) Close(out loop.Outcome, code int) (path string, err error) {
+	if m.end != nil {
+		m.end()
+	}
+	if m.log == nil {
+		return "", m.err
+	}
+	if m.err == nil {
+		m.put(Summary{Total: m.total, Successful: m.good, Failed: m.failed, Took: time.Since(m.Began),
+			Reason: m.Redact.Text(cmp.Or(out.Message, strings.ReplaceAll(string(out.Ending), "_", " "))), Code: code})
+	}
+	if err := errors.Join(m.err, m.log.Close()); err != nil {
+		return m.path, fmt.Errorf("the session log %s is not complete: %w", m.path, err)
+	}
+	return m.path, nil
+}
+
+func (m *Session) put(block io.WriterTo) {
+	if _, err := block.WriteTo(m.log); err != nil {
+		m.err = err
+	}
+}
+
+// tailReader reads a file while it grows: until over is closed, and then to its end.
+type tailReader struct {
+	path string
+	over chan struct{}
+	f    *os.File
+}
+
+// tailEvery is how often a file that does not grow is looked at.
+const tailEvery = 100 * time.Millisecond
+
+func (t *tailReader) Read(p []byte) (int, error) {
+	for last := false; ; {
+		if t.f == nil {
+			t.f, _ = os.Open(t.path) // it is made when the agent starts
+		}
+		if t.f != nil {
+			if n, err := t.f.Read(p); n > 0 || err != nil && err != io.EOF {
+				return n, err
+			}
+		}
+		if last {
+			return 0, io.EOF
+		}
+		select {
+		case <-t.over:
+			last = true
+		case <-time.After(tailEvery):
+		}
+	}
+}
+
+func (t *tailReader) close() {
+	if t.f != nil {
+		t.f.Close()
+	}
 }
