@@ -134,8 +134,19 @@ func (o *objectStore) write(id objectID, kind objectKind, data []byte) error {
 	if kind == kindTree {
 		o.keepTree(id, data)
 	}
-	return o.stream(id, kind, bytes.NewReader(data), int64(len(data)))
+	var err error
+	for range writeRetries {
+		if err = o.stream(id, kind, bytes.NewReader(data), int64(len(data))); err != errTidied {
+			break
+		}
+	}
+	return err
 }
+
+// errTidied says that git gc, which removes empty folders and temporary files, came between: the object is to be written again.
+var errTidied = fmt.Errorf("git tidied the store meanwhile: %w", errChanged)
+
+const writeRetries = 10
 
 // stream stores an object that need not fit into memory; errChanged when r does not hold what id names, which leaves
 // an object behind that nothing refers to.
@@ -148,7 +159,7 @@ func (o *objectStore) stream(id objectID, kind objectKind, r io.Reader, size int
 		return nil
 	}
 	defer func() {
-		if err != nil && err != errChanged {
+		if err != nil && !errors.Is(err, errChanged) {
 			err = fmt.Errorf("write object %s: %w", id, err)
 		}
 	}()
@@ -173,6 +184,9 @@ func (o *objectStore) stream(id objectID, kind objectKind, r io.Reader, size int
 	}
 	if err == nil {
 		err = closed
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return errTidied
 	}
 	if err != nil {
 		return err

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -216,4 +218,33 @@ func TestFileThatKeepsChanging(t *testing.T) {
 	if got, want := snap(t, r), s.gitTree(); string(got) != want {
 		t.Errorf("tree %s afterwards, git makes %s", got, want)
 	}
+}
+
+// Objects are written while git gc, started by the user's own git, removes empty folders.
+func TestObjectsAreWrittenBesideAGC(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			dirs, _ := filepath.Glob(s.path(".git/objects/??"))
+			for _, d := range dirs {
+				_ = os.Remove(d) // only where it is empty
+			}
+		}
+	}()
+	for i := range 200 {
+		if _, err := r.store.put(kindBlob, []byte(strconv.Itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	<-done
+	s.git("fsck", "--strict")
 }

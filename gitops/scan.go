@@ -469,7 +469,7 @@ func (r *fileReader) once(buf *[]byte) (done bool, err error) {
 	} else {
 		err = r.small(fd, int(info.size), buf)
 	}
-	if err == errChanged {
+	if errors.Is(err, errChanged) {
 		return false, nil
 	}
 	if err != nil {
