@@ -20,6 +20,7 @@ import (
 // The index is replaced before the ref: a crash between the two leaves the wave staged, and the next try
 // commits it. The other way round it would leave a commit that looks reverted.
 func (r *Repo) CommitWave(ctx context.Context, w Wave) (Commit, error) {
+	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	done, err := r.commitWave(ctx, w)

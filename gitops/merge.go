@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/internal/crash"
 )
 
 // Conflict is a path that two sides changed in ways that do not go together.
@@ -203,6 +205,7 @@ func (r *Repo) forward(ctx context.Context, from, to string) ([]LeftOut, error) 
 	if err != nil || len(left) > 0 || at == to {
 		return left, err
 	}
+	crash.Point("git: files moved forward")
 	if branch == "" {
 		branch = "HEAD"
 	}
@@ -300,6 +303,7 @@ func (c *cli) moveTree(ctx context.Context, entries map[string]treeItem, from, t
 			return err
 		}
 		undo = func(err error) error { return errors.Join(err, staged.takeBack(context.WithoutCancel(ctx), nil)) }
+		crash.Point("git: index ahead of the files")
 	}
 	if from == to {
 		return nil

@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
@@ -394,6 +395,39 @@ func (o *objectStore) find(id plumbing.Hash) (plumbing.EncodedObject, error) {
 		return nil, first
 	}
 	return nil, plumbing.ErrObjectNotFound
+}
+
+// gcPatience is how long a run waits for git gc.
+const gcPatience = 10 * time.Minute
+
+// AwaitGC waits while git gc runs in the repository: with --prune=now it deletes also what was stored since it looked for refs.
+// Snapshot and CommitWave do so by themselves, before they store anything.
+func (r *Repo) AwaitGC(ctx context.Context) {
+	for deadline := time.Now().Add(gcPatience); collecting(r.l.commonDir) && time.Now().Before(deadline); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// collecting reports whether the lock file of git gc names a live git on this machine.
+func collecting(commonDir string) bool {
+	b, err := readPlain(filepath.Join(commonDir, "gc.pid"), mostLoose)
+	if err != nil {
+		return false
+	}
+	var pid int
+	var where string
+	if _, err := fmt.Sscan(string(b), &pid, &where); err != nil {
+		return false
+	}
+	if host, err := os.Hostname(); err != nil || where != host {
+		return false
+	}
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return err == nil && string(name) == "git\n"
 }
 
 // writer makes an object of the repository itself: kind and size first, then the content; it is there once it is closed.

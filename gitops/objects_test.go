@@ -3,10 +3,13 @@ package gitops
 import (
 	"bytes"
 	"compress/zlib"
+	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -247,4 +250,43 @@ func TestObjectsAreWrittenBesideAGC(t *testing.T) {
 	close(stop)
 	<-done
 	s.git("fsck", "--strict")
+}
+
+// While git gc is at work nothing is stored that it could take for garbage.
+func TestAwaitGC(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	gc := exec.Command("git", "cat-file", "--batch")
+	gc.Dir = s.path(".")
+	in, err := gc.StdinPipe()
+	if err == nil {
+		err = gc.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	write := func(text string) {
+		if err := os.WriteFile(s.path(".git/gc.pid"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, other := range []string{"", "1 elsewhere", fmt.Sprint(os.Getpid(), " ", host), "99999999 " + host, "x " + host} {
+		write(other)
+		snap(t, r) // waits for none of them
+	}
+	write(fmt.Sprint(gc.Process.Pid, " ", host))
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	r.AwaitGC(ctx)
+	if ctx.Err() == nil {
+		t.Error("did not wait")
+	}
+	ended := make(chan error)
+	go func() { _, err := r.Snapshot(t.Context()); ended <- err }()
+	in.Close()
+	_ = gc.Wait()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"descartes/internal/crash"
 )
 
 // Slot is a working copy of a repository in which an agent may do whatever it likes. Its folder holds two things:
@@ -188,9 +190,11 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(at.Hash+"\n"), 0o666); err != nil {
 		return err
 	}
+	crash.Point("git: slot begun")
 	if err := s.checkOut(ctx, head.String()); err != nil {
 		return err
 	}
+	crash.Point("git: slot checked out")
 	index, err := os.ReadFile(filepath.Join(s.own(), "index"))
 	if err != nil {
 		return err
@@ -203,6 +207,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err := s.clean(ctx, fresh); err != nil {
 		return err
 	}
+	crash.Point("git: slot clean")
 	return s.agentRepository(at, index)
 }
 
@@ -257,6 +262,7 @@ func (s *Slot) agentRepository(at Head, index []byte) error {
 			return err
 		}
 	}
+	crash.Point("git: agent's repository removed")
 	hashes, names, err := s.user.refs.list("refs/")
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 // Snapshot stores the working tree as it is, tracked files and untracked ones that are not ignored, and
 // returns its tree. Protected paths are in it as the index has them.
 func (r *Repo) Snapshot(ctx context.Context) (Tree, error) {
+	r.AwaitGC(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.snapshot(ctx)
