@@ -31,6 +31,7 @@ type Slot struct {
 	dir     string
 	objects string
 	config  []byte // of the agent's .git
+	at      Head   // that Prepare brought it to
 }
 
 // SlotOptions say where a slot lies.
@@ -178,7 +179,7 @@ func (s *Slot) Prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fi, err := os.Lstat(s.Tree()); err != nil || !fi.IsDir() || !s.root.same(fi) {
+	if !s.There() {
 		return errors.New("its working tree was replaced")
 	}
 	head, err := s.treeOf(at.Hash)
@@ -208,7 +209,35 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 		return err
 	}
 	crash.Point("git: slot clean")
+	s.at = at
 	return s.agentRepository(at, index)
+}
+
+// There reports whether the working tree is the folder that was opened: somebody may have deleted or replaced it.
+func (s *Slot) There() bool {
+	fi, err := os.Lstat(s.Tree())
+	return err == nil && fi.IsDir() && s.root.same(fi)
+}
+
+// New reports whether nothing was ever checked out in the slot.
+func (s *Slot) New() bool {
+	_, err := os.Lstat(filepath.Join(s.own(), "index"))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Snapshot stores the working tree as Repo.Snapshot does. Where our index of it was deleted, what the index alone knows is taken from the
+// commit that Prepare brought the slot to.
+func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
+	if s.New() && s.at.Hash != "" {
+		err := s.lay()
+		if err == nil {
+			_, err = s.cli.run(ctx, gitCall{args: []string{"read-tree", s.at.Hash}})
+		}
+		if err != nil {
+			return "", fmt.Errorf("snapshot: %w", err)
+		}
+	}
+	return s.Repo.Snapshot(ctx)
 }
 
 // checkOut makes index and tracked files those of a tree. An index that git cannot read is made anew.

@@ -315,7 +315,7 @@ func (a *run) commands(ctx context.Context) (ran bool, err error) {
 // verifies reports whether the work is worth a verification. An agent that only asked did none.
 func (a *run) verifies() bool {
 	r := &a.res.Agent
-	if a.in.Verify.Run == "" || r.End != agent.Finished {
+	if a.in.Verify.Run == "" || r.End != agent.Finished || a.res.Work.Lost != "" {
 		return false
 	}
 	return a.in.Always || r.Blocked == "" && (a.res.Changed > 0 || r.Complete || r.Question == "")
@@ -338,11 +338,14 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	return res, a.tell(Step{Moment: Checked, Command: c, Verify: res})
 }
 
-// judge comes to the verdict. An attempt that made what no commit can hold fails.
+// judge comes to the verdict. An attempt whose work is lost fails, and so does one that made what no commit can hold.
 func (a *run) judge() {
 	r := &a.res.Agent
 	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason, Blocked: r.Blocked, Question: oneline.Text(r.Question),
 		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: a.in.Verify.Run == ""})
+	if lost := a.res.Work.Lost; lost != "" && (a.res.Verdict == verify.Verified || a.res.Verdict == verify.Failed) {
+		a.res.Verdict, a.res.Reason = verify.Failed, lost
+	}
 	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
 		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can hold: "+workspace.Reasons(out)
 	}

@@ -22,6 +22,7 @@ type Slot struct {
 	git    *gitops.Slot
 	lock   *flock.Flock
 	seen   Result // when its agent had ended
+	head   gitops.Head
 	told   map[string]bool
 	start  Start
 	began  time.Time
@@ -29,7 +30,8 @@ type Slot struct {
 	state  string // how the slot was set up last
 
 	commits string // tip of the commits that the agent made itself
-	lost    bool   // its .git was destroyed, and that was told
+	bare    bool   // its .git was destroyed, and that was told
+	lost    string // see Result
 	fixed   *Files
 }
 
@@ -73,7 +75,7 @@ func (s *Slot) ref(what string) string {
 // Prepare brings the slot to the state that an attempt starts from: its branch is the user's, its commit one of Base, its files those of
 // Before. A slot that cannot be brought there is made anew. One whose attempt is resumed is left as it is.
 func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error) {
-	s.start, s.commits, s.lost, s.seen = start, "", false, Result{}
+	s.start, s.commits, s.bare, s.lost, s.seen = start, "", false, "", Result{}
 	head, err := s.pool.opt.Repo.Head(ctx)
 	if err != nil {
 		return stand, gitErr("read where the branch stands", err)
@@ -82,7 +84,11 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 		head.Hash = start.At
 	}
 	if r := start.Resumed; r != nil {
-		s.began = r.Began
+		s.began, s.head = r.Began, r.Head
+		if s.git.New() {
+			s.lost = fmt.Sprintf("slot %d was deleted while no run had it, with what the interrupted attempt had written there", s.Number)
+			return Stand{Tree: start.Before, Head: r.Head}, s.bring(ctx, r.Head)
+		}
 		s.fixed.remember(s.pool.fixed(s))
 		return Stand{Tree: start.Before, Head: r.Head}, nil
 	}
@@ -97,24 +103,33 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 	if head.Hash, err = s.commit(ctx, head.Hash); err != nil {
 		return stand, gitErr("pin what the slot starts from", err)
 	}
-	err = s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
-	if broken, ok := errors.AsType[*gitops.BrokenSlotError](err); ok {
-		if err = s.pool.remake(ctx, s); err != nil {
-			return stand, fmt.Errorf("make slot %d anew, since %w: %w", s.Number, broken, err)
-		}
-		err = s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
-	}
-	if err != nil {
-		return stand, gitErr(fmt.Sprintf("prepare slot %d", s.Number), err)
-	}
-	if err := s.pool.furnish(ctx, s); err != nil {
+	if err := s.bring(ctx, head); err != nil {
 		return stand, err
 	}
-	s.fixed.remember(s.pool.fixed(s))
 	if s.began = gitops.Now(); s.start.Since.IsZero() {
 		s.start.Since = s.began
 	}
 	return Stand{Tree: s.start.Before, Head: head}, nil
+}
+
+// bring makes the slot's files those of Before, and its branch's commit that of head.
+func (s *Slot) bring(ctx context.Context, head gitops.Head) error {
+	s.head = head
+	err := s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
+	if broken, ok := errors.AsType[*gitops.BrokenSlotError](err); ok {
+		if err = s.pool.remake(ctx, s); err != nil {
+			return fmt.Errorf("make slot %d anew, since %w: %w", s.Number, broken, err)
+		}
+		err = s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
+	}
+	if err != nil {
+		return gitErr(fmt.Sprintf("prepare slot %d", s.Number), err)
+	}
+	if err := s.pool.furnish(ctx, s); err != nil {
+		return err
+	}
+	s.fixed.remember(s.pool.fixed(s))
+	return nil
 }
 
 // commit is a commit of the base, pinned by a ref: HEAD itself where it holds that tree.
@@ -144,8 +159,13 @@ func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 // Running does nothing: what an attempt does to its settings runs for nobody else.
 func (s *Slot) Running() {}
 
-// Repair collects the commits that the attempt made itself, and restores the files that it may not change.
+// Repair collects the commits that the attempt made itself, and restores the files that it may not change. A slot that somebody deleted is
+// made anew at once, and the attempt has come to nothing.
 func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
+	if !s.git.There() {
+		s.lost = fmt.Sprintf("slot %d was deleted during the %s, with what it had written there", s.Number, who)
+		return []string{s.lost}, s.bring(ctx, s.head)
+	}
 	notes, err := s.fixed.PutBack(s.pool.opt.FS, who, s.start.Aside+".changed")
 	if err != nil {
 		return notes, err
@@ -153,8 +173,8 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	tip, err := s.git.Commits(ctx, s.ref("commits"))
 	switch {
 	case errors.Is(err, gitops.ErrNoRepository):
-		if !s.lost {
-			s.lost = true
+		if !s.bare {
+			s.bare = true
 			notes = append(notes, "the "+who+" destroyed the .git of its slot, which is made anew; its files are kept, commits it made there may be lost")
 		}
 	case err != nil:
@@ -176,7 +196,7 @@ func (s *Slot) from() gitops.Tree {
 
 // Look takes the snapshot when the agent has ended: what verification finds.
 func (s *Slot) Look(ctx context.Context) (Result, error) {
-	r := Result{Before: s.from()}
+	r := Result{Before: s.from(), Lost: s.lost}
 	if err := s.look(ctx, &r); err != nil {
 		return r, err
 	}
@@ -203,6 +223,7 @@ func (s *Slot) look(ctx context.Context, r *Result) (err error) {
 // Result is what the attempt left in the end. verified says that commands ran after the agent: what they made that is new is no work.
 func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	r := s.seen
+	r.Lost = s.lost
 	if verified {
 		if err := s.look(ctx, &r); err != nil {
 			return r, err

@@ -57,6 +57,7 @@ type Result struct {
 	Nested    []string         // edits inside submodules and the like
 	Commits   string           // tip of the commits that the agent made itself
 	Busy      string           // see Stand
+	Lost      string           // why there is nothing of its work, "" where there is
 }
 
 // measure says what of the changes is work. verified says that commands ran after the agent.
