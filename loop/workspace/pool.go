@@ -20,6 +20,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/crash"
 )
 
 // PoolOptions say how a project's slots are made.
@@ -200,6 +201,7 @@ func (p *Pool) furnish(ctx context.Context, s *Slot) error {
 	if err := p.opt.Run(ctx, s); err != nil {
 		return err
 	}
+	crash.Point("slot set up")
 	st.Setup = key
 	if err := p.setState(s, st); err != nil {
 		return fmt.Errorf("set up slot %d: %w", s.Number, err)
@@ -241,6 +243,7 @@ func (p *Pool) copyInto(ctx context.Context, s *Slot) error {
 	if err != nil {
 		return err
 	}
+	crash.Point("slot furnished")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shares = p.shares || done.shared
