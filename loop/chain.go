@@ -65,6 +65,30 @@ func (w *tagWork) goOn(u *unit, first *journal.Event) (warning *journal.Event) {
 	return e
 }
 
+// sameSlot is the ready task that is to go on in a session of a lane's own slot, where no sandbox shows all slots in one place; else the tasks that
+// are not for the lane of another slot to go on with at once.
+func (w *tagWork) sameSlot(ln *lane, ready []string) (id string, others []string) {
+	if !w.chains || w.tools.Shown {
+		return "", ready
+	}
+	for _, id := range ready {
+		dep, ok := w.job.chained(id)
+		s := w.history.Sessions[dep]
+		if !ok || s.By != "" || w.history.Begun[id] > 0 {
+			others = append(others, id)
+			continue
+		}
+		at := slices.IndexFunc(w.lanes, func(x *lane) bool { return x.ws.Dir() == s.Dir })
+		switch {
+		case at >= 0 && w.lanes[at] == ln:
+			return id, nil
+		case at < 0 || w.lanes[at].task != "" || w.lanes[at].waits || w.lanes[at].spare:
+			others = append(others, id)
+		}
+	}
+	return "", others
+}
+
 // goOn has an attempt go on in a session, where there is one.
 func goOn(in *attempt.Input, s journal.Session) {
 	if in.Session = s.ID; s.ID != "" {

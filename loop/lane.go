@@ -37,6 +37,7 @@ type lane struct {
 	end    func() error // ends the processes of a slot and gives it back; nil outside of slots
 
 	task  string // that it has begun and goes on with; "" for none
+	waits bool   // it has nothing to do until something has ended
 	spare bool   // it only ends the attempt that a dead loop left open in its slot
 
 	taught, commits int // what the tree knows of the account's work and commits

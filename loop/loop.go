@@ -312,9 +312,9 @@ func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, er
 		case l.lone():
 			return nil, nil
 		default:
-			l.idle++
+			l.idle, ln.waits = l.idle+1, true
 			l.changed.Wait()
-			l.idle--
+			l.idle, ln.waits = l.idle-1, false
 		}
 	}
 	return out, err

@@ -178,6 +178,10 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 	if ln.slot == nil && len(ready) > 0 {
 		return ready[0], nil
 	}
+	id, ready := w.sameSlot(ln, ready)
+	if id != "" {
+		return id, nil
+	}
 	return w.first(ready)
 }
 
