@@ -15,6 +15,7 @@ import (
 // readProgress is what a stream comes to.
 func readProgress(tb testing.TB, format string, r io.Reader, size int) (s progress) {
 	tb.Helper()
+	s.message.limit = messageLimit
 	if err := stream.Read(format, r, size, stream.Handler{Event: s.apply, Line: s.line}); err != nil {
 		tb.Fatal(err)
 	}
@@ -37,10 +38,10 @@ func FuzzDialects(f *testing.F) {
 		if !reflect.DeepEqual(whole, pieces) {
 			t.Errorf("read at once: %+v\nin pieces: %+v", whole, pieces)
 		}
-		h := said{progress: &whole}
-		h.judgeMessage(Request{Prompt: recordedPrompt})
-		if h.complete && !bytes.Contains(whole.message, []byte("promise")) && !bytes.Contains(whole.message, []byte(doneWord)) {
-			t.Errorf("complete without a word: %q", whole.message)
+		h := newTranscript(format, Request{Prompt: recordedPrompt})
+		h.progress = whole
+		if got := h.said(); got.complete && !bytes.Contains(whole.message.buf, []byte("promise")) && !bytes.Contains(whole.message.buf, []byte(doneWord)) {
+			t.Errorf("complete without a word: %q", whole.message.buf)
 		}
 	})
 }
@@ -95,8 +96,8 @@ func TestHostileLines(t *testing.T) {
 		if (s.tooLong > 0) != (name == "answer") {
 			t.Errorf("%s: %d lines were too long", name, s.tooLong)
 		}
-		if !s.ended || string(s.message) != "TASK_COMPLETE" {
-			t.Errorf("%s: the end was not read: ended %v, message %.40q", name, s.ended, s.message)
+		if !s.ended || string(s.message.buf) != "TASK_COMPLETE" {
+			t.Errorf("%s: the end was not read: ended %v, message %.40q", name, s.ended, s.message.buf)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,17 +15,18 @@ import (
 
 // result joins what was said with how the process ended. What we ended stays
 // ended by us, whatever the agent said: agents answer SIGTERM with promises.
-// f is nil where nobody followed the run.
-func (r *Runner) result(q Request, exit process.Exit, f *watchdog) (Result, error) {
-	masked, err := q.mask()
-	if err != nil {
+// why says why the watchdog ended the run, nil where it did not.
+func (r *Runner) result(q Request, exit process.Exit, why *cutoff) (Result, error) {
+	if err := q.mask(); err != nil {
 		return Result{}, err
 	}
-	h, why := f.said(exit)
-	if h == nil || masked { // what was read while it ran is not redacted
-		if h, err = readTranscript(r.backend.Format, q); err != nil {
-			return Result{}, fmt.Errorf("read agent output: %w", err)
-		}
+	most := int64(math.MaxInt64)
+	if why != nil && exit.Why == process.Cancelled { // else it ended by itself just then
+		most = why.read
+	}
+	h, err := readTranscript(r.backend.Format, q, most)
+	if err != nil {
+		return Result{}, fmt.Errorf("read agent output: %w", err)
 	}
 	res := Result{Code: exit.Code, Signal: exit.Signal, Final: h.final, Bytes: h.bytes, Duration: exit.Took}
 	if s := h.progress; s != nil {

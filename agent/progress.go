@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -19,8 +20,8 @@ type progress struct {
 	tooLong                int64 // lines that were not read
 	cut                    bool  // the last line is not whole
 	session, model         string
-	message                []byte // own words since the last tool call
-	spoke, acted           bool   // any words, any tool
+	message                tail // own words since the last tool call
+	spoke, acted           bool // any words, any tool
 	retries, retryStatus   int
 	retrying               string // what the client said last, where that is that it tries again
 	moved                  int64  // events that were more than that
@@ -58,14 +59,15 @@ func (s *progress) apply(e stream.Event) {
 	case stream.Text:
 		s.troubled = s.troubled && e.Text == "" // it got past it
 		if e.Whole {
-			s.message = s.message[:0]
+			s.message.reset()
 		}
-		s.message = keepEnd(append(s.message, e.Text...), messageLimit)
+		_, _ = io.WriteString(&s.message, e.Text)
 		if e.Text != "" {
 			s.spoke, s.steps, s.refused = true, 0, 0
 		}
 	case stream.Tool:
-		s.message, s.acted, s.troubled = s.message[:0], true, false
+		s.message.reset()
+		s.acted, s.troubled = true, false
 		s.steps, s.overflows, s.refused, s.more = 0, 0, 0, true
 	case stream.Retry:
 		s.retries, s.retryStatus = s.retries+1, e.Status

@@ -47,25 +47,25 @@ type Redactor interface {
 }
 
 // mask overwrites secrets in what was printed and in the stored prompt, which an echo of it is then like again.
-func (q *Request) mask() (masked bool, err error) {
+func (q *Request) mask() error {
 	if q.Mask == nil {
-		return false, nil
+		return nil
 	}
-	if masked, err = q.Mask.File(q.Log, q.Offset); err != nil {
-		return masked, err
+	if _, err := q.Mask.File(q.Log, q.Offset); err != nil {
+		return err
 	}
 	if q.ErrLog != q.Log {
 		if _, err := q.Mask.File(q.ErrLog, q.ErrOffset); err != nil {
-			return masked, err
+			return err
 		}
 	}
-	if prompt := q.Mask.Text(q.Prompt); prompt != q.Prompt {
-		q.Prompt = prompt
-		if _, err := q.Mask.File(q.PromptFile, 0); err != nil {
-			return masked, err
-		}
+	prompt := q.Mask.Text(q.Prompt)
+	if prompt == q.Prompt {
+		return nil
 	}
-	return masked, nil
+	q.Prompt = prompt
+	_, err := q.Mask.File(q.PromptFile, 0)
+	return err
 }
 
 // End says why a run ended.
@@ -170,14 +170,14 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	defer end(nil)
 	stop := r.follow(q, end)
 	exit, err := r.process.Run(ctx, cmd)
-	f := stop()
-	if f != nil && f.why != nil && context.Cause(ctx) != error(f.why) { // somebody else was first
-		f = nil
-	}
+	why := stop()
 	if err != nil {
 		return Result{}, err
 	}
-	return r.result(q, exit, f)
+	if why != nil && context.Cause(ctx) != error(why) { // somebody else was first
+		why = nil
+	}
+	return r.result(q, exit, why)
 }
 
 // Recall reads the result of a run that ended by itself while nobody was there

@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +80,7 @@ func BenchmarkStream(b *testing.B) {
 				}
 				cats += exit.User + exit.System
 				before := cpuTime(b)
-				if _, err := readTranscript(bench.format, Request{Log: path, Prompt: strings.Repeat("do it\n", 100)}); err != nil {
+				if _, err := readTranscript(bench.format, Request{Log: path, Prompt: strings.Repeat("do it\n", 100)}, math.MaxInt64); err != nil {
 					b.Fatal(err)
 				}
 				ours += cpuTime(b) - before

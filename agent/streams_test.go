@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,7 +143,7 @@ func TestRecordedStreams(t *testing.T) {
 // listenTo reads a case's words alone.
 func listenTo(tb testing.TB, c recorded) *said {
 	tb.Helper()
-	h, err := readTranscript(c.backend(tb).Format, Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)})
+	h, err := readTranscript(c.backend(tb).Format, Request{Prompt: recordedPrompt, Log: filepath.Join("testdata", "streams", c.File)}, math.MaxInt64)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestStreamsInPieces(t *testing.T) {
 		pieces := readProgress(t, format, iotest.OneByteReader(bytes.NewReader(c.stream)), 7)
 		dirty := readProgress(t, format, strings.NewReader(dirtied), 64)
 		for name, s := range map[string]*progress{"in pieces": &pieces, "with noise": &dirty} {
-			if string(s.message) != string(whole.message) || s.ended != whole.ended || s.end != whole.end || s.tokens != whole.tokens || s.events != whole.events {
+			if string(s.message.buf) != string(whole.message.buf) || s.ended != whole.ended || s.end != whole.end || s.tokens != whole.tokens || s.events != whole.events {
 				t.Errorf("%s %s: got %+v, want %+v", c.File, name, s, whole)
 			}
 		}

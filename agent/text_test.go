@@ -7,8 +7,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"unicode/utf8"
+
+	"descartes/agent/stream"
 )
 
 // scanned is what a text comes to, read in pieces of the given size.
@@ -19,20 +20,19 @@ type scanned struct {
 }
 
 func scanText(text, prompt, word string, piece int) scanned {
-	s := newTextScan(prompt, ownLimit)
+	h := newTranscript(stream.FormatText, Request{Prompt: prompt, Promise: word})
 	for b := []byte(text); len(b) > 0; {
 		n := min(piece, len(b))
-		s.Write(bytes.Clone(b[:n]))
+		h.words.Write(bytes.Clone(b[:n]))
 		b = b[n:]
 	}
-	return s.come(word)
+	return h.come()
 }
 
-// come is what a scan came to.
-func (s *textScan) come(word string) scanned {
-	s.end()
-	complete, blocked := s.claims(word)
-	return scanned{complete, blocked, s.final()}
+// come is what a transcript came to.
+func (h *transcript) come() scanned {
+	s := h.said()
+	return scanned{s.complete, s.blocked, s.final}
 }
 
 const samplePrompt = `# Task 3: add a parser
@@ -57,7 +57,7 @@ func quoted(prefix, text string) string {
 
 func TestCompletionWords(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", 3*lineLimit)
+	long := strings.Repeat("x", 24<<10)
 	for _, tt := range []struct {
 		name, text string
 		complete   bool
@@ -232,16 +232,14 @@ func TestHugeOutput(t *testing.T) {
 		{"closing tags in lines", repeat("</promise>\n", 10<<20)},
 		{"first line of the prompt", repeat("# Task 3: add a parser\n", 10<<20)},
 	} {
-		s := newTextScan(samplePrompt, ownLimit)
-		buf := make([]byte, 256<<10)
-		if _, err := io.CopyBuffer(onlyWriter{s}, tt.r, buf); err != nil {
+		h := newTranscript(stream.FormatText, Request{Prompt: samplePrompt})
+		if err := h.take(io.MultiReader(tt.r, strings.NewReader("\nTASK_COMPLETE\n")), 256<<10); err != nil {
 			t.Fatal(err)
 		}
-		s.Write([]byte("\nTASK_COMPLETE\n"))
-		if !s.come("").complete {
+		if !h.come().complete {
 			t.Errorf("%s: the claim after it is lost", tt.name)
 		}
-		if held := cap(s.line) + cap(s.words.buf); held > 256<<10 {
+		if held := cap(h.words.buf); held > 256<<10 {
 			t.Errorf("%s: %d bytes held", tt.name, held)
 		}
 	}
@@ -251,13 +249,11 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-type onlyWriter struct{ io.Writer }
-
 func FuzzText(f *testing.F) {
 	f.Add("x\n<promise>COMPLETE</promise>\n", samplePrompt, uint64(1))
 	f.Add(samplePrompt+"TASK_BLOCKED: \xff\n", samplePrompt, uint64(2))
 	f.Add("<promise>\nCOMPLETE\n</promise>", "a\n\na\nb", uint64(3))
-	f.Add(strings.Repeat("y", lineLimit+3)+"<promise>COMPLETE</promise>\n", "y", uint64(4))
+	f.Add(strings.Repeat("y", 8195)+"<promise>COMPLETE</promise>\n", "y", uint64(4))
 	f.Add("> a\r\n> b\r\n\x1b[0mTASK_COMPLETE", "a\nb", uint64(5))
 	f.Fuzz(func(t *testing.T, text, prompt string, seed uint64) {
 		want := scanText(text, prompt, "", len(text)+1)
@@ -268,20 +264,16 @@ func FuzzText(f *testing.F) {
 			t.Errorf("final words %q, blocked %q", want.final, want.blocked)
 		}
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		s := newTextScan(prompt, ownLimit)
+		h := newTranscript(stream.FormatText, Request{Prompt: prompt})
 		for rest := text; len(rest) > 0; {
 			n := 1 + rnd.IntN(min(len(rest), 1+rnd.IntN(9000)))
-			fmt.Fprint(s, rest[:n])
+			fmt.Fprint(h.words, rest[:n])
 			rest = rest[n:]
 		}
-		if got := s.come(""); got != want {
+		if got := h.come(); got != want {
 			t.Errorf("in pieces %+v, whole %+v", got, want)
 		}
-		one := newTextScan(prompt, ownLimit)
-		if _, err := io.Copy(onlyWriter{one}, iotest.OneByteReader(strings.NewReader(text))); err != nil {
-			t.Fatal(err)
-		}
-		if got := one.come(""); got != want {
+		if got := scanText(text, prompt, "", 1); got != want {
 			t.Errorf("by bytes %+v, whole %+v", got, want)
 		}
 		// Whatever the prompt is, repeating it says nothing.
@@ -293,10 +285,21 @@ func FuzzText(f *testing.F) {
 
 func BenchmarkText(b *testing.B) {
 	block := []byte(strings.Repeat("some line of a build's log, as they are\n", 256<<10/40))
-	s := newTextScan(samplePrompt, ownLimit)
+	t := tail{limit: ownLimit}
 	b.SetBytes(int64(len(block)))
 	for b.Loop() {
-		s.Write(block)
+		t.Write(block)
+	}
+}
+
+// An end of the prompt at the beginning of what was kept of a long output is no claim.
+func TestEchoCutShort(t *testing.T) {
+	t.Parallel()
+	for at := range len(samplePrompt) {
+		text := tail{limit: ownLimit, buf: []byte("x\n" + quoted("> ", samplePrompt[at:]) + "y\n"), cut: true}
+		if complete, blocked := claims(withoutEcho(text.text(), samplePrompt, true), ""); samplePrompt[at] == '\n' && (complete || blocked != "") {
+			t.Errorf("cut at %d: complete %v, blocked %q", at, complete, blocked)
+		}
 	}
 }
 

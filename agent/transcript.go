@@ -30,20 +30,21 @@ type transcript struct {
 	q        Request
 	format   string
 	progress progress
-	scan     *textScan // nil once there are events
+	words    *tail // nil once there are events
 	from     io.Reader
 	begun    bool // something was printed
 	text     bool // and it did not begin like an event
 }
 
 func newTranscript(format string, q Request) *transcript {
-	return &transcript{q: q, format: format, scan: newTextScan(q.Prompt, ownLimit)}
+	return &transcript{q: q, format: format, words: &tail{limit: ownLimit + 2*len(q.Prompt)}, progress: progress{message: tail{limit: messageLimit}}}
 }
 
 // take reads to the end, in pieces of the given size.
 func (h *transcript) take(r io.Reader, size int) error {
 	if !stream.HasEvents(h.format) {
-		return pour(h.scan, r, size)
+		_, err := io.CopyBuffer(struct{ io.Writer }{h.words}, struct{ io.Reader }{r}, make([]byte, size))
+		return err
 	}
 	h.from = r
 	return stream.Read(h.format, h, size, stream.Handler{Event: h.progress.apply, Line: h.progress.line})
@@ -52,11 +53,11 @@ func (h *transcript) take(r io.Reader, size int) error {
 // Read hands a piece to the events' reader, and to the text's while it counts.
 func (h *transcript) Read(p []byte) (int, error) {
 	n, err := h.from.Read(p)
-	if h.scan != nil {
+	if h.words != nil {
 		if h.progress.events > 0 {
-			h.scan = nil
+			h.words = nil
 		} else {
-			h.scan.Write(p[:n])
+			h.words.Write(p[:n])
 		}
 		if first := bytes.TrimLeft(p[:n], " \t\r\n"); len(first) > 0 && !h.begun {
 			h.begun, h.text = true, first[0] != '{'
@@ -68,40 +69,32 @@ func (h *transcript) Read(p []byte) (int, error) {
 // started reports whether an event or some text came.
 func (h *transcript) started() bool { return h.text || h.progress.events+h.progress.noise > 0 }
 
-// said is what it comes to.
+// said is what it comes to. The completion words count in the agent's own words only.
 func (h *transcript) said() *said {
+	out, words := &said{}, h.words
 	if h.progress.events > 0 {
-		out := &said{progress: &h.progress}
-		out.judgeMessage(h.q)
-		return out
+		out.progress, words = &h.progress, &h.progress.message
 	}
-	h.scan.end()
-	out := &said{final: h.scan.final()}
-	out.complete, out.blocked = h.scan.claims(h.q.Promise)
+	text := words.text()
+	own := withoutEcho(text, h.q.Prompt, words.cut)
+	out.complete, out.blocked = claims(own, h.q.Promise)
+	if out.progress == nil {
+		text = own
+	}
+	out.final = strings.TrimRight(last(text, finalLimit), " \t\n")
 	return out
 }
 
-// readTranscript reads all that was printed.
-func readTranscript(format string, q Request) (*said, error) {
+// readTranscript reads what was printed, at most so many bytes of it.
+func readTranscript(format string, q Request, most int64) (*said, error) {
 	h := newTranscript(format, q)
-	n, err := readFrom(q.Log, q.Offset, h.take)
+	n, err := readFrom(q.Log, q.Offset, func(r io.Reader, size int) error { return h.take(io.LimitReader(r, most), size) })
 	if err != nil {
 		return nil, err
 	}
 	out := h.said()
 	out.bytes = n
 	return out, nil
-}
-
-// judgeMessage looks for the completion words in the final message.
-func (h *said) judgeMessage(q Request) {
-	var words tail
-	words.Write(h.progress.message)
-	h.final = words.text()
-	scan := newTextScan(q.Prompt, messageLimit)
-	scan.Write(h.progress.message)
-	scan.end()
-	h.complete, h.blocked = scan.claims(q.Promise)
 }
 
 // unfenced is a text without its fenced code.
@@ -121,23 +114,6 @@ func unfenced(text string) string {
 		}
 	}
 	return strings.Join(own, "\n")
-}
-
-// pour feeds r to w in pieces of the given size.
-func pour(w io.Writer, r io.Reader, size int) error {
-	buf := make([]byte, size)
-	for {
-		n, err := r.Read(buf)
-		if _, werr := w.Write(buf[:n]); werr != nil {
-			return werr
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // readFrom lets use read a file from an offset on, in pieces of about the given
@@ -199,11 +175,14 @@ func (q Request) lastErrors() string {
 	if info.Size() < from {
 		from = 0
 	}
-	var t tail
-	if _, err := readFrom(q.ErrLog, max(from, info.Size()-finalLimit), func(r io.Reader, size int) error { return pour(&t, r, size) }); err != nil {
+	t := tail{limit: finalLimit}
+	if _, err := readFrom(q.ErrLog, max(from, info.Size()-finalLimit), func(r io.Reader, _ int) error {
+		_, err := io.Copy(&t, r)
+		return err
+	}); err != nil {
 		return ""
 	}
-	return t.text()
+	return clean(string(t.buf))
 }
 
 // lastLine is the last line that is not blank of the first text that has one,

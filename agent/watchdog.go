@@ -22,9 +22,8 @@ const (
 )
 
 // watchdog reads what an agent prints while it runs, and ends the run where
-// that says that waiting is no use. It is the reader of the agent's transcript:
-// Read waits for more until the run is over, so the same code reads the same
-// output live and afterwards, and afterwards only the rest is left.
+// that says that waiting is no use. The
+// result is read anew when the run is over, as far as the watchdog let it run.
 //
 // Everything happens on its one goroutine. The timeouts of the whole run and of
 // silence need no look at the output: internal/proc's server keeps them.
@@ -37,28 +36,25 @@ type watchdog struct {
 	tick       <-chan time.Time // of a ticker, but for tests
 
 	file   *os.File
-	begin  int64 // where this run's output begins
-	at     int64 // up to where it is read
-	lost   bool  // the file is not what it was: read it once more at the end
+	read   int64 // of this run's output
 	looked time.Duration
-	why    *cutoff // why it ended the run; nothing counts after that
-	err    error
+	why    *cutoff // why it ended the run
 }
 
 // follow begins to follow a run once it has lasted for a while. stop waits for
-// the watchdog and returns it, nil where the run was too short for one.
-func (r *Runner) follow(q Request, end func(why error)) (stop func() *watchdog) {
+// the watchdog and says why it ended the run, nil where it did not.
+func (r *Runner) follow(q Request, end func(why error)) (stop func() *cutoff) {
 	began := time.Now()
-	over, done := make(chan struct{}), make(chan *watchdog, 1)
+	over, done := make(chan struct{}), make(chan *cutoff, 1)
 	start := time.AfterFunc(headStart, func() {
 		t := time.NewTicker(lookEvery)
 		defer t.Stop()
 		f := r.watchdog(q, began, end)
 		f.over, f.tick = over, t.C
 		f.run()
-		done <- f
+		done <- f.why
 	})
-	return func() *watchdog {
+	return func() *cutoff {
 		if start.Stop() {
 			return nil
 		}
@@ -74,67 +70,36 @@ func (r *Runner) watchdog(q Request, began time.Time, end func(why error)) *watc
 
 // run reads until the run is over, or ended.
 func (f *watchdog) run() {
-	defer f.close()
-	f.err = f.transcript.take(f, pieceSize)
-	if f.why == nil && !f.same() {
-		f.lost = true
-	}
-}
-
-func (f *watchdog) close() {
+	_ = f.transcript.take(f, pieceSize) // what cannot be read is said when the run is over
 	if f.file != nil {
 		f.file.Close()
 	}
 	f.errs.close()
 }
 
-// Read waits for a piece of the output.
+// Read waits for a piece of the output, and is at its end when the run is.
 func (f *watchdog) Read(p []byte) (int, error) {
-	for {
-		if f.why != nil {
+	for f.why == nil {
+		select {
+		case <-f.over:
 			return 0, io.EOF
+		default:
 		}
-		over := f.isOver() // asked first: what is printed later is read too
-		n, err := f.read(p)
-		f.look(over, n == 0)
-		switch {
-		case n > 0:
+		n := 0
+		if f.file != nil || f.open() {
+			n, _ = f.file.Read(p)
+			f.read += int64(n)
+		}
+		f.look(n == 0)
+		if n > 0 {
 			return n, nil
-		case err != nil && err != io.EOF:
-			return 0, err
-		case over:
-			return 0, io.EOF
-		case f.why != nil:
-			continue
 		}
 		select {
 		case <-f.over:
 		case <-f.tick:
 		}
 	}
-}
-
-func (f *watchdog) isOver() bool {
-	select {
-	case <-f.over:
-		return true
-	default:
-		return false
-	}
-}
-
-// read reads what is there.
-func (f *watchdog) read(p []byte) (int, error) {
-	if f.lost || f.file == nil && !f.open() {
-		return 0, io.EOF
-	}
-	n, err := f.file.Read(p)
-	f.at += int64(n)
-	if n == 0 && err == io.EOF {
-		info, serr := f.file.Stat()
-		f.lost = serr != nil || info.Size() < f.at
-	}
-	return n, err
+	return 0, io.EOF
 }
 
 // open is false as long as the log is not there.
@@ -144,31 +109,16 @@ func (f *watchdog) open() bool {
 		return false
 	}
 	if f.file = file; size >= f.transcript.q.Offset {
-		f.begin = f.transcript.q.Offset
+		_, err = file.Seek(f.transcript.q.Offset, io.SeekStart)
 	}
-	f.at, err = file.Seek(f.begin, io.SeekStart)
-	f.lost = err != nil
-	return true
-}
-
-// same reports whether the log is still the file that was read, to its end.
-func (f *watchdog) same() bool {
-	if f.file == nil || f.lost {
-		return false
-	}
-	mine, err := f.file.Stat()
-	if err != nil || mine.Size() != f.at {
-		return false
-	}
-	now, err := os.Stat(f.transcript.q.Log)
-	return err == nil && os.SameFile(mine, now)
+	return err == nil
 }
 
 // look asks the clocks, all of them where everything is read that was printed,
 // and at most every lookEvery or so.
-func (f *watchdog) look(over, all bool) {
+func (f *watchdog) look(all bool) {
 	now := time.Since(f.clock.began)
-	if over || now-f.looked < lookEvery/2 {
+	if f.why != nil || now-f.looked < lookEvery/2 {
 		return
 	}
 	f.looked = now
@@ -176,28 +126,13 @@ func (f *watchdog) look(over, all bool) {
 	if all && !(s.ended && s.end.OK) { // a run that ended well met no limit
 		f.why = f.errs.look()
 	}
-	if f.why == nil && !f.lost {
+	if f.why == nil {
 		f.why = f.clock.check(s, now, !all || f.transcript.started())
 	}
 	if f.why != nil {
+		f.why.read = f.read
 		f.end(f.why)
 	}
-}
-
-// said is what was heard of a run that ended so, and why the watchdog ended
-// it, nil where it did not. It is nil where all has to be read afterwards.
-func (f *watchdog) said(exit process.Exit) (*said, *cutoff) {
-	switch {
-	case f == nil || f.err != nil:
-		return nil, nil
-	case f.why != nil && exit.Why != process.Cancelled: // it ended by itself just then, or something else came first
-		return nil, nil
-	case f.lost:
-		return nil, f.why
-	}
-	out := f.transcript.said()
-	out.bytes = f.at - f.begin
-	return out, f.why
 }
 
 // Clocks are the limits on a run that only a client's events can show. Zero
@@ -229,6 +164,7 @@ const refusedLimit = 3
 type cutoff struct {
 	clock cutoffKind
 	words string // of the client, about that
+	read  int64  // bytes of the run's output until then: nothing counts after that
 }
 
 type cutoffKind string
@@ -394,7 +330,7 @@ func (w *errorWatch) look() *cutoff {
 			}
 			w.buf = append(w.buf[:0], w.buf[had+end:]...)
 		}
-		w.buf = lastBytes(w.buf, errorLine)
+		w.buf = append(w.buf[:0], w.buf[max(0, len(w.buf)-errorLine):]...)
 		if n == 0 || err != nil {
 			break
 		}
