@@ -92,19 +92,20 @@ func (w *tagWork) review(ctx context.Context, u *unit, _ gitops.Tree) (r specbui
 	f := w.history.Failures[id]
 	ref = RefPrefix(w.state.ID, id) + fmt.Sprintf("%d-review", u.number)
 	r = specbuild.Review{Task: *u.task, Failure: *failure(f), Earlier: w.history.Refinements[id]}
-	variants, err := w.home.Variants(w.state.ID, id)
+	attempts, err := w.home.Attempts(w.state.ID, id)
 	if err != nil {
 		return r, ref, err
 	}
-	for _, v := range variants {
-		if v.Attempt != f.Attempt {
+	for _, a := range attempts {
+		if a.Attempt != f.Attempt {
 			continue
 		}
-		if r.Spec, _, err = w.home.VariantSpec(w.job, v); err != nil {
+		if err := w.home.ReadSpec(w.job, &a); err != nil {
 			return r, ref, err
 		}
-		if v.Before != "" && v.After != "" {
-			if r.Diff, err = w.tools.Repo.Patch(ctx, v.Before, v.After, maxReviewDiff); err != nil {
+		r.Spec = a.Spec
+		if a.Before != "" && a.After != "" {
+			if r.Diff, err = w.tools.Repo.Patch(ctx, a.Before, a.After, maxReviewDiff); err != nil {
 				return r, ref, gitErr("compare the work on task "+id, err)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"descartes/gitops"
@@ -132,29 +131,44 @@ func (h Home) keptPrompt(id string, iteration, try int) string {
 	return h.keptSpec(id, fmt.Sprintf("iteration-%d", iteration), try)
 }
 
-// Variant is one attempt of a task, with all that is needed to judge its spec.
-type Variant struct {
-	Loop       string
-	Attempt    int    // of a prompt loop its iteration
-	Try        int    // of an iteration that was repeated; else 0
-	Verdict    string // "" while it runs
-	Reason     string
-	At         time.Time // of its end
-	Seconds    float64
-	Tuned      bool   // a person chose its text
-	Refinement string // what a second agent advised before it
-	Words      string // the agent's last words
-	Output     string // the end of what the verification printed
-	DiffStat   string
-	Before     gitops.Tree
-	After      gitops.Tree
-	Ref        string
-	Cost       journal.Cost
-	request    SpecRequest
+// PastAttempt is one attempt at a task, or one iteration of a prompt loop, with all that is needed to judge its spec.
+type PastAttempt struct {
+	Loop       string       `json:"loop"`
+	Attempt    int          `json:"attempt"`       // of a prompt loop its iteration
+	Try        int          `json:"try,omitempty"` // of an iteration that was repeated; else 0
+	Verdict    string       `json:"verdict"`       // "running" while it runs
+	Reason     string       `json:"reason"`
+	Seconds    float64      `json:"seconds"`
+	Cost       journal.Cost `json:"cost"`
+	Tuned      bool         `json:"tuned"`         // a person chose its text
+	Refinement string       `json:"refinement"`    // what a review advised before it
+	Spec       string       `json:"spec"`          // from ReadSpec
+	Kept       bool         `json:"spec_kept"`     // else it was built again
+	SpecDiff   string       `json:"spec_diff"`     // from the attempt before
+	Words      string       `json:"words"`         // the agent's last words
+	Output     string       `json:"verify_output"` // the end of what the verification printed
+	DiffStat   string       `json:"diff_stat"`
+	Diff       string       `json:"diff"`
+	Ref        string       `json:"ref"`
+	Before     gitops.Tree  `json:"-"`
+	After      gitops.Tree  `json:"-"`
+
+	request *SpecRequest // nil of an iteration
 }
 
-// Variants are the attempts of a task in one loop, in their order.
-func (h Home) Variants(id, task string) ([]Variant, error) {
+// Name is how a person calls it.
+func (a *PastAttempt) Name() string {
+	switch {
+	case a.Try > 1:
+		return fmt.Sprintf("iteration %d, time %d", a.Attempt, a.Try)
+	case a.request == nil:
+		return fmt.Sprintf("iteration %d", a.Attempt)
+	}
+	return fmt.Sprintf("attempt %d", a.Attempt)
+}
+
+// Attempts are those at a task in one loop, in their order.
+func (h Home) Attempts(id, task string) ([]PastAttempt, error) {
 	events, err := journal.ReadEvents(h.Events(id))
 	if err != nil {
 		return nil, err
@@ -170,67 +184,69 @@ func (h Home) Variants(id, task string) ([]Variant, error) {
 		}
 		b.Apply(e)
 	}
-	var out []Variant
+	out := []PastAttempt{} // never null in JSON
 	for _, a := range b.Attempts {
 		if a.Task == task && len(out) < len(requests) {
-			v := variantOf(id, a)
-			v.request = requests[len(out)]
-			out = append(out, v)
+			past := pastAttempt(id, a)
+			past.request = &requests[len(out)]
+			out = append(out, past)
 		}
 	}
 	return out, nil
 }
 
-func variantOf(loop string, a *journal.Attempt) Variant {
-	v := Variant{Loop: loop, Attempt: a.Number, Before: gitops.Tree(a.Before), Refinement: a.Refinement, Tuned: a.Tuned, Cost: a.Cost}
+func pastAttempt(loop string, a *journal.Attempt) PastAttempt {
+	p := PastAttempt{Loop: loop, Attempt: a.Number, Verdict: "running", Before: gitops.Tree(a.Before), Refinement: a.Refinement, Tuned: a.Tuned, Cost: a.Cost}
 	if a.Iteration > 0 {
-		if v.Attempt = a.Iteration; a.Number > 1 {
-			v.Try = a.Number
+		if p.Attempt = a.Iteration; a.Number > 1 {
+			p.Try = a.Number
 		}
 	}
 	if a.Agent != nil {
-		v.Words = a.Agent.Words
+		p.Words = a.Agent.Words
 	}
 	if !a.Over() {
-		return v
+		return p
 	}
-	v.Verdict, v.Reason, v.At, v.Seconds, v.Ref = orElse(string(a.Verdict), string(a.Decision)), a.Reason, a.Ended, a.Seconds(), a.Ref
-	v.After, v.DiffStat, v.Output = gitops.Tree(a.After), a.DiffStat, a.Next
+	p.Verdict, p.Reason, p.Seconds, p.Ref = orElse(string(a.Verdict), string(a.Decision)), a.Reason, a.Seconds(), a.Ref
+	p.After, p.DiffStat, p.Output = gitops.Tree(a.After), a.DiffStat, a.Next
 	if a.Iteration == 0 && a.Result != nil {
-		v.Output = a.Result.Output
+		p.Output = a.Result.Output
 	}
-	return v
+	return p
 }
 
 // Iterations are those of a prompt loop, each time that one was run.
-func (h Home) Iterations(id string) ([]Variant, error) {
+func (h Home) Iterations(id string) ([]PastAttempt, error) {
 	b, err := journal.Load(h.Events(id))
 	if err != nil {
 		return nil, err
 	}
-	var out []Variant
+	out := []PastAttempt{}
 	for _, a := range b.Attempts {
-		out = append(out, variantOf(id, a))
+		out = append(out, pastAttempt(id, a))
 	}
 	return out, nil
 }
 
-// IterationPrompt is the text that an iteration was given; ok is false where it was not kept.
-func (h Home) IterationPrompt(v Variant) (text string, ok bool) {
-	b, err := plainfile.Read("", h.keptPrompt(v.Loop, v.Attempt, max(1, v.Try)), maxKept)
-	return string(b), err == nil
-}
-
-// VariantSpec is the text that an attempt was given: as it was kept, or else as its loop's journal and
-// the files of now make it again; kept tells which.
-func (h Home) VariantSpec(j *Job, v Variant) (text string, kept bool, err error) {
-	b, err := plainfile.Read("", h.keptSpec(v.Loop, v.request.Task, v.Attempt), maxKept)
-	if err == nil {
-		return string(b), true, nil
+// ReadSpec fills in the text that an attempt was given, as it was kept. What was not kept of a task's attempt is built again from
+// its loop's journal and the files of now.
+func (h Home) ReadSpec(j *Job, a *PastAttempt) error {
+	path := h.keptPrompt(a.Loop, a.Attempt, max(1, a.Try))
+	if a.request != nil {
+		path = h.keptSpec(a.Loop, a.request.Task, a.Attempt)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", false, fmt.Errorf("read the spec of attempt %d: %w", v.Attempt, err)
+	b, err := plainfile.Read("", path, maxKept)
+	switch {
+	case err == nil:
+		a.Spec, a.Kept = string(b), true
+		return nil
+	case a.request == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read the spec of attempt %d: %w", a.Attempt, err)
 	}
-	spec, err := j.Spec(v.request)
-	return spec.Text, false, err
+	spec, err := j.Spec(*a.request)
+	a.Spec = spec.Text
+	return err
 }

@@ -7,22 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
-	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -108,13 +104,22 @@ func (t *tune) run(cmd *cobra.Command, src *specSource, id string) error {
 	if err != nil {
 		return err
 	}
-	list, err := src.variants(cmd.Context(), task.ID)
-	if err != nil {
-		return err
+	list := []loop.PastAttempt{}
+	if src.last != nil {
+		if list, err = src.home.Attempts(src.last.State.ID, task.ID); err == nil {
+			list, err = t.compared(cmd.Context(), src.Root, src.job, list)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	change := t.selected > 0 || t.edit || t.drop
 	if !change || t.show {
-		text, err := t.render(src, task, list)
+		chosen, err := src.home.Tuned(src.File.Tag(), task.ID)
+		if err != nil {
+			return err
+		}
+		text, err := t.shown(list, func(markdown bool) string { return src.AttemptsText(task, list, chosen, markdown) })
 		if err != nil {
 			return err
 		}
@@ -129,7 +134,7 @@ func (t *tune) run(cmd *cobra.Command, src *specSource, id string) error {
 }
 
 // choose keeps a text for the next attempt and makes the task pending.
-func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, list []variant) error {
+func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, list []loop.PastAttempt) error {
 	tag := src.File.Tag()
 	if task.Status == tasks.Done {
 		return badInput(fmt.Sprintf("descartes tasks set %s pending%s", terminal.Quote(task.ID), report.ListFlags(tag, src.Scud.TasksFile)), "task %s is done", task.ID)
@@ -205,7 +210,7 @@ func reopen(file *tasks.File, id string) (from tasks.Status, err error) {
 }
 
 // text is what the next attempt is told before anybody edits it.
-func (t *tune) text(src *specSource, id string, list []variant) (string, error) {
+func (t *tune) text(src *specSource, id string, list []loop.PastAttempt) (string, error) {
 	if t.selected > 0 {
 		for _, v := range list {
 			if v.Attempt == t.selected && v.Spec != "" {
@@ -236,7 +241,7 @@ func (t *tune) candidates(cmd *cobra.Command, src *specSource) error {
 		if src.last == nil || src.Graph.Status(id) == tasks.Done {
 			continue
 		}
-		list, err := src.home.Variants(src.last.State.ID, id)
+		list, err := src.home.Attempts(src.last.State.ID, id)
 		if err != nil {
 			return err
 		}
@@ -305,7 +310,10 @@ func (t *tune) runPrompt(cmd *cobra.Command, s *loop.Saved) error {
 		return err
 	}
 	home := loop.NewHome(root)
-	list, err := iterationsOf(cmd, root, s)
+	list, err := home.Iterations(s.State.ID)
+	if err == nil {
+		list, err = t.compared(cmd.Context(), root, nil, list)
+	}
 	if err != nil {
 		return err
 	}
@@ -315,7 +323,7 @@ func (t *tune) runPrompt(cmd *cobra.Command, s *loop.Saved) error {
 	}
 	change := t.selected > 0 || t.edit || t.drop
 	if !change || t.show {
-		text, err := t.renderPrompt(s, list, chosen)
+		text, err := t.shown(list, func(markdown bool) string { return report.IterationsText(s.State, list, chosen, markdown) })
 		if err == nil {
 			err = write(cmd.OutOrStdout(), text)
 		}
@@ -335,7 +343,7 @@ func (t *tune) runPrompt(cmd *cobra.Command, s *loop.Saved) error {
 	return t.choosePrompt(cmd, home, s, list, chosen)
 }
 
-func (t *tune) choosePrompt(cmd *cobra.Command, home loop.Home, s *loop.Saved, list []variant, chosen string) error {
+func (t *tune) choosePrompt(cmd *cobra.Command, home loop.Home, s *loop.Saved, list []loop.PastAttempt, chosen string) error {
 	text := cmp.Or(chosen, s.State.Config.Prompt)
 	if n := len(list); n > 0 && chosen == "" && list[n-1].Spec != "" {
 		text = list[n-1].Spec
@@ -365,233 +373,38 @@ func (t *tune) choosePrompt(cmd *cobra.Command, home loop.Home, s *loop.Saved, l
 	return write(cmd.ErrOrStderr(), note)
 }
 
-// iterationsOf are the iterations of a prompt loop with all that is known of them.
-func iterationsOf(cmd *cobra.Command, root string, s *loop.Saved) ([]variant, error) {
+// compared are attempts, oldest first, with what each was told and what it changed.
+func (t *tune) compared(ctx context.Context, root string, job *loop.Job, list []loop.PastAttempt) ([]loop.PastAttempt, error) {
+	repo, err := openRepo(ctx, root, nil)
+	if err == nil {
+		defer repo.Close()
+	}
 	home := loop.NewHome(root)
-	found, err := home.Iterations(s.State.ID)
-	if err != nil {
-		return nil, err
-	}
-	var repo *gitops.Repo
-	list := make([]variant, 0, len(found)) // never null in JSON
-	for i, f := range found {
-		v := variant{Loop: f.Loop, Attempt: f.Attempt, Try: f.Try, turn: true, Verdict: cmp.Or(f.Verdict, "running"), Reason: f.Reason, Seconds: f.Seconds, Cost: f.Cost,
-			Tuned: f.Tuned, Refinement: f.Refinement, Words: f.Words, Output: f.Output}
-		v.Spec, v.Kept = home.IterationPrompt(f)
-		if i > 0 && list[i-1].Spec != "" && v.Spec != "" {
-			v.SpecDiff = changes(list[i-1].name(), list[i-1].Spec, v.name(), v.Spec)
+	for i := range list {
+		if err := home.ReadSpec(job, &list[i]); err != nil {
+			return nil, err
 		}
-		if f.Before != "" && f.After != "" {
-			if repo == nil {
-				if repo, err = openRepo(cmd.Context(), root, nil); err != nil {
-					return nil, err
-				}
-				defer repo.Close()
-			}
-			if v.Diff, err = repo.Patch(cmd.Context(), f.Before, f.After, shownDiff); err != nil {
-				v.Diff = "" // trees that git has pruned
+		if a := &list[i]; repo != nil && a.Before != "" && a.After != "" {
+			if a.Diff, err = repo.Patch(ctx, a.Before, a.After, shownDiff); err != nil {
+				a.Diff = "" // trees that git has pruned; the diff stat is left
 			}
 		}
-		list = append(list, v)
 	}
+	report.CompareSpecs(list)
 	return list, nil
-}
-
-func (t *tune) renderPrompt(s *loop.Saved, list []variant, chosen string) (string, error) {
-	var b strings.Builder
-	if t.format == "json" {
-		err := writeJSON(&b, list)
-		return b.String(), err
-	}
-	m := t.format == "markdown"
-	heading(&b, m, 1, fmt.Sprintf("loop %s: %s", s.State.ID, terminal.Count(len(list), "iteration")))
-	for _, v := range list {
-		v.text(&b, m)
-	}
-	if chosen != "" {
-		heading(&b, m, 2, "next iteration: a chosen text")
-		block(&b, m, "it is told", chosen)
-	}
-	if !m && !s.State.Completed {
-		fmt.Fprintf(&b, "\nnext: descartes loop tune --name %s --select N, or --edit\n", s.State.ID)
-	}
-	return b.String(), nil
-}
-
-// variant is one attempt as loop tune shows it.
-type variant struct {
-	Loop       string       `json:"loop"`
-	Attempt    int          `json:"attempt"` // of a prompt loop its iteration
-	Try        int          `json:"try,omitempty"`
-	Verdict    string       `json:"verdict"`
-	Reason     string       `json:"reason"`
-	Seconds    float64      `json:"seconds"`
-	Cost       journal.Cost `json:"cost"`
-	Tuned      bool         `json:"tuned"`      // a person chose its text
-	Refinement string       `json:"refinement"` // what a review advised before it
-	Spec       string       `json:"spec"`
-	Kept       bool         `json:"spec_kept"` // else it was built again
-	SpecDiff   string       `json:"spec_diff"` // from the attempt before
-	Words      string       `json:"words"`
-	Output     string       `json:"verify_output"`
-	DiffStat   string       `json:"diff_stat"`
-	Diff       string       `json:"diff"`
-	Ref        string       `json:"ref"`
-	turn       bool         // an iteration
 }
 
 // shownDiff bounds, in bytes, the diff that is shown of an attempt; its ref has all of it.
 const shownDiff = 16 << 10
 
-// variants are the attempts of a task in the tag's last loop.
-func (src *specSource) variants(ctx context.Context, id string) ([]variant, error) {
-	if src.last == nil {
-		return nil, nil
+// shown are attempts in the format asked for.
+func (t *tune) shown(list []loop.PastAttempt, text func(markdown bool) string) (string, error) {
+	if t.format != "json" {
+		return text(t.format == "markdown"), nil
 	}
-	found, err := src.home.Variants(src.last.State.ID, id)
-	if err != nil {
-		return nil, err
-	}
-	repo, err := openRepo(ctx, src.Root, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer repo.Close()
-	list := make([]variant, 0, len(found)) // never null in JSON
-	for i, f := range found {
-		v := variant{Loop: f.Loop, Attempt: f.Attempt, Verdict: cmp.Or(f.Verdict, "running"), Reason: f.Reason, Seconds: f.Seconds, Cost: f.Cost,
-			Tuned: f.Tuned, Refinement: f.Refinement, Words: f.Words, Output: f.Output, DiffStat: f.DiffStat, Ref: f.Ref}
-		if v.Spec, v.Kept, err = src.home.VariantSpec(src.job, f); err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			v.SpecDiff = changes(fmt.Sprintf("attempt %d", list[i-1].Attempt), list[i-1].Spec, fmt.Sprintf("attempt %d", v.Attempt), v.Spec)
-		}
-		if f.Before != "" && f.After != "" {
-			if v.Diff, err = repo.Patch(ctx, f.Before, f.After, shownDiff); err != nil {
-				v.Diff = "" // a tree that git has pruned; the diff stat is left
-			}
-		}
-		list = append(list, v)
-	}
-	return list, nil
-}
-
-// changes is the difference of two texts without the two lines that name them.
-func changes(oldName, old, newName, text string) string {
-	d := string(diff.Diff(oldName, []byte(old), newName, []byte(text)))
-	if at := strings.Index(d, "\n@@"); at >= 0 {
-		return d[at+1:]
-	}
-	return d
-}
-
-// render shows a task's attempts in the format asked for.
-func (t *tune) render(src *specSource, task *tasks.Task, list []variant) (string, error) {
-	if t.format == "json" {
-		var s strings.Builder
-		err := writeJSON(&s, list)
-		return s.String(), err
-	}
-	if len(list) == 0 {
-		return "task " + terminal.Clean(task.ID) + " has no attempts in a loop that is known here\n", nil
-	}
-	m := t.format == "markdown"
 	var s strings.Builder
-	title := fmt.Sprintf("task %s  %s: %s, %s in loop %s", terminal.Clean(task.ID), terminal.Clean(task.Title), src.Graph.Status(task.ID), terminal.Count(len(list), "attempt"), terminal.Clean(list[0].Loop))
-	heading(&s, m, 1, title)
-	for _, v := range list {
-		v.text(&s, m)
-	}
-	chosen, err := src.home.Tuned(src.File.Tag(), task.ID)
-	if err != nil {
-		return "", err
-	}
-	if chosen != "" {
-		last := list[len(list)-1]
-		heading(&s, m, 2, "next attempt: a chosen text")
-		block(&s, m, "differs from that of attempt "+strconv.Itoa(last.Attempt), changes("", last.Spec, "", chosen))
-	}
-	at := terminal.Quote(task.ID) + report.ListFlags(src.File.Tag(), src.Scud.TasksFile)
-	if !m && src.Graph.Status(task.ID) != tasks.Done {
-		fmt.Fprintf(&s, "\nnext: descartes loop tune %s --select N, or --edit\n", at)
-	}
-	return s.String(), nil
-}
-
-func (v *variant) text(s *strings.Builder, m bool) {
-	line := fmt.Sprintf("%s  %s", v.name(), terminal.Clean(v.Verdict))
-	if v.Reason != "" {
-		line += ": " + terminal.Clean(v.Reason)
-	}
-	heading(s, m, 2, line)
-	facts := fmt.Sprintf("took %s, cost %s", terminal.Duration(time.Duration(v.Seconds*float64(time.Second))), v.Cost.Text())
-	if v.Tuned {
-		facts += "; its text was chosen by hand"
-	}
-	if !v.Kept && v.Spec != "" {
-		facts += "; its text is built again from the files as they are now"
-	}
-	if v.Ref != "" {
-		facts += "; kept as " + v.Ref
-	}
-	fmt.Fprintf(s, "  %s\n", facts)
-	if m {
-		s.WriteString("\n")
-	}
-	block(s, m, "a review advised", v.Refinement)
-	block(s, m, "the spec differs from that of the attempt before", v.SpecDiff)
-	block(s, m, "the agent's last words", v.Words)
-	block(s, m, "the verification printed", v.Output)
-	if v.Diff != "" {
-		block(s, m, "it changed", v.Diff)
-	} else {
-		block(s, m, "it changed", v.DiffStat)
-	}
-}
-
-// name is how a variant is called in a heading.
-func (v *variant) name() string {
-	switch {
-	case v.Try > 1:
-		return fmt.Sprintf("iteration %d, time %d", v.Attempt, v.Try)
-	case v.turn:
-		return fmt.Sprintf("iteration %d", v.Attempt)
-	}
-	return fmt.Sprintf("attempt %d", v.Attempt)
-}
-
-func heading(s *strings.Builder, markdown bool, level int, text string) {
-	if s.Len() > 0 {
-		s.WriteString("\n")
-	}
-	if markdown {
-		s.WriteString(strings.Repeat("#", level) + " ")
-	}
-	s.WriteString(text + "\n")
-	if markdown {
-		s.WriteString("\n")
-	}
-}
-
-// block shows foreign text: indented for a person, in a fence that it does not close for Markdown.
-func block(s *strings.Builder, markdown bool, lead, text string) {
-	text = strings.TrimRight(text, "\n")
-	if strings.TrimSpace(text) == "" {
-		return
-	}
-	if markdown {
-		fence := "```"
-		for strings.Contains(text, fence) {
-			fence += "`"
-		}
-		fmt.Fprintf(s, "%s:\n\n%s\n%s\n%s\n\n", strings.ToUpper(lead[:1])+lead[1:], fence, text, fence)
-		return
-	}
-	fmt.Fprintf(s, "  %s:\n", lead)
-	for line := range strings.SplitSeq(text, "\n") {
-		s.WriteString(strings.TrimRight("    "+terminal.Clean(strings.ReplaceAll(line, "\t", "    ")), " ") + "\n")
-	}
+	err := writeJSON(&s, list)
+	return s.String(), err
 }
 
 // edited lets a person change a text in their editor: $VISUAL, else $EDITOR, else vi. name is that of the

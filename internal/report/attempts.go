@@ -9,6 +9,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/rogpeppe/go-internal/diff"
+
+	"descartes/tasks"
+
 	"descartes/gitops"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -153,4 +157,123 @@ func AttemptTable(id string, list []Attempt) string {
 		}
 	}
 	return s.String()
+}
+
+// CompareSpecs says of attempts in their order what each was told that the one before was not.
+func CompareSpecs(list []loop.PastAttempt) {
+	for i := 1; i < len(list); i++ {
+		if before, a := &list[i-1], &list[i]; before.Spec != "" && a.Spec != "" {
+			a.SpecDiff = changes(before.Name(), before.Spec, a.Name(), a.Spec)
+		}
+	}
+}
+
+// changes is the difference of two texts without the two lines that name them.
+func changes(oldName, old, newName, text string) string {
+	d := string(diff.Diff(oldName, []byte(old), newName, []byte(text)))
+	if at := strings.Index(d, "\n@@"); at >= 0 {
+		return d[at+1:]
+	}
+	return d
+}
+
+// AttemptsText shows a task's attempts side by side, for a person or as Markdown. chosen is the text kept for the next one.
+func (b *Board) AttemptsText(task *tasks.Task, list []loop.PastAttempt, chosen string, markdown bool) string {
+	if len(list) == 0 {
+		return "task " + terminal.Clean(task.ID) + " has no attempts in a loop that is known here\n"
+	}
+	s := sheet{markdown: markdown}
+	s.heading(1, fmt.Sprintf("task %s  %s: %s, %s in loop %s", terminal.Clean(task.ID), terminal.Clean(task.Title), b.Graph.Status(task.ID), terminal.Count(len(list), "attempt"), terminal.Clean(list[0].Loop)))
+	s.attempts(list)
+	if chosen != "" {
+		last := list[len(list)-1]
+		s.heading(2, "next attempt: a chosen text")
+		s.block("differs from that of attempt "+strconv.Itoa(last.Attempt), changes("", last.Spec, "", chosen))
+	}
+	if !markdown && b.Graph.Status(task.ID) != tasks.Done {
+		fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s --select N, or --edit\n", terminal.Quote(task.ID), b.Named())
+	}
+	return s.String()
+}
+
+// IterationsText shows the iterations of a prompt loop, as AttemptsText does.
+func IterationsText(st *loop.State, list []loop.PastAttempt, chosen string, markdown bool) string {
+	s := sheet{markdown: markdown}
+	s.heading(1, fmt.Sprintf("loop %s: %s", st.ID, terminal.Count(len(list), "iteration")))
+	s.attempts(list)
+	if chosen != "" {
+		s.heading(2, "next iteration: a chosen text")
+		s.block("it is told", chosen)
+	}
+	if !markdown && !st.Completed {
+		fmt.Fprintf(&s, "\nnext: descartes loop tune --name %s --select N, or --edit\n", st.ID)
+	}
+	return s.String()
+}
+
+// sheet is a text with headings and blocks, plain or Markdown.
+type sheet struct {
+	strings.Builder
+	markdown bool
+}
+
+func (s *sheet) attempts(list []loop.PastAttempt) {
+	for i := range list {
+		a := &list[i]
+		line := fmt.Sprintf("%s  %s", a.Name(), terminal.Clean(a.Verdict))
+		if a.Reason != "" {
+			line += ": " + terminal.Clean(a.Reason)
+		}
+		s.heading(2, line)
+		facts := fmt.Sprintf("took %s, cost %s", terminal.Duration(time.Duration(a.Seconds*float64(time.Second))), a.Cost.Text())
+		if a.Tuned {
+			facts += "; its text was chosen by hand"
+		}
+		if !a.Kept && a.Spec != "" {
+			facts += "; its text is built again from the files as they are now"
+		}
+		if a.Ref != "" {
+			facts += "; kept as " + a.Ref
+		}
+		fmt.Fprintf(s, "  %s\n", facts)
+		if s.markdown {
+			s.WriteString("\n")
+		}
+		s.block("a review advised", a.Refinement)
+		s.block("the spec differs from that of the attempt before", a.SpecDiff)
+		s.block("the agent's last words", a.Words)
+		s.block("the verification printed", a.Output)
+		s.block("it changed", cmp.Or(a.Diff, a.DiffStat))
+	}
+}
+
+func (s *sheet) heading(level int, text string) {
+	if s.Len() > 0 {
+		s.WriteString("\n")
+	}
+	if s.markdown {
+		fmt.Fprintf(s, "%s %s\n\n", strings.Repeat("#", level), text)
+		return
+	}
+	s.WriteString(text + "\n")
+}
+
+// block shows foreign text: indented for a person, in a fence that it does not close for Markdown.
+func (s *sheet) block(lead, text string) {
+	text = strings.TrimRight(text, "\n")
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	if s.markdown {
+		fence := "```"
+		for strings.Contains(text, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(s, "%s:\n\n%s\n%s\n%s\n\n", strings.ToUpper(lead[:1])+lead[1:], fence, text, fence)
+		return
+	}
+	fmt.Fprintf(s, "  %s:\n", lead)
+	for line := range strings.SplitSeq(text, "\n") {
+		s.WriteString(strings.TrimRight("    "+terminal.Clean(strings.ReplaceAll(line, "\t", "    ")), " ") + "\n")
+	}
 }
