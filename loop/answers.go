@@ -20,12 +20,12 @@ import (
 	"descartes/tasks"
 )
 
-// Answer is what a person said to a question of a task's agent. Answers belong to the tag, not to a loop: every
-// later spec of the task has them.
+// Answer is what a person said to a question of a task's agent, or of a task that was blocked otherwise. Answers belong to the
+// tag, not to a loop: every later spec of the task has them.
 type Answer struct {
 	Task     string    `json:"task"`
 	Question string    `json:"question,omitempty"` // "": nobody had asked
-	Text     string    `json:"answer"`
+	Text     string    `json:"answer"`             // "": the task is tried again, and its agent hears of nothing
 	At       time.Time `json:"at"`
 }
 
@@ -91,7 +91,7 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 		if all[i].Task != a.Task {
 			continue
 		}
-		if mine == 0 && all[i].Question == a.Question && all[i].Text == a.Text {
+		if mine == 0 && a.Text != "" && all[i].Question == a.Question && all[i].Text == a.Text {
 			return nil
 		}
 		if mine++; mine >= maxAnswers {
@@ -111,18 +111,17 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 // answersTo is what the spec of a task is told; before, where it is not zero, leaves out what was said later.
 func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) {
 	for _, a := range j.answers {
-		if a.Task == task && (before.IsZero() || a.At.Before(before)) {
+		if a.Task == task && a.Text != "" && (before.IsZero() || a.At.Before(before)) {
 			out = append(out, specbuild.Answer{Question: a.Question, Text: a.Text})
 		}
 	}
 	return out
 }
 
-// takeAnswers makes tasks pending again whose questions were answered while the loop ran, and reports whether there
-// were any.
+// takeAnswers makes blocked tasks pending again that a person answered while the loop ran, whether their agents had asked or not,
+// and reports whether there were any.
 func (w *tagWork) takeAnswers() (bool, error) {
-	asked := slices.ContainsFunc(w.history.Blocked, func(b journal.BlockedTask) bool { return b.Question != "" })
-	if !asked {
+	if len(w.history.Blocked) == 0 {
 		return false, nil
 	}
 	answers, err := w.home.Answers(w.state.Tag)
@@ -132,7 +131,7 @@ func (w *tagWork) takeAnswers() (bool, error) {
 	var ids []string
 	for _, e := range w.history.Blocked {
 		answered := slices.ContainsFunc(answers, func(a Answer) bool { return a.Task == e.Task && a.At.After(e.At) })
-		if e.Question != "" && answered && w.job.Graph.Status(e.Task) == tasks.Blocked {
+		if answered && w.job.Graph.Status(e.Task) == tasks.Blocked {
 			ids = append(ids, e.Task)
 		}
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/tasks"
 )
 
@@ -108,67 +109,87 @@ func answer(cmd *cobra.Command, look looking, id, text string) error {
 	if text, err = answerText(cmd.InOrStdin(), text); err != nil {
 		return err
 	}
-	home := loop.NewHome(root)
-	if who, owned := home.Owner(file); owned && who.Tag == file.Tag() {
-		return handOver(cmd, look, home, file, who, id, text)
-	}
-	t, err := ownTask(cmd.Context(), home, file, c, id)
+	done, err := giveAnswer(cmd.Context(), root, c, file, id, text)
 	if err != nil {
 		return err
 	}
-	if err := answerable(t, file, c); err != nil {
-		return err
+	return told(cmd, look, done)
+}
+
+// giveAnswer keeps what a person said of a task, and makes it pending or leaves that to the loop that runs. A text of ""
+// only has the task tried again.
+func giveAnswer(ctx context.Context, root string, c loop.ScudConfig, file *tasks.File, id, text string) (answered, error) {
+	home := loop.NewHome(root)
+	if who, owned := home.Owner(file); owned && who.Tag == file.Tag() {
+		return handOver(ctx, root, file, who, id, text)
 	}
-	return answerTask(cmd, look, root, file, c, t, text)
+	t, err := ownTask(ctx, home, file, c, id)
+	if err != nil {
+		return answered{}, err
+	}
+	if err := answerable(t, file, c); err != nil {
+		return answered{}, err
+	}
+	return answerTask(ctx, root, file, c, t, text)
 }
 
 // answerTask keeps an answer and makes its task pending.
-func answerTask(cmd *cobra.Command, look looking, root string, file *tasks.File, c loop.ScudConfig, t *tasks.Task, text string) error {
+func answerTask(ctx context.Context, root string, file *tasks.File, c loop.ScudConfig, t *tasks.Task, text string) (answered, error) {
 	home := loop.NewHome(root)
-	open, err := home.Questions(file)
+	a, err := answerTo(home, file, t.ID, text)
 	if err != nil {
-		return err
-	}
-	a := loop.Answer{Task: t.ID, Text: text, At: time.Now()}
-	for _, q := range open {
-		if q.Task == t.ID {
-			a.Question = q.Question
-		}
+		return answered{}, err
 	}
 	change := statusChange{Task: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, From: t.Status, To: tasks.Pending, File: report.Relative(root, file.Path())}
 	// The answer first: a task that is pending without it would be asked the same again.
-	if err := home.Answer(cmd.Context(), atomicfile.OS(), file.Tag(), a); err != nil {
-		return err
+	if text != "" {
+		if err := home.Answer(ctx, atomicfile.OS(), file.Tag(), a); err != nil {
+			return answered{}, err
+		}
 	}
 	if change.From != change.To {
 		if err := file.Save(map[string]tasks.Status{t.ID: change.To}); err != nil {
-			return unwritable(err)
+			return answered{}, unwritable(err)
 		}
 	}
-	return told(cmd, look, answered{change, a.Question, text, goOn(root, file, c)})
+	return answered{statusChange: change, Question: a.Question, Answer: text, Next: goOn(root, file, c)}, nil
+}
+
+// answerTo is an answer with the open question that it is to.
+func answerTo(home loop.Home, file *tasks.File, id, text string) (loop.Answer, error) {
+	a := loop.Answer{Task: id, Text: text, At: time.Now()}
+	open, err := home.Questions(file)
+	for _, q := range open {
+		if q.Task == id {
+			a.Question = q.Question
+		}
+	}
+	return a, err
 }
 
 // handOver leaves an answer for the loop that runs: it owns the statuses of its tag.
-func handOver(cmd *cobra.Command, look looking, home loop.Home, file *tasks.File, who loop.Holder, id, text string) error {
-	open, err := home.Questions(file)
+func handOver(ctx context.Context, root string, file *tasks.File, who loop.Holder, id, text string) (answered, error) {
+	home := loop.NewHome(root)
+	a, err := answerTo(home, file, id, text)
 	if err != nil {
-		return err
+		return answered{}, err
 	}
-	at := slices.IndexFunc(open, func(q loop.Question) bool { return q.Task == id })
-	if at < 0 {
-		return &failure{code: exitInput, err: &loop.BusyError{Holder: who},
-			hint: "it takes answers to what its agents have asked: descartes answer lists that; descartes loop pause " + who.Loop + " for any other"}
+	if a.Question == "" && !blockedBy(home, who.Loop, id) {
+		return answered{}, &failure{code: exitInput, err: &loop.BusyError{Holder: who},
+			hint: "it takes answers to what its agents have asked, and to tasks that it has blocked: descartes answer lists the questions; descartes loop pause " + who.Loop + " for any other"}
 	}
-	a := loop.Answer{Task: id, Question: open[at].Question, Text: text, At: time.Now()}
-	if err := home.Answer(cmd.Context(), atomicfile.OS(), file.Tag(), a); err != nil {
-		return err
+	if err := home.Answer(ctx, atomicfile.OS(), file.Tag(), a); err != nil {
+		return answered{}, err
 	}
 	t, _ := file.Task(id)
-	change := statusChange{Task: loop.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: report.Relative(filepath.Dir(string(home)), file.Path())}
-	if look.json {
-		return writeJSON(cmd.OutOrStdout(), answered{change, a.Question, text, ""})
-	}
-	return write(cmd.OutOrStdout(), fmt.Sprintf("task %s: answered; loop %s is running and tries the task again when nothing else is left\n", terminal.Clean(id), who.Loop))
+	change := statusChange{Task: loop.TaskID{ID: id, Numeric: t.Numeric}, From: tasks.Blocked, To: tasks.Pending, File: report.Relative(root, file.Path())}
+	return answered{statusChange: change, Question: a.Question, Answer: text, by: who.Loop}, nil
+}
+
+// blockedBy reports whether a loop has blocked a task.
+func blockedBy(home loop.Home, id, task string) bool {
+	h, err := journal.Load(home.Events(id))
+	return err == nil && slices.ContainsFunc(h.Blocked, func(b journal.BlockedTask) bool { return b.Task == task })
 }
 
 // answerText is the answer as it was typed, or standard input.
@@ -225,16 +246,24 @@ type answered struct {
 	Question string `json:"question"`
 	Answer   string `json:"answer"`
 	Next     string `json:"next"`
+	by       string // the loop that runs and takes it up; "" where none does
 }
 
 func told(cmd *cobra.Command, look looking, a answered) error {
 	if look.json {
 		return writeJSON(cmd.OutOrStdout(), a)
 	}
-	return write(cmd.OutOrStdout(), fmt.Sprintf("task %s: answered; %s\nnext: %s\n", terminal.Clean(a.Task.ID), a.outcome(), terminal.Clean(a.Next)))
+	text := fmt.Sprintf("task %s: answered; %s\n", terminal.Clean(a.Task.ID), a.outcome())
+	if a.Next != "" {
+		text += "next: " + terminal.Clean(a.Next) + "\n"
+	}
+	return write(cmd.OutOrStdout(), text)
 }
 
 func (a answered) outcome() string {
+	if a.by != "" {
+		return "loop " + a.by + " is running and tries the task again when nothing else is left"
+	}
 	if a.From == a.To {
 		return "it is pending, and its next agent is told"
 	}

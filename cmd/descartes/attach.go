@@ -84,6 +84,7 @@ type attached struct {
 	end   *journal.Event // of this run
 	asked int            // Ctrl-C
 	told  string         // the last request that was shown
+	looks bool           // Ctrl-C leaves it, as whatever else ends this program
 
 	run *journal.State // what the journal has said so far
 }
@@ -104,7 +105,9 @@ func (a *attached) follow(ctx context.Context) error {
 	ch := make(chan os.Signal, 4)
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer signal.Stop(ch)
-	a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, report.Unit(s.Kind), leaveKey)
+	if !a.looks {
+		a.p.say("attached to loop %s: Ctrl-C ends it after the running %s, a second one at once; %s leaves it running", id, report.Unit(s.Kind), leaveKey)
+	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -161,10 +164,13 @@ func (a *attached) catchUp(events []journal.Event) {
 
 // heed does what a signal asks for; left says that nobody follows any more.
 func (a *attached) heed(sig os.Signal) (left bool, err error) {
-	switch sig {
-	case syscall.SIGPIPE: // a reader that goes away
+	switch {
+	case sig == syscall.SIGPIPE: // a reader that goes away
 		return false, nil
-	case syscall.SIGINT:
+	case a.looks:
+		a.p.say("%s", a.leaves())
+		return true, nil
+	case sig == syscall.SIGINT:
 		a.asked++
 		now := a.asked > 1
 		a.told = report.RequestText(loop.RequestCancel, now, a.saved.State.Kind, a.run.Underway())
@@ -214,7 +220,7 @@ func (a *attached) over(ctx context.Context) error {
 		sum := &report.Summary{Board: st.Board, Run: e, Took: took, Kept: a.kept(ctx, st)}
 		a.p.tell(sum.Text(a.p.paint, a.p.box))
 	}
-	if code != exitDone {
+	if code != exitDone && !a.looks {
 		return quiet(code)
 	}
 	return nil

@@ -41,13 +41,14 @@ func arrows() map[string][]string {
 		"internal/report":     {"internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "tasks/plan", "gitops"},
 		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
 		"internal/terminal":   {},
+		"internal/tui":        {"internal/report", "internal/terminal", "loop", "loop/journal", "scheduler", "tasks"}, // a view: nothing imports it but cmd
 		"internal/oneline":    {},
 		"loop/workspace":      {"gitops", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline"},
 		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"loop/gate", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
+		"cmd/descartes":       {"internal/tui", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
 		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}
 }

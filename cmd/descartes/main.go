@@ -127,7 +127,7 @@ Start by looking, then run:
 
 func newLoopCmd() *cobra.Command {
 	cmd := newGroup("loop", "Start, watch, stop and go on with loops")
-	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newAttachCmd(), newListCmd(), newLogsCmd(), newTuneCmd())
+	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newAttachCmd(), newWatchCmd(), newListCmd(), newLogsCmd(), newTuneCmd())
 	return cmd
 }
 

@@ -64,11 +64,16 @@ func NewBoard(job *loop.Job) (*Board, error) {
 		}
 	}
 	for id, status := range changes {
-		if _, ok := b.Graph.Task(id); ok {
-			b.Graph.SetStatus(id, status)
-		}
+		b.Know(id, status)
 	}
 	return b, nil
+}
+
+// Know gives a task the status that a journal says it has.
+func (b *Board) Know(id string, status tasks.Status) {
+	if _, ok := b.Graph.Task(id); ok {
+		b.Graph.SetStatus(id, status)
+	}
 }
 
 // committed is the last commit that holds tasks of each wave, whatever number the wave had then. A wave with a
@@ -183,8 +188,8 @@ type problemJSON struct {
 	Message string        `json:"message"`
 }
 
-// waves lists every wave with its tasks.
-func (b *Board) waves() []Wave {
+// Waves lists every wave with its tasks.
+func (b *Board) Waves() []Wave {
 	out := []Wave{}
 	for _, w := range b.Graph.Waves() {
 		one := Wave{Number: w.Number, Tasks: make([]Task, 0, len(w.Tasks))}
@@ -199,7 +204,7 @@ func (b *Board) waves() []Wave {
 // wavesWithCommits is waves with the commit of each, null where there is none.
 func (b *Board) wavesWithCommits() []CommittedWave {
 	out, commits := []CommittedWave{}, b.committed()
-	for _, w := range b.waves() {
+	for _, w := range b.Waves() {
 		c := CommittedWave{Number: w.Number, Tasks: w.Tasks}
 		if hash := commits[w.Number]; hash != "" {
 			c.Commit = &hash

@@ -83,7 +83,7 @@ func JUnit(s *Summary, h *journal.State) []byte {
 	told := stories(h)
 	all := junitSuites{Name: s.File.Tag(), Props: []junitProp{{"sandbox", terminal.Clean(Sandbox(s.Run.State.Config))}}}
 	total := 0.0
-	for _, w := range s.waves() {
+	for _, w := range s.Waves() {
 		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.File.Tag(), w.Number)}
 		sum := 0.0
 		for _, t := range w.Tasks {
@@ -169,7 +169,7 @@ func Markdown(s *Summary, h *journal.State) []byte {
 		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
 	}
 	commits := s.committed()
-	for _, w := range s.waves() {
+	for _, w := range s.Waves() {
 		fmt.Fprintf(&b, "\n## Wave %d", w.Number)
 		if hash := commits[w.Number]; hash != "" {
 			fmt.Fprintf(&b, " (%s)", Short(hash))

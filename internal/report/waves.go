@@ -17,13 +17,13 @@ type WavesJSON struct {
 }
 
 func (b *Board) Report() WavesJSON {
-	return WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.waves(), Added: b.added(), Problems: b.problems()}
+	return WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.Waves(), Added: b.added(), Problems: b.problems()}
 }
 
 // Text is the plan for a person.
 func (b *Board) Text(p terminal.Paint) string {
 	var s strings.Builder
-	waves := b.waves()
+	waves := b.Waves()
 	fmt.Fprintf(&s, "%s: %s in %s (%s)%s\n", b.File.Tag(), terminal.Count(b.Graph.Counts().Total, "task"), terminal.Count(len(waves), "wave"),
 		terminal.Clean(Relative(b.Root, b.File.Path())), b.tally())
 	commits := b.committed()
@@ -112,7 +112,7 @@ func (b *Board) tally() string {
 func (b *Board) Dot() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "digraph %s {\n  rankdir=LR;\n  node [shape=box];\n", dotQuote(b.File.Tag()))
-	waves := b.waves()
+	waves := b.Waves()
 	for _, w := range waves {
 		fmt.Fprintf(&s, "  subgraph cluster_%d {\n    label=\"Wave %d\";\n", w.Number, w.Number)
 		for _, t := range w.Tasks {
@@ -140,7 +140,7 @@ func (b *Board) Mermaid() string {
 	var s strings.Builder
 	s.WriteString("flowchart LR\n")
 	node := map[string]string{}
-	waves := b.waves()
+	waves := b.Waves()
 	for _, w := range waves {
 		fmt.Fprintf(&s, "  subgraph wave%d [Wave %d]\n", w.Number, w.Number)
 		for _, t := range w.Tasks {
@@ -170,16 +170,16 @@ const barWidth = 16
 // bars is the wave view: one bar per wave, the tasks under way, what is blocked. reached is the last wave that a loop
 // began, 0 where none did.
 func (b *Board) bars(p terminal.Paint, reached int, current []string, blocked []blockedLine) []string {
-	waves := b.waves()
+	waves := b.Waves()
 	c := b.Graph.Counts()
 	now := 0
 	lines := make([]string, 0, len(waves))
 	for _, w := range waves {
-		bar := barOf(w)
-		if now == 0 && bar.done < bar.all {
+		bar := BarOf(w)
+		if now == 0 && bar.Done < bar.All {
 			now = w.Number
 		}
-		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.colour(), bar.blocks()), bar.words()))
+		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.Colour(), bar.blocks()), bar.Words()))
 	}
 	where := ""
 	switch {
@@ -229,20 +229,20 @@ func foldWaves(lines []string, now int) []string {
 // blockedLine is a task that was given up.
 type blockedLine struct{ id, title, reason string }
 
-// bar is one wave in numbers; all are those that somebody wants done.
-type bar struct{ all, done, running, ready, blocked, held, aside int }
+// Bar is one wave in numbers; All are those that somebody wants done.
+type Bar struct{ All, Done, running, ready, blocked, held, aside int }
 
-func barOf(w Wave) bar {
-	n := bar{all: len(w.Tasks)}
+func BarOf(w Wave) Bar {
+	n := Bar{All: len(w.Tasks)}
 	for _, t := range w.Tasks {
 		if t.State == "other" && setAside(t.Status) {
 			n.aside++
-			n.all--
+			n.All--
 			continue
 		}
 		switch t.State {
 		case "done":
-			n.done++
+			n.Done++
 		case "running":
 			n.running++
 		case "ready", "waiting":
@@ -256,23 +256,23 @@ func barOf(w Wave) bar {
 	return n
 }
 
-func (n bar) blocks() string {
+func (n Bar) blocks() string {
 	full := barWidth
-	if n.all > 0 {
-		full = barWidth * n.done / n.all
+	if n.All > 0 {
+		full = barWidth * n.Done / n.All
 	}
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-func (n bar) words() string {
-	tasks := terminal.Count(n.all, "task")
-	part := fmt.Sprintf("%d/%s", n.done, tasks)
+func (n Bar) Words() string {
+	tasks := terminal.Count(n.All, "task")
+	part := fmt.Sprintf("%d/%s", n.Done, tasks)
 	switch {
-	case n.all == 0 && n.aside > 0:
+	case n.All == 0 && n.aside > 0:
 		return "Set aside (" + terminal.Count(n.aside, "task") + ")"
-	case n.done == n.all:
+	case n.Done == n.All:
 		return "Complete (" + tasks + ")"
-	case n.running > 0 || n.done > 0 && n.ready > 0:
+	case n.running > 0 || n.Done > 0 && n.ready > 0:
 		return "In Progress (" + part + ")"
 	case n.ready > 0:
 		return "Pending (" + tasks + ")"
@@ -282,9 +282,9 @@ func (n bar) words() string {
 	return "Held (" + part + ")"
 }
 
-func (n bar) colour() string {
+func (n Bar) Colour() string {
 	switch {
-	case n.done == n.all:
+	case n.Done == n.All:
 		return terminal.Green
 	case n.blocked > 0:
 		return terminal.Red

@@ -22,8 +22,8 @@ func TestBar(t *testing.T) {
 		{wave("blocked", "done"), "████████░░░░░░░░ Blocked (1/2 tasks)"},
 		{wave("held", "held"), "░░░░░░░░░░░░░░░░ Held (0/2 tasks)"},
 	} {
-		b := barOf(c.wave)
-		if got := b.blocks() + " " + b.words(); got != c.want {
+		b := BarOf(c.wave)
+		if got := b.blocks() + " " + b.Words(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}

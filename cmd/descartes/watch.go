@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"descartes/agent/render"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/internal/config"
+	"descartes/internal/plainfile"
+	"descartes/internal/redact"
+	"descartes/internal/report"
+	"descartes/internal/terminal"
+	"descartes/internal/tui"
+	"descartes/loop"
+	"descartes/loop/journal"
+)
+
+func newWatchCmd() *cobra.Command {
+	var dir string
+	var plain bool
+	cmd := &cobra.Command{
+		Use:   "watch [loop]",
+		Short: "Show a loop live: its waves or iterations, what runs, logs, specs and diffs",
+		Long: `Show a loop live: the one named, the one that is running, or the last. It is the view that loop start has at a
+terminal; ? there lists its keys. Leaving it leaves the loop running; descartes loop attach is for ending it by Ctrl-C.
+
+Without a terminal, and with --plain, it prints a line for each event until the loop ends.
+`,
+		Args: takes(0, 1, "at most one loop"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, err := findRoot(dir)
+			if err != nil {
+				return err
+			}
+			s, err := attachable(root, args)
+			if err != nil {
+				return err
+			}
+			return watch(cmd, root, s, plain)
+		},
+	}
+	registerDir(cmd, &dir)
+	completeLoops(cmd, &dir)
+	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, also at a terminal")
+	return cmd
+}
+
+// watch shows a loop until it ends, or until a person leaves.
+func watch(cmd *cobra.Command, root string, s *loop.Saved, plain bool) error {
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), false, false)
+	defer p.close()
+	a := &attached{root: root, home: loop.NewHome(root), saved: s, p: p, run: journal.NewState(), looks: true}
+	in, ok := viewable(cmd, p, plain)
+	if !ok {
+		return a.follow(cmd.Context())
+	}
+	opt := viewed{root: root, saved: s}.options(in, p)
+	opt.Find = func() (*loop.Saved, error) { return s, nil }
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	v := tui.Start(opt)
+	select {
+	case <-v.Done():
+	case <-ctx.Done():
+	}
+	if err := v.Close(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("show the loop: %w", err)
+	}
+	if a.home.IsLive(*s) {
+		p.say("%s", a.leaves())
+		return nil
+	}
+	events, err := journal.ReadEvents(a.home.Events(s.State.ID))
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		a.see(e)
+	}
+	return a.over(ctx)
+}
+
+// viewable is the terminal that a view reads keys from; ok is false where there is no person, or one who wants plain lines.
+func viewable(cmd *cobra.Command, p *printer, plain bool) (in *os.File, ok bool) {
+	in, ok = cmd.InOrStdin().(*os.File)
+	term := os.Getenv("TERM")
+	ok = ok && !plain && p.lines == nil && p.text.term != nil && terminal.IsTerminal(in) && term != "" && term != "dumb"
+	return in, ok
+}
+
+// viewed is a loop that is shown.
+type viewed struct {
+	root  string
+	saved *loop.Saved // nil where it is only starting
+	id    func() string
+}
+
+// options are what the view shows, and what can be done from there.
+func (v viewed) options(in *os.File, p *printer) tui.Options {
+	return tui.Options{Root: v.root, In: in, Out: viewScreen{p.text.term, p.text.term.w.(*os.File)}, Env: os.Environ(), Find: v.find,
+		Request: func(r loop.Request, now bool) error {
+			s, err := v.found()
+			if err != nil {
+				return err
+			}
+			return loop.NewHome(v.root).Ask(atomicfile.OS(), s.State.ID, r, now)
+		},
+		Answer: v.answer, Spec: v.spec, Diff: v.diff, Log: v.log, Action: v.action,
+	}
+}
+
+// viewScreen is the terminal as the view writes to it: a terminal that takes nothing holds nobody up.
+type viewScreen struct {
+	*screen
+	*os.File
+}
+
+func (s viewScreen) Write(p []byte) (int, error) { return s.screen.Write(p) }
+
+// find is the loop once it has a state file.
+func (v viewed) find() (*loop.Saved, error) {
+	if v.saved != nil {
+		return v.saved, nil
+	}
+	return loop.NewHome(v.root).Find(v.id())
+}
+
+func (v viewed) found() (*loop.Saved, error) {
+	s, err := v.find()
+	if err == nil && s == nil {
+		err = errors.New("the loop is only starting")
+	}
+	return s, err
+}
+
+// answer keeps what a person said of a task; "" only has it tried again.
+func (v viewed) answer(task, text string) (string, error) {
+	s, err := v.found()
+	if err != nil {
+		return "", err
+	}
+	c := report.ListOf(s.State)
+	file, err := loop.OpenTasks(v.root, c)
+	if err != nil {
+		return "", err
+	}
+	done, err := giveAnswer(context.Background(), v.root, c, file, task, text)
+	if err != nil {
+		return "", err
+	}
+	said := "task " + task + ": " + done.outcome()
+	if done.Next != "" {
+		said += "; next: " + done.Next
+	}
+	return said, nil
+}
+
+// spec is what the agent of an attempt was given, or of the task's next one.
+func (v viewed) spec(_ context.Context, a *journal.Attempt) (string, error) {
+	s, err := v.found()
+	if err != nil {
+		return "", err
+	}
+	if a.Iteration > 0 {
+		return s.State.Config.Prompt, nil
+	}
+	job, found := loop.Load(v.root, s.State.Config)
+	if job == nil {
+		return "", problems(found)
+	}
+	req, err := loop.NewHome(v.root).NextSpec(s.State.ID, a.Task, a.Number)
+	if err != nil {
+		return "", err
+	}
+	spec, err := job.Spec(req)
+	return spec.Text, err
+}
+
+// maxPatch is how much of a diff is shown.
+const maxPatch = 1 << 20
+
+// diff is what an attempt changed.
+func (v viewed) diff(ctx context.Context, a *journal.Attempt) (string, error) {
+	if a.After == "" || a.Before == "" {
+		return "the diff is there when the attempt has ended", nil
+	}
+	repo, err := openHooked(ctx, v.root, nil, loop.GitConfig{})
+	if err != nil {
+		return "", err
+	}
+	defer repo.Close()
+	text, err := repo.Patch(ctx, gitops.Tree(a.Before), gitops.Tree(a.After), maxPatch)
+	if err == nil && text == "" {
+		text = "no file was changed"
+	}
+	return text, err
+}
+
+// How much of the end of a log is read: for a page, and for what an agent does now.
+const (
+	logTail    = 512 << 10
+	actionTail = 64 << 10
+)
+
+// log is the end of what an attempt printed, as a person reads it.
+func (v viewed) log(a *journal.Attempt, width int) (string, error) {
+	var b strings.Builder
+	cut, err := v.render(a, logTail, func(i render.Item) {
+		for _, l := range i.Lines(width) {
+			b.WriteString(l + "\n")
+		}
+	})
+	if cut {
+		return "… what came before: descartes loop logs\n" + b.String(), err
+	}
+	return b.String(), err
+}
+
+// action is what an agent does now, in a line; "" where nobody knows.
+func (v viewed) action(a *journal.Attempt) string {
+	last := ""
+	_, err := v.render(a, actionTail, func(i render.Item) {
+		if i.Kind == render.Result || i.Kind == render.Note {
+			return
+		}
+		if lines := i.Lines(0); len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) != "" {
+			last = strings.TrimSpace(lines[len(lines)-1])
+		}
+	})
+	if err != nil {
+		return ""
+	}
+	return last
+}
+
+// render reads the end of an attempt's log; cut says that there is more before it.
+func (v viewed) render(a *journal.Attempt, tail int64, show func(render.Item)) (cut bool, err error) {
+	s, err := v.found()
+	if err != nil {
+		return false, err
+	}
+	home := loop.NewHome(v.root)
+	path := home.Log(s.State.ID, a.Task, a.Number)
+	if a.Iteration > 0 {
+		path = home.TurnLog(s.State.ID, a.Iteration, a.Number)
+	}
+	f, err := plainfile.Open("", path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	from := max(0, fi.Size()-tail)
+	data, err := io.ReadAll(io.NewSectionReader(f, from, tail))
+	if err != nil {
+		return false, err
+	}
+	if from > 0 { // begin with a whole line
+		_, data, _ = bytes.Cut(data, []byte{'\n'})
+	}
+	cfg, err := unhidden(v.root, s.State)
+	if err != nil {
+		cfg = s.State.Config // what it hides is not known here either
+	}
+	r := render.New(formatOf(cfg, a), show)
+	r.Root = v.root
+	masked := redact.Of(cfg.Secrets(os.Environ())).Writer(r)
+	_, err = masked.Write(data)
+	err = errors.Join(err, masked.Flush())
+	r.Close()
+	return from > 0, err
+}
+
+// formatOf is the form of an attempt's log: that of the backend that it was run with.
+func formatOf(cfg loop.Config, a *journal.Attempt) string {
+	usual, _, err := config.ResolveBackend(cfg)
+	if err != nil {
+		return ""
+	}
+	name := ""
+	for _, d := range []*journal.Detail{a.Agent, a.Result} {
+		if d != nil {
+			name = cmp.Or(d.Backend, name)
+		}
+	}
+	if others, err := config.OtherBackends(cfg); err == nil {
+		for _, b := range others {
+			if b.Name == name {
+				return b.Format
+			}
+		}
+	}
+	return usual.Format
+}
+
+// leaves says that a loop that was watched keeps running.
+func (a *attached) leaves() string {
+	how := ""
+	if st, err := report.NewStatus(a.root, *a.saved); err == nil && st.Board != nil {
+		c := st.Board.Graph.Counts()
+		how = fmt.Sprintf(" (%d/%d done)", c.Done, c.Total)
+	}
+	id := a.saved.State.ID
+	return fmt.Sprintf("loop %s keeps running%s: descartes loop watch %s%s", id, how, id, fromHere(a.root))
+}

@@ -1,0 +1,80 @@
+package report
+
+import (
+	"time"
+
+	"descartes/loop/journal"
+	"descartes/scheduler"
+)
+
+// Estimate is how long the rest of a tag's loop takes if every task that can still be done takes as long as those that its run
+// finished did; ok is false before it finished one. slots is how many tasks run at the same time.
+func Estimate(h *journal.State, g *scheduler.Graph, slots int, now time.Time) (left time.Duration, ok bool) {
+	took := map[string]time.Duration{}
+	for _, a := range h.Ended {
+		if a.Task != "" {
+			took[a.Task] += a.Ended.Sub(a.Started)
+		}
+	}
+	var spent time.Duration
+	done := 0
+	for id, d := range took {
+		if s, _ := g.State(id); s == scheduler.StateDone {
+			spent += d
+			done++
+		}
+	}
+	if done == 0 {
+		return 0, false
+	}
+	mean := spent / time.Duration(done)
+	var work time.Duration
+	chain, last := 0, 0 // of waves, which is as long as the longest path could be
+	for _, w := range g.Waves() {
+		for _, id := range w.Tasks {
+			switch s, _ := g.State(id); s {
+			case scheduler.StateReady, scheduler.StateWaiting, scheduler.StateRunning:
+				work += mean
+				if w.Number != last {
+					chain, last = chain+1, w.Number
+				}
+			}
+		}
+	}
+	for k, a := range h.Running {
+		if k.Task != "" && a.Phase != journal.PhaseOpen {
+			work -= min(mean, now.Sub(a.Started))
+		}
+	}
+	left = max(work/time.Duration(max(1, slots)), 0)
+	if slots > 1 {
+		left = max(left, time.Duration(chain-1)*mean)
+	}
+	if w, waits := h.WaitsUntil(); waits && w.Until.After(now) {
+		left += w.Until.Sub(now)
+	}
+	return left, true
+}
+
+// EstimateIterations is the same for a loop over a prompt that has all the iterations that it may have: it may end sooner.
+func EstimateIterations(h *journal.State, most int, now time.Time) (left time.Duration, ok bool) {
+	var spent time.Duration
+	done := 0
+	for _, a := range h.Ended {
+		if a.Iteration > 0 && !a.Decision.Failed() {
+			spent += a.Ended.Sub(a.Started)
+			done++
+		}
+	}
+	if done == 0 {
+		return 0, false
+	}
+	mean := spent / time.Duration(done)
+	left = mean * time.Duration(max(0, most-done))
+	for k, a := range h.Running {
+		if k.Iteration > 0 && a.Phase != journal.PhaseOpen {
+			left -= min(mean, now.Sub(a.Started))
+		}
+	}
+	return max(left, 0), true
+}

@@ -1,0 +1,301 @@
+package tui
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"descartes/internal/report"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/scheduler"
+	"descartes/tasks"
+)
+
+// account is a loop as its journal tells it so far, and its tag as it stands.
+type account struct {
+	root   string
+	saved  loop.Saved
+	home   loop.Home
+	follow *journal.Follower
+	state  *journal.State
+	board  *report.Board // nil for a prompt loop, and where the list cannot be read
+	events *report.Events
+	said   []said
+
+	live  bool
+	asked loop.Request
+	now   bool
+	begun time.Time // of this run
+	ended time.Time // of the last run
+
+	waves []wave
+	rows  []row
+	ids   int // columns of the widest id in rows, within reason
+}
+
+// said is a line of what happened.
+type said struct {
+	at   time.Time
+	text string
+}
+
+// maxIDs is how wide the column of ids gets.
+const maxIDs = 8
+
+// maxSaid is how many lines of what happened are kept.
+const maxSaid = 50
+
+type wave struct {
+	number int
+	bar    report.Bar
+	words  string
+	colour string
+	commit string
+}
+
+// section is a part of the list of tasks, in the order in which they are shown.
+type section int
+
+const (
+	running section = iota
+	waiting         // for a provider
+	asks
+	blocked
+	next
+	later
+	held
+	done
+	history // iterations of a prompt loop
+)
+
+// row is one line of the list that a person can choose.
+type row struct {
+	in      section
+	task    string
+	title   string
+	cause   string           // why it is not done
+	attempt *journal.Attempt // the last; nil where there was none
+	wait    journal.Wait
+	blocked *journal.BlockedTask
+}
+
+func newAccount(root string, saved loop.Saved) (*account, error) {
+	a := &account{root: root, saved: saved, home: loop.NewHome(root), state: journal.NewState(), events: report.NewEvents(false)}
+	st, err := report.NewStatus(root, saved)
+	if err != nil {
+		return nil, err
+	}
+	a.board = st.Board
+	if a.board != nil {
+		a.events.Waves = len(a.board.Graph.Waves())
+	}
+	a.events.Usual = saved.State.Config.Backend.Type
+	a.follow = journal.Follow(a.home.Events(saved.State.ID))
+	return a, a.read()
+}
+
+// read takes in what was written since the last call.
+func (a *account) read() error {
+	a.live = a.home.IsLive(a.saved)
+	a.asked, a.now = "", false
+	if a.live {
+		a.asked, a.now = a.home.Asked(a.saved.State.ID)
+	}
+	first := a.state.Seq == 0
+	events, err := a.follow.Next()
+	if err != nil || len(events) == 0 && !first {
+		return err
+	}
+	for i := range events {
+		a.see(&events[i])
+	}
+	from := int64(0)
+	if first { // the task file may have been changed by hand since
+		from = a.saved.State.Seq
+	}
+	for id, status := range a.state.TakeChanges(from) {
+		if a.board != nil {
+			a.board.Know(id, tasks.Status(status))
+		}
+	}
+	a.arrange()
+	return nil
+}
+
+func (a *account) see(e *journal.Event) {
+	a.state.Apply(e)
+	switch {
+	case e.Begins():
+		a.begun, a.ended = e.TS, time.Time{}
+	case e.Type == journal.LoopFinished || e.Type == journal.LoopPaused:
+		a.ended = e.TS
+	}
+	if line := a.events.Line(e); line != "" {
+		a.say(e.TS, line)
+	}
+}
+
+func (a *account) say(at time.Time, text string) {
+	for _, line := range linesOf(text) {
+		a.said = append(a.said, said{at, line})
+	}
+	if n := len(a.said) - maxSaid; n > 0 {
+		a.said = slices.Delete(a.said, 0, n)
+	}
+}
+
+// tag reports whether the loop is over a tag.
+func (a *account) tag() bool { return a.saved.State.Kind == loop.KindTag }
+
+// working are the attempts that somebody works on, the oldest first.
+func (a *account) working() (out []*journal.Attempt) {
+	for _, at := range a.state.Running {
+		if at.Phase != journal.PhaseOpen {
+			out = append(out, at)
+		}
+	}
+	slices.SortFunc(out, func(x, y *journal.Attempt) int {
+		return cmp.Or(x.Started.Compare(y.Started), cmp.Compare(x.Task, y.Task), cmp.Compare(x.Number, y.Number))
+	})
+	return out
+}
+
+// arrange orders what there is for the list.
+func (a *account) arrange() {
+	a.rows, a.waves = nil, nil
+	if !a.tag() {
+		a.iterations()
+		return
+	}
+	last := map[string]*journal.Attempt{}
+	for _, at := range a.state.Attempts {
+		last[at.Task] = at
+	}
+	by := make([][]row, history)
+	put := func(r row) { by[r.in] = append(by[r.in], r) }
+	seen := map[string]bool{}
+	for _, at := range a.working() {
+		put(row{in: running, task: at.Task, title: at.Title, attempt: at})
+		seen[at.Task] = true
+	}
+	commits := map[int]string{}
+	for _, c := range a.state.WaveCommits {
+		commits[c.Wave] = c.Commit
+	}
+	if a.board != nil {
+		for _, w := range a.board.Waves() {
+			bar := report.BarOf(w)
+			a.waves = append(a.waves, wave{w.Number, bar, bar.Words(), bar.Colour(), commits[w.Number]})
+			for _, t := range w.Tasks {
+				if id := t.ID.ID; !seen[id] {
+					put(a.rowOf(t, last[id]))
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(by[done], func(x, y row) int { return endOf(y.attempt).Compare(endOf(x.attempt)) })
+	for _, rows := range by {
+		a.rows = append(a.rows, rows...)
+	}
+	a.ids = 0
+	for i := range a.rows {
+		if n := terminal.Width(terminal.Clean(a.rows[i].task)); n <= maxIDs {
+			a.ids = max(a.ids, n)
+		}
+	}
+}
+
+func endOf(a *journal.Attempt) time.Time {
+	if a == nil {
+		return time.Time{}
+	}
+	return a.Ended
+}
+
+// rowOf is a task that nobody works on.
+func (a *account) rowOf(t report.Task, last *journal.Attempt) row {
+	r := row{task: t.ID.ID, title: t.Title, cause: t.Cause, attempt: last}
+	if w, ok := a.state.Waiting[r.task]; ok {
+		r.in, r.wait = waiting, w
+		return r
+	}
+	switch scheduler.State(t.State) {
+	case scheduler.StateDone:
+		r.in = done
+	case scheduler.StateBlocked:
+		r.in = blocked
+		for i := range a.state.Blocked {
+			if b := &a.state.Blocked[i]; b.Task == r.task {
+				r.blocked = b
+			}
+		}
+		if r.blocked != nil && r.blocked.Question != "" {
+			r.in = asks
+		}
+	case scheduler.StateReady, scheduler.StateRunning: // one that only seems to run is tried again
+		r.in = next
+	case scheduler.StateWaiting:
+		r.in = later
+	default:
+		r.in = held
+		if t.Cause == "" {
+			r.cause = "status " + string(t.Status)
+		}
+	}
+	return r
+}
+
+// iterations are the rows of a prompt loop, the latest first.
+func (a *account) iterations() {
+	for _, at := range a.working() {
+		a.rows = append(a.rows, row{in: running, attempt: at})
+	}
+	if w, waits := a.state.WaitsUntil(); waits {
+		a.rows = append(a.rows, row{in: waiting, wait: w})
+	}
+	for _, at := range slices.Backward(a.state.Ended) {
+		a.rows = append(a.rows, row{in: history, attempt: at})
+	}
+}
+
+// word is the state of the loop in a word or two.
+func (a *account) word() (text, colour string) {
+	end := a.state.Finished
+	switch {
+	case a.live && end == nil:
+		if w, waits := a.state.WaitsUntil(); waits {
+			if w.Until.IsZero() {
+				return "waiting", terminal.Yellow
+			}
+			return "waiting until " + w.Until.Local().Format("15:04"), terminal.Yellow
+		}
+		return "running", terminal.Green
+	case end == nil:
+		return "killed", terminal.Red
+	case end.Ending == journal.Paused:
+		return "paused", terminal.Yellow
+	case end.Ending.Final() && end.Ending != journal.TasksBlocked:
+		return "finished", terminal.Green
+	case end.Ending.Final():
+		return "finished, tasks blocked", terminal.Red
+	}
+	return end.Ending.Words(), terminal.Yellow
+}
+
+// slots is how many tasks the loop runs at the same time.
+func (a *account) slots() int { return max(1, a.saved.State.Config.Slots()) }
+
+// left is when the loop will be over, as far as anybody can say.
+func (a *account) left(now time.Time) (time.Duration, bool) {
+	switch {
+	case !a.live || a.state.Finished != nil:
+		return 0, false
+	case !a.tag():
+		return report.EstimateIterations(a.state, a.saved.State.Config.MaxIterations, now)
+	case a.board == nil:
+		return 0, false
+	}
+	return report.Estimate(a.state, a.board.Graph, a.slots(), now)
+}

@@ -1,0 +1,289 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"descartes/internal/terminal"
+	"descartes/loop/journal"
+)
+
+// heading is what stands over a section.
+func (m *model) heading(in section, n int) string {
+	switch in {
+	case running:
+		if !m.loop.tag() {
+			return "Current Iteration"
+		}
+		if n == 1 {
+			return "Current Task"
+		}
+		return fmt.Sprintf("Current Tasks: %d", n)
+	case waiting:
+		return "Waiting for the provider"
+	case asks:
+		return fmt.Sprintf("Waiting for an answer: %d", n)
+	case blocked:
+		return fmt.Sprintf("Blocked Tasks: %d", n)
+	case next:
+		return fmt.Sprintf("Next: %d", n)
+	case later:
+		return fmt.Sprintf("Waiting for others: %d", n)
+	case held:
+		return fmt.Sprintf("Held: %d", n)
+	case done:
+		return fmt.Sprintf("Done: %d", n)
+	}
+	return "Iteration History"
+}
+
+// mark is the sign of a section, which says without colour what a row is.
+func mark(in section) (sign string, style lipgloss.Style) {
+	switch in {
+	case running:
+		return "●", accent
+	case waiting:
+		return "…", yellow
+	case asks:
+		return "?", yellow
+	case blocked:
+		return "✗", red
+	case next, later:
+		return "○", faint
+	case held:
+		return "◌", yellow
+	}
+	return "✓", green
+}
+
+// high is how many lines a row takes.
+func (r *row) high(narrow bool) int {
+	switch r.in {
+	case running, asks, blocked:
+		if narrow {
+			return 3
+		}
+		return 2
+	case waiting:
+		return 2
+	}
+	return 1
+}
+
+// list draws the rows that fit in so many lines around the chosen one.
+func (m *model) list(room int) []string {
+	rows := m.loop.rows
+	if room <= 0 {
+		return nil
+	}
+	if len(rows) == 0 {
+		return []string{faint.Render(" nothing has happened yet")}
+	}
+	narrow := m.narrow()
+	// Where each row begins, its heading included.
+	begin, at := make([]int, len(rows)+1), 0
+	counts := map[section]int{}
+	for i := range rows {
+		begin[i] = at
+		counts[rows[i].in]++
+		if i == 0 || rows[i].in != rows[i-1].in {
+			at++
+			if i > 0 && !m.low() {
+				at++
+			}
+			if rows[i].in == history && !narrow {
+				at++
+			}
+		}
+		at += rows[i].high(narrow)
+	}
+	begin[len(rows)] = at
+	m.at = max(0, min(m.at, len(rows)-1))
+	m.top = min(m.top, begin[m.at])
+	if end := begin[m.at+1]; end > m.top+room {
+		m.top = end - room
+	}
+	m.top = max(0, min(m.top, max(0, at-room)))
+	var out []string
+	for i := range rows {
+		if begin[i+1] <= m.top {
+			continue
+		}
+		if begin[i+1]-rows[i].high(narrow) >= m.top+room { // its heading would stand alone
+			break
+		}
+		var lines []string
+		if r := &rows[i]; i == 0 || r.in != rows[i-1].in {
+			if i > 0 && !m.low() {
+				lines = append(lines, "")
+			}
+			_, style := mark(r.in)
+			if r.in != asks && r.in != blocked {
+				style = lipgloss.NewStyle()
+			}
+			lines = append(lines, " "+style.Bold(true).Render(m.heading(r.in, counts[r.in])))
+			if r.in == history && !narrow {
+				lines = append(lines, faint.Render("   #     Duration   Exit Code  Preview"))
+			}
+		}
+		lines = append(lines, m.draw(&rows[i], i == m.at, narrow)...)
+		for j, l := range lines {
+			if y := begin[i] + j; y >= m.top && len(out) < room {
+				out = append(out, l)
+			}
+		}
+		if len(out) >= room {
+			break
+		}
+	}
+	return out
+}
+
+// draw is a row in as many lines as it is high.
+func (m *model) draw(r *row, chosen, narrow bool) []string {
+	sign, style := mark(r.in)
+	cursor := " "
+	if chosen {
+		cursor = accent.Render("▸")
+	}
+	if r.in == history {
+		return []string{cursor + m.iteration(r.attempt, narrow)}
+	}
+	id := terminal.Clean(r.task)
+	name := id + strings.Repeat(" ", max(0, m.loop.ids-terminal.Width(id))) + "  " + terminal.Clean(r.title)
+	if !m.loop.tag() {
+		name = "waiting"
+		if r.attempt != nil {
+			name = fmt.Sprintf("iteration %d", r.attempt.Iteration)
+		}
+	}
+	if chosen {
+		name = bold.Render(name)
+	} else if r.in == done || r.in == later || r.in == held {
+		name = faint.Render(name)
+	}
+	left := cursor + style.Render(sign) + " " + name
+	right, below := m.beside(r)
+	if narrow && r.high(true) == 3 {
+		return []string{ansi.Truncate(left, m.width, "…"), m.under(right, faint), m.under(below, style)}
+	}
+	if narrow {
+		right = ""
+	}
+	out := []string{sides(left, faint.Render(right)+" ", m.width)}
+	if r.high(narrow) > 1 {
+		if r.in == running {
+			style = faint
+		}
+		out = append(out, m.under(below, style))
+	}
+	return out
+}
+
+func (m *model) under(text string, style lipgloss.Style) string {
+	return "     " + style.Render(ansi.Truncate(text, max(4, m.width-6), "…"))
+}
+
+// beside is what stands at the right of a row, and below it.
+func (m *model) beside(r *row) (right, below string) {
+	switch r.in {
+	case running:
+		return m.doing(r.attempt), terminal.Clean(m.actions[r.attempt.Key()])
+	case waiting:
+		if !r.wait.Until.IsZero() {
+			right = "until " + r.wait.Until.In(m.opt.Now().Location()).Format("15:04") + ", " + terminal.Spell(max(0, r.wait.Until.Sub(m.opt.Now())))
+		}
+		return right, terminal.Clean(r.wait.Reason)
+	case asks, blocked:
+		if r.blocked == nil {
+			return "", terminal.Clean(r.cause)
+		}
+		right = terminal.Count(r.blocked.Attempts, "attempt")
+		if q := r.blocked.Question; q != "" {
+			return right, terminal.Clean(strings.Join(strings.Fields(q), " "))
+		}
+		return right, terminal.Clean(r.blocked.Reason)
+	case done:
+		return m.came(r), ""
+	}
+	return terminal.Clean(r.cause), ""
+}
+
+// came is what a task that is done took.
+func (m *model) came(r *row) string {
+	var parts []string
+	if a := r.attempt; a != nil && a.Ended.After(a.Started) {
+		if a.Number > 1 {
+			parts = append(parts, fmt.Sprintf("attempt %d", a.Number))
+		}
+		parts = append(parts, terminal.Duration(a.Ended.Sub(a.Started)))
+	}
+	if c := m.loop.state.Costs.Tasks[r.task]; c.USD != nil {
+		parts = append(parts, c.Dollars())
+	}
+	return strings.Join(parts, " · ")
+}
+
+// iteration is a line of a prompt loop's history.
+func (m *model) iteration(a *journal.Attempt, narrow bool) string {
+	took := terminal.Duration(time.Duration(a.Seconds() * float64(time.Second)))
+	code, preview := 0, a.Reason
+	if d := a.Result; d != nil {
+		code = d.Code
+		if d.Words != "" && !a.Decision.Failed() {
+			preview = d.Words
+		}
+	}
+	preview = terminal.Clean(strings.Join(strings.Fields(preview), " "))
+	number := fmt.Sprint(a.Iteration)
+	if a.Number > 1 {
+		number += fmt.Sprintf(".%d", a.Number)
+	}
+	style := lipgloss.NewStyle()
+	if code != 0 || a.Decision.Failed() {
+		style = yellow
+	}
+	text := fmt.Sprintf("  %-5s %-10s %-10d %s", number, took, code, preview)
+	if narrow {
+		text = fmt.Sprintf("  %-4s %-6s %s", number, took, preview)
+	}
+	return style.Render(ansi.Truncate(text, max(4, m.width-2), "…"))
+}
+
+// help says what every key does.
+func (m *model) help() string {
+	var b strings.Builder
+	say := func(keys, what string) { fmt.Fprintf(&b, "  %-14s %s\n", keys, what) }
+	b.WriteString("Keys\n\n")
+	say("↑ ↓ j k", "choose a task or an iteration")
+	say("PgUp PgDn g G", "far, to the begin, to the end")
+	say("Enter l", "its log, which follows what the agent prints")
+	say("s", "its spec: what its agent is given")
+	say("d", "the diff of its last attempt")
+	say("a", "answer what a task's agent asked")
+	say("r", "try a blocked task again")
+	say("p", "pause the loop")
+	say("c", "cancel the loop")
+	if m.opt.Interrupt != nil {
+		say("Ctrl-C", "finish the running attempt and end; again: interrupt the agent")
+	}
+	if m.opt.Here {
+		say("q", "leave: plain lines from then on, or cancel")
+	} else {
+		say("q Ctrl-C", "leave; the loop goes on")
+	}
+	b.WriteString("\nSigns\n\n")
+	for _, s := range []struct {
+		in   section
+		what string
+	}{{running, "worked on"}, {waiting, "waits for its provider"}, {asks, "waits for your answer"}, {blocked, "blocked"},
+		{next, "ready, or waits for other tasks"}, {held, "held by a blocked task"}, {done, "done"}} {
+		sign, _ := mark(s.in)
+		say(sign, s.what)
+	}
+	return b.String()
+}

@@ -1,0 +1,399 @@
+package tui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"descartes/internal/atomicfile"
+	"descartes/loop"
+	"descartes/loop/journal"
+)
+
+var update = flag.Bool("update", false, "write the golden frames anew")
+
+// world is a loop on the disk, and the clock of its journal.
+type world struct {
+	t     *testing.T
+	root  string
+	saved loop.Saved
+	log   *journal.Journal
+	now   time.Time
+	asked []string // of Options
+	quits int
+}
+
+func newWorld(t *testing.T, s loop.State) *world {
+	t.Helper()
+	w := &world{t: t, root: filepath.Join(t.TempDir(), "shelf"), now: time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)}
+	home := loop.NewHome(w.root)
+	s.Version, s.ID, s.StartedAt, s.ExitReason = loop.StateVersion, "loop-1a2b", w.now, loop.ExitReason{Type: "running"}
+	w.saved = loop.Saved{Path: home.Default(), State: &s}
+	b, err := json.Marshal(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(".descartes/loop-state.json", string(b))
+	w.write(".descartes/runs/loop-1a2b/control.none", "")
+	if w.log, _, err = journal.Open(atomicfile.OS(), home.Events(s.ID), s.ID, func() time.Time { return w.now }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.log.Close() })
+	return w
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// then appends events, each so much later than the one before.
+func (w *world) then(after time.Duration, events ...*journal.Event) {
+	w.t.Helper()
+	for _, e := range events {
+		w.now = w.now.Add(after)
+		if err := w.log.Append(e); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// model is a view of the world as if the loop ran.
+func (w *world) model(width, height int) *model {
+	w.t.Helper()
+	m := newModel(Options{Root: w.root, Find: func() (*loop.Saved, error) { return &w.saved, nil }, Now: func() time.Time { return w.now },
+		Request: func(r loop.Request, now bool) error {
+			w.asked = append(w.asked, string(r)+map[bool]string{true: " now"}[now])
+			return nil
+		},
+		Answer: func(task, text string) (string, error) {
+			w.asked = append(w.asked, task+": "+text)
+			return "task " + task + " is tried again", nil
+		},
+		Spec: func(_ context.Context, a *journal.Attempt) (string, error) { return "# Task " + a.Task, nil },
+		Diff: func(context.Context, *journal.Attempt) (string, error) { return "", errors.New("git refused") },
+		Log: func(a *journal.Attempt, _ int) (string, error) {
+			return strings.Repeat("• Bash go test ./...\n", 30*a.Number) + "the end", nil
+		},
+	}, true)
+	m.read()
+	if m.loop == nil {
+		w.t.Fatal(m.trouble)
+	}
+	m.loop.live = true
+	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	return m
+}
+
+const shelf = `{"tag":"shelf","tasks":[
+{"id":1,"title":"Bookmark type and line parser","status":"pending"},
+{"id":2,"title":"Slugs","status":"pending"},
+{"id":3,"title":"JSON store","status":"pending","dependencies":[1]},
+{"id":4,"title":"Filter by tag","status":"pending","dependencies":[1]},
+{"id":5,"title":"Search with ranking","status":"pending","dependencies":[2]},
+{"id":6,"title":"Import Netscape bookmark files exported by Firefox, Chrome and all the others","status":"pending","dependencies":[2]},
+{"id":10,"title":"Usage text","status":"pending","dependencies":[5]},
+{"id":11,"title":"Übersetzung 日本語","status":"pending","dependencies":[3,4]}]}`
+
+// night is a loop over a tag in the middle of its second wave.
+func night(t *testing.T) *world {
+	w := newWorld(t, loop.State{Kind: loop.KindTag, Tag: "shelf", Config: loop.Config{Parallel: 2}})
+	w.write(".scud/tasks/shelf.json", shelf)
+	usd := 0.43
+	agent := &journal.Detail{End: journal.EndFinished, USD: &usd}
+	w.then(time.Second, &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.WaveStarted, Wave: 1, Of: 2})
+	attempt := func(task, title string, wave, number, slot int, end ...*journal.Event) {
+		if number == 1 {
+			w.then(0, &journal.Event{Type: journal.TaskStarted, Task: task, Title: title, Wave: wave})
+		}
+		w.then(0, &journal.Event{Type: journal.AttemptStarted, Task: task, Title: title, Wave: wave, Attempt: number, Of: 3, Slot: slot, Tree: "t0"})
+		for _, e := range end {
+			e.Task, e.Title, e.Wave, e.Attempt = task, title, wave, number
+			w.then(time.Minute, e)
+		}
+	}
+	done := func() []*journal.Event {
+		return []*journal.Event{{Type: journal.AgentFinished, Detail: agent}, {Type: journal.AttemptFinished, Verdict: journal.Verified, Tree: "t1"}, {Type: journal.TaskDone}}
+	}
+	attempt("1", "Bookmark type and line parser", 1, 1, 1, done()...)
+	attempt("2", "Slugs", 1, 1, 2, done()...)
+	w.then(0, &journal.Event{Type: journal.WaveCommitted, Wave: 1, Commit: "a1b2c3d4e5f6", Tasks: []string{"1", "2"}, Of: 4})
+	w.then(0, &journal.Event{Type: journal.WaveStarted, Wave: 2, Of: 4})
+	attempt("5", "Search with ranking", 2, 1, 1, &journal.Event{Type: journal.AttemptFinished, Verdict: journal.Blocked, Reason: "it asks: Count words?"},
+		&journal.Event{Type: journal.TaskBlocked, Reason: "it asks: Count words?", Detail: &journal.Detail{Question: "Should words in the URL's\nquery string count for the ranking?"}})
+	attempt("6", "Import", 2, 1, 1, &journal.Event{Type: journal.AttemptFinished, Verdict: journal.Failed, Reason: "netscape_test.go:6: nested folder lost"},
+		&journal.Event{Type: journal.TaskBlocked, Reason: "netscape_test.go:6: nested folder lost"})
+	attempt("3", "JSON store", 2, 1, 1, &journal.Event{Type: journal.AttemptFinished, Verdict: journal.Failed, Reason: "x"})
+	attempt("3", "JSON store", 2, 2, 1)
+	w.then(30*time.Second, &journal.Event{Type: journal.AgentFinished, Task: "3", Attempt: 2, Detail: agent}, &journal.Event{Type: journal.VerifyStarted, Task: "3", Attempt: 2})
+	attempt("4", "Filter by tag", 2, 1, 2)
+	w.now = w.now.Add(12 * time.Second)
+	return w
+}
+
+// repetition is a loop over a prompt.
+func repetition(t *testing.T) *world {
+	w := newWorld(t, loop.State{Kind: loop.KindPrompt, Config: loop.Config{Prompt: "Make the tests less flaky\nand fast", MaxIterations: 20}})
+	w.then(time.Second, &journal.Event{Type: journal.LoopStarted})
+	for n, words := range []string{"Created user model and its first tests, which fail on a machine with one core", "Implemented JWT middleware"} {
+		w.then(0, &journal.Event{Type: journal.IterationStarted, Iteration: n + 1, Attempt: 1, Of: 20})
+		w.then(time.Minute, &journal.Event{Type: journal.IterationFinished, Iteration: n + 1, Attempt: 1, Decision: journal.Continue,
+			Detail: &journal.Detail{End: journal.EndFinished, Code: n, Words: words, Seconds: 60}})
+	}
+	w.then(0, &journal.Event{Type: journal.IterationStarted, Iteration: 3, Attempt: 1, Of: 20})
+	w.now = w.now.Add(75 * time.Second)
+	return w
+}
+
+func frame(m *model) string {
+	lines := strings.Split(ansi.Strip(m.View().Content), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func TestFrames(t *testing.T) {
+	tag, prompt := night(t), repetition(t)
+	act := func(m *model) *model {
+		for k := range m.loop.state.Running {
+			m.actions[k] = "• Edit src/" + k.Task + ".go"
+		}
+		return m
+	}
+	frames := map[string]*model{
+		"tag-80x24":     act(tag.model(80, 24)),
+		"tag-120x40":    act(tag.model(120, 40)),
+		"tag-40x24":     act(tag.model(40, 24)),
+		"tag-80x12":     act(tag.model(80, 12)),
+		"tag-ascii":     act(tag.model(80, 24)),
+		"tag-pause":     act(tag.model(80, 24)),
+		"tag-answer":    act(tag.model(80, 24)),
+		"tag-leave":     act(tag.model(80, 24)),
+		"tag-asks":      act(tag.model(80, 24)),
+		"tag-log":       act(tag.model(80, 12)),
+		"tag-help":      act(tag.model(80, 40)),
+		"tag-over":      act(tag.model(80, 24)),
+		"prompt-80x24":  act(prompt.model(80, 24)),
+		"prompt-40x16":  act(prompt.model(40, 16)),
+		"prompt-120x30": act(prompt.model(120, 30)),
+	}
+	frames["tag-ascii"].unicode = false
+	frames["tag-pause"].loop.asked = loop.RequestPause
+	frames["tag-leave"].opt.Here = true
+	frames["tag-asks"].Update(askMsg{"Here are 2 steps. Proceed?", make(chan bool, 1)})
+	press(frames["tag-answer"], "a", "N", "o")
+	press(frames["tag-leave"], "q")
+	press(frames["tag-log"], "l")
+	press(frames["tag-help"], "?")
+	over := frames["tag-over"].loop
+	over.live = false
+	over.see(&journal.Event{Type: journal.LoopPaused, Reason: string(journal.Paused), Message: "paused by request", TS: tag.now})
+	over.arrange()
+	for name, m := range frames {
+		golden := filepath.Join("testdata", name+".txt")
+		got := frame(m)
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+// TestFits draws at every size: a line that is too long, or one too many, would break the screen.
+func TestFits(t *testing.T) {
+	for _, w := range []*world{night(t), repetition(t)} {
+		m := w.model(80, 24)
+		for width := 1; width <= 130; width += 3 {
+			for height := 1; height <= 40; height += 2 {
+				for _, keys := range []string{"", "l", "a", "p", "?"} {
+					m.page, m.entry, m.choice = nil, nil, nil
+					m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+					press(m, strings.Split(keys, "")...)
+					lines := strings.Split(m.View().Content, "\n")
+					if len(lines) > height {
+						t.Errorf("%dx%d %q: %d lines", width, height, keys, len(lines))
+					}
+					if at := slices.IndexFunc(lines, func(l string) bool { return ansi.StringWidth(l) > width }); at >= 0 {
+						t.Errorf("%dx%d %q: too wide: %q", width, height, keys, lines[at])
+					}
+				}
+			}
+		}
+	}
+}
+
+// press hands keys to a model and runs what they start.
+func press(m *model, keys ...string) (quit bool) {
+	for _, k := range keys {
+		var msg tea.KeyPressMsg
+		switch k {
+		case "":
+			continue
+		case "enter":
+			msg = tea.KeyPressMsg{Code: tea.KeyEnter}
+		case "esc":
+			msg = tea.KeyPressMsg{Code: tea.KeyEscape}
+		case "down":
+			msg = tea.KeyPressMsg{Code: tea.KeyDown}
+		case "ctrl+c":
+			msg = tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+		default:
+			msg = tea.KeyPressMsg{Code: rune(k[0]), Text: k}
+		}
+		_, cmd := m.Update(msg)
+		if cmd == nil || m.entry != nil { // the cursor of an entry blinks
+			continue
+		}
+		switch out := cmd().(type) {
+		case tea.QuitMsg:
+			quit = true
+		default:
+			m.Update(out)
+		}
+	}
+	return quit
+}
+
+func TestKeys(t *testing.T) {
+	for _, c := range []struct {
+		keys  string
+		asked []string
+		quit  bool
+		shows string
+	}{
+		{keys: "p", shows: "Pause the loop?"},
+		{keys: "p p", asked: []string{"pause"}},
+		{keys: "p n", asked: []string{"pause now"}},
+		{keys: "p esc"},
+		{keys: "c enter", asked: []string{"cancel"}},
+		{keys: "c n", asked: []string{"cancel now"}},
+		{keys: "a Y e s enter", asked: []string{"5: Yes"}, shows: "task 5 is tried again"},
+		{keys: "a enter", shows: "the answer is empty"},
+		{keys: "a Y esc"},
+		{keys: "r", shows: "choose a blocked task"},
+		{keys: "down down down r enter", asked: []string{"6: "}, shows: "task 6 is tried again"},
+		{keys: "down down down r U s e enter", asked: []string{"6: Use"}},
+		{keys: "s", shows: "# Task 3"},
+		{keys: "d", shows: "git refused"},
+		{keys: "d q d esc", shows: "SCUD Loop: shelf"},
+		{keys: "l", shows: "log of task 3, attempt 2"},
+		{keys: "G l", shows: "log of task 1, attempt 1"},
+		{keys: "q", quit: true},
+		{keys: "ctrl+c", quit: true},
+	} {
+		w := night(t)
+		m := w.model(80, 24)
+		quit := press(m, strings.Fields(c.keys)...)
+		if quit != c.quit || !slices.Equal(w.asked, c.asked) {
+			t.Errorf("%s: asked %q, quit %v; want %q, %v", c.keys, w.asked, quit, c.asked, c.quit)
+		}
+		if got := frame(m); !strings.Contains(got, c.shows) {
+			t.Errorf("%s: %q is not shown:\n%s", c.keys, c.shows, got)
+		}
+	}
+}
+
+// TestLeavesItsOwnLoop leaves a loop of this process: a key says what becomes of it, and Ctrl-C is what it is without a view.
+func TestLeavesItsOwnLoop(t *testing.T) {
+	w := night(t)
+	m := w.model(80, 24)
+	stops := 0
+	m.opt.Here, m.opt.Interrupt = true, func() { stops++ }
+	if press(m, "q") || m.choice == nil {
+		t.Error("it left without a question")
+	}
+	if press(m, "esc", "q", "c") || !slices.Equal(w.asked, []string{"cancel"}) {
+		t.Errorf("asked %q", w.asked)
+	}
+	if press(m, "ctrl+c", "ctrl+c") || stops != 2 {
+		t.Errorf("%d times Ctrl-C", stops)
+	}
+	if !press(m, "q", "k") {
+		t.Error("it did not leave")
+	}
+	m.loop.live = false
+	if !press(m, "q") {
+		t.Error("a loop that is over asks for nothing")
+	}
+}
+
+// TestAsks answers the questions of a run one after the other.
+func TestAsks(t *testing.T) {
+	m := night(t).model(80, 24)
+	first, second := make(chan bool, 1), make(chan bool, 1)
+	m.Update(askMsg{"Proceed?", first})
+	m.Update(askMsg{"Really?", second})
+	press(m, "q", "y", "n")
+	if yes, no := <-first, <-second; !yes || no {
+		t.Errorf("got %v, %v", yes, no)
+	}
+	if strings.Contains(frame(m), "asks\n") && len(m.asked) > 0 {
+		t.Error("it still asks")
+	}
+}
+
+// TestFollows reads on while the journal grows: what was chosen stays chosen, and a log leads on to the next attempt.
+func TestFollows(t *testing.T) {
+	w := night(t)
+	m := w.model(80, 24)
+	press(m, "down", "l") // task 4
+	w.then(time.Minute, &journal.Event{Type: journal.AttemptFinished, Task: "4", Attempt: 1, Verdict: journal.Failed, Reason: "x"},
+		&journal.Event{Type: journal.AttemptStarted, Task: "4", Title: "Filter by tag", Wave: 2, Attempt: 2, Of: 3, Slot: 2})
+	for range 4 {
+		m.read()
+		m.loop.live = true
+		if cmd := m.reload(); cmd != nil {
+			m.Update(cmd())
+		}
+	}
+	if got := frame(m); !strings.Contains(got, "log of task 4, attempt 2") || !strings.Contains(got, "the end") {
+		t.Errorf("it shows\n%s", got)
+	}
+	press(m, "q")
+	if r := m.row(); r == nil || r.task != "4" {
+		t.Errorf("chosen is %+v", r)
+	}
+}
+
+func TestUnicode(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want bool
+	}{
+		{[]string{"LANG=en_GB.UTF-8"}, true},
+		{[]string{"LANG=C.utf8"}, true},
+		{[]string{"LANG=C"}, false},
+		{nil, false},
+		{[]string{"LANG=en_GB.UTF-8", "LC_ALL=C"}, false},
+		{[]string{"LANG=C", "LC_CTYPE=de_DE.UTF-8"}, true},
+	} {
+		if got := unicodeIn(c.env); got != c.want {
+			t.Errorf("%q: got %v", c.env, got)
+		}
+	}
+}
