@@ -1,6 +1,9 @@
 package markdown
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxMarkers is the number of quote and list markers that a line may begin with. goldmark is quadratic in them: 100 KB of "> > >" costs it
 // a second.
@@ -107,62 +110,28 @@ func cutMarker(s string) (string, bool) {
 // forgotten line does not swallow the plan.
 func pairFences(fences []fence, lines int, line func(int) string) []Span {
 	var out []Span
-	longest := longestClosers(fences)
+	unclosed := map[byte]int{} // the size from which on nothing closes a fence of that kind any more
 	for i := 0; i < len(fences); {
 		open := fences[i]
-		if close, ok := nestedClose(fences, i, line); ok {
-			out = append(out, Span{open.n, fences[close].n})
-			i = close + 1
-			continue
+		end, ok := nestedClose(fences, i, line)
+		if size, known := unclosed[open.char]; !ok && (!known || open.size < size) {
+			end = i + 1 + slices.IndexFunc(fences[i+1:], func(f fence) bool { return f.char == open.char && f.size >= open.size && f.info == "" })
+			if ok = end > i; !ok {
+				unclosed[open.char] = open.size
+			}
 		}
-		if close, ok := strictClose(fences, longest, i); ok {
-			out = append(out, Span{open.n, fences[close].n})
-			i = close + 1
-			continue
+		last := 0
+		if ok {
+			last = fences[end].n
+		} else {
+			last = unclosedEnd(open.n, lines, line)
 		}
-		last := unclosedEnd(open.n, lines, line)
 		out = append(out, Span{open.n, last})
 		for i < len(fences) && fences[i].n <= last {
 			i++
 		}
 	}
 	return out
-}
-
-func (f fence) closes(open fence) bool {
-	return f.char == open.char && f.size >= open.size && f.info == ""
-}
-
-// strictClose is CommonMark's rule. longest[j] holds the longest closing fence of each kind from j on,
-// so that a fence which nothing closes is not searched for to the end.
-func strictClose(fences []fence, longest [][2]int, i int) (int, bool) {
-	if longest[i+1][kind(fences[i].char)] < fences[i].size {
-		return 0, false
-	}
-	for j := i + 1; j < len(fences); j++ {
-		if fences[j].closes(fences[i]) {
-			return j, true
-		}
-	}
-	return 0, false
-}
-
-func longestClosers(fences []fence) [][2]int {
-	longest := make([][2]int, len(fences)+1)
-	for i := len(fences) - 1; i >= 0; i-- {
-		longest[i] = longest[i+1]
-		if f := fences[i]; f.info == "" {
-			longest[i][kind(f.char)] = max(longest[i][kind(f.char)], f.size)
-		}
-	}
-	return longest
-}
-
-func kind(char byte) int {
-	if char == '~' {
-		return 1
-	}
-	return 0
 }
 
 // nestedClose finds the end of a fence that holds fences of its own kind. It reports false if there

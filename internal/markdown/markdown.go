@@ -5,6 +5,7 @@ package markdown
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -409,71 +410,27 @@ func Cells(line string) []string {
 	return out
 }
 
+var (
+	link     = regexp.MustCompile(`\[([^\[\]]*)\]\([^()]*\)`)
+	emphasis = regexp.MustCompile("\\\\([*`\\[\\]_\\\\#|()<>.-])|[*`]|__|~~")
+	strong   = strings.NewReplacer("**", "", "~~", "")
+)
+
 // Bare is a heading or an entry without emphasis, code marks, link targets and escapes.
 func Bare(s string) string {
-	if !strings.ContainsAny(s, "*`[_\\~") {
-		return strings.TrimSpace(s)
+	if strings.ContainsAny(s, "*`[_\\~") {
+		s = emphasis.ReplaceAllString(link.ReplaceAllString(s, "$1"), "$1")
 	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '*' || c == '`':
-		case c == '_' && i+1 < len(s) && s[i+1] == '_', c == '~' && i+1 < len(s) && s[i+1] == '~':
-			i++
-		case c == '\\' && i+1 < len(s) && strings.IndexByte("*`[]_\\#|()<>-.", s[i+1]) >= 0:
-			i++
-			b.WriteByte(s[i])
-		case c == '[':
-			if words, rest, ok := cutLink(s[i:]); ok {
-				b.WriteString(strings.Trim(words, "*`"))
-				i = len(s) - len(rest) - 1
-				continue
-			}
-			b.WriteByte(c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return strings.TrimSpace(b.String())
+	return strings.TrimSpace(s)
 }
 
 // Inline is a text without bold, struck through text and link targets. Single stars and underscores stay: they are in paths more often
 // than not. So does code.
 func Inline(s string) string {
-	if !strings.ContainsAny(s, "*[~") {
-		return strings.TrimSpace(s)
+	if strings.ContainsAny(s, "*[~") {
+		s = strong.Replace(link.ReplaceAllString(s, "$1"))
 	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if strings.HasPrefix(s[i:], "**") || strings.HasPrefix(s[i:], "~~") {
-			i++
-			continue
-		}
-		if s[i] == '[' {
-			if words, rest, ok := cutLink(s[i:]); ok {
-				b.WriteString(words)
-				i = len(s) - len(rest) - 1
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// cutLink splits "[text](target) rest".
-func cutLink(s string) (words, rest string, ok bool) {
-	const most = 400
-	end := strings.IndexByte(s[:min(len(s), most)], ']')
-	if end < 0 || !strings.HasPrefix(s[end:], "](") {
-		return "", s, false
-	}
-	target := s[end+2:]
-	closing := strings.IndexByte(target[:min(len(target), 10*most)], ')')
-	if closing < 0 {
-		return "", s, false
-	}
-	return s[1:end], target[closing+1:], true
+	return strings.TrimSpace(s)
 }
 
 // CheckText says why src is no text: binary data or an encoding other than UTF-8. The

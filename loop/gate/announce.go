@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ func (c *Criteria) Starting() string {
 // Before announces an iteration, counted from 1. cost is that of the loop so far, nil where unknown;
 // most is the largest number of iterations, or less than 1 where there is none.
 func (c *Criteria) Before(iteration, most int, cost *float64) string {
-	of, spent, step := "", "$?", orElse(c.Step(), "verify all criteria")
+	of, spent, step := "", "$?", cmp.Or(c.Step(), "verify all criteria")
 	if most > 0 {
 		of = fmt.Sprintf("/%d", most)
 	}
@@ -38,11 +39,11 @@ func (c *Criteria) Before(iteration, most int, cost *float64) string {
 // number of those that were.
 func (c *Criteria) after(step string, before int) string {
 	done := c.done()
-	next := orElse(orElse(c.Step(), c.Next), "none")
+	next := cmp.Or(cmp.Or(c.Step(), c.Next), "none")
 	if len(done) > before && slices.Contains(done, step) || step == "" && c.Signal {
-		return fmt.Sprintf("[LOOP] ✓ %s complete | Progress: %d/%d | Next: %s", orElse(step, "verify all criteria"), len(done), len(c.Steps), next)
+		return fmt.Sprintf("[LOOP] ✓ %s complete | Progress: %d/%d | Next: %s", cmp.Or(step, "verify all criteria"), len(done), len(c.Steps), next)
 	}
-	return fmt.Sprintf("[LOOP] … %s not complete | Progress: %d/%d | Next: %s", orElse(step, "verify all criteria"), len(done), len(c.Steps), orElse(c.Next, next))
+	return fmt.Sprintf("[LOOP] … %s not complete | Progress: %d/%d | Next: %s", cmp.Or(step, "verify all criteria"), len(done), len(c.Steps), cmp.Or(c.Next, next))
 }
 
 func (c *Criteria) decomposed() []string {
@@ -92,14 +93,14 @@ func (c *Criteria) Box() string {
 	var kinds, rest []string
 	for _, k := range c.Asked.Criteria {
 		m := c.Status[k.Text]
-		kind := orElse(m.Verification, "the agent's word")
+		kind := cmp.Or(m.Verification, "the agent's word")
 		if !m.Met || assumed(m.Verification) {
 			rest = append(rest, k.Text)
 		} else if !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
 	}
-	lines := []string{"Verified: " + orElse(strings.Join(kinds, ", "), "nothing")}
+	lines := []string{"Verified: " + cmp.Or(strings.Join(kinds, ", "), "nothing")}
 	if len(rest) > 0 {
 		lines = append(lines, "Unverified: "+strings.Join(rest, ", "))
 	}

@@ -82,7 +82,7 @@ func Score(spec string, a Asked) Clarity {
 	commands := withCommand(a.Criteria)
 	switch n := len(a.Criteria); {
 	case n > 1 || commands > 0:
-		c.Success.earn(2, "%s, %d with a command", criteriaCount(n), commands)
+		c.Success.earn(2, "%s, %d with a command", criteria(n), commands)
 	case n == 1:
 		c.Success.earn(1, "one criterion, by the agent's word")
 	}
@@ -127,13 +127,6 @@ func withCommand(list []Criterion) int {
 	return n
 }
 
-func criteriaCount(n int) string {
-	if n == 1 {
-		return "1 criterion"
-	}
-	return fmt.Sprintf("%d criteria", n)
-}
-
 // Shape says how much a loop asks on its way.
 type Shape string
 
@@ -157,15 +150,8 @@ func ShapeFor(score int) Shape {
 
 // String is the shape's name in announcements.
 func (s Shape) String() string {
-	switch s {
-	case Tool:
-		return "Tool"
-	case Colleague:
-		return "Colleague"
-	case Intent:
-		return "Intent"
-	}
-	return string(s)
+	first := min(1, len(s))
+	return strings.ToUpper(string(s[:first])) + string(s[first:])
 }
 
 // VagueError says that a spec is too vague to start with, and what is missing.
@@ -242,15 +228,11 @@ func (r Reversibility) Precheck() bool { return r == Type1 }
 
 // Text is the class with what it asks for.
 func (r Reversibility) Text() string {
-	switch r {
-	case Type2A:
-		return "2A (rollback in under a minute): execute freely"
-	case Type2B:
-		return "2B (rollback in under 5 minutes): a checkpoint at each step"
-	case Type1:
-		return "1 (rollback takes hours): a pre-check must agree first, and a checkpoint at each step"
-	}
-	return string(r)
+	return string(r) + map[Reversibility]string{
+		Type2A: " (rollback in under a minute): execute freely",
+		Type2B: " (rollback in under 5 minutes): a checkpoint at each step",
+		Type1:  " (rollback takes hours): a pre-check must agree first, and a checkpoint at each step",
+	}[r]
 }
 
 // ParseReversibility reads a class as a person writes it.
@@ -295,28 +277,16 @@ func DetectWorkflow(spec string) Workflow {
 
 // Name is the workflow with its letter: "A (Build)".
 func (w Workflow) Name() string {
-	switch w {
-	case Build:
-		return "A (Build)"
-	case Debug:
-		return "B (Debug)"
-	case Refactor:
-		return "C (Refactor)"
-	}
-	return string(w)
+	return fmt.Sprintf("%s (%s)", string(w), map[Workflow]string{Build: "Build", Debug: "Debug", Refactor: "Refactor"}[w])
 }
 
 // Gate is what the workflow asks for before its work, as the prompt says it.
 func (w Workflow) Gate() string {
-	switch w {
-	case Build:
-		return "Library search required: before you write new code, search the project and the libraries that it uses for what already does the job, and say what you found."
-	case Debug:
-		return "Root cause before workaround: reproduce the failure and name its root cause before you change anything; a workaround is no fix."
-	case Refactor:
-		return "Deletion before redesign: look first for what can be deleted; redesign only what has to stay. Behaviour stays as it is."
-	}
-	return ""
+	return map[Workflow]string{
+		Build:    "Library search required: before you write new code, search the project and the libraries that it uses for what already does the job, and say what you found.",
+		Debug:    "Root cause before workaround: reproduce the failure and name its root cause before you change anything; a workaround is no fix.",
+		Refactor: "Deletion before redesign: look first for what can be deleted; redesign only what has to stay. Behaviour stays as it is.",
+	}[w]
 }
 
 var freelyText = regexp.MustCompile(`(?i)\bproceed\s+without\s+confirmation\b`)

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,7 +171,11 @@ func (c *Criteria) notDone(f Facts, said heard, unmet []string) string {
 	case f.Err != "":
 		return "the iteration had an error: " + oneLine(f.Err, 300)
 	case len(unmet) > 0:
-		return fmt.Sprintf("%s not met: %s", criteria(len(unmet)), list(unmet, 5))
+		verb := "is"
+		if len(unmet) > 1 {
+			verb = "are"
+		}
+		return fmt.Sprintf("%s %s not met: %s", criteria(len(unmet)), verb, list(unmet, 5))
 	case f.Verify != nil && !f.Verify.Passed:
 		return "every criterion is met, but verify fails"
 	case !said.signal:
@@ -181,9 +186,9 @@ func (c *Criteria) notDone(f Facts, said heard, unmet []string) string {
 
 func criteria(n int) string {
 	if n == 1 {
-		return "1 criterion is"
+		return "1 criterion"
 	}
-	return fmt.Sprintf("%d criteria are", n)
+	return fmt.Sprintf("%d criteria", n)
 }
 
 func (c *Criteria) finish(d *Decision) {
@@ -254,7 +259,7 @@ func (c *Criteria) Begin(time.Time) Decision {
 // does not start, and its words say why.
 func (c *Criteria) Precheck(r Check) Decision {
 	if !r.Passed {
-		return Decision{Kind: Blocked, Reason: "the pre-check does not agree: " + orMissing(oneLine(r.Output, 500))}
+		return Decision{Kind: Blocked, Reason: "the pre-check does not agree: " + cmp.Or(oneLine(r.Output, 500), "missing")}
 	}
 	c.Agreed = true
 	return c.Begin(time.Time{})
@@ -281,9 +286,9 @@ func (c *Criteria) Answer(yes bool) Decision {
 	case waited == "G1":
 		c.Begun = true
 	case waited == BreakBudget:
-		c.Caps.BudgetUSD += c.Caps.budgetStep()
+		c.Caps.BudgetUSD += max(c.Caps.Step.BudgetUSD, 0)
 	case waited == BreakIterations:
-		c.Caps.Iterations += c.Caps.iterationStep()
+		c.Caps.Iterations += max(c.Caps.Step.Iterations, 0)
 	case waited != "":
 		c.Count.Stuck, c.Count.SameError = 0, 0
 	}
@@ -339,26 +344,13 @@ type Caps struct {
 }
 
 func (l Caps) orDefault() Caps {
-	pick := func(n *int, def int) {
-		if *n == 0 {
-			*n = def
-		}
-	}
-	pick(&l.Unmet, 5)
-	pick(&l.SameError, 3)
-	pick(&l.FileEdits, 5)
-	pick(&l.Iterations, 10)
-	if l.BudgetUSD == 0 {
-		l.BudgetUSD = 25
-	}
+	l.Unmet, l.SameError, l.FileEdits = cmp.Or(l.Unmet, 5), cmp.Or(l.SameError, 3), cmp.Or(l.FileEdits, 5)
+	l.Iterations, l.BudgetUSD = cmp.Or(l.Iterations, 10), cmp.Or(l.BudgetUSD, 25)
 	if l.Step.Iterations == 0 {
 		l.Step.BudgetUSD, l.Step.Iterations = l.BudgetUSD, l.Iterations
 	}
 	return l
 }
-
-func (l Caps) budgetStep() float64 { return max(l.Step.BudgetUSD, 0) }
-func (l Caps) iterationStep() int  { return max(l.Step.Iterations, 0) }
 
 // Counts are what the breakers have seen so far.
 type Counts struct {
@@ -453,9 +445,9 @@ func (c *Criteria) listen(f Facts, d *Decision) heard {
 	}
 	switch {
 	case blocked:
-		s.blocked = orElse(oneLine(inner, 500), "it gives no reason")
+		s.blocked = cmp.Or(oneLine(inner, 500), "it gives no reason")
 	case ok && fieldKey(b.values["STATUS"]) == IsBlocked:
-		s.blocked = orElse(oneLine(orElse(b.values["RECOMMENDATION"], b.values["NEXT"]), 500), "it gives no reason")
+		s.blocked = cmp.Or(oneLine(cmp.Or(b.values["RECOMMENDATION"], b.values["NEXT"]), 500), "it gives no reason")
 	}
 	return s
 }
@@ -491,7 +483,7 @@ func (c *Criteria) readState(src []byte, d *Decision) heard {
 // hear takes a block's CRITERIA and NEXT. CRITERIA is a JSON object, on one line or several, of
 // booleans or of {"met": ..., "verification": ...}; where it is none, "name: true" lines are read.
 func (c *Criteria) hear(b *fields, d *Decision) {
-	if next := orElse(b.values["NEXT"], b.values["RECOMMENDATION"]); next != "" {
+	if next := cmp.Or(b.values["NEXT"], b.values["RECOMMENDATION"]); next != "" {
 		c.Next = oneLine(next, 300)
 	}
 	body := strings.Join(b.body, "\n")
@@ -529,7 +521,7 @@ func (c *Criteria) state(said string, m Met, d *Decision) {
 			continue
 		}
 		if m.Verification == "" {
-			m.Verification = orElse(c.Status[k.Text].Verification, k.Verification)
+			m.Verification = cmp.Or(c.Status[k.Text].Verification, k.Verification)
 		}
 		c.Status[k.Text] = m
 		return
@@ -605,11 +597,4 @@ func tags(message string) (done, blocked bool, inner string) {
 	}
 	inner, _, _ = strings.Cut(message[from:], "</loop-"+tag+">")
 	return tag == "complete", tag == "blocked", strings.Trim(inner, " \t\r\n*_`")
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

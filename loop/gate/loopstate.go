@@ -112,39 +112,22 @@ func decodeMet(raw json.RawMessage) (m Met, ok bool) {
 // Encode writes the file: the known fields in their usual order, criteria in theirs, then the fields
 // that we do not know. The same state gives the same bytes.
 func (s *LoopState) Encode() []byte {
-	var status object
+	var status []any
 	for _, k := range s.order() {
 		m := s.Status[k]
-		if m.Verification == "" && len(m.extra) == 0 {
-			status.add(k, m.Met)
-			continue
+		var value any = m.Met
+		if m.Verification != "" || len(m.extra) > 0 {
+			value = object(m.extra, "met", m.Met, "verification", m.Verification)
 		}
-		var o object
-		o.add("met", m.Met)
-		o.add("verification", m.Verification)
-		o.rest(m.extra)
-		status.add(k, o)
+		status = append(status, k, value)
 	}
-	var breaker, all object
-	breaker.add("stuckCount", s.Stuck)
-	breaker.add("lastUnmet", s.LastUnmet)
-	breaker.rest(s.extraBreaker)
-	all.add("spec", s.Spec)
-	all.add("criteria", filled(s.Criteria))
-	all.add("criteriaStatus", status)
-	all.add("exit_signal", s.ExitSignal)
-	all.add("steps", filled(s.Steps))
-	all.add("completedSteps", filled(s.Completed))
-	all.add("remainingSteps", filled(s.Remaining))
-	all.add("iteration", s.Iteration)
-	all.add("status", s.State)
-	all.add("circuitBreaker", breaker)
-	all.rest(s.extra)
+	all := object(s.extra,
+		"spec", s.Spec, "criteria", filled(s.Criteria), "criteriaStatus", object(nil, status...), "exit_signal", s.ExitSignal,
+		"steps", filled(s.Steps), "completedSteps", filled(s.Completed), "remainingSteps", filled(s.Remaining),
+		"iteration", s.Iteration, "status", s.State,
+		"circuitBreaker", object(s.extraBreaker, "stuckCount", s.Stuck, "lastUnmet", s.LastUnmet))
 	var out bytes.Buffer
-	raw, _ := all.MarshalJSON()
-	if json.Indent(&out, raw, "", "  ") != nil {
-		return raw
-	}
+	_ = json.Indent(&out, all, "", "  ") // it is valid
 	out.WriteByte('\n')
 	return out.Bytes()
 }
@@ -172,43 +155,26 @@ func filled(list []string) []string {
 	return list
 }
 
-// object is a JSON object whose members keep their order.
-type object struct{ buf bytes.Buffer }
-
-func (o *object) add(key string, value any) {
-	if sub, ok := value.(object); ok {
-		value = &sub
+// object is a JSON object: names and values in their order, then the members that we do not know.
+func object(rest map[string]json.RawMessage, pairs ...any) json.RawMessage {
+	for _, k := range slices.Sorted(maps.Keys(rest)) {
+		pairs = append(pairs, k, rest[k])
 	}
-	v := plainJSON(value)
-	if v == nil {
-		return // cannot be: a RawMessage that was read is valid, and so is everything else
+	b := []byte{'{'}
+	for i := 0; i < len(pairs); i += 2 {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, plainJSON(pairs[i])...), ':'), plainJSON(pairs[i+1])...)
 	}
-	if o.buf.Len() > 0 {
-		o.buf.WriteByte(',')
-	}
-	o.buf.Write(plainJSON(key))
-	o.buf.WriteByte(':')
-	o.buf.Write(v)
+	return append(b, '}')
 }
 
-// plainJSON is a value without escapes for HTML, nil where it has none.
+// plainJSON is a value without escapes for HTML.
 func plainJSON(value any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if enc.Encode(value) != nil {
-		return nil
-	}
+	_ = enc.Encode(value) // texts, numbers, and raw messages that were read
 	return bytes.TrimRight(b.Bytes(), "\n")
-}
-
-func (o *object) rest(members map[string]json.RawMessage) {
-	for _, k := range slices.Sorted(maps.Keys(members)) {
-		o.add(k, members[k])
-	}
-}
-
-// MarshalJSON writes the members in braces.
-func (o *object) MarshalJSON() ([]byte, error) {
-	return append(append([]byte{'{'}, o.buf.Bytes()...), '}'), nil
 }

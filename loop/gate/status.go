@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -105,7 +106,7 @@ func (s *Status) exit(r Report, ok bool, f Facts) (bool, string) {
 	case tests != Passing:
 		return false, "nothing shows that tests pass: there is no verify command, and TESTS_STATUS is not PASSING"
 	case r.Status != Complete:
-		return false, fmt.Sprintf("EXIT_SIGNAL is true, but STATUS is %s, not COMPLETE", orMissing(r.Status))
+		return false, fmt.Sprintf("EXIT_SIGNAL is true, but STATUS is %s, not COMPLETE", cmp.Or(r.Status, "missing"))
 	}
 	plan := "no item is unchecked"
 	if f.After == nil {
@@ -174,22 +175,10 @@ func texts(items []Item) []string {
 }
 
 func times(n int) string {
-	switch n {
-	case 0:
-		return "zero times"
-	case 1:
-		return "once"
-	case 2:
-		return "twice"
+	if n < 3 {
+		return []string{"zero times", "once", "twice"}[n]
 	}
 	return fmt.Sprintf("%d times", n)
-}
-
-func orMissing(s string) string {
-	if s == "" {
-		return "missing"
-	}
-	return s
 }
 
 // Report is what an agent says in a ---RALPH_STATUS--- block.
@@ -307,17 +296,8 @@ type Limits struct {
 const DefaultCooldown = 30 * time.Minute
 
 func (l Limits) orDefault() Limits {
-	pick := func(n *int, def int) {
-		if *n == 0 {
-			*n = def
-		}
-	}
-	pick(&l.NoProgress, 3)
-	pick(&l.SameError, 5)
-	pick(&l.Shrink, 70)
-	if l.Cooldown == 0 {
-		l.Cooldown = DefaultCooldown
-	}
+	l.NoProgress, l.SameError, l.Shrink = cmp.Or(l.NoProgress, 3), cmp.Or(l.SameError, 5), cmp.Or(l.Shrink, 70)
+	l.Cooldown = cmp.Or(l.Cooldown, DefaultCooldown)
 	return l
 }
 
