@@ -409,7 +409,29 @@ func safe(text string) string {
 		}
 		text = strings.Join(lines, "\n")
 	}
+	if strings.IndexByte(text, '\t') >= 0 {
+		text = expanded(text)
+	}
 	return terminal.CleanLines(text)
+}
+
+// expanded is a text with spaces for its tabs, as a terminal shows them.
+func expanded(text string) string {
+	var b strings.Builder
+	column := 0
+	for _, r := range text {
+		switch {
+		case r == '\t':
+			b.WriteString(strings.Repeat(" ", 8-column%8))
+			column += 8 - column%8
+			continue
+		case r == '\n':
+			column = -1
+		}
+		b.WriteRune(r)
+		column++
+	}
+	return b.String()
 }
 
 // Edits counts in an agent's log how often it edited each file, as far as its stream tells. It is nil where the log tells

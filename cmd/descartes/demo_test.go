@@ -105,7 +105,7 @@ func checkReadme(t *testing.T, demo string) {
 	if !found || !ends {
 		t.Fatal("README.md has no session any more")
 	}
-	differs := regexp.MustCompile(`["']?sh .*/agent\.sh["']*|loop-[0-9a-f]{4}|\b[0-9a-f]{7}\b|\b[0-9][0-9.m]*s\b|\(cached\)`)
+	differs := regexp.MustCompile(`["']?sh .*/agent\.sh["']*|(?m:^\d\d:\d\d:\d\d)|loop-[0-9a-f]{4}|\b[0-9a-f]{7}\b|\b[0-9][0-9.m]*s\b|\(cached\)`)
 	rest, fence := strings.Split(differs.ReplaceAllString(demo, "~"), "\n"), ""
 	for line := range strings.SplitSeq(differs.ReplaceAllString(session, "~"), "\n") {
 		switch {

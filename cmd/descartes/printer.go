@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +23,8 @@ type printer struct {
 	paint  terminal.Paint
 	box    bool // there is room for the wave box
 	live   bool // a terminal on which a line can be rewritten
+	width  int  // of a line
+	times  bool // what happens is said with its time
 	events *report.Events
 	count  *countdown // of the wait under way
 }
@@ -33,6 +37,7 @@ func newPrinter(stdout, stderr io.Writer, events, ci bool) *printer {
 		p.lines, people = newLiveWriter(stdout), stderr
 	}
 	p.text = newLiveWriter(people)
+	p.width, p.times = lineWidth(people), true
 	p.box = terminal.HasRoom(people) && !ci
 	p.live = terminal.IsTerminal(people) && !ci && os.Getenv("TERM") != "dumb"
 	p.paint = terminal.Colours(terminal.IsTerminal(people) && !ci)
@@ -50,13 +55,58 @@ func (p *printer) close() {
 	}
 }
 
-func (p *printer) say(format string, args ...any) { fmt.Fprintf(p.text, format+"\n", args...) }
+// lineWidth is how many columns there are: a terminal's, else what COLUMNS says, else 80.
+func lineWidth(w io.Writer) int {
+	if n := terminal.Columns(w); n > 0 {
+		return n
+	}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	return 80
+}
+
+func (p *printer) say(format string, args ...any) { p.put("", fmt.Sprintf(format, args...)) }
 
 // tell shows a text of whole lines.
-func (p *printer) tell(text string) { fmt.Fprint(p.text, text) }
+func (p *printer) tell(text string) { p.put("", strings.TrimSuffix(text, "\n")) }
+
+// put shows lines behind a margin, broken at words where they are too long. Secrets are masked before that.
+func (p *printer) put(margin, text string) {
+	if p.text.mask != nil {
+		text = p.text.mask.Text(text)
+	}
+	var b strings.Builder
+	for line := range strings.SplitSeq(text, "\n") {
+		for _, part := range broken(line, p.width-len(margin)) {
+			b.WriteString(strings.TrimRight(margin+part, " ") + "\n")
+			margin = strings.Repeat(" ", len(margin))
+		}
+	}
+	fmt.Fprint(p.text, b.String())
+}
+
+// broken breaks a line at words. Commands to type next are not broken, but told apart.
+func broken(line string, width int) []string {
+	if !strings.HasPrefix(line, "next: ") {
+		return terminal.Hang(line, width, 2)
+	}
+	if terminal.Width(line) <= width {
+		return []string{line}
+	}
+	return strings.Split(strings.ReplaceAll(line, "; then ", "\nthen: "), "\n")
+}
 
 func (p *printer) warn(message string) {
 	p.say("%s %s", p.paint.In(terminal.Yellow, "warning:"), terminal.Clean(message))
+}
+
+// margin is the time at which something happened, before the line that says so.
+func (p *printer) margin(at time.Time) string {
+	if !p.times {
+		return ""
+	}
+	return at.Local().Format("15:04:05 ")
 }
 
 // observe is told of every event.
@@ -69,7 +119,11 @@ func (p *printer) observe(e journal.Event) {
 		}
 	}
 	if line := p.events.Line(&e); line != "" {
-		p.say("%s", line)
+		margin := p.margin(e.TS)
+		if e.Type == journal.IterationStarted { // its line is a marker for programs
+			margin = ""
+		}
+		p.put(margin, line)
 	}
 	if e.Type == journal.LimitWaiting && e.Detail != nil && e.Detail.Until != nil {
 		p.count = startCountdown(p, &e, p.live)
@@ -125,7 +179,7 @@ type countdown struct {
 func startCountdown(p *printer, e *journal.Event, live bool) *countdown {
 	c := &countdown{quit: make(chan struct{})}
 	until := e.Detail.Until.Round(0)
-	every, show := 30*time.Minute, func(left string) { p.say("  still waiting, %s left", left) }
+	every, show := 30*time.Minute, func(left string) { p.put(p.margin(time.Now()), "  still waiting, "+left+" left") }
 	if live {
 		// The cursor stays at the line's begin: whatever is printed next takes its place.
 		every, show = time.Second, func(left string) { fmt.Fprintf(p.text, "  %s left\x1b[K\r", left) }

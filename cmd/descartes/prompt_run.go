@@ -90,6 +90,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 		r.watchSettings(cmd.Context(), r.job.Config)
 	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
+	p.times = s.Times
 	p.text.mask = r.mask
 	defer p.close()
 	p.promptHeader(r)

@@ -76,6 +76,8 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("DESCARTES_SANDBOX", "off")
 	// Many verify commands of scripts look for what the agents are to write.
 	env.Setenv("DESCARTES_BASELINE", "off")
+	env.Setenv("DESCARTES_TIMES", "false") // and lines of any length: a few scripts ask for both
+	env.Setenv("COLUMNS", "1000")
 	env.Setenv("DESCARTES_ENV_PASS", "AGENT,WORK,TEST_*,FAKE_*")
 	both, err := filepath.Abs(filepath.Join("..", "..", "testdata", "both.sh"))
 	if err != nil {

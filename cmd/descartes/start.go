@@ -147,6 +147,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 		r.watchSettings(cmd.Context(), r.job.Config)
 	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
+	p.times = s.Times
 	p.text.mask = r.mask
 	defer p.close()
 	if r.nothing {

@@ -229,7 +229,7 @@ func (p *Events) since(e *journal.Event) string {
 }
 
 func taskName(e *journal.Event) string {
-	return terminal.Clean(e.Task) + " " + terminal.Fit(terminal.Clean(e.Title), 60)
+	return terminal.Clean(e.Task) + " " + terminal.FitWords(terminal.Clean(e.Title), 40)
 }
 
 // iterationStarted is the marker line of an iteration.

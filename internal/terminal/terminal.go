@@ -154,38 +154,43 @@ func FitWords(s string, n int) string {
 
 // Wrap breaks a clean text into lines of at most n columns, at words where it can; 0 keeps its lines as they are. What a
 // line is indented by, its other lines are too.
-func Wrap(s string, n int) (lines []string) {
+func Wrap(s string, n int) []string { return Hang(s, n, 0) }
+
+// Hang is Wrap with lines that are indented further than the one that they continue. The text may be painted.
+func Hang(s string, n, further int) (lines []string) {
 	if n > 0 {
 		n = max(n, 8)
 	}
 	for line := range strings.SplitSeq(s, "\n") {
-		if n <= 0 || Width(line) <= n {
+		if n <= 0 || Width(Unpainted(line)) <= n {
 			lines = append(lines, line)
 			continue
 		}
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		if len(indent) > n/2 {
-			indent = ""
+		if len(indent)+further > n/2 {
+			indent, further = "", 0
 		}
 		row, used := indent, len(indent)
+		indent += strings.Repeat(" ", further)
+		begin := row
 		for _, word := range strings.Fields(line) {
 			for gap := 1; ; gap = 0 { // a word that is longer than a line goes on in the next
-				if row == indent {
+				if row == begin {
 					gap = 0
 				}
-				if used+gap+Width(word) <= n {
-					row, used = row+strings.Repeat(" ", gap)+word, used+gap+Width(word)
+				if used+gap+Width(Unpainted(word)) <= n {
+					row, used = row+strings.Repeat(" ", gap)+word, used+gap+Width(Unpainted(word))
 					break
 				}
-				if row != indent {
-					lines, row, used = append(lines, row), indent, len(indent)
+				if row != begin {
+					lines, row, used, begin = append(lines, row), indent, len(indent), indent
 					continue
 				}
 				head := upTo(word, n-used)
 				lines, word = append(lines, row+head), word[len(head):]
 			}
 		}
-		if row != indent {
+		if row != begin {
 			lines = append(lines, row)
 		}
 	}
