@@ -125,7 +125,7 @@ func TestCountdown(t *testing.T) {
 	t.Parallel()
 	var out shelf
 	p := newPrinter(&out, nil, false, false)
-	p.live = true
+	p.live, p.times = true, false
 	at := time.Now().Add(2*time.Hour + 30*time.Second)
 	p.observe(journal.Event{Type: journal.LimitWaiting, Task: "1", Title: "One", Reason: "weekly limit", Detail: &journal.Detail{Until: &at}})
 	until(t, "the countdown", func() bool { return strings.Contains(out.String(), "\n  2 h 0 min left\x1b[K\r") })
