@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"descartes/agent/quota"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/crash"
@@ -40,7 +41,7 @@ type Tools struct {
 
 	Refused func() []string // hosts that the sandbox refused since it was asked last; nil: nobody knows
 
-	Accounts *Accounts           // whose quota is used up; nil remembers nothing
+	Accounts *quota.Accounts     // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
 
 	Withheld Withheld          // variables of the caller's that commands do not get

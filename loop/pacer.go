@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/agent/quota"
 	"descartes/loop/journal"
 )
 
@@ -50,8 +51,8 @@ type move struct {
 	choice  Choice
 	until   time.Time
 	reason  string
-	limited bool   // it is a quota that is waited for
-	record  *Limit // what another loop remembered of it
+	limited bool          // it is a quota that is waited for
+	record  *quota.Record // what another loop remembered of it
 	end     *Outcome
 	instead string // why the first choice is not taken
 }
@@ -100,11 +101,11 @@ func (p *pacer) after(c Choice, r agent.Result, reason string, tell teller) (*ti
 		if r.Until.IsZero() && p.onLimit == OnLimitStop { // others may ask for themselves
 			return &until, nil
 		}
-		return &until, p.warn(p.tools.Accounts.note(Limit{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}), tell)
+		return &until, p.warn(p.tools.Accounts.Note(quota.Record{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}), tell)
 	}
 	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {
 		p.past = append(p.past, c.Backend)
-		return nil, p.warn(p.tools.Accounts.forget(c.Backend), tell)
+		return nil, p.warn(p.tools.Accounts.Forget(c.Backend), tell)
 	}
 	if until.IsZero() {
 		return nil, nil
@@ -178,12 +179,12 @@ const clearedLeast = time.Minute
 
 // others adds what other loops know of a backend's account, and says what that is. A limit of before this run that is
 // remembered no more was cleared.
-func (p *pacer) others(backend string, s *journal.Provider, now time.Time, tell teller) (record *Limit, _ error) {
-	u, found, err := p.tools.Accounts.look(backend, now)
+func (p *pacer) others(backend string, s *journal.Provider, now time.Time, tell teller) (record *quota.Record, _ error) {
+	u, found, err := p.tools.Accounts.Look(backend, now)
 	if err != nil {
 		return nil, p.warn(err, tell)
 	}
-	if !found && s.Met.Before(p.began) && s.Until.Sub(now) > clearedLeast && p.tools.Accounts.path(backend) != "" {
+	if !found && s.Met.Before(p.began) && s.Until.Sub(now) > clearedLeast && p.tools.Accounts.Path(backend) != "" {
 		s.Until = time.Time{}
 	}
 	if found && !u.At.After(s.Met) && !p.anew && !u.At.Equal(p.seen[backend]) { // our own, of an earlier run, or what that one knew

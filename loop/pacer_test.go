@@ -12,7 +12,6 @@ import (
 
 	"descartes/agent"
 	"descartes/gitops"
-	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
 )
 
@@ -141,7 +140,7 @@ func TestLimitUnknownReset(t *testing.T) {
 func TestLimitGuessIsNotKept(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
-	p.known = accountsIn(t, atomicfile.OS(), "one")
+	p.known = accountsIn(t)
 	p.cfg.OnLimit = OnLimitStop
 	p.script(limitedUntil(time.Time{}))
 	p.mustRun(StartOptions{}, journal.QuotaUsedUp)
@@ -252,7 +251,7 @@ func TestLimitAfterDeadline(t *testing.T) {
 func TestLimitAskedAnew(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t)
-	p.known = accountsIn(t, atomicfile.OS(), "one")
+	p.known = accountsIn(t)
 	p.cfg.OnLimit = OnLimitStop
 	p.script(limitedUntil(p.time.Add(50 * time.Hour)))
 	p.mustRun(StartOptions{}, journal.QuotaUsedUp)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/agent/quota"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
@@ -31,7 +32,7 @@ type world struct {
 	tell  func(journal.Event)
 	now   func() time.Time
 	sleep func(time.Duration) // nil waits
-	known *Accounts
+	known *quota.Accounts
 	free  func(dir string) (int64, error) // on the disk
 
 	protect []string

@@ -1,4 +1,5 @@
-// Package quota reads what providers' clients say of a quota that is used up: which one it is and when it resets.
+// Package quota reads what providers' clients say of a quota that is used up, which one it is and when it resets, and remembers it for
+// every loop of a user.
 package quota
 
 import (

@@ -1,4 +1,4 @@
-package loop
+package quota
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,14 +20,13 @@ import (
 // before an attempt. Nothing that goes wrong with it is an error of a run: what cannot be read or written
 // is a warning. A nil *Accounts remembers nothing.
 type Accounts struct {
-	FS  atomicfile.FS
-	Dir string                      // one file for each account; made when it is needed
-	For string                      // the project whose loop notes a limit
-	ID  func(backend string) string // names the account that a backend works with; "" for none
+	Dir string            // one file for each account; made when it is needed
+	For string            // the project whose loop notes a limit
+	IDs map[string]string // the account that a backend works with, by its name; none is noted of one without
 }
 
-// Limit is what is remembered of one account: its file.
-type Limit struct {
+// Record is what is remembered of one account: its file.
+type Record struct {
 	Version int       `json:"version"`
 	Account string    `json:"account,omitempty"` // the file's name
 	Backend string    `json:"backend"`
@@ -38,105 +38,106 @@ type Limit struct {
 }
 
 // By says who met the limit, and when.
-func (u Limit) By() string {
-	who := "loop " + u.Loop
-	if u.Project != "" {
-		who += " in " + u.Project
+func (r Record) By() string {
+	who := "loop " + r.Loop
+	if r.Project != "" {
+		who += " in " + r.Project
 	}
-	return who + ", " + u.At.Local().Format("Mon 2 Jan 15:04")
+	return who + ", " + r.At.Local().Format("Mon 2 Jan 15:04")
 }
 
 // Forget says where the knowledge comes from, and the command that clears it.
-func (u Limit) Forget() string {
-	return fmt.Sprintf("remembered from %s; descartes limits clear %s forgets it", u.By(), u.Account)
+func (r Record) Forget() string {
+	return fmt.Sprintf("remembered from %s; descartes limits clear %s forgets it", r.By(), r.Account)
 }
 
 const (
 	accountVersion = 1
 	maxAccountFile = 64 << 10
-	// longestLimit bounds what is believed of a limit's end: most last hours, some a week, few a month.
-	longestLimit = 32 * 24 * time.Hour
+	// longestRecord bounds what is believed of a limit's end: most last hours, some a week, few a month.
+	longestRecord = 32 * 24 * time.Hour
 )
 
-func (a *Accounts) path(backend string) string {
+// Path is the file of a backend's account, "" where there is none.
+func (a *Accounts) Path(backend string) string {
 	if a == nil || a.Dir == "" {
 		return ""
 	}
-	if id := a.ID(backend); id != "" {
-		return filepath.Join(a.Dir, fileName(id)+".json")
+	if id := a.IDs[backend]; id != "" {
+		return filepath.Join(a.Dir, url.PathEscape(id)+".json")
 	}
 	return ""
 }
 
-// look finds what is known of a backend's account. A limit that has passed is removed.
-func (a *Accounts) look(backend string, now time.Time) (u Limit, found bool, err error) {
-	path := a.path(backend)
+// Look finds what is known of a backend's account. A limit that has passed is removed.
+func (a *Accounts) Look(backend string, now time.Time) (r Record, found bool, err error) {
+	path := a.Path(backend)
 	if path == "" {
-		return u, false, nil
+		return r, false, nil
 	}
 	fi, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return u, false, nil
+		return r, false, nil
 	case err == nil && !fi.Mode().IsRegular():
 		err = fmt.Errorf("%s is not a regular file", path)
 	case err == nil && fi.Size() > maxAccountFile:
 		err = fmt.Errorf("%s has %d bytes", path, fi.Size())
 	}
 	if err == nil {
-		u, err = readLimit(path, now)
+		r, err = readRecord(path, now)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return u, false, nil
+		return r, false, nil
 	}
 	if err != nil {
-		return u, false, fmt.Errorf("what is known of %s's quota is not used: %w", backend, err)
+		return r, false, fmt.Errorf("what is known of %s's quota is not used: %w", backend, err)
 	}
-	if !now.Before(u.Until) {
-		return u, false, a.forget(backend)
+	if !now.Before(r.Until) {
+		return r, false, a.Forget(backend)
 	}
-	return u, true, nil
+	return r, true, nil
 }
 
-func readLimit(path string, now time.Time) (u Limit, err error) {
+func readRecord(path string, now time.Time) (r Record, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return u, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	data, err := io.ReadAll(io.LimitReader(f, maxAccountFile))
 	if err != nil {
-		return u, err
+		return r, err
 	}
-	if err := json.Unmarshal(data, &u); err != nil {
-		return u, fmt.Errorf("read %s: %w", path, err)
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("read %s: %w", path, err)
 	}
 	switch {
-	case u.Version != accountVersion:
-		return u, fmt.Errorf("read %s: version %d, this program reads %d", path, u.Version, accountVersion)
-	case u.Until.Sub(u.At) > longestLimit+time.Minute || u.At.Sub(now) > 24*time.Hour:
-		return u, fmt.Errorf("read %s: its times cannot be", path)
+	case r.Version != accountVersion:
+		return r, fmt.Errorf("read %s: version %d, this program reads %d", path, r.Version, accountVersion)
+	case r.Until.Sub(r.At) > longestRecord+time.Minute || r.At.Sub(now) > 24*time.Hour:
+		return r, fmt.Errorf("read %s: its times cannot be", path)
 	}
-	u.Account = strings.TrimSuffix(filepath.Base(path), ".json")
-	return u, nil
+	r.Account = strings.TrimSuffix(filepath.Base(path), ".json")
+	return r, nil
 }
 
 // Known is what is remembered of a backend's account, if that is used up.
-func (a *Accounts) Known(backend string, now time.Time) (Limit, bool) {
-	path := a.path(backend)
+func (a *Accounts) Known(backend string, now time.Time) (Record, bool) {
+	path := a.Path(backend)
 	if path == "" {
-		return Limit{}, false
+		return Record{}, false
 	}
-	u, err := readLimit(path, now)
-	return u, err == nil && now.Before(u.Until)
+	r, err := readRecord(path, now)
+	return r, err == nil && now.Before(r.Until)
 }
 
 // List is what is remembered of all accounts that are used up, by name. What cannot be read is left out: no loop
 // believes it.
-func (a *Accounts) List(now time.Time) (out []Limit, err error) {
+func (a *Accounts) List(now time.Time) (out []Record, err error) {
 	err = a.each(func(path string) error {
-		if u, err := readLimit(path, now); err == nil && now.Before(u.Until) {
-			out = append(out, u)
+		if r, err := readRecord(path, now); err == nil && now.Before(r.Until) {
+			out = append(out, r)
 		}
 		return nil
 	})
@@ -174,35 +175,35 @@ func (a *Accounts) each(do func(path string) error) error {
 	return nil
 }
 
-// note writes down a limit, unless one that lasts longer is known.
-func (a *Accounts) note(u Limit) error {
-	path := a.path(u.Backend)
+// Note writes down a limit, unless one that lasts longer is known.
+func (a *Accounts) Note(r Record) error {
+	path := a.Path(r.Backend)
 	if path == "" {
 		return nil
 	}
-	if old, found, err := a.look(u.Backend, u.At); err == nil && found && old.Until.After(u.Until) {
+	if old, found, err := a.Look(r.Backend, r.At); err == nil && found && old.Until.After(r.Until) {
 		return nil
 	}
-	u.Version, u.Project = accountVersion, a.For
-	if last := u.At.Add(longestLimit); u.Until.After(last) {
-		u.Until = last
+	r.Version, r.Project = accountVersion, a.For
+	if last := r.At.Add(longestRecord); r.Until.After(last) {
+		r.Until = last
 	}
-	data, err := json.Marshal(u)
+	data, err := json.Marshal(r)
 	if err == nil {
 		err = os.MkdirAll(a.Dir, 0o700)
 	}
 	if err == nil {
-		err = atomicfile.Write(a.FS, path, append(data, '\n'), 0o600)
+		err = atomicfile.Write(atomicfile.OS(), path, append(data, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("other loops are not told of %s's quota: %w", u.Backend, err)
+		return fmt.Errorf("other loops are not told of %s's quota: %w", r.Backend, err)
 	}
 	return nil
 }
 
-// forget removes what is known of a backend's account.
-func (a *Accounts) forget(backend string) error {
-	path := a.path(backend)
+// Forget removes what is known of a backend's account.
+func (a *Accounts) Forget(backend string) error {
+	path := a.Path(backend)
 	if path == "" {
 		return nil
 	}

@@ -8,19 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"descartes/internal/atomicfile"
+	"descartes/agent/quota"
 	"descartes/loop/journal"
 )
 
-func accountsIn(t *testing.T, fsys atomicfile.FS, id string) *Accounts {
-	return &Accounts{FS: fsys, Dir: filepath.Join(t.TempDir(), "limits"), ID: func(backend string) string { return backend + "-" + id }}
+func accountsIn(t *testing.T) *quota.Accounts {
+	return &quota.Accounts{Dir: filepath.Join(t.TempDir(), "limits"), IDs: map[string]string{"claude": "claude-one", "codex": "codex-one"}}
 }
 
 // A loop in another project waits for the account's quota too, and asks nobody.
 func TestAccountHoldsOthers(t *testing.T) {
 	t.Parallel()
 	a, b := newPatient(t), newPatient(t)
-	a.known = accountsIn(t, atomicfile.OS(), "one")
+	a.known = accountsIn(t)
 	b.known = a.known
 	b.time, b.began = a.time, a.time
 	reset := a.time.Add(90 * time.Minute)
@@ -44,7 +44,7 @@ func TestAccountTrouble(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"not JSON": func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
 		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
-		"large":    func(path string) error { return os.WriteFile(path, make([]byte, maxAccountFile+1), 0o600) },
+		"large":    func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) },
 		"version":  func(path string) error { return os.WriteFile(path, []byte(`{"version":9}`), 0o600) },
 		"impossible": func(path string) error {
 			return os.WriteFile(path, []byte(`{"version":1,"until":"2999-01-01T00:00:00Z","at":"2026-01-01T00:00:00Z"}`), 0o600)
@@ -53,22 +53,22 @@ func TestAccountTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPatient(t)
-			p.known = accountsIn(t, atomicfile.OS(), "one")
+			p.known = accountsIn(t)
 			if err := os.Mkdir(p.known.Dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := spoil(p.known.path("claude")); err != nil {
+			if err := spoil(p.known.Path("claude")); err != nil {
 				t.Fatal(err)
 			}
 			p.script()
 			p.mustRun(StartOptions{}, journal.AllDone)
-			if len(p.warned) != 1 || !strings.Contains(p.warned[0], p.known.path("claude")) {
+			if len(p.warned) != 1 || !strings.Contains(p.warned[0], p.known.Path("claude")) {
 				t.Errorf("warned of %q", p.warned)
 			}
 		})
 	}
 	p := newPatient(t)
-	p.known = accountsIn(t, atomicfile.OS(), "one")
+	p.known = accountsIn(t)
 	if err := os.WriteFile(p.known.Dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
