@@ -1,8 +1,8 @@
 package agent
 
 import (
+	"regexp"
 	"strings"
-	"unicode"
 
 	"descartes/internal/promise"
 )
@@ -67,40 +67,29 @@ func stopReason(line string) (reason string, ok bool) {
 const questionLimit = 1000
 
 // question is what a final message asks its reader, from the paragraph with the
-// question on; "" where it asks nothing. Whether the agent did anything besides
+// question on, with the choices below it; "" where it asks nothing. Whether the agent did anything besides
 // is not known here.
 func question(message string) string {
 	paragraphs := strings.Split(strings.TrimSpace(unfenced(message)), "\n\n")
 	for back := 1; back <= min(3, len(paragraphs)); back++ {
 		at := len(paragraphs) - back
-		text := strings.TrimSpace(paragraphs[at])
-		if asks(text) {
+		switch text := strings.TrimSpace(paragraphs[at]); {
+		case asks(text):
 			return clip(strings.TrimSpace(strings.Join(paragraphs[at:], "\n\n")), questionLimit)
-		}
-		if text != "" && !isList(text) && back > 1 {
+		case back > 1 && !isList(text):
 			return ""
 		}
 	}
 	return ""
 }
 
-// asks reports whether a line of the paragraph is a question to the reader.
+// asks reports whether a line of the paragraph is a question, and not whether anything else is wanted: one that ends with its mark, or
+// asks the reader what to do.
 func asks(paragraph string) bool {
+	question := regexp.MustCompile(`[?？][\s*_\x60"')”»]*$|(?i)\b((should|shall) I|(do|would) you (want|like|prefer))\b.*\?`)
 	for line := range strings.Lines(paragraph) {
-		line = strings.ReplaceAll(strings.ToLower(line), "’", "'")
-		end := strings.TrimRight(line, " \t\r\n*_`\"')”»")
-		if strings.Contains(line, "anything else") || strings.Contains(line, "any questions") {
-			continue
-		}
-		if strings.HasSuffix(end, "?") || strings.HasSuffix(end, "？") {
+		if question.MatchString(line) && !strings.Contains(line, "anything else") && !strings.Contains(line, "any questions") {
 			return true
-		}
-		for _, phrase := range []string{"should i ", "shall i ", "would you like me to", "do you want me to", "please confirm", "please clarify", "please let me know",
-			"please advise", "let me know which", "let me know how", "let me know whether", "let me know if you want", "let me know if you'd", "let me know what",
-			"i need you to", "i need your", "waiting for your", "awaiting your", "can you confirm", "could you confirm", "could you clarify", "can you clarify"} {
-			if strings.Contains(line, phrase) {
-				return true
-			}
 		}
 	}
 	return false
@@ -109,13 +98,9 @@ func asks(paragraph string) bool {
 // isList reports whether every line is an item or belongs to one: the choices
 // that a question offers.
 func isList(paragraph string) bool {
+	item := regexp.MustCompile(`^(\s|[-*•] |[(*]*\w{1,2}[.):])`)
 	for line := range strings.Lines(paragraph) {
-		text := strings.TrimSpace(line)
-		indented := line != "" && unicode.IsSpace(rune(line[0]))
-		item := strings.HasPrefix(text, "- ") || strings.HasPrefix(text, "* ") || strings.HasPrefix(text, "• ")
-		number := strings.TrimLeft(text, "0123456789abcdABCD(*")
-		item = item || len(number) < len(text) && len(text)-len(number) <= 4 && (strings.HasPrefix(number, ".") || strings.HasPrefix(number, ")") || strings.HasPrefix(number, ":"))
-		if !item && !indented {
+		if !item.MatchString(line) {
 			return false
 		}
 	}

@@ -72,15 +72,6 @@ func Read(root, path string, limit int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Check is the error of Open.
-func Check(root, path string) error {
-	f, err := Open(root, path)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // Writable says whether a file of ours may be written at path: no link lies on the way to it in the project, and what is there is a
 // regular file or nothing. Otherwise it is an *Error: an agent could have aimed the write at another file. A path in no project is
 // its owner's.

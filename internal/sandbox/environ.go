@@ -166,44 +166,6 @@ func (p Parted) Names() (names []string) {
 	return slices.Compact(names)
 }
 
-// Wanted names variables that are not passed on and look as if a program here
-// needs them: a command names them, or their name says so. No values.
-func (p Parted) Wanted(commands ...string) (names []string) {
-	for _, kv := range p.Left {
-		name, value, _ := strings.Cut(kv, "=")
-		if value != "" && (mentioned(commands, name) || telling(name)) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-func mentioned(commands []string, name string) bool {
-	return slices.ContainsFunc(commands, func(c string) bool {
-		for _, form := range []string{"$" + name, "${" + name} {
-			if at := strings.Index(c, form); at >= 0 {
-				rest := c[at+len(form):]
-				if rest == "" || !strings.ContainsAny(rest[:1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_abcdefghijklmnopqrstuvwxyz") {
-					return true
-				}
-			}
-		}
-		return false
-	})
-}
-
-// telling reports whether a name is one of those that projects read: an
-// address, a key, a place.
-func telling(name string) bool {
-	for _, end := range []string{"_URL", "_URI", "_DSN", "_HOST", "_PORT", "_HOME", "_ROOT", "_DIR", "_TOKEN", "_KEY", "_SECRET", "_PASSWORD", "_ENV"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return secret(name)
-}
-
 // harmless are the variables that every command gets, in order.
 func harmless() []string {
 	list := strings.Fields(`

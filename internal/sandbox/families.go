@@ -28,20 +28,7 @@ func families() map[string][]string {
 	}
 }
 
-// own are those of one agent; of one that nobody knows, all: it may be any.
-func own(agent string) []string {
-	table := families()
-	if list, known := table[agent]; known {
-		return list
-	}
-	var all []string
-	for _, list := range table {
-		all = append(all, list...)
-	}
-	return all
-}
-
-// made are those of own that are made where they are missing: a program that
+// made are those of its places that are made where they are missing: a program that
 // never ran before must be able to.
 func made(agent string) []string {
 	switch agent {
@@ -94,83 +81,54 @@ func (b *Box) conceal(path string) {
 	b.add(real, emptied)
 }
 
-// login lets an agent have what it keeps in the home and hides what others do.
-// The verify command, which anybody's tests are part of, sees none of it.
-func (b *Box) login() {
-	if b.c.Role == Verify && b.c.ShowLogin {
-		for name := range ownVars() {
-			b.add(b.env(name), readable)
-		}
-		for _, name := range own("") {
-			b.below(name, readable)
-		}
-		return
-	}
-	var mine []string
-	if b.c.Role == Agent {
-		mine = own(b.c.Agent)
-		b.makeOwn()
-		for name, family := range ownVars() {
-			if _, known := families()[b.c.Agent]; !known || family == b.c.Agent {
-				b.add(b.env(name), writable)
-			}
-		}
-		for _, name := range mine {
-			b.below(name, writable)
-		}
-	}
-	b.others(mine)
-}
-
-// below names a place of the home.
-func (b *Box) below(name string, what how) {
-	if b.home != "" {
-		b.add(filepath.Join(b.home, name), what)
-	}
-}
-
-// makeOwn makes the places that an agent needs.
-func (b *Box) makeOwn() {
-	if !b.c.Make || b.home == "" {
-		return
-	}
-	for _, name := range made(b.c.Agent) {
-		_ = os.MkdirAll(filepath.Join(b.home, name), 0o700)
-	}
-}
-
-// others hides what agents of other kinds than ours keep, but where a link makes
-// it the same place.
-func (b *Box) others(mine []string) {
-	var hidden, shown []string
-	for _, name := range own("") {
-		to := &hidden
-		if slices.Contains(mine, name) {
-			to = &shown
-		}
+// places are where the clients of one kind keep what they know: below the home, where variables move that, and in the
+// folder that a variable of their own names.
+func (b *Box) places(family string) (list []string) {
+	for _, name := range families()[family] {
 		if b.home != "" {
-			*to = append(*to, filepath.Join(b.home, name))
+			list = append(list, filepath.Join(b.home, name))
 		}
-		*to = append(*to, b.elsewhere(name)...)
+		list = append(list, b.elsewhere(name)...)
 	}
-	for name, family := range ownVars() {
-		if path := b.env(name); path != "" && family != "gemini" { // whose variable names a home
-			to := &hidden
-			if len(mine) > 0 && slices.Contains(mine, families()[family][0]) {
-				to = &shown
+	for name, whose := range ownVars() {
+		if path := b.env(name); path != "" && whose == family && family != "gemini" { // whose variable names a home
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// login lets an agent have what it keeps and hides what others do, but where a link makes
+// it the same place. One that nobody knows may be any. The verify command, which anybody's tests are part of, sees none of it.
+func (b *Box) login() {
+	var hidden, shown []string
+	_, known := families()[b.c.Agent]
+	if b.c.Role == Agent && b.c.Make && b.home != "" {
+		for _, name := range made(b.c.Agent) {
+			for _, dir := range append(b.elsewhere(name), filepath.Join(b.home, name)) {
+				_ = os.MkdirAll(dir, 0o700)
 			}
-			*to = append(*to, path)
 		}
 	}
-	for i, path := range shown {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			shown[i] = real
+	for family := range families() {
+		mine := b.c.Role == Agent && (family == b.c.Agent || !known)
+		for _, path := range b.places(family) {
+			real, err := filepath.EvalSymlinks(path)
+			switch {
+			case err != nil:
+			case mine:
+				b.add(real, writable)
+				shown = append(shown, real)
+			case b.c.Role == Verify && b.c.ShowLogin:
+				b.add(real, readable)
+			default:
+				hidden = append(hidden, real)
+			}
 		}
 	}
 	for _, path := range hidden {
-		real, err := filepath.EvalSymlinks(path)
-		if err == nil && !slices.ContainsFunc(shown, func(s string) bool { return within(s, real) }) {
-			b.conceal(real)
+		if !slices.ContainsFunc(shown, func(s string) bool { return within(s, path) }) {
+			b.conceal(path)
 		}
 	}
 }

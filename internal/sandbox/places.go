@@ -102,8 +102,10 @@ func (b *Box) hide() {
 		if home == b.home {
 			continue
 		}
-		for _, name := range own("") {
-			b.conceal(filepath.Join(home, name))
+		for _, names := range families() {
+			for _, name := range names {
+				b.conceal(filepath.Join(home, name))
+			}
 		}
 	}
 	for _, name := range secrets() {

@@ -41,18 +41,10 @@ const (
 	withheldShown = 12
 )
 
-// EnvironmentText says how many variables agents get, and names those that are withheld: all of them, or, where only those of
-// a list are passed on, those that look needed.
+// EnvironmentText says how many variables agents get, and names those that are withheld.
 func EnvironmentText(cfg config.Config, b agent.Backend, env []string) string {
 	parted := Part(cfg, b, env)
 	text := fmt.Sprintf("%s passed on", terminal.Count(len(parted.Base)+len(parted.Agent), "variable"))
-	if cfg.StrictEnv() {
-		commands := append(slices.Clone(b.Command), cfg.Scud.VerificationCommand, cfg.VerificationCommand)
-		if names := parted.Wanted(commands...); len(names) > 0 {
-			text += "; not " + terminal.Few(names, neededShown) + " (--env-pass passes them on)"
-		}
-		return text
-	}
 	if names := parted.Names(); len(names) > 0 {
 		text += "; withheld: " + terminal.Few(names, withheldShown) + " (--env-pass passes them on)"
 	}
