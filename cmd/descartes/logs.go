@@ -99,7 +99,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 		}
 		return nil
 	}
-	if err := v.understand(); err != nil {
+	if v.logReader, err = newLogReader(root, s.State); err != nil {
 		return err
 	}
 	if l.follow {
@@ -124,20 +124,62 @@ type logView struct {
 	state    *journal.State
 	attempts []*journal.Attempt // that are asked for
 
-	mask    *redact.Redactor // that of a running attempt is not masked yet
-	formats agent.Table
-	usual   agent.Backend
-	out     io.Writer
-	width   int
-	open    []*openLog
+	*logReader
+	out   io.Writer
+	width int
+	open  []*openLog
 }
 
 // openLog is a log that is being shown.
 type openLog struct {
 	of     *journal.Attempt
 	file   *os.File
-	text   *render.Renderer // nil for one that is shown raw
 	masked *redact.Writer
+	text   *render.Renderer // nil for one that is shown raw
+}
+
+// logReader knows how a loop's agents print, and what is secret in it: the log of a running attempt is not masked yet.
+type logReader struct {
+	mask    *redact.Redactor
+	formats agent.Table
+	usual   agent.Backend
+	root    string
+}
+
+func newLogReader(root string, s *loop.State) (*logReader, error) {
+	cfg, err := unhidden(root, s)
+	if err != nil {
+		cfg = s.Config // what it hides is not known here either
+	}
+	r := &logReader{mask: redact.Of(cfg.Secrets(os.Environ())), root: root}
+	if r.usual, _, err = config.ResolveBackend(cfg); err != nil {
+		return nil, err
+	}
+	r.formats, err = agent.NewTable(cfg.Backends)
+	return r, err
+}
+
+// read makes items of the log of an attempt that runs with a backend.
+func (r *logReader) read(backend string, show func(render.Item)) *readLog {
+	format := r.usual.Format
+	if b, ok := r.formats.Lookup(backend); ok && backend != r.usual.Name {
+		format = b.Format
+	}
+	text := render.New(format, show)
+	text.Root = r.root
+	return &readLog{r.mask.Writer(text), text}
+}
+
+// readLog is written a log. Close brings out what was said last.
+type readLog struct {
+	*redact.Writer
+	text *render.Renderer
+}
+
+func (l *readLog) Close() error {
+	err := l.Flush()
+	l.text.Close()
+	return err
 }
 
 // follow takes in what the journal says by now.
@@ -171,20 +213,6 @@ func (v *logView) underway() (list []*journal.Attempt) {
 	return list
 }
 
-// understand finds out how the loop's agents print, and what is secret in it.
-func (v *logView) understand() error {
-	cfg, err := unhidden(v.root, v.saved.State)
-	if err != nil {
-		cfg = v.saved.State.Config // what it hides is not known here either
-	}
-	v.mask = redact.Of(cfg.Secrets(os.Environ()))
-	if v.usual, _, err = config.ResolveBackend(cfg); err != nil {
-		return err
-	}
-	v.formats, err = agent.NewTable(cfg.Backends)
-	return err
-}
-
 func (v *logView) path(a *journal.Attempt) string {
 	if a.Iteration > 0 {
 		return v.home.TurnLog(v.saved.State.ID, a.Iteration, a.Number)
@@ -209,11 +237,7 @@ func (v *logView) begin(a *journal.Attempt) (*openLog, error) {
 		return o, nil
 	}
 	v.say(a, terminal.Bold, "started "+terminal.Clock(a.Started))
-	format := v.usual.Format
-	if b, ok := v.formats.Lookup(a.Backend); ok && a.Backend != v.usual.Name {
-		format = b.Format
-	}
-	o.text = render.New(format, func(i render.Item) {
+	read := v.read(a.Backend, func(i render.Item) {
 		prefix := v.prefix(a)
 		width := v.width
 		if width > 0 {
@@ -223,8 +247,7 @@ func (v *logView) begin(a *journal.Attempt) (*openLog, error) {
 			fmt.Fprintln(v.out, strings.TrimRight(prefix+line, " "))
 		}
 	})
-	o.text.Root = v.root
-	o.masked = v.mask.Writer(o.text)
+	o.masked, o.text = read.Writer, read.text
 	return o, nil
 }
 

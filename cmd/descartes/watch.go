@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +17,7 @@ import (
 	"descartes/agent/render"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/config"
 	"descartes/internal/plainfile"
-	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/internal/tui"
@@ -277,39 +274,13 @@ func (v viewed) render(a *journal.Attempt, tail int64, show func(render.Item)) (
 	if from > 0 { // begin with a whole line
 		_, data, _ = bytes.Cut(data, []byte{'\n'})
 	}
-	cfg, err := unhidden(v.root, s.State)
+	r, err := newLogReader(v.root, s.State)
 	if err != nil {
-		cfg = s.State.Config // what it hides is not known here either
+		return false, err
 	}
-	r := render.New(formatOf(cfg, a), show)
-	r.Root = v.root
-	masked := redact.Of(cfg.Secrets(os.Environ())).Writer(r)
-	_, err = masked.Write(data)
-	err = errors.Join(err, masked.Flush())
-	r.Close()
-	return from > 0, err
-}
-
-// formatOf is the form of an attempt's log: that of the backend that it was run with.
-func formatOf(cfg loop.Config, a *journal.Attempt) string {
-	usual, _, err := config.ResolveBackend(cfg)
-	if err != nil {
-		return ""
-	}
-	name := ""
-	for _, d := range []*journal.Detail{a.Agent, a.Result} {
-		if d != nil {
-			name = cmp.Or(d.Backend, name)
-		}
-	}
-	if others, err := config.OtherBackends(cfg); err == nil {
-		for _, b := range others {
-			if b.Name == name {
-				return b.Format
-			}
-		}
-	}
-	return usual.Format
+	text := r.read(a.Backend, show)
+	_, err = text.Write(data)
+	return from > 0, errors.Join(err, text.Close())
 }
 
 // leaves says that a loop that was watched keeps running.

@@ -1,0 +1,203 @@
+// Package web owns the page that shows the loops of a project in a browser: what runs, what is blocked and why, where the time went. It
+// reads the journals and the task lists, as every other view does, and never a run's own memory; so it works for a loop in another terminal,
+// in the background, or over. What a button does is a command that a person could have typed.
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"descartes/agent/render"
+	"descartes/loop"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Options say what is served, and how it is reached.
+type Options struct {
+	Root string  // of the project
+	Host string  // that the page is reached by; the browser's Host header has to name it, or this machine
+	Open bool    // others than this machine reach it: reading needs the token too
+	Repo Patcher // nil where there is no repository: no diffs then
+
+	// Read makes items of the log of an attempt that a backend ran, without what is secret.
+	Read func(s *loop.State, backend string, show func(render.Item)) (io.WriteCloser, error)
+	// Run runs this program with arguments in the project's folder, and returns what it printed. An error says why it refused.
+	Run func(ctx context.Context, stdin string, args ...string) (string, error)
+}
+
+// Server is the page. It is safe for concurrent use.
+type Server struct {
+	opt   Options
+	home  loop.Home
+	token string
+	pages *template.Template
+	feeds feeds
+}
+
+// cookie is what a browser proves by that it was given the printed address.
+const cookie = "descartes_token"
+
+// New makes a server with a token of its own.
+func New(opt Options) (*Server, error) {
+	var secret [24]byte
+	if _, err := rand.Read(secret[:]); err != nil {
+		return nil, fmt.Errorf("draw a token: %w", err)
+	}
+	s := &Server{opt: opt, home: loop.NewHome(opt.Root), token: base64.RawURLEncoding.EncodeToString(secret[:])}
+	var err error
+	s.pages, err = template.New("").Funcs(funcs()).ParseFS(assets, "assets/*.html")
+	return s, err
+}
+
+// Path is where a browser is sent first: it is given the token there.
+func (s *Server) Path() string { return "/?token=" + s.token }
+
+// Handler serves the page.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	static, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(static)))
+	mux.HandleFunc("GET /{$}", s.showLoops)
+	mux.HandleFunc("GET /loops/{id}", s.showLoop)
+	mux.HandleFunc("GET /loops/{id}/live", s.streamLoop)
+	mux.HandleFunc("GET /loops/{id}/tasks/{task}", s.showTask)
+	mux.HandleFunc("GET /loops/{id}/tasks/{task}/{attempt}/diff", s.showDiff)
+	mux.HandleFunc("GET /loops/{id}/tasks/{task}/{attempt}/log", s.streamLog)
+	mux.HandleFunc("GET /tags/{tag}", s.showTag)
+	mux.HandleFunc("POST /loops/{id}/{action}", s.act)
+	return s.guard(mux)
+}
+
+// guard lets in who may come in: see Options. A page of another origin can neither read nor press a button.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if !s.knownHost(r.Host) {
+			http.Error(w, "this page is not served under that name", http.StatusMisdirectedRequest)
+			return
+		}
+		allowed := s.hasToken(r)
+		if given := r.URL.Query().Get("token"); !allowed && r.Method == http.MethodGet && same(given, s.token) {
+			allowed = true
+			http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		}
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		switch {
+		case !allowed && (!reads || s.opt.Open):
+			http.Error(w, "open the address that descartes serve has printed: it has the key to this page", http.StatusForbidden)
+			return
+		case !reads && !sameOrigin(r):
+			http.Error(w, "this request comes from another page", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), mayWrite{}, allowed)))
+	})
+}
+
+// mayWrite is the key of whether a request has the token.
+type mayWrite struct{}
+
+// knownHost refuses names that lead here without being ours: a page of somebody else's may have its own name lead to this machine.
+func (s *Server) knownHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	if ip := net.ParseIP(name); ip != nil {
+		return s.opt.Open || ip.IsLoopback()
+	}
+	return name == "localhost" || name == strings.ToLower(s.opt.Host)
+}
+
+func (s *Server) hasToken(r *http.Request) bool {
+	c, err := r.Cookie(cookie)
+	return err == nil && same(c.Value, s.token)
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// sameOrigin reports whether a request comes from one of our own pages.
+func sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+		return false
+	}
+	u, err := url.Parse(r.Header.Get("Origin"))
+	return err == nil && u.Host == r.Host
+}
+
+// page renders a page, or says what is wrong with it.
+func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, data any, err error) {
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	var b bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&b, name, data); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = b.WriteTo(w) // a reader that went away
+}
+
+// notFound says that there is no such thing.
+type notFound string
+
+func (e notFound) Error() string { return string(e) }
+
+func (s *Server) fail(w http.ResponseWriter, _ *http.Request, err error) {
+	code := http.StatusInternalServerError
+	if _, ok := errors.AsType[notFound](err); ok {
+		code = http.StatusNotFound
+	}
+	http.Error(w, err.Error(), code)
+}
+
+// Serve answers on a listener until ctx ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	streams, end := context.WithCancel(context.Background())
+	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return streams }}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		end()
+		return err
+	case <-ctx.Done():
+	}
+	end() // a stream would never end by itself
+	late, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	err := srv.Shutdown(late)
+	<-done
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = srv.Close()
+	}
+	return err
+}

@@ -1,0 +1,429 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"descartes/agent/render"
+	"descartes/agent/stream"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/loop"
+	"descartes/loop/journal"
+)
+
+// project is a folder with a list and a loop over it, and the page that shows it.
+type project struct {
+	t       testing.TB
+	root    string
+	home    loop.Home
+	server  *Server
+	http    *httptest.Server
+	journal *journal.Journal
+	ran     [][]string // commands that buttons ran
+	stdin   string
+	refuse  error
+}
+
+const evil = `<script>alert("x")</script>`
+
+func newProject(t testing.TB, tasks int) *project {
+	t.Helper()
+	p := &project{t: t, root: t.TempDir()}
+	p.home = loop.NewHome(p.root)
+	type task struct {
+		ID     int    `json:"id"`
+		Title  string `json:"title"`
+		Status string `json:"status"`
+		Deps   []int  `json:"dependencies"`
+	}
+	var list []task
+	for i := range tasks {
+		one := task{ID: i + 1, Title: fmt.Sprintf("Task %d", i+1), Status: "pending", Deps: []int{}}
+		if i == 0 {
+			one.Title = evil
+		}
+		if i%10 > 0 {
+			one.Deps = []int{i}
+		}
+		list = append(list, one)
+	}
+	p.write(".scud/tasks/x.json", map[string]any{"x": map[string]any{"tasks": list}})
+	p.write(".descartes/loop-state.json", &loop.State{Version: loop.StateVersion, ID: "loop-1234", Kind: loop.KindTag, Tag: "x", StartedAt: time.Now(), TotalWaves: 10,
+		ExitReason: loop.ExitReason{Type: "running"}})
+	if err := os.MkdirAll(p.home.Run("loop-1234")+"/logs", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if p.journal, _, err = journal.Open(atomicfile.OS(), p.home.Events("loop-1234"), "loop-1234", time.Now); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.journal.Close() })
+	p.append(&journal.Event{Type: journal.LoopStarted})
+	p.server, err = New(Options{Root: p.root, Host: "127.0.0.1", Repo: patcher{}, Run: p.run, Read: func(_ *loop.State, _ string, show func(render.Item)) (io.WriteCloser, error) {
+		return closing{render.New(stream.FormatText, show)}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.http = httptest.NewServer(p.server.Handler())
+	t.Cleanup(p.http.Close)
+	t.Cleanup(p.http.CloseClientConnections)
+	return p
+}
+
+type closing struct{ *render.Renderer }
+
+func (c closing) Close() error { c.Renderer.Close(); return nil }
+
+type patcher struct{}
+
+func (patcher) Patch(context.Context, gitops.Tree, gitops.Tree, int) (string, error) {
+	return "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-old\n+" + evil + "\x1b[31m\n", nil
+}
+
+func (p *project) run(_ context.Context, stdin string, args ...string) (string, error) {
+	if args[0] == "spec" {
+		return "the spec " + evil, nil
+	}
+	p.ran, p.stdin = append(p.ran, args), stdin
+	return "it is asked\n", p.refuse
+}
+
+func (p *project) write(name string, v any) {
+	p.t.Helper()
+	b, err := json.Marshal(v)
+	path := filepath.Join(p.root, name)
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o600)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *project) append(events ...*journal.Event) {
+	p.t.Helper()
+	if err := p.journal.Append(events...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// attempt begins and ends an attempt at a task.
+func (p *project) attempt(task string, verdict journal.Verdict, reason string) {
+	p.t.Helper()
+	p.append(&journal.Event{Type: journal.TaskStarted, Task: task, Wave: 1}, &journal.Event{Type: journal.AttemptStarted, Task: task, Wave: 1, Attempt: 1, Of: 3, Tree: "a"},
+		&journal.Event{Type: journal.AttemptFinished, Task: task, Wave: 1, Attempt: 1, Verdict: verdict, Reason: reason, Tree: "b", Detail: &journal.Detail{Output: evil}})
+	if verdict == journal.Verified {
+		p.append(&journal.Event{Type: journal.TaskDone, Task: task, Wave: 1})
+	}
+}
+
+// get asks for a page, as a browser does that was given the printed address where key is true.
+func (p *project) get(path string, key bool, change func(*http.Request)) (int, string) {
+	p.t.Helper()
+	return p.ask(http.MethodGet, path, "", key, change)
+}
+
+func (p *project) ask(method, path, body string, key bool, change func(*http.Request)) (int, string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, p.http.URL+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if key {
+		r.AddCookie(&http.Cookie{Name: cookie, Value: p.server.token})
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if change != nil {
+		change(r)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if csp := resp.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; script-src 'self'") {
+		p.t.Errorf("%s: policy %q", path, csp)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func origin(p *project) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Origin", p.http.URL) }
+}
+
+// TestPages shows what a person looks for, and never as markup what an agent or a list says.
+func TestPages(t *testing.T) {
+	p := newProject(t, 12)
+	p.attempt("1", journal.Verified, "")
+	p.attempt("2", journal.Failed, evil)
+	p.append(&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 1, Title: "Task 2", Verdict: journal.Failed, Reason: "a_test.go:7: " + evil})
+	for path, want := range map[string][]string{
+		"/":                               {"loop-1234", `href="/tags/x"`, "dead"},
+		"/loops/loop-1234":                {"SCUD Loop: x", "Wave 1", "1 of 12", `class="card s-done`, `class="card s-blocked`, `class="card s-held`, "a_test.go:7: &lt;script&gt;", "longest path"},
+		"/loops/loop-1234/tasks/2":        {"Attempt 1: failed", "What the verify command printed", "the spec &lt;script&gt;"},
+		"/loops/loop-1234/tasks/2/1/diff": {`<span class="gone">-old`, `<span class="added">&#43;&lt;script&gt;`},
+		"/tags/x":                         {"loop-1234", "✓</span> verified", "✕</span> blocked"},
+		"/assets/page.js":                 {"EventSource"},
+	} {
+		code, text := p.get(path, false, nil)
+		if code != http.StatusOK {
+			t.Errorf("%s: got %d, %s", path, code, text)
+		}
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: %q is missing in\n%s", path, w, text)
+			}
+		}
+		if strings.Contains(text, evil) || strings.Contains(text, "\x1b") {
+			t.Errorf("%s: words of others as they are:\n%s", path, text)
+		}
+	}
+	for _, path := range []string{"/loops/none", "/loops/loop-1234/tasks/99", "/loops/loop-1234/tasks/2/7/diff", "/tags/y", "/assets/../web.go", "/loops/loop-1234/tasks/..%2f..%2fevents.ndjson/1/log",
+		"/loops/..%2f..%2fetc", "/loops/loop-1234/tasks/2/1/log"} {
+		if code, text := p.get(path, true, nil); code != http.StatusNotFound {
+			t.Errorf("%s: got %d, %s", path, code, text)
+		}
+	}
+}
+
+// TestDoor lets in who may come in, and lets press buttons who has the key, from our own pages.
+func TestDoor(t *testing.T) {
+	p := newProject(t, 2)
+	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	for _, c := range []struct {
+		method, path string
+		key          bool
+		change       func(*http.Request)
+		want         int
+	}{
+		{"GET", "/", false, nil, 200},
+		{"GET", "/", true, host("evil.example"), 421},
+		{"GET", "/", true, host("evil.example:80"), 421},
+		{"GET", "/", false, host("localhost:9"), 200},
+		{"GET", "/", false, host("[::1]:9"), 200},
+		{"GET", "/", false, host("192.0.2.7"), 421},
+		{"POST", "/loops/loop-1234/pause", false, origin(p), 403},
+		{"POST", "/loops/loop-1234/pause", true, nil, 403},
+		{"POST", "/loops/loop-1234/pause", true, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403},
+		{"POST", "/loops/loop-1234/pause", true, func(r *http.Request) { origin(p)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		{"POST", "/loops/loop-1234/pause?token=" + p.server.token, false, origin(p), 403},
+		{"POST", "/loops/loop-1234/pause", true, origin(p), 200},
+		{"POST", "/loops/loop-1234/explode", true, origin(p), 404},
+		{"POST", "/loops/none/pause", true, origin(p), 404},
+		{"PUT", "/loops/loop-1234/pause", true, origin(p), 405},
+	} {
+		if code, text := p.ask(c.method, c.path, "", c.key, c.change); code != c.want {
+			t.Errorf("%s %s (key %v): got %d, want %d: %s", c.method, c.path, c.key, code, c.want, text)
+		}
+	}
+	if got := fmt.Sprint(p.ran); got != "[[loop pause loop-1234]]" {
+		t.Errorf("commands: %s", got)
+	}
+	p.server.opt.Open = true
+	if code, _ := p.get("/", false, nil); code != http.StatusForbidden {
+		t.Errorf("reached from other machines, without the key: got %d", code)
+	}
+	if code, _ := p.get("/?token=wrong", false, nil); code != http.StatusForbidden {
+		t.Errorf("with a wrong key: got %d", code)
+	}
+	if code, _ := p.get(p.server.Path(), false, nil); code != http.StatusOK {
+		t.Errorf("the printed address: got %d", code)
+	}
+}
+
+// TestButtons runs the commands that a person would type, and shows what they say.
+func TestButtons(t *testing.T) {
+	p := newProject(t, 2)
+	for _, c := range []struct{ action, form, want string }{
+		{"cancel", "", "loop cancel loop-1234"},
+		{"cancel", "now=1", "loop cancel loop-1234 --now"},
+		{"resume", "", "loop resume --name loop-1234 --detach"},
+		{"retry", "", "loop resume --name loop-1234 --retry-blocked --detach"},
+		{"step", "", "loop step --scud-tag x --detach"},
+		{"answer", "task=-f&text=" + url.QueryEscape("Tabs & "+evil), "answer --scud-tag x -- -f -"},
+	} {
+		p.ran = nil
+		code, text := p.ask("POST", "/loops/loop-1234/"+c.action, c.form, true, origin(p))
+		if code != 200 || len(p.ran) != 1 || strings.Join(p.ran[0], " ") != c.want || !strings.Contains(text, "it is asked") {
+			t.Errorf("%s: got %d, %v, %s", c.action, code, p.ran, text)
+		}
+	}
+	if p.stdin != "Tabs & "+evil {
+		t.Errorf("the answer: %q", p.stdin)
+	}
+	p.refuse = errors.New("no loop is running here " + evil)
+	if code, text := p.ask("POST", "/loops/loop-1234/pause", "", true, origin(p)); code != 200 || !strings.Contains(text, "no loop is running here &lt;script") || !strings.Contains(text, "failed") {
+		t.Errorf("a refusal: %d %s", code, text)
+	}
+	p.ran = nil
+	for _, form := range []string{"task=1&text=+", "task=1&text=" + strings.Repeat("x", loop.MaxAnswer+5000)} {
+		if code, _ := p.ask("POST", "/loops/loop-1234/answer", form, true, origin(p)); code != http.StatusBadRequest || p.ran != nil {
+			t.Errorf("answer of %d bytes: got %d, ran %v", len(form), code, p.ran)
+		}
+	}
+}
+
+// events reads a stream.
+func (p *project) events(path string) (next func() (event, data string)) {
+	p.t.Helper()
+	resp, err := http.Get(p.http.URL + path) //nolint:noctx // it ends with the server
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { resp.Body.Close() })
+	lines := bufio.NewReader(resp.Body)
+	return func() (event, data string) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return "closed", err.Error()
+			}
+			line = strings.TrimSuffix(line, "\n")
+			switch {
+			case strings.HasPrefix(line, "event: "):
+				event = line[len("event: "):]
+			case strings.HasPrefix(line, "data: "):
+				data += line[len("data: "):] + "\n"
+			case line == "" && event != "":
+				return event, data
+			}
+		}
+	}
+}
+
+// live is the address of the stream that the loop's page opens.
+func (p *project) live() string {
+	p.t.Helper()
+	_, page := p.get("/loops/loop-1234", false, nil)
+	_, rest, ok := strings.Cut(page, `sse-connect="`)
+	address, _, _ := strings.Cut(rest, `"`)
+	if !ok {
+		p.t.Fatalf("no stream in\n%s", page)
+	}
+	return strings.ReplaceAll(address, "&amp;", "&")
+}
+
+// TestLive sends what changes, and no more, also to a page that is older than the stream.
+func TestLive(t *testing.T) {
+	p := newProject(t, 12)
+	address := p.live()
+	next := p.events(address)
+	p.attempt("1", journal.Verified, "")
+	event, data := next()
+	if event != "patch" || !strings.Contains(data, `id="t0"`) || !strings.Contains(data, "s-done") || strings.Contains(data, `id="t5"`) || !strings.Contains(data, `id="head" hx-swap-oob="true"`) {
+		t.Errorf("one task is done: %s\n%s", event, data)
+	}
+	if event, data := p.events(address)(); event != "patch" || !strings.Contains(data, `id="t5"`) {
+		t.Errorf("a page of before: %s\n%s", event, data)
+	}
+	if event, _ := p.events("/loops/loop-1234/live?seq=1&shape=other")(); event != "reload" {
+		t.Errorf("a page of another list: %s", event)
+	}
+	if code, _ := p.get("/loops/none/live", false, nil); code != http.StatusNotFound {
+		t.Errorf("a loop that is not there: %d", code)
+	}
+}
+
+// TestLog follows a log as text, of a bounded length.
+func TestLog(t *testing.T) {
+	p := newProject(t, 2)
+	p.attempt("1", journal.Failed, "")
+	path := p.home.Log("loop-1234", "1", 1)
+	if err := os.WriteFile(path, []byte(strings.Repeat("a line of the past\n", maxTail/10)+evil+" \x1b]0;x\x07end\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next, text := p.events("/loops/loop-1234/tasks/1/1/log"), ""
+	for event, data := next(); event == "line"; event, data = next() {
+		text += data
+	}
+	if len(text) > 4*maxTail || !strings.Contains(text, "earlier bytes are in") || !strings.Contains(text, "&lt;script&gt;") || strings.Contains(text, "\x1b") {
+		t.Errorf("%d bytes, ending in %q", len(text), text[max(0, len(text)-300):])
+	}
+}
+
+// TestIdle keeps many streams open, among them some that nobody reads, and still answers; one too many is refused.
+func TestIdle(t *testing.T) {
+	p := newProject(t, 2)
+	address := p.live()
+	for range 500 {
+		c, err := net.Dial("tcp", p.http.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", address)
+	}
+	for deadline := time.Now().Add(time.Minute); p.server.open() < 500; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of 500 streams are open", p.server.open())
+		}
+	}
+	p.attempt("1", journal.Verified, "")
+	if code, text := p.get("/loops/loop-1234", false, nil); code != 200 || !strings.Contains(text, "1 of 2") {
+		t.Errorf("with 500 idle pages: %d", code)
+	}
+	p.server.feeds.mu.Lock()
+	p.server.feeds.streams += maxStreams - 500
+	p.server.feeds.mu.Unlock()
+	if code, _ := p.get("/loops/loop-1234/live", false, nil); code != http.StatusServiceUnavailable {
+		t.Errorf("one too many: got %d", code)
+	}
+}
+
+func (s *Server) open() int {
+	s.feeds.mu.Lock()
+	defer s.feeds.mu.Unlock()
+	return s.feeds.streams
+}
+
+// TestServe ends with its context, open streams or not.
+func TestServe(t *testing.T) {
+	p := newProject(t, 2)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.server.Serve(ctx, l) }()
+	resp, err := http.Get("http://" + l.Addr().String() + "/loops/loop-1234/live") //nolint:noctx // it ends with the server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	stop()
+	if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func BenchmarkBoard(b *testing.B) {
+	p := newProject(b, 10_000)
+	p.attempt("1", journal.Verified, "")
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/loops/loop-1234", nil)
+		r.Host = "localhost"
+		if p.server.Handler().ServeHTTP(w, r); w.Code != 200 {
+			b.Fatal(w.Code)
+		}
+	}
+}
