@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"descartes/gitops"
+	"descartes/internal/config"
 	"descartes/internal/crash"
 	"descartes/internal/oneline"
 	"descartes/loop/journal"
@@ -151,7 +152,7 @@ func (w *tagWork) taskFile() map[string][]byte {
 // aside. A commit that holds the statuses of given up tasks alone adds no feature.
 func (w *tagWork) subject(number int, ids []string, verified bool) string {
 	if t := w.config.Git.CommitTemplate; t != "" {
-		return oneline.Text(Names{Iteration: w.history.Iteration, Wave: number, Tag: w.state.Tag, At: w.tools.Now()}.Expand(t))
+		return oneline.Text(config.Names{Iteration: w.history.Iteration, Wave: number, Tag: w.state.Tag, At: w.tools.Now()}.Expand(t))
 	}
 	done, of := 0, 0
 	for _, id := range ids {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"descartes/internal/config"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/verify"
 )
@@ -95,6 +96,18 @@ func Room(free func(dir string) (int64, error), root string, least int64) string
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
+
+// denied says in words what the sandbox refused an attempt with that log.
+func (t *Tools) denied(c *Config, root, log string) []string {
+	if !c.Confined() {
+		return nil
+	}
+	var hosts []string
+	if t.Refused != nil {
+		hosts = t.Refused()
+	}
+	return attempt.Denied(root, log, hosts)
+}
 
 // grace is what a process is given between the request to end and the kill.
 const grace = 5 * time.Second

@@ -44,7 +44,7 @@ type Tools struct {
 	Accounts *quota.Accounts     // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
 
-	Withheld Withheld          // variables of the caller's that commands do not get
+	Withheld attempt.Withheld  // variables of the caller's that commands do not get
 	Code     func(Outcome) int // the exit status that an outcome gets; nil: 0 for all
 
 	Continues func(backend string) bool // whether its client can go on in a session; nil: none can
@@ -185,7 +185,7 @@ type Loop struct {
 	journal *journal.Journal
 	saver   *saver
 	locks   []*lock
-	pacer   *pacer
+	backoff *backoff
 	branch  string           // made before the first attempt; "" for none
 	held    []*journal.Event // written with the next event
 	missing map[string]bool  // withheld variables that were told of
@@ -350,7 +350,7 @@ func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, erro
 
 // choose decides what a unit's attempt is run with. It waits where the providers ask for that.
 func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome, err error) {
-	with, waited, out, err := l.pacer.before(ctx, stop, l.config.Choices(u.task), l.teller(u))
+	with, waited, out, err := l.backoff.before(ctx, stop, l.config.Choices(u.task), l.teller(u))
 	u.with = with
 	if waited {
 		u.lane.stale() // nobody knows what the hours brought
@@ -361,7 +361,7 @@ func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome
 	return out, err
 }
 
-// teller records what the pacer says about a unit.
+// teller records what the backoff says about a unit.
 func (l *Loop) teller(u *unit) teller {
 	return func(e *journal.Event) error {
 		l.work.waits(u, e)

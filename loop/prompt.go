@@ -16,6 +16,7 @@ import (
 	"descartes/agent"
 	"descartes/agent/render"
 	"descartes/gitops"
+	"descartes/internal/config"
 	"descartes/internal/crash"
 	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
@@ -603,8 +604,8 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 func (w *promptWork) message(u *unit) string {
 	subject := w.job.Rules.Subject(u.it)
 	if subject == "" {
-		n := Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.state.ID, At: w.tools.Now()}
-		subject = n.Expand(orElse(w.config.Git.CommitTemplate, DefaultCommitTemplate))
+		n := config.Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.state.ID, At: w.tools.Now()}
+		subject = n.Expand(orElse(w.config.Git.CommitTemplate, config.DefaultCommitTemplate))
 	}
 	return fmt.Sprintf("%s\n\nDescartes-Loop: %s\nDescartes-Iteration: %d\n", strings.TrimSpace(subject), w.state.ID, u.it.Number)
 }
@@ -649,14 +650,14 @@ func (w *promptWork) judge(ctx context.Context, stop *stopper, u *unit) (*Outcom
 		Left: res.Work.Left, Taken: res.Work.Taken}
 	troubled := res.Agent.End != agent.Finished || res.Verify != nil && !res.Verify.Passed
 	end.Detail.Passed = res.Verify != nil && res.Verify.Passed
-	if denied := deniedBy(w.config, w.root, u.log, w.tools.refused()); troubled {
+	if denied := w.tools.denied(w.config, w.root, u.log); troubled {
 		end.Detail.Denied = denied
 	}
 	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), maxChanged)] {
 		end.Paths = append(end.Paths, c.Path)
 	}
 	var err error
-	if end.Detail.Until, err = w.pacer.after(u.with, res.Agent, res.Agent.Reason, w.teller(u)); err != nil {
+	if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Agent.Reason, w.teller(u)); err != nil {
 		return nil, err
 	}
 	switch res.Agent.End {
@@ -676,7 +677,7 @@ func (w *promptWork) judge(ctx context.Context, stop *stopper, u *unit) (*Outcom
 			return &Outcome{Ending: journal.DiskFull, Message: why}, w.ends(end)
 		}
 	}
-	if note := w.tools.Withheld.missing(w.missing, res.Agent, res.Verify); note != "" {
+	if note := w.tools.Withheld.Missed(w.missing, res.Agent, res.Verify); note != "" {
 		if err := w.note(note); err != nil {
 			return nil, err
 		}
@@ -730,14 +731,14 @@ func (w *promptWork) paced(u *unit, end *journal.Event) (*Outcome, error) {
 	if err := w.ends(end); err != nil {
 		return nil, err
 	}
-	return w.pacer.over(w.config.Choices(nil), w.teller(u))
+	return w.backoff.over(w.config.Choices(nil), w.teller(u))
 }
 
 // repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
 // where its rules say that it failed. done says that the iteration is over with this.
 func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool, _ error) {
 	f, most, failed := w.fails(u), w.job.Rules.Retries(), w.history.Prompt.Failed
-	if end.Detail.Transient() { // how often is the pacer's to say
+	if end.Detail.Transient() { // how often is the backoff's to say
 		f.Reason, most = u.res.Agent.Reason, math.MaxInt
 	}
 	if f.Reason == "" || failed >= most && f.Ending == "" {
@@ -868,4 +869,33 @@ func (w *promptWork) close() error {
 		return nil
 	}
 	return w.fileLock.release()
+}
+
+// IterationContext tells the agent of a later iteration where it stands. Without a promise it says nothing of
+// one.
+func IterationContext(iteration, most int, promise string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\nITERATION CONTEXT:\n- This is iteration %d of %d\n", iteration, most)
+	b.WriteString("- Your previous work persists in files and git history\n- Review what you've done and continue improving\n")
+	if promise != "" {
+		fmt.Fprintf(&b, "- Output <promise>%s</promise> when the task is completely finished\n", promise)
+	}
+	b.WriteString("---\n")
+	return b.String()
+}
+
+// MostBeside is the most bytes that the prompt of an iteration has beside the settings' own: where it stands,
+// and how the verification failed. What a gate has to tell is not bounded.
+func MostBeside(c Config) int {
+	n := 2
+	if c.IterationContext {
+		n += len(IterationContext(c.MaxIterations, c.MaxIterations, c.CompletionPromise)) + 2
+	}
+	if c.VerificationCommand != "" && c.VerificationCommand != NoVerify {
+		n += len(c.VerificationCommand) + maxWords + 256
+	}
+	if c.Confined() {
+		n += attempt.MaxDenied*(attempt.MaxDeniedLine+4) + 128
+	}
+	return n
 }

@@ -13,6 +13,7 @@ import (
 
 	"descartes/agent"
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/loop/journal"
 	"descartes/verify"
 )
@@ -243,7 +244,7 @@ func TestPromptProviderFails(t *testing.T) {
 // A template is filled in; what is no name of one stays.
 func TestNamesExpand(t *testing.T) {
 	t.Parallel()
-	n := Names{Iteration: 7, Wave: 2, Tag: "x", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	n := config.Names{Iteration: 7, Wave: 2, Tag: "x", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	if got, want := n.Expand("{tag} {iteration}/{wave} {timestamp} {other}"), "x 7/2 20260102-030405 {other}"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -165,8 +165,8 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if err := l.work.replay(ctx, events); err != nil {
 		return err
 	}
-	l.pacer = newPacer(l.tools, l.config, &l.history.Providers, l.state.ID, opt.Anew)
-	l.pacer.saved = l.flush
+	l.backoff = newBackoff(l.tools, l.config, &l.history.Providers, l.state.ID, opt.Anew)
+	l.backoff.saved = l.flush
 	first := &journal.Event{Type: journal.LoopStarted}
 	if l.resumed {
 		first.Type = journal.LoopResumed

@@ -179,7 +179,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.Tasks[u.task.ID].Agent.Detail.Model,
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
-	if end.Detail.Until, err = w.pacer.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
+	if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
 		return nil, false, err
 	}
 	var over *Outcome
@@ -215,7 +215,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 		}
 		return stop.outcome(ctx), false, nil
 	}
-	if note := w.tools.Withheld.missing(w.missing, res.Agent, res.Verify); note != "" {
+	if note := w.tools.Withheld.Missed(w.missing, res.Agent, res.Verify); note != "" {
 		if err := w.warn(u, note); err != nil {
 			return nil, false, err
 		}
@@ -226,7 +226,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	if res.Verdict == verify.Blocked || w.history.Counted[id] >= w.config.Scud.MaxIterationsPerTask {
 		return nil, false, w.block(gctx, u)
 	}
-	out, err := w.pacer.over(w.config.Choices(u.task), w.teller(u))
+	out, err := w.backoff.over(w.config.Choices(u.task), w.teller(u))
 	return out, true, err
 }
 
@@ -319,7 +319,7 @@ func delivered(changed []gitops.Change) string {
 func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) error {
 	res := &u.res
 	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(res.Agent.Question, maxWords)
-	u.denied = deniedBy(w.config, w.root, u.log, w.tools.refused())
+	u.denied = w.tools.denied(w.config, w.root, u.log)
 	end.Detail.Denied = u.denied
 	if v := res.Verify; v != nil {
 		end.Detail.Output, end.Detail.Code, end.Detail.TimedOut = v.Tail, v.Code, v.TimedOut

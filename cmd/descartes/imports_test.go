@@ -38,14 +38,14 @@ func arrows() map[string][]string {
 		"agent":               {"agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
 		"verify":              {"agent/process", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
-		"internal/report":     {"internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "tasks/plan", "gitops"},
+		"internal/report":     {"internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "tasks/plan", "gitops"},
 		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
 		"internal/terminal":   {},
 		"internal/tui":        {"internal/report", "internal/terminal", "loop", "loop/journal", "scheduler", "tasks"}, // a view: nothing imports it but cmd
 		"internal/web":        {"agent/render", "gitops", "internal/report", "internal/terminal", "loop", "loop/journal"},
 		"internal/oneline":    {},
 		"loop/workspace":      {"gitops", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
-		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline"},
+		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"agent/quota", "loop/gate", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},

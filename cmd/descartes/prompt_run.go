@@ -351,8 +351,8 @@ func (r *promptRun) ground(ctx context.Context, cfg *loop.Config) (found problem
 		return found
 	}
 	if r.opt.Branch = cfg.Git.Branch; r.opt.Branch == "" && cfg.Git.CreateBranch {
-		n := loop.Names{Tag: cmp.Or(r.opt.Name, "loop"), At: time.Now()}
-		r.opt.Branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, loop.DefaultBranchTemplate))
+		n := config.Names{Tag: cmp.Or(r.opt.Name, "loop"), At: time.Now()}
+		r.opt.Branch = n.Expand(cmp.Or(cfg.Git.BranchTemplate, config.DefaultBranchTemplate))
 	}
 	if dirty, err := repo.Dirty(ctx); err != nil {
 		note(err, "")

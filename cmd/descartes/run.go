@@ -91,7 +91,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	slot := func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
 		return r.slot(j, s, dir, loop.NewHome(r.root).Run(l.ID()))
 	}
-	var withheld loop.Withheld
+	var withheld attempt.Withheld
 	withheld.Agents, withheld.Verify = supervise.Withheld(*j.cfg, r.backend, os.Environ())
 	saved := config.Hide(*j.cfg, r.secrets)
 	r.opt.Saved = &saved

@@ -122,7 +122,7 @@ func environment(f *pflag.FlagSet) error {
 // complete turns what was typed into what is run, as far as loops of every kind do it alike.
 func (s *settings) complete(f *pflag.FlagSet, root string) error {
 	for _, t := range [][2]string{{"commit-template", s.Git.CommitTemplate}, {"branch-template", s.Git.BranchTemplate}} {
-		if err := loop.CheckTemplate(t[1]); err != nil {
+		if err := config.CheckTemplate(t[1]); err != nil {
 			return badInput("it may have {iteration} {timestamp} {tag} {wave}", "--%s %w", t[0], err)
 		}
 	}

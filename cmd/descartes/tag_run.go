@@ -303,7 +303,7 @@ func (r *tagRun) newBranch() string {
 	if g.Branch != "" || !g.CreateBranch || r.opt.Resume != "" {
 		return g.Branch
 	}
-	return loop.Names{Tag: r.job.File.Tag(), At: time.Now()}.Expand(cmp.Or(g.BranchTemplate, loop.DefaultBranchTemplate))
+	return config.Names{Tag: r.job.File.Tag(), At: time.Now()}.Expand(cmp.Or(g.BranchTemplate, config.DefaultBranchTemplate))
 }
 
 // canRun says why a task cannot be the one of a step.

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -416,7 +417,7 @@ func promptConfig(s *loop.State, row func(name, format string, args ...any)) {
 		row("Verify", "%s", c)
 	}
 	if s.Config.Git.AutoCommit {
-		subject := cmp.Or(s.Config.Git.CommitTemplate, loop.DefaultCommitTemplate)
+		subject := cmp.Or(s.Config.Git.CommitTemplate, config.DefaultCommitTemplate)
 		if s.Kind != loop.KindPrompt {
 			subject = s.Kind + ": iteration {iteration} - <task>"
 		}

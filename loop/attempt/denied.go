@@ -1,4 +1,4 @@
-package loop
+package attempt
 
 import (
 	"cmp"
@@ -16,23 +16,23 @@ import (
 	"descartes/verify"
 )
 
+// MaxDenied bounds what is said of one attempt, and MaxDeniedLine the bytes of each line; a longer one is left out.
 const (
-	maxDenied     = 8       // that are told of one attempt
-	maxDeniedLine = 600     // bytes of each; a longer one is left out
-	deniedTail    = 1 << 20 // bytes of a log's end in which refusals are looked for
+	MaxDenied     = 8
+	MaxDeniedLine = 600
 )
+
+// deniedTail bounds the bytes of a log's end in which refusals are looked for.
+const deniedTail = 1 << 20
 
 var (
 	beforeReadOnly = regexp.MustCompile("(?i)([^\\s'\"`‘’:\\\\]+)['\"`’\\\\]*: read-only file system")
 	afterReadOnly  = regexp.MustCompile(`(?i)read-only file system[:,]? *(?:\w+ )?['"\\]*(/[^\s'"\\:,]+)`)
 )
 
-// deniedBy says in words what the sandbox refused an attempt, each with the setting that opens it: hosts that its proxy refused, and
+// Denied says in words what the sandbox refused an attempt, each with the setting that opens it: hosts that its proxy refused, and
 // paths that a program called read-only in the log. What nothing complained of is not known.
-func deniedBy(c *Config, root, log string, hosts []string) (list []string) {
-	if !sandboxed(c) {
-		return nil
-	}
+func Denied(root, log string, hosts []string) (list []string) {
 	for _, host := range hosts {
 		list = append(list, "the network to "+host+"; sandbox_domains: ["+host+"] in descartes.yaml opens it")
 	}
@@ -57,20 +57,8 @@ func deniedBy(c *Config, root, log string, hosts []string) (list []string) {
 		list[i] = oneline.Text(list[i])
 	}
 	slices.Sort(list)
-	list = slices.DeleteFunc(slices.Compact(list), func(s string) bool { return len(s) > maxDeniedLine })
-	return list[:min(len(list), maxDenied)]
-}
-
-// sandboxed reports whether commands are held in by a sandbox that is in force.
-func sandboxed(c *Config) bool {
-	return strings.HasPrefix(c.SandboxInForce, "auto") || strings.HasPrefix(c.SandboxInForce, "strict")
-}
-
-func (t *Tools) refused() []string {
-	if t.Refused == nil {
-		return nil
-	}
-	return t.Refused()
+	list = slices.DeleteFunc(slices.Compact(list), func(s string) bool { return len(s) > MaxDeniedLine })
+	return list[:min(len(list), MaxDenied)]
 }
 
 // readOnlyPaths are those that programs named in a log, as they wrote them, when the system called them read-only.
@@ -105,14 +93,14 @@ type Withheld struct {
 	Verify []string
 }
 
-// missing names what an attempt may have failed for: withheld variables that its failed verification, or its agent
-// that crashed, names. Each is told of once in a run; told is where that is noted.
-func (w *Withheld) missing(told map[string]bool, res agent.Result, check *verify.Result) (message string) {
+// Missed says what an attempt may have failed for: withheld variables that its failed verification, or its agent that crashed,
+// names. Each is said once in a run; said is where that is noted.
+func (w *Withheld) Missed(said map[string]bool, res agent.Result, check *verify.Result) (message string) {
 	var names []string
 	look := func(text string, among []string) {
 		for _, word := range regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]{3,}`).FindAllString(text, -1) {
-			if slices.Contains(among, word) && !told[word] {
-				told[word] = true
+			if slices.Contains(among, word) && !said[word] {
+				said[word] = true
 				names = append(names, word)
 			}
 		}

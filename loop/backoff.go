@@ -20,14 +20,14 @@ const (
 	OnLimitFallback = "fallback" // the next backend takes over; where all are used up, wait
 )
 
-// pacer says with which backend an agent may run next, and holds a run where none can be asked:
+// backoff says with which backend an agent may run next, and holds a run where none can be asked:
 //
 //	c, waited, out, err := p.before(ctx, stop, choices, tell)    // out ends the run
 //	... the agent runs with c ...
 //	until, err := p.after(c, result, reason, tell)               // goes into the attempt_finished event's Detail.Until
 //
 // What it knows comes back from the journal through the events, and of other loops through Accounts.
-type pacer struct {
+type backoff struct {
 	tools     Tools
 	onLimit   string
 	maxWait   time.Duration // of one waiting; 0 is as long as it takes
@@ -58,7 +58,7 @@ type move struct {
 }
 
 // before finds what the next run may be made with, and waits where it has to.
-func (p *pacer) before(ctx context.Context, stop *stopper, choices []Choice, tell teller) (_ Choice, waited bool, _ *Outcome, _ error) {
+func (p *backoff) before(ctx context.Context, stop *stopper, choices []Choice, tell teller) (_ Choice, waited bool, _ *Outcome, _ error) {
 	for {
 		m, err := p.pick(choices, tell)
 		switch {
@@ -76,7 +76,7 @@ func (p *pacer) before(ctx context.Context, stop *stopper, choices []Choice, tel
 }
 
 // over is the end that a run has come to by what its providers did, or nil. It does not wait.
-func (p *pacer) over(choices []Choice, tell teller) (*Outcome, error) {
+func (p *backoff) over(choices []Choice, tell teller) (*Outcome, error) {
 	m, err := p.pick(choices, tell)
 	if err == nil && m.end == nil && !m.until.IsZero() {
 		m.end = p.tooLong(m)
@@ -86,7 +86,7 @@ func (p *pacer) over(choices []Choice, tell teller) (*Outcome, error) {
 
 // after says until when the provider of a run that ended so is left alone, nil where it is not. Other loops
 // of the same account are told of a limit.
-func (p *pacer) after(c Choice, r agent.Result, reason string, tell teller) (*time.Time, error) {
+func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*time.Time, error) {
 	now := p.tools.Now().Round(0)
 	s := p.providers.Get(c.Backend)
 	until := pause(s, r, now)
@@ -114,7 +114,7 @@ func (p *pacer) after(c Choice, r agent.Result, reason string, tell teller) (*ti
 }
 
 // pick goes through the choices, best first.
-func (p *pacer) pick(choices []Choice, tell teller) (move, error) {
+func (p *backoff) pick(choices []Choice, tell teller) (move, error) {
 	now := p.tools.Now().Round(0)
 	var hold move // for the one that is free first
 	var dead []string
@@ -179,7 +179,7 @@ const clearedLeast = time.Minute
 
 // others adds what other loops know of a backend's account, and says what that is. A limit of before this run that is
 // remembered no more was cleared.
-func (p *pacer) others(backend string, s *journal.Provider, now time.Time, tell teller) (record *quota.Record, _ error) {
+func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tell teller) (record *quota.Record, _ error) {
 	u, found, err := p.tools.Accounts.Look(backend, now)
 	if err != nil {
 		return nil, p.warn(err, tell)
@@ -199,7 +199,7 @@ func (p *pacer) others(backend string, s *journal.Provider, now time.Time, tell 
 }
 
 // hold waits for what was picked, as long as that is allowed.
-func (p *pacer) hold(ctx context.Context, stop *stopper, m move, tell teller) (*Outcome, error) {
+func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) (*Outcome, error) {
 	if out := p.tooLong(m); out != nil {
 		return out, nil
 	}
@@ -226,7 +226,7 @@ func (p *pacer) hold(ctx context.Context, stop *stopper, m move, tell teller) (*
 }
 
 // tooLong is the end of a run that would have to wait longer than it may.
-func (p *pacer) tooLong(m move) *Outcome {
+func (p *backoff) tooLong(m move) *Outcome {
 	since := p.providers.Since
 	if since.IsZero() {
 		since = p.tools.Now().Round(0)
@@ -254,7 +254,7 @@ func shortDuration(d time.Duration) string {
 }
 
 // tellSwitch says once that another backend takes over.
-func (p *pacer) tellSwitch(m move, tell teller) error {
+func (p *backoff) tellSwitch(m move, tell teller) error {
 	if m.instead == "" {
 		p.told = ""
 		return nil
@@ -268,7 +268,7 @@ func (p *pacer) tellSwitch(m move, tell teller) error {
 }
 
 // warn tells of what must not stop a run, once.
-func (p *pacer) warn(err error, tell teller) error {
+func (p *backoff) warn(err error, tell teller) error {
 	if err == nil || slices.Contains(p.warned, err.Error()) {
 		return nil
 	}
@@ -276,12 +276,12 @@ func (p *pacer) warn(err error, tell teller) error {
 	return tell(&journal.Event{Type: journal.Warning, Message: err.Error()})
 }
 
-// newPacer is the pacer of a loop. What it tells becomes part of the journal, from which p comes back.
-func newPacer(tools Tools, c *Config, p *journal.Providers, loop string, anew bool) *pacer {
+// newBackoff is the backoff of a loop. What it tells becomes part of the journal, from which p comes back.
+func newBackoff(tools Tools, c *Config, p *journal.Providers, loop string, anew bool) *backoff {
 	if anew {
 		*p = journal.NewProviders()
 	}
-	return &pacer{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline, providers: p, anew: anew,
+	return &backoff{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline, providers: p, anew: anew,
 		began: tools.Now().Round(0), loop: loop, seen: map[string]time.Time{}}
 }
 
