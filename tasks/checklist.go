@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,9 +14,6 @@ import (
 
 // maxCheckWork bounds how often statements of dependencies are compared with the order of a list.
 const maxCheckWork = 50_000_000
-
-// maxLinks is how many dependencies the order of a list may make.
-const maxLinks = 1_000_000
 
 const maxEntries = 20_000
 
@@ -99,17 +97,15 @@ func (c *checklist) drop(codes bool) {
 
 // nearBox reports whether a line looks like an entry that was mistyped: -[ ] T002, - [] T003, - [ ]T004.
 func nearBox(line string) bool {
-	line = strings.TrimLeft(line, " \t")
-	if line == "" || strings.IndexByte("-*+", line[0]) < 0 {
-		return false
-	}
-	box, rest, ok := strings.Cut(strings.TrimLeft(line[1:], " \t"), "]")
-	if !ok || !strings.HasPrefix(box, "[") || strings.TrimSpace(strings.Trim(box[1:], "xX")) != "" || len(box) > 4 {
-		return false
-	}
-	word, _, _ := strings.Cut(strings.TrimLeft(rest, " \t"), " ")
-	return prose.CodeID(word)
+	m := nearEntry.FindStringSubmatch(line)
+	return m != nil && prose.CodeID(m[1])
 }
+
+var (
+	nearEntry = regexp.MustCompile(`^\s*[-*+]\s*\[\s*[xX]?\s*\]\s*(\S+)`)
+	mark      = regexp.MustCompile(`^\[([^\]]{0,12})\] *([^(]|$)`)
+	priority  = regexp.MustCompile(`(?i)priority:([^)]*)\)`)
+)
 
 // split takes an entry's text apart: "T001 [P] [US1] Title", the marks also before the id.
 func (e *checkEntry) split(s string) {
@@ -122,14 +118,9 @@ func (e *checkEntry) split(s string) {
 
 // cutMarks drops [P] and other short words in brackets off the start.
 func (e *checkEntry) cutMarks(s string) string {
-	const most = 12
-	for strings.HasPrefix(s, "[") {
-		mark, rest, ok := strings.Cut(s[1:], "]")
-		if !ok || len(mark) > most || strings.HasPrefix(rest, "(") {
-			break
-		}
-		e.parallel = e.parallel || mark == "P" || mark == "p"
-		s = strings.TrimLeft(rest, " ")
+	for m := mark.FindStringSubmatchIndex(s); m != nil; m = mark.FindStringSubmatchIndex(s) {
+		e.parallel = e.parallel || strings.EqualFold(s[m[2]:m[3]], "P")
+		s = s[m[4]:]
 	}
 	return s
 }
@@ -202,9 +193,8 @@ func (c *checklist) nested(e *checkEntry) string {
 // priority reads "(Priority: P1)" in the headings around an entry.
 func (c *checklist) priority(e *checkEntry) string {
 	for _, n := range slices.Backward(e.heads) {
-		_, rest, ok := strings.Cut(prose.LowerASCII(prose.Clip(c.md.Words(n))), "priority:")
-		if word, _, closed := strings.Cut(rest, ")"); ok && closed && prose.Priority(word) != "" {
-			return prose.Priority(word)
+		if m := priority.FindStringSubmatch(prose.Clip(c.md.Words(n))); m != nil && prose.Priority(m[1]) != "" {
+			return prose.Priority(m[1])
 		}
 	}
 	return "medium"
@@ -230,26 +220,16 @@ func (c *checklist) relate(f *File) {
 // order makes each task wait for the group before its own: a task by itself, or neighbours under one heading that are marked [P]. It
 // reports false if that would be too much.
 func (c *checklist) order(f *File) bool {
-	var before, group []string
-	last := -1 // the entry before
-	links := 0
+	var places []int
 	for i := range c.entries {
-		t := &f.tasks[i]
-		if t.Container() || f.index[t.ID] != i {
-			continue
+		if t := &f.tasks[i]; !t.Container() && f.index[t.ID] == i {
+			places = append(places, i)
 		}
-		e := &c.entries[i]
-		if last < 0 || !e.parallel || !c.entries[last].parallel || !slices.Equal(e.heads, c.entries[last].heads) {
-			before, group = group, nil
-		}
-		group = append(group, t.ID)
-		t.DependsOn = before // shared: nobody changes it
-		if links += len(before); links > maxLinks {
-			return false
-		}
-		last = i
 	}
-	return true
+	return f.queue(places, func(before, after int) bool {
+		a, b := &c.entries[before], &c.entries[after]
+		return a.parallel && b.parallel && slices.Equal(a.heads, b.heads)
+	})
 }
 
 // statements adds "(depends on T012)" where that is more than the order of the list. What comes later in the list cannot be waited for.

@@ -241,3 +241,24 @@ func (o *outcomes) settles(id string) bool {
 	}
 	return is
 }
+
+// maxLinks is how many dependencies the order of a list may make.
+const maxLinks = 1_000_000
+
+// queue makes each task wait for the group before its own; the tasks at places are in the order of the list, and together says of two
+// neighbours that they are in one group. It reports false if that would be too much.
+func (f *File) queue(places []int, together func(before, after int) bool) bool {
+	var before, group []string
+	links := 0
+	for k, i := range places {
+		if k > 0 && !together(places[k-1], i) {
+			before, group = group, nil
+		}
+		group = append(group, f.tasks[i].ID)
+		f.tasks[i].DependsOn = before // shared: nobody changes it
+		if links += len(before); links > maxLinks {
+			return false
+		}
+	}
+	return true
+}

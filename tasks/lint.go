@@ -16,7 +16,7 @@ import (
 // Lint names what a reader goes on from without a word, but a person should look at: what SCUD would refuse or lose, statuses that
 // contradict each other, a mirror that is stale, a tag that is active in one place and not in another. The project is at root.
 func (f *File) Lint(root string) []Finding {
-	l := &linter{File: f, results: map[*File]*outcomes{f: f.outcomes()}, out: slices.Clone(f.remarks)}
+	l := &linter{File: f, root: root, others: map[string]*File{}, results: map[*File]*outcomes{f: f.outcomes()}, out: slices.Clone(f.remarks)}
 	for i := range f.tasks {
 		if t := &f.tasks[i]; f.index[t.ID] == i {
 			l.statuses(t)
@@ -25,7 +25,6 @@ func (f *File) Lint(root string) []Finding {
 			l.losses(t)
 		}
 	}
-	l.otherTags(root)
 	l.declaredWaves()
 	if !l.letters && l.binary == notBinary {
 		if d, p := parse(l.src); p == nil {
@@ -41,7 +40,9 @@ func (f *File) Lint(root string) []Finding {
 type linter struct {
 	*File
 	out     []Finding
+	root    string
 	results map[*File]*outcomes
+	others  map[string]*File // by tag, nil for one that cannot be read
 }
 
 // outcome is File.Outcome of a task of the file, or of another tag's.
@@ -65,12 +66,13 @@ func (l *linter) scud() bool {
 func (l *linter) statuses(t *Task) {
 	own, _ := l.outcome(l.File, t.ID)
 	for _, id := range t.DependsOn {
-		on, ok := l.Task(id)
-		if !ok {
+		f, rest := l.list(id)
+		if f == nil {
 			continue
 		}
-		switch s, _ := l.outcome(l.File, id); {
-		case own == Done && s != Done:
+		switch s, ok := l.outcome(f, rest); {
+		case ok && own == Done && s != Done:
+			on, _ := f.Task(rest)
 			l.say(t, "status", "it is done, but depends on %s, which is %s", id, l.word(on))
 		case own != Done && (s == Cancelled || s == Deferred):
 			l.say(t, "status", "it depends on %s, which is %s: it is not run until that changes", id, s)
@@ -240,46 +242,19 @@ func (l *linter) leftOvers(d *document) {
 	}
 }
 
-// otherTags compares dependencies on tasks of other tags with these.
-func (l *linter) otherTags(root string) {
-	files := map[string]*File{} // by tag, nil for one that cannot be read
-	for i := range l.tasks {
-		t := &l.tasks[i]
-		if l.index[t.ID] != i {
-			continue
-		}
-		own, _ := l.outcome(l.File, t.ID)
-		for _, id := range t.DependsOn {
-			tag, rest, ok := strings.Cut(id, ":")
-			if _, here := l.index[id]; here || !ok {
-				continue
-			}
-			f, seen := files[tag]
-			if !seen {
-				f = l.open(root, tag)
-				files[tag] = f
-			}
-			if f == nil {
-				continue
-			}
-			switch s, ok := l.outcome(f, rest); {
-			case !ok:
-			case own != Done && (s == Cancelled || s == Deferred):
-				l.say(t, "status", "it depends on %s, which is %s: it is not run until that changes", id, s)
-			case own == Done && s != Done:
-				l.say(t, "status", "it is done, but depends on %s, which is %s", id, s)
-			}
-		}
+// list is the file that an id is in, of this tag or another one, nil if there is none, and the id in there.
+func (l *linter) list(id string) (*File, string) {
+	tag, rest, ok := strings.Cut(id, ":")
+	if _, here := l.index[id]; here || !ok {
+		return l.File, id
 	}
-}
-
-// open reads another tag, from the same file if that has it; nil if it cannot be read.
-func (l *linter) open(root, tag string) *File {
-	f, err := OpenPath(l.path, tag)
-	if err != nil {
-		if f, err = Open(root, tag); err != nil {
-			return nil
+	f, seen := l.others[tag]
+	if !seen {
+		var err error
+		if f, err = OpenPath(l.path, tag); err != nil {
+			f, _ = Open(l.root, tag)
 		}
+		l.others[tag] = f
 	}
-	return f
+	return f, rest
 }

@@ -3,7 +3,6 @@ package tasks
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -173,18 +172,14 @@ func (f *File) check(set map[string]Status) (map[string]Status, error) {
 
 // current returns f, or a new File if the one on disk has other bytes by now. gone: there is none any more.
 func (f *File) current() (now *File, gone bool, err error) {
-	same, err := sameBytes(f.path, f.src)
+	src, err := read(f.path) // of a graph: under our lock
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return f, true, nil
 	case err != nil:
 		return nil, false, err
-	case same:
+	case src == f.src:
 		return f, false, nil
-	}
-	src, err := read(f.path) // of a graph: under our lock
-	if err != nil {
-		return nil, false, err
 	}
 	now, err = f.reread([]byte(src))
 	return now, false, err
@@ -203,32 +198,6 @@ func (f *File) reread(src []byte) (*File, error) {
 		}
 	}
 	return now, nil
-}
-
-// sameBytes compares a file with a text, in constant memory.
-func sameBytes(path, text string) (bool, error) {
-	file, err := openRegular(path)
-	if err != nil {
-		return false, err
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || info.Size() != int64(len(text)) {
-		return false, err
-	}
-	chunk := make([]byte, 64<<10)
-	for {
-		n, err := file.Read(chunk)
-		if n > len(text) || string(chunk[:n]) != text[:n] {
-			return false, nil
-		}
-		text = text[n:]
-		if errors.Is(err, io.EOF) {
-			return text == "", nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("read %s: %w", path, err)
-		}
-	}
 }
 
 // inPlace refuses a path that leads to another file than the one that was read: somebody has put a link there since.

@@ -342,42 +342,40 @@ func (r *graphReader) node(l graphLine, text string) *problem {
 	return nil
 }
 
+// letters are those of the statuses. Two have one: a failed task is written as B, since ! is unknown to SCUD before 1.32, which would run
+// the task again.
+var letters = []struct {
+	letter string
+	status Status
+}{{"P", Pending}, {"I", InProgress}, {"D", Done}, {"R", Review}, {"B", Blocked}, {"B", Failed}, {"F", Deferred}, {"C", Cancelled}, {"X", Expanded}, {"!", Failed}}
+
 // statusOf reads a status letter.
 func statusOf(letter string) (Status, bool) {
-	switch letter {
-	case "P":
-		return Pending, true
-	case "I":
-		return InProgress, true
-	case "D":
-		return Done, true
-	case "R":
-		return Review, true
-	case "B":
-		return Blocked, true
-	case "F":
-		return Deferred, true
-	case "C":
-		return Cancelled, true
-	case "X":
-		return Expanded, true
-	case "!":
-		return Failed, true
+	for _, l := range letters {
+		if l.letter == letter {
+			return l.status, true
+		}
 	}
 	return Pending, false
 }
 
-func priorityOf(letter string) string {
-	switch letter {
-	case "C":
-		return "critical"
-	case "H":
-		return "high"
-	case "L":
-		return "low"
+func letterOf(s Status) string {
+	for _, l := range letters {
+		if l.status == s {
+			return l.letter
+		}
 	}
-	if word := strings.ToLower(letter); slices.Contains([]string{"critical", "high", "low"}, word) {
-		return word
+	return "P"
+}
+
+func priorityOf(letter string) string {
+	switch word := strings.ToLower(letter); {
+	case letter == "C" || word == "critical":
+		return "critical"
+	case letter == "H" || word == "high":
+		return "high"
+	case letter == "L" || word == "low":
+		return "low"
 	}
 	return "medium"
 }
@@ -461,7 +459,7 @@ func (r *graphReader) depend(i int, id string) {
 func (r *graphReader) parent(l graphLine, text string) {
 	left, right, ok := strings.Cut(text, ": ")
 	if !ok {
-		left, right, ok = r.atColon(strings.TrimSpace(text))
+		left, right, ok = strings.Cut(text, ":")
 	}
 	left = strings.TrimSpace(left)
 	if !ok {
@@ -482,20 +480,6 @@ func (r *graphReader) parent(l graphLine, text string) {
 		}
 	}
 	r.family.list(i, children)
-}
-
-// atColon splits at the first colon that has a known task on its left.
-func (r *graphReader) atColon(text string) (left, right string, ok bool) {
-	for k := 0; k < len(text) && k <= 2*prose.MaxID; k++ {
-		if text[k] != ':' {
-			continue
-		}
-		left, right, ok = text[:k], text[k+1:], true
-		if _, known := r.file.index[ownID(r.file.tag, strings.TrimSpace(left))]; known {
-			break
-		}
-	}
-	return left, right, ok
 }
 
 // agent reads "id | type" or "id | type | tier".

@@ -13,27 +13,6 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// letterOf is the letter of a status. A failed task gets B: ! is unknown to SCUD before 1.32, which would run the task again.
-func letterOf(s Status) string {
-	switch s {
-	case InProgress:
-		return "I"
-	case Done:
-		return "D"
-	case Review:
-		return "R"
-	case Blocked, Failed:
-		return "B"
-	case Deferred:
-		return "F"
-	case Cancelled:
-		return "C"
-	case Expanded:
-		return "X"
-	}
-	return "P"
-}
-
 // sameStyle writes a time as the file has it: SCUD in Rust gives fractions of a second and +00:00, SCUD in Go neither.
 func sameStyle(old string, now time.Time) (string, bool) {
 	if _, err := time.Parse(time.RFC3339Nano, old); err != nil {

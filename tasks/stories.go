@@ -138,17 +138,5 @@ func (r *storyReader) order() bool {
 	if r.ranked {
 		slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(r.ranks[a], r.ranks[b]) })
 	}
-	var before, group []string
-	links := 0
-	for k, i := range places {
-		if k > 0 && (!r.ranked || r.ranks[i] != r.ranks[places[k-1]]) {
-			before, group = group, nil
-		}
-		group = append(group, list[i].ID)
-		list[i].DependsOn = before // shared: nobody changes it
-		if links += len(before); links > maxLinks {
-			return false
-		}
-	}
-	return true
+	return r.file.queue(places, func(before, after int) bool { return r.ranked && r.ranks[before] == r.ranks[after] })
 }

@@ -2,8 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 
 	"descartes/tasks/prose"
 
@@ -62,10 +62,12 @@ func (p *Plan) Extra(existing []tasks.Task) (more map[string][]string, conflicts
 	return x.more, conflicts
 }
 
+var scudTask = regexp.MustCompile(`(?i)scud task`)
+
 // find is the task of the list that a task of the plan is.
 func (x *extra) find(t *planTask) (string, bool) {
-	if at := strings.Index(prose.LowerASCII(t.Title), "scud task"); at >= 0 {
-		refs, rest := prose.Refs(t.Title[at+len("scud "):])
+	if at := scudTask.FindStringIndex(t.Title); at != nil {
+		refs, rest := prose.Refs(t.Title[at[0]+len("scud "):])
 		if len(refs) != 1 || !prose.IsList(refs, rest) {
 			return "", false
 		}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -283,14 +284,7 @@ func (p *planner) describe() {
 }
 
 // isCriteria recognises a heading over checks rather than work; text is folded.
-func isCriteria(text string) bool {
-	for _, word := range []string{"criteria", "verification", "test strategy", "testing strategy", "definition of done", "done when"} {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return text == "testing" || text == "tests"
-}
+var isCriteria = regexp.MustCompile(`criteria|verification|test(ing)? strategy|definition of done|done when|^test(s|ing)$`).MatchString
 
 // attribute reads a line "Status: done" or "Priority: high" of a task.
 func (p *planner) attribute(t *planTask, n int) {

@@ -4,6 +4,7 @@ package prose
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,43 +198,20 @@ type Statement struct {
 	Text   string
 }
 
-// keywords begin a statement.
-func keywords() []string {
-	return []string{"depends on", "depends upon", "dependent on", "blocked by", "blocked on", "in parallel with", "parallel to", "parallel with",
-		"dependencies:", "dependency:", "depends:", "deps:", "blocks"}
-}
+// keyword begins a statement.
+var keyword = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])((?:depends (?:up)?on|dependent on|blocked (?:by|on))\b|((?:in )?parallel (?:with|to))\b|(?:dependencies|dependency|depends|deps):|(blocks)\b)`)
 
 // Statements finds the statements of a line.
 func Statements(line string) []Statement {
 	const most, longest = 8, 4000
-	line = line[:min(len(line), longest)] // what is longer is no statement
-	lower := LowerASCII(line)
-	if !strings.Contains(lower, "depend") && !strings.Contains(lower, "block") && !strings.Contains(lower, "parallel") && !strings.Contains(lower, "deps:") {
-		return nil // nearly all lines
-	}
-	line = strings.NewReplacer("**", "", "`", "", "__", "").Replace(line)
-	lower = LowerASCII(line)
+	line = strings.NewReplacer("**", "", "`", "", "__", "").Replace(line[:min(len(line), longest)]) // what is longer is no statement
 	var list []Statement
-	for at := 0; len(list) < most; {
-		found, word := -1, ""
-		for _, k := range keywords() {
-			if i := strings.Index(lower[at:], k); i >= 0 && (found < 0 || i < found) {
-				found, word = i, k
-			}
-		}
-		if found < 0 {
-			break
-		}
-		start := at + found
-		at = start + len(word)
-		if start > 0 && letterOrDigit(lower[start-1]) || at < len(lower) && !strings.HasSuffix(word, ":") && letterOrDigit(lower[at]) {
-			continue // part of a longer word
-		}
+	for _, at := range keyword.FindAllStringSubmatchIndex(line, most) {
 		list = append(list, Statement{
-			Blocks: word == "blocks",
-			Beside: strings.Contains(word, "parallel"),
-			Strong: beginsClause(line[:start]),
-			Text:   strings.TrimLeft(line[at:], " :*"),
+			Blocks: at[6] >= 0,
+			Beside: at[4] >= 0,
+			Strong: beginsClause(line[:at[2]]),
+			Text:   strings.TrimLeft(line[at[3]:], " :*"),
 		})
 	}
 	return list
@@ -246,20 +224,6 @@ func beginsClause(before string) bool {
 		return true
 	}
 	return strings.IndexByte("([,;.:|-", before[len(before)-1]) >= 0 || strings.HasSuffix(before, "—") || strings.HasSuffix(before, "–")
-}
-
-func letterOrDigit(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-func LowerASCII(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
 }
 
 // SaysNone reports whether a text says that there is nothing to wait for.
@@ -390,23 +354,16 @@ func IsList(refs []Ref, rest string) bool {
 
 // WithoutStatements drops what a title says about order in parentheses: it is in other fields.
 func WithoutStatements(title string) string {
-	for at := 0; ; {
-		open := strings.IndexByte(title[at:], '(')
-		if open < 0 {
-			break
+	title = remark.ReplaceAllStringFunc(title, func(s string) string {
+		if statesOrder(strings.Trim(s, " ()")) {
+			return ""
 		}
-		open += at
-		closing := strings.IndexByte(title[open:], ')')
-		if closing < 0 {
-			break
-		}
-		if at = open + 1; statesOrder(title[open+1 : open+closing]) {
-			title, at = strings.TrimRight(title[:open], " ")+title[open+closing+1:], open
-			at = min(at, len(title))
-		}
-	}
+		return s
+	})
 	return strings.TrimRight(strings.Join(strings.Fields(title), " "), " :-–")
 }
+
+var remark = regexp.MustCompile(`\s*\([^)]*\)`)
 
 func statesOrder(s string) bool {
 	return slices.ContainsFunc(Statements(s), func(x Statement) bool {
