@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // refValues is where refs stand: name to hash, or to "ref:" and a name for a symbolic one.
@@ -393,15 +394,33 @@ func (r *Repo) keptStamps() (map[string]fileStamp, error) {
 	}
 	out := map[string]fileStamp{packed: stamp}
 	err = filepath.WalkDir(r.refs.file(path.Clean(privateRefs)), func(dir string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			out[dir], err = stampOf(dir)
+		if err != nil || !e.IsDir() {
+			return unlessMissing(err)
 		}
-		if missing(err) {
-			return nil
+		if out[dir], err = stampOf(dir); err == nil && !hasFolders(e) {
+			return fs.SkipDir
 		}
-		return err
+		return unlessMissing(err)
 	})
 	return out, err
+}
+
+func unlessMissing(err error) error {
+	if missing(err) {
+		return nil
+	}
+	return err
+}
+
+// hasFolders is false for a folder that has no other in it, where the file system tells by the count of its links: a run
+// keeps a folder for every task, and to read them all takes longer than all else that is done before an attempt.
+func hasFolders(e fs.DirEntry) bool {
+	info, err := e.Info()
+	if err != nil {
+		return true
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || st.Nlink != 2
 }
 
 // poolRefs are those of slots, which change under other loops' hands.
