@@ -27,6 +27,7 @@ type printer struct {
 	times  bool // what happens is said with its time
 	events *report.Events
 	count  *countdown // of the wait under way
+	view   *runView   // that may have the terminal; nil where there is none
 }
 
 // newPrinter prints for people on stdout, or, with events there, on stderr.
@@ -66,7 +67,15 @@ func lineWidth(w io.Writer) int {
 	return 80
 }
 
-func (p *printer) say(format string, args ...any) { p.put("", fmt.Sprintf(format, args...)) }
+// say shows a line, in the view where there is one.
+func (p *printer) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if p.text.mask != nil {
+		text = p.text.mask.Text(text)
+	}
+	p.view.say(text)
+	p.put("", text)
+}
 
 // tell shows a text of whole lines.
 func (p *printer) tell(text string) { p.put("", strings.TrimSuffix(text, "\n")) }
@@ -125,7 +134,7 @@ func (p *printer) observe(e journal.Event) {
 		}
 		p.put(margin, line)
 	}
-	if e.Type == journal.LimitWaiting && e.Detail != nil && e.Detail.Until != nil {
+	if e.Type == journal.LimitWaiting && !p.text.held() && e.Detail != nil && e.Detail.Until != nil {
 		p.count = startCountdown(p, &e, p.live)
 	}
 }
@@ -137,7 +146,11 @@ type liveWriter struct {
 	term *screen // where w is one
 	err  error   // the first one; nothing is written after it
 	mask *redact.Redactor
+	kept [][]byte // what was written since a view has the terminal, the last of it; nil: no view has it
 }
+
+// keptLines is how much of that a person who leaves the view is shown.
+const keptLines = 20
 
 func newLiveWriter(w io.Writer) *liveWriter {
 	if terminal.IsTerminal(w) {
@@ -156,9 +169,39 @@ func (l *liveWriter) Write(p []byte) (int, error) {
 		if l.mask != nil {
 			b = l.mask.Bytes(bytes.Clone(p))
 		}
-		_, l.err = l.w.Write(b)
+		if l.kept != nil {
+			l.kept = append(l.kept[max(0, len(l.kept)-keptLines+1):], bytes.Clone(b))
+		} else {
+			_, l.err = l.w.Write(b)
+		}
 	}
 	return len(p), nil
+}
+
+// hold keeps back what is written: a view has the terminal.
+func (l *liveWriter) hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = [][]byte{}
+}
+
+func (l *liveWriter) held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kept != nil
+}
+
+// release writes again, and first, where that is wanted, the last of what was kept back.
+func (l *liveWriter) release(shown bool) {
+	l.mu.Lock()
+	kept := l.kept
+	l.kept = nil
+	for _, b := range kept {
+		if shown && l.err == nil {
+			_, l.err = l.w.Write(b)
+		}
+	}
+	l.mu.Unlock()
 }
 
 // Flush waits for a terminal to have shown everything.

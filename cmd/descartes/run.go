@@ -72,6 +72,7 @@ type job struct {
 	observe func(journal.Event)    // nil: nobody hears of events but the printer
 	code    func(loop.Outcome) int // the exit status
 	person  *person                // who answers questions; nil: nobody is there
+	printed bool                   // what the agents say is printed as they say it: there is no place for a view
 }
 
 // work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
@@ -141,10 +142,13 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 		}
 		p.say("%s", text)
 	})
+	p.view = r.view(cmd, s, p, &in, j)
+	defer p.view.end()
 	var asked requestTeller
 	home, observe := loop.NewHome(r.root), j.observe
 	j.observe = s.letGo(r.root, p, func(e journal.Event) {
 		in.saw(e)
+		p.view.begin(e.Loop)
 		asked.watch(home, e.Loop, j.kind, in.underway.Load, p.say)
 		if e.Type == journal.LoopPaused || e.Type == journal.LoopFinished { // the loop may have seen a request first
 			asked.look(true)
@@ -158,6 +162,7 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 		j.person.soft = in.soft
 	}
 	e, err = r.work(ctx, in.soft, j)
+	p.view.end()
 	cut := context.Cause(ctx)
 	stop()
 	asked.stop()
@@ -286,13 +291,15 @@ func freeDisk(dir string) (int64, error) {
 
 // person is who sits at the terminal.
 type person struct {
-	p     *printer
-	lines chan string
-	soft  <-chan struct{} // closed by Ctrl-C, which is no answer
+	p       *printer
+	want    chan struct{} // asks for a line
+	lines   chan string
+	reading bool            // one was asked for, and has not come
+	soft    <-chan struct{} // closed by Ctrl-C, which is no answer
 }
 
 // atTerminal is the person at the terminal; nil where nobody is there. The goroutine that reads ends with the
-// program: a read of a terminal cannot be ended.
+// program: a read of a terminal cannot be ended. It reads only what was asked for: what else is typed is a view's.
 func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
 	if ci || p.lines != nil || !terminal.IsTerminal(cmd.OutOrStdout()) {
 		return nil
@@ -301,10 +308,14 @@ func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
 	if !ok || !terminal.IsTerminal(in) {
 		return nil
 	}
-	h := &person{p: p, lines: make(chan string)}
+	h := &person{p: p, want: make(chan struct{}, 1), lines: make(chan string)}
 	go func() {
 		defer close(h.lines)
-		for s := bufio.NewScanner(in); s.Scan(); {
+		s := bufio.NewScanner(in)
+		for range h.want {
+			if !s.Scan() {
+				return
+			}
 			h.lines <- s.Text()
 		}
 	}()
@@ -313,13 +324,21 @@ func atTerminal(cmd *cobra.Command, p *printer, ci bool) *person {
 
 // ask asks a question whose usual answer is yes.
 func (h *person) ask(ctx context.Context, question string) (yes, answered bool) {
+	if yes, answered, asked := h.p.view.ask(ctx, question, h.soft); asked {
+		return yes, answered
+	}
 	for range 5 {
 		fmt.Fprintf(h.p.text, "%s [Y/n] ", terminal.Clean(question))
 		h.p.text.Flush()
+		if !h.reading {
+			h.reading = true
+			h.want <- struct{}{}
+		}
 		var line string
 		ok := false
 		select {
 		case line, ok = <-h.lines:
+			h.reading = false
 		case <-h.soft:
 		case <-ctx.Done():
 		}
@@ -339,7 +358,8 @@ func (h *person) ask(ctx context.Context, question string) (yes, answered bool) 
 
 // interrupts turns signals into the two ways to stop a run.
 type interrupts struct {
-	soft     chan struct{}  // closed by the first Ctrl-C: finish the running attempt
+	soft     chan struct{} // closed by the first Ctrl-C: finish the running attempt
+	ch       chan os.Signal
 	run      *journal.State // what this run has recorded
 	underway atomic.Bool    // an attempt is running
 }
@@ -353,6 +373,14 @@ func (i *interrupts) saw(e journal.Event) {
 	i.underway.Store(i.run.Underway())
 }
 
+// press is Ctrl-C as a key: a view's terminal sends no signal.
+func (i *interrupts) press() {
+	select {
+	case i.ch <- syscall.SIGINT:
+	default: // enough of them wait
+	}
+}
+
 // watch catches signals until stop is called. The context ends with the second Ctrl-C or SIGTERM. The end of the
 // terminal ends nothing: what is printed then is lost, and the journal has it. A signal that our parent had us ignore
 // stays ignored.
@@ -360,6 +388,7 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 	ctx, cancel := context.WithCancelCause(ctx)
 	i.soft = make(chan struct{})
 	ch := make(chan os.Signal, 4)
+	i.ch = ch
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
 			signal.Notify(ch, s)

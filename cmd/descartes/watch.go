@@ -10,7 +10,10 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +41,9 @@ Without a terminal, and with --plain, it prints a line for each event until the 
 `,
 		Args: takes(0, 1, "at most one loop"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := environment(cmd.Flags()); err != nil {
+				return err
+			}
 			root, err := findRoot(dir)
 			if err != nil {
 				return err
@@ -64,8 +70,7 @@ func watch(cmd *cobra.Command, root string, s *loop.Saved, plain bool) error {
 	if !ok {
 		return a.follow(cmd.Context())
 	}
-	opt := viewed{root: root, saved: s}.options(in, p)
-	opt.Find = func() (*loop.Saved, error) { return s, nil }
+	opt := viewed{root, func() (*loop.Saved, error) { return s, nil }}.options(in, p)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	v := tui.Start(opt)
@@ -90,19 +95,112 @@ func watch(cmd *cobra.Command, root string, s *loop.Saved, plain bool) error {
 	return a.over(ctx)
 }
 
-// viewable is the terminal that a view reads keys from; ok is false where there is no person, or one who wants plain lines.
+// viewable is the terminal that a view reads keys from; ok is false where there is no person, or one who wants plain lines, and where the
+// terminal cannot do more than those.
 func viewable(cmd *cobra.Command, p *printer, plain bool) (in *os.File, ok bool) {
 	in, ok = cmd.InOrStdin().(*os.File)
 	term := os.Getenv("TERM")
-	ok = ok && !plain && p.lines == nil && p.text.term != nil && terminal.IsTerminal(in) && term != "" && term != "dumb"
+	ok = ok && !plain && p.lines == nil && p.text.term != nil && terminal.IsTerminal(in) && term != "" && term != "dumb" && terminal.Columns(in) > 0
 	return in, ok
+}
+
+// runView is the view of a run of this process, from its first event on. A nil one is no view.
+type runView struct {
+	opt  tui.Options
+	p    *printer
+	id   string
+	view atomic.Pointer[tui.View]
+	over atomic.Bool // the run has ended
+	left sync.WaitGroup
+	late *time.Timer
+	once sync.Once
+}
+
+// viewAfter is how long a run lasts before it is shown: one that ends at once would only flash.
+const viewAfter = 300 * time.Millisecond
+
+// view is that of a run; nil where lines are printed.
+func (r *prepared) view(cmd *cobra.Command, s *settings, p *printer, in *interrupts, j job) *runView {
+	tty, ok := viewable(cmd, p, s.Plain || s.CI || j.printed)
+	if !ok {
+		return nil
+	}
+	v := &runView{p: p}
+	home := loop.NewHome(r.root)
+	v.opt = viewed{r.root, func() (*loop.Saved, error) { return home.Find(v.id) }}.options(tty, p)
+	v.opt.Here, v.opt.Interrupt = true, in.press
+	return v
+}
+
+// begin has the loop shown when it has lasted a moment.
+func (v *runView) begin(id string) {
+	if v != nil && v.id == "" {
+		v.id = id
+		v.late = time.AfterFunc(viewAfter, func() { v.once.Do(v.start) })
+	}
+}
+
+func (v *runView) start() {
+	v.p.text.Flush()
+	v.p.text.hold()
+	view := tui.Start(v.opt)
+	v.view.Store(view)
+	v.left.Go(func() {
+		<-view.Done()
+		v.view.Store(nil)
+		over := v.over.Load()
+		if v.p.text.release(!over); !over {
+			v.p.tell("the loop keeps running here, in plain lines; descartes loop watch shows it again\n")
+		}
+	})
+}
+
+// end takes the view away: the run is over.
+func (v *runView) end() {
+	if v == nil || v.late == nil {
+		return
+	}
+	v.over.Store(true)
+	v.once.Do(func() {}) // it has not begun, and does not any more
+	if view := v.view.Load(); view != nil {
+		if err := view.Close(); err != nil {
+			v.p.text.release(false)
+			v.p.warn("the live view: " + err.Error())
+		}
+	}
+	v.left.Wait()
+}
+
+func (v *runView) say(text string) {
+	if v == nil {
+		return
+	}
+	if view := v.view.Load(); view != nil {
+		view.Say(text)
+	}
+}
+
+// ask asks the person who looks at the view; asked is false where nobody does any more.
+func (v *runView) ask(ctx context.Context, question string, stop <-chan struct{}) (yes, answered, asked bool) {
+	if v == nil || v.late == nil {
+		return false, false, false
+	}
+	v.once.Do(v.start)
+	view := v.view.Load()
+	if view == nil {
+		return false, false, false
+	}
+	yes, answered, gone := view.Ask(ctx, question, stop)
+	if gone {
+		v.left.Wait()
+	}
+	return yes, answered, !gone
 }
 
 // viewed is a loop that is shown.
 type viewed struct {
-	root  string
-	saved *loop.Saved // nil where it is only starting
-	id    func() string
+	root string
+	find func() (*loop.Saved, error) // nil while it has no state file
 }
 
 // options are what the view shows, and what can be done from there.
@@ -126,14 +224,6 @@ type viewScreen struct {
 }
 
 func (s viewScreen) Write(p []byte) (int, error) { return s.screen.Write(p) }
-
-// find is the loop once it has a state file.
-func (v viewed) find() (*loop.Saved, error) {
-	if v.saved != nil {
-		return v.saved, nil
-	}
-	return loop.NewHome(v.root).Find(v.id())
-}
 
 func (v viewed) found() (*loop.Saved, error) {
 	s, err := v.find()

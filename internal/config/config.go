@@ -51,6 +51,7 @@ type Start struct {
 	Detach     bool     `flag:"detach" in:"run mode resume" help:"run in the background once the first attempt begins, and print how to follow it"`
 	JSON       bool     `flag:"json" in:"run mode resume" help:"print the events as JSON lines on stdout, people's text on stderr"`
 	Times      bool     `flag:"times" default:"true" in:"run mode resume" help:"say what happens with its time, at the beginning of the line"`
+	Plain      bool     `flag:"plain" in:"run resume" help:"a line for each event instead of the live view, also at a terminal"`
 	JUnit      string   `flag:"junit" arg:"file" in:"run resume" help:"write a JUnit report to this file at the end"`
 	Summary    string   `flag:"summary" arg:"file" in:"run resume" help:"write a summary in Markdown to this file at the end"`
 	CI         bool     `flag:"ci" in:"mode resume" help:"for a job without a person: plain output, and --on-limit stop unless that is given"`

@@ -159,6 +159,12 @@ func (m *model) pending() string {
 		}
 		return ""
 	}
+	switch {
+	case m.stops > 1:
+		return "interrupted: the agent is ended, the state is saved"
+	case m.stops == 1:
+		return "interrupted: the loop ends when its running " + m.unit() + " is finished; Ctrl-C again ends it now"
+	}
 	if text := report.RequestText(a.asked, a.now, a.saved.State.Kind, a.state.Underway()); text != "" {
 		return text
 	}
@@ -462,6 +468,11 @@ func (m *model) box() []string {
 			out = append(out, " "+line)
 		}
 	case len(m.asked) > 0:
+		if m.loop != nil { // what led to the question
+			for _, s := range m.loop.said[max(0, len(m.loop.said)-max(0, m.height/2-6)):] {
+				out = append(out, faint.Render("  "+strings.TrimSpace(s.text)))
+			}
+		}
 		out = append(out, m.rule("The loop asks"))
 		out = append(out, m.wrap(terminal.CleanLines(m.asked[0].question), max(2, m.height/2))...)
 		out = append(out, "", "   "+bold.Render("y")+" yes   "+bold.Render("n")+" no")

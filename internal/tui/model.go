@@ -38,6 +38,7 @@ type model struct {
 	choice *choice  // a question that a key answers
 	entry  *entry   // a text that is written
 	asked  []askMsg // questions of the run, the oldest first
+	stops  int      // times Ctrl-C
 }
 
 // choice is a question with a key for each answer.
@@ -240,6 +241,7 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 		if m.opt.Interrupt == nil {
 			return tea.Quit
 		}
+		m.stops++
 		m.opt.Interrupt()
 		return nil
 	case key == "ctrl+z":

@@ -68,7 +68,7 @@ func (v *View) Close() error {
 }
 
 // Say shows a line that a person should read.
-func (v *View) Say(text string) { v.program.Send(sayMsg(text)) }
+func (v *View) Say(text string) { go v.program.Send(sayMsg(text)) }
 
 // Ask asks a question whose usual answer is yes. gone says that the view ended before it was answered.
 func (v *View) Ask(ctx context.Context, question string, stop <-chan struct{}) (yes, answered, gone bool) {
