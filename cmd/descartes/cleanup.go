@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -11,8 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/agent"
 	"descartes/agent/process"
+	"descartes/agent/quota"
+	"descartes/agent/stream"
 	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 )
@@ -98,4 +105,229 @@ func leftoverTable(list []loop.Leftover) string {
 	}
 	w.Flush() // into memory
 	return s.String()
+}
+
+func newLimitsCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "List the accounts whose quota is remembered as used up: by which loop, and until when",
+		Long: `List the accounts whose quota is remembered as used up: by which loop, and until when. Every loop of yours on this
+machine waits for them without asking, or ends with 75. descartes limits clear [ACCOUNT] forgets them.`,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := accounts(nil, "", os.Getenv).List(time.Now())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), append([]quota.Record{}, list...))
+			}
+			return write(cmd.OutOrStdout(), limitTable(list))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the accounts as JSON")
+	cmd.AddCommand(&cobra.Command{
+		Use:   "clear [account]",
+		Short: "Forget what is remembered of an account, or of all",
+		Args:  takes(0, 1, "at most one account"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cleared, err := accounts(nil, "", os.Getenv).Clear(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 && len(cleared) == 0 {
+				return badInput("descartes limits", "nothing is remembered of an account %q", args[0])
+			}
+			return write(cmd.OutOrStdout(), fmt.Sprintf("forgotten: %s\n", cmp.Or(terminal.Clean(strings.Join(cleared, ", ")), "nothing was remembered")))
+		},
+	})
+	return cmd
+}
+
+func limitTable(list []quota.Record) string {
+	if len(list) == 0 {
+		return "no account is remembered as used up\n"
+	}
+	var s strings.Builder
+	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "ACCOUNT\tUSED UP UNTIL\tMET BY\tREASON")
+	for _, l := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", terminal.Clean(l.Account), terminal.Moment(l.Until), terminal.Clean(l.By()), terminal.Clean(l.Reason))
+	}
+	w.Flush() // into memory
+	s.WriteString("\ndescartes limits clear [ACCOUNT] forgets them: the next loop asks the provider\n")
+	return s.String()
+}
+
+// warnLimits says of each backend whose account is remembered as used up until when, who met that, and how to forget
+// it. A run that asks anew believes nothing of it.
+func (p *printer) warnLimits(root string, backends []agent.Backend, anew bool) {
+	if anew {
+		return
+	}
+	a := accounts(backends, root, os.Getenv)
+	for _, b := range backends {
+		if l, ok := a.Known(b.Name, time.Now()); ok {
+			p.warn(fmt.Sprintf("%s's quota is used up until %s: %s; %s", b.Name, terminal.Moment(l.Until), l.Reason, l.Forget()))
+		}
+	}
+}
+
+// limits are the accounts that no loop asks before a time.
+func (d *doctor) limits() {
+	list, err := accounts(nil, "", os.Getenv).List(time.Now())
+	if err != nil {
+		d.lacking("quota", err.Error(), "")
+	}
+	for _, l := range list {
+		d.lacking("quota", fmt.Sprintf("%s is used up until %s: %s; remembered from %s", l.Account, terminal.Moment(l.Until), l.Reason, l.By()), "descartes limits clear "+l.Account+" forgets it")
+	}
+}
+
+// accounts is what is known of the quotas of a run's backends, under the user's state directory; root is its project.
+func accounts(backends []agent.Backend, root string, env func(string) string) *quota.Accounts {
+	dir := env("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) {
+		if !filepath.IsAbs(env("HOME")) {
+			return nil
+		}
+		dir = filepath.Join(env("HOME"), ".local", "state")
+	}
+	ids := map[string]string{}
+	for _, b := range backends {
+		if b.Format != stream.FormatText { // whose limits nobody can tell
+			ids[b.Name] = b.Account(env("HOME"), os.Environ())
+		}
+	}
+	return &quota.Accounts{Dir: filepath.Join(dir, "descartes", "limits"), For: root, IDs: ids}
+}
+
+func newRewindCmd() *cobra.Command {
+	var look looking
+	wave := -1
+	var force, dry bool
+	cmd := &cobra.Command{
+		Use:   "rewind --to-wave N",
+		Short: "Go back to the state after a wave: commits, files, statuses and loops together",
+		Long: `Go back to the state after a wave of a tag. The branch and its files go back to where they stood when the wave was
+committed, the tasks of later waves are pending again, and the tag's loops know it. A branch, descartes/before-rewind-<commit>,
+keeps what was. --to-wave 0 is the state before the first wave.
+
+Uncommitted changes, commits that were pushed, and commits of others among those that go are refused; with --force they are
+not, but a file that was changed here and differs between the two states is never touched: then nothing is.`,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if wave < 0 {
+				return badInput("descartes waves shows them; 0 is the state before the first", "--to-wave is needed: the number of the wave to go back to")
+			}
+			root, c, err := look.source(cmd)
+			if err != nil {
+				return err
+			}
+			job, found := loop.Load(root, loop.Config{Scud: c})
+			if job == nil {
+				return problems(found)
+			}
+			if err := unowned(loop.NewHome(root), job.File); err != nil {
+				return err
+			}
+			repo, err := openRepo(cmd.Context(), root, job)
+			if err != nil {
+				return err
+			}
+			defer repo.Close()
+			w, err := loop.PlanRewind(cmd.Context(), job, repo, wave)
+			if err != nil {
+				return err
+			}
+			if err := refuseRewind(w, force); err != nil && !dry {
+				return err
+			}
+			if !dry {
+				left, err := w.Do(cmd.Context(), atomicfile.OS(), repo, gitops.Now)
+				if err != nil {
+					return err
+				}
+				if len(left) > 0 {
+					return badInput("commit or move them, and try again", "the working tree cannot go back, and nothing was touched: %s", leftText(left))
+				}
+			}
+			if look.json {
+				return writeJSON(cmd.OutOrStdout(), w)
+			}
+			return write(cmd.OutOrStdout(), rewindText(w, dry, c))
+		},
+	}
+	look.register(cmd, "print what went back as JSON")
+	f := cmd.Flags()
+	f.IntVar(&wave, "to-wave", -1, "the last `wave` that stays; 0 is the state before the first")
+	f.BoolVar(&force, "force", false, "go back also with uncommitted changes, pushed commits or commits of others")
+	f.BoolVar(&dry, "dry-run", false, "print what would go back, and change nothing")
+	return cmd
+}
+
+// refuseRewind is everything that only --force goes past.
+func refuseRewind(w *loop.Rewind, force bool) error {
+	if force {
+		return nil
+	}
+	var found problems
+	add := func(hint, format string, args ...any) {
+		found = append(found, loop.Problem{Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	if len(w.Dirty) > 0 {
+		add("commit them, or --force: what does not stand in the way stays as it is", "%s", (&loop.DirtyError{Paths: w.Dirty}).Error())
+	}
+	if len(w.Pushed) > 0 {
+		add("git revert is kinder to those who have them; --force goes back here alone", "the commits were pushed: %s has them", strings.Join(w.Pushed, ", "))
+	}
+	if len(w.Foreign) > 0 {
+		add("--force takes them back too; "+w.Keep+" keeps them", "%s would go too, made by no loop over tag %q: %s", terminal.Count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found
+}
+
+func leftText(left []gitops.LeftOut) string {
+	var s []string
+	for _, l := range left[:min(len(left), 5)] {
+		s = append(s, l.String())
+	}
+	if n := len(left) - len(s); n > 0 {
+		s = append(s, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(s, ", ")
+}
+
+func rewindText(w *loop.Rewind, dry bool, c loop.ScudConfig) string {
+	var b strings.Builder
+	to := fmt.Sprintf("the state after wave %d", w.Wave)
+	if w.Wave == 0 {
+		to = "the state before the first wave"
+	}
+	went, kept := "is back at", "kept as"
+	if dry {
+		went, kept = "would go back to", "would be kept as"
+	}
+	fmt.Fprintf(&b, "tag %s %s %s\n", terminal.Clean(w.Tag), went, to)
+	fmt.Fprintf(&b, "%s: %.12s -> %.12s (%s, %s %s)\n", cmp.Or(terminal.Clean(w.Branch), "HEAD"), w.From, w.To, terminal.Count(len(w.Commits), "commit"), kept, w.Keep)
+	if len(w.Tasks) > 0 {
+		fmt.Fprintf(&b, "to do again: %s\n", terminal.Clean(strings.Join(w.Tasks, ", ")))
+	}
+	if dry {
+		if err := refuseRewind(w, false); err != nil {
+			var found problems
+			if errors.As(err, &found) {
+				for _, p := range found {
+					fmt.Fprintf(&b, "needs --force: %s\n", terminal.Clean(p.Message))
+				}
+			}
+		}
+		return b.String()
+	}
+	fmt.Fprintf(&b, "next: descartes loop start%s; or git merge --ff-only %s brings it all back\n", report.ListFlags(w.Tag, c.TasksFile), w.Keep)
+	return b.String()
 }

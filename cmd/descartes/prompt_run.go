@@ -292,16 +292,18 @@ func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	if s.JSON {
 		w := r.mask.Writer(cmd.OutOrStdout())
 		err := writeJSON(w, struct {
-			Kind    string      `json:"kind"`
-			Root    string      `json:"root"`
-			Command []string    `json:"command"`
-			Config  loop.Config `json:"config"`
-			Gate    *gatePlan   `json:"gate,omitempty"`
+			Kind    string           `json:"kind"`
+			Root    string           `json:"root"`
+			Command []string         `json:"command"`
+			Config  loop.Config      `json:"config"`
+			Gate    *report.GatePlan `json:"gate,omitempty"`
 		}{r.job.Kind, r.root, r.backend.Command, r.job.Config, r.gatePlan()})
 		return errors.Join(err, w.Flush())
 	}
 	p.say("\n%s", terminal.CleanLines(strings.TrimRight(r.job.Config.Prompt, "\n")))
-	r.gatePlan().print(p)
+	if g := r.gatePlan(); g != nil {
+		p.tell(g.Text())
+	}
 	p.say("\ndry run: nothing was touched")
 	return nil
 }
@@ -424,4 +426,97 @@ func leftBy(home loop.Home, dirty []string) (id, path string) {
 		return "", ""
 	}
 	return last.State.ID, last.Path
+}
+
+// planned is where the plan is that a loop over a prompt is held to: where its agent works, else in the project.
+func planned(dir, root string) mode.Project {
+	here := mode.Open(dir)
+	if plan, err := here.ReadPlan(); plan == nil && err == nil {
+		if plan, err := mode.Open(root).ReadPlan(); plan != nil || err != nil {
+			return mode.Open(root)
+		}
+	}
+	return here
+}
+
+// gateProblem is why there is no gate. What a vague spec lacks is told line by line.
+func gateProblem(err error) error {
+	var vague *gate.VagueError
+	if errors.As(err, &vague) {
+		return badInput("say what is missing, or decide yourself: --shape tool asks nothing, --shape colleague asks at each step", "%w", err)
+	}
+	return badInput("", "%w", err)
+}
+
+// disclose says that a file is written, and asks what is to become of it where somebody can answer.
+func (r *promptRun) disclose(ctx context.Context, p *printer, h *person) {
+	c := &r.job.Config
+	if c.Gate != loop.GateCriteria || r.opt.Resume != "" {
+		return
+	}
+	if h != nil && c.LoopState == "" {
+		yes, answered := h.ask(ctx, strings.TrimSuffix(gate.Disclosure, " [Y/n]"))
+		switch {
+		case answered && yes:
+			c.LoopState = loop.LoopStateDelete
+		case answered:
+			c.LoopState = loop.LoopStateKeep
+		}
+		return
+	}
+	p.say("%s", disclosure(*c))
+}
+
+// gatePlan is nil for a loop without a criteria gate.
+func (r *promptRun) gatePlan() *report.GatePlan {
+	if c := r.criteria(); c != nil {
+		return report.NewGatePlan(c, r.job.Config)
+	}
+	return nil
+}
+
+// criteria is the gate that ends the loop, where it is one by criteria.
+func (r *promptRun) criteria() *gate.Criteria {
+	g := r.job.Gate
+	if outer, ok := g.(interface{ Within() loop.Gate }); ok {
+		g = outer.Within()
+	}
+	c, _ := g.(*gate.Criteria)
+	return c
+}
+
+// gateHeader tells what ends a loop that a status or criteria gate ends.
+func (r *promptRun) gateHeader(p *printer) {
+	c := r.job.Config
+	p.say("ends with: the %s gate, or after %s", c.Gate, terminal.Count(c.MaxIterations, "iteration"))
+	if c.Gate != loop.GateCriteria {
+		return
+	}
+	for _, k := range c.Criteria {
+		p.say("criterion: %s%s", terminal.Clean(k.Text), howChecked(k))
+	}
+	for _, k := range c.MustNot {
+		p.say("must not be: %s%s", terminal.Clean(k.Text), howChecked(k))
+	}
+}
+
+// disclosure says that a file is written, in the words of the question, with its answer.
+func disclosure(c loop.Config) string {
+	switch c.LoopState {
+	case loop.LoopStateDelete:
+		return gate.Disclosure + " y"
+	case loop.LoopStateKeep:
+		return gate.Disclosure + " n"
+	}
+	return gate.Disclosure + " n, but loop cancel deletes it (--loop-state keep or delete answers otherwise)"
+}
+
+func howChecked(k gate.Criterion) string {
+	switch {
+	case k.Command != "":
+		return " (runs: " + terminal.Clean(k.Command) + ")"
+	case k.Verification != "":
+		return " (by " + terminal.Clean(k.Verification) + ")"
+	}
+	return ""
 }

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"descartes/internal/atomicfile"
 	"descartes/internal/config"
+	"descartes/internal/proc"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -231,4 +239,420 @@ func jsonOf(spec specbuild.Spec) specJSON {
 		out.Sources = append(out.Sources, sourceJSON(src))
 	}
 	return out
+}
+
+func newTuneCmd() *cobra.Command {
+	t := &tune{}
+	cmd := &cobra.Command{
+		Use:   "tune [task]",
+		Short: "Compare a task's attempts, and choose or edit what the next one is told",
+		Long: `Compare a task's attempts, and choose or edit what the next one is told.
+
+Without a task, it lists those whose attempts failed. With one, it shows each attempt beside the one before:
+how its spec differed, the agent's last words, what the verification printed, what was changed, what it cost.
+
+  descartes loop tune 5                  # look
+  descartes loop tune 5 --select 2       # the next attempt is told what attempt 2 was told
+  descartes loop tune 5 --edit           # write what the next attempt is told, in $EDITOR
+  descartes loop tune 5 --select 2 --edit
+
+Of a prompt loop, the last one or that of --name, the iterations are compared, and the text is that of the next.
+
+A text that was chosen is used word for word for the next attempt, once. A blocked task becomes pending.
+loop start --auto-tune has an agent do this between attempts.`,
+		Args: takes(0, 1, "at most one task"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := t.check(args); err != nil {
+				return err
+			}
+			saved, err := t.promptLoop(cmd, args)
+			if err != nil {
+				return err
+			}
+			if saved != nil {
+				return t.runPrompt(cmd, saved)
+			}
+			if len(args) == 0 && (t.selected > 0 || t.edit || t.drop) {
+				return badInput("descartes loop tune lists the tasks whose attempts failed", "which task?")
+			}
+			src, err := t.specSource(cmd)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return t.candidates(cmd, src)
+			}
+			return t.run(cmd, src, args[0])
+		},
+	}
+	t.registerSource(cmd)
+	f := cmd.Flags()
+	f.StringVar(&t.name, "name", "", "`id` of a loop: of a prompt loop its iterations are compared")
+	f.BoolVar(&t.show, "show-variants", false, "show the attempts, also with --select or --edit")
+	f.IntVar(&t.selected, "select", 0, "`number` of the attempt whose text the next one is given")
+	f.BoolVar(&t.edit, "edit", false, "edit the text of the next attempt in $EDITOR")
+	f.BoolVar(&t.drop, "drop", false, "forget the text that was chosen before")
+	f.StringVar(&t.format, "format", "text", "text, json or markdown")
+	completeWords(cmd, "format", "text", "json", "markdown")
+	return cmd
+}
+
+// tune are the flags of loop tune.
+type tune struct {
+	settings
+	show, edit, drop bool
+	selected         int
+	name             string
+	format           string
+}
+
+func (t *tune) check(args []string) error {
+	switch {
+	case !slices.Contains([]string{"text", "json", "markdown"}, t.format):
+		return badInput("", "--format: %q is none of text, json, markdown", t.format)
+	case t.selected < 0:
+		return badInput("", "--select %d: must be at least 1", t.selected)
+	case t.drop && (t.selected > 0 || t.edit):
+		return badInput("", "--drop goes with neither --select nor --edit")
+	}
+	return nil
+}
+
+func (t *tune) run(cmd *cobra.Command, src *specSource, id string) error {
+	task, err := leaf(src.Board, id)
+	if err != nil {
+		return err
+	}
+	list := []loop.PastAttempt{}
+	if src.last != nil {
+		if list, err = src.home.Attempts(src.last.State.ID, task.ID); err == nil {
+			list, err = t.compared(cmd.Context(), src.Root, src.job, list)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	change := t.selected > 0 || t.edit || t.drop
+	if !change || t.show {
+		chosen, err := src.home.Tuned(src.File.Tag(), task.ID)
+		if err != nil {
+			return err
+		}
+		text, err := t.shown(list, func(markdown bool) string { return src.AttemptsText(task, list, chosen, markdown) })
+		if err != nil {
+			return err
+		}
+		if err := write(cmd.OutOrStdout(), text); err != nil {
+			return err
+		}
+	}
+	if !change {
+		return nil
+	}
+	return t.choose(cmd, src, task, list)
+}
+
+// choose keeps a text for the next attempt and makes the task pending.
+func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, list []loop.PastAttempt) error {
+	tag := src.File.Tag()
+	if task.Status == tasks.Done {
+		return badInput(fmt.Sprintf("descartes tasks set %s pending%s", terminal.Quote(task.ID), report.ListFlags(tag, src.Scud.TasksFile)), "task %s is done", task.ID)
+	}
+	if err := unowned(src.home, src.File); err != nil {
+		return err
+	}
+	if t.drop {
+		if err := src.home.Untune(atomicfile.OS(), tag, task.ID); err != nil {
+			return err
+		}
+		return write(cmd.ErrOrStderr(), fmt.Sprintf("task %s: its next attempt is told what is built for it\n", terminal.Clean(task.ID)))
+	}
+	text, err := t.text(src, task.ID, list)
+	if err != nil {
+		return err
+	}
+	if text, err = t.changed(cmd, "spec.md", text); text == "" || err != nil {
+		return err
+	}
+	if err := src.home.CatchUp(cmd.Context(), atomicfile.OS(), src.File, time.Now); err != nil {
+		return unwritable(err)
+	}
+	if err := src.home.Tune(atomicfile.OS(), tag, task.ID, text); err != nil {
+		return badInput("", "%w", err)
+	}
+	from, err := reopen(src.File, task.ID)
+	if err != nil {
+		return err
+	}
+	note := fmt.Sprintf("task %s: the next attempt is told the chosen text, word for word\n", terminal.Clean(task.ID))
+	if from != tasks.Pending && from != tasks.InProgress {
+		note += fmt.Sprintf("task %s: %s -> pending\n", terminal.Clean(task.ID), terminal.Clean(string(from)))
+	}
+	note += "next: " + goOn(filepath.Dir(string(src.home)), src.File, src.Scud) + ", or look again: descartes spec " + terminal.Quote(task.ID) + report.ListFlags(tag, src.Scud.TasksFile) + "\n"
+	return write(cmd.ErrOrStderr(), note)
+}
+
+// changed is the text as a person leaves it in the editor, where one was asked for; "" where nothing is to be done.
+func (t *tune) changed(cmd *cobra.Command, name, before string) (string, error) {
+	if !t.edit {
+		return before, nil
+	}
+	text, err := edited(cmd.Context(), name, before)
+	switch {
+	case err != nil:
+		return "", err
+	case strings.TrimSpace(text) == "":
+		return "", badInput("nothing was changed", "the text is empty")
+	case text == before && t.selected == 0:
+		return "", write(cmd.ErrOrStderr(), "the text is as it was: nothing was changed\n")
+	}
+	return text, nil
+}
+
+// reopen makes a task pending that is neither that nor under way, and returns what it was.
+func reopen(file *tasks.File, id string) (from tasks.Status, err error) {
+	now, ok := file.Task(id)
+	if !ok {
+		return "", fmt.Errorf("task %s vanished from %s", id, file.Path())
+	}
+	if now.Status == tasks.Pending || now.Status == tasks.InProgress {
+		return now.Status, nil
+	}
+	if err := tasks.CanChange(now.Status, tasks.Pending); err != nil {
+		return "", badInput("", "task %s: %w", id, err)
+	}
+	from = now.Status
+	if err := file.Save(map[string]tasks.Status{id: tasks.Pending}); err != nil {
+		return "", unwritable(err)
+	}
+	return from, nil
+}
+
+// text is what the next attempt is told before anybody edits it.
+func (t *tune) text(src *specSource, id string, list []loop.PastAttempt) (string, error) {
+	if t.selected > 0 {
+		for _, v := range list {
+			if v.Attempt == t.selected && v.Spec != "" {
+				return v.Spec, nil
+			}
+		}
+		return "", badInput("descartes loop tune "+terminal.Quote(id)+" lists them", "task %s has no attempt %d in its last loop", id, t.selected)
+	}
+	if text, err := src.home.Tuned(src.File.Tag(), id); text != "" || err != nil {
+		return text, err
+	}
+	spec, err := src.next(id, 0)
+	return spec.Text, err
+}
+
+// candidates lists the tasks whose last attempt was not verified.
+func (t *tune) candidates(cmd *cobra.Command, src *specSource) error {
+	type row struct {
+		ID       loop.TaskID `json:"id"`
+		Title    string      `json:"title"`
+		Status   string      `json:"status"`
+		Attempts int         `json:"attempts"`
+		Reason   string      `json:"reason"`
+		Tuned    bool        `json:"tuned"`
+	}
+	rows := []row{}
+	for _, id := range src.Graph.Leaves() {
+		if src.last == nil || src.Graph.Status(id) == tasks.Done {
+			continue
+		}
+		list, err := src.home.Attempts(src.last.State.ID, id)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			continue
+		}
+		task, _ := src.Graph.Task(id)
+		text, err := src.home.Tuned(src.File.Tag(), id)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row{src.ID(id), task.Title, string(src.Graph.Status(id)), len(list), list[len(list)-1].Reason, text != ""})
+	}
+	if t.format == "json" {
+		return writeJSON(cmd.OutOrStdout(), rows)
+	}
+	if len(rows) == 0 {
+		return write(cmd.OutOrStdout(), "no task of tag "+terminal.Clean(src.File.Tag())+" has an attempt that failed\n")
+	}
+	var s strings.Builder
+	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "TASK\tSTATUS\tATTEMPTS\tTITLE\tLAST REASON")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", terminal.Clean(r.ID.ID), terminal.Clean(r.Status), r.Attempts, terminal.Fit(terminal.Clean(r.Title), 40), terminal.Fit(terminal.Clean(r.Reason), 60))
+	}
+	w.Flush() // into memory
+	fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s\n", terminal.Quote(rows[0].ID.ID), report.ListFlags(src.File.Tag(), src.Scud.TasksFile))
+	return write(cmd.OutOrStdout(), s.String())
+}
+
+// promptLoop is the prompt loop that is meant: the named one, or the last one where that is neither over a
+// tag nor a tag or a task is named. nil is a tag.
+func (t *tune) promptLoop(cmd *cobra.Command, args []string) (*loop.Saved, error) {
+	f := cmd.Flags()
+	if t.name == "" && (len(args) > 0 || f.Changed("scud-tag") || f.Changed("tasks-file")) {
+		return nil, nil
+	}
+	root, err := findRoot(t.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if t.name == "" {
+		s, err := loop.NewHome(root).Last()
+		if err != nil || s == nil || s.State.Kind == loop.KindTag {
+			return nil, nil // the tag's own commands say what is wrong
+		}
+		return s, nil
+	}
+	s, err := lookUp(root, t.Dir, t.name, "")
+	if err != nil {
+		return nil, err
+	}
+	if s.State.Kind != loop.KindTag {
+		if len(args) > 0 {
+			return nil, badInput("leave the task out", "loop %s repeats a prompt, it has no task %q", s.State.ID, args[0])
+		}
+		return s, nil
+	}
+	return nil, f.Set("scud-tag", s.State.Tag)
+}
+
+// runPrompt shows the iterations of a prompt loop, or chooses the text of its next one.
+func (t *tune) runPrompt(cmd *cobra.Command, s *loop.Saved) error {
+	root, err := findRoot(t.Dir)
+	if err != nil {
+		return err
+	}
+	home := loop.NewHome(root)
+	list, err := home.Iterations(s.State.ID)
+	if err == nil {
+		list, err = t.compared(cmd.Context(), root, nil, list)
+	}
+	if err != nil {
+		return err
+	}
+	chosen, err := home.TunedPrompt(s.State.ID)
+	if err != nil {
+		return err
+	}
+	change := t.selected > 0 || t.edit || t.drop
+	if !change || t.show {
+		text, err := t.shown(list, func(markdown bool) string { return report.IterationsText(s.State, list, chosen, markdown) })
+		if err == nil {
+			err = write(cmd.OutOrStdout(), text)
+		}
+		if err != nil || !change {
+			return err
+		}
+	}
+	if s.State.Completed {
+		return badInput("start another one", "loop %s has ended (%s)", s.State.ID, s.State.ExitReason.Type)
+	}
+	if t.drop {
+		if err := home.TunePrompt(atomicfile.OS(), s.State.ID, ""); err != nil {
+			return err
+		}
+		return write(cmd.ErrOrStderr(), fmt.Sprintf("loop %s: its next iteration is told what is made for it\n", s.State.ID))
+	}
+	return t.choosePrompt(cmd, home, s, list, chosen)
+}
+
+func (t *tune) choosePrompt(cmd *cobra.Command, home loop.Home, s *loop.Saved, list []loop.PastAttempt, chosen string) error {
+	text := cmp.Or(chosen, s.State.Config.Prompt)
+	if n := len(list); n > 0 && chosen == "" && list[n-1].Spec != "" {
+		text = list[n-1].Spec
+	}
+	if t.selected > 0 {
+		text = ""
+		for _, v := range list {
+			if v.Attempt == t.selected && v.Spec != "" {
+				text = v.Spec
+			}
+		}
+		if text == "" {
+			return badInput("descartes loop tune --name "+s.State.ID+" shows those that there are", "loop %s has no text of an iteration %d", s.State.ID, t.selected)
+		}
+	}
+	text, err := t.changed(cmd, "prompt.md", text)
+	if text == "" || err != nil {
+		return err
+	}
+	if err := home.TunePrompt(atomicfile.OS(), s.State.ID, text); err != nil {
+		return badInput("", "%w", err)
+	}
+	note := fmt.Sprintf("loop %s: its next iteration is told the chosen text, word for word\n", s.State.ID)
+	if !home.IsLive(*s) {
+		note += "next: " + resumeOf(filepath.Dir(string(home)), s.State.ID, s.Path) + "\n"
+	}
+	return write(cmd.ErrOrStderr(), note)
+}
+
+// compared are attempts, oldest first, with what each was told and what it changed.
+func (t *tune) compared(ctx context.Context, root string, job *loop.Job, list []loop.PastAttempt) ([]loop.PastAttempt, error) {
+	repo, err := openRepo(ctx, root, nil)
+	if err == nil {
+		defer repo.Close()
+	}
+	home := loop.NewHome(root)
+	for i := range list {
+		if err := home.ReadSpec(job, &list[i]); err != nil {
+			return nil, err
+		}
+		if a := &list[i]; repo != nil && a.Before != "" && a.After != "" {
+			if a.Diff, err = repo.Patch(ctx, a.Before, a.After, shownDiff); err != nil {
+				a.Diff = "" // trees that git has pruned; the diff stat is left
+			}
+		}
+	}
+	report.CompareSpecs(list)
+	return list, nil
+}
+
+// shownDiff bounds, in bytes, the diff that is shown of an attempt; its ref has all of it.
+const shownDiff = 16 << 10
+
+// shown are attempts in the format asked for.
+func (t *tune) shown(list []loop.PastAttempt, text func(markdown bool) string) (string, error) {
+	if t.format != "json" {
+		return text(t.format == "markdown"), nil
+	}
+	var s strings.Builder
+	err := writeJSON(&s, list)
+	return s.String(), err
+}
+
+// edited lets a person change a text in their editor: $VISUAL, else $EDITOR, else vi. name is that of the
+// file it is shown in. A text of which the editor says that it failed is not taken.
+func edited(ctx context.Context, name, text string) (string, error) {
+	line := cmp.Or(os.Getenv("VISUAL"), cmp.Or(os.Getenv("EDITOR"), "vi"))
+	argv, err := config.SplitCommand("EDITOR", line)
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "descartes-edit-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	code, err := proc.Interactive(ctx, append(argv, path), "")
+	if err != nil {
+		return "", badInput("set EDITOR to one that is here", "editor: %w", err)
+	}
+	if code != 0 {
+		return "", badInput("nothing was changed", "the editor %s ended with exit status %d", line, code)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read what was edited: %w", err)
+	}
+	return string(b), nil
 }

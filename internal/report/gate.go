@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
 )
@@ -114,4 +115,57 @@ func afterCooldown(out loop.Outcome, resume string) string {
 		return "see to that, then " + resume + " --yes"
 	}
 	return fmt.Sprintf("%s after %s, when one iteration may try; %s --yes lets it try now", resume, out.Until.Local().Format("2006-01-02 15:04:05"), resume)
+}
+
+// GatePlan is what a criteria loop makes of its spec, before anything is run.
+type GatePlan struct {
+	Score         int         `json:"score"`
+	Dimensions    []dimension `json:"dimensions"`
+	Shape         gate.Shape  `json:"shape"`
+	Workflow      string      `json:"workflow"`
+	WorkflowGate  string      `json:"workflow_gate"`
+	Reversibility string      `json:"reversibility"`
+	Why           string      `json:"reversibility_reason"`
+	Steps         []string    `json:"steps"`
+	Budget        float64     `json:"budget_usd"`
+
+	lines []string
+}
+
+type dimension struct {
+	Name   string `json:"name"`
+	Points int    `json:"points"`
+	Reason string `json:"reason"`
+	Ask    string `json:"clearer,omitempty"`
+}
+
+// NewGatePlan is the plan of a loop with that gate and those settings.
+func NewGatePlan(c *gate.Criteria, cfg loop.Config) *GatePlan {
+	clarity := gate.Score(c.Spec, c.Asked)
+	out := &GatePlan{Score: clarity.Total(), Shape: c.Shape, Workflow: c.Workflow.Name(), WorkflowGate: c.Workflow.Gate(), Reversibility: c.Class.Text(),
+		Why: "it was given", Steps: c.Steps, Budget: cfg.MaxCostUSD, lines: clarity.Lines()}
+	if cfg.Reversibility == "" {
+		_, out.Why = gate.Classify(c.Spec)
+	}
+	for _, d := range clarity.Dimensions() {
+		out.Dimensions = append(out.Dimensions, dimension{d.Name, d.Points, d.Reason, d.Ask})
+	}
+	return out
+}
+
+// Text is the plan for a person.
+func (g *GatePlan) Text() string {
+	p := &page{}
+	p.say("\nclarity: %d of 10", g.Score)
+	for _, l := range g.lines {
+		p.say("  %s", terminal.Clean(l))
+	}
+	p.say("shape: %s", g.Shape)
+	p.say("workflow: %s: %s", g.Workflow, g.WorkflowGate)
+	p.say("reversibility: %s, because %s", g.Reversibility, terminal.Clean(g.Why))
+	p.say("steps:")
+	for i, s := range g.Steps {
+		p.say("  %d. %s", i+1, terminal.Clean(s))
+	}
+	return p.String()
 }
