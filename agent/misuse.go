@@ -22,9 +22,9 @@ func (r *Runner) misused(q Request) (why string, ok bool) {
 // usageError looks for a complaint about the command line in the beginning of
 // what a program printed on standard error.
 func usageError(text, name string) (why string, ok bool) {
-	help := regexp.MustCompile(`(?im)^(usage|options):|--help'?\.?$`).MatchString(text)
+	help := regexp.MustCompile(`(?im)^(usage|options):`).MatchString(text)
 	complaint := regexp.MustCompile(`(?i)^(\S+: )?(error: )?(unknown|unexpected|unrecognized|invalid|bad|no such) (arguments?|options?|values?|choices?|subcommand|command)\b` +
-		`|^error: (option|the argument|the following (required )?arguments|a value is required|when using --)|^(cannot use both|missing required arguments?|not enough (non-option )?arguments)\b|^\S+: error: `)
+		`|^error: (option|the argument|the following (required )?arguments|a value is required|when using --)`)
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for n, line := range lines {
 		if line = strings.TrimSpace(line); !complaint.MatchString(line) {

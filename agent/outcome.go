@@ -249,7 +249,7 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	case "refusal": // of this task; the next one is another matter
 		return ""
 	}
-	if regexp.MustCompile(`(?i)\bloop (was |has been )?detect|potential loop\b`).MatchString(told.Text) { // of this task too
+	if regexp.MustCompile(`(?i)\bloop (was |has been )?detect`).MatchString(told.Text) { // of this task too
 		return ""
 	}
 	if fatalWords(told.Text) {
@@ -261,17 +261,20 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	return Transient
 }
 
+// loginWords are clients' whole phrases for what no further attempt would mend, also where the agent's own words may be among them.
+const loginWords = `not logged in|(invalid|incorrect) api key|api key not valid|credit balance is too low|cannot be used with root|oauth token has expired` +
+	`|authentication_(error|failed)|no authentication information found|no auth type is selected`
+
 // fatalWords reports whether a client's error is one that waiting does not mend.
 func fatalWords(text string) bool {
-	return !saysWhen(text) && regexp.MustCompile(`(?i)credit balance|insufficient_quota|quota exceeded|exceeded your current quota|context window|prompt is too long|not logged in|api key`+
-		`|does not exist|not found|unauthorized|authentication|INVALID_ARGUMENT`).MatchString(text)
+	return hopeless(text) || !saysWhen(text) && regexp.MustCompile(`(?i)quota exceeded|context window|prompt is too long|unauthorized`).MatchString(text)
 }
 
 // hopeless reports whether a client's error is one that no waiting mends, whatever status it comes with: agents tell
 // an unknown model as their own server's error 500, and money that is used up as 429. Where the text says when to
 // ask again, it is neither.
 func hopeless(text string) bool {
-	return !saysWhen(text) && regexp.MustCompile(`(?i)\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)|insufficient_quota|exceeded your current quota|credit balance is too low|api key not valid|(invalid|incorrect) api key|no auth type is selected`).MatchString(text)
+	return !saysWhen(text) && regexp.MustCompile(`(?i)\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)|insufficient_quota|exceeded your current quota|`+loginWords).MatchString(text)
 }
 
 // saysWhen reports whether an error says when to ask again: "Please retry in 33.5s".
@@ -321,11 +324,9 @@ func (q Request) overran(why process.Why) string {
 	return fmt.Sprintf("the agent had more than %d processes and threads at a time and was ended", q.Limits.Procs)
 }
 
-// refusalIn looks for clients' words for what no further attempt would mend,
-// in what a failed run printed as text. The agent's own words may be among it,
-// so these are whole phrases only.
+// refusalIn looks for a client's refusal in what a failed run printed as text.
 func refusalIn(text string) (line string, ok bool) {
-	fatal := regexp.MustCompile(`(?i)not logged in|invalid api key|credit balance is too low|cannot be used with root|authentication_(error|failed)|oauth token has expired|no authentication information found|no auth type is selected`)
+	fatal := regexp.MustCompile(`(?i)` + loginWords)
 	for l := range strings.Lines(text) {
 		if fatal.MatchString(l) {
 			line, ok = clip(strings.TrimSpace(l), 200), true
