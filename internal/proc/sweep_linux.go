@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,24 +33,24 @@ func sweep(cookie string, of deadShim) (killed int, err error) {
 	if cookie == "" || strings.IndexByte(cookie, 0) >= 0 {
 		return 0, fmt.Errorf("sweep: cookie %q is not usable", cookie)
 	}
-	h := sweeper{mark: append([]byte(CookieVar+"="+cookie), 0), of: of, stopped: map[info]bool{}, foreign: map[info]bool{}}
+	h := sweeper{mark: append([]byte(CookieVar+"="+cookie), 0), of: of, killed: map[info]bool{}}
 	start := time.Now()
 	progress, before := start, 0
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		now := time.Now()
 		left, err := h.round(now.Sub(start) < shimBound)
 		if err != nil {
-			return len(h.stopped), err
+			return len(h.killed), err
 		}
 		if left == 0 {
 			h.reap()
-			return len(h.stopped), nil
+			return len(h.killed), nil
 		}
 		if left != before {
 			progress, before = now, left
 		}
 		if now.Sub(progress) > sweepBound || now.Sub(start) > 12*sweepBound {
-			return len(h.stopped), fmt.Errorf("sweep: %d processes cannot be ended", left)
+			return len(h.killed), fmt.Errorf("sweep: %d processes cannot be ended", left)
 		}
 		time.Sleep(max(pause, time.Since(now)))
 	}
@@ -57,48 +58,27 @@ func sweep(cookie string, of deadShim) (killed int, err error) {
 
 // sweeper is one Sweep at work.
 type sweeper struct {
-	mark    []byte
-	of      deadShim
-	stopped map[info]bool
-	foreign map[info]bool // other users': not ours to end
+	mark   []byte
+	of     deadShim
+	killed map[info]bool
 }
 
-// round stops what there is until nothing new shows up, then kills all of it:
-// whoever is stopped starts nothing more, and stays the parent of what it has
-// started. It returns how many it found.
+// round ends what there is, but for shims where it is patient, and returns how many it found.
 func (h *sweeper) round(patient bool) (left int, err error) {
-	var found []info
-	for range 64 {
-		if found, err = h.find(); err != nil {
-			return 0, err
+	spared := 0
+	killed, err := endAll(func() ([]info, error) {
+		found, err := h.find()
+		all := len(found)
+		if patient {
+			found = slices.DeleteFunc(found, func(i info) bool { return isShim(i.pid) })
 		}
-		grown := false
-		for _, i := range found {
-			key := info{pid: i.pid, start: i.start}
-			if h.stopped[key] || h.foreign[key] || patient && isShim(i.pid) {
-				continue
-			}
-			switch err := i.signal(syscall.SIGSTOP); err {
-			case nil:
-				h.stopped[key], grown = true, true
-			case syscall.EPERM:
-				h.foreign[key] = true
-			}
-		}
-		if !grown {
-			break
-		}
+		spared = all - len(found)
+		return found, err
+	})
+	for _, i := range killed {
+		h.killed[i.key()] = true
 	}
-	for _, i := range found {
-		switch key := (info{pid: i.pid, start: i.start}); {
-		case h.foreign[key]:
-			continue
-		case !patient || !isShim(i.pid):
-			_ = i.signal(syscall.SIGKILL)
-		}
-		left++
-	}
-	return left, nil
+	return len(killed) + spared, err
 }
 
 // find lists what is to be swept up.
@@ -150,7 +130,7 @@ func (h *sweeper) stray(i info, own int) bool {
 
 // reap collects those of the dead that are our children.
 func (h *sweeper) reap() {
-	for i := range h.stopped {
+	for i := range h.killed {
 		if h.of.adopted {
 			_, _ = syscall.Wait4(i.pid, nil, syscall.WNOHANG, nil)
 		}

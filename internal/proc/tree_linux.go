@@ -119,6 +119,9 @@ func stat(pid int) (info, bool) {
 	return i, true
 }
 
+// key names a process for good.
+func (i info) key() info { return info{pid: i.pid, start: i.start} }
+
 func (i info) dead() bool { return i.state == 'Z' || i.state == 'X' }
 
 // children lists the children of all threads of a process. While processes
@@ -219,7 +222,7 @@ func signalGroups(_ int, sig syscall.Signal, skip map[int]bool) {
 		switch {
 		case skip[i.pid]:
 		case i.group == own || i.group <= 1: // it joined ours
-			signalChild(i, sig)
+			_ = i.signal(sig)
 		case !done[i.group]:
 			done[i.group] = true
 			_ = syscall.Kill(-i.group, sig)
@@ -227,37 +230,40 @@ func signalGroups(_ int, sig syscall.Signal, skip map[int]bool) {
 	}
 }
 
-// killTree stops every descendant, again and again until no new one shows up,
-// and then kills them all. It returns those it killed.
-func killTree(_ int, skip map[int]bool) []int {
-	stopped := map[int]bool{}
-	for range 64 {
-		grown := false
-		for _, i := range tree() {
-			if !stopped[i.pid] && !skip[i.pid] && signalChild(i, syscall.SIGSTOP) {
-				stopped[i.pid], grown = true, true
-			}
-		}
-		if !grown {
-			break
-		}
-	}
-	var killed []int
-	for _, i := range tree() {
-		if !skip[i.pid] && signalChild(i, syscall.SIGKILL) {
-			killed = append(killed, i.pid)
-		}
+// killTree ends every descendant, and returns those it killed.
+func killTree(_ int, skip map[int]bool) (killed []int) {
+	list, _ := endAll(func() ([]info, error) {
+		return slices.DeleteFunc(tree(), func(i info) bool { return skip[i.pid] }), nil
+	})
+	for _, i := range list {
+		killed = append(killed, i.pid)
 	}
 	return killed
 }
 
-// signalChild signals a descendant and nobody else. Only we reap our own
-// children, so their numbers stay theirs.
-func signalChild(i info, sig syscall.Signal) bool {
-	if i.parent == os.Getpid() {
-		return syscall.Kill(i.pid, sig) == nil
+// endAll stops what find lists, again and again until no new one shows up, and
+// then kills it: whoever is stopped starts nothing more, and stays the parent of
+// what it has started. It returns those it killed.
+func endAll(find func() ([]info, error)) (killed []info, err error) {
+	var found []info
+	stopped := map[info]bool{}
+	for grown, rounds := true, 0; grown && rounds < 64; rounds++ {
+		if found, err = find(); err != nil {
+			return nil, err
+		}
+		grown = false
+		for _, i := range found {
+			if !stopped[i.key()] && i.signal(syscall.SIGSTOP) == nil {
+				stopped[i.key()], grown = true, true
+			}
+		}
 	}
-	return i.signal(sig) == nil
+	for _, i := range found {
+		if i.signal(syscall.SIGKILL) == nil { // else it is gone, or another user's
+			killed = append(killed, i)
+		}
+	}
+	return killed, nil
 }
 
 func pids(set map[int]bool) string {
