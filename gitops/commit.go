@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -432,23 +431,27 @@ func (p *wavePlan) notes(paths []string) []string {
 // historyLimit bounds every walk through history: what a run looks for is never far from HEAD.
 const historyLimit = 500
 
-// FindWave looks for the commit of a wave that holds these tasks, by the trailers Descartes-Loop, Descartes-Wave
-// and Descartes-Task, from HEAD back through its newest few hundred ancestors.
-func (r *Repo) FindWave(ctx context.Context, loop string, wave int, tasks []string) (hash string, ok bool, err error) {
-	_, at, err := r.refs.head()
-	if err != nil || at == "" {
-		return "", false, err
+// FindCommit looks for a commit whose message has these trailers, each a line of the form "Key: value": from a commit, or from HEAD where that
+// is "", back through its newest few hundred ancestors.
+func (r *Repo) FindCommit(ctx context.Context, from string, lines ...string) (hash string, ok bool, err error) {
+	if from == "" {
+		if _, from, err = r.refs.head(); err != nil || from == "" {
+			return "", false, err
+		}
 	}
-	number := strconv.Itoa(wave)
-	err = r.walk(ctx, at, historyLimit, func(h, message string) bool {
-		t := trailers(message)
-		if slices.Contains(t["Descartes-Loop"], loop) && slices.Contains(t["Descartes-Wave"], number) && containsAll(t["Descartes-Task"], tasks) {
-			hash, ok = h, true
+	err = r.walk(ctx, from, historyLimit, func(h, message string) bool {
+		has := trailers(message)
+		ok = !slices.ContainsFunc(lines, func(line string) bool {
+			key, value, _ := strings.Cut(line, ": ")
+			return !slices.Contains(has[key], value)
+		})
+		if ok {
+			hash = h
 		}
 		return !ok
 	})
 	if err != nil {
-		return "", false, fmt.Errorf("look for wave %d: %w", wave, err)
+		return "", false, fmt.Errorf("look for a commit with %s: %w", strings.Join(lines, ", "), err)
 	}
 	return hash, ok, nil
 }
@@ -491,15 +494,6 @@ func trailers(message string) map[string][]string {
 		}
 	}
 	return out
-}
-
-func containsAll(have, want []string) bool {
-	for _, w := range want {
-		if !slices.Contains(have, w) {
-			return false
-		}
-	}
-	return true
 }
 
 // walk calls visit for a commit and its ancestors, nearest first, until it says false or limit is reached.

@@ -439,7 +439,7 @@ func TestRepairReplacedRepository(t *testing.T) {
 	s.git("fsck", "--strict")
 }
 
-func TestFindWave(t *testing.T) {
+func TestFindCommit(t *testing.T) {
 	t.Parallel()
 	s := newTwin(t, &scenario{})
 	commit := func(message string) string {
@@ -458,15 +458,17 @@ func TestFindWave(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	loop, wave, task := "Descartes-Loop: ", "Descartes-Wave: ", "Descartes-Task: "
 	for _, tt := range []struct {
-		loop  string
-		wave  int
-		tasks []string
+		from  string
+		lines []string
 		want  string
-	}{{"a", 1, []string{"2"}, one}, {"a", 1, nil, one}, {"a", 3, []string{"4"}, two}, {"a", 3, []string{"5"}, ""}, {"a", 4, nil, four}, {"a", 2, nil, ""}, {"b", 1, nil, ""}, {"a", 11, nil, ""}} {
-		got, ok, err := r.FindWave(t.Context(), tt.loop, tt.wave, tt.tasks)
+	}{{"", []string{loop + "a", wave + "1", task + "2"}, one}, {"", []string{loop + "a", wave + "1"}, one}, {"", []string{loop + "a", wave + "3", task + "4"}, two},
+		{"", []string{loop + "a", wave + "3", task + "5"}, ""}, {"", []string{loop + "a", wave + "4"}, four}, {"", []string{loop + "a", wave + "2"}, ""},
+		{"", []string{loop + "b", wave + "1"}, ""}, {"", []string{loop + "a", wave + "11"}, ""}, {one, []string{loop + "a"}, one}, {one, []string{wave + "3"}, ""}} {
+		got, ok, err := r.FindCommit(t.Context(), tt.from, tt.lines...)
 		if err != nil || got != tt.want || ok != (tt.want != "") {
-			t.Errorf("%s %d %v: got %q %v %v, want %q", tt.loop, tt.wave, tt.tasks, got, ok, err, tt.want)
+			t.Errorf("%q %q: got %q %v %v, want %q", tt.from, tt.lines, got, ok, err, tt.want)
 		}
 	}
 }

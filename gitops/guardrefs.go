@@ -229,9 +229,9 @@ func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
 		tip = cmp.Or(now[g.at.Branch], tip)
 	}
 	for _, h := range slices.Compact([]string{hash, tip}) {
-		s.Back = s.Back || h != "" && g.at.Hash != "" && h != g.at.Hash && !r.leadsTo(ctx, h, g.at.Hash)
+		s.Back = s.Back || h != "" && g.at.Hash != "" && h != g.at.Hash && !r.LeadsTo(ctx, h, g.at.Hash)
 	}
-	if old := slices.Collect(maps.Values(g.refs)); tip != "" && tip != g.at.Hash && !slices.Contains(old, tip) && (g.at.Hash == "" || !r.leadsTo(ctx, g.at.Hash, tip)) {
+	if old := slices.Collect(maps.Values(g.refs)); tip != "" && tip != g.at.Hash && !slices.Contains(old, tip) && (g.at.Hash == "" || !r.LeadsTo(ctx, g.at.Hash, tip)) {
 		s.Commits = tip
 		s.note("the attempt's own commits up to %s are kept (yours too, if you committed here meanwhile): git log %[1]s", shortHash(tip))
 	}
@@ -378,8 +378,8 @@ func shortRef(name string) string {
 	return name
 }
 
-// leadsTo reports whether a commit has another among its ancestors.
-func (r *Repo) leadsTo(ctx context.Context, from, to string) bool {
+// LeadsTo reports whether a commit has another among its ancestors, or is it.
+func (r *Repo) LeadsTo(ctx context.Context, from, to string) bool {
 	_, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "--is-ancestor", to, from}})
 	return err == nil
 }

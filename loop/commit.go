@@ -100,12 +100,14 @@ func (w *tagWork) usersIn(committed []string) []string {
 // made again.
 func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []string, wave gitops.Wave) (c gitops.Commit, tree gitops.Tree, err error) {
 	repo := w.tools.Repo
-	made := func() (string, bool, error) { return repo.FindWave(ctx, w.state.ID, number, done) }
+	made := func(from string) (string, bool, error) {
+		return repo.FindCommit(ctx, from, waveTrailers(w.state.ID, number, done)...)
+	}
 	if w.trunk != nil {
 		return w.trunk.commit(ctx, ln, wave, made)
 	}
 	if w.resumed && len(done) > 0 {
-		hash, found, err := made()
+		hash, found, err := made("")
 		if err != nil {
 			return c, "", err
 		}
@@ -183,14 +185,20 @@ func (w *tagWork) message(subject string, number int, done []string, blocked []j
 	for _, e := range blocked {
 		fmt.Fprintf(&b, "- %s %s (blocked: %s)\n", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
 	}
-	fmt.Fprintf(&b, "\nDescartes-Loop: %s\nDescartes-Wave: %d\n", w.state.ID, number)
-	for _, id := range done {
-		fmt.Fprintf(&b, "Descartes-Task: %s\n", oneline.Text(id))
-	}
+	b.WriteString("\n" + strings.Join(waveTrailers(w.state.ID, number, done), "\n") + "\n")
 	if w.config.Git.CostTrailer {
 		fmt.Fprintf(&b, "Descartes-Cost: %s\n", w.costOf(done).Trailer())
 	}
 	return b.String()
+}
+
+// waveTrailers are the lines by which a wave's commit is known.
+func waveTrailers(loop string, number int, done []string) []string {
+	lines := []string{"Descartes-Loop: " + loop, fmt.Sprintf("Descartes-Wave: %d", number)}
+	for _, id := range done {
+		lines = append(lines, "Descartes-Task: "+oneline.Text(id))
+	}
+	return lines
 }
 
 // pairOf is what a verified attempt changed, for the wave's commit.

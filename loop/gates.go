@@ -266,17 +266,22 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 	c := w.config
 	check := gate.Check{Name: "precheck"}
 	u := &unit{lane: ln, with: c.Choices(nil)[0], log: filepath.Join(w.home.Run(w.state.ID), "logs", "precheck.log")}
+	if ln.slot != nil {
+		u.base = w.trunk.merged.Tree
+	}
+	if ln.slot != nil || c.Precheck == PrecheckAgent {
+		if _, err := w.prepare(context.WithoutCancel(ctx), ln, w.start(u)); err != nil {
+			return check, err
+		}
+	}
 	if c.Precheck != PrecheckAgent {
-		res, err := ln.runner.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: w.job.Dir, Env: w.Loop.input(u, "").Env,
+		res, err := ln.runner.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: ln.ws.Dir(), Env: w.Loop.input(u, "").Env,
 			Log: u.log, Mask: w.tools.Mask}))
 		if err != nil {
 			return check, fmt.Errorf("run the pre-check: %w", err)
 		}
 		check.Passed, check.Output = res.Passed, orElse(endOf(res.Tail), res.Reason())
 		return check, nil
-	}
-	if _, err := w.prepare(context.WithoutCancel(ctx), ln, w.start(u)); err != nil {
-		return check, err
 	}
 	in := w.Loop.input(u, precheckPrompt(c.Prompt))
 	in.Session, in.Spent, in.Keep = "", nil, false
@@ -431,7 +436,7 @@ func (w *promptWork) holdLoopFile(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	if b := w.readLoopFile(); len(b) > 0 && !w.resumed {
+	if b := readLoopFile(w.job.Dir); len(b) > 0 && !w.resumed {
 		aside := filepath.Join(w.home.Run(w.state.ID), "loop-state-before.json")
 		if err := atomicfile.Write(w.tools.FS, aside, b, 0o644); err != nil {
 			return fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
@@ -459,33 +464,45 @@ func (e *LoopFileError) Error() string {
 }
 
 // readLoopFile is the file as it lies there, nil where there is none that can be read.
-func (w *promptWork) readLoopFile() []byte {
-	path := loopFile(w.job.Dir)
-	if plainfile.Writable(w.job.Dir, path) != nil { // writing it says so
+func readLoopFile(dir string) []byte {
+	path := loopFile(dir)
+	if plainfile.Writable(dir, path) != nil { // writing it says so
 		return nil
 	}
-	b, err := plainfile.Read(w.job.Dir, path, maxLoopFile)
+	b, err := plainfile.Read(dir, path, maxLoopFile)
 	if err != nil {
 		return nil
 	}
 	return b
 }
 
-// writeLoopFile writes the state of a criteria loop. That the folder cannot be written stops nothing.
+// agentDir is where the agent works: in the slot, where there is one.
+func (w *promptWork) agentDir() string {
+	if w.trunk == nil {
+		return w.job.Dir
+	}
+	return w.lanes[0].slot.Host(w.job.Dir)
+}
+
+func (w *promptWork) loopFileText(c *gate.Criteria) []byte { return w.tools.Mask.Bytes(c.StateFile()) }
+
+// writeLoopFile writes the state of a criteria loop, for its agent and for other programs. That the folder cannot be written stops nothing.
 func (w *promptWork) writeLoopFile() error {
 	c := w.criteria()
 	if c == nil {
 		return nil
 	}
-	if err := w.putLoopFile(w.tools.Mask.Bytes(c.StateFile())); err != nil {
-		return w.note(err.Error())
+	for _, dir := range slices.Compact([]string{w.job.Dir, w.agentDir()}) {
+		if err := w.putLoopFile(dir, w.loopFileText(c)); err != nil {
+			return w.note(err.Error())
+		}
 	}
 	return nil
 }
 
-func (w *promptWork) putLoopFile(text []byte) error {
-	path := loopFile(w.job.Dir)
-	if err := plainfile.Writable(w.job.Dir, path); err != nil {
+func (w *promptWork) putLoopFile(dir string, text []byte) error {
+	path := loopFile(dir)
+	if err := plainfile.Writable(dir, path); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -518,7 +535,7 @@ func (w *promptWork) endLoopFile(out *Outcome) error {
 		cancelled = out.Ending == journal.UserCancelled
 	}
 	if dropsLoopFile(*w.config, out.Ending.Final(), cancelled) {
-		return removeLoopFile(w.job.Dir)
+		return errors.Join(removeLoopFile(w.job.Dir), removeLoopFile(w.agentDir()))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -203,8 +204,8 @@ type candidate struct {
 func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (*trunk, error) {
 	repo := l.tools.Repo
 	t := &trunk{Loop: l, pool: pool, merged: Integration{merge: repo.MergeTrees}}
-	if l.config.Git.Branch != "" {
-		t.branch = "refs/heads/" + l.config.Git.Branch
+	if branch := cmp.Or(l.config.Git.Branch, l.branch, l.history.Branch); branch != "" {
+		t.branch = "refs/heads/" + branch
 	}
 	if l.history.Integrated != "" {
 		t.merged.Tree, t.on = gitops.Tree(l.history.Integrated), l.history.IntegratedOn
@@ -234,7 +235,9 @@ func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (*trunk, erro
 }
 
 // aside is the branch that takes commits which the user's own tree cannot follow.
-func (t *trunk) aside() string { return "refs/heads/descartes/" + fileName(t.state.Tag) }
+func (t *trunk) aside() string {
+	return "refs/heads/descartes/" + fileName(cmp.Or(t.state.Tag, t.state.ID))
+}
 
 // tip is the commit that the next one goes on.
 func (t *trunk) tip(ctx context.Context) (string, error) {
@@ -305,7 +308,7 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 
 // commit makes a commit of the state in a slot and has the branch follow, with the user's files. Where they cannot the commits go to a branch
 // aside. made finds the commit that a dead loop had made.
-func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made func() (string, bool, error)) (c gitops.Commit, tree gitops.Tree, err error) {
+func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made func(tip string) (string, bool, error)) (c gitops.Commit, tree gitops.Tree, err error) {
 	repo := t.tools.Repo
 	tip, err := t.tip(ctx)
 	if err != nil {
@@ -315,8 +318,8 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	if err != nil {
 		return c, "", err
 	}
-	if tip != t.on && t.resumed && t.branch == "" { // a loop that died before it could note the hash may have made it
-		if hash, found, err := made(); err != nil || found && hash == tip {
+	if tip != t.on && t.resumed { // a loop that died before it could note the hash may have made it
+		if hash, found, err := made(tip); err != nil || found && hash == tip {
 			if err == nil {
 				t.merged.Tree, t.on = base, tip
 			}
@@ -360,6 +363,9 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 
 // follow brings in what somebody else committed: the state goes on from there, once it is verified as a whole.
 func (t *trunk) follow(ctx context.Context, ln *lane, tip string, base gitops.Tree) error {
+	if done, err := t.mergedByHand(ctx, ln, tip, t.merged.Tree); done || err != nil {
+		return err
+	}
 	was, err := t.tools.Repo.CommitTree(t.on)
 	if err != nil {
 		return err
@@ -379,10 +385,55 @@ func (t *trunk) follow(ctx context.Context, ln *lane, tip string, base gitops.Tr
 		}
 	}
 	if len(met) > 0 || fate.Failure != nil {
-		return &gitops.RefusedError{Reason: fmt.Sprintf("somebody committed %.12s meanwhile, and the verified work does not go with it: %s", tip, fate.Reason()),
-			Hint: "the verified work is kept as " + t.kept() + ": merge it by hand"}
+		return t.apart(&fate)
 	}
 	t.merged.Tree, t.on = next, tip
+	return nil
+}
+
+// apart says that what somebody else committed and the verified work do not go together.
+func (t *trunk) apart(fate *Fate) error {
+	return &apartError{&gitops.RefusedError{Reason: "somebody committed meanwhile, and the verified work does not go with that: " + fate.Reason(),
+		Hint: "git merge " + t.kept() + ", then resume the loop"}}
+}
+
+type apartError struct{ refused *gitops.RefusedError }
+
+func (e *apartError) Error() string { return e.refused.Error() }
+func (e *apartError) Unwrap() error { return e.refused }
+
+// mergedByHand has the state go on from what a person made of the kept work, once that is verified.
+func (t *trunk) mergedByHand(ctx context.Context, ln *lane, tip string, work gitops.Tree) (bool, error) {
+	repo := t.tools.Repo
+	kept, err := repo.RefCommit(t.kept())
+	if err != nil || kept == "" || tip == "" {
+		return false, nil
+	}
+	if tree, err := repo.CommitTree(kept); err != nil || tree != work || !repo.LeadsTo(ctx, tip, kept) {
+		return false, nil
+	}
+	base, err := repo.CommitTree(tip)
+	if err != nil {
+		return false, err
+	}
+	if base != work {
+		res, err := t.verify(ctx, ln, base, []string{"what was merged by hand"})
+		if err != nil {
+			return false, err
+		}
+		if !res.Passed {
+			return false, t.apart(&Fate{Failure: &res})
+		}
+	}
+	t.merged.Tree, t.on = base, tip
+	return true, nil
+}
+
+// pin keeps the state, as a commit that a person can merge.
+func (t *trunk) pin(ctx context.Context) error {
+	if _, err := t.tools.Repo.Keep(ctx, t.kept(), t.merged.Tree, []string{t.on}, "descartes: verified so far\n\nWhat loop "+t.state.ID+" has verified, and no commit holds yet."); err != nil {
+		return gitErr("keep the verified work", err)
+	}
 	return nil
 }
 

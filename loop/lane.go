@@ -128,11 +128,14 @@ func taskWork(id string) string { return "task " + oneline.Text(id) }
 func (l *Loop) open(ctx context.Context) error {
 	h, slots := l.history, l.config.Slots()
 	inSlots := len(h.Attempts) > 0 && h.Attempts[len(h.Attempts)-1].Slot > 0
+	owes := h.Prompt.Open != nil || h.Prompt.Owed != ""
 	switch {
-	case slots == 0 && inSlots && (h.Open != nil || len(h.Verified)+len(h.Tasks) > 0):
+	case slots == 0 && inSlots && (h.Open != nil || owes || len(h.Verified)+len(h.Tasks) > 0):
 		return errors.New("the loop has work in slots that no commit holds: resume it as it was started, with -j or --isolate")
-	case slots > 0 && !inSlots && (h.Open != nil || len(h.Verified) > 0):
+	case slots > 0 && !inSlots && (h.Open != nil || owes || len(h.Verified) > 0):
 		return errors.New("the loop has work in your working tree that no commit holds: resume it there first, with -j 1 and without --isolate")
+	case slots > 0 && l.state.Kind != KindTag: // each iteration waits for the one before it
+		return l.openSlots(ctx, 1)
 	case slots > 0:
 		return l.openSlots(ctx, slots)
 	}
@@ -149,8 +152,9 @@ func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *at
 // openSlots takes so many slots, and those in which a dead loop left attempts open, and finds out where the run stands.
 func (l *Loop) openSlots(ctx context.Context, n int) error {
 	c := &l.config.Pool
-	pool := workspace.NewPool(workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.root, Dir: l.root, Shown: l.tools.Shown,
-		Fixed: l.work.fixed(), Fresh: c.Fresh, MaxCopy: c.MaxCopy, Setup: c.Setup, Run: l.setUp, Free: l.tools.Free})
+	dir, fixed := l.work.place()
+	pool := workspace.NewPool(workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.root, Dir: dir, Shown: l.tools.Shown,
+		Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Setup: c.Setup, Run: l.setUp, Free: l.tools.Free})
 	if err := pool.Room(ctx, n); err != nil {
 		return err
 	}
@@ -158,16 +162,21 @@ func (l *Loop) openSlots(ctx context.Context, n int) error {
 	if l.trunk, err = l.newTrunk(ctx, pool); err != nil {
 		return err
 	}
+	open := []*journal.Event{l.history.Prompt.Open}
 	for _, id := range slices.Sorted(maps.Keys(l.history.Tasks)) {
-		if open := l.history.Tasks[id].Open; open != nil && open.Slot > 0 {
-			ln, err := l.openSlot(ctx, open.Slot)
-			if err != nil {
-				return err
-			}
-			if ln != nil { // else somebody else has it, and the attempt in it is lost
-				ln.task, ln.spare = id, len(l.lanes) >= n
-				l.lanes = append(l.lanes, ln)
-			}
+		open = append(open, l.history.Tasks[id].Open)
+	}
+	for _, e := range open {
+		if e == nil || e.Slot == 0 {
+			continue
+		}
+		ln, err := l.openSlot(ctx, e.Slot)
+		if err != nil {
+			return err
+		}
+		if ln != nil { // else somebody else has it, and the attempt in it is lost
+			ln.task, ln.spare = e.Task, len(l.lanes) >= n
+			l.lanes = append(l.lanes, ln)
 		}
 	}
 	for len(l.lanes) < n {

@@ -129,9 +129,9 @@ type work interface {
 	opening(ctx context.Context, first *journal.Event, fresh bool) error
 	opened(fresh bool) error
 
-	// here is the user's own tree or folder as a workspace, and fixed are the files that no attempt in a slot may change.
+	// here is the user's own tree or folder as a workspace; place is where commands run in it, and what no attempt may change.
 	here() Workspace
-	fixed() []string
+	place() (dir string, fixed []string)
 	// recover finishes what an earlier run left in a lane.
 	recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error)
 	// next is the unit that a lane runs now. Without one and without an outcome there is nothing to do before another lane has ended something.
@@ -139,7 +139,7 @@ type work interface {
 	// limit names what forbids another attempt besides what forbids any run one.
 	limit() *Outcome
 	// spec is the text for a unit's agent. An outcome says that the run ends instead.
-	spec(u *unit) (specbuild.Spec, *Outcome, error)
+	spec(ctx context.Context, u *unit) (specbuild.Spec, *Outcome, error)
 	// begun are the events of a unit's begin.
 	begun(u *unit, first *journal.Event) []*journal.Event
 	// input completes what the settings say of a unit's attempt.
@@ -338,7 +338,7 @@ func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, erro
 			return out, nil
 		}
 	}
-	spec, out, err := l.work.spec(u)
+	spec, out, err := l.work.spec(ctx, u)
 	if out != nil || err != nil {
 		return out, err
 	}

@@ -47,12 +47,30 @@ type Iteration struct {
 	Facts   gate.Facts
 	Watched bool // Facts.Changed is known
 
-	base    gitops.Tree // the tree before what its commit is to hold
+	slot    *workspace.Slot // that it runs in; nil: the user's tree
+	seen    bool            // the slot is seen in the place of the project
+	base    gitops.Tree     // the tree before what its commit is to hold
 	edits   map[string]int
 	file    []byte // .loop/state.json as the agent left it
 	commit  string
 	ref     string // of the checkpoint
 	refused string // why git did not take the commit, where the iteration can be repeated
+}
+
+// At is where a file of the project lies for the iteration: in its slot, or there.
+func (it *Iteration) At(path string) string {
+	if it.slot == nil {
+		return path
+	}
+	return it.slot.Host(path)
+}
+
+// Seen is At as the iteration's agent sees it.
+func (it *Iteration) Seen(path string) string {
+	if it.seen {
+		return path
+	}
+	return it.At(path)
 }
 
 // Rules are what makes a prompt loop of one kind differ from another. Plain has none of its own.
@@ -185,14 +203,17 @@ func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
 }
 
 func (w *promptWork) here() Workspace {
+	dir, fixed := w.place()
 	if w.tools.Repo == nil {
-		return workspace.NewFolder(w.tools.FS, w.root, w.job.Dir, w.fixed())
+		return workspace.NewFolder(w.tools.FS, w.root, dir, fixed)
 	}
-	return workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: w.job.Dir, Settings: w.home.settings(w.state.ID), Fixed: w.fixed(),
+	return workspace.NewTree(workspace.Options{Repo: w.tools.Repo, FS: w.tools.FS, Root: w.root, Dir: dir, Settings: w.home.settings(w.state.ID), Fixed: fixed,
 		Shared: w, Watch: w.watches(), Commits: w.config.Git.AutoCommit, Reworks: true, Loop: w.state.ID})
 }
 
-func (w *promptWork) fixed() []string { return settingsFiles(w.config, w.root) }
+func (w *promptWork) place() (dir string, fixed []string) {
+	return w.job.Dir, settingsFiles(w.config, w.root)
+}
 
 // watches reports whether what an iteration changes is looked at.
 func (w *promptWork) watches() bool {
@@ -236,7 +257,7 @@ func (w *promptWork) opening(ctx context.Context, e *journal.Event, fresh bool) 
 	if fresh && w.resumed { // the state file is all that there is
 		e.Iteration = w.state.Iteration
 	}
-	if w.tools.Repo == nil || w.history.Prompt.Open != nil || w.resumed && !w.config.Git.AutoCommit {
+	if w.tools.Repo == nil || w.config.Slots() > 0 || w.history.Prompt.Open != nil || w.resumed && !w.config.Git.AutoCommit {
 		return nil
 	}
 	_, err := w.Enter(ctx, func() (err error) { // elsewhere whose is whose is not known
@@ -291,6 +312,14 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Out
 		u.before = gitops.Tree(open.Tree)
 		u.it.base, u.with, u.since = u.before, w.config.Choices(nil)[0], w.history.Prompt.Since
 		w.job.Rules.Adopt(u.it, open.Title)
+		if open.Slot != ln.number() { // its slot is in use by others
+			end := w.event(journal.IterationFinished, u)
+			end.Decision, end.Tree, end.Reason, end.Detail = journal.CutShort, open.Tree, "the run was interrupted, and goes on in another slot", &journal.Detail{End: string(agent.Cancelled)}
+			if err := w.ends(end); err != nil {
+				return nil, err
+			}
+			return w.beginGate(ctx, stop, ln)
+		}
 		if err := w.adopt(ctx, stop, u, open, w.history.Prompt.Agent); err != nil {
 			return nil, err
 		}
@@ -313,7 +342,14 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Out
 func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	b := &w.history.Prompt
 	it := &Iteration{Number: number, Try: try, Max: w.config.MaxIterations, Next: joinText(b.Next...), Failing: b.Failing}
-	return &unit{lane: ln, it: it, number: try, log: w.home.TurnLog(w.state.ID, number, try)}
+	u := &unit{lane: ln, it: it, number: try, log: w.home.TurnLog(w.state.ID, number, try)}
+	if ln.slot != nil { // it begins with what is committed, or where the last one left what no commit holds
+		it.slot, it.seen = ln.slot, w.tools.Shown
+		if u.base, u.before = w.trunk.merged.Tree, w.trunk.merged.Tree; b.Owed != "" {
+			u.before = gitops.Tree(b.Last.Tree)
+		}
+	}
+	return u
 }
 
 // next is the iteration that follows, or the last one again.
@@ -352,13 +388,20 @@ func iterations(n int) string {
 
 // spec is the text that an iteration's agent is given: what a person chose for it, else the composed
 // one with the handoff and what reviews advise.
-func (w *promptWork) spec(u *unit) (s specbuild.Spec, _ *Outcome, err error) {
+func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Outcome, err error) {
+	if u.lane.slot != nil { // the rules look at what lies there
+		if _, err := w.prepare(ctx, u.lane, w.start(u)); err != nil {
+			return s, nil, err
+		}
+	}
 	if out := w.job.Rules.Before(u.it); out != nil {
 		return s, out, nil
 	}
 	apart := w.job.Rules.Apart()
 	if owed := w.history.Prompt.Owed; w.config.Git.AutoCommit && owed != "" && w.watches() && !apart { // what no commit holds so far is part of its work
 		u.base, u.whole = gitops.Tree(owed), true
+	} else {
+		u.base = u.before
 	}
 	if u.base != "" && w.history.Prompt.Base == string(u.base) {
 		u.since = w.history.Prompt.Since
@@ -413,6 +456,9 @@ func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Title = w.job.Rules.About()
 	if c := w.criteria(); c != nil {
 		first.Lines = []string{c.Before(u.it.Number, u.it.Max, w.costSoFar())}
+		if err := w.putLoopFile(w.agentDir(), w.loopFileText(c)); err != nil { // in a slot that was cleaned
+			w.held = append(w.held, &journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: err.Error()})
+		}
 	}
 	if u.stand.Busy != "" && w.watches() {
 		w.held = append(w.held, &journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: beside(u.stand.Busy)})
@@ -471,7 +517,7 @@ func (w *promptWork) mend(u *unit, who string) ([]string, error) {
 		return nil, nil
 	}
 	if who == "attempt" {
-		u.it.file = w.readLoopFile()
+		u.it.file = readLoopFile(w.agentDir())
 	}
 	return nil, w.writeLoopFile()
 }
@@ -547,7 +593,8 @@ func (w *promptWork) countEdits(u *unit) error {
 		return w.note(err.Error())
 	}
 	for path, n := range u.it.edits { // as a person in the project's folder would type it
-		if rel := w.relative(path); filepath.IsAbs(path) && filepath.IsLocal(rel) {
+		rel, err := filepath.Rel(u.it.Seen(w.root), path)
+		if err == nil && filepath.IsAbs(path) && filepath.IsLocal(rel) {
 			delete(u.it.edits, path)
 			u.it.edits[rel] += n
 		}
@@ -569,6 +616,9 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	}
 	if w.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && verifyCommand(w.config, KindPrompt) != "" {
 		return nil // what comes next goes on with it
+	}
+	if w.trunk != nil {
+		return w.commitSlot(ctx, stop, u)
 	}
 	busy, err := w.Enter(context.WithoutCancel(ctx), func() error {
 		c := gitops.Wave{Message: w.tools.Mask.Text(w.message(u)), UserPaths: w.history.UserPaths,
@@ -601,21 +651,101 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	return err
 }
 
+// commitSlot commits what an iteration changed in its slot, once it is verified, and has the user's branch follow. What is not verified the next
+// iteration goes on with.
+func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) error {
+	if u.res.Agent.End != agent.Finished || u.res.Verify != nil && !u.res.Verify.Passed {
+		return nil
+	}
+	t, gctx := w.trunk, context.WithoutCancel(ctx)
+	tree, err := w.tools.Repo.TreeWithout(u.it.base, u.res.Work.After, without(slices.Concat(w.history.VerifyLeft, u.res.Work.Left), u.res.Work.Taken))
+	if err != nil {
+		return gitErr("take the work of an iteration", err)
+	}
+	tip, err := t.tip(gctx)
+	if err != nil {
+		return err
+	}
+	if done, err := t.mergedByHand(gctx, u.lane, tip, tree); done || err != nil {
+		return w.committed(u, gitops.Commit{Hash: tip}, err)
+	}
+	was := t.merged
+	fate, err := t.fold(gctx, u.lane, Candidate{Unit: fmt.Sprintf("iteration %d", u.it.Number), Base: u.it.base, Tree: tree})
+	if err != nil {
+		return err
+	}
+	if !fate.Accepted() {
+		if _, err := w.tools.Repo.Keep(gctx, t.kept(), tree, []string{u.stand.Head.Hash}, fmt.Sprintf("loop %s: iteration %d", w.state.ID, u.it.Number)); err != nil {
+			return gitErr("keep the work of an iteration", err)
+		}
+		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), t.apart(fate))
+	}
+	if err := t.pin(gctx); err != nil {
+		return err
+	}
+	crash.Point("before-iteration-commit")
+	cctx, over := stop.committing(ctx, w.config.Deadline)
+	defer over()
+	var made gitops.Commit
+	busy, err := w.Enter(gctx, func() (err error) {
+		made, _, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Mask.Text(w.message(u))}, func(from string) (string, bool, error) {
+			return w.tools.Repo.FindCommit(cctx, from, w.trailers(u)...)
+		})
+		return err
+	})
+	_, meanwhile := errors.AsType[*apartError](err)
+	switch {
+	case busy != "":
+		t.merged = was
+		return w.note("loop " + busy + " works in this tree: what this iteration changed is committed with the next one")
+	case err != nil && w.job.Rules.Retries() > 0 && cctx.Err() == nil && !meanwhile:
+		t.merged = was
+		u.it.refused = fmt.Sprintf("commit iteration %d: %s", u.it.Number, err)
+		return nil
+	case err != nil:
+		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
+	}
+	crash.Point("iteration-committed")
+	return w.committed(u, made, nil)
+}
+
+// committed notes that a commit holds an iteration's work, and that it is what the next one begins with.
+func (w *promptWork) committed(u *unit, made gitops.Commit, err error) error {
+	if err != nil {
+		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
+	}
+	t := w.trunk
+	w.recordWithNext(&journal.Event{Type: journal.Integrated, Iteration: u.it.Number, Attempt: u.it.Try, Tree: string(t.merged.Tree), Commit: t.on})
+	for _, n := range made.Notes {
+		if err := w.note(n); err != nil {
+			return err
+		}
+	}
+	u.it.commit = cmp.Or(made.Hash, t.on)
+	return nil
+}
+
 func (w *promptWork) message(u *unit) string {
 	subject := w.job.Rules.Subject(u.it)
 	if subject == "" {
 		n := config.Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.state.ID, At: w.tools.Now()}
 		subject = n.Expand(orElse(w.config.Git.CommitTemplate, config.DefaultCommitTemplate))
 	}
-	return fmt.Sprintf("%s\n\nDescartes-Loop: %s\nDescartes-Iteration: %d\n", strings.TrimSpace(subject), w.state.ID, u.it.Number)
+	return strings.TrimSpace(subject) + "\n\n" + strings.Join(w.trailers(u), "\n") + "\n"
 }
 
-// checkpoint keeps what an iteration leaves behind, where the work is of a class that asks for it or the agent
-// committed by itself: below refs/descartes/<loop>/, the start as iteration-0.
+// trailers are the lines by which an iteration's commit is known.
+func (w *promptWork) trailers(u *unit) []string {
+	return []string{"Descartes-Loop: " + w.state.ID, fmt.Sprintf("Descartes-Iteration: %d", u.it.Number)}
+}
+
+// checkpoint keeps what an iteration leaves behind, where the work is of a class that asks for it, the agent
+// committed by itself, or a slot holds what no commit does: below refs/descartes/<loop>/, the start as iteration-0.
 func (w *promptWork) checkpoint(ctx context.Context, u *unit) (err error) {
 	c, work := w.criteria(), &u.res.Work
 	class := c != nil && c.Class.Checkpoint()
-	if !class && work.Commits == "" || work.After == "" {
+	loose := w.trunk != nil && u.it.commit == "" && work.After != u.it.base
+	if !class && !loose && work.Commits == "" || work.After == "" {
 		return nil
 	}
 	keep := func(n int, tree gitops.Tree) (string, error) {
@@ -815,7 +945,14 @@ func (w *promptWork) review(ctx context.Context, u *unit, now gitops.Tree) (r sp
 	return r, fmt.Sprintf("refs/descartes/%s/review-%d", w.state.ID, u.it.Number), nil
 }
 
-func (w *promptWork) settle(_ context.Context, _ *stopper, _ *Outcome, err error) error { return err }
+// settle says where the work lies that a slot holds and no commit.
+func (w *promptWork) settle(_ context.Context, _ *stopper, _ *Outcome, err error) error {
+	b := &w.history.Prompt
+	if err != nil || w.trunk == nil || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
+		return err
+	}
+	return w.note("what was done since the last commit was not verified, and no commit holds it: it is kept as " + b.Last.Ref + ", and descartes loop resume goes on with it")
+}
 
 func (w *promptWork) ending() Outcome { return Outcome{} }
 

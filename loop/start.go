@@ -171,6 +171,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if l.resumed {
 		first.Type = journal.LoopResumed
 	}
+	first.Branch = l.branch
 	if err := l.work.opening(ctx, first, len(events) == 0); err != nil {
 		return err
 	}

@@ -129,7 +129,9 @@ func (w *tagWork) here() Workspace {
 		Fixed: append(settingsFiles(w.config, w.root), w.job.File.Ahead(w.root)...), OwnList: w.saver.writes, Watch: true, Loop: w.state.ID})
 }
 
-func (w *tagWork) fixed() []string { return append(settingsFiles(w.config, w.root), w.job.File.Path()) }
+func (w *tagWork) place() (dir string, fixed []string) {
+	return w.root, append(settingsFiles(w.config, w.root), w.job.File.Path())
+}
 
 // opening says what the user had changed and what is tried again.
 func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {

@@ -42,7 +42,7 @@ func (w *tagWork) unit(ctx context.Context, ln *lane) (_ *unit, err error) {
 
 // spec is the text of a unit: the one that a person chose for it, else the one built from task, plan
 // and what failed last time.
-func (w *tagWork) spec(u *unit) (specbuild.Spec, *Outcome, error) {
+func (w *tagWork) spec(_ context.Context, u *unit) (specbuild.Spec, *Outcome, error) {
 	if err := w.saver.absorb(u.task.ID, w.job.Graph.Status(u.task.ID)); err != nil {
 		return specbuild.Spec{}, nil, err
 	}
@@ -252,8 +252,8 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 	e := w.event(journal.Integrated, u)
 	e.Tree, e.Commit = string(w.trunk.merged.Tree), w.trunk.on
 	if fate.Accepted() {
-		if err := w.tools.Repo.Pin(ctx, w.trunk.kept(), w.trunk.merged.Tree); err != nil {
-			return false, gitErr("pin the state", err)
+		if err := w.trunk.pin(ctx); err != nil {
+			return false, err
 		}
 		return false, w.record(e, done)
 	}

@@ -114,6 +114,9 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	s.workIn(f, root)
 	s.WorkingDirectory = root // plan, specs and tests are the project's
 	s.mode = kind
+	if err := s.isolate(f); err != nil {
+		return err
+	}
 	if kind == mode.Prompt {
 		return s.completeAdhoc(root, args[0])
 	}
@@ -214,7 +217,7 @@ func modeOf(root, kind string, cfg loop.Config, g loop.Gate) (*mode.Run, loop.Ga
 	}
 	run := &mode.Run{Kind: mode.Kind(kind), Project: mode.Open(root), Text: cfg.Prompt, Plan: cfg.PlanPrompt, Test: cfg.VerificationCommand, Promise: cfg.CompletionPromise, Now: time.Now}
 	if run.Replans() && g != nil {
-		g = mode.NewAlternate(g, run.Project.Specs)
+		g = mode.NewAlternate(g, run.Specs)
 	}
 	run.Gate = g
 	return run, g

@@ -85,6 +85,9 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	}
 	defer r.close()
 	r.from, r.why = s.promptFrom, s.verifyFrom
+	if s.agents > 1 {
+		r.notes = append(r.notes, fmt.Sprintf("-j %d: the iterations of a prompt follow each other, so one agent works at a time, in one copy of the project", s.agents))
+	}
 	r.job.Yes = s.Yes || opt.Resume != "" && s.NoConfirm && cmd.Flags().Changed("no-confirm")
 	if opt.Resume == "" {
 		r.watchSettings(cmd.Context(), r.job.Config)
@@ -258,7 +261,11 @@ func (p *printer) promptHeader(r *promptRun) {
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.opt.Branch))
-		p.treeTaken(r.root)
+		if c.Slots() > 0 {
+			p.slots(1, &r.prepared, "an iteration")
+		} else {
+			p.treeTaken(r.root)
+		}
 	} else if r.opt.Branch != "" {
 		p.say("branch: %s is made at HEAD", terminal.Clean(r.opt.Branch))
 	}
@@ -328,6 +335,9 @@ func (r *promptRun) ground(ctx context.Context, cfg *loop.Config) (found problem
 		found = append(found, loop.Problem{Message: err.Error(), Hint: cmp.Or(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})
 	}
 	repo, err := openHooked(ctx, r.root, nil, cfg.Git, cfg.PromptHandoff)
+	if err == nil && cfg.Slots() > 0 {
+		err = repo.CanSlot()
+	}
 	if err != nil {
 		switch {
 		case commits || r.mode != nil:
@@ -358,6 +368,12 @@ func (r *promptRun) ground(ctx context.Context, cfg *loop.Config) (found problem
 	}
 	if dirty, err := repo.Dirty(ctx); err != nil {
 		note(err, "")
+	} else if cfg.Slots() > 0 {
+		for _, path := range dirty {
+			if r.mode != nil && (path == r.mode.Project.Plan || strings.HasPrefix(path, "specs/")) {
+				note(fmt.Errorf("%s has uncommitted changes, which a copy of the project does not have", path), "commit it, or work in your own tree, without --isolate")
+			}
+		}
 	} else if len(dirty) > 0 && cfg.Git.AutoCommit {
 		r.notes = append(r.notes, fmt.Sprintf("%s of yours: in no commit, but for files that the agent changes too", terminal.Count(len(dirty), "uncommitted change")))
 		if id, path := leftBy(loop.NewHome(r.root), dirty); id != "" {

@@ -181,6 +181,15 @@ func (p *printer) treeTaken(root string) {
 	p.say("tree: this working tree and its branch belong to the run until it ends; to keep working: git worktree add --detach %s", terminal.Quote("../"+terminal.Clean(filepath.Base(root))+"-work"))
 }
 
+// slots tells where agents work that do not work in the user's tree, and when that follows.
+func (p *printer) slots(n int, r *prepared, what string) {
+	where := "that it sees at the project's own path"
+	if r.sandbox.Mode == sandbox.Off {
+		where = "below .descartes/pool"
+	}
+	p.say("slots: %s at a time, each in a copy of the project %s; your files follow when %s is committed", terminal.Count(n, "agent"), where, what)
+}
+
 // verifyClocks tells after which times a verify command is ended.
 func (p *printer) verifyClocks(c loop.Config, command string) {
 	if command == "" || command == loop.NoVerify {

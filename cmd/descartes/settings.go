@@ -45,6 +45,7 @@ type settings struct {
 	anew         bool            // the providers are asked, whatever is known of their quotas
 	front        []tasks.Finding // what is wrong with the plan's front matter
 	lines        map[string]int  // of the settings file, on which each key stands
+	agents       int             // that were asked for where a prompt loop has one
 	ready        *proc.Ready     // where a run in the background says that it has begun
 }
 
@@ -353,10 +354,29 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 	}
 	s.workIn(f, root)
 	s.Git.AutoCommit = s.Git.AutoCommit && !s.NoCommit
+	if err := s.isolate(f); err != nil {
+		return err
+	}
 	if err := s.readPrompt(cmd, root); err != nil {
 		return err
 	}
 	return s.completeGate(f, root)
+}
+
+// isolate has a prompt loop work in a slot, where that is asked for. What comes out of a slot is commits. The number of agents in the settings
+// file is for tags.
+func (s *settings) isolate(f *pflag.FlagSet) error {
+	if s.agents = 0; f.Changed("parallel") && s.Parallel > 1 {
+		s.agents, s.Isolate = s.Parallel, true
+	}
+	if s.Parallel = 0; !s.Isolate {
+		return nil
+	}
+	if s.NoCommit || f.Changed("auto-commit") && !s.Git.AutoCommit {
+		return badInput("leave one of the two out", "a prompt loop in a copy of the project commits each iteration: that is how its work gets into your branch")
+	}
+	s.Git.AutoCommit = true
+	return nil
 }
 
 // readPrompt reads the prompt from where the flags say; - is standard input.

@@ -19,7 +19,6 @@ import (
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
-	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -348,10 +347,8 @@ func (p *printer) header(r *tagRun) {
 	p.verifyClocks(c, c.Scud.VerificationCommand)
 	if n := c.Slots(); n == 0 {
 		p.treeTaken(r.root)
-	} else if r.sandbox.Mode == sandbox.Off {
-		p.say("slots: %s at a time, each in a copy of the project below .descartes/pool; your files follow when a wave is committed", terminal.Count(n, "agent"))
 	} else {
-		p.say("slots: %s at a time, each in a copy of the project that it sees at the project's own path; your files follow when a wave is committed", terminal.Count(n, "agent"))
+		p.slots(n, &r.prepared, "a wave")
 	}
 	p.surroundings(&r.prepared, c, r.addedByPlan()...)
 	for _, w := range append(r.warnings(), r.lacks...) {

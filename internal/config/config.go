@@ -85,8 +85,8 @@ type Config struct {
 	AllowDirty        bool          `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" help:"start with uncommitted changes; they are kept and not committed"`
 	Backend           BackendConfig `json:"backend"`
 	SettingsFile      string        `json:"settings_file,omitempty" yaml:"-"` // that was named in place of descartes.yaml; absolute
-	Parallel          int           `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"tag resume" help:"agents that work at the same time, each in a copy of the project of its own (default 1: in your working tree)"`
-	Isolate           bool          `json:"isolate,omitempty" flag:"isolate" in:"tag resume" help:"a copy of the project for the agent, also where only one works at a time"`
+	Parallel          int           `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" help:"agents that work at the same time, each in a copy of the project of its own (default 1: in your working tree)"`
+	Isolate           bool          `json:"isolate,omitempty" flag:"isolate" in:"mode resume" help:"a copy of the project for the agent, also where only one works at a time"`
 	Barrier           bool          `json:"barrier,omitempty" flag:"barrier" in:"tag resume" help:"finish each wave before the next begins"`
 	RespectScope      bool          `json:"respect_scope,omitempty" flag:"respect-scope" in:"tag resume" help:"with -j, never run two tasks at once that are likely to change the same files"`
 	Pool              PoolConfig    `json:"pool"`

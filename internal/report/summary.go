@@ -123,7 +123,15 @@ func (s *Summary) uncommitted() string {
 	case s.Run.Outcome.Ending == journal.GitRefused:
 		why = "git refused; resuming commits it"
 	}
-	return fmt.Sprintf("the verified work on %s %s is in the working tree (%s)", word, list, why)
+	return fmt.Sprintf("the verified work on %s %s is %s (%s)", word, list, s.Run.where(), why)
+}
+
+// where says where verified work lies that no commit holds.
+func (r *Run) where() string {
+	if r.State.Config.Slots() > 0 {
+		return "kept as refs/descartes/" + r.ID + "/state"
+	}
+	return "in the working tree"
 }
 
 // keptWhere says what there is of a run that git ended.
@@ -131,6 +139,8 @@ func (s *Summary) keptWhere() string {
 	refs := "refs/descartes/" + s.Run.ID + "/"
 	attempts := slices.ContainsFunc(s.Kept, func(r gitops.Ref) bool { return r.Name != refs+"start" })
 	switch {
+	case attempts && s.Run.State.Config.Slots() > 0:
+		return "what the agents wrote is kept as commits under " + refs
 	case attempts:
 		return "what the agents wrote is in the working tree, and as commits under " + refs
 	case s.Run.State.Iteration == 0:
@@ -366,7 +376,7 @@ func PromptSummary(paint terminal.Paint, root string, e Run, took time.Duration)
 	}
 	p.say("%s: %s (loop %s, %s, %s)", paint.In(terminal.Bold, head), terminal.Clean(cmp.Or(e.Outcome.Message, Readable(s.ExitReason.Type))), s.ID, terminal.Count(s.Iteration, "iteration"), terminal.Duration(took))
 	if e.Outcome.Ending == journal.GitRefused {
-		p.say("kept: what the agent wrote is in the working tree; no commit holds what this iteration changed")
+		p.say("kept: what the agent wrote is %s; no commit holds what this iteration changed", e.where())
 	}
 	p.verifyLeft(s)
 	p.undone(s)

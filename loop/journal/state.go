@@ -38,6 +38,7 @@ type State struct {
 	Tree          string
 	Integrated    string   // with slots: the tree of everything verified so far; "" before there is any
 	IntegratedOn  string   // and the commit that it builds on
+	Branch        string   // made for the commits; "" for none
 	UserPaths     []string // what the user had changed before the loop
 	Started       time.Time
 	Cost          Cost
@@ -125,7 +126,7 @@ func (s *State) Apply(e *Event) {
 			s.undo(e)
 		}
 	case LoopStarted:
-		s.Started, s.UserPaths = e.TS, e.UserPaths
+		s.Started, s.UserPaths, s.Branch = e.TS, e.UserPaths, e.Branch
 		s.noteLeavings(e.Detail)
 		s.resume(e)
 	case LoopResumed:

@@ -26,7 +26,8 @@ type Run struct {
 	Gate    loop.Gate // nil for a Prompt
 	Now     func() time.Time
 
-	at     Kind // what the iteration at hand does
+	here   Project // as the iteration at hand finds it
+	at     Kind    // what that does
 	task   string
 	spec   string
 	before *gate.Plan
@@ -61,13 +62,14 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 		r.task = title(r.variables(t).Expand(r.Text))
 		return nil
 	}
-	plan, err := r.Project.ReadPlan()
+	r.here = r.Project.in(t)
+	plan, err := r.here.ReadPlan()
 	if err != nil {
 		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
 	}
 	r.before, r.at, r.task, r.spec = plan, r.Kind, "", ""
 	r.choice = gate.Choice{}
-	if a, ok := r.Gate.(*Alternate); ok && a.plans(t, plan, r.Project.Specs()) {
+	if a, ok := r.Gate.(*Alternate); ok && a.plans(t, plan, r.here.Specs()) {
 		r.at = Plan
 	}
 	switch r.at {
@@ -80,7 +82,7 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 		if plan == nil {
 			return &loop.Outcome{Ending: journal.PlanMissing, Message: "Implementation plan not found. Run 'descartes plan' first."}
 		}
-		specs := r.Project.Specs()
+		specs := r.here.Specs()
 		c := gate.Choose(plan, gate.Situation{TestsFail: t.Failing && t.Try == 1, Specs: specs})
 		r.choice = c
 		switch {
@@ -96,11 +98,15 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 	return nil
 }
 
+// Specs lists the spec files as the iteration at hand finds them.
+func (r *Run) Specs() []string { return r.here.Specs() }
+
 // About says what the iteration at hand does, and Adopt is its opposite.
 func (r *Run) About() string { return string(r.at) + ": " + r.task }
 
 // Adopt takes over an iteration about that.
-func (r *Run) Adopt(_ *loop.Iteration, about string) {
+func (r *Run) Adopt(t *loop.Iteration, about string) {
+	r.here = r.Project.in(t)
 	kind, task, _ := strings.Cut(about, ": ")
 	r.before, r.at, r.task, r.spec = nil, r.Kind, task, "" // the plan may have been changed since
 	if k := Kind(kind); k == Plan || k == Build {
@@ -143,11 +149,11 @@ func (r *Run) Compose(t *loop.Iteration) (string, bool) {
 // variables are those of the iteration's prompt.
 func (r *Run) variables(t *loop.Iteration) Variables {
 	specs := ""
-	if len(r.Project.Specs()) > 0 {
+	if len(r.here.Specs()) > 0 {
 		specs = "specs/"
 	}
 	return Variables{Mode: r.at, Iteration: t.Number, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
-		Test: r.Test, Promise: r.Promise, Root: r.Project.Root, Start: r.Now().Format(time.RFC3339)}
+		Test: r.Test, Promise: r.Promise, Root: t.Seen(r.Project.Root), Start: r.Now().Format(time.RFC3339)}
 }
 
 // Checks: only what was built is tested.
@@ -155,7 +161,7 @@ func (r *Run) Checks(*loop.Iteration) bool { return r.at == Build }
 
 // Facts tells the gate of the plan, before and after.
 func (r *Run) Facts(it *loop.Iteration) error {
-	after, err := r.Project.ReadPlan()
+	after, err := r.here.ReadPlan()
 	if err != nil {
 		return err
 	}
@@ -171,7 +177,7 @@ func (r *Run) Fails(it *loop.Iteration) loop.Failure {
 	case !r.promised() && says(f.Final): // the gate has the say
 	case f.Verify != nil && !f.Verify.Passed:
 		ending := journal.TestsFailed
-		if plan, err := r.Project.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 {
+		if plan, err := r.here.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 {
 			ending = "" // it is planned again, which is where the reason must be looked for
 		}
 		return loop.Failure{Reason: "tests fail: " + f.Verify.Name, Ending: ending}
@@ -191,7 +197,7 @@ const maxSubject = 80
 // to be done.
 func (r *Run) Subject(it *loop.Iteration) string {
 	task := r.task
-	if after, err := r.Project.ReadPlan(); err == nil && r.at == Build {
+	if after, err := r.here.ReadPlan(); err == nil && r.at == Build {
 		if done := gate.NewlyChecked(r.before, after); len(done) == 1 {
 			task = done[0].Text
 		} else if r.choice.Row == gate.RowNothing {

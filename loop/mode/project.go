@@ -14,6 +14,7 @@ import (
 
 	"descartes/internal/markdown"
 	"descartes/internal/plainfile"
+	"descartes/loop"
 	"descartes/loop/gate"
 )
 
@@ -45,6 +46,12 @@ func Open(root string) Project {
 	if len(found) > 0 && !slices.Contains(found, p.Plan) {
 		p.Plan = found[0]
 	}
+	return p
+}
+
+// in is the project as an iteration finds it.
+func (p Project) in(it *loop.Iteration) Project {
+	p.Root = it.At(p.Root)
 	return p
 }
 

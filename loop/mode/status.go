@@ -23,12 +23,13 @@ type Listed struct {
 
 // Before chooses the plan's item that comes next.
 func (l *Listed) Before(t *loop.Iteration) *loop.Outcome {
-	plan, err := l.Project.ReadPlan()
+	here := l.Project.in(t)
+	plan, err := here.ReadPlan()
 	if err != nil {
 		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
 	}
 	l.before = plan
-	l.choice = gate.Choose(plan, gate.Situation{TestsFail: t.Failing, Specs: l.Project.Specs()})
+	l.choice = gate.Choose(plan, gate.Situation{TestsFail: t.Failing, Specs: here.Specs()})
 	return nil
 }
 
@@ -52,7 +53,7 @@ func (l *Listed) instructions() string {
 
 // Facts tells the gate of the plan, before and after.
 func (l *Listed) Facts(it *loop.Iteration) error {
-	after, err := l.Project.ReadPlan()
+	after, err := l.Project.in(it).ReadPlan()
 	if err != nil {
 		return err
 	}
