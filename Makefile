@@ -8,7 +8,7 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
 
-.PHONY: build demo test check bench test-crash test-agents fuzz install clean help
+.PHONY: build demo test check bench test-crash test-agents test-browser vendor-htmx fuzz install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -38,6 +38,15 @@ test-crash: ## kill the program between any two writes, then resume (minutes)
 
 test-agents: ## run claude (two versions), codex, opencode, gemini, qwen, copilot against a scripted model (AGENTS_CACHE=dir keeps them; AGENTS_TESTS=pattern; 20 minutes)
 	@sh testdata/test-agents.sh
+
+test-browser: ## the page of descartes serve in a headless Chromium
+	go vet -tags browser ./internal/web
+	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./internal/web
+
+vendor-htmx: ## fetch the scripts of the page again, in the versions that assets/VENDORED.md names
+	cd internal/web/assets && for f in $$(sed -n 's/^| \([a-z.-]*\.js\) | \([a-z.-]*\) | \([0-9.]*\) |.*/\1=\2@\3/p' VENDORED.md); do \
+		dir="$$(mktemp -d)" && npm pack --silent --pack-destination "$$dir" "$${f#*=}" && tar xzf "$$dir"/*.tgz -C "$$dir" && \
+		cp "$$(ls "$$dir"/package/dist/htmx.min.js "$$dir"/package/dist/sse.min.js 2>/dev/null | head -1)" "$${f%%=*}" && rm -r "$$dir"; done
 
 fuzz: ## each fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \

@@ -77,23 +77,19 @@ func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bo
 		defer repo.Close()
 		opt.Repo = repo
 	}
+	shown := l.Addr().String()
+	if l.Addr().(*net.TCPAddr).IP.IsUnspecified() { // nobody can open that
+		if opt.Host, err = os.Hostname(); err != nil {
+			return fmt.Errorf("find this machine's name: %w", err)
+		}
+		_, port, _ := net.SplitHostPort(shown)
+		shown = net.JoinHostPort(opt.Host, port)
+	}
 	s, err := web.New(opt)
 	if err != nil {
 		return err
 	}
-	shown := l.Addr().String()
-	if ip := l.Addr().(*net.TCPAddr).IP; ip.IsUnspecified() {
-		name, err := os.Hostname()
-		if err != nil {
-			return fmt.Errorf("find this machine's name: %w", err)
-		}
-		_, port, _ := net.SplitHostPort(shown)
-		shown = net.JoinHostPort(name, port)
-		opt.Host = name
-		if s, err = web.New(opt); err != nil {
-			return err
-		}
-	}
+	defer s.Close()
 	url := "http://" + shown + s.Path()
 	if err := write(cmd.OutOrStdout(), url+"\n"); err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,9 +38,7 @@ type view struct {
 	Iterations    []iteration
 	Problems      []string
 	Unreadable    string // why there is no board
-	MayWrite      bool
 
-	seq    int64  // of the journal
 	file   string // the task list
 	reason string
 	shape  uint64 // two views of one shape show the same tasks in the same places
@@ -57,12 +54,6 @@ func (v *view) Colour() string {
 	}
 	return "done"
 }
-
-// Seq is the number of the last event that the page shows.
-func (v *view) Seq() int64 { return v.seq }
-
-// Shape names the view's shape.
-func (v *view) Shape() string { return strconv.FormatUint(v.shape, 36) }
 
 // patched is a card on the page, or one that takes its place there.
 type patched struct {
@@ -166,7 +157,7 @@ func newView(st *report.Status, now time.Time) *view {
 	v := &view{ID: r.ID, Kind: r.Kind, Tag: r.Tag, State: r.State, Live: st.View.Live, Asked: r.Requested, Wave: r.CurrentWave, Waves: r.TotalWaves,
 		Done: r.Tasks.Done, Total: r.Tasks.Total, Blocked: r.Tasks.Blocked, Cost: st.View.State.Cost.Text(), Started: r.StartedAt,
 		Active: r.LastActivity, Commits: r.Commits, Lanes: newLanes(r.ID, h, st.View.Live, now)}
-	v.seq, v.reason = h.Seq, r.ExitReason.Type
+	v.reason = r.ExitReason.Type
 	if st.Board != nil {
 		v.file = st.Board.File.Path()
 	}
@@ -455,14 +446,6 @@ func taskPath(id string, a *journal.Attempt) string {
 		what = fmt.Sprint(a.Iteration)
 	}
 	return "/loops/" + escape(id) + "/tasks/" + escape(what)
-}
-
-func (s *Server) showLoop(w http.ResponseWriter, r *http.Request) {
-	v, err := s.look(r.PathValue("id"))
-	if err == nil {
-		v.MayWrite = canWrite(r)
-	}
-	s.page(w, r, "loop.html", v, err)
 }
 
 // funcs are what the templates work with.

@@ -2,7 +2,9 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"descartes/internal/terminal"
 )
 
 const (
@@ -94,69 +98,85 @@ type feeds struct {
 	streams int
 }
 
-// feed is what has changed on the page of a loop since somebody has watched it. A reader keeps the number of the last change that he has
-// seen, so one who reads slowly or never costs nothing here.
+// feed is a loop as its page shows it, and what has changed since somebody watches it. A page knows the number of the last change that it
+// shows, so one that is read slowly or never costs nothing here.
 type feed struct {
+	name    string // no other has it: a page of a feed that is gone is loaded anew
+	readers int    // under the lock of feeds
+	left    time.Time
+
 	mu      sync.Mutex
-	readers int
-	stop    context.CancelFunc
+	marks   string        // of the files at the last look
 	change  int           // counts them
 	changed chan struct{} // closed with the next one
 	view    *view
+	shaped  int               // the change that no page can follow: the list itself became another
 	cards   map[int]int       // the change in which each card became what it is
 	parts   map[string]int    // and each other part
 	html    map[string]string // what those are
 	err     error
 }
 
-// follow is the feed of a loop; the caller calls leave.
+// linger is how long a loop is still followed when nobody watches: a page that was loaded just now is about to.
+const linger = 30 * time.Second
+
+// follow is the feed of a loop, which has seen what its files say now; the caller calls leave.
 func (s *Server) follow(id string) *feed {
 	s.feeds.mu.Lock()
-	defer s.feeds.mu.Unlock()
 	f := s.feeds.all[id]
 	if f == nil {
-		ctx, stop := context.WithCancel(context.Background())
-		f = &feed{stop: stop, changed: make(chan struct{}), cards: map[int]int{}, parts: map[string]int{}, html: map[string]string{}}
+		f = &feed{name: rand.Text(), changed: make(chan struct{}), cards: map[int]int{}, parts: map[string]int{}, html: map[string]string{}}
 		if s.feeds.all == nil {
 			s.feeds.all = map[string]*feed{}
 		}
 		s.feeds.all[id] = f
-		f.look(s, id)
-		go f.watch(ctx, s, id)
+		go f.watch(s, id)
 	}
 	f.readers++
+	s.feeds.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.look(s, id, false)
 	return f
 }
 
-func (s *Server) leave(id string, f *feed) {
+func (s *Server) leave(f *feed) {
 	s.feeds.mu.Lock()
 	defer s.feeds.mu.Unlock()
-	if f.readers--; f.readers == 0 {
-		f.stop()
-		if s.feeds.all[id] == f {
-			delete(s.feeds.all, id)
-		}
-	}
+	f.readers--
+	f.left = time.Now()
 }
 
-// watch looks again whenever one of the loop's files has changed, and a running one every two seconds, as its lanes grow. A look that takes
-// long is not repeated at once.
-func (f *feed) watch(ctx context.Context, s *Server, id string) {
-	was := s.marks(id, f.view)
-	next := time.Now()
-	for {
+// over forgets a feed that nobody has watched for a while.
+func (s *Server) over(id string, f *feed) bool {
+	s.feeds.mu.Lock()
+	defer s.feeds.mu.Unlock()
+	if f.readers > 0 || time.Since(f.left) < linger {
+		return false
+	}
+	delete(s.feeds.all, id)
+	return true
+}
+
+// watch looks whether one of the loop's files has changed, and at a live one every two seconds in any case, as its lanes grow. A look that
+// takes long is not repeated at once.
+func (f *feed) watch(s *Server, id string) {
+	for last, pause := time.Now(), lookEvery; ; {
 		select {
-		case <-ctx.Done():
+		case <-s.gone:
 			return
-		case <-time.After(max(lookEvery, time.Until(next))):
+		case <-time.After(pause):
 		}
-		now := s.marks(id, f.view)
-		if now == was && !(f.view != nil && f.view.Live && time.Since(next) > 2*time.Second) {
-			continue
+		if s.over(id, f) {
+			return
 		}
+		f.mu.Lock()
 		began := time.Now()
-		f.look(s, id)
-		was, next = now, time.Now().Add(10*time.Since(began))
+		if f.look(s, id, f.view != nil && f.view.Live && began.Sub(last) > 2*time.Second) {
+			last = began
+		}
+		f.mu.Unlock()
+		pause = max(lookEvery, 10*time.Since(began))
 	}
 }
 
@@ -180,86 +200,73 @@ func (s *Server) marks(id string, v *view) string {
 	return b.String()
 }
 
-// look reads the loop again and notes what is different.
-func (f *feed) look(s *Server, id string) {
+// look reads the loop again where its files have changed, or in any case, and notes what is different. The caller holds the lock.
+func (f *feed) look(s *Server, id string, always bool) (looked bool) {
+	marks := s.marks(id, f.view)
+	if marks == f.marks && !always && (f.view != nil || f.err != nil) {
+		return false
+	}
+	f.marks = marks
 	v, err := s.look(id)
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.err = err; err != nil {
 		f.tell()
-		return
+		return true
 	}
-	first := f.view == nil
 	was := f.view
 	f.view = v
-	f.change++
-	different := false
 	for _, name := range parts() {
 		var b bytes.Buffer
-		if err := s.pages.ExecuteTemplate(&b, name, v); err != nil {
-			f.err = err
+		if f.err = s.pages.ExecuteTemplate(&b, name, v); f.err != nil {
 			break
 		}
 		if text := b.String(); text != f.html[name] {
-			f.html[name], f.parts[name], different = text, f.change, true
+			f.html[name], f.parts[name] = text, f.change+1
 		}
 	}
 	switch {
-	case first:
-		clear(f.parts)
-	case was.shape != v.shape: // nobody can follow that
-		different = true
+	case was == nil || was.shape != v.shape:
+		f.shaped = f.change + 1
 	default:
 		for i, c := range v.Columns {
 			for k, one := range c.Cards {
 				if one != was.Columns[i].Cards[k] {
-					f.cards[one.N], different = f.change, true
+					f.cards[one.N] = f.change + 1
 				}
 			}
 		}
 	}
-	if different {
-		f.tell()
-	}
+	f.tell()
+	return true
 }
 
 // parts are the pieces of a loop's page that are replaced as they change, cards aside.
 func parts() []string { return []string{"head", "running", "stuck", "lanes", "waves", "history"} }
 
 func (f *feed) tell() {
+	f.change++
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// begin is the change that a page shows which was made at an event of the journal; -1, so that it gets everything, where it is an older one.
-func (f *feed) begin(seq string) int {
+// since is the patch for a page that shows everything up to a change, the change it leads to, and what announces the next one.
+func (f *feed) since(s *Server, seen int) (event, patch string, change int, next <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.view != nil && seq == strconv.FormatInt(f.view.seq, 10) {
-		return f.change
-	}
-	return -1
-}
-
-// since is the page's patch for a reader who has seen everything up to a change, the change it leads to, and what announces the next one.
-func (f *feed) since(s *Server, seen int, shape string) (event, patch string, change int, next <-chan struct{}, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err != nil || f.view == nil {
+	if f.err != nil {
 		return "", "", f.change, f.changed, f.err
 	}
-	if f.view.Shape() != shape { // the list itself is another
+	if f.shaped > seen {
 		return "reload", "", f.change, f.changed, nil
 	}
 	var b bytes.Buffer
 	for _, name := range parts() {
-		if f.parts[name] > seen || seen < 0 {
+		if f.parts[name] > seen {
 			b.WriteString(f.html[name])
 		}
 	}
 	for _, c := range f.view.Columns {
 		for _, one := range c.Cards {
-			if f.cards[one.N] > seen || seen < 0 {
+			if f.cards[one.N] > seen {
 				if err := s.pages.ExecuteTemplate(&b, "card", patched{one, true}); err != nil {
 					return "", "", f.change, f.changed, err
 				}
@@ -269,24 +276,50 @@ func (f *feed) since(s *Server, seen int, shape string) (event, patch string, ch
 	return "patch", b.String(), f.change, f.changed, nil
 }
 
+// showLoop is a loop's page.
+func (s *Server) showLoop(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	if saved, err := s.home.Find(id); err != nil || saved == nil {
+		s.fail(w, r, cmp.Or(err, error(notFound("there is no loop "+terminal.Clean(id)))))
+		return
+	}
+	f := s.follow(id)
+	defer s.leave(f)
+	f.mu.Lock()
+	v, err := f.view, f.err
+	data := loopPage{v, f.name, f.change, canWrite(r)}
+	f.mu.Unlock()
+	s.page(w, r, "loop.html", data, err)
+}
+
+// loopPage is a loop's page, and where the changes go on from.
+type loopPage struct {
+	*view
+	Feed     string
+	Change   int
+	MayWrite bool
+}
+
 // streamLoop sends the parts of a loop's page that change.
 func (s *Server) streamLoop(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	saved, err := s.home.Find(id)
-	if err != nil || saved == nil {
+	id, query := r.PathValue("id"), r.URL.Query()
+	if saved, err := s.home.Find(id); err != nil || saved == nil {
 		s.fail(w, r, notFound("there is no such loop"))
 		return
 	}
 	f := s.follow(id)
-	defer s.leave(id, f)
-	seen := f.begin(r.URL.Query().Get("seq"))
+	defer s.leave(f)
+	seen, err := strconv.Atoi(query.Get("change"))
+	if err != nil || query.Get("feed") != f.name {
+		seen = 0
+	}
 	out := s.feeds.open(w, r)
 	if out == nil {
 		return
 	}
 	defer s.feeds.done()
 	for {
-		event, patch, change, next, err := f.since(s, seen, r.URL.Query().Get("shape"))
+		event, patch, change, next, err := f.since(s, seen)
 		if err != nil {
 			out.send("trouble", err.Error())
 			return
@@ -294,15 +327,18 @@ func (s *Server) streamLoop(w http.ResponseWriter, r *http.Request) {
 		if (event == "reload" || patch != "") && !out.send(event, patch) || event == "reload" {
 			return
 		}
-		seen = change
-		select {
-		case <-r.Context().Done():
-			return
-		case <-next:
-		case <-time.After(beatEvery):
-			if !out.beat() {
+		for seen = change; ; {
+			select {
+			case <-r.Context().Done():
 				return
+			case <-next:
+			case <-time.After(beatEvery):
+				if !out.beat() {
+					return
+				}
+				continue
 			}
+			break
 		}
 	}
 }

@@ -48,6 +48,7 @@ type Server struct {
 	token string
 	pages *template.Template
 	feeds feeds
+	gone  chan struct{} // closed by Close
 }
 
 // cookie is what a browser proves by that it was given the printed address.
@@ -59,11 +60,14 @@ func New(opt Options) (*Server, error) {
 	if _, err := rand.Read(secret[:]); err != nil {
 		return nil, fmt.Errorf("draw a token: %w", err)
 	}
-	s := &Server{opt: opt, home: loop.NewHome(opt.Root), token: base64.RawURLEncoding.EncodeToString(secret[:])}
+	s := &Server{opt: opt, home: loop.NewHome(opt.Root), token: base64.RawURLEncoding.EncodeToString(secret[:]), gone: make(chan struct{})}
 	var err error
 	s.pages, err = template.New("").Funcs(funcs()).ParseFS(assets, "assets/*.html")
 	return s, err
 }
+
+// Close ends what follows the loops. It is called once.
+func (s *Server) Close() { close(s.gone) }
 
 // Path is where a browser is sent first: it is given the token there.
 func (s *Server) Path() string { return "/?token=" + s.token }

@@ -44,24 +44,7 @@ func newProject(t testing.TB, tasks int) *project {
 	t.Helper()
 	p := &project{t: t, root: t.TempDir()}
 	p.home = loop.NewHome(p.root)
-	type task struct {
-		ID     int    `json:"id"`
-		Title  string `json:"title"`
-		Status string `json:"status"`
-		Deps   []int  `json:"dependencies"`
-	}
-	var list []task
-	for i := range tasks {
-		one := task{ID: i + 1, Title: fmt.Sprintf("Task %d", i+1), Status: "pending", Deps: []int{}}
-		if i == 0 {
-			one.Title = evil
-		}
-		if i%10 > 0 {
-			one.Deps = []int{i}
-		}
-		list = append(list, one)
-	}
-	p.write(".scud/tasks/x.json", map[string]any{"x": map[string]any{"tasks": list}})
+	p.list(tasks)
 	p.write(".descartes/loop-state.json", &loop.State{Version: loop.StateVersion, ID: "loop-1234", Kind: loop.KindTag, Tag: "x", StartedAt: time.Now(), TotalWaves: 10,
 		ExitReason: loop.ExitReason{Type: "running"}})
 	if err := os.MkdirAll(p.home.Run("loop-1234")+"/logs", 0o755); err != nil {
@@ -79,10 +62,34 @@ func newProject(t testing.TB, tasks int) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(p.server.Close)
 	p.http = httptest.NewServer(p.server.Handler())
 	t.Cleanup(p.http.Close)
 	t.Cleanup(p.http.CloseClientConnections)
 	return p
+}
+
+// list writes a task list of chains of ten.
+func (p *project) list(n int) {
+	p.t.Helper()
+	type task struct {
+		ID     int    `json:"id"`
+		Title  string `json:"title"`
+		Status string `json:"status"`
+		Deps   []int  `json:"dependencies"`
+	}
+	var list []task
+	for i := range n {
+		one := task{ID: i + 1, Title: fmt.Sprintf("Task %d", i+1), Status: "pending", Deps: []int{}}
+		if i == 0 {
+			one.Title = evil
+		}
+		if i%10 > 0 {
+			one.Deps = []int{i}
+		}
+		list = append(list, one)
+	}
+	p.write(".scud/tasks/x.json", map[string]any{"x": map[string]any{"tasks": list}})
 }
 
 type closing struct{ *render.Renderer }
@@ -331,11 +338,15 @@ func TestLive(t *testing.T) {
 	if event != "patch" || !strings.Contains(data, `id="t0"`) || !strings.Contains(data, "s-done") || strings.Contains(data, `id="t5"`) || !strings.Contains(data, `id="head" hx-swap-oob="true"`) {
 		t.Errorf("one task is done: %s\n%s", event, data)
 	}
-	if event, data := p.events(address)(); event != "patch" || !strings.Contains(data, `id="t5"`) {
-		t.Errorf("a page of before: %s\n%s", event, data)
+	if event, again := p.events(address)(); event != "patch" || again != data {
+		t.Errorf("the same page once more: %s\n%s", event, again)
 	}
-	if event, _ := p.events("/loops/loop-1234/live?seq=1&shape=other")(); event != "reload" {
-		t.Errorf("a page of another list: %s", event)
+	if event, _ := p.events("/loops/loop-1234/live?change=1&feed=other")(); event != "reload" {
+		t.Errorf("a page of another server: %s", event)
+	}
+	p.list(13)
+	if event, data := next(); event != "reload" {
+		t.Errorf("another list: %s\n%s", event, data)
 	}
 	if code, _ := p.get("/loops/none/live", false, nil); code != http.StatusNotFound {
 		t.Errorf("a loop that is not there: %d", code)

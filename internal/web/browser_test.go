@@ -1,0 +1,175 @@
+//go:build browser
+
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"descartes/loop/journal"
+)
+
+// patience is how long a page may take to come to what is waited for, on a busy machine.
+const patience = 60 * time.Second
+
+// browser opens a tab of a headless Chromium. Where there is none the test says so and is over.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		t.Log("no Chromium on this machine")
+		return nil
+	}
+	ctx, stop := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
+		chromedp.WindowSize(1280, 900), chromedp.WSURLReadTimeout(patience))...)
+	t.Cleanup(stop)
+	ctx, stop = chromedp.NewContext(ctx)
+	t.Cleanup(stop)
+	if err := chromedp.Run(ctx); err != nil { // the browser lives as long as the context that starts it
+		t.Logf("%s does not start on this machine: %v", program, err)
+		return nil
+	}
+	return ctx
+}
+
+// do runs actions in a tab, within the patience.
+func do(t *testing.T, ctx context.Context, what string, actions ...chromedp.Action) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// until waits for a condition of the page, an expression of its script.
+func until(t *testing.T, ctx context.Context, expression string) {
+	t.Helper()
+	do(t, ctx, "wait for "+expression, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(patience)))
+}
+
+// awaited waits for a promise.
+func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+
+// TestLiveInBrowser sees tasks change, and presses the buttons.
+func TestLiveInBrowser(t *testing.T) {
+	ctx := browser(t)
+	if ctx == nil {
+		return
+	}
+	p := newProject(t, 12)
+	do(t, ctx, "open the printed address", chromedp.Navigate(p.http.URL+p.server.Path()))
+	until(t, ctx, `!location.search && document.querySelector('a[href="/loops/loop-1234"]')`)
+	do(t, ctx, "open the loop", chromedp.Navigate(p.http.URL+"/loops/loop-1234"))
+	until(t, ctx, `document.querySelector('#t0.s-ready') && document.querySelectorAll('#edges path').length === 10`)
+	p.attempt("1", journal.Verified, "")
+	until(t, ctx, `document.querySelector('#t0.s-done') && document.querySelector('#head').textContent.includes('1 of 12') && document.querySelector('.lanes rect.s-verified')`)
+	for _, b := range []struct{ text, want string }{{"Pause", "loop pause loop-1234"}, {"Cancel", "loop cancel loop-1234"}, {"Retry blocked", "loop resume --name loop-1234 --retry-blocked --detach"}} {
+		do(t, ctx, b.text, chromedp.Click(`//button[.="`+b.text+`"]`, chromedp.BySearch))
+		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
+	}
+	p.append(&journal.Event{Type: journal.TaskStarted, Task: "2", Wave: 2}, &journal.Event{Type: journal.AttemptStarted, Task: "2", Wave: 2, Attempt: 1, Of: 3},
+		&journal.Event{Type: journal.AttemptFinished, Task: "2", Wave: 2, Attempt: 1, Verdict: journal.Blocked, Reason: "it asks"},
+		&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 2, Title: "Task 2", Verdict: journal.Blocked, Reason: "it asks", Detail: &journal.Detail{Question: "Tabs or spaces?"}})
+	until(t, ctx, `document.querySelector('#stuck q')?.textContent === 'Tabs or spaces?'`)
+	do(t, ctx, "answer", chromedp.Click("#stuck a"), chromedp.WaitVisible("#answer"), chromedp.SendKeys("#answer", "Tabs"), chromedp.Click("form button"))
+	until(t, ctx, `document.querySelector('#did code')?.textContent === 'descartes answer --scud-tag x -- 2 -'`)
+	if p.stdin != "Tabs" {
+		t.Errorf("the answer: %q", p.stdin)
+	}
+}
+
+// TestLogInBrowser follows a log that grows.
+func TestLogInBrowser(t *testing.T) {
+	ctx := browser(t)
+	if ctx == nil {
+		return
+	}
+	p := newProject(t, 2)
+	p.attempt("1", journal.Failed, "no")
+	f, err := os.Create(p.home.Log("loop-1234", "1", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fmt.Fprintln(f, "first", evil)
+	do(t, ctx, "open the task", chromedp.Navigate(p.http.URL+"/loops/loop-1234/tasks/1"))
+	until(t, ctx, `document.querySelector('#log .lines').textContent.includes('first <script>') && !document.querySelector('#log script')`)
+	do(t, ctx, "open the diff", chromedp.Click(`//summary[.="Diff"]`, chromedp.BySearch))
+	until(t, ctx, `document.querySelector('.diff .added')?.textContent.includes('<script>')`)
+}
+
+// TestAccess finds nothing serious wrong for those who cannot see the page or use a mouse, light and dark, wide and narrow.
+func TestAccess(t *testing.T) {
+	ctx := browser(t)
+	if ctx == nil {
+		return
+	}
+	axe, err := os.ReadFile(filepath.Join("testdata", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProject(t, 12)
+	p.attempt("1", journal.Verified, "")
+	p.attempt("2", journal.Failed, "no")
+	p.append(&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 1, Title: "Task 2", Verdict: journal.Failed, Reason: "no"})
+	do(t, ctx, "take the key", chromedp.Navigate(p.http.URL+p.server.Path()))
+	for _, path := range []string{"/", "/loops/loop-1234", "/loops/loop-1234/tasks/2", "/tags/x"} {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{360, 1280} {
+				var found string
+				do(t, ctx, path, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+					chromedp.EmulateViewport(width, 900), chromedp.Navigate(p.http.URL+path), chromedp.Evaluate(string(axe), nil),
+					chromedp.Evaluate(`axe.run().then(r => JSON.stringify(r.violations.filter(v => v.impact === 'serious' || v.impact === 'critical').map(v => v.id + ': ' + v.nodes.map(n => n.html).join(' '))))`, &found, awaited))
+				var list []string
+				if err := json.Unmarshal([]byte(found), &list); err != nil {
+					t.Fatalf("%s: %q: %v", path, found, err)
+				}
+				if len(list) > 0 {
+					t.Errorf("%s, %s, %d wide:\n%s", path, scheme, width, strings.Join(list, "\n"))
+				}
+				var wide bool
+				do(t, ctx, path, chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wide))
+				if wide {
+					t.Errorf("%s is wider than a window of %d", path, width)
+				}
+			}
+		}
+	}
+}
+
+// TestManyTasks shows ten thousand and says how long that took, which a test cannot hold anybody to.
+func TestManyTasks(t *testing.T) {
+	ctx := browser(t)
+	if ctx == nil {
+		return
+	}
+	p := newProject(t, 10_000)
+	var paint, scripting float64
+	do(t, ctx, "open", chromedp.Navigate(p.http.URL+"/loops/loop-1234"),
+		chromedp.Poll(`document.querySelectorAll('.card').length === 10000 && performance.getEntriesByName('first-contentful-paint').length`, nil, chromedp.WithPollingTimeout(patience)),
+		chromedp.Evaluate(`performance.getEntriesByName('first-contentful-paint')[0].startTime`, &paint),
+		chromedp.Evaluate(`document.addEventListener('htmx:sseBeforeMessage', () => window.began = performance.now()); document.addEventListener('htmx:sseMessage', () => window.took = performance.now() - window.began)`, nil))
+	p.attempt("1", journal.Verified, "")
+	until(t, ctx, `document.querySelector('#t0.s-done')`)
+	until(t, ctx, `window.took`)
+	do(t, ctx, "measure", chromedp.Evaluate(`window.took`, &scripting))
+	t.Logf("10,000 tasks: first paint after %.0f ms, an update takes %.1f ms of scripting", paint, scripting)
+}
