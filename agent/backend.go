@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -275,14 +276,19 @@ func (b Backend) settled(command, group []string) bool {
 // that key or one below it.
 func states(command []string, name string) bool {
 	name, value, valued := strings.Cut(name, " ")
+	form := optionForm(name)
 	for n := 1; n < len(command); n++ {
-		given, is := optionValue(command[n], name)
-		if !is && valued && name == "-c" {
-			given, is = optionValue(command[n], "--config")
+		arg := command[n]
+		if name == "-c" && valued {
+			if rest, long := strings.CutPrefix(arg, "--config"); long {
+				arg = "-c" + rest
+			}
 		}
-		if !is {
+		m := form.FindStringSubmatch(arg)
+		if m == nil {
 			continue
 		}
+		given := m[1]
 		if given == "" && n+1 < len(command) {
 			given = command[n+1]
 		}
@@ -293,39 +299,17 @@ func states(command []string, name string) bool {
 	return false
 }
 
-// optionValue reports whether an argument is the option of that name, and
-// gives the value that is written into it.
-func optionValue(arg, name string) (value string, is bool) {
-	if !strings.HasPrefix(name, "-") || name == "-" {
-		return "", arg == name
+// optionForm matches the arguments that are an option, with the value that is written into one. Some clients also take
+// --approvalMode for --approval-mode.
+func optionForm(name string) *regexp.Regexp {
+	letter := regexp.QuoteMeta(strings.TrimPrefix(name, "-"))
+	switch {
+	case strings.HasPrefix(name, "--"):
+		return regexp.MustCompile(`(?i)^--(?:no-)?` + strings.ReplaceAll(letter[1:], "-", "-?") + `(?:=(.*))?$`)
+	case len(name) > 1 && name[0] == '-':
+		return regexp.MustCompile(`^(?:-` + letter + `=?(.*)|-[a-zA-Z]{1,2}` + letter + `|-[a-zA-Z]` + letter + `[a-zA-Z])$`)
 	}
-	if strings.HasPrefix(name, "--") {
-		arg, value, _ = strings.Cut(arg, "=")
-		return value, kebab(arg) == kebab(name)
-	}
-	if value, is = strings.CutPrefix(arg, name); is {
-		return strings.TrimPrefix(value, "="), true
-	}
-	letters := strings.TrimPrefix(arg, "-")
-	switches := len(letters) > 1 && len(letters) <= 3 && strings.Trim(strings.ToLower(letters), "abcdefghijklmnopqrstuvwxyz") == ""
-	return "", arg != letters && switches && strings.Contains(letters, name[1:])
-}
-
-// kebab is a long option as most clients write it: yargs also takes
-// --approvalMode for --approval-mode, and --no-yolo for --yolo=false.
-func kebab(option string) string {
-	if !strings.HasPrefix(option, "--") {
-		return option
-	}
-	option = "--" + strings.TrimPrefix(option[2:], "no-")
-	var b strings.Builder
-	for n, c := range option {
-		if 'A' <= c && c <= 'Z' && n > 2 {
-			b.WriteByte('-')
-		}
-		b.WriteString(strings.ToLower(string(c)))
-	}
-	return b.String()
+	return regexp.MustCompile(`^` + regexp.QuoteMeta(name) + `()$`)
 }
 
 // settingKey is the key of a setting such as sandbox_mode="read-only".

@@ -1,22 +1,16 @@
 package agent
 
 import (
-	"io"
-	"os"
 	"regexp"
 	"strings"
 )
-
-// usageLimit is how much of the beginning of standard error is searched for a
-// usage error. Clients print their whole help after it.
-const usageLimit = 8 << 10
 
 // misused reports whether the client refused its command line, and gives the
 // line that says why. To be asked of a run that failed without an event or a
 // word on standard output: no other attempt, of whatever task, would get any
 // further.
 func (r *Runner) misused(q Request) (why string, ok bool) {
-	return usageError(q.firstErrors(), r.backend.Name)
+	return usageError(plain(q.errors(false)), r.backend.Name)
 }
 
 // usageError looks for a complaint about the command line in the beginning of
@@ -43,25 +37,4 @@ func usageError(text, name string) (why string, ok bool) {
 		return "it printed how it is to be called, and nothing else", true
 	}
 	return clip(first, 200), true
-}
-
-// firstErrors is the beginning of what this run printed on standard error,
-// unless that goes to the log itself.
-func (q Request) firstErrors() string {
-	info, err := os.Stat(q.ErrLog)
-	if err != nil || q.ErrLog == q.Log {
-		return ""
-	}
-	from := q.ErrOffset
-	if info.Size() < from {
-		from = 0
-	}
-	var b strings.Builder
-	if _, err := readFrom(q.ErrLog, from, func(r io.Reader, _ int) error {
-		_, err := io.Copy(&b, io.LimitReader(r, usageLimit))
-		return err
-	}); err != nil {
-		return ""
-	}
-	return plain(b.String())
 }

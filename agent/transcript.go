@@ -165,8 +165,11 @@ func openLog(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// lastErrors is the end of the error log, unless that is the log itself.
-func (q Request) lastErrors() string {
+// lastErrors is the end of what this run printed on standard error.
+func (q Request) lastErrors() string { return clean(q.errors(true)) }
+
+// errors is the end or the beginning of what this run printed on standard error, unless that goes to the log itself.
+func (q Request) errors(end bool) string {
 	info, err := os.Stat(q.ErrLog)
 	if err != nil || q.ErrLog == q.Log {
 		return ""
@@ -175,14 +178,17 @@ func (q Request) lastErrors() string {
 	if info.Size() < from {
 		from = 0
 	}
-	t := tail{limit: finalLimit}
-	if _, err := readFrom(q.ErrLog, max(from, info.Size()-finalLimit), func(r io.Reader, _ int) error {
-		_, err := io.Copy(&t, r)
+	if end {
+		from = max(from, info.Size()-finalLimit)
+	}
+	var text strings.Builder
+	if _, err := readFrom(q.ErrLog, from, func(r io.Reader, _ int) error {
+		_, err := io.Copy(&text, io.LimitReader(r, finalLimit))
 		return err
 	}); err != nil {
 		return ""
 	}
-	return clean(string(t.buf))
+	return text.String()
 }
 
 // lastLine is the last line that is not blank of the first text that has one,

@@ -74,7 +74,6 @@ func (f *watchdog) run() {
 	if f.file != nil {
 		f.file.Close()
 	}
-	f.errs.close()
 }
 
 // Read waits for a piece of the output, and is at its end when the run is.
@@ -281,16 +280,14 @@ func (r *Runner) toldOnErrors(res *Result, line string, now time.Time) {
 // lines that say that its quota is used up. Some then sleep until it is
 // renewed, for hours, and say it nowhere else.
 type errorWatch struct {
-	path   string
-	offset int64
-	any    []*regexp.Regexp
-	file   *os.File
-	buf    []byte // read, and not looked at: the beginning of a line
+	path string
+	at   int64 // up to where it was read
+	any  []*regexp.Regexp
+	rest []byte // read, and not looked at: the beginning of a line
 }
 
 const (
-	errorPiece = 64 << 10
-	errorTurn  = 16       // pieces read at a time
+	errorPiece = 1 << 20  // read at a time
 	errorLine  = 16 << 10 // of a longer line the end is looked at
 )
 
@@ -300,7 +297,7 @@ func (b Backend) errorWatch(q Request) *errorWatch {
 	if len(any) == 0 || q.ErrLog == "" || q.ErrLog == q.Log {
 		return nil
 	}
-	return &errorWatch{path: q.ErrLog, offset: q.ErrOffset, any: any}
+	return &errorWatch{path: q.ErrLog, at: q.ErrOffset, any: any}
 }
 
 // limitPatterns are the expressions of StderrLimit, which NewTable has checked.
@@ -315,44 +312,29 @@ func (b Backend) limitPatterns() (list []*regexp.Regexp) {
 
 // look reads on, and says whether the run has to be ended.
 func (w *errorWatch) look() *cutoff {
-	if w == nil || w.file == nil && !w.open() {
+	if w == nil {
 		return nil
 	}
-	for range errorTurn {
-		had := len(w.buf)
-		w.buf = append(w.buf, make([]byte, errorPiece)...)
-		n, err := w.file.Read(w.buf[had:])
-		w.buf = w.buf[:had+n]
-		end := bytes.LastIndexByte(w.buf[had:], '\n') + 1
-		if end > 0 {
-			if line, found := limitLine(w.any, w.buf[:had+end]); found {
-				return &cutoff{clock: cutoffErrors, words: line}
-			}
-			w.buf = append(w.buf[:0], w.buf[had+end:]...)
-		}
-		w.buf = append(w.buf[:0], w.buf[max(0, len(w.buf)-errorLine):]...)
-		if n == 0 || err != nil {
-			break
-		}
-	}
-	return nil
-}
-
-func (w *errorWatch) open() bool {
 	f, size, err := openLog(w.path)
 	if err != nil {
-		return false
+		return nil
 	}
-	if w.file = f; size >= w.offset {
-		_, err = f.Seek(w.offset, io.SeekStart)
+	defer f.Close()
+	if size < w.at {
+		w.at = 0
 	}
-	return err == nil
-}
-
-func (w *errorWatch) close() {
-	if w != nil && w.file != nil {
-		w.file.Close()
+	more, err := io.ReadAll(io.NewSectionReader(f, w.at, errorPiece))
+	if err != nil {
+		return nil
 	}
+	w.at += int64(len(more))
+	text := append(w.rest, more...)
+	end := bytes.LastIndexByte(text, '\n') + 1
+	w.rest = bytes.Clone(text[max(end, len(text)-errorLine):])
+	if line, found := limitLine(w.any, text[:end]); found {
+		return &cutoff{clock: cutoffErrors, words: line}
+	}
+	return nil
 }
 
 // limitLine is the last line that fits one of the expressions, from where it
