@@ -605,7 +605,7 @@ func (l *Loop) finish(out *Outcome) error {
 			return err
 		}
 	}
-	return l.home.clearRequest(l.state.ID)
+	return l.home.ClearRequest(l.state.ID)
 }
 
 // Close releases the loop's files and locks. What was recorded is on the disk before it returns.

@@ -159,7 +159,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if err := l.home.note(l.tools.FS, l.state.ID, path); err != nil {
 		return err
 	}
-	if err := l.home.clearRequest(l.state.ID); err != nil {
+	if err := l.home.ClearRequest(l.state.ID); err != nil {
 		return err
 	}
 	if err := l.work.replay(ctx, events); err != nil {

@@ -57,7 +57,8 @@ func (h Home) Asked(id string) (r Request, now bool) {
 	return Request(word), rest == nowWord
 }
 
-func (h Home) clearRequest(id string) error {
+// ClearRequest takes back what a loop was asked for.
+func (h Home) ClearRequest(id string) error {
 	if err := os.Remove(h.control(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("clear request: %w", err)
 	}

@@ -26,7 +26,7 @@ func newPauseCmd() *cobra.Command {
 // newAskCmd is a command that asks a live loop for something.
 func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 	var dir string
-	var now bool
+	var now, undo bool
 	cmd := &cobra.Command{
 		Use:   string(r) + " [loop]",
 		Short: short,
@@ -41,6 +41,10 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 			id, live, err := liveOne(home, args)
 			switch {
 			case err != nil:
+			case undo && now:
+				err = badInput("", "--now and --undo do not go together")
+			case undo:
+				text, err = takeBack(home, id, live, r)
 			case live != "":
 				text, err = askLive(home, id, live, r, done, now)
 			default:
@@ -55,7 +59,22 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 	registerDir(cmd, &dir)
 	completeLoops(cmd, &dir)
 	cmd.Flags().BoolVar(&now, "now", false, "interrupt the running agent")
+	cmd.Flags().BoolVar(&undo, "undo", false, "take the request back, as long as the loop has not stopped")
 	return cmd
+}
+
+// takeBack withdraws what a live loop was asked for.
+func takeBack(home loop.Home, id, kind string, r loop.Request) (string, error) {
+	if kind == "" {
+		return "", badInput("descartes loop list", "no loop is running that could be asked for anything")
+	}
+	if asked, _ := home.Asked(id); asked != r {
+		return "", badInput("descartes loop status "+id, "loop %s was not asked to %s", id, r)
+	}
+	if err := home.ClearRequest(id); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("loop %s keeps running: the request to %s is taken back\n", id, r), nil
 }
 
 func askLive(home loop.Home, id, kind string, r loop.Request, done string, now bool) (string, error) {

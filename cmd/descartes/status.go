@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,7 @@ import (
 
 func newStatusCmd() *cobra.Command {
 	var dir, name, stateFile string
-	var asJSON, watch bool
+	var asJSON, watch, verbose bool
 	cmd := &cobra.Command{
 		Use:   "status [loop]",
 		Short: "Show the loop that is running, or the last one",
@@ -31,7 +32,7 @@ func newStatusCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			show := func(w io.Writer) (bool, error) { return showStatus(w, root, dir, name, stateFile, asJSON) }
+			show := func(w io.Writer) (bool, error) { return showStatus(w, root, dir, name, stateFile, asJSON, verbose) }
 			if watch {
 				return watchStatus(cmd.Context(), cmd.OutOrStdout(), show)
 			}
@@ -46,11 +47,12 @@ func newStatusCmd() *cobra.Command {
 	f.StringVar(&stateFile, "state-file", "", "state `file` of the loop")
 	f.BoolVar(&asJSON, "json", false, "print the status as JSON")
 	f.BoolVar(&watch, "watch", false, "show it again every two seconds until the loop ends")
+	f.BoolVarP(&verbose, "verbose", "v", false, "show the settings too")
 	return cmd
 }
 
 // showStatus prints one look at a loop and reports whether it is live.
-func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON bool) (bool, error) {
+func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON, verbose bool) (bool, error) {
 	s, err := lookUp(root, dir, name, stateFile)
 	if err != nil {
 		return false, err
@@ -59,10 +61,11 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON bool) (bo
 	if err != nil {
 		return false, err
 	}
+	st.Action = viewed{root, func() (*loop.Saved, error) { return s, nil }}.action
 	if asJSON {
 		return st.View.Live, writeJSON(w, st.Report(true))
 	}
-	return st.View.Live, write(w, st.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w)))
+	return st.View.Live, write(w, st.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose))
 }
 
 // lookUp is the loop that a looking command means.
@@ -90,13 +93,22 @@ func lookUp(root, dir, name, stateFile string) (*loop.Saved, error) {
 	return s, err
 }
 
-func watchStatus(ctx context.Context, w io.Writer, show func(io.Writer) (bool, error)) error {
+func watchStatus(ctx context.Context, w io.Writer, show func(io.Writer) (bool, error)) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
+	apart := terminal.IsTerminal(w)
+	if apart { // a screen of its own, so that what was printed before stays where it is
+		fmt.Fprint(w, "\x1b[?1049h")
+		defer func() {
+			fmt.Fprint(w, "\x1b[?1049l")
+			_, last := show(w)
+			err = errors.Join(err, last)
+		}()
+	}
 	for {
-		if terminal.IsTerminal(w) {
+		if apart {
 			fmt.Fprint(w, "\x1b[H\x1b[2J")
 		}
 		live, err := show(w)
@@ -113,10 +125,10 @@ func watchStatus(ctx context.Context, w io.Writer, show func(io.Writer) (bool, e
 
 func newListCmd() *cobra.Command {
 	var dir string
-	var asJSON bool
+	var asJSON, every bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List every loop of the project",
+		Short: "List the loops of the project",
 		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := findRoot(dir)
@@ -146,11 +158,12 @@ func newListCmd() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), reports)
 			}
-			return write(cmd.OutOrStdout(), report.LoopTable(reports, bad))
+			return write(cmd.OutOrStdout(), report.LoopTable(reports, bad, every))
 		},
 	}
 	registerDir(cmd, &dir)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the loops as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print all loops as JSON")
+	cmd.Flags().BoolVar(&every, "all", false, "every loop, also those that ended long ago")
 	return cmd
 }
 

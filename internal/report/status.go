@@ -3,7 +3,9 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,9 +19,10 @@ import (
 
 // Status is a loop and the tag that it runs over, as they stand now.
 type Status struct {
-	root  string
-	View  loop.View
-	Board *Board // nil if the task list cannot be read any more
+	root   string
+	View   loop.View
+	Board  *Board                        // nil if the task list cannot be read any more
+	Action func(*journal.Attempt) string // what an attempt does now, in a line; nil: nobody knows
 }
 
 func NewStatus(root string, s loop.Saved) (*Status, error) {
@@ -67,14 +70,58 @@ func (st *Status) state() string {
 	return "finished"
 }
 
-// Text is the seed's status, with the wave bars of a tag, or the last iterations.
-func (st *Status) Text(p terminal.Paint, boxed bool) string {
+// Text says how a loop stands: what runs, how far it is and when it may end, then the wave bars of a tag, or the last
+// iterations. The settings of a tag's loop are for whoever asks for them.
+func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 	s := &st.View.State
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %s: %s\n", name, terminal.Clean(fmt.Sprintf(format, args...)))
 	}
 	b.WriteString("Loop Status\n===========\n")
+	if s.Kind != loop.KindTag {
+		st.heads(row)
+		row("Progress", "%s", progress(s.Iteration, s.Config.MaxIterations))
+		b.WriteString(st.underway())
+		if g := reportGate(s); g != nil {
+			b.WriteString("\nGate:\n")
+			g.lines(row)
+		}
+		b.WriteString("\nConfig:\n")
+		promptConfig(s, row)
+		b.WriteString(history(s.Summaries))
+		return b.String()
+	}
+	row("Loop", "%s, tag %s", s.ID, s.Tag)
+	row("State", "%s", st.situation())
+	st.done(row)
+	row("Cost", "%s", s.Cost.Text())
+	if chains := st.View.History.Chains(); chains.Attempts > 0 {
+		row("Chains", "%s", chains)
+	}
+	b.WriteString(st.underway())
+	if st.Board != nil {
+		b.WriteString("\n" + st.waveView(p, boxed))
+		if lines := QuestionLines(openQuestions(st.Board, s), st.Board.Named()); lines != "" {
+			b.WriteString("\n" + lines)
+		}
+	}
+	if verbose {
+		b.WriteString("\nDetails:\n")
+		st.heads(row)
+		b.WriteString("\nConfig:\n")
+		row("Command", "%s", wholeCommand(s.Config))
+		row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)
+		row("Completion promise", "%q", s.Config.CompletionPromise)
+		row("Verify", "%s", s.Config.Scud.VerificationCommand)
+		row("Max attempts per task", "%d", s.Config.Scud.MaxIterationsPerTask)
+	}
+	return b.String()
+}
+
+// heads are the rows that the status of every loop has had from the beginning.
+func (st *Status) heads(row func(name, format string, args ...any)) {
+	s := &st.View.State
 	row("State file", "%s", Relative(st.root, st.View.Path))
 	row("Iteration", "%d", s.Iteration)
 	row("Started", "%s", s.StartedAt.UTC().Format(time.RFC3339))
@@ -84,40 +131,121 @@ func (st *Status) Text(p terminal.Paint, boxed bool) string {
 		row("Loop", "%s", s.ID)
 	}
 	row("Last activity", "%s", st.lastActivity().UTC().Format(time.RFC3339))
-	if s.Kind == loop.KindTag || s.Cost != nil {
+	if s.Kind != loop.KindTag && s.Cost != nil {
 		row("Cost", "%s", s.Cost.Text())
-	}
-	if chains := st.View.History.Chains(); s.Kind == loop.KindTag && chains.Attempts > 0 {
-		row("Chains", "%s", chains)
-	}
-	if s.Kind != loop.KindTag {
-		b.WriteString("  Progress: " + progress(s.Iteration, s.Config.MaxIterations) + "\n")
 	}
 	if s.Kind == loop.KindTag || s.Config.SandboxInForce != "" {
 		row("Sandbox", "%s", Sandbox(s.Config))
 	}
-	if g := reportGate(s); g != nil && s.Kind != loop.KindTag {
-		b.WriteString("\nGate:\n")
-		g.lines(row)
+}
+
+// situation is what a loop does now and since when, or how and when it ended.
+func (st *Status) situation() string {
+	now := time.Now()
+	if st.View.Live {
+		return st.reason() + "; started " + ago(now, st.View.State.StartedAt)
 	}
-	b.WriteString("\nConfig:\n")
+	return st.reason() + "; " + ago(now, st.lastActivity()) + ", after " + terminal.Spell(st.lastActivity().Sub(st.View.State.StartedAt))
+}
+
+// ago says how long something is ago.
+func ago(now, at time.Time) string {
+	if now.Sub(at) < time.Second {
+		return "just now"
+	}
+	return terminal.Spell(now.Sub(at)) + " ago"
+}
+
+// done says how much is done, at what pace, and when the rest may be.
+func (st *Status) done(row func(name, format string, args ...any)) {
+	s := &st.View.State
+	if st.Board == nil {
+		row("Done", "%d of %s", s.TasksCompleted, terminal.Count(s.TasksTotal, "task"))
+		return
+	}
+	c := st.Board.Graph.Counts()
+	text := fmt.Sprintf("%d of %s", c.Done, terminal.Count(c.Total, "task"))
+	if c.Blocked > 0 {
+		text += fmt.Sprintf(", %d blocked", c.Blocked)
+	}
+	if c.Held > 0 {
+		text += fmt.Sprintf(", %d held", c.Held)
+	}
+	row("Done", "%s", text)
+	if !st.View.Live {
+		return
+	}
+	now := time.Now()
+	if left, ok := st.estimate(now); ok {
+		row("Estimate", "%s more, until %s, if the rest takes as long%s", terminal.Spell(left), terminal.Moment(now.Add(left)), st.pace(now))
+	} else {
+		row("Estimate", "unknown before a task is done")
+	}
+}
+
+// estimate is how long the rest may take; ok is false where nobody knows.
+func (st *Status) estimate(now time.Time) (left time.Duration, ok bool) {
+	s := &st.View.State
 	if s.Kind != loop.KindTag {
-		promptConfig(s, row)
-		b.WriteString(history(s.Summaries))
-		return b.String()
+		return EstimateIterations(st.View.History, s.Config.MaxIterations, now)
 	}
-	row("Command", "%s", wholeCommand(s.Config))
-	row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)
-	row("Completion promise", "%q", s.Config.CompletionPromise)
-	row("Verify", "%s", s.Config.Scud.VerificationCommand)
-	row("Max attempts per task", "%d", s.Config.Scud.MaxIterationsPerTask)
-	if st.Board != nil {
-		b.WriteString("\n" + st.waveView(p, boxed))
-		if lines := QuestionLines(openQuestions(st.Board, s), st.Board.Named()); lines != "" {
-			b.WriteString("\n" + lines)
+	if st.Board == nil {
+		return 0, false
+	}
+	return Estimate(st.View.History, st.Board.Graph, max(1, s.Config.Slots()), now)
+}
+
+// pace is how many tasks a loop does in an hour, as the end of a sentence; "" for one that is too young.
+func (st *Status) pace(now time.Time) string {
+	n := 0
+	for _, a := range st.View.History.Ended {
+		if a.Verdict == journal.Verified {
+			n++
 		}
 	}
-	return b.String()
+	if took := now.Sub(st.View.State.StartedAt); n > 0 && took > 10*time.Minute {
+		return fmt.Sprintf(" (%.1f tasks an hour)", float64(n)/took.Hours())
+	}
+	return ""
+}
+
+// underway lists what is worked on, what each does and since when, and what waits for a provider.
+func (st *Status) underway() string {
+	var b strings.Builder
+	now := time.Now()
+	for _, a := range st.running() {
+		name := "iteration " + strconv.Itoa(a.Iteration)
+		if a.Task != "" {
+			name = strings.TrimRight(terminal.Clean(a.Task)+" "+terminal.FitWords(terminal.Clean(a.Title), 60), " ")
+		}
+		attempt := "attempt " + strconv.Itoa(a.Number)
+		if a.Task != "" && a.Of > 0 {
+			attempt += " of " + strconv.Itoa(a.Of)
+		}
+		what := map[journal.Phase]string{journal.PhaseAgent: "the agent works", journal.PhaseVerify: "verify runs", journal.PhaseIntegrating: "its work is integrated"}[a.Phase]
+		line := fmt.Sprintf("%s: %s for %s", attempt, what, terminal.Spell(now.Sub(a.Since)))
+		if a.Since.Sub(a.Started) > time.Second {
+			line += ", started " + ago(now, a.Started)
+		}
+		if a.Slot > 0 {
+			line += ", slot " + strconv.Itoa(a.Slot)
+		}
+		fmt.Fprintf(&b, "  %s\n    %s\n", name, line)
+		if st.Action != nil && a.Phase == journal.PhaseAgent {
+			if action := st.Action(a); action != "" {
+				b.WriteString("    " + terminal.FitWords(terminal.Clean(action), 74) + "\n")
+			}
+		}
+	}
+	for _, task := range slices.Sorted(maps.Keys(st.View.History.Waiting)) {
+		if st.View.Live && task != "" {
+			fmt.Fprintf(&b, "  %s\n    %s\n", terminal.Clean(task), terminal.Clean(waiting("waiting", st.View.History.Waiting[task])))
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\nRunning:\n" + b.String()
 }
 
 // current are the tasks that are worked on, or that a loop which is dead or between two attempts has begun.
@@ -193,6 +321,9 @@ func (st *Status) reason() string {
 // requested is what another terminal asked of a live loop, as the end of a sentence.
 func (st *Status) requested() string {
 	if text := RequestText(st.View.Asked, st.View.Now, st.View.State.Kind, st.View.History.Underway()); text != "" {
+		if !st.View.Now {
+			text += fmt.Sprintf(" (descartes loop %s --undo takes it back)", st.View.Asked)
+		}
 		return "; " + text
 	}
 	return ""
@@ -274,7 +405,8 @@ type StatusJSON struct {
 	Waiting      *waitingJSON        `json:"waiting,omitempty"` // for a provider
 	Verifying    *time.Time          `json:"verifying_since,omitempty"`
 	Running      []runningJSON       `json:"running,omitempty"` // what is worked on
-	Sandbox      string              `json:"sandbox"`           // what is in force
+	Ends         *time.Time          `json:"estimated_end,omitempty"`
+	Sandbox      string              `json:"sandbox"` // what is in force
 	StartedAt    time.Time           `json:"started_at"`
 	LastActivity time.Time           `json:"last_activity_at"`
 	PID          int                 `json:"pid"`
@@ -297,6 +429,7 @@ type runningJSON struct {
 	Phase     journal.Phase `json:"phase"`
 	Since     time.Time     `json:"since"` // of the phase
 	StartedAt time.Time     `json:"started_at"`
+	Action    string        `json:"action,omitempty"` // what its agent does now
 }
 
 type tasksJSON struct {
@@ -348,6 +481,9 @@ func (st *Status) Report(waves bool) StatusJSON {
 	}
 	for _, a := range st.running() {
 		r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Slot: a.Slot, Phase: a.Phase, Since: a.Since, StartedAt: a.Started}
+		if st.Action != nil && a.Phase == journal.PhaseAgent {
+			r.Action = terminal.Clean(st.Action(a))
+		}
 		if a.Task != "" {
 			r.Task = &loop.TaskID{ID: a.Task}
 			if st.Board != nil {
@@ -355,6 +491,12 @@ func (st *Status) Report(waves bool) StatusJSON {
 			}
 		}
 		out.Running = append(out.Running, r)
+	}
+	if now := time.Now(); st.View.Live {
+		if left, ok := st.estimate(now); ok {
+			at := now.Add(left).Round(time.Second)
+			out.Ends = &at
+		}
 	}
 	out.Sandbox = Sandbox(s.Config)
 	out.Requested = string(st.View.Asked)
@@ -449,34 +591,93 @@ func history(list []loop.IterationSummary) string {
 	return b.String()
 }
 
-// LoopTable is the list for a person. bad are those that cannot be read: ids, or state files.
-func LoopTable(list []StatusJSON, bad []string) string {
+// listed is how many loops that are over a list shows where not all are asked for.
+const listed = 10
+
+// LoopTable is the list for a person, the last loop last. bad are those that cannot be read: ids, or state files. Of those that are over
+// only the last are listed, unless all are asked for.
+func LoopTable(list []StatusJSON, bad []string, all bool) string {
 	if len(list)+len(bad) == 0 {
 		return "no loop was started here\n"
 	}
+	now, over, hidden := time.Now(), 0, 0
+	for _, l := range list {
+		if l.State == "finished" {
+			over++
+		}
+	}
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "LOOP\tKIND\tTAG\tSTATE\tEXIT\tDONE\tLAST ACTIVITY")
+	fmt.Fprintln(w, "LOOP\tKIND\tTAG\tSTATE\tDONE\tLAST ACTIVITY")
 	for _, l := range list {
-		exit := l.ExitReason.Type
-		if exit == "running" {
-			exit = "-"
+		if l.State == "finished" {
+			if over--; over >= listed && !all {
+				hidden++
+				continue
+			}
 		}
-		done := terminal.Count(l.Iteration, "attempt")
+		done := fmt.Sprintf("%d/%d", l.Tasks.Done, l.Tasks.Total)
 		if l.Kind != loop.KindTag {
 			done = fmt.Sprintf("%d/%d iterations", l.Iteration, l.MaxIteration)
 		}
-		state := l.State
-		if l.Requested != "" {
-			state += ", " + l.Requested + " requested"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.ID, "-"), kindShown(l), cmp.Or(terminal.Clean(l.Tag), "-"), state, terminal.Clean(exit), done, l.LastActivity.UTC().Format(time.RFC3339))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.ID, "-"), kindShown(l), cmp.Or(terminal.Clean(l.Tag), "-"), terminal.Clean(l.words()), done, ago(now, l.LastActivity))
 	}
 	for _, name := range bad {
-		fmt.Fprintf(w, "%s\t-\t-\tunreadable\t-\t-\t-\n", terminal.Clean(name))
+		fmt.Fprintf(w, "%s\t-\t-\tunreadable\t-\t-\n", terminal.Clean(name))
 	}
 	w.Flush() // into memory
+	if hidden > 0 {
+		fmt.Fprintf(&s, "and %s that ended before: descartes loop list --all\n", terminal.Count(hidden, "loop"))
+	}
 	return s.String()
+}
+
+// words are a loop's state as a person says it.
+func (l *StatusJSON) words() string {
+	e := journal.Ending(l.ExitReason.Type)
+	switch l.State {
+	case "waiting":
+		if l.Waiting != nil {
+			return "waiting until " + terminal.Moment(l.Waiting.Until)
+		}
+	case "dead":
+		return "killed"
+	case "interrupted":
+		if e == journal.UserCancelled {
+			return "cancelled"
+		}
+	case "finished":
+		return ended(e, len(l.Blocked))
+	}
+	if l.Requested != "" {
+		return l.State + ", " + l.Requested + " requested"
+	}
+	return l.State
+}
+
+// ended is how a loop ended, in few words.
+func ended(e journal.Ending, blocked int) string {
+	switch e {
+	case journal.AllDone, journal.CommandSucceeded, journal.GateDone, journal.PromiseSeen:
+		return "done"
+	case journal.TasksBlocked:
+		return terminal.Count(max(1, blocked), "task") + " blocked"
+	case journal.GateAsks:
+		return "waiting for your answer"
+	case journal.GateBlocked:
+		return "needs you"
+	case journal.LimitReached:
+		return "iteration limit reached"
+	case journal.CostReached:
+		return "cost limit reached"
+	case journal.BreakerOpen:
+		return "stopped: the same failure again and again"
+	case journal.BaselineFails:
+		return "verify fails before any task"
+	case journal.OwnError:
+		return "internal error"
+	}
+	return e.Words()
 }
 
 // kindShown is a loop's kind, with the gate that ends it where that is not the promise.

@@ -72,8 +72,8 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
-	text := st.Text(false, false)
-	for _, line := range []string{"  Wave 1: ░░░░░░░░░░░░░░░░ In Progress (0/2 tasks)", "  Current Task: First", "  Current Task: Second", "  Exit reason: Running, verifying for "} {
+	text := st.Text(false, false, false)
+	for _, line := range []string{"  Wave 1: ░░░░░░░░░░░░░░░░ In Progress (0/2 tasks)", "  Current Task: First", "  Current Task: Second", "  State: Running, verifying for ", "\n  1\n    attempt 1: the agent works for ", "\n  2\n    attempt 1: verify runs for ", ", slot 2\n"} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no %q in\n%s", line, text)
 		}
