@@ -38,7 +38,7 @@ func arrows() map[string][]string {
 		"agent":               {"agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
 		"verify":              {"agent/process", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
-		"internal/report":     {"internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "tasks/plan", "gitops"},
+		"internal/report":     {"internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
 		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
 		"internal/terminal":   {},
 		"internal/tui":        {"internal/report", "internal/terminal", "loop", "loop/journal", "scheduler", "tasks"}, // a view: nothing imports it but cmd

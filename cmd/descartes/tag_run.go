@@ -256,7 +256,7 @@ func (r *tagRun) warnings() []string {
 	}
 	odd := r.front
 	if r.job.Import != nil {
-		odd = r.job.Import.Findings() // those too
+		odd = slices.Concat(r.front, r.job.Import.Findings())
 	}
 	for _, f := range odd {
 		out = append(out, placed(r.job.Config.Scud.PlanPath, f))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -328,13 +329,13 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 			return err
 		}
 	}
-	file := report.Relative(root, job.File.Path())
+	file, odd := report.Relative(root, job.File.Path()), slices.Concat(s.front, job.Import.Findings())
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), importJSON{s.Scud.Tag, s.Scud.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(job.Import)})
+		return writeJSON(cmd.OutOrStdout(), importJSON{s.Scud.Tag, s.Scud.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(odd)})
 	}
 	var out strings.Builder
 	out.WriteString(b.Text(terminal.Colours(terminal.IsTerminal(cmd.OutOrStdout()))) + "\n")
-	for _, f := range job.Import.Findings() {
+	for _, f := range odd {
 		fmt.Fprintf(&out, "warning: %s\n", terminal.Clean(placed(s.Scud.PlanPath, f)))
 	}
 	c := b.Graph.Counts()

@@ -11,7 +11,6 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/tasks"
-	"descartes/tasks/plan"
 )
 
 // TaskDetail is everything about one task. A container has no state.
@@ -219,9 +218,9 @@ func (b *Board) CheckText(found []Finding) string {
 }
 
 // PlanFindings is what was odd about a plan.
-func (b *Board) PlanFindings(p *plan.Plan) []Finding {
+func (b *Board) PlanFindings(found []tasks.Finding) []Finding {
 	out := []Finding{}
-	for _, f := range p.Findings() {
+	for _, f := range found {
 		out = append(out, b.finding(f))
 	}
 	return out

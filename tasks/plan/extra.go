@@ -15,16 +15,13 @@ import (
 // a title), or else where the title is the same too: numbers of plans seldom are numbers of tasks. What phases imply is no statement.
 //
 // A dependency that would close a circle in the list is left out; such are in conflicts, as are the dependencies of those tasks that
-// name nothing in the plan, and a limit that the plan is beyond.
+// name nothing in the plan.
 func (p *Plan) Extra(existing []tasks.Task) (more map[string][]string, conflicts []tasks.Finding) {
 	x := extra{list: existing, index: make(map[string]int, len(existing)), more: map[string][]string{}}
 	for i := range existing {
 		if _, ok := x.index[existing[i].ID]; !ok {
 			x.index[existing[i].ID] = i
 		}
-	}
-	if p.limit != nil && len(p.tasks) == 0 {
-		return x.more, []tasks.Finding{{Kind: "plan", Message: p.limit.Reason}}
 	}
 	same := map[string]string{} // id in the plan to id in the list
 	for i := range p.tasks {

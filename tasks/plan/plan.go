@@ -18,13 +18,10 @@ const (
 
 // Plan is what a plan document says about tasks. It does not change after Parse.
 type Plan struct {
-	Name string // as given to FromPlan
-
-	FrontMatter
+	Name string // as given to Parse
 
 	tasks    []planTask
 	findings []tasks.Finding
-	limit    *tasks.FormatError // why the tasks are left out, or cannot be written as a list
 }
 
 // planTask is a task with what only a plan knows about it.
@@ -44,8 +41,7 @@ type planTask struct {
 // numbered lists), or else in a table of tasks, in phases alone, in checklists, or in numbered headings. Phases wait for the phase
 // before them, except where the plan states dependencies. name is used in messages.
 //
-// A plan that is larger than 8 MiB, is not text, or has no tasks in it is a *FormatError. One that has too many tasks or dependencies
-// has none of them; List and Write then give that as their error, Extra as a conflict.
+// A plan that is larger than 8 MiB, is not text, has no tasks in it or too many tasks or dependencies is a *FormatError.
 func Parse(name string, src []byte) (*Plan, error) {
 	if len(src) > maxPlan {
 		return nil, &tasks.FormatError{Path: name, Reason: fmt.Sprintf("larger than %d MiB", maxPlan>>20)}
@@ -58,13 +54,9 @@ func Parse(name string, src []byte) (*Plan, error) {
 		return nil, &tasks.FormatError{Path: name, Reason: "the file " + err.Error()}
 	}
 	p := &planner{md: doc, plan: &Plan{Name: name}}
-	p.frontMatter()
 	if fault := p.read(); fault != nil {
 		fault.Path = name
 		return nil, fault
-	}
-	if p.limit != "" {
-		p.plan.limit = &tasks.FormatError{Path: name, Reason: p.limit}
 	}
 	return p.plan, nil
 }
@@ -92,7 +84,6 @@ type planner struct {
 	index    map[string]int  // id to place
 	titles   map[string]int  // folded title to place, -1 for several
 	links    int             // dependencies stated, each as often as it is
-	limit    string
 }
 
 // read finds the tasks and what they depend on.
@@ -111,7 +102,7 @@ func (p *planner) read() *tasks.FormatError {
 		return &tasks.FormatError{Reason: `the file has no tasks: expected headings "Task 1: Title" or "Phase 1: Title", a checklist or a table of tasks`}
 	}
 	if len(p.plan.tasks) > maxPlanTasks {
-		return p.exceed("the plan has more than %d tasks, none of them and none of their dependencies is used", maxPlanTasks)
+		return &tasks.FormatError{Reason: fmt.Sprintf("the plan has more than %d tasks", maxPlanTasks)}
 	}
 	if bad := p.enter(); bad != nil {
 		return bad
@@ -120,16 +111,12 @@ func (p *planner) read() *tasks.FormatError {
 	p.statements()
 	p.tableRows(tables)
 	if p.links > maxPlanLinks {
-		return p.exceed("the plan states more than %d dependencies, none of them and none of its tasks is used", maxPlanLinks)
+		return &tasks.FormatError{Reason: fmt.Sprintf("the plan states more than %d dependencies", maxPlanLinks)}
 	}
-	p.order()
+	if !p.order() {
+		return &tasks.FormatError{Reason: "the plan has so large phases one after the other that the dependencies of their tasks cannot be listed: state them, or split the phases"}
+	}
 	p.finish()
-	return nil
-}
-
-// exceed notes a limit that the plan is beyond, and leaves it without tasks.
-func (p *planner) exceed(format string, limit int) *tasks.FormatError {
-	p.limit, p.plan.tasks = fmt.Sprintf(format, limit), nil
 	return nil
 }
 
@@ -203,8 +190,8 @@ func plainNumber(id string) bool {
 
 // order makes the tasks of each phase wait for those of the phase before, unless the plan says what they wait for. Where an earlier
 // task is said to wait for a later one, the later one and what it needs are not made to wait by their phase: that would be a circle. Large
-// phases need dependencies by the square of their size: where that is too much, the tasks cannot be listed.
-func (p *planner) order() {
+// phases need dependencies by the square of their size: it reports false where that is too much.
+func (p *planner) order() bool {
 	list := p.plan.tasks
 	early := p.early()
 	links := 0
@@ -221,16 +208,12 @@ func (p *planner) order() {
 			}
 		}
 	}
-	if links > maxOrder {
-		p.limit = "the plan has so large phases one after the other that the dependencies of their tasks cannot be listed: state them, or split the phases"
-	}
 	for i := range list {
-		if t := &list[i]; p.limit != "" {
-			t.DependsOn = t.said
-		} else if len(t.said) > 0 {
+		if t := &list[i]; len(t.said) > 0 {
 			t.DependsOn = joined(t.said, t.DependsOn)
 		}
 	}
+	return links <= maxOrder
 }
 
 // previous is the phase that phase k waits for by its place: the one before it, or what that waits for where the two run beside each

@@ -75,9 +75,6 @@ func (p *Plan) List(root, tag string) (*tasks.File, error) {
 
 // encode writes the list as a task file of one tag.
 func (p *Plan) encode(tag string) ([]byte, error) {
-	if p.limit != nil {
-		return nil, p.limit
-	}
 	numeric := map[string]bool{}
 	for i := range p.tasks {
 		numeric[p.tasks[i].ID] = p.tasks[i].Numeric
