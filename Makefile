@@ -8,7 +8,7 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
 
-.PHONY: build demo test check bench test-crash test-agents test-browser vendor-htmx fuzz install clean help
+.PHONY: build demo test check bench test-crash test-agents test-browser screenshots vendor-htmx fuzz install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -42,6 +42,13 @@ test-agents: ## run claude (two versions), codex, opencode, gemini, qwen, copilo
 test-browser: ## the page of descartes serve in a headless Chromium
 	go vet -tags browser ./internal/web
 	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./internal/web
+
+screenshots: build ## the README's pictures, of the demo
+	mkdir -p docs/images
+	dir="$$(mktemp -d)" && { ./descartes demo --dir "$$dir/demo" >"$$dir/out" || cat "$$dir/out"; } && cd "$$dir/demo/tally" && \
+	{ $(CURDIR)/descartes serve --no-browser >"$$dir/address" & page=$$!; until test -s "$$dir/address"; do sleep 0.1; done; } && cd $(CURDIR) && \
+	SCREENSHOTS_OF="$$(cat "$$dir/address")" SCREENSHOTS_IN=$(CURDIR)/docs/images go test -count=1 -tags browser -run Screenshots ./internal/web; \
+	kill $$page; rm -rf "$$dir"
 
 vendor-htmx: ## fetch the scripts of the page again, in the versions that assets/VENDORED.md names
 	cd internal/web/assets && for f in $$(sed -n 's/^| \([a-z.-]*\.js\) | \([a-z.-]*\) | \([0-9.]*\) |.*/\1=\2@\3/p' VENDORED.md); do \

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/gofrs/flock"
 
 	"descartes/loop/journal"
 )
@@ -81,10 +82,24 @@ func TestLiveInBrowser(t *testing.T) {
 	until(t, ctx, `document.querySelector('#t0.s-ready') && document.querySelectorAll('#edges path').length === 10`)
 	p.attempt("1", journal.Verified, "")
 	until(t, ctx, `document.querySelector('#t0.s-done') && document.querySelector('#head').textContent.includes('1 of 12') && document.querySelector('.lanes rect.s-verified')`)
-	for _, b := range []struct{ text, want string }{{"Pause", "loop pause loop-1234"}, {"Cancel", "loop cancel loop-1234"}, {"Retry blocked", "loop resume --name loop-1234 --retry-blocked --detach"}} {
+	for _, b := range []struct{ text, want string }{{"Resume", "loop resume --name loop-1234 --detach"}, {"Step", "loop step --scud-tag x --detach"}, {"Retry blocked", "loop resume --name loop-1234 --retry-blocked --detach"}} {
 		do(t, ctx, b.text, chromedp.Click(`//button[.="`+b.text+`"]`, chromedp.BySearch))
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
 	}
+	lock := flock.New(p.home.Default() + ".lock") // now somebody runs it
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	p.append(&journal.Event{Type: journal.WaveStarted, Wave: 2})
+	until(t, ctx, `document.querySelector('#head.live')`)
+	for _, b := range []struct{ text, want string }{{"Pause", "loop pause loop-1234"}, {"Cancel", "loop cancel loop-1234"}} {
+		do(t, ctx, b.text, chromedp.Click(`//button[.="`+b.text+`"]`, chromedp.BySearch))
+		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, ctx, `document.querySelector('#head:not(.live)')`)
 	p.append(&journal.Event{Type: journal.TaskStarted, Task: "2", Wave: 2}, &journal.Event{Type: journal.AttemptStarted, Task: "2", Wave: 2, Attempt: 1, Of: 3},
 		&journal.Event{Type: journal.AttemptFinished, Task: "2", Wave: 2, Attempt: 1, Verdict: journal.Blocked, Reason: "it asks"},
 		&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 2, Title: "Task 2", Verdict: journal.Blocked, Reason: "it asks", Detail: &journal.Detail{Question: "Tabs or spaces?"}})
@@ -172,4 +187,26 @@ func TestManyTasks(t *testing.T) {
 	until(t, ctx, `window.took`)
 	do(t, ctx, "measure", chromedp.Evaluate(`window.took`, &scripting))
 	t.Logf("10,000 tasks: first paint after %.0f ms, an update takes %.1f ms of scripting", paint, scripting)
+}
+
+// TestScreenshots takes the pictures of the README, of a loop's page that make screenshots serves. Without one there is nothing to take.
+func TestScreenshots(t *testing.T) {
+	address, dir := os.Getenv("SCREENSHOTS_OF"), os.Getenv("SCREENSHOTS_IN")
+	if address == "" {
+		return
+	}
+	ctx := browser(t)
+	if ctx == nil {
+		return
+	}
+	do(t, ctx, "take the key", chromedp.EmulateViewport(1180, 900), chromedp.Navigate(address))
+	do(t, ctx, "open the loop", chromedp.Click("tbody th a"), chromedp.WaitVisible(".board"))
+	until(t, ctx, `document.querySelectorAll('#edges path').length > 0`)
+	for _, scheme := range []string{"light", "dark"} {
+		var picture []byte
+		do(t, ctx, scheme, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}), chromedp.FullScreenshot(&picture, 100))
+		if err := os.WriteFile(filepath.Join(dir, "board-"+scheme+".png"), picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
