@@ -43,20 +43,21 @@ func arrows() map[string][]string {
 		"internal/terminal":   {},
 		"internal/tui":        {"internal/report", "internal/terminal", "loop", "loop/journal", "scheduler", "tasks"}, // a view: nothing imports it but cmd
 		"internal/web":        {"agent/render", "gitops", "internal/report", "internal/terminal", "loop", "loop/journal"},
+		"internal/notify":     {"internal/proc", "internal/redact", "internal/terminal", "loop/gate", "loop/journal"}, // nothing imports it but cmd
 		"internal/oneline":    {},
 		"loop/workspace":      {"gitops", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"agent/quota", "loop/gate", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
+		"cmd/descartes":       {"internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
 		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}
 }
 
 // only says which of our packages may import something from outside.
 func only() map[string][]string {
-	return map[string][]string{"net/http": {"internal/sandbox", "internal/web"}, "html/template": {"internal/web"}, "text/template": {}, "os/exec": {"internal/proc"}, "github.com/go-git/go-git/v5": {"gitops"}}
+	return map[string][]string{"net/http": {"internal/notify", "internal/sandbox", "internal/web"}, "html/template": {"internal/web"}, "text/template": {}, "os/exec": {"internal/proc"}, "github.com/go-git/go-git/v5": {"gitops"}}
 }
 
 func TestImports(t *testing.T) {

@@ -96,6 +96,10 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	p.times = s.Times
 	p.text.mask = r.mask
 	defer p.close()
+	if err := r.notify(p, &r.job.Config, ""); err != nil {
+		return err
+	}
+	defer r.notices.End()
 	p.promptHeader(r)
 	for _, w := range powerless(r.job.Config, r.backends(), r.job.Config.Choices(nil)) {
 		p.warn(w)

@@ -21,6 +21,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
+	"descartes/internal/notify"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/sandbox"
@@ -45,6 +46,21 @@ type prepared struct {
 	settings *config.Watch // nil for a loop that goes on with its own
 	secrets  []redact.Secret
 	mask     *redact.Redactor // of the secrets
+	notices  *notify.Notifier // calls people; nil: nobody is to be called
+}
+
+// notify makes what calls people ready. The caller ends it when everything is reported.
+func (r *prepared) notify(p *printer, c *loop.Config, tag string) (err error) {
+	bell := func() {
+		if p.text.term != nil {
+			_, _ = p.text.term.Write([]byte{'\a'}) // a screen never fails
+		}
+	}
+	r.notices, err = notify.New(notify.Options{Targets: c.Notify, On: c.NotifyOn, Env: os.Environ(), Project: filepath.Base(r.root), Tag: tag, Mask: r.mask, Bell: bell, Warn: p.warn})
+	if err != nil {
+		return badInput("", "%w", err)
+	}
+	return nil
 }
 
 // backends are all that a run may call, the usual one first.
@@ -149,6 +165,7 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 	j.observe = s.letGo(r.root, p, func(e journal.Event) {
 		in.saw(e)
 		p.view.begin(e.Loop)
+		r.notices.Begin(home.Events(e.Loop))
 		asked.watch(home, e.Loop, j.kind, in.underway.Load, p.say)
 		if e.Type == journal.LoopPaused || e.Type == journal.LoopFinished { // the loop may have seen a request first
 			asked.look(true)

@@ -159,6 +159,10 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 			return err
 		}
 	}
+	if err := r.notify(p, &r.job.Config, r.job.File.Tag()); err != nil {
+		return err
+	}
+	defer r.notices.End()
 	p.events.Waves, p.events.Usual = len(r.job.Graph.Waves()), r.job.Config.Backend.Type
 	r.dryRun = s.DryRun
 	p.header(r)

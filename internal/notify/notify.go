@@ -1,0 +1,232 @@
+// Package notify calls a person when a run needs one: it is over, a task is blocked, somebody asks, a quota is used up, the breaker opened.
+// It follows the run's journal; a run never waits for it, and does not end because nobody could be reached.
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"descartes/internal/redact"
+	"descartes/loop/journal"
+)
+
+// Options say who is called for what.
+type Options struct {
+	Targets []string // commands, URLs, desktop, bell
+	On      []string // events; none means all
+	Env     []string // variables that URLs may name
+	Project string
+	Tag     string
+	Mask    *redact.Redactor // of what is sent; the journal of a run is masked already
+	Bell    func()
+	Warn    func(text string) // says once for each target that it cannot be reached
+}
+
+func (o *Options) lookup(name string) (string, bool) {
+	for _, kv := range slices.Backward(o.Env) {
+		if n, v, ok := strings.Cut(kv, "="); ok && n == name {
+			return v, v != ""
+		}
+	}
+	return "", false
+}
+
+// Notifier calls people for one run.
+type Notifier struct {
+	opt     Options
+	on      []Event
+	targets []target
+	queues  []chan Notice
+	pause   func(try int) time.Duration // before another try
+	last    time.Duration               // for what is not sent yet when the run is over
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	over   chan struct{}
+	once   sync.Once
+	work   sync.WaitGroup
+}
+
+// New refuses targets and events that there are not. Without targets it is nil, which calls nobody.
+func New(opt Options) (*Notifier, error) {
+	n := &Notifier{opt: opt, over: make(chan struct{}), last: 10 * time.Second, pause: func(try int) time.Duration { return time.Duration(try*try) * time.Second }}
+	if n.opt.Bell == nil {
+		n.opt.Bell = func() {}
+	}
+	if n.opt.Warn == nil {
+		n.opt.Warn = func(string) {}
+	}
+	for _, word := range opt.On {
+		if !slices.Contains(Events(), Event(word)) {
+			return nil, fmt.Errorf("--notify-on %q is none of %s", word, strings.Join(words(Events()), ", "))
+		}
+		n.on = append(n.on, Event(word))
+	}
+	for _, text := range opt.Targets {
+		t, err := parse(text, &n.opt)
+		if err != nil {
+			return nil, err
+		}
+		n.targets = append(n.targets, t)
+	}
+	if len(n.targets) == 0 {
+		return nil, nil
+	}
+	return n, nil
+}
+
+func words(list []Event) (out []string) {
+	for _, e := range list {
+		out = append(out, string(e))
+	}
+	return out
+}
+
+const (
+	lookEvery = 300 * time.Millisecond
+	oneTry    = 15 * time.Second
+	tries     = 4
+	waiting   = 100 // notices that a target which does not answer may have waiting
+)
+
+// Begin follows the journal at path from the run on that began last in it. It is called once.
+func (n *Notifier) Begin(path string) {
+	if n == nil {
+		return
+	}
+	n.once.Do(func() {
+		n.ctx, n.cancel = context.WithCancel(context.Background())
+		for _, t := range n.targets {
+			queue := make(chan Notice, waiting)
+			n.queues = append(n.queues, queue)
+			n.work.Go(func() { n.deliver(t, queue) })
+		}
+		n.work.Go(func() { n.follow(path) })
+	})
+}
+
+// End is for when the run is over: it returns when everything is sent, or after as long as anybody would wait for that.
+func (n *Notifier) End() {
+	if n == nil {
+		return
+	}
+	n.once.Do(func() { n.cancel = func() {} }) // the run never began
+	close(n.over)
+	timer := time.AfterFunc(n.last, n.cancel)
+	n.work.Wait()
+	timer.Stop()
+	n.cancel()
+}
+
+// follow makes notices of what is written, until the run is over.
+func (n *Notifier) follow(path string) {
+	defer func() {
+		for _, q := range n.queues {
+			close(q)
+		}
+	}()
+	f, c := journal.Follow(path), newCaller(&n.opt)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		over := false
+		select {
+		case <-n.over: // and then it reads once more
+			over = true
+		default:
+		}
+		events, err := f.Next()
+		if err != nil {
+			n.opt.Warn("notices: " + err.Error())
+			return
+		}
+		from := 0
+		if first { // earlier runs had their own
+			from = max(0, slices.IndexFunc(events, func(e journal.Event) bool { return e.Seq == lastBegin(events) }))
+		}
+		for i := range events {
+			if notice, ok := c.see(&events[i]); ok && i >= from && n.wanted(notice.Event) {
+				n.put(notice)
+			}
+		}
+		if over {
+			return
+		}
+		select {
+		case <-n.over:
+		case <-tick.C:
+		}
+	}
+}
+
+// lastBegin is the number of the event that the last run of a journal begins with.
+func lastBegin(events []journal.Event) int64 {
+	for _, e := range slices.Backward(events) {
+		if e.Begins() {
+			return e.Seq
+		}
+	}
+	return 0
+}
+
+func (n *Notifier) wanted(e Event) bool { return len(n.on) == 0 || slices.Contains(n.on, e) }
+
+// put hands a notice to every target. One whose queue is full has not answered for long.
+func (n *Notifier) put(notice Notice) {
+	if n.opt.Mask != nil {
+		for _, text := range []*string{&notice.Heading, &notice.Message, &notice.Title} {
+			*text = n.opt.Mask.Text(*text)
+		}
+	}
+	for _, q := range n.queues {
+		select {
+		case q <- notice:
+		default:
+		}
+	}
+}
+
+// deliver sends a target's notices one after the other.
+func (n *Notifier) deliver(t target, queue <-chan Notice) {
+	warned := false
+	for notice := range queue {
+		if err := n.send(t, &notice); err != nil && !warned {
+			warned = true
+			text := "nobody was notified by " + t.name + ": " + err.Error()
+			if n.opt.Mask != nil {
+				text = n.opt.Mask.Text(text)
+			}
+			n.opt.Warn(text)
+		}
+	}
+}
+
+// send tries a few times.
+func (n *Notifier) send(t target, notice *Notice) error {
+	for try := 1; ; try++ {
+		ctx, done := context.WithTimeout(n.ctx, oneTry)
+		err := t.send(ctx, notice)
+		done()
+		var final finalError
+		var later laterError
+		if err == nil || errors.As(err, &final) || try == tries || n.ctx.Err() != nil {
+			return err
+		}
+		wait := n.pause(try)
+		if errors.As(err, &later) {
+			wait = max(wait, later.after)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-n.ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package notify
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"descartes/internal/atomicfile"
+	"descartes/internal/redact"
+	"descartes/loop/gate"
+	"descartes/loop/journal"
+)
+
+// hook is a server that answers with a list of statuses, the last one again and again.
+type hook struct {
+	*httptest.Server
+	mu       sync.Mutex
+	statuses []int
+	bodies   []string
+	requests []*http.Request
+}
+
+func newHook(t *testing.T, statuses ...int) *hook {
+	h := &hook{statuses: statuses}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.bodies, h.requests = append(h.bodies, string(b)), append(h.requests, r)
+		status := h.statuses[0]
+		if len(h.statuses) > 1 {
+			h.statuses = h.statuses[1:]
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// night is what a run records that has everything to tell.
+func night() []*journal.Event {
+	until, usd := time.Date(2027, 1, 2, 3, 4, 0, 0, time.UTC), 1.5
+	return []*journal.Event{
+		{Type: journal.LoopStarted},
+		{Type: journal.TaskBlocked, Task: "0", Reason: "of the run before"},
+		{Type: journal.LoopFinished, Reason: string(journal.TasksBlocked)},
+		{Type: journal.LoopResumed},
+		{Type: journal.AttemptStarted, Task: "1", Attempt: 1},
+		{Type: journal.AgentFinished, Task: "1", Attempt: 1, Detail: &journal.Detail{End: journal.EndFinished, USD: &usd}},
+		{Type: journal.TaskDone, Task: "1"},
+		{Type: journal.LimitWaiting, Task: "2", Reason: "weekly limit", Detail: &journal.Detail{Backend: "claude", Until: &until}},
+		{Type: journal.LimitWaiting, Task: "3", Reason: "weekly limit", Detail: &journal.Detail{Backend: "claude", Until: &until}},
+		{Type: journal.LimitWaiting, Task: "3", Reason: "a fault", Detail: &journal.Detail{Backend: "claude", Cause: journal.CauseTransient, Until: &until}},
+		{Type: journal.TaskBlocked, Task: "2", Title: "Slugs", Reason: "it asks: Which?", Detail: &journal.Detail{Question: "Which?"}},
+		{Type: journal.TaskBlocked, Task: "3", Title: "Store", Reason: "the key is s3cr3t-value-1\x1b[2J"},
+		{Type: journal.BreakerOpened, Reason: "3 tasks in a row"},
+		{Type: journal.LoopFinished, Reason: string(journal.BreakerOpen)},
+	}
+}
+
+// record writes events to a journal.
+func record(t *testing.T, events ...*journal.Event) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "events.ndjson")
+	j, _, err := journal.Open(atomicfile.OS(), path, "loop-1", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.Append(events...); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// tell has the events of a journal sent, and returns what was warned of.
+func tell(t *testing.T, path string, opt Options) (warned []string) {
+	t.Helper()
+	opt.Project = "shelf"
+	var mu sync.Mutex
+	opt.Warn = func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		warned = append(warned, text)
+	}
+	n, err := New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.pause = func(int) time.Duration { return 0 }
+	n.Begin(path)
+	n.Begin(path) // each event of a run says so
+	n.End()
+	return warned
+}
+
+func TestNotices(t *testing.T) {
+	h := newHook(t, 200)
+	secret := redact.Of([]redact.Secret{{Name: "KEY", Value: "s3cr3t-value-1"}})
+	if warned := tell(t, record(t, night()...), Options{Targets: []string{h.URL}, Tag: "x", Mask: secret}); warned != nil {
+		t.Errorf("warned: %q", warned)
+	}
+	var got []string
+	for _, b := range h.bodies {
+		var n Notice
+		if err := json.Unmarshal([]byte(b), &n); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(n.Event)+"|"+n.Heading+"|"+n.Message)
+	}
+	want := []string{
+		"quota|shelf x: out of quota|weekly limit\nwaits until ",
+		"question|shelf x: task 2 asks|Slugs\nWhich?",
+		"blocked|shelf x: task 3 is blocked|Store\nthe key is ",
+		"breaker|shelf x: the breaker opened|3 tasks in a row",
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %q", got)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("got %q, want %q", got[i], want[i])
+		}
+	}
+	if all := strings.Join(h.bodies, ""); strings.Contains(all, "s3cr3t") || strings.Contains(all, "\\u001b") {
+		t.Errorf("sent was %s", all)
+	}
+}
+
+func TestEnds(t *testing.T) {
+	for _, c := range []struct {
+		tag    string
+		before []*journal.Event
+		ending journal.Ending
+		want   string
+	}{
+		{"x", nil, journal.AllDone, "finished|shelf x: finished|0 tasks done, in "},
+		{"x", nil, journal.DeadlinePast, "finished|shelf x: ended: deadline reached|said\n"},
+		{"x", nil, journal.QuotaUsedUp, "quota|shelf x: out of quota, the run has ended|"},
+		{"", nil, journal.GateBlocked, "blocked|shelf: the agent says that a person is needed|"},
+		{"", []*journal.Event{{Type: journal.IterationStarted, Iteration: 1}, {Type: journal.IterationFinished, Iteration: 1, Decision: journal.Decision(gate.Ask), Message: "Proceed?"}},
+			journal.GateAsks, "question|shelf: the loop asks|Proceed?"},
+		{"", nil, journal.GateAsks, "question|shelf: the loop waits for an answer|"},
+	} {
+		h := newHook(t, 200)
+		message := "said"
+		if c.ending == journal.AllDone {
+			message = ""
+		}
+		events := append([]*journal.Event{{Type: journal.LoopStarted}}, c.before...)
+		tell(t, record(t, append(events, &journal.Event{Type: journal.LoopFinished, Reason: string(c.ending), Message: message, Detail: &journal.Detail{Code: 7}})...), Options{Targets: []string{h.URL}, Tag: c.tag})
+		if len(h.bodies) != 1 {
+			t.Errorf("%s: sent %q", c.ending, h.bodies)
+			continue
+		}
+		var n Notice
+		if err := json.Unmarshal([]byte(h.bodies[0]), &n); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(n.Event) + "|" + n.Heading + "|" + n.Message; !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.ending, got, c.want)
+		}
+	}
+}
+
+// TestTries counts the calls that a server gets for one notice.
+func TestTries(t *testing.T) {
+	for _, c := range []struct {
+		statuses []int
+		calls    int
+		warns    bool
+	}{
+		{[]int{200}, 1, false},
+		{[]int{500, 502, 204}, 3, false},
+		{[]int{500}, tries, true},
+		{[]int{404}, 1, true},
+		{[]int{429, 200}, 2, false},
+	} {
+		h := newHook(t, c.statuses...)
+		warned := tell(t, record(t, &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone)}),
+			Options{Targets: []string{h.URL + "/s3cr3t"}})
+		if len(h.bodies) != c.calls || (len(warned) > 0) != c.warns {
+			t.Errorf("%v: %d calls, warned %q", c.statuses, len(h.bodies), warned)
+		}
+		if strings.Contains(strings.Join(warned, ""), "s3cr3t") {
+			t.Errorf("the address is shown: %q", warned)
+		}
+	}
+}
+
+// TestNeverWaits has a server that does not answer: notices are made all the same, and the end of the run cuts it off.
+func TestNeverWaits(t *testing.T) {
+	t.Parallel()
+	free := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-free }))
+	defer server.Close()
+	defer close(free)
+	var events []*journal.Event
+	for range 3 * waiting {
+		events = append(events, &journal.Event{Type: journal.TaskBlocked, Task: "1"})
+	}
+	n, err := New(Options{Targets: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Begin(record(t, events...))
+	n.last = time.Millisecond
+	n.End()
+}
+
+func TestForms(t *testing.T) {
+	n := &Notice{Event: Question, Heading: "shelf: task <5> asks", Message: "Tabs & spaces?"}
+	if got, want := string(slack(n).body), `{"text":"*shelf: task \u0026lt;5\u0026gt; asks*\nTabs \u0026amp; spaces?"}`; got != want {
+		t.Errorf("slack: %s, want %s", got, want)
+	}
+	if got, want := string(discord(n).body), `{"allowed_mentions":{"parse":[]},"content":"**shelf: task \u003c5\u003e asks**\nTabs \u0026 spaces?"}`; got != want {
+		t.Errorf("discord: %s, want %s", got, want)
+	}
+	if got, want := string(telegram("7")(n).body), `{"chat_id":"7","text":"shelf: task \u003c5\u003e asks\nTabs \u0026 spaces?"}`; got != want {
+		t.Errorf("telegram: %s, want %s", got, want)
+	}
+	m := ntfy(&Notice{Event: Blocked, Heading: "shelf: über\n", Message: strings.Repeat("ä", 3000)})
+	if m.header["Title"] != "shelf: ?ber?" || m.header["Priority"] != "high" || len(m.body) > 4000 {
+		t.Errorf("ntfy: %v, %d bytes", m.header, len(m.body))
+	}
+}
+
+func TestTargets(t *testing.T) {
+	env := []string{"TOKEN=12:ab", "EMPTY="}
+	for _, c := range []struct{ text, name, err string }{
+		{"bell", "bell", ""},
+		{"desktop", "desktop", ""},
+		{"mail -s x me", "command", ""},
+		{"https://example.com/hook?x=$TOKEN", "webhook example.com", ""},
+		{"https://hooks.slack.com/services/a/b", "slack hooks.slack.com", ""},
+		{"https://discord.com/api/webhooks/1/x", "discord discord.com", ""},
+		{"slack:https://mattermost.example/hooks/x", "slack mattermost.example", ""},
+		{"ntfy:topic", "ntfy ntfy.sh", ""},
+		{"ntfy:https://tk_x@ntfy.example/topic", "ntfy ntfy.example", ""},
+		{"telegram:${TOKEN}@-100", "telegram api.telegram.org", ""},
+		{"telegram:abc", "", "TOKEN@CHAT"},
+		{"telegram:$TOKEN", "", "TOKEN@CHAT"},
+		{"slack:$EMPTY", "", "EMPTY is not set"},
+		{"discord:nowhere", "", "no URL"},
+		{"https://", "", "no URL"},
+		{" ", "", "empty"},
+	} {
+		opt := &Options{Env: env}
+		got, err := parse(c.text, opt)
+		if got.name != c.name || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: got %q, %v", c.text, got.name, err)
+		}
+	}
+	if _, err := New(Options{Targets: []string{"bell"}, On: []string{"finished", "never"}}); err == nil || !strings.Contains(err.Error(), `"never" is none of finished, blocked, question, quota, breaker`) {
+		t.Errorf("got %v", err)
+	}
+	if n, err := New(Options{}); n != nil || err != nil {
+		t.Errorf("got %v, %v", n, err)
+	}
+}
+
+// TestAuthorization sends what stands before the host as credentials, and only the wanted events.
+func TestAuthorization(t *testing.T) {
+	h := newHook(t, 200)
+	address := "ntfy:" + strings.Replace(h.URL, "http://", "http://tk_x@", 1) + "/topic"
+	tell(t, record(t, night()...), Options{Targets: []string{address}, On: []string{"question"}})
+	if len(h.requests) != 1 || h.requests[0].Header.Get("Authorization") != "Bearer tk_x" || h.requests[0].URL.Path != "/topic" {
+		t.Errorf("got %d requests, %v", len(h.requests), h.bodies)
+	}
+	if !slices.Equal(h.bodies, []string{"Slugs\nWhich?"}) {
+		t.Errorf("sent %q", h.bodies)
+	}
+}

@@ -1,0 +1,235 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/internal/proc"
+	"descartes/internal/terminal"
+)
+
+// target is one way to reach a person.
+type target struct {
+	name string // for messages: nothing of it is secret
+	send func(ctx context.Context, n *Notice) error
+}
+
+// parse reads a target as a person writes it. Variables of env stand in its URL as $NAME or ${NAME}, so that no secret has to be written
+// down.
+func parse(text string, opt *Options) (target, error) {
+	kind, rest, _ := strings.Cut(text, ":")
+	switch {
+	case strings.TrimSpace(text) == "":
+		return target{}, errors.New("an empty --notify: a command, a URL, desktop or bell is wanted")
+	case text == "bell":
+		return target{"bell", func(context.Context, *Notice) error { opt.Bell(); return nil }}, nil
+	case text == "desktop":
+		return target{"desktop", desktop}, nil
+	case kind == "ntfy" || kind == "slack" || kind == "discord" || kind == "telegram" || kind == "http" || kind == "https":
+		missing := ""
+		full := os.Expand(text, func(name string) string {
+			v, ok := opt.lookup(name)
+			if !ok {
+				missing = name
+			}
+			return v
+		})
+		if missing != "" {
+			return target{}, fmt.Errorf("--notify %s: the variable %s is not set", text, missing)
+		}
+		_, rest, _ = strings.Cut(full, ":")
+		return webhook(kind, full, rest)
+	}
+	return target{"command", command(text)}, nil
+}
+
+// webhook is a target that is called by HTTP.
+func webhook(kind, full, rest string) (target, error) {
+	form := plain
+	address := rest
+	switch kind {
+	case "http", "https":
+		kind, address = "webhook", full
+		if u, err := url.Parse(full); err == nil {
+			switch {
+			case u.Host == "hooks.slack.com":
+				kind, form = "slack", slack
+			case (u.Host == "discord.com" || u.Host == "discordapp.com") && strings.HasPrefix(u.Path, "/api/webhooks/"):
+				kind, form = "discord", discord
+			case u.Host == "ntfy.sh":
+				kind, form = "ntfy", ntfy
+			}
+		}
+	case "slack":
+		form = slack
+	case "discord":
+		form = discord
+	case "ntfy":
+		form = ntfy
+		if rest = strings.TrimPrefix(rest, "//"); !strings.Contains(rest, "/") {
+			rest = "ntfy.sh/" + rest
+		}
+		if address = rest; !strings.HasPrefix(rest, "http://") && !strings.HasPrefix(rest, "https://") {
+			address = "https://" + rest
+		}
+	case "telegram":
+		at := strings.LastIndexByte(rest, '@')
+		if at < 1 || at == len(rest)-1 {
+			return target{}, errors.New("--notify telegram: telegram:TOKEN@CHAT is wanted, as in 'telegram:$TELEGRAM_TOKEN@12345'")
+		}
+		form = telegram(rest[at+1:])
+		address = "https://api.telegram.org/bot" + rest[:at] + "/sendMessage"
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return target{}, fmt.Errorf("--notify %s: no URL that can be called", kind) // the URL may hold a secret
+	}
+	user := u.User
+	u.User = nil
+	return target{strings.TrimSpace(kind + " " + u.Host), func(ctx context.Context, n *Notice) error {
+		return post(ctx, u, user, form(n))
+	}}, nil
+}
+
+// message is the body of a call, and its headers.
+type message struct {
+	body   []byte
+	header map[string]string
+}
+
+func asJSON(v any) message {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own values
+	}
+	return message{b, map[string]string{"Content-Type": "application/json"}}
+}
+
+func plain(n *Notice) message { return asJSON(n) }
+
+func slack(n *Notice) message {
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
+	return asJSON(map[string]string{"text": "*" + escape(n.Heading) + "*\n" + escape(n.Message)})
+}
+
+func discord(n *Notice) message {
+	return asJSON(map[string]any{"content": cut("**"+n.Heading+"**\n"+n.Message, 1900), "allowed_mentions": map[string]any{"parse": []string{}}})
+}
+
+func telegram(chat string) func(*Notice) message {
+	return func(n *Notice) message {
+		return asJSON(map[string]string{"chat_id": chat, "text": cut(n.Heading+"\n"+n.Message, 4000)})
+	}
+}
+
+func ntfy(n *Notice) message {
+	priority := "default"
+	if n.Event != Finished {
+		priority = "high"
+	}
+	title := strings.Map(func(r rune) rune { // of a header
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, n.Heading)
+	return message{[]byte(cut(n.Message, 3900)), map[string]string{"Title": title, "Priority": priority, "Tags": string(n.Event)}}
+}
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// finalError is of a call that is not tried again.
+type finalError struct{ error }
+
+// laterError is of one that is not to be tried again before a time.
+type laterError struct {
+	error
+	after time.Duration
+}
+
+// post calls a webhook. What went wrong is said without its URL.
+func post(ctx context.Context, u *url.URL, user *url.Userinfo, m message) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(m.body))
+	if err != nil {
+		return finalError{errors.New("the URL cannot be called")}
+	}
+	for name, value := range m.header {
+		req.Header.Set(name, value)
+	}
+	if user != nil {
+		if password, ok := user.Password(); ok {
+			req.SetBasicAuth(user.Username(), password)
+		} else {
+			req.Header.Set("Authorization", "Bearer "+user.Username())
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
+	switch {
+	case res.StatusCode < 300:
+		return nil
+	case res.StatusCode == http.StatusTooManyRequests:
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		return laterError{errors.New(res.Status), time.Duration(min(max(seconds, 0), 60)) * time.Second}
+	case res.StatusCode < 500:
+		return finalError{errors.New(res.Status)}
+	}
+	return errors.New(res.Status)
+}
+
+// command runs a command of the shell with the notice on its standard input.
+func command(line string) func(context.Context, *Notice) error {
+	argv := []string{"sh", "-c", line}
+	if runtime.GOOS == "windows" {
+		argv = []string{"cmd", "/c", line}
+	}
+	return func(ctx context.Context, n *Notice) error {
+		return run(ctx, argv, append(asJSON(n).body, '\n'))
+	}
+}
+
+// desktop shows a notice by the desktop's own program.
+func desktop(ctx context.Context, n *Notice) error {
+	if runtime.GOOS == "darwin" {
+		return run(ctx, []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", n.Heading, n.Message}, nil)
+	}
+	return run(ctx, []string{"notify-send", "--app-name=descartes", "--", n.Heading, n.Message}, nil)
+}
+
+func run(ctx context.Context, argv []string, stdin []byte) error {
+	r, err := proc.Output(ctx, proc.Call{Argv: argv, Stdin: stdin, Limit: 1 << 20})
+	switch {
+	case errors.Is(err, proc.ErrNoProgram):
+		return finalError{err}
+	case err != nil:
+		return err
+	case r.Code != 0:
+		first, _, _ := strings.Cut(strings.TrimSpace(string(r.Stderr)), "\n")
+		return fmt.Errorf("exit status %d %s", r.Code, terminal.Fit(terminal.Clean(first), 120))
+	}
+	return nil
+}
