@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -454,6 +455,40 @@ func (r *Repo) FindCommit(ctx context.Context, from string, lines ...string) (ha
 		return "", false, fmt.Errorf("look for a commit with %s: %w", strings.Join(lines, ", "), err)
 	}
 	return hash, ok, nil
+}
+
+// WaveCommit is what the commit of a wave says of itself.
+type WaveCommit struct {
+	Loop    string
+	Number  int
+	Tasks   []string
+	Subject string
+	Tree    Tree
+	Files   int // that differ from its parent's
+}
+
+// ReadWave reads the commit of a wave; the zero value stands for a commit that is none.
+func (r *Repo) ReadWave(ctx context.Context, hash string) (w WaveCommit, err error) {
+	c, err := r.store.commit(hash)
+	if err != nil {
+		return w, fmt.Errorf("read commit %s: %w", shortHash(hash), err)
+	}
+	t := trailers(c.Message)
+	if len(t["Descartes-Loop"]) == 0 || len(t["Descartes-Wave"]) == 0 {
+		return w, nil
+	}
+	w = WaveCommit{Loop: t["Descartes-Loop"][0], Tasks: t["Descartes-Task"], Tree: Tree(c.TreeHash.String())}
+	w.Subject, _, _ = strings.Cut(c.Message, "\n")
+	if w.Number, err = strconv.Atoi(t["Descartes-Wave"][0]); err != nil || len(c.ParentHashes) == 0 {
+		return w, err
+	}
+	before, err := r.CommitTree(c.ParentHashes[0].String())
+	if err != nil {
+		return w, err
+	}
+	changed, err := r.Changed(ctx, before, w.Tree)
+	w.Files = len(changed)
+	return w, err
 }
 
 // OursSince reports whether no other loop has committed since an attempt began: no new commit that HEAD leads to has

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -171,18 +172,19 @@ func parseConflicts(said string, plain *strings.Replacer) []Conflict {
 // "" on an unborn branch. HEAD stands at from, or at to where only the files have still to follow. Only files that
 // differ between the two are touched, and of those none that the user has changed: where there is one, nothing at all
 // is touched, and what stands in the way is returned, sorted by path. Protected files stay as they are; the index gets
-// what the commit holds of them. A Forward that a crash cut short is finished by calling it again.
-func (r *Repo) Forward(ctx context.Context, from, to string) ([]LeftOut, error) {
+// what the commit holds of them. A Forward that a crash cut short is finished by calling it again with cut set: git may
+// have been killed when it had removed a file, or written half of it.
+func (r *Repo) Forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	left, err := r.forward(ctx, from, to)
+	left, err := r.forward(ctx, from, to, cut)
 	if err != nil {
 		return nil, fmt.Errorf("move forward to %s: %w", shortHash(to), err)
 	}
 	return left, nil
 }
 
-func (r *Repo) forward(ctx context.Context, from, to string) ([]LeftOut, error) {
+func (r *Repo) forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
 	branch, at, err := r.refs.head()
 	if err != nil {
 		return nil, err
@@ -201,7 +203,7 @@ func (r *Repo) forward(ctx context.Context, from, to string) ([]LeftOut, error) 
 	if err != nil {
 		return nil, err
 	}
-	left, err := r.moveFiles(ctx, old, next)
+	left, err := r.moveFiles(ctx, old, next, cut)
 	if err != nil || len(left) > 0 || at == to {
 		return left, err
 	}
@@ -210,7 +212,7 @@ func (r *Repo) forward(ctx context.Context, from, to string) ([]LeftOut, error) 
 		branch = "HEAD"
 	}
 	if err := r.setRef(ctx, branch, from, to, "descartes: forward"); err != nil {
-		_, back := r.moveFiles(context.WithoutCancel(ctx), next, old)
+		_, back := r.moveFiles(context.WithoutCancel(ctx), next, old, false)
 		return nil, errors.Join(err, back)
 	}
 	return nil, nil
@@ -220,8 +222,9 @@ func (r *Repo) forward(ctx context.Context, from, to string) ([]LeftOut, error) 
 type step struct{ was, is treeItem }
 
 // moveFiles makes the working tree and its index what to holds at every path at which from differs, or touches nothing
-// and says why. A file that is as to has it already is only entered in the index.
-func (r *Repo) moveFiles(ctx context.Context, from, to objectID) ([]LeftOut, error) {
+// and says why. A file that is as to has it already is only entered in the index. Where an earlier call was cut short a file that git had begun
+// to write is as from has it.
+func (r *Repo) moveFiles(ctx context.Context, from, to objectID, cut bool) ([]LeftOut, error) {
 	steps := map[string]step{}
 	d := differ{store: r.store, each: func(name string, was, is treeItem) {
 		was.name, is.name = "", ""
@@ -242,6 +245,7 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID) ([]LeftOut, err
 	entries := map[string]treeItem{} // what the index is to say before git moves the rest
 	already := map[string]treeItem{} // what it then says as to does
 	var plan restorePlan
+	var begun []string
 	modes := r.cfg.boolean("core.filemode", true)
 	for _, name := range sortedKeys(steps) {
 		s, in, now := steps[name], staged[name], disk[name]
@@ -249,6 +253,10 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID) ([]LeftOut, err
 			now.mode = in.mode
 		}
 		why := ""
+		if cut && now != s.was && now != s.is && r.begunToWrite(name, now, s.is) {
+			now = s.was
+			begun = append(begun, name)
+		}
 		switch {
 		case in.unmerged:
 			why = "its merge is not finished"
@@ -286,12 +294,33 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID) ([]LeftOut, err
 		slices.SortFunc(left, func(a, b LeftOut) int { return strings.Compare(a.Path, b.Path) })
 		return left, nil
 	}
+	for _, name := range begun {
+		if err := r.deleteFile(name); err != nil {
+			return nil, err
+		}
+	}
 	// git would trip over a file that took a folder's place already.
 	ed := treeEditor{objects: r.store}
 	if from, err = ed.edit("", &from, already); err != nil {
 		return nil, err
 	}
 	return nil, r.cli.moveTree(ctx, entries, from, to)
+}
+
+// begunToWrite reports whether git can have been killed while it wrote a file: it is gone, or the beginning of what it is to be.
+func (r *Repo) begunToWrite(name string, now, is treeItem) bool {
+	if now.mode == 0 || is.mode == 0 {
+		return is.mode != 0
+	}
+	if now.mode&modeType != modeRegular&modeType {
+		return false
+	}
+	half, err := readPlain(filepath.Join(r.l.root, name), largeFile)
+	if err != nil {
+		return false
+	}
+	whole, err := r.store.read(is.id, kindBlob)
+	return err == nil && bytes.HasPrefix(whole, half)
 }
 
 // moveTree enters files in the index and has git move it and the working tree from one tree to another.

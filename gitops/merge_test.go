@@ -261,7 +261,10 @@ git add -A; git commit -qm next; git tag next; git reset -q --hard base
 
 func TestForward(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, setup, then, status string }{
+	for _, tt := range []struct {
+		name, setup, then, status string
+		cut                       bool
+	}{
 		{name: "clean"},
 		{name: "the user's work elsewhere stays", setup: "echo mine >way; echo staged >dir2/i; git add dir2; echo own >untracked; git rm -q --cached src/x.go; echo x >a.log",
 			status: "M  dir2/i\nD  src/x.go\n M way\n?? src/x.go\n?? untracked\n"},
@@ -269,6 +272,9 @@ func TestForward(t *testing.T) {
 		{name: "files that are there already", setup: "echo next >f; rm gone; mkdir -p new/deep; echo n >new/deep/n; git add new", then: ""},
 		{name: "HEAD went ahead, with the index", setup: "git read-tree next; git reset -q --soft next"},
 		{name: "crash after the files", setup: "git read-tree -m -u base next"},
+		{name: "crash in the middle of the files", setup: "rm f; : >run.sh; mkdir -p new/deep; : >new/deep/n; rm link; rm -r docs; printf f >docs", cut: true},
+		{name: "crash with the index ahead of all files", setup: "git read-tree next; printf ne >f; rm run.sh", cut: true},
+		{name: "crash, and the user's work elsewhere", setup: "rm f; echo mine >way", cut: true, status: " M way\n"},
 		{name: "detached", setup: "git checkout -q --detach"},
 		{name: "line ends", setup: "git config core.autocrlf true; rm f; git checkout -q f"},
 		{name: "no modes", setup: "git config core.fileMode false; chmod +x f"},
@@ -281,7 +287,7 @@ func TestForward(t *testing.T) {
 			r := s.reopen()
 			base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))
 			snap(t, r)
-			left, err := r.Forward(t.Context(), base, next)
+			left, err := r.Forward(t.Context(), base, next, tt.cut)
 			if err != nil || left != nil {
 				t.Fatalf("%v %v", left, err)
 			}
@@ -294,7 +300,7 @@ func TestForward(t *testing.T) {
 			if got, want := string(snap(t, r)), s.gitTree(); got != want {
 				t.Errorf("the next snapshot is %s, want %s", got, want)
 			}
-			if left, err := r.Forward(t.Context(), base, next); err != nil || left != nil {
+			if left, err := r.Forward(t.Context(), base, next, false); err != nil || left != nil {
 				t.Errorf("again: %v %v", left, err)
 			}
 			s.check()
@@ -304,22 +310,26 @@ func TestForward(t *testing.T) {
 
 func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, setup, want string }{
-		{"edited", "echo mine >f", "f (it was changed here, and the commit changes it too)"},
-		{"edited and staged", "echo mine >f; git add f", "f (another content of it is staged)"},
-		{"deleted", "rm f", "f (it was deleted here, and the commit changes it)"},
-		{"what the commit deletes", "echo mine >gone", "gone (it was changed here, and the commit changes it too)"},
-		{"untracked in the way", "mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it was changed here, and the commit changes it too)"},
-		{"ignored in the way", "echo new/ >.git/info/exclude; mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it was changed here, and the commit changes it too)"},
-		{"file where a folder comes", "echo mine >new", "new/deep/n (new is a file now, which is in no snapshot)"},
-		{"link where a folder comes", "ln -s src new", "new/deep/n (new is a symbolic link now, which is in no snapshot)"},
-		{"ignored in a folder that becomes a file", "echo mine >docs/x.tmp", "docs (it is a directory now, and holds docs/x.tmp, which is in no snapshot)"},
-		{"folder in place of a file", "rm f; mkdir f; echo mine >f/x", "f (it was deleted here, and the commit changes it)"},
-		{"pipe in place of a file", "rm f; mkfifo f", "f (it was changed here, and the commit changes it too)"},
-		{"link in place of a file", "rm f; ln -s way f", "f (it was changed here, and the commit changes it too)"},
-		{"assumed unchanged", "git update-index --assume-unchanged f; echo mine >f", "f (it was changed here, and the commit changes it too)"},
-		{"several", "echo mine >f; echo mine >docs/d.md", "docs (it is a directory now, and holds docs/d.md, which is in no snapshot) docs/d.md (it was changed here, and the commit changes it too) f (it was changed here, and the commit changes it too)"},
-		{"mode", "chmod -x run.sh; chmod +x f", "f (it was changed here, and the commit changes it too)"},
+	for _, tt := range []struct {
+		name, setup, want string
+		cut               bool
+	}{
+		{"edited after a crash", "rm run.sh; echo next and mine >f", "f (it was changed here, and the commit changes it too)", true},
+		{"edited", "echo mine >f", "f (it was changed here, and the commit changes it too)", false},
+		{"edited and staged", "echo mine >f; git add f", "f (another content of it is staged)", false},
+		{"deleted", "rm f", "f (it was deleted here, and the commit changes it)", false},
+		{"what the commit deletes", "echo mine >gone", "gone (it was changed here, and the commit changes it too)", false},
+		{"untracked in the way", "mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it was changed here, and the commit changes it too)", false},
+		{"ignored in the way", "echo new/ >.git/info/exclude; mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it was changed here, and the commit changes it too)", false},
+		{"file where a folder comes", "echo mine >new", "new/deep/n (new is a file now, which is in no snapshot)", false},
+		{"link where a folder comes", "ln -s src new", "new/deep/n (new is a symbolic link now, which is in no snapshot)", false},
+		{"ignored in a folder that becomes a file", "echo mine >docs/x.tmp", "docs (it is a directory now, and holds docs/x.tmp, which is in no snapshot)", false},
+		{"folder in place of a file", "rm f; mkdir f; echo mine >f/x", "f (it was deleted here, and the commit changes it)", false},
+		{"pipe in place of a file", "rm f; mkfifo f", "f (it was changed here, and the commit changes it too)", false},
+		{"link in place of a file", "rm f; ln -s way f", "f (it was changed here, and the commit changes it too)", false},
+		{"assumed unchanged", "git update-index --assume-unchanged f; echo mine >f", "f (it was changed here, and the commit changes it too)", false},
+		{"several", "echo mine >f; echo mine >docs/d.md", "docs (it is a directory now, and holds docs/d.md, which is in no snapshot) docs/d.md (it was changed here, and the commit changes it too) f (it was changed here, and the commit changes it too)", false},
+		{"mode", "chmod -x run.sh; chmod +x f", "f (it was changed here, and the commit changes it too)", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -327,7 +337,7 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 			s.sh(tt.setup)
 			r := s.reopen()
 			before, state := files(t, s.dir), s.git("status", "--porcelain=v2", "--branch", "--ignored")
-			left, err := r.Forward(t.Context(), strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next")))
+			left, err := r.Forward(t.Context(), strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next")), tt.cut)
 			var got []string
 			for _, l := range left {
 				got = append(got, l.String())
@@ -350,18 +360,18 @@ func TestForwardProtectedUnbornAndElsewhere(t *testing.T) {
 	s := newTwin(t, &scenario{setup: `mkdir list; echo 1 >list/t; git add list; git commit -qm l; git tag base; echo 2 >list/t; git commit -qam l2; git tag next; git reset -q --hard base; echo 3 >list/t`})
 	r := s.reopen("list/")
 	base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))
-	if left, err := r.Forward(t.Context(), base, next); err != nil || left != nil {
+	if left, err := r.Forward(t.Context(), base, next, false); err != nil || left != nil {
 		t.Errorf("%v %v", left, err)
 	}
 	if got := s.git("diff", "-U0", "list"); !strings.Contains(got, "-2\n+3\n") {
 		t.Errorf("a protected file: %s", got)
 	}
-	if _, err := r.Forward(t.Context(), base, strings.TrimSpace(s.git("rev-parse", "base~1"))); err == nil || !strings.Contains(err.Error(), "HEAD is at "+next[:12]+", not at "+base[:12]) {
+	if _, err := r.Forward(t.Context(), base, strings.TrimSpace(s.git("rev-parse", "base~1")), false); err == nil || !strings.Contains(err.Error(), "HEAD is at "+next[:12]+", not at "+base[:12]) {
 		t.Errorf("HEAD is elsewhere: %v", err)
 	}
 	r = s.reopen()
 	s.sh("git symbolic-ref HEAD refs/heads/other; git rm -rfq --cached .; git clean -fdxq")
-	if left, err := r.Forward(t.Context(), "", base); err != nil || left != nil {
+	if left, err := r.Forward(t.Context(), "", base, false); err != nil || left != nil {
 		t.Errorf("%v %v", left, err)
 	}
 	s.clean()

@@ -35,7 +35,7 @@ func (w *tagWork) commitAlone(ctx context.Context, stop *stopper, ln *lane, wave
 	if w.trunk == nil {
 		return commit()
 	}
-	return w.trunk.alone(commit)
+	return w.trunk.alone(ctx, commit)
 }
 
 // commitWave commits what a wave has verified and no commit holds: the changes of its verified

@@ -191,13 +191,16 @@ type trunk struct {
 	on     string // the commit that the state goes on from
 	branch string // ref that takes the commits; "" is the user's branch, whose files follow
 	queue  []*candidate
-	busy   bool // somebody folds or commits: the state is his
+	busy   bool   // somebody folds or commits: the state is his
+	loose  string // commit that a dead loop made and did not note, "" for none
 }
 
 // candidate is a verified result that waits to be folded in.
 type candidate struct {
 	Candidate
+	note func(*Fate) error // records what became of it, before anybody can commit that
 	fate *Fate
+	err  error
 }
 
 // newTrunk finds the integration state: that of the journal, else HEAD.
@@ -214,7 +217,7 @@ func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (*trunk, erro
 				t.branch = t.aside()
 			}
 		}
-		return t, nil
+		return t, t.finish(ctx)
 	}
 	head, err := repo.Head(ctx)
 	if err != nil {
@@ -248,21 +251,22 @@ func (t *trunk) tip(ctx context.Context) (string, error) {
 	return head.Hash, err
 }
 
-// alone does something with the state while nobody else folds or commits.
-func (t *trunk) alone(do func() error) error {
+// alone does something with the state while nobody else folds or commits, and no git gc runs.
+func (t *trunk) alone(ctx context.Context, do func() error) error {
 	for t.busy {
 		t.changed.Wait()
 	}
 	t.busy = true
 	defer func() { t.busy = false; t.changed.Broadcast() }()
+	t.unlocked(func() { t.tools.Repo.AwaitGC(ctx) })
 	return do()
 }
 
 // fold waits for its turn and folds in all that wait, the lane's own candidate among them. Who folds verifies in his own slot.
-func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate) (*Fate, error) {
-	mine := &candidate{Candidate: c}
+func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate) error) (*Fate, error) {
+	mine := &candidate{Candidate: c, note: note}
 	t.queue = append(t.queue, mine)
-	err := t.alone(func() error {
+	err := t.alone(ctx, func() error {
 		if mine.fate != nil { // by somebody else meanwhile
 			return nil
 		}
@@ -278,6 +282,7 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate) (*Fate, error) 
 		fates, err := t.merged.Fold(ctx, list)
 		for i := range fates {
 			batch[i].fate = &fates[i]
+			batch[i].err = batch[i].note(&fates[i])
 		}
 		t.queue = append(batch[len(fates):], t.queue...) // of an interrupted one: for whoever is next
 		return err
@@ -286,7 +291,7 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate) (*Fate, error) 
 		t.queue = slices.DeleteFunc(t.queue, func(x *candidate) bool { return x == mine })
 		return nil, err
 	}
-	return mine.fate, nil
+	return mine.fate, mine.err
 }
 
 // verify runs the verify command on an integration state.
@@ -342,23 +347,54 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	if tree, err = repo.CommitTree(c.Hash); err != nil {
 		return c, "", err
 	}
-	if t.branch != "" {
-		err = repo.MoveRef(ctx, t.branch, tip, c.Hash)
-	} else {
-		var left []gitops.LeftOut
-		if left, err = repo.Forward(ctx, tip, c.Hash); err == nil && len(left) > 0 {
-			t.branch = t.aside()
-			if err = repo.PinCommit(ctx, t.branch, c.Hash); err == nil {
-				err = t.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s: commit or stash your changes, then git merge %[2]s",
-					workspace.Reasons(left), strings.TrimPrefix(t.branch, "refs/heads/"))})
-			}
-		}
+	if err = repo.PinCommit(ctx, t.last(), c.Hash); err == nil {
+		err = t.publish(ctx, tip, c.Hash, false)
 	}
 	if err != nil {
 		return c, "", err
 	}
 	t.merged.Tree, t.on = tree, c.Hash
 	return c, tree, nil
+}
+
+// publish has the branch follow to a commit, with the user's files. again says that an earlier call was cut short.
+func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) error {
+	if t.branch != "" {
+		return t.tools.Repo.MoveRef(ctx, t.branch, tip, commit)
+	}
+	left, err := t.tools.Repo.Forward(ctx, tip, commit, again)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	t.branch = t.aside()
+	if err = t.tools.Repo.PinCommit(ctx, t.branch, commit); err != nil {
+		return err
+	}
+	return t.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s: commit or stash your changes, then git merge %[2]s",
+		workspace.Reasons(left), strings.TrimPrefix(t.branch, "refs/heads/"))})
+}
+
+// finish publishes the commit that a dead loop had made last, where that was cut off.
+func (t *trunk) finish(ctx context.Context) error {
+	commit, err := t.tools.Repo.RefCommit(t.last())
+	if err != nil || commit == "" || commit == t.on {
+		return err
+	}
+	tip, err := t.tip(ctx)
+	if err != nil {
+		return err
+	}
+	if _, next, err := t.tools.Repo.History(ctx, commit, tip, 2); err != nil || next {
+		if t.loose = commit; err != nil || commit == tip {
+			return err
+		}
+		return t.publish(ctx, tip, commit, true)
+	}
+	if _, below, err := t.tools.Repo.History(ctx, tip, commit, rewindLimit); err != nil || !below { // it never was
+		return err
+	}
+	t.loose = commit
+	return nil
 }
 
 // follow brings in what somebody else committed: the state goes on from there, once it is verified as a whole.
@@ -436,6 +472,9 @@ func (t *trunk) pin(ctx context.Context) error {
 	}
 	return nil
 }
+
+// last is the ref that keeps the last commit, from before it is published.
+func (t *trunk) last() string { return "refs/descartes/" + t.state.ID + "/commit" }
 
 // kept is the ref that keeps the state.
 func (t *trunk) kept() string { return "refs/descartes/" + t.state.ID + "/state" }

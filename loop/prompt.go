@@ -670,7 +670,12 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 		return w.committed(u, gitops.Commit{Hash: tip}, err)
 	}
 	was := t.merged
-	fate, err := t.fold(gctx, u.lane, Candidate{Unit: fmt.Sprintf("iteration %d", u.it.Number), Base: u.it.base, Tree: tree})
+	fate, err := t.fold(gctx, u.lane, Candidate{Unit: fmt.Sprintf("iteration %d", u.it.Number), Base: u.it.base, Tree: tree}, func(fate *Fate) error {
+		if fate.Accepted() {
+			return t.pin(gctx)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -679,9 +684,6 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 			return gitErr("keep the work of an iteration", err)
 		}
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), t.apart(fate))
-	}
-	if err := t.pin(gctx); err != nil {
-		return err
 	}
 	crash.Point("before-iteration-commit")
 	cctx, over := stop.committing(ctx, w.config.Deadline)

@@ -238,30 +238,31 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 	if u.lane.slot == nil {
 		return false, w.record(append(end, done)...)
 	}
-	if err := w.record(end...); err != nil {
-		return false, err
+	if len(end) > 0 {
+		if err := w.record(end...); err != nil {
+			return false, err
+		}
 	}
 	tree, err := w.tools.Repo.TreeWithout(u.base, u.res.Work.After, u.res.Work.Left)
 	if err != nil {
 		return false, gitErr("take the work of task "+u.task.ID, err)
 	}
-	fate, err := w.trunk.fold(ctx, u.lane, Candidate{Unit: u.task.ID, Base: u.base, Tree: tree})
-	if err != nil {
-		return false, err
-	}
-	e := w.event(journal.Integrated, u)
-	e.Tree, e.Commit = string(w.trunk.merged.Tree), w.trunk.on
-	if fate.Accepted() {
-		if err := w.trunk.pin(ctx); err != nil {
-			return false, err
+	fate, err := w.trunk.fold(ctx, u.lane, Candidate{Unit: u.task.ID, Base: u.base, Tree: tree}, func(fate *Fate) error {
+		e := w.event(journal.Integrated, u)
+		e.Tree, e.Commit = string(w.trunk.merged.Tree), w.trunk.on
+		if fate.Accepted() {
+			if err := w.trunk.pin(ctx); err != nil {
+				return err
+			}
+			return w.record(e, done)
 		}
-		return false, w.record(e, done)
-	}
-	e.Verdict, e.Reason, e.Detail = journal.Failed, fate.Reason(), &journal.Detail{Output: tail(fate.Detail(), maxWords)}
-	if err := w.record(e); err != nil {
+		u.res.Verdict, u.res.Reason, u.base = verify.Failed, fate.Reason(), w.trunk.merged.Tree
+		e.Verdict, e.Reason, e.Detail = journal.Failed, u.res.Reason, &journal.Detail{Output: tail(fate.Detail(), maxWords)}
+		return w.record(e)
+	})
+	if err != nil || fate.Accepted() {
 		return false, err
 	}
-	u.res.Verdict, u.res.Reason, u.base = verify.Failed, e.Reason, w.trunk.merged.Tree
 	if w.history.Counted[u.task.ID] >= w.config.Scud.MaxIterationsPerTask {
 		return false, w.block(ctx, u)
 	}
