@@ -62,9 +62,6 @@ func TestCrashRandom(t *testing.T) {
 	}
 }
 
-// randomFlags give a task so many attempts that kills alone do not use them up.
-func randomFlags() []string { return []string{"--max-attempts", "12", "--max-iterations", "1000"} }
-
 // run is one run with its kills.
 func (k *kills) run(t *testing.T, random *rand.Rand, whole time.Duration) {
 	f := newField(t, smallPlan(), randomFlags()...)
@@ -248,7 +245,7 @@ func TestCrashMask(t *testing.T) {
 		t.Run(strconv.Itoa(k+1), func(t *testing.T) {
 			t.Parallel()
 			f := chatty(t)
-			f.fall(t, k+1, "start")
+			f.fall(t, strconv.Itoa(k+1), "start")
 			if f.killed && len(f.leaks(t)) == 0 {
 				t.Error("killed before it masked anything, and no log has the secret")
 			}

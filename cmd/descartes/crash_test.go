@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,9 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"descartes/loop"
-	"descartes/loop/journal"
 )
 
 // TestCrashPoints kills the program at every point of a run of 12 tasks, and at every seventh of one
@@ -107,62 +105,39 @@ func kindsOf(points []string) int {
 
 // crashAt kills a run at point k, every third one also while it is taken up again, and finishes it.
 func crashAt(t *testing.T, f *field, k int) {
-	f.fall(t, k, "start")
+	f.fall(t, strconv.Itoa(k), "start")
 	if k%3 == 0 {
-		f.fall(t, 1+k*7%23, f.goOn(t, k/3))
+		f.fall(t, strconv.Itoa(1+k*7%23), f.goOn(t, k/3))
 	}
 	f.finish(t, f.goOn(t, k))
 	f.checkEnd(t)
+	if t.Failed() {
+		f.tell(t)
+	}
 }
 
-// fall makes a run that dies at point k. It may end before: a timer decides over a few of the points.
-func (f *field) fall(t *testing.T, k int, verb string) {
+// tell shows what the runs said.
+func (f *field) tell(t *testing.T) {
+	t.Helper()
+	for n := range f.runs {
+		t.Logf("run %d:\n%s", n+1, readText(t, fmt.Sprintf("%s/run-%d.err", f.aside, n+1)))
+	}
+}
+
+// fall makes a run that dies at a point. It may end before: a timer decides over a few of the points.
+func (f *field) fall(t *testing.T, point, verb string) {
 	t.Helper()
 	if f.over(t) {
 		return
 	}
-	r := f.begin(t, verb, "DESCARTES_CRASH_AT="+strconv.Itoa(k))
+	r := f.begin(t, verb, "DESCARTES_CRASH_AT="+point)
 	switch code := r.wait(t); code {
 	case -int(syscall.SIGKILL), exitBlocked:
 	default:
-		t.Fatalf("%s to be killed at point %d: exit %d\n%s", verb, k, code, r.errors(t))
+		t.Fatalf("%s to be killed at point %s: exit %d\n%s", verb, point, code, r.errors(t))
 	}
 	f.checkFiles(t)
 	f.promise(t, r)
-}
-
-// promise records in the ledger what the run had announced as done: from here on that is verified.
-func (f *field) promise(t *testing.T, r *launch) {
-	t.Helper()
-	var b strings.Builder
-	for _, id := range r.announced(t) {
-		b.WriteString("verified " + id + " 0\n")
-	}
-	for _, e := range f.journal(t) {
-		if e.Type == journal.TaskDone {
-			b.WriteString("verified " + e.Task + " 0\n")
-		}
-	}
-	ledger, err := os.OpenFile(f.aside+"/ledger", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err == nil {
-		_, err = ledger.WriteString(b.String())
-	}
-	if err == nil {
-		err = ledger.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// goOn chooses between the two ways to take a killed loop up again. Before its state is written
-// there is none to resume.
-func (f *field) goOn(t *testing.T, k int) string {
-	t.Helper()
-	if _, err := os.Stat(loop.NewHome(f.root).Default()); err != nil || k%2 == 0 {
-		return "start"
-	}
-	return "resume"
 }
 
 // finish runs to the end.

@@ -37,14 +37,19 @@ type field struct {
 	killed bool   // so did the last run end
 }
 
-// verifyLine passes where the work is good, and says so in the ledger last. In an integration state that is all of it.
+// verifyLine passes where the work is good, and says so in the ledger last. In an integration state that is all of it. Work that may not go
+// with that of others, and is made again then, is only checked.
 func (f *field) verifyLine() string {
-	word := "verified"
-	if f.plan.slots > 0 && !f.plan.apart {
-		word = "checked" // its work may not go with that of others, and is made again
+	p, word := &f.plan, "verified"
+	if p.slots > 0 && !p.apart {
+		word = "checked"
 	}
-	return `if [ -z "$SCUD_TASK_ID" ]; then ! cat work-*.txt | grep -v "^good "; exit; fi; ` +
-		`read -r word rest <work-$SCUD_TASK_ID.txt && [ "$word" = good ] && echo "` + word + ` $SCUD_TASK_ID $DESCARTES_ATTEMPT" >>` + terminal.Quote(f.aside+"/ledger")
+	line := `w=` + word + `; case $SCUD_TASK_ID in ` + alternatives(p.meeting, p.clashing) + `) w=checked;; esac; `
+	line += `if [ -z "$SCUD_TASK_ID" ]; then ! cat work-*.txt | grep -v "^good "; else read -r word rest <work-$SCUD_TASK_ID.txt && [ "$word" = good ]; fi || exit 1; `
+	if len(p.clashing) > 0 {
+		line += fmt.Sprintf(`[ -e fixed.txt ] || [ ! -e work-%d.txt ] || [ ! -e work-%d.txt ] || exit 1; `, p.clashing[0], p.clashing[1])
+	}
+	return line + `[ -z "$SCUD_TASK_ID" ] || echo "$w $SCUD_TASK_ID $DESCARTES_ATTEMPT" >>` + terminal.Quote(f.aside+"/ledger")
 }
 
 // newField makes a committed repository for a plan.
@@ -329,6 +334,43 @@ func (f *field) over(t *testing.T) bool {
 	return slices.ContainsFunc(all, func(s loop.Saved) bool { return s.State != nil && s.State.Completed })
 }
 
+// promise records in the ledger what the run had announced as done: from here on that is verified.
+func (f *field) promise(t *testing.T, r *launch) {
+	t.Helper()
+	var b strings.Builder
+	for _, id := range r.announced(t) {
+		b.WriteString("verified " + id + " 0\n")
+	}
+	for _, e := range f.journal(t) {
+		if e.Type == journal.TaskDone {
+			b.WriteString("verified " + e.Task + " 0\n")
+		}
+	}
+	ledger, err := os.OpenFile(f.aside+"/ledger", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err == nil {
+		_, err = ledger.WriteString(b.String())
+	}
+	if err == nil {
+		err = ledger.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goOn chooses between the two ways to take a killed loop up again. Before its state is written
+// there is none to resume.
+func (f *field) goOn(t *testing.T, k int) string {
+	t.Helper()
+	if _, err := os.Stat(loop.NewHome(f.root).Default()); err != nil || k%2 == 0 {
+		return "start"
+	}
+	return "resume"
+}
+
+// randomFlags give a task so many attempts that kills alone do not use them up.
+func randomFlags() []string { return []string{"--max-attempts", "12", "--max-iterations", "1000"} }
+
 // checkEnd holds what must be true at the end, whatever happened on the way.
 func (f *field) checkEnd(t *testing.T) {
 	t.Helper()
@@ -481,7 +523,10 @@ type fieldPlan struct {
 	strays      []int // leave a process behind
 	committers  []int // commit by themselves
 	stagers     []int // put their work into the index
-	apart       bool  // no two of them write the same file
+	apart       bool  // no two of them write the same file, but for these:
+	meeting     []int // add a line to the end of the same file
+	clashing    []int // two that do not go together, unless one of them knows of the other
+	hanging     []int // hang once
 	slots       int   // that it runs in; 0: in the user's tree
 }
 
@@ -536,16 +581,18 @@ func (p fieldPlan) taskFile() []byte {
 	return append(b, '\n')
 }
 
+// alternatives are tasks as a pattern of the shell.
+func alternatives(lists ...[]int) string {
+	words := []string{"none"}
+	for _, id := range slices.Concat(lists...) {
+		words = append(words, strconv.Itoa(id))
+	}
+	return strings.Join(words, "|")
+}
+
 // agentScript writes a line before and after its work, and its work over that of earlier attempts.
 // Its last act is the line: nothing that it does is lost once that is written.
 func (p fieldPlan) agentScript() string {
-	alternatives := func(ids []int) string {
-		words := []string{"none"}
-		for _, id := range ids {
-			words = append(words, strconv.Itoa(id))
-		}
-		return strings.Join(words, "|")
-	}
 	return `aside=$1 t=$DESCARTES_TASK_ID n=$DESCARTES_ATTEMPT
 echo "start $t $n" >>"$aside/ledger"
 while [ -e "$aside/hold" ]; do sleep 0.02; done
@@ -555,6 +602,9 @@ case $t in
 ` + alternatives(p.hopeless) + `) work=bad ;;
 esac
 case $t in ` + alternatives(p.strays) + `) sleep 300 & ;; esac
+case $t in ` + alternatives(p.hanging) + `) if [ ! -e "$aside/hung-$t" ]; then : >"$aside/hung-$t"; sleep 300; fi ;; esac
+case $t in ` + alternatives(p.meeting) + `) grep -qx "$t" shared.txt || echo "$t" >>shared.txt ;; esac
+case $t in ` + alternatives(p.clashing) + `) for c in ` + strings.Trim(fmt.Sprint(p.clashing), "[]") + `; do [ $c = $t ] || [ ! -e work-$c.txt ] || : >fixed.txt; done ;; esac
 echo "$work" >"work-$t.txt"
 ` + map[bool]string{false: "echo \"$t\" >shared.txt"}[p.apart] + `
 case $t in ` + alternatives(p.stagers) + `) git add . ;; esac

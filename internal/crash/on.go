@@ -4,7 +4,9 @@ package crash
 
 import (
 	"os"
+	"path"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -14,6 +16,7 @@ var points struct {
 	started bool
 	reached int
 	at      int
+	pattern string // of those that are counted; "" for all
 	list    *os.File
 }
 
@@ -24,7 +27,11 @@ func Point(name string) {
 	if !points.started {
 		start()
 	}
-	points.reached++
+	if fits, err := path.Match(points.pattern, name); fits || points.pattern == "" {
+		points.reached++
+	} else if err != nil {
+		panic("crash points: DESCARTES_CRASH_AT: " + err.Error())
+	}
 	if points.list != nil {
 		if _, err := points.list.WriteString(name + "\n"); err != nil {
 			panic("crash points: " + err.Error())
@@ -38,11 +45,12 @@ func Point(name string) {
 func start() {
 	points.started = true
 	if text := os.Getenv("DESCARTES_CRASH_AT"); text != "" {
-		at, err := strconv.Atoi(text)
+		number, pattern, _ := strings.Cut(text, " ")
+		at, err := strconv.Atoi(number)
 		if err != nil {
 			panic("crash points: DESCARTES_CRASH_AT: " + err.Error())
 		}
-		points.at = at
+		points.at, points.pattern = at, pattern
 	}
 	if path := os.Getenv("DESCARTES_CRASH_COUNT_FILE"); path != "" {
 		list, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
