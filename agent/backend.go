@@ -202,7 +202,7 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 // With is the backend run by the user's command. Options of the backend that
 // the command does not have are added to it, with their values: without them
 // the program would wait for a person, or print what nobody can read. Nothing
-// is added about a subject that the command has settled, in whatever words.
+// is added about a subject that the command decides itself, in whatever words.
 func (b Backend) With(command []string) Backend {
 	own := b.Command
 	b.Command = slices.Clone(command)
@@ -210,17 +210,17 @@ func (b Backend) With(command []string) Backend {
 		return b
 	}
 	for _, group := range options(own[1:]) {
-		if !b.settled(command, group) {
+		if !b.overridden(command, group) {
 			b.Command = append(b.Command, group...)
 		}
 	}
-	if b.settled(command, b.ModelArgs) {
+	if b.overridden(command, b.ModelArgs) {
 		b.ModelArgs = nil
 	}
-	if b.settled(command, b.SessionArgs) {
+	if b.overridden(command, b.SessionArgs) {
 		b.SessionArgs = nil
 	}
-	if b.settled(command, b.StdinArgs) {
+	if b.overridden(command, b.StdinArgs) {
 		b.StdinArgs = nil
 	}
 	return b
@@ -250,9 +250,9 @@ func takesValue(option string) bool {
 	return true
 }
 
-// settled reports whether a command says something about what an option of
+// overridden reports whether a command says something about what an option of
 // ours is for: by its name, or by another of the same subject.
-func (b Backend) settled(command, group []string) bool {
+func (b Backend) overridden(command, group []string) bool {
 	if len(group) == 0 {
 		return false
 	}

@@ -257,13 +257,13 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 		res.End, res.Cause, res.Code, res.Signal = Crashed, Transient, 0, 0 // its provider's fault
 		res.Reason = fmt.Sprintf("%s did nothing but try again for %v and was ended: %s", who, q.Idle, sentence(why.words))
 	case cutoffErrors:
-		r.toldOnErrors(res, why.words, exit.End)
+		r.limitFromErrors(res, why.words, exit.End)
 	}
 }
 
-// toldOnErrors judges a run by a line of standard error that says that a quota
+// limitFromErrors concludes from a line of standard error that says that a quota
 // is used up. Some quotas no waiting renews.
-func (r *Runner) toldOnErrors(res *Result, line string, now time.Time) {
+func (r *Runner) limitFromErrors(res *Result, line string, now time.Time) {
 	name, known := quota.Named(line)
 	if !known && fatalWords(line) {
 		res.End, res.Cause, res.Reason = Refused, Fatal, r.backend.title()+" cannot go on: "+sentence(line)

@@ -269,7 +269,7 @@ func (r *Repo) restoreSettings(ctx context.Context, was *settings, later func(fi
 			continue
 		}
 		if later(now) {
-			s.note("%s was changed since the attempt began, the last time after its end, and stays%s", name, r.keepTold("; its text of before is kept in ", f.Path, f.Text))
+			s.note("%s was changed since the attempt began, the last time after its end, and stays%s", name, r.keepWithNote("; its text of before is kept in ", f.Path, f.Text))
 			continue
 		}
 		kept := r.keepText(f.Path)
@@ -314,11 +314,11 @@ func (r *Repo) keepText(path string) (said string) {
 	if err != nil || len(b) == 0 {
 		return ""
 	}
-	return r.keepTold("; its text is kept in ", path, b)
+	return r.keepWithNote("; its text is kept in ", path, b)
 }
 
-// keepTold keeps a file's text, and says where.
-func (r *Repo) keepTold(words, path string, text []byte) string {
+// keepWithNote keeps a file's text, and says where.
+func (r *Repo) keepWithNote(words, path string, text []byte) string {
 	if file := r.keepAside(filepath.Base(path), text); file != "" {
 		return words + r.inGit(file)
 	}

@@ -97,7 +97,7 @@ const undoneLimit = 100
 func (r *Repo) Undone(ctx context.Context, now Tree, s Protected) ([]Loss, error) {
 	u, err := r.newUndoing(now, s)
 	if err == nil && len(u.paths) > 0 {
-		err = u.judge(ctx, now)
+		err = u.findLosses(ctx, now)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for undone work: %w", err)
@@ -151,8 +151,8 @@ func (r *Repo) newUndoing(now Tree, s Protected) (*undoing, error) {
 
 func sameItem(a, b treeItem) bool { return a.mode == b.mode && a.id == b.id }
 
-// judge fills in the losses.
-func (u *undoing) judge(ctx context.Context, now Tree) error {
+// findLosses fills in the losses.
+func (u *undoing) findLosses(ctx context.Context, now Tree) error {
 	if err := u.lookBack(ctx); err != nil {
 		return err
 	}

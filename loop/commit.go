@@ -78,7 +78,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 		}
 	}
 	if c.Empty {
-		w.history.Settle(number)
+		w.history.ForgetWave(number)
 		return nil
 	}
 	return w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tree: string(tree), Tasks: done, Message: subject, Of: len(c.Paths), UserPaths: w.usersIn(c.Paths)})

@@ -354,7 +354,7 @@ func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) 
 func (w *promptWork) ask(u *unit) gate.Decision {
 	switch {
 	case w.job.Gate != nil:
-		return w.job.Gate.Judge(u.it.Facts)
+		return w.job.Gate.Decide(u.it.Facts)
 	case u.it.Facts.Err == "":
 		return gate.Decision{Kind: gate.Done, Reason: "the command succeeded"}
 	}

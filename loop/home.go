@@ -47,8 +47,8 @@ func (h Home) Log(id, task string, attempt int) string {
 	return filepath.Join(h.Run(id), "logs", fmt.Sprintf("%s-%d.log", fileName(task), attempt))
 }
 
-// TurnLog is the output of one iteration's agent and verification; a repeated iteration has several.
-func (h Home) TurnLog(id string, iteration, try int) string {
+// IterationLog is the output of one iteration's agent and verification; a repeated iteration has several.
+func (h Home) IterationLog(id string, iteration, try int) string {
 	name := fmt.Sprintf("iteration-%d.log", iteration)
 	if try > 1 {
 		name = fmt.Sprintf("iteration-%d.%d.log", iteration, try)
@@ -59,7 +59,7 @@ func (h Home) TurnLog(id string, iteration, try int) string {
 // LogOf is the output of one attempt at a task, or of one time that an iteration was run.
 func (h Home) LogOf(s *State, what string, attempt int) string {
 	if n, err := strconv.Atoi(what); err == nil && s.Kind != KindTag {
-		return h.TurnLog(s.ID, n, attempt)
+		return h.IterationLog(s.ID, n, attempt)
 	}
 	return h.Log(s.ID, what, attempt)
 }

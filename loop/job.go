@@ -515,7 +515,7 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 		if err != nil {
 			return fail(err)
 		}
-		if b.Unsettled() {
+		if b.Unfinished() {
 			return nil
 		}
 		if b.Tree != "" {

@@ -31,7 +31,7 @@ import (
 // Gate is the rule that ends a prompt loop. It is one of package gate, a pointer: what it knows encodes
 // to JSON, is kept in the journal with each iteration, and is given back to it when the loop is resumed.
 type Gate interface {
-	Judge(gate.Facts) gate.Decision
+	Decide(gate.Facts) gate.Decision
 	Instructions() string
 }
 
@@ -342,7 +342,7 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Out
 func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	b := &w.history.Prompt
 	it := &Iteration{Number: number, Try: try, Max: w.config.MaxIterations, Next: joinText(b.Next...), Failing: b.Failing}
-	u := &unit{lane: ln, it: it, number: try, log: w.home.TurnLog(w.state.ID, number, try)}
+	u := &unit{lane: ln, it: it, number: try, log: w.home.IterationLog(w.state.ID, number, try)}
 	if ln.slot != nil { // it begins with what is committed, or where the last one left what no commit holds
 		it.slot, it.seen = ln.slot, w.tools.Shown
 		if u.base, u.before = w.trunk.merged.Tree, w.trunk.merged.Tree; b.Owed != "" {

@@ -193,7 +193,7 @@ func (w *tagWork) opened(fresh bool) error {
 
 // testable: no work of an unfinished attempt lies in the tree, and an attempt will begin.
 func (w *tagWork) testable() bool {
-	return !w.history.Unsettled() && (w.trunk == nil || len(w.history.Tasks) == 0) && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
+	return !w.history.Unfinished() && (w.trunk == nil || len(w.history.Tasks) == 0) && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
 }
 
 // enter records that a wave begins, unless its begin was recorded last.

@@ -34,14 +34,14 @@ type Options struct {
 // Inside, a leaf is one vertex, and a container is two: what its leaves wait for (in) and what waits for its leaves (out). So a
 // dependency between containers is one edge, however many leaves they have. A task is known by its place in the list.
 type Graph struct {
-	list    []tasks.Task
-	status  []tasks.Status
-	index   map[string]int // id to place, the first task of an id
-	twins   map[int][]int  // first place of an id to the others
-	order   []int          // first places in natural order of ids
-	rank    []int          // by place: position in order
-	family  family
-	in, out []int // by place: vertices, the same for a leaf
+	list       []tasks.Task
+	status     []tasks.Status
+	index      map[string]int // id to place, the first task of an id
+	duplicates map[int][]int  // first place of an id to the others
+	order      []int          // first places in natural order of ids
+	rank       []int          // by place: position in order
+	family     family
+	in, out    []int // by place: vertices, the same for a leaf
 
 	nodes      []node // by vertex; vertex 0 is none
 	succ, pred [][]int
@@ -64,16 +64,16 @@ const (
 	leaf
 	containerIn
 	containerOut
-	outsider // a task that is missing or of another tag
+	externalTask // a task that is missing or of another tag
 )
 
 // node is a vertex. What follows from statuses is set by Graph.evaluate.
 type node struct {
 	kind    kind
-	place   int    // of a task in the list
-	outside *ghost // of an outsider
-	doubled bool   // several tasks have the id, and not all of them are done
-	cycle   int    // of a leaf: number of its cycle from 1, 0 for none
+	place   int        // of a task in the list
+	outside *otherTask // of an externalTask
+	doubled bool       // several tasks have the id, and not all of them are done
+	cycle   int        // of a leaf: number of its cycle from 1, 0 for none
 	wave    int
 
 	covered   bool // a leaf in a container that is done
@@ -84,8 +84,8 @@ type node struct {
 	state     State
 }
 
-// ghost is a dependency outside the list. It does not change during a run.
-type ghost struct {
+// otherTask is a dependency outside the list. It does not change during a run.
+type otherTask struct {
 	id     string
 	status tasks.Status // "" for a missing one
 	err    error        // why it cannot be looked up
@@ -112,11 +112,11 @@ func New(list []tasks.Task, opt Options) *Graph {
 
 // arrange finds the first task of each id and the natural order.
 func (g *Graph) arrange() {
-	g.twins = map[int][]int{}
+	g.duplicates = map[int][]int{}
 	for i := range g.list {
 		id := g.list[i].ID
 		if first, ok := g.index[id]; ok {
-			g.twins[first] = append(g.twins[first], i)
+			g.duplicates[first] = append(g.duplicates[first], i)
 			continue
 		}
 		g.index[id] = i
@@ -212,7 +212,7 @@ func (g *Graph) number() {
 	g.in, g.out = make([]int, len(g.list)), make([]int, len(g.list))
 	g.nodes = make([]node, 1, len(g.list)+2)
 	for _, i := range g.order {
-		doubled := g.reviewTwins(i)
+		doubled := g.reviewDuplicates(i)
 		if !container[i] {
 			g.in[i] = g.vertex(node{kind: leaf, place: i, doubled: doubled})
 			g.out[i] = g.in[i]
@@ -261,7 +261,7 @@ func (g *Graph) connect(opt Options) {
 			}
 			v, ok := outsiders[id]
 			if !ok {
-				v = g.vertex(node{kind: outsider, outside: lookUp(id, opt)})
+				v = g.vertex(node{kind: externalTask, outside: lookUp(id, opt)})
 				must(lib.AddVertex(v))
 				outsiders[id] = v
 			}
@@ -350,8 +350,8 @@ func (g *Graph) sensible(i, j int) bool {
 }
 
 // lookUp finds out about an id that is not in the list.
-func lookUp(id string, opt Options) *ghost {
-	other := &ghost{id: id}
+func lookUp(id string, opt Options) *otherTask {
+	other := &otherTask{id: id}
 	if tag, rest, ok := strings.Cut(id, ":"); ok && opt.External != nil {
 		if status, known := opt.External(tag, rest); known {
 			other.status = status

@@ -35,13 +35,13 @@ func (g *Graph) sortProblems() {
 	g.problems = slices.CompactFunc(g.problems, func(a, b Problem) bool { return a.Kind == b.Kind && a.Message == b.Message })
 }
 
-// reviewTwins reports whether several tasks have the id of the first one at place i, and says so. Nobody can tell which of them is
+// reviewDuplicates reports whether several tasks have the id of the first one at place i, and says so. Nobody can tell which of them is
 // meant, so it is held, and what waits for it: unless all of them are done.
-func (g *Graph) reviewTwins(i int) (doubled bool) {
-	if len(g.twins[i]) == 0 {
+func (g *Graph) reviewDuplicates(i int) (doubled bool) {
+	if len(g.duplicates[i]) == 0 {
 		return false
 	}
-	all := append([]int{i}, g.twins[i]...)
+	all := append([]int{i}, g.duplicates[i]...)
 	then := "all of them are done"
 	if doubled = slices.ContainsFunc(all, func(k int) bool { return g.status[k] != tasks.Done }); doubled {
 		then = "it is held until each has one of its own"

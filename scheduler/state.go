@@ -101,14 +101,14 @@ func (g *Graph) evaluate() {
 			n.waits = n.waits || !g.nodes[p].satisfied
 			n.behind = n.behind || g.nodes[p].holds
 		}
-		n.satisfied, n.holds = g.judge(n)
+		n.satisfied, n.holds = g.effect(n)
 	}
 	for v := range g.nodes {
 		n := &g.nodes[v]
 		if n.kind != leaf {
 			continue
 		}
-		if n.cycle > 0 { // it was judged before its dependencies
+		if n.cycle > 0 { // its effect was worked out before its dependencies
 			n.waits = slices.ContainsFunc(g.pred[v], func(p int) bool { return !g.nodes[p].satisfied })
 		}
 		n.state = g.stateOf(n)
@@ -116,9 +116,9 @@ func (g *Graph) evaluate() {
 	}
 }
 
-// judge works out what a vertex means to those that depend on it.
-func (g *Graph) judge(n *node) (satisfied, holds bool) {
-	if n.kind == outsider {
+// effect works out what a vertex means to those that depend on it.
+func (g *Graph) effect(n *node) (satisfied, holds bool) {
+	if n.kind == externalTask {
 		done := n.outside.status == tasks.Done
 		return done, !done
 	}
@@ -247,7 +247,7 @@ func (g *Graph) Held(id string) (root []string, held bool) {
 
 // name returns the id that a vertex stands for.
 func (g *Graph) name(v int) string {
-	if n := &g.nodes[v]; n.kind != outsider {
+	if n := &g.nodes[v]; n.kind != externalTask {
 		return g.list[n.place].ID
 	}
 	return g.nodes[v].outside.id
@@ -306,7 +306,7 @@ func (g *Graph) isRoot(v int) bool {
 	case containerIn:
 		return off(g.status[n.place]) || n.doubled
 	}
-	return n.kind == outsider
+	return n.kind == externalTask
 }
 
 // heldBecause says in words what holds a leaf.
@@ -316,7 +316,7 @@ func (g *Graph) heldBecause(v int) string {
 		return "on a cycle: " + g.cycles[n.cycle-1].path
 	}
 	if n.doubled {
-		return "its id is given " + times(1+len(g.twins[n.place]))
+		return "its id is given " + times(1+len(g.duplicates[n.place]))
 	}
 	const most = 3
 	roots := g.rootsOf(v)
@@ -333,16 +333,16 @@ func (g *Graph) heldBecause(v int) string {
 func (g *Graph) rootBecause(root int) string {
 	n, id := &g.nodes[root], g.name(root)
 	switch {
-	case n.kind == outsider && n.outside.err != nil:
+	case n.kind == externalTask && n.outside.err != nil:
 		return fmt.Sprintf("task %s cannot be looked up: %v", id, n.outside.err)
-	case n.kind == outsider && n.outside.status == "":
+	case n.kind == externalTask && n.outside.status == "":
 		return fmt.Sprintf("task %s does not exist", id)
-	case n.kind == outsider:
+	case n.kind == externalTask:
 		return fmt.Sprintf("task %s of another tag is %s", id, n.outside.status)
 	case n.cycle > 0:
 		return fmt.Sprintf("task %s is on a cycle", id)
 	case n.doubled:
-		return fmt.Sprintf("the id %s is given %s", id, times(1+len(g.twins[n.place])))
+		return fmt.Sprintf("the id %s is given %s", id, times(1+len(g.duplicates[n.place])))
 	}
 	return fmt.Sprintf("task %s is %s", id, g.status[n.place])
 }

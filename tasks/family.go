@@ -194,7 +194,7 @@ func (f *File) Outcome(id string) (Status, bool) { return f.outcomes().of(id) }
 type outcomes struct {
 	f       *File
 	covered map[string]bool // by container: whether it, or one around it, is done
-	settled map[string]bool // by container: whether it is done, or everything in it
+	done    map[string]bool // by container: whether it is done, or everything in it
 }
 
 func (f *File) outcomes() *outcomes {
@@ -211,7 +211,7 @@ func (o *outcomes) of(id string) (Status, bool) {
 		return Done, true
 	case !t.Container() || t.Status != Expanded && t.Status != Pending && t.Status != InProgress:
 		return t.Status, true
-	case o.settles(t.ID):
+	case o.isDone(t.ID):
 		return Done, true
 	case t.Status == Expanded:
 		return Pending, true
@@ -229,15 +229,15 @@ func (o *outcomes) covers(id string) bool {
 	return is
 }
 
-func (o *outcomes) settles(id string) bool {
+func (o *outcomes) isDone(id string) bool {
 	t, _ := o.f.Task(id)
 	if t.Status == Done || !t.Container() {
 		return t.Status == Done
 	}
-	is, known := o.settled[id]
+	is, known := o.done[id]
 	if !known {
-		is = !slices.ContainsFunc(t.Children, func(c string) bool { return !o.settles(c) })
-		o.settled[id] = is
+		is = !slices.ContainsFunc(t.Children, func(c string) bool { return !o.isDone(c) })
+		o.done[id] = is
 	}
 	return is
 }

@@ -71,7 +71,7 @@ func decodeTasks(f *File, list gjson.Result) *problem {
 	if r.alike > 0 && !r.deps {
 		return &problem{r.alike - 1, `looks like another program's file: a boolean "completed" and no dependencies`}
 	}
-	return r.settle()
+	return r.complete()
 }
 
 // list reads an array of tasks: those of the list, or those in a container.
@@ -320,20 +320,20 @@ func (r *reader) dependencies(e *entry, v gjson.Result) {
 	e.task.DependsOn = unique(e.task.DependsOn)
 }
 
-// kin names a task by its container, as 1 + its place, and by its id as the file has it.
-type kin struct {
+// nestedKey names a task by its container, as 1 + its place, and by its id as the file has it.
+type nestedKey struct {
 	up int32
 	id string
 }
 
-// settle completes what was read: ids of nested tasks get the ids of their containers before them, dependencies between these are
+// complete completes what was read: ids of nested tasks get the ids of their containers before them, dependencies between these are
 // found, and families are made to agree.
-func (r *reader) settle() *problem {
+func (r *reader) complete() *problem {
 	f := r.file
-	var byKin map[kin]string
+	var byNested map[nestedKey]string
 	var own []string // ids as the file has them
 	if r.nested {
-		byKin, own = make(map[kin]string, len(f.tasks)), make([]string, len(f.tasks))
+		byNested, own = make(map[nestedKey]string, len(f.tasks)), make([]string, len(f.tasks))
 	}
 	slices.SortStableFunc(r.notes, func(a, b note) int { return cmp.Compare(a.task, b.task) })
 	notes := r.notes
@@ -344,8 +344,8 @@ func (r *reader) settle() *problem {
 		}
 		if s.up > 0 {
 			t.Parent = f.tasks[s.up-1].ID
-			byKin[kin{s.up, t.ID}] = nestedID(t.Parent, own[s.up-1], t.ID)
-			t.ID = byKin[kin{s.up, t.ID}]
+			byNested[nestedKey{s.up, t.ID}] = nestedID(t.Parent, own[s.up-1], t.ID)
+			t.ID = byNested[nestedKey{s.up, t.ID}]
 			if len(t.ID) > prose.MaxID {
 				return &problem{int(s.at), prose.IDProblem(t.ID)}
 			}
@@ -357,7 +357,7 @@ func (r *reader) settle() *problem {
 		}
 	}
 	if r.nested {
-		f.resolveNested(byKin)
+		f.resolveNested(byNested)
 	}
 	f.relate(&r.family)
 	return nil
@@ -377,7 +377,7 @@ func nestedID(parent, ownParent, id string) string {
 
 // resolveNested finds what the dependencies of nested tasks mean: a task in the same container, else one in a container around that,
 // else one of the list.
-func (f *File) resolveNested(byKin map[kin]string) {
+func (f *File) resolveNested(byNested map[nestedKey]string) {
 	for i := range f.tasks {
 		up := f.sites[i].up
 		if up == 0 {
@@ -387,7 +387,7 @@ func (f *File) resolveNested(byKin map[kin]string) {
 		list := f.tasks[i].DependsOn
 		for k, id := range list {
 			for u := up; u > 0; u = f.sites[u-1].up {
-				if full, ok := byKin[kin{u, id}]; ok {
+				if full, ok := byNested[nestedKey{u, id}]; ok {
 					changed = changed || full != id
 					list[k] = full
 					break

@@ -52,7 +52,7 @@ func decodeStories(f *File, list gjson.Result) *problem {
 	if p := each(list, func(_, v gjson.Result) *problem { return r.story(v) }); p != nil {
 		return p
 	}
-	if p := r.settle(); p != nil {
+	if p := r.complete(); p != nil {
 		return p
 	}
 	if !slices.ContainsFunc(f.tasks, func(t Task) bool { return len(t.DependsOn) > 0 }) && !r.order() {

@@ -113,7 +113,7 @@ func answer(cmd *cobra.Command, look looking, id, text string) error {
 	if err != nil {
 		return err
 	}
-	return told(cmd, look, done)
+	return printAnswered(cmd, look, done)
 }
 
 // giveAnswer keeps what a person said of a task, and makes it pending or leaves that to the loop that runs. A text of ""
@@ -249,7 +249,7 @@ type answered struct {
 	by       string // the loop that runs and takes it up; "" where none does
 }
 
-func told(cmd *cobra.Command, look looking, a answered) error {
+func printAnswered(cmd *cobra.Command, look looking, a answered) error {
 	if look.json {
 		return writeJSON(cmd.OutOrStdout(), a)
 	}

@@ -215,7 +215,7 @@ func (v *logView) underway() (list []*journal.Attempt) {
 
 func (v *logView) path(a *journal.Attempt) string {
 	if a.Iteration > 0 {
-		return v.home.TurnLog(v.saved.State.ID, a.Iteration, a.Number)
+		return v.home.IterationLog(v.saved.State.ID, a.Iteration, a.Number)
 	}
 	return v.home.Log(v.saved.State.ID, a.Task, a.Number)
 }

@@ -342,7 +342,7 @@ func (v viewed) render(a *journal.Attempt, tail int64, show func(render.Item)) (
 	home := loop.NewHome(v.root)
 	path := home.Log(s.State.ID, a.Task, a.Number)
 	if a.Iteration > 0 {
-		path = home.TurnLog(s.State.ID, a.Iteration, a.Number)
+		path = home.IterationLog(s.State.ID, a.Iteration, a.Number)
 	}
 	f, err := plainfile.Open("", path)
 	if errors.Is(err, fs.ErrNotExist) {

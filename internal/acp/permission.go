@@ -88,9 +88,9 @@ func (u toolFields) paths() (list []string) {
 	return list
 }
 
-// judge says why a call is not allowed; "" where it is. Commands are: nothing
+// refusal says why a call is not allowed; "" where it is. Commands are: nothing
 // but a sandbox could tell what they touch.
-func (t tree) judge(c call) string {
+func (t tree) refusal(c call) string {
 	find := t.findWritable
 	switch c.Kind {
 	case "execute":
@@ -141,7 +141,7 @@ func choose(options []option, kinds ...string) (option, bool) {
 // answer is what a request for permission is answered with. Once is enough:
 // what an agent asks next is judged by itself.
 func (t tree) answer(c call, options []option) (chosen option, ok bool, why string) {
-	if why = t.judge(c); why == "" {
+	if why = t.refusal(c); why == "" {
 		if chosen, ok = choose(options, "allow_once", "allow_always"); ok {
 			return chosen, true, ""
 		}

@@ -38,7 +38,7 @@ func sweep(cookie string, of deadShim) (killed int, err error) {
 	progress, before := start, 0
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		now := time.Now()
-		left, err := h.round(now.Sub(start) < shimBound)
+		left, err := h.sweepOnce(now.Sub(start) < shimBound)
 		if err != nil {
 			return len(h.killed), err
 		}
@@ -63,8 +63,8 @@ type sweeper struct {
 	killed map[info]bool
 }
 
-// round ends what there is, but for shims where it is patient, and returns how many it found.
-func (h *sweeper) round(patient bool) (left int, err error) {
+// sweepOnce ends what there is, but for shims where it is patient, and returns how many it found.
+func (h *sweeper) sweepOnce(patient bool) (left int, err error) {
 	spared := 0
 	killed, err := endAll(func() ([]info, error) {
 		found, err := h.find()

@@ -162,7 +162,7 @@ func (s *Server) attempt(st *report.Status, a *journal.Attempt) attemptView {
 
 func (s *Server) logFile(id string, a *journal.Attempt) string {
 	if a.Iteration > 0 {
-		return s.home.TurnLog(id, a.Iteration, a.Number)
+		return s.home.IterationLog(id, a.Iteration, a.Number)
 	}
 	return s.home.Log(id, a.Task, a.Number)
 }

@@ -167,7 +167,7 @@ func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*
 	if a.res.Work, err = ws.Result(gctx, ran); err != nil {
 		return a.res, err
 	}
-	a.judge()
+	a.conclude()
 	return a.res, a.noted()
 }
 
@@ -338,8 +338,8 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	return res, a.tell(Step{Moment: Checked, Command: c, Verify: res})
 }
 
-// judge comes to the verdict. An attempt whose work is lost fails, and so does one that made what no commit can hold.
-func (a *run) judge() {
+// conclude comes to the verdict. An attempt whose work is lost fails, and so does one that made what no commit can hold.
+func (a *run) conclude() {
 	r := &a.res.Agent
 	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason, Blocked: r.Blocked, Question: oneline.Text(r.Question),
 		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: a.in.Verify.Run == ""})

@@ -36,7 +36,7 @@ func TestBreakerOpens(t *testing.T) {
 		var b Breaker
 		opened := 0
 		for i, f := range c.facts {
-			if b.Judge(f, c.limit) && opened == 0 {
+			if b.Add(f, c.limit) && opened == 0 {
 				opened = i + 1
 				if b.State != BreakerOpen || !strings.Contains(b.Evidence, c.says) {
 					t.Errorf("%s: %s with evidence %q, want %q in it", c.name, b.State, b.Evidence, c.says)
@@ -72,7 +72,7 @@ func TestBreakerHalfOpen(t *testing.T) {
 		b := &Breaker{}
 		b.Begin("one")
 		for range 3 {
-			b.Judge(Facts{Now: at}, Limits{})
+			b.Add(Facts{Now: at}, Limits{})
 		}
 		return b
 	}
@@ -83,12 +83,12 @@ func TestBreakerHalfOpen(t *testing.T) {
 	if ok, _ := b.Ready(at.Add(30*time.Minute), Limits{}); !ok || b.State != BreakerHalfOpen {
 		t.Errorf("after the cooldown: ready %v, %s", ok, b.State)
 	}
-	if b.Judge(Facts{Changed: []string{"a"}}, Limits{}) || b.State == BreakerOpen || b.NoProgress != 0 {
+	if b.Add(Facts{Changed: []string{"a"}}, Limits{}) || b.State == BreakerOpen || b.NoProgress != 0 {
 		t.Errorf("after progress: %+v, want closed", b)
 	}
 	b = open()
 	b.HalfOpen()
-	if !b.Judge(Facts{Now: at}, Limits{}) || b.State != BreakerOpen {
+	if !b.Add(Facts{Now: at}, Limits{}) || b.State != BreakerOpen {
 		t.Errorf("after no progress: %+v, want open", b)
 	}
 	b = open()
@@ -97,7 +97,7 @@ func TestBreakerHalfOpen(t *testing.T) {
 	}
 	b = open()
 	b.Begin("two")
-	if ok, _ := b.Ready(at, Limits{}); !ok || b.Judge(Facts{}, Limits{}) {
+	if ok, _ := b.Ready(at, Limits{}); !ok || b.Add(Facts{}, Limits{}) {
 		t.Errorf("an open breaker of an earlier run holds up a new one: %+v", b)
 	}
 	b = open()

@@ -58,16 +58,16 @@ func TestPlanner(t *testing.T) {
 		{"a spec is mentioned by its words", "- [ ] the limits of a rate", false, []string{"specs/rate-limits.md"}, false},
 	} {
 		var p Planner
-		got, why := p.Judge(parsed(c.plan), c.fails, c.specs)
+		got, why := p.Replan(parsed(c.plan), c.fails, c.specs)
 		if got != c.want || why == "" {
 			t.Errorf("%s: got %v (%s), want %v", c.name, got, why, c.want)
 		}
-		if again, _ := p.Judge(parsed(c.plan), c.fails, c.specs); again && got {
+		if again, _ := p.Replan(parsed(c.plan), c.fails, c.specs); again && got {
 			t.Errorf("%s: plans twice in a row", c.name)
 		}
 	}
 	var p Planner
-	if got, _ := p.Judge(nil, false, nil); !got {
+	if got, _ := p.Replan(nil, false, nil); !got {
 		t.Error("no plan: does not plan")
 	}
 }
@@ -77,7 +77,7 @@ func TestPlannerDoesNotPlanForASpecTwice(t *testing.T) {
 	var p Planner
 	plans := 0
 	for range 20 {
-		if plan, _ := p.Judge(parsed("- [ ] a"), false, []string{"specs/b.md", "specs/c.md"}); plan {
+		if plan, _ := p.Replan(parsed("- [ ] a"), false, []string{"specs/b.md", "specs/c.md"}); plan {
 			plans++
 		}
 	}

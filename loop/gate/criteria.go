@@ -130,8 +130,8 @@ func (c *Criteria) Unmet() []string {
 	return out
 }
 
-// Judge decides what the loop does after an iteration.
-func (c *Criteria) Judge(f Facts) Decision {
+// Decide says what the loop does after an iteration.
+func (c *Criteria) Decide(f Facts) Decision {
 	var d Decision
 	before := len(c.done())
 	step := c.Step()
@@ -141,7 +141,7 @@ func (c *Criteria) Judge(f Facts) Decision {
 	unmet := c.Unmet()
 	missing := c.notDone(f, said, unmet)
 	c.Signal = missing == ""
-	breaker, why := c.Count.judge(f, unmet, c.Caps)
+	breaker, why := c.Count.add(f, unmet, c.Caps)
 	if said.blocked == "" {
 		d.Show = append(d.Show, c.after(step, before))
 	}
@@ -166,7 +166,7 @@ func (c *Criteria) Judge(f Facts) Decision {
 }
 
 // notDone says what keeps the loop from being done, "" where nothing does.
-func (c *Criteria) notDone(f Facts, said heard, unmet []string) string {
+func (c *Criteria) notDone(f Facts, said statement, unmet []string) string {
 	switch {
 	case f.Err != "":
 		return "the iteration had an error: " + oneLine(f.Err, 300)
@@ -360,8 +360,8 @@ type Counts struct {
 	LastError string `json:"last_error,omitempty"` // signature
 }
 
-// judge counts one iteration and names the breaker that it opens, and why. Without one both are "".
-func (n *Counts) judge(f Facts, unmet []string, l Caps) (breaker, why string) {
+// add counts one iteration and names the breaker that it opens, and why. Without one both are "".
+func (n *Counts) add(f Facts, unmet []string, l Caps) (breaker, why string) {
 	l = l.orDefault()
 	now := strings.Join(unmet, ", ")
 	if now == n.LastUnmet && now != "" {
@@ -413,8 +413,8 @@ func money(usd float64) string {
 	return "$" + strings.TrimSuffix(fmt.Sprintf("%.2f", usd), ".00")
 }
 
-// heard is what an agent says in one iteration, from whichever place it says it.
-type heard struct {
+// statement is what an agent says in one iteration, from whichever place it says it.
+type statement struct {
 	signal  bool
 	blocked string
 }
@@ -422,7 +422,7 @@ type heard struct {
 // listen reads .loop/state.json, the last ---LOOP_STATUS--- block (or, in its other dialect,
 // ---RALPH_STATUS---) and the tags of the final message. The block outranks the file, which the loop
 // itself wrote before; the tag <loop-complete> is a signal where there is no block.
-func (c *Criteria) listen(f Facts, d *Decision) heard {
+func (c *Criteria) listen(f Facts, d *Decision) statement {
 	s := c.readState(f.State, d)
 	done, blocked, inner := tags(f.Final)
 	b, _, ok := lastBlock(f.Final, "LOOP_STATUS")
@@ -432,7 +432,7 @@ func (c *Criteria) listen(f Facts, d *Decision) heard {
 	switch {
 	case ok:
 		s.signal = b.signal(func(format string, args ...any) { d.warn("status block: "+format, args...) })
-		c.hear(&b, d)
+		c.readBlock(&b, d)
 		if done && !s.signal {
 			d.warn("the message has <loop-complete>, but EXIT_SIGNAL is not true")
 		}
@@ -454,14 +454,14 @@ func (c *Criteria) listen(f Facts, d *Decision) heard {
 
 // readState takes over what the agent wrote into the file: which criteria are met, which steps are
 // complete. The criteria themselves are not the agent's to change.
-func (c *Criteria) readState(src []byte, d *Decision) heard {
+func (c *Criteria) readState(src []byte, d *Decision) statement {
 	if src == nil {
-		return heard{}
+		return statement{}
 	}
 	st, problems, err := DecodeState(src)
 	if err != nil {
 		d.warn("%s; it is written anew", err)
-		return heard{}
+		return statement{}
 	}
 	d.Warnings = append(d.Warnings, problems...)
 	c.Others = st.Encode()
@@ -477,12 +477,12 @@ func (c *Criteria) readState(src []byte, d *Decision) heard {
 		c.Steps = st.Steps
 	}
 	c.Completed = slices.DeleteFunc(slices.Clone(st.Completed), func(s string) bool { return !slices.Contains(c.Steps, s) })
-	return heard{signal: st.ExitSignal}
+	return statement{signal: st.ExitSignal}
 }
 
-// hear takes a block's CRITERIA and NEXT. CRITERIA is a JSON object, on one line or several, of
+// readBlock takes a block's CRITERIA and NEXT. CRITERIA is a JSON object, on one line or several, of
 // booleans or of {"met": ..., "verification": ...}; where it is none, "name: true" lines are read.
-func (c *Criteria) hear(b *fields, d *Decision) {
+func (c *Criteria) readBlock(b *fields, d *Decision) {
 	if next := cmp.Or(b.values["NEXT"], b.values["RECOMMENDATION"]); next != "" {
 		c.Next = oneLine(next, 300)
 	}

@@ -76,7 +76,7 @@ func TestDualConditionExit(t *testing.T) {
 		if c.state != "" {
 			f.State = []byte(c.state)
 		}
-		d := g.Judge(f)
+		d := g.Decide(f)
 		if d.Kind != c.want || !strings.Contains(d.Reason, c.reason) || d.Reason == "" {
 			t.Errorf("%s: got %s (%s), warnings %q, want %s with %q", c.name, d.Kind, d.Reason, d.Warnings, c.want, c.reason)
 		}
@@ -100,7 +100,7 @@ func TestACommandOutranksTheAgent(t *testing.T) {
 		{"the command has not run", bothMet, nil, Continue, "has not run"},
 	} {
 		g := newCriteria(t, Options{Asked: asked})
-		d := g.Judge(Facts{Iteration: 1, Final: loopBlock("true", c.says), Checks: c.checks})
+		d := g.Decide(Facts{Iteration: 1, Final: loopBlock("true", c.says), Checks: c.checks})
 		warned := slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.Contains(w, c.warns) })
 		if d.Kind != c.want || c.warns != "" && !warned {
 			t.Errorf("%s: got %s (%s), %q", c.name, d.Kind, d.Reason, d.Warnings)
@@ -115,10 +115,10 @@ func TestPlannedAssumptionNeverCounts(t *testing.T) {
 	t.Parallel()
 	asked := Asked{Criteria: []Criterion{{Text: "fast enough", Verification: "assumption"}}}
 	g := newCriteria(t, Options{Asked: asked})
-	if d := g.Judge(Facts{Final: loopBlock("true", `{"fast enough": true}`)}); d.Kind != Continue || len(d.Warnings) != 1 {
+	if d := g.Decide(Facts{Final: loopBlock("true", `{"fast enough": true}`)}); d.Kind != Continue || len(d.Warnings) != 1 {
 		t.Errorf("got %s (%s) %q", d.Kind, d.Reason, d.Warnings)
 	}
-	if d := g.Judge(Facts{Final: loopBlock("true", `{"fast enough": {"met": true, "verification": "measurement"}}`)}); d.Kind != Done {
+	if d := g.Decide(Facts{Final: loopBlock("true", `{"fast enough": {"met": true, "verification": "measurement"}}`)}); d.Kind != Done {
 		t.Errorf("with a measurement: got %s (%s)", d.Kind, d.Reason)
 	}
 }
@@ -154,7 +154,7 @@ func TestCircuitBreakerTable(t *testing.T) {
 		for n := 1; n <= 9 && opened == 0; n++ {
 			f := c.facts(n)
 			f.Iteration = n
-			d := g.Judge(f)
+			d := g.Decide(f)
 			if d.Kind != Open {
 				continue
 			}
@@ -168,14 +168,14 @@ func TestCircuitBreakerTable(t *testing.T) {
 		}
 	}
 	g := newCriteria(t, Options{})
-	if d := g.Judge(Facts{Iteration: 10, Final: some}); d.Kind != Open || d.Breaker != BreakIterations || !strings.Contains(d.Question, "Continue") {
+	if d := g.Decide(Facts{Iteration: 10, Final: some}); d.Kind != Open || d.Breaker != BreakIterations || !strings.Contains(d.Question, "Continue") {
 		t.Errorf("Iteration limit 10: got %+v", d)
 	}
 	if d := g.Answer(true); d.Kind != Continue || g.Caps.Iterations != 20 {
 		t.Errorf("after a yes: %+v, %+v", d, g.Caps)
 	}
 	g = newCriteria(t, Options{Caps: Caps{BudgetUSD: 10}})
-	g.Judge(Facts{Iteration: 1, Final: some, CostUSD: cost(11)})
+	g.Decide(Facts{Iteration: 1, Final: some, CostUSD: cost(11)})
 	if d := g.Answer(false); d.Kind != Blocked || g.Caps.BudgetUSD != 10 {
 		t.Errorf("after a no: %+v, %+v", d, g.Caps)
 	}
@@ -184,7 +184,7 @@ func TestCircuitBreakerTable(t *testing.T) {
 	}
 	g = newCriteria(t, Options{Caps: Caps{Iterations: -1, BudgetUSD: -1, Unmet: -1, SameError: -1, FileEdits: -1}})
 	for n := 1; n < 50; n++ {
-		if d := g.Judge(Facts{Iteration: n, Final: "x", Err: "e", Edits: map[string]int{"a": 99}, CostUSD: cost(1e6)}); d.Kind != Continue {
+		if d := g.Decide(Facts{Iteration: n, Final: "x", Err: "e", Edits: map[string]int{"a": 99}, CostUSD: cost(1e6)}); d.Kind != Continue {
 			t.Fatalf("switched off: got %+v", d)
 		}
 	}
@@ -198,11 +198,11 @@ func TestMustNot(t *testing.T) {
 		t.Fatalf("got %v", g.Commands())
 	}
 	met := loopBlock("true", `{"tests pass": true}`)
-	d := g.Judge(Facts{Final: met, Checks: []Check{{Name: "mustNot: secrets in code", Passed: true}}})
+	d := g.Decide(Facts{Final: met, Checks: []Check{{Name: "mustNot: secrets in code", Passed: true}}})
 	if d.Kind != Open || d.Breaker != BreakMustNot || !strings.Contains(d.Reason, "secrets in code") {
 		t.Errorf("a condition that became true: got %+v", d)
 	}
-	if d := g.Judge(Facts{Final: met, Checks: []Check{{Name: "mustNot: secrets in code"}}}); d.Kind != Done {
+	if d := g.Decide(Facts{Final: met, Checks: []Check{{Name: "mustNot: secrets in code"}}}); d.Kind != Done {
 		t.Errorf("a condition that is not true: got %+v", d)
 	}
 	if !strings.Contains(g.Instructions(), "- new dependencies") {
@@ -230,7 +230,7 @@ func TestConfirmationGates(t *testing.T) {
 	if d := g.Begin(time.Time{}); d.Kind != Continue {
 		t.Errorf("G1 asks twice: %+v", d)
 	}
-	d = g.Judge(Facts{Iteration: 1, Final: loopBlock("false", "{}"), State: steps(1)})
+	d = g.Decide(Facts{Iteration: 1, Final: loopBlock("false", "{}"), State: steps(1)})
 	if d.Kind != Ask || d.Gate != "G2" || d.Question != `Step "Identify failing test" complete. Continue?` {
 		t.Errorf("G2: got %+v", d)
 	}
@@ -240,14 +240,14 @@ func TestConfirmationGates(t *testing.T) {
 	if d := g.Answer(true); d.Kind != Continue {
 		t.Errorf("after G2: got %+v", d)
 	}
-	d = g.Judge(Facts{Iteration: 2, Final: loopBlock("true", bothMet), State: steps(4)})
+	d = g.Decide(Facts{Iteration: 2, Final: loopBlock("true", bothMet), State: steps(4)})
 	if d.Kind != Ask || d.Gate != "G3" || d.Question != "All criteria met. Confirm done?" {
 		t.Errorf("G3: got %+v", d)
 	}
 	if d := g.Answer(false); d.Kind != Continue || !strings.Contains(d.Prompt, "not done") {
 		t.Errorf("a no at G3: got %+v", d)
 	}
-	g.Judge(Facts{Iteration: 3, Final: loopBlock("true", bothMet)})
+	g.Decide(Facts{Iteration: 3, Final: loopBlock("true", bothMet)})
 	if d := g.Answer(true); d.Kind != Done || !strings.Contains(d.Show[0], "<loop-complete>") {
 		t.Errorf("a yes at G3: got %+v", d)
 	}
@@ -256,10 +256,10 @@ func TestConfirmationGates(t *testing.T) {
 		if d := g.Begin(time.Time{}); d.Kind != Continue {
 			t.Errorf("%+v: G1 asks", o)
 		}
-		if d := g.Judge(Facts{Final: loopBlock("false", "{}")}); d.Kind != Continue {
+		if d := g.Decide(Facts{Final: loopBlock("false", "{}")}); d.Kind != Continue {
 			t.Errorf("%+v: G2 asks", o)
 		}
-		if d := g.Judge(Facts{Final: loopBlock("true", bothMet)}); d.Kind != Done {
+		if d := g.Decide(Facts{Final: loopBlock("true", bothMet)}); d.Kind != Done {
 			t.Errorf("%+v: G3 asks", o)
 		}
 	}
@@ -298,7 +298,7 @@ func TestCriteriaSurviveASave(t *testing.T) {
 	t.Parallel()
 	g := newCriteria(t, Options{Spec: "Fix a.go", Asked: Asked{Criteria: []Criterion{{Text: "tests pass", Command: "make"}, {Text: "lint clean", Verification: "observation"}}}})
 	for n := 1; n <= 3; n++ {
-		g.Judge(Facts{Iteration: n, Final: loopBlock("false", `{"lint clean": true}`), State: []byte(`{"other": {"x": 1}}`), Err: "boom"})
+		g.Decide(Facts{Iteration: n, Final: loopBlock("false", `{"lint clean": true}`), State: []byte(`{"other": {"x": 1}}`), Err: "boom"})
 		raw, err := json.Marshal(g)
 		if err != nil {
 			t.Fatal(err)
@@ -330,7 +330,7 @@ func TestCriteriaSurviveASave(t *testing.T) {
 func TestTheAgentCannotChangeTheCriteria(t *testing.T) {
 	t.Parallel()
 	g := newCriteria(t, Options{})
-	d := g.Judge(Facts{Final: loopBlock("true", "{}"), State: []byte(`{"criteria": ["nothing"], "criteriaStatus": {"nothing": true}, "exit_signal": true}`)})
+	d := g.Decide(Facts{Final: loopBlock("true", "{}"), State: []byte(`{"criteria": ["nothing"], "criteriaStatus": {"nothing": true}, "exit_signal": true}`)})
 	if d.Kind != Continue || len(d.Warnings) != 3 {
 		t.Errorf("got %s (%s) %q", d.Kind, d.Reason, d.Warnings)
 	}
@@ -352,15 +352,15 @@ func TestAnnouncements(t *testing.T) {
 	if got := g.Before(2, 0, nil); got != "[LOOP] Iteration 2 | Cost: $?/$25 | Step: tests pass" {
 		t.Errorf("got %q", got)
 	}
-	d := g.Judge(Facts{Iteration: 1, Final: loopBlock("false", `{"tests pass": true}`)})
+	d := g.Decide(Facts{Iteration: 1, Final: loopBlock("false", `{"tests pass": true}`)})
 	if want := "[LOOP] ✓ tests pass complete | Progress: 1/2 | Next: lint clean"; d.Show[0] != want {
 		t.Errorf("got %q, want %q", d.Show[0], want)
 	}
-	d = g.Judge(Facts{Iteration: 2, Final: loopBlock("false", `{}`)})
+	d = g.Decide(Facts{Iteration: 2, Final: loopBlock("false", `{}`)})
 	if want := "[LOOP] … lint clean not complete | Progress: 1/2 | Next: Fix failing tests"; d.Show[0] != want {
 		t.Errorf("got %q, want %q", d.Show[0], want)
 	}
-	d = g.Judge(Facts{Iteration: 3, Final: loopBlock("true", `{"lint clean": {"met": true, "verification": "execution output"}}`)})
+	d = g.Decide(Facts{Iteration: 3, Final: loopBlock("true", `{"lint clean": {"met": true, "verification": "execution output"}}`)})
 	want := "<loop-complete>\nAll success criteria satisfied:\n- tests pass: ✓\n- lint clean: ✓\n</loop-complete>\n" +
 		"╭─ 🟢 SHIP ───────────────────────────╮\n" +
 		"│ Verified: the agent's word, execution output\n" +
@@ -374,7 +374,7 @@ func TestAnnouncements(t *testing.T) {
 func TestTheNextIterationHearsOfTheFailure(t *testing.T) {
 	t.Parallel()
 	g := newCriteria(t, Options{Asked: Asked{Criteria: []Criterion{{Text: "tests pass", Command: "make"}, {Text: "lint clean"}}}})
-	d := g.Judge(Facts{Iteration: 1, Final: loopBlock("true", bothMet), Checks: []Check{{Name: "tests pass", Output: strings.Repeat("noise\n", 1000) + "FAIL: TestX\n"}}})
+	d := g.Decide(Facts{Iteration: 1, Final: loopBlock("true", bothMet), Checks: []Check{{Name: "tests pass", Output: strings.Repeat("noise\n", 1000) + "FAIL: TestX\n"}}})
 	for _, want := range []string{`The loop goes on`, `Not met yet: "tests pass"`, "FAIL: TestX", "Next step: tests pass"} {
 		if !strings.Contains(strings.ToLower(d.Prompt), strings.ToLower(want)) {
 			t.Errorf("%q is not in %q", want, clip(d.Prompt, 300))
@@ -444,7 +444,7 @@ func TestCriteriaAreNeverDoneWithoutEveryCondition(t *testing.T) {
 		if rnd.IntN(3) == 0 {
 			f.Verify = pass(rnd.IntN(2) == 0)
 		}
-		if g.Judge(f).Kind != Done {
+		if g.Decide(f).Kind != Done {
 			continue
 		}
 		done++
@@ -458,13 +458,13 @@ func TestCriteriaAreNeverDoneWithoutEveryCondition(t *testing.T) {
 	}
 }
 
-func FuzzCriteriaJudge(f *testing.F) {
+func FuzzCriteriaDecide(f *testing.F) {
 	f.Add(loopBlock("true", bothMet), []byte(seedState))
 	f.Add("<loop-blocked>\nx", []byte("{}"))
 	f.Add("---LOOP_STATUS---\nCRITERIA: {\"a\":", []byte(`{"steps":["a"],"completedSteps":["a"]}`))
 	f.Fuzz(func(t *testing.T, final string, state []byte) {
 		g := &Criteria{Asked: Asked{Criteria: []Criterion{{Text: "tests pass"}, {Text: "lint clean", Command: "x"}}}, Status: map[string]Met{}, Shape: Tool}
-		if d := g.Judge(Facts{Iteration: 1, Final: final, State: state}); d.Kind == Done || d.Reason == "" {
+		if d := g.Decide(Facts{Iteration: 1, Final: final, State: state}); d.Kind == Done || d.Reason == "" {
 			t.Errorf("got %+v, though a command has not run", d)
 		}
 		if _, _, err := DecodeState(g.StateFile()); err != nil {

@@ -2,7 +2,7 @@
 // status block that is held against what can be checked, or by criteria. It is a function of what an
 // iteration left behind: it runs nothing, reads no file and knows no clock.
 //
-// A gate is a value. Judge takes the facts of each iteration, in order, and changes only the gate's
+// A gate is a value. Decide takes the facts of each iteration, in order, and changes only the gate's
 // own exported fields, which encode to JSON and back: a loop that is resumed gives the gate its saved
 // fields and goes on with the same counts. Asking a gate twice about one iteration counts it twice.
 package gate
@@ -83,8 +83,8 @@ type Promise struct {
 	Word string `json:"word"`
 }
 
-// Judge says Done where the promise was made by an iteration that did not fail.
-func (p *Promise) Judge(f Facts) Decision {
+// Decide says Done where the promise was made by an iteration that did not fail.
+func (p *Promise) Decide(f Facts) Decision {
 	switch made := Promised(f.Final, p.Word); {
 	case made && f.Err == "":
 		return Decision{Kind: Done, Reason: fmt.Sprintf("the final message has the promise %q", p.Word)}

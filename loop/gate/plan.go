@@ -415,9 +415,9 @@ type Planner struct {
 	Asked   []string `json:"asked,omitempty"`   // specs that it was planned for
 }
 
-// Judge reports whether to plan next, and why. plan is nil where there is no IMPLEMENTATION_PLAN.md;
+// Replan reports whether to plan next, and why. plan is nil where there is no IMPLEMENTATION_PLAN.md;
 // verifyFails says that the verify command ran and failed; specs are the spec files that there are.
-func (p *Planner) Judge(plan *Plan, verifyFails bool, specs []string) (replan bool, why string) {
+func (p *Planner) Replan(plan *Plan, verifyFails bool, specs []string) (replan bool, why string) {
 	last := p.Planned
 	p.Planned = false
 	if last {

@@ -65,13 +65,13 @@ func TestPromised(t *testing.T) {
 func TestPromiseGate(t *testing.T) {
 	t.Parallel()
 	p := Promise{Word: "OK"}
-	if d := p.Judge(Facts{Final: "<promise>OK</promise>"}); d.Kind != Done {
+	if d := p.Decide(Facts{Final: "<promise>OK</promise>"}); d.Kind != Done {
 		t.Errorf("got %v, want done", d)
 	}
-	if d := p.Judge(Facts{Final: "<promise>OK</promise>", Err: "timed out"}); d.Kind != Continue || !strings.Contains(d.Reason, "timed out") {
+	if d := p.Decide(Facts{Final: "<promise>OK</promise>", Err: "timed out"}); d.Kind != Continue || !strings.Contains(d.Reason, "timed out") {
 		t.Errorf("got %v, want the failure to outrank the promise", d)
 	}
-	if d := p.Judge(Facts{Final: "soon"}); d.Kind != Continue || d.Reason == "" {
+	if d := p.Decide(Facts{Final: "soon"}); d.Kind != Continue || d.Reason == "" {
 		t.Errorf("got %v, want continue", d)
 	}
 	if Promised(p.Instructions(), "OK") != true {

@@ -23,10 +23,10 @@ type Status struct {
 	Missed  int     `json:"missed,omitempty"` // iterations in a row without a status block
 }
 
-// Judge decides what the loop does after an iteration.
-func (s *Status) Judge(f Facts) Decision {
+// Decide says what the loop does after an iteration.
+func (s *Status) Decide(f Facts) Decision {
 	r, ok := ParseReport(f.Final)
-	open := s.Breaker.Judge(f, s.Limits)
+	open := s.Breaker.Add(f, s.Limits)
 	var d Decision
 	for _, p := range r.Problems {
 		d.warn("status block: %s", p)
@@ -359,9 +359,9 @@ func (b *Breaker) HalfOpen() {
 	}
 }
 
-// Judge counts one iteration and reports whether the breaker is open after it. Progress is a changed
+// Add counts one iteration and reports whether the breaker is open after it. Progress is a changed
 // file or a newly checked item.
-func (b *Breaker) Judge(f Facts, l Limits) bool {
+func (b *Breaker) Add(f Facts, l Limits) bool {
 	l = l.orDefault()
 	progress := len(f.Changed) > 0 || f.Unwatched && f.Err == "" || len(NewlyChecked(f.Before, f.After)) > 0
 	signature, shown := failure(f)

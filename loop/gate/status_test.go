@@ -31,7 +31,7 @@ func TestExitDecisionTable(t *testing.T) {
 		{">= 2 occurrences, true: EXIT", twice, "true", Done},
 	} {
 		var s Status
-		d := s.Judge(Facts{Final: c.words + "\n" + block("COMPLETE", "PASSING", c.signal), After: parsed("- [x] a"), Verify: pass(true), Changed: []string{"a"}})
+		d := s.Decide(Facts{Final: c.words + "\n" + block("COMPLETE", "PASSING", c.signal), After: parsed("- [x] a"), Verify: pass(true), Changed: []string{"a"}})
 		if d.Kind != c.want || d.Reason == "" {
 			t.Errorf("%s: got %s (%s), want %s", c.row, d.Kind, d.Reason, c.want)
 		}
@@ -58,7 +58,7 @@ func TestLoopDecisionTable(t *testing.T) {
 		{"COMPLETE, No, NOT_RUN without verify", "COMPLETE", "- [x] a", "NOT_RUN", "true", Continue, "nothing shows that tests pass"},
 	} {
 		var s Status
-		d := s.Judge(Facts{Final: twice + block(c.status, c.tests, c.signal), After: parsed(c.plan), Changed: []string{"a"}})
+		d := s.Decide(Facts{Final: twice + block(c.status, c.tests, c.signal), After: parsed(c.plan), Changed: []string{"a"}})
 		if d.Kind != c.want || !strings.Contains(d.Reason, c.reason) {
 			t.Errorf("%s: got %s (%s), want %s with %q", c.row, d.Kind, d.Reason, c.want, c.reason)
 		}
@@ -86,7 +86,7 @@ func TestExitEvaluationTable(t *testing.T) {
 		var s Status
 		f := good
 		c.change(&f)
-		if d := s.Judge(f); d.Kind != c.want || !strings.Contains(d.Reason, c.reason) {
+		if d := s.Decide(f); d.Kind != c.want || !strings.Contains(d.Reason, c.reason) {
 			t.Errorf("%s: got %s (%s), want %s with %q", c.row, d.Kind, d.Reason, c.want, c.reason)
 		}
 	}
@@ -95,11 +95,11 @@ func TestExitEvaluationTable(t *testing.T) {
 func TestOneTaskPerIteration(t *testing.T) {
 	t.Parallel()
 	var s Status
-	d := s.Judge(Facts{Final: block("IN_PROGRESS", "PASSING", "false"), Before: parsed("- [ ] a\n- [ ] b"), After: parsed("- [x] a\n- [x] b")})
+	d := s.Decide(Facts{Final: block("IN_PROGRESS", "PASSING", "false"), Before: parsed("- [ ] a\n- [ ] b"), After: parsed("- [x] a\n- [x] b")})
 	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], `2 items were checked off in one iteration, where one is asked for: "a", "b"`) || !strings.Contains(d.Prompt, "ONE task") {
 		t.Errorf("got warnings %q, prompt %q", d.Warnings, d.Prompt)
 	}
-	d = s.Judge(Facts{Final: block("IN_PROGRESS", "PASSING", "false"), Before: parsed("- [ ] a\n- [ ] b"), After: parsed("- [x] a\n- [ ] b")})
+	d = s.Decide(Facts{Final: block("IN_PROGRESS", "PASSING", "false"), Before: parsed("- [ ] a\n- [ ] b"), After: parsed("- [x] a\n- [ ] b")})
 	if len(d.Warnings) != 0 {
 		t.Errorf("got warnings %q for one item", d.Warnings)
 	}
@@ -108,19 +108,19 @@ func TestOneTaskPerIteration(t *testing.T) {
 func TestStatusSaysWhatIsWrongWithTheBlock(t *testing.T) {
 	t.Parallel()
 	var s Status
-	d := s.Judge(Facts{Final: "---RALPH_STATUS---\nSTATUS: SUPERB\nEXIT_SIGNAL: perhaps\n"})
+	d := s.Decide(Facts{Final: "---RALPH_STATUS---\nSTATUS: SUPERB\nEXIT_SIGNAL: perhaps\n"})
 	if len(d.Warnings) != 3 {
 		t.Errorf("got %q", d.Warnings)
 	}
-	d = s.Judge(Facts{Final: "hm"})
+	d = s.Decide(Facts{Final: "hm"})
 	if len(d.Warnings) != 1 || !strings.Contains(d.Prompt, "RALPH_STATUS") || s.Missed != 1 {
 		t.Errorf("got %q, %q, %d", d.Warnings, d.Prompt, s.Missed)
 	}
-	d = s.Judge(Facts{Final: block("BLOCKED", "", "false")})
+	d = s.Decide(Facts{Final: block("BLOCKED", "", "false")})
 	if d.Kind != Blocked || d.Reason != "the agent is blocked: need the key" {
 		t.Errorf("got %s %q", d.Kind, d.Reason)
 	}
-	d = s.Judge(Facts{Final: "I lack a password.\n---RALPH_STATUS---\nSTATUS: BLOCKED\n---END_RALPH_STATUS---"})
+	d = s.Decide(Facts{Final: "I lack a password.\n---RALPH_STATUS---\nSTATUS: BLOCKED\n---END_RALPH_STATUS---"})
 	if d.Reason != "the agent is blocked: I lack a password." {
 		t.Errorf("got %q", d.Reason)
 	}
@@ -138,7 +138,7 @@ func TestInstructionsAreUnderstood(t *testing.T) {
 		t.Errorf("the prompt does not name the task: %s", text)
 	}
 	shown := "All tasks are done, and the work is complete.\n" + block("COMPLETE", "PASSING", "true")
-	if d := s.Judge(Facts{Final: shown, Changed: []string{"a"}}); d.Kind != Done {
+	if d := s.Decide(Facts{Final: shown, Changed: []string{"a"}}); d.Kind != Done {
 		t.Errorf("what the instructions ask for is not enough: %s", d.Reason)
 	}
 }
@@ -159,7 +159,7 @@ func TestStatusIsNeverDoneWithoutEveryCondition(t *testing.T) {
 		if rnd.IntN(3) > 0 {
 			f.Changed = []string{"a"}
 		}
-		if s.Judge(f).Kind != Done {
+		if s.Decide(f).Kind != Done {
 			continue
 		}
 		done++
@@ -182,7 +182,7 @@ func TestStatusOpensAndResumes(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s Status
 	for n := 1; n <= 2; n++ {
-		if d := s.Judge(idle(n, at)); d.Kind != Continue {
+		if d := s.Decide(idle(n, at)); d.Kind != Continue {
 			t.Fatalf("iteration %d: %s", n, d.Reason)
 		}
 		saved, err := json.Marshal(&s)
@@ -195,7 +195,7 @@ func TestStatusOpensAndResumes(t *testing.T) {
 		}
 		s = back
 	}
-	d := s.Judge(idle(3, at))
+	d := s.Decide(idle(3, at))
 	if d.Kind != Open || !strings.Contains(d.Reason, "3 iterations in a row changed no file and checked off no item") || !d.Until.Equal(at.Add(30*time.Minute)) {
 		t.Errorf("got %s %q until %s", d.Kind, d.Reason, d.Until)
 	}
@@ -208,7 +208,7 @@ func TestStatusOpensAndResumes(t *testing.T) {
 	if d := s.Answer(true); d.Kind != Continue || s.Breaker.State != BreakerHalfOpen {
 		t.Errorf("a yes: got %+v", d)
 	}
-	if d := s.Judge(idle(4, at)); d.Kind != Open {
+	if d := s.Decide(idle(4, at)); d.Kind != Open {
 		t.Errorf("the try made no progress: got %+v", d)
 	}
 	if d := s.Begin(at.Add(time.Hour)); d.Kind != Continue {
@@ -216,7 +216,7 @@ func TestStatusOpensAndResumes(t *testing.T) {
 	}
 	moved := idle(5, at)
 	moved.Changed = []string{"a"}
-	if d := s.Judge(moved); d.Kind != Continue || s.Breaker.State != "" {
+	if d := s.Decide(moved); d.Kind != Continue || s.Breaker.State != "" {
 		t.Errorf("the try made progress: got %+v, %+v", d, s.Breaker)
 	}
 }

@@ -66,8 +66,8 @@ func (p *Prompt) apply(e *Event) {
 	}
 }
 
-// hear records what a gate said between iterations.
-func (p *Prompt) hear(e *Event) {
+// record notes what a gate said between iterations.
+func (p *Prompt) record(e *Event) {
 	p.Gate, p.Next, p.Kept = e.Gate, append(slices.Clone(p.Next), e.Next), append(slices.Clone(p.Kept), e.Next)
 }
 

@@ -118,7 +118,7 @@ func (s *State) Apply(e *Event) {
 		}
 	}
 	if e.Type == GateSpoke {
-		s.Prompt.hear(e)
+		s.Prompt.record(e)
 	}
 	switch e.Type {
 	case Warning:
@@ -214,8 +214,8 @@ func (s *State) Apply(e *Event) {
 	}
 }
 
-// Settle forgets that a wave has anything to commit: its commit would hold nothing.
-func (s *State) Settle(wave int) {
+// ForgetWave forgets that a wave has anything to commit: its commit would hold nothing.
+func (s *State) ForgetWave(wave int) {
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return v.Wave == wave })
 	s.GivenUp = slices.DeleteFunc(s.GivenUp, func(b BlockedTask) bool { return b.Wave == wave })
 }
@@ -536,6 +536,6 @@ func (s *State) Uncommitted() (ids []string) {
 	return ids
 }
 
-// Unsettled reports whether a dead loop left a tree that no event describes: an attempt under way,
+// Unfinished reports whether a dead loop left a tree that no event describes: an attempt under way,
 // or one given up whose work was not yet taken back.
-func (s *State) Unsettled() bool { return s.Open != nil || s.Current != "" }
+func (s *State) Unfinished() bool { return s.Open != nil || s.Current != "" }

@@ -232,21 +232,21 @@ func NewAlternate(inner loop.Gate, specs func() []string) *Alternate {
 // plans decides about an iteration; of the first nobody has judged anything.
 func (a *Alternate) plans(t *loop.Iteration, plan *gate.Plan, specs []string) bool {
 	if t.Number == 1 && t.Try == 1 {
-		a.Plans, a.Why = a.Planner.Judge(plan, false, specs)
+		a.Plans, a.Why = a.Planner.Replan(plan, false, specs)
 	}
 	return a.Plans
 }
 
-// Judge leaves the judgement of what was built to the inner gate. That a plan is complete is no end.
-func (a *Alternate) Judge(f gate.Facts) gate.Decision {
+// Decide leaves the decision about what was built to the inner gate. That a plan is complete is no end.
+func (a *Alternate) Decide(f gate.Facts) gate.Decision {
 	d := gate.Decision{Kind: gate.Continue, Reason: "the plan was made: " + a.Why}
 	if !a.Plans {
-		d = a.Inner.Judge(f)
+		d = a.Inner.Decide(f)
 	}
 	if d.Kind != gate.Continue {
 		return d
 	}
-	if a.Plans, a.Why = a.Planner.Judge(f.After, f.Verify != nil && !f.Verify.Passed, a.specs()); a.Plans {
+	if a.Plans, a.Why = a.Planner.Replan(f.After, f.Verify != nil && !f.Verify.Passed, a.specs()); a.Plans {
 		d.Show = append(d.Show, "the next iteration plans: "+a.Why)
 	}
 	return d

@@ -232,7 +232,7 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	if err := r.measure(ctx, s.git.Repo, s.start, verified); err != nil {
 		return r, err
 	}
-	r.Old = untold(s.told, r.Old)
+	r.Old = unreported(s.told, r.Old)
 	var err error
 	if r.Nested, err = s.git.NestedEdits(ctx, s.began); err != nil {
 		return r, gitErr("look into the submodules", err)

@@ -375,7 +375,7 @@ func (t *Tree) Result(ctx context.Context, verified bool) (Result, error) {
 		if err := r.measure(ctx, t.opt.Repo, t.start, verified); err != nil {
 			return err
 		}
-		r.Old = untold(t.told, r.Old)
+		r.Old = unreported(t.told, r.Old)
 		r.Nested, err = t.nested(ctx, t.began)
 		return err
 	})

@@ -82,8 +82,8 @@ func (r *Result) drop(paths []string) {
 	r.Changed = slices.DeleteFunc(r.Changed, func(c gitops.Change) bool { return slices.Contains(paths, c.Path) })
 }
 
-// untold are those that were not told of before, and are now.
-func untold(told map[string]bool, all []gitops.LeftOut) (out []gitops.LeftOut) {
+// unreported are those that were not reported before, and are now.
+func unreported(told map[string]bool, all []gitops.LeftOut) (out []gitops.LeftOut) {
 	for _, x := range all {
 		if !told[x.Path] {
 			told[x.Path] = true
