@@ -382,6 +382,22 @@ func (r *Repo) DiffStat(ctx context.Context, from, to Tree) (string, error) {
 	return r.diffText(ctx, from, to, "--no-renames", fmt.Sprintf("--stat=100,80,%d", statLines-2))
 }
 
+// DiffSize is how many lines two trees differ in, added and removed; a file that is no text counts as one.
+func (r *Repo) DiffSize(ctx context.Context, from, to Tree) (lines int, err error) {
+	text, err := r.diffText(ctx, from, to, "--no-renames", "--numstat")
+	for line := range strings.Lines(text) {
+		added, rest, _ := strings.Cut(line, "\t")
+		removed, _, _ := strings.Cut(rest, "\t")
+		a, aerr := strconv.Atoi(added)
+		b, berr := strconv.Atoi(removed)
+		if aerr != nil || berr != nil {
+			a, b = 1, 0
+		}
+		lines += a + b
+	}
+	return lines, err
+}
+
 // Patch is the difference of two trees as a unified diff, for people and agents to read; at most limit bytes of it, cut
 // at a line's end with a word that it is.
 func (r *Repo) Patch(ctx context.Context, from, to Tree, limit int) (string, error) {

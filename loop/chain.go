@@ -17,7 +17,7 @@ func (j *Job) chained(id string) (dep string, ok bool) {
 		return "", false
 	}
 	deps := j.Graph.Deps(id)
-	if len(deps) != 1 {
+	if len(deps) != 1 || j.Config.CandidatesOf(t) > 1 { // several cannot go on in one session
 		return "", false
 	}
 	return deps[0], true

@@ -137,8 +137,8 @@ func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 			continue
 		}
 		for _, t := range known.Tasks {
-			if t.Open != nil {
-				slots[t.Open.Slot] = true
+			for _, o := range t.Open {
+				slots[o.Started.Slot] = true
 			}
 		}
 	}

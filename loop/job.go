@@ -88,6 +88,12 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	if j.File == nil {
 		return nil, problems
 	}
+	j.Config.MostCandidates = 0
+	for i := range j.all {
+		if n := j.Config.CandidatesOf(&j.all[i]); n > 1 && !j.all[i].Container() {
+			j.Config.MostCandidates = max(j.Config.MostCandidates, n)
+		}
+	}
 	if j.answers, err = NewHome(root).Answers(j.File.Tag()); err != nil {
 		note(err, "mend it, or move it away: it holds what was said with descartes answer")
 	}

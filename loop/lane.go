@@ -164,7 +164,9 @@ func (l *Loop) openSlots(ctx context.Context, n int) error {
 	}
 	open := []*journal.Event{l.history.Prompt.Open}
 	for _, id := range slices.Sorted(maps.Keys(l.history.Tasks)) {
-		open = append(open, l.history.Tasks[id].Open)
+		for _, o := range l.history.Tasks[id].Open {
+			open = append(open, o.Started)
+		}
 	}
 	for _, e := range open {
 		if e == nil || e.Slot == 0 {

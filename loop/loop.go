@@ -111,6 +111,10 @@ type unit struct {
 	with    Choice
 	started time.Time
 	tuned   bool            // a person chose its text
+	begun   bool            // that is recorded
+	ended   bool            // of a candidate: its round knows
+	size    int             // of a verified candidate: lines that it changed
+	round   *round          // that it is a candidate of; nil: it is alone
 	session journal.Session // that it goes on in; zero for a fresh agent
 	res     attempt.Result
 	denied  []string  // what the sandbox refused it
@@ -310,6 +314,7 @@ func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, er
 		case u != nil:
 			l.changed.Broadcast() // what the lane had done before may let others go on
 			out, err = l.step(ctx, stop, u)
+			u.quit()
 		case l.lone():
 			return nil, nil
 		default:
@@ -326,7 +331,12 @@ func (l *Loop) lone() bool { return l.idle == len(l.lanes)-1 }
 
 // step makes one attempt.
 func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
-	out, err := l.choose(ctx, stop, u)
+	cctx, done := u.round.enter(ctx)
+	out, err := l.choose(cctx, stop, u)
+	done()
+	if u.round.over() {
+		return l.work.conclude(ctx, stop, u)
+	}
 	if out != nil || err != nil {
 		return out, err
 	}
@@ -350,7 +360,7 @@ func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, erro
 
 // choose decides what a unit's attempt is run with. It waits where the providers ask for that.
 func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome, err error) {
-	with, waited, out, err := l.backoff.before(ctx, stop, l.config.Choices(u.task), l.teller(u))
+	with, waited, out, err := l.backoff.before(ctx, stop, l.config.ChoicesOf(u.task, u.candidate()), l.teller(u))
 	u.with = with
 	if waited {
 		u.lane.stale() // nobody knows what the hours brought
@@ -376,12 +386,16 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 	if u.stand, err = l.prepare(ctx, u.lane, l.start(u)); err != nil {
 		return err
 	}
+	if u.round.over() {
+		return nil
+	}
 	first := l.work.event(journal.AttemptStarted, u)
 	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Tuned: u.tuned, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
 	first.Slot, first.Branch, first.Head = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := l.record(l.work.begun(u, first)...); err != nil {
 		return err
 	}
+	u.begun = true
 	if u.it != nil { // its number is on the disk before its agent starts: whatever happens then, it is used up
 		if err := l.flush(); err != nil {
 			return err
@@ -393,6 +407,8 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 
 // execute runs what a unit's attempt consists of.
 func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, in attempt.Input) (err error) {
+	ctx, left := u.round.enter(ctx)
+	defer left()
 	actx, done := stop.watch(ctx)
 	defer done()
 	l.unlocked(func() { u.res, err = u.lane.runner.Run(actx, u.lane.ws, in, l.observe(u)) })

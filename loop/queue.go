@@ -89,7 +89,7 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 				return nil, nil, err
 			}
 			w.passed = 0
-		} else if ln.slot != nil && w.history.Tasks[id] != nil { // a dead loop, or another lane, had begun it
+		} else if ln.slot != nil && w.history.Tasks[id] != nil && w.rounds[id] == nil { // a dead loop, or another lane, had begun it
 			if out, err := w.takeUp(ctx, stop, ln); out != nil || err != nil {
 				return nil, out, err
 			}
@@ -148,8 +148,11 @@ func (w *tagWork) open(id string) (bool, error) {
 // before the next one begins; the first in the order of the list goes first in the user's tree, elsewhere the most urgent. A task that was put
 // off comes after all others.
 func (w *tagWork) pick(ln *lane) (string, error) {
+	if id := w.wanted(); id != "" {
+		return id, nil
+	}
 	if id := w.scope.Task; id != "" {
-		if !w.job.Graph.Ready(id) {
+		if !w.job.Graph.Ready(id) || w.rounds[id] != nil {
 			return "", nil
 		}
 		return id, nil
@@ -172,6 +175,7 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 			break
 		}
 	}
+	ready = w.fitting(ready)
 	if fresh := slices.DeleteFunc(slices.Clone(ready), func(id string) bool { return slices.Contains(w.putOff, id) }); len(fresh) > 0 {
 		ready = fresh
 	}

@@ -66,11 +66,21 @@ func (w *tagWork) adoptCommit(ctx context.Context) error {
 // there is more to do.
 func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Outcome, err error) {
 	id, begun := ln.task, w.history.Tasks[ln.task]
-	if u, ok := w.revive(ln, id, w.history.Begun[id]); ok && begun.Open != nil {
-		out, err = w.endOpen(ctx, stop, u, begun)
+	o, number := begun.In(ln.number()), w.history.Begun[id]
+	if o != nil {
+		number = o.Started.Attempt
+	}
+	if u, ok := w.revive(ln, id, number); ok && o != nil && o.Started.Round > 0 {
+		return w.adoptCandidate(ctx, stop, u, o)
+	} else if ok && o != nil {
+		out, err = w.endOpen(ctx, stop, u, o)
+	} else if ok && len(begun.Open) > 0 {
+		for _, o := range slices.Clone(begun.Open) {
+			err = errors.Join(err, w.lost(u, o.Started))
+		}
 	} else if ok {
 		err = w.settled(ctx, u)
-	} else if begun.Open != nil { // the task is gone from the list: its work stays where it is
+	} else if len(begun.Open) > 0 { // the task is gone from the list: its work stays where it is
 		err = errors.New("task " + id + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
 	}
 	if w.history.Tasks[id] == nil || !w.job.Graph.Ready(id) {
@@ -80,13 +90,8 @@ func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Out
 }
 
 // endOpen ends an attempt that was under way. An outcome says that the run ends here, as it would have.
-func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, begun *journal.Task) (*Outcome, error) {
-	if begun.Open.Slot != u.lane.number() { // its slot is in use by others
-		e := w.event(journal.AttemptFinished, u)
-		e.Verdict, e.Reason, e.Detail = journal.Cancelled, "the run was interrupted, and goes on in another slot", &journal.Detail{}
-		return nil, w.record(e)
-	}
-	if err := w.adopt(ctx, stop, u, begun.Open, begun.Agent); err != nil {
+func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journal.OpenAttempt) (*Outcome, error) {
+	if err := w.adopt(ctx, stop, u, o.Started, o.Agent); err != nil {
 		return nil, err
 	}
 	if changed := u.res.Work.Changed; len(changed) > 0 && u.res.Agent.End == agent.Cancelled {
@@ -103,6 +108,14 @@ func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, begun *jo
 		return nil, w.blockOverpaid(ctx, u, over)
 	}
 	return nil, nil
+}
+
+// lost records the end of an attempt whose slot is in use by others.
+func (w *tagWork) lost(u *unit, started *journal.Event) error {
+	e := w.event(journal.AttemptFinished, u)
+	e.Attempt, e.Round = started.Attempt, started.Round
+	e.Verdict, e.Reason, e.Detail = journal.Cancelled, "the run was interrupted, and goes on in another slot", &journal.Detail{}
+	return w.record(e)
 }
 
 // settled finishes what stands between the end of an attempt and the end of its task.
@@ -124,7 +137,7 @@ func (w *tagWork) settled(ctx context.Context, u *unit) error {
 	if failed && (f.Verdict == journal.Blocked || h.Counted[id] >= w.config.Scud.MaxIterationsPerTask) {
 		u.res.Verdict, u.res.Reason = verify.Verdict(f.Verdict), f.Reason
 		if f.Result != nil {
-			u.res.Agent.Question = f.Result.Question
+			u.res.Agent.Question, u.denied = f.Result.Question, f.Result.Denied
 		}
 		return w.block(ctx, u)
 	}

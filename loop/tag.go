@@ -36,16 +36,18 @@ type tagWork struct {
 	without map[string]bool                   // backends of which was said that they go on in none
 	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutines
 
-	queue   *scheduler.Queue // of slots
-	passed  int              // waves in which nothing is left to do
-	entered int              // the wave whose begin was recorded last
-	putOff  []string         // tasks whose next attempt comes after the first one of others
+	queue   *scheduler.Queue  // of slots
+	rounds  map[string]*round // of candidates that are under way, by task
+	passed  int               // waves in which nothing is left to do
+	entered int               // the wave whose begin was recorded last
+	putOff  []string          // tasks whose next attempt comes after the first one of others
 }
 
 // begin makes the job the work of a run.
 func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{Loop: l, job: j, scope: opt.Scope, counts: &atomic.Pointer[scheduler.Counts]{}}
 	w.count()
+	w.rounds = map[string]*round{}
 	w.chains, w.without = j.chains(), map[string]bool{}
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
 	l.root, l.config = j.Root, &j.Config

@@ -21,12 +21,20 @@ import (
 )
 
 // unit is the next attempt at a lane's task.
-func (w *tagWork) unit(ctx context.Context, ln *lane) (_ *unit, err error) {
-	id, h := ln.task, w.history
-	t, ok := w.job.Graph.Task(id)
+func (w *tagWork) unit(ctx context.Context, ln *lane) (*unit, error) {
+	t, ok := w.job.Graph.Task(ln.task)
 	if !ok {
-		return nil, fmt.Errorf("task %s vanished from the graph", id)
+		return nil, fmt.Errorf("task %s vanished from the graph", ln.task)
 	}
+	if w.config.CandidatesOf(t) > 1 {
+		return w.candidate(ctx, ln, t)
+	}
+	return w.alone(ctx, ln, t)
+}
+
+// alone is the next attempt at a task where one is made at a time.
+func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, err error) {
+	id, h := t.ID, w.history
 	u := &unit{lane: ln, task: t, number: h.Begun[id] + 1, since: h.Starts[id]}
 	u.log = w.home.Log(w.state.ID, id, u.number)
 	if w.started(u) {
@@ -42,7 +50,12 @@ func (w *tagWork) unit(ctx context.Context, ln *lane) (_ *unit, err error) {
 
 // spec is the text of a unit: the one that a person chose for it, else the one built from task, plan
 // and what failed last time.
-func (w *tagWork) spec(_ context.Context, u *unit) (specbuild.Spec, *Outcome, error) {
+func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outcome, err error) {
+	if r := u.round; r != nil && r.spec != nil {
+		return *r.spec, nil, nil
+	} else if r != nil {
+		defer func() { r.spec = &spec }()
+	}
 	if err := w.saver.absorb(u.task.ID, w.job.Graph.Status(u.task.ID)); err != nil {
 		return specbuild.Spec{}, nil, err
 	}
@@ -56,7 +69,7 @@ func (w *tagWork) spec(_ context.Context, u *unit) (specbuild.Spec, *Outcome, er
 			return specbuild.Spec{Text: text, Tokens: specbuild.Tokens(text)}, nil, nil
 		}
 	}
-	spec, err := w.job.Spec(request(w.history, u.task.ID))
+	spec, err = w.job.Spec(request(w.history, u.task.ID))
 	return spec, nil, err
 }
 
@@ -103,6 +116,9 @@ func (w *tagWork) waits(u *unit, e *journal.Event) {
 
 // conclude gives the task another attempt where it failed and may have one, at once or after the first ones of others.
 func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+	if u.round != nil && !u.ended {
+		return w.concludeCandidate(ctx, stop, u)
+	}
 	id, ln := u.task.ID, u.lane
 	out, again, err := w.verdict(ctx, stop, u)
 	w.spent(u)
@@ -170,34 +186,13 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	res := &u.res
-	ref, err := w.keep(gctx, u)
+	end, ref, over, err := w.endOf(gctx, u)
 	if err != nil {
 		return nil, false, err
 	}
-	end := w.event(journal.AttemptFinished, u)
-	end.Tree, end.Ref = string(res.Work.After), ref
-	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.Tasks[u.task.ID].Agent.Detail.Model,
-		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
-		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
-	if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
-		return nil, false, err
-	}
-	var over *Outcome
-	switch res.Verdict {
-	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
-		if why := roomFor(w.config, w.tools.Free, w.root); why != "" {
-			over = &Outcome{Ending: journal.DiskFull, Message: why}
-			res.Verdict, res.Reason = verify.Cancelled, "the disk is full ("+res.Reason+")"
-		}
-	}
-	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
-		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), preview(res.Agent.Final)
 		again, err := w.integrate(ctx, u, ref, end)
 		return nil, again, err
-	}
-	if err := w.describe(gctx, u, end); err != nil {
-		return nil, false, err
 	}
 	if err := w.record(end); err != nil {
 		return nil, false, err
@@ -215,10 +210,8 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 		}
 		return stop.outcome(ctx), false, nil
 	}
-	if note := w.tools.Withheld.Missed(w.missing, res.Agent, res.Verify); note != "" {
-		if err := w.warn(u, note); err != nil {
-			return nil, false, err
-		}
+	if err := w.noteMissing(u); err != nil {
+		return nil, false, err
 	}
 	if over := w.overpaid(id); over != "" && res.Verdict != verify.Blocked && res.Agent.End != agent.Refused {
 		return nil, false, w.blockOverpaid(gctx, u, over)
@@ -228,6 +221,43 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	}
 	out, err := w.backoff.over(w.config.Choices(u.task), w.teller(u))
 	return out, true, err
+}
+
+// noteMissing says where a failure looks as if a variable was withheld.
+func (w *tagWork) noteMissing(u *unit) error {
+	if note := w.tools.Withheld.Missed(w.missing, u.res.Agent, u.res.Verify); note != "" {
+		return w.warn(u, note)
+	}
+	return nil
+}
+
+// endOf keeps the work of a unit that has ended, and is the event of that end. An outcome says that the run ends with it.
+func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref string, over *Outcome, err error) {
+	res := &u.res
+	if ref, err = w.keep(ctx, u); err != nil {
+		return nil, "", nil, err
+	}
+	end = w.event(journal.AttemptFinished, u)
+	end.Tree, end.Ref = string(res.Work.After), ref
+	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.Running[journal.Key{Task: u.task.ID, Number: u.number}].Agent.Model,
+		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
+		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
+	if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
+		return nil, "", nil, err
+	}
+	switch res.Verdict {
+	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
+		if why := roomFor(w.config, w.tools.Free, w.root); why != "" {
+			over = &Outcome{Ending: journal.DiskFull, Message: why}
+			res.Verdict, res.Reason = verify.Cancelled, "the disk is full ("+res.Reason+")"
+		}
+	}
+	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
+	if res.Verdict == verify.Verified {
+		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), preview(res.Agent.Final)
+		return end, ref, over, nil
+	}
+	return end, ref, over, w.describe(ctx, u, end)
 }
 
 // integrate makes a verified result part of what later attempts begin with, and records what became of it, after the attempt's end. again: the
@@ -407,8 +437,12 @@ func failure(of journal.Failure) *specbuild.Failure {
 
 // event begins an event about a unit.
 func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
-	return &journal.Event{Type: t, Wave: w.job.Graph.Wave(u.task.ID), Task: u.task.ID, Title: u.task.Title, Attempt: u.number,
+	e := &journal.Event{Type: t, Wave: w.job.Graph.Wave(u.task.ID), Task: u.task.ID, Title: u.task.Title, Attempt: u.number,
 		Of: w.config.Scud.MaxIterationsPerTask}
+	if u.round != nil {
+		e.Round = u.round.first
+	}
+	return e
 }
 
 func (w *tagWork) title(id string) string {

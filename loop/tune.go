@@ -321,7 +321,7 @@ func (l *Loop) undoReview(ctx context.Context, u *unit, ref string) error {
 func (w *tagWork) reviewed(u *unit) *unit {
 	id := u.task.ID
 	f, failed := w.history.Failures[id]
-	if !w.config.Scud.AutoTune || !failed || w.history.Reviewed[id] == f.Attempt || w.tuned[fileName(id)+".md"] {
+	if !w.config.Scud.AutoTune || u.round != nil || !failed || w.history.Reviewed[id] == f.Attempt || w.tuned[fileName(id)+".md"] {
 		return nil
 	}
 	return &unit{lane: u.lane, task: u.task, with: u.with, number: u.number, since: u.since,

@@ -350,6 +350,16 @@ func (p *printer) header(r *tagRun) {
 	} else {
 		p.slots(n, &r.prepared, "a wave")
 	}
+	if n := c.MostCandidates; n > 1 {
+		which := "the first that is verified"
+		if c.Pick == loop.PickSmallest {
+			which = "of those that are verified the one with the smallest diff"
+		}
+		p.say("candidates: %d attempts at a task at the same time; %s is taken", n, which)
+		if c.Scud.AutoTune {
+			p.warn("--auto-tune reviews no attempt of several at the same time")
+		}
+	}
 	p.surroundings(&r.prepared, c, r.addedByPlan()...)
 	for _, w := range append(r.warnings(), r.lacks...) {
 		p.warn(w)

@@ -3,11 +3,14 @@
 package config
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
 	"descartes/agent"
 	"descartes/loop/gate"
+	"descartes/tasks"
 )
 
 // Settings is all that a start is asked for: what the run keeps, and what is only for the start itself.
@@ -89,6 +92,9 @@ type Config struct {
 	SettingsFile      string        `json:"settings_file,omitempty" yaml:"-"` // that was named in place of descartes.yaml; absolute
 	Parallel          int           `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" help:"agents that work at the same time, each in a copy of the project of its own (default 1: in your working tree)"`
 	Isolate           bool          `json:"isolate,omitempty" flag:"isolate" in:"mode resume" help:"a copy of the project for the agent, also where only one works at a time"`
+	Candidates        int           `json:"candidates,omitempty" flag:"candidates" open:"1" least:"1" in:"tag resume" help:"attempts at each task at the same time, each in a copy of the project, of which one is taken; with --fallback each is another backend's (default 1); a task's own candidates says otherwise"`
+	Pick              string        `json:"pick,omitempty" flag:"pick" words:"first|smallest" open:"first" in:"tag resume" help:"which candidate is taken: the first that is verified, or of all that are the one with the smallest diff (default: first)"`
+	MostCandidates    int           `json:"most_candidates,omitempty" yaml:"-"` // of any task
 	Barrier           bool          `json:"barrier,omitempty" flag:"barrier" in:"tag resume" help:"finish each wave before the next begins"`
 	RespectScope      bool          `json:"respect_scope,omitempty" flag:"respect-scope" in:"tag resume" help:"with -j, never run two tasks at once that are likely to change the same files"`
 	Pool              PoolConfig    `json:"pool"`
@@ -157,10 +163,23 @@ type GitConfig struct {
 
 // Slots is how many agents work at a time, each in a copy of the project; 0: one in the working tree.
 func (c *Config) Slots() int {
-	if c.Parallel > 1 || c.Isolate {
-		return max(1, c.Parallel)
+	if n := max(1, c.Parallel, c.MostCandidates); n > 1 || c.Isolate {
+		return n
 	}
 	return 0
+}
+
+// CandidatesOf is how many attempts are made at a task at the same time.
+func (c *Config) CandidatesOf(t *tasks.Task) int { return max(1, cmp.Or(t.Candidates, c.Candidates)) }
+
+// ChoicesOf lists what a candidate may be run with, best first: they begin with one after the other of the backends.
+func (c *Config) ChoicesOf(t *tasks.Task, candidate int) []Choice {
+	all := c.Choices(t)
+	if candidate > 1 {
+		at := (candidate - 1) % len(all)
+		all = slices.Concat(all[at:], all[:at])
+	}
+	return all
 }
 
 // PoolConfig says how the copies of the project are made in which agents work side by side.

@@ -22,6 +22,8 @@ import (
 type Attempt struct {
 	Loop    string    `json:"loop"`
 	Attempt int       `json:"attempt"`
+	Round   int       `json:"round,omitempty"`     // of several at the same time: the number of the first of them
+	Nth     int       `json:"candidate,omitempty"` // and its own number among them
 	Verdict string    `json:"verdict"`
 	Reason  string    `json:"reason"`
 	Ref     *string   `json:"ref"` // null where the attempt left nothing to keep
@@ -66,6 +68,7 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 			if d := one.Result; d != nil {
 				a.Backend, a.Model = d.Backend, d.Model
 			}
+			a.Round, a.Nth = one.Round, one.Candidate()
 			if one.From != nil {
 				a.Session = one.From.Task
 			}
@@ -138,7 +141,8 @@ func AttemptTable(id string, list []Attempt) string {
 		agent = "AGENT\t"
 	}
 	priced := slices.ContainsFunc(list, func(a Attempt) bool { return a.Cost != nil && a.Cost.USD != nil })
-	fmt.Fprintln(w, "ATTEMPT\t"+agent+"VERDICT\t"+column(priced, "COST\t")+"REF\tREASON")
+	raced := slices.ContainsFunc(list, func(a Attempt) bool { return a.Nth > 0 })
+	fmt.Fprintln(w, "ATTEMPT\t"+column(raced, "CANDIDATE\t")+agent+"VERDICT\t"+column(priced, "COST\t")+"REF\tREASON")
 	for _, a := range list {
 		ref := "nothing to keep"
 		if a.Ref != nil {
@@ -147,7 +151,11 @@ func AttemptTable(id string, list []Attempt) string {
 		if several {
 			fmt.Fprintf(w, "%s\t", terminal.Clean(a.Loop))
 		}
-		fmt.Fprintf(w, "%d\t%s%s\t%s%s\t%s\n", a.Attempt, with(a), terminal.Clean(a.Verdict), column(priced, cmp.Or(a.dollars, "unknown")+"\t"), ref, terminal.Fit(terminal.Clean(a.Reason), 80))
+		nth := "-"
+		if a.Nth > 0 {
+			nth = strconv.Itoa(a.Nth)
+		}
+		fmt.Fprintf(w, "%d\t%s%s%s\t%s%s\t%s\n", a.Attempt, column(raced, nth+"\t"), with(a), terminal.Clean(a.Verdict), column(priced, cmp.Or(a.dollars, "unknown")+"\t"), ref, terminal.Fit(terminal.Clean(a.Reason), 80))
 	}
 	w.Flush() // into memory
 	for _, a := range list {

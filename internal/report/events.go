@@ -142,6 +142,9 @@ func (p *Events) attemptLine(e *journal.Event) string {
 	if len(e.Tasks) > 0 {
 		with += " in the session of task " + terminal.Clean(e.Tasks[0])
 	}
+	if e.Round > 0 {
+		return fmt.Sprintf("  %s candidate %d started%s (attempt %d)", taskName(e), e.Attempt-e.Round+1, with, e.Attempt)
+	}
 	if e.Attempt <= 1 {
 		return fmt.Sprintf("  %s started%s", taskName(e), with)
 	}
@@ -157,6 +160,8 @@ func VerdictWord(v journal.Verdict) string {
 		return "timed out"
 	case journal.Cancelled:
 		return "was interrupted"
+	case journal.Dropped:
+		return "was dropped"
 	case journal.Limited:
 		return "ran out of quota"
 	case journal.Blocked, journal.Crashed, journal.Failed:
@@ -166,7 +171,7 @@ func VerdictWord(v journal.Verdict) string {
 
 // failedLine is for an attempt that another follows; the end of a task has its own line.
 func (p *Events) failedLine(e *journal.Event) string {
-	if e.Verdict != journal.Failed && e.Verdict != journal.Crashed && e.Verdict != journal.TimedOut && e.Verdict != journal.Cancelled {
+	if e.Verdict == journal.Verified || e.Verdict == journal.Blocked || e.Verdict == journal.Limited {
 		return ""
 	}
 	word := VerdictWord(e.Verdict)

@@ -30,6 +30,9 @@ func stories(h *journal.State) map[string]*story {
 	for _, a := range h.Ended {
 		t := of(a.Task)
 		t.attempts, t.last, t.seconds = t.attempts+1, a, t.seconds+a.Seconds()
+		if a.Verdict == journal.Dropped { // the task was done by another
+			continue
+		}
 		if a.Verdict != journal.Verified {
 			t.failure = a
 		}

@@ -425,6 +425,7 @@ type runningJSON struct {
 	Task      *loop.TaskID  `json:"task_id,omitempty"`
 	Iteration int           `json:"iteration,omitempty"`
 	Attempt   int           `json:"attempt"`
+	Candidate int           `json:"candidate,omitempty"` // its number among the attempts at the same time
 	Slot      int           `json:"slot,omitempty"`
 	Phase     journal.Phase `json:"phase"`
 	Since     time.Time     `json:"since"` // of the phase
@@ -480,7 +481,7 @@ func (st *Status) Report(waves bool) StatusJSON {
 		out.Verifying = &since
 	}
 	for _, a := range st.running() {
-		r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Slot: a.Slot, Phase: a.Phase, Since: a.Since, StartedAt: a.Started}
+		r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Phase: a.Phase, Since: a.Since, StartedAt: a.Started}
 		if st.Action != nil && a.Phase == journal.PhaseAgent {
 			r.Action = terminal.Clean(st.Action(a))
 		}

@@ -11,6 +11,7 @@ type Attempt struct {
 	Of        int    // attempts that the task may have, iterations that the loop may have
 	Title     string
 	Wave      int
+	Round     int // of a candidate: the number of the first of those that are made at the same time; else 0
 	Slot      int // that it runs in; 0 for the user's tree
 
 	Started    time.Time
@@ -47,6 +48,7 @@ type Attempt struct {
 // Phase is what an attempt is doing.
 //
 //	agent --the agent ended--> agent --verify began--> verify --the attempt ended--> integrating, where it is verified
+//	verify --verify passed--> integrating, of a candidate: it waits for the others
 //	any --the run ended, or another began--> open, until a run adopts it or ends it
 type Phase string
 
@@ -68,6 +70,14 @@ func (a *Attempt) Key() Key { return Key{a.Task, a.Iteration, a.Number} }
 
 // Over reports whether it has ended, though its work may not be integrated yet.
 func (a *Attempt) Over() bool { return a.Verdict != "" || a.Decision != "" }
+
+// Candidate is the attempt's number among those that are made at the same time, from 1; 0 where it is alone.
+func (a *Attempt) Candidate() int {
+	if a.Round == 0 {
+		return 0
+	}
+	return a.Number - a.Round + 1
+}
 
 // Seconds is how long it took, as its end says.
 func (a *Attempt) Seconds() float64 {
@@ -91,7 +101,7 @@ func (s *State) follow(e *Event) {
 	case SpecRefined:
 		s.refined[e.Task] = e.Message
 	case AttemptStarted, IterationStarted:
-		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Slot: e.Slot, Started: e.TS, Before: e.Tree,
+		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Slot: e.Slot, Started: e.TS, Before: e.Tree,
 			Branch: e.Branch, Head: e.Head, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
 		if d := e.Detail; d != nil {
 			a.Tuned, a.Log, a.Backend, a.Model, a.Dir = d.Tuned, d.Log, d.Backend, d.Model, d.Dir
@@ -134,6 +144,9 @@ func (s *State) follow(e *Event) {
 	case VerifyFinished:
 		if e.Detail != nil && e.Detail.Baseline {
 			s.Baseline = time.Time{}
+		} else if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
+			a := s.running(e)
+			a.Phase, a.Since = PhaseIntegrating, e.TS
 		}
 	case AttemptFinished, IterationFinished:
 		s.ended(s.running(e), e)

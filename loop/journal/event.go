@@ -67,6 +67,7 @@ type Event struct {
 	Task     string    `json:"task,omitempty"`
 	Title    string    `json:"title,omitempty"`
 	Attempt  int       `json:"attempt,omitempty"`
+	Round    int       `json:"round,omitempty"`   // of a candidate: the number of the first attempt of those that are made at the same time
 	Slot     int       `json:"slot,omitempty"`    // that an attempt runs in; 0 for the user's tree
 	Of       int       `json:"of,omitempty"`      // attempts the task may have, tasks the wave has
 	Verdict  Verdict   `json:"verdict,omitempty"` // of an attempt or a blocked task
@@ -107,10 +108,11 @@ const (
 	TimedOut  Verdict = "timeout"
 	Limited   Verdict = "limited"   // the provider's quota is used up: not an attempt
 	Cancelled Verdict = "cancelled" // by a person, a reboot or a kill: not an attempt
+	Dropped   Verdict = "dropped"   // another candidate was taken
 )
 
 // Counts reports whether such an attempt uses up one of its task's.
-func (v Verdict) Counts() bool { return v != Limited && v != Cancelled }
+func (v Verdict) Counts() bool { return v != Limited && v != Cancelled && v != Dropped }
 
 // Decision is what an iteration came to, or what a gate says between two: a word of the gate's, which knows more than these, or one for an
 // iteration that no gate judged.

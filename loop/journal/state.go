@@ -69,11 +69,33 @@ type State struct {
 
 // Task is one that was started and is neither done nor blocked.
 type Task struct {
-	Tree  string // that its last attempt left, or the base
-	Open  *Event // attempt_started without attempt_finished
-	Agent *Event // agent_finished of that attempt
+	Tree string        // that its last attempt left, or the best one of several candidates; or the base
+	Open []OpenAttempt // begun and not finished: one, or several candidates
 
 	shelved bool // the run was stopped in the middle of the task: the task file calls it pending
+	counted int  // the round of candidates that was counted as an attempt last
+	cut     int  // and the one that was interrupted last
+}
+
+// OpenAttempt is an attempt under way.
+type OpenAttempt struct {
+	Started *Event // attempt_started
+	Agent   *Event // agent_finished; nil before that
+}
+
+// In is the attempt that is open in a slot, 0 for the user's tree; nil if none is.
+func (t *Task) In(slot int) *OpenAttempt {
+	for _, o := range t.Open {
+		if o.Started.Slot == slot {
+			return &o
+		}
+	}
+	return nil
+}
+
+// at is where an event's attempt is among a task's open ones, negative if it is not.
+func (t *Task) at(e *Event) int {
+	return slices.IndexFunc(t.Open, func(o OpenAttempt) bool { return e.Round == 0 || o.Started.Attempt == e.Attempt })
 }
 
 // Fold is the account of a journal's events.
@@ -105,7 +127,7 @@ func (s *State) Apply(e *Event) {
 	s.follow(e)
 	if e.Tree != "" {
 		s.Tree = e.Tree
-		if u := s.Tasks[e.Task]; u != nil {
+		if u := s.Tasks[e.Task]; u != nil && e.Round == 0 {
 			u.Tree = e.Tree
 		}
 	}
@@ -148,11 +170,16 @@ func (s *State) Apply(e *Event) {
 		}
 		s.spend(e)
 	case AttemptStarted:
-		s.Begun[e.Task], s.Open, s.OpenAgent, s.retried = e.Attempt, e, nil, nil
-		s.Counted[e.Task]++
+		s.Begun[e.Task], s.Open, s.OpenAgent, s.retried = max(e.Attempt, s.Begun[e.Task]), e, nil, nil
 		s.Iteration++
+		if e.Round == 0 { // else where the round came to something
+			s.Counted[e.Task]++
+		}
 		if u := s.Tasks[e.Task]; u != nil {
-			if u.Open, u.Agent = e, nil; u.shelved {
+			if u.Open = append(u.Open, OpenAttempt{Started: e}); e.Round == 0 {
+				u.Open = u.Open[len(u.Open)-1:]
+			}
+			if u.shelved {
 				s.change(e, "in-progress")
 			}
 			u.shelved = false
@@ -160,7 +187,9 @@ func (s *State) Apply(e *Event) {
 	case AgentFinished:
 		s.OpenAgent = e
 		if u := s.Tasks[e.Task]; u != nil {
-			u.Agent = e
+			if at := u.at(e); at >= 0 {
+				u.Open[at].Agent = e
+			}
 		}
 		s.spend(e)
 		s.addUse(e.Detail)
@@ -202,7 +231,7 @@ func (s *State) Apply(e *Event) {
 		s.Finished = &End{Ending(e.Reason), e.Message}
 		s.notRetried(e)
 		for _, id := range e.Tasks {
-			if u := s.Tasks[id]; u != nil && u.Open != nil {
+			if u := s.Tasks[id]; u != nil && len(u.Open) > 0 {
 				continue // an attempt is under way: the next run ends it, and needs the task's base for that
 			}
 			s.close(&Event{Task: id, Seq: e.Seq}, "pending")
@@ -301,12 +330,16 @@ func (s *State) finishAttempt(e *Event) {
 	if s.Open != nil && s.Open.Task == e.Task {
 		s.Open, s.OpenAgent = nil, nil
 	}
-	if u := s.Tasks[e.Task]; u != nil {
-		u.Open, u.Agent = nil, nil
+	u := s.Tasks[e.Task]
+	if u != nil {
+		u.Open = slices.DeleteFunc(u.Open, func(o OpenAttempt) bool { return e.Round == 0 || o.Started.Attempt == e.Attempt })
 	}
 	s.noteLeavings(e.Detail)
 	if e.Ref != "" {
 		s.KeptRefs[e.Task] = e.Ref
+	}
+	if e.Round > 0 && u != nil && !s.finishCandidate(u, e) {
+		return
 	}
 	if e.Verdict != Cancelled {
 		delete(s.Interruptions, e.Task)
@@ -418,13 +451,14 @@ func (s *State) TakeChanges(seq int64) map[string]string {
 // Failure is what an attempt that was not verified, or the integration of one that was, came to.
 type Failure struct {
 	Attempt          int
+	Round            int // of candidates; 0 for none
 	Verdict          Verdict
 	Reason, DiffStat string
 	Result           *Detail // nil where nothing was measured
 }
 
 func failure(e *Event) Failure {
-	return Failure{Attempt: e.Attempt, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.DiffStat, Result: e.Detail}
+	return Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.DiffStat, Result: e.Detail}
 }
 
 // BlockedTask is one that was given up.

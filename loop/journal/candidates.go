@@ -1,0 +1,67 @@
+package journal
+
+// A round is several attempts at one task at the same time, the candidates, of which one that is verified is taken. It counts as one attempt at
+// the task, and as one for each candidate toward the limit of all attempts. What the next round is given, and begins with, is the candidate that
+// came furthest.
+
+// finishCandidate takes in the end of a candidate that was not verified, as far as it is another than that of any attempt; true says that it is as
+// that of any other.
+func (s *State) finishCandidate(u *Task, e *Event) bool {
+	d := e.Detail
+	switch {
+	case e.Verdict == Verified:
+		u.Tree = e.Tree
+		s.count(u, e)
+		return true
+	case e.Verdict == Dropped:
+		return false
+	case !e.Verdict.Counts():
+		if s.Iteration--; e.Verdict == Cancelled && u.cut != e.Round {
+			u.cut = e.Round
+			s.Interruptions[e.Task]++
+		}
+		return false
+	case d != nil && d.Transient():
+		return false
+	}
+	delete(s.Interruptions, e.Task)
+	if d == nil || d.End != EndRefused {
+		s.count(u, e)
+	}
+	if f, failed := s.Failures[e.Task]; failed && f.Round == e.Round {
+		if before, now := rank(f.Verdict, f.Result), rank(e.Verdict, d); before > now || before == now && f.Attempt < e.Attempt {
+			return false
+		}
+	}
+	s.Failures[e.Task] = failure(e)
+	if e.Tree != "" {
+		u.Tree = e.Tree
+	}
+	if e.Verdict != Crashed {
+		s.OtherEnds[e.Task] = true
+	}
+	return false
+}
+
+// count counts a round once.
+func (s *State) count(u *Task, e *Event) {
+	if u.counted != e.Round {
+		u.counted = e.Round
+		s.Counted[e.Task]++
+	}
+}
+
+// rank says how far an attempt came that was not verified.
+func rank(v Verdict, d *Detail) int {
+	switch {
+	case v == Failed && d != nil && d.Changed > 0 && d.Output != "": // there was something to verify
+		return 4
+	case v == Failed:
+		return 3
+	case v == Blocked:
+		return 2
+	case v == TimedOut:
+		return 1
+	}
+	return 0
+}
