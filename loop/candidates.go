@@ -215,10 +215,8 @@ func (w *tagWork) concludePassed(ctx context.Context, stop *stopper, u *unit) (*
 	if r.passed = append(r.passed, u); w.config.Pick != PickSmallest && !r.over() {
 		r.take(u)
 	}
-	if len(w.held) > 0 { // it may take long until something else is recorded
-		if err := w.record(); err != nil {
-			return nil, err
-		}
+	if err := w.record(); err != nil { // what waits for the next event, which may take long
+		return nil, err
 	}
 	w.Loop.changed.Broadcast()
 	for w.err == nil && (r.running > 0 || r.left > 0 && w.out == nil) {

@@ -564,6 +564,9 @@ func (l *Loop) record(events ...*journal.Event) error {
 		events = slices.Concat(l.held, events)
 		l.held = l.held[:0:0]
 	}
+	if len(events) == 0 {
+		return nil
+	}
 	if err := l.write(events); err != nil {
 		return err
 	}
