@@ -21,8 +21,6 @@ func aliasString(b []byte) string { return unsafe.String(unsafe.SliceData(b), le
 type rootDir struct {
 	path     string
 	fd       int
-	dev      uint32
-	stamped  bool        // the file system stamps a directory whenever a name in it comes or goes
 	noBounds atomic.Bool // openat2 is missing or forbidden here: walk by components
 }
 
@@ -38,27 +36,7 @@ func openRoot(path string) (*rootDir, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	r := &rootDir{path: path, fd: fd}
-	r.probe()
-	return r, nil
-}
-
-// probe learns what can be relied on. Network file systems and those of virtual machines may stamp directories
-// late or never, so only those known to do it at once are trusted.
-func (r *rootDir) probe() {
-	var fs unix.Statfs_t
-	info, err := statFD(r.fd)
-	if err != nil || unix.Fstatfs(r.fd, &fs) != nil {
-		r.stamped = false
-		return
-	}
-	r.dev = info.st.dev
-	switch int64(fs.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
-		r.stamped = true
-	default:
-		r.stamped = false
-	}
+	return &rootDir{path: path, fd: fd}, nil
 }
 
 // close may be called again: the number would by then be another file's.
@@ -84,7 +62,6 @@ func (r *rootDir) renew() error {
 	}
 	unix.Close(r.fd)
 	r.fd = fd
-	r.probe()
 	return nil
 }
 

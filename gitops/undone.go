@@ -119,7 +119,6 @@ type undoing struct {
 type guardedPath struct {
 	verifiedPath
 	user bool
-	was  treeItem // what is to be there if it is undone
 	now  treeItem
 }
 
@@ -141,7 +140,7 @@ func (r *Repo) newUndoing(now Tree, s Protected) (*undoing, error) {
 		if !changed[path] || work == nil && !user {
 			return
 		}
-		g := &guardedPath{user: user, was: a, now: b}
+		g := &guardedPath{user: user, now: b}
 		if work != nil {
 			g.verifiedPath = *work
 		}

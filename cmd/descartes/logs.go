@@ -68,7 +68,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 		return err
 	}
 	home := loop.NewHome(root)
-	v := logView{home: home, saved: s, root: root, task: task, raw: l.raw, journal: journal.Follow(home.Events(s.State.ID)), state: journal.NewState(), out: w, width: terminal.Columns(w)}
+	v := logView{home: home, saved: s, task: task, raw: l.raw, journal: journal.Follow(home.Events(s.State.ID)), state: journal.NewState(), out: w, width: terminal.Columns(w)}
 	if err := v.follow(); err != nil {
 		return err
 	}
@@ -117,7 +117,6 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 type logView struct {
 	home     loop.Home
 	saved    *loop.Saved
-	root     string
 	task     string // or iteration, that is asked for; "" for every one
 	raw      bool
 	journal  *journal.Follower
