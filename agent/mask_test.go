@@ -18,7 +18,7 @@ func TestMaskedRun(t *testing.T) {
 	const key = "sk-0123456789-abcdefghijklmnop"
 	prompt := "# Task 1: Use the key\n\nThe key is " + key + ".\nEnd with <promise>COMPLETE</promise>.\n"
 	dir := t.TempDir()
-	q := Request{Prompt: prompt, PromptFile: filepath.Join(dir, "prompt"), Log: filepath.Join(dir, "log"), ErrLog: filepath.Join(dir, "err"), Mask: redact.New([]string{key})}
+	q := Request{Prompt: prompt, PromptFile: filepath.Join(dir, "prompt"), Log: filepath.Join(dir, "log"), ErrLog: filepath.Join(dir, "err"), Redact: redact.New([]string{key})}
 	words := "I used " + key + strings.Repeat(".", finalLimit-len("ghijklmnop")) // the end begins inside of the key
 	for path, text := range map[string]string{q.PromptFile: prompt, q.Log: prompt + words, q.ErrLog: "warning: " + key + " is old\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

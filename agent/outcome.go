@@ -17,7 +17,7 @@ import (
 // ended by us, whatever the agent said: agents answer SIGTERM with promises.
 // why says why the watchdog ended the run, nil where it did not.
 func (r *Runner) result(q Request, exit process.Exit, why *cutoff) (Result, error) {
-	if err := q.mask(); err != nil {
+	if err := q.redact(); err != nil {
 		return Result{}, err
 	}
 	most := int64(math.MaxInt64)

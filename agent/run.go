@@ -32,7 +32,7 @@ type Request struct {
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Model      string        // "" is the program's own choice
 	Clocks     Clocks
-	Mask       Redactor       // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
+	Redact     Redactor       // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
 	Promise    string         // the word of <promise>word</promise>; "" is COMPLETE
 	Session    string         // goes on with this conversation, where the backend can; "" begins one
 	Spent      *Tokens        // that conversation's so far, for clients that tell them from its beginning
@@ -46,25 +46,25 @@ type Redactor interface {
 	Text(s string) string
 }
 
-// mask overwrites secrets in what was printed and in the stored prompt, which an echo of it is then like again.
-func (q *Request) mask() error {
-	if q.Mask == nil {
+// redact overwrites secrets in what was printed and in the stored prompt, which an echo of it is then like again.
+func (q *Request) redact() error {
+	if q.Redact == nil {
 		return nil
 	}
-	if _, err := q.Mask.File(q.Log, q.Offset); err != nil {
+	if _, err := q.Redact.File(q.Log, q.Offset); err != nil {
 		return err
 	}
 	if q.ErrLog != q.Log {
-		if _, err := q.Mask.File(q.ErrLog, q.ErrOffset); err != nil {
+		if _, err := q.Redact.File(q.ErrLog, q.ErrOffset); err != nil {
 			return err
 		}
 	}
-	prompt := q.Mask.Text(q.Prompt)
+	prompt := q.Redact.Text(q.Prompt)
 	if prompt == q.Prompt {
 		return nil
 	}
 	q.Prompt = prompt
-	_, err := q.Mask.File(q.PromptFile, 0)
+	_, err := q.Redact.File(q.PromptFile, 0)
 	return err
 }
 

@@ -101,7 +101,7 @@ func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*
 		if r.Until.IsZero() && p.onLimit == OnLimitStop { // others may ask for themselves
 			return &until, nil
 		}
-		return &until, p.warn(p.tools.Accounts.Note(quota.Record{Backend: c.Backend, Until: reset, Reason: p.tools.Mask.Text(reason), Loop: p.loop, At: now}), tell)
+		return &until, p.warn(p.tools.Accounts.Note(quota.Record{Backend: c.Backend, Until: reset, Reason: p.tools.Redact.Text(reason), Loop: p.loop, At: now}), tell)
 	}
 	if p.anew && r.End == agent.Finished && !slices.Contains(p.past, c.Backend) {
 		p.past = append(p.past, c.Backend)

@@ -155,7 +155,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 	if err != nil {
 		return nil, err
 	}
-	out, note := b.outcome(ctx, stop, setting, l.tools.Mask)
+	out, note := b.outcome(ctx, stop, setting, l.tools.Redact)
 	if note != nil {
 		err = l.record(note)
 	}
@@ -202,7 +202,7 @@ func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome
 	if signature, _ := verifyFailure(b.Result.Tail, b.Result.Reason()); signature != s.signature {
 		return nil, nil
 	}
-	return &Outcome{Ending: journal.BreakerOpen, Message: w.tools.Mask.Text(b.Reason())}, nil
+	return &Outcome{Ending: journal.BreakerOpen, Message: w.tools.Redact.Text(b.Reason())}, nil
 }
 
 // untouched runs the verify command on a tree without unverified work, and puts back what it does there. Where it fails and variables are
@@ -217,7 +217,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	}
 	actx, end := stop.soon(ctx)
 	q := Timed(l.config, verify.Request{Label: "baseline", Command: verifyCommand(l.config, l.state.Kind), Dir: ln.ws.Dir(),
-		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag), Log: u.log, Mask: l.tools.Mask})
+		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag), Log: u.log, Redact: l.tools.Redact})
 	l.unlocked(func() { b, err = TryBaseline(actx, ln.runner.Verify, q, l.tools.Withheld.Verify) })
 	end()
 	if err != nil {
@@ -243,7 +243,7 @@ func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree) (bool, error) 
 	if p.Tree == "" {
 		p = l.last
 	}
-	if p.Tree == "" || p.Command != l.tools.Mask.Text(verifyCommand(l.config, l.state.Kind)) {
+	if p.Tree == "" || p.Command != l.tools.Redact.Text(verifyCommand(l.config, l.state.Kind)) {
 		return false, nil
 	}
 	if p.Tree == string(now) {

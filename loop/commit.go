@@ -60,7 +60,7 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 		}
 	}
 	subject := w.subject(number, ids, len(done) > 0)
-	wave.Message = w.tools.Mask.Text(w.message(subject, number, done, blocked))
+	wave.Message = w.tools.Redact.Text(w.message(subject, number, done, blocked))
 	wave.UserPaths = w.history.UserPaths
 	wave.Files = w.taskFile()
 	crash.Point("before-wave-commit")

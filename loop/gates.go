@@ -276,7 +276,7 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 	}
 	if c.Precheck != PrecheckAgent {
 		res, err := ln.runner.Verify.Run(ctx, Timed(c, verify.Request{Label: "precheck", Command: c.Precheck, Dir: ln.ws.Dir(), Env: w.Loop.input(u, "").Env,
-			Log: u.log, Mask: w.tools.Mask}))
+			Log: u.log, Redact: w.tools.Redact}))
 		if err != nil {
 			return check, fmt.Errorf("run the pre-check: %w", err)
 		}
@@ -484,7 +484,9 @@ func (w *promptWork) agentDir() string {
 	return w.lanes[0].slot.Host(w.job.Dir)
 }
 
-func (w *promptWork) loopFileText(c *gate.Criteria) []byte { return w.tools.Mask.Bytes(c.StateFile()) }
+func (w *promptWork) loopFileText(c *gate.Criteria) []byte {
+	return w.tools.Redact.Bytes(c.StateFile())
+}
 
 // writeLoopFile writes the state of a criteria loop, for its agent and for other programs. That the folder cannot be written stops nothing.
 func (w *promptWork) writeLoopFile() error {

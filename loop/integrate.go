@@ -306,7 +306,7 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 	}
 	t.unlocked(func() {
 		res, err = ln.runner.Verify.Run(ctx, Timed(t.config, verify.Request{Label: "integration of " + oneline.List(units), Command: command, Dir: ln.ws.Dir(),
-			Env: append(ln.env(), "DESCARTES_LOOP_ID="+t.state.ID, "DESCARTES_TAG="+t.state.Tag), Log: log, Mask: t.tools.Mask}))
+			Env: append(ln.env(), "DESCARTES_LOOP_ID="+t.state.ID, "DESCARTES_TAG="+t.state.Tag), Log: log, Redact: t.tools.Redact}))
 	})
 	return res, err
 }

@@ -146,7 +146,7 @@ func (l *Loop) open(ctx context.Context) error {
 }
 
 func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *attempt.Runner {
-	return &attempt.Runner{Agent: a, Verify: v, Mask: l.tools.Mask, Dir: dir, Exit: exit}
+	return &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Exit: exit}
 }
 
 // openSlots takes so many slots, and those in which a dead loop left attempts open, and finds out where the run stands.
@@ -226,7 +226,7 @@ func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
 		return fmt.Errorf("slot %d is nobody's", slot.Number)
 	}
 	log := filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
-	res, err := l.lanes[i].runner.Verify.Run(ctx, verify.Request{Label: "setup", Command: l.config.Pool.Setup, Dir: slot.Dir(), Env: slot.Env(), Log: log, Mask: l.tools.Mask,
+	res, err := l.lanes[i].runner.Verify.Run(ctx, verify.Request{Label: "setup", Command: l.config.Pool.Setup, Dir: slot.Dir(), Env: slot.Env(), Log: log, Redact: l.tools.Redact,
 		Timeout: time.Duration(l.config.Pool.SetupTimeout) * time.Second, Grace: 5 * time.Second})
 	if err != nil {
 		return fmt.Errorf("set up slot %d: %w", slot.Number, err)

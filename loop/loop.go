@@ -27,7 +27,7 @@ import (
 	"descartes/tasks"
 )
 
-// Tools are what a run works with. All of them are needed but Mask, Free, Observe, Accounts, Sleep, Withheld, Code, Continues and Ask; Repo is nil where a
+// Tools are what a run works with. All of them are needed but Redact, Free, Observe, Accounts, Sleep, Withheld, Code, Continues and Ask; Repo is nil where a
 // prompt is repeated without git.
 type Tools struct {
 	Repo    *gitops.Repo
@@ -35,7 +35,7 @@ type Tools struct {
 	Verify  attempt.Verifier
 	FS      atomicfile.FS
 	Now     func() time.Time                // gitops.Now: the age of files is compared with it
-	Mask    *redact.Redactor                // what is printed, recorded or committed nowhere; nil: nothing
+	Redact  *redact.Redactor                // what is printed, recorded or committed nowhere; nil: nothing
 	Free    func(dir string) (int64, error) // bytes that are free on a folder's disk; nil: nobody looks
 	Observe func(journal.Event)             // hears of each event once it is written, in order, in the run's own goroutine
 
@@ -580,7 +580,7 @@ func (l *Loop) record(events ...*journal.Event) error {
 
 func (l *Loop) write(events []*journal.Event) error {
 	for _, e := range events {
-		maskEvent(l.tools.Mask, e)
+		redactEvent(l.tools.Redact, e)
 	}
 	l.saver.mu.Lock()
 	defer l.saver.mu.Unlock()
@@ -620,7 +620,7 @@ func (l *Loop) finish(out *Outcome) error {
 		}
 	}
 	if path, text := l.work.handoff(out); path != "" { // everything else is saved
-		if err := WriteHandoff(l.tools.FS, l.root, path, l.tools.Mask.Text(text)); err != nil {
+		if err := WriteHandoff(l.tools.FS, l.root, path, l.tools.Redact.Text(text)); err != nil {
 			return err
 		}
 	}
@@ -660,8 +660,8 @@ func hostname() string {
 	return h
 }
 
-// maskEvent masks what an event says in the words of others.
-func maskEvent(m *redact.Redactor, e *journal.Event) {
+// redactEvent masks what an event says in the words of others.
+func redactEvent(m *redact.Redactor, e *journal.Event) {
 	if m == nil {
 		return
 	}

@@ -621,7 +621,7 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 		return w.commitSlot(ctx, stop, u)
 	}
 	busy, err := w.Enter(context.WithoutCancel(ctx), func() error {
-		c := gitops.Wave{Message: w.tools.Mask.Text(w.message(u)), UserPaths: w.history.UserPaths,
+		c := gitops.Wave{Message: w.tools.Redact.Text(w.message(u)), UserPaths: w.history.UserPaths,
 			Results: []gitops.Pair{{Base: u.it.base, Result: work.After, Head: u.stand.Head.Hash, Without: without(slices.Concat(w.history.VerifyLeft, work.Left), work.Taken)}}}
 		crash.Point("before-iteration-commit")
 		cctx, over := stop.committing(ctx, w.config.Deadline)
@@ -690,7 +690,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 	defer over()
 	var made gitops.Commit
 	busy, err := w.Enter(gctx, func() (err error) {
-		made, _, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Mask.Text(w.message(u))}, func(from string) (string, bool, error) {
+		made, _, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, func(from string) (string, bool, error) {
 			return w.tools.Repo.FindCommit(cctx, from, w.trailers(u)...)
 		})
 		return err

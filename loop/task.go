@@ -324,7 +324,7 @@ func (w *tagWork) keep(ctx context.Context, u *unit) (ref string, err error) {
 	ref = RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(u.number)
 	msg := fmt.Sprintf("%s: task %s attempt %d: %s\n\n%s\n\nDescartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n",
 		w.state.Tag, id, u.number, u.res.Verdict, oneline.Text(u.res.Reason), w.state.ID, id, u.number, u.res.Verdict)
-	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, parents, w.tools.Mask.Text(msg)); err != nil {
+	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, parents, w.tools.Redact.Text(msg)); err != nil {
 		return "", gitErr("keep the work on task "+u.task.ID, err)
 	}
 	return ref, nil

@@ -24,7 +24,7 @@ type Request struct {
 	Env     []string
 	Whole   bool           // with all of the caller's variables, for a Verifier that withholds some
 	Log     string         // a header line and both streams are appended here
-	Mask    Redactor       // of secrets in the log, overwritten before it is read; nil: none
+	Redact  Redactor       // of secrets in the log, overwritten before it is read; nil: none
 	Timeout time.Duration  // of the whole run; 0 is none
 	Idle    time.Duration  // longest time without output, of which Log must be given; 0 is none
 	Grace   time.Duration  // between SIGTERM and SIGKILL
@@ -90,10 +90,10 @@ func (nothing) Text(s string) string             { return s }
 // Run runs the command once. That it fails is a result; an error means that
 // there is none: no shell, no such directory, no place for the log.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
-	if q.Mask == nil {
-		q.Mask = nothing{}
+	if q.Redact == nil {
+		q.Redact = nothing{}
 	}
-	start, err := header(q.Log, q.Mask.Text(q.Command))
+	start, err := header(q.Log, q.Redact.Text(q.Command))
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
@@ -126,7 +126,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 		res.Overran = fmt.Sprintf("had more than %d processes and threads at a time", q.Limits.Procs)
 	default:
 	}
-	if _, err := q.Mask.File(q.Log, start); err != nil {
+	if _, err := q.Redact.File(q.Log, start); err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
 	res.Tail, err = Tail(q.Log, start)

@@ -527,7 +527,7 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	_, withheld := supervise.Withheld(c, r.backend, d.env)
 	b, err := loop.TryBaseline(ctx, commands.Verifier(), loop.Timed(&c, verify.Request{Label: "baseline", Command: c.Scud.VerificationCommand, Dir: r.root,
-		Log: filepath.Join(dir, "baseline.log"), Mask: r.mask}), withheld)
+		Log: filepath.Join(dir, "baseline.log"), Redact: r.redact}), withheld)
 	if err != nil {
 		return err
 	}
@@ -535,11 +535,11 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	case b.Result.Passed:
 		d.good("baseline", "verify passes before any task, in "+terminal.Duration(b.Result.Duration))
 	case b.Stops(setting):
-		d.bad("baseline", r.mask.Text(b.Reason()), "")
+		d.bad("baseline", r.redact.Text(b.Reason()), "")
 		d.output(r, b)
 		d.fix(b.Hint())
 	default:
-		d.lacking("baseline", r.mask.Text(b.Reason()), "")
+		d.lacking("baseline", r.redact.Text(b.Reason()), "")
 		d.output(r, b)
 	}
 	after, err := r.repo.Dirty(ctx)
@@ -551,7 +551,7 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 
 func (d *doctor) output(r *tagRun, b *loop.Baseline) {
 	for _, line := range b.Output() {
-		fmt.Fprintf(d.w, "    %s\n", terminal.Clean(r.mask.Text(line)))
+		fmt.Fprintf(d.w, "    %s\n", terminal.Clean(r.redact.Text(line)))
 	}
 }
 

@@ -139,7 +139,7 @@ type openLog struct {
 
 // logReader knows how a loop's agents print, and what is secret in it: the log of a running attempt is not masked yet.
 type logReader struct {
-	mask    *redact.Redactor
+	redact  *redact.Redactor
 	formats agent.Table
 	usual   agent.Backend
 	root    string
@@ -150,7 +150,7 @@ func newLogReader(root string, s *loop.State) (*logReader, error) {
 	if err != nil {
 		cfg = s.Config // what it hides is not known here either
 	}
-	r := &logReader{mask: redact.Of(cfg.Secrets(os.Environ())), root: root}
+	r := &logReader{redact: redact.Of(cfg.Secrets(os.Environ())), root: root}
 	if r.usual, _, err = config.ResolveBackend(cfg); err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (r *logReader) read(backend string, show func(render.Item)) *readLog {
 	}
 	text := render.New(format, show)
 	text.Root = r.root
-	return &readLog{r.mask.Writer(text), text}
+	return &readLog{r.redact.Writer(text), text}
 }
 
 // readLog is written a log. Close brings out what was said last.
@@ -232,7 +232,7 @@ func (v *logView) begin(a *journal.Attempt) (*openLog, error) {
 		if terminal.IsTerminal(v.out) {
 			to = &terminal.Writer{W: v.out}
 		}
-		o.masked = v.mask.Writer(to)
+		o.masked = v.redact.Writer(to)
 		return o, nil
 	}
 	v.say(a, terminal.Bold, "started "+terminal.Clock(a.Started))

@@ -70,8 +70,8 @@ func lineWidth(w io.Writer) int {
 // say shows a line, in the view where there is one.
 func (p *printer) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if p.text.mask != nil {
-		text = p.text.mask.Text(text)
+	if p.text.redact != nil {
+		text = p.text.redact.Text(text)
 	}
 	p.view.say(text)
 	p.put("", text)
@@ -82,8 +82,8 @@ func (p *printer) tell(text string) { p.put("", strings.TrimSuffix(text, "\n")) 
 
 // put shows lines behind a margin, broken at words where they are too long. Secrets are masked before that.
 func (p *printer) put(margin, text string) {
-	if p.text.mask != nil {
-		text = p.text.mask.Text(text)
+	if p.text.redact != nil {
+		text = p.text.redact.Text(text)
 	}
 	var b strings.Builder
 	for line := range strings.SplitSeq(text, "\n") {
@@ -141,12 +141,12 @@ func (p *printer) observe(e journal.Event) {
 
 // liveWriter is what a run prints to: a run does not end because nobody reads any more, and no secret is shown.
 type liveWriter struct {
-	mu   sync.Mutex
-	w    io.Writer
-	term *screen // where w is one
-	err  error   // the first one; nothing is written after it
-	mask *redact.Redactor
-	kept [][]byte // what was written since a view has the terminal, the last of it; nil: no view has it
+	mu     sync.Mutex
+	w      io.Writer
+	term   *screen // where w is one
+	err    error   // the first one; nothing is written after it
+	redact *redact.Redactor
+	kept   [][]byte // what was written since a view has the terminal, the last of it; nil: no view has it
 }
 
 // keptLines is how much of that a person who leaves the view is shown.
@@ -166,8 +166,8 @@ func (l *liveWriter) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	if l.err == nil {
 		b := p
-		if l.mask != nil {
-			b = l.mask.Bytes(bytes.Clone(p))
+		if l.redact != nil {
+			b = l.redact.Bytes(bytes.Clone(p))
 		}
 		if l.kept != nil {
 			l.kept = append(l.kept[max(0, len(l.kept)-keptLines+1):], bytes.Clone(b))

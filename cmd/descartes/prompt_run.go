@@ -94,7 +94,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.times = s.Times
-	p.text.mask = r.mask
+	p.text.redact = r.redact
 	defer p.close()
 	if err := r.notify(p, &r.job.Config, ""); err != nil {
 		return err
@@ -123,7 +123,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	var log *mode.Session
 	if of != "" {
 		log = &mode.Session{Root: root, Kind: of, Run: r.mode, Task: strings.TrimPrefix(r.job.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
-			Show: func() mode.Shown { return readable(said, r.backend.Format, root) }, Redact: r.mask, Began: time.Now()}
+			Show: func() mode.Shown { return readable(said, r.backend.Format, root) }, Redact: r.redact, Began: time.Now()}
 		j.observe, j.printed = log.Observe, true
 	}
 	e, took, err := r.conduct(cmd, s, p, j)
@@ -160,7 +160,7 @@ func session() string {
 // preparePrompt reads and checks everything that a prompt loop needs. It names all that is wrong at once.
 func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *promptRun, err error) {
 	r := &promptRun{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}, job: &loop.PromptJob{Dir: cfg.WorkingDirectory, Kind: kind}}
-	r.mask = redact.Of(r.secrets)
+	r.redact = redact.Of(r.secrets)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -301,7 +301,7 @@ func size(n int) string {
 // dry tells what a prompt loop would do.
 func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 	if s.JSON {
-		w := r.mask.Writer(cmd.OutOrStdout())
+		w := r.redact.Writer(cmd.OutOrStdout())
 		err := writeJSON(w, struct {
 			Kind    string           `json:"kind"`
 			Root    string           `json:"root"`

@@ -45,7 +45,7 @@ type prepared struct {
 	sandbox  supervise.Sandbox
 	settings *config.Watch // nil for a loop that goes on with its own
 	secrets  []redact.Secret
-	mask     *redact.Redactor // of the secrets
+	redact   *redact.Redactor // of the secrets
 	notices  *notify.Notifier // calls people; nil: nobody is to be called
 }
 
@@ -56,7 +56,7 @@ func (r *prepared) notify(p *printer, c *loop.Config, tag string) (err error) {
 			_, _ = p.text.term.Write([]byte{'\a'}) // a screen never fails
 		}
 	}
-	r.notices, err = notify.New(notify.Options{Targets: c.Notify, On: c.NotifyOn, Env: os.Environ(), Project: filepath.Base(r.root), Tag: tag, Mask: r.mask, Bell: bell, Warn: p.warn})
+	r.notices, err = notify.New(notify.Options{Targets: c.Notify, On: c.NotifyOn, Env: os.Environ(), Project: filepath.Base(r.root), Tag: tag, Redact: r.redact, Bell: bell, Warn: p.warn})
 	if err != nil {
 		return badInput("", "%w", err)
 	}
@@ -112,7 +112,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	withheld.Agents, withheld.Verify = supervise.Withheld(*j.cfg, r.backend, os.Environ())
 	saved := config.Hide(*j.cfg, r.secrets)
 	r.opt.Saved = &saved
-	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Mask: r.mask, Free: freeDisk, Observe: j.observe,
+	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: freeDisk, Observe: j.observe,
 		Code: j.code, Ask: ask, Continues: r.continues, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mode != sandbox.Off, Withheld: withheld}, r.opt)
 	if err != nil {
 		return e, err
@@ -188,7 +188,7 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 	}
 	if b := e.Outcome.Baseline; b != nil {
 		p.close()
-		tellBaseline(r.mask.Writer(cmd.ErrOrStderr()), b)
+		tellBaseline(r.redact.Writer(cmd.ErrOrStderr()), b)
 	}
 	return e, time.Since(began), err
 }
@@ -255,7 +255,7 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 // watchSettings notes what became of the commands in the settings file since the last run of the project.
 func (r *prepared) watchSettings(ctx context.Context, c loop.Config) {
 	file := cmp.Or(c.SettingsFile, filepath.Join(r.root, loop.SettingsFile))
-	r.settings = &config.Watch{Root: r.root, File: file, Name: report.Relative(r.root, file), Seen: loop.NewHome(r.root).Settings(), Redact: r.mask}
+	r.settings = &config.Watch{Root: r.root, File: file, Name: report.Relative(r.root, file), Seen: loop.NewHome(r.root).Settings(), Redact: r.redact}
 	r.notes = append(r.notes, r.settings.Changed(func() string { return r.changedBy(ctx, file) })...)
 }
 

@@ -148,7 +148,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	}
 	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
 	p.times = s.Times
-	p.text.mask = r.mask
+	p.text.redact = r.redact
 	defer p.close()
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))
@@ -195,7 +195,7 @@ func (r *tagRun) reportIdle(s *settings, refused error) error {
 			return err
 		}
 	}
-	return s.report(&report.Summary{Board: r.after(e), Run: e}, r.mask)
+	return s.report(&report.Summary{Board: r.after(e), Run: e}, r.redact)
 }
 
 // check refuses how a run may not be called.

@@ -44,7 +44,7 @@ type tagRun struct {
 // so that a tag mistyped does not become a new one of the project's usual plan.
 func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *tagRun, err error) {
 	r := &tagRun{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}}
-	r.mask = redact.Of(r.secrets)
+	r.redact = redact.Of(r.secrets)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -432,7 +432,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		p.tell(sum.Text(p.paint, p.box))
 	}
 	p.close()
-	if err = errors.Join(err, s.report(sum, r.mask)); err != nil {
+	if err = errors.Join(err, s.report(sum, r.redact)); err != nil {
 		return err
 	}
 	if code := j.code(e.Outcome); code != exitDone {

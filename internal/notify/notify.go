@@ -22,7 +22,7 @@ type Options struct {
 	Env     []string // variables that URLs may name
 	Project string
 	Tag     string
-	Mask    *redact.Redactor // of what is sent; the journal of a run is masked already
+	Redact  *redact.Redactor // of what is sent; the journal of a run is masked already
 	Bell    func()
 	Warn    func(text string) // says once for each target that it cannot be reached
 }
@@ -178,9 +178,9 @@ func (n *Notifier) wanted(e Event) bool { return len(n.on) == 0 || slices.Contai
 
 // put hands a notice to every target. One whose queue is full has not answered for long.
 func (n *Notifier) put(notice Notice) {
-	if n.opt.Mask != nil {
+	if n.opt.Redact != nil {
 		for _, text := range []*string{&notice.Heading, &notice.Message, &notice.Title} {
-			*text = n.opt.Mask.Text(*text)
+			*text = n.opt.Redact.Text(*text)
 		}
 	}
 	for _, q := range n.queues {
@@ -198,8 +198,8 @@ func (n *Notifier) deliver(t target, queue <-chan Notice) {
 		if err := n.send(t, &notice); err != nil && !warned {
 			warned = true
 			text := "nobody was notified by " + t.name + ": " + err.Error()
-			if n.opt.Mask != nil {
-				text = n.opt.Mask.Text(text)
+			if n.opt.Redact != nil {
+				text = n.opt.Redact.Text(text)
 			}
 			n.opt.Warn(text)
 		}

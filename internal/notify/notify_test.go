@@ -107,7 +107,7 @@ func tell(t *testing.T, path string, opt Options) (warned []string) {
 func TestNotices(t *testing.T) {
 	h := newHook(t, 200)
 	secret := redact.Of([]redact.Secret{{Name: "KEY", Value: "s3cr3t-value-1"}})
-	if warned := tell(t, record(t, night()...), Options{Targets: []string{h.URL}, Tag: "x", Mask: secret}); warned != nil {
+	if warned := tell(t, record(t, night()...), Options{Targets: []string{h.URL}, Tag: "x", Redact: secret}); warned != nil {
 		t.Errorf("warned: %q", warned)
 	}
 	var got []string

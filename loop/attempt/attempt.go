@@ -117,7 +117,7 @@ type Step struct {
 type Runner struct {
 	Agent   Agent
 	Verify  Verifier
-	Mask    *redact.Redactor  // of what is printed and recorded nowhere; nil: nothing
+	Redact  *redact.Redactor  // of what is printed and recorded nowhere; nil: nothing
 	Dir     string            // folder of the prompt and of what the running agent prints on standard error
 	Exit    string            // file that tells how the last process ended
 	Observe func(*Step) error // hears of each step; an error ends the attempt without a result
@@ -187,7 +187,7 @@ func (a *run) agent(ctx context.Context) (err error) {
 		return a.gather(q)
 	}
 	for _, path := range []string{q.Log, q.ErrLog, q.PromptFile} { // whoever would have masked them was killed
-		if _, err := a.Mask.File(path, 0); err != nil {
+		if _, err := a.Redact.File(path, 0); err != nil {
 			return err
 		}
 	}
@@ -223,7 +223,7 @@ func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 // request is the agent's side of an attempt; part says what the agent is run for.
 func (r *Runner) request(in *Input, part, file string) agent.Request {
 	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session, Spent: in.Spent, Keep: in.Keep,
-		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Mask: r.Mask,
+		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Redact: r.Redact,
 		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: grace, Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
 }
 
@@ -328,7 +328,7 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	}
 	a.ws.Running()
 	res, err := a.Verify.Run(ctx, verify.Request{Label: a.in.Name + " " + part, Command: c.Run, Dir: a.ws.Dir(), Env: a.environment(a.in),
-		Log: a.in.Log, Mask: a.Mask, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: grace})
+		Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: grace})
 	if err != nil {
 		return res, fmt.Errorf("verify the work: %w", err)
 	}
