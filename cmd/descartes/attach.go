@@ -297,6 +297,7 @@ func detachedText(root, id string, pid int) string {
 	fmt.Fprintf(&s, "\nloop %s runs in the background (pid %d); closing this terminal does not end it\n", id, pid)
 	for _, l := range [][2]string{
 		{"attach", "descartes loop attach " + id + there + "   (Ctrl-C there stops it, " + leaveKey + " leaves it running)"},
+		{"watch", "descartes loop watch " + id + there},
 		{"output", "descartes loop logs -f --name " + id + there},
 		{"status", "descartes loop status " + id + there},
 		{"stop", "descartes loop cancel " + id + there},

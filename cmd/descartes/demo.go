@@ -31,7 +31,7 @@ script. One task needs a second attempt, one stays blocked. The repository is ke
 Needs git, and Go to build the sample.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &demo{in: cmd.InOrStdin(), out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
+			d := &demo{out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
 			d.paint = terminal.Colours(terminal.IsTerminal(d.out))
 			err := d.run(cmd.Context(), dir)
 			if q := quiet(0); err == nil || d.project == "" || errors.As(err, &q) {
@@ -46,7 +46,6 @@ Needs git, and Go to build the sample.`,
 
 // demo is one showing.
 type demo struct {
-	in        io.Reader
 	out, errs io.Writer
 	paint     terminal.Paint
 	project   string // the repository
@@ -82,7 +81,7 @@ func (d *demo) retry(ctx context.Context) error {
 	d.say("Task 4 failed once. Its second agent was a new process that knew nothing of the first. Its spec said:")
 	d.typed("descartes", "spec", "4", "--attempt", "2")
 	var spec strings.Builder
-	if code := run(ctx, []string{"spec", "4", "--attempt", "2"}, d.in, &spec, d.errs); code != exitDone {
+	if code := run(ctx, []string{"spec", "4", "--attempt", "2"}, noInput(), &spec, d.errs); code != exitDone {
 		return fmt.Errorf("the demo went wrong: descartes spec ended with exit status %d", code)
 	}
 	_, told, found := strings.Cut(spec.String(), "\n## The last attempt")
@@ -115,13 +114,19 @@ func (d *demo) end(ctx context.Context) error {
 		return err
 	}
 	d.say("The loop ended with exit code 3, because tasks are blocked. To look around in it:")
-	d.where("waves")
+	d.where("waves", "loop watch     # its live view", "serve          # the same in a browser")
 	return nil
 }
 
+// noInput is what the commands of the demo read: with nobody to type, what they say stays on the screen as lines.
+func noInput() io.Reader { return strings.NewReader("") }
+
 // where tells how to go on from here by hand.
-func (d *demo) where(command string) {
-	fmt.Fprintf(d.out, "\n  cd %s\n  %s %s\n", terminal.Quote(d.project), selfName(), command)
+func (d *demo) where(commands ...string) {
+	fmt.Fprintf(d.out, "\n  cd %s\n", terminal.Quote(d.project))
+	for _, c := range commands {
+		fmt.Fprintf(d.out, "  %s %s\n", selfName(), c)
+	}
 }
 
 // prepare makes the repository and puts the agent beside it.
@@ -220,7 +225,7 @@ func (d *demo) typed(args ...string) {
 // descartes runs one of our own commands, just as it runs when it is typed.
 func (d *demo) descartes(ctx context.Context, want int, args ...string) error {
 	d.typed(append([]string{"descartes"}, args...)...)
-	switch code := run(ctx, args, d.in, d.out, d.errs); code {
+	switch code := run(ctx, args, noInput(), d.out, d.errs); code {
 	case want:
 		return nil
 	case exitInterrupted, exitTerminated:

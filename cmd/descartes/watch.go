@@ -211,7 +211,11 @@ func (v viewed) options(in *os.File, p *printer) tui.Options {
 			if err != nil {
 				return err
 			}
-			return loop.NewHome(v.root).Ask(atomicfile.OS(), s.State.ID, r, now)
+			home := loop.NewHome(v.root)
+			if r == "" {
+				return home.ClearRequest(s.State.ID)
+			}
+			return home.Ask(atomicfile.OS(), s.State.ID, r, now)
 		},
 		Answer: v.answer, Spec: v.spec, Diff: v.diff, Log: v.log, Action: v.action,
 	}

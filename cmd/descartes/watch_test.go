@@ -198,3 +198,22 @@ func TestPlainLines(t *testing.T) {
 		t.Errorf("it left the normal screen:\n%s", v.seen.text())
 	}
 }
+
+// TestRunOutlivesItsView closes the terminal of a run that is shown: it ends well all the same.
+func TestRunOutlivesItsView(t *testing.T) {
+	t.Parallel()
+	v := atView(t, "1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n", "--scud-tag", "x", "--verify", "true")
+	if v == nil {
+		return
+	}
+	v.shows("Current Task")
+	v.tty.Close() // SIGHUP for the run, and an error for each of its reads and writes
+	v.write("go", "")
+	if err := v.cmd.Wait(); err != nil {
+		t.Errorf("the run: %v", err)
+	}
+	state, err := os.ReadFile(filepath.Join(v.dir, "work", ".descartes", "loop-state.json"))
+	if err != nil || !strings.Contains(string(state), `"all_tasks_done"`) {
+		t.Errorf("%v\n%s", err, state)
+	}
+}

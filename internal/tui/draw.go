@@ -429,7 +429,7 @@ func (m *model) keys() string {
 	case m.page != nil:
 		list = [][2]string{{"q", "back"}, {"↑↓", "scroll"}, {"g/G", "begin/end"}}
 		if m.page.of != nil {
-			list = append(list, [2]string{"l", "log"}, [2]string{"s", "spec"}, [2]string{"d", "diff"})
+			list = append(list, [2]string{"l", "log"}, [2]string{"s", "spec"}, [2]string{"d", "diff"}, [2]string{"[ ]", "other attempts"})
 		}
 	default:
 		list = append(list, [2]string{"q", "leave"}, [2]string{"?", "help"})

@@ -167,7 +167,7 @@ func (m *model) draw(r *row, chosen, narrow bool) []string {
 		name = faint.Render(name)
 	}
 	left := cursor + style.Render(sign) + " " + name
-	right, below := m.beside(r)
+	right, below := m.about(r)
 	if narrow && r.high(true) == 3 {
 		return []string{ansi.Truncate(left, m.width, "…"), m.under(right, faint), m.under(below, style)}
 	}
@@ -188,8 +188,8 @@ func (m *model) under(text string, style lipgloss.Style) string {
 	return "     " + style.Render(ansi.Truncate(text, max(4, m.width-6), "…"))
 }
 
-// beside is what stands at the right of a row, and below it.
-func (m *model) beside(r *row) (right, below string) {
+// about is what stands at the right of a row, and below it.
+func (m *model) about(r *row) (right, below string) {
 	switch r.in {
 	case running:
 		return m.doing(r.attempt), terminal.Clean(m.actions[r.attempt.Key()])
@@ -264,6 +264,7 @@ func (m *model) help() string {
 	say("Enter l", "its log, which follows what the agent prints")
 	say("s", "its spec: what its agent is given")
 	say("d", "the diff of its last attempt")
+	say("[ ]", "there: the attempt before, and the next one")
 	say("a", "answer what a task's agent asked")
 	say("r", "try a blocked task again")
 	say("p", "pause the loop")

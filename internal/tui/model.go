@@ -364,6 +364,9 @@ func (m *model) request(r loop.Request, word string) {
 			{[]string{key, "enter", "y"}, "after the running " + m.unit(), m.asking(r, false)},
 			{[]string{"n"}, "now: the agent is interrupted", m.asking(r, true)},
 		}}
+		if m.loop.asked != "" {
+			m.choice.keys = append(m.choice.keys, answer{[]string{"t"}, "take the request to " + string(m.loop.asked) + " back", m.asking("", false)})
+		}
 	}
 }
 
@@ -512,7 +515,7 @@ func (m *model) reload() tea.Cmd {
 		return nil
 	}
 	if p.complete {
-		next := m.after(p.of)
+		next := m.beside(p.of, 1)
 		if next == nil || !p.text.AtBottom() {
 			return nil
 		}
@@ -526,14 +529,20 @@ func (m *model) reload() tea.Cmd {
 	}
 }
 
-// after is the next attempt at the same task, or the next iteration; nil where there is none yet.
-func (m *model) after(a *journal.Attempt) *journal.Attempt {
-	found := false
-	for _, b := range m.loop.state.Attempts {
-		if found && b.Task == a.Task {
-			return b
-		}
-		found = found || b.Key() == a.Key()
+// beside is the attempt before or after another at the same task, or such an iteration; nil where there is none.
+func (m *model) beside(a *journal.Attempt, step int) *journal.Attempt {
+	if a == nil {
+		return nil
 	}
-	return nil
+	var list []*journal.Attempt
+	for _, b := range m.loop.state.Attempts {
+		if b.Task == a.Task {
+			list = append(list, b)
+		}
+	}
+	at := slices.IndexFunc(list, func(b *journal.Attempt) bool { return b.Key() == a.Key() })
+	if at += step; at < 0 || at >= len(list) {
+		return nil
+	}
+	return list[at]
 }

@@ -141,6 +141,11 @@ func (m *model) turn(k tea.KeyPressMsg) tea.Cmd {
 			return m.open(key, p.of)
 		}
 		return nil
+	case "[", "]":
+		if a := m.beside(p.of, map[string]int{"[": -1, "]": 1}[key]); a != nil {
+			return m.open(p.what[:1], a)
+		}
+		return nil
 	}
 	var cmd tea.Cmd
 	p.text, cmd = p.text.Update(k)

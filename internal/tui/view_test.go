@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden frames anew")
 
 // world is a loop on the disk, and the clock of its journal.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	root  string
 	saved loop.Saved
 	log   *journal.Journal
@@ -33,7 +34,7 @@ type world struct {
 	quits int
 }
 
-func newWorld(t *testing.T, s loop.State) *world {
+func newWorld(t testing.TB, s loop.State) *world {
 	t.Helper()
 	w := &world{t: t, root: filepath.Join(t.TempDir(), "shelf"), now: time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)}
 	home := loop.NewHome(w.root)
@@ -289,6 +290,7 @@ func TestKeys(t *testing.T) {
 		{keys: "p", shows: "Pause the loop?"},
 		{keys: "p p", asked: []string{"pause"}},
 		{keys: "p n", asked: []string{"pause now"}},
+		{keys: "p t"}, // nothing was asked
 		{keys: "p esc"},
 		{keys: "c enter", asked: []string{"cancel"}},
 		{keys: "c n", asked: []string{"cancel now"}},
@@ -302,6 +304,9 @@ func TestKeys(t *testing.T) {
 		{keys: "d", shows: "git refused"},
 		{keys: "d q d esc", shows: "SCUD Loop: shelf"},
 		{keys: "l", shows: "log of task 3, attempt 2"},
+		{keys: "l [", shows: "log of task 3, attempt 1"},
+		{keys: "l [ [ ] ]", shows: "log of task 3, attempt 2"},
+		{keys: "s [", shows: "spec of task 3, attempt 1"},
 		{keys: "G l", shows: "log of task 1, attempt 1"},
 		{keys: "q", quit: true},
 		{keys: "ctrl+c", quit: true},
@@ -315,6 +320,16 @@ func TestKeys(t *testing.T) {
 		if got := frame(m); !strings.Contains(got, c.shows) {
 			t.Errorf("%s: %q is not shown:\n%s", c.keys, c.shows, got)
 		}
+	}
+}
+
+// TestTakesBack takes back what the loop was asked for.
+func TestTakesBack(t *testing.T) {
+	w := night(t)
+	m := w.model(80, 24)
+	m.loop.asked = loop.RequestCancel
+	if press(m, "p", "t"); !slices.Equal(w.asked, []string{""}) {
+		t.Errorf("asked %q", w.asked)
 	}
 }
 
@@ -396,4 +411,34 @@ func TestUnicode(t *testing.T) {
 			t.Errorf("%q: got %v", c.env, got)
 		}
 	}
+}
+
+// BenchmarkTick is what the view does for an event of a loop over 10,000 tasks, and for drawing.
+func BenchmarkTick(b *testing.B) {
+	w := newWorld(b, loop.State{Kind: loop.KindTag, Tag: "shelf"})
+	var list []string
+	for i := range 10000 {
+		deps := ""
+		if i > 100 {
+			deps = fmt.Sprintf(`,"dependencies":[%d]`, i-99)
+		}
+		list = append(list, fmt.Sprintf(`{"id":%d,"title":"Task %d","status":"pending"%s}`, i+1, i+1, deps))
+	}
+	w.write(".scud/tasks/shelf.json", `{"tag":"shelf","tasks":[`+strings.Join(list, ",\n")+`]}`)
+	w.then(time.Second, &journal.Event{Type: journal.LoopStarted})
+	m := w.model(100, 30)
+	n := 0
+	b.Run("event", func(b *testing.B) {
+		for b.Loop() {
+			n++
+			w.then(time.Second, &journal.Event{Type: journal.TaskDone, Task: fmt.Sprint(n)})
+			m.read()
+		}
+	})
+	m.loop.live = true
+	b.Run("draw", func(b *testing.B) {
+		for b.Loop() {
+			m.View()
+		}
+	})
 }
