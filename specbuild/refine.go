@@ -11,7 +11,7 @@ import (
 type Review struct {
 	Task    tasks.Task
 	Name    string // what was attempted, where it is no task
-	Spec    string // what the attempt was told
+	Spec    string // the text of the attempt
 	Failure Failure
 	Diff    string   // what it changed
 	Earlier []string // what was advised before earlier attempts

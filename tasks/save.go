@@ -322,7 +322,7 @@ func (f *File) spliced(list []splice) []byte {
 }
 
 // withContainers adds what Task Master does by itself: a task is done when the last of the tasks nested in it is. A container that
-// is done in any format is so no longer when a task in it is taken up again.
+// is done in any format is so no longer when a task in it is reopened.
 func (f *File) withContainers(edits []edit, set map[string]Status) []edit {
 	var new map[int]Status
 	type question struct {

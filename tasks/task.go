@@ -59,7 +59,7 @@ type Finding struct {
 //	            ┌─────────── reopened ───────────┐
 //	            v                                │
 //	pending ─> in-progress ─> done, review, blocked, failed
-//	   │            ^             (review, blocked and failed may also be taken up again directly)
+//	   │            ^             (review, blocked and failed may also be resumed directly)
 //	   └─> deferred, cancelled ─> pending
 //
 // expanded is set by the program that splits a task, never by hand. CanChange has the complete table.

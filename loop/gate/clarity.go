@@ -57,17 +57,17 @@ func Score(spec string, a Asked) Clarity {
 		Success:     Dimension{Name: "Success", Ask: `a second criterion, or one with a command, as in --criterion "tests pass :: make test"`, Reason: "none stated"},
 		Done:        Dimension{Name: "Done", Ask: `the point at which it is over, as in "Done when the PR is merged"`, Reason: "implied"},
 	}
-	told := len(strings.Fields(spec)) >= enoughWords
+	described := len(strings.Fields(spec)) >= enoughWords
 	switch text := targetText.FindString(spec); {
 	case text != "":
 		c.Outcome.earn(2, "a target: %q", oneLine(text, 80))
-	case told:
+	case described:
 		c.Outcome.earn(1, "says what is to change, not how much")
 	}
 	switch text := placeText.FindString(linkText.ReplaceAllString(spec, "")); {
 	case text != "":
 		c.Scope.earn(2, "names a place: %q", oneLine(text, 80))
-	case told:
+	case described:
 		c.Scope.earn(1, "names no file, path or piece of code")
 	}
 	limits := limitText.FindAllString(spec, -1)

@@ -227,7 +227,7 @@ func (c *Criteria) g2(d *Decision, step string, before int) {
 	c.Waiting, c.State = "G2", "paused"
 }
 
-// Begin says whether an iteration may start, before the first one and when the loop is taken up again.
+// Begin says whether an iteration may start, before the first one and when the loop is resumed.
 // A class 1 needs its pre-check first, a colleague's loop its G1; Show announces the loop. What a
 // loop waited for when it stopped, it still waits for.
 func (c *Criteria) Begin(time.Time) Decision {

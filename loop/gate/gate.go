@@ -4,12 +4,13 @@
 //
 // A gate is a value. Decide takes the facts of each iteration, in order, and changes only the gate's
 // own exported fields, which encode to JSON and back: a loop that is resumed gives the gate its saved
-// fields and goes on with the same counts. Asking a gate twice about one iteration counts it twice.
+// fields and continues with the same counts. Asking a gate twice about one iteration counts it twice.
 package gate
 
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -70,7 +71,7 @@ type Decision struct {
 	Question string    // Ask, and Open where going on is offered: what the person is asked
 	Gate     string    // Ask: which gate asks: G1, G2, G3 or precheck
 	Warnings []string
-	Prompt   string   // what the next iteration's prompt is told, beside Instructions
+	Prompt   string   // what the next iteration's prompt says beside Instructions
 	Show     []string // lines for people, at the end of the iteration
 }
 
@@ -214,27 +215,16 @@ func failure(f Facts) (signature, shown string) {
 
 // Failed is the signature of what a failed verification printed, and the line that shows it.
 func Failed(output string) (signature, shown string) {
-	var told, last []string
-	for line := range strings.SplitSeq(output, "\n") {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		if last = append(last, line); len(last) > 5 {
-			last = last[1:]
-		}
-		low := strings.ToLower(clip(line, 300))
-		for _, w := range []string{"error", "fail", "panic", "exception", "undefined", "cannot", "expected"} {
-			if strings.Contains(low, w) && len(told) < 30 {
-				told = append(told, line)
-				break
-			}
-		}
+	lines := errorLine.FindAllString(output, 30)
+	if len(lines) == 0 {
+		lines = strings.FieldsFunc(output, func(r rune) bool { return r == '\n' })
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
+		lines = lines[max(0, len(lines)-5):]
 	}
-	if len(told) == 0 {
-		told = last
-	}
-	if len(told) == 0 {
+	if len(lines) == 0 {
 		return "verify: no output", "verify failed without any output"
 	}
-	return "verify: " + Signature(strings.Join(told, "\n")), oneLine(told[0], 300)
+	return "verify: " + Signature(strings.Join(lines, "\n")), oneLine(lines[0], 300)
 }
+
+var errorLine = regexp.MustCompile(`(?im)^.{0,300}?(?:error|fail|panic|exception|undefined|cannot|expected).*$`)

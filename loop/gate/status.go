@@ -63,7 +63,7 @@ func (s *Status) Decide(f Facts) Decision {
 
 const tryAgain = "The circuit breaker is open. Let one iteration try?"
 
-// Begin says whether an iteration may start, before the first one and when the loop is taken up again:
+// Begin says whether an iteration may start, before the first one and when the loop is resumed:
 // a breaker that is open holds it until its cooldown is over.
 func (s *Status) Begin(now time.Time) Decision {
 	if ok, until := s.Breaker.Ready(now, s.Limits); !ok {

@@ -8,7 +8,7 @@ import (
 	"descartes/loop/journal"
 )
 
-// Listed is what makes a loop over a prompt with a status gate differ from others: the gate is told of the
+// Listed is what makes a loop over a prompt with a status gate differ from others: the gate knows the
 // project's plan, and each prompt names the item that comes next. It is made once for a loop and not safe for
 // concurrent use.
 type Listed struct {

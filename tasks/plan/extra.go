@@ -17,36 +17,26 @@ import (
 // A dependency that would close a circle in the list is left out; such are in conflicts, as are the dependencies of those tasks that
 // name nothing in the plan.
 func (p *Plan) Extra(existing []tasks.Task) (more map[string][]string, conflicts []tasks.Finding) {
-	x := extra{list: existing, index: make(map[string]int, len(existing)), more: map[string][]string{}}
-	for i := range existing {
-		if _, ok := x.index[existing[i].ID]; !ok {
-			x.index[existing[i].ID] = i
-		}
-	}
+	x := newExtra(existing)
 	same := map[string]string{} // id in the plan to id in the list
 	for i := range p.tasks {
 		if id, ok := x.find(&p.tasks[i]); ok {
 			same[p.tasks[i].ID] = id
 		}
 	}
-	x.findCore(p, same)
+	more = map[string][]string{}
 	for i := range p.tasks {
 		t := &p.tasks[i]
 		for _, said := range t.said {
 			id, known := same[t.ID]
 			on, alsoKnown := same[said]
 			switch {
-			case !known || !alsoKnown || id == on || slices.Contains(existing[x.index[id]].DependsOn, on) || slices.Contains(x.more[id], on):
-			case x.work > maxExtraWork:
-				if !x.tired {
-					x.tired = true
-					conflicts = append(conflicts, tasks.Finding{Kind: "plan", Message: "the list or the plan has so many circles that not all dependencies of the plan can be checked: the rest is not used"})
-				}
-			case x.mayCircle(id, on) && x.reaches(on, id):
+			case !known || !alsoKnown || id == on || slices.Contains(existing[x.index[id]].DependsOn, on) || slices.Contains(more[id], on):
+			case x.wait(id, on):
+				more[id] = append(more[id], on)
+			default:
 				conflicts = append(conflicts, tasks.Finding{Line: t.Line, ID: id, Kind: "dependency",
 					Message: fmt.Sprintf("task %s: the plan says that it waits for %s, by the task file %s waits for it: the task file holds", id, on, on)})
-			default:
-				x.more[id] = append(x.more[id], on)
 			}
 		}
 	}
@@ -56,7 +46,7 @@ func (p *Plan) Extra(existing []tasks.Task) (more map[string][]string, conflicts
 			conflicts = append(conflicts, f)
 		}
 	}
-	return x.more, conflicts
+	return more, conflicts
 }
 
 var scudTask = regexp.MustCompile(`(?i)scud task`)
@@ -75,111 +65,97 @@ func (x *extra) find(t *planTask) (string, bool) {
 	return t.ID, ok && (!t.made || prose.Fold(x.list[k].Title) == prose.Fold(t.Title))
 }
 
-// maxExtraWork bounds the search for circles, in tasks looked at.
-const maxExtraWork = 10_000_000
-
-// extra is a task list with the dependencies added to it.
+// extra is the graph of a task list with the dependencies added to it. A task is two vertices: what it waits for (even), and itself with
+// what is in it (odd).
 type extra struct {
-	list  []tasks.Task
-	index map[string]int
-	more  map[string][]string
-	core  []bool // by vertex, if all that the plan states were added: it may be on a circle
-	work  int
-	tired bool
+	list   []tasks.Task
+	index  map[string]int
+	waits  []int   // by vertex: for how many others
+	before [][]int // by vertex: what waits for it
+	rank   []int   // by vertex: its place behind what it waits for, -1 on a circle or behind one
+	sorted int     // how many have a place
+	work   int
 }
 
-// mayCircle reports whether a dependency may be on a circle of the list and all that the plan states. Nearly none is.
-func (x *extra) mayCircle(id, on string) bool {
-	return x.core[2*x.index[id]] && x.core[2*x.index[on]+1]
-}
-
-// findCore finds what is left of the graph when all that waits for nothing left is taken away, again and again. A task is two vertices:
-// what it waits for (even), and itself with what is in it (odd).
-func (x *extra) findCore(p *Plan, same map[string]string) {
-	waiting := make([]int32, 2*len(x.list)) // for how many
-	before := make([][]int32, 2*len(x.list))
-	edge := func(from, to int) {
-		waiting[from]++
-		before[to] = append(before[to], int32(from))
-	}
-	depend := func(i int, on string) {
-		if k, ok := x.index[on]; ok {
-			edge(2*i, 2*k+1)
+func newExtra(list []tasks.Task) *extra {
+	x := &extra{list: list, index: make(map[string]int, len(list)), waits: make([]int, 2*len(list)), before: make([][]int, 2*len(list))}
+	for i := range list {
+		if _, ok := x.index[list[i].ID]; !ok {
+			x.index[list[i].ID] = i
 		}
 	}
-	for i := range x.list {
-		t := &x.list[i]
-		edge(2*i+1, 2*i)
+	for i := range list {
+		t := &list[i]
+		x.edge(2*i+1, 2*i)
 		for _, id := range t.Children {
 			if k, ok := x.index[id]; ok {
-				edge(2*i+1, 2*k+1)
+				x.edge(2*i+1, 2*k+1)
 			}
 		}
 		for _, on := range t.DependsOn {
-			depend(i, on)
+			if k, ok := x.index[on]; ok {
+				x.edge(2*i, 2*k+1)
+			}
 		}
 		if k, ok := x.index[t.Parent]; ok && t.Parent != "" {
-			edge(2*i, 2*k)
+			x.edge(2*i, 2*k)
 		}
 	}
-	for i := range p.tasks {
-		if id, ok := same[p.tasks[i].ID]; ok {
-			for _, said := range p.tasks[i].said {
-				if on, ok := same[said]; ok && on != id {
-					depend(x.index[id], on)
+	x.rank, x.sorted = x.sort()
+	return x
+}
+
+func (x *extra) edge(from, to int) {
+	x.waits[from]++
+	x.before[to] = append(x.before[to], from)
+}
+
+// maxExtraWork bounds the sorting anew, in vertices.
+const maxExtraWork = 20_000_000
+
+// wait makes one task wait for another, unless that closes a circle. Where so many dependencies go against the order of the list that
+// looking takes too long, the rest of these are taken to close one.
+func (x *extra) wait(id, on string) bool {
+	from, to := 2*x.index[id], 2*x.index[on]+1
+	inOrder := x.rank[to] >= 0 && x.rank[to] < x.rank[from]
+	if !inOrder && x.work > maxExtraWork {
+		return false
+	}
+	x.edge(from, to)
+	if inOrder {
+		return true
+	}
+	rank, sorted := x.sort()
+	if sorted < x.sorted && x.rank[to] >= 0 {
+		x.waits[from]--
+		x.before[to] = x.before[to][:len(x.before[to])-1]
+		return false
+	}
+	x.rank, x.sorted = rank, sorted
+	return true
+}
+
+// sort gives each vertex its place behind what it waits for.
+func (x *extra) sort() (rank []int, sorted int) {
+	x.work += len(x.waits)
+	open := slices.Clone(x.waits)
+	rank = slices.Repeat([]int{-1}, len(open))
+	for v := range open {
+		stack := []int{v}
+		if open[v] > 0 || rank[v] >= 0 {
+			continue
+		}
+		for len(stack) > 0 {
+			top := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			rank[top] = sorted
+			sorted++
+			for _, u := range x.before[top] {
+				if open[u]--; open[u] == 0 {
+					stack = append(stack, u)
 				}
 			}
 		}
 	}
-	var free []int32
-	x.core = make([]bool, len(waiting))
-	for v, n := range waiting {
-		if x.core[v] = n > 0; n == 0 {
-			free = append(free, int32(v))
-		}
-	}
-	for len(free) > 0 {
-		v := free[len(free)-1]
-		free = free[:len(free)-1]
-		for _, u := range before[v] {
-			if waiting[u]--; waiting[u] == 0 {
-				x.core[u] = false
-				free = append(free, u)
-			}
-		}
-	}
-}
-
-// reaches reports whether a task waits for another, directly or not, through containers too.
-func (x *extra) reaches(from, to string) bool {
-	seen := map[string]bool{from: true}
-	stack := []string{from}
-	visit := func(ids []string) {
-		for _, id := range ids {
-			if _, ok := x.index[id]; ok && !seen[id] {
-				seen[id] = true
-				stack = append(stack, id)
-			}
-		}
-	}
-	for len(stack) > 0 {
-		x.work++
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		t := &x.list[x.index[id]]
-		visit(t.Children)
-		for {
-			if t.ID == to {
-				return true
-			}
-			visit(t.DependsOn)
-			visit(x.more[t.ID])
-			up, ok := x.index[t.Parent]
-			if !ok || t.Parent == "" {
-				break
-			}
-			t = &x.list[up]
-		}
-	}
-	return false
+	return rank, sorted
 }
