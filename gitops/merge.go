@@ -184,6 +184,40 @@ func (r *Repo) Forward(ctx context.Context, from, to string, cut bool) ([]LeftOu
 	return left, nil
 }
 
+// Advance moves a branch from one commit to another. Where it is checked out here it goes Forward, with files and index. Where another working
+// tree has it, or a rebase of it is in progress, it stays, and the reason is returned.
+func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) ([]LeftOut, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, _, err := r.refs.head()
+	var left []LeftOut
+	if err == nil && at == branch {
+		left, err = r.forward(ctx, from, to, cut)
+	} else if why := r.usedBy(branch); err == nil && why != "" {
+		left = []LeftOut{{Path: strings.TrimPrefix(branch, "refs/heads/"), Why: why}}
+	} else if err == nil {
+		err = r.setRef(ctx, branch, from, to, "descartes: forward")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("move %s forward to %s: %w", branch, shortHash(to), err)
+	}
+	return left, nil
+}
+
+// usedBy says which working tree has a branch, or rebases it; "" for none.
+func (r *Repo) usedBy(branch string) string {
+	links, _ := within(r.l.commonDir, "worktrees/*")
+	for _, dir := range append([]string{r.l.commonDir}, links...) {
+		for file, why := range map[string]string{"HEAD": "is checked out in another working tree", "rebase-merge/head-name": "is being rebased", "rebase-apply/head-name": "is being rebased"} {
+			b, err := readPlain(filepath.Join(dir, file), mostLoose)
+			if err == nil && strings.TrimPrefix(strings.TrimSpace(string(b)), "ref: ") == branch {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
 func (r *Repo) forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
 	branch, at, err := r.refs.head()
 	if err != nil {

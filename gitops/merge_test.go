@@ -376,3 +376,30 @@ func TestForwardProtectedUnbornAndElsewhere(t *testing.T) {
 	}
 	s.clean()
 }
+
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, setup, want string }{
+		{"nobody has it", "git branch b base", ""},
+		{"checked out here", "git checkout -q -b b base", ""},
+		{"in another working tree", "git worktree add -q ../other -b b base", "b (is checked out in another working tree)"},
+		{"rebased in another working tree", "git worktree add -q --detach ../other base; git branch b base; mkdir .git/worktrees/other/rebase-merge; echo refs/heads/b >.git/worktrees/other/rebase-merge/head-name",
+			"b (is being rebased)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newTwin(t, &scenario{setup: ahead})
+			s.sh(tt.setup)
+			r := s.reopen()
+			base, next := strings.TrimSpace(s.git("rev-parse", "base")), strings.TrimSpace(s.git("rev-parse", "next"))
+			left, err := r.Advance(t.Context(), "refs/heads/b", base, next, false)
+			got, at := "", next
+			for _, l := range left {
+				got, at = l.String(), base
+			}
+			if err != nil || got != tt.want || strings.TrimSpace(s.git("rev-parse", "b")) != at {
+				t.Errorf("got %q, %v, want %q; b is at %s", got, err, tt.want, s.git("rev-parse", "b"))
+			}
+		})
+	}
+}

@@ -496,10 +496,3 @@ func (r *Repo) RefCommit(ref string) (string, error) {
 	defer r.mu.Unlock()
 	return r.refs.hash(ref)
 }
-
-// MoveRef moves a ref that is still at old.
-func (r *Repo) MoveRef(ctx context.Context, ref, old, new string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.setRef(ctx, ref, old, new, "descartes: wave committed")
-}

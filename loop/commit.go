@@ -104,7 +104,7 @@ func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []s
 		return repo.FindCommit(ctx, from, waveTrailers(w.state.ID, number, done)...)
 	}
 	if w.trunk != nil {
-		return w.trunk.commit(ctx, ln, wave, made)
+		return w.trunk.commit(ctx, ln, wave, made, 0)
 	}
 	if w.resumed && len(done) > 0 {
 		hash, found, err := made("")

@@ -189,7 +189,8 @@ type trunk struct {
 	pool   *workspace.Pool
 	merged Integration
 	on     string // the commit that the state goes on from
-	branch string // ref that takes the commits; "" is the user's branch, whose files follow
+	branch string // ref that takes the commits, and whose files follow where it is checked out; "" for a detached HEAD
+	away   bool   // it was said that it is not checked out any more
 	queue  []*candidate
 	busy   bool   // somebody folds or commits: the state is his
 	loose  string // commit that a dead loop made and did not note, "" for none
@@ -203,19 +204,35 @@ type candidate struct {
 	err  error
 }
 
-// newTrunk finds the integration state: that of the journal, else HEAD.
-func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (*trunk, error) {
+// takes is the branch that takes the commits of a run in slots: the one that is made for it, else the one that was checked out when it began;
+// "" for a detached HEAD.
+func (l *Loop) takes(ctx context.Context) (string, error) {
+	if l.config.Slots() == 0 {
+		return "", nil
+	}
+	if name := cmp.Or(l.config.Git.Branch, l.branch); name != "" {
+		return "refs/heads/" + name, nil
+	}
+	head, err := l.tools.Repo.Head(ctx)
+	if err != nil {
+		return "", gitErr("read HEAD", err)
+	}
+	return head.Branch, nil
+}
+
+// newTrunk finds the integration state: that of the journal, else where the branch stands.
+func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
-	t := &trunk{Loop: l, pool: pool, merged: Integration{merge: repo.MergeTrees}}
-	if branch := cmp.Or(l.config.Git.Branch, l.branch, l.history.Branch); branch != "" {
-		t.branch = "refs/heads/" + branch
+	t = &trunk{Loop: l, pool: pool, merged: Integration{merge: repo.MergeTrees}, branch: l.history.Branch}
+	if t.branch == "" { // of an earlier version, or a detached HEAD
+		if t.branch, err = l.takes(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if l.history.Integrated != "" {
 		t.merged.Tree, t.on = gitops.Tree(l.history.Integrated), l.history.IntegratedOn
-		if t.branch == "" && t.on != "" {
-			if at, err := repo.RefCommit(t.aside()); err == nil && at == t.on {
-				t.branch = t.aside()
-			}
+		if at, err := repo.RefCommit(t.aside()); err == nil && at != "" && at == t.on {
+			t.branch = t.aside()
 		}
 		return t, t.finish(ctx)
 	}
@@ -223,7 +240,7 @@ func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (*trunk, erro
 	if err != nil {
 		return nil, gitErr("read HEAD", err)
 	}
-	if t.branch != "" {
+	if t.branch != "" && t.branch != head.Branch {
 		if at, err := repo.RefCommit(t.branch); err != nil || at == "" {
 			if err := repo.PinCommit(ctx, t.branch, head.Hash); err != nil {
 				return nil, gitErr("make the branch "+t.branch, err)
@@ -233,8 +250,10 @@ func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (*trunk, erro
 	if t.on, err = t.tip(ctx); err != nil {
 		return nil, err
 	}
-	t.merged.Tree, err = repo.CommitTree(t.on)
-	return t, err
+	if t.merged.Tree, err = repo.CommitTree(t.on); err != nil {
+		return nil, err
+	}
+	return t, t.finish(ctx)
 }
 
 // aside is the branch that takes commits which the user's own tree cannot follow.
@@ -244,12 +263,18 @@ func (t *trunk) aside() string {
 
 // tip is the commit that the next one goes on.
 func (t *trunk) tip(ctx context.Context) (string, error) {
-	if t.branch != "" {
-		return t.tools.Repo.RefCommit(t.branch)
-	}
 	head, err := t.tools.Repo.Head(ctx)
-	return head.Hash, err
+	if err != nil || t.branch == "" || t.branch == head.Branch {
+		return head.Hash, err
+	}
+	at, err := t.tools.Repo.RefCommit(t.branch)
+	if err == nil && at == "" && t.on != "" {
+		err = &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + ", which takes the commits, is gone", Hint: fmt.Sprintf("git branch %s %.12s, then resume the loop", shortRef(t.branch), t.on)}
+	}
+	return at, err
 }
+
+func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
 // alone does something with the state while nobody else folds or commits, and no git gc runs.
 func (t *trunk) alone(ctx context.Context, do func() error) error {
@@ -312,8 +337,8 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 }
 
 // commit makes a commit of the state in a slot and has the branch follow, with the user's files. Where they cannot the commits go to a branch
-// aside. made finds the commit that a dead loop had made.
-func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made func(tip string) (string, bool, error)) (c gitops.Commit, tree gitops.Tree, err error) {
+// aside. made finds the commit that a dead loop had made; tries counts from 0.
+func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made func(tip string) (string, bool, error), tries int) (c gitops.Commit, tree gitops.Tree, err error) {
 	repo := t.tools.Repo
 	tip, err := t.tip(ctx)
 	if err != nil {
@@ -351,27 +376,50 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 		err = t.publish(ctx, tip, c.Hash, false)
 	}
 	if err != nil {
+		if now, terr := t.tip(ctx); terr == nil && now != tip && now != c.Hash && tries < 3 { // somebody committed while the hooks ran
+			return t.commit(ctx, ln, wave, made, tries+1)
+		}
 		return c, "", err
 	}
 	t.merged.Tree, t.on = tree, c.Hash
 	return c, tree, nil
 }
 
-// publish has the branch follow to a commit, with the user's files. again says that an earlier call was cut short.
-func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) error {
-	if t.branch != "" {
-		return t.tools.Repo.MoveRef(ctx, t.branch, tip, commit)
+// publish has the branch follow to a commit, with the user's files where it is checked out. Where they cannot, a branch aside takes the commits
+// from here on. again says that an earlier call was cut short.
+func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) (err error) {
+	repo := t.tools.Repo
+	var left []gitops.LeftOut
+	if t.branch == "" {
+		left, err = repo.Forward(ctx, tip, commit, again)
+	} else {
+		left, err = repo.Advance(ctx, t.branch, tip, commit, again)
 	}
-	left, err := t.tools.Repo.Forward(ctx, tip, commit, again)
-	if err != nil || len(left) == 0 {
+	if err != nil {
 		return err
 	}
+	if len(left) > 0 {
+		return t.giveWay(ctx, commit, left)
+	}
+	head, err := repo.Head(ctx)
+	if err != nil || head.Branch == t.branch || t.away || t.branch == t.aside() || t.config.Git.Branch != "" || t.config.Git.CreateBranch {
+		return err
+	}
+	t.away = true
+	return t.record(&journal.Event{Type: journal.Warning, Message: shortRef(t.branch) + " is not checked out any more: the commits of this run go there, and your files stay as they are"})
+}
+
+// giveWay has a branch aside take the commits from here on.
+func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOut) error {
+	if t.branch == t.aside() {
+		return &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + " cannot take the commit: " + workspace.Reasons(left), Hint: "check out another branch, or commit or stash your changes, then resume the loop"}
+	}
 	t.branch = t.aside()
-	if err = t.tools.Repo.PinCommit(ctx, t.branch, commit); err != nil {
+	if err := t.tools.Repo.PinCommit(ctx, t.branch, commit); err != nil {
 		return err
 	}
 	return t.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("your working tree cannot follow: %s; the commits of this run are on the branch %s: commit or stash your changes, then git merge %[2]s",
-		workspace.Reasons(left), strings.TrimPrefix(t.branch, "refs/heads/"))})
+		workspace.Reasons(left), shortRef(t.branch))})
 }
 
 // finish publishes the commit that a dead loop had made last, where that was cut off.

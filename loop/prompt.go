@@ -692,7 +692,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 	busy, err := w.Enter(gctx, func() (err error) {
 		made, _, err = t.commit(cctx, u.lane, gitops.Wave{Message: w.tools.Redact.Text(w.message(u))}, func(from string) (string, bool, error) {
 			return w.tools.Repo.FindCommit(cctx, from, w.trailers(u)...)
-		})
+		}, 0)
 		return err
 	})
 	_, meanwhile := errors.AsType[*apartError](err)

@@ -171,7 +171,9 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	if l.resumed {
 		first.Type = journal.LoopResumed
 	}
-	first.Branch = l.branch
+	if first.Branch, err = l.takes(ctx); err != nil {
+		return err
+	}
 	if err := l.work.opening(ctx, first, len(events) == 0); err != nil {
 		return err
 	}

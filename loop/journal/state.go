@@ -38,7 +38,7 @@ type State struct {
 	Tree          string
 	Integrated    string   // with slots: the tree of everything verified so far; "" before there is any
 	IntegratedOn  string   // and the commit that it builds on
-	Branch        string   // made for the commits; "" for none
+	Branch        string   // of a run in slots: the ref that takes the commits; "" where that is not known
 	UserPaths     []string // what the user had changed before the loop
 	Started       time.Time
 	Cost          Cost
