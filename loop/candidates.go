@@ -114,15 +114,16 @@ func (w *tagWork) fitting(ready []string) []string {
 	if w.config.MostCandidates <= 1 {
 		return ready
 	}
-	begun := map[string]bool{}
+	begun, free := map[string]bool{}, 0
 	for _, ln := range w.lanes {
-		begun[ln.task] = ln.task != ""
+		if begun[ln.task] = true; !ln.spare {
+			free++
+		}
 	}
 	for id := range w.rounds {
 		begun[id] = true
 	}
 	delete(begun, "")
-	free := len(w.lanes)
 	for id := range begun {
 		if t, ok := w.job.Graph.Task(id); ok {
 			if n := w.config.CandidatesOf(t); n > 1 {

@@ -123,7 +123,7 @@ func (w *tagWork) settled(ctx context.Context, u *unit) error {
 	id, h := u.task.ID, w.history
 	for _, v := range h.Verified {
 		if v.Task == id {
-			u.base, u.res.Verdict = gitops.Tree(v.Base), verify.Verified
+			u.number, u.base, u.res.Verdict = v.Attempt, gitops.Tree(v.Base), verify.Verified
 			u.res.Work.After, u.res.Work.Left = gitops.Tree(v.Tree), v.Left
 			_, err := w.integrate(ctx, u, v.Ref)
 			return err

@@ -346,7 +346,7 @@ func (s *State) finishAttempt(e *Event) {
 	}
 	switch e.Verdict {
 	case Verified:
-		v := VerifiedTask{Task: e.Task, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: e.Ref, Left: slices.Clone(s.VerifyLeft)}
+		v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: e.Ref, Left: slices.Clone(s.VerifyLeft)}
 		s.LastPass = Pass{e.Tree, s.checked}
 		s.Verified = append(s.Verified, v)
 		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree, Left: v.Left})
@@ -485,6 +485,7 @@ func blockedTask(e *Event) BlockedTask {
 // VerifiedTask is one whose work is verified: the trees before and after it.
 type VerifiedTask struct {
 	Task       string
+	Attempt    int
 	Wave       int
 	Base, Tree string
 	Head       string   // where HEAD stood before its first attempt

@@ -1,0 +1,56 @@
+package journal
+
+import "testing"
+
+// A round of candidates counts as one attempt of its task, and each of them toward the limit of all. The next one is given the one that came
+// furthest, whichever ended last.
+func TestRound(t *testing.T) {
+	s := NewState()
+	s.Apply(&Event{Type: TaskStarted, Task: "1", Base: "base"})
+	begin := func(number, round int) {
+		s.Apply(&Event{Type: AttemptStarted, Task: "1", Attempt: number, Round: round, Slot: number, Tree: "base", Detail: &Detail{}})
+	}
+	end := func(number, round int, v Verdict, tree string, d Detail) {
+		s.Apply(&Event{Type: AttemptFinished, Task: "1", Attempt: number, Round: round, Verdict: v, Tree: tree, Detail: &d})
+	}
+	want := func(what string, counted, all, best int, tree string) {
+		t.Helper()
+		if u := s.Tasks["1"]; s.Counted["1"] != counted || s.Iteration != all || s.Failures["1"].Attempt != best || u.Tree != tree {
+			t.Errorf("%s: counted %d, in all %d, best %d, tree %s; want %d, %d, %d, %s", what, s.Counted["1"], s.Iteration, s.Failures["1"].Attempt, u.Tree, counted, all, best, tree)
+		}
+	}
+	begin(2, 1)
+	begin(1, 1)
+	begin(3, 1)
+	want("begun", 0, 3, 0, "base")
+	if open := s.Tasks["1"].Open; len(open) != 3 || s.Begun["1"] != 3 {
+		t.Errorf("open %+v, begun %d", open, s.Begun["1"])
+	}
+	end(3, 1, Crashed, "three", Detail{End: EndCrashed})
+	want("crashed", 1, 3, 3, "three")
+	end(1, 1, Failed, "one", Detail{End: EndFinished, Changed: 1, Output: "FAIL"})
+	want("failed", 1, 3, 1, "one")
+	end(2, 1, TimedOut, "two", Detail{End: EndTimedOut})
+	want("timed out", 1, 3, 1, "one")
+
+	begin(4, 4)
+	begin(5, 4)
+	end(4, 4, Cancelled, "four", Detail{End: EndCancelled})
+	end(5, 4, Cancelled, "five", Detail{End: EndCancelled})
+	want("interrupted", 1, 3, 1, "one")
+	if s.Interruptions["1"] != 1 {
+		t.Errorf("%d interruptions", s.Interruptions["1"])
+	}
+
+	begin(6, 6)
+	begin(7, 6)
+	end(7, 6, Dropped, "seven", Detail{End: EndCancelled})
+	end(6, 6, Verified, "six", Detail{End: EndFinished})
+	want("verified", 2, 5, 1, "six")
+	if v := s.Verified; len(v) != 1 || v[0].Attempt != 6 || v[0].Tree != "six" || len(s.Tasks["1"].Open) != 0 {
+		t.Errorf("verified %+v, open %+v", v, s.Tasks["1"].Open)
+	}
+	if a := s.Attempts[0]; a.Candidate() != 2 || a.Number != 2 {
+		t.Errorf("the first that began: %+v", a)
+	}
+}
