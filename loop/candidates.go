@@ -134,7 +134,7 @@ func (w *tagWork) fitting(ready []string) []string {
 	return slices.DeleteFunc(ready, func(id string) bool {
 		t, _ := w.job.Graph.Task(id)
 		n := w.config.CandidatesOf(t)
-		return w.rounds[id] != nil || len(begun) > 0 && w.config.Parallel <= 1 || n > 1 && n > free
+		return w.rounds[id] != nil || len(begun) > 0 && w.config.TasksAtOnce() == 1 || n > 1 && n > free
 	})
 }
 

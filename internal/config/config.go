@@ -169,6 +169,9 @@ func (c *Config) Slots() int {
 	return 0
 }
 
+// TasksAtOnce is how many tasks are worked on at the same time.
+func (c *Config) TasksAtOnce() int { return max(1, c.Parallel) }
+
 // CandidatesOf is how many attempts are made at a task at the same time.
 func (c *Config) CandidatesOf(t *tasks.Task) int { return max(1, cmp.Or(t.Candidates, c.Candidates)) }
 

@@ -192,7 +192,7 @@ func (st *Status) estimate(now time.Time) (left time.Duration, ok bool) {
 	if st.Board == nil {
 		return 0, false
 	}
-	return Estimate(st.View.History, st.Board.Graph, max(1, s.Config.Slots()), now)
+	return Estimate(st.View.History, st.Board.Graph, s.Config.TasksAtOnce(), now)
 }
 
 // pace is how many tasks a loop does in an hour, as the end of a sentence; "" for one that is too young.
@@ -222,7 +222,13 @@ func (st *Status) underway() string {
 		if a.Task != "" && a.Of > 0 {
 			attempt += " of " + strconv.Itoa(a.Of)
 		}
+		if n := a.Candidate(); n > 0 {
+			attempt = fmt.Sprintf("candidate %d, attempt %d", n, a.Number)
+		}
 		what := map[journal.Phase]string{journal.PhaseAgent: "the agent works", journal.PhaseVerify: "verify runs", journal.PhaseIntegrating: "its work is integrated"}[a.Phase]
+		if a.Phase == journal.PhaseIntegrating && !a.Over() {
+			what = "verified, waiting for the other candidates"
+		}
 		line := fmt.Sprintf("%s: %s for %s", attempt, what, terminal.Spell(now.Sub(a.Since)))
 		if a.Since.Sub(a.Started) > time.Second {
 			line += ", started " + ago(now, a.Started)

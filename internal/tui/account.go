@@ -297,5 +297,5 @@ func (a *account) left(now time.Time) (time.Duration, bool) {
 	case a.board == nil:
 		return 0, false
 	}
-	return report.Estimate(a.state, a.board.Graph, a.slots(), now)
+	return report.Estimate(a.state, a.board.Graph, a.saved.State.Config.TasksAtOnce(), now)
 }
