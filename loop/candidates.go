@@ -169,7 +169,7 @@ func (w *tagWork) concludeCandidate(ctx context.Context, stop *stopper, u *unit)
 		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted before their end", n)
 		return nil, w.block(ctx, u)
 	}
-	if err := w.settled(ctx, u); err != nil {
+	if err := w.finishTask(ctx, u); err != nil {
 		return nil, err
 	}
 	if w.history.Tasks[id] == nil {

@@ -152,8 +152,8 @@ type work interface {
 	event(what journal.Type, u *unit) *journal.Event
 	// waits completes an event about the providers of a unit's agent.
 	waits(u *unit, e *journal.Event)
-	// mend restores what is the run's own where that part of an attempt changed it.
-	mend(u *unit, who string) (lines []string, err error)
+	// repair restores what is the run's own where that part of an attempt changed it.
+	repair(u *unit, who string) (lines []string, err error)
 	// conclude comes to a verdict, records it and does what it asks for.
 	conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error)
 	// reviewed is the unit whose failure a second agent is to look at before u; nil: none is. review is what it is shown.
@@ -162,9 +162,9 @@ type work interface {
 	// testable reports whether the verify command may run on the tree as it is before the first attempt.
 	testable() bool
 
-	// settle does what is left to do when a run ends, with that error or nil.
-	settle(ctx context.Context, stop *stopper, out *Outcome, err error) error
-	// ending judges a run that nothing stopped; ended completes its outcome and makes the event of its end.
+	// endRun does what is left to do when a run ends, with that error or nil.
+	endRun(ctx context.Context, stop *stopper, out *Outcome, err error) error
+	// ending is what a run came to that nothing stopped; ended completes its outcome and makes the event of its end.
 	ending() Outcome
 	ended(out *Outcome) (*journal.Event, error)
 	// handoff is what a next session needs to know; "" where all is done.
@@ -249,7 +249,7 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	defer l.mu.Unlock()
 	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked, yield: l.unlocked}
 	out, err := l.run(ctx, stop)
-	if err = l.work.settle(ctx, stop, &out, err); err != nil {
+	if err = l.work.endRun(ctx, stop, &out, err); err != nil {
 		out, err = stop.failed(ctx, err)
 	}
 	ferr := l.finish(&out)
@@ -523,7 +523,7 @@ func (l *Loop) warn(u *unit, message string) error {
 
 // heal restores what is ours where the attempt changed it: the run's own files, the journal, the locks. who is the part of it that did it.
 func (l *Loop) heal(u *unit, who string) error {
-	lines, err := l.work.mend(u, who)
+	lines, err := l.work.repair(u, who)
 	if err := errors.Join(err, l.undone(u, lines)); err != nil {
 		return err
 	}

@@ -510,9 +510,9 @@ func (w *promptWork) event(what journal.Type, u *unit) *journal.Event {
 
 func (w *promptWork) waits(_ *unit, e *journal.Event) { e.Iteration = w.history.Iteration }
 
-// mend takes what the agent wrote into .loop/state.json, and puts back what stood there before the iteration, so that it is no change and no
+// repair takes what the agent wrote into .loop/state.json, and puts back what stood there before the iteration, so that it is no change and no
 // commit holds it, whatever git is told of it.
-func (w *promptWork) mend(u *unit, who string) ([]string, error) {
+func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 	if w.criteria() == nil || u.it == nil {
 		return nil, nil
 	}
@@ -548,7 +548,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	if err := w.checkpoint(context.WithoutCancel(ctx), u); err != nil {
 		return nil, err
 	}
-	out, err := w.judge(ctx, stop, u)
+	out, err := w.askGate(ctx, stop, u)
 	putAside(u.lane.runner.PromptFile(), w.home.keptPrompt(w.state.ID, it.Number, it.Try))
 	if u.tuned && res.Agent.End != agent.Limited && res.Agent.End != agent.Cancelled {
 		_ = w.home.TunePrompt(w.tools.FS, w.state.ID, "") // at worst it is used once more
@@ -772,8 +772,8 @@ func (w *promptWork) checkpoint(ctx context.Context, u *unit) (err error) {
 	return err
 }
 
-// judge asks the gate about an iteration, records its end, and says whether the run ends with it.
-func (w *promptWork) judge(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
+// askGate asks the gate about an iteration, records its end, and says whether the run ends with it.
+func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
 	res := &u.res
 	end := w.event(journal.IterationFinished, u)
 	end.Reason, end.Tree, end.Commit, end.Ref = res.Agent.Reason, string(res.Work.After), u.it.commit, u.it.ref
@@ -795,13 +795,13 @@ func (w *promptWork) judge(ctx context.Context, stop *stopper, u *unit) (*Outcom
 	switch res.Agent.End {
 	case agent.Limited: // uses up no iteration
 		end.Decision, end.Next = journal.NoQuota, u.it.Next
-		return w.paced(u, end)
+		return w.recordIteration(u, end)
 	case agent.Cancelled:
 		end.Decision = journal.CutShort
 		return stop.outcome(ctx), w.ends(end)
 	case agent.Refused:
 		end.Decision = journal.Retry
-		return w.paced(u, end)
+		return w.recordIteration(u, end)
 	}
 	if troubled {
 		if why := roomFor(w.config, w.tools.Free, w.root); why != "" { // nothing can be said of the agent
@@ -858,8 +858,8 @@ func (w *promptWork) ends(end *journal.Event) error {
 	return w.flush()
 }
 
-// paced records an iteration's end, and says whether its provider ends the run with it.
-func (w *promptWork) paced(u *unit, end *journal.Event) (*Outcome, error) {
+// recordIteration records an iteration's end, and says whether its provider ends the run with it.
+func (w *promptWork) recordIteration(u *unit, end *journal.Event) (*Outcome, error) {
 	if err := w.ends(end); err != nil {
 		return nil, err
 	}
@@ -881,7 +881,7 @@ func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool
 		refused = "Committing the last try of this iteration was refused. Mend what it says:\n\n" + tail(u.it.refused, maxWords) + "\n"
 	}
 	end.Decision, end.Reason, end.Next = journal.Retry, f.Reason, joinText(joinText(w.history.Prompt.Kept...), w.failureText(u), refused)
-	out, err := w.paced(u, end)
+	out, err := w.recordIteration(u, end)
 	if out == nil && err == nil && failed >= most {
 		out = &Outcome{Ending: f.Ending, Message: fmt.Sprintf("iteration %d failed %d times: %s", u.it.Number, most+1, f.Reason)}
 	}
@@ -947,8 +947,8 @@ func (w *promptWork) review(ctx context.Context, u *unit, now gitops.Tree) (r sp
 	return r, fmt.Sprintf("refs/descartes/%s/review-%d", w.state.ID, u.it.Number), nil
 }
 
-// settle says where the work lies that a slot holds and no commit.
-func (w *promptWork) settle(_ context.Context, _ *stopper, _ *Outcome, err error) error {
+// endRun says where the work lies that a slot holds and no commit.
+func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error) error {
 	b := &w.history.Prompt
 	if err != nil || w.trunk == nil || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
 		return err

@@ -79,7 +79,7 @@ func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Out
 			err = errors.Join(err, w.lost(u, o.Started))
 		}
 	} else if ok {
-		err = w.settled(ctx, u)
+		err = w.finishTask(ctx, u)
 	} else if len(begun.Open) > 0 { // the task is gone from the list: its work stays where it is
 		err = errors.New("task " + id + " was under way when the loop was interrupted, and is no longer in the task file; put it back, or remove " + w.relative(w.saver.own.path))
 	}
@@ -118,8 +118,8 @@ func (w *tagWork) lost(u *unit, started *journal.Event) error {
 	return w.record(e)
 }
 
-// settled finishes what stands between the end of an attempt and the end of its task.
-func (w *tagWork) settled(ctx context.Context, u *unit) error {
+// finishTask finishes what stands between the end of an attempt and the end of its task.
+func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 	id, h := u.task.ID, w.history
 	for _, v := range h.Verified {
 		if v.Task == id {

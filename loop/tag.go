@@ -225,9 +225,9 @@ func attempts(n int) string {
 	return fmt.Sprintf("%d attempts", n)
 }
 
-// settle commits what is verified or given up when a run ends, whatever ended it: on a machine that is thrown away after a job, what is not
+// endRun commits what is verified or given up when a run ends, whatever ended it: on a machine that is thrown away after a job, what is not
 // committed is lost, and so is what somebody stashes in the morning.
-func (w *tagWork) settle(ctx context.Context, stop *stopper, out *Outcome, err error) error {
+func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err error) error {
 	if err == nil && out.Ending == journal.BreakerOpen {
 		err = w.openBreaker(context.WithoutCancel(ctx), out)
 	}

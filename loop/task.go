@@ -140,8 +140,8 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 	return nil, nil
 }
 
-// mend restores the task file. A change that somebody outside the sandbox made of it is kept.
-func (w *tagWork) mend(u *unit, who string) (lines []string, err error) {
+// repair restores the task file. A change that somebody outside the sandbox made of it is kept.
+func (w *tagWork) repair(u *unit, who string) (lines []string, err error) {
 	w.saver.mu.Lock()
 	edited, err := w.keepEdit(u)
 	if err == nil && !edited && !w.saver.intact() {

@@ -33,8 +33,8 @@ func newDoctorCmd() *cobra.Command {
 	s := &settings{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what descartes needs here, and say how to mend what is missing",
-		Long: `Check what descartes needs here, and say how to mend what is missing. Nothing is changed.
+		Short: "Check what descartes needs here, and say how to get what is missing",
+		Long: `Check what descartes needs here, and say how to get what is missing. Nothing is changed.
 
 Given the flags of loop start, it checks the run that these would start, and runs its verify command once
 unless --baseline off is given.

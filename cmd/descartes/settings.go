@@ -321,7 +321,7 @@ func (s *settings) frontProblem() error {
 	for _, f := range s.front {
 		found = append(found, loop.Problem{Message: placed(s.Scud.PlanPath, f)})
 	}
-	found[len(found)-1].Hint = "mend it, or name the tag with --scud-tag"
+	found[len(found)-1].Hint = "correct it, or name the tag with --scud-tag"
 	return found
 }
 
