@@ -273,6 +273,7 @@ func (t *Tree) restore(ctx context.Context, who string, back bool) ([]string, er
 		}
 	}
 	if len(paths) == 0 {
+		t.now = now
 		return lossNotes(losses, who), nil
 	}
 	put, err := repo.RestorePaths(ctx, p.Base, paths)
@@ -345,13 +346,13 @@ func (t *Tree) Look(ctx context.Context) (Result, error) {
 	return r, err
 }
 
-// look notes in r what the tree holds and what differs.
+// look notes in r what the tree holds and what differs. Repair, which comes after everything that runs in the tree, may know it already.
 func (t *Tree) look(ctx context.Context, r *Result) (err error) {
-	if r.After, err = t.opt.Repo.Snapshot(ctx); err != nil {
-		return gitErr("snapshot the work", err)
+	if r.After, err = t.Holds(ctx); err != nil {
+		return err
 	}
 	r.Commits, r.Changed = t.commits, nil
-	if t.now = r.After; r.After == r.Before {
+	if r.After == r.Before {
 		return nil
 	}
 	if r.Changed, err = t.opt.Repo.Changed(ctx, r.Before, r.After); err != nil {
