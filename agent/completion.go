@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"descartes/internal/oneline"
 	"descartes/internal/promise"
 )
 
@@ -60,7 +61,7 @@ func stopReason(line string) (reason string, ok bool) {
 		return "", false
 	}
 	reason = strings.ReplaceAll(strings.TrimRight(strings.ToValidUTF8(reason, "\uFFFD"), "*_"), "\x00", "")
-	return clip(or(reason, "no reason given"), reasonLimit), true
+	return oneline.Clip(or(reason, "no reason given"), reasonLimit), true
 }
 
 // questionLimit is how much of a question is kept.
@@ -75,7 +76,7 @@ func question(message string) string {
 		at := len(paragraphs) - back
 		switch text := strings.TrimSpace(paragraphs[at]); {
 		case asks(text):
-			return clip(strings.TrimSpace(strings.Join(paragraphs[at:], "\n\n")), questionLimit)
+			return oneline.Clip(strings.TrimSpace(strings.Join(paragraphs[at:], "\n\n")), questionLimit)
 		case back > 1 && !isList(text):
 			return ""
 		}

@@ -3,6 +3,8 @@ package agent
 import (
 	"regexp"
 	"strings"
+
+	"descartes/internal/oneline"
 )
 
 // misused reports whether the client refused its command line, and gives the
@@ -27,7 +29,7 @@ func usageError(text, name string) (why string, ok bool) {
 		if strings.HasSuffix(line, ":") && n+1 < len(lines) {
 			line += " " + strings.TrimSpace(lines[n+1])
 		}
-		return clip(strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "Error: "), 200), true
+		return oneline.Clip(strings.TrimPrefix(strings.TrimPrefix(line, "error: "), "Error: "), 200), true
 	}
 	if !help {
 		return "", false
@@ -36,5 +38,5 @@ func usageError(text, name string) (why string, ok bool) {
 	if first == "" || strings.HasPrefix(strings.ToLower(first), "usage") || strings.HasPrefix(first, name+" ") {
 		return "it printed how it is to be called, and nothing else", true
 	}
-	return clip(first, 200), true
+	return oneline.Clip(first, 200), true
 }

@@ -11,6 +11,7 @@ import (
 	"descartes/agent/process"
 	"descartes/agent/quota"
 	"descartes/agent/stream"
+	"descartes/internal/oneline"
 )
 
 // result joins what was said with how the process ended. What we ended stays
@@ -308,7 +309,7 @@ func sentence(text string) string {
 	if inner, ok := strings.CutPrefix(text, "[API Error: "); ok {
 		text = strings.TrimSuffix(inner, "]")
 	}
-	return clip(strings.Join(strings.Fields(text), " "), 300)
+	return oneline.Clip(strings.Join(strings.Fields(text), " "), 300)
 }
 
 // noSession reports whether a client says that it does not know the conversation that it was to go on with.
@@ -329,7 +330,7 @@ func refusalIn(text string) (line string, ok bool) {
 	fatal := regexp.MustCompile(`(?i)` + loginWords)
 	for l := range strings.Lines(text) {
 		if fatal.MatchString(l) {
-			line, ok = clip(strings.TrimSpace(l), 200), true
+			line, ok = oneline.Clip(strings.TrimSpace(l), 200), true
 		}
 	}
 	return line, ok

@@ -8,6 +8,7 @@ import (
 
 	"descartes/agent/process"
 	"descartes/agent/stream"
+	"descartes/internal/oneline"
 )
 
 // messageLimit is how much of a final message is looked at. No model answers
@@ -145,10 +146,10 @@ func (s *progress) cost() *Cost {
 // notes are what a person should know of a run besides its result.
 func (s *progress) notes(owner string, exit process.Exit, good bool) (notes []string) {
 	if len(s.denied) > 0 {
-		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, clip(strings.Join(s.denied, ", "), 200)))
+		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, oneline.Clip(strings.Join(s.denied, ", "), 200)))
 	}
 	if len(s.kept) > 0 {
-		notes = append(notes, "descartes did not allow: "+clip(strings.Join(s.kept, "; "), 300))
+		notes = append(notes, "descartes did not allow: "+oneline.Clip(strings.Join(s.kept, "; "), 300))
 	}
 	switch {
 	case !s.ended && s.troubled && s.trouble.Word == "exited":

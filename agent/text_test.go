@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"descartes/agent/stream"
+	"descartes/internal/oneline"
 )
 
 // scanned is what a text comes to, read in pieces of the given size.
@@ -151,7 +152,7 @@ func TestCompletionWords(t *testing.T) {
 		for _, piece := range []int{1, 7, 4096, 1 << 20} {
 			got := scanText(tt.text, samplePrompt, "", piece)
 			if got.complete != tt.complete || got.blocked != tt.blocked {
-				t.Errorf("%s, pieces of %d: got %v %q, want %v %q", tt.name, piece, got.complete, clip(got.blocked, 80), tt.complete, clip(tt.blocked, 80))
+				t.Errorf("%s, pieces of %d: got %v %q, want %v %q", tt.name, piece, got.complete, oneline.Clip(got.blocked, 80), tt.complete, oneline.Clip(tt.blocked, 80))
 			}
 		}
 	}

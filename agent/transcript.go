@@ -12,6 +12,7 @@ import (
 
 	"descartes/agent/stream"
 	"descartes/internal/markdown"
+	"descartes/internal/oneline"
 )
 
 // said is what an agent said. progress is nil where it printed no events.
@@ -211,7 +212,7 @@ func lastLine(texts ...string) string {
 			line = thrown
 		}
 		if line != "" {
-			return clip(line, 200)
+			return oneline.Clip(line, 200)
 		}
 	}
 	return ""
@@ -236,12 +237,4 @@ func runtimeLine(line string) bool {
 func thrownLine(line string) bool {
 	kind, _, ok := strings.Cut(line, ": ")
 	return ok && !strings.ContainsAny(kind, " \t\"'(") && (strings.HasSuffix(kind, "Error") || len(kind) > 3 && kind[0] == 'E' && strings.ToUpper(kind) == kind)
-}
-
-// clip cuts a text to at most n bytes, not through a character.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

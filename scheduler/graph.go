@@ -3,7 +3,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -517,13 +516,4 @@ func (g *Graph) ids(places []int) []string {
 		names[k] = g.list[i].ID
 	}
 	return names
-}
-
-// enumerate names some ids and counts the others.
-func enumerate(ids []string) string {
-	const most = 8
-	if len(ids) <= most {
-		return strings.Join(ids, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/internal/oneline"
 	"descartes/tasks"
 )
 
@@ -87,7 +88,7 @@ func (g *Graph) reportMissing(i int, missing []string) {
 	if len(missing) > 1 {
 		verb = "which do not exist"
 	}
-	g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, %s", g.list[i].ID, enumerate(missing), verb)
+	g.problem("missing", []string{g.list[i].ID}, "task %s depends on %s, %s", g.list[i].ID, oneline.List(missing), verb)
 }
 
 // reviewStatuses reports statuses that contradict the shape of the list.
@@ -237,7 +238,7 @@ func (g *Graph) nameCycle(knot []int) {
 	g.cycles = append(g.cycles, c)
 	also := ""
 	if len(others) > 0 {
-		also = "; in the same knot: " + enumerate(others)
+		also = "; in the same knot: " + oneline.List(others)
 	}
 	g.problem("cycle", c.tasks, "tasks that depend on each other: %s%s", c.path, also)
 }

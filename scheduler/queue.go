@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"descartes/internal/oneline"
 )
 
 // QueueOptions say how a queue chooses among ready tasks.
@@ -178,13 +180,13 @@ type Wait struct {
 func (w Wait) String() string {
 	switch w.Reason {
 	case WaitDependency:
-		return "waiting for " + enumerate(w.On)
+		return "waiting for " + oneline.List(w.On)
 	case WaitWave:
 		return "waiting for the wave before it"
 	case WaitQuota:
 		return "waiting for the provider's quota"
 	case WaitForecast:
-		return fmt.Sprintf("waiting because it may change the same files as task %s: %s", enumerate(w.On), w.Path)
+		return fmt.Sprintf("waiting because it may change the same files as task %s: %s", oneline.List(w.On), w.Path)
 	}
 	return "waiting for a free slot"
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"descartes/internal/oneline"
 	"descartes/tasks"
 )
 
@@ -187,7 +188,7 @@ func (g *Graph) State(id string) (State, string) {
 	}
 	switch {
 	case n.state == StateWaiting:
-		return n.state, "waits for " + enumerate(g.openDeps(id))
+		return n.state, "waits for " + oneline.List(g.openDeps(id))
 	case n.state == StateHeld:
 		return n.state, g.heldBecause(g.in[i])
 	case n.state == StateOther:

@@ -17,7 +17,7 @@ import (
 func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/atomicfile": {"internal/crash"},
-		"internal/acp":        {"agent/process", "internal/proc"},
+		"internal/acp":        {"internal/oneline", "agent/process", "internal/proc"},
 		"internal/crash":      {},
 		"internal/config":     {"agent", "agent/stream", "loop/gate", "tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"}, // of which settings hold values
 		"internal/markdown":   {},
@@ -29,13 +29,13 @@ func arrows() map[string][]string {
 		"tasks":               {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile", "tasks/prose"},
 		"tasks/plan":          {"tasks", "tasks/prose", "internal/atomicfile", "internal/markdown"},
 		"tasks/prose":         {},
-		"scheduler":           {"tasks"},
+		"scheduler":           {"tasks", "internal/oneline"},
 		"specbuild":           {"tasks", "tasks/prose", "internal/markdown"},
 		"agent/quota":         {"internal/atomicfile"},
 		"agent/stream":        {"agent/quota"},
 		"agent/render":        {"agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
 		"agent/process":       {},
-		"agent":               {"agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
+		"agent":               {"internal/oneline", "agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
 		"verify":              {"agent/process", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash"},
 		"internal/report":     {"internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
@@ -47,11 +47,11 @@ func arrows() map[string][]string {
 		"internal/oneline":    {},
 		"loop/workspace":      {"gitops", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "verify", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
-		"loop/gate":           {"internal/markdown", "internal/redact", "internal/promise"},
+		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"agent/quota", "loop/gate", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
 		"cmd/descartes":       {"internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
-		"loop/mode":           {"loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
+		"loop/mode":           {"internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"descartes/agent/process"
+	"descartes/internal/oneline"
 	"descartes/internal/proc"
 )
 
@@ -340,7 +341,7 @@ func words(e *rpcError) string {
 		} `json:"error"`
 	}
 	if strings.HasPrefix(e.Message, "{") && lenient(json.Unmarshal([]byte(e.Message), &inner)) && inner.Error.Message != "" {
-		return clip(strings.TrimSpace(inner.Error.Message+" "+inner.Error.Status), 2000) // the service's answer as it came
+		return oneline.Clip(strings.TrimSpace(inner.Error.Message+" "+inner.Error.Status), 2000) // the service's answer as it came
 	}
 	detail := ""
 	switch d := e.Data.(type) {
@@ -354,9 +355,9 @@ func words(e *rpcError) string {
 		}
 	}
 	if detail == "" || strings.Contains(e.Message, detail) {
-		return clip(e.Message, 2000)
+		return oneline.Clip(e.Message, 2000)
 	}
-	return clip(e.Message+": "+detail, 2000)
+	return oneline.Clip(e.Message+": "+detail, 2000)
 }
 
 // ending is the last event of a turn that the agent ended.
@@ -374,7 +375,7 @@ func ending(reason string) event {
 	case "cancelled":
 		e.Word, e.Text = "cancelled", "it cancelled the turn, and nobody had asked for that"
 	default:
-		e.Text = fmt.Sprintf("it stopped for a reason that is not known: %q", clip(reason, 100))
+		e.Text = fmt.Sprintf("it stopped for a reason that is not known: %q", oneline.Clip(reason, 100))
 	}
 	return e
 }
@@ -491,7 +492,7 @@ func (b *conversation) tool(f toolFields) {
 		return
 	}
 	b.said, b.acted = false, true
-	e := event{Type: "tool", ID: f.ToolCallID, Kind: c.Kind, Title: clip(c.Title, 500), Status: c.Status}
+	e := event{Type: "tool", ID: f.ToolCallID, Kind: c.Kind, Title: oneline.Clip(c.Title, 500), Status: c.Status}
 	if len(c.Paths) > 0 {
 		e.Paths = c.Paths[:min(len(c.Paths), 20)]
 	}
@@ -509,7 +510,7 @@ func (b *conversation) plan(u update) {
 		if n == 50 {
 			break
 		}
-		text += "[" + entry.Status + "] " + clip(entry.Content, 200) + "\n"
+		text += "[" + entry.Status + "] " + oneline.Clip(entry.Content, 200) + "\n"
 	}
 	b.log.print(event{Type: "plan", Text: text})
 }
@@ -530,7 +531,7 @@ func (b *conversation) noise(line []byte, size int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.noises++; b.noises <= noiseLimit {
-		b.log.print(event{Type: "noise", Bytes: size, Text: clip(string(line[:min(len(line), 1000)]), 200)})
+		b.log.print(event{Type: "noise", Bytes: size, Text: oneline.Clip(string(line[:min(len(line), 1000)]), 200)})
 	}
 }
 
@@ -551,7 +552,7 @@ func (b *conversation) serve(method string, params json.RawMessage) (any, *rpcEr
 		var outside *outsideError
 		switch {
 		case errors.As(err, &outside):
-			b.log.print(event{Type: "denied", Title: clip("write "+q.Path, 300), Text: outside.why})
+			b.log.print(event{Type: "denied", Title: oneline.Clip("write "+q.Path, 300), Text: outside.why})
 			return nil, &rpcError{Code: -32602, Message: "not allowed: " + err.Error()}
 		case err != nil:
 			return nil, &rpcError{Code: -32603, Message: err.Error()}
@@ -583,7 +584,7 @@ func (b *conversation) permit(params json.RawMessage) (any, *rpcError) {
 	c := *b.calls[q.ToolCall.ToolCallID]
 	b.mu.Unlock()
 	chosen, ok, why := b.tree.answer(c, q.Options)
-	what := clip(or(c.Title, or(c.Kind, "a tool")), 300)
+	what := oneline.Clip(or(c.Title, or(c.Kind, "a tool")), 300)
 	if why != "" {
 		b.log.print(event{Type: "denied", Title: what, Kind: c.Kind, Text: why})
 	} else {

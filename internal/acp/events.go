@@ -88,17 +88,6 @@ func (j *eventLog) failed() error {
 	return j.err
 }
 
-// clip cuts a text to at most n bytes, not through a character.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
-
 // tail is the end of a text, at most n bytes of it.
 func tail(s string, n int) string {
 	if len(s) <= n {

@@ -25,3 +25,11 @@ func List(items []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// Clip cuts a text to at most n bytes, not through a character.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.TrimRight(strings.ToValidUTF8(s[:n], ""), " \t\n") + "…"
+}

@@ -1,6 +1,10 @@
 package gate
 
-import "strings"
+import (
+	"strings"
+
+	"descartes/internal/oneline"
+)
 
 // fields are the "KEY: value" lines of one status block, keys in capitals with _ for blanks.
 type fields struct {
@@ -86,7 +90,7 @@ func (f *fields) add(line string) {
 	if old, ok := f.values[key]; ok && !strings.EqualFold(old, value) {
 		f.twice[key] = true
 	}
-	f.values[key] = clip(value, 2000)
+	f.values[key] = oneline.Clip(value, 2000)
 }
 
 // truth reads a yes or no.
@@ -108,7 +112,7 @@ func (f *fields) signal(problem func(string, ...any)) bool {
 	case !given:
 		problem("EXIT_SIGNAL is missing and taken as false")
 	case !ok:
-		problem("EXIT_SIGNAL is %q, not true or false, and taken as false", clip(value, 80))
+		problem("EXIT_SIGNAL is %q, not true or false, and taken as false", oneline.Clip(value, 80))
 	case f.twice["EXIT_SIGNAL"]:
 		problem("EXIT_SIGNAL is given twice with different values and taken as false")
 		return false
@@ -131,6 +135,6 @@ func (f *fields) word(key string, allowed []string, also map[string]string, prob
 			return a
 		}
 	}
-	problem("%s is %q, not one of %s", key, clip(value, 80), strings.Join(allowed, ", "))
+	problem("%s is %q, not one of %s", key, oneline.Clip(value, 80), strings.Join(allowed, ", "))
 	return ""
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"descartes/internal/oneline"
 )
 
 // Dimension is one of the five by which the clarity of a spec is scored.
@@ -49,7 +51,7 @@ func (c Clarity) Lines() []string {
 // Score judges how clear a spec is by what can be counted in it: targets, places, prohibitions, criteria and their commands. It is the same
 // for the same text, and knows no words of a trade: what it cannot see, a person says by choosing the shape.
 func Score(spec string, a Asked) Clarity {
-	spec = clip(spec, 256<<10)
+	spec = oneline.Clip(spec, 256<<10)
 	c := Clarity{
 		Outcome:     Dimension{Name: "Outcome", Ask: `a result that can be measured, as in "p95 latency <100ms"`, Reason: "no result is named"},
 		Scope:       Dimension{Name: "Scope", Ask: `the files, functions or paths, as in "Fix /api/auth/token"`, Reason: "no part of the project is named"},
@@ -206,7 +208,7 @@ var (
 
 // Classify reads from a spec how hard it would be to take back, and by which word.
 func Classify(spec string) (Reversibility, string) {
-	spec = clip(spec, 256<<10)
+	spec = oneline.Clip(spec, 256<<10)
 	for _, class := range []struct {
 		r    Reversibility
 		text *regexp.Regexp
@@ -268,7 +270,7 @@ func DetectWorkflow(spec string) Workflow {
 		w    Workflow
 		text *regexp.Regexp
 	}{{Build, buildText}, {Debug, debugText}, {Refactor, refactorText}} {
-		if at := kind.text.FindAllStringIndex(clip(spec, 256<<10), -1); len(at) > most || len(at) == most && most > 0 && at[0][0] < first {
+		if at := kind.text.FindAllStringIndex(oneline.Clip(spec, 256<<10), -1); len(at) > most || len(at) == most && most > 0 && at[0][0] < first {
 			best, most, first = kind.w, len(at), at[0][0]
 		}
 	}
@@ -293,6 +295,6 @@ var freelyText = regexp.MustCompile(`(?i)\bproceed\s+without\s+confirmation\b`)
 
 // Freely reports whether a spec says "proceed without confirmation", and does not forbid it.
 func Freely(spec string) bool {
-	at := freelyText.FindStringIndex(clip(spec, 256<<10))
+	at := freelyText.FindStringIndex(oneline.Clip(spec, 256<<10))
 	return at != nil && !negated.MatchString(spec[max(0, at[0]-60):at[0]])
 }

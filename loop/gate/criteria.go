@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"descartes/internal/markdown"
+	"descartes/internal/oneline"
 )
 
 // Criteria is the gate that ends a loop when every criterion is met with evidence and the agent
@@ -80,7 +81,7 @@ func NewCriteria(o Options) (*Criteria, error) {
 // StepsOf are the steps that a spec lists, or, where it lists none, one for each criterion.
 func StepsOf(spec string, a Asked) []string {
 	var steps []string
-	doc := document(clip(spec, 256<<10))
+	doc := document(oneline.Clip(spec, 256<<10))
 	for n := range doc.Lines {
 		if doc.Lines[n].Kind == markdown.Entry && len(steps) < maxCriteria {
 			steps = append(steps, oneLine(doc.Words(n), 200))

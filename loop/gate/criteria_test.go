@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"descartes/internal/oneline"
 )
 
 func newCriteria(t *testing.T, o Options) *Criteria {
@@ -377,7 +379,7 @@ func TestTheNextIterationHearsOfTheFailure(t *testing.T) {
 	d := g.Decide(Facts{Iteration: 1, Final: loopBlock("true", bothMet), Checks: []Check{{Name: "tests pass", Output: strings.Repeat("noise\n", 1000) + "FAIL: TestX\n"}}})
 	for _, want := range []string{`The loop goes on`, `Not met yet: "tests pass"`, "FAIL: TestX", "Next step: tests pass"} {
 		if !strings.Contains(strings.ToLower(d.Prompt), strings.ToLower(want)) {
-			t.Errorf("%q is not in %q", want, clip(d.Prompt, 300))
+			t.Errorf("%q is not in %q", want, oneline.Clip(d.Prompt, 300))
 		}
 	}
 	if len(d.Prompt) > 3000 {

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"descartes/internal/oneline"
 )
 
 func TestParseCriterion(t *testing.T) {
@@ -25,7 +27,7 @@ func TestParseCriterion(t *testing.T) {
 	} {
 		got, err := ParseCriterion(c.in)
 		if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%q: got %+v, %v, want %+v, %q", clip(c.in, 40), got, err, c.want, c.err)
+			t.Errorf("%q: got %+v, %v, want %+v, %q", oneline.Clip(c.in, 40), got, err, c.want, c.err)
 		}
 	}
 	if _, err := ParseCriteria([]string{"Tests pass", "tests  PASS :: x"}); err == nil || !strings.Contains(err.Error(), "same name") {
@@ -63,7 +65,7 @@ func TestParseYAML(t *testing.T) {
 		strings.Repeat("- a\n", 3e5): "larger than 1 MiB",
 	} {
 		if _, err := ParseYAML([]byte(src)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: got %v, want %q", clip(src, 40), err, says)
+			t.Errorf("%q: got %v, want %q", oneline.Clip(src, 40), err, says)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"descartes/internal/markdown"
+	"descartes/internal/oneline"
 	"descartes/internal/promise"
 )
 
@@ -119,7 +119,7 @@ func list(texts []string, limit int) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%q", clip(t, 120))
+		fmt.Fprintf(&b, "%q", oneline.Clip(t, 120))
 	}
 	return b.String()
 }
@@ -159,19 +159,8 @@ func words(text string) []string {
 // squeeze makes every run of blanks one space.
 func squeeze(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// clip shortens a text to at most n bytes.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return strings.TrimRight(text[:n], " \t\n") + "…"
-}
-
 // oneLine is a text's words on one line, shortened.
-func oneLine(text string, n int) string { return clip(squeeze(text), n) }
+func oneLine(text string, n int) string { return oneline.Clip(squeeze(text), n) }
 
 // signatureLimit bounds how much of an error is compared.
 const signatureLimit = 4 << 10
@@ -188,7 +177,7 @@ var (
 // paths of temporary files are taken out, of other paths the directories. Two errors are the same if
 // their signatures are.
 func Signature(text string) string {
-	text = squeeze(clip(strings.ToValidUTF8(text, ""), signatureLimit))
+	text = squeeze(oneline.Clip(strings.ToValidUTF8(text, ""), signatureLimit))
 	text = tempPath.ReplaceAllString(text, "<path>")
 	text = folders.ReplaceAllString(text, "<path>$1")
 	text = hash.ReplaceAllStringFunc(text, func(s string) string {
@@ -198,7 +187,7 @@ func Signature(text string) string {
 		return s
 	})
 	text = figures.ReplaceAllString(text, "#")
-	return clip(figureRow.ReplaceAllString(text, "#"), signatureLimit)
+	return oneline.Clip(figureRow.ReplaceAllString(text, "#"), signatureLimit)
 }
 
 // failure is the signature of what went wrong in an iteration, and the line that shows it; both are ""

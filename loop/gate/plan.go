@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"descartes/internal/markdown"
+	"descartes/internal/oneline"
 )
 
 // maxItems bounds how many entries of a plan are read.
@@ -148,7 +149,7 @@ func (p *planReader) addMissing(text string) {
 		return
 	}
 	if len(p.plan.MissingSpecs) < 100 {
-		p.plan.MissingSpecs = append(p.plan.MissingSpecs, clip(text, 500))
+		p.plan.MissingSpecs = append(p.plan.MissingSpecs, oneline.Clip(text, 500))
 	}
 }
 

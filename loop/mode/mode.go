@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/internal/oneline"
 	"descartes/loop"
 	"descartes/loop/gate"
 	"descartes/loop/journal"
@@ -204,7 +205,7 @@ func (r *Run) Subject(it *loop.Iteration) string {
 			task = "beyond the plan"
 		}
 	}
-	task = oneLine(strings.TrimSpace(task))
+	task = oneline.Text(strings.TrimSpace(task))
 	if runes := []rune(task); len(runes) > maxSubject {
 		task = strings.TrimSpace(string(runes[:maxSubject-1])) + "…"
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -38,7 +39,7 @@ type Header struct {
 // WriteTo writes the block.
 func (h Header) WriteTo(w io.Writer) (int64, error) {
 	n, err := fmt.Fprintf(w, thick+"ITERATION %d\n"+thick+"Mode: %s\nTask: %s\nSpec: %s\nStart Time: %s\n"+thin,
-		h.Iteration, h.Mode, orWord(oneLine(h.Task), "-"), orWord(oneLine(h.Spec), "-"), h.Start.Format(time.RFC3339))
+		h.Iteration, h.Mode, orWord(oneline.Text(h.Task), "-"), orWord(oneline.Text(h.Spec), "-"), h.Start.Format(time.RFC3339))
 	return int64(n), err
 }
 
@@ -61,10 +62,10 @@ func (f Footer) WriteTo(w io.Writer) (int64, error) {
 	fmt.Fprintf(&b, thin+"ITERATION %d COMPLETE\nEnd Time: %s\nDuration: %s\n", f.Iteration, f.End.Format(time.RFC3339), f.Took.Round(time.Second))
 	for _, x := range []struct{ name, value string }{{"API Requests", f.Requests}, {"Model", f.Model}, {"Messages", f.Messages}, {"Cost", f.Cost}} {
 		if x.value != "" {
-			fmt.Fprintf(&b, "%s: %s\n", x.name, oneLine(x.value))
+			fmt.Fprintf(&b, "%s: %s\n", x.name, oneline.Text(x.value))
 		}
 	}
-	fmt.Fprintf(&b, "Retries: %d\nStatus: %s\n"+thick+"\n", f.Retries, oneLine(f.Status))
+	fmt.Fprintf(&b, "Retries: %d\nStatus: %s\n"+thick+"\n", f.Retries, oneline.Text(f.Status))
 	n, err := io.WriteString(w, b.String())
 	return int64(n), err
 }
@@ -80,13 +81,8 @@ type Summary struct {
 // WriteTo writes the block.
 func (s Summary) WriteTo(w io.Writer) (int64, error) {
 	n, err := fmt.Fprintf(w, thick+"SESSION SUMMARY\n"+thick+"Total Iterations: %d\nSuccessful: %d\nFailed: %d\nTotal Duration: %s\nExit Reason: %s\nExit Code: %d\n"+thick,
-		s.Total, s.Successful, s.Failed, s.Took.Round(time.Second), oneLine(s.Reason), s.Code)
+		s.Total, s.Successful, s.Failed, s.Took.Round(time.Second), oneline.Text(s.Reason), s.Code)
 	return int64(n), err
-}
-
-// oneLine keeps foreign text from writing lines of its own into a block.
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }
 
 func openLog(path string) (*os.File, error) {
