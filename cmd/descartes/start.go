@@ -226,9 +226,14 @@ func (s *settings) reports() []string {
 
 // report writes the files that were asked for.
 func (s *settings) report(sum *report.Summary, m *redact.Redactor) error {
-	if s.JUnit == "" && s.Summary == "" {
+	page := ""
+	if s.Summary == "" && os.Getenv("GITHUB_ACTIONS") == "true" {
+		page = os.Getenv("GITHUB_STEP_SUMMARY")
+	}
+	if s.JUnit == "" && s.Summary == "" && page == "" {
 		return nil
 	}
+	sum.Away = s.CI || page != ""
 	h := journal.NewState()
 	if sum.Run.ID != "" {
 		var err error
@@ -243,7 +248,23 @@ func (s *settings) report(sum *report.Summary, m *redact.Redactor) error {
 	if s.Summary != "" {
 		errs = append(errs, writeReport(sum.Root, absolute(s.dirPath(), s.Summary), m.Bytes(report.Markdown(sum, h))))
 	}
+	if page != "" {
+		errs = append(errs, appendTo(page, m.Bytes(report.Markdown(sum, h))))
+	}
 	return errors.Join(errs...)
+}
+
+// appendTo adds a page to a file to which the other steps of a job add theirs.
+func appendTo(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("write the job's summary: %w", err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the job's summary: %w", err)
+	}
+	return nil
 }
 
 func writeReport(root, path string, data []byte) error {

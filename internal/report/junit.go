@@ -48,9 +48,8 @@ type junitSuites struct {
 	Name     string       `xml:"name,attr"`
 	Tests    int          `xml:"tests,attr"`
 	Failures int          `xml:"failures,attr"`
-	Skipped  int          `xml:"skipped,attr"`
+	Errors   int          `xml:"errors,attr"`
 	Time     string       `xml:"time,attr"`
-	Props    []junitProp  `xml:"properties>property"`
 	Suites   []junitSuite `xml:"testsuite"`
 }
 
@@ -64,7 +63,9 @@ type junitSuite struct {
 	Tests    int         `xml:"tests,attr"`
 	Failures int         `xml:"failures,attr"`
 	Skipped  int         `xml:"skipped,attr"`
+	Errors   int         `xml:"errors,attr"`
 	Time     string      `xml:"time,attr"`
+	Props    []junitProp `xml:"properties>property"`
 	Cases    []junitCase `xml:"testcase"`
 }
 
@@ -81,13 +82,15 @@ type junitWords struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit is a run as a test report: a suite per wave, a case per task.
+// JUnit is a run as a test report: a suite per wave, a case per task. It keeps to the schema of Jenkins' xUnit plugin
+// (junit-10.xsd), which allows less than others do.
 func JUnit(s *Summary, h *journal.State) []byte {
 	told := stories(h)
-	all := junitSuites{Name: s.File.Tag(), Props: []junitProp{{"sandbox", terminal.Clean(Sandbox(s.Run.State.Config))}}}
+	all := junitSuites{Name: s.File.Tag()}
+	props := []junitProp{{"loop", s.Run.ID}, {"sandbox", terminal.Clean(Sandbox(s.Run.State.Config))}}
 	total := 0.0
 	for _, w := range s.Waves() {
-		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.File.Tag(), w.Number)}
+		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.File.Tag(), w.Number), Props: props}
 		sum := 0.0
 		for _, t := range w.Tasks {
 			c := junitCase{Name: terminal.Clean(t.ID.ID + " " + t.Title), Class: terminal.Clean(s.File.Tag())}
@@ -106,13 +109,13 @@ func JUnit(s *Summary, h *journal.State) []byte {
 				c.Failure = failureOf(st)
 			default:
 				suite.Skipped++
-				c.Skipped = &junitWords{Message: terminal.Clean(st.state(t))}
+				c.Skipped = &junitWords{Message: terminal.Clean(st.state(t, s.Live))}
 			}
 			suite.Cases = append(suite.Cases, c)
 		}
 		suite.Time = fmt.Sprintf("%.3f", sum)
 		total += sum
-		all.Tests, all.Failures, all.Skipped = all.Tests+suite.Tests, all.Failures+suite.Failures, all.Skipped+suite.Skipped
+		all.Tests, all.Failures = all.Tests+suite.Tests, all.Failures+suite.Failures
 		all.Suites = append(all.Suites, suite)
 	}
 	all.Time = fmt.Sprintf("%.3f", total)
@@ -123,8 +126,8 @@ func JUnit(s *Summary, h *journal.State) []byte {
 	return append(append([]byte(xml.Header), b...), '\n')
 }
 
-// state is how a task stands at the end of a run. st is nil where the journal does not mention it.
-func (st *story) state(t Task) string {
+// state is how a task stands: nothing runs in a loop that nobody runs. st is nil where the journal does not mention it.
+func (st *story) state(t Task, live bool) string {
 	switch {
 	case t.State == "blocked" && st != nil && st.blocked != nil:
 		return t.State + ": " + st.blocked.Reason
@@ -134,6 +137,9 @@ func (st *story) state(t Task) string {
 			how = "interrupted"
 		}
 		return fmt.Sprintf("attempt %d %s, not finished", st.last.Number, how)
+	}
+	if t.State == "running" && !live {
+		return "interrupted, not finished"
 	}
 	return strings.TrimSuffix(t.State+": "+t.Cause, ": ")
 }
@@ -148,60 +154,4 @@ func failureOf(st *story) *junitWords {
 		w.Text = terminal.CleanLines(strings.TrimSpace(f.Result.Output + "\n" + f.Result.Words))
 	}
 	return w
-}
-
-// Markdown is a run as a page for a job's summary.
-func Markdown(s *Summary, h *journal.State) []byte {
-	told := stories(h)
-	c := s.Graph.Counts()
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.File.Tag()), c.Done, terminal.Count(c.Total, "task"))
-	who := "No loop ran"
-	if s.Run.ID != "" {
-		who = fmt.Sprintf("Loop `%s` ended", s.Run.ID)
-	}
-	fmt.Fprintf(&b, "%s: %s", who, strings.ReplaceAll(string(s.Run.Outcome.Ending), "_", " "))
-	if m := s.Run.Outcome.Message; m != "" {
-		fmt.Fprintf(&b, " (%s)", mdText(m))
-	}
-	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.Run.State.Iteration, mdText(s.Run.State.Cost.Text()), mdText(Sandbox(s.Run.State.Config)))
-	if text := s.Run.Chains.String(); text != "" {
-		fmt.Fprintf(&b, "Chains: %s.\n", mdText(text))
-	}
-	if used := agentsText(s.Run.State.Agents); used != "" {
-		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
-	}
-	commits := s.committed()
-	for _, w := range s.Waves() {
-		fmt.Fprintf(&b, "\n## Wave %d", w.Number)
-		if hash := commits[w.Number]; hash != "" {
-			fmt.Fprintf(&b, " (%s)", Short(hash))
-		}
-		priced := s.Run.Costs.Waves[w.Number].USD != nil
-		b.WriteString("\n\n| Task | Title | State | Attempts | Time |")
-		b.WriteString(column(priced, " Cost |") + "\n|---|---|---|---|---|" + column(priced, "---|") + "\n")
-		for _, t := range w.Tasks {
-			st := told[t.ID.ID]
-			if st == nil {
-				st = &story{}
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1fs |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(st.state(t)), st.attempts, st.seconds,
-				column(priced, " "+s.Run.Costs.Tasks[t.ID.ID].Dollars()+" |"))
-		}
-	}
-	fmt.Fprintf(&b, "\nNext: `%s`\n", strings.ReplaceAll(s.command(), "`", ""))
-	return []byte(b.String())
-}
-
-// mdText makes foreign text harmless in a table of Markdown.
-func mdText(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'").Replace(terminal.Clean(s))
-}
-
-// column is the part of a line that only a table with that column has.
-func column(there bool, text string) string {
-	if there {
-		return text
-	}
-	return ""
 }

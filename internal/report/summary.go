@@ -20,6 +20,15 @@ type Summary struct {
 	Step bool
 	Took time.Duration
 	Kept []gitops.Ref // of attempts; only looked up where tasks are blocked
+	Live bool         // the run is not over
+	Away bool         // whoever reads it is on another machine
+}
+
+// Summary is a loop over a tag as it stands, for a report. here is what a command needs besides where it is typed.
+func (st *Status) Summary(here string) *Summary {
+	s, h := st.View.State, st.View.History
+	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: loop.Outcome{Ending: journal.Ending(s.ExitReason.Type), Message: s.ExitReason.Message}, ID: s.ID,
+		Path: st.View.Path, State: &s, Costs: h.Costs, Chains: h.Chains(), Here: here}}
 }
 
 // where says where the work on a blocked task is kept.
@@ -97,7 +106,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if s.Step {
 		p.say("%s", s.nextStep())
 	}
-	p.say("next: %s", s.command())
+	p.say("next: %s", s.Command())
 	return p.String()
 }
 
@@ -265,8 +274,8 @@ func (s *Summary) nextStep() string {
 // resume is the command that resumes this loop.
 func (s *Summary) resume() string { return ResumeCommand(s.Root, s.Run.ID, s.Run.Path, s.Run.Here) }
 
-// command is what a person would type now.
-func (s *Summary) command() string {
+// Command is what a person would type now.
+func (s *Summary) Command() string {
 	tag := s.Named()
 	resume := s.resume()
 	switch s.Run.Outcome.Ending {

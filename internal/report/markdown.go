@@ -1,0 +1,120 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"descartes/internal/terminal"
+	"descartes/loop/journal"
+)
+
+// Markdown is a run as a page for a job's summary.
+func Markdown(s *Summary, h *journal.State) []byte {
+	told := stories(h)
+	c := s.Graph.Counts()
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.File.Tag()), c.Done, terminal.Count(c.Total, "task"))
+	switch e := s.Run.Outcome.Ending; {
+	case s.Run.ID == "":
+		b.WriteString("No loop ran: " + e.Words())
+	case s.Live:
+		fmt.Fprintf(&b, "Loop `%s` is running", s.Run.ID)
+	case e == "" || e == "running":
+		fmt.Fprintf(&b, "Loop `%s` was killed", s.Run.ID)
+	default:
+		fmt.Fprintf(&b, "Loop `%s` ended: %s", s.Run.ID, e.Words())
+	}
+	if m := s.Run.Outcome.Message; m != "" {
+		fmt.Fprintf(&b, " (%s)", mdText(m))
+	}
+	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.Run.State.Iteration, mdText(s.Run.State.Cost.Text()), mdText(Sandbox(s.Run.State.Config)))
+	if text := s.Run.Chains.String(); text != "" {
+		fmt.Fprintf(&b, "Chains: %s.\n", mdText(text))
+	}
+	if used := agentsText(s.Run.State.Agents); used != "" {
+		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
+	}
+	if c.Total <= drawn {
+		b.WriteString("\n```mermaid\n" + s.Mermaid() + mermaidColours + "```\n")
+	}
+	commits := s.committed()
+	for _, w := range s.Waves() {
+		fmt.Fprintf(&b, "\n## Wave %d", w.Number)
+		if hash := commits[w.Number]; hash != "" {
+			fmt.Fprintf(&b, " (%s)", Short(hash))
+		}
+		priced := s.Run.Costs.Waves[w.Number].USD != nil
+		b.WriteString("\n\n| Task | Title | State | Attempts | Time |")
+		b.WriteString(column(priced, " Cost |") + "\n|---|---|---|---|---|" + column(priced, "---|") + "\n")
+		for _, t := range w.Tasks {
+			st := told[t.ID.ID]
+			took := "– | –"
+			if st != nil && st.attempts > 0 {
+				took = fmt.Sprintf("%d | %s", st.attempts, terminal.Duration(time.Duration(st.seconds*float64(time.Second))))
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(st.state(t, s.Live)), took,
+				column(priced, " "+s.Run.Costs.Tasks[t.ID.ID].Dollars()+" |"))
+		}
+		for _, t := range w.Tasks {
+			b.WriteString(told[t.ID.ID].tail(t))
+		}
+	}
+	next := strings.ReplaceAll(s.Command(), "`", "")
+	if s.Away && s.Run.Outcome.Ending != journal.AllDone {
+		next = "git pull; descartes loop start" + s.Named()
+		if len(s.Run.State.BlockedTasks) > 0 {
+			next += " --retry-blocked"
+		}
+		next = "on your machine: `" + next + "`"
+	} else {
+		next = "`" + next + "`"
+	}
+	fmt.Fprintf(&b, "\nNext: %s\n", next)
+	return []byte(b.String())
+}
+
+// drawn is the number of tasks up to which a page has their graph: those that show it draw no larger ones.
+const drawn = 150
+
+const mermaidColours = `  classDef done fill:#d5f0d5,stroke:#2a7d2a,color:#000
+  classDef blocked fill:#f8d0d0,stroke:#a02020,color:#000
+  classDef held fill:#f6e6c0,stroke:#8a6d1a,color:#000
+  classDef running fill:#d3e4f8,stroke:#1f5fa8,color:#000
+`
+
+// tailLines is how much of what a failed attempt's verification printed a page shows.
+const tailLines = 15
+
+// tail is the end of what the last failed attempt at a task that is not done came to, folded; "" where there is none.
+func (st *story) tail(t Task) string {
+	if st == nil || st.failure == nil || st.failure.Result == nil || t.State == "done" {
+		return ""
+	}
+	text := cmp.Or(strings.TrimSpace(st.failure.Result.Output), strings.TrimSpace(st.failure.Result.Words))
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(terminal.CleanLines(text), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fmt.Sprintf("\n<details><summary>%s %s, attempt %d: %s</summary>\n\n%s\n%s\n%s\n\n</details>\n", mdText(t.ID.ID), mdText(t.Title), st.failure.Number,
+		mdText(st.failure.Reason), fence, strings.Join(lines, "\n"), fence)
+}
+
+// mdText makes foreign text harmless in a table of Markdown.
+func mdText(s string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'").Replace(terminal.Clean(s))
+}
+
+// column is the part of a line that only a table with that column has.
+func column(there bool, text string) string {
+	if there {
+		return text
+	}
+	return ""
+}
