@@ -260,8 +260,8 @@ func (a *account) iterations() {
 	}
 }
 
-// word is the state of the loop in a word or two.
-func (a *account) word() (text, colour string) {
+// word is the state of the loop in a word or two; times are those of a place.
+func (a *account) word(in *time.Location) (text, colour string) {
 	end := a.state.Finished
 	switch {
 	case a.live && end == nil:
@@ -269,7 +269,7 @@ func (a *account) word() (text, colour string) {
 			if w.Until.IsZero() {
 				return "waiting", terminal.Yellow
 			}
-			return "waiting until " + w.Until.Local().Format("15:04"), terminal.Yellow
+			return "waiting until " + w.Until.In(in).Format("15:04"), terminal.Yellow
 		}
 		return "running", terminal.Green
 	case end == nil:

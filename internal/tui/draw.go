@@ -118,7 +118,7 @@ func (m *model) narrow() bool { return m.width < 60 }
 // head says which loop it is and how it stands.
 func (m *model) head() []string {
 	a := m.loop
-	word, colour := a.word()
+	word, colour := a.word(m.opt.Now().Location())
 	state := styleOf(colour).Bold(true).Render(word)
 	if d := a.elapsed(m.opt.Now()); d > 0 {
 		state += faint.Render(" " + clock(d))
@@ -274,6 +274,8 @@ func clock(d time.Duration) string {
 // roughly is how long an estimate is: no more exact than it can be.
 func roughly(d time.Duration) string {
 	switch {
+	case d < 10*time.Second:
+		return "a few seconds"
 	case d < 90*time.Second:
 		return fmt.Sprintf("%d s", d.Round(10*time.Second)/time.Second)
 	case d < time.Hour:

@@ -207,6 +207,14 @@ func TestFrames(t *testing.T) {
 	over.live = false
 	over.see(&journal.Event{Type: journal.LoopPaused, Reason: string(journal.Paused), Message: "paused by request", TS: tag.now})
 	over.arrange()
+	limited := night(t)
+	until := limited.now.Add(2*time.Hour + 20*time.Minute)
+	for _, task := range []string{"3", "4"} {
+		limited.then(time.Second, &journal.Event{Type: journal.AttemptFinished, Task: task, Attempt: map[string]int{"3": 2, "4": 1}[task], Verdict: journal.Limited, Reason: "Claude's 5-hour limit"},
+			&journal.Event{Type: journal.LimitWaiting, Task: task, Reason: "Claude's 5-hour limit", Detail: &journal.Detail{Backend: "claude", Until: &until}})
+	}
+	frames["tag-waiting"] = limited.model(80, 24)
+	frames["tag-waiting"].loop.said = nil // which has times of this machine's place
 	for name, m := range frames {
 		golden := filepath.Join("testdata", name+".txt")
 		got := frame(m)
@@ -392,6 +400,27 @@ func TestFollows(t *testing.T) {
 	press(m, "q")
 	if r := m.row(); r == nil || r.task != "4" {
 		t.Errorf("chosen is %+v", r)
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for _, c := range []struct {
+		d              time.Duration
+		clock, roughly string
+	}{
+		{0, "0s", "a few seconds"},
+		{59900 * time.Millisecond, "59s", "60 s"},
+		{61 * time.Second, "1m01s", "60 s"},
+		{25*time.Minute + 40*time.Second, "25m40s", "26 min"},
+		{2*time.Hour + 3*time.Minute, "2h03m", "2 h 5 min"},
+		{-time.Second, "0s", "a few seconds"},
+	} {
+		if got := clock(c.d); got != c.clock {
+			t.Errorf("clock of %v: %q", c.d, got)
+		}
+		if got := roughly(c.d); got != c.roughly {
+			t.Errorf("roughly %v: %q", c.d, got)
+		}
 	}
 }
 
