@@ -19,6 +19,7 @@ import (
 	"descartes/agent/stream"
 	"descartes/gitops"
 	"descartes/internal/config"
+	"descartes/internal/notify"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/report"
@@ -363,6 +364,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants wanted) {
 		d.verify(ctx, s)
 	}
 	d.safety(ctx, s.Config)
+	d.notify(s.Config)
 	r, err := preparePrompt(ctx, d.root, loop.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
 	var found problems
 	switch {
@@ -404,7 +406,19 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	d.verify(ctx, s)
 	d.safety(ctx, s.Config)
 	d.documents(s.Scud)
+	d.notify(s.Config)
 	d.run(ctx, s, imports)
+}
+
+// notify says who is called, and for what. Nobody is called for it.
+func (d *doctor) notify(cfg loop.Config) {
+	n, err := notify.New(notify.Options{Targets: cfg.Notify, On: cfg.NotifyOn, Env: d.env})
+	switch {
+	case err != nil:
+		d.bad("notify", err.Error(), "")
+	case n != nil:
+		d.good("notify", n.String())
+	}
 }
 
 // verify says which command decides, and whether its program is there.

@@ -80,6 +80,19 @@ func New(opt Options) (*Notifier, error) {
 	return n, nil
 }
 
+// String names the targets and the events. Nothing of it is secret.
+func (n *Notifier) String() string {
+	var names []string
+	for _, t := range n.targets {
+		names = append(names, t.name)
+	}
+	on := "everything"
+	if len(n.on) > 0 {
+		on = strings.Join(words(n.on), ", ")
+	}
+	return strings.Join(names, ", ") + ", for " + on
+}
+
 func words(list []Event) (out []string) {
 	for _, e := range list {
 		out = append(out, string(e))
