@@ -425,7 +425,7 @@ func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOu
 // finish publishes the commit that a dead loop had made last, where that was cut off.
 func (t *trunk) finish(ctx context.Context) error {
 	commit, err := t.tools.Repo.RefCommit(t.last())
-	if err != nil || commit == "" || commit == t.on {
+	if err != nil || commit == "" || commit == t.on || commit == t.history.LastCommit {
 		return err
 	}
 	tip, err := t.tip(ctx)

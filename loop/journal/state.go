@@ -38,6 +38,7 @@ type State struct {
 	Tree          string
 	Integrated    string   // with slots: the tree of everything verified so far; "" before there is any
 	IntegratedOn  string   // and the commit that it builds on
+	LastCommit    string   // of a wave, taken back or not
 	Branch        string   // of a run in slots: the ref that takes the commits; "" where that is not known
 	UserPaths     []string // what the user had changed before the loop
 	Started       time.Time
@@ -222,6 +223,7 @@ func (s *State) Apply(e *Event) {
 		if e.Tree != "" {
 			s.Integrated, s.IntegratedOn = e.Tree, e.Commit
 		}
+		s.LastCommit = e.Commit
 		s.WaveCommits, s.GivenUp = append(s.WaveCommits, WaveCommit{e.Wave, e.Commit, e.TS, e.Tasks}), nil // every commit holds the whole task file
 		s.UserPaths = slices.DeleteFunc(slices.Clone(s.UserPaths), func(p string) bool { return slices.Contains(e.UserPaths, p) })
 		s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return slices.Contains(e.Tasks, v.Task) })
@@ -270,6 +272,7 @@ func (s *State) rewind(e *Event) {
 	again := func(task string) bool { return slices.Contains(e.Tasks, task) }
 	ofTask := func(x BlockedTask) bool { return again(x.Task) }
 	s.WaveCommits = s.WaveCommits[:len(s.WaveCommits)-len(After(s.WaveCommits, e.Wave))]
+	s.Integrated, s.IntegratedOn = "", "" // it is what HEAD holds
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return again(v.Task) })
 	s.Blocked, s.GivenUp = slices.DeleteFunc(s.Blocked, ofTask), slices.DeleteFunc(s.GivenUp, ofTask)
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return again(w.Task) })
