@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -443,6 +444,35 @@ func (t *trunk) finish(ctx context.Context) error {
 	}
 	t.loose = commit
 	return nil
+}
+
+// catchUp brings the state up to what became of the branch while nobody ran the loop: the commit that a dead one made and did not note, whose own
+// words tell what it holds, and what others committed.
+func (t *trunk) catchUp(ctx context.Context) error {
+	if t.loose != "" {
+		wave, err := t.tools.Repo.ReadWave(ctx, t.loose)
+		if err != nil || wave.Loop != t.state.ID {
+			return err
+		}
+		t.merged.Tree, t.on = wave.Tree, t.loose
+		if err := t.record(&journal.Event{Type: journal.WaveCommitted, Wave: wave.Number, Commit: t.loose, Tree: string(wave.Tree), Tasks: wave.Tasks, Message: wave.Subject, Of: wave.Files}); err != nil {
+			return err
+		}
+	}
+	free := slices.IndexFunc(t.lanes, func(ln *lane) bool { return ln.task == "" }) // in the others lies work
+	tip, err := t.tip(ctx)
+	if err != nil || tip == t.on || free < 0 {
+		return err
+	}
+	base, err := t.tools.Repo.CommitTree(tip)
+	if err != nil {
+		return err
+	}
+	err = t.alone(ctx, func() error { return t.follow(ctx, t.lanes[free], tip, base) })
+	if _, apart := errors.AsType[*apartError](err); apart {
+		return gitErr("go on from what was committed meanwhile", err)
+	}
+	return err
 }
 
 // follow brings in what somebody else committed: the state goes on from there, once it is verified as a whole.

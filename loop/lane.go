@@ -235,19 +235,7 @@ func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
 		return context.Canceled
 	}
 	if !res.Passed {
-		return &SetupError{Slot: slot.Number, Command: l.config.Pool.Setup, Reason: strings.TrimPrefix(res.Reason(), "verify "), Output: res.Tail, Log: l.relative(log)}
+		return fmt.Errorf("pool.setup in slot %d: `%s`%s (see %s)", slot.Number, oneline.Text(l.config.Pool.Setup), strings.TrimPrefix(res.Reason(), "verify"), l.relative(log))
 	}
 	return nil
-}
-
-// SetupError says that pool.setup failed in a slot.
-type SetupError struct {
-	Slot            int
-	Command, Reason string
-	Output, Log     string
-}
-
-func (e *SetupError) Error() string {
-	lines := strings.Split(strings.TrimRight(e.Output, "\n"), "\n")
-	return fmt.Sprintf("pool.setup in slot %d: `%s` %s: %s (see %s)", e.Slot, oneline.Text(e.Command), e.Reason, oneline.Text(lines[len(lines)-1]), e.Log)
 }

@@ -272,6 +272,9 @@ func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
 	if room, ok := errors.AsType[*workspace.RoomError](err); ok {
 		return Outcome{Ending: journal.DiskFull, Message: room.Error()}, nil
 	}
+	if err == nil && l.trunk != nil && l.resumed {
+		err = l.trunk.catchUp(ctx)
+	}
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -22,9 +22,6 @@ import (
 // recover takes up what a dead loop had begun in a lane. A task that a run was stopped in the middle of in the user's tree goes first there: its
 // work lies in the tree, and the task's base is what a later block would go back to.
 func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
-	if err := w.adoptCommit(ctx); err != nil {
-		return nil, err
-	}
 	if ln.tree != nil {
 		ln.task = w.history.Current
 		if w.history.Open == nil {
@@ -44,21 +41,6 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 		ln.task = ""
 	}
 	return out, err
-}
-
-// adoptCommit records the commit that a dead loop had made and did not note: its own words tell what it holds.
-func (w *tagWork) adoptCommit(ctx context.Context) error {
-	if w.trunk == nil || w.trunk.loose == "" {
-		return nil
-	}
-	hash := w.trunk.loose
-	w.trunk.loose = ""
-	wave, err := w.tools.Repo.ReadWave(ctx, hash)
-	if err != nil || wave.Loop != w.state.ID {
-		return err
-	}
-	w.trunk.merged.Tree, w.trunk.on = wave.Tree, hash
-	return w.record(&journal.Event{Type: journal.WaveCommitted, Wave: wave.Number, Commit: hash, Tree: string(wave.Tree), Tasks: wave.Tasks, Message: wave.Subject, Of: wave.Files})
 }
 
 // takeUp brings to its end what a dead loop had begun of a lane's task: an attempt under way is adopted when its agent had finished, else it is
