@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -61,7 +62,7 @@ func stopReason(line string) (reason string, ok bool) {
 		return "", false
 	}
 	reason = strings.ReplaceAll(strings.TrimRight(strings.ToValidUTF8(reason, "\uFFFD"), "*_"), "\x00", "")
-	return oneline.Clip(or(reason, "no reason given"), reasonLimit), true
+	return oneline.Clip(cmp.Or(reason, "no reason given"), reasonLimit), true
 }
 
 // questionLimit is how much of a question is kept.

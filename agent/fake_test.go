@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -231,7 +232,7 @@ func fakeWork(t tongue, manner, prompt string, out func(form, text string)) {
 		out(t.tool, "You've hit your weekly limit · resets 9:32pm (UTC). Error: usage limit reached")
 		out(t.say, promised)
 	case "large line":
-		before, after, _ := strings.Cut(t.line(or(t.tool, t.say), "@"), "@")
+		before, after, _ := strings.Cut(t.line(cmp.Or(t.tool, t.say), "@"), "@")
 		io.Copy(os.Stdout, endless(before, "words ", after, 100<<20))
 		out(t.say, promised)
 	case "large output":
@@ -264,8 +265,8 @@ func fakePieces(t tongue, manner string, out func(form, text string)) {
 // fakeFlood prints a gigabyte: long lines and short ones.
 func fakeFlood(t tongue) {
 	long := bytes.Repeat([]byte("0123456789abcde\\n"), 10<<20/17)
-	before, after, _ := strings.Cut(t.line(or(t.tool, t.say), "@"), "@")
-	short := bytes.Repeat([]byte(t.line(or(t.think, t.say), "a thought of some length")), 64)
+	before, after, _ := strings.Cut(t.line(cmp.Or(t.tool, t.say), "@"), "@")
+	short := bytes.Repeat([]byte(t.line(cmp.Or(t.think, t.say), "a thought of some length")), 64)
 	size := 1 << 30
 	if t.end == "" { // text
 		size >>= 2

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -145,7 +146,7 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 		told.Text += ": " + line
 	}
 	if strings.Contains(told.Text, "server logs") { // the client's own, of which standard error has the end
-		told.Text = or(loggedError(q.lastErrors()), told.Text)
+		told.Text = cmp.Or(loggedError(q.lastErrors()), told.Text)
 	}
 	if r.quota(res, s, told, q, exit, failed) {
 		return
@@ -189,7 +190,7 @@ func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, e
 		name, until, ok = r.limitOnErrors(q.lastErrors(), exit.End)
 	}
 	if s.limited {
-		name, ok = or(quota.Kind(s.limit.Word), or(name, "usage limit")), true
+		name, ok = cmp.Or(quota.Kind(s.limit.Word), cmp.Or(name, "usage limit")), true
 		if !s.limit.Until.IsZero() {
 			until = s.limit.Until
 		}
@@ -334,11 +335,4 @@ func refusalIn(text string) (line string, ok bool) {
 		}
 	}
 	return line, ok
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -46,13 +47,13 @@ type progress struct {
 // apply takes the next event.
 func (s *progress) apply(e stream.Event) {
 	if e.Kind == stream.Retry {
-		s.retrying = or(e.Text, or(e.Word, "it tries again"))
+		s.retrying = cmp.Or(e.Text, cmp.Or(e.Word, "it tries again"))
 	} else {
 		s.retrying, s.moved = "", s.moved+1
 	}
 	switch e.Kind {
 	case stream.Session:
-		s.session, s.model = or(e.ID, s.session), or(e.Model, s.model)
+		s.session, s.model = cmp.Or(e.ID, s.session), cmp.Or(e.Model, s.model)
 		s.more = true
 	case stream.Begin:
 		s.ended, s.troubled, s.more = false, false, true
@@ -105,7 +106,7 @@ func (s *progress) apply(e stream.Event) {
 		s.end, s.ended, s.more = e, true, false
 		s.ends++
 		if !e.OK && e.Text == "" && s.troubled {
-			s.end.Text, s.end.Word = s.trouble.Text, or(e.Word, s.trouble.Word)
+			s.end.Text, s.end.Word = s.trouble.Text, cmp.Or(e.Word, s.trouble.Word)
 			if e.Status == 0 {
 				s.end.Status = s.trouble.Status
 			}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -218,7 +219,7 @@ func (c *clocks) check(s *progress, now time.Duration, started bool) *cutoff {
 	case l.Spin > 0 && s.overflows >= overflowLimit:
 		return &cutoff{clock: cutoffOverflow, words: s.trouble.Text}
 	case s.refused >= refusedLimit:
-		return &cutoff{clock: cutoffRefused, words: fmt.Sprintf("%s, status %d", or(s.refusal, "its key is refused"), s.retryStatus)}
+		return &cutoff{clock: cutoffRefused, words: fmt.Sprintf("%s, status %d", cmp.Or(s.refusal, "its key is refused"), s.retryStatus)}
 	case l.Spin > 0 && s.steps >= l.Spin:
 		return &cutoff{clock: cutoffSpin}
 	case l.Exit > 0 && s.ended && !s.more && !s.end.Maybe && now-c.ended >= l.Exit:

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,7 +140,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 	if l.state.Kind != KindTag {
 		setting = BaselineOff
 	}
-	setting = orElse(l.config.Baseline, setting)
+	setting = cmp.Or(l.config.Baseline, setting)
 	if setting == BaselineOff || verifyCommand(l.config, l.state.Kind) == "" || !l.work.testable() || l.limits(ctx, stop) != nil {
 		return nil, nil
 	}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -231,7 +232,7 @@ func (w *promptWork) reply(ctx context.Context, question string) (yes, answered 
 
 // tell records what the gate says between iterations, and what it knows then.
 func (w *promptWork) tell(d gate.Decision) error {
-	e := &journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Decision(d.Kind), Reason: orElse(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
+	e := &journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Decision(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
 		e.Message = d.Question
 	}
@@ -280,7 +281,7 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 		if err != nil {
 			return check, fmt.Errorf("run the pre-check: %w", err)
 		}
-		check.Passed, check.Output = res.Passed, orElse(endOf(res.Tail), res.Reason())
+		check.Passed, check.Output = res.Passed, cmp.Or(endOf(res.Tail), res.Reason())
 		return check, nil
 	}
 	in := w.Loop.input(u, precheckPrompt(c.Prompt))
@@ -298,7 +299,7 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 		return check, err
 	}
 	check.Passed = res.End == agent.Finished && gate.Promised(res.Final, "AGREED")
-	check.Output = orElse(endOf(res.Final), orElse(res.Reason, "it says nothing"))
+	check.Output = cmp.Or(endOf(res.Final), cmp.Or(res.Reason, "it says nothing"))
 	return check, nil
 }
 
@@ -384,14 +385,14 @@ func (w *promptWork) outcome(d gate.Decision) *Outcome {
 // asks is the end of a run that a person's answer can go on with.
 func asks(d gate.Decision) *Outcome {
 	out := &Outcome{Ending: journal.BreakerOpen, Message: d.Reason, Until: d.Until}
-	switch orElse(d.Breaker, d.Gate) {
+	switch cmp.Or(d.Breaker, d.Gate) {
 	case gate.BreakBudget:
 		out.Ending = journal.CostReached
 	case gate.BreakIterations:
 		out.Ending = journal.LimitReached
 	default:
 		if d.Kind == gate.Ask {
-			out.Ending, out.Message = journal.GateAsks, orElse(d.Question, d.Reason)
+			out.Ending, out.Message = journal.GateAsks, cmp.Or(d.Question, d.Reason)
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -90,7 +91,7 @@ func (w *tagWork) handoffText(out *Outcome) string {
 	var b strings.Builder
 	c := w.job.Graph.Counts()
 	fmt.Fprintf(&b, "## Where the loop over %s stopped\n\n", oneline.Text(w.state.Tag))
-	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", w.state.ID, w.tools.Now().Format(time.RFC1123Z), oneline.Text(orElse(out.Message, out.Ending.Words())), c.Done, c.Total)
+	fmt.Fprintf(&b, "Loop %s stopped on %s: %s. %d of %d tasks are done", w.state.ID, w.tools.Now().Format(time.RFC1123Z), oneline.Text(cmp.Or(out.Message, out.Ending.Words())), c.Done, c.Total)
 	if n := len(w.history.WaveCommits); n > 0 {
 		fmt.Fprintf(&b, "; the last commit is %.12s", w.history.WaveCommits[n-1].Commit)
 	}
@@ -176,11 +177,4 @@ func lastWords(d *journal.Detail) string {
 		return ""
 	}
 	return strings.TrimSpace(tail(strings.Join(strings.Fields(d.Words), " "), 400))
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

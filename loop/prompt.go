@@ -572,7 +572,7 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 		}
 	}
 	if res.Agent.End != agent.Finished {
-		f.Err = orElse(res.Agent.Reason, string(res.Agent.End))
+		f.Err = cmp.Or(res.Agent.Reason, string(res.Agent.End))
 	}
 	if v := res.Verify; v != nil {
 		f.Verify = &gate.Check{Name: w.config.VerificationCommand, Passed: v.Passed, Output: v.Tail}
@@ -731,7 +731,7 @@ func (w *promptWork) message(u *unit) string {
 	subject := w.job.Rules.Subject(u.it)
 	if subject == "" {
 		n := config.Names{Iteration: u.it.Number, Wave: u.it.Number, Tag: w.state.ID, At: w.tools.Now()}
-		subject = n.Expand(orElse(w.config.Git.CommitTemplate, config.DefaultCommitTemplate))
+		subject = n.Expand(cmp.Or(w.config.Git.CommitTemplate, config.DefaultCommitTemplate))
 	}
 	return strings.TrimSpace(subject) + "\n\n" + strings.Join(w.trailers(u), "\n") + "\n"
 }
@@ -943,7 +943,7 @@ func (w *promptWork) review(ctx context.Context, u *unit, now gitops.Tree) (r sp
 	}
 	kept, _ := plainfile.Read("", w.home.keptPrompt(w.state.ID, u.it.Number, u.it.Try), maxKept) // without it the rest has to do
 	r.Name, r.Spec, r.Earlier = fmt.Sprintf("iteration %d of a prompt", u.it.Number), string(kept), w.history.Refinements[""]
-	r.Failure = specbuild.Failure{Attempt: u.it.Number, Verdict: string(b.Last.Decision), Reason: orElse(b.Last.Reason, b.Last.Message), Output: b.Last.Next, Words: b.Words}
+	r.Failure = specbuild.Failure{Attempt: u.it.Number, Verdict: string(b.Last.Decision), Reason: cmp.Or(b.Last.Reason, b.Last.Message), Output: b.Last.Next, Words: b.Words}
 	return r, fmt.Sprintf("refs/descartes/%s/review-%d", w.state.ID, u.it.Number), nil
 }
 
@@ -978,10 +978,10 @@ func (w *promptWork) handoff(out *Outcome) (path, text string) {
 	var b strings.Builder
 	p := &w.history.Prompt
 	fmt.Fprintf(&b, "## Where loop %s stopped\n\n", w.state.ID)
-	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", w.tools.Now().Format(time.RFC1123Z), iterations(w.history.Iteration), oneline.Text(orElse(out.Message, out.Ending.Words())))
+	fmt.Fprintf(&b, "It stopped on %s after %s: %s.\n", w.tools.Now().Format(time.RFC1123Z), iterations(w.history.Iteration), oneline.Text(cmp.Or(out.Message, out.Ending.Words())))
 	if e := p.Last; e != nil {
 		fmt.Fprintf(&b, "\n### Iteration %d\n\n", e.Iteration)
-		if text := oneline.Text(orElse(e.Reason, e.Message)); text != "" {
+		if text := oneline.Text(cmp.Or(e.Reason, e.Message)); text != "" {
 			fmt.Fprintf(&b, "- %s\n", text)
 		}
 		if len(e.Paths) > 0 {

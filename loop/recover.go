@@ -113,7 +113,7 @@ func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 	}
 	f, failed := h.Failures[id]
 	if over := w.overpaid(id); over != "" && f.Verdict != journal.Blocked {
-		u.res.Reason = orElse(f.Reason, "none has ended")
+		u.res.Reason = cmp.Or(f.Reason, "none has ended")
 		return w.blockOverpaid(ctx, u, over)
 	}
 	if failed && (f.Verdict == journal.Blocked || h.Counted[id] >= w.config.Scud.MaxIterationsPerTask) {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -280,7 +281,7 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now
 	if err := st.save(fsys, s.Path); err != nil || !dropsLoopFile(st.Config, false, true) {
 		return err
 	}
-	return removeLoopFile(orElse(st.Config.WorkingDirectory, filepath.Dir(string(home))))
+	return removeLoopFile(cmp.Or(st.Config.WorkingDirectory, filepath.Dir(string(home))))
 }
 
 // DefaultBreaker is in how many tasks in a row the same failure opens the breaker where nothing else is said, and

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -212,7 +213,7 @@ func pastAttempt(loop string, a *journal.Attempt) PastAttempt {
 	if !a.Over() {
 		return p
 	}
-	p.Verdict, p.Reason, p.Seconds, p.Ref = orElse(string(a.Verdict), string(a.Decision)), a.Reason, a.Seconds(), a.Ref
+	p.Verdict, p.Reason, p.Seconds, p.Ref = cmp.Or(string(a.Verdict), string(a.Decision)), a.Reason, a.Seconds(), a.Ref
 	p.After, p.DiffStat, p.Output = gitops.Tree(a.After), a.DiffStat, a.Next
 	if a.Iteration == 0 && a.Result != nil {
 		p.Output = a.Result.Output
@@ -295,7 +296,7 @@ func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 		e.Message = strings.TrimSpace(head(res.Final, maxRefinement))
 	}
 	if e.Message == "" {
-		e.Reason = orElse(res.Reason, "it advised nothing")
+		e.Reason = cmp.Or(res.Reason, "it advised nothing")
 	}
 	return l.record(e)
 }

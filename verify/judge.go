@@ -1,6 +1,9 @@
 package verify
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Verdict says what an attempt came to.
 type Verdict string
@@ -41,15 +44,15 @@ const Asks = "it asks: "
 func Judge(f Facts) (Verdict, string) {
 	switch f.AgentEnd {
 	case "cancelled":
-		return Cancelled, or(f.AgentReason, "cancelled")
+		return Cancelled, cmp.Or(f.AgentReason, "cancelled")
 	case "limited":
-		return Limited, or(f.AgentReason, "the provider's quota is used up")
+		return Limited, cmp.Or(f.AgentReason, "the provider's quota is used up")
 	case "timeout", "idle":
-		return TimedOut, or(f.AgentReason, "the agent ran out of time")
+		return TimedOut, cmp.Or(f.AgentReason, "the agent ran out of time")
 	case "crashed":
-		return Crashed, or(f.AgentReason, "the agent crashed")
+		return Crashed, cmp.Or(f.AgentReason, "the agent crashed")
 	case "refused":
-		return Crashed, or(f.AgentReason, "the agent could not be run")
+		return Crashed, cmp.Or(f.AgentReason, "the agent could not be run")
 	case "finished":
 	default:
 		return Crashed, fmt.Sprintf("the agent ended in an unknown way %q", f.AgentEnd)
@@ -79,11 +82,4 @@ func byStatus(v *Result) (Verdict, string) {
 		return Verified, "verify passed"
 	}
 	return Failed, v.Reason()
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -169,9 +170,9 @@ func (e *claudeLine) result(tell func(Event)) {
 	if !end.OK {
 		first := ""
 		for _, text := range e.Errors {
-			first = or(first, text)
+			first = cmp.Or(first, text)
 		}
-		end.Text = lastOf(or(e.Result, or(first, e.failure())))
+		end.Text = lastOf(cmp.Or(e.Result, cmp.Or(first, e.failure())))
 		if strings.HasPrefix(e.Subtype, "error_max") {
 			end.Word = e.Subtype
 		}

@@ -1,5 +1,7 @@
 package stream
 
+import "cmp"
+
 // clineLine is what is read of a line of `cline --json`.
 type clineLine struct {
 	Type   string `json:"type"`
@@ -30,7 +32,7 @@ func readCline(line []byte, tell func(Event)) LineKind {
 	if !decode(line, &e) || e.Type == "" {
 		return Noise
 	}
-	failure := lastOf(or(or(e.Message, e.Error), or(e.Event.Message, e.Event.Error)))
+	failure := lastOf(cmp.Or(cmp.Or(e.Message, e.Error), cmp.Or(e.Event.Message, e.Event.Error)))
 	switch e.Type {
 	case "agent_event":
 		switch {

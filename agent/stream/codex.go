@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 )
 
@@ -75,7 +76,7 @@ func readCodex(line []byte, tell func(Event)) LineKind {
 	case "":
 		return Noise
 	case "thread.started":
-		tell(Event{Kind: Session, ID: or(e.Thread, e.Session)})
+		tell(Event{Kind: Session, ID: cmp.Or(e.Thread, e.Session)})
 	case "turn.started":
 		tell(Event{Kind: Begin})
 	case "turn.completed":
@@ -100,7 +101,7 @@ func readCodex(line []byte, tell func(Event)) LineKind {
 // item tells of a step. Items of type error are warnings; the list of
 // things to do is printed once more after the last message.
 func (e *codexEvent) item(tell func(Event)) LineKind {
-	switch kind := or(e.Item.Type, e.Item.Old); kind {
+	switch kind := cmp.Or(e.Item.Type, e.Item.Old); kind {
 	case "agent_message", "assistant_message":
 		if e.Type == "item.completed" {
 			tell(Event{Kind: Text, Text: e.Item.Text, Whole: true})
@@ -120,7 +121,7 @@ func (e *codexEvent) old(tell func(Event)) LineKind {
 	case "":
 		return Noise
 	case "session_configured":
-		tell(Event{Kind: Session, ID: or(e.Thread, e.Session)})
+		tell(Event{Kind: Session, ID: cmp.Or(e.Thread, e.Session)})
 	case "task_started":
 		tell(Event{Kind: Begin})
 	case "agent_message":

@@ -75,10 +75,3 @@ const errorLimit = 4 << 10
 
 // lastOf is the end of an error.
 func lastOf(s string) string { return s[max(0, len(s)-errorLimit):] }
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}

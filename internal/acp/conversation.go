@@ -11,6 +11,7 @@ package acp
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -242,7 +243,7 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	b.log.print(event{Type: "agent", Name: first.AgentInfo.Name, Version: first.AgentInfo.Version})
 	if v := first.ProtocolVersion.String(); v != strconv.Itoa(version) {
 		return event{Type: "end", Stop: "error", Word: "invalid_request", Text: fmt.Sprintf("it speaks version %s of the Agent Client Protocol, and descartes version %d: "+
-			"install a version of %s that speaks %d", or(v, "(none told)"), version, b.argv[0], version)}
+			"install a version of %s that speaks %d", cmp.Or(v, "(none told)"), version, b.argv[0], version)}
 	}
 	session, err := b.open(ctx, first.AuthMethods)
 	if err != nil {
@@ -579,12 +580,12 @@ func (b *conversation) permit(params json.RawMessage) (any, *rpcError) {
 		return outcome("cancelled", ""), nil
 	}
 	status := q.ToolCall.Status
-	q.ToolCall.Status = or(status, "pending")
+	q.ToolCall.Status = cmp.Or(status, "pending")
 	b.tool(q.ToolCall)
 	c := *b.calls[q.ToolCall.ToolCallID]
 	b.mu.Unlock()
 	chosen, ok, why := b.tree.answer(c, q.Options)
-	what := oneline.Clip(or(c.Title, or(c.Kind, "a tool")), 300)
+	what := oneline.Clip(cmp.Or(c.Title, cmp.Or(c.Kind, "a tool")), 300)
 	if why != "" {
 		b.log.print(event{Type: "denied", Title: what, Kind: c.Kind, Text: why})
 	} else {

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -121,7 +122,7 @@ func some(offered []configValue) string {
 		}
 		ids = append(ids, m.Value)
 	}
-	return or(strings.Join(ids, ", "), "none")
+	return cmp.Or(strings.Join(ids, ", "), "none")
 }
 
 // modelError is a model that is not to be had.

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -19,7 +20,7 @@ const pathLimit = 1000
 
 // merge adds what is newly known.
 func (c *call) merge(u toolFields) {
-	c.Title, c.Kind, c.Status = or(u.Title, c.Title), or(u.Kind, c.Kind), or(u.Status, c.Status)
+	c.Title, c.Kind, c.Status = cmp.Or(u.Title, c.Title), cmp.Or(u.Kind, c.Kind), cmp.Or(u.Status, c.Status)
 	for _, p := range u.paths() {
 		if p != "" && len(c.Paths) <= pathLimit && !slices.Contains(c.Paths, p) {
 			c.Paths = append(c.Paths, p)
@@ -149,11 +150,4 @@ func (t tree) answer(c call, options []option) (chosen option, ok bool, why stri
 	}
 	chosen, ok = choose(options, "reject_once", "reject_always")
 	return chosen, ok, why
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -18,7 +18,6 @@ package promise
 import (
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"descartes/internal/markdown"
@@ -158,26 +157,8 @@ func closes(line, word string) bool {
 	}
 	before := strings.TrimRight(rest[:at], "*_")
 	last, _ := utf8.DecodeLastRuneInString(before)
-	return (before == "" || last == ' ' || last >= utf8.RuneSelf && last != '”' && last != '“' && last != '»' && last != '«') && !spoken(before)
+	return (before == "" || last == ' ' || last >= utf8.RuneSelf && last != '”' && last != '“' && last != '»' && last != '«') && !spoken.MatchString(strings.TrimRight(before[max(0, len(before)-256):], " \t*_`"))
 }
 
-// spoken reports whether the sentence that leads to a tag is about it.
-func spoken(before string) bool {
-	before = before[max(0, len(before)-256):]
-	before = strings.TrimRight(before, " \t*_`")
-	before = before[strings.LastIndexAny(before, ".!?")+1:]
-	words := strings.FieldsFunc(strings.ToLower(before), func(r rune) bool {
-		return !unicode.IsLetter(r) && r != '\'' && r != '’'
-	})
-	for _, w := range words {
-		switch w {
-		case "not", "never", "cannot", "until", "unless", "once", "when", "whenever", "if", "will", "would", "should",
-			"output", "outputs", "outputting", "emit", "say", "reply", "respond", "tag", "promise", "i'll", "i’ll":
-			return true
-		}
-		if strings.HasSuffix(w, "n't") || strings.HasSuffix(w, "n’t") {
-			return true
-		}
-	}
-	return false
-}
+// spoken begins a sentence about a tag that stands at its end.
+var spoken = regexp.MustCompile(`(?i)\b(not|never|cannot|until|unless|once|when|whenever|if|will|would|should|output(s|ting)?|emit|say|reply|respond|tag|promise|i['’]ll)\b[^.!?]*$|n['’]t\b[^.!?]*$`)

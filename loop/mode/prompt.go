@@ -3,6 +3,7 @@
 package mode
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -86,12 +87,12 @@ var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 // Expand fills in the variables of a prompt, once: what they hold is not looked at again. A name that is
 // not known stays as it is.
 func (v Variables) Expand(text string) string {
-	task, spec := orWord(v.Task, "none is named"), orWord(v.Spec, "none is named")
-	specs := orWord(v.Specs, "there is no folder specs/: look for them in the documents of the project")
+	task, spec := cmp.Or(v.Task, "none is named"), cmp.Or(v.Spec, "none is named")
+	specs := cmp.Or(v.Specs, "there is no folder specs/: look for them in the documents of the project")
 	values := map[string]string{
 		"MODE": string(v.Mode), "ITERATION": strconv.Itoa(v.Iteration), "MAX_ITERATIONS": strconv.Itoa(v.Max), "RETRY": strconv.Itoa(max(0, v.Try-1)),
 		"TASK_DESCRIPTION": task, "TASK": task, "ASSOCIATED_SPEC": spec, "SPEC": spec, "PLAN_FILE": v.PlanFile, "SPECS": specs, "SPECS_DIR": specs,
-		"TEST_COMMAND": orWord(v.Test, "as AGENTS.md says"), "PROMISE": v.Promise, "PROJECT_DIR": v.Root, "TIMESTAMP": v.Start,
+		"TEST_COMMAND": cmp.Or(v.Test, "as AGENTS.md says"), "PROMISE": v.Promise, "PROJECT_DIR": v.Root, "TIMESTAMP": v.Start,
 	}
 	return variable.ReplaceAllStringFunc(text, func(name string) string {
 		if value, ok := values[name[2:len(name)-1]]; ok {
@@ -99,11 +100,4 @@ func (v Variables) Expand(text string) string {
 		}
 		return name
 	})
-}
-
-func orWord(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -39,7 +39,7 @@ type Header struct {
 // WriteTo writes the block.
 func (h Header) WriteTo(w io.Writer) (int64, error) {
 	n, err := fmt.Fprintf(w, thick+"ITERATION %d\n"+thick+"Mode: %s\nTask: %s\nSpec: %s\nStart Time: %s\n"+thin,
-		h.Iteration, h.Mode, orWord(oneline.Text(h.Task), "-"), orWord(oneline.Text(h.Spec), "-"), h.Start.Format(time.RFC3339))
+		h.Iteration, h.Mode, cmp.Or(oneline.Text(h.Task), "-"), cmp.Or(oneline.Text(h.Spec), "-"), h.Start.Format(time.RFC3339))
 	return int64(n), err
 }
 
