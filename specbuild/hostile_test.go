@@ -69,7 +69,7 @@ func TestHostilePlans(t *testing.T) {
 				p.Section(task, nil, list)
 			}
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("%s: %v", name, took)
 		} else {
 			t.Logf("%-22s %8v err %v", name, took.Round(time.Microsecond), err)
