@@ -20,7 +20,7 @@ import (
 )
 
 func newAnswerCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	var edit bool
 	cmd := &cobra.Command{
 		Use:   "answer [task] [text]",
@@ -87,7 +87,7 @@ func writtenAnswer(cmd *cobra.Command, root string, file *tasks.File, id string)
 }
 
 // answer keeps what a person said and makes the task pending.
-func answer(cmd *cobra.Command, look looking, id, text string) error {
+func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
 	root, c, err := look.source(cmd)
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ type answered struct {
 	by       string // the loop that runs and takes it up; "" where none does
 }
 
-func printAnswered(cmd *cobra.Command, look looking, a answered) error {
+func printAnswered(cmd *cobra.Command, look tagFlags, a answered) error {
 	if look.json {
 		return writeJSON(cmd.OutOrStdout(), a)
 	}
@@ -271,7 +271,7 @@ func (a answered) outcome() string {
 }
 
 // showQuestions lists what is open: in the tag that was named, or in each that a loop ran over.
-func showQuestions(cmd *cobra.Command, look looking) error {
+func showQuestions(cmd *cobra.Command, look tagFlags) error {
 	boards, err := asked(cmd, look)
 	if err != nil {
 		return err
@@ -295,7 +295,7 @@ func showQuestions(cmd *cobra.Command, look looking) error {
 }
 
 // asked are the boards that questions are looked for in.
-func asked(cmd *cobra.Command, look looking) (boards []*report.Board, err error) {
+func asked(cmd *cobra.Command, look tagFlags) (boards []*report.Board, err error) {
 	if err := environment(cmd.Flags()); err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ func asked(cmd *cobra.Command, look looking) (boards []*report.Board, err error)
 }
 
 // showQuestion tells what a task's agent asks, and what was answered before.
-func showQuestion(cmd *cobra.Command, look looking, id string) error {
+func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 	b, err := look.board(cmd)
 	if err != nil {
 		return err

@@ -204,7 +204,7 @@ func accounts(backends []agent.Backend, root string, env func(string) string) *q
 }
 
 func newRewindCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	wave := -1
 	var force, dry bool
 	cmd := &cobra.Command{

@@ -194,7 +194,7 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
 		d.agents(ctx, cfg, agent.Backend{})
 		return
 	}
-	look := func(program string) (string, error) { return proc.Look(program, d.root, d.env) }
+	look := lookIn(d.root)
 	if err := b.Check(look, 0); err != nil {
 		d.bad("agent", err.Error(), `install it`+inBrackets(b.Install())+`, or give any program with --command "my-agent --flag"`)
 		d.agents(ctx, cfg, b)
@@ -347,7 +347,7 @@ func beginning(path string) []byte {
 }
 
 // checkPrompt looks at what a loop over a prompt needs.
-func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants wanted) {
+func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) {
 	ctx := cmd.Context()
 	d.git(ctx, d.root)
 	_, err := wants.prompt(s)

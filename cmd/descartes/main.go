@@ -183,7 +183,7 @@ func completeWords(cmd *cobra.Command, flag string, words ...string) {
 
 // taskIDs offers the ids of the list that the flags given so far mean, with their titles.
 func taskIDs(cmd *cobra.Command, dir string) ([]string, cobra.ShellCompDirective) {
-	look := looking{settings: settings{Settings: config.New()}}
+	look := tagFlags{settings: settings{Settings: config.New()}}
 	look.Dir = dir
 	root, c, err := look.source(cmd)
 	if err != nil {
@@ -201,7 +201,7 @@ func taskIDs(cmd *cobra.Command, dir string) ([]string, cobra.ShellCompDirective
 }
 
 // completeTask completes the first argument of a command, a task. more completes those after it.
-func (l *looking) completeTask(cmd *cobra.Command, more ...string) {
+func (l *tagFlags) completeTask(cmd *cobra.Command, more ...string) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:

@@ -16,8 +16,6 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/config"
-	"descartes/internal/proc"
-	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -159,8 +157,7 @@ func session() string {
 
 // preparePrompt reads and checks everything that a prompt loop needs. It names all that is wrong at once.
 func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt loop.StartOptions) (_ *promptRun, err error) {
-	r := &promptRun{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}, job: &loop.PromptJob{Dir: cfg.WorkingDirectory, Kind: kind}}
-	r.redact = redact.Of(r.secrets)
+	r := &promptRun{prepared: newPrepared(root, cfg, opt), job: &loop.PromptJob{Dir: cfg.WorkingDirectory, Kind: kind}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -175,16 +172,11 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	} else if fi, err := os.Stat(r.job.Dir); err != nil || !fi.IsDir() {
 		note(badInput("", "working directory %s: no such directory", r.job.Dir))
 	}
-	if r.backend, cfg.Backend, err = config.ResolveBackend(cfg); err != nil {
-		note(err)
-	} else {
-		cfg.Command, cfg.Args = config.SavedCommand(r.backend.Command)
-		cfg.AgentTypes = nil // there are no tasks that could have one
-		if r.others, err = config.OtherBackends(cfg); err != nil {
-			note(err)
-		}
-		found = append(found, r.agentProblems(cfg)...)
-		r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.job.Dir, func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) })...)
+	cfg.AgentTypes = nil // there are no tasks that could have one
+	wrong, resolved := r.resolve(&cfg)
+	if found = append(found, wrong...); resolved {
+		found = append(found, r.promptProblems(cfg)...)
+		r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.job.Dir, lookIn(r.job.Dir))...)
 	}
 	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
 		note(gateProblem(err))
@@ -197,7 +189,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 		r.job.Rules = &mode.Listed{Project: planned(r.job.Dir, root), Config: cfg, Gate: g}
 	}
 	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
-	found = append(found, r.ground(ctx, &cfg)...)
+	found = append(found, r.openRepository(ctx, &cfg)...)
 	r.besides(cfg)
 	if r.criteria() != nil {
 		if err := loop.NewHome(root).LoopFileFree(); err != nil {
@@ -207,7 +199,6 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	if c := r.criteria(); c != nil && c.Class.Checkpoint() && r.repo == nil && opt.Resume == "" {
 		r.notes = append(r.notes, "work of type "+string(c.Class)+" asks for a checkpoint at each step, and without a git repository none can be kept")
 	}
-	var wrong problems
 	r.sandbox, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
 	found = append(found, wrong...)
 	r.job.Config = cfg
@@ -217,15 +208,10 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	return r, nil
 }
 
-// agentProblems says whether the agent can be run, and given its prompt.
-func (r *promptRun) agentProblems(cfg loop.Config) (found problems) {
-	look := func(program string) (string, error) { return proc.Look(program, r.job.Dir, os.Environ()) }
-	if err := r.backend.Check(look, 0); err != nil {
-		found = append(found, loop.Problem{Message: err.Error(), Hint: "install it" + inBrackets(r.backend.Install()) + ", or name another with --command", Err: &failure{code: exitAgent, err: err}})
-	}
-	more, warnings := lacking(cfg, r.backend, r.job.Dir)
-	found, r.notes = append(found, more...), append(r.notes, warnings...)
-	known := func(string) (string, error) { return "", nil }
+// promptProblems says whether the agent can be run, and given its prompt.
+func (r *promptRun) promptProblems(cfg loop.Config) problems {
+	found, warnings := r.agentProblems(cfg, r.job.Dir)
+	r.notes = append(r.notes, warnings...)
 	longest := len(cfg.Prompt) + loop.MostBeside(cfg)
 	if err := r.backend.Check(known, longest); err != nil {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: "--prompt-mode stdin, or file, hands over a prompt of any length", Err: err})
@@ -332,8 +318,8 @@ func resumeOf(root, id, path string) string {
 	return report.ResumeCommand(root, id, path, fromHere(root))
 }
 
-// ground opens the repository where there is one.
-func (r *promptRun) ground(ctx context.Context, cfg *loop.Config) (found problems) {
+// openRepository opens the repository where there is one.
+func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found problems) {
 	commits := cfg.Git.AutoCommit || cfg.Git.CreateBranch || cfg.Git.Branch != ""
 	note := func(err error, hint string) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: cmp.Or(hint, hintOf(err)), Err: &failure{code: exitInput, err: err}})

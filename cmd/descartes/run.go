@@ -22,6 +22,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/notify"
+	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/sandbox"
@@ -62,6 +63,47 @@ func (r *prepared) notify(p *printer, c *loop.Config, tag string) (err error) {
 	}
 	return nil
 }
+
+func newPrepared(root string, cfg loop.Config, opt loop.StartOptions) prepared {
+	r := prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}
+	r.redact = redact.Of(r.secrets)
+	return r
+}
+
+// resolve finds the agents that the settings name, and puts into the settings what they are. ok is false where there is not even
+// the usual one.
+func (r *prepared) resolve(cfg *loop.Config) (found problems, ok bool) {
+	note := func(err error) {
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
+	}
+	var err error
+	if r.backend, cfg.Backend, err = config.ResolveBackend(*cfg); err != nil {
+		note(err)
+		return found, false
+	}
+	cfg.Command, cfg.Args = config.SavedCommand(r.backend.Command)
+	if r.others, err = config.OtherBackends(*cfg); err != nil {
+		note(err)
+	}
+	return found, true
+}
+
+// agentProblems says what keeps the usual agent from running in dir, and what may.
+func (r *prepared) agentProblems(cfg loop.Config, dir string) (found problems, warnings []string) {
+	if err := r.backend.Check(lookIn(dir), 0); err != nil {
+		hint := "install it" + inBrackets(r.backend.Install()) + ", or name another with --command"
+		found = append(found, loop.Problem{Message: err.Error(), Hint: hint, Err: &failure{code: exitAgent, err: err}})
+	}
+	more, warnings := lacking(cfg, r.backend, dir)
+	return append(found, more...), warnings
+}
+
+// lookIn finds programs for commands that run in dir; known is for who has found them.
+func lookIn(dir string) func(program string) (string, error) {
+	return func(program string) (string, error) { return proc.Look(program, dir, os.Environ()) }
+}
+
+func known(string) (string, error) { return "", nil }
 
 // backends are all that a run may call, the usual one first.
 func (r *prepared) backends() []agent.Backend { return append([]agent.Backend{r.backend}, r.others...) }

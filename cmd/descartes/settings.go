@@ -50,9 +50,9 @@ type settings struct {
 }
 
 // register binds the flags of those settings, for all but a build's if none are named.
-func (s *settings) register(cmd *cobra.Command, wanted func(*config.Setting) bool) {
+func (s *settings) register(cmd *cobra.Command, which func(*config.Setting) bool) {
 	s.Settings = config.New()
-	s.Bind(cmd.Flags(), wanted)
+	s.Bind(cmd.Flags(), which)
 	for _, one := range config.All() {
 		if cmd.Flags().Lookup(one.Flag) != nil && one.Words != nil {
 			completeWords(cmd, one.Flag, one.Words...)
@@ -235,17 +235,17 @@ func (s *settings) workIn(f *pflag.FlagSet, root string) {
 	s.WorkingDirectory = s.dirPath()
 }
 
-// wanted is what was typed for a start, which decides between a loop over a tag and one over a prompt. It counts
+// typedFlags is what was typed for a start, which decides between a loop over a tag and one over a prompt. It counts
 // before what the environment and descartes.yaml say.
-type wanted struct{ flags []string }
+type typedFlags struct{ flags []string }
 
-func typed(f *pflag.FlagSet) (a wanted) {
+func typed(f *pflag.FlagSet) (a typedFlags) {
 	f.Visit(func(fl *pflag.Flag) { a.flags = append(a.flags, fl.Name) })
 	return a
 }
 
 // any is the first of these flags that was typed, or "".
-func (a wanted) any(flags ...string) string {
+func (a typedFlags) any(flags ...string) string {
 	for _, name := range a.flags {
 		if slices.Contains(flags, name) {
 			return name
@@ -255,7 +255,7 @@ func (a wanted) any(flags ...string) string {
 }
 
 // prompt completes the decision with the settings, and refuses flags that the loop has no use for.
-func (a wanted) prompt(s *settings) (bool, error) {
+func (a typedFlags) prompt(s *settings) (bool, error) {
 	tag, prompt := a.any("scud-tag") != "", a.any("prompt", "prompt-file") != ""
 	switch {
 	case tag && prompt:

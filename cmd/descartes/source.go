@@ -20,13 +20,13 @@ import (
 	"descartes/tasks"
 )
 
-// looking holds the flags of the commands that look at a tag.
-type looking struct {
+// tagFlags holds the flags of the commands that look at a tag.
+type tagFlags struct {
 	settings
 	json bool
 }
 
-func (l *looking) register(cmd *cobra.Command, withJSON string) {
+func (l *tagFlags) register(cmd *cobra.Command, withJSON string) {
 	l.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") })
 	cmd.Flags().Lookup("scud-tag").Usage = "tag to look at (default: the active one, or the only one)"
 	if withJSON != "" {
@@ -35,7 +35,7 @@ func (l *looking) register(cmd *cobra.Command, withJSON string) {
 }
 
 // registerGraph binds what changes the graph of a list.
-func (l *looking) registerGraph(cmd *cobra.Command) {
+func (l *tagFlags) registerGraph(cmd *cobra.Command) {
 	f := cmd.Flags()
 	l.Bind(f, func(one *config.Setting) bool { return one.Is("graph") })
 	f.Lookup("plan").Usage = "plan `file` whose dependencies count too"
@@ -44,7 +44,7 @@ func (l *looking) registerGraph(cmd *cobra.Command) {
 
 // source is the project and which list of it is meant: by flags, else by descartes.yaml, else by the
 // tag's unfinished loop.
-func (l *looking) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
+func (l *tagFlags) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
 	f := cmd.Flags()
 	if root, err = l.read(f); err != nil {
 		return root, c, err
@@ -57,7 +57,7 @@ func (l *looking) source(cmd *cobra.Command) (root string, c loop.ScudConfig, er
 }
 
 // board reads the list that the flags mean, and what its loops know of it. Nothing is changed.
-func (l *looking) board(cmd *cobra.Command) (*report.Board, error) {
+func (l *tagFlags) board(cmd *cobra.Command) (*report.Board, error) {
 	root, c, err := l.source(cmd)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (l *looking) board(cmd *cobra.Command) (*report.Board, error) {
 }
 
 // models is the settings of a look at a list, with what tasks are run with.
-func (l *looking) models(c loop.ScudConfig) loop.Config {
+func (l *tagFlags) models(c loop.ScudConfig) loop.Config {
 	cfg := loop.Config{Scud: c, Models: l.Models, ModelTiers: l.ModelTiers, AgentTypes: l.AgentTypes}
 	if _, backend, err := config.ResolveBackend(l.Config); err == nil {
 		cfg.Backend = backend

@@ -68,7 +68,7 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON, verbose 
 	return st.View.Live, write(w, st.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose))
 }
 
-// lookUp is the loop that a looking command means.
+// lookUp is the loop that a command which looks at one means.
 func lookUp(root, dir, name, stateFile string) (*loop.Saved, error) {
 	home := loop.NewHome(root)
 	if stateFile != "" {

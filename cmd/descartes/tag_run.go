@@ -17,7 +17,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/proc"
-	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -43,8 +42,7 @@ type tagRun struct {
 // imports says that the plan may stand in for a missing task list: one that was named for this start,
 // so that a tag mistyped does not become a new one of the project's usual plan.
 func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *tagRun, err error) {
-	r := &tagRun{prepared: prepared{root: root, opt: opt, secrets: cfg.Secrets(os.Environ())}}
-	r.redact = redact.Of(r.secrets)
+	r := &tagRun{prepared: newPrepared(root, cfg, opt)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -61,21 +59,13 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 				`--verify "make test", or --verify none to take the agent's word`)
 		}
 	}
-	var mode bool
-	if r.backend, cfg.Backend, err = config.ResolveBackend(cfg); err != nil {
-		note(err, "")
-	} else {
-		mode = true
-		cfg.Command, cfg.Args = config.SavedCommand(r.backend.Command)
-		if r.others, err = config.OtherBackends(cfg); err != nil {
-			note(err, "")
-		}
-	}
+	wrong, resolved := r.resolve(&cfg)
+	found = append(found, wrong...)
 	load := loop.Load
 	if imports && opt.Resume == "" {
 		load = loop.LoadOrImport
 	}
-	job, wrong := load(root, cfg)
+	job, unread := load(root, cfg)
 	if r.job = job; job != nil {
 		if job.Config.Scud.MaxTotalIterations == 0 {
 			job.Config.Scud.MaxTotalIterations = loop.DefaultTotalIterations(job.Graph.Counts().Total)
@@ -85,13 +75,12 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 			return r, err
 		}
 	}
-	found = append(found, wrong...)
-	found = append(found, r.ground(ctx)...)
-	if mode {
-		found = append(found, r.agentProblems(cfg)...)
+	found = append(found, unread...)
+	found = append(found, r.openRepository(ctx)...)
+	if resolved {
+		found = append(found, r.specProblems(cfg)...)
 	}
 	if r.job != nil {
-		var wrong problems
 		r.sandbox, wrong = safety(ctx, root, root, &r.job.Config, r.backend)
 		found = append(found, wrong...)
 	}
@@ -101,8 +90,8 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	return r, nil
 }
 
-// ground opens the repository and checks that a run is safe in it.
-func (r *tagRun) ground(ctx context.Context) (found problems) {
+// openRepository opens the repository and checks that a run is safe in it.
+func (r *tagRun) openRepository(ctx context.Context) (found problems) {
 	note := func(err error) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: &failure{code: exitInput, err: err}})
 	}
@@ -201,20 +190,13 @@ func below(top, path string) (string, bool) {
 	return filepath.ToSlash(rel), err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// agentProblems says whether the agent can be run, and given every task's spec.
-func (r *tagRun) agentProblems(cfg loop.Config) (found problems) {
-	look := func(program string) (string, error) { return proc.Look(program, r.root, os.Environ()) }
-	if err := r.backend.Check(look, 0); err != nil {
-		hint := "install it" + inBrackets(r.backend.Install()) + ", or name another with --command"
-		found = append(found, loop.Problem{Message: err.Error(), Hint: hint, Err: &failure{code: exitAgent, err: err}})
-	}
-	more, warnings := lacking(cfg, r.backend, r.root)
-	found, r.lacks = append(found, more...), warnings
+// specProblems says whether the agents can be run, and given every task's spec.
+func (r *tagRun) specProblems(cfg loop.Config) (found problems) {
+	found, r.lacks = r.agentProblems(cfg, r.root)
 	if r.job == nil {
 		return found
 	}
-	found = append(found, r.otherProblems(look)...)
-	known := func(string) (string, error) { return "", nil }
+	found = append(found, r.otherProblems(lookIn(r.root))...)
 	return append(found, r.job.CheckSpecs(func(n int) error {
 		r.weigh(n)
 		for _, b := range r.backends() {

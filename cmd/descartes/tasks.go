@@ -19,7 +19,7 @@ import (
 )
 
 func newTasksListCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the tasks of a tag",
@@ -44,7 +44,7 @@ func newTasksListCmd() *cobra.Command {
 }
 
 func newTasksShowCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	cmd := &cobra.Command{
 		Use:   "show <task>",
 		Short: "Show everything about one task",
@@ -72,7 +72,7 @@ func newTasksShowCmd() *cobra.Command {
 }
 
 func newTasksNextCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	cmd := &cobra.Command{
 		Use:   "next",
 		Short: "Show the task that a loop would start first",
@@ -109,7 +109,7 @@ func newTasksNextCmd() *cobra.Command {
 }
 
 func newTasksSetCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	cmd := &cobra.Command{
 		Use:   "set <task> <status>",
 		Short: "Change the status of a task",
@@ -127,7 +127,7 @@ func newTasksSetCmd() *cobra.Command {
 	return cmd
 }
 
-func setStatus(cmd *cobra.Command, look looking, id, word string) error {
+func setStatus(cmd *cobra.Command, look tagFlags, id, word string) error {
 	root, c, err := look.source(cmd)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (c statusChange) text() string {
 }
 
 func newTasksCheckCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Name everything suspicious in a tag, with line numbers",
@@ -356,7 +356,7 @@ func taken(root, tag, path string) error {
 }
 
 func newAttemptsCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	cmd := &cobra.Command{
 		Use:   "attempts <task>",
 		Short: "List the kept attempts of a task: refs, verdicts and reasons",
@@ -395,7 +395,7 @@ func newAttemptsCmd() *cobra.Command {
 }
 
 func newWavesCmd() *cobra.Command {
-	var look looking
+	var look tagFlags
 	var dot, mermaid, explain bool
 	cmd := &cobra.Command{
 		Use:   "waves",
