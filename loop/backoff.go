@@ -75,6 +75,15 @@ func (p *backoff) before(ctx context.Context, stop *stopper, choices []Choice, t
 	}
 }
 
+// free reports whether an agent can run with one of the choices now, as far as this run knows.
+func (p *backoff) free(choices []Choice) bool {
+	now := p.tools.Now().Round(0)
+	return slices.ContainsFunc(choices, func(c Choice) bool {
+		s := p.providers.Get(c.Backend)
+		return s.Unusable == "" && !now.Before(s.Until) && !now.Before(s.Rest)
+	})
+}
+
 // over is the end that a run has come to by what its providers did, or nil. It does not wait.
 func (p *backoff) over(choices []Choice, tell teller) (*Outcome, error) {
 	m, err := p.pick(choices, tell)
@@ -216,9 +225,13 @@ func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) 
 	if out := stop.wait(ctx, &p.tools, m.until); out != nil {
 		return out, nil
 	}
-	// Over is over, also where the clock was set back meanwhile and shows an earlier time.
+	// Over is over, also where the clock was set back meanwhile and shows an earlier time. What another lane has met since counts.
 	s := p.providers.Get(m.choice.Backend)
-	s.Until, s.Rest = time.Time{}, time.Time{}
+	for _, at := range []*time.Time{&s.Until, &s.Rest} {
+		if !at.After(m.until) {
+			*at = time.Time{}
+		}
+	}
 	if m.record != nil {
 		p.seen[m.choice.Backend] = m.record.At
 	}

@@ -140,6 +140,8 @@ type work interface {
 	recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error)
 	// next is the unit that a lane runs now. Without one and without an outcome there is nothing to do before another lane has ended something.
 	next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error)
+	// sitsOut reports whether the rest of the run goes on without a unit, though that ends with such an outcome.
+	sitsOut(u *unit, out *Outcome) bool
 	// limit names what forbids another attempt besides what forbids any run one.
 	limit() *Outcome
 	// spec is the text for a unit's agent. An outcome says that the run ends instead.
@@ -247,7 +249,8 @@ func (l *Loop) snapshot() *State {
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked, yield: l.unlocked}
+	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked, yield: l.unlocked,
+		over: func() bool { return l.out != nil || l.err != nil }}
 	out, err := l.run(ctx, stop)
 	if err = l.work.endRun(ctx, stop, &out, err); err != nil {
 		out, err = stop.failed(ctx, err)
@@ -316,7 +319,9 @@ func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, er
 		case out != nil || err != nil:
 		case u != nil:
 			l.changed.Broadcast() // what the lane had done before may let others go on
-			out, err = l.step(ctx, stop, u)
+			if out, err = l.step(ctx, stop, u); out != nil && err == nil && l.work.sitsOut(u, out) {
+				out = nil
+			}
 			u.quit()
 		case l.lone():
 			return nil, nil

@@ -364,6 +364,8 @@ func (w *promptWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, 
 	return w.iteration(ln, w.history.Iteration+1, 1), nil, nil
 }
 
+func (w *promptWork) sitsOut(*unit, *Outcome) bool { return false }
+
 // limit: too many iterations, or too many crashes in a row.
 func (w *promptWork) limit() *Outcome {
 	b := &w.history.Prompt

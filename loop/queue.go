@@ -81,7 +81,9 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 		if err != nil {
 			return nil, nil, err
 		}
-		if ln.task = id; id == "" {
+		if ln.task = id; id == "" && len(w.quota) > 0 && w.lone() {
+			return nil, w.firstBack(), nil
+		} else if id == "" {
 			if w.scope.Step || !w.lone() {
 				return nil, nil, nil
 			}
@@ -167,7 +169,7 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 			if _, err := w.open(id); err != nil {
 				return "", err
 			}
-			if w.job.Graph.Ready(id) && !w.taken(id) {
+			if w.job.Graph.Ready(id) && !w.taken(id) && w.quota[id] == nil {
 				ready = append(ready, id)
 			}
 		}
@@ -176,8 +178,10 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 		}
 	}
 	ready = w.fitting(ready)
-	if fresh := slices.DeleteFunc(slices.Clone(ready), func(id string) bool { return slices.Contains(w.putOff, id) }); len(fresh) > 0 {
-		ready = fresh
+	for _, last := range []func(id string) bool{w.waitsForQuota, func(id string) bool { return slices.Contains(w.putOff, id) }} {
+		if others := slices.DeleteFunc(slices.Clone(ready), last); len(others) > 0 {
+			ready = others
+		}
 	}
 	if ln.slot == nil && len(ready) > 0 {
 		return ready[0], nil
@@ -187,6 +191,29 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 		return id, nil
 	}
 	return w.first(ready)
+}
+
+// waitsForQuota reports whether a task would wait in its lane, where there are several.
+func (w *tagWork) waitsForQuota(id string) bool {
+	t, _ := w.job.Graph.Task(id)
+	return w.trunk != nil && !w.backoff.free(w.config.Choices(t))
+}
+
+// sitsOut has the others go on where the accounts of a unit's task are out of quota for longer than the run may wait.
+func (w *tagWork) sitsOut(u *unit, out *Outcome) bool {
+	if out.Ending != journal.QuotaUsedUp || w.config.OnLimit == OnLimitStop || w.trunk == nil || u.round != nil {
+		return false
+	}
+	if w.quota == nil {
+		w.quota = map[string]*Outcome{}
+	}
+	w.quota[u.task.ID], u.lane.task = out, ""
+	return true
+}
+
+// firstBack is the end of a run of which only tasks are left that sit out: it can go on when the first of them can.
+func (w *tagWork) firstBack() *Outcome {
+	return slices.MinFunc(slices.Collect(maps.Values(w.quota)), func(a, b *Outcome) int { return a.Until.Compare(b.Until) })
 }
 
 // taken reports whether a lane has the task.

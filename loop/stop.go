@@ -72,6 +72,7 @@ type stopper struct {
 	ask    func() (Request, bool)
 	marked func() bool  // as cancelled, in its state file by another program; nil: nobody does that
 	yield  func(func()) // lets others work while it waits; nil: there are none
+	over   func() bool  // whether one of them has ended the run
 }
 
 // pollEvery is how often a running attempt looks for a request to stop at once.
@@ -220,6 +221,9 @@ func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) *Outcome 
 	for {
 		if out := s.asked(ctx); out != nil {
 			return out
+		}
+		if s.over != nil && s.over() {
+			return &Outcome{}
 		}
 		now := t.Now().Round(0)
 		if now.Before(last) {

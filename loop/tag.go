@@ -36,11 +36,12 @@ type tagWork struct {
 	without map[string]bool                   // backends of which was said that they go on in none
 	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutines
 
-	queue   *scheduler.Queue  // of slots
-	rounds  map[string]*round // of candidates that are under way, by task
-	passed  int               // waves in which nothing is left to do
-	entered int               // the wave whose begin was recorded last
-	putOff  []string          // tasks whose next attempt comes after the first one of others
+	queue   *scheduler.Queue    // of slots
+	rounds  map[string]*round   // of candidates that are under way, by task
+	passed  int                 // waves in which nothing is left to do
+	entered int                 // the wave whose begin was recorded last
+	putOff  []string            // tasks whose next attempt comes after the first one of others
+	quota   map[string]*Outcome // tasks whose accounts are out of quota for longer than the run may wait
 }
 
 // begin makes the job the work of a run.
