@@ -15,31 +15,46 @@ import (
 
 // viewAt is descartes at a terminal that can show the live view.
 type viewAt struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	tty  *os.File
-	dir  string
-	seen shownText
-	from int
-	done chan struct{}
+	t      *testing.T
+	cmd    *exec.Cmd
+	tty    *os.File
+	theirs *os.File
+	dir    string
+	seen   shownText
+	from   int
+	done   chan struct{}
 }
 
 // leftScreen is what a terminal is sent when the view gives it back.
 const leftScreen = "\x1b[?1049l"
 
-// atView starts descartes in a project of one task or prompt; nil where the machine has no pseudo terminals.
+// atView starts a loop in a project of two tasks at a terminal; nil where the machine has no pseudo terminals.
 func atView(t *testing.T, agent string, args ...string) *viewAt {
+	t.Helper()
+	v := newView(t, agent)
+	if v != nil {
+		v.start(loopStart(args...)...)
+	}
+	return v
+}
+
+func loopStart(args ...string) []string {
+	return append([]string{"loop", "start", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--no-commit"}, args...)
+}
+
+// newView makes the project and the terminal.
+func newView(t *testing.T, agent string) *viewAt {
 	t.Helper()
 	ours, theirs, ok := pseudoTerminal(t)
 	if !ok {
 		t.Log("this machine has no pseudo terminals")
 		return nil
 	}
-	defer theirs.Close()
+	t.Cleanup(func() { theirs.Close() })
 	if err := unix.IoctlSetWinsize(int(theirs.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 100, Row: 30}); err != nil {
 		t.Fatal(err)
 	}
-	v := &viewAt{t: t, tty: ours, dir: t.TempDir(), done: make(chan struct{})}
+	v := &viewAt{t: t, tty: ours, theirs: theirs, dir: t.TempDir(), done: make(chan struct{})}
 	work := filepath.Join(v.dir, "work")
 	v.write("work/.scud/tasks/x.json", `{"tag":"x","tasks":[{"id":1,"title":"Slugs","status":"pending"}]}`)
 	v.write("agent", agent)
@@ -50,18 +65,31 @@ func atView(t *testing.T, agent string, args ...string) *viewAt {
 			t.Fatalf("git %v: %v\n%s", a, err, out)
 		}
 	}
-	v.cmd = exec.Command("descartes", append([]string{"loop", "start", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--no-commit"}, args...)...)
-	v.cmd.Dir, v.cmd.Stdin, v.cmd.Stdout, v.cmd.Stderr = work, theirs, theirs, theirs
-	v.cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(v.dir, "agent"), "HOME="+v.dir, "TERM=xterm-256color", "LANG=C.UTF-8", "NO_COLOR=1")
+	return v
+}
+
+// descartes is the program in the project.
+func (v *viewAt) descartes(args ...string) *exec.Cmd {
+	cmd := exec.Command("descartes", args...)
+	cmd.Dir = filepath.Join(v.dir, "work")
+	cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(v.dir, "agent"), "HOME="+v.dir, "TERM=xterm-256color", "LANG=C.UTF-8", "NO_COLOR=1")
+	return cmd
+}
+
+// start runs it at the terminal.
+func (v *viewAt) start(args ...string) {
+	v.t.Helper()
+	v.cmd = v.descartes(args...)
+	v.cmd.Stdin, v.cmd.Stdout, v.cmd.Stderr = v.theirs, v.theirs, v.theirs
 	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := v.cmd.Start(); err != nil {
-		t.Fatal(err)
+		v.t.Fatal(err)
 	}
+	v.theirs.Close()
 	go func() {
 		defer close(v.done)
-		_, _ = io.Copy(&v.seen, ours) // ends with an error when the program has ended
+		_, _ = io.Copy(&v.seen, v.tty) // ends with an error when the program has ended
 	}()
-	return v
 }
 
 func (v *viewAt) write(name, text string) {
@@ -126,6 +154,56 @@ func TestViewOfATag(t *testing.T) {
 	v.shows("Current Task")
 	v.write("go", "")
 	if after := v.ends(exitDone); !strings.Contains(after, "done 1/1 ") || strings.Contains(after, "Slugs started") {
+		t.Errorf("the normal screen has\n%s", after)
+	}
+}
+
+// TestWatch looks at the loop of another process, and leaves it running.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	v := newView(t, "1: write ../started x\n1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n")
+	if v == nil {
+		return
+	}
+	run := v.descartes(loopStart("--scud-tag", "x", "--verify", "true")...)
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := await(filepath.Join(v.dir, "started")); err != nil {
+		t.Fatal(err)
+	}
+	v.start("loop", "watch")
+	v.shows("SCUD Loop: x", "Current Task", "Slugs")
+	v.press("pt") // t takes nothing back, as nothing was asked
+	v.shows("after the running attempt")
+	v.press("\x1b")
+	v.shows("Current Task")
+	v.press("\x03")
+	if after := v.ends(exitDone); !strings.Contains(after, "keeps running (0/1 done): descartes loop watch ") {
+		t.Errorf("the normal screen has\n%s", after)
+	}
+	v.write("go", "")
+	if err := run.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestViewRetries has a blocked task tried again while its loop runs.
+func TestViewRetries(t *testing.T) {
+	t.Parallel()
+	v := newView(t, "1/1: say TASK_BLOCKED: no key\n1/2: write one.txt x\n1/2: say TASK_COMPLETE\n2: await ../go\n2: write two.txt x\n2: say TASK_COMPLETE\n")
+	if v == nil {
+		return
+	}
+	v.write("work/.scud/tasks/y.json", `{"tag":"y","tasks":[{"id":1,"title":"Slugs","status":"pending"},{"id":2,"title":"Store","status":"pending"}]}`)
+	v.start(loopStart("--scud-tag", "y", "--verify", "true", "--allow-dirty")...)
+	v.shows("Blocked Tasks: 1", "no key")
+	v.press("jr")
+	v.shows("Try task 1 again")
+	v.press("\r")
+	v.shows("tries the task again when nothing else is left")
+	v.write("go", "")
+	if after := v.ends(exitDone); !strings.Contains(after, "done 2/2 ") {
 		t.Errorf("the normal screen has\n%s", after)
 	}
 }
