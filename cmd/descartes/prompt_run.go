@@ -144,7 +144,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 		return err
 	}
 	if code != exitDone {
-		return quiet(code)
+		return s.ends(code, p)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -200,6 +202,11 @@ func (r *tagRun) reportIdle(s *settings, refused error) error {
 
 // check refuses how a run may not be called.
 func (s *settings) check() error {
+	for _, code := range s.OkExit {
+		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 || n == exitError || n == exitInput {
+			return badInput("for example --ok-exit 6", "--ok-exit %q is no exit status that may count as success", code)
+		}
+	}
 	if s.Name != "" {
 		if err := loop.ValidID(s.Name); err != nil {
 			return badInput("", "%w", err)
@@ -222,6 +229,15 @@ func (s *settings) reports() []string {
 		out = append(out, p)
 	}
 	return out
+}
+
+// ends is how the program ends with an exit status other than 0: well, where that was said to be as good.
+func (s *settings) ends(code int, p *printer) error {
+	if slices.Contains(s.OkExit, strconv.Itoa(code)) {
+		p.say("exit status %d counts as success (--ok-exit)", code)
+		return nil
+	}
+	return quiet(code)
 }
 
 // report writes the files that were asked for.

@@ -280,11 +280,12 @@ func unfinished(root, tag string) (*loop.Saved, error) {
 
 // newBranch is the branch that a start makes: the one named, or for a loop that begins that of the template.
 func (r *tagRun) newBranch() string {
-	g := r.job.Config.Git
+	g, names := &r.job.Config.Git, config.Names{Tag: r.job.File.Tag(), At: time.Now()}
 	if g.Branch != "" || !g.CreateBranch || r.opt.Resume != "" {
+		g.Branch = names.Expand(g.Branch)
 		return g.Branch
 	}
-	return config.Names{Tag: r.job.File.Tag(), At: time.Now()}.Expand(cmp.Or(g.BranchTemplate, config.DefaultBranchTemplate))
+	return names.Expand(cmp.Or(g.BranchTemplate, config.DefaultBranchTemplate))
 }
 
 // canRun says why a task cannot be the one of a step.
@@ -418,7 +419,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		return err
 	}
 	if code := j.code(e.Outcome); code != exitDone {
-		return quiet(code)
+		return s.ends(code, p)
 	}
 	return nil
 }
