@@ -124,18 +124,19 @@ func (k *limiter) blind() (memory, procs bool) {
 // verdict is what the groups say, also after the command's own end: one that
 // the kernel killed for its memory did not simply crash.
 func (k *limiter) verdict() process.Why {
-	if k == nil || k.why != "" {
-		if k == nil {
-			return ""
-		}
-		return k.why
+	if k == nil {
+		return ""
 	}
 	for _, g := range k.groups {
+		killed := "memory.oom_control"
+		if g.v2 {
+			killed = "memory.events"
+		}
 		switch {
-		case !g.moved:
-		case g.memory && counter(g.dir, g.v2, "memory.events", "memory.oom_control", "oom_kill") > 0:
+		case !g.moved || k.why != "":
+		case g.memory && counter(g.dir, killed, "oom_kill") > 0:
 			k.why = process.Memory
-		case g.procs && (counter(g.dir, true, "pids.events", "", "max") > 0 || current(g.dir) > k.procs):
+		case g.procs && (counter(g.dir, "pids.events", "max") > 0 || current(g.dir) > k.procs):
 			k.why = process.Procs
 		}
 	}
@@ -143,31 +144,21 @@ func (k *limiter) verdict() process.Why {
 }
 
 // counter reads one line "name number" of a group's file.
-func counter(dir string, v2 bool, file, old, name string) int {
-	if !v2 {
-		file = old
-	}
-	b, err := os.ReadFile(filepath.Join(dir, file))
-	if err != nil {
-		return 0
-	}
+func counter(dir, file, name string) (n int) {
+	b, _ := os.ReadFile(filepath.Join(dir, file))
 	for line := range bytes.Lines(b) {
-		if f := strings.Fields(string(line)); len(f) == 2 && f[0] == name {
-			n, _ := strconv.Atoi(f[1])
-			return n
+		if number, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
+			n, _ = strconv.Atoi(string(bytes.TrimSpace(number)))
 		}
 	}
-	return 0
+	return n
 }
 
 // current is how many processes and threads a group has now. A command that
 // starts them faster than leave sets the limit has more than the limit, and
 // the kernel, which only refuses new ones, counts no refusal.
 func current(dir string) int {
-	b, err := os.ReadFile(filepath.Join(dir, "pids.current"))
-	if err != nil {
-		return 0
-	}
+	b, _ := os.ReadFile(filepath.Join(dir, "pids.current"))
 	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
 	return n
 }
@@ -276,30 +267,19 @@ func (g group) limit(c process.Limits) error {
 	return nil
 }
 
-// Ceilings says by what means limits are kept here: "cgroup v2", "cgroup v1"
-// or "by looking once a second". It makes groups for that, and removes them.
+// Ceilings says by what means limits are kept here. It makes groups for that, and removes them.
 func Ceilings() string {
-	c := process.Limits{Memory: 1 << 40, Procs: 1 << 15}
-	groups := makeGroups(groupPlaces(), "descartes-try-"+strconv.Itoa(os.Getpid()), c)
-	var means []string
-	for _, g := range groups {
-		_ = os.Remove(g.dir)
-		word := "cgroup v1"
-		if g.v2 {
-			word = "cgroup v2"
-		}
-		if len(means) == 0 || means[0] != word {
-			means = append(means, word)
-		}
-		if g.memory {
-			c.Memory = 0
-		}
-		if g.procs {
-			c.Procs = 0
-		}
+	k := &limiter{memory: 1 << 40, procs: 1 << 15}
+	k.groups = makeGroups(groupPlaces(), "descartes-try-"+strconv.Itoa(os.Getpid()), process.Limits{Memory: k.memory, Procs: k.procs})
+	for i := range k.groups {
+		k.groups[i].moved = true
 	}
-	if c.Memory > 0 || c.Procs > 0 {
-		means = append(means, "by looking once a second")
+	k.remove()
+	switch memory, procs := k.blind(); {
+	case memory && procs:
+		return "looking once a second"
+	case memory || procs:
+		return "cgroups and looking once a second"
 	}
-	return strings.Join(means, ", ")
+	return "cgroups"
 }
