@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"descartes/internal/markdown"
+	"descartes/internal/oneline"
 	"descartes/tasks/prose"
 )
 
@@ -97,13 +98,13 @@ func (p *Plan) outline() {
 	for n := range p.doc.Lines {
 		switch l := &p.doc.Lines[n]; {
 		case l.Kind == markdown.Heading:
-			text := markdown.Bare(clip(p.doc.Words(n), maxText))
+			text := markdown.Bare(oneline.Clip(p.doc.Words(n), maxText))
 			p.heads = append(p.heads, heading{
 				level: l.Level, text: text, folded: prose.Fold(text), start: p.doc.Offset(n), body: p.doc.Offset(n + l.Rows), parent: -1,
 			})
 		case l.Kind == markdown.Entry && l.Box != 0:
 			end := p.doc.Offset(p.doc.EntryEnd(n, len(p.doc.Lines)))
-			text := markdown.Bare(clip(p.doc.Words(n), maxText))
+			text := markdown.Bare(oneline.Clip(p.doc.Words(n), maxText))
 			p.items = append(p.items, item{text: text, start: p.doc.Offset(n), end: end, parent: len(p.heads) - 1})
 		}
 	}
@@ -234,7 +235,7 @@ func (p *Plan) headingList() string {
 			continue
 		}
 		written++
-		fmt.Fprintf(&b, "%s- %s (line %d)\n", strings.Repeat("  ", h.level-1), clip(h.text, 120), p.doc.LineAt(h.start)+1)
+		fmt.Fprintf(&b, "%s- %s (line %d)\n", strings.Repeat("  ", h.level-1), oneline.Clip(h.text, 120), p.doc.LineAt(h.start)+1)
 	}
 	if left > 0 {
 		fmt.Fprintf(&b, "- ... and %d more headings\n", left)
@@ -253,19 +254,4 @@ func (p *Plan) countTo(level int) int {
 		}
 	}
 	return n
-}
-
-// clip shortens a line to at most size bytes at the border of a rune.
-func clip(s string, size int) string {
-	if len(s) <= size {
-		return s
-	}
-	cut := 0
-	for i := range s {
-		if i > size-3 {
-			break
-		}
-		cut = i
-	}
-	return s[:cut] + "..."
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"descartes/internal/markdown"
+	"descartes/internal/oneline"
 	"descartes/tasks"
 	"descartes/tasks/prose"
 )
@@ -314,7 +315,7 @@ func (p *Plan) clearHit(hits []hit, t tasks.Task, parents []tasks.Task, within [
 	if !best.item {
 		text = p.heads[best.head].text
 	}
-	why := fmt.Sprintf("%.2f similar to %q", good[0].score, clip(strings.TrimSpace(text), 80))
+	why := fmt.Sprintf("%.2f similar to %q", good[0].score, oneline.Clip(strings.TrimSpace(text), 80))
 	if len(places) > 1 {
 		why += fmt.Sprintf(", and %d more about as similar", len(places)-1)
 	}
@@ -496,7 +497,7 @@ func (p *Plan) byNumber(id string, t tasks.Task) (found, bool) {
 	if !ok {
 		return found{}, false
 	}
-	why := fmt.Sprintf("heading %q has the task's number and agrees with its title", clip(p.heads[i].text, 80))
+	why := fmt.Sprintf("heading %q has the task's number and agrees with its title", oneline.Clip(p.heads[i].text, 80))
 	return found{RuleNumber, why, []place{p.headPlace(i, "")}}, true
 }
 

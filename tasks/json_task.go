@@ -236,27 +236,26 @@ func (t *Task) attribute(name, text string) bool {
 
 // scope reads paths and patterns: an array, or one string with commas between them.
 func scope(v gjson.Result) []string {
-	if v.Type == gjson.String {
-		return scopeOf(v.Str)
-	}
-	var scope []string
-	for _, name := range v.Array() {
-		if name := strings.TrimSpace(name.Str); name != "" && v.IsArray() {
-			scope = append(scope, name)
+	names := strings.Split(v.Str, ",")
+	if v.IsArray() {
+		for _, name := range v.Array() {
+			names = append(names, name.Str)
 		}
 	}
-	return scope
+	return trimmed(names)
 }
 
 // scopeOf cuts a list of paths and patterns at its commas.
-func scopeOf(text string) []string {
-	var scope []string
-	for name := range strings.SplitSeq(text, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			scope = append(scope, name)
+func scopeOf(text string) []string { return trimmed(strings.Split(text, ",")) }
+
+// trimmed are the texts without blanks around them, and without those that are nothing else.
+func trimmed(list []string) (out []string) {
+	for _, text := range list {
+		if text = strings.TrimSpace(text); text != "" {
+			out = append(out, text)
 		}
 	}
-	return scope
+	return out
 }
 
 func (r *reader) id(e *entry, key, v gjson.Result) *problem {

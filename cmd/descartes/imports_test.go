@@ -30,7 +30,7 @@ func arrows() map[string][]string {
 		"tasks/plan":          {"tasks", "tasks/prose", "internal/atomicfile", "internal/markdown"},
 		"tasks/prose":         {},
 		"scheduler":           {"tasks", "internal/oneline"},
-		"specbuild":           {"tasks", "tasks/prose", "internal/markdown"},
+		"specbuild":           {"tasks", "tasks/prose", "internal/markdown", "internal/oneline"},
 		"agent/quota":         {"internal/atomicfile"},
 		"agent/stream":        {"agent/quota"},
 		"agent/render":        {"agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
