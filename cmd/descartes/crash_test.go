@@ -24,13 +24,7 @@ func TestCrashPoints(t *testing.T) {
 // TestCrashGit does so while the git program works for the run: where there is a hook it makes the
 // commits; where line ends are converted, snapshots too.
 func TestCrashGit(t *testing.T) {
-	t.Run("hook", func(t *testing.T) {
-		crashEach(t, smallPlan(), 5, rotating(5), func(t *testing.T, f *field) {
-			if err := os.WriteFile(f.root+"/.git/hooks/pre-commit", []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		})
-	})
+	t.Run("hook", func(t *testing.T) { crashEach(t, smallPlan(), 5, rotating(5), hooked) })
 	t.Run("autocrlf", func(t *testing.T) {
 		crashEach(t, smallPlan(), 5, rotating(5), func(t *testing.T, f *field) { f.git(t, "config", "core.autocrlf", "input") })
 	})
@@ -38,21 +32,31 @@ func TestCrashGit(t *testing.T) {
 
 // TestCrashDirty does so where the user has changes of every kind, which stay as they are.
 func TestCrashDirty(t *testing.T) {
-	crashEach(t, smallPlan(), 5, rotating(5), func(t *testing.T, f *field) {
-		for name, text := range map[string]string{"mine.txt": "mine\n", "changed.txt": "old\n", "gone.txt": "gone\n"} {
-			f.put(t, name, text)
-		}
-		f.git(t, "add", "changed.txt", "gone.txt")
-		f.git(t, "commit", "-q", "--amend", "-C", "HEAD")
-		f.put(t, "changed.txt", "staged\n")
-		f.git(t, "add", "changed.txt")
-		f.put(t, "changed.txt", "changed\n")
-		if err := os.Remove(f.root + "/gone.txt"); err != nil {
-			t.Fatal(err)
-		}
-		f.dirty = "MM changed.txt\n D gone.txt\n?? mine.txt\n"
-		f.flags = append(f.flags, "--allow-dirty")
-	})
+	crashEach(t, smallPlan(), 5, rotating(5), dirtied)
+}
+
+// dirtied is a field with changes of the user's, of every kind.
+func dirtied(t *testing.T, f *field) {
+	for name, text := range map[string]string{"mine.txt": "mine\n", "changed.txt": "old\n", "gone.txt": "gone\n"} {
+		f.put(t, name, text)
+	}
+	f.git(t, "add", "changed.txt", "gone.txt")
+	f.git(t, "commit", "-q", "--amend", "-C", "HEAD")
+	f.put(t, "changed.txt", "staged\n")
+	f.git(t, "add", "changed.txt")
+	f.put(t, "changed.txt", "changed\n")
+	if err := os.Remove(f.root + "/gone.txt"); err != nil {
+		t.Fatal(err)
+	}
+	f.dirty = "MM changed.txt\n D gone.txt\n?? mine.txt\n"
+	f.flags = append(f.flags, "--allow-dirty")
+}
+
+// hooked has git make the commits.
+func hooked(t *testing.T, f *field) {
+	if err := os.WriteFile(f.root+"/.git/hooks/pre-commit", []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func asItIs(*testing.T, *field) {}
