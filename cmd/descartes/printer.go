@@ -143,8 +143,8 @@ func (p *printer) observe(e journal.Event) {
 type liveWriter struct {
 	mu     sync.Mutex
 	w      io.Writer
-	term   *screen // where w is one
-	err    error   // the first one; nothing is written after it
+	term   *terminal.Screen // where w is one
+	err    error            // the first one; nothing is written after it
 	redact *redact.Redactor
 	kept   [][]byte // what was written since a view has the terminal, the last of it; nil: no view has it
 }
@@ -154,7 +154,7 @@ const keptLines = 20
 
 func newLiveWriter(w io.Writer) *liveWriter {
 	if terminal.IsTerminal(w) {
-		t := &screen{w: w}
+		t := &terminal.Screen{W: w}
 		return &liveWriter{w: t, term: t}
 	}
 	return &liveWriter{w: w}
@@ -207,7 +207,7 @@ func (l *liveWriter) release(shown bool) {
 // Flush waits for a terminal to have shown everything.
 func (l *liveWriter) Flush() {
 	if l.term != nil {
-		l.term.wait()
+		l.term.Wait()
 	}
 }
 
@@ -252,71 +252,5 @@ func (c *countdown) stop() {
 	if c != nil {
 		close(c.quit)
 		c.done.Wait()
-	}
-}
-
-// screen hands text to a terminal in a goroutine of its own: one that takes nothing (Ctrl-S, a connection that
-// stalls) must not hold up a run, and one that is gone must not end it.
-type screen struct {
-	w    io.Writer
-	mu   sync.Mutex
-	text []byte        // not written yet
-	idle chan struct{} // closed when everything is; nil while nothing is under way
-	gone bool          // nothing is written any more
-}
-
-const (
-	screenHolds = 1 << 20 // bytes that wait for a terminal; what comes then is dropped
-	screenWait  = 2 * time.Second
-)
-
-// Write takes text in. It never fails, and never waits.
-func (t *screen) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.gone || len(t.text)+len(p) > screenHolds {
-		return len(p), nil
-	}
-	t.text = append(t.text, p...)
-	if t.idle == nil {
-		t.idle = make(chan struct{})
-		go t.drain()
-	}
-	return len(p), nil
-}
-
-func (t *screen) drain() {
-	for {
-		t.mu.Lock()
-		text := t.text
-		t.text = nil
-		if len(text) == 0 || t.gone {
-			close(t.idle)
-			t.idle = nil
-			t.mu.Unlock()
-			return
-		}
-		t.mu.Unlock()
-		if _, err := t.w.Write(text); err != nil {
-			t.mu.Lock()
-			t.gone = true
-			t.mu.Unlock()
-		}
-	}
-}
-
-// wait returns when everything is written, or after as long as anybody would wait for a terminal.
-func (t *screen) wait() {
-	t.mu.Lock()
-	idle := t.idle
-	t.mu.Unlock()
-	if idle == nil {
-		return
-	}
-	timer := time.NewTimer(screenWait)
-	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
 	}
 }

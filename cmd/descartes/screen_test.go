@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,33 +47,5 @@ func TestRunOutlivesItsTerminal(t *testing.T) {
 	state, err := os.ReadFile(filepath.Join(work, ".descartes", "loops", "night.json"))
 	if err != nil || !strings.Contains(string(state), `"completion_promise_detected"`) {
 		t.Errorf("%v\n%s", err, state)
-	}
-}
-
-// stalled is a terminal that takes nothing until it is let go.
-type stalled struct {
-	free chan struct{}
-	got  bytes.Buffer
-}
-
-func (s *stalled) Write(p []byte) (int, error) {
-	<-s.free
-	return s.got.Write(p)
-}
-
-func TestScreenNeverHoldsUp(t *testing.T) {
-	t.Parallel()
-	w := &stalled{free: make(chan struct{})}
-	s := &screen{w: w}
-	line := []byte(strings.Repeat("x", 1023) + "\n")
-	for range 3 * screenHolds / len(line) {
-		if n, err := s.Write(line); n != len(line) || err != nil {
-			t.Fatalf("got %d, %v", n, err)
-		}
-	}
-	close(w.free)
-	s.wait()
-	if n := w.got.Len(); n < screenHolds-len(line) || n > 2*screenHolds || n%len(line) != 0 {
-		t.Errorf("%d bytes were shown", n)
 	}
 }

@@ -205,7 +205,7 @@ type viewed struct {
 
 // options are what the view shows, and what can be done from there.
 func (v viewed) options(in *os.File, p *printer) tui.Options {
-	return tui.Options{Root: v.root, In: in, Out: viewScreen{p.text.term, p.text.term.w.(*os.File)}, Env: os.Environ(), Find: v.find,
+	return tui.Options{Root: v.root, In: in, Out: viewScreen{p.text.term, p.text.term.W.(*os.File)}, Env: os.Environ(), Find: v.find,
 		Request: func(r loop.Request, now bool) error {
 			s, err := v.found()
 			if err != nil {
@@ -223,11 +223,11 @@ func (v viewed) options(in *os.File, p *printer) tui.Options {
 
 // viewScreen is the terminal as the view writes to it: a terminal that takes nothing holds nobody up.
 type viewScreen struct {
-	*screen
+	*terminal.Screen
 	*os.File
 }
 
-func (s viewScreen) Write(p []byte) (int, error) { return s.screen.Write(p) }
+func (s viewScreen) Write(p []byte) (int, error) { return s.Screen.Write(p) }
 
 func (v viewed) found() (*loop.Saved, error) {
 	s, err := v.find()

@@ -24,7 +24,6 @@ type State struct {
 	Undone        []Undone
 	WaveCommits   []WaveCommit
 	Open          *Event               // attempt_started without attempt_finished
-	OpenAgent     *Event               // agent_finished of the open attempt
 	Bases         map[string]string    // the tree before each running task's first attempt
 	Heads         map[string]string    // and the commit that HEAD stood at
 	Starts        map[string]time.Time // and when that was
@@ -171,7 +170,7 @@ func (s *State) Apply(e *Event) {
 		}
 		s.spend(e)
 	case AttemptStarted:
-		s.Begun[e.Task], s.Open, s.OpenAgent, s.retried = max(e.Attempt, s.Begun[e.Task]), e, nil, nil
+		s.Begun[e.Task], s.Open, s.retried = max(e.Attempt, s.Begun[e.Task]), e, nil
 		s.Iteration++
 		if e.Round == 0 { // else where the round came to something
 			s.Counted[e.Task]++
@@ -186,7 +185,6 @@ func (s *State) Apply(e *Event) {
 			u.shelved = false
 		}
 	case AgentFinished:
-		s.OpenAgent = e
 		if u := s.Tasks[e.Task]; u != nil {
 			if at := u.at(e); at >= 0 {
 				u.Open[at].Agent = e
@@ -331,7 +329,7 @@ func (s *State) notRetried(e *Event) {
 
 func (s *State) finishAttempt(e *Event) {
 	if s.Open != nil && s.Open.Task == e.Task {
-		s.Open, s.OpenAgent = nil, nil
+		s.Open = nil
 	}
 	u := s.Tasks[e.Task]
 	if u != nil {
