@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
 
 	"descartes/agent"
 	"descartes/internal/config"
@@ -151,5 +152,54 @@ func TestDefaults(t *testing.T) {
 		if one.Key == "sandbox" && strings.Join(one.Words, "|") != sandbox.Modes {
 			t.Errorf("sandbox: %v", one.Words)
 		}
+	}
+}
+
+// TestAction checks that the action for GitHub is well-formed, and gives descartes flags that there are.
+func TestAction(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "action.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var action struct {
+		Inputs map[string]any
+		Runs   struct {
+			Steps []struct {
+				Run string
+				Env map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &action); err != nil {
+		t.Fatal(err)
+	}
+	root, calls := newRootCmd(), 0
+	for _, step := range action.Runs.Steps {
+		for line := range strings.Lines(step.Run) {
+			args, called := strings.CutPrefix(line, "descartes ")
+			if !called {
+				continue
+			}
+			calls++
+			args, _, _ = strings.Cut(args, " >")
+			cmd, rest, err := root.Find(strings.Fields(args))
+			if err != nil || cmd == root {
+				t.Errorf("%s: %v", line, err)
+				continue
+			}
+			for _, word := range rest {
+				if name, is := strings.CutPrefix(word, "--"); is && cmd.Flags().Lookup(name) == nil {
+					t.Errorf("%s: there is no flag --%s", line, name)
+				}
+			}
+		}
+		for _, value := range step.Env {
+			if name := strings.TrimSuffix(strings.TrimPrefix(value, "${{ inputs."), " }}"); action.Inputs[name] == nil {
+				t.Errorf("no input %q", name)
+			}
+		}
+	}
+	if calls != 2 {
+		t.Errorf("%d calls of descartes", calls)
 	}
 }
