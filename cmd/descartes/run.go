@@ -193,6 +193,8 @@ func (r *prepared) commands(cfg loop.Config, files, exitFile, name string) super
 // conduct does a prepared run, and tells people of it while it lasts. A run that was asked to stop before it had begun has no state.
 func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (e report.Run, took time.Duration, err error) {
 	var in interrupts
+	p.view = r.view(cmd, s, p, &in, j)
+	defer p.view.end()
 	began := time.Now()
 	ctx, stop := in.watch(cmd.Context(), func(text string) {
 		if j.kind != loop.KindTag {
@@ -200,8 +202,6 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 		}
 		p.say("%s", text)
 	})
-	p.view = r.view(cmd, s, p, &in, j)
-	defer p.view.end()
 	var asked requestTeller
 	home, observe := loop.NewHome(r.root), j.observe
 	j.observe = s.letGo(r.root, p, func(e journal.Event) {

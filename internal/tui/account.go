@@ -15,7 +15,6 @@ import (
 
 // account is a loop as its journal tells it so far, and its tag as it stands.
 type account struct {
-	root   string
 	saved  loop.Saved
 	home   loop.Home
 	follow *journal.Follower
@@ -50,8 +49,6 @@ const maxSaid = 50
 type wave struct {
 	number int
 	bar    report.Bar
-	words  string
-	colour string
 	commit string
 }
 
@@ -82,7 +79,7 @@ type row struct {
 }
 
 func newAccount(root string, saved loop.Saved) (*account, error) {
-	a := &account{root: root, saved: saved, home: loop.NewHome(root), state: journal.NewState(), events: report.NewEvents(false)}
+	a := &account{saved: saved, home: loop.NewHome(root), state: journal.NewState(), events: report.NewEvents(false)}
 	st, err := report.NewStatus(root, saved)
 	if err != nil {
 		return nil, err
@@ -186,8 +183,7 @@ func (a *account) arrange() {
 	}
 	if a.board != nil {
 		for _, w := range a.board.Waves() {
-			bar := report.BarOf(w)
-			a.waves = append(a.waves, wave{w.Number, bar, bar.Words(), bar.Colour(), commits[w.Number]})
+			a.waves = append(a.waves, wave{w.Number, report.BarOf(w), commits[w.Number]})
 			for _, t := range w.Tasks {
 				if id := t.ID.ID; !seen[id] {
 					put(a.rowOf(t, last[id]))

@@ -315,12 +315,7 @@ func (m *model) bars() []string {
 		out = append(out, faint.Render(fmt.Sprintf(" (%s before)", terminal.Count(before, "wave"))))
 	}
 	for _, w := range shown {
-		style := styleOf(w.colour)
-		words := w.words
-		if words == "" {
-			continue
-		}
-		text := fmt.Sprintf(" Wave %*d: %s %s", label, w.number, bar(w.bar.Done, w.bar.All, wide, style), words)
+		text := fmt.Sprintf(" Wave %*d: %s %s", label, w.number, bar(w.bar.Done, w.bar.All, wide, styleOf(w.bar.Colour())), w.bar.Words())
 		commit := ""
 		if w.commit != "" && !m.narrow() {
 			commit = faint.Render(report.Short(w.commit)) + " "

@@ -31,7 +31,6 @@ type world struct {
 	log   *journal.Journal
 	now   time.Time
 	asked []string // of Options
-	quits int
 }
 
 func newWorld(t testing.TB, s loop.State) *world {
@@ -45,7 +44,9 @@ func newWorld(t testing.TB, s loop.State) *world {
 		t.Fatal(err)
 	}
 	w.write(".descartes/loop-state.json", string(b))
-	w.write(".descartes/runs/loop-1a2b/control.none", "")
+	if err := os.MkdirAll(home.Run(s.ID), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if w.log, _, err = journal.Open(atomicfile.OS(), home.Events(s.ID), s.ID, func() time.Time { return w.now }); err != nil {
 		t.Fatal(err)
 	}
@@ -237,8 +238,8 @@ func TestFrames(t *testing.T) {
 func TestFits(t *testing.T) {
 	for _, w := range []*world{night(t), repetition(t)} {
 		m := w.model(80, 24)
-		for width := 1; width <= 130; width += 3 {
-			for height := 1; height <= 40; height += 2 {
+		for width := 1; width <= 130; width += 7 {
+			for height := 1; height <= 40; height += 4 {
 				for _, keys := range []string{"", "l", "a", "p", "?"} {
 					m.page, m.entry, m.choice = nil, nil, nil
 					m.Update(tea.WindowSizeMsg{Width: width, Height: height})
