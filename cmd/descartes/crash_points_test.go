@@ -281,7 +281,7 @@ const repeated = 3
 
 // newRepeatField is a field for a prompt loop. Its agent notes each iteration that it begins, and promises from
 // the third on.
-func newRepeatField(t *testing.T) *field {
+func newRepeatField(t *testing.T, flags ...string) *field {
 	t.Helper()
 	f := newField(t, smallPlan())
 	script := "echo $DESCARTES_ITERATION >>" + f.aside + "/calls\necho work >work-$DESCARTES_ITERATION.txt\n" +
@@ -289,14 +289,19 @@ func newRepeatField(t *testing.T) *field {
 	if err := os.WriteFile(f.aside+"/repeat.sh", []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f.flags = []string{"--command", "sh " + f.aside + "/repeat.sh", "--prompt", "go", "--auto-commit", "--json"}
+	f.flags = append([]string{"--command", "sh " + f.aside + "/repeat.sh", "--prompt", "go", "--auto-commit", "--json"}, flags...)
 	return f
 }
 
 // TestCrashRepeat kills a prompt loop at every point of it, every third time also while it is taken up again: its
 // counter never goes back, no iteration runs twice, and all that an agent wrote is committed once.
-func TestCrashRepeat(t *testing.T) {
-	f := newRepeatField(t)
+func TestCrashRepeat(t *testing.T) { crashRepeat(t) }
+
+// TestCrashRepeatSlot does the same in a slot.
+func TestCrashRepeatSlot(t *testing.T) { crashRepeat(t, "--isolate") }
+
+func crashRepeat(t *testing.T, flags ...string) {
+	f := newRepeatField(t, flags...)
 	list := filepath.Join(f.aside, "points")
 	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
 	if code := r.wait(t); code != exitDone {
@@ -308,7 +313,7 @@ func TestCrashRepeat(t *testing.T) {
 	for k := range points {
 		t.Run(strconv.Itoa(k+1)+" "+points[k], func(t *testing.T) {
 			t.Parallel()
-			f := newRepeatField(t)
+			f := newRepeatField(t, flags...)
 			f.fallRepeat(t, k+1)
 			if k%3 == 0 {
 				f.fallRepeat(t, 1+k*5%17)

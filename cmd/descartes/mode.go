@@ -203,6 +203,9 @@ func (s *settings) completeAdhoc(root, name string) error {
 		return badInput("", "%w", err)
 	}
 	run := &mode.Run{Kind: mode.Prompt, Project: mode.Open(root), Text: text, Now: time.Now}
+	if s.Isolate { // where that will be is not known yet, but that the agent starts there
+		run.Shown = "."
+	}
 	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = report.Relative(root, absolute(s.dirPath(), name)), 1, "", ""
 	s.Prompt = run.Once()
 	s.Git.CommitTemplate = run.OnceSubject()

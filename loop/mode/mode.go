@@ -1,6 +1,7 @@
 package mode
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -26,6 +27,7 @@ type Run struct {
 	Promise string
 	Gate    loop.Gate // nil for a Prompt
 	Now     func() time.Time
+	Shown   string // the project's folder as prompts name it; "" for where the agent finds it
 
 	here   Project // as the iteration at hand finds it
 	at     Kind    // what that does
@@ -58,12 +60,12 @@ func (r *Run) Before(t *loop.Iteration) *loop.Outcome {
 	if t.Try > 1 && r.task != "" {
 		return nil
 	}
+	r.here = r.Project.in(t)
 	if r.Kind == Prompt { // which is about itself
 		r.at, r.task = Prompt, ""
 		r.task = title(r.variables(t).Expand(r.Text))
 		return nil
 	}
-	r.here = r.Project.in(t)
 	plan, err := r.here.ReadPlan()
 	if err != nil {
 		return &loop.Outcome{Ending: journal.OwnError, Message: err.Error()}
@@ -154,7 +156,7 @@ func (r *Run) variables(t *loop.Iteration) Variables {
 		specs = "specs/"
 	}
 	return Variables{Mode: r.at, Iteration: t.Number, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
-		Test: r.Test, Promise: r.Promise, Root: t.Seen(r.Project.Root), Start: r.Now().Format(time.RFC3339)}
+		Test: r.Test, Promise: r.Promise, Root: cmp.Or(r.Shown, t.Seen(r.Project.Root)), Start: r.Now().Format(time.RFC3339)}
 }
 
 // Checks: only what was built is tested.
