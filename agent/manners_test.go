@@ -26,7 +26,7 @@ func manners() []manner {
 	timeout := func(q *Request) { q.Timeout, q.Grace = 400*time.Millisecond, 100*time.Millisecond }
 	closing := func(q *Request) { q.Clocks.Exit = 150 * time.Millisecond }
 	starting := func(q *Request) { q.Clocks.Start = 1500 * time.Millisecond }
-	begun := func(q *Request) { q.Clocks.Start, q.Timeout = 800*time.Millisecond, time.Second }
+	begun := func(q *Request) { q.Clocks.Start, q.Timeout = 2*time.Second, 2500*time.Millisecond }
 	return []manner{
 		{name: "good", want: "complete"},
 		{name: "mute", want: "incomplete"},

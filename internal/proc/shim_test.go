@@ -258,12 +258,12 @@ func TestDeadlines(t *testing.T) {
 		t.Errorf("timeout: %+v", e)
 	}
 	c = sh("stubborn", "trap '' TERM; while :; do sleep 0.01; done")
-	c.Timeout, c.Grace = 50*time.Millisecond, 100*time.Millisecond
-	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGKILL) || e.End.Sub(e.Start) < 150*time.Millisecond {
+	c.Timeout, c.Grace = time.Second, 100*time.Millisecond
+	if e := run(t, s, c); e.Why != process.TimedOut || e.Signal != int(syscall.SIGKILL) || e.End.Sub(e.Start) < 1100*time.Millisecond {
 		t.Errorf("ignores TERM: %+v", e)
 	}
 	c = sh("polite", "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done")
-	c.Timeout, c.Stdout = 200*time.Millisecond, out
+	c.Timeout, c.Stdout = time.Second, out
 	if e := run(t, s, c); e.Why != process.TimedOut || e.Code != 5 || !strings.HasSuffix(read(t, out), "bye\n") {
 		t.Errorf("obeys TERM: %+v", e)
 	}
@@ -278,7 +278,7 @@ func TestDeadlines(t *testing.T) {
 		t.Errorf("closes its output and hangs: %+v", e)
 	}
 	c = sh("busy", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo $i; sleep 0.02; done")
-	c.Idle, c.Stdout = 250*time.Millisecond, out
+	c.Idle, c.Stdout = 3*time.Second, out
 	if e := run(t, s, c); e.Why != process.Exited || e.Code != 0 {
 		t.Errorf("prints all the time: %+v", e)
 	}
