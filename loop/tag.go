@@ -208,8 +208,11 @@ func (w *tagWork) enter(number int) error {
 	return w.record(&journal.Event{Type: journal.WaveStarted, Wave: number, Of: len(w.job.Graph.Waves()[number-1].Tasks)})
 }
 
-// limit: too many attempts in all, or the breaker.
+// limit: too many attempts in all, or the breaker. Where no task is left to run there is nothing that they forbid.
 func (w *tagWork) limit() *Outcome {
+	if len(w.history.Tasks) == 0 && !slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready) {
+		return nil
+	}
 	if why := w.tripped(); why != "" {
 		return &Outcome{Ending: journal.BreakerOpen, Message: why}
 	}
