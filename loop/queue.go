@@ -154,7 +154,7 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 		return id, nil
 	}
 	if id := w.scope.Task; id != "" {
-		if !w.job.Graph.Ready(id) || w.rounds[id] != nil {
+		if !w.job.Graph.Ready(id) || w.taken(id) || w.quota[id] != nil || w.rounds[id] != nil {
 			return "", nil
 		}
 		return id, nil
