@@ -38,6 +38,7 @@ type lane struct {
 
 	task  string // that it has begun and goes on with; "" for none
 	waits bool   // it has nothing to do until something has ended
+	unit  *unit  // that it is at; nil for none
 	spare bool   // it only ends the attempt that a dead loop left open in its slot
 
 	taught, commits int // what the tree knows of the account's work and commits

@@ -319,10 +319,12 @@ func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, er
 		case out != nil || err != nil:
 		case u != nil:
 			l.changed.Broadcast() // what the lane had done before may let others go on
+			ln.unit = u
 			if out, err = l.step(ctx, stop, u); out != nil && err == nil && l.work.sitsOut(u, out) {
 				out = nil
 			}
 			u.quit()
+			ln.unit = nil
 		case l.lone():
 			return nil, nil
 		default:

@@ -70,6 +70,9 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 		if out := w.limits(ctx, stop); out != nil {
 			return nil, out, nil
 		}
+		if n := w.config.Scud.MaxTotalIterations; n > 0 && w.history.Iteration+w.beginning() >= n {
+			return nil, nil, nil // the last ones are others'
+		}
 		if ln.task != "" {
 			if err := w.enter(w.job.Graph.Wave(ln.task)); err != nil {
 				return nil, nil, err
@@ -219,6 +222,16 @@ func (w *tagWork) firstBack() *Outcome {
 // taken reports whether a lane has the task.
 func (w *tagWork) taken(id string) bool {
 	return slices.ContainsFunc(w.lanes, func(ln *lane) bool { return ln.task == id })
+}
+
+// beginning is how many lanes are about to begin an attempt.
+func (w *tagWork) beginning() (n int) {
+	for _, ln := range w.lanes {
+		if ln.unit != nil && !ln.unit.begun {
+			n++
+		}
+	}
+	return n
 }
 
 // first is the most urgent of some ready tasks, "" where each of them has to wait. A task that waits because it is likely to meet one that
