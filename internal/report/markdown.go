@@ -37,7 +37,7 @@ func Markdown(s *Summary, h *journal.State) []byte {
 		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
 	}
 	if c.Total <= drawn {
-		b.WriteString("\n```mermaid\n" + s.Mermaid() + mermaidColours + "```\n")
+		b.WriteString("\n```mermaid\n" + s.Mermaid() + s.colours() + "```\n")
 	}
 	commits := s.committed()
 	for _, w := range s.Waves() {
@@ -78,11 +78,22 @@ func Markdown(s *Summary, h *journal.State) []byte {
 // drawn is the number of tasks up to which a page has their graph: those that show it draw no larger ones.
 const drawn = 150
 
-const mermaidColours = `  classDef done fill:#d5f0d5,stroke:#2a7d2a,color:#000
-  classDef blocked fill:#f8d0d0,stroke:#a02020,color:#000
-  classDef held fill:#f6e6c0,stroke:#8a6d1a,color:#000
-  classDef running fill:#d3e4f8,stroke:#1f5fa8,color:#000
-`
+// colours are those of the states that the graph shows.
+func (b *Board) colours() string {
+	seen := map[string]bool{}
+	for _, w := range b.Waves() {
+		for _, t := range w.Tasks {
+			seen[t.State] = true
+		}
+	}
+	out := ""
+	for _, c := range [][2]string{{"done", "fill:#d5f0d5,stroke:#2a7d2a"}, {"blocked", "fill:#f8d0d0,stroke:#a02020"}, {"held", "fill:#f6e6c0,stroke:#8a6d1a"}, {"running", "fill:#d3e4f8,stroke:#1f5fa8"}} {
+		if seen[c[0]] {
+			out += "  classDef " + c[0] + " " + c[1] + ",color:#000\n"
+		}
+	}
+	return out
+}
 
 // tailLines is how much of what a failed attempt's verification printed a page shows.
 const tailLines = 15
