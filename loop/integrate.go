@@ -275,6 +275,14 @@ func (t *trunk) tip(ctx context.Context) (string, error) {
 	return at, err
 }
 
+// elsewhere is the branch that takes the commits, where it is not checked out; "" where it is.
+func (t *trunk) elsewhere(ctx context.Context) string {
+	if head, err := t.tools.Repo.Head(ctx); err != nil || head.Branch == t.branch {
+		return ""
+	}
+	return shortRef(t.branch)
+}
+
 func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
 // alone does something with the state while nobody else folds or commits, and no git gc runs.

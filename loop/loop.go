@@ -66,6 +66,7 @@ type Outcome struct {
 	Next     string    // what the next step would do, for a step
 	Question string    // that the agent waits for an answer to
 	Until    time.Time // of QuotaUsedUp: when there is more
+	Branch   string    // that took the commits, where it is not the one that is checked out
 
 	Baseline *Baseline // of BaselineFails
 }
@@ -254,6 +255,9 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	out, err := l.run(ctx, stop)
 	if err = l.work.endRun(ctx, stop, &out, err); err != nil {
 		out, err = stop.failed(ctx, err)
+	}
+	if l.trunk != nil {
+		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
 	}
 	ferr := l.finish(&out)
 	if l.full = out.Ending == journal.DiskFull && full(ferr); err == nil && !l.full { // else resuming finds a killed loop

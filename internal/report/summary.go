@@ -103,6 +103,9 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if text := s.Run.Chains.String(); text != "" {
 		p.say("chains: %s", text)
 	}
+	if text := s.Run.aside(len(s.Run.State.WaveCommits)); text != "" {
+		p.say("%s", text)
+	}
 	if s.Step {
 		p.say("%s", s.nextStep())
 	}
@@ -133,6 +136,19 @@ func (s *Summary) uncommitted() string {
 		why = "git refused; resuming commits it"
 	}
 	return fmt.Sprintf("the verified work on %s %s is %s (%s)", word, list, s.Run.where(), why)
+}
+
+// log shows the run's commits.
+func (r *Run) log(n int) string {
+	return strings.TrimSuffix(fmt.Sprintf("git log --stat -%d %s", n, r.Outcome.Branch), " ")
+}
+
+// aside says where the commits are that the user's files did not follow, "" where they did.
+func (r *Run) aside(commits int) string {
+	if r.Outcome.Branch == "" || commits == 0 {
+		return ""
+	}
+	return fmt.Sprintf("commits: on the branch %s; git merge %[1]s brings them here", terminal.Clean(r.Outcome.Branch))
 }
 
 // where says where verified work lies that no commit holds.
@@ -281,7 +297,7 @@ func (s *Summary) Command() string {
 	switch s.Run.Outcome.Ending {
 	case journal.AllDone:
 		if n := len(s.Run.State.WaveCommits); n > 0 {
-			return fmt.Sprintf("git log --stat -%d", n)
+			return s.Run.log(n)
 		}
 		return "git status"
 	case journal.StepDone:
@@ -391,6 +407,9 @@ func PromptSummary(paint terminal.Paint, root string, e Run, took time.Duration)
 	p.undone(s)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Config)))
 	p.say("cost: %s", s.Cost.Text())
+	if text := e.aside(commitsIn(s)); text != "" {
+		p.say("%s", text)
+	}
 	p.say("next: %s", promptNext(root, e))
 	return p.String()
 }
@@ -404,7 +423,7 @@ func promptNext(root string, e Run) string {
 	switch e.Outcome.Ending {
 	case journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
 		if n := commitsIn(e.State); n > 0 {
-			return fmt.Sprintf("git log --stat -%d", n)
+			return e.log(n)
 		}
 		if e.State.Iteration == 0 { // nothing was left to do
 			return "descartes plan" + e.Here
