@@ -85,7 +85,9 @@ func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting) {
 		if arg := tag.Get("arg"); arg != "" {
 			s.Help = strings.Replace(s.Help, arg, "`"+arg+"`", 1)
 		}
-		s.Help = strings.Replace(s.Help, "{backends}", strings.Join(agent.Names(), ", "), 1)
+		if before, after, ok := strings.Cut(s.Help, "{backends}"); ok {
+			s.Help = before + strings.Join(agent.Names(), ", ") + after
+		}
 		list = append(list, s)
 	}
 	return list
