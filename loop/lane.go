@@ -126,7 +126,7 @@ func workName(w *journal.Work) string {
 func taskWork(id string) string { return "task " + oneline.Text(id) }
 
 // open makes the lanes: one for the user's tree, or one for each slot.
-func (l *Loop) open(ctx context.Context) error {
+func (l *Loop) open(ctx context.Context, stop *stopper) error {
 	h, slots := l.history, l.config.Slots()
 	inSlots := len(h.Attempts) > 0 && h.Attempts[len(h.Attempts)-1].Slot > 0
 	owes := h.Prompt.Open != nil || h.Prompt.Owed != ""
@@ -136,9 +136,9 @@ func (l *Loop) open(ctx context.Context) error {
 	case slots > 0 && !inSlots && (h.Open != nil || owes || len(h.Verified) > 0):
 		return errors.New("the loop has work in your working tree that no commit holds: resume it there first, with -j 1 and without --isolate")
 	case slots > 0 && l.state.Kind != KindTag: // each iteration waits for the one before it
-		return l.openSlots(ctx, 1)
+		return l.openSlots(ctx, stop, 1)
 	case slots > 0:
-		return l.openSlots(ctx, slots)
+		return l.openSlots(ctx, stop, slots)
 	}
 	ws := l.work.here()
 	tree, _ := ws.(*workspace.Tree)
@@ -151,11 +151,16 @@ func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *at
 }
 
 // openSlots takes so many slots, and those in which a dead loop left attempts open, and finds out where the run stands.
-func (l *Loop) openSlots(ctx context.Context, n int) error {
+func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 	c := &l.config.Pool
 	dir, fixed := l.work.place()
 	pool := workspace.NewPool(workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.root, Dir: dir, Shown: l.tools.Shown,
-		Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Setup: c.Setup, Run: l.setUp, Free: l.tools.Free})
+		Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Setup: c.Setup, Free: l.tools.Free,
+		Run: func(ctx context.Context, s *workspace.Slot) error {
+			ctx, end := stop.soon(ctx)
+			defer end()
+			return l.setUp(ctx, s)
+		}})
 	if err := pool.Room(ctx, n); err != nil {
 		return err
 	}
@@ -233,10 +238,12 @@ func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
 		return fmt.Errorf("set up slot %d: %w", slot.Number, err)
 	}
 	if res.Cancelled {
-		return context.Canceled
+		return errSetupStopped
 	}
 	if !res.Passed {
 		return fmt.Errorf("pool.setup in slot %d: `%s`%s (see %s)", slot.Number, oneline.Text(l.config.Pool.Setup), strings.TrimPrefix(res.Reason(), "verify"), l.relative(log))
 	}
 	return nil
 }
+
+var errSetupStopped = fmt.Errorf("pool.setup was stopped: %w", context.Canceled)

@@ -275,7 +275,7 @@ func (l *Loop) unlocked(do func()) {
 
 // run has the lanes work side by side until the run ends.
 func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
-	err := l.open(ctx)
+	err := l.open(ctx, stop)
 	if room, ok := errors.AsType[*workspace.RoomError](err); ok {
 		return Outcome{Ending: journal.DiskFull, Message: room.Error()}, nil
 	}
@@ -329,6 +329,9 @@ func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, er
 			}
 			u.quit()
 			ln.unit = nil
+			if asked := stop.asked(ctx); asked != nil && errors.Is(err, errSetupStopped) {
+				out, err = asked, nil
+			}
 		case l.lone():
 			return nil, nil
 		default:
