@@ -79,8 +79,8 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 		fmt.Fprintf(&b, "  %s: %s\n", name, terminal.Clean(fmt.Sprintf(format, args...)))
 	}
 	b.WriteString("Loop Status\n===========\n")
+	st.heads(row)
 	if s.Kind != loop.KindTag {
-		st.heads(row)
 		row("Progress", "%s", progress(s.Iteration, s.Config.MaxIterations))
 		b.WriteString(st.underway())
 		if g := reportGate(s); g != nil {
@@ -92,7 +92,6 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 		b.WriteString(history(s.Summaries))
 		return b.String()
 	}
-	row("Loop", "%s, tag %s", s.ID, s.Tag)
 	row("State", "%s", st.situation())
 	st.done(row)
 	row("Cost", "%s", s.Cost.Text())
@@ -107,8 +106,6 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 		}
 	}
 	if verbose {
-		b.WriteString("\nDetails:\n")
-		st.heads(row)
 		b.WriteString("\nConfig:\n")
 		row("Command", "%s", wholeCommand(s.Config))
 		row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)
