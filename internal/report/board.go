@@ -120,7 +120,7 @@ func (b *Board) setAside() (off, other int) {
 
 // interrupted reports whether a task only seems to run: its loop is dead.
 func (b *Board) interrupted(id string) bool {
-	if b.view == nil || b.view.Live {
+	if state, _ := b.Graph.State(id); state != scheduler.StateRunning || b.view == nil || b.view.Live {
 		return false
 	}
 	for k := range b.view.History.Running {
@@ -201,10 +201,23 @@ func (b *Board) Waves() []Wave {
 	return out
 }
 
+// standing is waves at this moment: what runs according to the list, and is run by nobody, is ready.
+func (b *Board) standing() []Wave {
+	out := b.Waves()
+	for _, w := range out {
+		for i, t := range w.Tasks {
+			if b.interrupted(t.ID.ID) {
+				w.Tasks[i].State = string(scheduler.StateReady)
+			}
+		}
+	}
+	return out
+}
+
 // wavesWithCommits is waves with the commit of each, null where there is none.
 func (b *Board) wavesWithCommits() []CommittedWave {
 	out, commits := []CommittedWave{}, b.committed()
-	for _, w := range b.Waves() {
+	for _, w := range b.standing() {
 		c := CommittedWave{Number: w.Number, Tasks: w.Tasks}
 		if hash := commits[w.Number]; hash != "" {
 			c.Commit = &hash

@@ -62,7 +62,10 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if got := st.Report(false); got.State != "dead" || len(got.Running) != 0 {
 		t.Errorf("nobody runs it: %s, %v", got.State, got.Running)
 	}
-	st.View.Live = true // a lock says so otherwise
+	if text := st.Text(false, false, false); strings.Contains(text, "In Progress") || strings.Contains(text, "in-progress") {
+		t.Errorf("nobody runs it:\n%s", text)
+	}
+	st.View.Live, st.Board.view.Live = true, true // a lock says so otherwise
 	got, err := json.Marshal(st.Report(false).Running)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ type WavesJSON struct {
 }
 
 func (b *Board) Report() WavesJSON {
-	return WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.Waves(), Added: b.added(), Problems: b.problems()}
+	return WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.standing(), Added: b.added(), Problems: b.problems()}
 }
 
 // Text is the plan for a person.
@@ -140,7 +140,7 @@ func (b *Board) Mermaid() string {
 	var s strings.Builder
 	s.WriteString("flowchart LR\n")
 	node := map[string]string{}
-	waves := b.Waves()
+	waves := b.standing()
 	for _, w := range waves {
 		fmt.Fprintf(&s, "  subgraph wave%d [Wave %d]\n", w.Number, w.Number)
 		for _, t := range w.Tasks {
@@ -170,7 +170,7 @@ const barWidth = 16
 // bars is the wave view: one bar per wave, the tasks under way, what is blocked. reached is the last wave that a loop
 // began, 0 where none did.
 func (b *Board) bars(p terminal.Paint, reached int, current []string, blocked []blockedLine) []string {
-	waves := b.Waves()
+	waves := b.standing()
 	c := b.Graph.Counts()
 	now := 0
 	lines := make([]string, 0, len(waves))
@@ -195,7 +195,11 @@ func (b *Board) bars(p terminal.Paint, reached int, current []string, blocked []
 		if !ok {
 			continue
 		}
-		out = append(out, "", "Current Task: "+terminal.Clean(t.Title), "Status: "+terminal.Clean(string(b.Graph.Status(id))))
+		status := string(b.Graph.Status(id))
+		if b.interrupted(id) {
+			status = "interrupted"
+		}
+		out = append(out, "", "Current Task: "+terminal.Clean(t.Title), "Status: "+terminal.Clean(status))
 		if t.Complexity != "" {
 			out = append(out, "Complexity: "+terminal.Clean(t.Complexity))
 		}
