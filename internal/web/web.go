@@ -51,8 +51,12 @@ type Server struct {
 	gone  chan struct{} // closed by Close
 }
 
-// cookie is what a browser proves by that it was given the printed address.
-const cookie = "descartes_token"
+// cookie is the name of what a browser proves by that it was given the printed address. It has the port, because a browser sends the
+// cookies of a host to each of its ports, and another project may be served at one.
+func cookie(host string) string {
+	_, port, _ := net.SplitHostPort(host)
+	return "descartes_token_" + port
+}
 
 // New makes a server with a token of its own.
 func New(opt Options) (*Server, error) {
@@ -107,7 +111,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		allowed := s.hasToken(r)
 		if given := r.URL.Query().Get("token"); !allowed && r.Method == http.MethodGet && same(given, s.token) {
 			allowed = true
-			http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.SetCookie(w, &http.Cookie{Name: cookie(r.Host), Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 		}
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 		switch {
@@ -139,7 +143,7 @@ func (s *Server) knownHost(host string) bool {
 }
 
 func (s *Server) hasToken(r *http.Request) bool {
-	c, err := r.Cookie(cookie)
+	c, err := r.Cookie(cookie(r.Host))
 	return err == nil && same(c.Value, s.token)
 }
 

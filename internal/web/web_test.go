@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -149,7 +150,7 @@ func (p *project) ask(method, path, body string, key bool, change func(*http.Req
 		p.t.Fatal(err)
 	}
 	if key {
-		r.AddCookie(&http.Cookie{Name: cookie, Value: p.server.token})
+		r.AddCookie(&http.Cookie{Name: cookie(r.URL.Host), Value: p.server.token})
 	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -253,6 +254,38 @@ func TestDoor(t *testing.T) {
 	}
 	if code, _ := p.get(p.server.Path(), false, nil); code != http.StatusOK {
 		t.Errorf("the printed address: got %d", code)
+	}
+}
+
+// TestTwoServed has one browser look at two projects: the second one's key does not take the place of the first one's.
+func TestTwoServed(t *testing.T) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	first, second := newProject(t, 2), newProject(t, 2)
+	for _, p := range []*project{first, second} {
+		resp, err := browser.Get(p.http.URL + p.server.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	for _, p := range []*project{first, second} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.http.URL+"/loops/loop-1234/pause", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		origin(p)(r)
+		resp, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("a button: got %d", resp.StatusCode)
+		}
 	}
 }
 
