@@ -290,6 +290,8 @@ func (v *logView) end(o *openLog) error {
 	switch took := terminal.Duration(time.Duration(a.Seconds() * float64(time.Second))); {
 	case a.Decision != "":
 		v.say(a, terminal.Faint, "ended after "+took)
+	case a.Unfit:
+		v.say(a, terminal.Faint, "verified after "+took+", "+terminal.Clean(a.Reason))
 	case a.Over():
 		v.say(a, terminal.Faint, report.VerdictWord(a.Verdict)+" after "+took+because(a))
 	case v.home.IsLive(*v.saved):
@@ -342,7 +344,7 @@ func (v *logView) live(ctx context.Context, list []*journal.Attempt) error {
 			if _, err := io.Copy(o.masked, o.file); err != nil {
 				return err
 			}
-			if o.of.Over() || o.of.Phase == journal.PhaseOpen || over {
+			if o.of.Phase == journal.PhaseOpen || over || o.of.Over() && v.state.Running[o.of.Key()] != o.of { // integrated too
 				if err := v.end(o); err != nil {
 					return err
 				}

@@ -35,6 +35,7 @@ type Attempt struct {
 	Verdict   Verdict   // of a task's attempt
 	Decision  Decision  // of an iteration
 	Reason    string
+	Unfit     bool     // it was verified, and could not be integrated: Reason says why
 	Delivered string   // of a verified attempt: what it delivers to others
 	DiffStat  string   // of any other: what it changed
 	After     string   // the tree that it left
@@ -151,6 +152,9 @@ func (s *State) follow(e *Event) {
 	case AttemptFinished, IterationFinished:
 		s.ended(s.running(e), e)
 	case Integrated:
+		if a := s.Running[keyOf(e)]; a != nil && e.Verdict != "" {
+			a.Unfit, a.Reason = true, "not integrated: "+e.Reason
+		}
 		delete(s.Running, keyOf(e))
 	case TaskDone, TaskBlocked:
 		delete(s.Waiting, e.Task)
