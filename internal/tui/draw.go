@@ -138,7 +138,9 @@ func (m *model) head() []string {
 	}
 	out = append(out, facts...)
 	if text := m.pending(); text != "" {
-		out = append(out, " "+yellow.Render(text))
+		for line := range strings.SplitSeq(ansi.Wordwrap(text, m.width-2, ""), "\n") {
+			out = append(out, " "+yellow.Render(line))
+		}
 	}
 	if m.trouble != "" {
 		out = append(out, " "+red.Render(terminal.Clean(m.trouble)))

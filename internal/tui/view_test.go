@@ -357,6 +357,10 @@ func TestLeavesItsOwnLoop(t *testing.T) {
 	if press(m, "ctrl+c", "ctrl+c") || stops != 2 {
 		t.Errorf("%d times Ctrl-C", stops)
 	}
+	m.stops, m.loop.live = 1, true
+	if text := m.View().Content; !strings.Contains(text, "ends it now") {
+		t.Errorf("what the next Ctrl-C does is cut off:\n%s", text)
+	}
 	if !press(m, "q", "k") {
 		t.Error("it did not leave")
 	}
