@@ -148,17 +148,17 @@ func (a *attached) see(e journal.Event) {
 
 // catchUp shows the last lines that this run of the loop has printed.
 func (a *attached) catchUp(events []journal.Event) {
-	var lines []string
+	var lines []func()
 	for _, e := range events {
 		if a.see(e); e.Begins() {
 			lines = nil
 		}
 		if line := a.p.events.Line(&e); line != "" {
-			lines = append(lines, line)
+			lines = append(lines, func() { a.p.happened(&e, line) })
 		}
 	}
-	for _, line := range lines[max(0, len(lines)-attachedLines):] {
-		a.p.say("%s", line)
+	for _, show := range lines[max(0, len(lines)-attachedLines):] {
+		show()
 	}
 }
 

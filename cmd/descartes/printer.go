@@ -118,6 +118,15 @@ func (p *printer) margin(at time.Time) string {
 	return at.Local().Format("15:04:05 ")
 }
 
+// happened shows an event's line with its time.
+func (p *printer) happened(e *journal.Event, line string) {
+	margin := p.margin(e.TS)
+	if e.Type == journal.IterationStarted { // its line is a marker for programs
+		margin = ""
+	}
+	p.put(margin, line)
+}
+
 // observe is told of every event.
 func (p *printer) observe(e journal.Event) {
 	p.count.stop()
@@ -128,11 +137,7 @@ func (p *printer) observe(e journal.Event) {
 		}
 	}
 	if line := p.events.Line(&e); line != "" {
-		margin := p.margin(e.TS)
-		if e.Type == journal.IterationStarted { // its line is a marker for programs
-			margin = ""
-		}
-		p.put(margin, line)
+		p.happened(&e, line)
 	}
 	if e.Type == journal.LimitWaiting && !p.text.held() && e.Detail != nil && e.Detail.Until != nil {
 		p.count = startCountdown(p, &e, p.live)
