@@ -69,6 +69,7 @@ type Outcome struct {
 	Branch   string    // that took the commits, where it is not the one that is checked out
 
 	Baseline *Baseline // of BaselineFails
+	Err      error     // of OwnError, where there is one
 }
 
 // OutcomeOf is what the run came to that a loop_finished or loop_paused event ends.
@@ -84,16 +85,17 @@ func OutcomeOf(e *journal.Event) Outcome {
 }
 
 // end is the event that ends a run.
-func (out *Outcome) end(word string, code func(Outcome) int) *journal.Event {
-	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending)}}
+func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
+	totals.Cost = l.history.Cost
+	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals}}
 	if out.Ending == journal.Paused {
 		e.Type = journal.LoopPaused
 	}
 	if !out.Until.IsZero() {
 		e.Detail.Until = &out.Until
 	}
-	if code != nil {
-		e.Detail.Code = code(*out)
+	if l.tools.Code != nil {
+		e.Detail.Code = l.tools.Code(*out)
 	}
 	return e
 }

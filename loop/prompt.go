@@ -966,8 +966,9 @@ func (w *promptWork) ended(out *Outcome) (*journal.Event, error) {
 	if word == journal.AgentUnusable || word == journal.GitRefused {
 		word = journal.OwnError
 	}
-	e := out.end(string(word), w.tools.Code)
-	e.Iteration = w.history.Iteration
+	h := w.history
+	e := w.end(out, string(word), journal.Totals{Iterations: new(h.Iteration), Attempts: len(h.Attempts), Commits: h.Prompt.Commits})
+	e.Iteration = h.Iteration
 	return e, w.endLoopFile(out)
 }
 

@@ -167,7 +167,7 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 		}
 		return *out, nil
 	}
-	return Outcome{Ending: journal.OwnError, Message: err.Error()}, err
+	return Outcome{Ending: journal.OwnError, Message: err.Error(), Err: err}, err
 }
 
 const resumes = "; the work is kept, and descartes loop resume commits it"

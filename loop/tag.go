@@ -306,7 +306,8 @@ func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 	out.Blocked = len(blocked)
 	out.Crashed = out.Blocked > 0 && !slices.ContainsFunc(blocked, func(b journal.BlockedTask) bool { return b.Verdict != journal.Crashed })
 	w.void = out.Ending == journal.BaselineFails
-	e := out.end(string(out.Ending), w.tools.Code)
+	counts := journal.TaskCounts(w.job.Graph.Counts())
+	e := w.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.history.Iteration, Commits: len(w.history.WaveCommits)})
 	if cur := w.history.Current; cur != "" && w.trunk == nil && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {
 		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
 	}

@@ -65,7 +65,9 @@ func exitCode(out loop.Outcome, blocked int) int {
 		return exitQuota
 	case journal.AgentUnusable, journal.ProviderFails:
 		return exitAgent
-	case journal.OwnError, journal.DiskFull:
+	case journal.OwnError:
+		return codeOf(out.Err)
+	case journal.DiskFull:
 		return exitError
 	case journal.PlanMissing, journal.BaselineFails:
 		return exitInput

@@ -203,6 +203,8 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 		p.say("%s", text)
 	})
 	var asked requestTeller
+	code := j.code
+	j.code = func(out loop.Outcome) int { return s.exits(code(out)) }
 	home, observe := loop.NewHome(r.root), j.observe
 	j.observe = s.letGo(r.root, p, func(e journal.Event) {
 		in.saw(e)

@@ -233,11 +233,19 @@ func (s *settings) reports() []string {
 
 // ends is how the program ends with an exit status other than 0: well, where that was said to be as good.
 func (s *settings) ends(code int, p *printer) error {
-	if slices.Contains(s.OkExit, strconv.Itoa(code)) {
+	if s.exits(code) == exitDone {
 		p.say("exit status %d counts as success (--ok-exit)", code)
 		return nil
 	}
 	return quiet(code)
+}
+
+// exits is what the program exits with where a run ended with that code.
+func (s *settings) exits(code int) int {
+	if slices.Contains(s.OkExit, strconv.Itoa(code)) {
+		return exitDone
+	}
+	return code
 }
 
 // report writes the files that were asked for.

@@ -394,7 +394,7 @@ type StatusJSON struct {
 	CurrentWave  int                 `json:"current_wave"`
 	TotalWaves   int                 `json:"total_waves"`
 	CurrentTask  *loop.TaskID        `json:"current_task"`
-	Tasks        tasksJSON           `json:"tasks"`
+	Tasks        journal.TaskCounts  `json:"tasks"`
 	Waves        []CommittedWave     `json:"waves,omitempty"`
 	Blocked      []loop.Blocked      `json:"blocked_tasks"`
 	Questions    []Question          `json:"questions"`
@@ -434,16 +434,6 @@ type runningJSON struct {
 	Since     time.Time     `json:"since"` // of the phase
 	StartedAt time.Time     `json:"started_at"`
 	Action    string        `json:"action,omitempty"` // what its agent does now
-}
-
-type tasksJSON struct {
-	Total      int `json:"total"`
-	Done       int `json:"done"`
-	Blocked    int `json:"blocked"`
-	InProgress int `json:"in_progress"`
-	Pending    int `json:"pending"`
-	Held       int `json:"held"`
-	Other      int `json:"other"`
 }
 
 type costJSON struct {
@@ -515,12 +505,11 @@ func (st *Status) Report(waves bool) StatusJSON {
 	if c := st.View.History.Chains(); c.Attempts > 0 {
 		out.Chains = &c
 	}
-	out.Tasks = tasksJSON{Total: s.TasksTotal, Done: s.TasksCompleted}
+	out.Tasks = journal.TaskCounts{Total: s.TasksTotal, Done: s.TasksCompleted}
 	out.Questions = []Question{}
 	if b := st.Board; b != nil {
 		out.Questions = QuestionList(b, openQuestions(b, s))
-		c := b.Graph.Counts()
-		out.Tasks = tasksJSON{c.Total, c.Done, c.Blocked, c.InProgress, c.Pending, c.Held, c.Other}
+		out.Tasks = journal.TaskCounts(b.Graph.Counts())
 		if waves {
 			out.Waves = b.wavesWithCommits()
 			out.TaskCosts = taskCosts(st.View.History.Costs.Tasks)

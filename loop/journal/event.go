@@ -230,6 +230,27 @@ type Detail struct {
 	OutputTokens int64      `json:"output_tokens,omitempty"`
 	CacheRead    int64      `json:"cache_read_tokens,omitempty"`
 	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
+	Totals       *Totals    `json:"totals,omitempty"` // of a run's end: what its loop came to so far
+}
+
+// Totals are what a loop came to when a run of it ended, earlier runs of it included. Journals of before do not have them.
+type Totals struct {
+	Tasks      *TaskCounts `json:"tasks,omitempty"`      // of a tag
+	Iterations *int        `json:"iterations,omitempty"` // of a prompt
+	Attempts   int         `json:"attempts"`             // that count towards the limit; of a prompt: runs of its iterations
+	Commits    int         `json:"commits"`
+	Cost       Cost        `json:"cost"`
+}
+
+// TaskCounts are the numbers of a tag's tasks by state. All but the total add up to it.
+type TaskCounts struct {
+	Total      int `json:"total"`
+	Done       int `json:"done"`
+	Blocked    int `json:"blocked"`
+	InProgress int `json:"in_progress"`
+	Pending    int `json:"pending"`
+	Held       int `json:"held"`
+	Other      int `json:"other"`
 }
 
 // Begins reports whether a run of the loop begins with the event.

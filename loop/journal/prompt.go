@@ -27,6 +27,7 @@ type Prompt struct {
 	Kept     []string // of Next what holds for every try of the iteration
 	Session  Session
 	Asked    int // iterations in a row that ended with a question
+	Commits  int
 }
 
 func (p *Prompt) apply(e *Event) {
@@ -73,6 +74,9 @@ func (p *Prompt) record(e *Event) {
 
 func (p *Prompt) finish(e *Event) {
 	p.Open, p.Agent, p.Last = nil, nil, e
+	if e.Commit != "" {
+		p.Commits++
+	}
 	switch {
 	case e.Commit != "" && (p.Owed == "" || p.Owed == p.Base): // else it was committed without what is owed
 		p.Owed = ""
