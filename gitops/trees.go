@@ -484,6 +484,47 @@ func (r *Repo) Pushed(ctx context.Context, commit string) ([]string, error) {
 	return strings.Fields(string(b)), nil
 }
 
+// Remote is where a branch is pushed to: the remote that it names, else the only one, else origin. None of these is a RefusedError.
+func (r *Repo) Remote(branch string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if name, ok := r.cfg.get("branch." + strings.TrimPrefix(branch, "refs/heads/") + ".remote"); ok && name != "" && name != "." {
+		return name, nil
+	}
+	var all []string
+	for _, key := range r.cfg.keys("remote.") {
+		if name, ok := strings.CutSuffix(strings.TrimPrefix(key, "remote."), ".url"); ok {
+			all = append(all, name)
+		}
+	}
+	switch {
+	case len(all) == 1:
+		return all[0], nil
+	case slices.Contains(all, "origin"):
+		return "origin", nil
+	case len(all) == 0:
+		return "", &RefusedError{Reason: "there is no remote to push to", Hint: "git remote add origin URL"}
+	}
+	return "", &RefusedError{Reason: "no remote is called origin, and the branch names none of " + strings.Join(all, ", "), Hint: "git config branch.NAME.remote REMOTE"}
+}
+
+// howToPush are the variables by which people say how git reaches a remote.
+var howToPush = []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS"}
+
+// Push sends refs to a remote. Nothing is forced, and what one ref is refused for does not keep the others back.
+func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var env []string
+	for _, kv := range r.opt.Env {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(howToPush, name) {
+			env = append(env, kv)
+		}
+	}
+	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...), env: env, hooks: r.cli.hooks})
+	return err
+}
+
 // MakeBranch makes a branch at a commit, without switching to it. One that is there already at that commit is left.
 func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
 	r.mu.Lock()

@@ -221,6 +221,41 @@ func (l *Loop) takes(ctx context.Context) (string, error) {
 	return head.Branch, nil
 }
 
+// push sends the branch that has the commits, and what is kept of the attempts, to the branch's remote. Where it cannot, a warning has the command.
+func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
+	if !l.config.Git.Push || out.Ending == journal.BaselineFails || out.Ending == journal.DiskFull {
+		return nil
+	}
+	branch := "refs/heads/" + l.branch
+	if l.trunk != nil {
+		branch = l.trunk.branch
+	} else if l.branch == "" {
+		head, err := l.tools.Repo.Head(context.WithoutCancel(ctx))
+		if err != nil {
+			return gitErr("read HEAD", err)
+		}
+		branch = head.Branch
+	}
+	var specs []string
+	own := "refs/descartes/" + l.state.ID + "/"
+	if at, err := l.tools.Repo.RefCommit(branch); err == nil && at != "" { // else the run ended before it was made
+		specs = append(specs, branch)
+	}
+	specs = append(specs, own+"*:"+own+"*", "^"+own+"state", "^"+own+"commit", "^"+own+"baseline") // those three move from run to run
+	remote, err := l.tools.Repo.Remote(branch)
+	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(specs, "' '"))
+	if err == nil {
+		pctx, done := stop.watch(ctx)
+		defer done()
+		l.unlocked(func() { err = l.tools.Repo.Push(pctx, remote, specs) })
+	}
+	if err == nil {
+		return nil
+	}
+	out.Unpushed = command
+	return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command)})
+}
+
 // newTrunk finds the integration state: that of the journal, else where the branch stands.
 func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo

@@ -66,6 +66,7 @@ type Outcome struct {
 	Next     string    // what the next step would do, for a step
 	Question string    // that the agent waits for an answer to
 	Until    time.Time // of QuotaUsedUp: when there is more
+	Unpushed string    // the command that does what --push could not, "" where nothing is left to push
 	Branch   string    // that took the commits, where it is not the one that is checked out
 
 	Baseline *Baseline // of BaselineFails
@@ -261,7 +262,7 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	if l.trunk != nil {
 		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
 	}
-	ferr := l.finish(&out)
+	ferr := errors.Join(l.push(ctx, stop, &out), l.finish(&out))
 	if l.full = out.Ending == journal.DiskFull && full(ferr); err == nil && !l.full { // else resuming finds a killed loop
 		err = ferr
 	}

@@ -51,6 +51,9 @@ const exitTable = `Exit codes:
 // exitCode turns the end of a run into an exit status. Where several apply, the first of 130/143,
 // 5, 75, 4, 3, 6, 7 is it. blocked counts the tasks that the run gave up.
 func exitCode(out loop.Outcome, blocked int) int {
+	if out.Unpushed != "" && out.Ending != journal.UserCancelled && out.Ending != journal.Interrupted {
+		return exitGit
+	}
 	code := exitError
 	switch out.Ending {
 	case journal.AllDone, journal.StepDone, journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
@@ -94,6 +97,7 @@ func exitCode(out loop.Outcome, blocked int) int {
 func promptCode(kind mode.Kind, out loop.Outcome) int {
 	limit := out.Ending == journal.LimitReached
 	switch {
+	case out.Unpushed != "":
 	case kind != "" && (out.Crashed || limit && kind == mode.Prompt):
 		return exitAgent
 	case kind != "" && limit:

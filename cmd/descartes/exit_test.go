@@ -48,6 +48,13 @@ func TestExitCode(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s, crashed %v, %d blocked: got %d, want %d", c.ending, c.crashed, c.blocked, got, c.want)
 		}
+		want := 5
+		if c.want == 130 || c.want == 143 {
+			want = c.want
+		}
+		if got := exitCode(loop.Outcome{Ending: c.ending, Crashed: c.crashed, Unpushed: "git push"}, c.blocked); got != want {
+			t.Errorf("%s, not pushed: got %d, want %d", c.ending, got, want)
+		}
 	}
 }
 

@@ -141,6 +141,11 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 			return e, err
 		}
 	}
+	if j.cfg.Git.Push {
+		if err := r.canPush(ctx); err != nil {
+			return e, err
+		}
+	}
 	var ask func(context.Context, string) (yes, answered bool)
 	if j.person != nil {
 		ask = j.person.ask
@@ -172,6 +177,25 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	out, err := l.Run(ctx, soft)
 	return report.Run{Here: fromHere(r.root), Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Chains: l.Chains(), Loose: l.Uncommitted()}, err
+}
+
+// canPush refuses a run whose work could be pushed nowhere.
+func (r *prepared) canPush(ctx context.Context) error {
+	if r.repo == nil {
+		return badInput("git init", "--push needs a git repository")
+	}
+	head, err := r.repo.Head(ctx)
+	if err != nil {
+		return err
+	}
+	branch := cmp.Or(r.opt.Branch, head.Branch)
+	if branch == "" {
+		return badInput("--branch NAME makes one", "--push: no branch is checked out")
+	}
+	if _, err := r.repo.Remote(branch); err != nil {
+		return badInput(hintOf(err), "--push: %w", err)
+	}
+	return nil
 }
 
 // slot gives the agents and the verify command of a slot, which run in a sandbox of their own and under a process of their own.

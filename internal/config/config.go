@@ -159,6 +159,7 @@ type GitConfig struct {
 	Hooks          string `json:"hooks,omitempty" flag:"hooks" words:"run|skip|fail" default:"run" power:"yes" in:"mode resume" help:"git hooks at a wave's commit: run, skip or fail"`
 	HookTimeout    int    `json:"hook_timeout_secs,omitempty" yaml:"hook_timeout" flag:"hook-timeout" type:"duration" default:"10m" in:"mode resume" help:"longest run of a git command with its hooks, filters and signing; 0: any"`
 	Branch         string `json:"branch,omitempty" flag:"branch" arg:"branch" in:"mode" help:"make this branch at HEAD and work on it"`
+	Push           bool   `json:"push,omitempty" flag:"push" power:"yes" in:"mode resume" help:"push the branch and the kept attempts when the run ends, whatever ended it"`
 	CostTrailer    bool   `json:"cost_trailer,omitempty" flag:"cost-trailer" in:"tag" help:"say in each wave's commit what its tasks cost, as Descartes-Cost"`
 }
 

@@ -89,6 +89,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if s.Run.Outcome.Ending == journal.GitRefused {
 		p.say("kept: %s", s.keptWhere())
 	}
+	p.unpushed(s.Run)
 	if text := s.uncommitted(); text != "" {
 		p.say("not committed: %s", text)
 	}
@@ -111,6 +112,13 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	}
 	p.say("next: %s", s.Command())
 	return p.String()
+}
+
+// unpushed has the command that does what --push could not.
+func (p *page) unpushed(r Run) {
+	if r.Outcome.Unpushed != "" {
+		p.say("not pushed: the work is here; %s", terminal.Clean(r.Outcome.Unpushed))
+	}
 }
 
 // uncommitted names the tasks whose verified work is in the working tree only, and says why; "" for none.
@@ -403,6 +411,7 @@ func PromptSummary(paint terminal.Paint, root string, e Run, took time.Duration)
 	if e.Outcome.Ending == journal.GitRefused {
 		p.say("kept: what the agent wrote is %s; no commit holds what this iteration changed", e.where())
 	}
+	p.unpushed(e)
 	p.verifyLeft(s)
 	p.undone(s)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Config)))
