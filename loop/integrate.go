@@ -176,7 +176,7 @@ func (g *Integration) check(ctx context.Context, known verdicts, tree gitops.Tre
 		return nil, err
 	}
 	if res.Cancelled {
-		return nil, context.Canceled
+		return nil, stoppedError("the verification of the merged work was stopped")
 	}
 	if known[tree] = &res; res.Passed {
 		known[tree] = nil
@@ -195,6 +195,7 @@ type trunk struct {
 	queue  []*candidate
 	busy   bool   // somebody folds or commits: the state is his
 	loose  string // commit that a dead loop made and did not note, "" for none
+	stop   *stopper
 }
 
 // candidate is a verified result that waits to be folded in.
@@ -257,9 +258,9 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 }
 
 // newTrunk finds the integration state: that of the journal, else where the branch stands.
-func (l *Loop) newTrunk(ctx context.Context, pool *workspace.Pool) (t *trunk, err error) {
+func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
-	t = &trunk{Loop: l, pool: pool, merged: Integration{merge: repo.MergeTrees}, branch: l.history.Branch}
+	t = &trunk{Loop: l, stop: stop, pool: pool, merged: Integration{merge: repo.MergeTrees}, branch: l.history.Branch}
 	if t.branch == "" { // of an earlier version, or a detached HEAD
 		if t.branch, err = l.takes(ctx); err != nil {
 			return nil, err
@@ -373,6 +374,8 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 	if _, err := t.prepare(ctx, ln, workspace.Start{Base: tree, Aside: strings.TrimSuffix(log, ".log")}); err != nil {
 		return res, err
 	}
+	ctx, done := t.stop.watch(ctx)
+	defer done()
 	t.unlocked(func() {
 		res, err = ln.runner.Verify.Run(ctx, Timed(t.config, verify.Request{Label: "integration of " + oneline.List(units), Command: command, Dir: ln.ws.Dir(),
 			Env: append(ln.env(), "DESCARTES_LOOP_ID="+t.state.ID, "DESCARTES_TAG="+t.state.Tag), Log: log, Redact: t.tools.Redact}))

@@ -165,7 +165,7 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 		return err
 	}
 	var err error
-	if l.trunk, err = l.newTrunk(ctx, pool); err != nil {
+	if l.trunk, err = l.newTrunk(ctx, stop, pool); err != nil {
 		return err
 	}
 	open := []*journal.Event{l.history.Prompt.Open}
@@ -246,4 +246,10 @@ func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
 	return nil
 }
 
-var errSetupStopped = fmt.Errorf("pool.setup was stopped: %w", context.Canceled)
+const errSetupStopped = stoppedError("pool.setup was stopped")
+
+// stoppedError says what a request to stop at once has ended.
+type stoppedError string
+
+func (e stoppedError) Error() string { return string(e) }
+func (e stoppedError) Unwrap() error { return context.Canceled }

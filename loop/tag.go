@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -236,15 +238,15 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 		err = w.openBreaker(context.WithoutCancel(ctx), out)
 	}
 	w.shelve()
-	if err != nil || len(w.lanes) == 0 {
+	if len(w.lanes) == 0 || err != nil && (w.trunk == nil || !errors.Is(err, context.Canceled)) { // in slots, what is integrated is whole
 		return err
 	}
 	for _, wave := range w.job.Graph.Waves() {
-		if err := w.commitAlone(ctx, stop, w.lanes[0], wave); err != nil {
-			return err
+		if cerr := w.commitAlone(ctx, stop, w.lanes[0], wave); cerr != nil {
+			return cmp.Or(err, cerr)
 		}
 	}
-	return nil
+	return err
 }
 
 // shelve gives the tasks that a run stops in the middle of back to the list: nobody works on them now. The journal
