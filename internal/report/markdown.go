@@ -81,7 +81,7 @@ const drawn = 150
 // colours are those of the states that the graph shows.
 func (b *Board) colours() string {
 	seen := map[string]bool{}
-	for _, w := range b.Waves() {
+	for _, w := range b.standing() {
 		for _, t := range w.Tasks {
 			seen[t.State] = true
 		}

@@ -112,7 +112,7 @@ func (b *Board) tally() string {
 func (b *Board) Dot() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "digraph %s {\n  rankdir=LR;\n  node [shape=box];\n", dotQuote(b.File.Tag()))
-	waves := b.Waves()
+	waves := b.standing()
 	for _, w := range waves {
 		fmt.Fprintf(&s, "  subgraph cluster_%d {\n    label=\"Wave %d\";\n", w.Number, w.Number)
 		for _, t := range w.Tasks {
