@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/loop/journal"
@@ -483,8 +484,13 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 
 // NextSpec is what the journal says for the spec of a task's next attempt, or of the one with that number: the
 // failure before it, and what the tasks before it had delivered then. A blocked task's next attempt is that of
-// --retry-blocked; any other attempt after a loop's end is one of a new loop, which knows nothing.
-func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
+// --retry-blocked; any other attempt after a loop's end is one of a new loop, which knows what the refs of others say.
+// Without an id it is one of the tag's first loop here.
+func (h Home) NextSpec(id, tag, task string, attempt int, refs []gitops.Ref) (r SpecRequest, err error) {
+	defer func() { r.tellEarlier(refs, tag, id) }()
+	if id == "" {
+		return SpecRequest{Task: task, Attempt: attempt}, nil
+	}
 	events, err := journal.ReadEvents(h.Events(id))
 	if err != nil {
 		return SpecRequest{Task: task, Attempt: attempt}, err
@@ -499,12 +505,13 @@ func (h Home) NextSpec(id, task string, attempt int) (SpecRequest, error) {
 		}
 		b.Apply(e)
 	}
-	r, next := request(b, task), b.Begun[task]+1
+	var next int
+	r, next = request(b, task), b.Begun[task]+1
 	switch {
 	case slices.ContainsFunc(b.Blocked, func(t journal.BlockedTask) bool { return t.Task == task }):
 		r.Attempt = 1
 	case b.Finished != nil && b.Finished.Ending.Final():
-		r, next = SpecRequest{Task: task, Attempt: 1}, 1
+		r, next, id = SpecRequest{Task: task, Attempt: 1}, 1, ""
 	}
 	if attempt > next {
 		r.Attempt, r.Failure = r.Attempt+attempt-next, nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
@@ -31,6 +32,7 @@ type tagWork struct {
 	scope   Scope
 	told    map[string]string // held tasks that were told of, and why
 	waiting map[string]bool   // tasks of which was said that they wait for another's files
+	kept    []gitops.Ref      // attempts of this loop and others, as they were when the run began
 	tuned   map[string]bool   // tasks whose next text a person chose, by file name
 	failing streak
 	void    bool                              // the run was refused before it began
@@ -110,7 +112,7 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 }
 
 // replay gives the task file what the journal knows and a dead loop could not write any more.
-func (w *tagWork) replay(_ context.Context, events []journal.Event) error {
+func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error) {
 	if n := int64(len(events)); n < w.state.Seq {
 		return &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
 	}
@@ -126,6 +128,9 @@ func (w *tagWork) replay(_ context.Context, events []journal.Event) error {
 	}
 	w.saver.look()
 	w.tuned = w.home.tunedNames(w.state.Tag)
+	if w.kept, err = w.tools.Repo.Refs(ctx, "refs/descartes/"); err != nil {
+		return gitErr("look for the attempts of earlier runs", err)
+	}
 	return nil
 }
 

@@ -69,7 +69,9 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 			return specbuild.Spec{Text: text, Tokens: specbuild.Tokens(text)}, nil, nil
 		}
 	}
-	spec, err = w.job.Spec(request(w.history, u.task.ID))
+	r := request(w.history, u.task.ID)
+	r.tellEarlier(w.kept, w.state.Tag, w.state.ID)
+	spec, err = w.job.Spec(r)
 	return spec, nil, err
 }
 
@@ -320,11 +322,12 @@ func (w *tagWork) keep(ctx context.Context, u *unit) (ref string, err error) {
 			parents = append(parents, p)
 		}
 	}
-	id := oneline.Text(u.task.ID)
+	k := Kept{Loop: w.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict), Reason: u.res.Reason}
+	if v := u.res.Verify; v != nil && u.res.Verdict != verify.Verified {
+		k.Output = v.Tail
+	}
 	ref = RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(u.number)
-	msg := fmt.Sprintf("%s: task %s attempt %d: %s\n\n%s\n\nDescartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n",
-		w.state.Tag, id, u.number, u.res.Verdict, oneline.Text(u.res.Reason), w.state.ID, id, u.number, u.res.Verdict)
-	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, parents, w.tools.Redact.Text(msg)); err != nil {
+	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, parents, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
 		return "", gitErr("keep the work on task "+u.task.ID, err)
 	}
 	return ref, nil

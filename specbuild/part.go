@@ -196,11 +196,15 @@ func (d *draft) failure(w *writer) {
 	}
 	at := w.Len()
 	w.WriteString("\n## The last attempt did not succeed\n\n")
-	fmt.Fprintf(w, "Attempt %d: %s", f.Attempt, oneLine(f.Verdict))
+	name, look := fmt.Sprintf("Attempt %d", f.Attempt), "Look at the tree first: what that attempt wrote may still be there."
+	if ref := oneLine(f.Ref); ref != "" {
+		name, look = "An earlier run's attempt", fmt.Sprintf("What it wrote may not be in the tree; `git diff HEAD %s` shows it.", ref)
+	}
+	fmt.Fprintf(w, "%s: %s", name, oneLine(f.Verdict))
 	if reason := oneLine(f.Reason); reason != "" {
 		fmt.Fprintf(w, " (%s)", reason)
 	}
-	w.WriteString(". Look at the tree first: what that attempt wrote may still be there. Keep what is good of it, and find the cause before you change more.\n")
+	fmt.Fprintf(w, ". %s Keep what is good of it, and find the cause before you change more.\n", look)
 	if !d.noOutput {
 		quoted(w, "The end of the verify command's output:", clean(f.Output))
 		quoted(w, "It asked this, and nobody answered; decide yourself:", clean(f.Question))

@@ -69,6 +69,7 @@ type Failure struct {
 	DiffStat string   // what the attempt changed
 	Question string   // that the agent asked at its end
 	Denied   []string // what the sandbox refused, each with the setting that a person opens it with
+	Ref      string   // that keeps the work of an attempt of an earlier run
 }
 
 // Answer is what a person said to something that an agent of the task had asked.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/proc"
@@ -67,6 +68,7 @@ type specSource struct {
 	home loop.Home
 	last *loop.Saved // the tag's last loop; nil if there was none
 	job  *loop.Job
+	refs []gitops.Ref // the attempts of all loops
 	*report.Board
 }
 
@@ -94,8 +96,21 @@ func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
 	if src.job, found = loop.Load(root, s.Config); len(found) > 0 {
 		return nil, problems(found)
 	}
+	if src.refs, err = keptRefs(cmd.Context(), root); err != nil {
+		return nil, err
+	}
 	src.Board, err = report.NewBoard(src.job)
 	return src, err
+}
+
+// keptRefs are those of a repository, if there is one.
+func keptRefs(ctx context.Context, root string) ([]gitops.Ref, error) {
+	repo, err := openRepo(ctx, root, nil)
+	if err != nil {
+		return nil, nil // nothing is kept outside a repository
+	}
+	defer repo.Close()
+	return repo.Refs(ctx, "refs/descartes/")
 }
 
 // registerSource binds the flags that say what specs are made of.
@@ -148,12 +163,13 @@ func (s *settings) spec(cmd *cobra.Command, id string, attempt int) (specbuild.S
 
 // next is the text that is built for a task's next attempt, or for the one asked for.
 func (src *specSource) next(id string, attempt int) (specbuild.Spec, error) {
-	req := loop.SpecRequest{Task: id, Attempt: attempt}
+	last := ""
 	if src.last != nil {
-		var err error
-		if req, err = src.home.NextSpec(src.last.State.ID, id, attempt); err != nil {
-			return specbuild.Spec{}, err
-		}
+		last = src.last.State.ID
+	}
+	req, err := src.home.NextSpec(last, src.File.Tag(), id, attempt, src.refs)
+	if err != nil {
+		return specbuild.Spec{}, err
 	}
 	return src.job.Spec(req)
 }

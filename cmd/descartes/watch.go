@@ -260,7 +260,7 @@ func (v viewed) answer(task, text string) (string, error) {
 }
 
 // spec is what the agent of an attempt was given, or of the task's next one.
-func (v viewed) spec(_ context.Context, a *journal.Attempt) (string, error) {
+func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 	s, err := v.found()
 	if err != nil {
 		return "", err
@@ -272,7 +272,11 @@ func (v viewed) spec(_ context.Context, a *journal.Attempt) (string, error) {
 	if job == nil {
 		return "", problems(found)
 	}
-	req, err := loop.NewHome(v.root).NextSpec(s.State.ID, a.Task, a.Number)
+	refs, err := keptRefs(ctx, v.root)
+	if err != nil {
+		return "", err
+	}
+	req, err := loop.NewHome(v.root).NextSpec(s.State.ID, s.State.Tag, a.Task, a.Number, refs)
 	if err != nil {
 		return "", err
 	}

@@ -85,38 +85,11 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 		}
 	}
 	for _, r := range refs {
-		if a, ok := fromRef(r, b.File.Tag(), id); ok && !told[r.Name] {
-			out = append(out, a)
+		if k, ok := loop.ReadKept(r, b.File.Tag(), id); ok && !told[r.Name] {
+			out = append(out, Attempt{Loop: k.Loop, Attempt: k.Attempt, Verdict: k.Verdict, Reason: k.Reason, Ref: &r.Name, Commit: &r.Hash, At: r.When})
 		}
 	}
 	return out, nil
-}
-
-// fromRef reads an attempt from the commit that keeps it.
-func fromRef(r gitops.Ref, tag, id string) (Attempt, bool) {
-	rest := strings.TrimPrefix(r.Name, "refs/descartes/")
-	name, rest, ok := strings.Cut(rest, "/")
-	if !ok || !strings.HasPrefix(r.Name, loop.RefPrefix(name, id)) || !strings.HasPrefix(r.Message, tag+": task ") {
-		return Attempt{}, false
-	}
-	n, err := strconv.Atoi(rest[strings.LastIndexByte(rest, '/')+1:])
-	if err != nil {
-		return Attempt{}, false
-	}
-	a := Attempt{Loop: name, Attempt: n, Verdict: trailer(r.Message, "Descartes-Verdict"), Ref: &r.Name, Commit: &r.Hash, At: r.When}
-	if lines := strings.Split(r.Message, "\n"); len(lines) > 2 {
-		a.Reason = lines[2]
-	}
-	return a, true
-}
-
-func trailer(message, key string) string {
-	for line := range strings.SplitSeq(message, "\n") {
-		if v, ok := strings.CutPrefix(line, key+": "); ok {
-			return v
-		}
-	}
-	return ""
 }
 
 func AttemptTable(id string, list []Attempt) string {
