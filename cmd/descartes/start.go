@@ -131,10 +131,13 @@ func (s *settings) free(root string, opt loop.StartOptions, old *loop.Saved) err
 
 // execute prepares a run, does it, and reports. anew says that the settings were given now, not saved earlier.
 func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions, anew bool) error {
+	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
+	p.times = s.Times
+	defer p.close()
 	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", s.reports(), s.anew, session()
 	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && cmd.Flags().Changed("plan"))
 	if err != nil {
-		if rerr := r.reportIdle(s, err); rerr != nil {
+		if rerr := r.reportIdle(s, p, err); rerr != nil {
 			return rerr
 		}
 		return err
@@ -148,13 +151,10 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	if anew {
 		r.watchSettings(cmd.Context(), r.job.Config)
 	}
-	p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), s.JSON, s.CI)
-	p.times = s.Times
 	p.text.redact = r.redact
-	defer p.close()
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))
-		return r.reportIdle(s, nil)
+		return r.reportIdle(s, p, nil)
 	}
 	if task := opt.Scope.Task; task != "" {
 		if err := r.canRun(task); err != nil {
@@ -179,7 +179,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 
 // reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything
 // left is blocked: a nightly job collects them each night.
-func (r *tagRun) reportIdle(s *settings, refused error) error {
+func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
 	var found problems
 	none := errors.As(refused, &found) && found.code() == exitBlocked
 	if s.DryRun || refused != nil && !none {
@@ -197,7 +197,7 @@ func (r *tagRun) reportIdle(s *settings, refused error) error {
 			return err
 		}
 	}
-	return s.report(&report.Summary{Board: r.after(e), Run: e}, r.redact)
+	return s.report(&report.Summary{Board: r.after(e), Run: e}, p, r.redact)
 }
 
 // check refuses how a run may not be called.
@@ -248,8 +248,8 @@ func (s *settings) exits(code int) int {
 	return code
 }
 
-// report writes the files that were asked for.
-func (s *settings) report(sum *report.Summary, m *redact.Redactor) error {
+// report writes the files that were asked for. Nobody asked for the job's page: a run ends as it does without it.
+func (s *settings) report(sum *report.Summary, p *printer, m *redact.Redactor) error {
 	page := ""
 	if s.Summary == "" && os.Getenv("GITHUB_ACTIONS") == "true" {
 		page = os.Getenv("GITHUB_STEP_SUMMARY")
@@ -273,7 +273,9 @@ func (s *settings) report(sum *report.Summary, m *redact.Redactor) error {
 		errs = append(errs, writeReport(sum.Root, absolute(s.dirPath(), s.Summary), m.Bytes(report.Markdown(sum, h))))
 	}
 	if page != "" {
-		errs = append(errs, appendTo(page, m.Bytes(report.Markdown(sum, h))))
+		if err := appendTo(page, m.Bytes(report.Markdown(sum, h))); err != nil {
+			p.warn(err.Error())
+		}
 	}
 	return errors.Join(errs...)
 }

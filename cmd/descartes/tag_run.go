@@ -415,7 +415,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		p.tell(sum.Text(p.paint, p.box))
 	}
 	p.close()
-	if err = errors.Join(err, s.report(sum, r.redact)); err != nil {
+	if err = errors.Join(err, s.report(sum, p, r.redact)); err != nil {
 		return err
 	}
 	if code := j.code(e.Outcome); code != exitDone {
