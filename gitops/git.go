@@ -424,6 +424,9 @@ func (c *cli) alone(flags int) (*os.File, error) {
 	return f, nil
 }
 
+// showWithin is how long another run may take to begin, the end of what a killed one left among it.
+const showWithin = 10 * time.Second
+
 // show makes this run's presence known, once it has ended what a killed one left at work.
 func (c *cli) show() error {
 	f, err := c.alone(os.O_CREATE)
@@ -437,8 +440,12 @@ func (c *cli) show() error {
 		if err := f.Truncate(0); err == nil {
 			_, err = f.WriteString("running\n")
 		}
-	} else if f, err = os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil { // another run lives
-		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	} else if f, err = os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil { // another run lives, which has it alone only while it begins
+		for until := time.Now().Add(showWithin); ; time.Sleep(10 * time.Millisecond) {
+			if err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
+				break
+			}
+		}
 	}
 	if err == nil {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_SH)

@@ -149,7 +149,7 @@ func Clean(fsys FS, path string) (int, error) {
 		if _, err := hex.DecodeString(random); !ok || err != nil || len(random) != tempHex {
 			continue
 		}
-		if err := fsys.Remove(filepath.Join(dir, e.Name())); err != nil {
+		if err := removed(fsys.Remove(filepath.Join(dir, e.Name()))); err != nil { // another start may be doing the same
 			return count, err
 		}
 		count++
