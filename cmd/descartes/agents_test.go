@@ -25,9 +25,7 @@ func each(t *testing.T, test func(t *testing.T, c client)) { with(t, clients(), 
 
 // with runs a test with some clients.
 func with(t *testing.T, list []client, test func(t *testing.T, c client)) {
-	if !staged(t) {
-		return
-	}
+	staged(t)
 	for _, c := range list {
 		t.Run(c.title(), func(t *testing.T) { test(t, c) })
 	}
@@ -244,9 +242,7 @@ func acpClients() []client {
 
 // TestAgentsACP: three tasks by the protocol, one of them blocked by its agent's own words.
 func TestAgentsACP(t *testing.T) {
-	if !staged(t) {
-		return
-	}
+	staged(t)
 	for _, c := range acpClients() {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, c)
@@ -651,9 +647,7 @@ func (s *stage) wasLimited(t *testing.T) {
 
 // TestAgentsLimitSlept: a client that would sleep until the reset, an hour, without a word is ended at once.
 func TestAgentsLimitSlept(t *testing.T) {
-	if !staged(t) {
-		return
-	}
+	staged(t)
 	s := newStage(t, opencodeClient(), of("1", 0, turn{Fault: "usagelimit", FaultTimes: 1, RetryAfter: 3600, Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
 	r := s.does(t, exitQuota, "start", "--max-attempts", "1", "--on-limit", "stop")
 	t.Log(grep(readText(t, r.stdout), "stopped"))
@@ -663,9 +657,7 @@ func TestAgentsLimitSlept(t *testing.T) {
 
 // TestAgentsFallback: where one client's quota is used up another takes over, and no attempt is used up by that.
 func TestAgentsFallback(t *testing.T) {
-	if !staged(t) {
-		return
-	}
+	staged(t)
 	c, other := claudeClient(), codexClient()
 	own := c.env
 	c.env, c.files = func(url string) []string { return append(own(url), other.env(url)...) }, other.files
@@ -690,9 +682,7 @@ func TestAgentsOverloaded(t *testing.T) {
 
 // TestAgentsPassing: where the client gives up at once, the next attempt gets past it.
 func TestAgentsPassing(t *testing.T) {
-	if !staged(t) {
-		return
-	}
+	staged(t)
 	s := newStage(t, codexClient(), of("1", 0, turn{Fault: "overloaded", FaultTimes: 1, Text: "I write it.", Shell: writes("1")}, turn{Text: claim}))
 	config := filepath.Join(s.home, ".codex", "config.toml")
 	s.file(t, config, readText(t, config)+"request_max_retries = 0\nstream_max_retries = 0\n")
@@ -722,9 +712,7 @@ func TestAgentsUnauthorized(t *testing.T) {
 
 // TestAgentsRefusedKey: the client itself would try a plain key ten times more, for three minutes.
 func TestAgentsRefusedKey(t *testing.T) {
-	if !staged(t) {
-		return
-	}
+	staged(t)
 	c := claudeClient()
 	c.env = func(url string) []string {
 		return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=dummy", "IS_SANDBOX=1"}

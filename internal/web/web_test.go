@@ -324,7 +324,7 @@ func TestButtons(t *testing.T) {
 // events reads a stream.
 func (p *project) events(path string) (next func() (event, data string)) {
 	p.t.Helper()
-	resp, err := http.Get(p.http.URL + path) //nolint:noctx // it ends with the server
+	resp, err := http.Get(p.http.URL + path)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func TestServe(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.server.Serve(ctx, l) }()
-	resp, err := http.Get("http://" + l.Addr().String() + "/loops/loop-1234/live") //nolint:noctx // it ends with the server
+	resp, err := http.Get("http://" + l.Addr().String() + "/loops/loop-1234/live")
 	if err != nil {
 		t.Fatal(err)
 	}
