@@ -335,11 +335,7 @@ func asked(cmd *cobra.Command, look tagFlags) (boards []*report.Board, err error
 
 // showQuestion tells what a task's agent asks, and what was answered before.
 func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
-	b, err := look.board(cmd)
-	if err != nil {
-		return err
-	}
-	t, err := need(b, id)
+	b, t, err := look.task(cmd, id)
 	if err != nil {
 		return err
 	}

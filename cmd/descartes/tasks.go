@@ -53,11 +53,7 @@ func newTasksShowCmd() *cobra.Command {
 		Short: "Show everything about one task",
 		Args:  takes(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := look.board(cmd)
-			if err != nil {
-				return err
-			}
-			t, err := need(b, args[0])
+			b, t, err := look.task(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -365,11 +361,7 @@ func newAttemptsCmd() *cobra.Command {
 		Short: "List the kept attempts of a task: refs, verdicts and reasons",
 		Args:  takes(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := look.board(cmd)
-			if err != nil {
-				return err
-			}
-			t, err := need(b, args[0])
+			b, t, err := look.task(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -580,6 +572,16 @@ func tagOfFile(root string, c *loop.ScudConfig) error {
 		c.Tag = f.Tag()
 	}
 	return err
+}
+
+// task is one of the tag's tasks, with the tag.
+func (l *tagFlags) task(cmd *cobra.Command, id string) (*report.Board, *tasks.Task, error) {
+	b, err := l.board(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := need(b, id)
+	return b, t, err
 }
 
 // need is the task of that id, or an error that names it.
