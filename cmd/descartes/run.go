@@ -524,6 +524,9 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 		}
 	}()
 	return ctx, func() {
+		if !signal.Ignored(syscall.SIGHUP) { // the exit code and what is left to do after the run survive the terminal, too
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		}
 		signal.Stop(ch)
 		signal.Stop(broken)
 		close(quit)
