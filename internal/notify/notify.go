@@ -42,19 +42,17 @@ type Notifier struct {
 	on      []Event
 	targets []target
 	queues  []chan Notice
+	cuts    []context.CancelCauseFunc
 	pause   func(try int) time.Duration // before another try
-	last    time.Duration               // for what is not sent yet when the run is over
 
-	ctx    context.Context
-	cancel context.CancelFunc
-	over   chan struct{}
-	once   sync.Once
-	work   sync.WaitGroup
+	over chan struct{} // closed at the end of the run
+	once sync.Once
+	work sync.WaitGroup
 }
 
 // New refuses targets and events that there are not. Without targets it is nil, which calls nobody.
 func New(opt Options) (*Notifier, error) {
-	n := &Notifier{opt: opt, over: make(chan struct{}), last: 10 * time.Second, pause: func(try int) time.Duration { return time.Duration(try*try) * time.Second }}
+	n := &Notifier{opt: opt, over: make(chan struct{}), pause: func(try int) time.Duration { return time.Duration(try*try) * time.Second }}
 	if n.opt.Bell == nil {
 		n.opt.Bell = func() {}
 	}
@@ -102,7 +100,6 @@ func words(list []Event) (out []string) {
 
 const (
 	lookEvery = 300 * time.Millisecond
-	oneTry    = 15 * time.Second
 	tries     = 4
 	waiting   = 100 // notices that a target which does not answer may have waiting
 )
@@ -113,27 +110,29 @@ func (n *Notifier) Begin(path string) {
 		return
 	}
 	n.once.Do(func() {
-		n.ctx, n.cancel = context.WithCancel(context.Background())
 		for _, t := range n.targets {
 			queue := make(chan Notice, waiting)
-			n.queues = append(n.queues, queue)
-			n.work.Go(func() { n.deliver(t, queue) })
+			ctx, cut := context.WithCancelCause(context.Background())
+			n.queues, n.cuts = append(n.queues, queue), append(n.cuts, cut)
+			n.work.Go(func() { n.deliver(ctx, t, queue) })
 		}
 		n.work.Go(func() { n.follow(path) })
 	})
 }
 
-// End is for when the run is over: it returns when everything is sent, or after as long as anybody would wait for that.
+// End is for when the run is over: it returns when everything is sent, and waits for no target longer than its patience.
 func (n *Notifier) End() {
 	if n == nil {
 		return
 	}
-	n.once.Do(func() { n.cancel = func() {} }) // the run never began
+	n.once.Do(func() {}) // the run may never have begun
 	close(n.over)
-	timer := time.AfterFunc(n.last, n.cancel)
+	for i, cut := range n.cuts {
+		t := &n.targets[i]
+		timer := time.AfterFunc(t.most, func() { cut(t.gone(" of the run's end")) })
+		defer timer.Stop()
+	}
 	n.work.Wait()
-	timer.Stop()
-	n.cancel()
 }
 
 // follow makes notices of what is written, until the run is over.
@@ -204,11 +203,11 @@ func (n *Notifier) put(notice Notice) {
 	}
 }
 
-// deliver sends a target's notices one after the other.
-func (n *Notifier) deliver(t target, queue <-chan Notice) {
+// deliver sends a target's notices one after the other, until the end of ctx.
+func (n *Notifier) deliver(ctx context.Context, t target, queue <-chan Notice) {
 	warned := false
 	for notice := range queue {
-		if err := n.send(t, &notice); err != nil && !warned {
+		if err := n.send(ctx, t, &notice); err != nil && !warned {
 			warned = true
 			text := "nobody was notified by " + t.name + ": " + err.Error()
 			if n.opt.Redact != nil {
@@ -219,15 +218,24 @@ func (n *Notifier) deliver(t target, queue <-chan Notice) {
 	}
 }
 
-// send tries a few times.
-func (n *Notifier) send(t target, notice *Notice) error {
+// send tries a few times. What a try came to that the end of ctx cut off says less than the one before it.
+func (n *Notifier) send(ctx context.Context, t target, notice *Notice) (err error) {
 	for try := 1; ; try++ {
-		ctx, done := context.WithTimeout(n.ctx, oneTry)
-		err := t.send(ctx, notice)
+		one, done := context.WithTimeoutCause(ctx, t.most, t.gone(""))
+		failed := t.send(one, notice)
+		if late := context.Cause(one); failed != nil && late != nil {
+			failed = late
+		}
 		done()
+		if failed == nil {
+			return nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = failed
+		}
 		var final finalError
 		var later laterError
-		if err == nil || errors.As(err, &final) || try == tries || n.ctx.Err() != nil {
+		if errors.As(err, &final) || try == tries || ctx.Err() != nil {
 			return err
 		}
 		wait := n.pause(try)
@@ -237,7 +245,7 @@ func (n *Notifier) send(t target, notice *Notice) error {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-n.ctx.Done():
+		case <-ctx.Done():
 			timer.Stop()
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -198,7 +199,8 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// TestNeverWaits has a server that does not answer: notices are made all the same, and the end of the run cuts it off.
+// TestNeverWaits has a server that does not answer: notices are made all the same, the end of the run cuts it off, and what is said of it
+// holds no secret.
 func TestNeverWaits(t *testing.T) {
 	t.Parallel()
 	free := make(chan struct{})
@@ -209,13 +211,87 @@ func TestNeverWaits(t *testing.T) {
 	for range 3 * waiting {
 		events = append(events, &journal.Event{Type: journal.TaskBlocked, Task: "1"})
 	}
-	n, err := New(Options{Targets: []string{server.URL}})
-	if err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		try  time.Duration // that a try may take before the run ends
+		want string
+	}{
+		{time.Hour, "it did not answer within 0 s of the run's end"},
+		{time.Nanosecond, "it did not answer within 0 s"},
+	} {
+		warned := make(chan string, 1)
+		n, err := New(Options{Targets: []string{strings.Replace(server.URL, "http://", "http://me:passw0rd@", 1) + "/s3cr3t?k=t0ken"}, Warn: func(text string) { warned <- text }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.pause = func(int) time.Duration { return 0 }
+		n.targets[0].most = c.try
+		n.Begin(record(t, events...))
+		if c.try > time.Second {
+			n.targets[0].most = time.Millisecond
+			n.End()
+		}
+		if got, want := <-warned, "nobody was notified by webhook "+strings.TrimPrefix(server.URL, "http://")+": "+c.want; got != want {
+			t.Errorf("warned %q, want %q", got, want)
+		}
+		if c.try < time.Second {
+			n.End()
+		}
 	}
-	n.Begin(record(t, events...))
-	n.last = time.Millisecond
-	n.End()
+}
+
+// TestFaults has calls that cannot be made: what is said holds nothing of the URL but its host.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	hangsUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c.Close()
+	}))
+	defer hangsUp.Close()
+	strange := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "http://[::1"+r.URL.Path)
+		w.WriteHeader(http.StatusFound)
+	}))
+	defer strange.Close()
+	for url, want := range map[string]string{closed.URL: "connection refused", hangsUp.URL: "the connection was closed without an answer", strange.URL: "the call failed"} {
+		warned := tell(t, record(t, &journal.Event{Type: journal.LoopStarted}, &journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone)}),
+			Options{Targets: []string{strings.Replace(url, "http://", "http://me:passw0rd@", 1) + "/s3cr3t?k=t0ken"}})
+		if len(warned) != 1 || !strings.HasSuffix(warned[0], ": "+want) || strings.Contains(warned[0], "s3cr3t") || strings.Contains(warned[0], "t0ken") || strings.Contains(warned[0], "passw0rd") {
+			t.Errorf("%s: warned %q, want %q", url, warned, want)
+		}
+	}
+}
+
+// TestDesktop has scripts in the place of the desktop's programs: a notice is handed over as text, whatever it holds.
+func TestDesktop(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"notify-send", "osascript"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\" >"+filepath.Join(dir, "args")+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	n := &Notice{Heading: "shelf: task 5 asks", Message: "--help \" & quit\nor `not`?"}
+	for system, want := range map[string]string{
+		"linux":  "notify-send\n--app-name=descartes\n--\nshelf: task 5 asks\n--help \" & quit\nor `not`?\n",
+		"darwin": "osascript\n-e\non run argv\n-e\ndisplay notification (item 2 of argv) with title (item 1 of argv)\n-e\nend run\nshelf: task 5 asks\n--help \" & quit\nor `not`?\n",
+	} {
+		if err := run(t.Context(), desktopCommand(system, n), nil); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, "args"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != filepath.Join(dir, want) {
+			t.Errorf("%s: got %q", system, got)
+		}
+	}
 }
 
 func TestForms(t *testing.T) {

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"descartes/internal/proc"
@@ -23,6 +25,21 @@ import (
 type target struct {
 	name string // for messages: nothing of it is secret
 	send func(ctx context.Context, n *Notice) error
+	patience
+}
+
+// patience is how long a try may take, and the end of a run.
+type patience struct {
+	most time.Duration
+	late string // what is wrong with whoever takes longer
+}
+
+func answers() patience { return patience{5 * time.Second, "it did not answer within"} }
+func ends() patience    { return patience{15 * time.Second, "it did not end within"} }
+
+// gone is why a try was given up.
+func (p *patience) gone(of string) error {
+	return fmt.Errorf("%s %s%s", p.late, terminal.Spell(p.most), of)
 }
 
 // parse reads a target as a person writes it. Variables of env stand in its URL as $NAME or ${NAME}, so that no secret has to be written
@@ -33,9 +50,9 @@ func parse(text string, opt *Options) (target, error) {
 	case strings.TrimSpace(text) == "":
 		return target{}, errors.New("an empty --notify: a command, a URL, desktop or bell is wanted")
 	case text == "bell":
-		return target{"bell", func(context.Context, *Notice) error { opt.Bell(); return nil }}, nil
+		return target{"bell", func(context.Context, *Notice) error { opt.Bell(); return nil }, ends()}, nil
 	case text == "desktop":
-		return target{"desktop", desktop}, nil
+		return target{"desktop", desktop, ends()}, nil
 	case kind == "ntfy" || kind == "slack" || kind == "discord" || kind == "telegram" || kind == "http" || kind == "https":
 		missing := ""
 		full := os.Expand(text, func(name string) string {
@@ -51,7 +68,7 @@ func parse(text string, opt *Options) (target, error) {
 		_, rest, _ = strings.Cut(full, ":")
 		return webhook(kind, full, rest)
 	}
-	return target{"command", command(text)}, nil
+	return target{"command", command(text), ends()}, nil
 }
 
 // webhook is a target that is called by HTTP.
@@ -99,7 +116,7 @@ func webhook(kind, full, rest string) (target, error) {
 	u.User = nil
 	return target{strings.TrimSpace(kind + " " + u.Host), func(ctx context.Context, n *Notice) error {
 		return post(ctx, u, user, form(n))
-	}}, nil
+	}, answers()}, nil
 }
 
 // message is the body of a call, and its headers.
@@ -180,12 +197,8 @@ func post(ctx context.Context, u *url.URL, user *url.Userinfo, m message) error 
 		}
 	}
 	res, err := http.DefaultClient.Do(req)
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		return failed.Err
-	}
 	if err != nil {
-		return err
+		return errors.New(fault(err, u))
 	}
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
@@ -201,6 +214,30 @@ func post(ctx context.Context, u *url.URL, user *url.Userinfo, m message) error 
 	return errors.New(res.Status)
 }
 
+// fault says why a URL did not answer, in words that hold nothing of it but its host.
+func fault(err error, u *url.URL) string {
+	var failed *url.Error
+	var errno syscall.Errno
+	var name *net.DNSError
+	switch {
+	case errors.As(err, &name):
+		return name.Err // as in "no such host"
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.Is(err, io.EOF):
+		return "the connection was closed without an answer"
+	case errors.As(err, &failed):
+		err = failed.Err
+	}
+	text := err.Error()
+	for _, part := range append(strings.Split(u.Path, "/"), u.RawQuery) {
+		if len(part) > 3 && strings.Contains(text, part) {
+			return "the call failed"
+		}
+	}
+	return text
+}
+
 // command runs a command of the shell with the notice on its standard input.
 func command(line string) func(context.Context, *Notice) error {
 	argv := []string{"sh", "-c", line}
@@ -214,10 +251,15 @@ func command(line string) func(context.Context, *Notice) error {
 
 // desktop shows a notice by the desktop's own program.
 func desktop(ctx context.Context, n *Notice) error {
-	if runtime.GOOS == "darwin" {
-		return run(ctx, []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", n.Heading, n.Message}, nil)
+	return run(ctx, desktopCommand(runtime.GOOS, n), nil)
+}
+
+// desktopCommand hands a notice over as arguments: nothing of it is script.
+func desktopCommand(system string, n *Notice) []string {
+	if system == "darwin" {
+		return []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", n.Heading, n.Message}
 	}
-	return run(ctx, []string{"notify-send", "--app-name=descartes", "--", n.Heading, n.Message}, nil)
+	return []string{"notify-send", "--app-name=descartes", "--", n.Heading, n.Message}
 }
 
 func run(ctx context.Context, argv []string, stdin []byte) error {
