@@ -44,6 +44,7 @@ type Job struct {
 	Conflicts []tasks.Finding // what the plan states against the task file
 	all       []tasks.Task    // as they were read; the file's own list changes with each save
 	plan      *specbuild.Plan
+	stories   map[string]*specbuild.Story // of a spec-kit list, by their marks
 	specs     []specbuild.File
 	hand      string
 	answers   []Answer
@@ -92,6 +93,9 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	if j.File == nil {
 		return nil, problems
 	}
+	if err := j.readStories(); err != nil {
+		note(err, "")
+	}
 	j.Config.MostCandidates = 0
 	for i := range j.all {
 		if n := j.Config.CandidatesOf(&j.all[i]); n > 1 && !j.all[i].Container() {
@@ -115,6 +119,28 @@ func (j *Job) readPlan() (text string, err error) {
 	}
 	j.plan, err = specbuild.ParsePlan(path, []byte(text))
 	return text, err
+}
+
+// readStories reads the specification beside a spec-kit list whose tasks are parts of user stories.
+func (j *Job) readStories() error {
+	if !slices.ContainsFunc(j.all, func(t tasks.Task) bool { return t.Story != "" }) {
+		return nil
+	}
+	path := filepath.Join(filepath.Dir(j.File.Path()), "spec.md")
+	text, err := readText(j.Root, path, maxSpecFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if rel, rerr := filepath.Rel(j.Root, path); rerr == nil && filepath.IsLocal(rel) {
+		path = rel
+	}
+	if err == nil {
+		j.stories, err = specbuild.ParseStories(path, []byte(text))
+	}
+	if err != nil {
+		return fmt.Errorf("user stories: %w", err)
+	}
+	return nil
 }
 
 // PlanText reads a plan, a text of bounded size. Its path is relative to root, or absolute.
@@ -168,7 +194,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	}
 	c := j.Config.Scud
 	req := specbuild.Request{
-		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, AllTasks: j.all,
+		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all,
 		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: verifyCommand(&j.Config, KindTag), Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
 		Attempt: specbuild.Attempt{Number: max(1, r.Attempt), Max: cmp.Or(r.Of, c.MaxIterationsPerTask), Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements},
 	}

@@ -1,6 +1,10 @@
 package specbuild
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // minSection is what is left of a plan section at least, if anything is: less would only mislead.
 const minSection = 400
@@ -11,7 +15,7 @@ func (d *draft) fit(spec Spec) Spec {
 	for range d.req.Files {
 		steps = append(steps, d.cutFile)
 	}
-	steps = append(steps, func() string { return d.cutSection(spec) }, d.cutCriteria, d.cutHandoff, d.cutParents, d.cutDelivered, d.cutOutput)
+	steps = append(steps, func() string { return d.cutSection(spec) }, d.cutCriteria, d.cutHandoff, d.cutParents, d.cutDelivered, d.cutAcceptance, d.cutOutput)
 	for _, cut := range steps {
 		if spec.Tokens <= d.req.Budget.Tokens {
 			break
@@ -104,6 +108,18 @@ func (d *draft) cutDelivered() string {
 		}
 	}
 	return ""
+}
+
+// cutAcceptance leaves out the criteria that stand in a document: those of the task file stand nowhere else.
+func (d *draft) cutAcceptance() string {
+	var names []string
+	d.accept = slices.DeleteFunc(d.accept, func(g criteriaGroup) bool {
+		if g.source.File != "" {
+			names = append(names, fmt.Sprintf("acceptance criteria in %s, line %d", g.source.File, g.source.FirstLine))
+		}
+		return g.source.File != ""
+	})
+	return strings.Join(names, ", ")
 }
 
 func (d *draft) cutOutput() string {

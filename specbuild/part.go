@@ -46,8 +46,10 @@ func (d *draft) task(w *writer) {
 	paragraph(w, "", t.Description)
 	paragraph(w, "## Details", t.Details)
 	paragraph(w, "## Test strategy", t.TestStrategy)
+	paragraph(w, "## Acceptance", t.Acceptance)
 	d.dependencies(w)
 	w.from(at, Source{Part: "task"})
+	d.acceptance(w)
 	d.parents(w)
 }
 

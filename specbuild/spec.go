@@ -23,6 +23,7 @@ type Request struct {
 	Dependencies []Dependency // what the task builds on
 	AllTasks     []tasks.Task // the whole tag, for finding the plan section; the same slice for a whole run
 	Plan         *Plan        // nil: no plan
+	Story        *Story       // that the task is a part of; nil: none is known
 	Files        []File       // extra files, most important first
 	Handoff      string
 	Answers      []Answer // oldest first
@@ -89,7 +90,7 @@ type Spec struct {
 
 // Source is the origin of one part of a spec.
 type Source struct {
-	Part      string   // task, parents, answers, plan, criteria, outline, file, handoff, failure, refinement, verification, report
+	Part      string   // task, acceptance, parents, answers, plan, criteria, outline, file, handoff, failure, refinement, verification, report
 	File      string   // "" for what is not from a document
 	FirstLine int      // from 1; 0 where there is no file
 	LastLine  int      // the last one included
@@ -106,10 +107,10 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // Build writes the spec of one attempt.
 //
 // The text begins with a header line of our own, whatever follows, because agents take a prompt that
-// begins with - or / for an option or a command. Then come the task, its containers, answers, the plan section,
+// begins with - or / for an option or a command. Then come the task, its acceptance criteria, its containers, answers, the plan section,
 // extra files, handoff, the last failure, the verify command and how to report.
 //
-// With Request.Template the parts are put where the template names them: {task} (with its containers),
+// With Request.Template the parts are put where the template names them: {task} (with its criteria and containers),
 // {answers}, {plan}, {custom} (the extra files), {handoff}, {failure}, {verification} and {report}. {report},
 // {failure}, {handoff} and {answers} are added at the end where the template does not name them: without them a
 // second attempt would know nothing of the first, and no attempt could report. Other braces are left
@@ -117,7 +118,8 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 //
 // Budget.Tokens alone only sets Over. With Cut the least specific parts are left out until the text fits:
 // the outline of the plan, extra files from the last on, the end of the plan section, the success
-// criteria, the handoff, the containers, what dependencies delivered, the last failure's output. The
+// criteria, the handoff, the containers, what dependencies delivered, acceptance criteria that a document
+// holds too, the last failure's output. The
 // text says what was left out, so that the agent can read it itself. What remains is never cut: Over
 // may still be set.
 //
@@ -148,6 +150,7 @@ func checkString(s string) error {
 type draft struct {
 	req     Request
 	section *Section // nil without a plan
+	accept  []criteriaGroup
 	noted   []string // names of what was left out
 
 	noDelivered bool
@@ -160,6 +163,7 @@ func newDraft(req Request) *draft {
 		s := req.Plan.Section(req.Task, req.Parents, req.AllTasks)
 		d.section = &s
 	}
+	d.gather()
 	return d
 }
 

@@ -31,7 +31,8 @@ type checkEntry struct {
 	line, last int // last: behind what is nested in it
 	id, title  string
 	parallel   bool
-	heads      []int // lines of the headings around it, outermost first
+	story      string // of the mark [US1]
+	heads      []int  // lines of the headings around it, outermost first
 }
 
 // readChecklist finds the entries. It refuses lists whose entries have no ids: their places are no ids, because the list changes.
@@ -103,6 +104,7 @@ func nearBox(line string) bool {
 
 var (
 	nearEntry = regexp.MustCompile(`^\s*[-*+]\s*\[\s*[xX]?\s*\]\s*(\S+)`)
+	storyMark = regexp.MustCompile(`(?i)^US\d+$`)
 	mark      = regexp.MustCompile(`^\[([^\]]{0,12})\] *([^(]|$)`)
 	priority  = regexp.MustCompile(`(?i)priority:([^)]*)\)`)
 )
@@ -119,7 +121,12 @@ func (e *checkEntry) split(s string) {
 // cutMarks drops [P] and other short words in brackets off the start.
 func (e *checkEntry) cutMarks(s string) string {
 	for m := mark.FindStringSubmatchIndex(s); m != nil; m = mark.FindStringSubmatchIndex(s) {
-		e.parallel = e.parallel || strings.EqualFold(s[m[2]:m[3]], "P")
+		switch word := s[m[2]:m[3]]; {
+		case strings.EqualFold(word, "P"):
+			e.parallel = true
+		case storyMark.MatchString(word):
+			e.story = strings.ToUpper(word)
+		}
 		s = s[m[4]:]
 	}
 	return s
@@ -153,7 +160,7 @@ func (c *checklist) decode(f *File) *problem {
 		}
 		status := BoxStatus(l.Box)
 		f.tasks = append(f.tasks, Task{ID: e.id, Title: e.title, Description: c.around(e), Details: c.nested(e), Status: status,
-			RawStatus: string(status), Priority: c.priority(e), Line: e.line + 1})
+			RawStatus: string(status), Priority: c.priority(e), Story: e.story, Line: e.line + 1})
 		f.sites = append(f.sites, site{start: int32(l.Mark), end: int32(l.Mark + len(string(l.Box))), at: int32(l.Start)})
 		f.enter(i)
 	}

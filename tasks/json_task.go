@@ -179,7 +179,9 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 	case "details":
 		t.Details = plain(v)
 	case "test_strategy", "testStrategy":
-		t.TestStrategy = plain(v)
+		t.TestStrategy = bullets(v)
+	case "acceptance", "acceptance_criteria", "acceptanceCriteria":
+		t.Acceptance = bullets(v)
 	case "status":
 		t.RawStatus, t.Status = e.mark(v), Pending
 		if t.RawStatus != "" {

@@ -137,7 +137,7 @@ func (l *linter) losses(t *Task) {
 	if !l.letters {
 		return
 	}
-	for _, text := range []string{t.Description, t.Details, t.TestStrategy} {
+	for _, text := range []string{t.Description, t.Details, t.TestStrategy, t.Acceptance} {
 		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 			switch line = strings.TrimSpace(line); {
 			case line == "" && text != "":

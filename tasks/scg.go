@@ -516,7 +516,7 @@ func (r *graphReader) openDetail(l graphLine, text string) {
 		return
 	}
 	field, first, _ := strings.Cut(rest, "|")
-	if !slices.Contains([]string{"description", "details", "test_strategy", "testStrategy"}, strings.TrimSpace(field)) {
+	if !slices.Contains([]string{"description", "details", "test_strategy", "testStrategy", "acceptance"}, strings.TrimSpace(field)) {
 		id = r.file.tasks[i].ID
 		r.file.remark(l.number, id, "details", "task %s: the field %s is not read here; it is kept as it is", id, prose.Short(strings.TrimSpace(field)))
 	}
@@ -567,5 +567,7 @@ func (r *graphReader) closeDetail() {
 		t.Details = text
 	case "test_strategy", "testStrategy":
 		t.TestStrategy = text
+	case "acceptance":
+		t.Acceptance = text
 	}
 }

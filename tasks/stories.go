@@ -73,7 +73,7 @@ func (r *storyReader) story(v gjson.Result) *problem {
 	p = each(v, func(key, value gjson.Result) *problem {
 		switch key.Str {
 		case "acceptanceCriteria", "acceptance_criteria":
-			e.task.TestStrategy = bullets(value)
+			e.task.Acceptance = bullets(value)
 		case "notes":
 			e.task.Details = plain(value)
 		case "priority":
@@ -112,15 +112,19 @@ func (r *storyReader) story(v gjson.Result) *problem {
 	return nil
 }
 
-// bullets reads an array of texts as a list, anything else as text.
+// bullets reads an array of texts as a list, anything else as text. Some lists hold objects with a text each.
 func bullets(v gjson.Result) string {
 	if !v.IsArray() {
 		return plain(v)
 	}
 	var lines []string
 	for _, x := range v.Array() {
-		if text := plain(x); text != "" {
-			lines = append(lines, "- "+text)
+		text := plain(x)
+		if x.IsObject() {
+			text = cmp.Or(x.Get("text").Str, x.Get("description").Str, x.Get("criterion").Str, x.Get("title").Str, text)
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			lines = append(lines, "- "+strings.ReplaceAll(text, "\n", "\n  "))
 		}
 	}
 	return strings.Join(lines, "\n")

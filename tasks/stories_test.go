@@ -23,7 +23,7 @@ func TestStories(t *testing.T) {
 	})
 	sameLines(t, findingLines(f), nil)
 	x := f.Tasks()[0]
-	if x.Description != "As a user, I want to see it." || x.TestStrategy != "- Each item shows it\n- Typecheck passes" || x.Details != "see US-001" || x.Line != 6 {
+	if x.Description != "As a user, I want to see it." || x.Acceptance != "- Each item shows it\n- Typecheck passes" || x.Details != "see US-001" || x.Line != 6 {
 		t.Errorf("got %+v", x)
 	}
 	if f.Tag() != "item-priority" {

@@ -20,6 +20,8 @@ type Task struct {
 	Description  string
 	Details      string
 	TestStrategy string
+	Acceptance   string // Markdown: what has to hold before it is done, one list entry each
+	Story        string // the user story that it is a part of, as spec-kit marks it: US1
 
 	Status    Status // a known status, or RawStatus where the word is unknown
 	RawStatus string // the word in the file, or the word that an SCG letter stands for; "" where it is missing (then Status is Pending)

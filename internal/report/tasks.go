@@ -19,6 +19,7 @@ type TaskDetail struct {
 	Description  string        `json:"description,omitempty"`
 	Details      string        `json:"details,omitempty"`
 	TestStrategy string        `json:"test_strategy,omitempty"`
+	Acceptance   string        `json:"acceptance,omitempty"`
 	Priority     string        `json:"priority,omitempty"`
 	Complexity   measure       `json:"complexity,omitempty"`
 	Parent       *loop.TaskID  `json:"parent_id,omitempty"`
@@ -52,7 +53,7 @@ func (b *Board) Details() []TaskDetail {
 }
 
 func (b *Board) Detail(t *tasks.Task) TaskDetail {
-	d := TaskDetail{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Priority: t.Priority,
+	d := TaskDetail{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Acceptance: t.Acceptance, Priority: t.Priority,
 		Complexity: measure(t.Complexity), Children: b.FileIDs(t.Children), Line: t.Line}
 	d.Task = Task{ID: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t)}
 	if t.Parent != "" {
@@ -115,7 +116,7 @@ func (d *TaskDetail) Text() string {
 	field("Complexity", terminal.Clean(string(d.Complexity)))
 	field("Agent", d.Agent.String())
 	field("Line", strconv.Itoa(d.Line))
-	for _, part := range []struct{ name, Text string }{{"Description", d.Description}, {"Details", d.Details}, {"Test strategy", d.TestStrategy}} {
+	for _, part := range []struct{ name, Text string }{{"Description", d.Description}, {"Details", d.Details}, {"Test strategy", d.TestStrategy}, {"Acceptance criteria", d.Acceptance}} {
 		if part.Text != "" {
 			fmt.Fprintf(&s, "\n%s\n  %s\n", part.name, strings.ReplaceAll(terminal.CleanLines(strings.TrimRight(part.Text, "\n")), "\n", "\n  "))
 		}
