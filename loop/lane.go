@@ -147,7 +147,7 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 }
 
 func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *attempt.Runner {
-	return &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Exit: exit}
+	return &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Exit: exit, Looks: l.tools.Looks, Repo: l.tools.Repo}
 }
 
 // openSlots takes so many slots, and those in which a dead loop left attempts open, and finds out where the run stands.

@@ -39,6 +39,7 @@ type Tools struct {
 	Free    func(dir string) (int64, error) // bytes that are free on a folder's disk; nil: nobody looks
 	Observe func(journal.Event)             // hears of each event once it is written, in order, in the run's own goroutine
 
+	Looks   []attempt.Look  // at what the verify command has passed
 	Refused func() []string // hosts that the sandbox refused since it was asked last; nil: nobody knows
 
 	Accounts *quota.Accounts     // whose quota is used up; nil remembers nothing
@@ -470,7 +471,7 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 	in := attempt.Input{Backend: u.with.Backend, Model: u.with.Model, Promise: c.CompletionPromise, Prompt: prompt, Log: u.log,
 		Agent: attempt.Clocks{Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs),
 			Spin: c.SpinLimit},
-		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}}
+		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}, Base: u.base}
 	in.Env = []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
 	l.work.input(u, &in)
 	in.Env = append(in.Env, u.lane.env()...)
@@ -512,6 +513,10 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			}
 			e.Detail.Command = s.Command.Run
 			l.recordWithNext(e)
+		case attempt.Looking:
+			e := l.work.event(journal.LookStarted, u)
+			e.Detail = &journal.Detail{Look: s.Who}
+			return l.record(e)
 		case attempt.Noted:
 			for _, line := range s.Lines {
 				if err := l.warn(u, line); err != nil {

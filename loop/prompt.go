@@ -490,6 +490,9 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 		}
 	}
 	in.Always = true
+	if u.it != nil && len(w.history.Attempts) > 0 { // what an earlier iteration did to the checks counts, committed or not
+		in.Base = gitops.Tree(w.history.Attempts[0].Before)
+	}
 	in.Env = append(in.Env, "DESCARTES_ITERATION="+strconv.Itoa(number), "DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE=") // not those of a loop that we run in
 	if in.Keep = w.config.ContinueSession; in.Keep && u.with.Backend == w.config.Backend.Type {                                                      // another knows nothing of that conversation
 		goOn(in, w.history.Prompt.Session)
@@ -529,6 +532,8 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	it, res := u.it, &u.res
 	if v := res.Verify; v != nil && v.Cancelled { // it says nothing of the work
 		res.Verify, res.Agent.End, res.Agent.Reason = nil, agent.Cancelled, v.Reason()
+	} else if res.Verdict == verify.Cancelled && res.Agent.End == agent.Finished { // nor does a look that was stopped
+		res.Agent.End, res.Agent.Reason = agent.Cancelled, res.Reason
 	}
 	if err := w.countEdits(u); err != nil {
 		return nil, err
@@ -580,6 +585,12 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 		f.Verify = &gate.Check{Name: w.config.VerificationCommand, Passed: v.Passed, Output: v.Tail}
 		if !v.Passed && w.config.Promised() && f.Err == "" {
 			f.Err = v.Reason()
+		}
+	}
+	if o := res.Objection; o != nil { // as if the verification had failed
+		f.Verify = &gate.Check{Name: o.By, Output: o.Detail}
+		if w.config.Promised() && f.Err == "" {
+			f.Err = o.Reason
 		}
 	}
 	return f
@@ -656,7 +667,7 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 // commitSlot commits what an iteration changed in its slot, once it is verified, and has the user's branch follow. What is not verified the next
 // iteration goes on with.
 func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) error {
-	if u.res.Agent.End != agent.Finished || u.res.Verify != nil && !u.res.Verify.Passed {
+	if u.res.Agent.End != agent.Finished || !u.res.Passed() {
 		return nil
 	}
 	t, gctx := w.trunk, context.WithoutCancel(ctx)
@@ -779,11 +790,14 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	res := &u.res
 	end := w.event(journal.IterationFinished, u)
 	end.Reason, end.Tree, end.Commit, end.Ref = res.Agent.Reason, string(res.Work.After), u.it.commit, u.it.ref
+	if o := res.Objection; o != nil {
+		end.Reason = o.Reason
+	}
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: u.with.Model, Code: res.Agent.Code, Signal: res.Agent.Signal,
 		Changed: len(res.Work.Changed), Words: preview(res.Agent.Final), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log),
 		Left: res.Work.Left, Taken: res.Work.Taken}
-	troubled := res.Agent.End != agent.Finished || res.Verify != nil && !res.Verify.Passed
-	end.Detail.Passed = res.Verify != nil && res.Verify.Passed
+	troubled := res.Agent.End != agent.Finished || !res.Passed()
+	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res, u.with)
 	if denied := w.tools.denied(w.config, w.root, u.log); troubled {
 		end.Detail.Denied = denied
 	}
@@ -845,6 +859,9 @@ const maxChanged = 100
 // question is what the agent asks and waits for: one that ended well, claimed nothing and changed nothing. Asking it again
 // is no use. Where nobody looks at what changes, it has to ask twice in a row.
 func (w *promptWork) question(u *unit) string {
+	if o := u.res.Objection; o != nil && o.Ask {
+		return tail(o.Question(), maxWords)
+	}
 	r, work := &u.res.Agent, &u.res.Work
 	if r.End != agent.Finished || r.Complete || len(work.Changed) > 0 || work.After == "" && w.history.Prompt.Asked < 2 {
 		return ""
@@ -898,18 +915,29 @@ func (w *promptWork) fails(u *unit) Failure {
 	return w.job.Rules.Fails(u.it)
 }
 
-// failureText tells the next iteration's agent how the verification failed.
+// failureText tells the next iteration's agent how the verification failed, or what a look objects to.
 func (w *promptWork) failureText(u *unit) string {
 	v := u.res.Verify
+	if o := u.res.Objection; o != nil {
+		text := fmt.Sprintf("After the last iteration the %s objected: %s", o.By, o.Reason)
+		if o.Detail == "" {
+			return text + "\n"
+		}
+		return text + ":\n\n" + fenced(o.Detail)
+	}
 	if v == nil || v.Passed {
 		return ""
 	}
+	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s", w.config.VerificationCommand, v.Reason(), fenced(v.Tail))
+}
+
+// fenced is the end of a text as a block of code.
+func fenced(text string) string {
 	fence := "```"
-	for strings.Contains(v.Tail, fence) {
+	for strings.Contains(text, fence) {
 		fence += "`"
 	}
-	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s\n%s\n%s\n",
-		w.config.VerificationCommand, v.Reason(), fence, strings.TrimRight(tail(v.Tail, maxWords), "\n"), fence)
+	return fmt.Sprintf("%s\n%s\n%s\n", fence, strings.TrimRight(tail(text, maxWords), "\n"), fence)
 }
 
 // joinText joins parts of a prompt, a blank line between them.

@@ -41,7 +41,7 @@ func (w *world) prompt(resume string) (*State, Outcome, error) {
 		w.t.Fatal(err)
 	}
 	j := &PromptJob{Dir: w.dir, Kind: KindPrompt, Config: w.cfg, Gate: gate}
-	r, err := Start(w.t.Context(), w.dir, j, Tools{Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep},
+	r, err := Start(w.t.Context(), w.dir, j, Tools{Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Looks: w.looks},
 		StartOptions{Command: "loop", Resume: resume})
 	if err != nil {
 		return nil, Outcome{}, err

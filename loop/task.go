@@ -244,6 +244,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.Running[journal.Key{Task: u.task.ID, Number: u.number}].Agent.Model,
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
+	end.Detail.Looks = looked(res, u.with)
 	if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
 		return nil, "", nil, err
 	}
@@ -323,8 +324,8 @@ func (w *tagWork) keep(ctx context.Context, u *unit) (ref string, err error) {
 		}
 	}
 	k := Kept{Loop: w.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict), Reason: u.res.Reason}
-	if v := u.res.Verify; v != nil && u.res.Verdict != verify.Verified {
-		k.Output = v.Tail
+	if u.res.Verdict != verify.Verified {
+		k.Output = output(&u.res)
 	}
 	ref = RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(u.number)
 	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, parents, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
@@ -352,11 +353,11 @@ func delivered(changed []gitops.Change) string {
 // describe adds to a failed attempt's event what the next attempt is told.
 func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) error {
 	res := &u.res
-	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(res.Agent.Question, maxWords)
+	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(question(res), maxWords)
 	u.denied = w.tools.denied(w.config, w.root, u.log)
 	end.Detail.Denied = u.denied
-	if v := res.Verify; v != nil {
-		end.Detail.Output, end.Detail.Code, end.Detail.TimedOut = v.Tail, v.Code, v.TimedOut
+	if end.Detail.Output = output(res); res.Verify != nil {
+		end.Detail.Code, end.Detail.TimedOut = res.Verify.Code, res.Verify.TimedOut
 	}
 	if len(res.Work.Changed) == 0 {
 		return nil
@@ -367,6 +368,39 @@ func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) err
 	}
 	end.DiffStat = stat
 	return nil
+}
+
+// output is what an attempt failed with: the end of what the verify command printed, or what the look says that objects.
+func output(res *attempt.Result) string {
+	switch {
+	case res.Objection != nil && res.Objection.Ask:
+		return ""
+	case res.Objection != nil:
+		return tail(res.Objection.Detail, maxWords)
+	case res.Verify != nil:
+		return res.Verify.Tail
+	}
+	return ""
+}
+
+// question is what an attempt waits for an answer to: its agent asks it, or a look.
+func question(res *attempt.Result) string {
+	if o := res.Objection; o != nil && o.Ask {
+		return o.Question()
+	}
+	return res.Agent.Question
+}
+
+// looked is what the journal keeps of the looks at an attempt.
+func looked(res *attempt.Result, with Choice) (list []journal.Look) {
+	for _, l := range res.Looks {
+		kept := journal.Look{Name: l.Name, Objects: l.Objects, Said: l.Said[:min(len(l.Said), maxNotes)], Seconds: l.Took.Seconds()}
+		if l.Agent != nil {
+			kept.Agent = agentDetail(*l.Agent, with, 0)
+		}
+		list = append(list, kept)
+	}
+	return list
 }
 
 // block gives a task up: its work is kept as refs, the working tree goes back to what it was.
@@ -399,12 +433,12 @@ func (w *tagWork) block(ctx context.Context, u *unit) error {
 	if w.history.KeptRefs[id] != "" {
 		e.Ref = RefPrefix(w.state.ID, id)
 	}
-	asked := u.res.Verdict == verify.Blocked && u.res.Agent.Question != ""
+	asked := u.res.Verdict == verify.Blocked && question(&u.res) != ""
 	if asked || len(u.denied) > 0 {
 		e.Detail = &journal.Detail{Denied: u.denied}
 	}
 	if asked {
-		e.Detail.Question = tail(u.res.Agent.Question, maxWords)
+		e.Detail.Question = tail(question(&u.res), maxWords)
 	}
 	e.Message = put.Line(e.Ref)
 	e.Restored, e.Removed = put.Back[:min(len(put.Back), maxListed)], put.Removed[:min(len(put.Removed), maxListed)]
@@ -433,7 +467,7 @@ func (w *tagWork) takeBack(ctx context.Context, ln *lane, id string) (gitops.Tre
 func failure(of journal.Failure) *specbuild.Failure {
 	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Reason: of.Reason, DiffStat: of.DiffStat}
 	if d := of.Result; d != nil {
-		f.Words, f.Output, f.Question, f.Denied = d.Words, d.Output, d.Question, d.Denied
+		f.Words, f.Output, f.Question, f.Denied, f.Look = d.Words, d.Output, d.Question, d.Denied, d.Objector()
 	}
 	return f
 }

@@ -15,6 +15,7 @@ import (
 	"descartes/agent/quota"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/verify"
 )
@@ -35,6 +36,7 @@ type world struct {
 	known *quota.Accounts
 	free  func(dir string) (int64, error) // on the disk
 
+	looks   []attempt.Look
 	protect []string
 	broken  error               // the run of the agent fails for a reason of our own
 	cut     error               // the same, once the agent has run
@@ -171,7 +173,7 @@ func (w *world) start(opt StartOptions) (*Loop, error) {
 	if opt.Command == "" {
 		opt.Command = "loop"
 	}
-	return Start(w.t.Context(), w.dir, j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known}, opt)
+	return Start(w.t.Context(), w.dir, j, Tools{Repo: repo, Agent: w, Verify: checker{w}, FS: w.fs, Now: w.now, Observe: w.tell, Sleep: w.sleep, Free: w.free, Accounts: w.known, Looks: w.looks}, opt)
 }
 
 // run starts a loop, runs it to its end and closes it.

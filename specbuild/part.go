@@ -208,13 +208,21 @@ func (d *draft) failure(w *writer) {
 	}
 	fmt.Fprintf(w, ". %s Keep what is good of it, and find the cause before you change more.\n", look)
 	if !d.noOutput {
-		quoted(w, "The end of the verify command's output:", clean(f.Output))
+		quoted(w, outputOf(f), clean(f.Output))
 		quoted(w, "It asked this, and nobody answered; decide yourself:", clean(f.Question))
 		quoted(w, "The last words of that attempt's agent:", tail(clean(f.Words), maxWords))
 	}
 	quoted(w, "What it had changed:", clean(f.DiffStat))
 	quoted(w, "What the sandbox refused it; only a person can open that, so do without it or say that you are blocked:", clean(strings.Join(f.Denied, "\n")))
 	w.from(at, Source{Part: "failure"})
+}
+
+// outputOf says what a failure's output is.
+func outputOf(f *Failure) string {
+	if f.Look != "" {
+		return "The verify command passed, and the " + oneLine(f.Look) + " says:"
+	}
+	return "The end of the verify command's output:"
 }
 
 // cutShort tells of work in the tree that nobody has judged.

@@ -45,7 +45,7 @@ and the cause, not general virtues. Where the specification itself is wrong or l
 		fmt.Fprintf(w, " (%s)", reason)
 	}
 	w.WriteString("\n")
-	quoted(w, "The end of the verify command's output:", tail(clean(r.Failure.Output), reviewOutput))
+	quoted(w, outputOf(&r.Failure), tail(clean(r.Failure.Output), reviewOutput))
 	quoted(w, "The last words of that attempt's agent:", tail(clean(r.Failure.Words), maxWords))
 	quoted(w, "What it had changed:", clean(r.Failure.DiffStat))
 	if diff := clean(r.Diff); diff != "" {

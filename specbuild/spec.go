@@ -65,7 +65,8 @@ type Failure struct {
 	Attempt  int
 	Verdict  string // "failed", "crashed", "timeout" ...
 	Reason   string
-	Output   string   // tail of the verify command's output
+	Look     string   // that objected, where the verify command had passed; "" where that failed
+	Output   string   // tail of the verify command's output, or what that look says
 	Words    string   // the agent's last words
 	DiffStat string   // what the attempt changed
 	Question string   // that the agent asked at its end

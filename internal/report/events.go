@@ -305,3 +305,11 @@ func gateLines(e *journal.Event) string {
 	}
 	return strings.Join(out, "\n")
 }
+
+// LookWords says what is being done to an attempt that passed its verification.
+func LookWords(look string) string {
+	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run", "prove": "its tests are put to the proof", "review": "a reviewer reads it"}[look]; words != "" {
+		return words
+	}
+	return "the " + terminal.Clean(look) + " looks at it"
+}

@@ -223,6 +223,9 @@ func (st *Status) underway() string {
 			attempt = fmt.Sprintf("candidate %d, attempt %d", n, a.Number)
 		}
 		what := map[journal.Phase]string{journal.PhaseAgent: "the agent works", journal.PhaseVerify: "verify runs", journal.PhaseIntegrating: "its work is integrated"}[a.Phase]
+		if a.Phase == journal.PhaseLook {
+			what = LookWords(a.Look)
+		}
 		if a.Phase == journal.PhaseIntegrating && !a.Over() {
 			what = "verified, waiting for the other candidates"
 		}

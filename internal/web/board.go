@@ -209,6 +209,8 @@ func phaseWord(p journal.Phase) string {
 		return "agent works"
 	case journal.PhaseVerify:
 		return "verifying"
+	case journal.PhaseLook:
+		return "checked further"
 	case journal.PhaseIntegrating:
 		return "integrating"
 	}

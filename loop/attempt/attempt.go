@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"descartes/agent"
+	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/redact"
 	"descartes/loop/workspace"
@@ -69,8 +70,9 @@ type Input struct {
 	Verify  Command
 	Always  bool // verify whatever an agent that ended well has done and said
 	Checks  []Command
-	Clocks  Clocks   // of those commands
-	Adopted *Adopted // the attempt was begun by a run that was killed
+	Clocks  Clocks      // of those commands
+	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
+	Adopted *Adopted    // the attempt was begun by a run that was killed
 }
 
 // Adopted is what the journal tells of an attempt that a killed run had begun.
@@ -88,6 +90,9 @@ type Result struct {
 	Changed int // files that differed when the agent had ended: what a build leaves behind is no work
 	Verdict verify.Verdict
 	Reason  string
+
+	Looks     []Looked   // those that examined it, in their order
+	Objection *Objection // of the last of them; nil: none objects
 }
 
 // Moment says what a step tells.
@@ -100,13 +105,14 @@ const (
 	Answered               // the agent's end is known
 	Started                // a command begins
 	Checked                // it has ended
+	Looking                // a look runs something
 	Noted                  // a person should know
 )
 
 // Step is one moment of an attempt, told while it runs.
 type Step struct {
 	Moment  Moment
-	Who     string   // of Ended and Undone: the part of it
+	Who     string   // of Ended and Undone: the part of it; of Looking and of what a look notes: the look
 	Lines   []string // of Undone and Noted
 	Command Command  // of Started and Checked
 	Result  *Result  // so far
@@ -121,6 +127,10 @@ type Runner struct {
 	Dir     string            // folder of the prompt and of what the running agent prints on standard error
 	Exit    string            // file that tells how the last process ended
 	Observe func(*Step) error // hears of each step; an error ends the attempt without a result
+
+	Looks []Look       // at what the verify command has passed
+	Repo  *gitops.Repo // whose trees they read; nil without git
+	Lab   Lab          // nil without git
 }
 
 const grace = 5 * time.Second // between the request to end and the kill
@@ -168,6 +178,9 @@ func (r *Runner) Run(ctx context.Context, ws Workspace, in Input, observe func(*
 		return a.res, err
 	}
 	a.conclude()
+	if err := a.looks(ctx); err != nil {
+		return a.res, err
+	}
 	return a.res, a.noted()
 }
 

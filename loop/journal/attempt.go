@@ -27,6 +27,7 @@ type Attempt struct {
 	From       *Session // of another task, that it goes on in; nil for a fresh agent
 
 	Phase Phase
+	Look  string    // that examines it, in PhaseLook
 	Since time.Time // when the phase began
 	Agent *Detail   // what its agent came to; nil while it runs
 	Cost  Cost      // of its agent
@@ -49,6 +50,7 @@ type Attempt struct {
 // Phase is what an attempt is doing.
 //
 //	agent --the agent ended--> agent --verify began--> verify --the attempt ended--> integrating, where it is verified
+//	verify --a look began--> look --the attempt ended--> integrating, where it is verified
 //	verify --verify passed--> integrating, of a candidate: it waits for the others
 //	any --the run ended, or another began--> open, until a run adopts it or ends it
 type Phase string
@@ -56,6 +58,7 @@ type Phase string
 const (
 	PhaseAgent       Phase = "agent"
 	PhaseVerify      Phase = "verify"
+	PhaseLook        Phase = "look"
 	PhaseIntegrating Phase = "integrating"
 	PhaseOpen        Phase = "open" // nobody works on it: its run is over
 )
@@ -148,6 +151,11 @@ func (s *State) follow(e *Event) {
 		} else if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
 			a := s.running(e)
 			a.Phase, a.Since = PhaseIntegrating, e.TS
+		}
+	case LookStarted:
+		a := s.running(e)
+		if a.Phase, a.Since = PhaseLook, e.TS; e.Detail != nil {
+			a.Look = e.Detail.Look
 		}
 	case AttemptFinished, IterationFinished:
 		s.ended(s.running(e), e)

@@ -54,6 +54,8 @@ func (s *State) count(u *Task, e *Event) {
 // rank says how far an attempt came that was not verified.
 func rank(v Verdict, d *Detail) int {
 	switch {
+	case d != nil && d.Objector() != "": // it was verified
+		return 5
 	case v == Failed && d != nil && d.Changed > 0 && d.Output != "": // there was something to verify
 		return 4
 	case v == Failed:

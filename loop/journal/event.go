@@ -25,6 +25,7 @@ const (
 	AgentFinished   Type = "agent_finished"
 	VerifyStarted   Type = "verify_started"
 	VerifyFinished  Type = "verify_finished"
+	LookStarted     Type = "look_started" // what passed is examined further
 	AttemptFinished Type = "attempt_finished"
 	Integrated      Type = "integrated" // with slots: a verified result is folded in, or with a verdict not
 	TaskDone        Type = "task_done"
@@ -214,6 +215,8 @@ type Detail struct {
 	Notes        []string   `json:"notes,omitempty"`    // what a person should know of the agent's run besides
 	Words        string     `json:"words,omitempty"`    // the agent's last words, shortened
 	Output       string     `json:"output,omitempty"`   // the tail of what a failed verification printed
+	Look         string     `json:"look,omitempty"`     // of one that started: its name
+	Looks        []Look     `json:"looks,omitempty"`    // those that examined a verified attempt; the last one may object, with the reason and output of the attempt's end
 	Seconds      float64    `json:"seconds,omitempty"`
 	SpecTokens   int        `json:"spec_tokens,omitempty"`
 	Tuned        bool       `json:"tuned,omitempty"` // a person chose or wrote the spec
@@ -231,6 +234,23 @@ type Detail struct {
 	CacheRead    int64      `json:"cache_read_tokens,omitempty"`
 	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
 	Totals       *Totals    `json:"totals,omitempty"` // of a run's end: what its loop came to so far
+}
+
+// Look is what one look at a verified attempt came to.
+type Look struct {
+	Name    string   `json:"name"`
+	Objects bool     `json:"objects,omitempty"`
+	Said    []string `json:"said,omitempty"`  // what a person should know
+	Agent   *Detail  `json:"agent,omitempty"` // what the agent came to that it consulted
+	Seconds float64  `json:"seconds,omitempty"`
+}
+
+// Objector names the look that objects to the attempt, "" where none does.
+func (d *Detail) Objector() string {
+	if n := len(d.Looks); n > 0 && d.Looks[n-1].Objects {
+		return d.Looks[n-1].Name
+	}
+	return ""
 }
 
 // Totals are what a loop came to when a run of it ended, earlier runs of it included. Journals of before do not have them.
@@ -358,6 +378,11 @@ func (e *Event) Texts() []*string {
 		}
 		for i := range d.Denied {
 			texts = append(texts, &d.Denied[i])
+		}
+		for _, l := range d.Looks {
+			for i := range l.Said {
+				texts = append(texts, &l.Said[i])
+			}
 		}
 	}
 	return texts

@@ -204,7 +204,9 @@ func (s *State) Apply(e *Event) {
 		}
 	case IterationFinished:
 		s.noteLeavings(e.Detail)
+		s.spendOnLooks(e)
 	case AttemptFinished:
+		s.spendOnLooks(e)
 		s.finishAttempt(e)
 	case TaskDone:
 		s.keepSession(e)

@@ -1,0 +1,157 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/verify"
+)
+
+// Look examines an attempt that the verify command has passed. The first one that objects ends the attempt.
+type Look struct {
+	Name string               // in journals and reports
+	On   func(in *Input) bool // whether it is configured for an attempt
+	At   func(ctx context.Context, s *Subject) (*Objection, error)
+}
+
+// Looks are all of them, in the order in which they run: cheap ones first.
+func Looks() []Look {
+	return nil
+}
+
+// Objection is why a look lets a verified attempt not pass.
+type Objection struct {
+	By     string // the look's name
+	Reason string // in one line; where it asks, the question
+	Detail string // for the spec of the next attempt, or beside the question; "" for nothing
+	Ask    bool   // a person decides: the task is blocked until then
+}
+
+// Question is what a person is asked.
+func (o *Objection) Question() string {
+	if o.Detail == "" {
+		return o.Reason
+	}
+	return o.Reason + "\n\n" + o.Detail
+}
+
+// Looked is what one look came to.
+type Looked struct {
+	Name    string
+	Objects bool          // see Result.Objection
+	Said    []string      // what a person should know, each in one line
+	Agent   *agent.Result // that it consulted; nil for none
+	Took    time.Duration
+}
+
+// Subject is the attempt that a look examines.
+type Subject struct {
+	*Runner
+	Workspace Workspace
+	Input     *Input
+	Result    *Result // its Work has the trees; only the framework writes here
+
+	run    *run
+	looked *Looked
+	long   bool
+}
+
+// Note keeps a line for people with what the look came to, and shows it at once.
+func (s *Subject) Note(line string) error {
+	line = oneline.Text(line)
+	s.looked.Said = append(s.looked.Said, line)
+	return s.run.tell(Step{Moment: Noted, Who: s.looked.Name, Lines: []string{line}})
+}
+
+// Working tells, once, that the look runs something that takes a while.
+func (s *Subject) Working() error {
+	if s.long {
+		return nil
+	}
+	s.long = true
+	return s.run.tell(Step{Moment: Looking, Who: s.looked.Name})
+}
+
+// Consulted notes the agent that the look asked: its cost counts as any agent's does.
+func (s *Subject) Consulted(res agent.Result) { s.looked.Agent = &res }
+
+// Observe tells of a step, for an agent that the look consults.
+func (s *Subject) Observe(step *Step) error { return s.run.observe(step) }
+
+// Lab runs commands on trees, in a slot of its own in which no attempt works, one at a time.
+type Lab interface {
+	Run(ctx context.Context, x Experiment) (verify.Result, error)
+}
+
+// Experiment is a command that the lab runs on a tree.
+type Experiment struct {
+	Name   string // of its processes
+	Tree   gitops.Tree
+	Run    string // for sh -c
+	Env    []string
+	Log    string
+	Clocks Clocks
+}
+
+// InLab runs a command on a tree as the attempt's own verify command ran: with its environment, clocks and log. A request to stop is an
+// error, as nothing is known then.
+func (s *Subject) InLab(ctx context.Context, tree gitops.Tree, command, part string) (verify.Result, error) {
+	if err := s.Working(); err != nil {
+		return verify.Result{}, err
+	}
+	res, err := s.Lab.Run(ctx, Experiment{Name: s.Input.Name + " " + part, Tree: tree, Run: command, Env: s.Input.Env, Log: s.Input.Log, Clocks: s.Input.Clocks})
+	if err == nil && res.Cancelled {
+		err = context.Canceled
+	}
+	return res, err
+}
+
+// Passed reports whether the verify command, where it ran, and the looks let the work pass.
+func (r *Result) Passed() bool {
+	return r.Objection == nil && (r.Verify == nil || r.Verify.Passed)
+}
+
+// looks has the looks examine an attempt that passed. An iteration of a prompt is examined whatever its agent has said: its gate may end the
+// loop without a word of the agent's.
+func (a *run) looks(ctx context.Context) error {
+	r := &a.res
+	if r.Verdict != verify.Verified && !(a.in.Always && r.Verdict != verify.Cancelled && r.Work.Lost == "" && r.Agent.End == agent.Finished && r.Passed()) {
+		return nil
+	}
+	for _, look := range a.Looks {
+		if !look.On(a.in) {
+			continue
+		}
+		s := &Subject{Runner: a.Runner, Workspace: a.ws, Input: a.in, Result: r, run: a, looked: &Looked{Name: look.Name}}
+		began := time.Now()
+		objection, err := look.At(ctx, s)
+		stopped := errors.Is(err, context.Canceled) && ctx.Err() != nil
+		if err != nil && !stopped {
+			return fmt.Errorf("%s: %w", look.Name, err)
+		}
+		s.looked.Took, s.looked.Objects = time.Since(began), objection != nil && !stopped
+		r.Looks = append(r.Looks, *s.looked)
+		switch {
+		case stopped:
+			r.Verdict, r.Reason = verify.Cancelled, look.Name+" was cancelled"
+			return nil
+		case objection != nil:
+			a.object(look.Name, objection)
+			return nil
+		}
+	}
+	return nil
+}
+
+func (a *run) object(by string, o *Objection) {
+	o.By, o.Reason = by, oneline.Text(o.Reason)
+	a.res.Objection, a.res.Verdict, a.res.Reason = o, verify.Failed, o.Reason
+	if o.Ask {
+		a.res.Verdict, a.res.Reason = verify.Blocked, by+" asks: "+o.Reason
+	}
+}
