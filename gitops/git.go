@@ -437,7 +437,7 @@ func (c *cli) show() error {
 		if err := c.endLeft(); err != nil {
 			return errors.Join(err, f.Close())
 		}
-		if err := f.Truncate(0); err == nil {
+		if fi, err := f.Stat(); err == nil && fi.Size() == 0 { // else it still tells since when a killed run's locks may lie here
 			_, err = f.WriteString("running\n")
 		}
 	} else if f, err = os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil { // another run lives, which has it alone only while it begins
@@ -469,10 +469,19 @@ func (c *cli) leave() {
 	c.presence = nil
 }
 
+// killedWithin is how long a child that a killed run had just forked may hold the presence file.
+const killedWithin = 2 * time.Second
+
 // clearAfterKill ends what a killed run left of its git commands, and removes their lock files: those that are newer
 // than the run, where no git command of somebody else's works here.
 func (r *Repo) clearAfterKill() error {
 	f, err := r.cli.alone(0)
+	for until := time.Now().Add(killedWithin); err == nil && f == nil && time.Now().Before(until); f, err = r.cli.alone(0) {
+		if _, locked := r.Locked(); !locked {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if err != nil || f == nil {
 		return nil
 	}

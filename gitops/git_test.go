@@ -38,12 +38,14 @@ func TestLocksOfAKilledRunAreCleared(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		alive   bool // the run
+		briefly bool // a child of the killed run still holds its file
 		older   bool // than the run are the locks
 		cleared bool
 	}{
-		"killed":            {cleared: true},
-		"alive":             {alive: true},
-		"locks from before": {older: true},
+		"killed":             {cleared: true},
+		"alive":              {alive: true},
+		"a child dies later": {briefly: true, cleared: true},
+		"locks from before":  {older: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +54,7 @@ func TestLocksOfAKilledRunAreCleared(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.put(".git/"+presence, "running\n")
-			if tt.alive {
+			if tt.alive || tt.briefly {
 				f, err := os.Open(s.path(".git/" + presence))
 				if err != nil {
 					t.Fatal(err)
@@ -60,6 +62,9 @@ func TestLocksOfAKilledRunAreCleared(t *testing.T) {
 				defer f.Close()
 				if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
 					t.Fatal(err)
+				}
+				if tt.briefly {
+					defer time.AfterFunc(50*time.Millisecond, func() { f.Close() }).Stop()
 				}
 			}
 			locks := []string{".git/index.lock", ".git/refs/heads/main.lock", ".git/refs/descartes/x/1/1.lock", ".git/packed-refs.lock"}
@@ -86,6 +91,23 @@ func TestLocksOfAKilledRunAreCleared(t *testing.T) {
 				t.Errorf("locked: %q %v", path, locked)
 			}
 		})
+	}
+}
+
+// What a killed run left and the next one could not clear yet, the one after that clears: the next one's beginning does not make the locks look old.
+func TestPresenceOfAKilledRunKeepsItsTime(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.put(".git/"+presence, "running\n")
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(s.path(".git/"+presence), long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Claim(); err != nil {
+		t.Fatal(err)
+	}
+	if fi, err := os.Stat(s.path(".git/" + presence)); err != nil || !fi.ModTime().Equal(long) {
+		t.Errorf("%v, %v; want %v", fi.ModTime(), err, long)
 	}
 }
 
