@@ -35,6 +35,7 @@ type Attempt struct {
 	At      time.Time `json:"at"`
 	Cost    *costJSON `json:"cost"` // null where unknown
 	dollars string
+	checks  []*journal.Detail
 }
 
 // Attempts joins a task's attempts in the journals with the refs that keep them. A ref whose journal is gone is
@@ -68,6 +69,7 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 			if d := one.Result; d != nil {
 				a.Backend, a.Model = d.Backend, d.Model
 			}
+			a.checks = one.Checks
 			a.Round, a.Nth = one.Round, one.Candidate()
 			if one.From != nil {
 				a.Session = one.From.Task

@@ -222,14 +222,7 @@ func (st *Status) underway() string {
 		if n := a.Candidate(); n > 0 {
 			attempt = fmt.Sprintf("candidate %d, attempt %d", n, a.Number)
 		}
-		what := map[journal.Phase]string{journal.PhaseAgent: "the agent works", journal.PhaseVerify: "verify runs", journal.PhaseIntegrating: "its work is integrated"}[a.Phase]
-		if a.Phase == journal.PhaseLook {
-			what = LookWords(a.Look)
-		}
-		if a.Phase == journal.PhaseIntegrating && !a.Over() {
-			what = "verified, waiting for the other candidates"
-		}
-		line := fmt.Sprintf("%s: %s for %s", attempt, what, terminal.Spell(now.Sub(a.Since)))
+		line := fmt.Sprintf("%s: %s for %s", attempt, phaseWords(a), terminal.Spell(now.Sub(a.Since)))
 		if a.Since.Sub(a.Started) > time.Second {
 			line += ", started " + ago(now, a.Started)
 		}
@@ -252,6 +245,25 @@ func (st *Status) underway() string {
 		return ""
 	}
 	return "\nRunning:\n" + b.String()
+}
+
+// phaseWords is what an attempt is doing.
+func phaseWords(a *journal.Attempt) string {
+	switch a.Phase {
+	case journal.PhaseAgent:
+		return "the agent works"
+	case journal.PhaseVerify:
+		return "verify runs"
+	case journal.PhaseLook:
+		return LookWords(a.Look)
+	case journal.PhaseIntegrating:
+		if !a.Over() {
+			return "verified, waiting for the other candidates"
+		}
+		return "its work is integrated"
+	case journal.PhaseOpen:
+	}
+	return "nobody works on it"
 }
 
 // current are the tasks that are worked on, or that a loop which is dead or between two attempts has begun.

@@ -26,11 +26,12 @@ type Attempt struct {
 	Dir        string   // where its agent runs, if another attempt may go on in its session
 	From       *Session // of another task, that it goes on in; nil for a fresh agent
 
-	Phase Phase
-	Look  string    // that examines it, in PhaseLook
-	Since time.Time // when the phase began
-	Agent *Detail   // what its agent came to; nil while it runs
-	Cost  Cost      // of its agent
+	Phase  Phase
+	Look   string    // that examines it, in PhaseLook
+	Since  time.Time // when the phase began
+	Agent  *Detail   // what its agent came to; nil while it runs
+	Checks []*Detail // what ran on its work, in that order
+	Cost   Cost      // of its agent
 
 	Ended     time.Time // what follows is of its end, and not there before
 	Verdict   Verdict   // of a task's attempt
@@ -148,8 +149,13 @@ func (s *State) follow(e *Event) {
 	case VerifyFinished:
 		if e.Detail != nil && e.Detail.Baseline {
 			s.Baseline = time.Time{}
-		} else if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
-			a := s.running(e)
+			return
+		}
+		a := s.running(e)
+		if e.Detail != nil {
+			a.Checks = append(a.Checks, e.Detail)
+		}
+		if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
 			a.Phase, a.Since = PhaseIntegrating, e.TS
 		}
 	case LookStarted:

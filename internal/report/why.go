@@ -1,0 +1,456 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/journal"
+	"descartes/scheduler"
+	"descartes/tasks"
+)
+
+// Why says why a task is where it is: the reasons as sentences, what shows them, and the command that comes next.
+type Why struct {
+	Tag      string        `json:"tag"`
+	Task     loop.TaskID   `json:"task_id"`
+	Title    string        `json:"title"`
+	Status   tasks.Status  `json:"status"`
+	State    string        `json:"state"` // as in waves, or container, or interrupted: its loop is dead
+	Because  []string      `json:"because"`
+	Causes   []loop.TaskID `json:"causes"` // of a task that waits or is held: those at the root of it
+	Loop     string        `json:"loop,omitempty"`
+	Commit   string        `json:"commit,omitempty"`
+	Attempts []Attempt     `json:"attempts"` // the oldest first
+	Evidence []Evidence    `json:"evidence"`
+	Next     string        `json:"next"`
+
+	board *Board
+	here  string
+	view  *loop.View // of the tag's live loop, else of the last one
+}
+
+// Evidence is something that shows what is said of a task.
+type Evidence struct {
+	Kind  string `json:"kind"` // commit, work, log or journal
+	Where string `json:"where"`
+}
+
+// Why looks into the journals, the graph and the refs. commit finds the commit that holds a loop's work on the task, where no
+// journal names it; here is what a command needs besides where it is typed.
+func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) string, here string) (*Why, error) {
+	d := b.Detail(t)
+	w := &Why{Tag: b.File.Tag(), Task: d.ID, Title: d.Title, Status: d.Status, State: d.State, Because: []string{}, Causes: []loop.TaskID{}, Evidence: []Evidence{}, board: b, here: here, view: b.view}
+	var err error
+	if w.Attempts, err = b.Attempts(t.ID, refs); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(w.Attempts, func(x, y Attempt) int { return x.At.Compare(y.At) })
+	if b.interrupted(t.ID) {
+		w.State = "interrupted"
+	}
+	switch w.State {
+	case "container":
+		w.container(&d)
+	case "interrupted":
+		w.say("Loop %s was killed while it worked on it.", w.view.State.ID)
+		w.Loop, w.Next = w.view.State.ID, w.resume("")
+	case string(scheduler.StateDone):
+		w.done(commit)
+	case string(scheduler.StateBlocked):
+		w.blocked()
+	case string(scheduler.StateRunning):
+		w.running()
+	case string(scheduler.StateReady), string(scheduler.StateWaiting):
+		w.toDo(d.Cause, commit)
+	case string(scheduler.StateHeld):
+		w.held(d.Cause)
+	default:
+		w.aside()
+	}
+	w.evidence()
+	return w, nil
+}
+
+func (w *Why) say(format string, args ...any) {
+	w.Because = append(w.Because, fmt.Sprintf(format, args...))
+}
+
+func (w *Why) live() bool { return w.view != nil && w.view.Live }
+
+// command is one that is about the task, as it is typed.
+func (w *Why) command(words string) string { return "descartes " + words + w.board.Named() + w.here }
+
+func (w *Why) about(words, task string) string { return w.command(words + " " + terminal.Quote(task)) }
+
+func (w *Why) resume(more string) string {
+	return ResumeCommand(w.board.Root, w.view.State.ID, w.view.Path, w.here) + more
+}
+
+func (w *Why) container(d *TaskDetail) {
+	var open []string
+	for _, c := range d.Children {
+		if w.board.Graph.Status(c.ID) != tasks.Done {
+			open = append(open, c.ID)
+		}
+	}
+	if len(open) == 0 {
+		w.say("It has %s, and all are done.", terminal.Count(len(d.Children), "subtask"))
+		w.Next = w.about("tasks show", w.Task.ID)
+		return
+	}
+	w.say("It is done when its subtasks are: %s of %d to go (%s).", strconv.Itoa(len(open)), len(d.Children), terminal.Few(open, 8))
+	w.Causes = w.board.FileIDs(open)
+	w.Next = w.about("why", open[0])
+}
+
+// verified is the last verified attempt, nil if there is none.
+func (w *Why) verified() *Attempt {
+	for i := len(w.Attempts) - 1; i >= 0; i-- {
+		if w.Attempts[i].Verdict == string(journal.Verified) {
+			return &w.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// committed is the last commit that holds work on the task by the loop.
+func (w *Why) committed(id string, commit func(loop string) string) string {
+	for i := len(w.board.Commits) - 1; i >= 0; i-- {
+		c := w.board.Commits[i]
+		if slices.ContainsFunc(c.Tasks, func(t loop.TaskID) bool { return t.ID == w.Task.ID }) {
+			return c.Hash
+		}
+	}
+	return commit(id)
+}
+
+func (w *Why) done(commit func(loop string) string) {
+	a := w.verified()
+	if a == nil {
+		w.say("The task list says so. No loop that is known here did it: somebody set it to done, or it was done elsewhere.")
+		w.Next = w.about("tasks show", w.Task.ID)
+		return
+	}
+	w.Loop, w.Commit = a.Loop, w.committed(a.Loop, commit)
+	w.say("Attempt %d in loop %s was verified on %s%s.", a.Attempt, a.Loop, terminal.Moment(a.At), a.by())
+	for _, c := range a.checks {
+		if !c.Passed {
+			continue // another run of it passed
+		}
+		w.say("verify passed in %s: %s", took(c.Seconds), c.Command)
+	}
+	w.failures()
+	if w.Commit != "" {
+		w.say("Commit %s holds it.", Short(w.Commit))
+		w.Next = "git show --stat " + Short(w.Commit)
+		return
+	}
+	switch {
+	case w.live():
+		w.say("No commit holds it yet: its wave is not over.")
+		w.Next = "descartes loop status" + w.here
+	case w.view != nil && !w.view.State.Completed:
+		w.say("No commit holds it yet.")
+		w.Next = w.resume("")
+	default:
+		w.say("No commit is known to hold it.")
+		w.Next = "git status"
+	}
+}
+
+// by is what an attempt was run with, and what it cost, as the end of a sentence.
+func (a *Attempt) by() string {
+	s := ""
+	if a.Backend != "" {
+		s = ", by " + strings.TrimSpace(a.Backend+" "+a.Model)
+	}
+	if a.Cost != nil && a.Cost.USD != nil {
+		s += ", for " + a.dollars
+	}
+	return s
+}
+
+// failures says what the attempts came to that counted and were not verified.
+func (w *Why) failures() {
+	n := 0
+	for i := range w.Attempts {
+		a := &w.Attempts[i]
+		if v := journal.Verdict(a.Verdict); v == journal.Verified || !v.Counts() {
+			continue
+		}
+		n++
+	}
+	if n > 0 {
+		w.say("It was run again because %s failed before; see the attempts below.", terminal.Count(n, "attempt"))
+	}
+}
+
+// givenUp is a task that the loop gave up, nil if it did not.
+func (w *Why) givenUp(id string) *loop.Blocked {
+	if w.view == nil {
+		return nil
+	}
+	list := w.view.State.BlockedTasks
+	if at := slices.IndexFunc(list, func(b loop.Blocked) bool { return b.Task.ID == id }); at >= 0 {
+		return &list[at]
+	}
+	return nil
+}
+
+func (w *Why) blocked() {
+	b := w.givenUp(w.Task.ID)
+	if b == nil {
+		w.say("Its status is %s in the task list. No unfinished loop that is known here blocked it.", w.Status)
+		w.lastFailure()
+		w.Next = w.command("loop start --retry-blocked")
+		if w.live() {
+			w.Next = w.about("tasks show", w.Task.ID)
+		}
+		return
+	}
+	w.Loop = w.view.State.ID
+	if b.Question != "" {
+		w.say("Its agent waits for an answer:")
+		w.say("%s", b.Question)
+		w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
+		return
+	}
+	w.say("Loop %s gave it up on %s, after %s:", w.Loop, terminal.Moment(b.At), terminal.Count(b.Attempts, "attempt"))
+	w.say("%s", b.Reason)
+	for _, what := range b.Denied {
+		w.say("The sandbox refused %s", what)
+	}
+	w.Next = w.resume(" --retry-blocked")
+	if w.live() {
+		w.say("Loop %s is running; it tries the task again when you answer it.", w.Loop)
+		w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
+	}
+}
+
+// lastFailure says what the last attempt that was not verified came to.
+func (w *Why) lastFailure() {
+	if n := len(w.Attempts); n > 0 && w.Attempts[n-1].Verdict != string(journal.Verified) {
+		a := &w.Attempts[n-1]
+		w.say("Attempt %d in loop %s %s: %s", a.Attempt, a.Loop, VerdictWord(journal.Verdict(a.Verdict)), a.Reason)
+	}
+}
+
+func (w *Why) running() {
+	if !w.live() {
+		w.say("The task list says so, and no loop works on it: it is run again by the next one.")
+		w.Next = w.start()
+		return
+	}
+	w.Loop = w.view.State.ID
+	for _, a := range w.view.History.Attempts {
+		if a.Task != w.Task.ID || w.view.History.Running[a.Key()] != a {
+			continue
+		}
+		of := ""
+		if a.Of > 0 {
+			of = " of " + strconv.Itoa(a.Of)
+		}
+		slot := ""
+		if a.Slot > 0 {
+			slot = fmt.Sprintf(" in slot %d", a.Slot)
+		}
+		w.say("Loop %s works on attempt %d%s%s: %s since %s.", w.Loop, a.Number, of, slot, phaseWords(a), terminal.Clock(a.Since))
+	}
+	if len(w.Because) == 0 {
+		w.say("Loop %s is between two attempts at it.", w.Loop)
+	}
+	if wait, ok := w.view.History.Waiting[w.Task.ID]; ok {
+		w.say("%s.", waiting("It is waiting", wait))
+	}
+	w.lastFailure()
+	w.Next = "descartes loop logs " + terminal.Quote(w.Task.ID) + " --follow --name " + w.Loop + w.here
+}
+
+// start is the command by which a loop takes up what is to be done.
+func (w *Why) start() string {
+	switch {
+	case w.live():
+		return "descartes loop status" + w.here
+	case w.view != nil && !w.view.State.Completed:
+		return w.resume("")
+	}
+	return w.command("loop start")
+}
+
+// toDo is for a task that nothing but other tasks keeps from being run.
+func (w *Why) toDo(cause string, commit func(loop string) string) {
+	if w.State == string(scheduler.StateWaiting) {
+		w.say("It %s.", cause)
+		roots := w.roots()
+		w.Causes = w.board.FileIDs(roots)
+		for _, id := range roots[:min(len(roots), 8)] {
+			t, _ := w.board.Graph.Task(id)
+			state, _ := w.board.Graph.State(id)
+			w.say("Task %s %s is %s.", id, terminal.FitWords(t.Title, 50), state)
+		}
+	} else {
+		w.say("Nothing stands in its way.")
+	}
+	if a := w.verified(); a != nil {
+		w.say("It was done before, by attempt %d in loop %s, and was set to %s again since.", a.Attempt, a.Loop, w.Status)
+		w.Commit = w.committed(a.Loop, commit)
+	} else {
+		w.lastFailure()
+	}
+	switch {
+	case w.live():
+		w.Loop = w.view.State.ID
+		w.say("Loop %s is running and takes it up in its turn.", w.Loop)
+	default:
+		w.say("No loop is running.")
+	}
+	w.Next = w.start()
+}
+
+// roots are the tasks at the beginning of what it waits for.
+func (w *Why) roots() (out []string) {
+	g, seen := w.board.Graph, map[string]bool{}
+	var walk func(id string)
+	walk = func(id string) {
+		deeper := false
+		for _, on := range g.Deps(id) {
+			if g.Status(on) != tasks.Done {
+				if deeper = true; !seen[on] {
+					seen[on] = true
+					walk(on)
+				}
+			}
+		}
+		if !deeper {
+			out = append(out, id)
+		}
+	}
+	walk(w.Task.ID)
+	return out
+}
+
+func (w *Why) held(cause string) {
+	roots, _ := w.board.Graph.Held(w.Task.ID)
+	w.say("It cannot run: %s.", cause)
+	w.Causes = w.board.FileIDs(roots)
+	w.Next = w.command("tasks check")
+	for _, id := range roots {
+		t, ok := w.board.Graph.Task(id)
+		if !ok {
+			continue
+		}
+		state, _ := w.board.Graph.State(id)
+		if id == w.Task.ID || state == scheduler.StateHeld {
+			continue // a cycle, or a list that contradicts itself
+		}
+		if b := w.givenUp(id); b != nil {
+			w.say("Task %s %s: %s", id, terminal.FitWords(t.Title, 50), b.Reason)
+		}
+		w.Next = w.about("why", id)
+		break
+	}
+}
+
+// aside is for a status that no loop runs.
+func (w *Why) aside() {
+	if setAside(w.Status) {
+		w.say("Somebody set it aside: its status is %s, and no loop runs it.", w.Status)
+	} else {
+		w.say("Its status is %s, and no loop runs it.", w.Status)
+	}
+	w.Next = w.command("tasks set " + terminal.Quote(w.Task.ID) + " pending")
+	if w.live() {
+		w.Next = "descartes loop pause " + w.view.State.ID + w.here
+	}
+}
+
+// evidence lists what shows it: the commit, the work of the last attempt, its log and its journal.
+func (w *Why) evidence() {
+	add := func(kind, where string) {
+		if where != "" {
+			w.Evidence = append(w.Evidence, Evidence{kind, where})
+		}
+	}
+	add("commit", w.Commit)
+	a := w.verified()
+	if n := len(w.Attempts); n > 0 && (a == nil || w.State != string(scheduler.StateDone)) {
+		a = &w.Attempts[n-1]
+	}
+	if a == nil {
+		return
+	}
+	if a.Ref != nil {
+		add("work", *a.Ref)
+	}
+	home := loop.NewHome(w.board.Root)
+	add("log", existing(w.board.Root, home.Log(a.Loop, w.Task.ID, a.Attempt)))
+	add("journal", existing(w.board.Root, home.Events(a.Loop)))
+}
+
+// existing is a file as a person in the project's folder would type it, "" where there is none.
+func existing(root, path string) string {
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return Relative(root, path)
+}
+
+// whyWidth is how wide a line of it is at most, but for names.
+const whyWidth = 80
+
+// Text is it for a person.
+func (w *Why) Text() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s %s: %s\n\n", terminal.Clean(w.Task.ID), terminal.Clean(w.Title), terminal.Clean(w.State))
+	for _, sentence := range w.Because {
+		for _, line := range terminal.Hang("  "+strings.ReplaceAll(terminal.CleanLines(strings.TrimSpace(sentence)), "\n", "\n  "), whyWidth, 2) {
+			s.WriteString(line + "\n")
+		}
+	}
+	w.tried(&s)
+	for i, e := range w.Evidence {
+		if i == 0 {
+			s.WriteString("\nEvidence\n")
+		}
+		fmt.Fprintf(&s, "  %-8s %s\n", e.Kind, terminal.Clean(e.Where))
+	}
+	fmt.Fprintf(&s, "\nnext: %s\n", terminal.Clean(w.Next))
+	return s.String()
+}
+
+// tried lists the attempts, the last ones where there are many.
+func (w *Why) tried(s *strings.Builder) {
+	const most = 10
+	list := w.Attempts
+	if len(list) == 0 {
+		return
+	}
+	s.WriteString("\nAttempts\n")
+	if n := len(list) - most; n > 0 {
+		fmt.Fprintf(s, "  (%s before)\n", terminal.Count(n, "attempt"))
+		list = list[n:]
+	}
+	for i := range list {
+		a := &list[i]
+		line := fmt.Sprintf("  %d in %s %s", a.Attempt, terminal.Clean(a.Loop), VerdictWord(journal.Verdict(a.Verdict)))
+		if !a.At.IsZero() {
+			line += ", " + terminal.Moment(a.At)
+		}
+		if a.Reason != "" && a.Verdict != string(journal.Verified) {
+			line += ": " + terminal.Clean(a.Reason)
+		}
+		s.WriteString(strings.Join(terminal.Hang(line, whyWidth, 4), "\n") + "\n")
+	}
+}
+
+// took is how long something ran, in words.
+func took(seconds float64) string {
+	return terminal.Duration(time.Duration(seconds * float64(time.Second)))
+}
