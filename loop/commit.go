@@ -223,18 +223,26 @@ type Kept struct {
 	Loop, Task      string
 	Attempt         int
 	Verdict, Reason string
+	Unfit           bool   // it was verified, and could not be integrated: Reason says why
 	Output          string // the end of what its verification printed
 }
 
 // maxKeptLines bounds the output in a commit's message, besides maxWords.
 const maxKeptLines = 40
 
-const keptIndent = "    " // so that no line of the output is taken for a trailer
+const (
+	keptIndent = "    " // so that no line of the output is taken for a trailer
+	keptUnfit  = "Descartes-Integrated: no"
+)
 
 func (k *Kept) message(tag string) string {
 	var b strings.Builder
 	id := oneline.Text(k.Task)
-	fmt.Fprintf(&b, "%s: task %s attempt %d: %s\n\n%s\n\n", tag, id, k.Attempt, k.Verdict, oneline.Text(k.Reason))
+	unfit := ""
+	if k.Unfit {
+		unfit = ", not integrated"
+	}
+	fmt.Fprintf(&b, "%s: task %s attempt %d: %s%s\n\n%s\n\n", tag, id, k.Attempt, k.Verdict, unfit, oneline.Text(k.Reason))
 	lines := strings.Split(strings.TrimRight(tail(k.Output, maxWords), "\n"), "\n")
 	if strings.TrimSpace(k.Output) != "" {
 		for _, line := range lines[max(0, len(lines)-maxKeptLines):] {
@@ -243,6 +251,9 @@ func (k *Kept) message(tag string) string {
 		b.WriteString("\n")
 	}
 	fmt.Fprintf(&b, "Descartes-Loop: %s\nDescartes-Task: %s\nDescartes-Attempt: %d\nDescartes-Verdict: %s\n", k.Loop, id, k.Attempt, k.Verdict)
+	if k.Unfit {
+		b.WriteString(keptUnfit + "\n")
+	}
 	return b.String()
 }
 
@@ -267,14 +278,16 @@ func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
 			k.Output += out + "\n"
 		} else if v, ok := strings.CutPrefix(line, "Descartes-Verdict: "); ok {
 			k.Verdict = v
+		} else if line == keptUnfit {
+			k.Unfit = true
 		}
 	}
 	return k, true
 }
 
-// verified is 1 for an attempt that was verified, else 0.
+// verified is 1 for an attempt whose work was verified and integrated, else 0.
 func (k *Kept) verified() int {
-	if k.Verdict == string(verify.Verified) {
+	if k.Verdict == string(verify.Verified) && !k.Unfit {
 		return 1
 	}
 	return 0
@@ -296,7 +309,7 @@ func (r *SpecRequest) tellEarlier(refs []gitops.Ref, tag, loop string) {
 			last, ref = k, one
 		}
 	}
-	if ref.Name != "" && last.Verdict != string(verify.Verified) {
-		r.Failure = &specbuild.Failure{Attempt: last.Attempt, Verdict: last.Verdict, Reason: last.Reason, Output: last.Output, Ref: ref.Name}
+	if ref.Name != "" && last.verified() == 0 {
+		r.Failure = &specbuild.Failure{Attempt: last.Attempt, Verdict: last.Verdict, Unfit: last.Unfit, Reason: strings.TrimPrefix(last.Reason, journal.NotIntegrated), Output: last.Output, Ref: ref.Name}
 	}
 }

@@ -79,7 +79,7 @@ func OutcomeOf(e *journal.Event) Outcome {
 	out := Outcome{Ending: journal.Ending(e.Reason), Message: e.Message}
 	if d := e.Detail; d != nil {
 		out.Ending = journal.Ending(d.End)
-		if d.Until != nil {
+		if out.Unpushed = d.Unpushed; d.Until != nil {
 			out.Until = *d.Until
 		}
 	}
@@ -89,7 +89,7 @@ func OutcomeOf(e *journal.Event) Outcome {
 // end is the event that ends a run.
 func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
 	totals.Cost = l.history.Cost
-	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals}}
+	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals, Unpushed: out.Unpushed}}
 	if out.Ending == journal.Paused {
 		e.Type = journal.LoopPaused
 	}

@@ -236,7 +236,7 @@ func (w *tagWork) noteMissing(u *unit) error {
 // endOf keeps the work of a unit that has ended, and is the event of that end. An outcome says that the run ends with it.
 func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref string, over *Outcome, err error) {
 	res := &u.res
-	if ref, err = w.keep(ctx, u); err != nil {
+	if ref, err = w.keep(ctx, u, nil); err != nil {
 		return nil, "", nil, err
 	}
 	end = w.event(journal.AttemptFinished, u)
@@ -289,6 +289,9 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 			}
 			return w.record(e, done)
 		}
+		if _, err := w.keep(ctx, u, fate); err != nil {
+			return err
+		}
 		u.res.Verdict, u.res.Reason, u.base = verify.Failed, fate.Reason(), w.trunk.merged.Tree
 		e.Verdict, e.Reason, e.Detail = journal.Failed, u.res.Reason, &journal.Detail{Output: tail(fate.Detail(), maxWords)}
 		return w.record(e)
@@ -307,8 +310,9 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 const mostCutOff = 10
 
 // keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. An
-// attempt that changed nothing and committed nothing leaves nothing to keep.
-func (w *tagWork) keep(ctx context.Context, u *unit) (ref string, err error) {
+// attempt that changed nothing and committed nothing leaves nothing to keep. fate is what became of a
+// verified one that could not be integrated; else nil.
+func (w *tagWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, err error) {
 	work := &u.res.Work
 	if work.After == "" || work.After == u.base && work.Commits == "" {
 		return "", nil
@@ -326,6 +330,9 @@ func (w *tagWork) keep(ctx context.Context, u *unit) (ref string, err error) {
 	k := Kept{Loop: w.state.ID, Task: u.task.ID, Attempt: u.number, Verdict: string(u.res.Verdict), Reason: u.res.Reason}
 	if u.res.Verdict != verify.Verified {
 		k.Output = output(&u.res)
+	}
+	if fate != nil {
+		k.Unfit, k.Reason, k.Output = true, journal.NotIntegrated+fate.Reason(), fate.Detail()
 	}
 	ref = RefPrefix(w.state.ID, u.task.ID) + strconv.Itoa(u.number)
 	if _, err := w.tools.Repo.Keep(ctx, ref, work.After, parents, w.tools.Redact.Text(k.message(w.state.Tag))); err != nil {
@@ -465,7 +472,7 @@ func (w *tagWork) takeBack(ctx context.Context, ln *lane, id string) (gitops.Tre
 // failure is the last attempt as the next one is told of it. It comes from the journal alone, so
 // that a resumed loop tells the same.
 func failure(of journal.Failure) *specbuild.Failure {
-	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Reason: of.Reason, DiffStat: of.DiffStat}
+	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit, Reason: of.Reason, DiffStat: of.DiffStat}
 	if d := of.Result; d != nil {
 		f.Words, f.Output, f.Question, f.Denied, f.Look = d.Words, d.Output, d.Question, d.Denied, d.Objector()
 	}

@@ -197,16 +197,20 @@ func (d *draft) failure(w *writer) {
 		return
 	}
 	at := w.Len()
-	w.WriteString("\n## The last attempt did not succeed\n\n")
+	heading, verdict, find := "did not succeed", ": "+oneLine(f.Verdict), "find the cause before you change more"
+	if f.Unfit {
+		heading, verdict, find = "could not be integrated", " was verified, and could not be integrated", "make the rest anew on the tree as it is"
+	}
+	fmt.Fprintf(w, "\n## The last attempt %s\n\n", heading)
 	name, look := fmt.Sprintf("Attempt %d", f.Attempt), "Look at the tree first: what that attempt wrote may still be there."
 	if ref := oneLine(f.Ref); ref != "" {
 		name, look = "An earlier run's attempt", fmt.Sprintf("What it wrote may not be in the tree; `git diff HEAD %s` shows it.", ref)
 	}
-	fmt.Fprintf(w, "%s: %s", name, oneLine(f.Verdict))
+	w.WriteString(name + verdict)
 	if reason := oneLine(f.Reason); reason != "" {
 		fmt.Fprintf(w, " (%s)", reason)
 	}
-	fmt.Fprintf(w, ". %s Keep what is good of it, and find the cause before you change more.\n", look)
+	fmt.Fprintf(w, ". %s Keep what is good of it, and %s.\n", look, find)
 	if !d.noOutput {
 		quoted(w, outputOf(f), clean(f.Output))
 		quoted(w, "It asked this, and nobody answered; decide yourself:", clean(f.Question))
@@ -219,6 +223,9 @@ func (d *draft) failure(w *writer) {
 
 // outputOf says what a failure's output is.
 func outputOf(f *Failure) string {
+	if f.Unfit {
+		return "What merging it, or the verify command after that, said:"
+	}
 	if f.Look != "" {
 		return "The verify command passed, and the " + oneLine(f.Look) + " says:"
 	}

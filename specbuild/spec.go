@@ -64,6 +64,7 @@ type File struct{ Name, Text string }
 type Failure struct {
 	Attempt  int
 	Verdict  string // "failed", "crashed", "timeout" ...
+	Unfit    bool   // its work was verified, and could not be integrated: Reason says why
 	Reason   string
 	Look     string   // that objected, where the verify command had passed; "" where that failed
 	Output   string   // tail of the verify command's output, or what that look says

@@ -124,6 +124,9 @@ func (st *Status) heads(row func(name, format string, args ...any)) {
 	row("Started", "%s", s.StartedAt.UTC().Format(time.RFC3339))
 	row("Completed", "%s", st.completed())
 	row("Exit reason", "%s", st.reason())
+	if command := st.unpushed(); command != "" {
+		row("Not pushed", "when it ended; to push its work: %s", command)
+	}
 	if s.ID != "" {
 		row("Loop", "%s", s.ID)
 	}
@@ -134,6 +137,14 @@ func (st *Status) heads(row func(name, format string, args ...any)) {
 	if s.Kind == loop.KindTag || s.Config.SandboxInForce != "" {
 		row("Sandbox", "%s", Sandbox(s.Config))
 	}
+}
+
+// unpushed is the command that does what --push could not when the loop ended last, "" where nothing was left to push.
+func (st *Status) unpushed() string {
+	if end := st.View.History.Finished; end != nil && !st.View.Live {
+		return end.Unpushed
+	}
+	return ""
 }
 
 // situation is what a loop does now and since when, or how and when it ended.
@@ -405,6 +416,7 @@ type StatusJSON struct {
 	State        string              `json:"state"`
 	Requested    string              `json:"requested,omitempty"` // pause or cancel, of a live loop
 	ExitReason   loop.ExitReason     `json:"exit_reason"`
+	Unpushed     string              `json:"unpushed,omitempty"` // the command that does what --push could not
 	Tag          string              `json:"tag"`
 	CurrentWave  int                 `json:"current_wave"`
 	TotalWaves   int                 `json:"total_waves"`
@@ -478,7 +490,7 @@ func taskCosts(all map[string]journal.Cost) map[string]costJSON {
 func (st *Status) Report(waves bool) StatusJSON {
 	s := &st.View.State
 	home := loop.NewHome(st.root)
-	out := StatusJSON{ID: s.ID, Kind: s.Kind, State: st.state(), ExitReason: s.ExitReason, Tag: s.Tag, CurrentWave: s.CurrentWave,
+	out := StatusJSON{ID: s.ID, Kind: s.Kind, State: st.state(), ExitReason: s.ExitReason, Unpushed: st.unpushed(), Tag: s.Tag, CurrentWave: s.CurrentWave,
 		TotalWaves: s.TotalWaves, Blocked: append([]loop.Blocked{}, s.BlockedTasks...), Commits: append([]loop.WaveCommit{}, s.WaveCommits...),
 		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: st.lastActivity(),
 		PID: s.PID, StateFile: Relative(st.root, st.View.Path), EventsFile: Relative(st.root, home.Events(s.ID))}

@@ -27,7 +27,7 @@ type Summary struct {
 // Summary is a loop over a tag as it stands, for a report. here is what a command needs besides where it is typed.
 func (st *Status) Summary(here string) *Summary {
 	s, h := st.View.State, st.View.History
-	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: loop.Outcome{Ending: journal.Ending(s.ExitReason.Type), Message: s.ExitReason.Message}, ID: s.ID,
+	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: loop.Outcome{Ending: journal.Ending(s.ExitReason.Type), Message: s.ExitReason.Message, Unpushed: st.unpushed()}, ID: s.ID,
 		Path: st.View.Path, State: &s, Costs: h.Costs, Chains: h.Chains(), Here: here}}
 }
 

@@ -167,7 +167,7 @@ func (s *State) follow(e *Event) {
 		s.ended(s.running(e), e)
 	case Integrated:
 		if a := s.Running[keyOf(e)]; a != nil && e.Verdict != "" {
-			a.Unfit, a.Reason = true, "not integrated: "+e.Reason
+			a.Unfit, a.Reason = true, NotIntegrated+e.Reason
 		}
 		delete(s.Running, keyOf(e))
 	case TaskDone, TaskBlocked:

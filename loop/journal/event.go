@@ -143,6 +143,9 @@ const (
 	CauseTransient = "transient"
 )
 
+// NotIntegrated stands before the reason of an attempt that was verified, and could not be integrated.
+const NotIntegrated = "not integrated: "
+
 // Reasons of events that say what kind they are.
 const (
 	ReasonAnswered = "questions were answered"
@@ -233,7 +236,8 @@ type Detail struct {
 	OutputTokens int64      `json:"output_tokens,omitempty"`
 	CacheRead    int64      `json:"cache_read_tokens,omitempty"`
 	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
-	Totals       *Totals    `json:"totals,omitempty"` // of a run's end: what its loop came to so far
+	Totals       *Totals    `json:"totals,omitempty"`   // of a run's end: what its loop came to so far
+	Unpushed     string     `json:"unpushed,omitempty"` // of a run's end: the command that does what --push could not
 }
 
 // Look is what one look at a verified attempt came to.

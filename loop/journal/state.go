@@ -230,7 +230,10 @@ func (s *State) Apply(e *Event) {
 	case LoopRewound:
 		s.rewind(e)
 	case LoopPaused, LoopFinished:
-		s.Finished = &End{Ending(e.Reason), e.Message}
+		s.Finished = &End{Ending: Ending(e.Reason), Message: e.Message}
+		if e.Detail != nil {
+			s.Finished.Unpushed = e.Detail.Unpushed
+		}
 		s.notRetried(e)
 		for _, id := range e.Tasks {
 			if u := s.Tasks[id]; u != nil && len(u.Open) > 0 {
@@ -287,7 +290,7 @@ func (s *State) rewind(e *Event) {
 		s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 	}
 	s.Wave, s.LastPass, s.Rewound, s.BreakerOpenings = min(s.Wave, e.Wave), Pass{}, len(s.Ended), nil
-	s.Finished = &End{Rewound, fmt.Sprintf("went back to the state after wave %d", e.Wave)}
+	s.Finished = &End{Ending: Rewound, Message: fmt.Sprintf("went back to the state after wave %d", e.Wave)}
 }
 
 func (s *State) resume(e *Event) {
@@ -395,7 +398,9 @@ func (s *State) integrate(e *Event) {
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return of(v.Task) })
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return of(w.Task) && !w.Committed })
 	delete(s.Delivered, e.Task)
-	s.Failures[e.Task], s.OtherEnds[e.Task] = failure(e), true
+	f := failure(e)
+	f.Unfit = true
+	s.Failures[e.Task], s.OtherEnds[e.Task] = f, true
 	s.Bases[e.Task], s.Heads[e.Task] = e.Tree, e.Commit
 }
 
@@ -456,6 +461,7 @@ type Failure struct {
 	Attempt          int
 	Round            int // of candidates; 0 for none
 	Verdict          Verdict
+	Unfit            bool // it was verified, and could not be integrated
 	Reason, DiffStat string
 	Result           *Detail // nil where nothing was measured
 }
@@ -506,8 +512,9 @@ type WaveCommit struct {
 
 // End is how a run ended.
 type End struct {
-	Ending  Ending // as the state file has it
-	Message string
+	Ending   Ending // as the state file has it
+	Message  string
+	Unpushed string // the command that does what --push could not
 }
 
 // AgentUse counts the attempts with one backend and model. An attempt that its provider cut short is among them.
