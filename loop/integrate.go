@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 	"descartes/verify"
@@ -364,23 +365,24 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate
 	return mine.fate, mine.err
 }
 
-// verify runs the verify command on an integration state.
+// verify runs the checks that an integration state has to pass, and is the first result that is no pass, else the last.
 func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string) (res verify.Result, err error) {
-	command := verifyCommand(t.config, t.state.Kind)
-	if command == "" {
-		return verify.Result{Passed: true}, nil
-	}
+	res.Passed = true
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
-	if _, err := t.prepare(ctx, ln, workspace.Start{Base: tree, Aside: strings.TrimSuffix(log, ".log")}); err != nil {
-		return res, err
+	for _, c := range t.checksAt(verify.AtAttempt, verify.AtMerge) {
+		if _, err := t.prepare(ctx, ln, workspace.Start{Base: tree, Aside: strings.TrimSuffix(log, ".log")}); err != nil {
+			return res, err
+		}
+		vctx, done := t.stop.watch(ctx)
+		t.unlocked(func() {
+			res, err = attempt.Check(vctx, ln.runner.Verify, t.checkRequest(ln, "integration of "+oneline.List(units), log), &c)
+		})
+		done()
+		if err != nil || !res.Passed {
+			return res, err
+		}
 	}
-	ctx, done := t.stop.watch(ctx)
-	defer done()
-	t.unlocked(func() {
-		res, err = ln.runner.Verify.Run(ctx, Timed(t.config, verify.Request{Label: "integration of " + oneline.List(units), Command: command, Dir: ln.ws.Dir(),
-			Env: append(ln.env(), "DESCARTES_LOOP_ID="+t.state.ID, "DESCARTES_TAG="+t.state.Tag), Log: log, Redact: t.tools.Redact}))
-	})
-	return res, err
+	return res, nil
 }
 
 // commit makes a commit of the state in a slot and has the branch follow, with the user's files. Where they cannot the commits go to a branch

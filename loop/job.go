@@ -195,9 +195,10 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	c := j.Config.Scud
 	req := specbuild.Request{
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all,
-		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Verify: verifyCommand(&j.Config, KindTag), Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
+		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
 		Attempt: specbuild.Attempt{Number: max(1, r.Attempt), Max: cmp.Or(r.Of, c.MaxIterationsPerTask), Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements},
 	}
+	req.Verify, req.Checks = specChecks(checksOf(&j.Config, KindTag))
 	req.Attempt.Failure = unasked(req.Attempt.Failure, req.Answers)
 	if !c.Spec.IncludePlanSection {
 		req.Plan = nil
@@ -218,6 +219,18 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 		return s, fmt.Errorf("spec of task %s: %w", r.Task, err)
 	}
 	return s, nil
+}
+
+// specChecks is what decides, as a spec says it: one command, or several checks.
+func specChecks(checks []verify.Check) (command string, list []specbuild.Check) {
+	later := map[verify.When]string{verify.AtMerge: "on the work of several tasks together", verify.AtWave: "before the wave is committed", verify.AtEnd: "at the end of the run"}
+	for _, c := range checks {
+		if c.Name == "" {
+			return c.Run, nil
+		}
+		list = append(list, specbuild.Check{Name: c.Name, Run: c.Run, Later: later[c.When]})
+	}
+	return "", list
 }
 
 // Runnable lists the leaves that a run would start now or once others are done, in wave order.
@@ -630,11 +643,11 @@ func Timed(c *Config, q verify.Request) verify.Request {
 
 // verifyDetail is a run of the verify command as its event has it.
 func verifyDetail(res verify.Result) *journal.Detail {
-	return &journal.Detail{Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+	return &journal.Detail{Check: res.Name, Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
 }
 
 // NoVerify is the verification command that asks for none.
-const NoVerify = "none"
+const NoVerify = config.NoVerify
 
 // DefaultTotalIterations is the global limit of attempts for a tag of n tasks where none is given.
 func DefaultTotalIterations(n int) int { return max(100, 3*n) }

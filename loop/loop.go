@@ -197,10 +197,10 @@ type Loop struct {
 	saver   *saver
 	locks   []*lock
 	backoff *backoff
-	branch  string           // made before the first attempt; "" for none
-	held    []*journal.Event // written with the next event
-	missing map[string]bool  // withheld variables that were told of
-	last    journal.Pass     // of the tag's last loop
+	branch  string                  // made before the first attempt; "" for none
+	held    []*journal.Event        // written with the next event
+	missing map[string]bool         // withheld variables that were told of
+	last    map[string]journal.Pass // of the checks in the tag's last loop
 	resumed bool
 	full    bool // the disk is, and the end could not be recorded
 
@@ -468,7 +468,7 @@ func (l *Loop) start(u *unit) workspace.Start {
 // input is what a unit's attempt is made with.
 func (l *Loop) input(u *unit, prompt string) attempt.Input {
 	c := l.config
-	in := attempt.Input{Backend: u.with.Backend, Model: u.with.Model, Promise: c.CompletionPromise, Prompt: prompt, Log: u.log,
+	in := attempt.Input{All: c.AllChecks, Backend: u.with.Backend, Model: u.with.Model, Promise: c.CompletionPromise, Prompt: prompt, Log: u.log,
 		Agent: attempt.Clocks{Timeout: seconds(c.TimeoutSecs), Idle: seconds(c.IdleTimeoutSecs), Start: seconds(c.StartTimeoutSecs), Exit: seconds(c.ExitGraceSecs),
 			Spin: c.SpinLimit},
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}, Base: u.base}
@@ -498,16 +498,12 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			return l.record(withNotes(e)...)
 		case attempt.Started:
 			e := l.work.event(journal.VerifyStarted, u)
-			if s.Command.Name != "" {
-				e.Title = s.Command.Name
-			}
+			nameCheck(e, s.Command)
 			return l.record(e)
 		case attempt.Checked:
 			e := l.work.event(journal.VerifyFinished, u)
 			e.Detail = verifyDetail(s.Verify)
-			if s.Command.Name != "" {
-				e.Title = s.Command.Name
-			}
+			nameCheck(e, s.Command)
 			if u.it != nil {
 				return l.record(e)
 			}
@@ -525,6 +521,19 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			}
 		}
 		return nil
+	}
+}
+
+// nameCheck says which command an event is about.
+func nameCheck(e *journal.Event, c attempt.Command) {
+	switch {
+	case c.Criterion:
+		e.Title = c.Name
+	case c.Name != "":
+		if e.Detail == nil {
+			e.Detail = &journal.Detail{}
+		}
+		e.Detail.Check = c.Name
 	}
 }
 

@@ -486,7 +486,7 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 		number = u.it.Number
 		in.Name = fmt.Sprintf("iteration %d %d", number, u.it.Try)
 		if w.job.Rules.Checks(u.it) {
-			in.Verify.Run = verifyCommand(w.config, KindPrompt)
+			in.Checks = attempt.Commands(w.checksAt(verify.AtAttempt, verify.AtMerge, verify.AtWave))
 		}
 	}
 	in.Always = true
@@ -499,7 +499,7 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 	}
 	if c := w.criteria(); c != nil { // what the commands that are bound to criteria say outranks the agent's word
 		for _, cmd := range c.Commands() {
-			in.Checks = append(in.Checks, attempt.Command{Name: cmd.Name, Run: cmd.Run})
+			in.Checks = append(in.Checks, attempt.Command{Check: verify.Check{Name: cmd.Name, Run: cmd.Run}, Criterion: true})
 		}
 	}
 }
@@ -568,9 +568,9 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 	res := &u.res
 	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, OutputBytes: res.Agent.Bytes, Now: w.tools.Now(), CostUSD: w.history.Cost.USD,
 		Unwatched: res.Work.After == "", State: u.it.file, Edits: u.it.edits}
-	if c := w.criteria(); c != nil {
-		for i, cmd := range c.Commands()[:len(res.Checks)] {
-			f.Checks = append(f.Checks, gate.Check{Name: cmd.Name, Passed: res.Checks[i].Passed, Output: res.Checks[i].Tail})
+	for _, ran := range res.Checks {
+		if ran.Command.Criterion {
+			f.Checks = append(f.Checks, gate.Check{Name: ran.Command.Name, Passed: ran.Result.Passed, Output: ran.Result.Tail})
 		}
 	}
 	for _, c := range res.Work.Changed {
@@ -582,7 +582,7 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 		f.Err = cmp.Or(res.Agent.Reason, string(res.Agent.End))
 	}
 	if v := res.Verify; v != nil {
-		f.Verify = &gate.Check{Name: w.config.VerificationCommand, Passed: v.Passed, Output: v.Tail}
+		f.Verify = &gate.Check{Name: v.Command, Passed: v.Passed, Output: v.Tail}
 		if !v.Passed && w.config.Promised() && f.Err == "" {
 			f.Err = v.Reason()
 		}
@@ -627,7 +627,7 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	if !w.config.Git.AutoCommit || work.After == "" || work.After == u.it.base {
 		return nil
 	}
-	if w.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && verifyCommand(w.config, KindPrompt) != "" {
+	if w.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && len(w.checks()) > 0 {
 		return nil // what comes next goes on with it
 	}
 	if w.trunk != nil {
@@ -928,7 +928,7 @@ func (w *promptWork) failureText(u *unit) string {
 	if v == nil || v.Passed {
 		return ""
 	}
-	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s", w.config.VerificationCommand, v.Reason(), fenced(v.Tail))
+	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s", v.Command, v.Reason(), fenced(v.Tail))
 }
 
 // fenced is the end of a text as a block of code.
@@ -1061,9 +1061,11 @@ func MostBeside(c Config) int {
 	if c.IterationContext {
 		n += len(IterationContext(c.MaxIterations, c.MaxIterations, c.CompletionPromise)) + 2
 	}
-	if c.VerificationCommand != "" && c.VerificationCommand != NoVerify {
-		n += len(c.VerificationCommand) + maxWords + 256
+	longest := 0
+	for _, one := range c.ChecksOf(false) {
+		longest = max(longest, len(one.Run)+maxWords+256)
 	}
+	n += longest
 	if c.Confined() {
 		n += attempt.MaxDenied*(attempt.MaxDeniedLine+4) + 128
 	}

@@ -105,7 +105,7 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Keep = w.chains
 	goOn(in, u.session)
-	in.Name, in.Verify.Run = fmt.Sprintf("%s %d", u.task.ID, u.number), verifyCommand(w.config, KindTag)
+	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), attempt.Commands(w.checksAt(verify.AtAttempt))
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
 		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
 }

@@ -2,6 +2,7 @@ package specbuild
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"descartes/tasks"
@@ -212,7 +213,13 @@ func (d *draft) failure(w *writer) {
 	}
 	fmt.Fprintf(w, ". %s Keep what is good of it, and %s.\n", look, find)
 	if !d.noOutput {
+		if len(f.Checks) > 0 {
+			d.checked(w, f.Checks)
+		}
 		quoted(w, outputOf(f), clean(f.Output))
+		for _, c := range f.Checks {
+			quoted(w, "The end of what "+c.Name+" printed:", clean(c.Output))
+		}
 		quoted(w, "It asked this, and nobody answered; decide yourself:", clean(f.Question))
 		quoted(w, "The last words of that attempt's agent:", tail(clean(f.Words), maxWords))
 	}
@@ -229,7 +236,27 @@ func outputOf(f *Failure) string {
 	if f.Look != "" {
 		return "The verify command passed, and the " + oneLine(f.Look) + " says:"
 	}
+	if len(f.Checks) > 0 {
+		return "The end of its output:"
+	}
 	return "The end of the verify command's output:"
+}
+
+// checked says what each of several checks came to.
+func (d *draft) checked(w *writer, list []Checked) {
+	w.WriteString("\nThe checks, in the order in which they ran:\n\n")
+	for _, c := range list {
+		if c.Passed {
+			fmt.Fprintf(w, "- %s: passed\n", c.Name)
+		} else {
+			fmt.Fprintf(w, "- %s: failed (%s)\n", c.Name, oneLine(c.Reason))
+		}
+	}
+	for _, c := range d.req.Checks {
+		if c.Later == "" && !slices.ContainsFunc(list, func(ran Checked) bool { return ran.Name == c.Name }) {
+			fmt.Fprintf(w, "- %s: not run after that\n", c.Name)
+		}
+	}
 }
 
 // cutShort tells of work in the tree that nobody has judged.
@@ -253,13 +280,28 @@ func (d *draft) cutShort(w *writer) {
 func (d *draft) verification(w *writer) {
 	at := w.Len()
 	w.WriteString("\n## Verification\n\n")
-	if command := clean(d.req.Verify); command != "" {
+	if len(d.req.Checks) > 0 {
+		d.checks(w)
+	} else if command := clean(d.req.Verify); command != "" {
 		w.WriteString("When you are finished, this command decides whether the task is done. Run it yourself before you report, and fix what it finds:\n\n")
 		codeBlock(w, "sh", command)
 	} else {
 		w.WriteString("No command checks this task. Check your work as the project does, for example with its build and its tests.\n")
 	}
 	w.from(at, Source{Part: "verification"})
+}
+
+// checks are the commands that decide, where there are several.
+func (d *draft) checks(w *writer) {
+	w.WriteString("When you are finished, these checks decide whether the task is done, one after the other. Run them yourself before you report, and fix what they find:\n")
+	for _, c := range d.req.Checks {
+		name := c.Name
+		if c.Later != "" {
+			name += ", run later: " + c.Later
+		}
+		w.WriteString("\n" + name + ":\n\n")
+		codeBlock(w, "sh", clean(c.Run))
+	}
 }
 
 // reportText tells how to end; its %s is the promise word.

@@ -31,7 +31,8 @@ type Request struct {
 	Attempt Attempt
 
 	Promise  string // the word of <promise>word</promise> that claims completion; "" is COMPLETE
-	Verify   string // the verify command; "" if the agent's own word is all there is
+	Verify   string // the verify command; "" where there are several checks, or the agent's own word is all there is
+	Checks   []Check
 	Template string // "" for the built-in layout, see Build
 	Budget   Budget
 }
@@ -60,19 +61,34 @@ type Dependency struct {
 // File is an extra document, given whole.
 type File struct{ Name, Text string }
 
+// Check is one of several commands that decide whether the task is done.
+type Check struct {
+	Name, Run string
+	Later     string // at which later point it is run; "" after each attempt
+}
+
 // Failure is what the next attempt should know of the one before.
 type Failure struct {
 	Attempt  int
 	Verdict  string // "failed", "crashed", "timeout" ...
 	Unfit    bool   // its work was verified, and could not be integrated: Reason says why
 	Reason   string
-	Look     string   // that objected, where the verify command had passed; "" where that failed
-	Output   string   // tail of the verify command's output, or what that look says
-	Words    string   // the agent's last words
-	DiffStat string   // what the attempt changed
-	Question string   // that the agent asked at its end
-	Denied   []string // what the sandbox refused, each with the setting that a person opens it with
-	Ref      string   // that keeps the work of an attempt of an earlier run
+	Look     string    // that objected, where the verify command had passed; "" where that failed
+	Checks   []Checked // of several checks: those that were run, in their order
+	Output   string    // tail of the verify command's output, or what that look says
+	Words    string    // the agent's last words
+	DiffStat string    // what the attempt changed
+	Question string    // that the agent asked at its end
+	Denied   []string  // what the sandbox refused, each with the setting that a person opens it with
+	Ref      string    // that keeps the work of an attempt of an earlier run
+}
+
+// Checked is what one of several checks came to.
+type Checked struct {
+	Name   string
+	Passed bool
+	Reason string
+	Output string // tail of what one that failed printed, besides that which Failure.Output is of
 }
 
 // Answer is what a person said to something that an agent of the task had asked.

@@ -31,8 +31,19 @@ type Request struct {
 	Limits  process.Limits // what holds the command in
 }
 
+// Of is the request for a run of a check: its command, and its own time where it has one.
+func (q Request) Of(c *Check) Request {
+	q.Command = c.Run
+	if c.Timeout > 0 {
+		q.Timeout = c.Timeout
+	}
+	return q
+}
+
 // Result is what the command came to.
 type Result struct {
+	Name      string // of the check; "" for the only one
+	Command   string
 	Passed    bool // exit status 0, and only that
 	Code      int
 	Signal    int  // that ended it; 0 for none
@@ -45,22 +56,24 @@ type Result struct {
 }
 
 // Reason says in one line why the command did not pass.
-func (r *Result) Reason() string {
+func (r *Result) Reason() string { return title(r.Name) + r.reason() }
+
+func (r *Result) reason() string {
 	switch {
 	case r.TimedOut && r.Overran != "":
-		return "verify " + r.Overran
+		return " " + r.Overran
 	case r.TimedOut:
-		return "verify timed out"
+		return " timed out"
 	case r.Overran != "":
-		return "verify " + r.Overran + " and was ended"
+		return " " + r.Overran + " and was ended"
 	case r.Cancelled:
-		return "verify was cancelled"
+		return " was cancelled"
 	case r.Signal != 0:
-		return fmt.Sprintf("verify was ended by signal %d", r.Signal)
+		return fmt.Sprintf(" was ended by signal %d", r.Signal)
 	case r.Why != "":
-		return "verify: " + r.Why
+		return ": " + r.Why
 	default:
-		return fmt.Sprintf("verify failed with exit status %d", r.Code)
+		return fmt.Sprintf(" failed with exit status %d", r.Code)
 	}
 }
 

@@ -359,7 +359,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) 
 		return
 	}
 	d.backend(ctx, s.Config)
-	if s.VerificationCommand != "" {
+	if s.VerificationCommand != "" || len(s.Checks) > 0 {
 		s.Scud.VerificationCommand = s.VerificationCommand
 		d.verify(ctx, s)
 	}
@@ -423,7 +423,14 @@ func (d *doctor) notify(cfg loop.Config) {
 
 // verify says which command decides, and whether its program is there.
 func (d *doctor) verify(ctx context.Context, s *settings) {
+	for _, l := range config.Policy(&s.Config, true) {
+		d.good(l.Name, l.Text)
+	}
 	command, why, ok := s.Scud.VerificationCommand, s.verifyFrom, true
+	if command == "" && len(s.Checks) > 0 {
+		d.checks(ctx, s.Checks)
+		return
+	}
 	if command == "" {
 		command, why, ok = detect(d.root)
 	}
@@ -442,6 +449,17 @@ func (d *doctor) verify(ctx context.Context, s *settings) {
 		return
 	}
 	d.good("verify", command+why)
+}
+
+// checks says whether the programs of named checks are there.
+func (d *doctor) checks(ctx context.Context, list []verify.Check) {
+	for _, c := range list {
+		if word, lacks := d.lacksProgram(ctx, c.Run); lacks {
+			d.bad("check "+c.Name, c.Run+": there is no command "+word, "install it, or correct verify in descartes.yaml")
+			continue
+		}
+		d.good("check "+c.Name, c.Run)
+	}
 }
 
 // lacksProgram reports whether the first word of a shell command is no command. What is no plain word is not judged.
@@ -522,7 +540,8 @@ func (d *doctor) run(ctx context.Context, s *settings, imports bool) {
 func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	c := r.job.Config
 	setting := cmp.Or(c.Baseline, loop.BaselineRequire)
-	if setting == loop.BaselineOff || c.Scud.VerificationCommand == loop.NoVerify {
+	checks := slices.DeleteFunc(c.ChecksOf(true), func(one verify.Check) bool { return one.At(verify.AtEnd) })
+	if setting == loop.BaselineOff || len(checks) == 0 {
 		return nil
 	}
 	before, err := r.repo.Dirty(ctx)
@@ -540,21 +559,22 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	_, withheld := supervise.Withheld(c, r.backend, d.env)
-	b, err := loop.TryBaseline(ctx, commands.Verifier(), loop.Timed(&c, verify.Request{Label: "baseline", Command: c.Scud.VerificationCommand, Dir: r.root,
-		Log: filepath.Join(dir, "baseline.log"), Redact: r.redact}), withheld)
-	if err != nil {
-		return err
-	}
-	switch {
-	case b.Result.Passed:
-		d.good("baseline", "verify passes before any task, in "+terminal.Duration(b.Result.Duration))
-	case b.Stops(setting):
-		d.bad("baseline", r.redact.Text(b.Reason()), "")
-		d.output(r, b)
-		d.fix(b.Hint())
-	default:
-		d.lacking("baseline", r.redact.Text(b.Reason()), "")
-		d.output(r, b)
+	for i := range checks {
+		b, err := loop.TryBaseline(ctx, commands.Verifier(), loop.Timed(&c, verify.Request{Label: "baseline", Dir: r.root, Log: filepath.Join(dir, "baseline.log"), Redact: r.redact}), &checks[i], withheld)
+		if err != nil {
+			return err
+		}
+		switch {
+		case b.Result.Passed:
+			d.good("baseline", checks[i].Title()+" passes before any task, in "+terminal.Duration(b.Result.Duration))
+		case b.Stops(setting):
+			d.bad("baseline", r.redact.Text(b.Reason()), "")
+			d.output(r, b)
+			d.fix(b.Hint())
+		default:
+			d.lacking("baseline", r.redact.Text(b.Reason()), "")
+			d.output(r, b)
+		}
 	}
 	after, err := r.repo.Dirty(ctx)
 	if left := slices.DeleteFunc(after, func(p string) bool { return slices.Contains(before, p) }); len(left) > 0 {

@@ -19,7 +19,7 @@ func arrows() map[string][]string {
 		"internal/atomicfile": {"internal/crash"},
 		"internal/acp":        {"internal/oneline", "agent/process", "internal/proc"},
 		"internal/crash":      {},
-		"internal/config":     {"agent", "agent/stream", "loop/gate", "tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"}, // of which settings hold values
+		"internal/config":     {"agent", "verify", "agent/stream", "loop/gate", "tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"}, // of which settings hold values
 		"internal/markdown":   {},
 		"internal/redact":     {"internal/crash"},
 		"internal/plainfile":  {},

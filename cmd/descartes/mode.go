@@ -108,7 +108,8 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 
 // completeMode turns what was typed into what a mode runs.
 func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, args []string) (err error) {
-	verifyCommand := s.Scud.VerificationCommand
+	verifyCommand, checks := s.Scud.VerificationCommand, s.Checks
+	s.Checks = nil
 	s.Scud, s.VerificationCommand = loop.ScudConfig{MaxIterationsPerTask: s.Scud.MaxIterationsPerTask}, ""
 	s.Git.AutoCommit = !s.NoCommit
 	s.workIn(f, root)
@@ -148,11 +149,11 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	case plan == nil && !s.Replan:
 		return badInput("descartes plan, or descartes build --replan", "Implementation plan not found. Run 'descartes plan' first.")
 	}
-	return s.testWith(project, verifyCommand)
+	return s.testWith(project, verifyCommand, checks)
 }
 
 // testWith chooses the command that decides about what was built.
-func (s *settings) testWith(p mode.Project, given string) error {
+func (s *settings) testWith(p mode.Project, given string, checks []verify.Check) error {
 	if cmd := p.TestCommand(); cmd != "" {
 		s.VerificationCommand, s.verifyFrom = cmd, "AGENTS.md"
 		if given != "" && given != cmd {
@@ -160,8 +161,8 @@ func (s *settings) testWith(p mode.Project, given string) error {
 		}
 		return nil
 	}
-	if given != "" {
-		s.VerificationCommand = given
+	if given != "" || len(checks) > 0 {
+		s.VerificationCommand, s.Checks = given, checks
 		return nil
 	}
 	cmd, why, ok := verify.Detect(p.Root)

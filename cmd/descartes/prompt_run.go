@@ -241,13 +241,8 @@ func (p *printer) promptHeader(r *promptRun) {
 	default:
 		r.gateHeader(p)
 	}
-	if c.VerificationCommand != "" && c.VerificationCommand != loop.NoVerify {
-		found := ""
-		if r.why != "" {
-			found = " (found: " + terminal.Clean(r.why) + ")"
-		}
-		p.say("verify: %s%s", terminal.Clean(c.VerificationCommand), found)
-		p.verifyClocks(c, c.VerificationCommand)
+	if len(c.ChecksOf(false)) > 0 {
+		p.verify(c, false, r.why)
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.opt.Branch))

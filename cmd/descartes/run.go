@@ -32,6 +32,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
+	"descartes/verify"
 )
 
 // prepared is what a run of any kind is prepared with: everything was read and checked, nothing was touched.
@@ -275,10 +276,27 @@ func (p *printer) slots(n int, r *prepared, what string) {
 	p.say("slots: %s at a time, each in a copy of the project %s; your files follow when %s is committed", terminal.Count(n, "agent"), where, what)
 }
 
-// verifyClocks tells after which times a verify command is ended.
-func (p *printer) verifyClocks(c loop.Config, command string) {
-	if command == "" || command == loop.NoVerify {
+// verify tells what decides about the work, after which times that is ended, and which policies are in force. found is where one command
+// was found.
+func (p *printer) verify(c loop.Config, tag bool, found string) {
+	checks := c.ChecksOf(tag)
+	switch {
+	case len(checks) == 0:
+		p.say("verify: none, the agent's word is taken")
 		return
+	case checks[0].Name != "":
+		p.say("verify: %s", terminal.Count(len(checks), "check"))
+		for _, one := range checks {
+			when := ""
+			if !one.At(verify.AtAttempt) {
+				when = " (at " + string(one.When) + ")"
+			}
+			p.say("  %s: %s%s", one.Name, terminal.Clean(one.Run), when)
+		}
+	case found != "":
+		p.say("verify: %s (found: %s)", terminal.Clean(checks[0].Run), terminal.Clean(found))
+	default:
+		p.say("verify: %s", terminal.Clean(checks[0].Run))
 	}
 	var ends []string
 	if n := c.VerifyTimeoutSecs; n > 0 {
@@ -289,6 +307,9 @@ func (p *printer) verifyClocks(c loop.Config, command string) {
 	}
 	if len(ends) > 0 {
 		p.say("verify is ended %s", strings.Join(ends, ", or "))
+	}
+	if text := report.Policy(c, tag); text != "" {
+		p.say("in force: %s", text)
 	}
 }
 

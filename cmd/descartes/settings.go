@@ -294,7 +294,7 @@ func (s *settings) fromPlan(root string) {
 	if c.Tag == "" {
 		c.Tag = front.Tag
 	}
-	if c.VerificationCommand == "" && front.Verify != "" {
+	if c.VerificationCommand == "" && len(s.Checks) == 0 && front.Verify != "" {
 		c.VerificationCommand, s.verifyFrom = front.Verify, "front matter of "+c.PlanPath
 	}
 	if len(c.Spec.AdditionalSpecs) > 0 {
@@ -602,7 +602,7 @@ func (s *settings) completeStatus(f *pflag.FlagSet, root string) error {
 	if s.mode == mode.Plan {
 		return badInput("leave --gate out: a plan ends when its agent has nothing to add", "--gate status is for building: a plan is made of items that are not checked off")
 	}
-	if s.mode != "" || s.VerificationCommand != "" || f.Changed("verify") {
+	if s.mode != "" || s.VerificationCommand != "" || len(s.Checks) > 0 || f.Changed("verify") {
 		return nil
 	}
 	if cmd, why, ok := verify.Detect(cmp.Or(s.WorkingDirectory, root)); ok {

@@ -89,7 +89,7 @@ func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
 	if src.last != nil {
 		s.adopt(f.Changed, src.last.State.Config)
 	}
-	if s.Scud.VerificationCommand == "" {
+	if s.Scud.VerificationCommand == "" && len(s.Checks) == 0 {
 		s.Scud.VerificationCommand, _, _ = detect(root)
 	}
 	var found []loop.Problem

@@ -52,7 +52,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	note := func(err error, hint string) {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hint, Err: err})
 	}
-	if cfg.Scud.VerificationCommand == "" {
+	if cfg.Scud.VerificationCommand == "" && len(cfg.Checks) == 0 {
 		var ok bool
 		if cfg.Scud.VerificationCommand, r.why, ok = detect(root); !ok {
 			note(errors.New("no verify command given, and none found from the project's files"),
@@ -319,15 +319,7 @@ func (p *printer) header(r *tagRun) {
 	if len(c.Fallback) > 0 {
 		p.say("fallback: %s", terminal.Clean(strings.Join(c.Fallback, ", ")))
 	}
-	switch {
-	case c.Scud.VerificationCommand == loop.NoVerify:
-		p.say("verify: none, the agent's word is taken")
-	case r.why != "":
-		p.say("verify: %s (found: %s)", terminal.Clean(c.Scud.VerificationCommand), terminal.Clean(r.why))
-	default:
-		p.say("verify: %s", terminal.Clean(c.Scud.VerificationCommand))
-	}
-	p.verifyClocks(c, c.Scud.VerificationCommand)
+	p.verify(c, true, r.why)
 	if n := c.Slots(); n == 0 {
 		p.treeTaken(r.root)
 	} else {

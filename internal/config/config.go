@@ -11,6 +11,7 @@ import (
 	"descartes/agent"
 	"descartes/loop/gate"
 	"descartes/tasks"
+	"descartes/verify"
 )
 
 // Settings is all that a start is asked for: what the run keeps, and what is only for the start itself.
@@ -64,43 +65,46 @@ type Start struct {
 // Config is what a loop was asked to do, in the field names of the state file's "config". It is
 // saved, so that resuming goes on with it.
 type Config struct {
-	Command           string        `json:"command" flag:"command" power:"yes" arg:"line" in:"mode" help:"agent's command line, e.g. \"claude -p\""`
-	Args              []string      `json:"args,omitempty" power:"yes" help:"further arguments of the agent's command"`
-	Prompt            string        `json:"prompt,omitempty" flag:"prompt" help:"repeat this prompt; - reads it from standard input"`
-	CompletionPromise string        `json:"completion_promise,omitempty" flag:"completion-promise" default:"COMPLETE" in:"mode" help:"text that signals completion; empty: exit status 0 does"`
-	MaxIterations     int           `json:"max_iterations,omitempty" flag:"max-iterations" open:"20" least:"1" in:"mode resume" help:"iterations of a prompt loop (default 20); over a tag like --max-total-iterations"`
-	IterationContext  bool          `json:"include_iteration_context" flag:"iteration-context" default:"true" in:"prompt" help:"tell the agent from its second iteration on where it stands"`
-	WorkingDirectory  string        `json:"working_directory,omitempty" from:"working-dir" power:"yes" help:"where the agent of a prompt loop works"`
-	TimeoutSecs       int           `json:"iteration_timeout_secs,omitempty" flag:"timeout" type:"secs" in:"mode resume" help:"longest run of an agent, in seconds or like 20m (default: none)"`
-	IdleTimeoutSecs   int           `json:"idle_timeout_secs,omitempty" flag:"idle-timeout" type:"secs" default:"15m" in:"mode resume" help:"longest time an agent may print nothing; 0: any"`
-	StartTimeoutSecs  int           `json:"start_timeout_secs,omitempty" flag:"start-timeout" type:"secs" default:"2m" in:"mode resume" help:"longest time to an agent's first event; 0: any"`
-	ExitGraceSecs     int           `json:"exit_grace_secs,omitempty" flag:"exit-grace" type:"secs" default:"10s" in:"mode resume" help:"longest time from an agent's last event to its exit; 0: any"`
-	SpinLimit         int           `json:"spin_limit,omitempty" flag:"spin-limit" default:"20" least:"0" in:"mode resume" help:"steps in a row in which an agent may get nothing done; 0: any number"`
-	VerifyTimeoutSecs int           `json:"verify_timeout_secs,omitempty" flag:"verify-timeout" type:"secs" default:"30m" in:"mode resume" help:"longest run of the verify command; 0: any"`
-	VerifyIdleSecs    int           `json:"verify_idle_timeout_secs,omitempty" flag:"verify-idle-timeout" type:"secs" default:"15m" in:"mode resume" help:"longest time the verify command may print nothing; 0: any"`
-	Baseline          string        `json:"baseline,omitempty" flag:"baseline" words:"require|warn|off" open:"require" in:"mode resume" help:"when the verify command fails before the first attempt: require ends the run, warn goes on, off does not run it (default: require; of a prompt loop off)"`
-	Breaker           int           `json:"breaker,omitempty" flag:"breaker" type:"breaker" open:"3" in:"mode resume" help:"stop when so many tasks in a row fail in the same way, or their agents crash or do nothing; off: never (default: 3)"`
-	Deadline          *time.Time    `json:"deadline,omitempty" yaml:"-" flag:"deadline" type:"deadline" in:"mode resume" help:"start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h"`
-	Notify            []string      `json:"notify,omitempty" flag:"notify" type:"lines" power:"yes" arg:"target" in:"mode resume" help:"call a person: a target is a shell command that gets the event as JSON on stdin, a webhook's URL, ntfy:TOPIC, slack:URL, discord:URL, telegram:TOKEN@CHAT, desktop, or bell; may be repeated, and name variables as $NAME"`
-	NotifyOn          []string      `json:"notify_on,omitempty" flag:"notify-on" type:"words" arg:"events" in:"mode resume" help:"call only for these events: finished, blocked, question, quota, breaker (default: all)"`
-	MaxCostUSD        float64       `json:"max_cost_usd,omitempty" flag:"max-cost" arg:"dollars" in:"mode resume" help:"stop when the agents have cost this many dollars"`
-	MaxCostPerTask    float64       `json:"max_cost_per_task_usd,omitempty" yaml:"max_cost_per_task" flag:"max-cost-per-task" arg:"dollars" in:"tag resume" help:"give a task no further attempt when its attempts have cost this many dollars"`
-	OnLimit           string        `json:"on_limit,omitempty" flag:"on-limit" words:"wait|stop|fallback" open:"wait" in:"mode resume" help:"when the provider's quota is used up: wait, stop, or fallback to the next backend (default: wait, with --fallback fallback)"`
-	MaxWaitSecs       int           `json:"max_wait_secs,omitempty" yaml:"max_wait" flag:"max-wait" type:"duration" default:"6h" in:"mode resume" help:"longest waiting for a provider; a reset further away ends the run; 0: any"`
-	Fallback          []string      `json:"fallback,omitempty" flag:"fallback" type:"words" power:"yes" arg:"backends" in:"mode resume" help:"backends that take over, in this order, when one is out of quota, keeps failing or cannot be used"`
-	AllowDirty        bool          `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" help:"start with uncommitted changes; they are kept and not committed"`
-	Backend           BackendConfig `json:"backend"`
-	SettingsFile      string        `json:"settings_file,omitempty" yaml:"-"` // that was named in place of descartes.yaml; absolute
-	Parallel          int           `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" help:"agents that work at the same time, each in a copy of the project of its own (default 1: in your working tree)"`
-	Isolate           bool          `json:"isolate,omitempty" flag:"isolate" in:"mode resume" help:"a copy of the project for the agent, also where only one works at a time"`
-	Candidates        int           `json:"candidates,omitempty" flag:"candidates" open:"1" least:"1" in:"tag resume" help:"attempts at each task at the same time, each in a copy of the project, of which one is taken; with --fallback each is another backend's (default 1); a task's own candidates says otherwise"`
-	Pick              string        `json:"pick,omitempty" flag:"pick" words:"first|smallest" open:"first" in:"tag resume" help:"which candidate is taken: the first that is verified, or of all that are the one with the smallest diff (default: first)"`
-	MostCandidates    int           `json:"most_candidates,omitempty" yaml:"-"` // of any task
-	Barrier           bool          `json:"barrier,omitempty" flag:"barrier" in:"tag resume" help:"finish each wave before the next begins"`
-	RespectScope      bool          `json:"respect_scope,omitempty" flag:"respect-scope" in:"tag resume" help:"with -j, never run two tasks at once that are likely to change the same files"`
-	Pool              PoolConfig    `json:"pool"`
-	Git               GitConfig     `json:"git"`
-	Scud              ScudConfig    `json:"scud"`
+	Command           string         `json:"command" flag:"command" power:"yes" arg:"line" in:"mode" help:"agent's command line, e.g. \"claude -p\""`
+	Args              []string       `json:"args,omitempty" power:"yes" help:"further arguments of the agent's command"`
+	Prompt            string         `json:"prompt,omitempty" flag:"prompt" help:"repeat this prompt; - reads it from standard input"`
+	CompletionPromise string         `json:"completion_promise,omitempty" flag:"completion-promise" default:"COMPLETE" in:"mode" help:"text that signals completion; empty: exit status 0 does"`
+	MaxIterations     int            `json:"max_iterations,omitempty" flag:"max-iterations" open:"20" least:"1" in:"mode resume" help:"iterations of a prompt loop (default 20); over a tag like --max-total-iterations"`
+	IterationContext  bool           `json:"include_iteration_context" flag:"iteration-context" default:"true" in:"prompt" help:"tell the agent from its second iteration on where it stands"`
+	WorkingDirectory  string         `json:"working_directory,omitempty" from:"working-dir" power:"yes" help:"where the agent of a prompt loop works"`
+	TimeoutSecs       int            `json:"iteration_timeout_secs,omitempty" flag:"timeout" type:"secs" in:"mode resume" help:"longest run of an agent, in seconds or like 20m (default: none)"`
+	IdleTimeoutSecs   int            `json:"idle_timeout_secs,omitempty" flag:"idle-timeout" type:"secs" default:"15m" in:"mode resume" help:"longest time an agent may print nothing; 0: any"`
+	StartTimeoutSecs  int            `json:"start_timeout_secs,omitempty" flag:"start-timeout" type:"secs" default:"2m" in:"mode resume" help:"longest time to an agent's first event; 0: any"`
+	ExitGraceSecs     int            `json:"exit_grace_secs,omitempty" flag:"exit-grace" type:"secs" default:"10s" in:"mode resume" help:"longest time from an agent's last event to its exit; 0: any"`
+	SpinLimit         int            `json:"spin_limit,omitempty" flag:"spin-limit" default:"20" least:"0" in:"mode resume" help:"steps in a row in which an agent may get nothing done; 0: any number"`
+	VerifyTimeoutSecs int            `json:"verify_timeout_secs,omitempty" flag:"verify-timeout" type:"secs" default:"30m" in:"mode resume" help:"longest run of the verify command; 0: any"`
+	VerifyIdleSecs    int            `json:"verify_idle_timeout_secs,omitempty" flag:"verify-idle-timeout" type:"secs" default:"15m" in:"mode resume" help:"longest time the verify command may print nothing; 0: any"`
+	Checks            []verify.Check `json:"verify,omitempty" type:"checks" power:"yes" help:"what decides whether a task is done: a command, or a list of checks {name, run, timeout, when: attempt|merge|wave|end, retry, results}; --verify replaces them"`
+	AllChecks         bool           `json:"all_checks,omitempty" flag:"all-checks" in:"mode resume" help:"run the other checks too after one has failed"`
+	Baseline          string         `json:"baseline,omitempty" flag:"baseline" words:"require|warn|known|off" open:"require" in:"mode resume" help:"when the verify command fails before the first attempt: require ends the run, warn goes on, known goes on and lets fail what failed then and nothing more, off does not run it (default: require; of a prompt loop off)"`
+	Require           string         `json:"require,omitempty" flag:"require" words:"verified" in:"tag resume" help:"verified: an attempt that turned no test from red to green and added none has failed, where the results of tests are known"`
+	Breaker           int            `json:"breaker,omitempty" flag:"breaker" type:"breaker" open:"3" in:"mode resume" help:"stop when so many tasks in a row fail in the same way, or their agents crash or do nothing; off: never (default: 3)"`
+	Deadline          *time.Time     `json:"deadline,omitempty" yaml:"-" flag:"deadline" type:"deadline" in:"mode resume" help:"start no attempt after this time: RFC 3339, HH:MM, or a duration like 8h"`
+	Notify            []string       `json:"notify,omitempty" flag:"notify" type:"lines" power:"yes" arg:"target" in:"mode resume" help:"call a person: a target is a shell command that gets the event as JSON on stdin, a webhook's URL, ntfy:TOPIC, slack:URL, discord:URL, telegram:TOKEN@CHAT, desktop, or bell; may be repeated, and name variables as $NAME"`
+	NotifyOn          []string       `json:"notify_on,omitempty" flag:"notify-on" type:"words" arg:"events" in:"mode resume" help:"call only for these events: finished, blocked, question, quota, breaker (default: all)"`
+	MaxCostUSD        float64        `json:"max_cost_usd,omitempty" flag:"max-cost" arg:"dollars" in:"mode resume" help:"stop when the agents have cost this many dollars"`
+	MaxCostPerTask    float64        `json:"max_cost_per_task_usd,omitempty" yaml:"max_cost_per_task" flag:"max-cost-per-task" arg:"dollars" in:"tag resume" help:"give a task no further attempt when its attempts have cost this many dollars"`
+	OnLimit           string         `json:"on_limit,omitempty" flag:"on-limit" words:"wait|stop|fallback" open:"wait" in:"mode resume" help:"when the provider's quota is used up: wait, stop, or fallback to the next backend (default: wait, with --fallback fallback)"`
+	MaxWaitSecs       int            `json:"max_wait_secs,omitempty" yaml:"max_wait" flag:"max-wait" type:"duration" default:"6h" in:"mode resume" help:"longest waiting for a provider; a reset further away ends the run; 0: any"`
+	Fallback          []string       `json:"fallback,omitempty" flag:"fallback" type:"words" power:"yes" arg:"backends" in:"mode resume" help:"backends that take over, in this order, when one is out of quota, keeps failing or cannot be used"`
+	AllowDirty        bool           `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" help:"start with uncommitted changes; they are kept and not committed"`
+	Backend           BackendConfig  `json:"backend"`
+	SettingsFile      string         `json:"settings_file,omitempty" yaml:"-"` // that was named in place of descartes.yaml; absolute
+	Parallel          int            `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" help:"agents that work at the same time, each in a copy of the project of its own (default 1: in your working tree)"`
+	Isolate           bool           `json:"isolate,omitempty" flag:"isolate" in:"mode resume" help:"a copy of the project for the agent, also where only one works at a time"`
+	Candidates        int            `json:"candidates,omitempty" flag:"candidates" open:"1" least:"1" in:"tag resume" help:"attempts at each task at the same time, each in a copy of the project, of which one is taken; with --fallback each is another backend's (default 1); a task's own candidates says otherwise"`
+	Pick              string         `json:"pick,omitempty" flag:"pick" words:"first|smallest" open:"first" in:"tag resume" help:"which candidate is taken: the first that is verified, or of all that are the one with the smallest diff (default: first)"`
+	MostCandidates    int            `json:"most_candidates,omitempty" yaml:"-"` // of any task
+	Barrier           bool           `json:"barrier,omitempty" flag:"barrier" in:"tag resume" help:"finish each wave before the next begins"`
+	RespectScope      bool           `json:"respect_scope,omitempty" flag:"respect-scope" in:"tag resume" help:"with -j, never run two tasks at once that are likely to change the same files"`
+	Pool              PoolConfig     `json:"pool"`
+	Git               GitConfig      `json:"git"`
+	Scud              ScudConfig     `json:"scud"`
 	SafetyConfig
 
 	RepeatConfig
@@ -255,6 +259,32 @@ const (
 	EnvOpen   = "open"
 	EnvStrict = "strict"
 )
+
+// NoVerify is the verification command that asks for none.
+const NoVerify = "none"
+
+// ChecksOf are the checks that decide about the work of a run over a tag, or of a prompt, in the order in which they are run: by the
+// points of a run, then as they are listed. None verify nothing. One command is a check without a name.
+func (c *Config) ChecksOf(tag bool) (list []verify.Check) {
+	command := c.VerificationCommand
+	if tag {
+		command = c.Scud.VerificationCommand
+	}
+	switch command {
+	case NoVerify:
+		return nil
+	case "":
+		for _, when := range verify.Whens() {
+			for _, one := range c.Checks {
+				if one.At(when) {
+					list = append(list, one)
+				}
+			}
+		}
+		return list
+	}
+	return []verify.Check{{Run: command}}
+}
 
 // Promised reports whether the promise alone ends the loop.
 func (c *Config) Promised() bool { return c.Gate == "" || c.Gate == "promise" }

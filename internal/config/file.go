@@ -88,6 +88,9 @@ func (r *reader) read(data []byte) error {
 	if len(r.wrong) > 0 {
 		return errors.New(strings.Join(r.wrong, "; "))
 	}
+	if r.err == nil && r.lines["verify"] > 0 {
+		r.err = r.oneVerify()
+	}
 	for _, s := range all {
 		if _, in := r.lines[s.Key]; in && r.err == nil {
 			r.err = s.check(s.Key, s.value(r.to))
@@ -251,6 +254,8 @@ func (r *reader) setting(s *Setting, n *yaml.Node) {
 		fail(errors.New("a list of variables is wanted, [MY_PIN, \"!NOT_SECRET\"], or off"))
 	case s.kind == "criteria":
 		fail(r.criteria(v, n))
+	case s.kind == "checks":
+		fail(r.checks(n))
 	case s.kind == "prices":
 		var rows map[string]price
 		r.decode(n, reflect.ValueOf(&rows).Elem())

@@ -118,6 +118,10 @@ func eachText(cfg Config, change func(string) string) Config {
 	}
 	cfg.Command, cfg.Args, cfg.Prompt, cfg.PlanPrompt = change(cfg.Command), words(cfg.Args), change(cfg.Prompt), change(cfg.PlanPrompt)
 	cfg.VerificationCommand, cfg.Scud.VerificationCommand = change(cfg.VerificationCommand), change(cfg.Scud.VerificationCommand)
+	cfg.Checks = slices.Clone(cfg.Checks)
+	for i := range cfg.Checks {
+		cfg.Checks[i].Run = change(cfg.Checks[i].Run)
+	}
 	cfg.Criteria, cfg.MustNot, cfg.Precheck = eachCriterion(cfg.Criteria, change), eachCriterion(cfg.MustNot, change), change(cfg.Precheck)
 	cfg.Backend.Environment = values(cfg.Backend.Environment)
 	cfg.Backends = maps.Clone(cfg.Backends)

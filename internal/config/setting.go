@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/agent"
+	"descartes/verify"
 )
 
 // Setting is one field of Settings: what its tags say.
@@ -191,6 +192,11 @@ func (s *Settings) Check() error {
 		if one.Key == "" || v.IsZero() {
 			continue
 		}
+		if one.kind == "checks" {
+			if err := verify.CheckAll(s.Checks); err != nil {
+				return fmt.Errorf("%s: %w", one.Key, err)
+			}
+		}
 		if one.Words != nil && one.kind == "string" && !slices.Contains(one.Words, v.String()) {
 			return fmt.Errorf("%s: %w", one.Key, noneOf(v.String(), one.Words))
 		}
@@ -298,6 +304,9 @@ func (s *Settings) Bind(f *pflag.FlagSet, wanted func(*Setting) bool) {
 // it as it is. An error is an *Error.
 func (s *Settings) Over(f *pflag.FlagSet, below Config, at func(path string) string) (err error) {
 	s.Config = below
+	if f.Changed("verify") { // one command instead of what the file lists
+		s.Checks = nil
+	}
 	f.Visit(func(fl *pflag.Flag) {
 		g, ok := fl.Value.(*given)
 		if !ok || err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"descartes/verify"
 )
 
 // Value is what a setting is, and where that comes from.
@@ -148,6 +150,14 @@ func (s *Setting) schema() map[string]any {
 		out = number
 	case "criteria":
 		out = map[string]any{"type": "array", "items": either(text, map[string]any{"type": "object"})}
+	case "checks":
+		out = schemaOf(reflect.TypeFor[[]checkRow]())
+		check := out["items"].(map[string]any)
+		check["required"] = []string{"name", "run"}
+		check["properties"].(map[string]any)["when"] = map[string]any{"enum": words(verify.Whens())}
+		check["properties"].(map[string]any)["timeout"] = either(number, text)
+		check["properties"].(map[string]any)["results"] = either(list, text)
+		out = either(out, text)
 	case "prices":
 		out = schemaOf(reflect.TypeFor[map[string]price]())
 	case "backends":
@@ -163,6 +173,14 @@ func (s *Setting) schema() map[string]any {
 	}
 	if s.kind == "float64" {
 		out["minimum"] = 0
+	}
+	return out
+}
+
+// words are the texts of values of a type of words.
+func words[T ~string](list []T) (out []string) {
+	for _, w := range list {
+		out = append(out, string(w))
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/scheduler"
@@ -328,6 +329,15 @@ func Short(hash string) string { return hash[:min(7, len(hash))] }
 func ListOf(s *loop.State) loop.ScudConfig {
 	c := s.Config.Scud
 	return loop.ScudConfig{Tag: s.Tag, TasksFile: c.TasksFile, PlanPath: c.PlanPath, OpenInDone: c.OpenInDone}
+}
+
+// Policy is what is in force for a run beyond what every run has, in one line; "" where that is nothing.
+func Policy(c loop.Config, tag bool) string {
+	var list []string
+	for _, l := range config.Policy(&c, tag) {
+		list = append(list, l.String())
+	}
+	return terminal.Clean(strings.Join(list, "; "))
 }
 
 // Sandbox is the sandbox that a loop's commands ran in, in words.

@@ -96,6 +96,9 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	p.verifyLeft(s.Run.State)
 	p.undone(s.Run.State)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Run.State.Config)))
+	if text := Policy(s.Run.State.Config, true); text != "" {
+		p.say("in force: %s", text)
+	}
 	p.say("cost: %s", s.Run.State.Cost.Text())
 	s.sayCosts(p)
 	if used := agentsText(s.Run.State.Agents); used != "" {

@@ -82,7 +82,7 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 	env := os.Environ()
 	c := sandbox.Config{Mode: sandbox.Mode(cmp.Or(cfg.Sandbox, string(sandbox.Auto))), Root: at.Root, Top: at.Top, Env: env, Agent: family(b), Program: programOf(b, at.Dir),
 		UID: os.Geteuid(), VerifyNetwork: cfg.VerifyNetwork, Hosts: cfg.SandboxDomains, ShowLogin: verifyInherits(cfg), Keep: at.Keep}
-	c.Named = slices.Concat(b.Command[min(1, len(b.Command)):], strings.FieldsFunc(cfg.Scud.VerificationCommand+" "+cfg.VerificationCommand, func(r rune) bool {
+	c.Named = slices.Concat(b.Command[min(1, len(b.Command)):], strings.FieldsFunc(commandsOf(cfg), func(r rune) bool {
 		return strings.ContainsRune(" \t\n;&|<>()\"'`=", r)
 	}))
 	if path, err := proc.Look("bwrap", "/", env); err == nil && filepath.IsAbs(path) {
@@ -98,6 +98,15 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 	}
 	c.Self = self
 	return c, nil
+}
+
+// commandsOf are the commands that verify.
+func commandsOf(cfg config.Config) string {
+	text := ""
+	for _, c := range append(cfg.ChecksOf(true), cfg.ChecksOf(false)...) {
+		text += " " + c.Run
+	}
+	return text
 }
 
 // paths are those of a setting: below the user's home, or the project.

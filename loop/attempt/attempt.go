@@ -47,12 +47,6 @@ type Clocks struct {
 	Spin          int           // an agent's steps in a row without anything done
 }
 
-// Command is a command that looks at the work.
-type Command struct {
-	Name string // of the criterion that it is for; "" for the verify command
-	Run  string // for sh -c; "" for none
-}
-
 // Input is what an attempt is made with. It survives JSON.
 type Input struct {
 	Name    string // of the attempt's processes, for the loop that may have to adopt it
@@ -67,9 +61,9 @@ type Input struct {
 	Log     string
 	Agent   Clocks
 
-	Verify  Command
-	Always  bool // verify whatever an agent that ended well has done and said
-	Checks  []Command
+	Checks  []Command   // that look at the work, in this order
+	All     bool        // run the checks that come after one that has failed, too
+	Always  bool        // verify whatever an agent that ended well has done and said
 	Clocks  Clocks      // of those commands
 	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
 	Adopted *Adopted    // the attempt was begun by a run that was killed
@@ -84,8 +78,8 @@ type Adopted struct {
 // Result is what an attempt came to. It survives JSON.
 type Result struct {
 	Agent   agent.Result
-	Verify  *verify.Result  // nil: it was not run
-	Checks  []verify.Result // of the checks that were run, in their order
+	Verify  *verify.Result // of the check that decided: the first that failed, else the last; nil: none was run
+	Checks  []Ran          // all that were run, in their order
 	Work    workspace.Result
 	Changed int // files that differed when the agent had ended: what a build leaves behind is no work
 	Verdict verify.Verdict
@@ -298,64 +292,11 @@ func (a *run) answered(ctx context.Context) (err error) {
 	return a.tell(Step{Moment: Answered})
 }
 
-// commands runs the verify command and the checks, where there is something to look at.
-func (a *run) commands(ctx context.Context) (ran bool, err error) {
-	end := a.res.Agent.End
-	if a.verifies() {
-		ran = true
-		res, err := a.command(ctx, a.in.Verify, "verify")
-		if err != nil {
-			return ran, err
-		}
-		if a.res.Verify = &res; res.Cancelled {
-			return ran, nil
-		}
-	}
-	if end == agent.Cancelled || end == agent.Limited || end == agent.Refused {
-		return ran, nil
-	}
-	for n, c := range a.in.Checks {
-		ran = true
-		res, err := a.command(ctx, c, fmt.Sprintf("check %d", n+1))
-		if err != nil || res.Cancelled {
-			return ran, err
-		}
-		a.res.Checks = append(a.res.Checks, res)
-	}
-	return ran, nil
-}
-
-// verifies reports whether the work is worth a verification. An agent that only asked did none.
-func (a *run) verifies() bool {
-	r := &a.res.Agent
-	if a.in.Verify.Run == "" || r.End != agent.Finished || a.res.Work.Lost != "" {
-		return false
-	}
-	return a.in.Always || r.Blocked == "" && (a.res.Changed > 0 || r.Complete || r.Question == "")
-}
-
-// command runs a command on the work. One that was cancelled says nothing of it.
-func (a *run) command(ctx context.Context, c Command, part string) (verify.Result, error) {
-	if err := a.tell(Step{Moment: Started, Command: c}); err != nil {
-		return verify.Result{}, err
-	}
-	a.ws.Running()
-	res, err := a.Verify.Run(ctx, verify.Request{Label: a.in.Name + " " + part, Command: c.Run, Dir: a.ws.Dir(), Env: a.environment(a.in),
-		Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: grace})
-	if err != nil {
-		return res, fmt.Errorf("verify the work: %w", err)
-	}
-	if res.Cancelled {
-		return res, nil
-	}
-	return res, a.tell(Step{Moment: Checked, Command: c, Verify: res})
-}
-
 // conclude comes to the verdict. An attempt whose work is lost fails, and so does one that made what no commit can hold.
 func (a *run) conclude() {
 	r := &a.res.Agent
 	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason, Blocked: r.Blocked, Question: oneline.Text(r.Question),
-		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: a.in.Verify.Run == ""})
+		Complete: r.Complete, Changed: a.res.Changed > 0, Verify: a.res.Verify, None: !a.in.decided()})
 	if lost := a.res.Work.Lost; lost != "" && (a.res.Verdict == verify.Verified || a.res.Verdict == verify.Failed) {
 		a.res.Verdict, a.res.Reason = verify.Failed, lost
 	}

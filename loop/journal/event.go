@@ -209,6 +209,11 @@ type Detail struct {
 	Taken        []string   `json:"taken,omitempty"`    // of those of earlier attempts what the agent changed, which is work now
 	Tree         string     `json:"tree,omitempty"`     // when the agent had ended, before the verification
 	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
+	Check        string     `json:"check,omitempty"`    // its name, where there are several
+	Tries        int        `json:"tries,omitempty"`    // runs of a check that was run again
+	Flaky        []string   `json:"flaky,omitempty"`    // tests that failed first and passed then; of a check that passed with several tries
+	Tests        *Tests     `json:"tests,omitempty"`    // results of its tests, where they are known
+	Grade        Grade      `json:"grade,omitempty"`    // of a verified attempt
 	TimedOut     bool       `json:"timed_out,omitempty"`
 	Changed      int        `json:"changed,omitempty"`  // files that differ from before the attempt
 	Claimed      bool       `json:"claimed,omitempty"`  // the agent's own words say complete
@@ -256,6 +261,32 @@ func (d *Detail) Objector() string {
 	}
 	return ""
 }
+
+// Tests are the results of a check's tests.
+type Tests struct {
+	Ran     int `json:"ran"` // passed or failed
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped,omitempty"`
+	Known   int `json:"known,omitempty"` // of those that failed, how many had failed before
+
+	// Against what was known before: the names of tests.
+	Fixed  []string `json:"fixed,omitempty"`  // failed, and pass now
+	Added  []string `json:"added,omitempty"`  // were not there
+	Broken []string `json:"broken,omitempty"` // did not fail
+	Gone   []string `json:"gone,omitempty"`   // are not run any more
+
+	// Of a check before the first attempt: all of them.
+	Passes []string `json:"passes,omitempty"`
+	Fails  []string `json:"fails,omitempty"`
+}
+
+// Grade says how far the word done reaches.
+type Grade string
+
+const (
+	RegressionOnly Grade = "regression only" // no test went from red to green, and none was added
+	Accepted       Grade = "accepted"        // by a person
+)
 
 // Totals are what a loop came to when a run of it ended, earlier runs of it included. Journals of before do not have them.
 type Totals struct {

@@ -48,7 +48,7 @@ type State struct {
 	Providers     Providers
 	CutShort      map[string]Failure // the last attempt of a task that its provider cut short, and that had changed something
 	Agents        []AgentUse         // what attempts were run with, in the order of first use
-	LastPass      Pass               // the tree that the verify command passed on last
+	Passes        map[string]Pass    // the tree that each check passed on last; "" is the only one
 	VerifyLeft    []string           // files that only verifications made
 
 	Attempts        []*Attempt       // in the order in which they began
@@ -63,8 +63,8 @@ type State struct {
 
 	refined map[string]string // advice of a review that no attempt was given yet
 	changes []statusChange
-	checked string        // the verify command of the attempt under way
-	retried []BlockedTask // blocked tasks that this run tries again, from where they stand until an attempt begins
+	checked map[Key]map[string]string // the commands of the checks that attempts under way have passed
+	retried []BlockedTask             // blocked tasks that this run tries again, from where they stand until an attempt begins
 }
 
 // Task is one that was started and is neither done nor blocked.
@@ -118,7 +118,8 @@ func NewState() *State {
 	return &State{Tasks: map[string]*Task{}, Begun: map[string]int{}, Counted: map[string]int{}, Interruptions: map[string]int{}, Failures: map[string]Failure{}, OtherEnds: map[string]bool{}, KeptRefs: map[string]string{},
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
 		Sessions: map[string]Session{}, Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
-		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{}}
+		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{},
+		Passes: map[string]Pass{}, checked: map[Key]map[string]string{}}
 }
 
 // Apply takes one event into account.
@@ -195,12 +196,7 @@ func (s *State) Apply(e *Event) {
 	case VerifyFinished:
 		if d := e.Detail; d != nil && d.Command != "" {
 			s.noteLeavings(d)
-			switch s.checked = d.Command; {
-			case d.Baseline && d.Passed:
-				s.LastPass = Pass{e.Tree, d.Command}
-			case d.Baseline:
-				s.LastPass = Pass{}
-			}
+			s.notePass(e)
 		}
 	case IterationFinished:
 		s.noteLeavings(e.Detail)
@@ -289,7 +285,7 @@ func (s *State) rewind(e *Event) {
 		delete(s.Costs.Fresh, id)
 		s.close(&Event{Task: id, Seq: e.Seq}, "pending")
 	}
-	s.Wave, s.LastPass, s.Rewound, s.BreakerOpenings = min(s.Wave, e.Wave), Pass{}, len(s.Ended), nil
+	s.Wave, s.Passes, s.Rewound, s.BreakerOpenings = min(s.Wave, e.Wave), map[string]Pass{}, len(s.Ended), nil
 	s.Finished = &End{Ending: Rewound, Message: fmt.Sprintf("went back to the state after wave %d", e.Wave)}
 }
 
@@ -332,7 +328,23 @@ func (s *State) notRetried(e *Event) {
 	}
 }
 
+// notePass records what a check came to: on a tree without unverified work at once, of an attempt once that is verified.
+func (s *State) notePass(e *Event) {
+	switch d := e.Detail; {
+	case d.Baseline && d.Passed:
+		s.Passes[d.Check] = Pass{e.Tree, d.Command}
+	case d.Baseline:
+		delete(s.Passes, d.Check)
+	case d.Passed:
+		if s.checked[keyOf(e)] == nil {
+			s.checked[keyOf(e)] = map[string]string{}
+		}
+		s.checked[keyOf(e)][d.Check] = d.Command
+	}
+}
+
 func (s *State) finishAttempt(e *Event) {
+	defer delete(s.checked, keyOf(e))
 	if s.Open != nil && s.Open.Task == e.Task {
 		s.Open = nil
 	}
@@ -353,7 +365,9 @@ func (s *State) finishAttempt(e *Event) {
 	switch e.Verdict {
 	case Verified:
 		v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: e.Ref, Left: slices.Clone(s.VerifyLeft)}
-		s.LastPass = Pass{e.Tree, s.checked}
+		for name, command := range s.checked[keyOf(e)] {
+			s.Passes[name] = Pass{e.Tree, command}
+		}
 		s.Verified = append(s.Verified, v)
 		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree, Left: v.Left})
 		if e.Delivered != "" {

@@ -26,9 +26,9 @@ const (
 	BaselineOff     = "off"     // nobody looks
 )
 
-// Baseline is how the verify command fares on a tree that no agent has touched.
+// Baseline is how a check fares on a tree that no agent has touched.
 type Baseline struct {
-	Command  string
+	Check    verify.Check
 	Result   verify.Result
 	Withheld []string // variables that it does not get and with which it passes
 	Task     string   // the task that was just blocked; "" before any
@@ -60,15 +60,16 @@ func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m
 
 // Reason says in one line what is wrong.
 func (b *Baseline) Reason() string {
-	s := "verify fails before any task: `"
+	name := b.Check.Title()
+	s := name + " fails before any task: `"
 	if b.Task != "" {
-		s = "verify fails without the work on task " + b.Task + " too, on a tree where it passed before: `"
+		s = name + " fails without the work on task " + b.Task + " too, on a tree where it passed before: `"
 	}
-	s += oneline.Text(b.Command) + "` "
+	s += oneline.Text(b.Check.Run) + "` "
 	r := &b.Result
 	switch {
 	case r.Overran != "" || r.Signal != 0:
-		s += strings.TrimPrefix(r.Reason(), "verify ")
+		s += strings.TrimPrefix(r.Reason(), name+" ")
 	default:
 		s += fmt.Sprintf("ends with exit status %d", r.Code)
 	}
@@ -108,19 +109,18 @@ func (b *Baseline) Output() []string {
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
 }
 
-// TryBaseline runs a verify command on the tree as it is; where it fails and variables are withheld from it, it is
-// run once more with all of them.
-func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, withheld []string) (*Baseline, error) {
-	res, err := v.Run(ctx, q)
+// TryBaseline runs a check on the tree as it is; where it fails and variables are withheld from it, it is run once more with all of them.
+func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *verify.Check, withheld []string) (*Baseline, error) {
+	res, err := attempt.Check(ctx, v, q, c)
 	if err != nil {
 		return nil, fmt.Errorf("verify before any task: %w", err)
 	}
-	b := &Baseline{Command: q.Command, Result: res}
+	b := &Baseline{Check: *c, Result: res}
 	if res.Passed || res.Cancelled || res.TimedOut || len(withheld) == 0 {
 		return b, nil
 	}
 	q.Whole = true
-	again, err := v.Run(ctx, q)
+	again, err := attempt.Check(ctx, v, q, c)
 	if err != nil {
 		return nil, fmt.Errorf("verify before any task: %w", err)
 	}
@@ -133,65 +133,80 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, with
 // baselineLog is the output of the verify command before any task.
 func (h Home) baselineLog(id string) string { return filepath.Join(h.Run(id), "logs", "baseline.log") }
 
-// baseline runs the verify command once before the first attempt. An outcome says that the run ends here. A tag requires that it passes; many
-// prompts are there to make it pass.
+// baseline runs the checks once before the first attempt. An outcome says that the run ends here. A tag requires that they pass; many prompts
+// are there to make them pass.
 func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	setting := BaselineRequire
 	if l.state.Kind != KindTag {
 		setting = BaselineOff
 	}
 	setting = cmp.Or(l.config.Baseline, setting)
-	if setting == BaselineOff || verifyCommand(l.config, l.state.Kind) == "" || !l.work.testable() || l.limits(ctx, stop) != nil {
+	if setting == BaselineOff || !l.work.testable() || l.limits(ctx, stop) != nil {
 		return nil, nil
 	}
-	before, err := l.holds(ctx, ln)
-	if err != nil {
-		return nil, err
+	for _, c := range l.checks() {
+		if c.At(verify.AtEnd) {
+			continue
+		}
+		before, err := l.holds(ctx, ln)
+		if err != nil {
+			return nil, err
+		}
+		passed, err := l.passedBefore(ctx, before, &c)
+		if err != nil {
+			return nil, err
+		}
+		if passed {
+			continue
+		}
+		b, err := l.untouched(ctx, stop, ln, before, "", &c)
+		if err != nil {
+			return nil, err
+		}
+		out, note := b.outcome(ctx, stop, setting, l.tools.Redact)
+		if note != nil {
+			err = l.record(note)
+		}
+		if out != nil || err != nil {
+			return out, err
+		}
 	}
-	passed, err := l.passedBefore(ctx, before)
-	if err != nil || passed {
-		return nil, err
-	}
-	b, err := l.untouched(ctx, stop, ln, before, "")
-	if err != nil {
-		return nil, err
-	}
-	out, note := b.outcome(ctx, stop, setting, l.tools.Redact)
-	if note != nil {
-		err = l.record(note)
-	}
-	return out, err
+	return nil, nil
 }
 
-// verifyCommand is the command that decides about the work of a run of that kind; "" for none.
-func verifyCommand(c *Config, kind string) string {
-	command := c.VerificationCommand
-	if kind == KindTag {
-		command = c.Scud.VerificationCommand
-	}
-	if command == NoVerify {
-		return ""
-	}
-	return command
+// checks are those that decide about the work of the run, in their order.
+func (l *Loop) checks() []verify.Check { return checksOf(l.config, l.state.Kind) }
+
+func checksOf(c *Config, kind string) []verify.Check { return c.ChecksOf(kind == KindTag) }
+
+// checksAt are those of some points of a run.
+func (l *Loop) checksAt(when ...verify.When) []verify.Check {
+	return slices.DeleteFunc(l.checks(), func(c verify.Check) bool {
+		return !slices.ContainsFunc(when, c.At)
+	})
 }
 
-// recheck runs the verify command once more on the tree that a task was blocked on, without its work, where the same
-// command had passed there. Where it fails now, and as it did with that work, the task is not to blame, and others
-// would be spent on it in vain: the breaker opens.
+// recheck runs the check once more with which a task was blocked, on the tree without that work, where it had passed before. Where it fails
+// now, and as it did with that work, the task is not to blame, and others would be spent on it in vain: the breaker opens.
 func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
 	s, id := w.streak(), u.task.ID
-	if breakerOf(w.config) == 0 || w.config.Baseline == BaselineOff || w.job.Graph.Status(id) != tasks.Blocked || verifyCommand(w.config, KindTag) == "" ||
+	if breakerOf(w.config) == 0 || w.config.Baseline == BaselineOff || w.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
 		s.signature == "" || s.signature == idleAgent || !slices.Equal(s.tasks, []string{id}) || w.limits(ctx, stop) != nil {
+		return nil, nil
+	}
+	list := w.checks()
+	at := slices.IndexFunc(list, func(c verify.Check) bool { return c.Name == u.res.Verify.Name })
+	if at < 0 {
 		return nil, nil
 	}
 	now, err := w.holds(ctx, u.lane)
 	if err != nil {
 		return nil, err
 	}
-	if known, err := w.passedBefore(ctx, now); err != nil || !known {
+	if known, err := w.passedBefore(ctx, now, &list[at]); err != nil || !known {
 		return nil, err
 	}
-	b, err := w.untouched(ctx, stop, u.lane, now, id)
+	b, err := w.untouched(ctx, stop, u.lane, now, id, &list[at])
 	switch {
 	case err != nil:
 		return nil, err
@@ -206,20 +221,19 @@ func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome
 	return &Outcome{Ending: journal.BreakerOpen, Message: w.tools.Redact.Text(b.Reason())}, nil
 }
 
-// untouched runs the verify command on a tree without unverified work, and puts back what it does there. Where it fails and variables are
-// withheld from it, it is run once more with all of them. The task is the one that was just blocked, "" before any.
-func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, task string) (b *Baseline, err error) {
+// untouched runs a check on a tree without unverified work, and puts back what it does there. Where it fails and variables are withheld from
+// it, it is run once more with all of them. The task is the one that was just blocked, "" before any.
+func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, task string, c *verify.Check) (b *Baseline, err error) {
 	u := &unit{lane: ln, before: before, base: before, log: l.home.baselineLog(l.state.ID)}
 	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
 		return nil, err
 	}
-	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Task: task, Detail: &journal.Detail{Baseline: true, Log: l.relative(u.log)}}); err != nil {
+	if err := l.record(&journal.Event{Type: journal.VerifyStarted, Task: task, Detail: &journal.Detail{Baseline: true, Check: c.Name, Log: l.relative(u.log)}}); err != nil {
 		return nil, err
 	}
 	actx, end := stop.soon(ctx)
-	q := Timed(l.config, verify.Request{Label: "baseline", Command: verifyCommand(l.config, l.state.Kind), Dir: ln.ws.Dir(),
-		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag), Log: u.log, Redact: l.tools.Redact})
-	l.unlocked(func() { b, err = TryBaseline(actx, ln.runner.Verify, q, l.tools.Withheld.Verify) })
+	q := l.checkRequest(ln, "baseline", u.log)
+	l.unlocked(func() { b, err = TryBaseline(actx, ln.runner.Verify, q, c, l.tools.Withheld.Verify) })
 	end()
 	if err != nil {
 		return nil, err
@@ -230,21 +244,26 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 		return nil, err
 	}
 	e := &journal.Event{Type: journal.VerifyFinished, Task: task, Tree: tree, Detail: verifyDetail(b.Result)}
-	e.Detail.Baseline, e.Detail.Command, e.Detail.Left = true, b.Command, left
+	e.Detail.Baseline, e.Detail.Command, e.Detail.Left = true, c.Run, left
 	if !b.Result.Passed {
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
 	}
 	return b, l.record(e)
 }
 
-// passedBefore reports whether the tree is the one on which the same command passed last, in this loop or in the
-// last one of the tag.
-func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree) (bool, error) {
-	p := l.history.LastPass
+// checkRequest is what a check is run with in a lane that is at no attempt.
+func (l *Loop) checkRequest(ln *lane, label, log string) verify.Request {
+	return Timed(l.config, verify.Request{Label: label, Dir: ln.ws.Dir(),
+		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag), Log: log, Redact: l.tools.Redact})
+}
+
+// passedBefore reports whether the tree is the one on which the same check passed last, in this loop or in the last one of the tag.
+func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) (bool, error) {
+	p := l.history.Passes[c.Name]
 	if p.Tree == "" {
-		p = l.last
+		p = l.last[c.Name]
 	}
-	if p.Tree == "" || p.Command != l.tools.Redact.Text(verifyCommand(l.config, l.state.Kind)) {
+	if p.Tree == "" || p.Command != l.tools.Redact.Text(c.Run) {
 		return false, nil
 	}
 	if p.Tree == string(now) {
@@ -257,17 +276,17 @@ func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree) (bool, error) 
 	return len(changed) == 0, nil
 }
 
-// passOf is what the last loop of the tag knows of its last pass.
-func (h Home) passOf(tag string) journal.Pass {
+// passesOf is what the last loop of the tag knows of the last passes of its checks.
+func (h Home) passesOf(tag string) map[string]journal.Pass {
 	last, err := h.LastOf(tag)
 	if err != nil || last == nil {
-		return journal.Pass{}
+		return nil
 	}
 	events, err := journal.ReadEvents(h.Events(last.State.ID))
 	if err != nil {
-		return journal.Pass{}
+		return nil
 	}
-	return journal.Fold(events).LastPass
+	return journal.Fold(events).Passes
 }
 
 // tidy puts back the files of the repository that the verify command changed; what it changed is kept under

@@ -1,0 +1,40 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"descartes/verify"
+)
+
+// Line is one policy that is in force beyond what every run has.
+type Line struct{ Name, Text string }
+
+func (l Line) String() string { return l.Name + ": " + l.Text }
+
+// Policy says what is in force for a run over a tag, or of a prompt; nothing where all is as it is by default.
+func Policy(c *Config, tag bool) (lines []Line) {
+	add := func(name, format string, args ...any) {
+		lines = append(lines, Line{name, fmt.Sprintf(format, args...)})
+	}
+	if checks := c.ChecksOf(tag); len(checks) > 0 && checks[0].Name != "" {
+		names := make([]string, len(checks))
+		for i, one := range checks {
+			if names[i] = one.Name; !one.At(verify.AtAttempt) {
+				names[i] += " (at " + string(one.When) + ")"
+			}
+		}
+		text := strings.Join(names, ", ")
+		if c.AllChecks {
+			text += "; all are run, also after a failure"
+		}
+		add("checks", "%s", text)
+	}
+	if c.Baseline == "known" {
+		add("baseline", "known failures may stay, new ones may not come")
+	}
+	if tag && c.Require == "verified" {
+		add("require", "a task turns a test from red to green, or adds one")
+	}
+	return lines
+}

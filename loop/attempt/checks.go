@@ -1,0 +1,115 @@
+package attempt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"descartes/agent"
+	"descartes/verify"
+)
+
+// Command is a named command that looks at the work.
+type Command struct {
+	verify.Check
+	Criterion bool `json:"criterion,omitempty"` // it says whether a criterion of a gate is met, and not whether the work is done
+}
+
+// Commands are checks as an attempt runs them.
+func Commands(checks []verify.Check) (list []Command) {
+	for _, c := range checks {
+		list = append(list, Command{Check: c})
+	}
+	return list
+}
+
+// Ran is a command that was run, and what it came to.
+type Ran struct {
+	Command Command
+	Result  verify.Result
+}
+
+// decided reports whether a command decides about the work.
+func (in *Input) decided() bool {
+	return slices.ContainsFunc(in.Checks, func(c Command) bool { return !c.Criterion })
+}
+
+// Failed is the first result that decides about the work and is no pass; nil where there is none.
+func (r *Result) Failed() *verify.Result {
+	for i := range r.Checks {
+		if c := &r.Checks[i]; !c.Command.Criterion && !c.Result.Passed {
+			return &c.Result
+		}
+	}
+	return nil
+}
+
+// commands runs the commands that look at the work, where there is something to look at. What comes after a check that failed is not run,
+// unless that was asked for; criteria are looked at whatever the checks say.
+func (a *run) commands(ctx context.Context) (ran bool, err error) {
+	end, verifies, criteria := a.res.Agent.End, a.verifies(), 0
+	for _, c := range a.in.Checks {
+		part := "verify"
+		switch {
+		case c.Criterion:
+			criteria++
+			part = fmt.Sprintf("check %d", criteria)
+			if end == agent.Cancelled || end == agent.Limited || end == agent.Refused {
+				continue
+			}
+		case !verifies || !a.in.All && a.res.Failed() != nil:
+			continue
+		case c.Name != "":
+			part += " " + c.Name
+		}
+		ran = true
+		res, err := a.command(ctx, c, part)
+		if err != nil {
+			return ran, err
+		}
+		if res.Cancelled { // it says nothing of the work
+			if !c.Criterion {
+				a.res.Verify = &res
+			}
+			return ran, nil
+		}
+		a.res.Checks = append(a.res.Checks, Ran{c, res})
+		if !c.Criterion && (a.res.Verify == nil || a.res.Verify.Passed) {
+			a.res.Verify = &res
+		}
+	}
+	return ran, nil
+}
+
+// verifies reports whether the work is worth a verification. An agent that only asked did none.
+func (a *run) verifies() bool {
+	r := &a.res.Agent
+	if r.End != agent.Finished || a.res.Work.Lost != "" {
+		return false
+	}
+	return a.in.Always || r.Blocked == "" && (a.res.Changed > 0 || r.Complete || r.Question == "")
+}
+
+// command runs a command on the work. One that was cancelled says nothing of it.
+func (a *run) command(ctx context.Context, c Command, part string) (verify.Result, error) {
+	if err := a.tell(Step{Moment: Started, Command: c}); err != nil {
+		return verify.Result{}, err
+	}
+	a.ws.Running()
+	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: grace}
+	res, err := Check(ctx, a.Verify, q, &c.Check)
+	if err != nil {
+		return res, fmt.Errorf("verify the work: %w", err)
+	}
+	if res.Cancelled {
+		return res, nil
+	}
+	return res, a.tell(Step{Moment: Checked, Command: c, Verify: res})
+}
+
+// Check runs a check once, with what else the request says.
+func Check(ctx context.Context, v Verifier, q verify.Request, c *verify.Check) (verify.Result, error) {
+	res, err := v.Run(ctx, q.Of(c))
+	res.Name, res.Command = c.Name, c.Run
+	return res, err
+}
