@@ -25,6 +25,7 @@ check: ## formatting, vet, and the race detector where it matters
 	go vet ./... ./testdata/bench ./testdata/fakemodel
 	go vet -tags crashpoints ./...
 	go vet -tags agents ./cmd/descartes
+	GOOS=darwin GOARCH=arm64 go vet ./...
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
 	go test $(RACE) $(RACED)
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"descartes/internal/oscall"
 )
 
 // benchRepo is a committed repository of n files of about 2 KB, twenty in each directory.
@@ -39,9 +41,9 @@ func newBenchRepo(b *testing.B, n int) *benchRepo {
 
 // tick waits until the kernel's clock has gone on.
 func (r *benchRepo) tick() {
-	began, err := scanClock()
+	began, err := oscall.Clock()
 	for now := began; err == nil && !now.After(began); {
-		now, err = scanClock()
+		now, err = oscall.Clock()
 	}
 	if err != nil {
 		r.b.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"descartes/internal/crash"
+	"descartes/internal/oscall"
 )
 
 // mostCopied bounds the files of the git directory that are read whole; mostLoose a ref with a file of its own,
@@ -69,20 +70,20 @@ func missing(err error) bool {
 type fileStamp struct {
 	ino          uint64
 	size         int64
-	mtime, ctime syscall.Timespec
+	mtime, ctime unix.Timespec
 	mode         uint32
 }
 
 // stampOf does not follow a symbolic link. A missing file has the zero stamp.
 func stampOf(path string) (fileStamp, error) {
-	var st syscall.Stat_t
-	if err := syscall.Lstat(path, &st); err != nil {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
 		if missing(err) {
 			return fileStamp{}, nil
 		}
 		return fileStamp{}, &os.PathError{Op: "lstat", Path: path, Err: err}
 	}
-	return fileStamp{ino: st.Ino, size: st.Size, mtime: st.Mtim, ctime: st.Ctim, mode: st.Mode}, nil
+	return fileStamp{ino: st.Ino, size: st.Size, mtime: st.Mtim, ctime: st.Ctim, mode: uint32(st.Mode)}, nil
 }
 
 // fileCopy is a file of the git directory as it stood: enough to see that it changed, and to put it back. Its exported
@@ -183,7 +184,7 @@ func (c *fileCopy) write(ctx context.Context) error {
 		err = os.Chtimes(lock, c.Time, c.Time)
 	}
 	if err == nil {
-		err = unix.Fdatasync(int(f.Fd())) // on the disk before it has the name
+		err = oscall.Sync(f) // on the disk before it has the name
 	}
 	crash.Point("git: written " + filepath.Base(c.Path))
 	if err == nil {

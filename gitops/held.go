@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/internal/oscall"
 )
 
 // heldFiles are the files that git was told not to look at (skip-worktree, assume-unchanged) as they lay in the working
@@ -211,7 +213,7 @@ func (r *Repo) writeRaw(name string, item treeItem) error {
 	tmp := fmt.Sprintf(".descartes-%d", os.Getpid())
 	_ = unix.Unlinkat(fd, tmp, 0)
 	if item.mode == modeLink {
-		to, err := io.ReadAll(io.LimitReader(src, unix.PathMax))
+		to, err := io.ReadAll(io.LimitReader(src, oscall.PathMax))
 		if err == nil {
 			err = unix.Symlinkat(string(to), fd, tmp)
 		}
@@ -232,7 +234,7 @@ func (r *Repo) writeRaw(name string, item treeItem) error {
 	_, err = io.Copy(w, src)
 	var st unix.Stat_t
 	if unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && err == nil {
-		perm = st.Mode & 0o777 &^ 0o111
+		perm = uint32(st.Mode) & 0o777 &^ 0o111
 		if item.mode == modeExec {
 			perm |= perm & 0o444 >> 2
 		}
@@ -254,7 +256,7 @@ func (r *Repo) makeDirs(dir string) error {
 			continue
 		}
 		above, base := path.Split(dir[:i])
-		fd, err := r.root.open(above, unix.O_PATH|unix.O_DIRECTORY, 0)
+		fd, err := r.root.open(above, oscall.PathOnly|unix.O_DIRECTORY, 0)
 		if err != nil {
 			return err
 		}

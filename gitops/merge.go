@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"descartes/internal/crash"
+	"descartes/internal/oscall"
 )
 
 // Conflict is a path that two sides changed in ways that do not go together.
@@ -465,12 +466,12 @@ func (r *Repo) onDisk(ctx context.Context, paths []string) (map[string]treeItem,
 
 func (r *Repo) readLink(name string) ([]byte, error) {
 	dir, base := path.Split(name)
-	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(dir, oscall.PathOnly|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	b := make([]byte, unix.PathMax)
+	b := make([]byte, oscall.PathMax)
 	n, err := unix.Readlinkat(fd, base, b)
 	return b[:max(n, 0)], err
 }

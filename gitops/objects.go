@@ -23,9 +23,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
-	"golang.org/x/sys/unix"
 
 	"descartes/internal/crash"
+	"descartes/internal/oscall"
 )
 
 type objectKind string
@@ -238,7 +238,7 @@ func touch(path string) bool {
 
 // remember keeps a finished object open until its bytes are known to be on the disk.
 func (o *objectStore) remember(f *os.File) error {
-	if err := syncRange(f, unix.SYNC_FILE_RANGE_WRITE); err != nil {
+	if err := oscall.StartWrite(f); err != nil {
 		f.Close()
 		return err
 	}
@@ -258,7 +258,7 @@ func (o *objectStore) writeOut() error {
 	defer o.mu.Unlock()
 	var first error
 	for _, f := range o.written {
-		err := syncRange(f, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		err := oscall.FinishWrite(f)
 		if err != nil && first == nil {
 			first = err
 		}
@@ -266,14 +266,6 @@ func (o *objectStore) writeOut() error {
 	}
 	o.written = o.written[:0]
 	return first
-}
-
-func syncRange(f *os.File, flags int) error {
-	err := unix.SyncFileRange(int(f.Fd()), 0, 0, flags)
-	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.ESPIPE {
-		err = unix.Fdatasync(int(f.Fd()))
-	}
-	return os.NewSyscallError("write out object", err)
 }
 
 const (

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"descartes/internal/crash"
+	"descartes/internal/oscall"
 )
 
 // Restored is what a restore did.
@@ -472,13 +473,13 @@ func (r *Repo) keptIn(dir string, deleted map[string]bool, depth int) string {
 	if err != nil {
 		return dir
 	}
-	_, names, err := list(fd, nil, nil)
+	_, names, err := oscall.List(fd, nil, nil)
 	unix.Close(fd)
 	if err != nil || depth > maxTreeDepth {
 		return dir
 	}
 	for _, e := range names {
-		name := dir + e.name
+		name := dir + e.Name
 		info, err := r.statBelow(name)
 		switch {
 		case err == nil && info.mode == modeDir:
@@ -515,17 +516,17 @@ func (r *Repo) filesBelow(dir string, depth int) []doomed {
 	if err != nil {
 		return nil
 	}
-	_, names, err := list(fd, nil, nil)
+	_, names, err := oscall.List(fd, nil, nil)
 	unix.Close(fd)
 	if err != nil || depth > maxTreeDepth {
 		return nil
 	}
 	var out []doomed
 	for _, e := range names {
-		if info, err := r.statBelow(dir + e.name); err == nil && info.mode == modeDir {
-			out = append(out, r.filesBelow(dir+e.name+"/", depth+1)...)
+		if info, err := r.statBelow(dir + e.Name); err == nil && info.mode == modeDir {
+			out = append(out, r.filesBelow(dir+e.Name+"/", depth+1)...)
 		} else if err == nil {
-			out = append(out, doomed{path: dir + strings.Clone(e.name)})
+			out = append(out, doomed{path: dir + strings.Clone(e.Name)})
 		}
 	}
 	return out
@@ -645,7 +646,7 @@ func ends(err error) bool {
 // statBelow stats a path of the working tree, following no symbolic link.
 func (r *Repo) statBelow(name string) (fileInfo, error) {
 	dir, base := path.Split(name)
-	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(dir, oscall.PathOnly|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return fileInfo{}, err
 	}
@@ -662,7 +663,7 @@ func olderThan(info fileInfo, t time.Time) bool {
 // deleteFile removes a file; one that is gone already, or below something that is no directory, is fine.
 func (r *Repo) deleteFile(p string) error {
 	dir, name := path.Split(p)
-	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(dir, oscall.PathOnly|unix.O_DIRECTORY, 0)
 	if err == nil {
 		defer unix.Close(fd)
 		if err = unix.Unlinkat(fd, name, 0); err == unix.EACCES && openUp(fd) {
@@ -678,13 +679,13 @@ func (r *Repo) deleteFile(p string) error {
 // openUp lets the owner of a directory write in it: some tools make theirs read-only, and git knows no such mode.
 func openUp(fd int) bool {
 	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Mode&0o300 != 0o300 && unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), st.Mode&0o7777|0o700) == nil
+	return unix.Fstat(fd, &st) == nil && st.Mode&0o300 != 0o300 && oscall.Chmod(fd, uint32(st.Mode&0o7777|0o700)) == nil
 }
 
 // leaveDir removes a directory if it is empty.
 func (r *Repo) leaveDir(dir string) {
 	parent, name := path.Split(dir)
-	fd, err := r.root.open(parent, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(parent, oscall.PathOnly|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return
 	}
@@ -695,7 +696,7 @@ func (r *Repo) leaveDir(dir string) {
 // clearPlace makes room for a file: it removes an empty directory in its place, and opens up a closed one around it.
 func (r *Repo) clearPlace(p string) error {
 	dir, name := path.Split(p)
-	fd, err := r.root.open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(dir, oscall.PathOnly|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil // git makes it
 	}
@@ -717,12 +718,12 @@ func removeHollow(dirfd int, name string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	_, names, err := list(fd, nil, nil)
+	_, names, err := oscall.List(fd, nil, nil)
 	if err != nil {
 		return false
 	}
 	for _, e := range names {
-		if e.typ != unix.DT_DIR || !removeHollow(fd, e.name) {
+		if e.Type != unix.DT_DIR || !removeHollow(fd, e.Name) {
 			return false
 		}
 	}

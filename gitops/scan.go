@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/internal/oscall"
 )
 
 // scanner finds what `git add -A` would stage. It is our own because neither go-git (wrong ignore rules) nor the git
@@ -61,7 +63,7 @@ type pass struct {
 // scan reads the working tree. What ix or the last scan says of a file is believed where its stat data are the same. For
 // what only git treats rightly the error is an unsupportedError.
 func (s *scanner) scan(ctx context.Context, ix *index, last *folder, forced []string, how reading) (*folder, error) {
-	now, err := scanClock()
+	now, err := oscall.Clock()
 	if err != nil {
 		return nil, err
 	}
@@ -163,32 +165,32 @@ var listings = sync.Pool{New: func() any { return &listing{buf: make([]byte, 0, 
 
 type listing struct {
 	buf   []byte
-	names []dirent // alias buf
+	names []oscall.Entry // alias buf
 }
 
 // names deals with every name in a folder, and reads the files that are to be read.
 func (p *pass) names(at *place) (err error) {
 	l := listings.Get().(*listing)
 	defer listings.Put(l)
-	if l.buf, l.names, err = list(at.fd, l.buf, l.names[:0]); err != nil {
+	if l.buf, l.names, err = oscall.List(at.fd, l.buf, l.names[:0]); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(l.names, func(e dirent) bool { return e.name == ".gitignore" }) {
+	if slices.ContainsFunc(l.names, func(e oscall.Entry) bool { return e.Name == ".gitignore" }) {
 		at.rules = readIgnoreAt(at.fd, at.path)
 	}
 	for _, e := range l.names {
-		if e.typ == unix.DT_UNKNOWN {
-			e.typ = typeOf(at.fd, e.name)
+		if e.Type == unix.DT_UNKNOWN {
+			e.Type = typeOf(at.fd, e.Name)
 		}
 		switch {
-		case e.name == ".git":
-			if at.path != "" && at.lo == at.hi && isRepository(at.fd, e.typ) && !p.forcedBelow(at.path) {
+		case e.Name == ".git":
+			if at.path != "" && at.lo == at.hi && isRepository(at.fd, e.Type) && !p.forcedBelow(at.path) {
 				return unsupported("%s is a repository of its own", strings.TrimSuffix(at.path, "/"))
 			}
-		case e.typ == unix.DT_DIR:
-			err = p.meetDir(at, e.name)
-		case e.typ == unix.DT_REG || e.typ == unix.DT_LNK: // git does not store pipes, sockets and devices either
-			err = p.meetFile(at, e.name)
+		case e.Type == unix.DT_DIR:
+			err = p.meetDir(at, e.Name)
+		case e.Type == unix.DT_REG || e.Type == unix.DT_LNK: // git does not store pipes, sockets and devices either
+			err = p.meetFile(at, e.Name)
 		}
 		if err != nil {
 			return err
@@ -271,7 +273,7 @@ func (p *pass) meetFile(at *place, name string) error {
 		return nil
 	case !safeName(name):
 		return p.refuse(at.path + name)
-	case len(at.path)+len(name) >= unix.PathMax:
+	case len(at.path)+len(name) >= oscall.PathMax:
 		p.leave(at.path+name, whyLong)
 		return nil
 	}
@@ -500,8 +502,8 @@ func (r *fileReader) small(fd, size int, buf *[]byte) error {
 }
 
 func (r *fileReader) link(info fileInfo, buf *[]byte) (bool, error) {
-	*buf = slices.Grow((*buf)[:0], unix.PathMax)
-	n, err := unix.Readlinkat(r.at.fd, r.f.name, (*buf)[:unix.PathMax])
+	*buf = slices.Grow((*buf)[:0], oscall.PathMax)
+	n, err := unix.Readlinkat(r.at.fd, r.f.name, (*buf)[:oscall.PathMax])
 	if err == unix.EINVAL { // no link any more
 		return false, nil
 	}

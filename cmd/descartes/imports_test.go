@@ -16,7 +16,7 @@ import (
 // arrows says which of our packages each package may import. Data flows one way.
 func arrows() map[string][]string {
 	return map[string][]string{
-		"internal/atomicfile": {"internal/crash"},
+		"internal/atomicfile": {"internal/crash", "internal/oscall"},
 		"internal/acp":        {"internal/oneline", "agent/process", "internal/proc"},
 		"internal/crash":      {},
 		"internal/config":     {"agent", "verify", "agent/stream", "loop/gate", "tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"}, // of which settings hold values
@@ -37,7 +37,7 @@ func arrows() map[string][]string {
 		"agent/process":       {},
 		"agent":               {"internal/oneline", "agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
 		"verify":              {"agent/process", "internal/plainfile"},
-		"gitops":              {"internal/proc", "internal/crash"},
+		"gitops":              {"internal/proc", "internal/crash", "internal/oscall"},
 		"internal/report":     {"internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
 		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
 		"internal/terminal":   {},
@@ -45,7 +45,8 @@ func arrows() map[string][]string {
 		"internal/web":        {"agent/render", "gitops", "internal/report", "internal/terminal", "loop", "loop/journal"},
 		"internal/notify":     {"internal/proc", "internal/redact", "internal/terminal", "loop/gate", "loop/journal"}, // nothing imports it but cmd
 		"internal/oneline":    {},
-		"loop/workspace":      {"gitops", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
+		"internal/oscall":     {},
+		"loop/workspace":      {"gitops", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "verify", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests

@@ -6,6 +6,8 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+
+	"descartes/internal/oscall"
 )
 
 // FS is what durable writers ask of a file system. OS is the real one; tests inject faults or record operations.
@@ -60,4 +62,4 @@ func (osFS) SyncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-func (f osFile) Sync() error { return datasync(f.File) }
+func (f osFile) Sync() error { return oscall.Sync(f.File) }

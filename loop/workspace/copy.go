@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"descartes/internal/oneline"
+	"descartes/internal/oscall"
 )
 
 // copies are the ignored files of the user's tree that each slot gets: credentials of a test, packages, build folders.
@@ -208,7 +209,7 @@ func (w *copier) file(path string, fi fs.FileInfo) (err error) {
 			_ = w.to.Remove(path)
 		}
 	}()
-	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil {
+	if oscall.Share(dst, src) == nil {
 		w.shared = true
 	} else if _, err = io.Copy(dst, src); err != nil {
 		return err

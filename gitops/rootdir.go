@@ -1,8 +1,6 @@
 package gitops
 
 import (
-	"encoding/binary"
-	"errors"
 	"io/fs"
 	"os"
 	"strings"
@@ -12,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/internal/oscall"
 )
 
 // aliasString is b as a string without a copy; b must not change while the string lives.
@@ -21,7 +21,7 @@ func aliasString(b []byte) string { return unsafe.String(unsafe.SliceData(b), le
 type rootDir struct {
 	path     string
 	fd       int
-	noBounds atomic.Bool // openat2 is missing or forbidden here: walk by components
+	noBounds atomic.Bool // the one call for it is missing or forbidden here: walk by components
 }
 
 // same reports whether fi is the folder that was opened.
@@ -75,19 +75,11 @@ func (r *rootDir) open(path string, flags int, mode uint32) (int, error) {
 	}
 	flags |= unix.O_CLOEXEC | unix.O_NOFOLLOW
 	if !r.noBounds.Load() {
-		how := unix.OpenHow{Flags: uint64(flags), Mode: uint64(mode), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
-		for {
-			fd, err := unix.Openat2(r.fd, path, &how)
-			switch err {
-			case unix.EINTR, unix.EAGAIN:
-				continue
-			case unix.ENOSYS, unix.EPERM, unix.E2BIG, unix.EINVAL:
-				r.noBounds.Store(true)
-			default:
-				return fd, err
-			}
-			break
+		fd, ok, err := oscall.OpenBeneath(r.fd, path, flags, mode)
+		if ok {
+			return fd, err
 		}
+		r.noBounds.Store(true)
 	}
 	return r.openByComponents(path, flags, mode)
 }
@@ -170,7 +162,7 @@ func infoOf(st *unix.Stat_t) fileInfo {
 			ctimeS: uint32(st.Ctim.Sec), ctimeN: uint32(st.Ctim.Nsec), mtimeS: uint32(st.Mtim.Sec), mtimeN: uint32(st.Mtim.Nsec),
 			dev: uint32(st.Dev), ino: uint32(st.Ino), uid: st.Uid, gid: st.Gid, size: uint32(st.Size),
 		},
-		mode: gitMode(st.Mode),
+		mode: gitMode(uint32(st.Mode)),
 		size: st.Size,
 	}
 }
@@ -190,68 +182,13 @@ func gitMode(m uint32) uint32 {
 	return 0
 }
 
-// scanClock is a time that no later change of a file can be stamped before: the kernel's own coarse clock.
-func scanClock() (time.Time, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &ts); err != nil {
-		return time.Time{}, os.NewSyscallError("clock_gettime", err)
-	}
-	return time.Unix(ts.Unix()), nil
-}
-
 // Now is the time, but never later than what a file that is changed after the call is stamped with: those stamps are of
 // the kernel's coarse clock, which stands still for as long as a busy machine withholds the tick. What compares the age
 // of files with the time of an event takes that time from here.
 func Now() time.Time {
 	now := time.Now()
-	if coarse, err := scanClock(); err == nil && coarse.Before(now) {
+	if coarse, err := oscall.Clock(); err == nil && coarse.Before(now) {
 		return now.Add(coarse.Sub(now)) // keeps the monotonic reading
 	}
 	return now
-}
-
-// dirent is one name of a directory; the name aliases the buffer it was read into.
-type dirent struct {
-	name string
-	typ  byte
-}
-
-const (
-	direntReclen = unsafe.Offsetof(unix.Dirent{}.Reclen)
-	direntType   = unsafe.Offsetof(unix.Dirent{}.Type)
-	direntName   = unsafe.Offsetof(unix.Dirent{}.Name)
-)
-
-// list reads a whole directory into buf and appends its names to out, "." and ".." left out.
-func list(fd int, buf []byte, out []dirent) ([]byte, []dirent, error) {
-	buf = buf[:0]
-	for {
-		if cap(buf)-len(buf) < 16<<10 {
-			buf = append(make([]byte, 0, 2*cap(buf)+32<<10), buf...)
-		}
-		n, err := unix.Getdents(fd, buf[len(buf):cap(buf)])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return buf, out, err
-		}
-		if n == 0 {
-			break
-		}
-		buf = buf[:len(buf)+n]
-	}
-	for b := buf; len(b) >= int(direntName); {
-		n := int(binary.NativeEndian.Uint16(b[direntReclen:]))
-		if n < int(direntName) || n > len(b) {
-			return buf, out, errors.New("malformed directory entry")
-		}
-		name, _, _ := strings.Cut(aliasString(b[direntName:n]), "\x00")
-		typ := b[direntType]
-		b = b[n:]
-		if name != "." && name != ".." {
-			out = append(out, dirent{name, typ})
-		}
-	}
-	return buf, out, nil
 }
