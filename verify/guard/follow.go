@@ -1,0 +1,357 @@
+package guard
+
+import (
+	"bytes"
+	"encoding/json"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// checks is what the commands run, found in the files as they were before.
+type checks struct {
+	base     func(string) ([]byte, bool)
+	scripts  map[string]string   // path to what runs it, for people
+	targets  map[string][]string // path of a makefile to the targets that are asked for
+	packages map[string][]string // path of a package.json to the scripts that are run
+	programs map[string]bool     // first words
+}
+
+// mostFollowed bounds the files that are read, and deepest how far one leads to another.
+const (
+	mostFollowed = 200
+	deepest      = 8
+)
+
+// follow finds the scripts, targets and package scripts that decide whether the commands pass. A command whose output is piped into another
+// one, or substituted, does not decide: it is what is checked.
+func follow(commands []string, base func(string) ([]byte, bool)) *checks {
+	c := &checks{base: base, scripts: map[string]string{}, targets: map[string][]string{}, packages: map[string][]string{}, programs: map[string]bool{}}
+	for _, command := range commands {
+		c.shell(command, ".", "", "the check", 0)
+	}
+	return c
+}
+
+// place is where a command of a shell text stands.
+type place struct {
+	dir  string // that the shell is in
+	self string // the script's own folder; "" for a command
+	by   string
+	deep int
+}
+
+// shell follows a text for sh.
+func (c *checks) shell(src, dir, self, by string, deep int) {
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
+	if err != nil {
+		return // the shell will not run it either
+	}
+	at := &place{dir: dir, self: self, by: by, deep: deep}
+	subject := subjects(f, src)
+	syntax.Walk(f, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CmdSubst, *syntax.ProcSubst:
+			return false
+		case *syntax.Stmt:
+			return !subject[n]
+		case *syntax.CallExpr:
+			c.call(n.Args, at)
+		}
+		return true
+	})
+}
+
+// subjects are the statements whose output is looked at, and not their exit status.
+func subjects(f *syntax.File, src string) map[*syntax.Stmt]bool {
+	out := map[*syntax.Stmt]bool{}
+	syntax.Walk(f, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.BinaryCmd:
+			if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
+				right, ok := n.Y.Cmd.(*syntax.CallExpr)
+				out[n.X] = !ok || len(right.Args) == 0 || !slices.Contains([]string{"tee", "cat", "tail"}, right.Args[0].Lit())
+			}
+		case *syntax.Stmt:
+			for _, r := range n.Redirs {
+				if to := r.Word.Lit(); r.Op != syntax.RdrIn && r.Op != syntax.DplOut && to != "" && !strings.HasPrefix(to, "/dev/") && strings.Count(src, to) > 1 {
+					out[n] = true
+				}
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// literal is a word without its quotes; of one with variables, what stands after the last of them.
+func literal(w *syntax.Word) (s string, whole bool) {
+	whole = true
+	var parts func([]syntax.WordPart)
+	parts = func(list []syntax.WordPart) {
+		for _, p := range list {
+			switch p := p.(type) {
+			case *syntax.Lit:
+				s += p.Value
+			case *syntax.SglQuoted:
+				s += p.Value
+			case *syntax.DblQuoted:
+				parts(p.Parts)
+			default:
+				s, whole = "", false
+			}
+		}
+	}
+	parts(w.Parts)
+	return s, whole
+}
+
+// Words that run what follows them, and what reads its script from its first argument.
+var (
+	wrapper     = regexp.MustCompile(`^(?:env|time|exec|command|nice|nohup|sudo|xvfb-run|npx|bunx|then|do|if|eval|builtin|stdbuf|caffeinate|\w+=.*)$`)
+	interpreter = regexp.MustCompile(`^(?:sh|bash|dash|zsh|ksh|source|\.|python[\d.]*|pypy3?|node|nodejs|ruby|perl|php|deno|bun|ts-node|tsx|lua|Rscript|pwsh|babel-node)$`)
+	shellName   = regexp.MustCompile(`^(?:sh|bash|dash|zsh|ksh)$`)
+)
+
+func (c *checks) call(args []*syntax.Word, at *place) {
+	words := make([]string, 0, len(args))
+	for _, a := range args {
+		s, whole := literal(a)
+		if !whole && s != "" {
+			s = "$" + s // what it begins with is not known
+		}
+		words = append(words, s)
+	}
+	for len(words) > 0 {
+		name := path.Base(words[0])
+		switch {
+		case wrapper.MatchString(name):
+			words = words[1:]
+			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || strings.Contains(words[0], "=") && !strings.Contains(words[0], "/")) {
+				words = words[1:]
+			}
+			continue
+		case name == "timeout":
+			words = words[1:]
+			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || strings.ContainsAny(words[0][:min(1, len(words[0]))], "0123456789")) {
+				words = words[1:]
+			}
+			continue
+		case len(words) > 2 && slices.Contains([]string{"poetry run", "uv run", "pipenv run", "bundle exec", "pdm run", "hatch run", "yarn exec", "pnpm exec"}, name+" "+words[1]):
+			words = words[2:]
+			continue
+		}
+		break
+	}
+	if len(words) == 0 {
+		return
+	}
+	c.command(words, at)
+}
+
+func (c *checks) command(words []string, at *place) {
+	name, rest := path.Base(words[0]), words[1:]
+	c.programs[name] = true
+	switch {
+	case name == "cd" || name == "pushd":
+		if len(rest) == 1 && !strings.HasPrefix(rest[0], "$") && !path.IsAbs(rest[0]) {
+			at.dir = path.Join(at.dir, rest[0])
+		}
+	case interpreter.MatchString(name):
+		for i, w := range rest {
+			switch {
+			case shellName.MatchString(name) && strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") && i+1 < len(rest):
+				c.shell(rest[i+1], at.dir, at.self, at.by, at.deep+1)
+				return
+			case w == "-m" && i+1 < len(rest):
+				c.programs[rest[i+1]] = true
+				return
+			case !strings.HasPrefix(w, "-") && w != "run":
+				c.script(w, at)
+				return
+			}
+		}
+	case name == "make" || name == "gmake" || name == "just":
+		c.make(name, rest, at)
+	case slices.Contains([]string{"npm", "yarn", "pnpm", "bun", "npm-run-all", "run-s", "run-p"}, name):
+		c.npm(name, rest, at)
+	case name == "rake":
+		c.script("Rakefile", at)
+	case name == "nox":
+		c.script("noxfile.py", at)
+	case name == "task":
+		c.script("Taskfile.yml", at)
+	default:
+		if strings.Contains(words[0], "/") {
+			c.script(words[0], at)
+		}
+	}
+}
+
+// script notes a file that is run, and follows it.
+func (c *checks) script(word string, at *place) {
+	word, open := strings.CutPrefix(word, "$")
+	tries := []string{path.Join(at.dir, word)}
+	if at.self != "" {
+		tries = append(tries, path.Join(at.self, word))
+	}
+	if open && !strings.HasPrefix(word, "/") || word == "" || !open && path.IsAbs(word) {
+		return
+	}
+	for _, file := range tries {
+		file = strings.TrimPrefix(file, "/")
+		data, ok := c.base(file)
+		if _, seen := c.scripts[file]; seen || !ok {
+			continue
+		}
+		if len(c.scripts) >= mostFollowed || at.deep >= deepest {
+			return
+		}
+		c.scripts[file] = at.by
+		if isShell(file, data) {
+			c.shell(string(data), at.dir, path.Dir(file), file, at.deep+1)
+		}
+		return
+	}
+}
+
+var shebang = regexp.MustCompile(`^#!.*\b(?:sh|bash|dash|zsh|ksh)\b`)
+
+func isShell(file string, data []byte) bool {
+	first, _, _ := bytes.Cut(data, []byte("\n"))
+	return strings.HasSuffix(file, ".sh") || strings.HasSuffix(file, ".bash") || shebang.Match(first) || path.Ext(file) == "" && !bytes.HasPrefix(first, []byte("#!")) && !bytes.Contains(data, []byte{0})
+}
+
+// make follows the targets that make or just is called for.
+func (c *checks) make(program string, args []string, at *place) {
+	dir, file, goals := at.dir, "", []string(nil)
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case (a == "-C" || a == "-f" || a == "--file" || a == "--directory" || a == "--justfile") && i+1 < len(args):
+			i++
+			if a == "-C" || a == "--directory" {
+				dir = path.Join(dir, args[i])
+			} else {
+				file = args[i]
+			}
+		case (a == "-j" || a == "-l") && i+1 < len(args) && strings.Trim(args[i+1], "0123456789") == "":
+			i++
+		case strings.HasPrefix(a, "-") || strings.Contains(a, "=") || a == "" || strings.HasPrefix(a, "$"):
+		default:
+			goals = append(goals, a)
+		}
+	}
+	names := makefiles
+	if program == "just" {
+		names = []string{"justfile", "Justfile", ".justfile"}
+	}
+	if file != "" {
+		names = []string{file}
+	}
+	for _, name := range names {
+		file := path.Join(dir, name)
+		data, ok := c.base(file)
+		if !ok {
+			continue
+		}
+		m := readMake(string(data), func(name string) (string, bool) { b, ok := c.base(path.Join(dir, name)); return string(b), ok })
+		if len(goals) == 0 && m.first != "" {
+			goals = []string{m.first}
+		}
+		if at.deep >= deepest {
+			return
+		}
+		for _, goal := range goals {
+			if slices.Contains(c.targets[file], goal) {
+				continue
+			}
+			c.targets[file] = append(c.targets[file], goal)
+			for _, t := range m.uses([]string{goal}) {
+				for _, cmd := range m.commands(t) {
+					c.shell(cmd, dir, "", file+": "+t, at.deep+1)
+				}
+			}
+		}
+		return
+	}
+}
+
+// makefiles are the names that make looks for, in its order.
+var makefiles = []string{"GNUmakefile", "makefile", "Makefile"}
+
+// npm follows the scripts that a package manager is called for.
+func (c *checks) npm(program string, args []string, at *place) {
+	var names []string
+	all := program == "npm-run-all" || strings.HasPrefix(program, "run-")
+	for _, a := range args {
+		switch {
+		case strings.HasPrefix(a, "-"):
+		case a == "run" || a == "run-script":
+		case a == "t" || a == "tst":
+			names = append(names, "test")
+		default:
+			names = append(names, a)
+		}
+		if len(names) > 0 && !all {
+			break
+		}
+	}
+	file := path.Join(at.dir, "package.json")
+	data, ok := c.base(file)
+	if !ok || at.deep >= deepest {
+		return
+	}
+	scripts := readPackage(data).Scripts
+	for _, name := range names {
+		for _, n := range []string{"pre" + name, name, "post" + name} {
+			text, ok := scripts[n]
+			if !ok && n != name || slices.Contains(c.packages[file], n) {
+				continue
+			}
+			c.packages[file] = append(c.packages[file], n)
+			c.shell(text, at.dir, "", file+": "+n, at.deep+1)
+		}
+	}
+}
+
+// manifest is what a package.json says.
+type manifest struct {
+	Scripts map[string]string          `json:"-"`
+	All     map[string]json.RawMessage `json:"-"`
+}
+
+// readPackage reads a package.json; one that is no JSON says nothing.
+func readPackage(data []byte) manifest {
+	m := manifest{Scripts: map[string]string{}}
+	if json.Unmarshal(data, &m.All) != nil {
+		return m
+	}
+	var scripts map[string]any
+	if json.Unmarshal(m.All["scripts"], &scripts) == nil {
+		for name, v := range scripts {
+			if s, ok := v.(string); ok {
+				m.Scripts[name] = s
+			}
+		}
+	}
+	return m
+}
+
+// dependencies are those of a package.json, by name.
+func (m manifest) dependencies() map[string]string {
+	out := map[string]string{}
+	for _, key := range []string{"dependencies", "devDependencies", "resolutions", "overrides"} {
+		var list map[string]any
+		if json.Unmarshal(m.All[key], &list) == nil {
+			for name, v := range list {
+				if s, ok := v.(string); ok {
+					out[name] = s
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package guard
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// diff is a change of a repository in a file: what is checked and how, the files before and after, and what is found.
+//
+//	check          a command a line
+//	settings       "rule level", "allow name", "protect path", "except path" a line
+//	base/PATH      a file that did not change
+//	before/PATH    a file before it
+//	after/PATH     a file after it; after+x: executable; after@: a link to what it holds
+//	want           "level rule path:line" a line
+type diff struct {
+	about string
+	in    Input
+	want  []string
+}
+
+func readDiff(t *testing.T, file string) diff {
+	t.Helper()
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := diff{about: strings.TrimSpace(string(a.Comment))}
+	base, changes := map[string][]byte{}, map[string]*Change{}
+	change := func(path string) *Change {
+		if changes[path] == nil {
+			changes[path] = &Change{Path: path}
+		}
+		return changes[path]
+	}
+	protected, excepted := map[string]bool{}, map[string]bool{}
+	for _, f := range a.Files {
+		where, path, _ := strings.Cut(f.Name, "/")
+		lines := strings.FieldsFunc(string(f.Data), func(r rune) bool { return r == '\n' })
+		switch where {
+		case "check":
+			d.in.Commands = lines
+		case "want":
+			d.want = lines
+		case "settings":
+			d.in.Levels = map[string]Level{}
+			for _, l := range lines {
+				switch name, value, _ := strings.Cut(l, " "); name {
+				case "allow":
+					d.in.Allow = append(d.in.Allow, value)
+				case "protect":
+					protected[value] = true
+				case "except":
+					excepted[value] = true
+				default:
+					d.in.Levels[name] = Level(value)
+				}
+			}
+		case "base":
+			base[path] = f.Data
+		case "before":
+			base[path] = f.Data
+			change(path).Before = &Version{Data: f.Data}
+		case "after":
+			change(path).After = &Version{Data: f.Data}
+		case "after+x":
+			change(path).After = &Version{Kind: Executable, Data: f.Data}
+		case "after@":
+			change(path).After = &Version{Kind: Link, Data: []byte(strings.TrimSpace(string(f.Data)))}
+		default:
+			t.Fatalf("%s: no such part: %s", file, f.Name)
+		}
+	}
+	d.in.Base = func(path string) ([]byte, bool) { b, ok := base[path]; return b, ok }
+	d.in.Named = func(path string) (bool, bool) { return protected[path], excepted[path] }
+	for _, c := range changes {
+		d.in.Changes = append(d.in.Changes, *c)
+	}
+	return d
+}
+
+func found(list []Finding) (out []string) {
+	for _, f := range list {
+		s := fmt.Sprintf("%s %s %s", f.Level, f.Rule, f.Path)
+		if f.Line > 0 {
+			s += fmt.Sprintf(":%d", f.Line)
+		}
+		out = append(out, s)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Each file of testdata is a diff with what has to be found in it, which for harmless ones is nothing.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no testdata", err)
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		d := readDiff(t, file)
+		got := Find(d.in)
+		for _, f := range got {
+			seen[f.Rule] = true
+		}
+		slices.Sort(d.want)
+		if list := found(got); !slices.Equal(list, d.want) {
+			t.Errorf("%s: %s\ngot  %q\nwant %q\nin words %v", file, d.about, list, d.want, got)
+		}
+	}
+	for _, r := range Rules() {
+		if !seen[r.Name] && r.Name != "installed" && r.Name != "too-long" { // those two below, and in package attempt
+			t.Errorf("no diff of testdata shows the rule %s", r.Name)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package guard
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// makeText is a makefile or justfile, as far as it says what a target does.
+type makeText struct {
+	rules   map[string]*makeRule
+	vars    map[string][]line // assignments by name
+	phony   map[string]bool
+	special []line // what holds for all rules
+	first   string // the default target
+}
+
+type makeRule struct {
+	prereqs []string
+	recipe  []line
+	bodies  int // how often a recipe is given
+	at      int
+}
+
+var (
+	ruleLine   = regexp.MustCompile(`^(@?[^\s:=#][^:=#]*?)\s*::?(?:\s+([^=].*)?)?$`)
+	assignment = regexp.MustCompile(`^(?:export\s+|override\s+)*([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=`)
+	included   = regexp.MustCompile(`^[-s]?include\s+(.+)$`)
+	reference  = regexp.MustCompile(`\$[({]([\w.]+)[)}]|\{\{\s*(\w+)`)
+	globalMake = regexp.MustCompile(`^(?:\.SHELLFLAGS|SHELL|MAKEFLAGS|GNUMAKEFLAGS|\.IGNORE|\.DEFAULT\w*|\.ONESHELL|(?:export\s+)?PATH|unexport|(?:export\s+)?(?:GOFLAGS|PYTEST_ADDOPTS|BASH_ENV|ENV|PYTHONPATH|NODE_OPTIONS))\b`)
+)
+
+// readMake reads a makefile with those that it includes.
+func readMake(src string, read func(string) (string, bool)) *makeText {
+	m := &makeText{rules: map[string]*makeRule{}, vars: map[string][]line{}, phony: map[string]bool{}}
+	m.read(src, read, 0)
+	return m
+}
+
+func (m *makeText) read(src string, read func(string) (string, bool), deep int) {
+	src = strings.ReplaceAll(src, "\r\n", "\n")
+	var now []*makeRule
+	number := 0
+	for raw := range joined(src) {
+		at := number + 1
+		number += strings.Count(raw, "\n") + 1
+		raw = strings.ReplaceAll(raw, "\\\n", " ")
+		s := strings.TrimSpace(raw)
+		if len(now) > 0 && s != "" && (raw[0] == '\t' || raw[0] == ' ') {
+			if !strings.HasPrefix(s, "#") {
+				for _, r := range now {
+					if len(r.recipe) == 0 || r.recipe[len(r.recipe)-1].indent != r.at {
+						r.bodies++
+					}
+					r.recipe = append(r.recipe, line{at, s, r.at})
+				}
+			}
+			continue
+		}
+		if s == "" || strings.HasPrefix(s, "#") {
+			continue
+		}
+		if globalMake.MatchString(s) {
+			m.special = append(m.special, line{n: at, text: s})
+		}
+		if inc := included.FindStringSubmatch(s); inc != nil {
+			for name := range strings.FieldsSeq(inc[1]) {
+				if text, ok := read(name); ok && deep < deepest {
+					m.read(text, read, deep+1)
+				}
+			}
+			continue
+		}
+		if a := assignment.FindStringSubmatch(s); a != nil {
+			m.vars[a[1]] = append(m.vars[a[1]], line{n: at, text: s})
+			now = nil
+			continue
+		}
+		if r := ruleLine.FindStringSubmatch(s); r != nil {
+			now = m.rule(r[1], r[2], at)
+			continue
+		}
+		if !strings.HasPrefix(s, "if") && s != "else" && s != "endif" {
+			now = nil
+		}
+	}
+}
+
+// joined yields lines, those that end with a backslash together with what they go on in.
+func joined(src string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		part := ""
+		for s := range strings.SplitSeq(src, "\n") {
+			if part += s; strings.HasSuffix(s, "\\") {
+				part += "\n"
+				continue
+			}
+			if !yield(part) {
+				return
+			}
+			part = ""
+		}
+	}
+}
+
+// rule notes a line that begins a rule, and returns the rules that its recipe belongs to.
+func (m *makeText) rule(names, rest string, at int) (now []*makeRule) {
+	prereqs, inline, _ := strings.Cut(rest, ";")
+	prereqs, _, _ = strings.Cut(prereqs, "#")
+	if strings.TrimSpace(names) == ".PHONY" {
+		for p := range strings.FieldsSeq(prereqs) {
+			m.phony[p] = true
+		}
+		return nil
+	}
+	list := strings.Fields(names)
+	if strings.HasPrefix(names, "@") || len(list) > 1 && strings.ContainsAny(names, "*='\"") { // just: parameters
+		list = list[:1]
+	}
+	for _, name := range list {
+		name = strings.TrimPrefix(name, "@")
+		r := m.rules[name]
+		if r == nil {
+			r = &makeRule{}
+			m.rules[name] = r
+		}
+		r.at = at
+		r.prereqs = append(r.prereqs, strings.Fields(strings.ReplaceAll(prereqs, "|", " "))...)
+		if inline = strings.TrimSpace(inline); inline != "" {
+			r.bodies++
+			r.recipe = append(r.recipe, line{at, inline, at})
+		}
+		now = append(now, r)
+		if m.first == "" && !strings.HasPrefix(name, ".") && !strings.Contains(name, "%") {
+			m.first = name
+		}
+	}
+	return now
+}
+
+// uses lists the targets that goals need, themselves included.
+func (m *makeText) uses(goals []string) (out []string) {
+	for i, list := 0, slices.Clone(goals); i < len(list); i++ {
+		if slices.Contains(out, list[i]) {
+			continue
+		}
+		out = append(out, list[i])
+		if r := m.rules[list[i]]; r != nil {
+			list = append(list, r.prereqs...)
+			for _, l := range r.recipe {
+				list = append(list, called(l.text)...)
+			}
+		}
+	}
+	return out
+}
+
+var recursive = regexp.MustCompile(`\$[({]MAKE[)}]((?:\s+[\w./=-]+)+)`)
+
+// called are targets that a recipe's line makes by make itself.
+func called(text string) (out []string) {
+	for _, m := range recursive.FindAllStringSubmatch(text, -1) {
+		for w := range strings.FieldsSeq(m[1]) {
+			if strings.HasPrefix(w, "-C") {
+				return out
+			}
+			if !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
+// commands are the lines of a target's recipe, with the variables that are plain put in.
+func (m *makeText) commands(target string) (out []string) {
+	r := m.rules[target]
+	if r == nil {
+		return nil
+	}
+	for _, l := range r.recipe {
+		s := strings.TrimLeft(l.text, "@-+")
+		s = strings.ReplaceAll(reference.ReplaceAllStringFunc(s, m.value), "$$", "$")
+		out = append(out, s)
+	}
+	return out
+}
+
+func (m *makeText) value(ref string) string {
+	list := m.vars[firstGroup(reference, ref)]
+	if len(list) != 1 {
+		return ref
+	}
+	_, v, _ := strings.Cut(list[0].text, "=")
+	return strings.TrimSpace(v)
+}
+
+// used are the variables that targets lead to.
+func (m *makeText) used(targets []string) (out []string) {
+	var list []string
+	refs := func(s string) {
+		for _, x := range reference.FindAllString(s, -1) {
+			list = append(list, firstGroup(reference, x))
+		}
+	}
+	for _, t := range targets {
+		if r := m.rules[t]; r != nil {
+			for _, l := range r.recipe {
+				refs(l.text)
+			}
+			refs(strings.Join(r.prereqs, " "))
+		}
+	}
+	for i := 0; i < len(list); i++ {
+		if slices.Contains(out, list[i]) {
+			continue
+		}
+		out = append(out, list[i])
+		for _, l := range m.vars[list[i]] {
+			refs(l.text)
+		}
+	}
+	return out
+}
