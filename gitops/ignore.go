@@ -241,6 +241,11 @@ func (r *Repo) TreeWithout(base, tree Tree, paths []string) (Tree, error) {
 	return Tree(id.String()), r.store.writeOut()
 }
 
+// TreeWith is a tree with paths as another one has them; those that it lacks are gone.
+func (r *Repo) TreeWith(tree, from Tree, paths []string) (Tree, error) {
+	return r.TreeWithout(from, tree, paths)
+}
+
 // wildmatch is git's own pattern matcher. In a path, "*" and "?" do not match a slash, and "**" does where it
 // is a whole component.
 func wildmatch(pattern, text string, path bool) bool {

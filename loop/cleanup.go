@@ -74,6 +74,9 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, before time.Time
 		}
 		l := found[r.Name()]
 		l.paths = append(l.paths, h.Run(r.Name()))
+		if _, err := os.Lstat(h.private(r.Name())); err == nil {
+			l.paths = append(l.paths, h.private(r.Name()))
+		}
 		l.Last = later(l.Last, newest(h.Run(r.Name()), h.Events(r.Name())))
 	}
 	for id, list := range refs {

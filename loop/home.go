@@ -65,6 +65,14 @@ func (h Home) LogOf(s *State, what string, attempt int) string {
 	return h.Log(s.ID, what, attempt)
 }
 
+// private is what only a person may see of a loop: no agent reads it. Its folders are closed to others.
+func (h Home) private(id string) string { return filepath.Join(string(h), "private", id) }
+
+// HeldOutLog is what the held-out checks printed after the attempt that has that log.
+func (h Home) HeldOutLog(id, log string) string {
+	return filepath.Join(h.private(id), filepath.Base(log))
+}
+
 func (h Home) control(id string) string { return filepath.Join(h.Run(id), "control") }
 func (h Home) tree() string             { return filepath.Join(string(h), "tree") }
 func (h Home) ids() string              { return filepath.Join(string(h), "loops") }

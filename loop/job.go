@@ -637,7 +637,7 @@ type (
 
 // Timed gives a run of the verify command its clocks.
 func Timed(c *Config, q verify.Request) verify.Request {
-	q.Timeout, q.Idle, q.Grace = seconds(c.VerifyTimeoutSecs), seconds(c.VerifyIdleSecs), grace
+	q.Timeout, q.Idle, q.Grace = seconds(c.VerifyTimeoutSecs), seconds(c.VerifyIdleSecs), attempt.Grace
 	return q
 }
 
@@ -714,8 +714,5 @@ func (t *Tools) denied(c *Config, root, log string) []string {
 	}
 	return attempt.Denied(root, log, hosts)
 }
-
-// grace is what a process is given between the request to end and the kill.
-const grace = 5 * time.Second
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -16,8 +16,8 @@ import (
 	"descartes/internal/oneline"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/lab"
 	"descartes/loop/workspace"
-	"descartes/verify"
 )
 
 // Workspace is where attempts run; see package workspace.
@@ -135,10 +135,18 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 		return errors.New("the loop has work in slots that no commit holds: resume it as it was started, with -j or --isolate")
 	case slots > 0 && !inSlots && (h.Open != nil || owes || len(h.Verified) > 0):
 		return errors.New("the loop has work in your working tree that no commit holds: resume it there first, with -j 1 and without --isolate")
+	}
+	l.openLab()
+	switch {
 	case slots > 0 && l.state.Kind != KindTag: // each iteration waits for the one before it
 		return l.openSlots(ctx, stop, 1)
 	case slots > 0:
 		return l.openSlots(ctx, stop, slots)
+	}
+	if l.lab != nil {
+		if err := workspace.NewPool(l.pool()).Room(ctx, 0, true); err != nil {
+			return err
+		}
 	}
 	ws := l.work.here()
 	tree, _ := ws.(*workspace.Tree)
@@ -147,21 +155,23 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 }
 
 func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *attempt.Runner {
-	return &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Exit: exit, Looks: l.tools.Looks, Repo: l.tools.Repo}
+	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Exit: exit, Looks: l.tools.Looks, Repo: l.tools.Repo}
+	if l.lab != nil {
+		r.Lab = l.lab
+	}
+	return r
 }
 
 // openSlots takes so many slots, and those in which a dead loop left attempts open, and finds out where the run stands.
 func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
-	c := &l.config.Pool
-	dir, fixed := l.work.place()
-	pool := workspace.NewPool(workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.root, Dir: dir, Shown: l.tools.Shown,
-		Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy, Setup: c.Setup, Free: l.tools.Free,
-		Run: func(ctx context.Context, s *workspace.Slot) error {
-			ctx, end := stop.soon(ctx)
-			defer end()
-			return l.setUp(ctx, s)
-		}})
-	if err := pool.Room(ctx, n); err != nil {
+	o := l.pool()
+	o.Run = func(ctx context.Context, s *workspace.Slot) error {
+		ctx, end := stop.soon(ctx)
+		defer end()
+		return l.setUp(ctx, s)
+	}
+	pool := workspace.NewPool(o)
+	if err := pool.Room(ctx, n, l.lab != nil); err != nil {
 		return err
 	}
 	var err error
@@ -197,6 +207,71 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 	return nil
 }
 
+// pool is how the project's slots are made.
+func (l *Loop) pool() workspace.PoolOptions {
+	c := &l.config.Pool
+	dir, fixed := l.work.place()
+	return workspace.PoolOptions{Repo: l.tools.Repo, FS: l.tools.FS, Root: l.root, Dir: dir, Shown: l.tools.Shown, Fixed: fixed, Fresh: c.Fresh, MaxCopy: c.MaxCopy,
+		Setup: c.Setup, Free: l.tools.Free}
+}
+
+// openLab makes the lab, where a look is configured that needs one. It takes its slot when it is used first.
+func (l *Loop) openLab() {
+	if !l.config.NeedsLab() || l.tools.Repo == nil {
+		return
+	}
+	log := filepath.Join(l.home.Run(l.state.ID), "logs", "setup-lab.log")
+	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.home.Run(l.state.ID), "slots", "lab"), Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Setup: seconds(l.config.Pool.SetupTimeout),
+		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+			_, v, end, err := l.tools.Slot(s, dir)
+			return v, end, err
+		},
+		Warn: func(line string) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.record(&journal.Event{Type: journal.Warning, Message: line})
+		}})
+}
+
+// CheckLab says what keeps the lab from running what the settings ask for; repo is nil without one.
+func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []Problem {
+	if !c.NeedsLab() {
+		return nil
+	}
+	if repo == nil {
+		return []Problem{{Message: "held-out checks and proofs run on a copy of the project, which needs a git repository", Hint: "git init"}}
+	}
+	var problems []Problem
+	if err := repo.CanSlot(); err != nil && c.Slots() == 0 { // else that is said anyway
+		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or leave out holdout, prove, mutants and strength", Err: err})
+	}
+	h := c.Holdout
+	dir := h.Folder(root)
+	fi, err := os.Stat(dir)
+	rel, rerr := filepath.Rel(dir, repo.Root())
+	switch inside, ierr := filepath.Rel(repo.Root(), dir); {
+	case h.Run == "":
+	case h.Dir == "":
+		problems = append(problems, Problem{Message: "holdout.run has no holdout.dir", Hint: "name the folder of the checks in descartes.yaml, so that it can be hidden"})
+	case err != nil || !fi.IsDir():
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is no folder", Hint: "name one outside of the project, with the checks in it"})
+	case rerr == nil && rel != ".." && !strings.HasPrefix(rel, "../"):
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " holds the project itself", Hint: "move the checks into a folder of their own"})
+	case ierr != nil || inside == ".." || strings.HasPrefix(inside, "../"): // where it belongs
+	case !c.Confined():
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " lies in the project, and nothing hides it without a sandbox", Hint: "move it out of the project"})
+	default:
+		ignored, err := repo.Ignored(ctx)
+		if err != nil {
+			return append(problems, Problem{Message: err.Error(), Err: err})
+		}
+		if path := filepath.ToSlash(inside) + "/"; !slices.ContainsFunc(ignored, func(i string) bool { return strings.HasSuffix(i, "/") && strings.HasPrefix(path, i) }) {
+			problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " lies in the project, and git does not ignore it", Hint: "move it out of the project, or add it to .gitignore"})
+		}
+	}
+	return problems
+}
+
 // openSlot takes a slot of that number, or with 0 the first that is free; nil: somebody else has that number.
 func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 	slot, err := l.trunk.pool.Take(ctx, number)
@@ -222,6 +297,9 @@ func (l *Loop) closeLanes() (err error) {
 			err = errors.Join(err, ln.end())
 		}
 	}
+	if l.lab != nil {
+		err = errors.Join(err, l.lab.Close())
+	}
 	return err
 }
 
@@ -232,21 +310,8 @@ func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
 		return fmt.Errorf("slot %d is nobody's", slot.Number)
 	}
 	log := filepath.Join(l.home.Run(l.state.ID), "logs", fmt.Sprintf("setup-%d.log", slot.Number))
-	res, err := l.lanes[i].runner.Verify.Run(ctx, verify.Request{Label: "setup", Command: l.config.Pool.Setup, Dir: slot.Dir(), Env: slot.Env(), Log: log, Redact: l.tools.Redact,
-		Timeout: time.Duration(l.config.Pool.SetupTimeout) * time.Second, Grace: 5 * time.Second})
-	if err != nil {
-		return fmt.Errorf("set up slot %d: %w", slot.Number, err)
-	}
-	if res.Cancelled {
-		return errSetupStopped
-	}
-	if !res.Passed {
-		return fmt.Errorf("pool.setup in slot %d: `%s`%s (see %s)", slot.Number, oneline.Text(l.config.Pool.Setup), strings.TrimPrefix(res.Reason(), "verify"), l.relative(log))
-	}
-	return nil
+	return lab.SetUp(ctx, l.lanes[i].runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
 }
-
-const errSetupStopped = stoppedError("pool.setup was stopped")
 
 // stoppedError says what a request to stop at once has ended.
 type stoppedError string

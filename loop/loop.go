@@ -22,6 +22,7 @@ import (
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/lab"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
 	"descartes/tasks"
@@ -209,6 +210,7 @@ type Loop struct {
 	mu      sync.Mutex
 	changed *sync.Cond // something has ended: there may be something to do
 	lanes   []*lane
+	lab     *lab.Lab // nil: no look needs one
 	trunk   *trunk   // nil: attempts run in the user's tree
 	idle    int      // lanes that have nothing to do now, or no more
 	out     *Outcome // the run ends with it, or with err
@@ -333,7 +335,7 @@ func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, er
 			}
 			u.quit()
 			ln.unit = nil
-			if asked := stop.asked(ctx); asked != nil && errors.Is(err, errSetupStopped) {
+			if asked := stop.asked(ctx); asked != nil && errors.Is(err, lab.ErrSetupStopped) {
 				out, err = asked, nil
 			}
 		case l.lone():
@@ -473,6 +475,9 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 			Spin: c.SpinLimit},
 		Clocks: attempt.Clocks{Timeout: seconds(c.VerifyTimeoutSecs), Idle: seconds(c.VerifyIdleSecs)}, Base: u.base}
 	in.Env = []string{"DESCARTES_LOOP_ID=" + l.state.ID, "DESCARTES_ATTEMPT=" + strconv.Itoa(u.number)}
+	if h := c.Holdout; h.Run != "" {
+		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.root), Log: l.home.HeldOutLog(l.state.ID, u.log), Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
+	}
 	l.work.input(u, &in)
 	in.Env = append(in.Env, u.lane.env()...)
 	return in

@@ -22,6 +22,7 @@ type Request struct {
 	Command string // for sh -c
 	Dir     string
 	Env     []string
+	Held    bool           // with the held-out checks in sight, for a Verifier that hides them
 	Whole   bool           // with all of the caller's variables, for a Verifier that withholds some
 	Log     string         // a header line and both streams are appended here
 	Redact  Redactor       // of secrets in the log, overwritten before it is read; nil: none

@@ -363,7 +363,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) 
 		s.Scud.VerificationCommand = s.VerificationCommand
 		d.verify(ctx, s)
 	}
-	d.safety(ctx, s.Config)
+	d.safety(ctx, s.Config, false)
 	d.notify(s.Config)
 	r, err := preparePrompt(ctx, d.root, loop.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
 	var found problems
@@ -404,7 +404,7 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	}
 	d.backend(ctx, s.Config)
 	d.verify(ctx, s)
-	d.safety(ctx, s.Config)
+	d.safety(ctx, s.Config, true)
 	d.documents(s.Scud)
 	d.notify(s.Config)
 	d.run(ctx, s, imports)
@@ -423,9 +423,6 @@ func (d *doctor) notify(cfg loop.Config) {
 
 // verify says which command decides, and whether its program is there.
 func (d *doctor) verify(ctx context.Context, s *settings) {
-	for _, l := range config.Policy(&s.Config, true) {
-		d.good(l.Name, l.Text)
-	}
 	command, why, ok := s.Scud.VerificationCommand, s.verifyFrom, true
 	if command == "" && len(s.Checks) > 0 {
 		d.checks(ctx, s.Checks)
@@ -589,13 +586,17 @@ func (d *doctor) output(r *tagRun, b *loop.Baseline) {
 	}
 }
 
-// safety tells what agents would be held in by, and what they would be given of our environment.
-func (d *doctor) safety(ctx context.Context, cfg loop.Config) {
+// safety tells what is asked of work beyond its verify command, what agents would be held in by, and what they would be given of our environment.
+func (d *doctor) safety(ctx context.Context, cfg loop.Config, tag bool) {
 	b, _, err := config.ResolveBackend(cfg)
 	if err != nil {
 		return // told with the agent
 	}
 	box, err := findSandbox(ctx, d.root, d.root, cfg, b)
+	cfg.SandboxInForce = box.Note
+	for _, l := range config.Policy(&cfg, tag) {
+		d.good(l.Name, l.Text)
+	}
 	switch {
 	case err != nil:
 		d.bad("sandbox", err.Error(), hintOf(err))

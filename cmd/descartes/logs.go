@@ -47,6 +47,7 @@ last attempt, of every one that runs with --follow, of all with --all.`,
 	f.BoolVar(&l.all, "all", false, "every attempt, from the first on")
 	f.BoolVarP(&l.follow, "follow", "f", false, "go on printing while the loop runs")
 	f.BoolVar(&l.raw, "raw", false, "print the log as the agent wrote it")
+	f.BoolVar(&l.held, "holdout", false, "what the held-out checks printed, which no agent sees")
 	f.BoolVar(&l.paths, "paths", false, "print the names of all log files instead")
 	return cmd
 }
@@ -56,6 +57,7 @@ type logs struct {
 	dir, name               string
 	attempt                 int
 	all, follow, raw, paths bool
+	held                    bool
 }
 
 func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
@@ -68,7 +70,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 		return err
 	}
 	home := loop.NewHome(root)
-	v := logView{home: home, saved: s, task: task, raw: l.raw, journal: journal.Follow(home.Events(s.State.ID)), state: journal.NewState(), out: w, width: terminal.Columns(w)}
+	v := logView{home: home, saved: s, task: task, raw: l.raw || l.held, held: l.held, journal: journal.Follow(home.Events(s.State.ID)), state: journal.NewState(), out: w, width: terminal.Columns(w)}
 	if err := v.follow(); err != nil {
 		return err
 	}
@@ -119,6 +121,7 @@ type logView struct {
 	saved    *loop.Saved
 	task     string // or iteration, that is asked for; "" for every one
 	raw      bool
+	held     bool // what the held-out checks printed
 	journal  *journal.Follower
 	state    *journal.State
 	attempts []*journal.Attempt // that are asked for
@@ -213,10 +216,14 @@ func (v *logView) underway() (list []*journal.Attempt) {
 }
 
 func (v *logView) path(a *journal.Attempt) string {
+	path := v.home.Log(v.saved.State.ID, a.Task, a.Number)
 	if a.Iteration > 0 {
-		return v.home.IterationLog(v.saved.State.ID, a.Iteration, a.Number)
+		path = v.home.IterationLog(v.saved.State.ID, a.Iteration, a.Number)
 	}
-	return v.home.Log(v.saved.State.ID, a.Task, a.Number)
+	if v.held {
+		return v.home.HeldOutLog(v.saved.State.ID, path)
+	}
+	return path
 }
 
 // begin opens the log of an attempt; its error is fs.ErrNotExist where there is none.

@@ -200,7 +200,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 		r.notes = append(r.notes, "work of type "+string(c.Class)+" asks for a checkpoint at each step, and without a git repository none can be kept")
 	}
 	r.sandbox, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
-	found = append(found, wrong...)
+	found = append(found, append(wrong, loop.CheckLab(ctx, root, &cfg, r.repo)...)...)
 	r.job.Config = cfg
 	if len(found) > 0 {
 		return r, found

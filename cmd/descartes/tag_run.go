@@ -82,7 +82,9 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 	}
 	if r.job != nil {
 		r.sandbox, wrong = safety(ctx, root, root, &r.job.Config, r.backend)
-		found = append(found, wrong...)
+		if found = append(found, wrong...); r.repo != nil {
+			found = append(found, loop.CheckLab(ctx, root, &r.job.Config, r.repo)...)
+		}
 	}
 	if len(found) > 0 {
 		return r, found

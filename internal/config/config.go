@@ -109,6 +109,8 @@ type Config struct {
 
 	RepeatConfig
 
+	ProofConfig
+
 	Prices agent.Prices `json:"prices,omitempty" type:"prices" help:"prices of models in dollars per million tokens, for clients that tell only their tokens"`
 	Mask   []string     `json:"mask,omitempty" type:"mask" power:"yes" help:"variables whose values are secret; !NAME: is not; off: nothing is"`
 

@@ -36,5 +36,12 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	if tag && c.Require == "verified" {
 		add("require", "a task turns a test from red to green, or adds one")
 	}
+	if c.Holdout.Run != "" {
+		text := "checks in " + c.Holdout.Dir + " that no agent sees"
+		if !c.Confined() {
+			text = "checks in " + c.Holdout.Dir + ", which nothing hides from agents without a sandbox"
+		}
+		add("holdout", "%s", text)
+	}
 	return lines
 }

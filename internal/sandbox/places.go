@@ -164,8 +164,8 @@ func (b *Box) homes() (list []string) {
 func (b *Box) open() {
 	strict := b.c.Mode == Strict
 	toWrite := func(path string) {
-		if strict {
-			b.add(path, readable) // what a cache is given others would run later
+		if strict || b.c.Role == HeldOut {
+			b.add(path, readable) // what a cache is given others would run later, or read
 			return
 		}
 		b.add(path, writable)
@@ -220,7 +220,7 @@ func (b *Box) open() {
 // makeCaches gives the build tools that are here a place for their caches where the home lacks it: in one that is read-only they could make
 // none. It is a folder of the run, which a variable leads them to; nothing is made in the home but what a tool's own folder there lacks.
 func (b *Box) makeCaches() {
-	if !b.c.Make || b.c.Mode != Auto {
+	if !b.c.Make || b.c.Mode != Auto || b.c.Role == HeldOut {
 		return
 	}
 	for _, own := range []struct {
@@ -340,6 +340,29 @@ func (b *Box) slot() {
 		}
 		b.add(dir, readable)
 	}
+}
+
+// builds is where held-out checks keep what they build.
+func (h Held) builds() string { return filepath.Join(h.Own, "builds") }
+
+// held hides the held-out checks with all that could tell of them: what they printed and built, and the copies of the project that they ran in.
+func (b *Box) held() {
+	h := b.c.Held
+	if h.Dir == "" {
+		return
+	}
+	pool := filepath.Join(b.c.Root, ".descartes", "pool")
+	if b.c.Make {
+		_, _ = os.MkdirAll(h.builds(), 0o700), os.MkdirAll(pool, 0o755) // a mount needs a place
+	}
+	if b.c.Role == HeldOut {
+		b.add(h.Dir, regained)
+		b.add(h.builds(), granted)
+		return
+	}
+	b.add(h.Dir, emptied)
+	b.add(h.Own, emptied)
+	b.add(pool, emptied)
 }
 
 // tree names the working tree, and what in it belongs to us.

@@ -51,7 +51,8 @@ type Config struct {
 	Write   []string // besides, what may be written
 	Read    []string // besides, what may be read where it would be hidden
 	UID     int
-	Userns  bool   // as Probe told
+	Userns  bool // as Probe told
+	Held    Held
 	Make    bool   // make the places that a mount needs: only once a run is sure
 	Cache   string // folder for caches that the home lacks; "" for none
 
@@ -68,12 +69,19 @@ type Slot struct {
 	Shown   []string // folders of .descartes that are seen, read-only
 }
 
+// Held are checks that no agent sees, nor the verify command. The zero value is none.
+type Held struct {
+	Dir string // where they lie
+	Own string // folder of ours with what they print and build
+}
+
 // Role is what a command is for.
 type Role int
 
 const (
 	Agent Role = iota
 	Verify
+	HeldOut // sees the held-out checks, and leaves nothing where others could read it
 )
 
 // Box is a sandbox made ready: its mounts are known, the probe tells whether
@@ -148,6 +156,7 @@ func New(c Config) (*Box, error) {
 		b.tree()
 		b.repository()
 	}
+	b.held()
 	b.sockets()
 	b.order()
 	return b, nil
@@ -303,6 +312,11 @@ func (b *Box) Wrap(tmp string) []string {
 	if b.c.Mode == Strict {
 		v = append(v, "--remount-ro", "/", "--setenv", "GOCACHE", insideTmp+"/go-build", "--setenv", "XDG_CACHE_HOME", insideTmp+"/cache",
 			"--setenv", "npm_config_cache", insideTmp+"/npm")
+	}
+	if b.c.Role == HeldOut {
+		for _, name := range []string{"GOCACHE", "XDG_CACHE_HOME", "npm_config_cache", "PYTHONPYCACHEPREFIX"} {
+			v = append(v, "--setenv", name, filepath.Join(b.c.Held.builds(), strings.ToLower(name)))
+		}
 	}
 	return append(v, b.instead...)
 }

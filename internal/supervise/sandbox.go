@@ -89,6 +89,9 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 		c.Bwrap = path
 	}
 	c.Write, c.Read = paths(at.Root, cfg.SandboxWrite), paths(at.Root, cfg.SandboxRead)
+	if cfg.Holdout.Run != "" {
+		c.Held = sandbox.Held{Dir: cfg.Holdout.Folder(at.Root), Own: filepath.Join(at.Root, ".descartes", "private")}
+	}
 	if cfg.SettingsFile != "" {
 		c.Keep = append(c.Keep, cfg.SettingsFile)
 	}

@@ -45,7 +45,7 @@ type Commands struct {
 	shim   *proc.Shim
 	agents []*agent.Runner // each under its own name
 	verify *verify.Runner
-	boxes  map[string]*sandbox.Box // by the backend's name, and verifying
+	boxes  map[string]*sandbox.Box // by the backend's name, verifying and holding
 	env    map[string][]string     // besides those for all
 	whole  []string                // all of ours besides those for all
 	proxy  *sandbox.Proxy          // nil but in a strict sandbox
@@ -55,6 +55,9 @@ type Commands struct {
 
 // verifying stands for the verify command where others stand under a backend's name.
 const verifying = ""
+
+// holding stands for a command that sees the held-out checks. It is no name that a backend can have.
+const holding = " held"
 
 // Start ends what an earlier run under the same cookie left running, and makes the commands ready. Close is for when the last of
 // them has ended; after an error there is nothing to close.
@@ -123,7 +126,13 @@ func (c *Commands) confine(r Run) (base []string, err error) {
 		c.env[verifying] = c.whole
 	}
 	own.Role, own.Own = sandbox.Verify, false
-	c.boxes[verifying], err = sandbox.New(own)
+	if c.boxes[verifying], err = sandbox.New(own); err != nil {
+		return nil, err
+	}
+	if own.Held.Dir != "" {
+		own.Role = sandbox.HeldOut
+		c.boxes[holding], err = sandbox.New(own)
+	}
 	return base, err
 }
 
@@ -212,7 +221,11 @@ func (c *Commands) Verifier() Verifier { return Verifier{c} }
 
 // Run runs the verify command.
 func (v Verifier) Run(ctx context.Context, q verify.Request) (verify.Result, error) {
-	limits, done, err := v.c.limitsOf(verifying)
+	who := verifying
+	if q.Held {
+		who = holding
+	}
+	limits, done, err := v.c.limitsOf(who)
 	if err != nil {
 		return verify.Result{}, err
 	}

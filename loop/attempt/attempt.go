@@ -65,6 +65,7 @@ type Input struct {
 	All     bool        // run the checks that come after one that has failed, too
 	Always  bool        // verify whatever an agent that ended well has done and said
 	Clocks  Clocks      // of those commands
+	Holdout *Holdout    // checks that no agent sees; nil: there are none
 	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
 	Adopted *Adopted    // the attempt was begun by a run that was killed
 }
@@ -127,7 +128,8 @@ type Runner struct {
 	Lab   Lab          // nil without git
 }
 
-const grace = 5 * time.Second // between the request to end and the kill
+// Grace is what a process is given between the request to end and the kill.
+const Grace = 5 * time.Second
 
 // PromptFile holds the prompt of the attempt under way.
 func (r *Runner) PromptFile() string { return filepath.Join(r.Dir, "prompt.md") }
@@ -231,7 +233,7 @@ func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 func (r *Runner) request(in *Input, part, file string) agent.Request {
 	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session, Spent: in.Spent, Keep: in.Keep,
 		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Redact: r.Redact,
-		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: grace, Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
+		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: Grace, Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
 }
 
 func (r *Runner) environment(in *Input) []string {

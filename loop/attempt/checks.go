@@ -96,7 +96,7 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 		return verify.Result{}, err
 	}
 	a.ws.Running()
-	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: grace}
+	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: Grace}
 	res, err := Check(ctx, a.Verify, q, &c.Check)
 	if err != nil {
 		return res, fmt.Errorf("verify the work: %w", err)

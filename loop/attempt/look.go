@@ -21,7 +21,9 @@ type Look struct {
 
 // Looks are all of them, in the order in which they run: cheap ones first.
 func Looks() []Look {
-	return nil
+	return []Look{
+		{Name: "holdout", On: func(in *Input) bool { return in.Holdout != nil }, At: heldOut},
+	}
 }
 
 // Objection is why a look lets a verified attempt not pass.
@@ -83,6 +85,11 @@ func (s *Subject) Consulted(res agent.Result) { s.looked.Agent = &res }
 // Observe tells of a step, for an agent that the look consults.
 func (s *Subject) Observe(step *Step) error { return s.run.observe(step) }
 
+// Tree is the work as a commit will hold it: without what only the verify command made.
+func (s *Subject) Tree() (gitops.Tree, error) {
+	return s.Repo.TreeWithout(s.Result.Work.Before, s.Result.Work.After, s.Result.Work.Left)
+}
+
 // Lab runs commands on trees, in a slot of its own in which no attempt works, one at a time.
 type Lab interface {
 	Run(ctx context.Context, x Experiment) (verify.Result, error)
@@ -92,19 +99,24 @@ type Lab interface {
 type Experiment struct {
 	Name   string // of its processes
 	Tree   gitops.Tree
-	Run    string // for sh -c
+	Check  verify.Check
 	Env    []string
 	Log    string
 	Clocks Clocks
+	Held   bool // it sees the held-out checks
 }
 
-// InLab runs a command on a tree as the attempt's own verify command ran: with its environment, clocks and log. A request to stop is an
+// InLab runs a check on a tree as the attempt's own ran: with its environment, clocks and log. A request to stop is an
 // error, as nothing is known then.
-func (s *Subject) InLab(ctx context.Context, tree gitops.Tree, command, part string) (verify.Result, error) {
+func (s *Subject) InLab(ctx context.Context, tree gitops.Tree, c verify.Check, part string) (verify.Result, error) {
 	if err := s.Working(); err != nil {
 		return verify.Result{}, err
 	}
-	res, err := s.Lab.Run(ctx, Experiment{Name: s.Input.Name + " " + part, Tree: tree, Run: command, Env: s.Input.Env, Log: s.Input.Log, Clocks: s.Input.Clocks})
+	return s.experiment(ctx, Experiment{Name: s.Input.Name + " " + part, Tree: tree, Check: c, Env: s.Input.Env, Log: s.Input.Log, Clocks: s.Input.Clocks})
+}
+
+func (s *Subject) experiment(ctx context.Context, x Experiment) (verify.Result, error) {
+	res, err := s.Lab.Run(ctx, x)
 	if err == nil && res.Cancelled {
 		err = context.Canceled
 	}

@@ -91,12 +91,23 @@ func lockSlot(root string, number int) (*flock.Flock, error) {
 // Take gives the caller a slot for itself: one of a number, or with 0 the first that nobody has. nil: somebody else has that number.
 // The slot is made by its first Prepare where it is not there yet.
 func (p *Pool) Take(ctx context.Context, number int) (*Slot, error) {
-	for n := max(1, number); ; n++ {
+	return p.take(ctx, max(1, number), number > 0)
+}
+
+// firstLab is the number of the first slot in which no attempt ever works: what is run there may leave what no agent is to see.
+const firstLab = 1001
+
+// TakeLab gives the caller a slot for itself in which no attempt ever works.
+func (p *Pool) TakeLab(ctx context.Context) (*Slot, error) { return p.take(ctx, firstLab, false) }
+
+// take gives the first slot from a number on that nobody has, or only that one.
+func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
+	for n := from; ; n++ {
 		lock, err := lockSlot(p.opt.Root, n)
 		if err != nil {
 			return nil, fmt.Errorf("lock slot %d: %w", n, err)
 		}
-		if lock == nil && number > 0 {
+		if lock == nil && only {
 			return nil, nil
 		}
 		if lock == nil {
@@ -272,9 +283,12 @@ func (p *Pool) plan(ctx context.Context) (*copies, error) {
 // spare is what stays free on a disk on which slots are made.
 const spare = 64 << 20
 
-// Room reports whether the disk has room for so many slots, as far as they are not there yet: a *RoomError if it has not.
-func (p *Pool) Room(ctx context.Context, slots int) error {
+// Room reports whether the disk has room for so many slots, and for a lab's, as far as they are not there yet: a *RoomError if it has not.
+func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	missing := 0
+	if lab && !p.state(&Slot{Number: firstLab}).Furnished {
+		missing++
+	}
 	for n := 1; n <= slots; n++ {
 		if !p.state(&Slot{Number: n}).Furnished {
 			missing++

@@ -298,16 +298,16 @@ func TestRoom(t *testing.T) {
 	free := int64(100 << 20)
 	p.opt.Free = func(string) (int64, error) { return free, nil }
 	pool := NewPool(p.opt)
-	if err := pool.Room(t.Context(), 8); err != nil {
+	if err := pool.Room(t.Context(), 8, false); err != nil {
 		t.Error(err)
 	}
 	free = 65 << 20
 	var full *RoomError
-	if err := pool.Room(t.Context(), 8); !errors.As(err, &full) || !strings.Contains(err.Error(), "a slot takes about 500 KiB, and 65 MiB are free on the disk of") {
+	if err := pool.Room(t.Context(), 8, false); !errors.As(err, &full) || !strings.Contains(err.Error(), "a slot takes about 500 KiB, and 65 MiB are free on the disk of") {
 		t.Errorf("got %v", err)
 	}
 	p.prepare(p.take(pool, 1), Start{})
-	if err := pool.Room(t.Context(), 2); err != nil {
+	if err := pool.Room(t.Context(), 2, false); err != nil {
 		t.Errorf("the slot that is there takes no more room: %v", err)
 	}
 }

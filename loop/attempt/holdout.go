@@ -1,0 +1,48 @@
+package attempt
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"descartes/verify"
+)
+
+// Holdout is a command with checks that no agent sees: not while it works, and nothing of what they print later.
+type Holdout struct {
+	Run     string // for sh -c
+	Dir     string // of the checks; $DESCARTES_HOLDOUT is its name
+	Log     string // a person's alone
+	Timeout time.Duration
+}
+
+// heldOut runs the held-out checks. All that an agent ever hears of them is that they failed.
+func heldOut(ctx context.Context, s *Subject) (*Objection, error) {
+	if err := s.Working(); err != nil {
+		return nil, err
+	}
+	h := s.Input.Holdout
+	tree, err := s.Tree()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(h.Log), 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of their log: %w", err)
+	}
+	env := append(s.Input.Env[:len(s.Input.Env):len(s.Input.Env)], "DESCARTES_HOLDOUT="+h.Dir)
+	res, err := s.experiment(ctx, Experiment{Name: s.Input.Name + " holdout", Tree: tree, Check: verify.Check{Run: h.Run, Timeout: h.Timeout}, Env: env, Log: h.Log, Clocks: s.Input.Clocks, Held: true})
+	if err != nil || res.Passed {
+		return nil, err
+	}
+	return &Objection{Reason: "the held-out checks " + heldOutEnd(&res)}, nil
+}
+
+// heldOutEnd says how they ended, without a word of theirs.
+func heldOutEnd(res *verify.Result) string {
+	if res.TimedOut {
+		return "did not end in time"
+	}
+	return "failed"
+}

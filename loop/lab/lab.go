@@ -1,0 +1,145 @@
+// Package lab runs commands on trees of a project, in a copy of it in which no attempt works.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"descartes/internal/oneline"
+	"descartes/internal/redact"
+	"descartes/loop/attempt"
+	"descartes/loop/workspace"
+	"descartes/verify"
+)
+
+// Options say where a lab works and what its commands run in.
+type Options struct {
+	Pool  workspace.PoolOptions // its Run is the lab's own
+	Files string                // folder for the files of its processes
+	Log   string                // of the set-up command
+	Shown string                // that log for people
+	// Start gives the verify command of a slot, and what ends its processes; dir is for their files.
+	Start  func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error)
+	Redact *redact.Redactor // nil: nothing is secret
+	Setup  time.Duration    // longest run of the set-up command; 0: any
+	Warn   func(line string) error
+}
+
+// Lab is one slot, taken when it is first needed and kept until Close. Safe for concurrent use: its users take turns.
+type Lab struct {
+	opt  Options
+	pool *workspace.Pool
+	turn chan struct{} // holds one while somebody works
+
+	slot   *workspace.Slot // nil: none is taken yet
+	verify attempt.Verifier
+	end    func() error
+}
+
+// New takes no slot yet.
+func New(o Options) *Lab {
+	l := &Lab{opt: o, turn: make(chan struct{}, 1)}
+	o.Pool.Run = l.setUp
+	l.pool = workspace.NewPool(o.Pool)
+	return l
+}
+
+// Run runs a command on a tree: what it does there is undone before the next one.
+func (l *Lab) Run(ctx context.Context, x attempt.Experiment) (verify.Result, error) {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return verify.Result{Cancelled: true}, nil
+	}
+	defer func() { <-l.turn }()
+	if err := l.prepare(ctx, x); err != nil {
+		if ctx.Err() != nil {
+			return verify.Result{Cancelled: true}, nil
+		}
+		return verify.Result{}, err
+	}
+	env := append(x.Env[:len(x.Env):len(x.Env)], l.slot.Env()...)
+	q := verify.Request{Label: x.Name, Dir: l.slot.Dir(), Env: env, Held: x.Held, Log: x.Log, Redact: l.opt.Redact, Timeout: x.Clocks.Timeout, Idle: x.Clocks.Idle, Grace: attempt.Grace}
+	return attempt.Check(ctx, l.verify, q, &x.Check)
+}
+
+// prepare brings the slot to what an experiment begins with.
+func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
+	if l.slot == nil {
+		if err := l.open(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := l.slot.Prepare(ctx, workspace.Start{Base: x.Tree, Aside: filepath.Join(l.opt.Files, "lab")}); err != nil {
+		return err
+	}
+	for _, note := range l.pool.Notes() {
+		if err := l.opt.Warn(note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lab) open(ctx context.Context) error {
+	slot, err := l.pool.TakeLab(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(l.opt.Files, 0o755); err != nil {
+		return errors.Join(fmt.Errorf("make the folder of the lab: %w", err), slot.Close(true))
+	}
+	v, end, err := l.opt.Start(slot, l.opt.Files)
+	if err != nil {
+		return errors.Join(err, slot.Close(true))
+	}
+	l.slot, l.verify, l.end = slot, v, end
+	return nil
+}
+
+// setUp runs the project's set-up command in the slot.
+func (l *Lab) setUp(ctx context.Context, slot *workspace.Slot) error {
+	return SetUp(ctx, l.verify, slot, Setup{Command: l.opt.Pool.Setup, Log: l.opt.Log, Shown: l.opt.Shown, Redact: l.opt.Redact, Timeout: l.opt.Setup})
+}
+
+// Setup is a run of the set-up command of a project's slots.
+type Setup struct {
+	Command string
+	Log     string
+	Shown   string // that log for people
+	Redact  *redact.Redactor
+	Timeout time.Duration
+}
+
+// SetUp runs the set-up command in a slot. Where a request to stop ends it, that is a context.Canceled.
+func SetUp(ctx context.Context, v attempt.Verifier, slot *workspace.Slot, s Setup) error {
+	res, err := v.Run(ctx, verify.Request{Label: "setup", Command: s.Command, Dir: slot.Dir(), Env: slot.Env(), Log: s.Log, Redact: s.Redact, Timeout: s.Timeout, Grace: attempt.Grace})
+	switch {
+	case err != nil:
+		return fmt.Errorf("set up slot %d: %w", slot.Number, err)
+	case res.Cancelled:
+		return ErrSetupStopped
+	case !res.Passed:
+		return fmt.Errorf("pool.setup in slot %d: `%s`%s (see %s)", slot.Number, oneline.Text(s.Command), strings.TrimPrefix(res.Reason(), "verify"), s.Shown)
+	}
+	return nil
+}
+
+// ErrSetupStopped says that a request to stop ended the set-up command.
+var ErrSetupStopped = fmt.Errorf("pool.setup was stopped: %w", context.Canceled)
+
+// Close ends the lab's processes and gives its slot back. It waits for whoever works.
+func (l *Lab) Close() error {
+	l.turn <- struct{}{}
+	if l.slot == nil {
+		return nil
+	}
+	err := errors.Join(l.end(), l.slot.Close(true))
+	l.slot = nil
+	return err
+}
