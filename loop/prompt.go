@@ -582,7 +582,7 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 		f.Err = cmp.Or(res.Agent.Reason, string(res.Agent.End))
 	}
 	if v := res.Verify; v != nil {
-		f.Verify = &gate.Check{Name: v.Command, Passed: v.Passed, Output: v.Tail}
+		f.Verify = &gate.Check{Name: v.Command, Passed: v.Passed, Output: v.Tail, Why: v.Why}
 		if !v.Passed && w.config.Promised() && f.Err == "" {
 			f.Err = v.Reason()
 		}
@@ -790,8 +790,10 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	res := &u.res
 	end := w.event(journal.IterationFinished, u)
 	end.Reason, end.Tree, end.Commit, end.Ref = res.Agent.Reason, string(res.Work.After), u.it.commit, u.it.ref
-	if o := res.Objection; o != nil {
+	if o, v := res.Objection, res.Verify; o != nil {
 		end.Reason = o.Reason
+	} else if v != nil && !v.Passed {
+		end.Reason = cmp.Or(end.Reason, v.Reason())
 	}
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: u.with.Model, Code: res.Agent.Code, Signal: res.Agent.Signal,
 		Changed: len(res.Work.Changed), Words: preview(res.Agent.Final), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log),
@@ -799,7 +801,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	troubled := res.Agent.End != agent.Finished || !res.Passed()
 	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res, u.with)
 	if denied := w.tools.denied(w.config, w.root, u.log); troubled {
-		end.Detail.Denied = denied
+		end.Detail.Denied, end.Detail.Output = denied, output(res)
 	}
 	for _, c := range res.Work.Changed[:min(len(res.Work.Changed), maxChanged)] {
 		end.Paths = append(end.Paths, c.Path)

@@ -211,13 +211,9 @@ func (a *attached) over(ctx context.Context) error {
 	if d := a.end.Detail; d != nil {
 		code = d.Code
 	}
-	e := report.Run{Here: fromHere(a.root), Outcome: out, ID: id, Path: s.Path, State: &st.View.State, Costs: st.View.History.Costs, Chains: st.View.History.Chains(), Loose: st.View.History.Uncommitted()}
-	took := a.end.TS.Sub(a.began)
-	switch {
-	case st.View.State.Kind != loop.KindTag:
-		a.p.tell(report.PromptSummary(a.p.paint, a.root, e, took))
-	case st.Board != nil:
-		sum := &report.Summary{Board: st.Board, Run: e, Took: took, Kept: a.kept(ctx, st)}
+	if st.Board != nil || st.View.State.Kind != loop.KindTag {
+		sum := st.Summary(fromHere(a.root))
+		sum.Run.Outcome, sum.Took, sum.Kept = out, a.end.TS.Sub(a.began), a.kept(ctx, st)
 		a.p.tell(sum.Text(a.p.paint, a.p.box))
 	}
 	if code != exitDone && !a.looks {

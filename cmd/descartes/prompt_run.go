@@ -34,9 +34,6 @@ type promptRun struct {
 
 // startPrompt is loop start without a tag.
 func startPrompt(cmd *cobra.Command, root string, s *settings) error {
-	if err := s.noReports(); err != nil {
-		return err
-	}
 	if err := s.completePrompt(cmd, root); err != nil {
 		return err
 	}
@@ -64,14 +61,6 @@ func (s *settings) stateAt(root string) string {
 		return absolute(root, s.StateFile)
 	}
 	return ""
-}
-
-// noReports refuses what only a loop over a tag can write.
-func (s *settings) noReports() error {
-	if s.JUnit != "" || s.Summary != "" {
-		return badInput("--json prints the events of any loop", "--junit and --summary are reports on the tasks of a tag")
-	}
-	return nil
 }
 
 // runPrompt prepares a prompt loop, runs it, and reports.
@@ -128,8 +117,9 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	if e.State == nil {
 		return err
 	}
+	sum := &report.Summary{Run: e, Took: took}
 	if e.Outcome.Baseline == nil {
-		p.tell(report.PromptSummary(p.paint, root, e, took))
+		p.tell(sum.Text(p.paint, p.box))
 	}
 	code := j.code(e.Outcome)
 	if log != nil {
@@ -140,7 +130,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 			p.say("session log: %s", report.Relative(root, path))
 		}
 	}
-	if err != nil {
+	if err = errors.Join(err, s.report(sum, p, r.redact)); err != nil {
 		return err
 	}
 	if code != exitDone {

@@ -50,21 +50,20 @@ func reportOn(root string, s *loop.Saved, format string) (string, error) {
 		return "", err
 	}
 	var b bytes.Buffer
+	lost := st.Board == nil && s.State.Kind == loop.KindTag
 	switch format {
 	case "json":
 		err = writeJSON(&b, st.Report(true))
 	case "html":
 		next := ""
-		if st.Board != nil && !st.View.Live {
+		if !st.View.Live && !lost {
 			next = st.Summary(fromHere(root)).Command()
 		}
 		err = web.Report(&b, st, next)
 	case "junit", "markdown":
 		switch {
-		case s.State.Kind != loop.KindTag:
-			err = badInput("--format html or json", "%s reports on the tasks of a tag, and loop %s repeats a prompt", format, s.State.ID)
-		case st.Board == nil:
-			err = badInput("", "the task list of loop %s cannot be read any more", s.State.ID)
+		case lost:
+			err = badInput("--format html or json", "the task list of loop %s cannot be read any more", s.State.ID)
 		case format == "junit":
 			b.Write(report.JUnit(st.Summary(fromHere(root)), st.View.History))
 		default:

@@ -223,9 +223,6 @@ func countLoops(n int) string {
 // resumePrompt goes on with a loop that repeats a prompt. Its settings are the saved ones, with the limits that
 // were given now over them.
 func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Saved) error {
-	if err := s.noReports(); err != nil {
-		return err
-	}
 	if err := checkPrompt("the prompt in "+report.Relative(root, saved.Path), s.Prompt); err != nil {
 		return err
 	}

@@ -61,6 +61,7 @@ func TestScript(t *testing.T) {
 			"json":  jsonCmd,
 			"await": awaitCmd,
 			"lines": linesCmd,
+			"junit": junitCmd,
 		},
 	})
 }

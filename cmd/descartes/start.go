@@ -185,7 +185,7 @@ func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
 	if s.DryRun || refused != nil && !none {
 		return nil
 	}
-	e := report.Run{Here: fromHere(r.root), Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, State: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
+	e := report.Run{Here: fromHere(r.root), Root: r.root, Outcome: loop.Outcome{Ending: journal.AllDone, Message: "nothing left to do"}, State: &loop.State{Tag: r.job.File.Tag(), Config: r.job.Config}}
 	if none {
 		e.Outcome = loop.Outcome{Ending: journal.TasksBlocked, Message: found[0].Message}
 	}
@@ -261,16 +261,16 @@ func (s *settings) report(sum *report.Summary, p *printer, m *redact.Redactor) e
 	h := journal.NewState()
 	if sum.Run.ID != "" {
 		var err error
-		if h, err = journal.Load(loop.NewHome(sum.Root).Events(sum.Run.ID)); err != nil {
+		if h, err = journal.Load(loop.NewHome(sum.Run.Root).Events(sum.Run.ID)); err != nil {
 			return err
 		}
 	}
 	var errs []error
 	if s.JUnit != "" {
-		errs = append(errs, writeReport(sum.Root, absolute(s.dirPath(), s.JUnit), m.Bytes(report.JUnit(sum, h))))
+		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.JUnit), m.Bytes(report.JUnit(sum, h))))
 	}
 	if s.Summary != "" {
-		errs = append(errs, writeReport(sum.Root, absolute(s.dirPath(), s.Summary), m.Bytes(report.Markdown(sum, h))))
+		errs = append(errs, writeReport(sum.Run.Root, absolute(s.dirPath(), s.Summary), m.Bytes(report.Markdown(sum, h))))
 	}
 	if page != "" {
 		if err := appendTo(page, m.Bytes(report.Markdown(sum, h))); err != nil {

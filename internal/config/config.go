@@ -56,8 +56,8 @@ type Start struct {
 	JSON       bool     `flag:"json" in:"run mode resume" help:"print the events as JSON lines on stdout, people's text on stderr"`
 	Times      bool     `flag:"times" default:"true" in:"run mode resume" help:"say what happens with its time, at the beginning of the line"`
 	Plain      bool     `flag:"plain" in:"run resume" help:"a line for each event instead of the live view, also at a terminal"`
-	JUnit      string   `flag:"junit" arg:"file" in:"run resume" help:"write a JUnit report to this file at the end"`
-	Summary    string   `flag:"summary" arg:"file" in:"run resume" help:"write a summary in Markdown to this file at the end"`
+	JUnit      string   `flag:"junit" arg:"file" in:"run mode resume" help:"write a JUnit report to this file at the end"`
+	Summary    string   `flag:"summary" arg:"file" in:"run mode resume" help:"write a summary in Markdown to this file at the end"`
 	OkExit     []string `flag:"ok-exit" type:"words" arg:"codes" in:"run mode resume" help:"exit with 0 instead of these codes, such as 6 for a nightly job that its deadline ends"`
 	CI         bool     `flag:"ci" in:"mode resume" help:"for a job without a person: plain output, and --on-limit stop unless that is given"`
 }

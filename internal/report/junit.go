@@ -67,6 +67,8 @@ type junitSuite struct {
 	Time     string      `xml:"time,attr"`
 	Props    []junitProp `xml:"properties>property"`
 	Cases    []junitCase `xml:"testcase"`
+
+	seconds float64
 }
 
 type junitCase struct {
@@ -75,6 +77,9 @@ type junitCase struct {
 	Time    string      `xml:"time,attr"`
 	Failure *junitWords `xml:"failure,omitempty"`
 	Skipped *junitWords `xml:"skipped,omitempty"`
+	Out     string      `xml:"system-out,omitempty"`
+
+	seconds float64
 }
 
 type junitWords struct {
@@ -82,48 +87,92 @@ type junitWords struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit is a run as a test report: a suite per wave, a case per task. It keeps to the schema of Jenkins' xUnit plugin
-// (junit-10.xsd), which allows less than others do.
+// JUnit is a run as a test report: a suite per wave and a case per task, or a case per iteration; and one of the run's end, where the others
+// do not say it all. It keeps to the schema of Jenkins' xUnit plugin (junit-10.xsd), which allows less than others do.
 func JUnit(s *Summary, h *journal.State) []byte {
-	told := stories(h)
-	all := junitSuites{Name: s.File.Tag()}
-	props := []junitProp{{"loop", s.Run.ID}, {"sandbox", terminal.Clean(Sandbox(s.Run.State.Config))}}
-	total := 0.0
-	for _, w := range s.Waves() {
-		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", s.File.Tag(), w.Number), Props: props}
-		sum := 0.0
-		for _, t := range w.Tasks {
-			c := junitCase{Name: terminal.Clean(t.ID.ID + " " + t.Title), Class: terminal.Clean(s.File.Tag())}
-			st := told[t.ID.ID]
-			if st != nil {
-				sum += st.seconds
-				c.Time = fmt.Sprintf("%.3f", st.seconds)
-			} else {
-				c.Time = "0.000"
-			}
-			suite.Tests++
-			switch t.State {
-			case "done":
-			case "blocked":
-				suite.Failures++
-				c.Failure = failureOf(st)
-			default:
-				suite.Skipped++
-				c.Skipped = &junitWords{Message: terminal.Clean(st.state(t, s.Live))}
-			}
-			suite.Cases = append(suite.Cases, c)
+	all := junitSuites{Name: terminal.Clean(s.name())}
+	if s.Board == nil {
+		all.Suites = append(all.Suites, junitSuite{Name: all.Name, Cases: s.iterationCases(h)})
+	} else {
+		all.Suites = s.waveSuites(stories(h))
+		if s.broke() {
+			all.Suites = append(all.Suites, junitSuite{Name: all.Name + " run", Cases: []junitCase{{Name: "end of the loop", Class: all.Name, Failure: &junitWords{Message: terminal.Clean(s.ending())}}}})
 		}
-		suite.Time = fmt.Sprintf("%.3f", sum)
-		total += sum
-		all.Tests, all.Failures = all.Tests+suite.Tests, all.Failures+suite.Failures
-		all.Suites = append(all.Suites, suite)
 	}
-	all.Time = fmt.Sprintf("%.3f", total)
+	props := s.properties()
+	sum := 0.0
+	for i := range all.Suites {
+		suite := &all.Suites[i]
+		suite.Props = props
+		suite.count()
+		sum += suite.seconds
+		all.Tests, all.Failures = all.Tests+suite.Tests, all.Failures+suite.Failures
+	}
+	all.Time = seconds(sum)
 	b, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil { // these types hold nothing that XML cannot
 		panic(err)
 	}
 	return append(append([]byte(xml.Header), b...), '\n')
+}
+
+func seconds(n float64) string { return fmt.Sprintf("%.3f", n) }
+
+// count sums up the suite's cases.
+func (s *junitSuite) count() {
+	for i := range s.Cases {
+		c := &s.Cases[i]
+		c.Time = seconds(c.seconds)
+		s.Tests, s.seconds = s.Tests+1, s.seconds+c.seconds
+		if c.Failure != nil {
+			s.Failures++
+		}
+		if c.Skipped != nil {
+			s.Skipped++
+		}
+	}
+	s.Time = seconds(s.seconds)
+}
+
+// properties are what is true of the whole run.
+func (s *Summary) properties() (props []junitProp) {
+	add := func(name, value string) {
+		if value != "" {
+			props = append(props, junitProp{name, terminal.Clean(value)})
+		}
+	}
+	add("loop", s.Run.ID)
+	add("ended", s.ending())
+	add("cost", s.Run.State.Cost.Text())
+	add("sandbox", Sandbox(s.Run.State.Config))
+	add("not pushed", s.Run.Outcome.Unpushed)
+	add("next", s.next())
+	return props
+}
+
+// waveSuites are the tasks as test cases.
+func (s *Summary) waveSuites(told map[string]*story) (suites []junitSuite) {
+	tag := terminal.Clean(s.File.Tag())
+	for _, w := range s.Waves() {
+		suite := junitSuite{Name: fmt.Sprintf("%s wave %d", tag, w.Number)}
+		for _, t := range w.Tasks {
+			c := junitCase{Name: terminal.Clean(t.ID.ID + " " + t.Title), Class: tag}
+			st := told[t.ID.ID]
+			if st != nil {
+				c.seconds = st.seconds
+			}
+			switch t.State {
+			case "done":
+			case "blocked":
+				c.Failure = failureOf(st)
+			default:
+				c.Skipped = &junitWords{Message: terminal.Clean(st.state(t, s.Live))}
+			}
+			suite.Cases = append(suite.Cases, c)
+		}
+		suites = append(suites, suite)
+	}
+	return suites
 }
 
 // state is how a task stands: nothing runs in a loop that nobody runs. st is nil where the journal does not mention it.

@@ -12,38 +12,58 @@ import (
 
 // Markdown is a run as a page for a job's summary.
 func Markdown(s *Summary, h *journal.State) []byte {
-	told := stories(h)
-	c := s.Graph.Counts()
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s: %d of %s done\n\n", mdText(s.File.Tag()), c.Done, terminal.Count(c.Total, "task"))
-	switch e := s.Run.Outcome.Ending; {
+	fmt.Fprintf(&b, "# %s\n\n", mdText(s.headline()))
+	unit := fmt.Sprintf("Attempts: %d", s.Run.State.Iteration)
+	if s.Board == nil {
+		unit = fmt.Sprintf("Iterations: %d of %d", s.Run.State.Iteration, s.Run.State.Config.MaxIterations)
+	}
+	switch {
 	case s.Run.ID == "":
-		b.WriteString("No loop ran: " + e.Words())
-	case s.Live:
-		fmt.Fprintf(&b, "Loop `%s` is running", s.Run.ID)
-	case e == "" || e == "running":
-		fmt.Fprintf(&b, "Loop `%s` was killed", s.Run.ID)
+		b.WriteString("No loop ran: ")
+	case s.Live, s.killed():
+		fmt.Fprintf(&b, "Loop `%s` ", s.Run.ID)
 	default:
-		fmt.Fprintf(&b, "Loop `%s` ended: %s", s.Run.ID, e.Words())
+		fmt.Fprintf(&b, "Loop `%s` ended: ", s.Run.ID)
 	}
-	if m := s.Run.Outcome.Message; m != "" {
-		fmt.Fprintf(&b, " (%s)", mdText(m))
-	}
-	fmt.Fprintf(&b, ". Attempts: %d. Cost: %s. Sandbox: %s.\n", s.Run.State.Iteration, mdText(s.Run.State.Cost.Text()), mdText(Sandbox(s.Run.State.Config)))
+	fmt.Fprintf(&b, "%s. %s. Cost: %s. Sandbox: %s.\n", mdText(s.ending()), unit, mdText(s.Run.State.Cost.Text()), mdText(Sandbox(s.Run.State.Config)))
 	if text := s.Run.Chains.String(); text != "" {
 		fmt.Fprintf(&b, "Chains: %s.\n", mdText(text))
 	}
 	if used := agentsText(s.Run.State.Agents); used != "" {
 		fmt.Fprintf(&b, "Agents: %s.\n", mdText(used))
 	}
-	if c.Total <= drawn {
+	if s.Board == nil {
+		if g := reportGate(s.Run.State); g != nil {
+			b.WriteString("\n")
+			g.lines(func(name, format string, args ...any) {
+				fmt.Fprintf(&b, "- %s: %s\n", name, mdText(fmt.Sprintf(format, args...)))
+			})
+		}
+		b.WriteString(s.iterationTable(h))
+	} else {
+		s.waveTables(&b, stories(h))
+		if text := s.uncommitted(); text != "" {
+			fmt.Fprintf(&b, "\nNot committed: %s.\n", mdText(text))
+		}
+	}
+	if command := s.Run.Outcome.Unpushed; command != "" {
+		fmt.Fprintf(&b, "\nNot pushed: the work is only where the loop ran; there: `%s`\n", strings.ReplaceAll(terminal.Clean(command), "`", ""))
+	}
+	fmt.Fprintf(&b, "\nNext: %s\n", s.nextMarked())
+	return []byte(b.String())
+}
+
+// waveTables are the graph of a tag, and its tasks wave by wave.
+func (s *Summary) waveTables(b *strings.Builder, told map[string]*story) {
+	if s.Graph.Counts().Total <= drawn {
 		b.WriteString("\n```mermaid\n" + s.Mermaid() + s.colours() + "```\n")
 	}
 	commits := s.committed()
 	for _, w := range s.Waves() {
-		fmt.Fprintf(&b, "\n## Wave %d", w.Number)
+		fmt.Fprintf(b, "\n## Wave %d", w.Number)
 		if hash := commits[w.Number]; hash != "" {
-			fmt.Fprintf(&b, " (%s)", Short(hash))
+			fmt.Fprintf(b, " (%s)", Short(hash))
 		}
 		priced := s.Run.Costs.Waves[w.Number].USD != nil
 		b.WriteString("\n\n| Task | Title | State | Attempts | Time |")
@@ -54,25 +74,13 @@ func Markdown(s *Summary, h *journal.State) []byte {
 			if st != nil && st.attempts > 0 {
 				took = fmt.Sprintf("%d | %s", st.attempts, terminal.Duration(time.Duration(st.seconds*float64(time.Second))))
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(st.state(t, s.Live)), took,
+			fmt.Fprintf(b, "| %s | %s | %s | %s |%s\n", mdText(t.ID.ID), mdText(t.Title), mdText(st.state(t, s.Live)), took,
 				column(priced, " "+s.Run.Costs.Tasks[t.ID.ID].Dollars()+" |"))
 		}
 		for _, t := range w.Tasks {
 			b.WriteString(told[t.ID.ID].tail(t))
 		}
 	}
-	next := strings.ReplaceAll(s.Command(), "`", "")
-	if s.Away && s.Run.Outcome.Ending != journal.AllDone {
-		next = "git pull; descartes loop start" + s.Named()
-		if len(s.Run.State.BlockedTasks) > 0 {
-			next += " --retry-blocked"
-		}
-		next = "on your machine: `" + next + "`"
-	} else {
-		next = "`" + next + "`"
-	}
-	fmt.Fprintf(&b, "\nNext: %s\n", next)
-	return []byte(b.String())
 }
 
 // drawn is the number of tasks up to which a page has their graph: those that show it draw no larger ones.
@@ -107,14 +115,18 @@ func (st *story) tail(t Task) string {
 	if text == "" {
 		return ""
 	}
+	return folded(fmt.Sprintf("%s %s, attempt %d: %s", t.ID.ID, t.Title, st.failure.Number, st.failure.Reason), text)
+}
+
+// folded is the end of a text that opens when somebody asks for it.
+func folded(heading, text string) string {
 	lines := strings.Split(terminal.CleanLines(text), "\n")
 	lines = lines[max(0, len(lines)-tailLines):]
 	fence := "```"
 	for strings.Contains(text, fence) {
 		fence += "`"
 	}
-	return fmt.Sprintf("\n<details><summary>%s %s, attempt %d: %s</summary>\n\n%s\n%s\n%s\n\n</details>\n", mdText(t.ID.ID), mdText(t.Title), st.failure.Number,
-		mdText(st.failure.Reason), fence, strings.Join(lines, "\n"), fence)
+	return fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n%s\n%s\n\n</details>\n", mdText(heading), fence, strings.Join(lines, "\n"), fence)
 }
 
 // mdText makes foreign text harmless in a table of Markdown.

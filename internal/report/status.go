@@ -139,12 +139,22 @@ func (st *Status) heads(row func(name, format string, args ...any)) {
 	}
 }
 
+// outcome is what the last run came to, as far as its last event says.
+func (st *Status) outcome() loop.Outcome {
+	s, h := &st.View.State, st.View.History
+	out := loop.Outcome{Ending: journal.Ending(s.ExitReason.Type), Message: s.ExitReason.Message}
+	if h.Finished != nil && h.Finished.Event != nil && !st.View.Live {
+		out = loop.OutcomeOf(h.Finished.Event)
+	}
+	if last := h.Prompt.Last; out.Ending == journal.GateAsks && last != nil && last.Detail != nil {
+		out.Question = last.Detail.Question
+	}
+	return out
+}
+
 // unpushed is the command that does what --push could not when the loop ended last, "" where nothing was left to push.
 func (st *Status) unpushed() string {
-	if end := st.View.History.Finished; end != nil && !st.View.Live {
-		return end.Unpushed
-	}
-	return ""
+	return st.outcome().Unpushed
 }
 
 // situation is what a loop does now and since when, or how and when it ended.

@@ -15,20 +15,77 @@ import (
 
 // Summary is what a run came to, for a person who was not there.
 type Summary struct {
-	*Board
-	Run  Run
-	Step bool
-	Took time.Duration
-	Kept []gitops.Ref // of attempts; only looked up where tasks are blocked
-	Live bool         // the run is not over
-	Away bool         // whoever reads it is on another machine
+	*Board // nil: of a loop over a prompt
+	Run    Run
+	Step   bool
+	Took   time.Duration
+	Kept   []gitops.Ref // of attempts; only looked up where tasks are blocked
+	Live   bool         // the run is not over
+	Away   bool         // whoever reads it is on another machine
 }
 
-// Summary is a loop over a tag as it stands, for a report. here is what a command needs besides where it is typed.
+// Summary is a loop as it stands, for a report. here is what a command needs besides where it is typed.
 func (st *Status) Summary(here string) *Summary {
-	s, h := st.View.State, st.View.History
-	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: loop.Outcome{Ending: journal.Ending(s.ExitReason.Type), Message: s.ExitReason.Message, Unpushed: st.unpushed()}, ID: s.ID,
-		Path: st.View.Path, State: &s, Costs: h.Costs, Chains: h.Chains(), Here: here}}
+	s, h := &st.View.State, st.View.History
+	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: st.outcome(), ID: s.ID, Root: st.root,
+		Path: st.View.Path, State: s, Costs: h.Costs, Chains: h.Chains(), Loose: h.Uncommitted(), Here: here}}
+}
+
+// name is what the run is about.
+func (s *Summary) name() string {
+	if s.Board != nil {
+		return s.File.Tag()
+	}
+	return s.Run.ID
+}
+
+// headline says in few words how far it is.
+func (s *Summary) headline() string {
+	if s.Board != nil {
+		c := s.Graph.Counts()
+		return fmt.Sprintf("%s: %d of %s done", s.name(), c.Done, terminal.Count(c.Total, "task"))
+	}
+	how := "stopped"
+	switch {
+	case s.Live:
+		how = "running"
+	case s.Run.Outcome.Ending.Final():
+		how = "done"
+	}
+	return fmt.Sprintf("%s %s: %s after %s", s.Run.State.Kind, s.name(), how, terminal.Count(s.Run.State.Iteration, "iteration"))
+}
+
+// killed reports whether the loop did not come to its end.
+func (s *Summary) killed() bool {
+	e := s.Run.Outcome.Ending
+	return !s.Live && s.Run.ID != "" && (e == "" || e == "running")
+}
+
+// ending says how the run ended, and what stopped it.
+func (s *Summary) ending() string {
+	switch e := s.Run.Outcome.Ending; {
+	case s.Live:
+		return "is running"
+	case s.killed():
+		return "was killed"
+	case s.Run.Outcome.Message != "":
+		return e.Words() + " (" + s.Run.Outcome.Message + ")"
+	default:
+		return e.Words()
+	}
+}
+
+// broke reports whether the run ended with something that a person has to see to, and that is not said of its tasks or iterations.
+func (s *Summary) broke() bool {
+	if s.Live || s.Run.ID == "" {
+		return false
+	}
+	switch s.Run.Outcome.Ending {
+	case journal.AgentUnusable, journal.ProviderFails, journal.GitRefused, journal.DiskFull, journal.BaselineFails, journal.OwnError, journal.TestsFailed, journal.PlanMissing,
+		journal.GateBlocked, journal.GateAsks, journal.BreakerOpen:
+		return true
+	}
+	return s.Run.Outcome.Unpushed != ""
 }
 
 // where says where the work on a blocked task is kept.
@@ -51,6 +108,9 @@ func (s *Summary) blocked() []blockedLine {
 // Text is the end of a run: bars on a terminal, then what is done, blocked and held, the cost,
 // and what to type next.
 func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
+	if s.Board == nil {
+		return s.promptText(paint)
+	}
 	p := &page{}
 	p.say("")
 	if boxed {
@@ -299,12 +359,54 @@ func (s *Summary) nextStep() string {
 }
 
 // resume is the command that resumes this loop.
-func (s *Summary) resume() string { return ResumeCommand(s.Root, s.Run.ID, s.Run.Path, s.Run.Here) }
+func (r *Run) resume() string { return ResumeCommand(r.Root, r.ID, r.Path, r.Here) }
 
-// Command is what a person would type now.
+// next is what to type now, there where it is read.
+func (s *Summary) next() string { return strings.ReplaceAll(s.nextMarked(), "`", "") }
+
+// nextMarked is next for a page: what is to be typed is marked.
+func (s *Summary) nextMarked() string {
+	if !s.Away {
+		return "`" + strings.ReplaceAll(s.Command(), "`", "") + "`"
+	}
+	c := &s.Run.State.Config
+	commands := []string{"git pull"}
+	if branch := cmp.Or(s.Run.Outcome.Branch, c.Git.Branch); branch != "" {
+		commands = []string{"git fetch", "git switch " + terminal.Quote(terminal.Clean(branch)), "git pull"}
+	}
+	if c.Git.Push {
+		commands = append(commands, "git fetch origin 'refs/descartes/*:refs/descartes/*'")
+	}
+	before, after := "", ""
+	if e := s.Run.Outcome.Ending; e.Final() && e != journal.TasksBlocked {
+		commands = append(commands, s.Command())
+	} else if s.Board != nil {
+		start := "descartes loop start" + s.Named()
+		if s.Graph.Counts().Blocked > 0 {
+			start += " --retry-blocked"
+		}
+		commands = append(commands, start)
+	} else if kind := s.Run.State.Kind; kind != loop.KindPrompt {
+		commands = append(commands, "descartes "+kind)
+	} else {
+		after = ", then start the loop again"
+	}
+	switch s.Run.Outcome.Ending {
+	case journal.LimitReached, journal.DeadlinePast, journal.CostReached, journal.QuotaUsedUp:
+		if c.Git.Push && s.Run.Outcome.Unpushed == "" {
+			before = "the job's next run goes on from here; or "
+		}
+	}
+	return before + "on your machine: `" + strings.ReplaceAll(strings.Join(commands, "; "), "`", "") + "`" + after
+}
+
+// Command is what a person would type now, where the run was.
 func (s *Summary) Command() string {
+	resume := s.Run.resume()
+	if s.Board == nil {
+		return s.Run.afterPrompt(resume)
+	}
 	tag := s.Named()
-	resume := s.resume()
 	switch s.Run.Outcome.Ending {
 	case journal.AllDone:
 		if n := len(s.Run.State.WaveCommits); n > 0 {
@@ -389,6 +491,7 @@ func agentsText(used []journal.AgentUse) string {
 type Run struct {
 	Outcome loop.Outcome
 	ID      string
+	Root    string // of the project
 	Path    string // of the state file
 	State   *loop.State
 	Costs   journal.Costs
@@ -402,67 +505,67 @@ type page struct{ strings.Builder }
 
 func (p *page) say(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// PromptSummary is the end of a prompt loop, and what to type next.
-func PromptSummary(paint terminal.Paint, root string, e Run, took time.Duration) string {
-	p, s := &page{}, e.State
+// promptText is the end of a prompt loop, and what to type next.
+func (s *Summary) promptText(paint terminal.Paint) string {
+	p, e, st := &page{}, &s.Run, s.Run.State
 	p.say("")
 	head := "stopped"
-	if s.Completed {
+	if st.Completed {
 		head = "completed"
 	}
-	p.say("%s: %s (loop %s, %s, %s)", paint.In(terminal.Bold, head), terminal.Clean(cmp.Or(e.Outcome.Message, Readable(s.ExitReason.Type))), s.ID, terminal.Count(s.Iteration, "iteration"), terminal.Duration(took))
+	p.say("%s: %s (loop %s, %s, %s)", paint.In(terminal.Bold, head), terminal.Clean(cmp.Or(e.Outcome.Message, Readable(st.ExitReason.Type))), st.ID, terminal.Count(st.Iteration, "iteration"), terminal.Duration(s.Took))
 	if e.Outcome.Ending == journal.GitRefused {
 		p.say("kept: what the agent wrote is %s; no commit holds what this iteration changed", e.where())
 	}
-	p.unpushed(e)
-	p.verifyLeft(s)
-	p.undone(s)
-	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Config)))
-	p.say("cost: %s", s.Cost.Text())
-	if text := e.aside(commitsIn(s)); text != "" {
+	p.unpushed(*e)
+	p.verifyLeft(st)
+	p.undone(st)
+	p.say("sandbox: %s", terminal.Clean(Sandbox(st.Config)))
+	p.say("cost: %s", st.Cost.Text())
+	if text := e.aside(commitsIn(st)); text != "" {
 		p.say("%s", text)
 	}
-	p.say("next: %s", promptNext(root, e))
+	p.say("next: %s", s.Command())
 	return p.String()
 }
 
 // Readable is an ending's word in a sentence.
 func Readable(word string) string { return strings.ReplaceAll(word, "_", " ") }
 
-// promptNext is the command that a person would type now.
-func promptNext(root string, e Run) string {
-	resume, c := ResumeCommand(root, e.ID, e.Path, e.Here), e.State.Config
-	switch e.Outcome.Ending {
+// afterPrompt is the command that a person would type after a loop over a prompt.
+func (r *Run) afterPrompt(resume string) string {
+	c := r.State.Config
+	switch r.Outcome.Ending {
 	case journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
-		if n := commitsIn(e.State); n > 0 {
-			return e.log(n)
+		if n := commitsIn(r.State); n > 0 {
+			return r.log(n)
 		}
-		if e.State.Iteration == 0 { // nothing was left to do
-			return "descartes plan" + e.Here
+		if r.State.Iteration == 0 { // nothing was left to do
+			return "descartes plan" + r.Here
 		}
-		return "look at what it did; descartes loop logs --name " + e.ID + e.Here
+		return "look at what it did; descartes loop logs --name " + r.ID + r.Here
 	case journal.LimitReached:
 		return fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations)
 	case journal.AgentUnusable:
-		if n := len(e.State.Summaries); n > 0 && e.State.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
-			return "descartes loop logs --name " + e.ID + e.Here + " shows what it said; then " + resume
+		if n := len(r.State.Summaries); n > 0 && r.State.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
+			return "descartes loop logs --name " + r.ID + r.Here + " shows what it said; then " + resume
 		}
 	case journal.PlanMissing:
 		return "descartes plan"
 	case journal.GateBlocked:
-		if g := reportGate(e.State); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
+		if g := reportGate(r.State); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
 			return "see to that, then " + resume + "; with --yes it goes on all the same"
 		}
 		return "see to that, then " + resume
 	case journal.BreakerOpen:
-		return afterCooldown(e.Outcome, resume)
+		return afterCooldown(r.Outcome, resume)
 	case journal.GateAsks:
-		if e.Outcome.Question != "" {
-			return "write the answer into the next prompt with descartes loop tune --name " + e.ID + " --edit" + e.Here + ", then " + resume
+		if r.Outcome.Question != "" {
+			return "write the answer into the next prompt with descartes loop tune --name " + r.ID + " --edit" + r.Here + ", then " + resume
 		}
 		return resume + " --yes"
 	}
-	return e.next(resume)
+	return r.next(resume)
 }
 
 func commitsIn(s *loop.State) (n int) {

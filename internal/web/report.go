@@ -21,6 +21,7 @@ type reportPage struct {
 	*view
 	Now   time.Time
 	Next  string
+	Left  string // the command that does what --push could not
 	Tasks []*reportTask
 	CSS   template.CSS
 	JS    template.JS
@@ -58,7 +59,7 @@ func Report(w io.Writer, st *report.Status, next string) error {
 		return err
 	}
 	now := time.Now()
-	p := reportPage{view: newView(st, now), Now: now, Next: next, CSS: template.CSS(css), JS: template.JS(js)}
+	p := reportPage{view: newView(st, now), Now: now, Next: next, Left: st.Report(false).Unpushed, CSS: template.CSS(css), JS: template.JS(js)}
 	if p.Live {
 		p.Ending = ""
 	}

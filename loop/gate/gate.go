@@ -60,6 +60,7 @@ type Check struct {
 	Name   string `json:"name,omitempty"` // the text of the criterion or mustNot condition that it is bound to
 	Passed bool   `json:"passed"`         // exit status 0
 	Output string `json:"output,omitempty"`
+	Why    string `json:"-"` // the line of the output that says why it failed; "" where none is known
 }
 
 // Decision is what a gate makes of an iteration.

@@ -226,10 +226,7 @@ func (s *State) Apply(e *Event) {
 	case LoopRewound:
 		s.rewind(e)
 	case LoopPaused, LoopFinished:
-		s.Finished = &End{Ending: Ending(e.Reason), Message: e.Message}
-		if e.Detail != nil {
-			s.Finished.Unpushed = e.Detail.Unpushed
-		}
+		s.Finished = &End{Ending: Ending(e.Reason), Message: e.Message, Event: e}
 		s.notRetried(e)
 		for _, id := range e.Tasks {
 			if u := s.Tasks[id]; u != nil && len(u.Open) > 0 {
@@ -526,9 +523,9 @@ type WaveCommit struct {
 
 // End is how a run ended.
 type End struct {
-	Ending   Ending // as the state file has it
-	Message  string
-	Unpushed string // the command that does what --push could not
+	Ending  Ending // as the state file has it
+	Message string
+	Event   *Event // that says so; nil where a person rewound
 }
 
 // AgentUse counts the attempts with one backend and model. An attempt that its provider cut short is among them.
