@@ -178,26 +178,51 @@ func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*O
 	if err != nil {
 		return nil, err
 	}
+	by, err := w.reserve(ctx, d)
+	if err != nil {
+		return nil, err
+	}
 	if d.Kind != gate.Continue || len(d.Show) > 0 || string(before) != string(after) {
 		if err := w.tell(d); err != nil {
 			return nil, err
 		}
 	}
-	out, err := w.answered(ctx, d)
+	out, err := w.answered(ctx, d, by)
 	w.job.Yes = false
 	return out, err
 }
 
-// answered asks a person, where there is one, what the gate wants to know. Without an answer the run ends, and
+// reserve takes a use of a grant for what the gate asks, before anything is passed with it, and returns the grant's name; "" where a person
+// has to be asked. What keeps the grants from being read is said, and grants nothing.
+func (w *promptWork) reserve(ctx context.Context, d gate.Decision) (by string, err error) {
+	if d.Kind != gate.Ask || d.Question == "" || w.job.Yes {
+		return "", nil
+	}
+	what := fmt.Sprintf("%s after iteration %d", d.Gate, w.history.Iteration)
+	g, nth, err := w.home.Grants(w.tools.FS).Reserve(context.WithoutCancel(ctx), d.Gate, w.state.ID, what, w.tools.Now())
+	if err != nil {
+		return "", w.note(err.Error())
+	}
+	if nth == 0 {
+		return "", nil
+	}
+	line := fmt.Sprintf("%s is passed by grant %s: use %d of %d, until %s", d.Gate, g.ID, nth, g.Uses, g.Expires.Local().Format("2006-01-02 15:04"))
+	return g.ID, w.record(&journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Granted, Reason: d.Gate, Message: d.Question, Grant: g.ID, Lines: []string{line}})
+}
+
+// answered asks a person, where there is one and no grant, what the gate wants to know. Without an answer the run ends, and
 // waits for one.
-func (w *promptWork) answered(ctx context.Context, d gate.Decision) (*Outcome, error) {
+func (w *promptWork) answered(ctx context.Context, d gate.Decision, by string) (*Outcome, error) {
 	for {
 		out := w.outcome(d)
 		a, ok := deciding(w.job.Gate).(asker)
 		if out == nil || !ok || d.Question == "" {
 			return out, nil
 		}
-		yes, answered := w.reply(ctx, d.Question)
+		yes, answered := by != "", by != ""
+		if by == "" {
+			yes, answered = w.reply(ctx, d.Question)
+		}
 		if asked, _ := w.home.Asked(w.state.ID); !answered && asked != "" {
 			return requested(asked), nil
 		}
@@ -207,7 +232,14 @@ func (w *promptWork) answered(ctx context.Context, d gate.Decision) (*Outcome, e
 		said := d.Show
 		d = a.Answer(yes)
 		d.Show = slices.DeleteFunc(slices.Clone(d.Show), func(line string) bool { return slices.Contains(said, line) })
+		if by != "" {
+			d.Reason = strings.Replace(d.Reason, "a person", "grant "+by, 1)
+		}
 		w.raised()
+		var err error
+		if by, err = w.reserve(ctx, d); err != nil { // a pre-check's yes may lead to G1
+			return nil, err
+		}
 		if err := w.tell(d); err != nil {
 			return nil, err
 		}

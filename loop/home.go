@@ -17,6 +17,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/grant"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 	"descartes/tasks"
@@ -77,6 +78,11 @@ func (h Home) control(id string) string { return filepath.Join(h.Run(id), "contr
 func (h Home) tree() string             { return filepath.Join(string(h), "tree") }
 func (h Home) ids() string              { return filepath.Join(string(h), "loops") }
 func lockOf(path string) string         { return path + ".lock" }
+
+// Grants are what a person allowed ahead.
+func (h Home) Grants(fsys atomicfile.FS) grant.Book {
+	return grant.Book{FS: fsys, Path: filepath.Join(string(h), "grants.json")}
+}
 
 // Settings keeps what the last run found in the project's settings files.
 func (h Home) Settings() string { return filepath.Join(string(h), "settings.json") }

@@ -21,6 +21,7 @@ import (
 	"descartes/internal/crash"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
+	"descartes/loop/grant"
 	"descartes/loop/journal"
 	"descartes/loop/lab"
 	"descartes/loop/workspace"
@@ -202,6 +203,7 @@ type Loop struct {
 	held    []*journal.Event        // written with the next event
 	missing map[string]bool         // withheld variables that were told of
 	last    map[string]journal.Pass // of the checks in the tag's last loop
+	grants  []grant.Grant           // without a sandbox, as they were before the attempt under way
 	resumed bool
 	full    bool // the disk is, and the end could not be recorded
 
@@ -563,6 +565,13 @@ func (l *Loop) warn(u *unit, message string) error {
 // heal restores what is ours where the attempt changed it: the run's own files, the journal, the locks. who is the part of it that did it.
 func (l *Loop) heal(u *unit, who string) error {
 	lines, err := l.work.repair(u, who)
+	if err == nil && !l.config.Confined() {
+		var notes []string
+		notes, err = l.home.Grants(l.tools.FS).Hold(context.Background(), l.grants)
+		for _, n := range notes {
+			lines = append(lines, n+" during the "+who+", which is put back: only a person may grant")
+		}
+	}
 	if err := errors.Join(err, l.undone(u, lines)); err != nil {
 		return err
 	}

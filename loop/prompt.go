@@ -846,13 +846,17 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		end.Detail.Question, end.Message = question, verify.Asks+oneline.Text(question)
 		return &Outcome{Ending: journal.GateAsks, Message: "the agent asks: " + oneline.Text(question), Question: question}, w.ends(end)
 	}
+	by, err := w.reserve(ctx, d)
+	if err != nil {
+		return nil, err
+	}
 	if err := w.ends(end); err != nil {
 		return nil, err
 	}
 	if err := w.writeLoopFile(); err != nil {
 		return nil, err
 	}
-	return w.answered(ctx, d)
+	return w.answered(ctx, d, by)
 }
 
 // maxChanged bounds the changed paths that the journal keeps of an iteration.

@@ -185,14 +185,23 @@ func (d *doctor) limits() {
 	}
 }
 
-// accounts is what is known of the quotas of a run's backends, under the user's state directory; root is its project.
-func accounts(backends []agent.Backend, root string, env func(string) string) *quota.Accounts {
+// stateDir is our folder in the user's state directory; "" where there is none.
+func stateDir(env func(string) string) string {
 	dir := env("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {
 		if !filepath.IsAbs(env("HOME")) {
-			return nil
+			return ""
 		}
 		dir = filepath.Join(env("HOME"), ".local", "state")
+	}
+	return filepath.Join(dir, "descartes")
+}
+
+// accounts is what is known of the quotas of a run's backends, under the user's state directory; root is its project.
+func accounts(backends []agent.Backend, root string, env func(string) string) *quota.Accounts {
+	dir := stateDir(env)
+	if dir == "" {
+		return nil
 	}
 	ids := map[string]string{}
 	for _, b := range backends {
@@ -200,7 +209,7 @@ func accounts(backends []agent.Backend, root string, env func(string) string) *q
 			ids[b.Name] = b.Account(env("HOME"), os.Environ())
 		}
 	}
-	return &quota.Accounts{Dir: filepath.Join(dir, "descartes", "limits"), For: root, IDs: ids}
+	return &quota.Accounts{Dir: filepath.Join(dir, "limits"), For: root, IDs: ids}
 }
 
 func newRewindCmd() *cobra.Command {

@@ -17,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"descartes/internal/atomicfile"
 	"descartes/loop"
 	"descartes/loop/gate"
+	"descartes/loop/grant"
 	"descartes/loop/journal"
 )
 
@@ -326,6 +328,68 @@ func crashRepeat(t *testing.T, flags ...string) {
 				t.Fatalf("after the kill: %s", r.errors(t))
 			}
 			f.checkRepeat(t)
+		})
+	}
+}
+
+// TestCrashGrant kills a loop that passes gates by a grant of three uses, at every third point of it: in the end the grant is used at most
+// three times, and no gate was passed without a use of its own.
+func TestCrashGrant(t *testing.T) {
+	begin := func(t *testing.T) *field {
+		f := newField(t, smallPlan())
+		if err := os.WriteFile(f.aside+"/gate.sh", []byte("printf '%s\\n' ---LOOP_STATUS--- 'CRITERIA: {\"a\": false}' 'EXIT_SIGNAL: false' ---END_STATUS---\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f.flags = []string{"--command", "sh " + f.aside + "/gate.sh", "--prompt", "go", "--criterion", "a", "--shape", "colleague", "--json"}
+		now := time.Now()
+		for gate, uses := range map[string]int{"G1": 1, "G2": 2} {
+			if err := loop.NewHome(f.root).Make(atomicfile.OS()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := loop.NewHome(f.root).Grants(atomicfile.OS()).Add(t.Context(), grant.Grant{Gate: gate, Uses: uses, At: now, Expires: now.Add(time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return f
+	}
+	check := func(t *testing.T, f *field) {
+		list, err := loop.NewHome(f.root).Grants(atomicfile.OS()).Read()
+		if err != nil || len(list) != 2 || len(list[0].Used) != list[0].Uses || len(list[1].Used) != list[1].Uses {
+			t.Errorf("the grants are %+v, %v", list, err)
+		}
+		iterations := 0
+		for _, e := range f.journal(t) {
+			if e.Type == journal.IterationFinished && !e.Decision.Failed() { // one that a kill cut short passed no gate
+				iterations++
+			}
+		}
+		if iterations != 3 { // G1 before the first, G2 before the second and the third
+			t.Errorf("%d iterations ran", iterations)
+		}
+	}
+	f := begin(t)
+	list := filepath.Join(f.aside, "points")
+	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
+	if code := r.wait(t); code != exitWaits {
+		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
+	}
+	check(t, f)
+	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
+	for k := range points {
+		if k%3 > 0 && !strings.HasPrefix(points[k], "grant: ") && !strings.HasSuffix(points[k], "-gate") {
+			continue
+		}
+		t.Run(strconv.Itoa(k+1)+" "+points[k], func(t *testing.T) {
+			t.Parallel()
+			f := begin(t)
+			r := f.begin(t, "start", "DESCARTES_CRASH_AT="+strconv.Itoa(k+1))
+			if code := r.wait(t); code != -int(syscall.SIGKILL) && code != exitWaits {
+				t.Fatalf("to be killed at %s: exit %d\n%s", points[k], code, r.errors(t))
+			}
+			if r := f.begin(t, f.repeatVerb()); r.wait(t) != exitWaits {
+				t.Fatalf("after the kill: %s", r.errors(t))
+			}
+			check(t, f)
 		})
 	}
 }

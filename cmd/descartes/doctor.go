@@ -22,6 +22,7 @@ import (
 	"descartes/internal/notify"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
+	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
@@ -363,7 +364,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) 
 		s.Scud.VerificationCommand = s.VerificationCommand
 		d.verify(ctx, s)
 	}
-	d.safety(ctx, s.Config, false)
+	d.safety(ctx, s, false)
 	d.notify(s.Config)
 	r, err := preparePrompt(ctx, d.root, loop.KindPrompt, s.Config, loop.StartOptions{Command: "loop"})
 	var found problems
@@ -404,10 +405,23 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	}
 	d.backend(ctx, s.Config)
 	d.verify(ctx, s)
-	d.safety(ctx, s.Config, true)
+	d.safety(ctx, s, true)
 	d.documents(s.Scud)
 	d.notify(s.Config)
 	d.run(ctx, s, imports)
+}
+
+// trust says whether a start would refuse what the settings file asks for outside the sandbox.
+func (d *doctor) trust(s *settings, cfg loop.Config) {
+	all, t, refused, err := s.untrusted(d.root, cfg, redact.Of(cfg.Secrets(d.env)))
+	switch {
+	case err != nil:
+		d.bad("trust", err.Error(), "")
+	case refused != nil:
+		d.bad("trust", refused.Error(), "look at it, then: descartes trust")
+	case len(all) > 0 && t != nil:
+		d.good("trust", report.Relative(d.root, settingsPath(d.root, cfg))+" asks for "+terminal.Count(len(all), "thing")+" outside the sandbox, which you have trusted")
+	}
 }
 
 // notify says who is called, and for what. Nobody is called for it.
@@ -587,7 +601,8 @@ func (d *doctor) output(r *tagRun, b *loop.Baseline) {
 }
 
 // safety tells what is asked of work beyond its verify command, what agents would be held in by, and what they would be given of our environment.
-func (d *doctor) safety(ctx context.Context, cfg loop.Config, tag bool) {
+func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
+	cfg := s.Config
 	b, _, err := config.ResolveBackend(cfg)
 	if err != nil {
 		return // told with the agent
@@ -605,6 +620,8 @@ func (d *doctor) safety(ctx context.Context, cfg loop.Config, tag bool) {
 	default:
 		d.good("sandbox", box.Note)
 	}
+	cfg.SandboxInForce = box.Note
+	d.trust(s, cfg)
 	d.good("environment", supervise.EnvironmentText(cfg, b, d.env))
 	if cfg.MaxMemory > 0 || cfg.MaxProcs > 0 {
 		d.good("ceilings", "kept by "+proc.Ceilings())

@@ -231,7 +231,8 @@ func (p problems) print(w io.Writer) {
 			hint = hintOf(one.Err)
 		}
 		text := terminal.Clean(one.Message)
-		if vague := (*gate.VagueError)(nil); errors.As(one.Err, &vague) { // a line for each thing that is missing
+		vague, untrusted := (*gate.VagueError)(nil), (*untrustedError)(nil)
+		if errors.As(one.Err, &vague) || errors.As(one.Err, &untrusted) { // a line for each thing
 			text = terminal.CleanLines(one.Message)
 		}
 		fmt.Fprintf(w, "error: %s\n", text)

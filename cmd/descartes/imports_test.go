@@ -50,10 +50,11 @@ func arrows() map[string][]string {
 		"loop/workspace":      {"gitops", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
 		"loop/attempt":        {"agent", "verify", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab":            {"gitops", "internal/oneline", "internal/redact", "loop/attempt", "loop/workspace", "verify"},
+		"loop/grant":          {"internal/atomicfile", "internal/crash", "internal/plainfile"},
 		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
-		"loop":                {"agent/quota", "loop/gate", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
+		"loop":                {"agent/quota", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
+		"cmd/descartes":       {"loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
 		"loop/mode":           {"internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}
 }

@@ -126,7 +126,7 @@ Start by looking, then run:
 	})
 	// By cobra's own means this would take a template, and with those the linker keeps every method of every type.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
-	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newConfigCmd(), newWhyCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newServeCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
+	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newConfigCmd(), newWhyCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
 	return root
 }
 

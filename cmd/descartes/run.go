@@ -343,7 +343,7 @@ func tellBaseline(w *redact.Writer, b *loop.Baseline) {
 
 // watchSettings notes what became of the commands in the settings file since the last run of the project.
 func (r *prepared) watchSettings(ctx context.Context, c loop.Config) {
-	file := cmp.Or(c.SettingsFile, filepath.Join(r.root, loop.SettingsFile))
+	file := settingsPath(r.root, c)
 	r.settings = &config.Watch{Root: r.root, File: file, Name: report.Relative(r.root, file), Seen: loop.NewHome(r.root).Settings(), Redact: r.redact}
 	r.notes = append(r.notes, r.settings.Changed(func() string { return r.changedBy(ctx, file) })...)
 }
@@ -442,8 +442,13 @@ func (h *person) ask(ctx context.Context, question string) (yes, answered bool) 
 	if yes, answered, asked := h.p.view.ask(ctx, question, h.soft); asked {
 		return yes, answered
 	}
+	return h.question(ctx, question+" [Y/n]", true)
+}
+
+// question asks in lines; usual is what an empty line says.
+func (h *person) question(ctx context.Context, question string, usual bool) (yes, answered bool) {
 	for range 5 {
-		fmt.Fprintf(h.p.text, "%s [Y/n] ", terminal.Clean(question))
+		fmt.Fprintf(h.p.text, "%s ", terminal.Clean(question))
 		h.p.text.Flush()
 		if !h.reading {
 			h.reading = true
@@ -462,7 +467,9 @@ func (h *person) ask(ctx context.Context, question string) (yes, answered bool) 
 			return false, false
 		}
 		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "", "y", "yes":
+		case "":
+			return usual, true
+		case "y", "yes":
 			return true, true
 		case "n", "no":
 			return false, true

@@ -38,15 +38,16 @@ import (
 // beats descartes.yaml, that beats the default.
 type settings struct {
 	config.Settings
-	mode         mode.Kind       // of descartes plan, build and prompt
-	promptFrom   string          // file of a mode's prompt, "" for ours
-	verifyFrom   string          // where a verify command comes from that nobody gave
-	criteriaFrom []string        // where criteria were found that nobody gave
-	anew         bool            // the providers are asked, whatever is known of their quotas
-	front        []tasks.Finding // what is wrong with the plan's front matter
-	lines        map[string]int  // of the settings file, on which each key stands
-	agents       int             // that were asked for where a prompt loop has one
-	ready        *proc.Ready     // where a run in the background says that it has begun
+	mode         mode.Kind              // of descartes plan, build and prompt
+	promptFrom   string                 // file of a mode's prompt, "" for ours
+	verifyFrom   string                 // where a verify command comes from that nobody gave
+	criteriaFrom []string               // where criteria were found that nobody gave
+	anew         bool                   // the providers are asked, whatever is known of their quotas
+	front        []tasks.Finding        // what is wrong with the plan's front matter
+	lines        map[string]int         // of the settings file, on which each key stands
+	given        func(flag string) bool // it was typed, or is in the environment
+	agents       int                    // that were asked for where a prompt loop has one
+	ready        *proc.Ready            // where a run in the background says that it has begun
 }
 
 // register binds the flags of those settings, for all but a build's if none are named.
@@ -92,7 +93,7 @@ func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
 
 // read reads the environment and the settings file, and puts what they say below the flags.
 func (s *settings) read(f *pflag.FlagSet) (root string, err error) {
-	s.anew = asksAnew(f)
+	s.anew, s.given = asksAnew(f), f.Changed
 	if err := environment(f); err != nil {
 		return "", err
 	}

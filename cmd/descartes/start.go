@@ -148,10 +148,13 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	if n := ralphNote(root); n != "" {
 		r.notes = append(r.notes, n)
 	}
+	p.text.redact = r.redact
 	if anew {
 		r.watchSettings(cmd.Context(), r.job.Config)
+		if err := r.trusted(cmd, p, s, r.job.Config); err != nil {
+			return err
+		}
 	}
-	p.text.redact = r.redact
 	if r.nothing {
 		p.say("nothing left to do in tag %s: %s done", r.job.File.Tag(), terminal.Count(r.job.Graph.Counts().Total, "task"))
 		return r.reportIdle(s, p, nil)

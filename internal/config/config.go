@@ -59,6 +59,7 @@ type Start struct {
 	JUnit      string   `flag:"junit" arg:"file" in:"run mode resume" help:"write a JUnit report to this file at the end"`
 	Summary    string   `flag:"summary" arg:"file" in:"run mode resume" help:"write a summary in Markdown to this file at the end"`
 	OkExit     []string `flag:"ok-exit" type:"words" arg:"codes" in:"run mode resume" help:"exit with 0 instead of these codes, such as 6 for a nightly job that its deadline ends"`
+	Trust      string   `flag:"trust" arg:"digest" in:"mode" help:"trust what the settings file asks for outside the sandbox, if this is its digest (descartes trust --digest)"`
 	CI         bool     `flag:"ci" in:"mode resume" help:"for a job without a person: plain output, and --on-limit stop unless that is given"`
 }
 

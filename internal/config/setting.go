@@ -147,7 +147,7 @@ func (s *Setting) parsed(texts []string) (any, error) {
 	case "breaker":
 		return parseBreaker(text)
 	case "deadline":
-		return parseDeadline(text, time.Now())
+		return ParseDeadline(text, time.Now())
 	}
 	if s.Words != nil && !slices.Contains(s.Words, text) {
 		return nil, noneOf(text, s.Words)
@@ -429,8 +429,8 @@ func parseBreaker(text string) (int64, error) {
 	return int64(n), nil
 }
 
-// parseDeadline reads a point in time, given as such, as the next HH:MM, or as a duration from now; nil is none.
-func parseDeadline(text string, now time.Time) (*time.Time, error) {
+// ParseDeadline reads a point in time, given as such, as the next HH:MM, or as a duration from now; nil is none.
+func ParseDeadline(text string, now time.Time) (*time.Time, error) {
 	if text == "" {
 		return nil, nil
 	}

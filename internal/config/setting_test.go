@@ -433,13 +433,13 @@ func TestParseDeadline(t *testing.T) {
 		"22:30":                time.Date(2026, 3, 29, 22, 30, 0, 0, time.UTC),
 		"90m":                  now.Add(90 * time.Minute),
 	} {
-		got, err := parseDeadline(text, now)
+		got, err := ParseDeadline(text, now)
 		if err != nil || got == nil || !got.Equal(want) {
 			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "soon", "25:00", "-1h", "0s"} {
-		if got, err := parseDeadline(text, now); err == nil && text != "" {
+		if got, err := ParseDeadline(text, now); err == nil && text != "" {
 			t.Errorf("%q: got %v, want an error", text, got)
 		}
 	}

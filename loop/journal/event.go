@@ -51,7 +51,7 @@ const (
 // started is started again.
 func (t Type) Durable() bool {
 	switch t {
-	case LoopStarted, Integrated, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, LoopRewound, IterationStarted, IterationFinished:
+	case LoopStarted, Integrated, TaskDone, TaskBlocked, WaveCommitted, BreakerOpened, LoopPaused, LoopFinished, LoopRewound, IterationStarted, IterationFinished, GateSpoke:
 		return true
 	}
 	return false
@@ -96,6 +96,7 @@ type Event struct {
 	Lines     []string        `json:"lines,omitempty"`     // what the gate says to people about an iteration
 	Next      string          `json:"next,omitempty"`      // what the next iteration's prompt adds
 	Gate      json.RawMessage `json:"gate,omitempty"`      // what the gate knows after an iteration
+	Grant     string          `json:"grant,omitempty"`     // of a gate that is passed by one: its name
 }
 
 // Verdict is what an attempt came to.
@@ -126,6 +127,8 @@ const (
 	Retry    Decision = "retry"     // it failed, and is repeated under its number
 	NoQuota  Decision = "limited"   // the provider's quota is used up: it is repeated under its number
 	CutShort Decision = "cancelled" // by a person, a reboot or a kill
+
+	Granted Decision = "granted" // a use of a grant was taken, with which the gate that Reason names will be passed
 )
 
 // Failed reports whether the iteration came to nothing: no gate judged it.

@@ -140,7 +140,7 @@ func (s *State) Apply(e *Event) {
 			s.Work = append(s.Work, Work{Iteration: e.Iteration, Base: s.Prompt.Base, Tree: e.Tree, Left: s.VerifyLeft, Committed: true})
 		}
 	}
-	if e.Type == GateSpoke {
+	if e.Type == GateSpoke && e.Decision != Granted {
 		s.Prompt.record(e)
 	}
 	switch e.Type {
