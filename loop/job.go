@@ -96,11 +96,12 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	if err := j.readStories(); err != nil {
 		note(err, "")
 	}
-	j.Config.MostCandidates = 0
+	j.Config.MostCandidates, j.Config.ProvesSome = 0, false
 	for i := range j.all {
 		if n := j.Config.CandidatesOf(&j.all[i]); n > 1 && !j.all[i].Container() {
 			j.Config.MostCandidates = max(j.Config.MostCandidates, n)
 		}
+		j.Config.ProvesSome = j.Config.ProvesSome || j.all[i].Prove != "" && j.Config.ProveOf(&j.all[i])
 	}
 	if j.answers, err = NewHome(root).Answers(j.File.Tag()); err != nil {
 		note(err, "correct it, or move it away: it holds what was said with descartes answer")

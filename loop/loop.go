@@ -480,6 +480,7 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 	if h := c.Holdout; h.Run != "" {
 		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.root), Log: l.home.HeldOutLog(l.state.ID, u.log), Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
 	}
+	in.Prove = c.ProveOf(u.task)
 	l.work.input(u, &in)
 	in.Env = append(in.Env, u.lane.env()...)
 	return in

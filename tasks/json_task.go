@@ -197,7 +197,7 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 		t.ModelTier = plain(v)
 	case "scope":
 		t.Scope = scope(v)
-	case "chain", "candidates":
+	case "chain", "candidates", "prove":
 		if text := plain(v); text != "" && !t.attribute(key.Str, text) {
 			r.note(e, "member", fmt.Sprintf("its %s is %s, which says nothing", key.Str, prose.Short(text)))
 		}
@@ -232,6 +232,11 @@ func (t *Task) attribute(name, text string) bool {
 			return false
 		}
 		t.Candidates = n
+	case "prove":
+		if text != "red-without" && text != "off" {
+			return false
+		}
+		t.Prove = text
 	}
 	return true
 }

@@ -34,6 +34,8 @@ type Task struct {
 	Chain      *bool    // whether it goes on in the session of the agent that did its only dependency; nil where the file says nothing
 	Candidates int      // attempts at a time, of which one is taken; 0 where the file says nothing
 
+	Prove string // "red-without" or "off"; "" where the file says nothing
+
 	// DependsOn holds ids in file order, each once. The prefix of the own tag is removed; ids of other tags stay "tag:id".
 	DependsOn []string
 	Parent    string   // id of the container that holds this task, or ""; always a task of the list

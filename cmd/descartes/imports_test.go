@@ -48,7 +48,7 @@ func arrows() map[string][]string {
 		"internal/oneline":    {},
 		"internal/oscall":     {},
 		"loop/workspace":      {"gitops", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
-		"loop/attempt":        {"agent", "verify", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
+		"loop/attempt":        {"agent", "verify", "verify/guard", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab":            {"gitops", "internal/oneline", "internal/redact", "loop/attempt", "loop/workspace", "verify"},
 		"loop/grant":          {"internal/atomicfile", "internal/crash", "internal/plainfile"},
 		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},

@@ -43,5 +43,8 @@ func Policy(c *Config, tag bool) (lines []Line) {
 		}
 		add("holdout", "%s", text)
 	}
+	if c.proves() {
+		add("prove", "tests that an attempt brings must fail without the rest of its work")
+	}
 	return lines
 }

@@ -4,11 +4,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"descartes/tasks"
 )
 
 // ProofConfig says what is asked of an attempt that its verify command has passed.
 type ProofConfig struct {
 	Holdout HoldoutConfig `json:"holdout,omitzero"`
+	Prove   string        `json:"prove,omitempty" flag:"prove" words:"off|red-without" open:"off" in:"mode resume" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove says otherwise (default: off)"`
+
+	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
 }
 
 // HoldoutConfig is a command with checks that no agent sees.
@@ -19,7 +24,19 @@ type HoldoutConfig struct {
 }
 
 // NeedsLab reports whether commands run on trees besides those that attempts work in.
-func (c *Config) NeedsLab() bool { return c.Holdout.Run != "" }
+func (c *Config) NeedsLab() bool { return c.Holdout.Run != "" || c.proves() || c.ProvesSome }
+
+const redWithout = "red-without"
+
+func (c *ProofConfig) proves() bool { return c.Prove == redWithout }
+
+// ProveOf reports whether the tests of an attempt at a task, or with nil of an iteration, have to fail without the rest of its work.
+func (c *Config) ProveOf(t *tasks.Task) bool {
+	if t != nil && t.Prove != "" {
+		return t.Prove == redWithout
+	}
+	return c.proves()
+}
 
 // Folder is that of the tests, links followed where it is there.
 func (h HoldoutConfig) Folder(root string) string {

@@ -66,6 +66,7 @@ type Input struct {
 	Always  bool        // verify whatever an agent that ended well has done and said
 	Clocks  Clocks      // of those commands
 	Holdout *Holdout    // checks that no agent sees; nil: there are none
+	Prove   bool        // tests that it brings have to fail without the rest of it
 	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
 	Adopted *Adopted    // the attempt was begun by a run that was killed
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"descartes/agent"
@@ -23,6 +24,7 @@ type Look struct {
 func Looks() []Look {
 	return []Look{
 		{Name: "holdout", On: func(in *Input) bool { return in.Holdout != nil }, At: heldOut},
+		{Name: "prove", On: func(in *Input) bool { return in.Prove }, At: prove},
 	}
 }
 
@@ -66,9 +68,12 @@ type Subject struct {
 // Note keeps a line for people with what the look came to, and shows it at once.
 func (s *Subject) Note(line string) error {
 	line = oneline.Text(line)
-	s.looked.Said = append(s.looked.Said, line)
+	s.Keep(line)
 	return s.run.tell(Step{Moment: Noted, Who: s.looked.Name, Lines: []string{line}})
 }
+
+// Keep keeps a line for people with what the look came to.
+func (s *Subject) Keep(line string) { s.looked.Said = append(s.looked.Said, oneline.Text(line)) }
 
 // Working tells, once, that the look runs something that takes a while.
 func (s *Subject) Working() error {
@@ -104,15 +109,27 @@ type Experiment struct {
 	Log    string
 	Clocks Clocks
 	Held   bool // it sees the held-out checks
+	Known  bool // a pass that is known from before will do
 }
 
-// InLab runs a check on a tree as the attempt's own ran: with its environment, clocks and log. A request to stop is an
+// InLab runs a check on a tree as the attempt's own ran: with its environment and clocks, and a log beside that of the attempt. A request to stop is an
 // error, as nothing is known then.
 func (s *Subject) InLab(ctx context.Context, tree gitops.Tree, c verify.Check, part string) (verify.Result, error) {
 	if err := s.Working(); err != nil {
 		return verify.Result{}, err
 	}
-	return s.experiment(ctx, Experiment{Name: s.Input.Name + " " + part, Tree: tree, Check: c, Env: s.Input.Env, Log: s.Input.Log, Clocks: s.Input.Clocks})
+	return s.experiment(ctx, s.like(tree, c, part))
+}
+
+// passes is InLab where a pass that is known already will do.
+func (s *Subject) passes(ctx context.Context, tree gitops.Tree, c verify.Check, part string) (verify.Result, error) {
+	x := s.like(tree, c, part)
+	x.Known = true
+	return s.experiment(ctx, x)
+}
+
+func (s *Subject) like(tree gitops.Tree, c verify.Check, part string) Experiment {
+	return Experiment{Name: s.Input.Name + " " + part, Tree: tree, Check: c, Env: s.Input.Env, Log: strings.TrimSuffix(s.Input.Log, ".log") + ".lab.log", Clocks: s.Input.Clocks}
 }
 
 func (s *Subject) experiment(ctx context.Context, x Experiment) (verify.Result, error) {

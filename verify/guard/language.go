@@ -155,6 +155,11 @@ func isTest(file string) bool {
 	return l.test.MatchString(file)
 }
 
+// OfTests says what a file is by its path: one that holds tests, or one that lies beside them, as their expected output.
+func OfTests(file string) (test, beside bool) {
+	return isTest(file), golden.MatchString(file)
+}
+
 // neverRun reports whether no tool takes a file's folder for code of the project.
 func neverRun(file string) bool {
 	goFile := strings.HasSuffix(file, ".go")

@@ -1,0 +1,88 @@
+package attempt
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/verify/guard"
+)
+
+// tests are the files with tests that the work added or changed, and what such tests read: expected output, fixtures, helpers.
+func (s *Subject) tests(ctx context.Context, tree gitops.Tree) (tests, all []string, err error) {
+	changed, err := s.Repo.Changed(ctx, s.base(), tree)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, c := range changed {
+		test, beside := guard.OfTests(c.Path)
+		if test && c.Op != 'D' {
+			tests = append(tests, c.Path)
+		}
+		if test || beside {
+			all = append(all, c.Path)
+		}
+	}
+	return tests, all, nil
+}
+
+// base is the tree that the work as a whole goes on from.
+func (s *Subject) base() gitops.Tree {
+	if s.Input.Base != "" {
+		return s.Input.Base
+	}
+	return s.Result.Work.Before
+}
+
+// prove runs the checks with the tests that the work brings, and everything else as it was before: one of them has to fail there which passes
+// without those tests. What cannot be built fails too.
+func prove(ctx context.Context, s *Subject) (*Objection, error) {
+	tree, err := s.Tree()
+	if err != nil {
+		return nil, err
+	}
+	tests, all, err := s.tests(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	if len(tests) == 0 {
+		s.Keep("it adds and changes no tests: there is nothing to prove")
+		return nil, nil
+	}
+	without, err := s.Repo.TreeWith(s.base(), tree, all)
+	if err != nil {
+		return nil, err
+	}
+	failed := ""
+	for _, c := range s.Input.Checks {
+		if c.Criterion {
+			continue
+		}
+		res, err := s.InLab(ctx, without, c.Check, "without the work")
+		if err != nil {
+			return nil, err
+		}
+		if res.Passed {
+			continue
+		}
+		before, err := s.passes(ctx, s.base(), c.Check, "before")
+		if err != nil {
+			return nil, err
+		}
+		if before.Passed {
+			s.Keep(fmt.Sprintf("its tests fail without the rest of its work: %s", oneline.List(tests)))
+			return nil, nil
+		}
+		failed = c.Title()
+	}
+	o := &Objection{Reason: "its tests prove nothing: they pass without its other changes, too",
+		Detail: "With these test files, and every other file as it was before, all checks pass:\n\n" + strings.Join(tests[:min(len(tests), 50)], "\n") +
+			"\n\nWrite tests that fail without what the task asks for, and pass with it."}
+	if failed != "" {
+		o.Reason = "its tests prove nothing: " + oneline.Text(failed) + " fails without them, too"
+		o.Detail = "On a fresh copy of the tree as it was before the task the same check fails already, so that no test can be seen to fail for want of the work."
+	}
+	return o, nil
+}
