@@ -43,6 +43,9 @@ worked when, as JUnit, or as JSON. Of the loop that is running, or the last one.
 	return cmd
 }
 
+// inJob reports whether we run in a job of a service that says so, as GitHub, GitLab and others do: whoever reads what we write is elsewhere.
+func inJob() bool { return os.Getenv("CI") == "true" }
+
 // reportOn is a loop in one of the formats, without secrets.
 func reportOn(root string, s *loop.Saved, format string) (string, error) {
 	st, err := report.NewStatus(root, *s)
@@ -51,13 +54,15 @@ func reportOn(root string, s *loop.Saved, format string) (string, error) {
 	}
 	var b bytes.Buffer
 	lost := st.Board == nil && s.State.Kind == loop.KindTag
+	sum := st.Summary(fromHere(root))
+	sum.Away = inJob()
 	switch format {
 	case "json":
 		err = writeJSON(&b, st.Report(true))
 	case "html":
 		next := ""
 		if !st.View.Live && !lost {
-			next = st.Summary(fromHere(root)).Command()
+			next = sum.Next()
 		}
 		err = web.Report(&b, st, next)
 	case "junit", "markdown":
@@ -65,9 +70,9 @@ func reportOn(root string, s *loop.Saved, format string) (string, error) {
 		case lost:
 			err = badInput("--format html or json", "the task list of loop %s cannot be read any more", s.State.ID)
 		case format == "junit":
-			b.Write(report.JUnit(st.Summary(fromHere(root)), st.View.History))
+			b.Write(report.JUnit(sum, st.View.History))
 		default:
-			b.Write(report.Markdown(st.Summary(fromHere(root)), st.View.History))
+			b.Write(report.Markdown(sum, st.View.History))
 		}
 	default:
 		err = badInput("", "--format %q is none of junit, markdown, html, json", format)

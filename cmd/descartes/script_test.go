@@ -62,6 +62,7 @@ func TestScript(t *testing.T) {
 			"await": awaitCmd,
 			"lines": linesCmd,
 			"junit": junitCmd,
+			"job":   jobCmd,
 		},
 	})
 }

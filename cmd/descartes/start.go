@@ -260,7 +260,7 @@ func (s *settings) report(sum *report.Summary, p *printer, m *redact.Redactor) e
 	if s.JUnit == "" && s.Summary == "" && page == "" {
 		return nil
 	}
-	sum.Away = s.CI || page != ""
+	sum.Away = s.CI || page != "" || inJob()
 	h := journal.NewState()
 	if sum.Run.ID != "" {
 		var err error

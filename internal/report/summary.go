@@ -361,10 +361,10 @@ func (s *Summary) nextStep() string {
 // resume is the command that resumes this loop.
 func (r *Run) resume() string { return ResumeCommand(r.Root, r.ID, r.Path, r.Here) }
 
-// next is what to type now, there where it is read.
-func (s *Summary) next() string { return strings.ReplaceAll(s.nextMarked(), "`", "") }
+// Next is what to type now, there where it is read.
+func (s *Summary) Next() string { return strings.ReplaceAll(s.nextMarked(), "`", "") }
 
-// nextMarked is next for a page: what is to be typed is marked.
+// nextMarked is Next for a page: what is to be typed is marked.
 func (s *Summary) nextMarked() string {
 	if !s.Away {
 		return "`" + strings.ReplaceAll(s.Command(), "`", "") + "`"
