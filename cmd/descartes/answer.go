@@ -30,11 +30,11 @@ func newAnswerCmd() *cobra.Command {
 An agent that ends with a question and has done nothing is blocked until somebody answers. The answer is part of
 every later spec of the task, which is pending again.
 
-  descartes answer                              every question that is open
-  descartes answer 3                            the one of task 3, and what was answered before
-  descartes answer 3 "Tabs, as in the rest."    answer it
-  descartes answer 3 -                          answer it with what standard input says
-  descartes answer 3 --edit                     write the answer in $EDITOR
+  descartes answer                   every question that is open
+  descartes answer 3                 that of task 3, and its earlier answers
+  descartes answer 3 "Use tabs."     answer it
+  descartes answer 3 -               answer it with what standard input says
+  descartes answer 3 --edit          write the answer in $EDITOR
 
 A loop that runs takes up what its agents have asked and somebody answers meanwhile when it has nothing else to do.
 `,

@@ -16,7 +16,9 @@ import (
 )
 
 func newCancelCmd() *cobra.Command {
-	return newAskCmd(loop.RequestCancel, "Stop a loop at its next boundary", "cancelled")
+	cmd := newAskCmd(loop.RequestCancel, "Stop a loop at its next boundary", "cancelled")
+	cmd.Aliases = []string{"stop"}
+	return cmd
 }
 
 func newPauseCmd() *cobra.Command {

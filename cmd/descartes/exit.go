@@ -36,16 +36,19 @@ const (
 )
 
 const exitTable = `Exit codes:
-  0    everything asked for is done (plan, build: also at the limit of iterations)
-  1    an error of our own or of the machine
-  2    usage or input: flags, missing tag, plan or spec, unreadable task file, unsafe tree, tag already running, verify fails before any task
-  3    ended with tasks blocked by failed verification or by their agent (build: tests fail beyond the retries)
+  0    everything asked for is done (plan, build: also at the limit of
+       iterations)
+  1    an internal error, or one of the machine
+  2    usage or input: flags, missing tag, plan or spec, unreadable task file,
+       unsafe tree, tag already running, verify fails before any task
+  3    ended with tasks blocked by failed verification or by their agent (build:
+       tests fail beyond the retries)
   4    the agent cannot be run, or keeps crashing
   5    git refused (the work is kept, and where it is kept is said)
   6    a limit was reached with work left: iterations, cost, deadline
-  7    waits for a person: paused, a gate's question, a blocker, an open circuit breaker
-  75   provider quota used up: with --on-limit stop, or for longer than --max-wait
-  130  interrupted (Ctrl-C or cancel) with state saved; 143: the same after SIGTERM
+  7    waits for a person: paused, a gate's question, a blocker, an open breaker
+  75   provider quota used up: with --on-limit stop, or longer than --max-wait
+  130  interrupted (Ctrl-C or cancel) with state saved; 143: same after SIGTERM
 `
 
 // exitCode turns the end of a run into an exit status. Where several apply, the first of 130/143,
@@ -211,6 +214,8 @@ func hintOf(err error) string {
 		return "work in a clone, or in a git worktree, of it"
 	case errors.As(err, &missing) && len(missing.Known) == 0:
 		return "write .scud/tasks/" + cmp.Or(missing.Tag, "<tag>") + ".json first, or make it of a plan with --plan plan.md"
+	case errors.As(err, &missing):
+		return didYouMean(missing.Tag, missing.Known)
 	case errors.As(err, &version) || errors.As(err, &state):
 		return "move it away, or choose another with --state-file"
 	case errors.As(err, &damage):

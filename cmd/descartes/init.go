@@ -35,8 +35,8 @@ func newInitCmd() *cobra.Command {
 commands with which Claude Code or opencode start, watch and stop loops.
 
   descartes init
-  descartes init --claude      # .claude/plugins/ralph-wiggum: /ralph-wiggum:ralph-loop, :cancel-ralph, :help
-  descartes init --opencode    # .opencode/command/ralph-wiggum: /ralph-wiggum/ralph-loop and so on
+  descartes init --claude      # /ralph-wiggum:ralph-loop, :cancel-ralph, :help
+  descartes init --opencode    # /ralph-wiggum/ralph-loop and so on
 
 A file that is there already is left alone, unless --force replaces it. A project that has tasks gets no
 sample.`,

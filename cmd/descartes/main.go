@@ -13,9 +13,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"descartes/agent"
 	"descartes/internal/acp"
@@ -103,11 +105,13 @@ func newRootCmd() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "descartes",
 		Short: "Run coding agents over a graph of tasks until the work is verified and committed",
-		Long: `descartes runs coding agents over a graph of tasks until the work is verified and committed.
+		Long: `descartes runs coding agents over a graph of tasks until the work is verified
+and committed.
 
-Start by looking, then run:
-  descartes waves --scud-tag feature-x
-  descartes loop start --scud-tag feature-x --verify "make check test"
+  descartes demo                      see it work, in a temporary repository
+  descartes doctor                    check what is missing here
+  descartes waves --tag feature-x     look at what there is to do
+  descartes run feature-x             do it
 
 ` + exitTable,
 		SilenceErrors: true,
@@ -121,13 +125,149 @@ Start by looking, then run:
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
+	root.SetHelpFunc(help)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badInput(cmd.CommandPath()+" --help", "%w", err)
+		return badInput(cmp.Or(nearFlag(cmd, err), cmd.CommandPath()+" --help"), "%w", err)
+	})
+	// --tag is --scud-tag, everywhere.
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "tag" {
+			name = "scud-tag"
+		}
+		return pflag.NormalizedName(name)
 	})
 	// By cobra's own means this would take a template, and with those the linker keeps every method of every type.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
+	// What is typed most needs no loop before it.
+	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
 	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newConfigCmd(), newWhyCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
+	sortIntoGroups(root)
 	return root
+}
+
+// groups are the parts of the list of commands, each with its commands in the order in which they are shown.
+func groups() [][]string {
+	return [][]string{
+		{"Run:", "run", "start", "step", "resume", "plan", "build", "prompt", "demo"},
+		{"Watch:", "status", "watch", "logs", "list", "serve"},
+		{"Decide:", "answer", "accept", "pause", "cancel", "rewind"},
+		{"Look at what was done:", "why", "report", "attempts", "receipt", "recheck"},
+		{"Look at what is to do:", "waves", "spec", "tasks"},
+		{"Set up:", "init", "doctor", "config", "trust", "grant", "limits", "cleanup", "completion", "version"},
+		{"More:", "loop", "help"},
+	}
+}
+
+// sortIntoGroups gives every command its part of the list.
+func sortIntoGroups(root *cobra.Command) {
+	of := map[string]string{}
+	for _, g := range groups() {
+		root.AddGroup(&cobra.Group{ID: g[0], Title: g[0]})
+		for _, name := range g[1:] {
+			of[name] = g[0]
+		}
+	}
+	for _, c := range root.Commands() {
+		c.GroupID = of[c.Name()]
+	}
+	root.SetHelpCommandGroupID(of["help"])
+	root.SetCompletionCommandGroupID(of["completion"])
+}
+
+// helpWidth is how many columns help takes.
+const helpWidth = 80
+
+// help prints what a command is for: its text, how it is called, the commands below it by group, its flags, and last the exit codes.
+func help(cmd *cobra.Command, _ []string) {
+	w := cmd.OutOrStdout()
+	text, codes := strings.CutSuffix(cmp.Or(cmd.Long, cmd.Short), exitTable)
+	if text == "" { // of the topic
+		fmt.Fprint(w, exitTable)
+		return
+	}
+	fmt.Fprintf(w, "%s\n\nUsage:\n", inColumns(strings.TrimRight(text, "\n ")))
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "  %s [command]\n", cmd.CommandPath())
+	} else {
+		fmt.Fprintf(w, "  %s\n", cmd.UseLine())
+	}
+	for _, g := range append(cmd.Groups(), &cobra.Group{Title: "Commands:"}) {
+		title := "\n" + g.Title + "\n"
+		for _, c := range inOrder(cmd.Commands()) {
+			if !c.Hidden && c.GroupID == g.ID && !c.IsAdditionalHelpTopicCommand() {
+				fmt.Fprint(w, title)
+				helpLine(w, c.Name(), 12, c.Short)
+				title = ""
+			}
+		}
+	}
+	if flags := cmd.LocalFlags(); flags.HasAvailableFlags() {
+		fmt.Fprint(w, "\nFlags:\n")
+		flags.VisitAll(func(f *pflag.Flag) { helpFlag(w, f) })
+	}
+	if codes {
+		fmt.Fprint(w, "\n"+exitTable)
+	}
+	if !cmd.HasParent() {
+		fmt.Fprint(w, "\ndescartes COMMAND --help says more about a command.\n")
+	}
+}
+
+// inColumns fills the paragraphs of a text; an example, which is indented, has what it is for on the next line where that is too long.
+func inColumns(text string) string {
+	var out []string
+	for part := range strings.SplitSeq(text, "\n\n") {
+		if !strings.HasPrefix(part, " ") {
+			out = append(out, strings.Join(terminal.Wrap(strings.ReplaceAll(part, "\n", " "), helpWidth), "\n"))
+			continue
+		}
+		lines := strings.Split(part, "\n")
+		for i, line := range lines {
+			if at := strings.LastIndex(line, "   "); at > 0 && terminal.Width(line) > helpWidth {
+				lines[i] = strings.TrimRight(line[:at], " ") + "\n" + strings.Join(terminal.Wrap("      "+line[at+3:], helpWidth), "\n")
+			}
+		}
+		out = append(out, strings.Join(lines, "\n"))
+	}
+	return strings.Join(out, "\n\n")
+}
+
+// inOrder sorts commands as their group has them, and others by name.
+func inOrder(list []*cobra.Command) []*cobra.Command {
+	place := map[string]int{}
+	for _, g := range groups() {
+		for i, name := range g {
+			place[name] = i
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(list), func(a, b *cobra.Command) int { return place[a.Name()] - place[b.Name()] })
+}
+
+// helpFlag prints a flag as pflag does, with its type and its default.
+func helpFlag(w io.Writer, f *pflag.Flag) {
+	one := pflag.NewFlagSet("", pflag.ContinueOnError)
+	one.AddFlag(f)
+	if name, text, ok := strings.Cut(strings.TrimSpace(one.FlagUsages()), "   "); ok {
+		if f.Shorthand == "" {
+			name = "    " + name
+		}
+		helpLine(w, name, 26, strings.TrimSpace(text))
+	}
+}
+
+// helpLine prints a name and what it is about, which begins in that column, or on the next line where the name is longer.
+func helpLine(w io.Writer, name string, column int, text string) {
+	for i, line := range terminal.Wrap(text, helpWidth-2-column) {
+		switch {
+		case i > 0:
+			name = ""
+		case len(name) >= column:
+			fmt.Fprintf(w, "  %s\n", name)
+			name = ""
+		}
+		fmt.Fprintf(w, "  %-*s%s\n", column, name, line)
+	}
 }
 
 func newLoopCmd() *cobra.Command {
@@ -152,11 +292,44 @@ func groupRun(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
-	hint := cmd.CommandPath() + " --help"
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	var names []string
+	for _, c := range cmd.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
 	}
-	return badInput(hint, "%s: there is no command %q", cmd.CommandPath(), args[0])
+	return badInput(cmp.Or(didYouMean(args[0], names), cmd.CommandPath()+" --help"), "%s: there is no command %q", cmd.CommandPath(), args[0])
+}
+
+// didYouMean is a hint at the known words that a wrong one is close to; "" where none is. Closeness is cobra's, which knows it of commands.
+func didYouMean(wrong string, known []string) string {
+	if len(wrong) < 3 { // near to everything
+		return ""
+	}
+	words := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, k := range known {
+		words.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+	}
+	near := words.SuggestionsFor(wrong)
+	if len(near) == 0 || len(near) > 5 {
+		return ""
+	}
+	return "did you mean " + terminal.Clean(strings.Join(near, " or ")) + "?"
+}
+
+// nearFlag is a hint at the flags that an unknown one is close to; "" where none is.
+func nearFlag(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return didYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 
 // takes checks the number of a command's arguments; names are those of the arguments.

@@ -261,7 +261,7 @@ func (a typedFlags) prompt(s *settings) (bool, error) {
 	switch {
 	case tag && prompt:
 		return false, badInput("put what every task's agent should read into a --spec-file", "--prompt is for a loop over a prompt, not over the tasks of a tag")
-	case !prompt && (tag || s.Scud.Tag != ""):
+	case !prompt && (tag || s.Scud.Tag != "" || a.any("tasks-file") != ""):
 		if name := a.any(flagsIn("prompt")...); name != "" {
 			return false, badInput("each attempt at a task is a fresh agent", "--%s is for a loop over a prompt, not over the tasks of a tag", name)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"descartes/agent"
 	"descartes/internal/config"
 	"descartes/internal/sandbox"
+	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/gate"
 )
@@ -202,4 +204,30 @@ func TestAction(t *testing.T) {
 	if calls != 2 {
 		t.Errorf("%d calls of descartes", calls)
 	}
+}
+
+// TestHelpFits reads the help of every command: it fits 80 columns, and every command of the first list belongs to a group.
+func TestHelpFits(t *testing.T) {
+	t.Parallel()
+	root := newRootCmd()
+	for _, c := range root.Commands() {
+		if c.GroupID == "" && !c.Hidden && !c.IsAdditionalHelpTopicCommand() {
+			t.Errorf("%s is in no group", c.Name())
+		}
+	}
+	var all func(c *cobra.Command)
+	all = func(c *cobra.Command) {
+		var b bytes.Buffer
+		c.SetOut(&b)
+		help(c, nil)
+		for line := range strings.Lines(b.String()) {
+			if n := terminal.Width(strings.TrimSuffix(line, "\n")); n > helpWidth {
+				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			all(sub)
+		}
+	}
+	all(root)
 }

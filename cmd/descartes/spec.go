@@ -268,8 +268,8 @@ Without a task, it lists those whose attempts failed. With one, it shows each at
 how its spec differed, the agent's last words, what the verification printed, what was changed, what it cost.
 
   descartes loop tune 5                  # look
-  descartes loop tune 5 --select 2       # the next attempt is told what attempt 2 was told
-  descartes loop tune 5 --edit           # write what the next attempt is told, in $EDITOR
+  descartes loop tune 5 --select 2       # the next attempt gets that spec
+  descartes loop tune 5 --edit           # write the next spec in $EDITOR
   descartes loop tune 5 --select 2 --edit
 
 Of a prompt loop, the last one or that of --name, the iterations are compared, and the text is that of the next.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,16 +10,22 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/tasks"
+	"descartes/tasks/plan"
 )
 
 func newStartCmd() *cobra.Command {
@@ -28,11 +35,12 @@ func newStartCmd() *cobra.Command {
 		Short: "Run the tasks of a tag, wave by wave, or repeat a prompt until the agent says that it is done",
 		Long: `Run the tasks of a tag, wave by wave, until they are verified and committed.
 
-  descartes loop start --scud-tag feature-x --plan plan.md --spec-file ARCHITECTURE.md --verify "make check test"
+  descartes loop start --scud-tag feature-x --plan plan.md --verify "make test"
 
 Or repeat a prompt until the agent's final message has the promise:
 
-  descartes loop start --command "claude -p" --prompt "Do it. Output <promise>COMPLETE</promise> when done." --max-iterations 20
+  descartes loop start --command "claude -p" --max-iterations 20 \
+    --prompt "Do it. Output <promise>COMPLETE</promise> when done."
 
 A flag beats DESCARTES_<FLAG> in the environment, that beats descartes.yaml, that beats the default.
 Where a loop over the tag was killed or stopped, start resumes it.
@@ -47,7 +55,138 @@ Where a loop over the tag was killed or stopped, start resumes it.
 	return cmd
 }
 
-// startRun is loop start and loop step.
+// newRunCmd is loop start for somebody who names what is to be run in the way that comes first to mind.
+func newRunCmd() *cobra.Command {
+	s := &settings{}
+	cmd := &cobra.Command{
+		Use:   "run [tag | file]",
+		Short: "Run a tag, a task list, a plan or a prompt: loop start with the source found",
+		Long: `Run the tasks of a tag, of a list in a file, or of a plan in Markdown, until they
+are verified and committed; or repeat the prompt in a file. It is loop start with
+the source found, and takes the same flags.
+
+  descartes run                     the only list, or a choice at a terminal
+  descartes run feature-x           a tag
+  descartes run plan.md             a plan: its tasks become the tag "plan"
+  descartes run specs/1/tasks.md    a task list of any known format
+  descartes run prompt.md           Markdown or text without tasks is a prompt
+
+` + exitTable,
+		Args: takes(0, 1, "one tag or file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if err := s.source(cmd.Flags(), args[0]); err != nil {
+					return err
+				}
+			}
+			return startRun(cmd, s, loop.Scope{})
+		},
+	}
+	s.register(cmd, ofRun)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		root, err := findRoot(s.Dir)
+		if len(args) > 0 || err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return tasks.Known(root), cobra.ShellCompDirectiveDefault
+	}
+	return cmd
+}
+
+// source gives the flag that a tag or a file stands for.
+func (s *settings) source(f *pflag.FlagSet, what string) error {
+	for _, flag := range []string{"scud-tag", "tasks-file", "prompt", "prompt-file"} {
+		if f.Changed(flag) {
+			return badInput("leave one of them out", "%q and --%s both say what to run", what, flag)
+		}
+	}
+	root, err := findRoot(s.Dir)
+	if err != nil {
+		return err
+	}
+	known := tasks.Known(root)
+	path := absolute(s.dirPath(), what)
+	fi, err := os.Stat(path)
+	switch {
+	case slices.Contains(known, what):
+		return f.Set("scud-tag", what)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		hint := didYouMean(what, known)
+		if hint == "" && len(known) > 0 {
+			hint = "known tags: " + strings.Join(known, ", ")
+		}
+		return badInput(cmp.Or(hint, "descartes init makes a sample list, and README.md says which formats are read"), "there is no tag and no file %q", what)
+	case err != nil:
+		return err
+	case fi.IsDir():
+		return badInput("name the file in it, such as "+filepath.Join(what, "tasks.md"), "%s is a directory", what)
+	}
+	_, listed := loop.OpenTasks(root, loop.ScudConfig{TasksFile: path})
+	var several *tasks.NotFoundError
+	if listed == nil || errors.As(listed, &several) && len(several.Known) > 0 {
+		return f.Set("tasks-file", what)
+	}
+	if ext := strings.ToLower(filepath.Ext(what)); ext != ".md" && ext != ".markdown" && ext != ".txt" {
+		return listed
+	}
+	text, err := plainfile.Read(root, path, config.MaxFile)
+	if err != nil {
+		return badInput("", "%w", err)
+	}
+	if _, err := plan.Parse(what, text); err != nil {
+		return f.Set("prompt-file", what)
+	}
+	if front, _ := plan.ReadFrontMatter(text); front.Tag == "" {
+		tag := strings.TrimSuffix(filepath.Base(what), filepath.Ext(what))
+		if err := tasks.ValidTag(tag); err != nil {
+			return badInput("name the tag that it becomes: descartes loop start --plan "+terminal.Quote(what)+" --scud-tag TAG", "%w", err)
+		}
+		if err := f.Set("scud-tag", tag); err != nil {
+			return err
+		}
+	}
+	return f.Set("plan", what)
+}
+
+// chooseTag completes what is run where nobody said it: the only list of the project, or the one that a person at the terminal chooses.
+func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
+	known := tasks.Known(root)
+	active, _, _ := tasks.Active(root)
+	switch {
+	case len(known) == 0:
+		return nil
+	case len(known) == 1:
+		s.Scud.Tag = known[0]
+		return nil
+	}
+	out := cmd.ErrOrStderr()
+	in, ok := cmd.InOrStdin().(*os.File)
+	if s.CI || s.JSON || !ok || !terminal.IsTerminal(in) || !terminal.IsTerminal(out) {
+		return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
+	}
+	usual := max(0, slices.Index(known, active))
+	for i, tag := range known {
+		fmt.Fprintf(out, "  %d  %s\n", i+1, terminal.Clean(tag))
+	}
+	fmt.Fprintf(out, "which one? [%d] ", usual+1)
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil {
+		return badInput("known tags: "+strings.Join(known, ", "), "no tag was chosen")
+	}
+	line = strings.TrimSpace(line)
+	n, err := strconv.Atoi(cmp.Or(line, strconv.Itoa(usual+1)))
+	switch at := slices.Index(known, line); {
+	case at >= 0:
+		s.Scud.Tag = known[at]
+	case err == nil && n >= 1 && n <= len(known):
+		s.Scud.Tag = known[n-1]
+	default:
+		return badInput("known tags: "+strings.Join(known, ", "), "%q is none of them", line)
+	}
+	return nil
+}
+
+// startRun is loop start, loop step and run.
 func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	wants, gated := typed(cmd.Flags()), gateOfTag(cmd.Flags())
 	root, err := s.load(cmd.Flags())
@@ -59,6 +198,11 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	}
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
+	}
+	if s.Scud.Tag == "" && s.Prompt == "" && wants.any("prompt", "prompt-file", "tasks-file") == "" && len(s.front) == 0 {
+		if err := s.chooseTag(cmd, root); err != nil {
+			return err
+		}
 	}
 	if prompt, err := wants.prompt(s); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -591,7 +592,11 @@ func need(b *report.Board, id string) (*tasks.Task, error) {
 		t, ok = b.File.Task(id)
 	}
 	if !ok {
-		return nil, badInput("descartes tasks list"+b.Named(), "tag %q has no task %q", b.File.Tag(), id)
+		var ids []string
+		for _, one := range b.File.Tasks() {
+			ids = append(ids, one.ID)
+		}
+		return nil, badInput(cmp.Or(didYouMean(id, ids), "descartes tasks list"+b.Named()), "tag %q has no task %q", b.File.Tag(), id)
 	}
 	return t, nil
 }
