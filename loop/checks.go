@@ -17,12 +17,14 @@ import (
 	"descartes/loop/workspace"
 	"descartes/tasks"
 	"descartes/verify"
+	"descartes/verify/results"
 )
 
 // What becomes of a verify command that fails on the untouched tree, before any agent was started.
 const (
 	BaselineRequire = "require" // the run ends
 	BaselineWarn    = "warn"    // it goes on; a command that cannot be run ends it all the same
+	BaselineKnown   = "known"   // it goes on, and what failed then may fail, but nothing more
 	BaselineOff     = "off"     // nobody looks
 )
 
@@ -32,6 +34,8 @@ type Baseline struct {
 	Result   verify.Result
 	Withheld []string // variables that it does not get and with which it passes
 	Task     string   // the task that was just blocked; "" before any
+	New      []string // tests that fail and were not known to, where only known failures may be
+	Blind    bool     // nothing tells known failures from new ones
 }
 
 // CannotRun reports whether the shell found no such command, or could not execute it.
@@ -42,7 +46,23 @@ func (b *Baseline) CannotRun() bool {
 
 // Stops reports whether a run with that setting ends here.
 func (b *Baseline) Stops(setting string) bool {
-	return !b.Result.Passed && (setting == BaselineRequire || b.CannotRun())
+	switch {
+	case b.Result.Passed:
+		return false
+	case setting == BaselineKnown:
+		return b.CannotRun() || b.Result.TimedOut || b.Result.Overran != "" || b.Result.Signal != 0 || len(b.New) > 0
+	}
+	return setting == BaselineRequire || b.CannotRun()
+}
+
+// comparable reports whether the failing tests are known, so that later ones can be told from them.
+func (b *Baseline) comparable() bool {
+	return !b.Result.Passed && b.Result.Tests != nil && len(b.Result.Tests.Failed) > 0
+}
+
+// Standing reports whether the check goes on failing without deciding anything: it fails, and nothing tells which of its tests do.
+func (b *Baseline) Standing(setting string) bool {
+	return setting == BaselineKnown && !b.Result.Passed && !b.comparable()
 }
 
 // outcome is what the command before the first attempt comes to: the loop's end, a note, or nothing.
@@ -52,6 +72,9 @@ func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m
 		return stop.outcome(ctx), nil
 	case b.Stops(setting):
 		return &Outcome{Ending: journal.BaselineFails, Message: m.Text(b.Reason()), Baseline: b}, nil
+	case b.Standing(setting):
+		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; it decides nothing until it has passed once"}
+	case setting == BaselineKnown: // its line says how many fail
 	case !b.Result.Passed:
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn goes on all the same"}
 	}
@@ -68,6 +91,8 @@ func (b *Baseline) Reason() string {
 	s += oneline.Text(b.Check.Run) + "` "
 	r := &b.Result
 	switch {
+	case len(b.New) > 0:
+		return s + fmt.Sprintf("has %d failing tests that were no known failures of the last run: %s", len(b.New), oneline.List(b.New))
 	case r.Overran != "" || r.Signal != 0:
 		s += strings.TrimPrefix(r.Reason(), name+" ")
 	default:
@@ -80,6 +105,8 @@ func (b *Baseline) Reason() string {
 		s += ": something in it cannot be executed"
 	case b.CannotRun():
 		s += ": a command was not found"
+	case b.Blind:
+		s += ", and nothing tells which of its tests fail"
 	}
 	return s
 }
@@ -92,6 +119,10 @@ func (b *Baseline) Hint() string {
 			return "--env-pass NAME passes the one on that it needs, env_pass in descartes.yaml in every run"
 		}
 		return "--env-pass " + strings.Join(b.Withheld, ",") + " passes on what it needs, env_pass in descartes.yaml in every run"
+	case len(b.New) > 0:
+		return "correct them; or begin a new count of known failures by one run with --baseline warn"
+	case b.Blind:
+		return "--baseline known needs results: go test -json, TAP, pytest, or a check with results: build/junit/*.xml in descartes.yaml"
 	case b.CannotRun():
 		return "install what is missing, or correct --verify; --baseline off starts without this check"
 	case b.Result.TimedOut:
@@ -111,7 +142,7 @@ func (b *Baseline) Output() []string {
 
 // TryBaseline runs a check on the tree as it is; where it fails and variables are withheld from it, it is run once more with all of them.
 func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *verify.Check, withheld []string) (*Baseline, error) {
-	res, err := attempt.Check(ctx, v, q, c)
+	res, err := attempt.Check(ctx, v, q, &attempt.Command{Check: *c})
 	if err != nil {
 		return nil, fmt.Errorf("verify before any task: %w", err)
 	}
@@ -120,7 +151,7 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *v
 		return b, nil
 	}
 	q.Whole = true
-	again, err := attempt.Check(ctx, v, q, c)
+	again, err := attempt.Check(ctx, v, q, &attempt.Command{Check: *c})
 	if err != nil {
 		return nil, fmt.Errorf("verify before any task: %w", err)
 	}
@@ -144,8 +175,11 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 	if setting == BaselineOff || !l.work.testable() || l.limits(ctx, stop) != nil {
 		return nil, nil
 	}
+	known := setting == BaselineKnown
+	var standing []*Baseline
+	decides := false
 	for _, c := range l.checks() {
-		if c.At(verify.AtEnd) {
+		if c.At(verify.AtEnd) && !known {
 			continue
 		}
 		before, err := l.holds(ctx, ln)
@@ -157,11 +191,15 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 			return nil, err
 		}
 		if passed {
+			decides = true
 			continue
 		}
 		b, err := l.untouched(ctx, stop, ln, before, "", &c)
 		if err != nil {
 			return nil, err
+		}
+		if known && b.comparable() {
+			b.New = l.unknown(&c, b.Result.Tests)
 		}
 		out, note := b.outcome(ctx, stop, setting, l.tools.Redact)
 		if note != nil {
@@ -170,8 +208,46 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 		if out != nil || err != nil {
 			return out, err
 		}
+		if b.Standing(setting) {
+			standing = append(standing, b)
+		} else if c.At(verify.AtAttempt) {
+			decides = true
+		}
+	}
+	if known && !decides && len(standing) > 0 {
+		b := standing[0]
+		b.Blind = true
+		return &Outcome{Ending: journal.BaselineFails, Message: l.tools.Redact.Text(b.Reason()), Baseline: b}, nil
 	}
 	return nil, nil
+}
+
+// unknown are tests that fail and were not known to when the last loop of the tag had ended, if that let only known failures be.
+func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
+	was := l.last.known[c.Name]
+	if was == nil || !was.Told || was.Command != l.tools.Redact.Text(c.Run) {
+		return nil
+	}
+	return results.Compare(&results.Set{Failed: was.Fails()}, now).Broken
+}
+
+// bar is what a check has to come up to beside its exit status.
+func (l *Loop) bar(c *verify.Check, fewer bool) *verify.Bar {
+	b := &verify.Bar{Known: l.config.Baseline == BaselineKnown, Fewer: fewer}
+	if k := l.history.Known[c.Name]; k != nil && k.Command == l.tools.Redact.Text(c.Run) {
+		if b.Failed = k.Failed; k.Told {
+			b.Before = &results.Set{Passed: k.Passes(), Failed: k.Fails(), More: k.More}
+		}
+	}
+	return b
+}
+
+// commands are checks as they are run: each with its bar.
+func (l *Loop) commands(checks []verify.Check, fewer bool) (list []attempt.Command) {
+	for i := range checks {
+		list = append(list, attempt.Command{Check: checks[i], Bar: l.bar(&checks[i], fewer)})
+	}
+	return list
 }
 
 // checks are those that decide about the work of the run, in their order.
@@ -245,6 +321,9 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	}
 	e := &journal.Event{Type: journal.VerifyFinished, Task: task, Tree: tree, Detail: verifyDetail(b.Result)}
 	e.Detail.Baseline, e.Detail.Command, e.Detail.Left = true, c.Run, left
+	if t := b.Result.Tests; t != nil && task == "" {
+		e.Detail.Tests.Passes, e.Detail.Tests.Fails = t.Passed, t.Failed
+	}
 	if !b.Result.Passed {
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
 	}
@@ -253,7 +332,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 
 // checkRequest is what a check is run with in a lane that is at no attempt.
 func (l *Loop) checkRequest(ln *lane, label, log string) verify.Request {
-	return Timed(l.config, verify.Request{Label: label, Dir: ln.ws.Dir(),
+	return Timed(l.config, verify.Request{Label: label, Dir: ln.ws.Dir(), Files: ln.ws.Files(),
 		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag), Log: log, Redact: l.tools.Redact})
 }
 
@@ -261,7 +340,10 @@ func (l *Loop) checkRequest(ln *lane, label, log string) verify.Request {
 func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) (bool, error) {
 	p := l.history.Passes[c.Name]
 	if p.Tree == "" {
-		p = l.last[c.Name]
+		p = l.last.passes[c.Name]
+	}
+	if p.Told && l.history.Known[c.Name] == nil { // the results of its tests are wanted
+		return false, nil
 	}
 	if p.Tree == "" || p.Command != l.tools.Redact.Text(c.Run) {
 		return false, nil
@@ -276,17 +358,27 @@ func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Chec
 	return len(changed) == 0, nil
 }
 
-// passesOf is what the last loop of the tag knows of the last passes of its checks.
-func (h Home) passesOf(tag string) map[string]journal.Pass {
+// before is what the last loop of a tag knows of its checks.
+type before struct {
+	passes map[string]journal.Pass
+	known  map[string]*journal.Known // where it let only known failures be
+}
+
+// before is what the last loop of the tag knows of its checks.
+func (h Home) before(tag string) (b before) {
 	last, err := h.LastOf(tag)
 	if err != nil || last == nil {
-		return nil
+		return b
 	}
 	events, err := journal.ReadEvents(h.Events(last.State.ID))
 	if err != nil {
-		return nil
+		return b
 	}
-	return journal.Fold(events).Passes
+	s := journal.Fold(events)
+	if b.passes = s.Passes; last.State.Config.Baseline == BaselineKnown {
+		b.known = s.Known
+	}
+	return b
 }
 
 // tidy puts back the files of the repository that the verify command changed; what it changed is kept under

@@ -369,7 +369,7 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate
 func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string) (res verify.Result, err error) {
 	res.Passed = true
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
-	for _, c := range t.checksAt(verify.AtAttempt, verify.AtMerge) {
+	for _, c := range t.commands(t.checksAt(verify.AtAttempt, verify.AtMerge), false) {
 		if _, err := t.prepare(ctx, ln, workspace.Start{Base: tree, Aside: strings.TrimSuffix(log, ".log")}); err != nil {
 			return res, err
 		}

@@ -644,7 +644,15 @@ func Timed(c *Config, q verify.Request) verify.Request {
 
 // verifyDetail is a run of the verify command as its event has it.
 func verifyDetail(res verify.Result) *journal.Detail {
-	return &journal.Detail{Check: res.Name, Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds()}
+	d := &journal.Detail{Check: res.Name, Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds(),
+		Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing}
+	if t := res.Tests; t != nil {
+		d.Tests = &journal.Tests{Ran: t.Ran(), Failed: len(t.Failed), Skipped: len(t.Skipped) + t.Omitted, Known: res.Known, More: t.More}
+		if c := res.Change; c != nil {
+			d.Tests.Fixed, d.Tests.Added, d.Tests.Extra, d.Tests.Broken, d.Tests.Gone = c.Fixed, c.Added, c.More, c.Broken, c.Gone
+		}
+	}
+	return d
 }
 
 // NoVerify is the verification command that asks for none.

@@ -199,11 +199,11 @@ type Loop struct {
 	saver   *saver
 	locks   []*lock
 	backoff *backoff
-	branch  string                  // made before the first attempt; "" for none
-	held    []*journal.Event        // written with the next event
-	missing map[string]bool         // withheld variables that were told of
-	last    map[string]journal.Pass // of the checks in the tag's last loop
-	grants  []grant.Grant           // without a sandbox, as they were before the attempt under way
+	branch  string           // made before the first attempt; "" for none
+	held    []*journal.Event // written with the next event
+	missing map[string]bool  // withheld variables that were told of
+	last    before           // what the last loop of the tag knows of its checks
+	grants  []grant.Grant    // without a sandbox, as they were before the attempt under way
 	resumed bool
 	full    bool // the disk is, and the end could not be recorded
 
@@ -511,8 +511,9 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 		case attempt.Checked:
 			e := l.work.event(journal.VerifyFinished, u)
 			e.Detail = verifyDetail(s.Verify)
+			e.Detail.Check = ""
 			nameCheck(e, s.Command)
-			if u.it != nil {
+			if u.it != nil && (s.Command.Criterion || s.Command.Name == "" && s.Verify.Tests == nil) {
 				return l.record(e)
 			}
 			e.Detail.Command = s.Command.Run

@@ -107,6 +107,7 @@ func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 		if v.Task == id {
 			u.number, u.base, u.res.Verdict = v.Attempt, gitops.Tree(v.Base), verify.Verified
 			u.res.Work.After, u.res.Work.Left = gitops.Tree(v.Tree), v.Left
+			u.res.Grade = verify.Grade(h.GradeOf(id, v.Attempt))
 			_, err := w.integrate(ctx, u, v.Ref)
 			return err
 		}

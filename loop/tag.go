@@ -83,7 +83,7 @@ func (w *tagWork) hold(ctx context.Context) error {
 // choose goes on with the loop that is asked for, or with the tag's unfinished one, or begins another.
 func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
 	if opt.Resume == "" && w.config.Baseline != BaselineOff {
-		w.last = w.home.passesOf(w.job.File.Tag())
+		w.last = w.home.before(w.job.File.Tag())
 	}
 	var old *Saved
 	if opt.Resume == "" {

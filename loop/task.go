@@ -105,7 +105,8 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Keep = w.chains
 	goOn(in, u.session)
-	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), attempt.Commands(w.checksAt(verify.AtAttempt))
+	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(verify.AtAttempt), false)
+	in.Better = w.config.Require == "verified"
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
 		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
 }
@@ -257,6 +258,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	}
 	end.Verdict, end.Reason = journal.Verdict(res.Verdict), res.Reason
 	if res.Verdict == verify.Verified {
+		end.Detail.Grade = journal.Grade(res.Grade)
 		end.Delivered, end.Detail.Words = delivered(res.Work.Changed), preview(res.Agent.Final)
 		return end, ref, over, nil
 	}
@@ -267,7 +269,10 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 // task gets another attempt, on top of the state.
 func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*journal.Event) (again bool, err error) {
 	done := w.event(journal.TaskDone, u)
-	done.Ref = ref
+	done.Ref, done.Reason = ref, u.res.Remarks()
+	if u.res.Grade != "" {
+		done.Detail = &journal.Detail{Grade: journal.Grade(u.res.Grade)}
+	}
 	if u.lane.slot == nil {
 		return false, w.record(append(end, done)...)
 	}

@@ -3,6 +3,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"descartes/agent/process"
+	"descartes/verify/results"
 )
 
 // Request is one run of the verify command.
@@ -30,11 +32,13 @@ type Request struct {
 	Idle    time.Duration  // longest time without output, of which Log must be given; 0 is none
 	Grace   time.Duration  // between SIGTERM and SIGKILL
 	Limits  process.Limits // what holds the command in
+	Results []string       // patterns of the files that it writes the results of its tests to
+	Files   string         // where the files of Dir really are; "" is there
 }
 
 // Of is the request for a run of a check: its command, and its own time where it has one.
 func (q Request) Of(c *Check) Request {
-	q.Command = c.Run
+	q.Command, q.Results = c.Run, c.Results
 	if c.Timeout > 0 {
 		q.Timeout = c.Timeout
 	}
@@ -54,6 +58,14 @@ type Result struct {
 	Tail      string // the end of what it printed on both streams, see Tail
 	Why       string // the line of it that says why the command failed; "" where it passed, was ended, or printed nothing
 	Duration  time.Duration
+
+	Tests    *results.Set    // what its tests came to; nil: not known
+	Unread   string          // why the files that it was to write its results to say nothing; "" where they do
+	Change   *results.Change // of them, against what was known before; nil: nothing was
+	Known    int             // failures that were there before, and do not count
+	Standing bool            // it failed before, too, and what its tests came to is not known: it does not decide
+	Tries    int             // runs, where it was run again; else 0
+	Flaky    []string        // tests that failed in one of them and pass now
 }
 
 // Reason says in one line why the command did not pass.
@@ -107,6 +119,10 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if q.Redact == nil {
 		q.Redact = nothing{}
 	}
+	files, err := watch(&q)
+	if err != nil {
+		return Result{}, fmt.Errorf("verify: %w", err)
+	}
 	start, err := header(q.Log, q.Redact.Text(q.Command))
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
@@ -150,10 +166,58 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
+	if res.Tests, res.Unread, err = tests(&q, files, start); err != nil {
+		return Result{}, fmt.Errorf("verify: %w", err)
+	}
+	res.Tail = results.Plain(res.Tail)
 	if exit.Why == process.Exited && !res.Passed {
 		res.Why = Why(strings.ReplaceAll(res.Tail, q.Dir+string(filepath.Separator), ""))
 	}
 	return res, nil
+}
+
+// watch looks at the files of results before the command runs; nil where it writes none.
+func watch(q *Request) (*results.Files, error) {
+	if len(q.Results) == 0 {
+		return nil, nil
+	}
+	return results.Watch(cmp.Or(q.Files, q.Dir), q.Results)
+}
+
+// tests reads what the command's tests came to: from the files that it was to write, else from what it printed.
+func tests(q *Request, files *results.Files, start int64) (set *results.Set, unread string, err error) {
+	if files != nil {
+		set, none, err := files.Read()
+		switch {
+		case err != nil:
+			return nil, "results: " + err.Error(), nil
+		case none:
+			return nil, "no file of " + strings.Join(q.Results, ", ") + " was written", nil
+		}
+		if set != nil {
+			set.Rename(q.Redact.Text) // what was printed is redacted already
+		}
+		return set, "", nil
+	}
+	if q.Log == "" {
+		return nil, "", nil
+	}
+	log, err := os.Open(q.Log)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	if fi, err := log.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() < start {
+		return nil, "", err
+	}
+	if _, err := log.Seek(start, io.SeekStart); err != nil {
+		return nil, "", err
+	}
+	set, err = results.Output(log)
+	return set, "", err
 }
 
 // header appends the line that parts the command's output from what is

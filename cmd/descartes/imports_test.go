@@ -36,7 +36,8 @@ func arrows() map[string][]string {
 		"agent/render":        {"agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
 		"agent/process":       {},
 		"agent":               {"internal/oneline", "agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
-		"verify":              {"agent/process", "internal/plainfile"},
+		"verify":              {"agent/process", "internal/plainfile", "verify/results"},
+		"verify/results":      {"internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash", "internal/oscall"},
 		"verify/guard":        {},
 		"internal/report":     {"internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
@@ -48,12 +49,12 @@ func arrows() map[string][]string {
 		"internal/oneline":    {},
 		"internal/oscall":     {},
 		"loop/workspace":      {"gitops", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
-		"loop/attempt":        {"agent", "verify", "verify/guard", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
+		"loop/attempt":        {"agent", "verify", "verify/guard", "verify/results", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab":            {"gitops", "internal/oneline", "internal/redact", "loop/attempt", "loop/workspace", "verify"},
 		"loop/grant":          {"internal/atomicfile", "internal/crash", "internal/plainfile"},
 		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
-		"loop":                {"agent/quota", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
+		"loop":                {"agent/quota", "verify/results", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
 		"cmd/descartes":       {"loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise"},
 		"loop/mode":           {"internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}

@@ -34,6 +34,7 @@ type Verifier interface {
 // Workspace is where an attempt runs, as package workspace has it.
 type Workspace interface {
 	Dir() string
+	Files() string // where the files of Dir really are
 	Running()
 	Repair(ctx context.Context, who string) (notes []string, err error)
 	Look(ctx context.Context) (workspace.Result, error)
@@ -63,6 +64,7 @@ type Input struct {
 
 	Checks  []Command   // that look at the work, in this order
 	All     bool        // run the checks that come after one that has failed, too
+	Better  bool        // it has failed where it turned no test from red to green and added none, if that can be told
 	Always  bool        // verify whatever an agent that ended well has done and said
 	Clocks  Clocks      // of those commands
 	Holdout *Holdout    // checks that no agent sees; nil: there are none
@@ -85,6 +87,7 @@ type Result struct {
 	Work    workspace.Result
 	Changed int // files that differed when the agent had ended: what a build leaves behind is no work
 	Verdict verify.Verdict
+	Grade   verify.Grade // of one that is verified; "" is the best, or not known
 	Reason  string
 
 	Looks     []Looked   // those that examined it, in their order
@@ -295,7 +298,7 @@ func (a *run) answered(ctx context.Context) (err error) {
 	return a.tell(Step{Moment: Answered})
 }
 
-// conclude comes to the verdict. An attempt whose work is lost fails, and so does one that made what no commit can hold.
+// conclude comes to the verdict, and for a task to its grade. An attempt whose work is lost fails, and so does one that made what no commit can hold.
 func (a *run) conclude() {
 	r := &a.res.Agent
 	a.res.Verdict, a.res.Reason = verify.Judge(verify.Facts{AgentEnd: string(r.End), AgentReason: r.Reason, Blocked: r.Blocked, Question: oneline.Text(r.Question),
@@ -306,7 +309,20 @@ func (a *run) conclude() {
 	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
 		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can hold: "+workspace.Reasons(out)
 	}
+	if a.res.Verdict != verify.Verified || a.in.Always {
+		return
+	}
+	if a.res.Grade = a.res.grade(); a.res.Grade == verify.RegressionOnly && a.in.Better {
+		a.res.Verdict, a.res.Reason, a.res.Grade = verify.Failed, NotBetter, ""
+		return
+	}
+	if text := a.res.Remarks(); text != "" {
+		a.res.Reason += ": " + text
+	}
 }
+
+// NotBetter is the reason of an attempt that passes and proves nothing, where that is required.
+const NotBetter = "verify passed, but no test went from red to green and none was added (require: verified)"
 
 // noted tells what a person should know of what the attempt left.
 func (a *run) noted() error {

@@ -10,6 +10,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop/workspace"
 	"descartes/verify"
+	"descartes/verify/results"
 )
 
 // Another machine may make an attempt: what it is given and what it returns are the same after a way through JSON.
@@ -18,13 +19,13 @@ func TestDataSurvivesJSON(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	in := Input{Name: "3 1", Backend: "claude", Model: "m", Promise: "DONE", Session: "s", Spent: &agent.Tokens{Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}, Keep: true, Prompt: "do\n", Env: []string{"A=b"}, Log: "/x/log", Always: true,
 		Agent: Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7}, Clocks: Clocks{Timeout: time.Minute},
-		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Criterion: true}}, All: true, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}, Base: "b", Prove: true, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
+		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}, Base: "b", Prove: true, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
-	through(t, Result{Changed: 1, Verdict: verify.Verified, Reason: "verify passed",
+	through(t, Result{Changed: 1, Verdict: verify.Verified, Reason: "verify passed", Grade: verify.RegressionOnly,
 		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at, Final: "f", Complete: true, Blocked: "b", Question: "q",
 			Notes: []string{"n"}, Cost: &agent.Cost{USD: &usd, Estimated: true, Tokens: &agent.Tokens{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4}}, Session: "s", Gone: true, Model: "m",
 			Events: 5, Unknown: 1, Duration: time.Second, Bytes: 10},
-		Verify: &verify.Result{Name: "n", Command: "c", Passed: true, Code: 1, Signal: 2, TimedOut: true, Cancelled: true, Overran: "o", Tail: "t", Duration: time.Second},
+		Verify: &verify.Result{Name: "n", Command: "c", Passed: true, Code: 1, Signal: 2, TimedOut: true, Cancelled: true, Overran: "o", Tail: "t", Duration: time.Second, Tests: &results.Set{Failed: []string{"f"}}, Unread: "u", Change: &results.Change{Broken: []string{"f"}}, Known: 1, Standing: true, Tries: 2, Flaky: []string{"x"}},
 		Checks: []Ran{{Command: Command{Check: verify.Check{Run: "true"}}, Result: verify.Result{Passed: true}}},
 		Looks:  []Looked{{Name: "guard", Objects: true, Said: []string{"s"}, Agent: &agent.Result{End: agent.Finished}, Took: time.Second}}, Objection: &Objection{By: "guard", Reason: "r", Detail: "d", Ask: true},
 		Work: workspace.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}}, Left: []string{"l"}, Fresh: []string{"l"}, Taken: []string{"t"},

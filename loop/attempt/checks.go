@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"descartes/agent"
 	"descartes/verify"
@@ -12,15 +13,8 @@ import (
 // Command is a named command that looks at the work.
 type Command struct {
 	verify.Check
-	Criterion bool `json:"criterion,omitempty"` // it says whether a criterion of a gate is met, and not whether the work is done
-}
-
-// Commands are checks as an attempt runs them.
-func Commands(checks []verify.Check) (list []Command) {
-	for _, c := range checks {
-		list = append(list, Command{Check: c})
-	}
-	return list
+	Bar       *verify.Bar `json:"bar,omitempty"`       // nil: its exit status alone counts
+	Criterion bool        `json:"criterion,omitempty"` // it says whether a criterion of a gate is met, and not whether the work is done
 }
 
 // Ran is a command that was run, and what it came to.
@@ -42,6 +36,37 @@ func (r *Result) Failed() *verify.Result {
 		}
 	}
 	return nil
+}
+
+// grade is how far the pass of the checks reaches: "" where a test went from red to green or was added, and where that cannot be told.
+func (r *Result) grade() verify.Grade {
+	told := false
+	for i := range r.Checks {
+		better, known := r.Checks[i].Result.Better()
+		if better {
+			return ""
+		}
+		told = told || known
+	}
+	if told {
+		return verify.RegressionOnly
+	}
+	return ""
+}
+
+// Remarks are what is to be said of the checks that passed, "" for nothing.
+func (r *Result) Remarks() string {
+	var list []string
+	for i := range r.Checks {
+		text := r.Checks[i].Result.Remark()
+		if name := r.Checks[i].Result.Name; text != "" && name != "" {
+			text = name + ": " + text
+		}
+		if text != "" {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, "; ")
 }
 
 // commands runs the commands that look at the work, where there is something to look at. What comes after a check that failed is not run,
@@ -96,8 +121,8 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 		return verify.Result{}, err
 	}
 	a.ws.Running()
-	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: Grace}
-	res, err := Check(ctx, a.Verify, q, &c.Check)
+	q := verify.Request{Label: a.in.Name + " " + part, Dir: a.ws.Dir(), Files: a.ws.Files(), Env: a.environment(a.in), Log: a.in.Log, Redact: a.Redact, Timeout: a.in.Clocks.Timeout, Idle: a.in.Clocks.Idle, Grace: Grace}
+	res, err := Check(ctx, a.Verify, q, &c)
 	if err != nil {
 		return res, fmt.Errorf("verify the work: %w", err)
 	}
@@ -107,9 +132,21 @@ func (a *run) command(ctx context.Context, c Command, part string) (verify.Resul
 	return res, a.tell(Step{Moment: Checked, Command: c, Verify: res})
 }
 
-// Check runs a check once, with what else the request says.
-func Check(ctx context.Context, v Verifier, q verify.Request, c *verify.Check) (verify.Result, error) {
-	res, err := v.Run(ctx, q.Of(c))
-	res.Name, res.Command = c.Name, c.Run
-	return res, err
+// Check runs a command with what else the request says, and measures it by its bar. One that fails is run again as often as it may.
+func Check(ctx context.Context, v Verifier, q verify.Request, c *Command) (res verify.Result, err error) {
+	for tries := 1; ; tries++ {
+		before := res
+		if res, err = v.Run(ctx, q.Of(&c.Check)); err != nil {
+			return res, err
+		}
+		if res.Name, res.Command = c.Name, c.Run; c.Bar != nil {
+			res.Measure(c.Bar)
+		}
+		if tries > 1 {
+			res.Again(&before, tries)
+		}
+		if res.Passed || res.Cancelled || tries > c.Retry {
+			return res, nil
+		}
+	}
 }

@@ -140,14 +140,14 @@ func (s *State) follow(e *Event) {
 			}
 		}
 	case VerifyStarted:
-		if e.Detail != nil && e.Detail.Baseline {
+		if e.Detail.Apart() {
 			s.Baseline = e.TS
 		} else {
 			a := s.running(e)
 			a.Phase, a.Since = PhaseVerify, e.TS
 		}
 	case VerifyFinished:
-		if e.Detail != nil && e.Detail.Baseline {
+		if e.Detail.Apart() {
 			s.Baseline = time.Time{}
 			return
 		}

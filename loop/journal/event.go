@@ -213,6 +213,8 @@ type Detail struct {
 	Tree         string     `json:"tree,omitempty"`     // when the agent had ended, before the verification
 	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
 	Check        string     `json:"check,omitempty"`    // its name, where there are several
+	At           string     `json:"at,omitempty"`       // of a check on the state as a whole, and of no attempt: merge, wave or end
+	Standing     bool       `json:"standing,omitempty"` // it failed before the first attempt too, and does not decide
 	Tries        int        `json:"tries,omitempty"`    // runs of a check that was run again
 	Flaky        []string   `json:"flaky,omitempty"`    // tests that failed first and passed then; of a check that passed with several tries
 	Tests        *Tests     `json:"tests,omitempty"`    // results of its tests, where they are known
@@ -271,6 +273,8 @@ type Tests struct {
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped,omitempty"`
 	Known   int `json:"known,omitempty"` // of those that failed, how many had failed before
+	More    int `json:"more,omitempty"`  // of those that passed, how many are not named
+	Extra   int `json:"extra,omitempty"` // tests that were added and are not named
 
 	// Against what was known before: the names of tests.
 	Fixed  []string `json:"fixed,omitempty"`  // failed, and pass now

@@ -50,6 +50,9 @@ type State struct {
 	Agents        []AgentUse         // what attempts were run with, in the order of first use
 	Passes        map[string]Pass    // the tree that each check passed on last; "" is the only one
 	VerifyLeft    []string           // files that only verifications made
+	Known         map[string]*Known  // by check
+	Flaky         []Flaky            // the most frequent first
+	Grades        map[string]Grade   // of tasks that are done; "" is not in it
 
 	Attempts        []*Attempt       // in the order in which they began
 	Ended           []*Attempt       // in the order in which they ended
@@ -63,8 +66,8 @@ type State struct {
 
 	refined map[string]string // advice of a review that no attempt was given yet
 	changes []statusChange
-	checked map[Key]map[string]string // the commands of the checks that attempts under way have passed
-	retried []BlockedTask             // blocked tasks that this run tries again, from where they stand until an attempt begins
+	checked map[Key]map[string]*Detail // the checks that attempts under way have passed
+	retried []BlockedTask              // blocked tasks that this run tries again, from where they stand until an attempt begins
 }
 
 // Task is one that was started and is neither done nor blocked.
@@ -119,7 +122,7 @@ func NewState() *State {
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
 		Sessions: map[string]Session{}, Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{},
-		Passes: map[string]Pass{}, checked: map[Key]map[string]string{}}
+		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, Grades: map[string]Grade{}}
 }
 
 // Apply takes one event into account.
@@ -196,16 +199,24 @@ func (s *State) Apply(e *Event) {
 	case VerifyFinished:
 		if d := e.Detail; d != nil && d.Command != "" {
 			s.noteLeavings(d)
-			s.notePass(e)
+			s.noteCheck(e)
 		}
 	case IterationFinished:
 		s.noteLeavings(e.Detail)
+		if !e.Decision.Failed() && e.Detail != nil && e.Detail.Passed {
+			s.integrateTests(e)
+		}
+		delete(s.checked, keyOf(e))
 		s.spendOnLooks(e)
 	case AttemptFinished:
 		s.spendOnLooks(e)
 		s.finishAttempt(e)
 	case TaskDone:
 		s.keepSession(e)
+		s.integrateTests(e)
+		if delete(s.Grades, e.Task); e.Detail != nil && e.Detail.Grade != "" {
+			s.Grades[e.Task] = e.Detail.Grade
+		}
 		s.close(e, "done")
 		s.Blocked = slices.DeleteFunc(s.Blocked, func(b BlockedTask) bool { return b.Task == e.Task })
 	case TaskBlocked:
@@ -278,6 +289,7 @@ func (s *State) rewind(e *Event) {
 		delete(s.OtherEnds, id)
 		delete(s.Failures, id)
 		delete(s.Delivered, id)
+		delete(s.Grades, id)
 		delete(s.Sessions, id)
 		delete(s.Costs.Fresh, id)
 		s.close(&Event{Task: id, Seq: e.Seq}, "pending")
@@ -325,23 +337,10 @@ func (s *State) notRetried(e *Event) {
 	}
 }
 
-// notePass records what a check came to: on a tree without unverified work at once, of an attempt once that is verified.
-func (s *State) notePass(e *Event) {
-	switch d := e.Detail; {
-	case d.Baseline && d.Passed:
-		s.Passes[d.Check] = Pass{e.Tree, d.Command}
-	case d.Baseline:
-		delete(s.Passes, d.Check)
-	case d.Passed:
-		if s.checked[keyOf(e)] == nil {
-			s.checked[keyOf(e)] = map[string]string{}
-		}
-		s.checked[keyOf(e)][d.Check] = d.Command
-	}
-}
-
 func (s *State) finishAttempt(e *Event) {
-	defer delete(s.checked, keyOf(e))
+	if e.Verdict != Verified { // else until its work is integrated
+		defer delete(s.checked, keyOf(e))
+	}
 	if s.Open != nil && s.Open.Task == e.Task {
 		s.Open = nil
 	}
@@ -362,9 +361,7 @@ func (s *State) finishAttempt(e *Event) {
 	switch e.Verdict {
 	case Verified:
 		v := VerifiedTask{Task: e.Task, Attempt: e.Attempt, Wave: e.Wave, Base: s.Bases[e.Task], Head: s.Heads[e.Task], Tree: e.Tree, Ref: e.Ref, Left: slices.Clone(s.VerifyLeft)}
-		for name, command := range s.checked[keyOf(e)] {
-			s.Passes[name] = Pass{e.Tree, command}
-		}
+		s.passAttempt(e)
 		s.Verified = append(s.Verified, v)
 		s.Work = append(s.Work, Work{Task: e.Task, Base: v.Base, Tree: v.Tree, Left: v.Left})
 		if e.Delivered != "" {
@@ -536,7 +533,10 @@ type AgentUse struct {
 }
 
 // Pass is a tree on which a verify command passed.
-type Pass struct{ Tree, Command string }
+type Pass struct {
+	Tree, Command string
+	Told          bool // what its tests came to was known
+}
 
 // Work is work of the run that is verified, or of a prompt loop: committed.
 type Work struct {

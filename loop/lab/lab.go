@@ -70,8 +70,8 @@ func (l *Lab) Run(ctx context.Context, x attempt.Experiment) (verify.Result, err
 		return verify.Result{}, err
 	}
 	env := append(x.Env[:len(x.Env):len(x.Env)], l.slot.Env()...)
-	q := verify.Request{Label: x.Name, Dir: l.slot.Dir(), Env: env, Held: x.Held, Log: x.Log, Redact: l.opt.Redact, Timeout: x.Clocks.Timeout, Idle: x.Clocks.Idle, Grace: attempt.Grace}
-	res, err := attempt.Check(ctx, l.verify, q, &x.Check)
+	q := verify.Request{Label: x.Name, Dir: l.slot.Dir(), Files: l.slot.Files(), Env: env, Held: x.Held, Log: x.Log, Redact: l.opt.Redact, Timeout: x.Clocks.Timeout, Idle: x.Clocks.Idle, Grace: attempt.Grace}
+	res, err := attempt.Check(ctx, l.verify, q, &attempt.Command{Check: x.Check})
 	if err == nil && res.Passed && !x.Held {
 		l.passes[key] = true
 	}

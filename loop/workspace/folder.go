@@ -25,6 +25,9 @@ func NewFolder(fs atomicfile.FS, root, dir string, fixed []string) *Folder {
 // Dir is where commands run.
 func (f *Folder) Dir() string { return f.dir }
 
+// Files is the same.
+func (f *Folder) Files() string { return f.dir }
+
 // Prepare remembers the files that no attempt may change.
 func (f *Folder) Prepare(_ context.Context, s Start) (Stand, error) {
 	f.aside = s.Aside

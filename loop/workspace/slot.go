@@ -43,6 +43,9 @@ func (s *Slot) Dir() string {
 	return s.Host(s.pool.opt.Dir)
 }
 
+// Files is where the files of Dir really are.
+func (s *Slot) Files() string { return s.Host(s.pool.opt.Dir) }
+
 // Host is where a file of the project lies in the slot.
 func (s *Slot) Host(path string) string {
 	rel, err := filepath.Rel(s.pool.opt.Repo.Root(), path)

@@ -74,6 +74,9 @@ func NewTree(o Options) *Tree {
 // Dir is where commands run.
 func (t *Tree) Dir() string { return t.opt.Dir }
 
+// Files is the same.
+func (t *Tree) Files() string { return t.opt.Dir }
+
 // Verified says that work is verified, and what it made of the tree. left is no work. Work of long ago whose objects were pruned meanwhile
 // is passed over: commits hold it.
 func (t *Tree) Verified(name string, base, result gitops.Tree, left []string) {

@@ -1,0 +1,139 @@
+package journal
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Known is what is known of a check on the state that everything verified so far makes up: what failed before the first attempt, less what
+// passed since, and with the tests that were added.
+type Known struct {
+	Command string
+	Failed  bool // it did not pass before the first attempt, and has not since
+	Told    bool // what its tests came to is known
+	More    int  // tests that passed and are not named
+
+	passes, fails map[string]bool
+}
+
+// Passes are the tests that pass, by name.
+func (k *Known) Passes() []string { return slices.Sorted(maps.Keys(k.passes)) }
+
+// Fails are the tests that fail.
+func (k *Known) Fails() []string { return slices.Sorted(maps.Keys(k.fails)) }
+
+// knownOf is a check before the first attempt.
+func knownOf(d *Detail) *Known {
+	k := &Known{Command: d.Command, Failed: !d.Passed, passes: map[string]bool{}, fails: map[string]bool{}}
+	if t := d.Tests; t != nil {
+		k.Told, k.More = true, t.More
+		for _, name := range t.Passes {
+			k.passes[name] = true
+		}
+		for _, name := range t.Fails {
+			k.fails[name] = true
+		}
+	}
+	return k
+}
+
+// take takes in what a verified attempt changed: what failed and passes now lowers the bar for all that come.
+func (k *Known) take(d *Detail) {
+	if !d.Standing {
+		k.Failed = k.Failed && d.Tests != nil && d.Tests.Failed > 0
+	}
+	t := d.Tests
+	if t == nil || !k.Told {
+		return
+	}
+	for _, name := range slices.Concat(t.Fixed, t.Gone) {
+		delete(k.fails, name)
+	}
+	for _, name := range t.Gone {
+		delete(k.passes, name)
+	}
+	for _, name := range slices.Concat(t.Fixed, t.Added) {
+		k.passes[name] = true
+	}
+	k.More = t.More
+}
+
+// Flaky is a check, or one of its tests, that failed and passed when it was run again.
+type Flaky struct {
+	Check string `json:"check,omitempty"` // "" for the only one
+	Test  string `json:"test,omitempty"`  // "" where it is not known which
+	Times int    `json:"times"`
+}
+
+// Apart reports whether a check is one of no attempt's: before the first one, or on the state as a whole.
+func (d *Detail) Apart() bool { return d != nil && (d.Baseline || d.At != "") }
+
+// noteFlaky counts what failed and passed when it was run again.
+func (s *State) noteFlaky(d *Detail) {
+	if !d.Passed || d.Tries < 2 {
+		return
+	}
+	tests := d.Flaky
+	if len(tests) == 0 {
+		tests = []string{""}
+	}
+	for _, test := range tests {
+		at := slices.IndexFunc(s.Flaky, func(f Flaky) bool { return f.Check == d.Check && f.Test == test })
+		if at < 0 {
+			s.Flaky = append(s.Flaky, Flaky{Check: d.Check, Test: test})
+			at = len(s.Flaky) - 1
+		}
+		s.Flaky[at].Times++
+	}
+	slices.SortStableFunc(s.Flaky, func(a, b Flaky) int {
+		return cmp.Or(b.Times-a.Times, cmp.Compare(a.Check, b.Check), cmp.Compare(a.Test, b.Test))
+	})
+}
+
+// noteCheck takes in the end of a check: on a tree without unverified work at once, of an attempt once that is verified.
+func (s *State) noteCheck(e *Event) {
+	d := e.Detail
+	s.noteFlaky(d)
+	switch {
+	case d.Baseline && d.Passed || d.At != "" && d.Passed:
+		s.Passes[d.Check] = Pass{e.Tree, d.Command, d.Tests != nil}
+	case d.Baseline:
+		delete(s.Passes, d.Check)
+	case d.Passed:
+		if s.checked[keyOf(e)] == nil {
+			s.checked[keyOf(e)] = map[string]*Detail{}
+		}
+		s.checked[keyOf(e)][d.Check] = d
+	}
+	if d.Baseline && e.Task == "" {
+		s.Known[d.Check] = knownOf(d)
+	}
+}
+
+// passAttempt takes in that an attempt is verified: its checks have passed on what it left.
+func (s *State) passAttempt(e *Event) {
+	for name, d := range s.checked[keyOf(e)] {
+		s.Passes[name] = Pass{e.Tree, d.Command, d.Tests != nil}
+	}
+}
+
+// integrateTests takes in that the work of an attempt is part of the state now.
+func (s *State) integrateTests(e *Event) {
+	for name, d := range s.checked[keyOf(e)] {
+		if k := s.Known[name]; k != nil && k.Command == d.Command {
+			k.take(d)
+		}
+	}
+	delete(s.checked, keyOf(e))
+}
+
+// GradeOf is the grade of a verified attempt whose work may not be integrated yet.
+func (s *State) GradeOf(task string, number int) Grade {
+	for _, a := range slices.Backward(s.Ended) {
+		if a.Task == task && a.Number == number && a.Result != nil {
+			return a.Result.Grade
+		}
+	}
+	return ""
+}

@@ -1,0 +1,129 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/verify/results"
+)
+
+// Bar is what a check has to come up to beside its exit status: what is known of it before the work. It survives JSON.
+type Bar struct {
+	Before *results.Set `json:"before,omitempty"` // nil: nothing is known of its tests
+	Failed bool         `json:"failed,omitempty"` // it did not pass
+	Known  bool         `json:"known,omitempty"`  // what failed before may fail
+	Fewer  bool         `json:"fewer,omitempty"`  // there may be fewer tests than before, or none
+}
+
+// Measure judges a result by a bar: it takes back a pass where no tests ran, fewer than before, or more fail, and makes one of a failure where
+// all that fails had failed before. What was ended, or cancelled, stays as it is.
+func (r *Result) Measure(b *Bar) {
+	if r.Cancelled || r.TimedOut || r.Overran != "" || r.Signal != 0 {
+		return
+	}
+	if b.Before != nil && r.Tests != nil {
+		r.Change = results.Compare(b.Before, r.Tests)
+	}
+	if r.Passed {
+		r.Why = r.lacks(b)
+		r.Passed = r.Why == ""
+		return
+	}
+	switch {
+	case !b.Known || !b.Failed:
+	case b.Before == nil && r.Tests == nil:
+		r.Passed, r.Standing, r.Why = true, true, ""
+	case r.Change != nil && len(r.Tests.Failed) > 0 && len(r.Change.Broken) == 0 && (r.Change.Fewer == 0 || b.Fewer):
+		r.Passed, r.Known, r.Why = true, len(r.Tests.Failed), ""
+	case r.Change != nil && len(r.Change.Broken) > 0:
+		r.Why = strings.TrimSuffix(fmt.Sprintf("%s that did not fail before: %s; %s", count(len(r.Change.Broken), "test fails", "tests fail"), few(r.Change.Broken), r.Why), "; ")
+	}
+}
+
+// lacks says what a pass by the exit status lacks, "" where that is nothing.
+func (r *Result) lacks(b *Bar) string {
+	before := 0
+	if b.Before != nil {
+		before = b.Before.Ran()
+	}
+	switch {
+	case r.Change != nil && len(r.Change.Broken) > 0:
+		return fmt.Sprintf("%s that did not fail before, though it ends with exit status 0: %s", count(len(r.Change.Broken), "test fails", "tests fail"), few(r.Change.Broken))
+	case b.Fewer:
+		return ""
+	case r.Unread != "":
+		return "no tests ran: " + r.Unread
+	case r.Tests == nil && before > 0:
+		return fmt.Sprintf("no tests ran: it ran %d before, and prints the results of none now", before)
+	case r.Tests != nil && r.Tests.Ran() == 0:
+		return "no tests ran"
+	case r.Change != nil && r.Change.Fewer > 0:
+		gone := r.Change.Gone
+		if gone == nil {
+			return fmt.Sprintf("%s gone: %d ran, %d before", count(r.Change.Fewer, "test is", "tests are"), r.Tests.Ran(), before)
+		}
+		return fmt.Sprintf("%s gone: %s", count(len(gone), "test is", "tests are"), few(gone))
+	}
+	return ""
+}
+
+// Remark says what is to be said of a pass, "" for nothing.
+func (r *Result) Remark() string {
+	var list []string
+	if r.Standing {
+		list = append(list, "it fails as before")
+	}
+	if r.Known > 0 {
+		list = append(list, count(r.Known, "known failure", "known failures")+", none new")
+	}
+	if r.Tries > 1 {
+		list = append(list, "flaky: "+fmt.Sprintf("passed in run %d", r.Tries))
+	}
+	return strings.Join(list, "; ")
+}
+
+// Grade says how far a pass reaches.
+type Grade string
+
+// RegressionOnly is the grade of an attempt that turned no test from red to green and added none, where that can be told.
+const RegressionOnly Grade = "regression only"
+
+// Better reports whether a test went from red to green, or was added; known whether that can be told.
+func (r *Result) Better() (better, known bool) {
+	return r.Change != nil && r.Change.Better(), r.Change != nil
+}
+
+// Again is the result of a further run of a check that had failed: tests that failed then and pass now are flaky.
+func (r *Result) Again(before *Result, tries int) {
+	r.Tries, r.Flaky = tries, before.Flaky
+	if !r.Passed || before.Tests == nil || r.Tests == nil {
+		return
+	}
+	for _, name := range before.Tests.Failed {
+		if _, fails := slices.BinarySearch(r.Tests.Failed, name); !fails {
+			r.Flaky = append(r.Flaky, name)
+		}
+	}
+	slices.Sort(r.Flaky)
+	r.Flaky = slices.Compact(r.Flaky)
+}
+
+// count says a number with its word.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+const fewest = 3
+
+// few names the first of a list.
+func few(list []string) string {
+	s := strings.Join(list[:min(fewest, len(list))], ", ")
+	if n := len(list) - fewest; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
