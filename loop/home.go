@@ -58,12 +58,12 @@ func (h Home) IterationLog(id string, iteration, try int) string {
 	return filepath.Join(h.Run(id), "logs", name)
 }
 
-// LogOf is the output of one attempt at a task, or of one time that an iteration was run.
-func (h Home) LogOf(s *State, what string, attempt int) string {
-	if n, err := strconv.Atoi(what); err == nil && s.Kind != KindTag {
-		return h.IterationLog(s.ID, n, attempt)
+// slotFiles is where the attempt under way in a slot has its prompt; 0 is the user's tree.
+func (h Home) slotFiles(id string, slot int) string {
+	if slot == 0 {
+		return h.Run(id)
 	}
-	return h.Log(s.ID, what, attempt)
+	return filepath.Join(h.Run(id), "slots", strconv.Itoa(slot))
 }
 
 // private is what only a person may see of a loop: no agent reads it. Its folders are closed to others.

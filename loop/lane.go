@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -150,7 +149,7 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 	}
 	ws := l.work.here()
 	tree, _ := ws.(*workspace.Tree)
-	l.lanes = []*lane{{ws: ws, tree: tree, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.Run(l.state.ID), l.home.ExitFile(l.state.ID))}}
+	l.lanes = []*lane{{ws: ws, tree: tree, runner: l.runner(l.tools.Agent, l.tools.Verify, l.home.slotFiles(l.state.ID, 0), l.home.ExitFile(l.state.ID))}}
 	return nil
 }
 
@@ -278,7 +277,7 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 	if slot == nil || err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(l.home.Run(l.state.ID), "slots", strconv.Itoa(slot.Number))
+	dir := l.home.slotFiles(l.state.ID, slot.Number)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the folder of slot %d: %w", slot.Number, err), slot.Close(true))
 	}

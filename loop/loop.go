@@ -260,7 +260,9 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	defer l.mu.Unlock()
 	stop := &stopper{soft: soft, ask: func() (Request, bool) { return l.home.Asked(l.state.ID) }, marked: l.saver.own.marked, yield: l.unlocked,
 		over: func() bool { return l.out != nil || l.err != nil }}
+	noted := l.noteStop(soft)
 	out, err := l.run(ctx, stop)
+	l.unlocked(noted)
 	if err = l.work.endRun(ctx, stop, &out, err); err != nil {
 		out, err = stop.failed(ctx, err)
 	}
@@ -272,6 +274,29 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 		err = ferr
 	}
 	return out, err
+}
+
+// noteStop records that the run was asked to end after its running attempts, for those who look at it from elsewhere: what is asked there is in
+// a file, and this is not. done waits for it.
+func (l *Loop) noteStop(soft <-chan struct{}) (done func()) {
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-over:
+			return
+		case <-soft:
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.history.Underway() { // it ends now
+			return
+		}
+		if err := l.record(&journal.Event{Type: journal.LoopStopping}); err != nil && l.err == nil {
+			l.err = err
+		}
+	})
+	return func() { close(over); wg.Wait() }
 }
 
 // unlocked does something that takes long, while the other lanes go on.

@@ -247,11 +247,14 @@ func (h Home) freePath(fsys atomicfile.FS, id string, opt StartOptions) (string,
 	}
 	if busy || !old.Completed {
 		if opt.StatePath != "" {
-			who := "a loop"
+			who, what := "a loop", "can be resumed"
 			if old != nil {
 				who = "loop " + old.ID
 			}
-			return "", fmt.Errorf("%s belongs to %s, which has not ended", path, who)
+			if busy {
+				what = "is running"
+			}
+			return "", fmt.Errorf("%s belongs to %s, which %s", path, who, what)
 		}
 		return h.Named(id), nil
 	}

@@ -15,6 +15,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 	"descartes/specbuild"
@@ -254,6 +255,22 @@ func (h Home) ReadSpec(j *Job, a *PastAttempt) error {
 	spec, err := j.Spec(*a.request)
 	a.Spec = spec.Text
 	return err
+}
+
+// IterationPrompt is what the agent of an iteration was given, or is given now. Where that was not kept it is the loop's own prompt.
+func (h Home) IterationPrompt(s *State, a *journal.Attempt) (string, error) {
+	path := h.keptPrompt(s.ID, a.Iteration, a.Number)
+	if !a.Over() {
+		path = (&attempt.Runner{Dir: h.slotFiles(s.ID, a.Slot)}).PromptFile()
+	}
+	b, err := plainfile.Read("", path, maxKept)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.Config.Prompt, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the prompt of iteration %d: %w", a.Iteration, err)
+	}
+	return string(b), nil
 }
 
 // Bounds, in bytes, of what a review is shown and of what it may advise.

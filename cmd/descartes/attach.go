@@ -173,7 +173,7 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	case sig == syscall.SIGINT:
 		a.asked++
 		now := a.asked > 1
-		a.told = report.RequestText(loop.RequestCancel, now, a.saved.State.Kind, a.run.Underway())
+		a.told = report.Pending{Asked: loop.RequestCancel, Now: now, Kind: a.saved.State.Kind, Underway: a.run.Underway()}.Text()
 		a.p.say("%s", a.told)
 		return false, a.home.Ask(atomicfile.OS(), a.saved.State.ID, loop.RequestCancel, now)
 	}
@@ -181,9 +181,11 @@ func (a *attached) heed(sig os.Signal) (left bool, err error) {
 	return true, nil
 }
 
-// tellRequest shows a pause or cancel that was asked for elsewhere.
+// tellRequest shows what was asked for elsewhere.
 func (a *attached) tellRequest() {
-	if text := requestOf(a.home, a.saved.State.ID, a.saved.State.Kind, a.run.Underway()); text != "" && text != a.told {
+	asked := report.Pending{Stopping: !a.run.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.run.Underway()}
+	asked.Asked, asked.Now = a.home.Asked(a.saved.State.ID)
+	if text := asked.Text(); text != "" && text != a.told {
 		a.told = text
 		a.p.say("%s", text)
 	}

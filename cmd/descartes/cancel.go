@@ -13,20 +13,21 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/report"
 	"descartes/loop"
+	"descartes/loop/journal"
 )
 
 func newCancelCmd() *cobra.Command {
-	cmd := newAskCmd(loop.RequestCancel, "Stop a loop at its next boundary", "cancelled")
+	cmd := newAskCmd(loop.RequestCancel, "Stop a loop at its next boundary")
 	cmd.Aliases = []string{"stop"}
 	return cmd
 }
 
 func newPauseCmd() *cobra.Command {
-	return newAskCmd(loop.RequestPause, "Pause a loop at its next boundary, to resume it later", "paused")
+	return newAskCmd(loop.RequestPause, "Pause a loop at its next boundary, to resume it later")
 }
 
 // newAskCmd is a command that asks a live loop for something.
-func newAskCmd(r loop.Request, short, done string) *cobra.Command {
+func newAskCmd(r loop.Request, short string) *cobra.Command {
 	var dir string
 	var now, undo bool
 	cmd := &cobra.Command{
@@ -45,10 +46,12 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 			case err != nil:
 			case undo && now:
 				err = badInput("", "--now and --undo do not go together")
+			case undo && live == "":
+				err = nothingAsked(home, args)
 			case undo:
-				text, err = takeBack(home, id, live, r)
+				text, err = takeBack(home, id, r)
 			case live != "":
-				text, err = askLive(home, id, live, r, done, now)
+				text, err = askLive(home, id, live, r, now)
 			default:
 				text, err = markDormant(cmd.Context(), home, args, r)
 			}
@@ -66,12 +69,16 @@ func newAskCmd(r loop.Request, short, done string) *cobra.Command {
 }
 
 // takeBack withdraws what a live loop was asked for.
-func takeBack(home loop.Home, id, kind string, r loop.Request) (string, error) {
-	if kind == "" {
-		return "", badInput("descartes loop list", "no loop is running that could be asked for anything")
-	}
+func takeBack(home loop.Home, id string, r loop.Request) (string, error) {
 	if asked, _ := home.Asked(id); asked != r {
-		return "", badInput("descartes loop status "+id, "loop %s was not asked to %s", id, r)
+		hint := "nothing is asked of it, so it keeps running"
+		switch {
+		case stopping(home, id):
+			hint = "it was interrupted by Ctrl-C, which cannot be taken back; descartes loop resume --name " + id + " goes on when it has ended"
+		case asked != "":
+			hint = fmt.Sprintf("it was asked to %s; descartes loop %s %s --undo takes that back", asked, asked, id)
+		}
+		return "", badInput(hint, "loop %s was not asked to %s", id, r)
 	}
 	if err := home.ClearRequest(id); err != nil {
 		return "", err
@@ -79,7 +86,25 @@ func takeBack(home loop.Home, id, kind string, r loop.Request) (string, error) {
 	return fmt.Sprintf("loop %s keeps running: the request to %s is taken back\n", id, r), nil
 }
 
-func askLive(home loop.Home, id, kind string, r loop.Request, done string, now bool) (string, error) {
+// stopping reports whether a live loop ends by Ctrl-C where it runs.
+func stopping(home loop.Home, id string) bool {
+	h, err := journal.Load(home.Events(id))
+	return err == nil && !h.Stopping.IsZero()
+}
+
+// nothingAsked is why nothing can be taken back where no loop runs.
+func nothingAsked(home loop.Home, args []string) error {
+	s, err := dormant(home, args)
+	if err != nil {
+		return err
+	}
+	if s.State.Completed {
+		return badInput("descartes loop list", "loop %s is not running: it has ended", s.State.ID)
+	}
+	return badInput("descartes loop resume --name "+s.State.ID+" goes on with it", "loop %s is not running: there is nothing to take back", s.State.ID)
+}
+
+func askLive(home loop.Home, id, kind string, r loop.Request, now bool) (string, error) {
 	if err := home.Ask(atomicfile.OS(), id, r, now); err != nil {
 		return "", err
 	}
@@ -102,6 +127,7 @@ func askLive(home loop.Home, id, kind string, r loop.Request, done string, now b
 	case now:
 		when = "now: its agent is interrupted"
 	}
+	done := map[loop.Request]string{loop.RequestPause: "paused", loop.RequestCancel: "cancelled"}[r]
 	return fmt.Sprintf("loop %s will be %s %s\n", id, done, when), nil
 }
 
@@ -218,7 +244,7 @@ func (t *requestTeller) watch(home loop.Home, id, kind string, underway func() b
 // requestOf says what a live loop is asked to do, "" for nothing.
 func requestOf(home loop.Home, id, kind string, underway bool) string {
 	r, now := home.Asked(id)
-	return report.RequestText(r, now, kind, underway)
+	return report.Pending{Asked: r, Now: now, Kind: kind, Underway: underway}.Text()
 }
 
 // stop ends it, and returns when nothing more is shown.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	case l.attempt > 0:
 		at := slices.IndexFunc(list, func(a *journal.Attempt) bool { return a.Number == l.attempt })
 		if at < 0 {
-			return badInput("", "there is no log %s", home.LogOf(s.State, task, l.attempt))
+			return badInput("--attempt "+strconv.Itoa(list[len(list)-1].Number)+" is the last one", "%s has no attempt %d: it has %s", nameOf(s.State.Kind, task), l.attempt, numbersOf(list))
 		}
 		list = list[at:]
 		if !l.follow {
@@ -321,7 +322,7 @@ func because(a *journal.Attempt) string {
 func (v *logView) whole(a *journal.Attempt) error {
 	o, err := v.begin(a)
 	if errors.Is(err, fs.ErrNotExist) {
-		return badInput("", "there is no log %s", v.path(a))
+		return badInput("descartes loop logs --paths names those that are kept", "the log of %s, attempt %d, is gone", nameOf(v.saved.State.Kind, cmp.Or(a.Task, strconv.Itoa(a.Iteration))), a.Number)
 	}
 	if err != nil {
 		return err
@@ -386,6 +387,26 @@ func readable(w io.Writer, format, root string) *render.Renderer {
 	})
 	r.Root = root
 	return r
+}
+
+// nameOf is a task, or an iteration, in a sentence.
+func nameOf(kind, id string) string {
+	if kind == loop.KindTag {
+		return "task " + terminal.Clean(id)
+	}
+	return "iteration " + terminal.Clean(id)
+}
+
+// numbersOf names attempts: attempt 1, attempts 1 and 2, attempts 1 to 7.
+func numbersOf(list []*journal.Attempt) string {
+	first, last := list[0].Number, list[len(list)-1].Number
+	switch last - first {
+	case 0:
+		return fmt.Sprintf("attempt %d", first)
+	case 1:
+		return fmt.Sprintf("attempts %d and %d", first, last)
+	}
+	return fmt.Sprintf("attempts %d to %d", first, last)
 }
 
 // wordOf is what a log is of: an attempt at a task, or an iteration.

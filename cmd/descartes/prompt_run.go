@@ -116,7 +116,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	if of != "" {
 		log = &mode.Session{Root: root, Kind: of, Run: r.mode, Task: strings.TrimPrefix(r.job.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
 			Show: func() mode.Shown { return readable(said, r.backend.Format, root) }, Redact: r.redact, Began: time.Now()}
-		j.observe, j.printed = log.Observe, true
+		j.observe, j.said = log.Observe, said
 	}
 	e, took, err := r.conduct(cmd, s, p, j)
 	if e.State == nil {

@@ -131,7 +131,7 @@ type job struct {
 	observe func(journal.Event)    // nil: nobody hears of events but the printer
 	code    func(loop.Outcome) int // the exit status
 	person  *person                // who answers questions; nil: nobody is there
-	printed bool                   // what the agents say is printed as they say it: there is no place for a view
+	said    *liveWriter            // where what the agents say is printed as they say it; nil: nowhere
 }
 
 // work runs a prepared loop to its end. soft asks it to stop after the running attempt, the end of
@@ -515,6 +515,9 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 		if !signal.Ignored(s) {
 			signal.Notify(ch, s)
 		}
+	}
+	if !signal.Ignored(syscall.SIGHUP) { // nor does it end what follows the run: the summary, and the exit code
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	// A reader that goes away must not end the run in its middle: writing then fails, and that is all.
 	broken := make(chan os.Signal, 1)

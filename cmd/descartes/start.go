@@ -233,7 +233,7 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 		opt.Resume = old.Path
 		if file := old.State.Config.Scud.TasksFile; file != given && given != "" {
 			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
-				"loop %s over tag %q has not ended, and runs on %s", old.State.ID, old.State.Tag, cmp.Or(file, old.State.TaskFile))
+				"loop %s over tag %q (%s) has tasks left, and runs on %s", old.State.ID, old.State.Tag, standing(old.State), cmp.Or(file, old.State.TaskFile))
 		}
 	}
 	if err := s.free(root, opt, old); err != nil {
@@ -242,12 +242,24 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	return execute(cmd, root, s, opt, true)
 }
 
+// standing is how a loop stands that can be resumed, in few words.
+func standing(s *loop.State) string {
+	switch e := journal.Ending(s.ExitReason.Type); e {
+	case journal.UserCancelled:
+		return "cancelled"
+	case "running", "":
+		return "killed"
+	default:
+		return e.Words()
+	}
+}
+
 // free says whether a loop may have the name and the state file that it was given.
 func (s *settings) free(root string, opt loop.StartOptions, old *loop.Saved) error {
 	if old != nil {
 		if s.Name != "" && s.Name != old.State.ID || opt.StatePath != "" && opt.StatePath != old.Path {
 			return badInput("descartes loop resume --name "+old.State.ID+" resumes it",
-				"loop %s over tag %q has not ended: a start resumes it under its own name and state file", old.State.ID, old.State.Tag)
+				"loop %s over tag %q (%s) has tasks left: a start resumes it under its own name and state file", old.State.ID, old.State.Tag, standing(old.State))
 		}
 		return nil
 	}
@@ -267,7 +279,7 @@ func (s *settings) free(root string, opt loop.StartOptions, old *loop.Saved) err
 		case err != nil:
 			return badInput("choose another --state-file", "%w", err)
 		case !st.Completed:
-			return badInput("descartes loop resume --state-file "+s.StatePath, "%s belongs to loop %s, which has not ended", s.StatePath, st.ID)
+			return badInput("descartes loop resume --state-file "+s.StatePath, "%s belongs to loop %s (%s), which can be resumed", s.StatePath, st.ID, standing(st))
 		}
 	}
 	return nil

@@ -19,7 +19,6 @@ import (
 
 	"descartes/agent/render"
 	"descartes/gitops"
-	"descartes/internal/atomicfile"
 	"descartes/internal/plainfile"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
@@ -108,6 +107,7 @@ func viewable(cmd *cobra.Command, p *printer, plain bool) (in *os.File, ok bool)
 type runView struct {
 	opt  tui.Options
 	p    *printer
+	said *liveWriter // what the agents say; nil where that is not printed
 	id   string
 	view atomic.Pointer[tui.View]
 	over atomic.Bool // the run has ended
@@ -121,11 +121,14 @@ const viewAfter = 300 * time.Millisecond
 
 // view is that of a run; nil where lines are printed.
 func (r *prepared) view(cmd *cobra.Command, s *settings, p *printer, in *interrupts, j job) *runView {
-	tty, ok := viewable(cmd, p, s.Plain || s.CI || j.printed)
+	tty, ok := viewable(cmd, p, s.Plain || s.CI)
 	if !ok {
 		return nil
 	}
 	v := &runView{p: p}
+	if j.said != nil && j.said.term != nil { // else it is read elsewhere, and goes on there
+		v.said = j.said
+	}
 	home := loop.NewHome(r.root)
 	v.opt = viewed{r.root, func() (*loop.Saved, error) { return home.Find(v.id) }}.options(tty, p)
 	v.opt.Here, v.opt.Interrupt = true, in.press
@@ -141,18 +144,31 @@ func (v *runView) begin(id string) {
 }
 
 func (v *runView) start() {
-	v.p.text.Flush()
-	v.p.text.hold()
+	for _, w := range v.writers() {
+		w.Flush()
+		w.hold()
+	}
 	view := tui.Start(v.opt)
 	v.view.Store(view)
 	v.left.Go(func() {
 		<-view.Done()
 		v.view.Store(nil)
 		over := v.over.Load()
-		if v.p.text.release(!over); !over {
+		for _, w := range v.writers() {
+			w.release(!over)
+		}
+		if !over {
 			v.p.tell("the loop keeps running here, in plain lines; descartes loop watch shows it again\n")
 		}
 	})
+}
+
+// writers are those that the view takes the terminal from.
+func (v *runView) writers() []*liveWriter {
+	if v.said == nil {
+		return []*liveWriter{v.p.text}
+	}
+	return []*liveWriter{v.p.text, v.said}
 }
 
 // end takes the view away: the run is over.
@@ -206,16 +222,19 @@ type viewed struct {
 // options are what the view shows, and what can be done from there.
 func (v viewed) options(in *os.File, p *printer) tui.Options {
 	return tui.Options{Root: v.root, In: in, Out: viewScreen{p.text.term, p.text.term.W.(*os.File)}, Env: os.Environ(), Find: v.find,
-		Request: func(r loop.Request, now bool) error {
+		Request: func(r loop.Request, now bool) (string, error) {
 			s, err := v.found()
 			if err != nil {
-				return err
+				return "", err
 			}
-			home := loop.NewHome(v.root)
-			if r == "" {
-				return home.ClearRequest(s.State.ID)
+			return askLive(loop.NewHome(v.root), s.State.ID, s.State.Kind, r, now)
+		},
+		TakeBack: func(r loop.Request) (string, error) {
+			s, err := v.found()
+			if err != nil {
+				return "", err
 			}
-			return home.Ask(atomicfile.OS(), s.State.ID, r, now)
+			return takeBack(loop.NewHome(v.root), s.State.ID, r)
 		},
 		Answer: v.answer, Spec: v.spec, Diff: v.diff, Log: v.log, Action: v.action,
 	}
@@ -266,7 +285,7 @@ func (v viewed) spec(ctx context.Context, a *journal.Attempt) (string, error) {
 		return "", err
 	}
 	if a.Iteration > 0 {
-		return s.State.Config.Prompt, nil
+		return loop.NewHome(v.root).IterationPrompt(s.State, a)
 	}
 	job, found := loop.Load(v.root, s.State.Config)
 	if job == nil {

@@ -58,9 +58,9 @@ func newView(t *testing.T, agent string) *viewAt {
 	work := filepath.Join(v.dir, "work")
 	v.write("work/.scud/tasks/x.json", `{"tag":"x","tasks":[{"id":1,"title":"Slugs","status":"pending"}]}`)
 	v.write("agent", agent)
-	for _, a := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "-m", "start"}} {
+	for _, a := range [][]string{{"init", "-q"}, {"config", "user.name", "a"}, {"config", "user.email", "a@b"}, {"add", "-A"}, {"commit", "-q", "-m", "start"}} {
 		git := exec.Command("git", a...)
-		git.Dir, git.Env = work, append(os.Environ(), "HOME="+v.dir, "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+		git.Dir, git.Env = work, append(os.Environ(), "HOME="+v.dir)
 		if out, err := git.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", a, err, out)
 		}
@@ -156,6 +156,55 @@ func TestViewOfATag(t *testing.T) {
 	if after := v.ends(exitDone); !strings.Contains(after, "done 1/1 ") || strings.Contains(after, "Slugs started") {
 		t.Errorf("the normal screen has\n%s", after)
 	}
+}
+
+// TestViewOfABuild shows a mode's iterations in the view, with what the agent is given and says; the session log has what it said, and the
+// normal screen nothing of it.
+func TestViewOfABuild(t *testing.T) {
+	t.Parallel()
+	v := newView(t, "1: say I look around.\n1: write slugs.txt x\n2: say Second look.\n2: await ../go\n2: write two.txt x\n2: say <promise>COMPLETE</promise>\n")
+	if v == nil {
+		return
+	}
+	v.write("work/IMPLEMENTATION_PLAN.md", "- [ ] Slugs\n- [ ] Store\n")
+	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true")
+	v.shows("Iterative Loop: build", "iteration 2  build: Slugs", "Iteration History", "I look around.", "Second look.")
+	v.press("l")
+	v.shows("log of iteration 2", "Second look.")
+	v.press("qjd")
+	v.shows("diff of iteration 1", "+++ b/slugs.txt")
+	v.press("qks")
+	v.shows("prompt of iteration 2", "IMPLEMENTATION_PLAN.md")
+	v.press("q")
+	v.write("go", "")
+	after := v.ends(exitDone)
+	if !strings.Contains(after, "session log: ") || strings.Contains(after, "Second look.") {
+		t.Errorf("the normal screen has\n%s", after)
+	}
+	logs, err := filepath.Glob(filepath.Join(v.dir, "work", ".descartes", "runs", "*", "logs", "session*"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("session logs: %q, %v", logs, err)
+	}
+	if text, err := os.ReadFile(logs[0]); err != nil || !strings.Contains(string(text), "Second look.") {
+		t.Errorf("the session log: %v\n%s", err, text)
+	}
+}
+
+// TestViewOfAPromptIsLeft leaves the view of a mode: from then on it prints what the agent says.
+func TestViewOfAPromptIsLeft(t *testing.T) {
+	t.Parallel()
+	v := newView(t, "1: say I look around.\n1: await ../go\n1: say All of it.\n")
+	if v == nil {
+		return
+	}
+	v.write("work/p.md", "Look around.\n")
+	v.start("prompt", "p.md", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT")
+	v.shows("Iterative Loop: Look around.", "Current Iteration", "I look around.")
+	v.press("qk")
+	v.shows(leftScreen, "the loop keeps running here, in plain lines")
+	v.write("go", "")
+	v.shows("All of it.\r\n", "session log: ")
+	v.ends(exitDone)
 }
 
 // TestWatch looks at the loop of another process, and leaves it running.

@@ -80,7 +80,9 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 	}
 	b.WriteString("Loop Status\n===========\n")
 	st.heads(row)
+	pending := PendingOf(&st.View)
 	if s.Kind != loop.KindTag {
+		pending.rows(s.ID, row)
 		row("Progress", "%s", progress(s.Iteration, s.Config.MaxIterations))
 		b.WriteString(st.underway())
 		if g := reportGate(s); g != nil {
@@ -93,6 +95,7 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 		return b.String()
 	}
 	row("State", "%s", st.situation())
+	pending.rows(s.ID, row)
 	st.done(row)
 	row("Cost", "%s", s.Cost.Text())
 	if chains := st.View.History.Chains(); chains.Attempts > 0 {
@@ -357,13 +360,10 @@ func (st *Status) reason() string {
 	}
 }
 
-// requested is what another terminal asked of a live loop, as the end of a sentence.
+// requested is what a live loop was asked to do, as the end of its state.
 func (st *Status) requested() string {
-	if text := RequestText(st.View.Asked, st.View.Now, st.View.State.Kind, st.View.History.Underway()); text != "" {
-		if !st.View.Now {
-			text += fmt.Sprintf(" (descartes loop %s --undo takes it back)", st.View.Asked)
-		}
-		return "; " + text
+	if words := PendingOf(&st.View).Words(); words != "" {
+		return ", " + words
 	}
 	return ""
 }
@@ -407,24 +407,12 @@ func Unit(kind string) string {
 	return "iteration"
 }
 
-// RequestText says what a loop was asked to do, "" for nothing. underway says that an attempt is running.
-func RequestText(r loop.Request, now bool, kind string, underway bool) string {
-	switch {
-	case r == "":
-		return ""
-	case !underway:
-		return string(r) + " requested: no " + Unit(kind) + " is running, the loop stops now"
-	case now:
-		return string(r) + " requested: the agent is interrupted now"
-	}
-	return string(r) + " requested: the loop stops when its running " + Unit(kind) + " is finished"
-}
-
 type StatusJSON struct {
 	ID           string              `json:"id"`
 	Kind         string              `json:"kind"`
 	State        string              `json:"state"`
-	Requested    string              `json:"requested,omitempty"` // pause or cancel, of a live loop
+	Requested    string              `json:"requested,omitempty"`      // pause or cancel, of a live loop
+	Stopping     *time.Time          `json:"stopping_since,omitempty"` // Ctrl-C where it runs: it ends after its running attempts
 	ExitReason   loop.ExitReason     `json:"exit_reason"`
 	Unpushed     string              `json:"unpushed,omitempty"` // the command that does what --push could not
 	Tag          string              `json:"tag"`
@@ -531,6 +519,9 @@ func (st *Status) Report(waves bool) StatusJSON {
 	}
 	out.Sandbox = Sandbox(s.Config)
 	out.Requested = string(st.View.Asked)
+	if at := st.View.History.Stopping; st.View.Live && !at.IsZero() {
+		out.Stopping = &at
+	}
 	out.Agents = append([]journal.AgentUse{}, s.Agents...)
 	out.Gate = reportGate(s)
 	if w, waits := st.View.History.WaitsUntil(); waits && !w.Until.IsZero() {
@@ -679,8 +670,8 @@ func (l *StatusJSON) words() string {
 	case "finished":
 		return ended(e, len(l.Blocked))
 	}
-	if l.Requested != "" {
-		return l.State + ", " + l.Requested + " requested"
+	if words := (Pending{Asked: loop.Request(l.Requested), Stopping: l.Stopping != nil}).Words(); words != "" {
+		return l.State + ", " + words
 	}
 	return l.State
 }

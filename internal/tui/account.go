@@ -24,8 +24,7 @@ type account struct {
 	said   []said
 
 	live  bool
-	asked loop.Request
-	now   bool
+	asked report.Pending
 	begun time.Time // of this run
 	ended time.Time // of the last run
 
@@ -96,12 +95,9 @@ func newAccount(root string, saved loop.Saved) (*account, error) {
 // read takes in what was written since the last call.
 func (a *account) read() error {
 	a.live = a.home.IsLive(a.saved)
-	a.asked, a.now = "", false
-	if a.live {
-		a.asked, a.now = a.home.Asked(a.saved.State.ID)
-	}
 	first := a.state.Seq == 0
 	events, err := a.follow.Next()
+	defer a.request()
 	if err != nil || len(events) == 0 && !first {
 		return err
 	}
@@ -119,6 +115,15 @@ func (a *account) read() error {
 	}
 	a.arrange()
 	return nil
+}
+
+// request notes what the loop is asked to do.
+func (a *account) request() {
+	a.asked = report.Pending{}
+	if a.live {
+		a.asked = report.Pending{Stopping: !a.state.Stopping.IsZero(), Kind: a.saved.State.Kind, Underway: a.state.Underway()}
+		a.asked.Asked, a.asked.Now = a.home.Asked(a.saved.State.ID)
+	}
 }
 
 func (a *account) see(e *journal.Event) {
@@ -278,6 +283,17 @@ func (a *account) word(in *time.Location) (text, colour string) {
 		return "finished, tasks blocked", terminal.Red
 	}
 	return end.Ending.Words(), terminal.Yellow
+}
+
+// nobodyAsks says why there is nothing to answer, or where that is done: a prompt loop that asks has ended.
+func (a *account) nobodyAsks() string {
+	switch end := a.state.Finished; {
+	case a.tag():
+		return "no task waits for an answer"
+	case end != nil && end.Ending == journal.GateAsks:
+		return "descartes loop resume --name " + a.saved.State.ID + " --yes answers yes"
+	}
+	return "the loop asks nothing"
 }
 
 // slots is how many tasks the loop runs at the same time.

@@ -136,20 +136,30 @@ func (m *model) head() []string {
 	} else if left != "" {
 		facts = append(facts, " "+faint.Render(left))
 	}
-	out = append(out, facts...)
+	var said []string
 	if text := m.pending(); text != "" {
 		for line := range strings.SplitSeq(ansi.Wordwrap(text, m.width-2, ""), "\n") {
-			out = append(out, " "+yellow.Render(line))
+			said = append(said, " "+yellow.Render(line))
 		}
 	}
 	if m.trouble != "" {
-		out = append(out, " "+red.Render(terminal.Clean(m.trouble)))
+		said = append(said, " "+red.Render(terminal.Clean(m.trouble)))
 	}
-	if !m.low() {
-		out = append(out, "")
+	if m.low() { // the list has at least half of the screen
+		room := max(0, m.height/2-len(out)-len(said))
+		facts = append(facts, m.bars()...)
+		return append(append(append(out, facts[:min(len(facts), room)]...), said...), m.gap()...)
 	}
-	out = append(out, m.bars()...)
-	return append(out, "")
+	out = append(append(append(out, facts...), said...), "")
+	return append(append(out, m.bars()...), "")
+}
+
+// gap is an empty line where there is room for one.
+func (m *model) gap() []string {
+	if m.height < 14 {
+		return nil
+	}
+	return []string{""}
 }
 
 // pending is what is asked of the loop, and what it does where no attempt is under way.
@@ -165,9 +175,9 @@ func (m *model) pending() string {
 	case m.stops > 1:
 		return "interrupted: the agent is ended, the state is saved"
 	case m.stops == 1:
-		return "interrupted: the loop ends when its running " + m.unit() + " is finished; Ctrl-C again ends it now"
+		return "interrupted: ends after the running " + m.unit() + "; Ctrl-C again ends it now"
 	}
-	if text := report.RequestText(a.asked, a.now, a.saved.State.Kind, a.state.Underway()); text != "" {
+	if text := a.asked.Text(); text != "" {
 		return text
 	}
 	if since := a.state.Baseline; !since.IsZero() {
@@ -183,9 +193,19 @@ func (a *account) title() string {
 	case s.Kind != loop.KindPrompt:
 		return "Iterative Loop: " + terminal.Clean(s.Kind)
 	default:
-		first, _, _ := strings.Cut(strings.TrimSpace(s.Config.Prompt), "\n")
-		return "Iterative Loop: " + terminal.Clean(first)
+		return "Iterative Loop: " + terminal.Clean(firstLine(s.Config.Prompt))
 	}
+}
+
+// firstLine is the first line of a prompt that is no heading, or its first one.
+func firstLine(prompt string) string {
+	lines := strings.Split(strings.TrimSpace(prompt), "\n")
+	for _, l := range lines {
+		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, "#") {
+			return l
+		}
+	}
+	return strings.TrimLeft(lines[0], "# ")
 }
 
 func (a *account) elapsed(now time.Time) time.Duration {
@@ -206,7 +226,11 @@ func (m *model) facts() (parts []string, left string) {
 	switch {
 	case a.tag() && a.board != nil:
 		c := a.board.Graph.Counts()
-		parts = append(parts, a.whichWave(), fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total))
+		done := fmt.Sprintf("Tasks: %d/%d completed", c.Done, c.Total)
+		if m.narrow() {
+			done = fmt.Sprintf("%d/%d done", c.Done, c.Total)
+		}
+		parts = append(parts, a.whichWave(), done)
 		if c.Blocked > 0 {
 			parts = append(parts, red.Render(fmt.Sprintf("%d blocked", c.Blocked)))
 		}
@@ -290,6 +314,9 @@ func roughly(d time.Duration) string {
 func (m *model) bars() []string {
 	a := m.loop
 	wide := max(6, min(32, m.width/4))
+	if m.narrow() {
+		wide = max(6, min(wide, m.width-34))
+	}
 	if !a.tag() {
 		if m.low() {
 			return nil
@@ -428,19 +455,30 @@ func (m *model) keys() string {
 	case m.page != nil:
 		list = [][2]string{{"q", "back"}, {"↑↓", "scroll"}, {"g/G", "begin/end"}}
 		if m.page.of != nil {
-			list = append(list, [2]string{"l", "log"}, [2]string{"s", "spec"}, [2]string{"d", "diff"}, [2]string{"[ ]", "other attempts"})
+			list = append(list, [2]string{"l", "log"}, [2]string{"s", m.text()}, [2]string{"d", "diff"}, [2]string{"[ ]", "other " + m.unit() + "s"})
 		}
 	default:
 		list = append(list, [2]string{"q", "leave"}, [2]string{"?", "help"})
+		undo := loop.Request("")
+		if live && m.opt.TakeBack != nil {
+			undo = m.loop.asked.CanUndo()
+		}
+		if undo != "" {
+			list = append(list, [2]string{keyOf(undo), "don't " + string(undo)})
+		}
 		if r != nil && r.in == asks && m.opt.Answer != nil {
 			list = append(list, [2]string{"a", "answer"})
 		}
 		if r != nil && (r.in == blocked || r.in == asks) && m.opt.Answer != nil {
 			list = append(list, [2]string{"r", "retry"})
 		}
-		list = append(list, [2]string{"l", "log"}, [2]string{"s", "spec"}, [2]string{"d", "diff"})
+		list = append(list, [2]string{"l", "log"}, [2]string{"s", m.text()}, [2]string{"d", "diff"})
 		if live && m.opt.Request != nil {
-			list = append(list, [2]string{"p", "pause"}, [2]string{"c", "cancel"})
+			for _, r := range []loop.Request{loop.RequestPause, loop.RequestCancel} {
+				if r != undo {
+					list = append(list, [2]string{keyOf(r), string(r)})
+				}
+			}
 		}
 		list = append(list, [2]string{"↑↓", "choose"})
 	}

@@ -63,15 +63,22 @@ func mark(in section) (sign string, style lipgloss.Style) {
 // high is how many lines a row takes.
 func (r *row) high(narrow bool) int {
 	switch r.in {
-	case running, asks, blocked:
+	case running, asks, blocked, waiting:
 		if narrow {
 			return 3
 		}
 		return 2
-	case waiting:
-		return 2
 	}
 	return 1
+}
+
+// title is the name of the chosen row in as many lines as it needs, three at most, where the screen is narrow: the others' are cut.
+func (m *model) title(r *row) []string {
+	if !m.narrow() || r.in == history {
+		return []string{m.name(r)}
+	}
+	lines := strings.Split(ansi.Wrap(m.name(r), max(8, m.width-6), ""), "\n")
+	return lines[:min(len(lines), 3)]
 }
 
 // list draws the rows that fit in so many lines around the chosen one.
@@ -85,6 +92,14 @@ func (m *model) list(room int) []string {
 	}
 	narrow := m.narrow()
 	// Where each row begins, its heading included.
+	m.at = max(0, min(m.at, len(rows)-1))
+	chosen := rows[m.at].high(narrow) + len(m.title(&rows[m.at])) - 1
+	high := func(i int) int {
+		if i == m.at {
+			return chosen
+		}
+		return rows[i].high(narrow)
+	}
 	begin, at := make([]int, len(rows)+1), 0
 	counts := map[section]int{}
 	for i := range rows {
@@ -99,13 +114,12 @@ func (m *model) list(room int) []string {
 				at++
 			}
 		}
-		at += rows[i].high(narrow)
+		at += high(i)
 	}
 	begin[len(rows)] = at
-	m.at = max(0, min(m.at, len(rows)-1))
 	m.top = min(m.top, begin[m.at])
 	if end := begin[m.at+1]; end > m.top+room {
-		m.top = end - room
+		m.top = min(end-room, end-chosen) // its name before what stands below it
 	}
 	m.top = max(0, min(m.top, max(0, at-room)))
 	var out []string
@@ -113,7 +127,7 @@ func (m *model) list(room int) []string {
 		if begin[i+1] <= m.top {
 			continue
 		}
-		if begin[i+1]-rows[i].high(narrow) >= m.top+room { // its heading would stand alone
+		if begin[i+1]-high(i) >= m.top+room { // its heading would stand alone
 			break
 		}
 		var lines []string
@@ -127,7 +141,7 @@ func (m *model) list(room int) []string {
 			}
 			lines = append(lines, " "+style.Bold(true).Render(m.heading(r.in, counts[r.in])))
 			if r.in == history && !narrow {
-				lines = append(lines, faint.Render("   #     Duration   Exit Code  Preview"))
+				lines = append(lines, faint.Render(m.columns("   ", "#", "Duration", "Exit Code", "Decision", "Preview")))
 			}
 		}
 		lines = append(lines, m.draw(&rows[i], i == m.at, narrow)...)
@@ -153,26 +167,28 @@ func (m *model) draw(r *row, chosen, narrow bool) []string {
 	if r.in == history {
 		return []string{cursor + m.iteration(r.attempt, narrow)}
 	}
-	id := terminal.Clean(r.task)
-	name := id + strings.Repeat(" ", max(0, m.loop.ids-terminal.Width(id))) + "  " + terminal.Clean(r.title)
-	if !m.loop.tag() {
-		name = "waiting"
-		if r.attempt != nil {
-			name = fmt.Sprintf("iteration %d", r.attempt.Iteration)
+	names := []string{m.name(r)}
+	if chosen {
+		names = m.title(r)
+	}
+	for i, name := range names {
+		if chosen {
+			names[i] = bold.Render(name)
+		} else if r.in == done || r.in == later || r.in == held {
+			names[i] = faint.Render(name)
 		}
 	}
-	if chosen {
-		name = bold.Render(name)
-	} else if r.in == done || r.in == later || r.in == held {
-		name = faint.Render(name)
-	}
-	left := cursor + style.Render(sign) + " " + name
+	left := cursor + style.Render(sign) + " " + names[0]
 	right, below := m.about(r)
-	if narrow && r.high(true) == 3 {
-		return []string{ansi.Truncate(left, m.width, "…"), m.under(right, faint), m.under(below, style)}
-	}
 	if narrow {
-		right = ""
+		out := []string{ansi.Truncate(left, m.width, "…")}
+		for _, more := range names[1:] {
+			out = append(out, "     "+more)
+		}
+		if r.high(true) > 1 {
+			out = append(out, m.under(right, faint), m.under(below, style))
+		}
+		return out
 	}
 	out := []string{sides(left, faint.Render(right)+" ", m.width)}
 	if r.high(narrow) > 1 {
@@ -182,6 +198,18 @@ func (m *model) draw(r *row, chosen, narrow bool) []string {
 		out = append(out, m.under(below, style))
 	}
 	return out
+}
+
+// name is a row's task with its title, or its iteration.
+func (m *model) name(r *row) string {
+	if !m.loop.tag() {
+		if r.attempt == nil {
+			return "waiting"
+		}
+		return strings.TrimSpace(fmt.Sprintf("iteration %d  %s", r.attempt.Iteration, terminal.Clean(r.attempt.Title)))
+	}
+	id := terminal.Clean(r.task)
+	return id + strings.Repeat(" ", max(0, m.loop.ids-terminal.Width(id))) + "  " + terminal.Clean(r.title)
 }
 
 func (m *model) under(text string, style lipgloss.Style) string {
@@ -247,11 +275,34 @@ func (m *model) iteration(a *journal.Attempt, narrow bool) string {
 	if code != 0 || a.Decision.Failed() {
 		style = yellow
 	}
-	text := fmt.Sprintf("  %-5s %-10s %-10d %s", number, took, code, preview)
+	text := m.columns("  ", number, took, fmt.Sprint(code), decided(a.Decision), preview)
 	if narrow {
+		if code != 0 {
+			preview = fmt.Sprintf("exit %d: %s", code, preview)
+		}
 		text = fmt.Sprintf("  %-4s %-6s %s", number, took, preview)
 	}
 	return style.Render(ansi.Truncate(text, max(4, m.width-2), "…"))
+}
+
+// columns are those of the history; there is room for the decisions on a wide screen.
+func (m *model) columns(margin, number, took, code, decision, preview string) string {
+	text := fmt.Sprintf("%s%-5s %-10s %-10s ", margin, number, took, code)
+	if m.width >= 72 {
+		text += fmt.Sprintf("%-12s ", decision)
+	}
+	return text + preview
+}
+
+// decided is what an iteration came to, in a word or two.
+func decided(d journal.Decision) string {
+	switch d {
+	case journal.NoQuota:
+		return "no quota"
+	case journal.CutShort:
+		return "interrupted"
+	}
+	return terminal.Clean(string(d))
 }
 
 // help says what every key does.
@@ -259,16 +310,23 @@ func (m *model) help() string {
 	var b strings.Builder
 	say := func(keys, what string) { fmt.Fprintf(&b, "  %-14s %s\n", keys, what) }
 	b.WriteString("Keys\n\n")
-	say("↑ ↓ j k", "choose a task or an iteration")
-	say("PgUp PgDn g G", "far, to the begin, to the end")
+	tag := m.loop == nil || m.loop.tag()
+	say("↑ ↓ j k", "choose "+map[bool]string{true: "a task", false: "an iteration"}[tag])
+	say("PgUp PgDn g G", "a page on; to the beginning, to the end")
 	say("Enter l", "its log, which follows what the agent prints")
-	say("s", "its spec: what its agent is given")
-	say("d", "the diff of its last attempt")
-	say("[ ]", "there: the attempt before, and the next one")
-	say("a", "answer what a task's agent asked")
-	say("r", "try a blocked task again")
-	say("p", "pause the loop")
-	say("c", "cancel the loop")
+	say("s", "its "+m.text()+": what its agent is given")
+	if tag {
+		say("d", "the diff of its last attempt")
+		say("[ ]", "there: the attempt before, and the next one")
+		say("a", "answer what a task's agent asked")
+		say("r", "try a blocked task again")
+	} else {
+		say("d", "its diff")
+		say("[ ]", "there: the iteration before, and the next one")
+		say("y n", "answer what the loop asks")
+	}
+	say("p", "pause the loop, or take that back")
+	say("c", "cancel the loop, or take that back")
 	if m.opt.Interrupt != nil {
 		say("Ctrl-C", "finish the running attempt and end; again: interrupt the agent")
 	}
@@ -276,6 +334,9 @@ func (m *model) help() string {
 		say("q", "leave: plain lines from then on, or cancel")
 	} else {
 		say("q Ctrl-C", "leave; the loop goes on")
+	}
+	if !tag {
+		return b.String()
 	}
 	b.WriteString("\nSigns\n\n")
 	for _, s := range []struct {

@@ -11,6 +11,7 @@ import (
 	"charm.land/bubbles/v2/textarea"
 	tea "charm.land/bubbletea/v2"
 
+	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -306,9 +307,9 @@ func (m *model) command(key string) tea.Cmd {
 	case "enter", "l", "s", "d":
 		return m.show(key)
 	case "p":
-		m.request(loop.RequestPause, "Pause")
+		m.request(loop.RequestPause)
 	case "c":
-		m.request(loop.RequestCancel, "Cancel")
+		m.request(loop.RequestCancel)
 	case "r":
 		return m.retry()
 	case "a":
@@ -345,37 +346,54 @@ func (m *model) quit() tea.Cmd {
 	return nil
 }
 
-func (m *model) unit() string {
-	if m.loop.tag() {
-		return "attempt"
+func (m *model) unit() string { return report.Unit(m.loop.saved.State.Kind) }
+
+// text is what an agent is given.
+func (m *model) text() string {
+	if m.loop == nil || m.loop.tag() {
+		return "spec"
 	}
-	return "iteration"
+	return "prompt"
 }
 
-// request asks whether a live loop is to pause or to end, and when.
-func (m *model) request(r loop.Request, word string) {
+// keyOf is the one that a request is made with, and taken back.
+func keyOf(r loop.Request) string { return string(r[:1]) }
+
+// request asks whether a live loop is to pause or to end, and when, or whether it is to do so no more.
+func (m *model) request(r loop.Request) {
+	word := strings.ToUpper(keyOf(r)) + string(r[1:])
 	switch {
 	case m.opt.Request == nil || m.loop == nil:
 	case !m.loop.live:
 		m.say("the loop is not running")
+	case m.loop.asked.CanUndo() == r && m.opt.TakeBack != nil:
+		m.choice = &choice{word + " is requested.", []answer{
+			{[]string{keyOf(r), "enter", "y"}, "take it back: the loop keeps running", m.takingBack(r)},
+			{[]string{"n"}, string(r) + " now: the agent is interrupted", m.asking(r, true)},
+		}}
 	default:
-		key := strings.ToLower(word[:1])
 		m.choice = &choice{word + " the loop?", []answer{
-			{[]string{key, "enter", "y"}, "after the running " + m.unit(), m.asking(r, false)},
+			{[]string{keyOf(r), "enter", "y"}, "after the running " + m.unit(), m.asking(r, false)},
 			{[]string{"n"}, "now: the agent is interrupted", m.asking(r, true)},
 		}}
-		if m.loop.asked != "" {
-			m.choice.keys = append(m.choice.keys, answer{[]string{"t"}, "take the request to " + string(m.loop.asked) + " back", m.asking("", false)})
-		}
 	}
 }
 
 func (m *model) asking(r loop.Request, now bool) func() tea.Cmd {
 	return func() tea.Cmd {
 		ask := m.opt.Request
-		return func() tea.Msg { return doneMsg{err: ask(r, now)} }
+		return func() tea.Msg { return doneWith(ask(r, now)) }
 	}
 }
+
+func (m *model) takingBack(r loop.Request) func() tea.Cmd {
+	return func() tea.Cmd {
+		undo := m.opt.TakeBack
+		return func() tea.Msg { return doneWith(undo(r)) }
+	}
+}
+
+func doneWith(said string, err error) tea.Msg { return doneMsg{said, err} }
 
 // retry has the chosen blocked task tried again.
 func (m *model) retry() tea.Cmd {
@@ -400,7 +418,7 @@ func (m *model) answer() tea.Cmd {
 	if r == nil || r.in != asks {
 		at := slices.IndexFunc(m.loop.rows, func(r row) bool { return r.in == asks })
 		if at < 0 {
-			m.say("no task waits for an answer")
+			m.say(m.loop.nobodyAsks())
 			return nil
 		}
 		m.at = at
@@ -459,8 +477,7 @@ func (m *model) send(e *entry) tea.Cmd {
 	m.entry = nil
 	answer, task := m.opt.Answer, e.task
 	return func() tea.Msg {
-		said, err := answer(task, text)
-		return doneMsg{said, err}
+		return doneWith(answer(task, text))
 	}
 }
 
@@ -480,27 +497,27 @@ func (m *model) show(key string) tea.Cmd {
 
 // open shows the log, the spec or the diff of an attempt, by the key that is for it.
 func (m *model) open(key string, a *journal.Attempt) tea.Cmd {
-	of, what := m.opt.Spec, "spec"
+	of, what := m.opt.Spec, m.text()
 	switch key {
 	case "d":
 		of, what = m.opt.Diff, "diff"
 	case "l", "enter":
 		what = "log"
 	}
-	if a.Number == 0 && what != "spec" {
+	if a.Number == 0 && key != "s" {
 		m.say("there was no " + m.unit() + " yet")
 		return nil
 	}
 	if what == "log" && m.opt.Log != nil {
 		m.page = newPage("log", a, m.width, m.height)
-		m.page.log = true
+		m.page.key, m.page.log = key, true
 		return m.reload()
 	}
 	if of == nil {
 		return nil
 	}
 	p := newPage(what, a, m.width, m.height)
-	m.page = p
+	p.key, m.page = key, p
 	one := *a
 	return func() tea.Msg {
 		text, err := of(context.Background(), &one)

@@ -14,6 +14,7 @@ import (
 
 // page is a text that takes the place of the list, and scrolls.
 type page struct {
+	key  string // that opens it
 	what string
 	of   *journal.Attempt // nil for a text about none
 	raw  string
@@ -143,7 +144,7 @@ func (m *model) turn(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case "[", "]":
 		if a := m.beside(p.of, map[string]int{"[": -1, "]": 1}[key]); a != nil {
-			return m.open(p.what[:1], a)
+			return m.open(p.key, a)
 		}
 		return nil
 	}

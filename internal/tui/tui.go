@@ -29,7 +29,8 @@ type Options struct {
 	Now func() time.Time
 
 	Interrupt func()                                                        // what Ctrl-C does; nil: it leaves the view
-	Request   func(r loop.Request, now bool) error                          // pause, cancel; "" takes back what was asked
+	Request   func(r loop.Request, now bool) (said string, err error)       // pause, cancel
+	TakeBack  func(r loop.Request) (said string, err error)                 // what was asked, as long as it has not happened
 	Answer    func(task, text string) (said string, err error)              // what its agent asked; a blocked task is tried again with it, or with ""
 	Spec      func(ctx context.Context, a *journal.Attempt) (string, error) // what its agent was given
 	Diff      func(ctx context.Context, a *journal.Attempt) (string, error) // what it changed

@@ -17,6 +17,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/report"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -80,9 +81,13 @@ func (w *world) then(after time.Duration, events ...*journal.Event) {
 func (w *world) model(width, height int) *model {
 	w.t.Helper()
 	m := newModel(Options{Root: w.root, Find: func() (*loop.Saved, error) { return &w.saved, nil }, Now: func() time.Time { return w.now },
-		Request: func(r loop.Request, now bool) error {
+		Request: func(r loop.Request, now bool) (string, error) {
 			w.asked = append(w.asked, string(r)+map[bool]string{true: " now"}[now])
-			return nil
+			return "it is asked", nil
+		},
+		TakeBack: func(r loop.Request) (string, error) {
+			w.asked = append(w.asked, "undo "+string(r))
+			return "it keeps running", nil
 		},
 		Answer: func(task, text string) (string, error) {
 			w.asked = append(w.asked, task+": "+text)
@@ -195,9 +200,18 @@ func TestFrames(t *testing.T) {
 		"prompt-80x24":  act(prompt.model(80, 24)),
 		"prompt-40x16":  act(prompt.model(40, 16)),
 		"prompt-120x30": act(prompt.model(120, 30)),
+		"prompt-60x20":  act(prompt.model(60, 20)),
+		"prompt-help":   act(prompt.model(80, 24)),
+		"prompt-stops":  act(prompt.model(80, 24)),
+		"tag-40x10":     act(tag.model(40, 10)),
+		"tag-40x15":     act(tag.model(40, 15)),
+		"tag-60x20":     act(tag.model(60, 20)),
 	}
 	frames["tag-ascii"].unicode = false
-	frames["tag-pause"].loop.asked = loop.RequestPause
+	frames["tag-pause"].loop.asked = report.Pending{Asked: loop.RequestPause, Kind: loop.KindTag, Underway: true}
+	frames["prompt-stops"].loop.asked = report.Pending{Stopping: true, Kind: loop.KindPrompt, Underway: true}
+	press(frames["prompt-help"], "?")
+	press(frames["tag-40x15"], "down", "down", "down")
 	frames["tag-leave"].opt.Here = true
 	frames["tag-asks"].Update(askMsg{"Here are 2 steps. Proceed?", make(chan bool, 1)})
 	press(frames["tag-answer"], "a", "N", "o")
@@ -336,9 +350,45 @@ func TestKeys(t *testing.T) {
 func TestTakesBack(t *testing.T) {
 	w := night(t)
 	m := w.model(80, 24)
-	m.loop.asked = loop.RequestCancel
-	if press(m, "p", "t"); !slices.Equal(w.asked, []string{""}) {
-		t.Errorf("asked %q", w.asked)
+	for _, c := range []struct {
+		pending report.Pending
+		keys    string
+		asked   []string
+		shows   string
+	}{
+		{report.Pending{Asked: loop.RequestCancel}, "c", nil, "take it back"},
+		{report.Pending{Asked: loop.RequestCancel}, "c c", []string{"undo cancel"}, "it keeps running"},
+		{report.Pending{Asked: loop.RequestPause}, "p p", []string{"undo pause"}, "it keeps running"},
+		{report.Pending{Asked: loop.RequestPause}, "p n", []string{"pause now"}, "it is asked"},
+		{report.Pending{Asked: loop.RequestPause}, "c c", []string{"cancel"}, "it is asked"},
+		{report.Pending{Stopping: true}, "c n", []string{"cancel now"}, "it is asked"},
+		{report.Pending{Stopping: true, Asked: loop.RequestPause}, "p", nil, "after the running attempt"},
+	} {
+		m.loop.asked, m.loop.live, m.choice, w.asked = c.pending, true, nil, nil
+		press(m, strings.Fields(c.keys)...)
+		if !slices.Equal(w.asked, c.asked) {
+			t.Errorf("%+v, %s: asked %q", c.pending, c.keys, w.asked)
+		}
+		if m.loop.live = true; !strings.Contains(frame(m), c.shows) {
+			t.Errorf("%+v, %s: %q is not shown:\n%s", c.pending, c.keys, c.shows, frame(m))
+		}
+	}
+}
+
+// TestShowsTheChosen shows the whole name of the chosen task on a small screen, whatever else gives way.
+func TestShowsTheChosen(t *testing.T) {
+	w := night(t)
+	for width := 30; width <= 80; width += 10 {
+		for height := 8; height <= 24; height += 2 {
+			m := w.model(width, height)
+			for range m.loop.rows {
+				want := []rune(m.row().title)
+				if got := strings.Join(strings.Fields(frame(m)), " "); !strings.Contains(got, string(want[:min(len(want), 20)])) {
+					t.Errorf("%dx%d: %q is not shown:\n%s", width, height, string(want), frame(m))
+				}
+				press(m, "down")
+			}
+		}
 	}
 }
 

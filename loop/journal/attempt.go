@@ -179,11 +179,14 @@ func (s *State) follow(e *Event) {
 		}
 	case BreakerOpened:
 		s.BreakerOpenings = append(s.BreakerOpenings, len(s.Ended))
+	case LoopStopping:
+		s.Stopping = e.TS
 	case LoopStarted, LoopResumed, LoopPaused, LoopFinished, LoopRewound:
 		if e.Reason == ReasonAnswered { // in the middle of a run
 			return
 		}
 		clear(s.Waiting)
+		s.Stopping = time.Time{}
 		s.Baseline = time.Time{}
 		for k, a := range s.Running {
 			if !a.Over() {

@@ -35,6 +35,7 @@ const (
 	LimitWaiting    Type = "limit_waiting"
 	BreakerOpened   Type = "breaker_opened"
 	Warning         Type = "warning"
+	LoopStopping    Type = "loop_stopping" // by Ctrl-C where it runs: it ends when what is under way has
 	LoopPaused      Type = "loop_paused"
 	LoopResumed     Type = "loop_resumed"
 	LoopFinished    Type = "loop_finished"

@@ -43,7 +43,8 @@ type State struct {
 	Started       time.Time
 	Cost          Cost
 	Costs         Costs
-	Finished      *End // of the last run; nil while one runs
+	Finished      *End      // of the last run; nil while one runs
+	Stopping      time.Time // when Ctrl-C asked the run to end after its running attempts; zero where it did not, and when the run is over
 	Prompt        Prompt
 	Providers     Providers
 	CutShort      map[string]Failure // the last attempt of a task that its provider cut short, and that had changed something

@@ -1,0 +1,77 @@
+package report
+
+import "descartes/loop"
+
+// Pending is what a live loop was asked to do and has not done yet; its zero value is nothing.
+type Pending struct {
+	Asked    loop.Request // by another terminal, a view or a page
+	Now      bool         // at once
+	Stopping bool         // by Ctrl-C where it runs, which nobody can take back
+	Kind     string       // of the loop
+	Underway bool         // an attempt is running
+}
+
+// PendingOf is what is asked of a loop that somebody looks at.
+func PendingOf(v *loop.View) Pending {
+	if !v.Live {
+		return Pending{}
+	}
+	return Pending{v.Asked, v.Now, !v.History.Stopping.IsZero(), v.State.Kind, v.History.Underway()}
+}
+
+// CanUndo is the request that can be taken back; "" where there is none.
+func (p Pending) CanUndo() loop.Request {
+	if p.Stopping {
+		return ""
+	}
+	return p.Asked
+}
+
+// Words are for the end of a state, in two words; "" for nothing.
+func (p Pending) Words() string {
+	switch {
+	case p.Stopping && !p.Now:
+		return "interrupted"
+	case p.Asked != "":
+		return string(p.Asked) + " requested"
+	}
+	return ""
+}
+
+// Text is the sentence; "" for nothing.
+func (p Pending) Text() string {
+	what, unit := p.Words(), Unit(p.Kind)
+	switch {
+	case what == "":
+		return ""
+	case !p.Underway:
+		return what + ": no " + unit + " is running, the loop stops now"
+	case p.Now:
+		return what + ": the agent is interrupted now"
+	}
+	return what + ": the loop stops when its running " + unit + " is finished"
+}
+
+// rows are the lines of a status.
+func (p Pending) rows(id string, row func(name, format string, args ...any)) {
+	if p.Words() == "" {
+		return
+	}
+	when := "when the running " + Unit(p.Kind) + " is finished"
+	switch {
+	case !p.Underway:
+		when = "now, as no " + Unit(p.Kind) + " is running"
+	case p.Now:
+		when = "now, the agent is interrupted"
+	}
+	switch {
+	case !p.Stopping:
+		row("Requested", "%s, %s", p.Asked, when)
+		row("Take back", "descartes loop %s %s --undo", p.Asked, id)
+	case p.Now:
+		row("Requested", "to end (Ctrl-C), %s", when)
+	default:
+		row("Requested", "to end (Ctrl-C), %s", when)
+		row("At once", "descartes loop cancel %s --now", id)
+	}
+}
