@@ -11,7 +11,7 @@ const minSection = 400
 
 // fit leaves parts out of the draft, the least specific first, until its text fits.
 func (d *draft) fit(spec Spec) Spec {
-	steps := []func() string{d.cutOutline}
+	steps := []func() string{d.cutOutline, d.cutGeneral}
 	for range d.req.Files {
 		steps = append(steps, d.cutFile)
 	}
@@ -36,6 +36,14 @@ func (d *draft) cutOutline() string {
 	}
 	d.section.Overview, d.section.Outline = nil, ""
 	return "outline of " + d.req.Plan.Name()
+}
+
+func (d *draft) cutGeneral() string {
+	if d.section == nil || len(d.section.General) == 0 {
+		return ""
+	}
+	d.section.General = nil
+	return "what " + d.req.Plan.Name() + " says of every task"
 }
 
 func (d *draft) cutFile() string {

@@ -114,21 +114,27 @@ func (d *draft) plan(w *writer) {
 		d.outline(w)
 		return
 	}
+	if len(s.General) > 0 {
+		w.WriteString("\n## What the plan says of every task\n")
+	}
+	for _, part := range s.General {
+		d.planPart(w, "general", "it concerns every task", part)
+	}
 	if len(s.Parts) > 0 {
 		w.WriteString("\n## From the plan\n")
 	}
 	for _, part := range s.Parts {
-		d.planPart(w, "plan", part)
+		d.planPart(w, "plan", d.rule(), part)
 	}
 	for i, part := range s.Criteria {
 		if i == 0 {
 			w.WriteString("\nSuccess criteria of the surrounding phase, as far as they concern this task:\n")
 		}
-		d.planPart(w, "criteria", part)
+		d.planPart(w, "criteria", d.rule(), part)
 	}
 }
 
-func (d *draft) planPart(w *writer, name string, part Part) {
+func (d *draft) planPart(w *writer, name, rule string, part Part) {
 	at := w.Len()
 	file := d.req.Plan.Name()
 	fmt.Fprintf(w, "\n%s, lines %d-%d", file, part.FirstLine, part.LastLine)
@@ -140,7 +146,7 @@ func (d *draft) planPart(w *writer, name string, part Part) {
 	enclose(w, "plan", "", part.Text)
 	w.from(at, Source{
 		Part: name, File: file, FirstLine: part.FirstLine, LastLine: part.LastLine,
-		Rule: d.rule(), Heading: part.Heading,
+		Rule: rule, Heading: part.Heading,
 	})
 }
 
@@ -153,7 +159,7 @@ func (d *draft) outline(w *writer) {
 	}
 	fmt.Fprintf(w, "\n## The plan\n\nNo section of %s is clearly about this task. Its overview and headings; read there what concerns you.\n", file)
 	if s.Overview != nil {
-		d.planPart(w, "outline", *s.Overview)
+		d.planPart(w, "outline", d.rule(), *s.Overview)
 	}
 	if s.Outline != "" {
 		at := w.Len()

@@ -2,6 +2,7 @@ package specbuild
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -34,6 +35,8 @@ type Plan struct {
 	mu       sync.Mutex // guards what follows, which is made when it is asked for
 	idx      *titles    // of the task list that was asked about last
 	fallback *Section   // for tasks without a section
+	general  []place    // that concern every task
+	looked   bool       // for them
 }
 
 // extent is a range of bytes of the plan's text.
@@ -175,6 +178,45 @@ func (p *Plan) overview() *Part {
 			}
 		}
 	}
+	at := p.introduction()
+	if strings.TrimSpace(p.src[at.start:at.end]) == "" {
+		return nil
+	}
+	return p.short(at)
+}
+
+// rulesHeading recognises the heading of a section that every task has to keep to.
+var rulesHeading = regexp.MustCompile(`^(?:(?:the|our|project|coding|code|global|general|ground|house|engineering|technical|design|implementation|development|style|key|hard|non-functional) )*` +
+	`(?:rules|constraints|conventions|guidelines|principles|standards|invariants)(?: (?:and|&) (?:\w+ )?(?:rules|constraints|conventions|guidelines|principles|standards|assumptions|invariants))*$` +
+	`|^(?:(?:explicit )?non-goals|out of scope|what we(?:'|’)?re not doing|what (?:we are|this is) not doing)$`)
+
+const maxGeneral = 4 << 10 // bytes of each section of rules
+
+// generalPlaces are the plan's introduction, which is what stands before its first section, and its sections of rules, constraints or
+// conventions, each cut at the end of a block.
+func (p *Plan) generalPlaces() []place {
+	if p.looked {
+		return p.general
+	}
+	p.looked = true
+	at := p.introduction()
+	if _, body, _ := strings.Cut(strings.TrimSpace(p.src[at.start:at.end]), "\n"); len(p.heads) > 0 && (at.head < 0 && strings.TrimSpace(p.src[at.start:at.end]) != "" || at.head == 0 && strings.TrimSpace(body) != "") {
+		p.general = append(p.general, at)
+	}
+	for i, h := range p.heads {
+		if (h.parent < 0 || p.isTitle(h.parent)) && !p.isTitle(i) && rulesHeading.MatchString(h.folded) {
+			p.general = append(p.general, p.headPlace(i, ""))
+		}
+	}
+	for i := range p.general {
+		g := &p.general[i]
+		g.end = p.blockEnd(g.start, g.end, maxGeneral)
+	}
+	return p.general
+}
+
+// introduction is what stands before the plan's first section, under its title where it has one.
+func (p *Plan) introduction() place {
 	at := place{extent: extent{p.doc.Offset(p.doc.Body), len(p.src)}, head: -1}
 	if len(p.heads) > 0 {
 		at.end = p.heads[0].start
@@ -182,10 +224,7 @@ func (p *Plan) overview() *Part {
 			at = place{extent: extent{p.heads[0].start, p.heads[1].start}}
 		}
 	}
-	if strings.TrimSpace(p.src[at.start:at.end]) == "" {
-		return nil
-	}
-	return p.short(at)
+	return at
 }
 
 // short is a part of at most maxOverview bytes.

@@ -27,6 +27,7 @@ type Section struct {
 	Why      string // what matched, in one line
 	Parts    []Part // in document order
 	Criteria []Part // success criteria of the enclosing phases that are not in Parts
+	General  []Part // what the plan says of all tasks and is not in Parts: its introduction, its rules, within bounds
 	Overview *Part  // nil if the plan has none
 	Outline  string // the headings of the plan, one per line
 }
@@ -61,6 +62,11 @@ func (p *Plan) Section(t tasks.Task, parents []tasks.Task, all []tasks.Task) Sec
 		s.Parts = append(s.Parts, p.part(at))
 	}
 	s.Criteria = p.criteria(f.places)
+	for _, at := range p.generalPlaces() {
+		if !inside(at.extent, f.places) && !slices.ContainsFunc(f.places, func(own place) bool { return inside(own.extent, []place{at}) }) {
+			s.General = append(s.General, p.part(at))
+		}
+	}
 	return s
 }
 

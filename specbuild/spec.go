@@ -101,6 +101,7 @@ type Answer struct {
 type Spec struct {
 	Text    string
 	Tokens  int      // estimated, see Tokens
+	Thin    bool     // a title is all there is to go by
 	Over    bool     // Tokens is more than Budget.Tokens, which is then not 0
 	Cut     []string // what was left out or shortened to keep the budget, in that order
 	Sources []Source // where each part came from, in the order of the text
@@ -108,13 +109,13 @@ type Spec struct {
 
 // Source is the origin of one part of a spec.
 type Source struct {
-	Part      string   // task, acceptance, parents, answers, plan, criteria, outline, file, handoff, failure, refinement, verification, report
+	Part      string   // task, acceptance, parents, answers, plan, criteria, general, outline, file, handoff, failure, refinement, verification, report
 	File      string   // "" for what is not from a document
 	FirstLine int      // from 1; 0 where there is no file
 	LastLine  int      // the last one included
 	Tokens    int      // estimated
-	Rule      string   // for plan, criteria and outline: which rule matched, and what
-	Heading   []string // for plan, criteria and outline: the enclosing headings, its own last
+	Rule      string   // for plan, criteria, general and outline: which rule matched, and what
+	Heading   []string // for plan, criteria, general and outline: the enclosing headings, its own last
 }
 
 // Tokens estimates the tokens of a text as a quarter of its bytes, rounded up. It is meant for warnings
@@ -135,7 +136,7 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // alone, and what a part contains is not looked at again.
 //
 // Budget.Tokens alone only sets Over. With Cut the least specific parts are left out until the text fits:
-// the outline of the plan, extra files from the last on, the end of the plan section, the success
+// the outline of the plan, what it says of every task, extra files from the last on, the end of the plan section, the success
 // criteria, the handoff, the containers, what dependencies delivered, acceptance criteria that a document
 // holds too, the last failure's output. The
 // text says what was left out, so that the agent can read it itself. What remains is never cut: Over
@@ -153,8 +154,16 @@ func Build(req Request) (Spec, error) {
 	if req.Budget.Tokens > 0 && req.Budget.Cut {
 		spec = d.fit(spec)
 	}
+	spec.Thin = d.thin()
 	spec.Over = req.Budget.Tokens > 0 && spec.Tokens > req.Budget.Tokens
 	return spec, nil
+}
+
+// thin reports whether neither the task nor a document says more than the title.
+func (d *draft) thin() bool {
+	t := d.req.Task
+	return clean(t.Description+t.Details+t.TestStrategy+t.Acceptance) == "" && len(d.accept) == 0 && len(d.req.Files)+len(d.req.Answers) == 0 &&
+		(d.section == nil || len(d.section.Parts) == 0)
 }
 
 func checkString(s string) error {

@@ -1,6 +1,7 @@
 package specbuild
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +119,7 @@ func TestBudget(t *testing.T) {
 	}
 	req.Budget.Cut = true
 	order := []string{
-		"second.md", "first.md", "plan.md, lines ", "success criteria in plan.md", "handoff", "the tasks that this one is a part of",
+		"what plan.md says of every task", "second.md", "first.md", "plan.md, lines ", "success criteria in plan.md", "handoff", "the tasks that this one is a part of",
 		"what its dependencies delivered", "output of the last attempt",
 	}
 	for size := whole.Tokens - 1; size > 360; size -= 97 {
@@ -161,7 +162,7 @@ func TestSectionIsCutAtBlocks(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(spec.Text, "Long paragraph.\n</plan>") || len(spec.Cut) != 1 {
+	if !strings.Contains(spec.Text, "Long paragraph.\n</plan>") || len(spec.Cut) != 2 {
 		t.Errorf("cut %v", spec.Cut)
 	}
 }
@@ -234,5 +235,61 @@ func TestAnswers(t *testing.T) {
 	req.Template = "Do {task}."
 	if s, err = Build(req); err != nil || strings.Count(s.Text, "And short lines.") != 1 {
 		t.Errorf("not named by the template: %s", s.Text)
+	}
+}
+
+// What a plan says of every task is in every spec: its introduction and its sections of rules, once, and nothing that only sounds like them.
+func TestWhatConcernsEveryTask(t *testing.T) {
+	t.Parallel()
+	const text = `# Shop
+
+Money is counted in cents.
+
+## Overview
+
+A shop.
+
+## Coding Conventions
+
+Tabs.
+
+## What We’re NOT doing
+
+No discounts.
+
+## Task 1: Validation rules
+
+Rules of a form.
+
+### Constraints
+
+Of this task alone.
+
+## Phase 2: House rules engine
+
+## Task 2: Cart
+
+A cart.
+`
+	plan, err := ParsePlan("plan.md", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []tasks.Task{{ID: "1", Title: "Validation rules"}, {ID: "2", Title: "Cart"}}
+	for i, want := range [][]string{{"Money", "Tabs.", "No discounts.", "Rules of a form.", "Of this task alone."}, {"Money", "Tabs.", "No discounts.", "A cart."}} {
+		spec := build(t, Request{Task: list[i], AllTasks: list, Plan: plan})
+		var got []string
+		for _, word := range []string{"Money", "A shop.", "Tabs.", "No discounts.", "Rules of a form.", "Of this task alone.", "engine", "A cart."} {
+			switch strings.Count(spec.Text, word) {
+			case 1:
+				got = append(got, word)
+			case 0:
+			default:
+				t.Errorf("task %d: %q stands there twice", i+1, word)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("task %d: got %q, want %q\n%s", i+1, got, want, spec.Text)
+		}
 	}
 }

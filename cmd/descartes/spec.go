@@ -52,6 +52,10 @@ recorded of the attempt before.`,
 			if spec.Over {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: about %d tokens, over --max-spec-tokens %d\n", spec.Tokens, s.Scud.Spec.MaxSpecTokens)
 			}
+			if spec.Thin {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning: this spec is thin: the task has only a title, and no plan section is about it")
+				fmt.Fprintln(cmd.ErrOrStderr(), "hint: give the task a description, or name a plan that has a section about it with --plan")
+			}
 			return write(&terminal.Writer{W: w}, spec.Text) // as the agent gets it with --json
 		},
 	}
@@ -235,6 +239,7 @@ type specJSON struct {
 	Text    string       `json:"text"`
 	Tokens  int          `json:"tokens"`
 	Over    bool         `json:"over"`
+	Thin    bool         `json:"thin"`
 	Cut     []string     `json:"cut"`
 	Sources []sourceJSON `json:"sources"`
 }
@@ -250,7 +255,7 @@ type sourceJSON struct {
 }
 
 func jsonOf(spec specbuild.Spec) specJSON {
-	out := specJSON{Text: spec.Text, Tokens: spec.Tokens, Over: spec.Over, Cut: append([]string{}, spec.Cut...), Sources: []sourceJSON{}}
+	out := specJSON{Text: spec.Text, Tokens: spec.Tokens, Over: spec.Over, Thin: spec.Thin, Cut: append([]string{}, spec.Cut...), Sources: []sourceJSON{}}
 	for _, src := range spec.Sources {
 		out.Sources = append(out.Sources, sourceJSON(src))
 	}
