@@ -418,3 +418,243 @@ func (r *Repo) DeleteRefs(ctx context.Context, names []string) error {
 	}
 	return nil
 }
+
+// ReadNotes reads the notes of a ref like refs/notes/commits: their texts, by the object that each is on. Notes of more than
+// 16 MiB are left out.
+func (r *Repo) ReadNotes(_ context.Context, ref string) (map[string][]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, err := r.refs.hash(ref)
+	if err != nil || at == "" {
+		return nil, err
+	}
+	n, err := r.notesAt(at)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", ref, err)
+	}
+	out := make(map[string][]byte, len(n.blobs))
+	for on, id := range n.blobs {
+		if out[on], err = r.noteText(id); err != nil {
+			return nil, fmt.Errorf("read %s: %w", ref, err)
+		}
+	}
+	return out, nil
+}
+
+const maxNote = 16 << 20
+
+// noteText is the text of a note, nil for one that is too large.
+func (r *Repo) noteText(id objectID) ([]byte, error) {
+	if _, size, rc, err := r.store.open(id); err != nil {
+		return nil, err
+	} else if rc.Close(); size > maxNote {
+		return nil, nil
+	}
+	return r.store.read(id, kindBlob)
+}
+
+// AddNotes adds texts to the notes of a ref, by the object that each is on; join makes one of what a note says and what it is
+// to say. Where nothing changes no commit is made. What somebody else adds at the same time stays. Afterwards it is on the disk.
+func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, join func(old, add []byte) []byte) error {
+	r.AwaitGC(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changeNotes(ctx, ref, "Notes added by descartes", join, func() (map[string][]byte, string, error) { return add, "", nil })
+}
+
+// MergeNotes fetches the notes that a remote has under the same ref, and joins them with ours. A remote that has none is no error.
+func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old, add []byte) []byte) error {
+	r.AwaitGC(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	said, err := r.cli.run(ctx, gitCall{args: []string{"ls-remote", "--", remote, ref}, env: r.reaching()})
+	if err != nil || len(said) == 0 {
+		return err
+	}
+	theirs, _, _ := strings.Cut(string(said), "\t")
+	id, err := parseID(theirs)
+	if err != nil {
+		return fmt.Errorf("ask %s for %s: %w", remote, ref, err)
+	}
+	if !r.store.has(id) {
+		if _, err := r.cli.run(ctx, gitCall{args: []string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote, ref}, env: r.reaching()}); err != nil {
+			return err
+		}
+	}
+	if ours, err := r.refs.hash(ref); err != nil || ours == theirs {
+		return err
+	} else if ours == "" {
+		return r.setRef(ctx, ref, "", theirs, "notes: fetched from "+remote)
+	}
+	return r.changeNotes(ctx, ref, "Notes of "+remote+" merged by descartes", join, func() (map[string][]byte, string, error) {
+		n, err := r.notesAt(theirs)
+		if err != nil {
+			return nil, "", err
+		}
+		add := map[string][]byte{}
+		for on, id := range n.blobs {
+			if add[on], err = r.noteText(id); err != nil {
+				return nil, "", err
+			}
+		}
+		return add, theirs, nil
+	})
+}
+
+// notesPatience is how often a change of notes is tried again that somebody else's came before.
+const notesPatience = 10
+
+// changeNotes makes the commit that adds notes, on top of where the ref stands. what gives also a second parent, "" for none.
+func (r *Repo) changeNotes(ctx context.Context, ref, message string, join func(old, add []byte) []byte, what func() (map[string][]byte, string, error)) (err error) {
+	for range notesPatience {
+		var at, head string
+		if at, err = r.refs.hash(ref); err == nil {
+			head, err = r.notesWith(ctx, at, message, join, what)
+		}
+		if err != nil || head == at {
+			break
+		}
+		if err = r.setRef(ctx, ref, at, head, "notes: "+message); err == nil {
+			return nil
+		}
+		if now, rerr := r.refs.hash(ref); rerr != nil || now == at {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", ref, err)
+	}
+	return nil
+}
+
+// notesWith stores the commit of notes with more of them and returns it, or at where it would change nothing.
+func (r *Repo) notesWith(ctx context.Context, at, message string, join func(old, add []byte) []byte, what func() (map[string][]byte, string, error)) (string, error) {
+	n := notes{blobs: map[string]objectID{}}
+	var parents []string
+	var err error
+	if at != "" {
+		parents = []string{at}
+		if n, err = r.notesAt(at); err != nil {
+			return "", err
+		}
+	}
+	add, second, err := what()
+	if err != nil {
+		return "", err
+	}
+	changed := false
+	for on, text := range add {
+		var old []byte
+		if id, ok := n.blobs[on]; ok {
+			if old, err = r.store.read(id, kindBlob); err != nil {
+				return "", err
+			}
+		}
+		joined := join(old, text)
+		if bytes.Equal(joined, old) {
+			continue
+		}
+		if n.blobs[on], err = r.store.put(kindBlob, joined); err != nil {
+			return "", err
+		}
+		changed = true
+	}
+	if second != "" && !r.LeadsTo(ctx, at, second) {
+		parents, changed = append(parents, second), true
+	}
+	if !changed {
+		return at, nil
+	}
+	tree, err := r.putNotes(n)
+	if err != nil {
+		return "", err
+	}
+	who := r.people.keeper(ctx)
+	commit, err := r.putCommit(tree, parents, message, who, who, time.Now())
+	if err != nil {
+		return "", err
+	}
+	return commit.String(), r.store.writeOut()
+}
+
+// notes are a tree of notes: blobs by the object that each is on, and what lies beside them.
+type notes struct {
+	blobs map[string]objectID
+	other []treeItem
+}
+
+// notesAt reads the tree of a commit of notes. Their names are spread over folders of two digits, as many levels as git found best.
+func (r *Repo) notesAt(commit string) (notes, error) {
+	n := notes{blobs: map[string]objectID{}}
+	top, err := r.treeOf(commit)
+	if err != nil {
+		return n, err
+	}
+	var read func(prefix string, tree objectID) error
+	read = func(prefix string, tree objectID) error {
+		b, err := r.store.tree(tree)
+		if err != nil {
+			return err
+		}
+		items, err := parseTree(b)
+		if err != nil {
+			return err
+		}
+		for _, e := range items {
+			e.name = strings.Clone(e.name)
+			switch name := prefix + e.name; {
+			case !isHex(e.name) || len(name) > 40 || e.isDir() && len(e.name) != 2 || !e.isDir() && len(name) != 40:
+				if prefix == "" {
+					n.other = append(n.other, e)
+				}
+			case e.isDir():
+				if err := read(name, e.id); err != nil {
+					return err
+				}
+			default:
+				n.blobs[name] = e.id
+			}
+		}
+		return nil
+	}
+	return n, read("", top)
+}
+
+// putNotes stores a tree of notes, in folders where git makes them: at each level where two or more notes begin with each of
+// the 16 next digits.
+func (r *Repo) putNotes(n notes) (objectID, error) {
+	names := sortedKeys(n.blobs)
+	var put func(names []string, depth int, other []treeItem) (objectID, error)
+	put = func(names []string, depth int, other []treeItem) (objectID, error) {
+		items := slices.Clone(other)
+		var digits [256]int
+		for _, name := range names {
+			digits[name[depth]]++
+		}
+		deep := depth < 38 && !slices.ContainsFunc([]byte("0123456789abcdef"), func(d byte) bool { return digits[d] < 2 })
+		for len(names) > 0 {
+			if !deep {
+				items = append(items, treeItem{names[0][depth:], modeRegular, n.blobs[names[0]]})
+				names = names[1:]
+				continue
+			}
+			end := 1
+			for end < len(names) && names[end][:depth+2] == names[0][:depth+2] {
+				end++
+			}
+			id, err := put(names[:end], depth+2, nil)
+			if err != nil {
+				return objectID{}, err
+			}
+			items = append(items, treeItem{names[0][depth : depth+2], modeDir, id})
+			names = names[end:]
+		}
+		slices.SortFunc(items, func(a, b treeItem) int { return compareEntries(a.name, a.isDir(), b.name, b.isDir()) })
+		var tree []byte
+		for _, e := range items {
+			tree = appendEntry(tree, e.mode, e.name, e.id)
+		}
+		return r.store.put(kindTree, tree)
+	}
+	return put(names, 0, n.other)
+}

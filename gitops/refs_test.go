@@ -1,9 +1,12 @@
 package gitops
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -219,5 +222,156 @@ func TestNewBranchUnborn(t *testing.T) {
 	}
 	if got := s.git("symbolic-ref", "HEAD"); got != "refs/heads/first\n" {
 		t.Errorf("HEAD is %q", got)
+	}
+}
+
+// join puts the lines of two notes together, each once.
+func joinLines(old, add []byte) []byte {
+	out := slices.Clone(old)
+	for line := range bytes.Lines(add) {
+		if !bytes.Contains(old, line) {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+const someNotes = "refs/notes/descartes"
+
+// Notes are what git reads and writes: with one note, with hundreds in folders, and beside those of a person.
+func TestNotesAreGits(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	ctx := t.Context()
+	head := strings.TrimSpace(s.git("rev-parse", "HEAD"))
+	s.git("notes", "--ref", "descartes", "add", "-m", "mine", head)
+	add := func(notes map[string][]byte) {
+		t.Helper()
+		if err := r.AddNotes(ctx, someNotes, notes, joinLines); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		add(map[string][]byte{head: []byte("{}\n")})
+	}
+	if got := s.git("notes", "--ref", "descartes", "show", head); got != "mine\n{}\n" {
+		t.Errorf("git shows %q", got)
+	}
+	if got := s.git("rev-list", "--count", someNotes); got != "2\n" { // the same twice is one commit
+		t.Errorf("%s commits", strings.TrimSpace(got))
+	}
+	for _, n := range []int{1, 20, 60, 200, 700} { // the folders come at about 70
+		many := map[string][]byte{}
+		for i := range n {
+			many[hashObject(kindBlob, fmt.Appendf(nil, "%d %d", n, i)).String()] = []byte("x\n")
+		}
+		add(many)
+		tree := s.git("rev-parse", someNotes+"^{tree}")
+		s.git("notes", "--ref", "descartes", "append", "-m", "more", head)
+		s.git("notes", "--ref", "descartes", "add", "-f", "-m", "mine\n{}", head)
+		if again := s.git("rev-parse", someNotes+"^{tree}"); again != tree {
+			t.Errorf("with %d notes git makes another tree", n)
+		}
+	}
+	notes, err := r.ReadNotes(ctx, someNotes)
+	if err != nil || len(notes) != 982 || string(notes[head]) != "mine\n{}\n" {
+		t.Errorf("%d notes, %q, %v", len(notes), notes[head], err)
+	}
+	if got := strings.Count(s.git("notes", "--ref", "descartes", "list"), "\n"); got != 982 {
+		t.Errorf("git lists %d notes", got)
+	}
+	s.check()
+}
+
+// Of several that add notes at the same time none loses what another wrote.
+func TestNotesAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	ctx := t.Context()
+	var all sync.WaitGroup
+	for i := range 4 {
+		other, err := Open(ctx, r.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			defer other.Close()
+			for j := range 5 {
+				note := map[string][]byte{strings.Repeat(fmt.Sprint(j), 40): fmt.Appendf(nil, "%d\n", i)}
+				if err := other.AddNotes(ctx, someNotes, note, joinLines); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	notes, err := r.ReadNotes(ctx, someNotes)
+	if err != nil || len(notes) != 5 {
+		t.Fatalf("%d notes, %v", len(notes), err)
+	}
+	for on, text := range notes {
+		for i := range 4 {
+			if !strings.Contains(string(text), fmt.Sprintln(i)) {
+				t.Errorf("the note on %s lacks %d: %q", on, i, text)
+			}
+		}
+	}
+	s.check()
+}
+
+// What two clones noted comes together, whichever is pushed first.
+func TestNotesAreMerged(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	ctx := t.Context()
+	head := strings.TrimSpace(s.git("rev-parse", "HEAD"))
+	far := t.TempDir()
+	s.git("init", "-q", "--bare", far)
+	if err := r.MergeNotes(ctx, far, someNotes, joinLines); err != nil { // it has none
+		t.Fatal(err)
+	}
+	s.git("push", "-q", far, "HEAD:refs/heads/main")
+	s.git("notes", "--ref", "descartes", "add", "-m", "theirs", head)
+	s.git("push", "-q", far, someNotes)
+	s.git("update-ref", "-d", someNotes)
+	if err := r.AddNotes(ctx, someNotes, map[string][]byte{head: []byte("ours\n")}, joinLines); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.MergeNotes(ctx, far, someNotes, joinLines); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.git("notes", "--ref", "descartes", "show", head); got != "ours\ntheirs\n" {
+			t.Errorf("git shows %q", got)
+		}
+	}
+	s.git("push", "-q", far, someNotes) // which is no forced one
+	s.check()
+}
+
+// A patch has the same name after a rebase, and another where a line of it differs.
+func TestPatchIDOutlastsARebase(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	ctx := t.Context()
+	id := func(from, to string) string {
+		t.Helper()
+		out, err := r.PatchID(ctx, Tree(strings.TrimSpace(s.git("rev-parse", from+"^{tree}"))), Tree(strings.TrimSpace(s.git("rev-parse", to+"^{tree}"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	s.sh("git switch -qc work; echo new >new; git add new; git commit -qm new; git switch -q main; echo other >other; git add other; git commit -qm other; git switch -q work")
+	before := id("work^", "work")
+	s.git("rebase", "-q", "main")
+	if after := id("work^", "work"); before == "" || after != before {
+		t.Errorf("%s became %s", before, after)
+	}
+	if other := id("main^", "main"); other == before {
+		t.Error("another patch has the same name")
+	}
+	if id("main", "main") != "" {
+		t.Error("no difference has a name")
 	}
 }

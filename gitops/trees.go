@@ -508,21 +508,25 @@ func (r *Repo) Remote(branch string) (string, error) {
 	return "", &RefusedError{Reason: "no remote is called origin, and the branch names none of " + strings.Join(all, ", "), Hint: "git config branch.NAME.remote REMOTE"}
 }
 
-// howToPush are the variables by which people say how git reaches a remote.
-var howToPush = []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS"}
+// howToReach are the variables by which people say how git reaches a remote.
+var howToReach = []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS"}
 
 // Push sends refs to a remote. Nothing is forced, and what one ref is refused for does not keep the others back.
 func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var env []string
+	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...), env: r.reaching(), hooks: r.cli.hooks})
+	return err
+}
+
+// reaching are those variables of the caller's.
+func (r *Repo) reaching() (env []string) {
 	for _, kv := range r.opt.Env {
-		if name, _, _ := strings.Cut(kv, "="); slices.Contains(howToPush, name) {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(howToReach, name) {
 			env = append(env, kv)
 		}
 	}
-	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...), env: env, hooks: r.cli.hooks})
-	return err
+	return env
 }
 
 // MakeBranch makes a branch at a commit, without switching to it. One that is there already at that commit is left.
@@ -542,4 +546,76 @@ func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
 		return fmt.Errorf("make branch %s: %w", name, err)
 	}
 	return nil
+}
+
+// Resolve is the commit that a person means; it is a RefusedError where there is none.
+func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-parse", "--verify", "-q", "--end-of-options", rev + "^{commit}"}})
+	var said *gitError
+	if errors.As(err, &said) {
+		return "", &RefusedError{Reason: fmt.Sprintf("there is no commit %q here", rev), Hint: "git log --oneline lists them; a clone may have to fetch it first"}
+	}
+	return strings.TrimSpace(string(b)), err
+}
+
+// Since lists the commits that to has and from has not, merges left out, the oldest first.
+func (r *Repo) Since(ctx context.Context, from, to string) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, err := r.cli.run(ctx, gitCall{args: []string{"rev-list", "--reverse", "--topo-order", "--no-merges", to, "^" + from}})
+	return strings.Fields(string(b)), err
+}
+
+// ForkOf is the newest commit that two have in common, "" where there is none.
+func (r *Repo) ForkOf(ctx context.Context, a, b string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", a, b}})
+	var said *gitError
+	if errors.As(err, &said) && said.code == 1 {
+		return "", nil
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// FileAt is a file as a commit has it, nil where it has none; one of more than limit bytes is an error.
+func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tree, err := r.treeOf(commit)
+	if err != nil {
+		return nil, err
+	}
+	at, err := (&treeView{store: r.store, root: tree}).file(name)
+	if err != nil || at.id.isZero() {
+		return nil, err
+	}
+	_, size, rc, err := r.store.open(at.id)
+	if err != nil {
+		return nil, err
+	}
+	if rc.Close(); size > limit {
+		return nil, fmt.Errorf("%s of %s has more than %d bytes", name, shortHash(commit), limit)
+	}
+	return r.store.read(at.id, kindBlob)
+}
+
+// PatchID names the difference of two trees as git patch-id does: it is the same where a rebase has moved it. "" is no difference.
+func (r *Repo) PatchID(ctx context.Context, from, to Tree) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if from == to {
+		return "", nil
+	}
+	b, err := r.cli.run(ctx, gitCall{args: []string{"diff-tree", "-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--diff-algorithm=myers", string(from), string(to)}})
+	if err == nil {
+		b, err = r.cli.run(ctx, gitCall{args: []string{"patch-id", "--stable"}, stdin: b})
+	}
+	if err != nil {
+		return "", fmt.Errorf("name the difference of two trees: %w", err)
+	}
+	id, _, _ := strings.Cut(string(b), " ")
+	return id, nil
 }
