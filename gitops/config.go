@@ -234,3 +234,18 @@ func fatal(said string) string {
 	}
 	return strings.Join(strings.Fields(said), " ")
 }
+
+// SigningKey is the key that git signs commits with: the format openpgp or ssh, the key, and the program that signs, "" where git's
+// configuration does not say.
+func (r *Repo) SigningKey() (key struct{ Format, ID, Program string }) {
+	key.Format, _ = r.cfg.get("gpg.format")
+	key.ID, _ = r.cfg.pathname("user.signingkey")
+	if key.Format == "ssh" {
+		key.Program, _ = r.cfg.get("gpg.ssh.program")
+		return key
+	}
+	if key.Program, _ = r.cfg.get("gpg.openpgp.program"); key.Program == "" {
+		key.Program, _ = r.cfg.get("gpg.program")
+	}
+	return key
+}

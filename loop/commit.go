@@ -14,6 +14,7 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/crash"
 	"descartes/internal/oneline"
+	"descartes/internal/receipt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 	"descartes/scheduler"
@@ -85,7 +86,160 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 		w.history.ForgetWave(number)
 		return nil
 	}
-	return w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tree: string(tree), Tasks: done, Message: subject, Of: len(c.Paths), UserPaths: w.usersIn(c.Paths)})
+	if err := w.record(&journal.Event{Type: journal.WaveCommitted, Wave: number, Commit: c.Hash, Tree: string(tree), Tasks: done, Message: subject, Of: len(c.Paths), UserPaths: w.usersIn(c.Paths)}); err != nil {
+		return err
+	}
+	crash.Point("wave-recorded")
+	return w.writeReceipts(cctx)
+}
+
+// writeReceipts writes the receipts of the commits that have none: those of the wave that was just committed, and what a killed run left.
+// Where they cannot be written the work is no less done: a warning says so, and the end of the run tries again.
+func (w *tagWork) writeReceipts(ctx context.Context) error {
+	if !w.config.Receipts.Write {
+		return nil
+	}
+	err := w.receipts(ctx)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	return w.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("receipts are missing: %v", err)})
+}
+
+func (w *tagWork) receipts(ctx context.Context) error {
+	add := map[string][]byte{}
+	var known map[string][]byte
+	for _, c := range w.history.WaveCommits {
+		if w.noted[c.Commit] || len(c.Tasks) == 0 {
+			continue
+		}
+		if known == nil {
+			var err error
+			if known, err = w.tools.Repo.ReadNotes(ctx, receipt.NotesRef); err != nil {
+				return err
+			}
+		}
+		text, err := w.receiptsOf(ctx, c, receipt.Held(known[c.Commit]))
+		if err != nil {
+			return err
+		}
+		if len(text) > 0 {
+			add[c.Commit] = text
+		}
+	}
+	if len(add) > 0 {
+		if err := w.tools.Repo.AddNotes(ctx, receipt.NotesRef, add, receipt.Join); err != nil {
+			return err
+		}
+		crash.Point("receipts-noted")
+	}
+	for _, c := range w.history.WaveCommits {
+		if w.noted[c.Commit] || len(c.Tasks) == 0 {
+			continue
+		}
+		if err := receipt.Save(w.tools.FS, w.home.Receipts(), c.Commit, receipt.Join(known[c.Commit], add[c.Commit])); err != nil {
+			return err
+		}
+		w.noted[c.Commit] = true
+	}
+	return nil
+}
+
+// receiptsOf is the text of a commit's note: a receipt of each of its tasks, but for those that the note has.
+func (w *tagWork) receiptsOf(ctx context.Context, c journal.WaveCommit, have []receipt.Receipt) ([]byte, error) {
+	about, err := w.about(ctx, c.Commit)
+	if err != nil {
+		return nil, err
+	}
+	var lines [][]byte
+	for _, id := range c.Tasks {
+		a := w.history.VerifiedBy(id, c.At)
+		if a == nil || slices.ContainsFunc(have, func(r receipt.Receipt) bool { return r.Loop == w.state.ID && r.Task == id }) {
+			continue
+		}
+		f := receipt.Facts{Tag: w.state.Tag, Loop: w.state.ID, Wave: c.Wave, Commit: about, Attempt: a, Policy: policyLines(w.config), Sandbox: cmp.Or(w.config.SandboxInForce, "off"), Program: w.tools.Program}
+		of, err := f.Statements()
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, of...)
+	}
+	return w.signed(ctx, lines)
+}
+
+// about is what a receipt says of a commit.
+func (w *tagWork) about(ctx context.Context, hash string) (c receipt.Commit, err error) {
+	list, _, err := w.tools.Repo.History(ctx, hash, hash, 1)
+	if err != nil {
+		return c, err
+	}
+	before, err := w.tools.Repo.CommitTree(list[0].Parent)
+	if err != nil {
+		return c, err
+	}
+	after, err := w.tools.Repo.CommitTree(hash)
+	if err != nil {
+		return c, err
+	}
+	c = receipt.Commit{Hash: hash, Tree: string(after)}
+	c.PatchID, err = w.tools.Repo.PatchID(ctx, before, after)
+	return c, err
+}
+
+// signed is the text of a note with these statements, each in an envelope where the user wants them signed.
+func (w *tagWork) signed(ctx context.Context, lines [][]byte) ([]byte, error) {
+	if len(lines) == 0 || !w.config.Receipts.Sign {
+		return receipt.Text(lines), nil
+	}
+	key := receipt.Key(w.tools.Repo.SigningKey())
+	for i := range lines {
+		var err error
+		w.unlocked(func() { lines[i], err = key.Sign(ctx, lines[i]) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return receipt.Text(lines), nil
+}
+
+// noteRun says on the loop's last commit what all of its commits changed together: a squash of them is found by that.
+func (w *tagWork) noteRun(ctx context.Context) error {
+	n := len(w.history.WaveCommits)
+	if !w.config.Receipts.Write || n < 2 {
+		return nil
+	}
+	repo, run := w.tools.Repo, receipt.Run{Tag: w.state.Tag, Loop: w.state.ID}
+	for _, c := range w.history.WaveCommits {
+		run.Commits = append(run.Commits, c.Commit)
+	}
+	first, _, err := repo.History(ctx, run.Commits[0], run.Commits[0], 1)
+	if err != nil {
+		return err
+	}
+	before, err := repo.CommitTree(first[0].Parent)
+	if err != nil {
+		return err
+	}
+	after, err := repo.CommitTree(run.Commits[n-1])
+	if err != nil {
+		return err
+	}
+	if run.PatchID, err = repo.PatchID(ctx, before, after); err != nil {
+		return err
+	}
+	line, err := run.Statement(string(after))
+	if err != nil {
+		return err
+	}
+	known, err := repo.ReadNotes(ctx, receipt.NotesRef)
+	if err != nil || receipt.HasRun(known[run.Commits[n-1]], run.Loop) {
+		return err
+	}
+	text, err := w.signed(ctx, [][]byte{line})
+	if err != nil {
+		return err
+	}
+	return repo.AddNotes(ctx, receipt.NotesRef, map[string][]byte{run.Commits[n-1]: text}, receipt.Join)
 }
 
 // usersIn lists those of the user's own changes that a commit holds.

@@ -87,6 +87,9 @@ func (h Home) Grants(fsys atomicfile.FS) grant.Book {
 // Settings keeps what the last run found in the project's settings files.
 func (h Home) Settings() string { return filepath.Join(string(h), "settings.json") }
 
+// Receipts is the folder of copies of the notes with receipts: a file for each commit.
+func (h Home) Receipts() string { return filepath.Join(string(h), "receipts") }
+
 // ExitFile holds how the last process of a loop ended.
 func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
 

@@ -11,6 +11,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/internal/receipt"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
@@ -244,18 +245,33 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 		specs = append(specs, branch)
 	}
 	specs = append(specs, own+"*:"+own+"*", "^"+own+"state", "^"+own+"commit", "^"+own+"baseline") // those three move from run to run
+	if at, err := l.tools.Repo.RefCommit(receipt.NotesRef); err == nil && at != "" {
+		specs = append(specs, receipt.NotesRef)
+	}
 	remote, err := l.tools.Repo.Remote(branch)
 	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(specs, "' '"))
 	if err == nil {
 		pctx, done := stop.watch(ctx)
 		defer done()
-		l.unlocked(func() { err = l.tools.Repo.Push(pctx, remote, specs) })
+		l.unlocked(func() {
+			if err = l.mergeNotes(pctx, remote, specs); err == nil {
+				err = l.tools.Repo.Push(pctx, remote, specs)
+			}
+		})
 	}
 	if err == nil {
 		return nil
 	}
 	out.Unpushed = command
 	return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command)})
+}
+
+// mergeNotes takes in the receipts that others pushed: what is pushed is never forced.
+func (l *Loop) mergeNotes(ctx context.Context, remote string, specs []string) error {
+	if !slices.Contains(specs, receipt.NotesRef) {
+		return nil
+	}
+	return l.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef, receipt.Join)
 }
 
 // newTrunk finds the integration state: that of the journal, else where the branch stands.

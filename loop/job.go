@@ -17,6 +17,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
+	"descartes/internal/receipt"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
@@ -232,6 +233,43 @@ func specChecks(checks []verify.Check) (command string, list []specbuild.Check) 
 		list = append(list, specbuild.Check{Name: c.Name, Run: c.Run, Later: later[c.When]})
 	}
 	return "", list
+}
+
+// Inputs names what receipts remember of a task: what it asks for, its section of the plan, and the project's settings, as they are now.
+func (j *Job) Inputs(id string) (in journal.Inputs) {
+	t, ok := j.Graph.Task(id)
+	if !ok {
+		return in
+	}
+	in.Task, in.Settings = receipt.TaskDigest(t), settingsDigest(j.Root)
+	if j.plan != nil {
+		in.PlanPath, in.Plan = j.Config.Scud.PlanPath, receipt.PlanDigest(j.plan, *t, j.Graph.Parents(id), j.all)
+	}
+	return in
+}
+
+// settingsDigest names what descartes.yaml alone asks for, "" where it cannot be read.
+func settingsDigest(root string) string {
+	f, err := config.ReadFile(filepath.Join(root, SettingsFile), false)
+	if err != nil {
+		return ""
+	}
+	return receipt.PolicyDigest(policyLines(&f.Config))
+}
+
+// policyLines are the checks and looks that settings ask for, in words.
+func policyLines(c *Config) (lines []string) {
+	for _, one := range c.ChecksOf(true) {
+		at := ""
+		if !one.At(verify.AtAttempt) {
+			at = " (at " + string(one.When) + ")"
+		}
+		lines = append(lines, one.Title()+at+": "+one.Run)
+	}
+	for _, one := range config.Policy(c, true) {
+		lines = append(lines, one.String())
+	}
+	return lines
 }
 
 // Runnable lists the leaves that a run would start now or once others are done, in wave order.
@@ -645,7 +683,7 @@ func Timed(c *Config, q verify.Request) verify.Request {
 // verifyDetail is a run of the verify command as its event has it.
 func verifyDetail(res verify.Result) *journal.Detail {
 	d := &journal.Detail{Check: res.Name, Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds(),
-		Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing}
+		Digest: res.Digest, Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing}
 	if t := res.Tests; t != nil {
 		d.Tests = &journal.Tests{Ran: t.Ran(), Failed: len(t.Failed), Skipped: len(t.Skipped) + t.Omitted, Known: res.Known, More: t.More}
 		if c := res.Change; c != nil {

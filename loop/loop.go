@@ -47,6 +47,7 @@ type Tools struct {
 	Accounts *quota.Accounts     // whose quota is used up; nil remembers nothing
 	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
 
+	Program  string            // this program and its version, for receipts
 	Withheld attempt.Withheld  // variables of the caller's that commands do not get
 	Code     func(Outcome) int // the exit status that an outcome gets; nil: 0 for all
 
@@ -157,6 +158,7 @@ type work interface {
 	begun(u *unit, first *journal.Event) []*journal.Event
 	// input completes what the settings say of a unit's attempt.
 	input(u *unit, in *attempt.Input)
+	inputs(u *unit, spec string) *journal.Inputs // what its receipt names
 	// event begins an event about a unit.
 	event(what journal.Type, u *unit) *journal.Event
 	// waits completes an event about the providers of a unit's agent.
@@ -441,6 +443,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 	}
 	first := l.work.event(journal.AttemptStarted, u)
 	first.Detail = &journal.Detail{SpecTokens: spec.Tokens, Tuned: u.tuned, Log: l.relative(u.log), Backend: u.with.Backend, Model: u.with.Model}
+	first.Detail.Inputs = l.work.inputs(u, spec.Text)
 	first.Slot, first.Branch, first.Head = u.lane.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := l.record(l.work.begun(u, first)...); err != nil {
 		return err

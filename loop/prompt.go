@@ -480,6 +480,9 @@ func (w *promptWork) costSoFar() *float64 {
 	return w.history.Cost.USD
 }
 
+// inputs names nothing: receipts are of tasks.
+func (w *promptWork) inputs(*unit, string) *journal.Inputs { return nil }
+
 func (w *promptWork) input(u *unit, in *attempt.Input) {
 	number := 0 // of an agent that is asked before the first one
 	if u.it != nil {

@@ -13,6 +13,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 	"descartes/scheduler"
@@ -40,6 +41,8 @@ type tagWork struct {
 	without map[string]bool                   // backends of which was said that they go on in none
 	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutines
 
+	noted map[string]bool // commits whose receipts are written
+
 	queue   *scheduler.Queue    // of slots
 	rounds  map[string]*round   // of candidates that are under way, by task
 	passed  int                 // waves in which nothing is left to do
@@ -52,7 +55,7 @@ type tagWork struct {
 func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{Loop: l, job: j, scope: opt.Scope, counts: &atomic.Pointer[scheduler.Counts]{}}
 	w.count()
-	w.rounds = map[string]*round{}
+	w.rounds, w.noted = map[string]*round{}, map[string]bool{}
 	w.chains, w.without = j.chains(), map[string]bool{}
 	w.scope.Step = w.scope.Step || w.scope.Task != ""
 	l.root, l.config = j.Root, &j.Config
@@ -251,7 +254,20 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 			return cmp.Or(err, cerr)
 		}
 	}
-	return err
+	gctx, done := attempt.Linger(ctx)
+	defer done()
+	return errors.Join(err, w.endReceipts(gctx))
+}
+
+// endReceipts writes the receipts that are still missing, and what is said of all commits together.
+func (w *tagWork) endReceipts(ctx context.Context) error {
+	if err := w.writeReceipts(ctx); err != nil {
+		return err
+	}
+	if err := w.noteRun(ctx); err != nil && ctx.Err() == nil {
+		return w.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("a squash of this run's commits will not be recognised: %v", err)})
+	}
+	return nil
 }
 
 // shelve gives the tasks that a run stops in the middle of back to the list: nobody works on them now. The journal

@@ -12,6 +12,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/internal/receipt"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
@@ -109,6 +110,13 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Better = w.config.Require == "verified"
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
 		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
+}
+
+// inputs names what an attempt is made from.
+func (w *tagWork) inputs(u *unit, spec string) *journal.Inputs {
+	in := w.job.Inputs(u.task.ID)
+	in.Spec, in.Policy = receipt.Digest([]byte(spec)), receipt.PolicyDigest(policyLines(w.config))
+	return &in
 }
 
 func (w *tagWork) waits(u *unit, e *journal.Event) {

@@ -5,6 +5,8 @@ package verify
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"descartes/agent/process"
+	"descartes/internal/plainfile"
 	"descartes/verify/results"
 )
 
@@ -55,6 +58,7 @@ type Result struct {
 	TimedOut  bool // by one of the two clocks
 	Cancelled bool
 	Overran   string // the limit that ended it, in words; "" for none
+	Digest    string // SHA-256 in hex of all that it printed, as the log has it; "" without a log
 	Tail      string // the end of what it printed on both streams, see Tail
 	Why       string // the line of it that says why the command failed; "" where it passed, was ended, or printed nothing
 	Duration  time.Duration
@@ -159,6 +163,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if _, err := q.Redact.File(q.Log, start); err != nil {
 		return Result{}, fmt.Errorf("verify: %w", err)
 	}
+	res.Digest = digest(q.Log, start)
 	res.Tail, err = Tail(q.Log, start)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // the command removed the log: its exit status still counts
@@ -218,6 +223,23 @@ func tests(q *Request, files *results.Files, start int64) (set *results.Set, unr
 	}
 	set, err = results.Output(log)
 	return set, "", err
+}
+
+// digest names what a command printed; "" where its log cannot be read.
+func digest(log string, from int64) string {
+	f, err := plainfile.Open("", log)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err = f.Seek(from, io.SeekStart); err == nil {
+		_, err = io.Copy(h, f)
+	}
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // header appends the line that parts the command's output from what is

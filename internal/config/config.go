@@ -112,6 +112,8 @@ type Config struct {
 
 	ProofConfig
 
+	Receipts Receipts `json:"receipts"`
+
 	Prices agent.Prices `json:"prices,omitempty" type:"prices" help:"prices of models in dollars per million tokens, for clients that tell only their tokens"`
 	Mask   []string     `json:"mask,omitempty" type:"mask" power:"yes" help:"variables whose values are secret; !NAME: is not; off: nothing is"`
 
@@ -192,6 +194,13 @@ func (c *Config) ChoicesOf(t *tasks.Task, candidate int) []Choice {
 		all = slices.Concat(all[at:], all[:at])
 	}
 	return all
+}
+
+// Receipts says what is kept as proof of a task's work, and whose signature counts for who checks it again.
+type Receipts struct {
+	Write   bool   `json:"write" default:"true" help:"write receipts of done tasks: as git notes (refs/notes/descartes) and in .descartes/receipts"`
+	Sign    bool   `json:"sign,omitempty" help:"sign receipts with git's signing key: user.signingkey, gpg.format ssh or openpgp"`
+	Signers string `json:"signers,omitempty" type:"path" help:"file of allowed signers, as ssh has it: recheck refuses receipts that none of them signed"`
 }
 
 // PoolConfig says how the copies of the project are made in which agents work side by side.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"descartes/internal/receipt"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
@@ -119,11 +120,13 @@ func TestSchemas(t *testing.T) {
 	s.read(t, ".", "descartes/internal/report")
 	s.read(t, filepath.Join("..", "..", "loop"), "descartes/loop")
 	s.read(t, filepath.Join("..", "..", "loop", "journal"), "descartes/loop/journal")
-	for name, typ := range map[string]reflect.Type{"event": reflect.TypeFor[journal.Event](), "status": reflect.TypeFor[StatusJSON]()} {
+	s.read(t, filepath.Join("..", "receipt"), "descartes/internal/receipt")
+	for name, typ := range map[string]reflect.Type{"event": reflect.TypeFor[journal.Event](), "status": reflect.TypeFor[StatusJSON](), "receipt": reflect.TypeFor[receipt.Receipt]()} {
 		s.defs = map[string]any{}
 		root := s.of(typ)
 		root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", map[string]string{
-			"event": "An event: a line of events.ndjson, and of --json", "status": "What descartes loop status --json prints; loop list --json is an array of it without waves"}[name]
+			"event": "An event: a line of events.ndjson, and of --json", "status": "What descartes loop status --json prints; loop list --json is an array of it without waves",
+			"receipt": "The predicate urn:descartes:receipt:v1 of an in-toto Statement v1, and what descartes receipt --json prints"}[name]
 		if name == "event" {
 			properties := s.defs["Event"].(map[string]any)["properties"].(map[string]any)
 			properties["crc"] = map[string]any{"type": "string", "description": "CRC-32C of the line before this member, in hexadecimal digits"}

@@ -1,6 +1,9 @@
 package journal
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Attempt is one attempt at a task, or one run of an iteration of a prompt loop, as far as it has come. Nobody but State
 // changes it.
@@ -16,6 +19,8 @@ type Attempt struct {
 
 	Started    time.Time
 	Before     string // the tree that it began on
+	Base       string // the one before its task's first attempt, once it has ended
+	Inputs     *Inputs
 	Branch     string // where HEAD stood then
 	Head       string
 	Refinement string // of its spec, by a review of the attempt before it
@@ -109,7 +114,7 @@ func (s *State) follow(e *Event) {
 		a := &Attempt{Task: e.Task, Iteration: e.Iteration, Number: e.Attempt, Of: e.Of, Title: e.Title, Wave: e.Wave, Round: e.Round, Slot: e.Slot, Started: e.TS, Before: e.Tree,
 			Branch: e.Branch, Head: e.Head, Refinement: s.refined[e.Task], Phase: PhaseAgent, Since: e.TS}
 		if d := e.Detail; d != nil {
-			a.Tuned, a.Log, a.Backend, a.Model, a.Dir = d.Tuned, d.Log, d.Backend, d.Model, d.Dir
+			a.Tuned, a.Log, a.Backend, a.Model, a.Dir, a.Inputs = d.Tuned, d.Log, d.Backend, d.Model, d.Dir, d.Inputs
 		}
 		if len(e.Tasks) > 0 {
 			from := s.Sessions[e.Tasks[0]]
@@ -152,9 +157,7 @@ func (s *State) follow(e *Event) {
 			return
 		}
 		a := s.running(e)
-		if e.Detail != nil {
-			a.Checks = append(a.Checks, e.Detail)
-		}
+		a.checked(e.Detail)
 		if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
 			a.Phase, a.Since = PhaseIntegrating, e.TS
 		}
@@ -198,6 +201,18 @@ func (s *State) follow(e *Event) {
 	}
 }
 
+// checked takes in what a check came to. One that ran again, because the run was killed meanwhile, counts once.
+func (a *Attempt) checked(d *Detail) {
+	if d == nil {
+		return
+	}
+	if at := slices.IndexFunc(a.Checks, func(c *Detail) bool { return c.Check == d.Check && c.Command == d.Command }); at >= 0 {
+		a.Checks[at] = d
+		return
+	}
+	a.Checks = append(a.Checks, d)
+}
+
 // running is the attempt that an event is about, also one whose beginning is not among the events.
 func (s *State) running(e *Event) *Attempt {
 	a := s.Running[keyOf(e)]
@@ -209,6 +224,7 @@ func (s *State) running(e *Event) *Attempt {
 }
 
 func (s *State) ended(a *Attempt, e *Event) {
+	a.Base = s.Bases[e.Task]
 	a.Ended, a.Verdict, a.Decision, a.Reason, a.After, a.Ref = e.TS, e.Verdict, e.Decision, e.Reason, e.Tree, e.Ref
 	a.Result, a.Next, a.Paths, a.Commit = e.Detail, e.Next, e.Paths, e.Commit
 	s.Ended = append(s.Ended, a)
@@ -224,6 +240,16 @@ func (s *State) ended(a *Attempt, e *Event) {
 		a.DiffStat = e.DiffStat
 	}
 	delete(s.Running, a.Key())
+}
+
+// VerifiedBy is the attempt at a task that was verified last before a time, nil if none was.
+func (s *State) VerifiedBy(task string, at time.Time) *Attempt {
+	for _, a := range slices.Backward(s.Ended) {
+		if a.Task == task && a.Verdict == Verified && !a.Unfit && !a.Ended.After(at) {
+			return a
+		}
+	}
+	return nil
 }
 
 // Underway reports whether an attempt or an iteration is being worked on.

@@ -249,6 +249,19 @@ type Detail struct {
 	CacheWrite   int64      `json:"cache_write_tokens,omitempty"`
 	Totals       *Totals    `json:"totals,omitempty"`   // of a run's end: what its loop came to so far
 	Unpushed     string     `json:"unpushed,omitempty"` // of a run's end: the command that does what --push could not
+
+	Digest string  `json:"output_sha256,omitempty"` // of all that a verification printed, as the log has it
+	Inputs *Inputs `json:"inputs,omitempty"`        // of an attempt that begins
+}
+
+// Inputs are digests, SHA-256 in hex, of what an attempt is made from.
+type Inputs struct {
+	Spec     string `json:"spec,omitempty"` // the text that its agent is given
+	Task     string `json:"task,omitempty"` // title, description, details, dependencies, test strategy and acceptance
+	Plan     string `json:"plan,omitempty"` // its section of the plan; "" for none
+	PlanPath string `json:"plan_path,omitempty"`
+	Policy   string `json:"policy,omitempty"`   // the checks and looks in force
+	Settings string `json:"settings,omitempty"` // those that descartes.yaml asks for
 }
 
 // Look is what one look at a verified attempt came to.

@@ -1,0 +1,158 @@
+package receipt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
+)
+
+// NotesRef is the ref whose notes hold the receipts: git notes --ref descartes show COMMIT.
+const NotesRef = "refs/notes/descartes"
+
+// Line is a line of a note that holds a statement.
+type Line struct {
+	Text      []byte // as it stands there
+	Statement Statement
+	Payload   []byte    // its bytes, which digests and signatures are of
+	Envelope  *Envelope // nil where it is not signed
+}
+
+// maxLines bounds what is read of one note.
+const maxLines = 100_000
+
+// Read parses the statements of a note. What else people wrote on it is passed over; a line that begins like a statement and is none
+// is an error.
+func Read(note []byte) (lines []Line, err error) {
+	for text := range bytes.Lines(note) {
+		text = bytes.TrimSpace(text)
+		if len(text) == 0 || text[0] != '{' {
+			continue
+		}
+		if len(lines) == maxLines {
+			return lines, fmt.Errorf("it has more than %d statements", maxLines)
+		}
+		one, err := parse(text)
+		if err != nil {
+			return lines, err
+		}
+		lines = append(lines, one)
+	}
+	return lines, nil
+}
+
+func parse(text []byte) (l Line, err error) {
+	var e Envelope
+	if err := json.Unmarshal(text, &e); err != nil {
+		return l, fmt.Errorf("a line of it is no JSON: %w", err)
+	}
+	l.Text = text
+	if l.Payload = text; e.PayloadType != "" {
+		if e.PayloadType != payloadType {
+			return l, fmt.Errorf("an envelope of it holds %q", e.PayloadType)
+		}
+		l.Envelope, l.Payload = &e, e.Payload
+	}
+	if err := json.Unmarshal(l.Payload, &l.Statement); err != nil {
+		return l, fmt.Errorf("a statement of it is no JSON: %w", err)
+	}
+	if l.Statement.Type != StatementType {
+		return l, errors.New("a line of it is no in-toto statement")
+	}
+	return l, nil
+}
+
+// Join puts two texts of one note together: every line once, in the order in which they came. What a person wrote stays as it is.
+func Join(old, add []byte) []byte {
+	out := slices.Clone(old)
+	if len(out) > 0 && out[len(out)-1] != '\n' && len(add) > 0 {
+		out = append(out, '\n')
+	}
+	known := map[string]bool{}
+	for line := range bytes.Lines(old) {
+		known[strings.TrimSpace(string(line))] = true
+	}
+	for line := range bytes.Lines(add) {
+		if key := strings.TrimSpace(string(line)); !known[key] {
+			known[key] = true
+			out = append(append(out, bytes.TrimRight(line, "\n")...), '\n')
+		}
+	}
+	return out
+}
+
+// Text is a note of lines.
+func Text(lines [][]byte) []byte { return append(bytes.Join(lines, []byte("\n")), '\n') }
+
+// receiptsIn are the receipts of a note, the others of its statements left out.
+func receiptsIn(lines []Line) (out []Receipt, err error) {
+	for _, l := range lines {
+		if l.Statement.PredicateType != ReceiptType {
+			continue
+		}
+		var r Receipt
+		if err := json.Unmarshal(l.Statement.Predicate, &r); err != nil {
+			return out, fmt.Errorf("a receipt of it cannot be read: %w", err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Held are the receipts of a note as they stand there; nobody looked whether they are true. A line that cannot be read hides the rest.
+func Held(note []byte) []Receipt {
+	lines, _ := Read(note)
+	out, _ := receiptsIn(lines)
+	return out
+}
+
+// RunsIn are what a note says of whole loops.
+func RunsIn(note []byte) (out []Run) {
+	lines, _ := Read(note)
+	for _, l := range lines {
+		var r Run
+		if l.Statement.PredicateType == RunType && json.Unmarshal(l.Statement.Predicate, &r) == nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// HasRun reports whether a note says what a loop changed as a whole.
+func HasRun(note []byte, loop string) bool {
+	return slices.ContainsFunc(RunsIn(note), func(r Run) bool { return r.Loop == loop })
+}
+
+// Save writes a copy of a note into a folder.
+func Save(fsys atomicfile.FS, dir, commit string, text []byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(fsys, filepath.Join(dir, commit+".jsonl"), text, 0o644)
+}
+
+// Saved reads the copies: the texts, by commit.
+func Saved(dir string) (map[string][]byte, error) {
+	files, err := filepath.Glob(filepath.Join(dir, strings.Repeat("[0-9a-f]", 40)+".jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for _, f := range files {
+		b, err := plainfile.Read(filepath.Dir(dir), f, maxSaved)
+		if err != nil {
+			return nil, err
+		}
+		out[strings.TrimSuffix(filepath.Base(f), ".jsonl")] = b
+	}
+	return out, nil
+}
+
+const maxSaved = 16 << 20
