@@ -38,6 +38,7 @@ type Request struct {
 	Spent      *Tokens        // that conversation's so far, for clients that tell them from its beginning
 	Keep       bool           // the conversation may be gone on with later
 	Limits     process.Limits // what holds the agent in
+	Reads      bool           // it may only read the working tree, where something holds it in
 }
 
 // Redactor overwrites secrets, in files and in texts.

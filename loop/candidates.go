@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -200,7 +201,7 @@ func (w *tagWork) recordEnd(ctx context.Context, u *unit) (*Outcome, error) {
 	}
 	r.unsaid--
 	w.spent(u)
-	return over, w.noteMissing(u)
+	return cmp.Or(over, u.over), w.noteMissing(u)
 }
 
 func changedLines(n int) string {

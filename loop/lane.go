@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
@@ -23,7 +22,6 @@ import (
 type Workspace interface {
 	attempt.Workspace
 	Prepare(ctx context.Context, s workspace.Start) (workspace.Stand, error)
-	Restore(ctx context.Context, to gitops.Tree, since time.Time) (workspace.Restored, error)
 	Close(open bool) error
 }
 

@@ -22,12 +22,19 @@ func looking(name string, at func(s *attempt.Subject) *attempt.Objection) attemp
 func TestLookObjects(t *testing.T) {
 	w := newWorld(t, `{"tag": "x", "tasks": [{"id": 1, "title": "One", "status": "pending"}]}`)
 	var prompts, order []string
-	w.agent = func(_ agent.Request, env map[string]string) agent.Result {
+	usd := 0.5
+	w.agent = func(q agent.Request, env map[string]string) agent.Result {
+		if env["DESCARTES_REVIEW"] != "" {
+			w.write("one.txt", "meddled\n")
+			if !q.Reads || env["prompt"] != "is it good?" {
+				t.Errorf("asked %q, only to read: %v", env["prompt"], q.Reads)
+			}
+			return agent.Result{End: agent.Finished, Final: "no", Cost: &agent.Cost{USD: &usd}}
+		}
 		prompts = append(prompts, env["prompt"])
 		w.write("one.txt", env["DESCARTES_ATTEMPT"]+"\n")
 		return agent.Result{End: agent.Finished, Complete: true}
 	}
-	usd := 0.5
 	w.looks = []attempt.Look{
 		looking("first", func(s *attempt.Subject) *attempt.Objection {
 			order = append(order, "first")
@@ -37,7 +44,9 @@ func TestLookObjects(t *testing.T) {
 			if err := s.Note("one.txt is\nodd"); err != nil {
 				t.Error(err)
 			}
-			s.Consulted(agent.Result{End: agent.Finished, Cost: &agent.Cost{USD: &usd}})
+			if res, err := s.Consult(t.Context(), attempt.Question{Who: "asker", Among: []attempt.With{{Backend: s.Input.Backend}}, Prompt: "is it good?"}); err != nil || res.Final != "no" {
+				t.Errorf("it said %+v, %v", res, err)
+			}
 			if len(order) == 1 {
 				return &attempt.Objection{Reason: "it is too short", Detail: "one.txt has 2 bytes"}
 			}
@@ -61,7 +70,7 @@ func TestLookObjects(t *testing.T) {
 		}
 	}
 	if len(ends) != 2 || ends[0].Verdict != journal.Failed || ends[0].Detail.Objector() != "first" || ends[0].Detail.Output != "one.txt has 2 bytes" || ends[0].Detail.Looks[0].Said[0] != "one.txt is odd" ||
-		ends[1].Verdict != journal.Verified || ends[1].Detail.Objector() != "" || len(ends[1].Detail.Looks) != 2 {
+		ends[0].Detail.Looks[0].Said[1] != "the asker changed files, which is undone: one.txt" || ends[1].Verdict != journal.Verified || ends[1].Detail.Objector() != "" || len(ends[1].Detail.Looks) != 2 {
 		t.Errorf("the attempts ended with %+v", ends)
 	}
 	s := journal.Fold(events)

@@ -125,6 +125,7 @@ type unit struct {
 	round   *round          // that it is a candidate of; nil: it is alone
 	session journal.Session // that it goes on in; zero for a fresh agent
 	res     attempt.Result
+	over    *Outcome  // the run ends with it, and a look at the attempt with that
 	denied  []string  // what the sandbox refused it
 	since   time.Time // when the first attempt at the same work began; zero: now
 }
@@ -464,6 +465,7 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, in attempt.I
 	defer left()
 	actx, done := stop.watch(ctx)
 	defer done()
+	u.lane.runner.Choose = l.chooser(actx, stop, u)
 	l.unlocked(func() { u.res, err = u.lane.runner.Run(actx, u.lane.ws, in, l.observe(u)) })
 	return err
 }
@@ -550,6 +552,8 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			e := l.work.event(journal.LookStarted, u)
 			e.Detail = &journal.Detail{Look: s.Who}
 			return l.record(e)
+		case attempt.Consulted:
+			return l.consulted(u, s)
 		case attempt.Noted:
 			for _, line := range s.Lines {
 				if err := l.warn(u, line); err != nil {
@@ -558,6 +562,45 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			}
 		}
 		return nil
+	}
+}
+
+// consulted records what an agent came to that a look asks. All that a resumed loop needs of its answer is there: it was paid.
+func (l *Loop) consulted(u *unit, s *attempt.Step) error {
+	with := Choice(s.With)
+	e := agentEnd(l.work.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
+	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree), l.relative(u.log)
+	var err error
+	if e.Detail.Until, err = l.backoff.after(with, *s.Agent, s.Agent.Reason, l.teller(u)); err != nil {
+		return err
+	}
+	return l.record(withNotes(e)...)
+}
+
+// chooser says with what an agent of a look at the unit may run now. Where that ends the run, the attempt ends with it.
+func (l *Loop) chooser(ctx context.Context, stop *stopper, u *unit) func(context.Context, []attempt.With) (attempt.With, error) {
+	return func(actx context.Context, among []attempt.With) (attempt.With, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		var choices []Choice
+		for _, w := range among {
+			choices = append(choices, Choice(w))
+		}
+		with, waited, out, err := l.backoff.before(ctx, stop, choices, l.teller(u))
+		if err == nil && out == nil && waited {
+			u.lane.stale()
+		}
+		if err == nil && out == nil {
+			out = usedUp(l.config, l.tools.Now(), l.history.Cost)
+		}
+		switch {
+		case err != nil:
+			return attempt.With{}, err
+		case out != nil:
+			u.over = out
+			return attempt.With{}, attempt.ErrRunEnds
+		}
+		return attempt.With(with), actx.Err()
 	}
 }
 

@@ -81,6 +81,9 @@ func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journa
 			return nil, err
 		}
 	}
+	if u.over != nil {
+		return u.over, nil
+	}
 	out, _, err := w.verdict(ctx, stop, u)
 	w.spent(u)
 	if err != nil || u.res.Verdict != verify.Cancelled {

@@ -130,6 +130,9 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 	if u.round != nil && !u.ended {
 		return w.concludeCandidate(ctx, stop, u)
 	}
+	if u.over != nil { // its agent has done its work: the attempt stays open for the run that resumes this one
+		return u.over, nil
+	}
 	id, ln := u.task.ID, u.lane
 	out, again, err := w.verdict(ctx, stop, u)
 	w.spent(u)

@@ -39,6 +39,7 @@ type Config struct {
 	Slot    Slot     // what is seen in the place of Top
 	Env     []string // of this process: tells home, caches and the agent's own folders
 	Role    Role
+	Reads   bool     // the working tree, and its repository, are for reading only
 	Agent   string   // the backend's name
 	Program string   // the agent's program, as it was found
 	Named   []string // words of command lines: a file among them is seen wherever it lies
@@ -150,11 +151,17 @@ func New(c Config) (*Box, error) {
 	}
 	b.hide()
 	b.open()
+	before := len(b.mounts)
 	if c.Slot.Tree != "" {
 		b.slot()
 	} else {
 		b.tree()
 		b.repository()
+	}
+	for i := range b.mounts {
+		if m := &b.mounts[i]; c.Reads && m.how == writable && (i >= before || within(m.path, top)) {
+			m.how = readable
+		}
 	}
 	b.held()
 	b.sockets()

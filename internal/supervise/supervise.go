@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"descartes/agent"
 	"descartes/agent/process"
@@ -45,10 +46,11 @@ type Commands struct {
 	shim   *proc.Shim
 	agents []*agent.Runner // each under its own name
 	verify *verify.Runner
-	boxes  map[string]*sandbox.Box // by the backend's name, verifying and holding
-	env    map[string][]string     // besides those for all
-	whole  []string                // all of ours besides those for all
-	proxy  *sandbox.Proxy          // nil but in a strict sandbox
+	boxes  map[string]*sandbox.Box                 // by the backend's name, verifying and holding
+	reads  map[string]func() (*sandbox.Box, error) // by the backend's name: of an agent that only reads, made when it is first needed
+	env    map[string][]string                     // besides those for all
+	whole  []string                                // all of ours besides those for all
+	proxy  *sandbox.Proxy                          // nil but in a strict sandbox
 	limits process.Limits
 	tmp    string // folder of the commands' temporary files
 }
@@ -62,7 +64,7 @@ const holding = " held"
 // Start ends what an earlier run under the same cookie left running, and makes the commands ready. Close is for when the last of
 // them has ended; after an error there is nothing to close.
 func (c *Commands) Start(r Run) (err error) {
-	c.boxes, c.env, c.tmp = map[string]*sandbox.Box{}, map[string][]string{}, filepath.Join(r.Files, "tmp")
+	c.boxes, c.reads, c.env, c.tmp = map[string]*sandbox.Box{}, map[string]func() (*sandbox.Box, error){}, map[string][]string{}, filepath.Join(r.Files, "tmp")
 	c.limits = process.Limits{Memory: r.Config.MaxMemory, Procs: r.Config.MaxProcs}
 	if err := sandbox.RemoveTemp(c.tmp); err != nil { // of a loop that was killed
 		return err
@@ -121,6 +123,9 @@ func (c *Commands) confine(r Run) (base []string, err error) {
 		if c.boxes[b.Name], err = sandbox.New(own); err != nil {
 			return nil, err
 		}
+		reads := own
+		reads.Reads = true
+		c.reads[b.Name] = sync.OnceValues(func() (*sandbox.Box, error) { return sandbox.New(reads) })
 	}
 	if verifyInherits(r.Config) {
 		c.env[verifying] = c.whole
@@ -157,8 +162,7 @@ func (c *Commands) Refused() []string {
 }
 
 // limitsOf are those of one command, which calls done when it has ended.
-func (c *Commands) limitsOf(who string) (l process.Limits, done func() []string, err error) {
-	box := c.boxes[who]
+func (c *Commands) limitsOf(box *sandbox.Box) (l process.Limits, done func() []string, err error) {
 	if box.Mode() == sandbox.Off {
 		return c.limits, func() []string { return nil }, nil
 	}
@@ -198,7 +202,14 @@ func (a Agents) of(name string) *agent.Runner {
 // Run runs one agent.
 func (a Agents) Run(ctx context.Context, q agent.Request) (agent.Result, error) {
 	r := a.of(q.Backend)
-	limits, done, err := a.c.limitsOf(r.Name())
+	box := a.c.boxes[r.Name()]
+	if q.Reads {
+		var err error
+		if box, err = a.c.reads[r.Name()](); err != nil {
+			return agent.Result{}, err
+		}
+	}
+	limits, done, err := a.c.limitsOf(box)
 	if err != nil {
 		return agent.Result{}, err
 	}
@@ -225,7 +236,7 @@ func (v Verifier) Run(ctx context.Context, q verify.Request) (verify.Result, err
 	if q.Held {
 		who = holding
 	}
-	limits, done, err := v.c.limitsOf(who)
+	limits, done, err := v.c.limitsOf(v.c.boxes[who])
 	if err != nil {
 		return verify.Result{}, err
 	}

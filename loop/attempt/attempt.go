@@ -39,6 +39,7 @@ type Workspace interface {
 	Repair(ctx context.Context, who string) (notes []string, err error)
 	Look(ctx context.Context) (workspace.Result, error)
 	Result(ctx context.Context, verified bool) (workspace.Result, error)
+	Restore(ctx context.Context, to gitops.Tree, since time.Time) (workspace.Restored, error)
 }
 
 // Clocks say after which times a run is ended; 0 is never.
@@ -99,23 +100,27 @@ type Moment int
 
 // The moments of an attempt, in their order. Ended and Undone may come twice, Started and Checked once for each command.
 const (
-	Ended    Moment = iota // the processes of a part of it are dead
-	Undone                 // what that part may not do was undone
-	Answered               // the agent's end is known
-	Started                // a command begins
-	Checked                // it has ended
-	Looking                // a look runs something
-	Noted                  // a person should know
+	Ended     Moment = iota // the processes of a part of it are dead
+	Undone                  // what that part may not do was undone
+	Answered                // the agent's end is known
+	Started                 // a command begins
+	Checked                 // it has ended
+	Looking                 // a look runs something
+	Consulted               // an agent that a look asks has ended
+	Noted                   // a person should know
 )
 
 // Step is one moment of an attempt, told while it runs.
 type Step struct {
 	Moment  Moment
-	Who     string   // of Ended and Undone: the part of it; of Looking and of what a look notes: the look
+	Who     string   // of Ended and Undone: the part of it; of Looking, Consulted and of what a look notes: the look
 	Lines   []string // of Undone and Noted
 	Command Command  // of Started and Checked
 	Result  *Result  // so far
 	Verify  verify.Result
+	Agent   *agent.Result // of Consulted
+	With    With          // of Consulted: what it was run with
+	Tree    gitops.Tree   // of Consulted: what it was asked about
 }
 
 // Runner makes attempts, one after the other.
@@ -130,6 +135,10 @@ type Runner struct {
 	Looks []Look       // at what the verify command has passed
 	Repo  *gitops.Repo // whose trees they read; nil without git
 	Lab   Lab          // nil without git
+
+	// Choose says with which of several an agent may be consulted now, best first; it waits where their providers ask for that. Where the
+	// run ends instead that is ErrRunEnds. Nil: with the first.
+	Choose func(ctx context.Context, among []With) (With, error)
 }
 
 // Grace is what a process is given between the request to end and the kill.
@@ -330,21 +339,6 @@ func (a *run) noted() error {
 		return a.tell(Step{Moment: Noted, Lines: lines})
 	}
 	return nil
-}
-
-// Consult runs an agent that is asked for its words alone, in a workspace that is prepared for it; who says what for.
-func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string, observe func(*Step) error) (agent.Result, error) {
-	q := r.request(&in, who, filepath.Join(r.Dir, who+".md"))
-	q.Dir = ws.Dir()
-	res, err := r.Agent.Run(ctx, q)
-	if err != nil {
-		return res, fmt.Errorf("run the agent for a %s: %w", who, err)
-	}
-	if err := r.gather(q); err != nil {
-		return res, err
-	}
-	a := &run{Runner: r, ws: ws, in: &in, observe: observe, res: Result{Agent: res}}
-	return res, a.over(context.WithoutCancel(ctx), who)
 }
 
 // lingering is how long a run that was told to stop goes on to look at what its attempt left. What takes longer, such

@@ -84,12 +84,6 @@ func (s *Subject) Working() error {
 	return s.run.tell(Step{Moment: Looking, Who: s.looked.Name})
 }
 
-// Consulted notes the agent that the look asked: its cost counts as any agent's does.
-func (s *Subject) Consulted(res agent.Result) { s.looked.Agent = &res }
-
-// Observe tells of a step, for an agent that the look consults.
-func (s *Subject) Observe(step *Step) error { return s.run.observe(step) }
-
 // Tree is the work as a commit will hold it: without what only the verify command made.
 func (s *Subject) Tree() (gitops.Tree, error) {
 	return s.Repo.TreeWithout(s.Result.Work.Before, s.Result.Work.After, s.Result.Work.Left)
@@ -159,7 +153,7 @@ func (a *run) looks(ctx context.Context) error {
 		s := &Subject{Runner: a.Runner, Workspace: a.ws, Input: a.in, Result: r, run: a, looked: &Looked{Name: look.Name}}
 		began := time.Now()
 		objection, err := look.At(ctx, s)
-		stopped := errors.Is(err, context.Canceled) && ctx.Err() != nil
+		stopped := errors.Is(err, context.Canceled) && ctx.Err() != nil || errors.Is(err, ErrRunEnds)
 		if err != nil && !stopped {
 			return fmt.Errorf("%s: %w", look.Name, err)
 		}

@@ -36,7 +36,8 @@ type Attempt struct {
 	Since  time.Time // when the phase began
 	Agent  *Detail   // what its agent came to; nil while it runs
 	Checks []*Detail // what ran on its work, in that order
-	Cost   Cost      // of its agent
+	Asked  []*Detail // what the agents came to that looks at it consulted, in that order
+	Cost   Cost      // of its agent, and of those that looks consulted
 
 	Ended     time.Time // what follows is of its end, and not there before
 	Verdict   Verdict   // of a task's attempt
@@ -165,6 +166,12 @@ func (s *State) follow(e *Event) {
 		a := s.running(e)
 		if a.Phase, a.Since = PhaseLook, e.TS; e.Detail != nil {
 			a.Look = e.Detail.Look
+		}
+	case LookAnswered:
+		if a := s.running(e); e.Detail != nil {
+			delete(s.Waiting, e.Task)
+			a.Asked = append(a.Asked, e.Detail)
+			a.Cost.Add(e.Detail)
 		}
 	case AttemptFinished, IterationFinished:
 		s.ended(s.running(e), e)

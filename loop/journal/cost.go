@@ -167,17 +167,3 @@ func (s *State) spend(e *Event) {
 		s.Costs.add(e)
 	}
 }
-
-// spendOnLooks counts what the agents cost that looks at an attempt consulted.
-func (s *State) spendOnLooks(e *Event) {
-	if e.Detail == nil {
-		return
-	}
-	for _, l := range e.Detail.Looks {
-		if l.Agent != nil {
-			of := *e
-			of.Detail = l.Agent
-			s.spend(&of)
-		}
-	}
-}

@@ -25,7 +25,8 @@ const (
 	AgentFinished   Type = "agent_finished"
 	VerifyStarted   Type = "verify_started"
 	VerifyFinished  Type = "verify_finished"
-	LookStarted     Type = "look_started" // what passed is examined further
+	LookStarted     Type = "look_started"  // what passed is examined further
+	LookAnswered    Type = "look_answered" // an agent that a look asks has ended
 	AttemptFinished Type = "attempt_finished"
 	Integrated      Type = "integrated" // with slots: a verified result is folded in, or with a verdict not
 	TaskDone        Type = "task_done"

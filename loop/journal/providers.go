@@ -63,6 +63,11 @@ func (p *Providers) apply(e *Event) {
 		}
 	case AgentFinished:
 		p.said = e.Detail != nil && e.Detail.Until != nil
+	case LookAnswered:
+		if e.Detail != nil {
+			p.said = true
+			p.attempt(e)
+		}
 	case AttemptFinished, IterationFinished:
 		if e.Detail != nil {
 			p.attempt(e)
@@ -74,7 +79,7 @@ func (p *Providers) attempt(e *Event) {
 	d := e.Detail
 	s := p.Get(d.Backend)
 	switch {
-	case e.Verdict == Limited || e.Decision == NoQuota:
+	case e.Verdict == Limited || e.Decision == NoQuota || e.Type == LookAnswered && d.End == EndLimited:
 		s.Limits, s.Reason, s.Met = s.Limits+1, e.Reason, e.TS
 		s.Guess = !p.said
 		if d.Until != nil {

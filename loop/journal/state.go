@@ -197,6 +197,8 @@ func (s *State) Apply(e *Event) {
 		}
 		s.spend(e)
 		s.addUse(e.Detail)
+	case LookAnswered:
+		s.spend(e)
 	case VerifyFinished:
 		if d := e.Detail; d != nil && d.Command != "" {
 			s.noteLeavings(d)
@@ -208,9 +210,7 @@ func (s *State) Apply(e *Event) {
 			s.integrateTests(e)
 		}
 		delete(s.checked, keyOf(e))
-		s.spendOnLooks(e)
 	case AttemptFinished:
-		s.spendOnLooks(e)
 		s.finishAttempt(e)
 	case TaskDone:
 		s.keepSession(e)

@@ -1,0 +1,148 @@
+package attempt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/loop/workspace"
+)
+
+// With is what an agent is run with.
+type With struct {
+	Backend string
+	Model   string // "" is the program's own choice
+}
+
+// Consult runs an agent that is asked for its words alone, in a workspace that is prepared for it; who says what for. In the sandbox it can only
+// read the tree.
+func (r *Runner) Consult(ctx context.Context, ws Workspace, in Input, who string, observe func(*Step) error) (agent.Result, error) {
+	q := r.request(&in, who, filepath.Join(r.Dir, who+".md"))
+	q.Dir, q.Reads = ws.Dir(), true
+	res, err := r.Agent.Run(ctx, q)
+	if err != nil {
+		return res, fmt.Errorf("run the agent for a %s: %w", who, err)
+	}
+	if err := r.gather(q); err != nil {
+		return res, err
+	}
+	a := &run{Runner: r, ws: ws, in: &in, observe: observe, res: Result{Agent: res}}
+	return res, a.over(context.WithoutCancel(ctx), who)
+}
+
+// ErrRunEnds says that no agent can be asked any more in this run: it ends.
+var ErrRunEnds = errors.New("the run ends")
+
+// Question is what a look asks an agent.
+type Question struct {
+	Who    string // what for, in one word: of its prompt, its log and messages
+	Among  []With // what it may be run with, best first
+	Prompt string
+	Tree   gitops.Tree // that it is about
+}
+
+// Consult asks an agent for its words alone, about the work as it lies in the workspace. What it changes there is undone, and said. Its cost counts
+// as any agent's does. Where its provider is out of quota or fails it is asked again, or the next one is, as the run's settings have it. A request
+// to stop is a context.Canceled.
+func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error) {
+	if err := s.Working(); err != nil {
+		return agent.Result{}, err
+	}
+	in := *s.Input
+	in.Prompt, in.Session, in.Spent, in.Keep, in.Adopted = q.Prompt, "", nil, false, nil
+	in.Log = s.Aside(q.Who)
+	in.Env = append(in.Env[:len(in.Env):len(in.Env)], "DESCARTES_REVIEW=1") // for agents that are scripts
+	for {
+		with := q.Among[0]
+		if s.Choose != nil {
+			var err error
+			if with, err = s.Choose(ctx, q.Among); err != nil {
+				return agent.Result{}, err
+			}
+		}
+		in.Backend, in.Model = with.Backend, with.Model
+		res, err := s.untouched(ctx, q.Who, func() (agent.Result, error) { return s.Runner.Consult(ctx, s.Workspace, in, q.Who, s.run.observe) })
+		if err != nil {
+			return res, err
+		}
+		s.looked.Agent = &res
+		if err := s.run.tell(Step{Moment: Consulted, Who: s.looked.Name, Agent: &res, With: with, Tree: q.Tree}); err != nil {
+			return res, err
+		}
+		switch {
+		case res.End == agent.Cancelled:
+			return res, context.Canceled
+		case s.Choose != nil && (res.End == agent.Limited || res.End == agent.Refused || res.Cause == agent.Transient):
+			continue // it waits, takes another one, or ends the run
+		}
+		return res, nil
+	}
+}
+
+// Aside is a log beside that of the attempt.
+func (s *Subject) Aside(what string) string {
+	return strings.TrimSuffix(s.Input.Log, ".log") + "." + what + ".log"
+}
+
+// untouched runs an agent that is to change nothing, and restores what it changed all the same.
+func (s *Subject) untouched(ctx context.Context, who string, run func() (agent.Result, error)) (agent.Result, error) {
+	kctx, done := Linger(ctx)
+	defer done()
+	before, err := s.Workspace.Look(kctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	began := time.Now()
+	res, err := run()
+	if err != nil {
+		return res, err
+	}
+	after, err := s.Workspace.Look(kctx)
+	if err != nil || after.After == before.After {
+		return res, err
+	}
+	changed, err := s.Repo.Changed(kctx, before.After, after.After)
+	if err != nil {
+		return res, err
+	}
+	put, err := s.Workspace.Restore(kctx, before.After, began)
+	if err != nil {
+		return res, err
+	}
+	return res, s.Note("the " + who + " changed files, which is undone: " + workspace.Paths(changed) + workspace.NotRestored(put.Restored))
+}
+
+// maxAnswers bounds the objects that are looked at in an agent's last words.
+const maxAnswers = 2000
+
+// Decode reads the JSON object that an agent's own last words end with into v: the last one that has the member. What else the words say does
+// not matter.
+func Decode(words, member string, v any) error {
+	var last json.RawMessage
+	for at, seen := strings.IndexByte(words, '{'), 0; at >= 0 && at < len(words) && seen < maxAnswers; seen++ {
+		var raw json.RawMessage
+		var object map[string]json.RawMessage
+		d := json.NewDecoder(strings.NewReader(words[at:]))
+		step := 1
+		if d.Decode(&raw) == nil && json.Unmarshal(raw, &object) == nil {
+			if step = int(d.InputOffset()); object[member] != nil {
+				last = raw
+			}
+		}
+		next := strings.IndexByte(words[at+step:], '{')
+		if next < 0 {
+			break
+		}
+		at += step + next
+	}
+	if last == nil {
+		return errors.New("there is no JSON object with a " + member + " in its last words")
+	}
+	return json.Unmarshal(last, v)
+}
