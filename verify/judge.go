@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"fmt"
+	"strings"
 )
 
 // Verdict says what an attempt came to.
@@ -50,7 +51,7 @@ func Judge(f Facts) (Verdict, string) {
 	case "timeout", "idle":
 		return TimedOut, cmp.Or(f.AgentReason, "the agent ran out of time")
 	case "crashed":
-		return Crashed, cmp.Or(f.AgentReason, "the agent crashed")
+		return Crashed, crash(f.AgentReason)
 	case "refused":
 		return Crashed, cmp.Or(f.AgentReason, "the agent could not be run")
 	case "finished":
@@ -75,6 +76,17 @@ func Judge(f Facts) (Verdict, string) {
 	default:
 		return byStatus(v)
 	}
+}
+
+// crash says who it was that ended so.
+func crash(reason string) string {
+	switch {
+	case strings.HasPrefix(reason, "exit status "):
+		return "the agent ended with " + reason
+	case strings.HasPrefix(reason, "killed by "):
+		return "the agent was " + reason
+	}
+	return cmp.Or(reason, "the agent crashed")
 }
 
 func byStatus(v *Result) (Verdict, string) {

@@ -38,7 +38,7 @@ func TestJudge(t *testing.T) {
 		{"verify cancelled, guard", Facts{AgentEnd: "finished", Verify: &Result{Cancelled: true}}, Cancelled, "verify was cancelled"},
 		{"blocked", Facts{AgentEnd: "finished", Blocked: "no key", Changed: true, Verify: pass}, Blocked, "no key"},
 		{"blocked, mute", Facts{AgentEnd: "finished", Blocked: "no key"}, Blocked, "no key"},
-		{"crashed", Facts{AgentEnd: "crashed", AgentReason: "exit status 3", Changed: true}, Crashed, "exit status 3"},
+		{"crashed", Facts{AgentEnd: "crashed", AgentReason: "exit status 3", Changed: true}, Crashed, "the agent ended with exit status 3"},
 		{"crashed, passes", Facts{AgentEnd: "crashed", Changed: true, Complete: true, Verify: pass}, Crashed, "the agent crashed"},
 		{"refused", Facts{AgentEnd: "refused"}, Crashed, "the agent could not be run"},
 		{"timeout", Facts{AgentEnd: "timeout", Changed: true, Complete: true, Verify: pass}, TimedOut, "the agent ran out of time"},

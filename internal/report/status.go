@@ -320,7 +320,7 @@ func (st *Status) waveView(p terminal.Paint, boxed bool) string {
 	for _, t := range s.BlockedTasks {
 		blocked = append(blocked, blockedLine{t.Task.ID, t.Title, t.Reason})
 	}
-	lines := st.Board.bars(p, s.CurrentWave, st.current(), blocked)
+	lines := st.Board.bars(p, st.View.Live, s.CurrentWave, st.current(), blocked)
 	title := "SCUD Loop: " + terminal.Clean(s.Tag)
 	if boxed {
 		return terminal.Box(title, lines)

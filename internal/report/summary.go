@@ -114,7 +114,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	p := &page{}
 	p.say("")
 	if boxed {
-		p.WriteString(terminal.Box("SCUD Loop: "+terminal.Clean(s.File.Tag()), s.bars(paint, s.Run.State.CurrentWave, nil, s.blocked())))
+		p.WriteString(terminal.Box("SCUD Loop: "+terminal.Clean(s.File.Tag()), s.bars(paint, false, s.Run.State.CurrentWave, nil, s.blocked())))
 	}
 	c := s.Graph.Counts()
 	head := fmt.Sprintf("done %d/%d", c.Done, c.Total)
@@ -201,6 +201,10 @@ func (s *Summary) uncommitted() string {
 	switch {
 	case !s.Run.State.Config.Scud.AutoCommitWaves:
 		why = "--no-commit"
+	case s.Live:
+		why = "its wave is committed when it is finished"
+	case s.killed():
+		why = "the run was killed; resuming commits it"
 	case s.Run.Outcome.Ending == journal.DiskFull:
 		why = "the disk is full; resuming commits it"
 	case s.Run.Outcome.Ending == journal.GitRefused:

@@ -169,7 +169,7 @@ const barWidth = 16
 
 // bars is the wave view: one bar per wave, the tasks under way, what is blocked. reached is the last wave that a loop
 // began, 0 where none did.
-func (b *Board) bars(p terminal.Paint, reached int, current []string, blocked []blockedLine) []string {
+func (b *Board) bars(p terminal.Paint, live bool, reached int, current []string, blocked []blockedLine) []string {
 	waves := b.standing()
 	c := b.Graph.Counts()
 	now := 0
@@ -179,7 +179,11 @@ func (b *Board) bars(p terminal.Paint, reached int, current []string, blocked []
 		if now == 0 && bar.Done < bar.All {
 			now = w.Number
 		}
-		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.Colour(), bar.blocks()), bar.Words()))
+		words := bar.Words()
+		if !live && bar.running == 0 { // nobody makes progress
+			words = strings.Replace(words, "In Progress", "Unfinished", 1)
+		}
+		lines = append(lines, fmt.Sprintf("Wave %d: %s %s", w.Number, p.In(bar.Colour(), bar.blocks()), words))
 	}
 	where := ""
 	switch {

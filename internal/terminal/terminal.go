@@ -288,7 +288,13 @@ func Duration(d time.Duration) string {
 	case d < time.Minute:
 		return fmt.Sprintf("%.0fs", d.Seconds())
 	}
-	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	text := d.Round(time.Second).String()
+	for _, none := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-len("0s")]
+		}
+	}
+	return text
 }
 
 // Spell is a time to wait in a person's words.

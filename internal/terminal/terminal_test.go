@@ -3,6 +3,7 @@ package terminal
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestClean(t *testing.T) {
@@ -41,6 +42,15 @@ func TestBox(t *testing.T) {
 	for line := range strings.Lines(got) {
 		if n := Width(Unpainted(strings.TrimSuffix(line, "\n"))); n != BoxWidth+2 {
 			t.Errorf("%d columns, want %d: %q", n, BoxWidth+2, line)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{1234 * time.Millisecond: "1.2s", 59 * time.Second: "59s", time.Minute: "1m", 100 * time.Second: "1m40s", 101 * time.Second: "1m41s",
+		10 * time.Minute: "10m", time.Hour: "1h", time.Hour + 20*time.Second: "1h0m20s", time.Hour + 10*time.Minute: "1h10m"} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
 }
