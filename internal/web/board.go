@@ -21,7 +21,7 @@ type view struct {
 	ID, Kind, Tag string
 	State         string // running, waiting, paused, finished, interrupted or dead
 	Live          bool
-	Asked         string // what another terminal or a button asked of it
+	Asked         report.Pending // of it, and not done yet
 	Ending        string // why it is not running
 	Wave, Waves   int
 	Done, Total   int
@@ -154,7 +154,7 @@ func (s *Server) look(id string) (*view, error) {
 
 func newView(st *report.Status, now time.Time) *view {
 	r, h := st.Report(true), st.View.History
-	v := &view{ID: r.ID, Kind: r.Kind, Tag: r.Tag, State: r.State, Live: st.View.Live, Asked: r.Requested, Wave: r.CurrentWave, Waves: r.TotalWaves,
+	v := &view{ID: r.ID, Kind: r.Kind, Tag: r.Tag, State: r.State, Live: st.View.Live, Asked: report.PendingOf(&st.View), Wave: r.CurrentWave, Waves: r.TotalWaves,
 		Done: r.Tasks.Done, Total: r.Tasks.Total, Blocked: r.Tasks.Blocked, Cost: st.View.State.Cost.Text(), Started: r.StartedAt,
 		Active: r.LastActivity, Commits: r.Commits, Lanes: newLanes(r.ID, h, st.View.Live, now)}
 	v.reason = r.ExitReason.Type

@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/gofrs/flock"
 
+	"descartes/internal/atomicfile"
+	"descartes/loop"
 	"descartes/loop/journal"
 )
 
@@ -96,6 +98,25 @@ func TestLiveInBrowser(t *testing.T) {
 		do(t, ctx, b.text, chromedp.Click(`//button[.="`+b.text+`"]`, chromedp.BySearch))
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
 	}
+	p.append(&journal.Event{Type: journal.TaskStarted, Task: "3", Wave: 2}, &journal.Event{Type: journal.AttemptStarted, Task: "3", Wave: 2, Attempt: 1, Of: 3})
+	for _, r := range []struct {
+		ask            loop.Request
+		before, button string
+	}{{loop.RequestPause, "Pause", "Take back the pause"}, {loop.RequestCancel, "Cancel", "Take back the cancel"}} {
+		if err := p.home.Ask(atomicfile.OS(), "loop-1234", r.ask, false); err != nil {
+			t.Fatal(err)
+		}
+		until(t, ctx, fmt.Sprintf(`document.querySelector('#head .warning')?.textContent === '%s requested: the loop stops when its running attempt is finished'`, r.ask))
+		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll('.buttons button')].every(b => b.checkVisibility() || b.textContent !== %q) && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent === %q)`, r.button, r.before))
+		do(t, ctx, r.button, chromedp.Click(`//button[.="`+r.button+`"]`, chromedp.BySearch))
+		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === 'descartes loop %s loop-1234 --undo'`, r.ask))
+		if err := p.home.ClearRequest("loop-1234"); err != nil { // as that command does
+			t.Fatal(err)
+		}
+		until(t, ctx, `!document.querySelector('#head .warning')`)
+	}
+	p.append(&journal.Event{Type: journal.LoopStopping})
+	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the loop stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Take back'))`)
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}

@@ -333,12 +333,12 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	var args []string
 	stdin := ""
 	switch r.PathValue("action") {
-	case "pause":
-		args = []string{"loop", "pause", id}
-	case "cancel":
-		args = []string{"loop", "cancel", id}
-		if r.PostForm.Get("now") != "" {
-			args = append(args, "--now")
+	case "pause", "cancel":
+		args = []string{"loop", r.PathValue("action"), id}
+		for _, flag := range []string{"now", "undo"} {
+			if r.PostForm.Get(flag) != "" {
+				args = append(args, "--"+flag)
+			}
 		}
 	case "resume":
 		args = []string{"loop", "resume", "--name", id, "--detach"}

@@ -295,6 +295,8 @@ func TestButtons(t *testing.T) {
 	for _, c := range []struct{ action, form, want string }{
 		{"cancel", "", "loop cancel loop-1234"},
 		{"cancel", "now=1", "loop cancel loop-1234 --now"},
+		{"cancel", "undo=1", "loop cancel loop-1234 --undo"},
+		{"pause", "undo=1", "loop pause loop-1234 --undo"},
 		{"resume", "", "loop resume --name loop-1234 --detach"},
 		{"retry", "", "loop resume --name loop-1234 --retry-blocked --detach"},
 		{"step", "", "loop step --scud-tag x --detach"},
