@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"html/template"
@@ -22,7 +21,7 @@ type view struct {
 	State         string // running, waiting, paused, finished, interrupted or dead
 	Live          bool
 	Asked         report.Pending // of it, and not done yet
-	Ending        string // why it is not running
+	Ending        string         // why it is not running
 	Wave, Waves   int
 	Done, Total   int
 	Blocked       int
@@ -110,6 +109,8 @@ func word(state string) string {
 		return "out of reach"
 	case "other":
 		return "set aside"
+	case "dead":
+		return "killed"
 	}
 	return state
 }
@@ -156,12 +157,12 @@ func newView(st *report.Status, now time.Time) *view {
 	r, h := st.Report(true), st.View.History
 	v := &view{ID: r.ID, Kind: r.Kind, Tag: r.Tag, State: r.State, Live: st.View.Live, Asked: report.PendingOf(&st.View), Wave: r.CurrentWave, Waves: r.TotalWaves,
 		Done: r.Tasks.Done, Total: r.Tasks.Total, Blocked: r.Tasks.Blocked, Cost: st.View.State.Cost.Text(), Started: r.StartedAt,
-		Active: r.LastActivity, Commits: r.Commits, Lanes: newLanes(r.ID, h, st.View.Live, now)}
+		Active: r.LastActivity, Commits: r.Commits, Lanes: newLanes(r.ID, h, st.Board, st.View.Live, now)}
 	v.reason = r.ExitReason.Type
 	if st.Board != nil {
 		v.file = st.Board.File.Path()
 	}
-	if !v.Live {
+	if !v.Live && v.State != "dead" {
 		v.Ending = strings.ReplaceAll(r.ExitReason.Type, "_", " ")
 		if r.ExitReason.Message != "" {
 			v.Ending += ": " + r.ExitReason.Message
@@ -320,127 +321,6 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// lanes are who worked when on what: a row for each slot, from the run's first attempt to its last.
-type lanes struct {
-	Rows          []lane
-	From, To      time.Time
-	Width, Height int
-	Ticks         []tick
-	Left          int // attempts that are not shown
-}
-
-type lane struct {
-	Name string
-	Y    int
-	Bars []bar
-}
-
-type bar struct {
-	X, W  float64
-	State string
-	Title string
-	Label string
-	Href  string
-}
-
-// Middle is where its label stands.
-func (b bar) Middle() float64 { return b.X + b.W/2 }
-
-// Foot is the line that the times stand on.
-func (l lanes) Foot() int { return l.Height - 2 }
-
-type tick struct {
-	X    float64
-	Text string
-}
-
-// Side keeps the first and the last time inside the drawing.
-func (t tick) Side() string {
-	switch t.X {
-	case 0:
-		return "first"
-	case laneWidth:
-		return "last"
-	}
-	return ""
-}
-
-const (
-	laneWidth  = 1000 // units of the drawing
-	laneHeight = 26
-	laneBars   = 2000 // that are drawn at most, the last ones
-)
-
-func newLanes(id string, h *journal.State, live bool, now time.Time) lanes {
-	out := lanes{Width: laneWidth}
-	list := h.Attempts
-	if len(list) > laneBars {
-		out.Left, list = len(list)-laneBars, list[len(list)-laneBars:]
-	}
-	if len(list) == 0 {
-		return out
-	}
-	end := func(a *journal.Attempt) time.Time {
-		switch {
-		case !a.Ended.IsZero():
-			return a.Ended
-		case live && h.Running[a.Key()] == a:
-			return now
-		}
-		return h.At
-	}
-	out.From, out.To = list[0].Started, list[0].Started
-	for _, a := range list {
-		if t := end(a); t.After(out.To) {
-			out.To = t
-		}
-	}
-	span := max(out.To.Sub(out.From).Seconds(), 1)
-	at := func(t time.Time) float64 { return t.Sub(out.From).Seconds() / span * laneWidth }
-	rows := map[int]*lane{}
-	for _, a := range list {
-		row := rows[a.Slot]
-		if row == nil {
-			row = &lane{Name: "your tree"}
-			if a.Slot > 0 {
-				row.Name = fmt.Sprintf("slot %d", a.Slot)
-			}
-			rows[a.Slot] = row
-		}
-		state := cmp.Or(string(a.Verdict), string(a.Decision))
-		if a.Ended.IsZero() {
-			state = "running"
-		}
-		label := cmp.Or(a.Task, fmt.Sprintf("#%d", a.Iteration))
-		b := bar{X: at(a.Started), State: state, Label: label, Href: taskPath(id, a),
-			Title: fmt.Sprintf("%s %s, attempt %d: %s, %s", label, a.Title, a.Number, state, terminal.Duration(end(a).Sub(a.Started)))}
-		b.W = max(at(end(a))-b.X, 1)
-		if b.W < 9*float64(len(label)) {
-			b.Label = ""
-		}
-		row.Bars = append(row.Bars, b)
-	}
-	for _, n := range sortedKeys(rows) {
-		rows[n].Y = len(out.Rows) * laneHeight
-		out.Rows = append(out.Rows, *rows[n])
-	}
-	out.Height = len(out.Rows)*laneHeight + 16
-	for i := range 5 {
-		part := time.Duration(float64(i) / 4 * span * float64(time.Second))
-		out.Ticks = append(out.Ticks, tick{float64(i) / 4 * laneWidth, out.From.Add(part).Local().Format("15:04:05")})
-	}
-	return out
-}
-
-func sortedKeys[V any](m map[int]V) []int {
-	keys := make([]int, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // taskPath is the page of what an attempt was about.
 func taskPath(id string, a *journal.Attempt) string {
 	what := a.Task
@@ -498,7 +378,7 @@ func (s *Server) showLoops(w http.ResponseWriter, r *http.Request) {
 		if j.Kind != loop.KindTag {
 			one.Done, one.Total = j.Iteration, j.MaxIteration
 		}
-		if !st.View.Live {
+		if !st.View.Live && j.State != "dead" {
 			one.Ending = strings.ReplaceAll(j.ExitReason.Type, "_", " ")
 		}
 		data.Rows = append(data.Rows, one)

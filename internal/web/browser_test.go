@@ -117,6 +117,8 @@ func TestLiveInBrowser(t *testing.T) {
 	}
 	p.append(&journal.Event{Type: journal.LoopStopping})
 	until(t, ctx, `document.querySelector('#head .warning')?.textContent === 'interrupted: the loop stops when its running attempt is finished' && ![...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent.startsWith('Take back'))`)
+	p.append(&journal.Event{Type: journal.AttemptFinished, Task: "3", Wave: 2, Attempt: 1, Verdict: journal.Limited, Reason: "5-hour limit"}, &journal.Event{Type: journal.LimitWaiting, Task: "3", Reason: "5-hour limit"})
+	until(t, ctx, `document.querySelector('.lanes g[aria-label^="your tree: waited for the provider: 5-hour limit"] rect.gap[fill="url(#wait-quota)"]') && document.querySelector('#lanes .legend').textContent.includes('waits for the provider')`)
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +168,9 @@ func TestAccess(t *testing.T) {
 	p.attempt("1", journal.Verified, "")
 	p.attempt("2", journal.Failed, "no")
 	p.append(&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 1, Title: "Task 2", Verdict: journal.Failed, Reason: "no"})
+	p.append(&journal.Event{Type: journal.LoopPaused, Reason: string(journal.Paused)})
+	p.append(&journal.Event{Type: journal.LoopResumed})
+	p.attempt("11", journal.Failed, "no") // what waited for a person is drawn
 	do(t, ctx, "take the key", chromedp.Navigate(p.http.URL+p.server.Path()))
 	for _, path := range []string{"/", "/loops/loop-1234", "/loops/loop-1234/tasks/2", "/tags/x"} {
 		for _, scheme := range []string{"light", "dark"} {

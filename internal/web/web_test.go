@@ -184,7 +184,7 @@ func TestPages(t *testing.T) {
 	p.attempt("2", journal.Failed, evil)
 	p.append(&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 1, Title: "Task 2", Verdict: journal.Failed, Reason: "a_test.go:7: " + evil})
 	for path, want := range map[string][]string{
-		"/":                               {"loop-1234", `href="/tags/x"`, "dead"},
+		"/":                               {"loop-1234", `href="/tags/x"`, "killed"},
 		"/loops/loop-1234":                {"SCUD Loop: x", "Wave 1", "1 of 12", `class="card s-done`, `class="card s-blocked`, `class="card s-held`, "a_test.go:7: &lt;script&gt;", "longest path"},
 		"/loops/loop-1234/tasks/2":        {"Attempt 1: failed", "What the verify command printed", "the spec &lt;script&gt;"},
 		"/loops/loop-1234/tasks/2/1/diff": {`<span class="gone">-old`, `<span class="added">&#43;&lt;script&gt;`},

@@ -43,15 +43,16 @@ type Attempt struct {
 	Verdict   Verdict   // of a task's attempt
 	Decision  Decision  // of an iteration
 	Reason    string
-	Unfit     bool     // it was verified, and could not be integrated: Reason says why
-	Delivered string   // of a verified attempt: what it delivers to others
-	DiffStat  string   // of any other: what it changed
-	After     string   // the tree that it left
-	Ref       string   // that keeps it
-	Commit    string   // of an iteration
-	Paths     []string // of an iteration: the first that its agent changed
-	Next      string   // of an iteration: what the next one's prompt adds
-	Result    *Detail  // what its steps measured; nil until its end
+	Settled   time.Time // of a verified attempt: when its work was integrated, or was not; zero before that, and where that takes no step of its own
+	Unfit     bool      // it was verified, and could not be integrated: Reason says why
+	Delivered string    // of a verified attempt: what it delivers to others
+	DiffStat  string    // of any other: what it changed
+	After     string    // the tree that it left
+	Ref       string    // that keeps it
+	Commit    string    // of an iteration
+	Paths     []string  // of an iteration: the first that its agent changed
+	Next      string    // of an iteration: what the next one's prompt adds
+	Result    *Detail   // what its steps measured; nil until its end
 }
 
 // Phase is what an attempt is doing.
@@ -176,8 +177,10 @@ func (s *State) follow(e *Event) {
 	case AttemptFinished, IterationFinished:
 		s.ended(s.running(e), e)
 	case Integrated:
-		if a := s.Running[keyOf(e)]; a != nil && e.Verdict != "" {
-			a.Unfit, a.Reason = true, NotIntegrated+e.Reason
+		if a := s.Running[keyOf(e)]; a != nil {
+			if a.Settled = e.TS; e.Verdict != "" {
+				a.Unfit, a.Reason = true, NotIntegrated+e.Reason
+			}
 		}
 		delete(s.Running, keyOf(e))
 	case TaskDone, TaskBlocked:

@@ -60,15 +60,17 @@ type State struct {
 	Running         map[Key]*Attempt // begun, and neither integrated nor ended otherwise
 	Waiting         map[string]Wait  // for a provider, by the task that waits, "" for a prompt loop
 	Baseline        time.Time        // when the verification before any task began that is under way; zero if none is
+	Waits           []*Waited        // in the order in which they began
 	BreakerOpenings []int            // how many attempts had ended when the breaker opened
 	Rewound         int              // how many attempts had ended when a person went back last
 	Seq             int64            // of the last event
 	At              time.Time        // and its time
 
-	refined map[string]string // advice of a review that no attempt was given yet
-	changes []statusChange
-	checked map[Key]map[string]*Detail // the checks that attempts under way have passed
-	retried []BlockedTask              // blocked tasks that this run tries again, from where they stand until an attempt begins
+	refined   map[string]string // advice of a review that no attempt was given yet
+	changes   []statusChange
+	waitsOver int                        // of Waits, up to which all have ended
+	checked   map[Key]map[string]*Detail // the checks that attempts under way have passed
+	retried   []BlockedTask              // blocked tasks that this run tries again, from where they stand until an attempt begins
 }
 
 // Task is one that was started and is neither done nor blocked.
@@ -128,6 +130,7 @@ func NewState() *State {
 
 // Apply takes one event into account.
 func (s *State) Apply(e *Event) {
+	s.followWaits(e, s.At)
 	s.Seq, s.At = e.Seq, e.TS
 	s.follow(e)
 	if e.Tree != "" {

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"descartes/loop/journal"
+)
+
+// told is an account of events, each so many seconds after the one before it.
+func told(events ...journal.Event) (h *journal.State, now time.Time) {
+	h, now = journal.NewState(), time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)
+	for i, e := range events {
+		now = now.Add(time.Duration(e.Of) * time.Second) // Of is free here
+		e.Seq, e.TS, e.Of = int64(i+1), now, 0
+		h.Apply(&e)
+	}
+	return h, now
+}
+
+func begins(after, slot int, task string, number int) journal.Event {
+	return journal.Event{Of: after, Type: journal.AttemptStarted, Slot: slot, Task: task, Attempt: number}
+}
+
+func ends(after int, task string, number int, v journal.Verdict) journal.Event {
+	return journal.Event{Of: after, Type: journal.AttemptFinished, Task: task, Attempt: number, Verdict: v}
+}
+
+// TestLanesWait draws what the journal tells of waits, each in the row of the slot that waited.
+func TestLanesWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []journal.Event
+		live   bool
+		want   string
+	}{
+		"quota, and the other slot works": {live: true, want: "slot 2 quota waited for the provider: 5-hour limit, 1m",
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), begins(0, 2, "b", 1), ends(30, "b", 1, journal.Limited),
+				{Type: journal.LimitWaiting, Task: "b", Reason: "5-hour limit"}, begins(60, 2, "b", 2), ends(30, "b", 2, journal.Failed), ends(0, "a", 1, journal.Failed)}},
+		"quota, still": {live: true, want: "your tree quota waited for the provider: limit, 30s",
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(30, "a", 1, journal.Limited), {Type: journal.LimitWaiting, Task: "a", Reason: "limit"},
+				{Of: 30, Type: journal.Warning}}},
+		"another task": {want: "slot 2 dependency waited for task a, 50s",
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), begins(0, 2, "b", 1), ends(10, "b", 1, journal.Failed), ends(50, "a", 1, journal.Failed),
+				begins(0, 2, "c", 1), ends(20, "c", 1, journal.Failed)}},
+		"to be integrated": {want: "slot 1 lock waited for the work on task a to be integrated, 20s",
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), ends(30, "a", 1, journal.Verified), {Of: 20, Type: journal.Integrated, Task: "a", Attempt: 1},
+				begins(0, 1, "b", 1), ends(30, "b", 1, journal.Failed)}},
+		"a person, paused": {want: "your tree person waited for a person: paused, 10m",
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(300, "a", 1, journal.Failed), {Type: journal.LoopPaused, Reason: string(journal.Paused)},
+				{Of: 600, Type: journal.LoopResumed}, begins(0, 0, "a", 2), ends(300, "a", 2, journal.Failed)}},
+		"a person, asked by a gate": {want: "your tree person waited for a person: Continue?, 2m",
+			events: []journal.Event{{Type: journal.LoopStarted}, {Type: journal.IterationStarted, Iteration: 1, Attempt: 1},
+				{Of: 60, Type: journal.IterationFinished, Iteration: 1, Attempt: 1, Decision: "ask", Message: "Continue?"},
+				{Of: 120, Type: journal.IterationStarted, Iteration: 2, Attempt: 1}, {Of: 60, Type: journal.IterationFinished, Iteration: 2, Attempt: 1, Decision: journal.Done}}},
+		"killed": {want: "your tree stopped was not running: killed, 5m",
+			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(300, "a", 1, journal.Failed), {Of: 300, Type: journal.LoopResumed},
+				begins(0, 0, "a", 2), ends(300, "a", 2, journal.Failed)}},
+		"over": {want: "", events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 0, "a", 1), ends(30, "a", 1, journal.Failed),
+			{Type: journal.LoopFinished, Reason: string(journal.TasksBlocked)}}},
+	} {
+		h, now := told(c.events...)
+		var got []string
+		for _, r := range newLanes("x", h, nil, c.live, now).Rows {
+			for _, g := range r.Gaps {
+				room, why, _ := strings.Cut(g.Title, ": ")
+				got = append(got, room+" "+g.State+" "+why)
+			}
+		}
+		if text := strings.Join(got, "\n"); text != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, text, c.want)
+		}
+	}
+}
+
+// TestLanesDoNotOverlap draws runs in no order that an engine would keep to: what is drawn of a slot stays apart and inside.
+func TestLanesDoNotOverlap(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		busy, next := map[int]string{}, 1
+		events := []journal.Event{{Type: journal.LoopStarted}}
+		for range 60 {
+			slot := 1 + r.IntN(3)
+			switch task := busy[slot]; {
+			case task == "" && r.IntN(2) == 0:
+				busy[slot] = fmt.Sprint(next)
+				events = append(events, begins(r.IntN(40), slot, busy[slot], 1))
+				next++
+			case task != "":
+				v := []journal.Verdict{journal.Verified, journal.Failed, journal.Limited}[r.IntN(3)]
+				events = append(events, ends(r.IntN(40), task, 1, v))
+				if v == journal.Limited {
+					events = append(events, journal.Event{Type: journal.LimitWaiting, Task: task})
+				} else if v == journal.Verified {
+					events = append(events, journal.Event{Of: r.IntN(9), Type: journal.Integrated, Task: task, Attempt: 1})
+				}
+				busy[slot] = ""
+			case r.IntN(6) == 0 && len(busy) == 0:
+				events = append(events, journal.Event{Of: 5, Type: journal.LoopPaused, Reason: string(journal.Paused)}, journal.Event{Of: 50, Type: journal.LoopResumed})
+			}
+		}
+		h, now := told(events...)
+		for _, row := range newLanes("x", h, nil, true, now).Rows {
+			all := slices.Concat(row.Bars, row.Gaps)
+			slices.SortFunc(all, func(a, b bar) int { return int(1000 * (a.X - b.X)) })
+			for i, b := range all {
+				if b.X < 0 || b.X+b.W > laneWidth+1.01 || i > 0 && all[i-1].W > 1 && b.W > 1 && all[i-1].X+all[i-1].W > b.X+.01 {
+					t.Fatalf("seed %d, %s: %+v, before it %+v", seed, row.Name, b, all[max(0, i-1)])
+				}
+			}
+		}
+	}
+}
