@@ -89,6 +89,30 @@ func trimSpaces(s string) string {
 	return s[:min(end, len(s))]
 }
 
+// Patterns are lines as in a .gitignore, in its order.
+type Patterns struct{ rules *ignoreRules }
+
+// NewPatterns reads them.
+func NewPatterns(lines []string) Patterns {
+	return Patterns{parseIgnore([]byte(strings.Join(lines, "\n")), "")}
+}
+
+// Match says what the last pattern that speaks of a file says of it: that it is meant, or, where that begins with "!", that it is excepted. A
+// pattern of a folder speaks of all files in it.
+func (p Patterns) Match(path string) (meant, excepted bool) {
+	said := unsaid
+	for i, c := range path + "/" {
+		if c != '/' {
+			continue
+		}
+		part := path[:i]
+		if v := p.rules.match(part, part[strings.LastIndexByte(part, '/')+1:], i < len(path)); v != unsaid {
+			said = v
+		}
+	}
+	return said == ignored, said == included
+}
+
 // verdict is what a rule says of a path.
 type verdict int8
 

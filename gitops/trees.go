@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -160,6 +161,88 @@ func findItem(items []treeItem, name string, dir bool) treeItem {
 		return treeItem{}
 	}
 	return items[i]
+}
+
+// Contents reads the files of a tree. It is not safe for concurrent use.
+type Contents struct{ view treeView }
+
+// Contents opens a tree to read it.
+func (r *Repo) Contents(tree Tree) (*Contents, error) {
+	id, err := parseID(string(tree))
+	return &Contents{treeView{store: r.store, root: id}}, err
+}
+
+// Content is a file in a tree.
+type Content struct {
+	Data       []byte // of a link its target; nil where it is longer than was asked for, and of a submodule
+	Size       int64
+	Executable bool
+	Link       bool
+	Module     bool
+}
+
+// File reads a file of at most limit bytes; of a longer one there is no data. Nil: there is none at the path.
+func (c *Contents) File(path string, limit int64) (*Content, error) {
+	it, err := c.view.file(path)
+	if err != nil || it.mode == 0 {
+		return nil, err
+	}
+	f := &Content{Executable: it.mode == modeExec, Link: it.mode == modeLink, Module: it.mode == modeGitlink}
+	if f.Module {
+		return f, nil
+	}
+	_, size, rc, err := c.view.store.open(it.id)
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	if f.Size = size; size > limit {
+		return f, nil
+	}
+	f.Data = make([]byte, size)
+	if _, err := io.ReadFull(rc, f.Data); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Folder reports whether there is a folder at a path with something in it.
+func (c *Contents) Folder(path string) (bool, error) {
+	list, err := c.view.list(path)
+	return len(list) > 0, err
+}
+
+// WithContent is a tree in which some files have this content. Those that are not there yet are plain files.
+func (r *Repo) WithContent(tree Tree, files map[string][]byte) (Tree, error) {
+	if len(files) == 0 {
+		return tree, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, err := parseID(string(tree))
+	if err != nil {
+		return "", err
+	}
+	view := &treeView{store: r.store, root: id}
+	edits := map[string]treeItem{}
+	for path, data := range files {
+		it, err := view.file(path)
+		if err != nil {
+			return "", err
+		}
+		if it.mode != modeExec {
+			it.mode = modeRegular
+		}
+		if it.id, err = r.store.put(kindBlob, data); err != nil {
+			return "", err
+		}
+		edits[path] = it
+	}
+	e := treeEditor{objects: r.store}
+	if id, err = e.edit("", &id, edits); err != nil {
+		return "", fmt.Errorf("put files into a tree: %w", err)
+	}
+	return Tree(id.String()), r.store.writeOut()
 }
 
 // Changed lists what differs between two trees, protected paths left out, sorted by path.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -116,6 +117,17 @@ func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) 
 		}
 	}
 	return out
+}
+
+// allowed are the questions about a task that a person answered with yes.
+func (j *Job) allowed(task string) (questions []string) {
+	for _, a := range j.answers {
+		word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(a.Text)), " ")
+		if a.Task == task && a.Question != "" && strings.Trim(word, ".,!") == "yes" {
+			questions = append(questions, a.Question)
+		}
+	}
+	return questions
 }
 
 // takeAnswers makes blocked tasks pending again that a person answered while the loop ran, whether their agents had asked or not,

@@ -470,7 +470,7 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = h.Iteration, h.Iteration
 	s.CurrentWave, s.CurrentTask = h.Wave, h.Current
 	s.Tree, s.VerifyLeft = h.Tree, slices.Clone(h.VerifyLeft[:min(len(h.VerifyLeft), maxLeft)])
-	s.Undone = slices.Clone(h.Undone)
+	s.Undone, s.Noticed = slices.Clone(h.Undone), slices.Clone(h.Noticed)
 	if !h.Started.IsZero() { // else the journal begins where a state file without one was resumed
 		s.StartedAt = h.Started
 	}

@@ -26,6 +26,7 @@ import (
 	"descartes/tasks"
 	"descartes/tasks/plan"
 	"descartes/verify"
+	"descartes/verify/guard"
 )
 
 // Problem is one thing that stands in the way of a run, with what to do about it where that is known.
@@ -99,6 +100,11 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	}
 	j.Config.MostCandidates, j.Config.ProvesSome = 0, false
 	for i := range j.all {
+		for _, name := range j.all[i].Allow {
+			if !slices.Contains(guard.Names(), name) {
+				note(fmt.Errorf("task %s allows %q, which is no rule of the guard", j.all[i].ID, name), "allow tests, checks, ci, all, or rules by their names")
+			}
+		}
 		if n := j.Config.CandidatesOf(&j.all[i]); n > 1 && !j.all[i].Container() {
 			j.Config.MostCandidates = max(j.Config.MostCandidates, n)
 		}

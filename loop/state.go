@@ -48,6 +48,7 @@ type State struct {
 	TaskFile        string             `json:"task_file,omitempty"`
 	VerifyLeft      []string           `json:"verify_left,omitempty"` // files that only verify made, in no commit
 	Undone          []journal.Undone   `json:"undone,omitempty"`      // of its attempts
+	Noticed         []journal.Notice   `json:"noticed,omitempty"`     // of attempts that passed: what looks at them say
 	Tree            string             `json:"tree,omitempty"`        // the working tree as the loop left it
 	Seq             int64              `json:"seq"`                   // events up to this one are in the task file and here
 	Session         string             `json:"session_id,omitempty"`  // of the program that started it

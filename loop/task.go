@@ -107,6 +107,7 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Keep = w.chains
 	goOn(in, u.session)
 	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(verify.AtAttempt), false)
+	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
 	in.Better = w.config.Require == "verified"
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
 		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))

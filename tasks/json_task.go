@@ -197,6 +197,8 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 		t.ModelTier = plain(v)
 	case "scope":
 		t.Scope = scope(v)
+	case "allow":
+		t.Allow = scope(v)
 	case "chain", "candidates", "prove":
 		if text := plain(v); text != "" && !t.attribute(key.Str, text) {
 			r.note(e, "member", fmt.Sprintf("its %s is %s, which says nothing", key.Str, prose.Short(text)))
@@ -220,6 +222,8 @@ func (t *Task) attribute(name, text string) bool {
 	switch name {
 	case "scope":
 		t.Scope = scopeOf(text)
+	case "allow":
+		t.Allow = scopeOf(text)
 	case "chain":
 		yes, err := strconv.ParseBool(text)
 		if err != nil {

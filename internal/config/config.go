@@ -107,6 +107,7 @@ type Config struct {
 	Git               GitConfig      `json:"git"`
 	Scud              ScudConfig     `json:"scud"`
 	SafetyConfig
+	GuardConfig
 
 	RepeatConfig
 

@@ -24,7 +24,9 @@ type HoldoutConfig struct {
 }
 
 // NeedsLab reports whether commands run on trees besides those that attempts work in.
-func (c *Config) NeedsLab() bool { return c.Holdout.Run != "" || c.proves() || c.ProvesSome }
+func (c *Config) NeedsLab() bool {
+	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome
+}
 
 const redWithout = "red-without"
 

@@ -45,6 +45,8 @@ func (s *Setting) sample() (text, inFile string) {
 		return "", `["it works :: make test"]`
 	case "checks":
 		return "", "[{name: lint, run: make lint, timeout: 2m, retry: 1}, {name: e2e, run: make e2e, when: end, results: out/*.xml}]"
+	case "guard":
+		return "", "{all: warn, tests: fail, check-script: ask}"
 	case "prices":
 		return "", "{model: {input: 1, output: 2}}"
 	case "backends":

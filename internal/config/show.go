@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/verify"
+	"descartes/verify/guard"
 )
 
 // Value is what a setting is, and where that comes from.
@@ -158,6 +159,12 @@ func (s *Setting) schema() map[string]any {
 		check["properties"].(map[string]any)["timeout"] = either(number, text)
 		check["properties"].(map[string]any)["results"] = either(list, text)
 		out = either(out, text)
+	case "guard":
+		level, rules := map[string]any{"enum": []any{"off", "warn", "ask", "fail", false}}, map[string]any{}
+		for _, name := range guard.Names() {
+			rules[name] = level
+		}
+		out = either(map[string]any{"type": "object", "properties": rules, "additionalProperties": false}, level)
 	case "prices":
 		out = schemaOf(reflect.TypeFor[map[string]price]())
 	case "backends":

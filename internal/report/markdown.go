@@ -47,6 +47,12 @@ func Markdown(s *Summary, h *journal.State) []byte {
 			fmt.Fprintf(&b, "\nNot committed: %s.\n", mdText(text))
 		}
 	}
+	if list := noticed(s.Run.State); len(list) > 0 {
+		b.WriteString("\nLook at:\n\n")
+		for _, text := range list {
+			fmt.Fprintf(&b, "- %s\n", mdText(text))
+		}
+	}
 	if command := s.Run.Outcome.Unpushed; command != "" {
 		fmt.Fprintf(&b, "\nNot pushed: the work is only where the loop ran; there: `%s`\n", strings.ReplaceAll(terminal.Clean(command), "`", ""))
 	}

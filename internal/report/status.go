@@ -424,6 +424,7 @@ type StatusJSON struct {
 	Blocked      []loop.Blocked      `json:"blocked_tasks"`
 	Questions    []Question          `json:"questions"`
 	Commits      []loop.WaveCommit   `json:"wave_commits"`
+	Noticed      []journal.Notice    `json:"noticed,omitempty"` // what looks at attempts that passed say
 	Iteration    int                 `json:"iteration"`
 	MaxIteration int                 `json:"max_iterations"`
 	Cost         costJSON            `json:"cost"`
@@ -488,7 +489,7 @@ func taskCosts(all map[string]journal.Cost) map[string]costJSON {
 func (st *Status) Report(waves bool) StatusJSON {
 	s := &st.View.State
 	home := loop.NewHome(st.root)
-	out := StatusJSON{ID: s.ID, Kind: s.Kind, State: st.state(), ExitReason: s.ExitReason, Unpushed: st.unpushed(), Tag: s.Tag, CurrentWave: s.CurrentWave,
+	out := StatusJSON{ID: s.ID, Kind: s.Kind, State: st.state(), ExitReason: s.ExitReason, Noticed: s.Noticed, Unpushed: st.unpushed(), Tag: s.Tag, CurrentWave: s.CurrentWave,
 		TotalWaves: s.TotalWaves, Blocked: append([]loop.Blocked{}, s.BlockedTasks...), Commits: append([]loop.WaveCommit{}, s.WaveCommits...),
 		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: st.lastActivity(),
 		PID: s.PID, StateFile: Relative(st.root, st.View.Path), EventsFile: Relative(st.root, home.Events(s.ID))}

@@ -155,6 +155,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	}
 	p.verifyLeft(s.Run.State)
 	p.undone(s.Run.State)
+	p.noticed(s.Run.State)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Run.State.Config)))
 	if text := Policy(s.Run.State.Config, true); text != "" {
 		p.say("in force: %s", text)
@@ -247,6 +248,35 @@ func (s *Summary) keptWhere() string {
 		return "the working tree is as it was, no agent ran"
 	}
 	return "what the agents wrote is in the working tree; no commit holds it"
+}
+
+func (p *page) noticed(s *loop.State) {
+	for _, text := range noticed(s) {
+		p.say("look at: %s", text)
+	}
+}
+
+// noticed lists what looks at the attempts that passed say, a line each.
+func noticed(s *loop.State) (list []string) {
+	const most = 10
+	more := 0
+	for _, n := range s.Noticed {
+		what := "task " + n.Task
+		if n.Task == "" {
+			what = fmt.Sprintf("iteration %d", n.Iteration)
+		}
+		for _, note := range n.Notes {
+			if len(list) < most {
+				list = append(list, terminal.Clean(what+": "+note))
+			} else {
+				more++
+			}
+		}
+	}
+	if more > 0 {
+		list = append(list, fmt.Sprintf("and %d more, in descartes logs and the reports", more))
+	}
+	return list
 }
 
 // undone lists the attempts of which something was undone, and what.
@@ -524,6 +554,7 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 	p.unpushed(*e)
 	p.verifyLeft(st)
 	p.undone(st)
+	p.noticed(st)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(st.Config)))
 	p.say("cost: %s", st.Cost.Text())
 	if text := e.aside(commitsIn(st)); text != "" {

@@ -68,6 +68,7 @@ type Input struct {
 	Better  bool        // it has failed where it turned no test from red to green and added none, if that can be told
 	Always  bool        // verify whatever an agent that ended well has done and said
 	Clocks  Clocks      // of those commands
+	Guard   *Guard      // of the checks; nil: nobody compares them
 	Holdout *Holdout    // checks that no agent sees; nil: there are none
 	Prove   bool        // tests that it brings have to fail without the rest of it
 	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git

@@ -10,6 +10,7 @@ import (
 	"descartes/gitops"
 	"descartes/loop/workspace"
 	"descartes/verify"
+	"descartes/verify/guard"
 	"descartes/verify/results"
 )
 
@@ -19,7 +20,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	in := Input{Name: "3 1", Backend: "claude", Model: "m", Promise: "DONE", Session: "s", Spent: &agent.Tokens{Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}, Keep: true, Prompt: "do\n", Env: []string{"A=b"}, Log: "/x/log", Always: true,
 		Agent: Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7}, Clocks: Clocks{Timeout: time.Minute},
-		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}, Base: "b", Prove: true, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
+		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}, Base: "b", Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"}, Protect: []string{"*.sql"}, Base: true, Yes: []string{"q"}}, Prove: true, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
 	through(t, Result{Changed: 1, Verdict: verify.Verified, Reason: "verify passed", Grade: verify.RegressionOnly,
 		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at, Final: "f", Complete: true, Blocked: "b", Question: "q",

@@ -22,6 +22,7 @@ type State struct {
 	GivenUp       []BlockedTask  // whose status no commit holds yet
 	Work          []Work
 	Undone        []Undone
+	Noticed       []Notice
 	WaveCommits   []WaveCommit
 	Open          *Event               // attempt_started without attempt_finished
 	Bases         map[string]string    // the tree before each running task's first attempt
@@ -208,12 +209,14 @@ func (s *State) Apply(e *Event) {
 			s.noteCheck(e)
 		}
 	case IterationFinished:
+		s.notice(e)
 		s.noteLeavings(e.Detail)
 		if !e.Decision.Failed() && e.Detail != nil && e.Detail.Passed {
 			s.integrateTests(e)
 		}
 		delete(s.checked, keyOf(e))
 	case AttemptFinished:
+		s.notice(e)
 		s.finishAttempt(e)
 	case TaskDone:
 		s.keepSession(e)
@@ -573,6 +576,31 @@ func (s *State) undo(e *Event) {
 		n++
 	}
 	s.Undone[n-1].Notes = append(s.Undone[n-1].Notes, e.Message)
+}
+
+// Notice is what looks at an attempt that passed them say that a person should know.
+type Notice struct {
+	Task      string   `json:"task_id,omitempty"`
+	Iteration int      `json:"iteration,omitempty"`
+	Attempt   int      `json:"attempt"`
+	Notes     []string `json:"notes"` // one line each
+}
+
+// maxNotices bounds the attempts whose notices are kept.
+const maxNotices = 50
+
+func (s *State) notice(e *Event) {
+	d := e.Detail
+	if d == nil || d.Objector() != "" || len(s.Noticed) == maxNotices {
+		return
+	}
+	n := Notice{Task: e.Task, Iteration: e.Iteration, Attempt: e.Attempt}
+	for _, l := range d.Looks {
+		n.Notes = append(n.Notes, l.Said...)
+	}
+	if len(n.Notes) > 0 {
+		s.Noticed = append(s.Noticed, n)
+	}
 }
 
 // noteLeavings records which files a verification left behind.

@@ -394,6 +394,9 @@ func wordier(before, after []line) bool {
 	return true
 }
 
+// packageSettings are the members of a package.json that set how checks run.
+var packageSettings = []string{"jest", "vitest", "mocha", "ava", "nyc", "c8", "tap", "eslintConfig", "babel"}
+
 // pack compares a package.json: scripts that the checks run, settings of runners, their versions.
 func (l *look) pack(c Change) {
 	if path.Base(c.Path) != "package.json" || c.Before == nil || c.After == nil {
@@ -412,7 +415,7 @@ func (l *look) pack(c Change) {
 			l.add("check-target", c.Path, 0, "the script %s was changed from `%s` to `%s`", name, short(old), short(now))
 		}
 	}
-	for _, name := range []string{"jest", "vitest", "mocha", "ava", "nyc", "c8", "tap", "eslintConfig", "babel"} {
+	for _, name := range packageSettings {
 		l.compareSettings(c.Path+": "+name, c.Path, "runner", pretty(was.All[name]), pretty(is.All[name]), was.All[name] != nil)
 	}
 	old, now := was.dependencies(), is.dependencies()
@@ -572,6 +575,7 @@ var kinds = []struct {
 	kind
 	paths *regexp.Regexp
 }{
+	{"descartes", regexp.MustCompile(`^descartes\.ya?ml$`)},
 	{"ci", regexp.MustCompile(`^\.github/(?:workflows|actions)/|^\.gitlab-ci\.ya?ml$|^\.gitlab/ci/|^\.circleci/|^(?:.*/)?Jenkinsfile$|^azure-pipelines.*\.ya?ml$|^\.azure-pipelines/|^\.travis\.ya?ml$|^\.buildkite/|^\.drone\.ya?ml$|^bitbucket-pipelines\.ya?ml$|^\.?appveyor\.ya?ml$|^\.cirrus\.ya?ml$|^\.woodpecker|^\.forgejo/workflows/|^\.gitea/workflows/|^cloudbuild\.ya?ml$`)},
 	{"runner", regexp.MustCompile(`(?:^|/)(?:\.?pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|conftest\.py|\.coveragerc|jest\.(?:config|setup|preset)[^/]*|vitest\.(?:config|workspace|setup)[^/]*|\.mocharc[^/]*|mocha\.opts|karma\.conf[^/]*|cypress\.(?:config|json)[^/]*|playwright\.config[^/]*|ava\.config[^/]*|\.nycrc[^/]*|\.c8rc[^/]*|nyc\.config[^/]*|\.?codecov\.ya?ml|\.rspec|spec_helper\.rb|rails_helper\.rb|test_helper\.rb|\.simplecov|phpunit\.xml(?:\.dist)?|\.?nextest\.toml|\.config/nextest\.toml|[^/]*\.runsettings|web-test-runner\.config[^/]*|\.taprc|junit-platform\.properties|stryker\.conf[^/]*|Taskfile\.ya?ml)$|^\.config/nextest\.toml$`)},
 	{"linter", regexp.MustCompile(`(?:^|/)(?:\.golangci\.(?:ya?ml|toml|json)|\.eslintrc[^/]*|eslint\.config\.[^/]*|\.eslintignore|\.?ruff\.toml|\.flake8|\.?pylintrc|\.?mypy\.ini|\.?clippy\.toml|\.?rustfmt\.toml|\.rubocop[^/]*\.yml|\.prettier[^/]*|biome\.jsonc?|tslint\.json|\.stylelintrc[^/]*|\.pre-commit-config\.yaml|phpstan\.neon(?:\.dist)?|phpcs\.xml(?:\.dist)?|\.shellcheckrc|pyrightconfig\.json|tsconfig[^/]*\.json|detekt\.yml|\.editorconfig|checkstyle\.xml|\.clang-tidy|deny\.toml|\.yamllint|staticcheck\.conf)$|^\.(?:husky|githooks)/`)},
@@ -599,6 +603,11 @@ func (l *look) settings(c Change) {
 	}
 	before, after := plain(split(c.Before)), plain(split(c.After))
 	switch k {
+	case "descartes":
+		if c.Before != nil {
+			l.add("protected", c.Path, 0, "it says which checks there are, and was %s", or(c.After == nil, "deleted", "changed"))
+		}
+		return
 	case "environment":
 		l.environment(c, before, after)
 		return

@@ -18,11 +18,13 @@ type checks struct {
 	targets  map[string][]string // path of a makefile to the targets that are asked for
 	packages map[string][]string // path of a package.json to the scripts that are run
 	programs map[string]bool     // first words
+	texts    int                 // that were read
 }
 
 // mostFollowed bounds the files that are read, and deepest how far one leads to another.
 const (
 	mostFollowed = 200
+	mostTexts    = 2000
 	deepest      = 8
 )
 
@@ -46,6 +48,9 @@ type place struct {
 
 // shell follows a text for sh.
 func (c *checks) shell(src, dir, self, by string, deep int) {
+	if c.texts++; c.texts > mostTexts || deep > deepest {
+		return
+	}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
 	if err != nil {
 		return // the shell will not run it either

@@ -3,8 +3,10 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -226,16 +228,29 @@ func (l *look) result() []Finding {
 			out = append(out, f)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Finding) int {
-		if d := b.Level.rank() - a.Level.rank(); d != 0 {
-			return d
-		}
-		if d := strings.Compare(a.Path, b.Path); d != 0 {
-			return d
-		}
-		return a.Line - b.Line
-	})
+	slices.SortStableFunc(out, Compare)
 	return out
+}
+
+// Compare orders findings: the worst first, then by path and line.
+func Compare(a, b Finding) int {
+	return cmp.Or(b.Level.rank()-a.Level.rank(), strings.Compare(a.Path, b.Path), a.Line-b.Line)
+}
+
+// LevelOf is what findings of a rule have.
+func (s *Settings) LevelOf(rule string) Level {
+	for _, r := range Rules() {
+		if r.Name == rule {
+			return s.level(r)
+		}
+	}
+	return Off
+}
+
+// Installs reports whether a file says which tools are installed.
+func Installs(p string) bool {
+	name := path.Base(p)
+	return strings.Contains(name, "lock") || name == "package.json" || name == "go.sum" || name == "npm-shrinkwrap.json" || kindOf(p) == "manifest"
 }
 
 // line is one line of a file.

@@ -13,6 +13,7 @@ type makeText struct {
 	phony   map[string]bool
 	special []line // what holds for all rules
 	first   string // the default target
+	files   int    // that were included
 }
 
 type makeRule struct {
@@ -65,7 +66,10 @@ func (m *makeText) read(src string, read func(string) (string, bool), deep int) 
 		}
 		if inc := included.FindStringSubmatch(s); inc != nil {
 			for name := range strings.FieldsSeq(inc[1]) {
-				if text, ok := read(name); ok && deep < deepest {
+				if m.files++; m.files > mostFollowed || deep >= deepest {
+					break
+				}
+				if text, ok := read(name); ok {
 					m.read(text, read, deep+1)
 				}
 			}

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"descartes/verify/guard"
+)
+
+// GuardConfig says what an attempt may do to the checks that judge it.
+type GuardConfig struct {
+	Protect     []string               `json:"protect,omitempty" power:"yes" help:"paths that no attempt may change, besides the files of the checks, as in a .gitignore; !PATH excepts one"`
+	ProtectMode string                 `json:"protect_mode,omitempty" flag:"protect-mode" words:"diff|base" open:"diff" power:"yes" in:"mode resume" help:"how checks and tests are protected: diff looks at what an attempt did to them, base runs the checks once more with them as they were before (default: diff)"`
+	Guard       map[string]guard.Level `json:"guard,omitempty" type:"guard" power:"yes" help:"what becomes of an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
+}
+
+// ProtectsBase reports whether the checks run once more with protected files as they were before.
+func (c *GuardConfig) ProtectsBase() bool { return c.ProtectMode == "base" }
+
+// guardLevels reads one word for all rules, or levels by name.
+func (r *reader) guardLevels(n *yaml.Node) error {
+	c := &r.to.Config
+	level := func(n *yaml.Node) guard.Level { // yaml may take off for false
+		if n.Value == "false" {
+			return guard.Off
+		}
+		return guard.Level(n.Value)
+	}
+	c.Guard = map[string]guard.Level{}
+	if n.Kind == yaml.ScalarNode {
+		c.Guard[guard.All] = level(n)
+	} else {
+		r.pairs(n, func(k, v *yaml.Node) { c.Guard[k.Value] = level(v) })
+	}
+	return checkGuard(c.Guard)
+}
+
+// checkGuard refuses names and levels that there are not.
+func checkGuard(levels map[string]guard.Level) error {
+	for _, name := range slices.Sorted(maps.Keys(levels)) {
+		if !slices.Contains(guard.Names(), name) {
+			return fmt.Errorf("%q is no rule, nor one of tests, checks, ci and all", name)
+		}
+		if known := []string{"off", "warn", "ask", "fail"}; !slices.Contains(known, string(levels[name])) {
+			return fmt.Errorf("%s: %w", name, noneOf(string(levels[name]), known))
+		}
+	}
+	return nil
+}
+
+// guardText says how checks and tests are guarded, where that is otherwise than by default.
+func guardText(c *Config) string {
+	text := "an attempt that weakens the checks fails"
+	if len(c.Guard) > 0 {
+		var words []string
+		for _, name := range slices.Sorted(maps.Keys(c.Guard)) {
+			words = append(words, name+": "+string(c.Guard[name]))
+		}
+		text += ", but " + strings.Join(words, ", ")
+		if l, ok := c.Guard[guard.All]; ok && len(c.Guard) == 1 {
+			text = map[guard.Level]string{guard.Off: "off", guard.Warn: "what weakens the checks is told", guard.Ask: "what weakens or changes the checks is asked about", guard.Fail: "an attempt that weakens or changes the checks fails"}[l]
+		}
+	}
+	if c.ProtectsBase() {
+		text += "; the checks run with protected files as they were before, too"
+	}
+	if len(c.Protect) > 0 {
+		text += "; protected besides: " + strings.Join(c.Protect, " ")
+	}
+	return text
+}

@@ -1,0 +1,288 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/verify/guard"
+)
+
+// Guard is what an attempt may not do to the checks that judge it. It survives JSON.
+type Guard struct {
+	Levels  map[string]guard.Level // by rule, group, or all; see guard.Settings
+	Allow   []string               // what the task may do
+	Protect []string               // patterns of paths, as in a .gitignore
+	Base    bool                   // the checks run once more, with protected files as they were before
+	Yes     []string               // questions of the guard's about the task that a person answered with yes
+}
+
+const (
+	mostGuarded = 2000     // changed files that are read
+	guardBytes  = 64 << 20 // of them
+	mostTold    = 20       // findings in a spec, a question or the journal
+)
+
+// guarded compares the checks with what they were before the work.
+func guarded(ctx context.Context, s *Subject) (*Objection, error) {
+	g := s.Input.Guard
+	in, base, err := s.evidence(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := append(guard.Find(in), s.installed(&in)...)
+	found = slices.DeleteFunc(found, func(f guard.Finding) bool { return f.Level == guard.Ask && g.answered(f) })
+	slices.SortStableFunc(found, func(a, b guard.Finding) int { return guard.Compare(a, b) })
+	told := 0
+	for _, f := range found {
+		if f.Level == guard.Warn {
+			if told++; told > mostTold {
+				break
+			}
+			if err := s.Note("guard: " + f.String()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	switch guard.Worst(found) {
+	case guard.Fail:
+		return &Objection{Reason: "the checks got weaker: " + summary(found), Detail: "What the work did to the checks, against how they were before it:\n\n" + lines(found, guard.Fail) +
+			"\nPut this back, and do the task without it. New tests and stricter checks are welcome. Where the task\ncannot be done otherwise, say so: TASK_BLOCKED and the reason."}, nil
+	case guard.Ask:
+		return &Objection{Reason: "may the work do this to the checks?", Detail: lines(found, guard.Ask) +
+			"\nThe answer yes lets the next attempt do it.", Ask: true}, nil
+	}
+	if g.Base {
+		return s.withBase(ctx, &in, base)
+	}
+	return nil, nil
+}
+
+// summary is the first finding that fails in words, and how many more there are.
+func summary(found []guard.Finding) string {
+	text, more := "", -1
+	for _, f := range found {
+		if f.Level == guard.Fail {
+			if more++; more == 0 {
+				text = f.String()
+			}
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
+}
+
+// lines lists the findings of a level.
+func lines(found []guard.Finding, level guard.Level) string {
+	var b strings.Builder
+	n := 0
+	for _, f := range found {
+		if f.Level != level {
+			continue
+		}
+		if n++; n > mostTold {
+			b.WriteString("...\n")
+			break
+		}
+		b.WriteString(oneline.Text(f.String()) + "\n")
+	}
+	return b.String()
+}
+
+// answered reports whether a person was asked about a finding like this and said yes.
+func (g *Guard) answered(f guard.Finding) bool {
+	for _, q := range g.Yes {
+		for l := range strings.Lines(q) {
+			if l = strings.TrimSpace(l); strings.HasPrefix(l, f.Path+":") && strings.HasSuffix(l, "("+f.Rule+")") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// evidence reads what changed since before the work.
+func (s *Subject) evidence(ctx context.Context) (in guard.Input, base *gitops.Contents, err error) {
+	g := s.Input.Guard
+	tree, err := s.Tree()
+	if err != nil {
+		return in, nil, err
+	}
+	changed, err := s.Repo.Changed(ctx, s.Input.Base, tree)
+	if err != nil {
+		return in, nil, err
+	}
+	base, err = s.Repo.Contents(s.Input.Base)
+	if err != nil {
+		return in, nil, err
+	}
+	after, err := s.Repo.Contents(tree)
+	if err != nil {
+		return in, nil, err
+	}
+	left := int64(guardBytes)
+	for i, c := range changed {
+		limit := min(int64(guard.MaxFile), left)
+		if i >= mostGuarded {
+			limit = -1
+		}
+		one := guard.Change{Path: c.Path}
+		if one.Before, err = version(base, c.Path, limit); err == nil {
+			one.After, err = version(after, c.Path, limit)
+		}
+		if err != nil {
+			return in, nil, err
+		}
+		for _, v := range []*guard.Version{one.Before, one.After} {
+			if v != nil {
+				left -= int64(len(v.Data))
+			}
+		}
+		in.Changes = append(in.Changes, one)
+	}
+	for _, c := range s.Input.Checks {
+		in.Commands = append(in.Commands, c.Run)
+	}
+	in.Base = func(path string) ([]byte, bool) {
+		f, err := base.File(path, guard.MaxFile)
+		if err != nil || f == nil || f.Data == nil || f.Link {
+			return nil, false
+		}
+		return f.Data, true
+	}
+	in.Settings = guard.Settings{Levels: g.Levels, Allow: g.Allow, Named: gitops.NewPatterns(g.Protect).Match}
+	return in, base, nil
+}
+
+// version is a file for the guard, nil where there is none.
+func version(c *gitops.Contents, path string, limit int64) (*guard.Version, error) {
+	f, err := c.File(path, limit)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	v := &guard.Version{Data: f.Data, Long: f.Data == nil && !f.Module}
+	switch {
+	case f.Link:
+		v.Kind = guard.Link
+	case f.Module:
+		v.Kind = guard.Module
+	case f.Executable:
+		v.Kind = guard.Executable
+	}
+	return v, nil
+}
+
+// withBase runs the checks on the work with what is protected as it was before it.
+func (s *Subject) withBase(ctx context.Context, in *guard.Input, base *gitops.Contents) (*Objection, error) {
+	backs := guard.Backs(*in, func(dir string) bool {
+		if dir == "." {
+			return true
+		}
+		there, err := base.Folder(dir)
+		return err != nil || there
+	})
+	if len(backs) == 0 {
+		return nil, nil // they ran with nothing else
+	}
+	var paths, names []string
+	data := map[string][]byte{}
+	for _, b := range backs {
+		if names = append(names, b.Path); b.Data == nil {
+			paths = append(paths, b.Path)
+		} else {
+			data[b.Path] = b.Data
+		}
+	}
+	tree, err := s.Tree()
+	if err != nil {
+		return nil, err
+	}
+	if tree, err = s.Repo.TreeWith(tree, s.Input.Base, paths); err == nil {
+		tree, err = s.Repo.WithContent(tree, data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range s.Input.Checks {
+		if c.Criterion {
+			continue
+		}
+		res, err := s.InLab(ctx, tree, c.Check, strings.TrimSpace("protected "+c.Name))
+		if err != nil {
+			return nil, err
+		}
+		if !res.Passed {
+			return &Objection{Reason: "with the protected files as they were before: " + res.Reason(),
+				Detail: "The checks pass with your versions of these files, and fail with those of before your work:\n" + oneline.List(names) + "\n\n" + res.Tail}, nil
+		}
+	}
+	return nil, s.Note("the checks pass, too, with the protected files as they were before: " + oneline.List(names))
+}
+
+// places are where installed tools of checks lie that git ignores, and how many of their files are looked at.
+var places = []string{
+	"node_modules/.bin", "node_modules/jest*", "node_modules/@jest", "node_modules/vitest", "node_modules/@vitest", "node_modules/mocha", "node_modules/chai", "node_modules/ava", "node_modules/tap", "node_modules/typescript/bin", "node_modules/eslint/bin",
+	"*venv*/bin", "*venv*/lib/python*/site-packages/*.pth", "*venv*/lib/python*/site-packages/*customize.py", "*venv*/lib/python*/site-packages/_pytest", "*venv*/lib/python*/site-packages/pytest", "*venv*/lib/python*/site-packages/pluggy",
+	"vendor/bin", "vendor/bundle/ruby/*/gems/rspec*", "vendor/phpunit",
+}
+
+const mostInstalled = 5000
+
+// installed finds tools of the checks, in places that git ignores, that were written since the agent began, though no file changed that says
+// which tools there are.
+func (s *Subject) installed(in *guard.Input) []guard.Finding {
+	level := in.LevelOf("installed")
+	fi, err := os.Stat(s.PromptFile())
+	if level == guard.Off || err != nil || slices.ContainsFunc(in.Changes, func(c guard.Change) bool { return guard.Installs(c.Path) }) {
+		return nil
+	}
+	seen, first, n := 0, "", 0
+	for _, p := range places {
+		found, err := filepath.Glob(filepath.Join(s.Workspace.Dir(), p))
+		if err != nil {
+			continue
+		}
+		for _, root := range found {
+			err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+				if seen++; err != nil || seen > mostInstalled {
+					return errors.Join(err, fs.SkipAll)
+				}
+				if info, err := d.Info(); err == nil && !d.IsDir() && written(info, fi.ModTime()) {
+					if n++; n == 1 {
+						first = file
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				continue // it went meanwhile
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	rel, err := filepath.Rel(s.Workspace.Dir(), first)
+	if err != nil {
+		return nil
+	}
+	text := "installed tools of the checks, which git ignores, were written by the attempt"
+	if n > 1 {
+		text += fmt.Sprintf(", and %d more files", n-1)
+	}
+	return []guard.Finding{{Rule: "installed", Path: path.Clean(filepath.ToSlash(rel)), Text: text, Level: level}}
+}
+
+// written reports whether a file dates from after a time. The prompt was written just before the agent began.
+func written(fi fs.FileInfo, since time.Time) bool { return fi.ModTime().After(since) }

@@ -1,0 +1,142 @@
+package guard
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Back is a file that the checks get otherwise than a change left it, so that what was done to it cannot help.
+type Back struct {
+	Path string
+	Data []byte // what the checks get; nil: the file as it was before, or none where it was not there
+}
+
+// Backs lists what of a change the checks are not to see: existing tests, expected output, scripts, targets and settings of the checks, and
+// new files that take their place. New tests stay. there says whether a folder was there before.
+func Backs(in Input, there func(dir string) bool) (out []Back) {
+	l := newLook(&in)
+	shadows := map[string]bool{}
+	for _, c := range l.in.Changes {
+		l.replaced(c)
+		l.isLink(c)
+	}
+	for _, f := range l.found {
+		shadows[f.Path] = true
+	}
+	for _, c := range l.in.Changes {
+		if _, excepted := in.named(c.Path); excepted {
+			continue
+		}
+		group, back := l.back(c, there, shadows[c.Path])
+		if group == "" || slices.Contains(in.Allow, group) || slices.Contains(in.Allow, All) {
+			continue
+		}
+		back.Path = c.Path
+		out = append(out, back)
+	}
+	return out
+}
+
+// back says by which group a change is put back, "" where it stays.
+func (l *look) back(c Change, there func(string) bool, shadow bool) (group string, b Back) {
+	k, p := kindOf(c.Path), c.Path
+	if c.Before == nil {
+		switch {
+		case shadow, k == "environment", (k == "runner" || k == "linter") && there(path.Dir(p)):
+			return "checks", b
+		}
+		return "", b
+	}
+	named, _ := l.in.named(p)
+	switch {
+	case named:
+		return "checks", b
+	case isTest(p), golden.MatchString(p):
+		return "tests", b
+	case len(l.checks.packages[p]) > 0 || path.Base(p) == "package.json":
+		if c.After == nil || c.After.Kind == Link {
+			return "checks", b
+		}
+		b.Data = mergePackage(c.Before.Data, c.After.Data, l.checks.packages[p])
+		return or(b.Data != nil, "checks", ""), b
+	case l.checks.scripts[p] != "", len(l.checks.targets[p]) > 0, strings.HasSuffix(p, ".mk") && len(l.checks.targets) > 0, testLibrary.MatchString(p), shadow:
+		return "checks", b
+	case k == "ci":
+		return "ci", b
+	case k == "runner", k == "linter", k == "environment", k == "descartes":
+		return "checks", b
+	case k == "manifest" && (strings.HasSuffix(p, ".toml") || strings.HasSuffix(p, ".cfg")):
+		if c.After == nil || c.After.Kind == Link {
+			return "checks", b
+		}
+		b.Data = mergeSections(c.Before.Data, c.After.Data)
+		return or(b.Data != nil, "checks", ""), b
+	}
+	return "", b
+}
+
+// mergePackage is a package.json with the scripts and the runner's settings of before; nil where they did not change.
+func mergePackage(before, after []byte, used []string) []byte {
+	was, is := readPackage(before), readPackage(after)
+	if was.All == nil || is.All == nil {
+		return before
+	}
+	changed := false
+	for _, key := range packageSettings {
+		if string(was.All[key]) == string(is.All[key]) {
+			continue
+		}
+		changed = true
+		if delete(is.All, key); was.All[key] != nil {
+			is.All[key] = was.All[key]
+		}
+	}
+	for _, name := range used {
+		if was.Scripts[name] != is.Scripts[name] {
+			changed = true
+			if is.Scripts[name] = was.Scripts[name]; was.Scripts[name] == "" {
+				delete(is.Scripts, name)
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	scripts, err := json.Marshal(is.Scripts)
+	if err != nil {
+		return before
+	}
+	is.All["scripts"] = scripts
+	b, err := json.MarshalIndent(is.All, "", "  ")
+	if err != nil {
+		return before
+	}
+	return append(b, '\n')
+}
+
+// mergeSections is a TOML or INI file with the sections of before that are about the checks; nil where they did not change.
+func mergeSections(before, after []byte) []byte {
+	cut := func(data []byte, ours bool) string {
+		var b strings.Builder
+		in := false
+		for s := range strings.Lines(string(data)) {
+			if m := section.FindStringSubmatch(s); m != nil {
+				in = runnerSection.MatchString(m[1]) || linterSection.MatchString(m[1])
+			}
+			if in == ours {
+				b.WriteString(s)
+			}
+		}
+		return b.String()
+	}
+	if cut(before, true) == cut(after, true) {
+		return nil
+	}
+	rest := cut(after, false)
+	if rest != "" && !strings.HasSuffix(rest, "\n") {
+		rest += "\n"
+	}
+	return []byte(rest + cut(before, true))
+}
