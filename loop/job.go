@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,6 +49,7 @@ type Job struct {
 	plan      *specbuild.Plan
 	stories   map[string]*specbuild.Story // of a spec-kit list, by their marks
 	specs     []specbuild.File
+	beside    *specbuild.Beside // documents in the folder of the list; nil: none
 	hand      string
 	answers   []Answer
 }
@@ -98,6 +100,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	if err := j.readStories(); err != nil {
 		note(err, "")
 	}
+	j.readBeside()
 	j.Config.MostCandidates, j.Config.ProvesSome = 0, false
 	for i := range j.all {
 		for _, name := range j.all[i].Allow {
@@ -151,6 +154,67 @@ func (j *Job) readStories() error {
 	return nil
 }
 
+// besideNames are the documents that lie beside a tasks.md of spec-kit, OpenSpec or Kiro in the folder rel, the most important first, and what
+// these have for all of a project, two folders further up.
+func besideNames(rel string) []string {
+	names := []string{"spec.md", "requirements.md", "proposal.md", "plan.md", "design.md", "data-model.md", "research.md", "quickstart.md", "specs/*/spec.md", "contracts/*"}
+	switch filepath.ToSlash(filepath.Dir(rel)) {
+	case "specs":
+		names = append(names, "../../.specify/memory/constitution.md")
+	case "openspec/changes":
+		names = append(names, "../../project.md")
+	case ".kiro/specs":
+		names = append(names, "../../steering/*.md")
+	}
+	return names
+}
+
+const maxBesideFiles = 40
+
+// readBeside reads what lies beside a list that has a folder of its own. The plan of the settings is not read twice.
+func (j *Job) readBeside() {
+	dir := filepath.Dir(j.File.Path())
+	rel, err := filepath.Rel(j.Root, dir)
+	if err != nil || rel == "." || !filepath.IsLocal(rel) || filepath.Base(j.File.Path()) != "tasks.md" {
+		return
+	}
+	plan := j.Config.Scud.PlanPath
+	if !filepath.IsAbs(plan) {
+		plan = filepath.Join(j.Root, plan)
+	}
+	b := &specbuild.Beside{}
+	for _, pattern := range besideNames(rel) {
+		paths, _ := filepath.Glob(filepath.Join(globQuote(dir), filepath.FromSlash(pattern)))
+		for _, path := range paths {
+			if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() || path == plan || len(b.Names) >= maxBesideFiles {
+				continue
+			}
+			name, err := filepath.Rel(j.Root, path)
+			if err != nil || !filepath.IsLocal(name) {
+				continue
+			}
+			name = filepath.ToSlash(name)
+			b.Names = append(b.Names, name)
+			if filepath.Ext(path) != ".md" {
+				continue
+			}
+			if text, err := readText(j.Root, path, maxSpecFile); err == nil { // else its name is all that is said of it
+				if p, err := specbuild.ParsePlan(name, []byte(text)); err == nil {
+					b.Texts = append(b.Texts, p)
+				}
+			}
+		}
+	}
+	if len(b.Names) > 0 {
+		j.beside = b
+	}
+}
+
+// globQuote is a path that a pattern may begin with.
+func globQuote(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
 // PlanText reads a plan, a text of bounded size. Its path is relative to root, or absolute.
 func PlanText(root, path string) (string, error) {
 	text, err := readText(root, path, maxSpecFile*2)
@@ -202,7 +266,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	}
 	c := j.Config.Scud
 	req := specbuild.Request{
-		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all,
+		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all, Beside: j.beside,
 		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
 		Attempt: specbuild.Attempt{Number: max(1, r.Attempt), Max: cmp.Or(r.Of, c.MaxIterationsPerTask), Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements},
 	}

@@ -11,11 +11,11 @@ const minSection = 400
 
 // fit leaves parts out of the draft, the least specific first, until its text fits.
 func (d *draft) fit(spec Spec) Spec {
-	steps := []func() string{d.cutOutline, d.cutGeneral}
+	steps := []func() string{d.cutOutline, d.cutGeneral, d.cutBesideGeneral}
 	for range d.req.Files {
 		steps = append(steps, d.cutFile)
 	}
-	steps = append(steps, func() string { return d.cutSection(spec) }, d.cutCriteria, d.cutHandoff, d.cutParents, d.cutDelivered, d.cutAcceptance, d.cutOutput)
+	steps = append(steps, d.cutBeside, func() string { return d.cutSection(spec) }, d.cutCriteria, d.cutHandoff, d.cutParents, d.cutDelivered, d.cutAcceptance, d.cutOutput)
 	for _, cut := range steps {
 		if spec.Tokens <= d.req.Budget.Tokens {
 			break

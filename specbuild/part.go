@@ -135,8 +135,12 @@ func (d *draft) plan(w *writer) {
 }
 
 func (d *draft) planPart(w *writer, name, rule string, part Part) {
+	d.documentPart(w, d.req.Plan, name, rule, part)
+}
+
+func (d *draft) documentPart(w *writer, of *Plan, name, rule string, part Part) {
 	at := w.Len()
-	file := d.req.Plan.Name()
+	file := of.Name()
 	fmt.Fprintf(w, "\n%s, lines %d-%d", file, part.FirstLine, part.LastLine)
 	if len(part.Heading) > 1 {
 		above := strings.Join(part.Heading[:len(part.Heading)-1], " > ")

@@ -24,6 +24,7 @@ type Request struct {
 	AllTasks     []tasks.Task // the whole tag, for finding the plan section; the same slice for a whole run
 	Plan         *Plan        // nil: no plan
 	Story        *Story       // that the task is a part of; nil: none is known
+	Beside       *Beside      // documents that lie beside the list; nil: none
 	Files        []File       // extra files, most important first
 	Handoff      string
 	Answers      []Answer // oldest first
@@ -109,7 +110,7 @@ type Spec struct {
 
 // Source is the origin of one part of a spec.
 type Source struct {
-	Part      string   // task, acceptance, parents, answers, plan, criteria, general, outline, file, handoff, failure, refinement, verification, report
+	Part      string   // task, acceptance, parents, answers, plan, criteria, general, outline, beside, file, handoff, failure, refinement, verification, report
 	File      string   // "" for what is not from a document
 	FirstLine int      // from 1; 0 where there is no file
 	LastLine  int      // the last one included
@@ -136,7 +137,7 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // alone, and what a part contains is not looked at again.
 //
 // Budget.Tokens alone only sets Over. With Cut the least specific parts are left out until the text fits:
-// the outline of the plan, what it says of every task, extra files from the last on, the end of the plan section, the success
+// the outline of the plan, what it and the documents beside the list say of every task, extra files from the last on, what the documents beside the list say of the task, the end of the plan section, the success
 // criteria, the handoff, the containers, what dependencies delivered, acceptance criteria that a document
 // holds too, the last failure's output. The
 // text says what was left out, so that the agent can read it itself. What remains is never cut: Over
@@ -163,7 +164,7 @@ func Build(req Request) (Spec, error) {
 func (d *draft) thin() bool {
 	t := d.req.Task
 	return clean(t.Description+t.Details+t.TestStrategy+t.Acceptance) == "" && len(d.accept) == 0 && len(d.req.Files)+len(d.req.Answers) == 0 &&
-		(d.section == nil || len(d.section.Parts) == 0)
+		(d.section == nil || len(d.section.Parts) == 0) && len(d.besideOwn) == 0
 }
 
 func checkString(s string) error {
@@ -178,7 +179,10 @@ type draft struct {
 	req     Request
 	section *Section // nil without a plan
 	accept  []criteriaGroup
-	noted   []string // names of what was left out
+
+	besideOwn, besideGeneral []besidePart
+
+	noted []string // names of what was left out
 
 	noDelivered bool
 	noOutput    bool
@@ -190,6 +194,7 @@ func newDraft(req Request) *draft {
 		s := req.Plan.Section(req.Task, req.Parents, req.AllTasks)
 		d.section = &s
 	}
+	d.besideOwn, d.besideGeneral = besideParts(req.Beside, req.Story, req.Task, req.Parents, req.AllTasks)
 	d.gather()
 	return d
 }
@@ -202,7 +207,7 @@ var parts = []struct {
 }{
 	{"task", false, (*draft).task},
 	{"answers", true, (*draft).answers},
-	{"plan", false, (*draft).plan},
+	{"plan", false, func(d *draft, w *writer) { d.plan(w); d.beside(w) }},
 	{"custom", false, (*draft).custom},
 	{"handoff", true, (*draft).handoff},
 	{"failure", true, (*draft).failure},

@@ -132,7 +132,7 @@ func (e *checkEntry) cutMarks(s string) string {
 	return s
 }
 
-// checklistTag is the tag of a file by its place: specs/<tag>/tasks.md.
+// checklistTag is the tag of a file by its place: specs/<tag>/tasks.md and the like.
 func checklistTag(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -363,8 +363,8 @@ func isChecklist(path string) bool {
 	return ext == ".md" || ext == ".markdown" || ext == ".mdx"
 }
 
-// otherSources lists the places outside of SCUD and Task Master in which the tag is looked for, after all of theirs: spec-kit's
-// tasks.md in the directory of the tag, and prd.json, which names its own.
+// otherSources lists the places outside of SCUD and Task Master in which the tag is looked for, after all of theirs: the
+// tasks.md of spec-kit, OpenSpec or Kiro in the directory of the tag, and prd.json, which names its own.
 func otherSources(root, tag string) []source {
 	list := []source{
 		{path: filepath.Join(root, storiesName), other: true},
@@ -372,25 +372,35 @@ func otherSources(root, tag string) []source {
 		{path: filepath.Join(root, "scripts", "ralph", storiesName), other: true},
 	}
 	if plainTag(tag) == nil {
-		list = append([]source{{path: filepath.Join(root, "specs", tag, checklistName), own: true}}, list...)
+		var own []source
+		for _, dir := range checklistDirs() {
+			own = append(own, source{path: filepath.Join(root, dir, tag, checklistName), own: true})
+		}
+		list = append(own, list...)
 	}
 	return list
 }
 
-// checklistTags returns the tags that have a tasks.md in the project at root.
-func checklistTags(root string) []string {
-	entries, err := os.ReadDir(filepath.Join(root, "specs"))
-	if err != nil {
-		return nil
-	}
-	var tags []string
-	for _, e := range entries {
-		path := filepath.Join(root, "specs", e.Name(), checklistName)
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+// checklistDirs are the folders in which a tag has one of its own with a tasks.md: those of spec-kit, OpenSpec and Kiro.
+func checklistDirs() []string {
+	return []string{"specs", filepath.Join("openspec", "changes"), filepath.Join(".kiro", "specs")}
+}
+
+// checklistTags returns the tags that have a tasks.md in the project at root. OpenSpec's archive has a folder for each, and is none.
+func checklistTags(root string) (tags []string) {
+	for _, dir := range checklistDirs() {
+		entries, err := os.ReadDir(filepath.Join(root, dir))
+		if err != nil {
 			continue
 		}
-		if _, err := load(path); err == nil {
-			tags = append(tags, e.Name())
+		for _, e := range entries {
+			path := filepath.Join(root, dir, e.Name(), checklistName)
+			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+				continue
+			}
+			if _, err := load(path); err == nil {
+				tags = append(tags, e.Name())
+			}
 		}
 	}
 	return tags

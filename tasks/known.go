@@ -81,7 +81,7 @@ func sources(root, tag string) []source {
 }
 
 // Open reads the tag of the project at root from the first of these that holds it: .scud/tasks/<tag>.json, .scud/tasks/tasks.scg,
-// .scud/tasks/tasks.json, .taskmaster/tasks/tasks.json, tasks/tasks.json, specs/<tag>/tasks.md, and prd.json in the root, in .ralph or
+// .scud/tasks/tasks.json, .taskmaster/tasks/tasks.json, tasks/tasks.json, specs/<tag>/tasks.md, openspec/changes/<tag>/tasks.md, .kiro/specs/<tag>/tasks.md, and prd.json in the root, in .ralph or
 // in scripts/ralph. File.Path says which it was, and a finding names others
 // that hold the tag too. Where no file holds the tag "master", it is the first tag of a Task Master file, and File.Tag says which.
 // Open returns a *TagError, *NotFoundError or *FormatError where those apply.
