@@ -154,7 +154,11 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *attempt.Runner {
 	r := &attempt.Runner{Agent: a, Verify: v, Redact: l.tools.Redact, Dir: dir, Exit: exit, Looks: l.tools.Looks, Repo: l.tools.Repo}
 	if l.lab != nil {
-		r.Lab = l.lab
+		dir, _ := l.work.place()
+		r.Lab, r.Below = l.lab, "."
+		if rel, err := filepath.Rel(l.tools.Repo.Root(), dir); err == nil {
+			r.Below = filepath.ToSlash(rel)
+		}
 	}
 	return r
 }

@@ -204,7 +204,7 @@ type Loop struct {
 	backoff *backoff
 	branch  string           // made before the first attempt; "" for none
 	held    []*journal.Event // written with the next event
-	missing map[string]bool  // withheld variables that were told of
+	missing map[string]bool  // withheld variables, and notes of looks, that were told of
 	last    before           // what the last loop of the tag knows of its checks
 	grants  []grant.Grant    // without a sandbox, as they were before the attempt under way
 	resumed bool
@@ -511,7 +511,7 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 	if h := c.Holdout; h.Run != "" {
 		in.Holdout = &attempt.Holdout{Run: h.Run, Dir: h.Folder(l.root), Log: l.home.HeldOutLog(l.state.ID, u.log), Timeout: seconds(cmp.Or(h.Timeout, c.VerifyTimeoutSecs))}
 	}
-	in.Prove = c.ProveOf(u.task)
+	in.Prove, in.Mutants = c.ProveOf(u.task), c.Mutants
 	l.work.input(u, &in)
 	in.Env = append(in.Env, u.lane.env()...)
 	return in
@@ -557,6 +557,10 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			return l.consulted(u, s)
 		case attempt.Noted:
 			for _, line := range s.Lines {
+				if s.Who != "" && l.missing[line] { // what a look says of each attempt is said once
+					continue
+				}
+				l.missing[line] = s.Who != ""
 				if err := l.warn(u, line); err != nil {
 					return err
 				}

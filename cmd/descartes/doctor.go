@@ -29,6 +29,7 @@ import (
 	"descartes/loop"
 	"descartes/tasks"
 	"descartes/verify"
+	"descartes/verify/mutants"
 )
 
 func newDoctorCmd() *cobra.Command {
@@ -600,6 +601,21 @@ func (d *doctor) output(r *tagRun, b *loop.Baseline) {
 	}
 }
 
+// mutants says which mutation tools are lacking for what the project is written in.
+func (d *doctor) mutants(cfg loop.Config) {
+	if cfg.Mutants == 0 {
+		return
+	}
+	for _, t := range mutants.Tools() {
+		if found, _ := filepath.Glob(filepath.Join(d.root, t.Project)); len(found) == 0 {
+			continue
+		}
+		if _, err := lookIn(d.root)(t.Name); err != nil && !exists(filepath.Join(d.root, "node_modules", ".bin", t.Name)) {
+			d.lacking("mutants", t.Name+" is not installed: no small faults are tried", t.Install)
+		}
+	}
+}
+
 // safety tells what is asked of work beyond its verify command, what agents would be held in by, and what they would be given of our environment.
 func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
 	cfg := s.Config
@@ -612,6 +628,7 @@ func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
 	for _, l := range config.Policy(&cfg, tag) {
 		d.good(l.Name, l.Text)
 	}
+	d.mutants(cfg)
 	switch {
 	case err != nil:
 		d.bad("sandbox", err.Error(), hintOf(err))

@@ -49,5 +49,8 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	if c.proves() {
 		add("prove", "tests that an attempt brings must fail without the rest of its work")
 	}
+	if c.Mutants > 0 {
+		add("mutants", "tests must notice each of %d small faults in what an attempt changed, where the language's mutation tool is installed", c.Mutants)
+	}
 	return lines
 }

@@ -13,6 +13,8 @@ type ProofConfig struct {
 	Holdout HoldoutConfig `json:"holdout,omitzero"`
 	Prove   string        `json:"prove,omitempty" flag:"prove" words:"off|red-without" open:"off" in:"mode resume" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove says otherwise (default: off)"`
 
+	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" help:"have a mutation tool of the language put this many small faults into what an attempt changed; its tests must notice each (default: none)"`
+
 	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
 }
 
@@ -25,7 +27,7 @@ type HoldoutConfig struct {
 
 // NeedsLab reports whether commands run on trees besides those that attempts work in.
 func (c *Config) NeedsLab() bool {
-	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome
+	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome || c.Mutants > 0
 }
 
 const redWithout = "red-without"

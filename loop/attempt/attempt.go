@@ -71,6 +71,7 @@ type Input struct {
 	Guard   *Guard      // of the checks; nil: nobody compares them
 	Holdout *Holdout    // checks that no agent sees; nil: there are none
 	Prove   bool        // tests that it brings have to fail without the rest of it
+	Mutants int         // small faults in it that its tests have to notice; 0: none is tried
 	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
 	Adopted *Adopted    // the attempt was begun by a run that was killed
 }
@@ -136,6 +137,7 @@ type Runner struct {
 	Looks []Look       // at what the verify command has passed
 	Repo  *gitops.Repo // whose trees they read; nil without git
 	Lab   Lab          // nil without git
+	Below string       // where commands run, below the repository's top; "." is that
 
 	// Choose says with which of several an agent may be consulted now, best first; it waits where their providers ask for that. Where the
 	// run ends instead that is ErrRunEnds. Nil: with the first.

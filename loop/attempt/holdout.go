@@ -20,9 +20,6 @@ type Holdout struct {
 
 // heldOut runs the held-out checks. All that an agent ever hears of them is that they failed.
 func heldOut(ctx context.Context, s *Subject) (*Objection, error) {
-	if err := s.Working(); err != nil {
-		return nil, err
-	}
 	h := s.Input.Holdout
 	tree, err := s.Tree()
 	if err != nil {

@@ -26,6 +26,7 @@ func Looks() []Look {
 		{Name: "guard", On: func(in *Input) bool { return in.Guard != nil && in.Base != "" && in.decided() }, At: guarded},
 		{Name: "holdout", On: func(in *Input) bool { return in.Holdout != nil }, At: heldOut},
 		{Name: "prove", On: func(in *Input) bool { return in.Prove }, At: prove},
+		{Name: "mutants", On: func(in *Input) bool { return in.Mutants > 0 }, At: mutate},
 	}
 }
 
@@ -93,12 +94,15 @@ func (s *Subject) Tree() (gitops.Tree, error) {
 // Lab runs commands on trees, in a slot of its own in which no attempt works, one at a time.
 type Lab interface {
 	Run(ctx context.Context, x Experiment) (verify.Result, error)
+	// RunFor gives the text of a file, too, which the command leaves in the folder that it runs in; nil: it left none.
+	RunFor(ctx context.Context, x Experiment, file string) (verify.Result, []byte, error)
 }
 
 // Experiment is a command that the lab runs on a tree.
 type Experiment struct {
 	Name   string // of its processes
 	Tree   gitops.Tree
+	Base   gitops.Tree // that its HEAD holds; "" for the same
 	Check  verify.Check
 	Env    []string
 	Log    string
@@ -110,9 +114,6 @@ type Experiment struct {
 // InLab runs a check on a tree as the attempt's own ran: with its environment and clocks, and a log beside that of the attempt. A request to stop is an
 // error, as nothing is known then.
 func (s *Subject) InLab(ctx context.Context, tree gitops.Tree, c verify.Check, part string) (verify.Result, error) {
-	if err := s.Working(); err != nil {
-		return verify.Result{}, err
-	}
 	return s.experiment(ctx, s.like(tree, c, part))
 }
 
@@ -128,11 +129,20 @@ func (s *Subject) like(tree gitops.Tree, c verify.Check, part string) Experiment
 }
 
 func (s *Subject) experiment(ctx context.Context, x Experiment) (verify.Result, error) {
-	res, err := s.Lab.Run(ctx, x)
+	res, _, err := s.experimentFor(ctx, x, "")
+	return res, err
+}
+
+// experimentFor is Lab.RunFor, with the end by a request to stop as an error.
+func (s *Subject) experimentFor(ctx context.Context, x Experiment, file string) (verify.Result, []byte, error) {
+	if err := s.Working(); err != nil {
+		return verify.Result{}, nil, err
+	}
+	res, text, err := s.Lab.RunFor(ctx, x, file)
 	if err == nil && res.Cancelled {
 		err = context.Canceled
 	}
-	return res, err
+	return res, text, err
 }
 
 // Passed reports whether the verify command, where it ran, and the looks let the work pass.

@@ -2,15 +2,18 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"descartes/internal/oneline"
+	"descartes/internal/plainfile"
 	"descartes/internal/redact"
 	"descartes/loop/attempt"
 	"descartes/loop/workspace"
@@ -53,29 +56,48 @@ func New(o Options) *Lab {
 
 // Run runs a command on a tree: what it does there is undone before the next one.
 func (l *Lab) Run(ctx context.Context, x attempt.Experiment) (verify.Result, error) {
+	res, _, err := l.RunFor(ctx, x, "")
+	return res, err
+}
+
+// maxFile bounds a file that a command leaves for us.
+const maxFile = 64 << 20
+
+// RunFor is Run, and reads a file that the command leaves in the folder that it runs in.
+func (l *Lab) RunFor(ctx context.Context, x attempt.Experiment, file string) (res verify.Result, text []byte, err error) {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
-		return verify.Result{Cancelled: true}, nil
+		return verify.Result{Cancelled: true}, nil, nil
 	}
 	defer func() { <-l.turn }()
 	key := string(x.Tree) + " " + x.Check.Run
 	if x.Known && l.passes[key] {
-		return verify.Result{Name: x.Check.Name, Command: x.Check.Run, Passed: true}, nil
+		return verify.Result{Name: x.Check.Name, Command: x.Check.Run, Passed: true}, nil, nil
 	}
 	if err := l.prepare(ctx, x); err != nil {
 		if ctx.Err() != nil {
-			return verify.Result{Cancelled: true}, nil
+			return verify.Result{Cancelled: true}, nil, nil
 		}
-		return verify.Result{}, err
+		return verify.Result{}, nil, err
 	}
 	env := append(x.Env[:len(x.Env):len(x.Env)], l.slot.Env()...)
 	q := verify.Request{Label: x.Name, Dir: l.slot.Dir(), Files: l.slot.Files(), Env: env, Held: x.Held, Log: x.Log, Redact: l.opt.Redact, Timeout: x.Clocks.Timeout, Idle: x.Clocks.Idle, Grace: attempt.Grace}
-	res, err := attempt.Check(ctx, l.verify, q, &attempt.Command{Check: x.Check})
-	if err == nil && res.Passed && !x.Held {
+	if res, err = attempt.Check(ctx, l.verify, q, &attempt.Command{Check: x.Check}); err != nil {
+		return res, nil, err
+	}
+	if res.Passed && !x.Held {
 		l.passes[key] = true
 	}
-	return res, err
+	if file == "" {
+		return res, nil, nil
+	}
+	at := l.slot.Files()
+	text, err = plainfile.Read(at, filepath.Join(at, file), maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return res, text, err
 }
 
 // prepare brings the slot to what an experiment begins with.
@@ -85,7 +107,7 @@ func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
 			return err
 		}
 	}
-	if _, err := l.slot.Prepare(ctx, workspace.Start{Base: x.Tree, Aside: filepath.Join(l.opt.Files, "lab")}); err != nil {
+	if _, err := l.slot.Prepare(ctx, workspace.Start{Base: cmp.Or(x.Base, x.Tree), Before: x.Tree, Aside: filepath.Join(l.opt.Files, "lab")}); err != nil {
 		return err
 	}
 	for _, note := range l.pool.Notes() {
