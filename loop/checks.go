@@ -71,7 +71,11 @@ func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m
 	case b.Result.Cancelled:
 		return stop.outcome(ctx), nil
 	case b.Stops(setting):
-		return &Outcome{Ending: journal.BaselineFails, Message: m.Text(b.Reason()), Baseline: b}, nil
+		why := b.Reason()
+		if b.Result.Why != "" { // whoever reads this later has no output below it
+			why += ": " + b.Result.Why
+		}
+		return &Outcome{Ending: journal.BaselineFails, Message: m.Text(why), Baseline: b}, nil
 	case b.Standing(setting):
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; it decides nothing until it has passed once"}
 	case setting == BaselineKnown: // its line says how many fail

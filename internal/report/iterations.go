@@ -50,11 +50,13 @@ func (it *iteration) failed() bool {
 }
 
 // state is how an iteration stands: nothing runs in a loop that nobody runs.
-func (it *iteration) state(live bool) string {
+func (it *iteration) state(live, killed bool) string {
 	a := it.last
 	switch {
 	case !a.Over() && live && a.Phase != journal.PhaseOpen:
 		return "running"
+	case !a.Over() && !killed: // its run ended before it could be judged
+		return "not finished"
 	case !a.Over(), a.Decision == journal.CutShort:
 		return "interrupted, not finished"
 	case a.Decision == journal.NoQuota:
@@ -80,7 +82,7 @@ func (s *Summary) iterationCases(h *journal.State) (cases []junitCase) {
 	class := terminal.Clean(s.Run.State.Kind)
 	for i, it := range list {
 		c := junitCase{Name: it.name(), Class: class, seconds: it.seconds}
-		state := terminal.Clean(it.state(s.Live))
+		state := terminal.Clean(it.state(s.Live, s.killed()))
 		switch last := i == len(list)-1; {
 		case it.failed() && last && !s.Live && !s.Run.Outcome.Ending.Final():
 			c.Failure = &junitWords{Message: state, Text: it.output()}
@@ -122,9 +124,9 @@ func (s *Summary) iterationTable(h *journal.State) string {
 		if it.last.Over() {
 			took = terminal.Duration(time.Duration(it.seconds * float64(time.Second)))
 		}
-		fmt.Fprintf(&b, "| %d | %s | %d | %s |%s%s\n", it.last.Iteration, mdText(it.state(s.Live)), it.runs, took, column(commits, " "+Short(it.last.Commit)+" |"), column(priced, " "+it.cost.Dollars()+" |"))
+		fmt.Fprintf(&b, "| %d | %s | %d | %s |%s%s\n", it.last.Iteration, mdText(it.state(s.Live, s.killed())), it.runs, took, column(commits, " "+Short(it.last.Commit)+" |"), column(priced, " "+it.cost.Dollars()+" |"))
 		if text := it.output(); text != "" && (it.failed() || i == len(list)-1) {
-			tails.WriteString(folded(it.name()+": "+it.state(s.Live), text))
+			tails.WriteString(folded(it.name()+": "+it.state(s.Live, s.killed()), text))
 		}
 	}
 	return b.String() + tails.String()

@@ -142,8 +142,8 @@ func (st *Status) heads(row func(name, format string, args ...any)) {
 	}
 }
 
-// outcome is what the last run came to, as far as its last event says.
-func (st *Status) outcome() loop.Outcome {
+// Outcome is what the last run came to, as far as its last event says.
+func (st *Status) Outcome() loop.Outcome {
 	s, h := &st.View.State, st.View.History
 	out := loop.Outcome{Ending: journal.Ending(s.ExitReason.Type), Message: s.ExitReason.Message}
 	if h.Finished != nil && h.Finished.Event != nil && !st.View.Live {
@@ -157,7 +157,7 @@ func (st *Status) outcome() loop.Outcome {
 
 // unpushed is the command that does what --push could not when the loop ended last, "" where nothing was left to push.
 func (st *Status) unpushed() string {
-	return st.outcome().Unpushed
+	return st.Outcome().Unpushed
 }
 
 // situation is what a loop does now and since when, or how and when it ended.
@@ -334,7 +334,6 @@ func (st *Status) waveView(p terminal.Paint, boxed bool) string {
 }
 
 func (st *Status) reason() string {
-	s := &st.View.State
 	switch word := st.state(); word {
 	case "running":
 		text := "Running"
@@ -351,10 +350,11 @@ func (st *Status) reason() string {
 		}
 		return "Killed; descartes loop resume goes on"
 	default:
-		text := strings.ReplaceAll(s.ExitReason.Type, "_", " ")
+		out := st.Outcome()
+		text := out.Ending.Words()
 		text = strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
-		if s.ExitReason.Message != "" {
-			text += " (" + s.ExitReason.Message + ")"
+		if out.Message != "" {
+			text += " (" + out.Message + ")"
 		}
 		return text
 	}
@@ -442,6 +442,8 @@ type StatusJSON struct {
 	Gate         *gateReport         `json:"gate,omitempty"` // of a loop that a status or criteria gate ends
 	StateFile    string              `json:"state_file"`
 	EventsFile   string              `json:"events_file"`
+
+	ending journal.Ending // the state file of a prompt loop has one word for several
 }
 
 type waitingJSON struct {
@@ -518,7 +520,7 @@ func (st *Status) Report(waves bool) StatusJSON {
 			out.Ends = &at
 		}
 	}
-	out.Sandbox = Sandbox(s.Config)
+	out.Sandbox, out.ending = Sandbox(s.Config), st.Outcome().Ending
 	out.Requested = string(st.View.Asked)
 	if at := st.View.History.Stopping; st.View.Live && !at.IsZero() {
 		out.Stopping = &at
@@ -656,7 +658,7 @@ func LoopTable(list []StatusJSON, bad []string, all bool) string {
 
 // words are a loop's state as a person says it.
 func (l *StatusJSON) words() string {
-	e := journal.Ending(l.ExitReason.Type)
+	e := l.ending
 	switch l.State {
 	case "waiting":
 		if l.Waiting != nil {

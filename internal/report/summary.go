@@ -27,7 +27,7 @@ type Summary struct {
 // Summary is a loop as it stands, for a report. here is what a command needs besides where it is typed.
 func (st *Status) Summary(here string) *Summary {
 	s, h := &st.View.State, st.View.History
-	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: st.outcome(), ID: s.ID, Root: st.root,
+	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: st.Outcome(), ID: s.ID, Root: st.root,
 		Path: st.View.Path, State: s, Costs: h.Costs, Chains: h.Chains(), Loose: h.Uncommitted(), Here: here}}
 }
 

@@ -163,9 +163,9 @@ func newView(st *report.Status, now time.Time) *view {
 		v.file = st.Board.File.Path()
 	}
 	if !v.Live && v.State != "dead" {
-		v.Ending = strings.ReplaceAll(r.ExitReason.Type, "_", " ")
-		if r.ExitReason.Message != "" {
-			v.Ending += ": " + r.ExitReason.Message
+		out := st.Outcome()
+		if v.Ending = out.Ending.Words(); out.Message != "" {
+			v.Ending += ": " + out.Message
 		}
 	}
 	phases := map[string]*journal.Attempt{}
