@@ -234,6 +234,9 @@ func (l *Loop) Costs() journal.Costs { return l.history.Costs }
 // Chains are what its attempts that went on in a session came to.
 func (l *Loop) Chains() journal.Chains { return l.history.Chains() }
 
+// Interrupted counts its attempts that came to nothing because somebody or something ended them.
+func (l *Loop) Interrupted() int { return l.history.Interrupted() }
+
 // Uncommitted are the tasks whose verified work lies in the working tree and in no commit.
 func (l *Loop) Uncommitted() []string { return l.history.Uncommitted() }
 

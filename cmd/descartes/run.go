@@ -177,7 +177,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	out, err := l.Run(ctx, soft)
-	return report.Run{Here: fromHere(r.root), Root: r.root, Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Chains: l.Chains(), Loose: l.Uncommitted()}, err
+	return report.Run{Here: fromHere(r.root), Root: r.root, Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Chains: l.Chains(), Loose: l.Uncommitted(), Interrupted: l.Interrupted()}, err
 }
 
 // canPush refuses a run whose work could be pushed nowhere.

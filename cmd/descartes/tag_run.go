@@ -381,7 +381,7 @@ func (r *tagRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 		return writeJSON(cmd.OutOrStdout(), b.Report())
 	}
 	p.say("")
-	fmt.Fprint(p.text, b.Text(p.paint))
+	fmt.Fprint(p.text, b.Text(p.paint, p.width))
 	p.say("\ndry run: nothing was touched")
 	return nil
 }

@@ -334,7 +334,7 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 		return writeJSON(cmd.OutOrStdout(), importJSON{s.Scud.Tag, s.Scud.PlanPath, file, !dryRun, b.Details(), b.PlanFindings(odd)})
 	}
 	var out strings.Builder
-	out.WriteString(b.Text(terminal.Colours(terminal.IsTerminal(cmd.OutOrStdout()))) + "\n")
+	out.WriteString(b.Text(terminal.Colours(terminal.IsTerminal(cmd.OutOrStdout())), terminal.Columns(cmd.OutOrStdout())) + "\n")
 	for _, f := range odd {
 		fmt.Fprintf(&out, "warning: %s\n", terminal.Clean(placed(s.Scud.PlanPath, f)))
 	}
@@ -418,7 +418,7 @@ func newWavesCmd() *cobra.Command {
 			case look.json || dot || mermaid:
 				return badInput("", "choose one of --json, --dot and --mermaid")
 			}
-			return write(w, b.Text(terminal.Colours(terminal.IsTerminal(w))))
+			return write(w, b.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.Columns(w)))
 		},
 	}
 	look.register(cmd, "print waves and problems as JSON")

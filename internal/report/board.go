@@ -132,6 +132,21 @@ func (b *Board) interrupted(id string) bool {
 	return b.view.State.CurrentTask == id
 }
 
+// counts counts the tasks: what only seems to run is yet to be done.
+func (b *Board) counts() (c scheduler.Counts, interrupted int) {
+	c = b.Graph.Counts()
+	if c.InProgress == 0 {
+		return c, 0
+	}
+	for _, id := range b.Graph.Leaves() {
+		if b.interrupted(id) {
+			interrupted++
+		}
+	}
+	c.InProgress, c.Pending = c.InProgress-interrupted, c.Pending+interrupted
+	return c, interrupted
+}
+
 // ID is a task's id as reports write it: a number where the task file has one.
 func (b *Board) ID(id string) loop.TaskID {
 	t, ok := b.Graph.Task(id)

@@ -540,7 +540,8 @@ func (st *Status) Report(waves bool) StatusJSON {
 	out.Questions = []Question{}
 	if b := st.Board; b != nil {
 		out.Questions = QuestionList(b, openQuestions(b, s))
-		out.Tasks = journal.TaskCounts(b.Graph.Counts())
+		c, _ := b.counts()
+		out.Tasks = journal.TaskCounts(c)
 		if waves {
 			out.Waves = b.wavesWithCommits()
 			out.TaskCosts = taskCosts(st.View.History.Costs.Tasks)

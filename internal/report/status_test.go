@@ -62,6 +62,12 @@ func TestStatusOfSeveralAttempts(t *testing.T) {
 	if got := st.Report(false); got.State != "dead" || len(got.Running) != 0 {
 		t.Errorf("nobody runs it: %s, %v", got.State, got.Running)
 	}
+	if got := st.Report(false).Tasks; got.InProgress != 0 || got.Pending != 3 {
+		t.Errorf("nobody runs it: %+v", got)
+	}
+	if text := st.Board.Text(false, 0); !strings.Contains(text, ": 2 interrupted\n") || strings.Contains(text, "in progress") {
+		t.Errorf("nobody runs it:\n%s", text)
+	}
 	if text := st.Text(false, false, false); strings.Contains(text, "In Progress") || strings.Contains(text, "in-progress") {
 		t.Errorf("nobody runs it:\n%s", text)
 	}

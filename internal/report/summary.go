@@ -28,7 +28,7 @@ type Summary struct {
 func (st *Status) Summary(here string) *Summary {
 	s, h := &st.View.State, st.View.History
 	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: st.Outcome(), ID: s.ID, Root: st.root,
-		Path: st.View.Path, State: s, Costs: h.Costs, Chains: h.Chains(), Loose: h.Uncommitted(), Here: here}}
+		Path: st.View.Path, State: s, Costs: h.Costs, Chains: h.Chains(), Loose: h.Uncommitted(), Interrupted: h.Interrupted(), Here: here}}
 }
 
 // name is what the run is about.
@@ -134,7 +134,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if off > 0 {
 		head += fmt.Sprintf(", set aside %d", off)
 	}
-	p.say("%s (loop %s, %s, %s)", paint.In(terminal.Bold, head), s.Run.ID, terminal.Count(s.Run.State.Iteration, "attempt"), terminal.Duration(s.Took))
+	p.say("%s (loop %s, %s, %s)", paint.In(terminal.Bold, head), s.Run.ID, s.Run.attempts(), terminal.Duration(s.Took))
 	for _, b := range s.Run.State.BlockedTasks {
 		p.say("blocked: %s %s: %s (%s%s)", terminal.Clean(b.Task.ID), terminal.Fit(terminal.Clean(b.Title), 60), why(b), terminal.Count(b.Attempts, "attempt"), s.where(b.Task.ID))
 		for _, what := range b.Denied {
@@ -531,7 +531,21 @@ type Run struct {
 	Costs   journal.Costs
 	Chains  journal.Chains
 	Loose   []string // tasks whose verified work is in no commit
-	Here    string   // what a command needs besides where it is typed
+
+	Interrupted int    // attempts that State.Iteration does not count
+	Here        string // what a command needs besides where it is typed
+}
+
+// attempts counts them in words.
+func (r *Run) attempts() string {
+	n, cut := r.State.Iteration, r.Interrupted
+	switch {
+	case cut == 0:
+		return terminal.Count(n, "attempt")
+	case n == 0:
+		return terminal.Count(cut, "interrupted attempt")
+	}
+	return fmt.Sprintf("%s and %d interrupted", terminal.Count(n, "attempt"), cut)
 }
 
 // page is a text that grows line by line.

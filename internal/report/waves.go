@@ -20,8 +20,11 @@ func (b *Board) Report() WavesJSON {
 	return WavesJSON{Tag: b.File.Tag(), Source: Relative(b.Root, b.File.Path()), Waves: b.standing(), Added: b.added(), Problems: b.problems()}
 }
 
-// Text is the plan for a person.
-func (b *Board) Text(p terminal.Paint) string {
+// maxIDs is how wide the column of ids gets: a longer one moves its own line.
+const maxIDs = 16
+
+// Text is the plan for a person, in lines of so many columns where titles can give way; 0 is any length.
+func (b *Board) Text(p terminal.Paint, width int) string {
 	var s strings.Builder
 	waves := b.Waves()
 	fmt.Fprintf(&s, "%s: %s in %s (%s)%s\n", b.File.Tag(), terminal.Count(b.Graph.Counts().Total, "task"), terminal.Count(len(waves), "wave"),
@@ -30,7 +33,9 @@ func (b *Board) Text(p terminal.Paint) string {
 	ids := 0
 	for _, w := range waves {
 		for _, t := range w.Tasks {
-			ids = max(ids, terminal.Width(terminal.Clean(t.ID.ID)))
+			if n := terminal.Width(terminal.Clean(t.ID.ID)); n <= maxIDs {
+				ids = max(ids, n)
+			}
 		}
 	}
 	for _, w := range waves {
@@ -43,7 +48,7 @@ func (b *Board) Text(p terminal.Paint) string {
 			if b.interrupted(t.ID.ID) {
 				t.State = "interrupted"
 			}
-			writeTaskLine(&s, p, t, ids)
+			writeTaskLine(&s, p, t, ids, width)
 		}
 	}
 	for i, d := range b.added() {
@@ -61,20 +66,26 @@ func (b *Board) Text(p terminal.Paint) string {
 	return s.String()
 }
 
-func writeTaskLine(s *strings.Builder, p terminal.Paint, t Task, ids int) {
-	id := terminal.Clean(t.ID.ID)
-	fmt.Fprintf(s, "  %s%s  %s%s  %s", id, strings.Repeat(" ", ids-terminal.Width(id)), p.In(stateColour(t.State), t.State),
-		strings.Repeat(" ", max(0, 7-len(t.State))), terminal.Clean(t.Title))
+// leastTitle is how much of a title there is at least.
+const leastTitle = 16
+
+func writeTaskLine(s *strings.Builder, p terminal.Paint, t Task, ids, width int) {
+	id, title, after := terminal.Clean(t.ID.ID), terminal.Clean(t.Title), ""
 	switch {
 	case t.Cause != "":
-		fmt.Fprintf(s, "  (%s)", terminal.Clean(t.Cause))
+		after = "  (" + terminal.Clean(t.Cause) + ")"
 	case t.State == "other":
-		fmt.Fprintf(s, "  (status %s)", terminal.Clean(string(t.Status)))
+		after = "  (status " + terminal.Clean(string(t.Status)) + ")"
 	}
 	if t.Agent != nil && t.State != "done" {
-		fmt.Fprintf(s, "  [%s]", t.Agent)
+		after += "  [" + t.Agent.String() + "]"
 	}
-	s.WriteString("\n")
+	id += strings.Repeat(" ", max(0, ids-terminal.Width(id)))
+	gap := strings.Repeat(" ", max(0, 7-len(t.State)))
+	if width > 0 {
+		title = terminal.FitWords(title, max(leastTitle, width-terminal.Width("  "+id+"  "+t.State+gap+"  "+after)))
+	}
+	fmt.Fprintf(s, "  %s  %s%s  %s%s\n", id, p.In(stateColour(t.State), t.State), gap, title, after)
 }
 
 func stateColour(state string) string {
@@ -91,13 +102,13 @@ func stateColour(state string) string {
 
 // tally counts what is not simply waiting.
 func (b *Board) tally() string {
-	c := b.Graph.Counts()
+	c, cut := b.counts()
 	off, other := b.setAside()
 	var parts []string
 	for _, x := range []struct {
 		n    int
 		word string
-	}{{c.Done, "done"}, {c.InProgress, "in progress"}, {c.Blocked, "blocked"}, {c.Held, "held"}, {off, "set aside"}, {other, "not run"}} {
+	}{{c.Done, "done"}, {c.InProgress, "in progress"}, {cut, "interrupted"}, {c.Blocked, "blocked"}, {c.Held, "held"}, {off, "set aside"}, {other, "not run"}} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.word))
 		}

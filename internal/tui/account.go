@@ -94,11 +94,12 @@ func newAccount(root string, saved loop.Saved) (*account, error) {
 
 // read takes in what was written since the last call.
 func (a *account) read() error {
+	was := a.live
 	a.live = a.home.IsLive(a.saved)
 	first := a.state.Seq == 0
 	events, err := a.follow.Next()
 	defer a.request()
-	if err != nil || len(events) == 0 && !first {
+	if err != nil || len(events) == 0 && !first && a.live == was {
 		return err
 	}
 	for i := range events {
@@ -154,7 +155,7 @@ func (a *account) tag() bool { return a.saved.State.Kind == loop.KindTag }
 // working are the attempts that somebody works on, the oldest first.
 func (a *account) working() (out []*journal.Attempt) {
 	for _, at := range a.state.Running {
-		if at.Phase != journal.PhaseOpen {
+		if at.Phase != journal.PhaseOpen && a.live {
 			out = append(out, at)
 		}
 	}
@@ -255,6 +256,11 @@ func (a *account) iterations() {
 	}
 	if w, waits := a.state.WaitsUntil(); waits {
 		a.rows = append(a.rows, row{in: waiting, wait: w})
+	}
+	for _, at := range a.state.Running { // one that its run did not bring to an end
+		if !a.live || at.Phase == journal.PhaseOpen {
+			a.rows = append(a.rows, row{in: history, attempt: at})
+		}
 	}
 	for _, at := range slices.Backward(a.state.Ended) {
 		a.rows = append(a.rows, row{in: history, attempt: at})

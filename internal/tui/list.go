@@ -258,10 +258,13 @@ func (m *model) came(r *row) string {
 
 // iteration is a line of a prompt loop's history.
 func (m *model) iteration(a *journal.Attempt, narrow bool) string {
-	took := terminal.Duration(time.Duration(a.Seconds() * float64(time.Second)))
-	code, preview := 0, a.Reason
+	took := "-"
+	if a.Over() {
+		took = terminal.Duration(time.Duration(a.Seconds() * float64(time.Second)))
+	}
+	code, exit, preview := 0, "-", a.Reason
 	if d := a.Result; d != nil {
-		code = d.Code
+		code, exit = d.Code, fmt.Sprint(d.Code)
 		if d.Words != "" && !a.Decision.Failed() {
 			preview = d.Words
 		}
@@ -272,10 +275,10 @@ func (m *model) iteration(a *journal.Attempt, narrow bool) string {
 		number += fmt.Sprintf(".%d", a.Number)
 	}
 	style := lipgloss.NewStyle()
-	if code != 0 || a.Decision.Failed() {
+	if code != 0 || a.Decision.Failed() || !a.Over() {
 		style = yellow
 	}
-	text := m.columns("  ", number, took, fmt.Sprint(code), decided(a.Decision), preview)
+	text := m.columns("  ", number, took, exit, decided(a.Decision), preview)
 	if narrow {
 		if code != 0 {
 			preview = fmt.Sprintf("exit %d: %s", code, preview)
@@ -297,6 +300,8 @@ func (m *model) columns(margin, number, took, code, decision, preview string) st
 // decided is what an iteration came to, in a word or two.
 func decided(d journal.Decision) string {
 	switch d {
+	case "":
+		return "interrupted"
 	case journal.NoQuota:
 		return "no quota"
 	case journal.CutShort:

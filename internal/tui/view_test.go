@@ -15,6 +15,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/gofrs/flock"
 
 	"descartes/internal/atomicfile"
 	"descartes/internal/report"
@@ -32,6 +33,7 @@ type world struct {
 	log   *journal.Journal
 	now   time.Time
 	asked []string // of Options
+	lock  *flock.Flock
 }
 
 func newWorld(t testing.TB, s loop.State) *world {
@@ -77,6 +79,22 @@ func (w *world) then(after time.Duration, events ...*journal.Event) {
 	}
 }
 
+// lives has somebody run the loop, or nobody.
+func (w *world) lives(yes bool) {
+	w.t.Helper()
+	if w.lock == nil {
+		w.lock = flock.New(w.saved.Path + ".lock")
+		w.t.Cleanup(func() { w.lock.Close() })
+	}
+	do := w.lock.Unlock
+	if yes {
+		do = w.lock.Lock
+	}
+	if err := do(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // model is a view of the world as if the loop ran.
 func (w *world) model(width, height int) *model {
 	w.t.Helper()
@@ -99,11 +117,11 @@ func (w *world) model(width, height int) *model {
 			return strings.Repeat("• Bash go test ./...\n", 30*a.Number) + "the end", nil
 		},
 	}, true)
+	w.lives(true)
 	m.read()
 	if m.loop == nil {
 		w.t.Fatal(m.trouble)
 	}
-	m.loop.live = true
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	return m
 }
@@ -364,12 +382,12 @@ func TestTakesBack(t *testing.T) {
 		{report.Pending{Stopping: true}, "c n", []string{"cancel now"}, "it is asked"},
 		{report.Pending{Stopping: true, Asked: loop.RequestPause}, "p", nil, "after the running attempt"},
 	} {
-		m.loop.asked, m.loop.live, m.choice, w.asked = c.pending, true, nil, nil
+		m.loop.asked, m.choice, w.asked = c.pending, nil, nil
 		press(m, strings.Fields(c.keys)...)
 		if !slices.Equal(w.asked, c.asked) {
 			t.Errorf("%+v, %s: asked %q", c.pending, c.keys, w.asked)
 		}
-		if m.loop.live = true; !strings.Contains(frame(m), c.shows) {
+		if !strings.Contains(frame(m), c.shows) {
 			t.Errorf("%+v, %s: %q is not shown:\n%s", c.pending, c.keys, c.shows, frame(m))
 		}
 	}
@@ -407,14 +425,15 @@ func TestLeavesItsOwnLoop(t *testing.T) {
 	if press(m, "ctrl+c", "ctrl+c") || stops != 2 {
 		t.Errorf("%d times Ctrl-C", stops)
 	}
-	m.stops, m.loop.live = 1, true
+	m.stops = 1
 	if text := m.View().Content; !strings.Contains(text, "ends it now") {
 		t.Errorf("what the next Ctrl-C does is cut off:\n%s", text)
 	}
 	if !press(m, "q", "k") {
 		t.Error("it did not leave")
 	}
-	m.loop.live = false
+	w.lives(false)
+	m.read()
 	if !press(m, "q") {
 		t.Error("a loop that is over asks for nothing")
 	}
@@ -444,7 +463,6 @@ func TestFollows(t *testing.T) {
 		&journal.Event{Type: journal.AttemptStarted, Task: "4", Title: "Filter by tag", Wave: 2, Attempt: 2, Of: 3, Slot: 2})
 	for range 4 {
 		m.read()
-		m.loop.live = true
 		if cmd := m.reload(); cmd != nil {
 			m.Update(cmd())
 		}
@@ -455,6 +473,32 @@ func TestFollows(t *testing.T) {
 	press(m, "q")
 	if r := m.row(); r == nil || r.task != "4" {
 		t.Errorf("chosen is %+v", r)
+	}
+}
+
+// TestKilled shows a loop that was killed as one that nobody runs: nothing is worked on, and no clock goes on.
+func TestKilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		w     *world
+		shows []string
+	}{
+		"tag":    {night(t), []string{"killed 12m", " ○ 4   Filter by tag"}},
+		"prompt": {repetition(t), []string{"killed 2m", "3     -          -          interrupted"}},
+	} {
+		m := c.w.model(80, 40)
+		before := frame(m)
+		c.w.lives(false)
+		c.w.now = c.w.now.Add(time.Hour)
+		m.read()
+		got := frame(m)
+		for _, want := range c.shows {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q is not shown:\n%s", name, want, got)
+			}
+		}
+		if !strings.Contains(before, "Current ") || strings.Contains(got, "Current ") || strings.Contains(got, "1h") {
+			t.Errorf("%s: before\n%s\nkilled\n%s", name, before, got)
+		}
 	}
 }
 
@@ -519,7 +563,6 @@ func BenchmarkTick(b *testing.B) {
 			m.read()
 		}
 	})
-	m.loop.live = true
 	b.Run("draw", func(b *testing.B) {
 		for b.Loop() {
 			m.View()

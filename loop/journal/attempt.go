@@ -272,6 +272,16 @@ func (s *State) Underway() bool {
 	return false
 }
 
+// Interrupted counts the attempts at tasks that a person, a reboot or a kill ended: they count for nothing else.
+func (s *State) Interrupted() (n int) {
+	for _, a := range s.Attempts {
+		if a.Verdict == Cancelled || a.Task != "" && a.Phase == PhaseOpen && !a.Over() {
+			n++
+		}
+	}
+	return n
+}
+
 // Verifying is when the verification began that has run longest, zero where none is under way.
 func (s *State) Verifying() time.Time {
 	since := s.Baseline
