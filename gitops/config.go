@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ type configValue struct {
 }
 
 // pathSettings are those that we follow; "~" in them is expanded by git.
-var pathSettings = []string{"core.excludesfile", "core.attributesfile", "core.hookspath"}
+var pathSettings = []string{"core.excludesfile", "core.attributesfile", "core.hookspath", "user.signingkey"}
 
 // readConfig asks git once; nothing later in the run reads settings again.
 func readConfig(ctx context.Context, git *cli) (*gitConfig, error) {
@@ -241,6 +242,9 @@ func (r *Repo) SigningKey() (key struct{ Format, ID, Program string }) {
 	key.Format, _ = r.cfg.get("gpg.format")
 	key.ID, _ = r.cfg.pathname("user.signingkey")
 	if key.Format == "ssh" {
+		if _, err := os.Stat(filepath.Join(r.l.root, key.ID)); err == nil && !filepath.IsAbs(key.ID) {
+			key.ID = filepath.Join(r.l.root, key.ID)
+		}
 		key.Program, _ = r.cfg.get("gpg.ssh.program")
 		return key
 	}

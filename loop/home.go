@@ -90,6 +90,9 @@ func (h Home) Settings() string { return filepath.Join(string(h), "settings.json
 // Receipts is the folder of copies of the notes with receipts: a file for each commit.
 func (h Home) Receipts() string { return filepath.Join(string(h), "receipts") }
 
+// Recheck is the folder of the files and the log of descartes recheck.
+func (h Home) Recheck() string { return filepath.Join(string(h), "recheck") }
+
 // ExitFile holds how the last process of a loop ended.
 func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
 

@@ -14,6 +14,11 @@ import (
 // maxProjectFile bounds, in bytes, what is read of a makefile or package.json. One that is larger, or no file, suggests nothing.
 const maxProjectFile = 4 << 20
 
+// Detected are the files that Detect looks for.
+func Detected() []string {
+	return []string{"Cargo.toml", "GNUmakefile", "makefile", "Makefile", "go.mod", "package.json", "pyproject.toml"}
+}
+
 // Detect finds the verify command that a project's files suggest. Why names
 // the file and what in it.
 func Detect(dir string) (command, why string, ok bool) {

@@ -23,7 +23,7 @@ func arrows() map[string][]string {
 		"internal/markdown":   {},
 		"internal/redact":     {"internal/crash"},
 		"internal/plainfile":  {},
-		"internal/receipt":    {"internal/atomicfile", "internal/plainfile", "internal/proc", "loop/journal", "specbuild", "tasks"}, // what proves a task's work; ssh-keygen and gpg sign it
+		"internal/receipt":    {"gitops", "verify", "internal/atomicfile", "internal/plainfile", "internal/proc", "loop/journal", "specbuild", "tasks"}, // what proves a task's work; ssh-keygen and gpg sign it
 		"internal/proc":       {"agent/process"},
 		"internal/promise":    {"internal/markdown"},              // code shows words and does not say them
 		"internal/sandbox":    {"agent/process", "internal/proc"}, // mounts, variables and the proxy of what proc starts
@@ -42,7 +42,7 @@ func arrows() map[string][]string {
 		"gitops":              {"internal/proc", "internal/crash", "internal/oscall"},
 		"verify/guard":        {},
 		"verify/mutants":      {},
-		"internal/report":     {"internal/receipt", "internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
+		"internal/report":     {"verify", "internal/receipt", "internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
 		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
 		"internal/terminal":   {},
 		"internal/tui":        {"internal/report", "internal/terminal", "loop", "loop/journal", "scheduler", "tasks"}, // a view: nothing imports it but cmd
@@ -57,7 +57,7 @@ func arrows() map[string][]string {
 		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
+		"cmd/descartes":       {"loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
 		"loop/mode":           {"internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}
 }

@@ -1,24 +1,37 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/signal"
+	"path"
+	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"descartes/gitops"
+	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 	"descartes/internal/receipt"
 	"descartes/internal/report"
+	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/lab"
+	"descartes/loop/workspace"
 	"descartes/tasks"
+	"descartes/verify"
 )
 
 func newWhyCmd() *cobra.Command {
@@ -91,7 +104,7 @@ which tree, who worked on it and what that cost, what else examined it, who sign
   descartes receipt 3 --json     the receipt (docs/receipt.schema.json)
   descartes receipt 3 --bundle   its in-toto statements, one a line
 
-git notes --ref descartes show COMMIT shows the same.
+git notes --ref descartes show COMMIT shows the same. descartes recheck runs the checks again.
 
 Exit codes: 0 there is one, 2 there is none, 3 the note was changed or is somebody else's.`,
 		Args: takes(1, 1, "one task"),
@@ -123,7 +136,7 @@ func showReceipt(cmd *cobra.Command, look tagFlags, id string, bundle bool) erro
 	if err != nil {
 		return err
 	}
-	on := latest(notes, b.File.Tag(), t.ID)
+	on := latest(ctx, repo, notes, b.File.Tag(), t.ID)
 	if on == "" {
 		return noReceipt(b, t)
 	}
@@ -136,7 +149,7 @@ func showReceipt(cmd *cobra.Command, look tagFlags, id string, bundle bool) erro
 	if at < 0 {
 		return &failure{code: exitBlocked, err: fmt.Errorf("the note on commit %.12s cannot be read: %w", on, err), hint: "git notes --ref descartes show " + on}
 	}
-	r := report.Receipt{Claim: claims[at], On: on, Next: "git show --stat " + on[:12]}
+	r := report.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named() + fromHere(b.Root)}
 	if err != nil {
 		r.Problems = append(r.Problems, "of its note: "+err.Error())
 	}
@@ -190,13 +203,19 @@ func readReceipts(ctx context.Context, root string, repo *gitops.Repo) (map[stri
 	return notes, err
 }
 
-// latest is the commit with the newest receipt of a task, "" where there is none.
-func latest(notes map[string][]byte, tag, task string) (on string) {
+// latest is the commit with the newest receipt of a task, "" where there is none. One that HEAD leads to comes before others.
+func latest(ctx context.Context, repo *gitops.Repo, notes map[string][]byte, tag, task string) (on string) {
 	var newest time.Time
+	ours := false
+	head, err := repo.Head(ctx)
 	for commit, text := range notes {
 		for _, r := range receipt.Held(text) {
-			if r.Tag == tag && r.Task == task && (on == "" || r.Finished.After(newest)) {
-				on, newest = commit, r.Finished
+			if r.Tag != tag || r.Task != task {
+				continue
+			}
+			led := err == nil && repo.LeadsTo(ctx, head.Hash, commit)
+			if on == "" || led && !ours || led == ours && r.Finished.After(newest) {
+				on, newest, ours = commit, r.Finished, led
 			}
 		}
 	}
@@ -209,4 +228,367 @@ func noReceipt(b *report.Board, t *tasks.Task) error {
 		return badInput("descartes why "+terminal.Quote(t.ID)+b.Named(), "task %s has no receipt: its status is %s", t.ID, status)
 	}
 	return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+" brings those that were pushed", "task %s has no receipt here: no loop that is known committed it, or its notes were not fetched", t.ID)
+}
+
+// recheckFlags are what a recheck is asked for.
+type recheckFlags struct {
+	tagFlags
+	commit, branch, signers string
+}
+
+func newRecheckCmd() *cobra.Command {
+	var k recheckFlags
+	cmd := &cobra.Command{
+		Use:   "recheck",
+		Short: "Run the checks again on the commits of done tasks: do the receipts hold?",
+		Long: `Run the checks again on the commits of done tasks, and say of each receipt whether it holds.
+Each commit is checked out in a copy of the project; your files stay as they are.
+
+  descartes recheck --scud-tag x          every commit of the tag in HEAD's history
+  descartes recheck --commit HEAD~2       one commit
+  descartes recheck --branch main..HEAD   what a branch brings, after a rebase or a squash too
+
+With --branch the checks and the allowed signers are those of --verify and --allowed-signers,
+else of descartes.yaml where the branch began: nothing that the branch brings has a say in
+them. A receipt that was edited, is about another commit, lacks a check, or is not signed by
+an allowed signer does not hold, whatever the checks say. In CI, fetch the receipts first:
+
+  git fetch origin refs/notes/descartes:refs/notes/descartes
+
+Exit codes: 0 all hold, 3 one does not hold, 1 of one nobody can tell, 2 there is nothing to
+recheck, 5 git refused.`,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return k.recheck(cmd) },
+	}
+	more := []string{"verify", "verify-timeout", "verify-idle-timeout", "all-checks", "sandbox", "config"}
+	k.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") || slices.Contains(more, one.Flag) })
+	f := cmd.Flags()
+	f.Lookup("scud-tag").Usage = "only the receipts of this tag"
+	f.Lookup("verify").Usage = "command that decides in place of the settings' checks"
+	f.StringVar(&k.commit, "commit", "", "only this commit")
+	f.StringVar(&k.branch, "branch", "", "the commits of a range A..B")
+	f.StringVar(&k.signers, "allowed-signers", "", "file of those whose signatures count, as ssh has it: an unsigned receipt does not hold")
+	f.BoolVar(&k.json, "json", false, "print it as JSON")
+	return cmd
+}
+
+// recheckJSON is what recheck --json prints.
+type recheckJSON struct {
+	Verdict  receipt.Verdict  `json:"verdict"`
+	Settings string           `json:"settings"` // where the checks come from
+	Signed   bool             `json:"signature_required"`
+	Commits  []receipt.Looked `json:"commits"`
+}
+
+func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if k.commit != "" && k.branch != "" {
+		return badInput("", "choose one of --commit and --branch")
+	}
+	f := cmd.Flags()
+	root, err := findRoot(k.Dir)
+	if err != nil {
+		return err
+	}
+	repo, err := openRepo(ctx, root, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	from, to, err := k.ends(ctx, repo)
+	if err != nil {
+		return err
+	}
+	out := recheckJSON{Settings: "your settings", Commits: []receipt.Looked{}}
+	detectIn := root
+	if from != "" {
+		dir, derr := settingsAt(ctx, repo, root, from)
+		if derr != nil {
+			return derr
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		if detectIn = dir; !f.Changed("config") {
+			k.File = filepath.Join(dir, loop.SettingsFile)
+		}
+		out.Settings = "the settings at " + from[:12]
+	}
+	if _, err := k.read(f); err != nil {
+		return err
+	}
+	if k.File != "" && !f.Changed("config") {
+		k.Config.SettingsFile = "" // it is a copy of our own
+	}
+	c := receipt.Recheck{Repo: repo, Checks: k.checksOf(detectIn), All: k.AllChecks, Tag: k.Scud.Tag}
+	if len(c.Checks) == 0 {
+		return badInput(`--verify "make test"`, "there are no checks to run: none in %s, and none found from the project's files", out.Settings)
+	}
+	if c.Signers, err = k.allowed(ctx, root, repo, from); err != nil {
+		return err
+	}
+	out.Signed = c.Signers != nil
+	if c.Notes, err = readReceipts(ctx, root, repo); err != nil {
+		return err
+	}
+	commits, err := k.commits(ctx, cmd, repo, c.Notes, from, to)
+	if err != nil {
+		return err
+	}
+	if c.Tag = k.Scud.Tag; k.branch != "" && !f.Changed("scud-tag") {
+		c.Tag = "" // that of the settings is the branch's own
+	}
+	work, err := k.bench(ctx, root, repo)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, work.Close()) }()
+	c.Run = k.runIn(work, root)
+	w := cmd.OutOrStdout()
+	if !k.json {
+		fmt.Fprint(w, report.RecheckHead(c.Checks, out.Settings, out.Signed))
+	}
+	for _, hash := range commits {
+		l, err := c.Commit(ctx, hash)
+		if err != nil {
+			return recheckError(ctx, err)
+		}
+		if out.Commits = append(out.Commits, l); !k.json {
+			fmt.Fprint(w, report.RecheckText(l))
+		}
+	}
+	return k.conclude(cmd, root, out)
+}
+
+// ends are the commits of --branch A..B, "" without it. What the branch began from is the one that A and B have in common.
+func (k *recheckFlags) ends(ctx context.Context, repo *gitops.Repo) (from, to string, err error) {
+	if k.branch == "" {
+		return "", "", nil
+	}
+	a, b, ok := strings.Cut(k.branch, "..")
+	if !ok || a == "" || strings.HasPrefix(b, ".") {
+		return "", "", badInput("--branch main..HEAD", "--branch %q is no range A..B", k.branch)
+	}
+	if from, err = repo.Resolve(ctx, a); err == nil {
+		to, err = repo.Resolve(ctx, cmp.Or(b, "HEAD"))
+	}
+	if err != nil {
+		return "", "", err
+	}
+	fork, err := repo.ForkOf(ctx, from, to)
+	if err == nil && fork == "" {
+		err = badInput("git fetch --unshallow, where the clone is shallow", "--branch %s: the two have no commit in common", k.branch)
+	}
+	return fork, to, err
+}
+
+// settingsAt makes a folder with the settings of a commit, and with those files that tell how a project is verified.
+func settingsAt(ctx context.Context, repo *gitops.Repo, root, commit string) (string, error) {
+	dir, err := os.MkdirTemp("", "descartes-recheck-")
+	if err != nil {
+		return "", err
+	}
+	below, err := filepath.Rel(repo.Root(), root)
+	for _, name := range append([]string{loop.SettingsFile}, verify.Detected()...) {
+		var text []byte
+		if err == nil {
+			text, err = repo.FileAt(ctx, commit, path.Join(filepath.ToSlash(below), name), config.MaxFile)
+		}
+		if err == nil && (text != nil || name == loop.SettingsFile) {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("read the settings at %.12s: %w", commit, err), os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
+// checksOf are the checks of who looks: those of a flag or of the settings, else what the project's files suggest. Those at the end of a run are
+// for the last commit alone, and run where all are asked for.
+func (k *recheckFlags) checksOf(dir string) (list []verify.Check) {
+	for _, c := range k.ChecksOf(true) {
+		if k.AllChecks || !c.At(verify.AtEnd) {
+			list = append(list, c)
+		}
+	}
+	if len(list) > 0 || k.Scud.VerificationCommand != "" {
+		return list
+	}
+	if command, _, ok := detect(dir); ok {
+		return []verify.Check{{Run: command}}
+	}
+	return nil
+}
+
+// allowed are the signers of who looks: those of the flag, else of the file that the settings name, as it was where the branch began.
+func (k *recheckFlags) allowed(ctx context.Context, root string, repo *gitops.Repo, from string) (*receipt.Signers, error) {
+	switch {
+	case k.signers != "":
+		return readSigners(k.dirPath(), k.signers)
+	case k.Receipts.Signers == "":
+		return nil, nil
+	case from == "" || filepath.IsAbs(k.Receipts.Signers):
+		return readSigners(root, k.Receipts.Signers)
+	}
+	below, err := filepath.Rel(repo.Root(), absolute(root, k.Receipts.Signers))
+	if err != nil {
+		return nil, err
+	}
+	text, err := repo.FileAt(ctx, from, filepath.ToSlash(below), config.MaxFile)
+	if err == nil && text == nil {
+		err = badInput("--allowed-signers names another", "receipts.signers: commit %.12s has no %s", from, k.Receipts.Signers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return receipt.ReadSigners(text)
+}
+
+// commits are those to look at, the oldest first.
+func (k *recheckFlags) commits(ctx context.Context, cmd *cobra.Command, repo *gitops.Repo, notes map[string][]byte, from, to string) ([]string, error) {
+	switch {
+	case k.branch != "":
+		return repo.Since(ctx, from, to)
+	case k.commit != "":
+		hash, err := repo.Resolve(ctx, k.commit)
+		return []string{hash}, err
+	}
+	_, c, err := k.source(cmd)
+	if err != nil {
+		return nil, err
+	}
+	k.Scud.Tag = c.Tag
+	head, err := repo.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	when := map[string]time.Time{}
+	for on, text := range notes {
+		for _, r := range receipt.Held(text) {
+			if r.Tag == c.Tag && r.Finished.After(when[on]) && repo.LeadsTo(ctx, head.Hash, on) {
+				when[on] = r.Finished
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(when), func(a, b string) int { return when[a].Compare(when[b]) }), nil
+}
+
+// bench is a copy of the project to run checks in.
+func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo) (*lab.Lab, error) {
+	if err := repo.CanSlot(); err != nil {
+		return nil, err
+	}
+	home := loop.NewHome(root)
+	if err := home.Make(atomicfile.OS()); err != nil {
+		return nil, err
+	}
+	r, cfg := newPrepared(root, k.Config, loop.StartOptions{}), k.Config
+	r.repo = repo
+	if found, ok := r.resolve(&cfg); !ok {
+		return nil, found
+	}
+	var err error
+	if r.sandbox, err = findSandbox(ctx, root, root, cfg, r.backend); err != nil {
+		return nil, err
+	}
+	k.Config = cfg
+	files := home.Recheck()
+	log := filepath.Join(files, "setup.log")
+	start := func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+		_, v, end, err := r.slot(job{cfg: &k.Config}, s, dir, files)
+		return v, end, err
+	}
+	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Root: root, Dir: root, Shown: r.sandbox.Mode != sandbox.Off, Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Setup: cfg.Pool.Setup, Free: freeDisk}
+	return lab.New(lab.Options{Pool: pool, Files: files, Log: log, Shown: report.Relative(root, log), Redact: r.redact, Setup: time.Duration(cfg.Pool.SetupTimeout) * time.Second, Start: start,
+		Warn: func(string) error { return nil }}), nil
+}
+
+// runIn runs a check on a tree, with the clocks of the settings; what it prints is added to one log.
+func (k *recheckFlags) runIn(work *lab.Lab, root string) func(context.Context, gitops.Tree, verify.Check) (verify.Result, error) {
+	clocks := attempt.Clocks{Timeout: time.Duration(k.VerifyTimeoutSecs) * time.Second, Idle: time.Duration(k.VerifyIdleSecs) * time.Second}
+	log := filepath.Join(loop.NewHome(root).Recheck(), "recheck.log")
+	return func(ctx context.Context, tree gitops.Tree, c verify.Check) (verify.Result, error) {
+		return work.Run(ctx, attempt.Experiment{Name: "recheck " + c.Title(), Tree: tree, Check: c, Log: log, Clocks: clocks})
+	}
+}
+
+// recheckError says what kept a commit from being looked at.
+func recheckError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return quiet(exitInterrupted)
+	}
+	if _, git := errors.AsType[*workspace.GitError](err); git {
+		return &failure{code: exitGit, err: err}
+	}
+	return err
+}
+
+// conclude says what it all came to, and remembers what holds.
+func (k *recheckFlags) conclude(cmd *cobra.Command, root string, out recheckJSON) (err error) {
+	var claims int
+	if out.Verdict, claims = receipt.Total(out.Commits); claims == 0 {
+		return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+" brings the receipts that were pushed", "there is nothing to recheck: no receipt is about %s", k.what())
+	}
+	if k.json {
+		err = writeJSON(cmd.OutOrStdout(), out)
+	} else {
+		err = write(cmd.OutOrStdout(), report.RecheckEnd(out.Commits))
+	}
+	if err == nil {
+		err = confirm(root, out.Commits)
+	}
+	switch {
+	case err != nil:
+		return err
+	case out.Verdict == receipt.HoldsNot:
+		return quiet(exitBlocked)
+	case out.Verdict == receipt.CannotTell:
+		return quiet(exitError)
+	}
+	return nil
+}
+
+func (k *recheckFlags) what() string {
+	switch {
+	case k.branch != "":
+		return "the commits of " + k.branch
+	case k.commit != "":
+		return "commit " + k.commit
+	}
+	return fmt.Sprintf("a commit of tag %q in HEAD's history", k.Scud.Tag)
+}
+
+// confirm remembers what tasks were like whose receipts hold.
+func confirm(root string, list []receipt.Looked) error {
+	jobs := map[string]*loop.Job{}
+	var add []receipt.Confirmed
+	for _, l := range list {
+		for _, c := range l.Claims {
+			if c.Verdict != receipt.Holds {
+				continue
+			}
+			job, ok := jobs[c.Tag]
+			if !ok {
+				job, _ = loop.Load(root, loop.Config{Scud: loop.ScudConfig{Tag: c.Tag, PlanPath: c.Receipt.Inputs.PlanPath}})
+				jobs[c.Tag] = job
+			}
+			if job != nil {
+				add = append(add, receipt.Confirmed{Tag: c.Tag, Task: c.Task, Commit: c.Receipt.Commit.Hash, Inputs: job.Inputs(c.Task), At: time.Now().UTC()})
+			}
+		}
+	}
+	return receipt.Confirm(atomicfile.OS(), loop.NewHome(root).Receipts(), add)
+}
+
+// canSign says what keeps receipts from being signed as the settings ask for.
+func canSign(c config.Receipts, repo *gitops.Repo) problems {
+	key := repo.SigningKey()
+	switch {
+	case !c.Write || !c.Sign:
+	case key.ID == "":
+		return problems{{Message: "receipts.sign: git has no signing key", Hint: "git config user.signingkey ~/.ssh/id_ed25519.pub && git config gpg.format ssh"}}
+	case key.Format != "" && key.Format != "openpgp" && key.Format != "ssh":
+		return problems{{Message: fmt.Sprintf("receipts.sign: gpg.format is %s", key.Format), Hint: "receipts are signed with ssh or openpgp: git config gpg.format ssh"}}
+	}
+	return nil
 }

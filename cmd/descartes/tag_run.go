@@ -84,6 +84,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 		r.sandbox, wrong = safety(ctx, root, root, &r.job.Config, r.backend)
 		if found = append(found, wrong...); r.repo != nil {
 			found = append(found, loop.CheckLab(ctx, root, &r.job.Config, r.repo)...)
+			found = append(found, canSign(r.job.Config.Receipts, r.repo)...)
 		}
 	}
 	if len(found) > 0 {

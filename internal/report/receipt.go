@@ -8,6 +8,7 @@ import (
 	"descartes/internal/receipt"
 	"descartes/internal/terminal"
 	"descartes/loop/journal"
+	"descartes/verify"
 )
 
 // Receipt is a task's receipt as a person is shown it.
@@ -110,4 +111,78 @@ func testWords(c receipt.Check) string {
 		}
 	}
 	return s
+}
+
+// RecheckHead says by what receipts are rechecked.
+func RecheckHead(checks []verify.Check, from string, signed bool) string {
+	p := &page{}
+	for _, c := range checks {
+		p.say("%s", strings.Join(terminal.Hang(fmt.Sprintf("check: %s: %s (from %s)", c.Title(), terminal.Clean(c.Run), from), whyWidth, 2), "\n"))
+	}
+	if signed {
+		p.say("signatures: by an allowed signer, or the receipt does not hold")
+	}
+	return p.String()
+}
+
+// RecheckText is what became of one commit's receipts.
+func RecheckText(l receipt.Looked) string {
+	p := &page{}
+	p.say("\n%s %s", Short(l.Hash), terminal.Clean(l.Subject))
+	if len(l.Claims) == 0 {
+		p.say("  no receipt is about it")
+		return p.String()
+	}
+	say := func(indent int, format string, args ...any) {
+		text := strings.Repeat(" ", indent) + terminal.Clean(fmt.Sprintf(format, args...))
+		p.say("%s", strings.Join(terminal.Hang(text, whyWidth, 2), "\n"))
+	}
+	for _, c := range l.Checks {
+		word := "passes"
+		if !c.Passed {
+			word = "does not pass: " + c.Reason
+		}
+		say(2, "%s %s, after %s", c.Name, word, took(c.Seconds))
+	}
+	for _, c := range l.Claims {
+		who := strings.TrimSpace(c.Task + " " + terminal.FitWords(c.Title, 50))
+		found := map[string]string{"patch": ", the patch of " + Short(c.Written), "squash": ", squashed from " + Short(c.Written), "tree": ", the tree of " + Short(c.Written)}[c.Found]
+		if c.Signer != "" {
+			found += ", signed by " + c.Signer
+		}
+		say(2, "%s: %s%s", cmp.Or(who, "its note"), c.Verdict, found)
+		for _, why := range c.Reasons {
+			say(4, "%s", why)
+		}
+		for _, note := range c.Notes {
+			say(4, "note: %s", note)
+		}
+	}
+	return p.String()
+}
+
+// RecheckEnd counts the verdicts.
+func RecheckEnd(list []receipt.Looked) string {
+	n := map[receipt.Verdict]int{}
+	without := 0
+	for _, l := range list {
+		if len(l.Claims) == 0 {
+			without++
+		}
+		for _, c := range l.Claims {
+			n[c.Verdict]++
+		}
+	}
+	all := n[receipt.Holds] + n[receipt.HoldsNot] + n[receipt.CannotTell]
+	s := fmt.Sprintf("\n%d of %s hold", n[receipt.Holds], terminal.Count(all, "receipt"))
+	if x := n[receipt.HoldsNot]; x > 0 {
+		s += fmt.Sprintf(", %d do not", x)
+	}
+	if x := n[receipt.CannotTell]; x > 0 {
+		s += fmt.Sprintf(", of %d nobody can tell", x)
+	}
+	if without > 0 {
+		s += "; no receipt is about " + terminal.Count(without, "commit")
+	}
+	return s + "\n"
 }

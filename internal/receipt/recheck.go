@@ -1,0 +1,389 @@
+package receipt
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/internal/plainfile"
+	"descartes/loop/journal"
+	"descartes/verify"
+)
+
+// Verdict is what a recheck came to.
+type Verdict string
+
+// The verdicts.
+const (
+	Holds      Verdict = "holds"
+	HoldsNot   Verdict = "does not hold"
+	CannotTell Verdict = "cannot tell"
+)
+
+// Rechecked is a claim with what became of it.
+type Rechecked struct {
+	Tag     string   `json:"tag"`
+	Task    string   `json:"task"`
+	Title   string   `json:"title,omitempty"`
+	Loop    string   `json:"loop,omitempty"`
+	Commit  string   `json:"commit"`                // that was looked at
+	Written string   `json:"written_for,omitempty"` // the commit that the receipt is about, where that is another one
+	Found   string   `json:"found_by"`              // commit, patch, squash or tree; nothing, where the commit says that it holds the task and no receipt does
+	Verdict Verdict  `json:"verdict"`
+	Reasons []string `json:"reasons"`
+	Notes   []string `json:"notes"` // what a person should know besides
+	Signer  string   `json:"signer,omitempty"`
+
+	Receipt Receipt `json:"-"`
+}
+
+// Looked is one commit of those that are looked at.
+type Looked struct {
+	Hash    string      `json:"commit"`
+	Subject string      `json:"subject"`
+	Checks  []Ran       `json:"checks"`
+	Claims  []Rechecked `json:"claims"`
+}
+
+// Ran is a check as it ran again.
+type Ran struct {
+	Name    string  `json:"name"`
+	Command string  `json:"command"`
+	Passed  bool    `json:"passed"`
+	Code    int     `json:"exit_code"`
+	Reason  string  `json:"reason,omitempty"`
+	Seconds float64 `json:"seconds"`
+
+	unclear bool // nothing is known of the work: it was ended
+	failed  int  // tests, -1 where that is not known
+}
+
+// Recheck is who checks receipts again: what he goes by comes from him, and never from what he looks at.
+type Recheck struct {
+	Repo    *gitops.Repo
+	Notes   map[string][]byte // of the commits
+	Checks  []verify.Check    // his own
+	All     bool              // run those after one that failed too
+	Signers *Signers          // whose signatures count; nil: nobody asks for any
+	Tag     string            // "": of any
+	Run     func(ctx context.Context, tree gitops.Tree, c verify.Check) (verify.Result, error)
+
+	ran     map[gitops.Tree][]Ran
+	patches map[string]string // patch id to the commit whose note has it
+	runs    map[string]Run    // patch id to what a loop changed as a whole
+	trees   map[string]string // tree to the commit whose note has it
+}
+
+// index finds notes by what their receipts say of commits.
+func (k *Recheck) index() {
+	k.ran, k.patches, k.runs, k.trees = map[gitops.Tree][]Ran{}, map[string]string{}, map[string]Run{}, map[string]string{}
+	for _, on := range slices.Sorted(maps.Keys(k.Notes)) {
+		for _, r := range Held(k.Notes[on]) {
+			if r.Commit.PatchID != "" {
+				k.patches[r.Commit.PatchID] = on
+			}
+			k.trees[r.Commit.Tree] = on
+		}
+		for _, r := range RunsIn(k.Notes[on]) {
+			if r.PatchID != "" {
+				k.runs[r.PatchID] = r
+			}
+		}
+	}
+}
+
+// Commit looks at one commit: it finds what is claimed of it, and runs the checks on its tree where anything is.
+func (k *Recheck) Commit(ctx context.Context, hash string) (l Looked, err error) {
+	if k.ran == nil {
+		k.index()
+	}
+	l = Looked{Hash: hash, Checks: []Ran{}, Claims: []Rechecked{}}
+	at, _, err := k.Repo.History(ctx, hash, hash, 1)
+	if err != nil {
+		return l, err
+	}
+	tree, err := k.Repo.CommitTree(hash)
+	if err != nil {
+		return l, err
+	}
+	l.Subject = at[0].Subject
+	before, err := k.Repo.CommitTree(at[0].Parent)
+	if err != nil {
+		return l, err
+	}
+	found, notes, err := k.find(ctx, hash, before, tree)
+	if err != nil {
+		return l, err
+	}
+	for _, on := range notes {
+		l.Claims = append(l.Claims, k.claims(ctx, hash, string(tree), on, found)...)
+	}
+	if err := k.unproven(ctx, hash, &l); err != nil {
+		return l, err
+	}
+	if len(l.Claims) == 0 {
+		return l, nil
+	}
+	if l.Checks, err = k.checks(ctx, tree); err != nil {
+		return l, err
+	}
+	for i := range l.Claims {
+		l.Claims[i].judge(l.Checks)
+	}
+	return l, nil
+}
+
+// find are the notes that are about a commit, and by what they were found: they stand on it, or say that they are about the same patch, about
+// patches that make this one together, or about the same tree.
+func (k *Recheck) find(ctx context.Context, hash string, before, tree gitops.Tree) (by string, notes []string, err error) {
+	if len(Held(k.Notes[hash])) > 0 || strings.Contains(string(k.Notes[hash]), `"_type"`) {
+		return "commit", []string{hash}, nil
+	}
+	patch, err := k.Repo.PatchID(ctx, before, tree)
+	if err != nil || patch == "" {
+		return "", nil, err
+	}
+	if on := k.patches[patch]; on != "" {
+		return "patch", []string{on}, nil
+	}
+	if r, ok := k.runs[patch]; ok {
+		return "squash", k.noted(r), nil
+	}
+	on := k.trees[string(tree)]
+	if on == "" {
+		return "", nil, nil
+	}
+	for _, r := range k.runs {
+		if at := slices.Index(r.Commits, on); at >= 0 {
+			r.Commits = r.Commits[:at+1]
+			return "tree", k.noted(r), nil
+		}
+	}
+	return "tree", []string{on}, nil
+}
+
+// noted are the commits of a run that have notes.
+func (k *Recheck) noted(r Run) (out []string) {
+	for _, c := range r.Commits {
+		if len(Held(k.Notes[c])) > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// claims are those of a note, each with what is wrong with it already.
+func (k *Recheck) claims(ctx context.Context, hash, tree, on, found string) (out []Rechecked) {
+	if on != hash {
+		tree = ""
+		if t, err := k.Repo.CommitTree(on); err == nil { // else it is gone, as it may be after a squash
+			tree = string(t)
+		}
+	}
+	list, err := Claims(on, tree, k.Notes[on])
+	if err != nil {
+		out = append(out, Rechecked{Commit: hash, Found: found, Verdict: HoldsNot, Reasons: []string{"its note: " + err.Error()}, Notes: []string{}})
+	}
+	for i := range list {
+		c, r := &list[i], &list[i].Receipt
+		if k.Tag != "" && r.Tag != k.Tag {
+			continue
+		}
+		one := Rechecked{Tag: r.Tag, Task: r.Task, Title: r.Title, Loop: r.Loop, Commit: hash, Found: found, Receipt: *r, Notes: k.differences(r)}
+		if on != hash {
+			one.Written = on
+		}
+		if k.Signers != nil {
+			if one.Signer, err = c.SignedBy(ctx, k.Signers); err != nil {
+				c.wrong("its signature cannot be checked: %v", err)
+			}
+		}
+		one.Reasons = append([]string{}, c.Problems...)
+		out = append(out, one)
+	}
+	return out
+}
+
+// differences says where the receipt's checks are not those of who looks.
+func (k *Recheck) differences(r *Receipt) []string {
+	out := []string{}
+	mine := map[string]string{}
+	for _, c := range k.Checks {
+		mine[NameOf(c.Name)] = c.Run
+	}
+	for _, c := range r.Checks {
+		switch run, ok := mine[c.Name]; {
+		case !ok:
+			out = append(out, fmt.Sprintf("it passed the check %s then, which is none now: %s", c.Name, c.Command))
+		case run != c.Command:
+			out = append(out, fmt.Sprintf("the check %s was another command then: %s", c.Name, c.Command))
+		}
+		delete(mine, c.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
+		out = append(out, fmt.Sprintf("the check %s did not run on its work then", name))
+	}
+	return out
+}
+
+// unproven adds the tasks that a commit says it holds, and that no receipt is about.
+func (k *Recheck) unproven(ctx context.Context, hash string, l *Looked) error {
+	w, err := k.Repo.ReadWave(ctx, hash)
+	if err != nil {
+		return err
+	}
+	for _, task := range w.Tasks {
+		if !slices.ContainsFunc(l.Claims, func(c Rechecked) bool { return c.Task == task }) && k.Tag == "" {
+			l.Claims = append(l.Claims, Rechecked{Task: task, Loop: w.Loop, Commit: hash, Found: "nothing", Verdict: CannotTell, Notes: []string{},
+				Reasons: []string{"the commit says that it holds the task, and there is no receipt of it"}})
+		}
+	}
+	return nil
+}
+
+// checks runs the checks on a tree, once.
+func (k *Recheck) checks(ctx context.Context, tree gitops.Tree) ([]Ran, error) {
+	if ran, ok := k.ran[tree]; ok {
+		return ran, nil
+	}
+	out := []Ran{}
+	for _, c := range k.Checks {
+		if n := len(out); n > 0 && !out[n-1].Passed && !k.All {
+			break
+		}
+		res, err := k.Run(ctx, tree, c)
+		if err != nil {
+			return out, err
+		}
+		one := Ran{Name: NameOf(c.Name), Command: c.Run, Passed: res.Passed, Code: res.Code, Seconds: res.Duration.Seconds(), failed: -1,
+			unclear: res.TimedOut || res.Cancelled || res.Overran != "" || res.Signal != 0}
+		if !res.Passed {
+			one.Reason = res.Reason()
+		}
+		if res.Tests != nil {
+			one.failed = len(res.Tests.Failed)
+		}
+		out = append(out, one)
+	}
+	k.ran[tree] = out
+	return out, nil
+}
+
+// judge comes to the verdict.
+func (c *Rechecked) judge(ran []Ran) {
+	if c.Verdict != "" {
+		return
+	}
+	if len(c.Reasons) > 0 {
+		c.Verdict = HoldsNot
+		return
+	}
+	c.Verdict = Holds
+	if len(ran) == 0 {
+		c.Verdict, c.Reasons = CannotTell, []string{"there is no check to run: its agent's word is all there is"}
+	}
+	for _, one := range ran {
+		v, why := c.against(one)
+		if v != Holds {
+			c.Reasons = append(c.Reasons, why)
+		}
+		if v == HoldsNot || v == CannotTell && c.Verdict == Holds {
+			c.Verdict = v
+		}
+	}
+}
+
+// against holds a check as it ran again against what the receipt says of it. One that failed then with failures that were known may do so
+// again.
+func (c *Rechecked) against(one Ran) (Verdict, string) {
+	if one.Passed {
+		return Holds, ""
+	}
+	if one.unclear {
+		return CannotTell, one.Reason
+	}
+	at := slices.IndexFunc(c.Receipt.Checks, func(r Check) bool { return r.Name == one.Name && r.Command == one.Command && r.Code != 0 })
+	switch {
+	case at < 0:
+		return HoldsNot, one.Reason
+	case one.failed >= 0 && c.Receipt.Checks[at].Ran > 0 && one.failed <= c.Receipt.Checks[at].Failed:
+		return Holds, ""
+	case one.failed >= 0 && c.Receipt.Checks[at].Ran > 0:
+		return HoldsNot, fmt.Sprintf("%s; %d tests fail, and %d were known to", one.Reason, one.failed, c.Receipt.Checks[at].Failed)
+	}
+	return CannotTell, one.Reason + "; it failed before any attempt too"
+}
+
+// Total is what several commits came to together: what does not hold counts most.
+func Total(list []Looked) (v Verdict, claims int) {
+	v = Holds
+	for _, l := range list {
+		for _, c := range l.Claims {
+			claims++
+			if c.Verdict == HoldsNot || c.Verdict == CannotTell && v == Holds {
+				v = c.Verdict
+			}
+		}
+	}
+	return v, claims
+}
+
+// Confirmed is a recheck that held, as it is remembered: what had changed by then is no reason to doubt the task any more.
+type Confirmed struct {
+	Tag    string         `json:"tag"`
+	Task   string         `json:"task"`
+	Commit string         `json:"commit"` // that the receipt is about
+	Inputs journal.Inputs `json:"inputs"`
+	At     time.Time      `json:"at"`
+}
+
+const confirmedFile = "rechecks.ndjson"
+
+// Confirm remembers rechecks that held. A folder that is missing is made.
+func Confirm(fsys atomicfile.FS, dir string, add []Confirmed) error {
+	have, err := ReadConfirmed(dir)
+	if err != nil || len(add) == 0 {
+		return err
+	}
+	for _, c := range add {
+		have = slices.DeleteFunc(have, func(o Confirmed) bool { return o.Tag == c.Tag && o.Task == c.Task })
+	}
+	var b bytes.Buffer
+	for _, c := range append(have, add...) {
+		line, err := encode(c)
+		if err != nil {
+			return err
+		}
+		b.Write(append(line, '\n'))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(fsys, filepath.Join(dir, confirmedFile), b.Bytes(), 0o644)
+}
+
+// ReadConfirmed reads what Confirm remembers, the last recheck of each task.
+func ReadConfirmed(dir string) (out []Confirmed, err error) {
+	b, err := plainfile.Read(filepath.Dir(dir), filepath.Join(dir, confirmedFile), maxSaved)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for line := range bytes.Lines(b) {
+		var c Confirmed
+		if json.Unmarshal(line, &c) == nil {
+			out = append(out, c)
+		}
+	}
+	return out, err
+}
