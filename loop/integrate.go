@@ -251,7 +251,7 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 	remote, err := l.tools.Repo.Remote(branch)
 	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(specs, "' '"))
 	if err == nil {
-		pctx, done := stop.watch(ctx)
+		pctx, done := stop.committing(ctx, nil) // what ended the run does not end this
 		defer done()
 		l.unlocked(func() {
 			if err = l.mergeNotes(pctx, remote, specs); err == nil {

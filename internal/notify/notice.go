@@ -137,6 +137,10 @@ func (c *caller) end(n *Notice, e *journal.Event) {
 	if e.Message != "" {
 		lines = append(lines, e.Message)
 	}
+	if d := e.Detail; d != nil && d.Unpushed != "" {
+		n.Heading += ", its work is not pushed"
+		lines = append(lines, "to push it: "+d.Unpushed)
+	}
 	facts := []string{}
 	if n.Tag != "" {
 		facts = append(facts, terminal.Count(len(c.done), "task")+" done")
