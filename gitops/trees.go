@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -458,6 +460,36 @@ func (e *treeEditor) write(dir string, base *objectID, items map[string][]treeIt
 
 // statLines is how long a diff stat may be, its summary included.
 const statLines = 40
+
+// PatchError says that a patch does not apply.
+type PatchError struct{ said string }
+
+func (e *PatchError) Error() string { return e.said }
+
+// Apply is a tree with a patch on top, in the form that git apply takes. One that does not apply is a *PatchError.
+func (r *Repo) Apply(ctx context.Context, tree Tree, patch []byte) (Tree, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	dir, err := os.MkdirTemp("", "descartes-index-")
+	if err != nil {
+		return "", fmt.Errorf("apply a patch: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	index := filepath.Join(dir, "index")
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", string(tree)}, index: index}); err != nil {
+		return "", fmt.Errorf("apply a patch: %w", err)
+	}
+	if _, err := r.cli.run(ctx, gitCall{args: []string{"apply", "--cached", "--recount", "--whitespace=nowarn", "-"}, index: index, stdin: patch}); exitCode(err) != 0 {
+		return "", &PatchError{err.Error()}
+	} else if err != nil {
+		return "", fmt.Errorf("apply a patch: %w", err)
+	}
+	out, err := r.cli.run(ctx, gitCall{options: []string{"-c", "core.fsync=objects"}, args: []string{"write-tree"}, index: index})
+	if err != nil {
+		return "", fmt.Errorf("apply a patch: %w", err)
+	}
+	return Tree(strings.TrimSpace(string(out))), nil
+}
 
 // DiffStat tells people how two trees differ, as `git diff --stat` does: one line for each file, at most 40 in all, and
 // a summary. It is "" where nothing differs.

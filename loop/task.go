@@ -418,7 +418,7 @@ func question(res *attempt.Result) string {
 // looked is what the journal keeps of the looks at an attempt.
 func looked(res *attempt.Result, with Choice) (list []journal.Look) {
 	for _, l := range res.Looks {
-		kept := journal.Look{Name: l.Name, Objects: l.Objects, Said: l.Said[:min(len(l.Said), maxNotes)], Seconds: l.Took.Seconds()}
+		kept := journal.Look{Name: l.Name, Objects: l.Objects, Said: l.Said[:min(len(l.Said), maxNotes)], Shown: l.Shown[:min(len(l.Shown), maxNotes)], Seconds: l.Took.Seconds()}
 		if l.Agent != nil {
 			kept.Agent = agentDetail(*l.Agent, with, 0)
 		}

@@ -51,7 +51,7 @@ func arrows() map[string][]string {
 		"internal/oneline":    {},
 		"internal/oscall":     {},
 		"loop/workspace":      {"gitops", "internal/oscall", "internal/atomicfile", "internal/crash", "internal/oneline", "internal/plainfile"},
-		"loop/attempt":        {"agent", "verify", "verify/guard", "verify/results", "verify/mutants", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
+		"loop/attempt":        {"agent", "specbuild", "verify", "verify/guard", "verify/results", "verify/mutants", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab":            {"internal/oneline", "internal/plainfile", "internal/redact", "loop/attempt", "loop/workspace", "verify"},
 		"loop/grant":          {"internal/atomicfile", "internal/crash", "internal/plainfile"},
 		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},

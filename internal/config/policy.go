@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -51,6 +52,9 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	}
 	if c.Mutants > 0 {
 		add("mutants", "tests must notice each of %d small faults in what an attempt changed, where the language's mutation tool is installed", c.Mutants)
+	}
+	if c.Strength > 0 {
+		add("strength", "tests that an attempt brings must refuse %d wrong solutions that %s writes", c.Strength, cmp.Or(c.StrengthBackend, "an agent"))
 	}
 	return lines
 }

@@ -15,6 +15,9 @@ type ProofConfig struct {
 
 	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" help:"have a mutation tool of the language put this many small faults into what an attempt changed; its tests must notice each (default: none)"`
 
+	Strength        int    `json:"strength,omitempty" flag:"strength" least:"0" in:"mode resume" help:"have an agent write this many wrong solutions, which the tests of an attempt must refuse, and one that the task permits (default: none)"`
+	StrengthBackend string `json:"strength_backend,omitempty" power:"yes" help:"backend of that agent (default: that of the run)"`
+
 	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
 }
 
@@ -27,7 +30,7 @@ type HoldoutConfig struct {
 
 // NeedsLab reports whether commands run on trees besides those that attempts work in.
 func (c *Config) NeedsLab() bool {
-	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome || c.Mutants > 0
+	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome || c.Mutants > 0 || c.Strength > 0
 }
 
 const redWithout = "red-without"
@@ -54,4 +57,13 @@ func (h HoldoutConfig) Folder(root string) string {
 		return real
 	}
 	return dir
+}
+
+// StrengthChoices lists what the agent may be run with that writes wrong solutions for the tests of a task, best first.
+func (c *Config) StrengthChoices(t *tasks.Task) []Choice {
+	out := c.Choices(t)
+	if name := c.StrengthBackend; name != "" && name != out[0].Backend {
+		out = append([]Choice{{name, c.model(name, "")}}, out...)
+	}
+	return out
 }

@@ -196,7 +196,7 @@ func (f *Facts) Receipt() Receipt {
 	if d := a.Result; d != nil {
 		r.Agent.Backend, r.Agent.Model, r.Grade = cmp.Or(d.Backend, r.Agent.Backend), cmp.Or(d.Model, r.Agent.Model), d.Grade
 		for _, l := range d.Looks {
-			one := Look{Name: l.Name, Objects: l.Objects, Said: append([]string{}, l.Said...)}
+			one := Look{Name: l.Name, Objects: l.Objects, Said: slices.Concat([]string{}, l.Said, l.Shown)}
 			if l.Agent != nil {
 				one.Agent = &Agent{Backend: l.Agent.Backend, Model: l.Agent.Model}
 			}

@@ -63,17 +63,18 @@ type Input struct {
 	Log     string
 	Agent   Clocks
 
-	Checks  []Command   // that look at the work, in this order
-	All     bool        // run the checks that come after one that has failed, too
-	Better  bool        // it has failed where it turned no test from red to green and added none, if that can be told
-	Always  bool        // verify whatever an agent that ended well has done and said
-	Clocks  Clocks      // of those commands
-	Guard   *Guard      // of the checks; nil: nobody compares them
-	Holdout *Holdout    // checks that no agent sees; nil: there are none
-	Prove   bool        // tests that it brings have to fail without the rest of it
-	Mutants int         // small faults in it that its tests have to notice; 0: none is tried
-	Base    gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
-	Adopted *Adopted    // the attempt was begun by a run that was killed
+	Checks   []Command   // that look at the work, in this order
+	All      bool        // run the checks that come after one that has failed, too
+	Better   bool        // it has failed where it turned no test from red to green and added none, if that can be told
+	Always   bool        // verify whatever an agent that ended well has done and said
+	Clocks   Clocks      // of those commands
+	Guard    *Guard      // of the checks; nil: nobody compares them
+	Holdout  *Holdout    // checks that no agent sees; nil: there are none
+	Prove    bool        // tests that it brings have to fail without the rest of it
+	Strength *Strength   // by what its tests are measured; nil: by nothing
+	Mutants  int         // small faults in it that its tests have to notice; 0: none is tried
+	Base     gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
+	Adopted  *Adopted    // the attempt was begun by a run that was killed
 }
 
 // Adopted is what the journal tells of an attempt that a killed run had begun.

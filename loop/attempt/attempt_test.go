@@ -9,6 +9,7 @@ import (
 	"descartes/agent"
 	"descartes/gitops"
 	"descartes/loop/workspace"
+	"descartes/specbuild"
 	"descartes/verify"
 	"descartes/verify/guard"
 	"descartes/verify/results"
@@ -20,7 +21,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	in := Input{Name: "3 1", Backend: "claude", Model: "m", Promise: "DONE", Session: "s", Spent: &agent.Tokens{Input: 1, CacheRead: 1, CacheWrite: 1, Output: 1}, Keep: true, Prompt: "do\n", Env: []string{"A=b"}, Log: "/x/log", Always: true,
 		Agent: Clocks{Timeout: time.Hour, Idle: time.Minute, Start: time.Second, Exit: 2 * time.Second, Spin: 7}, Clocks: Clocks{Timeout: time.Minute},
-		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}, Base: "b", Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"}, Protect: []string{"*.sql"}, Base: true, Yes: []string{"q"}}, Prove: true, Mutants: 3, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
+		Checks: []Command{{Check: verify.Check{Name: "one", Run: "true", Timeout: time.Minute, When: verify.AtWave, Retry: 1, Results: []string{"a.xml"}}, Bar: &verify.Bar{Before: &results.Set{Passed: []string{"t"}, More: 1}, Failed: true, Known: true, Fewer: true}, Criterion: true}}, All: true, Better: true, Adopted: &Adopted{Agent: &agent.Result{End: agent.Crashed, Code: 3}, Changed: 2}, Base: "b", Guard: &Guard{Levels: map[string]guard.Level{"all": guard.Fail}, Allow: []string{"tests"}, Protect: []string{"*.sql"}, Base: true, Yes: []string{"q"}}, Prove: true, Mutants: 3, Strength: &Strength{Wrong: specbuild.Wrong{Text: "t", N: 2}, Among: []With{{Backend: "claude"}}}, Holdout: &Holdout{Run: "true", Dir: "/d", Log: "/l", Timeout: time.Second}}
 	through(t, in)
 	through(t, Result{Changed: 1, Verdict: verify.Verified, Reason: "verify passed", Grade: verify.RegressionOnly,
 		Agent: agent.Result{End: agent.Finished, Cause: agent.Budget, Code: 1, Signal: 9, Reason: "r", Until: at, Final: "f", Complete: true, Blocked: "b", Question: "q",
@@ -28,7 +29,7 @@ func TestDataSurvivesJSON(t *testing.T) {
 			Events: 5, Unknown: 1, Duration: time.Second, Bytes: 10},
 		Verify: &verify.Result{Name: "n", Command: "c", Passed: true, Code: 1, Signal: 2, TimedOut: true, Cancelled: true, Overran: "o", Tail: "t", Duration: time.Second, Tests: &results.Set{Failed: []string{"f"}}, Unread: "u", Change: &results.Change{Broken: []string{"f"}}, Known: 1, Standing: true, Tries: 2, Flaky: []string{"x"}},
 		Checks: []Ran{{Command: Command{Check: verify.Check{Run: "true"}}, Result: verify.Result{Passed: true}}},
-		Looks:  []Looked{{Name: "guard", Objects: true, Said: []string{"s"}, Agent: &agent.Result{End: agent.Finished}, Took: time.Second}}, Objection: &Objection{By: "guard", Reason: "r", Detail: "d", Ask: true},
+		Looks:  []Looked{{Name: "guard", Objects: true, Said: []string{"s"}, Shown: []string{"e"}, Agent: &agent.Result{End: agent.Finished}, Took: time.Second}}, Objection: &Objection{By: "guard", Reason: "r", Detail: "d", Ask: true},
 		Work: workspace.Result{Before: "1", Seen: "2", After: "3", Changed: []gitops.Change{{Op: 'A', Path: "a"}}, Left: []string{"l"}, Fresh: []string{"l"}, Taken: []string{"t"},
 			Grown: []gitops.Change{{Op: 'M', Path: "go.sum"}}, Uncovered: []string{"u"}, LeftOut: []gitops.LeftOut{{Path: "p", Why: "w"}},
 			Old: []gitops.LeftOut{{Path: "o", Why: "w"}}, Nested: []string{"n"}, Commits: "c", Busy: "x"}})

@@ -27,6 +27,7 @@ func Looks() []Look {
 		{Name: "holdout", On: func(in *Input) bool { return in.Holdout != nil }, At: heldOut},
 		{Name: "prove", On: func(in *Input) bool { return in.Prove }, At: prove},
 		{Name: "mutants", On: func(in *Input) bool { return in.Mutants > 0 }, At: mutate},
+		{Name: "strength", On: func(in *Input) bool { return in.Strength != nil }, At: strengthen},
 	}
 }
 
@@ -51,6 +52,7 @@ type Looked struct {
 	Name    string
 	Objects bool          // see Result.Objection
 	Said    []string      // what a person should know, each in one line
+	Shown   []string      // what it showed: evidence, that needs nobody's attention
 	Agent   *agent.Result // that it consulted; nil for none
 	Took    time.Duration
 }
@@ -70,12 +72,12 @@ type Subject struct {
 // Note keeps a line for people with what the look came to, and shows it at once.
 func (s *Subject) Note(line string) error {
 	line = oneline.Text(line)
-	s.Keep(line)
+	s.looked.Said = append(s.looked.Said, line)
 	return s.run.tell(Step{Moment: Noted, Who: s.looked.Name, Lines: []string{line}})
 }
 
-// Keep keeps a line for people with what the look came to.
-func (s *Subject) Keep(line string) { s.looked.Said = append(s.looked.Said, oneline.Text(line)) }
+// Show keeps a line of evidence with what the look came to.
+func (s *Subject) Show(line string) { s.looked.Shown = append(s.looked.Shown, oneline.Text(line)) }
 
 // Working tells, once, that the look runs something that takes a while.
 func (s *Subject) Working() error {

@@ -90,7 +90,7 @@ func mutate(ctx context.Context, s *Subject) (*Objection, error) {
 		}
 	}
 	if len(survivors) == 0 {
-		s.Keep(fmt.Sprintf("its tests notice all of %d small faults in what it changed", tried))
+		s.Show(fmt.Sprintf("its tests notice all of %d small faults in what it changed", tried))
 		return nil, nil
 	}
 	named := survivors[:min(len(survivors), maxFaults)]

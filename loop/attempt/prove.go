@@ -55,7 +55,7 @@ func prove(ctx context.Context, s *Subject) (*Objection, error) {
 		return nil, err
 	}
 	if len(tests) == 0 {
-		s.Keep("it adds and changes no tests: there is nothing to prove")
+		s.Show("it adds and changes no tests: there is nothing to prove")
 		return nil, nil
 	}
 	without, err := s.Repo.TreeWith(s.base(), tree, all)
@@ -79,7 +79,7 @@ func prove(ctx context.Context, s *Subject) (*Objection, error) {
 			return nil, err
 		}
 		if before.Passed || failsMore(&before, &res) {
-			s.Keep(fmt.Sprintf("its tests fail without the rest of its work: %s", oneline.List(tests)))
+			s.Show(fmt.Sprintf("its tests fail without the rest of its work: %s", oneline.List(tests)))
 			return nil, nil
 		}
 		failed = c.Title()

@@ -270,6 +270,7 @@ type Look struct {
 	Name    string   `json:"name"`
 	Objects bool     `json:"objects,omitempty"`
 	Said    []string `json:"said,omitempty"`  // what a person should know
+	Shown   []string `json:"shown,omitempty"` // evidence that needs nobody's attention
 	Agent   *Detail  `json:"agent,omitempty"` // what the agent came to that it consulted
 	Seconds float64  `json:"seconds,omitempty"`
 }
@@ -439,6 +440,9 @@ func (e *Event) Texts() []*string {
 		for _, l := range d.Looks {
 			for i := range l.Said {
 				texts = append(texts, &l.Said[i])
+			}
+			for i := range l.Shown {
+				texts = append(texts, &l.Shown[i])
 			}
 		}
 	}
