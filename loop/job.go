@@ -272,6 +272,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	}
 	req.Verify, req.Checks = specChecks(checksOf(&j.Config, KindTag))
 	req.Attempt.Failure = unasked(req.Attempt.Failure, req.Answers)
+	req.NoTask, req.Alone = !c.Spec.IncludeTask, !c.UseSubAgents
 	if !c.Spec.IncludePlanSection {
 		req.Plan = nil
 	}
@@ -607,7 +608,8 @@ func NothingToDo(j *Job) (bool, error) {
 // NothingRunsError says that no task of a list can run.
 type NothingRunsError struct {
 	Tag           string
-	Blocked, Held int // Blocked is 0 where the list itself is at fault
+	Blocked, Held int      // Blocked is 0 where the list itself is at fault
+	Faults        []string // of the list: its first cycles and missing dependencies
 }
 
 func (e *NothingRunsError) Error() string {
@@ -618,11 +620,19 @@ func (e *NothingRunsError) Error() string {
 	if e.Blocked > 0 && e.Held > 0 {
 		s += fmt.Sprintf(", %d held", e.Held)
 	}
+	if len(e.Faults) > 0 {
+		s += ": " + strings.Join(e.Faults, "; ")
+	}
 	return s
 }
 
 func noneRunnable(j *Job) Problem {
 	e := &NothingRunsError{Tag: j.File.Tag(), Blocked: len(j.blockedTasks()), Held: j.Graph.Counts().Held}
+	for _, p := range j.Graph.Problems() {
+		if len(e.Faults) < 3 && slices.Contains([]string{"cycle", "missing", "self"}, p.Kind) {
+			e.Faults = append(e.Faults, p.Message)
+		}
+	}
 	p := Problem{Message: e.Error(), Hint: "descartes waves --scud-tag " + j.File.Tag() + " shows why", Err: e}
 	if e.Blocked > 0 {
 		p.Hint += "; --retry-blocked tries the blocked ones again"

@@ -44,10 +44,12 @@ func (d *draft) task(w *writer) {
 	at := w.Len()
 	t := d.req.Task
 	w.WriteString("\nDo this one task in the current directory, and no other task of the list.\n")
-	paragraph(w, "", t.Description)
-	paragraph(w, "## Details", t.Details)
-	paragraph(w, "## Test strategy", t.TestStrategy)
-	paragraph(w, "## Acceptance", t.Acceptance)
+	if !d.req.NoTask {
+		paragraph(w, "", t.Description)
+		paragraph(w, "## Details", t.Details)
+		paragraph(w, "## Test strategy", t.TestStrategy)
+		paragraph(w, "## Acceptance", t.Acceptance)
+	}
 	d.dependencies(w)
 	w.from(at, Source{Part: "task"})
 	d.acceptance(w)
@@ -331,5 +333,8 @@ func (d *draft) report(w *writer) {
 		promise = "COMPLETE"
 	}
 	w.WriteString(fmt.Sprintf(reportText, promise))
+	if d.req.Alone {
+		w.WriteString("- Do the work yourself: do not start sub-agents.\n")
+	}
 	w.from(at, Source{Part: "report"})
 }

@@ -101,7 +101,7 @@ func parse(src string) (*document, *problem) {
 // notText refuses what is no UTF-8 text.
 func notText(src string) *problem {
 	if strings.HasPrefix(src, "\xff\xfe") || strings.HasPrefix(src, "\xfe\xff") {
-		return &problem{0, "the file is UTF-16 text, save it as UTF-8"}
+		return &problem{0, "the file is UTF-16 text, and has to be UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"}
 	}
 	if utf8.ValidString(src) {
 		return nil
@@ -109,7 +109,7 @@ func notText(src string) *problem {
 	for i, r := range src {
 		if r == utf8.RuneError {
 			if _, n := utf8.DecodeRuneInString(src[i:]); n == 1 {
-				return &problem{i, fmt.Sprintf("the file is not UTF-8 text (byte 0x%02x)", src[i])}
+				return &problem{i, fmt.Sprintf("the file is not UTF-8 text (byte 0x%02x); if it is Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW", src[i])}
 			}
 		}
 	}

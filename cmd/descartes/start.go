@@ -137,9 +137,9 @@ func (s *settings) source(f *pflag.FlagSet, what string) error {
 		return f.Set("prompt-file", what)
 	}
 	if front, _ := plan.ReadFrontMatter(text); front.Tag == "" {
-		tag := strings.TrimSuffix(filepath.Base(what), filepath.Ext(what))
-		if err := tasks.ValidTag(tag); err != nil {
-			return badInput("name the tag that it becomes: descartes loop start --plan "+terminal.Quote(what)+" --scud-tag TAG", "%w", err)
+		tag, err := tagOfPlan(what)
+		if err != nil {
+			return err
 		}
 		if err := f.Set("scud-tag", tag); err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/scheduler"
 	"descartes/tasks"
 )
 
@@ -250,9 +251,9 @@ Exit codes: 0 nothing was found, 3 something was found, 2 the list cannot be rea
 
 func newTasksImportCmd() *cobra.Command {
 	s := &settings{}
-	var dryRun, asJSON bool
+	var dryRun, asJSON, force bool
 	cmd := &cobra.Command{
-		Use:   "import",
+		Use:   "import [plan]",
 		Short: "Make a task file from the tasks in a Markdown plan",
 		Long: `Make a task file from the tasks in a Markdown plan.
 
@@ -260,18 +261,27 @@ Tasks are found in headings "Task 1: Title", in phases with their items, in tabl
 where [x] is done; dependencies in "Depends on: 1, 2", "(blocked by 3)", "blocks 4" and tables. Phases
 wait for the phase before them, unless the plan says what their tasks wait for.
 
-A tag that has tasks already is never written to.`,
-		Args: takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return importPlan(cmd, s, dryRun, asJSON)
+Items that are numbered on from phase to phase keep their numbers.
+
+A tag that has tasks already is never written to. A dependency on a task that the plan does not have is an error.`,
+		Args: takes(0, 1, "one plan"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if s.Scud.PlanPath != "" {
+					return badInput("leave one of them out", "%q and --plan both name the plan", args[0])
+				}
+				s.Scud.PlanPath = args[0]
+			}
+			return importPlan(cmd, s, dryRun, asJSON, force)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.Dir, "working-dir", ".", "work as if started in this `directory`")
 	f.StringVar(&s.Scud.PlanPath, "plan", "", "plan `file`")
-	f.StringVar(&s.Scud.Tag, "scud-tag", "", "`tag` that the tasks get (default: the one in the plan's front matter)")
+	f.StringVar(&s.Scud.Tag, "scud-tag", "", "`tag` that the tasks get (default: the one in the plan's front matter, else the plan's name)")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be written, and write nothing")
 	f.BoolVar(&asJSON, "json", false, "print the tasks as JSON")
+	f.BoolVar(&force, "force", false, "import it although dependencies name tasks that are not there; these are held")
 	return cmd
 }
 
@@ -284,13 +294,13 @@ type importJSON struct {
 	Findings []report.Finding    `json:"findings"`
 }
 
-func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
+func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON, force bool) error {
 	root, err := findRoot(s.Dir)
 	if err != nil {
 		return err
 	}
 	if s.Scud.PlanPath == "" {
-		return badInput("--plan plan.md", "which plan?")
+		return badInput("descartes tasks import plan.md", "which plan?")
 	}
 	s.Scud.PlanPath = inProject(root, s.dirPath(), s.Scud.PlanPath)
 	if _, err := loop.PlanText(root, s.Scud.PlanPath); err != nil {
@@ -301,7 +311,9 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 		return err
 	}
 	if s.Scud.Tag == "" {
-		return badInput("--scud-tag, or tag: in the plan's front matter", "which tag do the tasks get?")
+		if s.Scud.Tag, err = tagOfPlan(s.Scud.PlanPath); err != nil {
+			return err
+		}
 	}
 	if err := tasks.ValidTag(s.Scud.Tag); err != nil {
 		return err
@@ -316,6 +328,9 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 	b, err := report.NewBoard(job)
 	if err != nil {
 		return err
+	}
+	if missing := missingOf(job.Graph.Problems()); len(missing) > 0 && !force {
+		return append(missing, loop.Problem{Message: "nothing is imported", Hint: "correct the plan, or import it as it is with --force: such tasks are held"})
 	}
 	if !dryRun {
 		if err := unowned(loop.NewHome(root), job.File); err != nil {
@@ -349,6 +364,25 @@ func importPlan(cmd *cobra.Command, s *settings, dryRun, asJSON bool) error {
 	}
 	fmt.Fprintf(&out, "%s %s: %s of %s%s\n", verb, terminal.Clean(file), terminal.Count(c.Total, "task"), terminal.Clean(s.Scud.PlanPath), done)
 	return write(cmd.OutOrStdout(), out.String())
+}
+
+// missingOf are the dependencies on tasks that a list does not have.
+func missingOf(found []scheduler.Problem) (list problems) {
+	for _, p := range found {
+		if p.Kind == "missing" {
+			list = append(list, loop.Problem{Message: p.Message})
+		}
+	}
+	return list
+}
+
+// tagOfPlan is the tag of a plan that names none: its file's name.
+func tagOfPlan(path string) (string, error) {
+	tag := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	if err := tasks.ValidTag(tag); err != nil {
+		return "", badInput("name the tag with --scud-tag, or with tag: in the plan's front matter", "the plan's name makes no tag: %w", err)
+	}
+	return tag, nil
 }
 
 func taken(root, tag, path string) error {

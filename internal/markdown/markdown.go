@@ -437,7 +437,7 @@ func Inline(s string) string {
 // message continues a sentence: "is not text: ...".
 func CheckText(src []byte) error {
 	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
-		return fmt.Errorf("is UTF-16 text; save it as UTF-8")
+		return fmt.Errorf("is UTF-16 text, and has to be UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW")
 	}
 	if i := bytes.IndexByte(src, 0); i >= 0 {
 		return fmt.Errorf("is not text: NUL byte in line %d", 1+bytes.Count(src[:i], []byte("\n")))
@@ -456,5 +456,5 @@ func CheckText(src []byte) error {
 		}
 		src = src[n:]
 	}
-	return fmt.Errorf("is not UTF-8 text: invalid byte in line %d", line)
+	return fmt.Errorf("is not UTF-8 text: invalid byte in line %d; if it is Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW", line)
 }

@@ -79,6 +79,7 @@ func (p *planner) phaseItems() bool {
 	if !some {
 		return false
 	}
+	through := countedThrough(items)
 	for i := range p.phases {
 		if len(items[i]) == 0 {
 			p.addPhase(i)
@@ -86,7 +87,11 @@ func (p *planner) phaseItems() bool {
 		}
 		head := p.heads[p.phases[i].head]
 		finished := head.settled && head.status == tasks.Done || !p.anyBox(items[i]) && p.allTicked(head.line+1, head.end)
-		p.nameItems(items[i], p.phases[i].id)
+		prefix := p.phases[i].id
+		if through {
+			prefix = ""
+		}
+		p.nameItems(items[i], prefix)
 		for _, it := range items[i] {
 			if finished && !it.task.settled {
 				it.task.Status, it.task.settled = tasks.Done, true
@@ -95,6 +100,24 @@ func (p *planner) phaseItems() bool {
 		}
 	}
 	return true
+}
+
+// countedThrough reports whether the items of several phases are numbered on from phase to phase: then their numbers are their ids.
+func countedThrough(phases [][]planItem) bool {
+	last := 0
+	for _, items := range phases {
+		for _, it := range items {
+			n, err := strconv.Atoi(it.task.ID)
+			if err != nil || n <= last {
+				return false
+			}
+			last = n
+		}
+		if len(items) == 0 {
+			return false
+		}
+	}
+	return len(phases) > 1
 }
 
 // phaseTasks makes a task of each phase.
