@@ -310,6 +310,24 @@ func TestViewAsks(t *testing.T) {
 	}
 }
 
+// TestViewAsksInABuild answers a gate's questions in the view of a mode.
+func TestViewAsksInABuild(t *testing.T) {
+	t.Parallel()
+	v := newView(t, "*: say ---LOOP_STATUS---\n*: say CRITERIA: {\"a\": true}\n*: say EXIT_SIGNAL: true\n*: say ---END_STATUS---\n*: write slugs.txt x\n")
+	if v == nil {
+		return
+	}
+	v.write("work/IMPLEMENTATION_PLAN.md", "- [ ] Slugs\n")
+	v.start("build", "3", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT", "--verify", "true", "--criterion", "a", "--shape", "colleague", "--loop-state", "delete")
+	v.shows("The loop asks", "Here is 1 step. Proceed?")
+	v.press("y")
+	v.shows("All criteria met. Confirm done?")
+	v.press("y")
+	if after := v.ends(exitDone); !strings.Contains(after, "completed: every criterion is met and a person confirmed it") {
+		t.Errorf("the normal screen has\n%s", after)
+	}
+}
+
 // TestPlainLines asks for lines at a terminal.
 func TestPlainLines(t *testing.T) {
 	t.Parallel()

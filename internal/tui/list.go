@@ -313,7 +313,12 @@ func decided(d journal.Decision) string {
 // help says what every key does.
 func (m *model) help() string {
 	var b strings.Builder
-	say := func(keys, what string) { fmt.Fprintf(&b, "  %-14s %s\n", keys, what) }
+	say := func(keys, what string) {
+		for line := range strings.SplitSeq(ansi.Wrap(what, max(12, m.width-19), ""), "\n") {
+			fmt.Fprintf(&b, "  %-14s %s\n", keys, strings.TrimSpace(line))
+			keys = ""
+		}
+	}
 	b.WriteString("Keys\n\n")
 	tag := m.loop == nil || m.loop.tag()
 	say("↑ ↓ j k", "choose "+map[bool]string{true: "a task", false: "an iteration"}[tag])

@@ -382,7 +382,14 @@ func (m *model) request(r loop.Request) {
 func (m *model) asking(r loop.Request, now bool) func() tea.Cmd {
 	return func() tea.Cmd {
 		ask := m.opt.Request
-		return func() tea.Msg { return doneWith(ask(r, now)) }
+		here := m.opt.Here
+		return func() tea.Msg {
+			said, err := ask(r, now)
+			if here { // the run itself says what is asked of it
+				said = ""
+			}
+			return doneWith(said, err)
+		}
 	}
 }
 

@@ -220,6 +220,7 @@ func TestFrames(t *testing.T) {
 		"prompt-120x30": act(prompt.model(120, 30)),
 		"prompt-60x20":  act(prompt.model(60, 20)),
 		"prompt-help":   act(prompt.model(80, 24)),
+		"prompt-help40": act(prompt.model(40, 24)),
 		"prompt-stops":  act(prompt.model(80, 24)),
 		"tag-40x10":     act(tag.model(40, 10)),
 		"tag-40x15":     act(tag.model(40, 15)),
@@ -229,6 +230,7 @@ func TestFrames(t *testing.T) {
 	frames["tag-pause"].loop.asked = report.Pending{Asked: loop.RequestPause, Kind: loop.KindTag, Underway: true}
 	frames["prompt-stops"].loop.asked = report.Pending{Stopping: true, Kind: loop.KindPrompt, Underway: true}
 	press(frames["prompt-help"], "?")
+	press(frames["prompt-help40"], "?")
 	press(frames["tag-40x15"], "down", "down", "down")
 	frames["tag-leave"].opt.Here = true
 	frames["tag-asks"].Update(askMsg{"Here are 2 steps. Proceed?", make(chan bool, 1)})
