@@ -194,7 +194,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 		if err != nil {
 			return nil, err
 		}
-		if passed {
+		if passed && (l.history.Known[c.Name] != nil || !l.last.passes[c.Name].Told) { // else the results of its tests are wanted
 			decides = true
 			continue
 		}
@@ -319,7 +319,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 		return nil, err
 	}
 	b.Task = task
-	tree, left, err := l.tidy(context.WithoutCancel(ctx), u)
+	tree, left, err := l.tidy(context.WithoutCancel(ctx), u, "the verification before any task")
 	if err != nil {
 		return nil, err
 	}
@@ -334,6 +334,93 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	return b, l.record(e)
 }
 
+// onState runs a check on a state that no attempt is at, at that point of the run, and puts back what it does there. One that is named is
+// recorded.
+func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string) (res verify.Result, err error) {
+	u := &unit{lane: ln, before: state, base: state, log: log}
+	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
+		return res, err
+	}
+	if c.Name != "" {
+		if err := l.record(&journal.Event{Type: journal.VerifyStarted, Detail: &journal.Detail{At: string(when), Check: c.Name, Log: l.relative(log)}}); err != nil {
+			return res, err
+		}
+	}
+	vctx, done := stop.watch(ctx)
+	l.unlocked(func() { res, err = attempt.Check(vctx, ln.runner.Verify, l.checkRequest(ln, label, log), c) })
+	done()
+	if err != nil || c.Name == "" {
+		return res, err
+	}
+	e := &journal.Event{Type: journal.VerifyFinished, Tree: string(state), Detail: verifyDetail(res)}
+	e.Detail.At, e.Detail.Command = string(when), c.Run
+	if _, e.Detail.Left, err = l.tidy(context.WithoutCancel(ctx), u, "check "+c.Name); err != nil {
+		return res, err
+	}
+	if !res.Passed {
+		e.Reason, e.Detail.Output = res.Reason(), res.Tail
+	}
+	return res, l.record(e)
+}
+
+// checksLog is the output of the checks that are run on a state as a whole.
+func (h Home) checksLog(id string) string { return filepath.Join(h.Run(id), "logs", "checks.log") }
+
+// ChecksError says that a check fails on the verified work as a whole.
+type ChecksError struct {
+	When   verify.When
+	Wave   int // that it keeps from its commit
+	Result verify.Result
+}
+
+func (e *ChecksError) Error() string {
+	if e.When == verify.AtEnd {
+		return fmt.Sprintf("check %s fails at the end (%s): what is done stays done and committed; correct it, commit, and resume the loop: the check runs again", e.Result.Name, e.Result.Reason())
+	}
+	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed", e.Result.Name, e.Result.Reason(), e.Wave)
+}
+
+// passChecks runs checks on the verified work as a whole, less those that have passed on it. The first that fails is a *ChecksError.
+func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when verify.When, wave int, fewer bool) error {
+	whens := []verify.When{when}
+	if when == verify.AtWave && l.trunk == nil {
+		whens = append(whens, verify.AtMerge)
+	}
+	for _, c := range l.commands(l.checksAt(whens...), fewer) {
+		state, err := l.holds(ctx, ln)
+		if err != nil {
+			return err
+		}
+		if passed, err := l.passedBefore(ctx, state, &c.Check); err != nil || passed {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return stoppedError("check " + c.Name + " has not run on the work as a whole")
+		}
+		res, err := l.onState(ctx, stop, ln, state, when, &c, "check "+c.Name, l.home.checksLog(l.state.ID))
+		switch {
+		case err != nil:
+			return err
+		case res.Cancelled:
+			return stoppedError("check " + c.Name + " was stopped")
+		case !res.Passed:
+			return &ChecksError{When: when, Wave: wave, Result: res}
+		}
+	}
+	return nil
+}
+
+// lastChecks runs the checks of the end where a run comes to its end with that outcome.
+func (l *Loop) lastChecks(ctx context.Context, stop *stopper, out *Outcome) error {
+	if len(l.lanes) == 0 || !l.work.final(out) || stop.asked(ctx) != nil {
+		return nil
+	}
+	return l.passChecks(ctx, stop, l.lanes[0], verify.AtEnd, 0, false)
+}
+
 // checkRequest is what a check is run with in a lane that is at no attempt.
 func (l *Loop) checkRequest(ln *lane, label, log string) verify.Request {
 	return Timed(l.config, verify.Request{Label: label, Dir: ln.ws.Dir(), Files: ln.ws.Files(),
@@ -345,9 +432,6 @@ func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Chec
 	p := l.history.Passes[c.Name]
 	if p.Tree == "" {
 		p = l.last.passes[c.Name]
-	}
-	if p.Told && l.history.Known[c.Name] == nil { // the results of its tests are wanted
-		return false, nil
 	}
 	if p.Tree == "" || p.Command != l.tools.Redact.Text(c.Run) {
 		return false, nil
@@ -387,7 +471,7 @@ func (h Home) before(tag string) (b before) {
 
 // tidy puts back the files of the repository that the verify command changed; what it changed is kept under
 // a ref. New files stay where they are.
-func (l *Loop) tidy(ctx context.Context, u *unit) (tree string, made []string, err error) {
+func (l *Loop) tidy(ctx context.Context, u *unit, what string) (tree string, made []string, err error) {
 	if err := l.heal(u, "verification"); err != nil {
 		return "", nil, err
 	}
@@ -403,7 +487,7 @@ func (l *Loop) tidy(ctx context.Context, u *unit) (tree string, made []string, e
 		}
 	}
 	if len(back) > 0 {
-		if err := l.record(&journal.Event{Type: journal.Warning, Message: "the verification before any task changed files, which are restored: " + oneline.List(back) + "; as it left them they are in " + ref}); err != nil {
+		if err := l.record(&journal.Event{Type: journal.Warning, Message: what + " changed files, which are restored: " + oneline.List(back) + "; as it left them they are in " + ref}); err != nil {
 			return "", nil, err
 		}
 	}

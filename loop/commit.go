@@ -50,6 +50,9 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	if err := w.flush(); err != nil {
 		return err
 	}
+	if err := w.passWave(ctx, stop, ln, number); err != nil {
+		return err
+	}
 	var wave gitops.Wave
 	var done []string
 	for _, v := range w.history.Verified {
@@ -240,6 +243,18 @@ func (w *tagWork) noteRun(ctx context.Context) error {
 		return err
 	}
 	return repo.AddNotes(ctx, receipt.NotesRef, map[string][]byte{run.Commits[n-1]: text}, receipt.Join)
+}
+
+// passWave has the checks of a wave pass before its commit, on the state as a whole. In the user's tree they cannot while an unfinished task's
+// work lies there.
+func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number int) error {
+	if len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified) == 0 {
+		return nil
+	}
+	if w.trunk == nil && w.history.Unfinished() {
+		return stoppedError(fmt.Sprintf("wave %d is not committed: its checks cannot run while the unfinished work of task %s lies in the tree", number, w.history.Current))
+	}
+	return w.passChecks(ctx, stop, ln, verify.AtWave, number, false)
 }
 
 // usersIn lists those of the user's own changes that a commit holds.

@@ -12,7 +12,6 @@ import (
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/internal/receipt"
-	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
 	"descartes/verify"
@@ -23,7 +22,8 @@ import (
 type Integration struct {
 	Tree gitops.Tree // everything verified so far, in the order in which it was accepted
 
-	history []Fate // what was accepted
+	history []Fate                    // what was accepted
+	more    func(units []string) bool // whether their work together has to pass more than what each has passed; nil: never
 	merge   func(ctx context.Context, base, ours, theirs gitops.Tree) (gitops.Tree, []gitops.Conflict, error)
 	verify  func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error)
 }
@@ -124,11 +124,10 @@ func (g *Integration) Fold(ctx context.Context, batch []Candidate) ([]Fate, erro
 		if len(conflicts) > 0 {
 			continue
 		}
-		if next == c.Tree {
+		state = next
+		if units = append(units, c.Unit); next == c.Tree && (g.more == nil || !g.more(units)) {
 			known[next] = nil // it is what was verified
 		}
-		state = next
-		units = append(units, c.Unit)
 	}
 	failure, err := g.check(ctx, known, state, units)
 	if err != nil {
@@ -198,6 +197,9 @@ type trunk struct {
 	busy   bool   // somebody folds or commits: the state is his
 	loose  string // commit that a dead loop made and did not note, "" for none
 	stop   *stopper
+
+	closes func(units []string) bool // whether they complete a wave; nil: there are none
+	fewer  func(units []string) bool // whether one of them may leave fewer tests
 }
 
 // candidate is a verified result that waits to be folded in.
@@ -364,8 +366,9 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate
 			list[i] = batch[i].Candidate
 		}
 		t.merged.verify = func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error) {
-			return t.verify(ctx, ln, tree, units)
+			return t.verify(ctx, ln, tree, units, slices.ContainsFunc(list, func(c Candidate) bool { return c.Tree == tree }))
 		}
+		t.merged.more = func(units []string) bool { return len(t.checksAt(t.whens(units)[1:]...)) > 0 }
 		fates, err := t.merged.Fold(ctx, list)
 		for i := range fates {
 			batch[i].fate = &fates[i]
@@ -381,24 +384,34 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate
 	return mine.fate, mine.err
 }
 
-// verify runs the checks that an integration state has to pass, and is the first result that is no pass, else the last.
-func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string) (res verify.Result, err error) {
-	res.Passed = true
+// verify runs the checks that an integration state has to pass, and is the first result that is no pass, else the last. done says that the
+// checks of an attempt have passed on it.
+func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string, done bool) (res verify.Result, err error) {
+	whens := t.whens(units)
+	if done {
+		whens = whens[1:]
+	}
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
-	for _, c := range t.commands(t.checksAt(verify.AtAttempt, verify.AtMerge), false) {
-		if _, err := t.prepare(ctx, ln, workspace.Start{Base: tree, Aside: strings.TrimSuffix(log, ".log")}); err != nil {
-			return res, err
+	res.Passed = true
+	for _, c := range t.commands(t.checksAt(whens...), t.fewer != nil && t.fewer(units)) {
+		when := verify.AtMerge
+		if c.At(verify.AtWave) {
+			when = verify.AtWave
 		}
-		vctx, done := t.stop.watch(ctx)
-		t.unlocked(func() {
-			res, err = attempt.Check(vctx, ln.runner.Verify, t.checkRequest(ln, "integration of "+oneline.List(units), log), &c)
-		})
-		done()
-		if err != nil || !res.Passed {
+		if res, err = t.onState(ctx, t.stop, ln, tree, when, &c, "integration of "+oneline.List(units), log); err != nil || !res.Passed {
 			return res, err
 		}
 	}
 	return res, nil
+}
+
+// whens are the points at which checks are run on a state with the work of some units: those of the wave, where the units complete one.
+func (t *trunk) whens(units []string) []verify.When {
+	whens := []verify.When{verify.AtAttempt, verify.AtMerge}
+	if t.closes != nil && t.closes(units) {
+		whens = append(whens, verify.AtWave)
+	}
+	return whens
 }
 
 // commit makes a commit of the state in a slot and has the branch follow, with the user's files. Where they cannot the commits go to a branch
@@ -554,7 +567,7 @@ func (t *trunk) follow(ctx context.Context, ln *lane, tip string, base gitops.Tr
 	}
 	fate := Fate{Conflicts: met}
 	if len(met) == 0 && next != base {
-		res, err := t.verify(ctx, ln, next, []string{"what was committed meanwhile"})
+		res, err := t.verify(ctx, ln, next, []string{"what was committed meanwhile"}, false)
 		if err != nil {
 			return err
 		}
@@ -595,7 +608,7 @@ func (t *trunk) mergedByHand(ctx context.Context, ln *lane, tip string, work git
 		return false, err
 	}
 	if base != work {
-		res, err := t.verify(ctx, ln, base, []string{"what was merged by hand"})
+		res, err := t.verify(ctx, ln, base, []string{"what was merged by hand"}, false)
 		if err != nil {
 			return false, err
 		}

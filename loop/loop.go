@@ -73,8 +73,9 @@ type Outcome struct {
 	Unpushed string    // the command that does what --push could not, "" where nothing is left to push
 	Branch   string    // that took the commits, where it is not the one that is checked out
 
-	Baseline *Baseline // of BaselineFails
-	Err      error     // of OwnError, where there is one
+	Baseline *Baseline    // of BaselineFails
+	Checks   *ChecksError // of ChecksFail
+	Err      error        // of OwnError, where there is one
 }
 
 // OutcomeOf is what the run came to that a loop_finished or loop_paused event ends.
@@ -171,6 +172,8 @@ type work interface {
 	// reviewed is the unit whose failure a second agent is to look at before u; nil: none is. review is what it is shown.
 	reviewed(u *unit) *unit
 	review(ctx context.Context, u *unit, now gitops.Tree) (r specbuild.Review, ref string, err error)
+	// final reports whether a run with that outcome has nothing left to do, and something done that the checks of the end are for.
+	final(out *Outcome) bool
 	// testable reports whether the verify command may run on the tree as it is before the first attempt.
 	testable() bool
 
@@ -269,7 +272,10 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	noted := l.noteStop(soft)
 	out, err := l.run(ctx, stop)
 	l.unlocked(noted)
-	if err = l.work.endRun(ctx, stop, &out, err); err != nil {
+	if err = l.work.endRun(ctx, stop, &out, err); err == nil {
+		err = l.lastChecks(ctx, stop, &out)
+	}
+	if err != nil {
 		out, err = stop.failed(ctx, err)
 	}
 	if l.trunk != nil {

@@ -303,6 +303,9 @@ func (w *promptWork) note(message string) error {
 	return w.record(&journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: message})
 }
 
+// final: the gate, or the promise, has ended it.
+func (w *promptWork) final(out *Outcome) bool { return out.Ending.Final() }
+
 func (w *promptWork) testable() bool { return w.history.Iteration == 0 }
 
 // recover brings the iteration to its end that a killed run had begun, and lets the gate speak before another.

@@ -151,6 +151,9 @@ var errNoTime = errors.New("the run was about to end")
 func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	_, stopped := errors.AsType[*gitops.StoppedError](err)
 	out := s.asked(ctx)
+	if checks, ok := errors.AsType[*ChecksError](err); ok {
+		return Outcome{Ending: journal.ChecksFail, Message: checks.Error(), Checks: checks}, nil
+	}
 	switch {
 	case full(err):
 		return Outcome{Ending: journal.DiskFull, Message: "the disk is full: " + err.Error()}, nil

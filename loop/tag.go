@@ -313,6 +313,11 @@ func (w *tagWork) ending() Outcome {
 	return Outcome{Ending: journal.AllDone}
 }
 
+// final: nothing is left that can run, and something is done.
+func (w *tagWork) final(out *Outcome) bool {
+	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) && len(w.history.Work) > 0
+}
+
 // setAside reports whether a person took the task off the list: nobody asks for it to be done.
 func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
 

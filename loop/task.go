@@ -16,6 +16,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
+	"descartes/scheduler"
 	"descartes/specbuild"
 	"descartes/tasks"
 	"descartes/verify"
@@ -106,7 +107,7 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Keep = w.chains
 	goOn(in, u.session)
-	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(verify.AtAttempt), false)
+	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(w.points(u)...), w.fewer([]string{u.task.ID}))
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
 	in.Better = w.config.Require == "verified"
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
@@ -118,6 +119,28 @@ func (w *tagWork) inputs(u *unit, spec string) *journal.Inputs {
 	in := w.job.Inputs(u.task.ID)
 	in.Spec, in.Policy = receipt.Digest([]byte(spec)), receipt.PolicyDigest(policyLines(w.config))
 	return &in
+}
+
+// points are those whose checks decide about a unit. In the user's tree the last open task of a wave is at the state that is committed with it.
+func (w *tagWork) points(u *unit) []verify.When {
+	if w.trunk == nil && w.closes([]string{u.task.ID}) {
+		return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave}
+	}
+	return []verify.When{verify.AtAttempt}
+}
+
+// closes reports whether nothing is left to do in a wave once some units are done.
+func (w *tagWork) closes(units []string) bool {
+	waves := w.job.Graph.Waves()
+	return slices.ContainsFunc(units, func(id string) bool {
+		if _, ok := w.job.Graph.Task(id); !ok {
+			return false
+		}
+		return !slices.ContainsFunc(waves[w.job.Graph.Wave(id)-1].Tasks, func(other string) bool {
+			s, _ := w.job.Graph.State(other)
+			return !slices.Contains(units, other) && (s == scheduler.StateReady || s == scheduler.StateRunning || s == scheduler.StateWaiting)
+		})
+	})
 }
 
 func (w *tagWork) waits(u *unit, e *journal.Event) {
@@ -297,6 +320,7 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 	if err != nil {
 		return false, gitErr("take the work of task "+u.task.ID, err)
 	}
+	w.trunk.closes = w.closes
 	fate, err := w.trunk.fold(ctx, u.lane, Candidate{Unit: u.task.ID, Base: u.base, Tree: tree}, func(fate *Fate) error {
 		e := w.event(journal.Integrated, u)
 		e.Tree, e.Commit = string(w.trunk.merged.Tree), w.trunk.on

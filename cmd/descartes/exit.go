@@ -41,8 +41,8 @@ const exitTable = `Exit codes:
   1    an internal error, or one of the machine
   2    usage or input: flags, missing tag, plan or spec, unreadable task file,
        unsafe tree, tag already running, verify fails before any task
-  3    ended with tasks blocked by failed verification or by their agent (build:
-       tests fail beyond the retries)
+  3    ended with tasks blocked by failed verification or by their agent, or a
+       check fails on the work as a whole (build: tests fail beyond the retries)
   4    the agent cannot be run, or keeps crashing
   5    git refused (the work is kept, and where it is kept is said)
   6    a limit was reached with work left: iterations, cost, deadline
@@ -77,7 +77,7 @@ func exitCode(out loop.Outcome, blocked int) int {
 		return exitError
 	case journal.PlanMissing, journal.BaselineFails:
 		return exitInput
-	case journal.TasksBlocked, journal.TestsFailed:
+	case journal.TasksBlocked, journal.TestsFailed, journal.ChecksFail:
 		code = exitBlocked
 	case journal.LimitReached, journal.DeadlinePast, journal.CostReached:
 		code = exitLimit

@@ -179,6 +179,7 @@ const (
 	Interrupted   Ending = "interrupted"
 	DiskFull      Ending = "disk_full"
 	BaselineFails Ending = "baseline_failed" // the verify command fails on the untouched tree
+	ChecksFail    Ending = "checks_failed"   // a check fails on the verified work as a whole
 	OwnError      Ending = "error"
 	Rewound       Ending = "rewound" // a person took the last waves back
 
