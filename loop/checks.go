@@ -331,6 +331,12 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	if !b.Result.Passed {
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
 	}
+	if l.config.Baseline == BaselineKnown && b.comparable() {
+		e.Message = fmt.Sprintf("%d known failures may stay", len(b.Result.Tests.Failed))
+		if len(b.Result.Tests.Failed) == 1 {
+			e.Message = "1 known failure may stay"
+		}
+	}
 	return b, l.record(e)
 }
 
@@ -380,6 +386,12 @@ func (e *ChecksError) Error() string {
 	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed", e.Result.Name, e.Result.Reason(), e.Wave)
 }
 
+// uncheckedError says why the checks of verified work did not come to an end.
+type uncheckedError string
+
+func (e uncheckedError) Error() string { return string(e) }
+func (e uncheckedError) Unwrap() error { return context.Canceled }
+
 // passChecks runs checks on the verified work as a whole, less those that have passed on it. The first that fails is a *ChecksError.
 func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when verify.When, wave int, fewer bool) error {
 	whens := []verify.When{when}
@@ -398,14 +410,14 @@ func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when ver
 			continue
 		}
 		if ctx.Err() != nil {
-			return stoppedError("check " + c.Name + " has not run on the work as a whole")
+			return uncheckedError("check " + c.Name + " has not run")
 		}
 		res, err := l.onState(ctx, stop, ln, state, when, &c, "check "+c.Name, l.home.checksLog(l.state.ID))
 		switch {
 		case err != nil:
 			return err
 		case res.Cancelled:
-			return stoppedError("check " + c.Name + " was stopped")
+			return uncheckedError("check " + c.Name + " was stopped")
 		case !res.Passed:
 			return &ChecksError{When: when, Wave: wave, Result: res}
 		}

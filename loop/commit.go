@@ -252,9 +252,13 @@ func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number 
 		return nil
 	}
 	if w.trunk == nil && w.history.Unfinished() {
-		return stoppedError(fmt.Sprintf("wave %d is not committed: its checks cannot run while the unfinished work of task %s lies in the tree", number, w.history.Current))
+		return uncheckedError(fmt.Sprintf("wave %d is not committed: its checks wait for task %s, whose unfinished work lies in the tree", number, w.history.Current))
 	}
-	return w.passChecks(ctx, stop, ln, verify.AtWave, number, false)
+	err := w.passChecks(ctx, stop, ln, verify.AtWave, number, false)
+	if not, ok := errors.AsType[uncheckedError](err); ok {
+		return uncheckedError(fmt.Sprintf("wave %d is not committed: %s", number, not))
+	}
+	return err
 }
 
 // usersIn lists those of the user's own changes that a commit holds.

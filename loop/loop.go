@@ -273,7 +273,9 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	out, err := l.run(ctx, stop)
 	l.unlocked(noted)
 	if err = l.work.endRun(ctx, stop, &out, err); err == nil {
-		err = l.lastChecks(ctx, stop, &out)
+		if err = l.lastChecks(ctx, stop, &out); errors.Is(err, context.Canceled) && stop.asked(ctx) != nil {
+			out, err = *stop.asked(ctx), nil
+		}
 	}
 	if err != nil {
 		out, err = stop.failed(ctx, err)
@@ -558,7 +560,9 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			e := l.work.event(journal.VerifyFinished, u)
 			e.Detail = verifyDetail(s.Verify)
 			e.Detail.Check = ""
-			nameCheck(e, s.Command)
+			if nameCheck(e, s.Command); e.Detail.Check != "" && !s.Verify.Passed {
+				e.Detail.Why, e.Detail.Output = s.Verify.Reason(), tail(s.Verify.Tail, maxWords)
+			}
 			if u.it != nil && (s.Command.Criterion || s.Command.Name == "" && s.Verify.Tests == nil) {
 				return l.record(e)
 			}

@@ -250,7 +250,11 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 		return err
 	}
 	for _, wave := range w.job.Graph.Waves() {
-		if cerr := w.commitAlone(ctx, stop, w.lanes[0], wave); cerr != nil {
+		cerr := w.commitAlone(ctx, stop, w.lanes[0], wave)
+		if not, ok := errors.AsType[uncheckedError](cerr); ok {
+			cerr = w.record(&journal.Event{Type: journal.Warning, Wave: wave.Number, Message: string(not) + resumes})
+		}
+		if cerr != nil {
 			return cmp.Or(err, cerr)
 		}
 	}

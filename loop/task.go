@@ -517,6 +517,18 @@ func failure(of journal.Failure) *specbuild.Failure {
 	if d := of.Result; d != nil {
 		f.Words, f.Output, f.Question, f.Denied, f.Look = d.Words, d.Output, d.Question, d.Denied, d.Objector()
 	}
+	if of.Unfit {
+		return f
+	}
+	failed := false
+	for _, c := range of.Checks {
+		one := specbuild.Checked{Name: c.Check, Passed: c.Passed, Reason: c.Why}
+		if failed && !c.Passed { // the output of the first is told with the attempt
+			one.Output = c.Output
+		}
+		failed = failed || !c.Passed
+		f.Checks = append(f.Checks, one)
+	}
 	return f
 }
 

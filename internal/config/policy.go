@@ -25,11 +25,14 @@ func Policy(c *Config, tag bool) (lines []Line) {
 				names[i] += " (at " + string(one.When) + ")"
 			}
 		}
-		text := strings.Join(names, ", ")
-		if c.AllChecks {
-			text += "; all are run, also after a failure"
+		text := fmt.Sprintf("%d checks (%s)", len(names), strings.Join(names, ", "))
+		if len(names) == 1 {
+			text = "1 check (" + names[0] + ")"
 		}
-		add("checks", "%s", text)
+		if c.AllChecks {
+			text += ", all of them also after a failure"
+		}
+		add("verify", "%s", text)
 	}
 	if c.Baseline == "known" {
 		add("baseline", "known failures may stay, new ones may not come")

@@ -59,7 +59,7 @@ func (p *Events) line(e *journal.Event) string {
 		}
 		return fmt.Sprintf("  %s attempt %d %s: %s", taskName(e), e.Attempt, p.paint.In(terminal.Yellow, "not integrated"), terminal.Clean(e.Reason))
 	case journal.TaskDone:
-		return fmt.Sprintf("  %s %s%s", taskName(e), p.paint.In(terminal.Green, "done"), p.since(e))
+		return fmt.Sprintf("  %s %s%s%s", taskName(e), p.paint.In(terminal.Green, doneWord(e)), p.since(e), doneRemark(e))
 	case journal.TaskBlocked:
 		line := fmt.Sprintf("  %s %s after %s: %s", taskName(e), p.paint.In(terminal.Red, "blocked"), terminal.Count(e.Attempt, "attempt"), terminal.Clean(e.Reason))
 		if e.Message != "" {
@@ -83,27 +83,74 @@ func (p *Events) line(e *journal.Event) string {
 	case journal.BreakerOpened:
 		return p.paint.In(terminal.Red, "breaker opened:") + " " + terminal.Clean(e.Reason)
 	case journal.VerifyStarted, journal.VerifyFinished:
-		return baselineLine(e)
+		return checkLine(e)
 	case journal.TaskStarted, journal.AgentFinished, journal.LoopPaused, journal.LoopFinished:
 	}
 	return ""
 }
 
-// baselineLine announces the verification before the first attempt; how it ended has a line of its own.
-func baselineLine(e *journal.Event) string {
-	switch d := e.Detail; {
-	case d == nil || !d.Baseline:
-		return ""
-	case e.Type == journal.VerifyStarted && e.Task != "":
-		return "  verify runs once more without the work on task " + terminal.Clean(e.Task)
-	case e.Task != "" && d.Passed:
-		return "  verify passes without it, in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
-	case e.Type == journal.VerifyStarted:
-		return "baseline: verify runs once before the first attempt"
-	case d.Passed:
-		return "baseline: verify passes, in " + terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
+// doneWord is done, with the grade.
+func doneWord(e *journal.Event) string {
+	if d := e.Detail; d != nil && d.Grade != "" {
+		return "done (" + string(d.Grade) + ")"
 	}
-	return "" // the lines that follow say why not
+	return "done"
+}
+
+// doneRemark is what is to be said of a task that is done.
+func doneRemark(e *journal.Event) string {
+	if e.Reason == "" {
+		return ""
+	}
+	return ": " + terminal.Clean(e.Reason)
+}
+
+// checkLine announces a check that is of no attempt: before the first one, without the work of a blocked task, or on the work as a whole. How one
+// ended that failed has lines of its own.
+func checkLine(e *journal.Event) string {
+	d := e.Detail
+	if !d.Apart() {
+		return ""
+	}
+	name, began, took := "verify", e.Type == journal.VerifyStarted, " in "+terminal.Duration(time.Duration(d.Seconds*float64(time.Second)))
+	if d.Check != "" {
+		name = "check " + terminal.Clean(d.Check)
+	}
+	switch {
+	case d.At == "merge":
+		return ""
+	case d.At == "end" && began:
+		return "end: " + name + " runs on the work as a whole"
+	case d.At != "" && began:
+		return name + " runs on the work as a whole"
+	case d.At != "" && d.Passed:
+		return name + " passes," + took + remark(d)
+	case d.At != "":
+		return name + " fails: " + terminal.Clean(e.Reason)
+	case began && e.Task != "":
+		return "  " + name + " runs once more without the work on task " + terminal.Clean(e.Task)
+	case e.Task != "" && d.Passed:
+		return "  " + name + " passes without it," + took
+	case began:
+		return "baseline: " + name + " runs once before the first attempt"
+	case d.Passed:
+		return "baseline: " + name + " passes," + took + remark(d)
+	case e.Message != "":
+		return "baseline: " + name + ": " + terminal.Clean(e.Message) + "," + took
+	}
+	return ""
+}
+
+// remark is what is to be said of a check that passed.
+func remark(d *journal.Detail) string {
+	s := ""
+	if d.Tests != nil && d.Tests.Known > 0 {
+		s = ", " + terminal.Count(d.Tests.Known, "known failure") + ", none new"
+	}
+	if d.Tries > 1 {
+		s += fmt.Sprintf(", in run %d: it is flaky", d.Tries)
+	}
+	return s
 }
 
 func files(n int) string {

@@ -33,7 +33,7 @@ func (s *State) finishCandidate(u *Task, e *Event) bool {
 			return false
 		}
 	}
-	s.Failures[e.Task] = failure(e)
+	s.Failures[e.Task] = s.failure(e)
 	if e.Tree != "" {
 		u.Tree = e.Tree
 	}

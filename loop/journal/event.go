@@ -217,6 +217,7 @@ type Detail struct {
 	Command      string     `json:"command,omitempty"`  // of a verification that decides about a task
 	Check        string     `json:"check,omitempty"`    // its name, where there are several
 	At           string     `json:"at,omitempty"`       // of a check on the state as a whole, and of no attempt: merge, wave or end
+	Why          string     `json:"why,omitempty"`      // one of several failed
 	Standing     bool       `json:"standing,omitempty"` // it failed before the first attempt too, and does not decide
 	Tries        int        `json:"tries,omitempty"`    // runs of a check that was run again
 	Flaky        []string   `json:"flaky,omitempty"`    // tests that failed first and passed then; of a check that passed with several tries
@@ -431,7 +432,7 @@ func (e *Event) Texts() []*string {
 		texts = append(texts, &e.Lines[i])
 	}
 	if d := e.Detail; d != nil {
-		texts = append(texts, &d.Blocked, &d.Question, &d.Words, &d.Output, &d.Command, &d.Session, &d.Model)
+		texts = append(texts, &d.Blocked, &d.Question, &d.Words, &d.Output, &d.Command, &d.Why, &d.Session, &d.Model)
 		for i := range d.Notes {
 			texts = append(texts, &d.Notes[i])
 		}

@@ -394,7 +394,7 @@ func (s *State) finishAttempt(e *Event) {
 			s.cutShort(e)
 			return
 		}
-		s.Failures[e.Task] = failure(e)
+		s.Failures[e.Task] = s.failure(e)
 		if e.Verdict != Crashed {
 			s.OtherEnds[e.Task] = true
 		}
@@ -413,7 +413,7 @@ func (s *State) integrate(e *Event) {
 	s.Verified = slices.DeleteFunc(s.Verified, func(v VerifiedTask) bool { return of(v.Task) })
 	s.Work = slices.DeleteFunc(s.Work, func(w Work) bool { return of(w.Task) && !w.Committed })
 	delete(s.Delivered, e.Task)
-	f := failure(e)
+	f := s.failure(e)
 	f.Unfit = true
 	s.Failures[e.Task], s.OtherEnds[e.Task] = f, true
 	s.Bases[e.Task], s.Heads[e.Task] = e.Tree, e.Commit
@@ -422,7 +422,7 @@ func (s *State) integrate(e *Event) {
 // cutShort notes an attempt that is none, whose work lies in the tree all the same.
 func (s *State) cutShort(e *Event) {
 	if e.Detail != nil && e.Detail.Changed > 0 {
-		s.CutShort[e.Task] = failure(e)
+		s.CutShort[e.Task] = s.failure(e)
 	}
 }
 
@@ -478,11 +478,23 @@ type Failure struct {
 	Verdict          Verdict
 	Unfit            bool // it was verified, and could not be integrated
 	Reason, DiffStat string
-	Result           *Detail // nil where nothing was measured
+	Checks           []*Detail // of several named checks: those that were run
+	Result           *Detail   // nil where nothing was measured
 }
 
-func failure(e *Event) Failure {
-	return Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.DiffStat, Result: e.Detail}
+func (s *State) failure(e *Event) Failure {
+	f := Failure{Attempt: e.Attempt, Round: e.Round, Verdict: e.Verdict, Reason: e.Reason, DiffStat: e.DiffStat, Result: e.Detail}
+	for _, a := range slices.Backward(s.Ended) {
+		if a.Key() == keyOf(e) {
+			for _, c := range a.Checks {
+				if c.Check != "" {
+					f.Checks = append(f.Checks, c)
+				}
+			}
+			break
+		}
+	}
+	return f
 }
 
 // BlockedTask is one that was given up.
