@@ -226,7 +226,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 	return nil, nil
 }
 
-// unknown are tests that fail and were not known to when the last loop of the tag had ended, if that let only known failures be.
+// unknown are tests that fail and were not known to when the last loop of the project had ended, if that let only known failures be.
 func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
 	was := l.last.known[c.Name]
 	if was == nil || !was.Told || was.Command != l.tools.Redact.Text(c.Run) {
@@ -458,25 +458,32 @@ func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Chec
 	return len(changed) == 0, nil
 }
 
-// before is what the last loop of a tag knows of its checks.
+// before is what earlier loops know of their checks.
 type before struct {
-	passes map[string]journal.Pass
-	known  map[string]*journal.Known // where it let only known failures be
+	passes map[string]journal.Pass   // of the tag's last one
+	known  map[string]*journal.Known // of the project's last one over a tag, where that let only known failures be
 }
 
-// before is what the last loop of the tag knows of its checks.
+// before is what the loops before one over a tag know of their checks.
 func (h Home) before(tag string) (b before) {
-	last, err := h.LastOf(tag)
-	if err != nil || last == nil {
-		return b
-	}
-	events, err := journal.ReadEvents(h.Events(last.State.ID))
+	all, err := h.List()
 	if err != nil {
 		return b
 	}
-	s := journal.Fold(events)
-	if b.passes = s.Passes; last.State.Config.Baseline == BaselineKnown {
-		b.known = s.Known
+	all = slices.DeleteFunc(all, func(s Saved) bool { return s.State == nil || s.State.Kind != KindTag })
+	slices.SortStableFunc(all, func(x, y Saved) int { return y.State.StartedAt.Compare(x.State.StartedAt) })
+	fold := func(s Saved) *journal.State {
+		events, err := journal.ReadEvents(h.Events(s.State.ID))
+		if err != nil {
+			return journal.NewState()
+		}
+		return journal.Fold(events)
+	}
+	if len(all) > 0 && all[0].State.Config.Baseline == BaselineKnown {
+		b.known = fold(all[0]).Known
+	}
+	if at := slices.IndexFunc(all, func(s Saved) bool { return s.State.Tag == tag }); at >= 0 {
+		b.passes = fold(all[at]).Passes
 	}
 	return b
 }

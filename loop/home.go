@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -474,6 +475,10 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.CurrentWave, s.CurrentTask = h.Wave, h.Current
 	s.Tree, s.VerifyLeft = h.Tree, slices.Clone(h.VerifyLeft[:min(len(h.VerifyLeft), maxLeft)])
 	s.Undone, s.Noticed = slices.Clone(h.Undone), slices.Clone(h.Noticed)
+	s.Grades, s.Checks, s.Flaky = nil, slices.Clone(h.Checks), slices.Clone(h.Flaky[:min(len(h.Flaky), maxLeft)])
+	if len(h.Grades) > 0 {
+		s.Grades = maps.Clone(h.Grades)
+	}
 	if !h.Started.IsZero() { // else the journal begins where a state file without one was resumed
 		s.StartedAt = h.Started
 	}

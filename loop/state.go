@@ -49,6 +49,9 @@ type State struct {
 	VerifyLeft      []string           `json:"verify_left,omitempty"` // files that only verify made, in no commit
 	Undone          []journal.Undone   `json:"undone,omitempty"`      // of its attempts
 	Noticed         []journal.Notice   `json:"noticed,omitempty"`     // of attempts that passed: what looks at them say
+	Grades          journal.Grades     `json:"grades,omitempty"`      // of tasks that are done
+	Checks          []journal.Tally    `json:"checks,omitempty"`      // what the runs of named checks came to
+	Flaky           []journal.Flaky    `json:"flaky,omitempty"`       // what failed and passed when it was run again
 	Tree            string             `json:"tree,omitempty"`        // the working tree as the loop left it
 	Seq             int64              `json:"seq"`                   // events up to this one are in the task file and here
 	Session         string             `json:"session_id,omitempty"`  // of the program that started it

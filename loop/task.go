@@ -121,6 +121,14 @@ func (w *tagWork) inputs(u *unit, spec string) *journal.Inputs {
 	return &in
 }
 
+// fewer reports whether a person lets one of some units leave fewer tests than there were.
+func (w *tagWork) fewer(units []string) bool {
+	return slices.ContainsFunc(units, func(id string) bool {
+		t, ok := w.job.Graph.Task(id)
+		return ok && (slices.Contains(t.Allow, "tests") || len(w.job.allowed(id)) > 0)
+	})
+}
+
 // points are those whose checks decide about a unit. In the user's tree the last open task of a wave is at the state that is committed with it.
 func (w *tagWork) points(u *unit) []verify.When {
 	if w.trunk == nil && w.closes([]string{u.task.ID}) {
@@ -320,7 +328,7 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 	if err != nil {
 		return false, gitErr("take the work of task "+u.task.ID, err)
 	}
-	w.trunk.closes = w.closes
+	w.trunk.closes, w.trunk.fewer = w.closes, w.fewer
 	fate, err := w.trunk.fold(ctx, u.lane, Candidate{Unit: u.task.ID, Base: u.base, Tree: tree}, func(fate *Fate) error {
 		e := w.event(journal.Integrated, u)
 		e.Tree, e.Commit = string(w.trunk.merged.Tree), w.trunk.on

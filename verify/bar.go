@@ -37,7 +37,7 @@ func (r *Result) Measure(b *Bar) {
 	case r.Change != nil && len(r.Tests.Failed) > 0 && len(r.Change.Broken) == 0 && (r.Change.Fewer == 0 || b.Fewer):
 		r.Passed, r.Known, r.Why = true, len(r.Tests.Failed), ""
 	case r.Change != nil && len(r.Change.Broken) > 0:
-		r.Why = strings.TrimSuffix(fmt.Sprintf("%s that did not fail before: %s; %s", count(len(r.Change.Broken), "test fails", "tests fail"), few(r.Change.Broken), r.Why), "; ")
+		r.Why = fmt.Sprintf("%s that did not fail before: %s", count(len(r.Change.Broken), "test fails", "tests fail"), few(r.Change.Broken))
 	}
 }
 

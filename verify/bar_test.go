@@ -41,7 +41,7 @@ func TestMeasure(t *testing.T) {
 		"fails":                            {Result{Why: "w", Tests: set(2, 1)}, Bar{Before: set(2, 1), Failed: true}, "w", 0},
 		"known failures":                   {Result{Why: "w", Tests: set(2, 2)}, Bar{Before: set(2, 2), Failed: true, Known: true}, "", 2},
 		"fewer known failures":             {Result{Why: "w", Tests: set(3, 1)}, Bar{Before: set(2, 2), Failed: true, Known: true}, "", 1},
-		"a new failure":                    {Result{Why: "w", Tests: broken}, Bar{Before: &results.Set{Passed: []string{"a", "b"}, Failed: []string{"p"}}, Failed: true, Known: true}, "1 test fails that did not fail before: b; w", 0},
+		"a new failure":                    {Result{Why: "w", Tests: broken}, Bar{Before: &results.Set{Passed: []string{"a", "b"}, Failed: []string{"p"}}, Failed: true, Known: true}, "1 test fails that did not fail before: b", 0},
 		"known failures and fewer tests":   {Result{Why: "w", Tests: set(1, 1)}, Bar{Before: set(2, 1), Failed: true, Known: true}, "w", 0},
 		"fails without a failing test":     {Result{Why: "w", Tests: set(2, 0)}, Bar{Before: set(2, 1), Failed: true, Known: true}, "w", 0},
 		"known, and it passed before":      {Result{Why: "w", Tests: set(2, 1)}, Bar{Before: set(2, 1), Known: true}, "w", 0},

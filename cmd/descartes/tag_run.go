@@ -421,7 +421,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.
 func (r *tagRun) after(e report.Run) *report.Board {
-	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits}
+	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits, Grades: e.State.Grades}
 	return b
 }
 

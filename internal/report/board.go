@@ -15,6 +15,7 @@ import (
 	"descartes/internal/config"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/scheduler"
 	"descartes/tasks"
 )
@@ -31,6 +32,7 @@ type Board struct {
 	against []tasks.Finding // what the plan states against the list
 	view    *loop.View      // of the tag's last loop; nil if there was none
 	Commits []loop.WaveCommit
+	Grades  journal.Grades // of tasks that loops have done
 }
 
 // NewBoard takes a job's graph for the board's own: it is given the statuses that the journal knows.
@@ -46,12 +48,13 @@ func NewBoard(job *loop.Job) (*Board, error) {
 		return nil, err
 	}
 	changes := map[string]tasks.Status{}
+	all = slices.DeleteFunc(all, func(s loop.Saved) bool { return s.State == nil || s.State.Tag != file.Tag() })
+	slices.SortStableFunc(all, func(x, y loop.Saved) int { return x.State.StartedAt.Compare(y.State.StartedAt) })
+	b.Grades = journal.Grades{}
 	for _, s := range all {
-		if s.State == nil || s.State.Tag != file.Tag() {
-			continue
-		}
 		if s.Archived { // over and saved: its state says it all
 			b.Commits = append(b.Commits, s.State.WaveCommits...)
+			maps.Copy(b.Grades, s.State.Grades)
 			continue
 		}
 		v, err := home.View(s, file)
@@ -60,6 +63,7 @@ func NewBoard(job *loop.Job) (*Board, error) {
 		}
 		b.Commits = append(b.Commits, v.State.WaveCommits...)
 		maps.Copy(changes, v.Changes)
+		maps.Copy(b.Grades, v.State.Grades)
 		if b.view == nil || v.Live || !b.view.Live && v.State.StartedAt.After(b.view.State.StartedAt) {
 			b.view = &v
 		}
@@ -175,6 +179,23 @@ type Task struct {
 	State     string        `json:"state"`
 	Cause     string        `json:"cause"`
 	Agent     *agentJSON    `json:"agent,omitempty"` // where tasks differ in it
+	Grade     journal.Grade `json:"grade,omitempty"` // of one that is done: how far that reaches
+}
+
+// done is the state of a task, with the grade of one that is done.
+func (t *Task) done() string {
+	if t.Grade == "" {
+		return t.State
+	}
+	return t.State + " (" + string(t.Grade) + ")"
+}
+
+// grade is that of a task that is done.
+func (b *Board) grade(id string) journal.Grade {
+	if b.Graph.Status(id) != tasks.Done {
+		return ""
+	}
+	return b.Grades[id]
 }
 
 // agentJSON is what a task's next attempt is run with, if nothing takes its place.
@@ -254,7 +275,7 @@ func (b *Board) task(id string) Task {
 	t, _ := b.Graph.Task(id)
 	state, cause := b.Graph.State(id)
 	return Task{ID: b.ID(id), Title: t.Title, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
-		State: string(state), Cause: cause, Agent: b.agent(t)}
+		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id)}
 }
 
 // dependsOn is what the file says that a task depends on; an id that nothing has looks like the task's own.

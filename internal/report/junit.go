@@ -163,6 +163,7 @@ func (s *Summary) waveSuites(told map[string]*story) (suites []junitSuite) {
 			}
 			switch t.State {
 			case "done":
+				c.Out = string(t.Grade)
 			case "blocked":
 				c.Failure = failureOf(st)
 			default:
@@ -172,12 +173,29 @@ func (s *Summary) waveSuites(told map[string]*story) (suites []junitSuite) {
 		}
 		suites = append(suites, suite)
 	}
+	if list := s.Run.State.Checks; len(list) > 0 {
+		suites = append(suites, junitSuite{Name: tag + " checks", Cases: checkCases(tag, list)})
+	}
 	return suites
+}
+
+// checkCases are named checks as test cases: one fails that fails on the work as a whole.
+func checkCases(tag string, list []journal.Tally) (cases []junitCase) {
+	for _, t := range list {
+		c := junitCase{Name: terminal.Clean("check " + t.Check), Class: tag, seconds: t.Seconds, Out: fmt.Sprintf("%s, %d failed, %d flaky", terminal.Count(t.Runs, "run"), t.Failed, t.Flaky)}
+		if t.Fails != "" {
+			c.Failure = &junitWords{Message: terminal.Clean(t.Fails)}
+		}
+		cases = append(cases, c)
+	}
+	return cases
 }
 
 // state is how a task stands: nothing runs in a loop that nobody runs. st is nil where the journal does not mention it.
 func (st *story) state(t Task, live bool) string {
 	switch {
+	case t.State == "done":
+		return t.done()
 	case t.State == "blocked" && st != nil && st.blocked != nil:
 		return t.State + ": " + st.blocked.Reason
 	case (t.State == "ready" || t.State == "waiting" || t.State == "running") && st != nil && st.last != nil && st.last.Verdict != journal.Verified:

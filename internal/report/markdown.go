@@ -43,6 +43,7 @@ func Markdown(s *Summary, h *journal.State) []byte {
 		b.WriteString(s.iterationTable(h))
 	} else {
 		s.waveTables(&b, stories(h))
+		b.WriteString(s.checksTable())
 		if text := s.uncommitted(); text != "" {
 			fmt.Fprintf(&b, "\nNot committed: %s.\n", mdText(text))
 		}
@@ -58,6 +59,35 @@ func Markdown(s *Summary, h *journal.State) []byte {
 	}
 	fmt.Fprintf(&b, "\nNext: %s\n", s.nextMarked())
 	return []byte(b.String())
+}
+
+// checksTable is what the runs of named checks came to, and what done does not say by itself.
+func (s *Summary) checksTable() string {
+	var b strings.Builder
+	if list := s.Run.State.Checks; len(list) > 0 {
+		b.WriteString("\n## Checks\n\n| Check | Runs | Failed | Flaky | Time |\n|---|---|---|---|---|\n")
+		for _, t := range list {
+			name := mdText(t.Check)
+			if t.Fails != "" {
+				name += ", fails on the work as a whole: " + mdText(t.Fails)
+			}
+			fmt.Fprintf(&b, "| %s | %d | %d | %d | %s |\n", name, t.Runs, t.Failed, t.Flaky, terminal.Duration(time.Duration(t.Seconds*float64(time.Second))))
+		}
+	}
+	lines := s.graded()
+	for _, line := range flaky(s.Run.State.Flaky) {
+		lines = append(lines, "flaky: "+line)
+	}
+	if names := s.unrun(); len(names) > 0 {
+		lines = append(lines, "not run: "+strings.Join(names, ", "))
+	}
+	if len(lines) > 0 {
+		b.WriteString("\n")
+	}
+	for _, line := range lines {
+		fmt.Fprintf(&b, "- %s\n", mdText(line))
+	}
+	return b.String()
 }
 
 // waveTables are the graph of a tag, and its tasks wave by wave.

@@ -15,6 +15,7 @@ import (
 	"descartes/loop"
 	"descartes/loop/journal"
 	"descartes/tasks"
+	"descartes/verify"
 )
 
 // Status is a loop and the tag that it runs over, as they stand now.
@@ -101,6 +102,14 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 	if chains := st.View.History.Chains(); chains.Attempts > 0 {
 		row("Chains", "%s", chains)
 	}
+	if st.Board != nil {
+		for _, line := range st.Board.graded() {
+			row("Done", "%s", line)
+		}
+	}
+	for _, line := range flaky(s.Flaky) {
+		row("Flaky", "%s", line)
+	}
 	b.WriteString(st.underway())
 	if st.Board != nil {
 		b.WriteString("\n" + st.waveView(p, boxed))
@@ -113,7 +122,7 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 		row("Command", "%s", wholeCommand(s.Config))
 		row("Max iterations", "%d", s.Config.Scud.MaxTotalIterations)
 		row("Completion promise", "%q", s.Config.CompletionPromise)
-		row("Verify", "%s", s.Config.Scud.VerificationCommand)
+		row("Verify", "%s", cmp.Or(s.Config.Scud.VerificationCommand, commandsText(s.Config.ChecksOf(true))))
 		row("Max attempts per task", "%d", s.Config.Scud.MaxIterationsPerTask)
 	}
 	return b.String()
@@ -428,6 +437,8 @@ type StatusJSON struct {
 	Iteration    int                 `json:"iteration"`
 	MaxIteration int                 `json:"max_iterations"`
 	Cost         costJSON            `json:"cost"`
+	Checks       []journal.Tally     `json:"checks,omitempty"` // what the runs of named checks came to
+	Flaky        []journal.Flaky     `json:"flaky,omitempty"`  // what failed and passed when it was run again
 	Chains       *journal.Chains     `json:"chains,omitempty"` // what went on in the session of another task
 	TaskCosts    map[string]costJSON `json:"task_costs,omitempty"`
 	Agents       []journal.AgentUse  `json:"agents"`            // what attempts were run with
@@ -495,6 +506,7 @@ func (st *Status) Report(waves bool) StatusJSON {
 		TotalWaves: s.TotalWaves, Blocked: append([]loop.Blocked{}, s.BlockedTasks...), Commits: append([]loop.WaveCommit{}, s.WaveCommits...),
 		Iteration: s.Iteration, MaxIteration: s.Config.Scud.MaxTotalIterations, StartedAt: s.StartedAt, LastActivity: st.lastActivity(),
 		PID: s.PID, StateFile: Relative(st.root, st.View.Path), EventsFile: Relative(st.root, home.Events(s.ID))}
+	out.Checks, out.Flaky = s.Checks, s.Flaky
 	if s.Kind != loop.KindTag {
 		out.MaxIteration = s.Config.MaxIterations
 	}
@@ -580,7 +592,7 @@ func promptConfig(s *loop.State, row func(name, format string, args ...any)) {
 	if len(s.Config.Args) > 0 {
 		row("Arguments", "%s", wholeCommand(loop.Config{Command: s.Config.Args[0], Args: s.Config.Args[1:]}))
 	}
-	if c := s.Config.VerificationCommand; c != "" {
+	if c := cmp.Or(s.Config.VerificationCommand, commandsText(s.Config.ChecksOf(false))); c != "" {
 		row("Verify", "%s", c)
 	}
 	if s.Config.Git.AutoCommit {
@@ -711,4 +723,32 @@ func kindShown(l StatusJSON) string {
 		return terminal.Clean(l.Kind)
 	}
 	return terminal.Clean(l.Kind) + " (" + l.Gate.Kind + ")"
+}
+
+// commandsText are named checks in one line.
+func commandsText(list []verify.Check) string {
+	var out []string
+	for _, c := range list {
+		out = append(out, c.Name+" `"+c.Run+"`")
+	}
+	return strings.Join(out, ", ")
+}
+
+// Remarks are what the words done and verified do not say by themselves: grades, what named checks came to, and what is flaky.
+func (st *Status) Remarks() (lines []string) {
+	s := &st.View.State
+	if st.Board != nil {
+		lines = st.Board.graded()
+	}
+	for _, t := range s.Checks {
+		line := fmt.Sprintf("check %s: %s, %d failed", terminal.Clean(t.Check), terminal.Count(t.Runs, "run"), t.Failed)
+		if t.Fails != "" {
+			line += "; it fails on the work as a whole: " + terminal.Clean(t.Fails)
+		}
+		lines = append(lines, line)
+	}
+	for _, line := range flaky(s.Flaky) {
+		lines = append(lines, "flaky: "+line)
+	}
+	return lines
 }

@@ -11,6 +11,7 @@ import (
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
+	"descartes/verify"
 )
 
 // Summary is what a run came to, for a person who was not there.
@@ -81,7 +82,7 @@ func (s *Summary) broke() bool {
 		return false
 	}
 	switch s.Run.Outcome.Ending {
-	case journal.AgentUnusable, journal.ProviderFails, journal.GitRefused, journal.DiskFull, journal.BaselineFails, journal.OwnError, journal.TestsFailed, journal.PlanMissing,
+	case journal.AgentUnusable, journal.ProviderFails, journal.GitRefused, journal.DiskFull, journal.BaselineFails, journal.OwnError, journal.TestsFailed, journal.PlanMissing, journal.ChecksFail,
 		journal.GateBlocked, journal.GateAsks, journal.BreakerOpen:
 		return true
 	}
@@ -157,6 +158,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	p.undone(s.Run.State)
 	p.noticed(s.Run.State)
 	p.say("sandbox: %s", terminal.Clean(Sandbox(s.Run.State.Config)))
+	s.sayChecks(p)
 	if text := Policy(s.Run.State.Config, true); text != "" {
 		p.say("in force: %s", text)
 	}
@@ -176,6 +178,69 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	}
 	p.say("next: %s", s.Command())
 	return p.String()
+}
+
+// graded lists the tasks that are done with a grade, by that.
+func (b *Board) graded() (lines []string) {
+	for _, grade := range []journal.Grade{journal.RegressionOnly, journal.Accepted} {
+		var ids []string
+		for _, id := range b.Graph.Leaves() {
+			if b.grade(id) == grade {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) > 0 {
+			lines = append(lines, fmt.Sprintf("%s: %s", grade, terminal.Clean(terminal.Few(ids, tasksPriced))))
+		}
+	}
+	return lines
+}
+
+const flakyShown = 10
+
+// flaky lists what failed and passed when it was run again.
+func flaky(list []journal.Flaky) (lines []string) {
+	for _, f := range list[:min(flakyShown, len(list))] {
+		what := cmp.Or(f.Test, "verify")
+		if f.Check != "" {
+			what = strings.TrimSuffix("check "+f.Check+": "+f.Test, ": ")
+		}
+		times := "once"
+		if f.Times > 1 {
+			times = fmt.Sprintf("%d times", f.Times)
+		}
+		lines = append(lines, fmt.Sprintf("%s failed and passed when it ran again, %s", terminal.Clean(what), times))
+	}
+	if n := len(list) - flakyShown; n > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", n))
+	}
+	return lines
+}
+
+// unrun are the checks of the end that did not run, as the run stopped before its end.
+func (s *Summary) unrun() (names []string) {
+	if e := s.Run.Outcome.Ending; s.Live || e == journal.AllDone || e == journal.TasksBlocked && !s.Step || e == journal.ChecksFail {
+		return nil
+	}
+	for _, c := range s.Run.State.Config.ChecksOf(true) {
+		if c.At(verify.AtEnd) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// sayChecks says what done does not say by itself: grades, flaky tests, checks that did not run.
+func (s *Summary) sayChecks(p *page) {
+	for _, line := range s.graded() {
+		p.say("%s", line)
+	}
+	for _, line := range flaky(s.Run.State.Flaky) {
+		p.say("flaky: %s", line)
+	}
+	if names := s.unrun(); len(names) > 0 {
+		p.say("not run: %s, which waits for the end of the work", strings.Join(names, ", "))
+	}
 }
 
 // unpushed has the command that does what --push could not.
@@ -467,6 +532,8 @@ func (s *Summary) Command() string {
 			resume += " --retry-blocked"
 		}
 		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + " shows how the last one failed; see to that, then " + resume
+	case journal.ChecksFail:
+		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + "; correct it and commit; then " + resume
 	case journal.BaselineFails:
 		if s.Run.State.Completed {
 			resume = "descartes loop start" + tag

@@ -55,7 +55,7 @@ func (b *Board) Details() []TaskDetail {
 func (b *Board) Detail(t *tasks.Task) TaskDetail {
 	d := TaskDetail{Description: t.Description, Details: t.Details, TestStrategy: t.TestStrategy, Acceptance: t.Acceptance, Priority: t.Priority,
 		Complexity: measure(t.Complexity), Children: b.FileIDs(t.Children), Line: t.Line}
-	d.Task = Task{ID: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t)}
+	d.Task = Task{ID: loop.TaskID{ID: t.ID, Numeric: t.Numeric}, Title: t.Title, Status: t.Status, DependsOn: b.dependsOn(t), Agent: b.agent(t), Grade: b.grade(t.ID)}
 	if t.Parent != "" {
 		d.Parent = &b.FileIDs([]string{t.Parent})[0]
 	}
@@ -84,6 +84,8 @@ func (b *Board) Table() string {
 			title += fmt.Sprintf("  (%s)", terminal.Count(len(t.Children), "subtask"))
 		} else if t.State == "held" && t.Cause != "" {
 			title += fmt.Sprintf("  (held: %s)", terminal.Clean(t.Cause))
+		} else if t.Grade != "" {
+			title += fmt.Sprintf("  (%s)", t.Grade)
 		}
 		fmt.Fprintf(&s, "%s%s  %s%s  %s\n", id, strings.Repeat(" ", ids-terminal.Width(id)), status, strings.Repeat(" ", states-terminal.Width(status)), title)
 	}

@@ -74,6 +74,8 @@ func writeTaskLine(s *strings.Builder, p terminal.Paint, t Task, ids, width int)
 	switch {
 	case t.Cause != "":
 		after = "  (" + terminal.Clean(t.Cause) + ")"
+	case t.Grade != "":
+		after = "  (" + string(t.Grade) + ")"
 	case t.State == "other":
 		after = "  (status " + terminal.Clean(string(t.Status)) + ")"
 	}

@@ -17,6 +17,7 @@ import (
 
 // view is a loop as its page shows it.
 type view struct {
+	Remarks       []string // what done and verified do not say by themselves
 	ID, Kind, Tag string
 	State         string // running, waiting, paused, finished, interrupted or dead
 	Live          bool
@@ -155,7 +156,7 @@ func (s *Server) look(id string) (*view, error) {
 
 func newView(st *report.Status, now time.Time) *view {
 	r, h := st.Report(true), st.View.History
-	v := &view{ID: r.ID, Kind: r.Kind, Tag: r.Tag, State: r.State, Live: st.View.Live, Asked: report.PendingOf(&st.View), Wave: r.CurrentWave, Waves: r.TotalWaves,
+	v := &view{Remarks: st.Remarks(), ID: r.ID, Kind: r.Kind, Tag: r.Tag, State: r.State, Live: st.View.Live, Asked: report.PendingOf(&st.View), Wave: r.CurrentWave, Waves: r.TotalWaves,
 		Done: r.Tasks.Done, Total: r.Tasks.Total, Blocked: r.Tasks.Blocked, Cost: st.View.State.Cost.Text(), Started: r.StartedAt,
 		Active: r.LastActivity, Commits: r.Commits, Lanes: newLanes(r.ID, h, st.Board, st.View.Live, now)}
 	v.reason = r.ExitReason.Type
@@ -234,6 +235,7 @@ func (v *view) columns(r report.StatusJSON, b *report.Board, phases map[string]*
 			switch {
 			case t.State == "done":
 				c.Done++
+				one.Note = string(t.Grade)
 			case t.State == "waiting" && t.Cause != "":
 				one.Word, one.Note = t.Cause, ""
 			}

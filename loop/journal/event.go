@@ -313,6 +313,9 @@ const (
 	Accepted       Grade = "accepted"        // by a person
 )
 
+// Grades are those of tasks, by id. One of which nothing is to be said is not in it.
+type Grades map[string]Grade
+
 // Totals are what a loop came to when a run of it ended, earlier runs of it included. Journals of before do not have them.
 type Totals struct {
 	Tasks      *TaskCounts `json:"tasks,omitempty"`      // of a tag

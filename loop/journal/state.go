@@ -53,8 +53,9 @@ type State struct {
 	Passes        map[string]Pass    // the tree that each check passed on last; "" is the only one
 	VerifyLeft    []string           // files that only verifications made
 	Known         map[string]*Known  // by check
+	Checks        []Tally            // of named checks, in the order in which they ran first
 	Flaky         []Flaky            // the most frequent first
-	Grades        map[string]Grade   // of tasks that are done; "" is not in it
+	Grades        Grades             // of tasks that are done; "" is not in it
 
 	Attempts        []*Attempt       // in the order in which they began
 	Ended           []*Attempt       // in the order in which they ended
@@ -126,7 +127,7 @@ func NewState() *State {
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
 		Sessions: map[string]Session{}, Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{},
-		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, Grades: map[string]Grade{}}
+		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, Grades: Grades{}}
 }
 
 // Apply takes one event into account.

@@ -91,10 +91,45 @@ func (s *State) noteFlaky(d *Detail) {
 	})
 }
 
+// Tally is what the runs of one of several checks came to.
+type Tally struct {
+	Check   string  `json:"check"`
+	Runs    int     `json:"runs"`
+	Failed  int     `json:"failed"`
+	Flaky   int     `json:"flaky"`
+	Seconds float64 `json:"seconds"`
+	Fails   string  `json:"fails,omitempty"` // why it fails on the work as a whole, where it did so last
+}
+
+// tally counts a run of a named check.
+func (s *State) tally(e *Event) {
+	d := e.Detail
+	if d.Check == "" {
+		return
+	}
+	at := slices.IndexFunc(s.Checks, func(t Tally) bool { return t.Check == d.Check })
+	if at < 0 {
+		at = len(s.Checks)
+		s.Checks = append(s.Checks, Tally{Check: d.Check})
+	}
+	t := &s.Checks[at]
+	t.Runs, t.Seconds = t.Runs+1, t.Seconds+d.Seconds
+	switch {
+	case !d.Passed:
+		t.Failed++
+	case d.Tries > 1:
+		t.Flaky++
+	}
+	if d.At != "" {
+		t.Fails = e.Reason
+	}
+}
+
 // noteCheck takes in the end of a check: on a tree without unverified work at once, of an attempt once that is verified.
 func (s *State) noteCheck(e *Event) {
 	d := e.Detail
 	s.noteFlaky(d)
+	s.tally(e)
 	switch {
 	case d.Baseline && d.Passed || d.At != "" && d.Passed:
 		s.Passes[d.Check] = Pass{e.Tree, d.Command, d.Tests != nil}
