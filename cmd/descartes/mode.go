@@ -90,7 +90,7 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 	if err != nil {
 		return err
 	}
-	if err := s.check(); err != nil {
+	if err := s.check(root); err != nil {
 		return err
 	}
 	if away, err := s.background(cmd, root); away || err != nil {

@@ -65,6 +65,9 @@ func resume(cmd *cobra.Command, s *settings, last bool) error {
 	if err := environment(f); err != nil {
 		return err
 	}
+	if err := s.check(root); err != nil {
+		return err
+	}
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}

@@ -193,7 +193,7 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	if err != nil {
 		return err
 	}
-	if err := s.check(); err != nil {
+	if err := s.check(root); err != nil {
 		return err
 	}
 	if away, err := s.background(cmd, root); away || err != nil {
@@ -360,7 +360,10 @@ func (r *tagRun) reportIdle(s *settings, p *printer, refused error) error {
 }
 
 // check refuses how a run may not be called.
-func (s *settings) check() error {
+func (s *settings) check(root string) error {
+	if err := s.checkReports(root); err != nil {
+		return err
+	}
 	for _, code := range s.OkExit {
 		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 || n == exitError || n == exitInput {
 			return badInput("for example --ok-exit 6", "--ok-exit %q is no exit status that may count as success", code)
@@ -369,6 +372,30 @@ func (s *settings) check() error {
 	if s.Name != "" {
 		if err := loop.ValidID(s.Name); err != nil {
 			return badInput("", "%w", err)
+		}
+	}
+	return nil
+}
+
+// checkReports refuses reports that could not be written when the run is over.
+func (s *settings) checkReports(root string) error {
+	for _, one := range []struct{ flag, path string }{{"--junit", s.JUnit}, {"--summary", s.Summary}} {
+		if one.path == "" {
+			continue
+		}
+		path := absolute(s.dirPath(), one.path)
+		if err := plainfile.Writable(root, path); err != nil {
+			return badInput("", "%s %w", one.flag, err)
+		}
+		dir := filepath.Dir(path)
+		if dir == filepath.Join(root, ".descartes") { // which the run makes
+			continue
+		}
+		if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
+			return badInput("mkdir -p "+terminal.Quote(dir), "%s %s: there is no folder %s", one.flag, one.path, dir)
+		}
+		if fi, err := os.Stat(path); err == nil && fi.IsDir() {
+			return badInput("", "%s %s: it is a folder", one.flag, one.path)
 		}
 	}
 	return nil
@@ -456,8 +483,8 @@ func writeReport(root, path string, data []byte) error {
 	if err := plainfile.Writable(root, path); err != nil {
 		return fmt.Errorf("report %w", err)
 	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		return fmt.Errorf("write report: %w", err)
+	if err := os.WriteFile(path, data, 0o644); err != nil { // it could be when the run began
+		return &failure{code: exitError, err: fmt.Errorf("write report: %w", err)}
 	}
 	return nil
 }
