@@ -479,9 +479,18 @@ func (r *Repo) Apply(ctx context.Context, tree Tree, patch []byte) (Tree, error)
 	if _, err := r.cli.run(ctx, gitCall{args: []string{"read-tree", string(tree)}, index: index}); err != nil {
 		return "", fmt.Errorf("apply a patch: %w", err)
 	}
-	if _, err := r.cli.run(ctx, gitCall{args: []string{"apply", "--cached", "--recount", "--whitespace=nowarn", "-"}, index: index, stdin: patch}); exitCode(err) != 0 {
+	apply := func(more ...string) error {
+		args := append([]string{"apply", "--cached", "--whitespace=nowarn"}, more...)
+		_, err := r.cli.run(ctx, gitCall{args: append(args, "-"), index: index, stdin: patch})
+		return err
+	}
+	if err = apply(); exitCode(err) != 0 && apply("--recount") == nil { // who writes patches by hand counts badly
+		err = nil
+	}
+	if exitCode(err) != 0 {
 		return "", &PatchError{err.Error()}
-	} else if err != nil {
+	}
+	if err != nil {
 		return "", fmt.Errorf("apply a patch: %w", err)
 	}
 	out, err := r.cli.run(ctx, gitCall{options: []string{"-c", "core.fsync=objects"}, args: []string{"write-tree"}, index: index})

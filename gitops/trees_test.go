@@ -73,7 +73,7 @@ func TestApply(t *testing.T) {
 	s.put("a.txt", "one\ntwo\n")
 	tree := snap(t, r)
 	s.sh("{ git status --porcelain; git ls-files -s; } >../before")
-	patched, err := r.Apply(t.Context(), tree, []byte("--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,7 @@\n one\n-two\n+three\n--- /dev/null\n+++ b/new/b.txt\n@@ -0,0 +1 @@\n+b\n"))
+	patched, err := r.Apply(t.Context(), tree, []byte("--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n--- /dev/null\n+++ b/new/b.txt\n@@ -0,0 +1 @@\n+b\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +84,9 @@ func TestApply(t *testing.T) {
 	}
 	s.sh("rm -r new; printf 'one\\ntwo\\n' >a.txt")
 	s.sh("{ git status --porcelain; git ls-files -s; } | diff ../before -")
+	if counted, err := r.Apply(t.Context(), tree, []byte("--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,7 @@\n one\n-two\n+three\n")); err != nil || counted == tree {
+		t.Errorf("a patch that counts its lines wrongly: %v", err)
+	}
 	for _, patch := range []string{"", "no patch\n", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+x\n", "--- /dev/null\n+++ b/../out\n@@ -0,0 +1 @@\n+x\n", "--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n"} {
 		var bad *PatchError
 		if _, err := r.Apply(t.Context(), tree, []byte(patch)); !errors.As(err, &bad) {
