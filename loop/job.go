@@ -105,7 +105,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	for i := range j.all {
 		for _, name := range j.all[i].Allow {
 			if !slices.Contains(guard.Names(), name) {
-				note(fmt.Errorf("task %s allows %q, which is no rule of the guard", j.all[i].ID, name), "allow tests, checks, ci, all, or rules by their names")
+				note(fmt.Errorf("task %s allows %q, which is no rule of the guard", j.all[i].ID, name), "allow tests, checks, ci, secrets, all, or rules by their names")
 			}
 		}
 		if n := j.Config.CandidatesOf(&j.all[i]); n > 1 && !j.all[i].Container() {

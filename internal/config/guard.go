@@ -43,7 +43,7 @@ func (r *reader) guardLevels(n *yaml.Node) error {
 func checkGuard(levels map[string]guard.Level) error {
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
 		if !slices.Contains(guard.Names(), name) {
-			return fmt.Errorf("%q is no rule, nor one of tests, checks, ci and all", name)
+			return fmt.Errorf("%q is no rule, nor one of tests, checks, ci, secrets and all", name)
 		}
 		if known := []string{"off", "warn", "ask", "fail"}; !slices.Contains(known, string(levels[name])) {
 			return fmt.Errorf("%s: %w", name, noneOf(string(levels[name]), known))

@@ -222,6 +222,9 @@ func (s *Subject) withBase(ctx context.Context, in *guard.Input, base *gitops.Co
 		if err != nil {
 			return nil, err
 		}
+		if c.Bar != nil {
+			res.Measure(c.Bar)
+		}
 		if !res.Passed {
 			return &Objection{Reason: "with the protected files as they were before: " + res.Reason(),
 				Detail: "The checks pass with your versions of these files, and fail with those of before your work:\n" + oneline.List(names) + "\n\n" + res.Tail}, nil

@@ -44,7 +44,7 @@ func (l *look) back(c Change, there func(string) bool, shadow bool) (group strin
 	k, p := kindOf(c.Path), c.Path
 	if c.Before == nil {
 		switch {
-		case shadow, k == "environment", (k == "runner" || k == "linter") && there(path.Dir(p)):
+		case shadow, l.checks.missing[p] != "", k == "environment", (k == "runner" || k == "linter") && there(path.Dir(p)):
 			return "checks", b
 		}
 		return "", b

@@ -235,6 +235,9 @@ var shellFunction = regexp.MustCompile(`^(?:function\s+)?([\w.:\[-]+)\s*\(\)`)
 func (l *look) script(c Change) {
 	by := l.checks.scripts[c.Path]
 	if by == "" || c.Before == nil {
+		if by = l.checks.missing[c.Path]; by != "" && c.Before == nil && c.After.Kind != Link {
+			l.add("check-script", c.Path, 0, "it was not there, and is run by %s now that it is", by)
+		}
 		return
 	}
 	if c.After == nil {
@@ -464,8 +467,16 @@ func pretty(raw json.RawMessage) []line {
 
 // code looks at lines that were added to code, of tests or not.
 func (l *look) code(c Change) {
+	if c.After == nil {
+		return
+	}
+	for _, x := range minus(split(c.After), split(c.Before)) {
+		if secret.MatchString(x.text) {
+			l.add("secret", c.Path, x.n, "it looks like a secret, and a commit would hold it")
+		}
+	}
 	lang := languageOf(c.Path)
-	if lang == nil || c.After == nil || strings.HasPrefix(c.Path, "vendor/") {
+	if lang == nil || strings.HasPrefix(c.Path, "vendor/") {
 		return
 	}
 	test := isTest(c.Path) || path.Base(c.Path) == "conftest.py" || path.Base(c.Path) == "spec_helper.rb"
@@ -499,6 +510,9 @@ func (l *look) code(c Change) {
 	}
 	l.testMain(c, after)
 }
+
+// secret are keys and tokens that tell what they are.
+var secret = regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_\w{40}|\bglpat-[\w-]{20}|\bxox[abpr]-[\w-]{20}|\bsk-(?:ant-|proj-)?[\w-]{32}|\bAIza[\w-]{35}|-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----`)
 
 var (
 	forced       = regexp.MustCompile(`^def pytest_(?:runtest_makereport|runtest_call|runtest_protocol|runtestloop|pyfunc_call|report_teststatus|sessionfinish|exception_interact)\b|\b(?:rep|report|outcome|result|r)\.outcome\s*=\s*["']passed|\bexitstatus\s*=\s*(?:0|ExitCode\.OK)|\bos\._exit\(0\)|\bpytest\.(?:main|exit)\s*=|\bunittest\.TestCase\.\w+\s*=|\bsys\.modules\[["'](?:pytest|unittest)|\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=|\bjest\.(?:setTimeout\(0\)|retryTimes)|\bassert\.(?:ok|equal|strictEqual|deepEqual|deepStrictEqual)\s*=\s`)

@@ -15,6 +15,7 @@ import (
 type checks struct {
 	base     func(string) ([]byte, bool)
 	scripts  map[string]string   // path to what runs it, for people
+	missing  map[string]string   // what scripts and targets run where it is there, and was not: path to what runs it
 	targets  map[string][]string // path of a makefile to the targets that are asked for
 	packages map[string][]string // path of a package.json to the scripts that are run
 	programs map[string]bool     // first words
@@ -31,7 +32,7 @@ const (
 // follow finds the scripts, targets and package scripts that decide whether the commands pass. A command whose output is piped into another
 // one, or substituted, does not decide: it is what is checked.
 func follow(commands []string, base func(string) ([]byte, bool)) *checks {
-	c := &checks{base: base, scripts: map[string]string{}, targets: map[string][]string{}, packages: map[string][]string{}, programs: map[string]bool{}}
+	c := &checks{base: base, scripts: map[string]string{}, missing: map[string]string{}, targets: map[string][]string{}, packages: map[string][]string{}, programs: map[string]bool{}}
 	for _, command := range commands {
 		c.shell(command, ".", "", "the check", 0)
 	}
@@ -209,6 +210,9 @@ func (c *checks) script(word string, at *place) {
 	for _, file := range tries {
 		file = strings.TrimPrefix(file, "/")
 		data, ok := c.base(file)
+		if !ok && at.deep > 0 {
+			c.missing[file] = at.by
+		}
 		if _, seen := c.scripts[file]; seen || !ok {
 			continue
 		}

@@ -101,7 +101,7 @@ const All = "all"
 // Rule is a row of the table.
 type Rule struct {
 	Name  string
-	Group string // tests, checks or ci
+	Group string // tests, checks, ci or secrets
 	Level Level  // unless the settings say otherwise
 	Finds string // for people
 }
@@ -137,6 +137,7 @@ func Rules() []Rule {
 		{"snapshot", "tests", Warn, "snapshots were rewritten wholesale"},
 		{"removed-code", "tests", Warn, "a test was deleted together with the code that it tests"},
 		{"new-skipped", "tests", Warn, "a new test is skipped"},
+		{"secret", "secrets", Warn, "a key or token would be committed"},
 		{"too-long", "tests", Warn, "a changed file of the checks is too long to be looked at"},
 		{"ci", "ci", Warn, "the configuration of CI was changed"},
 	}
