@@ -287,5 +287,5 @@ func (s *Subject) installed(in *guard.Input) []guard.Finding {
 	return []guard.Finding{{Rule: "installed", Path: path.Clean(filepath.ToSlash(rel)), Text: text, Level: level}}
 }
 
-// written reports whether a file dates from after a time. The prompt was written just before the agent began.
-func written(fi fs.FileInfo, since time.Time) bool { return fi.ModTime().After(since) }
+// written reports whether a file dates from a time on. The prompt was written just before the agent began, perhaps in the same tick.
+func written(fi fs.FileInfo, since time.Time) bool { return !fi.ModTime().Before(since) }

@@ -231,6 +231,8 @@ var overrides = regexp.MustCompile(`^(?:exit\b|return\b|exec\b|alias\b|trap\b|if
 
 var shellFunction = regexp.MustCompile(`^(?:function\s+)?([\w.:\[-]+)\s*\(\)`)
 
+var shellVariable = regexp.MustCompile(`^(?:export\s+|local\s+)?(\w+)=`)
+
 // script looks at a script that a check runs.
 func (l *look) script(c Change) {
 	by := l.checks.scripts[c.Path]
@@ -259,9 +261,17 @@ func (l *look) script(c Change) {
 		return
 	}
 	old := text(before)
+	for _, p := range slices.Sorted(maps.Keys(l.checks.scripts)) { // one sets what another one asks
+		if b, ok := l.in.Base(p); ok && isShell(p, b) {
+			old += string(b)
+		}
+	}
 	for _, x := range added {
 		m := shellFunction.FindStringSubmatch(x.text)
-		if overrides.MatchString(x.text) || m != nil && (l.tool(m[1]) || regexp.MustCompile(`(?m)(?:^|[;&|(]\s*|\s)`+regexp.QuoteMeta(m[1])+`\b`).MatchString(old)) {
+		if m == nil {
+			m = shellVariable.FindStringSubmatch(x.text)
+		}
+		if overrides.MatchString(x.text) || m != nil && (l.tool(m[1]) || regexp.MustCompile(`(?m)(?:^|[;&|(]\s*|\s)`+regexp.QuoteMeta(m[1])+`\b|\$\{?`+regexp.QuoteMeta(m[1])+`\b`).MatchString(old)) {
 			l.add("check-script", c.Path, x.n, "it is run by %s, and was given: %s", by, short(x.text))
 			return
 		}
@@ -352,7 +362,7 @@ func (l *look) target(file, t string, was, is *makeText) {
 	n := len(l.found)
 	l.milder(file, old.recipe, now.recipe)
 	for _, x := range minus(now.recipe, old.recipe) {
-		if strings.HasPrefix(x.text, "-") && len(minus([]line{{text: strings.TrimLeft(x.text, "-@")}}, old.recipe)) == 0 {
+		if strings.HasPrefix(strings.TrimLeft(x.text, "@+"), "-") && slices.ContainsFunc(old.recipe, func(y line) bool { return strings.TrimLeft(x.text, "-@+") == strings.TrimLeft(y.text, "@+") }) {
 			l.add("always-passes", file, x.n, "a failure is ignored: %s", short(x.text))
 		}
 	}

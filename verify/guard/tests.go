@@ -166,10 +166,24 @@ func (l *look) deleted(c Change, old, now *parsed) {
 
 var system = regexp.MustCompile(`_(?:aix|android|darwin|dragonfly|freebsd|illumos|ios|js|linux|netbsd|openbsd|plan9|solaris|wasip1|windows|386|amd64|arm|arm64|loong64|mips\w*|ppc64\w*|riscv64|s390x|wasm)_test\.go$`)
 
-// elsewhere finds tests of Go's that are in a file now that only some systems have.
+// Names and folders by which runners know tests.
+var (
+	testName   = regexp.MustCompile(`(?:[._-](?:tests?|specs?)\.\w+|(?:^|/)(?:test|spec)[_-][^/]*|(?:Tests?|Spec|IT)\.\w+|\.bats)$`)
+	testFolder = regexp.MustCompile(`(?:^|/)(?:tests?|specs?|__tests__|t|e2e)/`)
+	byName     = regexp.MustCompile(`_test\.go$|\.(?:test|spec)\.\w+$|\.rs$`) // wherever they are
+)
+
+// elsewhere finds tests that are in a file now which runners may pass over: by its name, by its folder, or because only some systems have it.
 func (l *look) elsewhere(c Change, old *parsed) {
 	for _, t := range old.cases {
-		if t.pair != nil && system.MatchString(t.pair.file) && !system.MatchString(c.Path) {
+		if t.pair == nil || t.pair.file == c.Path || t.group {
+			continue
+		}
+		if to := t.pair.file; testName.MatchString(c.Path) && !testName.MatchString(to) || testFolder.MatchString(c.Path) && !testFolder.MatchString(to) && !byName.MatchString(to) {
+			l.add("test-excluded", to, 0, "tests of %s are in a file now that a runner may pass over by its name or folder", c.Path)
+			return
+		}
+		if system.MatchString(t.pair.file) && !system.MatchString(c.Path) {
 			l.add("test-excluded", t.pair.file, 0, "tests of %s are in a file now that only one system has", c.Path)
 			return
 		}
@@ -223,7 +237,7 @@ func (l *look) compare(lang *language, old, now *testCase, m *mover) {
 // early ends a test before its assertions, or catches what they say.
 var (
 	never   = regexp.MustCompile(`\bfalse && |&& false\b|\|\| true\b|\bFalse and |\band False\b|\bor True\b|\bif \(?(?:0|false) `)
-	early   = regexp.MustCompile(`^(?:return;?|if \(?(?:false|False|0)\b.*|if \(?(?:true|True|1)\)? ?\{? ?return.*|if false.*)$`)
+	early   = regexp.MustCompile(`^(?:return(?: 0| nil| None| true| True)?;?|if \(?(?:false|False|0)\b.*|if \(?(?:true|True|1)\)? ?\{? ?return.*|if false.*)$`)
 	swallow = regexp.MustCompile(`^except(?: \(?(?:Exception|AssertionError|BaseException)\b.*)?:(?:\s*pass)?$|\bcatch\s*(?:\(\w*\s*\w*\))?\s*\{\s*\}|\bcontextlib\.suppress\((?:Exception|AssertionError|BaseException)|\brescue\s*(?:Exception)?\s*(?:=>\s*\w+)?$|\bif _ ?= recover\(\)|\bdefer func\(\) ?\{ ?_? ?=? ?recover\(\)`)
 )
 
