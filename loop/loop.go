@@ -593,7 +593,7 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 func (l *Loop) consulted(u *unit, s *attempt.Step) error {
 	with := Choice(s.With)
 	e := agentEnd(l.work.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
-	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree), l.relative(u.log)
+	e.Type, e.Detail.Look, e.Detail.Tree, e.Detail.Log = journal.LookAnswered, s.Who, string(s.Tree), l.relative(s.Log)
 	var err error
 	if e.Detail.Until, err = l.backoff.after(with, *s.Agent, s.Agent.Reason, l.teller(u)); err != nil {
 		return err

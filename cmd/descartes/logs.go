@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/render"
+	"descartes/agent/stream"
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/redact"
@@ -99,6 +101,9 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	if l.paths {
 		for _, a := range list {
 			fmt.Fprintln(w, report.Relative(root, v.path(a)))
+			for _, d := range v.asked(a) {
+				fmt.Fprintln(w, report.Relative(root, v.asideOf(d)))
+			}
 		}
 		return nil
 	}
@@ -227,6 +232,53 @@ func (v *logView) path(a *journal.Attempt) string {
 	return path
 }
 
+// asked are the agents that looks at an attempt consulted, one for each log.
+func (v *logView) asked(a *journal.Attempt) (list []*journal.Detail) {
+	if v.held {
+		return nil
+	}
+	for _, d := range a.Asked {
+		if d.Log != "" && !slices.ContainsFunc(list, func(o *journal.Detail) bool { return o.Log == d.Log }) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// asideOf is the log of one of them: it lies beside that of the attempt.
+func (v *logView) asideOf(d *journal.Detail) string {
+	return filepath.Join(v.home.Run(v.saved.State.ID), "logs", filepath.Base(d.Log))
+}
+
+// aside shows what an agent said that a look consulted.
+func (v *logView) aside(a *journal.Attempt, d *journal.Detail) error {
+	f, err := plainfile.Open("", v.asideOf(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var read *readLog
+	if v.raw {
+		var to io.Writer = v.out
+		if terminal.IsTerminal(v.out) {
+			to = &terminal.Writer{W: v.out}
+		}
+		read = &readLog{Writer: v.redact.Writer(to), text: render.New(stream.FormatText, func(render.Item) {})}
+	} else {
+		v.say(a, terminal.Faint, terminal.Clean(d.Look)+" by "+terminal.Clean(d.Backend))
+		read = v.read(d.Backend, func(i render.Item) {
+			for _, line := range i.Lines(v.width) {
+				fmt.Fprintln(v.out, strings.TrimRight(line, " "))
+			}
+		})
+	}
+	_, err = io.Copy(read, f)
+	return errors.Join(err, read.Close())
+}
+
 // begin opens the log of an attempt; its error is fs.ErrNotExist where there is none.
 func (v *logView) begin(a *journal.Attempt) (*openLog, error) {
 	f, err := plainfile.Open("", v.path(a))
@@ -290,11 +342,16 @@ func (v *logView) end(o *openLog) error {
 	_, err := io.Copy(o.masked, o.file)
 	err = errors.Join(err, o.masked.Flush(), o.file.Close())
 	v.open = slices.DeleteFunc(v.open, func(other *openLog) bool { return other == o })
+	a := o.of
+	if o.text != nil {
+		o.text.Close()
+	}
+	for _, d := range v.asked(a) {
+		err = errors.Join(err, v.aside(a, d))
+	}
 	if o.text == nil {
 		return err
 	}
-	o.text.Close()
-	a := o.of
 	switch took := terminal.Duration(time.Duration(a.Seconds() * float64(time.Second))); {
 	case a.Decision != "":
 		v.say(a, terminal.Faint, "ended after "+took)

@@ -86,6 +86,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 			found = append(found, loop.CheckLab(ctx, root, &r.job.Config, r.repo)...)
 			found = append(found, canSign(r.job.Config.Receipts, r.repo)...)
 		}
+		found = append(found, loop.CheckReview(&r.job.Config)...)
 	}
 	if len(found) > 0 {
 		return r, found
@@ -445,6 +446,12 @@ func (r *tagRun) otherProblems(look func(string) (string, error)) (found problem
 		} else if err == nil && asked[b.Name] != "" {
 			more, warnings := lacking(cfg, b, r.root)
 			found, r.lacks = append(found, more...), append(r.lacks, warnings...)
+		}
+	}
+	for _, b := range r.others {
+		if err := b.Check(look, 0); err != nil && cfg.Reviews() != "" && b.Name == cfg.Review.Backend {
+			err = fmt.Errorf("review: %w", err)
+			found = append(found, loop.Problem{Message: err.Error(), Hint: "install it" + inBrackets(b.Install()) + ", or name another with --review", Err: &failure{code: exitAgent, err: err}})
 		}
 	}
 	r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.root, look)...)

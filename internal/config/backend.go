@@ -120,6 +120,11 @@ func OtherBackends(cfg Config) (out []agent.Backend, err error) {
 			return nil, err
 		}
 	}
+	if cfg.Reviews() != "" {
+		if err := add("review", cfg.Review.Backend); err != nil {
+			return nil, err
+		}
+	}
 	for _, word := range slices.Sorted(maps.Keys(cfg.AgentTypes)) {
 		if err := add("agent_types."+word, cfg.AgentTypes[word].Backend); err != nil {
 			return nil, err

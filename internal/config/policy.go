@@ -59,5 +59,16 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	if c.Strength > 0 {
 		add("strength", "tests that an attempt brings must refuse %d wrong solutions that %s writes", c.Strength, cmp.Or(c.StrengthBackend, "an agent"))
 	}
+	if what := c.Reviews(); what != "" && tag {
+		one := c.Reviewers()[0]
+		text := "each task"
+		if what == ReviewWave {
+			text = "each wave before its commit"
+		}
+		if text += ", by " + one.Backend; one.Model != "" {
+			text += " (" + one.Model + ")"
+		}
+		add("review", "%s", text)
+	}
 	return lines
 }

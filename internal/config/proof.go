@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"descartes/tasks"
@@ -11,6 +13,7 @@ import (
 // ProofConfig says what is asked of an attempt that its verify command has passed.
 type ProofConfig struct {
 	Holdout HoldoutConfig `json:"holdout,omitzero"`
+	Review  ReviewConfig  `json:"review,omitzero"`
 	Prove   string        `json:"prove,omitempty" flag:"prove" words:"off|red-without" open:"off" in:"mode resume" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove says otherwise (default: off)"`
 
 	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" help:"have a mutation tool of the language put this many small faults into what an attempt changed; its tests must notice each (default: none)"`
@@ -26,6 +29,44 @@ type HoldoutConfig struct {
 	Run     string `json:"run,omitempty" power:"yes" help:"command that checks a verified attempt with tests that no agent sees; $DESCARTES_HOLDOUT is their folder"`
 	Dir     string `json:"dir,omitempty" type:"path" power:"yes" help:"folder of those tests, outside the project"`
 	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"duration" help:"longest run of that command (default: that of the verify command)"`
+}
+
+// ReviewConfig is a second agent's opinion of work that has passed everything else.
+type ReviewConfig struct {
+	Backend string `json:"backend,omitempty" flag:"review" power:"yes" arg:"backend" in:"tag resume" help:"another agent reads what the checks have passed, and approves, rejects or asks a person; off: none does"`
+	Model   string `json:"model,omitempty" power:"yes" help:"model that it is asked to use"`
+	Prompt  string `json:"prompt,omitempty" help:"what it is asked to look at besides the task and its criteria"`
+	On      string `json:"on,omitempty" words:"task|wave" help:"what it reads: each task's verified attempt, or each wave before its commit (default: task)"`
+}
+
+// The two things that a review may be of.
+const (
+	ReviewTask = "task"
+	ReviewWave = "wave"
+)
+
+// Reviews says what a second agent reviews: ReviewTask, ReviewWave, or "" for nothing.
+func (c *Config) Reviews() string {
+	r := c.Review
+	if r == (ReviewConfig{}) || r.Backend == "off" {
+		return ""
+	}
+	return cmp.Or(r.On, ReviewTask)
+}
+
+// Reviewers lists what the second agent may be run with, best first: that of the settings, then those that take its place when it fails.
+func (c *Config) Reviewers() []Choice {
+	first := cmp.Or(c.Review.Backend, c.Backend.Type)
+	out := []Choice{{first, cmp.Or(c.Review.Model, c.model(first, ""))}}
+	if len(c.Fallback) == 0 {
+		return out
+	}
+	for _, name := range append(slices.Clone(c.Fallback), c.Backend.Type) {
+		if !slices.ContainsFunc(out, func(o Choice) bool { return o.Backend == name }) {
+			out = append(out, Choice{name, c.model(name, "")})
+		}
+	}
+	return out
 }
 
 // NeedsLab reports whether commands run on trees besides those that attempts work in.

@@ -66,6 +66,10 @@ func (f *File) Demands() (out []Demand) {
 	}
 	add(Demand{Key: "verification_command", Flag: "verify", Off: true}, f.VerificationCommand)
 	add(Demand{Key: "scud.verification_command", Flag: "verify", Off: true}, f.Scud.VerificationCommand)
+	for _, c := range f.Checks {
+		add(Demand{Key: "verify", Flag: "verify", Off: true}, c.Run)
+	}
+	add(Demand{Key: "holdout.run", Off: true}, f.Holdout.Run)
 	for _, c := range f.Criteria {
 		add(Demand{Key: "criteria", Off: true}, c.Command)
 	}

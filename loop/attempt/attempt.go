@@ -73,6 +73,7 @@ type Input struct {
 	Prove    bool        // tests that it brings have to fail without the rest of it
 	Strength *Strength   // by what its tests are measured; nil: by nothing
 	Mutants  int         // small faults in it that its tests have to notice; 0: none is tried
+	Review   *Review     // what a second agent is asked; nil: nothing
 	Base     gitops.Tree // before the first attempt at the same work: looks judge everything since; "" without git
 	Adopted  *Adopted    // the attempt was begun by a run that was killed
 }
@@ -124,6 +125,7 @@ type Step struct {
 	Agent   *agent.Result // of Consulted
 	With    With          // of Consulted: what it was run with
 	Tree    gitops.Tree   // of Consulted: what it was asked about
+	Log     string        // of Consulted: its own
 }
 
 // Runner makes attempts, one after the other.

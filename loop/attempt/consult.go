@@ -72,7 +72,7 @@ func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error)
 			return res, err
 		}
 		s.looked.Agent = &res
-		if err := s.run.tell(Step{Moment: Consulted, Who: s.looked.Name, Agent: &res, With: with, Tree: q.Tree}); err != nil {
+		if err := s.run.tell(Step{Moment: Consulted, Who: s.looked.Name, Agent: &res, With: with, Tree: q.Tree, Log: in.Log}); err != nil {
 			return res, err
 		}
 		switch {

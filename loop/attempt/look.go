@@ -28,6 +28,7 @@ func Looks() []Look {
 		{Name: "prove", On: func(in *Input) bool { return in.Prove }, At: prove},
 		{Name: "mutants", On: func(in *Input) bool { return in.Mutants > 0 }, At: mutate},
 		{Name: "strength", On: func(in *Input) bool { return in.Strength != nil }, At: strengthen},
+		{Name: "review", On: func(in *Input) bool { return in.Review != nil }, At: review},
 	}
 }
 

@@ -1,0 +1,173 @@
+package attempt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"descartes/gitops"
+	"descartes/internal/oneline"
+	"descartes/specbuild"
+)
+
+// Review is what a second agent is asked about an attempt that passed everything else.
+type Review struct {
+	Among   []With            // what it may be run with, best first
+	Opinion specbuild.Opinion // without what changed and the checks
+	Known   []Known           // what it answered before this loop was killed
+}
+
+// Known is an agent's answer to a look that the journal has.
+type Known struct {
+	Tree  string // that it is about
+	Words string
+}
+
+// opinion is a reviewer's answer.
+type opinion struct {
+	Verdict  string
+	Reasons  []string
+	Criteria []struct {
+		Text     string
+		Met      bool
+		Evidence string
+	}
+}
+
+// Bounds of what is kept of an answer.
+const (
+	maxReasons = 20
+	maxReason  = 600
+)
+
+// readOpinion reads a reviewer's last words.
+func readOpinion(words string) (o opinion, err error) {
+	if err := Decode(words, "verdict", &o); err != nil {
+		return o, err
+	}
+	o.Verdict = strings.ToLower(strings.TrimSpace(o.Verdict))
+	if !slices.Contains([]string{"approve", "reject", "unsure"}, o.Verdict) {
+		return o, fmt.Errorf("its verdict is %.40q, and none of approve, reject and unsure", o.Verdict)
+	}
+	var reasons []string
+	for _, r := range o.Reasons {
+		if r = strings.TrimSpace(r); r != "" && len(reasons) < maxReasons {
+			reasons = append(reasons, oneline.Clip(oneline.Text(r), maxReason))
+		}
+	}
+	if o.Reasons = reasons; len(reasons) == 0 && o.Verdict != "approve" {
+		return o, fmt.Errorf("it says %s without a reason", o.Verdict)
+	}
+	return o, nil
+}
+
+// unmet are the criteria of the tasks themselves that the answer calls unmet, with what it saw.
+func (o *opinion) unmet(of specbuild.Opinion) (list []string) {
+	for _, c := range o.Criteria {
+		own := slices.ContainsFunc(of.Tasks, func(t specbuild.Reviewed) bool {
+			return slices.ContainsFunc(t.Criteria, func(k specbuild.Criterion) bool {
+				return !k.Shared && oneline.Text(k.Text) == oneline.Text(c.Text)
+			})
+		})
+		if !c.Met && own && len(list) < maxReasons {
+			line := "not met: " + oneline.Clip(oneline.Text(c.Text), maxReason)
+			if saw := oneline.Text(c.Evidence); saw != "" {
+				line += " (" + oneline.Clip(saw, maxReason) + ")"
+			}
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// Judgement is what a review came to.
+type Judgement struct {
+	Verdict string   // approve, reject, unsure
+	Reasons []string // with the criteria that are not met
+}
+
+// Judge asks for an opinion until it can be read, twice at most; what cannot be read is unsure. ask is not called for what is known already. An
+// approval that calls a criterion of the task's own unmet is a rejection.
+func (r *Review) Judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
+	known := slices.DeleteFunc(slices.Clone(r.Known), func(k Known) bool { return k.Tree != string(tree) })
+	for i := range 2 {
+		words, ended := "", ""
+		if i < len(known) {
+			words = known[i].Words
+		} else {
+			var err error
+			if words, ended, err = ask(specbuild.OpinionPrompt(o)); err != nil {
+				return Judgement{}, err
+			}
+		}
+		read, err := readOpinion(words)
+		if err != nil {
+			if o.Unread = err.Error(); ended != "" {
+				o.Unread = ended
+			}
+			continue
+		}
+		j := Judgement{Verdict: read.Verdict, Reasons: read.Reasons}
+		if unmet := read.unmet(o); len(unmet) > 0 {
+			if j.Reasons = append(j.Reasons, unmet...); j.Verdict == "approve" {
+				j.Verdict, j.Reasons = "reject", unmet
+			}
+		}
+		return j, nil
+	}
+	return Judgement{Verdict: "unsure", Reasons: []string{"Is the work what was asked for? The reviewer gave no answer that can be read: " + oneline.Text(o.Unread)}}, nil
+}
+
+// Changes adds to an opinion what differs between two trees. It says so where that is cut.
+func Changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from, to gitops.Tree) (cut bool, err error) {
+	if o.DiffStat, err = repo.DiffStat(ctx, from, to); err != nil {
+		return false, err
+	}
+	if o.Diff, err = repo.Patch(ctx, from, to, specbuild.OpinionDiff); err != nil {
+		return false, err
+	}
+	o.Whole = !strings.HasSuffix(o.Diff, " bytes of the diff left out]\n") && o.Diff != o.DiffStat // no line of a diff begins with a bracket
+	return !o.Whole, nil
+}
+
+// review asks a second agent for its opinion. What it cannot decide is a question for a person.
+func review(ctx context.Context, s *Subject) (*Objection, error) {
+	r := s.Input.Review
+	tree, err := s.Tree()
+	if err != nil {
+		return nil, err
+	}
+	o := r.Opinion
+	cut, err := Changes(ctx, s.Repo, &o, s.base(), tree)
+	if err != nil {
+		return nil, err
+	}
+	if cut {
+		if err := s.Note(fmt.Sprintf("the diff is longer than the %d KiB that the reviewer is shown; it can read the files", specbuild.OpinionDiff>>10)); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range s.Result.Checks {
+		if !c.Command.Criterion {
+			o.Checks = append(o.Checks, specbuild.PassedCheck{Name: c.Command.Name, Command: c.Command.Run, Output: c.Result.Tail})
+		}
+	}
+	j, err := r.Judge(o, tree, func(prompt string) (string, string, error) {
+		res, err := s.Consult(ctx, Question{Who: "review", Among: r.Among, Prompt: prompt, Tree: tree})
+		return res.Final, res.Reason, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, reason := range j.Reasons {
+		s.Show(reason)
+	}
+	switch j.Verdict {
+	case "approve":
+		return nil, nil
+	case "reject":
+		return &Objection{Reason: "the review rejects it: " + j.Reasons[0], Detail: strings.Join(j.Reasons, "\n")}, nil
+	}
+	return &Objection{Ask: true, Reason: j.Reasons[0], Detail: strings.Join(j.Reasons[1:], "\n")}, nil
+}
