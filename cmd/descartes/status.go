@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,7 +66,8 @@ func showStatus(w io.Writer, root, dir, name, stateFile string, asJSON, verbose 
 	if asJSON {
 		return st.View.Live, writeJSON(w, st.Report(true))
 	}
-	return st.View.Live, write(w, st.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose))
+	text := st.Text(terminal.Colours(terminal.IsTerminal(w)), terminal.HasRoom(w), verbose)
+	return st.View.Live, write(w, strings.Join(terminal.Hang(text, terminal.Columns(w), 2), "\n"))
 }
 
 // lookUp is the loop that a command which looks at one means.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"descartes/internal/terminal"
 )
 
 // viewAt is descartes at a terminal that can show the live view.
@@ -234,6 +236,45 @@ func TestWatch(t *testing.T) {
 	v.write("go", "")
 	if err := run.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStatusFitsItsTerminal breaks the lines of a status that are longer than the terminal is wide.
+func TestStatusFitsItsTerminal(t *testing.T) {
+	t.Parallel()
+	v := newView(t, "1: write ../started x\n1: await ../go\n1: write slugs.txt x\n1: say TASK_COMPLETE\n")
+	if v == nil {
+		return
+	}
+	name := strings.Repeat("night-", 10)
+	run := v.descartes(loopStart("--scud-tag", "x", "--verify", "true", "--name", name)...)
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := await(filepath.Join(v.dir, "started")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := v.descartes("loop", "pause").CombinedOutput(); err != nil {
+		t.Errorf("pause: %v\n%s", err, out)
+	}
+	v.start("loop", "status")
+	if err := v.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	<-v.done
+	text := v.seen.text()
+	for line := range strings.SplitSeq(text, "\r\n") {
+		if n := terminal.Width(terminal.Unpainted(line)); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if !strings.Contains(text, "  Take back: descartes loop pause "+name+"\r\n    --undo\r\n") {
+		t.Errorf("it shows\n%s", text)
+	}
+	v.write("go", "")
+	var ended *exec.ExitError
+	if err := run.Wait(); !errors.As(err, &ended) || ended.ExitCode() != exitWaits {
+		t.Errorf("the run: %v", err)
 	}
 }
 
