@@ -407,6 +407,7 @@ func (j *Job) ownPaths(repoRoot string, more ...string) []string {
 	}
 	add(".scud")
 	add(".descartes")
+	add(cmp.Or(j.Config.SettingsFile, SettingsFile))
 	add(j.File.Path())
 	if mirror, ok := j.File.Mirror(); ok {
 		add(mirror.Path())

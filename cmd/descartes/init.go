@@ -1,23 +1,35 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
 
+	"descartes/agent"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
+	"descartes/internal/proc"
 	"descartes/internal/terminal"
+	"descartes/loop"
 	"descartes/tasks"
+	"descartes/tasks/plan"
+	"descartes/verify"
 )
 
 // initFiles holds what init writes. Its folders are named for what asks for them.
@@ -27,19 +39,21 @@ var initFiles embed.FS
 
 func newInitCmd() *cobra.Command {
 	var dir string
-	var claude, opencode, force, dryRun bool
+	var claude, opencode, full, yes, force, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write a commented descartes.yaml and a sample tag, or commands for an editor's agent",
-		Long: `Write a commented descartes.yaml and a sample tag into the project, or, with --claude or --opencode,
-commands with which Claude Code or opencode start, watch and stop loops.
+		Short: "Write descartes.yaml, asking three questions, or commands for an editor's agent",
+		Long: `Write a short descartes.yaml: what to run, which agent, and the command that decides whether a task is done. At a terminal it
+asks, and offers what it finds in the project; then it tries that command once. A project without tasks and without a plan gets a
+sample.
 
   descartes init
+  descartes init --yes         # what it finds, without questions
+  descartes init --full        # a commented descartes.yaml with every setting
   descartes init --claude      # /ralph-wiggum:ralph-loop, :cancel-ralph, :help
   descartes init --opencode    # /ralph-wiggum/ralph-loop and so on
 
-A file that is there already is left alone, unless --force replaces it. A project that has tasks gets no
-sample.`,
+A file that is there already is left alone, unless --force replaces it.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := findRoot(dir)
@@ -57,7 +71,7 @@ sample.`,
 				w.next("in opencode: /ralph-wiggum/ralph-loop TAG")
 			}
 			if !claude && !opencode {
-				w.project()
+				w.project(cmd, full, yes)
 			}
 			if w.err != nil {
 				return w.err
@@ -69,6 +83,8 @@ sample.`,
 	f.StringVar(&dir, "working-dir", ".", "write to the project of this `directory`")
 	f.BoolVar(&claude, "claude", false, "write a plugin for Claude Code")
 	f.BoolVar(&opencode, "opencode", false, "write commands for opencode")
+	f.BoolVar(&full, "full", false, "write every setting, commented, instead of asking")
+	f.BoolVarP(&yes, "yes", "y", false, "take what is found, and ask nothing")
 	f.BoolVar(&force, "force", false, "replace files that are there")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be written, and write nothing")
 	return cmd
@@ -82,23 +98,201 @@ type initWriter struct {
 	err           error
 }
 
-// project writes what a project needs to begin with.
-func (w *initWriter) project() {
-	w.file("project/descartes.yaml", "descartes.yaml")
-	tag, verify := "sample", ""
-	if _, _, ok := detect(w.root); !ok {
-		verify = ` --verify "test -s greeting.txt"`
-	}
-	if known := tasks.Known(w.root); len(known) > 0 {
-		tag = known[0]
-		if verify != "" {
-			verify = ` --verify "your test command"`
-		}
-		w.lines = append(w.lines, fmt.Sprintf("no sample tag: there are tasks already (%s)", strings.Join(known[:min(3, len(known))], ", ")))
+// project writes what a project needs to begin with: settings, and a sample where there is nothing to run.
+func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
+	a := w.found()
+	if full {
+		w.file("project/descartes.yaml", loop.SettingsFile)
 	} else {
-		w.file("project/sample.json", filepath.Join(".scud", "tasks", "sample.json"))
+		if !yes && !w.dryRun && terminal.IsTerminal(cmd.OutOrStdout()) {
+			if in, ok := cmd.InOrStdin().(*os.File); ok && terminal.IsTerminal(in) {
+				w.err = a.ask(in, cmd.OutOrStdout(), w.root)
+			}
+		}
+		w.put(loop.SettingsFile, a.yaml())
 	}
-	w.next("descartes doctor", "descartes waves --scud-tag "+terminal.Quote(tag), "descartes loop start --scud-tag "+terminal.Quote(tag)+verify)
+	if a.source == sampleTag && len(tasks.Known(w.root)) == 0 {
+		w.file("project/sample.json", filepath.Join(".scud", "tasks", sampleTag+".json"))
+	}
+	if w.err != nil {
+		return
+	}
+	if !full && !w.dryRun && a.source != sampleTag {
+		w.try(cmd.Context(), a.verify)
+	}
+	w.next("descartes doctor")
+	if a.plan == "" {
+		w.next("descartes waves --tag " + terminal.Quote(a.source))
+	} else {
+		w.next("descartes tasks import " + terminal.Quote(a.plan) + " --scud-tag " + terminal.Quote(a.source))
+	}
+	run := "descartes run " + terminal.Quote(a.source)
+	if full && a.verify != "" {
+		run += " --verify " + terminal.Quote(a.verify)
+	}
+	w.next(run)
+}
+
+// sampleTag is the list that a project without any gets, and sampleVerify what decides about it.
+const (
+	sampleTag    = "sample"
+	sampleVerify = "test -s greeting.txt"
+)
+
+// answers are what the settings begin with.
+type answers struct {
+	source string // tag
+	plan   string // that it is made of; "" where there is a list
+	agent  string
+	verify string
+	known  []string // tags
+}
+
+// found is what the project suggests.
+func (w *initWriter) found() *answers {
+	a := &answers{source: sampleTag, agent: "claude", known: tasks.Known(w.root)}
+	if tag, _, ok := tasks.Active(w.root); ok {
+		a.source = tag
+	} else if len(a.known) > 0 {
+		a.source = a.known[0]
+	} else {
+		for _, name := range []string{"plan.md", "PLAN.md", "docs/plan.md", "IMPLEMENTATION_PLAN.md"} {
+			if a.takePlan(w.root, name) {
+				break
+			}
+		}
+	}
+	for _, name := range []string{"claude", "codex", "opencode", "gemini", "qwen", "copilot"} {
+		if b, ok := agent.Lookup(name); ok && len(b.Command) > 0 {
+			if _, err := proc.Look(b.Command[0], w.root, os.Environ()); err == nil {
+				a.agent = name
+				break
+			}
+		}
+	}
+	if command, _, ok := detect(w.root); ok {
+		a.verify = command
+	} else if a.source == sampleTag {
+		a.verify = sampleVerify
+	}
+	return a
+}
+
+// takePlan makes a plan what is run, if it is one.
+func (a *answers) takePlan(root, name string) bool {
+	text, err := loop.PlanText(root, name)
+	if err != nil {
+		return false
+	}
+	tag, err := tagOfPlan(name)
+	if _, perr := plan.Parse(name, []byte(text)); err != nil || perr != nil {
+		return false
+	}
+	if front, _ := plan.ReadFrontMatter([]byte(text)); front.Tag != "" {
+		tag = front.Tag
+	}
+	a.source, a.plan = tag, name
+	return true
+}
+
+// ask asks a person for the three answers; an empty line takes what is offered.
+func (a *answers) ask(in io.Reader, out io.Writer, root string) error {
+	lines := bufio.NewScanner(in)
+	ask := func(question, offered string, take func(string) error) error {
+		for range 5 {
+			fmt.Fprintf(out, "%s [%s] ", question, terminal.Clean(cmp.Or(offered, "none")))
+			if !lines.Scan() {
+				return badInput("descartes init --yes asks nothing", "init was left before its end, and nothing is written")
+			}
+			answer := strings.TrimSpace(lines.Text())
+			if answer == "" {
+				return nil
+			}
+			err := take(answer)
+			if err == nil {
+				return nil
+			}
+			fmt.Fprintf(out, "%s\n", terminal.Clean(err.Error()))
+		}
+		return badInput("", "no answer that can be used: %s", question)
+	}
+	what := a.source
+	if a.plan != "" {
+		what = a.plan
+	}
+	err := ask("What is to be done? A tag, or a plan's file", what, func(s string) error {
+		if slices.Contains(a.known, s) || s == sampleTag {
+			a.source, a.plan = s, ""
+			return nil
+		}
+		if !a.takePlan(root, s) {
+			return fmt.Errorf("%s is no tag (%s), and no plan with tasks", s, strings.Join(append(a.known, sampleTag), ", "))
+		}
+		return nil
+	})
+	if err == nil {
+		err = ask("Which agent? "+strings.Join(agent.Names(), ", "), a.agent, func(s string) error {
+			if _, ok := agent.Lookup(s); !ok {
+				return fmt.Errorf("there is no backend %s", s)
+			}
+			a.agent = s
+			return nil
+		})
+	}
+	if err == nil {
+		err = ask("Which command decides whether a task is done?", a.verify, func(s string) error { a.verify = s; return nil })
+	}
+	return err
+}
+
+// yaml is the settings file.
+func (a *answers) yaml() []byte {
+	text := func(s string) string {
+		b, err := yaml.Marshal(s)
+		if err != nil {
+			return "\"\""
+		}
+		return strings.TrimSpace(string(b))
+	}
+	var b strings.Builder
+	b.WriteString("# Settings of descartes. All of them, with what holds now: descartes config show\nscud:\n  tag: " + text(a.source) + "\n")
+	if a.plan != "" {
+		b.WriteString("  plan_path: " + text(a.plan) + "\n")
+	}
+	b.WriteString("backend:\n  backend_type: " + text(a.agent) + "\n")
+	if a.verify == "" {
+		b.WriteString("# verify: make test    # the command that decides whether a task is done\n")
+	} else {
+		b.WriteString("verify: " + text(a.verify) + "\n")
+		if a.verify == sampleVerify {
+			b.WriteString("baseline: warn         # the sample's file is not there yet\n")
+		}
+	}
+	b.WriteString("# parallel: 4          # agents at the same time, each in a copy of the project\n")
+	return []byte(b.String())
+}
+
+// try runs the command that decides once, as it stands.
+func (w *initWriter) try(ctx context.Context, command string) {
+	if command == "" || command == loop.NoVerify {
+		w.lines = append(w.lines, "no command decides yet whether a task is done: set verify in "+loop.SettingsFile)
+		return
+	}
+	const most = 2 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{"sh", "-c", command}, Dir: w.root, Env: os.Environ()})
+	switch {
+	case ctx.Err() != nil:
+		w.lines = append(w.lines, "verify is not finished after "+terminal.Duration(most)+"; a run gives it 30m")
+	case err != nil:
+		w.lines = append(w.lines, "verify cannot be run: "+err.Error())
+	case reply.Code != 0:
+		w.lines = append(w.lines, fmt.Sprintf("verify fails as the project is (exit status %d): %s", reply.Code, cmp.Or(verify.Why(string(reply.Stdout)+string(reply.Stderr)), command)))
+		w.lines = append(w.lines, "a run begins only where it passes, unless you say --baseline known or --baseline warn")
+	default:
+		w.lines = append(w.lines, "verify passes: "+command)
+	}
 }
 
 // tree writes all files of one folder of initFiles.
@@ -122,6 +316,14 @@ func (w *initWriter) file(from, to string) {
 	text, err := initFiles.ReadFile(path.Join("init", from))
 	if err != nil {
 		w.err = err
+		return
+	}
+	w.put(to, text)
+}
+
+// put writes a text, as file does.
+func (w *initWriter) put(to string, text []byte) {
+	if w.err != nil {
 		return
 	}
 	full := filepath.Join(w.root, to)

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -85,5 +86,42 @@ func TestInitDefaults(t *testing.T) {
 	}
 	if len(kept) < 15 {
 		t.Errorf("only %d settings are no examples", len(kept))
+	}
+}
+
+// TestInitAsks answers the three questions as a person does: what is wrong is asked again, an empty line takes what is offered, an end writes nothing.
+func TestInitAsks(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, text := range map[string]string{"todo.md": "## Task 1: One\n", "prose.md": "Nothing to do.\n"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offered := answers{source: "shop", agent: "claude", verify: "make test", known: []string{"shop"}}
+	for name, tt := range map[string]struct {
+		typed string
+		want  answers
+		fails bool
+	}{
+		"as offered":       {typed: "\n\n\n", want: offered},
+		"a plan":           {typed: "prose.md\ntodo.md\nnope\ncodex\ngo test ./...\n", want: answers{source: "todo", plan: "todo.md", agent: "codex", verify: "go test ./...", known: offered.known}},
+		"out of the tree":  {typed: "../todo.md\nshop\n\n\n", want: offered},
+		"left in between":  {typed: "\ncodex\n", fails: true},
+		"never an answer":  {typed: strings.Repeat("nothing\n", 9), fails: true},
+		"the sample after": {typed: "sample\n\nnone\n", want: answers{source: "sample", agent: "claude", verify: "none", known: offered.known}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := offered
+			var out strings.Builder
+			err := got.ask(strings.NewReader(tt.typed), &out, root)
+			if (err != nil) != tt.fails {
+				t.Fatalf("error %v\n%s", err, out.String())
+			}
+			if err == nil && !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %+v, want %+v\n%s", got, tt.want, out.String())
+			}
+		})
 	}
 }
