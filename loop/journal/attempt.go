@@ -181,8 +181,10 @@ func (s *State) follow(e *Event) {
 			if a.Settled = e.TS; e.Verdict != "" {
 				a.Unfit, a.Reason = true, NotIntegrated+e.Reason
 			}
+			if a.Over() { // an iteration is committed before it ends
+				delete(s.Running, keyOf(e))
+			}
 		}
-		delete(s.Running, keyOf(e))
 	case TaskDone, TaskBlocked:
 		delete(s.Waiting, e.Task)
 		for k, a := range s.Running {

@@ -70,3 +70,16 @@ func going(s *State, now time.Time) string {
 	}
 	return strings.Join(out, ", ")
 }
+
+// TestIterationInSlot has an iteration whose work is integrated before it ends: that is one attempt.
+func TestIterationInSlot(t *testing.T) {
+	s := Fold([]Event{
+		{Type: LoopStarted}, {Type: IterationStarted, Iteration: 1, Attempt: 1, Slot: 1},
+		{Type: AgentFinished, Iteration: 1, Attempt: 1, Detail: &Detail{End: EndFinished}},
+		{Type: Integrated, Iteration: 1, Attempt: 1, Commit: "c"},
+		{Type: IterationFinished, Iteration: 1, Attempt: 1, Decision: Done, Commit: "c", Detail: &Detail{End: EndFinished, Seconds: 2}},
+	})
+	if len(s.Attempts) != 1 || len(s.Ended) != 1 || len(s.Running) != 0 || s.Attempts[0].Slot != 1 || s.Attempts[0].Seconds() != 2 {
+		t.Errorf("got %d attempts, %d ended, %d running", len(s.Attempts), len(s.Ended), len(s.Running))
+	}
+}
