@@ -10,15 +10,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"descartes/agent"
+	"descartes/gitops"
 	"descartes/internal/atomicfile"
+	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
+	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/specbuild"
 	"descartes/tasks"
+	"descartes/verify"
 )
 
 // Answer is what a person said to a question of a task's agent, or of a task that was blocked otherwise. Answers belong to the
@@ -28,6 +34,15 @@ type Answer struct {
 	Question string    `json:"question,omitempty"` // "": nobody had asked
 	Text     string    `json:"answer"`             // "": the task is tried again, and its agent hears of nothing
 	At       time.Time `json:"at"`
+	Accept   *Accept   `json:"accept,omitempty"` // the work of an attempt is done, whatever the checks say
+}
+
+// Accept is a person's decision that the kept work of an attempt is what was asked for.
+type Accept struct {
+	Loop    string `json:"loop"`
+	Attempt int    `json:"attempt"`
+	Reason  string `json:"reason,omitempty"`
+	Used    bool   `json:"used,omitempty"` // a run has acted on it
 }
 
 // MaxAnswer is how long an answer may be, in bytes; maxAnswers how many of a task are kept, the last ones;
@@ -70,12 +85,31 @@ func (h Home) Answers(tag string) ([]Answer, error) {
 }
 
 // Answer adds one to those of a tag. An answer that is the task's last one already is not added again.
-func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answer) (err error) {
+func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answer) error {
 	if len(a.Text) > MaxAnswer || !utf8.ValidString(a.Text) {
 		return fmt.Errorf("answer to task %s: at most %d bytes of UTF-8 text can be kept", a.Task, MaxAnswer)
 	}
+	return h.editAnswers(ctx, fsys, tag, func(all []Answer) []Answer {
+		mine := 0
+		for i := len(all) - 1; i >= 0; i-- {
+			if all[i].Task != a.Task {
+				continue
+			}
+			if mine == 0 && a.Text != "" && all[i].Question == a.Question && all[i].Text == a.Text {
+				return nil
+			}
+			if mine++; mine >= maxAnswers {
+				all = slices.Delete(all, i, i+1)
+			}
+		}
+		return append(all, a)
+	})
+}
+
+// editAnswers changes the answers of a tag; an edit that is nil changes nothing.
+func (h Home) editAnswers(ctx context.Context, fsys atomicfile.FS, tag string, edit func([]Answer) []Answer) (err error) {
 	path := h.AnswerFile(tag)
-	lk, err := takeLock(ctx, lockOf(path), lockWait, Holder{PID: os.Getpid(), Host: hostname(), Tag: tag, At: a.At})
+	lk, err := takeLock(ctx, lockOf(path), lockWait, Holder{PID: os.Getpid(), Host: hostname(), Tag: tag, At: time.Now()})
 	if err != nil {
 		return err
 	}
@@ -87,19 +121,10 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 	if err != nil {
 		return err
 	}
-	mine := 0
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Task != a.Task {
-			continue
-		}
-		if mine == 0 && a.Text != "" && all[i].Question == a.Question && all[i].Text == a.Text {
-			return nil
-		}
-		if mine++; mine >= maxAnswers {
-			all = slices.Delete(all, i, i+1)
-		}
+	if all = edit(all); all == nil {
+		return nil
 	}
-	b, err := json.MarshalIndent(answerFile{StateVersion, tag, append(all, a)}, "", "  ")
+	b, err := json.MarshalIndent(answerFile{StateVersion, tag, all}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode answers: %w", err)
 	}
@@ -107,6 +132,135 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 		return fmt.Errorf("save answer: %w", err)
 	}
 	return nil
+}
+
+// KeptWork is the work of an attempt that is kept: the trees before and after it. An attempt that left none is an error.
+func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base, work gitops.Tree, err error) {
+	if err := ValidID(loop); err != nil {
+		return "", "", err
+	}
+	name := RefPrefix(loop, task) + strconv.Itoa(attempt)
+	commit, err := repo.RefCommit(name)
+	if err == nil && commit == "" {
+		err = fmt.Errorf("attempt %d at task %s left no work: there is no %s", attempt, task, name)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if work, err = repo.CommitTree(commit); err != nil {
+		return "", "", err
+	}
+	events, err := journal.ReadEvents(h.Events(loop))
+	if err != nil {
+		return "", "", err
+	}
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Task != task:
+		case e.Type == journal.TaskStarted:
+			base = gitops.Tree(e.Base)
+		case e.Type == journal.Integrated && e.Verdict != "":
+			base = gitops.Tree(e.Tree)
+		case e.Type == journal.AttemptFinished && e.Attempt == attempt:
+			if base == "" {
+				return "", "", fmt.Errorf("the journal of loop %s does not say what task %s began with", loop, task)
+			}
+			return base, work, nil
+		}
+	}
+	return "", "", fmt.Errorf("the journal of loop %s knows no attempt %d at task %s", loop, attempt, task)
+}
+
+// accepted is the decision about a task that no run has acted on; nil where there is none.
+func (w *tagWork) accepted(task string) *Accept {
+	for _, a := range slices.Backward(w.job.answers) {
+		if a.Task == task {
+			if a.Accept != nil && !a.Accept.Used {
+				return a.Accept
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// accept makes the kept work of an attempt that of the lane's task, as a person decided: no agent works on it, and no check looks at it. What
+// was verified since it was made has to go with it.
+func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *Accept) (*Outcome, error) {
+	t, _ := w.job.Graph.Task(ln.task)
+	u, err := w.alone(ctx, ln, t)
+	if err != nil {
+		return nil, err
+	}
+	u.started, u.before = w.tools.Now(), u.base
+	merged, why := u.base, ""
+	base, work, err := w.home.KeptWork(w.tools.Repo, a.Loop, t.ID, a.Attempt)
+	if err == nil {
+		var met []gitops.Conflict
+		merged, met, err = w.tools.Repo.MergeTrees(ctx, base, u.base, work)
+		if len(met) > 0 {
+			why, merged = (&Fate{Unit: t.ID, Conflicts: met}).Reason(), u.base
+		}
+	}
+	if err != nil {
+		why, merged = err.Error(), u.base
+	}
+	if u.stand, err = w.prepare(ctx, ln, w.start(u)); err != nil {
+		return nil, err
+	}
+	first := w.event(journal.AttemptStarted, u)
+	first.Detail = &journal.Detail{Log: w.relative(u.log)}
+	first.Slot, first.Branch, first.Head = ln.number(), u.stand.Head.Branch, u.stand.Head.Hash
+	if err := w.record(w.begun(u, first)...); err != nil {
+		return nil, err
+	}
+	u.begun = true
+	if u.res, err = w.takeAccepted(ctx, u, merged); err != nil {
+		return nil, err
+	}
+	u.res.Verdict, u.res.Grade, u.res.Reason = verify.Verified, verify.Accepted, strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
+	if why != "" {
+		u.res.Verdict, u.res.Grade, u.res.Reason = verify.Blocked, "", "the work that was accepted cannot be taken: "+why
+	}
+	out, err := w.conclude(ctx, stop, u)
+	if err != nil {
+		return out, err
+	}
+	for i := range w.job.answers {
+		if one := &w.job.answers[i]; one.Task == t.ID && one.Accept != nil {
+			used := *one.Accept
+			used.Used, one.Accept = true, &used
+		}
+	}
+	return out, w.home.editAnswers(context.WithoutCancel(ctx), w.tools.FS, w.state.Tag, func(all []Answer) []Answer {
+		for i := range all {
+			if all[i].Task == t.ID && all[i].Accept != nil {
+				all[i].Accept.Used = true
+			}
+		}
+		return all
+	})
+}
+
+// takeAccepted puts accepted work where the unit works, and is what an attempt would have left with it.
+func (w *tagWork) takeAccepted(ctx context.Context, u *unit, work gitops.Tree) (res attempt.Result, err error) {
+	res.Agent = agent.Result{End: agent.Finished, Complete: true}
+	res.Work.Before, res.Work.Seen, res.Work.After = u.base, work, work
+	if res.Work.Changed, err = w.tools.Repo.Changed(ctx, u.base, work); err != nil {
+		return res, gitErr("look at the accepted work on task "+u.task.ID, err)
+	}
+	if res.Changed = len(res.Work.Changed); u.lane.tree == nil || res.Changed == 0 {
+		return res, nil
+	}
+	put, err := u.lane.tree.Restore(ctx, work, time.Time{})
+	if err == nil && put.Tree != work {
+		err = errors.New("not all of it can be put there: " + put.Unrestored())
+	}
+	if err != nil {
+		return res, gitErr("take the accepted work on task "+u.task.ID, err)
+	}
+	return res, nil
 }
 
 // answersTo is what the spec of a task is told; before, where it is not zero, leaves out what was said later.

@@ -77,6 +77,12 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 			if err := w.enter(w.job.Graph.Wave(ln.task)); err != nil {
 				return nil, nil, err
 			}
+			if a := w.accepted(ln.task); a != nil && w.rounds[ln.task] == nil {
+				if out, err := w.accept(ctx, stop, ln, a); out != nil || err != nil {
+					return nil, out, err
+				}
+				continue
+			}
 			u, err := w.unit(ctx, ln)
 			return u, nil, err
 		}

@@ -286,7 +286,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	}
 	end = w.event(journal.AttemptFinished, u)
 	end.Tree, end.Ref = string(res.Work.After), ref
-	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.Running[journal.Key{Task: u.task.ID, Number: u.number}].Agent.Model,
+	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.ModelOf(u.task.ID, u.number),
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
 	end.Detail.Looks = looked(res, u.with)
@@ -314,6 +314,9 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*journal.Event) (again bool, err error) {
 	done := w.event(journal.TaskDone, u)
 	done.Ref, done.Reason = ref, u.res.Remarks()
+	if u.res.Grade == verify.Accepted {
+		done.Reason = u.res.Reason
+	}
 	if u.res.Grade != "" {
 		done.Detail = &journal.Detail{Grade: journal.Grade(u.res.Grade)}
 	}

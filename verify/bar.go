@@ -86,6 +86,9 @@ func (r *Result) Remark() string {
 // Grade says how far a pass reaches.
 type Grade string
 
+// Accepted is the grade of work that a person passed.
+const Accepted Grade = "accepted"
+
 // RegressionOnly is the grade of an attempt that turned no test from red to green and added none, where that can be told.
 const RegressionOnly Grade = "regression only"
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -373,4 +374,125 @@ func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 		fmt.Fprintf(&text, "task %s waits for no answer\n", terminal.Clean(t.ID))
 	}
 	return write(cmd.OutOrStdout(), text.String())
+}
+
+func newAcceptCmd() *cobra.Command {
+	var look tagFlags
+	var reason string
+	var number int
+	cmd := &cobra.Command{
+		Use:   "accept <task>",
+		Short: "Accept the kept work of a task that was blocked, as your own decision",
+		Long: `Accept the kept work of a task that was blocked, as your own decision.
+
+The next run takes the work of the task's last attempt as it is kept, merges it with what was verified since, and calls the
+task done (accepted): no agent works on it and no check decides about it. What cannot be merged blocks the task again. The
+checks of a wave and of the end are run as ever.
+
+  descartes attempts 3                               what there is, and why it was not verified
+  git diff HEAD refs/descartes/<loop>/3/2            look at it first
+  descartes accept 3 --reason "the test is wrong"
+`,
+		Args: takes(1, 1, "one task"),
+		RunE: func(cmd *cobra.Command, args []string) error { return accept(cmd, look, args[0], number, reason) },
+	}
+	look.register(cmd, "print it as JSON")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal, the reports and the receipt")
+	cmd.Flags().IntVar(&number, "attempt", 0, "`number` of the attempt (default: the last one that left work)")
+	look.completeTask(cmd)
+	return cmd
+}
+
+// maxReason bounds why a person accepts something, in bytes.
+const maxReason = 1 << 10
+
+// accept keeps a person's decision and makes the task pending.
+func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason string) (err error) {
+	switch {
+	case len(reason) > maxReason || !utf8.ValidString(reason):
+		return badInput("", "--reason: at most %d bytes of UTF-8 text are kept", maxReason)
+	case number < 0:
+		return badInput("descartes attempts "+terminal.Quote(id), "--attempt %d: attempts are numbered from 1", number)
+	}
+	b, t, err := look.task(cmd, id)
+	if err != nil {
+		return err
+	}
+	repo, err := openRepo(cmd.Context(), b.Root, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, repo.Close()) }()
+	refs, err := repo.Refs(cmd.Context(), "refs/descartes/")
+	if err != nil {
+		return err
+	}
+	list, err := b.Attempts(t.ID, refs)
+	if err != nil {
+		return err
+	}
+	var chosen *report.Attempt
+	for i := range list {
+		if a := &list[i]; a.Ref != nil && a.Verdict != string(journal.Verified) && (number == 0 || a.Attempt == number) && (chosen == nil || !a.At.Before(chosen.At)) {
+			chosen = a
+		}
+	}
+	if chosen == nil {
+		return badInput("descartes attempts "+terminal.Quote(t.ID)+b.Named()+" lists what is kept", "task %s has no kept attempt to accept", t.ID)
+	}
+	home := loop.NewHome(b.Root)
+	if _, _, err := home.KeptWork(repo, chosen.Loop, t.ID, chosen.Attempt); err != nil {
+		return badInput("", "task %s: %w", t.ID, err)
+	}
+	a := loop.Answer{Task: t.ID, At: time.Now(), Accept: &loop.Accept{Loop: chosen.Loop, Attempt: chosen.Attempt, Reason: strings.TrimSpace(reason)}}
+	change := statusChange{Task: b.ID(t.ID), From: t.Status, To: tasks.Pending, File: report.Relative(b.Root, b.File.Path())}
+	done := accepted{statusChange: change, Loop: chosen.Loop, Attempt: chosen.Attempt, Reason: a.Accept.Reason}
+	if who, owned := home.Owner(b.File); owned && who.Tag == b.File.Tag() {
+		if !blockedBy(home, who.Loop, t.ID) {
+			return &failure{code: exitInput, err: &loop.BusyError{Holder: who}, hint: "it takes decisions about tasks that it has blocked; descartes loop pause " + who.Loop + " for any other"}
+		}
+		done.by = who.Loop
+		return errors.Join(home.Answer(cmd.Context(), atomicfile.OS(), b.File.Tag(), a), printAccepted(cmd, look, done))
+	}
+	own, err := ownTask(cmd.Context(), home, b.File, b.Scud, t.ID)
+	if err == nil {
+		err = answerable(own, b.File, b.Scud)
+	}
+	if err != nil {
+		return err
+	}
+	if err := home.Answer(cmd.Context(), atomicfile.OS(), b.File.Tag(), a); err != nil {
+		return err
+	}
+	if done.From = own.Status; done.From != done.To {
+		if err := b.File.Save(map[string]tasks.Status{t.ID: done.To}); err != nil {
+			return unwritable(err)
+		}
+	}
+	done.Next = goOn(b.Root, b.File, b.Scud)
+	return printAccepted(cmd, look, done)
+}
+
+// accepted is what became of a person's decision.
+type accepted struct {
+	statusChange
+	Loop    string `json:"loop"`
+	Attempt int    `json:"attempt"`
+	Reason  string `json:"reason,omitempty"`
+	Next    string `json:"next"`
+	by      string // the loop that runs and takes it up; "" where none does
+}
+
+func printAccepted(cmd *cobra.Command, look tagFlags, a accepted) error {
+	if look.json {
+		return writeJSON(cmd.OutOrStdout(), a)
+	}
+	text := fmt.Sprintf("task %s: attempt %d of loop %s is accepted; the next run takes its work\n", terminal.Clean(a.Task.ID), a.Attempt, a.Loop)
+	if a.by != "" {
+		text = fmt.Sprintf("task %s: attempt %d is accepted; loop %s is running and takes its work\n", terminal.Clean(a.Task.ID), a.Attempt, a.by)
+	}
+	if a.Next != "" {
+		text += "next: " + terminal.Clean(a.Next) + "\n"
+	}
+	return write(cmd.OutOrStdout(), text)
 }

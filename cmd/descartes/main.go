@@ -140,7 +140,7 @@ and committed.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
 	// What is typed most needs no loop before it.
 	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
-	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
+	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
 	sortIntoGroups(root)
 	return root

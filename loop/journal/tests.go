@@ -172,3 +172,11 @@ func (s *State) GradeOf(task string, number int) Grade {
 	}
 	return ""
 }
+
+// ModelOf is what the agent of an attempt under way was run with, "" where none was.
+func (s *State) ModelOf(task string, number int) string {
+	if a := s.Running[Key{Task: task, Number: number}]; a != nil && a.Agent != nil {
+		return a.Agent.Model
+	}
+	return ""
+}
