@@ -74,7 +74,7 @@ func takeBack(home loop.Home, id string, r loop.Request) (string, error) {
 		hint := "nothing is asked of it, so it keeps running"
 		switch {
 		case stopping(home, id):
-			hint = "it was interrupted by Ctrl-C, which cannot be taken back; descartes loop resume --name " + id + " goes on when it has ended"
+			hint = "it was interrupted by Ctrl-C, which cannot be taken back; descartes loop resume --name " + id + " resumes it when it has ended"
 		case asked != "":
 			hint = fmt.Sprintf("it was asked to %s; descartes loop %s %s --undo takes that back", asked, asked, id)
 		}
@@ -101,7 +101,7 @@ func nothingAsked(home loop.Home, args []string) error {
 	if s.State.Completed {
 		return badInput("descartes loop list", "loop %s is not running: it has ended", s.State.ID)
 	}
-	return badInput("descartes loop resume --name "+s.State.ID+" goes on with it", "loop %s is not running: there is nothing to take back", s.State.ID)
+	return badInput("descartes loop resume --name "+s.State.ID+" resumes it", "loop %s is not running: there is nothing to take back", s.State.ID)
 }
 
 func askLive(home loop.Home, id, kind string, r loop.Request, now bool) (string, error) {

@@ -1,6 +1,9 @@
 package journal
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Waited is a time in which something waited.
 type Waited struct {
@@ -61,7 +64,7 @@ func (s *State) followWaits(e *Event, before time.Time) {
 		s.waited("", e.TS)
 	case LoopPaused, LoopFinished:
 		s.waited("", e.TS)
-		s.wait(Waited{For: Ending(e.Reason).waitsFor(), Since: e.TS, Reason: Ending(e.Reason).Words()})
+		s.wait(Waited{For: Ending(e.Reason).waitsFor(), Since: e.TS, Reason: strings.TrimPrefix(Ending(e.Reason).Words(), "user ")})
 	}
 }
 
