@@ -222,7 +222,7 @@ func (l *Loop) openLab() {
 		return
 	}
 	log := filepath.Join(l.home.Run(l.state.ID), "logs", "setup-lab.log")
-	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.home.Run(l.state.ID), "slots", "lab"), Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Setup: seconds(l.config.Pool.SetupTimeout),
+	l.lab = lab.New(lab.Options{Pool: l.pool(), Files: filepath.Join(l.home.private(l.state.ID), "lab"), Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Setup: seconds(l.config.Pool.SetupTimeout),
 		Start: func(s *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
 			_, v, end, err := l.tools.Slot(s, dir)
 			return v, end, err

@@ -202,7 +202,10 @@ func (r *prepared) canPush(ctx context.Context) error {
 // slot gives the agents and the verify command of a slot, which run in a sandbox of their own and under a process of their own.
 func (r *prepared) slot(j job, s *workspace.Slot, dir, run string) (attempt.Agent, attempt.Verifier, func() error, error) {
 	q := r.commands(*j.cfg, dir, filepath.Join(dir, "exit.json"), fmt.Sprintf("%s/slot-%d", r.root, s.Number))
-	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.root), Objects: r.repo.ObjectDirs(), Shown: []string{run}}
+	q.Sandbox.Slot = sandbox.Slot{Tree: s.Tree(), Link: workspace.Objects(r.root), Objects: r.repo.ObjectDirs()}
+	if _, ok := below(run, dir); ok { // else it is the lab: no agent works there
+		q.Sandbox.Slot.Shown = []string{run}
+	}
 	var c supervise.Commands
 	if err := c.Start(q); err != nil {
 		return nil, nil, nil, err

@@ -54,10 +54,10 @@ func Policy(c *Config, tag bool) (lines []Line) {
 		add("prove", "tests that an attempt brings must fail without the rest of its work")
 	}
 	if c.Mutants > 0 {
-		add("mutants", "tests must notice each of %d small faults in what an attempt changed, where the language's mutation tool is installed", c.Mutants)
+		add("mutants", "tests must notice %s in what an attempt changed, where the language's mutation tool is installed", count(c.Mutants, "small fault"))
 	}
 	if c.Strength > 0 {
-		add("strength", "tests that an attempt brings must refuse %d wrong solutions that %s writes", c.Strength, cmp.Or(c.StrengthBackend, "an agent"))
+		add("strength", "tests that an attempt brings must refuse %s that %s writes", count(c.Strength, "wrong solution"), cmp.Or(c.StrengthBackend, "an agent"))
 	}
 	if what := c.Reviews(); what != "" && tag {
 		one := c.Reviewers()[0]
@@ -71,4 +71,12 @@ func Policy(c *Config, tag bool) (lines []Line) {
 		add("review", "%s", text)
 	}
 	return lines
+}
+
+// count is a number of things for people.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

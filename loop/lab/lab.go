@@ -123,7 +123,7 @@ func (l *Lab) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(l.opt.Files, 0o755); err != nil {
+	if err := os.MkdirAll(l.opt.Files, 0o700); err != nil {
 		return errors.Join(fmt.Errorf("make the folder of the lab: %w", err), slot.Close(true))
 	}
 	v, end, err := l.opt.Start(slot, l.opt.Files)

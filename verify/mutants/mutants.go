@@ -138,11 +138,20 @@ func Changed(diff string) (files []File) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
+// aside runs commands of tools that copy the folder which they run in: in a copy without .git and .descartes, whose .git leads to the project's.
+func aside(commands string) string {
+	return "here=$PWD top=$(git rev-parse --show-toplevel) below=$(git rev-parse --show-prefix) && copy=$(mktemp -d) || exit 1\n" +
+		"trap 'rm -rf \"$copy\"' EXIT\n" +
+		"git add -AN . && git config diff.context 0\n" +
+		"tar -C \"$top\" --exclude=./.git --exclude=./.descartes -cf - . | tar -C \"$copy\" -xf - || exit 1\n" +
+		"printf 'gitdir: %s\\n' \"$(git rev-parse --absolute-git-dir)\" >\"$copy/.git\"\n" +
+		"cd \"$copy/$below\" || exit 1\n" + commands
+}
+
 // gremlins knows which lines changed by itself, of files that git has heard of.
 func gremlins([]File, int, string) string {
 	return "command -v gremlins >/dev/null || exit " + strconv.Itoa(Missing) + "\n" +
-		"git add -AN . && git config diff.context 0\n" +
-		"gremlins unleash --diff HEAD -o " + Report
+		aside("gremlins unleash --diff HEAD -o \"$here/"+Report+"\"")
 }
 
 func readGremlins(report []byte) (list []Fault, err error) {
@@ -182,9 +191,9 @@ func stryker(files []File, _ int, _ string) string {
 		}
 	}
 	return "test -x node_modules/.bin/stryker || command -v stryker >/dev/null || exit " + strconv.Itoa(Missing) + "\n" +
-		"rm -rf reports/mutation/mutation.json\n" +
-		"PATH=$PWD/node_modules/.bin:$PATH stryker run --mutate " + quote(strings.Join(ranges, ",")) + " --reporters json --allowEmpty\n" +
-		"cp reports/mutation/mutation.json " + Report
+		aside("rm -rf reports/mutation/mutation.json\n"+
+			"PATH=$PWD/node_modules/.bin:$PATH stryker run --mutate "+quote(strings.Join(ranges, ","))+" --reporters json --allowEmpty\n"+
+			"cp reports/mutation/mutation.json \"$here/"+Report+"\"")
 }
 
 func readStryker(report []byte) (list []Fault, err error) {
@@ -218,12 +227,13 @@ func readStryker(report []byte) (list []Fault, err error) {
 // cargo takes every so many-th of the faults in what changed, so that there are at most n.
 func cargo(_ []File, n int, _ string) string {
 	return "cargo mutants --version >/dev/null 2>&1 || exit " + strconv.Itoa(Missing) + "\n" +
-		"git add -AN . && git diff --relative HEAD >.descartes-faults.diff\n" +
-		"all=$(cargo mutants --list --in-diff .descartes-faults.diff | wc -l)\n" +
-		fmt.Sprintf("shards=$(( (all + %d) / %d ))\n", n-1, n) +
-		"test \"$shards\" -gt 0 || { echo '{\"outcomes\":[]}' >" + Report + "; exit 0; }\n" +
-		"cargo mutants --in-diff .descartes-faults.diff --no-shuffle --shard 0/$shards -o .descartes-faults\n" +
-		"cp .descartes-faults/mutants.out/outcomes.json " + Report
+		aside("out=$(mktemp -d)\n"+
+			"git diff --relative HEAD >\"$out/diff\"\n"+
+			"all=$(cargo mutants --list --in-diff \"$out/diff\" | wc -l)\n"+
+			fmt.Sprintf("shards=$(( (all + %d) / %d ))\n", n-1, n)+
+			"test \"$shards\" -gt 0 || { echo '{\"outcomes\":[]}' >\"$here/"+Report+"\"; exit 0; }\n"+
+			"cargo mutants --in-diff \"$out/diff\" --no-shuffle --shard 0/$shards -o \"$out\"\n"+
+			"cp \"$out/mutants.out/outcomes.json\" \"$here/"+Report+"\"; rm -rf \"$out\"")
 }
 
 func readCargo(report []byte) (list []Fault, err error) {
