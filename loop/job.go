@@ -47,6 +47,7 @@ type Job struct {
 	Conflicts []tasks.Finding // what the plan states against the task file
 	all       []tasks.Task    // as they were read; the file's own list changes with each save
 	plan      *specbuild.Plan
+	settings  string                      // digest of what descartes.yaml asks for, once it is needed
 	stories   map[string]*specbuild.Story // of a spec-kit list, by their marks
 	specs     []specbuild.File
 	beside    *specbuild.Beside // documents in the folder of the list; nil: none
@@ -312,7 +313,10 @@ func (j *Job) Inputs(id string) (in journal.Inputs) {
 	if !ok {
 		return in
 	}
-	in.Task, in.Settings = receipt.TaskDigest(t), settingsDigest(j.Root)
+	if j.settings == "" {
+		j.settings = settingsDigest(j.Root)
+	}
+	in.Task, in.Settings = receipt.TaskDigest(t), j.settings
 	if j.plan != nil {
 		in.PlanPath, in.Plan = j.Config.Scud.PlanPath, receipt.PlanDigest(j.plan, *t, j.Graph.Parents(id), j.all)
 	}

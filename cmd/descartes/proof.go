@@ -63,6 +63,9 @@ func why(cmd *cobra.Command, look tagFlags, id string) (err error) {
 	if err != nil && !errors.Is(err, gitops.ErrNotRepo) {
 		return err
 	}
+	if err := markStale(ctx, b); err != nil {
+		return err
+	}
 	var refs []gitops.Ref
 	commit := func(string) string { return "" }
 	if err == nil {
@@ -80,6 +83,25 @@ func why(cmd *cobra.Command, look tagFlags, id string) (err error) {
 		return writeJSON(cmd.OutOrStdout(), w)
 	}
 	return write(cmd.OutOrStdout(), w.Text())
+}
+
+// markStale gives a board the receipts of its tasks, where there is a repository that can be read.
+func markStale(ctx context.Context, b *report.Board) error {
+	repo, err := openRepo(ctx, b.Root, nil)
+	if err != nil {
+		return nil
+	}
+	defer repo.Close()
+	notes, err := readReceipts(ctx, b.Root, repo)
+	if err != nil || len(notes) == 0 {
+		return err
+	}
+	confirmed, err := receipt.ReadConfirmed(loop.NewHome(b.Root).Receipts())
+	if err != nil {
+		return err
+	}
+	b.MarkStale(notes, confirmed)
+	return nil
 }
 
 // commitOf is the newest commit that says it holds a loop's work on a task, "" where there is none.

@@ -31,6 +31,9 @@ func newTasksListCmd() *cobra.Command {
 		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := look.board(cmd)
+			if err == nil {
+				err = markStale(cmd.Context(), b)
+			}
 			if err != nil {
 				return err
 			}
@@ -57,6 +60,9 @@ func newTasksShowCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, t, err := look.task(cmd, args[0])
 			if err != nil {
+				return err
+			}
+			if err := markStale(cmd.Context(), b); err != nil {
 				return err
 			}
 			d := b.Detail(t)
@@ -433,6 +439,9 @@ func newWavesCmd() *cobra.Command {
 		Args:  takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, err := look.board(cmd)
+			if err == nil {
+				err = markStale(cmd.Context(), b)
+			}
 			if err != nil {
 				return err
 			}

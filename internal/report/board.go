@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"descartes/internal/config"
+	"descartes/internal/receipt"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -33,6 +34,10 @@ type Board struct {
 	view    *loop.View      // of the tag's last loop; nil if there was none
 	Commits []loop.WaveCommit
 	Grades  journal.Grades // of tasks that loops have done
+
+	stale     map[string]Stale
+	receipts  map[string]receipt.Receipt // the last one of each task, once MarkStale knows them
+	rechecked map[string]time.Time       // when its checks last passed again
 }
 
 // NewBoard takes a job's graph for the board's own: it is given the statuses that the journal knows.
@@ -180,6 +185,7 @@ type Task struct {
 	Cause     string        `json:"cause"`
 	Agent     *agentJSON    `json:"agent,omitempty"` // where tasks differ in it
 	Grade     journal.Grade `json:"grade,omitempty"` // of one that is done: how far that reaches
+	Stale     *Stale        `json:"stale,omitempty"` // of a done task whose receipt is about something else by now
 }
 
 // done is the state of a task, with the grade of one that is done.
@@ -275,7 +281,7 @@ func (b *Board) task(id string) Task {
 	t, _ := b.Graph.Task(id)
 	state, cause := b.Graph.State(id)
 	return Task{ID: b.ID(id), Title: t.Title, Status: b.Graph.Status(id), DependsOn: b.dependsOn(t),
-		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id)}
+		State: string(state), Cause: cause, Agent: b.agent(t), Grade: b.grade(id), Stale: b.isStale(id)}
 }
 
 // dependsOn is what the file says that a task depends on; an id that nothing has looks like the task's own.

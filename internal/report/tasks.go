@@ -65,7 +65,7 @@ func (b *Board) Detail(t *tasks.Task) TaskDetail {
 	}
 	d.Status = b.Graph.Status(t.ID)
 	state, cause := b.Graph.State(t.ID)
-	d.State, d.Cause, d.Wave = string(state), cause, b.Graph.Wave(t.ID)
+	d.State, d.Cause, d.Wave, d.Stale = string(state), cause, b.Graph.Wave(t.ID), b.isStale(t.ID)
 	return d
 }
 
@@ -87,6 +87,9 @@ func (b *Board) Table() string {
 		} else if t.Grade != "" {
 			title += fmt.Sprintf("  (%s)", t.Grade)
 		}
+		if t.Stale != nil {
+			title += fmt.Sprintf("  (stale: %s)", terminal.Clean(t.Stale.String()))
+		}
 		fmt.Fprintf(&s, "%s%s  %s%s  %s\n", id, strings.Repeat(" ", ids-terminal.Width(id)), status, strings.Repeat(" ", states-terminal.Width(status)), title)
 	}
 	return s.String()
@@ -106,6 +109,9 @@ func (d *TaskDetail) Text() string {
 		state += " (" + terminal.Clean(d.Cause) + ")"
 	}
 	field("State", state)
+	if d.Stale != nil {
+		field("Stale", terminal.Clean(d.Stale.String()))
+	}
 	if d.Wave > 0 {
 		field("Wave", strconv.Itoa(d.Wave))
 	}

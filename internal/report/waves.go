@@ -79,6 +79,9 @@ func writeTaskLine(s *strings.Builder, p terminal.Paint, t Task, ids, width int)
 	case t.State == "other":
 		after = "  (status " + terminal.Clean(string(t.Status)) + ")"
 	}
+	if t.Stale != nil {
+		after += "  (stale: " + terminal.Clean(t.Stale.String()) + ")"
+	}
 	if t.Agent != nil && t.State != "done" {
 		after += "  [" + t.Agent.String() + "]"
 	}

@@ -3,12 +3,14 @@ package report
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"descartes/gitops"
+	"descartes/internal/receipt"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/journal"
@@ -31,6 +33,10 @@ type Why struct {
 	Evidence []Evidence    `json:"evidence"`
 	Next     string        `json:"next"`
 
+	Receipt   *receipt.Receipt `json:"receipt,omitempty"`
+	Rechecked *time.Time       `json:"rechecked,omitempty"` // when its checks last passed again
+	Stale     *Stale           `json:"stale,omitempty"`
+
 	board *Board
 	here  string
 	view  *loop.View // of the tag's live loop, else of the last one
@@ -38,15 +44,22 @@ type Why struct {
 
 // Evidence is something that shows what is said of a task.
 type Evidence struct {
-	Kind  string `json:"kind"` // commit, work, log or journal
+	Kind  string `json:"kind"` // commit, receipt, note, work, log or journal
 	Where string `json:"where"`
 }
 
-// Why looks into the journals, the graph and the refs. commit finds the commit that holds a loop's work on the task, where no
+// Why looks into the journals, the graph, the refs and the receipts, where MarkStale was given them. commit finds the commit that holds a loop's work on the task, where no
 // journal names it; here is what a command needs besides where it is typed.
 func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) string, here string) (*Why, error) {
 	d := b.Detail(t)
 	w := &Why{Tag: b.File.Tag(), Task: d.ID, Title: d.Title, Status: d.Status, State: d.State, Because: []string{}, Causes: []loop.TaskID{}, Evidence: []Evidence{}, board: b, here: here, view: b.view}
+	w.Stale = d.Stale
+	if r, ok := b.receipts[t.ID]; ok {
+		w.Receipt = &r
+		if at, ok := b.rechecked[t.ID]; ok {
+			w.Rechecked = &at
+		}
+	}
 	var err error
 	if w.Attempts, err = b.Attempts(t.ID, refs); err != nil {
 		return nil, err
@@ -150,6 +163,7 @@ func (w *Why) done(commit func(loop string) string) {
 	if w.Commit != "" {
 		w.say("Commit %s holds it.", Short(w.Commit))
 		w.Next = "git show --stat " + Short(w.Commit)
+		w.proof()
 		return
 	}
 	switch {
@@ -162,6 +176,29 @@ func (w *Why) done(commit func(loop string) string) {
 	default:
 		w.say("No commit is known to hold it.")
 		w.Next = "git status"
+	}
+}
+
+// proof says what its receipt says, and whether that is still about the task as it is.
+func (w *Why) proof() {
+	if w.Receipt == nil {
+		return
+	}
+	w.Next = w.about("receipt", w.Task.ID)
+	if w.Receipt.Grade != "" {
+		w.say("It is done (%s).", w.Receipt.Grade)
+	}
+	for _, l := range w.Receipt.Looks {
+		for _, said := range l.Said {
+			w.say("%s: %s", l.Name, said)
+		}
+	}
+	if w.Rechecked != nil {
+		w.say("Its checks passed again on %s.", terminal.Moment(*w.Rechecked))
+	}
+	if w.Stale != nil {
+		w.say("It is stale: %s.", w.Stale)
+		w.Next = w.command("recheck --commit " + Short(w.Stale.Commit))
 	}
 }
 
@@ -379,6 +416,10 @@ func (w *Why) evidence() {
 		}
 	}
 	add("commit", w.Commit)
+	if r := w.Receipt; r != nil && w.State == string(scheduler.StateDone) {
+		add("receipt", existing(w.board.Root, filepath.Join(loop.NewHome(w.board.Root).Receipts(), r.Commit.Hash+".jsonl")))
+		add("note", receipt.NotesRef+" on "+Short(r.Commit.Hash))
+	}
 	a := w.verified()
 	if n := len(w.Attempts); n > 0 && (a == nil || w.State != string(scheduler.StateDone)) {
 		a = &w.Attempts[n-1]
@@ -408,7 +449,11 @@ const whyWidth = 80
 // Text is it for a person.
 func (w *Why) Text() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s %s: %s\n\n", terminal.Clean(w.Task.ID), terminal.Clean(w.Title), terminal.Clean(w.State))
+	stale := ""
+	if w.Stale != nil {
+		stale = ", stale"
+	}
+	fmt.Fprintf(&s, "%s %s: %s%s\n\n", terminal.Clean(w.Task.ID), terminal.Clean(w.Title), terminal.Clean(w.State), stale)
 	for _, sentence := range w.Because {
 		for _, line := range terminal.Hang("  "+strings.ReplaceAll(terminal.CleanLines(strings.TrimSpace(sentence)), "\n", "\n  "), whyWidth, 2) {
 			s.WriteString(line + "\n")
