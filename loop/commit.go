@@ -55,10 +55,11 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	}
 	var wave gitops.Wave
 	var done []string
+	var verified []journal.VerifiedTask
 	for _, v := range w.history.Verified {
 		if v.Wave == number || w.trunk != nil && w.job.Graph.Status(v.Task) == tasks.Done {
 			wave.Results = append(wave.Results, pairOf(v))
-			done = append(done, v.Task)
+			done, verified = append(done, v.Task), append(verified, v)
 		}
 	}
 	var blocked []journal.BlockedTask
@@ -66,6 +67,9 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 		if e.Wave == number && w.job.Graph.Status(e.Task) == tasks.Blocked {
 			blocked = append(blocked, e)
 		}
+	}
+	if err := w.approve(ctx, stop, ln, number, verified); err != nil {
+		return err
 	}
 	subject := w.subject(number, ids, len(done) > 0)
 	wave.Message = w.tools.Redact.Text(w.message(subject, number, done, blocked))

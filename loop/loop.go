@@ -126,6 +126,7 @@ type unit struct {
 	round   *round          // that it is a candidate of; nil: it is alone
 	session journal.Session // that it goes on in; zero for a fresh agent
 	res     attempt.Result
+	wave    int       // whose review it is; 0: it is an attempt
 	over    *Outcome  // the run ends with it, and a look at the attempt with that
 	denied  []string  // what the sandbox refused it
 	since   time.Time // when the first attempt at the same work began; zero: now

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -63,7 +64,9 @@ func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error) {
 	for {
 		if ln.task == "" {
-			if err := w.pass(ctx, stop, ln); err != nil {
+			if err := w.pass(ctx, stop, ln); errors.Is(err, errWaits) {
+				return nil, w.unapproved, nil
+			} else if err != nil {
 				return nil, nil, err
 			}
 		}

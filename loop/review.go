@@ -1,12 +1,21 @@
 package loop
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
+	"descartes/loop/workspace"
 	"descartes/specbuild"
+	"descartes/tasks"
+	"descartes/verify"
 )
 
 // lookReview is the look's name in journals.
@@ -54,10 +63,107 @@ func (w *tagWork) askReview(u *unit, in *attempt.Input) {
 	in.Review = w.reviewOf(0, []string{u.task.ID}, known)
 }
 
-// CheckReview says what keeps a second agent from being of use: it never replaces the checks.
-func CheckReview(c *Config) []Problem {
-	if c.Reviews() == "" || len(checksOf(c, KindTag)) > 0 {
+// errWaits says that a wave is not committed: its review asks a person, or was not made.
+var errWaits = errors.New("the wave waits for its review")
+
+// approve has a second agent read what a wave is about to commit, where the settings want that. A rejection is a person's to decide, too: what is
+// in it was verified task by task, and others go on from it. Once a person said yes, or the agent, the same work is not read again.
+func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number int, done []journal.VerifiedTask) error {
+	if w.config.Reviews() != config.ReviewWave || len(done) == 0 {
 		return nil
 	}
-	return []Problem{{Message: "a review never replaces the verify command, and with --verify none there is none", Hint: `--verify "make test", or --review off`}}
+	from, to, err := w.waveTrees(done)
+	switch {
+	case err != nil:
+		return gitErr("take together what the wave changes", err)
+	case w.history.Approved[string(to)]:
+		return nil
+	case w.unapproved != nil:
+		return errWaits
+	case w.yes:
+		w.yes = false
+		return w.tellReview(number, to, journal.Done, "a person approved it")
+	}
+	if w.unapproved = stop.asked(ctx); w.unapproved != nil {
+		return errWaits
+	}
+	ids := make([]string, len(done))
+	for i, v := range done {
+		ids[i] = v.Task
+	}
+	u := &unit{lane: ln, task: &tasks.Task{Title: fmt.Sprintf("Wave %d", number)}, wave: number, started: w.tools.Now(),
+		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("wave-%d.log", number))}
+	start := workspace.Start{Users: w.history.UserPaths, Left: w.history.VerifyLeft, Aside: strings.TrimSuffix(u.log, ".log")}
+	if ln.slot != nil {
+		start.Base = to
+	}
+	if u.stand, err = w.prepare(ctx, ln, start); err != nil {
+		return err
+	}
+	in := w.Loop.input(u, "")
+	in.Review = w.reviewOf(number, ids, w.history.WaveAnswers[number])
+	for _, c := range w.checksAt(verify.AtAttempt) {
+		in.Review.Opinion.Checks = append(in.Review.Opinion.Checks, specbuild.PassedCheck{Name: c.Name, Command: c.Run})
+	}
+	actx, over := stop.watch(ctx)
+	defer over()
+	ln.runner.Choose = w.chooser(actx, stop, u)
+	var j attempt.Judgement
+	w.unlocked(func() { j, err = ln.runner.Review(actx, ln.ws, in, from, to, w.observe(u)) })
+	ln.stale()
+	switch {
+	case errors.Is(err, attempt.ErrRunEnds):
+		w.unapproved = u.over
+		return errWaits
+	case errors.Is(err, context.Canceled) && actx.Err() != nil:
+		w.unapproved = stop.outcome(ctx)
+		return errWaits
+	case err != nil:
+		return fmt.Errorf("review wave %d: %w", number, err)
+	case j.Verdict == attempt.Approve:
+		return w.tellReview(number, to, journal.Done, "the review approves it")
+	}
+	what := "the review asks: "
+	if j.Verdict == attempt.Reject {
+		what = "the review rejects it: "
+	}
+	if err := w.tellReview(number, to, journal.Asks, append([]string{what + j.Reasons[0]}, j.Reasons[1:]...)...); err != nil {
+		return err
+	}
+	w.unapproved = &Outcome{Ending: journal.GateAsks, Message: fmt.Sprintf("wave %d is not committed, %s%s", number, what, j.Reasons[0])}
+	return errWaits
+}
+
+// waveTrees are what verified work begins with and what it comes to.
+func (w *tagWork) waveTrees(done []journal.VerifiedTask) (from, to gitops.Tree, err error) {
+	if w.trunk != nil {
+		from, err = w.tools.Repo.CommitTree(w.trunk.on)
+		return from, w.trunk.merged.Tree, err
+	}
+	first, last := done[0], done[len(done)-1]
+	to, err = w.tools.Repo.TreeWithout(gitops.Tree(last.Base), gitops.Tree(last.Tree), last.Left)
+	return gitops.Tree(first.Base), to, err
+}
+
+// tellReview records what a wave's review came to.
+func (w *tagWork) tellReview(number int, tree gitops.Tree, d journal.Decision, lines ...string) error {
+	message := fmt.Sprintf("wave %d: %s", number, lines[0])
+	e := &journal.Event{Type: journal.GateSpoke, Wave: number, Decision: d, Reason: lookReview, Message: message, Detail: &journal.Detail{Tree: string(tree)}, Lines: []string{message}}
+	for _, line := range lines[1:] {
+		e.Lines = append(e.Lines, "  "+line)
+	}
+	return w.record(e)
+}
+
+// CheckReview says what keeps a second agent from being of use: it never replaces the checks, and a wave that nobody commits is none to review.
+func CheckReview(c *Config) []Problem {
+	switch what := c.Reviews(); {
+	case what == "":
+		return nil
+	case len(checksOf(c, KindTag)) == 0:
+		return []Problem{{Message: "a review never replaces the verify command, and with --verify none there is none", Hint: `--verify "make test", or --review off`}}
+	case what == config.ReviewWave && !c.Scud.AutoCommitWaves:
+		return []Problem{{Message: "review.on: wave reads a wave before its commit, and with --no-commit there is none", Hint: "review.on: task, or --review off"}}
+	}
+	return nil
 }

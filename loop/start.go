@@ -27,6 +27,7 @@ type StartOptions struct {
 	Own       []string // files that may be uncommitted at the start: reports that this call writes
 	Session   string   // of the program that descartes is started from, "" for none
 	Branch    string   // made at HEAD before the first attempt; "" for none
+	Yes       bool     // a person's answer to what the loop waits with
 	Anew      bool     // ask the providers, whatever is known of their quotas from before
 }
 

@@ -41,6 +41,9 @@ type tagWork struct {
 	without map[string]bool                   // backends of which was said that they go on in none
 	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutines
 
+	yes        bool     // a person's answer to the review of a wave
+	unapproved *Outcome // of a wave that its review keeps from being committed
+
 	noted map[string]bool // commits whose receipts are written
 
 	queue   *scheduler.Queue    // of slots
@@ -57,7 +60,7 @@ func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w.count()
 	w.rounds, w.noted = map[string]*round{}, map[string]bool{}
 	w.chains, w.without = j.chains(), map[string]bool{}
-	w.scope.Step = w.scope.Step || w.scope.Task != ""
+	w.scope.Step, w.yes = w.scope.Step || w.scope.Task != "", opt.Yes
 	l.root, l.config = j.Root, &j.Config
 	l.who.Tag, l.who.Files = j.File.Tag(), filesOf(j.File)
 	return w
@@ -251,6 +254,12 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 	}
 	for _, wave := range w.job.Graph.Waves() {
 		cerr := w.commitAlone(ctx, stop, w.lanes[0], wave)
+		if errors.Is(cerr, errWaits) {
+			if out.Ending.Final() { // resuming goes on with it
+				*out = *w.unapproved
+			}
+			break
+		}
 		if not, ok := errors.AsType[uncheckedError](cerr); ok {
 			cerr = w.record(&journal.Event{Type: journal.Warning, Wave: wave.Number, Message: string(not) + resumes})
 		}

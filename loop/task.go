@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -546,7 +547,7 @@ func failure(of journal.Failure) *specbuild.Failure {
 
 // event begins an event about a unit.
 func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
-	e := &journal.Event{Type: t, Wave: w.job.Graph.Wave(u.task.ID), Task: u.task.ID, Title: u.task.Title, Attempt: u.number,
+	e := &journal.Event{Type: t, Wave: cmp.Or(u.wave, w.job.Graph.Wave(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number,
 		Of: w.config.Scud.MaxIterationsPerTask}
 	if u.round != nil {
 		e.Round = u.round.first

@@ -61,7 +61,7 @@ func resume(cmd *cobra.Command, s *settings, last bool) error {
 	}
 	f := cmd.Flags()
 	s.anew = asksAnew(f)
-	gated := gateOfTag(f)
+	gated := gateOfTag(f, "yes") // which answers the review of a wave, too
 	if err := environment(f); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func resume(cmd *cobra.Command, s *settings, last bool) error {
 	if err := s.completeTag(f, root); err != nil {
 		return err
 	}
-	return execute(cmd, root, s, loop.StartOptions{Resume: saved.Path}, false)
+	return execute(cmd, root, s, loop.StartOptions{Resume: saved.Path, Yes: s.Yes}, false)
 }
 
 // unhidden is a loop's settings with the values of secrets, which its state file does not have.

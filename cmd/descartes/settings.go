@@ -581,8 +581,9 @@ func noGate(f *pflag.FlagSet) error {
 }
 
 // gateOfTag refuses what only loops over a prompt have. It looks at what was typed, before the environment is read.
-func gateOfTag(f *pflag.FlagSet) error {
-	if name := firstChanged(f, flagsIn("gate")...); name != "" {
+func gateOfTag(f *pflag.FlagSet, but ...string) error {
+	names := slices.DeleteFunc(flagsIn("gate"), func(name string) bool { return slices.Contains(but, name) })
+	if name := firstChanged(f, names...); name != "" {
 		return badInput("leave it out: the verify command decides about each task", "--%s is for loops over a prompt, not over the tasks of a tag", name)
 	}
 	return nil

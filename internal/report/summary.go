@@ -271,6 +271,8 @@ func (s *Summary) uncommitted() string {
 		why = "its wave is committed when it is finished"
 	case s.killed():
 		why = "the run was killed; resuming commits it"
+	case s.Run.Outcome.Ending == journal.GateAsks:
+		why = "its review waits for you"
 	case s.Run.Outcome.Ending == journal.DiskFull:
 		why = "the disk is full; resuming commits it"
 	case s.Run.Outcome.Ending == journal.GitRefused:
@@ -532,6 +534,12 @@ func (s *Summary) Command() string {
 			resume += " --retry-blocked"
 		}
 		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + " shows how the last one failed; see to that, then " + resume
+	case journal.GateAsks: // the review of a wave
+		look := "git status"
+		if s.Run.State.Config.Slots() > 0 {
+			look = "git diff HEAD refs/descartes/" + s.Run.ID + "/state"
+		}
+		return look + "; " + resume + " --yes commits it all the same"
 	case journal.ChecksFail:
 		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + "; correct it and commit; then " + resume
 	case journal.BaselineFails:

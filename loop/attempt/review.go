@@ -35,6 +35,13 @@ type opinion struct {
 	}
 }
 
+// The verdicts of a review.
+const (
+	Approve = "approve"
+	Reject  = "reject"
+	Unsure  = "unsure" // a person decides
+)
+
 // Bounds of what is kept of an answer.
 const (
 	maxReasons = 20
@@ -47,7 +54,7 @@ func readOpinion(words string) (o opinion, err error) {
 		return o, err
 	}
 	o.Verdict = strings.ToLower(strings.TrimSpace(o.Verdict))
-	if !slices.Contains([]string{"approve", "reject", "unsure"}, o.Verdict) {
+	if !slices.Contains([]string{Approve, Reject, Unsure}, o.Verdict) {
 		return o, fmt.Errorf("its verdict is %.40q, and none of approve, reject and unsure", o.Verdict)
 	}
 	var reasons []string
@@ -56,7 +63,7 @@ func readOpinion(words string) (o opinion, err error) {
 			reasons = append(reasons, oneline.Clip(oneline.Text(r), maxReason))
 		}
 	}
-	if o.Reasons = reasons; len(reasons) == 0 && o.Verdict != "approve" {
+	if o.Reasons = reasons; len(reasons) == 0 && o.Verdict != Approve {
 		return o, fmt.Errorf("it says %s without a reason", o.Verdict)
 	}
 	return o, nil
@@ -83,13 +90,13 @@ func (o *opinion) unmet(of specbuild.Opinion) (list []string) {
 
 // Judgement is what a review came to.
 type Judgement struct {
-	Verdict string   // approve, reject, unsure
+	Verdict string   // Approve, Reject or Unsure
 	Reasons []string // with the criteria that are not met
 }
 
-// Judge asks for an opinion until it can be read, twice at most; what cannot be read is unsure. ask is not called for what is known already. An
+// judge asks for an opinion until it can be read, twice at most; what cannot be read is unsure. ask is not called for what is known already. An
 // approval that calls a criterion of the task's own unmet is a rejection.
-func (r *Review) Judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
+func (r *Review) judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
 	known := slices.DeleteFunc(slices.Clone(r.Known), func(k Known) bool { return k.Tree != string(tree) })
 	for i := range 2 {
 		words, ended := "", ""
@@ -110,17 +117,17 @@ func (r *Review) Judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt st
 		}
 		j := Judgement{Verdict: read.Verdict, Reasons: read.Reasons}
 		if unmet := read.unmet(o); len(unmet) > 0 {
-			if j.Reasons = append(j.Reasons, unmet...); j.Verdict == "approve" {
-				j.Verdict, j.Reasons = "reject", unmet
+			if j.Reasons = append(j.Reasons, unmet...); j.Verdict == Approve {
+				j.Verdict, j.Reasons = Reject, unmet
 			}
 		}
 		return j, nil
 	}
-	return Judgement{Verdict: "unsure", Reasons: []string{"Is the work what was asked for? The reviewer gave no answer that can be read: " + oneline.Text(o.Unread)}}, nil
+	return Judgement{Verdict: Unsure, Reasons: []string{"Is the work what was asked for? The reviewer gave no answer that can be read: " + oneline.Text(o.Unread)}}, nil
 }
 
-// Changes adds to an opinion what differs between two trees. It says so where that is cut.
-func Changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from, to gitops.Tree) (cut bool, err error) {
+// changes adds to an opinion what differs between two trees. It says so where that is cut.
+func changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from, to gitops.Tree) (cut bool, err error) {
 	if o.DiffStat, err = repo.DiffStat(ctx, from, to); err != nil {
 		return false, err
 	}
@@ -133,30 +140,17 @@ func Changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from,
 
 // review asks a second agent for its opinion. What it cannot decide is a question for a person.
 func review(ctx context.Context, s *Subject) (*Objection, error) {
-	r := s.Input.Review
-	tree, err := s.Tree()
-	if err != nil {
-		return nil, err
-	}
-	o := r.Opinion
-	cut, err := Changes(ctx, s.Repo, &o, s.base(), tree)
-	if err != nil {
-		return nil, err
-	}
-	if cut {
-		if err := s.Note(fmt.Sprintf("the diff is longer than the %d KiB that the reviewer is shown; it can read the files", specbuild.OpinionDiff>>10)); err != nil {
-			return nil, err
-		}
-	}
+	o := s.Input.Review.Opinion
 	for _, c := range s.Result.Checks {
 		if !c.Command.Criterion {
 			o.Checks = append(o.Checks, specbuild.PassedCheck{Name: c.Command.Name, Command: c.Command.Run, Output: c.Result.Tail})
 		}
 	}
-	j, err := r.Judge(o, tree, func(prompt string) (string, string, error) {
-		res, err := s.Consult(ctx, Question{Who: "review", Among: r.Among, Prompt: prompt, Tree: tree})
-		return res.Final, res.Reason, err
-	})
+	tree, err := s.Tree()
+	if err != nil {
+		return nil, err
+	}
+	j, err := s.opinion(ctx, o, s.base(), tree)
 	if err != nil {
 		return nil, err
 	}
@@ -164,10 +158,35 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 		s.Show(reason)
 	}
 	switch j.Verdict {
-	case "approve":
+	case Approve:
 		return nil, nil
-	case "reject":
+	case Reject:
 		return &Objection{Reason: "the review rejects it: " + j.Reasons[0], Detail: strings.Join(j.Reasons, "\n")}, nil
 	}
 	return &Objection{Ask: true, Reason: j.Reasons[0], Detail: strings.Join(j.Reasons[1:], "\n")}, nil
+}
+
+// Review asks a second agent about what differs between two trees, in a workspace that holds the second and is prepared.
+func (r *Runner) Review(ctx context.Context, ws Workspace, in Input, from, to gitops.Tree, observe func(*Step) error) (Judgement, error) {
+	a := &run{Runner: r, ws: ws, in: &in, observe: observe}
+	s := &Subject{Runner: r, Workspace: ws, Input: &in, Result: &a.res, run: a, looked: &Looked{Name: "review"}}
+	return s.opinion(ctx, in.Review.Opinion, from, to)
+}
+
+// opinion is what a second agent says of the difference between two trees.
+func (s *Subject) opinion(ctx context.Context, o specbuild.Opinion, from, to gitops.Tree) (Judgement, error) {
+	r := s.Input.Review
+	cut, err := changes(ctx, s.Repo, &o, from, to)
+	if err != nil {
+		return Judgement{}, err
+	}
+	if cut {
+		if err := s.Note(fmt.Sprintf("the diff is longer than the %d KiB that the reviewer is shown; it can read the files", specbuild.OpinionDiff>>10)); err != nil {
+			return Judgement{}, err
+		}
+	}
+	return r.judge(o, to, func(prompt string) (string, string, error) {
+		res, err := s.Consult(ctx, Question{Who: "review", Among: r.Among, Prompt: prompt, Tree: to})
+		return res.Final, res.Reason, err
+	})
 }

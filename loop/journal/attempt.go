@@ -163,16 +163,17 @@ func (s *State) follow(e *Event) {
 		if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
 			a.Phase, a.Since = PhaseIntegrating, e.TS
 		}
-	case LookStarted:
+	case LookStarted, LookAnswered:
+		if e.Task == "" && e.Iteration == 0 { // of a wave
+			return
+		}
+		if e.Type == LookAnswered {
+			s.consulted(e)
+			return
+		}
 		a := s.running(e)
 		if a.Phase, a.Since = PhaseLook, e.TS; e.Detail != nil {
 			a.Look = e.Detail.Look
-		}
-	case LookAnswered:
-		if a := s.running(e); e.Detail != nil {
-			delete(s.Waiting, e.Task)
-			a.Asked = append(a.Asked, e.Detail)
-			a.Cost.Add(e.Detail)
 		}
 	case AttemptFinished, IterationFinished:
 		s.ended(s.running(e), e)
@@ -223,6 +224,15 @@ func (a *Attempt) checked(d *Detail) {
 		return
 	}
 	a.Checks = append(a.Checks, d)
+}
+
+// consulted notes what an agent came to that a look asked.
+func (s *State) consulted(e *Event) {
+	delete(s.Waiting, e.Task)
+	if a := s.running(e); e.Detail != nil {
+		a.Asked = append(a.Asked, e.Detail)
+		a.Cost.Add(e.Detail)
+	}
 }
 
 // running is the attempt that an event is about, also one whose beginning is not among the events.

@@ -153,7 +153,10 @@ func (c *Costs) add(e *Event) {
 	task, wave := c.Tasks[e.Task], c.Waves[e.Wave]
 	task.Add(e.Detail)
 	wave.Add(e.Detail)
-	c.Tasks[e.Task], c.Waves[e.Wave] = task, wave
+	if c.Waves[e.Wave] = wave; e.Task == "" { // the review of a wave
+		return
+	}
+	c.Tasks[e.Task] = task
 	if e.Detail != nil && e.Detail.USD != nil {
 		fresh := c.Fresh[e.Task]
 		c.Fresh[e.Task] = dollarSum(&fresh, *e.Detail.USD)
@@ -163,7 +166,7 @@ func (c *Costs) add(e *Event) {
 // spend counts a run of an agent in.
 func (s *State) spend(e *Event) {
 	s.Cost.Add(e.Detail)
-	if e.Task != "" {
+	if e.Task != "" || e.Wave > 0 {
 		s.Costs.add(e)
 	}
 }

@@ -130,6 +130,7 @@ const (
 	NoQuota  Decision = "limited"   // the provider's quota is used up: it is repeated under its number
 	CutShort Decision = "cancelled" // by a person, a reboot or a kill
 
+	Asks    Decision = "ask"     // a person decides
 	Granted Decision = "granted" // a use of a grant was taken, with which the gate that Reason names will be passed
 )
 

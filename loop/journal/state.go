@@ -29,6 +29,8 @@ type State struct {
 	Heads         map[string]string    // and the commit that HEAD stood at
 	Starts        map[string]time.Time // and when that was
 	Sessions      map[string]Session   // in which tasks were done
+	WaveAnswers   map[int][]*Detail    // what reviewers of each wave came to, in that order
+	Approved      map[string]bool      // trees that a review of a wave let pass, or a person
 	Reviewed      map[string]int       // the failed attempt of each task that was reviewed last
 	Refinements   map[string][]string
 	Current       string // task last started and neither done nor blocked
@@ -127,7 +129,7 @@ func NewState() *State {
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
 		Sessions: map[string]Session{}, Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{},
-		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, Grades: Grades{}}
+		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, Grades: Grades{}, WaveAnswers: map[int][]*Detail{}, Approved: map[string]bool{}}
 }
 
 // Apply takes one event into account.
@@ -149,7 +151,11 @@ func (s *State) Apply(e *Event) {
 			s.Work = append(s.Work, Work{Iteration: e.Iteration, Base: s.Prompt.Base, Tree: e.Tree, Left: s.VerifyLeft, Committed: true})
 		}
 	}
-	if e.Type == GateSpoke && e.Decision != Granted {
+	if e.Type == GateSpoke && e.Wave > 0 { // of the review of a wave
+		if e.Decision == Done && e.Detail != nil {
+			s.Approved[e.Detail.Tree] = true
+		}
+	} else if e.Type == GateSpoke && e.Decision != Granted {
 		s.Prompt.record(e)
 	}
 	switch e.Type {
@@ -203,7 +209,9 @@ func (s *State) Apply(e *Event) {
 		s.spend(e)
 		s.addUse(e.Detail)
 	case LookAnswered:
-		s.spend(e)
+		if s.spend(e); e.Task == "" && e.Wave > 0 && e.Detail != nil {
+			s.WaveAnswers[e.Wave] = append(s.WaveAnswers[e.Wave], e.Detail)
+		}
 	case VerifyFinished:
 		if d := e.Detail; d != nil && d.Command != "" {
 			s.noteLeavings(d)
