@@ -267,6 +267,10 @@ func (g *given) String() string {
 	}
 	return g.of[0].text(g.of[0].value(g.to))
 }
+
+// Texts are what the flag was given, once for each time.
+func (g *given) Texts() []string { return g.texts }
+
 func (g *given) Type() string { return g.of[0].typeName() }
 
 func (g *given) Set(text string) error {

@@ -518,7 +518,7 @@ func (s *Summary) Command() string {
 		if s.Board.Next() == "" {
 			return "descartes waves" + tag
 		}
-		return "descartes loop step" + tag
+		return "descartes loop step" + tag + s.Run.Typed
 	case journal.TasksBlocked:
 		if asked := s.questions(); len(asked) > 0 {
 			return fmt.Sprintf("%s; then %s", answerCommand(asked[0].Task, tag), resume)
@@ -544,7 +544,7 @@ func (s *Summary) Command() string {
 		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + "; correct it and commit; then " + resume
 	case journal.BaselineFails:
 		if s.Run.State.Completed {
-			resume = "descartes loop start" + tag
+			resume = "descartes loop start" + tag + s.Run.Typed
 		}
 		return "see .descartes/runs/" + s.Run.ID + "/logs/baseline.log; then " + resume + ", with --baseline warn where nothing can pass yet"
 	}
@@ -609,6 +609,7 @@ type Run struct {
 
 	Interrupted int    // attempts that State.Iteration does not count
 	Here        string // what a command needs besides where it is typed
+	Typed       string // flags that a start was given, which another one would need again
 }
 
 // attempts counts them in words.
