@@ -217,7 +217,7 @@ func (w *promptWork) place() (dir string, fixed []string) {
 
 // watches reports whether what an iteration changes is looked at.
 func (w *promptWork) watches() bool {
-	return w.tools.Repo != nil && (w.job.Watch || w.config.Git.AutoCommit || w.config.NeedsLab())
+	return w.tools.Repo != nil && (w.job.Watch || w.config.Git.AutoCommit || w.config.NeedsLab() || w.config.Guards())
 }
 
 // treeWait is how long an iteration waits for the others that look at the working tree or commit in it.

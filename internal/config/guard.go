@@ -21,6 +21,11 @@ type GuardConfig struct {
 // ProtectsBase reports whether the checks run once more with protected files as they were before.
 func (c *GuardConfig) ProtectsBase() bool { return c.ProtectMode == "base" }
 
+// Guards reports whether the settings ask for the guard: a prompt loop that looks at nothing else an iteration changes does so then.
+func (c *GuardConfig) Guards() bool {
+	return len(c.Protect) > 0 || len(c.Guard) > 0 && !(len(c.Guard) == 1 && c.Guard[guard.All] == guard.Off)
+}
+
 // guardLevels reads one word for all rules, or levels by name.
 func (r *reader) guardLevels(n *yaml.Node) error {
 	c := &r.to.Config

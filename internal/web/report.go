@@ -38,6 +38,7 @@ type reportAttempt struct {
 	Number                             int
 	Verdict, Reason, Took, Cost, Agent string
 	Output, Ref                        string
+	Said                               []string // what a person should look at
 	Began                              time.Time
 }
 
@@ -99,6 +100,7 @@ func tasksOf(h *journal.State, v *view) (list []*reportTask) {
 		}
 		if r := a.Result; r != nil {
 			one.Took = terminal.Duration(time.Duration(r.Seconds * float64(time.Second)))
+			one.Said = r.Said()
 			if a.Verdict != journal.Verified {
 				one.Output = terminal.CleanLines(strings.TrimSpace(cmp.Or(r.Output, r.Words)))
 			}

@@ -53,6 +53,7 @@ type attemptView struct {
 	Number                int
 	Path                  string // of what there is about it
 	Verdict, Reason       string
+	Said                  []string // what a person should look at
 	Started               time.Time
 	Took, Cost, Agent     string
 	Ref, Stat, Output     string
@@ -139,7 +140,7 @@ func (s *Server) task(r *http.Request) (*taskView, error) {
 
 func (s *Server) attempt(st *report.Status, a *journal.Attempt) attemptView {
 	id := st.View.State.ID
-	v := attemptView{Number: a.Number, Path: fmt.Sprintf("%s/%d", taskPath(id, a), a.Number), Verdict: cmp.Or(string(a.Verdict), string(a.Decision)), Reason: a.Reason,
+	v := attemptView{Said: a.Result.Said(), Number: a.Number, Path: fmt.Sprintf("%s/%d", taskPath(id, a), a.Number), Verdict: cmp.Or(string(a.Verdict), string(a.Decision)), Reason: a.Reason,
 		Started: a.Started, Cost: a.Cost.Text(), Ref: a.Ref, Stat: a.DiffStat, Slot: a.Slot, Differ: s.opt.Repo != nil && a.Before != "" && a.After != "",
 		File: s.logFile(id, a)}
 	if a.Verdict != "" && a.Ref == "" {

@@ -41,6 +41,11 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	}
 	found := append(guard.Find(in), s.installed(&in)...)
 	found = slices.DeleteFunc(found, func(f guard.Finding) bool { return f.Level == guard.Ask && g.answered(f) })
+	for i := range found {
+		if s.Input.Always && found[i].Level == guard.Ask { // no answer reaches an iteration
+			found[i].Level = guard.Fail
+		}
+	}
 	slices.SortStableFunc(found, func(a, b guard.Finding) int { return guard.Compare(a, b) })
 	told := 0
 	for _, f := range found {

@@ -278,6 +278,16 @@ type Look struct {
 	Seconds float64  `json:"seconds,omitempty"`
 }
 
+// Said is what the looks say that a person should know, a line each.
+func (d *Detail) Said() (lines []string) {
+	if d != nil {
+		for _, l := range d.Looks {
+			lines = append(lines, l.Said...)
+		}
+	}
+	return lines
+}
+
 // Objector names the look that objects to the attempt, "" where none does.
 func (d *Detail) Objector() string {
 	if n := len(d.Looks); n > 0 && d.Looks[n-1].Objects {

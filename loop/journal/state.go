@@ -615,12 +615,8 @@ func (s *State) notice(e *Event) {
 	if d == nil || d.Objector() != "" || len(s.Noticed) == maxNotices {
 		return
 	}
-	n := Notice{Task: e.Task, Iteration: e.Iteration, Attempt: e.Attempt}
-	for _, l := range d.Looks {
-		n.Notes = append(n.Notes, l.Said...)
-	}
-	if len(n.Notes) > 0 {
-		s.Noticed = append(s.Noticed, n)
+	if said := d.Said(); len(said) > 0 {
+		s.Noticed = append(s.Noticed, Notice{e.Task, e.Iteration, e.Attempt, said})
 	}
 }
 

@@ -136,7 +136,7 @@ var ignores = []*regexp.Regexp{
 	regexp.MustCompile(`\|\|\s*(?:true\b|:(?:\s|$)|echo\b|exit 0|return 0|/bin/true)|;\s*(?:true|:|exit 0)\s*["';]?$|^(?:exit 0?|exit 0\b.*|true|:)$|;\s*exit 0\b`),
 	regexp.MustCompile(`^set \+\w*e|\bset \+o (?:errexit|pipefail)`),
 	regexp.MustCompile(`\bcontinue-on-error["']?:\s*(?:true|\$\{\{)|\ballow_failure["']?:\s*true|\bfailFast:\s*false\b.*ignore|\binformational["']?:\s*true`),
-	regexp.MustCompile(`(?i)--pass-?with-?no-?tests|\bpassWithNoTests["']?\s*[:=]\s*true|--collect-only\b|--co\b|--no-run\b|--exit-zero\b|--suppress-tests|--list-tests|--listTests|--dry-run\b|--forgive|--bail=0\b`),
+	regexp.MustCompile(`(?i)--pass-?with-?no-?tests|\bpassWithNoTests["']?\s*[:=]\s*true|--collect-only\b|--co\b|--no-run\b|--exit-zero\b|--suppress-tests|--list-tests|--listTests|\b(?:make|just|ctest|gradlew?|mvn|pytest)\b.*--dry-run\b|--forgive|--bail=0\b`),
 	regexp.MustCompile(`\b(?:ignoreFailures|ignoreExitValue|testFailureIgnore|skipTests|maven\.test\.(?:skip|failure\.ignore)|haltonfailure)["'>]?\s*[=:>]?\s*["']?(?:true|no)\b|-DskipTests\b|-Dmaven\.test\.skip\b|-x test\b`),
 }
 
@@ -407,6 +407,21 @@ func wordier(before, after []line) bool {
 	return true
 }
 
+// steps reports whether a command has all steps that another one has, each with all of its words.
+func steps(old, now string) bool {
+	var list []line
+	for s := range strings.SplitSeq(now, "&&") {
+		list = append(list, line{text: strings.TrimSpace(s)})
+	}
+	for s := range strings.SplitSeq(old, "&&") {
+		step := []line{{text: strings.TrimSpace(strings.ReplaceAll(s, " --bail", ""))}}
+		if !slices.ContainsFunc(list, func(x line) bool { return x.text == step[0].text || wordier(step, []line{x}) }) {
+			return false
+		}
+	}
+	return true
+}
+
 // packageSettings are the members of a package.json that set how checks run.
 var packageSettings = []string{"jest", "vitest", "mocha", "ava", "nyc", "c8", "tap", "eslintConfig", "babel"}
 
@@ -424,7 +439,7 @@ func (l *look) pack(c Change) {
 			l.add("check-target", c.Path, 0, "the script %s was removed", name)
 		case ignored(now) && !ignored(old), narrows.MatchString(now) && !narrows.MatchString(old):
 			l.milder(c.Path, []line{{text: old}}, []line{{text: now}})
-		case old != "" && !strings.HasPrefix(now, old+" &&") && !strings.HasSuffix(now, "&& "+old):
+		case old != "" && !steps(old, now):
 			l.add("check-target", c.Path, 0, "the script %s was changed from `%s` to `%s`", name, short(old), short(now))
 		}
 	}
@@ -601,7 +616,7 @@ var kinds = []struct {
 }{
 	{"descartes", regexp.MustCompile(`^descartes\.ya?ml$`)},
 	{"ci", regexp.MustCompile(`^\.github/(?:workflows|actions)/|^\.gitlab-ci\.ya?ml$|^\.gitlab/ci/|^\.circleci/|^(?:.*/)?Jenkinsfile$|^azure-pipelines.*\.ya?ml$|^\.azure-pipelines/|^\.travis\.ya?ml$|^\.buildkite/|^\.drone\.ya?ml$|^bitbucket-pipelines\.ya?ml$|^\.?appveyor\.ya?ml$|^\.cirrus\.ya?ml$|^\.woodpecker|^\.forgejo/workflows/|^\.gitea/workflows/|^cloudbuild\.ya?ml$`)},
-	{"runner", regexp.MustCompile(`(?:^|/)(?:\.?pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|conftest\.py|\.coveragerc|jest\.(?:config|setup|preset)[^/]*|vitest\.(?:config|workspace|setup)[^/]*|\.mocharc[^/]*|mocha\.opts|karma\.conf[^/]*|cypress\.(?:config|json)[^/]*|playwright\.config[^/]*|ava\.config[^/]*|\.nycrc[^/]*|\.c8rc[^/]*|nyc\.config[^/]*|\.?codecov\.ya?ml|\.rspec|spec_helper\.rb|rails_helper\.rb|test_helper\.rb|\.simplecov|phpunit\.xml(?:\.dist)?|\.?nextest\.toml|\.config/nextest\.toml|[^/]*\.runsettings|web-test-runner\.config[^/]*|\.taprc|junit-platform\.properties|stryker\.conf[^/]*|Taskfile\.ya?ml)$|^\.config/nextest\.toml$`)},
+	{"runner", regexp.MustCompile(`(?:^|/)(?:\.?pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|Rakefile|conftest\.py|\.coveragerc|jest\.(?:config|setup|preset)[^/]*|vitest\.(?:config|workspace|setup)[^/]*|\.mocharc[^/]*|mocha\.opts|karma\.conf[^/]*|cypress\.(?:config|json)[^/]*|playwright\.config[^/]*|ava\.config[^/]*|\.nycrc[^/]*|\.c8rc[^/]*|nyc\.config[^/]*|\.?codecov\.ya?ml|\.rspec|spec_helper\.rb|rails_helper\.rb|test_helper\.rb|\.simplecov|phpunit\.xml(?:\.dist)?|\.?nextest\.toml|\.config/nextest\.toml|[^/]*\.runsettings|web-test-runner\.config[^/]*|\.taprc|junit-platform\.properties|stryker\.conf[^/]*|Taskfile\.ya?ml)$|^\.config/nextest\.toml$`)},
 	{"linter", regexp.MustCompile(`(?:^|/)(?:\.golangci\.(?:ya?ml|toml|json)|\.eslintrc[^/]*|eslint\.config\.[^/]*|\.eslintignore|\.?ruff\.toml|\.flake8|\.?pylintrc|\.?mypy\.ini|\.?clippy\.toml|\.?rustfmt\.toml|\.rubocop[^/]*\.yml|\.prettier[^/]*|biome\.jsonc?|tslint\.json|\.stylelintrc[^/]*|\.pre-commit-config\.yaml|phpstan\.neon(?:\.dist)?|phpcs\.xml(?:\.dist)?|\.shellcheckrc|pyrightconfig\.json|tsconfig[^/]*\.json|detekt\.yml|\.editorconfig|checkstyle\.xml|\.clang-tidy|deny\.toml|\.yamllint|staticcheck\.conf)$|^\.(?:husky|githooks)/`)},
 	{"manifest", regexp.MustCompile(`(?:^|/)(?:pyproject\.toml|setup\.cfg|Cargo\.toml|go\.mod|go\.work|Gemfile|[^/]*requirements[^/]*\.(?:txt|in)|requirements/[^/]*\.(?:txt|in)|composer\.json|build\.gradle(?:\.kts)?|pom\.xml|[^/]*\.csproj|Directory\.Build\.(?:props|targets)|mix\.exs|Package\.swift|CMakeLists\.txt|Pipfile|BUILD(?:\.bazel)?)$`)},
 	{"environment", regexp.MustCompile(`(?:^|/)(?:\.envrc|\.env(?:\.test)?|\.npmrc|\.yarnrc(?:\.yml)?|\.pnpmfile\.cjs|go\.env|\.bazelrc|gradle\.properties|\.tool-versions|\.?mise\.toml|\.python-version|\.nvmrc|\.node-version|\.ruby-version|\.bashrc|\.profile|\.bash_env|pip\.conf|bunfig\.toml|rust-toolchain(?:\.toml)?)$|(?:^|/)\.cargo/config(?:\.toml)?$|(?:^|/)\.mvn/(?:maven|jvm)\.config$|(?:^|/)\.bundle/config$`)},
@@ -739,7 +754,7 @@ var (
 	linterSection  = regexp.MustCompile(`^(?:tool[.:])?(?:ruff|mypy|flake8|pylint|black|isort|bandit|pyright|pydocstyle|pycodestyle)|^(?:workspace\.)?lints`)
 	testDependency = regexp.MustCompile(`^["']?(?:gem\s+["'])?([\w./@-]+)["']?\s*(.*)$`)
 	goReplace      = regexp.MustCompile(`^(?:replace\s+)?(\S*(?:testify|gomega|ginkgo|go-cmp|quicktest|check\.v1|gotest\.tools)\S*)\s.*=>`)
-	buildTest      = regexp.MustCompile(`\bexcludeTestsMatching\b|\bfilter\s*\{|\benabled\s*=\s*false|\bonlyIf\b|\buseJUnit\w*\b.*exclude|<excludes?>|<groups>|<excludedGroups>|\bset_tests_properties\(.*(?:WILL_FAIL|DISABLED)|\bWILL_FAIL\b|<IsTestProject>\s*false`)
+	buildTest      = regexp.MustCompile(`\bexcludeTestsMatching\b|\bfilter\s*\{|\benabled\s*=\s*false|\bonlyIf\b|\buseJUnit\w*\b.*exclude|<exclude>[^<]*(?:Tests?|IT|Spec)\b|<groups>|<excludedGroups>|\bset_tests_properties\(.*(?:WILL_FAIL|DISABLED)|\bWILL_FAIL\b|<IsTestProject>\s*false`)
 )
 
 // manifest looks at those parts of a project's manifest that are about the checks.

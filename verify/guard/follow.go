@@ -184,12 +184,6 @@ func (c *checks) command(words []string, at *place) {
 		c.make(name, rest, at)
 	case slices.Contains([]string{"npm", "yarn", "pnpm", "bun", "npm-run-all", "run-s", "run-p"}, name):
 		c.npm(name, rest, at)
-	case name == "rake":
-		c.script("Rakefile", at)
-	case name == "nox":
-		c.script("noxfile.py", at)
-	case name == "task":
-		c.script("Taskfile.yml", at)
 	default:
 		if strings.Contains(words[0], "/") {
 			c.script(words[0], at)

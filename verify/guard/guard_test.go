@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +123,27 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
+
+// docs/guard.md has the table of rules.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("# Rules of the guard\n\nWhat an attempt does to the checks that judge it. `guard` in `descartes.yaml` and `allow` of a task name rules, groups or `all`.\n\n| rule | group | by default | finds |\n|---|---|---|---|\n")
+	for _, r := range Rules() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Group, r.Level, r.Finds)
+	}
+	file := filepath.Join("..", "..", "docs", "guard.md")
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {
+		t.Errorf("%s is not the table of rules (go test -update writes it): %v", file, err)
+	}
+}
+
+var update = flag.Bool("update", false, "write docs/guard.md")
 
 // With protect_mode base the checks see what is protected as it was before; new tests, and what else a manifest says, stay.
 func TestBacks(t *testing.T) {
