@@ -805,7 +805,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		Changed: len(res.Work.Changed), Words: preview(res.Agent.Final), Seconds: max(0, w.tools.Now().Sub(u.started).Seconds()), Log: w.relative(u.log),
 		Left: res.Work.Left, Taken: res.Work.Taken}
 	troubled := res.Agent.End != agent.Finished || !res.Passed()
-	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res, u.with)
+	end.Detail.Passed, end.Detail.Looks = res.Verify != nil && res.Passed(), looked(res)
 	if denied := w.tools.denied(w.config, w.root, u.log); troubled {
 		end.Detail.Denied, end.Detail.Output = denied, output(res)
 	}

@@ -290,7 +290,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	end.Detail = &journal.Detail{End: string(res.Agent.End), Cause: string(res.Agent.Cause), Backend: u.with.Backend, Model: w.history.ModelOf(u.task.ID, u.number),
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
-	end.Detail.Looks = looked(res, u.with)
+	end.Detail.Looks = looked(res)
 	if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
 		return nil, "", nil, err
 	}
@@ -453,11 +453,11 @@ func question(res *attempt.Result) string {
 }
 
 // looked is what the journal keeps of the looks at an attempt.
-func looked(res *attempt.Result, with Choice) (list []journal.Look) {
+func looked(res *attempt.Result) (list []journal.Look) {
 	for _, l := range res.Looks {
 		kept := journal.Look{Name: l.Name, Objects: l.Objects, Said: l.Said[:min(len(l.Said), maxNotes)], Shown: l.Shown[:min(len(l.Shown), maxNotes)], Seconds: l.Took.Seconds()}
 		if l.Agent != nil {
-			kept.Agent = agentDetail(*l.Agent, with, 0)
+			kept.Agent = agentDetail(*l.Agent, Choice(l.With), 0)
 		}
 		list = append(list, kept)
 	}

@@ -60,6 +60,8 @@ type attemptView struct {
 	Running, Last, Differ bool
 	Slot                  int
 	File                  string // of its log
+	OutputOf              string // whose words Output is
+	Looks                 []journal.Look
 }
 
 // Shape is the verdict for those who do not see colours.
@@ -157,6 +159,9 @@ func (s *Server) attempt(st *report.Status, a *journal.Attempt) attemptView {
 	}
 	if d := cmp.Or(a.Result, a.Agent); d != nil {
 		v.Output, v.Agent = d.Output, strings.TrimSpace(d.Backend+" "+d.Model)
+		if v.Looks, v.OutputOf = d.Looks, "What the verify command printed"; d.Objector() != "" {
+			v.OutputOf = "What the " + d.Objector() + " says"
+		}
 	}
 	return v
 }

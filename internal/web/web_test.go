@@ -473,3 +473,17 @@ func BenchmarkBoard(b *testing.B) {
 		}
 	}
 }
+
+// What a reviewer said stands on the task's page, as text.
+func TestTaskReview(t *testing.T) {
+	p := newProject(t, 2)
+	p.append(&journal.Event{Type: journal.TaskStarted, Task: "1", Wave: 1}, &journal.Event{Type: journal.AttemptStarted, Task: "1", Wave: 1, Attempt: 1, Of: 3, Tree: "a"},
+		&journal.Event{Type: journal.AttemptFinished, Task: "1", Wave: 1, Attempt: 1, Verdict: journal.Failed, Reason: "the review rejects it: no", Tree: "b", Detail: &journal.Detail{Output: "no",
+			Looks: []journal.Look{{Name: "review", Objects: true, Shown: []string{"not met: " + evil}, Agent: &journal.Detail{Backend: "judge"}}}}})
+	code, page := p.get("/loops/loop-1234/tasks/1", true, nil)
+	for _, want := range []string{"review, by judge", "not met: &lt;script&gt;", "What the review says"} {
+		if code != http.StatusOK || !strings.Contains(page, want) {
+			t.Errorf("%d: no %q in\n%s", code, want, page)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error)
 		if err != nil {
 			return res, err
 		}
-		s.looked.Agent = &res
+		s.looked.Agent, s.looked.With = &res, with
 		if err := s.run.tell(Step{Moment: Consulted, Who: s.looked.Name, Agent: &res, With: with, Tree: q.Tree, Log: in.Log}); err != nil {
 			return res, err
 		}

@@ -55,6 +55,7 @@ type Looked struct {
 	Said    []string      // what a person should know, each in one line
 	Shown   []string      // what it showed: evidence, that needs nobody's attention
 	Agent   *agent.Result // that it consulted; nil for none
+	With    With          // what that was run with
 	Took    time.Duration
 }
 
