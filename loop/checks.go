@@ -60,6 +60,17 @@ func (b *Baseline) comparable() bool {
 	return !b.Result.Passed && b.Result.Tests != nil && len(b.Result.Tests.Failed) > 0
 }
 
+// Known says how many tests may go on failing, "" where that is none.
+func (b *Baseline) Known(setting string) string {
+	switch {
+	case setting != BaselineKnown || !b.comparable():
+		return ""
+	case len(b.Result.Tests.Failed) == 1:
+		return "1 known failure may stay"
+	}
+	return fmt.Sprintf("%d known failures may stay", len(b.Result.Tests.Failed))
+}
+
 // Standing reports whether the check goes on failing without deciding anything: it fails, and nothing tells which of its tests do.
 func (b *Baseline) Standing(setting string) bool {
 	return setting == BaselineKnown && !b.Result.Passed && !b.comparable()
@@ -331,11 +342,8 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	if !b.Result.Passed {
 		e.Reason, e.Detail.Output = b.Reason(), b.Result.Tail
 	}
-	if l.config.Baseline == BaselineKnown && b.comparable() {
-		e.Message = fmt.Sprintf("%d known failures may stay", len(b.Result.Tests.Failed))
-		if len(b.Result.Tests.Failed) == 1 {
-			e.Message = "1 known failure may stay"
-		}
+	if task == "" {
+		e.Message = b.Known(l.config.Baseline)
 	}
 	return b, l.record(e)
 }

@@ -553,6 +553,11 @@ func request(h *journal.State, task string) SpecRequest {
 	if f, ok := h.CutShort[task]; ok {
 		r.Cut = failure(f)
 	}
+	for _, name := range slices.Sorted(maps.Keys(h.Known)) {
+		if k := h.Known[name]; k.Failed {
+			r.Known = append(r.Known, k.Fails()...)
+		}
+	}
 	return r
 }
 

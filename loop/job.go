@@ -256,6 +256,7 @@ type SpecRequest struct {
 	Cut         *specbuild.Failure     // an attempt after that one which the provider cut short, and whose work lies in the tree
 	Refinements []string               // what reviews of earlier attempts advise
 	Delivered   func(id string) string // nil: nothing is known
+	Known       []string               // tests that failed before the first attempt, and still do
 	Before      time.Time              // answers given later are left out; zero: none is
 }
 
@@ -270,6 +271,9 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 		Tag: j.File.Tag(), Task: *t, Parents: j.Graph.Parents(r.Task), Plan: j.plan, Story: j.stories[t.Story], AllTasks: j.all, Beside: j.beside,
 		Files: j.specs, Handoff: j.hand, Answers: j.answersTo(r.Task, r.Before), Promise: j.Config.CompletionPromise, Template: c.Spec.SpecTemplate, Budget: specbuild.Budget{Tokens: c.Spec.MaxSpecTokens, Cut: c.Spec.Cut},
 		Attempt: specbuild.Attempt{Number: max(1, r.Attempt), Max: cmp.Or(r.Of, c.MaxIterationsPerTask), Failure: r.Failure, CutShort: r.Cut, Refinements: r.Refinements},
+	}
+	if j.Config.Baseline == BaselineKnown {
+		req.Known = r.Known
 	}
 	req.Verify, req.Checks = specChecks(checksOf(&j.Config, KindTag))
 	req.Attempt.Failure = unasked(req.Attempt.Failure, req.Answers)

@@ -300,7 +300,26 @@ func (d *draft) verification(w *writer) {
 	} else {
 		w.WriteString("No command checks this task. Check your work as the project does, for example with its build and its tests.\n")
 	}
+	d.known(w)
 	w.from(at, Source{Part: "verification"})
+}
+
+// knownShown is how many tests that fail already are named.
+const knownShown = 20
+
+// known are the tests that may go on failing.
+func (d *draft) known(w *writer) {
+	n := len(d.req.Known)
+	if n == 0 {
+		return
+	}
+	w.WriteString("\nThese tests fail already and may go on failing; no other test may fail, and none may be removed:\n\n")
+	for _, name := range d.req.Known[:min(n, knownShown)] {
+		w.WriteString("- " + oneLine(name) + "\n")
+	}
+	if n > knownShown {
+		fmt.Fprintf(w, "- and %d more\n", n-knownShown)
+	}
 }
 
 // checks are the commands that decide, where there are several.

@@ -34,9 +34,10 @@ type Request struct {
 	Promise  string // the word of <promise>word</promise> that claims completion; "" is COMPLETE
 	Verify   string // the verify command; "" where there are several checks, or the agent's own word is all there is
 	Checks   []Check
-	NoTask   bool   // what the list says of the task, its title aside, is left out
-	Alone    bool   // its agent is not to use agents of its own
-	Template string // "" for the built-in layout, see Build
+	Known    []string // tests that fail already and may go on failing; nil where nothing may
+	NoTask   bool     // what the list says of the task, its title aside, is left out
+	Alone    bool     // its agent is not to use agents of its own
+	Template string   // "" for the built-in layout, see Build
 	Budget   Budget
 }
 

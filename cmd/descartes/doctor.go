@@ -577,6 +577,8 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 			return err
 		}
 		switch {
+		case b.Known(setting) != "":
+			d.good("baseline", checks[i].Title()+": "+b.Known(setting))
 		case b.Result.Passed:
 			d.good("baseline", checks[i].Title()+" passes before any task, in "+terminal.Duration(b.Result.Duration))
 		case b.Stops(setting):

@@ -187,10 +187,13 @@ func (s *settings) adopt(given func(string) bool, was loop.Config) {
 	for _, x := range []struct {
 		to   *string
 		from string
-	}{{&c.PlanPath, old.PlanPath}, {&c.HandoffPath, old.HandoffPath}, {&c.VerificationCommand, old.VerificationCommand}, {&c.Spec.SpecTemplate, old.Spec.SpecTemplate}} {
+	}{{&c.PlanPath, old.PlanPath}, {&c.HandoffPath, old.HandoffPath}, {&s.Baseline, was.Baseline}, {&c.Spec.SpecTemplate, old.Spec.SpecTemplate}} {
 		if *x.to == "" {
 			*x.to = x.from
 		}
+	}
+	if c.VerificationCommand == "" && len(s.Checks) == 0 {
+		c.VerificationCommand, s.Checks = old.VerificationCommand, was.Checks
 	}
 	if len(c.Spec.AdditionalSpecs) == 0 {
 		c.Spec.AdditionalSpecs = old.Spec.AdditionalSpecs

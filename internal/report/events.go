@@ -123,6 +123,8 @@ func checkLine(e *journal.Event) string {
 		return "end: " + name + " runs on the work as a whole"
 	case d.At != "" && began:
 		return name + " runs on the work as a whole"
+	case d.At != "" && d.Standing:
+		return name + " fails as before, and does not decide"
 	case d.At != "" && d.Passed:
 		return name + " passes," + took + remark(d)
 	case d.At != "":

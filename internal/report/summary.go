@@ -645,7 +645,13 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 	p.verifyLeft(st)
 	p.undone(st)
 	p.noticed(st)
+	for _, line := range flaky(st.Flaky) {
+		p.say("flaky: %s", line)
+	}
 	p.say("sandbox: %s", terminal.Clean(Sandbox(st.Config)))
+	if text := Policy(st.Config, false); text != "" {
+		p.say("in force: %s", text)
+	}
 	p.say("cost: %s", st.Cost.Text())
 	if text := e.aside(commitsIn(st)); text != "" {
 		p.say("%s", text)
