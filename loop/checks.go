@@ -156,17 +156,17 @@ func (b *Baseline) Output() []string {
 }
 
 // TryBaseline runs a check on the tree as it is; where it fails and variables are withheld from it, it is run once more with all of them.
-func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *verify.Check, withheld []string) (*Baseline, error) {
-	res, err := attempt.Check(ctx, v, q, &attempt.Command{Check: *c})
+func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *attempt.Command, withheld []string) (*Baseline, error) {
+	res, err := attempt.Check(ctx, v, q, c)
 	if err != nil {
 		return nil, fmt.Errorf("verify before any task: %w", err)
 	}
-	b := &Baseline{Check: *c, Result: res}
+	b := &Baseline{Check: c.Check, Result: res}
 	if res.Passed || res.Cancelled || res.TimedOut || len(withheld) == 0 {
 		return b, nil
 	}
 	q.Whole = true
-	again, err := attempt.Check(ctx, v, q, &attempt.Command{Check: *c})
+	again, err := attempt.Check(ctx, v, q, c)
 	if err != nil {
 		return nil, fmt.Errorf("verify before any task: %w", err)
 	}
@@ -209,7 +209,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 			decides = true
 			continue
 		}
-		b, err := l.untouched(ctx, stop, ln, before, "", &c)
+		b, err := l.untouched(ctx, stop, ln, before, "", &attempt.Command{Check: c})
 		if err != nil {
 			return nil, err
 		}
@@ -246,10 +246,10 @@ func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
 	return results.Compare(&results.Set{Failed: was.Fails()}, now).Broken
 }
 
-// bar is what a check has to come up to beside its exit status.
-func (l *Loop) bar(c *verify.Check, fewer bool) *verify.Bar {
+// bar is what a check has to come up to beside its exit status, in an attempt at a task or, with "", on all that is verified.
+func (l *Loop) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
 	b := &verify.Bar{Known: l.config.Baseline == BaselineKnown, Fewer: fewer}
-	if k := l.history.Known[c.Name]; k != nil && k.Command == l.tools.Redact.Text(c.Run) {
+	if k := l.history.KnownAt(task)[c.Name]; k != nil && k.Command == l.tools.Redact.Text(c.Run) {
 		if b.Failed = k.Failed; k.Told {
 			b.Before = &results.Set{Passed: k.Passes(), Failed: k.Fails(), More: k.More}
 		}
@@ -258,9 +258,9 @@ func (l *Loop) bar(c *verify.Check, fewer bool) *verify.Bar {
 }
 
 // commands are checks as they are run: each with its bar.
-func (l *Loop) commands(checks []verify.Check, fewer bool) (list []attempt.Command) {
+func (l *Loop) commands(checks []verify.Check, task string, fewer bool) (list []attempt.Command) {
 	for i := range checks {
-		list = append(list, attempt.Command{Check: checks[i], Bar: l.bar(&checks[i], fewer)})
+		list = append(list, attempt.Command{Check: checks[i], Bar: l.bar(&checks[i], task, fewer)})
 	}
 	return list
 }
@@ -297,7 +297,7 @@ func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome
 	if known, err := w.passedBefore(ctx, now, &list[at]); err != nil || !known {
 		return nil, err
 	}
-	b, err := w.untouched(ctx, stop, u.lane, now, id, &list[at])
+	b, err := w.untouched(ctx, stop, u.lane, now, id, &attempt.Command{Check: list[at], Bar: w.bar(&list[at], "", false)})
 	switch {
 	case err != nil:
 		return nil, err
@@ -314,7 +314,7 @@ func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome
 
 // untouched runs a check on a tree without unverified work, and puts back what it does there. Where it fails and variables are withheld from
 // it, it is run once more with all of them. The task is the one that was just blocked, "" before any.
-func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, task string, c *verify.Check) (b *Baseline, err error) {
+func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
 	u := &unit{lane: ln, before: before, base: before, log: l.home.baselineLog(l.state.ID)}
 	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
 		return nil, err
@@ -406,7 +406,7 @@ func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when ver
 	if when == verify.AtWave && l.trunk == nil {
 		whens = append(whens, verify.AtMerge)
 	}
-	for _, c := range l.commands(l.checksAt(whens...), fewer) {
+	for _, c := range l.commands(l.checksAt(whens...), "", fewer) {
 		state, err := l.holds(ctx, ln)
 		if err != nil {
 			return err

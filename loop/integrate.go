@@ -393,7 +393,7 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 	}
 	log := filepath.Join(t.home.Run(t.state.ID), "logs", "integration.log")
 	res.Passed = true
-	for _, c := range t.commands(t.checksAt(whens...), t.fewer != nil && t.fewer(units)) {
+	for _, c := range t.commands(t.checksAt(whens...), "", t.fewer != nil && t.fewer(units)) {
 		when := verify.AtMerge
 		if c.At(verify.AtWave) {
 			when = verify.AtWave

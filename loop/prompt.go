@@ -492,7 +492,7 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 		number = u.it.Number
 		in.Name = fmt.Sprintf("iteration %d %d", number, u.it.Try)
 		if w.job.Rules.Checks(u.it) {
-			in.Checks = w.commands(w.checksAt(verify.AtAttempt, verify.AtMerge, verify.AtWave), false)
+			in.Checks = w.commands(w.checksAt(verify.AtAttempt, verify.AtMerge, verify.AtWave), "", false)
 		}
 	}
 	in.Always = true

@@ -108,7 +108,7 @@ func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Keep = w.chains
 	goOn(in, u.session)
-	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(w.points(u)...), w.fewer([]string{u.task.ID}))
+	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(w.points(u)...), u.task.ID, w.fewer([]string{u.task.ID}))
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
 	in.Better = w.config.Require == "verified"
 	w.askReview(u, in)

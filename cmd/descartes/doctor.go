@@ -27,6 +27,7 @@ import (
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/attempt"
 	"descartes/tasks"
 	"descartes/verify"
 	"descartes/verify/mutants"
@@ -572,7 +573,7 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	defer func() { err = errors.Join(err, commands.Close()) }()
 	_, withheld := supervise.Withheld(c, r.backend, d.env)
 	for i := range checks {
-		b, err := loop.TryBaseline(ctx, commands.Verifier(), loop.Timed(&c, verify.Request{Label: "baseline", Dir: r.root, Log: filepath.Join(dir, "baseline.log"), Redact: r.redact}), &checks[i], withheld)
+		b, err := loop.TryBaseline(ctx, commands.Verifier(), loop.Timed(&c, verify.Request{Label: "baseline", Dir: r.root, Log: filepath.Join(dir, "baseline.log"), Redact: r.redact}), &attempt.Command{Check: checks[i]}, withheld)
 		if err != nil {
 			return err
 		}

@@ -72,9 +72,10 @@ type State struct {
 
 	refined   map[string]string // advice of a review that no attempt was given yet
 	changes   []statusChange
-	waitsOver int                        // of Waits, up to which all have ended
-	checked   map[Key]map[string]*Detail // the checks that attempts under way have passed
-	retried   []BlockedTask              // blocked tasks that this run tries again, from where they stand until an attempt begins
+	waitsOver int                          // of Waits, up to which all have ended
+	bars      map[string]map[string]*Known // what was known of the checks where each running task began
+	checked   map[Key]map[string]*Detail   // the checks that attempts under way have passed
+	retried   []BlockedTask                // blocked tasks that this run tries again, from where they stand until an attempt begins
 }
 
 // Task is one that was started and is neither done nor blocked.
@@ -129,7 +130,7 @@ func NewState() *State {
 		Delivered: map[string]string{}, Bases: map[string]string{}, Heads: map[string]string{}, Starts: map[string]time.Time{},
 		Sessions: map[string]Session{}, Reviewed: map[string]int{}, Refinements: map[string][]string{}, CutShort: map[string]Failure{}, Providers: NewProviders(),
 		Running: map[Key]*Attempt{}, Waiting: map[string]Wait{}, refined: map[string]string{},
-		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, Grades: Grades{}, WaveAnswers: map[int][]*Detail{}, Approved: map[string]bool{}}
+		Passes: map[string]Pass{}, checked: map[Key]map[string]*Detail{}, Known: map[string]*Known{}, bars: map[string]map[string]*Known{}, Grades: Grades{}, WaveAnswers: map[int][]*Detail{}, Approved: map[string]bool{}}
 }
 
 // Apply takes one event into account.
@@ -178,6 +179,7 @@ func (s *State) Apply(e *Event) {
 	case TaskStarted:
 		s.Current, s.Bases[e.Task], s.Heads[e.Task], s.Starts[e.Task] = e.Task, e.Base, e.Head, e.TS
 		s.Tasks[e.Task] = &Task{Tree: e.Base}
+		s.bars[e.Task] = maps.Clone(s.Known)
 		s.change(e, "in-progress")
 	case SpecRefined:
 		s.Reviewed[e.Task] = s.Failures[e.Task].Attempt
@@ -426,6 +428,7 @@ func (s *State) integrate(e *Event) {
 	f.Unfit = true
 	s.Failures[e.Task], s.OtherEnds[e.Task] = f, true
 	s.Bases[e.Task], s.Heads[e.Task] = e.Tree, e.Commit
+	s.bars[e.Task] = maps.Clone(s.Known)
 }
 
 // cutShort notes an attempt that is none, whose work lies in the tree all the same.
@@ -457,6 +460,7 @@ func (s *State) close(e *Event, status string) {
 	delete(s.Bases, e.Task)
 	delete(s.Heads, e.Task)
 	delete(s.Starts, e.Task)
+	delete(s.bars, e.Task)
 	delete(s.Tasks, e.Task)
 	if s.Current == e.Task {
 		s.Current = ""

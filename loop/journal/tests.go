@@ -38,25 +38,33 @@ func knownOf(d *Detail) *Known {
 	return k
 }
 
-// take takes in what a verified attempt changed: what failed and passes now lowers the bar for all that come.
-func (k *Known) take(d *Detail) {
+// after is what is known once a verified attempt is part of the state: what failed and passes now lowers the bar for all that come. was is what
+// was known where the attempt began. Nothing of k changes.
+func (k *Known) after(d *Detail, was *Known) *Known {
+	next := *k
 	if !d.Standing {
-		k.Failed = k.Failed && d.Tests != nil && d.Tests.Failed > 0
+		next.Failed = k.Failed && d.Tests != nil && d.Tests.Failed > 0
 	}
 	t := d.Tests
 	if t == nil || !k.Told {
-		return
+		return &next
 	}
+	next.passes, next.fails = maps.Clone(k.passes), maps.Clone(k.fails)
 	for _, name := range slices.Concat(t.Fixed, t.Gone) {
-		delete(k.fails, name)
+		delete(next.fails, name)
 	}
 	for _, name := range t.Gone {
-		delete(k.passes, name)
+		delete(next.passes, name)
 	}
-	for _, name := range slices.Concat(t.Fixed, t.Added) {
-		k.passes[name] = true
+	named := slices.Concat(t.Fixed, t.Added)
+	if t.More > 0 { // they are among those without a name
+		named = nil
 	}
-	k.More = t.More
+	for _, name := range named {
+		next.passes[name] = true
+	}
+	next.More = max(0, k.More+t.More-was.More)
+	return &next
 }
 
 // Flaky is a check, or one of its tests, that failed and passed when it was run again.
@@ -153,11 +161,23 @@ func (s *State) passAttempt(e *Event) {
 	}
 }
 
+// KnownAt is what was known of the checks where a task that is under way began: what others changed since is not in its tree.
+func (s *State) KnownAt(task string) map[string]*Known {
+	if at, ok := s.bars[task]; ok {
+		return at
+	}
+	return s.Known
+}
+
 // integrateTests takes in that the work of an attempt is part of the state now.
 func (s *State) integrateTests(e *Event) {
 	for name, d := range s.checked[keyOf(e)] {
 		if k := s.Known[name]; k != nil && k.Command == d.Command {
-			k.take(d)
+			was := k
+			if at := s.KnownAt(e.Task)[name]; at != nil {
+				was = at
+			}
+			s.Known[name] = k.after(d, was)
 		}
 	}
 	delete(s.checked, keyOf(e))
