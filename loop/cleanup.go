@@ -19,7 +19,7 @@ import (
 
 // Leftover is something that runs left and nobody needs any more.
 type Leftover struct {
-	Kind string // "run", "refs", "slot"
+	Kind string // "run", "refs", "slot", "builds" of held-out checks
 	Name string // the loop's id, or the slot's number
 	Why  string
 	Last time.Time // when it was used last
@@ -94,6 +94,11 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, before time.Time
 	for _, l := range found {
 		if l.Last.Before(before) {
 			out = append(out, *l)
+		}
+	}
+	if builds, _ := filepath.Glob(filepath.Join(h.private(".builds"), "*")); len(builds) > 0 && !slices.ContainsFunc(saved, h.IsLive) {
+		if last := newest(builds...); last.Before(before) {
+			out = append(out, Leftover{Kind: "builds", Name: "holdout", Why: "no loop runs", Last: last, paths: []string{h.private(".builds")}})
 		}
 	}
 	for _, l := range h.oldSlots(before) {

@@ -357,7 +357,7 @@ func gateLines(e *journal.Event) string {
 
 // LookWords says what is being done to an attempt that passed its verification.
 func LookWords(look string) string {
-	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run", "prove": "its tests are put to the proof", "review": "a reviewer reads it"}[look]; words != "" {
+	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run", "prove": "its tests are put to the proof", "mutants": "small faults are put into its code", "strength": "wrong solutions are put to its tests", "review": "a reviewer reads it"}[look]; words != "" {
 		return words
 	}
 	return "the " + terminal.Clean(look) + " looks at it"

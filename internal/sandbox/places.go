@@ -343,7 +343,7 @@ func (b *Box) slot() {
 }
 
 // builds is where held-out checks keep what they build.
-func (h Held) builds() string { return filepath.Join(h.Own, "builds") }
+func (h Held) builds() string { return filepath.Join(h.Own, ".builds") }
 
 // held hides the held-out checks with all that could tell of them: what they printed and built, and the copies of the project that they ran in.
 func (b *Box) held() {
