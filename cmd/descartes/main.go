@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -202,10 +203,7 @@ func help(cmd *cobra.Command, _ []string) {
 			}
 		}
 	}
-	if flags := cmd.LocalFlags(); flags.HasAvailableFlags() {
-		fmt.Fprint(w, "\nFlags:\n")
-		flags.VisitAll(func(f *pflag.Flag) { helpFlag(w, f) })
-	}
+	helpFlags(w, cmd.LocalFlags())
 	if codes {
 		fmt.Fprint(w, "\n"+exitTable)
 	}
@@ -244,6 +242,55 @@ func inOrder(list []*cobra.Command) []*cobra.Command {
 	return slices.SortedStableFunc(slices.Values(list), func(a, b *cobra.Command) int { return place[a.Name()] - place[b.Name()] })
 }
 
+// flagGroups are the parts of a long list of flags.
+func flagGroups() [][]string {
+	return [][]string{
+		{"Task list:", "scud-tag", "tasks-file", "plan", "task", "open-in-done", "retry-blocked"},
+		{"What the agent is given:", "spec-file", "spec-template", "spec-budget", "max-spec-tokens", "handoff", "auto-tune", "chain"},
+		{"Agent:", "backend", "command", "model", "prompt-mode", "fallback", "on-limit", "max-wait"},
+		{"When a task is done:", "verify", "verify-timeout", "verify-idle-timeout", "all-checks", "baseline", "require", "protect-mode", "prove", "mutants", "strength", "review"},
+		{"Limits:", "max-attempts", "max-total-iterations", "max-cost", "max-cost-per-task", "deadline", "breaker", "timeout", "idle-timeout", "start-timeout", "exit-grace", "spin-limit", "max-memory", "max-procs", "min-free-disk"},
+		{"Several at a time:", "parallel", "isolate", "barrier", "respect-scope", "candidates", "pick"},
+		{"Git:", "branch", "create-branch", "branch-template", "auto-commit", "no-commit", "commit-template", "cost-trailer", "allow-dirty", "hooks", "hook-timeout", "push"},
+		{"Sandbox:", "sandbox", "env", "env-pass", "trust"},
+		{"Reports:", "json", "junit", "summary", "notify", "notify-on", "ci", "ok-exit", "plain", "times"},
+		{"Only where a prompt is repeated:", "prompt", "prompt-file", "completion-promise", "max-iterations", "gate", "criterion", "shape", "shape-file", "reversibility", "precheck", "no-confirm", "cooldown", "max-file-edits", "loop-state", "isolated", "continue", "iteration-context", "replan"},
+		{"The run:", "name", "last", "state-file", "config", "working-dir", "detach", "dry-run", "yes", "help"},
+	}
+}
+
+// fewFlags are so few that they are one list.
+const fewFlags = 20
+
+// helpFlags prints flags, in groups where they are many.
+func helpFlags(w io.Writer, flags *pflag.FlagSet) {
+	left := map[string]*pflag.Flag{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Deprecated == "" {
+			left[f.Name] = f
+		}
+	})
+	if len(left) > fewFlags {
+		for _, g := range flagGroups() {
+			title := "\n" + g[0] + "\n"
+			for _, name := range g[1:] {
+				if f := left[name]; f != nil {
+					fmt.Fprint(w, title)
+					title = ""
+					helpFlag(w, f)
+					delete(left, name)
+				}
+			}
+		}
+	}
+	if len(left) > 0 {
+		fmt.Fprint(w, "\nFlags:\n")
+		for _, name := range slices.Sorted(maps.Keys(left)) {
+			helpFlag(w, left[name])
+		}
+	}
+}
+
 // helpFlag prints a flag as pflag does, with its type and its default.
 func helpFlag(w io.Writer, f *pflag.Flag) {
 	one := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -262,7 +309,7 @@ func helpLine(w io.Writer, name string, column int, text string) {
 		switch {
 		case i > 0:
 			name = ""
-		case len(name) >= column:
+		case len(name)+2 > column:
 			fmt.Fprintf(w, "  %s\n", name)
 			name = ""
 		}

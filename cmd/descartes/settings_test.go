@@ -220,6 +220,9 @@ func TestHelpFits(t *testing.T) {
 		var b bytes.Buffer
 		c.SetOut(&b)
 		help(c, nil)
+		if flags := strings.Count(b.String(), " --"); flags > 3*fewFlags && strings.Contains(b.String(), "\nFlags:\n") {
+			t.Errorf("%s has flags in no group:\n%s", c.CommandPath(), b.String()[strings.Index(b.String(), "\nFlags:\n"):])
+		}
 		for line := range strings.Lines(b.String()) {
 			if n := terminal.Width(strings.TrimSuffix(line, "\n")); n > helpWidth {
 				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
