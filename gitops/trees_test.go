@@ -94,3 +94,46 @@ func TestApply(t *testing.T) {
 		}
 	}
 }
+
+// A tree's files are read without the working tree, and written into another tree, which keeps their modes.
+func TestContents(t *testing.T) {
+	t.Parallel()
+	s, r := start(t)
+	s.put("dir/a.txt", "one\n")
+	s.sh("printf 'echo\n' >run; chmod +x run; ln -s run to")
+	tree := snap(t, r)
+	s.sh("rm -r dir run to")
+	c, err := r.Contents(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"dir/a.txt": "one\n false false", "run": "echo\n true false", "to": "run false true", "dir": "<nil>", "none": "<nil>"} {
+		got := "<nil>"
+		f, err := c.File(path, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f != nil {
+			got = fmt.Sprint(string(f.Data), " ", f.Executable, " ", f.Link)
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	if f, err := c.File("dir/a.txt", 3); err != nil || f.Data != nil || f.Size != 4 {
+		t.Errorf("longer than was asked for: %+v, %v", f, err)
+	}
+	for path, want := range map[string]bool{"dir": true, "run": false, "none": false} {
+		if got, err := c.Folder(path); got != want || err != nil {
+			t.Errorf("folder %s: got %v, %v", path, got, err)
+		}
+	}
+	with, err := r.WithContent(tree, map[string][]byte{"run": []byte("true\n"), "new/b.txt": []byte("b\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sh("mkdir dir new; printf 'one\n' >dir/a.txt; printf 'true\n' >run; chmod +x run; ln -s run to; printf 'b\n' >new/b.txt")
+	if want := snap(t, r); with != want {
+		t.Errorf("got tree %s, want %s", with, want)
+	}
+}

@@ -254,6 +254,9 @@ func (r *reader) setting(s *Setting, n *yaml.Node) {
 		fail(errors.New("a list of variables is wanted, [MY_PIN, \"!NOT_SECRET\"], or off"))
 	case s.kind == "criteria":
 		fail(r.criteria(v, n))
+	case s.kind == "patterns":
+		r.decode(n, v)
+		fail(checkPatterns(r.to.Protect))
 	case s.kind == "guard":
 		fail(r.guardLevels(n))
 	case s.kind == "checks":

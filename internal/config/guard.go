@@ -13,7 +13,7 @@ import (
 
 // GuardConfig says what an attempt may do to the checks that judge it.
 type GuardConfig struct {
-	Protect     []string               `json:"protect,omitempty" power:"yes" help:"paths that no attempt may change, besides the files of the checks, as in a .gitignore; !PATH excepts one"`
+	Protect     []string               `json:"protect,omitempty" type:"patterns" power:"yes" help:"paths that no attempt may change, besides the files of the checks, as in a .gitignore; !PATH excepts one"`
 	ProtectMode string                 `json:"protect_mode,omitempty" flag:"protect-mode" words:"diff|base" open:"diff" power:"yes" in:"mode resume" help:"how checks and tests are protected: diff looks at what an attempt did to them, base runs the checks once more with them as they were before (default: diff)"`
 	Guard       map[string]guard.Level `json:"guard,omitempty" type:"guard" power:"yes" help:"what becomes of an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
 }
@@ -42,6 +42,22 @@ func (r *reader) guardLevels(n *yaml.Node) error {
 		r.pairs(n, func(k, v *yaml.Node) { c.Guard[k.Value] = level(v) })
 	}
 	return checkGuard(c.Guard)
+}
+
+// mostPatterns bounds the patterns of protected paths.
+const mostPatterns = 1000
+
+// checkPatterns refuses patterns that can never be those of a file in the project.
+func checkPatterns(list []string) error {
+	if len(list) > mostPatterns {
+		return fmt.Errorf("%d patterns, at most %d can be kept", len(list), mostPatterns)
+	}
+	for _, p := range list {
+		if path := strings.TrimPrefix(p, "!"); strings.TrimSpace(path) == "" || strings.ContainsAny(path, "\n\x00") || slices.Contains(strings.Split(path, "/"), "..") {
+			return fmt.Errorf("%q is no pattern of paths in the project, like schema/ or *.sql", p)
+		}
+	}
+	return nil
 }
 
 // checkGuard refuses names and levels that there are not.

@@ -192,6 +192,11 @@ func (s *Settings) Check() error {
 		if one.Key == "" || v.IsZero() {
 			continue
 		}
+		if one.kind == "patterns" {
+			if err := checkPatterns(s.Protect); err != nil {
+				return fmt.Errorf("%s: %w", one.Key, err)
+			}
+		}
 		if one.kind == "guard" {
 			if err := checkGuard(s.Guard); err != nil {
 				return fmt.Errorf("%s: %w", one.Key, err)

@@ -39,7 +39,7 @@ func (s *Setting) sample() (text, inFile string) {
 		return "1.5", "1.5"
 	case "deadline":
 		return "2030-01-02T03:04:05Z", ""
-	case "lines", "paths", "words", "mask":
+	case "lines", "paths", "words", "mask", "patterns":
 		return "sample", "[sample]"
 	case "criteria":
 		return "", `["it works :: make test"]`

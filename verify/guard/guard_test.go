@@ -118,9 +118,19 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for _, r := range Rules() {
-		if !seen[r.Name] && r.Name != "installed" && r.Name != "too-long" { // those two below, and in package attempt
+		if !seen[r.Name] && r.Name != "installed" && r.Name != "too-long" { // which is found on the disk, and below
 			t.Errorf("no diff of testdata shows the rule %s", r.Name)
 		}
+	}
+}
+
+// A file of the checks that is too long to be looked at is told; what it held is not made up.
+func TestTooLong(t *testing.T) {
+	t.Parallel()
+	long := &Version{Long: true}
+	got := found(Find(Input{Changes: []Change{{Path: "a_test.go", Before: long, After: &Version{Data: []byte("package a\n")}}, {Path: "tox.ini", Before: long, After: long}, {Path: "a.go", Before: long, After: long}, {Path: "b_test.go", Before: long}}}))
+	if want := []string{"warn too-long a_test.go", "warn too-long b_test.go", "warn too-long tox.ini"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
