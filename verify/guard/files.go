@@ -19,7 +19,9 @@ func (l *look) files() {
 		l.named(c)
 		l.replaced(c)
 		if c.After != nil && c.After.Long || c.Before != nil && c.Before.Long {
-			if isTest(c.Path) || kindOf(c.Path) != "" || l.checks.scripts[c.Path] != "" {
+			if isTest(c.Path) && c.After == nil {
+				l.add("test-deleted", c.Path, 0, "deleted, with more than %d KiB of tests", MaxFile>>10)
+			} else if isTest(c.Path) || kindOf(c.Path) != "" || l.checks.scripts[c.Path] != "" {
 				l.add("too-long", c.Path, 0, "longer than %d KiB: what changed was not looked at", MaxFile>>10)
 			}
 			continue
