@@ -391,7 +391,7 @@ func (e *ChecksError) Error() string {
 	if e.When == verify.AtEnd {
 		return fmt.Sprintf("check %s fails at the end (%s): what is done stays done and committed; correct it, commit, and resume the loop: the check runs again", e.Result.Name, e.Result.Reason())
 	}
-	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed", e.Result.Name, e.Result.Reason(), e.Wave)
+	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; try its blocked tasks again, or correct the check, and resume the loop", e.Result.Name, e.Result.Reason(), e.Wave)
 }
 
 // uncheckedError says why the checks of verified work did not come to an end.

@@ -541,6 +541,9 @@ func (s *Summary) Command() string {
 		}
 		return look + "; " + resume + " --yes commits it all the same"
 	case journal.ChecksFail:
+		if len(s.Run.State.BlockedTasks) > 0 {
+			return resume + " --retry-blocked"
+		}
 		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + "; correct it and commit; then " + resume
 	case journal.BaselineFails:
 		if s.Run.State.Completed {
