@@ -160,7 +160,7 @@ func CheckReview(c *Config) []Problem {
 	switch what := c.Reviews(); {
 	case what == "":
 		return nil
-	case len(checksOf(c, KindTag)) == 0:
+	case c.Scud.VerificationCommand != "" && len(checksOf(c, KindTag)) == 0: // where none was found, that is said anyway
 		return []Problem{{Message: "a review never replaces the verify command, and with --verify none there is none", Hint: `--verify "make test", or --review off`}}
 	case what == config.ReviewWave && !c.Scud.AutoCommitWaves:
 		return []Problem{{Message: "review.on: wave reads a wave before its commit, and with --no-commit there is none", Hint: "review.on: task, or --review off"}}

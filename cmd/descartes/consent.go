@@ -363,6 +363,7 @@ func (r *prepared) trusted(cmd *cobra.Command, p *printer, s *settings, c loop.C
 		if yes, _ := h.question(cmd.Context(), "Trust it? [y/N]", false); yes {
 			return t.Add(all, time.Now().UTC().Truncate(time.Second))
 		}
+		return badInput("correct it, or give what you want by flags", "%s is not trusted, and nothing was started", refused.file)
 	}
 	return badInput("look at it, then: descartes trust; in CI: DESCARTES_TRUST="+config.TrustDigest(all), "%w", refused)
 }

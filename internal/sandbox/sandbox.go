@@ -99,6 +99,8 @@ type mount struct {
 	path string
 	how  how
 	from string // what is seen there; "" is the place itself
+
+	sealed bool // nobody writes there any more once all mounts are made
 }
 
 // source is what is seen at the place.
@@ -159,9 +161,8 @@ func New(c Config) (*Box, error) {
 		b.repository()
 	}
 	for i := range b.mounts {
-		if m := &b.mounts[i]; c.Reads && m.how == writable && (i >= before || within(m.path, top)) {
-			m.how = readable
-		}
+		m := &b.mounts[i]
+		m.sealed = c.Reads && m.how == writable && (i >= before || within(m.path, top))
 	}
 	b.held()
 	b.sockets()
@@ -227,12 +228,13 @@ func (b *Box) order() {
 			continue
 		}
 		for dir := filepath.Dir(p.path); ; dir = filepath.Dir(dir) {
-			if base, ok := b.nearest(dir); !ok || !base.how.writes() {
+			base, ok := b.nearest(dir)
+			if !ok || !base.how.writes() {
 				break
 			} else if base.path == dir {
 				continue
 			}
-			m := mount{path: dir, how: writable}
+			m := mount{path: dir, how: writable, sealed: base.sealed}
 			if b.c.Slot.Tree != "" && within(dir, b.c.Top) {
 				m.from = b.c.Slot.Tree + strings.TrimPrefix(dir, b.c.Top)
 				_ = os.MkdirAll(m.from, 0o777) // a mount needs a place
@@ -309,7 +311,7 @@ func (b *Box) Wrap(tmp string) []string {
 		v = append(v, "--ro-bind", b.c.Self, b.c.Self)
 	}
 	for _, m := range b.mounts { // what was hidden is nobody's to fill
-		if m.how == emptied && m.path != b.home && !within(m.path, "/run") {
+		if m.sealed || m.how == emptied && m.path != b.home && !within(m.path, "/run") {
 			v = append(v, "--remount-ro", m.path)
 		}
 	}

@@ -134,7 +134,7 @@ func changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from,
 	if o.Diff, err = repo.Patch(ctx, from, to, specbuild.OpinionDiff); err != nil {
 		return false, err
 	}
-	o.Whole = !strings.HasSuffix(o.Diff, " bytes of the diff left out]\n") && o.Diff != o.DiffStat // no line of a diff begins with a bracket
+	o.Whole = o.Diff == "" || !strings.HasSuffix(o.Diff, " bytes of the diff left out]\n") && o.Diff != o.DiffStat // no line of a diff begins with a bracket
 	return !o.Whole, nil
 }
 
