@@ -210,7 +210,7 @@ func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *Accept
 		return nil, err
 	}
 	first := w.event(journal.AttemptStarted, u)
-	first.Detail = &journal.Detail{Log: w.relative(u.log)}
+	first.Detail = &journal.Detail{Log: w.relative(u.log), Inputs: w.inputs(u, "")}
 	first.Slot, first.Branch, first.Head = ln.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := w.record(w.begun(u, first)...); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"descartes/internal/proc"
+	"descartes/internal/receipt"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -379,7 +380,38 @@ func (f *field) checkEnd(t *testing.T) {
 	f.checkLedger(t)
 	f.checkRepository(t)
 	f.checkCommits(t)
+	f.checkReceipts(t)
 	f.checkLeavings(t)
+}
+
+// checkReceipts: each task that a commit says it holds has one receipt on that commit, with which nothing is wrong.
+func (f *field) checkReceipts(t *testing.T) {
+	t.Helper()
+	noted := map[string]string{}
+	for line := range strings.Lines(f.git(t, "notes", "--ref", "descartes", "list")) {
+		blob, on, _ := strings.Cut(strings.TrimSpace(line), " ")
+		noted[on] = f.git(t, "cat-file", "blob", blob)
+	}
+	for on := range strings.FieldsSeq(f.git(t, "log", "--format=%H", "--grep=^Descartes-Task: ")) {
+		claims, err := receipt.Claims(on, strings.TrimSpace(f.git(t, "rev-parse", on+"^{tree}")), []byte(noted[on]))
+		if err != nil {
+			t.Errorf("the note on %.12s: %v", on, err)
+		}
+		var have []string
+		for _, c := range claims {
+			if have = append(have, c.Receipt.Task); len(c.Problems) > 0 {
+				t.Errorf("the receipt of task %s on %.12s: %q", c.Receipt.Task, on, c.Problems)
+			}
+		}
+		want := strings.Fields(f.git(t, "log", "-1", "--format=%(trailers:key=Descartes-Task,valueonly)", on))
+		slices.Sort(have)
+		if slices.Sort(want); !slices.Equal(have, want) {
+			t.Errorf("commit %.12s holds the tasks %v and has receipts of %v", on, want, have)
+		}
+		if saved := readText(t, filepath.Join(f.root, ".descartes", "receipts", on+".jsonl")); !strings.HasPrefix(noted[on], saved) { // what is said of the loop comes later
+			t.Errorf("the copy of the note on %.12s says something else", on)
+		}
+	}
 }
 
 func (f *field) checkStatuses(t *testing.T) {

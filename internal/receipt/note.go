@@ -135,7 +135,11 @@ func Save(fsys atomicfile.FS, dir, commit string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return atomicfile.Write(fsys, filepath.Join(dir, commit+".jsonl"), text, 0o644)
+	path := filepath.Join(dir, commit+".jsonl")
+	if _, err := atomicfile.Clean(fsys, path); err != nil { // of a run that was killed
+		return err
+	}
+	return atomicfile.Write(fsys, path, text, 0o644)
 }
 
 // Saved reads the copies: the texts, by commit.
