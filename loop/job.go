@@ -346,7 +346,9 @@ func policyLines(c *Config) (lines []string) {
 		lines = append(lines, one.Title()+at+": "+one.Run)
 	}
 	for _, one := range config.Policy(c, true) {
-		lines = append(lines, one.String())
+		if one.Name != config.ReceiptsLine {
+			lines = append(lines, one.String())
+		}
 	}
 	return lines
 }

@@ -341,7 +341,13 @@ func (k *recheckFlags) recheck(cmd *cobra.Command) (err error) {
 	if k.File != "" && !f.Changed("config") {
 		k.Config.SettingsFile = "" // it is a copy of our own
 	}
-	c := receipt.Recheck{Repo: repo, Checks: k.checksOf(detectIn), All: k.AllChecks, Tag: k.Scud.Tag}
+	c := receipt.Recheck{Repo: repo, All: k.AllChecks}
+	var found string
+	if c.Checks, found = k.checksOf(detectIn); found != "" {
+		out.Settings = strings.Replace(out.Settings, "settings", "files", 1) + ": " + found
+	} else if f.Changed("verify") {
+		out.Settings = "--verify"
+	}
 	if len(c.Checks) == 0 {
 		return badInput(`--verify "make test"`, "there are no checks to run: none in %s, and none found from the project's files", out.Settings)
 	}
@@ -425,21 +431,21 @@ func settingsAt(ctx context.Context, repo *gitops.Repo, root, commit string) (st
 	return dir, nil
 }
 
-// checksOf are the checks of who looks: those of a flag or of the settings, else what the project's files suggest. Those at the end of a run are
-// for the last commit alone, and run where all are asked for.
-func (k *recheckFlags) checksOf(dir string) (list []verify.Check) {
+// checksOf are the checks of who looks: those of a flag or of the settings, else what the project's files suggest; found says which. Those at the end
+// of a run are for the last commit alone, and run where all are asked for.
+func (k *recheckFlags) checksOf(dir string) (list []verify.Check, found string) {
 	for _, c := range k.ChecksOf(true) {
 		if k.AllChecks || !c.At(verify.AtEnd) {
 			list = append(list, c)
 		}
 	}
 	if len(list) > 0 || k.Scud.VerificationCommand != "" {
-		return list
+		return list, ""
 	}
-	if command, _, ok := detect(dir); ok {
-		return []verify.Check{{Run: command}}
+	if command, why, ok := detect(dir); ok {
+		return []verify.Check{{Run: command}}, why
 	}
-	return nil
+	return nil, ""
 }
 
 // allowed are the signers of who looks: those of the flag, else of the file that the settings name, as it was where the branch began.

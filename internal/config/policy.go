@@ -13,6 +13,9 @@ type Line struct{ Name, Text string }
 
 func (l Line) String() string { return l.Name + ": " + l.Text }
 
+// ReceiptsLine names the line about receipts: how a task is proved, and not whether it is done.
+const ReceiptsLine = "receipts"
+
 // Policy says what is in force for a run over a tag, or of a prompt; nothing where all is as it is by default.
 func Policy(c *Config, tag bool) (lines []Line) {
 	add := func(name, format string, args ...any) {
@@ -69,6 +72,9 @@ func Policy(c *Config, tag bool) (lines []Line) {
 			text += " (" + one.Model + ")"
 		}
 		add("review", "%s", text)
+	}
+	if tag && c.Receipts.Write && c.Receipts.Sign {
+		add(ReceiptsLine, "signed with git's key")
 	}
 	return lines
 }

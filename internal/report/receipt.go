@@ -26,11 +26,9 @@ type Receipt struct {
 func (r *Receipt) Text() string {
 	p, c := &page{}, &r.Receipt
 	row := func(name, format string, args ...any) {
-		for i, line := range terminal.Hang(fmt.Sprintf("  %-9s ", name)+terminal.Clean(fmt.Sprintf(format, args...)), whyWidth, 10) {
-			if i > 0 {
-				line = strings.Repeat(" ", 12) + strings.TrimLeft(line, " ")
-			}
-			p.say("%s", line)
+		for _, line := range terminal.Wrap(terminal.Clean(fmt.Sprintf(format, args...)), whyWidth-12) {
+			p.say("  %-9s %s", name, line)
+			name = ""
 		}
 	}
 	p.say("%s %s: receipt of tag %s\n", terminal.Clean(c.Task), terminal.Clean(c.Title), terminal.Clean(c.Tag))
@@ -177,7 +175,7 @@ func RecheckEnd(list []receipt.Looked) string {
 		}
 	}
 	all := n[receipt.Holds] + n[receipt.HoldsNot] + n[receipt.CannotTell]
-	s := fmt.Sprintf("\n%d of %s hold", n[receipt.Holds], terminal.Count(all, "receipt"))
+	s := fmt.Sprintf("\n%d of %d receipts hold", n[receipt.Holds], all)
 	if x := n[receipt.HoldsNot]; x > 0 {
 		s += fmt.Sprintf(", %d do not", x)
 	}
