@@ -21,7 +21,7 @@ import (
 
 func newResumeCmd() *cobra.Command {
 	s := &settings{}
-	var last bool
+	var last, step bool
 	cmd := &cobra.Command{
 		Use:   "resume [loop]",
 		Short: "Go on with a loop where it stopped, with its saved settings",
@@ -38,7 +38,7 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 				}
 				s.Name = args[0]
 			}
-			return resume(cmd, s, last)
+			return resume(cmd, s, last, step)
 		},
 	}
 	completeLoops(cmd, &s.Dir)
@@ -47,15 +47,16 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 	f.Lookup("name").Usage = "`id` of the loop"
 	f.Lookup("state-file").Usage = "state `file` of the loop"
 	f.BoolVar(&last, "last", false, "the last loop that has not ended, whatever its name")
+	f.BoolVar(&step, "step", false, "run the next unfinished wave and no more, also after a loop step that is done")
 	return cmd
 }
 
-func resume(cmd *cobra.Command, s *settings, last bool) error {
+func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	root, err := findRoot(s.Dir)
 	if err != nil {
 		return err
 	}
-	saved, err := findSaved(root, s, last)
+	saved, err := findSaved(root, s, last, step)
 	if err != nil {
 		return err
 	}
@@ -71,8 +72,12 @@ func resume(cmd *cobra.Command, s *settings, last bool) error {
 	if away, err := s.background(cmd, root); away || err != nil {
 		return err
 	}
+	if step && saved.State.Kind != loop.KindTag {
+		return badInput("descartes loop resume --name "+saved.State.ID+" goes on with it", "--step is for the tasks of a tag; loop %s has no waves", saved.State.ID)
+	}
 	retry := s.Scud.RetryBlocked
-	if saved.State.Completed && !retry && !reopened(root, saved.State) {
+	stepped := step && saved.State.Completed && saved.State.ExitReason.Type == string(journal.StepDone)
+	if saved.State.Completed && !stepped && !retry && !reopened(root, saved.State) {
 		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), saved.State.ExitReason.Type)
 	}
 	was, err := unhidden(root, saved.State)
@@ -101,7 +106,16 @@ func resume(cmd *cobra.Command, s *settings, last bool) error {
 	if err := s.completeTag(f, root); err != nil {
 		return err
 	}
-	return execute(cmd, root, s, loop.StartOptions{Resume: saved.Path, Yes: s.Yes}, false)
+	opt := loop.StartOptions{Resume: saved.Path, Yes: s.Yes, Scope: loop.Scope{Step: step}}
+	if stepped { // each step is a loop of its own, unless one has tasks left
+		opt.Resume = ""
+		if old, err := unfinished(root, s.Scud.Tag); err != nil {
+			return err
+		} else if old != nil {
+			opt.Resume = old.Path
+		}
+	}
+	return execute(cmd, root, s, opt, false)
 }
 
 // unhidden is a loop's settings with the values of secrets, which its state file does not have.
@@ -145,7 +159,7 @@ func resumeHint(s *loop.Saved) string {
 }
 
 // findSaved is the loop to go on with.
-func findSaved(root string, s *settings, last bool) (*loop.Saved, error) {
+func findSaved(root string, s *settings, last, step bool) (*loop.Saved, error) {
 	home := loop.NewHome(root)
 	switch {
 	case s.StatePath != "":
@@ -168,7 +182,7 @@ func findSaved(root string, s *settings, last bool) (*loop.Saved, error) {
 	if !last {
 		st, err := loop.LoadState(home.Default())
 		def := loop.Saved{Path: home.Default(), State: st}
-		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st)) && !home.IsLive(def) {
+		if err == nil && (!st.Completed || s.Scud.RetryBlocked || reopened(root, st) || step && st.ExitReason.Type == string(journal.StepDone)) && !home.IsLive(def) {
 			return &def, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -400,7 +400,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 		return err
 	}
 	e.Typed = r.redact.Text(s.typed.again(cmd.Flags()))
-	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: took}
+	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: took, Later: !r.branch}
 	if len(e.State.BlockedTasks) > 0 || e.Outcome.Ending == journal.GitRefused {
 		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.ID+"/")
 		if rerr != nil {

@@ -15,6 +15,9 @@ func Markdown(s *Summary, h *journal.State) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", mdText(s.headline()))
 	unit := fmt.Sprintf("Attempts: %d", s.Run.State.Iteration)
+	if n := s.Run.Interrupted; n > 0 {
+		unit += fmt.Sprintf(", and %d interrupted", n)
+	}
 	if s.Board == nil {
 		unit = fmt.Sprintf("Iterations: %d of %d", s.Run.State.Iteration, s.Run.State.Config.MaxIterations)
 	}

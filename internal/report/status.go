@@ -395,17 +395,20 @@ func waiting(what string, w journal.Wait) string {
 // completed says whether everything is done: a loop that has nothing left to run may have blocked tasks.
 func (st *Status) completed() string {
 	s := &st.View.State
-	if s.Completed && journal.Ending(s.ExitReason.Type) == journal.TasksBlocked {
+	if !s.Completed {
+		return "No"
+	}
+	switch journal.Ending(s.ExitReason.Type) {
+	case journal.TasksBlocked:
 		return "No, nothing is left that can run"
+	case journal.BaselineFails:
+		return "No, it ended before the first attempt"
+	case journal.StepDone:
+		if st.Board != nil && st.Board.Next() != "" {
+			return "No, only this step"
+		}
 	}
-	return yesNo(s.Completed)
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "Yes"
-	}
-	return "No"
+	return "Yes"
 }
 
 // Unit is what a loop of a kind finishes before it stops.

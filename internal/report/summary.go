@@ -23,12 +23,13 @@ type Summary struct {
 	Kept   []gitops.Ref // of attempts; only looked up where tasks are blocked
 	Live   bool         // the run is not over
 	Away   bool         // whoever reads it is on another machine
+	Later  bool         // the loop's settings are saved ones: no flags are known that would give them again
 }
 
 // Summary is a loop as it stands, for a report. here is what a command needs besides where it is typed.
 func (st *Status) Summary(here string) *Summary {
 	s, h := &st.View.State, st.View.History
-	return &Summary{Board: st.Board, Live: st.View.Live, Run: Run{Outcome: st.Outcome(), ID: s.ID, Root: st.root,
+	return &Summary{Board: st.Board, Live: st.View.Live, Later: true, Run: Run{Outcome: st.Outcome(), ID: s.ID, Root: st.root,
 		Path: st.View.Path, State: s, Costs: h.Costs, Chains: h.Chains(), Loose: h.Uncommitted(), Interrupted: h.Interrupted(), Here: here}}
 }
 
@@ -517,6 +518,9 @@ func (s *Summary) Command() string {
 	case journal.StepDone:
 		if s.Board.Next() == "" {
 			return "descartes waves" + tag
+		}
+		if s.Later && !s.Away {
+			return resume + " --step"
 		}
 		return "descartes loop step" + tag + s.Run.Typed
 	case journal.TasksBlocked:

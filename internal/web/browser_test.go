@@ -84,7 +84,7 @@ func TestLiveInBrowser(t *testing.T) {
 	until(t, ctx, `document.querySelector('#t0.s-ready') && document.querySelectorAll('#edges path').length === 10`)
 	p.attempt("1", journal.Verified, "")
 	until(t, ctx, `document.querySelector('#t0.s-done') && document.querySelector('#head').textContent.includes('1 of 12') && document.querySelector('.lanes rect.s-verified')`)
-	for _, b := range []struct{ text, want string }{{"Resume", "loop resume --name loop-1234 --detach"}, {"Step", "loop step --scud-tag x --detach"}, {"Retry blocked", "loop resume --name loop-1234 --retry-blocked --detach"}} {
+	for _, b := range []struct{ text, want string }{{"Resume", "loop resume --name loop-1234 --detach"}, {"Step", "loop resume --name loop-1234 --step --detach"}, {"Retry blocked", "loop resume --name loop-1234 --retry-blocked --detach"}} {
 		do(t, ctx, b.text, chromedp.Click(`//button[.="`+b.text+`"]`, chromedp.BySearch))
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
 	}

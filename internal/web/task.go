@@ -351,7 +351,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	case "retry":
 		args = []string{"loop", "resume", "--name", id, "--retry-blocked", "--detach"}
 	case "step":
-		args = []string{"loop", "step", "--scud-tag", tag, "--detach"}
+		args = []string{"loop", "resume", "--name", id, "--step", "--detach"}
 	case "answer":
 		if strings.TrimSpace(r.PostForm.Get("text")) == "" {
 			http.Error(w, "the answer is empty", http.StatusBadRequest)

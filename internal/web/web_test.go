@@ -299,7 +299,7 @@ func TestButtons(t *testing.T) {
 		{"pause", "undo=1", "loop pause loop-1234 --undo"},
 		{"resume", "", "loop resume --name loop-1234 --detach"},
 		{"retry", "", "loop resume --name loop-1234 --retry-blocked --detach"},
-		{"step", "", "loop step --scud-tag x --detach"},
+		{"step", "", "loop resume --name loop-1234 --step --detach"},
 		{"answer", "task=-f&text=" + url.QueryEscape("Tabs & "+evil), "answer --scud-tag x -- -f -"},
 	} {
 		p.ran = nil
