@@ -14,6 +14,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/oneline"
+	"descartes/internal/plainfile"
 	"descartes/verify/guard"
 )
 
@@ -27,7 +28,7 @@ type Guard struct {
 }
 
 const (
-	mostGuarded = 2000     // changed files that are read
+	mostGuarded = 10000    // changed files that are read
 	guardBytes  = 64 << 20 // of them
 	mostTold    = 20       // findings in a spec, a question or the journal
 )
@@ -35,11 +36,24 @@ const (
 // guarded compares the checks with what they were before the work.
 func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	g := s.Input.Guard
-	in, base, err := s.evidence(ctx)
+	tree, err := s.Tree()
+	if err != nil {
+		return nil, err
+	}
+	in, base, err := s.evidence(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
 	found := append(guard.Find(in), s.installed(&in)...)
+	ran, err := s.asChecked(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range ran {
+		if !slices.Contains(found, f) {
+			found = append(found, f)
+		}
+	}
 	found = slices.DeleteFunc(found, func(f guard.Finding) bool { return f.Level == guard.Ask && g.answered(f) })
 	for i := range found {
 		if s.Input.Always && found[i].Level == guard.Ask { // no answer reaches an iteration
@@ -117,17 +131,27 @@ func (g *Guard) answered(f guard.Finding) bool {
 	return false
 }
 
-// evidence reads what changed since before the work.
-func (s *Subject) evidence(ctx context.Context) (in guard.Input, base *gitops.Contents, err error) {
-	g := s.Input.Guard
-	tree, err := s.Tree()
-	if err != nil {
-		return in, nil, err
+// asChecked looks at the work as the checks began with it, where they changed it: a script can put back what it was while it runs.
+func (s *Subject) asChecked(ctx context.Context, tree gitops.Tree) ([]guard.Finding, error) {
+	seen := s.Result.Work.Seen
+	if seen == "" || seen == tree {
+		return nil, nil
 	}
+	in, _, err := s.evidence(ctx, seen)
+	if err != nil {
+		return nil, err
+	}
+	return guard.Find(in), nil
+}
+
+// evidence reads what changed since before the work.
+func (s *Subject) evidence(ctx context.Context, tree gitops.Tree) (in guard.Input, base *gitops.Contents, err error) {
+	g := s.Input.Guard
 	changed, err := s.Repo.Changed(ctx, s.Input.Base, tree)
 	if err != nil {
 		return in, nil, err
 	}
+	slices.SortStableFunc(changed, func(a, b gitops.Change) int { return soon(a) - soon(b) })
 	base, err = s.Repo.Contents(s.Input.Base)
 	if err != nil {
 		return in, nil, err
@@ -166,8 +190,80 @@ func (s *Subject) evidence(ctx context.Context) (in guard.Input, base *gitops.Co
 		}
 		return f.Data, true
 	}
+	in.Changes = append(in.Changes, s.hidden(&in)...)
 	in.Settings = guard.Settings{Levels: g.Levels, Allow: g.Allow, Named: gitops.NewPatterns(g.Protect).Match}
 	return in, base, nil
+}
+
+// soon orders what is read: as there is a limit, first what was there before, and of that the tests.
+func soon(c gitops.Change) int {
+	test, beside := guard.OfTests(c.Path)
+	switch {
+	case c.Op == 'A':
+		return 2
+	case test && !beside:
+		return 0
+	}
+	return 1
+}
+
+// mostHidden bounds the files that are looked at for what git ignores since the work.
+const mostHidden = 20000
+
+// hidden reads the files that a .gitignore of the work hides: a check finds them all the same.
+func (s *Subject) hidden(in *guard.Input) (out []guard.Change) {
+	root := s.Workspace.Files()
+	n := 0
+	for _, c := range in.Changes {
+		if path.Base(c.Path) != ".gitignore" || c.After == nil {
+			continue
+		}
+		var was, added []string
+		if c.Before != nil {
+			was = strings.Split(string(c.Before.Data), "\n")
+		}
+		for l := range strings.Lines(string(c.After.Data)) {
+			if l = strings.TrimRight(l, "\r\n"); !slices.Contains(was, l) {
+				added = append(added, l)
+			}
+		}
+		patterns, dir := gitops.NewPatterns(added), filepath.Join(root, filepath.FromSlash(path.Dir(c.Path)))
+		err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+			if n++; err != nil || n > mostHidden {
+				return errors.Join(err, fs.SkipAll)
+			}
+			if d.IsDir() {
+				if name := d.Name(); file != dir && (name == ".git" || name == ".descartes" || name == "node_modules" || strings.Contains(name, "venv") || name == "target") {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			rel, err := filepath.Rel(dir, file)
+			if err != nil {
+				return err
+			}
+			if meant, _ := patterns.Match(filepath.ToSlash(rel)); !meant {
+				return nil
+			}
+			name := path.Join(path.Dir(c.Path), filepath.ToSlash(rel))
+			if _, tracked := in.Base(name); tracked {
+				return nil
+			}
+			v := guard.Version{}
+			if info, err := d.Info(); err == nil && info.Mode()&0o100 != 0 {
+				v.Kind = guard.Executable
+			}
+			if v.Data, err = plainfile.Read(root, file, guard.MaxFile); err != nil {
+				v.Long = true // or no file
+			}
+			out = append(out, guard.Change{Path: name, After: &v, Hidden: true})
+			return nil
+		})
+		if err != nil {
+			continue // it went meanwhile
+		}
+	}
+	return out
 }
 
 // version is a file for the guard, nil where there is none.

@@ -21,8 +21,8 @@ func (l *look) files() {
 		if c.After != nil && c.After.Long || c.Before != nil && c.Before.Long {
 			if isTest(c.Path) && c.After == nil {
 				l.add("test-deleted", c.Path, 0, "deleted, with more than %d KiB of tests", MaxFile>>10)
-			} else if isTest(c.Path) || kindOf(c.Path) != "" || l.checks.scripts[c.Path] != "" {
-				l.add("too-long", c.Path, 0, "longer than %d KiB: what changed was not looked at", MaxFile>>10)
+			} else if what := l.ofChecks(c.Path); what != "" {
+				l.add("too-long", c.Path, 0, "%s was changed, and is too long to be looked at, or one file too many", what)
 			}
 			continue
 		}
@@ -498,7 +498,7 @@ func (l *look) code(c Change) {
 		return
 	}
 	for _, x := range minus(split(c.After), split(c.Before)) {
-		if secret.MatchString(x.text) {
+		if !c.Hidden && secret.MatchString(x.text) {
 			l.add("secret", c.Path, x.n, "it looks like a secret, and a commit would hold it")
 		}
 	}

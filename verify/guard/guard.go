@@ -36,6 +36,7 @@ type Version struct {
 type Change struct {
 	Path          string // with slashes, from the top of the repository
 	Before, After *Version
+	Hidden        bool // git ignores it since the change: it is new, and in no commit
 }
 
 // Level says what a finding does to an attempt.
@@ -125,6 +126,7 @@ func Rules() []Rule {
 		{"shadow", "checks", Fail, "a file takes the place of a program or module that the checks use"},
 		{"link", "checks", Fail, "a symbolic link took the place of a file of the checks"},
 		{"protected", "checks", Fail, "a protected path was changed"},
+		{"too-long", "checks", Fail, "a changed file of the checks is too long, or one of too many, to be looked at"},
 		{"check-config", "checks", Warn, "settings of the checks were changed"},
 		{"linter-off", "checks", Warn, "a linter or type checker was told to be quiet"},
 		{"environment", "checks", Warn, "a file that sets variables or options of the checks' tools was changed"},
@@ -138,7 +140,6 @@ func Rules() []Rule {
 		{"removed-code", "tests", Warn, "a test was deleted together with the code that it tests"},
 		{"new-skipped", "tests", Warn, "a new test is skipped"},
 		{"secret", "secrets", Warn, "a key or token would be committed"},
-		{"too-long", "tests", Warn, "a changed file of the checks is too long to be looked at"},
 		{"ci", "ci", Warn, "the configuration of CI was changed"},
 	}
 }

@@ -24,11 +24,14 @@ type makeRule struct {
 }
 
 var (
-	ruleLine   = regexp.MustCompile(`^(@?[^\s:=#][^:=#]*?)\s*::?(?:\s+([^=].*)?)?$`)
-	assignment = regexp.MustCompile(`^(?:export\s+|override\s+)*([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=`)
-	included   = regexp.MustCompile(`^[-s]?include\s+(.+)$`)
-	reference  = regexp.MustCompile(`\$[({]([\w.]+)[)}]|\{\{\s*(\w+)`)
-	globalMake = regexp.MustCompile(`^(?:\.SHELLFLAGS|SHELL|MAKEFLAGS|GNUMAKEFLAGS|\.IGNORE|\.DEFAULT\w*|\.ONESHELL|(?:export\s+)?PATH|unexport|(?:export\s+)?(?:GOFLAGS|PYTEST_ADDOPTS|BASH_ENV|ENV|PYTHONPATH|NODE_OPTIONS))\b`)
+	ruleLine    = regexp.MustCompile(`^(@?[^\s:=#][^:=#]*?)\s*::?(?:\s+([^=].*)?)?$`)
+	assignment  = regexp.MustCompile(`^(?:export\s+|override\s+|private\s+)*([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=`)
+	ownVariable = regexp.MustCompile(`^[^\s:=#][^:=#]*::?\s*((?:(?:export|override|private)\s+)*[\w.]+\s*(?:\?|\+|:{1,3}|!)?=.*)$`)
+	included    = regexp.MustCompile(`^[-s]?include\s+(.+)$`)
+	reference   = regexp.MustCompile(`\$[({]([\w.]+)[)}]|\{\{\s*(\w+)`)
+	defined     = regexp.MustCompile(`^(?:override\s+|export\s+)*define\s+([\w.]+)`)
+	evaluated   = regexp.MustCompile(`^\$[({](?:call|foreach|shell|if|or|and)\b|\$[({]eval\b`)
+	globalMake  = regexp.MustCompile(`^(?:\.SHELLFLAGS|SHELL|MAKEFLAGS|GNUMAKEFLAGS|\.IGNORE|\.DEFAULT\w*|\.ONESHELL|(?:export\s+)?PATH|unexport|(?:export\s+)?(?:GOFLAGS|PYTEST_ADDOPTS|BASH_ENV|ENV|PYTHONPATH|NODE_OPTIONS))\b`)
 )
 
 // readMake reads a makefile with those that it includes.
@@ -61,7 +64,7 @@ func (m *makeText) read(src string, read func(string) (string, bool), deep int) 
 		if s == "" || strings.HasPrefix(s, "#") {
 			continue
 		}
-		if globalMake.MatchString(s) {
+		if globalMake.MatchString(s) || evaluated.MatchString(s) {
 			m.special = append(m.special, line{n: at, text: s})
 		}
 		if inc := included.FindStringSubmatch(s); inc != nil {
@@ -71,6 +74,8 @@ func (m *makeText) read(src string, read func(string) (string, bool), deep int) 
 				}
 				if text, ok := read(name); ok {
 					m.read(text, read, deep+1)
+				} else if strings.ContainsAny(name, "*?[") && !strings.HasSuffix(strings.TrimRight(name, ")}"), ".d") {
+					m.special = append(m.special, line{n: at, text: s}) // which files it reads is not known
 				}
 			}
 			continue
@@ -79,6 +84,20 @@ func (m *makeText) read(src string, read func(string) (string, bool), deep int) 
 			m.vars[a[1]] = append(m.vars[a[1]], line{n: at, text: s})
 			now = nil
 			continue
+		}
+		if d := defined.FindStringSubmatch(s); d != nil {
+			m.vars[d[1]] = append(m.vars[d[1]], line{n: at, text: s})
+			now = nil
+			continue
+		}
+		if own := ownVariable.FindStringSubmatch(s); own != nil { // of a target
+			if a := assignment.FindStringSubmatch(own[1]); a != nil {
+				if m.vars[a[1]] = append(m.vars[a[1]], line{n: at, text: s}); globalMake.MatchString(own[1]) {
+					m.special = append(m.special, line{n: at, text: s})
+				}
+				now = nil
+				continue
+			}
 		}
 		if r := ruleLine.FindStringSubmatch(s); r != nil {
 			now = m.rule(r[1], r[2], at)

@@ -39,6 +39,7 @@ func (l *look) tests() {
 			continue
 		}
 		l.deleted(f.c, f.old, f.new)
+		l.twice(f.old, f.new)
 		l.elsewhere(f.c, f.old)
 		for _, c := range f.old.cases {
 			if c.pair != nil {
@@ -161,6 +162,25 @@ func (l *look) deleted(c Change, old, now *parsed) {
 			continue
 		}
 		l.add("case-deleted", c.Path, t.first.n, "the test %s was deleted", t.title())
+	}
+}
+
+// lastOne are files in which the last function of a name is the one that runs.
+var lastOne = regexp.MustCompile(`\.(?:py|sh|bash|rb)$`)
+
+// twice finds tests that another one of the same name takes the place of.
+func (l *look) twice(old, now *parsed) {
+	if now == nil || !lastOne.MatchString(now.rest.file) {
+		return
+	}
+	was, is := map[string]int{}, map[string]int{}
+	for _, c := range old.cases {
+		was[c.name]++
+	}
+	for _, c := range now.cases {
+		if is[c.name]++; !c.group && was[c.name] == 1 && is[c.name] == 2 {
+			l.add("assertion-removed", c.file, c.first.n, "the test %s is written a second time: only the last one runs", c.title())
+		}
 	}
 }
 
