@@ -129,7 +129,7 @@ func TestTooLong(t *testing.T) {
 	t.Parallel()
 	long := &Version{Long: true}
 	got := found(Find(Input{Changes: []Change{{Path: "a_test.go", Before: long, After: &Version{Data: []byte("package a\n")}}, {Path: "tox.ini", Before: long, After: long}, {Path: "a.go", Before: long, After: long}, {Path: "b_test.go", Before: long}}}))
-	if want := []string{"fail test-deleted b_test.go", "warn too-long a_test.go", "warn too-long tox.ini"}; !slices.Equal(got, want) {
+	if want := []string{"fail test-deleted b_test.go", "fail too-long a_test.go", "fail too-long tox.ini"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
