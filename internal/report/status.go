@@ -211,6 +211,9 @@ func (st *Status) done(row func(name, format string, args ...any)) {
 	} else {
 		row("Estimate", "unknown before a task is done")
 	}
+	if end := s.Config.Deadline; end != nil {
+		row("Deadline", "%s; no attempt starts after it", terminal.Moment(*end))
+	}
 }
 
 // estimate is how long the rest may take; ok is false where nobody knows.

@@ -29,7 +29,9 @@ type view struct {
 	Cost          string
 	Started       time.Time
 	Active        time.Time
-	Estimate      string // of the end
+	Ends          *time.Time // as far as anybody can say
+	Deadline      *time.Time
+	Next          string // what a person would type now; "" while it runs
 	Columns       []column
 	Running       []running
 	Stuck         []stuck
@@ -160,6 +162,11 @@ func newView(st *report.Status, now time.Time) *view {
 		Done: r.Tasks.Done, Total: r.Tasks.Total, Blocked: r.Tasks.Blocked, Cost: st.View.State.Cost.Text(), Started: r.StartedAt,
 		Active: r.LastActivity, Commits: r.Commits, Lanes: newLanes(r.ID, h, st.Board, st.View.Live, now)}
 	v.reason = r.ExitReason.Type
+	if v.Live {
+		v.Ends, v.Deadline = r.Ends, st.View.State.Config.Deadline
+	} else {
+		v.Next = st.Summary("").Next()
+	}
 	if st.Board != nil {
 		v.file = st.Board.File.Path()
 	}
@@ -201,7 +208,6 @@ func newView(st *report.Status, now time.Time) *view {
 		v.Problems = append(v.Problems, p.Message)
 	}
 	v.columns(r, st.Board, phases)
-	v.Estimate = estimate(h, r.Tasks.Total-r.Tasks.Done-r.Tasks.Blocked-r.Tasks.Held, st.View.Live, now)
 	return v
 }
 
@@ -293,29 +299,6 @@ func criticalPath(b *report.Board) map[string]bool {
 	return out
 }
 
-// estimate says when a run is likely to end, by how long its finished tasks took one after the other; "" where nothing is left.
-func estimate(h *journal.State, left int, live bool, now time.Time) string {
-	if !live || left <= 0 {
-		return ""
-	}
-	var first, last time.Time
-	n := 0
-	for _, a := range h.Ended {
-		if a.Verdict != journal.Verified {
-			continue
-		}
-		if n++; n == 1 || a.Started.Before(first) {
-			first = a.Started
-		}
-		last = a.Ended
-	}
-	if n < 2 || !last.After(first) {
-		return "unknown yet"
-	}
-	end := last.Add(last.Sub(first) / time.Duration(n) * time.Duration(left))
-	return "about " + later(end, now).Local().Format("15:04, 2 Jan")
-}
-
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
@@ -336,10 +319,11 @@ func taskPath(id string, a *journal.Attempt) string {
 func funcs() template.FuncMap {
 	return template.FuncMap{
 		"shape": shape, "word": word, "escape": escape,
-		"card":  func(c card) patched { return patched{c, false} },
-		"when":  func(t time.Time) string { return t.Local().Format("2 Jan 15:04:05") },
-		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"short": report.Short,
+		"card":   func(c card) patched { return patched{c, false} },
+		"when":   func(t time.Time) string { return t.Local().Format("2 Jan 15:04:05") },
+		"minute": func(t time.Time) string { return t.Local().Format("15:04, 2 Jan") },
+		"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"short":  report.Short,
 	}
 }
 

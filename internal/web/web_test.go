@@ -363,6 +363,15 @@ func (p *project) live() string {
 	return strings.ReplaceAll(address, "&amp;", "&")
 }
 
+// TestNext says of a loop that nobody runs what to type.
+func TestNext(t *testing.T) {
+	p := newProject(t, 3)
+	p.attempt("1", journal.Verified, "")
+	if _, page := p.get("/loops/loop-1234", false, nil); !strings.Contains(page, "Next: <code>descartes loop resume</code>") {
+		t.Errorf("a killed loop: %s", page)
+	}
+}
+
 // TestLive sends what changes, and no more, also to a page that is older than the stream.
 func TestLive(t *testing.T) {
 	p := newProject(t, 12)
