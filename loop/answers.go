@@ -172,9 +172,11 @@ func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base,
 	return "", "", fmt.Errorf("the journal of loop %s knows no attempt %d at task %s", loop, attempt, task)
 }
 
-// accepted is the decision about a task that no run has acted on; nil where there is none.
-func (w *tagWork) accepted(task string) *Accept {
-	for _, a := range slices.Backward(w.job.answers) {
+func (w *tagWork) accepted(task string) *Accept { return Accepted(w.job.answers, task) }
+
+// Accepted is the decision about a task that no run has acted on; nil where there is none.
+func Accepted(answers []Answer, task string) *Accept {
+	for _, a := range slices.Backward(answers) {
 		if a.Task == task {
 			if a.Accept != nil && !a.Accept.Used {
 				return a.Accept
@@ -210,7 +212,9 @@ func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *Accept
 		return nil, err
 	}
 	first := w.event(journal.AttemptStarted, u)
-	first.Detail = &journal.Detail{Log: w.relative(u.log), Inputs: w.inputs(u, "")}
+	inputs := w.inputs(u, "")
+	inputs.Spec = "" // nobody was given one
+	first.Detail = &journal.Detail{Log: w.relative(u.log), Inputs: inputs}
 	first.Slot, first.Branch, first.Head = ln.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := w.record(w.begun(u, first)...); err != nil {
 		return nil, err

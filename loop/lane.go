@@ -236,6 +236,9 @@ func (l *Loop) openLab() {
 
 // CheckLab says what keeps the lab from running what the settings ask for; repo is nil without one.
 func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []Problem {
+	if c.Holdout.Dir != "" && c.Holdout.Run == "" {
+		return []Problem{{Message: "holdout.dir has no holdout.run: nothing would run the checks in it", Hint: "name the command in descartes.yaml, or leave holdout out"}}
+	}
 	if !c.NeedsLab() {
 		return nil
 	}

@@ -286,7 +286,6 @@ func (p *printer) verify(c loop.Config, tag bool, found string) {
 	switch {
 	case len(checks) == 0:
 		p.say("verify: none, the agent's word is taken")
-		return
 	case checks[0].Name != "":
 		p.say("verify: %s", terminal.Count(len(checks), "check"))
 		for _, one := range checks {
@@ -308,7 +307,7 @@ func (p *printer) verify(c loop.Config, tag bool, found string) {
 	if n := c.VerifyIdleSecs; n > 0 {
 		ends = append(ends, "after "+terminal.Duration(time.Duration(n)*time.Second)+" without output")
 	}
-	if len(ends) > 0 {
+	if len(ends) > 0 && len(checks) > 0 {
 		p.say("verify is ended %s", strings.Join(ends, ", or "))
 	}
 	if text := report.Policy(c, tag); text != "" {

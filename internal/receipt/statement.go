@@ -82,6 +82,7 @@ type Receipt struct {
 	Loop     string         `json:"loop"`
 	Attempt  int            `json:"attempt"`             // that was verified, by number in its loop
 	Grade    journal.Grade  `json:"grade,omitempty"`     // what limits the word done: regression only, accepted
+	Accepted string         `json:"accepted,omitempty"`  // whose decision it was, where no check made it
 	Commit   Commit         `json:"commit"`              // that holds the work
 	Base     string         `json:"base_tree,omitempty"` // before the task's first attempt
 	Result   string         `json:"result_tree"`         // that the attempt left, and the checks passed on
@@ -195,6 +196,9 @@ func (f *Facts) Receipt() Receipt {
 	}
 	if d := a.Result; d != nil {
 		r.Agent.Backend, r.Agent.Model, r.Grade = cmp.Or(d.Backend, r.Agent.Backend), cmp.Or(d.Model, r.Agent.Model), d.Grade
+		if d.Grade == journal.Accepted {
+			r.Accepted = a.Reason
+		}
 		for _, l := range d.Looks {
 			one := Look{Name: l.Name, Objects: l.Objects, Said: slices.Concat([]string{}, l.Said, l.Shown)}
 			if l.Agent != nil {

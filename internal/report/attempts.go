@@ -36,6 +36,7 @@ type Attempt struct {
 	Cost    *costJSON `json:"cost"` // null where unknown
 	dollars string
 	checks  []*journal.Detail
+	grade   journal.Grade
 }
 
 // Attempts joins a task's attempts in the journals with the refs that keep them. A ref whose journal is gone is
@@ -67,7 +68,7 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 			a := Attempt{Loop: s.State.ID, Attempt: one.Number, Verdict: string(one.Verdict), Reason: one.Reason, At: one.Ended,
 				Log: Relative(b.Root, home.Log(s.State.ID, id, one.Number))}
 			if d := one.Result; d != nil {
-				a.Backend, a.Model = d.Backend, d.Model
+				a.Backend, a.Model, a.grade = d.Backend, d.Model, d.Grade
 			}
 			a.checks = one.Checks
 			a.Round, a.Nth = one.Round, one.Candidate()

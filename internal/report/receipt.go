@@ -38,7 +38,7 @@ func (r *Receipt) Text() string {
 	}
 	row("state", "%s, by attempt %d in loop %s", grade, c.Attempt, c.Loop)
 	row("when", "%s to %s", terminal.Clock(c.Started), terminal.Clock(c.Finished))
-	row("agent", "%s", strings.TrimSpace(c.Agent.Backend+" "+c.Agent.Model))
+	row("agent", "%s", cmp.Or(strings.TrimSpace(c.Agent.Backend+" "+c.Agent.Model), "none"))
 	row("cost", "%s", costWords(c.Cost))
 	row("commit", "%s, wave %d", c.Commit.Hash, c.Wave)
 	row("trees", "%s before, %s after", cmp.Or(Short(c.Base), "unknown"), Short(c.Result))
@@ -50,7 +50,7 @@ func (r *Receipt) Text() string {
 		row("check", "%s %s in %s, exit code %d: %s%s", one.Name, word, took(one.Seconds), one.Code, one.Command, testWords(one))
 	}
 	if len(c.Checks) == 0 {
-		row("check", "none: the agent's word")
+		row("check", "none: %s", cmp.Or(c.Accepted, "the agent's word"))
 	}
 	for _, l := range c.Looks {
 		said := "nothing against it"

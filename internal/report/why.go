@@ -40,6 +40,8 @@ type Why struct {
 	board *Board
 	here  string
 	view  *loop.View // of the tag's live loop, else of the last one
+
+	accepted *loop.Accept // what a person decided and no run has acted on
 }
 
 // Evidence is something that shows what is said of a task.
@@ -64,6 +66,11 @@ func (b *Board) Why(t *tasks.Task, refs []gitops.Ref, commit func(loop string) s
 	if w.Attempts, err = b.Attempts(t.ID, refs); err != nil {
 		return nil, err
 	}
+	answers, err := loop.NewHome(b.Root).Answers(w.Tag)
+	if err != nil {
+		return nil, err
+	}
+	w.accepted = loop.Accepted(answers, t.ID)
 	slices.SortStableFunc(w.Attempts, func(x, y Attempt) int { return x.At.Compare(y.At) })
 	if b.interrupted(t.ID) {
 		w.State = "interrupted"
@@ -152,7 +159,11 @@ func (w *Why) done(commit func(loop string) string) {
 		return
 	}
 	w.Loop, w.Commit = a.Loop, w.committed(a.Loop, commit)
-	w.say("Attempt %d in loop %s was verified on %s%s.", a.Attempt, a.Loop, terminal.Moment(a.At), a.by())
+	if a.grade == journal.Accepted {
+		w.say("Attempt %d in loop %s was accepted by a person on %s%s", a.Attempt, a.Loop, terminal.Moment(a.At), strings.TrimPrefix(a.Reason, "accepted by a person"))
+	} else {
+		w.say("Attempt %d in loop %s was verified on %s%s.", a.Attempt, a.Loop, terminal.Moment(a.At), a.by())
+	}
 	for _, c := range a.checks {
 		if !c.Passed {
 			continue // another run of it passed
@@ -334,6 +345,9 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 		}
 	} else {
 		w.say("Nothing stands in its way.")
+	}
+	if a := w.accepted; a != nil {
+		w.say("A person accepted attempt %d of loop %s: the next run takes its work.", a.Attempt, a.Loop)
 	}
 	if a := w.verified(); a != nil {
 		w.say("It was done before, by attempt %d in loop %s, and was set to %s again since.", a.Attempt, a.Loop, w.Status)

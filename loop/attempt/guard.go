@@ -27,6 +27,11 @@ type Guard struct {
 	Yes     []string               // questions of the guard's about the task that a person answered with yes
 }
 
+// off reports whether it looks at nothing.
+func (g *Guard) off() bool {
+	return !g.Base && len(g.Protect) == 0 && len(g.Levels) == 1 && g.Levels[guard.All] == guard.Off
+}
+
 const (
 	mostGuarded = 10000    // changed files that are read
 	guardBytes  = 64 << 20 // of them
