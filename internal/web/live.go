@@ -219,7 +219,7 @@ func (f *feed) look(s *Server, id string, always bool) (looked bool) {
 		if f.err = s.pages.ExecuteTemplate(&b, name, v); f.err != nil {
 			break
 		}
-		if text := b.String(); text != f.html[name] {
+		if text := plain(b.String()); text != f.html[name] {
 			f.html[name], f.parts[name] = text, f.change+1
 		}
 	}
@@ -273,7 +273,7 @@ func (f *feed) since(s *Server, seen int) (event, patch string, change int, next
 			}
 		}
 	}
-	return "patch", b.String(), f.change, f.changed, nil
+	return "patch", plain(b.String()), f.change, f.changed, nil
 }
 
 // showLoop is a loop's page.

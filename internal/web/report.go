@@ -70,7 +70,7 @@ func Report(w io.Writer, st *report.Status, next string) error {
 		return err
 	}
 	// What has a page of its own elsewhere has a place further down here.
-	text := strings.ReplaceAll(b.String(), `href="/loops/`+escape(p.ID)+`/tasks/`, `href="#task-`)
+	text := strings.ReplaceAll(plain(b.String()), `href="/loops/`+escape(p.ID)+`/tasks/`, `href="#task-`)
 	_, err = io.WriteString(w, text)
 	return err
 }

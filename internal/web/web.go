@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"descartes/agent/render"
 	"descartes/loop"
@@ -170,7 +171,17 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, data 
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = b.WriteTo(w) // a reader that went away
+	_, _ = w.Write([]byte(plain(b.String()))) // a reader that went away
+}
+
+// plain takes out of a page what would turn the text after it around, and a terminal's escapes: titles and outputs are of others.
+func plain(page string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return '\uFFFD'
+		}
+		return r
+	}, page)
 }
 
 // notFound says that there is no such thing.

@@ -182,7 +182,7 @@ func TestPages(t *testing.T) {
 	p := newProject(t, 12)
 	p.attempt("1", journal.Verified, "")
 	p.attempt("2", journal.Failed, evil)
-	p.append(&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 1, Title: "Task 2", Verdict: journal.Failed, Reason: "a_test.go:7: " + evil})
+	p.append(&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 1, Title: "Task 2", Verdict: journal.Failed, Reason: "a_test.go:7: " + evil + "\u202eexe.\x1b[31m"})
 	for path, want := range map[string][]string{
 		"/":                               {"loop-1234", `href="/tags/x"`, "killed"},
 		"/loops/loop-1234":                {"SCUD Loop: x", "Wave 1", "1 of 12", `class="card s-done`, `class="card s-blocked`, `class="card s-held`, "a_test.go:7: &lt;script&gt;", "longest path"},
@@ -194,6 +194,9 @@ func TestPages(t *testing.T) {
 		code, text := p.get(path, false, nil)
 		if code != http.StatusOK {
 			t.Errorf("%s: got %d, %s", path, code, text)
+		}
+		if strings.ContainsAny(text, "\u202e\x1b") {
+			t.Errorf("%s: what others wrote turns the page's text around", path)
 		}
 		for _, w := range want {
 			if !strings.Contains(text, w) {
