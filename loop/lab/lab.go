@@ -33,13 +33,15 @@ type Options struct {
 	Warn   func(line string) error
 }
 
-// Lab is one slot, taken when it is first needed and kept until Close. Safe for concurrent use: its users take turns.
+// Lab is one slot, and one for the held-out checks, taken when they are first needed and kept until Close. Safe for concurrent use: its users take turns.
 type Lab struct {
 	opt  Options
 	pool *workspace.Pool
 	turn chan struct{} // holds one while somebody works
 
 	passes map[string]bool // trees and commands that passed
+
+	held *Lab // of the held-out checks alone, as what they leave is nobody else's to find; nil in that one
 
 	slot   *workspace.Slot // nil: none is taken yet
 	verify attempt.Verifier
@@ -48,6 +50,14 @@ type Lab struct {
 
 // New takes no slot yet.
 func New(o Options) *Lab {
+	l := newLab(o)
+	o.Files, o.Log = o.Files+"-held", filepath.Join(o.Files+"-held", filepath.Base(o.Log))
+	o.Shown = o.Log
+	l.held = newLab(o)
+	return l
+}
+
+func newLab(o Options) *Lab {
 	l := &Lab{opt: o, turn: make(chan struct{}, 1), passes: map[string]bool{}}
 	o.Pool.Run = l.setUp
 	l.pool = workspace.NewPool(o.Pool)
@@ -65,6 +75,9 @@ const maxFile = 64 << 20
 
 // RunFor is Run, and reads a file that the command leaves in the folder that it runs in.
 func (l *Lab) RunFor(ctx context.Context, x attempt.Experiment, file string) (res verify.Result, text []byte, err error) {
+	if x.Held && l.held != nil {
+		return l.held.RunFor(ctx, x, file)
+	}
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -119,7 +132,11 @@ func (l *Lab) prepare(ctx context.Context, x attempt.Experiment) error {
 }
 
 func (l *Lab) open(ctx context.Context) error {
-	slot, err := l.pool.TakeLab(ctx)
+	take := l.pool.TakeLab
+	if l.held == nil {
+		take = l.pool.TakeHeld
+	}
+	slot, err := take(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +153,7 @@ func (l *Lab) open(ctx context.Context) error {
 
 // setUp runs the project's set-up command in the slot.
 func (l *Lab) setUp(ctx context.Context, slot *workspace.Slot) error {
-	return SetUp(ctx, l.verify, slot, Setup{Command: l.opt.Pool.Setup, Log: l.opt.Log, Shown: l.opt.Shown, Redact: l.opt.Redact, Timeout: l.opt.Setup})
+	return SetUp(ctx, l.verify, slot, Setup{Command: l.opt.Pool.Setup, Log: l.opt.Log, Shown: l.opt.Shown, Redact: l.opt.Redact, Timeout: l.opt.Setup, Held: l.held == nil})
 }
 
 // Setup is a run of the set-up command of a project's slots.
@@ -146,11 +163,12 @@ type Setup struct {
 	Shown   string // that log for people
 	Redact  *redact.Redactor
 	Timeout time.Duration
+	Held    bool // in a slot of the held-out checks
 }
 
 // SetUp runs the set-up command in a slot. Where a request to stop ends it, that is a context.Canceled.
 func SetUp(ctx context.Context, v attempt.Verifier, slot *workspace.Slot, s Setup) error {
-	res, err := v.Run(ctx, verify.Request{Label: "setup", Command: s.Command, Dir: slot.Dir(), Env: slot.Env(), Log: s.Log, Redact: s.Redact, Timeout: s.Timeout, Grace: attempt.Grace})
+	res, err := v.Run(ctx, verify.Request{Label: "setup", Command: s.Command, Dir: slot.Dir(), Env: slot.Env(), Held: s.Held, Log: s.Log, Redact: s.Redact, Timeout: s.Timeout, Grace: attempt.Grace})
 	switch {
 	case err != nil:
 		return fmt.Errorf("set up slot %d: %w", slot.Number, err)
@@ -166,12 +184,15 @@ func SetUp(ctx context.Context, v attempt.Verifier, slot *workspace.Slot, s Setu
 var ErrSetupStopped = fmt.Errorf("pool.setup was stopped: %w", context.Canceled)
 
 // Close ends the lab's processes and gives its slot back. It waits for whoever works.
-func (l *Lab) Close() error {
+func (l *Lab) Close() (err error) {
+	if l.held != nil {
+		err = l.held.Close()
+	}
 	l.turn <- struct{}{}
 	if l.slot == nil {
-		return nil
+		return err
 	}
-	err := errors.Join(l.end(), l.slot.Close(true))
+	err = errors.Join(err, l.end(), l.slot.Close(true))
 	l.slot = nil
 	return err
 }

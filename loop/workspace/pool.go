@@ -100,6 +100,12 @@ const firstLab = 1001
 // TakeLab gives the caller a slot for itself in which no attempt ever works.
 func (p *Pool) TakeLab(ctx context.Context) (*Slot, error) { return p.take(ctx, firstLab, false) }
 
+// firstHeld is the number of the first slot in which nothing but held-out checks are run.
+const firstHeld = 2001
+
+// TakeHeld gives the caller a slot for itself in which nothing but held-out checks are run.
+func (p *Pool) TakeHeld(ctx context.Context) (*Slot, error) { return p.take(ctx, firstHeld, false) }
+
 // take gives the first slot from a number on that nobody has, or only that one.
 func (p *Pool) take(ctx context.Context, from int, only bool) (*Slot, error) {
 	for n := from; ; n++ {
