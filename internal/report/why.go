@@ -183,7 +183,14 @@ func (w *Why) done(commit func(loop string) string) {
 		w.Next = "descartes loop status" + w.here
 	case w.view != nil && !w.view.State.Completed:
 		w.say("No commit holds it yet.")
+		end := w.view.State.ExitReason
+		if end.Message != "" {
+			w.say("Its loop stopped: %s", end.Message)
+		}
 		w.Next = w.resume("")
+		if journal.Ending(end.Type) == journal.GateAsks { // the review of a wave
+			w.Next = w.resume(" --yes")
+		}
 	default:
 		w.say("No commit is known to hold it.")
 		w.Next = "git status"
