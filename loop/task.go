@@ -547,6 +547,9 @@ func failure(of journal.Failure) *specbuild.Failure {
 
 // event begins an event about a unit.
 func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
+	if u.task == nil { // the verification before any task
+		return &journal.Event{Type: t}
+	}
 	e := &journal.Event{Type: t, Wave: cmp.Or(u.wave, w.job.Graph.Wave(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number,
 		Of: w.config.Scud.MaxIterationsPerTask}
 	if u.round != nil {
