@@ -490,15 +490,48 @@ func (k *recheckFlags) commits(ctx context.Context, cmd *cobra.Command, repo *gi
 	if err != nil {
 		return nil, err
 	}
-	when := map[string]time.Time{}
+	when, loops := map[string]time.Time{}, map[string]bool{}
 	for on, text := range notes {
 		for _, r := range receipt.Held(text) {
 			if r.Tag == c.Tag && r.Finished.After(when[on]) && repo.LeadsTo(ctx, head.Hash, on) {
-				when[on] = r.Finished
+				when[on], loops[r.Loop] = r.Finished, true
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(when), func(a, b string) int { return when[a].Compare(when[b]) }), nil
+	list := slices.SortedFunc(maps.Keys(when), func(a, b string) int { return when[a].Compare(when[b]) })
+	if len(list) == 0 {
+		return nil, nil
+	}
+	lost, err := lostReceipts(ctx, repo, list, loops, notes, head.Hash)
+	return append(lost, list...), err
+}
+
+// lostReceipts are commits of loops whose other commits have receipts: somebody took theirs away, or a kill came before they were written.
+func lostReceipts(ctx context.Context, repo *gitops.Repo, known []string, loops map[string]bool, notes map[string][]byte, head string) (lost []string, err error) {
+	candidates, err := repo.Since(ctx, known[0], head)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range notes {
+		for _, r := range receipt.RunsIn(text) { // which knows those before the first receipt
+			if loops[r.Loop] {
+				candidates = append(candidates, r.Commits...)
+			}
+		}
+	}
+	for _, hash := range candidates {
+		if slices.Contains(known, hash) || slices.Contains(lost, hash) || !repo.LeadsTo(ctx, head, hash) {
+			continue
+		}
+		w, err := repo.ReadWave(ctx, hash)
+		if err != nil {
+			return nil, err
+		}
+		if loops[w.Loop] && len(w.Tasks) > 0 {
+			lost = append(lost, hash)
+		}
+	}
+	return lost, nil
 }
 
 // bench is a copy of the project to run checks in.

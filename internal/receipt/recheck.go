@@ -83,19 +83,21 @@ type Recheck struct {
 	patches map[string]string // patch id to the commit whose note has it
 	runs    map[string]Run    // patch id to what a loop changed as a whole
 	trees   map[string]string // tree to the commit whose note has it
+	tags    map[string]string // loop to its tag, as any note says
 }
 
 // index finds notes by what their receipts say of commits.
 func (k *Recheck) index() {
-	k.ran, k.patches, k.runs, k.trees = map[gitops.Tree][]Ran{}, map[string]string{}, map[string]Run{}, map[string]string{}
+	k.ran, k.patches, k.runs, k.trees, k.tags = map[gitops.Tree][]Ran{}, map[string]string{}, map[string]Run{}, map[string]string{}, map[string]string{}
 	for _, on := range slices.Sorted(maps.Keys(k.Notes)) {
 		for _, r := range Held(k.Notes[on]) {
 			if r.Commit.PatchID != "" {
 				k.patches[r.Commit.PatchID] = on
 			}
-			k.trees[r.Commit.Tree] = on
+			k.trees[r.Commit.Tree], k.tags[r.Loop] = on, r.Tag
 		}
 		for _, r := range RunsIn(k.Notes[on]) {
+			k.tags[r.Loop] = r.Tag
 			if r.PatchID != "" {
 				k.runs[r.PatchID] = r
 			}
@@ -237,15 +239,16 @@ func (k *Recheck) differences(r *Receipt) []string {
 	return out
 }
 
-// unproven adds the tasks that a commit says it holds, and that no receipt is about.
+// unproven adds the tasks that a commit says it holds, and that no receipt is about. A commit names its loop; which tag that was of, other notes
+// of the loop say.
 func (k *Recheck) unproven(ctx context.Context, hash string, l *Looked) error {
 	w, err := k.Repo.ReadWave(ctx, hash)
 	if err != nil {
 		return err
 	}
 	for _, task := range w.Tasks {
-		if !slices.ContainsFunc(l.Claims, func(c Rechecked) bool { return c.Task == task }) && k.Tag == "" {
-			l.Claims = append(l.Claims, Rechecked{Task: task, Loop: w.Loop, Commit: hash, Found: "nothing", Verdict: CannotTell, Notes: []string{},
+		if !slices.ContainsFunc(l.Claims, func(c Rechecked) bool { return c.Task == task }) && (k.Tag == "" || k.Tag == k.tags[w.Loop]) {
+			l.Claims = append(l.Claims, Rechecked{Tag: k.tags[w.Loop], Task: task, Loop: w.Loop, Commit: hash, Found: "nothing", Verdict: CannotTell, Notes: []string{},
 				Reasons: []string{"the commit says that it holds the task, and there is no receipt of it"}})
 		}
 	}
