@@ -89,6 +89,9 @@ func writtenAnswer(cmd *cobra.Command, root string, file *tasks.File, id string)
 
 // answer keeps what a person said and makes the task pending.
 func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
+	if err := byPerson("answer"); err != nil {
+		return err
+	}
 	root, c, err := look.source(cmd)
 	if err != nil {
 		return err
@@ -408,6 +411,9 @@ const maxReason = 1 << 10
 
 // accept keeps a person's decision and makes the task pending.
 func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason string) (err error) {
+	if err := byPerson("accept"); err != nil {
+		return err
+	}
 	switch {
 	case len(reason) > maxReason || !utf8.ValidString(reason):
 		return badInput("", "--reason: at most %d bytes of UTF-8 text are kept", maxReason)
