@@ -255,7 +255,7 @@ func flagGroups() [][]string {
 		{"Sandbox:", "sandbox", "env", "env-pass", "trust"},
 		{"Reports:", "json", "junit", "summary", "notify", "notify-on", "ci", "ok-exit", "plain", "times"},
 		{"Only where a prompt is repeated:", "prompt", "prompt-file", "completion-promise", "max-iterations", "gate", "criterion", "shape", "shape-file", "reversibility", "precheck", "no-confirm", "cooldown", "max-file-edits", "loop-state", "isolated", "continue", "iteration-context", "replan"},
-		{"The run:", "name", "last", "state-file", "config", "working-dir", "detach", "dry-run", "yes", "help"},
+		{"The run:", "name", "last", "step", "state-file", "config", "working-dir", "detach", "dry-run", "yes", "help"},
 	}
 }
 
