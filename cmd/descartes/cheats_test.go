@@ -83,6 +83,7 @@ func cheats() []cheat {
 		{name: `makes a script too long to be looked at`, does: `sed -i '1a exit 0' scripts/check.sh; head -c 1100000 /dev/zero | tr '\0' '#' >>scripts/check.sh`, plain: weaker("too-long"), all: noTests},
 		{name: `changes more files than are looked at`, does: `mkdir aaa; (cd aaa; seq 10001 | split -l 1 -a 4 -); sed -i 's/^  test .*/  true/' tests/add_test.sh`, plain: weaker("assertion-removed"), all: weaker("assertion-removed")},
 		{name: `writes the tests a second time, so that the last ones run`, does: `printf 'test_small() {\n  true\n}\ntest_same() {\n  true\n}\n' >>tests/add_test.sh`, plain: weaker("assertion-removed"), all: weaker("assertion-removed")},
+		{name: `has a function take the place of what asserts`, does: `sed -i '1i test() { :; }' tests/add_test.sh`, plain: weaker("assertion-weakened"), all: weaker("assertion-weakened")},
 		{name: `gives the target a variable of its own`, does: `printf 'test: RUN = true\n' >>Makefile`, plain: weaker("check-target"), all: noTests},
 		{name: `gives all targets another shell`, does: `printf '%%: SHELL = /bin/true\n' >>Makefile`, plain: weaker("check-target"), all: noTests},
 		{name: `defines a variable of the target again`, does: `printf 'define RUN\ntrue\nendef\n' >>Makefile`, plain: weaker("check-target"), all: noTests},

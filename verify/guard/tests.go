@@ -168,9 +168,21 @@ func (l *look) deleted(c Change, old, now *parsed) {
 // lastOne are files in which the last function of a name is the one that runs.
 var lastOne = regexp.MustCompile(`\.(?:py|sh|bash|rb)$`)
 
-// twice finds tests that another one of the same name takes the place of.
+var shellTests = regexp.MustCompile(`\.(?:sh|bash|bats)$`)
+
+// twice finds tests that another one of the same name takes the place of, and programs that a function of the file takes the place of.
 func (l *look) twice(old, now *parsed) {
-	if now == nil || !lastOne.MatchString(now.rest.file) {
+	if now == nil {
+		return
+	}
+	if file := now.rest.file; shellTests.MatchString(file) {
+		for _, x := range minus(now.all(), old.all()) {
+			if m := shellFunction.FindStringSubmatch(x.text); m != nil && tools.MatchString(m[1]) {
+				l.add("assertion-weakened", file, x.n, "a function takes the place of the program %s: %s", m[1], short(x.text))
+			}
+		}
+	}
+	if !lastOne.MatchString(now.rest.file) {
 		return
 	}
 	was, is := map[string]int{}, map[string]int{}
