@@ -256,6 +256,7 @@ func noReceipt(b *report.Board, t *tasks.Task) error {
 type recheckFlags struct {
 	tagFlags
 	commit, branch, signers string
+	every                   bool
 }
 
 func newRecheckCmd() *cobra.Command {
@@ -290,6 +291,7 @@ recheck, 5 git refused.`,
 	f.StringVar(&k.commit, "commit", "", "only this commit")
 	f.StringVar(&k.branch, "branch", "", "the commits of a range A..B")
 	f.StringVar(&k.signers, "allowed-signers", "", "file of those whose signatures count, as ssh has it: an unsigned receipt does not hold")
+	f.BoolVar(&k.every, "every", false, "a commit that no receipt is about does not hold, either")
 	f.BoolVar(&k.json, "json", false, "print it as JSON")
 	return cmd
 }
@@ -589,6 +591,10 @@ func (k *recheckFlags) conclude(cmd *cobra.Command, root string, out recheckJSON
 	var claims int
 	if out.Verdict, claims = receipt.Total(out.Commits); claims == 0 {
 		return badInput("git fetch origin "+receipt.NotesRef+":"+receipt.NotesRef+" brings the receipts that were pushed", "there is nothing to recheck: no receipt is about %s", k.what())
+	}
+	bare := slices.ContainsFunc(out.Commits, func(l receipt.Looked) bool { return len(l.Claims) == 0 })
+	if k.every && bare {
+		out.Verdict = receipt.HoldsNot
 	}
 	if k.json {
 		err = writeJSON(cmd.OutOrStdout(), out)
