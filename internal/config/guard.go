@@ -83,7 +83,7 @@ func guardText(c *Config) string {
 		}
 		text += ", but " + strings.Join(words, ", ")
 		if l, ok := c.Guard[guard.All]; ok && len(c.Guard) == 1 {
-			text = map[guard.Level]string{guard.Off: "off", guard.Warn: "what weakens the checks is told", guard.Ask: "what weakens or changes the checks is asked about", guard.Fail: "an attempt that weakens or changes the checks fails"}[l]
+			text = map[guard.Level]string{guard.Off: "off", guard.Warn: "what weakens the checks is reported", guard.Ask: "what weakens or changes the checks is asked about", guard.Fail: "an attempt that weakens or changes the checks fails"}[l]
 		}
 	}
 	if c.ProtectsBase() {

@@ -45,7 +45,7 @@ type Level string
 // The levels, mildest first.
 const (
 	Off  Level = "off"
-	Warn Level = "warn" // it is told
+	Warn Level = "warn" // it is reported
 	Ask  Level = "ask"  // a person decides
 	Fail Level = "fail"
 )
