@@ -96,7 +96,11 @@ func JUnit(s *Summary, h *journal.State) []byte {
 	} else {
 		all.Suites = s.waveSuites(stories(h))
 		if s.broke() {
-			all.Suites = append(all.Suites, junitSuite{Name: all.Name + " run", Cases: []junitCase{{Name: "end of the loop", Class: all.Name, Failure: &junitWords{Message: terminal.Clean(s.ending())}}}})
+			why := &junitWords{Message: terminal.Clean(s.ending())}
+			if s.Run.Outcome.Ending == journal.BaselineFails {
+				why.Text = terminal.CleanLines(strings.TrimSpace(h.BaselineOutput))
+			}
+			all.Suites = append(all.Suites, junitSuite{Name: all.Name + " run", Cases: []junitCase{{Name: "end of the loop", Class: all.Name, Failure: why}}})
 		}
 	}
 	props := s.properties()

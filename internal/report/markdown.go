@@ -45,6 +45,9 @@ func Markdown(s *Summary, h *journal.State) []byte {
 		}
 		b.WriteString(s.iterationTable(h))
 	} else {
+		if text := strings.TrimSpace(h.BaselineOutput); s.Run.Outcome.Ending == journal.BaselineFails && text != "" {
+			b.WriteString(folded("What verify printed before any task", text))
+		}
 		s.waveTables(&b, stories(h))
 		b.WriteString(s.checksTable())
 		if text := s.uncommitted(); text != "" {

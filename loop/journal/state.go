@@ -63,6 +63,7 @@ type State struct {
 	Ended           []*Attempt       // in the order in which they ended
 	Running         map[Key]*Attempt // begun, and neither integrated nor ended otherwise
 	Waiting         map[string]Wait  // for a provider, by the task that waits, "" for a prompt loop
+	BaselineOutput  string           // the end of what the last verification before any task printed, where it failed
 	Baseline        time.Time        // when the verification before any task began that is under way; zero if none is
 	Waits           []*Waited        // in the order in which they began
 	BreakerOpenings []int            // how many attempts had ended when the breaker opened

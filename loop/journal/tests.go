@@ -150,6 +150,7 @@ func (s *State) noteCheck(e *Event) {
 		s.checked[keyOf(e)][d.Check] = d
 	}
 	if d.Baseline && e.Task == "" {
+		s.BaselineOutput = d.Output
 		s.Known[d.Check] = knownOf(d)
 	}
 }
