@@ -80,7 +80,7 @@ func TestNoACP(t *testing.T) {
 	}
 }
 
-// What descartes did not allow is told beside the result.
+// What descartes did not allow is reported beside the result.
 func TestACPNote(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

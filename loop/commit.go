@@ -387,7 +387,7 @@ func pairOf(v journal.VerifiedTask) gitops.Pair {
 	return gitops.Pair{Base: gitops.Tree(v.Base), Result: gitops.Tree(v.Tree), Head: v.Head, Without: v.Left}
 }
 
-// gitErr marks what git refused, so that the run ends with that and not as an error of our own.
+// gitErr marks what git refused, so that the run ends with that and not as an internal error.
 func gitErr(what string, err error) error { return &workspace.GitError{What: what, Err: err} }
 
 func isGit(err error) bool {

@@ -146,7 +146,7 @@ func (s *stopper) committing(ctx context.Context, deadline *time.Time) (_ contex
 
 var errNoTime = errors.New("the run was about to end")
 
-// failed is the end of a run by an error: what git refused is no error of our own, and what came of a request to stop
+// failed is the end of a run by an error: what git refused is no internal error, and what came of a request to stop
 // at once is that.
 func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	_, stopped := errors.AsType[*gitops.StoppedError](err)

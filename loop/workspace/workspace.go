@@ -169,7 +169,7 @@ func Paths(changed []gitops.Change) string {
 	return oneline.List(list)
 }
 
-// GitError marks what git refused: a run ends with that, and not with an error of our own.
+// GitError marks what git refused: a run ends with that, and not with an internal error.
 type GitError struct {
 	What string
 	Err  error
