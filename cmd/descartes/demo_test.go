@@ -89,21 +89,21 @@ func TestDemo(t *testing.T) {
 		}
 		rest = after
 	}
-	checkReadme(t, out.String())
+	checkTutorial(t, out.String())
 }
 
-// checkReadme makes sure that the session that the README shows is the one that a new user sees: each line of its
+// checkTutorial makes sure that the session that the tutorial shows is the one that a new user sees: each line of its
 // blocks is one of the demo's, in the same order, but for what differs from run to run.
-func checkReadme(t *testing.T, demo string) {
+func checkTutorial(t *testing.T, demo string) {
 	t.Helper()
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	tutorial, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, session, found := strings.Cut(string(readme), "\n## A session\n")
-	session, _, ends := strings.Cut(session, "\n## Three ways")
+	_, session, found := strings.Cut(string(tutorial), "<!-- session of the demo -->\n")
+	session, _, ends := strings.Cut(session, "<!-- end of the session -->\n")
 	if !found || !ends {
-		t.Fatal("README.md has no session any more")
+		t.Fatal("docs/tutorial.md has no session any more")
 	}
 	differs := regexp.MustCompile(`["']?sh .*/agent\.sh["']*|(?m:^\d\d:\d\d:\d\d)|loop-[0-9a-f]{4}|\b[0-9a-f]{7}\b|\b[0-9][0-9.m]*s\b|\(cached\)`)
 	rest, fence := strings.Split(differs.ReplaceAllString(demo, "~"), "\n"), ""
@@ -116,7 +116,7 @@ func checkReadme(t *testing.T, demo string) {
 		case fence != "":
 			at := slices.Index(rest, line)
 			if at < 0 {
-				t.Fatalf("the README's session shows a line that the demo does not print there:\n%s", line)
+				t.Fatalf("the tutorial's session shows a line that the demo does not print there:\n%s", line)
 			}
 			rest = rest[at+1:]
 		}

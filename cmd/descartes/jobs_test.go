@@ -18,11 +18,11 @@ type jobStep struct {
 	With, Env        map[string]string
 }
 
-// jobCmd is "job readme|action|gitlab NAME=VALUE...": do in the current directory, which is a fresh clone, what README's job, action.yml or README's
-// job for GitLab does, with those inputs or variables. What its steps print is the output, and "job passed" or "job failed" the last line of it.
+// jobCmd is "job github|action|gitlab NAME=VALUE...": do in the current directory, which is a fresh clone, what the job for GitHub in docs/ci.md, action.yml or
+// the job for GitLab there does, with those inputs or variables. What its steps print is the output, and "job passed" or "job failed" the last line of it.
 func jobCmd(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: job readme|action|gitlab NAME=VALUE...")
+		ts.Fatalf("usage: job github|action|gitlab NAME=VALUE...")
 	}
 	j := &nightJob{ts: ts, inputs: map[string]string{}}
 	given := map[string]string{}
@@ -34,7 +34,7 @@ func jobCmd(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	j.top = top
 	switch args[0] {
-	case "readme":
+	case "github":
 		var flow struct {
 			On, Permissions, Concurrency map[string]any
 			Jobs                         map[string]struct {
@@ -45,7 +45,7 @@ func jobCmd(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		j.read(snippet(ts, top, "on:\n"), &flow)
 		if flow.Permissions["contents"] != "write" || flow.On["schedule"] == nil || len(flow.Jobs) != 1 {
-			ts.Fatalf("README's workflow cannot push at night: %+v", flow)
+			ts.Fatalf("the workflow of docs/ci.md cannot push at night: %+v", flow)
 		}
 		j.steps(flow.Jobs["descartes"].Steps)
 	case "action":
@@ -127,14 +127,14 @@ func (j *nightJob) read(text string, into any) {
 	j.ts.Check(d.Decode(into))
 }
 
-// snippet is the block of YAML in README that begins so.
+// snippet is the block of YAML in docs/ci.md that begins so.
 func snippet(ts *testscript.TestScript, top, begin string) string {
-	text, err := os.ReadFile(filepath.Join(top, "README.md"))
+	text, err := os.ReadFile(filepath.Join(top, "docs", "ci.md"))
 	ts.Check(err)
 	_, text2, ok := strings.Cut(string(text), "```yaml\n"+begin)
 	text3, _, closed := strings.Cut(text2, "\n```\n")
 	if !ok || !closed {
-		ts.Fatalf("README has no block that begins with %q", begin)
+		ts.Fatalf("docs/ci.md has no block that begins with %q", begin)
 	}
 	return begin + text3 + "\n"
 }

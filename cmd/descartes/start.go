@@ -115,7 +115,7 @@ func (s *settings) source(f *pflag.FlagSet, what string) error {
 		if hint == "" && len(known) > 0 {
 			hint = "known tags: " + strings.Join(known, ", ")
 		}
-		return badInput(cmp.Or(hint, "descartes init makes a sample list, and README.md says which formats are read"), "there is no tag and no file %q", what)
+		return badInput(cmp.Or(hint, "descartes init makes a sample list, and docs/task-formats.md says which formats are read"), "there is no tag and no file %q", what)
 	case err != nil:
 		return err
 	case fi.IsDir():

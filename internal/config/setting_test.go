@@ -16,7 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-var update = flag.Bool("update", false, "write the README's table of settings")
+var update = flag.Bool("update", false, "write the table of settings in docs/settings.md")
 
 // sample is a value of a setting that is not its default: as a flag and as descartes.yaml have it.
 func (s *Setting) sample() (text, inFile string) {
@@ -387,10 +387,10 @@ func fits(schema map[string]any, v any) bool {
 	return false
 }
 
-// The README's table of settings is made of them, and its examples are read.
-func TestReadme(t *testing.T) {
+// The table in docs/settings.md is made of them, and the examples there are read.
+func TestPage(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join("..", "..", "README.md")
+	path := filepath.Join("..", "..", "docs", "settings.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -398,7 +398,7 @@ func TestReadme(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), "<!-- settings: go test ./internal/config -update -->\n")
 	_, after, end := strings.Cut(rest, "<!-- end of settings -->")
 	if !ok || !end {
-		t.Fatal("README.md has no place for the settings")
+		t.Fatal("docs/settings.md has no place for the settings")
 	}
 	want := before + "<!-- settings: go test ./internal/config -update -->\n" + Reference() + "<!-- end of settings -->" + after
 	if want != string(text) {
@@ -408,7 +408,7 @@ func TestReadme(t *testing.T) {
 			}
 			return
 		}
-		t.Error("the README's table of settings is not that of the struct: go test ./internal/config -update")
+		t.Error("the table in docs/settings.md is not that of the struct: go test ./internal/config -update")
 	}
 	for part := range strings.SplitSeq(string(text), "```yaml\n") {
 		example, _, _ := strings.Cut(part, "```")
@@ -420,7 +420,7 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadFile(file, true); err != nil {
-			t.Errorf("an example of the README: %v", err)
+			t.Errorf("an example in docs/settings.md: %v", err)
 		}
 	}
 }

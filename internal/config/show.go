@@ -220,7 +220,7 @@ func schemaOf(t reflect.Type) map[string]any {
 	return map[string]any{"type": "integer"}
 }
 
-// Reference is the table of all settings, in Markdown: the README's.
+// Reference is the table of all settings, in Markdown: that of docs/settings.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("| key | flag | default | |\n|---|---|---|---|\n")
