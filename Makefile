@@ -8,7 +8,7 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
 
-.PHONY: build demo test check bench test-crash test-agents test-browser screenshots vendor-htmx fuzz install clean help
+.PHONY: build demo test check bench test-crash test-agents test-browser docs screenshots vendor-htmx fuzz install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -43,6 +43,9 @@ test-agents: ## run claude (two versions), codex, opencode, gemini, qwen, copilo
 test-browser: ## the page of descartes serve in a headless Chromium
 	go vet -tags browser ./internal/web
 	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./internal/web
+
+docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
+	go test -count=1 ./cmd/descartes ./internal/config ./internal/report ./verify/guard -run '^TestDocs$$' -update
 
 screenshots: build ## the README's pictures, of the demo
 	mkdir -p docs/images

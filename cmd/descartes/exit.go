@@ -48,7 +48,8 @@ const exitTable = `Exit codes:
   6    a limit was reached with work left: iterations, cost, deadline
   7    waits for a person: paused, a gate's question, a blocker, an open breaker
   75   provider quota used up: with --on-limit stop, or longer than --max-wait
-  130  interrupted (Ctrl-C or cancel) with state saved; 143: same after SIGTERM
+  130  interrupted (Ctrl-C or cancel), with the state saved
+  143  the same after SIGTERM; the end of a terminal (SIGHUP) ends no run
 `
 
 // exitCode turns the end of a run into an exit status. Where several apply, the first of 130/143,

@@ -21,6 +21,7 @@ func arrows() map[string][]string {
 		"internal/complete":   {"agent", "agent/quota", "internal/atomicfile", "internal/config", "internal/report", "internal/terminal", "loop", "tasks"}, // what a shell offers: a view, too
 		"internal/crash":      {},
 		"internal/config":     {"verify/guard", "agent", "verify", "agent/stream", "loop/gate", "tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"}, // of which settings hold values
+		"internal/docs":       {},                                                                                                                                                             // only tests import it
 		"internal/markdown":   {},
 		"internal/redact":     {"internal/crash"},
 		"internal/plainfile":  {},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"descartes/internal/docs"
 )
 
 func TestMain(m *testing.M) {
@@ -49,7 +50,7 @@ func (s stateless) Run() int {
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("..", "..", "testdata", "script"),
-		UpdateScripts:       flag.Lookup("update").Value.String() == "true",
+		UpdateScripts:       *docs.Update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setupScript,
@@ -66,8 +67,6 @@ func TestScript(t *testing.T) {
 		},
 	})
 }
-
-var _ = flag.Bool("update", false, "write what commands print into the scripts")
 
 // setupScript gives each script a home of its own and an author.
 func setupScript(env *testscript.Env) error {

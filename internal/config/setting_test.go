@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,8 +14,6 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 )
-
-var update = flag.Bool("update", false, "write the table of settings in docs/settings.md")
 
 // sample is a value of a setting that is not its default: as a flag and as descartes.yaml have it.
 func (s *Setting) sample() (text, inFile string) {
@@ -385,44 +382,6 @@ func fits(schema map[string]any, v any) bool {
 		return schema["type"] == "object"
 	}
 	return false
-}
-
-// The table in docs/settings.md is made of them, and the examples there are read.
-func TestPage(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join("..", "..", "docs", "settings.md")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), "<!-- settings: go test ./internal/config -update -->\n")
-	_, after, end := strings.Cut(rest, "<!-- end of settings -->")
-	if !ok || !end {
-		t.Fatal("docs/settings.md has no place for the settings")
-	}
-	want := before + "<!-- settings: go test ./internal/config -update -->\n" + Reference() + "<!-- end of settings -->" + after
-	if want != string(text) {
-		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-		t.Error("the table in docs/settings.md is not that of the struct: go test ./internal/config -update")
-	}
-	for part := range strings.SplitSeq(string(text), "```yaml\n") {
-		example, _, _ := strings.Cut(part, "```")
-		if !strings.Contains(example, "\nscud:\n") {
-			continue
-		}
-		file := filepath.Join(t.TempDir(), "descartes.yaml")
-		if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadFile(file, true); err != nil {
-			t.Errorf("an example in docs/settings.md: %v", err)
-		}
-	}
 }
 
 func TestParseDeadline(t *testing.T) {

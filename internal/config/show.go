@@ -219,33 +219,3 @@ func schemaOf(t reflect.Type) map[string]any {
 	}
 	return map[string]any{"type": "integer"}
 }
-
-// Reference is the table of all settings, in Markdown: that of docs/settings.md.
-func Reference() string {
-	var b strings.Builder
-	b.WriteString("| key | flag | default | |\n|---|---|---|---|\n")
-	defaults := New()
-	defaults.Fill()
-	cell := func(text string) string {
-		if text == "" {
-			return ""
-		}
-		return "`" + text + "`"
-	}
-	for _, s := range all {
-		key, flag, value := s.Key, "", s.text(s.value(&defaults))
-		if !s.YAML {
-			key = ""
-		}
-		if s.Flag != "" {
-			flag = "--" + s.Flag
-		}
-		if r := s.value(&defaults); r.IsZero() || r.Kind() == reflect.Map || value == "0" {
-			value = ""
-		}
-		if key != "" || s.Help != "" { // else the setting that shares its flag says it
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(key), cell(flag), cell(value), strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(s.about()))
-		}
-	}
-	return b.String()
-}

@@ -3,12 +3,10 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,12 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"descartes/internal/docs"
 	"descartes/internal/receipt"
 	"descartes/loop"
 	"descartes/loop/journal"
 )
-
-var update = flag.Bool("update", false, "write the schemas in docs anew")
 
 // schemas makes JSON Schemas of types: what they say of themselves, and the comments of their fields.
 type schemas struct {
@@ -114,8 +111,8 @@ func (s *schemas) read(t *testing.T, dir, path string) {
 	}
 }
 
-// TestSchemas checks that docs say of the events and of the status what the types say, and that a line of a journal fits.
-func TestSchemas(t *testing.T) {
+// TestDocs checks that docs say of the events and of the status what the types say, and that a line of a journal fits.
+func TestDocs(t *testing.T) {
 	s := &schemas{comments: map[string]map[string]string{}}
 	s.read(t, ".", "descartes/internal/report")
 	s.read(t, filepath.Join("..", "..", "loop"), "descartes/loop")
@@ -139,15 +136,7 @@ func TestSchemas(t *testing.T) {
 		if err := e.Encode(root); err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("..", "..", "docs", name+".schema.json")
-		if *update {
-			if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, text.Bytes()) {
-			t.Errorf("%s is not what the types say, %v: go test ./internal/report -run TestSchemas -update", path, err)
-		}
+		docs.Page(t, name+".schema.json", text.String())
 		if name != "event" {
 			continue
 		}

@@ -1,15 +1,15 @@
 package guard
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"descartes/internal/docs"
 )
 
 // diff is a change of a repository in a file: what is checked and how, the files before and after, and what is found.
@@ -142,18 +142,8 @@ func TestDocs(t *testing.T) {
 	for _, r := range Rules() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Group, r.Level, r.Finds)
 	}
-	file := filepath.Join("..", "..", "docs", "guard.md")
-	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {
-		t.Errorf("%s is not the table of rules (go test -update writes it): %v", file, err)
-	}
+	docs.Page(t, "guard.md", b.String())
 }
-
-var update = flag.Bool("update", false, "write docs/guard.md")
 
 // With protect_mode base the checks see what is protected as it was before; new tests, and what else a manifest says, stay.
 func TestBacks(t *testing.T) {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"descartes/internal/docs"
+)
+
+// TestDocs checks that the pages have the commands, their flags and the exit codes as they are.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	docs.Page(t, "commands.md", commandsPage())
+	docs.Block(t, "reference.md", "exit codes", exitCodesTable())
+}
+
+// commandTree is every command that a person can see, parents first, in the order of the help: the program's own, and what cobra
+// adds when it runs.
+func commandTree() (list []*cobra.Command) {
+	root := newRootCmd()
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd() // which is then known as no command of its own
+	var add func(c *cobra.Command)
+	add = func(c *cobra.Command) {
+		if !c.IsAvailableCommand() {
+			return
+		}
+		c.InitDefaultHelpFlag()
+		list = append(list, c)
+		for _, g := range append(c.Groups(), &cobra.Group{}) {
+			for _, below := range inOrder(c.Commands()) {
+				if below.GroupID == g.ID {
+					add(below)
+				}
+			}
+		}
+	}
+	add(root)
+	return list
+}
+
+// commandsPage is what --help says, command by command. What a command has in common with an earlier one is a link to that.
+func commandsPage() string {
+	var list, b strings.Builder
+	link := func(path string) string { return "[`" + path + "`](#" + strings.ReplaceAll(path, " ", "-") + ")" }
+	described := map[string]string{}
+	var many *cobra.Command // the first with a long list of flags
+	for _, c := range commandTree() {
+		path := c.CommandPath()
+		fmt.Fprintf(&list, "%s- %s: %s\n", strings.Repeat("  ", strings.Count(path, " ")), link(path), c.Short)
+		fmt.Fprintf(&b, "\n## %s\n\n", path)
+		var text, flags bytes.Buffer
+		c.SetOut(&text)
+		help(c, nil)
+		helpFlags(&flags, c.LocalFlags())
+		anywhere := strings.ReplaceAll(text.String(), path, "")
+		if first := described[anywhere]; first != "" {
+			fmt.Fprintf(&b, "The same as %s.\n", link(first))
+			continue
+		}
+		described[anywhere] = path
+		about, _, _ := strings.Cut(text.String(), "\n"+exitTable)
+		if known := strings.Count(flags.String(), " --"); known <= fewFlags || many == nil {
+			if known > fewFlags {
+				many = c
+			}
+			fmt.Fprintf(&b, "```\n%s\n```\n", strings.TrimRight(about, "\n"))
+			continue
+		}
+		about, _, _ = strings.Cut(about, flags.String())
+		common, own := []string{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			same := many.LocalFlags().Lookup(f.Name)
+			switch {
+			case f.Hidden || f.Deprecated != "" || f.Name == "help":
+			case same != nil && same.Usage == f.Usage && same.DefValue == f.DefValue:
+				common = append(common, "`--"+f.Name+"`")
+			default:
+				own.AddFlag(f)
+			}
+		})
+		flags.Reset()
+		helpFlags(&flags, own)
+		fmt.Fprintf(&b, "```\n%s```\n\nIt also takes these flags of %s: %s.\n", about+flags.String(), link(many.CommandPath()), strings.Join(common, ", "))
+	}
+	return "# Commands and flags\n\nWhat `descartes COMMAND --help` prints. A flag can also be given in the environment, as the\n[settings](settings.md) say, " +
+		"and every command ends with one of the [exit codes](reference.md#exit-codes).\n\n" + list.String() + b.String()
+}
+
+// exitCodesTable is exitTable in Markdown.
+func exitCodesTable() string {
+	rows, begins := []string{}, regexp.MustCompile(`^  (\d+) +(.*)$`)
+	for line := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(exitTable, "Exit codes:\n"), "\n"), "\n") {
+		if m := begins.FindStringSubmatch(line); m != nil {
+			rows = append(rows, "| "+m[1]+" | "+m[2])
+		} else {
+			rows[len(rows)-1] += " " + strings.TrimSpace(line)
+		}
+	}
+	return "| code | meaning |\n|---|---|\n" + strings.Join(rows, " |\n") + " |\n"
+}
