@@ -8,7 +8,7 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
 
-.PHONY: build demo test check bench test-crash test-agents test-browser docs screenshots vendor-htmx fuzz install clean help
+.PHONY: build demo test check bench test-crash test-agents test-browser docs man screenshots vendor-htmx fuzz install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -47,6 +47,10 @@ test-browser: ## the page of descartes serve in a headless Chromium
 docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
 	go test -count=1 ./cmd/descartes ./internal/config ./internal/report ./verify/guard -run '^TestDocs$$' -update
 
+man: ## write the manual pages to build/man
+	rm -rf build/man
+	SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)}" go test -count=1 ./cmd/descartes -run '^TestMan$$' -man $(CURDIR)/build/man
+
 screenshots: build ## the README's pictures, of the demo
 	mkdir -p docs/images
 	dir="$$(mktemp -d)" && { ./descartes demo --dir "$$dir/demo" >"$$dir/out" || cat "$$dir/out"; } && cd "$$dir/demo/tally" && \
@@ -73,7 +77,7 @@ install: build ## copy descartes to PREFIX/bin (PREFIX=~/.local)
 	mv "$(DESTDIR)$(PREFIX)/bin/descartes.new" "$(DESTDIR)$(PREFIX)/bin/descartes"
 
 clean: ## remove what the build made
-	rm -f descartes
+	rm -rf descartes build
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target what; do printf '%-18s %s\n' "$$target" "$$what"; done
