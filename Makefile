@@ -75,6 +75,7 @@ install: build ## copy descartes to PREFIX/bin (PREFIX=~/.local)
 	mkdir -p "$(DESTDIR)$(PREFIX)/bin"
 	cp descartes "$(DESTDIR)$(PREFIX)/bin/descartes.new"
 	mv "$(DESTDIR)$(PREFIX)/bin/descartes.new" "$(DESTDIR)$(PREFIX)/bin/descartes"
+	@test "$$(command -v descartes)" = "$(PREFIX)/bin/descartes" || echo 'To type just descartes: export PATH="$(PREFIX)/bin:$$PATH"'
 
 clean: ## remove what the build made
 	rm -rf descartes build

@@ -710,6 +710,18 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 	return &Problem{Message: e.Error(), Hint: "commit them, or let them stay as they are with --allow-dirty", Err: e}
 }
 
+// NotInSlots names the uncommitted changes that the agents of a start in slots do not see: a slot starts from the last commit.
+func (j *Job) NotInSlots(ctx context.Context, repo *gitops.Repo) ([]string, error) {
+	if j.Config.Slots() == 0 {
+		return nil, nil
+	}
+	dirty, err := repo.Dirty(ctx)
+	if err != nil {
+		return nil, gitErr("look for uncommitted changes", err)
+	}
+	return foreign(dirty, j.ownPaths(repo.Root())), nil
+}
+
 func changedSince(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, own []string) ([]string, error) {
 	paths, err := repo.ChangedSince(ctx, tree)
 	if err != nil {

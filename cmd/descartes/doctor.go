@@ -154,10 +154,9 @@ func (d *doctor) repository(ctx context.Context, root string) {
 }
 
 func (d *doctor) tags(root string) {
-	dir := filepath.Join(".scud", "tasks")
 	known := tasks.Known(root)
 	if len(known) == 0 {
-		d.bad("tasks", "no task files in "+dir, "write "+filepath.Join(dir, "<tag>.json"))
+		d.bad("tasks", "no task list", "write a plan and type descartes run plan.md, or have descartes init write a sample list")
 		return
 	}
 	for _, tag := range known {

@@ -141,11 +141,12 @@ const (
 
 // answers are what the settings begin with.
 type answers struct {
-	source string // tag
-	plan   string // that it is made of; "" where there is a list
-	agent  string
-	verify string
-	known  []string // tags
+	source  string // tag
+	plan    string // that it is made of; "" where there is a list
+	agent   string // backend; "" with a command
+	command string // agent's command line
+	verify  string
+	known   []string // tags
 }
 
 // found is what the project suggests.
@@ -231,18 +232,31 @@ func (a *answers) ask(in io.Reader, out io.Writer, root string) error {
 		return nil
 	})
 	if err == nil {
-		err = ask("Which agent? "+strings.Join(agent.Names(), ", "), a.agent, func(s string) error {
-			if _, ok := agent.Lookup(s); !ok {
-				return fmt.Errorf("there is no backend %s", s)
-			}
-			a.agent = s
-			return nil
-		})
+		names := slices.DeleteFunc(agent.Names(), func(name string) bool { return name == "generic" })
+		err = ask("Which agent? "+strings.Join(names, ", ")+", or a command line", a.agent, func(s string) error { return a.takeAgent(s, root) })
 	}
 	if err == nil {
 		err = ask("Which command decides whether a task is done?", a.verify, func(s string) error { a.verify = s; return nil })
 	}
 	return err
+}
+
+// takeAgent makes a backend, or the program that a command line names, the agent.
+func (a *answers) takeAgent(s, root string) error {
+	b, known := agent.Lookup(s)
+	if known && len(b.Command) > 0 {
+		a.agent, a.command = s, ""
+		return nil
+	}
+	words, err := config.SplitCommand("command", s)
+	if err != nil {
+		return err
+	}
+	if _, err := proc.Look(words[0], root, os.Environ()); err != nil || known {
+		return fmt.Errorf("%s is neither a backend nor a program on PATH; a command line looks like: my-agent --yes", words[0])
+	}
+	a.agent, a.command = "", s
+	return nil
 }
 
 // yaml is the settings file.
@@ -259,7 +273,11 @@ func (a *answers) yaml() []byte {
 	if a.plan != "" {
 		b.WriteString("  plan_path: " + text(a.plan) + "\n")
 	}
-	b.WriteString("backend:\n  backend_type: " + text(a.agent) + "\n")
+	if a.command == "" {
+		b.WriteString("backend:\n  backend_type: " + text(a.agent) + "\n")
+	} else {
+		b.WriteString("command: " + text(a.command) + "\n")
+	}
 	if a.verify == "" {
 		b.WriteString("# verify: make test    # the command that decides whether a task is done\n")
 	} else {

@@ -106,6 +106,7 @@ func TestInitAsks(t *testing.T) {
 	}{
 		"as offered":       {typed: "\n\n\n", want: offered},
 		"a plan":           {typed: "prose.md\ntodo.md\nnope\ncodex\ngo test ./...\n", want: answers{source: "todo", plan: "todo.md", agent: "codex", verify: "go test ./...", known: offered.known}},
+		"a command line":   {typed: "\nno-such-agent --yes\ngeneric\nsh agent.sh\n\n", want: answers{source: "shop", command: "sh agent.sh", verify: "make test", known: offered.known}},
 		"out of the tree":  {typed: "../todo.md\nshop\n\n\n", want: offered},
 		"left in between":  {typed: "\ncodex\n", fails: true},
 		"never an answer":  {typed: strings.Repeat("nothing\n", 9), fails: true},

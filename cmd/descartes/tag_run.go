@@ -16,6 +16,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/config"
+	"descartes/internal/oneline"
 	"descartes/internal/proc"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
@@ -117,6 +118,14 @@ func (r *tagRun) openRepository(ctx context.Context) (found problems) {
 	if r.job.Import == nil {
 		if err := r.job.File.Writable(); err != nil {
 			note(err)
+		}
+	}
+	if r.opt.Resume == "" {
+		missing, err := r.job.NotInSlots(ctx, repo)
+		if err != nil {
+			note(err)
+		} else if len(missing) > 0 {
+			r.notes = append(r.notes, "not committed, so not in the copies of the project that agents work in: "+oneline.List(missing))
 		}
 	}
 	return append(found, loop.Check(ctx, r.job, repo, r.opt)...)
