@@ -186,13 +186,13 @@ func (b Backend) over(r Row) (Backend, error) {
 	if r.Prompt != "" {
 		mode, ok := ParsePromptMode(r.Prompt)
 		if !ok {
-			return b, fmt.Errorf("prompt %q is none of stdin, arg, env, file", r.Prompt)
+			return b, fmt.Errorf("prompt %q is not one of stdin, arg, env, file", r.Prompt)
 		}
 		b.Prompt = mode
 	}
 	if r.Format != "" {
 		if !slices.Contains(stream.Formats(), r.Format) {
-			return b, fmt.Errorf("parser %q is none of %s", r.Format, strings.Join(stream.Formats(), ", "))
+			return b, fmt.Errorf("parser %q is not one of %s", r.Format, strings.Join(stream.Formats(), ", "))
 		}
 		b.Format = r.Format
 	}
@@ -222,7 +222,7 @@ func (b Backend) over(r Row) (Backend, error) {
 		case Transient, Budget, Fatal:
 			causes[code] = c
 		default:
-			return b, fmt.Errorf("exit code %d: %q is none of %s, %s, %s", code, word, Transient, Budget, Fatal)
+			return b, fmt.Errorf("exit code %d: %q is not one of %s, %s, %s", code, word, Transient, Budget, Fatal)
 		}
 	}
 	b.ExitCodes = overlaid(b.ExitCodes, causes)

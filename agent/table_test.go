@@ -48,11 +48,11 @@ func TestBadRows(t *testing.T) {
 	t.Parallel()
 	for want, rows := range map[string]map[string]Row{
 		"backend x: no command": {"x": {Prompt: "arg", Format: "text"}},
-		"backend x: a new backend needs command, prompt and parser":             {"x": {Command: []string{"x"}}},
-		`backend x: prompt "tty" is none of stdin, arg, env, file`:              {"x": {Command: []string{"x"}, Prompt: "tty", Format: "text"}},
-		`backend claude: parser "xml" is none of`:                               {"claude": {Format: "xml"}},
-		`backend codex: exit code 3: "bad" is none of transient, budget, fatal`: {"codex": {ExitCodes: map[int]string{3: "bad"}}},
-		"a backend without a name":                                              {" ": {}},
+		"backend x: a new backend needs command, prompt and parser":                {"x": {Command: []string{"x"}}},
+		`backend x: prompt "tty" is not one of stdin, arg, env, file`:              {"x": {Command: []string{"x"}, Prompt: "tty", Format: "text"}},
+		`backend claude: parser "xml" is not one of`:                               {"claude": {Format: "xml"}},
+		`backend codex: exit code 3: "bad" is not one of transient, budget, fatal`: {"codex": {ExitCodes: map[int]string{3: "bad"}}},
+		"a backend without a name":                                                 {" ": {}},
 	} {
 		if _, err := NewTable(rows); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -116,7 +116,7 @@ func (l *linter) limits(t *Task) {
 		l.say(t, "title", "it has no title")
 	}
 	if !slices.Contains([]string{"critical", "high", "medium", "low"}, t.Priority) {
-		l.say(t, "priority", "priority %s is none of critical, high, medium, low", prose.Short(t.Priority))
+		l.say(t, "priority", "priority %s is not one of critical, high, medium, low", prose.Short(t.Priority))
 	}
 	if !l.scud() {
 		return
@@ -128,7 +128,7 @@ func (l *linter) limits(t *Task) {
 		l.say(t, "description", "its description has %d characters, scud takes at most 5000", n)
 	}
 	if fibonacci := []string{"", "0", "1", "2", "3", "5", "8", "13", "21", "34", "55", "89"}; !slices.Contains(fibonacci, t.Complexity) {
-		l.say(t, "complexity", "complexity %s is none of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89", prose.Short(t.Complexity))
+		l.say(t, "complexity", "complexity %s is not one of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89", prose.Short(t.Complexity))
 	}
 }
 

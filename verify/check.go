@@ -82,7 +82,7 @@ func CheckAll(list []Check) error {
 			return fmt.Errorf("check %s: %d patterns in results, at most %d", c.Name, len(c.Results), maxResults)
 		}
 		if !c.At(AtAttempt) && !c.At(AtMerge) && !c.At(AtWave) && !c.At(AtEnd) {
-			return fmt.Errorf("check %s: when %q is none of attempt, merge, wave, end", c.Name, c.When)
+			return fmt.Errorf("check %s: when %q is not one of attempt, merge, wave, end", c.Name, c.When)
 		}
 		for _, p := range c.Results {
 			if err := checkPattern(p); err != nil {

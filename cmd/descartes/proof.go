@@ -49,6 +49,7 @@ and the command that comes next.`,
 	}
 	look.register(cmd, "print it as JSON")
 	look.registerGraph(cmd)
+	look.completeTask(cmd)
 	return cmd
 }
 
@@ -138,6 +139,7 @@ Exit codes: 0 there is one, 2 there is none, 3 the note was changed or is somebo
 	}
 	look.register(cmd, "print the receipt as JSON")
 	cmd.Flags().BoolVar(&bundle, "bundle", false, "print the in-toto statements as JSON lines")
+	look.completeTask(cmd)
 	return cmd
 }
 

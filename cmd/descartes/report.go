@@ -38,6 +38,7 @@ worked when, as JUnit, or as JSON. Of the loop that is running, or the last one.
 		},
 	}
 	registerDir(cmd, &dir)
+	completeLoops(cmd, &dir)
 	cmd.Flags().StringVar(&format, "format", "markdown", "junit, markdown, html or json")
 	return cmd
 }
@@ -74,7 +75,7 @@ func reportOn(root string, s *loop.Saved, format string) (string, error) {
 			b.Write(report.Markdown(sum, st.View.History))
 		}
 	default:
-		err = badInput("", "--format %q is none of junit, markdown, html, json", format)
+		err = badInput("", "--format %q is not one of junit, markdown, html, json", format)
 	}
 	if err != nil {
 		return "", err

@@ -86,7 +86,7 @@ func TestSettingsFileErrors(t *testing.T) {
 		"scud:\n  tag: x\n  verify: make\n":   "line 3: unknown setting verify",
 		"iteration_timeout_secs: soon\n":      "line 1: there is `soon`, where a whole number is wanted",
 		"command: [a\n":                       "line 1",
-		"on_limit: never\n":                   "on_limit: \"never\" is none of wait, stop",
+		"on_limit: never\n":                   "on_limit: \"never\" is not one of wait, stop",
 		"verify_timeout_secs: -1\n":           "verify_timeout_secs: -1 is negative",
 		"git:\n  hooks: maybe\n":              "git.hooks",
 		"scud:\n  max_iterations_per_task: 0": "scud.max_iterations_per_task: 0: must be at least 1",
@@ -193,7 +193,7 @@ func TestAction(t *testing.T) {
 			for _, word := range rest {
 				word, _, _ = strings.Cut(word, "=")
 				if name, is := strings.CutPrefix(word, "--"); is && cmd.Flags().Lookup(name) == nil {
-					t.Errorf("%s: there is no flag --%s", line, name)
+					t.Errorf("%s: unknown placeholder flag --%s", line, name)
 				}
 			}
 		}

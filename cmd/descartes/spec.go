@@ -121,6 +121,12 @@ func keptRefs(ctx context.Context, root string) ([]gitops.Ref, error) {
 func (s *settings) registerSource(cmd *cobra.Command) {
 	s.register(cmd, func(one *config.Setting) bool { return one.Is("spec") })
 	cmd.Flags().Lookup("scud-tag").Usage = "tag of the task (default: the active one, or the only one)"
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return taskIDs(cmd, s.Dir)
+	}
 }
 
 // leaf is a task that an agent can be given.
@@ -311,6 +317,7 @@ loop start --auto-tune has an agent do this between attempts.`,
 	f.BoolVar(&t.edit, "edit", false, "edit the text of the next attempt in $EDITOR")
 	f.BoolVar(&t.drop, "drop", false, "forget the text that was chosen before")
 	f.StringVar(&t.format, "format", "text", "text, json or markdown")
+	completeWords(cmd, "format", "text", "json", "markdown")
 	return cmd
 }
 
@@ -326,7 +333,7 @@ type tune struct {
 func (t *tune) check(args []string) error {
 	switch {
 	case !slices.Contains([]string{"text", "json", "markdown"}, t.format):
-		return badInput("", "--format: %q is none of text, json, markdown", t.format)
+		return badInput("", "--format: %q is not one of text, json, markdown", t.format)
 	case t.selected < 0:
 		return badInput("", "--select %d: must be at least 1", t.selected)
 	case t.drop && (t.selected > 0 || t.edit):

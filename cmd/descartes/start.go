@@ -83,6 +83,13 @@ the source found, and takes the same flags.
 		},
 	}
 	s.register(cmd, ofRun)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		root, err := findRoot(s.Dir)
+		if len(args) > 0 || err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return tasks.Known(root), cobra.ShellCompDirectiveDefault
+	}
 	return cmd
 }
 
@@ -174,7 +181,7 @@ func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
 	case err == nil && n >= 1 && n <= len(known):
 		s.Scud.Tag = known[n-1]
 	default:
-		return badInput("known tags: "+strings.Join(known, ", "), "%q is none of them", line)
+		return badInput("known tags: "+strings.Join(known, ", "), "%q is not one of them", line)
 	}
 	return nil
 }
@@ -499,5 +506,11 @@ func newStepCmd() *cobra.Command {
 	}
 	s.register(cmd, ofRun)
 	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
+	known := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return taskIDs(cmd, s.Dir)
+	}
+	if err := cmd.RegisterFlagCompletionFunc("task", known); err != nil {
+		panic(err) // it was registered above
+	}
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 	"descartes/internal/terminal"
 )
 
-// ResolveBackend finds the agent to run, and says in the words of the state file what it is.
+// ResolveBackend finds the agent to run, and describes it as the state file does.
 func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	saved := cfg.Backend
 	table, err := agent.NewTable(cfg.Backends)
@@ -34,7 +34,7 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	}
 	b, ok := table.Lookup(saved.Type)
 	if !ok {
-		return b, saved, wrong("with --backend generic, any program can be the agent", "no backend %q: there are %s", saved.Type, strings.Join(table.Names(), ", "))
+		return b, saved, wrong("with --backend generic, any program can be the agent", "unknown backend %q: the backends are %s", saved.Type, strings.Join(table.Names(), ", "))
 	}
 	if len(command) > 0 {
 		b = b.With(command)
@@ -45,21 +45,21 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	if saved.PromptMode != "" {
 		mode, ok := agent.ParsePromptMode(saved.PromptMode)
 		if !ok {
-			return b, saved, wrong("", "--prompt-mode %q is none of stdin, arg, env, file", saved.PromptMode)
+			return b, saved, wrong("", "--prompt-mode %q is not one of stdin, arg, env, file", saved.PromptMode)
 		}
 		b.Prompt = mode
 	}
 	if b.Prompt != agent.ByFile && slices.ContainsFunc(command, func(arg string) bool { return strings.Contains(arg, "{prompt_file}") }) {
-		return b, saved, wrong("--prompt-mode file", "{prompt_file} in --command stands for the prompt's file, and the prompt is handed over by %s", b.Prompt)
+		return b, saved, wrong("--prompt-mode file", "{prompt_file} in --command needs --prompt-mode file, and the prompt mode is %s", b.Prompt)
 	}
 	switch saved.OutputFormat {
 	case "", "json", "text":
 	case "stream-json":
-		if b.Name == "generic" { // a program that prints as Claude Code does; text is still read as text
+		if b.Name == "generic" { // it prints as Claude Code does; plain text is read too
 			b.Format = stream.FormatClaude
 		}
 	default:
-		return b, saved, wrong("", "output_format %q is none of stream-json, json, text", saved.OutputFormat)
+		return b, saved, wrong("", "output_format %q is not one of stream-json, json, text", saved.OutputFormat)
 	}
 	b = b.WithEnv(saved.Environment).WithPrices(cfg.Prices)
 	saved.PromptMode = string(b.Prompt)
@@ -72,7 +72,7 @@ func ResolveBackend(cfg Config) (agent.Backend, BackendConfig, error) {
 	return b, saved, nil
 }
 
-// commandLine is the command and the arguments that the settings give.
+// commandLine is the configured command with its arguments.
 func commandLine(cfg Config) ([]string, error) {
 	words, err := SplitCommand("--command", cfg.Command)
 	if err != nil {
@@ -84,12 +84,13 @@ func commandLine(cfg Config) ([]string, error) {
 	return append(words, cfg.Args...), nil
 }
 
-// SavedCommand is a command as the state file has it: the program, quoted where commandLine would split it, and the rest.
+// SavedCommand is a command as the state file has it: the program, quoted where commandLine would split it, and the
+// rest.
 func SavedCommand(words []string) (program string, args []string) {
 	return terminal.Quote(words[0]), slices.Clone(words[1:])
 }
 
-// OtherBackends are those that tasks or a fallback name besides the usual one.
+// OtherBackends lists the backends that tasks or fallbacks name besides the usual one.
 func OtherBackends(cfg Config) (out []agent.Backend, err error) {
 	table, err := agent.NewTable(cfg.Backends)
 	if err != nil {
@@ -103,7 +104,7 @@ func OtherBackends(cfg Config) (out []agent.Backend, err error) {
 		b, ok := table.Lookup(name)
 		switch {
 		case !ok:
-			return wrong("", "%s: no backend %q: there are %s", where, name, strings.Join(table.Names(), ", "))
+			return wrong("", "%s: unknown backend %q: the backends are %s", where, name, strings.Join(table.Names(), ", "))
 		case len(b.Command) == 0:
 			return wrong("give backends."+name+".command in descartes.yaml", "%s: backend %s has no command", where, name)
 		}

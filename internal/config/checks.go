@@ -12,7 +12,7 @@ import (
 	"descartes/verify"
 )
 
-// checkRow is a check in descartes.yaml. Its timeout is one of a setting, its results are one pattern or several.
+// checkRow is a check in descartes.yaml.
 type checkRow struct {
 	Name    string   `json:"name"`
 	Run     string   `json:"run"`
@@ -22,14 +22,14 @@ type checkRow struct {
 	Results []string `json:"results"`
 }
 
-// checks reads what decides whether a task is done: one command, which is that of every kind of loop, or a list of named checks.
+// checks reads one command, which every kind of loop uses, or a list of named checks.
 func (r *reader) checks(n *yaml.Node) error {
 	c := &r.to.Config
 	if n.Kind == yaml.ScalarNode {
 		var command string
 		r.decode(n, reflect.ValueOf(&command).Elem())
 		if strings.TrimSpace(command) == "" {
-			return fmt.Errorf("line %d: the command is empty; none takes the agent's word", n.Line)
+			return fmt.Errorf("line %d: the command is empty; write none to take the agent's word", n.Line)
 		}
 		c.VerificationCommand, c.Scud.VerificationCommand = command, command
 		return nil
@@ -51,10 +51,10 @@ func (r *reader) checks(n *yaml.Node) error {
 	return verify.CheckAll(c.Checks)
 }
 
-// check reads one of a list.
+// check reads one check of a list.
 func (r *reader) check(n *yaml.Node) (c verify.Check, err error) {
 	var row checkRow
-	if n.Kind == yaml.MappingNode { // results: may be one pattern
+	if n.Kind == yaml.MappingNode { // results: may be a single pattern
 		r.pairs(n, func(k, v *yaml.Node) {
 			if k.Value == "results" && v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
 				*v = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: v.Line, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Tag: v.Tag, Value: v.Value, Line: v.Line}}}
@@ -69,11 +69,12 @@ func (r *reader) check(n *yaml.Node) (c verify.Check, err error) {
 	return verify.Check{Name: row.Name, Run: row.Run, Timeout: time.Duration(seconds) * time.Second, When: verify.When(row.When), Retry: row.Retry, Results: row.Results}, nil
 }
 
-// oneVerify refuses a file that says twice what decides, and gives the lines of one command to the settings that it is.
+// oneVerify refuses a file that gives both a command and a list, and copies the line of a single command to the
+// settings that it sets.
 func (r *reader) oneVerify() error {
 	for _, key := range []string{"scud.verification_command", "verification_command"} {
 		if r.lines[key] > 0 {
-			return fmt.Errorf("verify and %s say the same, in lines %d and %d: leave one of them out", key, r.lines["verify"], r.lines[key])
+			return fmt.Errorf("verify and %s set the same thing, in lines %d and %d: remove one of them", key, r.lines["verify"], r.lines[key])
 		}
 	}
 	if len(r.to.Checks) == 0 {

@@ -7,31 +7,31 @@ import (
 	"descartes/tasks"
 )
 
-// Choice is what an attempt is run with.
+// Choice is what an attempt runs with.
 type Choice struct {
-	Backend string // kind of agent; "" is that of the settings
+	Backend string // kind of agent; "" is the run's
 	Model   string // "" is the program's own choice
 }
 
-// AgentType is what a task's agent_type stands for. What is empty is as for any other task.
+// AgentType is what a task's agent_type stands for. An empty field is as for any other task.
 type AgentType struct {
 	Backend string `json:"backend,omitempty"`
 	Model   string `json:"model,omitempty"`
-	Tier    string `json:"tier,omitempty"` // of tasks that name none themselves
+	Tier    string `json:"tier,omitempty"` // of tasks that name none
 }
 
 // Models are the models of one backend.
 type Models struct {
 	Default string            `json:"default,omitempty"`
-	Tiers   map[string]string `json:"tiers,omitempty"` // by the word of a task's model_tier
+	Tiers   map[string]string `json:"tiers,omitempty"` // by a task's model_tier
 }
 
-// Choices lists what a task's attempts may be run with, best first: the backend of its agent type, or
-// else that of the settings, then those that take its place when it fails. t is nil for a run without tasks.
+// Choices lists what a task's attempts may run with, best first: the backend of its agent type, else the run's, then
+// the fallbacks. t is nil for a run without tasks.
 //
-// The model of each is, in this order: the agent type's own, for the backend that it names; the one of the
-// tier for that backend, then that of the tier for all, which speaks of the settings' backend alone, as
-// --model does: no program knows the models of another.
+// The model of each is, in this order: the agent type's own, for the backend that it names; the tier's model for that
+// backend; then the tier's model for all. The last is for the run's backend only, as --model is: no program knows
+// another's models.
 func (c *Config) Choices(t *tasks.Task) []Choice {
 	var typ AgentType
 	tier := ""
@@ -53,7 +53,7 @@ func (c *Config) Choices(t *tasks.Task) []Choice {
 	return out
 }
 
-// model is the model of a tier with a backend.
+// model is a tier's model with a backend.
 func (c *Config) model(backend, tier string) string {
 	own := c.Models[backend]
 	if m := own.Tiers[tier]; m != "" {
@@ -65,7 +65,7 @@ func (c *Config) model(backend, tier string) string {
 	return cmp.Or(c.ModelTiers[tier], c.Backend.Model, own.Default)
 }
 
-// Mapped reports whether tasks of this loop may differ in what they are run with.
+// Mapped reports whether tasks of this loop may run with different backends or models.
 func (c *Config) Mapped() bool {
 	if len(c.AgentTypes)+len(c.ModelTiers) > 0 {
 		return true
@@ -78,8 +78,7 @@ func (c *Config) Mapped() bool {
 	return false
 }
 
-// Unmapped lists, sorted, the tiers and the agent types of tasks that the settings say nothing of, where
-// they say something of others.
+// Unmapped lists, sorted, the tiers and agent types of tasks that the settings leave out, where they map others.
 func (c *Config) Unmapped(list []tasks.Task) (tiers, types []string) {
 	if !c.Mapped() {
 		return nil, nil

@@ -29,10 +29,11 @@ const (
 // File is what descartes.yaml says, over the defaults.
 type File struct {
 	Config
-	Lines map[string]int // on which each key of it stands
+	Lines map[string]int // where each key is
 }
 
-// Error says what is wrong with descartes.yaml or a command line; Hint is what may have been meant, "" where nothing is known.
+// Error says what is wrong with descartes.yaml or a command line; Hint is what was probably meant, "" where nobody
+// knows.
 type Error struct {
 	Hint string
 	err  error
@@ -46,7 +47,7 @@ func wrong(hint, format string, args ...any) *Error {
 func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
-// ReadFile reads descartes.yaml. One that is missing says nothing, unless it must be there.
+// ReadFile reads descartes.yaml. A missing file is empty, unless it is required.
 func ReadFile(path string, must bool) (*File, error) {
 	s := New()
 	r := &reader{to: &s, lines: map[string]int{}}
@@ -74,7 +75,7 @@ type reader struct {
 	wrong  []string       // what does not fit, each with its line
 	hint   string
 	merges int
-	err    error // the first setting that has an impossible value
+	err    error // of the first setting with an impossible value
 }
 
 func (r *reader) read(data []byte) error {
@@ -119,7 +120,7 @@ func (r *reader) group(prefix string, n *yaml.Node) {
 	})
 }
 
-// keysBelow are the words that may follow a prefix.
+// keysBelow lists the words that may follow a prefix.
 func keysBelow(prefix string) (out []string) {
 	for _, s := range all {
 		if rest, ok := strings.CutPrefix(s.Key, prefix); ok && s.YAML {
@@ -130,12 +131,12 @@ func keysBelow(prefix string) (out []string) {
 	return out
 }
 
-// unknown refuses a key, and says which one may have been meant.
+// unknown refuses a key and suggests the one that was probably meant.
 func (r *reader) unknown(k *yaml.Node, prefix string, known []string) {
 	r.note(k, "unknown setting %s", k.Value)
 	best, least := "", 3
 	if len(k.Value) > 40 {
-		known = nil // no slip of the finger
+		known = nil // too far from any of them to be a typo
 	}
 	for _, word := range known {
 		if d := distance(k.Value, word); d < least || strings.HasPrefix(word, k.Value+"_") && least == 3 {
@@ -147,7 +148,7 @@ func (r *reader) unknown(k *yaml.Node, prefix string, known []string) {
 	}
 }
 
-// distance is how many letters must be put in, left out or changed to make one word the other.
+// distance counts the letters to insert, drop or change to make one word the other.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -172,27 +173,27 @@ func (r *reader) note(n *yaml.Node, format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf("line %d: %s", n.Line, fmt.Sprintf(format, args...)))
 }
 
-// unfit says that a node is of another kind than the one that is wanted.
+// unfit reports a node of the wrong kind.
 func (r *reader) unfit(n *yaml.Node, wanted string) {
 	there := fmt.Sprintf("is `%s`", n.Value)
 	switch n.Kind {
 	case yaml.SequenceNode:
 		there = "is a list"
 	case yaml.MappingNode:
-		there = "are settings by name"
+		there = "are settings, each with a name"
 	}
 	r.note(n, "there %s, where %s wanted", there, wanted)
 }
 
-// pairs calls each for every key of a mapping. What << brings in is below what stands there itself.
+// pairs calls each for every key of a mapping. A key of the mapping itself wins over one that << brings in.
 func (r *reader) pairs(n *yaml.Node, each func(k, v *yaml.Node)) {
 	n = resolved(n)
 	if n.Kind != yaml.MappingNode {
-		r.unfit(n, "settings by name are")
+		r.unfit(n, "settings, each with a name, are")
 		return
 	}
 	if len(n.Content)/2 > maxKeys {
-		r.note(n, "%d keys in one place, at most %d can be read", len(n.Content)/2, maxKeys)
+		r.note(n, "%d keys in one place: at most %d are allowed", len(n.Content)/2, maxKeys)
 		return
 	}
 	seen := map[string]int{}
@@ -213,7 +214,7 @@ func (r *reader) pairs(n *yaml.Node, each func(k, v *yaml.Node)) {
 	}
 }
 
-// merge is <<: a mapping, or a list of them of which the first counts most.
+// merge handles <<: a mapping, or a list of mappings of which the first wins.
 func (r *reader) merge(v *yaml.Node, each func(k, v *yaml.Node)) {
 	if r.merges++; r.merges > 100 {
 		r.note(v, "too many << in one file")
@@ -251,7 +252,7 @@ func (r *reader) setting(s *Setting, n *yaml.Node) {
 	case s.kind == "mask" && off:
 		v.Set(reflect.ValueOf([]string{"off"}))
 	case s.kind == "mask" && n.Kind != yaml.SequenceNode:
-		fail(errors.New("a list of variables is wanted, [MY_PIN, \"!NOT_SECRET\"], or off"))
+		fail(errors.New("give a list of variables, [MY_PIN, \"!NOT_SECRET\"], or off"))
 	case s.kind == "criteria":
 		fail(r.criteria(v, n))
 	case s.kind == "patterns":
@@ -332,7 +333,7 @@ func (r *reader) scalar(n *yaml.Node, v reflect.Value) {
 	r.unfit(n, cmp.Or(wanted, "a whole number")+" is")
 }
 
-// fieldsOf finds the fields of a struct by their names in JSON; those of the struct itself hide those of an embedded one.
+// fieldsOf finds the fields of a struct by their JSON names; its own fields hide those of an embedded struct.
 func fieldsOf(t reflect.Type) map[string][]int {
 	out := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -357,7 +358,7 @@ func (r *reader) criteria(v reflect.Value, n *yaml.Node) error {
 	return err
 }
 
-// price is that of a model in descartes.yaml, in dollars per million tokens.
+// price is a model's price in descartes.yaml, in dollars per million tokens.
 type price struct {
 	Input       *float64 `json:"input"`
 	CachedInput *float64 `json:"cached_input"` // left out: as input
@@ -365,7 +366,7 @@ type price struct {
 	Output      *float64 `json:"output"`
 }
 
-// pricesOf checks prices; key names them in a message.
+// pricesOf checks prices; key names them in messages.
 func pricesOf(key string, rows map[string]price) (agent.Prices, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -374,14 +375,14 @@ func pricesOf(key string, rows map[string]price) (agent.Prices, error) {
 	for _, model := range slices.Sorted(maps.Keys(rows)) {
 		p := rows[model]
 		if strings.TrimSpace(model) == "" {
-			return nil, fmt.Errorf("%s: a price without a model", key)
+			return nil, fmt.Errorf("%s: a price needs the name of its model", key)
 		}
 		if p.Input == nil || p.Output == nil {
-			return nil, fmt.Errorf("%s.%s: input and output are needed, in dollars per million tokens", key, model)
+			return nil, fmt.Errorf("%s.%s: give input and output, in dollars per million tokens", key, model)
 		}
 		for _, x := range []*float64{p.Input, p.CachedInput, p.CacheWrite, p.Output} {
 			if x != nil && (*x < 0 || math.IsNaN(*x) || math.IsInf(*x, 0)) {
-				return nil, fmt.Errorf("%s.%s: %g is no price", key, model, *x)
+				return nil, fmt.Errorf("%s.%s: %g is not a price", key, model, *x)
 			}
 		}
 		out[model] = agent.Price{Input: *p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, Output: *p.Output}
@@ -389,10 +390,10 @@ func pricesOf(key string, rows map[string]price) (agent.Prices, error) {
 	return out, nil
 }
 
-// row is a backend in descartes.yaml: what it says goes over what is built in.
+// row is a backend in descartes.yaml; it overrides the built-in one.
 type row struct {
 	agent.Row
-	Command    string            `json:"command"` // a line
+	Command    string            `json:"command"` // with its arguments
 	Prices     map[string]price  `json:"prices"`
 	Model      string            `json:"model"` // where nothing else names one
 	ModelTiers map[string]string `json:"model_tiers"`
@@ -430,7 +431,8 @@ func (r *reader) backends(n *yaml.Node) error {
 	return nil
 }
 
-// SplitCommand splits a command line as a shell would, and expands nothing in it. A blank one is nil; an error is an *Error.
+// SplitCommand splits a command line as a shell would, and expands nothing in it. A blank one is nil; an error is an
+// *Error.
 func SplitCommand(setting, line string) ([]string, error) {
 	if strings.TrimSpace(line) == "" {
 		return nil, nil
@@ -442,7 +444,7 @@ func SplitCommand(setting, line string) ([]string, error) {
 		return nil, wrong("quote it as for a shell; for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: %w", setting, line, err)
 	}
 	if p.Position >= 0 || len(words) == 0 {
-		return nil, wrong("for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: one program with its arguments is wanted", setting, line)
+		return nil, wrong("for pipes and variables use "+setting+" \"sh -c '...'\"", "%s %q: give one program with its arguments", setting, line)
 	}
 	return words, nil
 }

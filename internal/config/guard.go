@@ -13,23 +13,24 @@ import (
 
 // GuardConfig says what an attempt may do to the checks that judge it.
 type GuardConfig struct {
-	Protect     []string               `json:"protect,omitempty" type:"patterns" power:"yes" help:"paths that no attempt may change, besides the files of the checks, as in a .gitignore; !PATH excepts one"`
+	Protect     []string               `json:"protect,omitempty" type:"patterns" power:"yes" help:"more paths that no attempt may change, besides the files of the checks, written as in .gitignore; !PATH excepts one"`
 	ProtectMode string                 `json:"protect_mode,omitempty" flag:"protect-mode" words:"diff|base" open:"diff" power:"yes" in:"mode resume" help:"how checks and tests are protected: diff looks at what an attempt did to them, base runs the checks once more with them as they were before (default: diff)"`
-	Guard       map[string]guard.Level `json:"guard,omitempty" type:"guard" power:"yes" help:"what becomes of an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
+	Guard       map[string]guard.Level `json:"guard,omitempty" type:"guard" power:"yes" help:"what happens to an attempt that weakens the checks, by rule or group: off, warn, ask or fail; one word for all"`
 }
 
-// ProtectsBase reports whether the checks run once more with protected files as they were before.
+// ProtectsBase reports whether the checks run once more with the protected files as they were before.
 func (c *GuardConfig) ProtectsBase() bool { return c.ProtectMode == "base" }
 
-// Guards reports whether the settings ask for the guard: a prompt loop that looks at nothing else an iteration changes does so then.
+// Guards reports whether the settings ask for the guard. A prompt loop that looks at nothing else an iteration
+// changes runs it only then.
 func (c *GuardConfig) Guards() bool {
 	return len(c.Protect) > 0 || len(c.Guard) > 0 && !(len(c.Guard) == 1 && c.Guard[guard.All] == guard.Off)
 }
 
-// guardLevels reads one word for all rules, or levels by name.
+// guardLevels reads one word for all rules, or a level for each name.
 func (r *reader) guardLevels(n *yaml.Node) error {
 	c := &r.to.Config
-	level := func(n *yaml.Node) guard.Level { // yaml may take off for false
+	level := func(n *yaml.Node) guard.Level { // YAML reads off as false
 		if n.Value == "false" {
 			return guard.Off
 		}
@@ -47,24 +48,24 @@ func (r *reader) guardLevels(n *yaml.Node) error {
 // mostPatterns bounds the patterns of protected paths.
 const mostPatterns = 1000
 
-// checkPatterns refuses patterns that can never be those of a file in the project.
+// checkPatterns refuses patterns that cannot match a file in the project.
 func checkPatterns(list []string) error {
 	if len(list) > mostPatterns {
-		return fmt.Errorf("%d patterns, at most %d can be kept", len(list), mostPatterns)
+		return fmt.Errorf("%d patterns: at most %d are allowed", len(list), mostPatterns)
 	}
 	for _, p := range list {
 		if path := strings.TrimPrefix(p, "!"); strings.TrimSpace(path) == "" || strings.ContainsAny(path, "\n\x00") || slices.Contains(strings.Split(path, "/"), "..") {
-			return fmt.Errorf("%q is no pattern of paths in the project, like schema/ or *.sql", p)
+			return fmt.Errorf("%q is not a pattern for paths in the project, like schema/ or *.sql", p)
 		}
 	}
 	return nil
 }
 
-// checkGuard refuses names and levels that there are not.
+// checkGuard refuses unknown names and levels.
 func checkGuard(levels map[string]guard.Level) error {
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
 		if !slices.Contains(guard.Names(), name) {
-			return fmt.Errorf("%q is no rule, nor one of tests, checks, ci, secrets and all", name)
+			return fmt.Errorf("%q is not a rule, nor one of tests, checks, ci, secrets and all", name)
 		}
 		if known := []string{"off", "warn", "ask", "fail"}; !slices.Contains(known, string(levels[name])) {
 			return fmt.Errorf("%s: %w", name, noneOf(string(levels[name]), known))
@@ -73,7 +74,7 @@ func checkGuard(levels map[string]guard.Level) error {
 	return nil
 }
 
-// guardText says how checks and tests are guarded, where that is otherwise than by default.
+// guardText describes the guard where it differs from the default.
 func guardText(c *Config) string {
 	text := "an attempt that weakens the checks fails"
 	if len(c.Guard) > 0 {
@@ -83,14 +84,14 @@ func guardText(c *Config) string {
 		}
 		text += ", but " + strings.Join(words, ", ")
 		if l, ok := c.Guard[guard.All]; ok && len(c.Guard) == 1 {
-			text = map[guard.Level]string{guard.Off: "off", guard.Warn: "what weakens the checks is reported", guard.Ask: "what weakens or changes the checks is asked about", guard.Fail: "an attempt that weakens or changes the checks fails"}[l]
+			text = map[guard.Level]string{guard.Off: "off", guard.Warn: "what weakens the checks is reported", guard.Ask: "what weakens or changes the checks needs your consent", guard.Fail: "an attempt that weakens or changes the checks fails"}[l]
 		}
 	}
 	if c.ProtectsBase() {
-		text += "; the checks run with protected files as they were before, too"
+		text += "; the checks also run with the protected files as they were before"
 	}
 	if len(c.Protect) > 0 {
-		text += "; protected besides: " + strings.Join(c.Protect, " ")
+		text += "; also protected: " + strings.Join(c.Protect, " ")
 	}
 	return text
 }

@@ -8,15 +8,15 @@ import (
 	"descartes/verify"
 )
 
-// Line is one policy that is in force beyond what every run has.
+// Line is one policy in force beyond what every run has.
 type Line struct{ Name, Text string }
 
 func (l Line) String() string { return l.Name + ": " + l.Text }
 
-// ReceiptsLine names the line about receipts: how a task is proved, and not whether it is done.
+// ReceiptsLine names the line about receipts: how a task is proved, not whether it is done.
 const ReceiptsLine = "receipts"
 
-// Policy says what is in force for a run over a tag, or of a prompt; nothing where all is as it is by default.
+// Policy describes what is in force for a run, over a tag or of a prompt; empty where all is default.
 func Policy(c *Config, tag bool) (lines []Line) {
 	add := func(name, format string, args ...any) {
 		lines = append(lines, Line{name, fmt.Sprintf(format, args...)})
@@ -33,12 +33,12 @@ func Policy(c *Config, tag bool) (lines []Line) {
 			text = "1 check (" + names[0] + ")"
 		}
 		if c.AllChecks {
-			text += ", all of them also after a failure"
+			text += ", all of them even after a failure"
 		}
 		add("verify", "%s", text)
 	}
 	if c.Baseline == "known" {
-		add("baseline", "known failures may stay, new ones may not come")
+		add("baseline", "known failures may stay, new ones fail the attempt")
 	}
 	if tag && c.Require == "verified" {
 		add("require", "a task turns a test from red to green, or adds one")
@@ -54,13 +54,13 @@ func Policy(c *Config, tag bool) (lines []Line) {
 		add("holdout", "%s", text)
 	}
 	if c.proves() {
-		add("prove", "tests that an attempt brings must fail without the rest of its work")
+		add("prove", "tests that an attempt adds must fail without the rest of its work")
 	}
 	if c.Mutants > 0 {
-		add("mutants", "tests must notice %s in what an attempt changed, where the language's mutation tool is installed", count(c.Mutants, "small fault"))
+		add("mutants", "tests must catch %s in what an attempt changed, where the language's mutation tool is installed", count(c.Mutants, "small fault"))
 	}
 	if c.Strength > 0 {
-		add("strength", "tests that an attempt brings must refuse %s that %s writes", count(c.Strength, "wrong solution"), cmp.Or(c.StrengthBackend, "an agent"))
+		add("strength", "tests that an attempt adds must reject %s that %s writes", count(c.Strength, "wrong solution"), cmp.Or(c.StrengthBackend, "an agent"))
 	}
 	if what := c.Reviews(); what != "" && tag {
 		one := c.Reviewers()[0]

@@ -10,16 +10,16 @@ import (
 	"descartes/tasks"
 )
 
-// ProofConfig says what is asked of an attempt that its verify command has passed.
+// ProofConfig asks for more proof than a passing verify command.
 type ProofConfig struct {
 	Holdout HoldoutConfig `json:"holdout,omitzero"`
 	Review  ReviewConfig  `json:"review,omitzero"`
-	Prove   string        `json:"prove,omitempty" flag:"prove" words:"off|red-without" open:"off" in:"mode resume" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove says otherwise (default: off)"`
+	Prove   string        `json:"prove,omitempty" flag:"prove" words:"off|red-without" open:"off" in:"mode resume" help:"red-without: tests that an attempt adds or changes must fail without the rest of its work, on a copy of the project; a task's own prove overrides this (default: off)"`
 
-	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" help:"have a mutation tool of the language put this many small faults into what an attempt changed; its tests must notice each (default: none)"`
+	Mutants int `json:"mutants,omitempty" flag:"mutants" least:"0" in:"mode resume" help:"have the language's mutation tool put this many small faults into what an attempt changed; the tests must catch each (default: none)"`
 
-	Strength        int    `json:"strength,omitempty" flag:"strength" least:"0" in:"mode resume" help:"have an agent write this many wrong solutions, which the tests of an attempt must refuse, and one that the task permits (default: none)"`
-	StrengthBackend string `json:"strength_backend,omitempty" power:"yes" help:"backend of that agent (default: that of the run)"`
+	Strength        int    `json:"strength,omitempty" flag:"strength" least:"0" in:"mode resume" help:"have an agent write this many wrong solutions, which the attempt's tests must reject, and one that the task permits (default: none)"`
+	StrengthBackend string `json:"strength_backend,omitempty" power:"yes" help:"backend of the agent that writes them (default: that of the run)"`
 
 	ProvesSome bool `json:"proves_some,omitempty" yaml:"-"` // tasks that ask for it themselves
 }
@@ -28,18 +28,18 @@ type ProofConfig struct {
 type HoldoutConfig struct {
 	Run     string `json:"run,omitempty" power:"yes" help:"command that checks a verified attempt with tests that no agent sees; $DESCARTES_HOLDOUT is their folder"`
 	Dir     string `json:"dir,omitempty" type:"path" power:"yes" help:"folder of those tests, outside the project"`
-	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"duration" help:"longest run of that command (default: that of the verify command)"`
+	Timeout int    `json:"timeout_secs,omitempty" yaml:"timeout" type:"duration" help:"time limit for that command (default: that of the verify command)"`
 }
 
-// ReviewConfig is a second agent's opinion of work that has passed everything else.
+// ReviewConfig has a second agent review work that has passed everything else.
 type ReviewConfig struct {
-	Backend string `json:"backend,omitempty" flag:"review" power:"yes" arg:"backend" in:"tag resume" help:"another agent reads what the checks have passed, and approves, rejects or asks a person; off: none does"`
-	Model   string `json:"model,omitempty" power:"yes" help:"model that it is asked to use"`
-	Prompt  string `json:"prompt,omitempty" help:"what it is asked to look at besides the task and its criteria"`
-	On      string `json:"on,omitempty" words:"task|wave" help:"what it reads: each task's verified attempt, or each wave before its commit (default: task)"`
+	Backend string `json:"backend,omitempty" flag:"review" power:"yes" arg:"backend" in:"tag resume" help:"backend that reads what the checks have passed, and approves it, rejects it or asks a person; off: no review"`
+	Model   string `json:"model,omitempty" power:"yes" help:"model that the reviewer uses"`
+	Prompt  string `json:"prompt,omitempty" help:"what the reviewer looks at besides the task and its criteria"`
+	On      string `json:"on,omitempty" words:"task|wave" help:"what the reviewer reads: each task's verified attempt, or each wave before its commit (default: task)"`
 }
 
-// The two things that a review may be of.
+// What a review may be of.
 const (
 	ReviewTask = "task"
 	ReviewWave = "wave"
@@ -54,7 +54,7 @@ func (c *Config) Reviews() string {
 	return cmp.Or(r.On, ReviewTask)
 }
 
-// Reviewers lists what the second agent may be run with, best first: that of the settings, then those that take its place when it fails.
+// Reviewers lists what the reviewer may run with, best first: its own settings, then the fallbacks.
 func (c *Config) Reviewers() []Choice {
 	first := cmp.Or(c.Review.Backend, c.Backend.Type)
 	out := []Choice{{first, cmp.Or(c.Review.Model, c.model(first, ""))}}
@@ -69,7 +69,7 @@ func (c *Config) Reviewers() []Choice {
 	return out
 }
 
-// NeedsLab reports whether commands run on trees besides those that attempts work in.
+// NeedsLab reports whether commands run on trees other than those that attempts work in.
 func (c *Config) NeedsLab() bool {
 	return c.Holdout.Run != "" || c.ProtectsBase() || c.proves() || c.ProvesSome || c.Mutants > 0 || c.Strength > 0
 }
@@ -78,7 +78,8 @@ const redWithout = "red-without"
 
 func (c *ProofConfig) proves() bool { return c.Prove == redWithout }
 
-// ProveOf reports whether the tests of an attempt at a task, or with nil of an iteration, have to fail without the rest of its work.
+// ProveOf reports whether the tests of an attempt at a task must fail without the rest of its work; nil stands for an
+// iteration.
 func (c *Config) ProveOf(t *tasks.Task) bool {
 	if t != nil && t.Prove != "" {
 		return t.Prove == redWithout
@@ -86,7 +87,7 @@ func (c *Config) ProveOf(t *tasks.Task) bool {
 	return c.proves()
 }
 
-// Folder is that of the tests, links followed where it is there.
+// Folder is the tests' folder, with links followed if it exists.
 func (h HoldoutConfig) Folder(root string) string {
 	dir := h.Dir
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
@@ -100,7 +101,7 @@ func (h HoldoutConfig) Folder(root string) string {
 	return dir
 }
 
-// StrengthChoices lists what the agent may be run with that writes wrong solutions for the tests of a task, best first.
+// StrengthChoices lists what the agent that writes wrong solutions may run with, best first.
 func (c *Config) StrengthChoices(t *tasks.Task) []Choice {
 	out := c.Choices(t)
 	if name := c.StrengthBackend; name != "" && name != out[0].Backend {

@@ -11,8 +11,8 @@ import (
 	"descartes/loop/gate"
 )
 
-// Secrets are those of our environment, handed on to agents or not, and of the settings' own variables. What looks
-// like a credential is one, unless the settings say otherwise.
+// Secrets are the secrets of our environment, passed on to agents or not, and of the settings' own variables. A value
+// that looks like a credential is one, unless the settings say otherwise.
 func (c *Config) Secrets(environ []string) []redact.Secret {
 	if slices.Contains(c.Mask, "off") {
 		return nil
@@ -47,11 +47,10 @@ func (c *Config) rowVars() (list []map[string]string) {
 	return list
 }
 
-// placeholder stands in a state file for the value of a secret.
+// placeholder replaces the value of a secret in a state file.
 func placeholder(name string) string { return "{secret:" + name + "}" }
 
-// Hide is the settings as the state file has them: the names of secrets and not their values, which resuming
-// reads again.
+// Hide returns the settings as the state file has them: with the names of secrets, whose values resuming reads again.
 func Hide(cfg Config, list []redact.Secret) Config {
 	if len(list) == 0 {
 		return cfg
@@ -66,7 +65,7 @@ func Hide(cfg Config, list []redact.Secret) Config {
 	})
 }
 
-// Reveal is Hide's opposite. missing names the secrets that are not to be had any more.
+// Reveal undoes Hide. missing names the secrets that no longer have a value.
 func Reveal(cfg Config, environ []string, file Config) (_ Config, missing []string) {
 	file.Mask = cfg.Mask
 	list := file.Secrets(environ)
@@ -89,7 +88,7 @@ func Reveal(cfg Config, environ []string, file Config) (_ Config, missing []stri
 	return cfg, slices.Compact(missing)
 }
 
-// again is saved variables, with the values of those that were hidden from the settings file.
+// again restores the hidden values of saved variables from the settings file.
 func again(saved, file map[string]string) map[string]string {
 	saved = maps.Clone(saved)
 	for name, value := range saved {
@@ -100,7 +99,8 @@ func again(saved, file map[string]string) map[string]string {
 	return saved
 }
 
-// eachText is the settings with each text changed that may hold a secret: commands, variables and the prompt.
+// eachText returns the settings with change applied to each text that may hold a secret: commands, variables and the
+// prompt.
 func eachText(cfg Config, change func(string) string) Config {
 	values := func(vars map[string]string) map[string]string {
 		vars = maps.Clone(vars)
@@ -132,7 +132,7 @@ func eachText(cfg Config, change func(string) string) Config {
 	return cfg
 }
 
-// eachCriterion changes what is said in criteria, in a copy of them.
+// eachCriterion applies change to criteria, in a copy.
 func eachCriterion(list []gate.Criterion, change func(string) string) []gate.Criterion {
 	list = slices.Clone(list)
 	for i := range list {

@@ -17,15 +17,15 @@ import (
 	"descartes/verify"
 )
 
-// Setting is one field of Settings: what its tags say.
+// Setting is one field of Settings, as its tags describe it.
 type Setting struct {
-	Key   string   // in descartes.yaml and config show, as "git.hooks"; "" for what is only of a start
+	Key   string   // in descartes.yaml and config show, as "git.hooks"; "" for what only a start needs
 	YAML  bool     // descartes.yaml may have it
 	Flag  string   // "" for none
-	From  string   // the flag that it is made from in another way; "" for none
+	From  string   // the flag that it is made from; "" for none
 	Help  string   // of the flag, with its value's name in backquotes
-	Words []string // that it may be; nil for any
-	Power bool     // says what is run, or what that may touch
+	Words []string // allowed values; nil for any
+	Power bool     // it decides what runs, or what that may touch
 
 	kind    string // how it is written: its type tag, else its field's type
 	initial string // the default tag
@@ -39,13 +39,13 @@ type Setting struct {
 // all are the settings, in the order of their fields.
 var all = settingsOf(reflect.TypeFor[Settings](), "", nil)
 
-// All lists the settings. It is not to be changed.
+// All lists the settings. Do not change it.
 func All() []*Setting { return all }
 
-// Is reports whether a setting counts there: one of the words of its in tag.
+// Is reports whether a setting applies there: one of the words of its in tag.
 func (s *Setting) Is(word string) bool { return slices.Contains(s.in, word) }
 
-// Variable is the environment variable that gives a flag its value.
+// Variable is the environment variable that sets a flag.
 func Variable(flag string) string {
 	return "DESCARTES_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
@@ -64,7 +64,7 @@ func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting) {
 			list = append(list, settingsOf(f.Type, prefix+name+".", at)...)
 			continue
 		case tag.Get("flag") == "" && (yaml == "-" || yaml == ""):
-			continue // what a run finds out, and keeps with its settings
+			continue // found out by a run, and kept with its settings
 		}
 		s := &Setting{YAML: yaml != "-" && yaml != "", Flag: tag.Get("flag"), From: tag.Get("from"), Help: tag.Get("help"), Power: tag.Get("power") == "yes",
 			kind: cmp.Or(tag.Get("type"), strings.TrimPrefix(f.Type.String(), "[]")), initial: tag.Get("default"), open: tag.Get("open"), short: tag.Get("short"), in: strings.Fields(tag.Get("in")), index: at}
@@ -99,20 +99,20 @@ func (s *Setting) value(of *Settings) reflect.Value {
 	return reflect.ValueOf(of).Elem().FieldByIndex(s.index)
 }
 
-// New is the settings without any source but the defaults.
+// New returns the default settings.
 func New() Settings {
 	var s Settings
 	for _, one := range all {
 		if one.initial != "" {
 			if err := one.parse(one.value(&s), one.initial); err != nil {
-				panic(fmt.Sprintf("default of %s%s: %v", one.Key, one.Flag, err)) // our own tag
+				panic(fmt.Sprintf("default of %s%s: %v", one.Key, one.Flag, err)) // a tag of ours
 			}
 		}
 	}
 	return s
 }
 
-// parse puts what a flag or the environment says into the setting's field; a list may be given by several texts.
+// parse sets the setting's field from a flag or the environment; a list may be given by several texts.
 func (s *Setting) parse(field reflect.Value, texts ...string) error {
 	x, err := s.parsed(texts)
 	if err == nil {
@@ -139,7 +139,7 @@ func (s *Setting) parsed(texts []string) (any, error) {
 	case "cooldown":
 		n, err := parseSeconds(text)
 		if err == nil && n == 0 && text != "" {
-			err = errors.New("it must be more than 0; loop resume --yes lets the loop try at once")
+			err = errors.New("must be more than 0; loop resume --yes lets the loop try at once")
 		}
 		return n, err
 	case "size":
@@ -185,7 +185,7 @@ func (s *Setting) text(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// Check refuses values that no flag and no file could have given: a state file may be written by others.
+// Check refuses values that no flag or file could have given: others may have written the state file.
 func (s *Settings) Check() error {
 	for _, one := range all {
 		v := one.value(s)
@@ -217,14 +217,14 @@ func (s *Settings) Check() error {
 	return nil
 }
 
-// check refuses a number that is out of bounds; name is what a person wrote, a flag or a key.
+// check refuses a number that is out of bounds; name is what the user wrote, a flag or a key.
 func (s *Setting) check(name string, v reflect.Value) error {
 	flag := strings.HasPrefix(name, "--")
 	if !flag {
 		name += ":"
 	}
 	if s.kind == "float64" && (v.Float() < 0 || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
-		return fmt.Errorf("%s %g: a sum of dollars is wanted", name, v.Float())
+		return fmt.Errorf("%s %g: give a sum of dollars", name, v.Float())
 	}
 	least := s.least
 	if least == nil && (s.kind == "secs" || s.kind == "cooldown") {
@@ -241,7 +241,7 @@ func (s *Setting) check(name string, v reflect.Value) error {
 	return fmt.Errorf("%s %d is negative", name, v.Int())
 }
 
-// typeName is the name of a flag's value in its help, where no word of the help is.
+// typeName is the name of a flag's value in its help, for a flag whose help has no such word.
 func (s *Setting) typeName() string {
 	switch s.kind {
 	case "secs", "duration", "cooldown", "deadline":
@@ -259,7 +259,7 @@ func (s *Setting) typeName() string {
 	return strings.Replace(s.kind, "path", "string", 1)
 }
 
-// given is the value of a flag: it writes into the settings that it is of, and keeps what it was given for Over.
+// given is a flag's value: it sets the field and keeps the texts for Over.
 type given struct {
 	of    []*Setting // the one with the help first
 	to    *Settings
@@ -273,7 +273,7 @@ func (g *given) String() string {
 	return g.of[0].text(g.of[0].value(g.to))
 }
 
-// Texts are what the flag was given, once for each time.
+// Texts are the texts that the flag was given.
 func (g *given) Texts() []string { return g.texts }
 
 func (g *given) Type() string { return g.of[0].typeName() }
@@ -295,7 +295,7 @@ func (g *given) Set(text string) error {
 	return nil
 }
 
-// Bind makes the flags of the settings that are wanted. s is to be from New, and to stay where it is.
+// Bind makes the flags of the wanted settings. s must come from New, and must not move.
 func (s *Settings) Bind(f *pflag.FlagSet, wanted func(*Setting) bool) {
 	for _, one := range all {
 		if one.Flag == "" || one.Help == "" || !wanted(one) {
@@ -314,11 +314,11 @@ func (s *Settings) Bind(f *pflag.FlagSet, wanted func(*Setting) bool) {
 	}
 }
 
-// Over puts what the flags were given over those settings. at makes a path that was typed one of the project; nil leaves
-// it as it is. An error is an *Error.
+// Over applies the given flags to the settings. at turns a typed path into one of the project; nil leaves it as it
+// is. An error is an *Error.
 func (s *Settings) Over(f *pflag.FlagSet, below Config, at func(path string) string) (err error) {
 	s.Config = below
-	if f.Changed("verify") { // one command instead of what the file lists
+	if f.Changed("verify") { // one command replaces the file's list
 		s.Checks = nil
 	}
 	f.Visit(func(fl *pflag.Flag) {
@@ -349,10 +349,10 @@ func (s *Settings) Over(f *pflag.FlagSet, below Config, at func(path string) str
 }
 
 func noneOf(text string, words []string) error {
-	return fmt.Errorf("%q is none of %s", text, strings.Join(words, ", "))
+	return fmt.Errorf("%q is not one of %s", text, strings.Join(words, ", "))
 }
 
-// wordsOf are the words of lines with commas.
+// wordsOf splits lines at commas.
 func wordsOf(lines []string) []string {
 	out := []string{}
 	for _, line := range lines {
@@ -365,7 +365,7 @@ func wordsOf(lines []string) []string {
 	return out
 }
 
-// parseSeconds reads a number of seconds, given as such or as a duration.
+// parseSeconds reads a number of seconds, plain or as a duration.
 func parseSeconds(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -374,7 +374,7 @@ func parseSeconds(text string) (int64, error) {
 	if err != nil {
 		d, derr := time.ParseDuration(text)
 		if derr != nil {
-			return 0, fmt.Errorf("%q is no number of seconds and no duration like 20m", text)
+			return 0, fmt.Errorf("%q is neither a number of seconds nor a duration like 20m", text)
 		}
 		n = int(math.Ceil(d.Seconds()))
 	}
@@ -398,7 +398,7 @@ func secondsText(n int64) string {
 	return text
 }
 
-// parseSize reads a number of bytes, with or without a letter for its unit.
+// parseSize reads a number of bytes, with or without a unit letter.
 func parseSize(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -412,7 +412,7 @@ func parseSize(text string) (int64, error) {
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || math.IsNaN(v) || v < 0 || v*unit > 1<<50 {
-		return 0, fmt.Errorf("%q is no size like 512M or 4G", text)
+		return 0, fmt.Errorf("%q is not a size like 512M or 4G", text)
 	}
 	return int64(v * unit), nil
 }
@@ -443,7 +443,7 @@ func parseBreaker(text string) (int64, error) {
 	return int64(n), nil
 }
 
-// ParseDeadline reads a point in time, given as such, as the next HH:MM, or as a duration from now; nil is none.
+// ParseDeadline reads a point in time: a date, the next HH:MM, or a duration from now; nil is none.
 func ParseDeadline(text string, now time.Time) (*time.Time, error) {
 	if text == "" {
 		return nil, nil
@@ -462,5 +462,5 @@ func ParseDeadline(text string, now time.Time) (*time.Time, error) {
 		t := now.Add(d)
 		return &t, nil
 	}
-	return nil, fmt.Errorf("%q is no time like 2006-01-02T15:04:05Z, no 15:04 and no duration like 8h", text)
+	return nil, fmt.Errorf("%q is not a time like 2006-01-02T15:04:05Z or 15:04, nor a duration like 8h", text)
 }

@@ -192,7 +192,7 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	s.Sandbox = "perhaps"
-	if err := s.Check(); err == nil || err.Error() != `sandbox: "perhaps" is none of auto, strict, off` {
+	if err := s.Check(); err == nil || err.Error() != `sandbox: "perhaps" is not one of auto, strict, off` {
 		t.Error(err)
 	}
 	s.Sandbox, s.MaxIterations = "off", -1
@@ -206,15 +206,15 @@ func TestFlagErrors(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--max-iterations=0":  "--max-iterations 0: must be at least 1",
 		"--spin-limit=-1":     "--spin-limit -1: must not be negative",
-		"--max-cost=-1":       "--max-cost -1: a sum of dollars is wanted",
-		"--max-cost=NaN":      "--max-cost NaN: a sum of dollars is wanted",
-		"--on-limit=never":    `"never" is none of wait, stop, fallback`,
-		"--spec-budget=burst": `"burst" is none of warn, cut`,
+		"--max-cost=-1":       "--max-cost -1: give a sum of dollars",
+		"--max-cost=NaN":      "--max-cost NaN: give a sum of dollars",
+		"--on-limit=never":    `"never" is not one of wait, stop, fallback`,
+		"--spec-budget=burst": `"burst" is not one of warn, cut`,
 		"--breaker=0":         `"0" is neither a number of tasks nor off`,
-		"--cooldown=0":        "it must be more than 0",
+		"--cooldown=0":        "must be more than 0",
 		"--max-attempts=x":    `parsing "x": invalid syntax`,
 		"--timeout=-5m":       "out of range",
-		"--max-memory=much":   "no size like 512M or 4G",
+		"--max-memory=much":   "not a size like 512M or 4G",
 	} {
 		s := New()
 		f := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -242,23 +242,23 @@ func TestFile(t *testing.T) {
 		"comand: x\n":                          "line 1: unknown setting comand",
 		"a: 1\nb: 2\n":                         "line 1: unknown setting a; line 2: unknown setting b",
 		"command: a\ncommand: b\n":             `line 2: mapping key "command" already defined at line 1`,
-		"git: run\n":                           "line 1: there is `run`, where settings by name are wanted",
-		"fallback: {a: b}\n":                   "line 1: there are settings by name, where a list is wanted",
+		"git: run\n":                           "line 1: there is `run`, where settings, each with a name, are wanted",
+		"fallback: {a: b}\n":                   "line 1: there are settings, each with a name, where a list is wanted",
 		"sandbox_read: x\n":                    "line 1: there is `x`, where a list is wanted",
 		"command: [a]\n":                       "line 1: there is a list, where a text is wanted",
 		"verify_network: perhaps\n":            "line 1: there is `perhaps`, where true or false is wanted",
 		"max_cost_usd: much\n":                 "line 1: there is `much`, where a number is wanted",
-		"max_cost_usd: -1\n":                   "max_cost_usd: -1: a sum of dollars is wanted",
+		"max_cost_usd: -1\n":                   "max_cost_usd: -1: give a sum of dollars",
 		"idle_timeout_secs: 20m\n":             "line 1: there is `20m`, where a whole number is wanted",
 		"idle_timeout_secs: -1\n":              "idle_timeout_secs: -1 is negative",
-		"git: {hook_timeout: soon}\n":          "git.hook_timeout: \"soon\" is no number of seconds",
-		"max_memory: much\n":                   "max_memory: \"much\" is no size",
+		"git: {hook_timeout: soon}\n":          "git.hook_timeout: \"soon\" is neither a number of seconds",
+		"max_memory: much\n":                   "max_memory: \"much\" is not a size",
 		"breaker: 0\n":                         "breaker: \"0\" is neither",
-		"mask: x\n":                            "mask: a list of variables is wanted",
+		"mask: x\n":                            "mask: give a list of variables",
 		"criteria: it works\n":                 "criteria: line 1: expected a list",
 		"backends: {x: {comand: y}}\n":         "line 1: unknown setting comand",
 		"backends: {x: {command: \"a 'b\"}}\n": "backends.x.command",
-		"backends: {x: {model_tiers: [a]}}\n":  "line 1: there is a list, where settings by name are wanted",
+		"backends: {x: {model_tiers: [a]}}\n":  "line 1: there is a list, where settings, each with a name, are wanted",
 		"a: &a {<<: *a}\n":                     "line 1",
 		"git: &a {<<: *a}\n":                   "line 1",
 		"[":                                    "line 1",

@@ -14,7 +14,7 @@ import (
 	"descartes/verify/guard"
 )
 
-// Value is what a setting is, and where that comes from.
+// Value is a setting's value and where it comes from.
 type Value struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"`
@@ -22,8 +22,8 @@ type Value struct {
 	From   string `json:"from,omitempty"` // the flag, the variable, or the file and its line
 }
 
-// Environment gives the value of DESCARTES_<FLAG> to each flag that was not given, but those for which there is no such
-// variable: what a loop sets for its agents is no setting. An error is an *Error.
+// Environment sets each flag that was not given from DESCARTES_<FLAG>, except where that variable is one a loop sets
+// for its agents. An error is an *Error.
 func Environment(f *pflag.FlagSet, without ...string) (err error) {
 	f.VisitAll(func(fl *pflag.Flag) {
 		name := Variable(fl.Name)
@@ -38,7 +38,7 @@ func Environment(f *pflag.FlagSet, without ...string) (err error) {
 	return err
 }
 
-// Fill puts in what a run takes where a setting is left open.
+// Fill fills in what a run uses for settings that are left open.
 func (s *Settings) Fill() {
 	if s.StrictEnv() {
 		s.Env = EnvStrict
@@ -46,16 +46,16 @@ func (s *Settings) Fill() {
 	for _, one := range all {
 		if v := one.value(s); one.open != "" && v.IsZero() {
 			if err := one.parse(v, one.open); err != nil {
-				panic(fmt.Sprintf("%s: %v", one.Key, err)) // our own tag
+				panic(fmt.Sprintf("%s: %v", one.Key, err)) // a tag of ours
 			}
 		}
 	}
 }
 
-// Show lists the settings. typed are the flags that were given on the command line; file and lines tell of descartes.yaml.
+// Show lists the settings. typed are the flags on the command line; file and lines describe descartes.yaml.
 func (s *Settings) Show(f *pflag.FlagSet, typed []string, file string, lines map[string]int) (list []Value) {
 	for _, one := range all {
-		flag := one.Flag + one.From // it has one of them
+		flag := one.Flag + one.From // it has one of the two
 		if one.Key == "" || !one.YAML && f.Lookup(flag) == nil {
 			continue
 		}

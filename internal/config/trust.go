@@ -18,23 +18,23 @@ import (
 	"descartes/internal/redact"
 )
 
-// Demand is something in a project's settings file that acts outside the sandbox, or opens it. A repository brings the file, so
-// a person has to trust it first.
+// Demand is something in a project's settings file that acts outside the sandbox, or opens it. The file comes with
+// the repository, so the user has to trust it first.
 type Demand struct {
 	Key  string
 	Text string // the value, or one of several
-	Flag string // with which a user decides it instead; "" for none
-	Held bool   // the sandbox holds it in, where there is one
-	Off  bool   // it is outside only because the file says sandbox: off
+	Flag string // that lets a user decide instead; "" for none
+	Held bool   // the sandbox confines it, where there is one
+	Off  bool   // outside only because the file says sandbox: off
 }
 
-// Sum names the demand.
+// Sum identifies the demand.
 func (d *Demand) Sum() string {
 	sum := sha256.Sum256([]byte(d.Key + "\x00" + d.Text))
 	return hex.EncodeToString(sum[:])
 }
 
-// Demands are those of the settings in a file: what calls people, what widens the sandbox, and with sandbox: off every command.
+// Demands lists what a settings file demands: notifications, a wider sandbox, and with sandbox: off every command.
 func (f *File) Demands() (out []Demand) {
 	add := func(d Demand, texts ...string) {
 		for _, text := range texts {
@@ -87,7 +87,7 @@ func sortedKeys[V any](m map[string]V) (keys []string) {
 	return keys
 }
 
-// TrustDigest names a set of demands; "" for none.
+// TrustDigest identifies a set of demands; "" for none.
 func TrustDigest(demands []Demand) string {
 	if len(demands) == 0 {
 		return ""
@@ -101,14 +101,15 @@ func TrustDigest(demands []Demand) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Trust is what a user trusts of one project's settings. It lies in the user's own folder, where no repository brings it.
+// Trust is what a user trusts in one project's settings. It is in the user's own folder, which no repository can
+// write.
 type Trust struct {
-	Dir    string           // of all projects
+	Dir    string           // for all projects
 	Root   string           // the project
-	Redact *redact.Redactor // of values that are kept
+	Redact *redact.Redactor // for values that are kept
 }
 
-// Trusted is one set of demands that was trusted.
+// Trusted is one set of demands that the user trusted.
 type Trusted struct {
 	Digest  string         `json:"digest"`
 	At      time.Time      `json:"at"`
@@ -130,7 +131,7 @@ type trustFile struct {
 const (
 	trustVersion = 1
 	maxTrust     = 4 << 20
-	maxTrusted   = 20 // sets of a project that are remembered, the last ones
+	maxTrusted   = 20 // sets remembered for a project, the latest ones
 )
 
 func (t *Trust) path() string {
@@ -149,10 +150,10 @@ func (t *Trust) Read() ([]Trusted, error) {
 		err = json.Unmarshal(data, &f)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is trusted: %s: %w", t.path(), err)
+		return nil, fmt.Errorf("read trusted settings: %s: %w", t.path(), err)
 	}
 	if f.Version != trustVersion {
-		return nil, fmt.Errorf("read what is trusted: %s has version %d, this program knows %d", t.path(), f.Version, trustVersion)
+		return nil, fmt.Errorf("read trusted settings: %s has version %d, this program knows %d", t.path(), f.Version, trustVersion)
 	}
 	return f.Trusted, nil
 }
@@ -172,14 +173,14 @@ func (t *Trust) Add(demands []Demand, now time.Time) error {
 	return t.write(list[max(0, len(list)-maxTrusted):])
 }
 
-// Forget trusts nothing of the project any more, and reports whether something was.
+// Forget withdraws all trust in the project, and reports whether there was any.
 func (t *Trust) Forget() (bool, error) {
 	err := os.Remove(t.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("forget what is trusted: %w", err)
+		return false, fmt.Errorf("forget trusted settings: %w", err)
 	}
 	return true, nil
 }
@@ -193,13 +194,13 @@ func (t *Trust) write(list []Trusted) error {
 		err = atomicfile.Write(atomicfile.OS(), t.path(), append(data, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keep what is trusted: %w", err)
+		return fmt.Errorf("save trusted settings: %w", err)
 	}
 	return nil
 }
 
-// Wider says of each demand that no set covers what it is beside the set that was trusted last, in a line: with the value, and whether
-// it is new or was another. Nil: all of them are trusted.
+// Wider describes each demand that no trusted set covers, in a line: its value, and whether it is new or changed
+// since the set trusted last. Nil: all are trusted.
 func (t *Trust) Wider(demands []Demand) (lines []string, err error) {
 	list, err := t.Read()
 	if err != nil {

@@ -22,23 +22,23 @@ import (
 	"descartes/internal/terminal"
 )
 
-// Watch finds out which settings that say what is run, or what that may touch and see, have changed in a settings file since the
-// last run of the project.
+// Watch finds the settings that changed in a settings file since the project's last run, among those that decide what
+// runs or what that may touch and see.
 type Watch struct {
 	Root   string
 	File   string           // the settings file
-	Name   string           // as it is shown, and known in Seen
+	Name   string           // its name in messages and in Seen
 	Seen   string           // file below Root with what earlier runs found
-	Redact *redact.Redactor // of values that are shown and kept
+	Redact *redact.Redactor // for values that are shown and kept
 }
 
-// power is the value of such a setting: as it is shown, and the sum by which it is compared.
+// power is such a setting's value: as shown, and the sum for comparing.
 type power struct {
 	Text string `json:"text"`
 	Sum  string `json:"sum"`
 }
 
-// powers reads them. A file that is missing has none; what is wrong with one is said where it is read for a run.
+// powers reads them. A missing file has none; a broken one is reported where a run reads it.
 func (w *Watch) powers() map[string]power {
 	out := map[string]power{}
 	data, err := plainfile.Read(filepath.Dir(w.File), w.File, MaxFile)
@@ -71,7 +71,7 @@ func (w *Watch) powers() map[string]power {
 	return out
 }
 
-// seen is what earlier runs found, by the name of the settings file; what cannot be read was not found.
+// seen is what earlier runs found, by the name of the settings file; empty where unreadable.
 func (w *Watch) seen() (files map[string]map[string]power, text []byte) {
 	text, err := plainfile.Read(w.Root, w.Seen, 4*MaxFile)
 	if err != nil || json.Unmarshal(text, &files) != nil || files == nil {
@@ -80,7 +80,7 @@ func (w *Watch) seen() (files map[string]map[string]power, text []byte) {
 	return files, text
 }
 
-// Changed says it in one line for each setting. by is asked once, if there are any, for what ends each line.
+// Changed describes each change in a line. by is called once, if there is a change, for the end of each line.
 func (w *Watch) Changed(by func() string) (notes []string) {
 	files, _ := w.seen()
 	was, known := files[w.Name]
@@ -104,7 +104,7 @@ func (w *Watch) Changed(by func() string) (notes []string) {
 	return notes
 }
 
-// Remember keeps what the file says for the next run. A nil Watch keeps nothing.
+// Remember saves what the file says for the next run. A nil Watch saves nothing.
 func (w *Watch) Remember() error {
 	if w == nil {
 		return nil
@@ -119,7 +119,7 @@ func (w *Watch) Remember() error {
 		return err
 	}
 	err = atomicfile.Write(atomicfile.OS(), w.Seen, append(text, '\n'), 0o600)
-	if errors.Is(err, fs.ErrNotExist) { // a loop over a tag that starts beside us took the temporary file for a dead one's
+	if errors.Is(err, fs.ErrNotExist) { // a tag loop starting beside us took the temporary file for a dead one's
 		err = atomicfile.Write(atomicfile.OS(), w.Seen, append(text, '\n'), 0o600)
 	}
 	return err

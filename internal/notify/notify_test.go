@@ -337,7 +337,7 @@ func TestTargets(t *testing.T) {
 			t.Errorf("%s: got %q, %v", c.text, got.name, err)
 		}
 	}
-	if _, err := New(Options{Targets: []string{"bell"}, On: []string{"finished", "never"}}); err == nil || !strings.Contains(err.Error(), `"never" is none of finished, blocked, question, quota, breaker`) {
+	if _, err := New(Options{Targets: []string{"bell"}, On: []string{"finished", "never"}}); err == nil || !strings.Contains(err.Error(), `"never" is not one of finished, blocked, question, quota, breaker`) {
 		t.Errorf("got %v", err)
 	}
 	if n, err := New(Options{}); n != nil || err != nil {
