@@ -157,8 +157,9 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestAction checks that the action for GitHub is well-formed, and gives descartes flags that there are.
+// TestAction checks that the steps of the action for GitHub use inputs that there are; TestTyped reads what they type.
 func TestAction(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "action.yml"))
 	if err != nil {
 		t.Fatal(err)
@@ -166,46 +167,27 @@ func TestAction(t *testing.T) {
 	var action struct {
 		Inputs map[string]any
 		Runs   struct {
-			Steps []struct {
-				Run string
-				Env map[string]string
-			}
+			Steps []struct{ Env map[string]string }
 		}
 	}
 	if err := yaml.Unmarshal(text, &action); err != nil {
 		t.Fatal(err)
 	}
-	root, calls := newRootCmd(), 0
+	used := 0
 	for _, step := range action.Runs.Steps {
-		for line := range strings.Lines(step.Run) {
-			args, called := strings.CutPrefix(line, "descartes ")
-			if !called {
-				continue
-			}
-			calls++
-			args, _, _ = strings.Cut(args, " >")
-			args, _, _ = strings.Cut(args, " |")
-			cmd, rest, err := root.Find(strings.Fields(args))
-			if err != nil || cmd == root {
-				t.Errorf("%s: %v", line, err)
-				continue
-			}
-			for _, word := range rest {
-				word, _, _ = strings.Cut(word, "=")
-				if name, is := strings.CutPrefix(word, "--"); is && cmd.Flags().Lookup(name) == nil {
-					t.Errorf("%s: unknown placeholder flag --%s", line, name)
-				}
-			}
-		}
 		for _, value := range step.Env {
 			name, input := strings.CutPrefix(value, "${{ inputs.")
-			if name = strings.TrimSuffix(name, " }}"); input && action.Inputs[name] == nil {
+			if !input {
+				continue
+			}
+			used++
+			if name = strings.TrimSuffix(name, " }}"); action.Inputs[name] == nil {
 				t.Errorf("no input %q", name)
 			}
 		}
 	}
-	if calls != 3 {
-		t.Errorf("%d calls of descartes", calls)
+	if used == 0 {
+		t.Error("no step uses an input")
 	}
 }
 

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/text"
+	"gopkg.in/yaml.v3"
+	"mvdan.cc/sh/v3/syntax"
+
+	"descartes/internal/docs"
+)
+
+// pages are what people read of the repository, by their paths from its top, and parsed.
+func pages(t *testing.T) map[string]*page {
+	t.Helper()
+	root := docs.Root(t)
+	top, err := filepath.Glob(filepath.Join(root, "*.md"))
+	below, berr := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err := errors.Join(err, berr); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*page{}
+	for _, file := range append(top, below...) {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.ToSlash(name)] = readPage(source)
+	}
+	return out
+}
+
+// page is a file of Markdown.
+type page struct {
+	anchors []string
+	links   []string
+	blocks  []block
+}
+
+// block is code on a page: fenced with its language, indented, or within a line.
+type block struct{ language, text string }
+
+func readPage(source []byte) *page {
+	p := &page{}
+	code := func(n ast.Node) (s string) {
+		for i := range n.Lines().Len() {
+			line := n.Lines().At(i)
+			s += string(line.Value(source))
+		}
+		return s
+	}
+	attribute := regexp.MustCompile(`\b(href|src|srcset|id|name)="([^"]*)"`)
+	raw := func(html string) {
+		for _, m := range attribute.FindAllStringSubmatch(html, -1) {
+			if m[1] == "id" || m[1] == "name" {
+				p.anchors = append(p.anchors, m[2])
+			} else {
+				p.links = append(p.links, m[2])
+			}
+		}
+	}
+	tree := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
+	_ = ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			slug := anchorOf(plain(n, source))
+			for i := 1; slices.Contains(p.anchors, slug); i++ {
+				slug = fmt.Sprintf("%s-%d", anchorOf(plain(n, source)), i)
+			}
+			p.anchors = append(p.anchors, slug)
+		case *ast.Link:
+			p.links = append(p.links, string(n.Destination))
+		case *ast.Image:
+			p.links = append(p.links, string(n.Destination))
+		case *ast.HTMLBlock:
+			raw(code(n))
+		case *ast.RawHTML:
+			for i := range n.Segments.Len() {
+				segment := n.Segments.At(i)
+				raw(string(segment.Value(source)))
+			}
+		case *ast.FencedCodeBlock:
+			p.blocks = append(p.blocks, block{string(n.Language(source)), code(n)})
+		case *ast.CodeBlock:
+			p.blocks = append(p.blocks, block{"", code(n)})
+		case *ast.CodeSpan:
+			p.blocks = append(p.blocks, block{"", plain(n, source)})
+		}
+		return ast.WalkContinue, nil
+	})
+	return p
+}
+
+// plain is the text of a node and of all below it.
+func plain(n ast.Node, source []byte) string {
+	var b strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch n := n.(type) {
+		case *ast.Text:
+			if entering {
+				b.Write(n.Value(source))
+				if n.SoftLineBreak() {
+					b.WriteByte(' ')
+				}
+			}
+		case *ast.String:
+			if entering {
+				b.Write(n.Value)
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return b.String()
+}
+
+// anchorOf is what GitHub makes of a heading for links to it.
+func anchorOf(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
+// TestLinks follows every link from a page to another place of the repository, and finds every page of docs/ in its table of contents.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	for name, p := range all {
+		for _, link := range p.links {
+			u, err := url.Parse(link)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if u.Scheme != "" {
+				continue
+			}
+			to := name
+			if u.Path != "" {
+				to = path.Join(path.Dir(name), u.Path)
+			}
+			if _, err := os.Stat(filepath.Join(docs.Root(t), filepath.FromSlash(to))); err != nil {
+				t.Errorf("%s links to %s: %v", name, link, err)
+			} else if u.Fragment != "" && all[to] != nil && !slices.Contains(all[to].anchors, u.Fragment) {
+				t.Errorf("%s links to %s, where there is no such heading", name, link)
+			}
+		}
+	}
+	for name := range all {
+		if dir, file := path.Split(name); dir == "docs/" && file != "README.md" && !slices.Contains(all["docs/README.md"].links, file) {
+			t.Errorf("docs/README.md does not list %s", file)
+		}
+	}
+}
+
+// TestReadme keeps README so short that it is read.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile(filepath.Join(docs.Root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(source, []byte("\n")); n > 200 {
+		t.Errorf("README.md has %d lines, at most 200 are read: move some of them to docs", n)
+	}
+}
+
+// TestTyped parses every command line of the pages and of the action for GitHub as the program would: the commands, their flags, and how
+// many arguments they take.
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	action, err := os.ReadFile(filepath.Join(docs.Root(t), "action.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["action.yml"] = &page{blocks: []block{{"yaml", string(action)}}}
+	flags, flagName := map[string]bool{"--tag": true}, regexp.MustCompile(`^(--[a-z][a-z-]+)`)
+	for _, c := range commandTree() {
+		c.Flags().VisitAll(func(f *pflag.Flag) { flags["--"+f.Name] = true })
+	}
+	lines := map[string]int{}
+	for name, p := range all {
+		if name == "CHANGELOG.md" || name == "docs/commands.md" {
+			continue // of other days, and made from the commands themselves
+		}
+		for _, b := range p.blocks {
+			if m := flagName.FindStringSubmatch(b.text); m != nil && !flags[m[1]] && name != "docs/migrating.md" { // which has those of other programs
+				t.Errorf("%s: no command has the flag %s", name, m[1])
+			}
+			for _, args := range b.calls() {
+				lines[name]++
+				if err := parses(args); err != nil {
+					t.Errorf("%s: descartes %s: %v", name, strings.Join(args, " "), err)
+				}
+			}
+		}
+	}
+	if lines["README.md"] < 3 || lines["docs/ci.md"] < 3 || lines["action.yml"] != 3 || lines["docs/running.md"] < 10 {
+		t.Errorf("too few command lines are found: %v", lines)
+	}
+}
+
+// calls are the arguments of each call of descartes in a block.
+func (b block) calls() (out [][]string) {
+	switch b.language {
+	case "yaml":
+		var doc yaml.Node
+		if yaml.Unmarshal([]byte(b.text), &doc) != nil {
+			return nil
+		}
+		var each func(n *yaml.Node)
+		each = func(n *yaml.Node) {
+			if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "descartes ") {
+				out = append(out, callsIn(n.Value)...)
+			}
+			for _, below := range n.Content {
+				each(below)
+			}
+		}
+		each(&doc)
+		return out
+	case "console":
+		for line := range strings.Lines(b.text) {
+			if typed, ok := strings.CutPrefix(line, "$ "); ok {
+				out = append(out, callsIn(typed)...)
+			}
+		}
+		return out
+	case "", "sh", "bash":
+		if calls := callsIn(b.text); calls != nil {
+			return calls
+		}
+		for line := range strings.Lines(b.text) {
+			out = append(out, callsIn(line)...)
+		}
+	}
+	return out
+}
+
+// callsIn are those of a shell's text; none where that is no such text.
+func callsIn(script string) (out [][]string) {
+	f, err := syntax.NewParser().Parse(strings.NewReader(script), "")
+	if err != nil {
+		return nil
+	}
+	printer := syntax.NewPrinter()
+	syntax.Walk(f, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 || !slices.Contains([]string{"descartes", "./descartes"}, call.Args[0].Lit()) {
+			return true
+		}
+		args := []string{}
+		for _, w := range call.Args[1:] {
+			var b strings.Builder
+			_ = printer.Print(&b, w)
+			args = append(args, strings.Trim(b.String(), `"'`))
+		}
+		out = append(out, args)
+		return true
+	})
+	return out
+}
+
+// parses reports what the program would say against a command line, placeholders aside.
+func parses(args []string) error {
+	root := newRootCmd()
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	cmd.InitDefaultHelpFlag()
+	var unknown *pflag.NotExistError
+	if err := cmd.ParseFlags(rest); errors.As(err, &unknown) {
+		return err
+	} else if err != nil {
+		return nil // a placeholder stands for the value
+	}
+	words := slices.DeleteFunc(cmd.Flags().Args(), func(w string) bool { return w == "..." })
+	if cmd.HasAvailableSubCommands() && len(words) > 0 {
+		return fmt.Errorf("there is no command %q", words[0])
+	}
+	if len(words) > 0 { // without any it is the name of the command
+		return cmd.ValidateArgs(words)
+	}
+	return nil
+}
