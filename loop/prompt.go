@@ -77,6 +77,7 @@ func (it *Iteration) Seen(path string) string {
 type Rules interface {
 	Before(*Iteration) *Outcome                // looks whether the iteration may begin; an outcome says that the run ends
 	About() string                             // what the iteration is about, in one line; kept with its start
+	Announce(*Iteration) []string              // what people are told before it
 	Adopt(it *Iteration, about string)         // takes over an iteration that a killed run had begun about that, instead of Before
 	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: the settings' prompt with its iteration context
 	Checks(*Iteration) bool                    // whether the verify command is run after it
@@ -92,6 +93,7 @@ type Plain struct{}
 
 func (Plain) Before(*Iteration) *Outcome        { return nil }
 func (Plain) About() string                     { return "" }
+func (Plain) Announce(*Iteration) []string      { return nil }
 func (Plain) Adopt(*Iteration, string)          {}
 func (Plain) Compose(*Iteration) (string, bool) { return "", false }
 func (Plain) Checks(*Iteration) bool            { return true }
@@ -458,9 +460,9 @@ func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
 		u.it.base = u.stand.Tree
 	}
 	first.Tree = string(u.it.base)
-	first.Title = w.job.Rules.About()
+	first.Title, first.Lines = w.job.Rules.About(), w.job.Rules.Announce(u.it)
 	if c := w.criteria(); c != nil {
-		first.Lines = []string{c.Before(u.it.Number, u.it.Max, w.costSoFar())}
+		first.Lines = append(first.Lines, c.Before(u.it.Number, u.it.Max, w.costSoFar()))
 		if err := w.putLoopFile(w.agentDir(), w.loopFileText(c)); err != nil { // in a slot that was cleaned
 			w.held = append(w.held, &journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: err.Error()})
 		}

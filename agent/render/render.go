@@ -76,12 +76,18 @@ type Renderer struct {
 	order  []string // of calls
 	usage  stream.Tokens
 	usd    float64
+
+	messages, requests int
 }
 
 // New makes a Renderer for a log of a format of package stream; show is called for each item.
 func New(format string, show func(Item)) *Renderer {
 	return &Renderer{format: format, show: show, calls: map[string]string{}}
 }
+
+// Told is how many messages of the agent's own the log has so far, and how many requests to its model the client counts there. In a format
+// without events both are 0.
+func (r *Renderer) Told() (messages, requests int) { return r.messages, r.requests }
 
 // Write takes more of the log in.
 func (r *Renderer) Write(p []byte) (int, error) {
@@ -241,6 +247,7 @@ func (r *Renderer) say(text string, inner bool) {
 	r.give(Item{Kind: Text, Text: text, Inner: inner})
 	if !inner {
 		r.said = text
+		r.messages++
 	}
 }
 
@@ -290,9 +297,9 @@ func (r *Renderer) told(e stream.Event) {
 		note(true, "refused: %s", e.Word)
 	case stream.Usage:
 		if !e.Add {
-			r.usage, r.usd = stream.Tokens{}, 0
+			r.usage, r.usd, r.requests = stream.Tokens{}, 0, 0
 		}
-		r.usage, r.usd = r.usage.Plus(e.Tokens), r.usd+e.USD
+		r.usage, r.usd, r.requests = r.usage.Plus(e.Tokens), r.usd+e.USD, r.requests+e.Requests
 	case stream.End:
 		r.ended(e)
 	case stream.Begin, stream.Allowed:
@@ -355,6 +362,9 @@ func (r *Renderer) part(words []byte) Item {
 func (r *Renderer) flush() {
 	if words := bytes.TrimRight(r.words, "\n \t"); len(words) > 0 {
 		r.show(r.part(words))
+	}
+	if r.open {
+		r.messages++
 	}
 	r.words, r.open = r.words[:0], false
 }

@@ -24,6 +24,7 @@ type claudeLine struct {
 	Result     string          `json:"result"`
 	Errors     []string        `json:"errors"`
 	USD        float64         `json:"total_cost_usd"`
+	Turns      number          `json:"num_turns"`
 	SinceModel map[string]struct {
 		USD float64 `json:"costUSD"`
 	} `json:"model_usage_since_last_result"`
@@ -157,7 +158,7 @@ func (e *claudeLine) result(tell func(Event)) {
 	for _, d := range e.Denied[:min(len(e.Denied), 100)] {
 		tell(Event{Kind: Denied, Word: d.Tool})
 	}
-	usage := Event{Kind: Usage, Tokens: e.Usage.tokens(), USD: e.USD}
+	usage := Event{Kind: Usage, Tokens: e.Usage.tokens(), USD: e.USD, Requests: int(e.Turns.int())}
 	if e.SinceModel != nil { // then the total is the session's, of the runs before a --resume too
 		usage.USD, usage.Add = 0, true
 		for _, m := range e.SinceModel {

@@ -19,6 +19,8 @@ type Event struct {
 	Tokens Tokens
 	USD    float64
 	Add    bool // tokens and dollars are of a part of the run
+
+	Requests int // of Usage: to the model, for these tokens; 0 where not told
 }
 
 // Kind says what happened.

@@ -66,7 +66,7 @@ func readOpencode(line []byte, tell func(Event)) LineKind {
 	case "step_finish":
 		t := e.Part.Tokens
 		read, write := t.Cache.Read.int(), t.Cache.Write.int() // which it leaves out of its input
-		tell(Event{Kind: Usage, USD: e.Part.USD, Add: true,
+		tell(Event{Kind: Usage, USD: e.Part.USD, Add: true, Requests: 1,
 			Tokens: Tokens{Input: t.Input.int() + read + write, CacheRead: read, CacheWrite: write, Output: t.Output.int() + t.Reasoning.int()}})
 		if e.Part.Reason == "stop" {
 			tell(Event{Kind: End, OK: true})

@@ -61,7 +61,6 @@ A loop that runs takes up what its agents have asked and somebody answers meanwh
 	}
 	look.register(cmd, "print it as JSON")
 	cmd.Flags().BoolVar(&edit, "edit", false, "write the answer in $EDITOR")
-	look.completeTask(cmd)
 	return cmd
 }
 
@@ -402,7 +401,6 @@ checks of a wave and of the end are run as ever.
 	look.register(cmd, "print it as JSON")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the journal, the reports and the receipt")
 	cmd.Flags().IntVar(&number, "attempt", 0, "`number` of the attempt (default: the last one that left work)")
-	look.completeTask(cmd)
 	return cmd
 }
 

@@ -57,7 +57,6 @@ started. ` + leaveKey + ` leaves it running, and so does the end of this termina
 		},
 	}
 	registerDir(cmd, &dir)
-	completeLoops(cmd, &dir)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the events as JSON lines on stdout, people's text on stderr")
 	return cmd
 }

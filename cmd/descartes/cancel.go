@@ -62,7 +62,6 @@ func newAskCmd(r loop.Request, short string) *cobra.Command {
 		},
 	}
 	registerDir(cmd, &dir)
-	completeLoops(cmd, &dir)
 	cmd.Flags().BoolVar(&now, "now", false, "interrupt the running agent")
 	cmd.Flags().BoolVar(&undo, "undo", false, "take the request back, as long as the loop has not stopped")
 	return cmd

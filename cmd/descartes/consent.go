@@ -76,7 +76,6 @@ asks as ever, and without a terminal it waits (exit 7). --no-confirm passes ever
 	f.BoolVar(&list, "list", false, "list the grants and their uses")
 	f.StringVar(&revoke, "revoke", "", "end the grant of this `name`, or all")
 	f.BoolVar(&asJSON, "json", false, "list the grants as JSON")
-	completeWords(cmd, "gate", "G1", "G2", "G3")
 	return cmd
 }
 

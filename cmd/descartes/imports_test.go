@@ -18,6 +18,7 @@ func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/atomicfile": {"internal/crash", "internal/oscall"},
 		"internal/acp":        {"internal/oneline", "agent/process", "internal/proc"},
+		"internal/complete":   {"agent", "agent/quota", "internal/atomicfile", "internal/config", "internal/report", "internal/terminal", "loop", "tasks"}, // what a shell offers: a view, too
 		"internal/crash":      {},
 		"internal/config":     {"verify/guard", "agent", "verify", "agent/stream", "loop/gate", "tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"}, // of which settings hold values
 		"internal/docs":       {},                                                                                                                                                             // only tests import it
@@ -58,7 +59,7 @@ func arrows() map[string][]string {
 		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
+		"cmd/descartes":       {"internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
 		"loop/mode":           {"internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"descartes/agent"
+	"descartes/agent/quota"
 	"descartes/internal/acp"
+	"descartes/internal/complete"
 	"descartes/internal/config"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
 	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
-	"descartes/loop"
-	"descartes/tasks"
 )
 
 func main() {
@@ -143,8 +143,40 @@ and committed.
 	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
 	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
+	root.InitDefaultCompletionCmd("")
+	explainCompletion(root)
 	sortIntoGroups(root)
+	complete.Project{Root: func(f *pflag.FlagSet) (string, error) {
+		return findRoot(complete.Value(f, "working-dir"))
+	}, List: listOf, Quota: func() *quota.Accounts { return accounts(nil, "", os.Getenv) }}.Attach(root)
 	return root
+}
+
+// explainCompletion says how each shell is made to complete, in lines to copy.
+func explainCompletion(root *cobra.Command) {
+	how := map[string]string{
+		"bash": `  echo 'source <(descartes completion bash)' >> ~/.bashrc
+
+It needs the package bash-completion (macOS: brew install bash-completion@2).`,
+		"zsh": `  mkdir -p ~/.zfunc && descartes completion zsh > ~/.zfunc/_descartes
+  echo 'fpath+=~/.zfunc; autoload -Uz compinit; compinit' >> ~/.zshrc`,
+		"fish": `  mkdir -p ~/.config/fish/completions
+  descartes completion fish > ~/.config/fish/completions/descartes.fish`,
+		"powershell": `  descartes completion powershell >> $PROFILE`,
+	}
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	text := "Let your shell complete commands, flags, tags, tasks, loops, backends and settings.\nRun the lines for your shell once, then open a new one."
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		text += "\n\n" + shell + "\n\n" + how[shell]
+	}
+	cmd.Short, cmd.Long = "Let your shell complete what you type", text
+	for _, c := range cmd.Commands() {
+		c.Short = "Print the script for " + c.Name()
+		c.Long = c.Short + ". To have it loaded by every new shell:\n\n" + how[c.Name()]
+	}
 }
 
 // groups are the parts of the list of commands, each with its commands in the order in which they are shown.
@@ -397,59 +429,6 @@ func takes(least, most int, names string) cobra.PositionalArgs {
 
 func registerDir(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "working-dir", ".", "work as if started in this `directory`")
-}
-
-// completeWords lets a shell complete a flag that takes one of a few words.
-func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is registered by the caller
-	}
-}
-
-// taskIDs offers the ids of the list that the flags given so far mean, with their titles.
-func taskIDs(cmd *cobra.Command, dir string) ([]string, cobra.ShellCompDirective) {
-	look := tagFlags{settings: settings{Settings: config.New()}}
-	look.Dir = dir
-	root, c, err := look.source(cmd)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	f, err := loop.OpenTasks(root, c)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var out []string
-	for _, t := range f.Tasks() {
-		out = append(out, cobra.CompletionWithDesc(terminal.Clean(t.ID), terminal.Clean(t.Title)))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeTask completes the first argument of a command, a task. more completes those after it.
-func (l *tagFlags) completeTask(cmd *cobra.Command, more ...string) {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		switch len(args) {
-		case 0:
-			return taskIDs(cmd, l.Dir)
-		case 1:
-			return more, cobra.ShellCompDirectiveNoFileComp
-		}
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeTags lets a shell complete --scud-tag from the project's task files.
-func completeTags(cmd *cobra.Command, dir *string) {
-	known := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		root, err := findRoot(*dir)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return tasks.Known(root), cobra.ShellCompDirectiveNoFileComp
-	}
-	if err := cmd.RegisterFlagCompletionFunc("scud-tag", known); err != nil {
-		panic(err) // the flag is registered by the caller
-	}
 }
 
 func write(w io.Writer, s string) error {

@@ -43,7 +43,7 @@ that the agent says is looked for.`)
 const modeText = `
 
 In prompts ${ITERATION} ${MAX_ITERATIONS} ${MODE} ${RETRY} ${TASK_DESCRIPTION} ${ASSOCIATED_SPEC} ${PLAN_FILE} ${SPECS_DIR} ${TEST_COMMAND}
-${PROMISE} ${PROJECT_DIR} and ${TIMESTAMP} are filled in. What the agent says goes to stderr and into the session log.
+${PROMISE} ${PROJECT_DIR} ${TIMESTAMP} and ${SUB_AGENTS} are filled in. What the agent says goes to stderr and into the session log.
 
 Exit codes: 0 complete, or the limit of iterations is reached; 2 usage, or no plan to build from; 3 tests fail
 beyond the retries; 4 the agent fails beyond the retries; 5 git refused; others as for loop start.`
@@ -110,7 +110,7 @@ func runMode(cmd *cobra.Command, kind mode.Kind, s *settings, args []string) err
 func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, args []string) (err error) {
 	verifyCommand, checks := s.Scud.VerificationCommand, s.Checks
 	s.Checks = nil
-	s.Scud, s.VerificationCommand = loop.ScudConfig{MaxIterationsPerTask: s.Scud.MaxIterationsPerTask}, ""
+	s.Scud, s.VerificationCommand = loop.ScudConfig{MaxIterationsPerTask: s.Scud.MaxIterationsPerTask, UseSubAgents: s.Scud.UseSubAgents}, ""
 	s.Git.AutoCommit = !s.NoCommit
 	s.workIn(f, root)
 	s.WorkingDirectory = root // plan, specs and tests are the project's
@@ -154,6 +154,10 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 
 // testWith chooses the command that decides about what was built.
 func (s *settings) testWith(p mode.Project, given string, checks []verify.Check) error {
+	if len(checks) > 0 && checks[0].Name != "" && given == "" { // whoever names several means these
+		s.Checks = checks
+		return nil
+	}
 	if cmd := p.TestCommand(); cmd != "" {
 		s.VerificationCommand, s.verifyFrom = cmd, "AGENTS.md"
 		if given != "" && given != cmd {
@@ -219,7 +223,7 @@ func modeOf(root, kind string, cfg loop.Config, g loop.Gate) (*mode.Run, loop.Ga
 	if kind != loop.KindPlan && kind != loop.KindBuild {
 		return nil, g
 	}
-	run := &mode.Run{Kind: mode.Kind(kind), Project: mode.Open(root), Text: cfg.Prompt, Plan: cfg.PlanPrompt, Test: cfg.VerificationCommand, Promise: cfg.CompletionPromise, Now: time.Now}
+	run := &mode.Run{Kind: mode.Kind(kind), Project: mode.Open(root), Text: cfg.Prompt, Plan: cfg.PlanPrompt, Test: cfg.VerificationCommand, Promise: cfg.CompletionPromise, Alone: !cfg.Scud.UseSubAgents, Now: time.Now}
 	if run.Replans() && g != nil {
 		g = mode.NewAlternate(g, run.Specs)
 	}

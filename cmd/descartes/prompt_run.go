@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -115,7 +116,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 	var log *mode.Session
 	if of != "" {
 		log = &mode.Session{Root: root, Kind: of, Run: r.mode, Task: strings.TrimPrefix(r.job.Config.Git.CommitTemplate, "prompt: iteration 1 - "),
-			Show: func() mode.Shown { return readable(said, r.backend.Format, root) }, Redact: r.redact, Began: time.Now()}
+			Show: func(w io.Writer) mode.Shown { return readable(w, r.backend.Format, root) }, People: said, Redact: r.redact, Began: time.Now()}
 		j.observe, j.said = log.Observe, said
 	}
 	e, took, err := r.conduct(cmd, s, p, j)
@@ -224,6 +225,11 @@ func (p *printer) promptHeader(r *promptRun) {
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n")
 	if r.mode != nil {
 		p.say("mode: %s, with %s", r.mode.Kind, cmp.Or(terminal.Clean(r.from), "the prompt of descartes"))
+		specs := "none in specs/: the agent looks for them in the project's documents"
+		if n := len(r.mode.Project.Specs()); n > 0 {
+			specs = terminal.Count(n, "file") + " in specs/"
+		}
+		p.say("specs: %s", specs)
 	} else {
 		p.say("prompt: %s (%s)", terminal.Fit(terminal.Clean(first), 70), size(len(c.Prompt)))
 	}

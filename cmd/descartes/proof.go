@@ -49,7 +49,6 @@ and the command that comes next.`,
 	}
 	look.register(cmd, "print it as JSON")
 	look.registerGraph(cmd)
-	look.completeTask(cmd)
 	return cmd
 }
 
@@ -139,7 +138,6 @@ Exit codes: 0 there is one, 2 there is none, 3 the note was changed or is somebo
 	}
 	look.register(cmd, "print the receipt as JSON")
 	cmd.Flags().BoolVar(&bundle, "bundle", false, "print the in-toto statements as JSON lines")
-	look.completeTask(cmd)
 	return cmd
 }
 

@@ -38,7 +38,6 @@ worked when, as JUnit, or as JSON. Of the loop that is running, or the last one.
 		},
 	}
 	registerDir(cmd, &dir)
-	completeLoops(cmd, &dir)
 	cmd.Flags().StringVar(&format, "format", "markdown", "junit, markdown, html or json")
 	return cmd
 }

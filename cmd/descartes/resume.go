@@ -41,7 +41,6 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 			return resume(cmd, s, last, step)
 		},
 	}
-	completeLoops(cmd, &s.Dir)
 	s.register(cmd, ofResume)
 	f := cmd.Flags()
 	f.Lookup("name").Usage = "`id` of the loop"

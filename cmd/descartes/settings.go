@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"descartes/agent"
 	"descartes/agent/process"
+	"descartes/internal/complete"
 	"descartes/internal/config"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
@@ -55,17 +55,6 @@ type settings struct {
 func (s *settings) register(cmd *cobra.Command, which func(*config.Setting) bool) {
 	s.Settings = config.New()
 	s.Bind(cmd.Flags(), which)
-	for _, one := range config.All() {
-		if cmd.Flags().Lookup(one.Flag) != nil && one.Words != nil {
-			completeWords(cmd, one.Flag, one.Words...)
-		}
-	}
-	if cmd.Flags().Lookup("fallback") != nil {
-		completeWords(cmd, "fallback", agent.Names()...)
-	}
-	if cmd.Flags().Lookup("scud-tag") != nil {
-		completeTags(cmd, &s.Dir)
-	}
 }
 
 // ofRun are the settings of loop start; ofStart those of a command that only looks at what a start would do; ofResume those
@@ -489,7 +478,8 @@ func newConfigShowCmd() *cobra.Command {
 		Long: `Print each setting and where its value comes from: a flag, DESCARTES_<FLAG> in the environment, descartes.yaml,
 or the default; the first of these that has it counts. It takes the flags of loop start. A key, or the beginning of
 one like "git.", prints only what it names.`,
-		Args: takes(0, 1, "at most one key"),
+		Args:              takes(0, 1, "at most one key"),
+		ValidArgsFunction: complete.Settings(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := s.show(cmd.Flags())
 			if err != nil {

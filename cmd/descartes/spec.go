@@ -121,12 +121,6 @@ func keptRefs(ctx context.Context, root string) ([]gitops.Ref, error) {
 func (s *settings) registerSource(cmd *cobra.Command) {
 	s.register(cmd, func(one *config.Setting) bool { return one.Is("spec") })
 	cmd.Flags().Lookup("scud-tag").Usage = "tag of the task (default: the active one, or the only one)"
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return taskIDs(cmd, s.Dir)
-	}
 }
 
 // leaf is a task that an agent can be given.
@@ -317,7 +311,6 @@ loop start --auto-tune has an agent do this between attempts.`,
 	f.BoolVar(&t.edit, "edit", false, "edit the text of the next attempt in $EDITOR")
 	f.BoolVar(&t.drop, "drop", false, "forget the text that was chosen before")
 	f.StringVar(&t.format, "format", "text", "text, json or markdown")
-	completeWords(cmd, "format", "text", "json", "markdown")
 	return cmd
 }
 

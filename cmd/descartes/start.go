@@ -83,13 +83,6 @@ the source found, and takes the same flags.
 		},
 	}
 	s.register(cmd, ofRun)
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		root, err := findRoot(s.Dir)
-		if len(args) > 0 || err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return tasks.Known(root), cobra.ShellCompDirectiveDefault
-	}
 	return cmd
 }
 
@@ -506,11 +499,5 @@ func newStepCmd() *cobra.Command {
 	}
 	s.register(cmd, ofRun)
 	cmd.Flags().StringVar(&task, "task", "", "run exactly this `task`")
-	known := func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return taskIDs(cmd, s.Dir)
-	}
-	if err := cmd.RegisterFlagCompletionFunc("task", known); err != nil {
-		panic(err) // it was registered above
-	}
 	return cmd
 }

@@ -42,7 +42,6 @@ func newStatusCmd() *cobra.Command {
 		},
 	}
 	registerDir(cmd, &dir)
-	completeLoops(cmd, &dir)
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "`id` of the loop")
 	f.StringVar(&stateFile, "state-file", "", "state `file` of the loop")
@@ -167,25 +166,4 @@ func newListCmd() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print all loops as JSON")
 	cmd.Flags().BoolVar(&every, "all", false, "every loop, also those that ended long ago")
 	return cmd
-}
-
-// completeLoops lets a shell complete the first argument of a command, a loop.
-func completeLoops(cmd *cobra.Command, dir *string) {
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		root, err := findRoot(*dir)
-		if err != nil || len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		all, err := loop.NewHome(root).List()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var out []string
-		for _, s := range all {
-			if s.State != nil && s.State.ID != "" && !s.Archived {
-				out = append(out, cobra.CompletionWithDesc(s.State.ID, terminal.Clean(s.State.Kind+" "+report.Readable(s.State.ExitReason.Type))))
-			}
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
-	}
 }

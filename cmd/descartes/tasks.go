@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/complete"
 	"descartes/internal/config"
 	"descartes/internal/report"
 	"descartes/internal/terminal"
@@ -74,7 +76,6 @@ func newTasksShowCmd() *cobra.Command {
 	}
 	look.register(cmd, "print the task as JSON")
 	look.registerGraph(cmd)
-	look.completeTask(cmd)
 	return cmd
 }
 
@@ -126,11 +127,6 @@ func newTasksSetCmd() *cobra.Command {
 		},
 	}
 	look.register(cmd, "print the change as JSON")
-	var words []string
-	for _, s := range []tasks.Status{tasks.Pending, tasks.InProgress, tasks.Done, tasks.Review, tasks.Blocked, tasks.Deferred, tasks.Cancelled, tasks.Failed} {
-		words = append(words, string(s))
-	}
-	look.completeTask(cmd, words...)
 	return cmd
 }
 
@@ -426,7 +422,6 @@ func newAttemptsCmd() *cobra.Command {
 		},
 	}
 	look.register(cmd, "print the attempts as JSON")
-	look.completeTask(cmd)
 	return cmd
 }
 
@@ -497,7 +492,17 @@ func (l *tagFlags) registerGraph(cmd *cobra.Command) {
 // source is the project and which list of it is meant: by flags, else by descartes.yaml, else by the
 // tag's unfinished loop.
 func (l *tagFlags) source(cmd *cobra.Command) (root string, c loop.ScudConfig, err error) {
-	f := cmd.Flags()
+	return l.list(cmd.Flags(), cmd.ErrOrStderr())
+}
+
+// listOf is the source that flags mean, without a word.
+func listOf(f *pflag.FlagSet) (root string, c loop.ScudConfig, err error) {
+	l := tagFlags{settings: settings{Settings: config.New()}}
+	l.Dir, l.File = complete.Value(f, "working-dir"), complete.Value(f, "config")
+	return l.list(f, io.Discard)
+}
+
+func (l *tagFlags) list(f *pflag.FlagSet, say io.Writer) (root string, c loop.ScudConfig, err error) {
 	if root, err = l.read(f); err != nil {
 		return root, c, err
 	}
@@ -505,7 +510,7 @@ func (l *tagFlags) source(cmd *cobra.Command) (root string, c loop.ScudConfig, e
 	if f.Changed("tasks-file") && !f.Changed("scud-tag") { // the tag of the settings is that of another file
 		c.Tag = ""
 	}
-	return root, c, chooseSource(cmd.ErrOrStderr(), root, &c)
+	return root, c, chooseSource(say, root, &c)
 }
 
 // board reads the list that the flags mean, and what its loops know of it. Nothing is changed.

@@ -55,7 +55,6 @@ Without a terminal, and with --plain, it prints a line for each event until the 
 		},
 	}
 	registerDir(cmd, &dir)
-	completeLoops(cmd, &dir)
 	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, also at a terminal")
 	return cmd
 }

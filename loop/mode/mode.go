@@ -27,6 +27,7 @@ type Run struct {
 	Promise string
 	Gate    loop.Gate // nil for a Prompt
 	Now     func() time.Time
+	Alone   bool   // its agents may not use agents of their own
 	Shown   string // the project's folder as prompts name it; "" for where the agent finds it
 
 	here   Project // as the iteration at hand finds it
@@ -107,6 +108,18 @@ func (r *Run) Specs() []string { return r.here.Specs() }
 // About says what the iteration at hand does, and Adopt is its opposite.
 func (r *Run) About() string { return string(r.at) + ": " + r.task }
 
+// Announce says which mode a loop begins in, and what each iteration is about.
+func (r *Run) Announce(t *loop.Iteration) (lines []string) {
+	doing := map[Kind]string{Plan: "planning", Build: "building"}[r.at]
+	if doing == "" {
+		return nil
+	}
+	if t.Number == 1 && t.Try == 1 {
+		lines = append(lines, "I'm starting the autonomous loop. Loading context and beginning "+strings.ToUpper(doing)+" mode.")
+	}
+	return append(lines, doing+": "+oneline.Clip(oneline.Text(r.task), 200))
+}
+
 // Adopt takes over an iteration about that.
 func (r *Run) Adopt(t *loop.Iteration, about string) {
 	r.here = r.Project.in(t)
@@ -156,7 +169,7 @@ func (r *Run) variables(t *loop.Iteration) Variables {
 		specs = "specs/"
 	}
 	return Variables{Mode: r.at, Iteration: t.Number, Max: t.Max, Try: t.Try, Task: r.task, Spec: r.spec, PlanFile: r.Project.Plan, Specs: specs,
-		Test: r.Test, Promise: r.Promise, Root: cmp.Or(r.Shown, t.Seen(r.Project.Root)), Start: r.Now().Format(time.RFC3339)}
+		Test: r.Test, Promise: r.Promise, Root: cmp.Or(r.Shown, t.Seen(r.Project.Root)), Start: r.Now().Format(time.RFC3339), Alone: r.Alone}
 }
 
 // Checks: only what was built is tested.

@@ -80,7 +80,15 @@ type Variables struct {
 	Promise   string
 	Root      string // ${PROJECT_DIR}
 	Start     string // ${TIMESTAMP}
+	Alone     bool   // the agent may not use agents of its own
 }
+
+// What ${SUB_AGENTS} says. How many is the agent's to choose: clients differ in what they allow, and accounts in what they pay.
+const (
+	subAgents = "If you can start sub-agents, let them read and search, several at a time and each with one question, and keep your own context for\n" +
+		"deciding and writing: once about half of it is used, have others read. Only one of you builds or runs tests at a time."
+	noSubAgents = "Do the work yourself: do not start sub-agents."
+)
 
 var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 
@@ -89,8 +97,13 @@ var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 func (v Variables) Expand(text string) string {
 	task, spec := cmp.Or(v.Task, "none is named"), cmp.Or(v.Spec, "none is named")
 	specs := cmp.Or(v.Specs, "there is no folder specs/: look for them in the documents of the project")
+	agents := subAgents
+	if v.Alone {
+		agents = noSubAgents
+	}
 	values := map[string]string{
-		"MODE": string(v.Mode), "ITERATION": strconv.Itoa(v.Iteration), "MAX_ITERATIONS": strconv.Itoa(v.Max), "RETRY": strconv.Itoa(max(0, v.Try-1)),
+		"SUB_AGENTS": agents,
+		"MODE":       string(v.Mode), "ITERATION": strconv.Itoa(v.Iteration), "MAX_ITERATIONS": strconv.Itoa(v.Max), "RETRY": strconv.Itoa(max(0, v.Try-1)),
 		"TASK_DESCRIPTION": task, "TASK": task, "ASSOCIATED_SPEC": spec, "SPEC": spec, "PLAN_FILE": v.PlanFile, "SPECS": specs, "SPECS_DIR": specs,
 		"TEST_COMMAND": cmp.Or(v.Test, "as AGENTS.md says"), "PROMISE": v.Promise, "PROJECT_DIR": v.Root, "TIMESTAMP": v.Start,
 	}

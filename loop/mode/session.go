@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -96,10 +97,11 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Shown is where people read what one agent prints.
+// Shown makes what a person reads of what one agent prints.
 type Shown interface {
 	io.Writer
 	Close()
+	Told() (messages, requests int) // how many so far; 0 where the agent's stream has none
 }
 
 // Session writes the session log of a run, and shows what its agents say while they say it. Its methods belong to the run's own
@@ -107,9 +109,10 @@ type Shown interface {
 type Session struct {
 	Root   string
 	Kind   Kind
-	Run    *Run         // nil for a prompt that is run once
-	Task   string       // of that
-	Show   func() Shown // for what an agent prints, and is closed when that has ended
+	Run    *Run                    // nil for a prompt that is run once
+	Task   string                  // of that
+	Show   func(w io.Writer) Shown // writes what one agent prints to w; it is closed when the agent has ended
+	People io.Writer
 	Redact *redact.Redactor
 	Began  time.Time
 
@@ -117,7 +120,8 @@ type Session struct {
 	log     *os.File
 	err     error // the first one; the run goes on without its session log
 	end     func()
-	detail  *journal.Detail // of the iteration's agent
+	told    func() (messages, requests int) // of the iteration's agent
+	detail  *journal.Detail                 // of the iteration's agent
 	started time.Time
 	total   int
 	good    int
@@ -149,17 +153,19 @@ func (m *Session) begin(e journal.Event) {
 	}
 	m.detail, m.started = nil, e.TS
 	m.put(Header{Iteration: e.Iteration, Mode: kind, Task: m.Redact.Text(task), Spec: spec, Start: e.TS})
+	record := &sticky{w: m.log}
+	text := m.Show(io.MultiWriter(m.People, record))
 	t := &tailReader{path: filepath.Join(m.Root, e.Detail.Log), over: make(chan struct{})}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer t.close()
-		text := m.Show()
-		defer text.Close()
-		record, people := m.Redact.Writer(m.log), m.Redact.Writer(text)
-		_, err := io.Copy(io.MultiWriter(record, people), t)
-		m.err = errors.Join(m.err, err, record.Flush(), people.Flush())
+		w := m.Redact.Writer(text)
+		_, err := io.Copy(w, t)
+		err = errors.Join(err, w.Flush())
+		text.Close()
+		m.err = errors.Join(m.err, err, record.err)
 	})
-	m.end = func() { close(t.over); wg.Wait() }
+	m.end, m.told = func() { close(t.over); wg.Wait() }, text.Told
 }
 
 func (m *Session) finish(e journal.Event) {
@@ -169,6 +175,8 @@ func (m *Session) finish(e journal.Event) {
 	m.end()
 	m.end = nil
 	f := Footer{Iteration: e.Iteration, End: e.TS, Took: e.TS.Sub(m.started), Retries: max(0, e.Attempt-1), Status: "success"}
+	messages, requests := m.told()
+	f.Messages, f.Requests = known(messages), known(requests)
 	if d := m.detail; d != nil {
 		f.Model = d.Model
 		if d.USD != nil || d.InputTokens+d.OutputTokens > 0 {
@@ -207,6 +215,27 @@ func (m *Session) Close(out loop.Outcome, code int) (path string, err error) {
 		return m.path, fmt.Errorf("the session log %s is not complete: %w", m.path, err)
 	}
 	return m.path, nil
+}
+
+// known is a number, "" for none.
+func known(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// sticky remembers that a write failed, which those that write to it do not look at.
+type sticky struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sticky) Write(p []byte) (int, error) {
+	if s.err == nil {
+		_, s.err = s.w.Write(p)
+	}
+	return len(p), nil
 }
 
 func (m *Session) put(block io.WriterTo) {

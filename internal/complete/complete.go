@@ -1,0 +1,363 @@
+// Package complete owns what a shell offers while a command is typed: for each argument and each flag, words of the project, names of files,
+// or nothing.
+package complete
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"descartes/agent"
+	"descartes/agent/quota"
+	"descartes/internal/atomicfile"
+	"descartes/internal/config"
+	"descartes/internal/report"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/tasks"
+)
+
+// Project finds what the flags typed so far mean. It prints nothing.
+type Project struct {
+	Root  func(*pflag.FlagSet) (string, error)
+	List  func(*pflag.FlagSet) (root string, c loop.ScudConfig, err error)
+	Quota func() *quota.Accounts
+}
+
+// offer is what may come next after those arguments. Whatever cannot be read offers nothing: a person who types wants no error.
+type offer func(f *pflag.FlagSet, args []string) []string
+
+const (
+	noFiles = cobra.ShellCompDirectiveNoFileComp
+	files   = cobra.ShellCompDirectiveDefault
+	folders = cobra.ShellCompDirectiveFilterDirs
+	// asTheyStand keeps the shell from sorting: task 2 stands before task 10, and the last loop first.
+	asTheyStand = noFiles | cobra.ShellCompDirectiveKeepOrder
+)
+
+// Attach decides for every argument and every flag below root that takes a value. What is in no table stays undecided.
+func (p Project) Attach(root *cobra.Command) {
+	args, flags, values := p.arguments(), p.flags(), placeholders()
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		_, takes, _ := strings.Cut(c.Use, " ")
+		switch a, known := args[c.Name()]; {
+		case c.ValidArgsFunction != nil || c.HasSubCommands():
+		case known:
+			c.ValidArgsFunction = a.argument
+		case !strings.ContainsAny(takes, "<["), strings.HasPrefix(takes, "-"):
+			c.ValidArgsFunction = nothing.argument
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if _, decided := c.GetFlagCompletionFunc(f.Name); decided || f.Value.Type() == "bool" {
+				return
+			}
+			placeholder, _ := pflag.UnquoteUsage(f)
+			a, known := flags[c.Name()+" --"+f.Name]
+			if !known {
+				a, known = flags["--"+f.Name]
+			}
+			if !known {
+				a, known = values[placeholder]
+			}
+			if placeholder == "id" || placeholder == "ID" {
+				a, known = args["status"], true
+			}
+			if !known {
+				return
+			}
+			if err := c.RegisterFlagCompletionFunc(f.Name, a.flag(f.Name == "fallback" || f.Name == "notify-on" || f.Name == "ok-exit")); err != nil {
+				panic(err) // the flag is this command's
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+}
+
+// answer is what is offered in the places of a command, one after the other, or for a flag.
+type answer struct {
+	offers []offer
+	then   cobra.ShellCompDirective // in these places; nothing comes after the last
+}
+
+var (
+	nothing = answer{then: noFiles}
+	aFile   = answer{then: files}
+	aFolder = answer{then: folders}
+)
+
+// words offers those, each with what it means after a tab.
+func words(list ...string) answer {
+	return answer{then: noFiles, offers: []offer{func(*pflag.FlagSet, []string) []string { return list }}}
+}
+
+// argument is cobra's function for the arguments of a command.
+func (a answer) argument(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	switch {
+	case len(args) < len(a.offers):
+		return beginning(a.offers[len(args)](c.Flags(), args), begun), a.then
+	case len(args) == 0:
+		return nil, a.then
+	}
+	return nil, noFiles
+}
+
+// flag is cobra's function for a flag; list says that its value is several words with commas between them.
+func (a answer) flag(list bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(a.offers) == 0 {
+			return nil, a.then
+		}
+		found := a.offers[0](c.Flags(), args)
+		if at := strings.LastIndexByte(begun, ','); list && at >= 0 {
+			given := strings.Split(begun[:at], ",")
+			found = slices.DeleteFunc(slices.Clone(found), func(one string) bool { return slices.Contains(given, wordOf(one)) })
+			for i := range found {
+				found[i] = begun[:at+1] + found[i]
+			}
+		}
+		return beginning(found, begun), a.then
+	}
+}
+
+// beginning are those that begin so: a shell need not be sent ten thousand.
+func beginning(list []string, begun string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(one string) bool { return !strings.HasPrefix(one, begun) })
+}
+
+// wordOf is what is offered, without what it means.
+func wordOf(offered string) string {
+	word, _, _ := strings.Cut(offered, "\t")
+	return word
+}
+
+// Value is what a flag was given so far, or its default; "" for one that there is not.
+func Value(f *pflag.FlagSet, name string) string {
+	if fl := f.Lookup(name); fl != nil {
+		return fl.Value.String()
+	}
+	return ""
+}
+
+// arguments are those of the commands, by name.
+func (p Project) arguments() map[string]answer {
+	loops := func(which func(loop.Home, loop.Saved) bool) answer {
+		return answer{then: asTheyStand, offers: []offer{p.loops(which)}}
+	}
+	task := answer{then: asTheyStand, offers: []offer{p.tasks}}
+	any := loops(func(loop.Home, loop.Saved) bool { return true })
+	live := loops(func(h loop.Home, s loop.Saved) bool { return h.IsLive(s) })
+	m := map[string]answer{
+		"run":    {then: files, offers: []offer{p.tags}},
+		"import": aFile, "prompt": aFile,
+		"build": nothing, "plan": nothing,
+		"cancel": loops(func(_ loop.Home, s loop.Saved) bool { return !s.State.Completed }),
+		"pause":  live, "attach": live, "watch": any, "status": any, "report": any,
+		"resume": loops(func(h loop.Home, s loop.Saved) bool { return !h.IsLive(s) }),
+		"logs":   {then: asTheyStand, offers: []offer{p.parts}},
+		"show":   task, // of tasks; that of config is its own
+		"set":    {then: asTheyStand, offers: []offer{p.tasks, statuses}},
+		"clear":  {then: noFiles, offers: []offer{p.accounts}},
+		"help":   nothing,
+	}
+	for _, name := range []string{"accept", "answer", "attempts", "receipt", "spec", "tune", "why"} {
+		m[name] = task
+	}
+	return m
+}
+
+// flags are those whose values are words, by name, with their command's where it is another's too.
+func (p Project) flags() map[string]answer {
+	one := func(o offer) answer { return answer{then: noFiles, offers: []offer{o}} }
+	m := map[string]answer{
+		"--scud-tag":        one(p.tags),
+		"--task":            {then: asTheyStand, offers: []offer{p.tasks}},
+		"--backend":         one(p.backends),
+		"--fallback":        one(p.backends),
+		"--review":          one(func(f *pflag.FlagSet, args []string) []string { return append(p.backends(f, args), "off") }),
+		"--gate":            words("promise", "status", "criteria"),
+		"grant --gate":      words("G1", "G2", "G3"),
+		"--format":          words("markdown", "html", "junit", "json"),
+		"tune --format":     words("text", "json", "markdown"),
+		"--prompt-mode":     words("stdin", "arg", "env", "file"),
+		"--notify":          words("desktop", "bell", "ntfy:", "slack:", "discord:", "telegram:"),
+		"--notify-on":       words("finished", "blocked", "question", "quota", "breaker"),
+		"--ok-exit":         words("3\tblocked tasks", "4\tthe agent cannot be run", "6\ta limit with work left", "7\tit waits for a person", "75\tquota used up"),
+		"--verify":          words("none\tthe agent's word is enough"),
+		"--deadline":        words("8h"),
+		"--older-than":      words("7d", "30d"),
+		"--expires":         words("1h", "12h", "7d"),
+		"--breaker":         words("off"),
+		"--reversibility":   words("2A", "2B", "1"),
+		"--revoke":          one(p.grants),
+		"--dir":             aFolder,
+		"--allowed-signers": aFile,
+	}
+	for _, s := range config.All() {
+		if s.Flag != "" && s.Words != nil {
+			m["--"+s.Flag] = words(s.Words...)
+		}
+	}
+	return m
+}
+
+// placeholders are for the other flags, by the word that stands for the value in help. Most of them are a person's to write.
+func placeholders() map[string]answer {
+	m := map[string]answer{"file": aFile, "directory": aFolder}
+	for _, free := range strings.Fields("int number string command line message name branch criterion digest dollars host:port size time variables wave when N") {
+		m[free] = nothing
+	}
+	return m
+}
+
+func statuses(*pflag.FlagSet, []string) (out []string) {
+	for _, s := range []tasks.Status{tasks.Pending, tasks.InProgress, tasks.Done, tasks.Review, tasks.Blocked, tasks.Deferred, tasks.Cancelled, tasks.Failed} {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+func (p Project) tags(f *pflag.FlagSet, _ []string) []string {
+	root, err := p.Root(f)
+	if err != nil {
+		return nil
+	}
+	return tasks.Known(root)
+}
+
+// tasks are those of the list that is meant, with their titles.
+func (p Project) tasks(f *pflag.FlagSet, _ []string) (out []string) {
+	root, c, err := p.List(f)
+	if err != nil {
+		return nil
+	}
+	list, err := loop.OpenTasks(root, c)
+	if err != nil {
+		return nil
+	}
+	for _, t := range list.Tasks() {
+		out = append(out, cobra.CompletionWithDesc(terminal.Clean(t.ID), terminal.Fit(terminal.Clean(t.Title), 60)))
+	}
+	return out
+}
+
+// loops are those of the project, the last first, with what each is about and how it stands.
+func (p Project) loops(which func(loop.Home, loop.Saved) bool) offer {
+	return func(f *pflag.FlagSet, _ []string) (out []string) {
+		root, err := p.Root(f)
+		if err != nil {
+			return nil
+		}
+		home := loop.NewHome(root)
+		all, err := home.List()
+		if err != nil {
+			return nil
+		}
+		for _, s := range all {
+			if s.State == nil || s.State.ID == "" || s.Archived || !which(home, s) {
+				continue
+			}
+			about, state := s.State.Kind, report.Readable(s.State.ExitReason.Type)
+			if s.State.Kind == loop.KindTag {
+				about = "tag " + s.State.Tag
+			}
+			if home.IsLive(s) {
+				state = "running"
+			}
+			out = append(out, cobra.CompletionWithDesc(s.State.ID, terminal.Clean(about+", "+state)))
+		}
+		return out
+	}
+}
+
+// parts are the tasks of the loop that --name means, or its iterations.
+func (p Project) parts(f *pflag.FlagSet, args []string) (out []string) {
+	root, err := p.Root(f)
+	if err != nil {
+		return nil
+	}
+	home := loop.NewHome(root)
+	s, err := home.Last()
+	if name := Value(f, "name"); name != "" {
+		s, err = home.Find(name)
+	}
+	switch {
+	case err != nil || s == nil:
+		return nil
+	case s.State.Kind != loop.KindTag:
+		for n := range s.State.Iteration {
+			out = append(out, strconv.Itoa(n+1))
+		}
+		return out
+	}
+	list, err := loop.OpenTasks(root, report.ListOf(s.State))
+	if err != nil {
+		return nil
+	}
+	for _, t := range list.Tasks() {
+		out = append(out, cobra.CompletionWithDesc(terminal.Clean(t.ID), terminal.Fit(terminal.Clean(t.Title), 60)))
+	}
+	return out
+}
+
+// backends are ours, and those that the project's settings add.
+func (p Project) backends(f *pflag.FlagSet, _ []string) []string {
+	out := agent.Names()
+	if root, err := p.Root(f); err == nil {
+		if file, err := config.ReadFile(filepath.Join(root, loop.SettingsFile), false); err == nil {
+			out = append(slices.Collect(maps.Keys(file.Backends)), out...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// grants are those that let something pass now, and all.
+func (p Project) grants(f *pflag.FlagSet, _ []string) []string {
+	out := []string{"all"}
+	root, err := p.Root(f)
+	if err != nil {
+		return nil
+	}
+	list, err := loop.NewHome(root).Grants(atomicfile.OS()).Read()
+	if err != nil {
+		return out
+	}
+	for _, g := range list {
+		if g.State(time.Now()) == "open" {
+			out = append(out, cobra.CompletionWithDesc(g.ID, g.Gate+", "+terminal.Count(g.Left(), "use")+" left"))
+		}
+	}
+	return out
+}
+
+func (p Project) accounts(*pflag.FlagSet, []string) (out []string) {
+	list, err := p.Quota().List(time.Now())
+	if err != nil {
+		return nil
+	}
+	for _, a := range list {
+		out = append(out, cobra.CompletionWithDesc(terminal.Clean(a.Account), "used up until "+terminal.Moment(a.Until)))
+	}
+	return out
+}
+
+// Settings are the keys of all settings, with what they say.
+func Settings() cobra.CompletionFunc {
+	var keys []string
+	for _, s := range config.All() {
+		if s.Key != "" {
+			keys = append(keys, cobra.CompletionWithDesc(s.Key, terminal.Fit(strings.ReplaceAll(s.Help, "`", ""), 70)))
+		}
+	}
+	return words(keys...).argument
+}
