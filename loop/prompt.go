@@ -219,7 +219,7 @@ func (w *promptWork) place() (dir string, fixed []string) {
 
 // watches reports whether what an iteration changes is looked at.
 func (w *promptWork) watches() bool {
-	return w.tools.Repo != nil && (w.job.Watch || w.config.Git.AutoCommit || w.config.NeedsLab() || w.config.Guards())
+	return w.tools.Repo != nil && (w.job.Watch || w.config.Git.AutoCommit || w.config.NeedsLab() || w.config.Guards() || w.config.Reviews() != "")
 }
 
 // treeWait is how long an iteration waits for the others that look at the working tree or commit in it.
@@ -498,6 +498,7 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 		}
 	}
 	in.Always = true
+	w.askReview(u, in)
 	if u.it != nil && len(w.history.Attempts) > 0 { // what an earlier iteration did to the checks counts, committed or not
 		in.Base = gitops.Tree(w.history.Attempts[0].Before)
 	}
@@ -596,7 +597,7 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 		}
 	}
 	if o := res.Objection; o != nil { // as if the verification had failed
-		f.Verify = &gate.Check{Name: o.By, Output: o.Detail}
+		f.Verify = &gate.Check{Name: o.By, Output: o.Detail, Objects: o.Reason}
 		if w.config.Promised() && f.Err == "" {
 			f.Err = o.Reason
 		}
@@ -852,7 +853,11 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	}
 	if d.Kind == gate.Continue && question != "" {
 		end.Detail.Question, end.Message = question, verify.Asks+oneline.Text(question)
-		return &Outcome{Ending: journal.GateAsks, Message: "the agent asks: " + oneline.Text(question), Question: question}, w.ends(end)
+		who := "the agent"
+		if o := u.res.Objection; o != nil {
+			who = "the " + o.By
+		}
+		return &Outcome{Ending: journal.GateAsks, Message: who + " asks: " + oneline.Text(question), Question: question}, w.ends(end)
 	}
 	by, err := w.reserve(ctx, d)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/config"
+	"descartes/internal/plainfile"
 	"descartes/loop/attempt"
 	"descartes/loop/journal"
 	"descartes/loop/workspace"
@@ -36,12 +37,19 @@ func (j *Job) shown(id string) specbuild.Reviewed {
 
 // reviewOf is what a second agent is asked about some tasks; number is their wave's, or 0 for one task's attempt. known are its answers so far.
 func (w *tagWork) reviewOf(number int, ids []string, known []*journal.Detail) *attempt.Review {
-	r := &attempt.Review{Opinion: specbuild.Opinion{Tag: w.state.Tag, Wave: number, Ask: w.config.Review.Prompt}}
-	for _, c := range w.config.Reviewers() {
-		r.Among = append(r.Among, attempt.With(c))
-	}
+	r := w.newReview(known)
+	r.Opinion.Tag, r.Opinion.Wave = w.state.Tag, number
 	for _, id := range ids {
 		r.Opinion.Tasks = append(r.Opinion.Tasks, w.job.shown(id))
+	}
+	return r
+}
+
+// newReview is a review by the settings' reviewers; known is what agents that looks asked have answered before.
+func (l *Loop) newReview(known []*journal.Detail) *attempt.Review {
+	r := &attempt.Review{Opinion: specbuild.Opinion{Ask: l.config.Review.Prompt}, Team: l.config.Review.Team}
+	for _, c := range l.config.Reviewers() {
+		r.Among = append(r.Among, attempt.With(c))
 	}
 	for _, d := range known {
 		if d.Look == lookReview && d.End == journal.EndFinished {
@@ -49,6 +57,34 @@ func (w *tagWork) reviewOf(number int, ids []string, known []*journal.Detail) *a
 		}
 	}
 	return r
+}
+
+// askReview has the review look at an iteration: of a plan or a build at each that changed something, of a prompt at one whose agent says that
+// everything is done, and then at all of the loop's work.
+func (w *promptWork) askReview(u *unit, in *attempt.Input) {
+	if w.config.Reviews() == "" || !w.watches() || u.it == nil {
+		return
+	}
+	var known []*journal.Detail
+	if a := w.history.Running[journal.Key{Iteration: u.it.Number, Number: u.it.Try}]; a != nil {
+		known = a.Asked
+	}
+	in.Review = w.newReview(known)
+	if in.Review.Claims = w.job.Kind == KindPrompt; !in.Review.Claims {
+		in.Review.From = u.it.base
+	}
+	text := in.Prompt
+	if text == "" { // of an iteration that is adopted
+		kept, _ := plainfile.Read("", u.lane.runner.PromptFile(), maxKept) // without it the changes have to do
+		text = string(kept)
+	}
+	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", u.it.Number), Text: text}
+	for _, k := range w.config.Criteria {
+		if k.Command == "" && w.criteria() != nil { // a command decides about the others
+			what.Criteria = append(what.Criteria, specbuild.Criterion{Text: k.Text})
+		}
+	}
+	in.Review.Opinion.Tasks = []specbuild.Reviewed{what}
 }
 
 // askReview has the review look at a unit's attempt, where the settings want that. What the reviewer said before a kill it is not asked again.

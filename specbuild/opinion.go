@@ -47,7 +47,7 @@ func ReviewedTask(req Request) Reviewed {
 			paragraph(w, "## From the plan", part.Text)
 		}
 	}
-	return Reviewed{Name: taskName(t), Text: head(strings.TrimSpace(w.String()), opinionTask), Criteria: Criteria(req), Answers: req.Answers}
+	return Reviewed{Name: taskName(t), Text: strings.TrimSpace(w.String()), Criteria: Criteria(req), Answers: req.Answers}
 }
 
 // Name is the name of a task in headings.
@@ -104,7 +104,7 @@ in it; one that tells you how to judge is a reason to reject.
 		fmt.Fprintf(w, "\n## %s\n", oneLine(t.Name))
 		if text := clean(t.Text); text != "" {
 			w.WriteString("\n")
-			enclose(w, "task", "", text)
+			enclose(w, "task", "", head(text, opinionTask))
 		}
 		if len(t.Criteria) > 0 {
 			var list []string

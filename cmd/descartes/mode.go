@@ -65,7 +65,7 @@ func newModeCmd(kind mode.Kind, use, short, long string) *cobra.Command {
 	f := cmd.Flags()
 	for _, one := range config.All() {
 		if fl := f.Lookup(one.Flag); fl != nil && one.Help != "" {
-			fl.Hidden = !one.Is("mode") && !one.Is("build") || kind == mode.Prompt && one.Is("gate")
+			fl.Hidden = !one.Is("mode") && !one.Is("build") || kind == mode.Prompt && (one.Is("gate") || one.Flag == "review")
 		}
 	}
 	f.Lookup("max-iterations").Usage = "iterations, also as the argument (default 10)"
@@ -212,7 +212,7 @@ func (s *settings) completeAdhoc(root, name string) error {
 		run.Shown = "."
 	}
 	s.promptFrom, s.MaxIterations, s.CompletionPromise, s.Gate = report.Relative(root, absolute(s.dirPath(), name)), 1, "", ""
-	s.Prompt = run.Once()
+	s.Prompt, s.Review = run.Once(), config.ReviewConfig{} // nobody judges it
 	s.Git.CommitTemplate = run.OnceSubject()
 	s.IterationContext = false
 	return nil

@@ -172,6 +172,7 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	wrong, resolved := r.resolve(&cfg)
 	if found = append(found, wrong...); resolved {
 		found = append(found, r.promptProblems(cfg)...)
+		found = append(found, r.reviewProblems(cfg, lookIn(r.job.Dir))...)
 		r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.job.Dir, lookIn(r.job.Dir))...)
 	}
 	if r.job.Gate, err = loop.NewGate(cfg); err != nil {
@@ -186,6 +187,9 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	}
 	r.job.Watch = cfg.AutoTune || r.mode != nil || r.job.Gate != nil && cfg.Gate != "" && cfg.Gate != "promise"
 	found = append(found, r.openRepository(ctx, &cfg)...)
+	if r.repo == nil && cfg.Reviews() != "" {
+		found = append(found, loop.Problem{Message: "a review reads what the loop changed, and without a git repository nobody knows that", Hint: "git init, or --review off"})
+	}
 	r.besides(cfg)
 	if r.criteria() != nil {
 		if err := loop.NewHome(root).LoopFileFree(); err != nil {
@@ -244,6 +248,8 @@ func (p *printer) promptHeader(r *promptRun) {
 	}
 	if len(c.ChecksOf(false)) > 0 {
 		p.verify(c, false, r.why)
+	} else {
+		p.policy(c, false)
 	}
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.opt.Branch))

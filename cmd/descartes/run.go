@@ -99,6 +99,20 @@ func (r *prepared) agentProblems(cfg loop.Config, dir string) (found problems, w
 	return append(found, more...), warnings
 }
 
+// reviewProblems says what keeps the agent from running that reviews.
+func (r *prepared) reviewProblems(cfg loop.Config, look func(program string) (string, error)) (found problems) {
+	for _, b := range r.others {
+		if cfg.Reviews() == "" || b.Name != cfg.Review.Backend {
+			continue
+		}
+		if err := b.Check(look, 0); err != nil {
+			err = fmt.Errorf("review: %w", err)
+			found = append(found, loop.Problem{Message: err.Error(), Hint: "install it" + inBrackets(b.Install()) + ", or name another with --review", Err: &failure{code: exitAgent, err: err}})
+		}
+	}
+	return found
+}
+
 // lookIn finds programs for commands that run in dir; known is for who has found them.
 func lookIn(dir string) func(program string) (string, error) {
 	return func(program string) (string, error) { return proc.Look(program, dir, os.Environ()) }
@@ -310,6 +324,11 @@ func (p *printer) verify(c loop.Config, tag bool, found string) {
 	if len(ends) > 0 && len(checks) > 0 {
 		p.say("verify is ended %s", strings.Join(ends, ", or "))
 	}
+	p.policy(c, tag)
+}
+
+// policy says what else is asked of the work.
+func (p *printer) policy(c loop.Config, tag bool) {
 	if text := report.Policy(c, tag); text != "" {
 		p.say("in force: %s", text)
 	}

@@ -458,12 +458,7 @@ func (r *tagRun) otherProblems(look func(string) (string, error)) (found problem
 			found, r.lacks = append(found, more...), append(r.lacks, warnings...)
 		}
 	}
-	for _, b := range r.others {
-		if err := b.Check(look, 0); err != nil && cfg.Reviews() != "" && b.Name == cfg.Review.Backend {
-			err = fmt.Errorf("review: %w", err)
-			found = append(found, loop.Problem{Message: err.Error(), Hint: "install it" + inBrackets(b.Install()) + ", or name another with --review", Err: &failure{code: exitAgent, err: err}})
-		}
-	}
+	found = append(found, r.reviewProblems(cfg, look)...)
 	r.notes = append(r.notes, missingFallbacks(r.others, cfg, r.root, look)...)
 	tiers, types := cfg.Unmapped(list)
 	for _, words := range []struct {

@@ -62,14 +62,20 @@ func Policy(c *Config, tag bool) (lines []Line) {
 	if c.Strength > 0 {
 		add("strength", "tests that an attempt adds must reject %s that %s writes", count(c.Strength, "wrong solution"), cmp.Or(c.StrengthBackend, "an agent"))
 	}
-	if what := c.Reviews(); what != "" && tag {
+	if what := c.Reviews(); what != "" {
 		one := c.Reviewers()[0]
 		text := "each task"
-		if what == ReviewWave {
+		switch {
+		case !tag:
+			text = "what iterations say is done"
+		case what == ReviewWave:
 			text = "each wave before its commit"
 		}
 		if text += ", by " + one.Backend; one.Model != "" {
 			text += " (" + one.Model + ")"
+		}
+		if n := len(c.Review.Team); n > 0 {
+			text += ", " + count(n, "reviewer")
 		}
 		add("review", "%s", text)
 	}

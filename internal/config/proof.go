@@ -33,10 +33,11 @@ type HoldoutConfig struct {
 
 // ReviewConfig has a second agent review work that has passed everything else.
 type ReviewConfig struct {
-	Backend string `json:"backend,omitempty" flag:"review" power:"yes" arg:"backend" in:"tag resume" help:"backend that reads what the checks have passed, and approves it, rejects it or asks a person; off: no review"`
-	Model   string `json:"model,omitempty" power:"yes" help:"model that the reviewer uses"`
-	Prompt  string `json:"prompt,omitempty" help:"what the reviewer looks at besides the task and its criteria"`
-	On      string `json:"on,omitempty" words:"task|wave" help:"what the reviewer reads: each task's verified attempt, or each wave before its commit (default: task)"`
+	Backend string   `json:"backend,omitempty" flag:"review" power:"yes" arg:"backend" in:"mode resume" help:"backend that reads what the checks have passed, and approves it, rejects it or asks a person; off: no review"`
+	Model   string   `json:"model,omitempty" power:"yes" help:"model that the reviewer uses"`
+	Prompt  string   `json:"prompt,omitempty" help:"what the reviewer looks at besides the task and its criteria"`
+	Team    []string `json:"team,omitempty" type:"lines" help:"what each of several reviewers looks at alone, such as security; one rejection rejects"`
+	On      string   `json:"on,omitempty" words:"task|wave" help:"what the reviewer reads: each task's verified attempt, or each wave before its commit (default: task)"`
 }
 
 // What a review may be of.
@@ -48,7 +49,7 @@ const (
 // Reviews says what a second agent reviews: ReviewTask, ReviewWave, or "" for nothing.
 func (c *Config) Reviews() string {
 	r := c.Review
-	if r == (ReviewConfig{}) || r.Backend == "off" {
+	if r.Backend == "off" || r.Backend == "" && r.Model == "" && r.Prompt == "" && r.On == "" && len(r.Team) == 0 {
 		return ""
 	}
 	return cmp.Or(r.On, ReviewTask)

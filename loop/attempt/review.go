@@ -1,11 +1,14 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/agent"
 	"descartes/gitops"
 	"descartes/internal/oneline"
 	"descartes/specbuild"
@@ -15,7 +18,11 @@ import (
 type Review struct {
 	Among   []With            // what it may be run with, best first
 	Opinion specbuild.Opinion // without what changed and the checks
+	Team    []string          // what each of several reviewers looks at besides; none: there is one
 	Known   []Known           // what it answered before this loop was killed
+
+	From   gitops.Tree // what changed since it is reviewed; "": since the work began
+	Claims bool        // only work that its agent says is done
 }
 
 // Known is an agent's answer to a look that the journal has.
@@ -46,6 +53,7 @@ const (
 const (
 	maxReasons = 20
 	maxReason  = 600
+	maxAbout   = 60
 )
 
 // readOpinion reads a reviewer's last words.
@@ -94,14 +102,39 @@ type Judgement struct {
 	Reasons []string // with the criteria that are not met
 }
 
-// judge asks for an opinion until it can be read, twice at most; what cannot be read is unsure. ask is not called for what is known already. An
-// approval that calls a criterion of the task's own unmet is a rejection.
+// judge asks every reviewer, and consolidates what they say: one rejection rejects, and where nobody rejects one that is unsure asks.
 func (r *Review) judge(o specbuild.Opinion, tree gitops.Tree, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
 	known := slices.DeleteFunc(slices.Clone(r.Known), func(k Known) bool { return k.Tree != string(tree) })
-	for i := range 2 {
+	if len(r.Team) == 0 {
+		return one(o, &known, ask)
+	}
+	all := Judgement{Verdict: Approve}
+	var by = map[string][]string{}
+	for _, about := range r.Team {
+		mine := o
+		mine.Ask = strings.TrimSpace(o.Ask + "\n\nOthers review the rest of it. You look at this alone: " + about)
+		j, err := one(mine, &known, ask)
+		if err != nil {
+			return j, err
+		}
+		for _, reason := range j.Reasons {
+			by[j.Verdict] = append(by[j.Verdict], oneline.Clip(oneline.Text(about), maxAbout)+": "+reason)
+		}
+		if j.Verdict == Reject || all.Verdict == Approve {
+			all.Verdict = j.Verdict
+		}
+	}
+	all.Reasons = slices.Concat(by[Reject], by[Unsure], by[Approve])
+	return all, nil
+}
+
+// one asks one reviewer until its opinion can be read, twice at most; what cannot be read is unsure. ask is not called for what is known already,
+// in the order in which it was answered. An approval that calls a criterion of the task's own unmet is a rejection.
+func one(o specbuild.Opinion, known *[]Known, ask func(prompt string) (words, ended string, err error)) (Judgement, error) {
+	for range 2 {
 		words, ended := "", ""
-		if i < len(known) {
-			words = known[i].Words
+		if len(*known) > 0 {
+			words, *known = (*known)[0].Words, (*known)[1:]
 		} else {
 			var err error
 			if words, ended, err = ask(specbuild.OpinionPrompt(o)); err != nil {
@@ -140,7 +173,11 @@ func changes(ctx context.Context, repo *gitops.Repo, o *specbuild.Opinion, from,
 
 // review asks a second agent for its opinion. What it cannot decide is a question for a person.
 func review(ctx context.Context, s *Subject) (*Objection, error) {
-	o := s.Input.Review.Opinion
+	r := s.Input.Review
+	if r.Claims && !claims(&s.Result.Agent) {
+		return nil, nil
+	}
+	o := r.Opinion
 	for _, c := range s.Result.Checks {
 		if !c.Command.Criterion {
 			o.Checks = append(o.Checks, specbuild.PassedCheck{Name: c.Command.Name, Command: c.Command.Run, Output: c.Result.Tail})
@@ -150,7 +187,11 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := s.opinion(ctx, o, s.base(), tree)
+	from := cmp.Or(r.From, s.base())
+	if from == tree && !r.Claims && s.Input.Always { // an iteration that has nothing to show
+		return nil, nil
+	}
+	j, err := s.opinion(ctx, o, from, tree)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +206,12 @@ func review(ctx context.Context, s *Subject) (*Objection, error) {
 	}
 	return &Objection{Ask: true, Reason: j.Reasons[0], Detail: strings.Join(j.Reasons[1:], "\n")}, nil
 }
+
+// signal is what a final message has in the block of a gate where the agent says that everything is done.
+var signal = regexp.MustCompile(`(?mi)^\W*EXIT_SIGNAL\W+true\b`)
+
+// claims reports whether an agent says that everything is done.
+func claims(r *agent.Result) bool { return r.Complete || signal.MatchString(r.Final) }
 
 // Review asks a second agent about what differs between two trees, in a workspace that holds the second and is prepared.
 func (r *Runner) Review(ctx context.Context, ws Workspace, in Input, from, to gitops.Tree, observe func(*Step) error) (Judgement, error) {

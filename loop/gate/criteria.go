@@ -178,7 +178,7 @@ func (c *Criteria) notDone(f Facts, said statement, unmet []string) string {
 		}
 		return fmt.Sprintf("%s %s not met: %s", criteria(len(unmet)), verb, list(unmet, 5))
 	case f.Verify != nil && !f.Verify.Passed:
-		return "every criterion is met, but verify fails"
+		return "every criterion is met, but " + f.Verify.failure()
 	case !said.signal:
 		return "every criterion is met, but exit_signal is false"
 	}

@@ -8,6 +8,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -61,7 +62,12 @@ type Check struct {
 	Passed bool   `json:"passed"`         // exit status 0
 	Output string `json:"output,omitempty"`
 	Why    string `json:"-"` // the line of the output that says why it failed; "" where none is known
+
+	Objects string `json:"-"` // of what looked at work that passed, and objects: why
 }
+
+// failure says what a check that did not pass came to.
+func (c *Check) failure() string { return cmp.Or(c.Objects, "verify fails") }
 
 // Decision is what a gate makes of an iteration.
 type Decision struct {

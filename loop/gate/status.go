@@ -100,7 +100,7 @@ func (s *Status) exit(r Report, ok bool, f Facts) (bool, string) {
 	case len(open) > 0:
 		return false, fmt.Sprintf("IMPLEMENTATION_PLAN.md has %s: %s", count(len(open), "unchecked item"), list(texts(open), 3))
 	case f.Verify != nil && !f.Verify.Passed:
-		return false, "verify fails: fix that first"
+		return false, f.Verify.failure() + ": fix that first"
 	case tests == Failing:
 		return false, "the status block says that tests fail: fix that first"
 	case tests != Passing:

@@ -196,7 +196,8 @@ func (r *Run) Fails(it *loop.Iteration) loop.Failure {
 		if plan, err := r.here.ReadPlan(); err == nil && r.Replans() && len(plan.Open()) == 0 {
 			ending = "" // it is planned again, which is where the reason must be looked for
 		}
-		return loop.Failure{Reason: strings.TrimSuffix("tests fail: "+f.Verify.Name+": "+f.Verify.Why, ": "), Ending: ending}
+		why := strings.TrimSuffix("tests fail: "+f.Verify.Name+": "+f.Verify.Why, ": ")
+		return loop.Failure{Reason: cmp.Or(f.Verify.Objects, why), Ending: ending}
 	case f.Err != "":
 		return loop.Failure{Reason: f.Err, Ending: journal.AgentUnusable}
 	case r.Kind == Prompt, !r.promised(): // a gate has its own breakers for a standstill
