@@ -61,7 +61,7 @@ Exit codes: 0 it could start, 2 it could not.`,
 				if err == nil {
 					err = s.completeTag(cmd.Flags(), root)
 				}
-				d.check(cmd.Context(), s, cmd.Flags().Changed("plan"), err)
+				d.check(cmd.Context(), s, importsPlan(cmd.Flags()), err)
 			}
 			if d.ill {
 				return quiet(exitInput)
@@ -226,6 +226,7 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 		return
 	}
 	var found []*installed
+	var missing []string
 	for _, name := range table.Names() {
 		b, ok := table.Lookup(name)
 		if !ok || len(b.Command) == 0 || b.Name == chosen.Name {
@@ -233,7 +234,7 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 		}
 		path, err := proc.Look(b.Command[0], d.root, d.env)
 		if err != nil {
-			d.lacking("agent", name+": "+b.Command[0]+" is not on PATH"+inBrackets(b.Install()), "")
+			missing = append(missing, name)
 			continue
 		}
 		found = append(found, &installed{b: b, path: path})
@@ -249,8 +250,12 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
 		}
 	}
+	hint := "descartes doctor --backend NAME says how to install one"
 	if len(found) == 0 && len(chosen.Command) == 0 {
-		d.fix(`install one, or give any program with --command "my-agent --flag"`)
+		hint += `; or give any program with --command "my-agent --flag"`
+	}
+	if len(missing) > 0 {
+		d.lacking("others", "not on PATH: "+strings.Join(missing, ", "), hint)
 	}
 }
 
@@ -388,7 +393,7 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) 
 	}
 }
 
-// check looks at everything. imports says that the plan was named for this run; wrong is why the settings cannot be
+// check looks at everything. imports says that the plan may stand in for a missing list; wrong is why the settings cannot be
 // used, or nil.
 func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong error) {
 	d.git(ctx, d.root)

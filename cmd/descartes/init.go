@@ -121,15 +121,17 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 		w.try(cmd.Context(), a.verify)
 	}
 	w.next("descartes doctor")
-	if a.plan == "" {
-		w.next("descartes waves --tag " + terminal.Quote(a.source))
-	} else {
-		w.next("descartes tasks import " + terminal.Quote(a.plan) + " --scud-tag " + terminal.Quote(a.source))
+	list, run := "descartes waves --tag "+terminal.Quote(a.source), "descartes run"
+	if a.plan != "" {
+		list = "descartes tasks import " + terminal.Quote(a.plan) + " --dry-run"
 	}
-	run := "descartes run " + terminal.Quote(a.source)
+	if full { // its settings are all comments
+		run += " " + terminal.Quote(cmp.Or(a.plan, a.source))
+	}
 	if full && a.verify != "" {
 		run += " --verify " + terminal.Quote(a.verify)
 	}
+	w.next(list)
 	w.next(run)
 }
 

@@ -86,6 +86,10 @@ the source found, and takes the same flags.
 	return cmd
 }
 
+// importsPlan reports whether the plan may stand in for a missing list: it was named for this run, or the tag is the settings file's own. Where only the
+// tag was named it may be mistyped.
+func importsPlan(f *pflag.FlagSet) bool { return f.Changed("plan") || !f.Changed("scud-tag") }
+
 // source gives the flag that a tag or a file stands for.
 func (s *settings) source(f *pflag.FlagSet, what string) error {
 	for _, flag := range []string{"scud-tag", "tasks-file", "prompt", "prompt-file"} {
@@ -285,7 +289,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	p.times = s.Times
 	defer p.close()
 	opt.Command, opt.Own, opt.Anew, opt.Session = "loop", s.reports(), s.anew, session()
-	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && cmd.Flags().Changed("plan"))
+	r, err := prepare(cmd.Context(), root, s.Config, opt, anew && importsPlan(cmd.Flags()))
 	if err != nil {
 		if rerr := r.reportIdle(s, p, err); rerr != nil {
 			return rerr

@@ -40,8 +40,7 @@ type tagRun struct {
 }
 
 // prepare reads everything that a run needs and checks the ground. It names all that is wrong at once.
-// imports says that the plan may stand in for a missing task list: one that was named for this start,
-// so that a tag mistyped does not become a new one of the project's usual plan.
+// imports says that the plan may stand in for a missing task list.
 func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOptions, imports bool) (_ *tagRun, err error) {
 	r := &tagRun{prepared: newPrepared(root, cfg, opt)}
 	defer func() {
