@@ -8,7 +8,7 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
 
-.PHONY: build demo test check bench test-crash test-agents test-browser docs man screenshots vendor-htmx fuzz install clean help
+.PHONY: build demo test check bench test-crash test-agents test-browser docs man recording screenshots vendor-htmx fuzz install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -50,6 +50,9 @@ docs: ## renew what docs/ has from the code: commands, settings, exit codes, rul
 man: ## write the manual pages to build/man
 	rm -rf build/man
 	SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)}" go test -count=1 ./cmd/descartes -run '^TestMan$$' -man $(CURDIR)/build/man
+
+recording: ## record the demo at a terminal for README: docs/images/demo.svg (Linux)
+	go test -count=1 ./cmd/descartes -run '^TestDemoPicture$$' -recording $(CURDIR)/docs/images/demo.svg
 
 screenshots: build ## the README's pictures, of the demo
 	mkdir -p docs/images
