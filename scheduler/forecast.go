@@ -2,9 +2,10 @@ package scheduler
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // Footprint is what a task says about the files that it is going to change.
@@ -127,7 +128,7 @@ func namesMeet(a, b string) bool {
 	return common(area{parts: symbols(a)}, area{parts: symbols(b)}, "*", func(x, y string) bool { return x == y || x == "?" || y == "?" })
 }
 
-var symbol = regexp.MustCompile(`\[[^\]]+\]|(?s:.)`)
+var symbol = lazyregexp.New(`\[[^\]]+\]|(?s:.)`)
 
 // symbols cuts a pattern into what it matches one after another.
 func symbols(pattern string) []string {
@@ -165,9 +166,9 @@ func common(x, y area, star string, same func(a, b string) bool) bool {
 
 var (
 	// A word that may be a path, with the backquote before and after it where it is code by itself.
-	pathWord = regexp.MustCompile("`?[\\w.@*?+/\\[\\]-]+(?::\\d+)*`?")
-	fileName = regexp.MustCompile(`^[\w.*?+-]*\.[a-z][a-z0-9]{0,9}$`)
-	host     = regexp.MustCompile(`^[\w-]+(\.[\w-]+)*\.[a-z]{2,}/`)
+	pathWord = lazyregexp.New("`?[\\w.@*?+/\\[\\]-]+(?::\\d+)*`?")
+	fileName = lazyregexp.New(`^[\w.*?+-]*\.[a-z][a-z0-9]{0,9}$`)
+	host     = lazyregexp.New(`^[\w-]+(\.[\w-]+)*\.[a-z]{2,}/`)
 )
 
 // pathsIn returns the paths in a text, each once: words with a slash that name a file or a folder ("docs/a.md", "cmd/", "./x"), and as

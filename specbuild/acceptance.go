@@ -2,10 +2,10 @@ package specbuild
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
 	"descartes/tasks/prose"
@@ -174,10 +174,10 @@ func lead(words string) bool {
 
 // The keywords of a scenario begin with a capital, which prose about something given seldom does throughout.
 var (
-	wholeScenario = regexp.MustCompile(`(?s)\b(Given|GIVEN|When|WHEN)\b.*\b(Then|THEN)\b`)
-	scenarioName  = regexp.MustCompile(`(?i)^scenario(?: outline)?(?: \d+)?:\s*(.*)$`)
-	scenarioGiven = regexp.MustCompile(`^(?:Given|GIVEN)\b`)
-	scenarioStep  = regexp.MustCompile(`^(?:Given|GIVEN|When|WHEN|Then|THEN|And|AND|But|BUT)\b`)
+	wholeScenario = lazyregexp.New(`(?s)\b(Given|GIVEN|When|WHEN)\b.*\b(Then|THEN)\b`)
+	scenarioName  = lazyregexp.New(`(?i)^scenario(?: outline)?(?: \d+)?:\s*(.*)$`)
+	scenarioGiven = lazyregexp.New(`^(?:Given|GIVEN)\b`)
+	scenarioStep  = lazyregexp.New(`^(?:Given|GIVEN|When|WHEN|Then|THEN|And|AND|But|BUT)\b`)
 )
 
 // listing reads the criteria of a range of lines.
@@ -302,7 +302,7 @@ type Story struct {
 	Scenarios           []string
 }
 
-var storyHeading = regexp.MustCompile(`(?i)^user story (\d+)\b(.*)$`)
+var storyHeading = lazyregexp.New(`(?i)^user story (\d+)\b(.*)$`)
 
 // ParseStories reads the user stories of a spec-kit spec.md by the marks that its tasks have: US1. Stories without scenarios are left out.
 func ParseStories(name string, src []byte) (map[string]*Story, error) {

@@ -2,10 +2,10 @@ package specbuild
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 	"descartes/tasks"
 )
@@ -23,7 +23,7 @@ const (
 )
 
 // besideHeading recognises a section of such a document that concerns every task.
-var besideHeading = regexp.MustCompile(`^(?:overview|summary|introduction|why|what changes|context|technical context|tech(?:nology)? stack|project structure|architecture(?: overview)?)$`)
+var besideHeading = lazyregexp.New(`^(?:overview|summary|introduction|why|what changes|context|technical context|tech(?:nology)? stack|project structure|architecture(?: overview)?)$`)
 
 // maxBeside bounds what the documents together say of every task, in bytes.
 const maxBeside = 8 << 10
@@ -86,11 +86,11 @@ func (p *Plan) besidePlaces() []place {
 }
 
 var (
-	scenariosLabel      = regexp.MustCompile(`(?i)\n[*_ ]*acceptance (?:scenarios|criteria)[*_: ]*$`)
-	requirementsLine    = regexp.MustCompile(`(?im)(?:^|[^a-z])requirements?:[ *_]*((?:\d+(?:\.\d+)*[ ,and&]*)+)`)
-	requirementNumber   = regexp.MustCompile(`\d+(?:\.\d+)*`)
-	requirementHeading  = regexp.MustCompile(`(?i)^(?:requirement )?(\d+(?:\.\d+)*)\b`)
-	isRequirementsTitle = regexp.MustCompile(`(?i)\brequirements?\b`)
+	scenariosLabel      = lazyregexp.New(`(?i)\n[*_ ]*acceptance (?:scenarios|criteria)[*_: ]*$`)
+	requirementsLine    = lazyregexp.New(`(?im)(?:^|[^a-z])requirements?:[ *_]*((?:\d+(?:\.\d+)*[ ,and&]*)+)`)
+	requirementNumber   = lazyregexp.New(`\d+(?:\.\d+)*`)
+	requirementHeading  = lazyregexp.New(`(?i)^(?:requirement )?(\d+(?:\.\d+)*)\b`)
+	isRequirementsTitle = lazyregexp.New(`(?i)\brequirements?\b`)
 )
 
 // referred finds the sections that a task names itself: those of its user story, or of its requirements.

@@ -3,11 +3,11 @@ package specbuild
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/tasks/prose"
 )
@@ -84,7 +84,7 @@ func (p *Plan) headPlace(i int, how string) place {
 	return place{extent: extent{p.heads[i].start, p.heads[i].end}, head: i, how: how}
 }
 
-var markerText = regexp.MustCompile(`(?i)\bscud tasks?\b[ :#]*|\(\s*tasks?\b[ :#]*`)
+var markerText = lazyregexp.New(`(?i)\bscud tasks?\b[ :#]*|\(\s*tasks?\b[ :#]*`)
 
 // markerIn finds "SCUD Task 3", "SCUD Tasks 3.1, 3.2" and, in parentheses alone, "(Task 3)". It returns
 // the marker and the ids; heading allows a marker anywhere in the line.
@@ -239,8 +239,8 @@ func cells(line string) []string {
 }
 
 var (
-	scudWord  = regexp.MustCompile(`(?i)^scud `)
-	reference = regexp.MustCompile(`^(?:([a-z]+)\s+)?(\d+(?:\.\d+)*)(?:[a-z]?|:.*|\s*(?:-|–|—|to )\s*(\d+(?:\.\d+)*))$`)
+	scudWord  = lazyregexp.New(`(?i)^scud `)
+	reference = lazyregexp.New(`^(?:([a-z]+)\s+)?(\d+(?:\.\d+)*)(?:[a-z]?|:.*|\s*(?:-|–|—|to )\s*(\d+(?:\.\d+)*))$`)
 )
 
 // references finds headings by what people call them. Each table maps to the index of the one heading

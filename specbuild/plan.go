@@ -2,10 +2,10 @@ package specbuild
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
 	"descartes/tasks/prose"
@@ -186,7 +186,7 @@ func (p *Plan) overview() *Part {
 }
 
 // rulesHeading recognises the heading of a section that every task has to keep to.
-var rulesHeading = regexp.MustCompile(`^(?:(?:the|our|project|coding|code|global|general|ground|house|engineering|technical|design|implementation|development|style|key|core|hard|non-functional) )*` +
+var rulesHeading = lazyregexp.New(`^(?:(?:the|our|project|coding|code|global|general|ground|house|engineering|technical|design|implementation|development|style|key|core|hard|non-functional) )*` +
 	`(?:rules|constraints|conventions|guidelines|principles|standards|invariants)(?: (?:and|&) (?:\w+ )?(?:rules|constraints|conventions|guidelines|principles|standards|assumptions|invariants))*$` +
 	`|^(?:(?:explicit )?non-goals|out of scope|what we(?:'|’)?re not doing|what (?:we are|this is) not doing)$`)
 

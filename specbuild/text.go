@@ -1,9 +1,10 @@
 package specbuild
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"descartes/internal/lazyregexp"
 )
 
 // oneLine is text fit for a heading.
@@ -28,7 +29,7 @@ func isClean(s string) bool {
 }
 
 // sequence is a terminal's: colours, titles, other escapes.
-var sequence = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\?)|\\]|[ -~])?")
+var sequence = lazyregexp.New("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\?)|\\]|[ -~])?")
 
 // scrub drops escape sequences and control characters.
 func scrub(s string) string {

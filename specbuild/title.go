@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
 	"descartes/tasks"
@@ -121,7 +121,7 @@ func (x *titles) add(at place, text string, above []string) *candidate {
 }
 
 // inParentheses is a remark like "(P0 - blocks 3 other tasks)".
-var inParentheses = regexp.MustCompile(`\([^()]*\)`)
+var inParentheses = lazyregexp.New(`\([^()]*\)`)
 
 // rarity is the weight of a word.
 func (x *titles) rarity(w string) float64 {

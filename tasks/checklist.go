@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/tasks/prose"
 )
@@ -103,10 +103,10 @@ func nearBox(line string) bool {
 }
 
 var (
-	nearEntry = regexp.MustCompile(`^\s*[-*+]\s*\[\s*[xX]?\s*\]\s*(\S+)`)
-	storyMark = regexp.MustCompile(`(?i)^US\d+$`)
-	mark      = regexp.MustCompile(`^\[([^\]]{0,12})\] *([^(]|$)`)
-	priority  = regexp.MustCompile(`(?i)priority:([^)]*)\)`)
+	nearEntry = lazyregexp.New(`^\s*[-*+]\s*\[\s*[xX]?\s*\]\s*(\S+)`)
+	storyMark = lazyregexp.New(`(?i)^US\d+$`)
+	mark      = lazyregexp.New(`^\[([^\]]{0,12})\] *([^(]|$)`)
+	priority  = lazyregexp.New(`(?i)priority:([^)]*)\)`)
 )
 
 // split takes an entry's text apart: "T001 [P] [US1] Title", the marks also before the id.

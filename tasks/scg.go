@@ -3,10 +3,10 @@ package tasks
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/tasks/prose"
 )
 
@@ -129,8 +129,8 @@ func cutGraph(src string) ([]phase, *problem) {
 }
 
 var (
-	metaName    = regexp.MustCompile(`^\s*(?:@meta\s*\{.*?\bname\s+"?([^\s"}]+)|name\s+"?([^"]+))`)
-	metaUpdated = regexp.MustCompile(`^\s*(?:@meta\s*\{.*?\b)?updated\s+"?([^\s",}]+)`)
+	metaName    = lazyregexp.New(`^\s*(?:@meta\s*\{.*?\bname\s+"?([^\s"}]+)|name\s+"?([^"]+))`)
+	metaUpdated = lazyregexp.New(`^\s*(?:@meta\s*\{.*?\b)?updated\s+"?([^\s",}]+)`)
 )
 
 // header reads a comment above the first section.
@@ -274,9 +274,9 @@ func (r *graphReader) strange(l graphLine, why string) {
 
 var (
 	// id | title | status | complexity | priority | attributes. Only a title may hold bars, escaped.
-	nodeLine = regexp.MustCompile(`^([^|]*)\|((?:\\.|[^|\\])*)\|([^|]*)\|([^|]*)\|([^|]*)(\|.*)?$`)
+	nodeLine = lazyregexp.New(`^([^|]*)\|((?:\\.|[^|\\])*)\|([^|]*)\|([^|]*)\|([^|]*)(\|.*)?$`)
 	// The same with bars in a title that was written by hand, without backslashes.
-	bareNode = regexp.MustCompile(`^([^|]*)\|(.*?)\|(\s*[PIDRBFCX!]\s*)\|(\s*\d+\s*)\|(\s*[CHML]\s*)(\|.*)?$`)
+	bareNode = lazyregexp.New(`^([^|]*)\|(.*?)\|(\s*[PIDRBFCX!]\s*)\|(\s*\d+\s*)\|(\s*[CHML]\s*)(\|.*)?$`)
 )
 
 // node reads the lines of @nodes.

@@ -3,9 +3,10 @@ package verify
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 	"time"
+
+	"descartes/internal/lazyregexp"
 )
 
 // When says at which point of a run a check is run.
@@ -52,7 +53,7 @@ const (
 	maxResults = 20 // patterns of one check
 )
 
-var checkName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
+var checkName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
 
 // CheckAll refuses a list of named checks that cannot be run as it is meant.
 func CheckAll(list []Check) error {

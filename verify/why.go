@@ -1,10 +1,11 @@
 package verify
 
 import (
-	"regexp"
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"descartes/internal/lazyregexp"
 )
 
 // whyLimit is the length of the longest line that Why returns.
@@ -13,12 +14,12 @@ const whyLimit = 200
 // pattern finds the line that says why a tool failed. Groups are put together as form says.
 type pattern struct {
 	tool string
-	find *regexp.Regexp
+	find *lazyregexp.Regexp
 	form string
 }
 
 func tool(name, find, form string) pattern {
-	return pattern{name, regexp.MustCompile(`(?m)` + find), form}
+	return pattern{name, lazyregexp.New(`(?m)` + find), form}
 }
 
 // patterns are tried in this order: what cannot be compiled is told before what failed in a test, and a tool's own words
@@ -60,10 +61,10 @@ var patterns = sync.OnceValue(func() []pattern {
 })
 
 // wrapped are last lines in which a program only says that another one failed.
-var wrapped = regexp.MustCompile(`^(?:make(?:\[\d+\])?: |npm (?:ERR!|error)|error Command failed|(?:FAIL|ok|\?)(?:\s|$)|exit status \d+$|\W+$|\s*ELIFECYCLE|For more information about this error|error: could not compile|error: test failed)`)
+var wrapped = lazyregexp.New(`^(?:make(?:\[\d+\])?: |npm (?:ERR!|error)|error Command failed|(?:FAIL|ok|\?)(?:\s|$)|exit status \d+$|\W+$|\s*ELIFECYCLE|For more information about this error|error: could not compile|error: test failed)`)
 
 // colours are a terminal's control sequences.
-var colours = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
+var colours = lazyregexp.New("\x1b\\[[0-?]*[ -/]*[@-~]")
 
 // Why is the line of a failed command's output that says why it failed: the first failure of a tool that is known, else the
 // last line that says anything. It is "" where nothing was printed.

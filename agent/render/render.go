@@ -20,10 +20,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 
 	"descartes/agent/stream"
+	"descartes/internal/lazyregexp"
 	"descartes/internal/terminal"
 )
 
@@ -401,10 +401,10 @@ func (r *Renderer) repeated() {
 	r.again = 0
 }
 
-var figures = regexp.MustCompile(`\d+`)
+var figures = lazyregexp.New(`\d+`)
 
 // sequence is a terminal's control sequence: a colour, a title, a link.
-var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?)")
+var sequence = lazyregexp.New("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?)")
 
 // safe is a text that a terminal only shows. Of a line that was written over, as progress bars are, its last state counts.
 func safe(text string) string {

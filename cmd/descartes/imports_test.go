@@ -22,28 +22,29 @@ func arrows() map[string][]string {
 		"internal/crash":      {},
 		"internal/config":     {"verify/guard", "agent", "verify", "agent/stream", "loop/gate", "tasks", "internal/atomicfile", "internal/plainfile", "internal/redact", "internal/terminal"}, // of which settings hold values
 		"internal/docs":       {},                                                                                                                                                             // only tests import it
-		"internal/markdown":   {},
+		"internal/markdown":   {"internal/lazyregexp"},
+		"internal/lazyregexp": {},
 		"internal/redact":     {"internal/crash"},
 		"internal/plainfile":  {},
 		"internal/receipt":    {"gitops", "verify", "internal/atomicfile", "internal/plainfile", "internal/proc", "loop/journal", "specbuild", "tasks"}, // what proves a task's work; ssh-keygen and gpg sign it
 		"internal/proc":       {"agent/process"},
-		"internal/promise":    {"internal/markdown"},              // code shows words and does not say them
-		"internal/sandbox":    {"agent/process", "internal/proc"}, // mounts, variables and the proxy of what proc starts
-		"tasks":               {"internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile", "tasks/prose"},
+		"internal/promise":    {"internal/lazyregexp", "internal/markdown"}, // code shows words and does not say them
+		"internal/sandbox":    {"agent/process", "internal/proc"},           // mounts, variables and the proxy of what proc starts
+		"tasks":               {"internal/lazyregexp", "internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile", "tasks/prose"},
 		"tasks/plan":          {"tasks", "tasks/prose", "internal/atomicfile", "internal/markdown"},
-		"tasks/prose":         {},
-		"scheduler":           {"tasks", "internal/oneline"},
-		"specbuild":           {"tasks", "tasks/prose", "internal/markdown", "internal/oneline"},
+		"tasks/prose":         {"internal/lazyregexp"},
+		"scheduler":           {"internal/lazyregexp", "tasks", "internal/oneline"},
+		"specbuild":           {"internal/lazyregexp", "tasks", "tasks/prose", "internal/markdown", "internal/oneline"},
 		"agent/quota":         {"internal/atomicfile"},
 		"agent/stream":        {"agent/quota"},
-		"agent/render":        {"agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
+		"agent/render":        {"internal/lazyregexp", "agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
 		"agent/process":       {},
 		"agent":               {"internal/oneline", "agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
-		"verify":              {"agent/process", "internal/plainfile", "verify/results"},
-		"verify/results":      {"internal/plainfile"},
+		"verify":              {"internal/lazyregexp", "agent/process", "internal/plainfile", "verify/results"},
+		"verify/results":      {"internal/lazyregexp", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash", "internal/oscall"},
-		"verify/guard":        {},
-		"verify/mutants":      {},
+		"verify/guard":        {"internal/lazyregexp"},
+		"verify/mutants":      {"internal/lazyregexp"},
 		"internal/report":     {"verify", "internal/receipt", "internal/config", "internal/terminal", "loop", "loop/gate", "loop/journal", "scheduler", "tasks", "gitops"},
 		"internal/supervise":  {"agent", "agent/process", "agent/stream", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/terminal", "verify"},
 		"internal/terminal":   {},
@@ -56,11 +57,11 @@ func arrows() map[string][]string {
 		"loop/attempt":        {"agent", "specbuild", "verify", "verify/guard", "verify/results", "verify/mutants", "gitops", "loop/workspace", "internal/redact", "internal/oneline", "internal/plainfile"},
 		"loop/lab":            {"internal/oneline", "internal/plainfile", "internal/redact", "loop/attempt", "loop/workspace", "verify"},
 		"loop/grant":          {"internal/atomicfile", "internal/crash", "internal/plainfile"},
-		"loop/gate":           {"internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
+		"loop/gate":           {"internal/lazyregexp", "internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
 		"cmd/descartes":       {"internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
-		"loop/mode":           {"internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
+		"loop/mode":           {"internal/lazyregexp", "internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 	}
 }
 

@@ -5,7 +5,6 @@ package markdown
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +13,8 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"descartes/internal/lazyregexp"
 )
 
 const (
@@ -411,8 +412,8 @@ func Cells(line string) []string {
 }
 
 var (
-	link     = regexp.MustCompile(`\[([^\[\]]*)\]\([^()]*\)`)
-	emphasis = regexp.MustCompile("\\\\([*`\\[\\]_\\\\#|()<>.-])|[*`]|__|~~")
+	link     = lazyregexp.New(`\[([^\[\]]*)\]\([^()]*\)`)
+	emphasis = lazyregexp.New("\\\\([*`\\[\\]_\\\\#|()<>.-])|[*`]|__|~~")
 	strong   = strings.NewReplacer("**", "", "~~", "")
 )
 

@@ -16,10 +16,10 @@
 package promise
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 )
 
@@ -30,7 +30,7 @@ const (
 )
 
 // foundLine is an entry of a numbered list, or a line as grep shows it.
-var foundLine = regexp.MustCompile(`^(\d{1,9}[.)] |[^\s<]+:\d+[:-]|[^\s<]+[/.][^\s<]*-\d+-)`)
+var foundLine = lazyregexp.New(`^(\d{1,9}[.)] |[^\s<]+:\d+[:-]|[^\s<]+[/.][^\s<]*-\d+-)`)
 
 // Line is one line of a message, every run of blanks in it one space.
 type Line struct {
@@ -161,4 +161,4 @@ func closes(line, word string) bool {
 }
 
 // spoken begins a sentence about a tag that stands at its end.
-var spoken = regexp.MustCompile(`(?i)\b(not|never|cannot|until|unless|once|when|whenever|if|will|would|should|output(s|ting)?|emit|say|reply|respond|tag|promise|i['’]ll)\b[^.!?]*$|n['’]t\b[^.!?]*$`)
+var spoken = lazyregexp.New(`(?i)\b(not|never|cannot|until|unless|once|when|whenever|if|will|would|should|output(s|ting)?|emit|say|reply|respond|tag|promise|i['’]ll)\b[^.!?]*$|n['’]t\b[^.!?]*$`)

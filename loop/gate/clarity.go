@@ -2,9 +2,9 @@ package gate
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/oneline"
 )
 
@@ -104,12 +104,12 @@ const enoughWords = 6
 
 var (
 	// A number that is compared, a share, a measure (100ms), or a literal result (returns 200).
-	targetText = regexp.MustCompile(`[^\s]*\s?[<>≤≥=]\s?\d[^\s]*|\d+(\.\d+)?\s?(%|[a-zµ]{1,4}\b)|(returns|prints|exits with|responds with) \S+`)
+	targetText = lazyregexp.New(`[^\s]*\s?[<>≤≥=]\s?\d[^\s]*|\d+(\.\d+)?\s?(%|[a-zµ]{1,4}\b)|(returns|prints|exits with|responds with) \S+`)
 	// A path, a file, a function or code in backquotes; not "client/server", whose parts are two words.
-	placeText = regexp.MustCompile("`[^`\\s]+`|[\\w.-]*/[\\w.-]+/[\\w./-]*|(^|\\s)\\.{0,2}/[\\w./-]+\\w|\\b[\\w-]+/(\\s|$)|\\b[\\w/-]{2,}\\.[a-z]{1,4}\\b|\\w+\\(\\)|\\b[a-z]+_[a-z]\\w*")
-	linkText  = regexp.MustCompile(`\w+://\S+`)
-	limitText = regexp.MustCompile(`(?i)\b(no|not|never|without|only|keep|existing)\b[^.,;\n]*|[<≤]\s?\d[^.,;\n]*`)
-	endText   = regexp.MustCompile(`(?i)\b(done|finished|over|complete) (when|once|as soon as)\b[^.\n]*|\buntil\b[^.\n]*|\b(merged|released|deployed)\b[^.\n]*`)
+	placeText = lazyregexp.New("`[^`\\s]+`|[\\w.-]*/[\\w.-]+/[\\w./-]*|(^|\\s)\\.{0,2}/[\\w./-]+\\w|\\b[\\w-]+/(\\s|$)|\\b[\\w/-]{2,}\\.[a-z]{1,4}\\b|\\w+\\(\\)|\\b[a-z]+_[a-z]\\w*")
+	linkText  = lazyregexp.New(`\w+://\S+`)
+	limitText = lazyregexp.New(`(?i)\b(no|not|never|without|only|keep|existing)\b[^.,;\n]*|[<≤]\s?\d[^.,;\n]*`)
+	endText   = lazyregexp.New(`(?i)\b(done|finished|over|complete) (when|once|as soon as)\b[^.\n]*|\buntil\b[^.\n]*|\b(merged|released|deployed)\b[^.\n]*`)
 )
 
 func (d *Dimension) earn(points int, format string, args ...any) {
@@ -200,10 +200,10 @@ const (
 
 // The examples of the classes; what names none is 2B: a checkpoint at each step costs little.
 var (
-	type1Text  = regexp.MustCompile(`(?i)\b(schemas?|public (api|interface)s?|migrat\w+ (the )?data\w*|drop (table|column))\b`)
-	type2BText = regexp.MustCompile(`(?i)\b(dependenc(y|ies)|deps|refactor\w*)\b`)
-	type2AText = regexp.MustCompile(`(?i)\b(config|configuration|settings?|renames?|typos?)\b`)
-	negated    = regexp.MustCompile(`(?i)\b(no|not|without|never)(\s+\w+){0,3}\s*$`)
+	type1Text  = lazyregexp.New(`(?i)\b(schemas?|public (api|interface)s?|migrat\w+ (the )?data\w*|drop (table|column))\b`)
+	type2BText = lazyregexp.New(`(?i)\b(dependenc(y|ies)|deps|refactor\w*)\b`)
+	type2AText = lazyregexp.New(`(?i)\b(config|configuration|settings?|renames?|typos?)\b`)
+	negated    = lazyregexp.New(`(?i)\b(no|not|without|never)(\s+\w+){0,3}\s*$`)
 )
 
 // Classify reads from a spec how hard it would be to take back, and by which word.
@@ -211,7 +211,7 @@ func Classify(spec string) (Reversibility, string) {
 	spec = oneline.Clip(spec, 256<<10)
 	for _, class := range []struct {
 		r    Reversibility
-		text *regexp.Regexp
+		text *lazyregexp.Regexp
 	}{{Type1, type1Text}, {Type2B, type2BText}, {Type2A, type2AText}} {
 		for _, at := range class.text.FindAllStringIndex(spec, 100) {
 			if !negated.MatchString(spec[max(0, at[0]-60):at[0]]) {
@@ -257,9 +257,9 @@ const (
 )
 
 var (
-	buildText    = regexp.MustCompile(`(?i)\b(adds?|implements?|creates?|new feature)\b`)
-	debugText    = regexp.MustCompile(`(?i)\b(fix(es)?|debug|broken|errors?|failing|bugs?)\b`)
-	refactorText = regexp.MustCompile(`(?i)\b(refactor(s|ing)?|clean ?up|reorganize|migrat(es?|ion))\b`)
+	buildText    = lazyregexp.New(`(?i)\b(adds?|implements?|creates?|new feature)\b`)
+	debugText    = lazyregexp.New(`(?i)\b(fix(es)?|debug|broken|errors?|failing|bugs?)\b`)
+	refactorText = lazyregexp.New(`(?i)\b(refactor(s|ing)?|clean ?up|reorganize|migrat(es?|ion))\b`)
 )
 
 // DetectWorkflow counts the indicators of each workflow in a spec; of equal ones the first to be
@@ -268,7 +268,7 @@ func DetectWorkflow(spec string) Workflow {
 	best, most, first := Build, 0, len(spec)
 	for _, kind := range []struct {
 		w    Workflow
-		text *regexp.Regexp
+		text *lazyregexp.Regexp
 	}{{Build, buildText}, {Debug, debugText}, {Refactor, refactorText}} {
 		if at := kind.text.FindAllStringIndex(oneline.Clip(spec, 256<<10), -1); len(at) > most || len(at) == most && most > 0 && at[0][0] < first {
 			best, most, first = kind.w, len(at), at[0][0]
@@ -291,7 +291,7 @@ func (w Workflow) Gate() string {
 	}[w]
 }
 
-var freelyText = regexp.MustCompile(`(?i)\bproceed\s+without\s+confirmation\b`)
+var freelyText = lazyregexp.New(`(?i)\bproceed\s+without\s+confirmation\b`)
 
 // Freely reports whether a spec says "proceed without confirmation", and does not forbid it.
 func Freely(spec string) bool {

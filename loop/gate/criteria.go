@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
 )
@@ -580,7 +580,7 @@ func (c *Criteria) violated(f Facts) string {
 	return ""
 }
 
-var loopTag = regexp.MustCompile("^[\\s>*_]*(?:`[\\s*_]*<loop-(complete|blocked)>.*`\\s*$|<loop-(complete|blocked)>)")
+var loopTag = lazyregexp.New("^[\\s>*_]*(?:`[\\s*_]*<loop-(complete|blocked)>.*`\\s*$|<loop-(complete|blocked)>)")
 
 // tags finds <loop-complete> and <loop-blocked> at the start of a line outside code, the last of
 // either. inner is what stands between the tag and its end, or the end of the message.

@@ -10,12 +10,12 @@ package gate
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
 	"descartes/internal/promise"
@@ -143,7 +143,7 @@ func document(text string) *markdown.Document {
 	return doc
 }
 
-var listMark = regexp.MustCompile(`^\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[.?\]\s+)?`)
+var listMark = lazyregexp.New(`^\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[.?\]\s+)?`)
 
 // entry is the text of a line that is an entry of a list, without its box.
 func entry(line string) (text string, ok bool) {
@@ -173,11 +173,11 @@ func oneLine(text string, n int) string { return oneline.Clip(squeeze(text), n) 
 const signatureLimit = 4 << 10
 
 var (
-	tempPath  = regexp.MustCompile(`(?i)\S*(?:[/\\]tmp|\btmp[/\\]|[/\\]var[/\\]folders[/\\]|[/\\]temp[/\\])\S*`)
-	folders   = regexp.MustCompile(`\S*[/\\](\S)`)
-	hash      = regexp.MustCompile(`\b0[xX][0-9a-fA-F]+\b|\b[0-9a-fA-F]{6,}\b`)
-	figures   = regexp.MustCompile(`(?:\d+(?:[.,:]\d+)*(?:[nuµμm]?s|[mhdtTZ]|[kmgKMG]?[bB])?)+`)
-	figureRow = regexp.MustCompile(`#[T#]*#`)
+	tempPath  = lazyregexp.New(`(?i)\S*(?:[/\\]tmp|\btmp[/\\]|[/\\]var[/\\]folders[/\\]|[/\\]temp[/\\])\S*`)
+	folders   = lazyregexp.New(`\S*[/\\](\S)`)
+	hash      = lazyregexp.New(`\b0[xX][0-9a-fA-F]+\b|\b[0-9a-fA-F]{6,}\b`)
+	figures   = lazyregexp.New(`(?:\d+(?:[.,:]\d+)*(?:[nuµμm]?s|[mhdtTZ]|[kmgKMG]?[bB])?)+`)
+	figureRow = lazyregexp.New(`#[T#]*#`)
 )
 
 // Signature is an error without what differs from run to run: numbers, times, addresses, hashes and
@@ -223,4 +223,4 @@ func Failed(output string) (signature, shown string) {
 	return "verify: " + Signature(strings.Join(lines, "\n")), oneLine(lines[0], 300)
 }
 
-var errorLine = regexp.MustCompile(`(?im)^.{0,300}?(?:error|fail|panic|exception|undefined|cannot|expected).*$`)
+var errorLine = lazyregexp.New(`(?im)^.{0,300}?(?:error|fail|panic|exception|undefined|cannot|expected).*$`)

@@ -3,10 +3,10 @@ package gate
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/oneline"
 )
@@ -153,7 +153,7 @@ func (p *planReader) addMissing(text string) {
 	}
 }
 
-var missingHead = regexp.MustCompile(`(?i)^missing spec(?:s|ifications)?(?: identified)?\W*(?::\W*(.*)|$)`)
+var missingHead = lazyregexp.New(`(?i)^missing spec(?:s|ifications)?(?: identified)?\W*(?::\W*(.*)|$)`)
 
 // missingSpecs reads "Missing specs: text" and "Missing specs identified: text".
 func missingSpecs(line string) (string, bool) {
@@ -165,10 +165,10 @@ func missingSpecs(line string) (string, bool) {
 }
 
 var (
-	rankText   = regexp.MustCompile(`(?i)\bP(\d)\b|\bpriority\W+(\w+)|(\w+)\W+priority\b|^\W*(\w+)\W*$`)
-	fixesText  = regexp.MustCompile(`(?i)\b(fix|repair)(es)?\b.*\b(tests?|build|lint|fail\w*)\b`)
-	blocksText = regexp.MustCompile(`(?i)\b(un)?block(s|er)\b`)
-	waitsText  = regexp.MustCompile(`(?i)\b(blocked by|depends on|wait(s|ing) (for|on))\b`)
+	rankText   = lazyregexp.New(`(?i)\bP(\d)\b|\bpriority\W+(\w+)|(\w+)\W+priority\b|^\W*(\w+)\W*$`)
+	fixesText  = lazyregexp.New(`(?i)\b(fix|repair)(es)?\b.*\b(tests?|build|lint|fail\w*)\b`)
+	blocksText = lazyregexp.New(`(?i)\b(un)?block(s|er)\b`)
+	waitsText  = lazyregexp.New(`(?i)\b(blocked by|depends on|wait(s|ing) (for|on))\b`)
 )
 
 // rank is the priority that a text states: P0 to P9, or critical, high, medium and low where the text

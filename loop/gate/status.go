@@ -3,10 +3,10 @@ package gate
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 )
 
@@ -228,17 +228,17 @@ func ParseReport(message string) (r Report, ok bool) {
 }
 
 var (
-	saysDone = regexp.MustCompile(`(?i)\b(done|completed?|finished)\b`)
+	saysDone = lazyregexp.New(`(?i)\b(done|completed?|finished)\b`)
 	// What says the same in other words.
-	donePhrase = regexp.MustCompile(`(?i)\b(ready (for review|to (merge|ship))|nothing (is |else )?(left|remains|to do)( to (do|be done))?|` +
+	donePhrase = lazyregexp.New(`(?i)\b(ready (for review|to (merge|ship))|nothing (is |else )?(left|remains|to do)( to (do|be done))?|` +
 		`no (remaining (tasks|work)|(meaningful )?(tasks|work) (remain|remains|remaining|left)|further work))\b`)
-	partlyDone = regexp.MustCompile(`(?i)\byet\b|\b\d{1,2}(\.\d+)? ?%`)
+	partlyDone = lazyregexp.New(`(?i)\byet\b|\b\d{1,2}(\.\d+)? ?%`)
 	// What denies or puts off what follows it.
-	denial = regexp.MustCompile(`(?i)\b(not|never|cannot|without|until|unless|when|whenever|once|if|before|will|would|should|must|could|might|may|far|neither|nor|none|` +
+	denial = lazyregexp.New(`(?i)\b(not|never|cannot|without|until|unless|when|whenever|once|if|before|will|would|should|must|could|might|may|far|neither|nor|none|` +
 		`nothing|almost|nearly|partially|partly|half|mostly|remaining)\b|n['’]t\b|\b(no(\W+\w+){0,2}|to( be| get)?|an?|the)\W+$`)
-	command  = regexp.MustCompile(`(?i)^complete (the|an?|this|that|these|those|it|them|all|each|every|my|your|our|its|task|step)\b`)
-	question = regexp.MustCompile(`[^.!?]*\?`)
-	clauses  = regexp.MustCompile(`[.!;,](\s|$)|\bbut\b`)
+	command  = lazyregexp.New(`(?i)^complete (the|an?|this|that|these|those|it|them|all|each|every|my|your|our|its|task|step)\b`)
+	question = lazyregexp.New(`[^.!?]*\?`)
+	clauses  = lazyregexp.New(`[.!;,](\s|$)|\bbut\b`)
 )
 
 // Indicators counts how often a message says that the work is done: the words done, complete,

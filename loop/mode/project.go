@@ -8,10 +8,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/markdown"
 	"descartes/internal/plainfile"
 	"descartes/loop"
@@ -143,11 +143,11 @@ func testCommand(text string) string {
 }
 
 var (
-	aboutTests = regexp.MustCompile(`(?i)\b(tests?|testing|validation|verify|verification)\b`)
-	testLabel  = regexp.MustCompile("(?i)^[-*+ ]*[*_`]*(?:tests?|test command|run (?:the )?tests|testing)[*_` ]*:[*_ ]*(.*?\\S)[*_ ]*$")
+	aboutTests = lazyregexp.New(`(?i)\b(tests?|testing|validation|verify|verification)\b`)
+	testLabel  = lazyregexp.New("(?i)^[-*+ ]*[*_`]*(?:tests?|test command|run (?:the )?tests|testing)[*_` ]*:[*_ ]*(.*?\\S)[*_ ]*$")
 )
 
-var codeSpan = regexp.MustCompile("`\\s*(?:\\$ )?([^`]*?)\\s*`")
+var codeSpan = lazyregexp.New("`\\s*(?:\\$ )?([^`]*?)\\s*`")
 
 // inline is the first text in backquotes that looks like a command.
 func inline(line string) string {

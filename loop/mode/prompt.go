@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"descartes/internal/lazyregexp"
 	"descartes/internal/plainfile"
 )
 
@@ -90,7 +90,7 @@ const (
 	noSubAgents = "Do the work yourself: do not start sub-agents."
 )
 
-var variable = regexp.MustCompile(`\$\{(\w+)\}`)
+var variable = lazyregexp.New(`\$\{(\w+)\}`)
 
 // Expand fills in the variables of a prompt, once: what they hold is not looked at again. A name that is
 // not known stays as it is.

@@ -4,12 +4,13 @@ package prose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"descartes/internal/lazyregexp"
 )
 
 // MaxID is how long an id may be, in bytes.
@@ -199,7 +200,7 @@ type Statement struct {
 }
 
 // keyword begins a statement.
-var keyword = regexp.MustCompile(`(?i)(?:^|[^a-z0-9])((?:depends (?:up)?on|dependent on|blocked (?:by|on))\b|((?:in )?parallel (?:with|to))\b|(?:dependencies|dependency|depends|deps):|(blocks)\b)`)
+var keyword = lazyregexp.New(`(?i)(?:^|[^a-z0-9])((?:depends (?:up)?on|dependent on|blocked (?:by|on))\b|((?:in )?parallel (?:with|to))\b|(?:dependencies|dependency|depends|deps):|(blocks)\b)`)
 
 // Statements finds the statements of a line.
 func Statements(line string) []Statement {
@@ -363,7 +364,7 @@ func WithoutStatements(title string) string {
 	return strings.TrimRight(strings.Join(strings.Fields(title), " "), " :-–")
 }
 
-var remark = regexp.MustCompile(`\s*\([^)]*\)`)
+var remark = lazyregexp.New(`\s*\([^)]*\)`)
 
 func statesOrder(s string) bool {
 	return slices.ContainsFunc(Statements(s), func(x Statement) bool {

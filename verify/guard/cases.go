@@ -1,9 +1,10 @@
 package guard
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // testCase is one test of a file, or the rest of the file: what stands in no test.
@@ -79,7 +80,7 @@ func parse(file string, v *Version) *parsed {
 	return p
 }
 
-var marks = regexp.MustCompile(`^(?:@\w|#\[|\[[A-Z]\w*[\](,])`)
+var marks = lazyregexp.New(`^(?:@\w|#\[|\[[A-Z]\w*[\](,])`)
 
 // isMark reports whether a line stands above a test and belongs to it.
 func isMark(lang *language, text string) bool {
@@ -118,7 +119,7 @@ func (p *parsed) marked(own string, l line, head []line, open []*testCase) bool 
 	return slices.ContainsFunc(head, func(h line) bool { return lang.marked.MatchString(h.text) })
 }
 
-func firstGroup(re *regexp.Regexp, s string) string {
+func firstGroup(re *lazyregexp.Regexp, s string) string {
 	m := re.FindStringSubmatch(s)
 	for i := len(m) - 1; i > 0; i-- {
 		if m[i] != "" {
@@ -229,7 +230,7 @@ const (
 	mostTries = 20000
 )
 
-var wordOf = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+|\d+`)
+var wordOf = lazyregexp.New(`[A-Z]?[a-z]+|[A-Z]+|\d+`)
 
 // words is the share of words that two names have in common.
 func words(a, b string) float64 {
@@ -278,7 +279,7 @@ func meaty(lines []line) (out []line) {
 	return out
 }
 
-var literals = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`|\\b\\d[\\w.]*\\b|\\b(?:true|false|True|False|nil|None|null)\\b")
+var literals = lazyregexp.New("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`|\\b\\d[\\w.]*\\b|\\b(?:true|false|True|False|nil|None|null)\\b")
 
 // mask is a line without the values that stand in it.
 func mask(s string) string { return literals.ReplaceAllString(s, "§") }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // files looks at each changed file that is no test, and at what of a test is not a matter of its cases.
@@ -85,7 +87,7 @@ func (l *look) named(c Change) {
 }
 
 // tools are programs that checks are made with. A file of the repository with such a name that can be executed is meant to be found first.
-var tools = regexp.MustCompile(`^(?:go|gofmt|pytest|py\.test|python[\d.]*|pip3?|npm|npx|yarn|pnpm|node|make|gmake|cargo|rustc|ruby|rspec|rake|bundle|java|javac|mvn|gradle|sh|bash|dash|env|test|true|false|\[|grep|egrep|diff|cmp|cat|sed|awk|git|jest|mocha|vitest|ava|tsc|eslint|tox|nox|dotnet|php|phpunit|composer|ctest|cmake|bats|just|mypy|ruff|flake8|golangci-lint|staticcheck)$`)
+var tools = lazyregexp.New(`^(?:go|gofmt|pytest|py\.test|python[\d.]*|pip3?|npm|npx|yarn|pnpm|node|make|gmake|cargo|rustc|ruby|rspec|rake|bundle|java|javac|mvn|gradle|sh|bash|dash|env|test|true|false|\[|grep|egrep|diff|cmp|cat|sed|awk|git|jest|mocha|vitest|ava|tsc|eslint|tox|nox|dotnet|php|phpunit|composer|ctest|cmake|bats|just|mypy|ruff|flake8|golangci-lint|staticcheck)$`)
 
 func (l *look) tool(p string) bool {
 	name := path.Base(p)
@@ -93,10 +95,10 @@ func (l *look) tool(p string) bool {
 }
 
 var (
-	pythonStart  = regexp.MustCompile(`(?:^|/)(?:sitecustomize|usercustomize)(?:\.py|/__init__\.py)$|\.pth$`)
-	pythonModule = regexp.MustCompile(`^(?:src/|lib/|tests?/)?(?:pytest|_pytest|unittest|doctest|pluggy|hypothesis|nose|nose2|coverage|tox)(?:\.py|/__init__\.py)$`)
-	testLibrary  = regexp.MustCompile(`(?:^|/)node_modules/|(?:^|/)vendor/(?:.*/)?(?:testify|gomega|ginkgo|goconvey|quicktest|go-cmp|gotest\.tools|rspec[^/]*|minitest[^/]*|phpunit|mockery|check\.v1)(?:/|$)|(?:^|/)(?:site-packages|dist-packages|\.venv|venv)/|(?:^|/)\.yarn/(?:releases|cache|plugins)/|^gradle/wrapper/|^\.mvn/wrapper/`)
-	runnerName   = regexp.MustCompile(`(?i)^(?:@?(?:jest|vitest|mocha|chai|ava|jasmine|karma|tape|tap|nyc|c8|sinon|cypress|playwright|qunit|uvu)(?:[-/].*)?|@(?:jest|vitest|playwright|testing-library)/.*|ts-jest|babel-jest|pytest(?:[-_].*)?|tox|nox|coverage|hypothesis|nose2?|unittest2|rspec(?:-.*)?|minitest|simplecov|phpunit/phpunit|pestphp/.*)$`)
+	pythonStart  = lazyregexp.New(`(?:^|/)(?:sitecustomize|usercustomize)(?:\.py|/__init__\.py)$|\.pth$`)
+	pythonModule = lazyregexp.New(`^(?:src/|lib/|tests?/)?(?:pytest|_pytest|unittest|doctest|pluggy|hypothesis|nose|nose2|coverage|tox)(?:\.py|/__init__\.py)$`)
+	testLibrary  = lazyregexp.New(`(?:^|/)node_modules/|(?:^|/)vendor/(?:.*/)?(?:testify|gomega|ginkgo|goconvey|quicktest|go-cmp|gotest\.tools|rspec[^/]*|minitest[^/]*|phpunit|mockery|check\.v1)(?:/|$)|(?:^|/)(?:site-packages|dist-packages|\.venv|venv)/|(?:^|/)\.yarn/(?:releases|cache|plugins)/|^gradle/wrapper/|^\.mvn/wrapper/`)
+	runnerName   = lazyregexp.New(`(?i)^(?:@?(?:jest|vitest|mocha|chai|ava|jasmine|karma|tape|tap|nyc|c8|sinon|cypress|playwright|qunit|uvu)(?:[-/].*)?|@(?:jest|vitest|playwright|testing-library)/.*|ts-jest|babel-jest|pytest(?:[-_].*)?|tox|nox|coverage|hypothesis|nose2?|unittest2|rspec(?:-.*)?|minitest|simplecov|phpunit/phpunit|pestphp/.*)$`)
 )
 
 // replaced finds files that take the place of programs, modules and libraries that the checks use.
@@ -134,28 +136,28 @@ func (l *look) replaced(c Change) {
 }
 
 // ignores makes a failure count for nothing.
-var ignores = []*regexp.Regexp{
-	regexp.MustCompile(`\|\|\s*(?:true\b|:(?:\s|$)|echo\b|exit 0|return 0|/bin/true)|;\s*(?:true|:|exit 0)\s*["';]?$|^(?:exit 0?|exit 0\b.*|true|:)$|;\s*exit 0\b`),
-	regexp.MustCompile(`^set \+\w*e|\bset \+o (?:errexit|pipefail)`),
-	regexp.MustCompile(`\bcontinue-on-error["']?:\s*(?:true|\$\{\{)|\ballow_failure["']?:\s*true|\bfailFast:\s*false\b.*ignore|\binformational["']?:\s*true`),
-	regexp.MustCompile(`(?i)--pass-?with-?no-?tests|\bpassWithNoTests["']?\s*[:=]\s*true|--collect-only\b|--co\b|--no-run\b|--exit-zero\b|--suppress-tests|--list-tests|--listTests|\b(?:make|just|ctest|gradlew?|mvn|pytest)\b.*--dry-run\b|--forgive|--bail=0\b`),
-	regexp.MustCompile(`\b(?:ignoreFailures|ignoreExitValue|testFailureIgnore|skipTests|maven\.test\.(?:skip|failure\.ignore)|haltonfailure)["'>]?\s*[=:>]?\s*["']?(?:true|no)\b|-DskipTests\b|-Dmaven\.test\.skip\b|-x test\b`),
+var ignores = []*lazyregexp.Regexp{
+	lazyregexp.New(`\|\|\s*(?:true\b|:(?:\s|$)|echo\b|exit 0|return 0|/bin/true)|;\s*(?:true|:|exit 0)\s*["';]?$|^(?:exit 0?|exit 0\b.*|true|:)$|;\s*exit 0\b`),
+	lazyregexp.New(`^set \+\w*e|\bset \+o (?:errexit|pipefail)`),
+	lazyregexp.New(`\bcontinue-on-error["']?:\s*(?:true|\$\{\{)|\ballow_failure["']?:\s*true|\bfailFast:\s*false\b.*ignore|\binformational["']?:\s*true`),
+	lazyregexp.New(`(?i)--pass-?with-?no-?tests|\bpassWithNoTests["']?\s*[:=]\s*true|--collect-only\b|--co\b|--no-run\b|--exit-zero\b|--suppress-tests|--list-tests|--listTests|\b(?:make|just|ctest|gradlew?|mvn|pytest)\b.*--dry-run\b|--forgive|--bail=0\b`),
+	lazyregexp.New(`\b(?:ignoreFailures|ignoreExitValue|testFailureIgnore|skipTests|maven\.test\.(?:skip|failure\.ignore)|haltonfailure)["'>]?\s*[=:>]?\s*["']?(?:true|no)\b|-DskipTests\b|-Dmaven\.test\.skip\b|-x test\b`),
 }
 
 // narrows leaves tests out.
-var narrows = regexp.MustCompile(`(?:^|[\s"'=])-k[= ]?\\?["']?\(?\s*not\b|--deselect\b|--ignore(?:-glob)?[= ]|-m[= ]\\?["']?not\b|\s-run[= ]\S|\s-skip[= ]\S|\s--skip[= ]\S|--testNamePattern|--testPathIgnorePatterns|--exclude[= ]|-count[= ]0\b|\s-short\b|--grep\b.*--invert|\s--invert\b|--lf\b|--last-failed|--onlyChanged|--filter[= ]|--tests[= ]`)
+var narrows = lazyregexp.New(`(?:^|[\s"'=])-k[= ]?\\?["']?\(?\s*not\b|--deselect\b|--ignore(?:-glob)?[= ]|-m[= ]\\?["']?not\b|\s-run[= ]\S|\s-skip[= ]\S|\s--skip[= ]\S|--testNamePattern|--testPathIgnorePatterns|--exclude[= ]|-count[= ]0\b|\s-short\b|--grep\b.*--invert|\s--invert\b|--lf\b|--last-failed|--onlyChanged|--filter[= ]|--tests[= ]`)
 
 // keys leave tests out by settings of a runner.
-var excludeKeys = regexp.MustCompile(`^["']?(?:norecursedirs|collect_ignore(?:_glob)?|testPathIgnorePatterns|modulePathIgnorePatterns|exclude|default-filter|exclude_files)["']?\s*[:=\[+.(]|\b(?:harness|test|doctest|autotests|bench)\s*=\s*false\b`)
+var excludeKeys = lazyregexp.New(`^["']?(?:norecursedirs|collect_ignore(?:_glob)?|testPathIgnorePatterns|modulePathIgnorePatterns|exclude|default-filter|exclude_files)["']?\s*[:=\[+.(]|\b(?:harness|test|doctest|autotests|bench)\s*=\s*false\b`)
 
 // wideKeys say which tests there are.
-var wideKeys = regexp.MustCompile(`^["']?(?:coveragePathIgnorePatterns|omit|exclude_also|exclude_lines|testpaths|python_files|python_functions|python_classes|testMatch|testRegex|spec|specs|include|files|test_files|roots|testDir)["']?\s*[:=]`)
+var wideKeys = lazyregexp.New(`^["']?(?:coveragePathIgnorePatterns|omit|exclude_also|exclude_lines|testpaths|python_files|python_functions|python_classes|testMatch|testRegex|spec|specs|include|files|test_files|roots|testDir)["']?\s*[:=]`)
 
 // strict are options without which a check is milder.
-var strict = regexp.MustCompile(`(?:^|[\s"'\[,=])(--exitfirst|--strict[\w-]*|-W[= ]?error\S*|-Werror\S*|-race|--cov-fail-under\S*|--fail-under\S*|--max-warnings\S*|--locked|--frozen-lockfile|-D ?warnings|-Dwarnings|--deny\S*|--runInBand|--ci|--check|-o ?pipefail|--all-features|--all-targets|--workspace|-vet=\w+|--failOnFlakyTests|--forbid-only|--forbidOnly|set -\w*e\w*|set -o pipefail)`)
+var strict = lazyregexp.New(`(?:^|[\s"'\[,=])(--exitfirst|--strict[\w-]*|-W[= ]?error\S*|-Werror\S*|-race|--cov-fail-under\S*|--fail-under\S*|--max-warnings\S*|--locked|--frozen-lockfile|-D ?warnings|-Dwarnings|--deny\S*|--runInBand|--ci|--check|-o ?pipefail|--all-features|--all-targets|--workspace|-vet=\w+|--failOnFlakyTests|--forbid-only|--forbidOnly|set -\w*e\w*|set -o pipefail)`)
 
 func ignored(s string) bool {
-	return slices.ContainsFunc(ignores, func(re *regexp.Regexp) bool { return re.MatchString(s) })
+	return slices.ContainsFunc(ignores, func(re *lazyregexp.Regexp) bool { return re.MatchString(s) })
 }
 
 // milder finds in the lines of a check what makes it pass more easily.
@@ -189,9 +191,9 @@ func (l *look) milder(p string, before, after []line) (found bool) {
 	return len(l.found) > n
 }
 
-var threshold = regexp.MustCompile(`(?i)\b(fail[_-]under|cov-fail-under|minimum_coverage(?:_by_file)?|maximum_coverage_drop|branches|functions|lines|statements|threshold|target|min[_-]?coverage|minimum|coverage|check-coverage|max-warnings|max_warnings|maxWarnings|score|fail-under|min-score|break|low|high|coverage_threshold|max-complexity)["']?\s*[:=> ]\s*["']?(-?[\d.]+)`)
+var threshold = lazyregexp.New(`(?i)\b(fail[_-]under|cov-fail-under|minimum_coverage(?:_by_file)?|maximum_coverage_drop|branches|functions|lines|statements|threshold|target|min[_-]?coverage|minimum|coverage|check-coverage|max-warnings|max_warnings|maxWarnings|score|fail-under|min-score|break|low|high|coverage_threshold|max-complexity)["']?\s*[:=> ]\s*["']?(-?[\d.]+)`)
 
-var upper = regexp.MustCompile(`(?i)^(?:max|threshold|maximum)`)
+var upper = lazyregexp.New(`(?i)^(?:max|threshold|maximum)`)
 
 // thresholds compares the limits in a file, one after the other by name.
 func (l *look) thresholds(p string, before, after []line) {
@@ -229,11 +231,11 @@ func (l *look) thresholds(p string, before, after []line) {
 }
 
 // overrides are lines that, added to a script, make what stands in it mean something else.
-var overrides = regexp.MustCompile(`^(?:exit\b|return\b|exec\b|alias\b|trap\b|if false\b|while false\b|:\s*<<|(?:export\s+)?PATH=|shopt\b|unset -f|enable -n|sys\.exit\(|process\.exit\(|os\._exit\(|raise SystemExit|quit\(\))`)
+var overrides = lazyregexp.New(`^(?:exit\b|return\b|exec\b|alias\b|trap\b|if false\b|while false\b|:\s*<<|(?:export\s+)?PATH=|shopt\b|unset -f|enable -n|sys\.exit\(|process\.exit\(|os\._exit\(|raise SystemExit|quit\(\))`)
 
-var shellFunction = regexp.MustCompile(`^(?:function\s+)?([\w.:\[-]+)\s*\(\)`)
+var shellFunction = lazyregexp.New(`^(?:function\s+)?([\w.:\[-]+)\s*\(\)`)
 
-var shellVariable = regexp.MustCompile(`^(?:export\s+|local\s+)?(\w+)=`)
+var shellVariable = lazyregexp.New(`^(?:export\s+|local\s+)?(\w+)=`)
 
 // script looks at a script that a check runs.
 func (l *look) script(c Change) {
@@ -273,7 +275,7 @@ func (l *look) script(c Change) {
 		if m == nil {
 			m = shellVariable.FindStringSubmatch(x.text)
 		}
-		if overrides.MatchString(x.text) || m != nil && (l.tool(m[1]) || regexp.MustCompile(`(?m)(?:^|[;&|(]\s*|\s)`+regexp.QuoteMeta(m[1])+`\b|\$\{?`+regexp.QuoteMeta(m[1])+`\b`).MatchString(old)) {
+		if overrides.MatchString(x.text) || m != nil && (l.tool(m[1]) || lazyregexp.New(`(?m)(?:^|[;&|(]\s*|\s)`+regexp.QuoteMeta(m[1])+`\b|\$\{?`+regexp.QuoteMeta(m[1])+`\b`).MatchString(old)) {
 			l.add("check-script", c.Path, x.n, "it is run by %s, and was given: %s", by, short(x.text))
 			return
 		}
@@ -461,7 +463,7 @@ func (l *look) pack(c Change) {
 	}
 }
 
-var local = regexp.MustCompile(`(?:^|\s|["'=@])(?:file:|link:|portal:|workspace:\./|git[+:]|https?:|npm:|\.{1,2}/|-e\s)|path\s*[:=>]`)
+var local = lazyregexp.New(`(?:^|\s|["'=@])(?:file:|link:|portal:|workspace:\./|git[+:]|https?:|npm:|\.{1,2}/|-e\s)|path\s*[:=>]`)
 
 // version tells of another version of a runner; one that comes from somewhere else is another runner.
 func (l *look) version(p string, n int, name, was, is string) {
@@ -539,14 +541,14 @@ func (l *look) code(c Change) {
 }
 
 // secret are keys and tokens that tell what they are.
-var secret = regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_\w{40}|\bglpat-[\w-]{20}|\bxox[abpr]-[\w-]{20}|\bsk-(?:ant-|proj-)?[\w-]{32}|\bAIza[\w-]{35}|-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----`)
+var secret = lazyregexp.New(`\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_\w{40}|\bglpat-[\w-]{20}|\bxox[abpr]-[\w-]{20}|\bsk-(?:ant-|proj-)?[\w-]{32}|\bAIza[\w-]{35}|-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----`)
 
 var (
-	forced       = regexp.MustCompile(`^def pytest_(?:runtest_makereport|runtest_call|runtest_protocol|runtestloop|pyfunc_call|report_teststatus|sessionfinish|exception_interact)\b|\b(?:rep|report|outcome|result|r)\.outcome\s*=\s*["']passed|\bexitstatus\s*=\s*(?:0|ExitCode\.OK)|\bos\._exit\(0\)|\bpytest\.(?:main|exit)\s*=|\bunittest\.TestCase\.\w+\s*=|\bsys\.modules\[["'](?:pytest|unittest)|\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=|\bjest\.(?:setTimeout\(0\)|retryTimes)|\bassert\.(?:ok|equal|strictEqual|deepEqual|deepStrictEqual)\s*=\s`)
-	forcedInTest = regexp.MustCompile(`\bprocess\.exit\((?:0?)\)|\bprocess\.exitCode\s*=\s*0|\bsys\.exit\((?:0?)\)|\bos\.Exit\(0\)|\bSystem\.exit\(0\)|\bprocess::exit\(0\)|^exit[ !]*\(?0?\)?;?$|\bat_exit\s*\{\s*exit!?\s*\(?0|\batexit\.register\(.*exit|\bEnvironment\.Exit\(0\)`)
-	hooks        = regexp.MustCompile(`^def pytest_(?:collection_modifyitems|ignore_collect|collect_file|itemcollected|deselected|pycollect_makeitem|generate_tests_only)\b|^collect_ignore(?:_glob)?\b|\bitems(?:\[:\]\s*=|\.clear\(\))|\bitem\.add_marker\(.*(?:skip|xfail)|^def load_tests\(|\bconfig\.filter_run_excluding\b|\bconfig\.filter_run\b`)
-	knows        = regexp.MustCompile(`\bPYTEST_CURRENT_TEST\b|["'](?:pytest|unittest|_pytest)["'] in sys\.modules|\btesting\.Testing\(\)|\bJEST_WORKER_ID\b|\bVITEST\b|NODE_ENV\W{1,8}test\b|\bcfg!\(test\)|flag\.Lookup\("test\.|HasSuffix\(os\.Args\[0\], ?"\.test|\bDESCARTES_\w+|\bRUST_TEST|typeof (?:jest|describe|it)\b|\binspect\.stack\(\)|\bruntime\.Caller\(.*_test|\bCARGO_(?:TARGET_TMPDIR|BIN_EXE)`)
-	quieted      = regexp.MustCompile(`//\s?nolint|#\s?noqa|eslint-disable|tslint:disable|@ts-(?:ignore|nocheck|expect-error)|#\s?type:\s?ignore|#!?\[allow\(|rubocop:disable|@SuppressWarnings|@Suppress\(|pylint:\s?disable|\bNOLINT|pragma:\s?no cover|(?:istanbul|c8|v8) ignore|phpcs:(?:ignore|disable)|@phpstan-ignore|@codeCoverageIgnore|LCOV_EXCL|#\s?nosec|#nosec|shellcheck disable|biome-ignore|pyright:\s?ignore|coverage:ignore|#pragma warning disable`)
+	forced       = lazyregexp.New(`^def pytest_(?:runtest_makereport|runtest_call|runtest_protocol|runtestloop|pyfunc_call|report_teststatus|sessionfinish|exception_interact)\b|\b(?:rep|report|outcome|result|r)\.outcome\s*=\s*["']passed|\bexitstatus\s*=\s*(?:0|ExitCode\.OK)|\bos\._exit\(0\)|\bpytest\.(?:main|exit)\s*=|\bunittest\.TestCase\.\w+\s*=|\bsys\.modules\[["'](?:pytest|unittest)|\b(?:globalThis|global|window)\.(?:expect|it|test|describe|assert)\s*=|\bjest\.(?:setTimeout\(0\)|retryTimes)|\bassert\.(?:ok|equal|strictEqual|deepEqual|deepStrictEqual)\s*=\s`)
+	forcedInTest = lazyregexp.New(`\bprocess\.exit\((?:0?)\)|\bprocess\.exitCode\s*=\s*0|\bsys\.exit\((?:0?)\)|\bos\.Exit\(0\)|\bSystem\.exit\(0\)|\bprocess::exit\(0\)|^exit[ !]*\(?0?\)?;?$|\bat_exit\s*\{\s*exit!?\s*\(?0|\batexit\.register\(.*exit|\bEnvironment\.Exit\(0\)`)
+	hooks        = lazyregexp.New(`^def pytest_(?:collection_modifyitems|ignore_collect|collect_file|itemcollected|deselected|pycollect_makeitem|generate_tests_only)\b|^collect_ignore(?:_glob)?\b|\bitems(?:\[:\]\s*=|\.clear\(\))|\bitem\.add_marker\(.*(?:skip|xfail)|^def load_tests\(|\bconfig\.filter_run_excluding\b|\bconfig\.filter_run\b`)
+	knows        = lazyregexp.New(`\bPYTEST_CURRENT_TEST\b|["'](?:pytest|unittest|_pytest)["'] in sys\.modules|\btesting\.Testing\(\)|\bJEST_WORKER_ID\b|\bVITEST\b|NODE_ENV\W{1,8}test\b|\bcfg!\(test\)|flag\.Lookup\("test\.|HasSuffix\(os\.Args\[0\], ?"\.test|\bDESCARTES_\w+|\bRUST_TEST|typeof (?:jest|describe|it)\b|\binspect\.stack\(\)|\bruntime\.Caller\(.*_test|\bCARGO_(?:TARGET_TMPDIR|BIN_EXE)`)
+	quieted      = lazyregexp.New(`//\s?nolint|#\s?noqa|eslint-disable|tslint:disable|@ts-(?:ignore|nocheck|expect-error)|#\s?type:\s?ignore|#!?\[allow\(|rubocop:disable|@SuppressWarnings|@Suppress\(|pylint:\s?disable|\bNOLINT|pragma:\s?no cover|(?:istanbul|c8|v8) ignore|phpcs:(?:ignore|disable)|@phpstan-ignore|@codeCoverageIgnore|LCOV_EXCL|#\s?nosec|#nosec|shellcheck disable|biome-ignore|pyright:\s?ignore|coverage:ignore|#pragma warning disable`)
 )
 
 // testMain finds a TestMain of Go's that does not run the tests.
@@ -604,7 +606,7 @@ func (l *look) keptElsewhere(c Change) bool {
 	})
 }
 
-var golden = regexp.MustCompile(`\.snap$|(?:^|/)__snapshots__/|(?:^|/)(?:testdata|fixtures|goldens?|snapshots|expected|__fixtures__|test-fixtures|cassettes)/|\.(?:golden|expected|approved)(?:\.\w+)?$`)
+var golden = lazyregexp.New(`\.snap$|(?:^|/)__snapshots__/|(?:^|/)(?:testdata|fixtures|goldens?|snapshots|expected|__fixtures__|test-fixtures|cassettes)/|\.(?:golden|expected|approved)(?:\.\w+)?$`)
 
 func (k kind) String() string { return string(k) }
 
@@ -614,14 +616,14 @@ type kind string
 // kinds of files by their paths. The first that matches holds.
 var kinds = []struct {
 	kind
-	paths *regexp.Regexp
+	paths *lazyregexp.Regexp
 }{
-	{"descartes", regexp.MustCompile(`^descartes\.ya?ml$`)},
-	{"ci", regexp.MustCompile(`^\.github/(?:workflows|actions)/|^\.gitlab-ci\.ya?ml$|^\.gitlab/ci/|^\.circleci/|^(?:.*/)?Jenkinsfile$|^azure-pipelines.*\.ya?ml$|^\.azure-pipelines/|^\.travis\.ya?ml$|^\.buildkite/|^\.drone\.ya?ml$|^bitbucket-pipelines\.ya?ml$|^\.?appveyor\.ya?ml$|^\.cirrus\.ya?ml$|^\.woodpecker|^\.forgejo/workflows/|^\.gitea/workflows/|^cloudbuild\.ya?ml$`)},
-	{"runner", regexp.MustCompile(`(?:^|/)(?:\.?pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|Rakefile|conftest\.py|\.coveragerc|jest\.(?:config|setup|preset)[^/]*|vitest\.(?:config|workspace|setup)[^/]*|\.mocharc[^/]*|mocha\.opts|karma\.conf[^/]*|cypress\.(?:config|json)[^/]*|playwright\.config[^/]*|ava\.config[^/]*|\.nycrc[^/]*|\.c8rc[^/]*|nyc\.config[^/]*|\.?codecov\.ya?ml|\.rspec|spec_helper\.rb|rails_helper\.rb|test_helper\.rb|\.simplecov|phpunit\.xml(?:\.dist)?|\.?nextest\.toml|\.config/nextest\.toml|[^/]*\.runsettings|web-test-runner\.config[^/]*|\.taprc|junit-platform\.properties|stryker\.conf[^/]*|Taskfile\.ya?ml)$|^\.config/nextest\.toml$`)},
-	{"linter", regexp.MustCompile(`(?:^|/)(?:\.golangci\.(?:ya?ml|toml|json)|\.eslintrc[^/]*|eslint\.config\.[^/]*|\.eslintignore|\.?ruff\.toml|\.flake8|\.?pylintrc|\.?mypy\.ini|\.?clippy\.toml|\.?rustfmt\.toml|\.rubocop[^/]*\.yml|\.prettier[^/]*|biome\.jsonc?|tslint\.json|\.stylelintrc[^/]*|\.pre-commit-config\.yaml|phpstan\.neon(?:\.dist)?|phpcs\.xml(?:\.dist)?|\.shellcheckrc|pyrightconfig\.json|tsconfig[^/]*\.json|detekt\.yml|\.editorconfig|checkstyle\.xml|\.clang-tidy|deny\.toml|\.yamllint|staticcheck\.conf)$|^\.(?:husky|githooks)/`)},
-	{"manifest", regexp.MustCompile(`(?:^|/)(?:pyproject\.toml|setup\.cfg|Cargo\.toml|go\.mod|go\.work|Gemfile|[^/]*requirements[^/]*\.(?:txt|in)|requirements/[^/]*\.(?:txt|in)|composer\.json|build\.gradle(?:\.kts)?|pom\.xml|[^/]*\.csproj|Directory\.Build\.(?:props|targets)|mix\.exs|Package\.swift|CMakeLists\.txt|Pipfile|BUILD(?:\.bazel)?)$`)},
-	{"environment", regexp.MustCompile(`(?:^|/)(?:\.envrc|\.env(?:\.test)?|\.npmrc|\.yarnrc(?:\.yml)?|\.pnpmfile\.cjs|go\.env|\.bazelrc|gradle\.properties|\.tool-versions|\.?mise\.toml|\.python-version|\.nvmrc|\.node-version|\.ruby-version|\.bashrc|\.profile|\.bash_env|pip\.conf|bunfig\.toml|rust-toolchain(?:\.toml)?)$|(?:^|/)\.cargo/config(?:\.toml)?$|(?:^|/)\.mvn/(?:maven|jvm)\.config$|(?:^|/)\.bundle/config$`)},
+	{"descartes", lazyregexp.New(`^descartes\.ya?ml$`)},
+	{"ci", lazyregexp.New(`^\.github/(?:workflows|actions)/|^\.gitlab-ci\.ya?ml$|^\.gitlab/ci/|^\.circleci/|^(?:.*/)?Jenkinsfile$|^azure-pipelines.*\.ya?ml$|^\.azure-pipelines/|^\.travis\.ya?ml$|^\.buildkite/|^\.drone\.ya?ml$|^bitbucket-pipelines\.ya?ml$|^\.?appveyor\.ya?ml$|^\.cirrus\.ya?ml$|^\.woodpecker|^\.forgejo/workflows/|^\.gitea/workflows/|^cloudbuild\.ya?ml$`)},
+	{"runner", lazyregexp.New(`(?:^|/)(?:\.?pytest\.ini|\.?pytest\.toml|tox\.ini|tox\.toml|noxfile\.py|Rakefile|conftest\.py|\.coveragerc|jest\.(?:config|setup|preset)[^/]*|vitest\.(?:config|workspace|setup)[^/]*|\.mocharc[^/]*|mocha\.opts|karma\.conf[^/]*|cypress\.(?:config|json)[^/]*|playwright\.config[^/]*|ava\.config[^/]*|\.nycrc[^/]*|\.c8rc[^/]*|nyc\.config[^/]*|\.?codecov\.ya?ml|\.rspec|spec_helper\.rb|rails_helper\.rb|test_helper\.rb|\.simplecov|phpunit\.xml(?:\.dist)?|\.?nextest\.toml|\.config/nextest\.toml|[^/]*\.runsettings|web-test-runner\.config[^/]*|\.taprc|junit-platform\.properties|stryker\.conf[^/]*|Taskfile\.ya?ml)$|^\.config/nextest\.toml$`)},
+	{"linter", lazyregexp.New(`(?:^|/)(?:\.golangci\.(?:ya?ml|toml|json)|\.eslintrc[^/]*|eslint\.config\.[^/]*|\.eslintignore|\.?ruff\.toml|\.flake8|\.?pylintrc|\.?mypy\.ini|\.?clippy\.toml|\.?rustfmt\.toml|\.rubocop[^/]*\.yml|\.prettier[^/]*|biome\.jsonc?|tslint\.json|\.stylelintrc[^/]*|\.pre-commit-config\.yaml|phpstan\.neon(?:\.dist)?|phpcs\.xml(?:\.dist)?|\.shellcheckrc|pyrightconfig\.json|tsconfig[^/]*\.json|detekt\.yml|\.editorconfig|checkstyle\.xml|\.clang-tidy|deny\.toml|\.yamllint|staticcheck\.conf)$|^\.(?:husky|githooks)/`)},
+	{"manifest", lazyregexp.New(`(?:^|/)(?:pyproject\.toml|setup\.cfg|Cargo\.toml|go\.mod|go\.work|Gemfile|[^/]*requirements[^/]*\.(?:txt|in)|requirements/[^/]*\.(?:txt|in)|composer\.json|build\.gradle(?:\.kts)?|pom\.xml|[^/]*\.csproj|Directory\.Build\.(?:props|targets)|mix\.exs|Package\.swift|CMakeLists\.txt|Pipfile|BUILD(?:\.bazel)?)$`)},
+	{"environment", lazyregexp.New(`(?:^|/)(?:\.envrc|\.env(?:\.test)?|\.npmrc|\.yarnrc(?:\.yml)?|\.pnpmfile\.cjs|go\.env|\.bazelrc|gradle\.properties|\.tool-versions|\.?mise\.toml|\.python-version|\.nvmrc|\.node-version|\.ruby-version|\.bashrc|\.profile|\.bash_env|pip\.conf|bunfig\.toml|rust-toolchain(?:\.toml)?)$|(?:^|/)\.cargo/config(?:\.toml)?$|(?:^|/)\.mvn/(?:maven|jvm)\.config$|(?:^|/)\.bundle/config$`)},
 }
 
 func kindOf(p string) kind {
@@ -634,7 +636,7 @@ func kindOf(p string) kind {
 }
 
 // loaded sets what programs are run, or what they are given.
-var loaded = regexp.MustCompile(`(?i)\bPATH(?:_add)?\b|\bGOFLAGS\b|script-shell|\brunner\s*=|rustc-wrapper|rustc-workspace-wrapper|\blinker\s*=|^rustc\s*=|^rustflags.*cfg|PYTEST_ADDOPTS|PYTEST_PLUGINS|NODE_OPTIONS|PYTHONPATH|PYTHONSTARTUP|LD_PRELOAD|BASH_ENV|\bENV=|MAKEFLAGS|JEST_|RUBYOPT|PERL5OPT|JAVA_TOOL_OPTIONS|-DskipTests|maven\.test\.skip|^\[alias\]|^test\s*=|preload|GOTOOLCHAIN|yarnPath|^prefix\s*=|skip[_-]?tests`)
+var loaded = lazyregexp.New(`(?i)\bPATH(?:_add)?\b|\bGOFLAGS\b|script-shell|\brunner\s*=|rustc-wrapper|rustc-workspace-wrapper|\blinker\s*=|^rustc\s*=|^rustflags.*cfg|PYTEST_ADDOPTS|PYTEST_PLUGINS|NODE_OPTIONS|PYTHONPATH|PYTHONSTARTUP|LD_PRELOAD|BASH_ENV|\bENV=|MAKEFLAGS|JEST_|RUBYOPT|PERL5OPT|JAVA_TOOL_OPTIONS|-DskipTests|maven\.test\.skip|^\[alias\]|^test\s*=|preload|GOTOOLCHAIN|yarnPath|^prefix\s*=|skip[_-]?tests`)
 
 // settings looks at files that set how checks are run.
 func (l *look) settings(c Change) {
@@ -680,7 +682,7 @@ func plain(list []line) []line {
 }
 
 // linterOff makes a linter quiet.
-var linterOff = regexp.MustCompile(`(?i)\b(?:disable(?:-all|d)?|ignore[sd]?|exclude[sd]?|extend-ignore|extend-exclude|per-file-ignores|skip[\w-]*|allow|enabled\s*:\s*false|ignorePatterns|exclusions?|exclude-rules|exclude-(?:files|dirs)|ignore_errors|ignore_missing_imports)\b|["']?off["']?\s*[\],}]*$|:\s*0,?$|\bstrict["']?\s*[:=]\s*false|\bskipLibCheck["']?\s*:\s*true|\bnoEmitOnError["']?\s*:\s*false|\bcheckJs["']?\s*:\s*false|\b(?:no|strict)\w+["']?\s*:\s*false`)
+var linterOff = lazyregexp.New(`(?i)\b(?:disable(?:-all|d)?|ignore[sd]?|exclude[sd]?|extend-ignore|extend-exclude|per-file-ignores|skip[\w-]*|allow|enabled\s*:\s*false|ignorePatterns|exclusions?|exclude-rules|exclude-(?:files|dirs)|ignore_errors|ignore_missing_imports)\b|["']?off["']?\s*[\],}]*$|:\s*0,?$|\bstrict["']?\s*[:=]\s*false|\bskipLibCheck["']?\s*:\s*true|\bnoEmitOnError["']?\s*:\s*false|\bcheckJs["']?\s*:\s*false|\b(?:no|strict)\w+["']?\s*:\s*false`)
 
 // compareSettings compares the settings of a runner, a linter or CI.
 func (l *look) compareSettings(title, p string, k kind, before, after []line, there bool) {
@@ -733,7 +735,7 @@ func (l *look) compareSettings(title, p string, k kind, before, after []line, th
 	}
 }
 
-var pins = regexp.MustCompile(`@[\w./-]+(?:\s+#.*)?$|\bv?\d+(?:\.[\dx]+)*\b`)
+var pins = lazyregexp.New(`@[\w./-]+(?:\s+#.*)?$|\bv?\d+(?:\.[\dx]+)*\b`)
 
 // pinned is a line without the versions in it.
 func pinned(s string) string { return pins.ReplaceAllString(s, "@") }
@@ -751,12 +753,12 @@ func (l *look) environment(c Change, before, after []line) {
 }
 
 var (
-	section        = regexp.MustCompile(`^\[\[?\s*([^\]]+?)\s*\]\]?`)
-	runnerSection  = regexp.MustCompile(`^(?:tool[.:])?(?:pytest|tox|coverage|testenv|nox|hatch\.envs|pdm\.scripts|poe|taskipy|unittest)|^tool:pytest|^(?:lib|bin|test|bench|profile\.test)$|^metadata\.nextest|^tool\.cargo-nextest`)
-	linterSection  = regexp.MustCompile(`^(?:tool[.:])?(?:ruff|mypy|flake8|pylint|black|isort|bandit|pyright|pydocstyle|pycodestyle)|^(?:workspace\.)?lints`)
-	testDependency = regexp.MustCompile(`^["']?(?:gem\s+["'])?([\w./@-]+)["']?\s*(.*)$`)
-	goReplace      = regexp.MustCompile(`^(?:replace\s+)?(\S*(?:testify|gomega|ginkgo|go-cmp|quicktest|check\.v1|gotest\.tools)\S*)\s.*=>`)
-	buildTest      = regexp.MustCompile(`\bexcludeTestsMatching\b|\bfilter\s*\{|\benabled\s*=\s*false|\bonlyIf\b|\buseJUnit\w*\b.*exclude|<exclude>[^<]*(?:Tests?|IT|Spec)\b|<groups>|<excludedGroups>|\bset_tests_properties\(.*(?:WILL_FAIL|DISABLED)|\bWILL_FAIL\b|<IsTestProject>\s*false`)
+	section        = lazyregexp.New(`^\[\[?\s*([^\]]+?)\s*\]\]?`)
+	runnerSection  = lazyregexp.New(`^(?:tool[.:])?(?:pytest|tox|coverage|testenv|nox|hatch\.envs|pdm\.scripts|poe|taskipy|unittest)|^tool:pytest|^(?:lib|bin|test|bench|profile\.test)$|^metadata\.nextest|^tool\.cargo-nextest`)
+	linterSection  = lazyregexp.New(`^(?:tool[.:])?(?:ruff|mypy|flake8|pylint|black|isort|bandit|pyright|pydocstyle|pycodestyle)|^(?:workspace\.)?lints`)
+	testDependency = lazyregexp.New(`^["']?(?:gem\s+["'])?([\w./@-]+)["']?\s*(.*)$`)
+	goReplace      = lazyregexp.New(`^(?:replace\s+)?(\S*(?:testify|gomega|ginkgo|go-cmp|quicktest|check\.v1|gotest\.tools)\S*)\s.*=>`)
+	buildTest      = lazyregexp.New(`\bexcludeTestsMatching\b|\bfilter\s*\{|\benabled\s*=\s*false|\bonlyIf\b|\buseJUnit\w*\b.*exclude|<exclude>[^<]*(?:Tests?|IT|Spec)\b|<groups>|<excludedGroups>|\bset_tests_properties\(.*(?:WILL_FAIL|DISABLED)|\bWILL_FAIL\b|<IsTestProject>\s*false`)
 )
 
 // manifest looks at those parts of a project's manifest that are about the checks.
@@ -764,7 +766,7 @@ func (l *look) manifest(c Change, before, after []line) {
 	if c.After == nil {
 		return
 	}
-	sections := func(list []line, re *regexp.Regexp) (out []line) {
+	sections := func(list []line, re *lazyregexp.Regexp) (out []line) {
 		in := false
 		for _, x := range list {
 			if m := section.FindStringSubmatch(x.text); m != nil && x.indent == 0 {

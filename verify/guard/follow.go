@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"descartes/internal/lazyregexp"
 )
 
 // checks is what the commands run, found in the files as they were before.
@@ -117,9 +118,9 @@ func literal(w *syntax.Word) (s string, whole bool) {
 
 // Words that run what follows them, and what reads its script from its first argument.
 var (
-	wrapper     = regexp.MustCompile(`^(?:env|time|exec|command|nice|nohup|sudo|xvfb-run|npx|bunx|then|do|if|eval|builtin|stdbuf|caffeinate|\w+=.*)$`)
-	interpreter = regexp.MustCompile(`^(?:sh|bash|dash|zsh|ksh|source|\.|python[\d.]*|pypy3?|node|nodejs|ruby|perl|php|deno|bun|ts-node|tsx|lua|Rscript|pwsh|babel-node)$`)
-	shellName   = regexp.MustCompile(`^(?:sh|bash|dash|zsh|ksh)$`)
+	wrapper     = lazyregexp.New(`^(?:env|time|exec|command|nice|nohup|sudo|xvfb-run|npx|bunx|then|do|if|eval|builtin|stdbuf|caffeinate|\w+=.*)$`)
+	interpreter = lazyregexp.New(`^(?:sh|bash|dash|zsh|ksh|source|\.|python[\d.]*|pypy3?|node|nodejs|ruby|perl|php|deno|bun|ts-node|tsx|lua|Rscript|pwsh|babel-node)$`)
+	shellName   = lazyregexp.New(`^(?:sh|bash|dash|zsh|ksh)$`)
 )
 
 func (c *checks) call(args []*syntax.Word, at *place) {
@@ -221,7 +222,7 @@ func (c *checks) script(word string, at *place) {
 	}
 }
 
-var shebang = regexp.MustCompile(`^#!.*\b(?:sh|bash|dash|zsh|ksh)\b`)
+var shebang = lazyregexp.New(`^#!.*\b(?:sh|bash|dash|zsh|ksh)\b`)
 
 func isShell(file string, data []byte) bool {
 	first, _, _ := bytes.Cut(data, []byte("\n"))

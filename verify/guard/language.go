@@ -2,32 +2,33 @@ package guard
 
 import (
 	"path"
-	"regexp"
 	"strings"
 	"sync"
+
+	"descartes/internal/lazyregexp"
 )
 
 // language says how tests are written in one.
 type language struct {
-	files    *regexp.Regexp // paths of its files
-	test     *regexp.Regexp // of those, the ones that hold tests; nil: any may
-	comment  string         // that a line begins with
-	cases    *regexp.Regexp // a test's first line; its last group that matched is the name
-	marked   *regexp.Regexp // stands above or on that line; nil: the line says enough
-	named    *regexp.Regexp // a name that needs no mark; nil: none
-	groups   *regexp.Regexp // a line that puts tests together; nil: none
-	asserts  *regexp.Regexp
-	skips    *regexp.Regexp
-	focuses  *regexp.Regexp // nil: the language has nothing of the kind
-	excludes *regexp.Regexp // a line that leaves out the file
-	trivial  *regexp.Regexp // an assertion that cannot fail, or hardly
+	files    *lazyregexp.Regexp // paths of its files
+	test     *lazyregexp.Regexp // of those, the ones that hold tests; nil: any may
+	comment  string             // that a line begins with
+	cases    *lazyregexp.Regexp // a test's first line; its last group that matched is the name
+	marked   *lazyregexp.Regexp // stands above or on that line; nil: the line says enough
+	named    *lazyregexp.Regexp // a name that needs no mark; nil: none
+	groups   *lazyregexp.Regexp // a line that puts tests together; nil: none
+	asserts  *lazyregexp.Regexp
+	skips    *lazyregexp.Regexp
+	focuses  *lazyregexp.Regexp // nil: the language has nothing of the kind
+	excludes *lazyregexp.Regexp // a line that leaves out the file
+	trivial  *lazyregexp.Regexp // an assertion that cannot fail, or hardly
 }
 
 const quoted = "(?:\"((?:[^\"\\\\]|\\\\.)+)\"|'((?:[^'\\\\]|\\\\.)+)'|`([^`]+)`)"
 
 // languages is the table. What matches first is the language of a file.
 var languages = sync.OnceValue(func() []*language {
-	re := regexp.MustCompile
+	re := lazyregexp.New
 	return []*language{
 		{ // Go
 			files: re(`\.go$`), test: re(`_test\.go$`), comment: "//",

@@ -1,9 +1,10 @@
 package guard
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // makeText is a makefile or justfile, as far as it says what a target does.
@@ -24,14 +25,14 @@ type makeRule struct {
 }
 
 var (
-	ruleLine    = regexp.MustCompile(`^(@?[^\s:=#][^:=#]*?)\s*::?(?:\s+([^=].*)?)?$`)
-	assignment  = regexp.MustCompile(`^(?:export\s+|override\s+|private\s+)*([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=`)
-	ownVariable = regexp.MustCompile(`^[^\s:=#][^:=#]*::?\s*((?:(?:export|override|private)\s+)*[\w.]+\s*(?:\?|\+|:{1,3}|!)?=.*)$`)
-	included    = regexp.MustCompile(`^[-s]?include\s+(.+)$`)
-	reference   = regexp.MustCompile(`\$[({]([\w.]+)[)}]|\{\{\s*(\w+)`)
-	defined     = regexp.MustCompile(`^(?:override\s+|export\s+)*define\s+([\w.]+)`)
-	evaluated   = regexp.MustCompile(`^\$[({](?:call|foreach|shell|if|or|and)\b|\$[({]eval\b`)
-	globalMake  = regexp.MustCompile(`^(?:\.SHELLFLAGS|SHELL|MAKEFLAGS|GNUMAKEFLAGS|\.IGNORE|\.DEFAULT\w*|\.ONESHELL|(?:export\s+)?PATH|unexport|(?:export\s+)?(?:GOFLAGS|PYTEST_ADDOPTS|BASH_ENV|ENV|PYTHONPATH|NODE_OPTIONS))\b`)
+	ruleLine    = lazyregexp.New(`^(@?[^\s:=#][^:=#]*?)\s*::?(?:\s+([^=].*)?)?$`)
+	assignment  = lazyregexp.New(`^(?:export\s+|override\s+|private\s+)*([\w.]+)\s*(?:\?|\+|:{1,3}|!)?=`)
+	ownVariable = lazyregexp.New(`^[^\s:=#][^:=#]*::?\s*((?:(?:export|override|private)\s+)*[\w.]+\s*(?:\?|\+|:{1,3}|!)?=.*)$`)
+	included    = lazyregexp.New(`^[-s]?include\s+(.+)$`)
+	reference   = lazyregexp.New(`\$[({]([\w.]+)[)}]|\{\{\s*(\w+)`)
+	defined     = lazyregexp.New(`^(?:override\s+|export\s+)*define\s+([\w.]+)`)
+	evaluated   = lazyregexp.New(`^\$[({](?:call|foreach|shell|if|or|and)\b|\$[({]eval\b`)
+	globalMake  = lazyregexp.New(`^(?:\.SHELLFLAGS|SHELL|MAKEFLAGS|GNUMAKEFLAGS|\.IGNORE|\.DEFAULT\w*|\.ONESHELL|(?:export\s+)?PATH|unexport|(?:export\s+)?(?:GOFLAGS|PYTEST_ADDOPTS|BASH_ENV|ENV|PYTHONPATH|NODE_OPTIONS))\b`)
 )
 
 // readMake reads a makefile with those that it includes.
@@ -178,7 +179,7 @@ func (m *makeText) uses(goals []string) (out []string) {
 	return out
 }
 
-var recursive = regexp.MustCompile(`\$[({]MAKE[)}]((?:\s+[\w./=-]+)+)`)
+var recursive = lazyregexp.New(`\$[({]MAKE[)}]((?:\s+[\w./=-]+)+)`)
 
 // called are targets that a recipe's line makes by make itself.
 func called(text string) (out []string) {

@@ -2,9 +2,10 @@ package guard
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // tests compares the tests of all changed files.
@@ -166,9 +167,9 @@ func (l *look) deleted(c Change, old, now *parsed) {
 }
 
 // lastOne are files in which the last function of a name is the one that runs.
-var lastOne = regexp.MustCompile(`\.(?:py|sh|bash|rb)$`)
+var lastOne = lazyregexp.New(`\.(?:py|sh|bash|rb)$`)
 
-var shellTests = regexp.MustCompile(`\.(?:sh|bash|bats)$`)
+var shellTests = lazyregexp.New(`\.(?:sh|bash|bats)$`)
 
 // twice finds tests that another one of the same name takes the place of, and programs that a function of the file takes the place of.
 func (l *look) twice(old, now *parsed) {
@@ -196,13 +197,13 @@ func (l *look) twice(old, now *parsed) {
 	}
 }
 
-var system = regexp.MustCompile(`_(?:aix|android|darwin|dragonfly|freebsd|illumos|ios|js|linux|netbsd|openbsd|plan9|solaris|wasip1|windows|386|amd64|arm|arm64|loong64|mips\w*|ppc64\w*|riscv64|s390x|wasm)_test\.go$`)
+var system = lazyregexp.New(`_(?:aix|android|darwin|dragonfly|freebsd|illumos|ios|js|linux|netbsd|openbsd|plan9|solaris|wasip1|windows|386|amd64|arm|arm64|loong64|mips\w*|ppc64\w*|riscv64|s390x|wasm)_test\.go$`)
 
 // Names and folders by which runners know tests.
 var (
-	testName   = regexp.MustCompile(`(?:[._-](?:tests?|specs?)\.\w+|(?:^|/)(?:test|spec)[_-][^/]*|(?:Tests?|Spec|IT)\.\w+|\.bats)$`)
-	testFolder = regexp.MustCompile(`(?:^|/)(?:tests?|specs?|__tests__|t|e2e)/`)
-	byName     = regexp.MustCompile(`_test\.go$|\.(?:test|spec)\.\w+$|\.rs$`) // wherever they are
+	testName   = lazyregexp.New(`(?:[._-](?:tests?|specs?)\.\w+|(?:^|/)(?:test|spec)[_-][^/]*|(?:Tests?|Spec|IT)\.\w+|\.bats)$`)
+	testFolder = lazyregexp.New(`(?:^|/)(?:tests?|specs?|__tests__|t|e2e)/`)
+	byName     = lazyregexp.New(`_test\.go$|\.(?:test|spec)\.\w+$|\.rs$`) // wherever they are
 )
 
 // elsewhere finds tests that are in a file now which runners may pass over: by its name, by its folder, or because only some systems have it.
@@ -268,9 +269,9 @@ func (l *look) compare(lang *language, old, now *testCase, m *mover) {
 
 // early ends a test before its assertions, or catches what they say.
 var (
-	never   = regexp.MustCompile(`\bfalse && |&& false\b|\|\| true\b|\bFalse and |\band False\b|\bor True\b|\bif \(?(?:0|false) `)
-	early   = regexp.MustCompile(`^(?:return(?: 0| nil| None| true| True)?;?|if \(?(?:false|False|0)\b.*|if \(?(?:true|True|1)\)? ?\{? ?return.*|if false.*)$`)
-	swallow = regexp.MustCompile(`^except(?: \(?(?:Exception|AssertionError|BaseException)\b.*)?:(?:\s*pass)?$|\bcatch\s*(?:\(\w*\s*\w*\))?\s*\{\s*\}|\bcontextlib\.suppress\((?:Exception|AssertionError|BaseException)|\brescue\s*(?:Exception)?\s*(?:=>\s*\w+)?$|\bif _ ?= recover\(\)|\bdefer func\(\) ?\{ ?_? ?=? ?recover\(\)`)
+	never   = lazyregexp.New(`\bfalse && |&& false\b|\|\| true\b|\bFalse and |\band False\b|\bor True\b|\bif \(?(?:0|false) `)
+	early   = lazyregexp.New(`^(?:return(?: 0| nil| None| true| True)?;?|if \(?(?:false|False|0)\b.*|if \(?(?:true|True|1)\)? ?\{? ?return.*|if false.*)$`)
+	swallow = lazyregexp.New(`^except(?: \(?(?:Exception|AssertionError|BaseException)\b.*)?:(?:\s*pass)?$|\bcatch\s*(?:\(\w*\s*\w*\))?\s*\{\s*\}|\bcontextlib\.suppress\((?:Exception|AssertionError|BaseException)|\brescue\s*(?:Exception)?\s*(?:=>\s*\w+)?$|\bif _ ?= recover\(\)|\bdefer func\(\) ?\{ ?_? ?=? ?recover\(\)`)
 )
 
 // ends finds lines that end an existing test early or hide that it fails.
@@ -374,8 +375,8 @@ func rows(lines []line) (out []line) {
 }
 
 var (
-	definition = regexp.MustCompile(`\b(?:func(?: \([^)]*\))?|def|fn|function|class|struct|enum|trait|interface|type|module|fun|macro_rules!|mod)\s+(\w+)|\b(?:const|let|var|val)\s+(\w+)\s*[:=]|^(?:exports|module\.exports|\w+)\.(\w+)\s*=|^(?:(?:public|private|protected|static|final|async)\s+)+[\w<>\[\]]*\s*(\w+)\s*\(|^pub (?:const|static) (\w+)`)
-	word       = regexp.MustCompile(`\w{4,}`)
+	definition = lazyregexp.New(`\b(?:func(?: \([^)]*\))?|def|fn|function|class|struct|enum|trait|interface|type|module|fun|macro_rules!|mod)\s+(\w+)|\b(?:const|let|var|val)\s+(\w+)\s*[:=]|^(?:exports|module\.exports|\w+)\.(\w+)\s*=|^(?:(?:public|private|protected|static|final|async)\s+)+[\w<>\[\]]*\s*(\w+)\s*\(|^pub (?:const|static) (\w+)`)
+	word       = lazyregexp.New(`\w{4,}`)
 )
 
 // subjectGone reports whether a test speaks of something that the code defined before and does not define any more.

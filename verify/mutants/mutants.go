@@ -8,10 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // Report is the file in which a tool's command leaves what it found, in the folder that it ran in.
@@ -44,7 +45,7 @@ type Tool struct {
 	Name    string
 	Install string // the command that installs it
 	Project string // pattern of the file that a project in its language has
-	suffix  *regexp.Regexp
+	suffix  *lazyregexp.Regexp
 	// command puts faults into files: at most n where the tool knows such a number. test is the command that has to notice them.
 	command func(files []File, n int, test string) string
 	read    func(report []byte) ([]Fault, error)
@@ -53,10 +54,10 @@ type Tool struct {
 // Tools are those of all languages.
 func Tools() []*Tool {
 	return []*Tool{
-		{Name: "gremlins", Install: "go install github.com/go-gremlins/gremlins/cmd/gremlins@latest", Project: "go.mod", suffix: regexp.MustCompile(`\.go$`), command: gremlins, read: readGremlins},
-		{Name: "cosmic-ray", Install: "pip install cosmic-ray", Project: "*.py", suffix: regexp.MustCompile(`\.py$`), command: cosmicRay, read: readCosmicRay},
-		{Name: "stryker", Install: "npm install --save-dev @stryker-mutator/core", Project: "package.json", suffix: regexp.MustCompile(`\.(?:[cm]?[jt]s|[jt]sx|vue|svelte)$`), command: stryker, read: readStryker},
-		{Name: "cargo-mutants", Install: "cargo install cargo-mutants", Project: "Cargo.toml", suffix: regexp.MustCompile(`\.rs$`), command: cargo, read: readCargo},
+		{Name: "gremlins", Install: "go install github.com/go-gremlins/gremlins/cmd/gremlins@latest", Project: "go.mod", suffix: lazyregexp.New(`\.go$`), command: gremlins, read: readGremlins},
+		{Name: "cosmic-ray", Install: "pip install cosmic-ray", Project: "*.py", suffix: lazyregexp.New(`\.py$`), command: cosmicRay, read: readCosmicRay},
+		{Name: "stryker", Install: "npm install --save-dev @stryker-mutator/core", Project: "package.json", suffix: lazyregexp.New(`\.(?:[cm]?[jt]s|[jt]sx|vue|svelte)$`), command: stryker, read: readStryker},
+		{Name: "cargo-mutants", Install: "cargo install cargo-mutants", Project: "Cargo.toml", suffix: lazyregexp.New(`\.rs$`), command: cargo, read: readCargo},
 	}
 }
 
@@ -100,7 +101,7 @@ func fresh(f Fault, files []File) bool {
 	})
 }
 
-var hunk = regexp.MustCompile(`^@@ -\d+(?:,\d+)? \+(\d+)`)
+var hunk = lazyregexp.New(`^@@ -\d+(?:,\d+)? \+(\d+)`)
 
 // Changed finds the files with new lines in a diff of git's, whose context may be of any length.
 func Changed(diff string) (files []File) {

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"descartes/internal/lazyregexp"
 )
 
 // Output reads results out of what a check printed: those of go test -json, TAP or pytest, whichever there are, several after each other
@@ -44,17 +45,17 @@ type output struct {
 }
 
 var (
-	colour = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
+	colour = lazyregexp.New("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-	tapPlan = regexp.MustCompile(`^\s*(?:TAP version \d+|1\.\.\d+(?:\s.*)?)$`)
-	tapTest = regexp.MustCompile(`^\s*(not )?ok (\d+)\b(?: -)?\s*(.*)$`)
-	tapMark = regexp.MustCompile(`(?i)(?:^|\s)#\s*(skip|todo)\b`)
+	tapPlan = lazyregexp.New(`^\s*(?:TAP version \d+|1\.\.\d+(?:\s.*)?)$`)
+	tapTest = lazyregexp.New(`^\s*(not )?ok (\d+)\b(?: -)?\s*(.*)$`)
+	tapMark = lazyregexp.New(`(?i)(?:^|\s)#\s*(skip|todo)\b`)
 
-	pyVerbose = regexp.MustCompile(`^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b`)
-	pyWorker  = regexp.MustCompile(`^\[gw\d+\] (?:\[ *\d+%\] )?(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+::.+?)\s*$`)
-	pySummary = regexp.MustCompile(`^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::.+?|\S+\.py)(?: - .*)?$`)
-	pyTotals  = regexp.MustCompile(`^(?:=+ )?((?:no tests ran|\d+ [a-z]+)(?:, \d+ [a-z]+)*) in [\d.]+s(?: \([\d:]+\))?(?: =+)?$`)
-	pyCount   = regexp.MustCompile(`(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b`)
+	pyVerbose = lazyregexp.New(`^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b`)
+	pyWorker  = lazyregexp.New(`^\[gw\d+\] (?:\[ *\d+%\] )?(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+::.+?)\s*$`)
+	pySummary = lazyregexp.New(`^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::.+?|\S+\.py)(?: - .*)?$`)
+	pyTotals  = lazyregexp.New(`^(?:=+ )?((?:no tests ran|\d+ [a-z]+)(?:, \d+ [a-z]+)*) in [\d.]+s(?: \([\d:]+\))?(?: =+)?$`)
+	pyCount   = lazyregexp.New(`(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b`)
 )
 
 func (o *output) line(s string) {
