@@ -3,7 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,4 +108,50 @@ func exitCodesTable() string {
 		}
 	}
 	return "| code | meaning |\n|---|---|\n" + strings.Join(rows, " |\n") + " |\n"
+}
+
+// varies is what one session shows otherwise than the next.
+var varies = regexp.MustCompile(`["']?sh .*/agent\.sh["']*|(?m:^\d\d:\d\d:\d\d)|loop-[0-9a-f]{4}|\b[0-9a-f]{7}\b|\b[0-9][0-9.m]*s\b|\(cached\)`)
+
+// fenced is the text of a page's blocks of one language.
+func fenced(page, language string) (text string) {
+	for _, part := range strings.Split(page, "\n```"+language+"\n")[1:] {
+		block, _, _ := strings.Cut(part, "\n```\n")
+		text += block + "\n"
+	}
+	return text
+}
+
+// TestTutorial types what the tutorial says, and sees what the tutorial and README show.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(docs.Root(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	page, _, found := strings.Cut(read("docs/tutorial.md"), "\n## A longer session\n")
+	if !found {
+		t.Fatal("docs/tutorial.md has no longer session any more")
+	}
+	sh := exec.CommandContext(t.Context(), "sh", "-e")
+	sh.Dir = t.TempDir()
+	sh.Env = append(os.Environ(), "HOME="+sh.Dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=You", "GIT_AUTHOR_EMAIL=you@example.org",
+		"GIT_COMMITTER_NAME=You", "GIT_COMMITTER_EMAIL=you@example.org", "DESCARTES_SANDBOX=off")
+	sh.Stdin = strings.NewReader(strings.ReplaceAll(fenced(page, "sh"), "sleep 2\n", ""))
+	out, err := sh.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	printed := strings.Split(varies.ReplaceAllString(string(out), "~"), "\n")
+	for line := range strings.SplitSeq(varies.ReplaceAllString(fenced(page, "console")+fenced(read("README.md"), "console"), "~"), "\n") {
+		if !strings.HasPrefix(line, "$ ") && !slices.Contains(printed, line) {
+			t.Errorf("a page shows a line that is not printed:\n%s", line)
+		}
+	}
+	if t.Failed() {
+		t.Logf("what is printed:\n%s", out)
+	}
 }
