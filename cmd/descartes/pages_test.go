@@ -306,6 +306,9 @@ func parses(args []string) error {
 		return nil // a placeholder stands for the value
 	}
 	words := slices.DeleteFunc(cmd.Flags().Args(), func(w string) bool { return w == "..." })
+	if cmd == root && slices.Equal(words, []string{"COMMAND"}) {
+		return nil // any of them
+	}
 	if cmd.HasAvailableSubCommands() && len(words) > 0 {
 		return fmt.Errorf("there is no command %q", words[0])
 	}
