@@ -453,7 +453,7 @@ func (j *Job) open(text string, imports bool) error {
 		p, perr := plan.Parse(c.PlanPath, []byte(text))
 		switch {
 		case imports && perr != nil:
-			return fmt.Errorf("%w; and of the plan none can be made: %w", err, perr)
+			return fmt.Errorf("%s; no list can be made of the plan either: %w", err, perr)
 		case imports:
 			if file, err = p.List(j.Root, c.Tag); err != nil {
 				return err
@@ -707,7 +707,11 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 		return nil
 	}
 	e := &DirtyError{Paths: dirty}
-	return &Problem{Message: e.Error(), Hint: "commit them, or let them stay as they are with --allow-dirty", Err: e}
+	hint := "commit or stash them, or start with --allow-dirty: they are kept and not committed"
+	if len(dirty) == 1 {
+		hint = "commit or stash it, or start with --allow-dirty: it is kept and not committed"
+	}
+	return &Problem{Message: e.Error(), Hint: hint, Err: e}
 }
 
 // NotInSlots names the uncommitted changes that the agents of a start in slots do not see: a slot starts from the last commit.

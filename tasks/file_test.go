@@ -195,7 +195,7 @@ func TestRefused(t *testing.T) {
 		{"only a BOM", "\ufeff", "the file is empty"},
 		{"truncated", flatSample[:300], "x.json:9: not valid JSON: the file ends too early, it seems to be cut off"},
 		{"truncated in a string", flatSample[:70], "cut off"},
-		{"trailing comma", "{\"tasks\":[\n{\"id\":1},\n]}", "x.json:3: not valid JSON: invalid character"},
+		{"trailing comma", "{\"tasks\":[\n{\"id\":1},\n]}", "x.json:2: not valid JSON: there is a comma after the last member"},
 		{"raw line break in a string", "{\"tasks\":[{\"id\":1,\"title\":\"a\nb\"}]}", "x.json:1: not valid JSON: invalid character"},
 		{"two values", "{\"tasks\":[]}\n{}", "x.json:2: not valid JSON: invalid character '{' after top-level value"},
 		{"UTF-16", "\xff\xfe{\x00}\x00", "UTF-16"},

@@ -136,6 +136,11 @@ func notJSON(src string, start int, err error) *problem {
 	if strings.HasPrefix(reason, "unexpected end") {
 		at, reason = len(src), "the file ends too early, it seems to be cut off"
 	}
+	if strings.HasPrefix(reason, "invalid character '}' looking for beginning of object key") || strings.HasPrefix(reason, "invalid character ']' looking for beginning of value") {
+		if last := strings.TrimRight(src[:min(at, len(src))], " \t\r\n"); strings.HasSuffix(last, ",") {
+			at, reason = len(last)-1, "there is a comma after the last member, which JSON does not allow"
+		}
+	}
 	return &problem{at, "not valid JSON: " + reason}
 }
 

@@ -49,7 +49,11 @@ func (e *NotFoundError) text() string {
 	case len(e.Known) == 0:
 		return fmt.Sprintf("no tag %q: there are no task files in %s", e.Tag, e.Path)
 	}
-	return fmt.Sprintf("no tag %q in %s, known tags: %s", e.Tag, e.Path, strings.Join(e.Known, ", "))
+	where := " in " + e.Path
+	if _, err := os.Stat(e.Path); errors.Is(err, fs.ErrNotExist) { // the tags are those of another tool's lists
+		where = ""
+	}
+	return fmt.Sprintf("no tag %q%s, known tags: %s", e.Tag, where, strings.Join(e.Known, ", "))
 }
 
 // taskMaster reports whether a JSON file is Task Master's by its place: SCUD's are under .scud.

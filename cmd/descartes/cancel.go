@@ -142,7 +142,7 @@ func markDormant(ctx context.Context, home loop.Home, args []string, r loop.Requ
 		who = "the loop of " + filepath.Base(s.Path)
 	}
 	if s.State.Completed {
-		return "", badInput("", "loop %s has ended (%s)", id, s.State.ExitReason.Type)
+		return "", badInput("", "loop %s has ended (%s)", id, journal.Ending(s.State.ExitReason.Type).Words())
 	}
 	if r == loop.RequestPause {
 		return "", badInput("descartes loop resume --name "+id, "loop %s is not running", id)

@@ -488,6 +488,7 @@ func (d *demo) end(ctx context.Context) error {
 	}
 	d.say("The loop ended with exit code 3, because tasks are blocked. To look around in it:")
 	d.where("waves", "loop watch     # its live view", "serve          # the same in a browser")
+	d.removes()
 	return nil
 }
 
@@ -500,6 +501,11 @@ func (d *demo) where(commands ...string) {
 	for _, c := range commands {
 		fmt.Fprintf(d.out, "  %s %s\n", selfName(), c)
 	}
+}
+
+// removes tells how to remove what the demo leaves.
+func (d *demo) removes() {
+	fmt.Fprintf(d.out, "\n  rm -rf %s     # when you have seen enough\n", terminal.Quote(filepath.Dir(d.project)))
 }
 
 // prepare makes the repository and puts the agent beside it.
@@ -604,6 +610,7 @@ func (d *demo) descartes(ctx context.Context, want int, args ...string) error {
 	case exitInterrupted, exitTerminated:
 		d.say("The demo stops here. Its repository is kept, and its loop can go on:")
 		d.where("loop resume")
+		d.removes()
 		return quiet(code)
 	default:
 		return fmt.Errorf("the demo went wrong: descartes %s ended with exit status %d, it should be %d", strings.Join(args, " "), code, want)

@@ -408,6 +408,9 @@ func nearFlag(cmd *cobra.Command, err error) string {
 			names = append(names, "--"+f.Name)
 		}
 	})
+	if cmd.Flags().Lookup("scud-tag") != nil {
+		names = append(names, "--tag") // the same
+	}
 	return didYouMean("--"+unknown.GetSpecifiedName(), names)
 }
 

@@ -93,7 +93,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 		return err
 	}
 	defer r.notices.End()
-	p.promptHeader(r)
+	p.promptHeader(cmd.Context(), r)
 	for _, w := range powerless(r.job.Config, r.backends(), r.job.Config.Choices(nil)) {
 		p.warn(w)
 	}
@@ -201,11 +201,23 @@ func preparePrompt(ctx context.Context, root, kind string, cfg loop.Config, opt 
 	}
 	r.sandbox, wrong = safety(ctx, root, r.job.Dir, &cfg, r.backend)
 	found = append(found, append(wrong, loop.CheckLab(ctx, root, &cfg, r.repo)...)...)
+	r.notes = append(r.notes, unnamedPromise(r.mode, cfg, opt)...)
 	r.job.Config = cfg
 	if len(found) > 0 {
 		return r, found
 	}
 	return r, nil
+}
+
+// unnamedPromise says that the prompt of a new loop does not name what ends it.
+func unnamedPromise(m *mode.Run, cfg loop.Config, opt loop.StartOptions) []string {
+	if m != nil || opt.Resume != "" || !cfg.Promised() || cfg.CompletionPromise == "" || strings.Contains(cfg.Prompt, cfg.CompletionPromise) {
+		return nil
+	}
+	if cfg.IterationContext && cfg.MaxIterations > 1 {
+		return []string{fmt.Sprintf("the prompt does not name <promise>%s</promise>: the agent learns of it from its second iteration on", cfg.CompletionPromise)}
+	}
+	return []string{fmt.Sprintf("nothing tells the agent what ends the loop: name <promise>%s</promise> in the prompt", cfg.CompletionPromise)}
 }
 
 // promptProblems says whether the agent can be run, and given its prompt.
@@ -224,7 +236,7 @@ func (r *promptRun) promptProblems(cfg loop.Config) problems {
 }
 
 // promptHeader tells what is about to be repeated.
-func (p *printer) promptHeader(r *promptRun) {
+func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
 	c := r.job.Config
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Prompt), "\n")
 	if r.mode != nil {
@@ -256,7 +268,7 @@ func (p *printer) promptHeader(r *promptRun) {
 		if c.Slots() > 0 {
 			p.slots(1, &r.prepared, "an iteration")
 		} else {
-			p.treeTaken(r.root)
+			p.treeTaken(ctx, &r.prepared)
 		}
 	} else if r.opt.Branch != "" {
 		p.say("branch: %s is made at HEAD", terminal.Clean(r.opt.Branch))

@@ -77,7 +77,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	retry := s.Scud.RetryBlocked
 	stepped := step && saved.State.Completed && saved.State.ExitReason.Type == string(journal.StepDone)
 	if saved.State.Completed && !stepped && !retry && !reopened(root, saved.State) {
-		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), saved.State.ExitReason.Type)
+		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
 	}
 	was, err := unhidden(root, saved.State)
 	if err != nil {

@@ -280,8 +280,18 @@ func (r *prepared) conduct(cmd *cobra.Command, s *settings, p *printer, j job) (
 }
 
 // treeTaken tells whose the working tree is while the run lasts.
-func (p *printer) treeTaken(root string) {
-	p.say("tree: this working tree and its branch belong to the run until it ends; to keep working: git worktree add --detach %s", terminal.Quote("../"+terminal.Clean(filepath.Base(root))+"-work"))
+func (p *printer) treeTaken(ctx context.Context, r *prepared) {
+	branch := r.opt.Branch
+	if head, err := r.repo.Head(ctx); err == nil && branch == "" { // that it cannot be read is said elsewhere
+		if branch = strings.TrimPrefix(head.Branch, "refs/heads/"); branch == "" {
+			p.warn("HEAD is on no branch, and neither will be the commits of this run: --branch NAME puts them on a new one")
+		}
+	}
+	what := "its branch"
+	if branch != "" {
+		what = "branch " + terminal.Clean(branch)
+	}
+	p.say("tree: this working tree and %s belong to the run until it ends; to keep working: git worktree add --detach %s", what, terminal.Quote("../"+terminal.Clean(filepath.Base(r.root))+"-work"))
 }
 
 // slots tells where agents work that do not work in the user's tree, and when that follows.

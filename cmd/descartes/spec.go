@@ -20,6 +20,7 @@ import (
 	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
+	"descartes/loop/journal"
 	"descartes/specbuild"
 	"descartes/tasks"
 )
@@ -568,7 +569,7 @@ func (t *tune) runPrompt(cmd *cobra.Command, s *loop.Saved) error {
 		}
 	}
 	if s.State.Completed {
-		return badInput("start another one", "loop %s has ended (%s)", s.State.ID, s.State.ExitReason.Type)
+		return badInput("start another one", "loop %s has ended (%s)", s.State.ID, journal.Ending(s.State.ExitReason.Type).Words())
 	}
 	if t.drop {
 		if err := home.TunePrompt(atomicfile.OS(), s.State.ID, ""); err != nil {

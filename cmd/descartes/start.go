@@ -324,7 +324,7 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	defer r.notices.End()
 	p.events.Waves, p.events.Usual = len(r.job.Graph.Waves()), r.job.Config.Backend.Type
 	r.dryRun = s.DryRun
-	p.header(r)
+	p.header(cmd.Context(), r)
 	if cmd.Flags().Changed("completion-promise") {
 		p.warn("--completion-promise is for loops over a prompt: a task's agent reports with <promise>COMPLETE</promise> or TASK_COMPLETE")
 	}

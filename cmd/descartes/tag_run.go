@@ -320,7 +320,7 @@ func (r *tagRun) canRun(id string) error {
 }
 
 // header tells what is about to run, and what is odd about it.
-func (p *printer) header(r *tagRun) {
+func (p *printer) header(ctx context.Context, r *tagRun) {
 	c := r.job.Config
 	g := r.job.Graph.Counts()
 	p.say("tag %s: %s in %s, %d done", r.job.File.Tag(), terminal.Count(g.Total, "task"), terminal.Count(p.events.Waves, "wave"), g.Done)
@@ -333,7 +333,7 @@ func (p *printer) header(r *tagRun) {
 	}
 	p.verify(c, true, r.why)
 	if n := c.Slots(); n == 0 {
-		p.treeTaken(r.root)
+		p.treeTaken(ctx, &r.prepared)
 	} else {
 		p.slots(n, &r.prepared, "a wave")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -600,6 +601,13 @@ func noTag(root string) error {
 			return err
 		} else if errors.As(err, &missing) && len(missing.Empty) > 0 {
 			return badInput("", "%s has no tags", missing.Empty[0])
+		}
+		files, _ := os.ReadDir(filepath.Join(root, ".scud", "tasks")) // without it there are none
+		for _, f := range files[:min(len(files), 100)] {
+			tag, isList := strings.CutSuffix(f.Name(), ".json")
+			if _, err := tasks.Open(root, tag); isList && errors.As(err, &broken) {
+				return err
+			}
 		}
 		return badInput("write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import --plan plan.md --scud-tag <tag>",
 			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))

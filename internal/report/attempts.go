@@ -35,6 +35,7 @@ type Attempt struct {
 	At      time.Time `json:"at"`
 	Cost    *costJSON `json:"cost"` // null where unknown
 	dollars string
+	before  string // tree
 	checks  []*journal.Detail
 	grade   journal.Grade
 }
@@ -70,7 +71,7 @@ func (b *Board) Attempts(id string, refs []gitops.Ref) ([]Attempt, error) {
 			if d := one.Result; d != nil {
 				a.Backend, a.Model, a.grade = d.Backend, d.Model, d.Grade
 			}
-			a.checks = one.Checks
+			a.checks, a.before = one.Checks, Short(one.Before)
 			a.Round, a.Nth = one.Round, one.Candidate()
 			if one.From != nil {
 				a.Session = one.From.Task
@@ -136,7 +137,7 @@ func AttemptTable(id string, list []Attempt) string {
 	w.Flush() // into memory
 	for _, a := range list {
 		if a.Ref != nil {
-			fmt.Fprintf(&s, "\nlook at one: git diff HEAD %s\n", *a.Ref)
+			fmt.Fprintf(&s, "\nlook at one: git diff %s %s\n", cmp.Or(a.before, "HEAD"), *a.Ref)
 			break
 		}
 	}

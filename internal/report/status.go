@@ -84,7 +84,7 @@ func (st *Status) Text(p terminal.Paint, boxed, verbose bool) string {
 	pending := PendingOf(&st.View)
 	if s.Kind != loop.KindTag {
 		pending.rows(s.ID, row)
-		row("Progress", "%s", progress(s.Iteration, s.Config.MaxIterations))
+		row("Progress", "%s", progress(s.Iteration, s.Config.MaxIterations, s.Completed))
 		b.WriteString(st.underway())
 		if g := reportGate(s); g != nil {
 			b.WriteString("\nGate:\n")
@@ -611,8 +611,11 @@ func promptConfig(s *loop.State, row func(name, format string, args ...any)) {
 }
 
 // progress is a bar of the iterations that a loop may have.
-func progress(done, most int) string {
+func progress(done, most int, completed bool) string {
 	share := float64(min(done, most)) / float64(max(1, most))
+	if completed { // nothing is left, whatever the limit was
+		share = 1
+	}
 	full := int(share*barWidth + 0.5)
 	return fmt.Sprintf("%s%s %d%% (%d/%d iterations)", strings.Repeat("█", full), strings.Repeat("░", barWidth-full), int(share*100+0.5), done, most)
 }

@@ -380,6 +380,12 @@ const heldShown = 20
 
 func (s *Summary) sayHeld(p *page) {
 	n := 0
+	for _, problem := range s.Graph.Problems() {
+		if problem.Kind == "cycle" { // its tasks are in no wave
+			n++
+			p.say("held: %s", terminal.Clean(problem.Message))
+		}
+	}
 	for _, w := range s.Graph.Waves() {
 		for _, id := range w.Tasks {
 			state, cause := s.Graph.State(id)

@@ -323,7 +323,11 @@ func (m *model) bars() []string {
 		}
 		most := a.saved.State.Config.MaxIterations
 		n := a.finished()
-		text := fmt.Sprintf(" Progress: %s %d%% (%d/%d iterations)", bar(n, most, wide, bold), percent(n, most), n, most)
+		part, of := n, most
+		if a.saved.State.Completed { // nothing is left, whatever the limit was
+			part, of = 1, 1
+		}
+		text := fmt.Sprintf(" Progress: %s %d%% (%d/%d iterations)", bar(part, of, wide, bold), percent(part, of), n, most)
 		out := []string{text}
 		if a.live && a.state.Finished == nil {
 			out = append(out, fmt.Sprintf(" Current Iteration: %d", max(1, a.state.Iteration)))

@@ -292,7 +292,7 @@ func (p *planner) describe() {
 			p.attribute(t, n)
 			if checking > 0 {
 				checks = append(checks, p.md.Line(n))
-			} else {
+			} else if k := l.Kind; k != markdown.Text && k != markdown.Entry || !prose.OnlyOrder(markdown.Inline(p.md.Words(n))) { // dependencies have a field
 				text = append(text, p.md.Line(n))
 			}
 		}

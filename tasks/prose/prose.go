@@ -353,6 +353,17 @@ func IsList(refs []Ref, rest string) bool {
 	return len(refs) > 1 || refs[0].Word || rest == "" || strings.IndexByte(").;,]|(-", rest[0]) >= 0 || strings.HasPrefix(rest, "—") || strings.HasPrefix(rest, "–")
 }
 
+// OnlyOrder reports whether a line says nothing but what something waits for.
+func OnlyOrder(line string) bool {
+	list := Statements(line)
+	at := keyword.FindStringIndex(line)
+	if len(list) != 1 || at == nil || strings.Trim(line[:at[0]], "-*+> ") != "" {
+		return false
+	}
+	refs, rest := Refs(list[0].Text)
+	return len(refs) > 0 && strings.Trim(rest, " .*`_") == "" || SaysNone(list[0].Text) && !strings.ContainsAny(strings.TrimRight(list[0].Text, ". "), ").;,(")
+}
+
 // WithoutStatements drops what a title says about order in parentheses: it is in other fields.
 func WithoutStatements(title string) string {
 	title = remark.ReplaceAllStringFunc(title, func(s string) string {

@@ -31,6 +31,18 @@ func TestStatements(t *testing.T) {
 	}
 }
 
+func TestOnlyOrder(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		"Depends on: Task 3 and T004": true, "**Depends on:** 1.": true, "- Dependencies: none": true, "Blocked by: T001-T003": true, "Depends on: Phases 1 & 2": true,
+		"Depends on: 1, because of the schema": false, "It depends on 1": false, "Depends on the weather": false, "Do it (depends on 1)": false, "Dependencies: none, but see the notes": false, "": false,
+	} {
+		if got := OnlyOrder(line); got != want {
+			t.Errorf("%q: got %v", line, got)
+		}
+	}
+}
+
 func TestLeadingID(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"T001 Title": "T001", "2.1 Title": "2.1", "Task 3: Title": "3", "1st title": "", "Title": "", "AUTH-3 Log in": "AUTH-3"} {
