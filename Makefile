@@ -8,7 +8,7 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
 
-.PHONY: build demo test check bench test-crash test-agents test-browser docs man recording screenshots vendor-htmx fuzz install clean help
+.PHONY: build demo test check bench test-crash test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -43,6 +43,12 @@ test-agents: ## run claude (two versions), codex, opencode, gemini, qwen, copilo
 test-browser: ## the page of descartes serve in a headless Chromium
 	go vet -tags browser ./internal/web
 	go test -count=1 -tags browser -run 'Browser|Access|Many' -v ./internal/web
+
+test-fleet: ## a fleet on this machine with a real server, and kills (minutes; RUNS=n nights)
+	@command -v temporal >/dev/null || { echo "installing the temporal server program, which takes some minutes"; go install github.com/temporalio/cli/cmd/temporal@v1.5.1; } || \
+	{ echo "it cannot be installed here: nothing was tested"; exit 1; }
+	go vet -tags fleet ./fleet
+	PATH="$$PATH:$$(go env GOPATH)/bin" go test -count=1 -timeout 120m -tags fleet ./fleet -v -args -runs $(or $(RUNS),3)
 
 docs: ## renew what docs/ has from the code: commands, settings, exit codes, rules of the guard, schemas
 	go test -count=1 ./cmd/descartes ./internal/config ./internal/report ./verify/guard -run '^TestDocs$$' -update

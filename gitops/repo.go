@@ -60,6 +60,22 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	return openAt(ctx, opt, git, (*Repo).clearAfterKill)
 }
 
+// Mirror opens the repository in a folder of ours that holds others' commits and no files, and makes it where there is none yet. Nobody else
+// does that at the same time.
+func Mirror(ctx context.Context, opt Options) (*Repo, error) {
+	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(opt.Dir, ".git", "HEAD")); err != nil {
+		l := layout{root: opt.Dir, gitDir: filepath.Join(opt.Dir, ".git"), commonDir: filepath.Join(opt.Dir, ".git")}
+		if _, err := newCLI(l, program, version, opt).run(ctx, gitCall{args: []string{"init", "-q"}}); err != nil {
+			return nil, fmt.Errorf("make a repository in %s: %w", opt.Dir, err)
+		}
+	}
+	return Open(ctx, opt)
+}
+
 // openAt opens a repository whose place is known. clear removes what a killed run left of its git commands.
 func openAt(ctx context.Context, opt Options, git *cli, clear func(*Repo) error) (*Repo, error) {
 	l := git.l

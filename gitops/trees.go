@@ -643,6 +643,45 @@ func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error
 	return err
 }
 
+// RemoteURL is where a remote is. A path is absolute.
+func (r *Repo) RemoteURL(ctx context.Context, remote string) (string, error) {
+	url, err := r.cli.word(ctx, "", "remote", "get-url", "--", remote)
+	if err != nil {
+		return "", fmt.Errorf("read the URL of the remote %s: %w", remote, err)
+	}
+	if !strings.Contains(url, ":") && !filepath.IsAbs(url) {
+		url = filepath.Join(r.l.root, url)
+	}
+	return url, nil
+}
+
+// Send is Push without the hooks that people have for their own pushes. "+" forces a ref, as git has it, and an empty source deletes one.
+func (r *Repo) Send(ctx context.Context, remote string, refspecs ...string) error {
+	_, err := r.cli.run(ctx, gitCall{args: append([]string{"push", "-q", "--", remote}, refspecs...), env: r.reaching()})
+	return err
+}
+
+// Fetch brings refs of a remote here, and what they name.
+func (r *Repo) Fetch(ctx context.Context, remote string, refspecs ...string) error {
+	r.AwaitGC(ctx)
+	_, err := r.cli.run(ctx, gitCall{args: append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--", remote}, refspecs...), env: r.reaching()})
+	return err
+}
+
+// RemoteRefs names the refs of a remote that match a pattern, as git ls-remote has it.
+func (r *Repo) RemoteRefs(ctx context.Context, remote, pattern string) (names []string, err error) {
+	said, err := r.cli.run(ctx, gitCall{args: []string{"ls-remote", "--refs", "--", remote, pattern}, env: r.reaching()})
+	for line := range strings.Lines(string(said)) {
+		if _, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// EmptyTree is the tree without files.
+func EmptyTree() Tree { return Tree(emptyTreeID.String()) }
+
 // reaching are those variables of the caller's.
 func (r *Repo) reaching() (env []string) {
 	for _, kv := range r.opt.Env {

@@ -59,6 +59,29 @@ type Tools struct {
 	// shows a slot in the place of the project.
 	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
 	Shown bool
+
+	Away Away // makes the attempts of a tag on other machines; nil: they are made here
+}
+
+// Away makes attempts on other machines. It is safe for concurrent use.
+type Away interface {
+	// Run has an attempt made, and tells of its steps in their order. The end of ctx interrupts it. Of an order that was given before, by a
+	// run that was killed, it gets what became of that. What no machine could bring to an end comes back as cancelled.
+	Run(ctx context.Context, o Order, observe func(*attempt.Step) error) (attempt.Result, error)
+}
+
+// Order is an attempt that another machine is to make. It survives JSON.
+type Order struct {
+	Loop  string          `json:"loop"`
+	Tag   string          `json:"tag"`
+	Task  string          `json:"task"`
+	Title string          `json:"title,omitempty"`
+	Wave  int             `json:"wave"`
+	Try   int             `json:"try"` // number of the attempt within the loop
+	Again bool            `json:"-"`   // it was given before
+	At    gitops.Head     `json:"at"`
+	Start workspace.Start `json:"start"`
+	Input attempt.Input   `json:"input"`
 }
 
 // Outcome is what a run came to.
@@ -448,7 +471,8 @@ func (l *Loop) teller(u *unit) teller {
 func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbuild.Spec) error {
 	u.started = l.tools.Now()
 	var err error
-	if u.stand, err = l.prepare(ctx, u.lane, l.start(u)); err != nil {
+	start := l.start(u)
+	if u.stand, err = l.stand(ctx, u.lane, start); err != nil {
 		return err
 	}
 	if u.round.over() {
@@ -468,15 +492,32 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 		}
 		crash.Point("iteration-saved")
 	}
-	return l.execute(ctx, stop, u, l.input(u, spec.Text))
+	return l.execute(ctx, stop, u, start, l.input(u, spec.Text))
+}
+
+// stand brings a lane to what an attempt begins with, wherever that is made.
+func (l *Loop) stand(ctx context.Context, ln *lane, start workspace.Start) (stand workspace.Stand, err error) {
+	if l.tools.Away == nil {
+		return l.prepare(ctx, ln, start)
+	}
+	l.unlocked(func() { stand, err = ln.slot.Aim(ctx, start) })
+	return stand, err
 }
 
 // execute runs what a unit's attempt consists of.
-func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, in attempt.Input) (err error) {
+func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start workspace.Start, in attempt.Input) (err error) {
 	ctx, left := u.round.enter(ctx)
 	defer left()
 	actx, done := stop.watch(ctx)
 	defer done()
+	if away := l.tools.Away; away != nil {
+		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Try: u.number, Again: in.Adopted != nil, At: u.stand.Head, Start: start, Input: in}
+		if o.Wave = l.work.event(journal.AttemptStarted, u).Wave; o.Start.Before == "" {
+			o.Start.Before = u.stand.Tree
+		}
+		l.unlocked(func() { u.res, err = away.Run(actx, o, l.observe(u)) })
+		return err
+	}
 	u.lane.runner.Choose = l.chooser(actx, stop, u)
 	l.unlocked(func() { u.res, err = u.lane.runner.Run(actx, u.lane.ws, in, l.observe(u)) })
 	return err
@@ -494,14 +535,16 @@ func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *jou
 		u.session = *a.From
 	}
 	start := l.start(u)
-	start.Resumed = resumed(u.lane.runner.Exit, open, end, l.tools.Now())
+	if l.tools.Away == nil { // else the machine that makes it knows how it ended
+		start.Resumed = resumed(u.lane.runner.Exit, open, end, l.tools.Now())
+	}
 	var err error
-	if u.stand, err = l.prepare(ctx, u.lane, start); err != nil {
+	if u.stand, err = l.stand(ctx, u.lane, start); err != nil {
 		return err
 	}
 	in := l.input(u, "")
 	in.Adopted = adopted(end)
-	return l.execute(ctx, stop, u, in)
+	return l.execute(ctx, stop, u, start, in)
 }
 
 // start is what the workspace is told of a unit.
@@ -541,6 +584,10 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		switch s.Moment {
+		case attempt.Placed:
+			e := l.work.event(journal.AttemptPlaced, u)
+			e.Host = s.Who
+			return l.record(e)
 		case attempt.Ended:
 			return l.heal(u, s.Who)
 		case attempt.Undone:

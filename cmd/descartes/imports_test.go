@@ -60,14 +60,17 @@ func arrows() map[string][]string {
 		"loop/gate":           {"internal/lazyregexp", "internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
+		"cmd/descartes":       {"fleet/wire", "internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
 		"loop/mode":           {"internal/lazyregexp", "internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
+		"fleet/wire":          {"agent", "gitops", "internal/atomicfile", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/supervise", "loop", "loop/attempt", "loop/lab", "loop/workspace", "verify"}, // both ends of a fleet
+		"fleet":               {"fleet/wire", "internal/proc", "internal/terminal"},
+		"cmd/descartes-fleet": {"fleet", "internal/proc"},
 	}
 }
 
 // only says which of our packages may import something from outside.
 func only() map[string][]string {
-	return map[string][]string{"net/http": {"internal/notify", "internal/sandbox", "internal/web"}, "html/template": {"internal/web"}, "text/template": {}, "os/exec": {"internal/proc"}, "github.com/go-git/go-git/v5": {"gitops"}}
+	return map[string][]string{"net/http": {"internal/notify", "internal/sandbox", "internal/web"}, "html/template": {"internal/web"}, "text/template": {}, "os/exec": {"internal/proc"}, "go.temporal.io": {"fleet"}, "github.com/go-git/go-git/v5": {"gitops"}}
 }
 
 func TestImports(t *testing.T) {

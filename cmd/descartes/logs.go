@@ -327,8 +327,8 @@ func (v *logView) say(a *journal.Attempt, colour, what string) {
 	if a.Iteration == 0 || a.Number > 1 {
 		name += ", attempt " + strconv.Itoa(a.Number)
 	}
-	if a.Slot > 0 {
-		name += ", slot " + strconv.Itoa(a.Slot)
+	if place := a.Place(); place != "" {
+		name += ", " + terminal.Clean(place)
 	}
 	line := "== " + name + ", " + what
 	if v.width > 0 {

@@ -22,6 +22,7 @@ import (
 
 	"descartes/agent"
 	"descartes/agent/quota"
+	"descartes/fleet/wire"
 	"descartes/internal/acp"
 	"descartes/internal/complete"
 	"descartes/internal/config"
@@ -44,6 +45,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if len(args) > 1 && args[0] == sandbox.NetCommand {
 		return sandbox.Netforward(args[1:], stderr)
+	}
+	if len(args) == 1 && args[0] == wire.Command {
+		return wire.Main(ctx, stdin, stdout, stderr)
 	}
 	// So is the one that talks with an agent, once per attempt.
 	if len(args) > 0 && args[0] == agent.ACPCommand {
@@ -141,7 +145,7 @@ and committed.
 	root.Flags().BoolP("version", "v", false, "version for descartes")
 	// What is typed most needs no loop before it.
 	root.AddCommand(newRunCmd(), newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newWatchCmd(), newListCmd(), newLogsCmd())
-	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
+	root.AddCommand(newLoopCmd(), newPlanCmd(), newBuildCmd(), newPromptCmd(), newWavesCmd(), newSpecCmd(), newTasksCmd(), newAttemptsCmd(), newAnswerCmd(), newAcceptCmd(), newConfigCmd(), newWhyCmd(), newReceiptCmd(), newRecheckCmd(), newLimitsCmd(), newCleanupCmd(), newRewindCmd(), newGrantCmd(), newTrustCmd(), newServeCmd(), newFleetCmd(), newReportCmd(), newDoctorCmd(), newInitCmd(), newDemoCmd(), newVersionCmd())
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What each exit code means", Long: exitTable})
 	root.InitDefaultCompletionCmd("")
 	explainCompletion(root)
@@ -187,7 +191,7 @@ func groups() [][]string {
 		{"Decide:", "answer", "accept", "pause", "cancel", "rewind"},
 		{"Look at what was done:", "why", "report", "attempts", "receipt", "recheck"},
 		{"Look at what is to do:", "waves", "spec", "tasks"},
-		{"Set up:", "init", "doctor", "config", "trust", "grant", "limits", "cleanup", "completion", "version"},
+		{"Set up:", "init", "doctor", "config", "trust", "grant", "limits", "cleanup", "completion", "fleet", "version"},
 		{"More:", "loop", "help"},
 	}
 }
@@ -282,7 +286,7 @@ func flagGroups() [][]string {
 		{"Agent:", "backend", "command", "model", "prompt-mode", "fallback", "on-limit", "max-wait"},
 		{"When a task is done:", "verify", "verify-timeout", "verify-idle-timeout", "all-checks", "baseline", "require", "protect-mode", "prove", "mutants", "strength", "review"},
 		{"Limits:", "max-attempts", "max-total-iterations", "max-cost", "max-cost-per-task", "deadline", "breaker", "timeout", "idle-timeout", "start-timeout", "exit-grace", "spin-limit", "max-memory", "max-procs", "min-free-disk"},
-		{"Several at a time:", "parallel", "isolate", "barrier", "respect-scope", "candidates", "pick"},
+		{"Several at a time:", "parallel", "fleet", "isolate", "barrier", "respect-scope", "candidates", "pick"},
 		{"Git:", "branch", "create-branch", "branch-template", "auto-commit", "no-commit", "commit-template", "cost-trailer", "allow-dirty", "hooks", "hook-timeout", "push"},
 		{"Sandbox:", "sandbox", "env", "env-pass", "trust"},
 		{"Reports:", "json", "junit", "summary", "notify", "notify-on", "ci", "ok-exit", "plain", "times"},

@@ -266,7 +266,7 @@ func (p *printer) promptHeader(ctx context.Context, r *promptRun) {
 	if c.Git.AutoCommit {
 		p.say("commits: each iteration%s", onBranch(r.opt.Branch))
 		if c.Slots() > 0 {
-			p.slots(1, &r.prepared, "an iteration")
+			p.slots(1, &r.prepared, false, "an iteration")
 		} else {
 			p.treeTaken(ctx, &r.prepared)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/agent"
+	"descartes/fleet/wire"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
@@ -174,8 +175,13 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	withheld.Agents, withheld.Verify = supervise.Withheld(*j.cfg, r.backend, os.Environ())
 	saved := config.Hide(*j.cfg, r.secrets)
 	r.opt.Saved = &saved
+	var fleet wire.Client
+	var away loop.Away
+	if j.cfg.Fleet != "" {
+		away = &fleet
+	}
 	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: freeDisk, Observe: j.observe,
-		Code: j.code, Ask: ask, Continues: r.continues, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mode != sandbox.Off, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version()}, r.opt)
+		Code: j.code, Ask: ask, Continues: r.continues, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mode != sandbox.Off, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -190,8 +196,77 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		return e, err
 	}
 	defer func() { err = errors.Join(err, commands.Close()) }()
+	if away != nil {
+		if err := r.join(ctx, &fleet, j, l.ID(), saved); err != nil {
+			return e, err
+		}
+		defer func() { // where it was cut short, its refs are for the run that resumes it
+			err = errors.Join(err, fleet.Close(context.WithoutCancel(ctx), err == nil))
+		}()
+	}
 	out, err := l.Run(ctx, soft)
 	return report.Run{Here: fromHere(r.root), Root: r.root, Outcome: out, ID: l.ID(), Path: l.StatePath(), State: l.State(), Costs: l.Costs(), Chains: l.Chains(), Loose: l.Uncommitted(), Interrupted: l.Interrupted()}, err
+}
+
+// fleetProgram carries orders between this program and the workers.
+const fleetProgram = "descartes-fleet"
+
+// newFleetCmd hands its arguments to the fleet's own program.
+func newFleetCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "fleet",
+		Short: "Make attempts on other machines (" + fleetProgram + ")",
+		Long: `fleet runs ` + fleetProgram + `, a program of its own: descartes fleet worker is
+` + fleetProgram + ` worker. With descartes run TAG --fleet the workers make the
+attempts of a run.`,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			program, err := findFleet(".")
+			if err != nil {
+				return err
+			}
+			code, err := proc.Attend(append([]string{program}, args...), os.Environ())
+			if err == nil && code != 0 {
+				err = quiet(code)
+			}
+			return err
+		},
+	}
+}
+
+// findFleet finds the fleet's program.
+func findFleet(dir string) (string, error) {
+	program, err := proc.LookBeside(fleetProgram, dir, os.Environ())
+	if err != nil {
+		return "", &failure{code: exitInput, err: err, hint: "go install ./cmd/" + fleetProgram + " in a checkout of descartes, or put it beside descartes"}
+	}
+	return program, nil
+}
+
+// join starts what carries a run's orders to the workers.
+func (r *prepared) join(ctx context.Context, fleet *wire.Client, j job, id string, cfg loop.Config) error {
+	program, err := findFleet(r.root)
+	if err != nil {
+		return err
+	}
+	head, err := r.repo.Head(ctx)
+	if err != nil {
+		return err
+	}
+	remote, err := r.repo.Remote(cmp.Or(r.opt.Branch, head.Branch))
+	if err != nil {
+		return badInput(hintOf(err), "--fleet: %w", err)
+	}
+	argv := []string{program, "dispatch"}
+	if cfg.Fleet != config.DefaultAddress {
+		argv = append(argv, "--address", cfg.Fleet)
+	}
+	host, _ := os.Hostname()
+	err = fleet.Start(ctx, wire.ClientOptions{Repo: r.repo, Remote: remote, Config: cfg, Program: argv, Env: os.Environ(), Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: id, Host: host}, Stderr: os.Stderr})
+	if err != nil {
+		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err), hint: "descartes-fleet status says what there is; descartes-fleet dev starts a server to try it"}
+	}
+	return nil
 }
 
 // canPush refuses a run whose work could be pushed nowhere.
@@ -295,7 +370,11 @@ func (p *printer) treeTaken(ctx context.Context, r *prepared) {
 }
 
 // slots tells where agents work that do not work in the user's tree, and when that follows.
-func (p *printer) slots(n int, r *prepared, what string) {
+func (p *printer) slots(n int, r *prepared, fleet bool, what string) {
+	if fleet {
+		p.say("slots: %s at a time, made by the workers of a fleet; your files follow when %s is committed", terminal.Count(n, "attempt"), what)
+		return
+	}
 	where := "that it sees at the project's own path"
 	if r.sandbox.Mode == sandbox.Off {
 		where = "below .descartes/pool"

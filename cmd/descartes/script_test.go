@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 		}
 	}
 	testscript.Main(stateless{m}, map[string]func(){
-		"descartes": main,
-		"fakeagent": fakeAgent,
+		"descartes":       main,
+		"fakeagent":       fakeAgent,
+		"descartes-fleet": directFleet,
 	})
 }
 

@@ -84,6 +84,7 @@ func prepare(ctx context.Context, root string, cfg loop.Config, opt loop.StartOp
 		r.sandbox, wrong = safety(ctx, root, root, &r.job.Config, r.backend)
 		if found = append(found, wrong...); r.repo != nil {
 			found = append(found, loop.CheckLab(ctx, root, &r.job.Config, r.repo)...)
+			found = append(found, r.fleetProblems(ctx)...)
 			found = append(found, canSign(r.job.Config.Receipts, r.repo)...)
 		}
 		found = append(found, loop.CheckReview(&r.job.Config)...)
@@ -128,6 +129,35 @@ func (r *tagRun) openRepository(ctx context.Context) (found problems) {
 		}
 	}
 	return append(found, loop.Check(ctx, r.job, repo, r.opt)...)
+}
+
+// fleetProblems says what keeps the workers of a fleet from making the attempts.
+func (r *tagRun) fleetProblems(ctx context.Context) (found problems) {
+	c := &r.job.Config
+	if c.Fleet == "" {
+		return nil
+	}
+	note := func(err error) {
+		found = append(found, loop.Problem{Message: "--fleet: " + err.Error(), Hint: hintOf(err), Err: &failure{code: exitInput, err: err}})
+	}
+	if _, err := findFleet(r.root); err != nil {
+		note(err)
+	}
+	if c.Holdout.Run != "" {
+		note(badInput("leave holdout out, or run here", "the held-out checks are on this machine alone, and no worker has them"))
+	}
+	if c.Scud.Chain {
+		note(badInput("leave --chain out, or run here", "--chain needs every attempt on one machine"))
+	}
+	if real, err := filepath.EvalSymlinks(r.root); err == nil && real != r.repo.Root() && r.root != r.repo.Root() {
+		note(badInput("start in "+r.repo.Root(), "a fleet works on whole repositories, and the project is a folder of one"))
+	}
+	if head, err := r.repo.Head(ctx); err != nil {
+		note(err)
+	} else if _, err := r.repo.Remote(cmp.Or(c.Git.Branch, head.Branch)); err != nil {
+		note(err)
+	}
+	return found
 }
 
 // openRepo opens the repository that holds root. Attempts may not change the task file, nor .descartes; what
@@ -335,7 +365,7 @@ func (p *printer) header(ctx context.Context, r *tagRun) {
 	if n := c.Slots(); n == 0 {
 		p.treeTaken(ctx, &r.prepared)
 	} else {
-		p.slots(n, &r.prepared, "a wave")
+		p.slots(n, &r.prepared, c.Fleet != "", "a wave")
 	}
 	if n := c.MostCandidates; n > 1 {
 		which := "the first that is verified"

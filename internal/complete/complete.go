@@ -197,6 +197,7 @@ func (p Project) flags() map[string]answer {
 		"--older-than":      words("7d", "30d"),
 		"--expires":         words("1h", "12h", "7d"),
 		"--breaker":         words("off"),
+		"--fleet":           words("127.0.0.1:7233\ta server that descartes-fleet dev started"),
 		"--reversibility":   words("2A", "2B", "1"),
 		"--revoke":          one(p.grants),
 		"--dir":             aFolder,

@@ -97,6 +97,7 @@ type Config struct {
 	Backend           BackendConfig  `json:"backend"`
 	SettingsFile      string         `json:"settings_file,omitempty" yaml:"-"` // absolute; used instead of descartes.yaml
 	Parallel          int            `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" help:"number of agents that work at the same time, each in its own copy of the project (default 1: in your working tree)"`
+	Fleet             string         `json:"fleet,omitempty" flag:"fleet" type:"address" power:"yes" arg:"address" in:"tag resume" help:"have the workers of a fleet make the attempts, up to -j at a time (default 8); the Temporal server is at $TEMPORAL_ADDRESS, or where --fleet=ADDRESS says"`
 	Isolate           bool           `json:"isolate,omitempty" flag:"isolate" in:"mode resume" help:"give the agent a copy of the project even when only one works at a time"`
 	Candidates        int            `json:"candidates,omitempty" flag:"candidates" open:"1" least:"1" in:"tag resume" help:"number of attempts at each task at the same time, each in its own copy of the project; one of them is taken; with --fallback each uses another backend (default 1); a task's own candidates overrides this"`
 	Pick              string         `json:"pick,omitempty" flag:"pick" words:"first|smallest" open:"first" in:"tag resume" help:"which candidate is taken: the first one verified, or of all verified ones the one with the smallest diff (default: first)"`
@@ -175,14 +176,22 @@ type GitConfig struct {
 
 // Slots is how many agents work at a time, each in its own copy of the project; 0 means one in the working tree.
 func (c *Config) Slots() int {
-	if n := max(1, c.Parallel, c.MostCandidates); n > 1 || c.Isolate {
+	if n := max(c.TasksAtOnce(), c.MostCandidates); n > 1 || c.Isolate || c.Fleet != "" {
 		return n
 	}
 	return 0
 }
 
+// fleetAtOnce is how many tasks a fleet works on at the same time where nothing is said.
+const fleetAtOnce = 8
+
 // TasksAtOnce is how many tasks are worked on at the same time.
-func (c *Config) TasksAtOnce() int { return max(1, c.Parallel) }
+func (c *Config) TasksAtOnce() int {
+	if c.Fleet != "" {
+		return cmp.Or(c.Parallel, fleetAtOnce)
+	}
+	return max(1, c.Parallel)
+}
 
 // CandidatesOf is how many attempts at a task run at the same time.
 func (c *Config) CandidatesOf(t *tasks.Task) int { return max(1, cmp.Or(t.Candidates, c.Candidates)) }

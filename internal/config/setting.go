@@ -94,6 +94,9 @@ func settingsOf(t reflect.Type, prefix string, index []int) (list []*Setting) {
 	return list
 }
 
+// DefaultAddress stands for where the environment says a server is.
+const DefaultAddress = "default"
+
 // value is the setting's field.
 func (s *Setting) value(of *Settings) reflect.Value {
 	return reflect.ValueOf(of).Elem().FieldByIndex(s.index)
@@ -310,6 +313,9 @@ func (s *Settings) Bind(f *pflag.FlagSet, wanted func(*Setting) bool) {
 		fl := f.VarPF(g, one.Flag, one.short, one.Help)
 		if one.kind == "bool" {
 			fl.NoOptDefVal = "true"
+		}
+		if one.kind == "address" {
+			fl.NoOptDefVal = DefaultAddress
 		}
 	}
 }

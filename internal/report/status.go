@@ -262,8 +262,8 @@ func (st *Status) underway() string {
 		if a.Since.Sub(a.Started) > time.Second {
 			line += ", started " + ago(now, a.Started)
 		}
-		if a.Slot > 0 {
-			line += ", slot " + strconv.Itoa(a.Slot)
+		if place := a.Place(); place != "" {
+			line += ", " + terminal.Clean(place)
 		}
 		fmt.Fprintf(&b, "  %s\n    %s\n", name, line)
 		if st.Action != nil && a.Phase == journal.PhaseAgent {
@@ -475,6 +475,7 @@ type runningJSON struct {
 	Attempt   int           `json:"attempt"`
 	Candidate int           `json:"candidate,omitempty"` // its number among the attempts at the same time
 	Slot      int           `json:"slot,omitempty"`
+	Host      string        `json:"host,omitempty"` // machine of a fleet that has it
 	Phase     journal.Phase `json:"phase"`
 	Since     time.Time     `json:"since"` // of the phase
 	StartedAt time.Time     `json:"started_at"`
@@ -520,7 +521,7 @@ func (st *Status) Report(waves bool) StatusJSON {
 		out.Verifying = &since
 	}
 	for _, a := range st.running() {
-		r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Phase: a.Phase, Since: a.Since, StartedAt: a.Started}
+		r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Host: a.Host, Phase: a.Phase, Since: a.Since, StartedAt: a.Started}
 		if st.Action != nil && a.Phase == journal.PhaseAgent {
 			r.Action = terminal.Clean(st.Action(a))
 		}

@@ -312,11 +312,11 @@ func (w *Why) running() {
 		if a.Of > 0 {
 			of = " of " + strconv.Itoa(a.Of)
 		}
-		slot := ""
-		if a.Slot > 0 {
-			slot = fmt.Sprintf(" in slot %d", a.Slot)
+		place := ""
+		if p := a.Place(); p != "" {
+			place = " (" + terminal.Clean(p) + ")"
 		}
-		w.say("Loop %s works on attempt %d%s%s: %s since %s.", w.Loop, a.Number, of, slot, phaseWords(a), terminal.Clock(a.Since))
+		w.say("Loop %s works on attempt %d%s%s: %s since %s.", w.Loop, a.Number, of, place, phaseWords(a), terminal.Clock(a.Since))
 	}
 	if len(w.Because) == 0 {
 		w.say("Loop %s is between two attempts at it.", w.Loop)

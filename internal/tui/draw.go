@@ -562,8 +562,8 @@ func (m *model) doing(a *journal.Attempt) string {
 	default:
 		parts = append(parts, fmt.Sprintf("attempt %d", a.Number))
 	}
-	if a.Slot > 0 {
-		parts = append(parts, fmt.Sprintf("slot %d", a.Slot))
+	if place := a.Place(); place != "" {
+		parts = append(parts, terminal.Clean(place))
 	}
 	parts = append(parts, string(a.Phase)+" "+clock(now.Sub(a.Since)))
 	if a.Cost.USD != nil {

@@ -121,7 +121,8 @@ func word(state string) string {
 // running is an attempt that is worked on.
 type running struct {
 	Task, Title, Phase string
-	Attempt, Of, Slot  int
+	Attempt, Of        int
+	Place              string
 	Since              int64
 	Href               string
 }
@@ -180,7 +181,7 @@ func newView(st *report.Status, now time.Time) *view {
 	for _, a := range h.Attempts {
 		if st.View.Live && h.Running[a.Key()] == a && a.Phase != journal.PhaseOpen {
 			phases[a.Task] = a
-			one := running{Task: a.Task, Title: a.Title, Phase: phaseWord(a.Phase), Attempt: a.Number, Of: a.Of, Slot: a.Slot, Since: a.Since.UnixMilli(), Href: taskPath(r.ID, a)}
+			one := running{Task: a.Task, Title: a.Title, Phase: phaseWord(a.Phase), Attempt: a.Number, Of: a.Of, Place: a.Place(), Since: a.Since.UnixMilli(), Href: taskPath(r.ID, a)}
 			if a.Iteration > 0 {
 				one.Task, one.Attempt = fmt.Sprintf("iteration %d", a.Iteration), a.Iteration
 			}

@@ -58,7 +58,7 @@ type attemptView struct {
 	Took, Cost, Agent     string
 	Ref, Stat, Output     string
 	Running, Last, Differ bool
-	Slot                  int
+	Place                 string
 	File                  string // of its log
 	OutputOf              string // whose words Output is
 	Looks                 []journal.Look
@@ -143,7 +143,7 @@ func (s *Server) task(r *http.Request) (*taskView, error) {
 func (s *Server) attempt(st *report.Status, a *journal.Attempt) attemptView {
 	id := st.View.State.ID
 	v := attemptView{Said: a.Result.Said(), Number: a.Number, Path: fmt.Sprintf("%s/%d", taskPath(id, a), a.Number), Verdict: cmp.Or(string(a.Verdict), string(a.Decision)), Reason: a.Reason,
-		Started: a.Started, Cost: a.Cost.Text(), Ref: a.Ref, Stat: a.DiffStat, Slot: a.Slot, Differ: s.opt.Repo != nil && a.Before != "" && a.After != "",
+		Started: a.Started, Cost: a.Cost.Text(), Ref: a.Ref, Stat: a.DiffStat, Place: a.Place(), Differ: s.opt.Repo != nil && a.Before != "" && a.After != "",
 		File: s.logFile(id, a)}
 	if a.Verdict != "" && a.Ref == "" {
 		v.Ref = ""

@@ -104,7 +104,8 @@ type Moment int
 
 // The moments of an attempt, in their order. Ended and Undone may come twice, Started and Checked once for each command.
 const (
-	Ended     Moment = iota // the processes of a part of it are dead
+	Placed    Moment = iota // another machine has it
+	Ended                   // the processes of a part of it are dead
 	Undone                  // what that part may not do was undone
 	Answered                // the agent's end is known
 	Started                 // a command begins
@@ -117,7 +118,7 @@ const (
 // Step is one moment of an attempt, told while it runs.
 type Step struct {
 	Moment  Moment
-	Who     string   // of Ended and Undone: the part of it; of Looking, Consulted and of what a look notes: the look
+	Who     string   // of Placed: the machine; of Ended and Undone: the part of it; of Looking, Consulted and of what a look notes: the look
 	Lines   []string // of Undone and Noted
 	Command Command  // of Started and Checked
 	Result  *Result  // so far

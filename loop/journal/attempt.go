@@ -2,6 +2,7 @@ package journal
 
 import (
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -14,8 +15,9 @@ type Attempt struct {
 	Of        int    // attempts that the task may have, iterations that the loop may have
 	Title     string
 	Wave      int
-	Round     int // of a candidate: the number of the first of those that are made at the same time; else 0
-	Slot      int // that it runs in; 0 for the user's tree
+	Round     int    // of a candidate: the number of the first of those that are made at the same time; else 0
+	Slot      int    // that it runs in; 0 for the user's tree
+	Host      string // machine of a fleet that has it, or had it last; "" for this one
 
 	Started    time.Time
 	Before     string // the tree that it began on
@@ -53,6 +55,17 @@ type Attempt struct {
 	Paths     []string  // of an iteration: the first that its agent changed
 	Next      string    // of an iteration: what the next one's prompt adds
 	Result    *Detail   // what its steps measured; nil until its end
+}
+
+// Place is where an attempt runs, in words; "" for the user's tree.
+func (a *Attempt) Place() string {
+	switch {
+	case a.Host != "":
+		return "on " + a.Host
+	case a.Slot > 0:
+		return "slot " + strconv.Itoa(a.Slot)
+	}
+	return ""
 }
 
 // Phase is what an attempt is doing.
@@ -137,6 +150,10 @@ func (s *State) follow(e *Event) {
 			}
 		}
 		s.Waiting[e.Task] = w
+	case AttemptPlaced:
+		if a := s.Running[keyOf(e)]; a != nil {
+			a.Host = e.Host
+		}
 	case AgentFinished:
 		if a := s.Running[keyOf(e)]; a != nil && e.Detail != nil {
 			if a.Agent = e.Detail; a.Phase == PhaseOpen {

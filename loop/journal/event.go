@@ -22,6 +22,7 @@ const (
 	TaskStarted     Type = "task_started"
 	SpecRefined     Type = "spec_refined"
 	AttemptStarted  Type = "attempt_started"
+	AttemptPlaced   Type = "attempt_placed" // a worker of a fleet has it
 	AgentFinished   Type = "agent_finished"
 	VerifyStarted   Type = "verify_started"
 	VerifyFinished  Type = "verify_finished"
@@ -72,6 +73,7 @@ type Event struct {
 	Attempt  int       `json:"attempt,omitempty"`
 	Round    int       `json:"round,omitempty"`   // of a candidate: the number of the first attempt of those that are made at the same time
 	Slot     int       `json:"slot,omitempty"`    // that an attempt runs in; 0 for the user's tree
+	Host     string    `json:"host,omitempty"`    // machine that has an attempt, where that is another one
 	Of       int       `json:"of,omitempty"`      // attempts the task may have, tasks the wave has
 	Verdict  Verdict   `json:"verdict,omitempty"` // of an attempt or a blocked task
 	Decision Decision  `json:"-"`                 // of an iteration or a gate, on disk in the place of a verdict

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,7 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 	if start.At != "" {
 		head.Hash = start.At
 	}
+	head.Branch = cmp.Or(start.Branch, head.Branch)
 	if r := start.Resumed; r != nil {
 		s.began, s.head = r.Began, r.Head
 		if s.git.New() {
@@ -95,22 +97,43 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 		s.fixed.remember(s.pool.fixed(s))
 		return Stand{Tree: start.Before, Head: r.Head}, nil
 	}
-	if s.start.Base == "" {
-		if s.start.Base, err = s.pool.opt.Repo.HeadTree(ctx); err != nil {
-			return stand, gitErr("read the tree of HEAD", err)
-		}
-	}
-	if s.start.Before == "" {
-		s.start.Before = s.start.Base
-	}
-	if head.Hash, err = s.commit(ctx, head.Hash); err != nil {
-		return stand, gitErr("pin what the slot starts from", err)
+	if err := s.aim(ctx, &head); err != nil {
+		return stand, err
 	}
 	if err := s.bring(ctx, head); err != nil {
 		return stand, err
 	}
 	if s.began = gitops.Now(); s.start.Since.IsZero() {
 		s.start.Since = s.began
+	}
+	return Stand{Tree: s.start.Before, Head: head}, nil
+}
+
+// aim completes what the attempt starts from, and pins its commit.
+func (s *Slot) aim(ctx context.Context, head *gitops.Head) (err error) {
+	if s.start.Base == "" {
+		if s.start.Base, err = s.pool.opt.Repo.HeadTree(ctx); err != nil {
+			return gitErr("read the tree of HEAD", err)
+		}
+	}
+	if s.start.Before == "" {
+		s.start.Before = s.start.Base
+	}
+	if head.Hash, err = s.commit(ctx, head.Hash); err != nil {
+		return gitErr("pin what the slot starts from", err)
+	}
+	return nil
+}
+
+// Aim is Prepare for an attempt that another machine makes: what it starts from is pinned here, and no file of the slot changes.
+func (s *Slot) Aim(ctx context.Context, start Start) (Stand, error) {
+	s.start = start
+	head, err := s.pool.opt.Repo.Head(ctx)
+	if err != nil {
+		return Stand{}, gitErr("read where the branch is", err)
+	}
+	if err := s.aim(ctx, &head); err != nil {
+		return Stand{}, err
 	}
 	return Stand{Tree: s.start.Before, Head: head}, nil
 }

@@ -18,6 +18,7 @@ type Start struct {
 	Before  gitops.Tree // what it starts from; "" is the tree as it is
 	Base    gitops.Tree // before the first attempt at the same work; "" is Before
 	At      string      // of a slot: the commit that its branch is at; "" is the user's
+	Branch  string      // of a slot: its branch; "" is the user's
 	Whole   bool        // what it changed is all that differs from Base, not from Before: earlier attempts' work that no commit holds is its own
 	Since   time.Time   // when the first attempt at the same work began, by the clock that files are stamped by; zero is now
 	Users   []string    // paths that the user had changed before the run

@@ -1,0 +1,209 @@
+// Command descartes-fleet has the attempts of descartes' runs made by workers on other machines, over a Temporal server.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"descartes/fleet"
+	"descartes/internal/proc"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := newRootCmd().ExecuteContext(ctx)
+	stop()
+	if err == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "error: %v\n", err)
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		fmt.Fprintf(os.Stderr, "hint: %s\n", usage.hint)
+		os.Exit(2)
+	}
+	os.Exit(1)
+}
+
+// usageError is a mistake in what was typed: exit 2.
+type usageError struct{ message, hint string }
+
+func (e *usageError) Error() string { return e.message }
+
+func newRootCmd() *cobra.Command {
+	var at fleet.Server
+	root := &cobra.Command{
+		Use:   "descartes-fleet",
+		Short: "Make the attempts of descartes' runs on other machines",
+		Long: `descartes-fleet makes the attempts of descartes' runs on other machines.
+
+  descartes-fleet dev                                    a server to try it
+  descartes-fleet worker --repo 'https://host/team/*'    on each machine
+  descartes run TAG --fleet -j 16                        where you are
+
+The server is a Temporal server: --address, or TEMPORAL_ADDRESS and the other
+variables of Temporal's own tools (TEMPORAL_NAMESPACE, TEMPORAL_API_KEY,
+TEMPORAL_TLS_CLIENT_CERT_PATH, ...), else 127.0.0.1:7233.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{err.Error(), cmd.CommandPath() + " --help"}
+	})
+	f := root.PersistentFlags()
+	f.StringVar(&at.Address, "address", "", "`host:port` of the Temporal server (default: $TEMPORAL_ADDRESS)")
+	f.StringVar(&at.Namespace, "namespace", "", "Temporal `namespace` (default: $TEMPORAL_NAMESPACE)")
+	f.StringVar(&at.KeyFile, "key-file", os.Getenv("DESCARTES_FLEET_KEY_FILE"), "`file` with the key that encrypts what the server stores (default: $DESCARTES_FLEET_KEY_FILE)")
+	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newDispatchCmd(&at), newStatusCmd(&at))
+	return root
+}
+
+func newWorkerCmd(at *fleet.Server) *cobra.Command {
+	w := fleet.Worker{Confine: true, Log: os.Stdout}
+	unconfined := false
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Make attempts on this machine until it is stopped",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if len(w.Repos) == 0 {
+				return &usageError{"a worker works only for repositories that are named", "--repo URL, or --repo 'https://host/team/*'; may be repeated"}
+			}
+			if w.Slots < 1 {
+				return &usageError{"--slots is at least 1", "descartes-fleet worker --help"}
+			}
+			if w.Cache, err = filepath.Abs(w.Cache); err != nil {
+				return err
+			}
+			if err := os.MkdirAll(w.Cache, 0o700); err != nil {
+				return fmt.Errorf("make the folder of the repositories: %w", err)
+			}
+			if w.Program, err = proc.LookBeside("descartes", w.Cache, os.Environ()); err != nil {
+				return fmt.Errorf("%w; a worker needs descartes beside descartes-fleet, or on the PATH", err)
+			}
+			w.Confine = !unconfined
+			c, err := at.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			fmt.Fprintf(w.Log, "ready: %d slots, repositories in %s; Ctrl-C ends it\n", w.Slots, w.Cache)
+			return w.Serve(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&w.Cache, "repo-cache", defaultCache(), "`directory` of the worker's copies of repositories")
+	f.IntVar(&w.Slots, "slots", max(1, runtime.NumCPU()/2), "attempts at the same time")
+	f.StringArrayVar(&w.Repos, "repo", nil, "`URL` of a repository that it works for; * stands for any text; may be repeated")
+	f.BoolVar(&unconfined, "no-sandbox", false, "run agents where no sandbox can be had, too")
+	return cmd
+}
+
+func defaultCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "descartes-fleet")
+}
+
+// silentVar is the variable that says how long a worker may be silent, such as 2m, before another one begins its attempts anew.
+const silentVar = "DESCARTES_FLEET_SILENT"
+
+func newDispatchCmd(at *fleet.Server) *cobra.Command {
+	return &cobra.Command{
+		Use:    "dispatch",
+		Short:  "Carry the orders of one run; descartes calls it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the run ends it, by the end of its input
+			d, err := fleet.NewDispatcher(cmd.Context(), *at, os.Stdout)
+			if err != nil {
+				return err
+			}
+			defer d.Client.Close()
+			if text := os.Getenv(silentVar); text != "" {
+				if d.Silent, err = time.ParseDuration(text); err != nil || d.Silent < 3*time.Second {
+					return &usageError{silentVar + " is no time of at least 3s: " + text, "leave it out for the usual 60s"}
+				}
+			}
+			return d.Serve(context.WithoutCancel(cmd.Context()), os.Stdin)
+		},
+	}
+}
+
+func newStatusCmd(at *fleet.Server) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "List workers, and the attempts under way",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d, err := fleet.NewDispatcher(cmd.Context(), *at, io.Discard)
+			if err != nil {
+				return err
+			}
+			defer d.Client.Close()
+			s, err := d.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			s.Print(cmd.OutOrStdout(), time.Now())
+			return nil
+		},
+	}
+}
+
+// temporalVersion is the version of Temporal's own program that is known to be installed by one command and to work; later ones have a
+// replace directive, which go install refuses.
+const temporalVersion = "v1.5.1"
+
+func newDevCmd() *cobra.Command {
+	port, dir := 7233, ""
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Start a Temporal server on this machine, to try it",
+		Long: `dev starts the development server of the temporal program, on 127.0.0.1, for
+trying things: it has no authentication. What it stores stays in --dir.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			program, err := proc.LookBeside("temporal", ".", os.Environ())
+			if err != nil {
+				return &usageError{"the temporal program is not on the PATH", "go install github.com/temporalio/cli/cmd/temporal@" + temporalVersion + "   (takes some minutes)"}
+			}
+			if dir == "" {
+				dir = filepath.Join(defaultCache(), "dev")
+			}
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return fmt.Errorf("make the server's folder: %w", err)
+			}
+			at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+			if c, err := net.DialTimeout("tcp", at, time.Second); err == nil {
+				_ = c.Close()
+				return fmt.Errorf("something listens on %s already; --port chooses another one", at)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "server: %s, its own page: http://127.0.0.1:%d\nnext: descartes-fleet worker --address %s --repo URL\n      descartes run TAG --fleet=%s\nCtrl-C ends it\n", at, port+1000, at, at)
+			code, err := proc.Interactive(context.WithoutCancel(cmd.Context()), []string{program, "server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(port + 1000),
+				"--db-filename", filepath.Join(dir, "temporal.db"), "--log-level", "error",
+				"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1", "--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"}, ".")
+			if err == nil && code != 0 && cmd.Context().Err() == nil {
+				err = fmt.Errorf("the server ended with exit status %d", code)
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&port, "port", port, "port of the server; its page is 1000 above")
+	cmd.Flags().StringVar(&dir, "dir", "", "`directory` of what it stores")
+	return cmd
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"descartes/fleet/wire"
+	"descartes/internal/proc"
+)
+
+// directFleet stands for descartes-fleet where there is no server: each attempt is made at once, by a worker of its own whose repositories
+// lie in $FLEET_CACHE. What $FLEET_LOSE says is lost, as a worker's machine would be.
+func directFleet() {
+	in, out := wire.NewReader(os.Stdin), wire.NewWriter(os.Stdout)
+	if _, err := in.Next(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	_ = out.Say(wire.Line{Ready: true})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	running := map[int]*proc.Companion{}
+	for {
+		l, err := in.Next()
+		if err != nil {
+			break
+		}
+		mu.Lock()
+		if p := running[l.ID]; l.Cancel && p != nil {
+			_ = p.In.Close()
+		}
+		mu.Unlock()
+		if l.Ask == nil {
+			continue
+		}
+		if l.Again {
+			_ = out.Say(wire.Line{ID: l.ID, Lost: "nobody had this attempt"})
+			continue
+		}
+		self, err := os.Executable()
+		if err != nil {
+			panic(err)
+		}
+		p, err := proc.StartCompanion([]string{self[:len(self)-len("-fleet")], wire.Command}, os.Environ(), os.Stderr)
+		if err != nil {
+			panic(err)
+		}
+		mu.Lock()
+		running[l.ID] = p
+		mu.Unlock()
+		_ = json.NewEncoder(p.In).Encode(wire.Work{Ask: *l.Ask, Cache: os.Getenv("FLEET_CACHE"), Run: "1-direct"})
+		wg.Go(func() {
+			done := false
+			for r := wire.NewReader(p.Out); ; {
+				said, err := r.Next()
+				if err != nil {
+					break
+				}
+				done = done || said.Done != nil
+				said.ID = l.ID
+				_ = out.Say(said)
+			}
+			_, _ = io.Copy(io.Discard, p.Out)
+			if code, _ := p.Wait(); !done {
+				_ = out.Say(wire.Line{ID: l.ID, Lost: fmt.Sprintf("the worker ended with exit status %d", code)})
+			}
+		})
+	}
+	wg.Wait()
+}

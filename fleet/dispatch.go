@@ -1,0 +1,240 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"descartes/fleet/wire"
+)
+
+// Dispatcher carries the orders of one run to the workers, and what becomes of them back.
+type Dispatcher struct {
+	Client    client.Client
+	Converter converter.DataConverter
+	Out       io.Writer
+	Silent    time.Duration // after which a worker is given up; 0 for the usual one
+
+	say *wire.Writer
+}
+
+// mostInFlight is how many attempts are handed to the server at a time.
+const mostInFlight = 500
+
+// Serve serves one run, until in ends.
+func (d *Dispatcher) Serve(ctx context.Context, in io.Reader) error {
+	d.say = wire.NewWriter(d.Out)
+	lines := wire.NewReader(in)
+	first, err := lines.Next()
+	if err != nil || first.Hello == nil {
+		return errors.New("descartes dispatch is for descartes itself: start a run with --fleet")
+	}
+	k := worker.New(d.Client, Queue, worker.Options{LocalActivityWorkerOnly: true})
+	workflows(k)
+	if err := k.Start(); err != nil {
+		return fmt.Errorf("start deciding: %w", err)
+	}
+	defer k.Stop()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	over, err := d.claim(ctx, *first.Hello)
+	if err != nil {
+		return d.say.Say(wire.Line{Error: err.Error()})
+	}
+	defer over()
+	if err := d.say.Say(wire.Line{Ready: true}); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	slots := make(chan struct{}, mostInFlight)
+	var mu sync.Mutex
+	cancels := map[int]context.CancelFunc{}
+	for {
+		l, err := lines.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		if cancel := cancels[l.ID]; l.Cancel && cancel != nil {
+			cancel()
+		}
+		if l.Ask != nil {
+			asked, cancel := context.WithCancel(context.Background()) // the end of this program ends no attempt
+			cancels[l.ID], l.Ask.Silent = cancel, int(d.Silent.Seconds())
+			wg.Go(func() {
+				slots <- struct{}{}
+				d.attempt(ctx, asked, l)
+				<-slots
+				mu.Lock()
+				defer mu.Unlock()
+				cancel()
+				delete(cancels, l.ID)
+			})
+		}
+		mu.Unlock()
+	}
+}
+
+// claim makes this the only run of its tag. Of a run that was killed and is resumed it takes over.
+func (d *Dispatcher) claim(ctx context.Context, h wire.Hello) (over func(), err error) {
+	sum := sha256.Sum256([]byte(h.Remote + "\n" + h.Tag))
+	id := "run/" + hex.EncodeToString(sum[:8])
+	_, err = d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary: fmt.Sprintf("run of %s by %s, loop %s", h.Tag, h.Host, h.Loop)}, runWorkflow, h)
+	if err != nil {
+		return nil, err
+	}
+	said, err := d.Client.QueryWorkflow(ctx, id, "", whoQuery)
+	if err != nil {
+		return nil, fmt.Errorf("ask who runs %s: %w", h.Tag, err)
+	}
+	var who wire.Hello
+	if err := said.Get(&who); err != nil {
+		return nil, err
+	}
+	if who.Loop != h.Loop {
+		return nil, fmt.Errorf("%s runs %s already (loop %s); where that was killed, it can be resumed there, and its claim ends %s later", who.Host, h.Tag, who.Loop, aliveFor)
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(aliveEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				bctx, end := context.WithTimeout(context.WithoutCancel(ctx), aliveEvery)
+				_ = d.Client.SignalWorkflow(bctx, id, "", aliveSignal, nil) // the next one may come through
+				end()
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+		octx, end := context.WithTimeout(context.WithoutCancel(ctx), connectFor)
+		defer end()
+		_ = d.Client.SignalWorkflow(octx, id, "", overSignal, nil) // else it ends by itself
+	}, nil
+}
+
+// attempt has one attempt made. The end of asked cancels it; the end of ctx only stops looking.
+func (d *Dispatcher) attempt(ctx, asked context.Context, l wire.Line) {
+	run, err := d.begin(ctx, l)
+	if err != nil {
+		d.tell(l.ID, wire.Kept{}, err)
+		return
+	}
+	over := make(chan struct{})
+	var kept wire.Kept
+	go func() {
+		defer close(over)
+		err = run.Get(ctx, &kept)
+	}()
+	d.watch(ctx, asked, l, over)
+	if <-over; ctx.Err() == nil {
+		d.tell(l.ID, kept, err)
+	}
+}
+
+// begin starts the workflow of an attempt, or finds the one that was started before.
+func (d *Dispatcher) begin(ctx context.Context, l wire.Line) (client.WorkflowRun, error) {
+	id := l.Ask.ID()
+	if l.Again {
+		_, err := d.Client.DescribeWorkflowExecution(ctx, id, "")
+		if _, none := errors.AsType[*serviceerror.NotFound](err); none {
+			return nil, errors.New("descartes was stopped before any worker had this attempt")
+		}
+		return d.Client.GetWorkflow(ctx, id, ""), err
+	}
+	return d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: summary(l.Ask),
+		Memo: map[string]any{"tag": l.Ask.Tag, "task": l.Ask.Task, "wave": l.Ask.Wave, "loop": l.Ask.Loop}}, attemptWorkflow, *l.Ask)
+}
+
+// lookEvery is how often an attempt is looked at while it is made.
+const lookEvery = 3 * time.Second
+
+// watch tells of an attempt's log while it grows, and cancels it where that is asked for.
+func (d *Dispatcher) watch(ctx, asked context.Context, l wire.Line, over chan struct{}) {
+	cancelled := asked.Done()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	seen, host := "", ""
+	for {
+		select {
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		case <-cancelled:
+			cancelled = nil
+			if err := d.Client.CancelWorkflow(ctx, l.Ask.ID(), ""); err != nil {
+				_ = d.say.Say(wire.Line{ID: l.ID, Lost: "it could not be cancelled: " + err.Error()})
+				return
+			}
+		case <-tick.C:
+			b, ok := d.look(ctx, l.Ask.ID())
+			if ok && b.Host != host {
+				host = b.Host
+				_ = d.say.Say(wire.Line{ID: l.ID, Host: host})
+			}
+			if ok && b.Log != nil && b.Log.Commit != seen {
+				seen = b.Log.Commit
+				_ = d.say.Say(wire.Line{ID: l.ID, Log: b.Log}) // who reads it no more misses nothing
+			}
+		}
+	}
+}
+
+// look reads what a worker said last of an attempt.
+func (d *Dispatcher) look(ctx context.Context, id string) (b beat, ok bool) {
+	desc, err := d.Client.DescribeWorkflowExecution(ctx, id, "")
+	if err != nil {
+		return b, false
+	}
+	for _, p := range desc.GetPendingActivities() {
+		if details := p.GetHeartbeatDetails(); len(details.GetPayloads()) > 0 {
+			return b, d.Converter.FromPayloads(&commonpb.Payloads{Payloads: details.Payloads[:1]}, &b) == nil
+		}
+	}
+	return b, false
+}
+
+// tell says what became of an attempt.
+func (d *Dispatcher) tell(id int, kept wire.Kept, err error) {
+	if err == nil {
+		_ = d.say.Say(wire.Line{ID: id, Done: &kept})
+		return
+	}
+	why := err.Error()
+	if temporal.IsCanceledError(err) {
+		why = "it was cancelled"
+	} else if app, ok := errors.AsType[*temporal.ApplicationError](err); ok {
+		why = app.Message()
+	} else if _, ok := errors.AsType[*temporal.TimeoutError](err); ok {
+		why = "no worker made it in time"
+	}
+	_ = d.say.Say(wire.Line{ID: id, Lost: strings.ToValidUTF8(why[:min(len(why), 1000)], "")})
+}

@@ -1,0 +1,414 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/config"
+	"descartes/internal/proc"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/verify"
+)
+
+// Client has attempts made elsewhere, through a program that it talks with. A run gets it before it can be used: it is started once the run has
+// its locks and an id.
+type Client struct {
+	repo   *gitops.Repo
+	remote string // its name
+	url    string
+	config config.Config
+	other  *proc.Companion
+	say    *Writer
+	loop   string // of the orders that were given; "" before the first
+
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan Line
+	err     error // why nothing more will come
+}
+
+// ClientOptions say where a Client's orders go.
+type ClientOptions struct {
+	Repo    *gitops.Repo
+	Remote  string
+	Config  config.Config // without secrets
+	Program []string      // that carries the orders
+	Env     []string
+	Hello   Hello
+	Stderr  io.Writer
+}
+
+// Start starts the program, and waits until it has a connection and the run is the only one of its tag. Close is for after that; after an error
+// there is nothing to close.
+func (c *Client) Start(ctx context.Context, o ClientOptions) (err error) {
+	c.repo, c.remote, c.config, c.waiting = o.Repo, o.Remote, o.Config, map[int]chan Line{}
+	if c.url, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
+		return err
+	}
+	if c.other, err = proc.StartCompanion(o.Program, o.Env, o.Stderr); err != nil {
+		return err
+	}
+	c.say = NewWriter(c.other.In)
+	o.Hello.Remote = c.url
+	lines := NewReader(c.other.Out)
+	first := make(chan Line, 1)
+	go func() {
+		if err := c.say.Say(Line{Hello: &o.Hello}); err != nil {
+			first <- Line{Error: errGone.Error()}
+			return
+		}
+		l, err := lines.Next()
+		if err != nil {
+			l = Line{Error: errGone.Error() + " before the run began"}
+		}
+		first <- l
+	}()
+	select {
+	case l := <-first:
+		if !l.Ready {
+			_, _ = c.other.End(patience)
+			return errors.New(l.Error)
+		}
+	case <-ctx.Done():
+		_, _ = c.other.End(patience)
+		return ctx.Err()
+	}
+	go c.listen(lines)
+	return nil
+}
+
+// listen hands on what is said about attempts.
+func (c *Client) listen(lines *Reader) {
+	for {
+		l, err := lines.Next()
+		if err == nil && l.Error != "" {
+			err = errors.New(l.Error)
+		}
+		c.mu.Lock()
+		if err != nil {
+			if c.err = err; errors.Is(err, io.EOF) {
+				c.err = errGone
+			}
+			for _, ch := range c.waiting {
+				close(ch)
+			}
+			c.waiting = nil
+			c.mu.Unlock()
+			return
+		}
+		ch := c.waiting[l.ID]
+		c.mu.Unlock()
+		if ch != nil {
+			ch <- l
+		}
+	}
+}
+
+// enter makes a place for what is said about one attempt.
+func (c *Client) enter() (id int, ch chan Line, leave func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return 0, nil, nil, c.err
+	}
+	c.last++
+	id, ch = c.last, make(chan Line, 64)
+	c.waiting[id] = ch
+	return id, ch, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.waiting, id)
+		for { // whoever wants to say something to nobody
+			select {
+			case _, open := <-ch:
+				if open {
+					continue
+				}
+			default:
+			}
+			return
+		}
+	}, nil
+}
+
+// Run has an attempt made.
+func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.Step) error) (res attempt.Result, err error) {
+	ask := &Ask{Remote: c.url, Loop: o.Loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle), Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input)}
+	if ask.Ref, err = Ref(o.Loop, orders, o.Task, o.Try); err != nil {
+		return res, err
+	}
+	c.mu.Lock()
+	c.loop = o.Loop
+	c.mu.Unlock()
+	if !o.Again {
+		if ask.Commit, err = c.give(ctx, ask.Ref, o); err != nil {
+			return res, c.sent(ctx, o, err)
+		}
+	}
+	id, lines, leave, err := c.enter()
+	if err != nil {
+		return res, err
+	}
+	defer leave()
+	if err := c.say.Say(Line{ID: id, Ask: ask, Again: o.Again}); err != nil {
+		return res, errGone
+	}
+	log := &follower{c: c, path: o.Input.Log}
+	placed := ""
+	place := func(host string) error {
+		if host == placed || host == "" {
+			return nil
+		}
+		placed = host
+		return observe(&attempt.Step{Moment: attempt.Placed, Who: host})
+	}
+	cancel := ctx.Done()
+	for {
+		select {
+		case <-cancel:
+			cancel = nil
+			if err := c.say.Say(Line{ID: id, Cancel: true}); err != nil {
+				return res, errGone
+			}
+		case l, open := <-lines:
+			switch {
+			case !open:
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return res, c.err
+			case l.Host != "":
+				if err := place(l.Host); err != nil {
+					return res, err
+				}
+			case l.Log != nil:
+				log.more(ctx, l.Log) // what does not come now comes with the result
+			case l.Done != nil:
+				if err := place(l.Done.Host); err != nil {
+					return res, err
+				}
+				gctx, done := attempt.Linger(ctx)
+				defer done()
+				return c.take(gctx, o, l.Done, log, observe)
+			case l.Lost != "":
+				return c.lost(o, l.Lost, observe)
+			}
+		}
+	}
+}
+
+// limit is after how many seconds an attempt is over at the latest, whatever becomes of its worker.
+func limit(in *attempt.Input) int {
+	sum := in.Agent.Timeout
+	for range in.Checks {
+		sum += 2 * in.Clocks.Timeout // it is run again where it is flaky
+	}
+	if in.Agent.Timeout == 0 {
+		sum += 24 * time.Hour
+	}
+	return int((2*sum + time.Hour).Seconds())
+}
+
+// give puts an order on the remote. Its parents are the commits of what the attempt begins with: who fetches it has them.
+func (c *Client) give(ctx context.Context, ref string, o loop.Order) (commit string, err error) {
+	b, err := json.Marshal(Order{Version: version, Order: o, Config: c.config})
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxOrder {
+		return "", fmt.Errorf("the order of task %s has %d bytes, more than %d", o.Task, len(b), maxOrder)
+	}
+	var parents []string
+	if o.At.Hash != "" {
+		parents = append(parents, o.At.Hash)
+	}
+	for i, tree := range distinct(o.Start.Before, o.Start.Base, o.Input.Base) {
+		at, err := c.repo.Keep(ctx, fmt.Sprintf("%s/tree%d", strings.Replace(ref, "/"+orders+"/", "/"+sent+"/", 1), i), tree, nil, "descartes: what an attempt begins with")
+		if err != nil {
+			return "", err
+		}
+		parents = append(parents, at)
+	}
+	tree, err := c.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"order.json": b})
+	if err != nil {
+		return "", err
+	}
+	if commit, err = c.repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("descartes: attempt %d at task %s", o.Try, o.Task)); err != nil {
+		return "", err
+	}
+	return commit, c.repo.Send(ctx, c.remote, "+"+ref+":"+ref)
+}
+
+func distinct(trees ...gitops.Tree) []gitops.Tree {
+	slices.Sort(trees)
+	return slices.DeleteFunc(slices.Compact(trees), func(t gitops.Tree) bool { return t == "" })
+}
+
+// sent is the error of an order that could not be given.
+func (c *Client) sent(ctx context.Context, o loop.Order, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("send the order of task %s to the remote %s: %w", o.Task, c.remote, err)
+}
+
+// take fetches a result, and tells of the steps that led to it.
+func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, log *follower, observe func(*attempt.Step) error) (res attempt.Result, err error) {
+	if err := c.fetch(ctx, k); err != nil {
+		return res, fmt.Errorf("fetch the result of task %s from the remote %s: %w", o.Task, c.remote, err)
+	}
+	b, err := c.repo.FileAt(ctx, k.Commit, "result.json", maxOrder)
+	if err != nil {
+		return res, err
+	}
+	var out Outcome
+	if err := json.Unmarshal(b, &out); err != nil || out.Version != version {
+		return res, fmt.Errorf("the result of task %s, made by %s, cannot be read: another version of descartes made it (%w)", o.Task, k.Host, err)
+	}
+	if err := log.finish(ctx, k); err != nil {
+		return res, err
+	}
+	for i := range out.Steps {
+		s := &out.Steps[i]
+		if o.Input.Adopted != nil && o.Input.Adopted.Agent != nil && s.Moment <= attempt.Answered { // the journal knows that
+			continue
+		}
+		if s.Result == nil {
+			s.Result = &out.Result
+		}
+		if err := observe(s); err != nil {
+			return out.Result, err
+		}
+	}
+	return out.Result, nil
+}
+
+// fetch brings what is kept in a ref of the remote here, if it is still the commit that was named.
+func (c *Client) fetch(ctx context.Context, k *Kept) error {
+	if err := c.repo.Fetch(ctx, c.remote, "+"+k.Ref+":"+k.Ref); err != nil {
+		return err
+	}
+	at, err := c.repo.RefCommit(k.Ref)
+	if err == nil && at != k.Commit {
+		err = fmt.Errorf("%s is %.12s there, and %.12s was named", k.Ref, at, k.Commit)
+	}
+	return err
+}
+
+// lost is the result of an attempt that no worker brought to an end: it counts as interrupted.
+func (c *Client) lost(o loop.Order, why string, observe func(*attempt.Step) error) (attempt.Result, error) {
+	res := attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why}, Verdict: verify.Cancelled, Reason: why}
+	res.Work.Before, res.Work.Seen, res.Work.After = o.Start.Before, o.Start.Before, o.Start.Before
+	err := observe(&attempt.Step{Moment: attempt.Answered, Result: &res})
+	return res, err
+}
+
+// Close ends the program, and removes from the remote what the run needs there no more, where it has ended.
+func (c *Client) Close(ctx context.Context, ended bool) error {
+	var err error
+	if ended && c.loop != "" {
+		err = c.clear(ctx)
+	}
+	if _, eerr := c.other.End(patience); eerr != nil {
+		err = errors.Join(err, fmt.Errorf("end descartes-fleet: %w", eerr))
+	}
+	return err
+}
+
+// clear removes the orders, logs and results of a run that has ended: what came of them is kept under the attempts' own refs.
+func (c *Client) clear(ctx context.Context) error {
+	for _, part := range []string{orders, results, live} {
+		names, err := c.repo.RemoteRefs(ctx, c.remote, "refs/descartes/"+c.loop+"/"+part+"/*")
+		if err != nil {
+			return err
+		}
+		for chunk := range slices.Chunk(names, 100) {
+			for i := range chunk {
+				chunk[i] = ":" + chunk[i]
+			}
+			if err := c.repo.Send(ctx, c.remote, chunk...); err != nil {
+				return err
+			}
+		}
+	}
+	var mine []string
+	for _, part := range []string{orders, results, live, sent} {
+		refs, err := c.repo.Refs(ctx, "refs/descartes/"+c.loop+"/"+part+"/")
+		if err != nil {
+			return err
+		}
+		for _, r := range refs {
+			mine = append(mine, r.Name)
+		}
+	}
+	return c.repo.DeleteRefs(ctx, mine)
+}
+
+// follower writes the log of an attempt as it comes from its worker.
+type follower struct {
+	c    *Client
+	path string
+	ref  string // of the worker's log so far: another worker begins anew
+	have string // the last commit that was written
+	size int    // bytes of it
+}
+
+// more appends what is new of a log.
+func (f *follower) more(ctx context.Context, k *Kept) {
+	if f.c.fetch(ctx, k) != nil {
+		return
+	}
+	b, err := f.c.repo.FileAt(ctx, k.Commit, "log", maxLog)
+	if err != nil {
+		return
+	}
+	f.begin(k)
+	if len(b) > f.size && f.append(b[f.size:]) == nil {
+		f.size = len(b)
+	}
+	f.have = k.Commit
+}
+
+// begin says when another worker takes over.
+func (f *follower) begin(k *Kept) {
+	if f.ref != "" && f.ref != k.Ref {
+		_ = f.append([]byte("\n--- the worker was lost; " + k.Host + " begins anew ---\n"))
+		f.size = 0
+	}
+	f.ref = k.Ref
+}
+
+// finish writes the rest.
+func (f *follower) finish(ctx context.Context, k *Kept) error {
+	b, err := f.c.repo.FileAt(ctx, k.Commit, "log", maxLog)
+	if err != nil {
+		return err
+	}
+	if f.size > len(b) {
+		f.size = 0
+	}
+	return f.append(b[f.size:])
+}
+
+func (f *follower) append(b []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(b)
+	return errors.Join(err, file.Close())
+}

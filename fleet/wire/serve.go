@@ -1,0 +1,340 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"descartes/agent"
+	"descartes/gitops"
+	"descartes/internal/atomicfile"
+	"descartes/internal/config"
+	"descartes/internal/proc"
+	"descartes/internal/redact"
+	"descartes/internal/sandbox"
+	"descartes/internal/supervise"
+	"descartes/loop"
+	"descartes/loop/attempt"
+	"descartes/loop/lab"
+	"descartes/loop/workspace"
+)
+
+// Command is the argument with which our own program makes one attempt for a fleet.
+const Command = "fleet-attempt"
+
+// Work is the first line that a program gets which makes one attempt.
+type Work struct {
+	Ask
+	Cache   string `json:"cache"`   // folder of the worker's repositories
+	Run     string `json:"run"`     // tells this try of the queue's from another one at the same attempt
+	Confine bool   `json:"confine"` // no sandbox: no attempt
+}
+
+// Serve makes one attempt: what in says first. It ends it where in ends before, and says on out what becomes of it.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	d := json.NewDecoder(io.LimitReader(in, maxLine))
+	var w Work
+	if err := d.Decode(&w); err != nil {
+		return fmt.Errorf("read what to do: %w", err)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		stop()
+	}()
+	s := &server{Work: w, say: NewWriter(out)}
+	s.host, _ = os.Hostname()
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	defer s.repo.Close()
+	return s.serve(ctx)
+}
+
+// server makes one attempt.
+type server struct {
+	Work
+	say   *Writer
+	host  string
+	root  string // of the worker's copy of the repository
+	repo  *gitops.Repo
+	order Order
+}
+
+// open brings the repository and the order here. The copy has no branch and no files of its own: attempts run in its slots.
+func (s *server) open(ctx context.Context) error {
+	sum := sha256.Sum256([]byte(s.Remote))
+	s.root = filepath.Join(s.Cache, hex.EncodeToString(sum[:8]))
+	if err := os.MkdirAll(s.root, 0o755); err != nil {
+		return err
+	}
+	lock := flock.New(s.root + ".lock")
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("lock %s: %w", s.root, err)
+	}
+	defer lock.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find our own program: %w", err)
+	}
+	opt := gitops.Options{Dir: s.root, Env: os.Environ(), Hooks: "skip", Shim: []string{self, proc.ShimCommand}, Protect: []string{".descartes/"}}
+	if s.repo, err = gitops.Mirror(ctx, opt); err != nil {
+		return err
+	}
+	if err := s.repo.Fetch(ctx, s.Remote, "+"+s.Ref+":"+s.Ref); err != nil {
+		return errors.Join(fmt.Errorf("fetch the order: %w", err), s.repo.Close())
+	}
+	if err := s.read(); err != nil {
+		return errors.Join(err, s.repo.Close())
+	}
+	return nil
+}
+
+// read reads the order, which is the one that was named.
+func (s *server) read() error {
+	at, err := s.repo.RefCommit(s.Ref)
+	if err == nil && at != s.Commit {
+		err = fmt.Errorf("%s is %.12s, and %.12s was ordered", s.Ref, at, s.Commit)
+	}
+	if err != nil {
+		return err
+	}
+	b, err := s.repo.FileAt(context.Background(), s.Commit, "order.json", maxOrder)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &s.order); err != nil || s.order.Version != version {
+		return fmt.Errorf("the order was written by another version of descartes (%w)", err)
+	}
+	return nil
+}
+
+// serve makes the attempt in a slot, and sends what came of it.
+func (s *server) serve(ctx context.Context) (err error) {
+	o, cfg := &s.order.Order, s.order.Config
+	cfg.Fleet, cfg.SettingsFile = "", ""
+	if s.Confine && cfg.Sandbox == string(sandbox.Off) {
+		cfg.Sandbox = string(sandbox.Auto)
+	}
+	backend, _, err := config.ResolveBackend(cfg)
+	if err != nil {
+		return err
+	}
+	others, err := config.OtherBackends(cfg)
+	if err != nil {
+		return err
+	}
+	box, err := supervise.FindSandbox(ctx, supervise.Place{Root: s.root, Dir: s.root, Top: s.root}, cfg, backend)
+	if err == nil && s.Confine && box.Mode == sandbox.Off {
+		err = fmt.Errorf("this worker runs agents in a sandbox only, and has none: %s", box.Note)
+	}
+	if err != nil {
+		return err
+	}
+	home := loop.NewHome(s.root)
+	run := home.Run(s.Loop)
+	files := func(n int) string { return filepath.Join(run, "slots", strconv.Itoa(n)) }
+	mask := redact.Of(cfg.Secrets(os.Environ()))
+	commands := func(slot *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error) {
+		q := supervise.Run{Config: cfg, Sandbox: box, Backends: append([]agent.Backend{backend}, others...), Files: dir, Dir: s.root, ExitFile: filepath.Join(dir, "exit.json"),
+			Cookie: supervise.Cookie(fmt.Sprintf("%s/slot-%d", s.root, slot.Number))}
+		q.Sandbox.Slot = sandbox.Slot{Tree: slot.Tree(), Link: workspace.Objects(s.root), Objects: s.repo.ObjectDirs(), Shown: []string{run}}
+		var c supervise.Commands
+		if err := c.Start(q); err != nil {
+			return nil, nil, nil, err
+		}
+		return c.Agents(), c.Verifier(), c.Close, nil
+	}
+	logs := filepath.Join(run, "logs")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return err
+	}
+	log := filepath.Join(logs, fmt.Sprintf("%d-%s.log", s.Try, s.Run))
+	setup := filepath.Join(logs, "setup-"+s.Run+".log")
+	timeout := time.Duration(cfg.Pool.SetupTimeout) * time.Second
+	var verifier attempt.Verifier
+	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Root: s.root, Dir: s.root, Shown: box.Mode != sandbox.Off, Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
+		Run: func(ctx context.Context, slot *workspace.Slot) error {
+			return lab.SetUp(ctx, verifier, slot, lab.Setup{Command: cfg.Pool.Setup, Log: setup, Shown: setup, Redact: mask, Timeout: timeout})
+		}}
+	slot, err := workspace.NewPool(pool).Take(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, slot.Close(true)) }()
+	dir := files(slot.Number)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	agents, v, end, err := commands(slot, dir)
+	if err != nil {
+		return err
+	}
+	verifier = v
+	defer func() { err = errors.Join(err, end()) }()
+	runner := &attempt.Runner{Agent: agents, Verify: v, Redact: mask, Dir: dir, Exit: filepath.Join(dir, "exit.json"), Looks: attempt.Looks(), Repo: s.repo, Below: "."}
+	if cfg.NeedsLab() {
+		l := lab.New(lab.Options{Pool: pool, Files: filepath.Join(dir, "lab"), Log: setup, Shown: setup, Redact: mask, Setup: timeout,
+			Start: func(slot *workspace.Slot, dir string) (attempt.Verifier, func() error, error) {
+				_, v, end, err := commands(slot, dir)
+				return v, end, err
+			},
+			Warn: func(string) error { return nil }})
+		defer func() { err = errors.Join(err, l.Close()) }()
+		runner.Lab = l
+	}
+	start, input := o.Start, o.Input
+	start.At, start.Branch, start.Aside, start.Users, start.Left, start.Since = o.At.Hash, o.At.Branch, log+".aside", nil, nil, time.Time{}
+	if _, err := slot.Prepare(ctx, start); err != nil {
+		return err
+	}
+	input.Log, input.Name = log, s.ID()
+	input.Env = append(input.Env, slot.Env()...)
+	following := s.follow(ctx, log)
+	res := Outcome{Version: version, Host: s.host}
+	res.Result, err = runner.Run(ctx, slot, input, func(step *attempt.Step) error {
+		one := *step
+		if one.Result = nil; step.Moment == attempt.Answered { // the others' is the last one
+			so := *step.Result
+			one.Result = &so
+		}
+		res.Steps = append(res.Steps, one)
+		return nil
+	})
+	following()
+	if err != nil {
+		return err
+	}
+	gctx, done := attempt.Linger(ctx)
+	defer done()
+	kept, err := s.send(gctx, &res, log)
+	if err != nil {
+		return err
+	}
+	return s.say.Say(Line{Done: kept})
+}
+
+// send puts what came of the attempt on the remote, with the trees that it names.
+func (s *server) send(ctx context.Context, res *Outcome, log string) (*Kept, error) {
+	ref, err := Ref(s.Loop, results, s.Task, s.Try)
+	if err != nil {
+		return nil, err
+	}
+	ref += "-" + s.Run
+	b, err := json.Marshal(res)
+	if err != nil {
+		return nil, err
+	}
+	text, err := readLog(log)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := s.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"result.json": b, "log": text})
+	if err != nil {
+		return nil, err
+	}
+	work := &res.Result.Work
+	parents := []string{s.Commit}
+	for i, t := range distinct(work.Before, work.Seen, work.After) {
+		at, err := s.repo.Keep(ctx, fmt.Sprintf("refs/descartes/%s/fleet/made/%s/%d", s.Loop, s.Run, i), t, nil, "descartes: what an attempt left")
+		if err != nil {
+			return nil, err
+		}
+		parents = append(parents, at)
+	}
+	if work.Commits != "" {
+		parents = append(parents, work.Commits)
+	}
+	commit, err := s.repo.Keep(ctx, ref, tree, parents, fmt.Sprintf("descartes: result of attempt %d at task %s, made by %s", s.Try, s.Task, s.host))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.repo.Send(ctx, s.Remote, ref+":"+ref); err != nil {
+		return nil, fmt.Errorf("send the result: %w", err)
+	}
+	return &Kept{Ref: ref, Commit: commit, Host: s.host}, nil
+}
+
+// readLog is a log, at most so much of its end that it can be sent.
+func readLog(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxLog))
+}
+
+// How often a log that grows is sent.
+const (
+	logEvery = 3 * time.Second
+	logShare = 20 // times what sending it took
+)
+
+// follow sends the log while it grows. done ends that.
+func (s *server) follow(ctx context.Context, log string) (done func()) {
+	ref, err := Ref(s.Loop, live, s.Task, s.Try)
+	if err != nil {
+		return func() {}
+	}
+	ref += "-" + s.Run
+	ctx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var had []byte
+		var parent []string
+		every := logEvery
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(every):
+			}
+			began := time.Now()
+			text, err := readLog(log)
+			if err != nil || len(text) == 0 || bytes.Equal(text, had) {
+				continue
+			}
+			tree, err := s.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"log": text})
+			if err != nil {
+				continue
+			}
+			commit, err := s.repo.Keep(ctx, ref, tree, parent, "descartes: log so far")
+			if err == nil {
+				err = s.repo.Send(ctx, s.Remote, "+"+ref+":"+ref)
+			}
+			if err != nil { // it comes with the result
+				continue
+			}
+			had, parent = text, []string{commit}
+			_ = s.say.Say(Line{Log: &Kept{Ref: ref, Commit: commit, Host: s.host}})
+			every = max(logEvery, logShare*time.Since(began))
+		}
+	})
+	return func() { stop(); wg.Wait() }
+}
+
+// Main is the whole program that makes one attempt. An error is the machine's, not the attempt's: another one may fare better.
+func Main(ctx context.Context, in io.Reader, out, errs io.Writer) int {
+	if err := Serve(ctx, in, out); err != nil {
+		fmt.Fprintf(errs, "error: %v\n", err)
+		return 1
+	}
+	return 0
+}

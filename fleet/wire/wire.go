@@ -1,0 +1,170 @@
+// Package wire is how an attempt travels between the machine that has the run and the one that makes it. Code, specs, results and logs are
+// git objects on a remote that both can reach, below refs/descartes/<loop>; what else is said between the programs is in lines of JSON, each
+// below 4 KiB. It knows no queue: who carries the lines from machine to machine is its callers' concern.
+package wire
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"descartes/internal/config"
+	"descartes/loop"
+	"descartes/loop/attempt"
+)
+
+// Ask is an attempt that somebody is to make, without its content.
+type Ask struct {
+	Remote string `json:"remote"` // URL of the repository
+	Loop   string `json:"loop"`
+	Tag    string `json:"tag"`
+	Task   string `json:"task"`
+	Title  string `json:"title,omitempty"`
+	Wave   int    `json:"wave,omitempty"`
+	Try    int    `json:"try"`
+	Commit string `json:"commit"` // of the order, which is kept in Ref
+	Ref    string `json:"ref"`
+	Limit  int    `json:"limit"`            // seconds after which nobody waits for it any more
+	Silent int    `json:"silent,omitempty"` // seconds after which a worker that says nothing is given up; 0: as the fleet has it
+}
+
+// ID names the attempt in the whole fleet: who asks for it twice gets the same one.
+func (a *Ask) ID() string { return fmt.Sprintf("%s/%s/%d", a.Loop, a.Task, a.Try) }
+
+// Kept is what a worker left on the remote.
+type Kept struct {
+	Ref    string `json:"ref"`
+	Commit string `json:"commit"`
+	Host   string `json:"host,omitempty"`
+}
+
+// Line is what the programs say to each other. Which fields it has says what it is about.
+type Line struct {
+	ID     int    `json:"id,omitempty"`     // of the attempt it is about; 0: the run
+	Hello  *Hello `json:"hello,omitempty"`  // the first line of a run
+	Ask    *Ask   `json:"ask,omitempty"`    // make this attempt
+	Again  bool   `json:"again,omitempty"`  // of Ask: it was asked for before
+	Cancel bool   `json:"cancel,omitempty"` // end it
+
+	Ready bool   `json:"ready,omitempty"` // the run may begin
+	Host  string `json:"host,omitempty"`  // of the worker that has it
+	Log   *Kept  `json:"log,omitempty"`   // more of its log
+	Done  *Kept  `json:"done,omitempty"`  // its result
+	Lost  string `json:"lost,omitempty"`  // why it came to nothing
+	Error string `json:"error,omitempty"` // why the run ends
+}
+
+// Hello says which run asks: there is one for each tag of a repository.
+type Hello struct {
+	Remote string `json:"remote"`
+	Tag    string `json:"tag"`
+	Loop   string `json:"loop"`
+	Host   string `json:"host"`
+}
+
+// Order is what lies in a commit that an Ask names, as order.json.
+type Order struct {
+	Version int           `json:"version"`
+	Order   loop.Order    `json:"order"`
+	Config  config.Config `json:"config"`
+}
+
+// Outcome is what lies in the commit of a result, as result.json, beside the attempt's log.
+type Outcome struct {
+	Version int            `json:"version"`
+	Host    string         `json:"host"`
+	Result  attempt.Result `json:"result"`
+	Steps   []attempt.Step `json:"steps"`
+}
+
+// maxTitle bounds the bytes of a task's title that are said.
+const maxTitle = 200
+
+// cut is the beginning of a text.
+func cut(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+
+// version is that of the content of orders and results.
+const version = 1
+
+const (
+	maxLine  = 64 << 10 // of the lines between two programs
+	maxOrder = 16 << 20 // of an order, or of a result without its log
+	maxLog   = 1 << 30
+)
+
+// name is what a loop or a task may be called in a ref.
+var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// Ref names a ref of a loop; part says what of.
+func Ref(loopID, part, task string, try int) (string, error) {
+	task = strings.NewReplacer("/", "_", ":", "_").Replace(task)
+	if !name.MatchString(loopID) || !name.MatchString(task) || strings.Contains(task, "..") || strings.HasSuffix(task, ".") || strings.HasSuffix(task, ".lock") {
+		return "", fmt.Errorf("task %q of loop %q has no name that a ref can have", task, loopID)
+	}
+	return fmt.Sprintf("refs/descartes/%s/%s/%s/%d", loopID, part, task, try), nil
+}
+
+// The parts of a loop's refs on the remote.
+const (
+	orders  = "fleet/orders"
+	results = "fleet/results"
+	live    = "fleet/live"
+	sent    = "fleet/sent"
+)
+
+// Writer writes lines. It is safe for concurrent use.
+type Writer struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// NewWriter writes to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Say writes a line.
+func (w *Writer) Say(l Line) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err = w.w.Write(append(b, '\n'))
+	return err
+}
+
+// Reader reads lines.
+type Reader struct{ s *bufio.Scanner }
+
+// NewReader reads from r.
+func NewReader(r io.Reader) *Reader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 4096), maxLine)
+	return &Reader{s}
+}
+
+// Next is the next line; io.EOF after the last.
+func (r *Reader) Next() (l Line, err error) {
+	if !r.s.Scan() {
+		if err = r.s.Err(); err == nil {
+			err = io.EOF
+		}
+		return l, err
+	}
+	if err := json.Unmarshal(r.s.Bytes(), &l); err != nil {
+		return l, fmt.Errorf("not a line of ours: %w", err)
+	}
+	return l, nil
+}
+
+// errGone says that the other program has ended.
+var errGone = errors.New("descartes-fleet has ended")
+
+// patience is how long a program that was asked to end is waited for.
+const patience = 20 * time.Second
