@@ -38,6 +38,7 @@ type Request struct {
 	Spent      *Tokens        // that conversation's so far, for clients that tell them from its beginning
 	Keep       bool           // the conversation may be gone on with later
 	Limits     process.Limits // what holds the agent in
+	Words      int            // bytes of its last message that Result.Final has at most; 0: 16 KiB
 	Reads      bool           // it may only read the working tree, where something holds it in
 }
 
@@ -100,7 +101,7 @@ type Result struct {
 	Signal   int
 	Reason   string    // for people, one line; "" after a plain end
 	Until    time.Time // of Limited; zero where unknown
-	Final    string    // the end of the agent's own last message, at most 16 KiB of valid UTF-8
+	Final    string    // the end of the agent's own last message, at most 16 KiB of valid UTF-8, or Request.Words
 	Complete bool      // it claimed completion
 	Blocked  string    // the reason it gave with TASK_BLOCKED
 	Question string    // what its last message asks, where it claimed nothing; "" if it asks nothing

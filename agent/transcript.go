@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ type transcript struct {
 }
 
 func newTranscript(format string, q Request) *transcript {
-	return &transcript{q: q, format: format, words: &tail{limit: ownLimit + 2*len(q.Prompt)}, progress: progress{message: tail{limit: messageLimit}}}
+	return &transcript{q: q, format: format, words: &tail{limit: max(ownLimit, q.Words) + 2*len(q.Prompt)}, progress: progress{message: tail{limit: messageLimit}}}
 }
 
 // take reads to the end, in pieces of the given size.
@@ -82,7 +83,7 @@ func (h *transcript) said() *said {
 	if out.progress == nil {
 		text = own
 	}
-	out.final = strings.TrimRight(last(text, finalLimit), " \t\n")
+	out.final = strings.TrimRight(last(text, cmp.Or(h.q.Words, finalLimit)), " \t\n")
 	return out
 }
 

@@ -94,6 +94,9 @@ func (h Home) Receipts() string { return filepath.Join(string(h), "receipts") }
 // Recheck is the folder of the files and the log of descartes recheck.
 func (h Home) Recheck() string { return filepath.Join(string(h), "recheck") }
 
+// Breakdown is the folder of the prompt, the log and the answer of descartes tasks plan.
+func (h Home) Breakdown() string { return filepath.Join(string(h), "breakdown") }
+
 // ExitFile holds how the last process of a loop ended.
 func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
 

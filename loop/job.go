@@ -463,11 +463,24 @@ func (j *Job) open(text string, imports bool) error {
 			more, j.Conflicts = p.Extra(file.Tasks())
 		}
 	}
+	j.take(file, more)
+	return nil
+}
+
+// take makes a list the job's.
+func (j *Job) take(file *tasks.File, more map[string][]string) {
+	c := &j.Config.Scud
 	j.File, j.all = file, slices.Clone(file.Tasks())
 	c.Tag = file.Tag()
 	external, why := otherTags(j.Root, *c)
 	j.Graph = scheduler.New(j.all, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone, More: more})
-	return nil
+}
+
+// JobOf is the job of a list that is not on the disk, or not so.
+func JobOf(root string, cfg Config, file *tasks.File) *Job {
+	j := &Job{Root: root, Config: cfg}
+	j.take(file, nil)
+	return j
 }
 
 // OpenTasks opens the task list that the settings mean: the file that they name, or where the tag is found.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"descartes/gitops"
 	"descartes/internal/plainfile"
 )
 
@@ -70,6 +71,35 @@ func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) 
 		return nil, errors.Join(err, l.release())
 	}
 	return l, nil
+}
+
+// HoldTree takes the working tree: no loop works in it until release is called.
+func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (release func() error, err error) {
+	return hold(ctx, who, treeLock(repo.Dir()), lockOf(h.tree()))
+}
+
+// HoldBreakdown takes the folder Breakdown: only one command works in it.
+func (h Home) HoldBreakdown(ctx context.Context, who Holder) (release func() error, err error) {
+	return hold(ctx, who, lockOf(h.Breakdown()))
+}
+
+// hold takes several locks, or none.
+func hold(ctx context.Context, who Holder, paths ...string) (release func() error, err error) {
+	var held []*lock
+	release = func() (err error) {
+		for _, k := range held {
+			err = errors.Join(err, k.release())
+		}
+		return err
+	}
+	for _, path := range paths {
+		k, err := takeLock(ctx, path, lockWait, who)
+		if err != nil {
+			return nil, errors.Join(err, release())
+		}
+		held = append(held, k)
+	}
+	return release, nil
 }
 
 // sign writes who holds the lock; a reader that meets half of it shows what it can.

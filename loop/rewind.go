@@ -162,13 +162,11 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 // nothing has changed.
 func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, now func() time.Time) (left []gitops.LeftOut, err error) {
 	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: w.Tag, At: now(), Files: filesOf(w.list)}
-	for _, path := range []string{treeLock(repo.Dir()), lockOf(w.home.tree())} {
-		k, lerr := takeLock(ctx, path, lockWait, who)
-		if lerr != nil {
-			return nil, lerr
-		}
-		defer func() { err = errors.Join(err, k.release()) }()
+	release, err := w.home.HoldTree(ctx, repo, who)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, release()) }()
 	if err := repo.Claim(); err != nil {
 		return nil, err
 	}

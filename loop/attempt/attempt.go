@@ -59,6 +59,7 @@ type Input struct {
 	Spent   *agent.Tokens // that conversation's so far
 	Keep    bool          // the conversation may be gone on with later
 	Prompt  string
+	Words   int // bytes of the agent's last message that are of interest; 0: as many as usual
 	Env     []string
 	Log     string
 	Agent   Clocks
@@ -251,7 +252,7 @@ func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 
 // request is the agent's side of an attempt; part says what the agent is run for.
 func (r *Runner) request(in *Input, part, file string) agent.Request {
-	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session, Spent: in.Spent, Keep: in.Keep,
+	return agent.Request{Label: in.Name + " " + part, Backend: in.Backend, Model: in.Model, Promise: in.Promise, Session: in.Session, Spent: in.Spent, Keep: in.Keep, Words: in.Words,
 		Prompt: in.Prompt, PromptFile: file, Env: r.environment(in), Log: in.Log, ErrLog: r.errors(), Redact: r.Redact,
 		Timeout: in.Agent.Timeout, Idle: in.Agent.Idle, Grace: Grace, Clocks: agent.Clocks{Start: in.Agent.Start, Exit: in.Agent.Exit, Spin: in.Agent.Spin}}
 }

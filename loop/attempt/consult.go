@@ -85,6 +85,19 @@ func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error)
 	}
 }
 
+// Ask asks an agent for its words alone, in a workspace that is prepared for it, where there is no attempt that they are about. What it changes
+// there is undone, and notes say so.
+func (r *Runner) Ask(ctx context.Context, ws Workspace, in Input, q Question) (res agent.Result, notes []string, err error) {
+	hear := func(s *Step) error {
+		notes = append(notes, s.Lines...)
+		return nil
+	}
+	a := &run{Runner: r, ws: ws, in: &in, observe: hear}
+	s := &Subject{Runner: r, Workspace: ws, Input: &in, Result: &a.res, run: a, looked: &Looked{Name: q.Who}}
+	res, err = s.Consult(ctx, q)
+	return res, notes, err
+}
+
 // Aside is a log beside that of the attempt.
 func (s *Subject) Aside(what string) string {
 	return strings.TrimSuffix(s.Input.Log, ".log") + "." + what + ".log"
