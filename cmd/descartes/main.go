@@ -360,8 +360,8 @@ func newLoopCmd() *cobra.Command {
 }
 
 func newTasksCmd() *cobra.Command {
-	cmd := newGroup("tasks", "Look at, check, change and import the tasks of a tag")
-	cmd.AddCommand(newTasksListCmd(), newTasksShowCmd(), newTasksNextCmd(), newTasksSetCmd(), newTasksCheckCmd(), newTasksImportCmd())
+	cmd := newGroup("tasks", "Look at, check, change, import and plan the tasks of a tag")
+	cmd.AddCommand(newTasksListCmd(), newTasksShowCmd(), newTasksNextCmd(), newTasksSetCmd(), newTasksCheckCmd(), newTasksImportCmd(), newTasksPlanCmd())
 	return cmd
 }
 

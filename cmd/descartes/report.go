@@ -2,13 +2,24 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/signal"
+	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"descartes/agent/render"
+	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
+	"descartes/internal/terminal"
 	"descartes/internal/web"
 	"descartes/loop"
 )
@@ -84,4 +95,105 @@ func reportOn(root string, s *loop.Saved, format string) (string, error) {
 		cfg = s.State.Config // what it hides is not known here either
 	}
 	return redact.Of(cfg.Secrets(os.Environ())).Text(b.String()), nil
+}
+
+func newServeCmd() *cobra.Command {
+	var dir, addr string
+	var noBrowser bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Show the loops of the project in a browser",
+		Long: `Show the loops of the project in a browser, live, until Ctrl-C.
+
+The first line that is printed is the address to open. It holds a key: who has it may press the buttons, which run the
+same commands as a person would. The page is reached from this machine alone, unless --addr says otherwise; then
+looking at it takes the key too.`,
+		Args: takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			root, err := findRoot(dir)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return serve(ctx, cmd, root, addr, !noBrowser)
+		},
+	}
+	registerDir(cmd, &dir)
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "`host:port` to listen on; port 0 is any that is free")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "open no browser")
+	return cmd
+}
+
+func serve(ctx context.Context, cmd *cobra.Command, root, addr string, browse bool) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return badInput("for example --addr 127.0.0.1:8080", "--addr %q: %w", addr, err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return badInput("choose another --addr", "listen on %s: %w", addr, err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find our own program: %w", err)
+	}
+	opt := web.Options{Root: root, Host: host, Open: !l.Addr().(*net.TCPAddr).IP.IsLoopback(),
+		Run: func(ctx context.Context, stdin string, args ...string) (string, error) {
+			return runSelf(ctx, self, root, stdin, args)
+		},
+		Read: func(st *loop.State, backend string, show func(render.Item)) (io.WriteCloser, error) {
+			r, err := newLogReader(root, st)
+			if err != nil {
+				return nil, err
+			}
+			return r.read(backend, show), nil
+		}}
+	if repo, err := openRepo(ctx, root, nil); err == nil {
+		defer repo.Close()
+		opt.Repo = repo
+	}
+	shown := l.Addr().String()
+	if l.Addr().(*net.TCPAddr).IP.IsUnspecified() { // nobody can open that
+		if opt.Host, err = os.Hostname(); err != nil {
+			return fmt.Errorf("find this machine's name: %w", err)
+		}
+		_, port, _ := net.SplitHostPort(shown)
+		shown = net.JoinHostPort(opt.Host, port)
+	}
+	s, err := web.New(opt)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	url := "http://" + shown + s.Path()
+	if err := write(cmd.OutOrStdout(), url+"\n"); err != nil {
+		return err
+	}
+	if browse && terminal.IsTerminal(cmd.OutOrStdout()) {
+		openBrowser(ctx, url)
+	}
+	return s.Serve(ctx, l)
+}
+
+// runSelf runs this program with other arguments. What it refuses is the error.
+func runSelf(ctx context.Context, self, root, stdin string, args []string) (string, error) {
+	r, err := proc.Output(ctx, proc.Call{Argv: append([]string{self}, args...), Dir: root, Env: os.Environ(), Stdin: []byte(stdin)})
+	if err != nil {
+		return "", err
+	}
+	out := string(r.Stdout)
+	if r.Code != exitDone {
+		return out, errors.New(strings.TrimSpace(string(r.Stderr)))
+	}
+	return out, nil
+}
+
+// openBrowser shows an address where the system has a way to. Where it has none, the address is on the screen.
+func openBrowser(ctx context.Context, url string) {
+	argv := []string{"xdg-open", url}
+	if runtime.GOOS == "darwin" {
+		argv[0] = "open"
+	}
+	_, _ = proc.Output(ctx, proc.Call{Argv: argv})
 }

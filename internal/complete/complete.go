@@ -181,6 +181,7 @@ func (p Project) flags() map[string]answer {
 	m := map[string]answer{
 		"--scud-tag":        one(p.tags),
 		"--task":            {then: asTheyStand, offers: []offer{p.tasks}},
+		"--expand":          {then: asTheyStand, offers: []offer{p.tasks}},
 		"--backend":         one(p.backends),
 		"--fallback":        one(p.backends),
 		"--review":          one(func(f *pflag.FlagSet, args []string) []string { return append(p.backends(f, args), "off") }),
