@@ -17,11 +17,12 @@ import (
 	"descartes/internal/docs"
 )
 
-// TestDocs checks that the pages have the commands, their flags and the exit codes as they are.
+// TestDocs checks that the pages have the commands, their flags, the exit codes and the packages as they are.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	docs.Page(t, "commands.md", commandsPage())
-	docs.Block(t, "reference.md", "exit codes", exitCodesTable())
+	docs.Page(t, "docs/commands.md", commandsPage())
+	docs.Block(t, "docs/reference.md", "exit codes", exitCodesTable())
+	docs.Block(t, "CONTRIBUTING.md", "house", house(t))
 }
 
 // commandTree is every command that a person can see, parents first, in the order of the help: the program's own, and what cobra

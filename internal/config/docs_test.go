@@ -16,7 +16,7 @@ import (
 // TestDocs checks that the pages have the settings as they are: the table, and the schema that editors read.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	docs.Block(t, "settings.md", "settings", reference())
+	docs.Block(t, "docs/settings.md", "settings", reference())
 	var schema bytes.Buffer
 	e := json.NewEncoder(&schema)
 	e.SetEscapeHTML(false)
@@ -24,7 +24,7 @@ func TestDocs(t *testing.T) {
 	if err := e.Encode(Schema()); err != nil {
 		t.Fatal(err)
 	}
-	docs.Page(t, "settings.schema.json", schema.String())
+	docs.Page(t, "docs/settings.schema.json", schema.String())
 }
 
 // reference is the table of all settings, in Markdown.

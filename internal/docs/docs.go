@@ -25,10 +25,10 @@ func Root(t testing.TB) string {
 	return ""
 }
 
-// Page checks that a file of docs/ is exactly that text.
+// Page checks that a file, named from the top of the repository, is exactly that text.
 func Page(t testing.TB, name, text string) {
 	t.Helper()
-	file := filepath.Join(Root(t), "docs", name)
+	file := filepath.Join(Root(t), filepath.FromSlash(name))
 	got, err := os.ReadFile(file)
 	switch {
 	case err == nil && string(got) == text:
@@ -39,15 +39,15 @@ func Page(t testing.TB, name, text string) {
 	case err != nil:
 		t.Errorf("%v; to write it: make docs", err)
 	default:
-		t.Errorf("docs/%s is not current; to renew it: make docs", name)
+		t.Errorf("%s is not current; to renew it: make docs", name)
 	}
 }
 
-// Block checks that a part of a file of docs/ is that text. It stands between <!-- generated: BLOCK --> and <!-- end: BLOCK -->.
+// Block checks that a part of a file is that text. It stands between <!-- generated: BLOCK --> and <!-- end: BLOCK -->.
 // All blocks of a file belong to the tests of one package: those of several run at the same time.
 func Block(t testing.TB, name, block, text string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(Root(t), "docs", name))
+	page, err := os.ReadFile(filepath.Join(Root(t), filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func Block(t testing.TB, name, block, text string) {
 	before, rest, begun := strings.Cut(string(page), begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !begun || !ended {
-		t.Fatalf("docs/%s has no place for %s: it needs the lines %s and %s", name, block, strings.TrimSpace(begin), end)
+		t.Fatalf("%s has no place for %s: it needs the lines %s and %s", name, block, strings.TrimSpace(begin), end)
 	}
 	Page(t, name, before+begin+text+end+after)
 }

@@ -45,19 +45,19 @@ func TestStale(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	block := func(text string) func(testing.TB) { return func(t testing.TB) { Block(t, "a.md", "table", text) } }
+	block := func(text string) func(testing.TB) { return func(t testing.TB) { Block(t, "docs/a.md", "table", text) } }
 	if got := report(block("old\n")); got != "" {
 		t.Errorf("a current block: %s", got)
 	}
 	for what, check := range map[string]func(testing.TB){
 		"a stale block":  block("new\n"),
-		"a missing page": func(t testing.TB) { Page(t, "b.md", "text\n") },
+		"a missing page": func(t testing.TB) { Page(t, "docs/b.md", "text\n") },
 	} {
 		if got := report(check); !strings.Contains(got, "make docs") {
 			t.Errorf("%s: got %q", what, got)
 		}
 	}
-	if got := report(func(t testing.TB) { Block(t, "a.md", "list", "") }); !strings.Contains(got, "<!-- generated: list -->") {
+	if got := report(func(t testing.TB) { Block(t, "docs/a.md", "list", "") }); !strings.Contains(got, "<!-- generated: list -->") {
 		t.Errorf("no such block: got %q", got)
 	}
 	*Update = true

@@ -136,7 +136,7 @@ func TestDocs(t *testing.T) {
 		if err := e.Encode(root); err != nil {
 			t.Fatal(err)
 		}
-		docs.Page(t, name+".schema.json", text.String())
+		docs.Page(t, "docs/"+name+".schema.json", text.String())
 		if name != "event" {
 			continue
 		}

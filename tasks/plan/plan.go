@@ -1,3 +1,4 @@
+// Package plan owns Markdown plans: the tasks in one, what they depend on, and the task file that is made of them.
 package plan
 
 import (

@@ -142,7 +142,7 @@ func TestDocs(t *testing.T) {
 	for _, r := range Rules() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Group, r.Level, r.Finds)
 	}
-	docs.Page(t, "guard.md", b.String())
+	docs.Page(t, "docs/guard.md", b.String())
 }
 
 // With protect_mode base the checks see what is protected as it was before; new tests, and what else a manifest says, stay.
