@@ -170,7 +170,8 @@ func (d *Dispatcher) begin(ctx context.Context, l wire.Line) (client.WorkflowRun
 	}
 	return d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: summary(l.Ask),
-		Memo: map[string]any{"tag": l.Ask.Tag, "task": l.Ask.Task, "wave": l.Ask.Wave, "loop": l.Ask.Loop}}, attemptWorkflow, *l.Ask)
+		Priority: temporal.Priority{FairnessKey: l.Ask.Loop}, // a small run does not wait for the end of a large one
+		Memo:     map[string]any{"tag": l.Ask.Tag, "task": l.Ask.Task, "wave": l.Ask.Wave, "loop": l.Ask.Loop}}, attemptWorkflow, *l.Ask)
 }
 
 // lookEvery is how often an attempt is looked at while it is made.

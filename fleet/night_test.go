@@ -300,11 +300,16 @@ func TestKills(t *testing.T) {
 			const n = 40
 			w := newTown(t, n, 4, 4)
 			p := w.run()
-			for range 3 + random.IntN(4) {
-				select {
-				case <-p.over:
-				case <-time.After(time.Duration(500+random.IntN(2500)) * time.Millisecond):
+			for kills, at := 3+random.IntN(4), 0; kills > 0; kills-- {
+				at += 1 + random.IntN(2*n/(kills+3))
+				for over := false; !over && w.attempts() < at; { // until so many agents have begun
+					select {
+					case <-p.over:
+						over = true
+					case <-time.After(20 * time.Millisecond):
+					}
 				}
+				time.Sleep(time.Duration(random.IntN(700)) * time.Millisecond) // somewhere within or after an agent
 				switch what := random.IntN(4); what {
 				case 0, 1:
 					i := random.IntN(len(w.workers))

@@ -29,24 +29,24 @@ func NewDispatcher(ctx context.Context, at Server, out io.Writer) (*Dispatcher, 
 
 // Status is what a fleet does.
 type Status struct {
-	Workers  []Seen
-	Attempts []Underway
-	More     bool // there are more attempts than are listed
+	Workers  []Seen     `json:"workers"`
+	Attempts []Underway `json:"attempts"`
+	More     bool       `json:"more,omitempty"` // there are more attempts than are listed
 }
 
 // Seen is a worker that asked for work lately.
 type Seen struct {
-	Name string
-	Last time.Time
+	Name string    `json:"name"`
+	Last time.Time `json:"last"`
 }
 
 // Underway is an attempt that is not over.
 type Underway struct {
-	ID    string
-	Since time.Time
-	On    string // host; "" while it waits for a worker
-	Tries int    // workers that had it
-	Last  string // why the last one could not make it
+	ID    string    `json:"id"`
+	Since time.Time `json:"since"`
+	On    string    `json:"on,omitempty"`   // the worker; "" while it waits for one
+	Tries int       `json:"tries"`          // workers that had it
+	Last  string    `json:"last,omitempty"` // why the last one could not make it
 }
 
 // mostShown bounds the attempts of a Status.
@@ -54,6 +54,7 @@ const mostShown = 200
 
 // Status asks the server.
 func (d *Dispatcher) Status(ctx context.Context) (s Status, err error) {
+	s.Workers, s.Attempts = []Seen{}, []Underway{}
 	q, err := d.Client.DescribeTaskQueue(ctx, Queue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
 		return s, fmt.Errorf("ask for the workers: %w", err)

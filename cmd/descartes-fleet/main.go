@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -145,7 +146,8 @@ func newDispatchCmd(at *fleet.Server) *cobra.Command {
 }
 
 func newStatusCmd(at *fleet.Server) *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "List workers, and the attempts under way",
 		Args:  cobra.NoArgs,
@@ -159,10 +161,17 @@ func newStatusCmd(at *fleet.Server) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(s)
+			}
 			s.Print(cmd.OutOrStdout(), time.Now())
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
 
 // temporalVersion is the version of Temporal's own program that is known to be installed by one command and to work; later ones have a
@@ -196,6 +205,7 @@ trying things: it has no authentication. What it stores stays in --dir.`,
 			fmt.Fprintf(cmd.OutOrStdout(), "server: %s, its own page: http://127.0.0.1:%d\nnext: descartes-fleet worker --address %s --repo URL\n      descartes run TAG --fleet=%s\nCtrl-C ends it\n", at, port+1000, at, at)
 			code, err := proc.Interactive(context.WithoutCancel(cmd.Context()), []string{program, "server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(port + 1000),
 				"--db-filename", filepath.Join(dir, "temporal.db"), "--log-level", "error",
+				"--dynamic-config-value", "matching.useNewMatcher=true", "--dynamic-config-value", "matching.enableFairness=true",
 				"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1", "--dynamic-config-value", "matching.numTaskqueueWritePartitions=1"}, ".")
 			if err == nil && code != 0 && cmd.Context().Err() == nil {
 				err = fmt.Errorf("the server ended with exit status %d", code)

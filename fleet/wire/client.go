@@ -273,10 +273,13 @@ func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, log *follower,
 		return res, err
 	}
 	var out Outcome
-	if err := json.Unmarshal(b, &out); err != nil || out.Version != version {
-		return res, fmt.Errorf("the result of task %s, made by %s, cannot be read: another version of descartes made it (%w)", o.Task, k.Host, err)
+	if err := json.Unmarshal(b, &out); err != nil {
+		return res, fmt.Errorf("the result of task %s, made by %s, cannot be read: %w", o.Task, k.Host, err)
 	}
-	if err := log.finish(ctx, k); err != nil {
+	if out.Version != version {
+		return res, fmt.Errorf("another version of descartes, on %s, made the result of task %s: all machines of a fleet need the same one", k.Host, o.Task)
+	}
+	if err := log.finish(ctx, k, out.Beside); err != nil {
 		return res, err
 	}
 	for i := range out.Steps {
@@ -286,6 +289,9 @@ func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, log *follower,
 		}
 		if s.Result == nil {
 			s.Result = &out.Result
+		}
+		if s.Log != "" {
+			s.Log = log.beside(s.Log)
 		}
 		if err := observe(s); err != nil {
 			return out.Result, err
@@ -389,8 +395,23 @@ func (f *follower) begin(k *Kept) {
 	f.ref = k.Ref
 }
 
-// finish writes the rest.
-func (f *follower) finish(ctx context.Context, k *Kept) error {
+// beside is where a further log of that name lies.
+func (f *follower) beside(name string) string { return strings.TrimSuffix(f.path, "log") + name }
+
+// finish writes the rest, and further logs.
+func (f *follower) finish(ctx context.Context, k *Kept, beside []string) error {
+	for _, name := range beside {
+		if !besideName.MatchString(name) {
+			return fmt.Errorf("%s sent a log called %q", k.Host, name)
+		}
+		b, err := f.c.repo.FileAt(ctx, k.Commit, name, maxLog)
+		if err == nil {
+			err = appendTo(f.beside(name), b)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	b, err := f.c.repo.FileAt(ctx, k.Commit, "log", maxLog)
 	if err != nil {
 		return err
@@ -401,11 +422,13 @@ func (f *follower) finish(ctx context.Context, k *Kept) error {
 	return f.append(b[f.size:])
 }
 
-func (f *follower) append(b []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
+func (f *follower) append(b []byte) error { return appendTo(f.path, b) }
+
+func appendTo(path string, b []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,8 +117,11 @@ func (s *server) read() error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, &s.order); err != nil || s.order.Version != version {
-		return fmt.Errorf("the order was written by another version of descartes (%w)", err)
+	if err := json.Unmarshal(b, &s.order); err != nil {
+		return fmt.Errorf("the order cannot be read: %w", err)
+	}
+	if s.order.Version != version {
+		return errors.New("another version of descartes gave the order: all machines of a fleet need the same one")
 	}
 	return nil
 }
@@ -207,6 +211,9 @@ func (s *server) serve(ctx context.Context) (err error) {
 	res := Outcome{Version: version, Host: s.host}
 	res.Result, err = runner.Run(ctx, slot, input, func(step *attempt.Step) error {
 		one := *step
+		if step.Log != "" {
+			one.Log = strings.TrimPrefix(step.Log, strings.TrimSuffix(log, "log"))
+		}
 		if one.Result = nil; step.Moment == attempt.Answered { // the others' is the last one
 			so := *step.Result
 			one.Result = &so
@@ -234,15 +241,30 @@ func (s *server) send(ctx context.Context, res *Outcome, log string) (*Kept, err
 		return nil, err
 	}
 	ref += "-" + s.Run
-	b, err := json.Marshal(res)
-	if err != nil {
-		return nil, err
-	}
 	text, err := readLog(log)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := s.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"result.json": b, "log": text})
+	files := map[string][]byte{"log": text}
+	prefix := strings.TrimSuffix(log, "log")
+	found, err := filepath.Glob(prefix + "*.log")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range found {
+		name := strings.TrimPrefix(path, prefix)
+		if !besideName.MatchString(name) {
+			continue
+		}
+		if files[name], err = readLog(path); err != nil {
+			return nil, err
+		}
+		res.Beside = append(res.Beside, name)
+	}
+	if files["result.json"], err = json.Marshal(res); err != nil {
+		return nil, err
+	}
+	tree, err := s.repo.WithContent(gitops.EmptyTree(), files)
 	if err != nil {
 		return nil, err
 	}

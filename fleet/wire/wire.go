@@ -81,7 +81,11 @@ type Outcome struct {
 	Host    string         `json:"host"`
 	Result  attempt.Result `json:"result"`
 	Steps   []attempt.Step `json:"steps"`
+	Beside  []string       `json:"beside,omitempty"` // names of further logs, which lie beside it; a step's log is one of these
 }
+
+// besideName is what a further log may be called.
+var besideName = regexp.MustCompile(`^[a-z0-9-]{1,40}\.log$`)
 
 // maxTitle bounds the bytes of a task's title that are said.
 const maxTitle = 200
