@@ -32,6 +32,7 @@ func TestAttempt(t *testing.T) {
 	}{
 		{"at once", nil, "c1", 1},
 		{"lost twice", []error{errors.New("full disk"), temporal.NewHeartbeatTimeoutError()}, "c3", 3},
+		{"cut off", []error{errCut, errCut}, "c3", 3},
 		{"refused", []error{temporal.NewNonRetryableApplicationError("no", refused, nil)}, "", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -40,7 +41,11 @@ func TestAttempt(t *testing.T) {
 			tries := 0
 			env.RegisterActivityWithOptions(func(_ context.Context, a wire.Ask) (wire.Kept, error) {
 				tries++
-				if tries <= len(c.fails) {
+				switch {
+				case tries > len(c.fails):
+				case errors.Is(c.fails[tries-1], errCut):
+					return wire.Kept{Commit: "cut", Cut: true}, nil
+				default:
 					return wire.Kept{}, c.fails[tries-1]
 				}
 				return wire.Kept{Commit: "c" + string(rune('0'+tries))}, nil
@@ -53,6 +58,9 @@ func TestAttempt(t *testing.T) {
 		})
 	}
 }
+
+// errCut stands for a worker that ended an attempt which nobody had cancelled.
+var errCut = errors.New("cut off")
 
 // TestRun: the claim of a run lasts as long as somebody says that he is there, and ends with a word.
 func TestRun(t *testing.T) {

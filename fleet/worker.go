@@ -82,7 +82,7 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 	if err != nil {
 		return kept, err
 	}
-	work := wire.Work{Ask: a, Cache: w.Cache, Run: fmt.Sprintf("%d-%s", info.Attempt, short(info.WorkflowExecution.RunID)), Confine: w.Confine}
+	work := wire.Work{Ask: a, Cache: w.Cache, Run: fmt.Sprintf("%s-%d-%s", info.ActivityID, info.Attempt, short(info.WorkflowExecution.RunID)), Confine: w.Confine}
 	if err = json.NewEncoder(p.In).Encode(work); err != nil {
 		_, _ = p.End(0)
 		return kept, fmt.Errorf("%s has ended: %s", w.Program, said.text())

@@ -43,13 +43,21 @@ func Attempt(ctx workflow.Context, a wire.Ask) (wire.Kept, error) {
 		HeartbeatTimeout:       cmp.Or(time.Duration(a.Silent)*time.Second, heartbeat),
 		WaitForCancellation:    true, // its processes are dead then
 		Summary:                summary(&a),
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute, MaximumAttempts: 20,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute, MaximumAttempts: mostTries,
 			NonRetryableErrorTypes: []string{refused}},
 	})
-	var k wire.Kept
-	err := workflow.ExecuteActivity(ctx, makeActivity, a).Get(ctx, &k)
-	return k, err
+	for try := 1; ; try++ {
+		var k wire.Kept
+		err := workflow.ExecuteActivity(ctx, makeActivity, a).Get(ctx, &k)
+		if err == nil && k.Cut && ctx.Err() == nil && try < mostTries { // a worker that heard nothing of the server ended it, and nobody else
+			continue
+		}
+		return k, err
+	}
 }
+
+// mostTries is how many workers may try one attempt.
+const mostTries = 20
 
 // refused is the type of the error of an order that no other worker would make either.
 const refused = "Refused"

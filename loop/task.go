@@ -256,6 +256,9 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 		if over != nil {
 			return over, false, nil
 		}
+		if w.tools.Away != nil && stop.asked(ctx) == nil { // the machine that made it is gone, and not the run
+			return nil, res.Verdict == verify.Cancelled, nil
+		}
 		return stop.outcome(ctx), false, nil
 	}
 	if err := w.noteMissing(u); err != nil {

@@ -30,6 +30,7 @@ import (
 	"descartes/loop/attempt"
 	"descartes/loop/lab"
 	"descartes/loop/workspace"
+	"descartes/verify"
 )
 
 // Command is the argument with which our own program makes one attempt for a fleet.
@@ -231,6 +232,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	kept.Cut = res.Result.Verdict == verify.Cancelled
 	return s.say.Say(Line{Done: kept})
 }
 

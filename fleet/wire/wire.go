@@ -42,6 +42,7 @@ type Kept struct {
 	Ref    string `json:"ref"`
 	Commit string `json:"commit"`
 	Host   string `json:"host,omitempty"`
+	Cut    bool   `json:"cut,omitempty"` // the attempt was ended from outside
 }
 
 // Line is what the programs say to each other. Which fields it has says what it is about.
