@@ -188,19 +188,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// backend is the agent that the settings choose, then what else there is.
-func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
+// backend tells of the agent that the settings choose, and returns it.
+func (d *doctor) backend(ctx context.Context, cfg loop.Config) (b agent.Backend) {
 	b, _, err := config.ResolveBackend(cfg)
 	if err != nil {
 		d.bad("agent", err.Error(), hintOf(err))
-		d.agents(ctx, cfg, agent.Backend{})
-		return
+		return agent.Backend{}
 	}
 	look := lookIn(d.root)
 	if err := b.Check(look, 0); err != nil {
 		d.bad("agent", err.Error(), `install it`+inBrackets(b.Install())+`, or give any program with --command "my-agent --flag"`)
-		d.agents(ctx, cfg, b)
-		return
+		return b
 	}
 	path, _ := look(b.Command[0]) // Check has found it
 	c := &installed{b: b, path: path}
@@ -213,10 +211,10 @@ func (d *doctor) backend(ctx context.Context, cfg loop.Config) {
 			d.lacking("agent", b.Name+": "+l.What, l.Fix)
 		}
 	}
-	d.agents(ctx, cfg, b)
+	return b
 }
 
-// agents tells of every client of the table with the settings' rows, but the chosen one, and of accounts that are used
+// agents tells, after what matters for this run, of every client of the table with the settings' rows, but the chosen one, and of accounts that are used
 // up.
 func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backend) {
 	defer d.limits()
@@ -365,7 +363,8 @@ func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) 
 		d.bad("run", err.Error(), hintOf(err))
 		return
 	}
-	d.backend(ctx, s.Config)
+	chosen := d.backend(ctx, s.Config)
+	defer func() { d.agents(ctx, s.Config, chosen) }()
 	if s.VerificationCommand != "" || len(s.Checks) > 0 {
 		s.Scud.VerificationCommand = s.VerificationCommand
 		d.verify(ctx, s)
@@ -409,12 +408,13 @@ func (d *doctor) check(ctx context.Context, s *settings, imports bool, wrong err
 	} else if s.File != "" {
 		d.good("settings", s.File)
 	}
-	d.backend(ctx, s.Config)
+	chosen := d.backend(ctx, s.Config)
 	d.verify(ctx, s)
 	d.safety(ctx, s, true)
 	d.documents(s.Scud)
 	d.notify(s.Config)
 	d.run(ctx, s, imports)
+	d.agents(ctx, s.Config, chosen)
 }
 
 // trust says whether a start would refuse what the settings file asks for outside the sandbox.
