@@ -67,7 +67,7 @@ func Policy(c *Config, tag bool) (lines []Line) {
 		text := "each task"
 		switch {
 		case !tag:
-			text = "what iterations say is done"
+			text = "iterations"
 		case what == ReviewWave:
 			text = "each wave before its commit"
 		}

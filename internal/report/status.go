@@ -403,6 +403,9 @@ func (st *Status) completed() string {
 	}
 	switch journal.Ending(s.ExitReason.Type) {
 	case journal.TasksBlocked:
+		if st.Board != nil && st.Board.Next() != "" { // since an answer, or somebody set it so
+			return "No, task " + terminal.Clean(st.Board.Next()) + " can be tried again"
+		}
 		return "No, nothing is left that can run"
 	case journal.BaselineFails:
 		return "No, it ended before the first attempt"
