@@ -18,6 +18,7 @@ import (
 	"descartes/loop/workspace"
 	"descartes/scheduler"
 	"descartes/tasks"
+	"descartes/verify"
 )
 
 // Scope narrows a run: one wave, or one task.
@@ -266,6 +267,9 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 		if cerr != nil {
 			return cmp.Or(err, cerr)
 		}
+	}
+	if c := w.job.Graph.Counts(); err == nil && out.Ending == journal.Paused && c.Done == c.Total && len(w.history.Uncommitted()) == 0 && len(w.checksAt(verify.AtEnd)) == 0 {
+		*out = Outcome{Ending: journal.AllDone} // it was the last attempt: nothing is left to resume
 	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
