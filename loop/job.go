@@ -650,13 +650,19 @@ func (e *NothingRunsError) Error() string {
 	return s
 }
 
-func noneRunnable(j *Job) Problem {
-	e := &NothingRunsError{Tag: j.File.Tag(), Blocked: len(j.blockedTasks()), Held: j.Graph.Counts().Held}
+// Faults says which dependencies can never be met, for as long as nobody corrects the list.
+func (j *Job) Faults() (list []string) {
 	for _, p := range j.Graph.Problems() {
-		if len(e.Faults) < 3 && slices.Contains([]string{"cycle", "missing", "self"}, p.Kind) {
-			e.Faults = append(e.Faults, p.Message)
+		if slices.Contains([]string{"cycle", "missing", "self"}, p.Kind) {
+			list = append(list, p.Message)
 		}
 	}
+	return list
+}
+
+func noneRunnable(j *Job) Problem {
+	e := &NothingRunsError{Tag: j.File.Tag(), Blocked: len(j.blockedTasks()), Held: j.Graph.Counts().Held, Faults: j.Faults()}
+	e.Faults = e.Faults[:min(3, len(e.Faults))]
 	p := Problem{Message: e.Error(), Hint: "descartes waves --scud-tag " + j.File.Tag() + " shows why", Err: e}
 	if e.Blocked > 0 {
 		p.Hint += "; --retry-blocked tries the blocked ones again"

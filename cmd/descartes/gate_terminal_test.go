@@ -149,3 +149,58 @@ func waitFor(t *testing.T, seen *shownText, from *int, text string) {
 	}
 	t.Fatalf("it does not show %q; it shows:\n%s", text, seen.text())
 }
+
+// TestStartAsksAboutAListThatCannotFinish starts a list with a cycle where a person would, who first wants to correct it.
+func TestStartAsksAboutAListThatCannotFinish(t *testing.T) {
+	work := t.TempDir()
+	list := `{"tag":"x","tasks":[{"id":1,"title":"A","status":"pending"},{"id":2,"title":"B","dependencies":[3]},{"id":3,"title":"C","dependencies":[2]}]}`
+	for name, text := range map[string]string{".scud/tasks/x.json": list, "../agent": "*: write a.txt a\n*: say TASK_COMPLETE\n"} {
+		path := filepath.Join(work, "repo", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repo := filepath.Join(work, "repo")
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "start"}} {
+		git := exec.Command("git", args...)
+		if git.Dir = repo; git.Run() != nil {
+			t.Fatal(args)
+		}
+	}
+	for _, c := range []struct {
+		answer string
+		code   int
+		shows  string
+	}{{"n", exitInput, "nothing was started"}, {"", exitBlocked, "done 1/3, held 2"}} {
+		ours, theirs, ok := pseudoTerminal(t)
+		if !ok {
+			t.Log("this machine has no pseudo terminals")
+			return
+		}
+		cmd := exec.Command("descartes", "start", "--tag", "x", "--command", "fakeagent", "--verify", "true", "--sandbox", "off", "--env-pass", "AGENT")
+		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = repo, theirs, theirs, theirs
+		cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(work, "agent"), "HOME="+work, "TERM=dumb", "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@example.org", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@example.org")
+		if err := errors.Join(cmd.Start(), theirs.Close()); err != nil {
+			t.Fatal(err)
+		}
+		var seen shownText
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = io.Copy(&seen, ours)
+		}()
+		from := 0
+		waitFor(t, &seen, &from, "2 tasks cannot run. Start the others? [Y/n] ")
+		if _, err := io.WriteString(ours, c.answer+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		var ended *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &ended) || ended.ExitCode() != c.code {
+			t.Errorf("%q: %v, want exit status %d", c.answer, err, c.code)
+		}
+		<-done
+		if !strings.Contains(seen.text(), c.shows) {
+			t.Errorf("%q: it showed:\n%s", c.answer, seen.text())
+		}
+	}
+}

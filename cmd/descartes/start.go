@@ -331,7 +331,28 @@ func execute(cmd *cobra.Command, root string, s *settings, opt loop.StartOptions
 	if s.DryRun {
 		return r.dry(p, cmd, s)
 	}
+	if anew && opt.Scope.Task == "" {
+		if err := r.startsWithout(cmd, p, s); err != nil {
+			return err
+		}
+	}
 	return runAndReport(cmd, r, s, p)
+}
+
+// startsWithout asks a person at the terminal whether to start a list that cannot finish as it is. Without one the warnings have to do.
+func (r *tagRun) startsWithout(cmd *cobra.Command, p *printer, s *settings) error {
+	held := r.job.Graph.Counts().Held
+	if held == 0 || len(r.job.Faults()) == 0 {
+		return nil
+	}
+	h := atTerminal(cmd, p, s.CI)
+	if h == nil {
+		return nil
+	}
+	if yes, _ := h.question(cmd.Context(), fmt.Sprintf("%s cannot run. Start the others? [Y/n]", terminal.Count(held, "task")), true); yes {
+		return nil
+	}
+	return badInput("descartes waves"+report.ListFlags(r.job.File.Tag(), r.job.Config.Scud.TasksFile)+" shows what is wrong with the list", "nothing was started")
 }
 
 // reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything
