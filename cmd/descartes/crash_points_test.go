@@ -30,11 +30,11 @@ type kills struct {
 	ended, repeated atomic.Int64 // attempts whose agent had ended when the kill came, and those of them run again
 }
 
-// TestCrashRandom kills the program 500 times (DESCARTES_CRASH_KILLS), one to eight times a run, at
+// TestCrashRandom kills the program 100 times (DESCARTES_CRASH_KILLS), one to eight times a run, at
 // any moment at all. DESCARTES_CRASH_SEED repeats the choices, if not the machine's timing.
 func TestCrashRandom(t *testing.T) {
 	seed := uint64(number(t, "DESCARTES_CRASH_SEED", int(time.Now().UnixNano()&(1<<40-1))))
-	wanted := int64(number(t, "DESCARTES_CRASH_KILLS", 500))
+	wanted := int64(number(t, "DESCARTES_CRASH_KILLS", 100))
 	t.Logf("DESCARTES_CRASH_SEED=%d", seed)
 	f := newField(t, smallPlan(), randomFlags()...)
 	r := f.begin(t, "start")
@@ -137,31 +137,31 @@ func newGateField(t *testing.T) *field {
 	return f
 }
 
-// TestCrashGate kills a criteria loop at every point of it: no iteration is judged twice or forgotten, and the
+// TestCrashGate kills a criteria loop at points of each kind: no iteration is judged twice or forgotten, and the
 // breaker opens with the same count as undisturbed.
 func TestCrashGate(t *testing.T) {
 	f := newGateField(t)
-	list := filepath.Join(f.aside, "points")
-	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
-	if code := r.wait(t); code != exitWaits {
-		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
-	}
+	chosen := f.undisturbed(t, 1, exitWaits)
 	f.checkGate(t)
-	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
-	t.Logf("%d points of %d kinds", len(points), kindsOf(points))
-	for k := range points {
-		t.Run(strconv.Itoa(k+1)+" "+points[k], func(t *testing.T) {
+	for _, at := range chosen {
+		t.Run(at.String(), func(t *testing.T) {
 			t.Parallel()
 			f := newGateField(t)
-			r := f.begin(t, "start", "DESCARTES_CRASH_AT="+strconv.Itoa(k+1))
-			if code := r.wait(t); code != -int(syscall.SIGKILL) && code != exitWaits {
-				t.Fatalf("to be killed at point %d: exit %d\n%s", k+1, code, r.errors(t))
-			}
-			if r := f.begin(t, f.repeatVerb()); r.wait(t) != exitWaits {
-				t.Fatalf("after the kill: %s", r.errors(t))
-			}
+			f.fallWaiting(t, at)
 			f.checkGate(t)
 		})
+	}
+}
+
+// fallWaiting kills a loop at a place and resumes it until it waits for a person.
+func (f *field) fallWaiting(t *testing.T, at place) {
+	t.Helper()
+	r := f.begin(t, "start", "DESCARTES_CRASH_AT="+at.String())
+	if code := r.wait(t); code != -int(syscall.SIGKILL) && code != exitWaits {
+		t.Fatalf("to be killed at %s: exit %d\n%s", at, code, r.errors(t))
+	}
+	if r := f.begin(t, f.repeatVerb()); r.wait(t) != exitWaits {
+		t.Fatalf("after the kill: %s", r.errors(t))
 	}
 }
 
@@ -229,25 +229,22 @@ func TestCrashMask(t *testing.T) {
 		return f
 	}
 	f := chatty(t)
-	list := filepath.Join(f.aside, "points")
-	if code := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list).wait(t); code != exitBlocked {
-		t.Fatalf("undisturbed: exit %d", code)
-	}
+	f.undisturbed(t, 1, exitBlocked)
 	if found := f.leaks(t); len(found) > 0 {
 		t.Errorf("undisturbed: the secret is in %q", found)
 	}
-	points, seen := strings.Split(strings.TrimSpace(readText(t, list)), "\n"), 0
-	for k, p := range points {
-		if p != "mask" {
+	seen := strings.Count(readText(t, filepath.Join(f.aside, "points")), "mask\n")
+	if seen < 6 {
+		t.Errorf("%d points", seen)
+	}
+	for k := 1; k <= seen; k++ {
+		if k%3 != 1 && k > 6 {
 			continue
 		}
-		if seen++; seen%3 != 1 && seen > 6 {
-			continue
-		}
-		t.Run(strconv.Itoa(k+1), func(t *testing.T) {
+		t.Run(strconv.Itoa(k), func(t *testing.T) {
 			t.Parallel()
 			f := chatty(t)
-			f.fall(t, strconv.Itoa(k+1), "start")
+			f.fall(t, place{"mask", k}, "start")
 			if f.killed && len(f.leaks(t)) == 0 {
 				t.Error("killed before it masked anything, and no log has the secret")
 			}
@@ -257,9 +254,6 @@ func TestCrashMask(t *testing.T) {
 				t.Errorf("the secret is in %q", found)
 			}
 		})
-	}
-	if seen < 6 {
-		t.Errorf("%d points", seen)
 	}
 }
 
@@ -295,7 +289,7 @@ func newRepeatField(t *testing.T, flags ...string) *field {
 	return f
 }
 
-// TestCrashRepeat kills a prompt loop at every point of it, every third time also while it is taken up again: its
+// TestCrashRepeat kills a prompt loop at points of each kind, every third time also while it is taken up again: its
 // counter never goes back, no iteration runs twice, and all that an agent wrote is committed once.
 func TestCrashRepeat(t *testing.T) { crashRepeat(t) }
 
@@ -304,35 +298,27 @@ func TestCrashRepeatSlot(t *testing.T) { crashRepeat(t, "--isolate") }
 
 func crashRepeat(t *testing.T, flags ...string) {
 	f := newRepeatField(t, flags...)
-	list := filepath.Join(f.aside, "points")
-	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
-	if code := r.wait(t); code != exitDone {
-		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
-	}
+	chosen := f.undisturbed(t, 1, exitDone)
 	f.checkRepeat(t)
-	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
-	t.Logf("%d points of %d kinds in a run of %v", len(points), kindsOf(points), time.Since(r.began).Round(time.Millisecond))
-	for k := range points {
-		t.Run(strconv.Itoa(k+1)+" "+points[k], func(t *testing.T) {
+	for i, at := range chosen {
+		t.Run(at.String(), func(t *testing.T) {
 			t.Parallel()
 			f := newRepeatField(t, flags...)
-			f.fallRepeat(t, k+1)
-			if k%3 == 0 {
-				f.fallRepeat(t, 1+k*5%17)
+			f.fallRepeat(t, at)
+			if i%3 == 0 {
+				f.fallRepeat(t, place{chosen[i*5%len(chosen)].kind, 1})
 			}
-			if f.lastIteration(t) > 0 && f.ended(t) {
-				f.checkRepeat(t)
-				return
-			}
-			if r := f.begin(t, f.repeatVerb()); r.wait(t) != exitDone {
-				t.Fatalf("after the kill: %s", r.errors(t))
+			if f.lastIteration(t) == 0 || !f.ended(t) {
+				if r := f.begin(t, f.repeatVerb()); r.wait(t) != exitDone {
+					t.Fatalf("after the kill: %s", r.errors(t))
+				}
 			}
 			f.checkRepeat(t)
 		})
 	}
 }
 
-// TestCrashGrant kills a loop that passes gates by a grant of three uses, at every third point of it: in the end the grant is used at most
+// TestCrashGrant kills a loop that passes gates by a grant of three uses, at points of each kind: in the end the grant is used at most
 // three times, and no gate was passed without a use of its own.
 func TestCrashGrant(t *testing.T) {
 	begin := func(t *testing.T) *field {
@@ -368,27 +354,13 @@ func TestCrashGrant(t *testing.T) {
 		}
 	}
 	f := begin(t)
-	list := filepath.Join(f.aside, "points")
-	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
-	if code := r.wait(t); code != exitWaits {
-		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
-	}
+	chosen := f.undisturbed(t, 1, exitWaits)
 	check(t, f)
-	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
-	for k := range points {
-		if k%3 > 0 && !strings.HasPrefix(points[k], "grant: ") && !strings.HasSuffix(points[k], "-gate") {
-			continue
-		}
-		t.Run(strconv.Itoa(k+1)+" "+points[k], func(t *testing.T) {
+	for _, at := range chosen {
+		t.Run(at.String(), func(t *testing.T) {
 			t.Parallel()
 			f := begin(t)
-			r := f.begin(t, "start", "DESCARTES_CRASH_AT="+strconv.Itoa(k+1))
-			if code := r.wait(t); code != -int(syscall.SIGKILL) && code != exitWaits {
-				t.Fatalf("to be killed at %s: exit %d\n%s", points[k], code, r.errors(t))
-			}
-			if r := f.begin(t, f.repeatVerb()); r.wait(t) != exitWaits {
-				t.Fatalf("after the kill: %s", r.errors(t))
-			}
+			f.fallWaiting(t, at)
 			check(t, f)
 		})
 	}
@@ -402,18 +374,18 @@ func (f *field) repeatVerb() string {
 	return "resume"
 }
 
-// fallRepeat kills a run at point k. The counter is then not behind what the agents have seen.
-func (f *field) fallRepeat(t *testing.T, k int) {
+// fallRepeat kills a run at a place. The counter is then not behind what the agents have seen.
+func (f *field) fallRepeat(t *testing.T, at place) {
 	t.Helper()
 	if f.lastIteration(t) > 0 && f.ended(t) {
 		return
 	}
 	before := f.lastIteration(t)
-	r := f.begin(t, f.repeatVerb(), "DESCARTES_CRASH_AT="+strconv.Itoa(k))
+	r := f.begin(t, f.repeatVerb(), "DESCARTES_CRASH_AT="+at.String())
 	switch code := r.wait(t); code {
 	case -int(syscall.SIGKILL), exitDone:
 	default:
-		t.Fatalf("to be killed at point %d: exit %d\n%s", k, code, r.errors(t))
+		t.Fatalf("to be killed at %s: exit %d\n%s", at, code, r.errors(t))
 	}
 	calls := f.repeatCalls(t)
 	after := f.lastIteration(t)

@@ -3,12 +3,7 @@
 package main
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -28,63 +23,12 @@ func meetingPlan() fieldPlan {
 	return p
 }
 
-// TestCrashSlots kills a run with slots at points of each kind, some of them also while it is resumed: at the first, the second or a late one, by
-// the hour, or with DESCARTES_CRASH_EVERY=1 at each of the three. What happens in which order differs from run to run, so that a point is known by
-// its name.
+// TestCrashSlots kills a run with slots at points of each kind.
 func TestCrashSlots(t *testing.T) {
-	t.Run("apart", func(t *testing.T) { crashKinds(t, slotsPlan(), 1, asItIs) })
-	t.Run("meeting", func(t *testing.T) { crashKinds(t, meetingPlan(), 2, asItIs) })
-	t.Run("dirty", func(t *testing.T) { crashKinds(t, slotsPlan(), 4, dirtied) })
-	t.Run("hook", func(t *testing.T) { crashKinds(t, slotsPlan(), 4, hooked) })
-}
-
-// varying are the parts of a point's name that are not the same in each run.
-var varying = regexp.MustCompile(`loop-[0-9a-f]+|/[0-9]+`)
-
-// crashKinds kills at every few kinds of points.
-func crashKinds(t *testing.T, p fieldPlan, every int, prepare func(*testing.T, *field)) {
-	f := newField(t, p, randomFlags()...)
-	prepare(t, f)
-	list := filepath.Join(f.aside, "points")
-	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
-	if code := r.wait(t); code != exitBlocked {
-		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
-	}
-	f.checkEnd(t)
-	times := map[string]int{}
-	var kinds []string
-	for name := range strings.Lines(readText(t, list)) {
-		kind := varying.ReplaceAllStringFunc(strings.TrimSpace(name), func(s string) string { return s[:1] + "*" })
-		if times[kind]++; times[kind] == 1 {
-			kinds = append(kinds, kind)
-		}
-	}
-	all := number(t, "DESCARTES_CRASH_EVERY", 0) == 1
-	for i, kind := range kinds {
-		if !all && (i+rotating(every))%every != 0 {
-			continue
-		}
-		which := []int{1, min(2, times[kind]), max(1, times[kind]*2/3)}
-		if !all {
-			which = which[(i+rotating(3))%3:][:1]
-		}
-		for _, n := range slices.Compact(which) {
-			t.Run(fmt.Sprint(kind, " ", n), func(t *testing.T) {
-				t.Parallel()
-				f := newField(t, p, randomFlags()...)
-				prepare(t, f)
-				f.fall(t, fmt.Sprint(n, " ", kind), "start")
-				if again := kinds[(i*7+n)%len(kinds)]; n == 2 {
-					f.fall(t, "1 "+again, f.goOn(t, i))
-				}
-				f.finish(t, f.goOn(t, i))
-				f.checkEnd(t)
-				if t.Failed() {
-					f.tell(t)
-				}
-			})
-		}
-	}
+	t.Run("apart", func(t *testing.T) { crashEach(t, slotsPlan(), 1, asItIs, randomFlags()...) })
+	t.Run("meeting", func(t *testing.T) { crashEach(t, meetingPlan(), 2, asItIs, randomFlags()...) })
+	t.Run("dirty", func(t *testing.T) { crashEach(t, slotsPlan(), 4, dirtied, randomFlags()...) })
+	t.Run("hook", func(t *testing.T) { crashEach(t, slotsPlan(), 4, hooked, randomFlags()...) })
 }
 
 // TestCrashSlotsStory is a tag of 60 tasks in 6 waves, in which some meet, two do not go together and one hangs, killed five times.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,27 +14,23 @@ import (
 	"time"
 )
 
-// TestCrashPoints kills the program at every point of a run of 12 tasks, and at every seventh of one
-// of 50, from another first one each hour (DESCARTES_CRASH_EVERY=1: at every one of those too).
+// TestCrashPoints kills the program at points of each kind in a run of 12 tasks, and of every second kind in one of 50.
 func TestCrashPoints(t *testing.T) {
-	t.Run("12 tasks", func(t *testing.T) { crashEach(t, smallPlan(), 1, 0, asItIs) })
-	every := number(t, "DESCARTES_CRASH_EVERY", 7)
-	t.Run("50 tasks", func(t *testing.T) { crashEach(t, largePlan(), every, rotating(every), asItIs) })
+	t.Run("12 tasks", func(t *testing.T) { crashEach(t, smallPlan(), 1, asItIs) })
+	t.Run("50 tasks", func(t *testing.T) { crashEach(t, largePlan(), 2, asItIs) })
 }
 
 // TestCrashGit does so while the git program works for the run: where there is a hook it makes the
 // commits; where line ends are converted, snapshots too.
 func TestCrashGit(t *testing.T) {
-	t.Run("hook", func(t *testing.T) { crashEach(t, smallPlan(), 5, rotating(5), hooked) })
+	t.Run("hook", func(t *testing.T) { crashEach(t, smallPlan(), 1, hooked) })
 	t.Run("autocrlf", func(t *testing.T) {
-		crashEach(t, smallPlan(), 5, rotating(5), func(t *testing.T, f *field) { f.git(t, "config", "core.autocrlf", "input") })
+		crashEach(t, smallPlan(), 1, func(t *testing.T, f *field) { f.git(t, "config", "core.autocrlf", "input") })
 	})
 }
 
 // TestCrashDirty does so where the user has changes of every kind, which stay as they are.
-func TestCrashDirty(t *testing.T) {
-	crashEach(t, smallPlan(), 5, rotating(5), dirtied)
-}
+func TestCrashDirty(t *testing.T) { crashEach(t, smallPlan(), 1, dirtied) }
 
 // dirtied is a field with changes of the user's, of every kind.
 func dirtied(t *testing.T, f *field) {
@@ -77,46 +74,92 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// crashEach kills a run of a plan at each point, or at every few, in fields that prepare has its way with.
-func crashEach(t *testing.T, p fieldPlan, every, offset int, prepare func(*testing.T, *field)) {
-	f := newField(t, p)
-	prepare(t, f)
+// place is where a run is killed: the n-th time that it comes to a point of a kind.
+type place struct {
+	kind string
+	n    int
+}
+
+// String is what DESCARTES_CRASH_AT understands.
+func (p place) String() string { return fmt.Sprint(p.n, " ", p.kind) }
+
+// varying are the parts of a point's name that are not the same in each run.
+var varying = regexp.MustCompile(`loop-[0-9a-f]+|/[0-9]+|\b[0-9a-f]{40}\b`)
+
+// places chooses among the points of an undisturbed run, which are listed in a file. What happens in which order may differ
+// from run to run, so that a point is known by its kind. Of every few kinds it takes one point: the first, the second or a late
+// one, by the hour. DESCARTES_CRASH_EVERY=1 takes all points, and DESCARTES_CRASH_SHARD=2/4 the second quarter of what is taken.
+func places(t *testing.T, list string, every int) (chosen []place) {
+	t.Helper()
+	times := map[string]int{}
+	var kinds []string
+	for name := range strings.Lines(readText(t, list)) {
+		kind := varying.ReplaceAllStringFunc(strings.TrimSpace(name), func(s string) string { return strings.Repeat("/", strings.Count(s, "/")) + "*" })
+		if times[kind]++; times[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	if number(t, "DESCARTES_CRASH_EVERY", 0) == 1 {
+		for _, kind := range kinds {
+			for n := range times[kind] {
+				chosen = append(chosen, place{kind, n + 1})
+			}
+		}
+	} else {
+		for i, kind := range kinds {
+			if (i+rotating(every))%every == 0 {
+				chosen = append(chosen, place{kind, []int{1, min(2, times[kind]), max(1, times[kind]*2/3)}[(i+rotating(3))%3]})
+			}
+		}
+	}
+	if text := os.Getenv("DESCARTES_CRASH_SHARD"); text != "" {
+		var shard, of int
+		if k, err := fmt.Sscanf(text, "%d/%d", &shard, &of); k != 2 || shard < 1 || shard > of {
+			t.Fatalf("DESCARTES_CRASH_SHARD=%q: %v", text, err)
+		}
+		all := chosen
+		chosen = nil
+		for i := shard - 1; i < len(all); i += of {
+			chosen = append(chosen, all[i])
+		}
+	}
+	t.Logf("killed at %d places, of %d kinds of points", len(chosen), len(kinds))
+	return chosen
+}
+
+// undisturbed runs a field's loop to its end, which the exit code tells, and chooses the places where others like it are killed.
+func (f *field) undisturbed(t *testing.T, every, want int) []place {
+	t.Helper()
 	list := filepath.Join(f.aside, "points")
 	r := f.begin(t, "start", "DESCARTES_CRASH_COUNT_FILE="+list)
-	if code := r.wait(t); code != exitBlocked {
+	if code := r.wait(t); code != want {
 		t.Fatalf("undisturbed: exit %d\n%s", code, r.errors(t))
 	}
+	return places(t, list, every)
+}
+
+// crashEach kills a run of a plan at points of every few kinds, in fields that prepare has its way with: every third one also while
+// it is resumed. Then it is finished.
+func crashEach(t *testing.T, p fieldPlan, every int, prepare func(*testing.T, *field), flags ...string) {
+	f := newField(t, p, flags...)
+	prepare(t, f)
+	chosen := f.undisturbed(t, every, exitBlocked)
 	f.checkEnd(t)
-	points := strings.Split(strings.TrimSpace(readText(t, list)), "\n")
-	t.Logf("%d points of %d kinds in a run of %v; every %d. from the %d. on", len(points), kindsOf(points), time.Since(r.began).Round(time.Millisecond), every, offset+1)
-	for k := offset + 1; k <= len(points); k += every {
-		t.Run(strconv.Itoa(k)+" "+points[k-1], func(t *testing.T) {
+	for i, at := range chosen {
+		t.Run(at.String(), func(t *testing.T) {
 			t.Parallel()
-			f := newField(t, p)
+			f := newField(t, p, flags...)
 			prepare(t, f)
-			crashAt(t, f, k)
+			f.fall(t, at, "start")
+			if i%3 == 0 {
+				f.fall(t, place{chosen[i*7%len(chosen)].kind, 1}, f.goOn(t, i/3))
+			}
+			f.finish(t, f.goOn(t, i))
+			f.checkEnd(t)
+			if t.Failed() {
+				f.tell(t)
+			}
 		})
-	}
-}
-
-func kindsOf(points []string) int {
-	set := map[string]bool{}
-	for _, p := range points {
-		set[p] = true
-	}
-	return len(set)
-}
-
-// crashAt kills a run at point k, every third one also while it is taken up again, and finishes it.
-func crashAt(t *testing.T, f *field, k int) {
-	f.fall(t, strconv.Itoa(k), "start")
-	if k%3 == 0 {
-		f.fall(t, strconv.Itoa(1+k*7%23), f.goOn(t, k/3))
-	}
-	f.finish(t, f.goOn(t, k))
-	f.checkEnd(t)
-	if t.Failed() {
-		f.tell(t)
 	}
 }
 
@@ -129,16 +172,16 @@ func (f *field) tell(t *testing.T) {
 }
 
 // fall makes a run that dies at a point. It may end before: a timer decides over a few of the points.
-func (f *field) fall(t *testing.T, point, verb string) {
+func (f *field) fall(t *testing.T, at place, verb string) {
 	t.Helper()
 	if f.over(t) {
 		return
 	}
-	r := f.begin(t, verb, "DESCARTES_CRASH_AT="+point)
+	r := f.begin(t, verb, "DESCARTES_CRASH_AT="+at.String())
 	switch code := r.wait(t); code {
 	case -int(syscall.SIGKILL), exitBlocked:
 	default:
-		t.Fatalf("%s to be killed at point %s: exit %d\n%s", verb, point, code, r.errors(t))
+		t.Fatalf("%s to be killed at point %s: exit %d\n%s", verb, at, code, r.errors(t))
 	}
 	f.checkFiles(t)
 	f.promise(t, r)
