@@ -184,6 +184,6 @@ func TestCheats(t *testing.T) {
 	if every < 40 {
 		t.Errorf("%d cheats are too few", every)
 	}
-	testscript.Run(t, testscript.Params{Files: files, RequireExplicitExec: true, Setup: setupScript, Condition: condition,
+	runScripts(t, testscript.Params{Files: files, RequireExplicitExec: true, Setup: setupScript, Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": codeCmd, "init": initCmd}})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,13 +46,36 @@ func (s stateless) Run() int {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("descartes-test-state-%d", os.Getpid()))
 	os.Setenv("XDG_STATE_HOME", dir)
 	defer os.RemoveAll(dir)
+	if dir := inMemory(); dir != "" {
+		defer os.RemoveAll(dir)
+		os.Setenv("DISK", os.TempDir())
+		os.Setenv("TMPDIR", dir)
+	}
 	return s.m.Run()
+}
+
+// inMemory makes a folder on a disk in memory, where programs may run and there is room for them: the repositories of the tests come to
+// a million files, which take a real disk twice the time. It returns "" where there is none.
+func inMemory() string {
+	dir, err := os.MkdirTemp("/dev/shm", "descartes-test-")
+	if err != nil {
+		return ""
+	}
+	if exec.Command("sh", "-c", `cp /bin/true "$0" && "$0"/true && test "$(df -Pk "$0" | awk 'END { print $4 }')" -gt 1500000`, dir).Run() != nil {
+		os.RemoveAll(dir)
+		return ""
+	}
+	return dir
 }
 
 // TestScript runs the real program against real repositories; only the agent is scripted.
 func TestScript(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("..", "..", "testdata", "script"),
+	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "script", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	runScripts(t, testscript.Params{
+		Files:               files,
 		UpdateScripts:       *docs.Update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -67,6 +92,29 @@ func TestScript(t *testing.T) {
 			"job":   jobCmd,
 		},
 	})
+}
+
+// runScripts runs each script in a folder of its own: in memory, except where it tries the sandbox, which hides what is below /dev.
+func runScripts(t *testing.T, p testscript.Params) {
+	t.Helper()
+	var sandboxed []string
+	p.Files = slices.DeleteFunc(p.Files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := bytes.Contains(text, []byte("sandbox]"))
+		if found {
+			sandboxed = append(sandboxed, file)
+		}
+		return found
+	})
+	testscript.Run(t, p)
+	p.Files = sandboxed
+	before := os.Getenv("GOTMPDIR") // where testscript makes its folders
+	os.Setenv("GOTMPDIR", cmp.Or(os.Getenv("DISK"), before))
+	testscript.Run(t, p)
+	os.Setenv("GOTMPDIR", before)
 }
 
 // setupScript gives each script a home of its own and an author.
