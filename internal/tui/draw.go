@@ -253,8 +253,11 @@ func (m *model) facts() (parts []string, left string) {
 	}
 	if d, ok := a.left(m.opt.Now()); ok {
 		about := "about "
-		if !a.tag() {
+		switch {
+		case !a.tag():
 			about = "at most "
+		case roughly(d) == aFew:
+			about = ""
 		}
 		left = about + roughly(d) + " left, until " + m.opt.Now().Add(d).Format("15:04")
 	} else if a.tag() {
@@ -297,11 +300,13 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%ds", s)
 }
 
+const aFew = "a few seconds"
+
 // roughly is how long an estimate is: no more exact than it can be.
 func roughly(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
-		return "a few seconds"
+		return aFew
 	case d < 90*time.Second:
 		return fmt.Sprintf("%d s", d.Round(10*time.Second)/time.Second)
 	case d < time.Hour:
