@@ -7,6 +7,8 @@ STAMP := -buildvcs=$(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && ech
 # The race detector needs a C compiler; the packages named here start goroutines or processes.
 RACE  := $(shell test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null 2>&1 && echo -race)
 RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
+# Systems besides the one that this is, which everything has to build for.
+SYSTEMS := darwin/amd64 darwin/arm64 windows/amd64
 
 .PHONY: build demo test check bench test-crash test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz install clean help
 
@@ -25,7 +27,7 @@ check: ## formatting, vet, and the race detector where it matters
 	go vet ./... ./testdata/bench ./testdata/fakemodel
 	go vet -tags crashpoints ./...
 	go vet -tags agents ./cmd/descartes
-	GOOS=darwin GOARCH=arm64 go vet ./...
+	for system in $(SYSTEMS); do echo "go vet for $$system"; CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./... || exit 1; done
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
 	go test $(RACE) $(RACED)
 

@@ -13,6 +13,7 @@ import (
 
 	"descartes/agent/process"
 	"descartes/agent/stream"
+	"descartes/internal/oscall"
 )
 
 // Request is one run of an agent.
@@ -220,7 +221,7 @@ func writePrompt(path, prompt string) (err error) {
 }
 
 func openPrompt(path string) (*os.File, error) {
-	const flags = os.O_WRONLY | os.O_CREATE | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	const flags = os.O_WRONLY | os.O_CREATE | oscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	f, err := os.OpenFile(path, flags, 0o600)
 	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
 		f, err = os.OpenFile(path, flags, 0o600)

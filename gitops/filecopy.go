@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"descartes/internal/crash"
 	"descartes/internal/oscall"
 )
@@ -70,14 +68,14 @@ func missing(err error) bool {
 type fileStamp struct {
 	ino          uint64
 	size         int64
-	mtime, ctime unix.Timespec
+	mtime, ctime oscall.Timespec
 	mode         uint32
 }
 
 // stampOf does not follow a symbolic link. A missing file has the zero stamp.
 func stampOf(path string) (fileStamp, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
+	var st oscall.Stat_t
+	if err := oscall.Lstat(path, &st); err != nil {
 		if missing(err) {
 			return fileStamp{}, nil
 		}

@@ -20,8 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"descartes/internal/oscall"
 	"descartes/internal/proc"
 )
 
@@ -194,8 +193,8 @@ func removePipes(root string) {
 			return fs.SkipDir
 		case e.IsDir() || !slices.Contains([]string{".gitignore", ".gitattributes", ".gitmodules"}, e.Name()):
 		case e.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0:
-			if fd, err := unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err == nil {
-				defer unix.Close(fd) // who waits to read it finds its end
+			if fd, err := oscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK|oscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0); err == nil {
+				defer oscall.Close(fd) // who waits to read it finds its end
 			}
 			_ = os.Remove(path)
 		}
@@ -322,7 +321,7 @@ func (c *cli) sweep() {
 	for _, n := range names {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(n, c.cache+"."), ".")
 		p, err := strconv.Atoi(pid)
-		if err == nil && p != os.Getpid() && errors.Is(syscall.Kill(p, 0), syscall.ESRCH) {
+		if err == nil && p != os.Getpid() && !oscall.Alive(p) {
 			_ = os.Remove(n)
 		}
 	}
@@ -414,11 +413,11 @@ const presence = "descartes-run"
 
 // alone locks the presence file for itself; nil where a run lives, or where flock does not work.
 func (c *cli) alone(flags int) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|flags, 0o666)
+	f, err := os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDWR|oscall.O_NOFOLLOW|syscall.O_NONBLOCK|flags, 0o666)
 	if err != nil {
 		return nil, err
 	}
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || oscall.Flock(int(f.Fd()), oscall.LOCK_EX|oscall.LOCK_NB) != nil {
 		return nil, f.Close()
 	}
 	return f, nil
@@ -440,15 +439,15 @@ func (c *cli) show() error {
 		if fi, err := f.Stat(); err == nil && fi.Size() == 0 { // else it still tells since when a killed run's locks may lie here
 			_, err = f.WriteString("running\n")
 		}
-	} else if f, err = os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil { // another run lives, which has it alone only while it begins
+	} else if f, err = os.OpenFile(filepath.Join(c.l.gitDir, presence), os.O_RDONLY|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0); err == nil { // another run lives, which has it alone only while it begins
 		for until := time.Now().Add(showWithin); ; time.Sleep(10 * time.Millisecond) {
-			if err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(until) {
+			if err = oscall.Flock(int(f.Fd()), oscall.LOCK_SH|oscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(until) {
 				break
 			}
 		}
 	}
 	if err == nil {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_SH)
+		err = oscall.Flock(int(f.Fd()), oscall.LOCK_SH)
 	}
 	if err != nil {
 		return fmt.Errorf("mark the git directory as in use: %w", err)
@@ -462,7 +461,7 @@ func (c *cli) leave() {
 	if c.presence == nil {
 		return
 	}
-	if unix.Flock(int(c.presence.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+	if oscall.Flock(int(c.presence.Fd()), oscall.LOCK_EX|oscall.LOCK_NB) == nil {
 		_ = os.Truncate(c.presence.Name(), 0)
 	}
 	c.presence.Close()

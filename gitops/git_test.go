@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"descartes/internal/oscall"
 )
 
 func TestRestoreFile(t *testing.T) {
@@ -60,7 +60,7 @@ func TestLocksOfAKilledRunAreCleared(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer f.Close()
-				if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+				if err := oscall.Flock(int(f.Fd()), oscall.LOCK_SH); err != nil {
 					t.Fatal(err)
 				}
 				if tt.briefly {

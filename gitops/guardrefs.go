@@ -13,7 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+
+	"descartes/internal/oscall"
 )
 
 // refValues is where refs stand: name to hash, or to "ref:" and a name for a symbolic one.
@@ -419,8 +420,7 @@ func hasFolders(e fs.DirEntry) bool {
 	if err != nil {
 		return true
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || st.Nlink != 2
+	return oscall.Links(info) != 2
 }
 
 // poolRefs are those of slots, which change under other loops' hands.

@@ -9,9 +9,8 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"descartes/internal/oscall"
 )
@@ -185,7 +184,7 @@ func (r *Repo) readRaw(ctx context.Context, name string) (file, error) {
 	if err != nil {
 		return f, err
 	}
-	defer unix.Close(fd)
+	defer oscall.Close(fd)
 	plain := &scanner{store: r.store, attrs: func([]byte) string { return "" }}
 	x := fileReader{pass: &pass{scanner: plain, ctx: ctx, how: readAndStore}, at: &place{scope: &scope{path: dir}, fd: fd}, f: &f, holds: r.store.has}
 	return f, x.untilStill()
@@ -209,16 +208,16 @@ func (r *Repo) writeRaw(name string, item treeItem) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
+	defer oscall.Close(fd)
 	tmp := fmt.Sprintf(".descartes-%d", os.Getpid())
-	_ = unix.Unlinkat(fd, tmp, 0)
+	_ = oscall.Unlinkat(fd, tmp, 0)
 	if item.mode == modeLink {
 		to, err := io.ReadAll(io.LimitReader(src, oscall.PathMax))
 		if err == nil {
-			err = unix.Symlinkat(string(to), fd, tmp)
+			err = oscall.Symlinkat(string(to), fd, tmp)
 		}
 		if err == nil {
-			err = unix.Renameat(fd, tmp, fd, base)
+			err = oscall.Renameat(fd, tmp, fd, base)
 		}
 		return err
 	}
@@ -226,25 +225,25 @@ func (r *Repo) writeRaw(name string, item treeItem) error {
 	if item.mode == modeExec {
 		perm = 0o777
 	}
-	out, err := unix.Openat(fd, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+	out, err := oscall.Openat(fd, tmp, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL|oscall.O_NOFOLLOW|syscall.O_CLOEXEC, perm)
 	if err != nil {
 		return err
 	}
 	w := os.NewFile(uintptr(out), tmp)
 	_, err = io.Copy(w, src)
-	var st unix.Stat_t
-	if unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && err == nil {
+	var st oscall.Stat_t
+	if oscall.Fstatat(fd, base, &st, oscall.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFREG && err == nil {
 		perm = uint32(st.Mode) & 0o777 &^ 0o111
 		if item.mode == modeExec {
 			perm |= perm & 0o444 >> 2
 		}
-		err = unix.Fchmod(out, perm)
+		err = oscall.Fchmod(out, perm)
 	}
 	if err = errors.Join(err, w.Close()); err == nil {
-		err = unix.Renameat(fd, tmp, fd, base)
+		err = oscall.Renameat(fd, tmp, fd, base)
 	}
 	if err != nil {
-		_ = unix.Unlinkat(fd, tmp, 0)
+		_ = oscall.Unlinkat(fd, tmp, 0)
 	}
 	return err
 }
@@ -256,14 +255,14 @@ func (r *Repo) makeDirs(dir string) error {
 			continue
 		}
 		above, base := path.Split(dir[:i])
-		fd, err := r.root.open(above, oscall.PathOnly|unix.O_DIRECTORY, 0)
+		fd, err := r.root.open(above, oscall.PathOnly|oscall.O_DIRECTORY, 0)
 		if err != nil {
 			return err
 		}
-		if err = unix.Mkdirat(fd, base, 0o777); err == unix.EEXIST {
+		if err = oscall.Mkdirat(fd, base, 0o777); err == syscall.EEXIST {
 			err = nil
 		}
-		unix.Close(fd)
+		oscall.Close(fd)
 		if err != nil {
 			return err
 		}

@@ -6,8 +6,9 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
-	"golang.org/x/sys/unix"
+	"descartes/internal/oscall"
 )
 
 // ignoreRules are the patterns of one file, with the directory that they are relative to.
@@ -169,7 +170,7 @@ func readIgnoreAt(dirfd int, dir string) *ignoreRules {
 // readRulesAt reads a file of rules in a directory. As git does, it follows no symbolic link there; what is no
 // regular file, or cannot be read, is not heeded.
 func readRulesAt(dirfd int, name string) []byte {
-	fd, err := unix.Openat(dirfd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := oscall.Openat(dirfd, name, syscall.O_RDONLY|oscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
@@ -223,7 +224,7 @@ func (r *Repo) pathIgnored(path string) bool {
 	for {
 		if fd, err := r.root.open(d.path, openDirFlags, 0); err == nil {
 			d.rules = readIgnoreAt(fd, d.path)
-			unix.Close(fd)
+			oscall.Close(fd)
 		}
 		name, _, below := strings.Cut(path[len(d.path):], "/")
 		if !below {

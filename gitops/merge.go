@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"descartes/internal/crash"
 	"descartes/internal/oscall"
 )
@@ -466,13 +464,13 @@ func (r *Repo) onDisk(ctx context.Context, paths []string) (map[string]treeItem,
 
 func (r *Repo) readLink(name string) ([]byte, error) {
 	dir, base := path.Split(name)
-	fd, err := r.root.open(dir, oscall.PathOnly|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(dir, oscall.PathOnly|oscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
+	defer oscall.Close(fd)
 	b := make([]byte, oscall.PathMax)
-	n, err := unix.Readlinkat(fd, base, b)
+	n, err := oscall.Readlinkat(fd, base, b)
 	return b[:max(n, 0)], err
 }
 

@@ -418,8 +418,7 @@ func collecting(commonDir string) bool {
 	if host, err := os.Hostname(); err != nil || where != host {
 		return false
 	}
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return err == nil && string(name) == "git\n"
+	return oscall.ProgramName(pid) == "git"
 }
 
 // writer makes an object of the repository itself: kind and size first, then the content; it is there once it is closed.

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"golang.org/x/sys/unix"
 
 	"descartes/internal/crash"
 )
@@ -64,7 +64,7 @@ func (s *refStore) readLoose(name string) (string, error) {
 		if to, lerr := os.Readlink(s.file(name)); lerr == nil && name == "HEAD" {
 			return "ref: " + to, nil // a symbolic link to an unborn branch
 		}
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EISDIR) || errors.Is(err, errNotPlain) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) || errors.Is(err, errNotPlain) {
 			return "", nil
 		}
 		return "", fmt.Errorf("read ref %s: %w", name, err)

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"descartes/internal/crash"
 	"descartes/internal/oscall"
@@ -474,7 +473,7 @@ func (r *Repo) keptIn(dir string, deleted map[string]bool, depth int) string {
 		return dir
 	}
 	_, names, err := oscall.List(fd, nil, nil)
-	unix.Close(fd)
+	oscall.Close(fd)
 	if err != nil || depth > maxTreeDepth {
 		return dir
 	}
@@ -517,7 +516,7 @@ func (r *Repo) filesBelow(dir string, depth int) []doomed {
 		return nil
 	}
 	_, names, err := oscall.List(fd, nil, nil)
-	unix.Close(fd)
+	oscall.Close(fd)
 	if err != nil || depth > maxTreeDepth {
 		return nil
 	}
@@ -635,7 +634,7 @@ func (x *restoration) deleteFiles(ctx context.Context, doomed []doomed) error {
 
 // ends says whether an error concerns the whole restore rather than one path.
 func ends(err error) bool {
-	for _, e := range []error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -646,11 +645,11 @@ func ends(err error) bool {
 // statBelow stats a path of the working tree, following no symbolic link.
 func (r *Repo) statBelow(name string) (fileInfo, error) {
 	dir, base := path.Split(name)
-	fd, err := r.root.open(dir, oscall.PathOnly|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(dir, oscall.PathOnly|oscall.O_DIRECTORY, 0)
 	if err != nil {
 		return fileInfo{}, err
 	}
-	defer unix.Close(fd)
+	defer oscall.Close(fd)
 	return statAt(fd, base)
 }
 
@@ -663,11 +662,11 @@ func olderThan(info fileInfo, t time.Time) bool {
 // deleteFile removes a file; one that is gone already, or below something that is no directory, is fine.
 func (r *Repo) deleteFile(p string) error {
 	dir, name := path.Split(p)
-	fd, err := r.root.open(dir, oscall.PathOnly|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(dir, oscall.PathOnly|oscall.O_DIRECTORY, 0)
 	if err == nil {
-		defer unix.Close(fd)
-		if err = unix.Unlinkat(fd, name, 0); err == unix.EACCES && openUp(fd) {
-			err = unix.Unlinkat(fd, name, 0)
+		defer oscall.Close(fd)
+		if err = oscall.Unlinkat(fd, name, 0); err == syscall.EACCES && openUp(fd) {
+			err = oscall.Unlinkat(fd, name, 0)
 		}
 	}
 	if err == nil || isGone(err) {
@@ -678,29 +677,29 @@ func (r *Repo) deleteFile(p string) error {
 
 // openUp lets the owner of a directory write in it: some tools make theirs read-only, and git knows no such mode.
 func openUp(fd int) bool {
-	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Mode&0o300 != 0o300 && oscall.Chmod(fd, uint32(st.Mode&0o7777|0o700)) == nil
+	var st oscall.Stat_t
+	return oscall.Fstat(fd, &st) == nil && st.Mode&0o300 != 0o300 && oscall.Chmod(fd, uint32(st.Mode&0o7777|0o700)) == nil
 }
 
 // leaveDir removes a directory if it is empty.
 func (r *Repo) leaveDir(dir string) {
 	parent, name := path.Split(dir)
-	fd, err := r.root.open(parent, oscall.PathOnly|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(parent, oscall.PathOnly|oscall.O_DIRECTORY, 0)
 	if err != nil {
 		return
 	}
-	_ = unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) // ignored files may keep it
-	unix.Close(fd)
+	_ = oscall.Unlinkat(fd, name, oscall.AT_REMOVEDIR) // ignored files may keep it
+	oscall.Close(fd)
 }
 
 // clearPlace makes room for a file: it removes an empty directory in its place, and opens up a closed one around it.
 func (r *Repo) clearPlace(p string) error {
 	dir, name := path.Split(p)
-	fd, err := r.root.open(dir, oscall.PathOnly|unix.O_DIRECTORY, 0)
+	fd, err := r.root.open(dir, oscall.PathOnly|oscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil // git makes it
 	}
-	defer unix.Close(fd)
+	defer oscall.Close(fd)
 	openUp(fd)
 	if info, err := statAt(fd, name); err == nil && info.mode == modeDir && !removeHollow(fd, name) {
 		return errors.New("it is a directory now that is not empty")
@@ -710,24 +709,24 @@ func (r *Repo) clearPlace(p string) error {
 
 // removeHollow removes a directory that holds nothing but directories.
 func removeHollow(dirfd int, name string) bool {
-	if unix.Unlinkat(dirfd, name, unix.AT_REMOVEDIR) == nil {
+	if oscall.Unlinkat(dirfd, name, oscall.AT_REMOVEDIR) == nil {
 		return true
 	}
-	fd, err := unix.Openat(dirfd, name, openDirFlags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := oscall.Openat(dirfd, name, openDirFlags|oscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	defer unix.Close(fd)
+	defer oscall.Close(fd)
 	_, names, err := oscall.List(fd, nil, nil)
 	if err != nil {
 		return false
 	}
 	for _, e := range names {
-		if e.Type != unix.DT_DIR || !removeHollow(fd, e.Name) {
+		if e.Type != oscall.DT_DIR || !removeHollow(fd, e.Name) {
 			return false
 		}
 	}
-	return unix.Unlinkat(dirfd, name, unix.AT_REMOVEDIR) == nil
+	return oscall.Unlinkat(dirfd, name, oscall.AT_REMOVEDIR) == nil
 }
 
 // checkout writes paths as the tree has them, filters included. Attribute files come first: git reads them

@@ -9,8 +9,6 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"descartes/internal/oscall"
 )
 
@@ -25,14 +23,10 @@ type rootDir struct {
 }
 
 // same reports whether fi is the folder that was opened.
-func (r *rootDir) same(fi os.FileInfo) bool {
-	var st unix.Stat_t
-	now, ok := fi.Sys().(*syscall.Stat_t)
-	return ok && unix.Fstat(r.fd, &st) == nil && st.Ino == now.Ino && uint64(st.Dev) == uint64(now.Dev)
-}
+func (r *rootDir) same(fi os.FileInfo) bool { return oscall.SameAs(r.fd, fi) }
 
 func openRoot(path string) (*rootDir, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := oscall.Open(path, syscall.O_RDONLY|oscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -42,30 +36,30 @@ func openRoot(path string) (*rootDir, error) {
 // close may be called again: the number would by then be another file's.
 func (r *rootDir) close() {
 	if r.fd >= 0 {
-		unix.Close(r.fd)
+		oscall.Close(r.fd)
 	}
 	r.fd = -1
 }
 
 // renew opens the directory again when another one took its place.
 func (r *rootDir) renew() error {
-	var open, named unix.Stat_t
-	if err := unix.Stat(r.path, &named); err != nil {
+	var open, named oscall.Stat_t
+	if err := oscall.Stat(r.path, &named); err != nil {
 		return &fs.PathError{Op: "stat", Path: r.path, Err: err}
 	}
-	if unix.Fstat(r.fd, &open) == nil && open.Ino == named.Ino && open.Dev == named.Dev {
+	if oscall.Fstat(r.fd, &open) == nil && open.Ino == named.Ino && open.Dev == named.Dev {
 		return nil
 	}
-	fd, err := unix.Open(r.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := oscall.Open(r.path, syscall.O_RDONLY|oscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: r.path, Err: err}
 	}
-	unix.Close(r.fd)
+	oscall.Close(r.fd)
 	r.fd = fd
 	return nil
 }
 
-const openDirFlags = unix.O_RDONLY | unix.O_DIRECTORY
+const openDirFlags = syscall.O_RDONLY | oscall.O_DIRECTORY
 
 // open opens a path below the root; no component may be a symbolic link. path is "" or "a/b", a final slash is fine.
 func (r *rootDir) open(path string, flags int, mode uint32) (int, error) {
@@ -73,7 +67,7 @@ func (r *rootDir) open(path string, flags int, mode uint32) (int, error) {
 	if path == "" {
 		path = "."
 	}
-	flags |= unix.O_CLOEXEC | unix.O_NOFOLLOW
+	flags |= syscall.O_CLOEXEC | oscall.O_NOFOLLOW
 	if !r.noBounds.Load() {
 		fd, ok, err := oscall.OpenBeneath(r.fd, path, flags, mode)
 		if ok {
@@ -90,20 +84,20 @@ func (r *rootDir) openByComponents(path string, flags int, mode uint32) (int, er
 		name, rest, more := strings.Cut(path, "/")
 		if name == "" || name == ".." {
 			if own {
-				unix.Close(at)
+				oscall.Close(at)
 			}
-			return -1, unix.EINVAL
+			return -1, syscall.EINVAL
 		}
 		f, m := flags, mode
 		if more {
-			f, m = openDirFlags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0
+			f, m = openDirFlags|syscall.O_CLOEXEC|oscall.O_NOFOLLOW, 0
 		}
-		fd, err := unix.Openat(at, name, f, m)
-		if err == unix.EINTR {
+		fd, err := oscall.Openat(at, name, f, m)
+		if err == syscall.EINTR {
 			continue
 		}
 		if own {
-			unix.Close(at)
+			oscall.Close(at)
 		}
 		if err != nil || !more {
 			return fd, err
@@ -114,7 +108,7 @@ func (r *rootDir) openByComponents(path string, flags int, mode uint32) (int, er
 
 // isGone says that an error means "no such thing", or that something else stands in its place.
 func isGone(err error) bool {
-	return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP
+	return err == syscall.ENOENT || err == syscall.ENOTDIR || err == syscall.ELOOP
 }
 
 // fileInfo is what one stat call says.
@@ -126,10 +120,10 @@ type fileInfo struct {
 
 // statAt does not follow a symbolic link.
 func statAt(dirfd int, name string) (fileInfo, error) {
-	var st unix.Stat_t
+	var st oscall.Stat_t
 	for {
-		err := unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-		if err == unix.EINTR {
+		err := oscall.Fstatat(dirfd, name, &st, oscall.AT_SYMLINK_NOFOLLOW)
+		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil {
@@ -140,8 +134,8 @@ func statAt(dirfd int, name string) (fileInfo, error) {
 }
 
 func statFD(fd int) (fileInfo, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	var st oscall.Stat_t
+	if err := oscall.Fstat(fd, &st); err != nil {
 		return fileInfo{}, err
 	}
 	return infoOf(&st), nil
@@ -149,14 +143,14 @@ func statFD(fd int) (fileInfo, error) {
 
 // statPath follows symbolic links; it is for files of the git directory and the user's configuration.
 func statPath(path string) (fileInfo, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
+	var st oscall.Stat_t
+	if err := oscall.Stat(path, &st); err != nil {
 		return fileInfo{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return infoOf(&st), nil
 }
 
-func infoOf(st *unix.Stat_t) fileInfo {
+func infoOf(st *oscall.Stat_t) fileInfo {
 	return fileInfo{
 		st: fileStat{
 			ctimeS: uint32(st.Ctim.Sec), ctimeN: uint32(st.Ctim.Nsec), mtimeS: uint32(st.Mtim.Sec), mtimeN: uint32(st.Mtim.Nsec),
@@ -168,15 +162,15 @@ func infoOf(st *unix.Stat_t) fileInfo {
 }
 
 func gitMode(m uint32) uint32 {
-	switch m & unix.S_IFMT {
-	case unix.S_IFREG:
+	switch m & syscall.S_IFMT {
+	case syscall.S_IFREG:
 		if m&0o100 != 0 {
 			return modeExec
 		}
 		return modeRegular
-	case unix.S_IFLNK:
+	case syscall.S_IFLNK:
 		return modeLink
-	case unix.S_IFDIR:
+	case syscall.S_IFDIR:
 		return modeDir
 	}
 	return 0

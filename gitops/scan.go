@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"descartes/internal/oscall"
 )
@@ -137,7 +136,7 @@ func (p *pass) look(at *place) *folder {
 	if err == nil {
 		at.fd = fd
 		err = p.names(at)
-		unix.Close(fd)
+		oscall.Close(fd)
 	}
 	if why := passesOver(err); why != "" { // git warns and goes on
 		p.leave(at.path, why)
@@ -179,7 +178,7 @@ func (p *pass) names(at *place) (err error) {
 		at.rules = readIgnoreAt(at.fd, at.path)
 	}
 	for _, e := range l.names {
-		if e.Type == unix.DT_UNKNOWN {
+		if e.Type == oscall.DT_UNKNOWN {
 			e.Type = typeOf(at.fd, e.Name)
 		}
 		switch {
@@ -187,9 +186,9 @@ func (p *pass) names(at *place) (err error) {
 			if at.path != "" && at.lo == at.hi && isRepository(at.fd, e.Type) && !p.forcedBelow(at.path) {
 				return unsupported("%s is a repository of its own", strings.TrimSuffix(at.path, "/"))
 			}
-		case e.Type == unix.DT_DIR:
+		case e.Type == oscall.DT_DIR:
 			err = p.meetDir(at, e.Name)
-		case e.Type == unix.DT_REG || e.Type == unix.DT_LNK: // git does not store pipes, sockets and devices either
+		case e.Type == oscall.DT_REG || e.Type == oscall.DT_LNK: // git does not store pipes, sockets and devices either
 			err = p.meetFile(at, e.Name)
 		}
 		if err != nil {
@@ -208,24 +207,24 @@ func (p *pass) names(at *place) (err error) {
 
 // isRepository is git's question about the ".git" of a directory that it does not know yet.
 func isRepository(fd int, typ byte) bool {
-	if typ == unix.DT_REG {
+	if typ == oscall.DT_REG {
 		return true // the file of a linked working tree or of a submodule
 	}
 	_, err := statAt(fd, ".git/HEAD")
-	return typ == unix.DT_DIR && err == nil
+	return typ == oscall.DT_DIR && err == nil
 }
 
 func typeOf(fd int, name string) byte {
 	info, err := statAt(fd, name)
 	switch {
 	case err != nil || info.mode == 0:
-		return unix.DT_UNKNOWN
+		return oscall.DT_UNKNOWN
 	case info.mode == modeDir:
-		return unix.DT_DIR
+		return oscall.DT_DIR
 	case info.mode == modeLink:
-		return unix.DT_LNK
+		return oscall.DT_LNK
 	}
-	return unix.DT_REG
+	return oscall.DT_REG
 }
 
 func (p *pass) forcedBelow(dir string) bool {
@@ -450,18 +449,18 @@ func (r *fileReader) once(buf *[]byte) (done bool, err error) {
 	}
 	switch info.mode {
 	case 0, modeDir:
-		return false, unix.ENOENT
+		return false, syscall.ENOENT
 	case modeLink:
 		return r.link(info, buf)
 	}
-	fd, err := unix.Openat(r.at.fd, r.f.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err == unix.ELOOP || err == unix.EINTR {
+	fd, err := oscall.Openat(r.at.fd, r.f.name, syscall.O_RDONLY|oscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err == syscall.ELOOP || err == syscall.EINTR {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	defer unix.Close(fd)
+	defer oscall.Close(fd)
 	if info, err = statFD(fd); err != nil || info.mode != modeRegular && info.mode != modeExec {
 		return false, err
 	}
@@ -503,8 +502,8 @@ func (r *fileReader) small(fd, size int, buf *[]byte) error {
 
 func (r *fileReader) link(info fileInfo, buf *[]byte) (bool, error) {
 	*buf = slices.Grow((*buf)[:0], oscall.PathMax)
-	n, err := unix.Readlinkat(r.at.fd, r.f.name, (*buf)[:oscall.PathMax])
-	if err == unix.EINVAL { // no link any more
+	n, err := oscall.Readlinkat(r.at.fd, r.f.name, (*buf)[:oscall.PathMax])
+	if err == syscall.EINVAL { // no link any more
 		return false, nil
 	}
 	if err != nil {
@@ -569,8 +568,8 @@ func (r *fdReader) Read(p []byte) (int, error) {
 // preadFull reads until p is full or the file ends.
 func preadFull(fd int, p []byte, off int64) (n int, err error) {
 	for n < len(p) {
-		k, err := unix.Pread(fd, p[n:], off+int64(n))
-		if err == unix.EINTR {
+		k, err := oscall.Pread(fd, p[n:], off+int64(n))
+		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil {

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Snapshot stores the working tree as it is, tracked files and untracked ones that are not ignored, and
@@ -202,9 +201,9 @@ func (s *scanner) leave(path, why string) {
 // passesOver says why a path that cannot be read is left out rather than ending the scan, "" where it is not.
 func passesOver(err error) string {
 	switch {
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return "it cannot be read: permission denied"
-	case errors.Is(err, unix.ENAMETOOLONG):
+	case errors.Is(err, syscall.ENAMETOOLONG):
 		return whyLong
 	case errors.Is(err, errTooLarge):
 		return fmt.Sprintf("files of more than %d GiB are not committed", maxFile>>30)

@@ -8,10 +8,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"descartes/internal/oscall"
 )
 
 // start makes a repository with a few files and opens it.
@@ -276,21 +277,21 @@ func TestLeftOut(t *testing.T) {
 // makeDeep makes a chain of directories with a file at its end, longer than a path may be.
 func makeDeep(t *testing.T, dir string) {
 	t.Helper()
-	fd, err := unix.Open(dir, openDirFlags, 0)
+	fd, err := oscall.Open(dir, openDirFlags, 0)
 	for range 50 {
 		if err == nil {
 			name := strings.Repeat("d", 100)
-			err = unix.Mkdirat(fd, name, 0o777)
+			err = oscall.Mkdirat(fd, name, 0o777)
 			at := fd
-			fd, _ = unix.Openat(at, name, openDirFlags, 0)
-			unix.Close(at)
+			fd, _ = oscall.Openat(at, name, openDirFlags, 0)
+			oscall.Close(at)
 		}
 	}
 	if err == nil {
 		at := fd
-		fd, err = unix.Openat(at, "f", unix.O_CREAT|unix.O_WRONLY, 0o666)
-		unix.Close(at)
-		unix.Close(fd)
+		fd, err = oscall.Openat(at, "f", syscall.O_CREAT|syscall.O_WRONLY, 0o666)
+		oscall.Close(at)
+		oscall.Close(fd)
 	}
 	if err != nil {
 		t.Fatal(err)

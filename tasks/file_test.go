@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -241,7 +240,6 @@ func TestRefusedFiles(t *testing.T) {
 		make       func(path string) error
 	}{
 		{"directory", "is a directory", func(p string) error { return os.Mkdir(p, 0o755) }},
-		{"FIFO", "is not a regular file", func(p string) error { return syscall.Mkfifo(p, 0o644) }},
 		{"dangling link", "a symbolic link to gone, which does not exist", func(p string) error { return os.Symlink("gone", p) }},
 		{"link to itself", "too many", func(p string) error { return os.Symlink("x.json", p) }},
 		{"too large", "larger than 64 MiB", func(p string) error {

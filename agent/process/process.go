@@ -4,6 +4,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"descartes/internal/oscall"
 )
 
 // DefaultGrace is what a command gets between SIGTERM and SIGKILL when its
@@ -117,10 +118,7 @@ func Size(n int64) string {
 
 // signalName is the usual name, such as SIGKILL.
 func signalName(n int) string {
-	if name := unix.SignalName(unix.Signal(n)); name != "" {
-		return name
-	}
-	return "unknown"
+	return cmp.Or(oscall.SignalName(n), "unknown")
 }
 
 // MaxString is the longest single argument or environment string that Linux

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/notify"
+	"descartes/internal/oscall"
 	"descartes/internal/plainfile"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
@@ -43,7 +45,7 @@ func newDoctorCmd() *cobra.Command {
 Given the flags of loop start, it checks the run that these would start, and runs its verify command once
 unless --baseline off is given.
 
-Exit codes: 0 it could start, 2 it could not.`,
+Exit codes: 0 it could start, 2 it could not, 4 no loop can run on this system.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := findRoot(s.Dir)
@@ -54,6 +56,12 @@ Exit codes: 0 it could start, 2 it could not.`,
 			d.paint = terminal.Colours(terminal.IsTerminal(d.w))
 			wants := typed(cmd.Flags())
 			_, err = s.load(cmd.Flags())
+			if runtime.GOOS == "windows" {
+				d.bad("system", noAgents, noLoops)
+				d.git(cmd.Context(), root)
+				d.tags(root)
+				return quiet(exitAgent)
+			}
 			switch prompt := wants.any("prompt", "prompt-file") != ""; {
 			case prompt && err == nil:
 				d.checkPrompt(cmd, s, wants)
@@ -650,7 +658,7 @@ func (d *doctor) safety(ctx context.Context, s *settings, tag bool) {
 	if cfg.MaxMemory > 0 || cfg.MaxProcs > 0 {
 		d.good("ceilings", "kept by "+proc.Ceilings())
 	}
-	if why := loop.Room(freeDisk, d.root, cfg.MinFreeDisk); why != "" && cfg.MinFreeDisk > 0 {
+	if why := loop.Room(oscall.Free, d.root, cfg.MinFreeDisk); why != "" && cfg.MinFreeDisk > 0 {
 		d.bad("disk", why, "free some, or start with --min-free-disk 0")
 	}
 }

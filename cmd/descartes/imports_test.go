@@ -28,8 +28,8 @@ func arrows() map[string][]string {
 		"internal/plainfile":  {},
 		"internal/receipt":    {"gitops", "verify", "internal/atomicfile", "internal/plainfile", "internal/proc", "loop/journal", "specbuild", "tasks"}, // what proves a task's work; ssh-keygen and gpg sign it
 		"internal/proc":       {"agent/process"},
-		"internal/promise":    {"internal/lazyregexp", "internal/markdown"}, // code shows words and does not say them
-		"internal/sandbox":    {"agent/process", "internal/proc"},           // mounts, variables and the proxy of what proc starts
+		"internal/promise":    {"internal/lazyregexp", "internal/markdown"},          // code shows words and does not say them
+		"internal/sandbox":    {"internal/oscall", "agent/process", "internal/proc"}, // mounts, variables and the proxy of what proc starts
 		"tasks":               {"internal/lazyregexp", "internal/atomicfile", "internal/crash", "internal/markdown", "internal/plainfile", "tasks/prose"},
 		"tasks/plan":          {"tasks", "tasks/prose", "internal/atomicfile", "internal/markdown"},
 		"tasks/prose":         {"internal/lazyregexp"},
@@ -38,8 +38,8 @@ func arrows() map[string][]string {
 		"agent/quota":         {"internal/atomicfile"},
 		"agent/stream":        {"agent/quota"},
 		"agent/render":        {"internal/lazyregexp", "agent/stream", "internal/terminal"}, // what it shows is safe for a terminal
-		"agent/process":       {},
-		"agent":               {"internal/oneline", "agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
+		"agent/process":       {"internal/oscall"},
+		"agent":               {"internal/oscall", "internal/oneline", "agent/process", "agent/quota", "agent/stream", "internal/markdown", "internal/promise"},
 		"verify":              {"internal/lazyregexp", "agent/process", "internal/plainfile", "verify/results"},
 		"verify/results":      {"internal/lazyregexp", "internal/plainfile"},
 		"gitops":              {"internal/proc", "internal/crash", "internal/oscall"},
@@ -61,7 +61,7 @@ func arrows() map[string][]string {
 		"loop/gate":           {"internal/lazyregexp", "internal/markdown", "internal/oneline", "internal/redact", "internal/promise"},
 		"loop/journal":        {"internal/atomicfile", "internal/crash", "internal/plainfile"}, // a journal is healed by replacing it, bounded, and cut off in tests
 		"loop":                {"verify/guard", "internal/receipt", "agent/quota", "verify/results", "loop/gate", "loop/grant", "loop/lab", "agent/render", "loop/attempt", "loop/workspace", "internal/oneline", "loop/journal", "internal/config", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/crash", "internal/redact", "internal/plainfile"},
-		"cmd/descartes":       {"loop/breakdown", "fleet/wire", "internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
+		"cmd/descartes":       {"internal/oscall", "loop/breakdown", "fleet/wire", "internal/complete", "loop/lab", "internal/receipt", "loop/grant", "internal/notify", "agent/quota", "internal/tui", "internal/web", "loop/attempt", "loop/workspace", "agent/process", "agent/render", "agent/stream", "internal/report", "internal/terminal", "internal/config", "loop", "loop/gate", "loop/journal", "loop/mode", "scheduler", "specbuild", "agent", "verify", "gitops", "tasks", "tasks/plan", "internal/atomicfile", "internal/acp", "internal/oneline", "internal/redact", "internal/plainfile", "internal/proc", "internal/sandbox", "internal/supervise", "verify/mutants"},
 		"loop/mode":           {"internal/lazyregexp", "internal/oneline", "loop", "loop/gate", "loop/journal", "internal/markdown", "internal/plainfile", "internal/redact"},
 		"fleet/wire":          {"agent", "gitops", "internal/atomicfile", "internal/config", "internal/proc", "internal/redact", "internal/sandbox", "internal/supervise", "loop", "loop/attempt", "loop/lab", "loop/workspace", "verify"}, // both ends of a fleet
 		"fleet":               {"fleet/wire", "internal/proc", "internal/terminal"},

@@ -128,6 +128,7 @@ and committed.
 			}
 			return groupRun(cmd, args)
 		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return runsOn(runtime.GOOS, cmd) },
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetHelpFunc(help)
@@ -181,6 +182,24 @@ It needs the package bash-completion (macOS: brew install bash-completion@2).`,
 		c.Short = "Print the script for " + c.Name()
 		c.Long = c.Short + ". To have it loaded by every new shell:\n\n" + how[c.Name()]
 	}
+}
+
+// Where no agent can be started, and what works there all the same.
+const (
+	noAgents = "descartes cannot run agents on Windows, only on Linux and macOS"
+	noLoops  = "use WSL; waves, spec, tasks, report, config and init work here too"
+)
+
+// runsOn refuses a command that starts agents or verify commands, or changes the working tree, on a system where descartes cannot.
+func runsOn(system string, cmd *cobra.Command) error {
+	if system != "windows" {
+		return nil
+	}
+	switch cmd.Name() {
+	case "run", "start", "step", "resume", "plan", "build", "prompt", "demo", "tune", "accept", "recheck", "rewind":
+		return &failure{code: exitAgent, err: errors.New(noAgents), hint: noLoops}
+	}
+	return nil
 }
 
 // groups are the parts of the list of commands, each with its commands in the order in which they are shown.

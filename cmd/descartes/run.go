@@ -23,6 +23,7 @@ import (
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
 	"descartes/internal/notify"
+	"descartes/internal/oscall"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/report"
@@ -180,7 +181,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	if j.cfg.Fleet != "" {
 		away = &fleet
 	}
-	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: freeDisk, Observe: j.observe,
+	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: oscall.Free, Observe: j.observe,
 		Code: j.code, Ask: ask, Continues: r.continues, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mode != sandbox.Off, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
 	if err != nil {
 		return e, err
@@ -486,7 +487,7 @@ func safety(ctx context.Context, root, dir string, cfg *loop.Config, b agent.Bac
 	}
 	cfg.SandboxInForce = box.Note
 	if cfg.MinFreeDisk > 0 {
-		if why := loop.Room(freeDisk, root, cfg.MinFreeDisk); why != "" {
+		if why := loop.Room(oscall.Free, root, cfg.MinFreeDisk); why != "" {
 			hint := "free some, or start with --min-free-disk 0"
 			found = append(found, loop.Problem{Message: why, Hint: hint, Err: &failure{code: exitError, err: errors.New(why)}})
 		}
@@ -503,15 +504,6 @@ func findSandbox(ctx context.Context, root, dir string, cfg loop.Config, b agent
 		}
 	}
 	return supervise.FindSandbox(ctx, at, cfg, b)
-}
-
-// freeDisk is what an unprivileged program may still write below a folder, or above where it will be.
-func freeDisk(dir string) (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
 // person is who sits at the terminal.

@@ -16,6 +16,15 @@ const (
 // OpenBeneath says that there is no such call.
 func OpenBeneath(int, string, int, uint32) (fd int, ok bool, err error) { return -1, false, nil }
 
+// ProgramName is the name of the program that a process runs, at most its first 16 bytes; "" if unknown.
+func ProgramName(pid int) string {
+	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(p.Proc.P_comm[:])
+}
+
 // Chmod changes the permissions of what was opened with PathOnly.
 func Chmod(fd int, mode uint32) error { return unix.Fchmod(fd, mode) }
 

@@ -1,5 +1,5 @@
-// Package oscall has the system calls on files that Linux and macOS spell differently, for code that works below an open
-// directory and must know when its bytes are on the disk.
+// Package oscall has the system calls on files and processes that Linux, macOS and Windows spell differently or lack, for code
+// that works below an open directory and must know when its bytes are on the disk.
 package oscall
 
 import (
@@ -33,6 +33,15 @@ func OpenBeneath(dirfd int, path string, flags int, mode uint32) (fd int, ok boo
 		}
 		return fd, true, err
 	}
+}
+
+// ProgramName is the name of the program that a process runs, at most its first 15 bytes; "" if unknown.
+func ProgramName(pid int) string {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(name), "\n")
 }
 
 // Chmod changes the permissions of what was opened with PathOnly.

@@ -1,5 +1,3 @@
-//go:build unix
-
 package proc
 
 import (
@@ -11,10 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Background is a program in a session of its own, which the end of no terminal reaches. Until it says that it is
@@ -32,7 +27,7 @@ const readyFD = 3
 
 // StartBackground starts a program in our directory. What it prints is copied to stdout and stderr.
 func StartBackground(argv, env []string, stdin *os.File, stdout, stderr io.Writer) (_ *Background, err error) {
-	b := &Background{cmd: &exec.Cmd{Path: argv[0], Args: argv, Env: env, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}}
+	b := &Background{cmd: &exec.Cmd{Path: argv[0], Args: argv, Env: env, SysProcAttr: ownSession()}}
 	if stdin != nil {
 		b.cmd.Stdin = stdin
 	}
@@ -110,7 +105,7 @@ type Ready struct{ f *os.File }
 
 // NewReady takes the descriptor over, so that no child of ours gets it.
 func NewReady() *Ready {
-	syscall.CloseOnExec(readyFD)
+	closeOnExec(readyFD)
 	return &Ready{os.NewFile(readyFD, "ready")}
 }
 
@@ -122,10 +117,8 @@ func (r *Ready) Say(word, output string) error {
 		return fmt.Errorf("write what a terminal would show: %w", err)
 	}
 	defer f.Close()
-	for _, fd := range []int{1, 2} {
-		if err := unix.Dup2(int(f.Fd()), fd); err != nil {
-			return fmt.Errorf("write what a terminal would show: %w", err)
-		}
+	if err := printTo(f); err != nil {
+		return fmt.Errorf("write what a terminal would show: %w", err)
 	}
 	_, err = fmt.Fprintln(r.f, word)
 	return err

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // ErrNoProgram is what Look returns, wrapped, for a program that is nowhere.
@@ -16,11 +15,12 @@ var ErrNoProgram = errors.New("no such program")
 
 // Look finds the file that a command run in dir with env would execute. A
 // program with a slash is taken relative to dir, any other is searched on the
-// PATH of env, whose relative entries are taken relative to dir too.
+// PATH of env, whose relative entries are taken relative to dir too. On Windows
+// a program's name may lack its extension.
 func Look(program, dir string, env []string) (string, error) {
-	if strings.ContainsRune(program, '/') {
-		path := under(dir, program)
-		if err := executable(path); err != nil {
+	if isPath(program) {
+		path, err := firstExecutable(under(dir, program), env)
+		if err != nil {
 			return "", fmt.Errorf("%s: %w", program, err)
 		}
 		return path, nil
@@ -30,8 +30,7 @@ func Look(program, dir string, env []string) (string, error) {
 		if entry == "" {
 			entry = "."
 		}
-		path := under(dir, filepath.Join(entry, program))
-		err := executable(path)
+		path, err := firstExecutable(under(dir, filepath.Join(entry, program)), env)
 		if err == nil {
 			return path, nil
 		}
@@ -43,6 +42,22 @@ func Look(program, dir string, env []string) (string, error) {
 		return "", fmt.Errorf("%s: %w", program, found)
 	}
 	return "", fmt.Errorf("%s: %w on PATH", program, ErrNoProgram)
+}
+
+// isPath reports whether a program is named by its place.
+func isPath(program string) bool {
+	return strings.ContainsFunc(program, func(r rune) bool { return r < 0x80 && os.IsPathSeparator(uint8(r)) })
+}
+
+// firstExecutable is the path, or the first of it with an extension, that can be executed; else the path, and why not.
+func firstExecutable(path string, env []string) (string, error) {
+	err := executable(path)
+	for _, ext := range extensions(env) {
+		if executable(path+ext) == nil {
+			return path + ext, nil
+		}
+	}
+	return path, err
 }
 
 func under(dir, path string) string {
@@ -64,7 +79,7 @@ func executable(path string) error {
 		return ErrNoProgram
 	case info.IsDir():
 		return fmt.Errorf("%s is a directory: %w", path, fs.ErrPermission)
-	case syscall.Access(path, 1) != nil:
+	case !mayExecute(path):
 		return fmt.Errorf("%s is not executable: %w", path, fs.ErrPermission)
 	}
 	return nil
@@ -73,7 +88,7 @@ func executable(path string) error {
 // lookup finds the last value of a variable, which is the one that counts.
 func lookup(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
-		if k, v, ok := strings.Cut(env[i], "="); ok && k == name {
+		if k, v, ok := strings.Cut(env[i], "="); ok && sameVariable(k, name) {
 			return v
 		}
 	}

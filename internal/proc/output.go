@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"descartes/agent/process"
@@ -96,15 +95,15 @@ func Output(ctx context.Context, call Call) (Reply, error) {
 	name := strings.Join(call.Argv[:min(2, len(call.Argv))], " ")
 	c := exec.CommandContext(ctx, call.Argv[0], call.Argv[1:]...)
 	c.Dir, c.Env = call.Dir, call.Env
-	if c.Env != nil && !strings.ContainsRune(call.Argv[0], '/') {
+	if c.Env != nil && !isPath(call.Argv[0]) {
 		path, err := Look(call.Argv[0], call.Dir, c.Env)
 		if err != nil {
 			return Reply{}, err
 		}
 		c.Path, c.Err = path, nil
 	}
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.SysProcAttr = ownGroup()
+	c.Cancel = func() error { return killGroup(c.Process) }
 	c.WaitDelay = waitDelay
 	if len(call.Stdin) > 0 {
 		c.Stdin = bytes.NewReader(call.Stdin)

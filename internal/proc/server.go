@@ -4,13 +4,10 @@ package proc
 
 import (
 	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -260,16 +257,6 @@ func (j *job) open() error {
 	return nil
 }
 
-// openMaking opens a file, making the directories it lies in where they are
-// missing: an agent may have removed them.
-func openMaking(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags, 0o600)
-	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
-		f, err = os.OpenFile(path, flags, 0o600)
-	}
-	return f, err
-}
-
 // release closes what a command that is over held.
 func (s *server) release(j *job) {
 	for _, f := range []*os.File{j.in, j.out, j.to} {
@@ -367,11 +354,6 @@ func (s *server) environ(extra []string) []string {
 	return env
 }
 
-// killBound is how long processes that do not die of SIGKILL are waited for:
-// those of another user, or in the middle of a broken device's work. As long
-// as others die, it starts anew.
-const killBound = 5 * time.Second
-
 // finish ends what is left of a command and fills in how it ended. With why
 // empty the command ended by itself: what it left gets no grace.
 func (s *server) finish(j *job, why process.Why) {
@@ -459,35 +441,4 @@ func (s *server) left(j *job) bool {
 		}
 	}
 	return false
-}
-
-func joinText(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + "; " + b
-}
-
-// writeExit records how a command ended, so that whoever takes over from a dead process learns it. The file is
-// overwritten in place: one write of one line, of which a reader takes the first only.
-func writeExit(path string, e process.Exit) error {
-	if path == "" {
-		return nil
-	}
-	line, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	f, err := openMaking(path, os.O_WRONLY|os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	n, err := f.WriteAt(append(line, '\n'), 0)
-	if err != nil {
-		n = 0 // rather nothing than half of two
-	}
-	if info, serr := f.Stat(); serr == nil && info.Mode().IsRegular() && info.Size() != int64(n) {
-		err = errors.Join(err, f.Truncate(int64(n)))
-	}
-	return errors.Join(err, f.Close())
 }

@@ -3,9 +3,12 @@ package proc
 import (
 	"context"
 	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,7 +107,7 @@ func (s *Shim) connect() (*link, error) {
 		Dir:   s.cfg.Dir,
 		Env:   env,
 		Files: []*os.File{null, null, null, theirIn, theirOut},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Sys:   ownSession(),
 	})
 	if err != nil {
 		l.close()
@@ -370,4 +373,50 @@ func (l *link) bury() string {
 func (l *link) close() {
 	l.requests.Close()
 	l.replies.Close()
+}
+
+// killBound is how long processes that do not die of SIGKILL are waited for:
+// those of another user, or in the middle of a broken device's work. As long
+// as others die, it starts anew.
+const killBound = 5 * time.Second
+
+func joinText(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// openMaking opens a file, making the directories it lies in where they are
+// missing: an agent may have removed them.
+func openMaking(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+		f, err = os.OpenFile(path, flags, 0o600)
+	}
+	return f, err
+}
+
+// writeExit records how a command ended, so that whoever takes over from a dead process learns it. The file is
+// overwritten in place: one write of one line, of which a reader takes the first only.
+func writeExit(path string, e process.Exit) error {
+	if path == "" {
+		return nil
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	f, err := openMaking(path, os.O_WRONLY|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	n, err := f.WriteAt(append(line, '\n'), 0)
+	if err != nil {
+		n = 0 // rather nothing than half of two
+	}
+	if info, serr := f.Stat(); serr == nil && info.Mode().IsRegular() && info.Size() != int64(n) {
+		err = errors.Join(err, f.Truncate(int64(n)))
+	}
+	return errors.Join(err, f.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"descartes/internal/oscall"
 	"descartes/internal/proc"
 )
 
@@ -301,7 +302,7 @@ func (b *Box) beside(program string) {
 		if !within(program, tmp) || !below {
 			continue
 		}
-		var st syscall.Stat_t
+		var st oscall.Stat_t
 		dir := filepath.Join(tmp, name)
 		if within(b.home, dir) { // what is secret in a home is not to be seen by this
 			dir = filepath.Dir(program)
@@ -309,7 +310,7 @@ func (b *Box) beside(program string) {
 		if within(b.home, dir) {
 			continue
 		}
-		if err := syscall.Lstat(dir, &st); err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && int(st.Uid) == b.c.UID {
+		if err := oscall.Lstat(dir, &st); err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFDIR && int(st.Uid) == b.c.UID {
 			b.show(dir)
 		}
 	}

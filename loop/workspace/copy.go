@@ -11,9 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"descartes/internal/oneline"
 	"descartes/internal/oscall"
@@ -139,7 +138,7 @@ func (w *copier) copy(ctx context.Context, path string) error {
 	}
 	switch {
 	case err == nil, errors.Is(err, fs.ErrExist):
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return err
 	case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
 	default:
@@ -178,7 +177,7 @@ func (w *copier) folder(ctx context.Context, path string, fi fs.FileInfo) error 
 		return nil
 	}
 	if err := w.to.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			return err
 		}
 		w.bad = append(w.bad, path+"/ ("+reason(err)+")")
@@ -195,7 +194,7 @@ func (w *copier) folder(ctx context.Context, path string, fi fs.FileInfo) error 
 }
 
 func (w *copier) file(path string, fi fs.FileInfo) (err error) {
-	src, err := w.from.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	src, err := w.from.OpenFile(path, os.O_RDONLY|oscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
