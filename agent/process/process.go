@@ -41,11 +41,12 @@ type Command struct {
 
 // Limits hold a command in. The zero value holds nothing.
 type Limits struct {
-	// Wrap is bubblewrap's command line up to the program, with --new-session
-	// in it; nil is none. The program is searched and reported as without it,
+	// Wrap is the command line of bubblewrap, with --new-session in it, or of what
+	// else holds the program in, up to the program; nil is none. The program is searched and reported as without it,
 	// how it ended comes through, and its output goes through pipes.
 	Wrap   []string
 	Inside []string // of Wrap: arguments put before the program
+	Bare   bool     // of Wrap: it becomes the program and reports nothing of its own, as macOS's sandbox-exec does
 
 	Memory int64 // bytes of all processes together; 0 is no limit
 	Procs  int   // processes, each thread counted, at the same time; 0 is no limit

@@ -25,7 +25,6 @@ import (
 	"descartes/internal/plainfile"
 	"descartes/internal/receipt"
 	"descartes/internal/report"
-	"descartes/internal/sandbox"
 	"descartes/internal/terminal"
 	"descartes/loop"
 	"descartes/loop/attempt"
@@ -560,7 +559,7 @@ func (k *recheckFlags) bench(ctx context.Context, root string, repo *gitops.Repo
 		_, v, end, err := r.slot(job{cfg: &k.Config}, s, dir, files)
 		return v, end, err
 	}
-	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Root: root, Dir: root, Shown: r.sandbox.Mode != sandbox.Off, Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Setup: cfg.Pool.Setup, Free: oscall.Free}
+	pool := workspace.PoolOptions{Repo: repo, FS: atomicfile.OS(), Root: root, Dir: root, Shown: r.sandbox.Mounts(), Fresh: cfg.Pool.Fresh, MaxCopy: cfg.Pool.MaxCopy, Setup: cfg.Pool.Setup, Free: oscall.Free}
 	return lab.New(lab.Options{Pool: pool, Files: files, Log: log, Shown: report.Relative(root, log), Redact: r.redact, Setup: time.Duration(cfg.Pool.SetupTimeout) * time.Second, Start: start,
 		Warn: func(string) error { return nil }}), nil
 }

@@ -182,7 +182,7 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 		away = &fleet
 	}
 	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: oscall.Free, Observe: j.observe,
-		Code: j.code, Ask: ask, Continues: r.continues, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mode != sandbox.Off, Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
+		Code: j.code, Ask: ask, Continues: r.continues, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mounts(), Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
 	if err != nil {
 		return e, err
 	}
@@ -377,7 +377,7 @@ func (p *printer) slots(n int, r *prepared, fleet bool, what string) {
 		return
 	}
 	where := "that it sees at the project's own path"
-	if r.sandbox.Mode == sandbox.Off {
+	if !r.sandbox.Mounts() {
 		where = "below .descartes/pool"
 	}
 	p.say("slots: %s at a time, each in a copy of the project %s; your files follow when %s is committed", terminal.Count(n, "agent"), where, what)

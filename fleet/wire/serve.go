@@ -171,7 +171,7 @@ func (s *server) serve(ctx context.Context) (err error) {
 	setup := filepath.Join(logs, "setup-"+s.Run+".log")
 	timeout := time.Duration(cfg.Pool.SetupTimeout) * time.Second
 	var verifier attempt.Verifier
-	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Root: s.root, Dir: s.root, Shown: box.Mode != sandbox.Off, Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
+	pool := workspace.PoolOptions{Repo: s.repo, FS: atomicfile.OS(), Root: s.root, Dir: s.root, Shown: box.Mounts(), Fresh: cfg.Pool.Fresh, Setup: cfg.Pool.Setup,
 		Run: func(ctx context.Context, slot *workspace.Slot) error {
 			return lab.SetUp(ctx, verifier, slot, lab.Setup{Command: cfg.Pool.Setup, Log: setup, Shown: setup, Redact: mask, Timeout: timeout})
 		}}

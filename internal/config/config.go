@@ -265,11 +265,16 @@ type SafetyConfig struct {
 	MinFreeDisk    int64    `json:"min_free_disk,omitempty" flag:"min-free-disk" type:"size" default:"200M" in:"mode resume" help:"start no attempt with less free disk space than this; 0: never check"`
 }
 
-// InSandbox ends the words for an active sandbox.
-const InSandbox = "(bubblewrap, "
+// InSandbox and InSeatbelt end the words for an active sandbox, of Linux and of macOS.
+const (
+	InSandbox  = "(bubblewrap, "
+	InSeatbelt = "(sandbox-exec, "
+)
 
 // Confined reports whether agents and verify commands run in a sandbox on this machine.
-func (c *SafetyConfig) Confined() bool { return strings.Contains(c.SandboxInForce, InSandbox) }
+func (c *SafetyConfig) Confined() bool {
+	return strings.Contains(c.SandboxInForce, InSandbox) || strings.Contains(c.SandboxInForce, InSeatbelt)
+}
 
 // StrictEnv reports whether agents and verify commands get only a list of variables.
 func (c *SafetyConfig) StrictEnv() bool {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -22,7 +21,7 @@ type Companion struct {
 
 // StartCompanion starts a program in our directory; what it prints on standard error goes to stderr.
 func StartCompanion(argv, env []string, stderr io.Writer) (*Companion, error) {
-	c := &Companion{cmd: &exec.Cmd{Path: argv[0], Args: argv, Env: env, Stderr: stderr, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}}
+	c := &Companion{cmd: &exec.Cmd{Path: argv[0], Args: argv, Env: env, Stderr: stderr, SysProcAttr: ownGroup()}}
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
@@ -59,8 +58,7 @@ func (c *Companion) End(after time.Duration) (code int, err error) {
 // LookBeside finds a program beside our own, else on the PATH.
 func LookBeside(program, dir string, env []string) (string, error) {
 	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), program)
-		if executable(beside) == nil {
+		if beside, err := firstExecutable(filepath.Join(filepath.Dir(self), program), env); err == nil {
 			return beside, nil
 		}
 	}

@@ -4,6 +4,7 @@ package proc
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -83,7 +84,23 @@ func (*limiter) remove()                        {}
 func (*limiter) exceeded(time.Time) process.Why { return "" }
 func (*limiter) verdict() process.Why           { return "" }
 
-func inMemory(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
+// inMemory is a copy of a file that has no name.
+func inMemory(f *os.File) (*os.File, error) {
+	copied, err := os.CreateTemp("", "stdin")
+	if err != nil {
+		return nil, err
+	}
+	if err = os.Remove(copied.Name()); err == nil {
+		_, err = io.Copy(copied, f)
+	}
+	if err == nil {
+		_, err = copied.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, copied.Close())
+	}
+	return copied, nil
+}
 
 func widen(*os.File) {}
 

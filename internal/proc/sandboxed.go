@@ -17,7 +17,7 @@ import (
 	"descartes/agent/process"
 )
 
-// sandboxed is what a command that runs inside bubblewrap needs besides. Its
+// sandboxed is what a command that runs inside a sandbox needs besides. Its
 // output comes through pipes: a descriptor of the log itself would let whoever
 // runs inside cut or rewrite what the log holds, whatever the mounts say. Its
 // input is a copy for the same reason.
@@ -25,7 +25,7 @@ type sandboxed struct {
 	theirs []*os.File // the command's ends, until it is started
 	relays []*relay
 	copied sync.WaitGroup
-	status *os.File // bubblewrap writes here what became of the program
+	status *os.File // bubblewrap writes here what became of the program; nil where nobody does
 	report []byte   // what it wrote
 }
 
@@ -74,6 +74,9 @@ func (j *job) wrap(files []*os.File) (theirs []*os.File, err error) {
 			w.copied.Go(func() { _, _ = io.Copy(r, from) })
 		}
 	}
+	if j.cmd.Limits.Bare {
+		return theirs, nil
+	}
 	var status *os.File
 	if w.status, status, err = w.pipe(); err != nil {
 		return nil, err
@@ -104,7 +107,9 @@ func (w *sandboxed) close() {
 	for _, r := range w.relays {
 		r.from.Close()
 	}
-	w.status.Close()
+	if w.status != nil {
+		w.status.Close()
+	}
 }
 
 // Write never fails: a log that cannot be written to loses text, as it would if the
@@ -134,7 +139,7 @@ func (j *job) unwrap() (fault error) {
 		return nil
 	}
 	w.drain()
-	if j.exit.Why != process.Exited {
+	if j.exit.Why != process.Exited || w.status == nil {
 		return nil
 	}
 	w.first()
@@ -156,7 +161,7 @@ func (j *job) unwrap() (fault error) {
 // first is the first process of a sandbox that has ended, bubblewrap's own, 0 if unknown.
 // It outlives the program by a moment.
 func (w *sandboxed) first() int {
-	if w == nil {
+	if w == nil || w.status == nil {
 		return 0
 	}
 	if w.report == nil {
@@ -189,7 +194,7 @@ func deadly(sig syscall.Signal) bool {
 // spared is skip and the wrapper itself: bubblewrap's own process would die of
 // a SIGTERM at once and take the program inside along before its grace is over.
 func (j *job) spared(skip map[int]bool) map[int]bool {
-	if j.sandboxed == nil {
+	if j.sandboxed == nil || j.sandboxed.status == nil {
 		return skip
 	}
 	out := maps.Clone(skip)

@@ -297,7 +297,10 @@ func (s *server) spawn(j *job) (fault error) {
 			return fmt.Errorf("start %s in the sandbox: %w", c.Argv[0], err)
 		}
 		defer j.sandboxed.started()
-		argv = slices.Concat(wrap, []string{"--json-status-fd", statusFD, "--"}, c.Limits.Inside, []string{path}, c.Argv[1:])
+		if !c.Limits.Bare {
+			wrap = append(slices.Clip(wrap), "--json-status-fd", statusFD)
+		}
+		argv = slices.Concat(wrap, []string{"--"}, c.Limits.Inside, []string{path}, c.Argv[1:])
 		path = wrap[0]
 	}
 	if j.limiter, err = s.limit(c.Limits); err != nil {

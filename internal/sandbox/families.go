@@ -11,7 +11,7 @@ import (
 // they know: login, settings, sessions.
 func families() map[string][]string {
 	return map[string][]string{
-		"claude":   {".claude", ".claude.json", ".config/claude", ".local/share/claude", ".local/state/claude"},
+		"claude":   {".claude", ".claude.json", ".config/claude", ".local/share/claude", ".local/state/claude", "Library/Keychains"}, // it keeps its login in the keychain of macOS,
 		"codex":    {".codex"},
 		"gemini":   {".gemini"},
 		"opencode": {".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".opencode"},

@@ -33,6 +33,11 @@ func secrets() []string {
 		".config/stripe", ".config/ngrok", ".ngrok2", ".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
 		".config/github-copilot", ".msmtprc", ".config/msmtp", ".electrum", ".bitcoin", ".ethereum/keystore", ".config/solana", ".config/Exodus",
 		".config/Code/User/globalStorage", ".config/Cursor/User/globalStorage",
+		"Library/Cookies", "Library/Safari", "Library/Mail", "Library/Messages", "Library/Application Support/Google/Chrome", "Library/Application Support/Chromium",
+		"Library/Application Support/Firefox", "Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge", "Library/Application Support/Arc",
+		"Library/Application Support/1Password", "Library/Group Containers/2BUA8C4S2C.com.1password", "Library/Application Support/Bitwarden",
+		"Library/Application Support/com.apple.TCC", "Library/LaunchAgents", "Library/Containers/com.docker.docker",
+		"Library/Application Support/Code/User/globalStorage", "Library/Application Support/Cursor/User/globalStorage",
 		".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history", ".node_repl_history",
 	}
 }
@@ -54,7 +59,7 @@ func secretVars() []string {
 // programs run by themselves at the user's next call (~/.gradle/init.d, ~/.sbt/1.0, ~/.deno/bin and the like).
 func caches() []string {
 	return append([]string{
-		".cache", "go/pkg", ".npm", ".cargo/registry", ".cargo/git", ".cargo/.package-cache", ".cargo/.package-cache-mutate", ".cargo/.global-cache",
+		".cache", "Library/Caches", "go/pkg", ".npm", ".cargo/registry", ".cargo/git", ".cargo/.package-cache", ".cargo/.package-cache-mutate", ".cargo/.global-cache",
 		".m2/repository", ".yarn/cache", ".yarn/berry/cache", ".pnpm-store", ".local/share/pnpm/store", ".bun/install/cache", ".nuget/packages",
 		".ivy2/cache", ".ivy2/local", ".sbt/boot", ".coursier/cache", ".bundle/cache", ".composer/cache", ".pub-cache/hosted", ".pub-cache/hosted-hashes",
 		".pub-cache/git", ".pub-cache/_temp", ".hex/packages", ".stack/pantry", ".stack/snapshots", ".cabal/packages", ".node-gyp", ".konan/cache", ".ccache",
@@ -252,7 +257,7 @@ func (b *Box) makeCaches() {
 		dir := filepath.Join(b.c.Cache, strings.ReplaceAll(strings.TrimPrefix(t.folder, "."), "/", "-"))
 		if os.MkdirAll(dir, 0o700) == nil {
 			b.add(dir, granted)
-			b.instead = append(b.instead, "--setenv", t.variable, t.before+dir)
+			b.instead = append(b.instead, t.variable+"="+t.before+dir)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ type CannotError struct{ Why, Fix string }
 
 func (e *CannotError) Error() string { return e.Why }
 
-// Probe runs bubblewrap once, with every mount of an agent's run. That a
+// Probe runs bubblewrap, or sandbox-exec, once, with every mount of an agent's run. That a
 // program of its name is there says nothing: half of the machines forbid it to
 // make namespaces. userns says that it works with Config.Userns only. What
 // keeps it from working is a *CannotError.
@@ -27,11 +28,11 @@ func (b *Box) Probe(ctx context.Context) (userns bool, err error) {
 	if b.c.Mode == Off {
 		return false, nil
 	}
-	if b.c.Bwrap == "" {
-		return false, &CannotError{Why: "bubblewrap (bwrap) is not on PATH", Fix: installFix}
+	if b.c.Bwrap == "" && b.c.Seatbelt == "" {
+		return false, lacking(runtime.GOOS)
 	}
 	err = b.try(ctx)
-	if err != nil && b.c.UID == 0 {
+	if err != nil && b.c.UID == 0 && b.c.Bwrap != "" {
 		again := *b
 		again.c.Userns = true // a root without CAP_SYS_ADMIN, as in most containers
 		if again.try(ctx) == nil {
@@ -40,6 +41,17 @@ func (b *Box) Probe(ctx context.Context) (userns bool, err error) {
 	}
 	return false, err
 }
+
+// lacking says that a system has nothing to hold commands in.
+func lacking(system string) *CannotError {
+	if system == "darwin" {
+		return &CannotError{Why: "there is no " + SandboxExec + " here", Fix: "macOS brings it; run in a container or a virtual machine instead"}
+	}
+	return &CannotError{Why: "bubblewrap (bwrap) is not on PATH", Fix: installFix}
+}
+
+// SandboxExec is where macOS has its program.
+const SandboxExec = "/usr/bin/sandbox-exec"
 
 // try starts a program that does nothing.
 func (b *Box) try(ctx context.Context) error {
@@ -59,6 +71,10 @@ func (b *Box) try(ctx context.Context) error {
 	}
 	reply, err := proc.Output(ctx, proc.Call{Argv: append(argv, "--", nothing), Dir: b.c.Top, Env: b.c.Env})
 	switch {
+	case b.c.Bwrap == "" && err != nil:
+		return &CannotError{Why: "sandbox-exec does not run: " + err.Error(), Fix: seatbeltFix}
+	case b.c.Bwrap == "" && reply.Code != 0:
+		return &CannotError{Why: "sandbox-exec cannot start anything here: " + strings.TrimPrefix(strings.TrimSpace(string(reply.Stderr)), "sandbox-exec: "), Fix: seatbeltFix}
 	case err != nil:
 		return &CannotError{Why: "bubblewrap does not run: " + err.Error(), Fix: installFix}
 	case reply.Code != 0:
@@ -66,6 +82,8 @@ func (b *Box) try(ctx context.Context) error {
 	}
 	return nil
 }
+
+const seatbeltFix = "see what " + SandboxExec + " -p '(version 1)(allow default)' /usr/bin/true says; one sandbox cannot start in another"
 
 const installFix = "install bubblewrap (apt, dnf, pacman, apk and zypper all call it that)"
 

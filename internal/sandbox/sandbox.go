@@ -1,6 +1,6 @@
 // Package sandbox owns what a command may touch: which of bubblewrap's mounts
-// and namespaces it runs in, which variables it gets, and through which proxy
-// it reaches the network.
+// and namespaces it runs in, or under which profile of macOS's sandbox-exec,
+// which variables it gets, and through which proxy it reaches the network.
 package sandbox
 
 import (
@@ -33,33 +33,37 @@ const Modes = "auto|strict|off"
 
 // Config is what a sandbox is made for.
 type Config struct {
-	Mode    Mode
-	Root    string   // the project's folder; .scud, .descartes and descartes.yaml in it stay as they are
-	Top     string   // the repository's top level, at Root or above
-	Slot    Slot     // what is seen in the place of Top
-	Env     []string // of this process: tells home, caches and the agent's own folders
-	Role    Role
-	Reads   bool     // the working tree, and its repository, are for reading only
-	Agent   string   // the backend's name
-	Program string   // the agent's program, as it was found
-	Named   []string // words of command lines: a file among them is seen wherever it lies
-	Self    string   // our own program, for the way to the proxy
-	Own     bool     // the command is our own program, which is then seen inside wherever it lies
-	Bwrap   string   // where bubblewrap is; "" if it is nowhere
-	Socket  string   // of the proxy, in Strict; "" for no network at all
-	Hosts   []string // that the user lets the proxy reach besides
-	Keep    []string // files in the tree that stay as they are besides: settings, a task list
-	Write   []string // besides, what may be written
-	Read    []string // besides, what may be read where it would be hidden
-	UID     int
-	Userns  bool // as Probe told
-	Held    Held
-	Make    bool   // make the places that a mount needs: only once a run is sure
-	Cache   string // folder for caches that the home lacks; "" for none
+	Mode     Mode
+	Root     string   // the project's folder; .scud, .descartes and descartes.yaml in it stay as they are
+	Top      string   // the repository's top level, at Root or above
+	Slot     Slot     // what is seen in the place of Top
+	Env      []string // of this process: tells home, caches and the agent's own folders
+	Role     Role
+	Reads    bool     // the working tree, and its repository, are for reading only
+	Agent    string   // the backend's name
+	Program  string   // the agent's program, as it was found
+	Named    []string // words of command lines: a file among them is seen wherever it lies
+	Self     string   // our own program, for the way to the proxy
+	Own      bool     // the command is our own program, which is then seen inside wherever it lies
+	Bwrap    string   // where bubblewrap is; "" if it is nowhere
+	Seatbelt string   // where macOS's sandbox-exec is, which is used where Bwrap is ""
+	Socket   string   // of the proxy, in Strict; "" for no network at all
+	Hosts    []string // that the user lets the proxy reach besides
+	Keep     []string // files in the tree that stay as they are besides: settings, a task list
+	Write    []string // besides, what may be written
+	Read     []string // besides, what may be read where it would be hidden
+	UID      int
+	Userns   bool // as Probe told
+	Held     Held
+	Make     bool   // make the places that a mount needs: only once a run is sure
+	Cache    string // folder for caches that the home lacks; "" for none
 
 	VerifyNetwork bool // in Strict: the verify command gets the agent's network
 	ShowLogin     bool // the verify command may see what agents keep in the home
 }
+
+// Mounts reports whether a place can be seen at another's path: bubblewrap can do that, macOS cannot.
+func (c Config) Mounts() bool { return c.Mode != Off && (c.Bwrap != "" || c.Seatbelt == "") }
 
 // Slot is a working copy that is seen in the place of the working tree, at the same path: commands find the same absolute
 // paths in it, and neither the user's files nor the user's .git. The zero value is none.
@@ -91,7 +95,7 @@ type Box struct {
 	c       Config
 	home    string // "" where there is none
 	mounts  []mount
-	instead []string // bubblewrap's words for caches that the home lacks
+	instead []string // variables, NAME=value, for caches that the home lacks
 }
 
 // mount is one place of the file tree and what becomes of it.
@@ -154,11 +158,14 @@ func New(c Config) (*Box, error) {
 	b.hide()
 	b.open()
 	before := len(b.mounts)
-	if c.Slot.Tree != "" {
-		b.slot()
-	} else {
+	switch {
+	case c.Slot.Tree == "":
 		b.tree()
 		b.repository()
+	case c.Mounts():
+		b.slot()
+	default:
+		b.aside()
 	}
 	for i := range b.mounts {
 		m := &b.mounts[i]
@@ -235,7 +242,7 @@ func (b *Box) order() {
 				continue
 			}
 			m := mount{path: dir, how: writable, sealed: base.sealed}
-			if b.c.Slot.Tree != "" && within(dir, b.c.Top) {
+			if b.c.Slot.Tree != "" && b.c.Mounts() && within(dir, b.c.Top) {
 				m.from = b.c.Slot.Tree + strings.TrimPrefix(dir, b.c.Top)
 				_ = os.MkdirAll(m.from, 0o777) // a mount needs a place
 			}
@@ -287,14 +294,23 @@ func kept(m Mode) []string {
 	return list
 }
 
-// Wrap is bubblewrap's command line up to the program. tmp is a folder for the command's temporary files, which the caller
-// makes and removes. It is nil where nothing holds commands in.
+// Wrap is the command line up to the program of what holds it in. tmp is a folder for the command's temporary files, which the
+// caller makes and removes. It is nil where nothing holds commands in.
 func (b *Box) Wrap(tmp string) []string {
-	if b.c.Mode == Off || b.c.Bwrap == "" {
+	switch {
+	case b.c.Mode == Off:
 		return nil
+	case b.c.Bwrap != "":
+		return b.bubblewrap(tmp)
+	case b.c.Seatbelt != "":
+		return b.seatbelt(tmp)
 	}
+	return nil
+}
+
+func (b *Box) bubblewrap(tmp string) []string {
 	v := b.base()
-	v = append(v, "--bind", filepath.Join(tmp, "tmp"), insideTmp, "--bind", filepath.Join(tmp, "var"), insideVarTmp, "--setenv", "TMPDIR", insideTmp)
+	v = append(v, "--bind", filepath.Join(tmp, "tmp"), insideTmp, "--bind", filepath.Join(tmp, "var"), insideVarTmp)
 	for _, m := range b.mounts {
 		switch m.how {
 		case writable, granted:
@@ -319,15 +335,32 @@ func (b *Box) Wrap(tmp string) []string {
 		v = append(v, "--ro-bind", b.c.Socket, insideSocket, "--ro-bind", b.c.Self, insideSelf+filepath.Base(b.c.Self))
 	}
 	if b.c.Mode == Strict {
-		v = append(v, "--remount-ro", "/", "--setenv", "GOCACHE", insideTmp+"/go-build", "--setenv", "XDG_CACHE_HOME", insideTmp+"/cache",
-			"--setenv", "npm_config_cache", insideTmp+"/npm")
+		v = append(v, "--remount-ro", "/")
+	}
+	for _, kv := range b.variables(insideTmp) {
+		name, value, _ := strings.Cut(kv, "=")
+		v = append(v, "--setenv", name, value)
+	}
+	return v
+}
+
+// variables are those that a command gets in any sandbox, NAME=value; tmp is its folder of temporary files as it sees it.
+func (b *Box) variables(tmp string) []string {
+	v := []string{"TMPDIR=" + tmp}
+	if b.c.Mode == Strict {
+		v = append(v, "GOCACHE="+tmp+"/go-build", "XDG_CACHE_HOME="+tmp+"/cache", "npm_config_cache="+tmp+"/npm")
 	}
 	if b.c.Role == HeldOut {
 		for _, name := range []string{"GOCACHE", "XDG_CACHE_HOME", "npm_config_cache", "PYTHONPYCACHEPREFIX"} {
-			v = append(v, "--setenv", name, filepath.Join(b.c.Held.builds(), strings.ToLower(name)))
+			v = append(v, name+"="+filepath.Join(b.c.Held.builds(), strings.ToLower(name)))
 		}
 	}
 	return append(v, b.instead...)
+}
+
+// unset are variables that lead to places outside.
+func unset() []string {
+	return []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "TMP", "TEMP", "TEMPDIR"}
 }
 
 // blank is the file that stands where one is hidden: nothing, or the least that
@@ -376,7 +409,7 @@ func (b *Box) base() []string {
 	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi", "/proc/acpi"} {
 		v = append(v, "--ro-bind-try", path, path)
 	}
-	for _, name := range []string{"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "TMP", "TEMP", "TEMPDIR"} {
+	for _, name := range unset() {
 		v = append(v, "--unsetenv", name)
 	}
 	return v
@@ -390,8 +423,12 @@ func (b *Box) forwarded() bool {
 // Limits is Wrap, and what goes before the program inside: the way to the
 // proxy, where there is one.
 func (b *Box) Limits(tmp string) process.Limits {
-	v := process.Limits{Wrap: b.Wrap(tmp)}
-	if v.Wrap != nil && b.forwarded() {
+	v := process.Limits{Wrap: b.Wrap(tmp), Bare: b.c.Bwrap == ""}
+	switch {
+	case v.Wrap == nil || !b.forwarded():
+	case v.Bare:
+		v.Inside = []string{b.c.Self, NetCommand, b.c.Socket, direct(b.c.Hosts), "--"}
+	default:
 		v.Inside = []string{insideSelf + filepath.Base(b.c.Self), NetCommand, insideSocket, direct(b.c.Hosts), "--"}
 	}
 	return v

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -53,12 +54,16 @@ func FindSandbox(ctx context.Context, at Place, cfg config.Config, b agent.Backe
 	if err == nil {
 		s.Userns, err = box.Probe(ctx)
 	}
+	by := config.InSandbox
+	if s.Bwrap == "" {
+		by = config.InSeatbelt
+	}
 	switch {
 	case err == nil && s.Mode == sandbox.Strict:
-		s.Note = fmt.Sprintf("strict "+config.InSandbox+"network to %s only)", terminal.Count(len(sandbox.Hosts(s.Agent))+len(cfg.SandboxDomains), "host"))
+		s.Note = fmt.Sprintf("strict "+by+"network to %s only)", terminal.Count(len(sandbox.Hosts(s.Agent))+len(cfg.SandboxDomains), "host"))
 		return s, nil
 	case err == nil:
-		s.Note = "auto " + config.InSandbox + "network open)"
+		s.Note = "auto " + by + "network open)"
 		return s, nil
 	case !errors.As(err, &s.Lacking):
 		return s, err
@@ -85,7 +90,11 @@ func sandboxConfig(at Place, cfg config.Config, b agent.Backend) (sandbox.Config
 	c.Named = slices.Concat(b.Command[min(1, len(b.Command)):], strings.FieldsFunc(commandsOf(cfg), func(r rune) bool {
 		return strings.ContainsRune(" \t\n;&|<>()\"'`=", r)
 	}))
-	if path, err := proc.Look("bwrap", "/", env); err == nil && filepath.IsAbs(path) {
+	if runtime.GOOS == "darwin" {
+		if path, err := proc.Look(sandbox.SandboxExec, "/", env); err == nil {
+			c.Seatbelt = path
+		}
+	} else if path, err := proc.Look("bwrap", "/", env); err == nil && filepath.IsAbs(path) {
 		c.Bwrap = path
 	}
 	c.Write, c.Read = paths(at.Root, cfg.SandboxWrite), paths(at.Root, cfg.SandboxRead)
