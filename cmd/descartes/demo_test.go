@@ -73,13 +73,13 @@ func TestDemo(t *testing.T) {
 	}
 	rest := out.String()
 	for _, want := range []string{
-		"$ descartes waves --scud-tag tally\n", "Wave 4\n",
-		"$ descartes loop start ", "attempt 1 failed", "blocked after 3 attempts", "held: task 6 is blocked",
+		"$ descartes waves --tag tally\n", "Wave 4\n",
+		"$ descartes run tally ", "attempt 1 failed", "blocked after 3 attempts", "held: task 6 is blocked",
 		"$ descartes spec 4 --attempt 2\n", "counts 24 characters, want 20",
-		"$ descartes loop logs 4\n", "TASK_COMPLETE",
+		"$ descartes logs 4\n", "TASK_COMPLETE",
 		"$ go run ./cmd/tally plan.md\n", "characters      2,015\n",
 		"$ git log --graph --oneline\n", "feat(tally): wave 4, 1 of 2 tasks\n", "feat(tally): complete wave 1\n", "plan tally\n",
-		"$ descartes loop status\n", "7/10",
+		"$ descartes status\n", "7/10",
 		"cd " + terminal.Quote(filepath.Join(dir, "tally")) + "\n",
 	} {
 		_, after, found := strings.Cut(rest, want)

@@ -430,12 +430,12 @@ func (d *demo) run(ctx context.Context, dir string) error {
 		return err
 	}
 	d.say("A new repository with a plan, ten tasks and no program yet. This is what there is to do:")
-	if err := d.descartes(ctx, exitDone, "waves", "--scud-tag", "tally"); err != nil {
+	if err := d.descartes(ctx, exitDone, "waves", "--tag", "tally"); err != nil {
 		return err
 	}
 	d.say("Every attempt at a task is a fresh run of the agent, here a script. A task is done when the project",
 		"builds and its tests pass. Tasks 4 and 6 are not done at the first attempt.")
-	if err := d.descartes(ctx, exitBlocked, "loop", "start", "--scud-tag", "tally", "--plan", "plan.md", "--command", d.agent); err != nil {
+	if err := d.descartes(ctx, exitBlocked, "run", "tally", "--plan", "plan.md", "--command", d.agent); err != nil {
 		return err
 	}
 	if err := d.check(ctx); err != nil {
@@ -464,7 +464,7 @@ func (d *demo) retry(ctx context.Context) error {
 	}
 	fmt.Fprintf(d.out, "...\n## The last attempt%s...\n", told)
 	d.say("That was enough. This is what agent and verification printed then:")
-	return d.descartes(ctx, exitDone, "loop", "logs", "4")
+	return d.descartes(ctx, exitDone, "logs", "4")
 }
 
 func (d *demo) result(ctx context.Context) error {
@@ -483,11 +483,11 @@ func (d *demo) end(ctx context.Context) error {
 		return err
 	}
 	d.say("In short:")
-	if err := d.descartes(ctx, exitDone, "loop", "status"); err != nil {
+	if err := d.descartes(ctx, exitDone, "status"); err != nil {
 		return err
 	}
 	d.say("The loop ended with exit code 3, because tasks are blocked. To look around in it:")
-	d.where("waves", "loop watch     # its live view", "serve          # the same in a browser")
+	d.where("waves", "watch    # its live view", "serve    # the same in a browser")
 	d.removes()
 	return nil
 }
