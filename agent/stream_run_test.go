@@ -132,7 +132,7 @@ func TestSilentQuota(t *testing.T) {
 	q := s.request("silent")
 	q.Idle = time.Minute
 	res := s.run(b, q)
-	if res.End != Limited || res.Reason != "opencode's usage limit is used up; it does not say when it resets" || res.Events != 1 || res.Duration > 20*time.Second {
+	if res.End != Limited || res.Reason != "opencode's usage limit is used up; it does not say when it resets" || res.Events != 1 || res.Duration > time.Minute {
 		t.Errorf("got %+v", res)
 	}
 	b.StderrLimit, q.Label, q.Idle = nil, "silent-again", 300*time.Millisecond
@@ -154,7 +154,7 @@ func TestQuotaOnStandardError(t *testing.T) {
 		b.Command = []string{"sh", "-c", `echo '{"type":"system","subtype":"init"}'; echo "Retrying in 60s (attempt 1/10): [API Error: $0]" >&2; sleep 60`, tt.words}
 		q := s.request(tt.end)
 		q.Idle = time.Minute
-		if res := s.run(b, q); outcome(res) != tt.end || res.Reason != tt.reason || res.Duration > 20*time.Second {
+		if res := s.run(b, q); outcome(res) != tt.end || res.Reason != tt.reason || res.Duration > time.Minute {
 			t.Errorf("%s: got %+v", tt.words, res)
 		}
 	}
@@ -169,9 +169,9 @@ func TestOnlyRetries(t *testing.T) {
 	const waits = `{"type":"error","message":"Reconnecting... waiting for network (dns error)"}`
 	b.Command = []string{"sh", "-c", `echo '{"type":"thread.started","thread_id":"s"}'; echo '{"type":"turn.started"}'; while :; do echo "$0"; sleep 0.02; done`, waits}
 	q := s.request("waits")
-	q.Idle = 400 * time.Millisecond
+	q.Idle = 2 * time.Second
 	res := s.run(b, q)
-	if outcome(res) != "retryable" || res.Signal != 0 || res.Reason != "Codex did nothing but try again for 400ms and was ended: Reconnecting... waiting for network (dns error)" {
+	if outcome(res) != "retryable" || res.Signal != 0 || res.Reason != "Codex did nothing but try again for 2s and was ended: Reconnecting... waiting for network (dns error)" {
 		t.Errorf("got %+v", res)
 	}
 }
@@ -218,13 +218,13 @@ func TestRefusedKey(t *testing.T) {
 		return fmt.Sprintf(`echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"error_status":%d,"error":"authentication_failed"}'; `, status)
 	}
 	q := s.request("refused")
-	res := s.run(claudeScript(strings.Repeat(again(401), 3)+"sleep 60"), q)
-	if res.End != Refused || res.Cause != Fatal || res.Reason != "Claude cannot go on: authentication_failed, status 401 (it was ended after 3 tries)" || res.Duration > 20*time.Second {
+	res := s.run(claudeScript(strings.Repeat(again(401), 3)+"sleep 600"), q)
+	if res.End != Refused || res.Cause != Fatal || res.Reason != "Claude cannot go on: authentication_failed, status 401 (it was ended after 3 tries)" || res.Duration > time.Minute {
 		t.Errorf("got %+v", res)
 	}
 	q = s.request("refused in between")
 	q.Timeout = 500 * time.Millisecond
-	if res := s.run(claudeScript(strings.Repeat(again(401)+again(529), 3)+"sleep 60"), q); res.End != TimedOut {
+	if res := s.run(claudeScript(strings.Repeat(again(401)+again(529), 3)+"sleep 600"), q); res.End != TimedOut {
 		t.Errorf("got %+v", res)
 	}
 }

@@ -228,7 +228,7 @@ func TestRepairLeavesOthersLocks(t *testing.T) {
 	}
 	defer func() { _ = errors.Join(os.Remove(alive), editor.Wait()) }()
 	lock := filepath.Join(s.layout().gitDir, "index.lock")
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Lstat(lock); err == nil {
 			break
 		} else if time.Now().After(deadline) {

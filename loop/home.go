@@ -103,15 +103,6 @@ func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit
 // settings holds git's configuration and hooks as they stood before the attempt under way.
 func (h Home) settings(id string) string { return filepath.Join(h.Run(id), "git-settings.json") }
 
-// keptSettings reads that file; nil where there is none to trust.
-func (h Home) keptSettings(id string) []byte {
-	b, err := plainfile.Read(string(h), h.settings(id), 16<<20)
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
 // sound refuses a home in which something lies that we never put there: a link would lead what we write elsewhere.
 func (h Home) sound() error {
 	odd := func(path string, m fs.FileMode) error {

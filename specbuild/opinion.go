@@ -3,8 +3,6 @@ package specbuild
 import (
 	"fmt"
 	"strings"
-
-	"descartes/tasks"
 )
 
 // Opinion is what a second agent is shown of work that the checks have passed. It survives JSON.
@@ -49,9 +47,6 @@ func ReviewedTask(req Request) Reviewed {
 	}
 	return Reviewed{Name: taskName(t), Text: strings.TrimSpace(w.String()), Criteria: Criteria(req), Answers: req.Answers}
 }
-
-// Name is the name of a task in headings.
-func Name(t tasks.Task) string { return taskName(t) }
 
 // Bounds, in bytes, of what an opinion is shown.
 const (

@@ -46,8 +46,8 @@ func TestRun(t *testing.T) {
 		{"fails", "echo no; exit 3", Result{Code: 3, Tail: "no\n", Why: "no"}},
 		{"and", "true && false && echo never", Result{Code: 1}},
 		{"signal", "echo x; kill -KILL $$", Result{Signal: int(syscall.SIGKILL), Tail: "x\n"}},
-		{"slow", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: not finished after 1s", Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
-		{"silent", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: it printed nothing for 1s", Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
+		{"slow", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: not finished after 2s", Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
+		{"silent", "echo begins; sleep 600", Result{TimedOut: true, Overran: "timed out: it printed nothing for 2s", Signal: int(syscall.SIGTERM), Tail: "begins\n"}},
 		{"removes its log", "rm removes-its-log.log; exit 2", Result{Code: 2}},
 		{"leaves a server", "sleep 600 & echo ok", Result{Passed: true, Tail: "ok\n"}},
 		{"two lines", "echo a\necho b", Result{Passed: true, Tail: "a\nb\n"}},
@@ -58,9 +58,9 @@ func TestRun(t *testing.T) {
 			Log: filepath.Join(dir, strings.ReplaceAll(tt.name, " ", "-")+".log"), Grace: time.Second}
 		switch tt.name {
 		case "slow":
-			q.Timeout = time.Second
+			q.Timeout = 2 * time.Second
 		case "silent":
-			q.Idle = time.Second
+			q.Idle = 2 * time.Second
 		}
 		got, err := r.Run(t.Context(), q)
 		if err != nil {

@@ -141,7 +141,7 @@ func TestGateAsksUntilItIsCancelled(t *testing.T) {
 // waitFor waits until a text is shown after from, and moves from behind it.
 func waitFor(t *testing.T, seen *shownText, from *int, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if at := strings.Index(seen.text()[min(*from, len(seen.text())):], text); at >= 0 {
 			*from += at + len(text)
 			return

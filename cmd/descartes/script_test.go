@@ -250,7 +250,7 @@ func awaitCmd(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func await(path string) error {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
 			return nil
 		}

@@ -205,7 +205,13 @@ func scenarios() map[string]func(*script) {
 			a.ask("fs/write_text_file", map[string]any{"path": "in.txt"})
 			a.stop("end_turn")
 		},
-		"silent": func(a *script) { a.await("never") },
+		"silent": func(a *script) {
+			a.read()
+			if err := os.WriteFile("asked", nil, 0o600); err != nil {
+				panic(err)
+			}
+			a.await("never")
+		},
 		"dies": func(a *script) {
 			a.start()
 			a.say("<promise>COMPLETE</promise>")

@@ -16,14 +16,14 @@ import (
 func TestLimits(t *testing.T) {
 	t.Log("limits are kept by:", Ceilings())
 	s := startShim(t, ShimConfig{})
-	many := sh("many", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 30 & done; wait")
+	many := sh("many", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 600 & done; wait")
 	many.Limits.Procs = 10
-	if e := run(t, s, many); e.Why != process.Procs || e.Took > 20*time.Second {
+	if e := run(t, s, many); e.Why != process.Procs {
 		t.Errorf("many: got %+v", e)
 	}
-	much := sh("much", "x=$(head -c 60000000 /dev/zero | tr '\\0' a); y=$x$x; sleep 30")
+	much := sh("much", "x=$(head -c 60000000 /dev/zero | tr '\\0' a); y=$x$x; sleep 600")
 	much.Limits.Memory = 32 << 20
-	if e := run(t, s, much); e.Why != process.Memory || e.Took > 20*time.Second {
+	if e := run(t, s, much); e.Why != process.Memory {
 		t.Errorf("much: got %+v", e)
 	}
 	few := sh("few", "sleep 0 & wait; exit 3")

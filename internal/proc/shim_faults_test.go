@@ -164,7 +164,7 @@ func TestStoppedShim(t *testing.T) {
 			if err != nil || e.Why != tt.why || e.Label != "stopper" || e.Signal != int(syscall.SIGKILL) || e.Left < 2 || e.Took <= 0 || e.Err == "" {
 				t.Errorf("got %+v, %v", e, err)
 			}
-			if took := time.Since(begun); took > 4*time.Second {
+			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 			if last, ok := process.ReadExit(exit); !ok || last.Why != tt.why || last.Label != "stopper" {

@@ -62,7 +62,7 @@ func run(tb testing.TB, s *Shim, c process.Command) process.Exit {
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for start := time.Now(); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Since(start) > 10*time.Second {
+		if time.Since(start) > time.Minute {
 			tb.Errorf("waited ten seconds for: %s", what) // from any goroutine
 			return
 		}

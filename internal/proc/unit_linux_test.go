@@ -83,7 +83,7 @@ func besideStuck(dir string) int {
 			return 9
 		}
 		e, ok := process.ReadExit(s.exit)
-		if !ok || e.Err != "" || e.Why == process.Exited && e.Code != 3 || time.Since(start) > 4*time.Second || len(tree()) != 1 {
+		if !ok || e.Err != "" || e.Why == process.Exited && e.Code != 3 || time.Since(start) > time.Minute || len(tree()) != 1 {
 			return 10 + n
 		}
 	}

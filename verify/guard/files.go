@@ -608,8 +608,6 @@ func (l *look) keptElsewhere(c Change) bool {
 
 var golden = lazyregexp.New(`\.snap$|(?:^|/)__snapshots__/|(?:^|/)(?:testdata|fixtures|goldens?|snapshots|expected|__fixtures__|test-fixtures|cassettes)/|\.(?:golden|expected|approved)(?:\.\w+)?$`)
 
-func (k kind) String() string { return string(k) }
-
 // kind is what a file sets, "" for nothing that is known.
 type kind string
 
