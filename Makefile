@@ -84,10 +84,11 @@ fuzz: ## each fuzz target for FUZZTIME
 		done; \
 	done
 
-install: build ## copy descartes to PREFIX/bin (PREFIX=~/.local)
+install: build ## copy descartes to PREFIX/bin (PREFIX=~/.local), and the manual pages if make man has written them
 	mkdir -p "$(DESTDIR)$(PREFIX)/bin"
 	cp descartes "$(DESTDIR)$(PREFIX)/bin/descartes.new"
 	mv "$(DESTDIR)$(PREFIX)/bin/descartes.new" "$(DESTDIR)$(PREFIX)/bin/descartes"
+	@! test -d build/man || { mkdir -p "$(DESTDIR)$(PREFIX)/share/man/man1" && cp build/man/*.1 "$(DESTDIR)$(PREFIX)/share/man/man1"; }
 	@test "$$(command -v descartes)" = "$(PREFIX)/bin/descartes" || echo 'To type just descartes: export PATH="$(PREFIX)/bin:$$PATH"'
 
 clean: ## remove what the build made

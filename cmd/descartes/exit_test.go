@@ -58,6 +58,16 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
+// TestExitTable finds each exit code in the help.
+func TestExitTable(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{exitDone, exitError, exitInput, exitBlocked, exitAgent, exitGit, exitLimit, exitWaits, exitQuota, exitInterrupted, exitTerminated} {
+		if !strings.Contains(exitTable, fmt.Sprintf("\n  %-3d  ", code)) {
+			t.Errorf("the help does not say what exit code %d means", code)
+		}
+	}
+}
+
 func TestReport(t *testing.T) {
 	t.Parallel()
 	agent := loop.Problem{Message: "no program", Err: &failure{code: exitAgent, err: errors.New("no program")}}

@@ -22,6 +22,7 @@ import (
 	"gopkg.in/yaml.v3"
 	"mvdan.cc/sh/v3/syntax"
 
+	"descartes/internal/config"
 	"descartes/internal/docs"
 )
 
@@ -178,6 +179,49 @@ func TestLinks(t *testing.T) {
 			t.Errorf("docs/README.md does not list %s", file)
 		}
 	}
+}
+
+// TestVariables finds every environment variable that the program reads by name, or gives to agents and checks, on the page about them.
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	root, found := docs.Root(t), 0
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reference.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`os\.(?:Getenv|LookupEnv)\("(\w+)"\)|"((?:DESCARTES|SCUD)_\w+)="`)
+	for pkg := range arrows() {
+		if pkg == "internal/crash" || strings.Contains(pkg, "fleet") {
+			continue // which only tests use, and another program
+		}
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, m := range named.FindAllSubmatch(source, -1) {
+				found++
+				if name := append(m[1], m[2]...); !bytes.Contains(page, []byte("`"+string(name)+"`")) && !flagVariable(string(name)) {
+					t.Errorf("%s: docs/reference.md does not have %s", file, name)
+				}
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d variables are found", found)
+	}
+}
+
+// flagVariable reports whether a variable is that of a flag.
+func flagVariable(name string) bool {
+	return slices.ContainsFunc(config.All(), func(s *config.Setting) bool { return s.Flag != "" && config.Variable(s.Flag) == name })
 }
 
 // TestReadme keeps README so short that it is read.
