@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"descartes/internal/atomicfile"
+	"descartes/internal/config"
 	"descartes/internal/oneline"
 	"descartes/internal/plainfile"
 	"descartes/loop/journal"
@@ -113,7 +114,8 @@ func (w *tagWork) handoffText(out *Outcome) string {
 	w.handoffNext(&b)
 	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n", w.state.ID, more(out, w.config, w.config.Scud.MaxTotalIterations))
 	if len(w.history.Blocked) > 0 {
-		fmt.Fprintf(&b, "    descartes loop tune TASK --scud-tag %s     # change what a blocked task is told\n    descartes loop resume --name %s --retry-blocked\n", oneline.Text(w.state.Tag), w.state.ID)
+		fmt.Fprintf(&b, "    descartes loop tune %s%s --edit     # change the text of a blocked task\n    descartes loop resume --name %s --retry-blocked\n",
+			config.ShellWord(w.history.Blocked[0].Task), config.ListFlags(w.state.Tag, w.config.Scud.TasksFile), w.state.ID)
 	}
 	return b.String()
 }

@@ -663,7 +663,7 @@ func (j *Job) Faults() (list []string) {
 func noneRunnable(j *Job) Problem {
 	e := &NothingRunsError{Tag: j.File.Tag(), Blocked: len(j.blockedTasks()), Held: j.Graph.Counts().Held, Faults: j.Faults()}
 	e.Faults = e.Faults[:min(3, len(e.Faults))]
-	p := Problem{Message: e.Error(), Hint: "descartes waves --scud-tag " + j.File.Tag() + " shows why", Err: e}
+	p := Problem{Message: e.Error(), Hint: "descartes waves" + config.ListFlags(j.File.Tag(), j.Config.Scud.TasksFile) + " shows why", Err: e}
 	if e.Blocked > 0 {
 		p.Hint += "; --retry-blocked tries the blocked ones again"
 	}

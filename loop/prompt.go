@@ -1002,7 +1002,7 @@ func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error
 	if err != nil || w.trunk == nil || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
 		return err
 	}
-	return w.note("what was done since the last commit was not verified, and no commit holds it: it is kept as " + b.Last.Ref + ", and descartes loop resume goes on with it")
+	return w.note("what was done since the last commit was not verified, and no commit holds it: it is kept as " + b.Last.Ref + ", and resuming the loop continues with it")
 }
 
 func (w *promptWork) ending() Outcome { return Outcome{} }

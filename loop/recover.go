@@ -35,7 +35,7 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 	}
 	out, err := w.takeUp(ctx, stop, ln)
 	if id := ln.task; out == nil && err == nil && ln.tree != nil && id != "" && w.scope.Task != "" && w.scope.Task != id {
-		return nil, fmt.Errorf("task %s is half done: finish it first with descartes loop resume, or descartes loop step --task %s", id, id)
+		return nil, fmt.Errorf("task %s is half done: finish it first with descartes loop resume --name %s", id, w.state.ID)
 	}
 	if ln.spare {
 		ln.task = ""

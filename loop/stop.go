@@ -173,7 +173,7 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	return Outcome{Ending: journal.OwnError, Message: err.Error(), Err: err}, err
 }
 
-const resumes = "; the work is kept, and descartes loop resume commits it"
+const resumes = "; the work is kept, and resuming the loop commits it"
 
 // ErrTerminated is the cause with which a run's context ends that SIGTERM ended.
 var ErrTerminated = errors.New("terminated")

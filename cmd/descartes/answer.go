@@ -102,7 +102,7 @@ func answer(cmd *cobra.Command, look tagFlags, id, text string) error {
 	if t, ok := file.Task(id); ok { // under the name that the list has, before a person writes anything
 		id = t.ID
 	} else {
-		return badInput("descartes tasks list"+report.ListFlags(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+		return badInput("descartes tasks list"+listFlags(root, file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	if cmd.Flags().Changed("edit") {
 		if text, err = writtenAnswer(cmd, root, file, id); err != nil {
@@ -130,7 +130,7 @@ func giveAnswer(ctx context.Context, root string, c loop.ScudConfig, file *tasks
 	if err != nil {
 		return answered{}, err
 	}
-	if err := answerable(t, file, c); err != nil {
+	if err := answerable(root, t, file, c); err != nil {
 		return answered{}, err
 	}
 	return answerTask(ctx, root, file, c, t, text)
@@ -216,14 +216,14 @@ func answerText(stdin io.Reader, text string) (string, error) {
 }
 
 // answerable says why a task can take no answer.
-func answerable(t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
+func answerable(root string, t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
 	switch {
 	case t.Container():
 		return badInput("answer those", "task %s has subtasks and never runs itself", t.ID)
 	case t.Status == tasks.Pending || t.Status == tasks.InProgress:
 		return nil
 	case t.Status == tasks.Done:
-		return badInput("descartes tasks set "+terminal.Quote(t.ID)+" pending"+report.ListFlags(file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
+		return badInput("descartes tasks set "+terminal.Quote(t.ID)+" pending"+listFlags(root, file.Tag(), c.TasksFile)+" has it done again", "task %s is done", t.ID)
 	}
 	if err := tasks.CanChange(t.Status, tasks.Pending); err != nil {
 		return badInput("", "task %s: %w", t.ID, err)
@@ -231,16 +231,22 @@ func answerable(t *tasks.Task, file *tasks.File, c loop.ScudConfig) error {
 	return nil
 }
 
-// goOn is the command that runs an answered task.
+// goOn is the command that runs an answered task, with the settings of the loop that asked.
 func goOn(root string, file *tasks.File, c loop.ScudConfig) string {
 	last, err := loop.NewHome(root).LastOf(file.Tag())
-	if err != nil || last == nil || last.State.Completed && !reopened(root, last.State) {
-		return "descartes loop start" + report.ListFlags(file.Tag(), c.TasksFile)
+	if err == nil && last != nil && (!last.State.Completed || reopened(root, last.State)) {
+		return resumeOf(root, last.State.ID, last.Path)
 	}
-	if last.Path == loop.NewHome(root).Default() {
-		return "descartes loop resume"
+	return startAgain(listFlags(root, file.Tag(), c.TasksFile), last)
+}
+
+// startAgain is the command that starts another loop over a list, as its last one was.
+func startAgain(list string, last *loop.Saved) string {
+	typed := ""
+	if last != nil {
+		typed = last.State.Config.Typed.String()
 	}
-	return "descartes loop resume --name " + last.State.ID
+	return "descartes loop start" + list + typed
 }
 
 // answered is what became of an answer.
@@ -330,6 +336,7 @@ func asked(cmd *cobra.Command, look tagFlags) (boards []*report.Board, err error
 			if err != nil {
 				return nil, err
 			}
+			b.Here = fromHere(root, c.TasksFile)
 			boards = append(boards, b)
 		}
 	}
@@ -415,12 +422,13 @@ func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason str
 	switch {
 	case len(reason) > maxReason || !utf8.ValidString(reason):
 		return badInput("", "--reason: at most %d bytes of UTF-8 text are kept", maxReason)
-	case number < 0:
-		return badInput("descartes attempts "+terminal.Quote(id), "--attempt %d: attempts are numbered from 1", number)
 	}
 	b, t, err := look.task(cmd, id)
 	if err != nil {
 		return err
+	}
+	if number < 0 {
+		return badInput("descartes attempts "+terminal.Quote(id)+b.Named(), "--attempt %d: attempts are numbered from 1", number)
 	}
 	repo, err := openRepo(cmd.Context(), b.Root, nil)
 	if err != nil {
@@ -460,7 +468,7 @@ func accept(cmd *cobra.Command, look tagFlags, id string, number int, reason str
 	}
 	own, err := ownTask(cmd.Context(), home, b.File, b.Scud, t.ID)
 	if err == nil {
-		err = answerable(own, b.File, b.Scud)
+		err = answerable(b.Root, own, b.File, b.Scud)
 	}
 	if err != nil {
 		return err

@@ -19,7 +19,6 @@ import (
 	"descartes/agent/stream"
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
-	"descartes/internal/report"
 	"descartes/internal/terminal"
 	"descartes/loop"
 )
@@ -156,7 +155,7 @@ func limitTable(list []quota.Record) string {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", terminal.Clean(l.Account), terminal.Moment(l.Until), terminal.Clean(l.By()), terminal.Clean(l.Reason))
 	}
 	w.Flush() // into memory
-	s.WriteString("\ndescartes limits clear [ACCOUNT] forgets them: the next loop asks the provider\n")
+	s.WriteString("\ndescartes limits clear forgets them: the next loop asks the provider\n")
 	return s.String()
 }
 
@@ -227,12 +226,12 @@ Uncommitted changes, commits that were pushed, and commits of others among those
 not, but a file that was changed here and differs between the two states is never touched: then nothing is.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if wave < 0 {
-				return badInput("descartes waves shows them; 0 is the state before the first", "--to-wave is needed: the number of the wave to go back to")
-			}
 			root, c, err := look.source(cmd)
 			if err != nil {
 				return err
+			}
+			if wave < 0 {
+				return badInput("descartes waves"+listFlags(root, c.Tag, c.TasksFile)+" shows them; 0 is the state before the first", "--to-wave is needed: the number of the wave to go back to")
 			}
 			job, found := loop.Load(root, loop.Config{Scud: c})
 			if job == nil {
@@ -265,7 +264,11 @@ not, but a file that was changed here and differs between the two states is neve
 			if look.json {
 				return writeJSON(cmd.OutOrStdout(), w)
 			}
-			return write(cmd.OutOrStdout(), rewindText(w, dry, c))
+			last, err := loop.NewHome(root).LastOf(w.Tag)
+			if err != nil {
+				return err
+			}
+			return write(cmd.OutOrStdout(), rewindText(w, dry, startAgain(listFlags(root, w.Tag, c.TasksFile), last)))
 		},
 	}
 	look.register(cmd, "print what went back as JSON")
@@ -311,7 +314,7 @@ func leftText(left []gitops.LeftOut) string {
 	return strings.Join(s, ", ")
 }
 
-func rewindText(w *loop.Rewind, dry bool, c loop.ScudConfig) string {
+func rewindText(w *loop.Rewind, dry bool, again string) string {
 	var b strings.Builder
 	to := fmt.Sprintf("the state after wave %d", w.Wave)
 	if w.Wave == 0 {
@@ -337,6 +340,6 @@ func rewindText(w *loop.Rewind, dry bool, c loop.ScudConfig) string {
 		}
 		return b.String()
 	}
-	fmt.Fprintf(&b, "next: descartes loop start%s; or git merge --ff-only %s brings it all back\n", report.ListFlags(w.Tag, c.TasksFile), w.Keep)
+	fmt.Fprintf(&b, "next: %s\nor: git merge --ff-only %s\nnote: the merge brings it all back\n", again, w.Keep)
 	return b.String()
 }

@@ -185,7 +185,7 @@ func (d *doctor) tag(c loop.ScudConfig, imports bool) {
 	}
 	text := fmt.Sprintf("%s in %s", terminal.Count(len(f.Tasks()), "task"), report.Relative(d.root, f.Path()))
 	if n := len(f.Findings()); n > 0 {
-		d.lacking("tag "+c.Tag, text+", "+terminal.Count(n, "finding"), "descartes tasks check"+report.ListFlags(c.Tag, c.TasksFile))
+		d.lacking("tag "+c.Tag, text+", "+terminal.Count(n, "finding"), "descartes tasks check"+listFlags(d.root, c.Tag, c.TasksFile))
 		return
 	}
 	d.good("tag "+c.Tag, text)
@@ -256,11 +256,11 @@ func (d *doctor) agents(ctx context.Context, cfg loop.Config, chosen agent.Backe
 			d.lacking("agent", c.b.Name+": "+l.What, l.Fix)
 		}
 	}
-	hint := "descartes doctor --backend NAME says how to install one"
-	if len(found) == 0 && len(chosen.Command) == 0 {
-		hint += `; or give any program with --command "my-agent --flag"`
-	}
 	if len(missing) > 0 {
+		hint := "descartes doctor --backend " + missing[0] + " says how to install that one"
+		if len(found) == 0 && len(chosen.Command) == 0 {
+			hint += `; or give any program with --command "my-agent --flag"`
+		}
 		d.lacking("others", "not on PATH: "+strings.Join(missing, ", "), hint)
 	}
 }

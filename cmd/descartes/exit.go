@@ -10,7 +10,6 @@ import (
 
 	"descartes/gitops"
 	"descartes/internal/config"
-	"descartes/internal/report"
 	"descartes/internal/supervise"
 	"descartes/internal/terminal"
 	"descartes/loop"
@@ -194,7 +193,7 @@ func hintOf(err error) string {
 	var setting *config.Error
 	switch {
 	case errors.As(err, &wave):
-		return "descartes waves" + report.ListFlags(wave.Tag, "") + " shows the waves and their commits"
+		return "descartes waves" + config.ListFlags(wave.Tag, "") + " shows the waves and their commits"
 	case errors.As(err, &f):
 		return f.hint
 	case errors.As(err, &setting):

@@ -80,7 +80,7 @@ func (l *logs) show(ctx context.Context, w io.Writer, task string) error {
 	list := v.attempts
 	switch {
 	case len(list) == 0:
-		return badInput("descartes loop status", "loop %s has no %s", s.State.ID, wordOf(s.State.Kind, task))
+		return badInput("descartes loop status "+s.State.ID+fromHere(root), "loop %s has no %s", s.State.ID, wordOf(s.State.Kind, task))
 	case l.attempt > 0 && task == "":
 		return badInput("", "--attempt needs a task")
 	case l.attempt > 0:
@@ -379,7 +379,7 @@ func because(a *journal.Attempt) string {
 func (v *logView) whole(a *journal.Attempt) error {
 	o, err := v.begin(a)
 	if errors.Is(err, fs.ErrNotExist) {
-		return badInput("descartes loop logs --paths names those that are kept", "the log of %s, attempt %d, is gone", nameOf(v.saved.State.Kind, cmp.Or(a.Task, strconv.Itoa(a.Iteration))), a.Number)
+		return badInput("descartes loop logs --paths --name "+v.saved.State.ID+" names those that are kept", "the log of %s, attempt %d, is gone", nameOf(v.saved.State.Kind, cmp.Or(a.Task, strconv.Itoa(a.Iteration))), a.Number)
 	}
 	if err != nil {
 		return err

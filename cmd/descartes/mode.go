@@ -147,7 +147,7 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 	case err != nil:
 		return badInput("", "%w", err)
 	case plan == nil && !s.Replan:
-		return badInput("descartes plan, or descartes build --replan", "Implementation plan not found. Run 'descartes plan' first.")
+		return badInput("descartes plan"+s.Typed.String()+fromHere(root), "Implementation plan not found. Run 'descartes plan' first.")
 	}
 	return s.testWith(project, verifyCommand, checks)
 }

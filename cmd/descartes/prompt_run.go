@@ -320,11 +320,18 @@ func (r *promptRun) dry(p *printer, cmd *cobra.Command, s *settings) error {
 }
 
 // fromHere is what a command needs besides where it is typed in another project than that of root.
-func fromHere(root string) string {
-	if here, err := findRoot("."); err == nil && here == root {
+// Below that folder it is needed for paths, which begin where they are typed.
+func fromHere(root string, paths ...string) string {
+	dir, _ := realDir(".")
+	if here, err := findRoot("."); err == nil && here == root && (dir == root || strings.Join(paths, "") == "") {
 		return ""
 	}
 	return " --working-dir " + terminal.Quote(root)
+}
+
+// listFlags are the flags that name a list there where a command is typed.
+func listFlags(root, tag, file string) string {
+	return config.ListFlags(tag, file) + fromHere(root, file)
 }
 
 // resumeOf is the command that resumes a loop.

@@ -169,7 +169,7 @@ func showReceipt(cmd *cobra.Command, look tagFlags, id string, bundle bool) erro
 	if at < 0 {
 		return &failure{code: exitBlocked, err: fmt.Errorf("the note on commit %.12s cannot be read: %w", on, err), hint: "git notes --ref descartes show " + on}
 	}
-	r := report.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named() + fromHere(b.Root)}
+	r := report.Receipt{Claim: claims[at], On: on, Next: "descartes recheck --commit " + on[:12] + b.Named()}
 	if err != nil {
 		r.Problems = append(r.Problems, "of its note: "+err.Error())
 	}

@@ -70,9 +70,10 @@ func reportOn(root string, s *loop.Saved, format string) (string, error) {
 	case "json":
 		err = writeJSON(&b, st.Report(true))
 	case "html":
-		next := ""
+		var next *report.Next
 		if !st.View.Live && !lost {
-			next = sum.Next()
+			n := sum.Next()
+			next = &n
 		}
 		err = web.Report(&b, st, next)
 	case "junit", "markdown":

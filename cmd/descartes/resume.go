@@ -62,6 +62,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	f := cmd.Flags()
 	s.anew = asksAnew(f)
 	gated := gateOfTag(f, "yes") // which answers the review of a wave, too
+	given := config.TypedIn(f, root, s.dirPath())
 	if err := environment(f); err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	retry := s.Scud.RetryBlocked
 	stepped := step && saved.State.Completed && saved.State.ExitReason.Type == string(journal.StepDone)
 	if saved.State.Completed && !stepped && !retry && !reopened(root, saved.State) {
-		return badInput(resumeHint(saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
+		return badInput(resumeHint(root, saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
 	}
 	was, err := unhidden(root, saved.State)
 	if err != nil {
@@ -87,6 +88,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if err := s.Over(f, was, nil); err != nil {
 		return err
 	}
+	s.Typed = was.Typed.And(given)
 	if err := s.Check(); err != nil {
 		return badInput("correct it there, or start another loop", "%s: config.%w", report.Relative(root, saved.Path), err)
 	}
@@ -147,14 +149,18 @@ func reopened(root string, st *loop.State) bool {
 	})
 }
 
-func resumeHint(s *loop.Saved) string {
+func resumeHint(root string, s *loop.Saved) string {
 	if s.State.ExitReason.Type == string(journal.TasksBlocked) {
-		return "--retry-blocked tries the blocked tasks again"
+		return resumeOf(root, s.State.ID, s.Path) + " --retry-blocked"
 	}
 	if s.State.Kind != loop.KindTag {
-		return "descartes loop start begins another"
+		typed := s.State.Config.Typed.String()
+		if !strings.Contains(typed, " --prompt") {
+			return "start another with descartes loop start"
+		}
+		return "descartes loop start" + typed + fromHere(root)
 	}
-	return "descartes loop start --scud-tag " + s.State.Tag
+	return startAgain(listFlags(root, s.State.Tag, s.State.Config.Scud.TasksFile), s)
 }
 
 // findSaved is the loop to go on with.

@@ -92,6 +92,7 @@ func TestScript(t *testing.T) {
 			"lines": linesCmd,
 			"junit": junitCmd,
 			"job":   jobCmd,
+			"typed": typedCmd,
 		},
 	})
 }

@@ -38,11 +38,10 @@ import (
 // beats descartes.yaml, that beats the default.
 type settings struct {
 	config.Settings
-	mode         mode.Kind // of descartes plan, build and prompt
-	promptFrom   string    // file of a mode's prompt, "" for ours
-	verifyFrom   string    // where a verify command comes from that nobody gave
-	criteriaFrom []string  // where criteria were found that nobody gave
-	typed        typedFlags
+	mode         mode.Kind              // of descartes plan, build and prompt
+	promptFrom   string                 // file of a mode's prompt, "" for ours
+	verifyFrom   string                 // where a verify command comes from that nobody gave
+	criteriaFrom []string               // where criteria were found that nobody gave
 	anew         bool                   // the providers are asked, whatever is known of their quotas
 	front        []tasks.Finding        // what is wrong with the plan's front matter
 	lines        map[string]int         // of the settings file, on which each key stands
@@ -75,9 +74,14 @@ func flagsIn(word string) (names []string) {
 
 // load completes the settings that the flags began.
 func (s *settings) load(f *pflag.FlagSet) (root string, err error) {
+	if root, err = findRoot(s.Dir); err != nil {
+		return "", err
+	}
+	given := config.TypedIn(f, root, s.dirPath())
 	if root, err = s.read(f); err != nil {
 		return "", err
 	}
+	s.Typed = given
 	return root, s.complete(f, root)
 }
 
@@ -233,31 +237,6 @@ type typedFlags struct{ flags []string }
 func typed(f *pflag.FlagSet) (a typedFlags) {
 	f.Visit(func(fl *pflag.Flag) { a.flags = append(a.flags, fl.Name) })
 	return a
-}
-
-// again are the flags that another start like this one would need: all that were typed, but for what it names by itself.
-func (a typedFlags) again(f *pflag.FlagSet) string {
-	var b strings.Builder
-	f.Visit(func(fl *pflag.Flag) {
-		if !slices.Contains(a.flags, fl.Name) || slices.Contains([]string{"scud-tag", "tasks-file", "task", "name", "working-dir", "state-file", "dry-run", "retry-blocked", "detach", "yes", "trust"}, fl.Name) {
-			return
-		}
-		values := []string{fl.Value.String()}
-		if list, ok := fl.Value.(interface{ Texts() []string }); ok {
-			values = list.Texts()
-		}
-		for _, v := range values {
-			switch {
-			case fl.NoOptDefVal != "" && v == fl.NoOptDefVal:
-				b.WriteString(" --" + fl.Name)
-			case fl.NoOptDefVal != "":
-				b.WriteString(" --" + fl.Name + "=" + terminal.Quote(terminal.Clean(v)))
-			default:
-				b.WriteString(" --" + fl.Name + " " + terminal.Quote(terminal.Clean(v)))
-			}
-		}
-	})
-	return b.String()
 }
 
 // any is the first of these flags that was typed, or "".

@@ -105,6 +105,9 @@ func (s *settings) specSource(cmd *cobra.Command) (*specSource, error) {
 		return nil, err
 	}
 	src.Board, err = report.NewBoard(src.job)
+	if err == nil {
+		src.Here = fromHere(root, src.Scud.TasksFile)
+	}
 	return src, err
 }
 
@@ -291,12 +294,12 @@ loop start --auto-tune has an agent do this between attempts.`,
 			if saved != nil {
 				return t.runPrompt(cmd, saved)
 			}
-			if len(args) == 0 && (t.selected > 0 || t.edit || t.drop) {
-				return badInput("descartes loop tune lists the tasks whose attempts failed", "which task?")
-			}
 			src, err := t.specSource(cmd)
 			if err != nil {
 				return err
+			}
+			if len(args) == 0 && (t.selected > 0 || t.edit || t.drop) {
+				return badInput("descartes loop tune"+src.Named()+" lists the tasks whose attempts failed", "which task?")
 			}
 			if len(args) == 0 {
 				return t.candidates(cmd, src)
@@ -374,7 +377,7 @@ func (t *tune) run(cmd *cobra.Command, src *specSource, id string) error {
 func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, list []loop.PastAttempt) error {
 	tag := src.File.Tag()
 	if task.Status == tasks.Done {
-		return badInput(fmt.Sprintf("descartes tasks set %s pending%s", terminal.Quote(task.ID), report.ListFlags(tag, src.Scud.TasksFile)), "task %s is done", task.ID)
+		return badInput(fmt.Sprintf("descartes tasks set %s pending%s", terminal.Quote(task.ID), src.Named()), "task %s is done", task.ID)
 	}
 	if err := unowned(src.home, src.File); err != nil {
 		return err
@@ -406,7 +409,7 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 	if from != tasks.Pending && from != tasks.InProgress {
 		note += fmt.Sprintf("task %s: %s -> pending\n", terminal.Clean(task.ID), terminal.Clean(string(from)))
 	}
-	note += "next: " + goOn(filepath.Dir(string(src.home)), src.File, src.Scud) + ", or look again: descartes spec " + terminal.Quote(task.ID) + report.ListFlags(tag, src.Scud.TasksFile) + "\n"
+	note += "next: " + goOn(filepath.Dir(string(src.home)), src.File, src.Scud) + "\nor: descartes spec " + terminal.Quote(task.ID) + src.Named() + "\n"
 	return write(cmd.ErrOrStderr(), note)
 }
 
@@ -454,7 +457,7 @@ func (t *tune) text(src *specSource, id string, list []loop.PastAttempt) (string
 				return v.Spec, nil
 			}
 		}
-		return "", badInput("descartes loop tune "+terminal.Quote(id)+" lists them", "task %s has no attempt %d in its last loop", id, t.selected)
+		return "", badInput("descartes loop tune "+terminal.Quote(id)+src.Named()+" lists them", "task %s has no attempt %d in its last loop", id, t.selected)
 	}
 	if text, err := src.home.Tuned(src.File.Tag(), id); text != "" || err != nil {
 		return text, err
@@ -505,7 +508,7 @@ func (t *tune) candidates(cmd *cobra.Command, src *specSource) error {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", terminal.Clean(r.ID.ID), terminal.Clean(r.Status), r.Attempts, terminal.Fit(terminal.Clean(r.Title), 40), terminal.Fit(terminal.Clean(r.Reason), 60))
 	}
 	w.Flush() // into memory
-	fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s\n", terminal.Quote(rows[0].ID.ID), report.ListFlags(src.File.Tag(), src.Scud.TasksFile))
+	fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s\n", terminal.Quote(rows[0].ID.ID), src.Named())
 	return write(cmd.OutOrStdout(), s.String())
 }
 

@@ -186,7 +186,6 @@ func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
 // startRun is loop start, loop step and run.
 func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 	wants, gated := typed(cmd.Flags()), gateOfTag(cmd.Flags())
-	s.typed = wants
 	root, err := s.load(cmd.Flags())
 	if err != nil {
 		return err

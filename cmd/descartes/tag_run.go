@@ -301,7 +301,7 @@ func (r *tagRun) warnings() []string {
 
 // named is how another command is told of the list.
 func (r *tagRun) named() string {
-	return report.ListFlags(r.job.File.Tag(), r.job.Config.Scud.TasksFile)
+	return listFlags(r.root, r.job.File.Tag(), r.job.Config.Scud.TasksFile)
 }
 
 // placed is a finding with its place in the file, where it has one.
@@ -437,7 +437,6 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 	if e.State == nil {
 		return err
 	}
-	e.Typed = r.redact.Text(s.typed.again(cmd.Flags()))
 	sum := &report.Summary{Board: r.after(e), Run: e, Step: r.opt.Scope.Step, Took: took, Later: !r.branch}
 	if len(e.State.BlockedTasks) > 0 || e.Outcome.Ending == journal.GitRefused {
 		refs, rerr := r.repo.Refs(context.WithoutCancel(cmd.Context()), "refs/descartes/"+e.ID+"/")
@@ -461,7 +460,7 @@ func runAndReport(cmd *cobra.Command, r *tagRun, s *settings, p *printer) error 
 
 // after is the board when a run is over: the graph was kept up to date by the run itself.
 func (r *tagRun) after(e report.Run) *report.Board {
-	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits, Grades: e.State.Grades}
+	b := &report.Board{Root: r.root, Scud: r.job.Config.Scud, File: r.job.File, Graph: r.job.Graph, Commits: e.State.WaveCommits, Grades: e.State.Grades, Here: fromHere(r.root, r.job.Config.Scud.TasksFile)}
 	return b
 }
 

@@ -178,7 +178,7 @@ func ownTask(ctx context.Context, home loop.Home, file *tasks.File, c loop.ScudC
 	}
 	t, ok := file.Task(id)
 	if !ok {
-		return nil, badInput("descartes tasks list"+report.ListFlags(file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
+		return nil, badInput("descartes tasks list"+listFlags(filepath.Dir(string(home)), file.Tag(), c.TasksFile), "tag %q has no task %q", file.Tag(), id)
 	}
 	return t, nil
 }
@@ -524,7 +524,11 @@ func (l *tagFlags) board(cmd *cobra.Command) (*report.Board, error) {
 	if job == nil || len(found) > 0 && cmd.Flags().Changed("plan") {
 		return nil, problems(found)
 	}
-	return report.NewBoard(job)
+	b, err := report.NewBoard(job)
+	if err == nil {
+		b.Here = fromHere(root, c.TasksFile)
+	}
+	return b, err
 }
 
 // models is the settings of a look at a list, with what tasks are run with.
@@ -609,7 +613,7 @@ func noTag(root string) error {
 				return err
 			}
 		}
-		return badInput("write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import --plan plan.md --scud-tag <tag>",
+		return badInput("write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import plan.md",
 			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
 	}
 	return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")

@@ -150,7 +150,7 @@ func (k *planFlags) check(document string) error {
 	case k.expand != "" && document != "":
 		return badInput("leave one of them out", "--expand splits a task of a list, and %q is a document", document)
 	case k.expand == "" && document == "":
-		return badInput("descartes tasks plan PRD.md, or --expand TASK", "which document?")
+		return badInput("descartes tasks plan --help", "which document?")
 	case k.expand != "" && (k.add || k.replace):
 		return badInput("leave it out", "--expand changes the list that has the task, without --add and --replace")
 	case k.add && k.replace:
@@ -611,10 +611,10 @@ func (x *tasksPlan) write(list []tasks.Task, now *tasks.File) error {
 
 // end says what came of it, and what to type next.
 func (x *tasksPlan) end(cmd *cobra.Command, written bool, where string, n int) error {
-	named, here := report.ListFlags(x.Scud.Tag, x.Scud.TasksFile), fromHere(x.root)
+	named, here := config.ListFlags(x.Scud.Tag, x.Scud.TasksFile), fromHere(x.root)
 	if written {
 		x.p.say("wrote %s: %s", terminal.Clean(where), terminal.Count(n, "task"))
-		x.p.say("next: descartes start%s%s", named, here)
+		x.p.say("next: descartes start%s%s", named+here, x.Typed.Without("timeout"))
 		return nil
 	}
 	again := "descartes tasks plan"
@@ -639,7 +639,7 @@ func (x *tasksPlan) again(cmd *cobra.Command, answer string) string {
 	} else if args := cmd.Flags().Args(); len(args) > 0 {
 		text += " " + terminal.Quote(args[0])
 	}
-	text += report.ListFlags(x.Scud.Tag, x.Scud.TasksFile)
+	text += config.ListFlags(x.Scud.Tag, x.Scud.TasksFile)
 	for _, f := range []struct {
 		name string
 		on   bool
@@ -651,7 +651,7 @@ func (x *tasksPlan) again(cmd *cobra.Command, answer string) string {
 	if x.most != planTasks && x.expand == "" || x.most != splitTasks && x.expand != "" {
 		text += fmt.Sprintf(" --max-tasks %d", x.most)
 	}
-	return text + " --answer " + terminal.Quote(answer) + " --yes" + fromHere(x.root)
+	return text + " --answer " + terminal.Quote(answer) + " --yes" + fromHere(x.root) + x.Typed.Without("timeout")
 }
 
 // failed is how the command ends where there are no tasks.

@@ -47,7 +47,11 @@ func (p Project) Attach(root *cobra.Command) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		_, takes, _ := strings.Cut(c.Use, " ")
-		switch a, known := args[c.Name()]; {
+		a, known := args[strings.TrimPrefix(c.CommandPath(), root.Name()+" ")]
+		if !known {
+			a, known = args[c.Name()]
+		}
+		switch {
 		case c.ValidArgsFunction != nil || c.HasSubCommands():
 		case known:
 			c.ValidArgsFunction = a.argument
@@ -158,7 +162,7 @@ func (p Project) arguments() map[string]answer {
 	live := loops(func(h loop.Home, s loop.Saved) bool { return h.IsLive(s) })
 	m := map[string]answer{
 		"run":    {then: files, offers: []offer{p.tags}},
-		"import": aFile, "prompt": aFile,
+		"import": aFile, "prompt": aFile, "tasks plan": aFile,
 		"build": nothing, "plan": nothing,
 		"cancel": loops(func(_ loop.Home, s loop.Saved) bool { return !s.State.Completed }),
 		"pause":  live, "attach": live, "watch": any, "status": any, "report": any,
@@ -180,8 +184,8 @@ func (p Project) flags() map[string]answer {
 	one := func(o offer) answer { return answer{then: noFiles, offers: []offer{o}} }
 	m := map[string]answer{
 		"--scud-tag":        one(p.tags),
-		"--task":            {then: asTheyStand, offers: []offer{p.tasks}},
 		"--expand":          {then: asTheyStand, offers: []offer{p.tasks}},
+		"--task":            {then: asTheyStand, offers: []offer{p.tasks}},
 		"--backend":         one(p.backends),
 		"--fallback":        one(p.backends),
 		"--review":          one(func(f *pflag.FlagSet, args []string) []string { return append(p.backends(f, args), "off") }),

@@ -96,6 +96,7 @@ type Config struct {
 	AllowDirty        bool           `json:"allow_dirty,omitempty" flag:"allow-dirty" in:"mode resume" help:"start with uncommitted changes; they are kept and not committed"`
 	Backend           BackendConfig  `json:"backend"`
 	SettingsFile      string         `json:"settings_file,omitempty" yaml:"-"` // absolute; used instead of descartes.yaml
+	Typed             Typed          `json:"typed,omitempty" yaml:"-"`
 	Parallel          int            `json:"parallel,omitempty" flag:"parallel" short:"j" open:"1" least:"1" in:"mode resume" help:"number of agents that work at the same time, each in its own copy of the project (default 1: in your working tree)"`
 	Fleet             string         `json:"fleet,omitempty" flag:"fleet" type:"address" power:"yes" arg:"address" in:"tag resume" help:"have the workers of a fleet make the attempts, up to -j at a time (default 8); the Temporal server is at $TEMPORAL_ADDRESS, or where --fleet=ADDRESS says"`
 	Isolate           bool           `json:"isolate,omitempty" flag:"isolate" in:"mode resume" help:"give the agent a copy of the project even when only one works at a time"`

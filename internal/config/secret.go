@@ -122,6 +122,10 @@ func eachText(cfg Config, change func(string) string) Config {
 	for i := range cfg.Checks {
 		cfg.Checks[i].Run = change(cfg.Checks[i].Run)
 	}
+	cfg.Typed = maps.Clone(cfg.Typed)
+	for flag, texts := range cfg.Typed {
+		cfg.Typed[flag] = words(texts)
+	}
 	cfg.Criteria, cfg.MustNot, cfg.Precheck = eachCriterion(cfg.Criteria, change), eachCriterion(cfg.MustNot, change), change(cfg.Precheck)
 	cfg.Backend.Environment = values(cfg.Backend.Environment)
 	cfg.Backends = maps.Clone(cfg.Backends)

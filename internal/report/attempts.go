@@ -176,7 +176,8 @@ func (b *Board) AttemptsText(task *tasks.Task, list []loop.PastAttempt, chosen s
 		s.block("differs from that of attempt "+strconv.Itoa(last.Attempt), changes("", last.Spec, "", chosen))
 	}
 	if !markdown && b.Graph.Status(task.ID) != tasks.Done {
-		fmt.Fprintf(&s, "\nnext: descartes loop tune %s%s --select N, or --edit\n", terminal.Quote(task.ID), b.Named())
+		tune := "descartes loop tune " + terminal.Quote(task.ID) + b.Named()
+		fmt.Fprintf(&s, "\nnext: %s --edit\nor: %s --select %d\n", tune, tune, list[len(list)-1].Attempt)
 	}
 	return s.String()
 }
@@ -191,7 +192,8 @@ func IterationsText(st *loop.State, list []loop.PastAttempt, chosen string, mark
 		s.block("it is told", chosen)
 	}
 	if !markdown && !st.Completed {
-		fmt.Fprintf(&s, "\nnext: descartes loop tune --name %s --select N, or --edit\n", st.ID)
+		tune := "descartes loop tune --name " + st.ID
+		fmt.Fprintf(&s, "\nnext: %s --edit\nor: %s --select %d\n", tune, tune, list[len(list)-1].Attempt)
 	}
 	return s.String()
 }

@@ -25,6 +25,7 @@ import (
 // beyond the task file, and the commits of its waves.
 type Board struct {
 	Root    string
+	Here    string // what a command needs besides where it is typed
 	Scud    loop.ScudConfig
 	File    *tasks.File
 	Graph   *scheduler.Graph
@@ -336,7 +337,7 @@ func (b *Board) added() []addedJSON {
 }
 
 // Named are the flags that name this list in another command.
-func (b *Board) Named() string { return ListFlags(b.File.Tag(), b.Scud.TasksFile) }
+func (b *Board) Named() string { return config.ListFlags(b.File.Tag(), b.Scud.TasksFile) + b.Here }
 
 // FileIDs gives ids, containers' too, the form that they have in the file.
 func (b *Board) FileIDs(list []string) []loop.TaskID {
@@ -354,15 +355,6 @@ func Relative(root, path string) string {
 		return rel
 	}
 	return path
-}
-
-// ListFlags is how a person names the list in another command.
-func ListFlags(tag, file string) string {
-	s := " --scud-tag " + terminal.Quote(terminal.Clean(tag))
-	if file != "" {
-		s += " --tasks-file " + terminal.Quote(terminal.Clean(file))
-	}
-	return s
 }
 
 func Short(hash string) string { return hash[:min(7, len(hash))] }

@@ -109,14 +109,6 @@ func (g *gateReport) lines(row func(name, format string, args ...any)) {
 	}
 }
 
-// afterCooldown is what to type when a circuit breaker has opened.
-func afterCooldown(out loop.Outcome, resume string) string {
-	if out.Until.IsZero() {
-		return "see to that, then " + resume + " --yes"
-	}
-	return fmt.Sprintf("%s after %s, when one iteration may try; %s --yes lets it try now", resume, out.Until.Local().Format("2006-01-02 15:04:05"), resume)
-}
-
 // GatePlan is what a criteria loop makes of its spec, before anything is run.
 type GatePlan struct {
 	Score         int         `json:"score"`

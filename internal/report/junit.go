@@ -150,7 +150,7 @@ func (s *Summary) properties() (props []junitProp) {
 	add("cost", s.Run.State.Cost.Text())
 	add("sandbox", Sandbox(s.Run.State.Config))
 	add("not pushed", s.Run.Outcome.Unpushed)
-	add("next", s.Next())
+	add("next", s.Next().OneLine(""))
 	return props
 }
 

@@ -63,7 +63,7 @@ func Markdown(s *Summary, h *journal.State) []byte {
 	if command := s.Run.Outcome.Unpushed; command != "" {
 		fmt.Fprintf(&b, "\nNot pushed: the work is only where the loop ran; there: `%s`\n", strings.ReplaceAll(terminal.Clean(command), "`", ""))
 	}
-	fmt.Fprintf(&b, "\nNext: %s\n", s.nextMarked())
+	fmt.Fprintf(&b, "\nNext: %s\n", s.Next().OneLine("`"))
 	return []byte(b.String())
 }
 

@@ -345,6 +345,11 @@ func (st *Status) waveView(p terminal.Paint, boxed bool) string {
 	return b.String()
 }
 
+// resume is the command that resumes the loop, in its project.
+func (st *Status) resume() string {
+	return ResumeCommand(st.root, st.View.State.ID, st.View.Path, "") + " resumes it"
+}
+
 func (st *Status) reason() string {
 	switch word := st.state(); word {
 	case "running":
@@ -358,9 +363,9 @@ func (st *Status) reason() string {
 		return waiting("Waiting", w) + st.requested()
 	case "dead":
 		if w, waited := st.View.History.WaitsUntil(); waited {
-			return waiting("Killed while it waited", w) + "; descartes loop resume goes on"
+			return waiting("Killed while it waited", w) + "; " + st.resume()
 		}
-		return "Killed; descartes loop resume goes on"
+		return "Killed; " + st.resume()
 	default:
 		out := st.Outcome()
 		text := out.Ending.Words()

@@ -29,6 +29,9 @@ type Summary struct {
 // Summary is a loop as it stands, for a report. here is what a command needs besides where it is typed.
 func (st *Status) Summary(here string) *Summary {
 	s, h := &st.View.State, st.View.History
+	if st.Board != nil {
+		st.Board.Here = here
+	}
 	return &Summary{Board: st.Board, Live: st.View.Live, Later: true, Run: Run{Outcome: st.Outcome(), ID: s.ID, Root: st.root,
 		Path: st.View.Path, State: s, Costs: h.Costs, Chains: h.Chains(), Loose: h.Uncommitted(), Interrupted: h.Interrupted(), Here: here}}
 }
@@ -177,7 +180,7 @@ func (s *Summary) Text(paint terminal.Paint, boxed bool) string {
 	if s.Step {
 		p.say("%s", s.nextStep())
 	}
-	p.say("next: %s", s.Command())
+	p.WriteString(s.here().lines())
 	return p.String()
 }
 
@@ -342,7 +345,7 @@ func noticed(s *loop.State) (list []string) {
 		}
 	}
 	if more > 0 {
-		list = append(list, fmt.Sprintf("and %d more, in descartes logs and the reports", more))
+		list = append(list, fmt.Sprintf("and %d more, in the reports", more))
 	}
 	return list
 }
@@ -466,133 +469,6 @@ func (s *Summary) nextStep() string {
 	return "next step: nothing is left to run"
 }
 
-// resume is the command that resumes this loop.
-func (r *Run) resume() string { return ResumeCommand(r.Root, r.ID, r.Path, r.Here) }
-
-// Next is what to type now, there where it is read.
-func (s *Summary) Next() string { return strings.ReplaceAll(s.nextMarked(), "`", "") }
-
-// nextMarked is Next for a page: what is to be typed is marked.
-func (s *Summary) nextMarked() string {
-	if !s.Away {
-		return "`" + strings.ReplaceAll(s.Command(), "`", "") + "`"
-	}
-	c := &s.Run.State.Config
-	commands := []string{"git pull"}
-	if branch := cmp.Or(s.Run.Outcome.Branch, c.Git.Branch); branch != "" {
-		commands = []string{"git fetch", "git switch " + terminal.Quote(terminal.Clean(branch)), "git pull"}
-	}
-	if c.Git.Push {
-		commands = append(commands, "git fetch origin 'refs/descartes/*:refs/descartes/*'")
-	}
-	before, after := "", ""
-	if e := s.Run.Outcome.Ending; e.Final() && e != journal.TasksBlocked {
-		commands = append(commands, s.Command())
-	} else if s.Board != nil {
-		start := "descartes loop start" + s.Named()
-		if s.Graph.Counts().Blocked > 0 {
-			start += " --retry-blocked"
-		}
-		commands = append(commands, start)
-	} else if kind := s.Run.State.Kind; kind != loop.KindPrompt {
-		commands = append(commands, "descartes "+kind)
-	} else {
-		after = ", then start the loop again"
-	}
-	switch s.Run.Outcome.Ending {
-	case journal.LimitReached, journal.DeadlinePast, journal.CostReached, journal.QuotaUsedUp:
-		if c.Git.Push && s.Run.Outcome.Unpushed == "" {
-			before = "the job's next run goes on from here; or "
-		}
-	}
-	return before + "on your machine: `" + strings.ReplaceAll(strings.Join(commands, "; "), "`", "") + "`" + after
-}
-
-// Command is what a person would type now, where the run was.
-func (s *Summary) Command() string {
-	resume := s.Run.resume()
-	if s.Board == nil {
-		return s.Run.afterPrompt(resume)
-	}
-	tag := s.Named()
-	switch s.Run.Outcome.Ending {
-	case journal.AllDone:
-		if n := len(s.Run.State.WaveCommits); n > 0 {
-			return s.Run.log(n)
-		}
-		return "git status"
-	case journal.StepDone:
-		if s.Board.Next() == "" {
-			return "descartes waves" + tag
-		}
-		if s.Later && !s.Away {
-			return resume + " --step"
-		}
-		return "descartes loop step" + tag + s.Run.Typed
-	case journal.TasksBlocked:
-		if asked := s.questions(); len(asked) > 0 {
-			return fmt.Sprintf("%s; then %s", answerCommand(asked[0].Task, tag), resume)
-		}
-		for _, b := range s.Run.State.BlockedTasks {
-			return fmt.Sprintf("descartes attempts %s%s; then %s --retry-blocked", terminal.Quote(terminal.Clean(b.Task.ID)), tag, resume)
-		}
-		return "descartes waves" + tag
-	case journal.LimitReached:
-		return fmt.Sprintf("%s --max-iterations %d", resume, 2*max(1, s.Run.State.Config.Scud.MaxTotalIterations))
-	case journal.BreakerOpen:
-		if len(s.Run.State.BlockedTasks) > 0 {
-			resume += " --retry-blocked"
-		}
-		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + " shows how the last one failed; see to that, then " + resume
-	case journal.GateAsks: // the review of a wave
-		look := "git status"
-		if s.Run.State.Config.Slots() > 0 {
-			look = "git diff HEAD refs/descartes/" + s.Run.ID + "/state"
-		}
-		return look + "; " + resume + " --yes commits it all the same"
-	case journal.ChecksFail:
-		if len(s.Run.State.BlockedTasks) > 0 {
-			return resume + " --retry-blocked"
-		}
-		return "descartes loop logs --name " + s.Run.ID + s.Run.Here + "; correct it and commit; then " + resume
-	case journal.BaselineFails:
-		if s.Run.State.Completed {
-			resume = "descartes loop start" + tag + s.Run.Typed
-		}
-		return "see .descartes/runs/" + s.Run.ID + "/logs/baseline.log; then " + resume + ", with --baseline warn where nothing can pass yet"
-	}
-	return s.Run.next(resume)
-}
-
-// next is what to type after an end that every kind of loop knows.
-func (r *Run) next(resume string) string {
-	switch r.Outcome.Ending {
-	case journal.DeadlinePast:
-		return resume + " --deadline 8h"
-	case journal.CostReached:
-		return fmt.Sprintf("%s --max-cost %g", resume, 2*r.State.Config.MaxCostUSD)
-	case journal.AgentUnusable:
-		return "make the agent run, then " + resume
-	case journal.ProviderFails:
-		return "when the agent's provider answers again, " + resume
-	case journal.QuotaUsedUp:
-		return resume + afterReset(r.Outcome)
-	case journal.DiskFull:
-		return "free some space, then " + resume + "; --min-free-disk sets how much is wanted"
-	case journal.GitRefused:
-		return "correct what git refused, then " + resume
-	}
-	return resume
-}
-
-// afterReset says when there is more of a quota, as the end of a command line.
-func afterReset(out loop.Outcome) string {
-	if out.Until.IsZero() {
-		return ""
-	}
-	return "   (after " + terminal.Moment(out.Until) + "; with --on-limit wait it asks at once)"
-}
-
 // agentsText counts the attempts by what they were run with, where that was not always the same.
 func agentsText(used []journal.AgentUse) string {
 	if len(used) < 2 {
@@ -622,7 +498,6 @@ type Run struct {
 
 	Interrupted int    // attempts that State.Iteration does not count
 	Here        string // what a command needs besides where it is typed
-	Typed       string // flags that a start was given, which another one would need again
 }
 
 // attempts counts them in words.
@@ -669,48 +544,12 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 	if text := e.aside(commitsIn(st)); text != "" {
 		p.say("%s", text)
 	}
-	p.say("next: %s", s.Command())
+	p.WriteString(s.here().lines())
 	return p.String()
 }
 
 // Readable is an ending's word in a sentence.
 func Readable(word string) string { return strings.ReplaceAll(word, "_", " ") }
-
-// afterPrompt is the command that a person would type after a loop over a prompt.
-func (r *Run) afterPrompt(resume string) string {
-	c := r.State.Config
-	switch r.Outcome.Ending {
-	case journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
-		if n := commitsIn(r.State); n > 0 {
-			return r.log(n)
-		}
-		if r.State.Iteration == 0 { // nothing was left to do
-			return "descartes plan" + r.Here
-		}
-		return "look at what it did; descartes loop logs --name " + r.ID + r.Here
-	case journal.LimitReached:
-		return fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations)
-	case journal.AgentUnusable:
-		if n := len(r.State.Summaries); n > 0 && r.State.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
-			return "descartes loop logs --name " + r.ID + r.Here + " shows what it said; then " + resume
-		}
-	case journal.PlanMissing:
-		return "descartes plan"
-	case journal.GateBlocked:
-		if g := reportGate(r.State); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
-			return "see to that, then " + resume + "; with --yes it goes on all the same"
-		}
-		return "see to that, then " + resume
-	case journal.BreakerOpen:
-		return afterCooldown(r.Outcome, resume)
-	case journal.GateAsks:
-		if r.Outcome.Question != "" {
-			return "write the answer into the next prompt with descartes loop tune --name " + r.ID + " --edit" + r.Here + ", then " + resume
-		}
-		return resume + " --yes"
-	}
-	return r.next(resume)
-}
 
 func commitsIn(s *loop.State) (n int) {
 	for _, i := range s.Summaries {
@@ -719,16 +558,4 @@ func commitsIn(s *loop.State) (n int) {
 		}
 	}
 	return n
-}
-
-// ResumeCommand is the command that resumes a loop, typed where the user is.
-func ResumeCommand(root, id, path, here string) string {
-	home := loop.NewHome(root)
-	switch path {
-	case home.Default():
-		return "descartes loop resume" + here
-	case home.Named(id):
-		return "descartes loop resume --name " + id + here
-	}
-	return "descartes loop resume --state-file " + terminal.Quote(path) + here
 }

@@ -105,7 +105,7 @@ func (w *Why) say(format string, args ...any) {
 func (w *Why) live() bool { return w.view != nil && w.view.Live }
 
 // command is one that is about the task, as it is typed.
-func (w *Why) command(words string) string { return "descartes " + words + w.board.Named() + w.here }
+func (w *Why) command(words string) string { return "descartes " + words + w.board.Named() }
 
 func (w *Why) about(words, task string) string { return w.command(words + " " + terminal.Quote(task)) }
 
@@ -336,7 +336,15 @@ func (w *Why) start() string {
 	case w.view != nil && !w.view.State.Completed:
 		return w.resume("")
 	}
-	return w.command("loop start")
+	return w.anew()
+}
+
+// anew is the command that starts another loop over the list, as the last one was.
+func (w *Why) anew() string {
+	if w.view == nil {
+		return w.command("loop start")
+	}
+	return w.command("loop start") + w.view.State.Config.Typed.String()
 }
 
 // toDo is for a task that nothing but other tasks keeps from being run.

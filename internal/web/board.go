@@ -31,7 +31,7 @@ type view struct {
 	Active        time.Time
 	Ends          *time.Time // as far as anybody can say
 	Deadline      *time.Time
-	Next          string // what a person would type now; "" while it runs
+	Next          *report.Next // nil while it runs
 	Columns       []column
 	Running       []running
 	Stuck         []stuck
@@ -166,7 +166,8 @@ func newView(st *report.Status, now time.Time) *view {
 	if v.Live {
 		v.Ends, v.Deadline = r.Ends, st.View.State.Config.Deadline
 	} else {
-		v.Next = st.Summary("").Next()
+		next := st.Summary("").Next()
+		v.Next = &next
 	}
 	if st.Board != nil {
 		v.file = st.Board.File.Path()

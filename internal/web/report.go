@@ -20,7 +20,7 @@ import (
 type reportPage struct {
 	*view
 	Now   time.Time
-	Next  string
+	Next  *report.Next
 	Left  string // the command that does what --push could not
 	Tasks []*reportTask
 	CSS   template.CSS
@@ -45,8 +45,8 @@ type reportAttempt struct {
 // Shape is the verdict for those who do not see colours.
 func (a reportAttempt) Shape() string { return shape(a.Verdict) }
 
-// Report writes a loop as one HTML file. next is the command that a person would type now.
-func Report(w io.Writer, st *report.Status, next string) error {
+// Report writes a loop as one HTML file. next is what a person would do now, nil for nothing.
+func Report(w io.Writer, st *report.Status, next *report.Next) error {
 	pages, err := template.New("").Funcs(funcs()).ParseFS(assets, "assets/*.html")
 	if err != nil {
 		return err

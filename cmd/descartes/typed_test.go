@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// typedCmd is "typed N SOURCE PATTERN": what the first group of the pattern finds in stdout, stderr or a file is typed as it stands into a shell, here,
+// and must exit with N. What follows sees its output.
+func typedCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: typed N stdout|stderr|FILE PATTERN")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	pattern, err := regexp.Compile("(?m)" + args[2])
+	ts.Check(err)
+	found := pattern.FindStringSubmatch(ts.ReadFile(args[1]))
+	if len(found) < 2 {
+		ts.Fatalf("%s has nothing like %q with a group", args[1], args[2])
+	}
+	ts.Logf("[typed] %s", found[1])
+	got := 0
+	if err := ts.Exec("sh", "-c", found[1]); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%s: exit code %d, want %d", found[1], got, want)
+	}
+}
+
+// commandIn is a command of ours in a text, with the flags that follow it.
+var commandIn = regexp.MustCompile(`descartes((?: [a-z][a-z-]*)+)((?: +(?:--?[a-z][a-z-]*|[^- ;,()]\S*|%\S*|<\S*))*)`)
+
+// TestCommandsInMessages reads every text that the program may print and finds the commands that it names. Each has to be a command, with flags that
+// it has, and some script has to type it.
+func TestCommandsInMessages(t *testing.T) {
+	typed := typedInScripts(t)
+	for place, text := range texts(t) {
+		for _, m := range commandIn.FindAllStringSubmatch(text, -1) {
+			cmd, _, err := newRootCmd().Find(strings.Fields(m[1]))
+			if err != nil || cmd.Parent() == nil || cmd.Name() == "loop" || slices.Contains(sentences(), text) {
+				continue // a sentence: "descartes was stopped"
+			}
+			cmd.InitDefaultHelpFlag()
+			path := strings.TrimPrefix(cmd.CommandPath(), "descartes ")
+			var flags []string
+			for _, f := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(m[2], -1) {
+				flags = append(flags, f)
+				if cmd.Flag(strings.TrimPrefix(f, "--")) == nil {
+					t.Errorf("%s: descartes %s has no flag %s: %q", place, path, f, text)
+				}
+			}
+			if !slices.ContainsFunc(typed, func(line string) bool {
+				if !strings.Contains(line, "descartes "+path) {
+					return false
+				}
+				for _, f := range flags {
+					if !strings.Contains(line, f) {
+						return false
+					}
+				}
+				return true
+			}) {
+				t.Errorf("%s: no script types what stands here: descartes %s %s: %q", place, path, strings.Join(flags, " "), text)
+			}
+		}
+	}
+}
+
+// sentences name a command, and are not to be typed.
+func sentences() []string {
+	return []string{
+		"descartes loop start --prompt-file repeats a prompt until a gate ends it",
+		"descartes prompt does not take --%s: it runs its prompt once",
+		"it speaks version %s of the Agent Client Protocol, and descartes version %d: ",
+		"open the address that descartes serve has printed: it has the key to this page",
+		"the demo went wrong: descartes spec ended with exit status %d",
+		"leave --json out here, and give it to descartes loop attach",
+		"chosen with descartes loop tune",
+		"start another with descartes loop start",
+		"descartes init --yes asks nothing",                          // of a terminal that went away: init.txtar runs it
+		"Implementation plan not found. Run 'descartes plan' first.", // the words that such a loop's users look for; its hint has the command
+	}
+}
+
+// typedInScripts are the lines of scripts that type what was printed.
+func typedInScripts(t *testing.T) (lines []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "testdata", "script", "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.HasPrefix(line, "typed ") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// texts are the string literals of the program's code by place, but for the help of commands, which shows examples.
+func texts(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (slices.Contains([]string{"testdata", ".git", "demo", "descartes-fleet"}, d.Name())) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if kv, ok := n.(*ast.KeyValueExpr); ok {
+				if key, ok := kv.Key.(*ast.Ident); ok && (key.Name == "Long" || key.Name == "Short") {
+					return false
+				}
+			}
+			if field, ok := n.(*ast.Field); ok && field.Tag != nil {
+				return false
+			}
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if text, err := strconv.Unquote(lit.Value); err == nil && strings.Contains(text, "descartes ") {
+					out[strings.TrimPrefix(set.Position(lit.Pos()).String(), "../../")] = text
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,265 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"descartes/internal/config"
+	"descartes/internal/terminal"
+	"descartes/loop"
+	"descartes/loop/journal"
+)
+
+// Next is what to do next. Its commands work as they stand, typed one after the other.
+type Next struct {
+	Where    string   // where they are typed; "" for there where the text is read
+	First    string   // what no command does, and comes before them
+	Commands []string // to type
+	Or       string   // another command in place of the last
+	Note     string   // what else there is to know
+}
+
+func do(commands ...string) Next { return Next{Commands: commands} }
+
+// after is Next with something to do before.
+func (n Next) after(what string) Next {
+	n.First = what
+	return n
+}
+
+// lines is a line for each thing.
+func (n Next) lines() string {
+	var b strings.Builder
+	if n.First != "" {
+		fmt.Fprintf(&b, "first: %s\n", n.First)
+	}
+	for i, c := range n.Commands {
+		fmt.Fprintf(&b, "%s: %s\n", []string{"next", "then"}[min(i, 1)], c)
+	}
+	if n.Or != "" {
+		fmt.Fprintf(&b, "or: %s\n", n.Or)
+	}
+	if n.Note != "" {
+		fmt.Fprintf(&b, "note: %s\n", n.Note)
+	}
+	return b.String()
+}
+
+// Typed is the commands as one line for a shell.
+func (n Next) Typed() string { return strings.Join(n.Commands, "; ") }
+
+// OneLine is all of it in a sentence, with mark around what is to be typed.
+func (n Next) OneLine(mark string) string {
+	quoted := func(s string) string { return mark + strings.ReplaceAll(s, "`", "") + mark }
+	text := quoted(n.Typed())
+	if n.Where != "" {
+		text = n.Where + ": " + text
+	}
+	if n.First != "" {
+		text = n.First + ", then " + text
+	}
+	if n.Or != "" {
+		text += ", or: " + quoted(n.Or)
+	}
+	if n.Note != "" {
+		text += " (" + n.Note + ")"
+	}
+	return text
+}
+
+// here is what to do now, there where the run was.
+func (s *Summary) here() Next {
+	resume := s.Run.resume()
+	if s.Board == nil {
+		return s.Run.afterPrompt(resume)
+	}
+	state := s.Run.State
+	tag := s.Named()
+	again := "descartes loop start" + tag
+	if len(state.BlockedTasks) > 0 {
+		again = resume + " --retry-blocked"
+	}
+	switch s.Run.Outcome.Ending {
+	case journal.AllDone:
+		if n := len(state.WaveCommits); n > 0 {
+			return do(s.Run.log(n))
+		}
+		return do("git status")
+	case journal.StepDone:
+		if s.Board.Next() == "" {
+			return do("descartes waves" + tag)
+		}
+		if s.Later && !s.Away {
+			return do(resume + " --step")
+		}
+		return do("descartes loop step" + tag + state.Config.Typed.String())
+	case journal.TasksBlocked:
+		if asked := s.questions(); len(asked) > 0 {
+			return do("descartes answer --edit "+terminal.Quote(terminal.Clean(asked[0].Task))+tag, resume)
+		}
+		for _, b := range state.BlockedTasks {
+			return do("descartes attempts "+terminal.Quote(terminal.Clean(b.Task.ID))+tag, again)
+		}
+		return do("descartes waves" + tag)
+	case journal.LimitReached:
+		return do(fmt.Sprintf("%s --max-iterations %d", resume, 2*max(1, state.Config.Scud.MaxTotalIterations)))
+	case journal.BreakerOpen:
+		if len(state.BlockedTasks) > 0 {
+			resume = again
+		}
+		n := do(s.Run.logs(), resume)
+		n.Note = "correct what made them fail before you resume"
+		return n
+	case journal.GateAsks: // the review of a wave
+		look := "git status"
+		if state.Config.Slots() > 0 {
+			look = "git diff HEAD refs/descartes/" + s.Run.ID + "/state"
+		}
+		n := do(look, resume+" --yes")
+		n.Note = "--yes commits the wave all the same"
+		return n
+	case journal.ChecksFail:
+		if len(state.BlockedTasks) > 0 {
+			return do(again)
+		}
+		n := do(s.Run.logs(), resume)
+		n.Note = "correct what fails and commit it before you resume"
+		return n
+	case journal.BaselineFails:
+		n := do(resume)
+		n.First, n.Or = "look at .descartes/runs/"+s.Run.ID+"/logs/baseline.log and make verify pass", resume+" --baseline warn"
+		if state.Completed {
+			n.Commands = []string{"descartes loop start" + tag + state.Config.Typed.String()}
+			n.Or = "descartes loop start" + tag + state.Config.Typed.And(map[string][]string{"baseline": {"warn"}}).String()
+		}
+		n.Note = "--baseline warn is for work before which nothing can pass"
+		return n
+	}
+	return s.Run.next(resume)
+}
+
+// resume is the command that resumes this loop.
+func (r *Run) resume() string { return ResumeCommand(r.Root, r.ID, r.Path, r.Here) }
+
+func (r *Run) logs() string { return "descartes loop logs --name " + r.ID + r.Here }
+
+// next is what to do after an end that every kind of loop knows.
+func (r *Run) next(resume string) Next {
+	n := do(resume)
+	switch r.Outcome.Ending {
+	case journal.DeadlinePast:
+		return do(resume + " --deadline 8h")
+	case journal.CostReached:
+		return do(fmt.Sprintf("%s --max-cost %g", resume, 2*r.State.Config.MaxCostUSD))
+	case journal.AgentUnusable:
+		return n.after("make the agent run")
+	case journal.ProviderFails:
+		return n.after("wait until the agent's provider answers again")
+	case journal.QuotaUsedUp:
+		if !r.Outcome.Until.IsZero() {
+			n.Or, n.Note = resume+" --on-limit wait", "--on-limit wait asks the provider at once, and waits for it"
+			return n.after("wait until " + terminal.Moment(r.Outcome.Until))
+		}
+	case journal.DiskFull:
+		n.Note = "--min-free-disk sets how much has to be free"
+		return n.after("free some space")
+	case journal.GitRefused:
+		return n.after("correct what git refused")
+	}
+	return n
+}
+
+// afterPrompt is what to do after a loop over a prompt.
+func (r *Run) afterPrompt(resume string) Next {
+	c := r.State.Config
+	n := do(resume)
+	plan := "descartes plan" + c.Typed.Without("replan") + r.Here
+	switch r.Outcome.Ending {
+	case journal.PromiseSeen, journal.CommandSucceeded, journal.GateDone:
+		if n := commitsIn(r.State); n > 0 {
+			return do(r.log(n))
+		}
+		if r.State.Iteration == 0 { // nothing was left to do
+			return do(plan)
+		}
+		return do(r.logs())
+	case journal.LimitReached:
+		return do(fmt.Sprintf("%s --max-iterations %d", resume, 2*c.MaxIterations))
+	case journal.AgentUnusable:
+		if n := len(r.State.Summaries); n > 0 && r.State.Summaries[n-1].ExitCode == 0 { // it ran, and did nothing
+			return do(r.logs(), resume)
+		}
+	case journal.PlanMissing:
+		return do(plan)
+	case journal.GateBlocked:
+		if g := reportGate(r.State); g != nil && g.criteria != nil && g.criteria.Waiting != "" {
+			n.Or = resume + " --yes"
+			n.Note = "--yes continues all the same"
+		}
+		return n.after("remove what blocks it")
+	case journal.BreakerOpen:
+		if r.Outcome.Until.IsZero() {
+			return do(resume + " --yes").after("correct what went wrong")
+		}
+		n.Or = resume + " --yes"
+		n.Note = "--yes lets it try now"
+		return n.after("wait until " + r.Outcome.Until.Local().Format("2006-01-02 15:04:05") + ", when one iteration may try")
+	case journal.GateAsks:
+		if r.Outcome.Question != "" {
+			n := do("descartes loop tune --name "+r.ID+" --edit"+r.Here, resume)
+			n.Note = "write the answer into the next prompt"
+			return n
+		}
+		return do(resume + " --yes")
+	}
+	return r.next(resume)
+}
+
+// Next is what to do now. Where the run was elsewhere, as a job's, it is what to do on the reader's machine.
+func (s *Summary) Next() Next {
+	if !s.Away {
+		return s.here()
+	}
+	c := &s.Run.State.Config
+	n := Next{Where: "on your machine", Commands: []string{"git pull"}}
+	if branch := cmp.Or(s.Run.Outcome.Branch, c.Git.Branch); branch != "" {
+		n.Commands = []string{"git fetch", "git switch " + terminal.Quote(terminal.Clean(branch)), "git pull"}
+	}
+	if c.Git.Push {
+		n.Commands = append(n.Commands, "git fetch origin 'refs/descartes/*:refs/descartes/*'")
+	}
+	typed := c.Typed.Without("ci", "junit", "summary", "ok-exit", "push", "branch", "create-branch", "deadline")
+	if e := s.Run.Outcome.Ending; e.Final() && e != journal.TasksBlocked {
+		n.Commands = append(n.Commands, s.here().Commands...)
+	} else if s.Board != nil {
+		start := "descartes loop start" + config.ListFlags(s.File.Tag(), s.Scud.TasksFile) + typed
+		if s.Graph.Counts().Blocked > 0 {
+			start += " --retry-blocked"
+		}
+		n.Commands = append(n.Commands, start)
+	} else if kind := s.Run.State.Kind; kind != loop.KindPrompt {
+		n.Commands = append(n.Commands, "descartes "+kind+typed)
+	} else {
+		n.Note = "then start the loop again"
+	}
+	switch s.Run.Outcome.Ending {
+	case journal.LimitReached, journal.DeadlinePast, journal.CostReached, journal.QuotaUsedUp:
+		if c.Git.Push && s.Run.Outcome.Unpushed == "" {
+			n.Where = "the job's next run continues from here; or on your machine"
+		}
+	}
+	return n
+}
+
+// ResumeCommand is the command that resumes a loop, typed where the user is.
+func ResumeCommand(root, id, path, here string) string {
+	home := loop.NewHome(root)
+	switch path {
+	case home.Default():
+		return "descartes loop resume" + here
+	case home.Named(id):
+		return "descartes loop resume --name " + id + here
+	}
+	return "descartes loop resume --state-file " + terminal.Quote(path) + here
+}
