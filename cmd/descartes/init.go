@@ -39,7 +39,7 @@ var initFiles embed.FS
 
 func newInitCmd() *cobra.Command {
 	var dir string
-	var claude, opencode, full, yes, force, dryRun bool
+	var claude, opencode, speckit, full, yes, force, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write descartes.yaml, asking three questions, or commands for an editor's agent",
@@ -52,6 +52,7 @@ sample.
   descartes init --full        # a commented descartes.yaml with every setting
   descartes init --claude      # /ralph-wiggum:ralph-loop, :cancel-ralph, :help
   descartes init --opencode    # /ralph-wiggum/ralph-loop and so on
+  descartes init --speckit     # the implement step of Spec Kit's workflow
 
 A file that is there already is left alone, unless --force replaces it.`,
 		Args: takes(0, 0, ""),
@@ -70,7 +71,10 @@ A file that is there already is left alone, unless --force replaces it.`,
 				w.tree("opencode", filepath.Join(".opencode", "command"))
 				w.next("in opencode: /ralph-wiggum/ralph-loop TAG")
 			}
-			if !claude && !opencode {
+			if speckit {
+				w.speckit()
+			}
+			if !claude && !opencode && !speckit {
 				w.project(cmd, full, yes)
 			}
 			if w.err != nil {
@@ -83,6 +87,7 @@ A file that is there already is left alone, unless --force replaces it.`,
 	f.StringVar(&dir, "working-dir", ".", "write to the project of this `directory`")
 	f.BoolVar(&claude, "claude", false, "write a plugin for Claude Code")
 	f.BoolVar(&opencode, "opencode", false, "write commands for opencode")
+	f.BoolVar(&speckit, "speckit", false, "have Spec Kit's workflow run its tasks with descartes")
 	f.BoolVar(&full, "full", false, "write every setting, commented, instead of asking")
 	f.BoolVarP(&yes, "yes", "y", false, "take what is found, and ask nothing")
 	f.BoolVar(&force, "force", false, "replace files that are there")
@@ -315,6 +320,22 @@ func (w *initWriter) try(ctx context.Context, command string) {
 	}
 }
 
+// speckit makes descartes a step of Spec Kit's workflow: a type of step, and an overlay that puts it in the place of implement.
+func (w *initWriter) speckit() {
+	if fi, err := os.Stat(filepath.Join(w.root, ".specify")); err != nil || !fi.IsDir() {
+		w.err = badInput("specify init --here makes it one", "init --speckit: %s is not a Spec Kit project: it has no folder .specify", w.root)
+		return
+	}
+	w.tree("speckit", filepath.Join(".specify", "workflows"))
+	if _, err := os.Stat(filepath.Join(w.root, ".specify", "workflows", "speckit", "workflow.yml")); err != nil {
+		w.next("specify workflow add speckit")
+	}
+	if _, err := os.Stat(filepath.Join(w.root, loop.SettingsFile)); err != nil {
+		w.next("descartes init")
+	}
+	w.next(`specify workflow run speckit --input spec="what is to be built"`)
+}
+
 // tree writes all files of one folder of initFiles.
 func (w *initWriter) tree(from, to string) {
 	from = path.Join("init", from)
@@ -350,6 +371,12 @@ func (w *initWriter) put(to string, text []byte) {
 	if fi, err := os.Lstat(full); err == nil && !fi.Mode().IsRegular() {
 		w.err = badInput("remove it first", "init: %s is not a regular file", to)
 		return
+	}
+	for dir := filepath.Dir(to); dir != "."; dir = filepath.Dir(dir) {
+		if fi, err := os.Lstat(filepath.Join(w.root, dir)); err == nil && !fi.IsDir() {
+			w.err = badInput("make it a folder first", "init: %s is not a folder", dir)
+			return
+		}
 	}
 	old, err := plainfile.Read(w.root, full, config.MaxFile)
 	switch {
