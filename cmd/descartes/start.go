@@ -351,7 +351,7 @@ func (r *tagRun) startsWithout(cmd *cobra.Command, p *printer, s *settings) erro
 	if yes, _ := h.question(cmd.Context(), fmt.Sprintf("%s cannot run. Start the others? [Y/n]", terminal.Count(held, "task")), true); yes {
 		return nil
 	}
-	return badInput("descartes waves"+report.ListFlags(r.job.File.Tag(), r.job.Config.Scud.TasksFile)+" shows what is wrong with the list", "nothing was started")
+	return badInput("descartes waves"+config.ListFlags(r.job.File.Tag(), r.job.Config.Scud.TasksFile)+" shows what is wrong with the list", "nothing was started")
 }
 
 // reportIdle writes the reports that were asked for where no loop runs because none is needed, or because everything
