@@ -235,7 +235,7 @@ func (v viewed) options(in *os.File, p *printer) tui.Options {
 			}
 			return takeBack(loop.NewHome(v.root), s.State.ID, r)
 		},
-		Answer: v.answer, Spec: v.spec, Diff: v.diff, Log: v.log, Action: v.action,
+		Answer: v.answer, Proceed: v.proceed, Spec: v.spec, Diff: v.diff, Log: v.log, Action: v.action,
 	}
 }
 
@@ -253,6 +253,22 @@ func (v viewed) found() (*loop.Saved, error) {
 		err = errors.New("the loop is only starting")
 	}
 	return s, err
+}
+
+// proceed resumes a loop with yes to what its gate asks, in the background.
+func (v viewed) proceed() (string, error) {
+	s, err := v.found()
+	if err != nil {
+		return "", err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find our own program: %w", err)
+	}
+	if _, err := runSelf(context.Background(), self, v.root, "", []string{"loop", "resume", "--name", s.State.ID, "--yes", "--detach"}); err != nil {
+		return "", err
+	}
+	return "loop " + s.State.ID + " continues in the background", nil
 }
 
 // answer keeps what a person said of a task; "" only has it tried again.

@@ -8,8 +8,9 @@ import (
 )
 
 // Estimate is how long the rest of a tag's loop takes if every task that can still be done takes as long as those that its run
-// finished did; ok is false before it finished one. slots is how many tasks run at the same time.
-func Estimate(h *journal.State, g *scheduler.Graph, slots int, now time.Time) (left time.Duration, ok bool) {
+// finished did; ok is false before it finished one. late says that nothing is left by that measure, and what runs has taken much longer than it.
+// slots is how many tasks run at the same time.
+func Estimate(h *journal.State, g *scheduler.Graph, slots int, now time.Time) (left time.Duration, late, ok bool) {
 	took := map[string]time.Duration{}
 	for _, a := range h.Ended {
 		if a.Task != "" {
@@ -25,7 +26,7 @@ func Estimate(h *journal.State, g *scheduler.Graph, slots int, now time.Time) (l
 		}
 	}
 	if done == 0 {
-		return 0, false
+		return 0, false, false
 	}
 	mean := spent / time.Duration(done)
 	var work time.Duration
@@ -43,7 +44,8 @@ func Estimate(h *journal.State, g *scheduler.Graph, slots int, now time.Time) (l
 	}
 	for k, a := range h.Running {
 		if k.Task != "" && a.Phase != journal.PhaseOpen {
-			work -= min(mean, now.Sub(a.Started))
+			took := now.Sub(a.Started)
+			work, late = work-min(mean, took), late || muchLonger(took, mean)
 		}
 	}
 	left = max(work/time.Duration(max(1, slots)), 0)
@@ -53,11 +55,14 @@ func Estimate(h *journal.State, g *scheduler.Graph, slots int, now time.Time) (l
 	if w, waits := h.WaitsUntil(); waits && w.Until.After(now) {
 		left += w.Until.Sub(now)
 	}
-	return left, true
+	return left, late && left == 0, true
 }
 
+// muchLonger says of a time that the mean says nothing about it any more.
+func muchLonger(took, mean time.Duration) bool { return took > mean+max(mean/2, 10*time.Second) }
+
 // EstimateIterations is the same for a loop over a prompt that has all the iterations that it may have: it may end sooner.
-func EstimateIterations(h *journal.State, most int, now time.Time) (left time.Duration, ok bool) {
+func EstimateIterations(h *journal.State, most int, now time.Time) (left time.Duration, late, ok bool) {
 	var spent time.Duration
 	done := 0
 	for _, a := range h.Ended {
@@ -67,14 +72,15 @@ func EstimateIterations(h *journal.State, most int, now time.Time) (left time.Du
 		}
 	}
 	if done == 0 {
-		return 0, false
+		return 0, false, false
 	}
 	mean := spent / time.Duration(done)
 	left = mean * time.Duration(max(0, most-done))
 	for k, a := range h.Running {
 		if k.Iteration > 0 && a.Phase != journal.PhaseOpen {
-			left -= min(mean, now.Sub(a.Started))
+			took := now.Sub(a.Started)
+			left, late = left-min(mean, took), late || muchLonger(took, mean)
 		}
 	}
-	return max(left, 0), true
+	return max(left, 0), late && left <= 0, true
 }

@@ -206,7 +206,9 @@ func (st *Status) done(row func(name, format string, args ...any)) {
 		return
 	}
 	now := time.Now()
-	if left, ok := st.estimate(now); ok {
+	if left, late, ok := st.estimate(now); late {
+		row("Estimate", "unknown: what runs takes longer than usual")
+	} else if ok {
 		row("Estimate", "%s more, until %s, if the rest takes as long%s", terminal.Spell(left), terminal.Moment(now.Add(left)), st.pace(now))
 	} else {
 		row("Estimate", "unknown before a task is done")
@@ -217,13 +219,13 @@ func (st *Status) done(row func(name, format string, args ...any)) {
 }
 
 // estimate is how long the rest may take; ok is false where nobody knows.
-func (st *Status) estimate(now time.Time) (left time.Duration, ok bool) {
+func (st *Status) estimate(now time.Time) (left time.Duration, late, ok bool) {
 	s := &st.View.State
 	if s.Kind != loop.KindTag {
 		return EstimateIterations(st.View.History, s.Config.MaxIterations, now)
 	}
 	if st.Board == nil {
-		return 0, false
+		return 0, false, false
 	}
 	return Estimate(st.View.History, st.Board.Graph, s.Config.TasksAtOnce(), now)
 }
@@ -343,6 +345,28 @@ func (st *Status) waveView(p terminal.Paint, boxed bool) string {
 		b.WriteString(strings.TrimRight("  "+l, " ") + "\n")
 	}
 	return b.String()
+}
+
+// Ways are the ways in which a loop that nobody runs can be resumed now: resume, retry (its blocked tasks), step.
+func (st *Status) Ways() (ways []string) {
+	s := &st.View.State
+	if st.View.Live {
+		return nil
+	}
+	blocked, ready := false, false
+	if st.Board != nil {
+		blocked, ready = st.Board.Graph.Counts().Blocked > 0, st.Board.Next() != ""
+	}
+	if !s.Completed || journal.Ending(s.ExitReason.Type) == journal.TasksBlocked && ready {
+		ways = append(ways, "resume")
+	}
+	if blocked {
+		ways = append(ways, "retry")
+	}
+	if ready && (!s.Completed || journal.Ending(s.ExitReason.Type) == journal.StepDone) {
+		ways = append(ways, "step")
+	}
+	return ways
 }
 
 // resume is the command that resumes the loop, in its project.
@@ -542,7 +566,7 @@ func (st *Status) Report(waves bool) StatusJSON {
 		out.Running = append(out.Running, r)
 	}
 	if now := time.Now(); st.View.Live {
-		if left, ok := st.estimate(now); ok {
+		if left, late, ok := st.estimate(now); ok && !late {
 			at := now.Add(left).Round(time.Second)
 			out.Ends = &at
 		}

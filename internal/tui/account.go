@@ -291,13 +291,22 @@ func (a *account) word(in *time.Location) (text, colour string) {
 	return end.Ending.Words(), terminal.Yellow
 }
 
+// gateAsks is what the gate of a prompt loop that has stopped asks, to be answered with yes or no; "" for nothing.
+func (a *account) gateAsks() string {
+	end, last := a.state.Finished, a.state.Prompt.Last
+	if a.live || a.tag() || end == nil || end.Ending != journal.GateAsks || last != nil && last.Detail != nil && last.Detail.Question != "" { // which wants words
+		return ""
+	}
+	return cmp.Or(terminal.Clean(end.Message), "The loop waits for an answer.")
+}
+
 // nobodyAsks says why there is nothing to answer, or where that is done: a prompt loop that asks has ended.
 func (a *account) nobodyAsks() string {
 	switch end := a.state.Finished; {
 	case a.tag():
 		return "no task waits for an answer"
 	case end != nil && end.Ending == journal.GateAsks:
-		return "descartes loop resume --name " + a.saved.State.ID + " --yes answers yes"
+		return "descartes loop tune --name " + a.saved.State.ID + " --edit writes the answer into the next prompt"
 	}
 	return "the loop asks nothing"
 }
@@ -306,14 +315,14 @@ func (a *account) nobodyAsks() string {
 func (a *account) slots() int { return max(1, a.saved.State.Config.Slots()) }
 
 // left is when the loop will be over, as far as anybody can say.
-func (a *account) left(now time.Time) (time.Duration, bool) {
+func (a *account) left(now time.Time) (left time.Duration, late, ok bool) {
 	switch {
 	case !a.live || a.state.Finished != nil:
-		return 0, false
+		return 0, false, false
 	case !a.tag():
 		return report.EstimateIterations(a.state, a.saved.State.Config.MaxIterations, now)
 	case a.board == nil:
-		return 0, false
+		return 0, false, false
 	}
 	return report.Estimate(a.state, a.board.Graph, a.saved.State.Config.TasksAtOnce(), now)
 }

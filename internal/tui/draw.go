@@ -251,7 +251,12 @@ func (m *model) facts() (parts []string, left string) {
 	if !a.live || a.state.Finished != nil {
 		return parts, ""
 	}
-	if d, ok := a.left(m.opt.Now()); ok {
+	if end := a.saved.State.Config.Deadline; end != nil {
+		parts = append(parts, "no attempt after "+end.In(m.opt.Now().Location()).Format("15:04"))
+	}
+	if d, late, ok := a.left(m.opt.Now()); late {
+		left = "longer than usual"
+	} else if ok {
 		about := "about "
 		switch {
 		case !a.tag():
@@ -475,7 +480,7 @@ func (m *model) keys() string {
 		if undo != "" {
 			list = append(list, [2]string{keyOf(undo), "don't " + string(undo)})
 		}
-		if r != nil && r.in == asks && m.opt.Answer != nil {
+		if r != nil && r.in == asks && m.opt.Answer != nil || m.loop.gateAsks() != "" && m.opt.Proceed != nil {
 			list = append(list, [2]string{"a", "answer"})
 		}
 		if r != nil && (r.in == blocked || r.in == asks) && m.opt.Answer != nil {

@@ -402,6 +402,11 @@ func (m *model) takingBack(r loop.Request) func() tea.Cmd {
 
 func doneWith(said string, err error) tea.Msg { return doneMsg{said, err} }
 
+func (m *model) proceeding() tea.Cmd {
+	proceed := m.opt.Proceed
+	return func() tea.Msg { return doneWith(proceed()) }
+}
+
 // retry has the chosen blocked task tried again.
 func (m *model) retry() tea.Cmd {
 	r := m.row()
@@ -424,6 +429,13 @@ func (m *model) answer() tea.Cmd {
 	r := m.row()
 	if r == nil || r.in != asks {
 		at := slices.IndexFunc(m.loop.rows, func(r row) bool { return r.in == asks })
+		if text := m.loop.gateAsks(); at < 0 && text != "" && m.opt.Proceed != nil {
+			m.choice = &choice{text, []answer{
+				{[]string{"y", "enter"}, "yes: the loop continues in the background", m.proceeding},
+				{[]string{"n"}, "no: it stays as it is", func() tea.Cmd { return nil }},
+			}}
+			return nil
+		}
 		if at < 0 {
 			m.say(m.loop.nobodyAsks())
 			return nil

@@ -32,6 +32,7 @@ type Options struct {
 	Request   func(r loop.Request, now bool) (said string, err error)       // pause, cancel
 	TakeBack  func(r loop.Request) (said string, err error)                 // what was asked, as long as it has not happened
 	Answer    func(task, text string) (said string, err error)              // what its agent asked; a blocked task is tried again with it, or with ""
+	Proceed   func() (said string, err error)                               // a loop whose gate asks is resumed with yes, in the background
 	Spec      func(ctx context.Context, a *journal.Attempt) (string, error) // what its agent was given
 	Diff      func(ctx context.Context, a *journal.Attempt) (string, error) // what it changed
 	Log       func(a *journal.Attempt, width int) (string, error)           // the end of what it printed

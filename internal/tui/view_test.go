@@ -111,6 +111,10 @@ func (w *world) model(width, height int) *model {
 			w.asked = append(w.asked, task+": "+text)
 			return "task " + task + " is tried again", nil
 		},
+		Proceed: func() (string, error) {
+			w.asked = append(w.asked, "proceed")
+			return "it continues in the background", nil
+		},
 		Spec: func(_ context.Context, a *journal.Attempt) (string, error) { return "# Task " + a.Task, nil },
 		Diff: func(context.Context, *journal.Attempt) (string, error) { return "", errors.New("git refused") },
 		Log: func(a *journal.Attempt, _ int) (string, error) {
@@ -453,6 +457,50 @@ func TestAsks(t *testing.T) {
 	}
 	if strings.Contains(frame(m), "asks\n") && len(m.asked) > 0 {
 		t.Error("it still asks")
+	}
+}
+
+// TestGateOfAStoppedLoop answers what the gate of a loop asks that has stopped for it.
+func TestGateOfAStoppedLoop(t *testing.T) {
+	for _, c := range []struct {
+		keys, asked string
+		question    string
+		shows       string
+	}{
+		{keys: "a", shows: "G2: step done, continue?"},
+		{keys: "a y", asked: "proceed", shows: "it continues in the background"},
+		{keys: "a n"},
+		{keys: "a y", question: "Which colour?", shows: "descartes loop tune --name loop-1a2b --edit"},
+	} {
+		w := repetition(t)
+		w.then(0, &journal.Event{Type: journal.IterationFinished, Iteration: 3, Attempt: 1, Decision: journal.Continue, Detail: &journal.Detail{Question: c.question}},
+			&journal.Event{Type: journal.LoopFinished, Reason: string(journal.GateAsks), Message: "G2: step done, continue?", Detail: &journal.Detail{End: string(journal.GateAsks)}})
+		m := w.model(80, 24)
+		w.lives(false)
+		m.read()
+		for _, key := range strings.Fields(c.keys) {
+			press(m, key)
+		}
+		if got := strings.Join(w.asked, " "); got != c.asked || !strings.Contains(frame(m), c.shows) {
+			t.Errorf("%s: asked %q\n%s", c.keys, got, frame(m))
+		}
+	}
+}
+
+// TestLate says of what takes much longer than all before that nobody knows when it ends, and until when anything is begun.
+func TestLate(t *testing.T) {
+	w := repetition(t)
+	end := w.now.Add(3 * time.Hour)
+	w.saved.State.Config.MaxIterations, w.saved.State.Config.Deadline = 3, &end
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{{0, "a few seconds left"}, {20 * time.Minute, "longer than usual"}} {
+		w.now = w.now.Add(c.after)
+		got := frame(w.model(100, 24))
+		if !strings.Contains(got, c.want) || !strings.Contains(got, "no attempt after "+end.Format("15:04")) {
+			t.Errorf("after %v it shows\n%s", c.after, got)
+		}
 	}
 }
 

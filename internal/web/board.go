@@ -32,6 +32,7 @@ type view struct {
 	Ends          *time.Time // as far as anybody can say
 	Deadline      *time.Time
 	Next          *report.Next // nil while it runs
+	Can           []string     // what it can be resumed to: resume, retry, step; nothing while it runs
 	Columns       []column
 	Running       []running
 	Stuck         []stuck
@@ -167,7 +168,7 @@ func newView(st *report.Status, now time.Time) *view {
 		v.Ends, v.Deadline = r.Ends, st.View.State.Config.Deadline
 	} else {
 		next := st.Summary("").Next()
-		v.Next = &next
+		v.Next, v.Can = &next, st.Ways()
 	}
 	if st.Board != nil {
 		v.file = st.Board.File.Path()

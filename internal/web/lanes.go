@@ -198,12 +198,20 @@ func (d *drawing) bar(id string, a *journal.Attempt, at func(time.Time) float64)
 	}
 	label := cmp.Or(a.Task, fmt.Sprintf("#%d", a.Iteration))
 	b := bar{X: at(a.Started), State: state, Label: label, Href: taskPath(id, a),
-		Title: fmt.Sprintf("%s %s, attempt %d: %s, %s", label, a.Title, a.Number, state, terminal.Duration(d.end(a).Sub(a.Started)))}
-	b.W = max(at(d.end(a))-b.X, 1)
+		Title: fmt.Sprintf("%s %s, attempt %d: %s, %s", label, a.Title, a.Number, state, terminal.Duration(d.worked(a).Sub(a.Started)))}
+	b.W = max(at(d.worked(a))-b.X, 1)
 	if b.W < 9*float64(len(label)) {
 		b.Label = ""
 	}
 	return b
+}
+
+// worked is when an attempt was done with its own work: a candidate then waits for the others.
+func (d *drawing) worked(a *journal.Attempt) time.Time {
+	if end := d.end(a); a.Passed.IsZero() || a.Passed.After(end) {
+		return end
+	}
+	return a.Passed
 }
 
 // waits are the times in which a slot did nothing and the journal tells why, in their order, as far as they are long enough to be seen.
@@ -212,6 +220,9 @@ func (d *drawing) waits(slot int, list []*journal.Attempt, from, to time.Time) (
 	for _, a := range list {
 		if a.Started.Sub(free) > least {
 			out = append(out, fill(free, a.Started, append(known, d.before(a, free)))...)
+		}
+		if done, over := d.worked(a), d.end(a); over.Sub(done) > least {
+			out = append(out, span{done, over, waitDependency, "waited for the other candidates of task " + a.Task})
 		}
 		if free = later(free, d.end(a)); a.Settled.Sub(a.Ended) > 0 {
 			out = append(out, span{a.Ended, a.Settled, waitLock, "waited for the work on task " + a.Task + " to be integrated"})

@@ -30,6 +30,12 @@ func ends(after int, task string, number int, v journal.Verdict) journal.Event {
 	return journal.Event{Of: after, Type: journal.AttemptFinished, Task: task, Attempt: number, Verdict: v}
 }
 
+// of is an event of one of two candidates.
+func of(e journal.Event) journal.Event {
+	e.Round = 1
+	return e
+}
+
 // TestLanesWait draws what the journal tells of waits, each in the row of the slot that waited.
 func TestLanesWait(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -46,6 +52,10 @@ func TestLanesWait(t *testing.T) {
 		"another task": {want: "slot 2 dependency waited for task a, 50s",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), begins(0, 2, "b", 1), ends(10, "b", 1, journal.Failed), ends(50, "a", 1, journal.Failed),
 				begins(0, 2, "c", 1), ends(20, "c", 1, journal.Failed)}},
+		"other candidates": {want: "slot 1 dependency waited for the other candidates of task a, 40s",
+			events: []journal.Event{{Type: journal.LoopStarted}, of(begins(0, 1, "a", 1)), of(begins(0, 2, "a", 2)),
+				of(journal.Event{Of: 20, Type: journal.VerifyFinished, Task: "a", Attempt: 1, Detail: &journal.Detail{Passed: true}}),
+				of(ends(40, "a", 2, journal.Failed)), of(ends(0, "a", 1, journal.Verified))}},
 		"to be integrated": {want: "slot 1 lock waited for the work on task a to be integrated, 20s",
 			events: []journal.Event{{Type: journal.LoopStarted}, begins(0, 1, "a", 1), ends(30, "a", 1, journal.Verified), {Of: 20, Type: journal.Integrated, Task: "a", Attempt: 1},
 				begins(0, 1, "b", 1), ends(30, "b", 1, journal.Failed)}},

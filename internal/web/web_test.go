@@ -372,6 +372,12 @@ func TestNext(t *testing.T) {
 	p.attempt("1", journal.Verified, "")
 	if _, page := p.get("/loops/loop-1234", false, nil); !strings.Contains(page, "Next: <code>descartes loop resume</code>") {
 		t.Errorf("a killed loop: %s", page)
+	} else if !strings.Contains(page, `class="can-resume can-step "`) {
+		t.Errorf("a killed loop has no button that resumes it: %s", page)
+	}
+	p.append(&journal.Event{Type: journal.LoopFinished, Reason: string(journal.AllDone), Detail: &journal.Detail{End: string(journal.AllDone)}})
+	if _, page := p.get("/loops/loop-1234", false, nil); strings.Contains(page, "can-resume") || strings.Contains(page, "can-step") {
+		t.Errorf("an ended loop has buttons that cannot do anything: %s", page)
 	}
 }
 

@@ -36,6 +36,7 @@ type Attempt struct {
 	Phase  Phase
 	Look   string    // that examines it, in PhaseLook
 	Since  time.Time // when the phase began
+	Passed time.Time // of a candidate: when its checks had passed, and it began to wait for the others
 	Agent  *Detail   // what its agent came to; nil while it runs
 	Checks []*Detail // what ran on its work, in that order
 	Asked  []*Detail // what the agents came to that looks at it consulted, in that order
@@ -178,7 +179,7 @@ func (s *State) follow(e *Event) {
 		a := s.running(e)
 		a.checked(e.Detail)
 		if e.Round > 0 && e.Detail != nil && e.Detail.Passed {
-			a.Phase, a.Since = PhaseIntegrating, e.TS
+			a.Phase, a.Since, a.Passed = PhaseIntegrating, e.TS, e.TS
 		}
 	case LookStarted, LookAnswered:
 		if e.Task == "" && e.Iteration == 0 { // of a wave
