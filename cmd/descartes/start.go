@@ -165,22 +165,31 @@ func (s *settings) chooseTag(cmd *cobra.Command, root string) error {
 	for i, tag := range known {
 		fmt.Fprintf(out, "  %d  %s\n", i+1, terminal.Clean(tag))
 	}
-	fmt.Fprintf(out, "which one? [%d] ", usual+1)
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil {
-		return badInput("known tags: "+strings.Join(known, ", "), "no tag was chosen")
+	lines := bufio.NewReader(in)
+	for range 5 {
+		fmt.Fprintf(out, "Which one? A number or a name; q leaves [%d] ", usual+1)
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return badInput("known tags: "+strings.Join(known, ", "), "no tag was chosen")
+		}
+		line = cmp.Or(strings.TrimSpace(line), strconv.Itoa(usual+1))
+		if line == "q" && !slices.Contains(known, line) {
+			return &failure{code: exitInterrupted, err: errors.New("nothing was started")}
+		}
+		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(known) && !slices.Contains(known, line) {
+			line = known[n-1]
+		}
+		if slices.Contains(known, line) {
+			s.Scud.Tag = line
+			return nil
+		}
+		why := fmt.Sprintf("There is no tag %q", line)
+		if near := didYouMean(line, known); near != "" {
+			why += "; " + near
+		}
+		fmt.Fprintln(out, terminal.Clean(why))
 	}
-	line = strings.TrimSpace(line)
-	n, err := strconv.Atoi(cmp.Or(line, strconv.Itoa(usual+1)))
-	switch at := slices.Index(known, line); {
-	case at >= 0:
-		s.Scud.Tag = known[at]
-	case err == nil && n >= 1 && n <= len(known):
-		s.Scud.Tag = known[n-1]
-	default:
-		return badInput("known tags: "+strings.Join(known, ", "), "%q is not one of them", line)
-	}
-	return nil
+	return badInput("known tags: "+strings.Join(known, ", "), "no tag was chosen")
 }
 
 // startRun is loop start, loop step and run.

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRunChooses lets a person choose one of several lists: by number, by name, as offered, or none.
+func TestRunChooses(t *testing.T) {
+	for name, c := range map[string]struct {
+		types []string
+		code  int
+		shows string
+	}{
+		"a number":   {[]string{"2"}, 0, "tag beta: 1 task"},
+		"a name":     {[]string{"beta"}, 0, "tag beta: 1 task"},
+		"as offered": {[]string{""}, 0, "tag alpha: 1 task"},
+		"corrected":  {[]string{"7", "betaa", "2"}, 0, "did you mean beta?"},
+		"none":       {[]string{"q"}, exitInterrupted, "error: nothing was started"},
+		"the end":    {[]string{"\x04"}, exitInput, "error: no tag was chosen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ours, theirs, ok := pseudoTerminal(t)
+			if !ok {
+				t.Log("this machine has no pseudo terminals")
+				return
+			}
+			dir, home := t.TempDir(), t.TempDir()
+			for _, tag := range []string{"alpha", "beta"} {
+				path := filepath.Join(dir, ".scud", "tasks", tag+".json")
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(`{"tag":"`+tag+`","tasks":[{"id":1,"title":"One","status":"pending"}]}`), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[user]\n\tname = Test\n\temail = test@example.org\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command("git", "-C", dir, "init", "-q").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			cmd := exec.Command("descartes", "run", "--command", "fakeagent", "--verify", "true", "--dry-run", "--sandbox", "off")
+			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, theirs, theirs, theirs
+			cmd.Env = append(os.Environ(), "HOME="+home, "TERM=dumb", "DESCARTES_TIMES=false")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if err := theirs.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var seen shownText
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = io.Copy(&seen, ours) // ends with an error when the program has ended
+			}()
+			from := 0
+			for _, text := range c.types {
+				waitFor(t, &seen, &from, "q leaves [1] ")
+				if text != "\x04" {
+					text += "\n"
+				}
+				if _, err := io.WriteString(ours, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code := 0
+			var exit *exec.ExitError
+			if err := cmd.Wait(); errors.As(err, &exit) {
+				code = exit.ExitCode()
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			<-done
+			if code != c.code || !strings.Contains(seen.text(), c.shows) {
+				t.Errorf("exit code %d, want %d, and %q in\n%s", code, c.code, c.shows, seen.text())
+			}
+		})
+	}
+}
