@@ -133,10 +133,16 @@ func (w *initWriter) project(cmd *cobra.Command, full, yes bool) {
 	if full { // its settings are all comments
 		run += " " + terminal.Quote(cmp.Or(a.plan, a.source))
 	}
-	if full && a.verify != "" {
+	switch {
+	case full && a.verify != "":
 		run += " --verify " + terminal.Quote(a.verify)
+	case a.verify == "":
+		run += " --verify " + loop.NoVerify
 	}
 	w.next(list)
+	if w.uncommitted(cmd.Context(), a.plan) {
+		w.next(`git add -A && git commit -m "Before descartes"`)
+	}
 	w.next(run)
 }
 
@@ -318,6 +324,21 @@ func (w *initWriter) try(ctx context.Context, command string) {
 	default:
 		w.lines = append(w.lines, "verify passes: "+command)
 	}
+}
+
+// uncommitted reports whether the project has changes that a run would refuse: others than ours and the plan's.
+func (w *initWriter) uncommitted(ctx context.Context, plan string) bool {
+	reply, err := proc.Output(ctx, proc.Call{Argv: []string{"git", "status", "--porcelain"}, Dir: w.root, Env: os.Environ()})
+	if err != nil || reply.Code != 0 {
+		return false
+	}
+	for line := range strings.Lines(string(reply.Stdout)) {
+		name := strings.TrimSpace(line[min(3, len(line)):])
+		if name != loop.SettingsFile && name != plan && !strings.HasPrefix(name, ".scud/") && !strings.HasPrefix(name, ".descartes/") {
+			return true
+		}
+	}
+	return false
 }
 
 // speckit makes descartes a step of Spec Kit's workflow: a type of step, and an overlay that puts it in the place of implement.
