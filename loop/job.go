@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"descartes/gitops"
 	"descartes/internal/config"
@@ -76,7 +75,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	if err != nil {
 		note(err, "")
 	}
-	if err := j.open(text, imports); err != nil {
+	if err := j.open(text, imports && err == nil); err != nil {
 		note(err, "")
 	}
 	if err := j.overlay(); err != nil {
@@ -235,8 +234,8 @@ func readText(root, path string, limit int64) (string, error) {
 		return "", err
 	}
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
-	if bytes.IndexByte(b, 0) >= 0 || !utf8.Valid(b) {
-		return "", fmt.Errorf("%s is not UTF-8 text", path)
+	if err := specbuild.CheckText(b); err != nil {
+		return "", fmt.Errorf("%s %w", path, err)
 	}
 	return string(b), nil
 }
@@ -444,9 +443,12 @@ func (j *Job) open(text string, imports bool) error {
 	c := &j.Config.Scud
 	file, err := OpenTasks(j.Root, *c)
 	var missing *tasks.NotFoundError
-	imports = imports && c.TasksFile == "" && errors.As(err, &missing)
-	if err != nil && (!imports || text == "") {
+	imports = imports && c.TasksFile == "" && c.PlanPath != "" && errors.As(err, &missing)
+	if err != nil && !imports {
 		return err
+	}
+	if imports && strings.TrimSpace(text) == "" {
+		return fmt.Errorf("plan: %s is empty", c.PlanPath)
 	}
 	var more map[string][]string
 	if text != "" {

@@ -31,12 +31,15 @@ type Breakdown struct {
 	Faults []string // why
 }
 
+// CheckText says why a text is none, or in which encoding it seems to be. Its message continues a sentence.
+func CheckText(text []byte) error { return markdown.CheckText(text) }
+
 // CheckDocument says why a text is no document that could be broken down. Its message continues a sentence.
 func CheckDocument(text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("is empty: write down what is to be built")
 	}
-	return markdown.CheckText(text)
+	return CheckText(text)
 }
 
 // Bounds of what an answer that was refused is shown again with.

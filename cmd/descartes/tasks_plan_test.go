@@ -11,8 +11,70 @@ import (
 	"testing"
 )
 
+// atQuestion runs the program at a terminal, in a repository with these files beside an agent's script, and gives an answer to its question.
+// work is the repository.
+func atQuestion(t *testing.T, agent string, files map[string]string, args []string, question, answer string) (code int, text, work string) {
+	t.Helper()
+	ours, theirs, ok := pseudoTerminal(t)
+	if !ok {
+		t.Fatal("this machine has no pseudo terminals")
+	}
+	dir := t.TempDir()
+	work = filepath.Join(dir, "work")
+	for name, text := range files {
+		path := filepath.Join(work, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "agent"), []byte(agent), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, git := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-qm", "start"}} {
+		if out, err := exec.Command("git", append([]string{"-C", work}, git...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	cmd := exec.Command("descartes", append(args, "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT")...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = work, theirs, theirs, theirs
+	cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir, "TERM=dumb", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@example.org", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@example.org")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := theirs.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var seen shownText
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(&seen, ours)
+	}()
+	from := 0
+	waitFor(t, &seen, &from, question)
+	if _, err := io.WriteString(ours, answer); err != nil {
+		t.Fatal(err)
+	}
+	var ended *exec.ExitError
+	if err := cmd.Wait(); errors.As(err, &ended) {
+		code = ended.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	return code, strings.Join(strings.Fields(seen.text()), " "), work
+}
+
 // A person at a terminal sees the tasks, and decides whether they are written.
 func TestTasksPlanAsks(t *testing.T) {
+	if _, _, ok := pseudoTerminal(t); !ok {
+		t.Log("this machine has no pseudo terminals")
+		return
+	}
 	for _, c := range []struct {
 		name, answer string
 		code         int
@@ -24,60 +86,44 @@ func TestTasksPlanAsks(t *testing.T) {
 		{"Ctrl-C", "\x03", exitInterrupted, "interrupted: nothing is written", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ours, theirs, ok := pseudoTerminal(t)
-			if !ok {
-				t.Log("this machine has no pseudo terminals")
-				return
-			}
-			dir := t.TempDir()
-			work := filepath.Join(dir, "work")
-			if err := os.Mkdir(work, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			for path, text := range map[string]string{filepath.Join(work, "PRD.md"): "Build it.\n",
-				filepath.Join(dir, "agent"): `*: say {"tasks": [{"id": 1, "title": "Build it", "description": "All of it."}]}` + "\n"} {
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if out, err := exec.Command("git", "init", "-q", work).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			cmd := exec.Command("descartes", "tasks", "plan", "PRD.md", "--command", "fakeagent", "--sandbox", "off", "--env-pass", "AGENT")
-			cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = work, theirs, theirs, theirs
-			cmd.Env = append(os.Environ(), "AGENT="+filepath.Join(dir, "agent"), "HOME="+dir, "TERM=dumb")
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if err := theirs.Close(); err != nil {
-				t.Fatal(err)
-			}
-			var seen shownText
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				_, _ = io.Copy(&seen, ours)
-			}()
-			from := 0
-			waitFor(t, &seen, &from, "+ 1  Build it")
-			waitFor(t, &seen, &from, "Write it? [Y/n] ")
-			if _, err := io.WriteString(ours, c.answer); err != nil {
-				t.Fatal(err)
-			}
-			code := 0
-			var ended *exec.ExitError
-			if err := cmd.Wait(); errors.As(err, &ended) {
-				code = ended.ExitCode()
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			<-done
-			if text := seen.text(); code != c.code || !strings.Contains(strings.Join(strings.Fields(text), " "), c.want) {
+			code, text, work := atQuestion(t, `*: say {"tasks": [{"id": 1, "title": "Build it", "description": "All of it."}]}`+"\n", map[string]string{"PRD.md": "Build it.\n"},
+				[]string{"tasks", "plan", "PRD.md"}, "Write it? [Y/n] ", c.answer)
+			if code != c.code || !strings.Contains(text, c.want) || !strings.Contains(text, "+ 1 Build it All of it. Write it?") {
 				t.Errorf("exit status %d, want %d; it showed:\n%s", code, c.code, text)
 			}
 			if _, err := os.Stat(filepath.Join(work, ".scud", "tasks", "PRD.json")); (err == nil) != c.written {
 				t.Errorf("the list: %v, want it written: %v", err, c.written)
+			}
+		})
+	}
+}
+
+// A list with a circle or a dependency on nothing is not started before a person at the terminal says so.
+func TestFaultyListAsks(t *testing.T) {
+	if _, _, ok := pseudoTerminal(t); !ok {
+		t.Log("this machine has no pseudo terminals")
+		return
+	}
+	list := map[string]string{"circle": `{"tag":"x","tasks":[{"id":1,"title":"One"},{"id":2,"title":"Two","depends_on":[3]},{"id":3,"title":"Three","depends_on":[2]}]}`,
+		"missing": `{"tag":"x","tasks":[{"id":1,"title":"One"},{"id":2,"title":"Two","depends_on":[9]}]}`}
+	for _, c := range []struct {
+		list, answer string
+		args         []string
+		code         int
+		question     string
+		want         string
+	}{
+		{"circle", "n\n", []string{"run"}, exitInput, "2 tasks cannot run", "nothing was started hint: descartes waves --scud-tag x shows what is wrong"},
+		{"missing", "n\n", []string{"loop", "step", "--scud-tag", "x"}, exitInput, "1 task cannot run", "nothing was started"},
+		{"missing", "y\n", []string{"loop", "start", "--scud-tag", "x"}, exitBlocked, "1 task cannot run", "1 One done"},
+	} {
+		t.Run(c.list+" "+strings.Join(c.args, " "), func(t *testing.T) {
+			code, text, work := atQuestion(t, "*: write it.txt it\n*: say TASK_COMPLETE\n", map[string]string{".scud/tasks/x.json": list[c.list]}, append(c.args, "--verify", "true"), "Start the others? [Y/n] ", c.answer)
+			if code != c.code || !strings.Contains(text, c.want) || !strings.Contains(text, c.question) {
+				t.Errorf("exit status %d, want %d; it showed:\n%s", code, c.code, text)
+			}
+			if _, err := os.Stat(filepath.Join(work, "..", "agent.calls")); (err == nil) != (c.code == exitBlocked) {
+				t.Errorf("the agent's calls: %v", err)
 			}
 		})
 	}
