@@ -247,19 +247,24 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 		specs = append(specs, branch)
 	}
 	specs = append(specs, own+"*:"+own+"*", "^"+own+"state", "^"+own+"commit", "^"+own+"baseline") // those three move from run to run
-	if at, err := l.tools.Repo.RefCommit(receipt.NotesRef); err == nil && at != "" {
-		specs = append(specs, receipt.NotesRef)
-	}
 	remote, err := l.tools.Repo.Remote(branch)
-	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(specs, "' '"))
+	all := specs
+	if l.hasNotes() {
+		all = append(slices.Clip(specs), receipt.NotesRef)
+	}
+	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(all, "' '"))
 	if err == nil {
 		pctx, done := stop.committing(ctx, nil) // what ended the run does not end this
 		defer done()
+		var notes error
 		l.unlocked(func() {
-			if err = l.mergeNotes(pctx, remote, specs); err == nil {
-				err = l.tools.Repo.Push(pctx, remote, specs)
+			if err = l.tools.Repo.Push(pctx, remote, specs); err == nil {
+				notes = l.pushNotes(pctx, remote)
 			}
 		})
+		if err == nil && notes != nil {
+			return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the work of this run is pushed, its receipts are not: %v; to push them: git push %s %s", notes, remote, receipt.NotesRef)})
+		}
 	}
 	if err == nil {
 		return nil
@@ -268,12 +273,21 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 	return l.record(&journal.Event{Type: journal.Warning, Message: fmt.Sprintf("the work of this run is not pushed: %v; to push it: %s", err, command)})
 }
 
-// mergeNotes takes in the receipts that others pushed: what is pushed is never forced.
-func (l *Loop) mergeNotes(ctx context.Context, remote string, specs []string) error {
-	if !slices.Contains(specs, receipt.NotesRef) {
+// hasNotes reports whether there are receipts.
+func (l *Loop) hasNotes() bool {
+	at, err := l.tools.Repo.RefCommit(receipt.NotesRef)
+	return err == nil && at != ""
+}
+
+// pushNotes sends the receipts, with those in them that others pushed: what is pushed is never forced.
+func (l *Loop) pushNotes(ctx context.Context, remote string) error {
+	if !l.hasNotes() {
 		return nil
 	}
-	return l.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef, receipt.Join)
+	if err := l.tools.Repo.MergeNotes(ctx, remote, receipt.NotesRef, receipt.Join); err != nil {
+		return err
+	}
+	return l.tools.Repo.Push(ctx, remote, []string{receipt.NotesRef})
 }
 
 // newTrunk finds the integration state: that of the journal, else where the branch stands.
