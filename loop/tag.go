@@ -160,8 +160,11 @@ func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) err
 			e.Reason = journal.ReasonRetry
 		}
 	}
-	if !fresh || w.config.Slots() > 0 { // nobody works in the user's tree
+	if w.config.Slots() > 0 { // nobody works in the user's tree
 		return nil
+	}
+	if !fresh {
+		return w.edited(ctx, e)
 	}
 	dirty, err := w.tools.Repo.Dirty(ctx)
 	if err != nil {
@@ -183,6 +186,23 @@ func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) err
 	e.UserPaths, e.Tree = without(dirty, left), string(tree)
 	if len(left) > 0 {
 		e.Detail = &journal.Detail{Left: left}
+	}
+	return nil
+}
+
+// edited adds what the user has changed since the loop stopped, where it may be started so. While an attempt is open nobody can tell it from
+// that one's work.
+func (w *tagWork) edited(ctx context.Context, e *journal.Event) error {
+	if !w.config.AllowDirty || w.history.Tree == "" || w.history.Unfinished() {
+		return nil
+	}
+	repo := w.tools.Repo
+	changed, err := changedSince(ctx, repo, gitops.Tree(w.history.Tree), w.job.ownPaths(repo.Root()))
+	if err != nil {
+		return gitErr("look for uncommitted changes", err)
+	}
+	if changed = without(changed, w.history.VerifyLeft); len(changed) > 0 {
+		e.UserPaths = append(slices.Clone(w.history.UserPaths), without(changed, w.history.UserPaths)...)
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func (s *State) Apply(e *Event) {
 		s.resume(e)
 	case LoopResumed:
 		s.Prompt.Failed = 0
-		if len(e.UserPaths) > 0 { // of a prompt loop
+		if len(e.UserPaths) > 0 {
 			s.UserPaths = e.UserPaths
 		}
 		s.resume(e)
