@@ -72,7 +72,7 @@ func why(cmd *cobra.Command, look tagFlags, id string) (err error) {
 		if refs, err = repo.Refs(ctx, "refs/descartes/"); err != nil {
 			return err
 		}
-		commit = func(loop string) string { return commitOf(ctx, repo, loop, t.ID) }
+		commit = func(loop string) string { return commitOf(ctx, repo, b.File.Tag(), loop, t.ID) }
 	}
 	w, err := b.Why(t, refs, commit, fromHere(b.Root))
 	if err != nil {
@@ -103,11 +103,21 @@ func markStale(ctx context.Context, b *report.Board) error {
 	return nil
 }
 
-// commitOf is the newest commit that says it holds a loop's work on a task, "" where there is none.
-func commitOf(ctx context.Context, repo *gitops.Repo, loop, task string) string {
-	hash, _, err := repo.FindCommit(ctx, "", "Descartes-Loop: "+loop, "Descartes-Task: "+oneline.Text(task))
-	if err != nil {
+// commitOf is the newest commit that says it holds a loop's work on a task, "" where there is none. Without a loop it is one of any that names the
+// tag: ids of other tags are alike.
+func commitOf(ctx context.Context, repo *gitops.Repo, tag, loop, task string) string {
+	lines := []string{"Descartes-Task: " + oneline.Text(task)}
+	if loop != "" {
+		lines = append(lines, "Descartes-Loop: "+loop)
+	}
+	hash, ok, err := repo.FindCommit(ctx, "", lines...)
+	if err != nil || !ok {
 		return ""
+	}
+	if loop == "" {
+		if w, err := repo.ReadWave(ctx, hash); err != nil || !strings.Contains(w.Subject, "("+tag+")") {
+			return ""
+		}
 	}
 	return hash
 }
@@ -649,6 +659,8 @@ func confirm(root string, list []receipt.Looked) error {
 func canSign(c config.Receipts, repo *gitops.Repo) problems {
 	key := repo.SigningKey()
 	switch {
+	case c.Sign && !c.Write:
+		return problems{{Message: "receipts.sign: no receipts are written (receipts.write: false)", Hint: "leave one of the two out"}}
 	case !c.Write || !c.Sign:
 	case key.ID == "":
 		return problems{{Message: "receipts.sign: git has no signing key", Hint: "git config user.signingkey ~/.ssh/id_ed25519.pub && git config gpg.format ssh"}}

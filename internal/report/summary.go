@@ -90,7 +90,7 @@ func (s *Summary) broke() bool {
 		journal.GateBlocked, journal.GateAsks, journal.BreakerOpen:
 		return true
 	}
-	return s.Run.Outcome.Unpushed != ""
+	return s.killed() || s.Run.Outcome.Unpushed != ""
 }
 
 // where says where the work on a blocked task is kept.

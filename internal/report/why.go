@@ -154,7 +154,16 @@ func (w *Why) committed(id string, commit func(loop string) string) string {
 func (w *Why) done(commit func(loop string) string) {
 	a := w.verified()
 	if a == nil {
-		w.say("The task list says so. No loop that is known here did it: somebody set it to done, or it was done elsewhere.")
+		switch w.Commit = commit(""); {
+		case w.Receipt != nil:
+			w.say("A loop in another clone did it: its receipt is here, its journal is not.")
+			w.Next = w.about("receipt", w.Task.ID)
+			return
+		case w.Commit != "":
+			w.say("A loop in another clone did it: commit %s says so. Its journal stayed there; its receipt, if it was pushed, comes with git fetch origin %s:%s", Short(w.Commit), receipt.NotesRef, receipt.NotesRef)
+		default:
+			w.say("The task list says so. No commit and no loop that is known here did it: somebody set it to done.")
+		}
 		w.Next = w.about("tasks show", w.Task.ID)
 		return
 	}
