@@ -155,7 +155,7 @@ type logReader struct {
 }
 
 func newLogReader(root string, s *loop.State) (*logReader, error) {
-	cfg, err := unhidden(root, s)
+	cfg, err := unhidden(root, s, true)
 	if err != nil {
 		cfg = s.Config // what it hides is not known here either
 	}

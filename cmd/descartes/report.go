@@ -91,7 +91,7 @@ func reportOn(root string, s *loop.Saved, format string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cfg, err := unhidden(root, s.State)
+	cfg, err := unhidden(root, s.State, true)
 	if err != nil {
 		cfg = s.State.Config // what it hides is not known here either
 	}

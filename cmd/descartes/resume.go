@@ -80,7 +80,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	if saved.State.Completed && !stepped && !retry && !reopened(root, saved.State) {
 		return badInput(resumeHint(root, saved), "nothing to resume: loop %s has ended (%s)", cmp.Or(saved.State.ID, "of "+report.Relative(root, saved.Path)), journal.Ending(saved.State.ExitReason.Type).Words())
 	}
-	was, err := unhidden(root, saved.State)
+	was, err := unhidden(root, saved.State, f.Changed("notify"))
 	if err != nil {
 		return err
 	}
@@ -119,13 +119,17 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 	return execute(cmd, root, s, opt, false)
 }
 
-// unhidden is a loop's settings with the values of secrets, which its state file does not have.
-func unhidden(root string, st *loop.State) (loop.Config, error) {
+// unhidden is a loop's settings with the values of secrets, which its state file does not have. notify says that whom to call is given anew.
+func unhidden(root string, st *loop.State, notify bool) (loop.Config, error) {
 	var file loop.Config // resuming needs nothing of it but what it has of these
 	if f, err := config.ReadFile(filepath.Join(root, loop.SettingsFile), false); err == nil {
 		file = f.Config
 	}
-	cfg, missing := config.Reveal(st.Config, os.Environ(), file)
+	saved := st.Config
+	if notify {
+		saved.Notify = nil
+	}
+	cfg, missing := config.Reveal(saved, os.Environ(), file)
 	if len(missing) > 0 {
 		return cfg, badInput("set "+strings.Join(missing, ", ")+" again, or put back into descartes.yaml what was there",
 			"loop %s was started with a command or variables that hold the value of %s, which is in no state file", st.ID, strings.Join(missing, ", "))

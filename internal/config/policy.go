@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"descartes/internal/terminal"
 	"descartes/verify"
 )
 
@@ -71,7 +72,11 @@ func Policy(c *Config, tag bool) (lines []Line) {
 		case what == ReviewWave:
 			text = "each wave before its commit"
 		}
-		if text += ", by " + one.Backend; one.Model != "" {
+		by := one.Backend
+		if by == "generic" && c.Command != "" && c.Review.Backend == "" { // which says nothing
+			by = oneLine(c.Command)
+		}
+		if text += ", by " + by; one.Model != "" {
 			text += " (" + one.Model + ")"
 		}
 		if n := len(c.Review.Team); n > 0 {
@@ -83,6 +88,11 @@ func Policy(c *Config, tag bool) (lines []Line) {
 		add(ReceiptsLine, "signed with git's key")
 	}
 	return lines
+}
+
+// oneLine is a command for people, cut where it is long.
+func oneLine(command string) string {
+	return terminal.Fit(strings.Join(strings.Fields(command), " "), 60)
 }
 
 // count is a number of things for people.

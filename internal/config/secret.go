@@ -52,6 +52,10 @@ func placeholder(name string) string { return "{secret:" + name + "}" }
 
 // Hide returns the settings as the state file has them: with the names of secrets, whose values resuming reads again.
 func Hide(cfg Config, list []redact.Secret) Config {
+	cfg.Notify = slices.Clone(cfg.Notify)
+	for i, target := range cfg.Notify {
+		cfg.Notify[i] = hideTarget(target)
+	}
 	if len(list) == 0 {
 		return cfg
 	}
@@ -65,10 +69,47 @@ func Hide(cfg Config, list []redact.Secret) Config {
 	})
 }
 
+// inTarget finds what a notify target holds that only its owner may know: who a webhook's URL calls as, a bot's token, and of the services that
+// have no other key the path of the URL.
+var inTarget = []*regexp.Regexp{
+	regexp.MustCompile(`^((?:[a-z]+:)?(?://)?(?:https?://)?)([^/@\s]+)(@.+)$`),
+	regexp.MustCompile(`^((?:slack|discord):https?://[^/\s]+/)(\S+)()$`),
+	regexp.MustCompile(`^(https://(?:hooks\.slack\.com|discord\.com|discordapp\.com)/)(\S+)()$`),
+	regexp.MustCompile(`^(telegram:)([^@\s]+)(@.+)$`),
+}
+
+// hiddenTarget stands for it in a state file.
+const hiddenTarget = "--notify"
+
+// hideTarget is a notify target as the state file has it. A command is none of these, and a variable is no secret by itself.
+func hideTarget(target string) string {
+	for _, r := range inTarget {
+		if m := r.FindStringSubmatch(target); m != nil && !strings.Contains(m[2], "$") && isTarget(target) {
+			return m[1] + placeholder(hiddenTarget) + m[3]
+		}
+	}
+	return target
+}
+
+// isTarget reports whether a notify target names whom to call, and is no command.
+func isTarget(target string) bool {
+	kind, _, ok := strings.Cut(target, ":")
+	return ok && slices.Contains([]string{"http", "https", "ntfy", "slack", "discord", "telegram"}, kind)
+}
+
 // Reveal undoes Hide. missing names the secrets that no longer have a value.
 func Reveal(cfg Config, environ []string, file Config) (_ Config, missing []string) {
 	file.Mask = cfg.Mask
 	list := file.Secrets(environ)
+	cfg.Notify = slices.Clone(cfg.Notify)
+	for i, target := range cfg.Notify {
+		at := slices.IndexFunc(file.Notify, func(now string) bool { return hideTarget(now) == target })
+		if at >= 0 {
+			cfg.Notify[i] = file.Notify[at]
+		} else if strings.Contains(target, placeholder(hiddenTarget)) {
+			missing = append(missing, hiddenTarget)
+		}
+	}
 	cfg.Backend.Environment = again(cfg.Backend.Environment, file.Backend.Environment)
 	cfg.Backends = maps.Clone(cfg.Backends)
 	for name, row := range cfg.Backends {

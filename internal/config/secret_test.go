@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,5 +105,53 @@ func TestHiddenConfig(t *testing.T) {
 	}
 	if _, missing := Reveal(saved, nil, Config{}); strings.Join(missing, " ") != "A_TOKEN B_TOKEN C_TOKEN" {
 		t.Errorf("missing %q", missing)
+	}
+}
+
+// The state file knows whom to call, and not with which password.
+func TestHiddenTargets(t *testing.T) {
+	t.Parallel()
+	for target, want := range map[string]string{
+		"https://me:hunter2@example.org/hook": "https://{secret:--notify}@example.org/hook",
+		"https://token@example.org":           "https://{secret:--notify}@example.org",
+		"https://example.org/hook@home":       "https://example.org/hook@home",
+		"ntfy:me:hunter2@ntfy.example.org/x":  "ntfy:{secret:--notify}@ntfy.example.org/x",
+		"slack:https://hooks.example.org/T/x": "slack:https://hooks.example.org/{secret:--notify}",
+		"https://hooks.slack.com/services/T":  "https://hooks.slack.com/{secret:--notify}",
+		"telegram:123:abc@42":                 "telegram:{secret:--notify}@42",
+		"telegram:$TOKEN@42":                  "telegram:$TOKEN@42",
+		"desktop":                             "desktop",
+		"mail me@example.org":                 "mail me@example.org",
+		"ntfy:topic":                          "ntfy:topic",
+	} {
+		cfg := Config{Notify: []string{"bell", target}}
+		saved := Hide(cfg, nil)
+		if saved.Notify[1] != want || cfg.Notify[1] != target {
+			t.Errorf("%s: saved as %s, want %s", target, saved.Notify[1], want)
+		}
+		got, missing := Reveal(saved, nil, Config{Notify: []string{target}})
+		if len(missing) > 0 || got.Notify[1] != target {
+			t.Errorf("%s: revealed as %s, missing %q", target, got.Notify[1], missing)
+		}
+		if _, missing := Reveal(saved, nil, Config{}); (len(missing) == 1 && missing[0] == "--notify") != (want != target) {
+			t.Errorf("%s: missing %q", target, missing)
+		}
+	}
+}
+
+// A review by the run's own agent is named by its command, where the backend's name says nothing.
+func TestPolicyReviewer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Command: "./agent.sh --fast", Backend: BackendConfig{Type: "generic"}, ProofConfig: ProofConfig{Review: ReviewConfig{On: ReviewTask}}}, "review: each task, by ./agent.sh --fast"},
+		{Config{Command: "./agent.sh", Backend: BackendConfig{Type: "generic"}, ProofConfig: ProofConfig{Review: ReviewConfig{Backend: "judge"}}}, "review: each task, by judge"},
+		{Config{Backend: BackendConfig{Type: "claude"}, ProofConfig: ProofConfig{Review: ReviewConfig{On: ReviewWave}}}, "review: each wave before its commit, by claude"},
+	} {
+		if !slices.ContainsFunc(Policy(&c.cfg, true), func(l Line) bool { return l.String() == c.want }) {
+			t.Errorf("%v, want %s", Policy(&c.cfg, true), c.want)
+		}
 	}
 }

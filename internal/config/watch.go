@@ -65,10 +65,27 @@ func (w *Watch) powers() map[string]power {
 			fmt.Fprintf(&b, "%v", v)
 		}
 		sum := sha256.Sum256(b.Bytes())
-		out[key] = power{w.Redact.Text(strings.TrimSpace(b.String())), hex.EncodeToString(sum[:])}
+		text := strings.TrimSpace(b.String())
+		if key == "notify" {
+			text = hiddenTargets(v)
+		}
+		out[key] = power{w.Redact.Text(text), hex.EncodeToString(sum[:])}
 	}
 	walk("", doc)
 	return out
+}
+
+// hiddenTargets is a notify setting, one target or several, without what only the owners of the targets may know.
+func hiddenTargets(v any) string {
+	list, several := v.([]any)
+	if !several {
+		list = []any{v}
+	}
+	texts := make([]string, len(list))
+	for i, one := range list {
+		texts[i] = hideTarget(fmt.Sprint(one))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // seen is what earlier runs found, by the name of the settings file; empty where unreadable.

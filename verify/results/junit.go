@@ -78,6 +78,9 @@ func (f *Files) Read() (s *Set, none bool, err error) {
 			return nil, false, fmt.Errorf("the files of results have more than %d MiB", maxBytes>>20)
 		}
 		none = false
+		if info.Size() > maxFile {
+			return nil, false, fmt.Errorf("%s: it has more than %d MiB", path, maxFile>>20)
+		}
 		if err := f.read(path, &all); err != nil {
 			return nil, false, fmt.Errorf("%s: %w", path, err)
 		}

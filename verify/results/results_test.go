@@ -138,6 +138,14 @@ func TestFiles(t *testing.T) {
 	if _, _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "out/bad.xml: no JUnit XML") {
 		t.Errorf("got %v", err)
 	}
+	f = watch("out/big.xml")
+	write("out/big.xml", "<testsuite>")
+	if err := os.Truncate(filepath.Join(dir, "out/big.xml"), maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Read(); err == nil || err.Error() != "out/big.xml: it has more than 64 MiB" {
+		t.Errorf("got %v", err)
+	}
 	f = watch("out/html.xml")
 	write("out/html.xml", "<html></html>")
 	if _, _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "it has no testsuite") {
