@@ -193,8 +193,11 @@ func runSelf(ctx context.Context, self, root, stdin string, args []string) (stri
 // openBrowser shows an address where the system has a way to. Where it has none, the address is on the screen.
 func openBrowser(ctx context.Context, url string) {
 	argv := []string{"xdg-open", url}
-	if runtime.GOOS == "darwin" {
-		argv[0] = "open"
+	switch runtime.GOOS {
+	case "darwin":
+		argv = []string{"open", url}
+	case "windows":
+		argv = []string{"rundll32", "url.dll,FileProtocolHandler", url}
 	}
 	_, _ = proc.Output(ctx, proc.Call{Argv: argv})
 }
