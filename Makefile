@@ -11,8 +11,10 @@ RACED := ./internal/... ./agent ./verify ./gitops ./loop/...
 SYSTEMS := darwin/amd64 darwin/arm64 windows/amd64
 # As the program is built, which starts a quarter sooner.
 test check: export CGO_ENABLED := 0
+# What make snapshot runs where goreleaser is not installed.
+GORELEASER := v2.16.0
 
-.PHONY: build demo test check bench test-crash test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz install clean help
+.PHONY: build demo test check bench test-crash test-agents test-browser test-fleet docs man recording screenshots vendor-htmx fuzz snapshot install clean help
 
 build: ## build ./descartes
 	CGO_ENABLED=0 go build $(STAMP) -trimpath -ldflags "-s -w" -o descartes ./cmd/descartes
@@ -83,6 +85,13 @@ fuzz: ## each fuzz target for FUZZTIME
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 		done; \
 	done
+
+snapshot: ## build a release into dist/ without publishing it; says what it leaves out
+	@skip=publish; \
+	docker buildx version >/dev/null 2>&1 && docker info >/dev/null 2>&1 || { skip="$$skip,docker"; echo "no docker with buildx: the container image is left out"; }; \
+	command -v syft >/dev/null || { skip="$$skip,sbom"; echo "no syft: the lists of components (SBOM) are left out"; }; \
+	goreleaser="$$(command -v goreleaser || echo go run github.com/goreleaser/goreleaser/v2@$(GORELEASER))"; \
+	$$goreleaser check && $$goreleaser release --snapshot --clean --skip="$$skip"
 
 install: build ## copy descartes to PREFIX/bin (PREFIX=~/.local), and the manual pages if make man has written them
 	mkdir -p "$(DESTDIR)$(PREFIX)/bin"

@@ -81,12 +81,33 @@ func printVersion(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
+// What a release is, set by the linker as .goreleaser.yaml has it: its version, its commit and when that was made.
+var release, commit, date string
+
+// versionLine is the version, the commit with its day where they are known, and what it was built with and for.
 func versionLine() string {
-	return fmt.Sprintf("%s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	from, day := commit, date
+	if info, ok := debug.ReadBuildInfo(); ok && from == "" {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				from = s.Value
+			case "vcs.time":
+				day = s.Value
+			}
+		}
+	}
+	if from != "" {
+		from = fmt.Sprintf(" (%s, %s)", from[:min(12, len(from))], day[:min(10, len(day))])
+	}
+	return fmt.Sprintf("%s%s %s %s/%s", version(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version is the module's, or the commit that a checkout was built from.
+// version is the release's, the module's, or the commit that a checkout was built from.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
