@@ -50,9 +50,9 @@ func TestACP(t *testing.T) {
 		{"overloaded", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":503,"message":"overloaded"}}'`, Crashed, Transient, false, "mine failed: overloaded"},
 		{"key", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":401,"message":"bad key"}}'`, Refused, Fatal, false, "mine cannot go on: bad key"},
 		{"login", `echo '{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"Authentication required"}}'`, Refused, Fatal, false, "mine cannot go on: Authentication required: log in with sh by hand first"},
-		{"refusal", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"refusal"}}'`, Crashed, "", false, "mine failed: the model refuses to go on with this task"},
-		{"tokens", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens"}}'`, Crashed, Budget, false, "mine stopped at a limit of its own: the model's answer reached its greatest length"},
-		{"requests", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_turn_requests"}}'`, Crashed, Budget, false, "mine stopped at a limit of its own: it reached its greatest number of requests in a turn"},
+		{"refusal", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"refusal"}}'`, Crashed, "", false, "mine failed: the model refuses to continue this task"},
+		{"tokens", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens"}}'`, Crashed, Budget, false, "mine stopped at a limit of its own: the model's answer reached its length limit"},
+		{"requests", `echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_turn_requests"}}'`, Crashed, Budget, false, "mine stopped at a limit of its own: it reached its limit of requests in a turn"},
 	} {
 		res := s.run(acpScript(tt.turn), s.request(strings.ReplaceAll(tt.name, " ", "-")))
 		if res.End != tt.end || res.Cause != tt.cause || res.Complete != tt.complete || res.Reason != tt.reason || res.Unknown != 0 {
@@ -100,7 +100,7 @@ func TestACPClocks(t *testing.T) {
 	b, q := acpScript(""), s.request("silent")
 	b.Command = []string{"sh", "-c", "sleep 600"}
 	q.Clocks.Start = 300 * time.Millisecond
-	if res := s.run(b, q); res.End != Idled || res.Reason != "nothing came from mine in its first 300ms" {
+	if res := s.run(b, q); res.End != Idled || res.Reason != "mine printed nothing in its first 300ms" {
 		t.Errorf("got %+v", res)
 	}
 	q = s.request("late")

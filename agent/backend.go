@@ -61,16 +61,16 @@ type Backend struct {
 	// up. A run that prints one is ended at once.
 	StderrLimit []string
 
-	// SessionArgs are added, {session} filled in, to go on with a conversation; none: it cannot.
+	// SessionArgs are added, with {session} filled in, to continue a conversation; none: it cannot.
 	SessionArgs []string
 	// Forgets are options of Command without which the client keeps a conversation for later.
 	Forgets []string
-	// Cumulative: of a conversation that it goes on with the client tells the tokens from its beginning.
+	// Cumulative: in a continued conversation the client counts the tokens from its beginning.
 	Cumulative bool
 
-	// Subjects groups the options by which the client is told the same thing, or its opposite. Where the user's
-	// command has one of a group, no other of it is added. "--mode plan" is the
-	// option with that value, "-c key" a setting given with -c or --config.
+	// Subjects groups the options that say the same thing, or its opposite. Where the user's command has one of a
+	// group, no other of the group is added. "--mode plan" is the option with that value, "-c key" a setting given
+	// with -c or --config.
 	Subjects [][]string
 }
 
@@ -129,7 +129,7 @@ type PromptTooLongError struct {
 }
 
 func (e *PromptTooLongError) Error() string {
-	return fmt.Sprintf("backend %s: the prompt has %d bytes, by %q at most %d can be handed over; use \"stdin\" or \"file\"",
+	return fmt.Sprintf("backend %s: the prompt has %d bytes, and %q can pass at most %d; use \"stdin\" or \"file\"",
 		e.Backend, e.Len, e.Mode, e.Limit)
 }
 
@@ -142,7 +142,7 @@ func (b Backend) command(r Request) (argv, env []string, err error) {
 		return nil, nil, err
 	}
 	if (b.Prompt == ByArg || b.Prompt == ByEnv) && strings.IndexByte(r.Prompt, 0) >= 0 {
-		return nil, nil, fmt.Errorf("backend %s: the prompt holds a NUL byte and cannot be handed over by %q", b.Name, b.Prompt)
+		return nil, nil, fmt.Errorf("backend %s: the prompt contains a NUL byte and cannot be passed by %q", b.Name, b.Prompt)
 	}
 	if (b.Prompt == ByStdin || b.Prompt == ByFile) && r.PromptFile == "" {
 		return nil, nil, errors.New("run agent: no file given for the prompt")

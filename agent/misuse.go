@@ -36,7 +36,7 @@ func usageError(text, name string) (why string, ok bool) {
 	}
 	first := strings.TrimSpace(lines[0])
 	if first == "" || strings.HasPrefix(strings.ToLower(first), "usage") || strings.HasPrefix(first, name+" ") {
-		return "it printed how it is to be called, and nothing else", true
+		return "it printed its usage, and nothing else", true
 	}
 	return oneline.Clip(first, 200), true
 }

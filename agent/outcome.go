@@ -181,8 +181,8 @@ func (r *Runner) conclude(res *Result, h *said, q Request, exit process.Exit) {
 	}
 }
 
-// quota looks for a used-up quota in what the client told: first for an event
-// of its own, then in its words, and where no end is told on standard error.
+// quota looks for a used-up quota in what the client reported: first for an event of its own, then in its words, and
+// where it reported no end, on standard error.
 func (r *Runner) quota(res *Result, s *progress, told stream.Event, q Request, exit process.Exit, failed bool) bool {
 	name, ok := quota.Named(told.Text)
 	until := quota.Reset(told.Text, exit.End)
@@ -226,7 +226,7 @@ func (r *Runner) limited(res *Result, name string, until, now time.Time) {
 	res.End, res.Until, res.Reason = Limited, until, quota.Reason(r.backend.title(), name, until, now)
 }
 
-// cause tells apart what a later try may mend and what it will not: by the
+// cause distinguishes what a later try may fix from what it will not: by the
 // status, then by the client's words, then by its exit status.
 func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	status := told.Status
@@ -263,18 +263,17 @@ func (r *Runner) cause(told stream.Event, exit process.Exit) Cause {
 	return Transient
 }
 
-// loginWords are clients' whole phrases for what no further attempt would mend, also where the agent's own words may be among them.
+// loginWords are clients' whole phrases for what no further attempt would fix, also where the agent's own words may be among them.
 const loginWords = `not logged in|(invalid|incorrect) api key|api key not valid|credit balance is too low|cannot be used with root|oauth token has expired` +
 	`|authentication_(error|failed)|no authentication information found|no auth type is selected`
 
-// fatalWords reports whether a client's error is one that waiting does not mend.
+// fatalWords reports whether a client's error is one that waiting does not fix.
 func fatalWords(text string) bool {
 	return hopeless(text) || !saysWhen(text) && regexp.MustCompile(`(?i)quota exceeded|context window|prompt is too long|unauthorized`).MatchString(text)
 }
 
-// hopeless reports whether a client's error is one that no waiting mends, whatever status it comes with: agents tell
-// an unknown model as their own server's error 500, and money that is used up as 429. Where the text says when to
-// ask again, it is neither.
+// hopeless reports whether waiting cannot fix a client's error, whatever its status: agents report an unknown model
+// as their own server's error 500, and used-up money as 429. An error that says when to ask again is not hopeless.
 func hopeless(text string) bool {
 	return !saysWhen(text) && regexp.MustCompile(`(?i)\bmodels?\b.{0,100}\b(not found|does not exist|is not supported)|insufficient_quota|exceeded your current quota|`+loginWords).MatchString(text)
 }
@@ -313,7 +312,7 @@ func sentence(text string) string {
 	return oneline.Clip(strings.Join(strings.Fields(text), " "), 300)
 }
 
-// noSession reports whether a client says that it does not know the conversation that it was to go on with.
+// noSession reports whether a client says that it does not know the conversation that it should continue.
 func noSession(text string) bool {
 	return regexp.MustCompile(`(?i)\b(no|invalid) ([a-z]+,? ){0,3}(sessions?|conversation|rollout|thread)\b|\b(session|conversation|thread) (was )?not found`).MatchString(text)
 }

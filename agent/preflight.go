@@ -54,8 +54,8 @@ func (b Backend) needs() (needs, bool) {
 	return needs{}, false
 }
 
-// Preflight says what would keep the program from working as it is called, and what mends that. It looks at nothing but the
-// variables and the files of the place; of a program that it does not know it says nothing.
+// Preflight finds what would keep the program from working when it is called like this, and how to fix it. It looks
+// only at the variables and files of the place; of an unknown program it says nothing.
 func (b Backend) Preflight(p Host) (found []Problem) {
 	n, ok := b.needs()
 	if !ok {
@@ -76,7 +76,7 @@ func (b Backend) Preflight(p Host) (found []Problem) {
 	given := func(name string) bool { return env(name) != "" }
 	holds := func(f file) bool { return f.holds(p, env) }
 	if !slices.ContainsFunc(n.vars, given) && !slices.ContainsFunc(n.files, holds) {
-		found = append(found, Problem{What: "no login of it is found, neither in the environment nor in its files", Fix: n.login})
+		found = append(found, Problem{What: "no login was found, neither in the environment nor in its files", Fix: n.login})
 	}
 	for _, t := range n.troubles {
 		if t.of(p.Version) {
@@ -172,7 +172,7 @@ func (b Backend) CommandLine(model string) string {
 		if model != "" {
 			told += " and the model " + model
 		}
-		line += ", and told " + told + " by the Agent Client Protocol"
+		line += ", which gets " + told + " by the Agent Client Protocol"
 	case b.Prompt == ByStdin:
 		line = strings.Join(append(words, b.StdinArgs...), " ") + " <prompt"
 	case b.Prompt == ByArg:
@@ -212,8 +212,8 @@ type needs struct {
 	troubles []trouble
 }
 
-// refusal is what a client refuses unless it is told not to. With options, it refuses only where it is called with one
-// of them; unless is an option and pardon a variable with the value that it needs, which let it pass.
+// refusal is what a client refuses by default. With options, it refuses only where one of them is given; unless is an
+// option, and pardon a variable with its value, that lets it pass.
 type refusal struct {
 	options       []string
 	unless        string
@@ -222,8 +222,8 @@ type refusal struct {
 	certain       bool // it was seen to end at once; else it may work all the same
 }
 
-// file is one that holds a login, or words of one: any of these has to stand in it. It lies in the folder that the
-// variable names, else in folder, which lies below the home, or below the project where inProject is set.
+// file is a file that has a login, or one of the words of a login. It is in the folder that the variable names, else
+// in folder, below the home or, with inProject, below the project.
 type file struct {
 	variable, folder, name string
 	any                    []string
@@ -264,7 +264,7 @@ func known() []needs {
 		{
 			program: "gemini", install: "npm install -g @google/gemini-cli",
 			trust: refusal{unless: "--skip-trust", pardon: "GEMINI_CLI_TRUST_WORKSPACE", value: "true",
-				what: "it does nothing in a folder that it was not told to trust", fix: "add --skip-trust to its arguments, or set GEMINI_CLI_TRUST_WORKSPACE=true"},
+				what: "it does nothing in a folder that it does not trust", fix: "add --skip-trust to its arguments, or set GEMINI_CLI_TRUST_WORKSPACE=true"},
 			trusted: file{folder: ".gemini", name: "trustedFolders.json"},
 			vars: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA",
 				"GOOGLE_APPLICATION_CREDENTIALS"},
@@ -289,7 +289,7 @@ func known() []needs {
 			login: "opencode auth login, or set the key of a provider such as ANTHROPIC_API_KEY",
 			troubles: []trouble{
 				{from: "1.16", before: "1.17", what: "versions 1.16 may end with success after their first event, with nothing done", fix: "opencode upgrade"},
-				{from: "2", what: "from version 2 on it tells its work in other events, which may be missed", fix: "npm install -g opencode-ai@1"},
+				{from: "2", what: "from version 2 on it reports its work in other events, which may be missed", fix: "npm install -g opencode-ai@1"},
 			},
 		},
 		{

@@ -12,8 +12,8 @@ func TestLacks(t *testing.T) {
 	t.Parallel()
 	const (
 		rootText  = "as root it refuses to skip permissions"
-		loginText = "no login of it is found, neither in the environment nor in its files"
-		trustText = "it does nothing in a folder that it was not told to trust"
+		loginText = "no login was found, neither in the environment nor in its files"
+		trustText = "it does nothing in a folder that it does not trust"
 	)
 	for name, tt := range map[string]struct {
 		backend string
@@ -45,7 +45,7 @@ func TestLacks(t *testing.T) {
 		"gemini with a chosen login":     {backend: "gemini", files: map[string]string{"/home/a/.gemini/settings.json": `{"security":{"auth":{"selectedType":"x"}}}`}},
 		"opencode":                       {backend: "opencode", env: map[string]string{"OPENCODE_CONFIG_CONTENT": "{}"}, version: "1.18.33"},
 		"opencode of the wrong age":      {backend: "opencode", env: map[string]string{"OPENAI_API_KEY": "k"}, version: "opencode 1.16.4", want: []string{"versions 1.16 may end with success after their first event, with nothing done"}},
-		"opencode 2":                     {backend: "opencode", env: map[string]string{"OPENAI_API_KEY": "k"}, version: "2.0.1", want: []string{"from version 2 on it tells its work in other events, which may be missed"}},
+		"opencode 2":                     {backend: "opencode", env: map[string]string{"OPENAI_API_KEY": "k"}, version: "2.0.1", want: []string{"from version 2 on it reports its work in other events, which may be missed"}},
 		"opencode with an empty login":   {backend: "opencode", files: map[string]string{"/home/a/.local/share/opencode/auth.json": `{}`}, want: []string{loginText}},
 		"copilot":                        {backend: "copilot", env: map[string]string{"GH_TOKEN": "k"}},
 		"qwen":                           {backend: "qwen", files: map[string]string{"/home/a/.qwen/oauth_creds.json": `{}`}},
@@ -83,8 +83,8 @@ func TestShown(t *testing.T) {
 	for want, got := range map[string]string{
 		"gemini --output-format stream-json --yolo --skip-trust -m big <prompt, with GEMINI_CLI_NO_RELAUNCH set":                              gemini.CommandLine("big"),
 		"codex exec --json --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check --ephemeral -c analytics.enabled=false - <prompt": codex.CommandLine(""),
-		"a acp, and told its prompt by the Agent Client Protocol":                                                                             Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine(""),
-		"a acp, and told its prompt and the model big by the Agent Client Protocol":                                                           Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine("big"),
+		"a acp, which gets its prompt by the Agent Client Protocol":                                                                           Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine(""),
+		"a acp, which gets its prompt and the model big by the Agent Client Protocol":                                                         Backend{Command: []string{"a", "acp"}, Prompt: ByStdin, Format: stream.FormatACP}.CommandLine("big"),
 		"a --yes {prompt}": Backend{Command: []string{"a", "--yes"}, Prompt: ByArg}.CommandLine("big"),
 		"a {prompt} --yes": Backend{Command: []string{"a", "{prompt}", "--yes"}, Prompt: ByArg}.CommandLine(""),
 		"a {prompt_file}":  Backend{Command: []string{"a"}, Prompt: ByFile}.CommandLine(""),

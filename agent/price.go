@@ -72,15 +72,15 @@ func (b Backend) TellsCost(model string) (ok bool, why string) {
 	}
 	switch {
 	case b.Format == stream.FormatText:
-		return false, b.title() + " prints plain text, which tells no cost"
+		return false, b.title() + " prints plain text, without a cost"
 	case b.Format == stream.FormatCopilot:
-		return false, b.title() + " tells no cost"
+		return false, b.title() + " reports no cost"
 	case b.Format == stream.FormatClaude && b.Name != "qwen", b.Format == stream.FormatOpencode, b.Format == stream.FormatCline:
 		return true, ""
 	case model == "":
-		return false, b.title() + " tells its tokens only, and which price they have is not known without --model"
+		return false, b.title() + " reports only tokens, and their price is not known without --model"
 	}
-	return false, b.title() + " tells its tokens only, and the settings' prices have none for " + model
+	return false, b.title() + " reports only tokens, and the settings have no price for " + model
 }
 
 // TellsAtEnd reports whether a run of this backend tells what it cost only when it ends by itself: of one that is

@@ -80,6 +80,6 @@ func TestTellsCost(t *testing.T) {
 		}
 	}
 	if ok, _ := (Backend{Format: stream.FormatText}).TellsCost("gemini-3"); ok {
-		t.Error("plain text tells no cost")
+		t.Error("plain text reports no cost")
 	}
 }

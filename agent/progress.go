@@ -38,8 +38,8 @@ type progress struct {
 	troubled               bool         // nothing was said or done after it
 	ended                  bool
 	end                    stream.Event
-	ends                   int64 // how often an end was told
-	more                   bool  // something was begun after it
+	ends                   int64 // how often an end was reported
+	more                   bool  // something started after it
 	steps                  int   // turns in a row in which nothing was said or done
 	overflows              int   // of the context window, since the last tool call
 }
@@ -147,7 +147,7 @@ func (s *progress) cost() *Cost {
 // notes are what a person should know of a run besides its result.
 func (s *progress) notes(owner string, exit process.Exit, good bool) (notes []string) {
 	if len(s.denied) > 0 {
-		notes = append(notes, fmt.Sprintf("%s refused the agent the use of %s", owner, oneline.Clip(strings.Join(s.denied, ", "), 200)))
+		notes = append(notes, fmt.Sprintf("%s did not let the agent use %s", owner, oneline.Clip(strings.Join(s.denied, ", "), 200)))
 	}
 	if len(s.kept) > 0 {
 		notes = append(notes, "descartes did not allow: "+oneline.Clip(strings.Join(s.kept, "; "), 300))
@@ -163,11 +163,11 @@ func (s *progress) notes(owner string, exit process.Exit, good bool) (notes []st
 		notes = append(notes, fmt.Sprintf("%d lines of the output are longer than %s and were not read", s.tooLong, process.Size(stream.MaxLine)))
 	}
 	if s.unknown > 0 && (!s.ended || 2*s.unknown > s.events) {
-		notes = append(notes, fmt.Sprintf("%d of %d events are of kinds that are not known here: %s may be of another version than was reckoned with",
+		notes = append(notes, fmt.Sprintf("%d of %d events are of unknown kinds: this version of %s may be too new",
 			s.unknown, s.events, owner))
 	}
 	if good && (exit.Why == process.Signaled || exit.Code != 0) {
-		notes = append(notes, exit.String()+", after "+owner+" had told that it was finished")
+		notes = append(notes, exit.String()+", after "+owner+" had reported that it was finished")
 	}
 	return notes
 }

@@ -35,9 +35,9 @@ type Request struct {
 	Clocks     Clocks
 	Redact     Redactor       // of secrets in Log and ErrLog, overwritten before anything there is read; nil: none
 	Promise    string         // the word of <promise>word</promise>; "" is COMPLETE
-	Session    string         // goes on with this conversation, where the backend can; "" begins one
+	Session    string         // continues this conversation, where the backend can; "" starts a new one
 	Spent      *Tokens        // that conversation's so far, for clients that tell them from its beginning
-	Keep       bool           // the conversation may be gone on with later
+	Keep       bool           // the conversation may be continued later
 	Limits     process.Limits // what holds the agent in
 	Words      int            // bytes of its last message that Result.Final has at most; 0: 16 KiB
 	Reads      bool           // it may only read the working tree, where something holds it in
@@ -109,7 +109,7 @@ type Result struct {
 	Notes    []string  // what a person should know besides, one line each
 	Cost     *Cost     // nil where unknown
 	Session  string    // the client's name for it; "" where not told
-	Gone     bool      // the conversation that it was to go on with is not there any more: nothing was done, or all by a fresh agent
+	Gone     bool      // the conversation to continue no longer exists: nothing was done, or all of it by a fresh agent
 	Model    string    // as the client told
 	Events   int64     // of a stream; 0 for text
 	Unknown  int64     // of them, those that its dialect does not know

@@ -113,7 +113,7 @@ func TestQuestionOfARun(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	res := s.run(claudeScript(`echo '{"type":"result","is_error":false,"result":"Should I use SQLite?","permission_denials":[{"tool_name":"Bash"},{"tool_name":"Bash"}]}'`), s.request("asks"))
-	if res.Question != "Should I use SQLite?" || len(res.Notes) != 1 || res.Notes[0] != "Claude refused the agent the use of Bash" {
+	if res.Question != "Should I use SQLite?" || len(res.Notes) != 1 || res.Notes[0] != "Claude did not let the agent use Bash" {
 		t.Errorf("got %+v", res)
 	}
 	res = s.run(script(ByStdin, "echo 'Should I use SQLite?'; echo TASK_COMPLETE"), s.request("asks-and-claims"))

@@ -144,7 +144,7 @@ type Row struct {
 
 	StderrLimit []string `json:"stderr_limit"` // regular expressions, instead of the known ones; empty and not nil for none
 
-	SessionArgs []string `json:"session_args"` // go on with a conversation
+	SessionArgs []string `json:"session_args"` // to continue a conversation
 }
 
 // NewTable is the built-in table with a user's rows laid over it.

@@ -118,7 +118,7 @@ func withoutEcho(text, prompt string, cut bool) string {
 	return own.String() + text[from:]
 }
 
-// bare is a text as withoutEcho compares it, and where each byte of that stands in the text.
+// bare is a text as withoutEcho compares it, with the place of each byte in the original.
 func bare(text string) (string, []int) {
 	out, at, start := make([]byte, 0, len(text)), make([]int, 0, len(text)), 0
 	for line := range strings.Lines(text) {

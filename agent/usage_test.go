@@ -25,7 +25,7 @@ func TestRefusedCommandLine(t *testing.T) {
 			"Claude does not accept its command line: When using --print, --output-format=stream-json requires --verbose"},
 		{"gemini", "Cannot use both --yolo (-y) and --approval-mode together.\n" + long, "Gemini does not accept its command line: Cannot use both --yolo (-y) and --approval-mode together."},
 		{"qwen", "Invalid values:\n  Argument: approval-mode, Given: \"x\"\n" + long, `Qwen does not accept its command line: Invalid values: Argument: approval-mode, Given: "x"`},
-		{"opencode", "opencode run [message..]\n\nOptions:\n  -h, --help  show help\n", "opencode does not accept its command line: it printed how it is to be called, and nothing else"},
+		{"opencode", "opencode run [message..]\n\nOptions:\n  -h, --help  show help\n", "opencode does not accept its command line: it printed its usage, and nothing else"},
 		{"copilot", "Error: No authentication information found.\n\n  • Run 'gh auth login'\n", "Error: No authentication information found."},
 		{"codex", "goose: error: unrecognized arguments: --x\n", "Codex does not accept its command line: goose: error: unrecognized arguments: --x"},
 		{"claude", "cannot start\nUsage of memory: 3\n", ""},

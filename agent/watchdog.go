@@ -102,7 +102,7 @@ func (f *watchdog) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// open is false as long as the log is not there.
+// open is false until the log exists.
 func (f *watchdog) open() bool {
 	file, size, err := openLog(f.transcript.q.Log)
 	if err != nil {
@@ -174,7 +174,7 @@ const (
 	cutoffExit     cutoffKind = "exit"
 	cutoffSpin     cutoffKind = "spin"
 	cutoffOverflow cutoffKind = "overflow"
-	cutoffErrors   cutoffKind = "stderr" // what was told there, not a time
+	cutoffErrors   cutoffKind = "stderr" // found there, not a time
 	cutoffRefused  cutoffKind = "refused"
 	cutoffRetries  cutoffKind = "retries"
 )
@@ -234,7 +234,7 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 	switch why.clock {
 	case cutoffStart:
 		res.End, res.Cause = Idled, Transient
-		res.Reason = fmt.Sprintf("nothing came from %s in its first %v", who, q.Clocks.Start)
+		res.Reason = fmt.Sprintf("%s printed nothing in its first %v", who, q.Clocks.Start)
 		if waits := r.waitsFor(q, exit.End); waits != "" {
 			res.Reason += waits
 		} else if line := lastLine(q.lastErrors()); line != "" {
@@ -244,7 +244,7 @@ func (r *Runner) cutOff(res *Result, h *said, q Request, exit process.Exit, why 
 		// What it said before the end is what counts, how it died does not.
 		exit.Why, exit.Code, exit.Signal = process.Exited, 0, 0
 		r.conclude(res, h, q, exit)
-		res.Notes = append(res.Notes, fmt.Sprintf("%s had told that it was finished and was still running %v later: it was ended", who, q.Clocks.Exit))
+		res.Notes = append(res.Notes, fmt.Sprintf("%s had reported that it was finished and was still running %v later: it was ended", who, q.Clocks.Exit))
 	case cutoffSpin:
 		res.End = Crashed // which may be the task's doing as well as the client's
 		res.Reason = fmt.Sprintf("%s went round in circles and was ended: %d steps in a row without a word, a tool call or a token", who, q.Clocks.Spin)

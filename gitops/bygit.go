@@ -183,7 +183,7 @@ func (c *cli) addForced(ctx context.Context, index string) error {
 	return err
 }
 
-// onlyIgnored reports whether git add did everything, and complains that a path that it was told to leave out is ignored.
+// onlyIgnored reports whether git add did everything and only complains that a path it had to leave out is ignored.
 func onlyIgnored(err error) bool {
 	var ge *gitError
 	return errors.As(err, &ge) && ge.code == 1 && strings.HasPrefix(ge.said, "The following paths are ignored by one of your .gitignore files:") &&
@@ -322,7 +322,7 @@ func (c *waveCommit) runCommit(ctx context.Context, index string) (string, error
 	case made == "" && late:
 		return "", err
 	case made == "":
-		return "", &RefusedError{Reason: "git made the commit, and a hook or somebody else took it off the branch again", Hint: "git reflog lists it"}
+		return "", &RefusedError{Reason: "git made the commit, but a hook or somebody else removed it from the branch", Hint: "git reflog lists it"}
 	case parent != c.parent && made != head:
 		return "", &RefusedError{Reason: fmt.Sprintf("commit %s of this wave undoes what commit %s changed, which was made at the same moment, and is followed by others", shortHash(made), shortHash(parent)),
 			Hint: "git revert " + shortHash(made)}

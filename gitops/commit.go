@@ -170,7 +170,7 @@ func (c *waveCommit) collect(ctx context.Context, head *treeView) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.plan.w.Files)) {
 		if !safePath(name) {
-			return &RefusedError{Reason: fmt.Sprintf("%q is no path inside the repository", name)}
+			return &RefusedError{Reason: fmt.Sprintf("%q is not a path inside the repository", name)}
 		}
 		is, err := head.file(name)
 		if err != nil {
@@ -334,7 +334,7 @@ func (r *Repo) collectEdits(p *wavePlan, head string) (map[string][]treeItem, er
 		if pair.Head != "" && pair.Head != head && then == nil {
 			tree, err := r.treeOf(pair.Head)
 			if err != nil {
-				return nil, fmt.Errorf("read where HEAD stood: %w", err)
+				return nil, fmt.Errorf("read where HEAD was: %w", err)
 			}
 			then = &treeView{store: r.store, root: tree}
 			views[pair.Head] = then
@@ -457,7 +457,7 @@ func (r *Repo) FindCommit(ctx context.Context, from string, lines ...string) (ha
 	return hash, ok, nil
 }
 
-// WaveCommit is what the commit of a wave says of itself.
+// WaveCommit is what a wave's commit says about itself.
 type WaveCommit struct {
 	Loop    string
 	Number  int
@@ -467,7 +467,7 @@ type WaveCommit struct {
 	Files   int // that differ from its parent's
 }
 
-// ReadWave reads the commit of a wave; the zero value stands for a commit that is none.
+// ReadWave reads the commit of a wave; for any other commit it returns the zero value.
 func (r *Repo) ReadWave(ctx context.Context, hash string) (w WaveCommit, err error) {
 	c, err := r.store.commit(hash)
 	if err != nil {
@@ -492,7 +492,7 @@ func (r *Repo) ReadWave(ctx context.Context, hash string) (w WaveCommit, err err
 }
 
 // OursSince reports whether no other loop has committed since an attempt began: no new commit that HEAD leads to has
-// the trailer of another.
+// another loop's trailer.
 func (r *Repo) OursSince(ctx context.Context, g *Guard, loop string) bool {
 	_, at, err := r.refs.head()
 	if err != nil || at == "" || at == g.at.Hash {
@@ -531,8 +531,8 @@ func trailers(message string) map[string][]string {
 	return out
 }
 
-// walk calls visit for a commit and its ancestors, nearest first, until it says false or limit is reached.
-// History that is not there (a shallow clone) ends quietly.
+// walk calls visit for a commit and its ancestors, nearest first, until it returns false or limit is reached. Missing
+// history (a shallow clone) ends the walk without an error.
 func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash, message string) bool) error {
 	queue, seen := []string{from}, map[string]bool{from: true}
 	for n := 0; n < limit && n < len(queue); n++ {
@@ -559,8 +559,8 @@ func (r *Repo) walk(ctx context.Context, from string, limit int, visit func(hash
 	return nil
 }
 
-// WaveDiffers lists the paths at which a commit holds something else than CommitWave makes of the wave on that
-// commit's parent. The wave's files do not count: they may have been written since.
+// WaveDiffers lists the paths at which a commit differs from what CommitWave makes of the wave on that commit's
+// parent. The wave's files do not count: they may have been written since.
 func (r *Repo) WaveDiffers(ctx context.Context, commit string, w Wave) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -159,8 +159,8 @@ type person struct{ name, email string }
 // fallbackPerson signs what is kept where git knows nobody: nothing an agent made is lost for want of a name.
 var fallbackPerson = person{"descartes", "descartes@localhost"}
 
-// Author is who the commits will name. Where git's configuration names nobody that is a RefusedError. What is found
-// holds for the run, whatever an agent does to the settings.
+// Author returns whom the commits will name. Where git's configuration names nobody, it returns a RefusedError. The
+// answer is kept for the run, whatever an agent does to the settings.
 func (r *Repo) Author(ctx context.Context) (name, email string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -77,7 +77,7 @@ func TestFindGit(t *testing.T) {
 		"git version 3.0.0.rc1":              "",
 		"git version 2.29.9":                 "is git 2.29; git 2.30 or newer is needed",
 		"git version 1.8.3.1":                "is git 1.8; git 2.30 or newer is needed",
-		"something else":                     `git calls its version "something else", which is not understood`,
+		"something else":                     `git reports its version as "something else", which cannot be parsed`,
 	} {
 		s.sh("mkdir -p bin; printf '#!/bin/sh\\necho \"" + version + "\"\\n' >bin/git; chmod +x bin/git")
 		_, _, err := FindGit(t.Context(), "", s.dir, []string{"PATH=" + s.dir + "/bin:/bin:/usr/bin"})

@@ -84,8 +84,8 @@ func stampOf(path string) (fileStamp, error) {
 	return fileStamp{ino: st.Ino, size: st.Size, mtime: st.Mtim, ctime: st.Ctim, mode: uint32(st.Mode)}, nil
 }
 
-// fileCopy is a file of the git directory as it stood: enough to see that it changed, and to put it back. Its exported
-// fields are what a file of them holds for the run that follows on one that was killed.
+// fileCopy is a copy of a file of the git directory: enough to notice a change and undo it. Its exported fields are
+// saved, for the run that follows a killed one.
 type fileCopy struct {
 	Path    string
 	Kind    fs.FileMode // 0 for a regular file; ModeSymlink: Text is its target; ModeIrregular: not there; ModeDevice: not plain

@@ -338,14 +338,14 @@ func (c *cli) close() {
 	c.leave()
 }
 
-// Oldest is the first version of the git program that has what is asked of it here. merge-tree --write-tree, which
-// working copies of their own need, came with OldestMerging.
+// Oldest is the oldest version of git that is supported. Slots need merge-tree --write-tree, which came with
+// OldestMerging.
 var (
 	Oldest        = Version{2, 30}
 	OldestMerging = Version{2, 38}
 )
 
-// Version is the git program's, as far as it matters.
+// Version is a version of the git program.
 type Version struct{ Major, Minor int }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
@@ -355,7 +355,7 @@ func (v Version) Before(w Version) bool {
 	return v.Major < w.Major || v.Major == w.Major && v.Minor < w.Minor
 }
 
-// VersionError is a git program that is too old. It is a RefusedError.
+// VersionError reports a git program that is too old. It is a RefusedError.
 type VersionError struct {
 	Program       string
 	Found, Needed Version
@@ -374,8 +374,8 @@ func (e *VersionError) Unwrap() error {
 	return &RefusedError{Reason: e.Error(), Hint: fmt.Sprintf("install git %s or newer", e.Needed)}
 }
 
-// FindGit looks for the git program in env as dir sees it ("" is "git"), and asks for its version. None, or one that is
-// too old, is a RefusedError that says what was found and what is needed.
+// FindGit looks for the git program in env as seen from dir ("" is "git"), and asks for its version. If there is none
+// or it is too old, the error is a RefusedError that says what was found and what is needed.
 func FindGit(ctx context.Context, program, dir string, env []string) (path string, v Version, err error) {
 	if program == "" {
 		program = "git"
@@ -401,7 +401,7 @@ func FindGit(ctx context.Context, program, dir string, env []string) (path strin
 func parseVersion(said string) (Version, error) {
 	var v Version
 	if _, err := fmt.Sscanf(strings.TrimSpace(said), "git version %d.%d", &v.Major, &v.Minor); err != nil {
-		return Version{}, fmt.Errorf("git calls its version %q, which is not understood", said)
+		return Version{}, fmt.Errorf("git reports its version as %q, which cannot be parsed", said)
 	}
 	return v, nil
 }

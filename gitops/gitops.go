@@ -35,7 +35,7 @@ import (
 	"time"
 )
 
-// ErrNotRepo and ErrBare are the two ways in which a directory cannot be worked in at all.
+// ErrNotRepo and ErrBare mean that a directory cannot be worked in at all.
 var (
 	ErrNotRepo = errors.New("not a git repository")
 	ErrBare    = errors.New("a bare repository has no working tree")
@@ -49,7 +49,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// StoppedError is a run of the git program that was ended in its middle. The repository is as before it.
+// StoppedError means that a git command was ended before it finished. The repository is as before it.
 type StoppedError struct {
 	Command string        // "git commit"
 	Inside  string        // what it waited for, "the hook pre-commit"; "" if that is not known
@@ -57,7 +57,7 @@ type StoppedError struct {
 	Cause   error         // ErrTooLong, or why the context ended
 }
 
-// ErrTooLong is the cause of a StoppedError when Options.HookTimeout was over.
+// ErrTooLong is the cause of a StoppedError when Options.HookTimeout ran out.
 var ErrTooLong = errors.New("hook_timeout")
 
 func (e *StoppedError) Error() string {
@@ -91,8 +91,8 @@ type Options struct {
 	Git     string   // the git program; "" is the one on the PATH of Env
 	Env     []string // the environment that configuration and the git program see
 
-	// Shim is a command line of our own under which the git program runs once Claim was called, so that it and its
-	// hooks end with us, however that happens. Nil: it is a plain child.
+	// Shim is our own command line under which the git program runs once Claim was called, so that it and its hooks
+	// end with us, however we end. Nil: git is a plain child.
 	Shim        []string
 	HookTimeout time.Duration // of each run of the git program, its hooks, filters and signing included; 0 is none
 }
@@ -100,7 +100,7 @@ type Options struct {
 // Tree is the id of a git tree object, 40 hexadecimal digits.
 type Tree string
 
-// Head is where a working tree stands.
+// Head is where HEAD is.
 type Head struct {
 	Branch string // "refs/heads/x", "" when detached
 	Hash   string // the commit, "" on an unborn branch
@@ -120,14 +120,14 @@ type Ref struct {
 	When    time.Time
 }
 
-// Pair is what one verified attempt made: the snapshots before and after it.
+// Pair is the work of one verified attempt: the snapshots before and after it.
 type Pair struct {
 	Base, Result Tree
 	Without      []string // paths whose change is in no commit
 	Head         string   // the commit that HEAD stood at when Base was taken, "" if that is not known
 }
 
-// Wave is what one commit is to hold.
+// Wave is what one commit should contain.
 type Wave struct {
 	Message   string
 	Results   []Pair            // oldest first; where several touched a path, the last one has the say
@@ -135,7 +135,7 @@ type Wave struct {
 	UserPaths []string          // what the user had changed before the run: noted when the commit holds it
 }
 
-// Commit is what CommitWave made of a Wave.
+// Commit is the result of CommitWave.
 type Commit struct {
 	Hash  string
 	Paths []string // sorted

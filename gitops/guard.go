@@ -16,7 +16,7 @@ import (
 	"descartes/internal/proc"
 )
 
-// Guard knows the git directory as it stood before an attempt, so that Repair can restore it: configuration and hooks,
+// Guard remembers the git directory from before an attempt, so that Repair can restore it: configuration and hooks,
 // HEAD, the branch and the other refs, and the index. It is valid until the next commit of its Repo.
 type Guard struct {
 	r        *Repo
@@ -46,8 +46,8 @@ func (s *Repaired) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// Guard reads the state of the git directory before an attempt. What it needs of the index for a run that follows on a
-// killed one stays in the git directory until DropGuard.
+// Guard reads the state of the git directory before an attempt. What a run after a killed one needs of the index
+// stays in the git directory until DropGuard.
 func (r *Repo) Guard(ctx context.Context) (*Guard, error) {
 	r.keepIndex()
 	g, err := r.look(ctx)
@@ -59,7 +59,7 @@ func (r *Repo) Guard(ctx context.Context) (*Guard, error) {
 	}
 	g.log = r.oddLog(g.at.Branch)
 	if g.held, err = r.hold(ctx, &g.index); err != nil {
-		return nil, fmt.Errorf("keep the files that git was told not to look at: %w", err)
+		return nil, fmt.Errorf("keep the files that git is set to skip: %w", err)
 	}
 	return g, nil
 }
@@ -100,7 +100,7 @@ func (r *Repo) look(ctx context.Context) (g *Guard, err error) {
 	return g, err
 }
 
-// Head is where HEAD and the branch stood. A nil Guard knows of none.
+// Head is where HEAD and the branch were; unknown for a nil Guard.
 func (g *Guard) Head() Head {
 	if g == nil {
 		return Head{}
@@ -126,8 +126,8 @@ func (r *Repo) keepIndex() {
 	}
 }
 
-// DropGuard removes what Guard kept for the run after one that was cut off: to be called when no attempt is open,
-// at the start of a run that finds none to repair after and at the end of one.
+// DropGuard removes what Guard saved for the run after a killed one. Call it when no attempt is open: at the start of
+// a run with nothing to repair, and at the end of a run.
 func (r *Repo) DropGuard() error {
 	if err := r.removeRef(context.Background(), heldRef); err != nil {
 		return err
@@ -142,11 +142,11 @@ func (r *Repo) DropGuard() error {
 // coarse clock that file systems use.
 const clockSlack = 20 * time.Millisecond
 
-// GuardSince is the guard of an attempt whose run died. HEAD and the branch are as they are known to have stood.
-// The index is as it was before, and lock files and unfinished operations are the attempt's, where they date from
-// between its beginning and its end. Configuration and hooks that changed in that time are restored at once, to what the
-// Settings of its guard say, and the next Repair tells of it. Other refs are as they stand now, as a person may have
-// changed them since; those that are gone are told of.
+// GuardSince is the guard of an attempt whose run died. HEAD and the branch are as they were known to be, the index
+// is as it was before. Lock files and unfinished operations are the attempt's if they date from its time.
+// Configuration and hooks that changed in that time are restored at once to what the guard's Settings say, and the
+// next Repair reports it. Other refs stay as they are, since a person may have changed them meanwhile; missing ones
+// are reported.
 func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended time.Time) (*Guard, error) {
 	during := func(t time.Time) bool { return t.After(began.Add(-clockSlack)) && t.Before(ended.Add(clockSlack)) }
 	was, known := parseSettings(kept)
@@ -196,18 +196,18 @@ func (r *Repo) GuardSince(ctx context.Context, h Head, kept []byte, began, ended
 	return g, nil
 }
 
-// Repair undoes what an agent did to the git directory since, once all its processes are dead: configuration and hooks,
-// the branch, HEAD and the index are restored, deleted refs too; unfinished operations and lock files go. Commits,
-// stashes and new branches stay in the store, and the working tree stays as it is. What goes beyond, so that git cannot
-// read the repository or objects are gone, is a RefusedError, and no ref has changed then.
+// Repair undoes what an agent did to the git directory, once all its processes are dead: it restores configuration
+// and hooks, the branch, HEAD, the index and deleted refs, and removes unfinished operations and lock files. Commits,
+// stashes and new branches stay in the store, and the working tree stays as it is. Worse damage, such as a repository
+// that git cannot read or missing objects, is a RefusedError, and then no ref has changed.
 //
-// It may be called again, for what was done since: nothing is told twice.
+// It may be called again for what was done since: nothing is reported twice.
 func (g *Guard) Repair(ctx context.Context) (Repaired, error) {
 	return g.take(ctx, g.present, g.clear, g.repairHeld, g.repairSettings, g.repairStash, g.repairIndex, g.readable, g.repairRefs)
 }
 
-// RepairSettings undoes what an agent did to the configuration and the hooks, and leaves everything else: for where
-// commits are the agent's business, and where others commit in the same repository meanwhile.
+// RepairSettings undoes what an agent did to the configuration and the hooks, and nothing else: for where commits are
+// up to the agent, or others commit in the same repository meanwhile.
 func (g *Guard) RepairSettings(ctx context.Context) (Repaired, error) {
 	return g.take(ctx, g.repairHeld, g.repairSettings, g.repairStash)
 }
@@ -315,7 +315,7 @@ func (g *Guard) clear(_ context.Context, s *Repaired) error {
 	if len(commits) > 0 {
 		kept = "; kept: commit " + strings.Join(commits, ", ")
 	}
-	s.note("removed what git commands of the attempt left unfinished: %s%s", strings.Join(names, " "), kept)
+	s.note("removed what the attempt's git commands left unfinished: %s%s", strings.Join(names, " "), kept)
 	return nil
 }
 
@@ -352,8 +352,8 @@ func (g *Guard) repairSettings(ctx context.Context, s *Repaired) error {
 	return g.r.restoreSettings(ctx, &g.settings, func(fileStamp) bool { return false }, s)
 }
 
-// repairStash tells of stash entries. New ones are kept, dropped ones can be had again, and are put back where none is left.
-// Those whose objects are gone are a RefusedError.
+// repairStash reports stash entries. New ones are kept; dropped ones can be recovered, and are put back where none is
+// left. Entries with missing objects are a RefusedError.
 func (g *Guard) repairStash(ctx context.Context, s *Repaired) error {
 	now, err := copyFile(g.stash.Path)
 	if err != nil {

@@ -115,7 +115,7 @@ func (r *Repo) wayOut(err error, was refValues) error {
 	}
 	out := *refused
 	if file := r.keepAside("refs", text.Bytes()); text.Len() > 0 && file != "" {
-		out.Hint += "; then git update-ref --stdin <" + file + " brings back the refs as they stood before the attempt"
+		out.Hint += "; then git update-ref --stdin <" + file + " brings back the refs as they were before the attempt"
 	}
 	return &out
 }
@@ -220,7 +220,7 @@ func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
 	}
 	switch {
 	case switched && branch == "":
-		s.note("HEAD stood at commit %s and was put back to %s", shortHash(hash), g.where())
+		s.note("HEAD was at commit %s and was put back to %s", shortHash(hash), g.where())
 	case switched:
 		s.note("%s was checked out; switched back to %s (the files stay as they are)", shortRef(branch), g.where())
 	}
@@ -244,7 +244,7 @@ func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
 	for _, n := range sortedKeys(now) {
 		was, known := g.refs[n]
 		switch {
-		case was == now[n] || n == g.at.Branch || n == "refs/stash" || strings.HasPrefix(n, "refs/remotes/"): // a fetch is no harm, and the stash is told by its log
+		case was == now[n] || n == g.at.Branch || n == "refs/stash" || strings.HasPrefix(n, "refs/remotes/"): // a fetch does no harm, and the stash is reported from its log
 		case !known:
 			s.note("%s was made during the attempt and is left at %s", shortRef(n), shortHash(now[n]))
 		default:
@@ -259,8 +259,7 @@ func (g *Guard) repairRefs(ctx context.Context, s *Repaired) error {
 	return nil
 }
 
-// sound refuses refs that git cannot read, those that show other objects than there are, and those whose objects are not
-// there.
+// sound refuses refs that git cannot read, that show other objects, or whose objects are missing.
 func (g *Guard) sound(ctx context.Context, now refValues, broken []string) error {
 	if bad := slices.DeleteFunc(broken, func(n string) bool { return slices.Contains(g.broken, n) }); len(bad) > 0 {
 		hint := "delete the line of " + bad[0] + " in " + g.r.inGit(filepath.Join(g.r.l.commonDir, "packed-refs"))
@@ -379,7 +378,7 @@ func shortRef(name string) string {
 	return name
 }
 
-// LeadsTo reports whether a commit has another among its ancestors, or is it.
+// LeadsTo reports whether one commit is another, or a descendant of it.
 func (r *Repo) LeadsTo(ctx context.Context, from, to string) bool {
 	_, err := r.cli.run(ctx, gitCall{args: []string{"merge-base", "--is-ancestor", to, from}})
 	return err == nil

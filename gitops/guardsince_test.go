@@ -122,7 +122,7 @@ func TestSettingsOfAKilledRun(t *testing.T) {
 			if _, err := os.Lstat(s.path(".git/hooks/post-commit")); err == nil {
 				added = true
 			}
-			if late && (hook != "evil\n" || !added || len(did.Notes) != 2 || !strings.Contains(did.Notes[0], ".git/config was changed since the attempt began, the last time after its end, and stays; its text of before is kept in ")) {
+			if late && (hook != "evil\n" || !added || len(did.Notes) != 2 || !strings.Contains(did.Notes[0], ".git/config was changed since the attempt began, the last time after its end, and stays; its previous text is kept in ")) {
 				t.Errorf("hook %q, added %v, notes %q", hook, added, did.Notes)
 			}
 			if !late && (hook != "mine\n" || added || len(did.Notes) != 3 || strings.Contains(read(".git/config"), "autocrlf")) {

@@ -15,8 +15,8 @@ import (
 	"descartes/internal/oscall"
 )
 
-// heldFiles are the files that git was told not to look at (skip-worktree, assume-unchanged) as they lay in the working
-// tree, by path. No snapshot and no commit holds what they hold.
+// heldFiles are the files that git is set to skip (skip-worktree, assume-unchanged), with their content in the
+// working tree, by path. No snapshot and no commit contains that.
 type heldFiles map[string]heldFile
 
 type heldFile struct {
@@ -78,7 +78,7 @@ func (r *Repo) hold(ctx context.Context, f *fileCopy) (heldFiles, error) {
 	}
 	tree, err := (&treeEditor{objects: r.store}).edit("", &emptyTreeID, items)
 	if err == nil {
-		_, err = r.keep(ctx, heldRef, Tree(tree.String()), nil, "files that git was told not to look at", r.people.keeper(ctx), time.Now())
+		_, err = r.keep(ctx, heldRef, Tree(tree.String()), nil, "files that git is set to skip", r.people.keeper(ctx), time.Now())
 	}
 	return held, err
 }
@@ -105,8 +105,8 @@ func (r *Repo) heldSince(during func(time.Time) bool) (heldFiles, error) {
 	return held, err
 }
 
-// overlooked lists the files that git was told not to look at. In a sparse checkout it looks all the same at those outside
-// the cone that are there, since version 2.36.
+// overlooked lists the files that git is set to skip. In a sparse checkout, git 2.36 and later still looks at those
+// outside the cone that exist.
 func (r *Repo) overlooked(ctx context.Context, f *fileCopy) (names []string, err error) {
 	sparse := r.cfg.boolean("core.sparsecheckout", false) && !r.cli.version.Before(Version{2, 36})
 	ix, err := indexOf(f)
@@ -159,7 +159,7 @@ func (g *Guard) repairHeld(ctx context.Context, s *Repaired) error {
 		if err == nil && now.mode != modeLink {
 			if b, err := r.store.read(now.id, kindBlob); err == nil {
 				if file := r.keepAside(path.Base(name), b); file != "" {
-					kept = "; what it held is in " + r.inGit(file)
+					kept = "; its content is in " + r.inGit(file)
 				}
 			}
 		}
@@ -167,16 +167,16 @@ func (g *Guard) repairHeld(ctx context.Context, s *Repaired) error {
 			if ends(err) {
 				return fmt.Errorf("restore %s: %w", name, err)
 			}
-			s.note("%s, which git was told not to look at, was changed during the attempt and cannot be restored (%v): git cat-file blob %s prints it", name, err, was.item.id)
-			delete(g.held, name) // nothing is told twice
+			s.note("%s, which git is set to skip, was changed during the attempt and cannot be restored (%v): git cat-file blob %s prints it", name, err, was.item.id)
+			delete(g.held, name) // report nothing twice
 			continue
 		}
-		s.note("%s was changed during the attempt and restored: git was told not to look at it (skip-worktree or assume-unchanged), so no commit would hold the change%s", name, kept)
+		s.note("%s was changed during the attempt and restored: git is set to skip it (skip-worktree or assume-unchanged), so no commit would contain the change%s", name, kept)
 	}
 	return nil
 }
 
-// readRaw reads a file as it lies in the working tree, whatever git would make of it, and stores its content.
+// readRaw reads a file of the working tree, whatever git would make of it, and stores its content.
 func (r *Repo) readRaw(ctx context.Context, name string) (file, error) {
 	dir, base := path.Split(name)
 	f := file{name: base}

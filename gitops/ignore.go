@@ -90,16 +90,16 @@ func trimSpaces(s string) string {
 	return s[:min(end, len(s))]
 }
 
-// Patterns are lines as in a .gitignore, in its order.
+// Patterns are the lines of a .gitignore, in order.
 type Patterns struct{ rules *ignoreRules }
 
-// NewPatterns reads them.
+// NewPatterns parses lines.
 func NewPatterns(lines []string) Patterns {
 	return Patterns{parseIgnore([]byte(strings.Join(lines, "\n")), "")}
 }
 
-// Match says what the last pattern that speaks of a file says of it: that it is meant, or, where that begins with "!", that it is excepted. A
-// pattern of a folder speaks of all files in it.
+// Match says what the last pattern that applies to a file says: that it matches or, where the pattern begins with
+// "!", that it is excepted. A pattern for a folder applies to all files in it.
 func (p Patterns) Match(path string) (meant, excepted bool) {
 	said := unsaid
 	for i, c := range path + "/" {
@@ -215,7 +215,7 @@ func (f *ruleFile) refresh() {
 	f.st, f.rules, f.news = info.st, parseIgnore(b, ""), true
 }
 
-// pathIgnored evaluates the ignore rules as they stand on the disk for one path that need not exist.
+// pathIgnored applies the ignore rules on the disk to one path, which need not exist.
 func (r *Repo) pathIgnored(path string) bool {
 	d := &scope{}
 	for _, g := range r.scanner.global {
@@ -237,7 +237,7 @@ func (r *Repo) pathIgnored(path string) bool {
 	}
 }
 
-// TreeWithout is a tree in which some paths are as base has them: what an attempt left there is no work of its.
+// TreeWithout returns a tree in which some paths are as in base: what an attempt left there is not part of its work.
 func (r *Repo) TreeWithout(base, tree Tree, paths []string) (Tree, error) {
 	if len(paths) == 0 || base == tree {
 		return tree, nil
@@ -266,7 +266,7 @@ func (r *Repo) TreeWithout(base, tree Tree, paths []string) (Tree, error) {
 	return Tree(id.String()), r.store.writeOut()
 }
 
-// TreeWith is a tree with paths as another one has them; those that it lacks are gone.
+// TreeWith returns a tree with some paths as in another one; paths that the other lacks are removed.
 func (r *Repo) TreeWith(tree, from Tree, paths []string) (Tree, error) {
 	return r.TreeWithout(from, tree, paths)
 }

@@ -15,7 +15,7 @@ import (
 	"descartes/internal/oscall"
 )
 
-// Conflict is a path that two sides changed in ways that do not go together.
+// Conflict is a path that two sides changed in incompatible ways.
 type Conflict struct {
 	Path string
 	Kind string // "content", "binary", "add/add", "delete/edit", "rename/delete", "rename/rename", "file/directory" ...
@@ -24,10 +24,9 @@ type Conflict struct {
 
 func (c Conflict) String() string { return c.Path + " (" + c.Kind + ")" }
 
-// MergeTrees merges what changed between base and ours with what changed between base and theirs, renames followed and
-// merge drivers run, as `git merge` does. It touches no file, no index and no ref. Where the two do not go together
-// there is no tree but the list of conflicts, sorted by path. It needs git OldestMerging; an older one is a
-// VersionError.
+// MergeTrees merges what changed between base and ours with what changed between base and theirs, with renames and
+// merge drivers, as `git merge` does. It touches no file, no index and no ref. If there are conflicts, it returns
+// them sorted by path, and no tree. It needs git OldestMerging; an older one is a VersionError.
 func (r *Repo) MergeTrees(ctx context.Context, base, ours, theirs Tree) (Tree, []Conflict, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,12 +166,12 @@ func parseConflicts(said string, plain *strings.Replacer) []Conflict {
 	return out
 }
 
-// Forward moves the user's working tree, index and branch from one commit to another, as a fast-forward does; from is
-// "" on an unborn branch. HEAD stands at from, or at to where only the files have still to follow. Only files that
-// differ between the two are touched, and of those none that the user has changed: where there is one, nothing at all
-// is touched, and what stands in the way is returned, sorted by path. Protected files stay as they are; the index gets
-// what the commit holds of them. A Forward that a crash cut short is finished by calling it again with cut set: git may
-// have been killed when it had removed a file, or written half of it.
+// Forward moves the user's working tree, index and branch from one commit to another, like a fast-forward; from is ""
+// on an unborn branch. HEAD is at from, or already at to with only the files still to move. Only files that differ
+// between the two are touched, and none that the user has changed: if there is one, nothing is touched, and the files
+// in the way are returned, sorted by path. Protected files stay as they are; the index gets the commit's content of
+// them. To finish a Forward that a crash cut short, call it again with cut set: git may have been killed after it
+// removed a file or wrote half of it.
 func (r *Repo) Forward(ctx context.Context, from, to string, cut bool) ([]LeftOut, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,8 +182,8 @@ func (r *Repo) Forward(ctx context.Context, from, to string, cut bool) ([]LeftOu
 	return left, nil
 }
 
-// Advance moves a branch from one commit to another. Where it is checked out here it goes Forward, with files and index. Where another working
-// tree has it, or a rebase of it is in progress, it stays, and the reason is returned.
+// Advance moves a branch from one commit to another. If it is checked out here, files and index move too, by Forward.
+// If another working tree has it checked out or is rebasing it, it stays, and the reason is returned.
 func (r *Repo) Advance(ctx context.Context, branch, from, to string, cut bool) ([]LeftOut, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,9 +253,9 @@ func (r *Repo) forward(ctx context.Context, from, to string, cut bool) ([]LeftOu
 // step is a path that differs between two trees.
 type step struct{ was, is treeItem }
 
-// moveFiles makes the working tree and its index what to holds at every path at which from differs, or touches nothing
-// and says why. A file that is as to has it already is only entered in the index. Where an earlier call was cut short a file that git had begun
-// to write is as from has it.
+// moveFiles gives the working tree and its index the content of to at every path where from differs, or touches
+// nothing and says why. A file that already matches to is only added to the index. Where an earlier call was cut
+// short, a half-written file counts as from.
 func (r *Repo) moveFiles(ctx context.Context, from, to objectID, cut bool) ([]LeftOut, error) {
 	steps := map[string]step{}
 	d := differ{store: r.store, each: func(name string, was, is treeItem) {
@@ -294,7 +293,7 @@ func (r *Repo) moveFiles(ctx context.Context, from, to objectID, cut bool) ([]Le
 		case in.unmerged:
 			why = "its merge is not finished"
 		case in.treeItem != s.was && in.treeItem != s.is:
-			why = "another content of it is staged"
+			why = "different content of it is staged"
 		case s.is.mode == modeGitlink || s.was.mode == modeGitlink || in.skipped && now.mode == 0:
 		case r.guard.covers(name) || now == s.is:
 			entries[name] = s.is
@@ -376,7 +375,7 @@ func (c *cli) moveTree(ctx context.Context, entries map[string]treeItem, from, t
 	}
 	_, err := c.run(ctx, gitCall{args: []string{"read-tree", "-m", "-u", from.String(), to.String()}})
 	if said, ok := errors.AsType[*gitError](err); ok {
-		return undo(&RefusedError{Reason: "git does not move the working tree: " + said.said, Hint: "commit or stash what was changed there, and try again"})
+		return undo(&RefusedError{Reason: "git cannot update the working tree: " + said.said, Hint: "commit or stash what was changed there, and try again"})
 	}
 	return err
 }
@@ -415,8 +414,7 @@ func (c *cli) stagedAt(ctx context.Context, steps map[string]step) (map[string]s
 	return out, nil
 }
 
-// onDisk is what git would store of files, by its filters; mode 0 stands for none. Of a directory only the absence of
-// a file is told.
+// onDisk is what git would store of files, through its filters; mode 0 stands for a missing file, or for a directory.
 func (r *Repo) onDisk(ctx context.Context, paths []string) (map[string]treeItem, error) {
 	out := map[string]treeItem{}
 	var files []string

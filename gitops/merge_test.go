@@ -316,7 +316,7 @@ func TestForwardTouchesNothingOfTheUsers(t *testing.T) {
 	}{
 		{"edited after a crash", "rm run.sh; echo next and mine >f", "f (it was changed here, and the commit changes it too)", true},
 		{"edited", "echo mine >f", "f (it was changed here, and the commit changes it too)", false},
-		{"edited and staged", "echo mine >f; git add f", "f (another content of it is staged)", false},
+		{"edited and staged", "echo mine >f; git add f", "f (different content of it is staged)", false},
 		{"deleted", "rm f", "f (it was deleted here, and the commit changes it)", false},
 		{"what the commit deletes", "echo mine >gone", "gone (it was changed here, and the commit changes it too)", false},
 		{"untracked in the way", "mkdir -p new/deep; echo mine >new/deep/n", "new/deep/n (it was changed here, and the commit changes it too)", false},

@@ -16,7 +16,7 @@ import (
 type nestedRepo struct {
 	path string
 	was  string // the commit that the index has
-	now  string // the one that is checked out; "" where that cannot be told
+	now  string // the one checked out; "" where unknown
 }
 
 // nested finds the repositories that git add would ask for their status. It does so by a git that obeys what
@@ -74,8 +74,8 @@ func (c *cli) kindOf(path string) nestedKind {
 	return nestedHere
 }
 
-// checkedOut is the commit that is checked out in another repository, "" where that cannot be told. Nothing that its
-// configuration names is run for that, and git is not waited for where a pipe has the place of one of its files.
+// checkedOut is the commit that is checked out in another repository, "" where unknown. It runs nothing that the
+// repository's configuration names, and does not hang where a pipe replaces one of its files.
 func (c *cli) checkedOut(ctx context.Context, dir string) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*c.patience)
 	defer cancel()
@@ -95,7 +95,7 @@ func readGitFile(path string) (string, error) {
 	to, ok := strings.CutPrefix(string(b), "gitdir: ")
 	to = strings.TrimRight(to, "\r\n")
 	if !ok || to == "" {
-		return "", fmt.Errorf("%s is no git file: %w", path, ErrNotRepo)
+		return "", fmt.Errorf("%s is not a git file: %w", path, ErrNotRepo)
 	}
 	if !filepath.IsAbs(to) {
 		to = filepath.Join(filepath.Dir(path), to)
@@ -118,8 +118,8 @@ func (c *cli) setNested(ctx context.Context, index string, found []nestedRepo) e
 	return err
 }
 
-// NestedEdits lists files inside submodules and other nested repositories that were edited since a time and are not
-// committed there, sorted. No snapshot holds them: neither a commit nor a restore touches them.
+// NestedEdits lists, sorted, files inside submodules and other nested repositories that were edited since a time and
+// are not committed there. No snapshot contains them: neither commits nor restores touch them.
 func (r *Repo) NestedEdits(ctx context.Context, since time.Time) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,7 +44,7 @@ func (id objectID) String() string { return hex.EncodeToString(id[:]) }
 func parseID(s string) (objectID, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(objectID{}) {
-		return objectID{}, fmt.Errorf("%q is no object id", s)
+		return objectID{}, fmt.Errorf("%q is not an object id", s)
 	}
 	return objectID(b), nil
 }
@@ -221,8 +221,8 @@ func (o *objectStore) forgetRecent() {
 	o.recent = nil
 }
 
-// touch makes an object that is there look new, so that no pruning takes it for garbage. An empty file is what a
-// power cut leaves of one, and is not there.
+// touch makes an existing object look new, so that no pruning takes it for garbage. An empty file is what a power cut
+// leaves of an object, and does not count as one.
 func touch(path string) bool {
 	fi, err := os.Lstat(path)
 	if err != nil {
@@ -392,8 +392,8 @@ func (o *objectStore) find(id plumbing.Hash) (plumbing.EncodedObject, error) {
 // gcPatience is how long a run waits for git gc.
 const gcPatience = 10 * time.Minute
 
-// AwaitGC waits while git gc runs in the repository: with --prune=now it deletes also what was stored since it looked for refs.
-// Snapshot and CommitWave do so by themselves, before they store anything.
+// AwaitGC waits while git gc runs in the repository: with --prune=now it also deletes what was stored after it looked
+// for refs. Snapshot and CommitWave wait by themselves before they store anything.
 func (r *Repo) AwaitGC(ctx context.Context) {
 	for deadline := time.Now().Add(gcPatience); collecting(r.l.commonDir) && time.Now().Before(deadline); {
 		select {

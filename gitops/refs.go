@@ -204,7 +204,7 @@ func (r *Repo) forceRef(ctx context.Context, name, new, message string) error {
 	return r.updateRef(ctx, name, message, "update "+name+" "+new+"\n")
 }
 
-// removeRef deletes a ref, packed or not, with its log. A ref that is not there is no error.
+// removeRef deletes a ref, packed or not, with its log. A missing ref is no error.
 func (r *Repo) removeRef(ctx context.Context, name string) error {
 	if hash, err := r.refs.hash(name); err == nil && hash == "" {
 		return nil
@@ -214,7 +214,7 @@ func (r *Repo) removeRef(ctx context.Context, name string) error {
 
 func (r *Repo) updateRef(ctx context.Context, name, message, command string) error {
 	if name != "HEAD" && !validRef(name) {
-		return fmt.Errorf("%q is no valid ref name", name)
+		return fmt.Errorf("%q is not a valid ref name", name)
 	}
 	crash.Point("git: before " + name)
 	if err := r.updateRefs(ctx, message, command); err != nil {
@@ -248,7 +248,7 @@ func (r *Repo) CanBranch(name string) error {
 func (r *Repo) freeBranch(name string) (at, hash string, err error) {
 	ref := "refs/heads/" + name
 	if !validRef(ref) || strings.HasPrefix(name, "-") || name == "HEAD" {
-		return "", "", &RefusedError{Reason: fmt.Sprintf("%q is no valid branch name", name)}
+		return "", "", &RefusedError{Reason: fmt.Sprintf("%q is not a valid branch name", name)}
 	}
 	if at, hash, err = r.refs.head(); err != nil {
 		return "", "", fmt.Errorf("make branch %s: %w", name, err)
@@ -297,7 +297,8 @@ func (r *Repo) pointHead(ctx context.Context, ref, message string) error {
 	return err
 }
 
-// Keep makes a commit of a tree and sets a ref to it, whatever the ref named before. Afterwards both are on the disk.
+// Keep makes a commit of a tree and sets a ref to it, whatever the ref was before. Both are on the disk when it
+// returns.
 func (r *Repo) Keep(ctx context.Context, ref string, tree Tree, parents []string, message string) (hash string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -316,7 +317,7 @@ func (r *Repo) Pin(ctx context.Context, ref string, tree Tree) error {
 
 func (r *Repo) keep(ctx context.Context, ref string, tree Tree, parents []string, message string, who person, now time.Time) (string, error) {
 	if !validRef(ref) {
-		return "", fmt.Errorf("%q is no valid ref name", ref)
+		return "", fmt.Errorf("%q is not a valid ref name", ref)
 	}
 	id, err := parseID(string(tree))
 	if err != nil {
@@ -365,8 +366,8 @@ func (r *Repo) putCommit(tree objectID, parents []string, message string, author
 	return r.store.putCommit(&c)
 }
 
-// Refs lists the refs whose names start with prefix, which ends in a slash or names a directory of refs,
-// sorted by name. Those that name no commit are left out.
+// Refs lists the refs whose names start with prefix, which ends in a slash or names a directory of refs, sorted by
+// name. Refs to anything but commits are left out.
 func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -389,7 +390,7 @@ func (r *Repo) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 	return out, nil
 }
 
-// DeleteRef deletes a ref; one that is not there is no error.
+// DeleteRef deletes a ref; a missing one is no error.
 func (r *Repo) DeleteRef(ctx context.Context, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -399,7 +400,7 @@ func (r *Repo) DeleteRef(ctx context.Context, name string) error {
 	return nil
 }
 
-// DeleteRefs deletes refs in one go; those that are not there are no error.
+// DeleteRefs deletes refs in one go; missing ones are no error.
 func (r *Repo) DeleteRefs(ctx context.Context, names []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -409,7 +410,7 @@ func (r *Repo) DeleteRefs(ctx context.Context, names []string) error {
 	var command strings.Builder
 	for _, name := range names {
 		if !validRef(name) {
-			return fmt.Errorf("%q is no valid ref name", name)
+			return fmt.Errorf("%q is not a valid ref name", name)
 		}
 		command.WriteString("delete " + name + "\n")
 	}
@@ -419,8 +420,8 @@ func (r *Repo) DeleteRefs(ctx context.Context, names []string) error {
 	return nil
 }
 
-// ReadNotes reads the notes of a ref like refs/notes/commits: their texts, by the object that each is on. Notes of more than
-// 16 MiB are left out.
+// ReadNotes reads the notes of a ref like refs/notes/commits: their texts, by the object that each is about. Notes of
+// more than 16 MiB are left out.
 func (r *Repo) ReadNotes(_ context.Context, ref string) (map[string][]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -453,8 +454,9 @@ func (r *Repo) noteText(id objectID) ([]byte, error) {
 	return r.store.read(id, kindBlob)
 }
 
-// AddNotes adds texts to the notes of a ref, by the object that each is on; join makes one of what a note says and what it is
-// to say. Where nothing changes no commit is made. What somebody else adds at the same time stays. Afterwards it is on the disk.
+// AddNotes adds texts to the notes of a ref, by the object that each is about; join merges an existing note with the
+// new text. Where nothing changes, no commit is made. What somebody else adds at the same time stays. The notes are
+// on the disk when it returns.
 func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, join func(old, add []byte) []byte) error {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
@@ -462,7 +464,8 @@ func (r *Repo) AddNotes(ctx context.Context, ref string, add map[string][]byte, 
 	return r.changeNotes(ctx, ref, "Notes added by descartes", join, func() (map[string][]byte, string, error) { return add, "", nil })
 }
 
-// MergeNotes fetches the notes that a remote has under the same ref, and joins them with ours. A remote that has none is no error.
+// MergeNotes fetches a remote's notes under the same ref and joins them with ours. A remote without notes is no
+// error.
 func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old, add []byte) []byte) error {
 	r.AwaitGC(ctx)
 	r.mu.Lock()
@@ -577,7 +580,7 @@ func (r *Repo) notesWith(ctx context.Context, at, message string, join func(old,
 	return commit.String(), r.store.writeOut()
 }
 
-// notes are a tree of notes: blobs by the object that each is on, and what lies beside them.
+// notes is a tree of notes: blobs by the object that each is about, and whatever else the tree has.
 type notes struct {
 	blobs map[string]objectID
 	other []treeItem

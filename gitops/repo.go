@@ -42,8 +42,8 @@ type Repo struct {
 	raw     map[rawKey]objectID // the bytes of files that git converts
 }
 
-// Open finds the repository that holds opt.Dir and looks for everything that the native path cannot do.
-// What neither it nor the git program can do is a RefusedError.
+// Open finds the repository that contains opt.Dir and looks for everything that the native path cannot do. If the git
+// program cannot do it either, the error is a RefusedError.
 func Open(ctx context.Context, opt Options) (*Repo, error) {
 	program, version, err := FindGit(ctx, opt.Git, opt.Dir, opt.Env)
 	if err != nil {
@@ -127,16 +127,16 @@ func misled(dir string) error {
 	for _, name := range []string{"HEAD", "config", "commondir", "index", "packed-refs", "shallow"} {
 		file := filepath.Join(dir, ".git", name)
 		if fi, err := os.Stat(file); err == nil && !fi.Mode().IsRegular() && !fi.IsDir() {
-			return &RefusedError{Reason: file + " is no regular file, and every git command hangs on it; an agent may have made it",
-				Hint: "rm " + file + ", and write what it held: of HEAD that is \"ref: refs/heads/<branch>\""}
+			return &RefusedError{Reason: file + " is not a regular file, and every git command hangs on it; an agent may have made it",
+				Hint: "rm " + file + ", and restore its content: for HEAD that is \"ref: refs/heads/<branch>\""}
 		}
 	}
 	file := filepath.Join(dir, ".git", "commondir")
 	if _, err := os.Lstat(file); err != nil {
 		return nil
 	}
-	return &RefusedError{Reason: file + " leads git to another repository's settings and hooks; an agent may have made it",
-		Hint: "call no git command here before it is gone: rm " + file}
+	return &RefusedError{Reason: file + " points git to another repository's settings and hooks; an agent may have made it",
+		Hint: "remove it before you run git here: rm " + file}
 }
 
 // decide chooses between the native path and the git program.
@@ -204,8 +204,8 @@ func (r *Repo) newScanner() *scanner {
 	return s
 }
 
-// Claim is for who holds the lock of the working tree: it ends the git commands that a killed run left at work
-// here, with their hooks, and has those of this Repo run under Options.Shim from now on. It may be called again.
+// Claim is for the holder of the working tree's lock: it ends the git commands, with their hooks, that a killed run
+// left running here, and makes this Repo's run under Options.Shim from now on. It may be called again.
 func (r *Repo) Claim() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,14 +227,14 @@ func (r *Repo) Root() string { return r.l.root }
 // Dir is the git directory of this working tree.
 func (r *Repo) Dir() string { return r.l.gitDir }
 
-// Notes says what is handed to the git program and why, one line each.
+// Notes says what is left to the git program and why, one line each.
 func (r *Repo) Notes() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.notes)
 }
 
-// Head says where the working tree stands.
+// Head says where HEAD is.
 func (r *Repo) Head(ctx context.Context) (Head, error) {
 	branch, hash, err := r.refs.head()
 	if err != nil {

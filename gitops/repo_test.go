@@ -74,7 +74,7 @@ func TestOpenRefusesFIFO(t *testing.T) {
 		s.sh("rm -f .git/" + name + "; mkfifo .git/" + name)
 		_, err := s.open("", "")
 		var refused *RefusedError
-		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, name+" is no regular file") {
+		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, name+" is not a regular file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

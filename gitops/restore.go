@@ -23,10 +23,10 @@ type Restored struct {
 	Left    []LeftOut // not as the snapshot has them, sorted by path
 }
 
-// Restore makes the working tree hold what a snapshot holds. Files that do not differ are not touched. A file that the
-// snapshot does not have is deleted, unless the snapshot's own rules ignore it, or it is older than since (zero: none is): then it was
-// there when the snapshot was made, and not part of it. What stands in the way and may not be deleted is left, and
-// everything else is restored all the same.
+// Restore makes the working tree match a snapshot. Files that do not differ are not touched. A file that the snapshot
+// does not have is deleted, unless the snapshot's own rules ignore it or it is older than since (zero: none is): then
+// it existed when the snapshot was made, and is not part of it. What is in the way and may not be deleted is left,
+// and everything else is restored.
 func (r *Repo) Restore(ctx context.Context, to Tree, since time.Time) (Restored, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *Repo) Restore(ctx context.Context, to Tree, since time.Time) (Restored,
 	return x.result(), nil
 }
 
-// RestorePaths makes these files what a snapshot has there and touches nothing else. One that it does not have is
+// RestorePaths makes these files match a snapshot and touches nothing else. A file that the snapshot does not have is
 // deleted.
 func (r *Repo) RestorePaths(ctx context.Context, to Tree, paths []string) (Restored, error) {
 	r.mu.Lock()
@@ -386,7 +386,7 @@ func (x *restoration) ruledOut(name string) (bool, error) {
 func (x *restoration) check(p *restorePlan) error {
 	for _, w := range p.writes {
 		if !safePath(w.path) {
-			return &RefusedError{Reason: fmt.Sprintf("%q is no safe path", w.path)}
+			return &RefusedError{Reason: fmt.Sprintf("%q is not a safe path", w.path)}
 		}
 		if !x.r.store.has(w.item.id) {
 			x.left[w.path] = "the repository lost the content that it had, " + w.item.id.String()[:12] + ": somebody pruned it"
@@ -396,7 +396,7 @@ func (x *restoration) check(p *restorePlan) error {
 	return nil
 }
 
-// rules is the part of the plan that concerns ignore files, with what stands in their way.
+// rules is the part of the plan about ignore files, with the files in their way.
 func (p *restorePlan) rules() *restorePlan {
 	out := &restorePlan{}
 	way := map[string]bool{} // directories that the writes need
@@ -416,8 +416,7 @@ func (p *restorePlan) rules() *restorePlan {
 	return out
 }
 
-// obstacles finds the writes that something stands in the way of which the plan does not delete: nothing that is
-// ours to delete.
+// obstacles finds the writes with something in the way that the plan does not delete and that we may not delete.
 func (x *restoration) obstacles(p *restorePlan) map[string]string {
 	deleted := map[string]bool{}
 	for _, f := range p.deletes {

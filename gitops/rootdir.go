@@ -106,7 +106,7 @@ func (r *rootDir) openByComponents(path string, flags int, mode uint32) (int, er
 	}
 }
 
-// isGone says that an error means "no such thing", or that something else stands in its place.
+// isGone says that an error means "no such thing", or that something else has taken its place.
 func isGone(err error) bool {
 	return err == syscall.ENOENT || err == syscall.ENOTDIR || err == syscall.ELOOP
 }
@@ -176,9 +176,8 @@ func gitMode(m uint32) uint32 {
 	return 0
 }
 
-// Now is the time, but never later than what a file that is changed after the call is stamped with: those stamps are of
-// the kernel's coarse clock, which stands still for as long as a busy machine withholds the tick. What compares the age
-// of files with the time of an event takes that time from here.
+// Now is the time, but never later than the stamp of a file that is changed after the call: file stamps come from the
+// kernel's coarse clock, which lags on a busy machine. Use it to compare the age of files with the time of an event.
 func Now() time.Time {
 	now := time.Now()
 	if coarse, err := oscall.Clock(); err == nil && coarse.Before(now) {

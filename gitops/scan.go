@@ -335,7 +335,7 @@ func (p *pass) unmet(at *place) {
 	}
 }
 
-// refuse passes over a name that git takes for ".git", as git does unless it was told otherwise.
+// refuse skips a name that git takes for ".git", as git does by default.
 func (p *pass) refuse(path string) error {
 	if !p.strict {
 		return unsupported("path %q", path)
@@ -543,7 +543,7 @@ func (r *fileReader) large(fd int, size int64) (err error) {
 	return r.store.stream(r.f.id, kindBlob, &fdReader{ctx: r.ctx, fd: fd, left: size}, size)
 }
 
-// fdReader reads a descriptor from its start, without owning it, until it was told to stop.
+// fdReader reads a descriptor from its start, without owning it, until it is stopped.
 type fdReader struct {
 	ctx  context.Context // of one call: a reader lives no longer
 	fd   int

@@ -84,7 +84,7 @@ func (p *settingPaths) addModules(dir string, depth int) {
 	}
 }
 
-// holds reports whether a path lies in the working tree or in the git directory.
+// holds reports whether a path is in the working tree or in the git directory.
 func (l layout) holds(path string) bool {
 	return slices.ContainsFunc([]string{l.root, l.gitDir, l.commonDir}, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
 }
@@ -167,8 +167,8 @@ func (l layout) follow(path string) (links []string, end string) {
 	return links, end
 }
 
-// settings are the configuration and the hooks as they stood, in a form that outlives the run, and where the refs
-// stood: that is for people to read.
+// settings are the configuration and the hooks as they were, in a form that outlives the run, and the refs' values,
+// for people to read.
 type settings struct {
 	Files   []fileCopy
 	Hooks   []fileCopy
@@ -205,12 +205,12 @@ func copyFiles(paths []string) ([]fileCopy, error) {
 	return out, nil
 }
 
-// mostSettings bounds the text of the files that Settings holds, all together. One that does not fit is taken as it
-// stands then.
+// mostSettings bounds the text of the files in Settings, all together. A file that does not fit is recorded later, as
+// it is then.
 const mostSettings = 8 << 20
 
-// Settings is what GuardSince needs to put the configuration and the hooks back after a run that was killed. It is for
-// a file that no attempt can write: who writes it decides what git runs.
+// Settings is what GuardSince needs to restore the configuration and the hooks after a killed run. Keep it in a file
+// that no attempt can write: its content decides what git runs.
 func (g *Guard) Settings() []byte {
 	s, room := g.settings, mostSettings
 	trim := func(from []fileCopy) []fileCopy {
@@ -269,7 +269,7 @@ func (r *Repo) restoreSettings(ctx context.Context, was *settings, later func(fi
 			continue
 		}
 		if later(now) {
-			s.note("%s was changed since the attempt began, the last time after its end, and stays%s", name, r.keepWithNote("; its text of before is kept in ", f.Path, f.Text))
+			s.note("%s was changed since the attempt began, the last time after its end, and stays%s", name, r.keepWithNote("; its previous text is kept in ", f.Path, f.Text))
 			continue
 		}
 		kept := r.keepText(f.Path)

@@ -34,15 +34,15 @@ type Slot struct {
 	at      Head   // that Prepare brought it to
 }
 
-// SlotOptions say where a slot lies.
+// SlotOptions say where a slot is.
 type SlotOptions struct {
 	Dir string // its folder, made where it is missing
-	// Objects is the path by which the agent's .git reaches the repository's objects. OpenSlot makes it a link to them. A sandbox that
-	// shows the slot in the place of the user's working tree mounts the objects there.
+	// Objects is the path by which the agent's .git reaches the repository's objects. OpenSlot makes it a link to
+	// them. A sandbox that shows the slot at the working tree's path mounts the objects there.
 	Objects string
 }
 
-// BrokenSlotError says that a slot cannot be brought to the wanted state: it is to be removed and made anew.
+// BrokenSlotError means that a slot cannot be brought to the wanted state: remove it and make it again.
 type BrokenSlotError struct {
 	Dir string
 	Err error
@@ -56,7 +56,7 @@ func (e *BrokenSlotError) Unwrap() error { return e.Err }
 // patience with a git command that reads what an agent wrote.
 const slotPatience = 5 * time.Minute
 
-// OpenSlot opens a slot, or makes an empty one. The caller holds a lock of the slot's: nobody else works in it.
+// OpenSlot opens a slot, or makes an empty one. The caller holds the slot's lock: nobody else works in it.
 func (r *Repo) OpenSlot(ctx context.Context, opt SlotOptions) (*Slot, error) {
 	if err := r.CanSlot(); err != nil {
 		return nil, err
@@ -165,9 +165,9 @@ func (r *Repo) clearSlot() error {
 	return nil
 }
 
-// Prepare brings the slot to a state: its branch and commit are at, its files those of tree, which may differ from the
-// commit's as an earlier attempt left it. Files that git ignores stay from attempt to attempt, unless fresh is set.
-// A BrokenSlotError says that the slot has to be made anew.
+// Prepare brings the slot to a state: its branch and commit are at, its files those of tree, which may differ from
+// the commit's as an earlier attempt left them. Ignored files stay from attempt to attempt, unless fresh is set. A
+// BrokenSlotError means that the slot has to be made again.
 func (s *Slot) Prepare(ctx context.Context, at Head, tree Tree, fresh bool) error {
 	err := s.prepare(ctx, at, tree, fresh)
 	if _, refused := errors.AsType[*RefusedError](err); err == nil || refused || ctx.Err() != nil {
@@ -191,7 +191,7 @@ func (s *Slot) prepare(ctx context.Context, at Head, tree Tree, fresh bool) erro
 	if err := os.WriteFile(filepath.Join(s.own(), "HEAD"), []byte(at.Hash+"\n"), 0o666); err != nil {
 		return err
 	}
-	crash.Point("git: slot begun")
+	crash.Point("git: slot started")
 	if err := s.checkOut(ctx, head.String()); err != nil {
 		return err
 	}
@@ -225,8 +225,8 @@ func (s *Slot) New() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Snapshot stores the working tree as Repo.Snapshot does. Where our index of it was deleted, what the index alone knows is taken from the
-// commit that Prepare brought the slot to.
+// Snapshot stores the working tree as Repo.Snapshot does. If our index of it was deleted, what only the index knows
+// comes from the commit that Prepare set.
 func (s *Slot) Snapshot(ctx context.Context) (Tree, error) {
 	if s.New() && s.at.Hash != "" {
 		err := s.lay()
@@ -384,11 +384,11 @@ func appendSetting(b []byte, key, value string) []byte {
 	return append(b, "["+section+"]\n\t"+key[last+1:]+" = \""+quote.Replace(value)+"\"\n"...)
 }
 
-// ErrNoRepository is the answer of Commits where the agent left no repository that can be read.
+// ErrNoRepository is what Commits returns where the agent left no readable repository.
 var ErrNoRepository = errors.New("the agent destroyed its repository")
 
-// Commits brings the commits that the agent made since Prepare into the repository and sets ref to the last. It is "" where
-// there are none. Their objects are read as data and checked; nothing that the agent's .git configures runs.
+// Commits fetches the commits that the agent made since Prepare into the repository and sets ref to the last one; ""
+// where there are none. Their objects are read as data and checked; nothing that the agent's .git configures runs.
 func (s *Slot) Commits(ctx context.Context, ref string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -440,7 +440,7 @@ func (r *Repo) PinCommit(ctx context.Context, ref, hash string) error {
 	return r.forceRef(ctx, ref, hash, "descartes: pinned")
 }
 
-// ObjectDirs lists the folder of the repository's objects and, after it, those that it borrows from.
+// ObjectDirs lists the folder of the repository's objects, followed by those that it borrows from.
 func (r *Repo) ObjectDirs() []string {
 	var out []string
 	for _, d := range objectDirs(r.l.commonDir) {
@@ -451,7 +451,8 @@ func (r *Repo) ObjectDirs() []string {
 	return out
 }
 
-// Ignored lists what git ignores in the working tree, folders that are ignored as a whole with a final slash. Protected paths are left out.
+// Ignored lists what git ignores in the working tree; folders ignored as a whole end in a slash. Protected paths are
+// left out.
 func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -462,7 +463,8 @@ func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(nulSplit(b), func(p string) bool { return r.guard.covers(p) || r.guard.covers(p+"/") }), nil
 }
 
-// Tracked gives the size of all tracked files as the index remembers it, in bytes, and the blobs of those with one of the base names.
+// Tracked returns the size of all tracked files in bytes, as the index remembers it, and the blobs of those with one
+// of the base names.
 func (r *Repo) Tracked(names []string) (size int64, blobs map[string]string, err error) {
 	ix, err := readIndex(filepath.Join(r.l.gitDir, "index"))
 	if err != nil {

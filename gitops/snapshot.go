@@ -151,8 +151,8 @@ const maxFile = 4 << 30
 
 var errTooLarge = errors.New("too large")
 
-// LeftOut lists what the last snapshot could not hold, sorted by path: what was changed since a time apart from what
-// is older, or has so long a path that git passes over it too.
+// LeftOut lists what the last snapshot could not contain, sorted by path: what changed since a time apart from what
+// is older or has too long a path, which git skips too.
 func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,8 +167,8 @@ func (r *Repo) LeftOut(since time.Time) (recent, old []LeftOut) {
 	return recent, old
 }
 
-// OlderThan picks those paths whose files were changed last before a time. What is in a snapshot for the first time and
-// is older than the attempt was ignored before.
+// OlderThan picks the paths whose files last changed before a time. A path that is new in a snapshot but older than
+// the attempt was ignored before.
 func (r *Repo) OlderThan(paths []string, t time.Time) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +237,7 @@ func (r *Repo) doubt() {
 	}
 }
 
-// whole makes sure that everything that a wave commits is in the store, and stores again what still lies in the
+// whole makes sure that everything that a wave commits is in the store, and stores what is missing again from the
 // working tree.
 func (r *Repo) whole(ctx context.Context, edits map[string]treeItem) error {
 	if r.absent(edits) == nil {
@@ -252,7 +252,7 @@ func (r *Repo) whole(ctx context.Context, edits map[string]treeItem) error {
 	}
 	return &RefusedError{
 		Reason: fmt.Sprintf("the repository lost the content of %d files that the wave commits, %s among them: somebody pruned it (git gc --prune=now, git prune)", len(missing), missing[0]),
-		Hint:   "what is left of them lies in the working tree: look at it, and commit it yourself",
+		Hint:   "what is left of them is in the working tree: look at it, and commit it yourself",
 	}
 }
 

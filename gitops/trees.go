@@ -102,7 +102,7 @@ func (v *treeView) file(name string) (treeItem, error) {
 	return findItem(items, base, false), err
 }
 
-// list reads a directory, "" for the top; one that is not there is empty.
+// list reads a directory, "" for the top; a missing one is empty.
 func (v *treeView) list(dir string) ([]treeItem, error) {
 	if items, ok := v.dirs[dir]; ok {
 		return items, nil
@@ -183,7 +183,7 @@ type Content struct {
 	Module     bool
 }
 
-// File reads a file of at most limit bytes; of a longer one there is no data. Nil: there is none at the path.
+// File reads a file of at most limit bytes; a longer one comes without data. Nil: there is no file at the path.
 func (c *Contents) File(path string, limit int64) (*Content, error) {
 	it, err := c.view.file(path)
 	if err != nil || it.mode == 0 {
@@ -214,7 +214,7 @@ func (c *Contents) Folder(path string) (bool, error) {
 	return len(list) > 0, err
 }
 
-// WithContent is a tree in which some files have this content. Those that are not there yet are plain files.
+// WithContent is a tree in which some files have this content. New ones are plain files.
 func (r *Repo) WithContent(tree Tree, files map[string][]byte) (Tree, error) {
 	if len(files) == 0 {
 		return tree, nil
@@ -296,7 +296,7 @@ type differ struct {
 	each  func(path string, a, b treeItem)
 }
 
-// dirs compares two directories; nil is one that is not there.
+// dirs compares two directories; nil is a missing one.
 func (d *differ) dirs(prefix string, a, b *objectID, depth int) error {
 	if a != nil && b != nil && *a == *b || prefix != "" && d.guard.covers(prefix) {
 		return nil
@@ -442,7 +442,7 @@ func (e *treeEditor) write(dir string, base *objectID, items map[string][]treeIt
 	var list []treeItem
 	for name, its := range items {
 		if len(its) > 1 {
-			return objectID{}, fmt.Errorf("%s would be a file and a directory", strings.TrimPrefix(dir+"/"+name, "/"))
+			return objectID{}, fmt.Errorf("%s would be both a file and a directory", strings.TrimPrefix(dir+"/"+name, "/"))
 		}
 		list = append(list, its...)
 	}
@@ -461,12 +461,13 @@ func (e *treeEditor) write(dir string, base *objectID, items map[string][]treeIt
 // statLines is how long a diff stat may be, its summary included.
 const statLines = 40
 
-// PatchError says that a patch does not apply.
+// PatchError means that a patch does not apply.
 type PatchError struct{ said string }
 
 func (e *PatchError) Error() string { return e.said }
 
-// Apply is a tree with a patch on top, in the form that git apply takes. One that does not apply is a *PatchError.
+// Apply returns a tree with a patch on top, in the format that git apply reads. A patch that does not apply is a
+// *PatchError.
 func (r *Repo) Apply(ctx context.Context, tree Tree, patch []byte) (Tree, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -500,13 +501,13 @@ func (r *Repo) Apply(ctx context.Context, tree Tree, patch []byte) (Tree, error)
 	return Tree(strings.TrimSpace(string(out))), nil
 }
 
-// DiffStat tells people how two trees differ, as `git diff --stat` does: one line for each file, at most 40 in all, and
+// DiffStat describes how two trees differ, as `git diff --stat` does: one line for each file, at most 40 in all, and
 // a summary. It is "" where nothing differs.
 func (r *Repo) DiffStat(ctx context.Context, from, to Tree) (string, error) {
 	return r.diffText(ctx, from, to, "--no-renames", fmt.Sprintf("--stat=100,80,%d", statLines-2))
 }
 
-// DiffSize is how many lines two trees differ in, added and removed; a file that is no text counts as one.
+// DiffSize is the number of lines added and removed between two trees; a binary file counts as one.
 func (r *Repo) DiffSize(ctx context.Context, from, to Tree) (lines int, err error) {
 	text, err := r.diffText(ctx, from, to, "--no-renames", "--numstat")
 	for line := range strings.Lines(text) {
@@ -522,8 +523,8 @@ func (r *Repo) DiffSize(ctx context.Context, from, to Tree) (lines int, err erro
 	return lines, err
 }
 
-// Patch is the difference of two trees as a unified diff, for people and agents to read; at most limit bytes of it, cut
-// at a line's end with a word that it is.
+// Patch returns the difference of two trees as a unified diff, for people and agents to read; at most limit bytes,
+// cut at the end of a line with a note.
 func (r *Repo) Patch(ctx context.Context, from, to Tree, limit int) (string, error) {
 	text, err := r.diffText(ctx, from, to, "-p", "-M")
 	if err != nil && ctx.Err() == nil { // it is enormous
@@ -597,7 +598,7 @@ func (r *Repo) History(ctx context.Context, from, last string, limit int) (list 
 	return list, false, nil
 }
 
-// Pushed lists the remote branches that hold a commit, as far as this repository knows.
+// Pushed lists the remote branches that contain a commit, as far as this repository knows.
 func (r *Repo) Pushed(ctx context.Context, commit string) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -635,7 +636,7 @@ func (r *Repo) Remote(branch string) (string, error) {
 // howToReach are the variables by which people say how git reaches a remote.
 var howToReach = []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS"}
 
-// Push sends refs to a remote. Nothing is forced, and what one ref is refused for does not keep the others back.
+// Push sends refs to a remote. Nothing is forced, and a refused ref does not keep the others back.
 func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -692,7 +693,7 @@ func (r *Repo) reaching() (env []string) {
 	return env
 }
 
-// MakeBranch makes a branch at a commit, without switching to it. One that is there already at that commit is left.
+// MakeBranch makes a branch at a commit, without switching to it. If it exists at that commit, it stays.
 func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -711,7 +712,7 @@ func (r *Repo) MakeBranch(ctx context.Context, name, commit string) error {
 	return nil
 }
 
-// Resolve is the commit that a person means; it is a RefusedError where there is none.
+// Resolve returns the commit that a person means; a RefusedError where there is none.
 func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -723,7 +724,7 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// Since lists the commits that to has and from has not, merges left out, the oldest first.
+// Since lists the commits that to has and from does not, oldest first, without merges.
 func (r *Repo) Since(ctx context.Context, from, to string) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -765,7 +766,8 @@ func (r *Repo) FileAt(_ context.Context, commit, name string, limit int64) ([]by
 	return r.store.read(at.id, kindBlob)
 }
 
-// PatchID names the difference of two trees as git patch-id does: it is the same where a rebase has moved it. "" is no difference.
+// PatchID identifies the difference of two trees as git patch-id does: a rebase does not change it. "" is no
+// difference.
 func (r *Repo) PatchID(ctx context.Context, from, to Tree) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

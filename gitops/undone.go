@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Verified is what the verified work of a run made of each path. The zero value knows of none.
+// Verified is what a run's verified work made of each path. The zero value is empty.
 type Verified struct {
 	paths map[string]*verifiedPath
 	fresh map[string]string // files that no commit holds: the work that made them
@@ -19,7 +19,7 @@ type verifiedPath struct {
 	olds []treeItem // what each found there
 }
 
-// AddVerified takes work into account, in the order in which it was verified. People know it by name.
+// AddVerified adds work, in the order in which it was verified, under a name for people.
 func (r *Repo) AddVerified(v *Verified, name string, base, result Tree) error {
 	if v.paths == nil {
 		v.paths, v.fresh = map[string]*verifiedPath{}, map[string]string{}
@@ -47,7 +47,7 @@ func (r *Repo) AddVerified(v *Verified, name string, base, result Tree) error {
 	return nil
 }
 
-// Drop says that these paths are no work.
+// Drop says that these paths are not work.
 func (v *Verified) Drop(paths []string) {
 	for _, path := range paths {
 		delete(v.paths, path)
@@ -55,7 +55,7 @@ func (v *Verified) Drop(paths []string) {
 	}
 }
 
-// Committed says that a commit holds the work of these names.
+// Committed says that the work of these names is committed.
 func (v *Verified) Committed(names []string) {
 	maps.DeleteFunc(v.fresh, func(_, name string) bool { return slices.Contains(names, name) })
 }
@@ -226,7 +226,7 @@ func (u *undoing) lookBack(ctx context.Context) error {
 	err = u.r.walk(ctx, hash, undoneLimit, func(h, _ string) bool {
 		tree, err := u.r.treeOf(h)
 		if err != nil {
-			return true // history that is not there ends
+			return true // missing history ends the walk
 		}
 		then := &treeView{store: u.r.store, root: tree}
 		open = slices.DeleteFunc(open, func(path string) bool {

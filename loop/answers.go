@@ -87,7 +87,7 @@ func (h Home) Answers(tag string) ([]Answer, error) {
 // Answer adds one to those of a tag. An answer that is the task's last one already is not added again.
 func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answer) error {
 	if len(a.Text) > MaxAnswer || !utf8.ValidString(a.Text) {
-		return fmt.Errorf("answer to task %s: at most %d bytes of UTF-8 text can be kept", a.Task, MaxAnswer)
+		return fmt.Errorf("answer to task %s: give at most %d bytes of UTF-8 text", a.Task, MaxAnswer)
 	}
 	return h.editAnswers(ctx, fsys, tag, func(all []Answer) []Answer {
 		mine := 0
@@ -164,7 +164,7 @@ func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base,
 			base = gitops.Tree(e.Tree)
 		case e.Type == journal.AttemptFinished && e.Attempt == attempt:
 			if base == "" {
-				return "", "", fmt.Errorf("the journal of loop %s does not say what task %s began with", loop, task)
+				return "", "", fmt.Errorf("the journal of loop %s does not say what task %s started from", loop, task)
 			}
 			return base, work, nil
 		}
@@ -225,7 +225,7 @@ func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *Accept
 	}
 	u.res.Verdict, u.res.Grade, u.res.Reason = verify.Verified, verify.Accepted, strings.TrimSuffix("accepted by a person: "+oneline.Text(a.Reason), ": ")
 	if why != "" {
-		u.res.Verdict, u.res.Grade, u.res.Reason = verify.Blocked, "", "the work that was accepted cannot be taken: "+why
+		u.res.Verdict, u.res.Grade, u.res.Reason = verify.Blocked, "", "the accepted work cannot be used: "+why
 	}
 	out, err := w.conclude(ctx, stop, u)
 	if err != nil {
@@ -259,15 +259,15 @@ func (w *tagWork) takeAccepted(ctx context.Context, u *unit, work gitops.Tree) (
 	}
 	put, err := u.lane.tree.Restore(ctx, work, time.Time{})
 	if err == nil && put.Tree != work {
-		err = errors.New("not all of it can be put there: " + put.Unrestored())
+		err = errors.New("some of it cannot be put there: " + put.Unrestored())
 	}
 	if err != nil {
-		return res, gitErr("take the accepted work on task "+u.task.ID, err)
+		return res, gitErr("use the accepted work on task "+u.task.ID, err)
 	}
 	return res, nil
 }
 
-// answersTo is what the spec of a task is told; before, where it is not zero, leaves out what was said later.
+// answersTo is what a task's spec gets; before, unless zero, leaves out what was said later.
 func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) {
 	for _, a := range j.answers {
 		if a.Task == task && a.Text != "" && (before.IsZero() || a.At.Before(before)) {

@@ -36,7 +36,7 @@ type backoff struct {
 	anew      bool      // limits of before this run are not believed
 	began     time.Time // this run
 	loop      string
-	saved     func() error // brings what was told to the disk
+	saved     func() error // writes the wait to the disk
 	told      string       // the last change of backend
 	warned    []string
 	past      []string             // backends that got past a limit of before this run
@@ -93,8 +93,8 @@ func (p *backoff) over(choices []Choice, tell teller) (*Outcome, error) {
 	return m.end, err
 }
 
-// after says until when the provider of a run that ended so is left alone, nil where it is not. Other loops
-// of the same account are told of a limit.
+// after returns until when the provider of a run with this end is left alone, nil for no wait. Other loops of the
+// same account learn of a limit.
 func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*time.Time, error) {
 	now := p.tools.Now().Round(0)
 	s := p.providers.Get(c.Backend)
@@ -156,7 +156,7 @@ func (p *backoff) pick(choices []Choice, tell teller) (move, error) {
 		case now.Before(s.Rest) && s.Faults <= faultTries:
 			return move{choice: c, until: s.Rest, reason: why}, nil
 		case now.Before(s.Rest):
-			why = fmt.Sprintf("%s; %d tries in a row ended so", why, s.Faults)
+			why = fmt.Sprintf("%s; %d tries in a row ended like this", why, s.Faults)
 			dead = append(dead, why)
 			ending = journal.ProviderFails
 			later(move{choice: c, until: s.Rest, reason: why})
@@ -247,7 +247,7 @@ func (p *backoff) tooLong(m move) *Outcome {
 	switch {
 	case !m.limited: // a moment's rest
 	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
-		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; that is longer than --max-wait " + shortDuration(p.maxWait)), Until: m.until}
+		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; the wait would be longer than --max-wait " + shortDuration(p.maxWait)), Until: m.until}
 	case p.deadline != nil && m.until.After(*p.deadline):
 		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; that is after the deadline"), Until: m.until}
 	}

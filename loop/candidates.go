@@ -59,7 +59,7 @@ func (r *round) enter(ctx context.Context) (_ context.Context, done func()) {
 	return ctx, func() { cancel(); wg.Wait() }
 }
 
-// take decides for a candidate. Those that work are stopped, those that are not begun never are.
+// take decides for a candidate. Those that work are stopped; those that have not started never do.
 func (r *round) take(u *unit) {
 	r.taken, r.left = u, 0
 	close(r.stop)
@@ -167,7 +167,7 @@ func (w *tagWork) concludeCandidate(ctx context.Context, stop *stopper, u *unit)
 	delete(w.rounds, id)
 	u.round = nil
 	if n := w.history.Interruptions[id]; n >= mostCutOff {
-		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted before their end", n)
+		u.res.Verdict, u.res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
 		return nil, w.block(ctx, u)
 	}
 	if err := w.finishTask(ctx, u); err != nil {
@@ -188,7 +188,7 @@ func (w *tagWork) recordEnd(ctx context.Context, u *unit) (*Outcome, error) {
 	if r.over() && (res.Verdict == verify.Cancelled || res.Verdict == verify.Verified) {
 		res.Reason = fmt.Sprintf("attempt %d was verified first", r.taken.number)
 		if w.config.Pick == PickSmallest {
-			res.Reason = fmt.Sprintf("it is verified too, and attempt %d changes %s, this one %d", r.taken.number, changedLines(r.taken.size), u.size)
+			res.Reason = fmt.Sprintf("it is verified too, but attempt %d changes %s, and this one %d", r.taken.number, changedLines(r.taken.size), u.size)
 		}
 		res.Verdict = verify.Verdict(journal.Dropped)
 	}
@@ -250,8 +250,8 @@ func (w *tagWork) concludePassed(ctx context.Context, stop *stopper, u *unit) (*
 	return w.conclude(ctx, stop, u)
 }
 
-// adoptCandidate brings a candidate to its end that a dead loop had begun. The round goes on with those of which that can be done; others were
-// interrupted, and no new ones are begun in it.
+// adoptCandidate finishes a candidate that a dead loop had begun. The round continues with those that can be
+// finished; the others were interrupted, and no new ones start.
 func (w *tagWork) adoptCandidate(ctx context.Context, stop *stopper, u *unit, o *journal.OpenAttempt) (*Outcome, error) {
 	id := u.task.ID
 	r := w.rounds[id]

@@ -55,7 +55,7 @@ func (b *Baseline) Stops(setting string) bool {
 	return setting == BaselineRequire || b.CannotRun()
 }
 
-// comparable reports whether the failing tests are known, so that later ones can be told from them.
+// comparable reports whether the failing tests are known, so that later failures can be compared with them.
 func (b *Baseline) comparable() bool {
 	return !b.Result.Passed && b.Result.Tests != nil && len(b.Result.Tests.Failed) > 0
 }
@@ -91,7 +91,7 @@ func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; it decides nothing until it has passed once"}
 	case setting == BaselineKnown: // its line says how many fail
 	case !b.Result.Passed:
-		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn goes on all the same"}
+		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn continues anyway"}
 	}
 	return nil, nil
 }
@@ -107,7 +107,7 @@ func (b *Baseline) Reason() string {
 	r := &b.Result
 	switch {
 	case len(b.New) > 0:
-		return s + fmt.Sprintf("has %d failing tests that were no known failures of the last run: %s", len(b.New), oneline.List(b.New))
+		return s + fmt.Sprintf("has %d failing tests that were not known failures of the last run: %s", len(b.New), oneline.List(b.New))
 	case r.Overran != "" || r.Signal != 0:
 		s += strings.TrimPrefix(r.Reason(), name+" ")
 	default:
@@ -117,11 +117,11 @@ func (b *Baseline) Reason() string {
 	case len(b.Withheld) > 0:
 		s += "; it passes with all of your variables, of which these are withheld: " + oneline.List(b.Withheld)
 	case b.CannotRun() && r.Code == 126:
-		s += ": something in it cannot be executed"
+		s += ": it contains something that cannot be executed"
 	case b.CannotRun():
 		s += ": a command was not found"
 	case b.Blind:
-		s += ", and nothing tells which of its tests fail"
+		s += ", and nothing says which of its tests fail"
 	}
 	return s
 }
@@ -131,19 +131,19 @@ func (b *Baseline) Hint() string {
 	switch {
 	case len(b.Withheld) > 0:
 		if len(b.Withheld) > 3 {
-			return "--env-pass NAME passes the one on that it needs, env_pass in descartes.yaml in every run"
+			return "pass on the one it needs with --env-pass NAME, or with env_pass in descartes.yaml"
 		}
-		return "--env-pass " + strings.Join(b.Withheld, ",") + " passes on what it needs, env_pass in descartes.yaml in every run"
+		return "--env-pass " + strings.Join(b.Withheld, ",") + " passes on what it needs, and so does env_pass in descartes.yaml"
 	case len(b.New) > 0:
-		return "correct them; or begin a new count of known failures by one run with --baseline warn"
+		return "fix them, or run once with --baseline warn to make them known failures"
 	case b.Blind:
-		return "--baseline known needs results: go test -json, TAP, pytest, or a check with results: build/junit/*.xml in descartes.yaml"
+		return "--baseline known needs test results: go test -json, TAP, pytest, or a check with results: build/junit/*.xml in descartes.yaml"
 	case b.CannotRun():
 		return "install what is missing, or correct --verify; --baseline off starts without this check"
 	case b.Result.TimedOut:
 		return "make it end by itself (no watch mode, no server), or raise --verify-timeout and --verify-idle-timeout"
 	}
-	return "correct the project or --verify and start again; a project that has nothing to build yet starts with --baseline warn"
+	return "fix the project or --verify and start again; if there is nothing to build yet, start with --baseline warn"
 }
 
 const baselineLines = 20
@@ -389,9 +389,9 @@ type ChecksError struct {
 
 func (e *ChecksError) Error() string {
 	if e.When == verify.AtEnd {
-		return fmt.Sprintf("check %s fails at the end (%s): what is done stays done and committed; correct it, commit, and resume the loop: the check runs again", e.Result.Name, e.Result.Reason())
+		return fmt.Sprintf("check %s fails at the end (%s): done tasks stay done and committed; fix it, commit, and resume the loop to run the check again", e.Result.Name, e.Result.Reason())
 	}
-	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; try its blocked tasks again, or correct the check, and resume the loop", e.Result.Name, e.Result.Reason(), e.Wave)
+	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; retry its blocked tasks or fix the check, and resume the loop", e.Result.Name, e.Result.Reason(), e.Wave)
 }
 
 // uncheckedError says why the checks of verified work did not come to an end.
@@ -514,7 +514,7 @@ func (l *Loop) tidy(ctx context.Context, u *unit, what string) (tree string, mad
 		}
 	}
 	if len(back) > 0 {
-		if err := l.record(&journal.Event{Type: journal.Warning, Message: what + " changed files, which are restored: " + oneline.List(back) + "; as it left them they are in " + ref}); err != nil {
+		if err := l.record(&journal.Event{Type: journal.Warning, Message: what + " changed files, which were restored: " + oneline.List(back) + "; its versions are kept in " + ref}); err != nil {
 			return "", nil, err
 		}
 	}

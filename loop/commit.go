@@ -256,7 +256,7 @@ func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number 
 		return nil
 	}
 	if w.trunk == nil && w.history.Unfinished() {
-		return uncheckedError(fmt.Sprintf("wave %d is not committed: its checks wait for task %s, whose unfinished work lies in the tree", number, w.history.Current))
+		return uncheckedError(fmt.Sprintf("wave %d is not committed: its checks wait for task %s, whose unfinished work is in the tree", number, w.history.Current))
 	}
 	err := w.passChecks(ctx, stop, ln, verify.AtWave, number, false)
 	if not, ok := errors.AsType[uncheckedError](err); ok {
@@ -311,7 +311,7 @@ func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []s
 	return c, "", err
 }
 
-// taskFile is the task file as the commit holds it, where it lies in the repository, and the mirror that follows it.
+// taskFile is the task file as the commit has it, where it is in the repository, and the mirror that follows it.
 func (w *tagWork) taskFile() map[string][]byte {
 	files := map[string][]byte{}
 	add := func(f *tasks.File) {

@@ -48,7 +48,7 @@ func NewGate(c Config) (Gate, error) {
 		}
 		return g, nil
 	}
-	return nil, fmt.Errorf("no gate %q: there are promise, status and criteria", c.Gate)
+	return nil, fmt.Errorf("unknown gate %q: the gates are promise, status and criteria", c.Gate)
 }
 
 // statusLimits are those of the status gate's breaker: off switches all of them off, a number is that of the iterations
@@ -99,7 +99,7 @@ func (w *promptWork) restoreGate() error {
 	}
 	if known := w.history.Prompt.Gate; len(known) > 0 && w.job.Gate != nil {
 		if err := json.Unmarshal(known, w.job.Gate); err != nil {
-			return fmt.Errorf("give the gate back what it knew: %w", err)
+			return fmt.Errorf("restore the gate's state: %w", err)
 		}
 	}
 	return nil
@@ -206,7 +206,7 @@ func (w *promptWork) reserve(ctx context.Context, d gate.Decision) (by string, e
 	if nth == 0 {
 		return "", nil
 	}
-	line := fmt.Sprintf("%s is passed by grant %s: use %d of %d, until %s", d.Gate, g.ID, nth, g.Uses, g.Expires.Local().Format("2006-01-02 15:04"))
+	line := fmt.Sprintf("%s passed by grant %s: use %d of %d, until %s", d.Gate, g.ID, nth, g.Uses, g.Expires.Local().Format("2006-01-02 15:04"))
 	return g.ID, w.record(&journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Granted, Reason: d.Gate, Message: d.Question, Grant: g.ID, Lines: []string{line}})
 }
 
@@ -335,13 +335,13 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 	return check, nil
 }
 
-// leftAlone warns of what a pre-check changed, which it was told not to do. It is left for a person to see.
+// leftAlone warns of what a pre-check changed against its instructions. It is left for a person to see.
 func (w *promptWork) leftAlone(ctx context.Context, ln *lane) error {
 	left, err := ln.ws.Look(ctx)
 	if err != nil || len(left.Changed) == 0 {
 		return err
 	}
-	return w.note(fmt.Sprintf("the pre-check changed what it was to leave alone, %d in all: %s", len(left.Changed), workspace.Paths(left.Changed)))
+	return w.note(fmt.Sprintf("the pre-check changed files that it must not change, %d in all: %s", len(left.Changed), workspace.Paths(left.Changed)))
 }
 
 // endOf is the end of what was printed.
@@ -350,13 +350,13 @@ func endOf(text string) string { return strings.TrimSpace(tail(text, 500)) }
 func precheckPrompt(spec string) string {
 	return `# Adversarial pre-check
 
-The work below is hard to take back. Change nothing. Look for what speaks against doing it: data that would be lost, users that would break, a way back that is missing, a step that nobody has thought of, a smaller change that would do.
+The work below is hard to undo. Change nothing. Look for reasons not to do it: data that would be lost, users that would break, no way back, a forgotten step, a smaller change that would do.
 
-If nothing speaks against it, end your message with this line:
+If there are none, end your message with this line:
 
 <promise>AGREED</promise>
 
-Otherwise say in a few lines what has to be cleared up first.
+Otherwise say in a few lines what must be settled first.
 
 ## The work
 
@@ -414,7 +414,7 @@ func (w *promptWork) outcome(d gate.Decision) *Outcome {
 	return nil
 }
 
-// asks is the end of a run that a person's answer can go on with.
+// asks ends a run with a question; a person's answer lets it be resumed.
 func asks(d gate.Decision) *Outcome {
 	out := &Outcome{Ending: journal.BreakerOpen, Message: d.Reason, Until: d.Until}
 	switch cmp.Or(d.Breaker, d.Gate) {
@@ -474,7 +474,7 @@ func (w *promptWork) holdLoopFile(ctx context.Context) (err error) {
 		if err := atomicfile.Write(w.tools.FS, aside, b, 0o644); err != nil {
 			return fmt.Errorf("keep the old %s/state.json: %w", loopDir, err)
 		}
-		w.notes = append(w.notes, loopDir+"/state.json was there already; what it held is kept in "+w.relative(aside))
+		w.notes = append(w.notes, loopDir+"/state.json already existed; its content is kept in "+w.relative(aside))
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (w *tagWork) handoffText(out *Outcome) string {
 	b.WriteString(".\n")
 	w.handoffCurrent(&b)
 	if len(w.history.Blocked) > 0 {
-		b.WriteString("\n### Blocked\n\nTheir files were put back; what was tried is kept under the refs named.\n\n")
+		b.WriteString("\n### Blocked\n\nTheir files were put back; the attempts are kept under these refs.\n\n")
 		for _, e := range w.history.Blocked[:min(maxHandoffTasks, len(w.history.Blocked))] {
 			fmt.Fprintf(&b, "- %s %s: %s", oneline.Text(e.Task), oneline.Text(e.Title), oneline.Text(e.Reason))
 			if e.Ref != "" {
@@ -112,7 +112,7 @@ func (w *tagWork) handoffText(out *Outcome) string {
 		}
 	}
 	w.handoffNext(&b)
-	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n", w.state.ID, more(out, w.config, w.config.Scud.MaxTotalIterations))
+	fmt.Fprintf(&b, "\n### Continue\n\n    descartes loop resume --name %s%s\n", w.state.ID, more(out, w.config, w.config.Scud.MaxTotalIterations))
 	if len(w.history.Blocked) > 0 {
 		fmt.Fprintf(&b, "    descartes loop tune %s%s --edit     # change the text of a blocked task\n    descartes loop resume --name %s --retry-blocked\n",
 			config.ShellWord(w.history.Blocked[0].Task), config.ListFlags(w.state.Tag, w.config.Scud.TasksFile), w.state.ID)
@@ -148,7 +148,7 @@ func (w *tagWork) handoffCurrent(b *strings.Builder) {
 			fmt.Fprintf(b, "\n  Its agent's last words: %s", words)
 		}
 	}
-	b.WriteString("\n  What it wrote lies in the working tree.\n")
+	b.WriteString("\n  What it wrote is in the working tree.\n")
 }
 
 // handoffNext lists what could run next.

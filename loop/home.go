@@ -100,7 +100,7 @@ func (h Home) Breakdown() string { return filepath.Join(string(h), "breakdown") 
 // ExitFile holds how the last process of a loop ended.
 func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
 
-// settings holds git's configuration and hooks as they stood before the attempt under way.
+// settings keeps git's configuration and hooks from before the attempt under way.
 func (h Home) settings(id string) string { return filepath.Join(h.Run(id), "git-settings.json") }
 
 // sound refuses a home in which something lies that we never put there: a link would lead what we write elsewhere.
@@ -179,7 +179,7 @@ func (h Home) newID(command string) (string, error) {
 			return id, nil
 		}
 	}
-	return "", errors.New("draw a loop id: none is free, clear out .descartes/archive and .descartes/runs")
+	return "", errors.New("draw a loop id: none is free: clear out .descartes/archive and .descartes/runs")
 }
 
 func (h Home) taken(id string) bool {
@@ -261,13 +261,13 @@ func (h Home) note(fsys atomicfile.FS, id, path string) error {
 		err = atomicfile.Write(fsys, h.elsewhere(id), []byte(path+"\n"), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("note where the state file lies: %w", err)
+		return fmt.Errorf("note where the state file is: %w", err)
 	}
 	return nil
 }
 
-// addElsewhere adds the loops whose state file does not lie in the home. A file that is another loop's by now
-// is left out, and one that is gone.
+// addElsewhere adds the loops whose state file is not in the home. A file that belongs to another loop by now is left
+// out, and so is a missing one.
 func (h Home) addElsewhere(out []Saved) []Saved {
 	runs, _ := os.ReadDir(filepath.Dir(h.Run("x")))
 	for _, run := range runs {
@@ -496,7 +496,7 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
 	if f := h.Finished; f != nil {
 		s.ExitReason = ExitReason{Type: string(f.Ending), Message: f.Message}
-		s.Completed = f.Ending.Final() || f.Ending == journal.BaselineFails && h.Iteration == 0 // nothing is left of it to go on with
+		s.Completed = f.Ending.Final() || f.Ending == journal.BaselineFails && h.Iteration == 0 // nothing is left to resume
 		s.CurrentTask = ""
 	}
 }
@@ -538,7 +538,7 @@ func (h Home) NextSpec(id, tag, task string, attempt int, refs []gitops.Ref) (r 
 	return r, nil
 }
 
-// request is what a task's next attempt is told of what was before it.
+// request is what a task's next attempt learns of what came before it.
 func request(h *journal.State, task string) SpecRequest {
 	r := SpecRequest{Task: task, Attempt: h.Counted[task] + 1, Refinements: slices.Clone(h.Refinements[task]), Delivered: func(id string) string { return h.Delivered[id] }}
 	if f, ok := h.Failures[task]; ok {

@@ -88,7 +88,7 @@ func (f *Fate) Reason() string {
 	return "verification fails on its changes together with " + with
 }
 
-// Detail is what the next attempt is told: where the two meet, or how the verification failed.
+// Detail is what the next attempt learns: where the two conflict, or how the verification failed.
 func (f *Fate) Detail() string {
 	var b strings.Builder
 	for _, c := range f.Conflicts {
@@ -339,7 +339,7 @@ func (t *trunk) tip(ctx context.Context) (string, error) {
 	}
 	at, err := t.tools.Repo.RefCommit(t.branch)
 	if err == nil && at == "" && t.on != "" {
-		err = &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + ", which takes the commits, is gone", Hint: fmt.Sprintf("git branch %s %.12s, then resume the loop", shortRef(t.branch), t.on)}
+		err = &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + ", which gets the commits, is gone", Hint: fmt.Sprintf("git branch %s %.12s, then resume the loop", shortRef(t.branch), t.on)}
 	}
 	return at, err
 }
@@ -504,7 +504,7 @@ func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) (er
 // giveWay has a branch aside take the commits from here on.
 func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOut) error {
 	if t.branch == t.aside() {
-		return &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + " cannot take the commit: " + workspace.Reasons(left), Hint: "check out another branch, or commit or stash your changes, then resume the loop"}
+		return &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + " cannot get the commit: " + workspace.Reasons(left), Hint: "check out another branch, or commit or stash your changes, then resume the loop"}
 	}
 	t.branch = t.aside()
 	if err := t.tools.Repo.PinCommit(ctx, t.branch, commit); err != nil {
@@ -561,7 +561,7 @@ func (t *trunk) catchUp(ctx context.Context) error {
 	}
 	err = t.alone(ctx, func() error { return t.follow(ctx, t.lanes[free], tip, base) })
 	if _, apart := errors.AsType[*apartError](err); apart {
-		return gitErr("go on from what was committed meanwhile", err)
+		return gitErr("continue from what was committed meanwhile", err)
 	}
 	return err
 }
@@ -598,7 +598,7 @@ func (t *trunk) follow(ctx context.Context, ln *lane, tip string, base gitops.Tr
 
 // apart says that what somebody else committed and the verified work do not go together.
 func (t *trunk) apart(fate *Fate) error {
-	return &apartError{&gitops.RefusedError{Reason: "somebody committed meanwhile, and the verified work does not go with that: " + fate.Reason(),
+	return &apartError{&gitops.RefusedError{Reason: "somebody committed meanwhile, and the verified work conflicts with that: " + fate.Reason(),
 		Hint: "git merge " + t.kept() + ", then resume the loop"}}
 }
 
@@ -636,7 +636,7 @@ func (t *trunk) mergedByHand(ctx context.Context, ln *lane, tip string, work git
 
 // pin keeps the state, as a commit that a person can merge.
 func (t *trunk) pin(ctx context.Context) error {
-	if _, err := t.tools.Repo.Keep(ctx, t.kept(), t.merged.Tree, []string{t.on}, "descartes: verified so far\n\nWhat loop "+t.state.ID+" has verified, and no commit holds yet."); err != nil {
+	if _, err := t.tools.Repo.Keep(ctx, t.kept(), t.merged.Tree, []string{t.on}, "descartes: verified so far\n\nWhat loop "+t.state.ID+" has verified, and no commit contains yet."); err != nil {
 		return gitErr("keep the verified work", err)
 	}
 	return nil

@@ -29,7 +29,7 @@ import (
 	"descartes/verify/guard"
 )
 
-// Problem is one thing that stands in the way of a run, with what to do about it where that is known.
+// Problem is one thing that prevents a run, with what to do about it where that is known.
 type Problem struct {
 	Message string
 	Hint    string
@@ -91,7 +91,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	}
 	if p := cfg.Scud.HandoffPath; p != "" {
 		if j.hand, err = readText(root, p, maxSpecFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			note(fmt.Errorf("handoff: %w", err), "") // one that is not there yet is written when the loop stops
+			note(fmt.Errorf("handoff: %w", err), "") // a missing one is written when the loop stops
 		}
 	}
 	if j.File == nil {
@@ -105,7 +105,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	for i := range j.all {
 		for _, name := range j.all[i].Allow {
 			if !slices.Contains(guard.Names(), name) {
-				note(fmt.Errorf("task %s allows %q, which is no rule of the guard", j.all[i].ID, name), "allow tests, checks, ci, secrets, all, or rules by their names")
+				note(fmt.Errorf("task %s allows %q, which is not a rule of the guard", j.all[i].ID, name), "allow tests, checks, ci, secrets, all, or rules by their names")
 			}
 		}
 		if n := j.Config.CandidatesOf(&j.all[i]); n > 1 && !j.all[i].Container() {
@@ -114,7 +114,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 		j.Config.ProvesSome = j.Config.ProvesSome || j.all[i].Prove != "" && j.Config.ProveOf(&j.all[i])
 	}
 	if j.answers, err = NewHome(root).Answers(j.File.Tag()); err != nil {
-		note(err, "correct it, or move it away: it holds what was said with descartes answer")
+		note(err, "fix it, or move it away: it has what was said with descartes answer")
 	}
 	return j, problems
 }
@@ -171,7 +171,7 @@ func besideNames(rel string) []string {
 
 const maxBesideFiles = 40
 
-// readBeside reads what lies beside a list that has a folder of its own. The plan of the settings is not read twice.
+// readBeside reads what is beside a list that has its own folder. The plan of the settings is not read twice.
 func (j *Job) readBeside() {
 	dir := filepath.Dir(j.File.Path())
 	rel, err := filepath.Rel(j.Root, dir)
@@ -198,7 +198,7 @@ func (j *Job) readBeside() {
 			if filepath.Ext(path) != ".md" {
 				continue
 			}
-			if text, err := readText(j.Root, path, maxSpecFile); err == nil { // else its name is all that is said of it
+			if text, err := readText(j.Root, path, maxSpecFile); err == nil { // else only its name is mentioned
 				if p, err := specbuild.ParsePlan(name, []byte(text)); err == nil {
 					b.Texts = append(b.Texts, p)
 				}
@@ -240,7 +240,7 @@ func readText(root, path string, limit int64) (string, error) {
 	return string(b), nil
 }
 
-// missingFile is a file that was named and is not there.
+// missingFile is a named file that does not exist.
 type missingFile struct{ path string }
 
 func (e *missingFile) Error() string { return e.path + ": no such file" }
@@ -252,7 +252,7 @@ type SpecRequest struct {
 	Attempt     int // within what the task is allowed
 	Of          int // attempts that it was allowed; 0: as the settings say
 	Failure     *specbuild.Failure
-	Cut         *specbuild.Failure     // an attempt after that one which the provider cut short, and whose work lies in the tree
+	Cut         *specbuild.Failure     // a later attempt that the provider cut short, and whose work is in the tree
 	Refinements []string               // what reviews of earlier attempts advise
 	Delivered   func(id string) string // nil: nothing is known
 	Known       []string               // tests that failed before the first attempt, and still do
@@ -430,7 +430,7 @@ func (j *Job) ownPaths(repoRoot string, more ...string) []string {
 	return out
 }
 
-// foreign leaves the paths that lie in none of the own ones.
+// foreign drops the paths that are in one of the own ones.
 func foreign(paths, own []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		return slices.ContainsFunc(own, func(o string) bool { return p == o || strings.HasPrefix(p, o+"/") })
@@ -438,7 +438,7 @@ func foreign(paths, own []string) []string {
 }
 
 // open reads the task list and makes its graph. The plan's text adds the dependencies that only it states; with
-// imports, it stands in for a missing list.
+// imports, it replaces a missing list.
 func (j *Job) open(text string, imports bool) error {
 	c := &j.Config.Scud
 	file, err := OpenTasks(j.Root, *c)
@@ -593,11 +593,11 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 		problems = append(problems, noneRunnable(j))
 		for _, p := range j.Graph.Problems() {
 			if p.Kind == "duplicate" {
-				problems = append(problems, Problem{Message: p.Message, Hint: "give each task an id of its own"})
+				problems = append(problems, Problem{Message: p.Message, Hint: "give each task its own id"})
 			}
 		}
 	}
-	// A lock that the killed agent of an unfinished loop left is seen to when that loop is gone on with.
+	// A lock that the killed agent of an unfinished loop left is handled when that loop is resumed.
 	if path, locked := repo.Locked(); locked && old == nil && opt.Resume == "" {
 		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
 			Hint: "wait for it to end; if no git process runs any more, remove the file"})
@@ -613,7 +613,7 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 }
 
 // NothingToDo reports whether every task of the job is done or was set aside by a person, and no loop has to be
-// gone on with.
+// resumed.
 func NothingToDo(j *Job) (bool, error) {
 	done := 0
 	for _, id := range j.Graph.Leaves() {
@@ -870,7 +870,7 @@ func Room(free func(dir string) (int64, error), root string, least int64) string
 	for _, dir := range []string{root, filepath.Join(root, ".descartes")} {
 		n, err := free(dir)
 		if err == nil && n < least {
-			return fmt.Sprintf("%s free on the disk of %s, at least %s are wanted for an attempt", mebibytes(n), dir, mebibytes(least))
+			return fmt.Sprintf("%s free on the disk of %s, and an attempt needs at least %s", mebibytes(n), dir, mebibytes(least))
 		}
 	}
 	return ""

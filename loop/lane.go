@@ -33,7 +33,7 @@ type lane struct {
 	runner *attempt.Runner
 	end    func() error // ends the processes of a slot and gives it back; nil outside of slots
 
-	task  string // that it has begun and goes on with; "" for none
+	task  string // that it works on; "" for none
 	waits bool   // it has nothing to do until something has ended
 	unit  *unit  // that it is at; nil for none
 	spare bool   // it only ends the attempt that a dead loop left open in its slot
@@ -129,9 +129,9 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 	owes := h.Prompt.Open != nil || h.Prompt.Owed != ""
 	switch {
 	case slots == 0 && inSlots && (h.Open != nil || owes || len(h.Verified)+len(h.Tasks) > 0):
-		return errors.New("the loop has work in slots that no commit holds: resume it as it was started, with -j or --isolate")
+		return errors.New("the loop has uncommitted work in slots: resume it as it was started, with -j or --isolate")
 	case slots > 0 && !inSlots && (h.Open != nil || owes || len(h.Verified) > 0):
-		return errors.New("the loop has work in your working tree that no commit holds: resume it there first, with -j 1 and without --isolate")
+		return errors.New("the loop has uncommitted work in your working tree: resume it there first, with -j 1 and without --isolate")
 	}
 	l.openLab()
 	switch {
@@ -237,7 +237,7 @@ func (l *Loop) openLab() {
 // CheckLab says what keeps the lab from running what the settings ask for; repo is nil without one.
 func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []Problem {
 	if c.Holdout.Dir != "" && c.Holdout.Run == "" {
-		return []Problem{{Message: "holdout.dir has no holdout.run: nothing would run the checks in it", Hint: "name the command in descartes.yaml, or leave holdout out"}}
+		return []Problem{{Message: "holdout.dir is set without holdout.run: nothing would run the checks in it", Hint: "name the command in descartes.yaml, or leave holdout out"}}
 	}
 	if !c.NeedsLab() {
 		return nil
@@ -246,7 +246,7 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 		return []Problem{{Message: "held-out checks and proofs run on a copy of the project, which needs a git repository", Hint: "git init"}}
 	}
 	var problems []Problem
-	if err := repo.CanSlot(); err != nil && c.Slots() == 0 { // else that is said anyway
+	if err := repo.CanSlot(); err != nil && c.Slots() == 0 { // else reported elsewhere
 		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or leave out holdout, prove, mutants and strength", Err: err})
 	}
 	h := c.Holdout
@@ -256,21 +256,21 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 	switch inside, ierr := filepath.Rel(repo.Root(), dir); {
 	case h.Run == "":
 	case h.Dir == "":
-		problems = append(problems, Problem{Message: "holdout.run has no holdout.dir", Hint: "name the folder of the checks in descartes.yaml, so that it can be hidden"})
+		problems = append(problems, Problem{Message: "holdout.run is set without holdout.dir", Hint: "name the folder of the checks in descartes.yaml, so that it can be hidden"})
 	case err != nil || !fi.IsDir():
-		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is no folder", Hint: "name one outside of the project, with the checks in it"})
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is not a folder", Hint: "name one outside the project, with the checks in it"})
 	case rerr == nil && rel != ".." && !strings.HasPrefix(rel, "../"):
-		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " holds the project itself", Hint: "move the checks into a folder of their own"})
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " contains the project itself", Hint: "move the checks into their own folder"})
 	case ierr != nil || inside == ".." || strings.HasPrefix(inside, "../"): // where it belongs
 	case !c.Confined():
-		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " lies in the project, and nothing hides it without a sandbox", Hint: "move it out of the project"})
+		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is in the project, and nothing hides it without a sandbox", Hint: "move it out of the project"})
 	default:
 		ignored, err := repo.Ignored(ctx)
 		if err != nil {
 			return append(problems, Problem{Message: err.Error(), Err: err})
 		}
 		if path := filepath.ToSlash(inside) + "/"; !slices.ContainsFunc(ignored, func(i string) bool { return strings.HasSuffix(i, "/") && strings.HasPrefix(path, i) }) {
-			problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " lies in the project, and git does not ignore it", Hint: "move it out of the project, or add it to .gitignore"})
+			problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is in the project, and git does not ignore it", Hint: "move it out of the project, or add it to .gitignore"})
 		}
 	}
 	return problems

@@ -178,8 +178,8 @@ func gone(who Holder) bool {
 	return err != nil || who.PID <= 0 || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// relock takes the locks anew whose files somebody deleted. No other loop can have taken them
-// meanwhile: the first lock of all lies in the git directory.
+// relock takes the locks again whose files somebody deleted. No other loop can have taken them meanwhile: the first
+// lock of all is in the git directory.
 func (l *Loop) relock() error {
 	for _, k := range l.locks {
 		if _, err := os.Lstat(k.f.Path()); err == nil {
@@ -194,6 +194,6 @@ func (l *Loop) relock() error {
 	return nil
 }
 
-// treeLock is the lock of a working tree. It lies in the git directory, where an agent that clears
-// away .descartes does not reach it.
+// treeLock is the lock of a working tree. It is in the git directory, where an agent that clears away .descartes does
+// not reach it.
 func treeLock(gitDir string) string { return filepath.Join(gitDir, "descartes-loop") }

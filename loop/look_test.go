@@ -70,7 +70,7 @@ func TestLookObjects(t *testing.T) {
 		}
 	}
 	if len(ends) != 2 || ends[0].Verdict != journal.Failed || ends[0].Detail.Objector() != "first" || ends[0].Detail.Output != "one.txt has 2 bytes" || ends[0].Detail.Looks[0].Said[0] != "one.txt is odd" ||
-		ends[0].Detail.Looks[0].Said[1] != "the asker changed files, which is undone: one.txt" || ends[1].Verdict != journal.Verified || ends[1].Detail.Objector() != "" || len(ends[1].Detail.Looks) != 2 {
+		ends[0].Detail.Looks[0].Said[1] != "the asker changed files, which were put back: one.txt" || ends[1].Verdict != journal.Verified || ends[1].Detail.Objector() != "" || len(ends[1].Detail.Looks) != 2 {
 		t.Errorf("the attempts ended with %+v", ends)
 	}
 	s := journal.Fold(events)

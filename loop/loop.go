@@ -231,7 +231,7 @@ type Loop struct {
 	backoff *backoff
 	branch  string           // made before the first attempt; "" for none
 	held    []*journal.Event // written with the next event
-	missing map[string]bool  // withheld variables, and notes of looks, that were told of
+	missing map[string]bool  // withheld variables, and notes of looks, already reported
 	last    before           // what the last loop of the tag knows of its checks
 	grants  []grant.Grant    // without a sandbox, as they were before the attempt under way
 	resumed bool
@@ -261,10 +261,10 @@ func (l *Loop) Costs() journal.Costs { return l.history.Costs }
 // Chains are what its attempts that went on in a session came to.
 func (l *Loop) Chains() journal.Chains { return l.history.Chains() }
 
-// Interrupted counts its attempts that came to nothing because somebody or something ended them.
+// Interrupted counts its attempts that have no result because somebody or something ended them.
 func (l *Loop) Interrupted() int { return l.history.Interrupted() }
 
-// Uncommitted are the tasks whose verified work lies in the working tree and in no commit.
+// Uncommitted are the tasks whose verified work is in the working tree and in no commit.
 func (l *Loop) Uncommitted() []string { return l.history.Uncommitted() }
 
 // State is the loop as its state file would show it now.
@@ -286,8 +286,9 @@ func (l *Loop) snapshot() *State {
 	return &s
 }
 
-// Run works until nothing is left to do, a limit is reached, or it is told to stop: soft, when it closes, lets the running attempt finish; the
-// end of ctx interrupts the agent. The state is saved in either case. An error is one of our own or of the machine.
+// Run works until nothing is left to do, a limit is reached, or it has to stop: soft, when it closes, lets the
+// running attempt finish; the end of ctx interrupts the agent. The state is saved in either case. An error is an
+// internal one, or one of the machine.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -547,7 +548,7 @@ func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *jou
 	return l.execute(ctx, stop, u, start, in)
 }
 
-// start is what the workspace is told of a unit.
+// start is what the workspace needs to know of a unit.
 func (l *Loop) start(u *unit) workspace.Start {
 	l.teach(u.lane)
 	return workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Users: l.history.UserPaths, Left: l.history.VerifyLeft,
@@ -714,7 +715,7 @@ func (l *Loop) heal(u *unit, who string) error {
 		var notes []string
 		notes, err = l.home.Grants(l.tools.FS).Hold(context.Background(), l.grants)
 		for _, n := range notes {
-			lines = append(lines, n+" during the "+who+", which is put back: only a person may grant")
+			lines = append(lines, n+" during the "+who+", which was put back: only a person may grant")
 		}
 	}
 	if err := errors.Join(err, l.undone(u, lines)); err != nil {
@@ -730,7 +731,7 @@ func (l *Loop) heal(u *unit, who string) error {
 	if err := l.home.Make(l.tools.FS); err != nil {
 		return err
 	}
-	return l.undone(u, []string{"the " + who + " meddled with " + l.relative(l.journal.Path()) + ", which is put back"})
+	return l.undone(u, []string{"the " + who + " changed " + l.relative(l.journal.Path()) + ", which was put back"})
 }
 
 // limits names the limit or the request that forbids another attempt, or nil.

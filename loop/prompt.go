@@ -77,11 +77,11 @@ func (it *Iteration) Seen(path string) string {
 type Rules interface {
 	Before(*Iteration) *Outcome                // looks whether the iteration may begin; an outcome says that the run ends
 	About() string                             // what the iteration is about, in one line; kept with its start
-	Announce(*Iteration) []string              // what people are told before it
+	Announce(*Iteration) []string              // what people see before it
 	Adopt(it *Iteration, about string)         // takes over an iteration that a killed run had begun about that, instead of Before
 	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: the settings' prompt with its iteration context
 	Checks(*Iteration) bool                    // whether the verify command is run after it
-	Facts(*Iteration) error                    // completes what the gate is told
+	Facts(*Iteration) error                    // completes what the gate gets to know
 	Fails(*Iteration) Failure                  // whether the iteration is to be repeated; what failed is not committed
 	Retries() int                              // how often one iteration is repeated because it failed
 	Apart() bool                               // what it changes is committed without the earlier iterations' work that failed
@@ -140,7 +140,7 @@ func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
 
 func (w *promptWork) hold(context.Context) error { return nil }
 
-// choose goes on with the loop that is asked for, or begins another.
+// choose resumes the given loop, or starts another.
 func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
 	if path = opt.Resume; path == "" {
 		if path, err = w.fresh(opt); err != nil {
@@ -157,7 +157,7 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 		return "", err
 	}
 	w.locks = append(w.locks, k)
-	if opt.Resume != "" { // read under its lock: another may have gone on with it meanwhile
+	if opt.Resume != "" { // read under its lock: another may have resumed it meanwhile
 		st, err := LoadState(path)
 		if err != nil {
 			return "", err
@@ -253,8 +253,8 @@ func (w *promptWork) Alone() bool {
 	})
 }
 
-// opening notes what the user has not committed, and keeps it. What an interrupted iteration left is its own, as
-// what every iteration left where none commits: it cannot be told from what was changed by hand since.
+// opening notes what the user has not committed, and keeps it. What an interrupted iteration left counts as its own,
+// as does what every iteration left where none commits: it looks the same as later changes by hand.
 func (w *promptWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
 	if fresh && w.resumed { // the state file is all that there is
 		e.Iteration = w.state.Iteration
@@ -319,7 +319,7 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Out
 		w.job.Rules.Adopt(u.it, open.Title)
 		if open.Slot != ln.number() { // its slot is in use by others
 			end := w.event(journal.IterationFinished, u)
-			end.Decision, end.Tree, end.Reason, end.Detail = journal.CutShort, open.Tree, "the run was interrupted, and goes on in another slot", &journal.Detail{End: string(agent.Cancelled)}
+			end.Decision, end.Tree, end.Reason, end.Detail = journal.CutShort, open.Tree, "the run was interrupted, and continues in another slot", &journal.Detail{End: string(agent.Cancelled)}
 			if err := w.ends(end); err != nil {
 				return nil, err
 			}
@@ -334,8 +334,8 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Out
 			if out != nil || err != nil {
 				return out, err
 			}
-		case len(u.res.Work.Changed) > 0: // the run that goes on with it has not been told to stop
-			if err := w.note("the interrupted iteration left changes, which the next one goes on from: " + workspace.Paths(u.res.Work.Changed)); err != nil {
+		case len(u.res.Work.Changed) > 0: // the run that resumes does not have to stop
+			if err := w.note("the interrupted iteration left changes, which the next one continues from: " + workspace.Paths(u.res.Work.Changed)); err != nil {
 				return nil, err
 			}
 		}
@@ -420,7 +420,7 @@ func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Ou
 	s.Text = w.compose(u.it)
 	more := ""
 	if hand := strings.TrimSpace(w.hand); hand != "" {
-		more = "## Handoff\n\nWhat an earlier session left for this one:\n\n" + hand
+		more = "## Handoff\n\nAn earlier session left this for you:\n\n" + hand
 	}
 	if list := w.history.Refinements[""]; len(list) > 0 {
 		more = joinText(more, "## Advice from reviews of the earlier iterations", strings.Join(list, "\n\n"))
@@ -445,7 +445,7 @@ func (w *promptWork) compose(it *Iteration) string {
 		parts = append(parts, w.job.Gate.Instructions())
 	}
 	if last := w.history.Prompt.Last; last != nil && last.Detail != nil && len(last.Detail.Denied) > 0 {
-		parts = append(parts, "What the sandbox refused the last iteration; only a person can open that, so do without it:\n- "+strings.Join(last.Detail.Denied, "\n- "))
+		parts = append(parts, "What the sandbox refused in the last iteration; only a person can allow that, so do without it:\n- "+strings.Join(last.Detail.Denied, "\n- "))
 	}
 	if len(parts) == 1 && it.Next == "" {
 		return c.Prompt // byte for byte
@@ -474,7 +474,7 @@ func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
 }
 
 func beside(loop string) string {
-	return "loop " + loop + " works in this tree: what this iteration changes is not told apart, and not committed by this loop"
+	return "loop " + loop + " works in this tree: this iteration's changes mix with its own, and this loop does not commit them"
 }
 
 // costSoFar is what the loop has cost so far; nil where that is unknown.
@@ -524,8 +524,8 @@ func (w *promptWork) event(what journal.Type, u *unit) *journal.Event {
 
 func (w *promptWork) waits(_ *unit, e *journal.Event) { e.Iteration = w.history.Iteration }
 
-// repair takes what the agent wrote into .loop/state.json, and puts back what stood there before the iteration, so that it is no change and no
-// commit holds it, whatever git is told of it.
+// repair takes what the agent wrote into .loop/state.json, and restores the file from before the iteration, so that
+// it is no change and in no commit, whatever git's settings say about it.
 func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 	if w.criteria() == nil || u.it == nil {
 		return nil, nil
@@ -554,7 +554,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 		}
 	}
 	if out := res.Work.LeftOut; len(out) > 0 {
-		if err := w.note(fmt.Sprintf("iteration %d left what no commit can hold: %s", it.Number, workspace.Reasons(out))); err != nil {
+		if err := w.note(fmt.Sprintf("iteration %d left what no commit can contain: %s", it.Number, workspace.Reasons(out))); err != nil {
 			return nil, err
 		}
 	}
@@ -572,7 +572,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	return out, err
 }
 
-// facts are what the gate is told.
+// facts are what the gate gets to know.
 func (w *promptWork) facts(u *unit) gate.Facts {
 	res := &u.res
 	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, OutputBytes: res.Agent.Bytes, Now: w.tools.Now(), CostUSD: w.history.Cost.USD,
@@ -637,7 +637,7 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 		return nil
 	}
 	if w.fails(u).Reason != "" || u.res.Agent.End == agent.Cancelled && len(w.checks()) > 0 {
-		return nil // what comes next goes on with it
+		return nil // the next iteration continues from it
 	}
 	if w.trunk != nil {
 		return w.commitSlot(ctx, stop, u)
@@ -673,8 +673,8 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	return err
 }
 
-// commitSlot commits what an iteration changed in its slot, once it is verified, and has the user's branch follow. What is not verified the next
-// iteration goes on with.
+// commitSlot commits what an iteration changed in its slot, once it is verified, and has the user's branch follow.
+// The next iteration continues from what is not verified.
 func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) error {
 	if u.res.Agent.End != agent.Finished || !u.res.Passed() {
 		return nil
@@ -721,7 +721,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 	switch {
 	case busy != "":
 		t.merged = was
-		return w.note("loop " + busy + " works in this tree: what this iteration changed is committed with the next one")
+		return w.note("loop " + busy + " works in this tree: this iteration's changes are committed with the next one")
 	case err != nil && w.job.Rules.Retries() > 0 && cctx.Err() == nil && !meanwhile:
 		t.merged = was
 		u.it.refused = fmt.Sprintf("commit iteration %d: %s", u.it.Number, err)
@@ -916,7 +916,7 @@ func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool
 	}
 	refused := ""
 	if u.it.refused != "" {
-		refused = "Committing the last try of this iteration was refused. Mend what it says:\n\n" + tail(u.it.refused, maxWords) + "\n"
+		refused = "The commit of this iteration's last try was refused. Fix what it says:\n\n" + tail(u.it.refused, maxWords) + "\n"
 	}
 	end.Decision, end.Reason, end.Next = journal.Retry, f.Reason, joinText(joinText(w.history.Prompt.Kept...), w.failureText(u), refused)
 	out, err := w.recordIteration(u, end)
@@ -1002,7 +1002,7 @@ func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error
 	if err != nil || w.trunk == nil || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
 		return err
 	}
-	return w.note("what was done since the last commit was not verified, and no commit holds it: it is kept as " + b.Last.Ref + ", and resuming the loop continues with it")
+	return w.note("what was done since the last commit was not verified and is in no commit: it is kept as " + b.Last.Ref + ", and resuming the loop continues from it")
 }
 
 func (w *promptWork) ending() Outcome { return Outcome{} }
@@ -1019,7 +1019,7 @@ func (w *promptWork) ended(out *Outcome) (*journal.Event, error) {
 	return e, w.endLoopFile(out)
 }
 
-// handoff is what a next session needs to go on with the prompt.
+// handoff is what the next session needs to continue the prompt.
 func (w *promptWork) handoff(out *Outcome) (path, text string) {
 	path = w.config.PromptHandoff
 	if path == "" || out.Ending.Final() {
@@ -1044,7 +1044,7 @@ func (w *promptWork) handoff(out *Outcome) (path, text string) {
 			fmt.Fprintf(&b, "\n%s\n", tail(next, maxWords))
 		}
 	}
-	fmt.Fprintf(&b, "\n### Go on\n\n    descartes loop resume --name %s%s\n    descartes loop tune --name %s --edit     # change what the next iteration is told\n",
+	fmt.Fprintf(&b, "\n### Continue\n\n    descartes loop resume --name %s%s\n    descartes loop tune --name %s --edit     # change the next iteration's prompt\n",
 		w.state.ID, more(out, w.config, w.config.MaxIterations), w.state.ID)
 	return path, b.String()
 }

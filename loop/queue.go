@@ -52,7 +52,7 @@ func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 		return nil, err
 	}
 	if last != nil && last.State.ID != w.state.ID {
-		if h, err := journal.Load(w.home.Events(last.State.ID)); err == nil { // what is wrong with it is said by the commands that show that loop
+		if h, err := journal.Load(w.home.Events(last.State.ID)); err == nil { // the commands that show that loop report what is wrong with it
 			took = durations(h)
 		}
 	}
@@ -111,8 +111,8 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 	}
 }
 
-// pass goes past the waves in which nothing is left to do, and commits what is verified of them. Held tasks are told of. A commit of slots holds
-// what is done of later waves too.
+// pass skips the waves in which nothing is left to do, and commits what is verified of them. Held tasks are reported.
+// A commit of slots includes finished work of later waves.
 func (w *tagWork) pass(ctx context.Context, stop *stopper, ln *lane) error {
 	waves := w.job.Graph.Waves()
 	for i := w.passed; i < len(waves) && !w.beyond(waves[i]); i++ {
@@ -138,7 +138,7 @@ func (w *tagWork) beyond(wave scheduler.Wave) bool {
 	return w.scope.Step && w.entered > 0 && wave.Number > w.entered
 }
 
-// open reports whether something is left to do for a task: now, or when others are done. A held one is told of once.
+// open reports whether something is left to do for a task, now or when others are done. A held one is reported once.
 func (w *tagWork) open(id string) (bool, error) {
 	g := w.job.Graph
 	switch s, cause := g.State(id); s {
@@ -243,8 +243,8 @@ func (w *tagWork) beginning() (n int) {
 	return n
 }
 
-// first is the most urgent of some ready tasks, "" where each of them has to wait. A task that waits because it is likely to meet one that
-// is running is told of, once.
+// first is the most urgent of some ready tasks, "" where each of them has to wait. A task that waits because it is
+// likely to change the same files as a running one is reported once.
 func (w *tagWork) first(ready []string) (string, error) {
 	if len(ready) == 0 {
 		return "", nil

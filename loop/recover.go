@@ -19,8 +19,8 @@ import (
 	"descartes/verify"
 )
 
-// recover takes up what a dead loop had begun in a lane. A task that a run was stopped in the middle of in the user's tree goes first there: its
-// work lies in the tree, and the task's base is what a later block would go back to.
+// recover resumes what a dead loop had begun in a lane. A task that a run in the user's tree was stopped in the
+// middle of goes first: its work is in the tree, and the task's base is what blocking it would restore.
 func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	if ln.tree != nil {
 		ln.task = w.history.Current
@@ -43,9 +43,9 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 	return out, err
 }
 
-// takeUp brings to its end what a dead loop had begun of a lane's task: an attempt under way is adopted when its agent had finished, else it is
-// no attempt and its work stays for the next one; what is verified is integrated; a task given up is taken back. The lane keeps the task where
-// there is more to do.
+// takeUp finishes what a dead loop had begun of a lane's task: an attempt under way is adopted if its agent had
+// finished, else it does not count and its work stays for the next one; verified work is integrated; a task given up
+// is taken back. The lane keeps the task where there is more to do.
 func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Outcome, err error) {
 	id, begun := ln.task, w.history.Tasks[ln.task]
 	o, number := begun.In(ln.number()), w.history.Begun[id]
@@ -77,7 +77,7 @@ func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journa
 		return nil, err
 	}
 	if changed := u.res.Work.Changed; len(changed) > 0 && u.res.Agent.End == agent.Cancelled {
-		if err := w.warn(u, "the interrupted attempt left changes, which the next one goes on from: "+workspace.Paths(changed)); err != nil {
+		if err := w.warn(u, "the interrupted attempt left changes, which the next one continues from: "+workspace.Paths(changed)); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +99,7 @@ func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journa
 func (w *tagWork) lost(u *unit, started *journal.Event) error {
 	e := w.event(journal.AttemptFinished, u)
 	e.Attempt, e.Round = started.Attempt, started.Round
-	e.Verdict, e.Reason, e.Detail = journal.Cancelled, "the run was interrupted, and goes on in another slot", &journal.Detail{}
+	e.Verdict, e.Reason, e.Detail = journal.Cancelled, "the run was interrupted, and continues in another slot", &journal.Detail{}
 	return w.record(e)
 }
 
@@ -140,7 +140,7 @@ func (w *tagWork) revive(ln *lane, id string, number int) (*unit, bool) {
 		log: w.home.Log(w.state.ID, id, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}, true
 }
 
-// adopted is what the journal tells of an attempt that a killed run had begun.
+// adopted is the journal's account of an attempt that a killed run had begun.
 func adopted(end *journal.Event) *attempt.Adopted {
 	if end == nil || end.Detail == nil {
 		return &attempt.Adopted{}
@@ -149,7 +149,7 @@ func adopted(end *journal.Event) *attempt.Adopted {
 	return &attempt.Adopted{Agent: &res, Changed: end.Detail.Changed}
 }
 
-// resumed is what the workspace is told of it.
+// resumed is what the workspace needs to know of it.
 func resumed(exit string, open, end *journal.Event, now time.Time) *workspace.Resumed {
 	r := &workspace.Resumed{Head: gitops.Head{Branch: open.Branch, Hash: open.Head}, Began: open.TS, Ended: now}
 	// Its last process ended when that was recorded; where it was not, the attempt lasted until now.

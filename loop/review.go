@@ -196,8 +196,8 @@ func CheckReview(c *Config) []Problem {
 	switch what := c.Reviews(); {
 	case what == "":
 		return nil
-	case c.Scud.VerificationCommand != "" && len(checksOf(c, KindTag)) == 0: // where none was found, that is said anyway
-		return []Problem{{Message: "a review never replaces the verify command, and with --verify none there is none", Hint: `--verify "make test", or --review off`}}
+	case c.Scud.VerificationCommand != "" && len(checksOf(c, KindTag)) == 0: // where none was found, that is reported elsewhere
+		return []Problem{{Message: "a review needs a verify command, and --verify none turns it off", Hint: `--verify "make test", or --review off`}}
 	case what == config.ReviewWave && !c.Scud.AutoCommitWaves:
 		return []Problem{{Message: "review.on: wave reads a wave before its commit, and with --no-commit there is none", Hint: "review.on: task, or --review off"}}
 	}

@@ -138,7 +138,7 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	case err != nil:
 		return gitErr("read the history", err)
 	case !ok:
-		return &NoWaveError{w.Tag, w.Wave, fmt.Sprintf("commit %.12s of a later wave is not in the history of HEAD; switch to the branch that has it", first)}
+		return &NoWaveError{w.Tag, w.Wave, fmt.Sprintf("commit %.12s of a later wave is not in HEAD's history; switch to the branch that has it", first)}
 	}
 	w.Branch, w.To = strings.TrimPrefix(head.Branch, "refs/heads/"), list[len(list)-1].Parent
 	if w.To == "" {
@@ -157,9 +157,9 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	return nil
 }
 
-// Do goes back. First comes the branch that keeps what was, then the files and the branch, the journals, the statuses,
-// the state files: after a crash the same call finishes it. A file of the user's that stands in the way is returned, and
-// nothing has changed.
+// Do goes back. First it makes the branch that keeps the old state, then it resets the files and the branch, the
+// journals, the statuses and the state files: after a crash the same call finishes it. If a file of the user's is in
+// the way, it is returned, and nothing has changed.
 func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, now func() time.Time) (left []gitops.LeftOut, err error) {
 	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: w.Tag, At: now(), Files: filesOf(w.list)}
 	release, err := w.home.HoldTree(ctx, repo, who)

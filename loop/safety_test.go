@@ -25,7 +25,7 @@ func TestDiskFills(t *testing.T) {
 	}
 	free = 3 << 20
 	out := w.mustRun(StartOptions{}, journal.DiskFull)
-	if !strings.HasPrefix(out.Message, "3 MiB free on the disk of "+w.dir+", at least 100 MiB") {
+	if !strings.HasPrefix(out.Message, "3 MiB free on the disk of "+w.dir+", and an attempt needs at least 100 MiB") {
 		t.Fatalf("got %+v", out)
 	}
 	if want := []string{"1 1"}; !slices.Equal(w.runs, want) {

@@ -16,12 +16,12 @@ import (
 	"descartes/tasks"
 )
 
-// StartOptions say which loop to begin or to go on with.
+// StartOptions say which loop to start or resume.
 type StartOptions struct {
 	Name      string // "" draws an id
 	Command   string // first part of a drawn id
 	StatePath string // "" is the default one, or the named one
-	Resume    string // state file of the loop to go on with; "" goes on with the tag's unfinished one, or begins anew
+	Resume    string // state file of the loop to resume; "" resumes the tag's unfinished one, or starts a new one
 	Scope     Scope
 	Saved     *Config  // the settings as the state file is to have them; nil: the job's own
 	Own       []string // files that may be uncommitted at the start: reports that this call writes
@@ -31,8 +31,8 @@ type StartOptions struct {
 	Anew      bool     // ask the providers, whatever is known of their quotas from before
 }
 
-// Unfinished finds the tag's last loop that can be gone on with: killed, interrupted, paused or
-// stopped by a limit. A live one is not unfinished.
+// Unfinished finds the tag's last loop that can be resumed: killed, interrupted, paused or stopped by a limit. A live
+// one is not unfinished.
 func (h Home) Unfinished(tag string) (*Saved, error) {
 	all, err := h.List()
 	if err != nil {
@@ -262,9 +262,9 @@ func (h Home) freePath(fsys atomicfile.FS, id string, opt StartOptions) (string,
 	return path, h.archive(fsys, old, path)
 }
 
-// archiveEnded puts the state files of named prompt loops that are over into the archive; one over a tag can still
-// be gone on with when its blocked tasks are tried again. The caller holds the lock of the ids; but is the state
-// file of its own loop.
+// archiveEnded puts the state files of named prompt loops that are over into the archive; one over a tag can still be
+// resumed to try its blocked tasks again. The caller holds the lock of the ids; but is the state file of its own
+// loop.
 func (h Home) archiveEnded(fsys atomicfile.FS, but string) error {
 	all, err := h.List()
 	if err != nil {

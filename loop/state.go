@@ -168,7 +168,7 @@ func parseState(path string, data []byte) (*State, error) {
 		Version *string `json:"version"`
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
-		return nil, &StateError{path, "it is cut short or no JSON: " + err.Error()}
+		return nil, &StateError{path, "it is cut short or not JSON: " + err.Error()}
 	}
 	if v.Version == nil {
 		return nil, &StateError{path, "it is not a loop's state file: no version"}

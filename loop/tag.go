@@ -32,7 +32,7 @@ type tagWork struct {
 	*Loop
 	job     *Job
 	scope   Scope
-	told    map[string]string // held tasks that were told of, and why
+	told    map[string]string // held tasks already reported, and why
 	waiting map[string]bool   // tasks of which was said that they wait for another's files
 	kept    []gitops.Ref      // attempts of this loop and others, as they were when the run began
 	tuned   map[string]bool   // tasks whose next text a person chose, by file name
@@ -87,7 +87,7 @@ func (w *tagWork) hold(ctx context.Context) error {
 	return unchanged(w.job.File)
 }
 
-// choose goes on with the loop that is asked for, or with the tag's unfinished one, or begins another.
+// choose resumes the given loop, or the tag's unfinished one, or starts another.
 func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
 	if opt.Resume == "" && w.config.Baseline != BaselineOff {
 		w.last = w.home.before(w.job.File.Tag())
@@ -218,7 +218,7 @@ func (w *tagWork) opened(fresh bool) error {
 	}
 	events, err := journal.ReadEvents(w.home.Events(last.State.ID))
 	if err != nil {
-		return nil // it is told of by the commands that show that loop
+		return nil // the commands that show that loop report it
 	}
 	ids := journal.Fold(events).Uncommitted()
 	if len(ids) == 0 || len(w.history.UserPaths) == 0 {
@@ -228,7 +228,7 @@ func (w *tagWork) opened(fresh bool) error {
 		last.State.ID, strings.Join(ids, ", "))})
 }
 
-// testable: no work of an unfinished attempt lies in the tree, and an attempt will begin.
+// testable: the tree has no work of an unfinished attempt, and an attempt will start.
 func (w *tagWork) testable() bool {
 	return !w.history.Unfinished() && (w.trunk == nil || len(w.history.Tasks) == 0) && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
 }
@@ -276,7 +276,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 	for _, wave := range w.job.Graph.Waves() {
 		cerr := w.commitAlone(ctx, stop, w.lanes[0], wave)
 		if errors.Is(cerr, errWaits) {
-			if out.Ending.Final() { // resuming goes on with it
+			if out.Ending.Final() { // resuming it
 				*out = *w.unapproved
 			}
 			break
@@ -374,7 +374,7 @@ func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 	counts := journal.TaskCounts(w.job.Graph.Counts())
 	e := w.end(out, string(out.Ending), journal.Totals{Tasks: &counts, Attempts: w.history.Iteration, Commits: len(w.history.WaveCommits)})
 	if cur := w.history.Current; cur != "" && w.trunk == nil && w.history.Open == nil && w.history.Tree == w.history.Bases[cur] {
-		e.Tasks = []string{cur} // nothing of it lies in the tree: it goes back to the list
+		e.Tasks = []string{cur} // none of its work is in the tree: it goes back to the list
 	}
 	return e, nil
 }

@@ -87,7 +87,7 @@ func (w *tagWork) started(u *unit) bool {
 	return w.history.Current == u.task.ID
 }
 
-// begun tells of the task, too, at its first attempt.
+// begun announces the task, too, at its first attempt.
 func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Tree = string(u.before)
 	events := []*journal.Event{first}
@@ -248,7 +248,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	id := u.task.ID
 	if res.Verdict == verify.Cancelled {
 		if n := w.history.Interruptions[id]; n >= mostCutOff {
-			res.Verdict, res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted before their end", n)
+			res.Verdict, res.Reason = verify.Failed, fmt.Sprintf("%d attempts in a row were interrupted", n)
 			if err := w.block(gctx, u); err != nil {
 				return nil, false, err
 			}
@@ -414,7 +414,7 @@ func delivered(changed []gitops.Change) string {
 	return s
 }
 
-// describe adds to a failed attempt's event what the next attempt is told.
+// describe adds to a failed attempt's event what the next attempt learns.
 func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) error {
 	res := &u.res
 	end.Detail.Words, end.Detail.Question = tail(res.Agent.Final, maxWords), tail(question(res), maxWords)
@@ -477,9 +477,9 @@ func (w *tagWork) block(ctx context.Context, u *unit) error {
 	if put.Tree != u.base {
 		kept := RefPrefix(w.state.ID, id) + "base"
 		if err := w.tools.Repo.Pin(ctx, kept, u.base); err != nil {
-			return gitErr("keep what task "+id+" began with", err)
+			return gitErr("keep the start of task "+id, err)
 		}
-		if err := w.warn(u, "not everything of the blocked task could be put back, and no commit will hold it: "+put.Unrestored()+"; what was there before is kept in "+kept); err != nil {
+		if err := w.warn(u, "not everything of the blocked task could be put back; it stays out of commits: "+put.Unrestored()+"; what was there before is kept in "+kept); err != nil {
 			return err
 		}
 	}
@@ -526,8 +526,8 @@ func (w *tagWork) takeBack(ctx context.Context, ln *lane, id string) (gitops.Tre
 	return put.Tree, w.record(&journal.Event{Type: journal.Warning, Task: id, Tree: string(put.Tree), Message: "restored: " + line})
 }
 
-// failure is the last attempt as the next one is told of it. It comes from the journal alone, so
-// that a resumed loop tells the same.
+// failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the
+// same.
 func failure(of journal.Failure) *specbuild.Failure {
 	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit, Reason: of.Reason, DiffStat: of.DiffStat}
 	if d := of.Result; d != nil {
@@ -539,7 +539,7 @@ func failure(of journal.Failure) *specbuild.Failure {
 	failed := false
 	for _, c := range of.Checks {
 		one := specbuild.Checked{Name: c.Check, Passed: c.Passed, Reason: c.Why}
-		if failed && !c.Passed { // the output of the first is told with the attempt
+		if failed && !c.Passed { // the output of the first comes with the attempt
 			one.Output = c.Output
 		}
 		failed = failed || !c.Passed
@@ -646,8 +646,8 @@ func (w *tagWork) goOn(u *unit, first *journal.Event) (warning *journal.Event) {
 	return e
 }
 
-// sameSlot is the ready task that is to go on in a session of a lane's own slot, where no sandbox shows all slots in one place; else the tasks that
-// are not for the lane of another slot to go on with at once.
+// sameSlot is the ready task to continue in a session of a lane's own slot, where no sandbox shows all slots in one
+// place; else the tasks that the lane of another slot will not continue at once.
 func (w *tagWork) sameSlot(ln *lane, ready []string) (id string, others []string) {
 	if !w.chains || w.tools.Shown {
 		return "", ready

@@ -40,7 +40,7 @@ func (h Home) Tune(fsys atomicfile.FS, tag, task, text string) error {
 	case strings.TrimSpace(text) == "":
 		return fmt.Errorf("the text for task %s is empty", task)
 	case len(text) > maxTuned:
-		return fmt.Errorf("the text for task %s has %d bytes, at most %d can be kept", task, len(text), maxTuned)
+		return fmt.Errorf("the text for task %s has %d bytes: at most %d are allowed", task, len(text), maxTuned)
 	case !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0:
 		return fmt.Errorf("the text for task %s is not UTF-8 text", task)
 	}
@@ -94,7 +94,7 @@ func (h Home) keptSpec(id, task string, attempt int) string {
 	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("%s-%d.md", fileName(task), attempt))
 }
 
-// spent puts aside what an attempt was told, and the text that a person had chosen for it.
+// spent puts aside an attempt's spec, and the text that a person had chosen for it.
 func (w *tagWork) spent(u *unit) {
 	if u.res.Verdict != verify.Verified {
 		to := w.home.keptSpec(w.state.ID, u.task.ID, u.number)
@@ -106,8 +106,8 @@ func (w *tagWork) spent(u *unit) {
 	}
 }
 
-// putAside keeps what an attempt was told under another name. Where that fails loop tune shows less, or it is
-// built again from the journal.
+// putAside keeps an attempt's spec under another name. Where that fails, loop tune shows less, or the spec is built
+// again from the journal.
 func putAside(from, to string) {
 	if os.Rename(from, to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
 		_ = os.Rename(from, to)
@@ -280,7 +280,7 @@ const (
 )
 
 // consult has a second agent look at the failed unit u, and keeps what it advises for all later attempts. It is run once for each failure. A
-// review that comes to nothing costs nothing.
+// review without a result costs nothing.
 func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 	u.started = l.tools.Now()
 	stand, err := l.prepare(ctx, u.lane, l.start(u))
@@ -313,7 +313,7 @@ func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 		e.Message = strings.TrimSpace(head(res.Final, maxRefinement))
 	}
 	if e.Message == "" {
-		e.Reason = cmp.Or(res.Reason, "it advised nothing")
+		e.Reason = cmp.Or(res.Reason, "it gave no advice")
 	}
 	return l.record(e)
 }
@@ -332,7 +332,7 @@ func (l *Loop) undoReview(ctx context.Context, u *unit, ref string) error {
 	if err != nil {
 		return err
 	}
-	return l.warn(u, "the review changed files, which is put back and kept as "+ref+": "+workspace.Paths(left.Changed)+workspace.NotRestored(put.Restored))
+	return l.warn(u, "the review changed files, which were put back; its versions are kept as "+ref+": "+workspace.Paths(left.Changed)+workspace.NotRestored(put.Restored))
 }
 
 // reviewed is the unit again, where its task's last attempt failed and was not reviewed.

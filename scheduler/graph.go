@@ -168,7 +168,7 @@ func (g *Graph) relate() {
 				}
 			}
 			id := g.list[lowest].ID
-			g.problem("ancestor", []string{id}, "task %s is among its own ancestors, it is taken as a task without parent", id)
+			g.problem("ancestor", []string{id}, "task %s is among its own ancestors: it is read as a task without a parent", id)
 			parent[lowest] = -1
 		}
 	}
@@ -337,11 +337,11 @@ func (g *Graph) sensible(i, j int) bool {
 	a, b := g.list[i].ID, g.list[j].ID
 	switch {
 	case i == j:
-		g.problem("self", []string{a}, "task %s depends on itself, this is ignored", a)
+		g.problem("self", []string{a}, "task %s depends on itself: ignored", a)
 	case g.family.contains(j, i):
-		g.problem("ancestor", []string{a, b}, "task %s depends on task %s, which contains it, this is ignored", a, b)
+		g.problem("ancestor", []string{a, b}, "task %s depends on task %s, which contains it: ignored", a, b)
 	case g.family.contains(i, j):
-		g.problem("ancestor", []string{a, b}, "task %s depends on its own subtask %s, this is ignored", a, b)
+		g.problem("ancestor", []string{a, b}, "task %s depends on its own subtask %s: ignored", a, b)
 	default:
 		return true
 	}

@@ -45,7 +45,7 @@ func (g *Graph) reviewDuplicates(i int) (doubled bool) {
 	all := append([]int{i}, g.duplicates[i]...)
 	then := "all of them are done"
 	if doubled = slices.ContainsFunc(all, func(k int) bool { return g.status[k] != tasks.Done }); doubled {
-		then = "it is held until each has one of its own"
+		then = "it is held until each has its own id"
 	}
 	id := g.list[i].ID
 	g.problem("duplicate", []string{id}, "the id %s is given %s%s, %s", id, times(len(all)), g.lines(all), then)
@@ -112,14 +112,14 @@ func (g *Graph) reviewStatuses() {
 		switch {
 		case n.covered: // it counts as done, whatever it says
 		case n.kind == leaf && status == tasks.Expanded:
-			g.problem("ambiguous-expanded", []string{id}, "task %s is expanded but has no subtasks: it is not run and does not count as done, set it to pending or done", id)
+			g.problem("ambiguous-expanded", []string{id}, "task %s is expanded but has no subtasks: it does not run and does not count as done; set it to pending or done", id)
 		case n.kind == leaf && !status.Known():
 			g.problem("unknown-status", []string{id}, "%s", tasks.UnknownStatus(id, status))
 		case n.kind == leaf || open[i] == 0:
 		case status == tasks.Done && g.openInDone:
 			g.problem("container-done", []string{id}, "task %s is done, but %s: this is work to do", id, subtasks)
 		case status == tasks.Done:
-			g.problem("container-done", []string{id}, "task %s is done, but %s: this counts as done with it", id, subtasks)
+			g.problem("container-done", []string{id}, "task %s is done, but %s: they count as done with it", id, subtasks)
 		case off(status):
 			g.problem("container-off", []string{id}, "task %s is %s, but %s: they are held", id, status, subtasks)
 		}

@@ -9,7 +9,7 @@ import (
 	"descartes/tasks"
 )
 
-// State is where a task stands in a run.
+// State is the state of a task in a run.
 //
 //	done     its status is done, or that of a container around it, see Options.OpenInDone
 //	ready    pending, and everything it depends on is done

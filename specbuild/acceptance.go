@@ -11,7 +11,7 @@ import (
 	"descartes/tasks/prose"
 )
 
-// Criterion is one thing that has to hold before a task is accepted.
+// Criterion is one thing that must be true before a task is accepted.
 type Criterion struct {
 	Text   string
 	Shared bool // it is the user story's, of which the task is only a part
@@ -93,11 +93,11 @@ func (d *draft) acceptance(w *writer) {
 	for i, g := range d.accept {
 		at := w.Len()
 		if i == 0 {
-			w.WriteString("\n## Acceptance criteria\n\nThe work is accepted when all of these hold. Go through them one by one before you report.\n")
+			w.WriteString("\n## Acceptance criteria\n\nThe work is accepted when all of these are met. Go through them one by one before you report.\n")
 		}
 		switch s := g.story; {
 		case s != nil:
-			fmt.Fprintf(w, "\nScenarios of %s in %s, of which this task is a part; what of them is this task's work has to hold:\n", oneLine(s.Name), s.File)
+			fmt.Fprintf(w, "\nScenarios of %s in %s, of which this task is a part; meet what belongs to this task:\n", oneLine(s.Name), s.File)
 		case g.source.File != "":
 			fmt.Fprintf(w, "\nFrom %s:\n", g.source.File)
 		}

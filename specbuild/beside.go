@@ -10,7 +10,8 @@ import (
 	"descartes/tasks"
 )
 
-// Beside is the documents that lie in one folder with a task list and belong to it: a spec-kit feature, an OpenSpec change, a Kiro spec.
+// Beside is the documents in one folder with a task list that belong to it: a spec-kit feature, an OpenSpec change, a
+// Kiro spec.
 type Beside struct {
 	Names []string // of all of them, also of those that are no Markdown
 	Texts []*Plan  // the most important first
@@ -157,7 +158,7 @@ func (d *draft) beside(w *writer) {
 		return
 	}
 	at := w.Len()
-	fmt.Fprintf(w, "\n## Documents of this work\n\nThese belong to the task list; read there what concerns this task: %s.\n", strings.Join(d.req.Beside.Names, ", "))
+	fmt.Fprintf(w, "\n## Documents of this work\n\nThese belong to the task list; read what concerns this task in them: %s.\n", strings.Join(d.req.Beside.Names, ", "))
 	w.from(at, Source{Part: "beside"})
 	for _, part := range slices.Concat(d.besideGeneral, d.besideOwn) {
 		d.documentPart(w, part.of, "beside", part.rule, part.Part)

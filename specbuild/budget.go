@@ -28,7 +28,7 @@ func (d *draft) fit(spec Spec) Spec {
 	return spec
 }
 
-// Each cut leaves one thing out and names it, or returns "" if there is nothing of it.
+// Each cut leaves one thing out and names it, or returns "" if there is nothing to leave out.
 
 func (d *draft) cutOutline() string {
 	if d.section == nil || d.section.Rule != RuleOutline || d.section.Overview == nil && d.section.Outline == "" {
@@ -118,7 +118,7 @@ func (d *draft) cutDelivered() string {
 	return ""
 }
 
-// cutAcceptance leaves out the criteria that stand in a document: those of the task file stand nowhere else.
+// cutAcceptance leaves out the criteria that come from a document: those of the task file are nowhere else.
 func (d *draft) cutAcceptance() string {
 	var names []string
 	d.accept = slices.DeleteFunc(d.accept, func(g criteriaGroup) bool {

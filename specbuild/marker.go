@@ -115,9 +115,8 @@ func idList(s string) (ids []string, rest string) {
 	return ids, rest
 }
 
-// textMarkers looks at lines that begin with a marker ("SCUD Task 3: ...") and at list entries and bold
-// lines that end with one. Such a line marks its checklist entry, else the heading that its own text
-// names, else the section that it stands in.
+// textMarkers looks at lines that begin with a marker ("SCUD Task 3: ...") and at list entries and bold lines that
+// end with one. Such a line marks its checklist entry, else the heading that its own text names, else its section.
 func (p *Plan) textMarkers(r references) {
 	for n := range p.doc.Lines {
 		raw := strings.TrimSpace(p.doc.Line(n))

@@ -60,7 +60,7 @@ func (d *draft) dependencies(w *writer) {
 	if len(d.req.Dependencies) == 0 {
 		return
 	}
-	w.WriteString("\n## What it builds on\n\nThese tasks are done, their work is in the tree:\n\n")
+	w.WriteString("\n## What it builds on\n\nThese tasks are done; their work is in the tree:\n\n")
 	for _, dep := range d.req.Dependencies {
 		text := dep.Delivered
 		if d.noDelivered {
@@ -130,7 +130,7 @@ func (d *draft) plan(w *writer) {
 	}
 	for i, part := range s.Criteria {
 		if i == 0 {
-			w.WriteString("\nSuccess criteria of the surrounding phase, as far as they concern this task:\n")
+			w.WriteString("\nSuccess criteria of its phase, as far as they concern this task:\n")
 		}
 		d.planPart(w, "criteria", d.rule(), part)
 	}
@@ -163,7 +163,7 @@ func (d *draft) outline(w *writer) {
 	if s.Overview == nil && s.Outline == "" {
 		return
 	}
-	fmt.Fprintf(w, "\n## The plan\n\nNo section of %s is clearly about this task. Its overview and headings; read there what concerns you.\n", file)
+	fmt.Fprintf(w, "\n## The plan\n\nNo section of %s is clearly about this task. Here are its overview and headings; read the parts that concern you.\n", file)
 	if s.Overview != nil {
 		d.planPart(w, "outline", d.rule(), *s.Overview)
 	}
@@ -212,7 +212,7 @@ func (d *draft) failure(w *writer) {
 	at := w.Len()
 	heading, verdict, find := "did not succeed", ": "+oneLine(f.Verdict), "find the cause before you change more"
 	if f.Unfit {
-		heading, verdict, find = "could not be integrated", " was verified, and could not be integrated", "make the rest anew on the tree as it is"
+		heading, verdict, find = "could not be integrated", " was verified, and could not be integrated", "redo the rest on the tree as it is"
 	}
 	fmt.Fprintf(w, "\n## The last attempt %s\n\n", heading)
 	name, look := fmt.Sprintf("Attempt %d", f.Attempt), "Look at the tree first: what that attempt wrote may still be there."
@@ -223,7 +223,7 @@ func (d *draft) failure(w *writer) {
 	if reason := oneLine(f.Reason); reason != "" {
 		fmt.Fprintf(w, " (%s)", reason)
 	}
-	fmt.Fprintf(w, ". %s Keep what is good of it, and %s.\n", look, find)
+	fmt.Fprintf(w, ". %s Keep what is good, and %s.\n", look, find)
 	if !d.noOutput {
 		if len(f.Checks) > 0 {
 			d.checked(w, f.Checks)
@@ -236,7 +236,7 @@ func (d *draft) failure(w *writer) {
 		quoted(w, "The last words of that attempt's agent:", tail(clean(f.Words), maxWords))
 	}
 	quoted(w, "What it had changed:", clean(f.DiffStat))
-	quoted(w, "What the sandbox refused it; only a person can open that, so do without it or say that you are blocked:", clean(strings.Join(f.Denied, "\n")))
+	quoted(w, "What the sandbox refused; only a person can allow that, so do without it or say that you are blocked:", clean(strings.Join(f.Denied, "\n")))
 	w.from(at, Source{Part: "failure"})
 }
 
@@ -279,11 +279,11 @@ func (d *draft) cutShort(w *writer) {
 	}
 	at := w.Len()
 	w.WriteString("\n## An attempt was cut short\n\n")
-	fmt.Fprintf(w, "Attempt %d was interrupted in its middle", f.Attempt)
+	fmt.Fprintf(w, "Attempt %d was interrupted", f.Attempt)
 	if reason := oneLine(f.Reason); reason != "" {
 		fmt.Fprintf(w, " (%s)", reason)
 	}
-	w.WriteString(". The working tree holds what it had done until then: look at that first, keep what is good of it, and go on from there.\n")
+	w.WriteString(". The working tree contains what it had done until then: look at that first, keep what is good, and continue from there.\n")
 	quoted(w, "Its agent's last words:", tail(clean(f.Words), maxWords))
 	quoted(w, "What it had changed:", clean(f.DiffStat))
 	w.from(at, Source{Part: "failure"})
@@ -313,7 +313,7 @@ func (d *draft) known(w *writer) {
 	if n == 0 {
 		return
 	}
-	w.WriteString("\nThese tests fail already and may go on failing; no other test may fail, and none may be removed:\n\n")
+	w.WriteString("\nThese tests already fail and may keep failing; no other test may fail, and none may be removed:\n\n")
 	for _, name := range d.req.Known[:min(n, knownShown)] {
 		w.WriteString("- " + oneLine(name) + "\n")
 	}
@@ -342,7 +342,7 @@ const reportText = `
 - Finished: end your last message with the line <promise>%s</promise>, or with TASK_COMPLETE on a line of its own.
 - Stuck on something that you cannot solve here: write ` + "`TASK_BLOCKED: reason`" + ` on a line of its own, without the backticks, with the reason in one sentence.
 - Do not edit the task file or a task's status, and do not commit: both are done for you.
-- Nobody answers questions. Where something is open, decide as the code around it would, and say what you decided.
+- Nobody answers questions. Where something is open, decide as the surrounding code suggests, and say what you decided.
 `
 
 func (d *draft) report(w *writer) {

@@ -61,13 +61,13 @@ type item struct {
 	parent int // index of the enclosing heading, -1 at the top
 }
 
-// ParsePlan reads a Markdown plan; name is used in messages and as the file in a source map.
-// What is a heading and what an entry is the business of markdown.Parse.
+// ParsePlan reads a Markdown plan; name is used in messages and as the file in a source map. markdown.Parse decides
+// what a heading is and what an entry is.
 //
 // A plan that is larger than MaxPlanBytes, binary or not UTF-8 is refused.
 func ParsePlan(name string, src []byte) (*Plan, error) {
 	if len(src) > MaxPlanBytes {
-		return nil, fmt.Errorf("plan %s is too large: %.1f MiB, at most %d MiB can be read",
+		return nil, fmt.Errorf("plan %s is too large: %.1f MiB, and at most %d MiB are allowed",
 			name, float64(len(src))/(1<<20), MaxPlanBytes>>20)
 	}
 	if err := markdown.CheckText(src); err != nil {
@@ -85,7 +85,7 @@ func ParsePlan(name string, src []byte) (*Plan, error) {
 	return p, nil
 }
 
-// Name is the name that ParsePlan was given.
+// Name is the name given to ParsePlan.
 func (p *Plan) Name() string { return p.name }
 
 // lineEnds turns CRLF and lone CR into LF, so that the line count stays what an editor shows.

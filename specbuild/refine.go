@@ -7,7 +7,7 @@ import (
 	"descartes/tasks"
 )
 
-// Review is what a second agent is shown of an attempt that did not succeed.
+// Review is what a second agent sees of an attempt that did not succeed.
 type Review struct {
 	Task    tasks.Task
 	Name    string // what was attempted, where it is no task
@@ -24,7 +24,7 @@ const (
 	reviewDiff   = 32 << 10
 )
 
-// ReviewPrompt asks a second agent what the next attempt should be told besides its spec.
+// ReviewPrompt asks a second agent what the next attempt should know besides its spec.
 func ReviewPrompt(r Review) string {
 	w := &writer{}
 	if r.Name != "" {
@@ -33,12 +33,12 @@ func ReviewPrompt(r Review) string {
 		fmt.Fprintf(w, "# Why did attempt %d not succeed? %s\n", r.Failure.Attempt, taskName(r.Task))
 	}
 	w.WriteString(`
-A coding agent was given the specification below and did not succeed. Find out why, and write what the next agent should be
-told besides that specification. You may read the files in the current directory and run commands that change nothing. Do not
+A coding agent got the specification below and did not succeed. Find out why, and write what the next agent should
+know besides that specification. You may read the files in the current directory and run commands that change nothing. Do not
 change any file and do not do the task: whatever you change is put back.
 
 Answer with that advice and nothing else: at most 15 lines, to the next agent, about this task. Name files, functions, commands
-and the cause, not general virtues. Where the specification itself is wrong or leaves something open, say what holds.
+and the cause, not general virtues. Where the specification itself is wrong or leaves something open, say what is right.
 `)
 	fmt.Fprintf(w, "\n## The attempt\n\nVerdict: %s", oneLine(r.Failure.Verdict))
 	if reason := oneLine(r.Failure.Reason); reason != "" {
@@ -49,14 +49,14 @@ and the cause, not general virtues. Where the specification itself is wrong or l
 	quoted(w, "The last words of that attempt's agent:", tail(clean(r.Failure.Words), maxWords))
 	quoted(w, "What it had changed:", clean(r.Failure.DiffStat))
 	if diff := clean(r.Diff); diff != "" {
-		w.WriteString("\nThe difference that it made:\n\n")
+		w.WriteString("\nThe diff of its work:\n\n")
 		enclose(w, "diff", "", head(diff, reviewDiff))
 	}
 	for i, advice := range r.Earlier {
 		fmt.Fprintf(w, "\n## Advice given before (%d)\n\n", i+1)
 		enclose(w, "advice", "", clean(advice))
 	}
-	w.WriteString("\n## The specification it was given\n\n")
+	w.WriteString("\n## Its specification\n\n")
 	enclose(w, "specification", "", head(clean(r.Spec), reviewSpec))
 	return strings.TrimRight(w.String(), "\n") + "\n"
 }
@@ -71,7 +71,7 @@ func (d *draft) refinements(w *writer) {
 		}
 		at := w.Len()
 		if i == 0 {
-			w.WriteString("\n## Advice from reviews of the earlier attempts\n\nWhere it contradicts the rest of this text, look who is right.\n")
+			w.WriteString("\n## Advice from reviews of the earlier attempts\n\nWhere it contradicts the rest of this text, find out which is right.\n")
 		}
 		fmt.Fprintf(w, "\nReview %d:\n\n", i+1)
 		enclose(w, "advice", "", text)

@@ -32,7 +32,7 @@ type Section struct {
 	Outline  string // the headings of the plan, one per line
 }
 
-// Part is a piece of the plan, cut at the borders of lines.
+// Part is a piece of the plan, cut at line ends.
 type Part struct {
 	Heading   []string // the enclosing headings, outermost first, its own last
 	Text      string

@@ -1,6 +1,5 @@
-// Package specbuild owns the text of an attempt: it takes a task, the part of the plan that is about
-// it, extra files and the last failure, and writes one prompt of them, with a map of where each part
-// came from.
+// Package specbuild owns the text of an attempt: it takes a task, the part of the plan about it, extra files and the
+// last failure, and writes one prompt, with a map of where each part came from.
 //
 // It reads no file, no clock and no environment: the same request gives the same bytes.
 package specbuild
@@ -14,8 +13,7 @@ import (
 	"descartes/tasks"
 )
 
-// Request is everything that one attempt's text is made of. Only Task is needed; what is empty is left
-// out of the text.
+// Request is everything that one attempt's text is made of. Only Task is required; empty parts are left out.
 type Request struct {
 	Tag          string
 	Task         tasks.Task
@@ -41,7 +39,7 @@ type Request struct {
 	Budget   Budget
 }
 
-// Attempt says which attempt the text is for, and what went before it.
+// Attempt says which attempt the text is for, and what happened before it.
 type Attempt struct {
 	Number      int      // from 1; 0: not mentioned
 	Max         int      // 0: not mentioned
@@ -87,7 +85,7 @@ type Failure struct {
 	Ref      string    // that keeps the work of an attempt of an earlier run
 }
 
-// Checked is what one of several checks came to.
+// Checked is the result of one of several checks.
 type Checked struct {
 	Name   string
 	Passed bool
@@ -95,7 +93,7 @@ type Checked struct {
 	Output string // tail of what one that failed printed, besides that which Failure.Output is of
 }
 
-// Answer is what a person said to something that an agent of the task had asked.
+// Answer is a person's answer to a question of the task's agent.
 type Answer struct {
 	Question string // "": nobody asked
 	Text     string

@@ -7,7 +7,7 @@ import (
 	"descartes/tasks"
 )
 
-// Wrong is a request for patches that the tests of some work have to tell from the work itself.
+// Wrong is a request for patches that the tests of some work have to reject.
 type Wrong struct {
 	Task  *tasks.Task // nil: an iteration of a prompt, which is Text
 	Text  string
@@ -27,11 +27,11 @@ func WrongPrompt(r Wrong) string {
 A task was done, and tests were written for it. Find out how strong these tests are. You may read the files in the current directory and run
 commands that change nothing. Change no file: whatever you change is put back.
 
-Write %[1]d patches that a careless colleague could have written: each does the task plausibly and wrongly, in another way. It builds, and does
+Write %[1]d patches that a careless colleague could have written: each does the task plausibly but wrongly, and each in a different way. It builds, and does
 something that the task forbids or leaves out something that it demands: a boundary, an error, an empty input, an order, a case that the
-task names. Then write one patch that does the task rightly in another way than the work does, which the task permits.
+task names. Then write one patch that does the task correctly, in another way that the task permits.
 
-Each is a unified diff against the files as they lie here, as git apply takes it, with paths from the top of the repository. None touches a test.
+Each is a unified diff against the files here, in the format that git apply reads, with paths from the top of the repository. None touches a test.
 
 Answer with one JSON object and nothing after it:
 

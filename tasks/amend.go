@@ -48,7 +48,7 @@ func NewList(root, tag string, list []Task) (*File, error) {
 	return f.Amended(Amendment{Add: list})
 }
 
-// Create writes a list whose file is not there yet. Where it is by now, nothing is written, and the error is an fs.ErrExist.
+// Create writes a list whose file does not exist yet. If it exists by now, nothing is written, and the error is an fs.ErrExist.
 func (f *File) Create() error {
 	if _, err := os.Lstat(f.path); err == nil {
 		return fmt.Errorf("write %s: %w", f.path, fs.ErrExist)
@@ -106,7 +106,7 @@ func (f *File) Amend(a Amendment) error {
 			err = atomicfile.Write(atomicfile.OS(), m.real, []byte(m.src), 0o644)
 		}
 		if err != nil { // it is not the truth
-			out.find("source", fmt.Sprintf("%s is no longer in step with %s: %v", manyTags, graphText, err))
+			out.find("source", fmt.Sprintf("%s no longer matches %s: %v", manyTags, graphText, err))
 		}
 	}
 	*f = *out
@@ -182,7 +182,7 @@ func (f *File) canAmend(a *Amendment) error {
 			return refuse("the id %s is taken", t.ID)
 		}
 		if a.Split != "" && !strings.HasPrefix(t.ID, a.Split+".") {
-			return refuse("task %s is no part of task %s", t.ID, a.Split)
+			return refuse("task %s is not a part of task %s", t.ID, a.Split)
 		}
 	}
 	return nil

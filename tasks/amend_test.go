@@ -89,7 +89,7 @@ func TestAmendRefused(t *testing.T) {
 		{"x.json", own, Amendment{Split: "2", Add: []Task{{ID: "2.1"}}}, "task 2 is in progress: it cannot be split now"},
 		{"x.json", own, Amendment{Split: "4", Add: []Task{{ID: "4.2"}}}, "task 4 has subtasks already"},
 		{"x.json", own, Amendment{Split: "9", Add: []Task{{ID: "9.1"}}}, "there is no task 9"},
-		{"x.json", own, Amendment{Split: "3", Add: []Task{{ID: "5"}}}, "task 5 is no part of task 3"},
+		{"x.json", own, Amendment{Split: "3", Add: []Task{{ID: "5"}}}, "task 5 is not a part of task 3"},
 		{"x.json", own, Amendment{Remove: []string{"1"}}, "task 1 is done: it is not removed"},
 		{"x.json", own, Amendment{Remove: []string{"3"}}, "task 2 is in-progress and depends on task 3, which cannot be removed therefore"},
 		{"x.json", own, Amendment{Add: []Task{{ID: "3"}}}, "the id 3 is taken"},

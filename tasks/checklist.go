@@ -68,7 +68,7 @@ func readChecklist(src string) (*checklist, *problem) {
 		return nil, &problem{0, fmt.Sprintf("the file has more than %d tasks", maxEntries)}
 	}
 	if len(c.entries) == 0 && len(c.strays) > 0 {
-		return nil, &problem{md.Lines[c.strays[0]].Start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), so that a status cannot be kept; it can be imported as a plan`}
+		return nil, &problem{md.Lines[c.strays[0]].Start, `the entries of this checklist have no ids (as in "- [ ] T001 Title"), so a status cannot be saved in it; import it as a plan`}
 	}
 	if len(c.entries) == 0 {
 		return nil, &problem{0, `the file has no tasks: expected a checklist such as "- [ ] T001 Title"`}
@@ -165,14 +165,14 @@ func (c *checklist) decode(f *File) *problem {
 		f.enter(i)
 	}
 	for _, n := range c.strays {
-		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf("%q has a box but no id, it is no task", prose.Short(c.md.Words(n)))})
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf("%q has a box but no id: it is not a task", prose.Short(c.md.Words(n)))})
 	}
 	for _, n := range c.near {
-		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf(`%q is no task: an entry begins with "- [ ] T001"`, prose.Short(strings.TrimSpace(c.md.Line(n))))})
+		f.findings = append(f.findings, Finding{Line: n + 1, Kind: "line", Message: fmt.Sprintf(`%q is not a task: an entry begins with "- [ ] T001"`, prose.Short(strings.TrimSpace(c.md.Line(n))))})
 	}
 	c.relate(f)
 	if !c.order(f) {
-		return &problem{0, "the file has so many tasks marked [P] in groups that follow each other that their dependencies cannot be listed"}
+		return &problem{0, "the file has too many tasks marked [P] in consecutive groups: their dependencies cannot be listed"}
 	}
 	c.statements(f)
 	return nil
@@ -281,7 +281,7 @@ func (f *File) wait(i, k int) {
 	switch {
 	case slices.Contains(t.DependsOn, on):
 	case k > i:
-		f.note(i, "dependency", fmt.Sprintf("it depends on %s, which comes later; the order of the list holds", on))
+		f.note(i, "dependency", fmt.Sprintf("it depends on %s, which comes later: the order of the list counts", on))
 	default:
 		t.DependsOn = append(slices.Clip(t.DependsOn), on)
 	}
@@ -296,7 +296,7 @@ func readMarkdown(src string) (*markdown.Document, *problem) {
 	return doc, nil
 }
 
-// BoxStatus is what a mark in a box says.
+// BoxStatus is the status that a mark in a box stands for.
 func BoxStatus(mark rune) Status {
 	switch mark {
 	case 'x', 'X', '✓', '✔', '✅', '☑':
@@ -349,7 +349,7 @@ func (b binary) has(now, s Status) bool {
 	return b != notBinary && (now == s || now != Done && s != Done && s != Pending)
 }
 
-// Holds reports whether the file has a word for a status. A tasks.md and a prd.json know only done and not done.
+// Holds reports whether the file can express a status. A tasks.md and a prd.json know only done and not done.
 func (f *File) Holds(s Status) bool { return f.binary.plain(s) == s }
 
 const (

@@ -186,8 +186,8 @@ func inOrder(children, list []string) []string {
 	return ordered
 }
 
-// Outcome is the status of a task as others depend on it: a container is done when its status says so or all tasks in it are done,
-// and as long as it is not, expanded means pending. What is in a container that is done is done.
+// Outcome is the status of a task as others depend on it: a container is done when its status says so or all tasks in
+// it are done; until then, expanded means pending. Everything in a done container is done.
 func (f *File) Outcome(id string) (Status, bool) { return f.outcomes().of(id) }
 
 // outcomes answers for many tasks of one file, whose families may be deep: each is walked once.

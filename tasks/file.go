@@ -16,15 +16,15 @@ import (
 	"descartes/tasks/prose"
 )
 
-// File is one tag of one task file as it was read: its bytes, its tasks, and where each status stands.
-// It is not safe for concurrent use.
+// File is one tag of one task file as it was read: its bytes, its tasks, and where each status is. It is not safe for
+// concurrent use.
 type File struct {
 	path, tag string
 	real      string // path without links, as it was when the file was read
 	src       string
 	tasks     []Task
 	sites     []site
-	inserts   map[int]string // by task: what has to come before a status that is not there yet
+	inserts   map[int]string // by task: what has to precede a status that does not exist yet
 	index     map[string]int // id to the first task that has it
 	findings  []Finding
 	remarks   []Finding // what Lint alone says of how it is written
@@ -40,7 +40,7 @@ type File struct {
 // span is a part of the source.
 type span struct{ start, end int32 }
 
-// FormatError says that a file is no task file, and where that shows.
+// FormatError says that a file is not a task file, and where that shows.
 type FormatError struct {
 	Path   string
 	Line   int // from 1; 0 where no line is to blame
@@ -54,8 +54,8 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Path, e.Line, e.Reason)
 }
 
-// OpenPath reads the tag from the file at path, of any format. An empty tag is the tag that the file names, or its only one.
-// A missing file is an error that is fs.ErrNotExist, a tag missing in a file of several a *NotFoundError.
+// OpenPath reads the tag from the file at path, of any format. An empty tag is the tag that the file names, or its
+// only one. A missing file is an fs.ErrNotExist; a missing tag in a file with several is a *NotFoundError.
 func OpenPath(path, tag string) (*File, error) {
 	t, err := load(path)
 	if err != nil {
@@ -167,7 +167,7 @@ func (t *text) open(tag string) (*File, error) {
 	}
 	if tag == master && t.taskMaster() && len(tags) > 0 && !slices.Contains(tags, tag) {
 		f.tag = tags[0] // as Task Master does
-		f.find("tag", fmt.Sprintf("there is no tag %s, the first one is read: %s", master, prose.Short(f.tag)))
+		f.find("tag", fmt.Sprintf("there is no tag %s: the first one is read: %s", master, prose.Short(f.tag)))
 	}
 	var found bool
 	var p *problem
@@ -260,11 +260,11 @@ func (f *File) Path() string { return f.path }
 // Target returns the file that Save replaces: Path without links, as it was when the file was read.
 func (f *File) Target() string { return f.real }
 
-// Tasks returns all tasks in file order: containers too, and tasks whose id an earlier one has. The caller must not change them;
-// Save makes a new list, so that one returned before may be read beside it.
+// Tasks returns all tasks in file order, including containers and tasks whose id an earlier one has. The caller must
+// not change them; Save makes a new list, so an older one may be read beside it.
 func (f *File) Tasks() []Task { return f.tasks }
 
-// Findings returns what the reader went on from, in file order.
+// Findings returns what the reader had to assume, in file order.
 func (f *File) Findings() []Finding { return f.findings }
 
 // Task returns the first task with that id. "tag:id" is the same as "id".
@@ -289,7 +289,7 @@ func (f *File) grow(n int) {
 func (f *File) enter(i int) {
 	t := &f.tasks[i]
 	if first, ok := f.index[t.ID]; ok {
-		f.note(i, "duplicate", fmt.Sprintf("the id is taken by line %d, this task is not used", f.tasks[first].Line))
+		f.note(i, "duplicate", fmt.Sprintf("the id is already used in line %d: this task is ignored", f.tasks[first].Line))
 	} else {
 		f.index[t.ID] = i
 	}

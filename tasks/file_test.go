@@ -131,7 +131,7 @@ func TestOpenSources(t *testing.T) {
 	}{
 		{"own file first", map[string]string{"x.json": own, "tasks.json": taggedSample}, "x", "x.json", "the tag is in .scud/tasks/tasks.json too; .scud/tasks/x.json is read"},
 		{"then the file of all tags", map[string]string{"y.json": own, "tasks.json": taggedSample}, "x", "tasks.json", ""},
-		{"with the graph beside it", map[string]string{"tasks.json": taggedSample, "tasks.scg": ""}, "x", "tasks.json", "tasks.scg lies beside it"},
+		{"with the graph beside it", map[string]string{"tasks.json": taggedSample, "tasks.scg": ""}, "x", "tasks.json", "tasks.scg is beside it"},
 		{"own file in the tagged shape", map[string]string{"x.json": taggedSample}, "x", "x.json", ""},
 		{"unknown", map[string]string{"b.json": own, "a10.json": own, "list.json": " \n[]", "-q.json": own, "a.txt": own, "tasks.json": taggedSample}, "z", "", "a10, b, core, x"},
 		{"unknown in an empty place", nil, "z", "", "no task files"},
@@ -192,7 +192,7 @@ func TestRefused(t *testing.T) {
 		{"empty", "", "x.json: the file is empty"},
 		{"blank", " \r\n\t", "the file is empty"},
 		{"only a BOM", "\ufeff", "the file is empty"},
-		{"truncated", flatSample[:300], "x.json:9: not valid JSON: the file ends too early, it seems to be cut off"},
+		{"truncated", flatSample[:300], "x.json:9: not valid JSON: the file ends too early: it seems to be cut off"},
 		{"truncated in a string", flatSample[:70], "cut off"},
 		{"trailing comma", "{\"tasks\":[\n{\"id\":1},\n]}", "x.json:2: not valid JSON: there is a comma after the last member"},
 		{"raw line break in a string", "{\"tasks\":[{\"id\":1,\"title\":\"a\nb\"}]}", "x.json:1: not valid JSON: invalid character"},
@@ -222,7 +222,7 @@ func TestRefused(t *testing.T) {
 		{"odd subtasks", `{"tasks":[{"id":1,"subtasks":"2"}]}`, "subtasks must be an array"},
 		{"odd subtask", `{"tasks":[{"id":1,"subtasks":[null]}]}`, "be given by its id"},
 		{"deep", `{"tasks":[` + strings.Repeat(`{"id":1,"subtasks":[`, 200) + strings.Repeat("]}", 200) + `]}`, "nested too deeply"},
-		{"tag without tasks", `{"x":{"name":"x"},"y":{"tasks":[]}}`, "the tag holds no array of tasks"},
+		{"tag without tasks", `{"x":{"name":"x"},"y":{"tasks":[]}}`, "the tag has no array of tasks"},
 	}
 	for _, test := range tests {
 		_, err := Open(project(t, map[string]string{"x.json": test.text}), "x")
@@ -263,8 +263,8 @@ func TestRefusedFiles(t *testing.T) {
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, tasks, want string }{
-		{"duplicate", "{\"id\":1,\"title\":\"a\"},\n{\"id\":\"1\"}", "2 duplicate task 1: the id is taken by line 1, this task is not used"},
-		{"unknown status", `{"id":1,"status":"doing"}`, `1 unknown-status task 1 has the unknown status "doing": it is not run`},
+		{"duplicate", "{\"id\":1,\"title\":\"a\"},\n{\"id\":\"1\"}", "2 duplicate task 1: the id is already used in line 1: this task is ignored"},
+		{"unknown status", `{"id":1,"status":"doing"}`, `1 unknown-status task 1 has the unknown status "doing": it does not run`},
 		{"awaiting-tune", `{"id":1,"status":"awaiting-tune"}`, "set it to pending to run it again"},
 		{"status number", `{"id":1,"status":3}`, `unknown status "3"`},
 		{"status twice", `{"id":1,"status":"done","status":"pending"}`, "more than once"},

@@ -101,7 +101,7 @@ func parse(src string) (*document, *problem) {
 // notText refuses what is no UTF-8 text.
 func notText(src string) *problem {
 	if strings.HasPrefix(src, "\xff\xfe") || strings.HasPrefix(src, "\xfe\xff") {
-		return &problem{0, "the file is UTF-16 text, and has to be UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"}
+		return &problem{0, "the file is UTF-16 text, and must be UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"}
 	}
 	if utf8.ValidString(src) {
 		return nil
@@ -123,10 +123,10 @@ func notJSON(src string, start int, err error) *problem {
 	case strings.HasPrefix(text, scgFirst):
 		return &problem{0, "this is SCUD's graph text (SCG), not JSON"}
 	case strings.HasPrefix(text, lfsFirst):
-		return &problem{0, `this is a Git LFS pointer, the file itself is not here ("git lfs pull" fetches it)`}
+		return &problem{0, `this is a Git LFS pointer, not the file itself ("git lfs pull" fetches it)`}
 	}
 	if at := strings.Index("\n"+src, "\n"+mergeMarker); at >= 0 {
-		return &problem{at, "merge conflict markers, resolve the conflict first"}
+		return &problem{at, "merge conflict markers: resolve the conflict first"}
 	}
 	var syntax *json.SyntaxError
 	at, reason := start, err.Error()
@@ -134,7 +134,7 @@ func notJSON(src string, start int, err error) *problem {
 		at += int(max(syntax.Offset-1, 0))
 	}
 	if strings.HasPrefix(reason, "unexpected end") {
-		at, reason = len(src), "the file ends too early, it seems to be cut off"
+		at, reason = len(src), "the file ends too early: it seems to be cut off"
 	}
 	if strings.HasPrefix(reason, "invalid character '}' looking for beginning of object key") || strings.HasPrefix(reason, "invalid character ']' looking for beginning of value") {
 		if last := strings.TrimRight(src[:min(at, len(src))], " \t\r\n"); strings.HasSuffix(last, ",") {
@@ -169,7 +169,7 @@ func (d *document) lookalike() *problem {
 	if len(names) == 0 {
 		return &problem{0, "an empty object, without tasks"}
 	}
-	return &problem{0, `no task list: expected "tasks" or tags that hold "tasks", found ` + strings.Join(names, ", ")}
+	return &problem{0, `no task list: expected "tasks" or tags that contain "tasks", found ` + strings.Join(names, ", ")}
 }
 
 // flat reports whether the document is one list: {"tag": ..., "tasks": [...]}, or {"tasks": [...], "metadata": ...}. Task Master leaves
@@ -192,7 +192,7 @@ func decodeFlat(d *document, f *File) *problem {
 		f.tag = name
 	}
 	if name != f.tag && name != "" {
-		f.find("tag", fmt.Sprintf("the file says that its tag is %s, it is read as %s", prose.Short(name), f.tag))
+		f.find("tag", fmt.Sprintf("the file says that its tag is %s: it is read as %s", prose.Short(name), f.tag))
 	}
 	list, _ := d.find("tasks")
 	return decodeTasks(f, list)
@@ -208,7 +208,8 @@ func (d *document) lists() (tags []string) {
 	return tags
 }
 
-// decodeTagged reads one tag of {"<tag>": {"name": ..., "tasks": [...]}, ...}. It reports false if the tag is not there.
+// decodeTagged reads one tag of {"<tag>": {"name": ..., "tasks": [...]}, ...}. It reports false if the tag does not
+// exist.
 func decodeTagged(d *document, f *File) (bool, *problem) {
 	tag, ok := d.find(f.tag)
 	if !ok {
@@ -216,7 +217,7 @@ func decodeTagged(d *document, f *File) (bool, *problem) {
 	}
 	list, ok := last(members(tag), "tasks")
 	if !ok || !tag.IsObject() || !list.IsArray() {
-		return true, &problem{tag.Index, "the tag holds no array of tasks"}
+		return true, &problem{tag.Index, "the tag has no array of tasks"}
 	}
 	return true, decodeTasks(f, list)
 }

@@ -126,7 +126,7 @@ func (r *reader) object(v gjson.Result, up *entry, nth int) *problem {
 		return &problem{v.Index, "a task without id"}
 	case !e.id.Exists():
 		e.task.ID = strconv.Itoa(nth)
-		r.note(e, "member", "it has no id of its own, its number in the list is taken")
+		r.note(e, "member", "it has no id: its number in the list is used")
 	}
 	if up != nil {
 		e.task.Numeric, e.task.Parent = false, ""
@@ -149,7 +149,7 @@ func (r *reader) finish(e *entry, status string) {
 	const blank = " \t\r\n"
 	f := r.file
 	if e.status > 1 {
-		r.note(e, "member", status+" is given more than once, the last one counts")
+		r.note(e, "member", status+" is given more than once: the last one counts")
 	}
 	if e.status == 0 {
 		at := end(e.id)
@@ -201,7 +201,7 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 		t.Allow = scope(v)
 	case "chain", "candidates", "prove":
 		if text := plain(v); text != "" && !t.attribute(key.Str, text) {
-			r.note(e, "member", fmt.Sprintf("its %s is %s, which says nothing", key.Str, prose.Short(text)))
+			r.note(e, "member", fmt.Sprintf("its %s is %s, which means nothing: ignored", key.Str, prose.Short(text)))
 		}
 	case "depends_on", "dependencies":
 		r.dependencies(e, v)
@@ -322,7 +322,7 @@ func (r *reader) dependencies(e *entry, v gjson.Result) {
 		if ids = []string{prose.Short(v.Raw)}; !v.IsObject() {
 			ids = strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
 		}
-		r.note(e, "dependency", "dependencies should be an array of ids, read as "+prose.Short(strings.Join(ids, ", ")))
+		r.note(e, "dependency", "dependencies should be an array of ids: read as "+prose.Short(strings.Join(ids, ", ")))
 	}
 	for _, id := range ids {
 		e.task.DependsOn = append(e.task.DependsOn, ownID(r.file.tag, id))

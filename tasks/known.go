@@ -18,15 +18,15 @@ const (
 	master    = "master" // the tag of Task Master's lists without tags
 )
 
-// NotFoundError says that no file holds the tag, and which tags there are.
+// NotFoundError says that no file has the tag, and which tags there are.
 type NotFoundError struct {
 	Tag   string
 	Path  string   // the directory or file that was searched
 	Known []string // in natural order
 
-	// Broken are files that may hold the tag and cannot be read, each with the reason.
+	// Broken lists files that may have the tag but cannot be read, each with the reason.
 	Broken []string
-	// Empty are files that could be read and have no tags.
+	// Empty lists readable files without tags.
 	Empty []string
 }
 
@@ -100,7 +100,7 @@ func Open(root, tag string) (*File, error) {
 	var also, empty []string
 	for _, s := range sources(root, tag) {
 		t, err := load(s.path)
-		array := err == nil && !t.graph && t.doc.array // a list to import may lie in the place of a tag's own file
+		array := err == nil && !t.graph && t.doc.array // a list to import may be in the place of a tag's own file
 		if err == nil && (!s.own || array) {
 			err = t.nameless()
 		}
@@ -143,8 +143,8 @@ func Open(root, tag string) (*File, error) {
 	return found, nil
 }
 
-// Ahead lists the places that Open would look in before it came to f, in which no file is now: one that is made there would be read
-// in its stead. Of a file in no such place these are all.
+// Ahead lists the places that Open would look in before it came to f and that have no file now: a file made there
+// would be read instead. For a file in no such place, these are all.
 func (f *File) Ahead(root string) []string {
 	var ahead []string
 	for _, s := range sources(root, f.tag) {
@@ -174,11 +174,11 @@ func (f *File) nameSources(root string, also []string, broken []error) {
 		f.find("source", fmt.Sprintf("the tag is in %s too; %s is read", below(root, path), below(root, f.path)))
 	}
 	for _, err := range broken {
-		f.find("source", fmt.Sprintf("not looked at: %v", err))
+		f.find("source", fmt.Sprintf("not read: %v", err))
 	}
 	graph := filepath.Join(filepath.Dir(f.path), graphText)
 	if _, err := os.Stat(graph); err == nil && filepath.Base(f.path) == manyTags {
-		f.find("source", fmt.Sprintf("%s lies beside it and does not hold the tag; what SCUD changed there since does not show here", graphText))
+		f.find("source", fmt.Sprintf("%s is beside it and does not have the tag; what SCUD has changed there since is not visible here", graphText))
 	}
 }
 
@@ -250,7 +250,7 @@ func unreadable(root string, err error) string {
 	return err.Error()
 }
 
-// beginsObject reports whether the file at path may be a task file: bare arrays lie in the same directory.
+// beginsObject reports whether the file at path may be a task file: bare arrays are in the same directory.
 func beginsObject(path string) bool {
 	file, err := openRegular(path)
 	if err != nil {

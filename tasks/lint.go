@@ -13,8 +13,9 @@ import (
 	"descartes/tasks/prose"
 )
 
-// Lint names what a reader goes on from without a word, but a person should look at: what SCUD would refuse or lose, statuses that
-// contradict each other, a mirror that is stale, a tag that is active in one place and not in another. The project is at root.
+// Lint names what a reader accepts silently but a person should look at: what SCUD would refuse or lose, statuses
+// that contradict each other, a stale mirror, a tag that is active in one place and not in another. The project is at
+// root.
 func (f *File) Lint(root string) []Finding {
 	l := &linter{File: f, root: root, others: map[string]*File{}, results: map[*File]*outcomes{f: f.outcomes()}, out: slices.Clone(f.remarks)}
 	for i := range f.tasks {
@@ -75,7 +76,7 @@ func (l *linter) statuses(t *Task) {
 			on, _ := f.Task(rest)
 			l.say(t, "status", "it is done, but depends on %s, which is %s", id, l.word(on))
 		case own != Done && (s == Cancelled || s == Deferred):
-			l.say(t, "status", "it depends on %s, which is %s: it is not run until that changes", id, s)
+			l.say(t, "status", "it depends on %s, which is %s: it does not run until that changes", id, s)
 		}
 	}
 	if l.letters && t.Status == Failed {
@@ -89,7 +90,7 @@ func (l *linter) statuses(t *Task) {
 	case l.letters && (t.Status == Pending || t.Status == InProgress):
 		l.say(t, "status", "it has subtasks and is %s: scud calls such a task expanded", t.Status)
 	case !open && t.Status != Expanded && l.binary == notBinary:
-		l.say(t, "status", "all its subtasks are done, it is %s", l.word(t))
+		l.say(t, "status", "all its subtasks are done, but it is %s", l.word(t))
 	}
 }
 
@@ -122,10 +123,10 @@ func (l *linter) limits(t *Task) {
 		return
 	}
 	if n := utf8.RuneCountInString(t.Title); n > 200 {
-		l.say(t, "title", "its title has %d characters, scud takes at most 200", n)
+		l.say(t, "title", "its title has %d characters: scud allows at most 200", n)
 	}
 	if n := utf8.RuneCountInString(t.Description); n > 5000 {
-		l.say(t, "description", "its description has %d characters, scud takes at most 5000", n)
+		l.say(t, "description", "its description has %d characters: scud allows at most 5000", n)
 	}
 	if fibonacci := []string{"", "0", "1", "2", "3", "5", "8", "13", "21", "34", "55", "89"}; !slices.Contains(fibonacci, t.Complexity) {
 		l.say(t, "complexity", "complexity %s is not one of 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89", prose.Short(t.Complexity))
@@ -183,7 +184,7 @@ func (l *linter) declaredWaves() {
 	}
 }
 
-// stale compares tasks.json with the tasks.scg that it lies beside.
+// stale compares tasks.json with the tasks.scg beside it.
 func (l *linter) stale() {
 	m := l.beside()
 	l.brokenMirror()
@@ -235,10 +236,10 @@ func (l *linter) odd(line int, id, kind, format string, args ...any) {
 	l.out = append(l.out, Finding{Line: line, ID: id, Kind: kind, Message: fmt.Sprintf(format, args...)})
 }
 
-// leftOvers names a list that lies beside tags: Task Master does not look at it any more.
+// leftOvers names a list beside tags: Task Master no longer looks at it.
 func (l *linter) leftOvers(d *document) {
 	if v, ok := d.find("tasks"); ok && !d.flat() && v.IsArray() {
-		l.odd(1+strings.Count(d.src[:v.Index], "\n"), "", "source", `an old list "tasks" lies beside the tags, it is not read`)
+		l.odd(1+strings.Count(d.src[:v.Index], "\n"), "", "source", `an old list "tasks" is beside the tags: it is not read`)
 	}
 }
 

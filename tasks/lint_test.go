@@ -25,7 +25,7 @@ func TestLint(t *testing.T) {
 			"3 status task 2: it is done, but depends on 1, which is pending",
 			"3 waves task 2: declared wave 1 has it, but it depends on 1 of declared wave 1; the dependency counts",
 			"4 priority task 3: priority urgent is not one of critical, high, medium, low",
-			"5 status task 4: it depends on 3, which is cancelled: it is not run until that changes",
+			"5 status task 4: it depends on 3, which is cancelled: it does not run until that changes",
 			"5 title task 4: it has no title",
 			"5 waves task 4: declared wave 2 has it, but it depends on 3 of declared wave 2; the dependency counts",
 		}},
@@ -37,7 +37,7 @@ func TestLint(t *testing.T) {
 			"8 status task 2: its letter ! is read as pending by scud before 1.32",
 		}},
 		{"task master", ".taskmaster/tasks/tasks.json", "x", `{"x":{"tasks":[{"id":1,"title":"One","status":"in-progress","complexity":4,"subtasks":[{"id":1,"title":"A","status":"done"}]}]}}`, []string{
-			"1 status task 1: all its subtasks are done, it is in-progress",
+			"1 status task 1: all its subtasks are done, but it is in-progress",
 		}},
 	} {
 		root := t.TempDir()
@@ -106,11 +106,11 @@ func TestLintOddities(t *testing.T) {
 		tag   string
 		want  []string // each in one finding of the file or of Lint, which has no others
 	}{
-		"old list beside tags": {map[string]string{".taskmaster/tasks/tasks.json": "{\"tasks\":[],\n\"master\":{\"tasks\":[{\"id\":1,\"title\":\"a\",\"status\":\"done\"}]}}"}, "master", []string{`an old list "tasks" lies beside the tags`}},
+		"old list beside tags": {map[string]string{".taskmaster/tasks/tasks.json": "{\"tasks\":[],\n\"master\":{\"tasks\":[{\"id\":1,\"title\":\"a\",\"status\":\"done\"}]}}"}, "master", []string{`an old list "tasks" is beside the tags`}},
 		"near misses": {map[string]string{"specs/x/tasks.md": "- [ ] T001 A\n-[ ] T002 B\n- [] T003 C\n- [ ]T004 D\n- [link](T005)\n- [x]T006 E\n```\n-[ ] T007\n```\n- [ ] T008 F\n"}, "x", []string{
-			`"-[ ] T002 B" is no task`, `"- [] T003 C" is no task`, `"- [ ]T004 D" is no task`, `"- [x]T006 E" is no task`}},
+			`"-[ ] T002 B" is not a task`, `"- [] T003 C" is not a task`, `"- [ ]T004 D" is not a task`, `"- [x]T006 E" is not a task`}},
 		"dialect": {map[string]string{".scud/tasks/tasks.scg": head + "1 | a | P | 1 | Z\n2 | b | P | 1 | M\n3 | c | P | 1 | high\n@weave\na ~~ b\n@assignments\n1 | me\n@details\n1 | notes |\n  text\n2 | description |\n\ttext\n\tmore\n"}, "x", []string{
-			`task 1: the priority letter "Z" is unknown`, "the section @weave is not read here", "task 1: the field notes is not read here", "indented by a tab"}},
+			`task 1: the priority letter "Z" is unknown`, "the section @weave is not read, and kept", "task 1: the field notes is not read, and kept", "indented by a tab"}},
 		"another tag": {map[string]string{".scud/tasks/tasks.scg": head + "1 | a | P | 1 | M\n2 | b | P | 1 | M\n3 | c | D | 1 | M\n4 | d | P | 1 | M\n@edges\n1 -> y:1\n2 -> y:2\n3 -> y:3\n4 -> y:3\n" +
 			"---\n# SCUD Graph v1\n# Phase: y\n@nodes\n1 | a | C | 1 | M\n2 | b | X | 1 | M\n2.1 | c | P | 0 | M\n3 | d | P | 1 | M\n@edges\n2.1 -> x:2\n@parents\n2: 2.1\n"}, "x", []string{
 			"task 1: it depends on y:1, which is cancelled", "task 3: it is done, but depends on y:3, which is pending"}},

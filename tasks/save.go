@@ -74,7 +74,7 @@ func (f *File) mirrorWritable() error {
 	if m := f.beside(); m == nil || !f.inStep(m, nil) {
 		return nil
 	}
-	return fmt.Errorf("%s would fall out of step with %s: %w", manyTags, f.path, err)
+	return fmt.Errorf("%s would no longer match %s: %w", manyTags, f.path, err)
 }
 
 // follow brings the mirror in step again. It is not the truth, so what fails there is a finding.
@@ -89,7 +89,7 @@ func (f *File) follow(changes map[string]change) {
 	}
 	m.replace = f.replace
 	if _, err := m.save(set); err != nil {
-		f.find("source", fmt.Sprintf("%s is no longer in step with %s: %v", manyTags, graphText, err))
+		f.find("source", fmt.Sprintf("%s no longer matches %s: %v", manyTags, graphText, err))
 	}
 }
 
@@ -101,7 +101,7 @@ func (f *File) save(set map[string]Status) (map[string]change, error) {
 	}
 	edits, gone := now.edits(set)
 	for _, id := range gone {
-		now.find("gone", fmt.Sprintf("task %s is no longer in %s, its status %s is not written", id, f.path, set[id]))
+		now.find("gone", fmt.Sprintf("task %s is no longer in %s: its status %s is not written", id, f.path, set[id]))
 	}
 	if len(edits) == 0 && !deleted {
 		*f = *now
@@ -208,7 +208,7 @@ func (f *File) inPlace(deleted bool) error {
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil && real != want {
-		err = &FormatError{Path: f.path, Reason: "now leads to " + real + " by a link that was not there when it was read"}
+		err = &FormatError{Path: f.path, Reason: "now leads to " + real + " by a link that did not exist when it was read"}
 	}
 	return err
 }
@@ -239,8 +239,8 @@ func (f *File) Writable() error {
 	return f.mirrorWritable()
 }
 
-// site is where a task and its status stand in the source. Where start is end, there is no status yet: File.inserts has what goes
-// before it. A file is at most 64 MiB, so 32 bits do.
+// site is where a task and its status are in the source. Where start is end, there is no status yet: File.inserts has
+// what goes before it. A file is at most 64 MiB, so 32 bits are enough.
 type site struct {
 	start, end int32
 	at         int32 // where the task begins
@@ -260,7 +260,7 @@ type splice struct {
 	text       string
 }
 
-// edits returns what has to change for the given statuses, in file order, and which tasks are not there.
+// edits returns what has to change for the given statuses, in file order, and which tasks are missing.
 func (f *File) edits(set map[string]Status) (edits []edit, gone []string) {
 	for id, status := range set {
 		i, ok := f.index[id]

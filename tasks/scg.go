@@ -96,7 +96,7 @@ func cutGraph(src string) ([]phase, *problem) {
 		now, word := &list[len(list)-1], strings.TrimSpace(text)
 		switch {
 		case strings.HasPrefix(text, mergeMarker):
-			return nil, &problem{l.start, "merge conflict markers, resolve the conflict first"}
+			return nil, &problem{l.start, "merge conflict markers: resolve the conflict first"}
 		case in == inDetails && (text == "" || indented(text)):
 		case word == "":
 			continue
@@ -154,7 +154,7 @@ func named(list []phase) ([]phase, *problem) {
 		case p.sections || p.headed:
 			return nil, &problem{p.lines[0].start, `a phase without a tag: expected "# Phase: <tag>"`}
 		default:
-			return nil, &problem{p.lines[0].start, `no SCUD graph text: expected "# SCUD Graph v1" and "# Phase: <tag>"`}
+			return nil, &problem{p.lines[0].start, `not SCUD graph text: expected "# SCUD Graph v1" and "# Phase: <tag>"`}
 		}
 	}
 	return kept, nil
@@ -170,7 +170,7 @@ func notGraph(src string) *problem {
 	case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
 		return &problem{0, "this is JSON, not SCUD's graph text (SCG)"}
 	case strings.HasPrefix(text, lfsFirst):
-		return &problem{0, `this is a Git LFS pointer, the file itself is not here ("git lfs pull" fetches it)`}
+		return &problem{0, `this is a Git LFS pointer, not the file itself ("git lfs pull" fetches it)`}
 	case strings.IndexByte(src, 0) >= 0:
 		return &problem{strings.IndexByte(src, 0), "the file is not text (byte 0x00)"}
 	}
@@ -190,7 +190,7 @@ func graphTags(list []phase) []string {
 	return tags
 }
 
-// decodeGraph reads the tag f.tag. It reports false if the tag is not there.
+// decodeGraph reads the tag f.tag. It reports false if the tag does not exist.
 func decodeGraph(list []phase, f *File) (bool, *problem) {
 	f.letters = true
 	var own *phase
@@ -200,7 +200,7 @@ func decodeGraph(list []phase, f *File) (bool, *problem) {
 		case own == nil:
 			own = p
 		default:
-			f.findings = append(f.findings, Finding{Line: p.line, Kind: "tag", Message: fmt.Sprintf("the tag %s comes a second time here, only the first one is used", prose.Short(f.tag))})
+			f.findings = append(f.findings, Finding{Line: p.line, Kind: "tag", Message: fmt.Sprintf("the tag %s comes a second time here: only the first one is used", prose.Short(f.tag))})
 		}
 	}
 	if own == nil {
@@ -227,7 +227,7 @@ func decodeGraph(list []phase, f *File) (bool, *problem) {
 		case l.in == inHeader && strings.HasPrefix(text, "@"):
 			name, _, _ := strings.Cut(text, " ")
 			if sectionOf(text) == inOther && name != "@assignments" {
-				f.remark(l.number, "", "section", "the section %s is not read here, it is kept as it is; scud may lose it when it writes the file", prose.Short(name))
+				f.remark(l.number, "", "section", "the section %s is not read, and kept as it is; scud may lose it when it writes the file", prose.Short(name))
 			}
 		}
 	}
@@ -268,7 +268,7 @@ func (r *graphReader) strange(l graphLine, why string) {
 	case r.odd < most:
 		r.file.findings = append(r.file.findings, Finding{Line: l.number, Kind: "line", Message: fmt.Sprintf("%q %s", prose.Short(strings.TrimSpace(text)), why)})
 	case r.odd == most:
-		r.file.findings = append(r.file.findings, Finding{Line: l.number, Kind: "line", Message: "and more lines that are not understood"})
+		r.file.findings = append(r.file.findings, Finding{Line: l.number, Kind: "line", Message: "and more lines that cannot be read"})
 	}
 }
 
@@ -284,7 +284,7 @@ func (r *graphReader) node(l graphLine, text string) *problem {
 	f := r.file
 	at := nodeLine.FindStringSubmatchIndex(text)
 	if at == nil {
-		r.strange(l, "has fewer than five fields, it is no task")
+		r.strange(l, "has fewer than five fields: it is not a task")
 		return nil
 	}
 	field := func(k int) string { return strings.TrimSpace(text[at[2*k]:at[2*k+1]]) }
@@ -323,7 +323,7 @@ func (r *graphReader) node(l graphLine, text string) *problem {
 	if at[12] >= 0 {
 		for attribute := range strings.SplitSeq(text[at[12]:], "|") {
 			if name, text, ok := strings.Cut(strings.TrimSpace(attribute), "="); ok && !t.attribute(name, text) {
-				f.note(i, "line", fmt.Sprintf("its %s is %s, which says nothing", name, prose.Short(text)))
+				f.note(i, "line", fmt.Sprintf("its %s is %s, which means nothing: ignored", name, prose.Short(text)))
 			}
 		}
 	}
@@ -331,13 +331,13 @@ func (r *graphReader) node(l graphLine, text string) *problem {
 	f.sites = append(f.sites, site{start: int32(start), end: int32(start + len(letter)), at: int32(l.start)})
 	f.enter(i)
 	if bars {
-		f.note(i, "line", `its title has a bar that should be written \|, scud cuts it off there`)
+		f.note(i, "line", `its title has a bar that should be written \|: scud cuts the title there`)
 	}
 	if !known {
-		f.note(i, "unknown-status", fmt.Sprintf("the status letter %q is unknown, it is read as pending", prose.Short(letter)))
+		f.note(i, "unknown-status", fmt.Sprintf("the status letter %q is unknown: read as pending", prose.Short(letter)))
 	}
 	if word := field(5); word != "" && word != "M" && !strings.EqualFold(word, "medium") && t.Priority == "medium" {
-		f.remark(l.number, id, "priority", "task %s: the priority letter %q is unknown, it is read as medium", id, prose.Short(word))
+		f.remark(l.number, id, "priority", "task %s: the priority letter %q is unknown: read as medium", id, prose.Short(word))
 	}
 	return nil
 }
@@ -421,14 +421,14 @@ func (r *graphReader) edge(l graphLine, text string) {
 	left, right, _ := strings.Cut(body, "->")
 	left = strings.TrimSpace(left)
 	if left == "" || strings.TrimSpace(right) == "" {
-		r.strange(l, "is no edge that is known here, it is ignored")
+		r.strange(l, "is not a known kind of edge: ignored")
 		return
 	}
 	if strings.EqualFold(left, "dependent") {
 		return // a heading without #
 	}
 	if tail = strings.TrimSpace(tail); tail != "" && !strings.HasPrefix(tail, "reason") {
-		r.strange(l, "has a condition, which is not known here")
+		r.strange(l, "has a condition, which is not supported")
 	}
 	for right != "" {
 		on, rest, _ := strings.Cut(right, "->") // a -> b -> c
@@ -463,7 +463,7 @@ func (r *graphReader) parent(l graphLine, text string) {
 	}
 	left = strings.TrimSpace(left)
 	if !ok {
-		r.strange(l, "is no list of subtasks, it is ignored")
+		r.strange(l, "is not a list of subtasks: ignored")
 		return
 	}
 	if strings.EqualFold(left, "parent") {
@@ -487,7 +487,7 @@ func (r *graphReader) agent(l graphLine, text string) {
 	fields := strings.SplitN(text, "|", 4)
 	id := strings.TrimSpace(fields[0])
 	if len(fields) < 2 {
-		r.strange(l, "is no agent line, it is ignored")
+		r.strange(l, "is not an agent line: ignored")
 		return
 	}
 	if strings.EqualFold(id, "id") {
@@ -508,7 +508,7 @@ func (r *graphReader) agent(l graphLine, text string) {
 func (r *graphReader) openDetail(l graphLine, text string) {
 	id, rest, ok := strings.Cut(text, "|")
 	if !ok {
-		r.strange(l, "is no detail line, it is ignored")
+		r.strange(l, "is not a detail line: ignored")
 		return
 	}
 	i, ok := r.place(l, strings.TrimSpace(id))
@@ -518,7 +518,7 @@ func (r *graphReader) openDetail(l graphLine, text string) {
 	field, first, _ := strings.Cut(rest, "|")
 	if !slices.Contains([]string{"description", "details", "test_strategy", "testStrategy", "acceptance"}, strings.TrimSpace(field)) {
 		id = r.file.tasks[i].ID
-		r.file.remark(l.number, id, "details", "task %s: the field %s is not read here; it is kept as it is", id, prose.Short(strings.TrimSpace(field)))
+		r.file.remark(l.number, id, "details", "task %s: the field %s is not read, and kept as it is", id, prose.Short(strings.TrimSpace(field)))
 	}
 	r.detail = detail{task: i, field: strings.TrimSpace(field), lines: r.detail.lines[:0], open: true}
 	if first = strings.TrimSpace(first); first != "" {
@@ -531,7 +531,7 @@ func (r *graphReader) detailLine(l graphLine, text string) {
 	d := &r.detail
 	if strings.HasPrefix(text, "\t") && !r.tab {
 		r.tab = true
-		r.file.remark(l.number, "", "details", "the text is indented by a tab, scud wants two spaces")
+		r.file.remark(l.number, "", "details", "the text is indented by a tab: scud wants two spaces")
 	}
 	if !d.open {
 		return

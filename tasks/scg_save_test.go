@@ -287,7 +287,7 @@ func TestMirrorThatCannotBeWritten(t *testing.T) {
 	if err := f.Save(map[string]Status{"1": Done}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(found(f), "tasks.json is no longer in step with tasks.scg") || !strings.Contains(onDisk(t, f), "a | D") {
+	if !strings.Contains(found(f), "tasks.json no longer matches tasks.scg") || !strings.Contains(onDisk(t, f), "a | D") {
 		t.Errorf("findings %s", found(f))
 	}
 }

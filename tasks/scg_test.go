@@ -108,7 +108,7 @@ func TestGraphOfSeveralTags(t *testing.T) {
 				t.Errorf("got %+v", second)
 			}
 		case "south":
-			want(t, "findings", found(f), "34 unknown-status task 2: the status letter \"Q\" is unknown, it is read as pending\n")
+			want(t, "findings", found(f), "34 unknown-status task 2: the status letter \"Q\" is unknown: read as pending\n")
 		}
 	}
 	var missing *NotFoundError
@@ -146,10 +146,10 @@ e pending
 	}
 	for _, part := range []string{
 		`"[Collapsed - 12 tasks not shown]" has fewer than five fields`, `"e | | D | x" has fewer than five fields`,
-		`task c: the status letter "" is unknown`, `task d: the status letter "done" is unknown, it is read as pending`,
-		`"zz | description |" names a task that is not in the list`, `"nobody: a" names a task`, `"nothing here" is no list of subtasks`,
-		`"b -> d | ok | x > 1" has a condition`, `"b ~~ c" is no edge`, `"c ->" is no edge`, `"ghost -> a" names a task`, `found "not an id!"`,
-		`"c" is no agent line`, `"ghost | tester" names a task`, `task b: the id is taken by line 30`,
+		`task c: the status letter "" is unknown`, `task d: the status letter "done" is unknown: read as pending`,
+		`"zz | description |" names a task that is not in the list`, `"nobody: a" names a task`, `"nothing here" is not a list of subtasks`,
+		`"b -> d | ok | x > 1" has a condition`, `"b ~~ c" is not a known kind of edge`, `"c ->" is not a known kind of edge`, `"ghost -> a" names a task`, `found "not an id!"`,
+		`"c" is not an agent line`, `"ghost | tester" names a task`, `task b: the id is already used in line 30`,
 	} {
 		if !strings.Contains(found(f), part) {
 			t.Errorf("no finding %s in\n%s", part, found(f))
@@ -229,7 +229,7 @@ func TestGraphRefused(t *testing.T) {
 	head := "# SCUD Graph v1\n# Phase: x\n"
 	tests := []struct{ name, text, want string }{
 		{"JSON", `{"x":{"tasks":[]}}`, "tasks.scg:1: this is JSON"},
-		{"prose", "Here are the tasks:\n1. a\n", "tasks.scg:1: no SCUD graph text"},
+		{"prose", "Here are the tasks:\n1. a\n", "tasks.scg:1: not SCUD graph text"},
 		{"phase without a name", head + "---\n@nodes\n1 | a | P | 1 | H\n", "tasks.scg:4: a phase without a tag"},
 		{"conflict", head + "@nodes\n<<<<<<< ours\n1 | a | P | 1 | H\n", "tasks.scg:4: merge conflict markers"},
 		{"UTF-16", "\xff\xfe#\x00", "UTF-16"},

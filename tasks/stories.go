@@ -56,7 +56,7 @@ func decodeStories(f *File, list gjson.Result) *problem {
 		return p
 	}
 	if !slices.ContainsFunc(f.tasks, func(t Task) bool { return len(t.DependsOn) > 0 }) && !r.order() {
-		return &problem{list.Index, "so many stories of equal priority that their dependencies cannot be listed"}
+		return &problem{list.Index, "too many stories of equal priority: their dependencies cannot be listed"}
 	}
 	return nil
 }

@@ -123,9 +123,9 @@ func (s Status) Known() bool {
 // UnknownStatus is the sentence about a task whose status is no known word.
 func UnknownStatus(id string, s Status) string {
 	if s == "awaiting-tune" {
-		return fmt.Sprintf("task %s has the status awaiting-tune, which an earlier loop left: it is not run, set it to pending to run it again", id)
+		return fmt.Sprintf("task %s has the status awaiting-tune, which an earlier loop left: it does not run; set it to pending to run it again", id)
 	}
-	return fmt.Sprintf("task %s has the unknown status %.40q: it is not run and does not count as done", id, string(s))
+	return fmt.Sprintf("task %s has the unknown status %.40q: it does not run and does not count as done", id, string(s))
 }
 
 // CanChange says why a person may not change a status from one word to another; nil means that the change is legal.
@@ -139,7 +139,7 @@ func CanChange(from, to Status) error {
 	}
 	switch to {
 	case Expanded:
-		return fmt.Errorf("status expanded is for a task with subtasks, it is not set by hand")
+		return fmt.Errorf("status expanded is for a task with subtasks: it cannot be set by hand")
 	case Pending, Done, Cancelled, Deferred:
 		if from == Done && to == Deferred {
 			return reopenFirst(from, to)

@@ -8,7 +8,8 @@ import (
 	"descartes/verify/results"
 )
 
-// Bar is what a check has to come up to beside its exit status: what is known of it before the work. It survives JSON.
+// Bar is what a check has to meet besides its exit status: what is known of it from before the work. It survives
+// JSON.
 type Bar struct {
 	Before *results.Set `json:"before,omitempty"` // nil: nothing is known of its tests
 	Failed bool         `json:"failed,omitempty"` // it did not pass
@@ -16,8 +17,8 @@ type Bar struct {
 	Fewer  bool         `json:"fewer,omitempty"`  // there may be fewer tests than before, or none
 }
 
-// Measure judges a result by a bar: it takes back a pass where no tests ran, fewer than before, or more fail, and makes one of a failure where
-// all that fails had failed before. What was ended, or cancelled, stays as it is.
+// Measure judges a result by a bar: a pass becomes a failure where no tests ran, fewer than before, or more fail; a
+// failure becomes a pass where all that fails had failed before. A check that was ended or cancelled stays as it is.
 func (r *Result) Measure(b *Bar) {
 	if r.Cancelled || r.TimedOut || r.Overran != "" || r.Signal != 0 {
 		return
@@ -55,7 +56,7 @@ func (r *Result) lacks(b *Bar) string {
 	case r.Unread != "":
 		return "no tests ran: " + r.Unread
 	case r.Tests == nil && before > 0:
-		return fmt.Sprintf("no tests ran: it ran %d before, and prints the results of none now", before)
+		return fmt.Sprintf("no tests ran: it ran %d before, and now prints no results", before)
 	case r.Tests != nil && r.Tests.Ran() == 0:
 		return "no tests ran"
 	case r.Change != nil && r.Change.Fewer > 0:
@@ -68,7 +69,7 @@ func (r *Result) lacks(b *Bar) string {
 	return ""
 }
 
-// Remark says what is to be said of a pass, "" for nothing.
+// Remark says what should be mentioned about a pass, "" for nothing.
 func (r *Result) Remark() string {
 	var list []string
 	if r.Standing {
@@ -83,21 +84,22 @@ func (r *Result) Remark() string {
 	return strings.Join(list, "; ")
 }
 
-// Grade says how far a pass reaches.
+// Grade says how much a pass proves.
 type Grade string
 
 // Accepted is the grade of work that a person passed.
 const Accepted Grade = "accepted"
 
-// RegressionOnly is the grade of an attempt that turned no test from red to green and added none, where that can be told.
+// RegressionOnly is the grade of an attempt that turned no test from red to green and added none, where that is
+// known.
 const RegressionOnly Grade = "regression only"
 
-// Better reports whether a test went from red to green, or was added; known whether that can be told.
+// Better reports whether a test went from red to green or was added; known, whether that can be determined.
 func (r *Result) Better() (better, known bool) {
 	return r.Change != nil && r.Change.Better(), r.Change != nil
 }
 
-// Again is the result of a further run of a check that had failed: tests that failed then and pass now are flaky.
+// Again is the result of another run of a check that had failed: tests that failed then and pass now are flaky.
 func (r *Result) Again(before *Result, tries int) {
 	r.Tries, r.Flaky = tries, before.Flaky
 	if !r.Passed || before.Tests == nil || r.Tests == nil {

@@ -31,7 +31,7 @@ func TestMeasure(t *testing.T) {
 		"none ran":                         {Result{Passed: true, Tests: set(0, 0)}, Bar{}, "no tests ran", 0},
 		"none may run":                     {Result{Passed: true, Tests: set(0, 0)}, Bar{Fewer: true, Before: set(2, 0)}, "", 0},
 		"only skipped":                     {Result{Passed: true, Tests: &results.Set{Skipped: []string{"a", "b"}}}, Bar{Before: set(2, 0)}, "no tests ran", 0},
-		"no results any more":              {Result{Passed: true}, Bar{Before: set(2, 0)}, "no tests ran: it ran 2 before, and prints the results of none now", 0},
+		"no results any more":              {Result{Passed: true}, Bar{Before: set(2, 0)}, "no tests ran: it ran 2 before, and now prints no results", 0},
 		"no files":                         {Result{Passed: true, Unread: "no file of a.xml was written"}, Bar{}, "no tests ran: no file of a.xml was written", 0},
 		"one is gone":                      {Result{Passed: true, Tests: set(2, 0)}, Bar{Before: set(3, 0)}, "1 test is gone: c", 0},
 		"five are gone":                    {Result{Passed: true, Tests: set(1, 0)}, Bar{Before: set(6, 0)}, "5 tests are gone: b, c, d and 2 more", 0},

@@ -9,7 +9,7 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// When says at which point of a run a check is run.
+// When says at which point of a run a check runs.
 type When string
 
 // The points, in the order in which work passes them.
@@ -33,7 +33,7 @@ type Check struct {
 	Results []string      `json:"results,omitempty"` // patterns of the files that it writes its results to, below the project
 }
 
-// At reports whether a check is one of that point.
+// At reports whether a check runs at that point.
 func (c *Check) At(when When) bool { return c.When == when || c.When == "" && when == AtAttempt }
 
 // Title is the check's name for people.
@@ -55,13 +55,13 @@ const (
 
 var checkName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
 
-// CheckAll refuses a list of named checks that cannot be run as it is meant.
+// CheckAll refuses a list of named checks that cannot run as meant.
 func CheckAll(list []Check) error {
 	if len(list) == 0 {
 		return fmt.Errorf("the list is empty: give a command, or none")
 	}
 	if len(list) > maxChecks {
-		return fmt.Errorf("%d checks, at most %d can be run", len(list), maxChecks)
+		return fmt.Errorf("%d checks: at most %d are allowed", len(list), maxChecks)
 	}
 	seen, attempt := map[string]bool{}, false
 	for i := range list {
@@ -74,7 +74,7 @@ func CheckAll(list []Check) error {
 		case seen[strings.ToLower(c.Name)]:
 			return fmt.Errorf("two checks are called %s", c.Name)
 		case strings.TrimSpace(c.Run) == "":
-			return fmt.Errorf("check %s: run is missing, the command that it runs", c.Name)
+			return fmt.Errorf("check %s: run, the command to run, is missing", c.Name)
 		case c.Timeout < 0:
 			return fmt.Errorf("check %s: timeout %s is negative", c.Name, c.Timeout)
 		case c.Retry < 0 || c.Retry > maxRetries:
@@ -103,10 +103,10 @@ func CheckAll(list []Check) error {
 func checkPattern(p string) error {
 	clean := path.Clean(p)
 	if p == "" || path.IsAbs(p) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsAny(p, "\\\x00") {
-		return fmt.Errorf("%q is no path below the project", p)
+		return fmt.Errorf("%q is not a path below the project", p)
 	}
 	if _, err := path.Match(p, ""); err != nil {
-		return fmt.Errorf("%q is no pattern like build/junit/*.xml", p)
+		return fmt.Errorf("%q is not a pattern like build/junit/*.xml", p)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Verdict says what an attempt came to.
+// Verdict is the outcome of an attempt.
 type Verdict string
 
 const (
@@ -19,7 +19,7 @@ const (
 	Cancelled Verdict = "cancelled"
 )
 
-// Facts are what a verdict depends on, and all that it depends on.
+// Facts are all that a verdict depends on.
 type Facts struct {
 	AgentEnd    string // an agent.End
 	AgentReason string // for people
@@ -37,11 +37,9 @@ const NoSignal = "no changes and no completion signal"
 // Asks begins the reason of a task whose agent waits for an answer.
 const Asks = "it asks: "
 
-// Judge decides. How the agent ended comes first; after that the verify
-// command's exit status alone, with one guard: an agent that changed nothing
-// and claimed nothing has not done the task, whatever the command says. If it
-// asked something instead, it is blocked until somebody answers; a question
-// beside changes stands in nobody's way.
+// Judge decides. How the agent ended comes first; after that the verify command's exit status alone, with one guard:
+// an agent that changed nothing and claimed nothing has not done the task, whatever the command says. If it asked
+// something instead, it is blocked until somebody answers; a question beside changes does not block it.
 func Judge(f Facts) (Verdict, string) {
 	switch f.AgentEnd {
 	case "cancelled":

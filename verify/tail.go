@@ -12,9 +12,8 @@ const (
 	tailLines = 200
 )
 
-// Tail reads the end of a log from an offset on: whole lines, at most 8 KiB
-// and 200 of them (of one longer line its end), valid UTF-8. A log that has
-// become shorter than the offset is read from its beginning.
+// Tail reads the end of a log from an offset on: whole lines, at most 8 KiB and 200 of them (of a single longer line
+// its end), valid UTF-8. A log that is now shorter than the offset is read from its beginning.
 func Tail(path string, from int64) (string, error) {
 	if path == "" {
 		return "", nil

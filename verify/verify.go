@@ -1,5 +1,5 @@
-// Package verify runs the command that decides whether a task is done, and
-// turns what an attempt came to into a verdict.
+// Package verify runs the command that decides whether a task is done, and turns the outcome of an attempt into a
+// verdict.
 package verify
 
 import (
@@ -39,7 +39,7 @@ type Request struct {
 	Files   string         // where the files of Dir really are; "" is there
 }
 
-// Of is the request for a run of a check: its command, and its own time where it has one.
+// Of is the request for one run of a check: its command, and its own timeout where it has one.
 func (q Request) Of(c *Check) Request {
 	q.Command, q.Results = c.Run, c.Results
 	if c.Timeout > 0 {
@@ -48,7 +48,7 @@ func (q Request) Of(c *Check) Request {
 	return q
 }
 
-// Result is what the command came to.
+// Result is the result of the command.
 type Result struct {
 	Name      string // of the check; "" for the only one
 	Command   string
@@ -97,7 +97,7 @@ func (r *Result) reason() string {
 // Runner runs verify commands, one after the other.
 type Runner struct{ process Process }
 
-// Process runs a command, with all that it starts, to its end. That it fails or is ended is a result.
+// Process runs a command, with all that it starts, to its end. A command that fails or is ended is a result.
 type Process interface {
 	Run(ctx context.Context, c process.Command) (process.Exit, error)
 }
@@ -117,8 +117,8 @@ type nothing struct{}
 func (nothing) File(string, int64) (bool, error) { return false, nil }
 func (nothing) Text(s string) string             { return s }
 
-// Run runs the command once. That it fails is a result; an error means that
-// there is none: no shell, no such directory, no place for the log.
+// Run runs the command once. A command that fails is a result; an error means that there is none: no shell, no such
+// directory, no place for the log.
 func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	if q.Redact == nil {
 		q.Redact = nothing{}
@@ -153,7 +153,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (Result, error) {
 	case process.Idled:
 		res.Overran = "timed out: it printed nothing for " + q.Idle.String()
 	case process.Stopped:
-		res.Overran = "stopped the process that watches over it"
+		res.Overran = "stopped the process that supervises it"
 	case process.Memory:
 		res.Overran = "used more than " + process.Size(q.Limits.Memory) + " of memory"
 	case process.Procs:

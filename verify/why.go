@@ -22,8 +22,8 @@ func tool(name, find, form string) pattern {
 	return pattern{name, lazyregexp.New(`(?m)` + find), form}
 }
 
-// patterns are tried in this order: what cannot be compiled is told before what failed in a test, and a tool's own words
-// before those of the program that ran it. They are compiled when something has failed.
+// patterns are tried in this order: compile errors before failed tests, and a tool's own words before those of the
+// program that ran it. They are compiled when something has failed.
 var patterns = sync.OnceValue(func() []pattern {
 	return []pattern{
 		tool("go build, go vet", `^(?:vet: )?(\S+\.go:\d+:\d+: .+)$`, "$1"),
@@ -66,8 +66,8 @@ var wrapped = lazyregexp.New(`^(?:make(?:\[\d+\])?: |npm (?:ERR!|error)|error Co
 // colours are a terminal's control sequences.
 var colours = lazyregexp.New("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// Why is the line of a failed command's output that says why it failed: the first failure of a tool that is known, else the
-// last line that says anything. It is "" where nothing was printed.
+// Why is the line of a failed command's output that says why it failed: the first failure in a known tool's format,
+// else the last line that says anything. It is "" where nothing was printed.
 func Why(output string) string {
 	output = strings.ReplaceAll(colours.ReplaceAllString(output, ""), "\r\n", "\n")
 	for _, p := range patterns() {

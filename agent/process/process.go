@@ -95,7 +95,7 @@ func (e Exit) String() string {
 	case NotStarted:
 		return e.Err
 	case Stopped:
-		return "the process that watches over it (descartes-shim) was stopped, by it or from outside; both were ended"
+		return "the process that supervises it (descartes-shim) was stopped, by it or from outside; both were ended"
 	case Memory:
 		return "its processes used too much memory and were ended"
 	case Procs:
@@ -176,7 +176,7 @@ type TooLongError struct {
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("%s is %d bytes long, the system takes at most %d", e.What, e.Len, MaxString)
+	return fmt.Sprintf("%s is %d bytes long, and the system allows at most %d", e.What, e.Len, MaxString)
 }
 
 // ReadExit reads what a shim wrote to its ExitFile last. It is false for a

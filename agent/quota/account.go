@@ -91,7 +91,7 @@ func (a *Accounts) Look(backend string, now time.Time) (r Record, found bool, er
 		return r, false, nil
 	}
 	if err != nil {
-		return r, false, fmt.Errorf("what is known of %s's quota is not used: %w", backend, err)
+		return r, false, fmt.Errorf("ignore what was remembered of %s's quota: %w", backend, err)
 	}
 	if !now.Before(r.Until) {
 		return r, false, a.Forget(backend)
@@ -116,7 +116,7 @@ func readRecord(path string, now time.Time) (r Record, err error) {
 	case r.Version != accountVersion:
 		return r, fmt.Errorf("read %s: version %d, this program reads %d", path, r.Version, accountVersion)
 	case r.Until.Sub(r.At) > longestRecord+time.Minute || r.At.Sub(now) > 24*time.Hour:
-		return r, fmt.Errorf("read %s: its times cannot be", path)
+		return r, fmt.Errorf("read %s: its times are impossible", path)
 	}
 	r.Account = strings.TrimSuffix(filepath.Base(path), ".json")
 	return r, nil
@@ -163,7 +163,7 @@ func (a *Accounts) each(do func(path string) error) error {
 	}
 	files, err := os.ReadDir(a.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read what is remembered of quotas: %w", err)
+		return fmt.Errorf("read the remembered quotas: %w", err)
 	}
 	for _, f := range files {
 		if filepath.Ext(f.Name()) == ".json" && f.Type().IsRegular() {
@@ -196,7 +196,7 @@ func (a *Accounts) Note(r Record) error {
 		err = atomicfile.Write(atomicfile.OS(), path, append(data, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("other loops are not told of %s's quota: %w", r.Backend, err)
+		return fmt.Errorf("share %s's quota with other loops: %w", r.Backend, err)
 	}
 	return nil
 }

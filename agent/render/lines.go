@@ -10,8 +10,8 @@ import (
 // resultLines is how many lines of a result are shown: its end says how a command went.
 const resultLines = 5
 
-// Lines lays an item out for a person, wrapped at words to a width in columns; 0 leaves texts as they are, and cuts what is
-// told in one line to a length that is still read at a glance.
+// Lines lays an item out for a person, wrapped at words to a width in columns; 0 leaves texts as they are, and cuts
+// one-line items to a length that can be read at a glance.
 func (i Item) Lines(width int) []string {
 	indent := ""
 	if i.Inner {

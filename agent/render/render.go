@@ -68,7 +68,7 @@ type Renderer struct {
 	words  []byte // of a message that comes in pieces
 	said   string // the last whole message
 	model  string
-	open   bool   // a message that comes in pieces has begun
+	open   bool   // a message in pieces is open
 	last   string // the last note, without its figures
 	again  int    // how often it came again
 	errors bool   // what follows is from standard error

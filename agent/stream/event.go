@@ -4,7 +4,7 @@ package stream
 
 import "time"
 
-// Event is one step of a run, whatever the client that told of it.
+// Event is one step of a run, whichever client reported it.
 type Event struct {
 	Kind   Kind
 	Text   string // of Text; the client's own words of an error or a bad end

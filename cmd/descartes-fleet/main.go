@@ -107,7 +107,7 @@ func newWorkerCmd(at *fleet.Server) *cobra.Command {
 	f.StringVar(&w.Cache, "repo-cache", defaultCache(), "`directory` of the worker's copies of repositories")
 	f.IntVar(&w.Slots, "slots", max(1, runtime.NumCPU()/2), "attempts at the same time")
 	f.StringArrayVar(&w.Repos, "repo", nil, "`URL` of a repository that it works for; * stands for any text; may be repeated")
-	f.BoolVar(&unconfined, "no-sandbox", false, "run agents where no sandbox can be had, too")
+	f.BoolVar(&unconfined, "no-sandbox", false, "run agents even where there is no sandbox")
 	return cmd
 }
 

@@ -25,19 +25,19 @@ func newAnswerCmd() *cobra.Command {
 	var edit bool
 	cmd := &cobra.Command{
 		Use:   "answer [task] [text]",
-		Short: "Answer what a task's agent asked, and let the task be tried again",
-		Long: `Answer what a task's agent asked, and let the task be tried again.
+		Short: "Answer a task's agent, and try the task again",
+		Long: `Answer a task's agent, and try the task again.
 
-An agent that ends with a question and has done nothing is blocked until somebody answers. The answer is part of
-every later spec of the task, which is pending again.
+An agent that ends with a question and no work blocks its task until somebody answers. The answer becomes part of
+every later spec of the task, and the task is pending again.
 
-  descartes answer                   every question that is open
-  descartes answer 3                 that of task 3, and its earlier answers
+  descartes answer                   every open question
+  descartes answer 3                 task 3's question, and its earlier answers
   descartes answer 3 "Use tabs."     answer it
-  descartes answer 3 -               answer it with what standard input says
+  descartes answer 3 -               answer it with standard input
   descartes answer 3 --edit          write the answer in $EDITOR
 
-A loop that runs takes up what its agents have asked and somebody answers meanwhile when it has nothing else to do.
+A running loop tries an answered task again when it has nothing else to do.
 `,
 		Args: takes(0, 2, "at most a task and a text"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,7 +54,7 @@ A loop that runs takes up what its agents have asked and somebody answers meanwh
 				return showQuestion(cmd, look, args[0])
 			}
 			if edit {
-				return badInput("", "--edit goes with no text: the answer is written in the editor")
+				return badInput("", "--edit takes no text: you write the answer in the editor")
 			}
 			return answer(cmd, look, args[0], args[1])
 		},
@@ -206,7 +206,7 @@ func answerText(stdin io.Reader, text string) (string, error) {
 	}
 	switch {
 	case len(text) > loop.MaxAnswer:
-		return "", badInput("put what is longer into a file of the project, and name that in the answer", "the answer has more than %d bytes", loop.MaxAnswer)
+		return "", badInput("put a longer text into a file of the project, and name that file in the answer", "the answer has more than %d bytes", loop.MaxAnswer)
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return "", badInput("", "the answer is not UTF-8 text")
 	case strings.TrimSpace(text) == "":
@@ -274,9 +274,9 @@ func (a answered) outcome() string {
 		return "loop " + a.by + " is running and tries the task again when nothing else is left"
 	}
 	if a.From == a.To {
-		return "it is pending, and its next agent is told"
+		return "it is pending, and its next agent gets the answer"
 	}
-	return fmt.Sprintf("%s -> %s, its next agent is told", a.From, a.To)
+	return fmt.Sprintf("%s -> %s, and its next agent gets the answer", a.From, a.To)
 }
 
 // showQuestions lists what is open: in the tag that was named, or in each that a loop ran over.
@@ -380,7 +380,7 @@ func showQuestion(cmd *cobra.Command, look tagFlags, id string) error {
 		return writeJSON(cmd.OutOrStdout(), shown)
 	}
 	if shown.Question == nil {
-		fmt.Fprintf(&text, "task %s waits for no answer\n", terminal.Clean(t.ID))
+		fmt.Fprintf(&text, "task %s is not waiting for an answer\n", terminal.Clean(t.ID))
 	}
 	return write(cmd.OutOrStdout(), text.String())
 }
@@ -394,9 +394,9 @@ func newAcceptCmd() *cobra.Command {
 		Short: "Accept the kept work of a task that was blocked, as your own decision",
 		Long: `Accept the kept work of a task that was blocked, as your own decision.
 
-The next run takes the work of the task's last attempt as it is kept, merges it with what was verified since, and calls the
-task done (accepted): no agent works on it and no check decides about it. What cannot be merged blocks the task again. The
-checks of a wave and of the end are run as ever.
+The next run takes the kept work of the task's last attempt, merges it with what was verified since, and marks the
+task done (accepted): no agent works on it and no check decides about it. If it cannot be merged, the task is blocked again. The
+checks of a wave and of the end run as usual.
 
   descartes attempts 3                               what there is, and why it was not verified
   git diff HEAD refs/descartes/<loop>/3/2            look at it first

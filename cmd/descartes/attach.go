@@ -36,8 +36,8 @@ func newAttachCmd() *cobra.Command {
 		Short: "Follow a loop that runs in another terminal or in the background",
 		Long: `Follow a loop that runs in another terminal or in the background, until it ends; the exit code is the loop's.
 
-The first Ctrl-C lets its running attempt finish and ends it, a second one interrupts the agent, as where it was
-started. ` + leaveKey + ` leaves it running, and so does the end of this terminal.
+The first Ctrl-C ends the loop after its running attempt, a second one interrupts the agent, as in the terminal that
+started. ` + leaveKey + ` leaves it running, and so does closing this terminal.
 
 ` + exitTable,
 		Args: takes(0, 1, "at most one loop"),
@@ -201,7 +201,7 @@ func (a *attached) over(ctx context.Context) error {
 		s = a.saved
 	}
 	if a.end == nil {
-		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " takes it up again"}
+		return &failure{code: exitError, err: fmt.Errorf("loop %s was killed", id), hint: resumeOf(a.root, id, s.Path) + " resumes it"}
 	}
 	st, err := report.NewStatus(a.root, *s)
 	if err != nil {

@@ -69,12 +69,12 @@ yours, no branch and no commit on a branch is touched.`,
 			}
 			text := leftoverTable(list) + "\nremoved\n"
 			if len(left) > 0 {
-				text = leftoverTable(list) + "\nremoved, but for what is in use by now: " + strings.Join(left, ", ") + "\n"
+				text = leftoverTable(list) + "\nremoved, except what is in use by now: " + strings.Join(left, ", ") + "\n"
 			}
 			return write(out, text)
 		},
 	}
-	cmd.Flags().StringVar(&older, "older-than", "14d", "remove what was not used for that long: 14d, 36h; 0 for all")
+	cmd.Flags().StringVar(&older, "older-than", "14d", "remove what has not been used for this long: 14d, 36h; 0 for all")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "list it and remove nothing")
 	return cmd
 }
@@ -88,7 +88,7 @@ func days(s string) (time.Duration, error) {
 	} else if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return d, nil
 	}
-	return 0, badInput("--older-than 14d, or 36h", "%q is no time span", s)
+	return 0, badInput("--older-than 14d, or 36h", "%q is not a time span", s)
 }
 
 func leftoverTable(list []loop.Leftover) string {
@@ -218,12 +218,12 @@ func newRewindCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewind --to-wave N",
 		Short: "Go back to the state after a wave: commits, files, statuses and loops together",
-		Long: `Go back to the state after a wave of a tag. The branch and its files go back to where they stood when the wave was
-committed, the tasks of later waves are pending again, and the tag's loops know it. A branch, descartes/before-rewind-<commit>,
-keeps what was. --to-wave 0 is the state before the first wave.
+		Long: `Go back to the state after a wave of a tag. The branch and its files go back to where they were when the wave was
+committed, the tasks of later waves become pending again, and the tag's loops are updated. A branch, descartes/before-rewind-<commit>,
+keeps the old state. --to-wave 0 is the state before the first wave.
 
-Uncommitted changes, commits that were pushed, and commits of others among those that go are refused; with --force they are
-not, but a file that was changed here and differs between the two states is never touched: then nothing is.`,
+It does not go back over uncommitted changes, pushed commits or commits of others, unless --force is given. Even then
+it never touches a file that was changed here and differs between the two states: it refuses instead.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, c, err := look.source(cmd)
@@ -274,7 +274,7 @@ not, but a file that was changed here and differs between the two states is neve
 	look.register(cmd, "print what went back as JSON")
 	f := cmd.Flags()
 	f.IntVar(&wave, "to-wave", -1, "the last `wave` that stays; 0 is the state before the first")
-	f.BoolVar(&force, "force", false, "go back also with uncommitted changes, pushed commits or commits of others")
+	f.BoolVar(&force, "force", false, "go back over uncommitted changes, pushed commits or commits of others")
 	f.BoolVar(&dry, "dry-run", false, "print what would go back, and change nothing")
 	return cmd
 }
@@ -289,10 +289,10 @@ func refuseRewind(w *loop.Rewind, force bool) error {
 		found = append(found, loop.Problem{Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if len(w.Dirty) > 0 {
-		add("commit them, or --force: what does not stand in the way stays as it is", "%s", (&loop.DirtyError{Paths: w.Dirty}).Error())
+		add("commit them, or use --force: what is not in the way stays as it is", "%s", (&loop.DirtyError{Paths: w.Dirty}).Error())
 	}
 	if len(w.Pushed) > 0 {
-		add("git revert is kinder to those who have them; --force goes back here alone", "the commits were pushed: %s has them", strings.Join(w.Pushed, ", "))
+		add("git revert is kinder to those who have them; --force goes back only here", "the commits were pushed: %s has them", strings.Join(w.Pushed, ", "))
 	}
 	if len(w.Foreign) > 0 {
 		add("--force takes them back too; "+w.Keep+" keeps them", "%s would go too, made by no loop over tag %q: %s", terminal.Count(len(w.Foreign), "commit"), w.Tag, strings.Join(w.Foreign, "; "))

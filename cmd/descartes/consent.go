@@ -36,16 +36,16 @@ func newGrantCmd() *cobra.Command {
 	var list, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "grant --gate G2 [--uses 3] [--expires 12h] [--loop ID]",
-		Short: "Let loops with the criteria gate pass a gate so many times without asking",
-		Long: `Let loops with the criteria gate pass a gate so many times, until a time, without asking.
+		Short: "Let loops with the criteria gate pass a gate a number of times without asking",
+		Long: `Let loops with the criteria gate pass a gate a number of times, until a given time, without asking.
 
   descartes grant --gate G2 --uses 3 --expires 12h
-  descartes grant --gate G1 --loop nightly            once, within a day, by that loop alone
+  descartes grant --gate G1 --loop nightly            once, within a day, only by that loop
   descartes grant --list                              what is granted, and what it was used for
   descartes grant --revoke g-1a2b3c                   or --revoke all
 
-Each use is written down before the gate is passed. A grant that is used up, expired or revoked lets nothing pass: the loop
-asks as ever, and without a terminal it waits (exit 7). --no-confirm passes every gate.
+Each use is recorded before the gate is passed. A grant that is used up, expired or revoked no longer counts: the loop
+asks as usual, and without a terminal it waits (exit 7). --no-confirm passes every gate.
 `,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,7 +106,7 @@ func giveGrant(cmd *cobra.Command, root string, book grant.Book, g grant.Grant, 
 	for _, s := range all {
 		if s.State != nil && home.IsLive(s) && !s.State.Config.Confined() {
 			return badInput("grant it before the start, or when the loop waits for you (exit 7); with a sandbox, at any time",
-				"loop %s runs without a sandbox: its agent could grant as well as you, so that what is granted now would be undone", s.State.ID)
+				"loop %s runs without a sandbox: its agent could grant as well as you, so a grant given now would be undone", s.State.ID)
 		}
 	}
 	if err := home.Make(atomicfile.OS()); err != nil {
@@ -119,7 +119,7 @@ func giveGrant(cmd *cobra.Command, root string, book grant.Book, g grant.Grant, 
 	if g.Loop != "" {
 		who = "loop " + g.Loop
 		if !slices.ContainsFunc(all, func(s loop.Saved) bool { return s.State != nil && s.State.ID == g.Loop }) {
-			who += " (there is none of that name yet)"
+			who += " (no loop has that name yet)"
 		}
 	}
 	return write(cmd.OutOrStdout(), fmt.Sprintf("granted %s: %s may be passed %s by %s, until %s\n", g.ID, g.Gate, times(g.Uses), who, terminal.Moment(g.Expires)))
@@ -141,7 +141,7 @@ func expiry(text string, now time.Time) (time.Time, error) {
 	}
 	t, err := config.ParseDeadline(text, now)
 	if err != nil || t == nil {
-		return time.Time{}, badInput("for example --expires 12h, --expires 7d, --expires 06:00", "--expires %q is no time", text)
+		return time.Time{}, badInput("for example --expires 12h, --expires 7d, --expires 06:00", "--expires %q is not a time", text)
 	}
 	return t.UTC().Truncate(time.Second), nil
 }
@@ -158,7 +158,7 @@ func revokeGrants(cmd *cobra.Command, root string, book grant.Book, id string) e
 		return err
 	}
 	if len(ended) == 0 {
-		return write(cmd.OutOrStdout(), "nothing to revoke: it was over already\n")
+		return write(cmd.OutOrStdout(), "nothing to revoke: it had already ended\n")
 	}
 	for _, g := range ended {
 		if err := write(cmd.OutOrStdout(), fmt.Sprintf("revoked %s: %s, used %d of %d\n", g.ID, g.Gate, len(g.Used), g.Uses)); err != nil {
@@ -215,10 +215,10 @@ func newTrustCmd() *cobra.Command {
 		Short: "Trust what descartes.yaml asks for outside the sandbox",
 		Long: `Trust what descartes.yaml asks for outside the sandbox.
 
-A repository brings its descartes.yaml, and some of it acts outside the sandbox: whom notify calls, what sandbox_write and
+A repository brings its descartes.yaml, and parts of it act outside the sandbox: whom notify calls, what sandbox_write and
 sandbox_read open, and with sandbox: off every command; where this machine has no sandbox, pool.setup and precheck too. A
-start at a terminal asks once; without one it refuses (exit 2) until this command was given. What is trusted is known by its
-digest, in your own state directory: when the file asks for more, you are asked again. Flags that you type need no trust.
+start at a terminal asks once; without one it refuses (exit 2) until you have run this command. Trust is saved as a
+digest in your own state directory: when the file asks for more, you are asked again. Flags that you type need no trust.
 
   descartes trust --show       what it asks for, and whether that is trusted
   descartes trust              trust it
@@ -313,7 +313,7 @@ func trust(cmd *cobra.Command, root, name string, f *config.File, show, digest, 
 func trustOf(root string, m *redact.Redactor) (*config.Trust, error) {
 	dir := stateDir(os.Getenv)
 	if dir == "" {
-		return nil, badInput("set HOME or XDG_STATE_HOME", "there is no folder to keep what is trusted in")
+		return nil, badInput("set HOME or XDG_STATE_HOME", "there is no folder to save trust in")
 	}
 	return &config.Trust{Dir: filepath.Join(dir, "trust"), Root: root, Redact: m}, nil
 }
@@ -375,7 +375,7 @@ type untrustedError struct {
 }
 
 func (e *untrustedError) Error() string {
-	text := e.file + " asks for this outside the sandbox, and nobody has trusted it:\n  " + strings.Join(e.wider, "\n  ")
+	text := e.file + " asks for this outside the sandbox, and you have not trusted it:\n  " + strings.Join(e.wider, "\n  ")
 	if e.given != "" {
 		text += "\n(--trust, or DESCARTES_TRUST, is the digest of something else)"
 	}

@@ -295,7 +295,7 @@ func (c *installed) text(model string) string {
 	}
 	s := c.b.Name + ": " + c.path + inBrackets(version) + ", called as " + c.b.CommandLine(model)
 	if model != "" && len(c.b.ModelArgs) == 0 && c.b.Format != stream.FormatACP {
-		s += ", model " + model + " is not told to it"
+		s += ", model " + model + " is not passed to it"
 	}
 	return s
 }
@@ -337,7 +337,7 @@ func placeOf(cfg loop.Config, b agent.Backend, root, version string) agent.Host 
 	return agent.Host{Root: os.Geteuid() == 0, Env: get, Read: beginning, Dir: root, Version: version}
 }
 
-// lacking sorts what keeps a client from its work into what stops a start and what is told as a warning.
+// lacking sorts what keeps a client from its work into what stops a start and what is only a warning.
 func lacking(cfg loop.Config, b agent.Backend, root string) (found problems, warnings []string) {
 	for _, l := range b.Preflight(placeOf(cfg, b, root, "")) {
 		what := b.Name + ": " + l.What
@@ -605,7 +605,7 @@ func (d *doctor) baseline(ctx context.Context, r *tagRun) (err error) {
 	}
 	after, err := r.repo.Dirty(ctx)
 	if left := slices.DeleteFunc(after, func(p string) bool { return slices.Contains(before, p) }); len(left) > 0 {
-		d.lacking("", "the verify command changed files: "+strings.Join(left[:min(8, len(left))], ", "), "have git ignore what it makes")
+		d.lacking("", "the verify command changed files: "+strings.Join(left[:min(8, len(left))], ", "), "add what it makes to .gitignore")
 	}
 	return err
 }

@@ -43,7 +43,7 @@ const exitTable = `Exit codes:
   3    ended with tasks blocked by failed verification or by their agent, or a
        check fails on the work as a whole (build: tests fail beyond the retries)
   4    the agent cannot be run, or keeps crashing
-  5    git refused (the work is kept, and where it is kept is said)
+  5    git refused (the work is kept; the message says where)
   6    a limit was reached with work left: iterations, cost, deadline
   7    waits for a person: paused, a gate's question, a blocker, an open breaker
   75   provider quota used up: with --on-limit stop, or longer than --max-wait
@@ -96,7 +96,7 @@ func exitCode(out loop.Outcome, blocked int) int {
 }
 
 // promptCode is exitCode for a loop over a prompt. For plan and build the limit of iterations is no failure; a prompt that is run
-// once has come to nothing there.
+// once has failed there.
 func promptCode(kind mode.Kind, out loop.Outcome) int {
 	limit := out.Ending == journal.LimitReached
 	switch {
@@ -219,7 +219,7 @@ func hintOf(err error) string {
 	case errors.As(err, &version) || errors.As(err, &state):
 		return "move it away, or choose another with --state-file"
 	case errors.As(err, &damage):
-		return "move " + damage.Path + " away: a prompt loop is then resumed from its state file; over a tag move the state file away too and start again, the task file is enough"
+		return "move " + damage.Path + " away: a prompt loop then resumes from its state file; for a tag, move the state file away too and start again: the task file is enough"
 	}
 	return ""
 }

@@ -54,7 +54,7 @@ sample.
   descartes init --opencode    # /ralph-wiggum/ralph-loop and so on
   descartes init --speckit     # the implement step of Spec Kit's workflow
 
-A file that is there already is left alone, unless --force replaces it.`,
+An existing file is left alone, unless --force replaces it.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := findRoot(dir)
@@ -90,7 +90,7 @@ A file that is there already is left alone, unless --force replaces it.`,
 	f.BoolVar(&speckit, "speckit", false, "have Spec Kit's workflow run its tasks with descartes")
 	f.BoolVar(&full, "full", false, "write every setting, commented, instead of asking")
 	f.BoolVarP(&yes, "yes", "y", false, "take what is found, and ask nothing")
-	f.BoolVar(&force, "force", false, "replace files that are there")
+	f.BoolVar(&force, "force", false, "replace existing files")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be written, and write nothing")
 	return cmd
 }
@@ -216,7 +216,7 @@ func (a *answers) ask(in io.Reader, out io.Writer, root string) error {
 		for range 5 {
 			fmt.Fprintf(out, "%s [%s] ", question, terminal.Clean(cmp.Or(offered, "none")))
 			if !lines.Scan() {
-				return badInput("descartes init --yes asks nothing", "init was left before its end, and nothing is written")
+				return badInput("descartes init --yes asks nothing", "init was left before its end: nothing is written")
 			}
 			answer := strings.TrimSpace(lines.Text())
 			if answer == "" {
@@ -234,13 +234,13 @@ func (a *answers) ask(in io.Reader, out io.Writer, root string) error {
 	if a.plan != "" {
 		what = a.plan
 	}
-	err := ask("What is to be done? A tag, or a plan's file", what, func(s string) error {
+	err := ask("What should be done? A tag, or a plan's file", what, func(s string) error {
 		if slices.Contains(a.known, s) || s == sampleTag {
 			a.source, a.plan = s, ""
 			return nil
 		}
 		if !a.takePlan(root, s) {
-			return fmt.Errorf("%s is no tag (%s), and no plan with tasks", s, strings.Join(append(a.known, sampleTag), ", "))
+			return fmt.Errorf("%s is neither a tag (%s) nor a plan with tasks", s, strings.Join(append(a.known, sampleTag), ", "))
 		}
 		return nil
 	})
@@ -282,7 +282,7 @@ func (a *answers) yaml() []byte {
 		return strings.TrimSpace(string(b))
 	}
 	var b strings.Builder
-	b.WriteString("# Settings of descartes. All of them, with what holds now: descartes config show\nscud:\n  tag: " + text(a.source) + "\n")
+	b.WriteString("# Settings of descartes. To see them all with their current values: descartes config show\nscud:\n  tag: " + text(a.source) + "\n")
 	if a.plan != "" {
 		b.WriteString("  plan_path: " + text(a.plan) + "\n")
 	}
@@ -296,7 +296,7 @@ func (a *answers) yaml() []byte {
 	} else {
 		b.WriteString("verify: " + text(a.verify) + "\n")
 		if a.verify == sampleVerify {
-			b.WriteString("baseline: warn         # the sample's file is not there yet\n")
+			b.WriteString("baseline: warn         # the sample's file does not exist yet\n")
 		}
 	}
 	b.WriteString("# parallel: 4          # agents at the same time, each in a copy of the project\n")
@@ -320,7 +320,7 @@ func (w *initWriter) try(ctx context.Context, command string) {
 		w.lines = append(w.lines, "verify cannot be run: "+err.Error())
 	case reply.Code != 0:
 		w.lines = append(w.lines, fmt.Sprintf("verify fails as the project is (exit status %d): %s", reply.Code, cmp.Or(verify.Why(string(reply.Stdout)+string(reply.Stderr)), command)))
-		w.lines = append(w.lines, "a run begins only where it passes, unless you say --baseline known or --baseline warn")
+		w.lines = append(w.lines, "a run starts only if it passes, unless you give --baseline known or --baseline warn")
 	default:
 		w.lines = append(w.lines, "verify passes: "+command)
 	}
@@ -497,7 +497,7 @@ func (d *demo) run(ctx context.Context, dir string) error {
 	return nil
 }
 
-// retry shows what the second attempt at task 4 was told of the first, and what came of it.
+// retry shows what the second attempt at task 4 learned of the first, and the result.
 func (d *demo) retry(ctx context.Context) error {
 	d.say("Task 4 failed once. Its second agent was a new process that knew nothing of the first. Its spec said:")
 	d.typed("descartes", "spec", "4", "--attempt", "2")
@@ -508,7 +508,7 @@ func (d *demo) retry(ctx context.Context) error {
 	_, told, found := strings.Cut(spec.String(), "\n## The last attempt")
 	told, _, whole := strings.Cut(told, "\nThe last words")
 	if !found || !whole || !strings.Contains(told, "want 20") {
-		return errors.New("the demo went wrong: the second spec of task 4 does not tell how the first attempt failed")
+		return errors.New("the demo went wrong: the second spec of task 4 does not say how the first attempt failed")
 	}
 	fmt.Fprintf(d.out, "...\n## The last attempt%s...\n", told)
 	d.say("That was enough. This is what agent and verification printed then:")
@@ -656,7 +656,7 @@ func (d *demo) descartes(ctx context.Context, want int, args ...string) error {
 	case want:
 		return nil
 	case exitInterrupted, exitTerminated:
-		d.say("The demo stops here. Its repository is kept, and its loop can go on:")
+		d.say("The demo stops here. Its repository is kept, and its loop can be resumed:")
 		d.where("loop resume")
 		d.removes()
 		return quiet(code)

@@ -48,7 +48,7 @@ last attempt, of every one that runs with --follow, of all with --all.`,
 	f.StringVar(&l.name, "name", "", "`id` of the loop (default: the live one, or the last)")
 	f.IntVar(&l.attempt, "attempt", 0, "number of the attempt (default: the last)")
 	f.BoolVar(&l.all, "all", false, "every attempt, from the first on")
-	f.BoolVarP(&l.follow, "follow", "f", false, "go on printing while the loop runs")
+	f.BoolVarP(&l.follow, "follow", "f", false, "keep printing while the loop runs")
 	f.BoolVar(&l.raw, "raw", false, "print the log as the agent wrote it")
 	f.BoolVar(&l.held, "holdout", false, "what the held-out checks printed, which no agent sees")
 	f.BoolVar(&l.paths, "paths", false, "print the names of all log files instead")
@@ -367,7 +367,7 @@ func (v *logView) end(o *openLog) error {
 	return err
 }
 
-// because is why an attempt came to nothing, as the end of a sentence.
+// because is why an attempt had no result, as the end of a sentence.
 func because(a *journal.Attempt) string {
 	if a.Verdict == journal.Verified || a.Reason == "" {
 		return ""

@@ -394,7 +394,7 @@ func helpLine(w io.Writer, name string, column int, text string) {
 }
 
 func newLoopCmd() *cobra.Command {
-	cmd := newGroup("loop", "Start, watch, stop and go on with loops")
+	cmd := newGroup("loop", "Start, watch, stop and resume loops")
 	cmd.AddCommand(newStartCmd(), newStepCmd(), newStatusCmd(), newResumeCmd(), newCancelCmd(), newPauseCmd(), newAttachCmd(), newWatchCmd(), newListCmd(), newLogsCmd(), newTuneCmd())
 	return cmd
 }

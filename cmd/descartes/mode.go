@@ -35,8 +35,8 @@ PROMPT_build.md or prompts/build.md where the project has one.`)
 }
 
 func newPromptCmd() *cobra.Command {
-	return newModeCmd(mode.Prompt, "prompt <file>", "Run one prompt once, and commit what it changes", `Run one prompt from a file once, in a fresh agent, and commit what it changes. Nothing is tested, and nothing
-that the agent says is looked for.`)
+	return newModeCmd(mode.Prompt, "prompt <file>", "Run one prompt once, and commit what it changes", `Run one prompt from a file once, in a fresh agent, and commit what it changes. Nothing is tested, and it does not matter
+what the agent says.`)
 }
 
 // modeText is what the help of the three modes shares.
@@ -126,7 +126,7 @@ func (s *settings) completeMode(f *pflag.FlagSet, root string, kind mode.Kind, a
 		return err
 	}
 	if s.CompletionPromise == "" {
-		return badInput("leave it out: it is COMPLETE then", "--completion-promise is empty: nothing would end a %s but its limit", kind)
+		return badInput("leave it out: the default is COMPLETE", "--completion-promise is empty: nothing would end a %s but its limit", kind)
 	}
 	var file string
 	if s.Prompt, file, err = mode.Text(root, kind); err != nil {
@@ -161,7 +161,7 @@ func (s *settings) testWith(p mode.Project, given string, checks []verify.Check)
 	if cmd := p.TestCommand(); cmd != "" {
 		s.VerificationCommand, s.verifyFrom = cmd, "AGENTS.md"
 		if given != "" && given != cmd {
-			s.verifyFrom = "AGENTS.md, which counts before --verify"
+			s.verifyFrom = "AGENTS.md, which takes precedence over --verify"
 		}
 		return nil
 	}
@@ -193,7 +193,7 @@ func (s *settings) iterationsOf(f *pflag.FlagSet, args []string) error {
 		s.MaxIterations = modeIterations
 	}
 	if s.MaxIterations > loop.Ceiling {
-		return badInput("a loop that has reached its limit goes on with loop resume --max-iterations N", "%d iterations: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
+		return badInput("to continue a loop that has reached its limit: loop resume --max-iterations N", "%d iterations: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (p *printer) put(margin, text string) {
 	fmt.Fprint(p.text, b.String())
 }
 
-// broken breaks a line at words. Commands to type next are not broken, but told apart.
+// broken breaks a line at words. Commands to type next stay whole, each on its own line.
 func broken(line string, width int) []string {
 	if !strings.HasPrefix(line, "next: ") {
 		return terminal.Hang(line, width, 2)
@@ -127,7 +127,7 @@ func (p *printer) happened(e *journal.Event, line string) {
 	p.put(margin, line)
 }
 
-// observe is told of every event.
+// observe gets every event.
 func (p *printer) observe(e journal.Event) {
 	p.count.stop()
 	p.count = nil

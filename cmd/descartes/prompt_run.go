@@ -146,7 +146,7 @@ func runPrompt(cmd *cobra.Command, root, kind string, s *settings, opt loop.Star
 }
 
 // session names the program's session that we are started from: a loop of the same one is preferred when the
-// last loop is to be gone on with.
+// last loop has to be resumed.
 func session() string {
 	return cmp.Or(os.Getenv("DESCARTES_SESSION_ID"), os.Getenv("CLAUDE_CODE_SESSION_ID"))
 }
@@ -229,7 +229,7 @@ func (r *promptRun) promptProblems(cfg loop.Config) problems {
 		found = append(found, loop.Problem{Message: err.Error(), Hint: "--prompt-mode stdin, or file, hands over a prompt of any length", Err: err})
 	}
 	if cfg.ContinueSession && len(r.backend.SessionArgs) == 0 {
-		err := badInput("leave --continue out: each iteration is then a fresh agent", "backend %s cannot go on with a conversation", r.backend.Name)
+		err := badInput("leave --continue out: each iteration is then a fresh agent", "backend %s cannot continue a conversation", r.backend.Name)
 		found = append(found, loop.Problem{Message: err.Error(), Hint: hintOf(err), Err: err})
 	}
 	return found
@@ -354,7 +354,7 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 		case commits || r.mode != nil:
 			note(err, "")
 		case !errors.Is(err, gitops.ErrNotRepo) && !errors.Is(err, gitops.ErrBare):
-			r.notes = append(r.notes, "what the agent does to git's hooks and settings, and to what you have not committed, is not looked at: "+err.Error())
+			r.notes = append(r.notes, "what the agent does to git's hooks and settings, and to your uncommitted files, is not checked: "+err.Error())
 		}
 		return found
 	}
@@ -386,9 +386,9 @@ func (r *promptRun) openRepository(ctx context.Context, cfg *loop.Config) (found
 			}
 		}
 	} else if len(dirty) > 0 && cfg.Git.AutoCommit {
-		r.notes = append(r.notes, fmt.Sprintf("%s of yours: in no commit, but for files that the agent changes too", terminal.Count(len(dirty), "uncommitted change")))
+		r.notes = append(r.notes, fmt.Sprintf("%s of yours: in no commit, except for files that the agent changes too", terminal.Count(len(dirty), "uncommitted change")))
 		if id, path := leftBy(loop.NewHome(r.root), dirty); id != "" {
-			r.notes = append(r.notes, fmt.Sprintf("loop %s left work among them that no commit holds; %s goes on with it instead", id, resumeOf(r.root, id, path)))
+			r.notes = append(r.notes, fmt.Sprintf("loop %s left uncommitted work among them; %s continues from it instead", id, resumeOf(r.root, id, path)))
 		}
 	}
 	return found
@@ -408,7 +408,7 @@ func (r *promptRun) besides(cfg loop.Config) {
 			}
 		}
 		if len(others) > 0 {
-			r.notes = append(r.notes, "in this tree too: "+strings.Join(others, ", ")+". A commit holds all that changed during its iteration, whoever changed it; a git worktree for each loop keeps them apart")
+			r.notes = append(r.notes, "in this tree too: "+strings.Join(others, ", ")+". A commit contains all that changed during its iteration, whoever changed it; a git worktree for each loop keeps them apart")
 		}
 	}
 	if n := ralphNote(r.root); n != "" {
@@ -427,7 +427,7 @@ func ralphNote(root string) string {
 // leftBy is the loop over a prompt that did something last, where it was to commit, did not commit its last iteration,
 // and what that changed is still uncommitted.
 func leftBy(home loop.Home, dirty []string) (id, path string) {
-	all, _ := home.List() // what cannot be read is told of elsewhere
+	all, _ := home.List() // what cannot be read is reported elsewhere
 	var last *loop.Saved
 	for i := range all {
 		s := &all[i]
@@ -466,7 +466,7 @@ func planned(dir, root string) mode.Project {
 	return here
 }
 
-// gateProblem is why there is no gate. What a vague spec lacks is told line by line.
+// gateProblem is why there is no gate. What a vague spec lacks is listed line by line.
 func gateProblem(err error) error {
 	var vague *gate.VagueError
 	if errors.As(err, &vague) {

@@ -40,8 +40,8 @@ func newWhyCmd() *cobra.Command {
 		Use:   "why <task>",
 		Short: "Say why a task is done, blocked, waiting, held or running, and what to type next",
 		Long: `Say why a task is where it is: who did it and what verified it, why it was given up, what it
-waits for. Below stand its attempts, what shows all this (commit, kept work, log, journal),
-and the command that comes next.`,
+waits for. Below that are its attempts, the evidence (commit, kept work, log, journal),
+and the next command.`,
 		Args: takes(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return why(cmd, look, args[0])
@@ -280,13 +280,13 @@ Each commit is checked out in a copy of the project; your files stay as they are
   descartes recheck --branch main..HEAD   what a branch brings, after a rebase or a squash too
 
 With --branch the checks and the allowed signers are those of --verify and --allowed-signers,
-else of descartes.yaml where the branch began: nothing that the branch brings has a say in
+else of descartes.yaml where the branch began: nothing on the branch can change
 them. A receipt that was edited, is about another commit, lacks a check, or is not signed by
 an allowed signer does not hold, whatever the checks say. In CI, fetch the receipts first:
 
   git fetch origin refs/notes/descartes:refs/notes/descartes
 
-Exit codes: 0 all hold, 3 one does not hold, 1 of one nobody can tell, 2 there is nothing to
+Exit codes: 0 all hold, 3 one does not hold, 1 one is unclear, 2 there is nothing to
 recheck, 5 git refused.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return k.recheck(cmd) },
@@ -295,11 +295,11 @@ recheck, 5 git refused.`,
 	k.settings.register(cmd, func(one *config.Setting) bool { return one.Is("look") || slices.Contains(more, one.Flag) })
 	f := cmd.Flags()
 	f.Lookup("scud-tag").Usage = "only the receipts of this tag"
-	f.Lookup("verify").Usage = "command that decides in place of the settings' checks"
+	f.Lookup("verify").Usage = "command to run instead of the settings' checks"
 	f.StringVar(&k.commit, "commit", "", "only this commit")
 	f.StringVar(&k.branch, "branch", "", "the commits of a range A..B")
-	f.StringVar(&k.signers, "allowed-signers", "", "file of those whose signatures count, as ssh has it: an unsigned receipt does not hold")
-	f.BoolVar(&k.every, "every", false, "a commit that no receipt is about does not hold, either")
+	f.StringVar(&k.signers, "allowed-signers", "", "file of allowed signers, in ssh's format: an unsigned receipt does not hold")
+	f.BoolVar(&k.every, "every", false, "a commit without a receipt does not hold, either")
 	f.BoolVar(&k.json, "json", false, "print it as JSON")
 	return cmd
 }
@@ -404,7 +404,7 @@ func (k *recheckFlags) ends(ctx context.Context, repo *gitops.Repo) (from, to st
 	}
 	a, b, ok := strings.Cut(k.branch, "..")
 	if !ok || a == "" || strings.HasPrefix(b, ".") {
-		return "", "", badInput("--branch main..HEAD", "--branch %q is no range A..B", k.branch)
+		return "", "", badInput("--branch main..HEAD", "--branch %q is not a range A..B", k.branch)
 	}
 	if from, err = repo.Resolve(ctx, a); err == nil {
 		to, err = repo.Resolve(ctx, cmp.Or(b, "HEAD"))

@@ -28,9 +28,9 @@ func newReportCmd() *cobra.Command {
 	var dir, format string
 	cmd := &cobra.Command{
 		Use:   "report [loop]",
-		Short: "Print what a loop came to, as a page or for a program",
-		Long: `Print what a loop came to: as Markdown, as one HTML file with the board and who
-worked when, as JUnit, or as JSON. Of the loop that is running, or the last one.`,
+		Short: "Print the result of a loop, as a page or for a program",
+		Long: `Print the result of a loop: as Markdown, as one HTML file with the board and who
+worked when, as JUnit, or as JSON. The default is the running loop, or the last one.`,
 		Args: takes(0, 1, "at most one loop"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root, err := findRoot(dir)
@@ -106,9 +106,9 @@ func newServeCmd() *cobra.Command {
 		Short: "Show the loops of the project in a browser",
 		Long: `Show the loops of the project in a browser, live, until Ctrl-C.
 
-The first line that is printed is the address to open. It holds a key: who has it may press the buttons, which run the
-same commands as a person would. The page is reached from this machine alone, unless --addr says otherwise; then
-looking at it takes the key too.`,
+The first line printed is the address to open. It contains a key: whoever has it may press the buttons, which run the
+same commands as a person would. Only this machine can reach the page, unless --addr says otherwise; then
+looking at it needs the key too.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := findRoot(dir)
@@ -121,8 +121,8 @@ looking at it takes the key too.`,
 		},
 	}
 	registerDir(cmd, &dir)
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "`host:port` to listen on; port 0 is any that is free")
-	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "open no browser")
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "`host:port` to listen on; port 0 picks a free one")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "do not open a browser")
 	return cmd
 }
 

@@ -24,8 +24,8 @@ func newResumeCmd() *cobra.Command {
 	var last, step bool
 	cmd := &cobra.Command{
 		Use:   "resume [loop]",
-		Short: "Go on with a loop where it stopped, with its saved settings",
-		Long: `Go on with a loop where it stopped, with its saved settings. Limits may be given anew.
+		Short: "Resume a loop where it stopped, with its saved settings",
+		Long: `Resume a loop where it stopped, with its saved settings. Limits may be changed.
 
 Without a name it is the loop of .descartes/loop-state.json, or else the last one that has not ended.
 
@@ -46,7 +46,7 @@ Without a name it is the loop of .descartes/loop-state.json, or else the last on
 	f.Lookup("name").Usage = "`id` of the loop"
 	f.Lookup("state-file").Usage = "state `file` of the loop"
 	f.BoolVar(&last, "last", false, "the last loop that has not ended, whatever its name")
-	f.BoolVar(&step, "step", false, "run the next unfinished wave and no more, also after a loop step that is done")
+	f.BoolVar(&step, "step", false, "run only the next unfinished wave, even after a loop step that is done")
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func resume(cmd *cobra.Command, s *settings, last, step bool) error {
 		return err
 	}
 	if step && saved.State.Kind != loop.KindTag {
-		return badInput("descartes loop resume --name "+saved.State.ID+" goes on with it", "--step is for the tasks of a tag; loop %s has no waves", saved.State.ID)
+		return badInput("descartes loop resume --name "+saved.State.ID+" resumes it", "--step is for the tasks of a tag; loop %s has no waves", saved.State.ID)
 	}
 	retry := s.Scud.RetryBlocked
 	stepped := step && saved.State.Completed && saved.State.ExitReason.Type == string(journal.StepDone)
@@ -132,13 +132,13 @@ func unhidden(root string, st *loop.State, notify bool) (loop.Config, error) {
 	cfg, missing := config.Reveal(saved, os.Environ(), file)
 	if len(missing) > 0 {
 		return cfg, badInput("set "+strings.Join(missing, ", ")+" again, or put back into descartes.yaml what was there",
-			"loop %s was started with a command or variables that hold the value of %s, which is in no state file", st.ID, strings.Join(missing, ", "))
+			"loop %s was started with a command or variables that contain the value of %s, which no state file keeps", st.ID, strings.Join(missing, ", "))
 	}
 	return cfg, nil
 }
 
 // reopened reports whether a loop that ended with blocked tasks has one that is pending again, as descartes answer
-// leaves it: there is something to go on with.
+// leaves it: there is something to resume.
 func reopened(root string, st *loop.State) bool {
 	if journal.Ending(st.ExitReason.Type) != journal.TasksBlocked {
 		return false
@@ -167,7 +167,7 @@ func resumeHint(root string, s *loop.Saved) string {
 	return startAgain(listFlags(root, s.State.Tag, s.State.Config.Scud.TasksFile), s)
 }
 
-// findSaved is the loop to go on with.
+// findSaved is the loop to resume.
 func findSaved(root string, s *settings, last, step bool) (*loop.Saved, error) {
 	home := loop.NewHome(root)
 	switch {
@@ -201,7 +201,7 @@ func findSaved(root string, s *settings, last, step bool) (*loop.Saved, error) {
 	return lastOpen(home)
 }
 
-// lastOpen is the loop to go on with where none is named. Those that were interrupted or paused come before
+// lastOpen is the loop to resume where none is named. Those that were interrupted or paused come before
 // those that somebody or something stopped, those of our session before others, then the one that did
 // something last. A live one is taken only if there is no other.
 func lastOpen(home loop.Home) (*loop.Saved, error) {
@@ -246,7 +246,7 @@ func countLoops(n int) string {
 	return fmt.Sprintf("there are %d loops", n)
 }
 
-// resumePrompt goes on with a loop that repeats a prompt. Its settings are the saved ones, with the limits that
+// resumePrompt resumes a loop that repeats a prompt. Its settings are the saved ones, with the limits that
 // were given now over them.
 func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Saved) error {
 	if err := checkPrompt("the prompt in "+report.Relative(root, saved.Path), s.Prompt); err != nil {
@@ -264,7 +264,7 @@ func resumePrompt(cmd *cobra.Command, root string, s *settings, saved *loop.Save
 	return runPrompt(cmd, root, saved.State.Kind, s, loop.StartOptions{Resume: saved.Path})
 }
 
-// live refuses to go on with a loop that runs.
+// live refuses to resume a running loop.
 func live(root string, saved *loop.Saved) error {
 	if !loop.NewHome(root).IsLive(*saved) {
 		return nil

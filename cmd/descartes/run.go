@@ -47,7 +47,7 @@ type prepared struct {
 	why      string   // where the verify command comes from, "" if it was given
 	notes    []string // what a person should know before it starts
 	sandbox  supervise.Sandbox
-	settings *config.Watch // nil for a loop that goes on with its own
+	settings *config.Watch // nil for a resumed loop, which has its own
 	secrets  []redact.Secret
 	redact   *redact.Redactor // of the secrets
 	notices  *notify.Notifier // calls people; nil: nobody is to be called
@@ -674,9 +674,9 @@ func cutShort(cause, err error) error {
 	case cause == nil || err == nil:
 		return err
 	case errors.Is(cause, loop.ErrTerminated):
-		return &failure{code: exitTerminated, err: fmt.Errorf("terminated while starting, nothing was begun: %w", err)}
+		return &failure{code: exitTerminated, err: fmt.Errorf("terminated while starting, nothing was started: %w", err)}
 	}
-	return &failure{code: exitInterrupted, err: fmt.Errorf("interrupted while starting, nothing was begun: %w", err)}
+	return &failure{code: exitInterrupted, err: fmt.Errorf("interrupted while starting, nothing was started: %w", err)}
 }
 
 // missingFallbacks names the backends that cannot take over.
@@ -724,7 +724,7 @@ func powerless(c loop.Config, backends []agent.Backend, chosen []loop.Choice) (t
 	}
 	of := strings.Join(limits, " and ")
 	if len(reasons) > 0 {
-		told = append(told, of+" may not act: "+strings.Join(reasons, "; "))
+		told = append(told, of+" may have no effect: "+strings.Join(reasons, "; "))
 	}
 	if len(late) > 0 {
 		told = append(told, of+" cannot see attempts that are cut short: "+strings.Join(late, " and ")+" tells its cost at the end of a run")

@@ -199,12 +199,12 @@ func (s *settings) checkSafety() error {
 	for _, word := range s.EnvPass {
 		if !sandbox.ValidPass(word) {
 			return badInput("give names only, as in --env-pass DATABASE_URL,MYAPP_*; values go under backend.environment in descartes.yaml",
-				"--env-pass %q names no variable", word)
+				"--env-pass %q is not the name of a variable", word)
 		}
 	}
 	for _, word := range s.SandboxDomains {
 		if !sandbox.ValidHost(word) {
-			return badInput("write example.org, *.example.org, or an address; with a port as example.org:8443", "sandbox_domains: %q names no host", word)
+			return badInput("write example.org, *.example.org, or an address; with a port as example.org:8443", "sandbox_domains: %q is not a host", word)
 		}
 	}
 	if 0 < s.MaxMemory && s.MaxMemory < 16<<20 {
@@ -265,7 +265,7 @@ func (a typedFlags) prompt(s *settings) (bool, error) {
 			return false, err
 		}
 		return false, badInput("descartes tasks list shows the tags that there are",
-			"what is to be run? --scud-tag runs the tasks of a tag, --prompt or --prompt-file repeats a prompt")
+			"what should run? --scud-tag runs the tasks of a tag, --prompt or --prompt-file repeats a prompt")
 	}
 	if name := a.any(flagsIn("tag")...); name != "" {
 		return false, badInput("descartes loop start --help", "--%s is for a loop over the tasks of a tag, not over a prompt", name)
@@ -338,7 +338,7 @@ func (s *settings) completePrompt(cmd *cobra.Command, root string) error {
 		s.MaxIterations = defaultIterations
 	}
 	if s.MaxIterations > loop.Ceiling {
-		return badInput(fmt.Sprintf("start with at most %d; a loop that has reached its limit goes on with loop resume --max-iterations N", loop.Ceiling),
+		return badInput(fmt.Sprintf("start with at most %d; to continue a loop that has reached its limit: loop resume --max-iterations N", loop.Ceiling),
 			"--max-iterations %d: a loop is started with at most %d", s.MaxIterations, loop.Ceiling)
 	}
 	if f.Changed("isolated") && f.Changed("continue") && s.Isolated && s.ContinueSession {
@@ -415,13 +415,13 @@ func readPromptFile(root, path string) (string, error) {
 func checkPrompt(what, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return badInput("say what the agent is to do", "%s is empty", what)
+		return badInput("say what the agent should do", "%s is empty", what)
 	case len(text) > maxPrompt:
 		return badInput("", "%s is larger than %s", what, size(maxPrompt))
 	case !utf8.ValidString(text):
 		return badInput("", "%s is not UTF-8 text", what)
 	case strings.IndexByte(text, 0) >= 0:
-		return badInput("", "%s is not text: it holds a NUL byte", what)
+		return badInput("", "%s is not text: it contains a NUL byte", what)
 	}
 	return nil
 }

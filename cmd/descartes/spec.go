@@ -31,11 +31,11 @@ func newSpecCmd() *cobra.Command {
 	var attempt int
 	cmd := &cobra.Command{
 		Use:   "spec <task>",
-		Short: "Print the exact prompt that a task's agent is given",
-		Long: `Print the exact prompt that a task's agent is given.
+		Short: "Print the exact prompt that a task's agent gets",
+		Long: `Print the exact prompt that a task's agent gets.
 
 Plan, spec files and limits come from the flags and from descartes.yaml, as for loop start; without
-them, from the last loop over the tag. From the second attempt on, the prompt holds what that loop
+them, from the last loop over the tag. From the second attempt on, the prompt has what that loop
 recorded of the attempt before.`,
 		Args: takes(1, 1, "one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -267,8 +267,8 @@ func newTuneCmd() *cobra.Command {
 	t := &tune{}
 	cmd := &cobra.Command{
 		Use:   "tune [task]",
-		Short: "Compare a task's attempts, and choose or edit what the next one is told",
-		Long: `Compare a task's attempts, and choose or edit what the next one is told.
+		Short: "Compare a task's attempts, and choose or edit the next one's spec",
+		Long: `Compare a task's attempts, and choose or edit the next one's spec.
 
 Without a task, it lists those whose attempts failed. With one, it shows each attempt beside the one before:
 how its spec differed, the agent's last words, what the verification printed, what was changed, what it cost.
@@ -278,9 +278,9 @@ how its spec differed, the agent's last words, what the verification printed, wh
   descartes loop tune 5 --edit           # write the next spec in $EDITOR
   descartes loop tune 5 --select 2 --edit
 
-Of a prompt loop, the last one or that of --name, the iterations are compared, and the text is that of the next.
+For a prompt loop, the last one or that of --name, it compares iterations, and chooses the next one's prompt.
 
-A text that was chosen is used word for word for the next attempt, once. A blocked task becomes pending.
+A chosen text is used word for word for the next attempt, once. A blocked task becomes pending.
 loop start --auto-tune has an agent do this between attempts.`,
 		Args: takes(0, 1, "at most one task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -309,9 +309,9 @@ loop start --auto-tune has an agent do this between attempts.`,
 	}
 	t.registerSource(cmd)
 	f := cmd.Flags()
-	f.StringVar(&t.name, "name", "", "`id` of a loop: of a prompt loop its iterations are compared")
-	f.BoolVar(&t.show, "show-variants", false, "show the attempts, also with --select or --edit")
-	f.IntVar(&t.selected, "select", 0, "`number` of the attempt whose text the next one is given")
+	f.StringVar(&t.name, "name", "", "`id` of a loop: for a prompt loop its iterations are compared")
+	f.BoolVar(&t.show, "show-variants", false, "show the attempts, even with --select or --edit")
+	f.IntVar(&t.selected, "select", 0, "`number` of the attempt whose text the next one gets")
 	f.BoolVar(&t.edit, "edit", false, "edit the text of the next attempt in $EDITOR")
 	f.BoolVar(&t.drop, "drop", false, "forget the text that was chosen before")
 	f.StringVar(&t.format, "format", "text", "text, json or markdown")
@@ -334,7 +334,7 @@ func (t *tune) check(args []string) error {
 	case t.selected < 0:
 		return badInput("", "--select %d: must be at least 1", t.selected)
 	case t.drop && (t.selected > 0 || t.edit):
-		return badInput("", "--drop goes with neither --select nor --edit")
+		return badInput("", "--drop cannot be used with --select or --edit")
 	}
 	return nil
 }
@@ -386,7 +386,7 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 		if err := src.home.Untune(atomicfile.OS(), tag, task.ID); err != nil {
 			return err
 		}
-		return write(cmd.ErrOrStderr(), fmt.Sprintf("task %s: its next attempt is told what is built for it\n", terminal.Clean(task.ID)))
+		return write(cmd.ErrOrStderr(), fmt.Sprintf("task %s: its next attempt gets the usual spec\n", terminal.Clean(task.ID)))
 	}
 	text, err := t.text(src, task.ID, list)
 	if err != nil {
@@ -405,7 +405,7 @@ func (t *tune) choose(cmd *cobra.Command, src *specSource, task *tasks.Task, lis
 	if err != nil {
 		return err
 	}
-	note := fmt.Sprintf("task %s: the next attempt is told the chosen text, word for word\n", terminal.Clean(task.ID))
+	note := fmt.Sprintf("task %s: the next attempt gets the chosen text, word for word\n", terminal.Clean(task.ID))
 	if from != tasks.Pending && from != tasks.InProgress {
 		note += fmt.Sprintf("task %s: %s -> pending\n", terminal.Clean(task.ID), terminal.Clean(string(from)))
 	}
@@ -449,7 +449,7 @@ func reopen(file *tasks.File, id string) (from tasks.Status, err error) {
 	return from, nil
 }
 
-// text is what the next attempt is told before anybody edits it.
+// text is the next attempt's spec before anybody edits it.
 func (t *tune) text(src *specSource, id string, list []loop.PastAttempt) (string, error) {
 	if t.selected > 0 {
 		for _, v := range list {
@@ -578,7 +578,7 @@ func (t *tune) runPrompt(cmd *cobra.Command, s *loop.Saved) error {
 		if err := home.TunePrompt(atomicfile.OS(), s.State.ID, ""); err != nil {
 			return err
 		}
-		return write(cmd.ErrOrStderr(), fmt.Sprintf("loop %s: its next iteration is told what is made for it\n", s.State.ID))
+		return write(cmd.ErrOrStderr(), fmt.Sprintf("loop %s: its next iteration gets the usual prompt\n", s.State.ID))
 	}
 	return t.choosePrompt(cmd, home, s, list, chosen)
 }
@@ -606,14 +606,14 @@ func (t *tune) choosePrompt(cmd *cobra.Command, home loop.Home, s *loop.Saved, l
 	if err := home.TunePrompt(atomicfile.OS(), s.State.ID, text); err != nil {
 		return badInput("", "%w", err)
 	}
-	note := fmt.Sprintf("loop %s: its next iteration is told the chosen text, word for word\n", s.State.ID)
+	note := fmt.Sprintf("loop %s: its next iteration gets the chosen text, word for word\n", s.State.ID)
 	if !home.IsLive(*s) {
 		note += "next: " + resumeOf(filepath.Dir(string(home)), s.State.ID, s.Path) + "\n"
 	}
 	return write(cmd.ErrOrStderr(), note)
 }
 
-// compared are attempts, oldest first, with what each was told and what it changed.
+// compared are attempts, oldest first, with the spec of each and what it changed.
 func (t *tune) compared(ctx context.Context, root string, job *loop.Job, list []loop.PastAttempt) ([]loop.PastAttempt, error) {
 	repo, err := openRepo(ctx, root, nil)
 	if err == nil {
@@ -666,7 +666,7 @@ func edited(ctx context.Context, name, text string) (string, error) {
 	}
 	code, err := proc.Interactive(ctx, append(argv, path), "")
 	if err != nil {
-		return "", badInput("set EDITOR to one that is here", "editor: %w", err)
+		return "", badInput("set EDITOR to one that is installed", "editor: %w", err)
 	}
 	if code != 0 {
 		return "", badInput("nothing was changed", "the editor %s ended with exit status %d", line, code)

@@ -272,7 +272,7 @@ func (s *settings) free(root string, opt loop.StartOptions, old *loop.Saved) err
 	if s.Name != "" {
 		taken, err := loop.NewHome(root).Find(s.Name)
 		if err == nil && taken != nil {
-			err = badInput("choose another name; descartes loop list shows what there is", "a loop named %q exists", s.Name)
+			err = badInput("choose another name; descartes loop list shows those in use", "a loop named %q exists", s.Name)
 		}
 		if err != nil {
 			return err
@@ -393,7 +393,7 @@ func (s *settings) check(root string) error {
 	}
 	for _, code := range s.OkExit {
 		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 || n == exitError || n == exitInput {
-			return badInput("for example --ok-exit 6", "--ok-exit %q is no exit status that may count as success", code)
+			return badInput("for example --ok-exit 6", "--ok-exit %q is not an exit status that may count as success", code)
 		}
 	}
 	if s.Name != "" {

@@ -46,7 +46,7 @@ func newStatusCmd() *cobra.Command {
 	f.StringVar(&name, "name", "", "`id` of the loop")
 	f.StringVar(&stateFile, "state-file", "", "state `file` of the loop")
 	f.BoolVar(&asJSON, "json", false, "print the status as JSON")
-	f.BoolVar(&watch, "watch", false, "show it again every two seconds until the loop ends")
+	f.BoolVar(&watch, "watch", false, "refresh it every two seconds until the loop ends")
 	f.BoolVarP(&verbose, "verbose", "v", false, "show the settings too")
 	return cmd
 }
@@ -164,6 +164,6 @@ func newListCmd() *cobra.Command {
 	}
 	registerDir(cmd, &dir)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print all loops as JSON")
-	cmd.Flags().BoolVar(&every, "all", false, "every loop, also those that ended long ago")
+	cmd.Flags().BoolVar(&every, "all", false, "every loop, even those that ended long ago")
 	return cmd
 }

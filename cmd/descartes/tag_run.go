@@ -299,7 +299,7 @@ func (r *tagRun) warnings() []string {
 	return out
 }
 
-// named is how another command is told of the list.
+// named is how another command names the list.
 func (r *tagRun) named() string {
 	return listFlags(r.root, r.job.File.Tag(), r.job.Config.Scud.TasksFile)
 }
@@ -312,7 +312,7 @@ func placed(path string, f tasks.Finding) string {
 	return path + ": " + f.Message
 }
 
-// unfinished is the loop over a tag that a new start goes on with, or nil.
+// unfinished is the loop over a tag that a new start resumes, or nil.
 func unfinished(root, tag string) (*loop.Saved, error) {
 	if tasks.ValidTag(tag) != nil {
 		return nil, nil
@@ -374,7 +374,7 @@ func (p *printer) header(ctx context.Context, r *tagRun) {
 		}
 		p.say("candidates: %d attempts at a task at the same time; %s is taken", n, which)
 		if c.Scud.AutoTune {
-			p.warn("--auto-tune reviews no attempt of several at the same time")
+			p.warn("--auto-tune does not review candidates")
 		}
 	}
 	p.surroundings(&r.prepared, c, r.addedByPlan()...)
@@ -494,7 +494,7 @@ func (r *tagRun) otherProblems(look func(string) (string, error)) (found problem
 		list          []string
 	}{{"model tier", "model_tiers", tiers}, {"agent type", "agent_types", types}} {
 		if n := len(words.list); n > 0 {
-			r.notes = append(r.notes, fmt.Sprintf("%s %s of tasks: %s says nothing of it, the default model is used", words.what,
+			r.notes = append(r.notes, fmt.Sprintf("%s %s of tasks: %s does not set it, so the default model is used", words.what,
 				strings.Join(words.list[:min(n, 10)], ", "), words.setting))
 		}
 	}

@@ -223,7 +223,7 @@ func newTasksCheckCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Name everything suspicious in a tag, with line numbers",
-		Long: `Name everything suspicious in a tag, with line numbers: what a run goes on from, what it will not run
+		Long: `Name everything suspicious in a tag, with line numbers: what a run starts from, what it will not run
 and why, statuses that contradict each other, a mirror or declared waves that are out of step, and what
 SCUD would refuse or lose.
 
@@ -266,7 +266,7 @@ wait for the phase before them, unless the plan says what their tasks wait for.
 
 Items that are numbered on from phase to phase keep their numbers.
 
-A tag that has tasks already is never written to. A dependency on a task that the plan does not have is an error.`,
+A tag that already has tasks is never changed. A dependency on a task that the plan does not have is an error.`,
 		Args: takes(0, 1, "one plan"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -284,7 +284,7 @@ A tag that has tasks already is never written to. A dependency on a task that th
 	f.StringVar(&s.Scud.Tag, "scud-tag", "", "`tag` that the tasks get (default: the one in the plan's front matter, else the plan's name)")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be written, and write nothing")
 	f.BoolVar(&asJSON, "json", false, "print the tasks as JSON")
-	f.BoolVar(&force, "force", false, "import it although dependencies name tasks that are not there; these are held")
+	f.BoolVar(&force, "force", false, "import it even if dependencies name missing tasks; the tasks that need those are held")
 	return cmd
 }
 
@@ -541,7 +541,7 @@ func (l *tagFlags) models(c loop.ScudConfig) loop.Config {
 }
 
 // chooseSource completes which list is meant: the file of the tag's unfinished loop, or the tag that
-// is the active one, or the only one there is. Where a state file chose the tag, it is told to say.
+// is the active one, or the only one there is. Where a state file chose the tag, say hears of it.
 func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 	if c.Tag == "" && c.TasksFile != "" {
 		return tagOfFile(root, c)
@@ -557,7 +557,7 @@ func chooseSource(say io.Writer, root string, c *loop.ScudConfig) error {
 	}
 	if c.Tag == "master" { // which Task Master takes for the first tag where there is none of that name
 		if f, err := loop.OpenTasks(root, *c); err == nil && f.Tag() != c.Tag {
-			fmt.Fprintf(say, "note: there is no tag master, the first one is meant: %s\n", terminal.Clean(f.Tag()))
+			fmt.Fprintf(say, "note: there is no tag master: using the first one: %s\n", terminal.Clean(f.Tag()))
 			c.Tag = f.Tag()
 		}
 	}

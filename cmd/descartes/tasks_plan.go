@@ -78,13 +78,13 @@ changed it, and no agent is asked.
 	k.register(cmd, func(one *config.Setting) bool { return one.Is("look") || slices.Contains(more, one.Flag) })
 	f := cmd.Flags()
 	f.Lookup("scud-tag").Usage = "`tag` that gets the tasks (default: the one in the document's front matter, else the file's name)"
-	f.Lookup("max-spec-tokens").Usage = "what the agent is told of the project besides the document, in tokens"
+	f.Lookup("max-spec-tokens").Usage = "what the agent gets about the project besides the document, in tokens"
 	f.Lookup("timeout").Usage = fmt.Sprintf("longest run of an agent, in seconds or like 20m (default %s)", planTimeout)
 	f.StringVar(&k.expand, "expand", "", "split this `task` into smaller ones")
 	f.StringVar(&k.ask, "prompt", "", "what the agent is to heed besides")
 	f.StringVar(&k.answer, "answer", "", "take the tasks from this `file` and ask no agent")
 	f.BoolVar(&k.add, "add", false, "add the tasks to a list that has some already")
-	f.BoolVar(&k.replace, "replace", false, "put them in the place of a list's tasks that nobody has begun")
+	f.BoolVar(&k.replace, "replace", false, "replace a list's tasks that nobody has started")
 	f.IntVar(&k.most, "max-tasks", 0, fmt.Sprintf("`N` tasks at most (default %d, with --expand %d)", planTasks, splitTasks))
 	f.IntVar(&k.tries, "max-answers", 3, "`N` answers at most, before one that can be taken")
 	f.BoolVar(&k.yes, "yes", false, "write the tasks without a question")
@@ -269,7 +269,7 @@ func (x *tasksPlan) standing(ctx context.Context, file *tasks.File) error {
 	}
 	where := report.Relative(x.root, file.Path())
 	if x.expand == "" && !x.add && !x.replace {
-		return badInput("--add adds to them, --replace replaces those that nobody has begun, or choose another --tag", "tag %q has tasks already, in %s", file.Tag(), where)
+		return badInput("--add adds to them, --replace replaces those that nobody has started, or choose another --tag", "tag %q has tasks already, in %s", file.Tag(), where)
 	}
 	x.file, x.Scud.Tag = file, file.Tag()
 	board, err := report.NewBoard(loop.JobOf(x.root, loop.Config{Scud: x.Scud}, file))
@@ -356,7 +356,7 @@ func (x *tasksPlan) amendment(list []tasks.Task) tasks.Amendment {
 	return tasks.Amendment{Remove: x.gone, Split: x.expand, Add: list}
 }
 
-// facts are what the agent is told of the project.
+// facts are what the agent gets about the project.
 func (x *tasksPlan) facts() {
 	x.b.Tags = slices.DeleteFunc(tasks.Known(x.root), func(tag string) bool { return tag == x.b.Tag })
 	entries, _ := os.ReadDir(x.root) // a project that cannot be listed has nothing to show

@@ -55,7 +55,7 @@ Without a terminal, and with --plain, it prints a line for each event until the 
 		},
 	}
 	registerDir(cmd, &dir)
-	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, also at a terminal")
+	cmd.Flags().BoolVar(&plain, "plain", false, "a line for each event, even at a terminal")
 	return cmd
 }
 
@@ -250,7 +250,7 @@ func (s viewScreen) Write(p []byte) (int, error) { return s.Screen.Write(p) }
 func (v viewed) found() (*loop.Saved, error) {
 	s, err := v.find()
 	if err == nil && s == nil {
-		err = errors.New("the loop is only starting")
+		err = errors.New("the loop is still starting")
 	}
 	return s, err
 }

@@ -57,7 +57,7 @@ type Line struct {
 	Host  string `json:"host,omitempty"`  // of the worker that has it
 	Log   *Kept  `json:"log,omitempty"`   // more of its log
 	Done  *Kept  `json:"done,omitempty"`  // its result
-	Lost  string `json:"lost,omitempty"`  // why it came to nothing
+	Lost  string `json:"lost,omitempty"`  // why it had no result
 	Error string `json:"error,omitempty"` // why the run ends
 }
 

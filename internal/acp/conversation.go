@@ -33,23 +33,21 @@ import (
 
 const (
 	promptLimit = 64 << 20
-	// cancelWait is what the program gets to answer session/cancel, endWait what
-	// it gets for its end before each harder means. Together they stay below
-	// the shim's grace.
+	// cancelWait is how long the program may take to answer session/cancel, endWait how long it may take to end
+	// before each harder means. Together they stay below the shim's grace.
 	cancelWait = 1500 * time.Millisecond
 	endWait    = 800 * time.Millisecond
 )
 
-// Serve is the main function of the hidden command: [--model M] -- program
-// [arguments], with the prompt on standard input. It returns the exit code: 0
-// after a good end, the program's own where it died, 1 for the rest.
+// Serve is the main function of the hidden command: [--model M] -- program [arguments], with the prompt on standard
+// input. It returns the exit code: 0 after a good end, the program's own where it died, else 1.
 func Serve(args []string) int {
 	model := ""
 	if len(args) > 1 && args[0] == "--model" {
 		model, args = args[1], args[2:]
 	}
 	if len(args) < 2 || args[0] != "--" {
-		os.Stderr.WriteString("error: this command is for descartes itself: an agent program is to be given\n")
+		os.Stderr.WriteString("error: this command is for descartes itself, and needs an agent program\n")
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -63,7 +61,7 @@ func Serve(args []string) int {
 	return code
 }
 
-// conversation is one with a program.
+// conversation is one conversation with a program.
 type conversation struct {
 	log   *eventLog
 	model string
@@ -75,8 +73,8 @@ type conversation struct {
 
 	mu        sync.Mutex
 	session   string
-	turn      bool // the prompt was handed over and is not answered yet
-	cancelled bool // by a signal: what is said from then on does not count
+	turn      bool // the prompt was sent and is not answered yet
+	cancelled bool // by a signal: nothing said afterwards counts
 	calls     map[string]*call
 	message   string // id of the message whose pieces come
 	said      bool   // pieces of a message came since the last tool call
@@ -136,7 +134,7 @@ func (b *conversation) interrupt() bool {
 
 var errCancelled = errors.New("ended by a signal")
 
-// finish prints the last event, ends the program and gives the exit code.
+// finish prints the last event, ends the program and returns the exit code.
 func (b *conversation) finish(ctx context.Context, end event) int {
 	stopped := event{Type: "end", Stop: "cancelled", Word: "cancelled", Text: "it was stopped by a signal"}
 	if ctx.Err() != nil {
@@ -210,15 +208,13 @@ type turnUsage struct {
 	Total      int64 `json:"totalTokens"`
 }
 
-// lastOnly reports whether these are the tokens of the last answer alone, as
-// opencode tells them, and not of the turn: each answer is asked for with all
-// that was said before it, so that the sum for two is more than the context
-// holds in the end.
+// lastOnly reports whether these are the tokens of the last answer only, as opencode counts them, and not of the
+// turn: each answer is billed for everything said before it, so the sum can exceed the context.
 func (u turnUsage) lastOnly(context int64) bool {
 	return context > 0 && u.Input+u.CacheRead+u.CacheWrite <= context
 }
 
-// metaTokens is where gemini tells of tokens.
+// metaTokens is where gemini reports tokens.
 type metaTokens struct {
 	Quota struct {
 		Tokens struct {
@@ -243,7 +239,7 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	b.log.print(event{Type: "agent", Name: first.AgentInfo.Name, Version: first.AgentInfo.Version})
 	if v := first.ProtocolVersion.String(); v != strconv.Itoa(version) {
 		return event{Type: "end", Stop: "error", Word: "invalid_request", Text: fmt.Sprintf("it speaks version %s of the Agent Client Protocol, and descartes version %d: "+
-			"install a version of %s that speaks %d", cmp.Or(v, "(none told)"), version, b.argv[0], version)}
+			"install a version of %s that speaks %d", cmp.Or(v, "(none given)"), version, b.argv[0], version)}
 	}
 	session, err := b.open(ctx, first.AuthMethods)
 	if err != nil {
@@ -266,8 +262,7 @@ func (b *conversation) converse(ctx context.Context, prompt string) event {
 	return ending(stop.StopReason)
 }
 
-// open makes a session. An agent that wants a login first gets one if that
-// needs nobody: a key in the environment.
+// open starts a session. If the agent wants a login first, it gets one that needs nobody: a key in the environment.
 func (b *conversation) open(ctx context.Context, methods []authMethod) (session newSession, err error) {
 	params := map[string]any{"cwd": b.tree.dir, "mcpServers": []any{}}
 	err = b.rpc.call(ctx, "session/new", params, &session)
@@ -285,12 +280,11 @@ func (b *conversation) open(ctx context.Context, methods []authMethod) (session 
 	return session, b.rpc.call(ctx, "session/new", params, &session)
 }
 
-// wantsLogin is the code of an error that a login would mend.
+// wantsLogin is the code of an error that a login would fix.
 const wantsLogin = -32000
 
-// unattended reports whether the method works without a person: its variables
-// are set, or it is an API key's and the variable of that name is
-// (gemini-api-key, GEMINI_API_KEY).
+// unattended reports whether the method works without a person: its variables are set, or it is an API key's and the
+// variable of that name is set (gemini-api-key, GEMINI_API_KEY).
 func (m authMethod) unattended(env func(string) string) bool {
 	if m.Type == "env_var" {
 		for _, v := range m.Vars {
@@ -304,7 +298,7 @@ func (m authMethod) unattended(env func(string) string) bool {
 	return m.Type != "terminal" && strings.HasSuffix(id, "api-key") && env(strings.ToUpper(strings.ReplaceAll(id, "-", "_"))) != ""
 }
 
-// failure is the last event of a conversation that went wrong.
+// failure is the last event of a failed conversation.
 func (b *conversation) failure(during string, err error, methods []authMethod) event {
 	if err == errGone {
 		return event{Type: "exited", Word: "exited", Text: err.Error() + " to " + during}
@@ -368,20 +362,20 @@ func ending(reason string) event {
 	case "end_turn":
 		e.OK = true
 	case "max_tokens":
-		e.Word, e.Text = "error_max_tokens", "the model's answer reached its greatest length"
+		e.Word, e.Text = "error_max_tokens", "the model's answer reached its length limit"
 	case "max_turn_requests":
-		e.Word, e.Text = "error_max_turn_requests", "it reached its greatest number of requests in a turn"
+		e.Word, e.Text = "error_max_turn_requests", "it reached its limit of requests in a turn"
 	case "refusal":
-		e.Word, e.Text = "refusal", "the model refuses to go on with this task"
+		e.Word, e.Text = "refusal", "the model refuses to continue this task"
 	case "cancelled":
-		e.Word, e.Text = "cancelled", "it cancelled the turn, and nobody had asked for that"
+		e.Word, e.Text = "cancelled", "it cancelled the turn without being asked to"
 	default:
-		e.Text = fmt.Sprintf("it stopped for a reason that is not known: %q", oneline.Clip(reason, 100))
+		e.Text = fmt.Sprintf("it stopped for an unknown reason: %q", oneline.Clip(reason, 100))
 	}
 	return e
 }
 
-// account prints what the turn used, where that is told.
+// account prints what the turn used, if reported.
 func (b *conversation) account(s stopped) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -417,12 +411,11 @@ type update struct {
 	} `json:"cost"`
 }
 
-// outputLimit is how much of a tool's output, of a thought or of a repeated
-// prompt is printed: for a person who looks into the log.
+// outputLimit is how much of a tool's output, of a thought or of a repeated prompt is printed for a person who reads
+// the log.
 const outputLimit = 2 << 10
 
-// notified takes a notification. Those of other sessions, as of subagents, and of
-// kinds that are not known do not matter.
+// notified takes a notification. Those of other sessions, such as subagents', and of unknown kinds do not matter.
 func (b *conversation) notified(method string, params json.RawMessage) {
 	var n struct {
 		SessionID string `json:"sessionId"`
@@ -476,8 +469,8 @@ func (b *conversation) piece(u update) {
 	}
 }
 
-// tool prints a tool call when it begins and when its status changes. What is
-// only more of its output would take the last words from a message that follows.
+// tool prints a tool call when it begins and when its status changes. More output alone is not printed: it would
+// separate the agent's last words from the message they belong to.
 func (b *conversation) tool(f toolFields) {
 	c, known := b.calls[f.ToolCallID]
 	if !known {

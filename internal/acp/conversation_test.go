@@ -225,7 +225,7 @@ func TestFiles(t *testing.T) {
 	tree, around := wild(t)
 	out := play(t, tree, "files")
 	answers := strings.Split(strings.TrimSpace(out.text()), "\n")
-	want := []string{"Method not found", "{}", "{}", "{}", "not allowed: ../out.txt is outside", "outside the working tree", "leads nowhere", "not the agent's", "not the agent's", "not the agent's", "is a directory", "not a regular file", "Invalid params"}
+	want := []string{"Method not found", "{}", "{}", "{}", "not allowed: ../out.txt is outside", "outside the working tree", "a link to nothing", "not the agent's", "not the agent's", "not the agent's", "is a directory", "not a regular file", "Invalid params"}
 	for n, w := range want {
 		if n >= len(answers) || !strings.Contains(answers[n], w) {
 			t.Errorf("%d: got %q, want %s", n, answers[min(n, len(answers)-1)], w)
@@ -264,11 +264,11 @@ func TestEnds(t *testing.T) {
 		{"leaves", 1, "exited", 0, "it ended without an answer to session/prompt (exit status 0)"},
 		{"killed", 137, "exited", 0, "it ended without an answer to session/prompt (ended by signal 9 (SIGKILL))"},
 		{"version", 1, "invalid_request", 0, "it speaks version 2 of the Agent Client Protocol, and descartes version 1"},
-		{"refuses", 1, "refusal", 0, "the model refuses to go on with this task"},
-		{"tokens", 1, "error_max_tokens", 0, "the model's answer reached its greatest length"},
-		{"turns", 1, "error_max_turn_requests", 0, "it reached its greatest number of requests in a turn"},
-		{"gives-up", 1, "cancelled", 0, "it cancelled the turn, and nobody had asked for that"},
-		{"new-stop", 1, "", 0, `it stopped for a reason that is not known: "sunset"`},
+		{"refuses", 1, "refusal", 0, "the model refuses to continue this task"},
+		{"tokens", 1, "error_max_tokens", 0, "the model's answer reached its length limit"},
+		{"turns", 1, "error_max_turn_requests", 0, "it reached its limit of requests in a turn"},
+		{"gives-up", 1, "cancelled", 0, "it cancelled the turn without being asked to"},
+		{"new-stop", 1, "", 0, `it stopped for an unknown reason: "sunset"`},
 		{"limit", 1, "", 429, "You have exhausted your daily quota on this model."},
 		{"broken", 1, "", 0, "Internal error: the model server is down"},
 		{"raw", 1, "", 400, "API key not valid. INVALID_ARGUMENT"},
@@ -295,10 +295,10 @@ func TestModel(t *testing.T) {
 		{"models", "big", `"modelId":"big"`, "big", ""},
 		{"models", "big one", `"modelId":"big"`, "big", ""},
 		{"models", "small", "", "small", ""},
-		{"models", "huge", "", "small", `it has no model "huge": there are small, big`},
+		{"models", "huge", "", "small", `it has no model "huge", only small, big`},
 		{"options", "big", `"configId":"m","sessionId":"s1","value":"big"`, "big", ""},
 		{"options", "", "", "small", ""},
-		{"no-models", "big", "", "", "it does not let its model be chosen: leave --model big out"},
+		{"no-models", "big", "", "", "its model cannot be chosen here: leave out --model big"},
 	} {
 		var more []string
 		if tt.model != "" {

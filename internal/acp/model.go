@@ -61,8 +61,7 @@ func (s newSession) modelOption() (configOption, bool) {
 	return configOption{}, false
 }
 
-// chooseModel asks for the model that was wanted, and returns the one in use, ""
-// where that is not told.
+// chooseModel asks for the wanted model and returns the one in use, "" where unknown.
 func (b *conversation) chooseModel(ctx context.Context, s newSession) (string, error) {
 	option, isOption := s.modelOption()
 	current, offered := "", []configValue(nil)
@@ -76,14 +75,14 @@ func (b *conversation) chooseModel(ctx context.Context, s newSession) (string, e
 		offered = option.values()
 		_ = json.Unmarshal(option.Current, &current) // or not told
 	case b.model != "":
-		return "", noModel("it does not let its model be chosen: leave --model %s out, or set it in the agent's own settings", b.model)
+		return "", noModel("its model cannot be chosen here: leave out --model %s, or set it in the agent's own settings", b.model)
 	}
 	if b.model == "" {
 		return current, nil
 	}
 	id, ok := pick(offered, b.model)
 	if !ok {
-		return current, noModel("it has no model %q: there are %s", b.model, some(offered))
+		return current, noModel("it has no model %q, only %s", b.model, some(offered))
 	}
 	if id == current {
 		return current, nil
@@ -98,7 +97,7 @@ func (b *conversation) chooseModel(ctx context.Context, s newSession) (string, e
 	return id, nil
 }
 
-// pick finds a model by its id, or by the name that people see.
+// pick finds a model by its id or its display name.
 func pick(offered []configValue, want string) (string, bool) {
 	for _, m := range offered {
 		if m.Value == want {
@@ -125,7 +124,7 @@ func some(offered []configValue) string {
 	return cmp.Or(strings.Join(ids, ", "), "none")
 }
 
-// modelError is a model that is not to be had.
+// modelError is a model that is not available.
 type modelError struct{ text string }
 
 func (e *modelError) Error() string { return e.text }

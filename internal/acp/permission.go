@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// call is a tool call as far as it was told of. A request for permission may
-// name no more of it than its id.
+// call is what is known of a tool call. A request for permission may name no more of it than its id.
 type call struct {
 	Title, Kind, Status string
 	Paths               []string
 }
 
-// pathLimit is how many paths of one call are looked at; a call with more is refused.
+// pathLimit is how many paths of one call are checked; a call with more is refused.
 const pathLimit = 1000
 
 // merge adds what is newly known.
@@ -57,8 +56,8 @@ func (u toolFields) contents() (parts []toolContent) {
 	return parts
 }
 
-// paths are the files that the call says it touches: its locations, its diffs,
-// and what its raw input has under the names that tools use.
+// paths lists the files that the call says it touches: its locations, its diffs, and its raw input under the names
+// that tools use.
 func (u toolFields) paths() (list []string) {
 	for _, l := range u.Locations {
 		list = append(list, l.Path)
@@ -89,8 +88,8 @@ func (u toolFields) paths() (list []string) {
 	return list
 }
 
-// refusal says why a call is not allowed; "" where it is. Commands are: nothing
-// but a sandbox could tell what they touch.
+// refusal says why a call is not allowed; "" where it is. Commands are allowed: only a sandbox could tell what they
+// touch.
 func (t tree) refusal(c call) string {
 	find := t.findWritable
 	switch c.Kind {
@@ -139,8 +138,7 @@ func choose(options []option, kinds ...string) (option, bool) {
 	return option{}, false
 }
 
-// answer is what a request for permission is answered with. Once is enough:
-// what an agent asks next is judged by itself.
+// answer answers a request for permission. Allowing once is enough: the agent's next request is judged by itself.
 func (t tree) answer(c call, options []option) (chosen option, ok bool, why string) {
 	if why = t.refusal(c); why == "" {
 		if chosen, ok = choose(options, "allow_once", "allow_always"); ok {

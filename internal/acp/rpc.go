@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// lineLimit is the longest line that is read at all: what is longer can only be a file's content.
+// lineLimit is the longest line that is read; only a file's content can be longer.
 const lineLimit = 32 << 20
 
-// brokenWait is how long an answer of a program that reads no more may still take.
+// brokenWait is how long an answer may take when the program no longer reads.
 const brokenWait = 100 * time.Millisecond
 
 // message is a line of the protocol, which is JSON-RPC.
@@ -38,8 +38,8 @@ type rpcError struct {
 
 func (e *rpcError) Error() string { return e.Message }
 
-// rpc talks with a program, line by line. Of our requests one is under way at a time. What the program
-// sends is heard in its order, each message before the next line is read.
+// rpc talks with a program, line by line. One of our requests is under way at a time. The program's messages are
+// handled in order, each before the next line is read.
 type rpc struct {
 	to     io.Writer                                                    // what the program reads
 	serve  func(method string, params json.RawMessage) (any, *rpcError) // answers a request
@@ -54,7 +54,7 @@ type rpc struct {
 	answer  chan message // to the last request
 }
 
-// errGone is a program that went away without an answer.
+// errGone means that the program went away without an answer.
 var errGone = errors.New("it ended without an answer")
 
 // call sends a request and reads its answer into result.
@@ -154,7 +154,7 @@ func (c *rpc) take(line []byte, size int) {
 	}
 }
 
-// deliver hands an answer to who waits for it.
+// deliver hands an answer to the waiting call.
 func (c *rpc) deliver(m message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,8 +165,7 @@ func (c *rpc) deliver(m message) {
 	}
 }
 
-// readLine reads a line, of which at most lineLimit bytes are kept; size is its
-// whole length.
+// readLine reads a line and keeps at most lineLimit bytes of it; size is its whole length.
 func readLine(r *bufio.Reader) (line []byte, size int, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -181,8 +180,7 @@ func readLine(r *bufio.Reader) (line []byte, size int, err error) {
 	}
 }
 
-// lenient is false for what is no JSON. A member of another type than is
-// known counts as absent.
+// lenient is false for what is not JSON. A member with an unexpected type counts as absent.
 func lenient(err error) bool {
 	var other *json.UnmarshalTypeError
 	return err == nil || errors.As(err, &other)

@@ -23,7 +23,7 @@ func newTree(dir string) (tree, error) {
 	return tree{dir: real}, err
 }
 
-// outsideError says why a path is not for the agent.
+// outsideError says why the agent may not touch a path.
 type outsideError struct{ path, why string }
 
 func (e *outsideError) Error() string { return e.path + " is " + e.why }
@@ -40,7 +40,7 @@ func (t tree) find(path string) (string, error) {
 	}
 	real, ok := follow(full)
 	if !ok {
-		return "", &outsideError{path, "a link that leads nowhere"}
+		return "", &outsideError{path, "a link to nothing"}
 	}
 	rel, err := filepath.Rel(t.dir, real)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -83,15 +83,15 @@ func follow(path string) (real string, ok bool) {
 // fileLimit is the largest file that is written for an agent.
 const fileLimit = 8 << 20
 
-// write replaces a file, or makes it and the directories it lies in. Readers see
-// the old text or the new one; its permissions stay.
+// write replaces a file, or creates it with its directories. Readers see the old text or the new one; its permissions
+// stay.
 func (t tree) write(path, text string) (err error) {
 	rel, err := t.findWritable(path)
 	if err != nil {
 		return err
 	}
 	if len(text) > fileLimit {
-		return fmt.Errorf("%s: a text of %d bytes is too long: at most %d are taken", path, len(text), fileLimit)
+		return fmt.Errorf("%s: a text of %d bytes is too long: the limit is %d", path, len(text), fileLimit)
 	}
 	root, err := os.OpenRoot(t.dir)
 	if err != nil {

@@ -21,10 +21,11 @@ const (
 	tempHex  = 8 // hexadecimal digits after tempMark
 )
 
-// Write replaces the file at path by data: temporary file in the same directory, fdatasync, rename, fsync of the directory.
-// On an error before the rename the old file is untouched and the temporary one is removed; an error after it (the fsync of the
-// directory) leaves the new bytes in place, not yet certain to survive a power cut. An existing file keeps its mode; perm is for
-// a new one. A symbolic link at path is an error: whoever means its target names that. The directory must exist.
+// Write replaces the file at path with data: temporary file in the same directory, fdatasync, rename, fsync of the
+// directory. On an error before the rename the old file is untouched and the temporary one is removed; an error after
+// it (the fsync of the directory) leaves the new bytes in place, not yet certain to survive a power cut. An existing
+// file keeps its mode; perm is for a new one. A symbolic link at path is an error: name its target instead. The
+// directory must exist.
 func Write(fsys FS, path string, data []byte, perm os.FileMode) error {
 	mode, exists, err := replaceable(path, perm)
 	if err != nil {
@@ -42,7 +43,7 @@ func Write(fsys FS, path string, data []byte, perm os.FileMode) error {
 	return fsys.SyncDir(filepath.Dir(path))
 }
 
-// replaceable says whether there is a file at path, and the mode that the new one gets.
+// replaceable reports whether there is a file at path, and the mode that the new one gets.
 func replaceable(path string, perm os.FileMode) (mode os.FileMode, exists bool, err error) {
 	fi, err := os.Lstat(path)
 	switch {
@@ -109,7 +110,7 @@ func fill(f File, data []byte) error {
 	return err
 }
 
-// removed hides that the temporary file was not there: then there is nothing to remove.
+// removed ignores a missing temporary file: there is nothing to remove.
 func removed(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -117,8 +118,8 @@ func removed(err error) error {
 	return err
 }
 
-// Probe says why Write could not make its temporary file beside path, without writing anything. What it leaves when it is killed is
-// for Clean too.
+// Probe reports why Write could not make its temporary file beside path, without writing anything. If it is killed,
+// Clean removes what it leaves.
 func Probe(fsys FS, path string) error {
 	mode, _, err := replaceable(path, 0o600)
 	if err != nil {
@@ -132,8 +133,8 @@ func Probe(fsys FS, path string) error {
 	return errors.Join(f.Close(), removed(fsys.Remove(temp)))
 }
 
-// Clean removes the temporary files that writers of path left when they were killed, and says how many. Call it only when no other
-// process can be writing path.
+// Clean removes the temporary files that killed writers of path left, and returns how many. Call it only when no
+// other process can be writing path.
 func Clean(fsys FS, path string) (int, error) {
 	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+tempMark
 	entries, err := os.ReadDir(dir)
@@ -157,7 +158,7 @@ func Clean(fsys FS, path string) (int, error) {
 	return count, nil
 }
 
-// Replacer is Write on a file system, for who is to know neither it nor permissions.
+// Replacer is Write on a given file system, for callers that should know neither it nor permissions.
 func Replacer(fsys FS) func(path string, data []byte) error {
 	return func(path string, data []byte) error { return Write(fsys, path, data, 0o644) }
 }

@@ -51,8 +51,8 @@ type Line struct {
 	Indent     int    // columns before the marker of an entry, or before a text
 	Text       int    // where the words of a heading or an entry begin, behind the box
 	Number     string // before an entry: "3" for "3."
-	Box        rune   // what stands in the box of an entry, 0 where it has none
-	Mark       int    // where that stands
+	Box        rune   // the mark in an entry's box, 0 where it has none
+	Mark       int    // where that is
 }
 
 // Document is a text and what its lines are. It does not change after Parse.
@@ -65,14 +65,14 @@ type Document struct {
 	fences []Span
 }
 
-// LimitError says that a document is larger than can be read. Its message continues a sentence: "has 3 lines, at most 2 can be read".
+// LimitError says that a document is larger than allowed. Its message continues a sentence: "has 3 lines: at most 2 are allowed".
 type LimitError struct {
 	What      string
 	Have, Max int
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("has %d %s, at most %d can be read", e.Have, e.What, e.Max)
+	return fmt.Sprintf("has %d %s: at most %d are allowed", e.Have, e.What, e.Max)
 }
 
 // Parse reads a document. Headings are what CommonMark takes for headings outside of lists and quotes, with allowances for documents as

@@ -49,7 +49,7 @@ type caller struct {
 	state *journal.State
 	began time.Time
 	done  map[string]bool
-	quota map[string]time.Time // by backend, what was told of last
+	quota map[string]time.Time // by backend, what was reported last
 	told  Event                // of the last event that ends a run by itself
 	by    string               // the grant that passes what the gate asks next
 }
@@ -127,7 +127,7 @@ func (c *caller) end(n *Notice, e *journal.Event) {
 	case end == journal.BreakerOpen:
 		n.Event, n.Heading = Breaker, "the breaker opened"
 	case end == journal.QuotaUsedUp:
-		n.Event, n.Heading = Quota, "out of quota, the run has ended"
+		n.Event, n.Heading = Quota, "out of quota: the run has ended"
 	case end.Final() && end != journal.TasksBlocked:
 		n.Event, n.Heading = Finished, "finished"
 	default:

@@ -1,5 +1,6 @@
-// Package notify calls a person when a run needs one: it is over, a task is blocked, somebody asks, a quota is used up, the breaker opened.
-// It follows the run's journal; a run never waits for it, and does not end because nobody could be reached.
+// Package notify notifies a person when a run needs one: it is over, a task is blocked, somebody asks, a quota is
+// used up, the breaker opened. It follows the run's journal; a run never waits for it, and does not end because
+// nobody could be reached.
 package notify
 
 import (
@@ -15,7 +16,7 @@ import (
 	"descartes/loop/journal"
 )
 
-// Options say who is called for what.
+// Options say whom to notify of what.
 type Options struct {
 	Targets []string // commands, URLs, desktop, bell
 	On      []string // events; none means all
@@ -24,7 +25,7 @@ type Options struct {
 	Tag     string
 	Redact  *redact.Redactor // of what is sent; the journal of a run is masked already
 	Bell    func()
-	Warn    func(text string) // says once for each target that it cannot be reached
+	Warn    func(text string) // reports once for each target that it cannot be reached
 }
 
 func (o *Options) lookup(name string) (string, bool) {
@@ -36,7 +37,7 @@ func (o *Options) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// Notifier calls people for one run.
+// Notifier notifies people of one run's events.
 type Notifier struct {
 	opt     Options
 	on      []Event
@@ -50,7 +51,7 @@ type Notifier struct {
 	work sync.WaitGroup
 }
 
-// New refuses targets and events that there are not. Without targets it is nil, which calls nobody.
+// New refuses unknown targets and events. Without targets it is nil, which notifies nobody.
 func New(opt Options) (*Notifier, error) {
 	n := &Notifier{opt: opt, over: make(chan struct{}), pause: func(try int) time.Duration { return time.Duration(try*try) * time.Second }}
 	if n.opt.Bell == nil {
@@ -78,7 +79,7 @@ func New(opt Options) (*Notifier, error) {
 	return n, nil
 }
 
-// String names the targets and the events. Nothing of it is secret.
+// String names the targets and the events. It contains no secret.
 func (n *Notifier) String() string {
 	var names []string
 	for _, t := range n.targets {
@@ -101,7 +102,7 @@ func words(list []Event) (out []string) {
 const (
 	lookEvery = 300 * time.Millisecond
 	tries     = 4
-	waiting   = 100 // notices that a target which does not answer may have waiting
+	waiting   = 100 // notices that may wait for a target that does not answer
 )
 
 // Begin follows the journal at path from the run on that began last in it. It is called once.
@@ -125,7 +126,7 @@ func (n *Notifier) End() {
 	if n == nil {
 		return
 	}
-	n.once.Do(func() {}) // the run may never have begun
+	n.once.Do(func() {}) // the run may never have started
 	close(n.over)
 	for i, cut := range n.cuts {
 		t := &n.targets[i]
@@ -188,7 +189,7 @@ func lastBegin(events []journal.Event) int64 {
 
 func (n *Notifier) wanted(e Event) bool { return len(n.on) == 0 || slices.Contains(n.on, e) }
 
-// put hands a notice to every target. One whose queue is full has not answered for long.
+// put hands a notice to every target. A target with a full queue has not answered for a long time.
 func (n *Notifier) put(notice Notice) {
 	if n.opt.Redact != nil {
 		for _, text := range []*string{&notice.Heading, &notice.Message, &notice.Title} {
@@ -218,7 +219,7 @@ func (n *Notifier) deliver(ctx context.Context, t target, queue <-chan Notice) {
 	}
 }
 
-// send tries a few times. What a try came to that the end of ctx cut off says less than the one before it.
+// send tries a few times. A try that the end of ctx cut off says less than the one before it.
 func (n *Notifier) send(ctx context.Context, t target, notice *Notice) (err error) {
 	for try := 1; ; try++ {
 		one, done := context.WithTimeoutCause(ctx, t.most, t.gone(""))

@@ -147,7 +147,7 @@ func TestEnds(t *testing.T) {
 	}{
 		{"x", nil, journal.AllDone, "finished|shelf x: finished|0 tasks done, in "},
 		{"x", nil, journal.DeadlinePast, "finished|shelf x: ended: deadline reached|said\n"},
-		{"x", nil, journal.QuotaUsedUp, "quota|shelf x: out of quota, the run has ended|"},
+		{"x", nil, journal.QuotaUsedUp, "quota|shelf x: out of quota: the run has ended|"},
 		{"", nil, journal.GateBlocked, "blocked|shelf: the agent says that a person is needed|"},
 		{"", []*journal.Event{{Type: journal.IterationStarted, Iteration: 1}, {Type: journal.IterationFinished, Iteration: 1, Decision: journal.Decision(gate.Ask), Message: "Proceed?"}},
 			journal.GateAsks, "question|shelf: the loop asks|Proceed?"},
@@ -327,8 +327,8 @@ func TestTargets(t *testing.T) {
 		{"telegram:abc", "", "TOKEN@CHAT"},
 		{"telegram:$TOKEN", "", "TOKEN@CHAT"},
 		{"slack:$EMPTY", "", "EMPTY is not set"},
-		{"discord:nowhere", "", "no URL"},
-		{"https://", "", "no URL"},
+		{"discord:nowhere", "", "not a URL"},
+		{"https://", "", "not a URL"},
 		{" ", "", "empty"},
 	} {
 		opt := &Options{Env: env}

@@ -31,7 +31,7 @@ type target struct {
 // patience is how long a try may take, and the end of a run.
 type patience struct {
 	most time.Duration
-	late string // what is wrong with whoever takes longer
+	late string // what is wrong with a target that takes longer
 }
 
 func answers() patience { return patience{5 * time.Second, "it did not answer within"} }
@@ -42,13 +42,13 @@ func (p *patience) gone(of string) error {
 	return fmt.Errorf("%s %s%s", p.late, terminal.Spell(p.most), of)
 }
 
-// parse reads a target as a person writes it. Variables of env stand in its URL as $NAME or ${NAME}, so that no secret has to be written
-// down.
+// parse reads a target as a person writes it. A URL may contain variables of env as $NAME or ${NAME}, so that no
+// secret has to be written down.
 func parse(text string, opt *Options) (target, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	switch {
 	case strings.TrimSpace(text) == "":
-		return target{}, errors.New("an empty --notify: a command, a URL, desktop or bell is wanted")
+		return target{}, errors.New("--notify is empty: give a command, a URL, desktop or bell")
 	case text == "bell":
 		return target{"bell", func(context.Context, *Notice) error { opt.Bell(); return nil }, ends()}, nil
 	case text == "desktop":
@@ -103,14 +103,14 @@ func webhook(kind, full, rest string) (target, error) {
 	case "telegram":
 		at := strings.LastIndexByte(rest, '@')
 		if at < 1 || at == len(rest)-1 {
-			return target{}, errors.New("--notify telegram: telegram:TOKEN@CHAT is wanted, as in 'telegram:$TELEGRAM_TOKEN@12345'")
+			return target{}, errors.New("--notify telegram: write telegram:TOKEN@CHAT, as in 'telegram:$TELEGRAM_TOKEN@12345'")
 		}
 		form = telegram(rest[at+1:])
 		address = "https://api.telegram.org/bot" + rest[:at] + "/sendMessage"
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return target{}, fmt.Errorf("--notify %s: no URL that can be called", kind) // the URL may hold a secret
+		return target{}, fmt.Errorf("--notify %s: not a URL that can be called", kind) // the URL may hold a secret
 	}
 	user := u.User
 	u.User = nil
@@ -174,13 +174,13 @@ func cut(text string, most int) string {
 // finalError is of a call that is not tried again.
 type finalError struct{ error }
 
-// laterError is of one that is not to be tried again before a time.
+// laterError is a call that must not be tried again before a time.
 type laterError struct {
 	error
 	after time.Duration
 }
 
-// post calls a webhook. What went wrong is said without its URL.
+// post calls a webhook. Its errors do not contain the URL.
 func post(ctx context.Context, u *url.URL, user *url.Userinfo, m message) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(m.body))
 	if err != nil {
@@ -214,7 +214,7 @@ func post(ctx context.Context, u *url.URL, user *url.Userinfo, m message) error 
 	return errors.New(res.Status)
 }
 
-// fault says why a URL did not answer, in words that hold nothing of it but its host.
+// fault says why a URL did not answer, naming only its host.
 func fault(err error, u *url.URL) string {
 	var failed *url.Error
 	var errno syscall.Errno

@@ -37,7 +37,7 @@ func StartWrite(*os.File) error { return nil }
 // FinishWrite waits until a file's bytes are on their disk.
 func FinishWrite(f *os.File) error { return Sync(f) }
 
-// Share is not possible: macOS clones only to a file that is not there yet.
+// Share is not possible: macOS clones only to a file that does not exist yet.
 func Share(dst, src *os.File) error { return unix.ENOTSUP }
 
 // Entry is one name of a directory; Type is one of unix.DT_*.

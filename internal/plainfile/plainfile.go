@@ -19,9 +19,10 @@ type Error struct{ Path, Reason string }
 
 func (e *Error) Error() string { return e.Path + " " + e.Reason }
 
-// Open opens the regular file at path for reading. A relative path is one below root. What lies in a project, which is a repository
-// or the folder root, is reached by no link that leads out of it. Elsewhere, where no agent writes, links are followed. What is no
-// regular file is an *Error, and opening it never hangs; a missing file is fs.ErrNotExist.
+// Open opens the regular file at path for reading. A relative path is one below root. In a project, which is a
+// repository or the folder root, links that lead out of it are not followed; elsewhere, where no agent writes, links
+// are followed. Anything but a regular file is an *Error, and opening it never hangs; a missing file is
+// fs.ErrNotExist.
 func Open(root, path string) (*os.File, error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK // a FIFO would else wait for its writer
 	project, full, rel, err := locate(root, path)
@@ -47,7 +48,7 @@ func Open(root, path string) (*os.File, error) {
 	return f, nil
 }
 
-// Read returns the bytes of the file that Open opens. One of more than limit bytes is an *Error.
+// Read returns the bytes of the file that Open opens. More than limit bytes are an *Error.
 func Read(root, path string, limit int64) ([]byte, error) {
 	f, err := Open(root, path)
 	if err != nil {
@@ -59,7 +60,7 @@ func Read(root, path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if fi.Size() > limit {
-		return nil, &Error{path, fmt.Sprintf("has %d bytes, at most %d can be read", fi.Size(), limit)}
+		return nil, &Error{path, fmt.Sprintf("has %d bytes: at most %d are allowed", fi.Size(), limit)}
 	}
 	var b bytes.Buffer
 	b.Grow(int(fi.Size()) + bytes.MinRead)
@@ -72,9 +73,9 @@ func Read(root, path string, limit int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Writable says whether a file of ours may be written at path: no link lies on the way to it in the project, and what is there is a
-// regular file or nothing. Otherwise it is an *Error: an agent could have aimed the write at another file. A path in no project is
-// its owner's.
+// Writable says whether a file of ours may be written at path: no link is on the way to it in the project, and it is
+// a regular file or does not exist. Otherwise it returns an *Error: an agent could have aimed the write at another
+// file. Outside projects every path is allowed.
 func Writable(root, path string) error {
 	project, _, rel, err := locate(root, path)
 	if err != nil {
@@ -103,9 +104,9 @@ func Writable(root, path string) error {
 	return nil
 }
 
-// locate finds the project that a path lies in, and the path below it; rel is "" where it lies in none. The project is a repository,
-// or the folder root where that is none. Of a path with links the one that counts is the project that holds the first of
-// them: another that a link leads to is elsewhere.
+// locate finds the project that a path is in, and the path below it; rel is "" where it is in none. The project is a
+// repository, or the folder root where that is none. For a path with links, the project of the first link counts:
+// wherever the link leads is elsewhere.
 func locate(root, path string) (project, full, rel string, err error) {
 	full = path
 	if !filepath.IsAbs(full) {
@@ -116,7 +117,7 @@ func locate(root, path string) (project, full, rel string, err error) {
 	}
 	var top os.FileInfo
 	if root != "" {
-		top, _ = os.Stat(root) // a root that is not there holds nothing
+		top, _ = os.Stat(root) // a missing root contains nothing
 	}
 	for end := 1; end <= len(full); end++ {
 		if end < len(full) && full[end] != filepath.Separator {
@@ -140,7 +141,7 @@ func locate(root, path string) (project, full, rel string, err error) {
 	return "", full, "", nil
 }
 
-// around is the nearest folder, dir or one above it, that is a repository or the one that top is; "" for none.
+// around is the nearest folder, dir or one above it, that is a repository or top; "" for none.
 func around(dir string, top os.FileInfo) string {
 	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
@@ -171,9 +172,9 @@ func explain(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return &fs.PathError{Op: "open", Path: path, Err: syscall.ENOENT}
 	case errors.As(err, &p) && strings.Contains(p.Err.Error(), "escapes"):
-		return &Error{path, "is a link, or lies behind one, that leads out of the project; it is not followed"}
+		return &Error{path, "is a link, or is behind one, that leads out of the project; it is not followed"}
 	case errors.Is(err, syscall.ELOOP):
-		return &Error{path, "is a circle of links, or too many in a row"}
+		return &Error{path, "is a circle of links, or a chain of too many"}
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV):
 		return &Error{path, "is not a regular file"}
 	}

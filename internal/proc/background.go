@@ -50,7 +50,7 @@ func StartBackground(argv, env []string, stdin *os.File, stdout, stderr io.Write
 		}
 		b.copying.Go(func() {
 			defer ours.Close()
-			_, _ = io.Copy(w, ours) // who cannot be told anything misses nothing else
+			_, _ = io.Copy(w, ours) // if nobody hears it, nothing else is lost
 		})
 		return their, nil
 	}
@@ -99,8 +99,8 @@ func (b *Background) Await() (word string, code int, err error) {
 	return "", 0, err
 }
 
-// Ready is the other side: it tells who started us in the background that we are ready, by a word, and has all that is
-// printed from now on go into a file.
+// Ready is the other side: it sends a word to whoever started us in the background, to say that we are ready, and
+// redirects all later output to a file.
 type Ready struct{ f *os.File }
 
 // NewReady takes the descriptor over, so that no child of ours gets it.

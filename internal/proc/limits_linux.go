@@ -187,7 +187,7 @@ type groupPlace struct {
 	controllers  []string
 }
 
-// groupPlaces reads where this process stands in each hierarchy.
+// groupPlaces finds this process in each hierarchy.
 func groupPlaces() (places []groupPlace) {
 	const root = "/sys/fs/cgroup"
 	b, err := os.ReadFile("/proc/self/cgroup")

@@ -47,7 +47,7 @@ func killTree(pgid int, _ map[int]bool) []int {
 	return []int{pgid}
 }
 
-// stopped cannot be told here.
+// stopped is unknown here.
 func stopped(int) bool { return false }
 
 func pids(set map[int]bool) (text string) {
@@ -69,7 +69,7 @@ func born(int) int { return 0 }
 // Within finds nothing here: where other processes work cannot be read.
 func Within(...string) map[int][]string { return nil }
 
-// limiter would hold a command within limits; here there is none.
+// limiter would enforce limits; here there are none.
 type limiter struct{}
 
 func (s *server) limit(c process.Limits) (*limiter, error) {

@@ -33,8 +33,8 @@ type Call struct {
 	Limit int // most bytes of standard output; more is an error. 0 is DefaultLimit
 }
 
-// Reply is what such a program came to. Code is its exit status, whatever
-// that is; of Stderr at most the first 64 KiB are kept.
+// Reply is the outcome of such a program. Code is its exit status, whatever that is; Stderr has at most its first 64
+// KiB.
 type Reply struct {
 	Stdout, Stderr []byte
 	Code           int

@@ -129,10 +129,9 @@ func (w *sandboxed) drain() {
 	w.copied.Wait()
 }
 
-// unwrap reads what bubblewrap told once the command is over: how the program
-// inside ended, or that it never ran, which is a fault and no result. A
-// program killed by a signal shows as 128 and its number; there is no telling
-// it from one that exits so, and it is said as what it nearly always is.
+// unwrap reads bubblewrap's report once the command is over: how the program inside ended, or that it never ran,
+// which is a fault and no result. A program killed by a signal shows as 128 and its number; a program that exits with
+// that status looks the same, but that is rare.
 func (j *job) unwrap() (fault error) {
 	w := j.sandboxed
 	if w == nil {

@@ -324,7 +324,7 @@ func (s *server) spawn(j *job) (fault error) {
 	case err == syscall.EAGAIN || err == syscall.ENOMEM || err == syscall.EMFILE || err == syscall.ENFILE:
 		return fmt.Errorf("start %s: %w", c.Argv[0], err)
 	case err == syscall.E2BIG:
-		err = errors.New("arguments and environment are longer than the system takes")
+		err = errors.New("arguments and environment are longer than the system allows")
 	case err == syscall.ENOENT:
 		// It was there a moment ago: the interpreter of its first line is not.
 		err = errors.New("its interpreter (the first line of the script) does not exist")

@@ -284,7 +284,7 @@ func (s *Shim) Close() error {
 	return nil
 }
 
-// request is what a shim is told: to run a command, or, without one, to end the one that runs.
+// request asks a shim to run a command or, without one, to end the running one.
 type request struct {
 	Command  *process.Command
 	ExitFile string // where its end is recorded

@@ -67,8 +67,7 @@ func inMemory(f *os.File) (*os.File, error) {
 	return copied, nil
 }
 
-// widen gives a pipe room, as much as there is to be had: clients that do not wait for who reads lose the rest at
-// their exit.
+// widen makes a pipe as large as possible: clients that do not wait for their reader lose the rest at their exit.
 func widen(pipe *os.File) {
 	for size := 1 << 20; size > 64<<10; size /= 2 {
 		if _, err := unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, size); err == nil {

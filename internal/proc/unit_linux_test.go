@@ -29,7 +29,7 @@ func TestExitString(t *testing.T) {
 		}
 	}
 	long := &process.TooLongError{What: "argument 1 of sh", Len: 200000}
-	if got, want := long.Error(), "argument 1 of sh is 200000 bytes long, the system takes at most 131071"; got != want {
+	if got, want := long.Error(), "argument 1 of sh is 200000 bytes long, and the system allows at most 131071"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -7,7 +7,7 @@
 // In its own lines the promise WORD is made by
 //
 //   - <promise>WORD</promise> on a line of its own, or on three lines of its own;
-//   - the same as the very last thing that is said, after a blank: "All done. <promise>WORD</promise>".
+//   - the same at the very end of the message, after a blank: "All done. <promise>WORD</promise>".
 //     A sentence about the tag is no promise;
 //   - the word alone on a line, in any case.
 //

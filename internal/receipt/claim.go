@@ -86,7 +86,7 @@ func (c *Claim) examine(on, tree string) {
 		case TestResultType:
 			var t TestResult
 			if json.Unmarshal(l.Statement.Predicate, &t) != nil || len(t.Configuration) != 1 {
-				c.wrong("a test result of it cannot be read")
+				c.wrong("one of its test results cannot be read")
 				continue
 			}
 			if _, twice := results[t.Configuration[0].Name]; twice {

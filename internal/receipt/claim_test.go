@@ -48,8 +48,8 @@ func TestForgedNotesAreRefused(t *testing.T) {
 		"a look that objected":    {again(t, func(f *Facts) { f.Attempt.Result.Looks[0].Objects = true }), "guard objected"},
 		"another kind":            {slices.Concat(whole, [][]byte{edited(whole[1], TestResultType, "https://example.org/else")}), `it has a statement of the unknown type "https://example.org/else"`},
 		"a statement of nobody's": {slices.Concat(whole, other[1:2]), `it has a statement about "x/2" without a receipt`},
-		"no statement":            {[][]byte{[]byte(`{"a":1}`)}, "a line of it is no in-toto statement"},
-		"half a line":             {slices.Concat(whole[:2], [][]byte{whole[2][:50]}), "a line of it is no JSON: unexpected end of JSON input"},
+		"no statement":            {[][]byte{[]byte(`{"a":1}`)}, "one of its lines is not an in-toto statement"},
+		"half a line":             {slices.Concat(whole[:2], [][]byte{whole[2][:50]}), "one of its lines is not JSON: unexpected end of JSON input"},
 	} {
 		claims, err := Claims(commitOne, treeOne, Text(tt.note))
 		var wrong []string

@@ -19,7 +19,7 @@ const NotesRef = "refs/notes/descartes"
 
 // Line is a line of a note that holds a statement.
 type Line struct {
-	Text      []byte // as it stands there
+	Text      []byte // as it is in the note
 	Statement Statement
 	Payload   []byte    // its bytes, which digests and signatures are of
 	Envelope  *Envelope // nil where it is not signed
@@ -51,20 +51,20 @@ func Read(note []byte) (lines []Line, err error) {
 func parse(text []byte) (l Line, err error) {
 	var e Envelope
 	if err := json.Unmarshal(text, &e); err != nil {
-		return l, fmt.Errorf("a line of it is no JSON: %w", err)
+		return l, fmt.Errorf("one of its lines is not JSON: %w", err)
 	}
 	l.Text = text
 	if l.Payload = text; e.PayloadType != "" {
 		if e.PayloadType != payloadType {
-			return l, fmt.Errorf("an envelope of it holds %q", e.PayloadType)
+			return l, fmt.Errorf("one of its envelopes contains %q", e.PayloadType)
 		}
 		l.Envelope, l.Payload = &e, e.Payload
 	}
 	if err := json.Unmarshal(l.Payload, &l.Statement); err != nil {
-		return l, fmt.Errorf("a statement of it is no JSON: %w", err)
+		return l, fmt.Errorf("one of its statements is not JSON: %w", err)
 	}
 	if l.Statement.Type != StatementType {
-		return l, errors.New("a line of it is no in-toto statement")
+		return l, errors.New("one of its lines is not an in-toto statement")
 	}
 	return l, nil
 }
@@ -99,14 +99,14 @@ func receiptsIn(lines []Line) (out []Receipt, err error) {
 		}
 		var r Receipt
 		if err := json.Unmarshal(l.Statement.Predicate, &r); err != nil {
-			return out, fmt.Errorf("a receipt of it cannot be read: %w", err)
+			return out, fmt.Errorf("one of its receipts cannot be read: %w", err)
 		}
 		out = append(out, r)
 	}
 	return out, nil
 }
 
-// Held are the receipts of a note as they stand there; nobody looked whether they are true. A line that cannot be read hides the rest.
+// Held are the receipts in a note, unverified. A line that cannot be read hides the rest.
 func Held(note []byte) []Receipt {
 	lines, _ := Read(note)
 	out, _ := receiptsIn(lines)

@@ -21,7 +21,7 @@ import (
 	"descartes/verify"
 )
 
-// Verdict is what a recheck came to.
+// Verdict is the outcome of a recheck.
 type Verdict string
 
 // The verdicts.
@@ -227,7 +227,7 @@ func (k *Recheck) differences(r *Receipt) []string {
 	for _, c := range r.Checks {
 		switch run, ok := mine[c.Name]; {
 		case !ok:
-			out = append(out, fmt.Sprintf("it passed the check %s then, which is none now: %s", c.Name, c.Command))
+			out = append(out, fmt.Sprintf("it passed the check %s then, which no longer exists: %s", c.Name, c.Command))
 		case run != c.Command:
 			out = append(out, fmt.Sprintf("the check %s was another command then: %s", c.Name, c.Command))
 		}
@@ -249,7 +249,7 @@ func (k *Recheck) unproven(ctx context.Context, hash string, l *Looked) error {
 	for _, task := range w.Tasks {
 		if !slices.ContainsFunc(l.Claims, func(c Rechecked) bool { return c.Task == task }) && (k.Tag == "" || k.Tag == k.tags[w.Loop]) {
 			l.Claims = append(l.Claims, Rechecked{Tag: k.tags[w.Loop], Task: task, Loop: w.Loop, Commit: hash, Found: "nothing", Verdict: CannotTell, Notes: []string{},
-				Reasons: []string{"the commit says that it holds the task, and there is no receipt of it"}})
+				Reasons: []string{"the commit says that it contains the task, but the task has no receipt"}})
 		}
 	}
 	return nil

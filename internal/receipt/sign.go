@@ -136,13 +136,13 @@ func ReadSigners(text []byte) (*Signers, error) {
 		case len(f) >= 3 && f[1] == "openpgp":
 			print := strings.ToUpper(strings.Join(f[2:], ""))
 			if len(print) < 40 || strings.Trim(print, "0123456789ABCDEF") != "" {
-				return nil, fmt.Errorf("%q is no fingerprint of a gpg key: gpg --fingerprint shows its 40 digits", strings.Join(f[2:], " "))
+				return nil, fmt.Errorf("%q is not the fingerprint of a gpg key: gpg --fingerprint shows its 40 digits", strings.Join(f[2:], " "))
 			}
 			s.gpg[print] = f[0]
 		case len(f) >= 3:
 			s.ssh = append(s.ssh, strings.TrimRight(line, "\n"))
 		default:
-			return nil, fmt.Errorf("%q is no line of an allowed_signers file: it has a name, a kind of key, and the key", strings.TrimSpace(line))
+			return nil, fmt.Errorf("%q is not a line of an allowed_signers file: a name, a kind of key, and the key", strings.TrimSpace(line))
 		}
 	}
 	return s, nil

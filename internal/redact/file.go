@@ -44,7 +44,7 @@ func (m *Redactor) File(path string, from int64) (masked bool, err error) {
 		}
 	}()
 	if now, err := f.Stat(); err != nil || !os.SameFile(seen, now) {
-		return false, fmt.Errorf("mask %s: it became another file meanwhile", path)
+		return false, fmt.Errorf("mask %s: the file was replaced meanwhile", path)
 	}
 	if masked, err = m.overwrite(f, from, seen.Size()); err != nil {
 		return masked, fmt.Errorf("mask %s: %w", path, err)

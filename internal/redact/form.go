@@ -43,7 +43,7 @@ func escaped(value string) []string {
 	return list
 }
 
-// inJSON is a text as it stands between the quotes of a JSON string.
+// inJSON is a text as it appears between the quotes of a JSON string.
 func inJSON(s string, html bool) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// MinLength is the length, in bytes, below which a value cannot be told from ordinary text.
+// MinLength is the length, in bytes, below which a value looks like ordinary text.
 const MinLength = 8
 
 // Redactor finds a set of values in all their forms. A nil *Redactor finds nothing and costs nothing. It is

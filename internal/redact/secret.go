@@ -48,7 +48,7 @@ func Parts(name, value string, words []string) []string {
 	return append(out, members(value)...)
 }
 
-// rawPassword is a URL's password as it stands there.
+// rawPassword is a URL's password as written.
 func rawPassword(value string) string {
 	_, rest, _ := strings.Cut(value, "://")
 	rest, _, _ = strings.Cut(rest, "/")

@@ -144,7 +144,7 @@ func AttemptTable(id string, list []Attempt) string {
 	return s.String()
 }
 
-// CompareSpecs says of attempts in their order what each was told that the one before was not.
+// CompareSpecs says of attempts, in order, what each one's spec had that the previous one's did not.
 func CompareSpecs(list []loop.PastAttempt) {
 	for i := 1; i < len(list); i++ {
 		if before, a := &list[i-1], &list[i]; before.Spec != "" && a.Spec != "" {
@@ -165,7 +165,7 @@ func changes(oldName, old, newName, text string) string {
 // AttemptsText shows a task's attempts side by side, for a person or as Markdown. chosen is the text kept for the next one.
 func (b *Board) AttemptsText(task *tasks.Task, list []loop.PastAttempt, chosen string, markdown bool) string {
 	if len(list) == 0 {
-		return "task " + terminal.Clean(task.ID) + " has no attempts in a loop that is known here\n"
+		return "task " + terminal.Clean(task.ID) + " has no attempts in any loop known here\n"
 	}
 	s := sheet{markdown: markdown}
 	s.heading(1, fmt.Sprintf("task %s  %s: %s, %s in loop %s", terminal.Clean(task.ID), terminal.Clean(task.Title), b.Graph.Status(task.ID), terminal.Count(len(list), "attempt"), terminal.Clean(list[0].Loop)))
@@ -189,7 +189,7 @@ func IterationsText(st *loop.State, list []loop.PastAttempt, chosen string, mark
 	s.attempts(list)
 	if chosen != "" {
 		s.heading(2, "next iteration: a chosen text")
-		s.block("it is told", chosen)
+		s.block("the text", chosen)
 	}
 	if !markdown && !st.Completed {
 		tune := "descartes loop tune --name " + st.ID

@@ -21,8 +21,8 @@ import (
 	"descartes/tasks"
 )
 
-// Board is a tag as it stands now: its task list and graph, with what the journal of a loop knows
-// beyond the task file, and the commits of its waves.
+// Board is a tag now: its task list and graph, with what a loop's journal knows beyond the task file, and the commits
+// of its waves.
 type Board struct {
 	Root    string
 	Here    string // what a command needs besides where it is typed
@@ -414,7 +414,7 @@ func (b *Board) Explain() string {
 		fmt.Fprintf(&out, "%s: %s\n", terminal.Clean(w.Task), terminal.Clean(w.String()))
 	}
 	if out.Len() == 0 {
-		return "no task waits to be started\n"
+		return "no task is waiting to start\n"
 	}
 	return out.String()
 }

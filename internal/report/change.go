@@ -15,7 +15,7 @@ type Change struct {
 	Removed []string       `json:"removed"`
 	Changed []ChangedField `json:"changed"`
 
-	was, now *tasks.File // was is nil for a list that is not there yet
+	was, now *tasks.File // was is nil for a list that does not exist yet
 }
 
 // ChangedField is what becomes of a task that stays.

@@ -42,9 +42,9 @@ func (p *Events) line(e *journal.Event) string {
 		return fmt.Sprintf("loop %s started", e.Loop)
 	case journal.LoopResumed:
 		if n := len(e.Tasks); n > 0 {
-			return fmt.Sprintf("loop %s goes on, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
+			return fmt.Sprintf("loop %s resumed, %s tried again", e.Loop, terminal.Count(n, "blocked task"))
 		}
-		return fmt.Sprintf("loop %s goes on", e.Loop)
+		return fmt.Sprintf("loop %s resumed", e.Loop)
 	case journal.WaveStarted:
 		return p.waveLine(e)
 	case journal.AttemptStarted:
@@ -357,7 +357,7 @@ func gateLines(e *journal.Event) string {
 
 // LookWords says what is being done to an attempt that passed its verification.
 func LookWords(look string) string {
-	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run", "prove": "its tests are put to the proof", "mutants": "small faults are put into its code", "strength": "wrong solutions are put to its tests", "review": "a reviewer reads it"}[look]; words != "" {
+	if words := map[string]string{"guard": "the guard compares the checks", "holdout": "held-out checks run", "prove": "its tests must prove themselves", "mutants": "small faults are put into its code", "strength": "its tests face wrong solutions", "review": "a reviewer reads it"}[look]; words != "" {
 		return words
 	}
 	return "the " + terminal.Clean(look) + " looks at it"

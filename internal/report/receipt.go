@@ -180,7 +180,7 @@ func RecheckEnd(list []receipt.Looked) string {
 		s += fmt.Sprintf(", %d do not", x)
 	}
 	if x := n[receipt.CannotTell]; x > 0 {
-		s += fmt.Sprintf(", of %d nobody can tell", x)
+		s += fmt.Sprintf(", %d unclear", x)
 	}
 	if without > 0 {
 		s += "; no receipt is about " + terminal.Count(without, "commit")

@@ -18,7 +18,7 @@ import (
 	"descartes/verify"
 )
 
-// Status is a loop and the tag that it runs over, as they stand now.
+// Status is a loop and its tag, as they are now.
 type Status struct {
 	root   string
 	View   loop.View
@@ -304,7 +304,7 @@ func phaseWords(a *journal.Attempt) string {
 	return "nobody works on it"
 }
 
-// current are the tasks that are worked on, or that a loop which is dead or between two attempts has begun.
+// current lists the tasks that are worked on, or that a loop which is dead or between two attempts has started.
 func (st *Status) current() (ids []string) {
 	for _, a := range st.running() {
 		if a.Task != "" && !slices.Contains(ids, a.Task) {

@@ -14,7 +14,7 @@ import (
 	"descartes/verify"
 )
 
-// Summary is what a run came to, for a person who was not there.
+// Summary is the outcome of a run, for a person who was away.
 type Summary struct {
 	*Board // nil: of a loop over a prompt
 	Run    Run
@@ -26,7 +26,7 @@ type Summary struct {
 	Later  bool         // the loop's settings are saved ones: no flags are known that would give them again
 }
 
-// Summary is a loop as it stands, for a report. here is what a command needs besides where it is typed.
+// Summary is a loop's current state, for a report. here is what a command typed elsewhere needs in addition.
 func (st *Status) Summary(here string) *Summary {
 	s, h := &st.View.State, st.View.History
 	if st.Board != nil {
@@ -318,7 +318,7 @@ func (s *Summary) keptWhere() string {
 	case s.Run.State.Iteration == 0:
 		return "the working tree is as it was, no agent ran"
 	}
-	return "what the agents wrote is in the working tree; no commit holds it"
+	return "what the agents wrote is in the working tree, in no commit"
 }
 
 func (p *page) noticed(s *loop.State) {
@@ -375,7 +375,7 @@ func (p *page) undone(s *loop.State) {
 // verifyLeft names the files that only the verify command made, and those that git ignored before an attempt.
 func (p *page) verifyLeft(s *loop.State) {
 	if n := len(s.VerifyLeft); n > 0 {
-		p.say("in no commit: %s (made by verify, or ignored before); have git ignore them", terminal.Clean(terminal.Few(s.VerifyLeft, 8)))
+		p.say("in no commit: %s (made by verify, or ignored before); add them to .gitignore", terminal.Clean(terminal.Few(s.VerifyLeft, 8)))
 	}
 }
 
@@ -527,7 +527,7 @@ func (s *Summary) promptText(paint terminal.Paint) string {
 	}
 	p.say("%s: %s (loop %s, %s, %s)", paint.In(terminal.Bold, head), terminal.Clean(cmp.Or(e.Outcome.Message, Readable(st.ExitReason.Type))), st.ID, terminal.Count(st.Iteration, "iteration"), terminal.Duration(s.Took))
 	if e.Outcome.Ending == journal.GitRefused {
-		p.say("kept: what the agent wrote is %s; no commit holds what this iteration changed", e.where())
+		p.say("kept: what the agent wrote is %s; what this iteration changed is in no commit", e.where())
 	}
 	p.unpushed(*e)
 	p.verifyLeft(st)

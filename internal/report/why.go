@@ -181,17 +181,17 @@ func (w *Why) done(commit func(loop string) string) {
 	}
 	w.failures()
 	if w.Commit != "" {
-		w.say("Commit %s holds it.", Short(w.Commit))
+		w.say("Commit %s contains it.", Short(w.Commit))
 		w.Next = "git show --stat " + Short(w.Commit)
 		w.proof()
 		return
 	}
 	switch {
 	case w.live():
-		w.say("No commit holds it yet: its wave is not over.")
+		w.say("No commit contains it yet: its wave is not finished.")
 		w.Next = "descartes loop status" + w.here
 	case w.view != nil && !w.view.State.Completed:
-		w.say("No commit holds it yet.")
+		w.say("No commit contains it yet.")
 		end := w.view.State.ExitReason
 		if end.Message != "" {
 			w.say("Its loop stopped: %s", end.Message)
@@ -201,7 +201,7 @@ func (w *Why) done(commit func(loop string) string) {
 			w.Next = w.resume(" --yes")
 		}
 	default:
-		w.say("No commit is known to hold it.")
+		w.say("No commit is known to contain it.")
 		w.Next = "git status"
 	}
 }
@@ -271,7 +271,7 @@ func (w *Why) givenUp(id string) *loop.Blocked {
 func (w *Why) blocked() {
 	b := w.givenUp(w.Task.ID)
 	if b == nil {
-		w.say("Its status is %s in the task list. No unfinished loop that is known here blocked it.", w.Status)
+		w.say("Its status is %s in the task list. No unfinished loop known here blocked it.", w.Status)
 		w.lastFailure()
 		w.Next = w.command("loop start --retry-blocked")
 		if w.live() {
@@ -286,7 +286,7 @@ func (w *Why) blocked() {
 		w.Next = w.command("answer --edit " + terminal.Quote(w.Task.ID))
 		return
 	}
-	w.say("Loop %s gave it up on %s, after %s:", w.Loop, terminal.Moment(b.At), terminal.Count(b.Attempts, "attempt"))
+	w.say("Loop %s gave up on it on %s, after %s:", w.Loop, terminal.Moment(b.At), terminal.Count(b.Attempts, "attempt"))
 	w.say("%s", b.Reason)
 	for _, what := range b.Denied {
 		w.say("The sandbox refused %s", what)
@@ -308,7 +308,7 @@ func (w *Why) lastFailure() {
 
 func (w *Why) running() {
 	if !w.live() {
-		w.say("The task list says so, and no loop works on it: it is run again by the next one.")
+		w.say("The task list says so, and no loop works on it: the next loop runs it again.")
 		w.Next = w.start()
 		return
 	}
@@ -368,7 +368,7 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 			w.say("Task %s %s is %s.", id, terminal.FitWords(t.Title, 50), state)
 		}
 	} else {
-		w.say("Nothing stands in its way.")
+		w.say("Nothing keeps it from running.")
 	}
 	if a := w.accepted; a != nil {
 		w.say("A person accepted attempt %d of loop %s: the next run takes its work.", a.Attempt, a.Loop)
@@ -382,7 +382,7 @@ func (w *Why) toDo(cause string, commit func(loop string) string) {
 	switch {
 	case w.live():
 		w.Loop = w.view.State.ID
-		w.say("Loop %s is running and takes it up in its turn.", w.Loop)
+		w.say("Loop %s is running and will get to it.", w.Loop)
 	default:
 		w.say("No loop is running.")
 	}

@@ -46,8 +46,7 @@ func ownVars() map[string]string {
 		"OPENCODE_CONFIG_DIR": "opencode", "COPILOT_HOME": "copilot", "CLINE_DIR": "cline"}
 }
 
-// elsewhere is where a place of the home lies for programs that are told by a
-// variable.
+// elsewhere is where a place of the home is for programs that find it by a variable.
 func (b *Box) elsewhere(name string) (list []string) {
 	for _, v := range [][2]string{
 		{"XDG_CONFIG_HOME", ".config/"}, {"XDG_DATA_HOME", ".local/share/"}, {"XDG_STATE_HOME", ".local/state/"}, {"XDG_CACHE_HOME", ".cache/"},
@@ -68,7 +67,7 @@ func (b *Box) elsewhere(name string) (list []string) {
 // conceal hides a place, unless the tree or the home would go with it. A folder
 // .env is no file of settings but programs.
 func (b *Box) conceal(path string) {
-	if _, err := os.Lstat(path); err != nil { // most are not there, and this is quick
+	if _, err := os.Lstat(path); err != nil { // most do not exist, and this is quick
 		return
 	}
 	real, err := filepath.EvalSymlinks(path)

@@ -262,7 +262,7 @@ func (b *Box) makeCaches() {
 	}
 }
 
-// show makes a place readable that lies in one that is hidden.
+// show makes a place readable that is in a hidden one.
 func (b *Box) show(path string) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || within(real, b.c.Top) {
@@ -296,8 +296,8 @@ func (b *Box) program() {
 	}
 }
 
-// beside shows the folder below /tmp that a program lies in, in which it may have what it reads: a
-// script there is one of the user's own. Another's folder stays hidden, and so do all in strict.
+// beside shows the folder below /tmp that a program is in, since a user's own script may read files beside it.
+// Another user's folder stays hidden, and in strict mode so do all.
 func (b *Box) beside(program string) {
 	if b.c.Mode != Auto {
 		return

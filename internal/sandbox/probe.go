@@ -15,7 +15,7 @@ import (
 // probeBound is how long a probe may take.
 const probeBound = 10 * time.Second
 
-// CannotError says why no sandbox can be had, and what to do about it.
+// CannotError says why there is no sandbox here, and what to do about it.
 type CannotError struct{ Why, Fix string }
 
 func (e *CannotError) Error() string { return e.Why }

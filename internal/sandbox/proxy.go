@@ -150,7 +150,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	host, port, err := hostPort(r.URL.Host, standard)
 	if !tunnel && r.URL.Scheme != "http" || r.URL.User != nil || tunnel && r.URL.Path != "" {
-		err = errors.New("no request for a proxy")
+		err = errors.New("not a proxy request")
 	}
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
@@ -221,7 +221,7 @@ func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if !allowed(p.hosts, host, port) {
 		p.note(host, port)
-		return nil, fmt.Errorf("%s is not among the hosts that the sandbox may reach; sandbox_domains in descartes.yaml adds it", net.JoinHostPort(host, port))
+		return nil, fmt.Errorf("%s is not among the hosts that the sandbox may reach; to allow it, add it to sandbox_domains in descartes.yaml", net.JoinHostPort(host, port))
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return p.dial(ctx, "tcp", netip.AddrPortFrom(addr, portNumber(port)).String())
@@ -249,7 +249,7 @@ func (p *Proxy) reach(ctx context.Context, target string) (net.Conn, error) {
 	err = fmt.Errorf("%s has no address", host)
 	for _, addr := range addrs {
 		if addr = addr.Unmap(); !public(addr) {
-			err = fmt.Errorf("%s is an address of this machine or its network; list %s itself in sandbox_domains if that is meant", host, addr)
+			err = fmt.Errorf("%s is an address of this machine or its network; to allow it, list %s itself in sandbox_domains", host, addr)
 			continue
 		}
 		var c net.Conn
@@ -290,7 +290,7 @@ func (p *Proxy) through(ctx context.Context, up *url.URL, target string) (net.Co
 	head := bufio.NewReader(io.LimitReader(in, proxyHeader))
 	answer, err := http.ReadResponse(head, r)
 	if err != nil {
-		err = fmt.Errorf("the proxy %s gives no answer that could be understood", up.Host)
+		err = fmt.Errorf("the proxy %s gave no valid answer", up.Host)
 	} else if answer.StatusCode/100 != 2 {
 		err = fmt.Errorf("the proxy %s does not let %s be reached: %s", up.Host, target, printable(answer.Status))
 	}
@@ -311,7 +311,7 @@ func printable(s string) string {
 	}, s[:min(len(s), 200)])
 }
 
-// begun is a connection of which something was read already.
+// begun is a connection of which something has already been read.
 type begun struct {
 	net.Conn
 	rest io.Reader

@@ -87,8 +87,8 @@ func (b *Box) guard(dir string) {
 
 var readsWorktreeConfig = regexp.MustCompile(`(?im)^[ \t]*worktreeconfig\b`)
 
-// worktreeConfig makes an empty config.worktree where git would read one: what
-// is not there cannot be kept from being made.
+// worktreeConfig makes an empty config.worktree where git would read one: a missing file cannot be protected from
+// being made.
 func (b *Box) worktreeConfig(dir, config string) {
 	if !b.c.Make {
 		return
@@ -124,8 +124,8 @@ func (b *Box) modules(dir string, depth int) {
 
 var hooksPath = regexp.MustCompile(`(?im)^[ \t]*(?:\[[^\]]*\][ \t]*)?hookspath[ \t]*=[ \t]*"?([^"\r\n#;]+)`)
 
-// hooksIn guards hooks that the configuration has elsewhere, as in .husky. A folder that is not there yet cannot be
-// guarded: what comes up in it is removed after the attempt.
+// hooksIn guards hooks that the configuration has elsewhere, as in .husky. A missing folder cannot be guarded: if it
+// appears during an attempt, it is removed afterwards.
 func (b *Box) hooksIn(text []byte) {
 	for _, m := range hooksPath.FindAllSubmatch(text, -1) {
 		path := strings.TrimSpace(string(m[1]))

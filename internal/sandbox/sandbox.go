@@ -13,22 +13,21 @@ import (
 	"descartes/agent/process"
 )
 
-// Mode says how much a command is held in.
+// Mode says how tightly a command is confined.
 type Mode string
 
 const (
-	// Auto: the working tree, temporary files and caches may be written,
-	// stores of credentials cannot be read, the network is open. Where that
-	// cannot be had the command runs without it, and that is said.
+	// Auto: the working tree, temporary files and caches may be written, stores of credentials cannot be read, the
+	// network is open. Where this is not possible, commands run without it, and the run says so.
 	Auto Mode = "auto"
-	// Strict: the home is empty but for what the agent needs, and the network
-	// is a list of hosts. Where that cannot be had nothing runs.
+	// Strict: the home is empty but for what the agent needs, and the network is a list of hosts. Where this is not
+	// possible, nothing runs.
 	Strict Mode = "strict"
-	// Off: nothing is held in.
+	// Off: nothing is confined.
 	Off Mode = "off"
 )
 
-// Modes lists them as a flag's words.
+// Modes lists the modes as a flag's words.
 const Modes = "auto|strict|off"
 
 // Config is what a sandbox is made for.
@@ -219,9 +218,9 @@ func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// order sorts the mounts, parents first, leaves one for each place and none
-// that hides what lies in an empty folder anyway, and makes every folder between a writable place and a protected one in it a
-// mount of its own: it could else be renamed, and another put in its place.
+// order sorts the mounts, parents first, and keeps one for each place and none inside an empty folder that hides it
+// anyway. It makes every folder between a writable place and a protected one inside it its own mount: otherwise it
+// could be renamed and replaced.
 func (b *Box) order() {
 	b.mounts = slices.DeleteFunc(slices.Clone(b.mounts), func(m mount) bool {
 		hides := func(h how) bool { return h == emptied || h == blanked }
@@ -262,7 +261,7 @@ func (b *Box) order() {
 	b.mounts = slices.CompactFunc(all, func(a, b mount) bool { return a.path == b.path })
 }
 
-// nearest is the mount that a place lies in.
+// nearest is the mount that a place is in.
 func (b *Box) nearest(path string) (found mount, ok bool) {
 	for _, m := range b.mounts {
 		if within(path, m.path) && (!ok || len(m.path) > len(found.path) || len(m.path) == len(found.path) && m.how > found.how) {

@@ -174,7 +174,7 @@ func (c *Commands) limitsOf(box *sandbox.Box) (l process.Limits, done func() []s
 	l.Memory, l.Procs = c.limits.Memory, c.limits.Procs
 	return l, func() (notes []string) {
 		for _, path := range box.Planted() {
-			notes = append(notes, "the attempt made "+path+", which leads git elsewhere: it was removed")
+			notes = append(notes, "the attempt made "+path+", which points git elsewhere: it was removed")
 		}
 		if err := sandbox.RemoveTemp(tmp); err != nil {
 			notes = append(notes, "temporary files are left: "+err.Error())

@@ -39,7 +39,7 @@ func visible(r rune) rune {
 	return r
 }
 
-// Writer makes what goes to w safe for a terminal, line by line as it stands: what agents print comes from anybody.
+// Writer makes what goes to w safe for a terminal, line by line: what agents print may come from anybody.
 type Writer struct {
 	W    io.Writer
 	held []byte // the beginning of a character

@@ -13,7 +13,7 @@ import (
 	"descartes/tasks"
 )
 
-// account is a loop as its journal tells it so far, and its tag as it stands.
+// account is a loop so far, from its journal, and its tag.
 type account struct {
 	saved  loop.Saved
 	home   loop.Home
@@ -25,7 +25,7 @@ type account struct {
 
 	live  bool
 	asked report.Pending
-	begun time.Time // of this run
+	begun time.Time // when this run started
 	ended time.Time // of the last run
 
 	waves []wave
@@ -308,7 +308,7 @@ func (a *account) nobodyAsks() string {
 	case end != nil && end.Ending == journal.GateAsks:
 		return "descartes loop tune --name " + a.saved.State.ID + " --edit writes the answer into the next prompt"
 	}
-	return "the loop asks nothing"
+	return "the loop has no question"
 }
 
 // slots is how many tasks the loop runs at the same time.

@@ -61,7 +61,7 @@ func (m *model) View() tea.View {
 func (m *model) lines() []string {
 	foot := m.foot()
 	if m.loop == nil {
-		return m.fill([]string{"", " " + cmp.Or(m.trouble, "waiting for the loop to begin …")}, nil, foot)
+		return m.fill([]string{"", " " + cmp.Or(m.trouble, "waiting for the loop to start …")}, nil, foot)
 	}
 	if m.page != nil && m.entry == nil && m.choice == nil && len(m.asked) == 0 {
 		head := []string{m.sides(" "+bold.Render(m.page.title()), faint.Render(fmt.Sprintf("%3.0f%% ", 100*m.page.text.ScrollPercent()))), ""}
@@ -548,7 +548,7 @@ func (m *model) wrap(text string, most int) []string {
 	return lines
 }
 
-// linesOf are the lines of a text that is said.
+// linesOf splits a text into lines.
 func linesOf(text string) (out []string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if strings.TrimSpace(line) != "" {

@@ -322,7 +322,7 @@ func (m *model) help() string {
 	b.WriteString("Keys\n\n")
 	tag := m.loop == nil || m.loop.tag()
 	say("↑ ↓ j k", "choose "+map[bool]string{true: "a task", false: "an iteration"}[tag])
-	say("PgUp PgDn g G", "a page on; to the beginning, to the end")
+	say("PgUp PgDn g G", "a page up, a page down; to the start, to the end")
 	say("Enter l", "its log, which follows what the agent prints")
 	say("s", "its "+m.text()+": what its agent is given")
 	if tag {
@@ -341,9 +341,9 @@ func (m *model) help() string {
 		say("Ctrl-C", "finish the running attempt and end; again: interrupt the agent")
 	}
 	if m.opt.Here {
-		say("q", "leave: plain lines from then on, or cancel")
+		say("q", "leave the view: plain lines from then on, or cancel")
 	} else {
-		say("q Ctrl-C", "leave; the loop goes on")
+		say("q Ctrl-C", "leave; the loop keeps running")
 	}
 	if !tag {
 		return b.String()

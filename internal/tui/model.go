@@ -418,7 +418,7 @@ func (m *model) retry() tea.Cmd {
 		return nil
 	}
 	return m.ask(entry{title: "Try task " + terminal.Clean(r.task) + " again", task: r.task, empty: true,
-		about: terminal.CleanLines(m.why(r)) + "\n\nWhat should its next agent know? Enter alone tells it nothing new."})
+		about: terminal.CleanLines(m.why(r)) + "\n\nWhat should its next agent know? Press Enter to add nothing."})
 }
 
 // answer answers what the chosen task's agent asked, or the first that asked.
@@ -524,7 +524,7 @@ func (m *model) open(key string, a *journal.Attempt) tea.Cmd {
 		what = "log"
 	}
 	if a.Number == 0 && key != "s" {
-		m.say("there was no " + m.unit() + " yet")
+		m.say("there is no " + m.unit() + " yet")
 		return nil
 	}
 	if what == "log" && m.opt.Log != nil {

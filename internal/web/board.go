@@ -142,7 +142,7 @@ type iteration struct {
 	Href     string
 }
 
-// look reads a loop as it stands now.
+// look reads a loop as it is now.
 func (s *Server) look(id string) (*view, error) {
 	saved, err := s.home.Find(id)
 	if err != nil {

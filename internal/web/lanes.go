@@ -122,7 +122,7 @@ func (d *drawing) end(a *journal.Attempt) time.Time {
 	return d.edge(d.live && d.h.Running[a.Key()] == a)
 }
 
-// edge is the end of what has none: now, or where nobody goes on with it, the last that the journal tells.
+// edge is the end of what has none: now or, where nobody continues it, the last time in the journal.
 func (d *drawing) edge(goesOn bool) time.Time {
 	if goesOn {
 		return d.now

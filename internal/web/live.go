@@ -32,7 +32,7 @@ type eventStream struct {
 	last time.Time // something was sent
 }
 
-// open begins a stream; nil where there are too many, which the reader is told. The caller calls done.
+// open starts a stream; nil where there are too many, in which case the reader gets an error. The caller calls done.
 func (f *feeds) open(w http.ResponseWriter, r *http.Request) *eventStream {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -55,9 +55,9 @@ type Input struct {
 	Backend string
 	Model   string
 	Promise string
-	Session string        // a conversation to go on with; "" begins one
+	Session string        // a conversation to continue; "" starts a new one
 	Spent   *agent.Tokens // that conversation's so far
-	Keep    bool          // the conversation may be gone on with later
+	Keep    bool          // the conversation may be continued later
 	Prompt  string
 	Words   int // bytes of the agent's last message that are of interest; 0: as many as usual
 	Env     []string
@@ -66,7 +66,7 @@ type Input struct {
 
 	Checks   []Command   // that look at the work, in this order
 	All      bool        // run the checks that come after one that has failed, too
-	Better   bool        // it has failed where it turned no test from red to green and added none, if that can be told
+	Better   bool        // it fails unless it turned a test from red to green or added one, where that is known
 	Always   bool        // verify whatever an agent that ended well has done and said
 	Clocks   Clocks      // of those commands
 	Guard    *Guard      // of the checks; nil: nobody compares them
@@ -79,7 +79,7 @@ type Input struct {
 	Adopted  *Adopted    // the attempt was begun by a run that was killed
 }
 
-// Adopted is what the journal tells of an attempt that a killed run had begun.
+// Adopted is the journal's account of an attempt that a killed run had begun.
 type Adopted struct {
 	Agent   *agent.Result // nil: its agent's end is not in the journal
 	Changed int           // files that differed then
@@ -238,7 +238,7 @@ func (a *run) anew(ctx context.Context, q agent.Request) (err error) {
 	if err := a.gather(q); err != nil {
 		return err
 	}
-	if err := a.tell(Step{Moment: Noted, Lines: []string{"a fresh agent: its client no longer has the session that it was to go on in (" + oneline.Text(a.res.Agent.Reason) + ")"}}); err != nil {
+	if err := a.tell(Step{Moment: Noted, Lines: []string{"a fresh agent: its client no longer has the session to continue (" + oneline.Text(a.res.Agent.Reason) + ")"}}); err != nil {
 		return err
 	}
 	if fi, err := os.Stat(q.Log); err == nil {
@@ -324,7 +324,7 @@ func (a *run) conclude() {
 		a.res.Verdict, a.res.Reason = verify.Failed, lost
 	}
 	if out := a.res.Work.LeftOut; len(out) > 0 && (a.res.Verdict == verify.Verified || a.res.Reason == verify.NoSignal) {
-		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can hold: "+workspace.Reasons(out)
+		a.res.Verdict, a.res.Reason = verify.Failed, "it left what no commit can contain: "+workspace.Reasons(out)
 	}
 	if a.res.Verdict != verify.Verified || a.in.Always {
 		return
@@ -349,8 +349,8 @@ func (a *run) noted() error {
 	return nil
 }
 
-// lingering is how long a run that was told to stop goes on to look at what its attempt left. What takes longer, such
-// as files of many gigabytes, is left to the run that resumes it.
+// lingering is how long a run that has to stop still looks at what its attempt left. What takes longer, such as files
+// of many gigabytes, is left to the run that resumes it.
 const lingering = 10 * time.Second
 
 // Linger gives a context that outlasts ctx by that time.

@@ -17,7 +17,7 @@ type Command struct {
 	Criterion bool        `json:"criterion,omitempty"` // it says whether a criterion of a gate is met, and not whether the work is done
 }
 
-// Ran is a command that was run, and what it came to.
+// Ran is a command that ran, with its result.
 type Ran struct {
 	Command Command
 	Result  verify.Result
@@ -38,7 +38,8 @@ func (r *Result) Failed() *verify.Result {
 	return nil
 }
 
-// grade is how far the pass of the checks reaches: "" where a test went from red to green or was added, and where that cannot be told.
+// grade is how much a pass of the checks proves: "" where a test went from red to green or was added, and where that
+// is unknown.
 func (r *Result) grade() verify.Grade {
 	told := false
 	for i := range r.Checks {

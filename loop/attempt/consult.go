@@ -47,9 +47,9 @@ type Question struct {
 	Tree   gitops.Tree // that it is about
 }
 
-// Consult asks an agent for its words alone, about the work as it lies in the workspace. What it changes there is undone, and said. Its cost counts
-// as any agent's does. Where its provider is out of quota or fails it is asked again, or the next one is, as the run's settings have it. A request
-// to stop is a context.Canceled.
+// Consult asks an agent for its words only, about the work in the workspace. Its changes there are undone and
+// reported. Its cost counts like any agent's. Where its provider is out of quota or fails, it is asked again, or the
+// next one is, as the run's settings say. A request to stop is a context.Canceled.
 func (s *Subject) Consult(ctx context.Context, q Question) (agent.Result, error) {
 	if err := s.Working(); err != nil {
 		return agent.Result{}, err
@@ -128,7 +128,7 @@ func (s *Subject) untouched(ctx context.Context, who string, run func() (agent.R
 	if err != nil {
 		return res, err
 	}
-	return res, s.Note("the " + who + " changed files, which is undone: " + workspace.Paths(changed) + workspace.NotRestored(put.Restored))
+	return res, s.Note("the " + who + " changed files, which were put back: " + workspace.Paths(changed) + workspace.NotRestored(put.Restored))
 }
 
 // maxAnswers bounds the objects that are looked at in an agent's last words.
@@ -155,7 +155,7 @@ func Decode(words, member string, v any) error {
 		at += step + next
 	}
 	if last == nil {
-		return errors.New("there is no JSON object with a " + member + " in its last words")
+		return errors.New("no JSON object with a " + member + " in its last words")
 	}
 	return json.Unmarshal(last, v)
 }

@@ -114,5 +114,5 @@ func (w *Withheld) Missed(said map[string]bool, res agent.Result, check *verify.
 	if len(names) == 0 {
 		return ""
 	}
-	return "the failure names variables of yours that are withheld: " + oneline.List(names) + "; --env-pass passes them on, env_pass in descartes.yaml in every run"
+	return "the failure names variables of yours that were withheld: " + oneline.List(names) + "; pass them on with --env-pass, or with env_pass in descartes.yaml"
 }

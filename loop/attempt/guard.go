@@ -79,11 +79,11 @@ func guarded(ctx context.Context, s *Subject) (*Objection, error) {
 	}
 	switch guard.Worst(found) {
 	case guard.Fail:
-		return &Objection{Reason: "the checks got weaker: " + summary(found), Detail: "What the work did to the checks, against how they were before it:\n\n" + lines(found, guard.Fail) +
-			"\nPut this back, and do the task without it. New tests and stricter checks are welcome. Where the task\ncannot be done otherwise, say so: TASK_BLOCKED and the reason."}, nil
+		return &Objection{Reason: "the checks got weaker: " + summary(found), Detail: "What the work changed in the checks:\n\n" + lines(found, guard.Fail) +
+			"\nUndo this, and do the task without it. New tests and stricter checks are welcome. Where the task\ncannot be done otherwise, say so: TASK_BLOCKED and the reason."}, nil
 	case guard.Ask:
 		return &Objection{Reason: "may the work do this to the checks?", Detail: lines(found, guard.Ask) +
-			"\nThe answer yes lets the next attempt do it.", Ask: true}, nil
+			"\nIf you answer yes, the next attempt may do it.", Ask: true}, nil
 	}
 	if g.Base {
 		return s.withBase(ctx, &in, base)
@@ -333,10 +333,10 @@ func (s *Subject) withBase(ctx context.Context, in *guard.Input, base *gitops.Co
 		}
 		if !res.Passed {
 			return &Objection{Reason: "with the protected files as they were before: " + res.Reason(),
-				Detail: "The checks pass with your versions of these files, and fail with those of before your work:\n" + oneline.List(names) + "\n\n" + res.Tail}, nil
+				Detail: "The checks pass with your versions of these files, and fail with the versions from before your work:\n" + oneline.List(names) + "\n\n" + res.Tail}, nil
 		}
 	}
-	return nil, s.Note("the checks pass, too, with the protected files as they were before: " + oneline.List(names))
+	return nil, s.Note("the checks also pass with the protected files as they were before: " + oneline.List(names))
 }
 
 // places are where installed tools of checks lie that git ignores, and how many of their files are looked at.

@@ -92,9 +92,9 @@ func mutate(ctx context.Context, s *Subject) (*Objection, error) {
 	}
 	if len(survivors) == 0 {
 		if tried > 0 {
-			s.Show(fmt.Sprintf("its tests notice all of %d small faults in what it changed", tried))
+			s.Show(fmt.Sprintf("its tests catch all %d small faults put into what it changed", tried))
 		} else {
-			s.Show("no small faults could be tried in what it changed")
+			s.Show("no small faults could be put into what it changed")
 		}
 		return nil, nil
 	}
@@ -104,6 +104,6 @@ func mutate(ctx context.Context, s *Subject) (*Objection, error) {
 		parts := strings.SplitN(line, ":", 3)
 		places[i] = strings.Join(parts[:2], ":")
 	}
-	return &Objection{Reason: fmt.Sprintf("no test notices %d of %d small faults in what it changed: %s", len(survivors), tried, oneline.List(slices.Compact(places))),
+	return &Objection{Reason: fmt.Sprintf("no test catches %d of %d small faults put into what it changed: %s", len(survivors), tried, oneline.List(slices.Compact(places))),
 		Detail: "With each of these small faults in the code all tests still pass:\n\n" + strings.Join(named, "\n") + "\n\nTest what these lines do."}, nil
 }

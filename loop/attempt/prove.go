@@ -84,12 +84,12 @@ func prove(ctx context.Context, s *Subject) (*Objection, error) {
 		}
 		failed = c.Title()
 	}
-	o := &Objection{Reason: "its tests prove nothing: they pass without its other changes, too",
+	o := &Objection{Reason: "its tests prove nothing: they also pass without its other changes",
 		Detail: "With these test files, and every other file as it was before, all checks pass:\n\n" + strings.Join(tests[:min(len(tests), 50)], "\n") +
 			"\n\nWrite tests that fail without what the task asks for, and pass with it."}
 	if failed != "" {
-		o.Reason = "its tests prove nothing: " + oneline.Text(failed) + " fails without them, too"
-		o.Detail = "On a fresh copy of the tree as it was before the task the same check fails already, so that no test can be seen to fail for want of the work."
+		o.Reason = "its tests prove nothing: " + oneline.Text(failed) + " also fails without them"
+		o.Detail = "On a fresh copy of the tree as it was before the task, the same check already fails, so no test can be seen to fail because the work is missing."
 	}
 	return o, nil
 }

@@ -63,7 +63,7 @@ func readOpinion(words string) (o opinion, err error) {
 	}
 	o.Verdict = strings.ToLower(strings.TrimSpace(o.Verdict))
 	if !slices.Contains([]string{Approve, Reject, Unsure}, o.Verdict) {
-		return o, fmt.Errorf("its verdict is %.40q, and none of approve, reject and unsure", o.Verdict)
+		return o, fmt.Errorf("its verdict is %.40q, not approve, reject or unsure", o.Verdict)
 	}
 	var reasons []string
 	for _, r := range o.Reasons {
@@ -156,7 +156,7 @@ func one(o specbuild.Opinion, known *[]Known, ask func(prompt string) (words, en
 		}
 		return j, nil
 	}
-	return Judgement{Verdict: Unsure, Reasons: []string{"Is the work what was asked for? The reviewer gave no answer that can be read: " + oneline.Text(o.Unread)}}, nil
+	return Judgement{Verdict: Unsure, Reasons: []string{"Is the work what was asked for? The reviewer's answer cannot be read: " + oneline.Text(o.Unread)}}, nil
 }
 
 // changes adds to an opinion what differs between two trees. It says so where that is cut.

@@ -39,7 +39,7 @@ func strengthen(ctx context.Context, s *Subject) (*Objection, error) {
 		return nil, err
 	}
 	if len(q.Tests) == 0 {
-		s.Show("it adds and changes no tests: there is nothing whose strength could be tried")
+		s.Show("it adds and changes no tests: there is no strength to test")
 		return nil, nil
 	}
 	if q.Diff, err = s.Repo.Patch(ctx, s.base(), tree, maxDiff); err != nil {
@@ -54,7 +54,7 @@ func strengthen(ctx context.Context, s *Subject) (*Objection, error) {
 		Permitted *suggested
 	}
 	if err := Decode(res.Final, "wrong", &answer); err != nil {
-		return nil, s.Note("the strength of its tests is not known: the answer of the agent that was asked cannot be read: " + err.Error())
+		return nil, s.Note("the strength of its tests is unknown: the agent's answer cannot be read: " + err.Error())
 	}
 	var weak []suggested
 	tried := 0
@@ -76,20 +76,20 @@ func strengthen(ctx context.Context, s *Subject) (*Objection, error) {
 			return nil, err
 		}
 		if done && !passed {
-			return &Objection{Reason: "its tests refuse a solution that the task permits: " + oneline.Text(p.Title),
+			return &Objection{Reason: "its tests reject a solution that the task permits: " + oneline.Text(p.Title),
 				Detail: "With this patch, which the task permits, the checks fail:\n\n" + shown(p.Diff) + "\n\nTest what the task asks for, and not how the work does it."}, nil
 		}
 	}
 	if len(weak) == 0 {
-		s.Show(fmt.Sprintf("its tests tell %d of %d wrong solutions that were asked for from the work", tried, q.N))
+		s.Show(fmt.Sprintf("its tests reject %d of the %d wrong solutions asked for", tried, q.N))
 		if tried == 0 {
-			return nil, s.Note("the strength of its tests is not known: none of the wrong solutions that were written could be tried")
+			return nil, s.Note("the strength of its tests is unknown: none of the wrong solutions could be tried")
 		}
 		return nil, nil
 	}
 	var detail strings.Builder
 	titles := make([]string, len(weak))
-	detail.WriteString("With each of these wrong patches on top of the work all checks pass. Write tests that fail with them; the patches are not to be taken.\n")
+	detail.WriteString("With each of these wrong patches on top of the work all checks pass. Write tests that fail with them; do not apply the patches.\n")
 	for i, p := range weak {
 		titles[i] = oneline.Text(p.Title)
 		fmt.Fprintf(&detail, "\n%s\n\n%s\n", titles[i], shown(p.Diff))
@@ -97,7 +97,8 @@ func strengthen(ctx context.Context, s *Subject) (*Objection, error) {
 	return &Objection{Reason: fmt.Sprintf("its tests pass with %d of %d wrong solutions: %s", len(weak), tried, oneline.List(titles)), Detail: detail.String()}, nil
 }
 
-// try runs the checks with a patch on top of the work. A patch that cannot be tried counts for nothing, and that is said: done is false then.
+// try runs the checks with a patch on top of the work. A patch that cannot be tried does not count and is reported:
+// done is false then.
 func (s *Subject) try(ctx context.Context, tree gitops.Tree, p suggested, name string) (passed, done bool, err error) {
 	cannot := func(why string) (bool, bool, error) {
 		return false, false, s.Note(name + " was not tried: " + why)

@@ -172,11 +172,11 @@ func (r *reader) task(i int, raw json.RawMessage) tasks.Task {
 		t.Priority = "medium"
 	case "critical", "high", "medium", "low":
 	default:
-		r.fault(said, "priority %q is none of critical, high, medium and low", a.Priority)
+		r.fault(said, "priority %q is not one of critical, high, medium and low", a.Priority)
 	}
 	if c := a.Complexity; c != nil {
 		if t.Complexity = strconv.Itoa(*c); !slices.Contains([]int{1, 2, 3, 5, 8}, *c) {
-			r.fault(said, "complexity %d is none of 1, 2, 3, 5 and 8", *c)
+			r.fault(said, "complexity %d is not one of 1, 2, 3, 5 and 8", *c)
 		}
 	}
 	for _, on := range a.DependsOn {
@@ -256,7 +256,7 @@ func (r *reader) scope(id string, list []string) (out []string) {
 	return out
 }
 
-// dependencies names those on tasks that are not there.
+// dependencies names those on missing tasks.
 func (r *reader) dependencies(list []tasks.Task) {
 	ids := map[string]bool{}
 	for i := range list {
@@ -269,9 +269,9 @@ func (r *reader) dependencies(list []tasks.Task) {
 			case on == own:
 				r.fault(said, "it depends on itself")
 			case !ids[on] && r.b.Split != nil:
-				r.fault(said, "it depends on task %.60q, which is none of the parts", strings.TrimPrefix(on, r.b.Split.ID+"."))
+				r.fault(said, "it depends on task %.60q, which is not one of the parts", strings.TrimPrefix(on, r.b.Split.ID+"."))
 			case !ids[on] && !r.known[on]:
-				r.fault(said, "it depends on task %.60q, which is not there", on)
+				r.fault(said, "it depends on task %.60q, which does not exist", on)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func TestReadFaults(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 300)
 	for _, c := range []struct{ words, want string }{
-		{"no", "there is no JSON object with a tasks in its last words"},
+		{"no", "no JSON object with a tasks in its last words"},
 		{`{"tasks": 3}`, `"tasks" is no array`},
 		{answer(), "it has 0 tasks, 1 to 4 are wanted"},
 		{answer(task("8", ""), task("9", ""), task("10", ""), task("11", ""), task("12", "")), "it has 5 tasks, 1 to 4 are wanted"},
@@ -41,15 +41,15 @@ func TestReadFaults(t *testing.T) {
 		{answer(`{"id": 8, "title": "a", "description": " "}`), "task 8: it has no description"},
 		{answer(`{"id": 8, "title": "a", "description": "` + strings.Repeat(long, 20) + `"}`), "task 8: its description has 6000 characters, at most 5000 are taken"},
 		{answer(`{"id": 8, "title": "a", "description": "a\u0000b"}`), "task 8: its description has control characters"},
-		{answer(task("8", `, "priority": "urgent"`)), `task 8: priority "urgent" is none of critical, high, medium and low`},
-		{answer(task("8", `, "complexity": 4`)), "task 8: complexity 4 is none of 1, 2, 3, 5 and 8"},
+		{answer(task("8", `, "priority": "urgent"`)), `task 8: priority "urgent" is not one of critical, high, medium and low`},
+		{answer(task("8", `, "complexity": 4`)), "task 8: complexity 4 is not one of 1, 2, 3, 5 and 8"},
 		{answer(task("8", `, "complexity": 1.5`)), "task 8: cannot unmarshal number 1.5"},
 		{answer(task("8", `, "acceptance": ["`+strings.Repeat(long, 2)+`"]`)), "task 8: an entry of acceptance has to be one line of at most 500 characters"},
 		{answer(task("8", `, "scope": ["/etc"]`)), `task 8: "/etc" in scope is no path below the project`},
 		{answer(task("8", `, "scope": ["a/../../b"]`)), `task 8: "a/../../b" in scope is no path below the project`},
 		{answer(task("8", `, "depends_on": [8]`)), "task 8: it depends on itself"},
-		{answer(task("8", `, "depends_on": [9]`)), `task 8: it depends on task "9", which is not there`},
-		{answer(task("8", `, "depends_on": ["other:1"]`)), `task 8: it depends on task "other:1", which is not there`},
+		{answer(task("8", `, "depends_on": [9]`)), `task 8: it depends on task "9", which does not exist`},
+		{answer(task("8", `, "depends_on": ["other:1"]`)), `task 8: it depends on task "other:1", which does not exist`},
 		{answer(task("8", `, "depends_on": [9]`), task("9", `, "depends_on": [10]`), task("10", `, "depends_on": [8]`)), "tasks that depend on each other: 8 -> 9 -> 10 -> 8"},
 	} {
 		b := &specbuild.Breakdown{First: 8, Most: 4, Standing: []tasks.Task{{ID: "7", Title: "Stands"}}}
@@ -78,7 +78,7 @@ func TestRead(t *testing.T) {
 	if len(faults) > 0 || list[1].ID != "7.2" || list[1].DependsOn[0] != "7.1" {
 		t.Errorf("split: %+v, %q", list, faults)
 	}
-	if _, _, faults = Read(answer(task("1", ""), task("2", `, "depends_on": ["A-1"]`)), b); len(faults) != 1 || faults[0] != `task 2: it depends on task "A-1", which is none of the parts` {
+	if _, _, faults = Read(answer(task("1", ""), task("2", `, "depends_on": ["A-1"]`)), b); len(faults) != 1 || faults[0] != `task 2: it depends on task "A-1", which is not one of the parts` {
 		t.Errorf("split: %q", faults)
 	}
 }

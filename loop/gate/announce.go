@@ -145,7 +145,7 @@ func (c *Criteria) Instructions() string {
 	for _, k := range c.Asked.Criteria {
 		how := ""
 		if k.Command != "" {
-			how = fmt.Sprintf(" (the loop runs `%s` and believes its exit status)", k.Command)
+			how = fmt.Sprintf(" (the loop runs `%s`; its exit status decides)", k.Command)
 		} else if k.Verification != "" {
 			how = fmt.Sprintf(" (verify by %s)", k.Verification)
 		}
@@ -181,7 +181,7 @@ All success criteria satisfied:
 - [criterion]: ✓
 </loop-complete>
 
-If you cannot go on without a person: <loop-blocked>what you need</loop-blocked>
+If you cannot continue without a person: <loop-blocked>what you need</loop-blocked>
 `, ByExecution, ByObservation, ByMeasurement, ByReview, strings.Join(status, ", "), c.Count.Stuck)
 	return b.String()
 }

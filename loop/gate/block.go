@@ -14,10 +14,9 @@ type fields struct {
 	body   []string        // its lines, without quote marks
 }
 
-// lastBlock finds the last block that begins with ---NAME--- and ends with ---END_NAME---, one of the
-// other ends, the end of the fence it stands in or the end of the message. Blocks may stand in fenced
-// code, in a quote, in emphasis, and their lines in a list: agents write them so. The second result
-// is the message without its blocks.
+// lastBlock finds the last block that begins with ---NAME--- and ends with ---END_NAME---, one of the other ends, the
+// end of its fence or the end of the message. Blocks may be in fenced code, in a quote or in emphasis, and their
+// lines in a list: agents write them like that. The second result is the message without its blocks.
 func lastBlock(message, name string) (f fields, rest string, ok bool) {
 	var out []string
 	inside, blank := false, false

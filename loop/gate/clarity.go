@@ -57,14 +57,14 @@ func Score(spec string, a Asked) Clarity {
 		Scope:       Dimension{Name: "Scope", Ask: `the files, functions or paths, as in "Fix /api/auth/token"`, Reason: "no part of the project is named"},
 		Constraints: Dimension{Name: "Constraints", Ask: `what must not change or grow, as in "No new deps, <500 LOC"`, Reason: "none stated"},
 		Success:     Dimension{Name: "Success", Ask: `a second criterion, or one with a command, as in --criterion "tests pass :: make test"`, Reason: "none stated"},
-		Done:        Dimension{Name: "Done", Ask: `the point at which it is over, as in "Done when the PR is merged"`, Reason: "implied"},
+		Done:        Dimension{Name: "Done", Ask: `when it is finished, as in "Done when the PR is merged"`, Reason: "implied"},
 	}
 	described := len(strings.Fields(spec)) >= enoughWords
 	switch text := targetText.FindString(spec); {
 	case text != "":
 		c.Outcome.earn(2, "a target: %q", oneLine(text, 80))
 	case described:
-		c.Outcome.earn(1, "says what is to change, not how much")
+		c.Outcome.earn(1, "says what should change, not how much")
 	}
 	switch text := placeText.FindString(linkText.ReplaceAllString(spec, "")); {
 	case text != "":
@@ -219,7 +219,7 @@ func Classify(spec string) (Reversibility, string) {
 			}
 		}
 	}
-	return Type2B, "it names nothing that is easier or harder to take back"
+	return Type2B, "it names nothing that is easier or harder to undo"
 }
 
 // Checkpoint reports whether the state is to be kept after each step.
@@ -286,7 +286,7 @@ func (w Workflow) Name() string {
 func (w Workflow) Gate() string {
 	return map[Workflow]string{
 		Build:    "Library search required: before you write new code, search the project and the libraries that it uses for what already does the job, and say what you found.",
-		Debug:    "Root cause before workaround: reproduce the failure and name its root cause before you change anything; a workaround is no fix.",
+		Debug:    "Root cause before workaround: reproduce the failure and name its root cause before you change anything; a workaround is not a fix.",
 		Refactor: "Deletion before redesign: look first for what can be deleted; redesign only what has to stay. Behaviour stays as it is.",
 	}[w]
 }

@@ -148,7 +148,7 @@ func (c *Criteria) Decide(f Facts) Decision {
 	}
 	switch violated := c.violated(f); {
 	case violated != "":
-		c.open(&d, BreakMustNot, "what must not be has become true: "+violated)
+		c.open(&d, BreakMustNot, "what must not happen has happened: "+violated)
 	case said.blocked != "":
 		d.Kind, d.Reason, c.State = Blocked, "the agent is blocked: "+said.blocked, "blocked"
 	case missing == "":
@@ -158,7 +158,7 @@ func (c *Criteria) Decide(f Facts) Decision {
 	default:
 		d.Kind, d.Reason = Continue, missing
 		if said.signal {
-			d.Prompt += "You signalled that you are done, but the loop goes on: " + d.Reason + "\n"
+			d.Prompt += "You signalled that you are done, but the loop continues: " + d.Reason + "\n"
 		}
 		c.g2(&d, step, before)
 	}
@@ -240,7 +240,7 @@ func (c *Criteria) Begin(time.Time) Decision {
 	case c.Class.Precheck() && !c.Agreed:
 		d.Kind, d.Gate = Ask, "precheck"
 		d.Reason = "this work is of class " + c.Class.Text()
-		d.Question = "This is hard to take back, and no pre-check has agreed. Proceed?"
+		d.Question = "This is hard to undo, and no pre-check has agreed. Proceed?"
 		c.Waiting, c.State = "precheck", "paused"
 	case c.Shape == Colleague && !c.Freely && !c.Begun:
 		d.Kind, d.Gate = Ask, "G1"
@@ -461,7 +461,7 @@ func (c *Criteria) readState(src []byte, d *Decision) statement {
 	}
 	st, problems, err := DecodeState(src)
 	if err != nil {
-		d.warn("%s; it is written anew", err)
+		d.warn("%s; it is rewritten", err)
 		return statement{}
 	}
 	d.Warnings = append(d.Warnings, problems...)
@@ -471,7 +471,7 @@ func (c *Criteria) readState(src []byte, d *Decision) statement {
 	}
 	for _, k := range c.Asked.Criteria {
 		if len(st.Criteria) > 0 && !slices.ContainsFunc(st.Criteria, func(s string) bool { return name(s) == name(k.Text) }) {
-			d.warn("the criterion %q is gone from .loop/state.json; it still counts", k.Text)
+			d.warn("the criterion %q is missing from .loop/state.json; it still counts", k.Text)
 		}
 	}
 	if n := len(st.Steps); n > 0 && n <= maxCriteria {
@@ -527,7 +527,7 @@ func (c *Criteria) state(said string, m Met, d *Decision) {
 		c.Status[k.Text] = m
 		return
 	}
-	if unknown := fmt.Sprintf("%q is no criterion of this loop", oneLine(said, 80)); !slices.Contains(d.Warnings, unknown) {
+	if unknown := fmt.Sprintf("%q is not a criterion of this loop", oneLine(said, 80)); !slices.Contains(d.Warnings, unknown) {
 		d.warn("%s", unknown)
 	}
 }

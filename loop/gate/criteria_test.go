@@ -377,7 +377,7 @@ func TestTheNextIterationHearsOfTheFailure(t *testing.T) {
 	t.Parallel()
 	g := newCriteria(t, Options{Asked: Asked{Criteria: []Criterion{{Text: "tests pass", Command: "make"}, {Text: "lint clean"}}}})
 	d := g.Decide(Facts{Iteration: 1, Final: loopBlock("true", bothMet), Checks: []Check{{Name: "tests pass", Output: strings.Repeat("noise\n", 1000) + "FAIL: TestX\n"}}})
-	for _, want := range []string{`The loop goes on`, `Not met yet: "tests pass"`, "FAIL: TestX", "Next step: tests pass"} {
+	for _, want := range []string{`the loop continues`, `Not met yet: "tests pass"`, "FAIL: TestX", "Next step: tests pass"} {
 		if !strings.Contains(strings.ToLower(d.Prompt), strings.ToLower(want)) {
 			t.Errorf("%q is not in %q", want, oneline.Clip(d.Prompt, 300))
 		}

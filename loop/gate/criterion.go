@@ -58,7 +58,7 @@ func ParseCriteria(list []string) ([]Criterion, error) {
 // CheckCriteria says what is wrong with a list as a whole: two of one name, or too many.
 func CheckCriteria(list []Criterion) error {
 	if len(list) > maxCriteria {
-		return fmt.Errorf("%d criteria, at most %d are possible", len(list), maxCriteria)
+		return fmt.Errorf("%d criteria: at most %d are allowed", len(list), maxCriteria)
 	}
 	seen := map[string]string{}
 	for _, c := range list {

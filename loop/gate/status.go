@@ -54,7 +54,7 @@ func (s *Status) Decide(f Facts) Decision {
 	default:
 		d.Kind, d.Reason = Continue, why
 		if r.ExitSignal {
-			d.Prompt += "You signalled EXIT_SIGNAL: true, but the loop goes on: " + why + "\n"
+			d.Prompt += "You signalled EXIT_SIGNAL: true, but the loop continues: " + why + "\n"
 		}
 	}
 	d.Show = append(d.Show, "[status] "+d.Reason)
@@ -241,11 +241,10 @@ var (
 	clauses  = lazyregexp.New(`[.!;,](\s|$)|\bbut\b`)
 )
 
-// Indicators counts how often a message says that the work is done: the words done, complete,
-// completed and finished, and phrases such as "ready for review" or "nothing left to do". Not counted
-// is what is denied ("not all tasks are done yet"), hoped for ("once it is done"), partial ("almost
-// done", "80% complete"), asked or commanded ("complete the API"); nor what stands in code, in an
-// unchecked box or in a status block, which states the same for itself.
+// Indicators counts how often a message says that the work is done: the words done, complete, completed and finished,
+// and phrases such as "ready for review" or "nothing left to do". It does not count what is denied ("not all tasks
+// are done yet"), hoped for ("once it is done"), partial ("almost done", "80% complete"), asked or commanded
+// ("complete the API"); nor what is in code, in an unchecked box or in a status block, which speaks for itself.
 func Indicators(message string) (n int) {
 	for _, name := range []string{"RALPH_STATUS", "LOOP_STATUS"} {
 		_, message, _ = lastBlock(message, name)

@@ -73,9 +73,9 @@ func (g *Grant) State(now time.Time) string {
 func (g *Grant) Valid() error {
 	switch {
 	case !slices.Contains([]string{"G1", "G2", "G3"}, g.Gate):
-		return fmt.Errorf("no gate %q can be granted: there are %s", g.Gate, Gates)
+		return fmt.Errorf("no gate %q can be granted, only %s", g.Gate, Gates)
 	case g.Uses < 1 || g.Uses > MaxUses:
-		return fmt.Errorf("%d uses cannot be granted: from 1 to %d can", g.Uses, MaxUses)
+		return fmt.Errorf("a grant has 1 to %[2]d uses, not %[1]d", g.Uses, MaxUses)
 	case !g.Expires.After(g.At):
 		return errors.New("a grant cannot expire before it is given")
 	case g.Expires.Sub(g.At) > MaxTime:
@@ -232,9 +232,9 @@ func (b Book) Hold(ctx context.Context, before []Grant) (notes []string, err err
 	}
 	if _, err := b.Read(); err != nil { // what nobody can read is replaced
 		if err := os.RemoveAll(b.Path); err != nil {
-			return nil, fmt.Errorf("put the grants back: %w", err)
+			return nil, fmt.Errorf("put back the grants: %w", err)
 		}
-		notes = append(notes, "the grants could not be read any more")
+		notes = append(notes, "the grants could no longer be read")
 	}
 	err = b.change(ctx, func(list []Grant) (out []Grant, _ bool, _ error) {
 		for _, o := range list {

@@ -28,7 +28,7 @@ type Attempt struct {
 	Refinement string // of its spec, by a review of the attempt before it
 	Tuned      bool   // a person chose or wrote its spec
 	Log        string
-	Backend    string   // that it was begun with
+	Backend    string   // that it started with
 	Model      string   // that was asked for; "" for the backend's own choice
 	Dir        string   // where its agent runs, if another attempt may go on in its session
 	From       *Session // of another task, that it goes on in; nil for a fresh agent

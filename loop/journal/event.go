@@ -89,7 +89,7 @@ type Event struct {
 	Tasks    []string `json:"tasks,omitempty"`    // that it is about; of an attempt that begins in another task's session, that one
 	Paths    []string `json:"paths,omitempty"`    // of an iteration: the first that its agent changed
 	Restored []string `json:"restored,omitempty"` // of a blocked task: the first of the paths put back
-	Removed  []string `json:"removed,omitempty"`  // and of those deleted, as they were not there before
+	Removed  []string `json:"removed,omitempty"`  // and of deleted ones that did not exist before
 	Branch   string   `json:"branch,omitempty"`   // where HEAD stood before an attempt, with Head
 	Base     string   `json:"base,omitempty"`     // tree before the task's first attempt
 	Tree     string   `json:"tree,omitempty"`     // tree that the event leaves behind
@@ -136,7 +136,7 @@ const (
 	Granted Decision = "granted" // a use of a grant was taken, with which the gate that Reason names will be passed
 )
 
-// Failed reports whether the iteration came to nothing: no gate judged it.
+// Failed reports whether the iteration had no result: no gate judged it.
 func (d Decision) Failed() bool { return d == Retry || d == NoQuota || d == CutShort }
 
 // Ends of an agent's run, and the cause that the account of a run depends on.
@@ -309,7 +309,7 @@ type Tests struct {
 
 	// Against what was known before: the names of tests.
 	Fixed  []string `json:"fixed,omitempty"`  // failed, and pass now
-	Added  []string `json:"added,omitempty"`  // were not there
+	Added  []string `json:"added,omitempty"`  // did not exist
 	Broken []string `json:"broken,omitempty"` // did not fail
 	Gone   []string `json:"gone,omitempty"`   // are not run any more
 

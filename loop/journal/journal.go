@@ -197,7 +197,7 @@ func (j *Journal) Append(events ...*Event) error {
 func (j *Journal) Seq() int64   { return j.seq }
 func (j *Journal) Path() string { return j.path }
 
-// Sync brings to the disk what is not there yet.
+// Sync writes to the disk what is not on it yet.
 func (j *Journal) Sync() error {
 	if !j.pending {
 		return nil

@@ -432,7 +432,7 @@ func (s *State) integrate(e *Event) {
 	s.bars[e.Task] = maps.Clone(s.Known)
 }
 
-// cutShort notes an attempt that is none, whose work lies in the tree all the same.
+// cutShort notes an attempt that does not count, but whose work is in the tree.
 func (s *State) cutShort(e *Event) {
 	if e.Detail != nil && e.Detail.Changed > 0 {
 		s.CutShort[e.Task] = s.failure(e)

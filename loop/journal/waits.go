@@ -20,7 +20,7 @@ type WaitFor string
 // What a loop waits for, as its journal tells.
 const (
 	WaitProvider WaitFor = "provider" // its quota, or that it works again
-	WaitPerson   WaitFor = "person"   // an answer, or that somebody goes on with the loop
+	WaitPerson   WaitFor = "person"   // an answer, or that somebody resumes the loop
 	WaitRun      WaitFor = "run"      // a run that was killed or reached its limit, until another went on
 )
 
@@ -71,7 +71,7 @@ func (s *State) followWaits(e *Event, before time.Time) {
 // asks is the decision of a gate that a person has to answer.
 const asks Decision = "ask"
 
-// waitsFor is what a loop that has ended so waits for, if somebody goes on with it.
+// waitsFor is what a loop with this end waits for, if somebody resumes it.
 func (e Ending) waitsFor() WaitFor {
 	switch e {
 	case QuotaUsedUp, ProviderFails:

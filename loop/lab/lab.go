@@ -141,7 +141,7 @@ func (l *Lab) open(ctx context.Context) error {
 		return err
 	}
 	if err := os.MkdirAll(l.opt.Files, 0o700); err != nil {
-		return errors.Join(fmt.Errorf("make the folder of the lab: %w", err), slot.Close(true))
+		return errors.Join(fmt.Errorf("make the lab's folder: %w", err), slot.Close(true))
 	}
 	v, end, err := l.opt.Start(slot, l.opt.Files)
 	if err != nil {

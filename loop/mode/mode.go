@@ -256,7 +256,7 @@ func (a *Alternate) plans(t *loop.Iteration, plan *gate.Plan, specs []string) bo
 
 // Decide leaves the decision about what was built to the inner gate. That a plan is complete is no end.
 func (a *Alternate) Decide(f gate.Facts) gate.Decision {
-	d := gate.Decision{Kind: gate.Continue, Reason: "the plan was made: " + a.Why}
+	d := gate.Decision{Kind: gate.Continue, Reason: "the plan is made: " + a.Why}
 	if !a.Plans {
 		d = a.Inner.Decide(f)
 	}

@@ -69,7 +69,7 @@ func (p Project) ReadPlan() (*gate.Plan, error) {
 	return &plan, nil
 }
 
-// Specs lists the spec files, relative to the root, in order: what lies in specs/ and ends in .md.
+// Specs lists the spec files, relative to the root, in order: every .md file in specs/.
 func (p Project) Specs() []string {
 	var out []string
 	_ = filepath.WalkDir(filepath.Join(p.Root, "specs"), func(name string, d fs.DirEntry, err error) error {

@@ -199,7 +199,7 @@ func (m *Session) finish(e journal.Event) {
 	}
 }
 
-// Close writes the summary, and returns where the log lies, "" where none was begun.
+// Close writes the summary, and returns where the log is, "" where there is none.
 func (m *Session) Close(out loop.Outcome, code int) (path string, err error) {
 	if m.end != nil {
 		m.end()

@@ -114,7 +114,7 @@ func (w *copier) notes() (lines []string) {
 	}
 	add(fmt.Sprintf("ignored files that are not in the slots, since more than %s would be copied (pool.max_copy): ", size(w.limit)), large)
 	add("ignored files that could not be copied into the slots: ", w.bad)
-	add("links of ignored files that lead out of the project, and do so in the slots: ", w.out)
+	add("ignored links that lead out of the project, from the slots too: ", w.out)
 	return lines
 }
 
@@ -133,7 +133,7 @@ func (w *copier) copy(ctx context.Context, path string) error {
 		case mode&fs.ModeSymlink != 0:
 			err = w.link(path)
 		default:
-			err = errors.New("it is no file: " + kind(mode))
+			err = errors.New("it is not a file: " + kind(mode))
 		}
 	}
 	switch {

@@ -54,7 +54,7 @@ type File struct {
 	Data []byte
 }
 
-// readFile remembers the file at a path; one that is not there too.
+// readFile remembers the file at a path, or that there is none.
 func readFile(root, path string) (k File, err error) {
 	k.Look, k.Real = LookAt(path), path
 	if k.link == nil {
@@ -87,7 +87,7 @@ func (k File) changed(root string) (verb, after string, now []byte) {
 	return "changed", "", now
 }
 
-// restore puts a file back in the place of whatever is there. It follows no link that was not there before.
+// restore replaces whatever is there by the file. It follows no link that did not exist before.
 func (k File) restore(fsys atomicfile.FS) error {
 	if k.link == nil {
 		return os.RemoveAll(k.Path)
@@ -125,7 +125,7 @@ func (k File) restore(fsys atomicfile.FS) error {
 	return os.Symlink(k.to, k.Path)
 }
 
-// clearWay removes what lies in the place of a folder, or of one above it: a link too, since dir had none in it.
+// clearWay removes what is in the place of a folder, or of one above it: a link too, since dir had none in it.
 func clearWay(dir string) error {
 	for at, rest := "", dir; rest != ""; {
 		name, more, _ := strings.Cut(strings.TrimPrefix(rest, string(filepath.Separator)), string(filepath.Separator))
@@ -186,7 +186,7 @@ func (g *Files) PutBack(fsys atomicfile.FS, who, aside string) (notes []string, 
 		if rel, err := filepath.Rel(g.root, k.Path); err == nil {
 			name = filepath.ToSlash(rel)
 		}
-		done := "which is put back"
+		done := "which was put back"
 		if k.link == nil {
 			done = "which is removed"
 		}

@@ -76,10 +76,10 @@ func (l *lists) missing(who, aside string) (notes []string, err error) {
 			continue
 		}
 		if err := os.MkdirAll(aside, 0o755); err != nil {
-			return nil, fmt.Errorf("keep another task list: %w", err)
+			return nil, fmt.Errorf("save another task list: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(aside, filepath.Base(path)), old.data, 0o600); err != nil {
-			return nil, fmt.Errorf("keep another task list: %w", err)
+			return nil, fmt.Errorf("save another task list: %w", err)
 		}
 		if ok {
 			changed, l.files[path] = append(changed, relative(l.root, path)), now
@@ -93,7 +93,7 @@ func (l *lists) missing(who, aside string) (notes []string, err error) {
 		paths []string
 	}{{"deleted", gone}, {"changed", changed}} {
 		if slices.Sort(x.paths); len(x.paths) > 0 {
-			notes = append(notes, fmt.Sprintf("other task lists were %s during the %s and are left so: %s; their text before it is kept in %s",
+			notes = append(notes, fmt.Sprintf("other task lists were %s during the %s and left so: %s; their previous text is kept in %s",
 				x.what, who, strings.Join(x.paths, ", "), relative(l.root, aside)))
 		}
 	}

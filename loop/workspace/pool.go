@@ -46,7 +46,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	planned *copies // nil until the first slot is made
-	said    bool    // what is not copied was told
+	said    bool    // what is not copied was reported
 	shares  bool    // the file system copies without taking room
 	notes   []string
 }
@@ -61,7 +61,7 @@ type RoomError struct {
 }
 
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("a slot takes about %s, and %s are free on the disk of %s", size(e.Need), size(e.Free), e.Dir)
+	return fmt.Sprintf("a slot needs about %s, and only %s are free on the disk of %s", size(e.Need), size(e.Free), e.Dir)
 }
 
 // PoolDir is where the slots of a project lie.
@@ -88,8 +88,8 @@ func lockSlot(root string, number int) (*flock.Flock, error) {
 	return f, nil
 }
 
-// Take gives the caller a slot for itself: one of a number, or with 0 the first that nobody has. nil: somebody else has that number.
-// The slot is made by its first Prepare where it is not there yet.
+// Take gives the caller its own slot: one with a number, or with 0 the first free one. nil: somebody else has that
+// number. Its first Prepare makes a slot that does not exist yet.
 func (p *Pool) Take(ctx context.Context, number int) (*Slot, error) {
 	return p.take(ctx, max(1, number), number > 0)
 }
@@ -163,7 +163,7 @@ func (p *Pool) setState(s *Slot, st slotState) error {
 func (p *Pool) open(ctx context.Context, s *Slot) error {
 	if _, err := os.Lstat(p.dir(s.Number)); err == nil && !p.state(s).Furnished {
 		if err := RemoveAll(p.dir(s.Number)); err != nil {
-			return fmt.Errorf("remove half of slot %d: %w", s.Number, err)
+			return fmt.Errorf("remove the unfinished slot %d: %w", s.Number, err)
 		}
 	}
 	git, err := p.opt.Repo.OpenSlot(ctx, gitops.SlotOptions{Dir: p.dir(s.Number), Objects: Objects(p.opt.Root)})
@@ -185,7 +185,8 @@ func (p *Pool) remake(ctx context.Context, s *Slot) error {
 	return p.open(ctx, s)
 }
 
-// fixed are the files that no attempt may change, where they lie in the slot. A sandbox that shows the slot keeps them itself.
+// fixed are the files that no attempt may change, with their places in the slot. A sandbox that shows the slot keeps
+// them itself.
 func (p *Pool) fixed(s *Slot) (paths []string) {
 	if p.opt.Shown {
 		return nil
@@ -289,7 +290,8 @@ func (p *Pool) plan(ctx context.Context) (*copies, error) {
 // spare is what stays free on a disk on which slots are made.
 const spare = 64 << 20
 
-// Room reports whether the disk has room for so many slots, and for a lab's, as far as they are not there yet: a *RoomError if it has not.
+// Room returns a *RoomError if the disk has no room for so many slots, and for a lab's, not counting those that
+// exist.
 func (p *Pool) Room(ctx context.Context, slots int, lab bool) error {
 	missing := 0
 	if lab && !p.state(&Slot{Number: firstLab}).Furnished {

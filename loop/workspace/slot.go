@@ -31,7 +31,7 @@ type Slot struct {
 	state  string // how the slot was set up last
 
 	commits string // tip of the commits that the agent made itself
-	bare    bool   // its .git was destroyed, and that was told
+	bare    bool   // its .git was destroyed, and that was reported
 	lost    string // see Result
 	fixed   *Files
 }
@@ -47,7 +47,7 @@ func (s *Slot) Dir() string {
 // Files is where the files of Dir really are.
 func (s *Slot) Files() string { return s.Host(s.pool.opt.Dir) }
 
-// Host is where a file of the project lies in the slot.
+// Host is where a file of the project is in the slot.
 func (s *Slot) Host(path string) string {
 	rel, err := filepath.Rel(s.pool.opt.Repo.Root(), path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -82,7 +82,7 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 	s.start, s.commits, s.bare, s.lost, s.seen = start, "", false, "", Result{}
 	head, err := s.pool.opt.Repo.Head(ctx)
 	if err != nil {
-		return stand, gitErr("read where the branch stands", err)
+		return stand, gitErr("read the branch", err)
 	}
 	if start.At != "" {
 		head.Hash = start.At
@@ -91,7 +91,7 @@ func (s *Slot) Prepare(ctx context.Context, start Start) (stand Stand, err error
 	if r := start.Resumed; r != nil {
 		s.began, s.head = r.Began, r.Head
 		if s.git.New() {
-			s.lost = fmt.Sprintf("slot %d was deleted while no run had it, with what the interrupted attempt had written there", s.Number)
+			s.lost = fmt.Sprintf("slot %d was deleted while no run used it, with what the interrupted attempt had written there", s.Number)
 			return Stand{Tree: start.Before, Head: r.Head}, s.bring(ctx, r.Head)
 		}
 		s.fixed.remember(s.pool.fixed(s))
@@ -120,7 +120,7 @@ func (s *Slot) aim(ctx context.Context, head *gitops.Head) (err error) {
 		s.start.Before = s.start.Base
 	}
 	if head.Hash, err = s.commit(ctx, head.Hash); err != nil {
-		return gitErr("pin what the slot starts from", err)
+		return gitErr("pin the slot's base", err)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (s *Slot) bring(ctx context.Context, head gitops.Head) error {
 	err := s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
 	if broken, ok := errors.AsType[*gitops.BrokenSlotError](err); ok {
 		if err = s.pool.remake(ctx, s); err != nil {
-			return fmt.Errorf("make slot %d anew, since %w: %w", s.Number, broken, err)
+			return fmt.Errorf("make slot %d again, since %w: %w", s.Number, broken, err)
 		}
 		err = s.git.Prepare(ctx, head, s.start.Before, s.pool.opt.Fresh)
 	}
@@ -178,15 +178,15 @@ func (s *Slot) commit(ctx context.Context, head string) (string, error) {
 	if head != "" {
 		parents = []string{head}
 	}
-	s.pinned, err = repo.Keep(ctx, s.ref("base"), s.start.Base, parents, "descartes: verified so far\n\nWhat the tasks that are done have changed. No branch names this commit.")
+	s.pinned, err = repo.Keep(ctx, s.ref("base"), s.start.Base, parents, "descartes: verified so far\n\nWhat the finished tasks have changed. No branch names this commit.")
 	return s.pinned, err
 }
 
 // Running does nothing: what an attempt does to its settings runs for nobody else.
 func (s *Slot) Running() {}
 
-// Repair collects the commits that the attempt made itself, and restores the files that it may not change. A slot that somebody deleted is
-// made anew at once, and the attempt has come to nothing.
+// Repair collects the commits that the attempt made itself, and restores the files that it may not change. A slot
+// that somebody deleted is made again at once, and the attempt has no result.
 func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	if !s.git.There() {
 		s.lost = fmt.Sprintf("slot %d was deleted during the %s, with what it had written there", s.Number, who)
@@ -201,7 +201,7 @@ func (s *Slot) Repair(ctx context.Context, who string) ([]string, error) {
 	case errors.Is(err, gitops.ErrNoRepository):
 		if !s.bare {
 			s.bare = true
-			notes = append(notes, "the "+who+" destroyed the .git of its slot, which is made anew; its files are kept, commits it made there may be lost")
+			notes = append(notes, "the "+who+" destroyed the .git of its slot, which is made again; its files are kept, but commits it made there may be lost")
 		}
 	case err != nil:
 		return notes, gitErr("collect the commits of the "+who, err)
@@ -261,7 +261,7 @@ func (s *Slot) Result(ctx context.Context, verified bool) (Result, error) {
 	r.Old = unreported(s.told, r.Old)
 	var err error
 	if r.Nested, err = s.git.NestedEdits(ctx, s.began); err != nil {
-		return r, gitErr("look into the submodules", err)
+		return r, gitErr("look at the submodules", err)
 	}
 	return r, nil
 }

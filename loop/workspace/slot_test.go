@@ -233,7 +233,7 @@ func TestCopies(t *testing.T) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	notes := strings.Join(pool.Notes(), "\n")
-	for _, want := range []string{"more than 1 MiB would be copied (pool.max_copy): node_modules (1.2 MiB)", "build/pipe (it is no file: a pipe)", "build/sock (it is no file: a socket)", "build/out -> ", "sub/esc.log -> /tmp"} {
+	for _, want := range []string{"more than 1 MiB would be copied (pool.max_copy): node_modules (1.2 MiB)", "build/pipe (it is not a file: a pipe)", "build/sock (it is not a file: a socket)", "build/out -> ", "sub/esc.log -> /tmp"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes)
 		}
@@ -303,7 +303,7 @@ func TestRoom(t *testing.T) {
 	}
 	free = 65 << 20
 	var full *RoomError
-	if err := pool.Room(t.Context(), 8, false); !errors.As(err, &full) || !strings.Contains(err.Error(), "a slot takes about 500 KiB, and 65 MiB are free on the disk of") {
+	if err := pool.Room(t.Context(), 8, false); !errors.As(err, &full) || !strings.Contains(err.Error(), "a slot needs about 500 KiB, and only 65 MiB are free on the disk of") {
 		t.Errorf("got %v", err)
 	}
 	p.prepare(p.take(pool, 1), Start{})
@@ -349,7 +349,7 @@ func TestFixedFilesOfASlot(t *testing.T) {
 	if len(r.Changed) != 0 {
 		t.Errorf("changed: %v", paths(r.Changed))
 	}
-	if all := strings.Join(notes, "\n"); !strings.Contains(all, ".scud/t.json, which is put back") || !strings.Contains(all, "descartes.yaml, which is put back") || !strings.Contains(all, "destroyed the .git of its slot") {
+	if all := strings.Join(notes, "\n"); !strings.Contains(all, ".scud/t.json, which was put back") || !strings.Contains(all, "descartes.yaml, which was put back") || !strings.Contains(all, "destroyed the .git of its slot") {
 		t.Errorf("notes: %s", all)
 	}
 	if got := p.sh(p.dir, "cat .scud/t.json descartes.yaml"); got != "list\ncommand: x\n" {

@@ -49,7 +49,7 @@ type Tree struct {
 	lists lists
 	now   gitops.Tree     // what the tree holds; "" where it has to be looked at
 	kept  []byte          // what Settings holds
-	told  map[string]bool // paths in no snapshot that were told of
+	told  map[string]bool // paths in no snapshot, already reported
 
 	work     gitops.Verified
 	verified bool // there is such work
@@ -61,8 +61,8 @@ type Tree struct {
 	repaired bool          // what it did to the settings is undone, and nothing of it runs any more
 	alone    bool          // no other loop worked in the tree when it began
 	commits  string        // tip of commits that the agent made itself
-	deleted  []string      // verified files that it deleted, and that were told of
-	left     []string      // what could not be restored, and was told of
+	deleted  []string      // verified files that it deleted, already reported
+	left     []string      // what could not be restored, already reported
 	seen     Result        // when its agent had ended
 }
 
@@ -155,7 +155,7 @@ func (t *Tree) Prepare(ctx context.Context, s Start) (stand Stand, err error) {
 	return stand, err
 }
 
-// saveSettings keeps git's configuration and hooks as they stand before an attempt. The sandbox lets no attempt write there.
+// saveSettings saves git's configuration and hooks before an attempt. The sandbox lets no attempt write there.
 func (t *Tree) saveSettings() error {
 	t.repaired = false
 	now := t.git.Settings()
@@ -286,7 +286,7 @@ func (t *Tree) restore(ctx context.Context, who string, back bool) ([]string, er
 	notes := lossNotes(slices.DeleteFunc(losses, func(l gitops.Loss) bool { return !l.Deleted && !slices.Contains(put.Back, l.Path) }), who)
 	put.Left = slices.DeleteFunc(put.Left, func(l gitops.LeftOut) bool { return slices.Contains(t.left, l.Path) })
 	if left := NotRestored(put); left != "" {
-		notes = append(notes, "not everything that the "+who+" undid could be restored"+left+"; git show "+string(p.Base)+":PATH prints it")
+		notes = append(notes, "not everything the "+who+" undid could be restored"+left+"; git show "+string(p.Base)+":PATH prints it")
 	}
 	for _, l := range put.Left {
 		t.left = append(t.left, l.Path)
@@ -401,7 +401,7 @@ func past(at time.Time) time.Time {
 func (t *Tree) nested(ctx context.Context, since time.Time) ([]string, error) {
 	edits, err := t.opt.Repo.NestedEdits(ctx, since)
 	if err != nil {
-		return nil, gitErr("look into the submodules", err)
+		return nil, gitErr("look at the submodules", err)
 	}
 	return edits, nil
 }

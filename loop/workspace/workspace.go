@@ -27,7 +27,7 @@ type Start struct {
 	Resumed *Resumed    // the attempt was begun by a run that was killed
 }
 
-// Resumed is what the journal tells of an attempt that a killed run had begun.
+// Resumed is the journal's account of an attempt that a killed run had begun.
 type Resumed struct {
 	Head  gitops.Head
 	Began time.Time
@@ -103,14 +103,14 @@ func (r *Result) Notes() (notes []string) {
 	}
 	add(MadeByVerify, oneline.List(r.Fresh))
 	add("the verification changed files, which count as part of the work: ", Paths(r.Grown))
-	add("the attempt edited files inside a submodule, which no commit here will hold: ", oneline.List(r.Nested))
-	add("files of yours that git ignored before the attempt stay where they are, and no commit will hold them, though it changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
+	add("the attempt edited files inside a submodule, which no commit here will contain: ", oneline.List(r.Nested))
+	add("files of yours that git ignored before the attempt stay where they are and in no commit, though the attempt changed what is ignored or staged them by force: ", oneline.List(r.Uncovered))
 	add("in no snapshot and no commit: ", Reasons(r.Old))
 	return notes
 }
 
 // MadeByVerify begins a line that names files which only a verification made.
-const MadeByVerify = "the verification made files that git does not ignore; they stay, and no commit will hold them: "
+const MadeByVerify = "the verification made files that git does not ignore; they stay, but in no commit: "
 
 // Restored is what was put back of an attempt's work.
 type Restored struct {

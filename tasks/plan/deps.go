@@ -262,7 +262,7 @@ func (p *planner) takeParts(task, phase, line int, s prose.Statement, behind boo
 	}
 	for _, part := range unknown {
 		if id := p.plan.tasks[task].ID; !s.Blocks {
-			p.find(line+1, id, "dependency", fmt.Sprintf("task %s: %q names no task, it is not used", id, prose.Short(strings.TrimSpace(part))))
+			p.find(line+1, id, "dependency", fmt.Sprintf("task %s: %q does not name a task: ignored", id, prose.Short(strings.TrimSpace(part))))
 		}
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"descartes/tasks"
 )
 
-// Extra returns the dependencies that only the plan states, between tasks of the list: by id, what else the task waits for. They are
-// meant for scheduler.Options.More. An id is taken for the same task where the plan writes it out ("Task 3", T003, or "(SCUD Task 3)" behind
-// a title), or else where the title is the same too: numbers of plans seldom are numbers of tasks. What phases imply is no statement.
+// Extra returns the dependencies that only the plan states, between tasks of the list: by id, what else the task
+// waits for. They are meant for scheduler.Options.More. An id means the same task where the plan writes it out ("Task
+// 3", T003, or "(SCUD Task 3)" behind a title), or where the title is the same too: numbers in plans are seldom
+// numbers of tasks. Phases do not count as statements.
 //
-// A dependency that would close a circle in the list is left out; such are in conflicts, as are the dependencies of those tasks that
-// name nothing in the plan.
+// A dependency that would close a cycle in the list is left out and returned in conflicts, and so are the
+// dependencies of those tasks that name nothing in the plan.
 func (p *Plan) Extra(existing []tasks.Task) (more map[string][]string, conflicts []tasks.Finding) {
 	x := newExtra(existing)
 	same := map[string]string{} // id in the plan to id in the list
@@ -36,7 +37,7 @@ func (p *Plan) Extra(existing []tasks.Task) (more map[string][]string, conflicts
 				more[id] = append(more[id], on)
 			default:
 				conflicts = append(conflicts, tasks.Finding{Line: t.Line, ID: id, Kind: "dependency",
-					Message: fmt.Sprintf("task %s: the plan says that it waits for %s, by the task file %s waits for it: the task file holds", id, on, on)})
+					Message: fmt.Sprintf("task %s: the plan says that it waits for %s, but in the task file %s waits for it: the task file counts", id, on, on)})
 			}
 		}
 	}

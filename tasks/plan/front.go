@@ -17,7 +17,7 @@ type FrontMatter struct {
 	SpecFiles []string // as written
 }
 
-// ReadFrontMatter reads the settings at the top of a plan and nothing else of it, and says what is wrong with them.
+// ReadFrontMatter reads only the settings at the top of a plan, and says what is wrong with them.
 func ReadFrontMatter(src []byte) (f FrontMatter, findings []tasks.Finding) {
 	const maxLines, maxBytes = 200, 64 << 10 // more is no front matter
 	lines := strings.SplitAfterN(string(src), "\n", maxLines+1)
@@ -30,13 +30,13 @@ func ReadFrontMatter(src []byte) (f FrontMatter, findings []tasks.Finding) {
 	}
 	var root yaml.Node
 	if len(doc.Front) > maxBytes {
-		find(1, "the front matter is too long, it is not used")
+		find(1, "the front matter is too long: ignored")
 	} else if err := yaml.Unmarshal([]byte("\n"+doc.Front), &root); err != nil { // behind the first mark
 		line, reason := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 		if n, _ := fmt.Sscanf(reason, "line %d:", &line); n == 1 {
 			_, reason, _ = strings.Cut(reason, ": ")
 		}
-		find(line, "the front matter is not valid YAML, it is not used: "+reason)
+		find(line, "the front matter is not valid YAML and is ignored: "+reason)
 	}
 	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
 		return f, findings
@@ -48,7 +48,7 @@ func ReadFrontMatter(src []byte) (f FrontMatter, findings []tasks.Finding) {
 		switch key := strings.ReplaceAll(pairs[i].Value, "-", "_"); key {
 		case "tag", "scud_tag":
 			if err := tasks.ValidTag(value.Value); !text {
-				find(line, "the tag in the front matter is no text, it is not used")
+				find(line, "the tag in the front matter is not text: ignored")
 			} else if err != nil {
 				find(line, "front matter: "+err.Error())
 			} else {
@@ -56,7 +56,7 @@ func ReadFrontMatter(src []byte) (f FrontMatter, findings []tasks.Finding) {
 			}
 		case "verify", "verify_command":
 			if f.Verify = strings.TrimSpace(value.Value); !text {
-				find(line, "the verify command in the front matter is no text, it is not used")
+				find(line, "the verify command in the front matter is not text: ignored")
 			}
 		case "spec_file", "spec_files", "specs":
 			list := []*yaml.Node{value}
@@ -65,7 +65,7 @@ func ReadFrontMatter(src []byte) (f FrontMatter, findings []tasks.Finding) {
 			}
 			for _, n := range list {
 				if n.Kind != yaml.ScalarNode || n.Value == "" {
-					find(line, "a spec file in the front matter is no text, it is not used")
+					find(line, "a spec file in the front matter is not text: ignored")
 					continue
 				}
 				f.SpecFiles = append(f.SpecFiles, n.Value)

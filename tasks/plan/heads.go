@@ -122,7 +122,7 @@ func (p *planner) findPhases() {
 				continue
 			}
 			if first, ok := known[h.id]; ok {
-				p.find(h.line+1, "", "line", fmt.Sprintf("a second %s %s, only the one in line %d counts", word, h.id, first))
+				p.find(h.line+1, "", "line", fmt.Sprintf("a second %s %s: only the one in line %d counts", word, h.id, first))
 				continue
 			}
 			known[h.id], end = h.line+1, h.end

@@ -71,7 +71,7 @@ func (p *Plan) Tasks() []tasks.Task {
 	return list
 }
 
-// Findings returns what Parse went on from, such as a dependency on a task that is not there.
+// Findings returns what Parse had to assume, such as a dependency on a missing task.
 func (p *Plan) Findings() []tasks.Finding { return p.findings }
 
 // planner turns the lines of a plan into tasks.
@@ -115,7 +115,7 @@ func (p *planner) read() *tasks.FormatError {
 		return &tasks.FormatError{Reason: fmt.Sprintf("the plan states more than %d dependencies", maxPlanLinks)}
 	}
 	if !p.order() {
-		return &tasks.FormatError{Reason: "the plan has so large phases one after the other that the dependencies of their tasks cannot be listed: state them, or split the phases"}
+		return &tasks.FormatError{Reason: "the plan has consecutive phases that are too large to list the dependencies of their tasks: state them, or split the phases"}
 	}
 	p.finish()
 	return nil
@@ -130,7 +130,7 @@ func (p *planner) enter() *tasks.FormatError {
 			return &tasks.FormatError{Line: t.Line, Reason: reason}
 		}
 		if first, ok := p.index[t.ID]; ok {
-			p.find(t.Line, t.ID, "duplicate", fmt.Sprintf("task %s: the id is taken by line %d, this task is not used", t.ID, kept[first].Line))
+			p.find(t.Line, t.ID, "duplicate", fmt.Sprintf("task %s: the id is already used in line %d: this task is ignored", t.ID, kept[first].Line))
 			continue
 		}
 		p.index[t.ID] = len(kept)

@@ -232,8 +232,8 @@ func TestPlanRefused(t *testing.T) {
 func TestPlanLimits(t *testing.T) {
 	t.Parallel()
 	for want, src := range map[string]string{
-		"more than 20000 tasks": strings.Repeat("- [ ] x\n", maxPlanTasks+1),
-		"so large phases":       "## Phase 1: A\n" + strings.Repeat("- [ ] x\n", 2000) + "## Phase 2: B\n" + strings.Repeat("- [ ] x\n", 2000),
+		"more than 20000 tasks":     strings.Repeat("- [ ] x\n", maxPlanTasks+1),
+		"phases that are too large": "## Phase 1: A\n" + strings.Repeat("- [ ] x\n", 2000) + "## Phase 2: B\n" + strings.Repeat("- [ ] x\n", 2000),
 	} {
 		if _, err := Parse("plan.md", []byte(src)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "plan.md:") {
 			t.Errorf("%s: got %v", want, err)

@@ -60,7 +60,7 @@ func (p *Plan) Write(root, tag string) (string, error) {
 	return path, nil
 }
 
-// List is the task file that Write would make, before it is there.
+// List is the task file that Write would make.
 func (p *Plan) List(root, tag string) (*tasks.File, error) {
 	path, err := tasks.TagPath(root, tag)
 	if err != nil {

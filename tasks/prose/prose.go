@@ -152,7 +152,7 @@ func Priority(s string) string {
 	return ""
 }
 
-// Block joins lines without what all of them are indented by, and without blank lines around.
+// Block joins lines, without their common indentation and without blank lines around them.
 func Block(lines []string) string {
 	common := -1
 	for _, line := range lines {
@@ -171,7 +171,7 @@ func Block(lines []string) string {
 // maxTitle is where headings and titles are cut.
 const maxTitle = 500
 
-// Clip cuts a long text.
+// Clip shortens a long text.
 func Clip(s string) string {
 	if len(s) <= maxTitle {
 		return s
@@ -179,7 +179,7 @@ func Clip(s string) string {
 	return strings.ToValidUTF8(s[:maxTitle], "")
 }
 
-// Fold makes two spellings of one heading or title equal: case, spaces and punctuation around it.
+// Fold normalizes a heading or title, so that two spellings of one are equal: case, spaces and punctuation around it.
 func Fold(s string) string {
 	return strings.ToLower(strings.Trim(strings.Join(strings.Fields(strings.ReplaceAll(s, "`", "")), " "), " .:"))
 }
@@ -384,7 +384,7 @@ func statesOrder(s string) bool {
 	})
 }
 
-// Short cuts a foreign text for a message.
+// Short shortens a foreign text for a message.
 func Short(text string) string {
 	const limit = 40
 	if len(text) <= limit {

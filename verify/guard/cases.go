@@ -7,10 +7,10 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// testCase is one test of a file, or the rest of the file: what stands in no test.
+// testCase is one test of a file, or the rest of the file: the lines that are in no test.
 type testCase struct {
 	file    string
-	name    string // with the groups that it stands in; "" for the rest
+	name    string // with the groups around it; "" for the rest
 	own     string
 	group   bool
 	first   line
@@ -18,7 +18,7 @@ type testCase struct {
 	asserts []line
 	skips   []line
 	pair    *testCase
-	above   *testCase // that it stands in; nil at the top
+	above   *testCase // the group around it; nil at the top
 }
 
 // title is the case's name for people.
@@ -38,7 +38,7 @@ type parsed struct {
 	excludes []line
 }
 
-// parse reads the tests of a file; nil where it is not there, or holds none by its path.
+// parse reads the tests of a file; nil for a missing file, or one whose path says that it has no tests.
 func parse(file string, v *Version) *parsed {
 	lang := languageOf(file)
 	if lang == nil || v == nil || v.Long || v.Kind == Link || lang.test != nil && !isTest(file) {
@@ -46,7 +46,7 @@ func parse(file string, v *Version) *parsed {
 	}
 	lines := split(v)
 	p := &parsed{lang: lang, rest: &testCase{file: file}}
-	var open []*testCase // that the line may stand in, outermost first
+	var open []*testCase // that the line may be in, outermost first
 	var head []line      // marks and comments above what comes
 	for i, l := range lines {
 		for len(open) > 0 && ends(open[len(open)-1], l) {
@@ -137,7 +137,7 @@ func ends(c *testCase, l line) bool {
 	return l.indent < c.first.indent || !strings.ContainsRune(")}]{", rune(l.text[0])) && l.text != "end"
 }
 
-// take adds a line to the case that it stands in.
+// take adds a line to the case that it is in.
 func (p *parsed) take(c *testCase, l line) {
 	lang := p.lang
 	if lang.excludes != nil && lang.excludes.MatchString(l.text) {

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// Back is a file that the checks get otherwise than a change left it, so that what was done to it cannot help.
+// Back is a file that the checks get in another version than a change left, so that the change cannot help.
 type Back struct {
 	Path string
-	Data []byte // what the checks get; nil: the file as it was before, or none where it was not there
+	Data []byte // what the checks get; nil: the file as it was before, or none if it did not exist
 }
 
-// Backs lists what of a change the checks are not to see: existing tests, expected output, scripts, targets and settings of the checks, and
-// new files that take their place. New tests stay. there says whether a folder was there before.
+// Backs lists what the checks must not see of a change: existing tests, expected output, scripts, targets and
+// settings of the checks, and new files that replace them. New tests stay. there says whether a folder existed
+// before.
 func Backs(in Input, there func(dir string) bool) (out []Back) {
 	l := newLook(&in)
 	shadows := map[string]bool{}

@@ -24,7 +24,7 @@ func (l *look) files() {
 			if isTest(c.Path) && c.After == nil {
 				l.add("test-deleted", c.Path, 0, "deleted, with more than %d KiB of tests", MaxFile>>10)
 			} else if what := l.ofChecks(c.Path); what != "" {
-				l.add("too-long", c.Path, 0, "%s was changed, and is too long to be looked at, or one file too many", what)
+				l.add("too-long", c.Path, 0, "%s was changed, and is too long to check, or one file too many", what)
 			}
 			continue
 		}
@@ -75,7 +75,7 @@ func (l *look) isLink(c Change) bool {
 		}
 	}
 	if what != "" {
-		l.add("link", c.Path, 0, "a symbolic link to %s stands in the place of %s", short(string(c.After.Data)), what)
+		l.add("link", c.Path, 0, "a symbolic link to %s replaces %s", short(string(c.After.Data)), what)
 	}
 	return true
 }
@@ -112,11 +112,11 @@ func (l *look) replaced(c Change) {
 	case pythonStart.MatchString(p):
 		l.add("shadow", p, 0, "python runs it before everything else")
 	case pythonModule.MatchString(p) && c.Before == nil:
-		l.add("shadow", p, 0, "python imports it in the place of the real %s", strings.TrimSuffix(strings.TrimSuffix(name, ".py"), "/__init__"))
+		l.add("shadow", p, 0, "python imports it instead of the real %s", strings.TrimSuffix(strings.TrimSuffix(name, ".py"), "/__init__"))
 	case testLibrary.MatchString(p):
 		l.add("runner", p, 0, "a file of an installed or vendored library of the checks was %s", or(c.Before == nil, "added", "changed"))
 	case fresh && c.After.Kind == Executable && l.tool(p) && l.checks.scripts[p] == "":
-		l.add("shadow", p, 0, "an executable file called %s may be found in the place of the real one", name)
+		l.add("shadow", p, 0, "an executable file called %s may be found instead of the real one", name)
 	}
 	if c.Before != nil {
 		return
@@ -124,7 +124,7 @@ func (l *look) replaced(c Change) {
 	for _, file := range slices.Sorted(maps.Keys(l.checks.targets)) {
 		dir := path.Dir(file)
 		if i, j := slices.Index(makefiles, name), slices.Index(makefiles, path.Base(file)); i >= 0 && i < j && path.Dir(p) == dir {
-			l.add("shadow", p, 0, "make reads it in the place of %s", file)
+			l.add("shadow", p, 0, "make reads it instead of %s", file)
 		}
 		m := l.makeOf(file, false)
 		for _, t := range m.uses(l.checks.targets[file]) {
@@ -230,7 +230,7 @@ func (l *look) thresholds(p string, before, after []line) {
 	}
 }
 
-// overrides are lines that, added to a script, make what stands in it mean something else.
+// overrides are lines that change the meaning of a script they are added to.
 var overrides = lazyregexp.New(`^(?:exit\b|return\b|exec\b|alias\b|trap\b|if false\b|while false\b|:\s*<<|(?:export\s+)?PATH=|shopt\b|unset -f|enable -n|sys\.exit\(|process\.exit\(|os\._exit\(|raise SystemExit|quit\(\))`)
 
 var shellFunction = lazyregexp.New(`^(?:function\s+)?([\w.:\[-]+)\s*\(\)`)
@@ -242,7 +242,7 @@ func (l *look) script(c Change) {
 	by := l.checks.scripts[c.Path]
 	if by == "" || c.Before == nil {
 		if by = l.checks.missing[c.Path]; by != "" && c.Before == nil && c.After.Kind != Link {
-			l.add("check-script", c.Path, 0, "it was not there, and is run by %s now that it is", by)
+			l.add("check-script", c.Path, 0, "it is new, and %s runs it", by)
 		}
 		return
 	}
@@ -287,7 +287,7 @@ func changedAt(before, after []line) (at int, what string) {
 	if lost := minus(before, after); len(lost) > 0 {
 		return lost[0].n, short(lost[0].text) + or(len(minus(after, before)) > 0, " was replaced", " was removed")
 	}
-	return 0, "its lines have another order"
+	return 0, "its lines are in a different order"
 }
 
 // makeOf reads a makefile as it was or as it is.
@@ -361,7 +361,7 @@ func (l *look) target(file, t string, was, is *makeText) {
 		return
 	}
 	if was.phony[t] && !is.phony[t] {
-		l.add("check-target", file, now.at, "the target %s is not .PHONY any more", t)
+		l.add("check-target", file, now.at, "the target %s is no longer .PHONY", t)
 	}
 	n := len(l.found)
 	l.milder(file, old.recipe, now.recipe)
@@ -379,7 +379,7 @@ func (l *look) target(file, t string, was, is *makeText) {
 	}
 	for _, p := range old.prereqs {
 		if !slices.Contains(now.prereqs, p) {
-			l.add("check-target", file, now.at, "the target %s does not need %s any more", t, p)
+			l.add("check-target", file, now.at, "the target %s no longer needs %s", t, p)
 			return
 		}
 	}
@@ -501,7 +501,7 @@ func (l *look) code(c Change) {
 	}
 	for _, x := range minus(split(c.After), split(c.Before)) {
 		if !c.Hidden && secret.MatchString(x.text) {
-			l.add("secret", c.Path, x.n, "it looks like a secret, and a commit would hold it")
+			l.add("secret", c.Path, x.n, "it looks like a secret, and would be committed")
 		}
 	}
 	lang := languageOf(c.Path)
@@ -529,13 +529,13 @@ func (l *look) code(c Change) {
 		case forced.MatchString(x.text) || test && forcedInTest.MatchString(x.text) && !(lang.comment == "//" && strings.HasSuffix(c.Path, ".go") && strings.Contains(x.text, "m.Run()")):
 			l.add("forced-pass", c.Path, x.n, "the result of the tests is overridden: %s", short(x.text))
 		case hooks.MatchString(x.text):
-			l.add("test-excluded", c.Path, x.n, "the runner is told which tests there are: %s", short(x.text))
+			l.add("test-excluded", c.Path, x.n, "the runner gets a list of tests: %s", short(x.text))
 		case !test && knows.MatchString(x.text):
-			l.add("knows-tests", c.Path, x.n, "the code asks whether it is tested: %s", short(x.text))
+			l.add("knows-tests", c.Path, x.n, "the code detects that it is tested: %s", short(x.text))
 		}
 	}
 	if quiet > 0 {
-		l.add("linter-off", c.Path, firstQuiet.n, "%s more that a linter, type checker or coverage passes over: %s", plural(quiet, "place"), short(firstQuiet.text))
+		l.add("linter-off", c.Path, firstQuiet.n, "%s more that a linter, type checker or coverage skips: %s", plural(quiet, "place"), short(firstQuiet.text))
 	}
 	l.testMain(c, after)
 }
@@ -573,7 +573,7 @@ func (l *look) testMain(c Change, after []line) {
 	}
 }
 
-// snapshots looks at expected output that stands in files.
+// snapshots looks at expected output in files.
 func (l *look) snapshots() {
 	many := 0
 	for _, c := range l.in.Changes {
@@ -646,7 +646,7 @@ func (l *look) settings(c Change) {
 	switch k {
 	case "descartes":
 		if c.Before != nil {
-			l.add("protected", c.Path, 0, "it says which checks there are, and was %s", or(c.After == nil, "deleted", "changed"))
+			l.add("protected", c.Path, 0, "it defines the checks, and was %s", or(c.After == nil, "deleted", "changed"))
 		}
 		return
 	case "environment":
@@ -694,7 +694,7 @@ func (l *look) compareSettings(title, p string, k kind, before, after []line, th
 	if k == "linter" {
 		for _, x := range gained {
 			if linterOff.MatchString(x.text) && there {
-				l.add("linter-off", p, x.n, "a linter's settings say now: %s", short(x.text))
+				l.add("linter-off", p, x.n, "a linter's settings now say: %s", short(x.text))
 				return
 			}
 		}
@@ -714,7 +714,7 @@ func (l *look) compareSettings(title, p string, k kind, before, after []line, th
 				l.add("test-excluded", p, x.n, "tests are left out: %s", short(x.text))
 				return
 			case excludeKeys.MatchString(x.text) || wideKeys.MatchString(x.text) && there:
-				l.add("check-config", p, x.n, "%s says which tests there are: %s", title, short(x.text))
+				l.add("check-config", p, x.n, "%s decides which tests run: %s", title, short(x.text))
 				return
 			}
 		}

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// MaxFile is how many bytes of a file are looked at; of a longer one only its path is.
+// MaxFile is how many bytes of a file are read; of a longer one only the path counts.
 const MaxFile = 1 << 20
 
-// Kind is what stands at a path.
+// Kind is the kind of thing at a path.
 type Kind byte
 
 // The kinds, apart from folders.
@@ -32,7 +32,7 @@ type Version struct {
 	Long bool   // longer than MaxFile
 }
 
-// Change is one file that differs. Nil: the file is not there.
+// Change is one file that differs. Nil: the file does not exist.
 type Change struct {
 	Path          string // with slashes, from the top of the repository
 	Before, After *Version
@@ -107,7 +107,7 @@ type Rule struct {
 	Finds string // for people
 }
 
-// Rules lists what is looked for.
+// Rules lists the rules.
 func Rules() []Rule {
 	return []Rule{
 		{"test-deleted", "tests", Fail, "a test file was deleted"},
@@ -123,14 +123,14 @@ func Rules() []Rule {
 		{"always-passes", "checks", Fail, "a failure of a check is ignored"},
 		{"threshold", "checks", Fail, "a threshold was lowered"},
 		{"runner", "checks", Fail, "a tool or library of the checks was replaced"},
-		{"shadow", "checks", Fail, "a file takes the place of a program or module that the checks use"},
-		{"link", "checks", Fail, "a symbolic link took the place of a file of the checks"},
+		{"shadow", "checks", Fail, "a file replaces a program or module that the checks use"},
+		{"link", "checks", Fail, "a symbolic link replaced a file of the checks"},
 		{"protected", "checks", Fail, "a protected path was changed"},
-		{"too-long", "checks", Fail, "a changed file of the checks is too long, or one of too many, to be looked at"},
+		{"too-long", "checks", Fail, "a changed file of the checks is too long to check, or one of too many"},
 		{"check-config", "checks", Warn, "settings of the checks were changed"},
-		{"linter-off", "checks", Warn, "a linter or type checker was told to be quiet"},
+		{"linter-off", "checks", Warn, "a linter or type checker was silenced"},
 		{"environment", "checks", Warn, "a file that sets variables or options of the checks' tools was changed"},
-		{"runner-version", "checks", Warn, "a tool or library of the checks has another version"},
+		{"runner-version", "checks", Warn, "a tool or library of the checks has a different version"},
 		{"installed", "checks", Warn, "installed tools of the checks, which git ignores, were changed"},
 		{"knows-tests", "tests", Warn, "code behaves differently under test"},
 		{"expected-changed", "tests", Warn, "what an existing test expects was changed"},
@@ -239,7 +239,7 @@ func Compare(a, b Finding) int {
 	return cmp.Or(b.Level.rank()-a.Level.rank(), strings.Compare(a.Path, b.Path), a.Line-b.Line)
 }
 
-// LevelOf is what findings of a rule have.
+// LevelOf is the level for a rule's findings.
 func (s *Settings) LevelOf(rule string) Level {
 	for _, r := range Rules() {
 		if r.Name == rule {

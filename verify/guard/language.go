@@ -156,7 +156,7 @@ func isTest(file string) bool {
 	return l.test.MatchString(file)
 }
 
-// OfTests says what a file is by its path: one that holds tests, or one that lies beside them, as their expected output.
+// OfTests classifies a file by its path: one that has tests, or one beside tests, such as their expected output.
 func OfTests(file string) (test, beside bool) {
 	return isTest(file), golden.MatchString(file)
 }

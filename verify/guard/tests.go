@@ -59,7 +59,7 @@ func (l *look) tests() {
 		}
 		if isTest(f.c.Path) || f.old.lang.test == nil {
 			for _, x := range minus(f.new.excludes, f.old.excludes) {
-				l.add("test-excluded", f.c.Path, x.n, "the file is left out where this does not hold: %s", short(x.text))
+				l.add("test-excluded", f.c.Path, x.n, "the file is left out unless this is true: %s", short(x.text))
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (l *look) deleted(c Change, old, now *parsed) {
 	}
 	for _, t := range lost {
 		if t.above != nil && t.above.pair == nil && !t.above.group {
-			continue // told with the test that it stood in
+			continue // reported with the test around it
 		}
 		lines := t.lines
 		if l.subjectGone(lines) {
@@ -179,7 +179,7 @@ func (l *look) twice(old, now *parsed) {
 	if file := now.rest.file; shellTests.MatchString(file) {
 		for _, x := range minus(now.all(), old.all()) {
 			if m := shellFunction.FindStringSubmatch(x.text); m != nil && tools.MatchString(m[1]) {
-				l.add("assertion-weakened", file, x.n, "a function takes the place of the program %s: %s", m[1], short(x.text))
+				l.add("assertion-weakened", file, x.n, "a function replaces the program %s: %s", m[1], short(x.text))
 			}
 		}
 	}
@@ -213,11 +213,11 @@ func (l *look) elsewhere(c Change, old *parsed) {
 			continue
 		}
 		if to := t.pair.file; testName.MatchString(c.Path) && !testName.MatchString(to) || testFolder.MatchString(c.Path) && !testFolder.MatchString(to) && !byName.MatchString(to) {
-			l.add("test-excluded", to, 0, "tests of %s are in a file now that a runner may pass over by its name or folder", c.Path)
+			l.add("test-excluded", to, 0, "tests of %s are now in a file that a runner may skip because of its name or folder", c.Path)
 			return
 		}
 		if system.MatchString(t.pair.file) && !system.MatchString(c.Path) {
-			l.add("test-excluded", t.pair.file, 0, "tests of %s are in a file now that only one system has", c.Path)
+			l.add("test-excluded", t.pair.file, 0, "tests of %s are now in a file for one system only", c.Path)
 			return
 		}
 	}
@@ -238,13 +238,13 @@ func (l *look) rename(c Change) string {
 			continue
 		}
 		if similar(was, split(d.After)) > 0.8 {
-			return ", as its content is in " + d.Path + " now, which is no test file"
+			return ", as its content is now in " + d.Path + ", which is not a test file"
 		}
 	}
 	return ""
 }
 
-// textKept reports whether most of a deleted file stands in another one that is new, which is a test as well.
+// textKept reports whether a new test file contains most of a deleted file.
 func (l *look) textKept(was []line) bool {
 	for _, d := range l.in.Changes {
 		if d.Before == nil && d.After != nil && (isTest(d.Path) || path.Base(path.Dir(d.Path)) == "tests") && similar(was, split(d.After)) > 0.5 {
@@ -296,7 +296,7 @@ func (l *look) ends(now *testCase, added []line) {
 			l.add("assertion-removed", now.file, x.n, "%s ends before its assertions: %s", now.title(), short(x.text))
 		}
 		if never.MatchString(x.text) && len(now.asserts) > 0 {
-			l.add("assertion-weakened", now.file, x.n, "%s has a condition that is the same always: %s", now.title(), short(x.text))
+			l.add("assertion-weakened", now.file, x.n, "%s has a condition that never changes: %s", now.title(), short(x.text))
 		}
 		if swallow.MatchString(x.text) {
 			l.add("assertion-weakened", now.file, x.n, "%s hides its failures: %s", now.title(), short(x.text))
@@ -349,7 +349,7 @@ func (l *look) assertions(lang *language, old, now *testCase, added []line, m *m
 		}
 	}
 	if len(changed) > 0 {
-		l.add("expected-changed", now.file, changed[0].n, "%s: %s of what it says changed: %s", now.title(), plural(len(changed), "line"), short(changed[0].text))
+		l.add("expected-changed", now.file, changed[0].n, "%s: %s of its text changed: %s", now.title(), plural(len(changed), "line"), short(changed[0].text))
 	}
 }
 

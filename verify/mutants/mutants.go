@@ -1,4 +1,5 @@
-// Package mutants has the mutation tools of languages put small faults into code that changed, and reads which of them no test noticed.
+// Package mutants has the mutation tools of languages put small faults into changed code, and reads which of them no
+// test noticed.
 package mutants
 
 import (
@@ -15,22 +16,22 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// Report is the file in which a tool's command leaves what it found, in the folder that it ran in.
+// Report is the file that a tool's command writes its results to, in the folder it runs in.
 const Report = ".descartes-faults.json"
 
 // Missing is the exit status of a command whose tool is not installed.
 const Missing = 127
 
-// File is one that changed, with the lines that are new in it.
+// File is a changed file, with its new lines.
 type File struct {
 	Path  string // with slashes, below the folder that the tool runs in
 	Lines []Lines
 }
 
-// Lines are some that follow each other, both ends included.
+// Lines is a range of lines, both ends included.
 type Lines struct{ First, Last int }
 
-// Fault is a small one that a tool put into the code.
+// Fault is a small fault that a tool put into the code.
 type Fault struct {
 	Path     string
 	Line     int
@@ -61,7 +62,7 @@ func Tools() []*Tool {
 	}
 }
 
-// Of leaves the files in the tool's language.
+// Of picks the files in the tool's language.
 func (t *Tool) Of(files []File) (out []File) {
 	for _, f := range files {
 		if t.suffix.MatchString(f.Path) && len(f.Lines) > 0 {
@@ -71,12 +72,13 @@ func (t *Tool) Of(files []File) (out []File) {
 	return out
 }
 
-// Command is for sh, in a copy of the project whose HEAD is what was before the change. It ends with Missing where the tool is not there.
+// Command is for sh, in a copy of the project whose HEAD is the state before the change. It exits with Missing where
+// the tool is not installed.
 func (t *Tool) Command(files []File, n int, test string) string {
 	return "rm -rf " + Report + "\n" + t.command(files, n, test)
 }
 
-// Read finds in a tool's report the faults in the lines that changed, at most n of them, spread over all.
+// Read finds the faults in the changed lines in a tool's report, at most n of them, spread over all.
 func (t *Tool) Read(report []byte, files []File, n int) ([]Fault, error) {
 	all, err := t.read(report)
 	if err != nil {
@@ -94,7 +96,7 @@ func (t *Tool) Read(report []byte, files []File, n int) ([]Fault, error) {
 	return some, nil
 }
 
-// fresh reports whether a fault stands in a line that changed.
+// fresh reports whether a fault is in a changed line.
 func fresh(f Fault, files []File) bool {
 	return slices.ContainsFunc(files, func(c File) bool {
 		return c.Path == path.Clean(f.Path) && slices.ContainsFunc(c.Lines, func(l Lines) bool { return f.Line >= l.First && f.Line <= l.Last })
@@ -331,7 +333,7 @@ func readCosmicRay(report []byte) (list []Fault, err error) {
 			return nil, err
 		}
 		if len(row) != 2 || json.Unmarshal(row[0], &item) != nil || json.Unmarshal(row[1], &result) != nil || len(item.Mutations) == 0 || len(item.Mutations[0].Start) == 0 {
-			return nil, fmt.Errorf("line %d is no fault with its outcome", len(list)+1)
+			return nil, fmt.Errorf("line %d is not a fault with its outcome", len(list)+1)
 		}
 		m := item.Mutations[0]
 		if result.Outcome == "survived" || result.Outcome == "killed" {

@@ -13,7 +13,7 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// Files are the files that a check writes its results to, as they stood before it ran.
+// Files are the files that a check writes its results to, as they were before it ran.
 type Files struct {
 	dir      string
 	patterns []string
@@ -61,7 +61,7 @@ func (f *Files) look() (map[string]fs.FileInfo, error) {
 	return found, nil
 }
 
-// Read reads the files that were written since. none says that no file was; a file that is no JUnit XML is an error.
+// Read reads the files that were written since. none says that no file was; a file that is not JUnit XML is an error.
 func (f *Files) Read() (s *Set, none bool, err error) {
 	now, err := f.look()
 	if err != nil {
@@ -110,12 +110,12 @@ func readJUnit(r io.Reader, to *collector) error {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			if suites == 0 {
-				return errors.New("no JUnit XML: it has no testsuite")
+				return errors.New("not JUnit XML: it has no testsuite")
 			}
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("no JUnit XML: %w", err)
+			return fmt.Errorf("not JUnit XML: %w", err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:

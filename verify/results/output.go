@@ -11,8 +11,8 @@ import (
 	"descartes/internal/lazyregexp"
 )
 
-// Output reads results out of what a check printed: those of go test -json, TAP or pytest, whichever there are, several after each other
-// too. It is nil where there are none, or more tests than can be told apart.
+// Output reads results out of what a check printed: those of go test -json, TAP or pytest, also several in a row. It
+// is nil where there are none, or too many tests to keep apart.
 func Output(r io.Reader) (*Set, error) {
 	o := &output{pkgs: map[string]bool{}, seen: map[string]int{}}
 	b := bufio.NewReaderSize(r, maxLine)
@@ -214,7 +214,7 @@ func (o *output) wholePackages() {
 	}
 }
 
-// Plain is an output with what go test -json wraps as it was printed; any other stays as it is.
+// Plain unwraps the output of go test -json; any other output stays as it is.
 func Plain(text string) string {
 	if !strings.Contains(text, `"Action":`) {
 		return text

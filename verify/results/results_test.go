@@ -135,7 +135,7 @@ func TestFiles(t *testing.T) {
 	}
 	f = watch("out/bad.xml")
 	write("out/bad.xml", "<testsuite><testcase")
-	if _, _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "out/bad.xml: no JUnit XML") {
+	if _, _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "out/bad.xml: not JUnit XML") {
 		t.Errorf("got %v", err)
 	}
 	f = watch("out/big.xml")

@@ -1,4 +1,4 @@
-// Package results reads what a check's tests came to: JUnit XML, go test -json, TAP, and what pytest prints.
+// Package results reads the results of a check's tests: JUnit XML, go test -json, TAP, and what pytest prints.
 package results
 
 import (
@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Set is what tests came to, each by its name. It survives JSON.
+// Set is the results of tests, each by its name. It survives JSON.
 type Set struct {
 	Passed  []string `json:"passed,omitempty"` // sorted, as the others; a test is in one of them
 	Failed  []string `json:"failed,omitempty"`
@@ -40,7 +40,7 @@ type Change struct {
 	Fewer  int      `json:"fewer,omitempty"`  // tests run than before
 }
 
-// Compare says what changed from before to now. Where some tests have no names, what can be told from numbers is.
+// Compare says what changed from before to now. Where some tests have no names, it compares numbers.
 func Compare(before, now *Set) *Change {
 	c := &Change{Broken: without(now.Failed, before.Failed), Fewer: max(0, before.Ran()-now.Ran())}
 	named := before.More == 0 && now.More == 0
@@ -80,7 +80,7 @@ func both(a, b []string) (list []string) {
 	return list
 }
 
-// Most is how many tests are told apart; of more than that nothing is known.
+// Most is how many tests are kept apart; beyond that nothing is known.
 const Most = 20000
 
 const maxName = 300 // bytes
