@@ -84,10 +84,12 @@ func TestLiveInBrowser(t *testing.T) {
 	until(t, ctx, `document.querySelector('#t0.s-ready') && document.querySelectorAll('#edges path').length === 10`)
 	p.attempt("1", journal.Verified, "")
 	until(t, ctx, `document.querySelector('#t0.s-done') && document.querySelector('#head').textContent.includes('1 of 12') && document.querySelector('.lanes rect.s-verified')`)
-	for _, b := range []struct{ text, want string }{{"Resume", "loop resume --name loop-1234 --detach"}, {"Step", "loop resume --name loop-1234 --step --detach"}, {"Retry blocked", "loop resume --name loop-1234 --retry-blocked --detach"}} {
+	for _, b := range []struct{ text, want string }{{"Resume", "loop resume --name loop-1234 --detach"}, {"Step", "loop resume --name loop-1234 --step --detach"}} {
 		do(t, ctx, b.text, chromedp.Click(`//button[.="`+b.text+`"]`, chromedp.BySearch))
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
 	}
+	const retry = `[...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent === 'Retry blocked')`
+	until(t, ctx, `!`+retry) // nothing is blocked
 	lock := flock.New(p.home.Default() + ".lock") // now somebody runs it
 	if err := lock.Lock(); err != nil {
 		t.Fatal(err)
@@ -127,6 +129,9 @@ func TestLiveInBrowser(t *testing.T) {
 		&journal.Event{Type: journal.AttemptFinished, Task: "2", Wave: 2, Attempt: 1, Verdict: journal.Blocked, Reason: "it asks"},
 		&journal.Event{Type: journal.TaskBlocked, Task: "2", Wave: 2, Title: "Task 2", Verdict: journal.Blocked, Reason: "it asks", Detail: &journal.Detail{Question: "Tabs or spaces?"}})
 	until(t, ctx, `document.querySelector('#stuck q')?.textContent === 'Tabs or spaces?'`)
+	until(t, ctx, retry)
+	do(t, ctx, "retry", chromedp.Click(`//button[.="Retry blocked"]`, chromedp.BySearch))
+	until(t, ctx, `document.querySelector('#did code')?.textContent === 'descartes loop resume --name loop-1234 --retry-blocked --detach'`)
 	do(t, ctx, "answer", chromedp.Click("#stuck a"), chromedp.WaitVisible("#answer"), chromedp.SendKeys("#answer", "Tabs"), chromedp.Click("form button"))
 	until(t, ctx, `document.querySelector('#did code')?.textContent === 'descartes answer --scud-tag x -- 2 -'`)
 	if p.stdin != "Tabs" {
