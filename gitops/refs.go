@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -504,12 +505,17 @@ func (r *Repo) MergeNotes(ctx context.Context, remote, ref string, join func(old
 	})
 }
 
-// notesPatience is how often a change of notes is tried again that somebody else's came before.
-const notesPatience = 10
+// notesPatience is how often a change of notes is tried again that somebody else's came before, and notesLocked how often one is that failed
+// with nobody's before it: another process may hold the lock.
+const (
+	notesPatience = 50
+	notesLocked   = 5
+)
 
 // changeNotes makes the commit that adds notes, on top of where the ref stands. what gives also a second parent, "" for none.
 func (r *Repo) changeNotes(ctx context.Context, ref, message string, join func(old, add []byte) []byte, what func() (map[string][]byte, string, error)) (err error) {
-	for range notesPatience {
+	locked := 0
+	for try := range notesPatience {
 		var at, head string
 		if at, err = r.refs.hash(ref); err == nil {
 			head, err = r.notesWith(ctx, at, message, join, what)
@@ -520,9 +526,14 @@ func (r *Repo) changeNotes(ctx context.Context, ref, message string, join func(o
 		if err = r.setRef(ctx, ref, at, head, "notes: "+message); err == nil {
 			return nil
 		}
-		if now, rerr := r.refs.hash(ref); rerr != nil || now == at {
+		now, rerr := r.refs.hash(ref)
+		if now == at {
+			locked++
+		}
+		if rerr != nil || locked > notesLocked || ctx.Err() != nil {
 			break
 		}
+		time.Sleep(rand.N(time.Duration(min(try+1, 10)) * 5 * time.Millisecond)) // so that the others come through
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", ref, err)
