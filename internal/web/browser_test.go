@@ -89,7 +89,7 @@ func TestLiveInBrowser(t *testing.T) {
 		until(t, ctx, fmt.Sprintf(`document.querySelector('#did code')?.textContent === %q`, "descartes "+b.want))
 	}
 	const retry = `[...document.querySelectorAll('.buttons button')].some(b => b.checkVisibility() && b.textContent === 'Retry blocked')`
-	until(t, ctx, `!`+retry) // nothing is blocked
+	until(t, ctx, `!`+retry)                      // nothing is blocked
 	lock := flock.New(p.home.Default() + ".lock") // now somebody runs it
 	if err := lock.Lock(); err != nil {
 		t.Fatal(err)
