@@ -92,11 +92,11 @@ func (a *attached) follow(ctx context.Context) error {
 	s, id := a.saved.State, a.saved.State.ID
 	a.p.events.Waves, a.p.events.Usual = s.TotalWaves, s.Config.Backend.Type
 	f := journal.Follow(a.home.Events(id))
+	live := a.home.IsLive(*a.saved) // asked first: a loop that ended has written its end
 	events, err := f.Next()
 	if err != nil {
 		return err
 	}
-	live := a.home.IsLive(*a.saved)
 	a.catchUp(events)
 	if !live {
 		return a.over(ctx)
