@@ -164,7 +164,11 @@ func (d *doctor) repository(ctx context.Context, root string) {
 func (d *doctor) tags(root string) {
 	known := tasks.Known(root)
 	if len(known) == 0 {
-		d.bad("tasks", "no task list", "write a plan and type descartes run plan.md, or have descartes init write a sample list")
+		if name := planHere(root); name != "" {
+			d.good("tasks", name+" has some; "+hintOfTasks(root))
+			return
+		}
+		d.bad("tasks", "no task list", hintOfTasks(root))
 		return
 	}
 	for _, tag := range known {
@@ -363,7 +367,7 @@ func beginning(path string) []byte {
 func (d *doctor) checkPrompt(cmd *cobra.Command, s *settings, wants typedFlags) {
 	ctx := cmd.Context()
 	d.git(ctx, d.root)
-	_, err := wants.prompt(s)
+	_, err := wants.prompt(s, d.root)
 	if err == nil {
 		err = s.completePrompt(cmd, d.root)
 	}

@@ -170,11 +170,7 @@ func (w *initWriter) found() *answers {
 	} else if len(a.known) > 0 {
 		a.source = a.known[0]
 	} else {
-		for _, name := range []string{"plan.md", "PLAN.md", "docs/plan.md", "IMPLEMENTATION_PLAN.md"} {
-			if a.takePlan(w.root, name) {
-				break
-			}
-		}
+		a.takePlan(w.root, planHere(w.root))
 	}
 	for _, name := range []string{"claude", "codex", "opencode", "gemini", "qwen", "copilot"} {
 		if b, ok := agent.Lookup(name); ok && len(b.Command) > 0 {
@@ -190,6 +186,24 @@ func (w *initWriter) found() *answers {
 		a.verify = sampleVerify
 	}
 	return a
+}
+
+// planHere is the plan with tasks that lies where plans usually lie in a project; "" where none does.
+func planHere(root string) string {
+	for _, name := range []string{"plan.md", "PLAN.md", "docs/plan.md", "IMPLEMENTATION_PLAN.md"} {
+		if new(answers).takePlan(root, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// hintOfTasks is what to type in a project without a task list.
+func hintOfTasks(root string) string {
+	if name := planHere(root); name != "" {
+		return "descartes run " + name + " runs the tasks of that plan"
+	}
+	return "descartes init makes a sample list, and docs/task-formats.md says which formats are read"
 }
 
 // takePlan makes a plan what is run, if it is one.

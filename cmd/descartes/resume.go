@@ -227,7 +227,7 @@ func lastOpen(home loop.Home) (*loop.Saved, error) {
 		return found, nil
 	}
 	if len(all) == 0 {
-		return nil, badInput("descartes loop start --help", "nothing to resume: no loop was started here")
+		return nil, badInput("descartes run --help", "nothing to resume: no loop was started here")
 	}
 	return nil, badInput("descartes loop list shows them; --retry-blocked tries blocked tasks again", "nothing to resume: %s, all ended", countLoops(len(all)))
 }

@@ -250,7 +250,7 @@ func (a typedFlags) any(flags ...string) string {
 }
 
 // prompt completes the decision with the settings, and refuses flags that the loop has no use for.
-func (a typedFlags) prompt(s *settings) (bool, error) {
+func (a typedFlags) prompt(s *settings, root string) (bool, error) {
 	tag, prompt := a.any("scud-tag") != "", a.any("prompt", "prompt-file") != ""
 	switch {
 	case tag && prompt:
@@ -264,11 +264,14 @@ func (a typedFlags) prompt(s *settings) (bool, error) {
 		if err := s.frontProblem(); err != nil {
 			return false, err
 		}
-		return false, badInput("descartes tasks list shows the tags that there are",
-			"what should run? --scud-tag runs the tasks of a tag, --prompt or --prompt-file repeats a prompt")
+		hint := "descartes tasks list shows the tags"
+		if len(tasks.Known(root)) == 0 {
+			hint = hintOfTasks(root)
+		}
+		return false, badInput(hint, "what should run? Neither a task list nor a prompt was given")
 	}
 	if name := a.any(flagsIn("tag")...); name != "" {
-		return false, badInput("descartes loop start --help", "--%s is for a loop over the tasks of a tag, not over a prompt", name)
+		return false, badInput("descartes run --help", "--%s is for a loop over the tasks of a tag, not over a prompt", name)
 	}
 	return true, nil
 }

@@ -112,7 +112,7 @@ func (s *settings) source(f *pflag.FlagSet, what string) error {
 		if hint == "" && len(known) > 0 {
 			hint = "known tags: " + strings.Join(known, ", ")
 		}
-		return badInput(cmp.Or(hint, "descartes init makes a sample list, and docs/task-formats.md says which formats are read"), "there is no tag and no file %q", what)
+		return badInput(cmp.Or(hint, hintOfTasks(root)), "there is no tag and no file %q", what)
 	case err != nil:
 		return err
 	case fi.IsDir():
@@ -210,7 +210,7 @@ func startRun(cmd *cobra.Command, s *settings, scope loop.Scope) error {
 			return err
 		}
 	}
-	if prompt, err := wants.prompt(s); err != nil {
+	if prompt, err := wants.prompt(s, root); err != nil {
 		return err
 	} else if prompt && scope.Step {
 		return badInput("descartes loop start repeats a prompt", "loop step is for the tasks of a tag; --prompt has no waves")

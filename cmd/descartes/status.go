@@ -89,7 +89,7 @@ func lookUp(root, dir, name, stateFile string) (*loop.Saved, error) {
 	}
 	s, err := home.Last()
 	if err == nil && s == nil {
-		err = badInput("descartes loop start --help", "no loop was started in %s", root)
+		err = badInput("descartes run --help", "no loop was started in %s", root)
 	}
 	return s, err
 }

@@ -613,7 +613,11 @@ func noTag(root string) error {
 				return err
 			}
 		}
-		return badInput("write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import plan.md",
+		hint := "write .scud/tasks/<tag>.json first, or make one of a plan: descartes tasks import plan.md"
+		if name := planHere(root); name != "" {
+			hint = "descartes tasks import " + name + " makes one of the plan"
+		}
+		return badInput(hint,
 			"there are no task files in %s", filepath.Join(root, ".scud", "tasks"))
 	}
 	return badInput("known tags: "+strings.Join(known, ", "), "which tag? give --scud-tag")
