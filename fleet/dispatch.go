@@ -177,12 +177,12 @@ func (d *Dispatcher) begin(ctx context.Context, l wire.Line) (client.WorkflowRun
 // lookEvery is how often an attempt is looked at while it is made.
 const lookEvery = 3 * time.Second
 
-// watch tells of an attempt's log while it grows, and cancels it where that is asked for.
+// watch passes on what an attempt's worker reports, and cancels the attempt where that is asked for.
 func (d *Dispatcher) watch(ctx, asked context.Context, l wire.Line, over chan struct{}) {
 	cancelled := asked.Done()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	seen, host := "", ""
+	var seen wire.Kept
 	for {
 		select {
 		case <-over:
@@ -197,13 +197,9 @@ func (d *Dispatcher) watch(ctx, asked context.Context, l wire.Line, over chan st
 			}
 		case <-tick.C:
 			b, ok := d.look(ctx, l.Ask.ID())
-			if ok && b.Host != host {
-				host = b.Host
-				_ = d.say.Say(wire.Line{ID: l.ID, Host: host})
-			}
-			if ok && b.Log != nil && b.Log.Commit != seen {
-				seen = b.Log.Commit
-				_ = d.say.Say(wire.Line{ID: l.ID, Log: b.Log}) // who reads it no more misses nothing
+			if ok && b.Live != nil && *b.Live != seen {
+				seen = *b.Live
+				_ = d.say.Say(wire.Line{ID: l.ID, Live: b.Live}) // who reads it no more misses nothing
 			}
 		}
 	}

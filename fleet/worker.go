@@ -59,7 +59,7 @@ func workflows(k worker.Worker) {
 // beat is what a worker says of an attempt while it makes it.
 type beat struct {
 	Host string     `json:"host"`
-	Log  *wire.Kept `json:"log,omitempty"`
+	Live *wire.Kept `json:"live,omitempty"`
 }
 
 // make makes one attempt, in a program of its own.
@@ -123,8 +123,8 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 				open = false
 			case l.Done != nil:
 				kept = *l.Done
-			case l.Log != nil:
-				now.Log = l.Log
+			case l.Live != nil:
+				now.Live = l.Live
 				activity.RecordHeartbeat(ctx, now)
 			}
 		}

@@ -79,6 +79,8 @@ type Order struct {
 	Wave  int             `json:"wave"`
 	Try   int             `json:"try"` // number of the attempt within the loop
 	Again bool            `json:"-"`   // it was given before
+	Ref   string          `json:"-"`   // of such an order: of the reports that the journal has
+	Steps int             `json:"-"`   // and how many of them
 	At    gitops.Head     `json:"at"`
 	Start workspace.Start `json:"start"`
 	Input attempt.Input   `json:"input"`
@@ -153,6 +155,7 @@ type unit struct {
 	over    *Outcome  // the run ends with it, and a look at the attempt with that
 	denied  []string  // what the sandbox refused it
 	since   time.Time // when the first attempt at the same work began; zero: now
+	step    int       // of another machine's, that is being recorded
 }
 
 // work is what runs over a tag and runs of a prompt differ in.
@@ -516,6 +519,9 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start worksp
 		if o.Wave = l.work.event(journal.AttemptStarted, u).Wave; o.Start.Before == "" {
 			o.Start.Before = u.stand.Tree
 		}
+		if a := l.history.Running[journal.Key{Task: u.task.ID, Number: u.number}]; a != nil {
+			o.Ref, o.Steps = a.Reports, a.Steps
+		}
 		l.unlocked(func() { u.res, err = away.Run(actx, o, l.observe(u)) })
 		return err
 	}
@@ -532,8 +538,13 @@ func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *jou
 			u.with = Choice{Backend: d.Backend, Model: d.Model}
 		}
 	}
-	if a := l.history.Running[journal.Key{Task: open.Task, Iteration: open.Iteration, Number: open.Attempt}]; a != nil && a.From != nil {
-		u.session = *a.From
+	if a := l.history.Running[journal.Key{Task: open.Task, Iteration: open.Iteration, Number: open.Attempt}]; a != nil {
+		if a.From != nil {
+			u.session = *a.From
+		}
+		if a.Host != "" && l.tools.Away == nil { // its agent left nothing here
+			end = nil
+		}
 	}
 	start := l.start(u)
 	if l.tools.Away == nil { // else the machine that makes it knows how it ended
@@ -584,10 +595,12 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 	return func(s *attempt.Step) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		u.step = s.Number
+		defer func() { u.step = 0 }()
 		switch s.Moment {
 		case attempt.Placed:
 			e := l.work.event(journal.AttemptPlaced, u)
-			e.Host = s.Who
+			e.Host, e.Ref = s.Who, s.Ref
 			return l.record(e)
 		case attempt.Ended:
 			return l.heal(u, s.Who)

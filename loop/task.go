@@ -554,7 +554,7 @@ func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
 		return &journal.Event{Type: t}
 	}
 	e := &journal.Event{Type: t, Wave: cmp.Or(u.wave, w.job.Graph.Wave(u.task.ID)), Task: u.task.ID, Title: u.task.Title, Attempt: u.number,
-		Of: w.config.Scud.MaxIterationsPerTask}
+		Of: w.config.Scud.MaxIterationsPerTask, Step: u.step}
 	if u.round != nil {
 		e.Round = u.round.first
 	}

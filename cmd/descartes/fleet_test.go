@@ -3,16 +3,16 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"sync"
+	"time"
 
 	"descartes/fleet/wire"
 	"descartes/internal/proc"
 )
 
 // directFleet stands for descartes-fleet where there is no server: each attempt is made at once, by a worker of its own whose repositories
-// lie in $FLEET_CACHE. What $FLEET_LOSE says is lost, as a worker's machine would be.
+// lie in $FLEET_CACHE. When the file $FLEET_LOSE appears, a worker is lost and another one takes its place.
 func directFleet() {
 	in, out := wire.NewReader(os.Stdin), wire.NewWriter(os.Stdout)
 	if _, err := in.Next(); err != nil {
@@ -44,28 +44,47 @@ func directFleet() {
 		if err != nil {
 			panic(err)
 		}
-		p, err := proc.StartCompanion([]string{self[:len(self)-len("-fleet")], wire.Command}, os.Environ(), os.Stderr)
-		if err != nil {
-			panic(err)
-		}
-		mu.Lock()
-		running[l.ID] = p
-		mu.Unlock()
-		_ = json.NewEncoder(p.In).Encode(wire.Work{Ask: *l.Ask, Cache: os.Getenv("FLEET_CACHE"), Run: "1-direct"})
-		wg.Go(func() {
-			done := false
-			for r := wire.NewReader(p.Out); ; {
-				said, err := r.Next()
-				if err != nil {
-					break
-				}
-				done = done || said.Done != nil
-				said.ID = l.ID
-				_ = out.Say(said)
+		begin := func(try int) *proc.Companion {
+			p, err := proc.StartCompanion([]string{self[:len(self)-len("-fleet")], wire.Command}, os.Environ(), os.Stderr)
+			if err != nil {
+				panic(err)
 			}
-			_, _ = io.Copy(io.Discard, p.Out)
-			if code, _ := p.Wait(); !done {
-				_ = out.Say(wire.Line{ID: l.ID, Lost: fmt.Sprintf("the worker ended with exit status %d", code)})
+			mu.Lock()
+			running[l.ID] = p
+			mu.Unlock()
+			_ = json.NewEncoder(p.In).Encode(wire.Work{Ask: *l.Ask, Cache: os.Getenv("FLEET_CACHE"), Run: fmt.Sprintf("%d-direct", try)})
+			return p
+		}
+		p := begin(1)
+		wg.Go(func() {
+			go func() {
+				for at := os.Getenv("FLEET_LOSE"); at != ""; time.Sleep(10 * time.Millisecond) {
+					if os.Remove(at) == nil {
+						_ = p.Kill()
+						return
+					}
+				}
+			}()
+			for try := 1; ; try++ {
+				ended := false
+				for r := wire.NewReader(p.Out); ; {
+					said, err := r.Next()
+					if err != nil {
+						break
+					}
+					ended = ended || said.Done != nil
+					said.ID = l.ID
+					_ = out.Say(said)
+				}
+				code, _ := p.Wait()
+				if ended {
+					return
+				}
+				if try == 2 || os.Getenv("FLEET_LOSE") == "" {
+					_ = out.Say(wire.Line{ID: l.ID, Lost: fmt.Sprintf("the worker ended with exit status %d", code)})
+					return
+				}
+				p = begin(try + 1)
 			}
 		})
 	}

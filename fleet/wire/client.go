@@ -166,14 +166,7 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 		return res, errGone
 	}
 	log := &follower{c: c, path: o.Input.Log}
-	placed := ""
-	place := func(host string) error {
-		if host == placed || host == "" {
-			return nil
-		}
-		placed = host
-		return observe(&attempt.Step{Moment: attempt.Placed, Who: host})
-	}
+	told := &progress{observe: observe, log: log, ref: o.Ref, n: o.Steps, answered: o.Input.Adopted != nil && o.Input.Adopted.Agent != nil}
 	cancel := ctx.Done()
 	for {
 		select {
@@ -188,21 +181,16 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				return res, c.err
-			case l.Host != "":
-				if err := place(l.Host); err != nil {
+			case l.Live != nil:
+				if err := told.live(ctx, l.Live); err != nil {
 					return res, err
 				}
-			case l.Log != nil:
-				log.more(ctx, l.Log) // what does not come now comes with the result
 			case l.Done != nil:
-				if err := place(l.Done.Host); err != nil {
-					return res, err
-				}
 				gctx, done := attempt.Linger(ctx)
 				defer done()
-				return c.take(gctx, o, l.Done, log, observe)
+				return c.take(gctx, o, l.Done, told)
 			case l.Lost != "":
-				return c.lost(o, l.Lost, observe)
+				return lost(o, l.Lost, told)
 			}
 		}
 	}
@@ -263,8 +251,11 @@ func (c *Client) sent(ctx context.Context, o loop.Order, err error) error {
 	return fmt.Errorf("send the order of task %s to the remote %s: %w", o.Task, c.remote, err)
 }
 
-// take fetches a result, and tells of the steps that led to it.
-func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, log *follower, observe func(*attempt.Step) error) (res attempt.Result, err error) {
+// take fetches a result, and reports the steps that led to it.
+func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, told *progress) (res attempt.Result, err error) {
+	if err := told.place(k.Host, k.live()); err != nil {
+		return res, err
+	}
 	if err := c.fetch(ctx, k); err != nil {
 		return res, fmt.Errorf("fetch the result of task %s from the remote %s: %w", o.Task, c.remote, err)
 	}
@@ -279,25 +270,69 @@ func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, log *follower,
 	if out.Version != version {
 		return res, fmt.Errorf("another version of descartes, on %s, made the result of task %s: all machines of a fleet need the same one", k.Host, o.Task)
 	}
-	if err := log.finish(ctx, k, out.Beside); err != nil {
+	if err := told.log.finish(ctx, k, out.Beside); err != nil {
 		return res, err
 	}
-	for i := range out.Steps {
-		s := &out.Steps[i]
-		if o.Input.Adopted != nil && o.Input.Adopted.Agent != nil && s.Moment <= attempt.Answered { // the journal knows that
-			continue
-		}
-		if s.Result == nil {
-			s.Result = &out.Result
+	return out.Result, told.tell(out.Steps, &out.Result)
+}
+
+// progress reports the steps of an attempt to its run, each of them once. Those of a worker that was lost are taken back when another one
+// has the attempt.
+type progress struct {
+	observe  func(*attempt.Step) error
+	log      *follower
+	ref      string // of the worker's reports
+	n        int    // how many of its steps the run knows
+	answered bool   // the agent's end is one of them
+	placed   bool   // the run knows who has it
+}
+
+// place reports which worker has the attempt.
+func (p *progress) place(host, ref string) error {
+	if p.placed && ref == p.ref {
+		return nil
+	}
+	if ref != p.ref {
+		p.ref, p.n, p.answered = ref, 0, false
+	}
+	p.placed = true
+	return p.observe(&attempt.Step{Moment: attempt.Placed, Who: host, Ref: ref})
+}
+
+// live takes in what a worker reports so far. What cannot be read now comes with the result.
+func (p *progress) live(ctx context.Context, k *Kept) error {
+	if err := p.place(k.Host, k.Ref); err != nil || k.Commit == "" || p.log.c.fetch(ctx, k) != nil {
+		return err
+	}
+	p.log.more(ctx, k)
+	var steps []attempt.Step
+	b, err := p.log.c.repo.FileAt(ctx, k.Commit, stepsFile, maxOrder)
+	if err != nil || json.Unmarshal(b, &steps) != nil {
+		return nil
+	}
+	return p.tell(steps, &attempt.Result{})
+}
+
+// tell reports those of a worker's steps that the run does not know. so is the result for steps that come without one.
+func (p *progress) tell(steps []attempt.Step, so *attempt.Result) error {
+	for i := p.n; i < len(steps); i++ {
+		s := &steps[i]
+		if s.Number = i + 1; s.Result == nil {
+			s.Result = so
 		}
 		if s.Log != "" {
-			s.Log = log.beside(s.Log)
+			if !besideName.MatchString(s.Log) {
+				return fmt.Errorf("a worker reports a log called %q", s.Log)
+			}
+			s.Log = p.log.beside(s.Log)
 		}
-		if err := observe(s); err != nil {
-			return out.Result, err
+		p.answered = p.answered || s.Moment == attempt.Answered
+		if err := p.observe(s); err != nil {
+			return err
 		}
+		p.n = i + 1
 	}
-	return out.Result, nil
+	return nil
 }
 
 // fetch brings what is kept in a ref of the remote here, if it is still the commit that was named.
@@ -313,11 +348,13 @@ func (c *Client) fetch(ctx context.Context, k *Kept) error {
 }
 
 // lost is the result of an attempt that no worker brought to an end: it counts as interrupted.
-func (c *Client) lost(o loop.Order, why string, observe func(*attempt.Step) error) (attempt.Result, error) {
+func lost(o loop.Order, why string, told *progress) (attempt.Result, error) {
 	res := attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why}, Verdict: verify.Cancelled, Reason: why}
 	res.Work.Before, res.Work.Seen, res.Work.After = o.Start.Before, o.Start.Before, o.Start.Before
-	err := observe(&attempt.Step{Moment: attempt.Answered, Result: &res})
-	return res, err
+	if told.answered {
+		return res, nil
+	}
+	return res, told.observe(&attempt.Step{Moment: attempt.Answered, Result: &res})
 }
 
 // Close ends the program, and removes from the remote what the run needs there no more, where it has ended.
@@ -366,15 +403,11 @@ type follower struct {
 	c    *Client
 	path string
 	ref  string // of the worker's log so far: another worker begins anew
-	have string // the last commit that was written
 	size int    // bytes of it
 }
 
 // more appends what is new of a log.
 func (f *follower) more(ctx context.Context, k *Kept) {
-	if f.c.fetch(ctx, k) != nil {
-		return
-	}
 	b, err := f.c.repo.FileAt(ctx, k.Commit, "log", maxLog)
 	if err != nil {
 		return
@@ -383,7 +416,6 @@ func (f *follower) more(ctx context.Context, k *Kept) {
 	if len(b) > f.size && f.append(b[f.size:]) == nil {
 		f.size = len(b)
 	}
-	f.have = k.Commit
 }
 
 // begin says when another worker takes over.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -57,8 +56,16 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, in)
 		stop()
 	}()
-	s := &server{Work: w, say: NewWriter(out)}
+	s := &server{Work: w, say: NewWriter(out), wake: make(chan struct{}, 1)}
 	s.host, _ = os.Hostname()
+	ref, err := Ref(s.Loop, live, s.Task, s.Try)
+	if err != nil {
+		return err
+	}
+	s.reports = Kept{Ref: ref + "-" + s.Run, Host: s.host}
+	if err := s.say.Say(Line{Live: &s.reports}); err != nil {
+		return err
+	}
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -69,11 +76,16 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 // server makes one attempt.
 type server struct {
 	Work
-	say   *Writer
-	host  string
-	root  string // of the worker's copy of the repository
-	repo  *gitops.Repo
-	order Order
+	say     *Writer
+	host    string
+	reports Kept   // what others see of the attempt before its result
+	root    string // of the worker's copy of the repository
+	repo    *gitops.Repo
+	order   Order
+
+	mu    sync.Mutex
+	steps []attempt.Step
+	wake  chan struct{} // there are more steps
 }
 
 // open brings the repository and the order here. The copy has no branch and no files of its own: attempts run in its slots.
@@ -219,10 +231,17 @@ func (s *server) serve(ctx context.Context) (err error) {
 			so := *step.Result
 			one.Result = &so
 		}
-		res.Steps = append(res.Steps, one)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.steps = append(s.steps, one)
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
 		return nil
 	})
 	following()
+	res.Steps = s.steps
 	if err != nil {
 		return err
 	}
@@ -305,53 +324,70 @@ func readLog(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxLog))
 }
 
-// How often a log that grows is sent.
+// How often a log that grows is sent, and how long after a step.
 const (
-	logEvery = 3 * time.Second
-	logShare = 20 // times what sending it took
+	logEvery  = 3 * time.Second
+	logShare  = 20 // times what sending it took
+	stepAfter = time.Second / 2
+	stepShare = 4
 )
 
-// follow sends the log while it grows. done ends that.
+// stepsFile lies beside the log of an attempt under way.
+const stepsFile = "steps.json"
+
+// follow sends log and steps while there come more. done ends that.
 func (s *server) follow(ctx context.Context, log string) (done func()) {
-	ref, err := Ref(s.Loop, live, s.Task, s.Try)
-	if err != nil {
-		return func() {}
-	}
-	ref += "-" + s.Run
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		var had []byte
+		var had gitops.Tree
 		var parent []string
-		every := logEvery
+		var took time.Duration
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(every):
+			case <-time.After(max(logEvery, logShare*took)):
+			case <-s.wake:
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(max(stepAfter, stepShare*took)): // more of them may follow at once
+				}
 			}
 			began := time.Now()
-			text, err := readLog(log)
-			if err != nil || len(text) == 0 || bytes.Equal(text, had) {
+			tree, err := s.soFar(log)
+			if err != nil || tree == had {
 				continue
 			}
-			tree, err := s.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"log": text})
-			if err != nil {
-				continue
-			}
-			commit, err := s.repo.Keep(ctx, ref, tree, parent, "descartes: log so far")
-			if err == nil {
-				err = s.repo.Send(ctx, s.Remote, "+"+ref+":"+ref)
+			now := s.reports
+			if now.Commit, err = s.repo.Keep(ctx, now.Ref, tree, parent, "descartes: log so far"); err == nil {
+				err = s.repo.Send(ctx, s.Remote, "+"+now.Ref+":"+now.Ref)
 			}
 			if err != nil { // it comes with the result
 				continue
 			}
-			had, parent = text, []string{commit}
-			_ = s.say.Say(Line{Log: &Kept{Ref: ref, Commit: commit, Host: s.host}})
-			every = max(logEvery, logShare*time.Since(began))
+			had, parent = tree, []string{now.Commit}
+			_ = s.say.Say(Line{Live: &now})
+			took = time.Since(began)
 		}
 	})
 	return func() { stop(); wg.Wait() }
+}
+
+// soFar is the tree of what others may see of the attempt now.
+func (s *server) soFar(log string) (gitops.Tree, error) {
+	text, err := readLog(log)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	steps, err := json.Marshal(s.steps)
+	s.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	return s.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"log": text, stepsFile: steps})
 }
 
 // Main is the whole program that makes one attempt. An error is the machine's, not the attempt's: another one may fare better.

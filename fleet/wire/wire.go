@@ -40,7 +40,7 @@ func (a *Ask) ID() string { return fmt.Sprintf("%s/%s/%d", a.Loop, a.Task, a.Try
 // Kept is what a worker left on the remote.
 type Kept struct {
 	Ref    string `json:"ref"`
-	Commit string `json:"commit"`
+	Commit string `json:"commit,omitempty"` // "" before there is any
 	Host   string `json:"host,omitempty"`
 	Cut    bool   `json:"cut,omitempty"` // the attempt was ended from outside
 }
@@ -54,8 +54,7 @@ type Line struct {
 	Cancel bool   `json:"cancel,omitempty"` // end it
 
 	Ready bool   `json:"ready,omitempty"` // the run may begin
-	Host  string `json:"host,omitempty"`  // of the worker that has it
-	Log   *Kept  `json:"log,omitempty"`   // more of its log
+	Live  *Kept  `json:"live,omitempty"`  // a worker has it; what it reports so far
 	Done  *Kept  `json:"done,omitempty"`  // its result
 	Lost  string `json:"lost,omitempty"`  // why it had no result
 	Error string `json:"error,omitempty"` // why the run ends
@@ -84,6 +83,9 @@ type Outcome struct {
 	Steps   []attempt.Step `json:"steps"`
 	Beside  []string       `json:"beside,omitempty"` // names of further logs, which lie beside it; a step's log is one of these
 }
+
+// live is the ref of what the same worker reported before.
+func (k *Kept) live() string { return strings.Replace(k.Ref, "/"+results+"/", "/"+live+"/", 1) }
 
 // besideName is what a further log may be called.
 var besideName = regexp.MustCompile(`^[a-z0-9-]{1,40}\.log$`)

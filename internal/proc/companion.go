@@ -55,6 +55,9 @@ func (c *Companion) End(after time.Duration) (code int, err error) {
 	return c.Wait()
 }
 
+// Kill kills the program at once; Wait is still to be called. What it had started ends by its own lifeline.
+func (c *Companion) Kill() error { return c.cmd.Process.Kill() }
+
 // LookBeside finds a program beside our own, else on the PATH.
 func LookBeside(program, dir string, env []string) (string, error) {
 	if self, err := os.Executable(); err == nil {

@@ -119,6 +119,8 @@ const (
 // Step is one moment of an attempt, told while it runs.
 type Step struct {
 	Moment  Moment
+	Number  int      // of a step that another machine reports: from 1
+	Ref     string   // of Placed: of that machine's reports
 	Who     string   // of Placed: the machine; of Ended and Undone: the part of it; of Looking, Consulted and of what a look notes: the look
 	Lines   []string // of Undone and Noted
 	Command Command  // of Started and Checked

@@ -18,6 +18,8 @@ type Attempt struct {
 	Round     int    // of a candidate: the number of the first of those that are made at the same time; else 0
 	Slot      int    // that it runs in; 0 for the user's tree
 	Host      string // machine of a fleet that has it, or had it last; "" for this one
+	Reports   string // ref of what that machine reports; another ref is another worker, which starts from the beginning
+	Steps     int    // of its reports: how many the journal has
 
 	Started    time.Time
 	Before     string // the tree that it began on
@@ -123,6 +125,9 @@ type Wait struct {
 
 // follow updates the attempt that an event is about.
 func (s *State) follow(e *Event) {
+	if a := s.Running[keyOf(e)]; a != nil && e.Step > 0 {
+		a.Steps = e.Step
+	}
 	switch e.Type {
 	case SpecRefined:
 		s.refined[e.Task] = e.Message
@@ -152,9 +157,7 @@ func (s *State) follow(e *Event) {
 		}
 		s.Waiting[e.Task] = w
 	case AttemptPlaced:
-		if a := s.Running[keyOf(e)]; a != nil {
-			a.Host = e.Host
-		}
+		s.placed(e)
 	case AgentFinished:
 		if a := s.Running[keyOf(e)]; a != nil && e.Detail != nil {
 			if a.Agent = e.Detail; a.Phase == PhaseOpen {
@@ -228,6 +231,32 @@ func (s *State) follow(e *Event) {
 			} else {
 				delete(s.Running, k)
 			}
+		}
+	}
+}
+
+// placed notes which worker of a fleet has an attempt. A new one starts from the beginning: what a lost one reported counts no more, apart
+// from what it cost.
+func (s *State) placed(e *Event) {
+	a := s.Running[keyOf(e)]
+	if a == nil {
+		return
+	}
+	a.Host = e.Host
+	if e.Ref != a.Reports {
+		a.Reports, a.Steps, a.Agent, a.Checks, a.Asked, a.Look, a.Passed = e.Ref, 0, nil, nil, nil, "", time.Time{}
+		a.Phase, a.Since = PhaseAgent, e.TS
+		delete(s.checked, a.Key())
+		if u := s.Tasks[e.Task]; u != nil {
+			if at := u.at(e); at >= 0 {
+				u.Open[at].Agent = nil
+			}
+		}
+		return
+	}
+	if a.Phase == PhaseOpen { // the run was resumed, and the worker is still there
+		if a.Phase, a.Since = PhaseAgent, e.TS; a.Agent != nil {
+			a.Phase = PhaseVerify
 		}
 	}
 }

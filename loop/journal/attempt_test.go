@@ -52,6 +52,58 @@ func TestPhases(t *testing.T) {
 	}
 }
 
+// A worker of a fleet that is lost takes back what it reported, whatever that was; one that is still there after the run was resumed does not.
+func TestPlaced(t *testing.T) {
+	t.Parallel()
+	now := clock()
+	s := NewState()
+	one := func(typ Type, step int, d *Detail) *Event {
+		return &Event{TS: now(), Type: typ, Task: "1", Attempt: 1, Step: step, Detail: d}
+	}
+	placed := func(ref string) *Event {
+		e := one(AttemptPlaced, 0, nil)
+		e.Host, e.Ref = "b", ref
+		return e
+	}
+	usd := 1.0
+	for _, step := range []struct {
+		event *Event
+		want  string
+	}{
+		{&Event{TS: now(), Type: TaskStarted, Task: "1", Base: "t"}, ""},
+		{one(AttemptStarted, 0, &Detail{}), "agent 0 steps 0 checks"},
+		{placed("r1"), "agent 0 steps 0 checks"},
+		{one(AgentFinished, 2, &Detail{End: EndFinished, Backend: "claude", USD: &usd}), "agent 2 steps 0 checks, answered"},
+		{one(VerifyStarted, 3, nil), "verify 3 steps 0 checks, answered"},
+		{one(VerifyFinished, 4, &Detail{Command: "true", Passed: true}), "verify 4 steps 1 checks, answered"},
+		{&Event{TS: now(), Type: LoopResumed}, "open 4 steps 1 checks, answered"},
+		{placed("r1"), "verify 4 steps 1 checks, answered"},
+		{placed("r2"), "agent 0 steps 0 checks"},
+		{one(AgentFinished, 2, &Detail{End: EndFinished, Backend: "claude", USD: &usd}), "agent 2 steps 0 checks, answered"},
+		{one(AttemptFinished, 0, &Detail{Backend: "claude"}), ""},
+	} {
+		if step.event.Type == AttemptFinished {
+			step.event.Verdict = Failed
+		}
+		s.Apply(step.event)
+		got := ""
+		for _, a := range s.Running {
+			if got = fmt.Sprintf("%s %d steps %d checks", a.Phase, a.Steps, len(a.Checks)); a.Agent != nil {
+				got += ", answered"
+			}
+			if known := s.Tasks["1"].Open[0].Agent != nil; known != (a.Agent != nil) {
+				t.Errorf("after %s: a resumed run would know the agent's end: %v", step.event.Type, known)
+			}
+		}
+		if got != step.want {
+			t.Fatalf("after %s: %q, want %q", step.event.Type, got, step.want)
+		}
+	}
+	if len(s.Ended) != 1 || s.Counted["1"] != 1 || *s.Cost.USD != 2 {
+		t.Errorf("%d ended, %d counted, cost %v", len(s.Ended), s.Counted["1"], *s.Cost.USD)
+	}
+}
+
 func going(s *State, now time.Time) string {
 	var out []string
 	for k, a := range s.Running {

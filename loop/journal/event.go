@@ -74,6 +74,7 @@ type Event struct {
 	Round    int       `json:"round,omitempty"`   // of a candidate: the number of the first attempt of those that are made at the same time
 	Slot     int       `json:"slot,omitempty"`    // that an attempt runs in; 0 for the user's tree
 	Host     string    `json:"host,omitempty"`    // machine that has an attempt, where that is another one
+	Step     int       `json:"step,omitempty"`    // of what that machine reports about the attempt: its number, from 1
 	Of       int       `json:"of,omitempty"`      // attempts the task may have, tasks the wave has
 	Verdict  Verdict   `json:"verdict,omitempty"` // of an attempt or a blocked task
 	Decision Decision  `json:"-"`                 // of an iteration or a gate, on disk in the place of a verdict
@@ -93,7 +94,7 @@ type Event struct {
 	Branch   string   `json:"branch,omitempty"`   // where HEAD stood before an attempt, with Head
 	Base     string   `json:"base,omitempty"`     // tree before the task's first attempt
 	Tree     string   `json:"tree,omitempty"`     // tree that the event leaves behind
-	Ref      string   `json:"ref,omitempty"`      // where the attempt is kept
+	Ref      string   `json:"ref,omitempty"`      // where the attempt is kept, or what the machine of a fleet that has it reports
 	Commit   string   `json:"commit,omitempty"`   // that was made, or that the branch went back to
 
 	Iteration int             `json:"iteration,omitempty"` // of a prompt loop, from 1; of its first event, those of before the journal
