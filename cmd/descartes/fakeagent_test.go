@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,11 +90,14 @@ func act(action string) error {
 		cmd := exec.Command("sh", "-c", rest)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		return cmd.Run()
+	case "interrupt": // the loop, once
+		return interruptLoop()
 	case "signal": // the loop itself
-		return signalLoop(rest)
+		_, err := signalLoop(rest)
+		return err
 	case "insist": // signals that come too close together are one
 		for ; ; time.Sleep(20 * time.Millisecond) {
-			if err := signalLoop(rest); err != nil {
+			if _, err := signalLoop(rest); err != nil {
 				return err
 			}
 		}
@@ -158,20 +162,53 @@ func addTo(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// signalLoop sends a signal to the loop that runs this agent.
-func signalLoop(name string) error {
-	lock := filepath.Join(".descartes", "tree.lock")
-	if os.Getenv("DESCARTES_TASK_ID") == "" {
-		lock = filepath.Join(".descartes", "loop-state.json.lock")
+// signalLoop sends a signal to the loop that runs this agent in the project's folder or a slot, and returns the loop's journal.
+func signalLoop(name string) (events string, err error) {
+	home, err := filepath.Abs(".descartes")
+	if err != nil {
+		return "", err
 	}
-	b, err := os.ReadFile(lock)
+	file := "tree.lock"
+	if os.Getenv("DESCARTES_TASK_ID") == "" {
+		file = "loop-state.json.lock"
+	}
+	lock, err := os.ReadFile(filepath.Join(home, file))
+	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(home) != filepath.Dir(filepath.Dir(home)) {
+		home = filepath.Join(filepath.Dir(filepath.Dir(home)), ".descartes")
+		lock, err = os.ReadFile(filepath.Join(home, file))
+	}
+	if err != nil {
+		return "", err
+	}
+	var who struct{ PID int }
+	if err := json.Unmarshal(lock, &who); err != nil {
+		return "", err
+	}
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}[name]
+	return filepath.Join(home, "runs", os.Getenv("DESCARTES_LOOP_ID"), "events.ndjson"), syscall.Kill(who.PID, sig)
+}
+
+// interruptLoop is Ctrl-C, and waits until the loop has taken note of it: it is to end after this agent.
+func interruptLoop() error {
+	noted := func(events string) (int, error) {
+		b, err := os.ReadFile(events)
+		return bytes.Count(b, []byte(`"loop_stopping"`)), err
+	}
+	events, err := signalLoop("")
 	if err != nil {
 		return err
 	}
-	var who struct{ PID int }
-	if err := json.Unmarshal(b, &who); err != nil {
+	before, err := noted(events)
+	if err != nil {
 		return err
 	}
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}[name]
-	return syscall.Kill(who.PID, sig)
+	if _, err := signalLoop("INT"); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if now, err := noted(events); err != nil || now > before {
+			return err
+		}
+	}
+	return errors.New("the loop does not note the interrupt")
 }

@@ -640,8 +640,9 @@ func (i *interrupts) watch(ctx context.Context, say func(string)) (_ context.Con
 				case s == syscall.SIGHUP:
 				case s == syscall.SIGINT && !asked:
 					asked = true
+					underway := i.underway.Load() // it ends once soft is closed
 					close(i.soft)
-					if i.underway.Load() {
+					if underway {
 						say("interrupted: the running attempt is finished first; Ctrl-C again interrupts it")
 					} else {
 						say("interrupted: no attempt is running, the state is saved")
