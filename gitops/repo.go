@@ -21,6 +21,7 @@ type Repo struct {
 	people   identities
 	guard    protection
 	notes    []string
+	token    []string // variables that have git show it to a remote's server
 
 	cli       *cli
 	viaGit    bool   // the git program makes snapshots and restores them

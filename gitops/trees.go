@@ -3,6 +3,7 @@ package gitops
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -644,16 +645,19 @@ func (r *Repo) Push(ctx context.Context, remote string, refspecs []string) error
 	return err
 }
 
-// RemoteURL is where a remote is. A path is absolute.
-func (r *Repo) RemoteURL(ctx context.Context, remote string) (string, error) {
-	url, err := r.cli.word(ctx, "", "remote", "get-url", "--", remote)
-	if err != nil {
-		return "", fmt.Errorf("read the URL of the remote %s: %w", remote, err)
+// RemoteURL is where a remote is, which is a name or a URL itself. A path is absolute. A login in it is left out, for it is nobody else's.
+func (r *Repo) RemoteURL(ctx context.Context, remote string) (url string, login bool, err error) {
+	url, err = r.cli.word(ctx, "", "ls-remote", "--get-url", "--", remote)
+	if err == nil && url == remote && !strings.ContainsAny(url, ":/") {
+		err = &RefusedError{Reason: "no remote is called " + remote, Hint: "git remote add " + remote + " URL"}
 	}
-	if !strings.Contains(url, ":") && !filepath.IsAbs(url) {
+	if err != nil {
+		return "", false, fmt.Errorf("read the URL of the remote %s: %w", remote, err)
+	}
+	if url, login = WithoutLogin(url); !strings.Contains(url, ":") && !filepath.IsAbs(url) {
 		url = filepath.Join(r.l.root, url)
 	}
-	return url, nil
+	return url, login, nil
 }
 
 // Send is Push without the hooks that people have for their own pushes. "+" forces a ref, as git has it, and an empty source deletes one.
@@ -683,8 +687,39 @@ func (r *Repo) RemoteRefs(ctx context.Context, remote, pattern string) (names []
 // EmptyTree is the tree without files.
 func EmptyTree() Tree { return Tree(emptyTreeID.String()) }
 
-// reaching are those variables of the caller's.
+// WithoutLogin is a URL of a remote without the password in it, and where a user's name may be a token without that, too.
+func WithoutLogin(remote string) (url string, had bool) {
+	scheme, rest, ok := strings.Cut(remote, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	at := strings.LastIndex(host, "@")
+	if !ok || at < 0 {
+		return remote, false
+	}
+	user, _, secret := strings.Cut(host[:at], ":")
+	switch {
+	case strings.HasPrefix(scheme, "http"):
+		return scheme + "://" + rest[at+1:], true
+	case secret:
+		return scheme + "://" + user + rest[at:], true
+	}
+	return remote, false
+}
+
+// ShowToken has git show a token, as the password that any user has, to the server of an HTTP remote and to no other.
+func (r *Repo) ShowToken(url, token string) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	if scheme != "http" && scheme != "https" {
+		return
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	login := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
+	r.token = []string{"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=http." + scheme + "://" + host + "/.extraHeader", "GIT_CONFIG_VALUE_0=Authorization: Basic " + login,
+		"GIT_CONFIG_KEY_1=http." + scheme + "://" + host + "/.followRedirects", "GIT_CONFIG_VALUE_1=false"}
+}
+
+// reaching are those variables of the caller's, and the token.
 func (r *Repo) reaching() (env []string) {
+	env = slices.Clone(r.token)
 	for _, kv := range r.opt.Env {
 		if name, _, _ := strings.Cut(kv, "="); slices.Contains(howToReach, name) {
 			env = append(env, kv)

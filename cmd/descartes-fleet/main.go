@@ -66,7 +66,7 @@ TEMPORAL_TLS_CLIENT_CERT_PATH, ...), else 127.0.0.1:7233.`,
 	f.StringVar(&at.Address, "address", "", "`host:port` of the Temporal server (default: $TEMPORAL_ADDRESS)")
 	f.StringVar(&at.Namespace, "namespace", "", "Temporal `namespace` (default: $TEMPORAL_NAMESPACE)")
 	f.StringVar(&at.KeyFile, "key-file", os.Getenv("DESCARTES_FLEET_KEY_FILE"), "`file` with the key that encrypts what the server stores (default: $DESCARTES_FLEET_KEY_FILE)")
-	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newDispatchCmd(&at), newStatusCmd(&at))
+	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newDispatchCmd(&at), newStatusCmd(&at), newServeGitCmd())
 	return root
 }
 

@@ -3,10 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"sync"
 	"time"
 
+	"descartes/fleet/gitserver"
 	"descartes/fleet/wire"
 	"descartes/internal/proc"
 )
@@ -14,6 +17,9 @@ import (
 // directFleet stands for descartes-fleet where there is no server: each attempt is made at once, by a worker of its own whose repositories
 // lie in $FLEET_CACHE. When the file $FLEET_LOSE appears, a worker is lost and another one takes its place.
 func directFleet() {
+	if len(os.Args) > 2 && os.Args[1] == "serve-git" {
+		gitForFleet(os.Args[2])
+	}
 	in, out := wire.NewReader(os.Stdin), wire.NewWriter(os.Stdout)
 	if _, err := in.Next(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -89,4 +95,20 @@ func directFleet() {
 		})
 	}
 	wg.Wait()
+}
+
+// gitForFleet serves git repositories with the token "0123456789abcdef", and writes where.
+func gitForFleet(dir string) {
+	s, err := gitserver.New(dir, "0123456789abcdef", os.Environ(), os.Stderr)
+	if err != nil {
+		panic(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		err = os.WriteFile(dir+".address", []byte(l.Addr().String()), 0o600)
+	}
+	if err == nil {
+		err = http.Serve(l, s)
+	}
+	panic(err)
 }

@@ -250,20 +250,22 @@ func (r *prepared) join(ctx context.Context, fleet *wire.Client, j job, id strin
 	if err != nil {
 		return err
 	}
-	head, err := r.repo.Head(ctx)
-	if err != nil {
-		return err
-	}
-	remote, err := r.repo.Remote(cmp.Or(r.opt.Branch, head.Branch))
-	if err != nil {
-		return badInput(hintOf(err), "--fleet: %w", err)
+	remote := cfg.FleetRemote
+	if remote == "" {
+		head, err := r.repo.Head(ctx)
+		if err != nil {
+			return err
+		}
+		if remote, err = r.repo.Remote(cmp.Or(r.opt.Branch, head.Branch)); err != nil {
+			return badInput(hintOf(err), "--fleet: %w", err)
+		}
 	}
 	argv := []string{program, "dispatch"}
 	if cfg.Fleet != config.DefaultAddress {
 		argv = append(argv, "--address", cfg.Fleet)
 	}
 	host, _ := os.Hostname()
-	err = fleet.Start(ctx, wire.ClientOptions{Repo: r.repo, Remote: remote, Config: cfg, Program: argv, Env: os.Environ(), Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: id, Host: host}, Stderr: os.Stderr})
+	err = fleet.Start(ctx, wire.ClientOptions{Repo: r.repo, Remote: remote, Apart: cfg.FleetRemote != "", Config: cfg, Program: argv, Env: os.Environ(), Hello: wire.Hello{Tag: cfg.Scud.Tag, Loop: id, Host: host}, Stderr: os.Stderr})
 	if err != nil {
 		return &failure{code: exitError, err: fmt.Errorf("--fleet: %w", err), hint: "descartes-fleet status says what there is; descartes-fleet dev starts a server to try it"}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"descartes/fleet/wire"
 	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/internal/oneline"
@@ -152,13 +153,34 @@ func (r *tagRun) fleetProblems(ctx context.Context) (found problems) {
 	if real, err := filepath.EvalSymlinks(r.root); err == nil && real != r.repo.Root() && r.root != r.repo.Root() {
 		note(badInput("start in "+r.repo.Root(), "a fleet works on whole repositories, and the project is a folder of one"))
 	}
-	if head, err := r.repo.Head(ctx); err != nil {
+	remote := c.FleetRemote
+	if _, login := gitops.WithoutLogin(remote); login {
+		note(badInput("take it out; "+wire.GitTokenVar+"=FILE and git's credential helpers keep it", "the URL of --fleet-remote has a login in it"))
+		return found
+	}
+	if remote == "" {
+		head, err := r.repo.Head(ctx)
+		if err == nil {
+			remote, err = r.repo.Remote(cmp.Or(c.Git.Branch, head.Branch))
+		}
+		if err != nil {
+			note(err)
+			return found
+		}
+	}
+	switch url, login, err := r.repo.RemoteURL(ctx, remote); {
+	case err != nil:
 		note(err)
-	} else if _, err := r.repo.Remote(cmp.Or(c.Git.Branch, head.Branch)); err != nil {
-		note(err)
+	case len(url) > longestURL:
+		note(badInput("git remote set-url "+remote+" URL", "the URL of the remote %s has %d characters; at most %d travel", remote, len(url), longestURL))
+	case login:
+		r.notes = append(r.notes, "the login in the URL of "+remote+" stays here: each worker needs its own")
 	}
 	return found
 }
+
+// longestURL is how long the URL of a remote may be.
+const longestURL = 1000
 
 // openRepo opens the repository that holds root. Attempts may not change the task file, nor .descartes; what
 // becomes of other tags' lists is no part of them.

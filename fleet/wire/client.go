@@ -2,6 +2,8 @@ package wire
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,12 +28,16 @@ import (
 // its locks and an id.
 type Client struct {
 	repo   *gitops.Repo
-	remote string // its name
+	remote string // its name, or its URL
 	url    string
+	apart  bool // the remote is for the fleet alone
 	config config.Config
 	other  *proc.Companion
 	say    *Writer
 	loop   string // of the orders that were given; "" before the first
+
+	basing sync.Mutex
+	based  bool // the remote has what the attempts are based on
 
 	mu      sync.Mutex
 	last    int
@@ -42,7 +48,8 @@ type Client struct {
 // ClientOptions say where a Client's orders go.
 type ClientOptions struct {
 	Repo    *gitops.Repo
-	Remote  string
+	Remote  string        // name or URL
+	Apart   bool          // it is for the fleet alone, and lacks the branch
 	Config  config.Config // without secrets
 	Program []string      // that carries the orders
 	Env     []string
@@ -53,8 +60,11 @@ type ClientOptions struct {
 // Start starts the program, and waits until it has a connection and the run is the only one of its tag. Close is for after that; after an error
 // there is nothing to close.
 func (c *Client) Start(ctx context.Context, o ClientOptions) (err error) {
-	c.repo, c.remote, c.config, c.waiting = o.Repo, o.Remote, o.Config, map[int]chan Line{}
-	if c.url, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
+	c.repo, c.remote, c.apart, c.config, c.waiting = o.Repo, o.Remote, o.Apart, o.Config, map[int]chan Line{}
+	if c.url, _, err = o.Repo.RemoteURL(ctx, o.Remote); err != nil {
+		return err
+	}
+	if err := showToken(o.Repo, c.url, o.Env); err != nil {
 		return err
 	}
 	if c.other, err = proc.StartCompanion(o.Program, o.Env, o.Stderr); err != nil {
@@ -217,6 +227,9 @@ func (c *Client) give(ctx context.Context, ref string, o loop.Order) (commit str
 	if len(b) > maxOrder {
 		return "", fmt.Errorf("the order of task %s has %d bytes, more than %d", o.Task, len(b), maxOrder)
 	}
+	if err := c.base(ctx, o); err != nil {
+		return "", err
+	}
 	var parents []string
 	if o.At.Hash != "" {
 		parents = append(parents, o.At.Hash)
@@ -236,6 +249,22 @@ func (c *Client) give(ctx context.Context, ref string, o loop.Order) (commit str
 		return "", err
 	}
 	return commit, c.repo.Send(ctx, c.remote, "+"+ref+":"+ref)
+}
+
+// base sends a remote that is for the fleet alone the commit that the run began with, before anything is based on it. It stays there for the
+// next run of the tag, which then sends only what is new.
+func (c *Client) base(ctx context.Context, o loop.Order) error {
+	c.basing.Lock()
+	defer c.basing.Unlock()
+	if c.based || !c.apart || o.At.Hash == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(o.Tag))
+	if err := c.repo.Send(ctx, c.remote, "+"+o.At.Hash+":refs/descartes/_base/"+hex.EncodeToString(sum[:8])); err != nil {
+		return err
+	}
+	c.based = true
+	return nil
 }
 
 func distinct(trees ...gitops.Tree) []gitops.Tree {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,6 +109,9 @@ func (s *server) open(ctx context.Context) error {
 	if s.repo, err = gitops.Mirror(ctx, opt); err != nil {
 		return err
 	}
+	if err := showToken(s.repo, s.Remote, os.Environ()); err != nil {
+		return errors.Join(err, s.repo.Close())
+	}
 	if err := s.repo.Fetch(ctx, s.Remote, "+"+s.Ref+":"+s.Ref); err != nil {
 		return errors.Join(fmt.Errorf("fetch the order: %w", err), s.repo.Close())
 	}
@@ -142,7 +146,7 @@ func (s *server) read() error {
 // serve makes the attempt in a slot, and sends what came of it.
 func (s *server) serve(ctx context.Context) (err error) {
 	o, cfg := &s.order.Order, s.order.Config
-	cfg.Fleet, cfg.SettingsFile = "", ""
+	cfg.Fleet, cfg.FleetRemote, cfg.SettingsFile = "", "", ""
 	if s.Confine && cfg.Sandbox == string(sandbox.Off) {
 		cfg.Sandbox = string(sandbox.Auto)
 	}
@@ -390,10 +394,15 @@ func (s *server) soFar(log string) (gitops.Tree, error) {
 	return s.repo.WithContent(gitops.EmptyTree(), map[string][]byte{"log": text, stepsFile: steps})
 }
 
-// Main is the whole program that makes one attempt. An error is the machine's, not the attempt's: another one may fare better.
+// logins are those in URLs, which git prints as its settings have them.
+var logins = regexp.MustCompile(`://[^/@\s]+@`)
+
+// Main is the whole program that makes one attempt. An error is the machine's, not the attempt's: another one may fare better. The server
+// stores it, without the secrets of this machine.
 func Main(ctx context.Context, in io.Reader, out, errs io.Writer) int {
 	if err := Serve(ctx, in, out); err != nil {
-		fmt.Fprintf(errs, "error: %v\n", err)
+		text := redact.Of(new(config.Config).Secrets(os.Environ())).Text(err.Error())
+		fmt.Fprintf(errs, "error: %s\n", logins.ReplaceAllString(text, "://"))
 		return 1
 	}
 	return 0

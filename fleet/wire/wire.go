@@ -5,15 +5,19 @@ package wire
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
 	"time"
 
+	"descartes/gitops"
 	"descartes/internal/config"
 	"descartes/loop"
 	"descartes/loop/attempt"
@@ -108,13 +112,17 @@ const (
 // name is what a loop or a task may be called in a ref.
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// Ref names a ref of a loop; part says what of.
+// Ref names a ref of a loop; part says what of. A task whose id no ref can have gets one that is made of it.
 func Ref(loopID, part, task string, try int) (string, error) {
-	task = strings.NewReplacer("/", "_", ":", "_").Replace(task)
-	if !name.MatchString(loopID) || !name.MatchString(task) || strings.Contains(task, "..") || strings.HasSuffix(task, ".") || strings.HasSuffix(task, ".lock") {
-		return "", fmt.Errorf("task %q of loop %q has no name that a ref can have", task, loopID)
+	if !name.MatchString(loopID) {
+		return "", fmt.Errorf("the loop %q has no name that a ref can have", loopID)
 	}
-	return fmt.Sprintf("refs/descartes/%s/%s/%s/%d", loopID, part, task, try), nil
+	plain := strings.NewReplacer("/", "_", ":", "_").Replace(task)
+	if !name.MatchString(plain) || strings.Contains(plain, "..") || strings.HasSuffix(plain, ".") || strings.HasSuffix(plain, ".lock") {
+		sum := sha256.Sum256([]byte(task))
+		plain = "_" + hex.EncodeToString(sum[:16])
+	}
+	return fmt.Sprintf("refs/descartes/%s/%s/%s/%d", loopID, part, plain, try), nil
 }
 
 // The parts of a loop's refs on the remote.
@@ -168,6 +176,39 @@ func (r *Reader) Next() (l Line, err error) {
 		return l, fmt.Errorf("not a line of ours: %w", err)
 	}
 	return l, nil
+}
+
+// GitTokenVar is the variable that names the file with the token for the remote of a fleet.
+const GitTokenVar = "DESCARTES_FLEET_GIT_TOKEN_FILE"
+
+const maxToken = 4 << 10
+
+// showToken has git show that token to the server of a remote.
+func showToken(repo *gitops.Repo, url string, env []string) error {
+	path := ""
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, GitTokenVar+"="); ok {
+			path = v
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read the token that %s names: %w", GitTokenVar, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxToken))
+	token := strings.TrimSpace(string(b))
+	if err == nil && (token == "" || strings.ContainsAny(token, "\r\n")) {
+		err = errors.New("it is not one line")
+	}
+	if err != nil {
+		return fmt.Errorf("read the token in %s, which %s names: %w", path, GitTokenVar, err)
+	}
+	repo.ShowToken(url, token)
+	return nil
 }
 
 // errGone says that the other program has ended.

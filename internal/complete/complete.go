@@ -219,7 +219,7 @@ func (p Project) flags() map[string]answer {
 // placeholders are for the other flags, by the word that stands for the value in help. Most of them are a person's to write.
 func placeholders() map[string]answer {
 	m := map[string]answer{"file": aFile, "directory": aFolder}
-	for _, free := range strings.Fields("int number string command line message name branch criterion digest dollars host:port size time variables wave when N") {
+	for _, free := range strings.Fields("int number string remote command line message name branch criterion digest dollars host:port size time variables wave when N") {
 		m[free] = nothing
 	}
 	return m

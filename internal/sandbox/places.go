@@ -32,7 +32,7 @@ func secrets() []string {
 		".pgpass", ".my.cnf", ".s3cfg", ".boto", ".fly", ".config/fly", ".wrangler", ".databrickscfg", ".snowflake",
 		".config/stripe", ".config/ngrok", ".ngrok2", ".config/vercel", ".local/share/com.vercel.cli", ".config/pulumi", ".pulumi/credentials.json",
 		".config/github-copilot", ".msmtprc", ".config/msmtp", ".electrum", ".bitcoin", ".ethereum/keystore", ".config/solana", ".config/Exodus",
-		".config/Code/User/globalStorage", ".config/Cursor/User/globalStorage",
+		".config/temporalio", "Library/Application Support/temporalio", ".config/Code/User/globalStorage", ".config/Cursor/User/globalStorage",
 		"Library/Cookies", "Library/Safari", "Library/Mail", "Library/Messages", "Library/Application Support/Google/Chrome", "Library/Application Support/Chromium",
 		"Library/Application Support/Firefox", "Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge", "Library/Application Support/Arc",
 		"Library/Application Support/1Password", "Library/Group Containers/2BUA8C4S2C.com.1password", "Library/Application Support/Bitwarden",
@@ -52,7 +52,7 @@ func system() []string {
 func secretVars() []string {
 	return []string{"SSH_AUTH_SOCK", "GNUPGHOME", "KUBECONFIG", "NETRC", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "DOCKER_CONFIG", "CLOUDSDK_CONFIG",
 		"NPM_CONFIG_USERCONFIG", "PASSWORD_STORE_DIR", "GH_CONFIG_DIR", "AZURE_CONFIG_DIR", "HF_TOKEN_PATH", "PGPASSFILE", "RCLONE_CONFIG", "BOTO_CONFIG",
-		"TF_CLI_CONFIG_FILE"}
+		"TF_CLI_CONFIG_FILE", "DESCARTES_FLEET_GIT_TOKEN_FILE", "DESCARTES_FLEET_KEY_FILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_TLS_CLIENT_KEY_PATH"}
 }
 
 // caches are what build tools write below a home: what they fetched and built, not the folders beside it whose scripts, settings and
