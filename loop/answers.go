@@ -27,17 +27,17 @@ import (
 	"descartes/verify"
 )
 
-// Answer is what a person said to a question of a task's agent, or of a task that was blocked otherwise. Answers belong to the
-// tag, not to a loop: every later spec of the task has them.
+// Answer is a person's reply about a blocked task: to the question its agent asked, or unasked. Answers belong to the tag, not to a loop: every later
+// spec of the task contains them.
 type Answer struct {
 	Task     string    `json:"task"`
-	Question string    `json:"question,omitempty"` // "": nobody had asked
-	Text     string    `json:"answer"`             // "": the task is tried again, and its agent hears of nothing
+	Question string    `json:"question,omitempty"` // "": the agent had asked nothing
+	Text     string    `json:"answer"`             // "": only retry the task; the agent sees no answer
 	At       time.Time `json:"at"`
-	Accept   *Accept   `json:"accept,omitempty"` // the work of an attempt is done, whatever the checks say
+	Accept   *Accept   `json:"accept,omitempty"` // take the kept work of an attempt as done, whatever the checks say
 }
 
-// Accept is a person's decision that the kept work of an attempt is what was asked for.
+// Accept is a person's decision that the kept work of an attempt does what was asked.
 type Accept struct {
 	Loop    string `json:"loop"`
 	Attempt int    `json:"attempt"`
@@ -45,8 +45,8 @@ type Accept struct {
 	Used    bool   `json:"used,omitempty"` // a run has acted on it
 }
 
-// MaxAnswer is how long an answer may be, in bytes; maxAnswers how many of a task are kept, the last ones;
-// maxAnswerFile what a file of them may have.
+// MaxAnswer limits one answer and maxAnswerFile the file of a tag's answers, both in bytes. maxAnswers is how many answers of a task are kept: the
+// latest ones.
 const (
 	MaxAnswer     = 16 << 10
 	maxAnswers    = 20
@@ -59,12 +59,12 @@ type answerFile struct {
 	Answers []Answer `json:"answers"`
 }
 
-// AnswerFile is where the answers of a tag lie.
+// AnswerFile is the path of a tag's answers.
 func (h Home) AnswerFile(tag string) string {
 	return filepath.Join(string(h), "answers", fileName(tag)+".json")
 }
 
-// Answers reads those of a tag, oldest first. Where nobody has answered, and in a fresh clone, there are none.
+// Answers reads a tag's answers, oldest first. It returns none if nobody has answered, and none in a fresh clone.
 func (h Home) Answers(tag string) ([]Answer, error) {
 	path := h.AnswerFile(tag)
 	data, err := plainfile.Read("", path, maxAnswerFile)
@@ -84,7 +84,7 @@ func (h Home) Answers(tag string) ([]Answer, error) {
 	return f.Answers, nil
 }
 
-// Answer adds one to those of a tag. An answer that is the task's last one already is not added again.
+// Answer adds an answer to a tag's, unless it repeats the task's latest one.
 func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answer) error {
 	if len(a.Text) > MaxAnswer || !utf8.ValidString(a.Text) {
 		return fmt.Errorf("answer to task %s: give at most %d bytes of UTF-8 text", a.Task, MaxAnswer)
@@ -106,7 +106,7 @@ func (h Home) Answer(ctx context.Context, fsys atomicfile.FS, tag string, a Answ
 	})
 }
 
-// editAnswers changes the answers of a tag; an edit that is nil changes nothing.
+// editAnswers changes a tag's answers. A nil result of edit leaves the file alone.
 func (h Home) editAnswers(ctx context.Context, fsys atomicfile.FS, tag string, edit func([]Answer) []Answer) (err error) {
 	path := h.AnswerFile(tag)
 	lk, err := takeLock(ctx, lockOf(path), lockWait, Holder{PID: os.Getpid(), Host: hostname(), Tag: tag, At: time.Now()})
@@ -134,7 +134,7 @@ func (h Home) editAnswers(ctx context.Context, fsys atomicfile.FS, tag string, e
 	return nil
 }
 
-// KeptWork is the work of an attempt that is kept: the trees before and after it. An attempt that left none is an error.
+// KeptWork returns the trees before and after an attempt whose work is kept. It is an error if the attempt kept none.
 func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base, work gitops.Tree, err error) {
 	if err := ValidID(loop); err != nil {
 		return "", "", err
@@ -174,7 +174,7 @@ func (h Home) KeptWork(repo *gitops.Repo, loop, task string, attempt int) (base,
 
 func (w *tagWork) accepted(task string) *Accept { return Accepted(w.job.answers, task) }
 
-// Accepted is the decision about a task that no run has acted on; nil where there is none.
+// Accepted returns the decision about a task that no run has acted on yet, or nil.
 func Accepted(answers []Answer, task string) *Accept {
 	for _, a := range slices.Backward(answers) {
 		if a.Task == task {
@@ -187,8 +187,8 @@ func Accepted(answers []Answer, task string) *Accept {
 	return nil
 }
 
-// accept makes the kept work of an attempt that of the lane's task, as a person decided: no agent works on it, and no check looks at it. What
-// was verified since it was made has to go with it.
+// accept takes the kept work of an attempt as the result of the lane's task, because a person decided so: no agent runs, and no check. The work must
+// merge with what was verified since.
 func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *Accept) (*Outcome, error) {
 	t, _ := w.job.Graph.Task(ln.task)
 	u, err := w.alone(ctx, ln, t)
@@ -213,7 +213,7 @@ func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *Accept
 	}
 	first := w.event(journal.AttemptStarted, u)
 	inputs := w.inputs(u, "")
-	inputs.Spec = "" // nobody was given one
+	inputs.Spec = "" // no agent was given one
 	first.Detail = &journal.Detail{Log: w.relative(u.log), Inputs: inputs}
 	first.Slot, first.Branch, first.Head = ln.number(), u.stand.Head.Branch, u.stand.Head.Hash
 	if err := w.record(w.begun(u, first)...); err != nil {
@@ -247,7 +247,7 @@ func (w *tagWork) accept(ctx context.Context, stop *stopper, ln *lane, a *Accept
 	})
 }
 
-// takeAccepted puts accepted work where the unit works, and is what an attempt would have left with it.
+// takeAccepted puts accepted work into the unit's workspace and returns the result that an attempt with this work would have.
 func (w *tagWork) takeAccepted(ctx context.Context, u *unit, work gitops.Tree) (res attempt.Result, err error) {
 	res.Agent = agent.Result{End: agent.Finished, Complete: true}
 	res.Work.Before, res.Work.Seen, res.Work.After = u.base, work, work
@@ -267,7 +267,7 @@ func (w *tagWork) takeAccepted(ctx context.Context, u *unit, work gitops.Tree) (
 	return res, nil
 }
 
-// answersTo is what a task's spec gets; before, unless zero, leaves out what was said later.
+// answersTo returns the answers for a task's spec. If before is set, later answers are left out.
 func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) {
 	for _, a := range j.answers {
 		if a.Task == task && a.Text != "" && (before.IsZero() || a.At.Before(before)) {
@@ -277,7 +277,7 @@ func (j *Job) answersTo(task string, before time.Time) (out []specbuild.Answer) 
 	return out
 }
 
-// allowed are the questions about a task that a person answered with yes.
+// allowed returns the questions about a task that a person answered with yes.
 func (j *Job) allowed(task string) (questions []string) {
 	for _, a := range j.answers {
 		word, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(a.Text)), " ")
@@ -288,8 +288,7 @@ func (j *Job) allowed(task string) (questions []string) {
 	return questions
 }
 
-// takeAnswers makes blocked tasks pending again that a person answered while the loop ran, whether their agents had asked or not,
-// and reports whether there were any.
+// takeAnswers sets blocked tasks back to pending if a person answered about them while the loop ran, and reports whether there were any.
 func (w *tagWork) takeAnswers() (bool, error) {
 	if len(w.history.Blocked) == 0 {
 		return false, nil
@@ -315,7 +314,7 @@ func (w *tagWork) takeAnswers() (bool, error) {
 	return true, nil
 }
 
-// unasked is a failure whose question was answered since, or is the failure itself.
+// unasked returns the failure without its question if that has been answered.
 func unasked(f *specbuild.Failure, answers []specbuild.Answer) *specbuild.Failure {
 	if f == nil || !slices.ContainsFunc(answers, func(a specbuild.Answer) bool { return a.Question == f.Question }) {
 		return f
@@ -334,8 +333,8 @@ type Question struct {
 	At       time.Time
 }
 
-// Questions lists those of a tag that wait for an answer, by the order of its list: asked by the last loop that
-// blocked the task, which is still blocked. A list that has no word for blocked leaves them open until they are answered.
+// Questions lists the open questions of a tag, in the order of its list: those of tasks that are still blocked, as the last loop that blocked them
+// recorded. If the list has no word for blocked, a question stays open until it is answered.
 func (h Home) Questions(file *tasks.File) ([]Question, error) {
 	last, status, err := h.lastAsked(file.Tag())
 	if err != nil {
@@ -360,8 +359,7 @@ func (h Home) Questions(file *tasks.File) ([]Question, error) {
 	return out, nil
 }
 
-// lastAsked is why the loops of a tag gave up its tasks last, with or without a question, and the statuses that the
-// task file may not show yet.
+// lastAsked returns why the tag's loops last gave up each task, with or without a question, and the statuses that the task file may not show yet.
 func (h Home) lastAsked(tag string) (map[string]Question, map[string]tasks.Status, error) {
 	all, err := h.List()
 	if err != nil {

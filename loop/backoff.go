@@ -13,51 +13,51 @@ import (
 	"descartes/loop/journal"
 )
 
-// What is done when a provider's quota is used up.
+// What to do when a provider's quota is used up.
 const (
 	OnLimitWait     = "wait"
 	OnLimitStop     = "stop"
-	OnLimitFallback = "fallback" // the next backend takes over; where all are used up, wait
+	OnLimitFallback = "fallback" // switch to the next backend; wait once all are used up
 )
 
-// backoff says with which backend an agent may run next, and holds a run where none can be asked:
+// backoff decides which backend an agent may run with next, and waits while none is available:
 //
 //	c, waited, out, err := p.before(ctx, stop, choices, tell)    // out ends the run
 //	... the agent runs with c ...
 //	until, err := p.after(c, result, reason, tell)               // goes into the attempt_finished event's Detail.Until
 //
-// What it knows comes back from the journal through the events, and of other loops through Accounts.
+// Its state is rebuilt from the journal's events; Accounts adds what other loops met.
 type backoff struct {
 	tools     Tools
 	onLimit   string
-	maxWait   time.Duration // of one waiting; 0 is as long as it takes
+	maxWait   time.Duration // of a single wait; 0: no limit
 	deadline  *time.Time
 	providers *journal.Providers
-	anew      bool      // limits of before this run are not believed
-	began     time.Time // this run
+	anew      bool      // ignore limits that are older than this run
+	began     time.Time // start of this run
 	loop      string
-	saved     func() error // writes the wait to the disk
-	told      string       // the last change of backend
+	saved     func() error // saves the wait to disk
+	told      string       // the last change of backend that was reported
 	warned    []string
-	past      []string             // backends that got past a limit of before this run
-	seen      map[string]time.Time // when the limit was met whose record this run knows already, by backend
+	past      []string             // backends that worked although an earlier run had met a limit
+	seen      map[string]time.Time // by backend: when the limit was met whose record this run has seen
 }
 
-// teller records a warning or a limit_waiting about who asks.
+// teller records a warning or a limit_waiting event about whoever needs the provider.
 type teller func(*journal.Event) error
 
-// move is what pick came to: a choice to run with, a time to wait for, or an end.
+// move is pick's decision: a choice to run with, a time to wait for, or the end of the run.
 type move struct {
 	choice  Choice
 	until   time.Time
 	reason  string
-	limited bool          // it is a quota that is waited for
-	record  *quota.Record // what another loop remembered of it
+	limited bool          // waiting for a quota, not for a fault to pass
+	record  *quota.Record // what another loop recorded about it
 	end     *Outcome
-	instead string // why the first choice is not taken
+	instead string // why the first choice was not taken
 }
 
-// before finds what the next run may be made with, and waits where it has to.
+// before returns the choice for the next agent run. It waits if it has to.
 func (p *backoff) before(ctx context.Context, stop *stopper, choices []Choice, tell teller) (_ Choice, waited bool, _ *Outcome, _ error) {
 	for {
 		m, err := p.pick(choices, tell)
@@ -75,7 +75,7 @@ func (p *backoff) before(ctx context.Context, stop *stopper, choices []Choice, t
 	}
 }
 
-// free reports whether an agent can run with one of the choices now, as far as this run knows.
+// free reports whether, as far as this run knows, one of the choices can be used now.
 func (p *backoff) free(choices []Choice) bool {
 	now := p.tools.Now().Round(0)
 	return slices.ContainsFunc(choices, func(c Choice) bool {
@@ -84,7 +84,7 @@ func (p *backoff) free(choices []Choice) bool {
 	})
 }
 
-// over is the end that a run has come to by what its providers did, or nil. It does not wait.
+// over returns the outcome if the providers leave the run nothing to do, else nil. It does not wait.
 func (p *backoff) over(choices []Choice, tell teller) (*Outcome, error) {
 	m, err := p.pick(choices, tell)
 	if err == nil && m.end == nil && !m.until.IsZero() {
@@ -93,8 +93,8 @@ func (p *backoff) over(choices []Choice, tell teller) (*Outcome, error) {
 	return m.end, err
 }
 
-// after returns until when the provider of a run with this end is left alone, nil for no wait. Other loops of the
-// same account learn of a limit.
+// after returns until when the backend must rest after an agent run that ended like this, nil for no rest. A limit is recorded for other loops that
+// use the same account.
 func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*time.Time, error) {
 	now := p.tools.Now().Round(0)
 	s := p.providers.Get(c.Backend)
@@ -103,11 +103,11 @@ func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*
 		reset := r.Until.Round(0)
 		if reset.Before(now) {
 			reset = until
-		} else if p.onLimit == OnLimitStop { // nobody waits for it
+		} else if p.onLimit == OnLimitStop { // the run ends instead of waiting
 			until = reset
 		}
 		p.seen[c.Backend] = now
-		if r.Until.IsZero() && p.onLimit == OnLimitStop { // others may ask for themselves
+		if r.Until.IsZero() && p.onLimit == OnLimitStop { // other loops find out for themselves
 			return &until, nil
 		}
 		return &until, p.warn(p.tools.Accounts.Note(quota.Record{Backend: c.Backend, Until: reset, Reason: p.tools.Redact.Text(reason), Loop: p.loop, At: now}), tell)
@@ -122,10 +122,10 @@ func (p *backoff) after(c Choice, r agent.Result, reason string, tell teller) (*
 	return &until, nil
 }
 
-// pick goes through the choices, best first.
+// pick tries the choices in order, best first.
 func (p *backoff) pick(choices []Choice, tell teller) (move, error) {
 	now := p.tools.Now().Round(0)
-	var hold move // for the one that is free first
+	var hold move // for the choice that is free first
 	var dead []string
 	limited, ending := false, journal.AgentUnusable
 	later := func(m move) {
@@ -173,7 +173,7 @@ func (p *backoff) pick(choices []Choice, tell teller) (move, error) {
 	return hold, nil
 }
 
-// because is why a run ends with a limit, and what to do about one that is only remembered.
+// because says why a limit ends the run, and what to do if the limit is only remembered from before.
 func (m move) because(besides string) string {
 	text := m.reason + besides
 	if m.record != nil {
@@ -182,12 +182,11 @@ func (m move) because(besides string) string {
 	return text
 }
 
-// clearedLeast is how long before its end a limit must be missing among the remembered ones to have been cleared: at
-// its end it is removed by itself.
+// clearedLeast: a remembered limit that disappears earlier than this before its end was cleared by a person. At its end it disappears by itself.
 const clearedLeast = time.Minute
 
-// others adds what other loops know of a backend's account, and says what that is. A limit of before this run that is
-// remembered no more was cleared.
+// others adds what other loops recorded about a backend's account, and returns it. A limit from before this run that is no longer recorded was
+// cleared.
 func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tell teller) (record *quota.Record, _ error) {
 	u, found, err := p.tools.Accounts.Look(backend, now)
 	if err != nil {
@@ -196,7 +195,7 @@ func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tel
 	if !found && s.Met.Before(p.began) && s.Until.Sub(now) > clearedLeast && p.tools.Accounts.Path(backend) != "" {
 		s.Until = time.Time{}
 	}
-	if found && !u.At.After(s.Met) && !p.anew && !u.At.Equal(p.seen[backend]) { // our own, of an earlier run, or what that one knew
+	if found && !u.At.After(s.Met) && !p.anew && !u.At.Equal(p.seen[backend]) { // our own record of an earlier run, or one that run knew
 		record = &u
 	}
 	if !found || p.anew && !u.At.After(p.began) || u.At.Equal(p.seen[backend]) || !u.Until.After(s.Until) {
@@ -207,7 +206,7 @@ func (p *backoff) others(backend string, s *journal.Provider, now time.Time, tel
 	return &u, nil
 }
 
-// hold waits for what was picked, as long as that is allowed.
+// hold waits for what pick chose, up to the longest wait allowed.
 func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) (*Outcome, error) {
 	if out := p.tooLong(m); out != nil {
 		return out, nil
@@ -225,7 +224,7 @@ func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) 
 	if out := stop.wait(ctx, &p.tools, m.until); out != nil {
 		return out, nil
 	}
-	// Over is over, also where the clock was set back meanwhile and shows an earlier time. What another lane has met since counts.
+	// Over means over, even if the clock was set back meanwhile. A limit that another lane met since counts too.
 	s := p.providers.Get(m.choice.Backend)
 	for _, at := range []*time.Time{&s.Until, &s.Rest} {
 		if !at.After(m.until) {
@@ -238,14 +237,14 @@ func (p *backoff) hold(ctx context.Context, stop *stopper, m move, tell teller) 
 	return nil, nil
 }
 
-// tooLong is the end of a run that would have to wait longer than it may.
+// tooLong is the outcome of a run that would have to wait longer than allowed.
 func (p *backoff) tooLong(m move) *Outcome {
 	since := p.providers.Since
 	if since.IsZero() {
 		since = p.tools.Now().Round(0)
 	}
 	switch {
-	case !m.limited: // a moment's rest
+	case !m.limited: // a short rest
 	case p.maxWait > 0 && m.until.After(since.Add(p.maxWait)):
 		return &Outcome{Ending: journal.QuotaUsedUp, Message: m.because("; the wait would be longer than --max-wait " + shortDuration(p.maxWait)), Until: m.until}
 	case p.deadline != nil && m.until.After(*p.deadline):
@@ -254,7 +253,7 @@ func (p *backoff) tooLong(m move) *Outcome {
 	return nil
 }
 
-// shortDuration is 6h and not 6h0m0s.
+// shortDuration prints 6h, not 6h0m0s.
 func shortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -266,7 +265,7 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-// tellSwitch says once that another backend takes over.
+// tellSwitch reports once that another backend takes over.
 func (p *backoff) tellSwitch(m move, tell teller) error {
 	if m.instead == "" {
 		p.told = ""
@@ -280,7 +279,7 @@ func (p *backoff) tellSwitch(m move, tell teller) error {
 	return tell(&journal.Event{Type: journal.Warning, Message: text})
 }
 
-// warn tells of what must not stop a run, once.
+// warn records, once, an error that must not stop the run.
 func (p *backoff) warn(err error, tell teller) error {
 	if err == nil || slices.Contains(p.warned, err.Error()) {
 		return nil
@@ -289,7 +288,7 @@ func (p *backoff) warn(err error, tell teller) error {
 	return tell(&journal.Event{Type: journal.Warning, Message: err.Error()})
 }
 
-// newBackoff is the backoff of a loop. What it tells becomes part of the journal, from which p comes back.
+// newBackoff returns a loop's backoff. Its events go into the journal, from which p is rebuilt.
 func newBackoff(tools Tools, c *Config, p *journal.Providers, loop string, anew bool) *backoff {
 	if anew {
 		*p = journal.NewProviders()
@@ -298,27 +297,25 @@ func newBackoff(tools Tools, c *Config, p *journal.Providers, loop string, anew 
 		began: tools.Now().Round(0), loop: loop, seen: map[string]time.Time{}}
 }
 
-// faultTries is how often a provider's fault is waited out. An attempt that ended by such a fault is none
-// of its task's: an outage of an hour must not use up the attempts of one task after the other. When the
-// tries are used up the next backend takes over, and where there is none the loop ends, to be resumed.
+// faultTries is how often to wait for a provider's fault to pass. Such a fault does not use up an attempt of the task: an outage of an hour must not
+// block one task after another. After the last try the next backend takes over; without one the loop ends and can be resumed.
 const faultTries = 3
 
-// faultRest is waited before a provider is asked again that still failed after the last try.
+// faultRest is the wait before asking a provider again that still failed at the last try.
 const faultRest = 15 * time.Minute
 
 func fault(r agent.Result) bool {
 	return r.End == agent.Crashed && r.Cause == agent.Transient && r.Signal == 0
 }
 
-// pause says how long a provider is left alone after a run that ended so: zero for any end but a limit and
-// a passing fault.
+// pause returns until when a provider must rest after an agent run that ended like this: zero unless it met a limit or a passing fault.
 func pause(s *journal.Provider, r agent.Result, now time.Time) time.Time {
 	switch {
 	case r.End == agent.Limited && r.Until.IsZero():
 		return now.Add(15*time.Minute<<min(s.Limits, 2) + spread(30*time.Second))
 	case r.End == agent.Limited:
-		// Many may wait for the same moment. A reset that lies in the past, or was none, must not become
-		// a run of requests: each limit in a row is waited for longer.
+		// Many processes may wait for the same moment. A reset in the past, or none, must not cause a burst of requests: each limit in a row waits
+		// longer.
 		until := r.Until.Round(0).Add(spread(min(30*time.Second, time.Second+max(0, r.Until.Sub(now))/10)))
 		least := now.Add([]time.Duration{time.Second, 30 * time.Second, 5 * time.Minute, 15 * time.Minute, time.Hour}[min(s.Limits, 4)])
 		if until.Before(least) {
@@ -334,7 +331,7 @@ func pause(s *journal.Provider, r agent.Result, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// why is the reason of the last limit or fault, without what it says of the time left once that is long ago.
+// why returns the reason of the last limit or fault, without the time left it mentions if that has long passed.
 func why(s *journal.Provider, now time.Time) string {
 	if text, _, ok := strings.Cut(s.Reason, " (in "); ok && now.Sub(s.Met).Abs() > time.Minute {
 		return text
@@ -342,5 +339,5 @@ func why(s *journal.Provider, now time.Time) string {
 	return s.Reason
 }
 
-// spread is some time up to d, so that several loops do not come back at once.
+// spread returns a random duration up to d, so that several loops do not come back at once.
 func spread(d time.Duration) time.Duration { return rand.N(d + 1) }

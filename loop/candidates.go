@@ -16,33 +16,33 @@ import (
 	"descartes/verify"
 )
 
-// PickSmallest is the setting by which of all candidates that are verified the one with the smallest diff is taken.
+// PickSmallest takes the verified candidate with the smallest diff.
 const PickSmallest = "smallest"
 
-// round is several attempts at one task at the same time, the candidates: each in a lane of its own, on the same tree and with the same spec. A
-// lane whose candidate is verified waits until all are over, as its slot is to hold that work until then.
+// round is several simultaneous attempts at one task, its candidates: each runs in its own lane, on the same tree and with the same spec. The lane of
+// a verified candidate waits until all have ended, because its slot holds that work.
 //
 //	begun --not verified--> its end is recorded at once, the lane is free
-//	      --verified------> waits for all others --taken--> integrated, as any verified attempt
-//	                                             --else---> dropped: its end is recorded, its work is kept as a ref
+//	      --verified------> waits for the others --taken--> integrated like any verified attempt
+//	                                             --else---> dropped: its end is recorded, a ref keeps its work
 type round struct {
 	first        int // number of its first attempt
-	next, left   int // number of the next one, and how many are not begun
+	next, left   int // number of the next attempt, and how many have not begun
 	size         int
 	base, before gitops.Tree
-	spec         *specbuild.Spec // of all of them; nil before the first
+	spec         *specbuild.Spec // shared by all; nil before the first
 
-	running int // that work
-	unsaid  int // whose end is not recorded: those that work, and those that are verified
+	running int // attempts at work
+	unsaid  int // attempts whose end is not recorded: at work, or verified
 	passed  []*unit
 	taken   *unit
-	stop    chan struct{} // closed when one is taken
+	stop    chan struct{} // closed when a candidate is taken
 }
 
-// over reports whether a candidate is taken.
+// over reports whether a candidate has been taken.
 func (r *round) over() bool { return r != nil && r.taken != nil }
 
-// enter gives a context that ends when another candidate is taken. done waits for the watcher.
+// enter returns a context that ends when another candidate is taken. done waits for the watcher.
 func (r *round) enter(ctx context.Context) (_ context.Context, done func()) {
 	if r == nil {
 		return ctx, func() {}
@@ -59,13 +59,13 @@ func (r *round) enter(ctx context.Context) (_ context.Context, done func()) {
 	return ctx, func() { cancel(); wg.Wait() }
 }
 
-// take decides for a candidate. Those that work are stopped; those that have not started never do.
+// take picks u. Candidates at work are stopped; those not started never start.
 func (r *round) take(u *unit) {
 	r.taken, r.left = u, 0
 	close(r.stop)
 }
 
-// candidate is the unit's number in its round, from 1; 0 where it is alone.
+// candidate is the unit's number in its round, from 1; 0 without a round.
 func (u *unit) candidate() int {
 	if u.round == nil {
 		return 0
@@ -73,7 +73,7 @@ func (u *unit) candidate() int {
 	return u.number - u.round.first + 1
 }
 
-// quit gives up a candidate whose run ends before it has begun, or by an error.
+// quit gives up a candidate whose run ended before it began, or by an error.
 func (u *unit) quit() {
 	if u.round != nil && !u.ended {
 		u.ended = true
@@ -82,7 +82,7 @@ func (u *unit) quit() {
 	}
 }
 
-// candidate is the next unit of the round that a task has, or of a new one.
+// candidate returns the next unit of the task's round, and starts a round if there is none.
 func (w *tagWork) candidate(ctx context.Context, ln *lane, t *tasks.Task) (*unit, error) {
 	r := w.rounds[t.ID]
 	if r == nil {
@@ -99,7 +99,7 @@ func (w *tagWork) candidate(ctx context.Context, ln *lane, t *tasks.Task) (*unit
 	return u, nil
 }
 
-// wanted is the task that lacks candidates, "" if none does.
+// wanted returns a task whose round still lacks candidates, or "".
 func (w *tagWork) wanted() string {
 	for _, id := range slices.Sorted(maps.Keys(w.rounds)) {
 		if w.rounds[id].left > 0 {
@@ -109,8 +109,8 @@ func (w *tagWork) wanted() string {
 	return ""
 }
 
-// fitting are those of some ready tasks that may begin now: there is a lane for each of their candidates beside those of others, without which
-// they would wait for each other. With one task at a time none may where a lane has one.
+// fitting returns the ready tasks that may begin now: those with a free lane for each of their candidates, so that rounds cannot wait for each other
+// forever. With one task at a time it returns none while any lane has a task.
 func (w *tagWork) fitting(ready []string) []string {
 	if w.config.MostCandidates <= 1 {
 		return ready
@@ -139,7 +139,7 @@ func (w *tagWork) fitting(ready []string) []string {
 	})
 }
 
-// concludeCandidate records the end of a candidate, unless it is verified: then it waits for the others. The last one decides.
+// concludeCandidate records the end of a candidate. A verified one waits for the others; the last one decides.
 func (w *tagWork) concludeCandidate(ctx context.Context, stop *stopper, u *unit) (_ *Outcome, err error) {
 	r, ln, id := u.round, u.lane, u.task.ID
 	if u.res.Verdict == verify.Verified && w.config.Pick == PickSmallest {
@@ -180,7 +180,7 @@ func (w *tagWork) concludeCandidate(ctx context.Context, stop *stopper, u *unit)
 	return w.backoff.over(w.config.Choices(u.task), w.teller(u))
 }
 
-// recordEnd records the end of a candidate that is not taken. An outcome says that the run ends.
+// recordEnd records the end of a candidate that was not taken. An outcome ends the run.
 func (w *tagWork) recordEnd(ctx context.Context, u *unit) (*Outcome, error) {
 	gctx, done := attempt.Linger(ctx)
 	defer done()
@@ -211,13 +211,13 @@ func changedLines(n int) string {
 	return fmt.Sprintf("%d lines", n)
 }
 
-// concludePassed waits until all candidates are over, and takes this one or drops it.
+// concludePassed waits until all candidates have ended, then takes this one or drops it.
 func (w *tagWork) concludePassed(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
 	r := u.round
 	if r.passed = append(r.passed, u); w.config.Pick != PickSmallest && !r.over() {
 		r.take(u)
 	}
-	if err := w.record(); err != nil { // what waits for the next event, which may take long
+	if err := w.record(); err != nil { // record what waits for the next event, which may take long
 		return nil, err
 	}
 	w.Loop.changed.Broadcast()
@@ -250,8 +250,8 @@ func (w *tagWork) concludePassed(ctx context.Context, stop *stopper, u *unit) (*
 	return w.conclude(ctx, stop, u)
 }
 
-// adoptCandidate finishes a candidate that a dead loop had begun. The round continues with those that can be
-// finished; the others were interrupted, and no new ones start.
+// adoptCandidate finishes a candidate that a dead loop had begun. The round continues with the candidates that can be finished; the others count as
+// interrupted, and no new ones start.
 func (w *tagWork) adoptCandidate(ctx context.Context, stop *stopper, u *unit, o *journal.OpenAttempt) (*Outcome, error) {
 	id := u.task.ID
 	r := w.rounds[id]

@@ -20,31 +20,31 @@ import (
 	"descartes/verify/results"
 )
 
-// What becomes of a verify command that fails on the untouched tree, before any agent was started.
+// What to do if the verify command fails on the untouched tree, before the first agent.
 const (
-	BaselineRequire = "require" // the run ends
-	BaselineWarn    = "warn"    // it goes on; a command that cannot be run ends it all the same
-	BaselineKnown   = "known"   // it goes on, and what failed then may fail, but nothing more
-	BaselineOff     = "off"     // nobody looks
+	BaselineRequire = "require" // end the run
+	BaselineWarn    = "warn"    // continue, unless the command cannot be run
+	BaselineKnown   = "known"   // continue; the tests that failed may fail, others may not
+	BaselineOff     = "off"     // do not run it
 )
 
-// Baseline is how a check fares on a tree that no agent has touched.
+// Baseline is the result of a check on a tree that no agent has touched.
 type Baseline struct {
 	Check    verify.Check
 	Result   verify.Result
-	Withheld []string // variables that it does not get and with which it passes
-	Task     string   // the task that was just blocked; "" before any
-	New      []string // tests that fail and were not known to, where only known failures may be
-	Blind    bool     // nothing tells known failures from new ones
+	Withheld []string // the variables, withheld from the check, with which it passes
+	Task     string   // the task that was just blocked; "" before the first
+	New      []string // failing tests that were not known to fail, if only known failures are allowed
+	Blind    bool     // nothing separates known failures from new ones
 }
 
-// CannotRun reports whether the shell found no such command, or could not execute it.
+// CannotRun reports whether the shell did not find the command, or could not execute it.
 func (b *Baseline) CannotRun() bool {
 	r := b.Result
 	return !r.Passed && r.Signal == 0 && r.Overran == "" && (r.Code == 126 || r.Code == 127)
 }
 
-// Stops reports whether a run with that setting ends here.
+// Stops reports whether the run ends here under that setting.
 func (b *Baseline) Stops(setting string) bool {
 	switch {
 	case b.Result.Passed:
@@ -55,12 +55,12 @@ func (b *Baseline) Stops(setting string) bool {
 	return setting == BaselineRequire || b.CannotRun()
 }
 
-// comparable reports whether the failing tests are known, so that later failures can be compared with them.
+// comparable reports whether the failing tests are known by name, so that later failures can be compared with them.
 func (b *Baseline) comparable() bool {
 	return !b.Result.Passed && b.Result.Tests != nil && len(b.Result.Tests.Failed) > 0
 }
 
-// Known says how many tests may go on failing, "" where that is none.
+// Known says how many tests may keep failing, "" if none may.
 func (b *Baseline) Known(setting string) string {
 	switch {
 	case setting != BaselineKnown || !b.comparable():
@@ -71,25 +71,25 @@ func (b *Baseline) Known(setting string) string {
 	return fmt.Sprintf("%d known failures may stay", len(b.Result.Tests.Failed))
 }
 
-// Standing reports whether the check goes on failing without deciding anything: it fails, and nothing tells which of its tests do.
+// Standing reports whether the check keeps failing without deciding anything: it fails, and its failing tests are not known by name.
 func (b *Baseline) Standing(setting string) bool {
 	return setting == BaselineKnown && !b.Result.Passed && !b.comparable()
 }
 
-// outcome is what the command before the first attempt comes to: the loop's end, a note, or nothing.
+// outcome returns what follows from the baseline: the end of the run, a note, or neither.
 func (b *Baseline) outcome(ctx context.Context, stop *stopper, setting string, m *redact.Redactor) (*Outcome, *journal.Event) {
 	switch {
 	case b.Result.Cancelled:
 		return stop.outcome(ctx), nil
 	case b.Stops(setting):
 		why := b.Reason()
-		if b.Result.Why != "" { // whoever reads this later has no output below it
+		if b.Result.Why != "" { // later readers do not have the output below it
 			why += ": " + b.Result.Why
 		}
 		return &Outcome{Ending: journal.BaselineFails, Message: m.Text(why), Baseline: b}, nil
 	case b.Standing(setting):
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; it decides nothing until it has passed once"}
-	case setting == BaselineKnown: // its line says how many fail
+	case setting == BaselineKnown: // its line says how many tests fail
 	case !b.Result.Passed:
 		return nil, &journal.Event{Type: journal.Warning, Message: b.Reason() + "; --baseline warn continues anyway"}
 	}
@@ -148,14 +148,14 @@ func (b *Baseline) Hint() string {
 
 const baselineLines = 20
 
-// Output is the end of what the command printed, some lines of it.
+// Output returns the last lines the command printed.
 func (b *Baseline) Output() []string {
 	lines := strings.Split(strings.TrimRight(b.Result.Tail, "\n"), "\n")
 	lines = lines[max(0, len(lines)-baselineLines):]
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
 }
 
-// TryBaseline runs a check on the tree as it is; where it fails and variables are withheld from it, it is run once more with all of them.
+// TryBaseline runs a check on the tree as it is. If it fails and variables are withheld from it, it runs again with all of them.
 func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *attempt.Command, withheld []string) (*Baseline, error) {
 	res, err := attempt.Check(ctx, v, q, c)
 	if err != nil {
@@ -176,11 +176,11 @@ func TryBaseline(ctx context.Context, v attempt.Verifier, q verify.Request, c *a
 	return b, nil
 }
 
-// baselineLog is the output of the verify command before any task.
+// baselineLog is the log of the verify command before any task.
 func (h Home) baselineLog(id string) string { return filepath.Join(h.Run(id), "logs", "baseline.log") }
 
-// baseline runs the checks once before the first attempt. An outcome says that the run ends here. A tag requires that they pass; many prompts
-// are there to make them pass.
+// baseline runs the checks once before the first attempt. An outcome ends the run. A tag requires that they pass; many prompts exist to make them
+// pass.
 func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	setting := BaselineRequire
 	if l.state.Kind != KindTag {
@@ -205,7 +205,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 		if err != nil {
 			return nil, err
 		}
-		if passed && (l.history.Known[c.Name] != nil || !l.last.passes[c.Name].Told) { // else the results of its tests are wanted
+		if passed && (l.history.Known[c.Name] != nil || !l.last.passes[c.Name].Told) { // otherwise the test results are needed
 			decides = true
 			continue
 		}
@@ -237,7 +237,7 @@ func (l *Loop) baseline(ctx context.Context, stop *stopper, ln *lane) (*Outcome,
 	return nil, nil
 }
 
-// unknown are tests that fail and were not known to when the last loop of the project had ended, if that let only known failures be.
+// unknown returns the failing tests that were not known to fail when the project's last loop ended, if that loop allowed known failures.
 func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
 	was := l.last.known[c.Name]
 	if was == nil || !was.Told || was.Command != l.tools.Redact.Text(c.Run) {
@@ -246,7 +246,7 @@ func (l *Loop) unknown(c *verify.Check, now *results.Set) (list []string) {
 	return results.Compare(&results.Set{Failed: was.Fails()}, now).Broken
 }
 
-// bar is what a check has to come up to beside its exit status, in an attempt at a task or, with "", on all that is verified.
+// bar is what a check requires besides exit status 0, for an attempt at a task or, with "", for all verified work.
 func (l *Loop) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
 	b := &verify.Bar{Known: l.config.Baseline == BaselineKnown, Fewer: fewer}
 	if k := l.history.KnownAt(task)[c.Name]; k != nil && k.Command == l.tools.Redact.Text(c.Run) {
@@ -257,7 +257,7 @@ func (l *Loop) bar(c *verify.Check, task string, fewer bool) *verify.Bar {
 	return b
 }
 
-// commands are checks as they are run: each with its bar.
+// commands returns the checks as they are run, each with its bar.
 func (l *Loop) commands(checks []verify.Check, task string, fewer bool) (list []attempt.Command) {
 	for i := range checks {
 		list = append(list, attempt.Command{Check: checks[i], Bar: l.bar(&checks[i], task, fewer)})
@@ -265,20 +265,20 @@ func (l *Loop) commands(checks []verify.Check, task string, fewer bool) (list []
 	return list
 }
 
-// checks are those that decide about the work of the run, in their order.
+// checks returns the checks that decide about the run's work, in order.
 func (l *Loop) checks() []verify.Check { return checksOf(l.config, l.state.Kind) }
 
 func checksOf(c *Config, kind string) []verify.Check { return c.ChecksOf(kind == KindTag) }
 
-// checksAt are those of some points of a run.
+// checksAt returns the checks for some points of a run.
 func (l *Loop) checksAt(when ...verify.When) []verify.Check {
 	return slices.DeleteFunc(l.checks(), func(c verify.Check) bool {
 		return !slices.ContainsFunc(when, c.At)
 	})
 }
 
-// recheck runs the check once more with which a task was blocked, on the tree without that work, where it had passed before. Where it fails
-// now, and as it did with that work, the task is not to blame, and others would be spent on it in vain: the breaker opens.
+// recheck runs the check that blocked a task again, on the tree without the task's work, where it had passed before. If it fails in the same way now,
+// the task is not to blame and further tasks would be wasted: the breaker opens.
 func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
 	s, id := w.streak(), u.task.ID
 	if breakerOf(w.config) == 0 || w.config.Baseline == BaselineOff || w.job.Graph.Status(id) != tasks.Blocked || u.res.Verify == nil ||
@@ -312,8 +312,8 @@ func (w *tagWork) recheck(ctx context.Context, stop *stopper, u *unit) (*Outcome
 	return &Outcome{Ending: journal.BreakerOpen, Message: w.tools.Redact.Text(b.Reason())}, nil
 }
 
-// untouched runs a check on a tree without unverified work, and puts back what it does there. Where it fails and variables are withheld from
-// it, it is run once more with all of them. The task is the one that was just blocked, "" before any.
+// untouched runs a check on a tree without unverified work, and undoes its changes. If it fails and variables are withheld from it, it runs again
+// with all of them. task is the one that was just blocked, "" before the first.
 func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gitops.Tree, task string, c *attempt.Command) (b *Baseline, err error) {
 	u := &unit{lane: ln, before: before, base: before, log: l.home.baselineLog(l.state.ID)}
 	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
@@ -348,8 +348,7 @@ func (l *Loop) untouched(ctx context.Context, stop *stopper, ln *lane, before gi
 	return b, l.record(e)
 }
 
-// onState runs a check on a state that no attempt is at, at that point of the run, and puts back what it does there. One that is named is
-// recorded.
+// onState runs a check on a state between attempts, for that point of the run, and undoes its changes. A named check is recorded.
 func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitops.Tree, when verify.When, c *attempt.Command, label, log string) (res verify.Result, err error) {
 	u := &unit{lane: ln, before: state, base: state, log: log}
 	if _, err := l.prepare(ctx, ln, l.start(u)); err != nil {
@@ -377,13 +376,13 @@ func (l *Loop) onState(ctx context.Context, stop *stopper, ln *lane, state gitop
 	return res, l.record(e)
 }
 
-// checksLog is the output of the checks that are run on a state as a whole.
+// checksLog is the log of the checks that run on a state as a whole.
 func (h Home) checksLog(id string) string { return filepath.Join(h.Run(id), "logs", "checks.log") }
 
 // ChecksError says that a check fails on the verified work as a whole.
 type ChecksError struct {
 	When   verify.When
-	Wave   int // that it keeps from its commit
+	Wave   int // the wave that cannot be committed because of it
 	Result verify.Result
 }
 
@@ -394,13 +393,13 @@ func (e *ChecksError) Error() string {
 	return fmt.Sprintf("check %s fails on the work as a whole (%s): wave %d is not committed; retry its blocked tasks or fix the check, and resume the loop", e.Result.Name, e.Result.Reason(), e.Wave)
 }
 
-// uncheckedError says why the checks of verified work did not come to an end.
+// uncheckedError says why the checks of verified work were not finished.
 type uncheckedError string
 
 func (e uncheckedError) Error() string { return string(e) }
 func (e uncheckedError) Unwrap() error { return context.Canceled }
 
-// passChecks runs checks on the verified work as a whole, less those that have passed on it. The first that fails is a *ChecksError.
+// passChecks runs the checks that have not yet passed on the verified work as a whole. The first failure is returned as a *ChecksError.
 func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when verify.When, wave int, fewer bool) error {
 	whens := []verify.When{when}
 	if when == verify.AtWave && l.trunk == nil {
@@ -433,7 +432,7 @@ func (l *Loop) passChecks(ctx context.Context, stop *stopper, ln *lane, when ver
 	return nil
 }
 
-// lastChecks runs the checks of the end where a run comes to its end with that outcome.
+// lastChecks runs the checks for the end of a run, if the outcome calls for them.
 func (l *Loop) lastChecks(ctx context.Context, stop *stopper, out *Outcome) error {
 	if len(l.lanes) == 0 || !l.work.final(out) || stop.asked(ctx) != nil {
 		return nil
@@ -441,13 +440,13 @@ func (l *Loop) lastChecks(ctx context.Context, stop *stopper, out *Outcome) erro
 	return l.passChecks(ctx, stop, l.lanes[0], verify.AtEnd, 0, false)
 }
 
-// checkRequest is what a check is run with in a lane that is at no attempt.
+// checkRequest is the request for a check in a lane between attempts.
 func (l *Loop) checkRequest(ln *lane, label, log string) verify.Request {
 	return Timed(l.config, verify.Request{Label: label, Dir: ln.ws.Dir(), Files: ln.ws.Files(),
 		Env: append(ln.env(), "DESCARTES_LOOP_ID="+l.state.ID, "DESCARTES_TAG="+l.state.Tag), Log: log, Redact: l.tools.Redact})
 }
 
-// passedBefore reports whether the tree is the one on which the same check passed last, in this loop or in the last one of the tag.
+// passedBefore reports whether the same check last passed on this very tree, in this loop or in the tag's last one.
 func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Check) (bool, error) {
 	p := l.history.Passes[c.Name]
 	if p.Tree == "" {
@@ -461,18 +460,18 @@ func (l *Loop) passedBefore(ctx context.Context, now gitops.Tree, c *verify.Chec
 	}
 	changed, err := l.tools.Repo.Changed(ctx, gitops.Tree(p.Tree), now)
 	if err != nil {
-		return false, nil // its objects are gone: verifying again costs a run, and nothing else
+		return false, nil // its objects are gone: verifying again only costs time
 	}
 	return len(changed) == 0, nil
 }
 
-// before is what earlier loops know of their checks.
+// before is what earlier loops recorded about their checks.
 type before struct {
-	passes map[string]journal.Pass   // of the tag's last one
-	known  map[string]*journal.Known // of the project's last one over a tag, where that let only known failures be
+	passes map[string]journal.Pass   // of the tag's last loop
+	known  map[string]*journal.Known // of the project's last tag loop, if it allowed known failures
 }
 
-// before is what the loops before one over a tag know of their checks.
+// before reads what the loops before one over a tag recorded about their checks.
 func (h Home) before(tag string) (b before) {
 	all, err := h.List()
 	if err != nil {
@@ -496,8 +495,7 @@ func (h Home) before(tag string) (b before) {
 	return b
 }
 
-// tidy puts back the files of the repository that the verify command changed; what it changed is kept under
-// a ref. New files stay where they are.
+// tidy restores the repository's files that the verify command changed; a ref keeps its changes. New files stay.
 func (l *Loop) tidy(ctx context.Context, u *unit, what string) (tree string, made []string, err error) {
 	if err := l.heal(u, "verification"); err != nil {
 		return "", nil, err

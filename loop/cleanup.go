@@ -17,13 +17,13 @@ import (
 	"descartes/loop/workspace"
 )
 
-// Leftover is something that runs left and nobody needs any more.
+// Leftover is something that runs left behind and nobody needs any more.
 type Leftover struct {
 	Kind string // "run", "refs", "slot", "builds" of held-out checks
 	Name string // the loop's id, or the slot's number
 	Why  string
-	Last time.Time // when it was used last
-	Size int64     // bytes on the disk
+	Last time.Time // last use
+	Size int64     // bytes on disk
 	Refs []string
 
 	paths []string
@@ -32,8 +32,8 @@ type Leftover struct {
 
 const poolRefs = "refs/descartes/pool/"
 
-// Leftovers lists what was not used since a time: runs that are over, kept refs of loops that are gone, slots. What a live loop, one that can
-// be resumed, or the last one of a tag needs is not among them. repo is nil where there is none.
+// Leftovers lists what has not been used since a time: finished runs, refs of loops that are gone, slots. It leaves out what a live loop, a loop that
+// can be resumed, or the last loop of a tag needs. repo may be nil.
 func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, before time.Time) ([]Leftover, error) {
 	refs := map[string][]gitops.Ref{}
 	if repo != nil {
@@ -124,7 +124,7 @@ func (h Home) Leftovers(ctx context.Context, repo *gitops.Repo, before time.Time
 	return out, nil
 }
 
-// needed names the loops that live, can be resumed, or are the last of their tag, and the slots in which they left an attempt open.
+// needed returns the loops that are live, can be resumed, or are the last of their tag, and the slots in which they left an attempt open.
 func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 	ids, slots = map[string]bool{}, map[int]bool{}
 	last := map[string]*State{}
@@ -156,7 +156,7 @@ func (h Home) needed(saved []Saved) (ids map[string]bool, slots map[int]bool) {
 	return ids, slots
 }
 
-// oldSlots lists the slots that nobody uses. One that was never finished is old whatever its age.
+// oldSlots lists the slots not used since a time. A half-made slot counts as old at any age.
 func (h Home) oldSlots(before time.Time) (out []Leftover) {
 	for _, s := range workspace.Slots(filepath.Dir(string(h))) {
 		if s.Busy || s.Whole && !s.Last.Before(before) {
@@ -171,9 +171,9 @@ func (h Home) oldSlots(before time.Time) (out []Leftover) {
 	return out
 }
 
-// Remove removes leftovers. The caller listed them; one that is in use by now is left alone, and named.
+// Remove removes what Leftovers listed. It skips and returns what is in use by now.
 func (h Home) Remove(ctx context.Context, repo *gitops.Repo, list []Leftover, who Holder) (left []string, err error) {
-	ids, err := takeLock(ctx, lockOf(h.ids()), lockWait, who) // no loop begins meanwhile
+	ids, err := takeLock(ctx, lockOf(h.ids()), lockWait, who) // so that no loop starts meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (h Home) Remove(ctx context.Context, repo *gitops.Repo, list []Leftover, wh
 	return left, nil
 }
 
-// lastActivity is when the loop did something last.
+// lastActivity is when the loop last did something.
 func (s *State) lastActivity() time.Time {
 	if s.LastIterationAt != nil {
 		return later(s.StartedAt, *s.LastIterationAt)
@@ -225,7 +225,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// newest is when one of the files was changed last.
+// newest returns the latest modification time of the files.
 func newest(files ...string) (t time.Time) {
 	for _, f := range files {
 		if fi, err := os.Lstat(f); err == nil {

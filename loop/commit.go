@@ -23,13 +23,13 @@ import (
 	"descartes/verify"
 )
 
-// uncommitted reports whether a wave has verified work, or a task that was given up, that no commit holds.
+// uncommitted reports whether a wave has verified or given-up tasks that no commit contains.
 func (w *tagWork) uncommitted(wave int) bool {
 	return slices.ContainsFunc(w.history.Verified, func(v journal.VerifiedTask) bool { return v.Wave == wave }) ||
 		slices.ContainsFunc(w.history.GivenUp, func(b journal.BlockedTask) bool { return b.Wave == wave })
 }
 
-// commitAlone commits what a wave has to commit, while no slot's work is folded in.
+// commitAlone commits what a wave has ready, while nothing from slots is folded in.
 func (w *tagWork) commitAlone(ctx context.Context, stop *stopper, ln *lane, wave scheduler.Wave) error {
 	commit := func() error {
 		if !w.uncommitted(wave.Number) || !w.config.Scud.AutoCommitWaves {
@@ -43,9 +43,8 @@ func (w *tagWork) commitAlone(ctx context.Context, stop *stopper, ln *lane, wave
 	return w.trunk.alone(ctx, commit)
 }
 
-// commitWave commits what a wave has verified and no commit holds: the changes of its verified
-// attempts and the task file, nothing else. Where all of its tasks were given up that is the task file
-// alone: a fresh clone must not pay for them again.
+// commitWave commits what a wave has verified and no commit contains: the changes of its verified attempts and the task file, nothing else. If all
+// its tasks were given up it commits the task file alone, so that a fresh clone does not pay for them again.
 func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, number int, ids []string) error {
 	if err := w.flush(); err != nil {
 		return err
@@ -100,8 +99,8 @@ func (w *tagWork) commitWave(ctx context.Context, stop *stopper, ln *lane, numbe
 	return w.writeReceipts(cctx)
 }
 
-// writeReceipts writes the receipts of the commits that have none: those of the wave that was just committed, and what a killed run left.
-// Where they cannot be written the work is no less done: a warning says so, and the end of the run tries again.
+// writeReceipts writes the missing receipts: those of the wave just committed, and those a killed run left out. If they cannot be written the work
+// still counts: a warning says so, and the end of the run tries again.
 func (w *tagWork) writeReceipts(ctx context.Context) error {
 	if !w.config.Receipts.Write {
 		return nil
@@ -152,7 +151,7 @@ func (w *tagWork) receipts(ctx context.Context) error {
 	return nil
 }
 
-// receiptsOf is the text of a commit's note: a receipt of each of its tasks, but for those that the note has.
+// receiptsOf returns the text of a commit's note: a receipt for each of its tasks that the note lacks.
 func (w *tagWork) receiptsOf(ctx context.Context, c journal.WaveCommit, have []receipt.Receipt) ([]byte, error) {
 	about, err := w.about(ctx, c.Commit)
 	if err != nil {
@@ -174,7 +173,7 @@ func (w *tagWork) receiptsOf(ctx context.Context, c journal.WaveCommit, have []r
 	return w.signed(ctx, lines)
 }
 
-// about is what a receipt says of a commit.
+// about is what a receipt says about a commit.
 func (w *tagWork) about(ctx context.Context, hash string) (c receipt.Commit, err error) {
 	list, _, err := w.tools.Repo.History(ctx, hash, hash, 1)
 	if err != nil {
@@ -193,7 +192,7 @@ func (w *tagWork) about(ctx context.Context, hash string) (c receipt.Commit, err
 	return c, err
 }
 
-// signed is the text of a note with these statements, each in an envelope where the user wants them signed.
+// signed returns the text of a note with these statements, each in a signed envelope if the settings ask for that.
 func (w *tagWork) signed(ctx context.Context, lines [][]byte) ([]byte, error) {
 	if len(lines) == 0 || !w.config.Receipts.Sign {
 		return receipt.Text(lines), nil
@@ -209,7 +208,7 @@ func (w *tagWork) signed(ctx context.Context, lines [][]byte) ([]byte, error) {
 	return receipt.Text(lines), nil
 }
 
-// noteRun says on the loop's last commit what all of its commits changed together: a squash of them is found by that.
+// noteRun notes on the loop's last commit the combined change of all its commits, by which a squash of them is found.
 func (w *tagWork) noteRun(ctx context.Context) error {
 	n := len(w.history.WaveCommits)
 	if !w.config.Receipts.Write || n < 2 {
@@ -249,8 +248,7 @@ func (w *tagWork) noteRun(ctx context.Context) error {
 	return repo.AddNotes(ctx, receipt.NotesRef, map[string][]byte{run.Commits[n-1]: text}, receipt.Join)
 }
 
-// passWave has the checks of a wave pass before its commit, on the state as a whole. In the user's tree they cannot while an unfinished task's
-// work lies there.
+// passWave runs a wave's checks on the whole state before its commit. In the user's tree it refuses while an unfinished task's work is there.
 func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number int) error {
 	if len(w.checksAt(verify.AtMerge, verify.AtWave)) == 0 || len(w.history.Verified) == 0 {
 		return nil
@@ -265,7 +263,7 @@ func (w *tagWork) passWave(ctx context.Context, stop *stopper, ln *lane, number 
 	return err
 }
 
-// usersIn lists those of the user's own changes that a commit holds.
+// usersIn returns the user's own changes that a commit contains.
 func (w *tagWork) usersIn(committed []string) []string {
 	var out []string
 	for _, p := range w.history.UserPaths {
@@ -276,9 +274,8 @@ func (w *tagWork) usersIn(committed []string) []string {
 	return out
 }
 
-// commitOnce makes the commit, unless a loop that died before it could note the hash had made it:
-// its trailers tell. One that holds something else than the wave, as a hook may have made it, is kept as a ref and
-// made again.
+// commitOnce makes the commit, unless a loop that died before it recorded the hash made it already; the trailers tell. A commit with other content
+// than the wave, for example from a hook, is kept as a ref and made again.
 func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []string, wave gitops.Wave) (c gitops.Commit, tree gitops.Tree, err error) {
 	repo := w.tools.Repo
 	made := func(from string) (string, bool, error) {
@@ -311,11 +308,11 @@ func (w *tagWork) commitOnce(ctx context.Context, ln *lane, number int, done []s
 	return c, "", err
 }
 
-// taskFile is the task file as the commit has it, where it is in the repository, and the mirror that follows it.
+// taskFile returns the task file as the commit should have it, and the mirror that follows it, if they are in the repository.
 func (w *tagWork) taskFile() map[string][]byte {
 	files := map[string][]byte{}
 	add := func(f *tasks.File) {
-		path, err := filepath.EvalSymlinks(f.Path()) // a link stays; what it names is what was saved
+		path, err := filepath.EvalSymlinks(f.Path()) // a link stays a link; its target was saved
 		if err != nil {
 			path = f.Path()
 		}
@@ -331,8 +328,8 @@ func (w *tagWork) taskFile() map[string][]byte {
 	return files
 }
 
-// subject is the settings' template, or calls a wave complete when every task of it is done that nobody set
-// aside. A commit that holds the statuses of given up tasks alone adds no feature.
+// subject is the template from the settings, or calls a wave complete if all its tasks are done except those a person set aside. A commit that only
+// records given-up tasks adds no feature.
 func (w *tagWork) subject(number int, ids []string, verified bool) string {
 	if t := w.config.Git.CommitTemplate; t != "" {
 		return oneline.Text(config.Names{Iteration: w.history.Iteration, Wave: number, Tag: w.state.Tag, At: w.tools.Now()}.Expand(t))
@@ -373,7 +370,7 @@ func (w *tagWork) message(subject string, number int, done []string, blocked []j
 	return b.String()
 }
 
-// waveTrailers are the lines by which a wave's commit is known.
+// waveTrailers are the trailers that identify a wave's commit.
 func waveTrailers(loop string, number int, done []string) []string {
 	lines := []string{"Descartes-Loop: " + loop, fmt.Sprintf("Descartes-Wave: %d", number)}
 	for _, id := range done {
@@ -382,12 +379,12 @@ func waveTrailers(loop string, number int, done []string) []string {
 	return lines
 }
 
-// pairOf is what a verified attempt changed, for the wave's commit.
+// pairOf returns the trees around a verified attempt, for the wave's commit.
 func pairOf(v journal.VerifiedTask) gitops.Pair {
 	return gitops.Pair{Base: gitops.Tree(v.Base), Result: gitops.Tree(v.Tree), Head: v.Head, Without: v.Left}
 }
 
-// gitErr marks what git refused, so that the run ends with that and not as an internal error.
+// gitErr marks an error as git's refusal, so that the run ends with that and not with an internal error.
 func gitErr(what string, err error) error { return &workspace.GitError{What: what, Err: err} }
 
 func isGit(err error) bool {
@@ -395,20 +392,20 @@ func isGit(err error) bool {
 	return git
 }
 
-// Kept is an attempt as the commit that keeps it says, for where its journal is not.
+// Kept is an attempt as described by the commit that keeps it, for use without its journal.
 type Kept struct {
 	Loop, Task      string
 	Attempt         int
 	Verdict, Reason string
-	Unfit           bool   // it was verified, and could not be integrated: Reason says why
-	Output          string // the end of what its verification printed
+	Unfit           bool   // it was verified but could not be integrated; see Reason
+	Output          string // end of its verification's output
 }
 
-// maxKeptLines bounds the output in a commit's message, besides maxWords.
+// maxKeptLines limits the output in a commit's message, besides maxWords.
 const maxKeptLines = 40
 
 const (
-	keptIndent = "    " // so that no line of the output is taken for a trailer
+	keptIndent = "    " // so that no output line looks like a trailer
 	keptUnfit  = "Descartes-Integrated: no"
 )
 
@@ -434,7 +431,7 @@ func (k *Kept) message(tag string) string {
 	return b.String()
 }
 
-// ReadKept reads an attempt at a task from the ref that keeps it; other refs keep none.
+// ReadKept reads a task's attempt from the ref that keeps it. ok is false for any other ref.
 func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.Name, "refs/descartes/"), "/")
 	number, ok := strings.CutPrefix(r.Name, RefPrefix(name, task))
@@ -462,7 +459,7 @@ func ReadKept(r gitops.Ref, tag, task string) (Kept, bool) {
 	return k, true
 }
 
-// verified is 1 for an attempt whose work was verified and integrated, else 0.
+// verified is 1 for an attempt that was verified and integrated, else 0.
 func (k *Kept) verified() int {
 	if k.Verdict == string(verify.Verified) && !k.Unfit {
 		return 1
@@ -470,7 +467,7 @@ func (k *Kept) verified() int {
 	return 0
 }
 
-// tellEarlier adds to the request for a task's first attempt in a loop what the last one of an earlier loop came to.
+// tellEarlier adds to the request for a task's first attempt in a loop the result of its last attempt in an earlier loop.
 func (r *SpecRequest) tellEarlier(refs []gitops.Ref, tag, loop string) {
 	if r.Attempt > 1 || r.Failure != nil {
 		return

@@ -29,9 +29,8 @@ const (
 	GateCriteria = "criteria"
 )
 
-// NewGate is what ends a loop with these settings. Without a promise to look for it is nil: the first
-// iteration that ends with exit status 0 is the last one. A spec that is too vague for the criteria gate is
-// a *gate.VagueError.
+// NewGate returns the gate for these settings. Without a promise to look for it is nil: the first iteration that exits with status 0 is the last. A
+// spec too vague for the criteria gate is a *gate.VagueError.
 func NewGate(c Config) (Gate, error) {
 	switch c.Gate {
 	case "", GatePromise:
@@ -51,8 +50,7 @@ func NewGate(c Config) (Gate, error) {
 	return nil, fmt.Errorf("unknown gate %q: the gates are promise, status and criteria", c.Gate)
 }
 
-// statusLimits are those of the status gate's breaker: off switches all of them off, a number is that of the iterations
-// without progress.
+// statusLimits returns the limits of the status gate's breaker. "off" switches them all off; a number limits the iterations without progress.
 func statusLimits(c *Config) gate.Limits {
 	l := gate.Limits{Cooldown: seconds(c.CooldownSecs), NoProgress: c.Breaker}
 	if c.Breaker < 0 {
@@ -66,12 +64,12 @@ func criteriaOptions(c *Config) gate.Options {
 		Reversibility: gate.Reversibility(c.Reversibility), Freely: c.NoConfirm || gate.Freely(c.Prompt)}
 	o.Caps.Iterations, o.Caps.BudgetUSD, o.Caps.FileEdits = c.MaxIterations, c.MaxCostUSD, c.MaxFileEdits
 	if c.MaxCostUSD == 0 {
-		o.Caps.BudgetUSD = -1 // whoever makes the settings has put the default there
+		o.Caps.BudgetUSD = -1 // cmd has already put the default into the settings
 	}
 	return o
 }
 
-// deciding is the gate that decides, where another stands around it.
+// deciding returns the gate that decides, without a wrapper around it.
 func deciding(g Gate) Gate {
 	for {
 		outer, ok := g.(interface{ Within() Gate })
@@ -87,15 +85,15 @@ func (w *promptWork) criteria() *gate.Criteria {
 	return c
 }
 
-// restoreGate gives the gate back what it knew when the loop was left. What the loop is asked for comes from
-// its settings: limits may have been given anew, and the journal has no secrets.
+// restoreGate restores the gate's state from when the loop stopped. The request itself comes from the settings: limits may be new, and the journal
+// holds no secrets.
 func (w *promptWork) restoreGate() error {
 	if s, ok := deciding(w.job.Gate).(*gate.Status); ok {
 		defer func(l gate.Limits) { s.Limits = l; s.Breaker.Begin(w.state.ID) }(s.Limits)
 	}
 	if c := w.criteria(); c != nil {
 		defer func(spec string, asked gate.Asked, freely bool) { c.Spec, c.Asked, c.Freely = spec, asked, freely }(c.Spec, c.Asked, c.Freely)
-		c.Asked = gate.Asked{} // what is read would be written into its lists
+		c.Asked = gate.Asked{} // decoding would append to its lists
 	}
 	if known := w.history.Prompt.Gate; len(known) > 0 && w.job.Gate != nil {
 		if err := json.Unmarshal(known, w.job.Gate); err != nil {
@@ -105,7 +103,7 @@ func (w *promptWork) restoreGate() error {
 	return nil
 }
 
-// raise gives the criteria gate limits that the settings have anew. More of what it stopped for is an answer.
+// raise gives the criteria gate the limits that are new in the settings. A higher limit answers what it stopped for.
 func (w *promptWork) raise() {
 	c, cfg := w.criteria(), w.config
 	if c == nil {
@@ -136,22 +134,21 @@ func (w *promptWork) raised() {
 	}
 }
 
-// asker is a gate that has something to say before the first iteration, and that a person can answer.
+// asker is a gate that speaks before the first iteration and that a person can answer.
 type asker interface {
 	Begin(now time.Time) gate.Decision
 	Answer(yes bool) gate.Decision
 }
 
-// PrecheckAgent is the pre-check that is made by the loop's own agent.
+// PrecheckAgent makes the loop's own agent do the pre-check.
 const PrecheckAgent = "agent"
 
-// beginGate asks the gate whether an iteration may start: before the first one, and when the loop is taken up
-// again. What the gate waited for when the loop stopped it still waits for.
+// beginGate asks the gate whether an iteration may start: before the first one, and when the loop is resumed. A question that was open when the loop
+// stopped is still open.
 //
-// A circuit breaker that has opened ends the loop, which says when it will be half-open: nothing waits for
-// that without a person. A loop that is resumed after the cooldown goes on half-open, with one iteration that
-// has to make progress; before it only by a person's yes. A breaker belongs to its loop: a new one begins with
-// a closed one.
+// An open circuit breaker ends the loop, which says when the breaker will be half-open; nothing waits for that without a person. A loop resumed after
+// the cooldown continues half-open, with one iteration that has to make progress; before the cooldown only with a person's yes. A breaker belongs to
+// its loop: a new loop starts with it closed.
 func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	a, ok := deciding(w.job.Gate).(asker)
 	if !ok {
@@ -170,7 +167,7 @@ func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*O
 			return nil, err
 		}
 		if out := stop.asked(ctx); out != nil {
-			return out, nil // one that was stopped says nothing: it is made again
+			return out, nil // it was stopped: the next run does it again
 		}
 		d = c.Precheck(check)
 	}
@@ -192,8 +189,8 @@ func (w *promptWork) beginGate(ctx context.Context, stop *stopper, ln *lane) (*O
 	return out, err
 }
 
-// reserve takes a use of a grant for what the gate asks, before anything is passed with it, and returns the grant's name; "" where a person
-// has to be asked. What keeps the grants from being read is said, and grants nothing.
+// reserve uses up one use of a grant for the gate's question, before anything passes with it, and returns the grant's name; "" means a person must be
+// asked. Unreadable grants are reported and grant nothing.
 func (w *promptWork) reserve(ctx context.Context, d gate.Decision) (by string, err error) {
 	if d.Kind != gate.Ask || d.Question == "" || w.job.Yes {
 		return "", nil
@@ -210,8 +207,7 @@ func (w *promptWork) reserve(ctx context.Context, d gate.Decision) (by string, e
 	return g.ID, w.record(&journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Granted, Reason: d.Gate, Message: d.Question, Grant: g.ID, Lines: []string{line}})
 }
 
-// answered asks a person, where there is one and no grant, what the gate wants to know. Without an answer the run ends, and
-// waits for one.
+// answered asks a person the gate's question, unless a grant answers it. Without an answer the run ends and waits for one.
 func (w *promptWork) answered(ctx context.Context, d gate.Decision, by string) (*Outcome, error) {
 	for {
 		out := w.outcome(d)
@@ -237,7 +233,7 @@ func (w *promptWork) answered(ctx context.Context, d gate.Decision, by string) (
 		}
 		w.raised()
 		var err error
-		if by, err = w.reserve(ctx, d); err != nil { // a pre-check's yes may lead to G1
+		if by, err = w.reserve(ctx, d); err != nil { // a yes to the pre-check may lead to G1
 			return nil, err
 		}
 		if err := w.tell(d); err != nil {
@@ -246,10 +242,10 @@ func (w *promptWork) answered(ctx context.Context, d gate.Decision, by string) (
 	}
 }
 
-// reply is a person's answer: the one that was given with the command, else what a terminal says.
+// reply returns a person's answer: the one given with the command, else one typed at the terminal.
 func (w *promptWork) reply(ctx context.Context, question string) (yes, answered bool) {
 	if w.job.Yes {
-		w.job.Yes = !w.resumed // a yes before the start is one to all that is asked there
+		w.job.Yes = !w.resumed // a yes at the start answers every question asked there
 		return true, true
 	}
 	if w.tools.Ask == nil || ctx.Err() != nil {
@@ -262,7 +258,7 @@ func (w *promptWork) reply(ctx context.Context, question string) (yes, answered 
 	return w.tools.Ask(ctx, question)
 }
 
-// tell records what the gate says between iterations, and what it knows then.
+// tell records what the gate says between iterations, and its state.
 func (w *promptWork) tell(d gate.Decision) error {
 	e := &journal.Event{Type: journal.GateSpoke, Iteration: w.history.Iteration, Decision: journal.Decision(d.Kind), Reason: cmp.Or(d.Gate, d.Breaker), Message: d.Reason, Next: d.Prompt, Lines: eachLine(d.Show)}
 	if d.Kind == gate.Ask && d.Question != "" {
@@ -286,7 +282,7 @@ func (w *promptWork) tell(d gate.Decision) error {
 	return w.flush()
 }
 
-// eachLine makes one text of each line.
+// eachLine splits texts into their lines.
 func eachLine(texts []string) (out []string) {
 	for _, t := range texts {
 		out = append(out, strings.Split(strings.TrimRight(t, "\n"), "\n")...)
@@ -294,7 +290,7 @@ func eachLine(texts []string) (out []string) {
 	return out
 }
 
-// precheck asks the command, or the agent, that must agree before work that is hard to take back.
+// precheck asks the command, or the agent, that must agree before work that is hard to undo.
 func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error) {
 	c := w.config
 	check := gate.Check{Name: "precheck"}
@@ -335,7 +331,7 @@ func (w *promptWork) precheck(ctx context.Context, ln *lane) (gate.Check, error)
 	return check, nil
 }
 
-// leftAlone warns of what a pre-check changed against its instructions. It is left for a person to see.
+// leftAlone warns about what a pre-check changed against its instructions. The changes stay for a person to see.
 func (w *promptWork) leftAlone(ctx context.Context, ln *lane) error {
 	left, err := ln.ws.Look(ctx)
 	if err != nil || len(left.Changed) == 0 {
@@ -344,7 +340,7 @@ func (w *promptWork) leftAlone(ctx context.Context, ln *lane) error {
 	return w.note(fmt.Sprintf("the pre-check changed files that it must not change, %d in all: %s", len(left.Changed), workspace.Paths(left.Changed)))
 }
 
-// endOf is the end of what was printed.
+// endOf returns the end of what was printed.
 func endOf(text string) string { return strings.TrimSpace(tail(text, 500)) }
 
 func precheckPrompt(spec string) string {
@@ -363,7 +359,7 @@ Otherwise say in a few lines what must be settled first.
 ` + spec + "\n"
 }
 
-// decide lets the mode and the gate judge, and puts what they say into the iteration's end.
+// decide asks the mode and the gate about an iteration, and records what they say in its end event.
 func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) {
 	if err := w.job.Rules.Facts(u.it); err != nil {
 		return gate.Decision{}, err
@@ -383,7 +379,7 @@ func (w *promptWork) decide(u *unit, end *journal.Event) (gate.Decision, error) 
 	return d, nil
 }
 
-// ask is the gate's word, or, without a gate, that of the exit status.
+// ask returns the gate's decision, or without a gate what the exit status says.
 func (w *promptWork) ask(u *unit) gate.Decision {
 	switch {
 	case w.job.Gate != nil:
@@ -394,7 +390,7 @@ func (w *promptWork) ask(u *unit) gate.Decision {
 	return gate.Decision{Kind: gate.Continue, Reason: u.it.Facts.Err}
 }
 
-// outcome is what the gate's decision makes of the run; nil goes on.
+// outcome is what the gate's decision means for the run; nil continues it.
 func (w *promptWork) outcome(d gate.Decision) *Outcome {
 	switch d.Kind {
 	case gate.Done:
@@ -414,7 +410,7 @@ func (w *promptWork) outcome(d gate.Decision) *Outcome {
 	return nil
 }
 
-// asks ends a run with a question; a person's answer lets it be resumed.
+// asks ends the run with a question. It can be resumed with a person's answer.
 func asks(d gate.Decision) *Outcome {
 	out := &Outcome{Ending: journal.BreakerOpen, Message: d.Reason, Until: d.Until}
 	switch cmp.Or(d.Breaker, d.Gate) {
@@ -430,7 +426,7 @@ func asks(d gate.Decision) *Outcome {
 	return out
 }
 
-// gateState is what the gate knows, for the journal.
+// gateState is the gate's state, for the journal.
 func (w *promptWork) gateState() (json.RawMessage, error) {
 	if w.job.Gate == nil {
 		return nil, nil
@@ -442,22 +438,22 @@ func (w *promptWork) gateState() (json.RawMessage, error) {
 	return b, nil
 }
 
-// loopDir holds the state of the criteria loop for its agent and for other programs. One criteria loop at a
-// time works in a folder: the file has one name. It is a copy; the loop's own account is its journal.
+// loopDir holds the state of the criteria loop for its agent and for other programs. The file's name is fixed, so only one criteria loop at a time
+// works in a folder. The file is a copy: the journal is the loop's own record.
 const loopDir = ".loop"
 
 const maxLoopFile = 8 << 20
 
 func loopFile(dir string) string { return filepath.Join(dir, loopDir, "state.json") }
 
-// What becomes of .loop/state.json at the end, as Config.LoopState says it.
+// What to do with .loop/state.json at the end: Config.LoopState.
 const (
 	LoopStateKeep   = "keep"
 	LoopStateDelete = "delete"
 )
 
-// holdLoopFile takes the file for a loop with a criteria gate; another that lives is a *BusyError. What
-// another program had written there is put aside into the loop's own folder.
+// holdLoopFile claims the file for a loop with a criteria gate; if a live loop has it, the error is a *BusyError. What another program wrote there is
+// moved into the loop's own folder.
 func (w *promptWork) holdLoopFile(ctx context.Context) (err error) {
 	if w.criteria() == nil {
 		return nil
@@ -481,7 +477,7 @@ func (w *promptWork) holdLoopFile(ctx context.Context) (err error) {
 
 func (h Home) loopFileLock() string { return filepath.Join(string(h), "loop-file.lock") }
 
-// LoopFileFree is a *LoopFileError while a criteria loop runs here.
+// LoopFileFree returns a *LoopFileError while a criteria loop runs here.
 func (h Home) LoopFileFree() error {
 	if who, busy := live(h.loopFileLock()); busy {
 		return &LoopFileError{who.Loop}
@@ -496,10 +492,10 @@ func (e *LoopFileError) Error() string {
 	return fmt.Sprintf("loop %s is running and writes %s/state.json, which only one criteria loop at a time can have", e.Loop, loopDir)
 }
 
-// readLoopFile is the file as it lies there, nil where there is none that can be read.
+// readLoopFile reads the file; nil if it is missing or unreadable.
 func readLoopFile(dir string) []byte {
 	path := loopFile(dir)
-	if plainfile.Writable(dir, path) != nil { // writing it says so
+	if plainfile.Writable(dir, path) != nil { // writing it reports the problem
 		return nil
 	}
 	b, err := plainfile.Read(dir, path, maxLoopFile)
@@ -509,7 +505,7 @@ func readLoopFile(dir string) []byte {
 	return b
 }
 
-// agentDir is where the agent works: in the slot, where there is one.
+// agentDir is the folder the agent works in: in its slot, if it has one.
 func (w *promptWork) agentDir() string {
 	if w.trunk == nil {
 		return w.job.Dir
@@ -521,7 +517,7 @@ func (w *promptWork) loopFileText(c *gate.Criteria) []byte {
 	return w.tools.Redact.Bytes(c.StateFile())
 }
 
-// writeLoopFile writes the state of a criteria loop, for its agent and for other programs. That the folder cannot be written stops nothing.
+// writeLoopFile writes the state of a criteria loop for its agent and for other programs. An unwritable folder stops nothing.
 func (w *promptWork) writeLoopFile() error {
 	c := w.criteria()
 	if c == nil {
@@ -557,7 +553,7 @@ func (w *promptWork) putLoopFile(dir string, text []byte) error {
 
 const ignoreAll = "*\n"
 
-// endLoopFile removes the file where that was asked for, or where the loop was cancelled.
+// endLoopFile removes the file if the settings say so, or if the loop was cancelled.
 func (w *promptWork) endLoopFile(out *Outcome) error {
 	if w.criteria() == nil {
 		return nil
@@ -579,7 +575,7 @@ func dropsLoopFile(c Config, completed, cancelled bool) bool {
 	return c.Gate == GateCriteria && (cancelled && c.LoopState != LoopStateKeep || completed && c.LoopState == LoopStateDelete)
 }
 
-// removeLoopFile removes the file, and the folder where nothing else is in it.
+// removeLoopFile removes the file, and its folder if nothing else is in it.
 func removeLoopFile(dir string) error {
 	path := loopFile(dir)
 	if plainfile.Writable(dir, path) != nil {
@@ -596,7 +592,7 @@ func removeLoopFile(dir string) error {
 	if b, err := plainfile.Read(dir, ignore, 1<<10); err != nil || strings.TrimSpace(string(b)) != strings.TrimSpace(ignoreAll) {
 		return nil
 	}
-	_ = os.Remove(ignore)             // an empty folder is left
-	_ = os.Remove(filepath.Dir(path)) // behind at worst
+	_ = os.Remove(ignore)             // at worst an empty
+	_ = os.Remove(filepath.Dir(path)) // folder stays
 	return nil
 }

@@ -18,16 +18,15 @@ import (
 	"descartes/loop/journal"
 )
 
-// A handoff file tells a next session what it needs. What a person writes into it stays; a loop that
-// ends with work left writes one section of its own into it, and takes that out when all is done.
+// A handoff file tells the next session what it needs. A person's text in it stays; a loop that ends with work left writes one section of its own,
+// and removes it when all is done.
 
 const (
 	handoffBegin = "<!-- descartes: begin; written when a loop stops, replaced by the next one -->"
 	handoffEnd   = "<!-- descartes: end -->"
 )
 
-// WriteHandoff puts a section into a handoff file, in the place of the one that a loop wrote before; ""
-// takes that away, and with it a file that holds nothing else.
+// WriteHandoff replaces the loop's section in a handoff file. An empty section removes it, and the file too if nothing else is in it.
 func WriteHandoff(fsys atomicfile.FS, root, path, section string) error {
 	if err := plainfile.Writable(root, path); err != nil {
 		return fmt.Errorf("handoff %w", err)
@@ -58,8 +57,7 @@ func WriteHandoff(fsys atomicfile.FS, root, path, section string) error {
 	return nil
 }
 
-// splice replaces our section of a text, or adds it at the end, with a blank line before it. What is not
-// ours keeps every byte. Marks that do not match are a person's.
+// splice replaces our section of a text, or appends it after a blank line. Every other byte stays. Marks that do not match belong to a person.
 func splice(text, section string) string {
 	if section != "" {
 		section = handoffBegin + "\n\n" + strings.TrimSpace(section) + "\n\n" + handoffEnd + "\n"
@@ -77,7 +75,7 @@ func splice(text, section string) string {
 	return before + section + rest
 }
 
-// handoff is what a next session over the tag needs.
+// handoff is what the next session over the tag needs.
 func (w *tagWork) handoff(out *Outcome) (path, text string) {
 	if path = w.config.Scud.HandoffPath; path != "" && out.Ending != journal.AllDone {
 		text = w.handoffText(out)
@@ -85,7 +83,7 @@ func (w *tagWork) handoff(out *Outcome) (path, text string) {
 	return path, text
 }
 
-// maxHandoffTasks bounds each list of a handoff; the task file has all.
+// maxHandoffTasks limits each list of a handoff; the task file has all tasks.
 const maxHandoffTasks = 20
 
 func (w *tagWork) handoffText(out *Outcome) string {
@@ -120,7 +118,7 @@ func (w *tagWork) handoffText(out *Outcome) string {
 	return b.String()
 }
 
-// more is what a loop has to be given to go on after it met a limit or asked a person.
+// more returns the flags with which a loop can continue after it met a limit or asked a person.
 func more(out *Outcome, c *Config, most int) string {
 	switch out.Ending {
 	case journal.LimitReached:
@@ -135,7 +133,7 @@ func more(out *Outcome, c *Config, most int) string {
 	return ""
 }
 
-// handoffCurrent tells of the task that is half done.
+// handoffCurrent describes the task that is half done.
 func (w *tagWork) handoffCurrent(b *strings.Builder) {
 	id := w.history.Current
 	if id == "" {
@@ -171,9 +169,7 @@ func (w *tagWork) handoffNext(b *strings.Builder) {
 	}
 }
 
-// words is an ending in a sentence.
-
-// lastWords is the end of what an agent said, on one line.
+// lastWords is the end of the agent's message, on one line.
 func lastWords(d *journal.Detail) string {
 	if d == nil {
 		return ""

@@ -24,19 +24,19 @@ import (
 	"descartes/tasks"
 )
 
-// Home is the folder .descartes of a project: every file of every loop, ignored by git.
+// Home is a project's folder .descartes: all files of all loops, ignored by git.
 type Home string
 
-// NewHome names the folder of the project at root. It makes nothing.
+// NewHome returns the folder of the project at root. It creates nothing.
 func NewHome(root string) Home { return Home(filepath.Join(root, ".descartes")) }
 
 // Default is the state file of the loop started without a name.
 func (h Home) Default() string { return filepath.Join(string(h), "loop-state.json") }
 
-// Named is the state file of a loop of that id that is not the default one.
+// Named is the state file of any other loop.
 func (h Home) Named(id string) string { return filepath.Join(string(h), "loops", id+".json") }
 
-// Archived is where the state of a finished loop is kept.
+// Archived is the state file of a finished loop.
 func (h Home) Archived(id string) string { return filepath.Join(string(h), "archive", id+".json") }
 
 // Run is the folder of a loop's journal and logs.
@@ -45,12 +45,12 @@ func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id
 // Events is the journal of a loop.
 func (h Home) Events(id string) string { return filepath.Join(h.Run(id), "events.ndjson") }
 
-// Log is the output of one attempt's agent and verification.
+// Log is the log of one attempt: agent and verification.
 func (h Home) Log(id, task string, attempt int) string {
 	return filepath.Join(h.Run(id), "logs", fmt.Sprintf("%s-%d.log", fileName(task), attempt))
 }
 
-// IterationLog is the output of one iteration's agent and verification; a repeated iteration has several.
+// IterationLog is the log of one iteration: agent and verification. A repeated iteration has several.
 func (h Home) IterationLog(id string, iteration, try int) string {
 	name := fmt.Sprintf("iteration-%d.log", iteration)
 	if try > 1 {
@@ -59,7 +59,7 @@ func (h Home) IterationLog(id string, iteration, try int) string {
 	return filepath.Join(h.Run(id), "logs", name)
 }
 
-// slotFiles is where the attempt under way in a slot has its prompt; 0 is the user's tree.
+// slotFiles holds the prompt of the attempt under way in a slot; 0 is the user's tree.
 func (h Home) slotFiles(id string, slot int) string {
 	if slot == 0 {
 		return h.Run(id)
@@ -67,10 +67,10 @@ func (h Home) slotFiles(id string, slot int) string {
 	return filepath.Join(h.Run(id), "slots", strconv.Itoa(slot))
 }
 
-// private is what only a person may see of a loop: no agent reads it. Its folders are closed to others.
+// private holds what only a person may see of a loop, never an agent. Other users cannot open its folders.
 func (h Home) private(id string) string { return filepath.Join(string(h), "private", id) }
 
-// HeldOutLog is what the held-out checks printed after the attempt that has that log.
+// HeldOutLog is the log of the held-out checks for the attempt with that log.
 func (h Home) HeldOutLog(id, log string) string {
 	return filepath.Join(h.private(id), filepath.Base(log))
 }
@@ -80,30 +80,30 @@ func (h Home) tree() string             { return filepath.Join(string(h), "tree"
 func (h Home) ids() string              { return filepath.Join(string(h), "loops") }
 func lockOf(path string) string         { return path + ".lock" }
 
-// Grants are what a person allowed ahead.
+// Grants are what a person allowed in advance.
 func (h Home) Grants(fsys atomicfile.FS) grant.Book {
 	return grant.Book{FS: fsys, Path: filepath.Join(string(h), "grants.json")}
 }
 
-// Settings keeps what the last run found in the project's settings files.
+// Settings records what the last run found in the project's settings files.
 func (h Home) Settings() string { return filepath.Join(string(h), "settings.json") }
 
-// Receipts is the folder of copies of the notes with receipts: a file for each commit.
+// Receipts holds copies of the receipts in git's notes, one file per commit.
 func (h Home) Receipts() string { return filepath.Join(string(h), "receipts") }
 
-// Recheck is the folder of the files and the log of descartes recheck.
+// Recheck holds the files and the log of descartes recheck.
 func (h Home) Recheck() string { return filepath.Join(string(h), "recheck") }
 
-// Breakdown is the folder of the prompt, the log and the answer of descartes tasks plan.
+// Breakdown holds the prompt, the log and the answer of descartes tasks plan.
 func (h Home) Breakdown() string { return filepath.Join(string(h), "breakdown") }
 
-// ExitFile holds how the last process of a loop ended.
+// ExitFile records how the last process of a loop ended.
 func (h Home) ExitFile(id string) string { return filepath.Join(h.Run(id), "exit.json") }
 
-// settings keeps git's configuration and hooks from before the attempt under way.
+// settings is a copy of git's configuration and hooks from before the attempt under way.
 func (h Home) settings(id string) string { return filepath.Join(h.Run(id), "git-settings.json") }
 
-// sound refuses a home in which something lies that we never put there: a link would lead what we write elsewhere.
+// sound rejects a home that contains something we never put there: a link would redirect what we write.
 func (h Home) sound() error {
 	odd := func(path string, m fs.FileMode) error {
 		if m.IsDir() || m.IsRegular() {
@@ -119,7 +119,7 @@ func (h Home) sound() error {
 	entries, _ := os.ReadDir(string(h))
 	for _, e := range entries {
 		dir := filepath.Join(string(h), e.Name())
-		if dir == workspace.Objects(filepath.Dir(string(h))) { // slots read through it, and OpenSlot sees to where it leads
+		if dir == workspace.Objects(filepath.Dir(string(h))) { // slots read through it, and OpenSlot checks where it leads
 			continue
 		}
 		if err := odd(dir, e.Type()); err != nil {
@@ -138,7 +138,7 @@ func (h Home) sound() error {
 	return nil
 }
 
-// Make creates the folder and has it ignored by git from within. While a loop may start, the caller holds the lock.
+// Make creates the folder and makes git ignore it. If a loop may be starting, the caller holds the lock.
 func (h Home) Make(fsys atomicfile.FS) error {
 	if err := h.sound(); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (h Home) Make(fsys atomicfile.FS) error {
 	return nil
 }
 
-// ValidID says whether id may name a loop: letters a to z, digits and dashes, 1 to 64 of them.
+// ValidID checks a loop's id: 1 to 64 of the letters a to z, digits and dashes.
 func ValidID(id string) error {
 	if len(id) < 1 || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return fmt.Errorf("loop name %q: use 1 to 64 of a-z, 0-9 and -", id)
@@ -191,8 +191,7 @@ func (h Home) taken(id string) bool {
 	return false
 }
 
-// fileName is a task id as one component of a path or of a ref, whatever it holds. Different ids
-// have different names.
+// fileName turns any task id into one component of a path or a ref. Different ids give different names.
 func fileName(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -211,7 +210,7 @@ func fileName(id string) string {
 // StartRef keeps what the user had not committed when a loop started.
 func StartRef(id string) string { return "refs/descartes/" + id + "/start" }
 
-// RefPrefix is where the kept attempts of a task lie.
+// RefPrefix is the prefix of the refs that keep a task's attempts.
 func RefPrefix(id, task string) string { return "refs/descartes/" + id + "/" + fileName(task) + "/" }
 
 // Saved is one loop found on disk.
@@ -219,11 +218,11 @@ type Saved struct {
 	Path     string // of the state file
 	Archived bool
 	State    *State
-	Err      error // the file cannot be read; State is nil
+	Err      error // the file is unreadable; State is nil
 }
 
-// List finds every loop of a home: the default one, the named ones, the archived ones, then those whose
-// state file lies elsewhere, each group by name.
+// List finds every loop of a home, by name within each group: the default one, the named ones, the archived ones, then those with a state file
+// elsewhere.
 func (h Home) List() ([]Saved, error) {
 	out := []Saved{}
 	add := func(path string, archived bool) {
@@ -248,10 +247,10 @@ func (h Home) List() ([]Saved, error) {
 	return h.addElsewhere(out), nil
 }
 
-// elsewhere names the file that says where a loop's state file lies, if not in the home.
+// elsewhere is the file that records the path of a loop's state file outside the home.
 func (h Home) elsewhere(id string) string { return filepath.Join(h.Run(id), "state-file") }
 
-// note writes down where a loop's state file lies, for List to find it. The run's folder is there.
+// note records where a loop's state file is, for List. The run's folder must exist.
 func (h Home) note(fsys atomicfile.FS, id, path string) error {
 	if path == h.Default() || path == h.Named(id) || path == h.Archived(id) {
 		return nil
@@ -266,8 +265,7 @@ func (h Home) note(fsys atomicfile.FS, id, path string) error {
 	return nil
 }
 
-// addElsewhere adds the loops whose state file is not in the home. A file that belongs to another loop by now is left
-// out, and so is a missing one.
+// addElsewhere adds the loops with a state file outside the home. It skips files that are missing or belong to another loop by now.
 func (h Home) addElsewhere(out []Saved) []Saved {
 	runs, _ := os.ReadDir(filepath.Dir(h.Run("x")))
 	for _, run := range runs {
@@ -285,12 +283,12 @@ func (h Home) addElsewhere(out []Saved) []Saved {
 	return out
 }
 
-// archive moves the state of a loop that is over out of the way.
+// archive moves a finished loop's state out of the way.
 func (h Home) archive(fsys atomicfile.FS, s *State, path string) error {
 	if path == h.Archived(s.ID) {
 		return nil
 	}
-	if s.ID == "" { // of another program
+	if s.ID == "" { // written by another program
 		id, err := h.newID("loop")
 		if err != nil {
 			return err
@@ -310,20 +308,20 @@ func (h Home) archive(fsys atomicfile.FS, s *State, path string) error {
 	return nil
 }
 
-// View is a loop as its journal tells it, whatever its state file could still be given.
+// View is a loop as its journal describes it, however old its state file is.
 type View struct {
 	Path    string         // of the state file
-	State   State          // that file, as it would be written now
-	History *journal.State // what the journal says
+	State   State          // what the state file would contain now
+	History *journal.State // from the journal
 	Live    bool
-	Asked   Request // what another terminal asked of it, where it is live
+	Asked   Request // what another terminal asked of it, if it is live
 	Now     bool    // and whether at once
 
-	Changes map[string]tasks.Status // made by events that the task file may not show yet
+	Changes map[string]tasks.Status // status changes that the task file may not show yet
 }
 
-// View reads a loop's journal into account. file is the loop's task list, for the form of its ids;
-// nil leaves them texts. Nothing is changed.
+// View combines a loop's state with its journal. file, which may be nil, is the loop's task list: it decides whether ids are numbers. View changes
+// nothing.
 func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	v := View{Path: s.Path, State: *s.State, History: journal.NewState()}
 	if _, v.Live = live(lockOf(s.Path)); v.Live {
@@ -349,11 +347,11 @@ func (h Home) View(s Saved, file *tasks.File) (View, error) {
 	return v, nil
 }
 
-// Live tells which loop runs in the working tree of this home, if one does.
+// Live returns the loop that runs in the working tree of this home.
 func (h Home) Live() (Holder, bool) { return live(lockOf(h.tree())) }
 
-// Owner tells which live loop a change of a task list would get in the way of: one over its tag, or one
-// whose own task file or mirror the change would write to. The end of an attempt puts those back.
+// Owner returns the live loop that a change of a task list would disturb: one over its tag, or one that uses the same task file or mirror. At the end
+// of an attempt such a loop undoes the change.
 func (h Home) Owner(file *tasks.File) (Holder, bool) {
 	who, busy := h.Live()
 	if !busy {
@@ -363,7 +361,7 @@ func (h Home) Owner(file *tasks.File) (Holder, bool) {
 	return who, who.Tag == file.Tag() || len(who.Files) == 0 || slices.ContainsFunc(filesOf(file), mine)
 }
 
-// filesOf lists what a change of a task list writes to: its file and its mirror, each without symbolic links.
+// filesOf returns the files that a change of a task list writes to, the list and its mirror, with symbolic links resolved.
 func filesOf(file *tasks.File) []string {
 	list := []string{file.Path()}
 	if mirror, ok := file.Mirror(); ok {
@@ -377,7 +375,7 @@ func filesOf(file *tasks.File) []string {
 	return list
 }
 
-// CatchUp gives the task file what the journals of the tag's dead loops know and could not write any more.
+// CatchUp writes into the task file what the tag's dead loops recorded in their journals but not there.
 func (h Home) CatchUp(ctx context.Context, fsys atomicfile.FS, file *tasks.File, now func() time.Time) error {
 	all, err := h.List()
 	if err != nil {
@@ -411,7 +409,7 @@ func (h Home) catchUp(ctx context.Context, fsys atomicfile.FS, s Saved, file *ta
 	return v.State.save(fsys, s.Path)
 }
 
-// Find is the loop of that id, or nil. Its error is that of the state file that should be the loop's.
+// Find returns the loop with that id, or nil. The error is that of its state file.
 func (h Home) Find(id string) (*Saved, error) {
 	all, err := h.List()
 	if err != nil {
@@ -429,8 +427,7 @@ func (h Home) Find(id string) (*Saved, error) {
 	return nil, nil
 }
 
-// Last is the loop that is live, else the one that was active last, or nil. Its error is that of
-// the state file that hides it.
+// Last returns the live loop, else the most recent one, or nil. The error is that of an unreadable state file that hides it.
 func (h Home) Last() (*Saved, error) {
 	all, err := h.List()
 	if err != nil {
@@ -455,7 +452,7 @@ func (h Home) Last() (*Saved, error) {
 	return found, nil
 }
 
-// Active is when a loop last wrote its journal.
+// Active is when a loop last wrote to its journal.
 func (h Home) Active(s *Saved) time.Time {
 	if fi, err := os.Stat(filepath.Clean(h.Events(s.State.ID))); err == nil {
 		return fi.ModTime()
@@ -463,7 +460,7 @@ func (h Home) Active(s *Saved) time.Time {
 	return s.State.StartedAt
 }
 
-// fill puts into a state what the journal says of the loop.
+// fill copies what the journal says into a state.
 func fill(s *State, h *journal.State, id func(string) TaskID) {
 	s.Iteration, s.IterationCount = h.Iteration, h.Iteration
 	s.CurrentWave, s.CurrentTask = h.Wave, h.Current
@@ -473,7 +470,7 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 	if len(h.Grades) > 0 {
 		s.Grades = maps.Clone(h.Grades)
 	}
-	if !h.Started.IsZero() { // else the journal begins where a state file without one was resumed
+	if !h.Started.IsZero() { // otherwise the journal begins with the resume of a state file that had none
 		s.StartedAt = h.Started
 	}
 	s.WaveCommits, s.BlockedTasks = []WaveCommit{}, []Blocked{}
@@ -501,10 +498,9 @@ func fill(s *State, h *journal.State, id func(string) TaskID) {
 	}
 }
 
-// NextSpec is what the journal says for the spec of a task's next attempt, or of the one with that number: the
-// failure before it, and what the tasks before it had delivered then. A blocked task's next attempt is that of
-// --retry-blocked; any other attempt after a loop's end is one of a new loop, which knows what the refs of others say.
-// Without an id it is one of the tag's first loop here.
+// NextSpec returns what the journal says for the spec of a task's next attempt, or of the attempt with that number: the failure before it, and what
+// earlier tasks had delivered by then. The next attempt at a blocked task is the one --retry-blocked makes; any other attempt after a loop's end
+// belongs to a new loop, which knows the refs of earlier ones. With an empty id it is the first attempt of the tag's first loop here.
 func (h Home) NextSpec(id, tag, task string, attempt int, refs []gitops.Ref) (r SpecRequest, err error) {
 	defer func() { r.tellEarlier(refs, tag, id) }()
 	if id == "" {
@@ -538,7 +534,7 @@ func (h Home) NextSpec(id, tag, task string, attempt int, refs []gitops.Ref) (r 
 	return r, nil
 }
 
-// request is what a task's next attempt learns of what came before it.
+// request returns what a task's next attempt learns from earlier ones.
 func request(h *journal.State, task string) SpecRequest {
 	r := SpecRequest{Task: task, Attempt: h.Counted[task] + 1, Refinements: slices.Clone(h.Refinements[task]), Delivered: func(id string) string { return h.Delivered[id] }}
 	if f, ok := h.Failures[task]; ok {

@@ -17,18 +17,17 @@ import (
 	"descartes/verify"
 )
 
-// Integration folds the results of attempts that ran at the same time onto one state. Every state that it comes to has passed
-// verification as a whole.
+// Integration folds the results of simultaneous attempts into one state. Each state it accepts has passed verification as a whole.
 type Integration struct {
-	Tree gitops.Tree // everything verified so far, in the order in which it was accepted
+	Tree gitops.Tree // all verified work, in the order of acceptance
 
-	history []Fate                    // what was accepted
-	more    func(units []string) bool // whether their work together has to pass more than what each has passed; nil: never
+	history []Fate                    // accepted candidates
+	more    func(units []string) bool // whether these units' combined work needs further checks; nil: never
 	merge   func(ctx context.Context, base, ours, theirs gitops.Tree) (gitops.Tree, []gitops.Conflict, error)
 	verify  func(ctx context.Context, tree gitops.Tree, units []string) (verify.Result, error)
 }
 
-// since names the units that were accepted after a state was.
+// since returns the units accepted after a state.
 func (g *Integration) since(base gitops.Tree) (units []string) {
 	for _, f := range slices.Backward(g.history) {
 		if f.Tree == base {
@@ -40,7 +39,7 @@ func (g *Integration) since(base gitops.Tree) (units []string) {
 	return units
 }
 
-// accept makes a state the one to go on from.
+// accept makes state the current one.
 func (g *Integration) accept(state gitops.Tree, fates ...*Fate) {
 	g.Tree = state
 	for _, f := range fates {
@@ -49,27 +48,26 @@ func (g *Integration) accept(state gitops.Tree, fates ...*Fate) {
 	}
 }
 
-// Candidate is a verified result that is to be folded in.
+// Candidate is a verified result to fold in.
 type Candidate struct {
 	Unit string
-	Base gitops.Tree // the integration state that its attempt started from
-	Tree gitops.Tree // what was verified there
+	Base gitops.Tree // integration state its attempt started from
+	Tree gitops.Tree // its verified result
 }
 
-// Fate is what became of a candidate: it was accepted, it conflicts, or verification fails with it. In the last two cases the state is as
-// if it had not been there.
+// Fate says what happened to a candidate: it was accepted, it conflicts, or verification fails with it. In the last two cases the state is as before.
 type Fate struct {
 	Unit      string
-	Tree      gitops.Tree // the state it was accepted with; "" where it was not
+	Tree      gitops.Tree // state in which it was accepted, else ""
 	Conflicts []gitops.Conflict
 	Failure   *verify.Result // of the state with it on top
-	After     []string       // units that were integrated since its attempt started
+	After     []string       // units integrated since its attempt started
 }
 
-// Accepted reports whether the candidate is part of the state now.
+// Accepted reports whether the candidate is now part of the state.
 func (f *Fate) Accepted() bool { return f.Tree != "" }
 
-// Reason says in one line why a candidate was not accepted.
+// Reason says in one line why a candidate was rejected.
 func (f *Fate) Reason() string {
 	with := "the work integrated meanwhile"
 	if len(f.After) > 0 {
@@ -104,12 +102,12 @@ func (f *Fate) Detail() string {
 	return b.String()
 }
 
-// verdict of a verification of one state; nil: it passed.
+// verdicts holds the result of each verified state; nil means it passed.
 type verdicts map[gitops.Tree]*verify.Result
 
-// Fold folds in candidates in the order in which they finished, and says what became of each. All that merge are verified together; only
-// where that fails are they verified one after the other, and the one with which it fails is left out. An error leaves the state as far as
-// it was verified; candidates without a fate are to be folded again.
+// Fold folds in candidates in the order in which they finished, and returns the fate of each. All that merge are verified together. Only if that
+// fails are they verified one by one, and the candidates with which verification fails are left out. After an error the state is as far as it was
+// verified; fold the candidates without a fate again.
 func (g *Integration) Fold(ctx context.Context, batch []Candidate) ([]Fate, error) {
 	known := verdicts{g.Tree: nil}
 	state := g.Tree
@@ -126,7 +124,7 @@ func (g *Integration) Fold(ctx context.Context, batch []Candidate) ([]Fate, erro
 		}
 		state = next
 		if units = append(units, c.Unit); next == c.Tree && (g.more == nil || !g.more(units)) {
-			known[next] = nil // it is what was verified
+			known[next] = nil // its verification just passed
 		}
 	}
 	failure, err := g.check(ctx, known, state, units)
@@ -146,7 +144,7 @@ func (g *Integration) Fold(ctx context.Context, batch []Candidate) ([]Fate, erro
 	return fates, nil
 }
 
-// oneByOne verifies a state after each candidate.
+// oneByOne verifies the state after each candidate.
 func (g *Integration) oneByOne(ctx context.Context, known verdicts, batch []Candidate) (fates []Fate, err error) {
 	for _, c := range batch {
 		f := Fate{Unit: c.Unit, After: g.since(c.Base)}
@@ -167,7 +165,7 @@ func (g *Integration) oneByOne(ctx context.Context, known verdicts, batch []Cand
 	return fates, nil
 }
 
-// check verifies a state, unless that was done. A failure is its result; nil: it passed.
+// check verifies a state unless its result is known. It returns the failure, or nil if it passed.
 func (g *Integration) check(ctx context.Context, known verdicts, tree gitops.Tree, units []string) (*verify.Result, error) {
 	if failure, ok := known[tree]; ok {
 		return failure, nil
@@ -185,33 +183,33 @@ func (g *Integration) check(ctx context.Context, known verdicts, tree gitops.Tre
 	return known[tree], nil
 }
 
-// trunk is where the work of slots comes together: everything verified so far, and the branch that its commits go to.
+// trunk is where the work of slots comes together: all verified work, and the branch that receives its commits.
 type trunk struct {
 	*Loop
 	pool   *workspace.Pool
 	merged Integration
-	on     string // the commit that the state goes on from
-	branch string // ref that takes the commits, and whose files follow where it is checked out; "" for a detached HEAD
-	away   bool   // it was said that it is not checked out any more
+	on     string // the commit that the state builds on
+	branch string // ref that receives the commits; its files follow if it is checked out; "" for a detached HEAD
+	away   bool   // it was reported that the branch is no longer checked out
 	queue  []*candidate
-	busy   bool   // somebody folds or commits: the state is his
-	loose  string // commit that a dead loop made and did not note, "" for none
+	busy   bool   // a lane is folding or committing and owns the state
+	loose  string // commit a dead loop made and did not record, or ""
 	stop   *stopper
 
-	closes func(units []string) bool // whether they complete a wave; nil: there are none
-	fewer  func(units []string) bool // whether one of them may leave fewer tests
+	closes func(units []string) bool // whether they complete a wave; nil: there are no waves
+	fewer  func(units []string) bool // whether one of them may reduce the number of tests
 }
 
-// candidate is a verified result that waits to be folded in.
+// candidate is a verified result waiting to be folded in.
 type candidate struct {
 	Candidate
-	note func(*Fate) error // records what became of it, before anybody can commit that
+	note func(*Fate) error // records its fate before anybody can commit it
 	fate *Fate
 	err  error
 }
 
-// takes is the branch that takes the commits of a run in slots: the one that is made for it, else the one that was checked out when it began;
-// "" for a detached HEAD.
+// takes returns the branch that receives the commits of a run in slots: the one made for it, else the one checked out at its start; "" for a detached
+// HEAD.
 func (l *Loop) takes(ctx context.Context) (string, error) {
 	if l.config.Slots() == 0 {
 		return "", nil
@@ -226,7 +224,7 @@ func (l *Loop) takes(ctx context.Context) (string, error) {
 	return head.Branch, nil
 }
 
-// push sends the branch that has the commits, and what is kept of the attempts, to the branch's remote. Where it cannot, a warning has the command.
+// push pushes the branch with the commits, and the refs of kept attempts, to the branch's remote. If it cannot, it warns with the command to type.
 func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 	if !l.config.Git.Push || out.Ending == journal.BaselineFails || out.Ending == journal.DiskFull {
 		return nil
@@ -243,10 +241,10 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 	}
 	var specs []string
 	own := "refs/descartes/" + l.state.ID + "/"
-	if at, err := l.tools.Repo.RefCommit(branch); err == nil && at != "" { // else the run ended before it was made
+	if at, err := l.tools.Repo.RefCommit(branch); err == nil && at != "" { // otherwise the run ended before the branch was made
 		specs = append(specs, branch)
 	}
-	specs = append(specs, own+"*:"+own+"*", "^"+own+"state", "^"+own+"commit", "^"+own+"baseline") // those three move from run to run
+	specs = append(specs, own+"*:"+own+"*", "^"+own+"state", "^"+own+"commit", "^"+own+"baseline") // these three move from run to run
 	remote, err := l.tools.Repo.Remote(branch)
 	all := specs
 	if l.hasNotes() {
@@ -254,7 +252,7 @@ func (l *Loop) push(ctx context.Context, stop *stopper, out *Outcome) error {
 	}
 	command := fmt.Sprintf("git push %s '%s'", cmp.Or(remote, "REMOTE"), strings.Join(all, "' '"))
 	if err == nil {
-		pctx, done := stop.committing(ctx, nil) // what ended the run does not end this
+		pctx, done := stop.committing(ctx, nil) // not ended by what ended the run
 		defer done()
 		var notes error
 		l.unlocked(func() {
@@ -279,7 +277,7 @@ func (l *Loop) hasNotes() bool {
 	return err == nil && at != ""
 }
 
-// pushNotes sends the receipts, with those in them that others pushed: what is pushed is never forced.
+// pushNotes merges the receipts that others pushed into ours and pushes the result. It never forces.
 func (l *Loop) pushNotes(ctx context.Context, remote string) error {
 	if !l.hasNotes() {
 		return nil
@@ -290,11 +288,11 @@ func (l *Loop) pushNotes(ctx context.Context, remote string) error {
 	return l.tools.Repo.Push(ctx, remote, []string{receipt.NotesRef})
 }
 
-// newTrunk finds the integration state: that of the journal, else where the branch stands.
+// newTrunk finds the integration state: from the journal, else the tip of the branch.
 func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool) (t *trunk, err error) {
 	repo := l.tools.Repo
 	t = &trunk{Loop: l, stop: stop, pool: pool, merged: Integration{merge: repo.MergeTrees}, branch: l.history.Branch}
-	if t.branch == "" { // of an earlier version, or a detached HEAD
+	if t.branch == "" { // from an earlier version, or a detached HEAD
 		if t.branch, err = l.takes(ctx); err != nil {
 			return nil, err
 		}
@@ -326,12 +324,12 @@ func (l *Loop) newTrunk(ctx context.Context, stop *stopper, pool *workspace.Pool
 	return t, t.finish(ctx)
 }
 
-// aside is the branch that takes commits which the user's own tree cannot follow.
+// aside is the branch for commits that the user's own tree cannot follow.
 func (t *trunk) aside() string {
 	return "refs/heads/descartes/" + fileName(cmp.Or(t.state.Tag, t.state.ID))
 }
 
-// tip is the commit that the next one goes on.
+// tip is the commit the next one builds on.
 func (t *trunk) tip(ctx context.Context) (string, error) {
 	head, err := t.tools.Repo.Head(ctx)
 	if err != nil || t.branch == "" || t.branch == head.Branch {
@@ -344,7 +342,7 @@ func (t *trunk) tip(ctx context.Context) (string, error) {
 	return at, err
 }
 
-// elsewhere is the branch that takes the commits, where it is not checked out; "" where it is.
+// elsewhere returns the branch that receives the commits if it is not checked out, else "".
 func (t *trunk) elsewhere(ctx context.Context) string {
 	if head, err := t.tools.Repo.Head(ctx); err != nil || head.Branch == t.branch {
 		return ""
@@ -354,7 +352,7 @@ func (t *trunk) elsewhere(ctx context.Context) string {
 
 func shortRef(ref string) string { return strings.TrimPrefix(ref, "refs/heads/") }
 
-// alone does something with the state while nobody else folds or commits, and no git gc runs.
+// alone calls do while nobody else folds or commits, and no git gc runs.
 func (t *trunk) alone(ctx context.Context, do func() error) error {
 	for t.busy {
 		t.changed.Wait()
@@ -365,12 +363,12 @@ func (t *trunk) alone(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// fold waits for its turn and folds in all that wait, the lane's own candidate among them. Who folds verifies in his own slot.
+// fold waits for its turn, then folds in all waiting candidates, the lane's own included. It verifies in the lane's slot.
 func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate) error) (*Fate, error) {
 	mine := &candidate{Candidate: c, note: note}
 	t.queue = append(t.queue, mine)
 	err := t.alone(ctx, func() error {
-		if mine.fate != nil { // by somebody else meanwhile
+		if mine.fate != nil { // another lane folded it meanwhile
 			return nil
 		}
 		batch := t.queue
@@ -388,7 +386,7 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate
 			batch[i].fate = &fates[i]
 			batch[i].err = batch[i].note(&fates[i])
 		}
-		t.queue = append(batch[len(fates):], t.queue...) // of an interrupted one: for whoever is next
+		t.queue = append(batch[len(fates):], t.queue...) // interrupted: whoever is next folds these
 		return err
 	})
 	if mine.fate == nil {
@@ -398,8 +396,8 @@ func (t *trunk) fold(ctx context.Context, ln *lane, c Candidate, note func(*Fate
 	return mine.fate, mine.err
 }
 
-// verify runs the checks that an integration state has to pass, and is the first result that is no pass, else the last. done says that the
-// checks of an attempt have passed on it.
+// verify runs the checks that an integration state has to pass. It returns the first result that is not a pass, else the last. done says that an
+// attempt's checks have already passed on the state.
 func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []string, done bool) (res verify.Result, err error) {
 	whens := t.whens(units)
 	if done {
@@ -419,7 +417,7 @@ func (t *trunk) verify(ctx context.Context, ln *lane, tree gitops.Tree, units []
 	return res, nil
 }
 
-// whens are the points at which checks are run on a state with the work of some units: those of the wave, where the units complete one.
+// whens returns the points whose checks apply to a state with these units: the wave's too, if they complete one.
 func (t *trunk) whens(units []string) []verify.When {
 	whens := []verify.When{verify.AtAttempt, verify.AtMerge}
 	if t.closes != nil && t.closes(units) {
@@ -428,8 +426,8 @@ func (t *trunk) whens(units []string) []verify.When {
 	return whens
 }
 
-// commit makes a commit of the state in a slot and has the branch follow, with the user's files. Where they cannot the commits go to a branch
-// aside. made finds the commit that a dead loop had made; tries counts from 0.
+// commit commits the state in a slot and moves the branch, together with the user's files. If that is impossible the commits go to a branch aside.
+// made finds the commit that a dead loop had made; tries counts from 0.
 func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made func(tip string) (string, bool, error), tries int) (c gitops.Commit, tree gitops.Tree, err error) {
 	repo := t.tools.Repo
 	tip, err := t.tip(ctx)
@@ -440,7 +438,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	if err != nil {
 		return c, "", err
 	}
-	if tip != t.on && t.resumed { // a loop that died before it could note the hash may have made it
+	if tip != t.on && t.resumed { // a loop that died before it recorded the hash may have made it
 		if hash, found, err := made(tip); err != nil || found && hash == tip {
 			if err == nil {
 				t.merged.Tree, t.on = base, tip
@@ -448,7 +446,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 			return gitops.Commit{Hash: hash}, base, err
 		}
 	}
-	if tip != t.on { // somebody committed meanwhile
+	if tip != t.on { // another program committed meanwhile
 		if err := t.follow(ctx, ln, tip, base); err != nil {
 			return c, "", err
 		}
@@ -457,7 +455,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 		return c, "", err
 	}
 	wave.Results, wave.UserPaths = []gitops.Pair{{Base: base, Result: t.merged.Tree, Head: tip}}, nil
-	t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may take long
+	t.unlocked(func() { c, err = ln.slot.Repo().CommitWave(ctx, wave) }) // its hooks may be slow
 	if err != nil || c.Empty {
 		return c, base, err
 	}
@@ -468,7 +466,7 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 		err = t.publish(ctx, tip, c.Hash, false)
 	}
 	if err != nil {
-		if now, terr := t.tip(ctx); terr == nil && now != tip && now != c.Hash && tries < 3 { // somebody committed while the hooks ran
+		if now, terr := t.tip(ctx); terr == nil && now != tip && now != c.Hash && tries < 3 { // another program committed during the hooks
 			return t.commit(ctx, ln, wave, made, tries+1)
 		}
 		return c, "", err
@@ -477,8 +475,8 @@ func (t *trunk) commit(ctx context.Context, ln *lane, wave gitops.Wave, made fun
 	return c, tree, nil
 }
 
-// publish has the branch follow to a commit, with the user's files where it is checked out. Where they cannot, a branch aside takes the commits
-// from here on. again says that an earlier call was cut short.
+// publish moves the branch to a commit, together with the user's files if it is checked out. If that is impossible, later commits go to a branch
+// aside. again says that an earlier call was cut short.
 func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) (err error) {
 	repo := t.tools.Repo
 	var left []gitops.LeftOut
@@ -501,7 +499,7 @@ func (t *trunk) publish(ctx context.Context, tip, commit string, again bool) (er
 	return t.record(&journal.Event{Type: journal.Warning, Message: shortRef(t.branch) + " is not checked out any more: the commits of this run go there, and your files stay as they are"})
 }
 
-// giveWay has a branch aside take the commits from here on.
+// giveWay sends the commits from here on to a branch aside.
 func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOut) error {
 	if t.branch == t.aside() {
 		return &gitops.RefusedError{Reason: "the branch " + shortRef(t.branch) + " cannot get the commit: " + workspace.Reasons(left), Hint: "check out another branch, or commit or stash your changes, then resume the loop"}
@@ -514,7 +512,7 @@ func (t *trunk) giveWay(ctx context.Context, commit string, left []gitops.LeftOu
 		workspace.Reasons(left), shortRef(t.branch))})
 }
 
-// finish publishes the commit that a dead loop had made last, where that was cut off.
+// finish publishes the last commit of a dead loop if that was cut short.
 func (t *trunk) finish(ctx context.Context) error {
 	commit, err := t.tools.Repo.RefCommit(t.last())
 	if err != nil || commit == "" || commit == t.on || commit == t.history.LastCommit {
@@ -530,15 +528,15 @@ func (t *trunk) finish(ctx context.Context) error {
 		}
 		return t.publish(ctx, tip, commit, true)
 	}
-	if _, below, err := t.tools.Repo.History(ctx, tip, commit, rewindLimit); err != nil || !below { // it never was
+	if _, below, err := t.tools.Repo.History(ctx, tip, commit, rewindLimit); err != nil || !below { // the branch never had the commit
 		return err
 	}
 	t.loose = commit
 	return nil
 }
 
-// catchUp brings the state up to what became of the branch while nobody ran the loop: the commit that a dead one made and did not note, whose own
-// words tell what it holds, and what others committed.
+// catchUp updates the state with what happened to the branch while no process ran the loop: a commit the dead loop made and did not record, whose
+// trailers say what it contains, and commits by others.
 func (t *trunk) catchUp(ctx context.Context) error {
 	if t.loose != "" {
 		wave, err := t.tools.Repo.ReadWave(ctx, t.loose)
@@ -550,7 +548,7 @@ func (t *trunk) catchUp(ctx context.Context) error {
 			return err
 		}
 	}
-	free := slices.IndexFunc(t.lanes, func(ln *lane) bool { return ln.task == "" }) // in the others lies work
+	free := slices.IndexFunc(t.lanes, func(ln *lane) bool { return ln.task == "" }) // the other lanes hold unfinished work
 	tip, err := t.tip(ctx)
 	if err != nil || tip == t.on || free < 0 {
 		return err
@@ -566,7 +564,7 @@ func (t *trunk) catchUp(ctx context.Context) error {
 	return err
 }
 
-// follow brings in what somebody else committed: the state goes on from there, once it is verified as a whole.
+// follow updates the state with a commit by somebody else, once the result is verified as a whole.
 func (t *trunk) follow(ctx context.Context, ln *lane, tip string, base gitops.Tree) error {
 	if done, err := t.mergedByHand(ctx, ln, tip, t.merged.Tree); done || err != nil {
 		return err
@@ -596,7 +594,7 @@ func (t *trunk) follow(ctx context.Context, ln *lane, tip string, base gitops.Tr
 	return nil
 }
 
-// apart says that what somebody else committed and the verified work do not go together.
+// apart reports that somebody else's commit and the verified work do not merge.
 func (t *trunk) apart(fate *Fate) error {
 	return &apartError{&gitops.RefusedError{Reason: "somebody committed meanwhile, and the verified work conflicts with that: " + fate.Reason(),
 		Hint: "git merge " + t.kept() + ", then resume the loop"}}
@@ -607,7 +605,7 @@ type apartError struct{ refused *gitops.RefusedError }
 func (e *apartError) Error() string { return e.refused.Error() }
 func (e *apartError) Unwrap() error { return e.refused }
 
-// mergedByHand has the state go on from what a person made of the kept work, once that is verified.
+// mergedByHand continues from a person's merge of the kept work, once that is verified.
 func (t *trunk) mergedByHand(ctx context.Context, ln *lane, tip string, work gitops.Tree) (bool, error) {
 	repo := t.tools.Repo
 	kept, err := repo.RefCommit(t.kept())
@@ -634,7 +632,7 @@ func (t *trunk) mergedByHand(ctx context.Context, ln *lane, tip string, work git
 	return true, nil
 }
 
-// pin keeps the state, as a commit that a person can merge.
+// pin keeps the state as a commit that a person can merge.
 func (t *trunk) pin(ctx context.Context) error {
 	if _, err := t.tools.Repo.Keep(ctx, t.kept(), t.merged.Tree, []string{t.on}, "descartes: verified so far\n\nWhat loop "+t.state.ID+" has verified, and no commit contains yet."); err != nil {
 		return gitErr("keep the verified work", err)
@@ -642,7 +640,7 @@ func (t *trunk) pin(ctx context.Context) error {
 	return nil
 }
 
-// last is the ref that keeps the last commit, from before it is published.
+// last is the ref that keeps the last commit, set before it is published.
 func (t *trunk) last() string { return "refs/descartes/" + t.state.ID + "/commit" }
 
 // kept is the ref that keeps the state.

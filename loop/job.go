@@ -29,40 +29,38 @@ import (
 	"descartes/verify/guard"
 )
 
-// Problem is one thing that prevents a run, with what to do about it where that is known.
+// Problem is something that prevents a run, and what to do about it if that is known.
 type Problem struct {
 	Message string
 	Hint    string
-	Err     error // the cause, for a caller who asks which
+	Err     error // the cause, for errors.As
 }
 
-// Job is a tag made ready to run: everything that was read, nothing that was touched.
+// Job is a tag ready to run: everything is read, nothing is touched.
 type Job struct {
 	Root      string
 	Config    Config
 	File      *tasks.File
 	Graph     *scheduler.Graph
-	Import    *plan.Plan      // of which Start makes the task file; nil where there is one
-	Conflicts []tasks.Finding // what the plan states against the task file
-	all       []tasks.Task    // as they were read; the file's own list changes with each save
+	Import    *plan.Plan      // Start makes the task file from it; nil if there is a task file
+	Conflicts []tasks.Finding // where the plan contradicts the task file
+	all       []tasks.Task    // as read; the file's own list changes with each save
 	plan      *specbuild.Plan
-	settings  string                      // digest of what descartes.yaml asks for, once it is needed
+	settings  string                      // digest of what descartes.yaml asks for, computed on first use
 	stories   map[string]*specbuild.Story // of a spec-kit list, by their marks
 	specs     []specbuild.File
-	beside    *specbuild.Beside // documents in the folder of the list; nil: none
+	beside    *specbuild.Beside // documents in the list's folder; nil: none
 	hand      string
 	answers   []Answer
 }
 
 const maxSpecFile = 4 << 20 // bytes of one spec or handoff file
 
-// Load reads the task file of the tag, the plan and the spec files below root. It names every
-// problem that it finds; the job is nil when there is no task list to work with. The tag of the job's
-// settings is that of the file, which Task Master's "master" may name differently.
+// Load reads the tag's task file, the plan and the spec files below root. It returns every problem it finds; the job is nil if there is no task list
+// to work with. The job's settings have the tag as the file names it, which may differ from Task Master's "master".
 func Load(root string, cfg Config) (*Job, []Problem) { return load(root, cfg, false) }
 
-// LoadOrImport is Load, and where no task file has the tag, the tasks are those of the plan: Start
-// then makes the task file first.
+// LoadOrImport is Load, but if no task file has the tag the tasks come from the plan: Start then makes the task file first.
 func LoadOrImport(root string, cfg Config) (*Job, []Problem) { return load(root, cfg, true) }
 
 func load(root string, cfg Config, imports bool) (*Job, []Problem) {
@@ -119,7 +117,7 @@ func load(root string, cfg Config, imports bool) (*Job, []Problem) {
 	return j, problems
 }
 
-// readPlan reads the plan for the specs and returns its text; without a plan, none.
+// readPlan reads the plan for the specs and returns its text, "" without a plan.
 func (j *Job) readPlan() (text string, err error) {
 	path := j.Config.Scud.PlanPath
 	if path == "" {
@@ -132,7 +130,7 @@ func (j *Job) readPlan() (text string, err error) {
 	return text, err
 }
 
-// readStories reads the specification beside a spec-kit list whose tasks are parts of user stories.
+// readStories reads the specification beside a spec-kit list whose tasks belong to user stories.
 func (j *Job) readStories() error {
 	if !slices.ContainsFunc(j.all, func(t tasks.Task) bool { return t.Story != "" }) {
 		return nil
@@ -154,8 +152,8 @@ func (j *Job) readStories() error {
 	return nil
 }
 
-// besideNames are the documents that lie beside a tasks.md of spec-kit, OpenSpec or Kiro in the folder rel, the most important first, and what
-// these have for all of a project, two folders further up.
+// besideNames returns the documents that lie beside a tasks.md of spec-kit, OpenSpec or Kiro in the folder rel, most important first, and the
+// project-wide ones two folders above.
 func besideNames(rel string) []string {
 	names := []string{"spec.md", "requirements.md", "proposal.md", "plan.md", "design.md", "data-model.md", "research.md", "quickstart.md", "specs/*/spec.md", "contracts/*"}
 	switch filepath.ToSlash(filepath.Dir(rel)) {
@@ -171,7 +169,7 @@ func besideNames(rel string) []string {
 
 const maxBesideFiles = 40
 
-// readBeside reads what is beside a list that has its own folder. The plan of the settings is not read twice.
+// readBeside reads the documents beside a list in a folder of its own, except the plan from the settings.
 func (j *Job) readBeside() {
 	dir := filepath.Dir(j.File.Path())
 	rel, err := filepath.Rel(j.Root, dir)
@@ -198,7 +196,7 @@ func (j *Job) readBeside() {
 			if filepath.Ext(path) != ".md" {
 				continue
 			}
-			if text, err := readText(j.Root, path, maxSpecFile); err == nil { // else only its name is mentioned
+			if text, err := readText(j.Root, path, maxSpecFile); err == nil { // otherwise only its name is mentioned
 				if p, err := specbuild.ParsePlan(name, []byte(text)); err == nil {
 					b.Texts = append(b.Texts, p)
 				}
@@ -210,12 +208,12 @@ func (j *Job) readBeside() {
 	}
 }
 
-// globQuote is a path that a pattern may begin with.
+// globQuote escapes a path for use at the start of a pattern.
 func globQuote(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// PlanText reads a plan, a text of bounded size. Its path is relative to root, or absolute.
+// PlanText reads a plan of bounded size. Its path is relative to root, or absolute.
 func PlanText(root, path string) (string, error) {
 	text, err := readText(root, path, maxSpecFile*2)
 	if err != nil {
@@ -240,23 +238,23 @@ func readText(root, path string, limit int64) (string, error) {
 	return string(b), nil
 }
 
-// missingFile is a named file that does not exist.
+// missingFile is the error for a named file that does not exist.
 type missingFile struct{ path string }
 
 func (e *missingFile) Error() string { return e.path + ": no such file" }
 func (e *missingFile) Unwrap() error { return fs.ErrNotExist }
 
-// SpecRequest is what differs from one spec of a job to the next.
+// SpecRequest is what differs between the specs of a job.
 type SpecRequest struct {
 	Task        string
-	Attempt     int // within what the task is allowed
-	Of          int // attempts that it was allowed; 0: as the settings say
+	Attempt     int // within the attempts the task is allowed
+	Of          int // attempts it was allowed; 0: as in the settings
 	Failure     *specbuild.Failure
-	Cut         *specbuild.Failure     // a later attempt that the provider cut short, and whose work is in the tree
-	Refinements []string               // what reviews of earlier attempts advise
+	Cut         *specbuild.Failure     // a later attempt that the provider cut short, whose work is in the tree
+	Refinements []string               // advice from reviews of earlier attempts
 	Delivered   func(id string) string // nil: nothing is known
 	Known       []string               // tests that failed before the first attempt, and still do
-	Before      time.Time              // answers given later are left out; zero: none is
+	Before      time.Time              // leave out answers given later; zero: none
 }
 
 // Spec builds the complete text for one attempt.
@@ -298,7 +296,7 @@ func (j *Job) Spec(r SpecRequest) (specbuild.Spec, error) {
 	return s, nil
 }
 
-// specChecks is what decides, as a spec says it: one command, or several checks.
+// specChecks returns what decides, as a spec says it: one command, or several checks.
 func specChecks(checks []verify.Check) (command string, list []specbuild.Check) {
 	later := map[verify.When]string{verify.AtMerge: "on the work of several tasks together", verify.AtWave: "before the wave is committed", verify.AtEnd: "at the end of the run"}
 	for _, c := range checks {
@@ -310,7 +308,7 @@ func specChecks(checks []verify.Check) (command string, list []specbuild.Check) 
 	return "", list
 }
 
-// Inputs names what receipts remember of a task: what it asks for, its section of the plan, and the project's settings, as they are now.
+// Inputs returns what receipts record about a task: its description, its section of the plan and the project's settings, as they are now.
 func (j *Job) Inputs(id string) (in journal.Inputs) {
 	t, ok := j.Graph.Task(id)
 	if !ok {
@@ -326,7 +324,7 @@ func (j *Job) Inputs(id string) (in journal.Inputs) {
 	return in
 }
 
-// settingsDigest names what descartes.yaml alone asks for, "" where it cannot be read.
+// settingsDigest is the digest of descartes.yaml's own settings, "" if it is unreadable.
 func settingsDigest(root string) string {
 	f, err := config.ReadFile(filepath.Join(root, SettingsFile), false)
 	if err != nil {
@@ -335,7 +333,7 @@ func settingsDigest(root string) string {
 	return receipt.PolicyDigest(policyLines(&f.Config))
 }
 
-// policyLines are the checks and looks that settings ask for, in words.
+// policyLines describes the checks and looks in the settings, one per line.
 func policyLines(c *Config) (lines []string) {
 	for _, one := range c.ChecksOf(true) {
 		at := ""
@@ -381,8 +379,7 @@ func (j *Job) blockedTasks() []string {
 	return out
 }
 
-// CheckSpecs builds the spec of every task that may run; fits, where given, says whether the agent
-// can be given a prompt of that many bytes.
+// CheckSpecs builds the spec of every task that may run. fits, which may be nil, says whether the agent accepts a prompt of n bytes.
 func (j *Job) CheckSpecs(fits func(n int) error) []Problem {
 	var problems []Problem
 	for _, id := range j.Runnable() {
@@ -402,8 +399,8 @@ func (j *Job) CheckSpecs(fits func(n int) error) []Problem {
 	return problems
 }
 
-// ownPaths are the places, relative to the repository, whose uncommitted changes never stop a loop:
-// .scud, .descartes, the plan and the spec files, and more.
+// ownPaths are the places, relative to the repository, where uncommitted changes never stop a loop: .scud, .descartes, the plan and the spec files,
+// and more.
 func (j *Job) ownPaths(repoRoot string, more ...string) []string {
 	out := []string{}
 	add := func(p string) {
@@ -430,15 +427,15 @@ func (j *Job) ownPaths(repoRoot string, more ...string) []string {
 	return out
 }
 
-// foreign drops the paths that are in one of the own ones.
+// foreign returns the paths outside our own ones.
 func foreign(paths, own []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		return slices.ContainsFunc(own, func(o string) bool { return p == o || strings.HasPrefix(p, o+"/") })
 	})
 }
 
-// open reads the task list and makes its graph. The plan's text adds the dependencies that only it states; with
-// imports, it replaces a missing list.
+// open reads the task list and makes its graph. Dependencies that only the plan's text states are added; with imports, the plan replaces a missing
+// list.
 func (j *Job) open(text string, imports bool) error {
 	c := &j.Config.Scud
 	file, err := OpenTasks(j.Root, *c)
@@ -469,7 +466,7 @@ func (j *Job) open(text string, imports bool) error {
 	return nil
 }
 
-// take makes a list the job's.
+// take uses file as the job's list.
 func (j *Job) take(file *tasks.File, more map[string][]string) {
 	c := &j.Config.Scud
 	j.File, j.all = file, slices.Clone(file.Tasks())
@@ -478,14 +475,14 @@ func (j *Job) take(file *tasks.File, more map[string][]string) {
 	j.Graph = scheduler.New(j.all, scheduler.Options{External: external, ExternalErr: why, OpenInDone: c.OpenInDone, More: more})
 }
 
-// JobOf is the job of a list that is not on the disk, or not so.
+// JobOf returns a job for a list that is not on disk, or differs from the one there.
 func JobOf(root string, cfg Config, file *tasks.File) *Job {
 	j := &Job{Root: root, Config: cfg}
 	j.take(file, nil)
 	return j
 }
 
-// OpenTasks opens the task list that the settings mean: the file that they name, or where the tag is found.
+// OpenTasks opens the task list that the settings mean: the file they name, or the one that has the tag.
 func OpenTasks(root string, c ScudConfig) (*tasks.File, error) {
 	if c.TasksFile == "" {
 		return tasks.Open(root, c.Tag)
@@ -504,7 +501,7 @@ func tasksPath(c *ScudConfig, root string) string {
 	return filepath.Join(root, c.TasksFile)
 }
 
-// overlay takes from the tag's last loop which tasks are blocked, where the task file has no word for that.
+// overlay adds which tasks are blocked from the tag's last loop, if the task file has no word for that.
 func (j *Job) overlay() error {
 	if j.File == nil || j.File.Holds(tasks.Blocked) {
 		return nil
@@ -526,8 +523,8 @@ func (j *Job) overlay() error {
 	return nil
 }
 
-// otherTags looks up a task of another tag in that tag's own list, each read once, and says which list
-// cannot be read. A file that was named is asked first.
+// otherTags looks up tasks of other tags in their own lists, each read once, and says why a list cannot be read. It tries a file named in the
+// settings first.
 func otherTags(root string, c ScudConfig) (external func(tag, id string) (tasks.Status, bool), why func(tag string) error) {
 	type list struct {
 		file *tasks.File
@@ -563,7 +560,7 @@ func otherTags(root string, c ScudConfig) (external func(tag, id string) (tasks.
 
 func otherTag(root string, c ScudConfig, tag string) (*tasks.File, error) {
 	if c.TasksFile != "" {
-		// A list without tags passes for any: only a file that misses a tag that no file has holds several.
+		// A list without tags accepts any tag. Only a file with several tags can lack a tag that no file has.
 		var missing *tasks.NotFoundError
 		if _, err := tasks.OpenPath(tasksPath(&c, root), "?"); errors.As(err, &missing) && slices.Contains(missing.Known, tag) {
 			if f, err := tasks.OpenPath(tasksPath(&c, root), tag); err == nil {
@@ -574,7 +571,7 @@ func otherTag(root string, c ScudConfig, tag string) (*tasks.File, error) {
 	return tasks.Open(root, tag)
 }
 
-// Check looks whether the ground is safe to run the job on. It changes no file of the working tree.
+// Check reports whether the job can run safely here. It changes no file of the working tree.
 func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []Problem {
 	home := NewHome(j.Root)
 	who, held := busy(ctx, treeLock(repo.Dir()))
@@ -597,7 +594,7 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 			}
 		}
 	}
-	// A lock that the killed agent of an unfinished loop left is handled when that loop is resumed.
+	// A lock left by the killed agent of an unfinished loop is handled when that loop is resumed.
 	if path, locked := repo.Locked(); locked && old == nil && opt.Resume == "" {
 		problems = append(problems, Problem{Message: path + " exists: git is at work here, or was killed in the middle of it",
 			Hint: "wait for it to end; if no git process runs any more, remove the file"})
@@ -612,8 +609,7 @@ func Check(ctx context.Context, j *Job, repo *gitops.Repo, opt StartOptions) []P
 	return problems
 }
 
-// NothingToDo reports whether every task of the job is done or was set aside by a person, and no loop has to be
-// resumed.
+// NothingToDo reports whether every task of the job is done or set aside by a person, and no loop is left to resume.
 func NothingToDo(j *Job) (bool, error) {
 	done := 0
 	for _, id := range j.Graph.Leaves() {
@@ -634,8 +630,8 @@ func NothingToDo(j *Job) (bool, error) {
 // NothingRunsError says that no task of a list can run.
 type NothingRunsError struct {
 	Tag           string
-	Blocked, Held int      // Blocked is 0 where the list itself is at fault
-	Faults        []string // of the list: its first cycles and missing dependencies
+	Blocked, Held int      // Blocked is 0 if the list itself is at fault
+	Faults        []string // the list's first cycles and missing dependencies
 }
 
 func (e *NothingRunsError) Error() string {
@@ -652,7 +648,7 @@ func (e *NothingRunsError) Error() string {
 	return s
 }
 
-// Faults says which dependencies can never be met, for as long as nobody corrects the list.
+// Faults returns the dependencies that can never be met until somebody corrects the list.
 func (j *Job) Faults() (list []string) {
 	for _, p := range j.Graph.Problems() {
 		if slices.Contains([]string{"cycle", "missing", "self"}, p.Kind) {
@@ -687,8 +683,8 @@ func (e *DirtyError) Error() string {
 	return s
 }
 
-// checkTree refuses changes that are neither committed, nor ours, nor allowed. What an earlier loop
-// of the tag left is ours: as its journal knows it, or whatever its interrupted attempt had reached.
+// checkTree rejects uncommitted changes that are neither ours nor allowed. What an earlier loop of the tag left is ours: as recorded in its journal,
+// or whatever its interrupted attempt had reached.
 func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt StartOptions) *Problem {
 	fail := func(err error) *Problem { return &Problem{Message: err.Error(), Err: err} }
 	dirty, err := repo.Dirty(ctx)
@@ -735,7 +731,7 @@ func checkTree(ctx context.Context, j *Job, repo *gitops.Repo, home Home, opt St
 	return &Problem{Message: e.Error(), Hint: hint, Err: e}
 }
 
-// NotInSlots names the uncommitted changes that the agents of a start in slots do not see: a slot starts from the last commit.
+// NotInSlots returns the uncommitted changes that agents in slots will not see: a slot starts from the last commit.
 func (j *Job) NotInSlots(ctx context.Context, repo *gitops.Repo) ([]string, error) {
 	if j.Config.Slots() == 0 {
 		return nil, nil
@@ -755,7 +751,7 @@ func changedSince(ctx context.Context, repo *gitops.Repo, tree gitops.Tree, own 
 	return foreign(paths, own), nil
 }
 
-// leftBefore are those of uncommitted changes that verifications of earlier loops of the project left behind.
+// leftBefore returns which of these changes verifications of earlier loops left behind.
 func (h Home) leftBefore(ctx context.Context, repo *gitops.Repo, dirty []string) ([]string, error) {
 	all, err := h.List()
 	if err != nil || len(dirty) == 0 {
@@ -782,12 +778,12 @@ func (h Home) leftBefore(ctx context.Context, repo *gitops.Repo, dirty []string)
 	return workspace.Untracked(ctx, repo, now, candidates)
 }
 
-// without leaves out of a list what another has.
+// without returns list minus the elements of out.
 func without(list, out []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(p string) bool { return slices.Contains(out, p) })
 }
 
-// Config is what a loop was asked to do; internal/config has each setting with its flag, its key and its default.
+// Config is what a loop was asked to do; internal/config has each setting with its flag, key and default.
 type (
 	Config        = config.Config
 	RepeatConfig  = config.RepeatConfig
@@ -802,13 +798,13 @@ type (
 	Choice        = config.Choice
 )
 
-// Timed gives a run of the verify command its clocks.
+// Timed sets the timeouts of a verify command.
 func Timed(c *Config, q verify.Request) verify.Request {
 	q.Timeout, q.Idle, q.Grace = seconds(c.VerifyTimeoutSecs), seconds(c.VerifyIdleSecs), attempt.Grace
 	return q
 }
 
-// verifyDetail is a run of the verify command as its event has it.
+// verifyDetail is a result of the verify command for its event.
 func verifyDetail(res verify.Result) *journal.Detail {
 	d := &journal.Detail{Check: res.Name, Code: res.Code, Signal: res.Signal, Passed: res.Passed, TimedOut: res.TimedOut, Seconds: res.Duration.Seconds(),
 		Digest: res.Digest, Tries: res.Tries, Flaky: res.Flaky, Standing: res.Standing}
@@ -824,10 +820,10 @@ func verifyDetail(res verify.Result) *journal.Detail {
 // NoVerify is the verification command that asks for none.
 const NoVerify = config.NoVerify
 
-// DefaultTotalIterations is the global limit of attempts for a tag of n tasks where none is given.
+// DefaultTotalIterations is the default limit of attempts for a tag of n tasks.
 func DefaultTotalIterations(n int) int { return max(100, 3*n) }
 
-// usedUp names the deadline or the sum of money that is used up, or nil.
+// usedUp returns the outcome if the deadline or the budget is used up, else nil.
 func usedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
 	switch {
 	case c.Deadline != nil && !now.Before(*c.Deadline):
@@ -838,10 +834,10 @@ func usedUp(c *Config, now time.Time, cost journal.Cost) *Outcome {
 	return nil
 }
 
-// SettingsFile is where a project's settings lie.
+// SettingsFile is the file with a project's settings.
 const SettingsFile = "descartes.yaml"
 
-// settingsFiles are where settings are read from: the project's file, and another that was named.
+// settingsFiles are the files settings are read from: the project's, and one named by flag.
 func settingsFiles(c *Config, root string) []string {
 	paths := []string{filepath.Join(root, SettingsFile)}
 	if c.SettingsFile != "" && c.SettingsFile != paths[0] {
@@ -850,8 +846,7 @@ func settingsFiles(c *Config, root string) []string {
 	return paths
 }
 
-// roomFor says that too little is free on the disk for another attempt, or is
-// empty. An attempt that met a full disk would have failed for nothing.
+// roomFor says that the disk has too little room for another attempt, or returns "". On a full disk an attempt would fail for nothing.
 func roomFor(c *Config, free func(dir string) (int64, error), root string) string {
 	if c.MinFreeDisk <= 0 || free == nil {
 		return ""
@@ -859,13 +854,12 @@ func roomFor(c *Config, free func(dir string) (int64, error), root string) strin
 	return Room(free, root, c.MinFreeDisk)
 }
 
-// full reports whether an error is that of a disk without room; git says so in words.
+// full reports whether an error means a full disk; git only says so in words.
 func full(err error) bool {
 	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), "No space left on device"))
 }
 
-// Room is what is wrong with the free space of the file systems that a run at
-// root writes to, or empty. A file system that does not tell is let be.
+// Room says which file system that a run at root writes to has too little room, or returns "". One that does not report its free space is ignored.
 func Room(free func(dir string) (int64, error), root string, least int64) string {
 	for _, dir := range []string{root, filepath.Join(root, ".descartes")} {
 		n, err := free(dir)
@@ -878,7 +872,7 @@ func Room(free func(dir string) (int64, error), root string, least int64) string
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
-// denied says in words what the sandbox refused an attempt with that log.
+// denied lists what the sandbox refused the attempt with that log.
 func (t *Tools) denied(c *Config, root, log string) []string {
 	if !c.Confined() {
 		return nil

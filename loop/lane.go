@@ -25,23 +25,23 @@ type Workspace interface {
 	Close(open bool) error
 }
 
-// lane is where attempts run, one after the other: the user's own tree or folder, or a slot.
+// lane is where attempts run one after the other: the user's own tree or folder, or a slot.
 type lane struct {
 	ws     Workspace
-	tree   *workspace.Tree // ws, where it is the user's tree in a repository
-	slot   *workspace.Slot // ws, where it is a slot
+	tree   *workspace.Tree // ws, if it is the user's tree in a repository
+	slot   *workspace.Slot // ws, if it is a slot
 	runner *attempt.Runner
-	end    func() error // ends the processes of a slot and gives it back; nil outside of slots
+	end    func() error // ends a slot's processes and releases it; nil outside of slots
 
-	task  string // that it works on; "" for none
-	waits bool   // it has nothing to do until something has ended
-	unit  *unit  // that it is at; nil for none
+	task  string // the task it works on, or ""
+	waits bool   // it has nothing to do until another lane ends something
+	unit  *unit  // its current unit, or nil
 	spare bool   // it only ends the attempt that a dead loop left open in its slot
 
-	taught, commits int // what the tree knows of the account's work and commits
+	taught, commits int // how much of history's verified work and commits the tree knows
 }
 
-// number is the slot's; 0 for the user's tree.
+// number is the slot's number; 0 for the user's tree.
 func (ln *lane) number() int {
 	if ln.slot == nil {
 		return 0
@@ -49,7 +49,7 @@ func (ln *lane) number() int {
 	return ln.slot.Number
 }
 
-// env is what commands need besides.
+// env is the additional environment of commands.
 func (ln *lane) env() []string {
 	if ln.slot == nil {
 		return nil
@@ -57,14 +57,14 @@ func (ln *lane) env() []string {
 	return ln.slot.Env()
 }
 
-// stale says that the tree may hold something else than the last attempt left.
+// stale marks the tree as possibly changed since the last attempt.
 func (ln *lane) stale() {
 	if ln.tree != nil {
 		ln.tree.Stale()
 	}
 }
 
-// holds is what the next attempt at something new begins with: the tree as it is, or everything that is integrated.
+// holds returns the tree that work on something new starts from: the tree as it is, or everything integrated.
 func (l *Loop) holds(ctx context.Context, ln *lane) (gitops.Tree, error) {
 	switch {
 	case ln.slot != nil:
@@ -75,9 +75,9 @@ func (l *Loop) holds(ctx context.Context, ln *lane) (gitops.Tree, error) {
 	return "", nil
 }
 
-// prepare brings a lane to what a unit begins with.
+// prepare sets up a lane for a unit.
 func (l *Loop) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand workspace.Stand, err error) {
-	if ln.slot != nil { // nobody else's work lies there
+	if ln.slot != nil { // no other task's work is there
 		s.Users, s.Left = nil, nil
 	}
 	l.unlocked(func() { stand, err = ln.ws.Prepare(ctx, s) })
@@ -90,7 +90,7 @@ func (l *Loop) prepare(ctx context.Context, ln *lane, s workspace.Start) (stand 
 	return stand, err
 }
 
-// teach tells the user's tree what was verified and committed since the last time.
+// teach updates the user's tree with what was verified and committed since the last call.
 func (l *Loop) teach(ln *lane) {
 	if ln.tree == nil {
 		return
@@ -122,7 +122,7 @@ func workName(w *journal.Work) string {
 
 func taskWork(id string) string { return "task " + oneline.Text(id) }
 
-// open makes the lanes: one for the user's tree, or one for each slot.
+// open makes the lanes: one for the user's tree, or one per slot.
 func (l *Loop) open(ctx context.Context, stop *stopper) error {
 	h, slots := l.history, l.config.Slots()
 	inSlots := len(h.Attempts) > 0 && h.Attempts[len(h.Attempts)-1].Slot > 0
@@ -135,7 +135,7 @@ func (l *Loop) open(ctx context.Context, stop *stopper) error {
 	}
 	l.openLab()
 	switch {
-	case slots > 0 && l.state.Kind != KindTag: // each iteration waits for the one before it
+	case slots > 0 && l.state.Kind != KindTag: // each iteration waits for the one before
 		return l.openSlots(ctx, stop, 1)
 	case slots > 0:
 		return l.openSlots(ctx, stop, slots)
@@ -163,7 +163,7 @@ func (l *Loop) runner(a attempt.Agent, v attempt.Verifier, dir, exit string) *at
 	return r
 }
 
-// openSlots takes so many slots, and those in which a dead loop left attempts open, and finds out where the run stands.
+// openSlots takes n slots, and those in which a dead loop left attempts open, and finds the state of the run.
 func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 	o := l.pool()
 	o.Run = func(ctx context.Context, s *workspace.Slot) error {
@@ -193,7 +193,7 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 		if err != nil {
 			return err
 		}
-		if ln != nil { // else somebody else has it, and the attempt in it is lost
+		if ln != nil { // otherwise another run has the slot, and its attempt is lost
 			ln.task, ln.spare = e.Task, len(l.lanes) >= n
 			l.lanes = append(l.lanes, ln)
 		}
@@ -208,7 +208,7 @@ func (l *Loop) openSlots(ctx context.Context, stop *stopper, n int) error {
 	return nil
 }
 
-// pool is how the project's slots are made.
+// pool says how to make the project's slots.
 func (l *Loop) pool() workspace.PoolOptions {
 	c := &l.config.Pool
 	dir, fixed := l.work.place()
@@ -216,7 +216,7 @@ func (l *Loop) pool() workspace.PoolOptions {
 		Setup: c.Setup, Free: l.tools.Free}
 }
 
-// openLab makes the lab, where a look is configured that needs one. It takes its slot when it is used first.
+// openLab makes the lab, if a configured look needs one. It takes its slot on first use.
 func (l *Loop) openLab() {
 	if !l.config.NeedsLab() || l.tools.Repo == nil {
 		return
@@ -234,7 +234,7 @@ func (l *Loop) openLab() {
 		}})
 }
 
-// CheckLab says what keeps the lab from running what the settings ask for; repo is nil without one.
+// CheckLab returns what keeps the lab from running what the settings ask for; repo may be nil.
 func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []Problem {
 	if c.Holdout.Dir != "" && c.Holdout.Run == "" {
 		return []Problem{{Message: "holdout.dir is set without holdout.run: nothing would run the checks in it", Hint: "name the command in descartes.yaml, or leave holdout out"}}
@@ -246,7 +246,7 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 		return []Problem{{Message: "held-out checks and proofs run on a copy of the project, which needs a git repository", Hint: "git init"}}
 	}
 	var problems []Problem
-	if err := repo.CanSlot(); err != nil && c.Slots() == 0 { // else reported elsewhere
+	if err := repo.CanSlot(); err != nil && c.Slots() == 0 { // otherwise reported elsewhere
 		problems = append(problems, Problem{Message: err.Error(), Hint: "install a newer git, or leave out holdout, prove, mutants and strength", Err: err})
 	}
 	h := c.Holdout
@@ -261,7 +261,7 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is not a folder", Hint: "name one outside the project, with the checks in it"})
 	case rerr == nil && rel != ".." && !strings.HasPrefix(rel, "../"):
 		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " contains the project itself", Hint: "move the checks into their own folder"})
-	case ierr != nil || inside == ".." || strings.HasPrefix(inside, "../"): // where it belongs
+	case ierr != nil || inside == ".." || strings.HasPrefix(inside, "../"): // inside the project, as it should be
 	case !c.Confined():
 		problems = append(problems, Problem{Message: "holdout.dir " + oneline.Text(h.Dir) + " is in the project, and nothing hides it without a sandbox", Hint: "move it out of the project"})
 	default:
@@ -276,7 +276,7 @@ func CheckLab(ctx context.Context, root string, c *Config, repo *gitops.Repo) []
 	return problems
 }
 
-// openSlot takes a slot of that number, or with 0 the first that is free; nil: somebody else has that number.
+// openSlot takes the slot with that number, or with 0 the first free one. It returns nil if another run has it.
 func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 	slot, err := l.trunk.pool.Take(ctx, number)
 	if slot == nil || err != nil {
@@ -294,7 +294,7 @@ func (l *Loop) openSlot(ctx context.Context, number int) (*lane, error) {
 		end: func() error { return errors.Join(end(), slot.Close(true)) }}, nil
 }
 
-// closeLanes ends the processes of the slots, and gives them back.
+// closeLanes ends the processes of the slots and releases them.
 func (l *Loop) closeLanes() (err error) {
 	for _, ln := range l.lanes {
 		if ln.end != nil {
@@ -317,7 +317,7 @@ func (l *Loop) setUp(ctx context.Context, slot *workspace.Slot) error {
 	return lab.SetUp(ctx, l.lanes[i].runner.Verify, slot, lab.Setup{Command: l.config.Pool.Setup, Log: log, Shown: l.relative(log), Redact: l.tools.Redact, Timeout: seconds(l.config.Pool.SetupTimeout)})
 }
 
-// stoppedError says what a request to stop at once has ended.
+// stoppedError says what a request to stop at once interrupted.
 type stoppedError string
 
 func (e stoppedError) Error() string { return string(e) }

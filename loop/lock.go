@@ -16,12 +16,10 @@ import (
 	"descartes/internal/plainfile"
 )
 
-// lockWait is how long a lock is asked for: a child of a killed loop holds it between its fork and
-// its exec.
+// lockWait is how long to wait for a lock: a child of a killed loop has it between fork and exec.
 const lockWait = 2 * time.Second
 
-// Holder is what the holder of a lock wrote into it. It is for messages only: whether a lock is
-// held is the kernel's word.
+// Holder is what the owner of a lock wrote into it. It is for messages only: whether a file is locked is up to the kernel.
 type Holder struct {
 	PID  int       `json:"pid"`
 	Host string    `json:"host"`
@@ -29,10 +27,10 @@ type Holder struct {
 	Tag  string    `json:"tag"`
 	At   time.Time `json:"since"`
 
-	Files []string `json:"files,omitempty"` // the loop's task file and its mirror, without symbolic links
+	Files []string `json:"files,omitempty"` // the loop's task file and its mirror, with symbolic links resolved
 }
 
-// BusyError says that a live loop holds what a new one needs.
+// BusyError says that a live loop has what a new one needs.
 type BusyError struct {
 	Path   string
 	Holder Holder
@@ -73,17 +71,17 @@ func takeLock(ctx context.Context, path string, wait time.Duration, who Holder) 
 	return l, nil
 }
 
-// HoldTree takes the working tree: no loop works in it until release is called.
+// HoldTree locks the working tree: no loop works in it until release is called.
 func (h Home) HoldTree(ctx context.Context, repo *gitops.Repo, who Holder) (release func() error, err error) {
 	return hold(ctx, who, treeLock(repo.Dir()), lockOf(h.tree()))
 }
 
-// HoldBreakdown takes the folder Breakdown: only one command works in it.
+// HoldBreakdown locks the folder Breakdown: only one command at a time works in it.
 func (h Home) HoldBreakdown(ctx context.Context, who Holder) (release func() error, err error) {
 	return hold(ctx, who, lockOf(h.Breakdown()))
 }
 
-// hold takes several locks, or none.
+// hold takes all of the locks, or none.
 func hold(ctx context.Context, who Holder, paths ...string) (release func() error, err error) {
 	var held []*lock
 	release = func() (err error) {
@@ -102,7 +100,7 @@ func hold(ctx context.Context, who Holder, paths ...string) (release func() erro
 	return release, nil
 }
 
-// sign writes who holds the lock; a reader that meets half of it shows what it can.
+// sign writes the owner into the lock file; a reader that meets half of it shows what it can.
 func (l *lock) sign(who Holder) error {
 	l.who = who
 	b, err := json.Marshal(who)
@@ -133,7 +131,7 @@ func readHolder(path string) Holder {
 	return h
 }
 
-// live reports whether some process holds a lock, and who.
+// live reports whether a process has the lock, and who it is.
 func live(path string) (Holder, bool) {
 	if _, err := os.Stat(path); err != nil {
 		return Holder{}, false
@@ -152,8 +150,8 @@ func live(path string) (Holder, bool) {
 	return Holder{}, false
 }
 
-// busy is live, asked again for as long as the holder's process is gone: a child that it was about
-// to start may hold the lock for a moment longer. So may a prompt loop, for a look at the tree.
+// busy is live, repeated while the owner's process is gone: a child it was about to start may have the lock a moment longer, and so may a prompt loop
+// that looks at the tree.
 func busy(ctx context.Context, path string) (Holder, bool) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -178,8 +176,7 @@ func gone(who Holder) bool {
 	return err != nil || who.PID <= 0 || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// relock takes the locks again whose files somebody deleted. No other loop can have taken them meanwhile: the first
-// lock of all is in the git directory.
+// relock takes the locks again whose files were deleted. No other loop can have taken them meanwhile: the first lock is in the git directory.
 func (l *Loop) relock() error {
 	for _, k := range l.locks {
 		if _, err := os.Lstat(k.f.Path()); err == nil {
@@ -194,6 +191,5 @@ func (l *Loop) relock() error {
 	return nil
 }
 
-// treeLock is the lock of a working tree. It is in the git directory, where an agent that clears away .descartes does
-// not reach it.
+// treeLock is the lock of a working tree. It is in the git directory, which survives an agent that deletes .descartes.
 func treeLock(gitDir string) string { return filepath.Join(gitDir, "descartes-loop") }

@@ -29,48 +29,48 @@ import (
 	"descartes/tasks"
 )
 
-// Tools are what a run works with. All of them are needed but Redact, Free, Observe, Accounts, Sleep, Withheld, Code, Continues and Ask; Repo is nil where a
-// prompt is repeated without git.
+// Tools are what a run works with. Redact, Free, Observe, Accounts, Sleep, Withheld, Code, Continues and Ask are optional; Repo is nil for a prompt
+// without git.
 type Tools struct {
 	Repo    *gitops.Repo
 	Agent   attempt.Agent
 	Verify  attempt.Verifier
 	FS      atomicfile.FS
-	Now     func() time.Time                // gitops.Now: the age of files is compared with it
-	Redact  *redact.Redactor                // what is printed, recorded or committed nowhere; nil: nothing
-	Free    func(dir string) (int64, error) // bytes that are free on a folder's disk; nil: nobody looks
-	Observe func(journal.Event)             // hears of each event once it is written, in order, in the run's own goroutine
+	Now     func() time.Time                // gitops.Now: file times are compared with it
+	Redact  *redact.Redactor                // secrets never to print, record or commit; nil: none
+	Free    func(dir string) (int64, error) // free bytes on a folder's disk; nil: not checked
+	Observe func(journal.Event)             // called with each event after it is written, in order, in the run's own goroutine
 
-	Looks   []attempt.Look  // at what the verify command has passed
-	Refused func() []string // hosts that the sandbox refused since it was asked last; nil: nobody knows
+	Looks   []attempt.Look  // further checks of work that passed the verify command
+	Refused func() []string // hosts the sandbox refused since the last call; nil: unknown
 
-	Accounts *quota.Accounts     // whose quota is used up; nil remembers nothing
-	Sleep    func(time.Duration) // instead of waiting; for a clock that is not the machine's
+	Accounts *quota.Accounts     // which accounts are out of quota; nil remembers nothing
+	Sleep    func(time.Duration) // replaces waiting, for clocks other than the machine's
 
 	Program  string            // this program and its version, for receipts
 	Withheld attempt.Withheld  // variables of the caller's that commands do not get
-	Code     func(Outcome) int // the exit status that an outcome gets; nil: 0 for all
+	Code     func(Outcome) int // an outcome's exit status; nil: always 0
 
-	Continues func(backend string) bool // whether its client can go on in a session; nil: none can
+	Continues func(backend string) bool // whether the backend's client can continue a session; nil: none can
 
-	Ask func(ctx context.Context, question string) (yes, answered bool) // a person; nil: nobody is there
+	Ask func(ctx context.Context, question string) (yes, answered bool) // asks a person; nil: nobody is there
 
-	// Slot gives the agents and the verify command of a slot, and what ends their processes; dir is for their files. Shown says that a sandbox
-	// shows a slot in the place of the project.
+	// Slot makes the agents and the verify command of a slot, and what ends their processes; dir is for their files. Shown says that a sandbox mounts
+	// a slot at the project's own path.
 	Slot  func(s *workspace.Slot, dir string) (attempt.Agent, attempt.Verifier, func() error, error)
 	Shown bool
 
-	Away Away // makes the attempts of a tag on other machines; nil: they are made here
+	Away Away // runs a tag's attempts on other machines; nil: they run here
 }
 
-// Away makes attempts on other machines. It is safe for concurrent use.
+// Away runs attempts on other machines. It is safe for concurrent use.
 type Away interface {
-	// Run has an attempt made, and tells of its steps in their order. The end of ctx interrupts it. Of an order that was given before, by a
-	// run that was killed, it gets what became of that. What no machine could bring to an end comes back as cancelled.
+	// Run runs an attempt and reports its steps in order; cancelling ctx interrupts it. For an order that a killed run had given before, it returns
+	// the result of that one. An attempt that no machine could finish comes back as cancelled.
 	Run(ctx context.Context, o Order, observe func(*attempt.Step) error) (attempt.Result, error)
 }
 
-// Order is an attempt that another machine is to make. It survives JSON.
+// Order is an attempt for another machine. It survives JSON.
 type Order struct {
 	Loop  string          `json:"loop"`
 	Tag   string          `json:"tag"`
@@ -78,32 +78,32 @@ type Order struct {
 	Title string          `json:"title,omitempty"`
 	Wave  int             `json:"wave"`
 	Try   int             `json:"try"` // number of the attempt within the loop
-	Again bool            `json:"-"`   // it was given before
-	Ref   string          `json:"-"`   // of such an order: of the reports that the journal has
-	Steps int             `json:"-"`   // and how many of them
+	Again bool            `json:"-"`   // an earlier run gave the same order
+	Ref   string          `json:"-"`   // of such an order: the ref of the reports that the journal has
+	Steps int             `json:"-"`   // and their number
 	At    gitops.Head     `json:"at"`
 	Start workspace.Start `json:"start"`
 	Input attempt.Input   `json:"input"`
 }
 
-// Outcome is what a run came to.
+// Outcome is how a run ended.
 type Outcome struct {
 	Ending   journal.Ending
 	Message  string    // one line: what stopped it
-	Crashed  bool      // every blocked task is so because its agent crashed each time; of a prompt: each iteration crashed
+	Crashed  bool      // every blocked task's agent crashed each time; for a prompt: every iteration crashed
 	Blocked  int       // tasks that the loop gave up
-	Next     string    // what the next step would do, for a step
-	Question string    // that the agent waits for an answer to
-	Until    time.Time // of QuotaUsedUp: when there is more
-	Unpushed string    // the command that does what --push could not, "" where nothing is left to push
-	Branch   string    // that took the commits, where it is not the one that is checked out
+	Next     string    // for a step: what the next step would do
+	Question string    // what the agent waits to be answered
+	Until    time.Time // with QuotaUsedUp: when the quota is back
+	Unpushed string    // the command that does what --push could not, or ""
+	Branch   string    // that received the commits, if it is not checked out
 
-	Baseline *Baseline    // of BaselineFails
-	Checks   *ChecksError // of ChecksFail
-	Err      error        // of OwnError, where there is one
+	Baseline *Baseline    // with BaselineFails
+	Checks   *ChecksError // with ChecksFail
+	Err      error        // with OwnError, if there is one
 }
 
-// OutcomeOf is what the run came to that a loop_finished or loop_paused event ends.
+// OutcomeOf returns the outcome recorded in a loop_finished or loop_paused event.
 func OutcomeOf(e *journal.Event) Outcome {
 	out := Outcome{Ending: journal.Ending(e.Reason), Message: e.Message}
 	if d := e.Detail; d != nil {
@@ -115,7 +115,7 @@ func OutcomeOf(e *journal.Event) Outcome {
 	return out
 }
 
-// end is the event that ends a run.
+// end returns the event that ends a run.
 func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Event {
 	totals.Cost = l.history.Cost
 	e := &journal.Event{Type: journal.LoopFinished, Reason: word, Message: out.Message, Detail: &journal.Detail{End: string(out.Ending), Totals: &totals, Unpushed: out.Unpushed}}
@@ -131,94 +131,94 @@ func (l *Loop) end(out *Outcome, word string, totals journal.Totals) *journal.Ev
 	return e
 }
 
-// unit is one attempt at a piece of work that is ready: what it begins with, and what came of it.
+// unit is one attempt at a ready piece of work: what it starts with, and its result.
 type unit struct {
 	lane    *lane       // where it runs
 	task    *tasks.Task // nil: an iteration of a prompt
 	it      *Iteration  // nil: a task
-	number  int         // of the attempt; of a task within the loop, of an iteration within that
-	base    gitops.Tree // before the first attempt at the same work: what a blocked task goes back to
-	before  gitops.Tree // before this one; "" is the tree as it is
+	number  int         // attempt of the task within the loop, or try of the iteration
+	base    gitops.Tree // before the first attempt at the same work: what blocking the task restores
+	before  gitops.Tree // before this attempt; "" is the tree as it is
 	whole   bool        // see workspace.Start
 	stand   workspace.Stand
 	log     string
 	with    Choice
 	started time.Time
 	tuned   bool            // a person chose its text
-	begun   bool            // that is recorded
-	ended   bool            // of a candidate: its round knows
-	size    int             // of a verified candidate: lines that it changed
-	round   *round          // that it is a candidate of; nil: it is alone
-	session journal.Session // that it goes on in; zero for a fresh agent
+	begun   bool            // its start is recorded
+	ended   bool            // of a candidate: its round has counted its end
+	size    int             // of a verified candidate: changed lines
+	round   *round          // the round it is a candidate of; nil: none
+	session journal.Session // session it continues; zero for a fresh agent
 	res     attempt.Result
-	wave    int       // whose review it is; 0: it is an attempt
-	over    *Outcome  // the run ends with it, and a look at the attempt with that
-	denied  []string  // what the sandbox refused it
-	since   time.Time // when the first attempt at the same work began; zero: now
-	step    int       // of another machine's, that is being recorded
+	wave    int       // the wave it reviews; 0: it is an attempt
+	over    *Outcome  // set by a look at the attempt: the run ends with it
+	denied  []string  // what the sandbox refused
+	since   time.Time // start of the first attempt at the same work; zero: now
+	step    int       // number of the step that is being recorded, of an attempt on another machine
 }
 
-// work is what runs over a tag and runs of a prompt differ in.
+// work is what differs between runs over a tag and runs of a prompt.
 type work interface {
-	// hold takes what no other run may have, before the loop's id is chosen.
+	// hold locks what no other run may use, before the loop's id is chosen.
 	hold(ctx context.Context) error
-	// choose decides which loop this is and where its state lies.
+	// choose decides which loop this is and where its state is stored.
 	choose(ctx context.Context, opt StartOptions) (path string, err error)
-	// replay takes over what the journal of earlier runs says, and gets ready.
+	// replay takes in the journal of earlier runs, and gets ready.
 	replay(ctx context.Context, events []journal.Event) error
-	// opening completes the event that the run begins with; opened tells what people should know at once.
+	// opening completes the run's first event; opened reports what people should know at once.
 	opening(ctx context.Context, first *journal.Event, fresh bool) error
 	opened(fresh bool) error
 
-	// here is the user's own tree or folder as a workspace; place is where commands run in it, and what no attempt may change.
+	// here is the user's own tree or folder as a workspace; place is where commands run in it, and what attempts may not change.
 	here() Workspace
 	place() (dir string, fixed []string)
 	// recover finishes what an earlier run left in a lane.
 	recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error)
-	// next is the unit that a lane runs now. Without one and without an outcome there is nothing to do before another lane has ended something.
+	// next returns the unit that a lane runs now. With neither a unit nor an outcome, the lane waits until another lane has ended something.
 	next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error)
-	// sitsOut reports whether the rest of the run goes on without a unit, though that ends with such an outcome.
+	// sitsOut reports whether the rest of the run continues without a unit that would end it with that outcome.
 	sitsOut(u *unit, out *Outcome) bool
-	// limit names what forbids another attempt besides what forbids any run one.
+	// limit returns what forbids another attempt, besides the limits of every run.
 	limit() *Outcome
-	// spec is the text for a unit's agent. An outcome says that the run ends instead.
+	// spec returns the text for a unit's agent. An outcome ends the run instead.
 	spec(ctx context.Context, u *unit) (specbuild.Spec, *Outcome, error)
-	// begun are the events of a unit's begin.
+	// begun returns the events that announce a unit.
 	begun(u *unit, first *journal.Event) []*journal.Event
-	// input completes what the settings say of a unit's attempt.
+	// input completes a unit's input, beyond what the settings say.
 	input(u *unit, in *attempt.Input)
 	inputs(u *unit, spec string) *journal.Inputs // what its receipt names
-	// event begins an event about a unit.
+	// event starts an event about a unit.
 	event(what journal.Type, u *unit) *journal.Event
 	// waits completes an event about the providers of a unit's agent.
 	waits(u *unit, e *journal.Event)
-	// repair restores what is the run's own where that part of an attempt changed it.
+	// repair restores the run's own files that this part of an attempt changed.
 	repair(u *unit, who string) (lines []string, err error)
-	// conclude comes to a verdict, records it and does what it asks for.
+	// conclude reaches a verdict, records it and acts on it.
 	conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error)
-	// reviewed is the unit whose failure a second agent is to look at before u; nil: none is. review is what it is shown.
+	// reviewed returns the unit whose failure a second agent should look at before u, or nil. review is what that agent sees.
 	reviewed(u *unit) *unit
 	review(ctx context.Context, u *unit, now gitops.Tree) (r specbuild.Review, ref string, err error)
-	// final reports whether a run with that outcome has nothing left to do, and something done that the checks of the end are for.
+	// final reports whether a run with that outcome has nothing left to do and did something that the end's checks apply to.
 	final(out *Outcome) bool
-	// testable reports whether the verify command may run on the tree as it is before the first attempt.
+	// testable reports whether the verify command may run on the tree before the first attempt.
 	testable() bool
 
-	// endRun does what is left to do when a run ends, with that error or nil.
+	// endRun does the last work of a run, which ended with err or nil.
 	endRun(ctx context.Context, stop *stopper, out *Outcome, err error) error
-	// ending is what a run came to that nothing stopped; ended completes its outcome and makes the event of its end.
+	// ending is the outcome of a run that nothing stopped; ended completes its outcome and makes the event of its end.
 	ending() Outcome
 	ended(out *Outcome) (*journal.Event, error)
-	// handoff is what a next session needs to know; "" where all is done.
+	// handoff is what a next session needs to know; "" if all is done.
 	handoff(out *Outcome) (path, text string)
-	// fill gives the state file what is this kind of run's own, and taskID a task's id in the form of the task file.
+	// fill sets the fields of the state file that only this kind of run has; taskID is a task's id in the form of the task file.
 	fill(s *State)
 	taskID(id string) TaskID
 	changed(id, status string)
 	close() error
 }
 
-// Loop is one run: over a tag, or of a prompt that is repeated. It is not safe for concurrent use, though its lanes work side by side.
+// Loop is one run: over a tag, or of a repeated prompt. It is not safe for concurrent use, though its lanes run concurrently.
 type Loop struct {
 	work    work
 	root    string // of the project
@@ -226,48 +226,48 @@ type Loop struct {
 	tools   Tools
 	home    Home
 	who     Holder
-	state   *State // what does not change while it runs; the rest comes from the journal
+	state   *State // what does not change during the run; the rest comes from the journal
 	history *journal.State
 	journal *journal.Journal
 	saver   *saver
 	locks   []*lock
 	backoff *backoff
-	branch  string           // made before the first attempt; "" for none
+	branch  string           // made before the first attempt, or ""
 	held    []*journal.Event // written with the next event
 	missing map[string]bool  // withheld variables, and notes of looks, already reported
-	last    before           // what the last loop of the tag knows of its checks
-	grants  []grant.Grant    // without a sandbox, as they were before the attempt under way
+	last    before           // what the tag's last loop recorded about its checks
+	grants  []grant.Grant    // without a sandbox: as they were before the attempt under way
 	resumed bool
-	full    bool // the disk is, and the end could not be recorded
+	full    bool // the disk is full, and the end could not be recorded
 
-	// Everything that decides runs under mu, as it would with one agent. It is given up while an agent, a command or a long git command works, and
-	// while a lane waits.
+	// Every decision is made under mu, as if there were one agent. It is released while an agent, a command or a slow git command runs, and while a
+	// lane waits.
 	mu      sync.Mutex
-	changed *sync.Cond // something has ended: there may be something to do
+	changed *sync.Cond // signals that something ended: there may be work
 	lanes   []*lane
 	lab     *lab.Lab // nil: no look needs one
 	trunk   *trunk   // nil: attempts run in the user's tree
-	idle    int      // lanes that have nothing to do now, or no more
+	idle    int      // lanes without work, for now or for good
 	out     *Outcome // the run ends with it, or with err
 	err     error
 }
 
-// ID names the loop.
+// ID is the loop's id.
 func (l *Loop) ID() string { return l.state.ID }
 
 // StatePath is the loop's state file.
 func (l *Loop) StatePath() string { return l.saver.own.path }
 
-// Costs are what the loop's tasks and waves cost so far.
+// Costs are the costs of the loop's tasks and waves so far.
 func (l *Loop) Costs() journal.Costs { return l.history.Costs }
 
-// Chains are what its attempts that went on in a session came to.
+// Chains are the results of attempts that continued a session.
 func (l *Loop) Chains() journal.Chains { return l.history.Chains() }
 
-// Interrupted counts its attempts that have no result because somebody or something ended them.
+// Interrupted counts the attempts that something ended before they had a result.
 func (l *Loop) Interrupted() int { return l.history.Interrupted() }
 
-// Uncommitted are the tasks whose verified work is in the working tree and in no commit.
+// Uncommitted lists the tasks whose verified work is in the working tree but in no commit.
 func (l *Loop) Uncommitted() []string { return l.history.Uncommitted() }
 
 // State is the loop as its state file would show it now.
@@ -277,7 +277,7 @@ func (l *Loop) State() *State {
 	return l.snapshot()
 }
 
-// snapshot builds the state from the journal's account. The caller holds the saver's lock.
+// snapshot builds the state from the history. The caller holds the saver's lock.
 func (l *Loop) snapshot() *State {
 	s := *l.state
 	l.work.fill(&s)
@@ -289,9 +289,8 @@ func (l *Loop) snapshot() *State {
 	return &s
 }
 
-// Run works until nothing is left to do, a limit is reached, or it has to stop: soft, when it closes, lets the
-// running attempt finish; the end of ctx interrupts the agent. The state is saved in either case. An error is an
-// internal one, or one of the machine.
+// Run works until nothing is left to do, a limit is reached, or it is stopped: closing soft lets the running attempt finish, cancelling ctx
+// interrupts the agent. Either way the state is saved. An error is an internal one, or one of the machine.
 func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -312,14 +311,14 @@ func (l *Loop) Run(ctx context.Context, soft <-chan struct{}) (Outcome, error) {
 		out.Branch = l.trunk.elsewhere(context.WithoutCancel(ctx))
 	}
 	ferr := errors.Join(l.push(ctx, stop, &out), l.finish(&out))
-	if l.full = out.Ending == journal.DiskFull && full(ferr); err == nil && !l.full { // else resuming finds a killed loop
+	if l.full = out.Ending == journal.DiskFull && full(ferr); err == nil && !l.full { // otherwise a resume finds a killed loop
 		err = ferr
 	}
 	return out, err
 }
 
-// noteStop records that the run was asked to end after its running attempts, for those who look at it from elsewhere: what is asked there is in
-// a file, and this is not. done waits for it.
+// noteStop records that this process was asked to end after its running attempts, so that other terminals can show it: a request from elsewhere is in
+// a file, this one is not. done waits for it.
 func (l *Loop) noteStop(soft <-chan struct{}) (done func()) {
 	over := make(chan struct{})
 	var wg sync.WaitGroup
@@ -341,14 +340,14 @@ func (l *Loop) noteStop(soft <-chan struct{}) (done func()) {
 	return func() { close(over); wg.Wait() }
 }
 
-// unlocked does something that takes long, while the other lanes go on.
+// unlocked calls do, which is slow, while the other lanes continue.
 func (l *Loop) unlocked(do func()) {
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	do()
 }
 
-// run has the lanes work side by side until the run ends.
+// run drives all lanes until the run ends.
 func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
 	err := l.open(ctx, stop)
 	if room, ok := errors.AsType[*workspace.RoomError](err); ok {
@@ -388,7 +387,7 @@ func (l *Loop) run(ctx context.Context, stop *stopper) (Outcome, error) {
 	return *cmp.Or(l.out, &Outcome{}), l.err
 }
 
-// drive makes attempts in a lane until nothing is left for it to do, or the run ends.
+// drive makes attempts in a lane until it has nothing left to do, or the run ends.
 func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	out, err := l.work.recover(ctx, stop, ln)
 	for out == nil && err == nil && l.out == nil && l.err == nil && !ln.spare {
@@ -397,7 +396,7 @@ func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, er
 		switch {
 		case out != nil || err != nil:
 		case u != nil:
-			l.changed.Broadcast() // what the lane had done before may let others go on
+			l.changed.Broadcast() // the lane's last unit may have made others ready
 			ln.unit = u
 			if out, err = l.step(ctx, stop, u); out != nil && err == nil && l.work.sitsOut(u, out) {
 				out = nil
@@ -418,7 +417,7 @@ func (l *Loop) drive(ctx context.Context, stop *stopper, ln *lane) (*Outcome, er
 	return out, err
 }
 
-// lone reports whether no other lane does anything.
+// lone reports whether all other lanes are idle.
 func (l *Loop) lone() bool { return l.idle == len(l.lanes)-1 }
 
 // step makes one attempt.
@@ -436,7 +435,7 @@ func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, erro
 		if err := l.consult(ctx, stop, r); err != nil {
 			return nil, err
 		}
-		if out := l.limits(ctx, stop); out != nil { // it took a while, and may have cost something
+		if out := l.limits(ctx, stop); out != nil { // choosing may have taken time and money
 			return out, nil
 		}
 	}
@@ -450,12 +449,12 @@ func (l *Loop) step(ctx context.Context, stop *stopper, u *unit) (*Outcome, erro
 	return l.work.conclude(ctx, stop, u)
 }
 
-// choose decides what a unit's attempt is run with. It waits where the providers ask for that.
+// choose decides which backend a unit's attempt runs with. It waits if the providers require it.
 func (l *Loop) choose(ctx context.Context, stop *stopper, u *unit) (out *Outcome, err error) {
 	with, waited, out, err := l.backoff.before(ctx, stop, l.config.ChoicesOf(u.task, u.candidate()), l.teller(u))
 	u.with = with
 	if waited {
-		u.lane.stale() // nobody knows what the hours brought
+		u.lane.stale() // the tree may have changed during the wait
 		if out == nil && err == nil {
 			out = l.limits(ctx, stop)
 		}
@@ -471,7 +470,7 @@ func (l *Loop) teller(u *unit) teller {
 	}
 }
 
-// attempt runs agent and verification of a unit once.
+// attempt runs a unit's agent and verification once.
 func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbuild.Spec) error {
 	u.started = l.tools.Now()
 	var err error
@@ -490,7 +489,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 		return err
 	}
 	u.begun = true
-	if u.it != nil { // its number is on the disk before its agent starts: whatever happens then, it is used up
+	if u.it != nil { // its number is on disk before its agent starts, so it is never used twice
 		if err := l.flush(); err != nil {
 			return err
 		}
@@ -499,7 +498,7 @@ func (l *Loop) attempt(ctx context.Context, stop *stopper, u *unit, spec specbui
 	return l.execute(ctx, stop, u, start, l.input(u, spec.Text))
 }
 
-// stand brings a lane to what an attempt begins with, wherever that is made.
+// stand sets up a lane for an attempt, wherever that runs.
 func (l *Loop) stand(ctx context.Context, ln *lane, start workspace.Start) (stand workspace.Stand, err error) {
 	if l.tools.Away == nil {
 		return l.prepare(ctx, ln, start)
@@ -508,7 +507,7 @@ func (l *Loop) stand(ctx context.Context, ln *lane, start workspace.Start) (stan
 	return stand, err
 }
 
-// execute runs what a unit's attempt consists of.
+// execute runs a unit's attempt, here or on another machine.
 func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start workspace.Start, in attempt.Input) (err error) {
 	ctx, left := u.round.enter(ctx)
 	defer left()
@@ -530,7 +529,7 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start worksp
 	return err
 }
 
-// adopt brings an attempt to its end that a killed run had begun: its agent may have finished meanwhile.
+// adopt finishes an attempt that a killed run had begun: its agent may have finished meanwhile.
 func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *journal.Event) error {
 	u.started = open.TS
 	if d := open.Detail; d != nil {
@@ -547,7 +546,7 @@ func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *jou
 		}
 	}
 	start := l.start(u)
-	if l.tools.Away == nil { // else the machine that makes it knows how it ended
+	if l.tools.Away == nil { // otherwise the machine that runs it knows how it ended
 		start.Resumed = resumed(u.lane.runner.Exit, open, end, l.tools.Now())
 	}
 	var err error
@@ -559,14 +558,14 @@ func (l *Loop) adopt(ctx context.Context, stop *stopper, u *unit, open, end *jou
 	return l.execute(ctx, stop, u, start, in)
 }
 
-// start is what the workspace needs to know of a unit.
+// start is what the workspace needs to know about a unit.
 func (l *Loop) start(u *unit) workspace.Start {
 	l.teach(u.lane)
 	return workspace.Start{Before: u.before, Base: u.base, Whole: u.whole, Since: u.since, Users: l.history.UserPaths, Left: l.history.VerifyLeft,
 		Aside: strings.TrimSuffix(u.log, ".log")}
 }
 
-// input is what a unit's attempt is made with.
+// input is the input of a unit's attempt.
 func (l *Loop) input(u *unit, prompt string) attempt.Input {
 	c := l.config
 	in := attempt.Input{All: c.AllChecks, Backend: u.with.Backend, Model: u.with.Model, Promise: c.CompletionPromise, Prompt: prompt, Log: u.log,
@@ -590,7 +589,7 @@ func (l *Loop) input(u *unit, prompt string) attempt.Input {
 	return in
 }
 
-// observe records what an attempt tells of its steps.
+// observe records the steps that an attempt reports.
 func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 	return func(s *attempt.Step) error {
 		l.mu.Lock()
@@ -638,7 +637,7 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 			return l.consulted(u, s)
 		case attempt.Noted:
 			for _, line := range s.Lines {
-				if s.Who != "" && l.missing[line] { // what a look says of each attempt is said once
+				if s.Who != "" && l.missing[line] { // what a look says about every attempt is reported once
 					continue
 				}
 				l.missing[line] = s.Who != ""
@@ -651,7 +650,7 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 	}
 }
 
-// consulted records what an agent came to that a look asks. All that a resumed loop needs of its answer is there: it was paid.
+// consulted records the answer of an agent that a look asked. The event has all that a resumed loop needs: the answer was paid for.
 func (l *Loop) consulted(u *unit, s *attempt.Step) error {
 	with := Choice(s.With)
 	e := agentEnd(l.work.event(journal.LookAnswered, u), *s.Agent, with, maxFinal)
@@ -663,7 +662,7 @@ func (l *Loop) consulted(u *unit, s *attempt.Step) error {
 	return l.record(withNotes(e)...)
 }
 
-// chooser says with what an agent of a look at the unit may run now. Where that ends the run, the attempt ends with it.
+// chooser decides which backend an agent of a look may run with. If that ends the run, the attempt ends with it.
 func (l *Loop) chooser(ctx context.Context, stop *stopper, u *unit) func(context.Context, []attempt.With) (attempt.With, error) {
 	return func(actx context.Context, among []attempt.With) (attempt.With, error) {
 		l.mu.Lock()
@@ -690,7 +689,7 @@ func (l *Loop) chooser(ctx context.Context, stop *stopper, u *unit) func(context
 	}
 }
 
-// nameCheck says which command an event is about.
+// nameCheck sets which command an event is about.
 func nameCheck(e *journal.Event, c attempt.Command) {
 	switch {
 	case c.Criterion:
@@ -703,7 +702,7 @@ func nameCheck(e *journal.Event, c attempt.Command) {
 	}
 }
 
-// undone says what was undone of a unit.
+// undone records what was undone after a unit.
 func (l *Loop) undone(u *unit, lines []string) error {
 	for _, line := range lines {
 		e := l.work.event(journal.Warning, u)
@@ -721,7 +720,7 @@ func (l *Loop) warn(u *unit, message string) error {
 	return l.record(e)
 }
 
-// heal restores what is ours where the attempt changed it: the run's own files, the journal, the locks. who is the part of it that did it.
+// heal restores what is ours and the attempt changed: the run's files, the journal, the locks. who names the part that did it.
 func (l *Loop) heal(u *unit, who string) error {
 	lines, err := l.work.repair(u, who)
 	if err == nil && !l.config.Confined() {
@@ -747,7 +746,7 @@ func (l *Loop) heal(u *unit, who string) error {
 	return l.undone(u, []string{"the " + who + " changed " + l.relative(l.journal.Path()) + ", which was put back"})
 }
 
-// limits names the limit or the request that forbids another attempt, or nil.
+// limits returns the limit or the request that forbids another attempt, or nil.
 func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	if out := stop.asked(ctx); out != nil {
 		return out
@@ -761,11 +760,11 @@ func (l *Loop) limits(ctx context.Context, stop *stopper) *Outcome {
 	return usedUp(l.config, l.tools.Now(), l.history.Cost)
 }
 
-// recordWithNext records an event together with the one that follows it: nothing is lost with it
-// that is not found out again, and a write fewer is a write fewer.
+// recordWithNext records an event together with the one that follows it. It saves a write, and a crash loses nothing that the next run would not find
+// out again.
 func (l *Loop) recordWithNext(e *journal.Event) { l.held = append(l.held, e) }
 
-// record writes events to the journal, takes them into account, and lets the observer hear of them.
+// record writes events to the journal, updates the history, and calls the observer.
 func (l *Loop) record(events ...*journal.Event) error {
 	if len(l.held) > 0 {
 		events = slices.Concat(l.held, events)
@@ -809,7 +808,7 @@ func (l *Loop) write(events []*journal.Event) error {
 
 func (l *Loop) flush() error { return l.saver.flush() }
 
-// finish records the end and saves everything. A cancelled or paused loop is resumed from here.
+// finish records the end and saves everything. A cancelled or paused loop can be resumed from here.
 func (l *Loop) finish(out *Outcome) error {
 	e, err := l.work.ended(out)
 	if err != nil {
@@ -822,7 +821,7 @@ func (l *Loop) finish(out *Outcome) error {
 		return err
 	}
 	for _, ln := range l.lanes {
-		if err := ln.ws.Close(l.history.Open != nil || l.history.Prompt.Open != nil); err != nil { // with one open the next run puts the index back
+		if err := ln.ws.Close(l.history.Open != nil || l.history.Prompt.Open != nil); err != nil { // with an open attempt the next run restores the index
 			return err
 		}
 	}
@@ -834,7 +833,7 @@ func (l *Loop) finish(out *Outcome) error {
 	return l.home.ClearRequest(l.state.ID)
 }
 
-// Close releases the loop's files and locks. What was recorded is on the disk before it returns.
+// Close releases the loop's files and locks. What was recorded is on disk before it returns.
 func (l *Loop) Close() error {
 	errs := []error{l.closeLanes()}
 	if l.saver != nil {
@@ -851,7 +850,7 @@ func (l *Loop) Close() error {
 	return errors.Join(append(errs, l.work.close())...)
 }
 
-// relative shows a path the way a person in the project's folder would type it.
+// relative shows a path as a person in the project's folder would type it.
 func (l *Loop) relative(path string) string {
 	if rel, err := filepath.Rel(l.root, path); err == nil {
 		return rel
@@ -867,7 +866,7 @@ func hostname() string {
 	return h
 }
 
-// redactEvent masks what an event says in the words of others.
+// redactEvent masks secrets in the words of others within an event.
 func redactEvent(m *redact.Redactor, e *journal.Event) {
 	if m == nil {
 		return

@@ -28,36 +28,36 @@ import (
 	"descartes/verify"
 )
 
-// Gate is the rule that ends a prompt loop. It is one of package gate, a pointer: what it knows encodes
-// to JSON, is kept in the journal with each iteration, and is given back to it when the loop is resumed.
+// Gate is the rule that ends a prompt loop: one of package gate, as a pointer. Its state encodes to JSON, is recorded in the journal with each
+// iteration, and is restored when the loop is resumed.
 type Gate interface {
 	Decide(gate.Facts) gate.Decision
 	Instructions() string
 }
 
-// Iteration is one iteration of a prompt loop, repeated or not.
+// Iteration is one iteration of a prompt loop, or one try of a repeated iteration.
 type Iteration struct {
 	Number  int // from 1
 	Max     int
-	Try     int    // from 1; more than 1 where the iteration is repeated
-	Next    string // what the iteration before it, or the gate, has to tell the agent
-	Failing bool   // the verify command did not pass when it was run last
+	Try     int    // from 1; higher if the iteration is repeated
+	Next    string // what the iteration before it, or the gate, tells the agent
+	Failing bool   // the last run of the verify command did not pass
 
-	// of one that has ended
+	// set after it has ended
 	Facts   gate.Facts
 	Watched bool // Facts.Changed is known
 
-	slot    *workspace.Slot // that it runs in; nil: the user's tree
-	seen    bool            // the slot is seen in the place of the project
-	base    gitops.Tree     // the tree before what its commit is to hold
+	slot    *workspace.Slot // slot it runs in; nil: the user's tree
+	seen    bool            // a sandbox mounts the slot at the project's path
+	base    gitops.Tree     // the tree that its commit is compared with
 	edits   map[string]int
 	file    []byte // .loop/state.json as the agent left it
 	commit  string
 	ref     string // of the checkpoint
-	refused string // why git did not take the commit, where the iteration can be repeated
+	refused string // why git rejected the commit, if the iteration can be repeated
 }
 
-// At is where a file of the project lies for the iteration: in its slot, or there.
+// At is the path of a project's file for the iteration, in its slot if it has one.
 func (it *Iteration) At(path string) string {
 	if it.slot == nil {
 		return path
@@ -73,18 +73,18 @@ func (it *Iteration) Seen(path string) string {
 	return it.At(path)
 }
 
-// Rules are what makes a prompt loop of one kind differ from another. Plain has none of its own.
+// Rules are what differs between the kinds of prompt loops. Plain has none of its own.
 type Rules interface {
-	Before(*Iteration) *Outcome                // looks whether the iteration may begin; an outcome says that the run ends
-	About() string                             // what the iteration is about, in one line; kept with its start
-	Announce(*Iteration) []string              // what people see before it
-	Adopt(it *Iteration, about string)         // takes over an iteration that a killed run had begun about that, instead of Before
-	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: the settings' prompt with its iteration context
-	Checks(*Iteration) bool                    // whether the verify command is run after it
-	Facts(*Iteration) error                    // completes what the gate gets to know
-	Fails(*Iteration) Failure                  // whether the iteration is to be repeated; what failed is not committed
-	Retries() int                              // how often one iteration is repeated because it failed
-	Apart() bool                               // what it changes is committed without the earlier iterations' work that failed
+	Before(*Iteration) *Outcome                // may the iteration begin? An outcome ends the run
+	About() string                             // the iteration's subject in one line, recorded with its start
+	Announce(*Iteration) []string              // lines shown to people before it
+	Adopt(it *Iteration, about string)         // replaces Before for an iteration that a killed run had begun, with its recorded subject
+	Compose(*Iteration) (text string, ok bool) // the prompt; not ok: use the settings' prompt with its iteration context
+	Checks(*Iteration) bool                    // whether to run the verify command after it
+	Facts(*Iteration) error                    // completes the facts for the gate
+	Fails(*Iteration) Failure                  // whether to repeat the iteration; failed work is not committed
+	Retries() int                              // how often one iteration is repeated after a failure
+	Apart() bool                               // commit its changes without those of earlier failed iterations
 	Subject(*Iteration) (line string)          // first line of the commit message; "": the settings' template
 }
 
@@ -103,33 +103,33 @@ func (Plain) Retries() int                      { return 0 }
 func (Plain) Apart() bool                       { return false }
 func (Plain) Subject(*Iteration) string         { return "" }
 
-// Failure is why an iteration is to be repeated, and how the run ends where that was done often enough.
+// Failure is why an iteration is repeated, and how the run ends once it has been repeated often enough.
 type Failure struct {
 	Reason string // "" for none
 	Ending journal.Ending
 }
 
-// PromptJob is a prompt made ready to be repeated.
+// PromptJob is a prompt ready to be repeated.
 type PromptJob struct {
 	Dir    string // where the agent works
 	Kind   string // prompt, plan, build
 	Config Config
-	Gate   Gate  // nil: the first iteration that ends with exit status 0 ends the loop
+	Gate   Gate  // nil: the first iteration that exits with status 0 ends the loop
 	Rules  Rules // nil: Plain
-	Watch  bool  // look at what each iteration changes, also where nothing is committed
-	Yes    bool  // a person's answer to what the gate waits with, or begins with
+	Watch  bool  // record what each iteration changes, even if nothing is committed
+	Yes    bool  // a person's answer to the gate's question
 }
 
-// promptWork is the work of a run that repeats a prompt: a chain of iterations, each of which waits for the one before it.
+// promptWork runs a prompt: a chain of iterations, each of which waits for the one before.
 type promptWork struct {
 	*Loop
 	job      *PromptJob
 	hand     string   // text of the handoff file
-	notes    []string // what a person should know, once the journal is open
+	notes    []string // for a person, once the journal is open
 	fileLock *lock    // of .loop/state.json, for a criteria gate
 }
 
-// begin makes the job the work of a run.
+// begin returns the job as the work of a run.
 func (j *PromptJob) begin(l *Loop, opt StartOptions) work {
 	l.config = &j.Config
 	if j.Rules == nil {
@@ -157,7 +157,7 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 		return "", err
 	}
 	w.locks = append(w.locks, k)
-	if opt.Resume != "" { // read under its lock: another may have resumed it meanwhile
+	if opt.Resume != "" { // read under its lock: another process may have resumed it meanwhile
 		st, err := LoadState(path)
 		if err != nil {
 			return "", err
@@ -175,7 +175,7 @@ func (w *promptWork) choose(ctx context.Context, opt StartOptions) (path string,
 	return path, w.sign()
 }
 
-// replay takes the journal of an earlier run into account. The state file's summaries count where the journal does not reach back that far.
+// replay takes in the journal of an earlier run. For iterations before the journal began, the state file's summaries count.
 func (w *promptWork) replay(ctx context.Context, events []journal.Event) error {
 	if n := int64(len(events)); n > 0 && n < w.state.Seq {
 		return &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
@@ -217,16 +217,16 @@ func (w *promptWork) place() (dir string, fixed []string) {
 	return w.job.Dir, settingsFiles(w.config, w.root)
 }
 
-// watches reports whether what an iteration changes is looked at.
+// watches reports whether an iteration's changes are recorded.
 func (w *promptWork) watches() bool {
 	return w.tools.Repo != nil && (w.job.Watch || w.config.Git.AutoCommit || w.config.NeedsLab() || w.config.Guards() || w.config.Reviews() != "")
 }
 
-// treeWait is how long an iteration waits for the others that look at the working tree or commit in it.
+// treeWait is how long an iteration waits for others that read the working tree or commit in it.
 const treeWait = 60 * time.Second
 
-// Enter does something with the working tree that no other loop may do at the same time. A loop over a tag has
-// the tree for as long as it runs: then it is named, and nothing is done.
+// Enter calls do while no other loop uses the working tree. A loop over a tag uses it for its whole run: then busy names that loop and do is not
+// called.
 func (w *promptWork) Enter(ctx context.Context, do func() error) (busy string, err error) {
 	path := treeLock(w.tools.Repo.Dir())
 	if who, held := live(path); held && who.Tag != "" {
@@ -245,7 +245,7 @@ func (w *promptWork) Enter(ctx context.Context, do func() error) (busy string, e
 	return "", errors.Join(err, k.release())
 }
 
-// Alone reports whether no other loop over a prompt works in the project.
+// Alone reports whether no other prompt loop works in the project.
 func (w *promptWork) Alone() bool {
 	all, err := w.home.List()
 	return err == nil && !slices.ContainsFunc(all, func(s Saved) bool {
@@ -253,21 +253,21 @@ func (w *promptWork) Alone() bool {
 	})
 }
 
-// opening notes what the user has not committed, and keeps it. What an interrupted iteration left counts as its own,
-// as does what every iteration left where none commits: it looks the same as later changes by hand.
+// opening records and keeps what the user has not committed. What an interrupted iteration left counts as the loop's own, and so does what every
+// iteration left if none commits: it cannot be distinguished from later changes by hand.
 func (w *promptWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
-	if fresh && w.resumed { // the state file is all that there is
+	if fresh && w.resumed { // the state file is all there is
 		e.Iteration = w.state.Iteration
 	}
 	if w.tools.Repo == nil || w.config.Slots() > 0 || w.history.Prompt.Open != nil || w.resumed && !w.config.Git.AutoCommit {
 		return nil
 	}
-	_, err := w.Enter(ctx, func() (err error) { // elsewhere whose is whose is not known
+	_, err := w.Enter(ctx, func() (err error) { // otherwise it is unknown whose changes these are
 		if e.UserPaths, err = w.tools.Repo.Dirty(ctx); err != nil {
 			return gitErr("look for uncommitted changes", err)
 		}
 		e.UserPaths = slices.DeleteFunc(e.UserPaths, ours)
-		if b := &w.history.Prompt; b.Owed != "" && b.Last != nil && b.Last.Tree != "" { // what the last iterations left
+		if b := &w.history.Prompt; b.Owed != "" && b.Last != nil && b.Last.Tree != "" { // left by the last iterations
 			left, err := w.tools.Repo.Changed(ctx, gitops.Tree(b.Owed), gitops.Tree(b.Last.Tree))
 			if err != nil {
 				return gitErr("look for what the last iterations left", err)
@@ -300,24 +300,24 @@ func (w *promptWork) opened(bool) error {
 	return nil
 }
 
-// note warns of something that is no single attempt's.
+// note records a warning that belongs to no single attempt.
 func (w *promptWork) note(message string) error {
 	return w.record(&journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: message})
 }
 
-// final: the gate, or the promise, has ended it.
+// final reports whether the gate, or the promise, ended the run.
 func (w *promptWork) final(out *Outcome) bool { return out.Ending.Final() }
 
 func (w *promptWork) testable() bool { return w.history.Iteration == 0 }
 
-// recover brings the iteration to its end that a killed run had begun, and lets the gate speak before another.
+// recover finishes the iteration that a killed run had begun, and asks the gate before another starts.
 func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	if open := w.history.Prompt.Open; open != nil {
 		u := w.iteration(ln, open.Iteration, open.Attempt)
 		u.before = gitops.Tree(open.Tree)
 		u.it.base, u.with, u.since = u.before, w.config.Choices(nil)[0], w.history.Prompt.Since
 		w.job.Rules.Adopt(u.it, open.Title)
-		if open.Slot != ln.number() { // its slot is in use by others
+		if open.Slot != ln.number() { // another run uses its slot
 			end := w.event(journal.IterationFinished, u)
 			end.Decision, end.Tree, end.Reason, end.Detail = journal.CutShort, open.Tree, "the run was interrupted, and continues in another slot", &journal.Detail{End: string(agent.Cancelled)}
 			if err := w.ends(end); err != nil {
@@ -334,7 +334,7 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Out
 			if out != nil || err != nil {
 				return out, err
 			}
-		case len(u.res.Work.Changed) > 0: // the run that resumes does not have to stop
+		case len(u.res.Work.Changed) > 0: // the run that resumes need not stop
 			if err := w.note("the interrupted iteration left changes, which the next one continues from: " + workspace.Paths(u.res.Work.Changed)); err != nil {
 				return nil, err
 			}
@@ -343,12 +343,12 @@ func (w *promptWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Out
 	return w.beginGate(ctx, stop, ln)
 }
 
-// iteration is the unit of an iteration.
+// iteration returns the unit of an iteration.
 func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	b := &w.history.Prompt
 	it := &Iteration{Number: number, Try: try, Max: w.config.MaxIterations, Next: joinText(b.Next...), Failing: b.Failing}
 	u := &unit{lane: ln, it: it, number: try, log: w.home.IterationLog(w.state.ID, number, try)}
-	if ln.slot != nil { // it begins with what is committed, or where the last one left what no commit holds
+	if ln.slot != nil { // start from the last commit, or from what the last iteration left uncommitted
 		it.slot, it.seen = ln.slot, w.tools.Shown
 		if u.base, u.before = w.trunk.merged.Tree, w.trunk.merged.Tree; b.Owed != "" {
 			u.before = gitops.Tree(b.Last.Tree)
@@ -357,7 +357,7 @@ func (w *promptWork) iteration(ln *lane, number, try int) *unit {
 	return u
 }
 
-// next is the iteration that follows, or the last one again.
+// next returns the next iteration, or the last one again.
 func (w *promptWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error) {
 	if out := w.limits(ctx, stop); out != nil {
 		return nil, out, nil
@@ -371,7 +371,7 @@ func (w *promptWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, 
 
 func (w *promptWork) sitsOut(*unit, *Outcome) bool { return false }
 
-// limit: too many iterations, or too many crashes in a row.
+// limit returns an outcome after too many iterations, or too many crashes in a row.
 func (w *promptWork) limit() *Outcome {
 	b := &w.history.Prompt
 	switch n := w.config.MaxIterations; {
@@ -383,7 +383,7 @@ func (w *promptWork) limit() *Outcome {
 	return nil
 }
 
-// mostCrashes is how many iterations in a row may end by the agent's crash where the breaker's setting says nothing.
+// mostCrashes is how many iterations in a row may crash if the breaker's setting says nothing.
 const mostCrashes = 5
 
 func iterations(n int) string {
@@ -393,10 +393,9 @@ func iterations(n int) string {
 	return fmt.Sprintf("%d iterations", n)
 }
 
-// spec is the text that an iteration's agent is given: what a person chose for it, else the composed
-// one with the handoff and what reviews advise.
+// spec is the text for an iteration's agent: the one a person chose, else the composed one with the handoff and the reviews' advice.
 func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Outcome, err error) {
-	if u.lane.slot != nil { // the rules look at what lies there
+	if u.lane.slot != nil { // the rules read the slot's files
 		if _, err := w.prepare(ctx, u.lane, w.start(u)); err != nil {
 			return s, nil, err
 		}
@@ -405,7 +404,7 @@ func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Ou
 		return s, out, nil
 	}
 	apart := w.job.Rules.Apart()
-	if owed := w.history.Prompt.Owed; w.config.Git.AutoCommit && owed != "" && w.watches() && !apart { // what no commit holds so far is part of its work
+	if owed := w.history.Prompt.Owed; w.config.Git.AutoCommit && owed != "" && w.watches() && !apart { // what no commit contains yet is part of its work
 		u.base, u.whole = gitops.Tree(owed), true
 	} else {
 		u.base = u.before
@@ -431,7 +430,7 @@ func (w *promptWork) spec(ctx context.Context, u *unit) (s specbuild.Spec, _ *Ou
 	return s, nil, nil
 }
 
-// compose makes the text of an iteration by its rules, or of the settings' prompt.
+// compose builds the text of an iteration from its rules, or from the settings' prompt.
 func (w *promptWork) compose(it *Iteration) string {
 	if text, ok := w.job.Rules.Compose(it); ok {
 		return text
@@ -453,7 +452,7 @@ func (w *promptWork) compose(it *Iteration) string {
 	return joinText(append(parts, it.Next)...) + "\n"
 }
 
-// begun says what an iteration is about.
+// begun records an iteration's subject.
 func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Type = journal.IterationStarted
 	if u.it.base = u.base; u.it.base == "" {
@@ -463,7 +462,7 @@ func (w *promptWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Title, first.Lines = w.job.Rules.About(), w.job.Rules.Announce(u.it)
 	if c := w.criteria(); c != nil {
 		first.Lines = append(first.Lines, c.Before(u.it.Number, u.it.Max, w.costSoFar()))
-		if err := w.putLoopFile(w.agentDir(), w.loopFileText(c)); err != nil { // in a slot that was cleaned
+		if err := w.putLoopFile(w.agentDir(), w.loopFileText(c)); err != nil { // the slot was cleaned
 			w.held = append(w.held, &journal.Event{Type: journal.Warning, Iteration: w.history.Iteration, Message: err.Error()})
 		}
 	}
@@ -477,7 +476,7 @@ func beside(loop string) string {
 	return "loop " + loop + " works in this tree: this iteration's changes mix with its own, and this loop does not commit them"
 }
 
-// costSoFar is what the loop has cost so far; nil where that is unknown.
+// costSoFar is the loop's cost so far; nil if unknown.
 func (w *promptWork) costSoFar() *float64 {
 	if w.history.Cost.Runs == 0 {
 		return new(float64)
@@ -485,11 +484,11 @@ func (w *promptWork) costSoFar() *float64 {
 	return w.history.Cost.USD
 }
 
-// inputs names nothing: receipts are of tasks.
+// inputs is nil: receipts are about tasks.
 func (w *promptWork) inputs(*unit, string) *journal.Inputs { return nil }
 
 func (w *promptWork) input(u *unit, in *attempt.Input) {
-	number := 0 // of an agent that is asked before the first one
+	number := 0 // for an agent that is asked before the first iteration
 	if u.it != nil {
 		number = u.it.Number
 		in.Name = fmt.Sprintf("iteration %d %d", number, u.it.Try)
@@ -499,21 +498,21 @@ func (w *promptWork) input(u *unit, in *attempt.Input) {
 	}
 	in.Always = true
 	w.askReview(u, in)
-	if u.it != nil && len(w.history.Attempts) > 0 { // what an earlier iteration did to the checks counts, committed or not
+	if u.it != nil && len(w.history.Attempts) > 0 { // what earlier iterations did to the checks counts, committed or not
 		in.Base = gitops.Tree(w.history.Attempts[0].Before)
 	}
-	in.Env = append(in.Env, "DESCARTES_ITERATION="+strconv.Itoa(number), "DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE=") // not those of a loop that we run in
-	if in.Keep = w.config.ContinueSession; in.Keep && u.with.Backend == w.config.Backend.Type {                                                      // another knows nothing of that conversation
+	in.Env = append(in.Env, "DESCARTES_ITERATION="+strconv.Itoa(number), "DESCARTES_TAG=", "DESCARTES_TASK_ID=", "SCUD_TASK_ID=", "DESCARTES_WAVE=") // not those of a loop that started this one
+	if in.Keep = w.config.ContinueSession; in.Keep && u.with.Backend == w.config.Backend.Type {                                                      // another backend does not know that conversation
 		goOn(in, w.history.Prompt.Session)
 	}
-	if c := w.criteria(); c != nil { // what the commands that are bound to criteria say outranks the agent's word
+	if c := w.criteria(); c != nil { // commands bound to criteria outrank the agent's word
 		for _, cmd := range c.Commands() {
 			in.Checks = append(in.Checks, attempt.Command{Check: verify.Check{Name: cmd.Name, Run: cmd.Run}, Criterion: true})
 		}
 	}
 }
 
-// event begins an event about an iteration.
+// event starts an event about an iteration.
 func (w *promptWork) event(what journal.Type, u *unit) *journal.Event {
 	e := &journal.Event{Type: what, Iteration: w.history.Iteration, Attempt: max(1, w.history.Prompt.Try)}
 	if u.it != nil {
@@ -524,8 +523,8 @@ func (w *promptWork) event(what journal.Type, u *unit) *journal.Event {
 
 func (w *promptWork) waits(_ *unit, e *journal.Event) { e.Iteration = w.history.Iteration }
 
-// repair takes what the agent wrote into .loop/state.json, and restores the file from before the iteration, so that
-// it is no change and in no commit, whatever git's settings say about it.
+// repair reads what the agent wrote into .loop/state.json, and restores the file from before the iteration, so that it is in no change and no commit,
+// whatever git's settings say.
 func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 	if w.criteria() == nil || u.it == nil {
 		return nil, nil
@@ -536,12 +535,12 @@ func (w *promptWork) repair(u *unit, who string) ([]string, error) {
 	return nil, w.writeLoopFile()
 }
 
-// conclude commits what an iteration changed, asks the gate about it, records its end, and says whether the run ends with it.
+// conclude commits what an iteration changed, asks the gate, records the end, and returns an outcome if the run ends.
 func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
 	it, res := u.it, &u.res
-	if v := res.Verify; v != nil && v.Cancelled { // it says nothing of the work
+	if v := res.Verify; v != nil && v.Cancelled { // it says nothing about the work
 		res.Verify, res.Agent.End, res.Agent.Reason = nil, agent.Cancelled, v.Reason()
-	} else if res.Verdict == verify.Cancelled && res.Agent.End == agent.Finished { // nor does a look that was stopped
+	} else if res.Verdict == verify.Cancelled && res.Agent.End == agent.Finished { // neither does a look that was stopped
 		res.Agent.End, res.Agent.Reason = agent.Cancelled, res.Reason
 	}
 	if err := w.countEdits(u); err != nil {
@@ -572,7 +571,7 @@ func (w *promptWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Out
 	return out, err
 }
 
-// facts are what the gate gets to know.
+// facts are what the gate sees.
 func (w *promptWork) facts(u *unit) gate.Facts {
 	res := &u.res
 	f := gate.Facts{Iteration: u.it.Number, Final: res.Agent.Final, OutputBytes: res.Agent.Bytes, Now: w.tools.Now(), CostUSD: w.history.Cost.USD,
@@ -605,7 +604,7 @@ func (w *promptWork) facts(u *unit) gate.Facts {
 	return f
 }
 
-// countEdits counts the edits of each file, for the gate that looks at them. What cannot be read is not known.
+// countEdits counts the edits of each file, for gates that use them. Unreadable files are not counted.
 func (w *promptWork) countEdits(u *unit) error {
 	if w.criteria() == nil {
 		return nil
@@ -624,13 +623,12 @@ func (w *promptWork) countEdits(u *unit) error {
 	return nil
 }
 
-// ours reports whether a path is below .loop, which is the loop's own and nobody's work.
+// ours reports whether a path is below .loop, which belongs to the loop and is nobody's work.
 func ours(path string) bool {
 	return strings.HasPrefix(path, loopDir+"/") || strings.Contains(path, "/"+loopDir+"/")
 }
 
-// commit commits what an iteration changed and nothing else. One that a dead loop had made is found to leave
-// nothing to commit.
+// commit commits what an iteration changed and nothing else. If a dead loop made that commit already, nothing is left to commit.
 func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	work := &u.res.Work
 	if !w.config.Git.AutoCommit || work.After == "" || work.After == u.it.base {
@@ -673,8 +671,8 @@ func (w *promptWork) commit(ctx context.Context, stop *stopper, u *unit) error {
 	return err
 }
 
-// commitSlot commits what an iteration changed in its slot, once it is verified, and has the user's branch follow.
-// The next iteration continues from what is not verified.
+// commitSlot commits what an iteration changed in its slot, once it is verified, and moves the user's branch. The next iteration continues from what
+// is not verified.
 func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) error {
 	if u.res.Agent.End != agent.Finished || !u.res.Passed() {
 		return nil
@@ -733,7 +731,7 @@ func (w *promptWork) commitSlot(ctx context.Context, stop *stopper, u *unit) err
 	return w.committed(u, made, nil)
 }
 
-// committed notes that a commit holds an iteration's work, and that it is what the next one begins with.
+// committed records that a commit contains an iteration's work, from which the next one starts.
 func (w *promptWork) committed(u *unit, made gitops.Commit, err error) error {
 	if err != nil {
 		return gitErr(fmt.Sprintf("commit iteration %d", u.it.Number), err)
@@ -758,13 +756,13 @@ func (w *promptWork) message(u *unit) string {
 	return strings.TrimSpace(subject) + "\n\n" + strings.Join(w.trailers(u), "\n") + "\n"
 }
 
-// trailers are the lines by which an iteration's commit is known.
+// trailers identify an iteration's commit.
 func (w *promptWork) trailers(u *unit) []string {
 	return []string{"Descartes-Loop: " + w.state.ID, fmt.Sprintf("Descartes-Iteration: %d", u.it.Number)}
 }
 
-// checkpoint keeps what an iteration leaves behind, where the work is of a class that asks for it, the agent
-// committed by itself, or a slot holds what no commit does: below refs/descartes/<loop>/, the start as iteration-0.
+// checkpoint keeps the tree after an iteration as a ref below refs/descartes/<loop>/, the start as iteration-0: if the work is of a class that asks
+// for it, the agent committed by itself, or a slot has uncommitted work.
 func (w *promptWork) checkpoint(ctx context.Context, u *unit) (err error) {
 	c, work := w.criteria(), &u.res.Work
 	class := c != nil && c.Class.Checkpoint()
@@ -794,7 +792,7 @@ func (w *promptWork) checkpoint(ctx context.Context, u *unit) (err error) {
 	return err
 }
 
-// askGate asks the gate about an iteration, records its end, and says whether the run ends with it.
+// askGate asks the gate about an iteration, records its end, and returns an outcome if the run ends.
 func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
 	res := &u.res
 	end := w.event(journal.IterationFinished, u)
@@ -820,7 +818,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		return nil, err
 	}
 	switch res.Agent.End {
-	case agent.Limited: // uses up no iteration
+	case agent.Limited: // does not count as an iteration
 		end.Decision, end.Next = journal.NoQuota, u.it.Next
 		return w.recordIteration(u, end)
 	case agent.Cancelled:
@@ -831,7 +829,7 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 		return w.recordIteration(u, end)
 	}
 	if troubled {
-		if why := roomFor(w.config, w.tools.Free, w.root); why != "" { // nothing can be said of the agent
+		if why := roomFor(w.config, w.tools.Free, w.root); why != "" { // a full disk says nothing about the agent
 			end.Decision = journal.CutShort
 			return &Outcome{Ending: journal.DiskFull, Message: why}, w.ends(end)
 		}
@@ -872,11 +870,11 @@ func (w *promptWork) askGate(ctx context.Context, stop *stopper, u *unit) (*Outc
 	return w.answered(ctx, d, by)
 }
 
-// maxChanged bounds the changed paths that the journal keeps of an iteration.
+// maxChanged limits the changed paths of an iteration in the journal.
 const maxChanged = 100
 
-// question is what the agent asks and waits for: one that ended well, claimed nothing and changed nothing. Asking it again
-// is no use. Where nobody looks at what changes, it has to ask twice in a row.
+// question returns the agent's open question: it ended well, claimed nothing and changed nothing, so running it again is useless. If changes are not
+// recorded, it has to ask twice in a row.
 func (w *promptWork) question(u *unit) string {
 	if o := u.res.Objection; o != nil && o.Ask {
 		return tail(o.Question(), maxWords)
@@ -896,7 +894,7 @@ func (w *promptWork) ends(end *journal.Event) error {
 	return w.flush()
 }
 
-// recordIteration records an iteration's end, and says whether its provider ends the run with it.
+// recordIteration records an iteration's end, and returns an outcome if its provider ends the run.
 func (w *promptWork) recordIteration(u *unit, end *journal.Event) (*Outcome, error) {
 	if err := w.ends(end); err != nil {
 		return nil, err
@@ -904,11 +902,11 @@ func (w *promptWork) recordIteration(u *unit, end *journal.Event) (*Outcome, err
 	return w.backoff.over(w.config.Choices(nil), w.teller(u))
 }
 
-// repeats has an iteration done again under its number where it failed by a passing fault of the provider, or
-// where its rules say that it failed. done says that the iteration is over with this.
+// repeats repeats an iteration under the same number if the provider had a passing fault, or if its rules call it failed. done says that the
+// iteration ends here.
 func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool, _ error) {
 	f, most, failed := w.fails(u), w.job.Rules.Retries(), w.history.Prompt.Failed
-	if end.Detail.Transient() { // how often is the backoff's to say
+	if end.Detail.Transient() { // the backoff decides how often
 		f.Reason, most = u.res.Agent.Reason, math.MaxInt
 	}
 	if f.Reason == "" || failed >= most && f.Ending == "" {
@@ -926,7 +924,7 @@ func (w *promptWork) repeats(u *unit, end *journal.Event) (_ *Outcome, done bool
 	return out, true, err
 }
 
-// fails is what the rules make of an iteration, or of git's refusal to commit it.
+// fails is the rules' verdict on an iteration, or on git's rejection of its commit.
 func (w *promptWork) fails(u *unit) Failure {
 	if u.it.refused != "" {
 		return Failure{u.it.refused, journal.GitRefused}
@@ -950,7 +948,7 @@ func (w *promptWork) failureText(u *unit) string {
 	return fmt.Sprintf("After the last iteration `%s` did not pass (%s). The end of its output:\n\n%s", v.Command, v.Reason(), fenced(v.Tail))
 }
 
-// fenced is the end of a text as a block of code.
+// fenced returns the end of a text as a block of code.
 func fenced(text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {
@@ -959,7 +957,7 @@ func fenced(text string) string {
 	return fmt.Sprintf("%s\n%s\n%s\n", fence, strings.TrimRight(tail(text, maxWords), "\n"), fence)
 }
 
-// joinText joins parts of a prompt, a blank line between them.
+// joinText joins parts of a prompt with blank lines.
 func joinText(parts ...string) string {
 	var out []string
 	for _, p := range parts {
@@ -970,7 +968,7 @@ func joinText(parts ...string) string {
 	return strings.Join(out, "\n\n")
 }
 
-// reviewed is the unit of the last iteration where it failed and was not reviewed.
+// reviewed returns the last iteration's unit if it failed and was not reviewed.
 func (w *promptWork) reviewed(next *unit) *unit {
 	b := &w.history.Prompt
 	if !w.config.AutoTune || b.Last == nil || b.Reviewed == b.Last.Iteration || !b.Troubled {
@@ -982,7 +980,7 @@ func (w *promptWork) reviewed(next *unit) *unit {
 	return u
 }
 
-// review is what a review of it is shown, and where what it changes is kept.
+// review is what a reviewer of it sees, and the ref that keeps what the reviewer changes.
 func (w *promptWork) review(ctx context.Context, u *unit, now gitops.Tree) (r specbuild.Review, ref string, err error) {
 	b := &w.history.Prompt
 	if b.Base != "" && now != "" {
@@ -990,13 +988,13 @@ func (w *promptWork) review(ctx context.Context, u *unit, now gitops.Tree) (r sp
 			return r, "", gitErr("look at the work of the last iteration", err)
 		}
 	}
-	kept, _ := plainfile.Read("", w.home.keptPrompt(w.state.ID, u.it.Number, u.it.Try), maxKept) // without it the rest has to do
+	kept, _ := plainfile.Read("", w.home.keptPrompt(w.state.ID, u.it.Number, u.it.Try), maxKept) // without it the rest must do
 	r.Name, r.Spec, r.Earlier = fmt.Sprintf("iteration %d of a prompt", u.it.Number), string(kept), w.history.Refinements[""]
 	r.Failure = specbuild.Failure{Attempt: u.it.Number, Verdict: string(b.Last.Decision), Reason: cmp.Or(b.Last.Reason, b.Last.Message), Output: b.Last.Next, Words: b.Words}
 	return r, fmt.Sprintf("refs/descartes/%s/review-%d", w.state.ID, u.it.Number), nil
 }
 
-// endRun says where the work lies that a slot holds and no commit.
+// endRun says where a slot's uncommitted work is.
 func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error) error {
 	b := &w.history.Prompt
 	if err != nil || w.trunk == nil || b.Owed == "" || b.Open != nil || b.Last.Ref == "" {
@@ -1007,7 +1005,7 @@ func (w *promptWork) endRun(_ context.Context, _ *stopper, _ *Outcome, err error
 
 func (w *promptWork) ending() Outcome { return Outcome{} }
 
-// ended says the ending in the words of a prompt loop's state file, which knows one for all errors.
+// ended names the ending in the words of a prompt loop's state file, which has one for all errors.
 func (w *promptWork) ended(out *Outcome) (*journal.Event, error) {
 	word := out.Ending
 	if word == journal.AgentUnusable || word == journal.GitRefused {
@@ -1060,8 +1058,7 @@ func (w *promptWork) close() error {
 	return w.fileLock.release()
 }
 
-// IterationContext tells the agent of a later iteration where it stands. Without a promise it says nothing of
-// one.
+// IterationContext tells the agent of a later iteration where it stands. Without a promise it mentions none.
 func IterationContext(iteration, most int, promise string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\nITERATION CONTEXT:\n- This is iteration %d of %d\n", iteration, most)
@@ -1073,8 +1070,8 @@ func IterationContext(iteration, most int, promise string) string {
 	return b.String()
 }
 
-// MostBeside is the most bytes that the prompt of an iteration has beside the settings' own: where it stands,
-// and how the verification failed. What a gate has to tell is not bounded.
+// MostBeside is the largest size, in bytes, of what is added to the settings' prompt: where the iteration stands, and how the verification failed.
+// What a gate adds has no limit.
 func MostBeside(c Config) int {
 	n := 2
 	if c.IterationContext {

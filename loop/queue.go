@@ -14,7 +14,7 @@ import (
 	"descartes/specbuild"
 )
 
-// Queue chooses among the job's ready tasks for so many slots. durations are those of Durations, or nil.
+// Queue picks among the job's ready tasks for that many slots. durations come from Durations, or are nil.
 func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Queue {
 	var prints []scheduler.Footprint
 	for _, id := range j.Graph.Leaves() {
@@ -33,7 +33,7 @@ func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Qu
 		Forecast: scheduler.NewForecast(prints), RespectScope: j.Config.RespectScope})
 }
 
-// durations are what the tasks of a run took so far, all attempts of a task together.
+// durations are how long the tasks of a run took so far, each with all its attempts.
 func durations(h *journal.State) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for _, a := range h.Attempts {
@@ -44,7 +44,7 @@ func durations(h *journal.State) map[string]time.Duration {
 	return out
 }
 
-// order is the queue of a run with slots. What tasks took in the tag's last loop counts where this one is new.
+// order returns the queue of a run with slots. A new run uses the durations of the tag's last loop.
 func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 	took := map[string]time.Duration{}
 	last, err := w.home.LastOf(w.state.Tag)
@@ -60,7 +60,7 @@ func (w *tagWork) order(slots int) (*scheduler.Queue, error) {
 	return w.job.Queue(slots, took), nil
 }
 
-// next is the unit that a lane runs: the next attempt at the task that it has, or at the task to do first of those that are ready.
+// next returns the unit a lane runs next: the next attempt at its task, or the first attempt at the most urgent ready task.
 func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Outcome, error) {
 	for {
 		if ln.task == "" {
@@ -74,7 +74,7 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 			return nil, out, nil
 		}
 		if n := w.config.Scud.MaxTotalIterations; n > 0 && w.history.Iteration+w.beginning() >= n {
-			return nil, nil, nil // the last ones are others'
+			return nil, nil, nil // other lanes have the last tasks
 		}
 		if ln.task != "" {
 			if err := w.enter(w.job.Graph.Wave(ln.task)); err != nil {
@@ -111,8 +111,8 @@ func (w *tagWork) next(ctx context.Context, stop *stopper, ln *lane) (*unit, *Ou
 	}
 }
 
-// pass skips the waves in which nothing is left to do, and commits what is verified of them. Held tasks are reported.
-// A commit of slots includes finished work of later waves.
+// pass skips waves with nothing left to do, and commits what they have verified. It reports held tasks. In slots a commit includes finished work of
+// later waves.
 func (w *tagWork) pass(ctx context.Context, stop *stopper, ln *lane) error {
 	waves := w.job.Graph.Waves()
 	for i := w.passed; i < len(waves) && !w.beyond(waves[i]); i++ {
@@ -128,17 +128,17 @@ func (w *tagWork) pass(ctx context.Context, stop *stopper, ln *lane) error {
 		if w.scope.Step && w.entered == 0 && len(w.history.WaveCommits) > commits { // that was the step
 			w.entered = waves[i].Number
 		}
-		w.passed = max(w.passed, i+1) // somebody else may have come here meanwhile
+		w.passed = max(w.passed, i+1) // another lane may have come here meanwhile
 	}
 	return nil
 }
 
-// beyond reports whether a wave comes after the one that a step does.
+// beyond reports whether a wave is after the one that a step runs.
 func (w *tagWork) beyond(wave scheduler.Wave) bool {
 	return w.scope.Step && w.entered > 0 && wave.Number > w.entered
 }
 
-// open reports whether something is left to do for a task, now or when others are done. A held one is reported once.
+// open reports whether a task can still run, now or once others are done. A held task is reported once.
 func (w *tagWork) open(id string) (bool, error) {
 	g := w.job.Graph
 	switch s, cause := g.State(id); s {
@@ -158,9 +158,8 @@ func (w *tagWork) open(id string) (bool, error) {
 	return false, nil
 }
 
-// pick chooses among the ready tasks that no lane has, "" where there is none. In the user's tree, with a barrier and in a step a wave is passed
-// before the next one begins; the first in the order of the list goes first in the user's tree, elsewhere the most urgent. A task that was put
-// off comes after all others.
+// pick returns a ready task that no lane has, or "". In the user's tree, with a barrier and in a step, each wave is finished before the next begins.
+// In the user's tree the first task of the list goes first, in slots the most urgent one. A postponed task comes last.
 func (w *tagWork) pick(ln *lane) (string, error) {
 	if id := w.wanted(); id != "" {
 		return id, nil
@@ -205,13 +204,13 @@ func (w *tagWork) pick(ln *lane) (string, error) {
 	return w.first(ready)
 }
 
-// waitsForQuota reports whether a task would wait in its lane, where there are several.
+// waitsForQuota reports whether a task would wait for a quota while other lanes exist.
 func (w *tagWork) waitsForQuota(id string) bool {
 	t, _ := w.job.Graph.Task(id)
 	return w.trunk != nil && !w.backoff.free(w.config.Choices(t))
 }
 
-// sitsOut has the others go on where the accounts of a unit's task are out of quota for longer than the run may wait.
+// sitsOut lets the other tasks continue if the accounts of a unit's task are out of quota for longer than the run may wait.
 func (w *tagWork) sitsOut(u *unit, out *Outcome) bool {
 	if out.Ending != journal.QuotaUsedUp || w.config.OnLimit == OnLimitStop || w.trunk == nil || u.round != nil {
 		return false
@@ -223,7 +222,7 @@ func (w *tagWork) sitsOut(u *unit, out *Outcome) bool {
 	return true
 }
 
-// firstBack is the end of a run of which only tasks are left that sit out: it can go on when the first of them can.
+// firstBack is the end of a run whose remaining tasks all sit out: it can be resumed when the first of them has quota again.
 func (w *tagWork) firstBack() *Outcome {
 	return slices.MinFunc(slices.Collect(maps.Values(w.quota)), func(a, b *Outcome) int { return a.Until.Compare(b.Until) })
 }
@@ -233,7 +232,7 @@ func (w *tagWork) taken(id string) bool {
 	return slices.ContainsFunc(w.lanes, func(ln *lane) bool { return ln.task == id })
 }
 
-// beginning is how many lanes are about to begin an attempt.
+// beginning counts the lanes that are about to begin an attempt.
 func (w *tagWork) beginning() (n int) {
 	for _, ln := range w.lanes {
 		if ln.unit != nil && !ln.unit.begun {
@@ -243,8 +242,8 @@ func (w *tagWork) beginning() (n int) {
 	return n
 }
 
-// first is the most urgent of some ready tasks, "" where each of them has to wait. A task that waits because it is
-// likely to change the same files as a running one is reported once.
+// first returns the most urgent ready task, or "" if all must wait. A task that waits because it will likely change the same files as a running one
+// is reported once.
 func (w *tagWork) first(ready []string) (string, error) {
 	if len(ready) == 0 {
 		return "", nil
@@ -269,7 +268,7 @@ func (w *tagWork) first(ready []string) (string, error) {
 			break
 		}
 	}
-	if id == "" && len(now.Running) == 0 { // only others than these meet any
+	if id == "" && len(now.Running) == 0 { // nothing runs that they could clash with
 		id = ready[0]
 	}
 	for _, x := range w.queue.Waiting(now) {

@@ -19,8 +19,8 @@ import (
 	"descartes/verify"
 )
 
-// recover resumes what a dead loop had begun in a lane. A task that a run in the user's tree was stopped in the
-// middle of goes first: its work is in the tree, and the task's base is what blocking it would restore.
+// recover resumes what a dead loop had begun in a lane. In the user's tree a half-done task goes first: its work is in the tree, and blocking it
+// would restore the task's base.
 func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcome, error) {
 	if ln.tree != nil {
 		ln.task = w.history.Current
@@ -43,9 +43,9 @@ func (w *tagWork) recover(ctx context.Context, stop *stopper, ln *lane) (*Outcom
 	return out, err
 }
 
-// takeUp finishes what a dead loop had begun of a lane's task: an attempt under way is adopted if its agent had
-// finished, else it does not count and its work stays for the next one; verified work is integrated; a task given up
-// is taken back. The lane keeps the task where there is more to do.
+// takeUp finishes what a dead loop had begun of a lane's task. An attempt under way is adopted if its agent had finished; otherwise it does not
+// count, and its work stays for the next one. Verified work is integrated; a given-up task is taken back. The lane keeps the task if there is more to
+// do.
 func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Outcome, err error) {
 	id, begun := ln.task, w.history.Tasks[ln.task]
 	o, number := begun.In(ln.number()), w.history.Begun[id]
@@ -71,7 +71,7 @@ func (w *tagWork) takeUp(ctx context.Context, stop *stopper, ln *lane) (out *Out
 	return out, err
 }
 
-// endOpen ends an attempt that was under way. An outcome says that the run ends here, as it would have.
+// endOpen ends an attempt that was under way. An outcome ends the run, as it would have then.
 func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journal.OpenAttempt) (*Outcome, error) {
 	if err := w.adopt(ctx, stop, u, o.Started, o.Agent); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (w *tagWork) endOpen(ctx context.Context, stop *stopper, u *unit, o *journa
 	return nil, nil
 }
 
-// lost records the end of an attempt whose slot is in use by others.
+// lost records the end of an attempt whose slot another run uses.
 func (w *tagWork) lost(u *unit, started *journal.Event) error {
 	e := w.event(journal.AttemptFinished, u)
 	e.Attempt, e.Round = started.Attempt, started.Round
@@ -103,7 +103,7 @@ func (w *tagWork) lost(u *unit, started *journal.Event) error {
 	return w.record(e)
 }
 
-// finishTask finishes what stands between the end of an attempt and the end of its task.
+// finishTask completes the steps between the end of an attempt and the end of its task.
 func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 	id, h := u.task.ID, w.history
 	for _, v := range h.Verified {
@@ -130,7 +130,7 @@ func (w *tagWork) finishTask(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// revive is the unit that the journal tells of. It fails for a task that the list no longer has.
+// revive returns the unit that the journal describes. ok is false if the list no longer has the task.
 func (w *tagWork) revive(ln *lane, id string, number int) (*unit, bool) {
 	t, ok := w.job.Graph.Task(id)
 	if !ok {
@@ -140,7 +140,7 @@ func (w *tagWork) revive(ln *lane, id string, number int) (*unit, bool) {
 		log: w.home.Log(w.state.ID, id, number), started: w.tools.Now(), with: w.config.Choices(t)[0]}, true
 }
 
-// adopted is the journal's account of an attempt that a killed run had begun.
+// adopted is the journal's record of an attempt that a killed run had begun.
 func adopted(end *journal.Event) *attempt.Adopted {
 	if end == nil || end.Detail == nil {
 		return &attempt.Adopted{}
@@ -149,10 +149,10 @@ func adopted(end *journal.Event) *attempt.Adopted {
 	return &attempt.Adopted{Agent: &res, Changed: end.Detail.Changed}
 }
 
-// resumed is what the workspace needs to know of it.
+// resumed is what the workspace needs to know about it.
 func resumed(exit string, open, end *journal.Event, now time.Time) *workspace.Resumed {
 	r := &workspace.Resumed{Head: gitops.Head{Branch: open.Branch, Hash: open.Head}, Began: open.TS, Ended: now}
-	// Its last process ended when that was recorded; where it was not, the attempt lasted until now.
+	// Its last process ended when that was recorded; without a record, the attempt lasted until now.
 	if fi, err := os.Stat(exit); err == nil && fi.ModTime().After(open.TS) {
 		r.Ended = fi.ModTime()
 	}
@@ -162,14 +162,14 @@ func resumed(exit string, open, end *journal.Event, now time.Time) *workspace.Re
 	return r
 }
 
-// agentEnd makes an event tell how an agent's run ended, with at most words bytes of its last message. What it says is all that a resumed
-// loop knows of the run: see recalled.
+// agentEnd fills an event with how an agent's run ended, and up to words bytes of its last message. A resumed loop knows nothing else about the run:
+// see recalled.
 func agentEnd(e *journal.Event, r agent.Result, with Choice, words int) *journal.Event {
 	e.Type, e.Reason, e.Detail = journal.AgentFinished, r.Reason, agentDetail(r, with, words)
 	return e
 }
 
-// agentDetail is a result as the journal keeps it, with at most words bytes of the last message.
+// agentDetail is a result for the journal, with up to words bytes of the last message.
 func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
 	d := &journal.Detail{End: string(r.End), Cause: string(r.Cause), Code: r.Code, Signal: r.Signal, Claimed: r.Complete, Blocked: r.Blocked,
 		Question: tail(r.Question, maxWords), Notes: slices.Clone(r.Notes[:min(len(r.Notes), maxNotes)]),
@@ -186,8 +186,8 @@ func agentDetail(r agent.Result, with Choice, words int) *journal.Detail {
 	return d
 }
 
-// withNotes are the event of an agent's end and a warning for each note in it. They are written together: a journal
-// that has the first has all of them.
+// withNotes returns the event of an agent's end and a warning for each of its notes. They are written together: a journal that has the first has all
+// of them.
 func withNotes(e *journal.Event) []*journal.Event {
 	events := []*journal.Event{e}
 	for _, note := range e.Detail.Notes {
@@ -197,10 +197,10 @@ func withNotes(e *journal.Event) []*journal.Event {
 	return events
 }
 
-// maxNotes bounds the notes on a run that the journal keeps.
+// maxNotes limits the notes per run in the journal.
 const maxNotes = 20
 
-// recalled is the result of an agent whose end the journal tells.
+// recalled rebuilds an agent's result from its event.
 func recalled(e *journal.Event) agent.Result {
 	d := e.Detail
 	r := agent.Result{End: agent.End(d.End), Cause: agent.Cause(d.Cause), Code: d.Code, Signal: d.Signal, Reason: e.Reason, Complete: d.Claimed,
@@ -218,11 +218,11 @@ func recalled(e *journal.Event) agent.Result {
 	return r
 }
 
-// maxWords bounds, in bytes, what the journal keeps of an agent's last words; its log has all of them.
+// maxWords limits, in bytes, an agent's last words in the journal; its log has all of them.
 const maxWords = 4 << 10
 
-// maxFinal bounds, in bytes, what the journal keeps of the final message, which a resumed loop looks for
-// the promise in: all that is read of it.
+// maxFinal limits, in bytes, the final message in the journal. A resumed loop looks for the promise in it, so it is as long as what is read of a
+// final message.
 const maxFinal = 16 << 10
 
 // head is the beginning of s, at most n bytes of whole characters.

@@ -22,7 +22,7 @@ import (
 // lookReview is the look's name in journals.
 const lookReview = "review"
 
-// shown is a task as a reviewer is shown it.
+// shown is a task as a reviewer sees it.
 func (j *Job) shown(id string) specbuild.Reviewed {
 	t, ok := j.Graph.Task(id)
 	if !ok {
@@ -35,7 +35,7 @@ func (j *Job) shown(id string) specbuild.Reviewed {
 	return specbuild.ReviewedTask(req)
 }
 
-// reviewOf is what a second agent is asked about some tasks; number is their wave's, or 0 for one task's attempt. known are its answers so far.
+// reviewOf is the review of some tasks; number is their wave's, or 0 for one task's attempt. known are the answers so far.
 func (w *tagWork) reviewOf(number int, ids []string, known []*journal.Detail) *attempt.Review {
 	r := w.newReview(known)
 	r.Opinion.Tag, r.Opinion.Wave = w.state.Tag, number
@@ -45,7 +45,7 @@ func (w *tagWork) reviewOf(number int, ids []string, known []*journal.Detail) *a
 	return r
 }
 
-// newReview is a review by the settings' reviewers; known is what agents that looks asked have answered before.
+// newReview is a review by the reviewers from the settings; known are the answers recorded before.
 func (l *Loop) newReview(known []*journal.Detail) *attempt.Review {
 	r := &attempt.Review{Opinion: specbuild.Opinion{Ask: l.config.Review.Prompt}, Team: l.config.Review.Team}
 	for _, c := range l.config.Reviewers() {
@@ -59,8 +59,8 @@ func (l *Loop) newReview(known []*journal.Detail) *attempt.Review {
 	return r
 }
 
-// askReview has the review look at an iteration: of a plan or a build at each that changed something, of a prompt at one whose agent says that
-// everything is done, and then at all of the loop's work.
+// askReview asks for a review of an iteration: in plan and build of each that changed something, in a prompt loop when the agent says that everything
+// is done, then of all the loop's work.
 func (w *promptWork) askReview(u *unit, in *attempt.Input) {
 	if w.config.Reviews() == "" || !w.watches() || u.it == nil {
 		return
@@ -74,20 +74,20 @@ func (w *promptWork) askReview(u *unit, in *attempt.Input) {
 		in.Review.From = u.it.base
 	}
 	text := in.Prompt
-	if text == "" { // of an iteration that is adopted
-		kept, _ := plainfile.Read("", u.lane.runner.PromptFile(), maxKept) // without it the changes have to do
+	if text == "" { // of an adopted iteration
+		kept, _ := plainfile.Read("", u.lane.runner.PromptFile(), maxKept) // without it the changes must do
 		text = string(kept)
 	}
 	what := specbuild.Reviewed{Name: fmt.Sprintf("Iteration %d", u.it.Number), Text: text}
 	for _, k := range w.config.Criteria {
-		if k.Command == "" && w.criteria() != nil { // a command decides about the others
+		if k.Command == "" && w.criteria() != nil { // commands decide about the others
 			what.Criteria = append(what.Criteria, specbuild.Criterion{Text: k.Text})
 		}
 	}
 	in.Review.Opinion.Tasks = []specbuild.Reviewed{what}
 }
 
-// askReview has the review look at a unit's attempt, where the settings want that. What the reviewer said before a kill it is not asked again.
+// askReview asks for a review of a unit's attempt if the settings want one. Answers from before a kill are reused.
 func (w *tagWork) askReview(u *unit, in *attempt.Input) {
 	if w.config.Reviews() != config.ReviewTask {
 		return
@@ -99,11 +99,11 @@ func (w *tagWork) askReview(u *unit, in *attempt.Input) {
 	in.Review = w.reviewOf(0, []string{u.task.ID}, known)
 }
 
-// errWaits says that a wave is not committed: its review asks a person, or was not made.
+// errWaits says that a wave is not committed: its review asks a person, or did not happen.
 var errWaits = errors.New("the wave waits for its review")
 
-// approve has a second agent read what a wave is about to commit, where the settings want that. A rejection is a person's to decide, too: what is
-// in it was verified task by task, and others go on from it. Once a person said yes, or the agent, the same work is not read again.
+// approve has a second agent review what a wave is about to commit, if the settings want that. A person can overrule a rejection: the work was
+// verified task by task, and other tasks build on it. Work that a person or the agent approved is not reviewed again.
 func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number int, done []journal.VerifiedTask) error {
 	if w.config.Reviews() != config.ReviewWave || len(done) == 0 {
 		return nil
@@ -170,7 +170,7 @@ func (w *tagWork) approve(ctx context.Context, stop *stopper, ln *lane, number i
 	return errWaits
 }
 
-// waveTrees are what verified work begins with and what it comes to.
+// waveTrees are the trees before and after verified work.
 func (w *tagWork) waveTrees(done []journal.VerifiedTask) (from, to gitops.Tree, err error) {
 	if w.trunk != nil {
 		from, err = w.tools.Repo.CommitTree(w.trunk.on)
@@ -181,7 +181,7 @@ func (w *tagWork) waveTrees(done []journal.VerifiedTask) (from, to gitops.Tree, 
 	return gitops.Tree(first.Base), to, err
 }
 
-// tellReview records what a wave's review came to.
+// tellReview records the result of a wave's review.
 func (w *tagWork) tellReview(number int, tree gitops.Tree, d journal.Decision, lines ...string) error {
 	message := fmt.Sprintf("wave %d: %s", number, lines[0])
 	e := &journal.Event{Type: journal.GateSpoke, Wave: number, Decision: d, Reason: lookReview, Message: message, Detail: &journal.Detail{Tree: string(tree)}, Lines: []string{message}}
@@ -191,12 +191,12 @@ func (w *tagWork) tellReview(number int, tree gitops.Tree, d journal.Decision, l
 	return w.record(e)
 }
 
-// CheckReview says what keeps a second agent from being of use: it never replaces the checks, and a wave that nobody commits is none to review.
+// CheckReview returns what makes a reviewer useless: it never replaces the checks, and a wave that is not committed has no review.
 func CheckReview(c *Config) []Problem {
 	switch what := c.Reviews(); {
 	case what == "":
 		return nil
-	case c.Scud.VerificationCommand != "" && len(checksOf(c, KindTag)) == 0: // where none was found, that is reported elsewhere
+	case c.Scud.VerificationCommand != "" && len(checksOf(c, KindTag)) == 0: // if no command was found, that is reported elsewhere
 		return []Problem{{Message: "a review needs a verify command, and --verify none turns it off", Hint: `--verify "make test", or --review off`}}
 	case what == config.ReviewWave && !c.Scud.AutoCommitWaves:
 		return []Problem{{Message: "review.on: wave reads a wave before its commit, and with --no-commit there is none", Hint: "review.on: task, or --review off"}}

@@ -16,28 +16,28 @@ import (
 	"descartes/tasks"
 )
 
-// rewindLimit bounds how far back in HEAD's history a wave's commit is looked for.
+// rewindLimit limits how far back in HEAD's history to look for a wave's commit.
 const rewindLimit = 10000
 
-// Rewind is the way back to the state after one of a tag's waves: the branch, the files, the statuses and the loops'
-// journals go back together, and a branch keeps what was. PlanRewind makes one, and changes nothing.
+// Rewind returns to the state after one of a tag's waves: branch, files, statuses and journals go back together, and a branch keeps the newer state.
+// PlanRewind makes one and changes nothing.
 type Rewind struct {
 	Tag     string   `json:"tag"`
-	Wave    int      `json:"wave"`    // the last that stays; 0 is the state before the first
-	Branch  string   `json:"branch"`  // that goes back, "" for a detached HEAD
-	From    string   `json:"from"`    // where it stands
-	To      string   `json:"to"`      // and where it goes
-	Keep    string   `json:"kept_as"` // the branch that keeps From
-	Commits []string `json:"commits"` // that are taken back, newest first
-	Tasks   []string `json:"tasks"`   // that are to be done again
-	Foreign []string `json:"foreign"` // of Commits those that no loop over the tag made, each with its subject
-	Pushed  []string `json:"pushed"`  // remote branches that hold one of Commits
+	Wave    int      `json:"wave"`    // last wave that stays; 0 is the state before the first
+	Branch  string   `json:"branch"`  // branch that goes back, "" for a detached HEAD
+	From    string   `json:"from"`    // its commit now
+	To      string   `json:"to"`      // its commit afterwards
+	Keep    string   `json:"kept_as"` // branch that keeps From
+	Commits []string `json:"commits"` // commits taken back, newest first
+	Tasks   []string `json:"tasks"`   // tasks to do again
+	Foreign []string `json:"foreign"` // those of Commits that no loop over the tag made, each with its subject
+	Pushed  []string `json:"pushed"`  // remote branches that contain one of Commits
 	Dirty   []string `json:"dirty"`   // uncommitted changes
 
 	home   Home
 	list   *tasks.File
 	loops  []Saved
-	undone map[string]bool // commits of waves
+	undone map[string]bool // wave commits taken back
 }
 
 // NoWaveError says that there is nothing to take back.
@@ -51,8 +51,7 @@ func (e *NoWaveError) Error() string {
 	return fmt.Sprintf("tag %q cannot go back to wave %d: %s", e.Tag, e.Wave, e.Why)
 }
 
-// PlanRewind looks which commits of a tag's loops came after a wave, and where HEAD stood before the first of them. The
-// caller has made sure that no loop runs.
+// PlanRewind finds the commits of a tag's loops after a wave, and where HEAD stood before the first of them. The caller makes sure that no loop runs.
 func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewind, error) {
 	home, list := NewHome(j.Root), j.File
 	w := &Rewind{Tag: list.Tag(), Wave: wave, Tasks: []string{}, Foreign: []string{}, Pushed: []string{}, Dirty: []string{}, home: home, list: list, undone: map[string]bool{}}
@@ -120,8 +119,8 @@ func PlanRewind(ctx context.Context, j *Job, repo *gitops.Repo, wave int) (*Rewi
 	return w, nil
 }
 
-// history finds where the branch goes back to, and what else goes with the commits from first to last. Where an earlier
-// call was cut off after the branch had moved, that is what is still to be finished.
+// history finds the commit to go back to, and the other commits between first and last that go with it. If an earlier call was cut off after it moved
+// the branch, it returns what is left to do.
 func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last string) error {
 	head, err := repo.Head(ctx)
 	if err != nil {
@@ -157,9 +156,8 @@ func (w *Rewind) history(ctx context.Context, repo *gitops.Repo, first, last str
 	return nil
 }
 
-// Do goes back. First it makes the branch that keeps the old state, then it resets the files and the branch, the
-// journals, the statuses and the state files: after a crash the same call finishes it. If a file of the user's is in
-// the way, it is returned, and nothing has changed.
+// Do goes back. It makes the branch that keeps the newer state, then resets the files and the branch, the journals, the statuses and the state files;
+// after a crash the same call finishes the job. Files of the user's that are in the way are returned, and nothing has changed.
 func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, now func() time.Time) (left []gitops.LeftOut, err error) {
 	who := Holder{PID: os.Getpid(), Host: hostname(), Tag: w.Tag, At: now(), Files: filesOf(w.list)}
 	release, err := w.home.HoldTree(ctx, repo, who)
@@ -194,7 +192,7 @@ func (w *Rewind) Do(ctx context.Context, fsys atomicfile.FS, repo *gitops.Repo, 
 	return nil, w.reopen(fsys)
 }
 
-// record notes in a loop's journal what of it was taken back.
+// record notes in a loop's journal what was taken back.
 func (w *Rewind) record(fsys atomicfile.FS, s Saved, tree string, now func() time.Time) error {
 	j, events, err := journal.Open(fsys, w.home.Events(s.State.ID), s.State.ID, now)
 	if err != nil {
@@ -206,7 +204,7 @@ func (w *Rewind) record(fsys atomicfile.FS, s Saved, tree string, now func() tim
 	return errors.Join(err, j.Close())
 }
 
-// reopen sets the statuses back, and brings the state files into step. The task list may have come back with the files.
+// reopen resets the statuses and updates the state files. The task list may have gone back with the files already.
 func (w *Rewind) reopen(fsys atomicfile.FS) error {
 	list, err := tasks.OpenPath(w.list.Path(), w.list.Tag())
 	if err != nil {

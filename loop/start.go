@@ -20,19 +20,18 @@ import (
 type StartOptions struct {
 	Name      string // "" draws an id
 	Command   string // first part of a drawn id
-	StatePath string // "" is the default one, or the named one
+	StatePath string // "": the default one, or the one for Name
 	Resume    string // state file of the loop to resume; "" resumes the tag's unfinished one, or starts a new one
 	Scope     Scope
-	Saved     *Config  // the settings as the state file is to have them; nil: the job's own
+	Saved     *Config  // the settings to store in the state file; nil: the job's own
 	Own       []string // files that may be uncommitted at the start: reports that this call writes
-	Session   string   // of the program that descartes is started from, "" for none
+	Session   string   // id from the program that started descartes, or ""
 	Branch    string   // made at HEAD before the first attempt; "" for none
-	Yes       bool     // a person's answer to what the loop waits with
-	Anew      bool     // ask the providers, whatever is known of their quotas from before
+	Yes       bool     // a person's answer to the loop's open question
+	Anew      bool     // ask the providers, whatever earlier runs recorded about their quotas
 }
 
-// Unfinished finds the tag's last loop that can be resumed: killed, interrupted, paused or stopped by a limit. A live
-// one is not unfinished.
+// Unfinished finds the tag's last loop that can be resumed: killed, interrupted, paused or stopped by a limit. A live loop does not count.
 func (h Home) Unfinished(tag string) (*Saved, error) {
 	all, err := h.List()
 	if err != nil {
@@ -51,7 +50,7 @@ func (h Home) Unfinished(tag string) (*Saved, error) {
 	return found, nil
 }
 
-// LastOf finds the tag's last loop of any ending.
+// LastOf finds the tag's last loop, however it ended.
 func (h Home) LastOf(tag string) (*Saved, error) {
 	all, err := h.List()
 	if err != nil {
@@ -66,13 +65,13 @@ func (h Home) LastOf(tag string) (*Saved, error) {
 	return found, nil
 }
 
-// Source is what a run works on: a *Job, or a *PromptJob.
+// Source is what a run works on: a *Job or a *PromptJob.
 type Source interface {
 	begin(l *Loop, opt StartOptions) work
 }
 
-// Start begins a run, or takes up one that had not ended. It takes the locks, brings task file and journal into step, and leaves the first
-// attempt to Run. The caller closes the loop.
+// Start begins a run, or resumes one. It takes the locks, brings task file and journal in line, and leaves the first attempt to Run. The caller
+// closes the loop.
 func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOptions) (_ *Loop, err error) {
 	l := &Loop{root: root, tools: tools, home: NewHome(root), history: journal.NewState(), state: &State{}, missing: map[string]bool{}, branch: opt.Branch}
 	l.changed = sync.NewCond(&l.mu)
@@ -86,7 +85,7 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	if err := l.work.hold(ctx); err != nil {
 		return l, err
 	}
-	ids, err := l.home.lockIDs(ctx, l.who) // others may be starting beside us
+	ids, err := l.home.lockIDs(ctx, l.who) // others may start at the same time
 	if err != nil {
 		return l, err
 	}
@@ -105,7 +104,7 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	}
 	s.PID, s.Host = l.who.PID, l.who.Host
 	s.Completed, s.ExitReason = false, ExitReason{Type: "running"}
-	for _, p := range []string{path, l.home.settings(s.ID)} { // what a killed loop left half written
+	for _, p := range []string{path, l.home.settings(s.ID)} { // half written by a killed loop
 		if _, err := atomicfile.Clean(tools.FS, p); err != nil {
 			return l, fmt.Errorf("remove temporary files of %s: %w", p, err)
 		}
@@ -116,7 +115,7 @@ func Start(ctx context.Context, root string, j Source, tools Tools, opt StartOpt
 	return l, l.home.archiveEnded(tools.FS, path)
 }
 
-// takeLock takes the lock of the loop's state file, and signs all of the loop's with its id.
+// takeLock takes the lock of the loop's state file, and writes the loop's id into all its locks.
 func (l *Loop) takeLock(ctx context.Context, path string) error {
 	l.who.Loop = l.state.ID
 	own, err := takeLock(ctx, lockOf(path), lockWait, l.who)
@@ -167,7 +166,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 		return err
 	}
 	if !l.config.Confined() {
-		l.grants, _ = l.home.Grants(l.tools.FS).Read() // what cannot be read allows nothing
+		l.grants, _ = l.home.Grants(l.tools.FS).Read() // unreadable grants allow nothing
 	}
 	l.backoff = newBackoff(l.tools, l.config, &l.history.Providers, l.state.ID, opt.Anew)
 	l.backoff.saved = l.flush
@@ -190,8 +189,7 @@ func (l *Loop) begin(ctx context.Context, path string, opt StartOptions) error {
 	return l.flush()
 }
 
-// StaleError says that the task file became another between its reading and the lock: another loop
-// has run meanwhile, or the user has saved it.
+// StaleError says that the task file changed between reading and locking it: another loop ran meanwhile, or the user saved it.
 type StaleError struct{ Path string }
 
 func (e *StaleError) Error() string {
@@ -209,12 +207,12 @@ func unchanged(f *tasks.File) error {
 	return nil
 }
 
-// lockIDs is held while a loop chooses its id and its state file, and until both are on the disk.
+// lockIDs locks the choice of id and state file, until both are on disk.
 func (h Home) lockIDs(ctx context.Context, who Holder) (*lock, error) {
 	return takeLock(ctx, lockOf(h.ids()), idsWait, who)
 }
 
-// freeID is the id of a new loop: the name asked for, or a drawn one. The caller holds the lock of the ids.
+// freeID is a new loop's id: the name asked for, or a drawn one. The caller holds the lock of the ids.
 func (h Home) freeID(opt StartOptions) (string, error) {
 	if opt.Name == "" {
 		return h.newID(opt.Command)
@@ -228,8 +226,8 @@ func (h Home) freeID(opt StartOptions) (string, error) {
 	return opt.Name, nil
 }
 
-// freePath is the state file of a new loop: the one asked for, the named one, or the default one
-// once the finished loop that lies there is archived. The caller holds the lock of the ids.
+// freePath is a new loop's state file: the path asked for, the one for its name, or the default one, from which a finished loop is archived first.
+// The caller holds the lock of the ids.
 func (h Home) freePath(fsys atomicfile.FS, id string, opt StartOptions) (string, error) {
 	path := opt.StatePath
 	if path == "" && opt.Name != "" {
@@ -262,9 +260,8 @@ func (h Home) freePath(fsys atomicfile.FS, id string, opt StartOptions) (string,
 	return path, h.archive(fsys, old, path)
 }
 
-// archiveEnded puts the state files of named prompt loops that are over into the archive; one over a tag can still be
-// resumed to try its blocked tasks again. The caller holds the lock of the ids; but is the state file of its own
-// loop.
+// archiveEnded archives the state files of named prompt loops that have ended; a tag loop can still be resumed to retry its blocked tasks. The caller
+// holds the lock of the ids. but is its own state file, which stays.
 func (h Home) archiveEnded(fsys atomicfile.FS, but string) error {
 	all, err := h.List()
 	if err != nil {
@@ -284,9 +281,8 @@ func (h Home) archiveEnded(fsys atomicfile.FS, but string) error {
 	return nil
 }
 
-// Ceiling is the most iterations that a loop is started with. A loop that has reached its limit is given
-// more by resuming it with a higher one.
+// Ceiling is the most iterations a loop can start with. A loop at its limit continues if it is resumed with a higher one.
 const Ceiling = 200
 
-// idsWait is how long a start waits for others that draw their ids: each takes a few file syncs.
+// idsWait is how long a start waits for others that choose their ids: each takes a few file syncs.
 const idsWait = 60 * time.Second

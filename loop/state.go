@@ -18,11 +18,11 @@ import (
 	"descartes/tasks"
 )
 
-// StateVersion is the version of the state file that this program writes, and the only one it reads.
+// StateVersion is the version of state files that this program reads and writes.
 const StateVersion = "1.0"
 
-// State is a loop's state file. The journal is the truth; this is a snapshot of it up to Seq, for
-// people, for other programs, and for going on without the journal.
+// State is a loop's state file: a snapshot of the journal up to Seq, for people, for other programs, and for continuing without the journal. The
+// journal is the truth.
 type State struct {
 	Version         string             `json:"version"`
 	ID              string             `json:"id"`
@@ -44,23 +44,23 @@ type State struct {
 	WaveCommits     []WaveCommit       `json:"wave_commits"`
 	BlockedTasks    []Blocked          `json:"blocked_tasks"`
 	Cost            *journal.Cost      `json:"cost,omitempty"`
-	Agents          []journal.AgentUse `json:"agents,omitempty"` // what attempts were run with, in the order of first use
+	Agents          []journal.AgentUse `json:"agents,omitempty"` // what attempts ran with, in the order of first use
 	TaskFile        string             `json:"task_file,omitempty"`
-	VerifyLeft      []string           `json:"verify_left,omitempty"` // files that only verify made, in no commit
-	Undone          []journal.Undone   `json:"undone,omitempty"`      // of its attempts
-	Noticed         []journal.Notice   `json:"noticed,omitempty"`     // of attempts that passed: what looks at them say
+	VerifyLeft      []string           `json:"verify_left,omitempty"` // uncommitted files that only verify made
+	Undone          []journal.Undone   `json:"undone,omitempty"`      // what was undone after attempts
+	Noticed         []journal.Notice   `json:"noticed,omitempty"`     // what looks said about attempts that passed
 	Grades          journal.Grades     `json:"grades,omitempty"`      // of tasks that are done
-	Checks          []journal.Tally    `json:"checks,omitempty"`      // what the runs of named checks came to
-	Flaky           []journal.Flaky    `json:"flaky,omitempty"`       // what failed and passed when it was run again
-	Tree            string             `json:"tree,omitempty"`        // the working tree as the loop left it
-	Seq             int64              `json:"seq"`                   // events up to this one are in the task file and here
-	Session         string             `json:"session_id,omitempty"`  // of the program that started it
-	Gate            json.RawMessage    `json:"gate,omitempty"`        // what a prompt loop's gate knows
+	Checks          []journal.Tally    `json:"checks,omitempty"`      // results of named checks
+	Flaky           []journal.Flaky    `json:"flaky,omitempty"`       // tests that failed and passed when run again
+	Tree            string             `json:"tree,omitempty"`        // the working tree when the loop ended
+	Seq             int64              `json:"seq"`                   // the task file and this file include events up to this one
+	Session         string             `json:"session_id,omitempty"`  // id from the program that started it
+	Gate            json.RawMessage    `json:"gate,omitempty"`        // the state of a prompt loop's gate
 	PID             int                `json:"pid"`
 	Host            string             `json:"host,omitempty"`
 }
 
-// ExitReason says why a loop is not running, or that it is.
+// ExitReason says why a loop ended, or that it runs.
 type ExitReason struct {
 	Type    string `json:"type"`
 	Message string `json:"message,omitempty"`
@@ -80,7 +80,7 @@ type IterationSummary struct {
 	Commit        string    `json:"commit,omitempty"`
 }
 
-// WaveCommit is one commit of a loop. Task ids keep their form: numbers where the task file has numbers.
+// WaveCommit is one commit of a loop. Task ids are numbers if the task file has numbers.
 type WaveCommit struct {
 	Wave      int       `json:"wave"`
 	Hash      string    `json:"commit_hash"`
@@ -93,13 +93,13 @@ type Blocked struct {
 	Task     TaskID    `json:"task_id"`
 	Title    string    `json:"title"`
 	Reason   string    `json:"reason"`
-	Question string    `json:"question,omitempty"` // that its agent asked instead of doing it
+	Question string    `json:"question,omitempty"` // what its agent asked instead of doing it
 	Denied   []string  `json:"denied,omitempty"`   // what the sandbox refused its last attempt
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"blocked_at"`
 }
 
-// TaskID is written as a number where the task file has one.
+// TaskID is written as a number if the task file does so.
 type TaskID struct {
 	ID      string
 	Numeric bool
@@ -127,30 +127,30 @@ func (t *TaskID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// maxLeft bounds the leavings of verifications that a state file lists.
+// maxLeft limits the files left by verifications in a state file.
 const maxLeft = 1000
 
-// maxSummaries bounds the attempts that a state file lists; the journal has all of them.
+// maxSummaries limits the attempts in a state file; the journal has all of them.
 const maxSummaries = 50
 
-// Bounds, in bytes, of what is read of our own files.
+// Limits, in bytes, for reading our own files.
 const (
 	maxKept = 64 << 20
 )
 
-// VersionError says that a state file was written by another version of the program.
+// VersionError says that another version of the program wrote a state file.
 type VersionError struct{ Path, Version string }
 
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has version %q, this program reads %q", e.Path, e.Version, StateVersion)
 }
 
-// StateError is a file that no loop's state can be read from.
+// StateError says why a file is not a loop's state.
 type StateError struct{ Path, Reason string }
 
 func (e *StateError) Error() string { return "read state " + e.Path + ": " + e.Reason }
 
-// LoadState reads a state file. A missing one is an error that errors.Is fs.ErrNotExist matches.
+// LoadState reads a state file. If it is missing, errors.Is(err, fs.ErrNotExist).
 func LoadState(path string) (*State, error) {
 	data, err := plainfile.Read("", path, maxKept)
 	var refused *plainfile.Error
@@ -197,7 +197,7 @@ func (s *State) save(fsys atomicfile.FS, path string) error {
 	return nil
 }
 
-// addSummary keeps the last attempts only.
+// addSummary adds a summary and drops the oldest beyond the limit.
 func (s *State) addSummary(sum IterationSummary) {
 	s.Summaries = append(s.Summaries, sum)
 	if n := len(s.Summaries) - maxSummaries; n > 0 {
@@ -205,7 +205,7 @@ func (s *State) addSummary(sum IterationSummary) {
 	}
 }
 
-// summary is the end of an attempt or an iteration as the state file lists it; ok is false for other events.
+// summary is the end of an attempt or an iteration for the state file; ok is false for other events.
 func summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
 	s = IterationSummary{CompletedAt: e.TS}
 	cut := false
@@ -224,7 +224,7 @@ func summary(h *journal.State, e *journal.Event) (s IterationSummary, ok bool) {
 	if d := e.Detail; d != nil {
 		s.ExitCode, s.OutputPreview = d.Code, preview(d.Words)
 		if cut && d.Code == 0 {
-			s.ExitCode = -1 // an interrupted one has none
+			s.ExitCode = -1 // interrupted: there is none
 		}
 		if s.Task != "" {
 			s.PromiseSeen = d.Claimed
@@ -250,10 +250,10 @@ const (
 	KindBuild  = "build"
 )
 
-// oldMaxIterations is the limit of a state file that has none.
+// oldMaxIterations is the limit for a state file that has none.
 const oldMaxIterations = 10
 
-// complete gives a state file of another program, or of an older one, what it lacks.
+// complete fills in what a state file of another program, or of an older one, lacks.
 func (s *State) complete(path string) error {
 	if s.Kind == "" {
 		s.Kind = KindPrompt
@@ -278,7 +278,7 @@ func (s *State) complete(path string) error {
 	return nil
 }
 
-// promptState is the state of a loop that repeats a prompt, without what only a tag has.
+// promptState is the state of a prompt loop, without a tag's fields.
 type promptState struct {
 	Version         string             `json:"version"`
 	ID              string             `json:"id,omitempty"`
@@ -304,7 +304,7 @@ type promptConfig struct {
 	Scud *ScudConfig `json:"scud,omitempty"` // hides the one of Config
 }
 
-// encode is the state file's text. Prompts hold tags, which stay readable.
+// encode returns the state file's text. It does not escape < and >, so that tags in prompts stay readable.
 func (s *State) encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -321,26 +321,25 @@ func (s *State) encode() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// saver rewrites the task file and the state file, which are snapshots of what the journal says. A
-// rewrite of a large list takes long, so it happens at most every second or twenty times its own
-// duration, whichever is longer; a change that came too early is written by a timer.
+// saver rewrites the task file and the state file, which are snapshots of the journal. Rewriting a large list is slow, so it happens at most every
+// second or every twenty times its own duration, whichever is longer; a timer writes a change that came too early.
 type saver struct {
 	mu      sync.Mutex
 	fs      atomicfile.FS
 	file    *tasks.File
 	own     *ownState
-	sync    func() error // makes the journal durable: the state must never be ahead of it
+	sync    func() error // makes the journal durable first: the state must never be ahead of it
 	state   func() *State
 	pending map[string]tasks.Status
 	last    time.Time
 	took    time.Duration
 	timer   *time.Timer
 	seen    workspace.Look
-	mirror  *mirror // nil if none is in step
-	err     error   // of a rewrite by the timer; told at the next call
+	mirror  *mirror // nil if it is not in step
+	err     error   // from a rewrite by the timer; returned by the next call
 }
 
-// mirror is the file that follows the task file, as Save left it.
+// mirror is the file that follows the task file, as Save last wrote it.
 type mirror struct {
 	path string
 	real string // path without links
@@ -348,7 +347,7 @@ type mirror struct {
 	seen workspace.Look
 }
 
-// note takes status changes in and rewrites the files if it is time. The caller holds mu.
+// note takes in status changes and rewrites the files if it is time. The caller holds mu.
 func (s *saver) note(changes map[string]string) error {
 	if s.err != nil {
 		return s.err
@@ -373,7 +372,7 @@ func (s *saver) late() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = nil
-	// A file that an agent has changed meanwhile waits for the end of its attempt, which puts it back.
+	// A file that an agent changed meanwhile waits for the end of its attempt, which restores it.
 	if len(s.pending) > 0 && s.err == nil && s.intact() {
 		s.err = s.write()
 	}
@@ -400,7 +399,7 @@ func (s *saver) stop() {
 	clear(s.pending)
 }
 
-// write saves the task file, then the state, whose sequence number says that the task file has it all.
+// write saves the task file, then the state, whose sequence number says that the task file is complete up to there.
 func (s *saver) write() error {
 	begin := time.Now()
 	if err := s.sync(); err != nil {
@@ -425,8 +424,8 @@ func (s *saver) write() error {
 	return nil
 }
 
-// absorb takes in what another program wrote into the task file since we last did, so that it is not
-// taken for the doing of the attempt that begins: id is the task at hand, status what it is now.
+// absorb takes in what another program wrote into the task file since we last did, so that the attempt about to begin is not blamed for it. id is the
+// current task, status its status now.
 func (s *saver) absorb(id string, status tasks.Status) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -436,7 +435,7 @@ func (s *saver) absorb(id string, status tasks.Status) error {
 	return s.takeIn(id, status)
 }
 
-// takeIn is absorb for a file that is known to have changed. The caller holds mu.
+// takeIn is absorb for a file known to have changed. The caller holds mu.
 func (s *saver) takeIn(id string, status tasks.Status) error {
 	if _, ok := s.pending[id]; !ok {
 		s.pending[id] = status
@@ -453,8 +452,7 @@ func (s *saver) look() {
 	}
 }
 
-// intact reports whether the task file and its mirror are, by their stat data, the ones that we wrote
-// or read. The caller holds mu.
+// intact reports whether, by their stat data, the task file and its mirror are as we last wrote or read them. The caller holds mu.
 func (s *saver) intact() bool {
 	return s.seen.Same() && (s.mirror == nil || s.mirror.seen.Same())
 }
@@ -466,18 +464,17 @@ func (s *saver) writes(path string) bool {
 	return path == s.file.Path() || s.mirror != nil && path == s.mirror.path
 }
 
-// ownState is the state file of a live loop as the loop left it. Another program may mark the loop there as cancelled,
-// which ends it at its next boundary.
+// ownState is a live loop's state file. Another program may mark the loop as cancelled there, which ends it at its next boundary.
 type ownState struct {
 	fs   atomicfile.FS
 	path string
 
 	mu        sync.Mutex
-	seen      workspace.Look // the zero one until we have written it
+	seen      workspace.Look // zero until we have written it
 	cancelled bool
 }
 
-// save replaces the file, and remembers what somebody else wrote into it.
+// save replaces the file, and remembers what another program wrote into it.
 func (o *ownState) save(s *State) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -489,7 +486,7 @@ func (o *ownState) save(s *State) error {
 	return nil
 }
 
-// marked reports whether somebody else marked the loop as cancelled.
+// marked reports whether another program marked the loop as cancelled.
 func (o *ownState) marked() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

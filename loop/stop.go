@@ -25,7 +25,7 @@ import (
 // Request is what another terminal can ask of a live loop.
 type Request string
 
-// The requests. A request is honoured before the next attempt; one made with now interrupts the agent.
+// The requests. A loop acts on a request before the next attempt; with now it interrupts the agent.
 const (
 	RequestCancel Request = "cancel"
 	RequestPause  Request = "pause"
@@ -33,7 +33,7 @@ const (
 
 const nowWord = "now"
 
-// Ask leaves a request for the loop of that id. The loop takes it away when it has ended by it.
+// Ask leaves a request for the loop with that id. The loop removes it once it has ended because of it.
 func (h Home) Ask(fsys atomicfile.FS, id string, r Request, now bool) error {
 	text := string(r)
 	if now {
@@ -48,7 +48,7 @@ func (h Home) Ask(fsys atomicfile.FS, id string, r Request, now bool) error {
 	return nil
 }
 
-// Asked is the request that was left for a live loop; none is "".
+// Asked returns the request for a live loop, or "".
 func (h Home) Asked(id string) (r Request, now bool) {
 	b, err := plainfile.Read("", h.control(id), 1<<16)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h Home) Asked(id string) (r Request, now bool) {
 	return Request(word), rest == nowWord
 }
 
-// ClearRequest takes back what a loop was asked for.
+// ClearRequest withdraws what a loop was asked.
 func (h Home) ClearRequest(id string) error {
 	if err := os.Remove(h.control(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("clear request: %w", err)
@@ -66,30 +66,30 @@ func (h Home) ClearRequest(id string) error {
 	return nil
 }
 
-// stopper gathers everything that can end a run between two attempts or in the middle of one.
+// stopper collects everything that can end a run between two attempts or during one.
 type stopper struct {
 	soft   <-chan struct{}
 	ask    func() (Request, bool)
-	marked func() bool  // as cancelled, in its state file by another program; nil: nobody does that
-	yield  func(func()) // lets others work while it waits; nil: there are none
-	over   func() bool  // whether one of them has ended the run
+	marked func() bool  // whether another program marked the loop as cancelled in its state file; nil: not checked
+	yield  func(func()) // lets other lanes work while it waits; nil: there are none
+	over   func() bool  // whether another lane has ended the run
 }
 
-// pollEvery is how often a running attempt looks for a request to stop at once.
+// pollEvery is how often a running attempt checks for a request to stop at once.
 const pollEvery = 300 * time.Millisecond
 
-// watch gives a context that ends when another terminal asks to stop at once. done waits for the watcher.
+// watch returns a context that ends when another terminal asks to stop at once. done waits for the watcher.
 func (s *stopper) watch(ctx context.Context) (_ context.Context, done func()) {
 	return s.poll(ctx, nil, func(_ Request, now bool) bool { return now })
 }
 
-// soon gives a context that ends when the run is asked to stop, also after its attempt: for what is none, and is
-// simply done again.
+// soon returns a context that ends when the run is asked to stop, even only after its attempt: for work that is not an attempt and can simply be done
+// again.
 func (s *stopper) soon(ctx context.Context) (_ context.Context, done func()) {
 	return s.poll(ctx, s.soft, func(r Request, _ bool) bool { return r != "" })
 }
 
-// poll gives a context that ends with soft, or when another terminal's request is one that stops.
+// poll returns a context that ends with soft, or when stops accepts another terminal's request.
 func (s *stopper) poll(ctx context.Context, soft <-chan struct{}, stops func(r Request, now bool) bool) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -113,11 +113,11 @@ func (s *stopper) poll(ctx context.Context, soft <-chan struct{}, stops func(r R
 	return ctx, func() { cancel(); wg.Wait() }
 }
 
-// lastCommit is what a commit may take that is begun when the run is to end, or that is under way at the deadline.
+// lastCommit is how long a commit may take that starts when the run ends, or that is under way at the deadline.
 const lastCommit = 30 * time.Second
 
-// committing is the context of a commit. What asks the run to stop at once ends a hook too, unless it had asked
-// before: an interrupted run still commits what it has. done waits for the watcher.
+// committing returns the context of a commit. A new request to stop at once also ends its hooks; an earlier one does not: an interrupted run still
+// commits what it has. done waits for the watcher.
 func (s *stopper) committing(ctx context.Context, deadline *time.Time) (_ context.Context, done func()) {
 	_, now := s.ask()
 	late := ctx.Err() != nil || now
@@ -146,8 +146,7 @@ func (s *stopper) committing(ctx context.Context, deadline *time.Time) (_ contex
 
 var errNoTime = errors.New("the run was about to end")
 
-// failed is the end of a run by an error: what git refused is no internal error, and what came of a request to stop
-// at once is that.
+// failed is the end of a run by an error. What git rejected is no internal error, and what a request to stop at once caused counts as that request.
 func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 	_, stopped := errors.AsType[*gitops.StoppedError](err)
 	out := s.asked(ctx)
@@ -175,10 +174,10 @@ func (s *stopper) failed(ctx context.Context, err error) (Outcome, error) {
 
 const resumes = "; the work is kept, and resuming the loop commits it"
 
-// ErrTerminated is the cause with which a run's context ends that SIGTERM ended.
+// ErrTerminated is the cause of a run's context that SIGTERM ended.
 var ErrTerminated = errors.New("terminated")
 
-// asked tells between two attempts whether the run is to end here.
+// asked returns, between two attempts, the outcome if the run must end here.
 func (s *stopper) asked(ctx context.Context) *Outcome {
 	if errors.Is(context.Cause(ctx), ErrTerminated) {
 		return &Outcome{Ending: journal.Interrupted, Message: ErrTerminated.Error()}
@@ -215,11 +214,10 @@ func requested(r Request) *Outcome {
 	return &Outcome{Ending: journal.UserCancelled, Message: "cancelled by request"}
 }
 
-// wait waits until the wall clock shows a time, or until the run is to end. The wall clock is looked at on
-// each tick: a machine that slept is late by a tick at most, and one whose clock was set back waits no longer
-// than it would have.
+// wait waits until the wall clock shows a time, or until the run has to end. It checks the wall clock on each tick: after the machine slept it is at
+// most one tick late, and if the clock was set back it waits no longer than planned.
 func (s *stopper) wait(ctx context.Context, t *Tools, until time.Time) *Outcome {
-	until = until.Round(0) // a reading of the monotonic clock would stand still while the machine sleeps
+	until = until.Round(0) // a monotonic reading would stand still while the machine sleeps
 	last := t.Now().Round(0)
 	for {
 		if out := s.asked(ctx); out != nil {
@@ -262,15 +260,15 @@ func (s *stopper) sleep(ctx context.Context, t *Tools, d time.Duration) {
 	}
 }
 
-// CancelDead marks a loop that no process runs as cancelled, in its journal and its state file. It
-// can be resumed all the same. A live loop is a *BusyError: ask it with Home.Ask.
+// CancelDead marks a loop without a process as cancelled, in its journal and its state file. It can still be resumed. A live loop is a *BusyError:
+// use Home.Ask.
 func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now func() time.Time) (err error) {
 	lk, err := takeLock(ctx, lockOf(s.Path), 50*time.Millisecond, Holder{Loop: s.State.ID, Tag: s.State.Tag, At: now()})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lk.release()) }()
-	if s.State.ID == "" { // of another program: there is no journal, and none is begun for this
+	if s.State.ID == "" { // written by another program: it has no journal, and gets none for this
 		st := *s.State
 		st.ExitReason = ExitReason{Type: string(journal.UserCancelled), Message: "cancelled while it was not running"}
 		return st.save(fsys, s.Path)
@@ -291,14 +289,13 @@ func CancelDead(ctx context.Context, fsys atomicfile.FS, home Home, s Saved, now
 	return removeLoopFile(cmp.Or(st.Config.WorkingDirectory, filepath.Dir(string(home))))
 }
 
-// DefaultBreaker is in how many tasks in a row the same failure opens the breaker where nothing else is said, and
-// BreakerOff is the setting of who wants none.
+// DefaultBreaker is how many tasks in a row must fail in the same way to open the breaker. BreakerOff disables it.
 const (
 	DefaultBreaker = 3
 	BreakerOff     = -1
 )
 
-// breakerOf is the setting; 0 where there is none.
+// breakerOf is the breaker's setting; 0 disables it.
 func breakerOf(c *Config) int {
 	switch {
 	case c.Breaker == 0:
@@ -312,21 +309,21 @@ func breakerOf(c *Config) int {
 // idleAgent is the signature of an attempt whose agent crashed, or did and said nothing, whatever it printed.
 const idleAgent = "agent"
 
-// streak is the same failure in attempts that followed each other, as the journal has them.
+// streak counts consecutive attempts with the same failure, from the journal.
 //
 //	closed --the same failure in N tasks--> open --resume--> half open --the same failure--> open
 //	                                                         half open --anything else--> closed
 type streak struct {
 	signature string
-	shown     string // a line of it
+	shown     string // one line of it
 	tasks     []string
 	half      bool // the breaker was open, and nothing has happened since
-	worked    bool // an agent of this loop did something, at some time
-	learned   int  // of the attempts that ended
-	openings  int  // and of the breaker's
+	worked    bool // an agent of this loop did something at some time
+	learned   int  // ended attempts taken in
+	openings  int  // openings of the breaker taken in
 }
 
-// learn takes in the attempts that ended since the last time.
+// learn takes in the attempts that ended since the last call.
 func (s *streak) learn(h *journal.State) *streak {
 	s.learned = max(s.learned, h.Rewound)
 	for {
@@ -342,7 +339,7 @@ func (s *streak) learn(h *journal.State) *streak {
 	}
 }
 
-// streak is the one up to now.
+// streak is the current one.
 func (w *tagWork) streak() *streak { return w.failing.learn(w.history) }
 
 func (s *streak) add(a *journal.Attempt) {
@@ -365,7 +362,7 @@ func (s *streak) add(a *journal.Attempt) {
 	}
 }
 
-// failureOf is what an attempt failed with, without what differs from run to run; "" if it did not fail.
+// failureOf returns what an attempt failed with, without what differs from run to run; "" if it did not fail.
 func failureOf(a *journal.Attempt) (signature, shown string) {
 	switch {
 	case a.Verdict == journal.Verified || a.Verdict == journal.Blocked:
@@ -378,7 +375,7 @@ func failureOf(a *journal.Attempt) (signature, shown string) {
 	return string(a.Verdict) + " " + gate.Signature(a.Reason), a.Reason
 }
 
-// verifyFailure is what a verification failed with.
+// verifyFailure returns what a verification failed with.
 func verifyFailure(output, reason string) (signature, shown string) {
 	signature, shown = gate.Failed(output)
 	if strings.TrimSpace(output) == "" {
@@ -387,7 +384,7 @@ func verifyFailure(output, reason string) (signature, shown string) {
 	return signature + " " + gate.Signature(reason), shown
 }
 
-// tripped says why no further attempt is worth starting, or is empty.
+// tripped says why no further attempt is worth starting, or returns "".
 func (w *tagWork) tripped() string {
 	n, s := breakerOf(w.config), w.streak()
 	if n == 0 || s.signature == "" || len(s.tasks) < n && !(s.half && len(s.tasks) > 0) {
@@ -407,8 +404,8 @@ func (w *tagWork) tripped() string {
 	return what + where + " (" + strings.Join(s.tasks, ", ") + "): " + oneline.Text(s.shown)
 }
 
-// idles reports whether a task whose agent did nothing has its next attempt after the first one of another: no
-// agent of this loop has done anything yet, and most likely none can.
+// idles reports whether a task whose agent did nothing should wait until another task had its first attempt: no agent of this loop has done anything
+// yet, and most likely none can.
 func (w *tagWork) idles() bool {
 	s := w.streak()
 	if breakerOf(w.config) == 0 || s.worked || s.signature != idleAgent || w.scope.Task != "" || len(s.tasks) >= breakerOf(w.config) {
@@ -417,8 +414,7 @@ func (w *tagWork) idles() bool {
 	return slices.ContainsFunc(w.job.Graph.Waves()[w.passed].Tasks, func(id string) bool { return w.job.Graph.Ready(id) && !w.taken(id) && !slices.Contains(s.tasks, id) })
 }
 
-// openBreaker records that the breaker is open. What the task under way has left in the tree is kept under its
-// attempts' refs, and the tree goes back to what it was before the task.
+// openBreaker records that the breaker is open. Refs keep what the current task left in the tree, which goes back to the state before the task.
 func (w *tagWork) openBreaker(ctx context.Context, out *Outcome) error {
 	e := &journal.Event{Type: journal.BreakerOpened, Reason: out.Message, Tasks: w.streak().tasks}
 	if cur := w.history.Current; w.trunk == nil && cur != "" && w.history.Bases[cur] != "" && w.history.Bases[cur] != w.history.Tree {

@@ -21,41 +21,41 @@ import (
 	"descartes/verify"
 )
 
-// Scope narrows a run: one wave, or one task.
+// Scope limits a run to one wave or one task.
 type Scope struct {
 	Step bool
 	Task string // implies Step
 }
 
-// tagWork is the work of a run over a tag: its tasks, wave by wave, each with several attempts.
+// tagWork runs a tag: its tasks, wave by wave, each with several attempts.
 type tagWork struct {
 	*Loop
 	job     *Job
 	scope   Scope
 	told    map[string]string // held tasks already reported, and why
-	waiting map[string]bool   // tasks of which was said that they wait for another's files
-	kept    []gitops.Ref      // attempts of this loop and others, as they were when the run began
+	waiting map[string]bool   // tasks reported as waiting for another's files
+	kept    []gitops.Ref      // kept attempts of this loop and others, as of the run's start
 	tuned   map[string]bool   // tasks whose next text a person chose, by file name
 	failing streak
-	void    bool                              // the run was refused before it began
-	chains  bool                              // a task may go on in another's session
-	without map[string]bool                   // backends of which was said that they go on in none
-	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: the graph is only for the run's own goroutines
+	void    bool                              // the run was rejected before it began
+	chains  bool                              // a task may continue another's session
+	without map[string]bool                   // backends reported as unable to continue a session
+	counts  *atomic.Pointer[scheduler.Counts] // for the timer that saves the state: only the run's own goroutines use the graph
 
-	yes        bool     // a person's answer to the review of a wave
-	unapproved *Outcome // of a wave that its review keeps from being committed
+	yes        bool     // a person's answer to a wave's review
+	unapproved *Outcome // a review keeps a wave from being committed
 
-	noted map[string]bool // commits whose receipts are written
+	noted map[string]bool // commits with written receipts
 
-	queue   *scheduler.Queue    // of slots
-	rounds  map[string]*round   // of candidates that are under way, by task
-	passed  int                 // waves in which nothing is left to do
-	entered int                 // the wave whose begin was recorded last
-	putOff  []string            // tasks whose next attempt comes after the first one of others
+	queue   *scheduler.Queue    // only with slots
+	rounds  map[string]*round   // rounds of candidates under way, by task
+	passed  int                 // waves with nothing left to do
+	entered int                 // the last wave whose start was recorded
+	putOff  []string            // tasks whose next attempt waits for the first one of others
 	quota   map[string]*Outcome // tasks whose accounts are out of quota for longer than the run may wait
 }
 
-// begin makes the job the work of a run.
+// begin returns the job as the work of a run.
 func (j *Job) begin(l *Loop, opt StartOptions) work {
 	w := &tagWork{Loop: l, job: j, scope: opt.Scope, counts: &atomic.Pointer[scheduler.Counts]{}}
 	w.count()
@@ -67,7 +67,7 @@ func (j *Job) begin(l *Loop, opt StartOptions) work {
 	return w
 }
 
-// hold takes the working tree: nobody else works in it until the run ends.
+// hold locks the working tree: nobody else works in it until the run ends.
 func (w *tagWork) hold(ctx context.Context) error {
 	for _, path := range []string{treeLock(w.tools.Repo.Dir()), lockOf(w.home.tree())} {
 		k, err := takeLock(ctx, path, lockWait, w.who)
@@ -87,7 +87,7 @@ func (w *tagWork) hold(ctx context.Context) error {
 	return unchanged(w.job.File)
 }
 
-// choose resumes the given loop, or the tag's unfinished one, or starts another.
+// choose resumes the given loop, or the tag's unfinished one, or starts a new one.
 func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, err error) {
 	if opt.Resume == "" && w.config.Baseline != BaselineOff {
 		w.last = w.home.before(w.job.File.Tag())
@@ -110,7 +110,7 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 	}
 	s := w.state
 	s.Kind, s.Tag, s.TotalWaves, s.TaskFile = KindTag, w.job.File.Tag(), len(w.job.Graph.Waves()), w.relative(w.job.File.Path())
-	for _, p := range []string{w.job.File.Path(), w.home.Settings()} { // what a killed loop left half written
+	for _, p := range []string{w.job.File.Path(), w.home.Settings()} { // half written by a killed loop
 		if _, err := atomicfile.Clean(w.tools.FS, p); err != nil {
 			return "", fmt.Errorf("remove temporary files of %s: %w", p, err)
 		}
@@ -118,7 +118,7 @@ func (w *tagWork) choose(ctx context.Context, opt StartOptions) (path string, er
 	return path, w.takeLock(ctx, path)
 }
 
-// replay gives the task file what the journal knows and a dead loop could not write any more.
+// replay writes into the task file what the journal knows and a dead loop could not write any more.
 func (w *tagWork) replay(ctx context.Context, events []journal.Event) (err error) {
 	if n := int64(len(events)); n < w.state.Seq {
 		return &journal.DamageError{Path: w.journal.Path(), Line: len(events) + 1, Err: fmt.Errorf("it ends after event %d, the state file knows %d", n, w.state.Seq)}
@@ -150,7 +150,7 @@ func (w *tagWork) place() (dir string, fixed []string) {
 	return w.root, append(settingsFiles(w.config, w.root), w.job.File.Path())
 }
 
-// opening says what the user had changed and what is tried again.
+// opening records what the user had changed and which tasks are retried.
 func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) error {
 	if !fresh {
 		e.Reason = journal.ReasonTakeover
@@ -190,8 +190,8 @@ func (w *tagWork) opening(ctx context.Context, e *journal.Event, fresh bool) err
 	return nil
 }
 
-// edited adds what the user has changed since the loop stopped, where it may be started so. While an attempt is open nobody can tell it from
-// that one's work.
+// edited adds what the user changed since the loop stopped, if the run may start with that. While an attempt is open its work cannot be distinguished from the
+// user's.
 func (w *tagWork) edited(ctx context.Context, e *journal.Event) error {
 	if !w.config.AllowDirty || w.history.Tree == "" || w.history.Unfinished() {
 		return nil
@@ -207,7 +207,7 @@ func (w *tagWork) edited(ctx context.Context, e *journal.Event) error {
 	return nil
 }
 
-// opened names the tasks that are done though no commit holds their work: those of an earlier loop with --no-commit.
+// opened reports the tasks that are done but in no commit: those of an earlier loop with --no-commit.
 func (w *tagWork) opened(fresh bool) error {
 	if !fresh {
 		return nil
@@ -228,12 +228,12 @@ func (w *tagWork) opened(fresh bool) error {
 		last.State.ID, strings.Join(ids, ", "))})
 }
 
-// testable: the tree has no work of an unfinished attempt, and an attempt will start.
+// testable reports whether the tree has no work of an unfinished attempt, and an attempt will start.
 func (w *tagWork) testable() bool {
 	return !w.history.Unfinished() && (w.trunk == nil || len(w.history.Tasks) == 0) && slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready)
 }
 
-// enter records that a wave begins, unless its begin was recorded last.
+// enter records that a wave begins, unless it already has.
 func (w *tagWork) enter(number int) error {
 	if w.entered == number {
 		return nil
@@ -242,7 +242,7 @@ func (w *tagWork) enter(number int) error {
 	return w.record(&journal.Event{Type: journal.WaveStarted, Wave: number, Of: len(w.job.Graph.Waves()[number-1].Tasks)})
 }
 
-// limit: too many attempts in all, or the breaker. Where no task is left to run there is nothing that they forbid.
+// limit returns an outcome after too many attempts in all, or with an open breaker. It is nil if no task is left to run.
 func (w *tagWork) limit() *Outcome {
 	if len(w.history.Tasks) == 0 && !slices.ContainsFunc(w.job.Graph.Leaves(), w.job.Graph.Ready) {
 		return nil
@@ -263,8 +263,8 @@ func attempts(n int) string {
 	return fmt.Sprintf("%d attempts", n)
 }
 
-// endRun commits what is verified or given up when a run ends, whatever ended it: on a machine that is thrown away after a job, what is not
-// committed is lost, and so is what somebody stashes in the morning.
+// endRun commits what is verified or given up when a run ends, whatever ended it: uncommitted work is lost on a machine that is deleted after its
+// job, or when somebody stashes it in the morning.
 func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err error) error {
 	if err == nil && out.Ending == journal.BreakerOpen {
 		err = w.openBreaker(context.WithoutCancel(ctx), out)
@@ -276,7 +276,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 	for _, wave := range w.job.Graph.Waves() {
 		cerr := w.commitAlone(ctx, stop, w.lanes[0], wave)
 		if errors.Is(cerr, errWaits) {
-			if out.Ending.Final() { // resuming it
+			if out.Ending.Final() { // for a resume
 				*out = *w.unapproved
 			}
 			break
@@ -296,7 +296,7 @@ func (w *tagWork) endRun(ctx context.Context, stop *stopper, out *Outcome, err e
 	return errors.Join(err, w.endReceipts(gctx))
 }
 
-// endReceipts writes the receipts that are still missing, and what is said of all commits together.
+// endReceipts writes the missing receipts, and the note about all commits together.
 func (w *tagWork) endReceipts(ctx context.Context) error {
 	if err := w.writeReceipts(ctx); err != nil {
 		return err
@@ -307,8 +307,7 @@ func (w *tagWork) endReceipts(ctx context.Context) error {
 	return nil
 }
 
-// shelve gives the tasks that a run stops in the middle of back to the list: nobody works on them now. The journal
-// still knows where they stood.
+// shelve returns half-done tasks to the list: nobody works on them now. The journal still knows how far they were.
 func (w *tagWork) shelve() {
 	w.saver.mu.Lock()
 	defer w.saver.mu.Unlock()
@@ -318,7 +317,7 @@ func (w *tagWork) shelve() {
 	}
 }
 
-// ending judges a run that nothing stopped.
+// ending is the outcome of a run that nothing stopped.
 func (w *tagWork) ending() Outcome {
 	g := w.job.Graph
 	if w.scope.Task != "" {
@@ -350,22 +349,22 @@ func (w *tagWork) ending() Outcome {
 	return Outcome{Ending: journal.AllDone}
 }
 
-// final: nothing is left that can run, and something is done.
+// final reports whether nothing is left that can run, and something is done.
 func (w *tagWork) final(out *Outcome) bool {
 	return (out.Ending == journal.AllDone || out.Ending == journal.TasksBlocked && !w.scope.Step) && len(w.history.Work) > 0
 }
 
-// setAside reports whether a person took the task off the list: nobody asks for it to be done.
+// setAside reports whether a person took the task off the list: it need not be done.
 func setAside(s tasks.Status) bool { return s == tasks.Cancelled || s == tasks.Deferred }
 
-// waveBlocked reports whether the wave of a step has a task that was given up.
+// waveBlocked reports whether a step's wave has a task that was given up.
 func (w *tagWork) waveBlocked() bool {
 	return slices.ContainsFunc(w.job.Graph.Leaves(), func(id string) bool {
 		return w.job.Graph.Wave(id) == w.history.Wave && w.job.Graph.Status(id) == tasks.Blocked
 	})
 }
 
-// ended says which tasks were given up, and which goes back to the list.
+// ended records which tasks were given up, and which one goes back to the list.
 func (w *tagWork) ended(out *Outcome) (*journal.Event, error) {
 	blocked := w.history.Blocked
 	out.Blocked = len(blocked)
@@ -401,14 +400,14 @@ func (w *tagWork) count() {
 	w.counts.Store(&c)
 }
 
-// close removes the task list that this start had made of the plan where the run was refused: it leaves nothing.
+// close removes the task list that this start made from the plan if the run was rejected: it leaves nothing behind.
 func (w *tagWork) close() error {
 	if !w.void || w.job.Import == nil || w.history.Iteration > 0 {
 		return nil
 	}
 	path := w.job.File.Path()
 	if os.Remove(path) == nil {
-		_ = os.Remove(filepath.Dir(path)) // only where it is empty
+		_ = os.Remove(filepath.Dir(path)) // succeeds only if it is empty
 		_ = os.Remove(filepath.Dir(filepath.Dir(path)))
 	}
 	return nil

@@ -23,7 +23,7 @@ import (
 	"descartes/verify"
 )
 
-// unit is the next attempt at a lane's task.
+// unit returns the next attempt at a lane's task.
 func (w *tagWork) unit(ctx context.Context, ln *lane) (*unit, error) {
 	t, ok := w.job.Graph.Task(ln.task)
 	if !ok {
@@ -35,14 +35,14 @@ func (w *tagWork) unit(ctx context.Context, ln *lane) (*unit, error) {
 	return w.alone(ctx, ln, t)
 }
 
-// alone is the next attempt at a task where one is made at a time.
+// alone returns the next attempt at a task without candidates.
 func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, err error) {
 	id, h := t.ID, w.history
 	u := &unit{lane: ln, task: t, number: h.Begun[id] + 1, since: h.Starts[id]}
 	u.log = w.home.Log(w.state.ID, id, u.number)
 	if w.started(u) {
 		u.base, u.before = gitops.Tree(h.Bases[id]), gitops.Tree(h.Tasks[id].Tree)
-	} else if u.base, err = w.holds(ctx, ln); err != nil { // what stood before the task's first attempt
+	} else if u.base, err = w.holds(ctx, ln); err != nil { // the tree before the task's first attempt
 		return nil, err
 	}
 	if u.before == "" || h.Counted[id] == 0 {
@@ -51,8 +51,7 @@ func (w *tagWork) alone(ctx context.Context, ln *lane, t *tasks.Task) (_ *unit, 
 	return u, nil
 }
 
-// spec is the text of a unit: the one that a person chose for it, else the one built from task, plan
-// and what failed last time.
+// spec is a unit's text: the one that a person chose, else one built from task, plan and the last failure.
 func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outcome, err error) {
 	if r := u.round; r != nil && r.spec != nil {
 		return *r.spec, nil, nil
@@ -78,8 +77,8 @@ func (w *tagWork) spec(_ context.Context, u *unit) (spec specbuild.Spec, _ *Outc
 	return spec, nil, err
 }
 
-// started reports whether a unit's task has begun and is neither done nor blocked. In the user's tree, where one task is under way at a time,
-// what another one has begun was taken back.
+// started reports whether a unit's task has begun and is neither done nor blocked. The user's tree has one task under way at a time: what another one
+// had begun was taken back.
 func (w *tagWork) started(u *unit) bool {
 	if u.lane.slot != nil {
 		return w.history.Tasks[u.task.ID] != nil
@@ -87,7 +86,7 @@ func (w *tagWork) started(u *unit) bool {
 	return w.history.Current == u.task.ID
 }
 
-// begun announces the task, too, at its first attempt.
+// begun also announces the task, at its first attempt.
 func (w *tagWork) begun(u *unit, first *journal.Event) []*journal.Event {
 	first.Tree = string(u.before)
 	events := []*journal.Event{first}
@@ -116,14 +115,14 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
 }
 
-// inputs names what an attempt is made from.
+// inputs are what an attempt is made from.
 func (w *tagWork) inputs(u *unit, spec string) *journal.Inputs {
 	in := w.job.Inputs(u.task.ID)
 	in.Spec, in.Policy = receipt.Digest([]byte(spec)), receipt.PolicyDigest(policyLines(w.config))
 	return &in
 }
 
-// fewer reports whether a person lets one of some units leave fewer tests than there were.
+// fewer reports whether a person lets one of these units reduce the number of tests.
 func (w *tagWork) fewer(units []string) bool {
 	return slices.ContainsFunc(units, func(id string) bool {
 		t, ok := w.job.Graph.Task(id)
@@ -131,7 +130,7 @@ func (w *tagWork) fewer(units []string) bool {
 	})
 }
 
-// points are those whose checks decide about a unit. In the user's tree the last open task of a wave is at the state that is committed with it.
+// points are those whose checks decide about a unit. In the user's tree, the last open task of a wave works on the very state that will be committed.
 func (w *tagWork) points(u *unit) []verify.When {
 	if w.trunk == nil && w.closes([]string{u.task.ID}) {
 		return []verify.When{verify.AtAttempt, verify.AtMerge, verify.AtWave}
@@ -139,7 +138,7 @@ func (w *tagWork) points(u *unit) []verify.When {
 	return []verify.When{verify.AtAttempt}
 }
 
-// closes reports whether nothing is left to do in a wave once some units are done.
+// closes reports whether a wave has nothing left to do once these units are done.
 func (w *tagWork) closes(units []string) bool {
 	waves := w.job.Graph.Waves()
 	return slices.ContainsFunc(units, func(id string) bool {
@@ -159,12 +158,12 @@ func (w *tagWork) waits(u *unit, e *journal.Event) {
 	}
 }
 
-// conclude gives the task another attempt where it failed and may have one, at once or after the first ones of others.
+// conclude gives a failed task another attempt if it has one left, at once or after the first ones of other tasks.
 func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcome, error) {
 	if u.round != nil && !u.ended {
 		return w.concludeCandidate(ctx, stop, u)
 	}
-	if u.over != nil { // its agent has done its work: the attempt stays open for the run that resumes this one
+	if u.over != nil { // its agent has finished: the attempt stays open for the resumed run
 		return u.over, nil
 	}
 	id, ln := u.task.ID, u.lane
@@ -188,7 +187,7 @@ func (w *tagWork) conclude(ctx context.Context, stop *stopper, u *unit) (*Outcom
 	return nil, nil
 }
 
-// repair restores the task file. A change that somebody outside the sandbox made of it is kept.
+// repair restores the task file, but keeps a change made from outside the sandbox.
 func (w *tagWork) repair(u *unit, who string) (lines []string, err error) {
 	w.saver.mu.Lock()
 	edited, err := w.keepEdit(u)
@@ -202,8 +201,8 @@ func (w *tagWork) repair(u *unit, who string) (lines []string, err error) {
 	return lines, w.warn(u, w.relative(w.job.File.Path())+" was changed during the "+who+", by somebody outside the sandbox: the change is kept")
 }
 
-// keepEdit takes in a change of the task file that no attempt can have made: it is read-only in the sandbox. One that
-// leaves no list of tasks is not taken in. The caller holds the saver's lock.
+// keepEdit takes in a change of the task file that no attempt can have made, because the sandbox makes it read-only. A change that does not parse is
+// not taken in. The caller holds the saver's lock.
 func (w *tagWork) keepEdit(u *unit) (kept bool, err error) {
 	if !w.config.Confined() || w.saver.err != nil || w.saver.intact() {
 		return false, nil
@@ -218,7 +217,7 @@ func (w *tagWork) keepEdit(u *unit) (kept bool, err error) {
 	return err == nil, err
 }
 
-// restoreTasks puts the task file and its mirror back. What the attempt had made of them is kept in files aside.
+// restoreTasks restores the task file and its mirror. What the attempt had made of them is kept in files aside.
 func (w *tagWork) restoreTasks(who, aside string) (notes []string, err error) {
 	files := []workspace.File{{Look: w.saver.seen, Real: w.job.File.Target(), Data: w.job.File.Bytes()}}
 	if m := w.saver.mirror; m != nil {
@@ -229,7 +228,7 @@ func (w *tagWork) restoreTasks(who, aside string) (notes []string, err error) {
 	return notes, err
 }
 
-// verdict records a unit's verdict and does what it asks for. again says that the task gets another attempt.
+// verdict records a unit's verdict and acts on it. again says that the task gets another attempt.
 func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outcome, again bool, _ error) {
 	gctx, done := attempt.Linger(ctx)
 	defer done()
@@ -256,7 +255,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 		if over != nil {
 			return over, false, nil
 		}
-		if w.tools.Away != nil && stop.asked(ctx) == nil { // the machine that made it is gone, and not the run
+		if w.tools.Away != nil && stop.asked(ctx) == nil { // the machine that ran it is gone, not the run
 			return nil, res.Verdict == verify.Cancelled, nil
 		}
 		return stop.outcome(ctx), false, nil
@@ -274,7 +273,7 @@ func (w *tagWork) verdict(ctx context.Context, stop *stopper, u *unit) (_ *Outco
 	return out, true, err
 }
 
-// noteMissing says where a failure looks as if a variable was withheld.
+// noteMissing warns if a failure looks as if a variable was withheld.
 func (w *tagWork) noteMissing(u *unit) error {
 	if note := w.tools.Withheld.Missed(w.missing, u.res.Agent, u.res.Verify); note != "" {
 		return w.warn(u, note)
@@ -282,7 +281,7 @@ func (w *tagWork) noteMissing(u *unit) error {
 	return nil
 }
 
-// endOf keeps the work of a unit that has ended, and is the event of that end. An outcome says that the run ends with it.
+// endOf keeps an ended unit's work and returns the event of its end. An outcome ends the run.
 func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref string, over *Outcome, err error) {
 	res := &u.res
 	if ref, err = w.keep(ctx, u, nil); err != nil {
@@ -298,7 +297,7 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 		return nil, "", nil, err
 	}
 	switch res.Verdict {
-	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
+	case verify.Failed, verify.Crashed, verify.TimedOut: // not the agent's fault if the disk is full
 		if why := roomFor(w.config, w.tools.Free, w.root); why != "" {
 			over = &Outcome{Ending: journal.DiskFull, Message: why}
 			res.Verdict, res.Reason = verify.Cancelled, "the disk is full ("+res.Reason+")"
@@ -313,8 +312,8 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 	return end, ref, over, w.describe(ctx, u, end)
 }
 
-// integrate makes a verified result part of what later attempts begin with, and records what became of it, after the attempt's end. again: the
-// task gets another attempt, on top of the state.
+// integrate folds a verified result into the state that later attempts start from, and records what became of it, after the attempt's end. again says
+// that the task gets another attempt, on top of that state.
 func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*journal.Event) (again bool, err error) {
 	done := w.event(journal.TaskDone, u)
 	done.Ref, done.Reason = ref, u.res.Remarks()
@@ -362,13 +361,12 @@ func (w *tagWork) integrate(ctx context.Context, u *unit, ref string, end ...*jo
 	return true, nil
 }
 
-// mostCutOff is how many attempts of a task in a row may be interrupted: none of them counts as an attempt, but
-// one that takes the machine down each time has to end somewhere.
+// mostCutOff is how many attempts of a task in a row may be interrupted: they do not count as attempts, but a task that takes the machine down each
+// time has to end somewhere.
 const mostCutOff = 10
 
-// keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. An
-// attempt that changed nothing and committed nothing leaves nothing to keep. fate is what became of a
-// verified one that could not be integrated; else nil.
+// keep stores the attempt as a commit of its own, so that nothing an agent wrote is lost. It stores nothing if the attempt changed and committed
+// nothing. fate is what happened to a verified attempt that could not be integrated; else nil.
 func (w *tagWork) keep(ctx context.Context, u *unit, fate *Fate) (ref string, err error) {
 	work := &u.res.Work
 	if work.After == "" || work.After == u.base && work.Commits == "" {
@@ -434,7 +432,7 @@ func (w *tagWork) describe(ctx context.Context, u *unit, end *journal.Event) err
 	return nil
 }
 
-// output is what an attempt failed with: the end of what the verify command printed, or what the look says that objects.
+// output is what an attempt failed with: the end of the verify command's output, or the look's objection.
 func output(res *attempt.Result) string {
 	switch {
 	case res.Objection != nil && res.Objection.Ask:
@@ -447,7 +445,7 @@ func output(res *attempt.Result) string {
 	return ""
 }
 
-// question is what an attempt waits for an answer to: its agent asks it, or a look.
+// question is what an attempt needs answered, asked by its agent or a look.
 func question(res *attempt.Result) string {
 	if o := res.Objection; o != nil && o.Ask {
 		return o.Question()
@@ -455,7 +453,7 @@ func question(res *attempt.Result) string {
 	return res.Agent.Question
 }
 
-// looked is what the journal keeps of the looks at an attempt.
+// looked are the looks at an attempt, for the journal.
 func looked(res *attempt.Result) (list []journal.Look) {
 	for _, l := range res.Looks {
 		kept := journal.Look{Name: l.Name, Objects: l.Objects, Said: l.Said[:min(len(l.Said), maxNotes)], Shown: l.Shown[:min(len(l.Shown), maxNotes)], Seconds: l.Took.Seconds()}
@@ -467,7 +465,7 @@ func looked(res *attempt.Result) (list []journal.Look) {
 	return list
 }
 
-// block gives a task up: its work is kept as refs, the working tree goes back to what it was.
+// block gives a task up: refs keep its work, the working tree is restored.
 func (w *tagWork) block(ctx context.Context, u *unit) error {
 	id := u.task.ID
 	put, err := u.lane.ws.Restore(ctx, u.base, w.history.Starts[id])
@@ -509,11 +507,10 @@ func (w *tagWork) block(ctx context.Context, u *unit) error {
 	return w.record(e)
 }
 
-// maxListed bounds the paths that an event lists.
+// maxListed limits the paths in an event.
 const maxListed = 1000
 
-// takeBack brings the tree back to what it was before a task that is neither done nor blocked; its attempts' refs keep
-// what it had made.
+// takeBack restores the tree from before a task that is neither done nor blocked; its attempts' refs keep its work.
 func (w *tagWork) takeBack(ctx context.Context, ln *lane, id string) (gitops.Tree, error) {
 	put, err := ln.ws.Restore(ctx, gitops.Tree(w.history.Bases[id]), w.history.Starts[id])
 	if err != nil {
@@ -526,8 +523,7 @@ func (w *tagWork) takeBack(ctx context.Context, ln *lane, id string) (gitops.Tre
 	return put.Tree, w.record(&journal.Event{Type: journal.Warning, Task: id, Tree: string(put.Tree), Message: "restored: " + line})
 }
 
-// failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the
-// same.
+// failure is the last attempt as the next one sees it. It comes from the journal alone, so a resumed loop says the same.
 func failure(of journal.Failure) *specbuild.Failure {
 	f := &specbuild.Failure{Attempt: of.Attempt, Verdict: string(of.Verdict), Unfit: of.Unfit, Reason: of.Reason, DiffStat: of.DiffStat}
 	if d := of.Result; d != nil {
@@ -548,7 +544,7 @@ func failure(of journal.Failure) *specbuild.Failure {
 	return f
 }
 
-// event begins an event about a unit.
+// event starts an event about a unit.
 func (w *tagWork) event(t journal.Type, u *unit) *journal.Event {
 	if u.task == nil { // the verification before any task
 		return &journal.Event{Type: t}
@@ -568,7 +564,7 @@ func (w *tagWork) title(id string) string {
 	return ""
 }
 
-// overpaid says that a task has cost what one may cost, or nothing.
+// overpaid says that a task has reached its cost limit, or returns "".
 func (w *tagWork) overpaid(task string) string {
 	most, spent := w.config.MaxCostPerTask, w.history.Costs.Fresh[task]
 	if most <= 0 || spent < most {
@@ -577,7 +573,7 @@ func (w *tagWork) overpaid(task string) string {
 	return fmt.Sprintf("its attempts cost %s, and a task may cost %s", journal.Dollars(spent), journal.Dollars(most))
 }
 
-// costOf is what the attempts at some tasks cost together.
+// costOf sums the costs of all attempts at some tasks.
 func (w *tagWork) costOf(tasks []string) (sum journal.Cost) {
 	for _, id := range tasks {
 		sum = sum.Plus(w.history.Costs.Tasks[id])
@@ -585,26 +581,26 @@ func (w *tagWork) costOf(tasks []string) (sum journal.Cost) {
 	return sum
 }
 
-// blockOverpaid gives up a task that has cost what one may cost.
+// blockOverpaid gives up a task that has reached its cost limit.
 func (w *tagWork) blockOverpaid(ctx context.Context, u *unit, over string) error {
 	u.res.Verdict, u.res.Reason = verify.Failed, over+"; the last one: "+u.res.Reason
 	return w.block(ctx, u)
 }
 
-// chained is the task in whose agent's session a task is to go on: its only dependency; ok is false where it is not to.
+// chained returns the task whose agent's session a task should continue: its only dependency. ok is false if it should not.
 func (j *Job) chained(id string) (dep string, ok bool) {
 	t, known := j.Graph.Task(id)
 	if !known || t.Chain == nil && !j.Config.Scud.Chain || t.Chain != nil && !*t.Chain {
 		return "", false
 	}
 	deps := j.Graph.Deps(id)
-	if len(deps) != 1 || j.Config.CandidatesOf(t) > 1 { // several cannot go on in one session
+	if len(deps) != 1 || j.Config.CandidatesOf(t) > 1 { // several candidates cannot share one session
 		return "", false
 	}
 	return deps[0], true
 }
 
-// chains reports whether any task may go on in another's session.
+// chains reports whether any task may continue another's session.
 func (j *Job) chains() bool {
 	return j.Config.Scud.Chain || slices.ContainsFunc(j.Graph.Leaves(), func(id string) bool {
 		t, _ := j.Graph.Task(id)
@@ -612,9 +608,9 @@ func (j *Job) chains() bool {
 	})
 }
 
-// goOn has the first attempt at a task go on in the session of its only dependency, where that is asked for and can be. Where it cannot,
-// the warning says why a fresh agent works on it; it is nil where nobody expects anything else. A later attempt is a fresh agent's: what
-// failed is no ground to build on.
+// goOn lets the first attempt at a task continue the session of its only dependency, if that is asked for and possible. If it is not possible,
+// warning says why a fresh agent works on the task; it is nil if nobody expects otherwise. Later attempts get a fresh agent: a failed session is no
+// base to build on.
 func (w *tagWork) goOn(u *unit, first *journal.Event) (warning *journal.Event) {
 	dep, ok := w.job.chained(u.task.ID)
 	if !ok || w.history.Begun[u.task.ID] > 0 {
@@ -646,8 +642,8 @@ func (w *tagWork) goOn(u *unit, first *journal.Event) (warning *journal.Event) {
 	return e
 }
 
-// sameSlot is the ready task to continue in a session of a lane's own slot, where no sandbox shows all slots in one
-// place; else the tasks that the lane of another slot will not continue at once.
+// sameSlot returns the ready task that continues a session of the lane's own slot, if no sandbox mounts all slots at one path. others are the
+// tasks that this lane may take instead: no other lane will continue a session for them at once.
 func (w *tagWork) sameSlot(ln *lane, ready []string) (id string, others []string) {
 	if !w.chains || w.tools.Shown {
 		return "", ready
@@ -670,7 +666,7 @@ func (w *tagWork) sameSlot(ln *lane, ready []string) (id string, others []string
 	return "", others
 }
 
-// goOn has an attempt go on in a session, where there is one.
+// goOn continues a session in an attempt, if there is one.
 func goOn(in *attempt.Input, s journal.Session) {
 	if in.Session = s.ID; s.ID != "" {
 		spent := agent.Tokens(s.Spent)

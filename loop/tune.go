@@ -22,10 +22,9 @@ import (
 	"descartes/verify"
 )
 
-// A person may choose or write the text of a task's next attempt. It is used word for word, once: an
-// attempt that came to a verdict has used it up.
+// A person may choose or write the text of a task's next attempt. It is used word for word, once: an attempt that reaches a verdict uses it up.
 
-// maxTuned bounds, in bytes, a text that a person chose or wrote.
+// maxTuned limits, in bytes, a text that a person chose or wrote.
 const maxTuned = maxSpecFile
 
 func (h Home) tunedDir(tag string) string { return filepath.Join(string(h), "tuned", fileName(tag)) }
@@ -34,7 +33,7 @@ func (h Home) tuned(tag, task string) string {
 	return filepath.Join(h.tunedDir(tag), fileName(task)+".md")
 }
 
-// Tune keeps a text for the next attempt of a task. It replaces one that was kept before.
+// Tune keeps a text for a task's next attempt. It replaces an earlier one.
 func (h Home) Tune(fsys atomicfile.FS, tag, task, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -56,7 +55,7 @@ func (h Home) Tune(fsys atomicfile.FS, tag, task, text string) error {
 	return nil
 }
 
-// Untune forgets the text kept for a task's next attempt, if there is one.
+// Untune removes the text kept for a task's next attempt, if there is one.
 func (h Home) Untune(fsys atomicfile.FS, tag, task string) error {
 	if err := fsys.Remove(h.tuned(tag, task)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the text for task %s: %w", task, err)
@@ -64,7 +63,7 @@ func (h Home) Untune(fsys atomicfile.FS, tag, task string) error {
 	return nil
 }
 
-// Tuned is the text kept for a task's next attempt; "" if there is none.
+// Tuned returns the text kept for a task's next attempt, or "".
 func (h Home) Tuned(tag, task string) (string, error) {
 	b, err := plainfile.Read("", h.tuned(tag, task), maxKept)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +88,7 @@ func (h Home) tunedNames(tag string) map[string]bool {
 	return names
 }
 
-// keptSpec is where the text of an attempt that was not verified is kept.
+// keptSpec is the file with the text of an attempt that was not verified.
 func (h Home) keptSpec(id, task string, attempt int) string {
 	return filepath.Join(h.Run(id), "specs", fmt.Sprintf("%s-%d.md", fileName(task), attempt))
 }
@@ -106,22 +105,20 @@ func (w *tagWork) spent(u *unit) {
 	}
 }
 
-// putAside keeps an attempt's spec under another name. Where that fails, loop tune shows less, or the spec is built
-// again from the journal.
+// putAside keeps an attempt's spec under another name. If that fails, loop tune shows less, or the spec is rebuilt from the journal.
 func putAside(from, to string) {
 	if os.Rename(from, to) != nil && os.MkdirAll(filepath.Dir(to), 0o755) == nil {
 		_ = os.Rename(from, to)
 	}
 }
 
-// loopKey is under which a text for a prompt loop's next iteration is kept. No tag has a colon.
+// loopKey is the key of a text for a prompt loop's next iteration. No tag has a colon.
 func loopKey(id string) string { return "loop:" + id }
 
-// promptKey stands where a tag's text has its task.
+// promptKey is used in place of a task.
 const promptKey = "prompt"
 
-// TunePrompt keeps a text for the next iteration of a prompt loop, which is given it word for word; ""
-// forgets the one that was kept.
+// TunePrompt keeps a text for a prompt loop's next iteration, which gets it word for word; "" removes it.
 func (h Home) TunePrompt(fsys atomicfile.FS, id, text string) error {
 	if text == "" {
 		return h.Untune(fsys, loopKey(id), promptKey)
@@ -129,19 +126,19 @@ func (h Home) TunePrompt(fsys atomicfile.FS, id, text string) error {
 	return h.Tune(fsys, loopKey(id), promptKey, text)
 }
 
-// TunedPrompt is the text kept for the next iteration of a prompt loop; "" if there is none.
+// TunedPrompt returns the text kept for a prompt loop's next iteration, or "".
 func (h Home) TunedPrompt(id string) (string, error) { return h.Tuned(loopKey(id), promptKey) }
 
-// keptPrompt is where the prompt of an iteration is kept.
+// keptPrompt is the file with the prompt of an iteration.
 func (h Home) keptPrompt(id string, iteration, try int) string {
 	return h.keptSpec(id, fmt.Sprintf("iteration-%d", iteration), try)
 }
 
-// PastAttempt is one attempt at a task, or one iteration of a prompt loop, with all that is needed to judge its spec.
+// PastAttempt is one attempt at a task, or one iteration of a prompt loop, with everything needed to judge its spec.
 type PastAttempt struct {
 	Loop       string       `json:"loop"`
-	Attempt    int          `json:"attempt"`       // of a prompt loop its iteration
-	Try        int          `json:"try,omitempty"` // of an iteration that was repeated; else 0
+	Attempt    int          `json:"attempt"`       // of a prompt loop: its iteration
+	Try        int          `json:"try,omitempty"` // of a repeated iteration; else 0
 	Verdict    string       `json:"verdict"`       // "running" while it runs
 	Reason     string       `json:"reason"`
 	Seconds    float64      `json:"seconds"`
@@ -149,20 +146,20 @@ type PastAttempt struct {
 	Tuned      bool         `json:"tuned"`         // a person chose its text
 	Refinement string       `json:"refinement"`    // what a review advised before it
 	Spec       string       `json:"spec"`          // from ReadSpec
-	Kept       bool         `json:"spec_kept"`     // else it was built again
+	Kept       bool         `json:"spec_kept"`     // false: it was built again
 	SpecDiff   string       `json:"spec_diff"`     // from the attempt before
 	Words      string       `json:"words"`         // the agent's last words
-	Output     string       `json:"verify_output"` // the end of what the verification printed
+	Output     string       `json:"verify_output"` // end of the verification's output
 	DiffStat   string       `json:"diff_stat"`
 	Diff       string       `json:"diff"`
 	Ref        string       `json:"ref"`
 	Before     gitops.Tree  `json:"-"`
 	After      gitops.Tree  `json:"-"`
 
-	request *SpecRequest // nil of an iteration
+	request *SpecRequest // nil for an iteration
 }
 
-// Name is how a person calls it.
+// Name is what people call it.
 func (a *PastAttempt) Name() string {
 	switch {
 	case a.Try > 1:
@@ -173,7 +170,7 @@ func (a *PastAttempt) Name() string {
 	return fmt.Sprintf("attempt %d", a.Attempt)
 }
 
-// Attempts are those at a task in one loop, in their order.
+// Attempts returns a task's attempts in one loop, in order.
 func (h Home) Attempts(id, task string) ([]PastAttempt, error) {
 	events, err := journal.ReadEvents(h.Events(id))
 	if err != nil {
@@ -222,7 +219,7 @@ func pastAttempt(loop string, a *journal.Attempt) PastAttempt {
 	return p
 }
 
-// Iterations are those of a prompt loop, each time that one was run.
+// Iterations returns a prompt loop's iterations, with each try.
 func (h Home) Iterations(id string) ([]PastAttempt, error) {
 	b, err := journal.Load(h.Events(id))
 	if err != nil {
@@ -235,8 +232,7 @@ func (h Home) Iterations(id string) ([]PastAttempt, error) {
 	return out, nil
 }
 
-// ReadSpec fills in the text that an attempt was given, as it was kept. What was not kept of a task's attempt is built again from
-// its loop's journal and the files of now.
+// ReadSpec fills in the text that an attempt got. If a task's text was not kept, it is built again from the journal and today's files.
 func (h Home) ReadSpec(j *Job, a *PastAttempt) error {
 	path := h.keptPrompt(a.Loop, a.Attempt, max(1, a.Try))
 	if a.request != nil {
@@ -257,7 +253,7 @@ func (h Home) ReadSpec(j *Job, a *PastAttempt) error {
 	return err
 }
 
-// IterationPrompt is what the agent of an iteration was given, or is given now. Where that was not kept it is the loop's own prompt.
+// IterationPrompt returns the text an iteration's agent got, or gets now; if it was not kept, the loop's own prompt.
 func (h Home) IterationPrompt(s *State, a *journal.Attempt) (string, error) {
 	path := h.keptPrompt(s.ID, a.Iteration, a.Number)
 	if !a.Over() {
@@ -273,14 +269,14 @@ func (h Home) IterationPrompt(s *State, a *journal.Attempt) (string, error) {
 	return string(b), nil
 }
 
-// Bounds, in bytes, of what a review is shown and of what it may advise.
+// Limits, in bytes, of what a reviewer sees and of its advice.
 const (
 	maxReviewDiff = 64 << 10
 	maxRefinement = 8 << 10
 )
 
-// consult has a second agent look at the failed unit u, and keeps what it advises for all later attempts. It is run once for each failure. A
-// review without a result costs nothing.
+// consult has a second agent look at the failed unit u, once per failure, and keeps its advice for all later attempts. A review without a result
+// costs nothing.
 func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 	u.started = l.tools.Now()
 	stand, err := l.prepare(ctx, u.lane, l.start(u))
@@ -304,7 +300,7 @@ func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 		return fmt.Errorf("review the last attempt: %w", err)
 	}
 	if res.End == agent.Cancelled || res.End == agent.Limited {
-		return nil // not a review: it is made before the next attempt, if there is one
+		return nil // not a review: the next attempt, if there is one, makes it
 	}
 	e := l.work.event(journal.SpecRefined, u)
 	e.Detail = agentDetail(res, u.with, 0)
@@ -318,8 +314,7 @@ func (l *Loop) consult(ctx context.Context, stop *stopper, u *unit) error {
 	return l.record(e)
 }
 
-// undoReview restores what a review changed, which is asked for its words alone, and keeps it below the ref: a person may have saved a file
-// meanwhile.
+// undoReview undoes what a review changed, since it is asked for words alone, and keeps that below the ref: a person may have saved a file meanwhile.
 func (l *Loop) undoReview(ctx context.Context, u *unit, ref string) error {
 	left, err := u.lane.ws.Look(ctx)
 	if err != nil || len(left.Changed) == 0 {
@@ -335,7 +330,7 @@ func (l *Loop) undoReview(ctx context.Context, u *unit, ref string) error {
 	return l.warn(u, "the review changed files, which were put back; its versions are kept as "+ref+": "+workspace.Paths(left.Changed)+workspace.NotRestored(put.Restored))
 }
 
-// reviewed is the unit again, where its task's last attempt failed and was not reviewed.
+// reviewed returns the unit again if its task's last attempt failed and was not reviewed.
 func (w *tagWork) reviewed(u *unit) *unit {
 	id := u.task.ID
 	f, failed := w.history.Failures[id]
@@ -346,7 +341,7 @@ func (w *tagWork) reviewed(u *unit) *unit {
 		log: filepath.Join(w.home.Run(w.state.ID), "logs", fmt.Sprintf("%s-%d.tune.log", fileName(id), u.number))}
 }
 
-// review is what a review of a task's last attempt is shown, and where what it changes is kept.
+// review is what a review of a task's last attempt sees, and the ref that keeps what it changes.
 func (w *tagWork) review(ctx context.Context, u *unit, _ gitops.Tree) (r specbuild.Review, ref string, err error) {
 	id := u.task.ID
 	f := w.history.Failures[id]
