@@ -33,8 +33,17 @@ type Server struct {
 // connectFor is how long a server is waited for.
 const connectFor = 10 * time.Second
 
-// Connect connects to the server.
-func (s Server) Connect(ctx context.Context) (client.Client, error) {
+// open connects to the server; the converter is for what it tells undecoded.
+func (s Server) open(ctx context.Context) (client.Client, converter.DataConverter, error) {
+	conv, err := s.converter()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := s.connect(ctx, conv)
+	return c, conv, err
+}
+
+func (s Server) connect(ctx context.Context, conv converter.DataConverter) (client.Client, error) {
 	opt, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
 		return nil, fmt.Errorf("read Temporal's settings: %w", err)
@@ -45,9 +54,7 @@ func (s Server) Connect(ctx context.Context) (client.Client, error) {
 	if s.Namespace != "" {
 		opt.Namespace = s.Namespace
 	}
-	if opt.DataConverter, err = s.converter(); err != nil {
-		return nil, err
-	}
+	opt.DataConverter = conv
 	host, _ := os.Hostname()
 	opt.Identity = fmt.Sprintf("%s@%d", host, os.Getpid())
 	opt.Logger = log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))

@@ -14,6 +14,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -30,6 +31,10 @@ type Dispatcher struct {
 	Silent    time.Duration // after which a worker is given up; 0 for the usual one
 
 	say *wire.Writer
+
+	around sync.Mutex
+	looked time.Time // when seen was
+	seen   Status    // workers and accounts
 }
 
 // mostInFlight is how many attempts are handed to the server at a time.
@@ -170,8 +175,8 @@ func (d *Dispatcher) begin(ctx context.Context, l wire.Line) (client.WorkflowRun
 	}
 	return d.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: Queue, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, StaticSummary: summary(l.Ask),
-		Priority: temporal.Priority{FairnessKey: l.Ask.Loop}, // a small run does not wait for the end of a large one
-		Memo:     map[string]any{"tag": l.Ask.Tag, "task": l.Ask.Task, "wave": l.Ask.Wave, "loop": l.Ask.Loop}}, attemptWorkflow, *l.Ask)
+		Priority: temporal.Priority{PriorityKey: rank(l.Ask), FairnessKey: l.Ask.Loop}, // a small run does not wait for the end of a large one
+		Memo:     map[string]any{"tag": l.Ask.Tag, "task": l.Ask.Task, "wave": l.Ask.Wave, "loop": l.Ask.Loop, needsMemo: l.Ask.Needs, backendMemo: l.Ask.Backend}}, attemptWorkflow, *l.Ask)
 }
 
 // lookEvery is how often an attempt is looked at while it is made.
@@ -183,6 +188,7 @@ func (d *Dispatcher) watch(ctx, asked context.Context, l wire.Line, over chan st
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var seen wire.Kept
+	waits := ""
 	for {
 		select {
 		case <-over:
@@ -196,27 +202,63 @@ func (d *Dispatcher) watch(ctx, asked context.Context, l wire.Line, over chan st
 				return
 			}
 		case <-tick.C:
-			b, ok := d.look(ctx, l.Ask.ID())
+			b, state, ok := d.state(ctx, l.Ask.ID())
+			if ok && state == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
+				seen = wire.Kept{}
+				if w := d.waits(ctx, l.Ask); w != nil && w.For != waits {
+					waits = w.For
+					_ = d.say.Say(wire.Line{ID: l.ID, Wait: w})
+				}
+				continue
+			}
 			if ok && b.Live != nil && *b.Live != seen {
-				seen = *b.Live
+				seen, waits = *b.Live, ""
 				_ = d.say.Say(wire.Line{ID: l.ID, Live: b.Live}) // who reads it no more misses nothing
 			}
 		}
 	}
 }
 
-// look reads what a worker said last of an attempt.
-func (d *Dispatcher) look(ctx context.Context, id string) (b beat, ok bool) {
+// The memos of an attempt's workflow that say who may make it.
+const (
+	needsMemo   = "needs"
+	backendMemo = "backend"
+)
+
+// state is how an attempt stands: whether a worker has it, and what that said last.
+func (d *Dispatcher) state(ctx context.Context, id string) (b beat, state enumspb.PendingActivityState, ok bool) {
 	desc, err := d.Client.DescribeWorkflowExecution(ctx, id, "")
 	if err != nil {
-		return b, false
+		return b, state, false
 	}
 	for _, p := range desc.GetPendingActivities() {
-		if details := p.GetHeartbeatDetails(); len(details.GetPayloads()) > 0 {
-			return b, d.Converter.FromPayloads(&commonpb.Payloads{Payloads: details.Payloads[:1]}, &b) == nil
-		}
+		b, ok = d.beatOf(p)
+		return b, p.GetState(), ok || p.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
 	}
-	return b, false
+	return b, state, false
+}
+
+// beatOf is what a worker said last of an attempt.
+func (d *Dispatcher) beatOf(p *workflowpb.PendingActivityInfo) (b beat, ok bool) {
+	details := p.GetHeartbeatDetails().GetPayloads()
+	return b, len(details) > 0 && d.Converter.FromPayloads(&commonpb.Payloads{Payloads: details[:1]}, &b) == nil
+}
+
+// lookAround is how long what was found out about the workers is believed.
+const lookAround = 5 * time.Second
+
+// waits says what an attempt waits for; nil where that cannot be found out.
+func (d *Dispatcher) waits(ctx context.Context, a *wire.Ask) *wire.Wait {
+	d.around.Lock()
+	defer d.around.Unlock()
+	if now := time.Now(); now.Sub(d.looked) > lookAround {
+		s, err := d.look(ctx, now)
+		if err != nil {
+			return nil
+		}
+		d.seen, d.looked = s, now
+	}
+	return d.seen.waits(a.Needs, a.Backend)
 }
 
 // tell says what became of an attempt.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -132,7 +133,7 @@ func TestSealed(t *testing.T) {
 		t.Errorf("the server sees %s", text)
 	}
 	var back wire.Ask
-	if err := sealer.FromPayloads(p, &back); err != nil || back != ask {
+	if err := sealer.FromPayloads(p, &back); err != nil || !reflect.DeepEqual(back, ask) {
 		t.Errorf("got %+v, %v", back, err)
 	}
 	if err := of(key('b')).FromPayloads(p, &back); err == nil {

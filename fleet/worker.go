@@ -20,7 +20,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"descartes/fleet/wire"
+	"descartes/internal/oscall"
 	"descartes/internal/proc"
+	"descartes/internal/terminal"
 )
 
 // Worker makes attempts in slots of this machine.
@@ -30,21 +32,126 @@ type Worker struct {
 	Slots   int      // attempts at a time
 	Repos   []string // patterns of the URLs that it works for, as path.Match has them; a final * also matches slashes
 	Confine bool     // agents run in a sandbox only
+	Labels  []string // what it has that tasks may need
+	Account string   // with which its agents are logged in
+	Least   int64    // free bytes below which it begins no attempt
 	Log     io.Writer
+
+	slots *slots
+	quota quotas
+	room  func() string
+	said  sync.Mutex
+}
+
+// quotas knows the accounts whose quota is used up.
+type quotas interface {
+	out(ctx context.Context, account, backend string) (wire.Limit, bool)
+	note(ctx context.Context, l wire.Limit) error
+}
+
+// Check says what is wrong with a worker's settings, and sorts its labels.
+func (w *Worker) Check() (err error) {
+	if w.Labels, err = wire.Labels(w.Labels); err != nil {
+		return err
+	}
+	if !accountName.MatchString(w.Account) {
+		return fmt.Errorf("%q is no name of an account: letters, digits, - _ . and @ make one, at most 64 of them", w.Account)
+	}
+	return nil
 }
 
 // Serve works until ctx ends. What is under way then is given back: another worker begins it anew.
-func (w *Worker) Serve(ctx context.Context, c client.Client) error {
-	k := worker.New(c, Queue, worker.Options{MaxConcurrentActivityExecutionSize: w.Slots, MaxConcurrentActivityTaskPollers: min(w.Slots, 4), WorkerStopTimeout: stopFor,
-		MaxHeartbeatThrottleInterval: throttle, DefaultHeartbeatThrottleInterval: throttle, DisableEagerActivities: true})
-	workflows(k)
-	k.RegisterActivityWithOptions(w.make, activity.RegisterOptions{Name: makeActivity})
-	if err := k.Start(); err != nil {
-		return fmt.Errorf("start working: %w", err)
+func (w *Worker) Serve(ctx context.Context, at Server) error {
+	c, conv, err := at.open(ctx)
+	if err != nil {
+		return err
 	}
-	<-ctx.Done()
-	k.Stop()
+	defer c.Close()
+	w.quota = &accounts{client: c, converter: conv}
+	w.room = w.full
+	w.slots = newSlots(w.Slots, w.room)
+	host, _ := os.Hostname()
+	id := identity{Name: fmt.Sprintf("%s@%d", host, os.Getpid()), Slots: w.Slots, Account: w.Account, Labels: w.Labels}
+	var all []worker.Worker
+	defer func() {
+		var ending sync.WaitGroup
+		for _, k := range all {
+			ending.Go(k.Stop)
+		}
+		ending.Wait()
+	}()
+	for i, queue := range queues(w.Labels) {
+		tuner, err := w.slots.tuner()
+		if err != nil {
+			return err
+		}
+		pollers := 1
+		if i == 0 {
+			pollers = min(w.Slots, 4)
+		}
+		k := worker.New(c, queue, worker.Options{Identity: id.String(), Tuner: tuner, MaxConcurrentActivityTaskPollers: pollers, WorkerStopTimeout: stopFor, DisableWorkflowWorker: true,
+			MaxHeartbeatThrottleInterval: throttle, DefaultHeartbeatThrottleInterval: throttle, DisableEagerActivities: true})
+		k.RegisterActivityWithOptions(w.make, activity.RegisterOptions{Name: makeActivity})
+		if err := k.Start(); err != nil {
+			return fmt.Errorf("start working: %w", err)
+		}
+		all = append(all, k)
+	}
+	fmt.Fprintf(w.Log, "ready: %s, account %s, repositories in %s; Ctrl-C ends it\n", terminal.Count(w.Slots, "slot"), w.Account, w.Cache)
+	return w.present(ctx, c, id)
+}
+
+// present lets the server know what the worker is, until ctx ends: that is the identity of who asks for something to decide, which is free to
+// change.
+func (w *Worker) present(ctx context.Context, c client.Client, id identity) error {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	look := func() {
+		full := w.room()
+		switch {
+		case full != "" && id.Paused == "":
+			id.Paused = fullDisk
+			w.tell("no attempt begins here now: %s", full)
+		case full == "" && id.Paused != "":
+			id.Paused = ""
+			w.tell("there is room on the disk again: attempts begin here")
+		}
+	}
+	for look(); ctx.Err() == nil; {
+		k := worker.New(c, Queue, worker.Options{Identity: id.String(), LocalActivityWorkerOnly: true})
+		workflows(k)
+		if err := k.Start(); err != nil {
+			return fmt.Errorf("start working: %w", err)
+		}
+		for was := id.Paused; ctx.Err() == nil && id.Paused == was; {
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+				look()
+			}
+		}
+		k.Stop()
+	}
 	return nil
+}
+
+// fullDisk is why a worker makes no attempt.
+const fullDisk = "its disk is full"
+
+// full says that the disk has no room for an attempt; "" where it has.
+func (w *Worker) full() string {
+	free, err := oscall.Free(w.Cache)
+	if err != nil || free >= w.Least {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d MiB free at %s, and attempts need %d MiB (--min-free-disk)", fullDisk, free>>20, w.Cache, w.Least>>20)
+}
+
+// tell prints what happened.
+func (w *Worker) tell(format string, args ...any) {
+	w.said.Lock()
+	defer w.said.Unlock()
+	fmt.Fprintf(w.Log, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
 // stopFor is how long a worker that is asked to end waits for its agents to end.
@@ -54,13 +161,40 @@ const stopFor = 20 * time.Second
 func workflows(k worker.Worker) {
 	k.RegisterWorkflowWithOptions(Attempt, workflow.RegisterOptions{Name: attemptWorkflow})
 	k.RegisterWorkflowWithOptions(Run, workflow.RegisterOptions{Name: runWorkflow})
+	k.RegisterWorkflowWithOptions(Account, workflow.RegisterOptions{Name: accountWorkflow})
 }
 
 // beat is what a worker says of an attempt while it makes it.
 type beat struct {
-	Host string     `json:"host"`
-	Live *wire.Kept `json:"live,omitempty"`
+	Host  string     `json:"host"`
+	Tries int        `json:"tries,omitempty"` // workers that began it, this one included
+	Live  *wire.Kept `json:"live,omitempty"`
 }
+
+// begin takes a slot for an attempt. Where it cannot be made here now, the error hands it back: nobody began it.
+func (w *Worker) begin(ctx context.Context, a *wire.Ask) (over func(), err error) {
+	queue := activity.GetInfo(ctx).TaskQueue
+	host, _ := os.Hostname()
+	if !w.slots.take() {
+		return nil, handBack(noSlot, "all slots of "+host+" are in use", 200*time.Millisecond) // each poll that was under way brings one at most
+	}
+	kind, why := "", ""
+	if full := w.room(); full != "" {
+		kind, why = noRoom, host+" makes no attempt, "+full
+	} else if l, out := w.quota.out(ctx, w.Account, a.Backend); out {
+		kind, why = noQuota, fmt.Sprintf("the quota of account %s is used up until %s", w.Account, l.Until.Local().Format(untilFormat))
+	}
+	if kind != "" {
+		w.slots.stepAside(queue)
+		w.slots.give()
+		return nil, handBack(kind, why, firstPause/2)
+	}
+	w.slots.begun(queue)
+	return w.slots.give, nil
+}
+
+// untilFormat is how a time is said.
+const untilFormat = "Mon 2 Jan 15:04"
 
 // make makes one attempt, in a program of its own.
 func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err error) {
@@ -69,13 +203,32 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 	}
 	info := activity.GetInfo(ctx)
 	host, _ := os.Hostname()
-	fmt.Fprintf(w.Log, "%s task %s, attempt %d of loop %s\n", time.Now().Format(time.TimeOnly), a.Task, a.Try, a.Loop)
+	over, err := w.begin(ctx, &a)
+	if err != nil {
+		return kept, err
+	}
+	defer over()
+	var before beat // of whoever had it before, if anybody had
+	if activity.HasHeartbeatDetails(ctx) {
+		if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
+			return kept, err
+		}
+	}
+	if before.Tries >= mostTries {
+		return kept, temporal.NewNonRetryableApplicationError(fmt.Sprintf("%d workers began it, and none brought it to an end; the last was %s", before.Tries, before.Host), refused, nil)
+	}
+	now := beat{Host: host, Tries: before.Tries + 1}
+	activity.RecordHeartbeat(ctx, now)
+	w.tell("task %s, attempt %d of loop %s", a.Task, a.Try, a.Loop)
 	defer func() {
 		word := "made"
-		if err != nil {
+		switch {
+		case err != nil:
 			word = "ended without a result: " + err.Error()
+		case kept.Limit != nil:
+			word = "met a limit: " + kept.Limit.Reason
 		}
-		fmt.Fprintf(w.Log, "%s task %s, attempt %d of loop %s %s\n", time.Now().Format(time.TimeOnly), a.Task, a.Try, a.Loop, word)
+		w.tell("task %s, attempt %d of loop %s %s", a.Task, a.Try, a.Loop, word)
 	}()
 	var said tail
 	p, err := proc.StartCompanion([]string{w.Program, wire.Command}, os.Environ(), &said)
@@ -98,8 +251,6 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 			lines <- l
 		}
 	}()
-	now := beat{Host: host}
-	activity.RecordHeartbeat(ctx, now)
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
 	cancelled, stopped, gone := ctx.Done(), activity.GetWorkerStopChannel(ctx), false
@@ -132,6 +283,12 @@ func (w *Worker) make(ctx context.Context, a wire.Ask) (kept wire.Kept, err erro
 	code, err := p.Wait()
 	switch {
 	case kept.Commit != "":
+		if kept.Limit != nil { // before anybody takes the next one
+			kept.Limit.Account = w.Account
+			if err := w.quota.note(context.WithoutCancel(ctx), *kept.Limit); err != nil {
+				w.tell("the other workers of account %s do not know that it has no quota left: %v", w.Account, err)
+			}
+		}
 		return kept, nil
 	case gone:
 		return kept, errors.New("the worker was stopped")

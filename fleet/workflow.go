@@ -6,6 +6,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ const Queue = "descartes-1"
 const (
 	attemptWorkflow = "Attempt"
 	runWorkflow     = "Run"
+	accountWorkflow = "Account"
 	makeActivity    = "Make"
 )
 
@@ -37,13 +39,13 @@ const (
 // tries, and only the result of the one that ended it counts.
 func Attempt(ctx workflow.Context, a wire.Ask) (wire.Kept, error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:              Queue,
+		TaskQueue:              queueOf(a.Needs),
 		ScheduleToCloseTimeout: 2*time.Duration(a.Limit)*time.Second + 7*24*time.Hour, // it may wait long for a worker
 		StartToCloseTimeout:    time.Duration(a.Limit) * time.Second,
 		HeartbeatTimeout:       cmp.Or(time.Duration(a.Silent)*time.Second, heartbeat),
 		WaitForCancellation:    true, // its processes are dead then
 		Summary:                summary(&a),
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute, MaximumAttempts: mostTries,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute, MaximumAttempts: math.MaxInt32, // see mostTries
 			NonRetryableErrorTypes: []string{refused}},
 	})
 	for try := 1; ; try++ {
@@ -56,7 +58,7 @@ func Attempt(ctx workflow.Context, a wire.Ask) (wire.Kept, error) {
 	}
 }
 
-// mostTries is how many workers may try one attempt.
+// mostTries is how many workers may begin one attempt. One that hands it back has not begun it: the workers count, in their heartbeats.
 const mostTries = 20
 
 // refused is the type of the error of an order that no other worker would make either.

@@ -293,6 +293,11 @@ func newBackoff(tools Tools, c *Config, p *journal.Providers, loop string, anew 
 	if anew {
 		*p = journal.NewProviders()
 	}
+	if tools.Away != nil { // which knows its accounts better than an earlier run did
+		for _, s := range p.Of {
+			s.Until = time.Time{}
+		}
+	}
 	return &backoff{tools: tools, onLimit: c.OnLimit, maxWait: seconds(c.MaxWaitSecs), deadline: c.Deadline, providers: p, anew: anew,
 		began: tools.Now().Round(0), loop: loop, seen: map[string]time.Time{}}
 }

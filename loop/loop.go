@@ -77,10 +77,11 @@ type Order struct {
 	Task  string          `json:"task"`
 	Title string          `json:"title,omitempty"`
 	Wave  int             `json:"wave"`
-	Try   int             `json:"try"` // number of the attempt within the loop
-	Again bool            `json:"-"`   // an earlier run gave the same order
-	Ref   string          `json:"-"`   // of such an order: the ref of the reports that the journal has
-	Steps int             `json:"-"`   // and their number
+	Rank  string          `json:"rank,omitempty"` // the task's priority
+	Try   int             `json:"try"`            // number of the attempt within the loop
+	Again bool            `json:"-"`              // an earlier run gave the same order
+	Ref   string          `json:"-"`              // of such an order: the ref of the reports that the journal has
+	Steps int             `json:"-"`              // and their number
 	At    gitops.Head     `json:"at"`
 	Start workspace.Start `json:"start"`
 	Input attempt.Input   `json:"input"`
@@ -514,7 +515,7 @@ func (l *Loop) execute(ctx context.Context, stop *stopper, u *unit, start worksp
 	actx, done := stop.watch(ctx)
 	defer done()
 	if away := l.tools.Away; away != nil {
-		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Try: u.number, Again: in.Adopted != nil, At: u.stand.Head, Start: start, Input: in}
+		o := Order{Loop: l.state.ID, Tag: l.state.Tag, Task: u.task.ID, Title: u.task.Title, Rank: u.task.Priority, Try: u.number, Again: in.Adopted != nil, At: u.stand.Head, Start: start, Input: in}
 		if o.Wave = l.work.event(journal.AttemptStarted, u).Wave; o.Start.Before == "" {
 			o.Start.Before = u.stand.Tree
 		}
@@ -600,6 +601,13 @@ func (l *Loop) observe(u *unit) func(*attempt.Step) error {
 		case attempt.Placed:
 			e := l.work.event(journal.AttemptPlaced, u)
 			e.Host, e.Ref = s.Who, s.Ref
+			return l.record(e)
+		case attempt.Waits:
+			e := l.work.event(journal.AttemptWaiting, u)
+			e.Reason = s.Who
+			if !s.Until.IsZero() {
+				e.Detail = &journal.Detail{Until: &s.Until}
+			}
 			return l.record(e)
 		case attempt.Ended:
 			return l.heal(u, s.Who)

@@ -33,6 +33,17 @@ func (j *Job) Queue(slots int, durations map[string]time.Duration) *scheduler.Qu
 		Forecast: scheduler.NewForecast(prints), RespectScope: j.Config.RespectScope})
 }
 
+// Needs are the labels of the workers of a fleet that may do a task: its own, and those of the containers around it. Sorted.
+func (j *Job) Needs(id string) (labels []string) {
+	t, _ := j.Graph.Task(id)
+	labels = append(labels, t.Needs...)
+	for _, around := range j.Graph.Parents(id) {
+		labels = append(labels, around.Needs...)
+	}
+	slices.Sort(labels)
+	return slices.Compact(labels)
+}
+
 // durations are how long the tasks of a run took so far, each with all its attempts.
 func durations(h *journal.State) map[string]time.Duration {
 	out := map[string]time.Duration{}

@@ -110,6 +110,7 @@ func (w *tagWork) input(u *unit, in *attempt.Input) {
 	in.Name, in.Checks = fmt.Sprintf("%s %d", u.task.ID, u.number), w.commands(w.checksAt(w.points(u)...), u.task.ID, w.fewer([]string{u.task.ID}))
 	in.Guard.Allow, in.Guard.Yes = u.task.Allow, w.job.allowed(u.task.ID)
 	in.Better = w.config.Require == "verified"
+	in.Needs = w.job.Needs(u.task.ID)
 	w.askReview(u, in)
 	in.Env = append(in.Env, "DESCARTES_TAG="+w.state.Tag, "DESCARTES_TASK_ID="+u.task.ID, "SCUD_TASK_ID="+u.task.ID,
 		"DESCARTES_WAVE="+strconv.Itoa(w.job.Graph.Wave(u.task.ID)), "DESCARTES_ITERATION="+strconv.Itoa(w.history.Iteration))
@@ -293,8 +294,10 @@ func (w *tagWork) endOf(ctx context.Context, u *unit) (end *journal.Event, ref s
 		Code: res.Agent.Code, Signal: res.Agent.Signal, Changed: len(res.Work.Changed), Claimed: res.Agent.Complete,
 		Seconds: w.tools.Now().Sub(u.started).Seconds(), Log: w.relative(u.log), Left: res.Work.Left, Taken: res.Work.Taken}
 	end.Detail.Looks = looked(res)
-	if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
-		return nil, "", nil, err
+	if !res.Paced {
+		if end.Detail.Until, err = w.backoff.after(u.with, res.Agent, res.Reason, w.teller(u)); err != nil {
+			return nil, "", nil, err
+		}
 	}
 	switch res.Verdict {
 	case verify.Failed, verify.Crashed, verify.TimedOut: // not the agent's fault if the disk is full

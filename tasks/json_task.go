@@ -199,6 +199,8 @@ func (r *reader) member(e *entry, key, v gjson.Result) *problem {
 		t.Scope = scope(v)
 	case "allow":
 		t.Allow = scope(v)
+	case "needs":
+		t.Needs = scope(v)
 	case "chain", "candidates", "prove":
 		if text := plain(v); text != "" && !t.attribute(key.Str, text) {
 			r.note(e, "member", fmt.Sprintf("its %s is %s, which means nothing: ignored", key.Str, prose.Short(text)))
@@ -224,6 +226,8 @@ func (t *Task) attribute(name, text string) bool {
 		t.Scope = scopeOf(text)
 	case "allow":
 		t.Allow = scopeOf(text)
+	case "needs":
+		t.Needs = scopeOf(text)
 	case "chain":
 		yes, err := strconv.ParseBool(text)
 		if err != nil {

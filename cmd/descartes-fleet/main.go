@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"descartes/fleet"
+	"descartes/internal/config"
 	"descartes/internal/proc"
 )
 
@@ -66,13 +67,13 @@ TEMPORAL_TLS_CLIENT_CERT_PATH, ...), else 127.0.0.1:7233.`,
 	f.StringVar(&at.Address, "address", "", "`host:port` of the Temporal server (default: $TEMPORAL_ADDRESS)")
 	f.StringVar(&at.Namespace, "namespace", "", "Temporal `namespace` (default: $TEMPORAL_NAMESPACE)")
 	f.StringVar(&at.KeyFile, "key-file", os.Getenv("DESCARTES_FLEET_KEY_FILE"), "`file` with the key that encrypts what the server stores (default: $DESCARTES_FLEET_KEY_FILE)")
-	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newDispatchCmd(&at), newStatusCmd(&at), newServeGitCmd())
+	root.AddCommand(newWorkerCmd(&at), newDevCmd(), newDispatchCmd(&at), newStatusCmd(&at), newLimitsCmd(&at), newServeGitCmd())
 	return root
 }
 
 func newWorkerCmd(at *fleet.Server) *cobra.Command {
 	w := fleet.Worker{Confine: true, Log: os.Stdout}
-	unconfined := false
+	unconfined, least := false, "1G"
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Make attempts on this machine until it is stopped",
@@ -84,6 +85,12 @@ func newWorkerCmd(at *fleet.Server) *cobra.Command {
 			if w.Slots < 1 {
 				return &usageError{"--slots is at least 1", "descartes-fleet worker --help"}
 			}
+			if err := w.Check(); err != nil {
+				return &usageError{err.Error(), "descartes-fleet worker --help"}
+			}
+			if w.Least, err = config.ParseSize(least); err != nil {
+				return &usageError{"--min-free-disk: " + err.Error(), "descartes-fleet worker --help"}
+			}
 			if w.Cache, err = filepath.Abs(w.Cache); err != nil {
 				return err
 			}
@@ -94,19 +101,16 @@ func newWorkerCmd(at *fleet.Server) *cobra.Command {
 				return fmt.Errorf("%w; a worker needs descartes beside descartes-fleet, or on the PATH", err)
 			}
 			w.Confine = !unconfined
-			c, err := at.Connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			fmt.Fprintf(w.Log, "ready: %d slots, repositories in %s; Ctrl-C ends it\n", w.Slots, w.Cache)
-			return w.Serve(cmd.Context(), c)
+			return w.Serve(cmd.Context(), *at)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&w.Cache, "repo-cache", defaultCache(), "`directory` of the worker's copies of repositories")
 	f.IntVar(&w.Slots, "slots", max(1, runtime.NumCPU()/2), "attempts at the same time")
 	f.StringArrayVar(&w.Repos, "repo", nil, "`URL` of a repository that it works for; * stands for any text; may be repeated")
+	f.StringSliceVar(&w.Labels, "labels", nil, "`labels` of what it has, such as gpu,go: tasks that need them go to workers that have them")
+	f.StringVar(&w.Account, "account", defaultAccount(), "`name` of the account that its agents are logged in with")
+	f.StringVar(&least, "min-free-disk", least, "`size` of the free disk space below which it begins no attempt")
 	f.BoolVar(&unconfined, "no-sandbox", false, "run agents even where there is no sandbox")
 	return cmd
 }
@@ -117,6 +121,15 @@ func defaultCache() string {
 		dir = os.TempDir()
 	}
 	return filepath.Join(dir, "descartes-fleet")
+}
+
+// defaultAccount is the host's name: its login is nobody else's.
+func defaultAccount() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return "default"
+	}
+	return host
 }
 
 // silentVar is the variable that says how long a worker may be silent, such as 2m, before another one begins its attempts anew.
@@ -172,6 +185,37 @@ func newStatusCmd(at *fleet.Server) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func newLimitsCmd(at *fleet.Server) *cobra.Command {
+	return &cobra.Command{
+		Use:   "limits clear ACCOUNT",
+		Short: "Forget that an account has no quota left",
+		Long: `limits clear forgets that the quota of an account is used up, where there is more
+of it earlier than its agent said: its workers begin attempts again within half a
+minute. descartes-fleet status lists such accounts.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 || args[0] != "clear" {
+				return &usageError{"name the account to clear", cmd.CommandPath() + " clear ACCOUNT; descartes-fleet status lists the accounts without quota"}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := fleet.NewDispatcher(cmd.Context(), *at, io.Discard)
+			if err != nil {
+				return err
+			}
+			defer d.Client.Close()
+			backends, err := d.Clear(cmd.Context(), args[1])
+			if err == nil && len(backends) == 0 {
+				err = &usageError{fmt.Sprintf("no account %q is out of quota", args[1]), "descartes-fleet status lists those that are"}
+			}
+			for _, b := range backends {
+				fmt.Fprintf(cmd.OutOrStdout(), "forgotten: account %s has no quota for %s\n", args[1], b)
+			}
+			return err
+		},
+	}
 }
 
 // temporalVersion is the version of Temporal's own program that is known to be installed by one command and to work; later ones have a

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +17,8 @@ import (
 )
 
 // directFleet stands for descartes-fleet where there is no server: each attempt is made at once, by a worker of its own whose repositories
-// lie in $FLEET_CACHE. When the file $FLEET_LOSE appears, a worker is lost and another one takes its place.
+// lie in $FLEET_CACHE. When the file $FLEET_LOSE appears, a worker is lost and another one takes its place. No account has quota for the backend
+// $FLEET_QUOTA, and nobody has the label "rare".
 func directFleet() {
 	if len(os.Args) > 2 && os.Args[1] == "serve-git" {
 		gitForFleet(os.Args[2])
@@ -37,6 +40,8 @@ func directFleet() {
 		mu.Lock()
 		if p := running[l.ID]; l.Cancel && p != nil {
 			_ = p.In.Close()
+		} else if l.Cancel {
+			_ = out.Say(wire.Line{ID: l.ID, Lost: "it was cancelled"})
 		}
 		mu.Unlock()
 		if l.Ask == nil {
@@ -44,6 +49,14 @@ func directFleet() {
 		}
 		if l.Again {
 			_ = out.Say(wire.Line{ID: l.ID, Lost: "nobody had this attempt"})
+			continue
+		}
+		if q := os.Getenv("FLEET_QUOTA"); q == l.Ask.Backend {
+			_ = out.Say(wire.Line{ID: l.ID, Wait: &wire.Wait{For: "quota: account one has none until 2100", Until: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), Reason: "the weekly limit of account one"}})
+			continue
+		}
+		if slices.Contains(l.Ask.Needs, "rare") {
+			_ = out.Say(wire.Line{ID: l.ID, Wait: &wire.Wait{For: "a worker with " + strings.Join(l.Ask.Needs, " and ")}})
 			continue
 		}
 		self, err := os.Executable()

@@ -178,11 +178,12 @@ func (r *prepared) work(ctx context.Context, soft <-chan struct{}, j job) (e rep
 	r.opt.Saved = &saved
 	var fleet wire.Client
 	var away loop.Away
-	if j.cfg.Fleet != "" {
-		away = &fleet
+	quotas := accounts(r.backends(), r.root, os.Getenv)
+	if j.cfg.Fleet != "" { // its workers have accounts of their own
+		away, quotas = &fleet, nil
 	}
 	l, err = loop.Start(ctx, r.root, j.Source, loop.Tools{Repo: r.repo, Agent: commands.Agents(), Verify: commands.Verifier(), FS: atomicfile.OS(), Now: gitops.Now, Redact: r.redact, Free: oscall.Free, Observe: j.observe,
-		Code: j.code, Ask: ask, Continues: r.continues, Accounts: accounts(r.backends(), r.root, os.Getenv), Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mounts(), Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
+		Code: j.code, Ask: ask, Continues: r.continues, Accounts: quotas, Refused: commands.Refused, Slot: slot, Shown: r.sandbox.Mounts(), Withheld: withheld, Looks: attempt.Looks(), Program: "descartes " + version(), Away: away}, r.opt)
 	if err != nil {
 		return e, err
 	}

@@ -147,6 +147,11 @@ func (r *tagRun) fleetProblems(ctx context.Context) (found problems) {
 	if c.Holdout.Run != "" {
 		note(badInput("leave holdout out, or run here", "the held-out checks are on this machine alone, and no worker has them"))
 	}
+	for _, id := range r.job.Graph.Leaves() {
+		if _, err := wire.Labels(r.job.Needs(id)); err != nil {
+			note(badInput("a need of a task is a label that workers have: descartes-fleet worker --labels", "task %s needs labels that no worker can have: %w", id, err))
+		}
+	}
 	if c.Scud.Chain {
 		note(badInput("leave --chain out, or run here", "--chain needs every attempt on one machine"))
 	}

@@ -155,7 +155,11 @@ func (c *Client) enter() (id int, ch chan Line, leave func(), err error) {
 
 // Run has an attempt made.
 func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.Step) error) (res attempt.Result, err error) {
-	ask := &Ask{Remote: c.url, Loop: o.Loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle), Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input)}
+	ask := &Ask{Remote: c.url, Loop: o.Loop, Tag: o.Tag, Task: o.Task, Title: cut(o.Title, maxTitle), Wave: o.Wave, Try: o.Try, Limit: limit(&o.Input),
+		Rank: o.Rank, Backend: o.Input.Backend}
+	if ask.Needs, err = Labels(o.Input.Needs); err != nil {
+		return res, fmt.Errorf("the needs of task %s: %w", o.Task, err)
+	}
 	if ask.Ref, err = Ref(o.Loop, orders, o.Task, o.Try); err != nil {
 		return res, err
 	}
@@ -177,7 +181,9 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 	}
 	log := &follower{c: c, path: o.Input.Log}
 	told := &progress{observe: observe, log: log, ref: o.Ref, n: o.Steps, answered: o.Input.Adopted != nil && o.Input.Adopted.Agent != nil}
+	began := time.Now()
 	cancel := ctx.Done()
+	var refused *attempt.Result // of an attempt that waits for a quota longer than the run may
 	for {
 		select {
 		case <-cancel:
@@ -195,10 +201,23 @@ func (c *Client) Run(ctx context.Context, o loop.Order, observe func(*attempt.St
 				if err := told.live(ctx, l.Live); err != nil {
 					return res, err
 				}
+			case l.Wait != nil:
+				if err := observe(&attempt.Step{Moment: attempt.Waits, Who: l.Wait.For, Until: l.Wait.Until}); err != nil {
+					return res, err
+				}
+				told.placed = false
+				if late := c.tooLong(l.Wait, began); late != nil && refused == nil {
+					refused = late
+					if err := c.say.Say(Line{ID: id, Cancel: true}); err != nil {
+						return res, errGone
+					}
+				}
 			case l.Done != nil:
 				gctx, done := attempt.Linger(ctx)
 				defer done()
 				return c.take(gctx, o, l.Done, told)
+			case l.Lost != "" && refused != nil:
+				return ended(o, *refused, told)
 			case l.Lost != "":
 				return lost(o, l.Lost, told)
 			}
@@ -302,6 +321,7 @@ func (c *Client) take(ctx context.Context, o loop.Order, k *Kept, told *progress
 	if err := told.log.finish(ctx, k, out.Beside); err != nil {
 		return res, err
 	}
+	out.Result.Paced = k.Limit != nil
 	return out.Result, told.tell(out.Steps, &out.Result)
 }
 
@@ -364,6 +384,21 @@ func (p *progress) tell(steps []attempt.Step, so *attempt.Result) error {
 	return nil
 }
 
+// tooLong is the result of an attempt that would wait for a quota longer than the run waits; nil where it waits.
+func (c *Client) tooLong(w *Wait, began time.Time) *attempt.Result {
+	cfg := &c.config
+	switch {
+	case w.Reason == "":
+		return nil
+	case cfg.OnLimit == loop.OnLimitStop, cfg.OnLimit == loop.OnLimitFallback:
+	case cfg.MaxWaitSecs > 0 && w.Until.After(began.Add(time.Duration(cfg.MaxWaitSecs)*time.Second)):
+	case cfg.Deadline != nil && w.Until.After(*cfg.Deadline):
+	default:
+		return nil
+	}
+	return &attempt.Result{Agent: agent.Result{End: agent.Limited, Code: -1, Until: w.Until, Reason: w.Reason}, Verdict: verify.Limited, Reason: w.Reason}
+}
+
 // fetch brings what is kept in a ref of the remote here, if it is still the commit that was named.
 func (c *Client) fetch(ctx context.Context, k *Kept) error {
 	if err := c.repo.Fetch(ctx, c.remote, "+"+k.Ref+":"+k.Ref); err != nil {
@@ -378,7 +413,11 @@ func (c *Client) fetch(ctx context.Context, k *Kept) error {
 
 // lost is the result of an attempt that no worker brought to an end: it counts as interrupted.
 func lost(o loop.Order, why string, told *progress) (attempt.Result, error) {
-	res := attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why}, Verdict: verify.Cancelled, Reason: why}
+	return ended(o, attempt.Result{Agent: agent.Result{End: agent.Cancelled, Code: -1, Reason: why}, Verdict: verify.Cancelled, Reason: why}, told)
+}
+
+// ended is the result of an attempt that no worker began or brought to an end.
+func ended(o loop.Order, res attempt.Result, told *progress) (attempt.Result, error) {
 	res.Work.Before, res.Work.Seen, res.Work.After = o.Start.Before, o.Start.Before, o.Start.Before
 	if told.answered {
 		return res, nil

@@ -22,6 +22,7 @@ import (
 	"descartes/gitops"
 	"descartes/internal/atomicfile"
 	"descartes/internal/config"
+	"descartes/internal/oscall"
 	"descartes/internal/proc"
 	"descartes/internal/redact"
 	"descartes/internal/sandbox"
@@ -249,6 +250,12 @@ func (s *server) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	switch res.Result.Verdict {
+	case verify.Failed, verify.Crashed, verify.TimedOut: // not its fault, where the disk is full
+		if why := loop.Room(oscall.Free, s.root, cfg.MinFreeDisk); why != "" {
+			return fmt.Errorf("the disk is full: %s", why)
+		}
+	}
 	gctx, done := attempt.Linger(ctx)
 	defer done()
 	kept, err := s.send(gctx, &res, log)
@@ -256,6 +263,9 @@ func (s *server) serve(ctx context.Context) (err error) {
 		return err
 	}
 	kept.Cut = res.Result.Verdict == verify.Cancelled
+	if a := &res.Result.Agent; a.End == agent.Limited {
+		kept.Limit = &Limit{Backend: input.Backend, Until: a.Until, Reason: cut(a.Reason, maxTitle), Host: s.host}
+	}
 	return s.say.Say(Line{Done: kept})
 }
 

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,11 @@ type Ask struct {
 	Title  string `json:"title,omitempty"`
 	Wave   int    `json:"wave,omitempty"`
 	Try    int    `json:"try"`
+
+	Needs   []string `json:"needs,omitempty"`    // labels of the workers that may make it, sorted
+	Rank    string   `json:"priority,omitempty"` // of the task: critical, high, medium, low
+	Backend string   `json:"backend,omitempty"`  // of its agent
+
 	Commit string `json:"commit"` // of the order, which is kept in Ref
 	Ref    string `json:"ref"`
 	Limit  int    `json:"limit"`            // seconds after which nobody waits for it any more
@@ -46,8 +52,48 @@ type Kept struct {
 	Ref    string `json:"ref"`
 	Commit string `json:"commit,omitempty"` // "" before there is any
 	Host   string `json:"host,omitempty"`
-	Cut    bool   `json:"cut,omitempty"` // the attempt was ended from outside
+	Cut    bool   `json:"cut,omitempty"`   // the attempt was ended from outside
+	Limit  *Limit `json:"limit,omitempty"` // that its agent met
 }
+
+// Limit says until when the quota of an account is used up.
+type Limit struct {
+	Account string    `json:"account"`
+	Backend string    `json:"backend"`
+	Until   time.Time `json:"until,omitzero"` // zero where the agent did not say
+	Reason  string    `json:"reason,omitempty"`
+	Host    string    `json:"host,omitempty"` // that met it
+	At      time.Time `json:"at,omitzero"`    // when
+}
+
+// Wait says what an attempt waits for that no worker has.
+type Wait struct {
+	For    string    `json:"for"`              // in words, after "waits for"
+	Until  time.Time `json:"until,omitzero"`   // when it is over, where that is known
+	Reason string    `json:"reason,omitempty"` // of a quota, in words: each account that could make it has none left
+}
+
+// Labels sorts labels of a worker or needs of a task, each once.
+func Labels(list []string) ([]string, error) {
+	out := slices.Clone(list)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	for _, l := range out {
+		if !label.MatchString(l) {
+			return nil, fmt.Errorf("%q is not a label: small letters, digits, - _ and . make one, at most 32 of them", l)
+		}
+	}
+	if len(out) > MostLabels {
+		return nil, fmt.Errorf("%d labels, and at most %d are possible", len(out), MostLabels)
+	}
+	return out, nil
+}
+
+// MostLabels is how many labels a worker or a task may have: a worker has a queue for each choice of its labels.
+const MostLabels = 5
+
+// label is what a label may be.
+var label = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
 
 // Line is what the programs say to each other. Which fields it has says what it is about.
 type Line struct {
@@ -59,6 +105,7 @@ type Line struct {
 
 	Ready bool   `json:"ready,omitempty"` // the run may begin
 	Live  *Kept  `json:"live,omitempty"`  // a worker has it; what it reports so far
+	Wait  *Wait  `json:"wait,omitempty"`  // what it waits for
 	Done  *Kept  `json:"done,omitempty"`  // its result
 	Lost  string `json:"lost,omitempty"`  // why it had no result
 	Error string `json:"error,omitempty"` // why the run ends

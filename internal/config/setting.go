@@ -146,7 +146,7 @@ func (s *Setting) parsed(texts []string) (any, error) {
 		}
 		return n, err
 	case "size":
-		return parseSize(text)
+		return ParseSize(text)
 	case "breaker":
 		return parseBreaker(text)
 	case "deadline":
@@ -404,8 +404,8 @@ func secondsText(n int64) string {
 	return text
 }
 
-// parseSize reads a number of bytes, with or without a unit letter.
-func parseSize(text string) (int64, error) {
+// ParseSize reads a number of bytes, with or without a unit letter.
+func ParseSize(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}

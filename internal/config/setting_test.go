@@ -424,7 +424,7 @@ func TestUnits(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]int64{"": 0, "512": 512, "4G": 4 << 30, "1.5MiB": 3 << 19, "2 kb": 2048} {
-		if n, err := parseSize(text); err != nil || n != want {
+		if n, err := ParseSize(text); err != nil || n != want {
 			t.Errorf("%q: got %d, %v, want %d", text, n, err, want)
 		}
 	}

@@ -49,6 +49,8 @@ func (p *Events) line(e *journal.Event) string {
 		return p.waveLine(e)
 	case journal.AttemptStarted:
 		return p.attemptLine(e)
+	case journal.AttemptWaiting:
+		return fmt.Sprintf("  %s attempt %d waits for %s", taskName(e), e.Attempt, terminal.Clean(e.Reason))
 	case journal.AttemptFinished:
 		return p.failedLine(e)
 	case journal.SpecRefined:

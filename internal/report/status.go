@@ -287,6 +287,9 @@ func (st *Status) underway() string {
 
 // phaseWords is what an attempt is doing.
 func phaseWords(a *journal.Attempt) string {
+	if a.Waits != "" {
+		return "no worker yet"
+	}
 	switch a.Phase {
 	case journal.PhaseAgent:
 		return "the agent works"
@@ -507,7 +510,8 @@ type runningJSON struct {
 	Attempt   int           `json:"attempt"`
 	Candidate int           `json:"candidate,omitempty"` // its number among the attempts at the same time
 	Slot      int           `json:"slot,omitempty"`
-	Host      string        `json:"host,omitempty"` // machine of a fleet that has it
+	Host      string        `json:"host,omitempty"`  // machine of a fleet that has it
+	Waits     string        `json:"waits,omitempty"` // what it waits for before a machine of a fleet takes it
 	Phase     journal.Phase `json:"phase"`
 	Since     time.Time     `json:"since"` // of the phase
 	StartedAt time.Time     `json:"started_at"`
@@ -553,7 +557,7 @@ func (st *Status) Report(waves bool) StatusJSON {
 		out.Verifying = &since
 	}
 	for _, a := range st.running() {
-		r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Host: a.Host, Phase: a.Phase, Since: a.Since, StartedAt: a.Started}
+		r := runningJSON{Iteration: a.Iteration, Attempt: a.Number, Candidate: a.Candidate(), Slot: a.Slot, Host: a.Host, Waits: a.Waits, Phase: a.Phase, Since: a.Since, StartedAt: a.Started}
 		if st.Action != nil && a.Phase == journal.PhaseAgent {
 			r.Action = terminal.Clean(st.Action(a))
 		}

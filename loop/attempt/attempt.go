@@ -64,6 +64,7 @@ type Input struct {
 	Log     string
 	Agent   Clocks
 
+	Needs    []string    // labels of the machines that may make it
 	Checks   []Command   // that look at the work, in this order
 	All      bool        // run the checks that come after one that has failed, too
 	Better   bool        // it fails unless it turned a test from red to green or added one, where that is known
@@ -93,6 +94,7 @@ type Result struct {
 	Work    workspace.Result
 	Changed int // files that differed when the agent had ended: what a build leaves behind is no work
 	Verdict verify.Verdict
+	Paced   bool         // of one that met a limit: whoever made it keeps the next one from asking the same account too early
 	Grade   verify.Grade // of one that is verified; "" is the best, or not known
 	Reason  string
 
@@ -105,26 +107,28 @@ type Moment int
 
 // The moments of an attempt, in their order. Ended and Undone may come twice, Started and Checked once for each command.
 const (
-	Placed    Moment = iota // another machine has it
-	Ended                   // the processes of a part of it are dead
-	Undone                  // what that part may not do was undone
-	Answered                // the agent's end is known
-	Started                 // a command begins
-	Checked                 // it has ended
-	Looking                 // a look runs something
-	Consulted               // an agent that a look asks has ended
-	Noted                   // a person should know
+	Waits     Moment = iota - 1 // no other machine has it yet
+	Placed                      // another machine has it
+	Ended                       // the processes of a part of it are dead
+	Undone                      // what that part may not do was undone
+	Answered                    // the agent's end is known
+	Started                     // a command begins
+	Checked                     // it has ended
+	Looking                     // a look runs something
+	Consulted                   // an agent that a look asks has ended
+	Noted                       // a person should know
 )
 
 // Step is one moment of an attempt, told while it runs.
 type Step struct {
 	Moment  Moment
-	Number  int      // of a step that another machine reports: from 1
-	Ref     string   // of Placed: of that machine's reports
-	Who     string   // of Placed: the machine; of Ended and Undone: the part of it; of Looking, Consulted and of what a look notes: the look
-	Lines   []string // of Undone and Noted
-	Command Command  // of Started and Checked
-	Result  *Result  // so far
+	Number  int       // of a step that another machine reports: from 1
+	Ref     string    // of Placed: of that machine's reports
+	Who     string    // of Waits: what for; of Placed: the machine; of Ended and Undone: the part of it; of Looking, Consulted and of what a look notes: the look
+	Until   time.Time // of Waits; zero where nobody knows
+	Lines   []string  // of Undone and Noted
+	Command Command   // of Started and Checked
+	Result  *Result   // so far
 	Verify  verify.Result
 	Agent   *agent.Result // of Consulted
 	With    With          // of Consulted: what it was run with

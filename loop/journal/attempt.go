@@ -18,6 +18,7 @@ type Attempt struct {
 	Round     int    // of a candidate: the number of the first of those that are made at the same time; else 0
 	Slot      int    // that it runs in; 0 for the user's tree
 	Host      string // machine of a fleet that has it, or had it last; "" for this one
+	Waits     string // what it waits for until a machine of a fleet takes it; "" where it does not
 	Reports   string // ref of what that machine reports; another ref is another worker, which starts from the beginning
 	Steps     int    // of its reports: how many the journal has
 
@@ -63,6 +64,8 @@ type Attempt struct {
 // Place is where an attempt runs, in words; "" for the user's tree.
 func (a *Attempt) Place() string {
 	switch {
+	case a.Waits != "":
+		return "waits for " + a.Waits
 	case a.Host != "":
 		return "on " + a.Host
 	case a.Slot > 0:
@@ -156,6 +159,10 @@ func (s *State) follow(e *Event) {
 			}
 		}
 		s.Waiting[e.Task] = w
+	case AttemptWaiting:
+		if a := s.Running[keyOf(e)]; a != nil {
+			a.Waits, a.Phase = e.Reason, PhaseAgent
+		}
 	case AttemptPlaced:
 		s.placed(e)
 	case AgentFinished:
@@ -227,7 +234,7 @@ func (s *State) follow(e *Event) {
 		s.Baseline = time.Time{}
 		for k, a := range s.Running {
 			if !a.Over() {
-				a.Phase, a.Since = PhaseOpen, e.TS
+				a.Phase, a.Since, a.Waits = PhaseOpen, e.TS, ""
 			} else {
 				delete(s.Running, k)
 			}
@@ -242,7 +249,7 @@ func (s *State) placed(e *Event) {
 	if a == nil {
 		return
 	}
-	a.Host = e.Host
+	a.Host, a.Waits = e.Host, ""
 	if e.Ref != a.Reports {
 		a.Reports, a.Steps, a.Agent, a.Checks, a.Asked, a.Look, a.Passed = e.Ref, 0, nil, nil, nil, "", time.Time{}
 		a.Phase, a.Since = PhaseAgent, e.TS
@@ -293,7 +300,7 @@ func (s *State) running(e *Event) *Attempt {
 }
 
 func (s *State) ended(a *Attempt, e *Event) {
-	a.Base = s.Bases[e.Task]
+	a.Base, a.Waits = s.Bases[e.Task], ""
 	a.Ended, a.Verdict, a.Decision, a.Reason, a.After, a.Ref = e.TS, e.Verdict, e.Decision, e.Reason, e.Tree, e.Ref
 	a.Result, a.Next, a.Paths, a.Commit = e.Detail, e.Next, e.Paths, e.Commit
 	s.Ended = append(s.Ended, a)

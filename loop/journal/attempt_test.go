@@ -52,6 +52,34 @@ func TestPhases(t *testing.T) {
 	}
 }
 
+// An attempt of a fleet waits until a worker has it, and again when that is lost; nothing waits once the run is over.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	now := clock()
+	s := NewState()
+	for _, step := range []struct {
+		event Event
+		want  string
+	}{
+		{Event{Type: AttemptStarted, Task: "1", Attempt: 1, Slot: 2}, "slot 2"},
+		{Event{Type: AttemptWaiting, Task: "1", Attempt: 1, Reason: "a worker with gpu"}, "waits for a worker with gpu"},
+		{Event{Type: AttemptPlaced, Task: "1", Attempt: 1, Host: "a", Ref: "r1"}, "on a"},
+		{Event{Type: AttemptWaiting, Task: "1", Attempt: 1, Reason: "a free slot"}, "waits for a free slot"},
+		{Event{Type: AttemptPlaced, Task: "1", Attempt: 1, Host: "a", Ref: "r1"}, "on a"},
+		{Event{Type: AttemptWaiting, Task: "1", Attempt: 1, Reason: "quota"}, "waits for quota"},
+		{Event{Type: LoopResumed, Reason: ReasonTakeover}, "on a"},
+		{Event{Type: AttemptWaiting, Task: "1", Attempt: 1, Reason: "quota"}, "waits for quota"},
+		{Event{Type: AttemptFinished, Task: "1", Attempt: 1, Verdict: Cancelled}, "on a"},
+	} {
+		e := step.event
+		e.TS = now()
+		s.Apply(&e)
+		if got := s.Attempts[0].Place(); got != step.want {
+			t.Errorf("after %s: %q, want %q", e.Type, got, step.want)
+		}
+	}
+}
+
 // A worker of a fleet that is lost takes back what it reported, whatever that was; one that is still there after the run was resumed does not.
 func TestPlaced(t *testing.T) {
 	t.Parallel()

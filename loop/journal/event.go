@@ -22,7 +22,8 @@ const (
 	TaskStarted     Type = "task_started"
 	SpecRefined     Type = "spec_refined"
 	AttemptStarted  Type = "attempt_started"
-	AttemptPlaced   Type = "attempt_placed" // a worker of a fleet has it
+	AttemptWaiting  Type = "attempt_waiting" // no worker of a fleet can take it yet
+	AttemptPlaced   Type = "attempt_placed"  // a worker of a fleet has it
 	AgentFinished   Type = "agent_finished"
 	VerifyStarted   Type = "verify_started"
 	VerifyFinished  Type = "verify_finished"
